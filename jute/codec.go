@@ -1,0 +1,166 @@
+package jute
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// ErrTruncated is returned when the input ends before the record does.
+var ErrTruncated = errors.New("jute: input ends inside the record")
+
+// ErrLength is wrapped by errors about a length or count that is negative or
+// larger than the rest of the input.
+var ErrLength = errors.New("jute: impossible length")
+
+// AppendBool appends v as one byte.
+func AppendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// AppendInt32 appends v as four bytes.
+func AppendInt32[T ~int32](b []byte, v T) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
+
+// AppendInt64 appends v as eight bytes.
+func AppendInt64[T ~int64](b []byte, v T) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
+
+// AppendBuffer appends a buffer: nil is null, which differs from empty.
+func AppendBuffer(b, v []byte) []byte {
+	if v == nil {
+		return AppendInt32(b, int32(-1))
+	}
+	return append(AppendInt32(b, int32(len(v))), v...)
+}
+
+// AppendString appends a ustring. A Go string is never null.
+func AppendString(b []byte, v string) []byte {
+	return append(AppendInt32(b, int32(len(v))), v...)
+}
+
+// Decoder reads primitives from a byte slice. After the first error all reads
+// return zero values and Err returns that error.
+type Decoder struct {
+	buf   []byte
+	err   error
+	alias bool
+}
+
+// NewDecoder returns a decoder of b whose buffers and strings are copies.
+func NewDecoder(b []byte) Decoder { return Decoder{buf: b} }
+
+// NewAliasDecoder returns a decoder of b whose buffers and strings share b's
+// memory: they are valid only while b is left unchanged.
+func NewAliasDecoder(b []byte) Decoder { return Decoder{buf: b, alias: true} }
+
+// Err returns the first error, or nil.
+func (d *Decoder) Err() error { return d.err }
+
+// Rest returns the bytes not read yet, sharing the input's memory.
+func (d *Decoder) Rest() []byte { return d.buf }
+
+// Fail makes err the decoder's error unless it has one already.
+func (d *Decoder) Fail(err error) {
+	if d.err == nil {
+		d.err = err
+		d.buf = nil
+	}
+}
+
+// next consumes n bytes, or fails.
+func (d *Decoder) next(n int) []byte {
+	if n > len(d.buf) {
+		d.Fail(ErrTruncated)
+		return nil
+	}
+	b := d.buf[:n:n]
+	d.buf = d.buf[n:]
+	return b
+}
+
+// Bool reads one byte; any value but zero is true.
+func (d *Decoder) Bool() bool {
+	b := d.next(1)
+	return b != nil && b[0] != 0
+}
+
+// Int32 reads four bytes.
+func (d *Decoder) Int32() int32 {
+	b := d.next(4)
+	if b == nil {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(b))
+}
+
+// Int64 reads eight bytes.
+func (d *Decoder) Int64() int64 {
+	b := d.next(8)
+	if b == nil {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(b))
+}
+
+// length reads the length of a buffer or string; -1 is null.
+func (d *Decoder) length() (n int, null bool) {
+	v := d.Int32()
+	switch {
+	case d.err != nil || v == -1:
+		return 0, true
+	case v < 0 || int(v) > len(d.buf):
+		d.Fail(fmt.Errorf("%w: %d bytes with %d left", ErrLength, v, len(d.buf)))
+		return 0, true
+	}
+	return int(v), false
+}
+
+// Buffer reads a buffer; null gives nil, empty gives a slice that is not nil.
+func (d *Decoder) Buffer() []byte {
+	n, null := d.length()
+	if null {
+		return nil
+	}
+	b := d.next(n)
+	if d.alias {
+		return b
+	}
+	return append(make([]byte, 0, n), b...)
+}
+
+// String reads a ustring; null gives "".
+func (d *Decoder) String() string {
+	s, _ := d.NullString()
+	return s
+}
+
+// NullString reads a ustring and tells whether it was not null.
+func (d *Decoder) NullString() (s string, ok bool) {
+	n, null := d.length()
+	if null {
+		return "", false
+	}
+	b := d.next(n)
+	if d.alias && n > 0 {
+		return unsafe.String(&b[0], n), true
+	}
+	return string(b), true
+}
+
+// Count reads the count of a vector whose elements have at least elemSize
+// bytes each, so that a count which can't be true fails before the caller
+// allocates for it. Null gives (0, false).
+func (d *Decoder) Count(elemSize int) (n int, ok bool) {
+	v := d.Int32()
+	switch {
+	case d.err != nil || v == -1:
+		return 0, false
+	case v < 0 || int(v) > len(d.buf)/elemSize:
+		d.Fail(fmt.Errorf("%w: %d elements with %d bytes left", ErrLength, v, len(d.buf)))
+		return 0, false
+	}
+	return int(v), true
+}

@@ -1,0 +1,78 @@
+package datatree
+
+import "github.com/zkd-project/zkd/jute"
+
+// Txn is a transaction: what the leader decided that a request does, in
+// absolute values (design.md, decision 3). Applying one decides nothing: it
+// looks at no ACL, version, quota or clock, and it never fails.
+type Txn struct {
+	Zxid    jute.Zxid
+	Time    int64          // leader's clock, ms since the Unix epoch
+	Session jute.SessionID // session of the request; 0 for the server's own
+	Cxid    int32          // the client's xid
+	// Origin is the connection, unique over servers and restarts, that waits
+	// for the outcome; 0 for the server's own. Its top byte is the server's id.
+	Origin uint64
+	// Err is the outcome of a rejected request; a rejected single request has
+	// no Ops. A rejected multi has Ops of kind OpError, and Err is 0: its reply
+	// header says OK (wire.md section 10).
+	Err jute.Code
+	// Multi is set for the transaction of a multi, even one of no or one op:
+	// its reply is a list.
+	Multi bool
+	Ops   []Op
+}
+
+// OpKind tells what an Op writes, and so which of its fields count.
+type OpKind uint8
+
+// The kinds of Op. The numbers are part of the log format: append, never
+// renumber.
+const (
+	OpNone          OpKind = iota
+	OpCreate               // Path, Data, ACL, Owner, Cversion
+	OpDelete               // Path
+	OpSetData              // Path, Data, Version
+	OpSetACL               // Path, ACL, Version
+	OpCheck                // nothing: a check of a multi that held
+	OpError                // Code: an op of a rejected multi
+	OpCreateSession        // TimeoutMs; the session is the Txn's
+	OpCloseSession         // Paths: the ephemerals that go with it; the session is the Txn's
+)
+
+// Op is one effect of a transaction.
+type Op struct {
+	Kind OpKind
+	// Result is the opcode under which a multi reports the op (wire.md section
+	// 10): create answers with a path, create2 with a path and a Stat.
+	Result jute.OpCode
+	Path   string
+	Data   []byte // nil is null
+	ACL    []jute.ACL
+	Owner  jute.Owner
+	// Version is the node's version (OpSetData) or aversion (OpSetACL) after
+	// the op.
+	Version int32
+	// Cversion is the parent's count of children ever created, this one
+	// included, after the op.
+	Cversion  int32
+	TimeoutMs int32
+	Paths     []string
+	Code      jute.Code
+}
+
+// Result is what an applied Op gives to its reply.
+type Result struct {
+	Path string    // OpCreate
+	Stat jute.Stat // OpCreate, OpSetData, OpSetACL: the node right after the op
+	Code jute.Code // OpError
+}
+
+// Event is a change that watches may wait for.
+type Event struct {
+	Type jute.EventType
+	Path string
+	// ACL is that of the node concerned: of the node created, changed or (as it
+	// was) deleted, or of the parent for EventChildrenChanged.
+	ACL []jute.ACL
+}
