@@ -1,0 +1,85 @@
+package vfs
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestOSFileRoundTrip(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	var fsys FS = OS{}
+	if err := fsys.MkdirAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		t.Fatalf("second MkdirAll: %v", err)
+	}
+	name := filepath.Join(dir, "f")
+	f, err := fsys.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("hello"), 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Truncate(10), f.SyncData(), f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(fsys.Rename(name, name+"2"), fsys.SyncDir(dir)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadFile(fsys, name+"2")
+	want := []byte("\x00\x00\x00hello\x00\x00")
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("read back %q, %v, want %q", got, err, want)
+	}
+	if _, err := fsys.Open(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("open the old name: %v, want not exist", err)
+	}
+}
+
+func TestOSMkdirAllOverFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (OS{}).MkdirAll(name); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("MkdirAll over a file: %v, want exist", err)
+	}
+}
+
+func TestOSLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	var fsys FS = OS{}
+	held, err := fsys.Lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fsys.Lock(name); !errors.Is(err, ErrLocked) {
+		t.Fatalf("second lock: %v, want ErrLocked", err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := fsys.Lock(name)
+	if err != nil {
+		t.Fatalf("lock after release: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOSSpace(t *testing.T) {
+	s, err := (OS{}).Space(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Total <= 0 || s.Free < 0 || s.Free > s.Total {
+		t.Fatalf("space = %+v", s)
+	}
+}

@@ -1,0 +1,83 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+)
+
+// ErrLocked is returned by [FS.Lock] while another process, or another owner in
+// this one, holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// FS is a file system. Names are paths as package os takes them.
+type FS interface {
+	// Open opens a file for reading.
+	Open(name string) (File, error)
+	// Create makes a new, empty file for reading and writing with mode 0600, or
+	// empties the one that is there.
+	Create(name string) (File, error)
+	// OpenFile is the general call; flag and perm are those of os.OpenFile.
+	// os.O_APPEND is not supported: writes name their offset.
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	// Stat describes the named file or directory.
+	Stat(name string) (fs.FileInfo, error)
+	// Rename moves a file to a new name, in one step, replacing what had it.
+	Rename(oldName, newName string) error
+	// Remove removes a file or an empty directory.
+	Remove(name string) error
+	// ReadDir lists a directory, sorted by name.
+	ReadDir(name string) ([]fs.DirEntry, error)
+	// MkdirAll makes a directory with mode 0700 and all its missing parents,
+	// and makes the new names durable.
+	MkdirAll(name string) error
+	// SyncDir makes the names in a directory durable.
+	SyncDir(name string) error
+	// Lock takes the exclusive lock that the named file stands for; the file is
+	// made if need be and stays. The lock goes with Close or with the process.
+	// It returns an error that matches ErrLocked, at once, when it is taken.
+	Lock(name string) (io.Closer, error)
+	// Space tells how much room the file system that holds name has.
+	Space(name string) (Space, error)
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Name is the name that the file was opened by.
+	Name() string
+	Stat() (fs.FileInfo, error)
+	// Truncate sets the size; new bytes are zero.
+	Truncate(size int64) error
+	// Sync makes the bytes and all that describes them durable.
+	Sync() error
+	// SyncData is Sync without the times and the mode: the bytes and the size.
+	// On a file whose blocks are written already it costs no metadata write.
+	SyncData() error
+}
+
+// Space is the room on a file system, in bytes.
+type Space struct {
+	Total int64
+	Free  int64 // what an ordinary user may still write
+}
+
+// ReadFile returns the whole content of a file.
+func ReadFile(fsys FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), data); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return data, nil
+}
