@@ -1,0 +1,127 @@
+package zab
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Entry is one element of the replicated history. Data is opaque here.
+type Entry struct {
+	Zxid jute.Zxid
+	Prev jute.Zxid // zxid of the entry before it
+	Data []byte
+}
+
+// Seq numbers the batches handed out to be persisted. It starts at 1.
+type Seq uint64
+
+// Input is what may be given to Step: Propose or PersistDone.
+type Input interface{ isInput() }
+
+// Propose asks a leading core to append an entry. Zxid must be NextZxid.
+type Propose struct {
+	Zxid jute.Zxid
+	Data []byte // kept until the entry is committed
+}
+
+// PersistDone tells that all batches up to Seq are on stable storage. There is
+// no opposite: a process whose log fails stops.
+type PersistDone struct{ Seq Seq }
+
+func (Propose) isInput()     {}
+func (PersistDone) isInput() {}
+
+// Output is everything that a core produced since the last Take.
+type Output struct {
+	Persist    []Entry // in order; empty means nothing to write
+	PersistSeq Seq     // of this batch; meaningful if Persist is not empty
+	// CommitTo is the highest committed zxid. The applier may apply up to it.
+	CommitTo jute.Zxid
+}
+
+// Recovered is what a core needs to know of the log it continues.
+type Recovered struct {
+	LastZxid jute.Zxid // last durable entry, 0 if there is none
+}
+
+// Core is the state machine. See the package comment.
+type Core struct {
+	appended  jute.Zxid
+	committed jute.Zxid
+
+	lastSeq     Seq // of the newest batch handed out
+	unpersisted []Entry
+	inFlight    []batch // handed out, PersistDone not seen; in order
+}
+
+// batch remembers which entries a Seq makes durable.
+type batch struct {
+	seq  Seq
+	last jute.Zxid
+}
+
+// New returns a core that continues the recovered log. Without an ensemble all
+// of it is committed: the core is its own quorum.
+func New(r Recovered) *Core {
+	return &Core{appended: r.LastZxid, committed: r.LastZxid}
+}
+
+// NextZxid returns the zxid of the next entry. It panics when the counter of
+// the epoch is used up, which takes 2^32 writes.
+func (c *Core) NextZxid() jute.Zxid {
+	if c.appended.Counter() == ^uint32(0) {
+		panic(fmt.Sprintf("zab: counter of epoch %d is used up at %v", c.appended.Epoch(), c.appended))
+	}
+	return c.appended + 1
+}
+
+// Committed returns the highest committed zxid.
+func (c *Core) Committed() jute.Zxid { return c.committed }
+
+// Step takes one input. It never blocks; an impossible input is a bug of the
+// caller and panics.
+func (c *Core) Step(in Input) {
+	switch in := in.(type) {
+	case Propose:
+		c.propose(in)
+	case PersistDone:
+		c.persistDone(in.Seq)
+	default:
+		panic(fmt.Sprintf("zab: unknown input %T", in))
+	}
+}
+
+func (c *Core) propose(p Propose) {
+	if next := c.NextZxid(); p.Zxid != next {
+		panic(fmt.Sprintf("zab: proposal %v, next is %v", p.Zxid, next))
+	}
+	c.unpersisted = append(c.unpersisted, Entry{Zxid: p.Zxid, Prev: c.appended, Data: p.Data})
+	c.appended = p.Zxid
+}
+
+func (c *Core) persistDone(seq Seq) {
+	if seq > c.lastSeq {
+		panic(fmt.Sprintf("zab: batch %d is durable, but only %d were handed out", seq, c.lastSeq))
+	}
+	n := 0
+	for n < len(c.inFlight) && c.inFlight[n].seq <= seq {
+		c.committed = c.inFlight[n].last
+		n++
+	}
+	c.inFlight = append(c.inFlight[:0], c.inFlight[n:]...)
+}
+
+// Take moves everything produced since the last Take to out, reusing its
+// memory.
+func (c *Core) Take(out *Output) {
+	out.Persist = append(out.Persist[:0], c.unpersisted...)
+	clear(c.unpersisted)
+	c.unpersisted = c.unpersisted[:0]
+	if len(out.Persist) > 0 {
+		c.lastSeq++
+		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.appended})
+		out.PersistSeq = c.lastSeq
+	}
+	out.CommitTo = c.committed
+}
