@@ -2,17 +2,21 @@ package jute
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"unsafe"
 )
 
-// ErrTruncated is returned when the input ends before the record does.
-var ErrTruncated = errors.New("jute: input ends inside the record")
-
-// ErrLength is wrapped by errors about a length or count that is negative or
-// larger than the rest of the input.
-var ErrLength = errors.New("jute: impossible length")
+// The errors of a [Decoder]. Each wraps ErrMarshalling, so [CodeOf] gives the
+// code that the reply to an undecodable request carries.
+var (
+	// ErrTruncated means that the input ends before the record does.
+	ErrTruncated = fmt.Errorf("input ends inside the record: %w", ErrMarshalling)
+	// ErrLength is wrapped by errors about a length or count that is negative
+	// or larger than the rest of the input.
+	ErrLength = fmt.Errorf("impossible length: %w", ErrMarshalling)
+	// ErrNull means that a string or vector is null that must not be.
+	ErrNull = fmt.Errorf("null where a value is needed: %w", ErrMarshalling)
+)
 
 // AppendBool appends v as one byte.
 func AppendBool(b []byte, v bool) []byte {
@@ -39,6 +43,15 @@ func AppendBuffer(b, v []byte) []byte {
 // AppendString appends a ustring. A Go string is never null.
 func AppendString(b []byte, v string) []byte {
 	return append(AppendInt32(b, int32(len(v))), v...)
+}
+
+// AppendStrings appends a vector of ustrings. A nil slice is an empty vector.
+func AppendStrings(b []byte, v []string) []byte {
+	b = AppendInt32(b, int32(len(v)))
+	for _, s := range v {
+		b = AppendString(b, s)
+	}
+	return b
 }
 
 // Decoder reads primitives from a byte slice. After the first error all reads
@@ -163,4 +176,42 @@ func (d *Decoder) Count(elemSize int) (n int, ok bool) {
 		return 0, false
 	}
 	return int(v), true
+}
+
+// Strings reads a vector of ustrings; null and empty both give nil.
+func (d *Decoder) Strings() []string {
+	n, _ := d.Count(4)
+	if n == 0 {
+		return nil
+	}
+	v := make([]string, n)
+	for i := range v {
+		v[i] = d.String()
+	}
+	if d.err != nil {
+		return nil
+	}
+	return v
+}
+
+// notNull reads a ustring that must not be null.
+func (d *Decoder) notNull() string {
+	s, ok := d.NullString()
+	if !ok {
+		d.Fail(ErrNull)
+	}
+	return s
+}
+
+// notNullStrings reads a vector of ustrings that must not be null.
+func (d *Decoder) notNullStrings() []string {
+	if len(d.buf) >= 4 && int32(binary.BigEndian.Uint32(d.buf)) == -1 {
+		d.Fail(ErrNull)
+	}
+	return d.Strings()
+}
+
+// failValue fails because an enumeration has no such value.
+func (d *Decoder) failValue(what string, v int32) {
+	d.Fail(fmt.Errorf("%s %d: %w", what, v, ErrMarshalling))
 }

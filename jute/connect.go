@@ -1,0 +1,84 @@
+package jute
+
+// PasswordLen is the length in bytes of a session's password.
+const PasswordLen = 16
+
+// ConnectRequest is the first frame that a client sends. It has no header.
+type ConnectRequest struct {
+	ProtocolVersion int32     // clients send 0; means nothing
+	LastZxidSeen    Zxid      // the highest zxid of a reply that the client has
+	TimeoutMs       int32     // session timeout asked for, any value
+	SessionID       SessionID // 0 for a new session
+	Password        []byte
+	ReadOnly        bool // the client takes a read-only server too
+	// HasReadOnly tells whether the frame has the ReadOnly byte: clients up to
+	// 3.3, go-zookeeper and ClickHouse leave it out.
+	HasReadOnly bool
+}
+
+// Append appends the record.
+func (r *ConnectRequest) Append(b []byte) []byte {
+	b = AppendInt32(b, r.ProtocolVersion)
+	b = AppendInt64(b, r.LastZxidSeen)
+	b = AppendInt32(b, r.TimeoutMs)
+	b = AppendInt64(b, r.SessionID)
+	b = AppendBuffer(b, r.Password)
+	return appendReadOnly(b, r.HasReadOnly, r.ReadOnly)
+}
+
+// Decode reads the record, which must be all that d has left.
+func (r *ConnectRequest) Decode(d *Decoder) {
+	r.ProtocolVersion = d.Int32()
+	r.LastZxidSeen = Zxid(d.Int64())
+	r.TimeoutMs = d.Int32()
+	r.SessionID = SessionID(d.Int64())
+	r.Password = d.Buffer()
+	r.HasReadOnly, r.ReadOnly = d.readOnly()
+}
+
+// ConnectResponse is the first frame that a server sends. It has no header.
+// One with TimeoutMs and SessionID 0 and a password of 16 zero bytes tells that
+// the session is gone for good.
+type ConnectResponse struct {
+	ProtocolVersion int32 // 0
+	TimeoutMs       int32 // negotiated
+	SessionID       SessionID
+	Password        []byte // PasswordLen bytes
+	ReadOnly        bool   // this server is read-only
+	// HasReadOnly tells whether the frame has the ReadOnly byte. A server
+	// copies it from the request: some clients go by the frame's length.
+	HasReadOnly bool
+}
+
+// Append appends the record.
+func (r *ConnectResponse) Append(b []byte) []byte {
+	b = AppendInt32(b, r.ProtocolVersion)
+	b = AppendInt32(b, r.TimeoutMs)
+	b = AppendInt64(b, r.SessionID)
+	b = AppendBuffer(b, r.Password)
+	return appendReadOnly(b, r.HasReadOnly, r.ReadOnly)
+}
+
+// Decode reads the record, which must be all that d has left.
+func (r *ConnectResponse) Decode(d *Decoder) {
+	r.ProtocolVersion = d.Int32()
+	r.TimeoutMs = d.Int32()
+	r.SessionID = SessionID(d.Int64())
+	r.Password = d.Buffer()
+	r.HasReadOnly, r.ReadOnly = d.readOnly()
+}
+
+func appendReadOnly(b []byte, has, v bool) []byte {
+	if !has {
+		return b
+	}
+	return AppendBool(b, v)
+}
+
+// readOnly reads the byte that may be missing at the end of a connect record.
+func (d *Decoder) readOnly() (has, v bool) {
+	if len(d.buf) == 0 {
+		return false, false
+	}
+	return true, d.Bool()
+}

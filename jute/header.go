@@ -1,0 +1,40 @@
+package jute
+
+// RequestHeader begins every request but the connect request.
+type RequestHeader struct {
+	Xid  int32 // chosen by the client; the reply echoes it
+	Type OpCode
+}
+
+// Append appends the record.
+func (r *RequestHeader) Append(b []byte) []byte {
+	return AppendInt32(AppendInt32(b, r.Xid), r.Type)
+}
+
+// Decode reads the record.
+func (r *RequestHeader) Decode(d *Decoder) {
+	r.Xid = d.Int32()
+	r.Type = OpCode(d.Int32())
+}
+
+// ReplyHeader begins every reply and notification. The operation's response
+// follows only if Err is 0.
+type ReplyHeader struct {
+	Xid  int32
+	Zxid Zxid // last zxid applied where the reply was made
+	Err  Code // 0 for success
+}
+
+// Append appends the record.
+func (r *ReplyHeader) Append(b []byte) []byte {
+	b = AppendInt32(b, r.Xid)
+	b = AppendInt64(b, r.Zxid)
+	return AppendInt32(b, r.Err)
+}
+
+// Decode reads the record.
+func (r *ReplyHeader) Decode(d *Decoder) {
+	r.Xid = d.Int32()
+	r.Zxid = Zxid(d.Int64())
+	r.Err = Code(d.Int32())
+}

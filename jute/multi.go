@@ -1,0 +1,256 @@
+package jute
+
+import "fmt"
+
+// MultiHeader stands before each operation of a multi and before each result,
+// and ends both lists.
+type MultiHeader struct {
+	Type OpCode // of the operation or result; OpError for a failed one
+	Done bool   // the end of the list
+	Err  Code   // of the result; -1 in requests and at the end
+}
+
+// multiEnd ends the list of operations and of results.
+var multiEnd = MultiHeader{Type: OpError, Done: true, Err: -1}
+
+// Append appends the record.
+func (h *MultiHeader) Append(b []byte) []byte {
+	b = AppendInt32(b, h.Type)
+	b = AppendBool(b, h.Done)
+	return AppendInt32(b, h.Err)
+}
+
+// Decode reads the record.
+func (h *MultiHeader) Decode(d *Decoder) {
+	h.Type = OpCode(d.Int32())
+	h.Done = d.Bool()
+	h.Err = Code(d.Int32())
+}
+
+// MultiOp is one operation of a multi: of create, create2, createContainer,
+// createTTL, delete, setData or check, or in a multiRead of getData or
+// getChildren. Type decides which fields count.
+type MultiOp struct {
+	Type    OpCode
+	Path    string
+	Data    []byte     // create*, setData; nil is null
+	ACL     []ACL      // create*
+	Mode    CreateMode // create*
+	TTL     int64      // createTTL, milliseconds
+	Version int32      // delete, setData, check
+	Watch   bool       // getData, getChildren; without effect in a multi
+}
+
+// reads reports whether op is an operation of a multiRead, not of a multi.
+func reads(op OpCode) bool { return op == OpGetData || op == OpGetChildren }
+
+// Append appends the operation's own record, without a header. The type must
+// be one that a multi can have.
+func (o *MultiOp) Append(b []byte) []byte {
+	switch o.Type {
+	case OpCreate, OpCreate2, OpCreateContainer:
+		return o.create().Append(b)
+	case OpCreateTTL:
+		r := CreateTTLRequest{*o.create(), o.TTL}
+		return r.Append(b)
+	case OpDelete:
+		r := DeleteRequest{o.Path, o.Version}
+		return r.Append(b)
+	case OpSetData:
+		r := SetDataRequest{o.Path, o.Data, o.Version}
+		return r.Append(b)
+	case OpCheck:
+		r := CheckVersionRequest{o.Path, o.Version}
+		return r.Append(b)
+	case OpGetData, OpGetChildren:
+		r := PathWatchRequest{o.Path, o.Watch}
+		return r.Append(b)
+	}
+	panic(fmt.Sprintf("jute: %v is no operation of a multi", o.Type))
+}
+
+func (o *MultiOp) create() *CreateRequest {
+	return &CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Mode: o.Mode}
+}
+
+// Decode reads the operation's own record, which is the same in a multi and as
+// a request of its own, according to o.Type. A type that can't be in a multi
+// is an error.
+func (o *MultiOp) Decode(d *Decoder) {
+	switch o.Type {
+	case OpCreate, OpCreate2, OpCreateContainer:
+		o.decodeCreate(d)
+	case OpCreateTTL:
+		o.decodeCreate(d)
+		o.TTL = d.Int64()
+	case OpDelete:
+		var r DeleteRequest
+		r.Decode(d)
+		o.Path, o.Version = r.Path, r.Version
+	case OpSetData:
+		var r SetDataRequest
+		r.Decode(d)
+		o.Path, o.Data, o.Version = r.Path, r.Data, r.Version
+	case OpCheck:
+		var r CheckVersionRequest
+		r.Decode(d)
+		o.Path, o.Version = r.Path, r.Version
+	case OpGetData, OpGetChildren:
+		var r PathWatchRequest
+		r.Decode(d)
+		o.Path, o.Watch = r.Path, r.Watch
+	default:
+		d.failValue("operation of a multi", int32(o.Type))
+	}
+}
+
+func (o *MultiOp) decodeCreate(d *Decoder) {
+	var r CreateRequest
+	r.Decode(d)
+	o.Path, o.Data, o.ACL, o.Mode = r.Path, r.Data, r.ACL, r.Mode
+}
+
+// MultiRequest is the body of multi and multiRead.
+type MultiRequest struct {
+	Ops []MultiOp
+}
+
+// Append appends the record.
+func (r *MultiRequest) Append(b []byte) []byte {
+	for i := range r.Ops {
+		h := MultiHeader{Type: r.Ops[i].Type, Err: -1}
+		b = r.Ops[i].Append(h.Append(b))
+	}
+	return multiEnd.Append(b)
+}
+
+// Decode reads the record up to the first header that says done. It fails if an
+// operation can't be in a multi, or if some write and others read; which of
+// both they do is for the caller to compare with its opcode, see Reads. It
+// reuses the memory of r.Ops.
+func (r *MultiRequest) Decode(d *Decoder) {
+	r.Ops = r.Ops[:0]
+	for {
+		var h MultiHeader
+		h.Decode(d)
+		if d.err != nil {
+			r.Ops = nil
+			return
+		}
+		if h.Done {
+			return
+		}
+		op := MultiOp{Type: h.Type}
+		op.Decode(d)
+		r.Ops = append(r.Ops, op)
+		if reads(op.Type) != r.Reads() {
+			d.Fail(fmt.Errorf("multi that both reads and writes: %w", ErrMarshalling))
+		}
+	}
+}
+
+// Reads reports whether the operations are those of a multiRead. It is false
+// for none.
+func (r *MultiRequest) Reads() bool { return len(r.Ops) > 0 && reads(r.Ops[0].Type) }
+
+// MultiResult is the result of one operation of a multi. Type decides which
+// fields count: OpCreate (Path), OpCreate2 (Path, Stat), OpDelete and OpCheck
+// (none), OpSetData (Stat), OpGetData (Data, Stat), OpGetChildren (Children),
+// OpError (Err).
+//
+// createContainer and createTTL answer as OpCreate2. If a multi fails each of
+// its operations has a result of type OpError: 0 before the one that failed,
+// ErrRuntimeInconsistency after it.
+type MultiResult struct {
+	Type     OpCode
+	Path     string
+	Stat     Stat
+	Data     []byte // nil is null
+	Children []string
+	Err      Code
+}
+
+// Append appends the result with its header.
+func (r *MultiResult) Append(b []byte) []byte {
+	h := MultiHeader{Type: r.Type}
+	if r.Type == OpError {
+		h.Err = r.Err
+	}
+	b = h.Append(b)
+	switch r.Type {
+	case OpCreate:
+		return AppendString(b, r.Path)
+	case OpCreate2:
+		return r.Stat.Append(AppendString(b, r.Path))
+	case OpDelete, OpCheck:
+		return b
+	case OpSetData:
+		return r.Stat.Append(b)
+	case OpGetData:
+		return r.Stat.Append(AppendBuffer(b, r.Data))
+	case OpGetChildren:
+		return AppendStrings(b, r.Children)
+	case OpError:
+		return AppendInt32(b, r.Err)
+	}
+	panic(fmt.Sprintf("jute: %v is no result of a multi", r.Type))
+}
+
+// decode reads the result whose header had r.Type.
+func (r *MultiResult) decode(d *Decoder) {
+	switch r.Type {
+	case OpCreate:
+		r.Path = d.String()
+	case OpCreate2:
+		r.Path = d.String()
+		r.Stat.Decode(d)
+	case OpDelete, OpCheck:
+	case OpSetData:
+		r.Stat.Decode(d)
+	case OpGetData:
+		r.Data = d.Buffer()
+		r.Stat.Decode(d)
+	case OpGetChildren:
+		r.Children = d.Strings()
+	case OpError:
+		r.Err = Code(d.Int32())
+	default:
+		d.failValue("result of a multi", int32(r.Type))
+	}
+}
+
+// AppendMultiEnd appends what ends the results of a multi, for callers that
+// append them one by one.
+func AppendMultiEnd(b []byte) []byte { return multiEnd.Append(b) }
+
+// MultiResponse is the response of multi and multiRead.
+type MultiResponse struct {
+	Results []MultiResult
+}
+
+// Append appends the record.
+func (r *MultiResponse) Append(b []byte) []byte {
+	for i := range r.Results {
+		b = r.Results[i].Append(b)
+	}
+	return AppendMultiEnd(b)
+}
+
+// Decode reads the record. It reuses the memory of r.Results.
+func (r *MultiResponse) Decode(d *Decoder) {
+	r.Results = r.Results[:0]
+	for {
+		var h MultiHeader
+		h.Decode(d)
+		if d.err != nil {
+			r.Results = nil
+			return
+		}
+		if h.Done {
+			return
+		}
+		res := MultiResult{Type: h.Type}
+		res.decode(d)
+		r.Results = append(r.Results, res)
+	}
+}

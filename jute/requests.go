@@ -1,0 +1,240 @@
+package jute
+
+// A null path: operations that read, create or delete can't be decoded then,
+// the others take it for "", which is no valid path. So each answers with the
+// code that Apache's server gives.
+
+// CreateRequest is the body of create, create2 and createContainer. The opcode
+// decides about containers, not the mode.
+type CreateRequest struct {
+	Path string
+	Data []byte // nil is null
+	ACL  []ACL
+	Mode CreateMode
+}
+
+// Append appends the record.
+func (r *CreateRequest) Append(b []byte) []byte {
+	b = AppendString(b, r.Path)
+	b = AppendBuffer(b, r.Data)
+	b = AppendACLs(b, r.ACL)
+	return AppendInt32(b, r.Mode)
+}
+
+// Decode reads the record.
+func (r *CreateRequest) Decode(d *Decoder) {
+	r.Path = d.notNull()
+	r.Data = d.Buffer()
+	r.ACL = d.ACLs()
+	r.Mode = CreateMode(d.Int32())
+}
+
+// CreateTTLRequest is the body of createTTL.
+type CreateTTLRequest struct {
+	CreateRequest
+	TTL int64 // milliseconds, 1 to MaxTTL
+}
+
+// Append appends the record.
+func (r *CreateTTLRequest) Append(b []byte) []byte {
+	return AppendInt64(r.CreateRequest.Append(b), r.TTL)
+}
+
+// Decode reads the record.
+func (r *CreateTTLRequest) Decode(d *Decoder) {
+	r.CreateRequest.Decode(d)
+	r.TTL = d.Int64()
+}
+
+// DeleteRequest is the body of delete.
+type DeleteRequest struct {
+	Path    string
+	Version int32 // the node's version, or -1 for any
+}
+
+// Append appends the record.
+func (r *DeleteRequest) Append(b []byte) []byte {
+	return AppendInt32(AppendString(b, r.Path), r.Version)
+}
+
+// Decode reads the record.
+func (r *DeleteRequest) Decode(d *Decoder) {
+	r.Path = d.notNull()
+	r.Version = d.Int32()
+}
+
+// CheckVersionRequest is the body of check, an operation of a multi.
+type CheckVersionRequest struct {
+	Path    string
+	Version int32 // the node's version, or -1 for any
+}
+
+// Append appends the record.
+func (r *CheckVersionRequest) Append(b []byte) []byte {
+	return AppendInt32(AppendString(b, r.Path), r.Version)
+}
+
+// Decode reads the record.
+func (r *CheckVersionRequest) Decode(d *Decoder) {
+	r.Path = d.String()
+	r.Version = d.Int32()
+}
+
+// SetDataRequest is the body of setData.
+type SetDataRequest struct {
+	Path    string
+	Data    []byte // nil is null
+	Version int32  // the node's version, or -1 for any
+}
+
+// Append appends the record.
+func (r *SetDataRequest) Append(b []byte) []byte {
+	b = AppendString(b, r.Path)
+	b = AppendBuffer(b, r.Data)
+	return AppendInt32(b, r.Version)
+}
+
+// Decode reads the record.
+func (r *SetDataRequest) Decode(d *Decoder) {
+	r.Path = d.String()
+	r.Data = d.Buffer()
+	r.Version = d.Int32()
+}
+
+// SetACLRequest is the body of setACL.
+type SetACLRequest struct {
+	Path    string
+	ACL     []ACL
+	Version int32 // the node's aversion, or -1 for any
+}
+
+// Append appends the record.
+func (r *SetACLRequest) Append(b []byte) []byte {
+	b = AppendString(b, r.Path)
+	b = AppendACLs(b, r.ACL)
+	return AppendInt32(b, r.Version)
+}
+
+// Decode reads the record.
+func (r *SetACLRequest) Decode(d *Decoder) {
+	r.Path = d.String()
+	r.ACL = d.ACLs()
+	r.Version = d.Int32()
+}
+
+// PathRequest is the body of getACL and getAllChildrenNumber.
+type PathRequest struct {
+	Path string
+}
+
+// Append appends the record.
+func (r *PathRequest) Append(b []byte) []byte { return AppendString(b, r.Path) }
+
+// Decode reads the record.
+func (r *PathRequest) Decode(d *Decoder) { r.Path = d.notNull() }
+
+// PathWatchRequest is the body of exists, getData, getChildren and
+// getChildren2.
+type PathWatchRequest struct {
+	Path  string
+	Watch bool // set a watch
+}
+
+// Append appends the record.
+func (r *PathWatchRequest) Append(b []byte) []byte {
+	return AppendBool(AppendString(b, r.Path), r.Watch)
+}
+
+// Decode reads the record.
+func (r *PathWatchRequest) Decode(d *Decoder) {
+	r.Path = d.notNull()
+	r.Watch = d.Bool()
+}
+
+// SyncRequest is the body of sync. The reply echoes the path, whatever it is.
+type SyncRequest struct {
+	Path string
+}
+
+// Append appends the record.
+func (r *SyncRequest) Append(b []byte) []byte { return AppendString(b, r.Path) }
+
+// Decode reads the record.
+func (r *SyncRequest) Decode(d *Decoder) { r.Path = d.String() }
+
+// GetEphemeralsRequest is the body of getEphemerals.
+type GetEphemeralsRequest struct {
+	Prefix string // of strings, not of path components; "" matches all
+}
+
+// Append appends the record.
+func (r *GetEphemeralsRequest) Append(b []byte) []byte { return AppendString(b, r.Prefix) }
+
+// Decode reads the record.
+func (r *GetEphemeralsRequest) Decode(d *Decoder) { r.Prefix = d.String() }
+
+// ReconfigRequest is the body of reconfig. Each string is a comma separated
+// list; "" (null on the wire from most clients) is none.
+type ReconfigRequest struct {
+	Joining    string // server specifications to add or replace
+	Leaving    string // ids of servers to remove
+	NewMembers string // the whole new membership, instead of the two above
+	ConfigID   int64  // version that the current config must have, or -1 for any
+}
+
+// Append appends the record.
+func (r *ReconfigRequest) Append(b []byte) []byte {
+	b = appendNullString(b, r.Joining)
+	b = appendNullString(b, r.Leaving)
+	b = appendNullString(b, r.NewMembers)
+	return AppendInt64(b, r.ConfigID)
+}
+
+// Decode reads the record.
+func (r *ReconfigRequest) Decode(d *Decoder) {
+	r.Joining = d.String()
+	r.Leaving = d.String()
+	r.NewMembers = d.String()
+	r.ConfigID = d.Int64()
+}
+
+// appendNullString appends a ustring, "" as null.
+func appendNullString(b []byte, s string) []byte {
+	if s == "" {
+		return AppendInt32(b, int32(-1))
+	}
+	return AppendString(b, s)
+}
+
+// AuthRequest is the body of auth: Apache's AuthPacket.
+type AuthRequest struct {
+	Type   int32 // 0; means nothing
+	Scheme string
+	Auth   []byte // meaning depends on the scheme, often user:password
+}
+
+// Append appends the record.
+func (r *AuthRequest) Append(b []byte) []byte {
+	b = AppendInt32(b, r.Type)
+	b = AppendString(b, r.Scheme)
+	return AppendBuffer(b, r.Auth)
+}
+
+// Decode reads the record.
+func (r *AuthRequest) Decode(d *Decoder) {
+	r.Type = d.Int32()
+	r.Scheme = d.String()
+	r.Auth = d.Buffer()
+}
+
+// SASLToken is the body of sasl, in both directions. A server that has no SASL
+// configured answers with a nil token.
+type SASLToken struct {
+	Token []byte // nil is null
+}
+
+// Append appends the record.
+func (r *SASLToken) Append(b []byte) []byte { return AppendBuffer(b, r.Token) }
+
+// Decode reads the record.
+func (r *SASLToken) Decode(d *Decoder) { r.Token = d.Buffer() }

@@ -1,0 +1,104 @@
+package jute
+
+// WatcherEvent is the body of a notification: the reply header before it has
+// XidNotification.
+type WatcherEvent struct {
+	Type  EventType
+	State KeeperState // StateSyncConnected
+	Path  string
+}
+
+// Append appends the record.
+func (r *WatcherEvent) Append(b []byte) []byte {
+	b = AppendInt32(b, r.Type)
+	b = AppendInt32(b, r.State)
+	return AppendString(b, r.Path)
+}
+
+// Decode reads the record.
+func (r *WatcherEvent) Decode(d *Decoder) {
+	r.Type = EventType(d.Int32())
+	r.State = KeeperState(d.Int32())
+	r.Path = d.String()
+}
+
+// SetWatchesRequest is the body of setWatches and, with the last two lists, of
+// setWatches2. A client sends it after it reconnects: the server fires at once
+// what changed since RelativeZxid, and sets the other watches again.
+type SetWatchesRequest struct {
+	RelativeZxid        Zxid
+	Data, Exist, Child  []string
+	Persistent          []string // setWatches2
+	PersistentRecursive []string // setWatches2
+}
+
+// Append appends the record as setWatches has it.
+func (r *SetWatchesRequest) Append(b []byte) []byte {
+	b = AppendInt64(b, r.RelativeZxid)
+	b = AppendStrings(b, r.Data)
+	b = AppendStrings(b, r.Exist)
+	return AppendStrings(b, r.Child)
+}
+
+// Append2 appends the record as setWatches2 has it.
+func (r *SetWatchesRequest) Append2(b []byte) []byte {
+	b = r.Append(b)
+	b = AppendStrings(b, r.Persistent)
+	return AppendStrings(b, r.PersistentRecursive)
+}
+
+// Decode reads the record as setWatches has it. A null list is an error.
+func (r *SetWatchesRequest) Decode(d *Decoder) {
+	r.RelativeZxid = Zxid(d.Int64())
+	r.Data = d.notNullStrings()
+	r.Exist = d.notNullStrings()
+	r.Child = d.notNullStrings()
+	r.Persistent, r.PersistentRecursive = nil, nil
+}
+
+// Decode2 reads the record as setWatches2 has it. A null list is an error.
+func (r *SetWatchesRequest) Decode2(d *Decoder) {
+	r.Decode(d)
+	r.Persistent = d.notNullStrings()
+	r.PersistentRecursive = d.notNullStrings()
+}
+
+// AddWatchRequest is the body of addWatch. Its response is an ErrorResponse.
+type AddWatchRequest struct {
+	Path string
+	Mode AddWatchMode
+}
+
+// Append appends the record.
+func (r *AddWatchRequest) Append(b []byte) []byte {
+	return AppendInt32(AppendString(b, r.Path), r.Mode)
+}
+
+// Decode reads the record. A mode that does not exist is an error.
+func (r *AddWatchRequest) Decode(d *Decoder) {
+	r.Path = d.String()
+	r.Mode = AddWatchMode(d.Int32())
+	if r.Mode != AddPersistent && r.Mode != AddPersistentRecursive {
+		d.failValue("addWatch mode", int32(r.Mode))
+	}
+}
+
+// RemoveWatchesRequest is the body of removeWatches and checkWatches.
+type RemoveWatchesRequest struct {
+	Path string
+	Type WatchType
+}
+
+// Append appends the record.
+func (r *RemoveWatchesRequest) Append(b []byte) []byte {
+	return AppendInt32(AppendString(b, r.Path), r.Type)
+}
+
+// Decode reads the record. A watch type that does not exist is an error.
+func (r *RemoveWatchesRequest) Decode(d *Decoder) {
+	r.Path = d.String()
+	r.Type = WatchType(d.Int32())
+	if r.Type < WatchChildren || r.Type > WatchPersistentRecursive {
+		d.failValue("watch type", int32(r.Type))
+	}
+}
