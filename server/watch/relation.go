@@ -1,0 +1,140 @@
+package watch
+
+import "strings"
+
+// relation says which watchers watch which paths in one mode. A watcher's side
+// of it is an index of links, which the caller keeps and passes in.
+type relation struct {
+	byPath [segments]index // ids in paths; which one is up to segmentOf
+	paths  slab[watchedPath]
+	links  slab[link]
+}
+
+// segments is the number of tables that the index of paths is split into, so
+// that no Add waits while a big one grows.
+const segments = 256
+
+// watchedPath is a path that somebody watches.
+type watchedPath struct {
+	path  string
+	first uint32 // head of the list of links; 0 only while it is changed
+	hash  uint32
+}
+
+// link is one watch.
+type link struct {
+	path       uint32 // in paths
+	watcher    Watcher
+	next, prev uint32 // in the list of the path; 0 is the end
+}
+
+// segmentOf uses bits that are neither in the tag nor, in a segment of up to
+// 2^17 slots, in the number of the slot.
+func segmentOf(hash uint32) uint32 { return hash >> 17 % segments }
+
+// hashOfID spreads the bits of a path's number (the finalizer of MurmurHash3).
+func hashOfID(id uint32) uint32 {
+	id ^= id >> 16
+	id *= 0x85ebca6b
+	id ^= id >> 13
+	id *= 0xc2b2ae35
+	return id ^ id>>16
+}
+
+func (r *relation) pathHash(id uint32) uint32 { return r.paths.at(id).hash }
+func (r *relation) linkHash(id uint32) uint32 { return hashOfID(r.links.at(id).path) }
+
+func (r *relation) slotOf(path string, hash uint32) int {
+	return r.byPath[segmentOf(hash)].find(hash, func(id uint32) bool {
+		return r.paths.at(id).path == path
+	})
+}
+
+// find returns the number of a path, or 0 if nobody watches it.
+func (r *relation) find(path string, hash uint32) uint32 {
+	if i := r.slotOf(path, hash); i >= 0 {
+		return r.byPath[segmentOf(hash)].ids[i]
+	}
+	return 0
+}
+
+// linkSlot returns the slot of set that holds the link to a path, or -1.
+func (r *relation) linkSlot(set *index, path uint32) int {
+	return set.find(hashOfID(path), func(id uint32) bool {
+		return r.links.at(id).path == path
+	})
+}
+
+// has reports whether the watcher with this set watches path.
+func (r *relation) has(set *index, path string, hash uint32) bool {
+	id := r.find(path, hash)
+	return id != 0 && r.linkSlot(set, id) >= 0
+}
+
+// add links w, whose set is given, to path, unless it is linked.
+func (r *relation) add(w Watcher, set *index, path string, hash uint32) {
+	p := r.find(path, hash)
+	if p == 0 {
+		p = r.paths.alloc()
+		*r.paths.at(p) = watchedPath{path: strings.Clone(path), hash: hash}
+		r.byPath[segmentOf(hash)].insert(hash, p, r.pathHash)
+	} else if r.linkSlot(set, p) >= 0 {
+		return
+	}
+	id := r.links.alloc()
+	head := &r.paths.at(p).first
+	*r.links.at(id) = link{path: p, watcher: w, next: *head}
+	if *head != 0 {
+		r.links.at(*head).prev = id
+	}
+	*head = id
+	set.insert(hashOfID(p), id, r.linkHash)
+}
+
+// remove undoes add, and reports whether there was a link.
+func (r *relation) remove(set *index, path string, hash uint32) bool {
+	p := r.find(path, hash)
+	if p == 0 {
+		return false
+	}
+	slot := r.linkSlot(set, p)
+	if slot < 0 {
+		return false
+	}
+	id := set.ids[slot]
+	set.remove(slot, r.linkHash)
+	r.unlink(id)
+	return true
+}
+
+// unlink takes a link, which is in no set any more, from its path.
+func (r *relation) unlink(id uint32) {
+	l := *r.links.at(id)
+	if l.next != 0 {
+		r.links.at(l.next).prev = l.prev
+	}
+	if l.prev != 0 {
+		r.links.at(l.prev).next = l.next
+	} else {
+		r.paths.at(l.path).first = l.next
+	}
+	r.links.release(id)
+	if r.paths.at(l.path).first == 0 {
+		r.forget(l.path)
+	}
+}
+
+// forget removes a path that nobody watches any more.
+func (r *relation) forget(p uint32) {
+	w := r.paths.at(p)
+	seg := &r.byPath[segmentOf(w.hash)]
+	slot := seg.find(w.hash, func(id uint32) bool { return id == p })
+	seg.remove(slot, r.pathHash)
+	r.paths.release(p)
+}
+
+// drop unlinks every link of a set, and empties it.
+func (r *relation) drop(set *index) {
+	set.each(r.unlink)
+	*set = index{}
+}

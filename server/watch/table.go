@@ -1,0 +1,147 @@
+package watch
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Watcher is a connection's handle. The server gives out small, dense numbers,
+// and may give one again after Drop: the table's size follows the largest.
+type Watcher uint32
+
+// Table holds the watches of a server's connections. Create it with New.
+type Table struct {
+	seed maphash.Seed
+
+	mu       sync.Mutex // guards all below; see the package comment for its order
+	modes    [modeCount]relation
+	watchers []*watcher // by handle; nil: no watches since Drop
+	round    uint64     // number of the Trigger under way or the last
+}
+
+// watcher is a connection's side of the relations.
+type watcher struct {
+	sets  [modeCount]index // ids of links, by path
+	round uint64           // the last round in which it was named
+}
+
+// New returns an empty table.
+func New() *Table { return &Table{seed: maphash.MakeSeed()} }
+
+// Add registers a watch of w on path. A second one of the same mode changes
+// nothing. The path is copied; it need not be valid, and "" means "/". No Add
+// may come after the Drop of w until the handle is in use again.
+func (t *Table) Add(w Watcher, path string, mode Mode) {
+	path = rooted(path)
+	hash := t.hash(path, mode)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for int(w) >= len(t.watchers) {
+		t.watchers = append(t.watchers, nil)
+	}
+	if t.watchers[w] == nil {
+		t.watchers[w] = new(watcher)
+	}
+	t.modes[mode].add(w, &t.watchers[w].sets[mode], path, hash)
+}
+
+// Remove removes the watches of w on exactly path that typ selects: of any mode
+// for WatchAny, else of the one mode. It returns false if there was none (the
+// reply is then ErrNoWatcher).
+func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
+	path = rooted(path)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.watcherLocked(w)
+	if state == nil {
+		return false
+	}
+	removed := false
+	for _, m := range modesOf(typ) {
+		if t.modes[m].remove(&state.sets[m], path, t.hash(path, m)) {
+			removed = true
+		}
+	}
+	return removed
+}
+
+// Check reports whether Remove would find a watch.
+func (t *Table) Check(w Watcher, path string, typ jute.WatchType) bool {
+	path = rooted(path)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.watcherLocked(w)
+	if state == nil {
+		return false
+	}
+	for _, m := range modesOf(typ) {
+		if t.modes[m].has(&state.sets[m], path, t.hash(path, m)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Drop removes all watches of w, whose connection is closed.
+func (t *Table) Drop(w Watcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.watcherLocked(w)
+	if state == nil {
+		return
+	}
+	for m := range t.modes {
+		t.modes[m].drop(&state.sets[m])
+	}
+	t.watchers[w] = nil
+}
+
+func (t *Table) watcherLocked(w Watcher) *watcher {
+	if int(w) < len(t.watchers) {
+		return t.watchers[w]
+	}
+	return nil
+}
+
+// rooted returns the name under which a path is kept: "" is the root.
+func rooted(path string) string {
+	if path == "" {
+		return "/"
+	}
+	return path
+}
+
+// hash returns the hash of a path in a mode. Recursive watches have their own
+// kind, which Trigger computes for all ancestors of a path in one pass.
+func (t *Table) hash(path string, mode Mode) uint32 {
+	if mode != PersistentRecursive {
+		return uint32(maphash.String(t.seed, path))
+	}
+	var h uint64
+	for end := 0; end < len(path); {
+		var name string
+		name, end = nextName(path, end)
+		h = t.chain(h, name)
+	}
+	return uint32(h)
+}
+
+// chain returns the hash of a path from that of its parent and its last name.
+func (t *Table) chain(parent uint64, name string) uint64 {
+	h := (parent ^ maphash.String(t.seed, name)) * 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
+
+// nextName returns the name that starts at offset start of path, with the
+// slash before it, and the offset of its end. The names of "/a/b" are "/a" and
+// "/b", and that of "/" is "/".
+func nextName(path string, start int) (name string, end int) {
+	end = len(path)
+	if i := strings.IndexByte(path[start+1:], '/'); i >= 0 {
+		end = start + 1 + i
+	}
+	return path[start:end], end
+}
