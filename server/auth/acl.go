@@ -1,0 +1,120 @@
+package auth
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// maxExpanded bounds what a list may become when its "auth" entries are
+// replaced: a frame full of them, from a connection with many identities, would
+// ask for their product.
+const maxExpanded = 1 << 16
+
+// FixACL checks an ACL that a client with these identities wants to write, and
+// returns what to store: exact duplicates are dropped (the first stays), then
+// each entry of scheme "auth" gives way to one entry for each of ids that tells
+// a user. It fails with jute.ErrInvalidACL if the list is empty, if an entry
+// names an unknown scheme or an id that its scheme refuses, or if there is
+// nobody that "auth" could mean.
+//
+// The list returned shares no memory with acl, whose strings may lie in a buffer
+// that is used again; it must not be written.
+func (s *Schemes) FixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, error) {
+	if len(acl) == 1 && acl[0] == s.open[0] {
+		return s.open, nil
+	}
+	fixed := make([]jute.ACL, 0, len(acl))
+	for _, a := range distinct(acl) {
+		n := len(fixed)
+		switch {
+		case a.ID == jute.WorldAnyone:
+			fixed = append(fixed, jute.ACL{Perms: a.Perms, ID: jute.WorldAnyone})
+		case a.ID.Scheme == schemeAuth:
+			fixed = s.appendPersonal(fixed, a.Perms, ids)
+		case s.valid(a.ID):
+			id := jute.ID{Scheme: strings.Clone(a.ID.Scheme), ID: strings.Clone(a.ID.ID)}
+			fixed = append(fixed, jute.ACL{Perms: a.Perms, ID: id})
+		}
+		if len(fixed) == n || len(fixed) > max(maxExpanded, len(acl)) {
+			return nil, jute.ErrInvalidACL
+		}
+	}
+	if len(fixed) == 0 {
+		return nil, jute.ErrInvalidACL
+	}
+	return fixed, nil
+}
+
+// appendPersonal appends an entry with these permissions for each of ids whose
+// scheme tells users apart.
+func (s *Schemes) appendPersonal(acl []jute.ACL, perms jute.Perms, ids []jute.ID) []jute.ACL {
+	for _, id := range ids {
+		if s.table[id.Scheme].personal {
+			acl = append(acl, jute.ACL{Perms: perms, ID: id})
+		}
+	}
+	return acl
+}
+
+// valid reports whether an ACL entry may name id. World and super have no row
+// in the table: the one knows only "anyone", the other is no business of ACLs.
+func (s *Schemes) valid(id jute.ID) bool {
+	sch, ok := s.table[id.Scheme]
+	return ok && sch.valid != nil && sch.valid(id.ID)
+}
+
+// distinct returns acl without repetitions, in order; acl itself if there are
+// none. Long lists need the map: a frame can hold 80,000 entries.
+func distinct(acl []jute.ACL) []jute.ACL {
+	if len(acl) <= 16 {
+		for i := range acl {
+			if slices.Contains(acl[:i], acl[i]) {
+				return withoutRepeats(acl)
+			}
+		}
+		return acl
+	}
+	return withoutRepeats(acl)
+}
+
+func withoutRepeats(acl []jute.ACL) []jute.ACL {
+	seen := make(map[jute.ACL]bool, len(acl))
+	out := make([]jute.ACL, 0, len(acl))
+	for _, a := range acl {
+		if !seen[a] {
+			seen[a] = true
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Redact returns acl as getACL shows it to who may read the node but not
+// administer it: the hash of each digest id is replaced by "x". It returns acl
+// itself if there is nothing to hide.
+func Redact(acl []jute.ACL) []jute.ACL {
+	out := acl
+	for i, a := range acl {
+		user, _, secret := strings.Cut(a.ID.ID, ":")
+		if a.ID.Scheme != schemeDigest || !secret {
+			continue
+		}
+		if &out[0] == &acl[0] {
+			out = slices.Clone(acl)
+		}
+		out[i].ID.ID = user + ":x"
+	}
+	return out
+}
+
+// User returns the name by which whoAmI shows an identity: for digest the user
+// without the hash, for others the id itself.
+func User(id jute.ID) string {
+	if id.Scheme == schemeDigest {
+		user, _, _ := strings.Cut(id.ID, ":")
+		return user
+	}
+	return id.ID
+}

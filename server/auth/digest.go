@@ -1,0 +1,79 @@
+package auth
+
+import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha3"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"hash"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// newHash returns the hash that Java's MessageDigest knows by this name. SHA1
+// is the default, for the ACLs that exist.
+func newHash(alg string) (func() hash.Hash, error) {
+	switch strings.ToUpper(alg) {
+	case "", "SHA1", "SHA-1", "SHA":
+		return sha1.New, nil
+	case "MD5":
+		return md5.New, nil
+	case "SHA-224":
+		return sha256.New224, nil
+	case "SHA-256":
+		return sha256.New, nil
+	case "SHA-384":
+		return sha512.New384, nil
+	case "SHA-512":
+		return sha512.New, nil
+	case "SHA3-256":
+		return func() hash.Hash { return sha3.New256() }, nil
+	case "SHA3-384":
+		return func() hash.Hash { return sha3.New384() }, nil
+	case "SHA3-512":
+		return func() hash.Hash { return sha3.New512() }, nil
+	}
+	return nil, fmt.Errorf("hash %q is not one of SHA1, MD5, SHA-224, SHA-256, SHA-384, SHA-512, SHA3-256, SHA3-384, SHA3-512", alg)
+}
+
+// digestScheme is the scheme of users with passwords. An identity is the user's
+// name and the hash of "user:password" in base64; the server knows no list of
+// users, so every auth packet proves something.
+func digestScheme(alg, superDigest string) (scheme, error) {
+	h, err := newHash(alg)
+	if err != nil {
+		return scheme{}, err
+	}
+	return scheme{
+		prove: func(data []byte) []jute.ID {
+			id := digestID(h(), data)
+			if superDigest != "" && subtle.ConstantTimeCompare([]byte(id), []byte(superDigest)) == 1 {
+				return []jute.ID{{Scheme: schemeSuper}, {Scheme: schemeDigest, ID: id}}
+			}
+			return []jute.ID{{Scheme: schemeDigest, ID: id}}
+		},
+		valid:    validDigest,
+		match:    func(id, expr string) bool { return id == expr },
+		personal: true,
+	}, nil
+}
+
+// digestID turns "user:password" into "user:base64(hash)". The user ends at the
+// first colon; without one, all of it is the user. The hash covers everything.
+func digestID(h hash.Hash, data []byte) string {
+	h.Write(data)
+	user, _, _ := strings.Cut(string(data), ":")
+	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// validDigest wants two parts with a colon between, the second not empty. More
+// colons are allowed at the end only: Java's String.split drops what is empty
+// there, and ACLs like "user:hash:" may have been stored.
+func validDigest(expr string) bool {
+	return strings.Count(strings.TrimRight(expr, ":"), ":") == 1
+}

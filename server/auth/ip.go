@@ -1,0 +1,47 @@
+package auth
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// ipScheme is the scheme of remote addresses. A connection has its identity
+// from the start, so that its auth packets succeed and prove nothing new.
+func ipScheme() scheme {
+	return scheme{
+		prove: func([]byte) []jute.ID { return nil },
+		valid: func(expr string) bool { _, ok := parseBlock(expr); return ok },
+		match: matchIP,
+	}
+}
+
+// matchIP reports whether the address id is in the block expr, both of one
+// family. An IPv4 address that came over an IPv6 socket counts as IPv4.
+func matchIP(id, expr string) bool {
+	if id == expr {
+		return true
+	}
+	block, ok := parseBlock(expr)
+	if !ok {
+		return false
+	}
+	addr, err := netip.ParseAddr(id)
+	return err == nil && block.Contains(addr.Unmap().WithZone(""))
+}
+
+// parseBlock reads an address, or an address and a number of leading bits such
+// as "10.0.0.0/8" or "2001:db8::/32". Bits of the address beyond those don't
+// matter.
+func parseBlock(expr string) (netip.Prefix, bool) {
+	if strings.IndexByte(expr, '/') >= 0 {
+		p, err := netip.ParsePrefix(expr)
+		return p, err == nil
+	}
+	addr, err := netip.ParseAddr(expr)
+	if err != nil || addr.Zone() != "" {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(addr, addr.BitLen()), true
+}
