@@ -1,0 +1,116 @@
+package evaluate
+
+import (
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// create evaluates create, create2, createContainer and createTTL.
+func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
+	owner, err := e.ownerOf(op)
+	if err != nil {
+		return err
+	}
+	if err := e.checkOwner(owner); err != nil {
+		return err
+	}
+	parentPath, err := parentOf(op.Path)
+	if err != nil {
+		return err
+	}
+	acl, err := e.schemes.FixACL(op.ACL, e.req.Auth)
+	if err != nil {
+		return err
+	}
+	parent, ok := e.node(parentPath)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if !e.allowed(&parent, jute.PermCreate) {
+		return jute.ErrNoAuth
+	}
+	path := op.Path
+	if op.Mode.Sequential() {
+		var buf [11]byte
+		path += string(appendSequence(buf[:0], parent.cversion))
+	}
+	if err := e.checkNew(path, &parent, int64(len(op.Data))); err != nil {
+		return err
+	}
+	if !op.Mode.Sequential() {
+		path = strings.Clone(path) // it lies in the request's body
+	}
+	e.addNode(path, parent, record{owner: owner, acl: acl, dataLength: int32(len(op.Data)), mtime: e.now})
+	txn.Ops = append(txn.Ops, datatree.Op{
+		Kind:     datatree.OpCreate,
+		Result:   createResult(op.Type),
+		Path:     path,
+		Data:     op.Data,
+		ACL:      acl,
+		Owner:    owner,
+		Cversion: parent.cversion + 1,
+	})
+	return nil
+}
+
+// ownerOf checks mode and time to live, and returns how the node's owner is
+// stored. The opcode, not the mode, makes a container: create with mode 4 makes
+// an ordinary node.
+func (e *Evaluator) ownerOf(op *jute.MultiOp) (jute.Owner, error) {
+	ttlOp := op.Type == jute.OpCreateTTL
+	switch {
+	case !op.Mode.Valid():
+		return 0, jute.ErrBadArguments
+	case op.Mode.TTL() && !e.opts.ExtendedTypes:
+		return 0, jute.ErrUnimplemented
+	case op.Mode.TTL() != ttlOp:
+		// With createTTL: Apache 3.8 accepts another mode if ttl is negative, and
+		// dies of it when it applies the transaction.
+		return 0, jute.ErrBadArguments
+	case ttlOp && (op.TTL < 1 || op.TTL > jute.MaxTTL):
+		return 0, jute.ErrBadArguments
+	case ttlOp:
+		return jute.OwnerTTL(op.TTL), nil
+	case op.Type == jute.OpCreateContainer:
+		return jute.OwnerContainer, nil
+	case op.Mode.Ephemeral():
+		return jute.OwnerSession(e.req.Session), nil
+	}
+	return jute.OwnerNone, nil
+}
+
+// checkNew checks that a node may be created at path under parent.
+func (e *Evaluator) checkNew(path string, parent *record, size int64) error {
+	if err := nodePath(path); err != nil {
+		return err
+	}
+	if _, ok := e.node(path); ok {
+		return jute.ErrNodeExists
+	}
+	if parent.owner.Ephemeral() {
+		return jute.ErrNoChildrenForEphemerals
+	}
+	return e.checkQuota(path, 1, size)
+}
+
+// addNode records that r is created at path, a child of parent.
+func (e *Evaluator) addNode(path string, parent, r record) {
+	parent.cversion++
+	parent.numChildren++
+	e.over.put(jute.Parent(path), parent)
+	e.over.put(path, r)
+	if s := r.owner.Session(); s != 0 {
+		e.over.addEphemeral(s, path)
+	}
+}
+
+// createResult is the opcode under which a multi answers: only a plain create
+// answers without a Stat.
+func createResult(op jute.OpCode) jute.OpCode {
+	if op == jute.OpCreate {
+		return jute.OpCreate
+	}
+	return jute.OpCreate2
+}

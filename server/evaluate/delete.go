@@ -1,0 +1,89 @@
+package evaluate
+
+import (
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// special reports whether path is one of the nodes that are always there.
+func special(path string) bool {
+	switch path {
+	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":
+		return true
+	}
+	return false
+}
+
+func (e *Evaluator) delete(op *jute.MultiOp, txn *datatree.Txn) error {
+	if err := e.checkSession(); err != nil {
+		return err
+	}
+	parentPath, err := parentOf(op.Path)
+	if err != nil {
+		return err
+	}
+	if special(op.Path) {
+		return jute.ErrBadArguments
+	}
+	parent, ok := e.node(parentPath)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if !e.allowed(&parent, jute.PermDelete) {
+		return jute.ErrNoAuth
+	}
+	r, ok := e.node(op.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if err := checkVersion(op.Version, r.version); err != nil {
+		return err
+	}
+	if r.numChildren > 0 {
+		return jute.ErrNotEmpty
+	}
+	e.deleteNode(strings.Clone(op.Path), txn)
+	return nil
+}
+
+// remove evaluates deleteContainer, which the server asks for on its own: a
+// container or TTL node that was due is deleted if it still is. No session, no
+// ACL.
+func (e *Evaluator) remove(txn *datatree.Txn) error {
+	if e.req.Session != 0 {
+		return jute.ErrUnimplemented // Apache lets clients delete any node by it
+	}
+	due := &e.req.Removal
+	if special(due.Path) || nodePath(due.Path) != nil {
+		return jute.ErrBadArguments
+	}
+	r, ok := e.node(due.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if r.numChildren > 0 {
+		return jute.ErrNotEmpty
+	}
+	_, ttl := r.owner.TTL()
+	if !ttl && !r.owner.Container() || r.cversion != due.Cversion || r.mtime != due.Mtime {
+		return jute.ErrBadVersion
+	}
+	e.deleteNode(due.Path, txn)
+	return nil
+}
+
+func (e *Evaluator) deleteNode(path string, txn *datatree.Txn) {
+	e.dropNode(path)
+	txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpDelete, Result: jute.OpDelete, Path: path})
+}
+
+// dropNode records that the node at path, which exists, is deleted.
+func (e *Evaluator) dropNode(path string) {
+	parentPath := jute.Parent(path)
+	parent, _ := e.node(parentPath)
+	parent.numChildren--
+	e.over.put(parentPath, parent)
+	e.over.put(path, record{gone: true})
+}

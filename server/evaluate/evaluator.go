@@ -1,0 +1,171 @@
+package evaluate
+
+import (
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// Options are settings that decide about requests. Only the leader's count.
+type Options struct {
+	// ExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled).
+	ExtendedTypes bool
+	// EnforceQuota rejects what exceeds a hard quota (zookeeper.enforceQuota).
+	EnforceQuota bool
+	// ReconfigEnabled changes the code by which reconfig is rejected
+	// (reconfigEnabled): there is no ensemble here that it could change.
+	ReconfigEnabled bool
+}
+
+// Request is a write on its way to become a transaction.
+type Request struct {
+	Op      jute.OpCode
+	Session jute.SessionID // 0 for a request of the server's own
+	Cxid    int32          // the client's xid
+	Origin  uint64         // connection that waits for the outcome, 0 for none
+	// Auth is who asks: the identities of the connection when the request
+	// arrived.
+	Auth []jute.ID
+	// Body is the request's record. The transaction's Data shares its memory, so
+	// that it must stay unchanged until the transaction is applied. Nothing else
+	// does: paths and ACLs are copied.
+	Body []byte
+	// Refused is the code by which the server has refused the request already,
+	// such as jute.ErrSessionMoved; 0 for none. It is all that counts then.
+	Refused jute.Code
+	// Local marks a session that only its server knows: it may write, but can't
+	// own ephemerals.
+	Local bool
+	// TimeoutMs is the negotiated timeout of a createSession.
+	TimeoutMs int32
+	// Removal is the node of a deleteContainer.
+	Removal Removal
+}
+
+// Removal names a container or TTL node that is due to be removed, and what it
+// looked like when the server found so. If either number has changed, it is not
+// due any more.
+type Removal struct {
+	Path     string
+	Cversion int32 // children ever created, as stored
+	Mtime    int64 // ms
+}
+
+// Evaluator turns requests into transactions.
+type Evaluator struct {
+	tree    Tree
+	schemes *auth.Schemes
+	opts    Options
+	over    overlay
+
+	// Of the request at hand.
+	req   *Request
+	zxid  jute.Zxid
+	now   int64
+	multi jute.MultiRequest // its memory is used again
+}
+
+// New returns an evaluator of requests against tree, without accepted writes.
+func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
+	return &Evaluator{tree: tree, schemes: schemes, opts: opts, over: newOverlay()}
+}
+
+// Reset forgets the accepted writes that are not applied. It must be called
+// with the tree at the point where this server starts to lead, or not before it
+// stops.
+func (e *Evaluator) Reset() { e.over = newOverlay() }
+
+// Applied tells that the tree has all transactions up to zxid. It takes time in
+// proportion to what those touched.
+func (e *Evaluator) Applied(zxid jute.Zxid) { e.over.applied(zxid) }
+
+// Evaluate decides what req does and stores that in txn, reusing the memory of
+// txn.Ops. Zxids must grow from call to call; nowMs is the leader's clock in ms
+// since the Unix epoch. The tree must be locked for reading.
+//
+// The transaction takes effect for later calls at once: the caller must propose
+// it, or stop leading.
+func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *datatree.Txn) {
+	*txn = datatree.Txn{
+		Zxid:    zxid,
+		Time:    nowMs,
+		Session: req.Session,
+		Cxid:    req.Cxid,
+		Origin:  req.Origin,
+		Ops:     txn.Ops[:0],
+	}
+	e.req, e.zxid, e.now = req, zxid, nowMs
+	e.over.begin(zxid)
+	if err := e.evaluate(txn); err != nil {
+		txn.Ops = txn.Ops[:0]
+		txn.Err = jute.CodeOf(err)
+	}
+	e.req = nil
+}
+
+func (e *Evaluator) evaluate(txn *datatree.Txn) error {
+	if e.req.Refused != 0 {
+		return e.req.Refused
+	}
+	switch e.req.Op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,
+		jute.OpDelete, jute.OpSetData:
+		return e.single(txn)
+	case jute.OpSetACL:
+		return e.setACL(txn)
+	case jute.OpMulti:
+		return e.evaluateMulti(txn)
+	case jute.OpCreateSession:
+		return e.createSession(txn)
+	case jute.OpCloseSession:
+		e.closeSession(txn)
+		return nil
+	case jute.OpDeleteContainer:
+		return e.remove(txn)
+	case jute.OpReconfig:
+		return e.reconfig()
+	}
+	return jute.ErrUnimplemented
+}
+
+// single evaluates a request that could also stand in a multi.
+func (e *Evaluator) single(txn *datatree.Txn) error {
+	d := jute.NewAliasDecoder(e.req.Body)
+	op := jute.MultiOp{Type: e.req.Op}
+	op.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	return e.op(&op, txn)
+}
+
+// op evaluates one operation and appends its effect to txn. If it fails, it has
+// changed nothing.
+func (e *Evaluator) op(op *jute.MultiOp, txn *datatree.Txn) error {
+	switch op.Type {
+	case jute.OpDelete:
+		return e.delete(op, txn)
+	case jute.OpSetData:
+		return e.setData(op, txn)
+	case jute.OpCheck:
+		return e.check(op, txn)
+	}
+	return e.create(op, txn)
+}
+
+// reconfig always fails: a server of its own has no ensemble to change.
+func (e *Evaluator) reconfig() error {
+	d := jute.NewAliasDecoder(e.req.Body)
+	var r jute.ReconfigRequest
+	r.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	if !e.opts.ReconfigEnabled {
+		return jute.ErrReconfigDisabled
+	}
+	if err := e.checkSession(); err != nil {
+		return err
+	}
+	return jute.ErrUnimplemented
+}

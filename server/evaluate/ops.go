@@ -1,0 +1,204 @@
+package evaluate
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// anyVersion in a request matches every version.
+const anyVersion = -1
+
+// node returns what the node at path will be. It must not be asked with "".
+func (e *Evaluator) node(path string) (record, bool) {
+	if r, ok := e.over.nodes[path]; ok {
+		return r, !r.gone
+	}
+	n, ok := e.tree.Get(path)
+	if !ok {
+		return record{}, false
+	}
+	return record{
+		mtime:       n.Mtime,
+		owner:       n.Owner,
+		acl:         n.ACL,
+		version:     n.Version,
+		cversion:    n.Cversion,
+		aversion:    n.Aversion,
+		numChildren: n.NumChildren,
+		dataLength:  n.DataLength,
+	}, true
+}
+
+func (e *Evaluator) allowed(r *record, perms jute.Perms) bool {
+	return e.schemes.Allowed(r.acl, perms, e.req.Auth)
+}
+
+// parentOf returns the path of the parent, by the rule that create and delete
+// share: the path need not be valid, but must have a '/' and no NUL.
+func parentOf(path string) (string, error) {
+	i := strings.LastIndexByte(path, '/')
+	switch {
+	case i < 0 || strings.IndexByte(path, 0) >= 0:
+		return "", jute.ErrBadArguments
+	case i == 0:
+		return "/", nil // of "/" too: creating the root must find it there
+	}
+	return path[:i], nil
+}
+
+// appendSequence appends n with at least ten characters, padded with zeros
+// behind the sign, as Java's %010d does.
+func appendSequence(b []byte, n int32) []byte {
+	var buf [10]byte
+	v, width := int64(n), 10
+	if v < 0 {
+		b = append(b, '-')
+		v, width = -v, 9
+	}
+	digits := strconv.AppendInt(buf[:0], v, 10)
+	for i := len(digits); i < width; i++ {
+		b = append(b, '0')
+	}
+	return append(b, digits...)
+}
+
+// nodePath checks the path of an operation on an existing node.
+func nodePath(path string) error {
+	if jute.ValidatePath(path) != nil {
+		return jute.ErrBadArguments
+	}
+	return nil
+}
+
+// checkVersion compares the version that a request wants with the one there is.
+func checkVersion(want, have int32) error {
+	if want != anyVersion && want != have {
+		return jute.ErrBadVersion
+	}
+	return nil
+}
+
+func (e *Evaluator) setData(op *jute.MultiOp, txn *datatree.Txn) error {
+	if err := e.checkSession(); err != nil {
+		return err
+	}
+	if err := nodePath(op.Path); err != nil {
+		return err
+	}
+	r, ok := e.node(op.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if !e.allowed(&r, jute.PermWrite) {
+		return jute.ErrNoAuth
+	}
+	length := int32(len(op.Data))
+	if err := e.checkQuota(op.Path, 0, int64(length)-int64(r.dataLength)); err != nil {
+		return err
+	}
+	if err := checkVersion(op.Version, r.version); err != nil {
+		return err
+	}
+	path := strings.Clone(op.Path)
+	r.version++
+	r.dataLength = length
+	r.mtime = e.now
+	e.over.put(path, r)
+	txn.Ops = append(txn.Ops, datatree.Op{
+		Kind:    datatree.OpSetData,
+		Result:  jute.OpSetData,
+		Path:    path,
+		Data:    op.Data,
+		Version: r.version,
+	})
+	return nil
+}
+
+func (e *Evaluator) setACL(txn *datatree.Txn) error {
+	d := jute.NewAliasDecoder(e.req.Body)
+	var req jute.SetACLRequest
+	req.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	if err := e.checkSession(); err != nil {
+		return err
+	}
+	if err := nodePath(req.Path); err != nil {
+		return err
+	}
+	acl, err := e.schemes.FixACL(req.ACL, e.req.Auth)
+	if err != nil {
+		return err
+	}
+	r, ok := e.node(req.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if !e.allowed(&r, jute.PermAdmin) {
+		return jute.ErrNoAuth
+	}
+	if err := checkVersion(req.Version, r.aversion); err != nil {
+		return err
+	}
+	path := strings.Clone(req.Path)
+	r.aversion++
+	r.acl = acl
+	e.over.put(path, r)
+	txn.Ops = append(txn.Ops, datatree.Op{
+		Kind:    datatree.OpSetACL,
+		Result:  jute.OpSetACL,
+		Path:    path,
+		ACL:     acl,
+		Version: r.aversion,
+	})
+	return nil
+}
+
+// check changes nothing; it only stands in a multi.
+func (e *Evaluator) check(op *jute.MultiOp, txn *datatree.Txn) error {
+	if err := e.checkSession(); err != nil {
+		return err
+	}
+	if err := nodePath(op.Path); err != nil {
+		return err
+	}
+	r, ok := e.node(op.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if !e.allowed(&r, jute.PermRead) {
+		return jute.ErrNoAuth
+	}
+	if err := checkVersion(op.Version, r.version); err != nil {
+		return err
+	}
+	txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCheck, Result: jute.OpCheck})
+	return nil
+}
+
+// checkQuota fails if the subtree's quota does not allow the growth. It looks
+// at the usage that is applied, not at pending writes: a burst can go beyond
+// the limit, in ZooKeeper too.
+func (e *Evaluator) checkQuota(path string, nodes, bytes int64) error {
+	if !e.opts.EnforceQuota {
+		return nil
+	}
+	q, ok := e.tree.Quota(path)
+	if !ok {
+		return nil
+	}
+	if exceeds(q.Count, nodes, q.CountHardLimit) || exceeds(q.Bytes, bytes, q.BytesHardLimit) {
+		return jute.ErrQuotaExceeded
+	}
+	return nil
+}
+
+// exceeds reports whether usage goes beyond a hard limit; a negative one is
+// none. No growth always fits, shrinking must reach the limit.
+func exceeds(usage, growth, limit int64) bool {
+	return growth != 0 && limit >= 0 && usage+growth > limit
+}

@@ -1,0 +1,155 @@
+package evaluate
+
+import "github.com/zkd-project/zkd/jute"
+
+// record is what a node will be when all accepted transactions are applied: as
+// much of it as decides about requests.
+type record struct {
+	zxid        jute.Zxid // newest accepted transaction that touched the node
+	mtime       int64     // ms
+	owner       jute.Owner
+	acl         []jute.ACL
+	version     int32
+	cversion    int32 // children ever created
+	aversion    int32
+	numChildren int32
+	dataLength  int32
+	gone        bool // deleted: nothing but zxid counts
+}
+
+// sessionRecord is what a session will be, likewise.
+type sessionRecord struct {
+	zxid jute.Zxid
+	open bool
+}
+
+// overlay holds the records of what accepted transactions touched and the tree
+// is not known to have yet.
+type overlay struct {
+	nodes    map[string]record
+	sessions map[jute.SessionID]sessionRecord
+	// ephemerals lists, oldest first, the paths at which pending transactions
+	// create ephemerals of a session; they may be gone again.
+	ephemerals map[jute.SessionID][]string
+
+	// touches says in order of zxids what to drop when it is applied. Those
+	// before head are dropped.
+	touches []touch
+	head    int
+
+	zxid jute.Zxid // of the transaction that is being evaluated
+	// undo lists what this transaction replaced in nodes.
+	undo []replaced
+}
+
+// touch is a change of the overlay by transaction zxid: of the record of path,
+// of session's record if path is empty, or, if both are set, of the session's
+// list of ephemerals.
+type touch struct {
+	zxid    jute.Zxid
+	path    string
+	session jute.SessionID
+}
+
+// replaced is a record before a change of the transaction at hand; the zero
+// zxid means that there was none.
+type replaced struct {
+	path string
+	old  record
+}
+
+func newOverlay() overlay {
+	return overlay{
+		nodes:      make(map[string]record),
+		sessions:   make(map[jute.SessionID]sessionRecord),
+		ephemerals: make(map[jute.SessionID][]string),
+	}
+}
+
+// begin starts transaction zxid.
+func (o *overlay) begin(zxid jute.Zxid) {
+	o.zxid = zxid
+	clear(o.undo)
+	o.undo = o.undo[:0]
+}
+
+// put makes r the record of path.
+func (o *overlay) put(path string, r record) {
+	old := o.nodes[path]
+	if old.zxid != o.zxid {
+		o.touches = append(o.touches, touch{zxid: o.zxid, path: path})
+	}
+	o.undo = append(o.undo, replaced{path, old})
+	r.zxid = o.zxid
+	o.nodes[path] = r
+}
+
+// addEphemeral notes that the transaction creates an ephemeral of s at path.
+func (o *overlay) addEphemeral(s jute.SessionID, path string) {
+	o.ephemerals[s] = append(o.ephemerals[s], path)
+	o.touches = append(o.touches, touch{zxid: o.zxid, path: path, session: s})
+}
+
+// putSession notes that the transaction opens or closes s.
+func (o *overlay) putSession(s jute.SessionID, open bool) {
+	o.sessions[s] = sessionRecord{zxid: o.zxid, open: open}
+	o.touches = append(o.touches, touch{zxid: o.zxid, session: s})
+}
+
+// rollback undoes all that the transaction did to nodes and ephemerals.
+func (o *overlay) rollback() {
+	for i := len(o.undo) - 1; i >= 0; i-- {
+		u := &o.undo[i]
+		if u.old.zxid == 0 {
+			delete(o.nodes, u.path)
+		} else {
+			o.nodes[u.path] = u.old
+		}
+	}
+	n := len(o.touches)
+	for ; n > o.head && o.touches[n-1].zxid == o.zxid; n-- {
+		if t := &o.touches[n-1]; t.path != "" && t.session != 0 {
+			o.setEphemerals(t.session, o.ephemerals[t.session][:len(o.ephemerals[t.session])-1])
+		}
+	}
+	clear(o.touches[n:])
+	o.touches = o.touches[:n]
+	o.begin(o.zxid)
+}
+
+// applied drops what transactions up to zxid did, unless a later one did it
+// again.
+func (o *overlay) applied(zxid jute.Zxid) {
+	for o.head < len(o.touches) && o.touches[o.head].zxid <= zxid {
+		o.drop(&o.touches[o.head])
+		o.touches[o.head] = touch{}
+		o.head++
+	}
+	if o.head > len(o.touches)/2 {
+		n := copy(o.touches, o.touches[o.head:])
+		clear(o.touches[n:])
+		o.touches = o.touches[:n]
+		o.head = 0
+	}
+}
+
+func (o *overlay) drop(t *touch) {
+	switch {
+	case t.path == "":
+		if o.sessions[t.session].zxid == t.zxid {
+			delete(o.sessions, t.session)
+		}
+	case t.session != 0:
+		o.setEphemerals(t.session, o.ephemerals[t.session][1:])
+	case o.nodes[t.path].zxid == t.zxid:
+		delete(o.nodes, t.path)
+	}
+}
+
+func (o *overlay) setEphemerals(s jute.SessionID, paths []string) {
+	if len(paths) == 0 {
+		delete(o.ephemerals, s)
+		return
+	}
+	o.ephemerals[s] = paths
+}

@@ -1,0 +1,90 @@
+package evaluate
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// open reports whether session s exists and is not being closed.
+func (e *Evaluator) open(s jute.SessionID) bool {
+	if r, ok := e.over.sessions[s]; ok {
+		return r.open
+	}
+	_, ok := e.tree.Session(s)
+	return ok
+}
+
+// checkSession checks that the request's session may write. The server itself
+// always may, and of local sessions only their server knows.
+func (e *Evaluator) checkSession() error {
+	if e.req.Session == 0 || e.req.Local || e.open(e.req.Session) {
+		return nil
+	}
+	return jute.ErrSessionExpired
+}
+
+// checkOwner checks that the request's session may create a node of this owner.
+func (e *Evaluator) checkOwner(owner jute.Owner) error {
+	if e.req.Local && owner.Ephemeral() {
+		return jute.ErrEphemeralOnLocalSession
+	}
+	return e.checkSession()
+}
+
+// createSession fails with ErrBadArguments if the id is taken or can't be told
+// from the other kinds of owners: the server must pick another.
+func (e *Evaluator) createSession(txn *datatree.Txn) error {
+	s := e.req.Session
+	if !jute.OwnerSession(s).Ephemeral() || e.open(s) {
+		return jute.ErrBadArguments
+	}
+	e.over.putSession(s, true)
+	txn.Ops = append(txn.Ops, datatree.Op{
+		Kind:      datatree.OpCreateSession,
+		Result:    jute.OpCreateSession,
+		TimeoutMs: e.req.TimeoutMs,
+	})
+	return nil
+}
+
+// closeSession closes the session and deletes its ephemerals. For a session that
+// is closed already, or never was, the transaction does nothing.
+func (e *Evaluator) closeSession(txn *datatree.Txn) {
+	s := e.req.Session
+	if !e.open(s) {
+		return
+	}
+	paths := e.ephemerals(s)
+	for _, path := range paths {
+		e.dropNode(path)
+	}
+	e.over.putSession(s, false)
+	txn.Ops = append(txn.Ops, datatree.Op{
+		Kind:   datatree.OpCloseSession,
+		Result: jute.OpCloseSession,
+		Paths:  paths,
+	})
+}
+
+// ephemerals returns, sorted, the paths of the ephemerals that s will own. Any
+// that the tree does not show is in the overlay's list, and either may show some
+// that will be gone.
+func (e *Evaluator) ephemerals(s jute.SessionID) []string {
+	var paths []string
+	for path := range e.tree.Ephemerals(s) {
+		if r, ok := e.over.nodes[path]; !ok || r.ownedBy(s) {
+			paths = append(paths, path)
+		}
+	}
+	for _, path := range e.over.ephemerals[s] {
+		if r := e.over.nodes[path]; r.ownedBy(s) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+func (r *record) ownedBy(s jute.SessionID) bool { return !r.gone && r.owner.Session() == s }
