@@ -1,0 +1,61 @@
+package session
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// PasswordLen is the length of a session's password in bytes.
+const PasswordLen = 16
+
+// Password proves to any server that a client owns a session.
+type Password [PasswordLen]byte
+
+// Keys makes and verifies the passwords of sessions: the first half of
+// HMAC-SHA-256 of the id under a random secret that all servers of the ensemble
+// share. (Apache's secret is a constant of its source, so that anybody can take
+// over a session whose id they know.)
+//
+// It may be used from any goroutine.
+type Keys struct {
+	inner, outer [sha256.BlockSize]byte // the secret, padded as HMAC wants it
+}
+
+// NewKeys returns the keys of a secret, which must be random.
+func NewKeys(secret [32]byte) *Keys {
+	var k Keys
+	copy(k.inner[:], secret[:])
+	k.outer = k.inner
+	for i := range k.inner {
+		k.inner[i] ^= 0x36
+		k.outer[i] ^= 0x5c
+	}
+	return &k
+}
+
+// Password returns the password of a session.
+//
+// It spells HMAC out (RFC 2104) instead of calling crypto/hmac, since that
+// allocates and every reconnect of a herd comes through here.
+func (k *Keys) Password(id jute.SessionID) Password {
+	var first [sha256.BlockSize + 8]byte
+	copy(first[:], k.inner[:])
+	binary.BigEndian.PutUint64(first[sha256.BlockSize:], uint64(id))
+	digest := sha256.Sum256(first[:])
+
+	var second [sha256.BlockSize + sha256.Size]byte
+	copy(second[:], k.outer[:])
+	copy(second[sha256.BlockSize:], digest[:])
+	digest = sha256.Sum256(second[:])
+	return Password(digest[:PasswordLen])
+}
+
+// Verify reports whether password is that of the session. Its time does not
+// depend on where a wrong password differs, and it allocates nothing.
+func (k *Keys) Verify(id jute.SessionID, password []byte) bool {
+	want := k.Password(id)
+	return subtle.ConstantTimeCompare(want[:], password) == 1
+}

@@ -1,0 +1,82 @@
+package session
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Session is a session in a tracker's table. It stays usable after it was
+// removed: then it is closing for ever.
+type Session struct {
+	tracker *Tracker
+	id      jute.SessionID
+	// deadline is in the tracker's own time (see Tracker.delay), and a multiple
+	// of the tick; closing is the mark that ends it.
+	deadline atomic.Int64
+	owner    atomic.Uint64 // 0: none yet
+	timeout  atomic.Int32  // ms; written under tracker.mu
+
+	// Guarded by tracker.mu: where the session is in the buckets. A slot of -1
+	// means nowhere.
+	slot   int32
+	bucket int64
+}
+
+// closing is the deadline of a session that is being closed. It is the largest
+// value, so that a touch sees in one comparison that it has nothing to do.
+const closing int64 = math.MaxInt64
+
+// ID returns the session's id.
+func (s *Session) ID() jute.SessionID { return s.id }
+
+// TimeoutMs returns the session's timeout as given to Add or Renew.
+func (s *Session) TimeoutMs() int32 { return s.timeout.Load() }
+
+// Closing reports whether the session is being closed, or gone.
+func (s *Session) Closing() bool { return s.deadline.Load() == closing }
+
+// Touch says that the session's client was heard of at time now, and must be
+// heard of again within timeoutMs. It returns false if the session is closing.
+// A touch that would not make the deadline later changes nothing, so old news
+// (a follower's report) does no harm.
+//
+// It takes no lock and allocates nothing. Mostly the deadline is in the same
+// bucket as before, and then it only reads.
+func (s *Session) Touch(now int64, timeoutMs int32) bool {
+	deadline := s.tracker.deadline(now, timeoutMs)
+	for {
+		old := s.deadline.Load()
+		if old >= deadline {
+			return old != closing
+		}
+		if s.deadline.CompareAndSwap(old, deadline) {
+			return true
+		}
+	}
+}
+
+// CheckOwner says whether a write that came from origin may be done. The first
+// origin that asks becomes the owner, unless SetOwner named one. It returns
+// jute.ErrSessionExpired if the session is closing, and jute.ErrSessionMoved if
+// another origin owns it: that write was under way when the client moved on, and
+// must not happen any more. origin is a connection, by a number other than 0.
+func (s *Session) CheckOwner(origin uint64) error {
+	if s.Closing() {
+		return jute.ErrSessionExpired
+	}
+	if owner := s.owner.Load(); owner == origin {
+		return nil
+	}
+	if s.owner.CompareAndSwap(0, origin) || s.owner.Load() == origin {
+		return nil
+	}
+	return jute.ErrSessionMoved
+}
+
+// Owner returns the owner, or 0 if there is none yet.
+func (s *Session) Owner() uint64 { return s.owner.Load() }
+
+// markClosing makes the session closing and reports whether this call did.
+func (s *Session) markClosing() bool { return s.deadline.Swap(closing) != closing }

@@ -1,0 +1,254 @@
+package session
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Tracker is the leader's table of sessions: when each expires, which are
+// closing, and which connection owns each. Create it with NewTracker.
+//
+// Times are int64 milliseconds of one monotonic clock.
+type Tracker struct {
+	tick int64
+	// delay is the sum of all postponements. Deadlines are kept in the
+	// tracker's own time, which is the caller's less delay: so Postpone moves
+	// all of them at once. It is a multiple of tick.
+	delay atomic.Int64
+
+	mu       sync.RWMutex // guards all below, and what Session says it does
+	sessions map[jute.SessionID]*Session
+	buckets  map[int64][]*Session // by time, in the tracker's own
+}
+
+// NewTracker returns an empty tracker whose buckets are tickMs apart. tickMs is
+// positive: tickTime.
+func NewTracker(tickMs int64) *Tracker {
+	return &Tracker{
+		tick:     tickMs,
+		sessions: make(map[jute.SessionID]*Session),
+		buckets:  make(map[int64][]*Session),
+	}
+}
+
+// deadline returns the time of the bucket, in the tracker's own time, of a
+// session that was touched at now. Where it reads an old delay while Postpone
+// runs, the deadline is later than it need be.
+func (t *Tracker) deadline(now int64, timeoutMs int32) int64 {
+	return t.roundUp(now - t.delay.Load() + int64(timeoutMs))
+}
+
+// roundUp returns the next multiple of tick after ms, as Apache's ExpiryQueue
+// does for times that are not negative.
+func (t *Tracker) roundUp(ms int64) int64 {
+	rest := ms % t.tick
+	if rest < 0 {
+		rest += t.tick
+	}
+	return ms - rest + t.tick
+}
+
+// Add enters a session that was heard of at now. If there is one with this id
+// it returns that one, untouched, and false.
+func (t *Tracker) Add(id jute.SessionID, timeoutMs int32, now int64) (*Session, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[id]; s != nil {
+		return s, false
+	}
+	s := &Session{tracker: t, id: id, slot: -1}
+	s.timeout.Store(timeoutMs)
+	t.sessions[id] = s
+	t.startLocked(s, now)
+	return s, true
+}
+
+// Get returns a session, or nil. A connection keeps it, to touch it without a
+// lookup.
+func (t *Tracker) Get(id jute.SessionID) *Session {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.sessions[id]
+}
+
+// Touch is Session.Touch by id. It returns false for an unknown session too.
+func (t *Tracker) Touch(id jute.SessionID, now int64, timeoutMs int32) bool {
+	s := t.Get(id)
+	return s != nil && s.Touch(now, timeoutMs)
+}
+
+// Renew gives a session another timeout and counts it from now, even if it then
+// expires earlier: the client has connected again and negotiated anew. It
+// returns false if the session is unknown or closing.
+func (t *Tracker) Renew(id jute.SessionID, timeoutMs int32, now int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[id]
+	if s == nil || s.Closing() {
+		return false // nothing ends closing but what holds mu: see expireLocked
+	}
+	s.timeout.Store(timeoutMs)
+	t.startLocked(s, now)
+	return true
+}
+
+// Remove forgets a session whose close is applied, and reports whether it was
+// there.
+func (t *Tracker) Remove(id jute.SessionID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[id]
+	if s == nil {
+		return false
+	}
+	s.markClosing()
+	t.leaveLocked(s)
+	delete(t.sessions, id)
+	return true
+}
+
+// MarkClosing makes a session closing, and reports whether this call did: only
+// then the caller proposes its close.
+func (t *Tracker) MarkClosing(id jute.SessionID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[id]
+	if s == nil || !s.markClosing() {
+		return false
+	}
+	t.leaveLocked(s)
+	return true
+}
+
+// IsClosing reports whether a session is there and closing.
+func (t *Tracker) IsClosing(id jute.SessionID) bool {
+	s := t.Get(id)
+	return s != nil && s.Closing()
+}
+
+// SetOwner makes origin the owner: the client has connected there. It returns
+// jute.ErrSessionExpired if the session is unknown or closing.
+func (t *Tracker) SetOwner(id jute.SessionID, origin uint64) error {
+	s := t.Get(id)
+	if s == nil || s.Closing() {
+		return jute.ErrSessionExpired
+	}
+	s.owner.Store(origin)
+	return nil
+}
+
+// CheckOwner is Session.CheckOwner by id. For an unknown session it returns
+// jute.ErrSessionExpired.
+func (t *Tracker) CheckOwner(id jute.SessionID, origin uint64) error {
+	s := t.Get(id)
+	if s == nil {
+		return jute.ErrSessionExpired
+	}
+	return s.CheckOwner(origin)
+}
+
+// Expire makes every session closing whose deadline is not after now, and
+// returns them by deadline, those with the same one by id. The caller proposes
+// their closes. It costs the sessions in the buckets that are due; the leader
+// calls it once each tick.
+func (t *Tracker) Expire(now int64) []jute.SessionID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now -= t.delay.Load()
+	var expired []jute.SessionID
+	for _, due := range t.dueLocked(now) {
+		start := len(expired)
+		bucket := t.buckets[due]
+		delete(t.buckets, due)
+		for _, s := range bucket {
+			s.slot = -1
+			if t.expireLocked(s, now) {
+				expired = append(expired, s.id)
+			}
+		}
+		slices.Sort(expired[start:])
+	}
+	return expired
+}
+
+// dueLocked lists the times of the buckets that are due, in order.
+func (t *Tracker) dueLocked(now int64) []int64 {
+	var due []int64
+	for at := range t.buckets {
+		if at <= now {
+			due = append(due, at)
+		}
+	}
+	slices.Sort(due)
+	return due
+}
+
+// expireLocked makes a session closing whose bucket was due, or puts it into
+// the bucket of its deadline if it was touched since. It reports which.
+func (t *Tracker) expireLocked(s *Session, now int64) bool {
+	for {
+		deadline := s.deadline.Load()
+		if deadline > now {
+			t.enterLocked(s, deadline)
+			return false
+		}
+		if s.deadline.CompareAndSwap(deadline, closing) {
+			return true
+		}
+	}
+}
+
+// Postpone moves all deadlines gapMs later, rounded up to a multiple of the
+// tick: for that long nobody could be heard.
+func (t *Tracker) Postpone(gapMs int64) {
+	if gapMs > 0 {
+		t.delay.Add(t.roundUp(gapMs - 1))
+	}
+}
+
+// Reset gives every session its full timeout from now, with no owner and not
+// closing: a new leader does not know who was heard of last, and a close that
+// the old one proposed may be lost.
+func (t *Tracker) Reset(now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sessions {
+		s.owner.Store(0)
+		t.startLocked(s, now)
+	}
+}
+
+// startLocked gives a session its full timeout from now.
+func (t *Tracker) startLocked(s *Session, now int64) {
+	deadline := t.deadline(now, s.timeout.Load())
+	t.leaveLocked(s)
+	s.deadline.Store(deadline)
+	t.enterLocked(s, deadline)
+}
+
+func (t *Tracker) enterLocked(s *Session, at int64) {
+	s.bucket, s.slot = at, int32(len(t.buckets[at]))
+	t.buckets[at] = append(t.buckets[at], s)
+}
+
+// leaveLocked takes a session out of its bucket: the bucket's last one takes
+// its place.
+func (t *Tracker) leaveLocked(s *Session) {
+	if s.slot < 0 {
+		return
+	}
+	bucket := t.buckets[s.bucket]
+	last := len(bucket) - 1
+	bucket[s.slot] = bucket[last]
+	bucket[s.slot].slot = s.slot
+	bucket[last] = nil
+	if last == 0 {
+		delete(t.buckets, s.bucket)
+	} else {
+		t.buckets[s.bucket] = bucket[:last]
+	}
+	s.slot = -1
+}
