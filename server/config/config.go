@@ -1,0 +1,201 @@
+package config
+
+import "time"
+
+// Config is what a server runs with. Load, Parse and Default make one; the
+// fields are then final. Times that the file gives in ticks, and values that
+// follow from others, are worked out. docs/configuration.md has the keys.
+type Config struct {
+	// DataDir is the directory of snapshots and of the myid file. Required.
+	DataDir string
+	// DataLogDir is the directory of the write-ahead log, DataDir if not set.
+	DataLogDir string
+	// DataDirAutoCreate makes missing data directories at start. Default true.
+	DataDirAutoCreate bool
+
+	// ClientPort is the TCP port of the listener for clients: -1 for none, and
+	// 0 for any free port. Default -1.
+	ClientPort int
+	// ClientPortAddress is the host name or address to listen on, without
+	// brackets; "" is all addresses, the default.
+	ClientPortAddress string
+	// ClientPortListenBacklog is the backlog of listen(2); -1, the default, is
+	// the system's.
+	ClientPortListenBacklog int
+	// ClientTCPKeepAlive sets SO_KEEPALIVE on client connections. Default false.
+	ClientTCPKeepAlive bool
+
+	// TickTime is the basic unit of time. Default 3 s.
+	TickTime time.Duration
+	// MinSessionTimeout and MaxSessionTimeout bound what a client can ask for.
+	// Defaults 2 and 20 ticks.
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+
+	// MaxClientCnxns limits the connections from one IP address; 0 is no limit.
+	// Default 60.
+	MaxClientCnxns int
+	// MaxCnxns limits all client connections; 0, the default, is no limit.
+	MaxCnxns int
+	// SessionlessCnxnTimeout closes connections that have not begun a session in
+	// that time. Default 10 s.
+	SessionlessCnxnTimeout time.Duration
+	// ConnectionThrottle limits how fast connections are accepted.
+	ConnectionThrottle ConnectionThrottle
+
+	// GlobalOutstandingLimit is the number of requests in work beyond which the
+	// server reads no more from clients. Default 1000.
+	GlobalOutstandingLimit int
+	// RequestThrottle limits requests in work more finely.
+	RequestThrottle RequestThrottle
+	// ThrottledOpWaitTime: a request that waited longer in the queue is answered
+	// with ThrottledOp and not done. 0, the default, is off.
+	ThrottledOpWaitTime time.Duration
+	// MaxBuffer is the size limit of a request, in bytes. Default 1048575.
+	MaxBuffer int
+	// MaxBufferExtra is what a transaction that is read back from the log may
+	// have beyond MaxBuffer, in bytes. Default MaxBuffer.
+	MaxBufferExtra int
+	// LargeRequestThreshold is the size in bytes from which a request counts as
+	// large; -1, the default, is off.
+	LargeRequestThreshold int
+	// LargeRequestMaxBytes limits the bytes of all large requests in work.
+	// Default 100 MiB.
+	LargeRequestMaxBytes int
+
+	// WALSegmentSize is the size of a segment of the log in bytes. At least
+	// four times the largest record. Default 64 MiB.
+	WALSegmentSize int64
+	// ForceSync makes a write durable before it is answered. Default true;
+	// false loses acknowledged writes when the machine goes down.
+	ForceSync bool
+	// FsyncWarningThreshold is the time of an fsync above which a warning is
+	// logged. Default 1 s.
+	FsyncWarningThreshold time.Duration
+	// SnapCount is the number of transactions after which a snapshot is taken,
+	// at the latest. Default 100000, at least 2.
+	SnapCount int
+	// SnapSizeLimit is the number of log bytes after which a snapshot is taken;
+	// 0 or less is no limit. Default 4 GiB.
+	SnapSizeLimit int64
+	// SnapRetainCount is how many snapshots are kept. Default 3, at least 3.
+	SnapRetainCount int
+	// PurgeInterval is the time between two removals of old snapshots and log
+	// segments; 0 turns removal off. Default 1 h (Apache: off).
+	PurgeInterval time.Duration
+	// DBAutoCreate lets a server without data begin with an empty tree. If
+	// false, the file "initialize" in DataDir is needed. Default true.
+	DBAutoCreate bool
+	// TreeDigest keeps a digest of the tree and checks it. Default true.
+	TreeDigest bool
+
+	// ExtendedTypes allows TTL nodes. Default true (Apache: false).
+	ExtendedTypes bool
+	// ContainerCheckInterval is the time between two searches for empty
+	// containers and expired TTL nodes. Default 1 min.
+	ContainerCheckInterval time.Duration
+	// ContainerMaxPerMinute limits how many of them are deleted. Default 10000.
+	ContainerMaxPerMinute int
+	// ContainerMaxNeverUsed is the age at which a container that never had a
+	// child is deleted too; 0, the default, is never.
+	ContainerMaxNeverUsed time.Duration
+
+	// SkipACL turns all ACL checks off. Default false.
+	SkipACL bool
+	// EnforceQuota rejects writes beyond a hard quota. Default false.
+	EnforceQuota bool
+	// DigestAuth allows the digest scheme. Default true.
+	DigestAuth bool
+	// SuperDigest is "super:" and the base64 hash of the super user's name and
+	// password; "" is no super user. It is a secret: do not log it.
+	SuperDigest string
+	// DigestAlg is the hash of the digest scheme, by Java's name. Default SHA1.
+	DigestAlg string
+	// EnforceAuth turns away clients that have not authenticated with one of
+	// EnforceAuthSchemes. Default false.
+	EnforceAuth bool
+	// EnforceAuthSchemes are the schemes that satisfy EnforceAuth. Not empty if
+	// EnforceAuth is set.
+	EnforceAuthSchemes []string
+
+	// FourLetterWhitelist are the enabled four-letter words, or "*" for all.
+	// srvr is always enabled. Default srvr, and isro if ReadOnlyMode is set.
+	FourLetterWhitelist []string
+	// Metrics opens the Prometheus endpoint. Default false.
+	Metrics bool
+	// MetricsHost is the host name or address that it listens on. Default
+	// 0.0.0.0.
+	MetricsHost string
+	// MetricsPort is its TCP port; 0 is any free port. Default 7000.
+	MetricsPort int
+	// MetricsRuntime adds the metrics of the Go runtime and of the process.
+	// Default true.
+	MetricsRuntime bool
+	// LogFormat is "console" or "json". Default console.
+	LogFormat string
+	// LogLevel is the least severe level that is logged: "debug", "info",
+	// "warn" or "error". Default info.
+	LogLevel string
+
+	// Members are the servers of the ensemble; empty when there is none.
+	Members Members
+	// MyID is the content of the myid file in DataDir, -1 if there is none.
+	MyID int64
+	// StandaloneEnabled runs a single server.N as if it were not there. Default
+	// true.
+	StandaloneEnabled bool
+	// InitLimit, SyncLimit and ConnectToLeaderLimit bound how long a follower
+	// may take to connect and synchronize, may lag, and may take to connect.
+	InitLimit, SyncLimit, ConnectToLeaderLimit time.Duration
+	// Observer says that this server does not vote.
+	Observer bool
+	// LeaderServes lets a leader accept clients. Default true.
+	LeaderServes bool
+	// ReconfigEnabled allows the reconfig operation. Default false.
+	ReconfigEnabled bool
+	// ReadOnlyMode serves read-only clients without a quorum. Default false.
+	ReadOnlyMode bool
+	// DynamicConfigFile is the file with the members, "" if they are in the main
+	// file.
+	DynamicConfigFile string
+
+	raw      rawKeys
+	settings map[string]property // by the key's name in the table, what was set
+	warnings []Warning
+}
+
+// ConnectionThrottle is a token bucket that new connections take from.
+type ConnectionThrottle struct {
+	Tokens    int           // size of the bucket; 0, the default, is off
+	FillTime  time.Duration // time between two refills, default 1 ms
+	FillCount int           // tokens per refill, default 1
+}
+
+// RequestThrottle stalls requests when too many are in work.
+type RequestThrottle struct {
+	MaxRequests     int           // requests in work; 0, the default, is off
+	StallTime       time.Duration // how long a request waits for others, default 100 ms
+	DropStale       bool          // drop stale requests instead of serving them, default true
+	StaleConnection bool          // a request of a closed connection is stale, default true
+	StaleLatency    bool          // a request older than its session's timeout is stale, default false
+	ShutdownTimeout time.Duration // how long a stop waits for the queue, default 10 s
+}
+
+// rawKeys holds values that only serve to work out other fields.
+type rawKeys struct {
+	preAllocSize, walSegmentSize                      int64
+	initLimit, syncLimit, connectToLearnerMasterLimit int
+	maxBufferExtra                                    int
+	metricsProvider, peerType, snapCount              string
+	purgeRetain                                       int
+	requireClientSASL, multiAddress                   bool
+}
+
+// Replicated reports whether the server is a member of an ensemble. A single
+// participant counts only with standaloneEnabled=false.
+func (c *Config) Replicated() bool {
+	n := c.Members.participants()
+	return n > 1 || n > 0 && !c.StandaloneEnabled
+}
+
+// Warnings returns the remarks on the configuration, in the order of lines.
+func (c *Config) Warnings() []Warning { return c.warnings }

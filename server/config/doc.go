@@ -1,0 +1,33 @@
+// Package config reads zoo.cfg, the configuration file of ZooKeeper, and turns
+// it into a typed Config.
+//
+// # The file
+//
+// The syntax is that of Java's .properties files: key=value with backslash
+// escapes, continued lines and ISO-8859-1 text. A key that is given twice keeps
+// its last value. See properties.go for the details.
+//
+// # The keys
+//
+// One table (keys_*.go) knows every key: its value's range, unit and default,
+// and whether zkd honours it, accepts and ignores it, or keeps it for a feature
+// that is still to come. docs/configuration.md is made from that table. To add
+// a key, add a field to Config and a row to the table.
+//
+// Every key may be written with or without the prefix "zookeeper.", because
+// Apache's documentation uses both. A few keys also have the name that the
+// documentation gives them and that does not work in Apache's server.
+//
+// # What is an error
+//
+// A known key with a bad value, and settings that contradict each other, are
+// errors; all of them are reported at once, as Errors. An unknown key, a
+// duplicate and a key without effect are warnings: they never stop a server,
+// since Apache's server passes such keys on without a word.
+//
+// # Purity
+//
+// The package has no state. It reads the file it is given, the file that
+// dynamicConfigFile names and the myid file; it writes nothing. It may be used
+// from any goroutine.
+package config

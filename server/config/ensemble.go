@@ -1,0 +1,166 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// maxTTLServerID is the largest id of a server where TTL nodes are allowed: the
+// id is the top byte of an ephemeral's owner, and 255 there marks a TTL node.
+const maxTTLServerID = 254
+
+// members reads the server, group and weight lines.
+func (l *loader) members(props []property) {
+	m := &l.c.Members
+	weights := make(map[int64]property)
+	seen := make(map[[2]any]property)
+	for _, p := range props {
+		kind, number, _ := memberKey(strings.TrimPrefix(p.key, "zookeeper."))
+		id, ok := parseNumber(number)
+		if !ok || id < 0 {
+			l.fail(p, "what follows %q in the key must be a number from 0", kind+".")
+			continue
+		}
+		if first, again := seen[[2]any{kind, id}]; again {
+			l.fail(p, "is the same as %s (%s)", first.key, first.origin)
+			continue
+		}
+		seen[[2]any{kind, id}] = p
+		switch kind {
+		case "server":
+			l.member(id, p)
+		case "group":
+			m.Hierarchical = true
+			ids, ok := parseIDs(p.value)
+			if !ok {
+				l.fail(p, "must be ids of servers with colons between them")
+			}
+			m.Groups = append(m.Groups, Group{ID: id, Members: ids})
+		case "weight":
+			m.Hierarchical = true
+			weights[id] = p
+		}
+	}
+	slices.SortFunc(m.Servers, func(a, b Server) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(m.Groups, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
+	l.weigh(weights)
+}
+
+func (l *loader) member(id int64, p property) {
+	s, problem := parseServer(p.value)
+	if problem != "" {
+		l.fail(p, "%s", problem)
+		return
+	}
+	if len(s.Addrs) > 1 && !l.c.raw.multiAddress {
+		l.fail(p, "several addresses need multiAddress.enabled=true")
+		return
+	}
+	s.ID, s.Weight, s.origin = id, 1, p.origin
+	l.c.Members.Servers = append(l.c.Members.Servers, s)
+}
+
+func (l *loader) weigh(weights map[int64]property) {
+	servers := l.c.Members.Servers
+	for i := range servers {
+		p, given := weights[servers[i].ID]
+		if !given {
+			continue
+		}
+		delete(weights, servers[i].ID)
+		n, ok := parseNumber(p.value)
+		if !ok || n < 0 || n > maxInt {
+			l.fail(p, "must be a number from 0 to %d", maxInt)
+		}
+		servers[i].Weight = n
+	}
+	for id, p := range weights {
+		l.warn(p, "there is no server.%d", id)
+	}
+}
+
+func (l *loader) validateMembers() {
+	c := l.c
+	participants := c.Members.participants()
+	observers := len(c.Members.Servers) - participants
+	switch {
+	case participants == 0 && !c.StandaloneEnabled:
+		l.fail(l.set["standaloneEnabled"], "an ensemble needs at least one server.N line of a participant")
+	case observers > 0 && (participants == 0 || !c.Replicated()):
+		l.fail(memberLine(c.Members.Servers), "observers without at least two participants can't work")
+	case participants == 1 && c.StandaloneEnabled:
+		l.warn(memberLine(c.Members.Servers),
+			"a single server.N line is ignored: the server runs standalone (standaloneEnabled=false makes it an ensemble of one)")
+	}
+	l.validateIDs()
+	l.validateGroups()
+	if !c.Replicated() {
+		return
+	}
+	for _, limit := range []struct {
+		key string
+		n   int
+	}{{"initLimit", c.raw.initLimit}, {"syncLimit", c.raw.syncLimit}} {
+		if limit.n == 0 && !l.failed(limit.key) {
+			p := l.set[limit.key]
+			p.key = limit.key
+			l.fail(p, "an ensemble needs a number of ticks above 0")
+		}
+	}
+	if c.MyID < 0 && c.DataDir != "" && !l.failed("") {
+		l.fail(property{key: "myid"}, "an ensemble needs the file myid in %s, with the id of this server", c.DataDir)
+	}
+	if participants%2 == 0 {
+		l.warn(memberLine(c.Members.Servers),
+			"%d participants tolerate no more failures than %d: an odd number is better", participants, participants-1)
+	}
+}
+
+// memberLine returns the place of the first server line.
+func memberLine(servers []Server) property {
+	p := property{key: "server"}
+	for _, s := range servers {
+		if p.origin.File == "" || s.origin.Line < p.origin.Line {
+			p.origin = s.origin
+		}
+	}
+	return p
+}
+
+func (l *loader) validateIDs() {
+	for _, s := range l.c.Members.Servers {
+		p := property{key: "server", origin: s.origin}
+		switch {
+		case s.ID > maxTTLServerID && l.c.ExtendedTypes:
+			l.fail(p, "the id %d is above %d, which TTL nodes do not allow: set extendedTypesEnabled=false or take another id", s.ID, maxTTLServerID)
+		case s.ID > 255:
+			l.warn(p, "the id %d is above 255: its low byte must differ from that of every other server", s.ID)
+		}
+	}
+}
+
+func (l *loader) validateGroups() {
+	m := &l.c.Members
+	if !m.Hierarchical {
+		return
+	}
+	groupOf := make(map[int64]int64)
+	for _, g := range m.Groups {
+		p := property{key: "group"}
+		for _, id := range g.Members {
+			if other, twice := groupOf[id]; twice {
+				l.fail(p, "server %d is in group.%d and in group.%d", id, other, g.ID)
+			}
+			groupOf[id] = g.ID
+			if _, listed := m.Server(id); !listed {
+				l.warn(p, "group.%d names server %d, but there is no server.%d", g.ID, id, id)
+			}
+		}
+	}
+	for _, s := range m.Servers {
+		if _, grouped := groupOf[s.ID]; !grouped && !s.Observer {
+			l.fail(property{key: "server", origin: s.origin}, "server %d is in no group: with group or weight lines, every participant must be in one", s.ID)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CommandLine is the File of a setting that came from Override.
+const CommandLine = "command line"
+
+// Origin tells where a setting was made.
+type Origin struct {
+	File string // file name, CommandLine, or "" for a default
+	Line int    // 1 for the first line; 0 where there are no lines
+}
+
+// String renders o as "file:line", "command line" or "default".
+func (o Origin) String() string {
+	switch {
+	case o.File == "":
+		return "default"
+	case o.Line == 0:
+		return o.File
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+// Warning is a remark on a setting that does not stop the server.
+type Warning struct {
+	Origin
+	Key  string // the key as written, "" if the remark is about no single key
+	Text string // what is the matter and what to do
+}
+
+// String renders w on one line.
+func (w Warning) String() string {
+	return place(w.Origin, w.Key) + w.Text
+}
+
+// Error is a setting that stops the server.
+type Error struct {
+	Origin
+	Key   string // the key as written, "" if the error is about no single key
+	Value string // the value that was refused, "" if a value is missing
+	Text  string // what is wrong and what is allowed
+}
+
+// Error renders e on one line.
+func (e *Error) Error() string {
+	if e.Value == "" {
+		return place(e.Origin, e.Key) + e.Text
+	}
+	return fmt.Sprintf("%s%q: %s", place(e.Origin, e.Key), e.Value, e.Text)
+}
+
+// Errors are all the errors of a configuration, in the order of its lines.
+type Errors []*Error
+
+// Error renders one error per line.
+func (es Errors) Error() string {
+	var b strings.Builder
+	for i, e := range es {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(e.Error())
+	}
+	return b.String()
+}
+
+// Unwrap lets errors.As find a single Error.
+func (es Errors) Unwrap() []error {
+	errs := make([]error, len(es))
+	for i, e := range es {
+		errs[i] = e
+	}
+	return errs
+}
+
+func place(o Origin, key string) string {
+	var b strings.Builder
+	if o.File != "" {
+		b.WriteString(o.String() + ": ")
+	}
+	if key != "" {
+		b.WriteString(key + ": ")
+	}
+	return b.String()
+}

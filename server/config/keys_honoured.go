@@ -1,0 +1,188 @@
+package config
+
+import (
+	"math"
+	"time"
+)
+
+// The rows of the keys that zkd honours. The function of a group binds its rows
+// to the fields of c.
+
+func fileKeys(c *Config) []Key {
+	return []Key{
+		{Name: "dataDir", value: path(&c.DataDir),
+			Doc: "Directory of the snapshots and of the myid file; of the log too unless dataLogDir is set. Required."},
+		{Name: "dataLogDir", value: path(&c.DataLogDir),
+			Doc: "Directory of the write-ahead log. A disk of its own keeps snapshots out of the way of the log. Default: dataDir."},
+		{Name: "datadir.autocreate", Default: "true", value: truth(&c.DataDirAutoCreate),
+			Doc: "Make missing data directories at start."},
+		{Name: "db.autocreate", Default: "true", value: truth(&c.DBAutoCreate),
+			Doc: "Begin with an empty tree when there is no data. If false, the server starts without data only when the file `initialize` is in dataDir."},
+		{Name: "preAllocSize", Default: "65536", value: kib(&c.raw.preAllocSize, 1, 4<<20),
+			Doc: "Space that the log takes from the disk in one step. In zkd that is a whole segment, at least 4096 KiB and four times jute.maxbuffer."},
+		{Name: "zkd.walSegmentSizeKb", Default: "0", value: kib(&c.raw.walSegmentSize, 0, 4<<20),
+			Doc: "Size of a segment of the log; 0 takes preAllocSize."},
+		{Name: "snapCount", Default: "100000", value: count(&c.SnapCount, "transactions", math.MinInt32, maxInt),
+			Doc: "A snapshot is taken after at most so many transactions. Less than 2 counts as 2."},
+		{Name: "snapSizeLimitInKb", Default: "4194304", value: kib(&c.SnapSizeLimit, math.MinInt32, math.MaxInt64/1024),
+			Doc: "A snapshot is taken after at most so much log. 0 or less: no limit."},
+		{Name: "autopurge.snapRetainCount", Default: "3", value: count(&c.SnapRetainCount, "snapshots", math.MinInt32, maxInt),
+			Doc: "Snapshots to keep, with the log that belongs to them. Less than 3 counts as 3."},
+		{Name: "autopurge.purgeInterval", Default: "1", value: span(&c.PurgeInterval, "hours", time.Hour, 0, math.MaxInt64/int64(time.Hour)),
+			Doc: "Time between two removals of old snapshots and log segments; 0 turns them off. zkd removes them by default, Apache's default is off."},
+		{Name: "forceSync", Default: "yes", value: yesNo(&c.ForceSync),
+			Doc: "Make a write durable before it is answered. `no` is for tests: acknowledged writes are lost when the machine goes down."},
+		{Name: "fsync.warningthresholdms", Default: "1000", value: millis(&c.FsyncWarningThreshold, 0, maxInt),
+			Doc: "Log a warning when an fsync of the log takes longer."},
+	}
+}
+
+func clientKeys(c *Config) []Key {
+	t := &c.ConnectionThrottle
+	return []Key{
+		{Name: "clientPort", Default: "-1", value: number(&c.ClientPort, -1, 65535),
+			Doc: "TCP port for clients; -1 for none, 0 for any free port. Required for a standalone server."},
+		{Name: "clientPortAddress", value: host(&c.ClientPortAddress),
+			Doc: "Host name or address that clientPort listens on. Default: all addresses."},
+		{Name: "clientPortListenBacklog", Default: "-1", value: count(&c.ClientPortListenBacklog, "connections", -1, maxInt),
+			Doc: "Connections that may wait to be accepted; -1 is the system's limit."},
+		{Name: "clientTcpKeepAlive", Default: "false", value: truth(&c.ClientTCPKeepAlive),
+			Doc: "Have the system probe idle client connections."},
+		{Name: "tickTime", Default: "3000", value: millis(&c.TickTime, 1, maxInt),
+			Doc: "Basic unit of time, of which session timeouts and the ensemble's limits are multiples."},
+		{Name: "minSessionTimeout", Default: "-1", value: millis(&c.MinSessionTimeout, -1, maxInt),
+			Doc: "Smallest session timeout that a client gets; -1 is 2 x tickTime."},
+		{Name: "maxSessionTimeout", Default: "-1", value: millis(&c.MaxSessionTimeout, -1, maxInt),
+			Doc: "Largest session timeout that a client gets; -1 is 20 x tickTime."},
+		{Name: "maxClientCnxns", Default: "60", value: count(&c.MaxClientCnxns, "connections", 0, maxInt),
+			Doc: "Connections from one IP address; 0 is no limit."},
+		{Name: "maxCnxns", Default: "0", value: count(&c.MaxCnxns, "connections", 0, maxInt),
+			Doc: "Client connections in all; 0 is no limit."},
+		{Name: "nio.sessionlessCnxnTimeout", Default: "10000", value: millis(&c.SessionlessCnxnTimeout, 1, maxInt),
+			Doc: "A connection that has not begun a session in that time is closed."},
+		{Name: "connection_throttle_tokens", Aliases: []string{"connectionMaxTokens"}, Default: "0", value: count(&t.Tokens, "connections", 0, maxInt),
+			Doc: "New connections that are accepted in one go; 0 is no limit."},
+		{Name: "connection_throttle_fill_time", Aliases: []string{"connectionTokenFillTime"}, Default: "1", value: millis(&t.FillTime, 1, maxInt),
+			Doc: "Time in which connection_throttle_fill_count more connections are allowed."},
+		{Name: "connection_throttle_fill_count", Aliases: []string{"connectionTokenFillCount"}, Default: "1", value: count(&t.FillCount, "connections", 1, maxInt),
+			Doc: "Connections that are allowed per connection_throttle_fill_time."},
+	}
+}
+
+func requestKeys(c *Config) []Key {
+	t := &c.RequestThrottle
+	return []Key{
+		{Name: "globalOutstandingLimit", Default: "1000", value: count(&c.GlobalOutstandingLimit, "requests", 1, maxInt),
+			Doc: "With more requests in work, the server reads no further ones from clients."},
+		{Name: "request_throttle_max_requests", Aliases: []string{"requestThrottleLimit"}, Default: "0", value: count(&t.MaxRequests, "requests", 0, maxInt),
+			Doc: "Requests in work beyond which further ones are stalled; 0 is no limit."},
+		{Name: "request_throttle_stall_time", Aliases: []string{"requestThrottleStallTime"}, Default: "100", value: millis(&t.StallTime, 1, maxInt),
+			Doc: "How long a stalled request waits before it tries again."},
+		{Name: "request_throttle_drop_stale", Aliases: []string{"requestThrottleDropStale"}, Default: "true", value: truth(&t.DropStale),
+			Doc: "Drop a stalled request that went stale."},
+		{Name: "request_stale_connection_check", Aliases: []string{"requestStaleConnectionCheck"}, Default: "true", value: truth(&t.StaleConnection),
+			Doc: "A request is stale when its connection is closed."},
+		{Name: "request_stale_latency_check", Aliases: []string{"requestStaleLatencyCheck"}, Default: "false", value: truth(&t.StaleLatency),
+			Doc: "A request is stale when it is older than its session's timeout."},
+		{Name: "request_throttler.shutdownTimeout", Default: "10000", value: millis(&t.ShutdownTimeout, 0, maxInt),
+			Doc: "How long a stop waits for the requests in work."},
+		{Name: "throttled_op_wait_time", Aliases: []string{"throttledOpWaitTime"}, Default: "0", value: millis(&c.ThrottledOpWaitTime, 0, maxInt),
+			Doc: "A request that waited longer is answered with ThrottledOp and not done; 0 is off."},
+		{Name: "jute.maxbuffer", Default: "1048575", value: bytesOf(&c.MaxBuffer, 1024, maxInt),
+			Doc: "Size limit of a request. Clients have the same limit for replies: set it there too."},
+		{Name: "jute.maxbuffer.extrasize", Default: "-1", value: bytesOf(&c.raw.maxBufferExtra, -1, maxInt),
+			Doc: "What a transaction in the log may have beyond jute.maxbuffer; -1 is jute.maxbuffer once more."},
+		{Name: "largeRequestThreshold", Default: "-1", value: bytesOf(&c.LargeRequestThreshold, -1, maxInt),
+			Doc: "Size from which a request counts as large; -1 is off."},
+		{Name: "largeRequestMaxBytes", Default: "104857600", value: bytesOf(&c.LargeRequestMaxBytes, 1, maxInt),
+			Doc: "Bytes that all large requests in work may have together."},
+	}
+}
+
+func treeKeys(c *Config) []Key {
+	return []Key{
+		{Name: "extendedTypesEnabled", Default: "true", value: truth(&c.ExtendedTypes),
+			Doc: "Allow TTL nodes. zkd allows them by default, Apache's default is false."},
+		{Name: "znode.container.checkIntervalMs", Default: "60000", value: millis(&c.ContainerCheckInterval, 1, maxInt),
+			Doc: "Time between two searches for empty containers and expired TTL nodes."},
+		{Name: "znode.container.maxPerMinute", Default: "10000", value: count(&c.ContainerMaxPerMinute, "nodes", 1, maxInt),
+			Doc: "How many of them are deleted at most."},
+		{Name: "znode.container.maxNeverUsedIntervalMs", Default: "0", value: millis(&c.ContainerMaxNeverUsed, 0, maxInt),
+			Doc: "Age at which a container that never had a child is deleted too; 0 is never."},
+		{Name: "digest.enabled", Default: "true", value: truth(&c.TreeDigest),
+			Doc: "Keep a digest of the tree, by which a diverged or damaged copy is found."},
+		{Name: "enforceQuota", Default: "false", value: truth(&c.EnforceQuota),
+			Doc: "Refuse writes beyond a hard quota. If false, quotas only make warnings."},
+	}
+}
+
+func securityKeys(c *Config) []Key {
+	return []Key{
+		{Name: "skipACL", Default: "no", value: yesNo(&c.SkipACL),
+			Doc: "Check no ACLs: everybody may do everything."},
+		{Name: "DigestAuthenticationProvider.enabled", Default: "true", value: truth(&c.DigestAuth),
+			Doc: "Allow the digest scheme."},
+		{Name: "DigestAuthenticationProvider.superDigest", value: text(&c.SuperDigest), secret: true,
+			Doc: "`super:` and the base64 hash of `super:<password>`: whoever authenticates so may do everything."},
+		{Name: "DigestAuthenticationProvider.digestAlg", Default: "SHA1",
+			value: oneOf(&c.DigestAlg, "SHA1", "SHA-1", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"),
+			Doc:   "Hash of the digest scheme. ACLs made with another one match no more."},
+		{Name: "enforce.auth.enabled", Default: "false", value: truth(&c.EnforceAuth),
+			Doc: "Turn away clients that have not authenticated with one of enforce.auth.schemes."},
+		{Name: "enforce.auth.schemes", value: list(&c.EnforceAuthSchemes),
+			Doc: "Schemes that satisfy enforce.auth.enabled."},
+		{Name: "sessionRequireClientSASLAuth", Default: "false", value: truth(&c.raw.requireClientSASL),
+			Doc: "Older form of enforce.auth.enabled=true with enforce.auth.schemes=sasl. No client satisfies it before zkd has SASL."},
+	}
+}
+
+func operatingKeys(c *Config) []Key {
+	return []Key{
+		{Name: "4lw.commands.whitelist", Default: "srvr", value: list(&c.FourLetterWhitelist),
+			Doc: "Four-letter words that are answered, `*` for all. srvr always is; isro is with read-only mode."},
+		{Name: "metricsProvider.className", Default: defaultMetrics,
+			value: oneOf(&c.raw.metricsProvider, defaultMetrics, "org.apache.zookeeper.metrics.impl.NullMetricsProvider", prometheusMetrics),
+			Doc:   "The Prometheus provider opens `/metrics` on metricsProvider.httpPort; the others open nothing."},
+		{Name: "metricsProvider.httpHost", Default: "0.0.0.0", value: host(&c.MetricsHost),
+			Doc: "Host name or address of the metrics endpoint."},
+		{Name: "metricsProvider.httpPort", Default: "7000", value: number(&c.MetricsPort, 0, 65535),
+			Doc: "TCP port of the metrics endpoint; 0 is any free port."},
+		{Name: "metricsProvider.exportJvmInfo", Default: "true", value: truth(&c.MetricsRuntime),
+			Doc: "Add metrics of the process and of the Go runtime (in Apache's server, of the JVM)."},
+		{Name: "zkd.logFormat", Default: "console", value: oneOf(&c.LogFormat, "console", "json"),
+			Doc: "Form of the log lines."},
+		{Name: "zkd.logLevel", Default: "info", value: oneOf(&c.LogLevel, "debug", "info", "warn", "error"),
+			Doc: "Least severe level that is logged."},
+	}
+}
+
+const (
+	defaultMetrics    = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"
+	prometheusMetrics = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
+)
+
+func ensembleKeys(c *Config) []Key {
+	m := c.Members.keyDocs()
+	return append(m, []Key{
+		{Name: "standaloneEnabled", Default: "true", value: truth(&c.StandaloneEnabled),
+			Doc: "With a single server.N line, run as if there were none. If false, run an ensemble of one, which can grow."},
+		{Name: "initLimit", Default: "0", value: count(&c.raw.initLimit, "ticks", 0, maxInt),
+			Doc: "Time that a follower may take to connect to the leader and to synchronize. Required in an ensemble."},
+		{Name: "syncLimit", Default: "0", value: count(&c.raw.syncLimit, "ticks", 0, maxInt),
+			Doc: "Time that a follower may be silent or lag. Required in an ensemble."},
+		{Name: "connectToLearnerMasterLimit", Default: "0", value: count(&c.raw.connectToLearnerMasterLimit, "ticks", 0, maxInt),
+			Doc: "Time that a follower may take to connect; 0 is initLimit."},
+		{Name: "peerType", Default: "participant", value: oneOf(&c.raw.peerType, "participant", "observer"),
+			Doc: "Role of this server. The role in its server.N line wins."},
+		{Name: "leaderServes", Default: "yes", value: yesNo(&c.LeaderServes),
+			Doc: "The leader accepts clients."},
+		{Name: "dynamicConfigFile", value: path(&c.DynamicConfigFile),
+			Doc: "File that has the server, group and weight lines, and nothing else."},
+		{Name: "reconfigEnabled", Default: "false", value: truth(&c.ReconfigEnabled),
+			Doc: "Allow the reconfig operation."},
+		{Name: "readonlymode.enabled", Default: "false", value: truth(&c.ReadOnlyMode),
+			Doc: "Serve read-only clients when there is no quorum."},
+		{Name: "multiAddress.enabled", Default: "false", value: truth(&c.raw.multiAddress),
+			Doc: "Allow several addresses in a server.N line, with `|` between them."},
+	}...)
+}

@@ -1,0 +1,89 @@
+package config
+
+import "slices"
+
+// group makes the rows of keys that have no effect for one reason.
+func group(s Status, doc string, names ...string) []Key {
+	keys := make([]Key, len(names))
+	for i, name := range names {
+		keys[i] = Key{Name: name, Status: s, Doc: doc}
+	}
+	return keys
+}
+
+// laterKeys returns the rows of keys for features that zkd does not have yet.
+func laterKeys() []Key {
+	return slices.Concat(
+		group(Later, "zkd has no TLS for clients yet",
+			"secureClientPort", "secureClientPortAddress", "client.portUnification", "client.certReload",
+			"ssl.keyStore.*", "ssl.trustStore.*", "ssl.protocol", "ssl.enabledProtocols", "ssl.ciphersuites",
+			"ssl.clientAuth", "ssl.hostnameVerification", "ssl.clientHostnameVerification",
+			"ssl.allowReverseDnsLookup", "ssl.crl", "ssl.ocsp", "ssl.authProvider",
+			"ssl.handshakeDetectionTimeoutMillis", "X509AuthenticationProvider.superUser", "fips-mode"),
+		group(Later, "zkd has no TLS between servers yet",
+			"sslQuorum", "portUnification", "sslQuorumReloadCertFiles", "ssl.quorum.*"),
+		group(Later, "zkd has no SASL yet",
+			"superUser", "superUser.*", "allowSaslFailedClients", "sasl.serverconfig", "java.security.auth.login.config",
+			"kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal", "kerberos.canonicalizeHostNames",
+			"letAnySaslUserDoX", "quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl",
+			"quorum.auth.serverRequireSasl", "quorum.auth.learner.loginContext", "quorum.auth.server.loginContext",
+			"quorum.auth.kerberos.servicePrincipal"),
+		group(Later, "zkd loads no classes; of Apache's authentication providers it has digest and ip, without this key",
+			"authProvider.*"),
+		group(Later, "zkd has no scheme that asks for the ensemble's name yet", "ensembleAuthName"),
+		group(Later, "zkd has no AdminServer yet",
+			"admin.enableServer", "admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout",
+			"admin.httpVersion", "admin.portUnification", "admin.forceHttps", "admin.needClientAuth",
+			"admin.snapshot.enabled", "admin.restore.enabled", "admin.rateLimiterIntervalInMS", "admin.*"),
+		group(Later, "zkd has no metrics over HTTPS yet", "metricsProvider.httpsPort", "metricsProvider.ssl.*"),
+		group(Later, "zkd has no audit log yet", "audit.enable", "audit.impl.class"),
+		group(Later, "zkd has no local sessions yet", "localSessionsEnabled", "localSessionsUpgradingEnabled"),
+		group(Later, "it belongs to the ensemble, which zkd does not have yet",
+			"observerMasterPort", "quorumListenOnAllIPs", "syncEnabled", "observer.syncEnabled", "tcpKeepAlive",
+			"multiAddress.reachabilityCheckEnabled", "multiAddress.reachabilityCheckTimeoutMs", "commitLogCount",
+			"cnxTimeout", "quorumCnxnTimeoutMs", "electionPortBindRetry", "fastleader.minNotificationInterval",
+			"fastleader.maxNotificationInterval", "leader.maxTimeToWaitForEpoch", "leader.maxConcurrentSnapSyncs",
+			"leader.maxConcurrentDiffSyncs", "leaderConnectDelayDuringRetryMs", "observer.reconnectDelayMs",
+			"observer.election.DelayMs"),
+		group(Later, "zkd does not weigh new connections yet; connection_throttle_tokens counts each as one",
+			"connection_throttle_freeze_time", "connection_throttle_drop_increase", "connection_throttle_drop_decrease",
+			"connection_throttle_decrease_ratio", "connection_throttle_weight_enabled",
+			"connection_throttle_global_session_weight", "connection_throttle_renew_session_weight",
+			"connection_throttle_local_session_weight"),
+		group(Later, "zkd evaluates ACLs once, on the leader", "enableEagerACLCheck"),
+	)
+}
+
+// ignoredKeys returns the rows of keys that zkd accepts and has no use for.
+func ignoredKeys() []Key {
+	return slices.Concat(
+		group(Ignored, "zkd has one election algorithm", "electionAlg"),
+		group(Ignored, "zkd's log batches by itself: what arrives during an fsync goes with the next one",
+			"flushDelay", "maxWriteQueuePollTime", "maxBatchSize"),
+		group(Ignored, "zkd's log rolls when a segment is full (zkd.walSegmentSizeKb)", "txnLogSizeLimitInKb"),
+		group(Ignored, "zkd sends a follower its log whenever the log reaches back far enough", "snapshotSizeFactor"),
+		group(Ignored, "a close of a session always lists its ephemerals", "closeSessionTxn.enabled"),
+		group(Ignored, "a snapshot always knows its zxid", "serializeLastProcessedZxid.enabled"),
+		group(Ignored, "snapshots are files to be opened in place, uncompressed", "snapshot.compression.method"),
+		group(Ignored, "zkd's log records which snapshots must exist, so it never has to guess", "snapshot.trust.empty"),
+		group(Ignored, "zkd never had the TTL nodes of ZooKeeper 3.5.3", "emulate353TTLNodes"),
+		group(Ignored, "replies are made from the tree at no cost that a cache would save",
+			"maxResponseCacheSize", "maxGetChildrenResponseCacheSize"),
+		group(Ignored, "zkd has one network implementation", "serverCnxnFactory"),
+		group(Ignored, "zkd has one table of watches, compact and exact",
+			"watchManagerName", "watcherCleanThreshold", "watcherCleanIntervalInSeconds", "watcherCleanThreadsNum",
+			"maxInProcessingDeadWatchers", "bitHashCacheSize"),
+		group(Ignored, "goroutines need no thread pools",
+			"nio.numSelectorThreads", "nio.numWorkerThreads", "nio.directBufferBytes", "nio.shutdownTimeout",
+			"commitProcessor.*", "quorum.cnxn.threads.size"),
+		group(Ignored, "links between zkd's servers never block each other",
+			"follower.skipLearnerRequestToNextProcessor", "learner.asyncSending", "learner.closeSocketAsync",
+			"leader.closeSocketAsync"),
+		group(Ignored, "zkd's own metrics and logs take its place", "pathStats.*", "messageTracker.*"),
+		group(Ignored, "there is no JVM to watch",
+			"jvm.pause.monitor", "jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms"),
+		group(Ignored, "there is no two-node oracle", "oraclePath"),
+		group(Ignored, "zkd's metrics need no such setting", "metricsProvider.*"),
+		group(Ignored, "the version of a configuration is in the name of the dynamicConfigFile", "version"),
+	)
+}

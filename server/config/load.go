@@ -1,0 +1,290 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxFileSize bounds what is read of a configuration file, in bytes.
+const maxFileSize = 1 << 20
+
+// Setting is a key and a value on top of those of the file.
+type Setting struct{ p property }
+
+// Override returns a setting that wins over the file's, as from --set or a
+// flag. Its key and value are checked like those of the file.
+func Override(key, value string) Setting {
+	return Setting{property{key: key, value: value, origin: Origin{File: CommandLine}}}
+}
+
+// Load reads the configuration file at path, puts the settings on top, fills in
+// the defaults and checks the whole. It also reads the file that
+// dynamicConfigFile names, if any, and the myid file in dataDir.
+//
+// The warnings are also those of Config.Warnings. The error is an Errors with
+// everything that is wrong, or says why path can't be read; the Config is then
+// nil, the warnings are there nevertheless.
+func Load(path string, on ...Setting) (*Config, []Warning, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return newLoader(readFile).load(text, path, on)
+}
+
+// Parse is Load for a configuration that comes from r. Errors and warnings call
+// it name.
+func Parse(r io.Reader, name string, on ...Setting) (*Config, []Warning, error) {
+	text, err := readLimited(r, name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return newLoader(readFile).load(text, name, on)
+}
+
+// Default returns the configuration of a server that was given no file:
+// clientPort 2181 and a dataDir under the user's state directory, which is
+// $XDG_STATE_HOME/zkd or else $HOME/.local/state/zkd. It looks up these
+// variables with getenv (os.Getenv). The settings go on top, as in Load.
+func Default(getenv func(string) string, on ...Setting) (*Config, []Warning, error) {
+	text := "clientPort=2181\ntickTime=2000\n"
+	if dir := stateDir(getenv); dir != "" {
+		on = slices.Insert(slices.Clone(on), 0, Setting{property{key: "dataDir", value: dir}})
+	}
+	return newLoader(readFile).load([]byte(text), "", on)
+}
+
+// stateDir returns zkd's directory under the user's state directory, "" if there
+// is none. The XDG specification has relative paths ignored.
+func stateDir(getenv func(string) string) string {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "zkd")
+	}
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "zkd")
+	}
+	return ""
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readLimited(f, path)
+}
+
+func readLimited(r io.Reader, name string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxFileSize+1))
+	if err == nil && len(text) > maxFileSize {
+		err = fmt.Errorf("%s is larger than %d bytes: is it a configuration file?", name, maxFileSize)
+	}
+	return text, err
+}
+
+// loader turns properties into a Config and collects what is wrong with them.
+type loader struct {
+	read     func(path string) ([]byte, error)
+	c        *Config
+	dir      directory
+	set      map[string]property // by the name of the row: what was set last
+	warnings []Warning
+	errs     Errors
+}
+
+func newLoader(read func(string) ([]byte, error)) *loader {
+	c := &Config{MyID: -1}
+	return &loader{read: read, c: c, dir: newDirectory(keyTable(c)), set: make(map[string]property)}
+}
+
+func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warning, error) {
+	props := l.properties(text, name)
+	for _, s := range on {
+		props = append(props, s.p)
+	}
+	l.defaults()
+	members := l.assign(l.lastOfEach(props))
+	members = append(members, l.dynamicFile(members)...)
+	l.members(members)
+	l.resolve()
+	l.validate()
+
+	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return a.Line - b.Line })
+	slices.SortStableFunc(l.errs, func(a, b *Error) int { return a.Line - b.Line })
+	if len(l.errs) > 0 {
+		return nil, l.warnings, l.errs
+	}
+	l.c.settings, l.c.warnings = l.set, l.warnings
+	return l.c, l.warnings, nil
+}
+
+func (l *loader) properties(text []byte, name string) []property {
+	props, bad := readProperties(text, name)
+	l.errs = append(l.errs, bad...)
+	if i := slices.IndexFunc(text, func(b byte) bool { return b >= utf8.RuneSelf }); i >= 0 && utf8.Valid(text) {
+		line := 1 + strings.Count(string(text[:i]), "\n")
+		l.warn(property{origin: Origin{File: name, Line: line}},
+			`the file is read as ISO-8859-1, as Java does, but looks like UTF-8: write characters beyond ASCII as \uXXXX`)
+	}
+	return props
+}
+
+func (l *loader) warn(p property, format string, args ...any) {
+	l.warnings = append(l.warnings, Warning{Origin: p.origin, Key: p.key, Text: fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) fail(p property, format string, args ...any) {
+	l.errs = append(l.errs, &Error{Origin: p.origin, Key: p.key, Value: p.value, Text: fmt.Sprintf(format, args...)})
+}
+
+// row returns the name under which a property is kept: that of its row in the
+// table, or its own where the row stands for several keys or there is none.
+func (l *loader) row(p property) (Key, string, bool) {
+	k, known := l.dir.find(p.key)
+	if !known || strings.HasSuffix(k.Name, "*") {
+		return k, strings.TrimPrefix(p.key, "zookeeper."), known
+	}
+	return k, k.Name, true
+}
+
+// lastOfEach drops all but the last property of each key.
+func (l *loader) lastOfEach(props []property) []property {
+	last := make(map[string]int)
+	for i, p := range props {
+		_, name, _ := l.row(p)
+		last[name] = i
+	}
+	kept := props[:0:0]
+	for i, p := range props {
+		_, name, _ := l.row(p)
+		winner := props[last[name]]
+		switch {
+		case last[name] == i:
+			kept = append(kept, p)
+		case p.origin.File != "" && winner.origin.File == p.origin.File && p.origin.Line > 0:
+			l.warn(p, "is given again on line %d, which counts", winner.origin.Line)
+		}
+	}
+	return kept
+}
+
+func (l *loader) defaults() {
+	for _, k := range l.dir.keys {
+		if k.Default != "" && k.value.set != nil && !k.value.set(k.Default) {
+			panic(fmt.Sprintf("config: default %q of %s is not %s", k.Default, k.Name, k.value.allowed))
+		}
+	}
+}
+
+// assign stores the values of props and returns the properties of members.
+func (l *loader) assign(props []property) (members []property) {
+	for _, p := range props {
+		if _, _, ok := memberKey(strings.TrimPrefix(p.key, "zookeeper.")); ok {
+			members = append(members, p)
+			continue
+		}
+		k, name, known := l.row(p)
+		if !known {
+			l.unknown(p)
+			continue
+		}
+		l.set[name] = p
+		if k.Status == Honoured {
+			l.assignOne(k, p)
+		} else {
+			l.warn(p, "has no effect: %s", k.Doc)
+		}
+	}
+	return members
+}
+
+func (l *loader) assignOne(k Key, p property) {
+	if k.value.set(p.value) {
+		return
+	}
+	if k.secret {
+		p.value = ""
+	}
+	if p.value == "" && !k.secret {
+		l.fail(p, "the value is missing: it must be %s", k.value.allowed)
+		return
+	}
+	l.fail(p, "must be %s", k.value.allowed)
+}
+
+func (l *loader) unknown(p property) {
+	if near := l.dir.nearest(p.key); near != "" {
+		l.warn(p, "is not a key that zkd knows; did you mean %s?", near)
+		return
+	}
+	l.warn(p, "is not a key that zkd knows")
+}
+
+// dynamicFile reads the properties of the dynamicConfigFile, if there is one.
+// static are the member lines of the main file, which must then have none.
+func (l *loader) dynamicFile(static []property) []property {
+	p, ok := l.set["dynamicConfigFile"]
+	if !ok || l.c.DynamicConfigFile == "" {
+		return nil
+	}
+	for _, s := range static {
+		l.fail(s, "belongs in the dynamicConfigFile, %s, when there is one", l.c.DynamicConfigFile)
+	}
+	text, err := l.read(l.c.DynamicConfigFile)
+	if err != nil {
+		l.fail(p, "can't be read: %v", err)
+		return nil
+	}
+	l.c.Members.Version = fileVersion(l.c.DynamicConfigFile)
+	members := l.lastOfEach(l.properties(text, l.c.DynamicConfigFile))
+	return slices.DeleteFunc(members, func(m property) bool {
+		if _, _, ok := memberKey(m.key); ok {
+			return false
+		}
+		l.fail(m, "is not a server, group or weight key; only these may be in the dynamicConfigFile")
+		return true
+	})
+}
+
+// fileVersion returns the version that the name of a dynamic file ends in, such
+// as zoo.cfg.dynamic.100000000, or 0.
+func fileVersion(name string) uint64 {
+	var v uint64
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		if _, err := fmt.Sscanf(name[i+1:]+"\n", "%x\n", &v); err != nil {
+			return 0
+		}
+	}
+	return v
+}
+
+// readMyID reads the myid file, if there is one.
+func (l *loader) readMyID() {
+	if l.c.DataDir == "" {
+		return
+	}
+	name := filepath.Join(l.c.DataDir, "myid")
+	text, err := l.read(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return
+	case err != nil:
+		l.fail(property{origin: Origin{File: name}}, "can't be read: %v", err)
+		return
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	id, ok := parseNumber(strings.TrimSpace(first))
+	if !ok || id < 0 {
+		l.fail(property{origin: Origin{File: name, Line: 1}, value: strings.TrimSpace(first)},
+			"must be the id of this server, a number from 0")
+		return
+	}
+	l.c.MyID = id
+}

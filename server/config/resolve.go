@@ -1,0 +1,150 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	minSegmentSize = 4 << 20 // bytes
+	minSnapCount   = 2
+	minSnapRetain  = 3
+)
+
+// resolve works out the fields that depend on others.
+func (l *loader) resolve() {
+	c := l.c
+	l.readMyID()
+	if c.DataLogDir == "" {
+		c.DataLogDir = c.DataDir
+	}
+	if c.MinSessionTimeout < 0 {
+		c.MinSessionTimeout = 2 * c.TickTime
+	}
+	if c.MaxSessionTimeout < 0 {
+		c.MaxSessionTimeout = 20 * c.TickTime
+	}
+	c.InitLimit = time.Duration(c.raw.initLimit) * c.TickTime
+	c.SyncLimit = time.Duration(c.raw.syncLimit) * c.TickTime
+	c.ConnectToLeaderLimit = time.Duration(c.raw.connectToLearnerMasterLimit) * c.TickTime
+	if c.ConnectToLeaderLimit == 0 {
+		c.ConnectToLeaderLimit = c.InitLimit
+	}
+	if c.MaxBufferExtra = c.raw.maxBufferExtra; c.MaxBufferExtra < 0 {
+		c.MaxBufferExtra = c.MaxBuffer
+	}
+	c.Metrics = c.raw.metricsProvider == prometheusMetrics
+	l.atLeast("snapCount", &c.SnapCount, minSnapCount)
+	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
+	l.resolveSegmentSize()
+	l.resolveAuth()
+	l.resolveRole()
+	if c.ReadOnlyMode && !slices.Contains(c.FourLetterWhitelist, "*") {
+		c.FourLetterWhitelist = append(c.FourLetterWhitelist, "isro")
+	}
+}
+
+// atLeast raises a number that Apache's server raises too.
+func (l *loader) atLeast(key string, field *int, least int) {
+	if *field < least {
+		l.warn(l.set[key], "less than %d counts as %d", least, least)
+		*field = least
+	}
+}
+
+func (l *loader) resolveSegmentSize() {
+	c, key := l.c, "zkd.walSegmentSizeKb"
+	if c.WALSegmentSize = c.raw.walSegmentSize; c.WALSegmentSize == 0 {
+		c.WALSegmentSize, key = c.raw.preAllocSize, "preAllocSize"
+	}
+	least := max(minSegmentSize, 4*(int64(c.MaxBuffer)+int64(c.MaxBufferExtra)))
+	if c.WALSegmentSize >= least {
+		return
+	}
+	if p, given := l.set[key]; given {
+		l.warn(p, "is raised to %d KiB, which the log needs for jute.maxbuffer", (least+1023)/1024)
+	}
+	c.WALSegmentSize = (least + 1023) / 1024 * 1024
+}
+
+func (l *loader) resolveAuth() {
+	c := l.c
+	if c.raw.requireClientSASL {
+		c.EnforceAuth = true
+		if !slices.Contains(c.EnforceAuthSchemes, "sasl") {
+			c.EnforceAuthSchemes = append(c.EnforceAuthSchemes, "sasl")
+		}
+	}
+	if c.EnforceAuth && len(c.EnforceAuthSchemes) == 0 {
+		p := l.set["enforce.auth.enabled"]
+		l.fail(property{key: "enforce.auth.schemes", origin: p.origin}, "enforce.auth.enabled=true needs at least one scheme, such as digest")
+	}
+	if c.DigestAuth || !c.EnforceAuth {
+		return
+	}
+	if slices.Contains(c.EnforceAuthSchemes, "digest") {
+		l.warn(l.set["DigestAuthenticationProvider.enabled"], "is false, so no client can satisfy the scheme digest of enforce.auth.schemes")
+	}
+}
+
+// resolveRole settles what this server is by its own server.N line: the line
+// wins over peerType, and its client part over a missing clientPort.
+func (l *loader) resolveRole() {
+	c := l.c
+	c.Observer = c.raw.peerType == "observer"
+	self, listed := c.Members.Server(c.MyID)
+	if !listed {
+		return
+	}
+	if p, given := l.set["peerType"]; given && c.Observer != self.Observer {
+		l.warn(p, "differs from the role in server.%d, which counts", self.ID)
+	}
+	c.Observer = self.Observer
+	if self.Client.Port == 0 {
+		return
+	}
+	if p, given := l.set["clientPort"]; given && c.ClientPort >= 0 {
+		wildcard := c.ClientPortAddress == "" || c.ClientPortAddress == "0.0.0.0" || c.ClientPortAddress == "::"
+		if c.ClientPort != self.Client.Port || !wildcard && c.ClientPortAddress != self.Client.Host {
+			l.fail(p, "conflicts with the client part of server.%d, %s: remove one of them", self.ID, self.Client)
+		}
+	}
+	c.ClientPort, c.ClientPortAddress = self.Client.Port, self.Client.Host
+}
+
+// validate checks settings against each other.
+func (l *loader) validate() {
+	c := l.c
+	if c.DataDir == "" && !l.failed("dataDir") {
+		l.fail(property{key: "dataDir"}, "is missing: set it to the directory for snapshots and the log")
+	}
+	for _, key := range []string{"dataDir", "dataLogDir"} {
+		p, given := l.set[key]
+		if given && p.value != "" && !filepath.IsAbs(p.value) && !strings.HasPrefix(p.value, ".") {
+			l.warn(p, "is relative to the working directory of the server; write ./%s to say that it is meant so", p.value)
+		}
+	}
+	if c.MinSessionTimeout > c.MaxSessionTimeout {
+		p := l.set["minSessionTimeout"]
+		if p.key == "" {
+			p = l.set["maxSessionTimeout"]
+		}
+		l.fail(p, "minSessionTimeout (%v) is larger than maxSessionTimeout (%v)", c.MinSessionTimeout, c.MaxSessionTimeout)
+	}
+	if c.ClientPort < 0 && !l.failed("clientPort") {
+		switch p, given := l.set["clientPortAddress"]; {
+		case given:
+			l.fail(p, "needs clientPort")
+		case !c.Replicated():
+			l.fail(property{key: "clientPort"}, "is missing: set it to the port for clients, usually 2181")
+		}
+	}
+	l.validateMembers()
+}
+
+// failed reports whether there is an error about the key already.
+func (l *loader) failed(key string) bool {
+	return slices.ContainsFunc(l.errs, func(e *Error) bool { return strings.TrimPrefix(e.Key, "zookeeper.") == key })
+}
