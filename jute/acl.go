@@ -10,8 +10,9 @@ func (i *ID) Append(b []byte) []byte {
 
 // Decode reads the record.
 func (i *ID) Decode(d *Decoder) {
-	i.Scheme = d.String()
-	i.ID = d.String()
+	// Nearly every ACL is for anyone: don't copy that name each time.
+	i.Scheme = d.stringOr(WorldAnyone.Scheme)
+	i.ID = d.stringOr(WorldAnyone.ID)
 }
 
 // Append appends the record.

@@ -163,6 +163,19 @@ func (d *Decoder) NullString() (s string, ok bool) {
 	return string(b), true
 }
 
+// stringOr reads a ustring; for one that equals known it gives known itself.
+func (d *Decoder) stringOr(known string) string {
+	n, _ := d.length()
+	b := d.next(n)
+	switch {
+	case string(b) == known:
+		return known
+	case d.alias && n > 0:
+		return unsafe.String(&b[0], n)
+	}
+	return string(b)
+}
+
 // Count reads the count of a vector whose elements have at least elemSize
 // bytes each, so that a count which can't be true fails before the caller
 // allocates for it. Null gives (0, false).

@@ -13,12 +13,15 @@
 // Encoders append to a slice and return it, as strconv.AppendInt does; they
 // allocate nothing but the growth of that slice. Decoding goes through a
 // [Decoder], which remembers the first error and checks every length against
-// the bytes that are there before it allocates.
+// the bytes that are there before it allocates. A decoding error wraps
+// [ErrMarshalling]: it is what the request is answered with.
 //
 // # Invariants
 //
-//   - What decodes encodes back to the same bytes, and what encodes decodes to
-//     an equal value: null and empty buffers stay different.
+//   - What encodes decodes to an equal value. What decodes encodes back to the
+//     same bytes, save for nulls: a null buffer stays null, but a null string
+//     or vector that is allowed at all becomes an empty one.
+//   - Encoding allocates nothing if the slice has room.
 //   - No input makes a Decoder panic or allocate more than a small multiple of
 //     the input's length.
 //

@@ -82,3 +82,21 @@ func TestValidatePathAllocs(t *testing.T) {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
+
+// validSlowly is ValidatePath's dumb twin: the rules one after the other.
+func validSlowly(path string) bool {
+	if path == "/" {
+		return true
+	}
+	if !strings.HasPrefix(path, "/") {
+		return false
+	}
+	for c := range strings.SplitSeq(path[1:], "/") {
+		if c == "" || c == "." || c == ".." {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(path, func(r rune) bool {
+		return r <= 0x1f || 0x7f <= r && r <= 0x9f || 0xd800 <= r && r <= 0xf8ff || r >= 0xfff0
+	})
+}

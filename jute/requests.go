@@ -164,11 +164,11 @@ func (r *SyncRequest) Decode(d *Decoder) { r.Path = d.String() }
 
 // GetEphemeralsRequest is the body of getEphemerals.
 type GetEphemeralsRequest struct {
-	Prefix string // of strings, not of path components; "" matches all
+	Prefix string // of strings, not of path components; "" or null matches all
 }
 
 // Append appends the record.
-func (r *GetEphemeralsRequest) Append(b []byte) []byte { return AppendString(b, r.Prefix) }
+func (r *GetEphemeralsRequest) Append(b []byte) []byte { return appendNullString(b, r.Prefix) }
 
 // Decode reads the record.
 func (r *GetEphemeralsRequest) Decode(d *Decoder) { r.Prefix = d.String() }

@@ -1,0 +1,103 @@
+package jute
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite testdata/vectors.golden")
+
+// TestVectors decodes the frames that real clients and a real server exchanged
+// (testdata/vectors.txt), encodes what it got, and must get the same bytes.
+// What the records then hold must be as testdata/vectors.golden says.
+func TestVectors(t *testing.T) {
+	text, err := os.ReadFile("testdata/vectors.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.Fields(line)
+		payload, err := hex.DecodeString(f[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, rest, err := decodeFrame(f[1], f[2], payload)
+		if err != nil || len(rest) > 0 {
+			t.Fatalf("%s: error %v, %d bytes left", line, err, len(rest))
+		}
+		var again []byte
+		fmt.Fprintf(&got, "%s %s %s\n", f[0], f[1], f[2])
+		for _, r := range parts {
+			again = r.Append(again)
+			fmt.Fprintf(&got, "\t%s%s\n", strings.TrimPrefix(fmt.Sprintf("%T", r), "*jute."), fmt.Sprintf("%+v", r)[1:])
+		}
+		if !bytes.Equal(again, payload) {
+			t.Errorf("%s %s %s\n got %x\nwant %x", f[0], f[1], f[2], again, payload)
+		}
+		seen[f[1]] = true
+	}
+	for op := range bodies {
+		if !seen[op] {
+			t.Errorf("no vector has operation %s", op)
+		}
+	}
+	compareGolden(t, "testdata/vectors.golden", got.String())
+}
+
+// decodeFrame decodes a payload into its header, if it has one, and its body.
+func decodeFrame(op, direction string, payload []byte) (parts []record, rest []byte, err error) {
+	d := NewDecoder(payload)
+	var body func() record
+	switch {
+	case op == "connect" && direction == "request":
+		body = as[ConnectRequest]
+	case op == "connect":
+		body = as[ConnectResponse]
+	case direction == "request":
+		h := new(RequestHeader)
+		h.Decode(&d)
+		parts, body = append(parts, h), bodies[op].request
+	default:
+		h := new(ReplyHeader)
+		h.Decode(&d)
+		parts, body = append(parts, h), bodies[op].response
+		if h.Err != 0 {
+			body = as[empty]
+		}
+	}
+	r := body()
+	r.Decode(&d)
+	return append(parts, r), d.Rest(), d.Err()
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(gotLines), len(wantLines)) {
+		if gotLines[i] != wantLines[i] {
+			t.Fatalf("%s:%d\n got %s\nwant %s", file, i+1, gotLines[i], wantLines[i])
+		}
+	}
+	if len(gotLines) != len(wantLines) {
+		t.Fatalf("%d lines, %s has %d", len(gotLines), file, len(wantLines))
+	}
+}
