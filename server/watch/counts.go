@@ -28,9 +28,8 @@ func (t *Table) Count() int {
 	return n + t.modes[Persistent].links.live
 }
 
-// Summary counts the watches of the data table. It costs one look at each
-// watch, with the table locked for a thousand paths at a time, so under load it
-// is no view of one instant.
+// Summary counts the watches of the data table. It looks at each
+// watch, as ByPath does, and so under load is no view of one instant.
 func (t *Table) Summary() Summary {
 	var s Summary
 	t.mu.Lock()
@@ -67,20 +66,23 @@ func (t *Table) AppendPaths(dst []string, w Watcher) []string {
 
 // ByPath yields each path of the data table with its watchers, ascending and
 // each once, in no particular order of paths. It is what wchp shows. The slice
-// is valid until the loop's next turn. The table is locked for a thousand paths
-// at a time and never in the loop's body, so a path whose watches come or go
-// meanwhile may be left out, or yielded twice.
+// is valid until the loop's next turn. The table is locked for about a thousand
+// watches at a time and never in the loop's body, so a path whose watches come
+// or go meanwhile may be left out, or yielded twice.
 func (t *Table) ByPath() iter.Seq2[string, []Watcher] {
 	return func(yield func(string, []Watcher) bool) {
-		var part pathPart
 		for i, mode := range dataTable {
-			for chunk := 0; t.readPart(&part, mode, dataTable[:i], chunk); chunk++ {
+			var part pathPart
+			for more := true; more; {
+				more = t.readPart(&part, mode, dataTable[:i])
 				start := 0
 				for j, path := range part.paths {
-					if !yield(path, part.watchers[start:part.ends[j]]) {
+					watchers := part.watchers[start:part.ends[j]]
+					start = part.ends[j]
+					slices.Sort(watchers)
+					if !yield(path, slices.Compact(watchers)) {
 						return
 					}
-					start = part.ends[j]
 				}
 			}
 		}
@@ -90,36 +92,37 @@ func (t *Table) ByPath() iter.Seq2[string, []Watcher] {
 // pathPart is a piece of the data table: the watchers of paths[i] end at
 // ends[i] in watchers.
 type pathPart struct {
+	next     uint32 // number of the path after the last one read
 	paths    []string
 	watchers []Watcher
 	ends     []int
 }
 
-// readPart fills part with the paths of one chunk of a mode's paths, except
-// those that a mode of before has too. It returns false behind the last chunk.
-func (t *Table) readPart(part *pathPart, mode Mode, before []Mode, chunk int) bool {
+// readPart reads the next paths of a mode into part, except those that a mode
+// of before has too, and reports whether there are more.
+func (t *Table) readPart(part *pathPart, mode Mode, before []Mode) (more bool) {
 	part.paths, part.watchers, part.ends = part.paths[:0], part.watchers[:0], part.ends[:0]
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &t.modes[mode]
-	if chunk >= len(r.paths.chunks) {
-		return false
-	}
-	for i := range r.paths.chunks[chunk] {
-		path := r.paths.chunks[chunk][i].path
-		if path == "" || slices.ContainsFunc(before, func(m Mode) bool { return t.watchedLocked(m, path) }) {
+	paths := &t.modes[mode].paths
+	const enough = 1024
+	for seen := 0; part.next < paths.used && seen+len(part.watchers) < enough; seen++ {
+		id := part.next
+		part.next++
+		if id == 0 || paths.at(id).path == "" {
+			continue // not in use
+		}
+		path := paths.at(id).path
+		if slices.ContainsFunc(before, func(m Mode) bool { return t.watchedLocked(m, path) }) {
 			continue
 		}
-		start := len(part.watchers)
 		for _, m := range dataTable {
 			part.watchers = t.appendWatchersLocked(part.watchers, m, path)
 		}
-		slices.Sort(part.watchers[start:])
-		part.watchers = part.watchers[:start+len(slices.Compact(part.watchers[start:]))]
 		part.paths = append(part.paths, path)
 		part.ends = append(part.ends, len(part.watchers))
 	}
-	return true
+	return part.next < paths.used
 }
 
 func (t *Table) watchedLocked(mode Mode, path string) bool {

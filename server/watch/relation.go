@@ -6,8 +6,8 @@ import "strings"
 // of it is an index of links, which the caller keeps and passes in.
 type relation struct {
 	byPath [segments]index // ids in paths; which one is up to segmentOf
-	paths  slab[watchedPath]
-	links  slab[link]
+	paths  slab[watchedPath, *watchedPath]
+	links  slab[link, *link]
 }
 
 // segments is the number of tables that the index of paths is split into, so
@@ -16,8 +16,8 @@ const segments = 256
 
 // watchedPath is a path that somebody watches.
 type watchedPath struct {
-	path  string
-	first uint32 // head of the list of links; 0 only while it is changed
+	path  string // "" while the record is free
+	first uint32 // head of the list of links; 0 only within a call
 	hash  uint32
 }
 
@@ -27,6 +27,9 @@ type link struct {
 	watcher    Watcher
 	next, prev uint32 // in the list of the path; 0 is the end
 }
+
+func (p *watchedPath) nextFree() *uint32 { return &p.first }
+func (l *link) nextFree() *uint32        { return &l.next }
 
 // segmentOf uses bits that are neither in the tag nor, in a segment of up to
 // 2^17 slots, in the number of the slot.

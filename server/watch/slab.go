@@ -1,25 +1,32 @@
 package watch
 
 // slab holds records by number, in chunks that never move, so that growing
-// copies nothing. Number 0 is never given out: it means none.
-type slab[T any] struct {
+// copies nothing. Number 0 is never given out: it means none. P is *T.
+type slab[T any, P record[T]] struct {
 	chunks []*[chunkLen]T
-	free   []uint32 // numbers to use again
-	used   uint32   // numbers ever given out, and 0
-	live   int      // records in use
+	free   uint32 // head of the list of numbers to use again
+	used   uint32 // numbers ever given out, and 0
+	live   int    // records in use
+}
+
+// record is what a slab can hold: it has a place for a number that is not used
+// while the record is free.
+type record[T any] interface {
+	*T
+	nextFree() *uint32
 }
 
 const chunkLen = 1024
 
 // at returns the record with this number.
-func (s *slab[T]) at(id uint32) *T { return &s.chunks[id/chunkLen][id%chunkLen] }
+func (s *slab[T, P]) at(id uint32) *T { return &s.chunks[id/chunkLen][id%chunkLen] }
 
 // alloc returns the number of a zero record.
-func (s *slab[T]) alloc() uint32 {
+func (s *slab[T, P]) alloc() uint32 {
 	s.live++
-	if n := len(s.free); n > 0 {
-		id := s.free[n-1]
-		s.free = s.free[:n-1]
+	if id := s.free; id != 0 {
+		next := P(s.at(id)).nextFree()
+		s.free, *next = *next, 0
 		return id
 	}
 	s.used = max(s.used, 1)
@@ -31,10 +38,11 @@ func (s *slab[T]) alloc() uint32 {
 	return id
 }
 
-// release makes the record zero, and its number free.
-func (s *slab[T]) release(id uint32) {
+// release makes the record zero, and its number free. It allocates nothing.
+func (s *slab[T, P]) release(id uint32) {
 	var zero T
 	*s.at(id) = zero
-	s.free = append(s.free, id)
+	*P(s.at(id)).nextFree() = s.free
+	s.free = id
 	s.live--
 }

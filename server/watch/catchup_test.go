@@ -1,0 +1,47 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// TestCatchUp goes through the table of setWatches in semantics.md section 9.
+func TestCatchUp(t *testing.T) {
+	const relative = 100
+	var (
+		absent  = Seen{}
+		old     = Seen{Exists: true, Mzxid: 100, Pzxid: 100}
+		written = Seen{Exists: true, Mzxid: 101, Pzxid: 100}
+		peopled = Seen{Exists: true, Mzxid: 100, Pzxid: 101}
+	)
+	const register = jute.EventType(0)
+	tests := []struct {
+		name  string
+		list  List
+		node  Seen
+		event jute.EventType
+		mode  Mode
+	}{
+		{"data, node gone", DataList, absent, jute.EventDeleted, 0},
+		{"data, written since", DataList, written, jute.EventDataChanged, 0},
+		{"data, child created since", DataList, peopled, register, Data},
+		{"data, as it was", DataList, old, register, Data},
+		{"exist, still absent", ExistList, absent, register, Data},
+		{"exist, there now", ExistList, old, jute.EventCreated, 0},
+		{"child, node gone", ChildList, absent, jute.EventDeleted, 0},
+		{"child, child created since", ChildList, peopled, jute.EventChildrenChanged, 0},
+		{"child, written since", ChildList, written, register, Child},
+		{"child, as it was", ChildList, old, register, Child},
+		{"persistent, node gone", PersistentList, absent, register, Persistent},
+		{"persistent, written since", PersistentList, written, register, Persistent},
+		{"recursive, node gone", RecursiveList, absent, register, PersistentRecursive},
+		{"recursive, child created since", RecursiveList, peopled, register, PersistentRecursive},
+	}
+	for _, tt := range tests {
+		event, mode, ok := tt.list.CatchUp(tt.node, relative)
+		if event != tt.event || mode != tt.mode || ok != (tt.event != register) {
+			t.Errorf("%s: got event %v (%v), mode %v; want %v, %v", tt.name, event, ok, mode, tt.event, tt.mode)
+		}
+	}
+}
