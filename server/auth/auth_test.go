@@ -1,0 +1,433 @@
+package auth_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+)
+
+const (
+	superSecret = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=" // of super:secret, by Apache's server
+	bobPW       = "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="   // of bob:pw, likewise
+)
+
+func newSchemes(t testing.TB, change ...func(*auth.Config)) *auth.Schemes {
+	t.Helper()
+	cfg := auth.Config{DigestEnabled: true, SuperDigest: superSecret}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := auth.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// id reads "scheme:name".
+func id(s string) jute.ID {
+	scheme, name, _ := strings.Cut(s, ":")
+	return jute.ID{Scheme: scheme, ID: name}
+}
+
+func ids(list ...string) []jute.ID {
+	var out []jute.ID
+	for _, s := range list {
+		out = append(out, id(s))
+	}
+	return out
+}
+
+// acl reads a list of "perms scheme:name".
+func acl(list ...string) []jute.ACL {
+	out := []jute.ACL{}
+	for _, s := range list {
+		var a jute.ACL
+		perms, name, _ := strings.Cut(s, " ")
+		if _, err := fmt.Sscan(perms, &a.Perms); err != nil {
+			panic(err)
+		}
+		a.ID = id(name)
+		out = append(out, a)
+	}
+	return out
+}
+
+func TestNewRefusesUnknownHash(t *testing.T) {
+	if _, err := auth.New(auth.Config{DigestEnabled: true, DigestAlg: "CRC32"}); err == nil {
+		t.Error("New accepted the hash CRC32")
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	bob := "digest:" + bobPW
+	for _, tc := range []struct {
+		name, scheme, data string
+		have, want         []jute.ID
+		err                error
+	}{
+		{name: "user and password", scheme: "digest", data: "bob:pw", want: ids("ip:1.1.1.1", bob)},
+		{name: "twice is once", scheme: "digest", data: "bob:pw", have: ids(bob), want: ids(bob)},
+		{name: "super brings both", scheme: "digest", data: "super:secret",
+			want: ids("ip:1.1.1.1", "super:", "digest:"+superSecret)},
+		{name: "wrong super password", scheme: "digest", data: "super:guess",
+			want: ids("ip:1.1.1.1", "digest:super:ITOrghrykDjaxPdBpYo9rX5CvCw=")},
+		{name: "no colon", scheme: "digest", data: "bob",
+			want: ids("ip:1.1.1.1", "digest:bob:SBgazSKz7a68ikR4aKfffOYpkgo=")},
+		{name: "password with colons", scheme: "digest", data: "a:b:c",
+			want: ids("ip:1.1.1.1", "digest:a:cLzgnoJ6mP5qz3w+mwvPE2vDgu0=")},
+		{name: "ip adds nothing", scheme: "ip", want: ids("ip:1.1.1.1")},
+		{name: "world can't be proved", scheme: "world", data: "anyone", err: jute.ErrAuthFailed},
+		{name: "nor auth", scheme: "auth", err: jute.ErrAuthFailed},
+		{name: "nor super", scheme: "super", err: jute.ErrAuthFailed},
+		{name: "not configured", scheme: "sasl", err: jute.ErrAuthFailed},
+		{name: "no name", scheme: "", err: jute.ErrAuthFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			have := tc.have
+			if have == nil {
+				have = ids("ip:1.1.1.1")
+			}
+			got, err := newSchemes(t).Authenticate(tc.scheme, []byte(tc.data), have)
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			}
+			if err == nil && !slices.Equal(got, tc.want) {
+				t.Errorf("got  %v\nwant %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// The digests are what openssl dgst makes of bob:pw.
+func TestAuthenticateHashes(t *testing.T) {
+	for alg, want := range map[string]string{
+		"":         bobPW,
+		"SHA1":     bobPW,
+		"sha-1":    bobPW,
+		"MD5":      "bob:mFIN705h49CRioANaL/new==",
+		"SHA-256":  "bob:lXdkgIa9O1CDDWAryQ0pe9wUYi2LkG6M7Uocn/Vyn2g=",
+		"SHA-512":  "bob:jQFpfQMlS0Fkelz3cdxBlcfmOOApGvKAjybCSpc/oHQD7ouOUKaAFXPlHr/2XpjmwJ0yssqB0Mh7gRRVqmyALQ==",
+		"SHA3-256": "bob:W/mjsw4pvF0wVTGZI9EiUQDRnUt7BAezTWEy2LgNGUU=",
+	} {
+		s := newSchemes(t, func(c *auth.Config) { c.DigestAlg = alg })
+		got, err := s.Authenticate("digest", []byte("bob:pw"), nil)
+		if err != nil || len(got) != 1 || got[0].ID != want {
+			t.Errorf("hash %q: got %v, %v, want %s", alg, got, err, want)
+		}
+	}
+}
+
+// A request keeps the identities that its connection had when it arrived.
+func TestAuthenticateLeavesPublishedSliceAlone(t *testing.T) {
+	s := newSchemes(t)
+	have := make([]jute.ID, 1, 8)
+	have[0] = id("ip:1.1.1.1")
+	first, _ := s.Authenticate("digest", []byte("a:1"), have)
+	second, _ := s.Authenticate("digest", []byte("b:2"), have)
+	if first[1].ID[0] != 'a' || second[1].ID[0] != 'b' || have[:2][1] != (jute.ID{}) {
+		t.Errorf("slices share memory: %v, %v, %v", have[:2], first, second)
+	}
+}
+
+func TestAuthenticateBoundsIdentities(t *testing.T) {
+	s := newSchemes(t)
+	var have []jute.ID
+	var err error
+	for i := 0; err == nil; i++ {
+		if i > 10_000 {
+			t.Fatalf("a connection got %d identities", len(have))
+		}
+		have, err = s.Authenticate("digest", fmt.Appendf(nil, "user%d:pw", i), have)
+	}
+	if !errors.Is(err, jute.ErrAuthFailed) || len(have) < 100 {
+		t.Errorf("after %d identities: %v", len(have), err)
+	}
+	if _, err := s.Authenticate("digest", []byte("user0:pw"), have); err != nil {
+		t.Errorf("an identity that the full connection has: %v", err)
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	bob := ids("ip:10.1.2.3", "digest:"+bobPW)
+	for _, tc := range []struct {
+		name  string
+		acl   []jute.ACL
+		perms jute.Perms
+		ids   []jute.ID
+		want  bool
+	}{
+		{"empty ACL", nil, jute.PermAll, nil, true},
+		{"world", acl("31 world:anyone"), jute.PermWrite, nil, true},
+		{"world without the permission", acl("1 world:anyone"), jute.PermWrite, bob, false},
+		{"any of the permissions is enough", acl("16 world:anyone"), jute.PermRead | jute.PermAdmin, nil, true},
+		{"no permission at all", acl("0 world:anyone"), jute.PermAll, bob, false},
+		{"world by another name", acl("31 world:somebody"), jute.PermRead, bob, false},
+		{"own digest", acl("2 digest:" + bobPW), jute.PermWrite, bob, true},
+		{"digest of another", acl("31 digest:ann:x"), jute.PermWrite, bob, false},
+		{"later entry", acl("1 world:anyone", "2 digest:"+bobPW), jute.PermWrite, bob, true},
+		{"right name, wrong scheme", acl("31 ip:" + bobPW), jute.PermRead, bob, false},
+		{"super", acl("0 digest:ann:x"), jute.PermAdmin, ids("super:"), true},
+		{"super in the ACL means nobody", acl("31 super:"), jute.PermRead, bob, false},
+		{"unknown scheme, same words", acl("31 kerberos:bob"), jute.PermRead, ids("kerberos:bob"), false},
+		{"address", acl("1 ip:10.1.2.3"), jute.PermRead, bob, true},
+		{"other address", acl("1 ip:10.1.2.4"), jute.PermRead, bob, false},
+		{"block", acl("1 ip:10.0.0.0/8"), jute.PermRead, bob, true},
+		{"block with bits that don't count", acl("1 ip:10.9.9.9/8"), jute.PermRead, bob, true},
+		{"block beside", acl("1 ip:10.1.3.0/24"), jute.PermRead, bob, false},
+		{"everything is in a block of 0 bits", acl("1 ip:1.2.3.4/0"), jute.PermRead, bob, true},
+		{"IPv4 is in no IPv6 block", acl("1 ip:::/0"), jute.PermRead, bob, false},
+		{"IPv6 block", acl("1 ip:2001:db8::/32"), jute.PermRead, ids("ip:2001:db8:1::7"), true},
+		{"IPv6 written otherwise", acl("1 ip:2001:db8::1"), jute.PermRead, ids("ip:2001:db8:0:0:0:0:0:1"), true},
+		{"IPv6 with zone", acl("1 ip:fe80::/10"), jute.PermRead, ids("ip:fe80::1%eth0"), true},
+		{"IPv4 over an IPv6 socket", acl("1 ip:10.0.0.0/8"), jute.PermRead, ids("ip:::ffff:10.1.2.3"), true},
+		{"broken address", acl("1 ip:10.0.0.0/99"), jute.PermRead, bob, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := newSchemes(t).Allowed(tc.acl, tc.perms, tc.ids); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSkipACL(t *testing.T) {
+	s := newSchemes(t, func(c *auth.Config) { c.SkipACL = true })
+	if !s.Allowed(acl("0 digest:ann:x"), jute.PermAdmin, nil) {
+		t.Error("not allowed with SkipACL")
+	}
+	if _, err := s.FixACL(nil, nil); !errors.Is(err, jute.ErrInvalidACL) {
+		t.Errorf("an empty ACL gives %v; SkipACL does not change what may be stored", err)
+	}
+}
+
+func TestDigestDisabled(t *testing.T) {
+	s := newSchemes(t, func(c *auth.Config) { c.DigestEnabled = false })
+	if _, err := s.Authenticate("digest", []byte("bob:pw"), nil); !errors.Is(err, jute.ErrAuthFailed) {
+		t.Errorf("auth packet: %v", err)
+	}
+	if _, err := s.FixACL(acl("31 digest:"+bobPW), nil); !errors.Is(err, jute.ErrInvalidACL) {
+		t.Errorf("ACL: %v", err)
+	}
+	if s.Allowed(acl("31 digest:"+bobPW), jute.PermRead, ids("digest:"+bobPW)) {
+		t.Error("a stored entry still matches")
+	}
+}
+
+func TestFixACL(t *testing.T) {
+	creds := ids("ip:10.1.2.3", "super:", "digest:"+superSecret, "digest:"+bobPW)
+	const invalid = "invalid"
+	for _, tc := range []struct {
+		name string
+		in   []jute.ACL
+		ids  []jute.ID
+		want any // invalid, []jute.ACL, or nil for in
+	}{
+		{"null", nil, creds, invalid},
+		{"empty", acl(), creds, invalid},
+		{"open", acl("31 world:anyone"), nil, nil},
+		{"odd permissions", acl("0 world:anyone", "64 world:anyone"), nil, nil},
+		{"world by another name", acl("31 world:somebody"), nil, invalid},
+		{"one bad entry", acl("31 world:anyone", "31 world:"), nil, invalid},
+		{"no scheme", acl("31 :x"), nil, invalid},
+		{"unknown scheme", acl("31 nis:bob"), nil, invalid},
+		{"not configured", acl("31 sasl:bob"), nil, invalid},
+		{"x509 neither", acl("31 x509:CN=bob"), nil, invalid},
+		{"super", acl("31 super:"), creds, invalid},
+		{"repetitions", acl("1 world:anyone", "3 world:anyone", "1 world:anyone"), nil, acl("1 world:anyone", "3 world:anyone")},
+		{"auth", acl("31 auth:"), ids("ip:1.1.1.1", "digest:"+bobPW), acl("31 digest:" + bobPW)},
+		{"auth with an id", acl("5 auth:whatever"), creds, acl("5 digest:"+superSecret, "5 digest:"+bobPW)},
+		{"auth in its place", acl("1 world:anyone", "31 auth:", "2 ip:1.1.1.1"), ids("digest:" + bobPW),
+			acl("1 world:anyone", "31 digest:"+bobPW, "2 ip:1.1.1.1")},
+		{"expanded is not made distinct", acl("31 digest:"+bobPW, "31 auth:"), ids("digest:" + bobPW),
+			acl("31 digest:"+bobPW, "31 digest:"+bobPW)},
+		{"auth for nobody", acl("31 auth:"), ids("ip:1.1.1.1"), invalid},
+		{"auth for super alone", acl("31 auth:"), ids("super:"), invalid},
+		{"digest", acl("31 digest:" + bobPW), nil, nil},
+		{"digest without user", acl("31 digest::b"), nil, nil},
+		{"digest with colons behind", acl("31 digest:a:b::"), nil, nil},
+		{"digest without hash", acl("31 digest:a:"), nil, invalid},
+		{"digest without colon", acl("31 digest:x"), nil, invalid},
+		{"digest of three parts", acl("31 digest:a:b:c"), nil, invalid},
+		{"digest of nothing", acl("31 digest:"), nil, invalid},
+		{"address", acl("1 ip:1.2.3.4"), nil, nil},
+		{"block", acl("1 ip:1.2.3.4/8"), nil, nil},
+		{"blocks from 0 to 32", acl("1 ip:1.2.3.4/0", "1 ip:1.2.3.4/32"), nil, nil},
+		{"33 bits", acl("1 ip:1.2.3.4/33"), nil, invalid},
+		{"negative bits", acl("1 ip:1.2.3.4/-1"), nil, invalid},
+		{"no bits", acl("1 ip:1.2.3.4/"), nil, invalid},
+		{"three numbers", acl("1 ip:1.2.3"), nil, invalid},
+		{"no number", acl("1 ip:1.2.3.x"), nil, invalid},
+		{"no address", acl("1 ip:"), nil, invalid},
+		{"IPv6", acl("1 ip:2001:db8::1", "1 ip:2001:db8::/32", "1 ip:::1/128"), nil, nil},
+		{"129 bits", acl("1 ip:::1/129"), nil, invalid},
+		{"IPv6 with zone", acl("1 ip:fe80::1%eth0"), nil, invalid},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := slices.Clone(tc.in)
+			got, err := newSchemes(t).FixACL(tc.in, tc.ids)
+			if !slices.Equal(tc.in, before) {
+				t.Errorf("changed its argument to %v", tc.in)
+			}
+			want := before
+			switch w := tc.want.(type) {
+			case string:
+				if !errors.Is(err, jute.ErrInvalidACL) {
+					t.Fatalf("got %v, %v, want ErrInvalidACL", got, err)
+				}
+				return
+			case []jute.ACL:
+				want = w
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("got  %v, %v\nwant %v", got, err, want)
+			}
+		})
+	}
+}
+
+// A frame can hold many entries: neither dropping repetitions nor expanding may
+// take time or memory out of proportion.
+func TestFixACLBoundsExpansion(t *testing.T) {
+	s := newSchemes(t)
+	var who []jute.ID
+	for i := range 500 {
+		who, _ = s.Authenticate("digest", fmt.Appendf(nil, "u%d:", i), who)
+	}
+	var list []jute.ACL
+	for i := range 80_000 {
+		list = append(list, jute.ACL{Perms: jute.Perms(i), ID: jute.ID{Scheme: "auth"}})
+	}
+	if got, err := s.FixACL(list, who); !errors.Is(err, jute.ErrInvalidACL) {
+		t.Errorf("%d entries expanded to %d: %v", len(list), len(got), err)
+	}
+	if got, err := s.FixACL(list, who[:1]); err != nil || len(got) != len(list) {
+		t.Errorf("%d entries for one user give %d: %v", len(list), len(got), err)
+	}
+}
+
+// What is stored outlives the buffer from which the request was decoded.
+func TestFixACLCopies(t *testing.T) {
+	buf := jute.AppendACLs(nil, acl("31 digest:"+bobPW, "31 world:anyone", "1 ip:1.2.3.4"))
+	d := jute.NewAliasDecoder(buf)
+	got, err := newSchemes(t).FixACL(d.ACLs(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(buf)
+	if want := acl("31 digest:"+bobPW, "31 world:anyone", "1 ip:1.2.3.4"); !slices.Equal(got, want) {
+		t.Errorf("after the buffer was cleared: %v", got)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	in := acl("31 digest:"+bobPW, "1 world:anyone", "2 ip:::1", "4 digest:odd", "8 digest:a:b:c")
+	want := acl("31 digest:bob:x", "1 world:anyone", "2 ip:::1", "4 digest:odd", "8 digest:a:x")
+	before := slices.Clone(in)
+	if got := auth.Redact(in); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if !slices.Equal(in, before) {
+		t.Errorf("changed its argument to %v", in)
+	}
+	if got := auth.Redact(nil); got != nil {
+		t.Errorf("Redact(nil) = %v", got)
+	}
+}
+
+func TestUser(t *testing.T) {
+	for in, want := range map[string]string{
+		"digest:" + bobPW: "bob",
+		"digest:odd":      "odd",
+		"super:":          "",
+		"ip:::1":          "::1",
+		"sasl:bob:x":      "bob:x",
+	} {
+		if got := auth.User(id(in)); got != want {
+			t.Errorf("User(%s) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Allowed against the rules as they are written down, one after the other.
+func TestAllowedTwin(t *testing.T) {
+	const seed = 7
+	r := rand.New(rand.NewPCG(seed, 0))
+	names := []string{"world:anyone", "world:x", "digest:a:1", "digest:b:2", "ip:10.0.0.1", "ip:10.0.0.0/8", "super:", "nis:a"}
+	pick := func() jute.ID { return id(names[r.IntN(len(names))]) }
+	s := newSchemes(t)
+	for range 20_000 {
+		var list []jute.ACL
+		for range r.IntN(4) {
+			list = append(list, jute.ACL{Perms: jute.Perms(r.IntN(32)), ID: pick()})
+		}
+		var who []jute.ID
+		for range r.IntN(4) {
+			who = append(who, pick())
+		}
+		perms := jute.Perms(r.IntN(32))
+		if got, want := s.Allowed(list, perms, who), allowedByTheBook(list, perms, who); got != want {
+			t.Fatalf("seed %d: Allowed(%v, %d, %v) = %v", seed, list, perms, who, got)
+		}
+	}
+}
+
+func allowedByTheBook(list []jute.ACL, perms jute.Perms, who []jute.ID) bool {
+	if len(list) == 0 || slices.Contains(who, id("super:")) {
+		return true
+	}
+	for _, a := range list {
+		if a.Perms&perms == 0 {
+			continue
+		}
+		if a.ID == jute.WorldAnyone {
+			return true
+		}
+		for _, w := range who {
+			switch {
+			case w.Scheme != a.ID.Scheme:
+			case w.Scheme == "digest" && w.ID == a.ID.ID:
+				return true
+			case w.Scheme == "ip" && w.ID == a.ID.ID:
+				return true
+			case w == id("ip:10.0.0.1") && a.ID == id("ip:10.0.0.0/8"):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestAllowedAllocs(t *testing.T) {
+	s := newSchemes(t)
+	who := ids("ip:10.1.2.3", "digest:"+bobPW)
+	list := acl("1 digest:ann:x", "31 ip:192.168.0.0/16", "31 ip:10.0.0.0/8")
+	if n := testing.AllocsPerRun(100, func() { s.Allowed(list, jute.PermRead, who) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAllowed(b *testing.B) {
+	who := ids("ip:10.1.2.3", "digest:"+bobPW)
+	for name, list := range map[string][]jute.ACL{
+		"acl=open":   acl("31 world:anyone"),
+		"acl=digest": acl("31 digest:" + bobPW),
+		"acl=ip":     acl("31 ip:10.0.0.0/8"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := newSchemes(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				if !s.Allowed(list, jute.PermRead, who) {
+					b.Fatal("not allowed")
+				}
+			}
+		})
+	}
+}
