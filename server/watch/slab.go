@@ -16,7 +16,9 @@ type record[T any] interface {
 	nextFree() *uint32
 }
 
-const chunkLen = 1024
+// chunkLen makes chunks of a whole number of pages, which the heap stores with
+// nothing lost.
+const chunkLen = 4096
 
 // at returns the record with this number.
 func (s *slab[T, P]) at(id uint32) *T { return &s.chunks[id/chunkLen][id%chunkLen] }

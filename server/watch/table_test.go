@@ -1,0 +1,168 @@
+package watch
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// TestPathIsCopied lets a path alias a buffer that is reused, as a connection's
+// frame buffer is.
+func TestPathIsCopied(t *testing.T) {
+	table, frame := New(), []byte("/a/b")
+	withAlias(frame, func(path string) {
+		table.Add(1, path, Data)
+		copy(frame, "/x/y")
+	})
+	if got := fired(table, jute.EventDataChanged, "/a/b"); !slices.Equal(got, []Watcher{1}) {
+		t.Errorf("after the buffer changed, /a/b named %v, want [1]", got)
+	}
+}
+
+// TestHandleIsReused gives a handle to a second connection.
+func TestHandleIsReused(t *testing.T) {
+	table := New()
+	table.Add(1, "/old", Persistent)
+	table.Drop(1)
+	table.Add(1, "/new", Data)
+	if got := fired(table, jute.EventDataChanged, "/old"); got != nil {
+		t.Errorf("the first owner's path named %v, want nobody", got)
+	}
+	if got := fired(table, jute.EventDataChanged, "/new"); !slices.Equal(got, []Watcher{1}) {
+		t.Errorf("the second owner's path named %v, want [1]", got)
+	}
+}
+
+// TestMemoryIsReused fills and empties a table several times with the same
+// watches: the second time it must not need more memory.
+func TestMemoryIsReused(t *testing.T) {
+	table := New()
+	records := func() (n int) {
+		for m := range table.modes {
+			n += len(table.modes[m].paths.chunks) + len(table.modes[m].links.chunks)
+		}
+		return n
+	}
+	var first int
+	for round := range 5 {
+		for i := range 5000 {
+			table.Add(Watcher(i%7), fmt.Sprintf("/n%d", i), Mode(i%modeCount))
+		}
+		for i := range 5000 {
+			if i%2 == round%2 {
+				table.Trigger(jute.EventDeleted, fmt.Sprintf("/n%d", i), func(Watcher) {})
+			}
+		}
+		for w := range Watcher(7) {
+			table.Drop(w)
+		}
+		if round == 0 {
+			first = records()
+		} else if got := records(); got != first {
+			t.Fatalf("round %d: %d chunks, at first %d", round, got, first)
+		}
+	}
+	checkInvariants(t, table)
+}
+
+// TestConcurrent adds, removes and drops from several goroutines while another
+// triggers and a fourth looks on. A dropped handle must not be named until it
+// is in use again.
+func TestConcurrent(t *testing.T) {
+	const watchers, rounds = 4, 500
+	table := New()
+	var inUse [watchers]atomic.Bool
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	until := func(f func()) {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					f()
+				}
+			}
+		})
+	}
+	until(func() {
+		table.Trigger(jute.EventDeleted, "/a/b", func(w Watcher) {
+			if !inUse[w].Load() {
+				t.Errorf("watcher %d was named after its Drop", w)
+			}
+		})
+	})
+	until(func() {
+		for range table.ByPath() {
+			table.Count()
+		}
+		table.Summary()
+	})
+	var owners sync.WaitGroup
+	for w := range Watcher(watchers) {
+		owners.Go(func() {
+			for i := range rounds {
+				inUse[w].Store(true)
+				table.Add(w, "/a/b", Mode(i%modeCount))
+				table.Add(w, "/a", PersistentRecursive)
+				table.Add(w, fmt.Sprintf("/own/%d/%d", w, i), Data)
+				table.Remove(w, "/a/b", jute.WatchAny)
+				table.Drop(w)
+				inUse[w].Store(false)
+			}
+		})
+	}
+	owners.Wait()
+	close(stop)
+	wg.Wait()
+	checkInvariants(t, table)
+	if n := table.Count(); n != 0 {
+		t.Errorf("%d watches left after all connections closed", n)
+	}
+}
+
+// TestTriggerAllocatesNothing covers the paths of a write: nobody watches,
+// recursive watches exist elsewhere or above, and a herd is woken.
+func TestTriggerAllocatesNothing(t *testing.T) {
+	const herd = 10_000
+	table := New()
+	heard := 0
+	deliver := func(Watcher) { heard++ }
+	check := func(name string, want float64, f func()) {
+		t.Helper()
+		if got := testing.AllocsPerRun(10, f); got > want {
+			t.Errorf("%s: %v allocations, want %v", name, got, want)
+		}
+	}
+	trigger := func() { table.Trigger(jute.EventDataChanged, "/app/config/name", deliver) }
+	check("empty table", 0, trigger)
+	table.Add(1, "/elsewhere", Data)
+	table.Add(1, "/elsewhere", PersistentRecursive)
+	check("nobody watches", 0, trigger)
+	table.Add(1, "/app", PersistentRecursive)
+	table.Add(2, "/app/config/name", Persistent)
+	check("persistent watches", 0, trigger)
+
+	for w := range Watcher(herd) {
+		table.Add(w, "/herd", Data)
+	}
+	heard = 0
+	var mallocs runtime.MemStats
+	runtime.ReadMemStats(&mallocs)
+	before := mallocs.Mallocs
+	table.Trigger(jute.EventDeleted, "/herd", deliver)
+	runtime.ReadMemStats(&mallocs)
+	if n := mallocs.Mallocs - before; heard != herd || n > 20 { // other goroutines may allocate too
+		t.Errorf("a herd of %d: %d heard, %d allocations", herd, heard, n)
+	}
+
+	table.Add(3, "/again", Data)
+	check("a watch set again", 0, func() { table.Add(3, "/again", Data) })
+	check("a watch checked", 0, func() { table.Check(3, "/again", jute.WatchAny) })
+}
