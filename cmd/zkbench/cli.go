@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/internal/bench"
+)
+
+// run is the whole program. The error is what went wrong with the run, wrong
+// replies included.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	root := &cobra.Command{
+		Use:   "zkbench",
+		Short: "Load generator for servers of ZooKeeper's client protocol",
+		Long: `Zkbench puts load on any server of ZooKeeper's client protocol, checks every
+reply, and reports throughput, latency and what the load cost the server.
+
+All that a run writes is below one node, /zb-XXXXXXXX, which it deletes at its
+end. The exit code is not 0 if any reply was wrong.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	for _, w := range workloads {
+		root.AddCommand(workloadCommand(w))
+	}
+	root.AddCommand(cleanCommand())
+	return root.ExecuteContext(ctx)
+}
+
+// workload is what a subcommand adds to the common flags.
+type workload struct {
+	name  bench.Workload
+	short string
+	flags func(c *cobra.Command, cfg *bench.Config) // nil: none
+}
+
+var workloads = []workload{
+	{bench.Create, "Create persistent nodes", nil},
+	{bench.Set, "Set the data of nodes", keyFlags},
+	{bench.Get, "Get the data of nodes", keyFlags},
+	{bench.Mixed, "Get and set the data of nodes", func(c *cobra.Command, cfg *bench.Config) {
+		keyFlags(c, cfg)
+		c.Flags().Float64Var(&cfg.Reads, "reads", cfg.Reads, "share of gets, 0 to 1")
+	}},
+	{bench.Exists, "Ask whether nodes exist", keyFlags},
+	{bench.Children, "List the children of a node", func(c *cobra.Command, cfg *bench.Config) {
+		c.Flags().IntVar(&cfg.Children, "children", cfg.Children, "children of the node")
+	}},
+	{bench.Ephemeral, "Create ephemeral nodes and delete them, each an operation", nil},
+	{bench.Multi, "Set several nodes in one transaction", func(c *cobra.Command, cfg *bench.Config) {
+		keyFlags(c, cfg)
+		c.Flags().IntVar(&cfg.Batch, "batch", cfg.Batch, "sets in each multi")
+	}},
+	{bench.Watch, "Set a node that every connection watches, until all have the event", nil},
+	{bench.Sessions, "Open sessions and close them", func(c *cobra.Command, cfg *bench.Config) {
+		c.Flags().IntVar(&cfg.Ephemerals, "ephemerals", cfg.Ephemerals, "ephemeral nodes that each session creates")
+	}},
+	{bench.Idle, "Hold sessions that do nothing", nil},
+	{bench.Load, "Fill the tree with nodes (--count)", func(c *cobra.Command, cfg *bench.Config) {
+		c.Flags().IntVar(&cfg.PathLength, "path-length", cfg.PathLength, "bytes of each path")
+	}},
+}
+
+func keyFlags(c *cobra.Command, cfg *bench.Config) {
+	c.Flags().IntVarP(&cfg.Keys, "keys", "k", cfg.Keys, "nodes that are used, shared out among the connections")
+}
+
+// options are the flags that are no part of a bench.Config.
+type options struct {
+	lone    bool
+	pids    []int
+	compare string
+	pidsA   []int
+	pidsB   []int
+	pairs   int
+	output  string
+}
+
+func workloadCommand(w workload) *cobra.Command {
+	cfg, o := bench.Defaults(w.name), options{pairs: 5, output: "table"}
+	c := &cobra.Command{
+		Use:   string(w.name) + " [flags] [SERVER]\n  zkbench " + string(w.name) + " [flags] --compare A B",
+		Short: w.short,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.lone {
+				cfg.Connections, cfg.Window = 1, 1
+			}
+			return execute(c, args, cfg, o)
+		},
+	}
+	commonFlags(c, &cfg, &o)
+	if w.flags != nil {
+		w.flags(c, &cfg)
+	}
+	return c
+}
+
+func commonFlags(c *cobra.Command, cfg *bench.Config, o *options) {
+	f := c.Flags()
+	f.IntVarP(&cfg.Connections, "connections", "c", cfg.Connections, "sessions, each on a connection of its own")
+	f.IntVarP(&cfg.Window, "window", "w", cfg.Window, "outstanding requests per connection")
+	f.IntVarP(&cfg.ValueSize, "size", "s", cfg.ValueSize, "bytes of data of a node")
+	f.DurationVarP(&cfg.Duration, "duration", "d", cfg.Duration, "how long to measure")
+	f.Int64VarP(&cfg.Count, "count", "n", cfg.Count, "operations to measure, instead of a duration")
+	f.DurationVar(&cfg.Warmup, "warmup", cfg.Warmup, "same load before the measurement")
+	f.Float64Var(&cfg.Rate, "rate", cfg.Rate, "operations per second in total; 0 for as many as possible")
+	f.DurationVar(&cfg.SessionTimeout, "timeout", cfg.SessionTimeout, "session timeout")
+	f.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of the choice of keys and the contents of values")
+	f.BoolVar(&cfg.Keep, "keep", cfg.Keep, "leave the nodes on the server")
+	f.BoolVar(&o.lone, "lone", o.lone, "one request at a time: -c 1 -w 1")
+	f.IntSliceVar(&o.pids, "pid", nil, "processes of the server, to report their CPU time and memory")
+	f.StringVar(&o.compare, "compare", "", "run on this server and on the one in the arguments, by turns")
+	f.IntSliceVar(&o.pidsA, "pid-a", nil, "processes of the first server, with --compare")
+	f.IntSliceVar(&o.pidsB, "pid-b", nil, "processes of the second server, with --compare")
+	f.IntVar(&o.pairs, "pairs", o.pairs, "pairs of runs, with --compare")
+	f.StringVarP(&o.output, "output", "o", o.output, "table or json")
+	c.MarkFlagsMutuallyExclusive("compare", "pid")
+	c.MarkFlagsMutuallyExclusive("compare", "keep")
+}
+
+// execute runs what the flags say and prints the outcome.
+func execute(c *cobra.Command, args []string, cfg bench.Config, o options) error {
+	if o.output != "table" && o.output != "json" {
+		return fmt.Errorf("output %q: want table or json", o.output)
+	}
+	if o.compare != "" {
+		return compare(c, args, cfg, o)
+	}
+	server := "127.0.0.1:2181"
+	if len(args) == 1 {
+		server = args[0]
+	}
+	target, err := bench.ParseTarget(server)
+	if err != nil {
+		return err
+	}
+	target.Pids = o.pids
+	r, err := bench.Run(c.Context(), target, cfg)
+	if err != nil && !errors.Is(err, bench.ErrWrong) {
+		return err
+	}
+	return errors.Join(err, write(c.OutOrStdout(), &r, o.output))
+}
+
+func compare(c *cobra.Command, args []string, cfg bench.Config, o options) error {
+	if len(args) != 1 {
+		return errors.New("compare: want two servers, --compare A B")
+	}
+	a, err := bench.ParseTarget(o.compare)
+	if err != nil {
+		return err
+	}
+	b, err := bench.ParseTarget(args[0])
+	if err != nil {
+		return err
+	}
+	a.Pids, b.Pids = o.pidsA, o.pidsB
+	seen := func(which string, r bench.Result) {
+		fmt.Fprintf(c.ErrOrStderr(), "%s %s: %.0f/s, %s\n", which, r.Workload, r.Rate, r.Latency)
+	}
+	cmp, err := bench.Compare(c.Context(), a, b, cfg, o.pairs, seen)
+	if err != nil {
+		return err
+	}
+	return write(c.OutOrStdout(), cmp, o.output)
+}
+
+// table is an outcome that can be shown to people.
+type table interface{ WriteTable(io.Writer) error }
+
+func write(w io.Writer, t table, output string) error {
+	if output == "json" {
+		return bench.WriteJSON(w, t)
+	}
+	return t.WriteTable(w)
+}
+
+func cleanCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "clean [SERVER]",
+		Short: "Delete what interrupted or kept runs left; no run may be in progress",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			server := "127.0.0.1:2181"
+			if len(args) == 1 {
+				server = args[0]
+			}
+			target, err := bench.ParseTarget(server)
+			if err != nil {
+				return err
+			}
+			roots, err := bench.Clean(c.Context(), target)
+			for _, root := range roots {
+				fmt.Fprintln(c.OutOrStdout(), "deleted", root)
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Workload names what a run asks of its target.
+type Workload string
+
+// The workloads.
+const (
+	Create    Workload = "create"    // create persistent nodes
+	Set       Workload = "set"       // set the data of existing nodes
+	Get       Workload = "get"       // get the data of existing nodes
+	Mixed     Workload = "mixed"     // gets and sets
+	Exists    Workload = "exists"    // exists of existing nodes
+	Children  Workload = "children"  // list the children of one node
+	Ephemeral Workload = "ephemeral" // create an ephemeral node and delete it, each an operation
+	Multi     Workload = "multi"     // set several nodes with each multi
+	Watch     Workload = "watch"     // set one node that each connection watches
+	Sessions  Workload = "sessions"  // open a session and close it
+	Idle      Workload = "idle"      // hold sessions that do nothing
+	Load      Workload = "load"      // fill the tree
+)
+
+// Config says what one run does. Every field has its meaning for all workloads
+// unless it names some.
+type Config struct {
+	Workload       Workload
+	Connections    int           // sessions; for Watch the watchers, for Sessions how many are opened at a time
+	Window         int           // outstanding requests per connection
+	ValueSize      int           // bytes of data of a node
+	Keys           int           // nodes that are read and written, shared out among the connections
+	Reads          float64       // Mixed: share of gets, 0 to 1
+	Children       int           // Children: size of the listed node
+	Batch          int           // Multi: sets in each
+	Ephemerals     int           // Sessions: ephemeral nodes that each session creates
+	PathLength     int           // Load: bytes of each path
+	Duration       time.Duration // of the measurement, unless Count is set
+	Warmup         time.Duration // same load before the measurement
+	Count          int64         // operations; 0: as many as Duration allows. Load: nodes
+	Rate           float64       // operations per second of all connections; 0: as many as possible
+	SessionTimeout time.Duration // asked of the server
+	Keep           bool          // leave the nodes of the run
+	Seed           uint64        // of the choice of keys and of the values' contents
+}
+
+// Defaults returns the configuration of a workload that a user changes.
+func Defaults(w Workload) Config {
+	c := Config{
+		Workload: w, Connections: 8, Window: 64, ValueSize: 1024, Keys: 1000, Reads: 0.9,
+		Children: 100, Batch: 10, PathLength: 28, Duration: 10 * time.Second,
+		Warmup: 2 * time.Second, SessionTimeout: 30 * time.Second, Seed: 1,
+	}
+	switch w {
+	case Watch:
+		c.Connections = 100
+	case Idle:
+		c.Connections = 1000
+		c.Warmup = 0
+	case Load:
+		c.Count, c.ValueSize, c.Warmup = 100_000, 100, 0
+	}
+	return c
+}
+
+// maxRequest is what servers accept unless configured otherwise
+// (jute.maxbuffer).
+const maxRequest = 1048575
+
+// validate returns what can't be run.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	_, known := workloads[c.Workload]
+	bad(!known, "no workload %q", c.Workload)
+	bad(c.Connections < 1, "connections: %d, want at least 1", c.Connections)
+	bad(c.Window < 1, "window: %d, want at least 1", c.Window)
+	bad(c.ValueSize < 0 || c.ValueSize > maxRequest-512, "value size: %d, want 0 to %d", c.ValueSize, maxRequest-512)
+	bad(c.Keys < 1, "keys: %d, want at least 1", c.Keys)
+	bad(c.Reads < 0 || c.Reads > 1, "share of reads: %v, want 0 to 1", c.Reads)
+	bad(c.Children < 0, "children: %d, want at least 0", c.Children)
+	bad(c.Batch < 1, "batch: %d, want at least 1", c.Batch)
+	bad(c.Workload == Multi && c.Batch*(c.ValueSize+64) > maxRequest,
+		"batch: %d values of %d bytes don't fit in a request of %d bytes", c.Batch, c.ValueSize, maxRequest)
+	bad(c.Ephemerals < 0 || c.Ephemerals*(c.ValueSize+128) > 1<<30, "ephemerals: %d, out of range", c.Ephemerals)
+	bad(c.Workload == Load && c.PathLength < minPathLength, "path length: %d, want at least %d", c.PathLength, minPathLength)
+	bad(c.Duration <= 0 && c.Count == 0, "duration: %v, want more than 0", c.Duration)
+	bad(c.Warmup < 0, "warm-up: %v, want at least 0", c.Warmup)
+	bad(c.Count < 0, "count: %d, want at least 0", c.Count)
+	bad(c.Rate < 0, "rate: %v, want at least 0", c.Rate)
+	bad(c.SessionTimeout < 100*time.Millisecond, "session timeout: %v, want at least 100ms", c.SessionTimeout)
+	return errors.Join(errs...)
+}
+
+// Target is what a run measures.
+type Target struct {
+	Addrs []string // host:port of each server; connections are spread over them
+	Base  string   // existing node under which the run makes its root; "" for the top
+	Pids  []int    // processes on this machine that serve it; may be empty
+}
+
+// ParseTarget parses a connection string, host:port[,host:port...][/chroot].
+// A host without a port gets 2181.
+func ParseTarget(s string) (Target, error) {
+	hosts, base, _ := strings.Cut(s, "/")
+	var t Target
+	if base = strings.TrimSuffix(base, "/"); base != "" {
+		t.Base = "/" + base
+	}
+	for addr := range strings.SplitSeq(hosts, ",") {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			addr = net.JoinHostPort(strings.Trim(addr, "[]"), "2181")
+		}
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil || host == "" || port == "" {
+			return Target{}, fmt.Errorf("server %q in %q: want host:port", addr, s)
+		}
+		t.Addrs = append(t.Addrs, addr)
+	}
+	return t, nil
+}
+
+// addr returns the server of connection i.
+func (t *Target) addr(i int) string { return t.Addrs[i%len(t.Addrs)] }

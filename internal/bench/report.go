@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteJSON writes v, a Result or a Comparison, as indented JSON.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// WriteTable writes the figures of one run for people.
+func (r *Result) WriteTable(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(tw, name+"\t"+format+"\n", args...) }
+	row("workload", "%s, values of %s bytes, %s connections with windows of %d", r.Workload,
+		group(int64(r.ValueSize)), group(int64(r.Connections)), r.Window)
+	row("servers", "%s", strings.Join(r.Servers, ", "))
+	if r.Root != "" {
+		row("left", "%s", r.Root)
+	}
+	row("operations", "%s in %.2f s, %s/s; %d wrong", group(r.Ops), r.Seconds, group(int64(r.Rate)), r.Wrong)
+	if r.FirstWrong != "" {
+		row("first wrong", "%s", r.FirstWrong)
+	}
+	row("latency", "%s", r.Latency)
+	if r.Notifications != nil {
+		row("notifications", "%s, %s", group(r.Notifications.Count), r.Notifications)
+	}
+	if r.Server != nil {
+		row("server", "%.2f s CPU, %s per operation", r.Server.CPUSeconds, micros(r.Server.CPUPerThousand*1e3))
+		row("", "%s resident, %s before", mebi(r.Server.RSSAfter), mebi(r.Server.RSSBefore))
+		if r.Server.RSSPerOperation != 0 {
+			row("", "%s bytes more for each operation", group(int64(r.Server.RSSPerOperation)))
+		}
+	}
+	if r.Idle != nil {
+		row("held", "%.1f s", r.Idle.Seconds)
+		if r.Server != nil {
+			row("", "%.2f s of server CPU meanwhile", r.Idle.CPUSeconds)
+		}
+	}
+	row("generator", "%.2f s CPU, %s per operation", r.Generator.CPUSeconds, micros(r.Generator.CPUPerThousand*1e3))
+	return tw.Flush()
+}
+
+// String gives the percentiles on one line.
+func (l *Latency) String() string {
+	if l == nil {
+		return "none"
+	}
+	return fmt.Sprintf("p50 %s  p90 %s  p99 %s  p99.9 %s  max %s",
+		micros(l.P50), micros(l.P90), micros(l.P99), micros(l.P999), micros(l.Max))
+}
+
+// micros renders a number of microseconds with three digits and a fitting unit.
+func micros(us float64) string {
+	switch {
+	case us >= 1e6:
+		return digits3(us/1e6) + " s"
+	case us >= 1e3:
+		return digits3(us/1e3) + " ms"
+	}
+	return digits3(us) + " us"
+}
+
+// digits3 renders v with three significant digits, and all before the point.
+func digits3(v float64) string {
+	switch {
+	case v >= 100 || v <= -100 || v == 0:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10 || v <= -10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+func mebi(bytes int64) string { return digits3(float64(bytes)/(1<<20)) + " MiB" }
+
+// group renders n with commas between groups of three digits.
+func group(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	start := 0
+	if n < 0 {
+		start = 1
+	}
+	for at := len(s) - 3; at > start; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	return s
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// ErrRefused is wrapped when the server closes a connection instead of
+// answering the connect request. Its limit of connections per address is the
+// usual reason (maxClientCnxns, 60 by default).
+var ErrRefused = errors.New("server closed the connection during the handshake (is maxClientCnxns reached?)")
+
+// session is an established session on its connection.
+type session struct {
+	nc      net.Conn
+	id      jute.SessionID
+	timeout time.Duration // as negotiated
+}
+
+// open connects to addr and establishes a session with the wished timeout.
+func open(ctx context.Context, addr string, timeout time.Duration) (session, error) {
+	d := net.Dialer{Timeout: timeout, KeepAlive: -1}
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return session{}, err
+	}
+	s, err := handshake(nc, timeout)
+	if err != nil {
+		nc.Close()
+		return session{}, fmt.Errorf("open a session on %s: %w", addr, err)
+	}
+	return s, nil
+}
+
+// handshake establishes a new session on nc, which stays the caller's to close
+// if that fails.
+func handshake(nc net.Conn, timeout time.Duration) (session, error) {
+	if err := nc.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return session{}, err
+	}
+	if _, err := nc.Write(appendConnect(make([]byte, 0, 64), timeout)); err != nil {
+		return session{}, fmt.Errorf("write connect request: %w", err)
+	}
+	var buf [frameHeader + 64]byte
+	reply, err := readFrame(nc, buf[:])
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = ErrRefused
+		}
+		return session{}, fmt.Errorf("read connect response: %w", err)
+	}
+	s := session{nc: nc}
+	if err := s.established(reply); err != nil {
+		return session{}, err
+	}
+	return s, nc.SetDeadline(time.Time{})
+}
+
+// appendConnect appends the connect request for a new session.
+func appendConnect(b []byte, timeout time.Duration) []byte {
+	b = jute.AppendInt32(b, int32(45))                     // length of the frame
+	b = jute.AppendInt32(b, int32(0))                      // protocol version
+	b = jute.AppendInt64(b, int64(0))                      // last zxid seen
+	b = jute.AppendInt32(b, int32(timeout.Milliseconds())) // wished timeout
+	b = jute.AppendInt64(b, int64(0))                      // new session
+	b = jute.AppendBuffer(b, make([]byte, 16))             // no password
+	return jute.AppendBool(b, false)                       // not read-only
+}
+
+// established takes the session from a connect response.
+func (s *session) established(reply []byte) error {
+	d := jute.NewAliasDecoder(reply)
+	d.Int32() // protocol version
+	ms := d.Int32()
+	s.id = jute.SessionID(d.Int64())
+	passwd := d.Buffer()
+	d.Bool() // read-only
+	switch {
+	case d.Err() != nil:
+		return fmt.Errorf("decode connect response: %w", d.Err())
+	case len(d.Rest()) != 0:
+		return fmt.Errorf("connect response has %d bytes too many", len(d.Rest()))
+	case s.id == 0 || ms <= 0:
+		return fmt.Errorf("connect: %w", jute.ErrSessionExpired)
+	case len(passwd) != 16:
+		return fmt.Errorf("connect response has a password of %d bytes, want 16", len(passwd))
+	}
+	s.timeout = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// readFrame reads one frame into buf and returns its payload.
+func readFrame(r io.Reader, buf []byte) ([]byte, error) {
+	if _, err := io.ReadFull(r, buf[:frameHeader]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(buf)
+	if int64(n) > int64(len(buf)-frameHeader) {
+		return nil, fmt.Errorf("frame of %d bytes, want at most %d", n, len(buf)-frameHeader)
+	}
+	payload := buf[frameHeader : frameHeader+n]
+	if _, err := io.ReadFull(r, payload); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return payload, nil
+}
