@@ -1,0 +1,90 @@
+package datatree
+
+import (
+	"github.com/zkd-project/zkd/jute"
+)
+
+// aclID addresses an interned ACL list.
+type aclID uint32
+
+// openACL is the list of a znode that everybody may do everything with. Most
+// znodes have it: id 0, which is not counted.
+var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
+
+const openACLID aclID = 0
+
+// aclEntry is a list that at least one znode has. It never changes, so a view
+// may hold on to it after the last znode let it go.
+type aclEntry struct {
+	list []jute.ACL
+	key  string // encoding of list: equal lists have equal keys
+	hash hash
+	refs int
+}
+
+// aclTable stores each list once.
+type aclTable struct {
+	entries []*aclEntry
+	ids     map[string]aclID
+	free    []aclID
+	scratch []byte
+}
+
+func newACLTable() aclTable {
+	t := aclTable{ids: make(map[string]aclID)}
+	t.entries = []*aclEntry{newACLEntry(string(appendACL(nil, openACL)))}
+	return t
+}
+
+func newACLEntry(key string) *aclEntry {
+	d := reader{s: key}
+	return &aclEntry{list: d.acl(), key: key, hash: newHash(tagACL).string(key)}
+}
+
+func isOpenACL(list []jute.ACL) bool {
+	return len(list) == 1 && list[0] == openACL[0]
+}
+
+// intern returns the id of list and counts one more use of it. It keeps no part
+// of the argument.
+func (t *aclTable) intern(list []jute.ACL) aclID {
+	if isOpenACL(list) {
+		return openACLID
+	}
+	t.scratch = appendACL(t.scratch[:0], list)
+	id, ok := t.ids[string(t.scratch)]
+	if !ok {
+		id = t.add(string(t.scratch))
+	}
+	t.entries[id].refs++
+	return id
+}
+
+func (t *aclTable) add(key string) aclID {
+	e := newACLEntry(key)
+	id := aclID(len(t.entries))
+	if n := len(t.free); n > 0 {
+		id, t.free = t.free[n-1], t.free[:n-1]
+		t.entries[id] = e
+	} else {
+		t.entries = append(t.entries, e)
+	}
+	t.ids[key] = id
+	return id
+}
+
+// release counts one use less.
+func (t *aclTable) release(id aclID) {
+	if id == openACLID {
+		return
+	}
+	e := t.entries[id]
+	if e.refs--; e.refs == 0 {
+		delete(t.ids, e.key)
+		t.entries[id] = nil
+		t.free = append(t.free, id)
+	}
+}
+
+// list returns the list id, which nobody may write.
+func (t *aclTable) list(id aclID) []jute.ACL { return t.entries[id].list }

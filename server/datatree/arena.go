@@ -1,0 +1,178 @@
+package datatree
+
+import (
+	"unsafe"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// nodeID addresses a record. 0 is no node.
+type nodeID uint32
+
+const rootID nodeID = 1
+
+// record is a znode but for its name and data. It has no pointers, and its 104
+// bytes are most of what a znode costs besides its blob.
+type record struct {
+	czxid, mzxid, pzxid jute.Zxid
+	ctime, mtime        int64
+	owner               jute.Owner
+
+	version, cversion, aversion int32 // cversion counts creates of children alone
+	acl                         aclID
+
+	parent      nodeID
+	first       nodeID // first child
+	next        nodeID // next sibling, 0 in the last one
+	prev        nodeID // previous sibling; in the first one, the last
+	children    int32
+	descendants int32
+
+	nameLen int32
+	dataLen int32 // -1: null
+
+	hash  uint32 // of (parent, name)
+	chain nodeID // next record in the bucket of the index
+}
+
+// bytes is the length of the data, 0 for null.
+func (r *record) bytes() int { return int(max(r.dataLen, 0)) }
+
+const (
+	chunkBits = 10
+	chunkSize = 1 << chunkBits
+)
+
+// chunk holds records and the first bytes of their blobs. The pointers come
+// first: the garbage collector looks no further than the last pointer.
+type chunk struct {
+	blobs   [chunkSize]*byte
+	records [chunkSize]record
+}
+
+// chunkUse tells which records of a chunk are free.
+type chunkUse struct {
+	live  int32  // records in use
+	fresh int32  // records [fresh, chunkSize) were never in use
+	free  nodeID // list, linked by next, of records that were
+}
+
+// arena allocates records. Chunks with no record in use, but for one, are given
+// back to the garbage collector, so memory returns after a mass delete.
+type arena struct {
+	chunks []*chunk
+	use    []chunkUse
+	// partial has the number of each chunk with room, once. A chunk that was
+	// given back is nil, has room, and so is there too.
+	partial []uint32
+	// empty is the number of a chunk that may be kept although it has no record
+	// in use, so that a create and a delete in turns do not allocate each time.
+	empty uint32
+}
+
+func (a *arena) rec(id nodeID) *record {
+	return &a.chunks[id>>chunkBits].records[id&(chunkSize-1)]
+}
+
+// alloc returns the id of a zero record.
+func (a *arena) alloc() nodeID {
+	if len(a.partial) == 0 {
+		a.chunks = append(a.chunks, nil)
+		a.use = append(a.use, chunkUse{})
+		a.partial = append(a.partial, uint32(len(a.chunks)-1))
+	}
+	c := a.partial[len(a.partial)-1]
+	u := &a.use[c]
+	if a.chunks[c] == nil {
+		a.fill(c)
+	}
+	id := u.free
+	if id != 0 {
+		r := a.rec(id)
+		u.free, r.next = r.next, 0
+	} else {
+		id = nodeID(c<<chunkBits) + nodeID(u.fresh)
+		u.fresh++
+	}
+	u.live++
+	if u.free == 0 && u.fresh == chunkSize {
+		a.partial = a.partial[:len(a.partial)-1]
+	}
+	return id
+}
+
+// fill gives chunk number c its memory.
+func (a *arena) fill(c uint32) {
+	a.chunks[c] = new(chunk)
+	a.use[c] = chunkUse{}
+	if c == 0 { // id 0 is no node
+		a.use[c] = chunkUse{live: 1, fresh: 1}
+	}
+}
+
+// release frees the record id.
+func (a *arena) release(id nodeID) {
+	c := uint32(id >> chunkBits)
+	u := &a.use[c]
+	if u.free == 0 && u.fresh == chunkSize {
+		a.partial = append(a.partial, c)
+	}
+	*a.rec(id) = record{next: u.free}
+	a.chunks[c].blobs[id&(chunkSize-1)] = nil
+	u.free = id
+	u.live--
+	if u.live == 0 {
+		a.drop(c)
+	}
+}
+
+// drop gives chunk number c, which has no record in use, back to the garbage
+// collector, unless it is the only such chunk.
+func (a *arena) drop(c uint32) {
+	if e := a.empty; e == c || a.chunks[e] == nil || a.use[e].live > 0 {
+		a.empty = c
+		return
+	}
+	a.chunks[c] = nil
+}
+
+// blobOf returns the name and data of the record r with id id.
+func (a *arena) blobOf(id nodeID, r *record) string {
+	p := a.chunks[id>>chunkBits].blobs[id&(chunkSize-1)]
+	return unsafe.String(p, int(r.nameLen)+r.bytes())
+}
+
+// name returns the name of id. It shares the memory of the blob.
+func (a *arena) name(id nodeID) string {
+	r := a.rec(id)
+	return a.blobOf(id, r)[:r.nameLen]
+}
+
+// data returns the data of id, which nobody may write.
+func (a *arena) data(id nodeID) []byte {
+	r := a.rec(id)
+	return dataOf(r, a.blobOf(id, r))
+}
+
+// dataOf returns the data in the blob of r as a slice that shares its memory.
+func dataOf(r *record, blob string) []byte {
+	switch {
+	case r.dataLen < 0:
+		return nil
+	case r.dataLen == 0:
+		return []byte{} // not a pointer past the end of the blob
+	}
+	return unsafe.Slice(unsafe.StringData(blob[r.nameLen:]), int(r.dataLen))
+}
+
+// setBlob gives id a new blob with copies of name and data.
+func (a *arena) setBlob(id nodeID, name string, data []byte) {
+	blob := make([]byte, len(name)+len(data))
+	copy(blob[copy(blob, name):], data)
+	r := a.rec(id)
+	r.nameLen, r.dataLen = int32(len(name)), int32(len(data))
+	if data == nil {
+		r.dataLen = -1
+	}
+	a.chunks[id>>chunkBits].blobs[id&(chunkSize-1)] = unsafe.SliceData(blob)
+}

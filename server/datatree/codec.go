@@ -1,0 +1,309 @@
+package datatree
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// A transaction in the log:
+//
+//	byte     format, 1
+//	varint   zxid
+//	varint   time
+//	8 bytes  session, big-endian
+//	varint   cxid
+//	8 bytes  origin, big-endian
+//	varint   err
+//	byte     1 for a multi, else 0
+//	uvarint  number of ops, and these
+//
+// and an op:
+//
+//	byte     kind
+//	varint   result
+//	fields   those that the kind has, in the order of Op
+//
+// Varints are those of encoding/binary, in their shortest form. Strings are a
+// uvarint length and the bytes; data is a uvarint, 0 for null and else the length
+// plus 1, and the bytes. An ACL list is a uvarint, 0 for world:anyone with all
+// permissions and else the number of entries plus 1, and for each entry its
+// permissions as a varint, scheme and id. There is one encoding for a
+// transaction, and decoding accepts no other.
+const txnFormat = 1
+
+// ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row.
+var ErrTxn = errors.New("malformed record")
+
+// Append appends the encoding of txn to b and returns the longer slice. It does
+// not allocate but for b.
+func (txn *Txn) Append(b []byte) []byte {
+	b = append(b, txnFormat)
+	b = binary.AppendVarint(b, int64(txn.Zxid))
+	b = binary.AppendVarint(b, txn.Time)
+	b = binary.BigEndian.AppendUint64(b, uint64(txn.Session))
+	b = binary.AppendVarint(b, int64(txn.Cxid))
+	b = binary.BigEndian.AppendUint64(b, txn.Origin)
+	b = binary.AppendVarint(b, int64(txn.Err))
+	b = jute.AppendBool(b, txn.Multi)
+	b = binary.AppendUvarint(b, uint64(len(txn.Ops)))
+	for i := range txn.Ops {
+		b = txn.Ops[i].append(b)
+	}
+	return b
+}
+
+func (op *Op) append(b []byte) []byte {
+	b = append(b, byte(op.Kind))
+	b = binary.AppendVarint(b, int64(op.Result))
+	switch op.Kind {
+	case OpCreate:
+		b = appendString(b, op.Path)
+		b = appendData(b, op.Data)
+		b = appendACL(b, op.ACL)
+		b = binary.AppendVarint(b, int64(op.Owner))
+		b = binary.AppendVarint(b, int64(op.Cversion))
+	case OpDelete:
+		b = appendString(b, op.Path)
+	case OpSetData:
+		b = appendString(b, op.Path)
+		b = appendData(b, op.Data)
+		b = binary.AppendVarint(b, int64(op.Version))
+	case OpSetACL:
+		b = appendString(b, op.Path)
+		b = appendACL(b, op.ACL)
+		b = binary.AppendVarint(b, int64(op.Version))
+	case OpError:
+		b = binary.AppendVarint(b, int64(op.Code))
+	case OpCreateSession:
+		b = binary.AppendVarint(b, int64(op.TimeoutMs))
+	case OpCloseSession:
+		b = binary.AppendUvarint(b, uint64(len(op.Paths)))
+		for _, path := range op.Paths {
+			b = appendString(b, path)
+		}
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendData(b, data []byte) []byte {
+	if data == nil {
+		return append(b, 0)
+	}
+	return append(binary.AppendUvarint(b, uint64(len(data))+1), data...)
+}
+
+func appendACL(b []byte, list []jute.ACL) []byte {
+	if isOpenACL(list) {
+		return append(b, 0)
+	}
+	b = binary.AppendUvarint(b, uint64(len(list))+1)
+	for _, a := range list {
+		b = binary.AppendVarint(b, int64(a.Perms))
+		b = appendString(b, a.ID.Scheme)
+		b = appendString(b, a.ID.ID)
+	}
+	return b
+}
+
+// DecodeTxn reads what Append wrote. The strings and data of the transaction
+// share the memory of b, so b must not change while it is in use, nor while the
+// results and events of applying it are. Errors wrap ErrTxn.
+func DecodeTxn(b []byte) (Txn, error) {
+	var txn Txn
+	err := txn.Decode(b)
+	return txn, err
+}
+
+// Decode is DecodeTxn into a transaction whose Ops it reuses: reading a log of
+// transactions of one op does not allocate.
+func (txn *Txn) Decode(b []byte) error {
+	r := reader{s: unsafe.String(unsafe.SliceData(b), len(b))}
+	if f := r.byte(); f != txnFormat && r.err == nil {
+		return fmt.Errorf("decode txn: format %d: %w", f, ErrTxn)
+	}
+	clear(txn.Ops)
+	*txn = Txn{
+		Zxid:    jute.Zxid(r.varint()),
+		Time:    r.varint(),
+		Session: jute.SessionID(r.uint64()),
+		Cxid:    r.int32(),
+		Origin:  r.uint64(),
+		Err:     jute.Code(r.int32()),
+		Multi:   r.bool(),
+		Ops:     txn.Ops[:0],
+	}
+	for n := r.count(2); n > 0 && r.err == nil; n-- {
+		txn.Ops = append(txn.Ops, r.op())
+	}
+	if r.s != "" {
+		r.fail("bytes after the end")
+	}
+	if r.err != nil {
+		return fmt.Errorf("decode txn: %w", r.err)
+	}
+	return nil
+}
+
+// reader decodes a string that its results share. After the first error it
+// returns zero values.
+type reader struct {
+	s   string
+	err error
+}
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: %w", what, ErrTxn)
+	}
+	r.s = ""
+}
+
+func (r *reader) take(n int) string {
+	if n > len(r.s) {
+		r.fail("truncated")
+		return ""
+	}
+	s := r.s[:n]
+	r.s = r.s[n:]
+	return s
+}
+
+func (r *reader) byte() byte {
+	if s := r.take(1); s != "" {
+		return s[0]
+	}
+	return 0
+}
+
+func (r *reader) bool() bool {
+	v := r.byte()
+	if v > 1 {
+		r.fail("flag is neither 0 nor 1")
+	}
+	return v == 1
+}
+
+func (r *reader) uint64() uint64 {
+	s := r.take(8)
+	if s == "" {
+		return 0
+	}
+	return binary.BigEndian.Uint64([]byte(s))
+}
+
+func (r *reader) uvarint() uint64 {
+	var v uint64
+	for i := 0; i < len(r.s); i++ {
+		c := r.s[i]
+		if i == 9 && c > 1 || c == 0 && i > 0 {
+			r.fail("varint too long")
+			return 0
+		}
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			r.s = r.s[i+1:]
+			return v
+		}
+	}
+	r.fail("truncated")
+	return 0
+}
+
+func (r *reader) varint() int64 {
+	u := r.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+func (r *reader) int32() int32 {
+	v := r.varint()
+	if v < math.MinInt32 || v > math.MaxInt32 {
+		r.fail("number out of range")
+		return 0
+	}
+	return int32(v)
+}
+
+// count reads the number of elements that follow, of size bytes at least.
+func (r *reader) count(size int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.s)/size) {
+		r.fail("impossible count")
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) string() string { return r.take(r.count(1)) }
+
+func (r *reader) data() []byte {
+	n := r.uvarint()
+	switch {
+	case n == 0:
+		return nil
+	case n == 1:
+		return []byte{}
+	case n-1 > uint64(len(r.s)):
+		r.fail("truncated")
+		return nil
+	}
+	s := r.take(int(n - 1))
+	return unsafe.Slice(unsafe.StringData(s), len(s))
+}
+
+func (r *reader) acl() []jute.ACL {
+	n := r.uvarint()
+	if n == 0 {
+		return openACL
+	}
+	if n--; n > uint64(len(r.s)/3) {
+		r.fail("impossible count")
+		return nil
+	}
+	list := make([]jute.ACL, n)
+	for i := range list {
+		list[i] = jute.ACL{Perms: jute.Perms(r.int32()), ID: jute.ID{Scheme: r.string(), ID: r.string()}}
+	}
+	if isOpenACL(list) {
+		r.fail("long form of the open ACL")
+	}
+	return list
+}
+
+func (r *reader) op() Op {
+	op := Op{Kind: OpKind(r.byte()), Result: jute.OpCode(r.int32())}
+	switch op.Kind {
+	case OpCreate:
+		op.Path, op.Data, op.ACL = r.string(), r.data(), r.acl()
+		op.Owner, op.Cversion = jute.Owner(r.varint()), r.int32()
+	case OpDelete:
+		op.Path = r.string()
+	case OpSetData:
+		op.Path, op.Data, op.Version = r.string(), r.data(), r.int32()
+	case OpSetACL:
+		op.Path, op.ACL, op.Version = r.string(), r.acl(), r.int32()
+	case OpNone, OpCheck:
+	case OpError:
+		op.Code = jute.Code(r.int32())
+	case OpCreateSession:
+		op.TimeoutMs = r.int32()
+	case OpCloseSession:
+		if n := r.count(1); n > 0 {
+			op.Paths = make([]string, n)
+		}
+		for i := range op.Paths {
+			op.Paths[i] = r.string()
+		}
+	default:
+		r.fail("unknown kind of op")
+	}
+	return op
+}

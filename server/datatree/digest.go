@@ -1,0 +1,125 @@
+package datatree
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Digest is a 128-bit hash of the state: servers that applied the same
+// transactions have the same one, and others, but for chance, do not. It finds
+// mistakes, not malice.
+type Digest struct{ Hi, Lo uint64 }
+
+// String renders the digest as 32 hex digits.
+func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
+
+// The digest is a sum of parts, so a change costs the parts that it touches: a
+// znode has one for its data and one for its stat and ACL, and a session has
+// one. Each part begins with its tag and what it belongs to.
+func (d *Digest) add(h hash) {
+	var carry uint64
+	d.Lo, carry = bits.Add64(d.Lo, h.b, 0)
+	d.Hi, _ = bits.Add64(d.Hi, h.a, carry)
+}
+
+func (d *Digest) sub(h hash) {
+	var borrow uint64
+	d.Lo, borrow = bits.Sub64(d.Lo, h.b, 0)
+	d.Hi, _ = bits.Sub64(d.Hi, h.a, borrow)
+}
+
+const (
+	tagPath uint64 = iota + 1
+	tagData
+	tagNull
+	tagStat
+	tagSession
+	tagACL
+)
+
+// hash is the state of a hash function of two 64-bit lanes. Each lane takes in
+// 16 bytes by a multiplication to 128 bits whose halves are folded together,
+// as wyhash does. It is part of the snapshot format: a change of it makes
+// snapshots unreadable.
+type hash struct{ a, b uint64 }
+
+// Odd constants with balanced bits.
+const (
+	mix0 = 0x9e3779b97f4a7c15
+	mix1 = 0xd1b54a32d192ed03
+	mix2 = 0x8cb92ba72f3d8dd7
+	mix3 = 0xaef17502108ef2d9
+)
+
+func fold(x, y uint64) uint64 {
+	hi, lo := bits.Mul64(x, y)
+	return hi ^ lo
+}
+
+func newHash(tag uint64) hash { return hash{mix2 ^ tag, mix3 + tag} }
+
+// words takes in two words.
+func (h hash) words(x, y uint64) hash {
+	return hash{fold(x^mix0, y^h.a), fold(y^mix1, x^h.b)}
+}
+
+// string takes in s and its length.
+func (h hash) string(s string) hash {
+	h = h.words(uint64(len(s)), mix2)
+	for ; len(s) >= 16; s = s[16:] {
+		h = h.words(le64(s), le64(s[8:]))
+	}
+	if len(s) > 0 {
+		var tail [16]byte
+		copy(tail[:], s)
+		h = h.words(binary.LittleEndian.Uint64(tail[:]), binary.LittleEndian.Uint64(tail[8:]))
+	}
+	return h
+}
+
+// le64 reads the first 8 bytes of s.
+func le64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// sum finishes a part: it makes each lane depend on both.
+func (h hash) sum() hash {
+	return hash{fold(h.a^mix2, h.b^mix3), fold(h.b^mix0, bits.RotateLeft64(h.a, 32)^mix1)}
+}
+
+// hashPath begins the parts of the znode at path.
+func hashPath(path string) hash {
+	if path == "" {
+		path = "/"
+	}
+	return newHash(tagPath).string(path)
+}
+
+// dataPart is the part for data; path is the hash of the path.
+func dataPart(path hash, r *record, blob string) hash {
+	if r.dataLen < 0 {
+		return path.words(tagNull, 0).sum()
+	}
+	return path.words(tagData, 0).string(blob[r.nameLen:]).sum()
+}
+
+// statPart is the part for the rest of a znode, but for what follows from other
+// znodes.
+func statPart(path hash, r *record, acl hash) hash {
+	return path.words(tagStat, uint64(r.owner)).
+		words(uint64(r.czxid), uint64(r.mzxid)).
+		words(uint64(r.pzxid), uint64(r.ctime)).
+		words(uint64(r.mtime), uint64(uint32(r.version))<<32|uint64(uint32(r.cversion))).
+		words(uint64(uint32(r.aversion)), acl.a).
+		words(acl.b, 0).sum()
+}
+
+// sessionPart is the part for a session.
+func sessionPart(id jute.SessionID, timeoutMs int32) hash {
+	return newHash(tagSession).words(uint64(id), uint64(uint32(timeoutMs))).sum()
+}

@@ -1,0 +1,192 @@
+package datatree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Loader builds a tree from the rows of a snapshot. It takes sessions and ACL
+// lists in any order, but before the nodes that refer to them, and nodes in the
+// order of their keys. It belongs to one goroutine.
+type Loader struct {
+	tree    *Tree
+	acls    []aclID // by number in the snapshot
+	meta    *Meta
+	lastKey []byte
+	path    []byte
+	above   []ancestor // of the last node, itself included
+}
+
+// ancestor is a node that the next one may be a child of.
+type ancestor struct {
+	id     nodeID
+	keyLen int // of what its children's keys begin with, up to the NUL
+}
+
+// NewLoader returns a loader that has no rows yet.
+func NewLoader() *Loader {
+	t := newEmpty()
+	t.digest, t.dataSize = Digest{}, 0
+	return &Loader{tree: t, acls: []aclID{openACLID}}
+}
+
+// Add takes one row. It keeps neither key nor value. Errors wrap ErrTxn: the
+// snapshot is damaged, and the loader is of no more use.
+func (l *Loader) Add(row Row) error {
+	var err error
+	switch row.Table {
+	case TableMeta:
+		err = l.addMeta(row.Key, row.Value)
+	case TableACLs:
+		err = l.addACL(row.Key, row.Value)
+	case TableSessions:
+		err = l.addSession(row.Key, row.Value)
+	case TableNodes:
+		err = l.addNode(row.Key, row.Value)
+	default:
+		err = fmt.Errorf("unknown table: %w", ErrTxn)
+	}
+	if err != nil {
+		return fmt.Errorf("load row %q of %s: %w", row.Key, row.Table, err)
+	}
+	return nil
+}
+
+func (l *Loader) addMeta(key, value []byte) error {
+	if string(key) != MetaKey {
+		return fmt.Errorf("unknown key: %w", ErrTxn)
+	}
+	m, err := DecodeMeta(value)
+	l.meta = &m
+	return err
+}
+
+func (l *Loader) addACL(key, value []byte) error {
+	if len(key) != 4 || binary.BigEndian.Uint32(key) != uint32(len(l.acls)) {
+		return fmt.Errorf("number out of order: %w", ErrTxn)
+	}
+	text, err := decodeACLRow(value)
+	if err != nil {
+		return err
+	}
+	if _, known := l.tree.acls.ids[text]; known {
+		return fmt.Errorf("ACL list twice: %w", ErrTxn)
+	}
+	l.acls = append(l.acls, l.tree.acls.add(text))
+	return nil
+}
+
+func (l *Loader) addSession(key, value []byte) error {
+	if len(key) != 8 || len(value) != 4 {
+		return fmt.Errorf("impossible length: %w", ErrTxn)
+	}
+	id := jute.SessionID(binary.BigEndian.Uint64(key))
+	if !l.tree.createSession(id, int32(binary.BigEndian.Uint32(value))) {
+		return fmt.Errorf("session twice: %w", ErrTxn)
+	}
+	return nil
+}
+
+func (l *Loader) addNode(key, value []byte) error {
+	row, err := DecodeNode(value)
+	if err != nil {
+		return err
+	}
+	if int64(row.ACL) >= int64(len(l.acls)) {
+		return fmt.Errorf("unknown ACL list %d: %w", row.ACL, ErrTxn)
+	}
+	s := row.Owner.Session()
+	if s != 0 && l.tree.sessions.get(s) == nil {
+		return fmt.Errorf("owner %s is no session: %w", s, ErrTxn)
+	}
+	id, err := l.place(key, row.Data)
+	if err != nil {
+		return err
+	}
+	t := l.tree
+	r := t.arena.rec(id)
+	r.czxid, r.mzxid, r.pzxid = row.Czxid, row.Mzxid, row.Pzxid
+	r.ctime, r.mtime = row.Ctime, row.Mtime
+	r.version, r.cversion, r.aversion = row.Version, row.Cversion, row.Aversion
+	r.owner = row.Owner
+	r.acl = l.acls[row.ACL]
+	t.acls.entries[r.acl].refs++
+	t.addToIndexes(id, r.owner)
+	l.path = append(l.path[:0], key...)
+	for i, c := range l.path {
+		if c == 0 {
+			l.path[i] = '/'
+		}
+	}
+	path := unsafe.String(unsafe.SliceData(l.path), len(l.path)) // until the next row
+	t.countNode(path, id)
+	if target, name, ok := quotaTarget(path); ok {
+		t.noteQuota(target, name, id)
+	}
+	return nil
+}
+
+// place links a node with the key and data into the tree.
+func (l *Loader) place(key, data []byte) (nodeID, error) {
+	cut := bytes.LastIndexByte(key, 0)
+	if cut < 0 || bytes.IndexByte(key, '/') >= 0 {
+		return 0, fmt.Errorf("not a path: %w", ErrTxn)
+	}
+	if bytes.Compare(key, l.lastKey) <= 0 {
+		return 0, fmt.Errorf("key not after %q: %w", l.lastKey, ErrTxn)
+	}
+	dir, name := key[:cut], key[cut+1:]
+	if len(name) == 0 {
+		return l.placeRoot(key, data)
+	}
+	for n := len(l.above); n > 0; n-- {
+		a := l.above[n-1]
+		if a.keyLen != len(dir) || !bytes.Equal(l.lastKey[:a.keyLen], dir) {
+			continue
+		}
+		if l.tree.arena.rec(a.id).owner.Ephemeral() {
+			return 0, fmt.Errorf("parent is ephemeral: %w", ErrTxn)
+		}
+		id := l.tree.link(a.id, unsafe.String(unsafe.SliceData(name), len(name)), data)
+		l.above = append(l.above[:n], ancestor{id, len(key)})
+		l.lastKey = append(l.lastKey[:0], key...)
+		return id, nil
+	}
+	return 0, fmt.Errorf("no parent: %w", ErrTxn)
+}
+
+func (l *Loader) placeRoot(key, data []byte) (nodeID, error) {
+	if len(key) != 1 {
+		return 0, fmt.Errorf("empty name: %w", ErrTxn)
+	}
+	l.tree.arena.setBlob(rootID, "", data)
+	l.above = append(l.above, ancestor{rootID, 0})
+	l.lastKey = append(l.lastKey[:0], key...)
+	return rootID, nil
+}
+
+// Finish returns the tree, or an error that wraps ErrTxn if it is not what the
+// meta row says: rows are missing, or their content has changed.
+func (l *Loader) Finish() (*Tree, error) {
+	t := l.tree
+	if l.meta == nil {
+		return nil, fmt.Errorf("load snapshot: no meta row, it is not complete: %w", ErrTxn)
+	}
+	if len(l.above) == 0 {
+		return nil, fmt.Errorf("load snapshot: no root: %w", ErrTxn)
+	}
+	if m := l.meta; t.numNodes() != m.Nodes || t.NumSessions() != m.Sessions {
+		return nil, fmt.Errorf("load snapshot: %d nodes and %d sessions, want %d and %d: %w",
+			t.numNodes(), t.NumSessions(), m.Nodes, m.Sessions, ErrTxn)
+	}
+	if t.digest != l.meta.Digest {
+		return nil, fmt.Errorf("load snapshot: digest %s, want %s: %w", t.digest, l.meta.Digest, ErrTxn)
+	}
+	t.lastZxid = l.meta.Zxid
+	l.tree = nil
+	return t, nil
+}

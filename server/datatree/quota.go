@@ -1,0 +1,235 @@
+package datatree
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Limits are those of a quota; -1 is none.
+type Limits struct {
+	Count, Bytes         int64 // soft: exceeding one is logged
+	CountHard, BytesHard int64 // hard: exceeding one may be refused
+}
+
+// Usage is what a subtree has: its znodes, the top one included, and the bytes
+// of their data.
+type Usage struct{ Count, Bytes int64 }
+
+// Quota is the one that applies to a path.
+type Quota struct {
+	Path   string // top of the subtree that the quota is for
+	Limits Limits
+	Usage  Usage
+}
+
+// quota is kept for each path P that has a node zookeeper_limits or
+// zookeeper_stats in /zookeeper/quota + P. It is active while it has limits.
+// The usage is what the text of the stats node says, as in ZooKeeper, so it is
+// part of snapshots and of the digest like any data.
+type quota struct {
+	path      string
+	statsPath string
+	limitsID  nodeID // 0: not active
+	statsID   nodeID // 0: usage is not kept
+	limits    Limits
+}
+
+const (
+	limitsName = "zookeeper_limits"
+	statsName  = "zookeeper_stats"
+)
+
+var noLimits = Limits{-1, -1, -1, -1}
+
+var errQuotaText = errors.New("malformed quota")
+
+// parseLimits reads "count=5,bytes=100=;byteHardLimit=20;countHardLimit=4". An
+// absent key or value is -1. The second "=" after bytes is a trick by which
+// ZooKeeper lets older readers ignore the hard limits.
+func parseLimits(text string) (Limits, error) {
+	l := noLimits
+	separator := func(r rune) bool { return r == ',' || r == ';' }
+	for pair := range strings.FieldsFuncSeq(text, separator) {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return noLimits, fmt.Errorf("parse %q: %w", pair, errQuotaText)
+		}
+		value = strings.TrimRight(value, "=")
+		if value == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return noLimits, fmt.Errorf("parse %q: %w", pair, errQuotaText)
+		}
+		switch key {
+		case "count":
+			l.Count = n
+		case "bytes":
+			l.Bytes = n
+		case "countHardLimit":
+			l.CountHard = n
+		case "byteHardLimit":
+			l.BytesHard = n
+		}
+	}
+	return l, nil
+}
+
+// appendLimits writes what parseLimits reads; hard limits only if there are any.
+func appendLimits(b []byte, l Limits) []byte {
+	b = strconv.AppendInt(append(b, "count="...), l.Count, 10)
+	b = strconv.AppendInt(append(b, ",bytes="...), l.Bytes, 10)
+	if l.BytesHard == -1 && l.CountHard == -1 {
+		return b
+	}
+	b = append(b, '=')
+	if l.BytesHard != -1 {
+		b = strconv.AppendInt(append(b, ";byteHardLimit="...), l.BytesHard, 10)
+	}
+	if l.CountHard != -1 {
+		b = strconv.AppendInt(append(b, ";countHardLimit="...), l.CountHard, 10)
+	}
+	return b
+}
+
+// quotaTarget tells whether path is a limits or stats node, and of which path.
+// There is no quota on the root.
+func quotaTarget(path string) (target, name string, ok bool) {
+	dir, name := split(path)
+	target, ok = strings.CutPrefix(dir, quotaPath+"/")
+	if !ok || name != limitsName && name != statsName {
+		return "", "", false
+	}
+	return dir[len(quotaPath):], name, true
+}
+
+// quotaCreated takes notice of a new limits or stats node. A stats node gets the
+// usage of now.
+func (t *Tree) quotaCreated(path string, id nodeID) {
+	target, name, ok := quotaTarget(path)
+	if !ok {
+		return
+	}
+	q := t.noteQuota(target, name, id)
+	if name == statsName {
+		t.writeUsage(q, noLimits, t.usage(q.path))
+	}
+}
+
+// noteQuota enters the limits or stats node id of target.
+func (t *Tree) noteQuota(target, name string, id nodeID) *quota {
+	q := t.quotas[target]
+	if q == nil {
+		target = strings.Clone(target)
+		q = &quota{path: target, statsPath: quotaPath + target + "/" + statsName}
+		t.quotas[target] = q
+	}
+	if name == statsName {
+		q.statsID = id
+	} else {
+		q.limitsID = id
+		t.readLimits(q)
+	}
+	return q
+}
+
+// quotaChanged takes notice of new limits.
+func (t *Tree) quotaChanged(path string) {
+	if target, name, ok := quotaTarget(path); ok && name == limitsName {
+		t.readLimits(t.quotas[target])
+	}
+}
+
+// readLimits parses the limits; garbage is no limit.
+func (t *Tree) readLimits(q *quota) {
+	q.limits, _ = parseLimits(string(t.arena.data(q.limitsID)))
+}
+
+func (t *Tree) quotaDeleted(path string) {
+	target, name, ok := quotaTarget(path)
+	if !ok {
+		return
+	}
+	q := t.quotas[target]
+	if name == statsName {
+		q.statsID = 0
+	} else {
+		q.limitsID = 0
+	}
+	if q.limitsID == 0 && q.statsID == 0 {
+		delete(t.quotas, target)
+	}
+}
+
+// deepest returns the active quota of the deepest of path and its ancestors, or
+// nil.
+func (t *Tree) deepest(path string) *quota {
+	if len(t.quotas) == 0 {
+		return nil
+	}
+	for path != "" {
+		if q := t.quotas[path]; q != nil && q.limitsID != 0 {
+			return q
+		}
+		path, _ = split(path)
+	}
+	return nil
+}
+
+// charge adds to the usage of the quota that path is under. Its stats node
+// changes in place: no version, no zxid, no event.
+func (t *Tree) charge(path string, count, bytes int64) {
+	q := t.deepest(path)
+	if q == nil || q.statsID == 0 || count == 0 && bytes == 0 {
+		return
+	}
+	stats, err := parseLimits(string(t.arena.data(q.statsID)))
+	usage := Usage{stats.Count + count, stats.Bytes + bytes}
+	if err != nil || stats.Count == -1 || stats.Bytes == -1 {
+		usage = t.usage(q.path) // a client wrote something else there
+	}
+	t.writeUsage(q, stats, usage)
+}
+
+// writeUsage sets the text of the stats node. Hard limits that it has, which
+// mean nothing there, stay.
+func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
+	stats.Count, stats.Bytes = usage.Count, usage.Bytes
+	var text [96]byte
+	t.uncountNode(q.statsPath, q.statsID)
+	t.change(q.statsID)
+	t.arena.setBlob(q.statsID, statsName, appendLimits(text[:0], stats))
+	t.countNode(q.statsPath, q.statsID)
+}
+
+// usage counts the subtree at path; an absent one has nothing.
+func (t *Tree) usage(path string) Usage {
+	var u Usage
+	top := t.find(path)
+	if top == 0 {
+		return u
+	}
+	for id := top; id != 0; id = t.nextWithin(top, id) {
+		u.Count++
+		u.Bytes += int64(t.arena.rec(id).bytes())
+	}
+	return u
+}
+
+// Quota returns the quota that applies to path: that of the deepest of path and
+// its ancestors that has a limits node. A quota without a stats node limits
+// nothing, for there is no usage to compare: ok is false.
+func (t *Tree) Quota(path string) (q Quota, ok bool) {
+	e := t.deepest(path)
+	if e == nil || e.statsID == 0 {
+		return Quota{}, false
+	}
+	stats, err := parseLimits(string(t.arena.data(e.statsID)))
+	if err != nil {
+		stats = noLimits
+	}
+	return Quota{Path: e.path, Limits: e.limits, Usage: Usage{stats.Count, stats.Bytes}}, true
+}

@@ -1,0 +1,221 @@
+package datatree
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Table names a part of a snapshot.
+type Table uint8
+
+// The tables of a snapshot. Numbers in keys and values are big-endian.
+//
+//	meta      "complete" -> Meta
+//	acls      4 bytes, number from 1 up -> ACL list
+//	sessions  8 bytes, id -> 4 bytes, timeout in ms
+//	nodes     path with NUL for each slash -> NodeRow
+//
+// With NUL, which no path has, the order of keys is that of the tree: each
+// subtree lies together, behind its top.
+const (
+	TableMeta Table = iota
+	TableACLs
+	TableSessions
+	TableNodes
+	NumTables
+)
+
+func (t Table) String() string {
+	switch t {
+	case TableMeta:
+		return "meta"
+	case TableACLs:
+		return "acls"
+	case TableSessions:
+		return "sessions"
+	case TableNodes:
+		return "nodes"
+	}
+	return fmt.Sprintf("Table(%d)", uint8(t))
+}
+
+// MetaKey is the key of the one row of TableMeta. It is written last: a snapshot
+// that has it is complete.
+const MetaKey = "complete"
+
+// Meta tells what a snapshot holds, so that a load can tell whether it got all.
+type Meta struct {
+	Zxid     jute.Zxid // last transaction applied
+	Digest   Digest
+	Nodes    int // the root counted once
+	Sessions int
+}
+
+const metaFormat = 1
+
+// AppendMeta appends the encoding of m: a format byte, 1, and the fields as 8
+// bytes each.
+func AppendMeta(b []byte, m *Meta) []byte {
+	b = append(b, metaFormat)
+	for _, v := range []uint64{uint64(m.Zxid), m.Digest.Hi, m.Digest.Lo, uint64(m.Nodes), uint64(m.Sessions)} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+// DecodeMeta reads what AppendMeta wrote. Errors wrap ErrTxn.
+func DecodeMeta(b []byte) (Meta, error) {
+	if len(b) != 1+5*8 || b[0] != metaFormat {
+		return Meta{}, fmt.Errorf("decode snapshot's meta: %w", ErrTxn)
+	}
+	v := func(i int) uint64 { return binary.BigEndian.Uint64(b[1+8*i:]) }
+	return Meta{
+		Zxid:     jute.Zxid(v(0)),
+		Digest:   Digest{Hi: v(1), Lo: v(2)},
+		Nodes:    int(v(3)),
+		Sessions: int(v(4)),
+	}, nil
+}
+
+// NodeRow is a znode as a snapshot has it. Its name and its children are in the
+// keys.
+type NodeRow struct {
+	Czxid, Mzxid, Pzxid         jute.Zxid
+	Ctime, Mtime                int64
+	Owner                       jute.Owner
+	Version, Cversion, Aversion int32
+	ACL                         uint32 // number of the list in TableACLs; 0: world:anyone, all permissions
+	Data                        []byte // nil is null
+}
+
+// The value of a node: a format byte, the fields of NodeRow in their order,
+// big-endian, and the data to the end. Null data is another format.
+const (
+	nodeFormat     = 1
+	nodeFormatNull = 2
+	nodeFixed      = 1 + 6*8 + 4*4
+)
+
+// AppendNode appends the encoding of n.
+func AppendNode(b []byte, n *NodeRow) []byte {
+	format := byte(nodeFormat)
+	if n.Data == nil {
+		format = nodeFormatNull
+	}
+	b = append(b, format)
+	b = binary.BigEndian.AppendUint64(b, uint64(n.Czxid))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.Mzxid))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.Pzxid))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.Ctime))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.Mtime))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.Owner))
+	b = binary.BigEndian.AppendUint32(b, uint32(n.Version))
+	b = binary.BigEndian.AppendUint32(b, uint32(n.Cversion))
+	b = binary.BigEndian.AppendUint32(b, uint32(n.Aversion))
+	b = binary.BigEndian.AppendUint32(b, n.ACL)
+	return append(b, n.Data...)
+}
+
+// DecodeNode reads what AppendNode wrote. The data shares b's memory. Errors
+// wrap ErrTxn.
+func DecodeNode(b []byte) (NodeRow, error) {
+	if len(b) < nodeFixed || b[0] != nodeFormat && (b[0] != nodeFormatNull || len(b) > nodeFixed) {
+		return NodeRow{}, fmt.Errorf("decode node of %d bytes: %w", len(b), ErrTxn)
+	}
+	word := func(i int) uint64 { return binary.BigEndian.Uint64(b[1+8*i:]) }
+	half := func(i int) uint32 { return binary.BigEndian.Uint32(b[1+6*8+4*i:]) }
+	n := NodeRow{
+		Czxid:    jute.Zxid(word(0)),
+		Mzxid:    jute.Zxid(word(1)),
+		Pzxid:    jute.Zxid(word(2)),
+		Ctime:    int64(word(3)),
+		Mtime:    int64(word(4)),
+		Owner:    jute.Owner(word(5)),
+		Version:  int32(half(0)),
+		Cversion: int32(half(1)),
+		Aversion: int32(half(2)),
+		ACL:      half(3),
+	}
+	if b[0] == nodeFormat {
+		n.Data = b[nodeFixed:]
+	}
+	return n, nil
+}
+
+// AppendNodeKey appends the key of the node at path.
+func AppendNodeKey(b []byte, path string) []byte {
+	n := len(b)
+	b = append(b, path...)
+	for i := n; i < len(b); i++ {
+		if b[i] == '/' {
+			b[i] = 0
+		}
+	}
+	return b
+}
+
+// NodePath returns the path of which key is the key.
+func NodePath(key []byte) string { return strings.ReplaceAll(string(key), "\x00", "/") }
+
+// decodeACLRow checks an ACL list, which has the encoding that it has in the log.
+func decodeACLRow(b []byte) (string, error) {
+	key := string(b)
+	r := reader{s: key}
+	list := r.acl()
+	if r.s != "" || isOpenACL(list) {
+		r.fail("not an ACL list")
+	}
+	if r.err != nil {
+		return "", fmt.Errorf("decode ACL list: %w", r.err)
+	}
+	return key, nil
+}
+
+// Batch is a buffer of rows, filled by View.Step. The zero value is empty.
+type Batch struct {
+	buf  []byte
+	rows []rowEnds
+}
+
+type rowEnds struct {
+	table      Table
+	key, value int // where each ends in buf
+}
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() { b.buf, b.rows = b.buf[:0], b.rows[:0] }
+
+// Len returns the number of rows, and Size that of their bytes.
+func (b *Batch) Len() int { return len(b.rows) }
+
+// Size returns the bytes of keys and values together.
+func (b *Batch) Size() int { return len(b.buf) }
+
+// All yields the rows. Keys and values are valid until the next Reset or Step.
+func (b *Batch) All() iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		start := 0
+		for _, r := range b.rows {
+			row := Row{r.table, b.buf[start:r.key:r.key], b.buf[r.key:r.value:r.value]}
+			if start = r.value; !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// Row is a row of a snapshot.
+type Row struct {
+	Table      Table
+	Key, Value []byte
+}
+
+// A row is written by appending its key to buf, then endKey, then its value, then
+// endValue.
+func (b *Batch) endKey(t Table) { b.rows = append(b.rows, rowEnds{table: t, key: len(b.buf)}) }
+
+func (b *Batch) endValue() { b.rows[len(b.rows)-1].value = len(b.buf) }

@@ -1,0 +1,143 @@
+package datatree
+
+import (
+	"iter"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// session is one that exists. Its ephemerals are found by their ids.
+type session struct {
+	id         jute.SessionID
+	timeoutMs  int32
+	live       bool // the slot is in use
+	ephemerals map[nodeID]struct{}
+}
+
+// sessionTable keeps sessions in slots that do not move, so that a view can walk
+// along them while they change.
+type sessionTable struct {
+	slots []session
+	free  []uint32
+	byID  map[jute.SessionID]uint32
+}
+
+func newSessionTable() sessionTable {
+	return sessionTable{byID: make(map[jute.SessionID]uint32)}
+}
+
+// get returns the session id, or nil. The pointer is good until the next add.
+func (s *sessionTable) get(id jute.SessionID) *session {
+	if slot, ok := s.byID[id]; ok {
+		return &s.slots[slot]
+	}
+	return nil
+}
+
+// nextSlot returns the slot that add will use.
+func (s *sessionTable) nextSlot() uint32 {
+	if n := len(s.free); n > 0 {
+		return s.free[n-1]
+	}
+	return uint32(len(s.slots))
+}
+
+func (s *sessionTable) add(id jute.SessionID, timeoutMs int32) {
+	slot := s.nextSlot()
+	if n := len(s.free); n > 0 {
+		s.free = s.free[:n-1]
+	} else {
+		s.slots = append(s.slots, session{})
+	}
+	s.slots[slot] = session{id: id, timeoutMs: timeoutMs, live: true}
+	s.byID[id] = slot
+}
+
+func (s *sessionTable) remove(id jute.SessionID) {
+	slot := s.byID[id]
+	s.slots[slot] = session{}
+	s.free = append(s.free, slot)
+	delete(s.byID, id)
+}
+
+// Session returns the timeout of session s, and whether it exists.
+func (t *Tree) Session(s jute.SessionID) (timeoutMs int32, ok bool) {
+	e := t.sessions.get(s)
+	if e == nil {
+		return 0, false
+	}
+	return e.timeoutMs, true
+}
+
+// NumSessions returns the number of sessions.
+func (t *Tree) NumSessions() int { return len(t.sessions.byID) }
+
+// Sessions yields each session and its timeout in ms, in no particular order.
+func (t *Tree) Sessions() iter.Seq2[jute.SessionID, int32] {
+	return func(yield func(jute.SessionID, int32) bool) {
+		for i := range t.sessions.slots {
+			if s := &t.sessions.slots[i]; s.live && !yield(s.id, s.timeoutMs) {
+				return
+			}
+		}
+	}
+}
+
+// Ephemerals yields the paths of the ephemerals of session s, in no particular
+// order.
+func (t *Tree) Ephemerals(s jute.SessionID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		e := t.sessions.get(s)
+		if e == nil {
+			return
+		}
+		for id := range e.ephemerals {
+			if !yield(t.path(id)) {
+				return
+			}
+		}
+	}
+}
+
+// NumEphemerals returns the number of ephemerals of session s.
+func (t *Tree) NumEphemerals(s jute.SessionID) int {
+	if e := t.sessions.get(s); e != nil {
+		return len(e.ephemerals)
+	}
+	return 0
+}
+
+// EphemeralOwners yields each session that has ephemerals, and how many, in no
+// particular order.
+func (t *Tree) EphemeralOwners() iter.Seq2[jute.SessionID, int] {
+	return func(yield func(jute.SessionID, int) bool) {
+		for i := range t.sessions.slots {
+			s := &t.sessions.slots[i]
+			if len(s.ephemerals) > 0 && !yield(s.id, len(s.ephemerals)) {
+				return
+			}
+		}
+	}
+}
+
+// createSession adds the session, unless there is one of that id.
+func (t *Tree) createSession(id jute.SessionID, timeoutMs int32) bool {
+	if t.sessions.get(id) != nil {
+		return false
+	}
+	if t.view != nil {
+		t.view.saveSession(t.sessions.nextSlot())
+	}
+	t.sessions.add(id, timeoutMs)
+	t.digest.add(sessionPart(id, timeoutMs))
+	return true
+}
+
+// dropSession removes a session that has no ephemerals left.
+func (t *Tree) dropSession(id jute.SessionID) {
+	if t.view != nil {
+		t.view.saveSession(t.sessions.byID[id])
+	}
+	t.digest.sub(sessionPart(id, t.sessions.get(id).timeoutMs))
+	t.sessions.remove(id)
+}

@@ -1,0 +1,312 @@
+package datatree
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Tree is the replicated state. See the package's comment for who may call what
+// when.
+type Tree struct {
+	arena    arena
+	index    index
+	acls     aclTable
+	sessions sessionTable
+	quotas   map[string]*quota // by the path that the quota is for
+
+	// The znodes that the cleanup looks at.
+	containers map[nodeID]struct{}
+	ttls       map[nodeID]struct{}
+
+	lastZxid   jute.Zxid
+	digest     Digest
+	ephemerals int
+	dataSize   int64 // bytes of paths and data
+	skipped    uint64
+
+	view *View // nil unless one is open
+}
+
+// Stats are counts for monitoring.
+type Stats struct {
+	Nodes      int   // the root counts twice, as in ZooKeeper: 5 in a fresh tree
+	Ephemerals int   // ephemeral znodes
+	DataSize   int64 // bytes of paths and data together
+	Sessions   int
+	Containers int // container znodes
+	TTLs       int // znodes with a time to live
+	// Skipped counts operations that could not be applied since the tree was
+	// made or loaded. Anything but 0 is a bug of the leader.
+	Skipped uint64
+}
+
+const (
+	systemPath = "/zookeeper"
+	quotaPath  = "/zookeeper/quota"
+	configPath = "/zookeeper/config"
+)
+
+// New returns the tree of a new ensemble: the root and the system nodes.
+func New() *Tree {
+	t := newEmpty()
+	t.plant(systemPath, openACL)
+	t.plant(quotaPath, openACL)
+	config := t.plant(configPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
+	// ZooKeeper's config node begins with -1, as if its ACL were yet to be set.
+	t.arena.rec(config).aversion = -1
+	t.digest = t.computeDigest()
+	return t
+}
+
+// newEmpty returns a tree of nothing but a root.
+func newEmpty() *Tree {
+	t := &Tree{
+		index:      newIndex(),
+		acls:       newACLTable(),
+		sessions:   newSessionTable(),
+		quotas:     make(map[string]*quota),
+		containers: make(map[nodeID]struct{}),
+		ttls:       make(map[nodeID]struct{}),
+	}
+	t.arena.alloc()
+	t.arena.setBlob(rootID, "", []byte{})
+	t.dataSize = 1
+	return t
+}
+
+// plant adds a system node. Its parent's count of creates stays 0: the first
+// sequential child of the root gets number 0.
+func (t *Tree) plant(path string, acl []jute.ACL) nodeID {
+	dir, name := split(path)
+	id := t.link(t.find(dir), name, []byte{})
+	t.arena.rec(id).acl = t.acls.intern(acl)
+	t.dataSize += int64(len(path))
+	return id
+}
+
+// split cuts path at the last slash; dir is "" for the root.
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 0)], path[i+1:]
+}
+
+// parentOf returns the path of the parent as events name it.
+func parentOf(path string) string {
+	dir, _ := split(path)
+	if dir == "" {
+		return "/"
+	}
+	return dir
+}
+
+// find returns the node at path, or 0. "" is the root as well as "/".
+func (t *Tree) find(path string) nodeID {
+	if path == "" || path == "/" {
+		return rootID
+	}
+	if path[0] != '/' {
+		return 0
+	}
+	id, rest := rootID, path[1:]
+	for {
+		i := strings.IndexByte(rest, '/')
+		if i < 0 {
+			return t.index.find(&t.arena, id, rest)
+		}
+		if id = t.index.find(&t.arena, id, rest[:i]); id == 0 {
+			return 0
+		}
+		rest = rest[i+1:]
+	}
+}
+
+// path returns the path of id.
+func (t *Tree) path(id nodeID) string {
+	if id == rootID {
+		return "/"
+	}
+	n := 0
+	for i := id; i != rootID; i = t.arena.rec(i).parent {
+		n += 1 + int(t.arena.rec(i).nameLen)
+	}
+	b := make([]byte, n)
+	for i := id; i != rootID; i = t.arena.rec(i).parent {
+		n -= copy(b[n-int(t.arena.rec(i).nameLen):], t.arena.name(i)) + 1
+		b[n] = '/'
+	}
+	return string(b)
+}
+
+// Get returns a copy of the znode at path without its data, and whether there
+// is one. It does not allocate.
+func (t *Tree) Get(path string) (Node, bool) {
+	id := t.find(path)
+	if id == 0 {
+		return Node{}, false
+	}
+	return t.node(id), true
+}
+
+// GetData returns the data and a copy of the rest of the znode at path, and
+// whether there is one. The data is shared and may be read, not written, for
+// ever; nil is null. It does not allocate.
+func (t *Tree) GetData(path string) ([]byte, Node, bool) {
+	id := t.find(path)
+	if id == 0 {
+		return nil, Node{}, false
+	}
+	return t.arena.data(id), t.node(id), true
+}
+
+// Data is GetData without the Node.
+func (t *Tree) Data(path string) ([]byte, bool) {
+	id := t.find(path)
+	if id == 0 {
+		return nil, false
+	}
+	return t.arena.data(id), true
+}
+
+// Children yields the names of the children of path, in no particular order;
+// nothing if there is no such znode. The names stay valid for ever.
+func (t *Tree) Children(path string) iter.Seq[string] {
+	return t.childrenOf(t.find(path))
+}
+
+// GetChildren returns what Children and Get do, with one look-up.
+func (t *Tree) GetChildren(path string) (iter.Seq[string], Node, bool) {
+	id := t.find(path)
+	if id == 0 {
+		return nil, Node{}, false
+	}
+	return t.childrenOf(id), t.node(id), true
+}
+
+func (t *Tree) childrenOf(id nodeID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if id == 0 {
+			return
+		}
+		for c := t.arena.rec(id).first; c != 0; c = t.arena.rec(c).next {
+			if !yield(t.arena.name(c)) {
+				return
+			}
+		}
+	}
+}
+
+// CountDescendants returns the number of znodes below path, 0 if there is no
+// such znode. For the root it includes the system nodes.
+func (t *Tree) CountDescendants(path string) int {
+	id := t.find(path)
+	if id == 0 {
+		return 0
+	}
+	return int(t.arena.rec(id).descendants)
+}
+
+// LastZxid returns the zxid of the last transaction applied, 0 if none was.
+func (t *Tree) LastZxid() jute.Zxid { return t.lastZxid }
+
+// Digest returns the hash of the state. It does not cover LastZxid.
+func (t *Tree) Digest() Digest { return t.digest }
+
+// Stats returns the counts, at no cost.
+func (t *Tree) Stats() Stats {
+	return Stats{
+		Nodes:      t.numNodes() + 1,
+		Ephemerals: t.ephemerals,
+		DataSize:   t.dataSize,
+		Sessions:   t.NumSessions(),
+		Containers: len(t.containers),
+		TTLs:       len(t.ttls),
+		Skipped:    t.skipped,
+	}
+}
+
+// numNodes is the number of znodes, the root counted once.
+func (t *Tree) numNodes() int { return int(t.arena.rec(rootID).descendants) + 1 }
+
+// link adds a node below parent: everything but its stat and ACL.
+func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
+	id := t.arena.alloc()
+	t.arena.setBlob(id, name, data)
+	r, p := t.arena.rec(id), t.change(parent)
+	r.parent = parent
+	if p.first == 0 {
+		p.first, r.prev = id, id
+	} else {
+		first := t.change(p.first)
+		r.prev = first.prev
+		t.change(first.prev).next = id
+		first.prev = id
+	}
+	p.children++
+	for a := parent; a != 0; a = t.arena.rec(a).parent {
+		t.arena.rec(a).descendants++ // not in snapshots, so no need for change
+	}
+	t.index.insert(&t.arena, id)
+	return id
+}
+
+// unlink takes out id, which has no children, and frees it.
+func (t *Tree) unlink(id nodeID) {
+	r := t.change(id)
+	p := t.change(r.parent)
+	if p.first == id {
+		p.first = r.next
+	} else {
+		t.change(r.prev).next = r.next
+	}
+	switch {
+	case r.next != 0:
+		t.change(r.next).prev = r.prev
+	case p.first != 0: // id was the last one, to which the first points
+		t.change(p.first).prev = r.prev
+	}
+	p.children--
+	for a := r.parent; a != 0; a = t.arena.rec(a).parent {
+		t.arena.rec(a).descendants--
+	}
+	t.index.remove(&t.arena, id)
+	t.arena.release(id)
+}
+
+// change returns the record of id for writing. Every write to a field that a
+// snapshot shows or walks along goes through it.
+func (t *Tree) change(id nodeID) *record {
+	if t.view != nil {
+		t.view.save(id)
+	}
+	return t.arena.rec(id)
+}
+
+// computeDigest is the digest, made from scratch.
+func (t *Tree) computeDigest() Digest {
+	var d Digest
+	for id := rootID; id != 0; id = t.nextWithin(rootID, id) {
+		r, h := t.arena.rec(id), hashPath(t.path(id))
+		d.add(dataPart(h, r, t.arena.blobOf(id, r)))
+		d.add(t.statPart(h, r))
+	}
+	for s, timeout := range t.Sessions() {
+		d.add(sessionPart(s, timeout))
+	}
+	return d
+}
+
+// nextWithin returns the node after id in the subtree of top, parents before
+// children, or 0.
+func (t *Tree) nextWithin(top, id nodeID) nodeID {
+	if first := t.arena.rec(id).first; first != 0 {
+		return first
+	}
+	for ; id != top; id = t.arena.rec(id).parent {
+		if next := t.arena.rec(id).next; next != 0 {
+			return next
+		}
+	}
+	return 0
+}
