@@ -1,0 +1,64 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"testing"
+)
+
+// nodes yields n nodes of about 200 bytes, in the order of a tree with 1000
+// children per parent.
+func nodes(n int) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		var key []byte
+		value := make([]byte, 172)
+		for i := range n {
+			key = AppendPathKey(key[:0], fmt.Sprintf("/app/parent-%04d/node-%05d", i/1000, i%1000))
+			binary.BigEndian.PutUint64(value, uint64(i)*0x9e3779b97f4a7c15)
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	b.ReportAllocs()
+	s, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		ref, err := s.Write(b.Context(), Meta{Zxid: 7}, Section{"nodes", nodes(1_000_000)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(ref.Size), "file-bytes")
+		if err := s.Remove(ref.Name); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	b.ReportAllocs()
+	s, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ref, err := s.Write(b.Context(), Meta{Zxid: 7}, Section{"nodes", nodes(1_000_000)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(ref.Size)
+	for b.Loop() {
+		n := 0
+		if _, err := s.Load(b.Context(), ref, func(string, []byte, []byte) error { n++; return nil }); err != nil {
+			b.Fatal(err)
+		}
+		if n != 1_000_000 {
+			b.Fatal(n)
+		}
+	}
+}

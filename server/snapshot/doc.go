@@ -1,0 +1,54 @@
+// Package snapshot writes and reads snapshots: the whole state of a server at
+// one zxid, in one bbolt file. It knows nothing of znodes: a snapshot consists
+// of sections, and a section of keys and values, which are bytes.
+//
+// # Files
+//
+//	<dataDir>/tmp/snapshot-<name>           unfinished; removed by Open
+//	<dataDir>/snap/<zxid>-<epoch>.db        zxid as 16 hex digits, epoch decimal
+//
+// A file is an ordinary bbolt database with 4096-byte pages, which the bbolt
+// command can open. Each section is a bucket. One more bucket, meta, has
+//
+//	format     the version of this layout, one byte
+//	info       Meta in canonical msgpack
+//	complete   the sections with their numbers of keys, in msgpack; written
+//	           last, in a transaction of its own
+//
+// Keys of up to 32000 bytes are stored as they are. bbolt allows no more than
+// 32768, but a path may be longer; what is beyond is kept with the value:
+//
+//	key     first 32000 bytes of the key, then a running number (8 bytes, big
+//	        endian), so that keys with the same beginning keep their order
+//	value   number of bytes cut off (uvarint), those bytes, the value
+//
+// # Invariants
+//
+//   - A file in snap/ is complete and durable: it was built in tmp/, synced and
+//     renamed. It never changes.
+//   - Only the Ref that Write returned makes a file a valid snapshot. Nothing in
+//     a bbolt file's data pages is checksummed, so size and CRC32C of the whole
+//     file are in the Ref, and the Ref is kept outside, in the log.
+//   - Load delivers nothing before size and CRC have been found right, and
+//     whatever the file contains, it returns an error instead of failing.
+//   - An error of Write leaves nothing behind, whatever its reason. A full disk
+//     is therefore harmless.
+//
+// # Reading without bbolt
+//
+// bbolt maps a file into memory and trusts what it finds there: a read error
+// arrives as SIGBUS, a wrong page as a panic, and a page that is its own
+// descendant as a stack overflow, which nothing can recover. So Load reads the
+// pages itself (pages.go), in about a hundred lines that check every offset. As
+// it asks for pages through vfs.FS into one buffer, no mapping stays resident.
+// The tests compare it with bbolt's own cursor.
+//
+// Writing is bbolt's, on a file of the operating system, because bbolt accepts
+// no other: FS then serves for everything around it, and must be vfs.OS or a
+// wrapper that shows the same files.
+//
+// # Goroutines
+//
+// A Store may be used from any goroutine. At most one Write runs at a time; a
+// second one waits for it. There are no goroutines of its own.
+package snapshot

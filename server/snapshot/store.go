@@ -1,0 +1,190 @@
+package snapshot
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+const (
+	suffix    = ".db"
+	tmpPrefix = "snapshot-"
+
+	defaultFlushStep = 16 << 20
+)
+
+// Options are the settings of a Store.
+type Options struct {
+	// FS is the file system. nil is the operating system's. See the package's
+	// documentation for what else it may be.
+	FS vfs.FS
+	// FlushStep is how many bytes are written before they are sent to the disk.
+	// Never are more than about twice that many waiting in memory, so that the
+	// log's fsync has little to wait for. Default 16 MiB.
+	FlushStep int
+	// BytesPerSecond limits the speed of writing; 0 is no limit.
+	BytesPerSecond int64
+	// Reserve is the room that Write leaves on the disk, in bytes. 0 uses it up.
+	Reserve int64
+}
+
+// Ref names a snapshot and what its file must be. It is what makes the snapshot
+// valid, so it belongs into the log.
+type Ref struct {
+	Name   string // of the file, without directory
+	Zxid   jute.Zxid
+	Size   int64  // of the file, in bytes
+	CRC    uint32 // CRC32C of the file
+	Digest []byte // Meta.Digest
+}
+
+// Info describes a file in the directory of snapshots. Nothing says that it is
+// valid.
+type Info struct {
+	Name  string
+	Zxid  jute.Zxid
+	Epoch uint32
+	Size  int64 // bytes
+}
+
+// Store is the snapshots of one data directory.
+type Store struct {
+	opts      Options
+	snap, tmp string
+
+	write   sync.Mutex    // held while Write runs
+	maxSize int           // tests: size limit of a file under construction, 0 is none
+	onFlush func(n int64) // tests: called with the bytes written so far
+}
+
+// Open returns the store of dataDir. It makes the directories snap and tmp where
+// they are missing, and removes what an unfinished Write left in tmp.
+func Open(dataDir string, opts Options) (*Store, error) {
+	if opts.FS == nil {
+		opts.FS = vfs.OS{}
+	}
+	if opts.FlushStep <= 0 {
+		opts.FlushStep = defaultFlushStep
+	}
+	s := &Store{opts: opts, snap: filepath.Join(dataDir, "snap"), tmp: filepath.Join(dataDir, "tmp")}
+	for _, dir := range []string{s.snap, s.tmp} {
+		if err := opts.FS.MkdirAll(dir); err != nil {
+			return nil, fmt.Errorf("make directory of snapshots: %w", err)
+		}
+	}
+	entries, err := opts.FS.ReadDir(s.tmp)
+	if err != nil {
+		return nil, fmt.Errorf("clean up unfinished snapshots: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), tmpPrefix) {
+			if err := opts.FS.Remove(filepath.Join(s.tmp, e.Name())); err != nil {
+				return nil, fmt.Errorf("clean up unfinished snapshots: %w", err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// Path returns the path of the file with the given name.
+func (s *Store) Path(name string) string { return filepath.Join(s.snap, name) }
+
+// FileName returns the name of the snapshot of zxid, taken in epoch.
+func FileName(zxid jute.Zxid, epoch uint32) string {
+	return fmt.Sprintf("%016x-%d%s", uint64(zxid), epoch, suffix)
+}
+
+// parseName is the inverse of FileName.
+func parseName(name string) (zxid jute.Zxid, epoch uint32, ok bool) {
+	z, e, _ := strings.Cut(strings.TrimSuffix(name, suffix), "-")
+	zn, err1 := strconv.ParseUint(z, 16, 64)
+	en, err2 := strconv.ParseUint(e, 10, 32)
+	if err1 != nil || err2 != nil || FileName(jute.Zxid(zn), uint32(en)) != name {
+		return 0, 0, false
+	}
+	return jute.Zxid(zn), uint32(en), true
+}
+
+// List returns the files in the directory of snapshots, the newest first. Files
+// with other names are left out.
+func (s *Store) List() ([]Info, error) {
+	entries, err := s.opts.FS.ReadDir(s.snap)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	var infos []Info
+	for _, e := range entries {
+		zxid, epoch, ok := parseName(e.Name())
+		if !ok {
+			continue
+		}
+		stat, err := e.Info()
+		if err != nil {
+			return nil, fmt.Errorf("list snapshots: %w", err)
+		}
+		infos = append(infos, Info{Name: e.Name(), Zxid: zxid, Epoch: epoch, Size: stat.Size()})
+	}
+	slices.SortFunc(infos, func(a, b Info) int {
+		return cmp.Or(cmp.Compare(uint64(b.Zxid), uint64(a.Zxid)), cmp.Compare(b.Epoch, a.Epoch))
+	})
+	return infos, nil
+}
+
+// Remove removes the file with the given name, durably. One that does not exist
+// is not an error.
+func (s *Store) Remove(name string) error {
+	if err := s.remove(name); err != nil {
+		return err
+	}
+	if err := s.opts.FS.SyncDir(s.snap); err != nil {
+		return fmt.Errorf("remove snapshot %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Store) remove(name string) error {
+	if err := s.opts.FS.Remove(s.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove snapshot %s: %w", name, err)
+	}
+	return nil
+}
+
+// Purge removes all snapshots but the newest retain ones (at least one) and
+// those in keep, the oldest first, and returns the names of the removed ones.
+// Segments of the log that only these needed may be removed afterwards: when
+// Purge returns, the removals are durable.
+//
+// All files in the directory count, so files that the log does not refer to
+// must have been removed before.
+func (s *Store) Purge(retain int, keep ...string) (removed []string, err error) {
+	infos, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	infos = infos[min(max(retain, 1), len(infos)):]
+	for _, info := range slices.Backward(infos) {
+		if slices.Contains(keep, info.Name) {
+			continue
+		}
+		if err := s.remove(info.Name); err != nil {
+			return removed, err
+		}
+		removed = append(removed, info.Name)
+	}
+	if len(removed) == 0 {
+		return nil, nil
+	}
+	if err := s.opts.FS.SyncDir(s.snap); err != nil {
+		return removed, fmt.Errorf("remove snapshots: %w", err)
+	}
+	return removed, nil
+}

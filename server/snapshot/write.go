@@ -1,0 +1,342 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+)
+
+const (
+	pageSize    = 4096
+	txSize      = 8 << 20 // key and value bytes per transaction
+	lockTimeout = time.Second
+	mapSize     = 64 << 20 // address space to begin with
+	metaName    = "meta"
+)
+
+// Section is a named part of a snapshot.
+type Section struct {
+	// Name is any but "meta" and the empty one.
+	Name string
+	// Items are the keys, each not empty and only once, and their values. In
+	// the order of the keys' bytes they are written fastest. The bytes need
+	// stay valid only until the next item.
+	Items iter.Seq2[[]byte, []byte]
+}
+
+// Write writes the snapshot of sections and meta, and returns the reference to
+// it when the file is durable under its name. It blocks for as long as that
+// takes. The items are drawn on the calling goroutine.
+//
+// It fails with the cause of ctx when that ends, with an error that matches
+// fs.ErrExist when the snapshot is there already, with ErrNoSpace or ENOSPC when
+// the disk is full. After any error the unfinished file is gone.
+func (s *Store) Write(ctx context.Context, meta Meta, sections ...Section) (Ref, error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	name := FileName(meta.Zxid, meta.Epoch)
+	ref, err := s.writeFile(ctx, name, meta, sections)
+	if err != nil {
+		return Ref{}, fmt.Errorf("write snapshot %s: %w", name, err)
+	}
+	return ref, nil
+}
+
+func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections []Section) (ref Ref, err error) {
+	if _, err := s.opts.FS.Stat(s.Path(name)); !errors.Is(err, fs.ErrNotExist) {
+		return Ref{}, errors.Join(err, fs.ErrExist)
+	}
+	tmp := filepath.Join(s.tmp, tmpPrefix+name)
+	defer func() {
+		if err == nil {
+			return
+		}
+		if rerr := s.opts.FS.Remove(tmp); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	if err := s.opts.FS.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Ref{}, err
+	}
+	if err := s.build(ctx, tmp, meta, sections); err != nil {
+		return Ref{}, err
+	}
+	size, crc, err := s.seal(ctx, tmp)
+	if err != nil {
+		return Ref{}, err
+	}
+	if err := s.opts.FS.Rename(tmp, s.Path(name)); err != nil {
+		return Ref{}, err
+	}
+	if err := s.opts.FS.SyncDir(s.snap); err != nil {
+		// Whether the name is durable is unknown. Without a Ref it counts for
+		// nothing, so it may go or stay; gone is better.
+		return Ref{}, errors.Join(err, s.remove(name))
+	}
+	return Ref{Name: name, Zxid: meta.Zxid, Size: size, CRC: crc, Digest: meta.Digest}, nil
+}
+
+// seal makes the finished file durable and measures it, by reading back what is
+// really there.
+func (s *Store) seal(ctx context.Context, path string) (size int64, crc uint32, err error) {
+	f, err := s.opts.FS.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	size, crc, err = measure(ctx, f)
+	if err == nil {
+		err = f.Sync()
+	}
+	return size, crc, errors.Join(err, f.Close())
+}
+
+// build writes the bbolt file.
+func (s *Store) build(ctx context.Context, path string, meta Meta, sections []Section) (err error) {
+	b := builder{ctx: ctx, flusher: flusher{ctx: ctx, s: s, begin: time.Now()}}
+	b.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:         lockTimeout,
+		NoSync:          true, // the file is thrown away after a crash
+		NoGrowSync:      true,
+		NoFreelistSync:  true,
+		FreelistType:    bbolt.FreelistMapType,
+		InitialMmapSize: mapSize,
+		PageSize:        pageSize,
+		NoStatistics:    true,
+		MaxSize:         s.maxSize,
+		OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
+			f, err := os.OpenFile(name, flag|os.O_EXCL, perm)
+			b.flusher.file = f
+			return f, err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	err = b.all(meta, sections)
+	return errors.Join(err, b.db.Close())
+}
+
+// builder fills a bbolt file, in transactions of bounded size.
+type builder struct {
+	ctx     context.Context
+	db      *bbolt.DB
+	flusher flusher
+
+	tx     *bbolt.Tx
+	bucket *bbolt.Bucket
+	arena  []byte // values of the transaction: bbolt wants them to stay valid
+	used   int    // key and value bytes of the transaction
+	key    []byte // buffer for a long key
+	long   uint64 // number of long keys so far
+	last   []byte // key of the item before
+}
+
+// all writes everything. bbolt reads the file through a mapping, where an error
+// of the disk is a fault: that is made an error too.
+func (b *builder) all(meta Meta, sections []Section) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			fault, ok := r.(memoryFault)
+			if !ok {
+				panic(r)
+			}
+			err = fmt.Errorf("read back what was written: %w", fault)
+		}
+		if b.tx != nil {
+			err = errors.Join(err, b.tx.Rollback())
+		}
+	}()
+	var done complete
+	for _, sec := range sections {
+		if sec.Name == metaName {
+			return fmt.Errorf("section may not be called %s", metaName)
+		}
+		n, err := b.section(sec)
+		if err != nil {
+			return fmt.Errorf("section %s: %w", sec.Name, err)
+		}
+		done.Sections = append(done.Sections, SectionCount{Name: sec.Name, Count: n})
+	}
+	if err := b.meta(meta); err != nil {
+		return err
+	}
+	return b.complete(done)
+}
+
+// memoryFault is the panic of a fault in mapped memory.
+type memoryFault interface {
+	error
+	Addr() uintptr
+}
+
+func (b *builder) section(sec Section) (n int64, err error) {
+	if err := b.beginWith(sec.Name, true); err != nil {
+		return 0, err
+	}
+	b.last = b.last[:0]
+	for k, v := range sec.Items {
+		if err := b.put(k, v); err != nil {
+			return n, err
+		}
+		n++
+		if b.used < txSize {
+			continue
+		}
+		if err := b.commit(); err != nil {
+			return n, err
+		}
+		if err := b.beginWith(sec.Name, false); err != nil {
+			return n, err
+		}
+	}
+	return n, b.commit()
+}
+
+// meta and complete write the bucket meta: first what the snapshot is, then, in
+// a transaction of its own, that it is whole.
+func (b *builder) meta(meta Meta) error {
+	info, err := encode(&meta)
+	if err != nil {
+		return fmt.Errorf("encode meta: %w", err)
+	}
+	if err := b.beginWith(metaName, true); err != nil {
+		return err
+	}
+	if err := errors.Join(b.put([]byte("format"), []byte{formatVersion}), b.put([]byte("info"), info)); err != nil {
+		return err
+	}
+	return b.commit()
+}
+
+func (b *builder) complete(done complete) error {
+	value, err := encode(&done)
+	if err != nil {
+		return fmt.Errorf("encode meta: %w", err)
+	}
+	if err := b.beginWith(metaName, false); err != nil {
+		return err
+	}
+	if err := b.put([]byte("complete"), value); err != nil {
+		return err
+	}
+	if err := b.commit(); err != nil {
+		return err
+	}
+	return b.db.Sync()
+}
+
+// beginWith begins a transaction on a bucket, which is made if it is new.
+func (b *builder) beginWith(bucket string, isNew bool) (err error) {
+	if err := context.Cause(b.ctx); err != nil {
+		return err
+	}
+	if b.tx, err = b.db.Begin(true); err != nil {
+		return err
+	}
+	if isNew {
+		b.bucket, err = b.tx.CreateBucket([]byte(bucket))
+	} else {
+		b.bucket = b.tx.Bucket([]byte(bucket))
+	}
+	if err != nil {
+		return err
+	}
+	b.bucket.FillPercent = 1.0
+	b.arena, b.used = b.arena[:0], 0
+	return nil
+}
+
+func (b *builder) commit() error {
+	err := b.tx.Commit()
+	b.tx, b.bucket = nil, nil // Commit has rolled back after an error
+	if err != nil {
+		return err
+	}
+	return b.flusher.step(int64(b.used))
+}
+
+func (b *builder) put(key, value []byte) error {
+	key, value = b.shorten(key, value)
+	if len(b.arena)+len(value) > cap(b.arena) {
+		b.arena = make([]byte, 0, max(txSize+txSize/8, len(value))) // the old one belongs to bbolt till the commit
+	}
+	start := len(b.arena)
+	b.arena = append(b.arena, value...)
+	b.used += len(key) + len(value)
+	if string(key) <= string(b.last) && b.bucket.Get(key) != nil {
+		return fmt.Errorf("key %.100q comes twice", key)
+	}
+	b.last = append(b.last[:0], key...)
+	if err := b.bucket.Put(key, b.arena[start:len(b.arena):len(b.arena)]); err != nil {
+		return fmt.Errorf("key %.100q: %w", key, err)
+	}
+	return nil
+}
+
+// flusher sends what was written to the disk step by step, keeps to the speed
+// limit and looks after the free space.
+type flusher struct {
+	ctx      context.Context
+	s        *Store
+	file     *os.File
+	begin    time.Time
+	written  int64 // bytes in all
+	unsynced int64 // bytes since the last step
+}
+
+// step is called after each transaction, with the bytes that it wrote.
+func (f *flusher) step(n int64) error {
+	f.written += n
+	f.unsynced += n
+	if f.unsynced < int64(f.s.opts.FlushStep) {
+		return nil
+	}
+	f.unsynced = 0
+	if err := flushPages(f.file); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	if f.s.onFlush != nil {
+		f.s.onFlush(f.written)
+	}
+	return errors.Join(f.checkSpace(), f.pace())
+}
+
+func (f *flusher) checkSpace() error {
+	if f.s.opts.Reserve <= 0 {
+		return nil
+	}
+	var space vfs.Space
+	space, err := f.s.opts.FS.Space(f.s.tmp)
+	if err == nil && space.Free < f.s.opts.Reserve {
+		err = fmt.Errorf("%w: %d bytes are free, %d must stay free", ErrNoSpace, space.Free, f.s.opts.Reserve)
+	}
+	return err
+}
+
+// pace waits until what was written is within the speed limit.
+func (f *flusher) pace() error {
+	limit := f.s.opts.BytesPerSecond
+	if limit <= 0 {
+		return nil
+	}
+	due := time.Duration(float64(f.written) / float64(limit) * float64(time.Second))
+	wait := time.NewTimer(due - time.Since(f.begin))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-f.ctx.Done():
+		return context.Cause(f.ctx)
+	}
+}
