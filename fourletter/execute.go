@@ -1,0 +1,147 @@
+package fourletter
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Execute writes the answer to a command to w. The argument has
+// [Command.ArgLen] bytes. The error is that of w, or about an argument that is
+// too short. The caller closes the connection in any case.
+func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error {
+	if len(arg) < c.ArgLen() {
+		return fmt.Errorf("%v: argument has %d bytes of %d", c, len(arg), c.ArgLen())
+	}
+	b := bufio.NewWriter(w)
+	p := printer{b}
+	switch {
+	case !wl.Allows(c):
+		p.printf("%v is not executed because it is not in the whitelist.\n", c)
+	case needsService(c) && !src.Serving():
+		p.printf("This ZooKeeper instance is not currently serving requests")
+		if c != Hash { // whose command in Apache's server forgot it
+			p.printf("\n")
+		}
+	default:
+		p.answer(c, arg, src)
+	}
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("answer %v: %w", c, err)
+	}
+	return nil
+}
+
+// needsService reports whether c has no answer while there is no quorum.
+func needsService(c Command) bool {
+	switch c {
+	case Ruok, Isro, Gtmk, Stmk, Envi, TelnetClose:
+		return false
+	}
+	return true
+}
+
+// printer writes answers. Write errors show when the buffer is flushed.
+type printer struct{ w *bufio.Writer }
+
+func (p printer) printf(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
+
+func (p printer) answer(c Command, arg []byte, src Source) {
+	switch c {
+	case Ruok:
+		p.printf("imok")
+	case Isro:
+		p.isro(src)
+	case Gtmk:
+		p.printf("%d", src.TraceMask())
+	case Stmk:
+		mask := int64(binary.BigEndian.Uint64(arg))
+		src.SetTraceMask(mask)
+		p.printf("%d", mask)
+	case Crst:
+		src.ResetConnectionStats()
+		p.printf("Connection stats reset.\n")
+	case Srst:
+		src.ResetServerStats()
+		p.printf("Server stats reset.\n")
+	case Conf:
+		p.conf(src.Settings())
+	case Envi:
+		p.envi(src.Environment())
+	case Dirs:
+		data, log := src.DirSizes()
+		p.printf("datadir_size: %d\nlogdir_size: %d\n", data, log)
+	case Hash:
+		p.hash(src.Digests())
+	case Srvr, Stat:
+		p.server(src, c == Stat)
+	case Cons:
+		p.cons(src.Connections())
+	case Dump:
+		p.dump(src)
+	case Mntr:
+		p.mntr(src.Version(), src.Server(), src.Metrics())
+	case Wchs, Wchc, Wchp:
+		p.watches(c, src)
+	case TelnetClose: // no answer
+	}
+}
+
+func (p printer) isro(src Source) {
+	switch {
+	case !src.Serving():
+		p.printf("null")
+	case src.ReadOnly():
+		p.printf("ro")
+	default:
+		p.printf("rw")
+	}
+}
+
+func (p printer) conf(s Settings) {
+	p.printf("clientPort=%d\n", s.ClientPort)
+	p.printf("secureClientPort=%d\n", s.SecureClientPort)
+	p.printf("dataDir=%s\n", s.DataDir)
+	p.printf("dataDirSize=%d\n", s.DataDirBytes)
+	p.printf("dataLogDir=%s\n", s.DataLogDir)
+	p.printf("dataLogSize=%d\n", s.DataLogBytes)
+	p.printf("tickTime=%d\n", s.TickTimeMs)
+	p.printf("maxClientCnxns=%d\n", s.MaxClientCnxns)
+	p.printf("minSessionTimeout=%d\n", s.MinSessionTimeoutMs)
+	p.printf("maxSessionTimeout=%d\n", s.MaxSessionTimeoutMs)
+	p.printf("clientPortListenBacklog=%d\n", s.ListenBacklog)
+	p.printf("serverId=%d\n", s.ServerID)
+	if s.Quorum != nil {
+		p.quorum(s.Quorum)
+	}
+}
+
+func (p printer) quorum(q *Quorum) {
+	peerType := 0
+	if q.Observer {
+		peerType = 1
+	}
+	p.printf("initLimit=%d\n", q.InitLimit)
+	p.printf("syncLimit=%d\n", q.SyncLimit)
+	p.printf("electionAlg=%d\n", q.ElectionAlg)
+	p.printf("electionPort=%d\n", q.ElectionPort)
+	p.printf("quorumPort=%d\n", q.QuorumPort)
+	p.printf("peerType=%d\n", peerType)
+	if q.Membership != "" {
+		p.printf("membership: \n%s", q.Membership)
+	}
+}
+
+func (p printer) envi(env []KV) {
+	p.printf("Environment:\n")
+	for _, e := range env {
+		p.printf("%s=%s\n", e.Key, e.Value)
+	}
+}
+
+func (p printer) hash(digests []Digest) {
+	for _, d := range digests {
+		p.printf("%x: %d\n", uint64(d.Zxid), d.Value)
+	}
+}

@@ -1,0 +1,66 @@
+package fourletter
+
+import (
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file writes values as Java's toString does.
+
+// id writes a session id or zxid.
+func id(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+
+// date writes a time as java.util.Date does.
+func date(t time.Time) string { return t.Format("Mon Jan 02 15:04:05 MST 2006") }
+
+// address writes a client's address: "/127.0.0.1:42318", or with all the zeros
+// of IPv6 "/[0:0:0:0:0:0:0:1]:42318".
+func address(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return "null"
+	}
+	ip := a.Addr().Unmap()
+	port := strconv.Itoa(int(a.Port()))
+	if ip.Is4() {
+		return "/" + ip.String() + ":" + port
+	}
+	b := ip.As16()
+	groups := make([]string, 8)
+	for i := range groups {
+		groups[i] = strconv.FormatUint(uint64(b[2*i])<<8|uint64(b[2*i+1]), 16)
+	}
+	text := strings.Join(groups, ":")
+	if zone := ip.Zone(); zone != "" {
+		text += "%" + zone
+	}
+	return "/[" + text + "]:" + port
+}
+
+// double writes a number rounded to four decimals as a Java double: with one
+// decimal at least, and with an exponent outside of 0.001 to 10,000,000.
+func double(v float64) string {
+	if r := math.Round(v*1e4) / 1e4; !math.IsInf(r, 0) {
+		v = r
+	}
+	switch abs := math.Abs(v); {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 0):
+		return strings.Replace(strconv.FormatFloat(v, 'f', -1, 64), "+", "", 1) + "inity"
+	case abs == 0 || abs >= 1e-3 && abs < 1e7:
+		return withPoint(strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'E', -1, 64), "E")
+	n, _ := strconv.Atoi(exponent)
+	return withPoint(mantissa) + "E" + strconv.Itoa(n)
+}
+
+func withPoint(s string) string {
+	if strings.Contains(s, ".") {
+		return s
+	}
+	return s + ".0"
+}

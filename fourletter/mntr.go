@@ -1,0 +1,49 @@
+package fourletter
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Int makes a metric of a count.
+func Int(name string, v int64) Metric { return Metric{name, strconv.FormatInt(v, 10)} }
+
+// Float makes a metric of a mean or a fraction. It shows four decimals.
+func Float(name string, v float64) Metric { return Metric{name, double(v)} }
+
+// coreMetrics is the order in which Apache's mntr shows the metrics of its
+// server and of its leader. In Java it comes from hashing the names.
+var coreMetrics = []string{
+	"ephemerals_count", "num_alive_connections", "avg_latency", "min_proposal_size",
+	"outstanding_requests", "znode_count", "global_sessions", "non_mtls_remote_conn_count",
+	"last_client_response_size", "packets_sent", "packets_received", "max_proposal_size",
+	"max_client_response_size", "synced_followers", "connection_drop_probability", "watch_count",
+	"synced_non_voting_followers", "synced_observers", "auth_failed_count", "min_latency",
+	"max_file_descriptor_count", "approximate_data_size", "open_file_descriptor_count",
+	"last_proposal_size", "pending_syncs", "leader_uptime", "local_sessions", "uptime",
+	"max_latency", "outstanding_tls_handshake", "learners", "min_client_response_size",
+	"non_mtls_local_conn_count", "quorum_size",
+}
+
+// coreRank gives the place of a metric in coreMetrics, all others share the
+// last one.
+func coreRank(m Metric) int {
+	if i := slices.Index(coreMetrics, m.Name); i >= 0 {
+		return i
+	}
+	return len(coreMetrics)
+}
+
+func (p printer) mntr(version string, s Server, metrics []Metric) {
+	p.metric(Metric{"version", version})
+	p.metric(Metric{"server_state", s.Mode})
+	if s.PeerState != "" {
+		p.metric(Metric{"peer_state", s.PeerState})
+	}
+	slices.SortStableFunc(metrics, func(a, b Metric) int { return coreRank(a) - coreRank(b) })
+	for _, m := range metrics {
+		p.metric(m)
+	}
+}
+
+func (p printer) metric(m Metric) { p.printf("zk_%s\t%s\n", m.Name, m.Value) }
