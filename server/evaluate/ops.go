@@ -191,7 +191,7 @@ func (e *Evaluator) checkQuota(path string, nodes, bytes int64) error {
 	if !ok {
 		return nil
 	}
-	if exceeds(q.Count, nodes, q.CountHardLimit) || exceeds(q.Bytes, bytes, q.BytesHardLimit) {
+	if exceeds(q.Usage.Count, nodes, q.Limits.CountHard) || exceeds(q.Usage.Bytes, bytes, q.Limits.BytesHard) {
 		return jute.ErrQuotaExceeded
 	}
 	return nil

@@ -6,21 +6,30 @@ import (
 	"testing"
 )
 
-// shapes are the two extremes of a million watches.
+// shapes are two extremes of n watches.
 var shapes = []struct {
 	name string
-	fill func(add func(w Watcher, path int))
+	fill func(n int, add func(w Watcher, path int))
 }{
-	{"10,000 watchers of 100 distinct paths each", func(add func(Watcher, int)) {
-		for i := range 1_000_000 {
-			add(Watcher(i%10_000), i)
+	{"each watcher has 100 paths of its own", func(n int, add func(Watcher, int)) {
+		for i := range n {
+			add(Watcher(i%(n/100)), i)
 		}
 	}},
-	{"10,000 watchers of the same 100 paths", func(add func(Watcher, int)) {
-		for i := range 1_000_000 {
+	{"all watchers have the same 100 paths", func(n int, add func(Watcher, int)) {
+		for i := range n {
 			add(Watcher(i/100), i%100)
 		}
 	}},
+}
+
+// fill returns a table of n data watches, whose paths came in a frame buffer.
+func fill(shape, n int) *Table {
+	table, frame := New(), make([]byte, 0, 32)
+	shapes[shape].fill(n, func(w Watcher, path int) {
+		withAlias(appendPath(frame, path), func(path string) { table.Add(w, path, Data) })
+	})
+	return table
 }
 
 // appendPath appends a path of 28 bytes.
@@ -28,29 +37,44 @@ func appendPath(b []byte, i int) []byte { return fmt.Appendf(b, "/services/regis
 
 func pathOf(i int) string { return string(appendPath(nil, i)) }
 
-// TestMemory holds a million watches to 100 MB of heap, all included.
+// TestMemory holds a watch to 100 bytes of heap, all included. There are a
+// quarter of a million: as for the million of BenchmarkMemory, the indexes have
+// just doubled, so that this is about the worst number.
 func TestMemory(t *testing.T) {
-	const limit = 100_000_000
-	for _, shape := range shapes {
+	const n, limit = 250_000, 100
+	for i, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
-			before := heap()
-			table := New()
-			frame := make([]byte, 0, 32)
-			shape.fill(func(w Watcher, path int) {
-				withAlias(appendPath(frame, path), func(path string) { table.Add(w, path, Data) })
-			})
-			used := heap() - before
-			t.Logf("%d watches: %.1f MB", table.Count(), float64(used)/1e6)
-			if used > limit {
-				t.Errorf("%d watches use %d bytes, want at most %d", table.Count(), used, limit)
+			if got := bytesPerWatch(i, n); got > limit {
+				t.Errorf("a watch takes %.1f bytes, want at most %d", got, limit)
 			}
-			runtime.KeepAlive(table)
 		})
 	}
 }
 
-// heap returns the bytes in spans that are in use, after a collection: what the
-// live objects cost with all rounding.
+func BenchmarkMemory(b *testing.B) {
+	const n = 1_000_000
+	for i, shape := range shapes {
+		b.Run(shape.name, func(b *testing.B) {
+			var bytes float64
+			for b.Loop() {
+				bytes = bytesPerWatch(i, n)
+			}
+			b.ReportMetric(bytes, "B/watch")
+			b.ReportMetric(bytes*n/1e6, "MB")
+		})
+	}
+}
+
+func bytesPerWatch(shape, n int) float64 {
+	before := heap()
+	table := fill(shape, n)
+	used := heap() - before
+	runtime.KeepAlive(table)
+	return float64(used) / float64(n)
+}
+
+// heap returns the bytes of the spans in use after a collection: what the live
+// objects cost with all rounding.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
