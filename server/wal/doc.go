@@ -1,0 +1,88 @@
+// Package wal is the write-ahead log: one sequence of checksummed records that
+// is the only durable truth of a server. Entries of the history, promises,
+// truncations and references to snapshots are all records of it, so that what a
+// crash leaves is always a prefix of what was written. The package knows
+// records as opaque bytes with a zxid; what they mean is the server's business.
+//
+// # Files
+//
+// The log is a directory of segments, each named for the number of its first
+// record: 00000000000000000001.wal. Names that end in .tmp are unfinished and
+// are removed by Open; .damaged ones were set aside on an operator's order.
+//
+// A segment is a header of 4 KiB, records, and zeros up to the end of the file.
+// All numbers are little-endian.
+//
+//	header  offset  size
+//	             0     8  magic "zkdwal\r\n"
+//	             8     4  format version, 1
+//	            12     4  length n of the state
+//	            16     8  number of the first record
+//	            24     8  size of the file
+//	            32     4  CRC of the record before the first
+//	            36     4  zero
+//	            40     n  state: last zxid (8), commit hint (8), zxid (8) and
+//	                      record number (8) of the newest snapshot reference,
+//	                      then identity, promise and that reference's payload,
+//	                      each with a length (2) before it
+//	                      zeros
+//	          4092     4  CRC32C of the 4092 bytes before
+//
+//	record       0     2  magic "Zk"
+//	             2     1  kind
+//	             3     1  flags, zero
+//	             4     4  length n of the payload
+//	             8     8  seq: the record's number, one more than the one before
+//	            16     8  the highest number whose fsync had completed when this
+//	                      record was written
+//	            24     8  zxid
+//	            32     8  zxid of the last entry before
+//	            40     4  CRC of the record before
+//	            44     4  CRC32C, begun with the CRC of the segment's header, of
+//	                      bytes 0 to 43, the payload and the padding
+//	            48     n  payload
+//	                      zeros up to a multiple of 8
+//
+//	payload of a snapshot reference: 1 if it was installed, else 0 (1), size (8),
+//	CRC (4), digest with a length (1) before it, name likewise
+//
+// Starting the CRC of a record from that of its segment's header binds it to
+// its place: what clients store can't pass for a record, nor can a record of
+// another segment.
+//
+// A header names the end of all that precedes it: records in earlier segments
+// with its number or higher ones do not count. So a torn end is cut, and records
+// are written anew, without touching the old file.
+//
+// # Invariants
+//
+//   - A record is reported durable only after an fsync that began behind its
+//     write. A failed write or fsync is final: the log is never touched again
+//     (after a failed fsync Linux forgets what was dirty, and the next one
+//     reports success).
+//   - A segment gets its name only when its header and all records before it
+//     are durable.
+//   - Each place of a segment is written once. (That is why the spare is zeroed
+//     and not recycled.)
+//   - Open changes nothing before it has decided between a torn end, which was
+//     never acknowledged and is cut, and corruption, which is never cut unless
+//     the operator says so. See findEnd.
+//   - Open makes what it found durable again before it returns. See restart.
+//   - Records out of the history (behind a truncation, before an installed
+//     snapshot) are never replayed, and zxids are checked to chain wherever
+//     records are read or written.
+//
+// # Preallocation
+//
+// Records are written over zeros that are on disk already, so fdatasync need not
+// write metadata. The next segment is prepared in the background; sizes grow
+// fourfold from 1 MiB to Options.SegmentSize, so that a new server starts in
+// milliseconds and an idle one keeps 5 MiB. The last 64 KiB (an eighth of a
+// small segment) take no entries: a promise must get through on a full disk.
+//
+// # Goroutines
+//
+// A [Log] has one owner, who alone appends; Replay, Purge, PrepareSpare, Space
+// and Stats may be called from anywhere. [Writer] is the owner in a server:
+// one goroutine that writes and syncs, one that prepares segments.
+package wal

@@ -1,0 +1,86 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+var (
+	// ErrClosed is returned by calls after Close.
+	ErrClosed = errors.New("log closed")
+	// ErrDiscontinuous is returned for a record that does not fit behind the
+	// last one: an entry whose Prev is not the last zxid, a truncation or a
+	// snapshot reference outside the history. The caller is at fault; nothing
+	// of the record was written, and the log accepts nothing more.
+	ErrDiscontinuous = errors.New("discontinuous record")
+	// ErrTooLarge is returned for a payload over the limit of its kind.
+	ErrTooLarge = errors.New("payload too large")
+	// ErrPurged is returned by Replay when the entries behind the zxid are not
+	// in the log any more, or never were: a snapshot is needed.
+	ErrPurged = errors.New("entries no longer in the log")
+	// ErrNoSnapRef is returned by Purge for a zxid at which the log knows no
+	// durable snapshot reference.
+	ErrNoSnapRef = errors.New("no durable snapshot reference")
+	// ErrVersion is returned by Open for files that a newer version wrote.
+	ErrVersion = errors.New("written by a newer version")
+)
+
+// errInvalid is why a record or a header does not decode.
+var errInvalid = errors.New("invalid")
+
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
+}
+
+// CorruptError tells that bytes which had been durable are damaged or gone.
+// Open returns it having changed nothing.
+type CorruptError struct {
+	Segment string // path of the damaged file
+	Offset  int64  // of the first bad record in it; 0 for the header
+	Seq     uint64 // of the first lost record
+	// LastSeq is the highest record number that is known to have been durable,
+	// LastZxid the highest zxid seen in a readable record behind the damage (0
+	// if none was). More may have been there.
+	LastSeq  uint64
+	LastZxid jute.Zxid
+	// Good is the zxid of the last entry before the damage. Opening with
+	// AcceptLossAfter set to it gives up all that is behind.
+	Good jute.Zxid
+	// Readable is false if nothing before the damage can be read; then
+	// AcceptLossAfter is of no help.
+	Readable bool
+	// Covered is set when a snapshot that is recorded behind the damage makes
+	// up for all of it: with the segments up to the damaged one moved away, the
+	// log opens, and nothing is lost if that snapshot is sound.
+	Covered *SnapRef
+	// Aside lists the segments that would have to be moved away for that.
+	Aside []string
+	Cause error
+}
+
+// Error says what is damaged, what is affected, and what can be done.
+func (e *CorruptError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "log corrupt: %s at offset %d: %v; records %d to at least %d are affected, zxids after %s",
+		e.Segment, e.Offset, e.Cause, e.Seq, max(e.LastSeq, e.Seq), e.Good)
+	if e.LastZxid > e.Good {
+		fmt.Fprintf(&b, " up to at least %s", e.LastZxid)
+	}
+	b.WriteString(". Nothing was changed.")
+	if e.Covered != nil {
+		fmt.Fprintf(&b, " The snapshot %s at %s covers the damage: if it is sound, moving away %s loses nothing.",
+			e.Covered.Name, e.Covered.Zxid, strings.Join(e.Aside, ", "))
+	}
+	if e.Readable {
+		fmt.Fprintf(&b, " To give up everything after zxid %s for ever, start with --accept-data-loss-after=%s.", e.Good, e.Good)
+	} else {
+		b.WriteString(" No record before the damage is readable: restore this directory from a backup.")
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *CorruptError) Unwrap() error { return e.Cause }

@@ -1,0 +1,94 @@
+package wal
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type metrics struct {
+	fsync    prometheus.Histogram
+	batch    prometheus.Histogram
+	bytes    prometheus.Counter
+	segments prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) metrics {
+	f := promauto.With(reg)
+	return metrics{
+		fsync: f.NewHistogram(prometheus.HistogramOpts{Name: "zkd_wal_fsync_seconds",
+			Help:    "Time that one fdatasync of the log took.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}),
+		batch: f.NewHistogram(prometheus.HistogramOpts{Name: "zkd_wal_batch_records",
+			Help:    "Records made durable by one fdatasync.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 14)}),
+		bytes: f.NewCounter(prometheus.CounterOpts{Name: "zkd_wal_bytes_total",
+			Help: "Bytes of records appended to the log."}),
+		segments: f.NewGauge(prometheus.GaugeOpts{Name: "zkd_wal_segments",
+			Help: "Segment files of the log."}),
+	}
+}
+
+// Stats is what the log counts, since Open unless said otherwise.
+type Stats struct {
+	Segments  int    // files now
+	FileBytes int64  // their sizes now, with the spare
+	Records   uint64 // appended
+	Bytes     int64  // appended
+	// SinceSnapRef is the bytes of records behind the newest snapshot
+	// reference, those of earlier runs included: what a restart replays.
+	SinceSnapRef int64
+
+	Fsyncs     uint64
+	FsyncTotal time.Duration
+	FsyncMin   time.Duration // 0 if there was none
+	FsyncMax   time.Duration
+	SlowFsyncs uint64 // longer than Options.FsyncWarn
+	// FsyncPending is the age of the fsync under way, 0 if there is none: what
+	// grows while the disk is stuck.
+	FsyncPending time.Duration
+}
+
+// Stats may be called from any goroutine.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	s := l.mu.stats
+	s.Segments = len(l.mu.segs)
+	for _, seg := range l.mu.segs {
+		s.FileBytes += seg.size
+	}
+	l.mu.Unlock()
+	s.FileBytes += l.spare.bytes()
+	if t := l.fsyncStart.Load(); t != 0 {
+		s.FsyncPending = time.Since(l.epoch) - time.Duration(t)
+	}
+	return s
+}
+
+// timeSync runs an fsync and accounts for it. The owner calls it.
+func (l *Log) timeSync(sync func() error) error {
+	start := time.Since(l.epoch)
+	l.fsyncStart.Store(int64(start))
+	err := sync()
+	l.fsyncStart.Store(0)
+	took := time.Since(l.epoch) - start
+	l.metrics.fsync.Observe(took.Seconds())
+	l.mu.Lock()
+	s := &l.mu.stats
+	if s.Fsyncs == 0 || took < s.FsyncMin {
+		s.FsyncMin = took
+	}
+	s.Fsyncs++
+	s.FsyncTotal += took
+	s.FsyncMax = max(s.FsyncMax, took)
+	slow := took > l.o.FsyncWarn
+	if slow {
+		s.SlowFsyncs++
+	}
+	l.mu.Unlock()
+	if slow {
+		l.warnSlow(took)
+	}
+	return err
+}

@@ -1,0 +1,403 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Recovered is what Open found.
+type Recovered struct {
+	New        bool      // there was no log
+	Ident      []byte    // the log's identity
+	Promise    []byte    // payload of the newest promise, nil if there is none
+	LastZxid   jute.Zxid // of the last entry
+	CommitHint jute.Zxid // some zxid known to be committed
+	FirstZxid  jute.Zxid // the oldest one that Replay can begin behind
+	// Snaps are the snapshot references that the log's entries reach to, oldest
+	// first. Their files may be gone or damaged, which is for the caller to see.
+	Snaps []SnapRef
+	// Torn is set if the end of the log was cut off: the mark of a crash during
+	// a write. What was cut had never been made durable.
+	Torn *TornTail
+	// Lost is set if AcceptLossAfter made Open give up damaged records.
+	Lost *CorruptError
+}
+
+// TornTail is an end of the log that a crash left incomplete.
+type TornTail struct {
+	Segment string
+	Offset  int64  // where the records that count end
+	Seq     uint64 // of the first record that was cut
+	After   jute.Zxid
+}
+
+// tailInfo is what the last segment's records prove.
+type tailInfo struct {
+	seq     uint64 // of the last record that counts
+	durable uint64 // of the last one proven durable
+	bytes   int64  // of the records behind that one
+	torn    *TornTail
+}
+
+// Open reads the log in o.Dir, tells a torn end from corruption, makes what
+// survives durable again, and leaves the log ready for records. The caller holds
+// the lock on the directory.
+//
+// It returns a *CorruptError if bytes that had been durable are damaged; then,
+// and with any other error before, nothing was changed. It is idempotent: a
+// crash within it leads to the same result at the next call.
+func Open(o Options) (*Log, *Recovered, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, nil, err
+	}
+	if o.NoSync {
+		o.Logger.Warn("the log is not synced (forceSync=no): a power failure loses acknowledged writes")
+	}
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, nil, fmt.Errorf("open log: %w", err)
+	}
+	firsts, leftovers, err := listSegments(o.FS, o.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := newLog(o)
+	rec := &Recovered{New: len(firsts) == 0}
+	tail, err := l.load(firsts)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && o.AcceptLossAfter != nil {
+		tail, err = l.acceptLoss(corrupt, firsts)
+		rec.Lost = corrupt
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("open log: %w", err)
+	}
+	rec.Torn = tail.torn
+	if err := l.restart(tail, leftovers); err != nil {
+		l.closeQuietly()
+		return nil, nil, fmt.Errorf("open log: %w", err)
+	}
+	l.describe(rec)
+	return l, rec, nil
+}
+
+func newLog(o Options) *Log {
+	l := &Log{o: o, metrics: newMetrics(o.Registerer), epoch: time.Now().Add(-time.Nanosecond), seq: 1}
+	l.st.ident = append([]byte(nil), o.Ident...)
+	return l
+}
+
+func (l *Log) closeQuietly() {
+	if l.f != nil {
+		_ = l.f.Close() // the error that led here is the one to report
+	}
+}
+
+// describe fills in what recovery found.
+func (l *Log) describe(rec *Recovered) {
+	rec.Ident, rec.Promise = l.st.ident, l.st.promise
+	rec.LastZxid, rec.CommitHint = l.st.last, l.st.hint
+	rec.FirstZxid = l.mu.floor.last
+	for _, r := range l.mu.refs {
+		rec.Snaps = append(rec.Snaps, r.SnapRef)
+	}
+	if t := rec.Torn; t != nil {
+		l.o.Logger.Warn("cut the incomplete end of the log, which had never been acknowledged",
+			zap.String("segment", t.Segment), zap.Int64("offset", t.Offset), zap.Stringer("zxid", t.After))
+	}
+	if c := rec.Lost; c != nil {
+		l.o.Logger.Error("gave up damaged records, as ordered", zap.Error(c))
+	}
+	s := &l.mu.stats
+	*s = Stats{SinceSnapRef: s.SinceSnapRef}
+}
+
+// load reads the segments into memory: state, index, and the last segment up to
+// its last record proven durable. It changes nothing on disk.
+func (l *Log) load(firsts []uint64) (tailInfo, error) {
+	var tail tailInfo
+	for i, first := range firsts {
+		path := filepath.Join(l.o.Dir, segmentName(first))
+		var err error
+		if i+1 < len(firsts) {
+			err = l.loadClosed(path, first, firsts[i+1]-1)
+		} else {
+			tail, err = l.loadLast(path, first)
+		}
+		if err != nil {
+			return tailInfo{}, l.explain(err, firsts, i)
+		}
+	}
+	return tail, l.checkBeginning()
+}
+
+// checkBeginning finds segments missing in front: a history that does not begin
+// at the beginning needs a snapshot to stand on.
+func (l *Log) checkBeginning() error {
+	if len(l.mu.segs) == 0 {
+		return nil
+	}
+	for len(l.mu.refs) > 0 && l.mu.refs[0].Zxid < l.mu.floor.last {
+		l.mu.refs = l.mu.refs[1:] // its entries are purged
+	}
+	if seg := l.mu.segs[0]; seg.first > 1 && l.mu.floor.seq == seg.first && len(l.mu.refs) == 0 {
+		return &CorruptError{Segment: seg.path, Seq: 1, LastSeq: seg.first - 1, LastZxid: l.mu.floor.last,
+			Cause: errors.New("earlier segments are missing, and no snapshot is recorded that makes up for them")}
+	}
+	return nil
+}
+
+// damage is a place where something durable does not read. load turns it into
+// a CorruptError.
+type damage struct {
+	path   string
+	offset int64
+	seq    uint64
+	proven uint64    // highest seq known to have been durable
+	zxid   jute.Zxid // highest one seen behind the damage
+	cause  error
+}
+
+func (d *damage) Error() string { return d.cause.Error() }
+
+// asDamage wraps errors that mean bad bytes; others are passed on.
+func (l *Log) asDamage(path string, off int64, proven uint64, err error) error {
+	if errors.Is(err, errInvalid) || errors.Is(err, errOutOfPlace) ||
+		errors.Is(err, ErrDiscontinuous) || errors.Is(err, ErrTooLarge) {
+		return &damage{path: path, offset: off, seq: l.seq, proven: proven, cause: err}
+	}
+	return fmt.Errorf("%s at offset %d: %w", path, off, err)
+}
+
+// explain turns damage in the segment i into the error for the operator.
+func (l *Log) explain(err error, firsts []uint64, i int) error {
+	d, ok := err.(*damage)
+	if !ok {
+		return err
+	}
+	e := &CorruptError{
+		Segment: d.path, Offset: d.offset, Seq: d.seq, LastSeq: d.proven, LastZxid: d.zxid,
+		Good: l.st.last, Readable: len(l.mu.segs) > 0, Cause: d.cause,
+	}
+	rest := firsts[i+1:]
+	if len(rest) == 0 {
+		return e
+	}
+	e.LastSeq = max(e.LastSeq, rest[len(rest)-1]-1)
+	// Would the log behind the damage stand on its own?
+	probe := newLog(Options{FS: l.o.FS, Dir: l.o.Dir})
+	if tail, err := probe.load(rest); err == nil && len(probe.mu.refs) > 0 {
+		e.LastSeq = max(e.LastSeq, tail.durable)
+		e.Covered = &probe.mu.refs[len(probe.mu.refs)-1].SnapRef
+		for _, first := range firsts[:i+1] {
+			e.Aside = append(e.Aside, filepath.Join(l.o.Dir, segmentName(first)))
+		}
+	}
+	e.LastZxid = max(e.LastZxid, probe.st.last)
+	return e
+}
+
+// loadClosed reads a segment that another one follows, up to the record that the
+// other one names as its end. All of it was durable.
+func (l *Log) loadClosed(path string, first, last uint64) error {
+	f, err := l.o.FS.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h, err := l.enter(f, path, first, last)
+	if err != nil {
+		return err
+	}
+	return l.loadUpTo(&window{f: f, limit: h.size}, last)
+}
+
+// enter reads the header of the next segment and makes it the last in memory.
+func (l *Log) enter(f vfs.File, path string, first, proven uint64) (header, error) {
+	h, err := readHeader(f, first)
+	if err != nil {
+		l.seq = max(l.seq, first)
+		return h, l.asDamage(path, 0, proven, err)
+	}
+	if len(l.mu.segs) == 0 {
+		l.seq, l.crc, l.st = h.first, h.prevCRC, h.state
+		l.mu.floor = place{last: h.state.last, seq: h.first, offset: headerSize}
+		if h.state.base.Name != "" {
+			l.mu.refs = []refAt{{h.state.base, h.state.baseSeq}}
+		}
+	} else if h.prevCRC != l.crc || h.state.last != l.st.last || h.first != l.seq {
+		return h, l.asDamage(path, 0, proven, errOutOfPlace)
+	}
+	l.pushLocked(newSegment(path, &h))
+	return h, nil
+}
+
+// loadUpTo reads the last segment in memory up to and with the record number
+// last.
+func (l *Log) loadUpTo(w *window, last uint64) error {
+	for l.seq <= last {
+		seg := l.seg
+		at := place{last: l.st.last, seq: l.seq, offset: seg.end}
+		f, err := w.expect(at.offset, seg.salt, l.seq, l.crc)
+		if err == nil {
+			err = l.loadFrame(&f, at)
+		}
+		if err != nil {
+			return l.asDamage(seg.path, at.offset, last, err)
+		}
+	}
+	return nil
+}
+
+// loadFrame moves the log in memory over one record.
+func (l *Log) loadFrame(f *frame, at place) error {
+	jump := f.Kind == KindTruncate || f.Kind == KindSnapRef
+	var cut span
+	if jump {
+		var err error
+		if cut, err = l.cutFor(&f.Record); err != nil {
+			return err
+		}
+	}
+	if err := l.st.apply(&f.Record, f.seq); err != nil {
+		return err
+	}
+	seg := l.seg
+	seg.note(at, false)
+	seg.end += int64(f.size)
+	seg.next = f.seq + 1
+	l.mu.stats.SinceSnapRef += int64(f.size)
+	if jump {
+		at.last = f.Zxid
+		l.jumpLocked(&f.Record, l.st.base, at, cut)
+	}
+	l.seq, l.crc = f.seq+1, f.crc
+	return nil
+}
+
+// loadLast reads the last segment: it finds the end, decides what kind of end it
+// is, and loads the records proven durable.
+func (l *Log) loadLast(path string, first uint64) (tailInfo, error) {
+	f, err := l.o.FS.Open(path)
+	if err != nil {
+		return tailInfo{}, err
+	}
+	defer f.Close()
+	h, err := l.enter(f, path, first, first-1)
+	if err != nil {
+		return tailInfo{}, err
+	}
+	w := &window{f: f, limit: h.size}
+	end, err := findEnd(w, &h, l.crc)
+	if err != nil {
+		return tailInfo{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if end.bad != nil {
+		if err := l.loadUpTo(w, end.seq); err != nil {
+			return tailInfo{}, err
+		}
+		return tailInfo{}, &damage{path: path, offset: end.offset, seq: end.seq + 1,
+			proven: end.provenBehind, zxid: end.zxidBehind, cause: end.bad}
+	}
+	if err := l.loadUpTo(w, end.durable); err != nil {
+		return tailInfo{}, err
+	}
+	tail := tailInfo{seq: end.seq, durable: end.durable, bytes: end.offset - l.seg.end}
+	if end.dirty {
+		tail.torn = &TornTail{Segment: path, Offset: end.offset, Seq: end.seq + 1, After: end.zxid}
+	}
+	return tail, nil
+}
+
+// restart makes the surviving records durable again and the log ready to be
+// written: it copies what is not proven durable into a fresh segment, whose
+// header names the last proven record as the end of what precedes. The file gets
+// its name only when all of that is synced, so a crash leaves the old end or
+// the new one. What was read may never have reached the disk: the process may
+// have died before its fsync, or an fsync may have failed.
+func (l *Log) restart(tail tailInfo, leftovers []string) error {
+	for _, name := range leftovers {
+		if err := l.o.FS.Remove(name); err != nil {
+			return fmt.Errorf("remove leftover: %w", err)
+		}
+	}
+	l.setDurable(l.seq - 1)
+	l.written = l.durable
+	f, size, tmp, err := l.makeSegment(segmentFor(tail.bytes))
+	if err != nil {
+		return err
+	}
+	l.f = f
+	var old segment
+	if len(l.mu.segs) > 0 {
+		old = *l.seg
+	}
+	h := header{first: l.seq, size: size, prevCRC: l.crc, state: l.st}
+	if err := l.writeHeader(&h); err != nil {
+		return err
+	}
+	l.adopt(tmp, &h)
+	if err := l.copyTail(&old, tail); err != nil {
+		return err
+	}
+	path := filepath.Join(l.o.Dir, segmentName(h.first))
+	if err := l.publish(tmp, path); err != nil {
+		return err
+	}
+	l.seg.path = path
+	l.setDurable(l.written)
+	return nil
+}
+
+// copyTail appends the records of the old last segment that are not proven
+// durable, with the numbers that they had.
+func (l *Log) copyTail(old *segment, tail tailInfo) error {
+	if tail.bytes == 0 {
+		return nil
+	}
+	f, err := l.o.FS.Open(old.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := &window{f: f, limit: old.end + tail.bytes}
+	for off := old.end; off < w.limit; {
+		r, err := w.frame(off, old.salt)
+		if err != nil {
+			return fmt.Errorf("copy record %d: %w", l.seq, err)
+		}
+		if err := l.add(r.Record); err != nil {
+			return fmt.Errorf("copy record %d: %w", r.seq, err)
+		}
+		off += int64(r.size)
+	}
+	return l.flush()
+}
+
+// acceptLoss gives up the records from the damage on, if the operator named the
+// right place: the files behind it are set aside, newest first, and the segment
+// that restart writes disowns the rest.
+func (l *Log) acceptLoss(c *CorruptError, firsts []uint64) (tailInfo, error) {
+	if want := *l.o.AcceptLossAfter; want != c.Good || !c.Readable {
+		return tailInfo{}, fmt.Errorf("accept data loss after %s: not where the damage is: %w", want, c)
+	}
+	for i := len(firsts) - 1; i >= 0 && firsts[i] >= c.Seq; i-- {
+		path := filepath.Join(l.o.Dir, segmentName(firsts[i]))
+		if err := l.o.FS.Rename(path, path+".damaged"); err != nil {
+			return tailInfo{}, fmt.Errorf("set aside damaged segment: %w", err)
+		}
+		if n := len(l.mu.segs); n > 1 && l.mu.segs[n-1].first == firsts[i] {
+			l.mu.segs, l.seg = l.mu.segs[:n-1], l.mu.segs[n-2]
+		}
+	}
+	if err := l.syncDir(); err != nil {
+		return tailInfo{}, err
+	}
+	return tailInfo{seq: l.seq - 1, durable: l.seq - 1}, l.checkBeginning()
+}

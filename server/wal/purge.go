@@ -1,0 +1,95 @@
+package wal
+
+import (
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// AppendSnapRef makes a reference durable: it appends it and syncs. Owner only.
+func (l *Log) AppendSnapRef(r SnapRef) error {
+	if !r.Valid() {
+		return fmt.Errorf("snapshot reference %q: %w", r.Name, ErrTooLarge)
+	}
+	if err := l.Append([]Record{r.Record()}); err != nil {
+		return err
+	}
+	_, err := l.Sync()
+	return err
+}
+
+// Purge forgets the snapshot references before oldest, which must be the zxid of
+// a durable reference, and deletes the segments that are not needed to replay
+// from there on. It returns how many it deleted. It may be called from any
+// goroutine.
+//
+// An error means that a file could not be deleted: the log is sound and goes
+// on, but deletes nothing more before the next Open. Segments go oldest first,
+// each durably before the next one, since the log must never have a hole.
+func (l *Log) Purge(oldest jute.Zxid) (int, error) {
+	l.purge.Lock()
+	defer l.purge.Unlock()
+	victims, err := l.purgeable(oldest)
+	n := 0
+	for ; n < len(victims) && err == nil && l.purge.err == nil; n++ {
+		l.purge.err = l.deleteFirst(victims[n])
+	}
+	if err == nil {
+		err = l.purge.err
+	}
+	if err != nil {
+		return n, fmt.Errorf("purge log before %s: %w", oldest, err)
+	}
+	return n, nil
+}
+
+// purgeable forgets old references and returns the paths of the segments that
+// nothing needs then.
+func (l *Log) purgeable(oldest jute.Zxid) ([]string, error) {
+	h := l.history()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := len(l.mu.refs) - 1
+	for i >= 0 && (l.mu.refs[i].Zxid != oldest || l.mu.refs[i].seq > l.synced.Load()) {
+		i--
+	}
+	if i < 0 {
+		return nil, ErrNoSnapRef
+	}
+	refSeq := l.mu.refs[i].seq
+	l.mu.refs = slices.Clone(l.mu.refs[i:])
+	keep, _, err := h.find(oldest)
+	if err != nil {
+		return nil, err
+	}
+	var victims []string
+	for j := range keep { // the reference itself must stay, too
+		if h.segs[j].next > refSeq {
+			break
+		}
+		victims = append(victims, h.segs[j].path)
+	}
+	return victims, nil
+}
+
+// deleteFirst deletes the first segment.
+func (l *Log) deleteFirst(path string) error {
+	if err := l.o.FS.Remove(path); err != nil {
+		return err
+	}
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.segs = slices.Clone(l.mu.segs[1:])
+	if first := l.mu.segs[0].index[0]; l.mu.floor.seq < first.seq {
+		l.mu.floor = first
+	}
+	l.metrics.segments.Set(float64(len(l.mu.segs)))
+	l.o.Logger.Info("deleted a segment of the log", zap.String("segment", path))
+	return nil
+}

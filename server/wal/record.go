@@ -1,0 +1,164 @@
+package wal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Kind tells what a record means for the history.
+type Kind uint8
+
+// The kinds. The numbers are part of the format: append, never renumber.
+const (
+	// KindAppend adds the entry Zxid behind Prev.
+	KindAppend Kind = 1
+	// KindPromise replaces the promise by the payload, of at most 256 bytes.
+	// Zxid is not looked at.
+	KindPromise Kind = 2
+	// KindTruncate drops the entries behind Zxid.
+	KindTruncate Kind = 3
+	// KindSnapRef names a snapshot at Zxid; see SnapRef.
+	KindSnapRef Kind = 4
+	// KindCommitHint tells that the entries up to Zxid are committed.
+	KindCommitHint Kind = 5
+	// KindIdent replaces the identity by the payload, of at most 1 KiB.
+	KindIdent Kind = 6
+)
+
+var kindNames = [...]string{KindAppend: "append", KindPromise: "promise", KindTruncate: "truncate",
+	KindSnapRef: "snapref", KindCommitHint: "commithint", KindIdent: "ident"}
+
+// String returns the kind in lower case.
+func (k Kind) String() string {
+	if k.known() {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+func (k Kind) known() bool { return k >= KindAppend && k <= KindIdent }
+
+// Record is one record of the log.
+type Record struct {
+	Kind Kind
+	Zxid jute.Zxid
+	// Prev is the zxid of the last entry before the record. For KindAppend the
+	// caller states it, and the log checks it; for other kinds the log sets it.
+	Prev jute.Zxid
+	// Payload belongs to the log until the record is durable, and must not
+	// change meanwhile.
+	Payload []byte
+}
+
+const (
+	recordMagic  = 0x6b5a // "Zk"
+	recordHeader = 48
+	align        = 8
+
+	// MaxPayload bounds the payload of any record, in bytes.
+	MaxPayload = 256 << 20
+	// MaxIdent bounds the identity, in bytes.
+	MaxIdent   = 1 << 10
+	maxPromise = 256
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frame is a record as it stands in a segment.
+type frame struct {
+	Record
+	seq     uint64
+	durable uint64 // highest seq whose fsync had completed when this was written
+	prevCRC uint32
+	crc     uint32
+	size    int // in bytes, padding included
+}
+
+// frameSize returns the bytes that a record with n bytes of payload takes.
+func frameSize(n int) int { return (recordHeader + n + align - 1) &^ (align - 1) }
+
+// appendFrame encodes r behind b and returns its CRC. salt is the CRC of the
+// segment's header; the CRC of a record starts from it.
+func appendFrame(b []byte, salt uint32, f *frame) ([]byte, uint32) {
+	start := len(b)
+	var h [recordHeader]byte
+	binary.LittleEndian.PutUint16(h[0:], recordMagic)
+	h[2] = byte(f.Kind)
+	binary.LittleEndian.PutUint32(h[4:], uint32(len(f.Payload)))
+	binary.LittleEndian.PutUint64(h[8:], f.seq)
+	binary.LittleEndian.PutUint64(h[16:], f.durable)
+	binary.LittleEndian.PutUint64(h[24:], uint64(f.Zxid))
+	binary.LittleEndian.PutUint64(h[32:], uint64(f.Prev))
+	binary.LittleEndian.PutUint32(h[40:], f.prevCRC)
+	b = append(b, h[:]...)
+	b = append(b, f.Payload...)
+	for len(b)%align != start%align {
+		b = append(b, 0)
+	}
+	crc := frameCRC(salt, b[start:])
+	binary.LittleEndian.PutUint32(b[start+44:], crc)
+	return b, crc
+}
+
+// frameCRC covers everything of the frame but the CRC itself.
+func frameCRC(salt uint32, b []byte) uint32 {
+	return crc32.Update(crc32.Update(salt, castagnoli, b[:44]), castagnoli, b[recordHeader:])
+}
+
+// payloadLen reads the length of the record whose header is h and checks it
+// against the room behind it, before anyone allocates or reads so much.
+func payloadLen(h []byte, room int64) (int, error) {
+	if m := binary.LittleEndian.Uint16(h); m != recordMagic {
+		return 0, invalidf("magic %#04x", m)
+	}
+	n := binary.LittleEndian.Uint32(h[4:])
+	if n > MaxPayload || int64(frameSize(int(n))) > room {
+		return 0, invalidf("length %d, room %d", n, room)
+	}
+	return int(n), nil
+}
+
+// decodeFrame reads the record at the start of b, which holds all of it or is
+// too short. The payload is a part of b.
+func decodeFrame(b []byte, salt uint32) (frame, error) {
+	if len(b) < recordHeader {
+		return frame{}, invalidf("%d bytes", len(b))
+	}
+	n, err := payloadLen(b, int64(len(b)))
+	if err != nil {
+		return frame{}, err
+	}
+	size := frameSize(n)
+	b = b[:size]
+	f := frame{
+		Record: Record{
+			Kind:    Kind(b[2]),
+			Zxid:    jute.Zxid(binary.LittleEndian.Uint64(b[24:])),
+			Prev:    jute.Zxid(binary.LittleEndian.Uint64(b[32:])),
+			Payload: b[recordHeader : recordHeader+n : recordHeader+n],
+		},
+		seq:     binary.LittleEndian.Uint64(b[8:]),
+		durable: binary.LittleEndian.Uint64(b[16:]),
+		prevCRC: binary.LittleEndian.Uint32(b[40:]),
+		crc:     binary.LittleEndian.Uint32(b[44:]),
+		size:    size,
+	}
+	if crc := frameCRC(salt, b); crc != f.crc {
+		return frame{}, invalidf("crc %08x, want %08x", f.crc, crc)
+	}
+	if !f.Kind.known() || b[3] != 0 {
+		return frame{}, fmt.Errorf("record of kind %d, flags %#x: %w", b[2], b[3], ErrVersion)
+	}
+	for _, c := range b[recordHeader+n:] {
+		if c != 0 {
+			return frame{}, invalidf("padding not zero")
+		}
+	}
+	if f.seq == 0 || f.durable >= f.seq {
+		return frame{}, invalidf("seq %d with durable seq %d", f.seq, f.durable)
+	}
+	return f, nil
+}

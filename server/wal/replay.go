@@ -1,0 +1,157 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// history is a consistent view of what the log held at some moment.
+type history struct {
+	segs  []segment
+	dead  []span
+	floor place
+}
+
+func (l *Log) history() history {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := history{segs: make([]segment, 0, len(l.mu.segs)), dead: l.mu.dead, floor: l.mu.floor}
+	for _, seg := range l.mu.segs {
+		h.segs = append(h.segs, *seg)
+	}
+	return h
+}
+
+// Replay calls fn with each entry of the history behind the zxid after, in
+// order. after must be the zxid of an entry or of a snapshot reference, or 0
+// for a history from its very beginning; each entry must follow the one before
+// it, and the first one must follow after, or Replay returns an error that
+// matches ErrDiscontinuous. It returns ErrPurged if the log does not reach back
+// so far, and fn's error if fn returns one.
+//
+// The payload is valid only until fn returns. Replay may be called from any
+// goroutine, also while the log is written: it ends with what had been written
+// when it was called, durable or not.
+func (l *Log) Replay(after jute.Zxid, fn func(Record) error) error {
+	h := l.history()
+	err := h.entries(l, after, func(f *frame) error { return fn(f.Record) })
+	if err == errStop {
+		return nil
+	}
+	return err
+}
+
+// errStop ends a walk early.
+var errStop = errors.New("stop")
+
+// entries calls fn with each entry behind after.
+func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error {
+	start, from, err := h.find(after)
+	if err != nil {
+		return err
+	}
+	dead := h.dead
+	at := from.last // the last entry seen
+	visit := func(f *frame) error {
+		for len(dead) > 0 && dead[0].to <= f.seq {
+			dead = dead[1:]
+		}
+		if f.Kind != KindAppend || len(dead) > 0 && dead[0].from <= f.seq {
+			return nil
+		}
+		if f.Prev != at || at < after && f.Zxid > after {
+			return fmt.Errorf("replay behind %s: entry %s follows %s: %w", at, f.Zxid, f.Prev, ErrDiscontinuous)
+		}
+		at = f.Zxid
+		if at <= after {
+			return nil
+		}
+		return fn(f)
+	}
+	var w window
+	for i := start; i < len(h.segs); i++ {
+		if err := walk(l, &h.segs[i], from, &w, visit); err != nil {
+			return err
+		}
+		from = place{}
+	}
+	if at < after {
+		return fmt.Errorf("replay behind %s: the last entry is %s: %w", after, at, ErrDiscontinuous)
+	}
+	return nil
+}
+
+// find returns the latest place from which all entries behind after are seen,
+// and the index of its segment: the history before that place ended at or before
+// after, so what counts of it is not behind after.
+func (h *history) find(after jute.Zxid) (int, place, error) {
+	if after >= h.floor.last {
+		for i := len(h.segs) - 1; i >= 0; i-- {
+			for _, p := range slices.Backward(h.segs[i].index) {
+				if p.last <= after && p.seq >= h.floor.seq {
+					return i, p, nil
+				}
+			}
+		}
+	}
+	return 0, place{}, fmt.Errorf("entries behind %s (the log begins behind %s): %w", after, h.floor.last, ErrPurged)
+}
+
+// walk calls fn with each record of the segment from a place on, or from its
+// beginning if the place is zero.
+func walk(l *Log, seg *segment, from place, w *window, fn func(*frame) error) error {
+	f, err := l.o.FS.Open(seg.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("segment %s: %w", seg.path, ErrPurged)
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	*w = window{f: f, limit: seg.end, buf: w.buf[:0]}
+	if from.offset == 0 {
+		from = seg.index[0]
+	}
+	seq, crc, first := from.seq, uint32(0), true
+	for off := from.offset; off < seg.end; seq++ {
+		r, err := w.frame(off, seg.salt)
+		if err == nil && (r.seq != seq || !first && r.prevCRC != crc) {
+			err = errOutOfPlace
+		}
+		if err != nil {
+			return fmt.Errorf("record %d in %s at offset %d: %w", seq, seg.path, off, err)
+		}
+		if err := fn(&r); err != nil {
+			return err
+		}
+		off += int64(r.size)
+		crc, first = r.crc, false
+	}
+	return nil
+}
+
+// cutFor returns the records that r, a truncation or a snapshot reference, takes
+// out of the history. All records before r have been written.
+func (l *Log) cutFor(r *Record) (span, error) {
+	cut := span{to: l.seq, from: l.seq}
+	if r.Kind == KindSnapRef {
+		if ref, err := decodeSnapRef(r.Zxid, r.Payload); err != nil {
+			return cut, err
+		} else if ref.Installed {
+			cut.from = 1
+		}
+		return cut, nil
+	}
+	h := l.history()
+	err := h.entries(l, r.Zxid, func(f *frame) error {
+		cut.from = f.seq
+		return errStop
+	})
+	if err != nil && err != errStop {
+		return cut, fmt.Errorf("truncate to %s: %w", r.Zxid, err)
+	}
+	return cut, nil
+}

@@ -1,0 +1,46 @@
+package wal
+
+import "github.com/zkd-project/zkd/internal/vfs"
+
+// SpaceLevel tells what a server should do about the room on the log's disk.
+type SpaceLevel int
+
+// The levels.
+const (
+	SpaceOK   SpaceLevel = iota
+	SpaceWarn            // tell the operator
+	SpaceStop            // accept no more writes
+)
+
+// String returns "ok", "warn" or "stop".
+func (l SpaceLevel) String() string { return [...]string{"ok", "warn", "stop"}[l] }
+
+// The shares of a disk that should be free are bounded, so that a large disk
+// with tens of gigabytes left does not stop a small server.
+const (
+	warnFree = 10 << 30
+	stopFree = 2 << 30
+)
+
+// Space returns the room on the log's disk and what it means: below 20 % (or 10
+// GiB) free is a warning; below 5 % (or 2 GiB), or below what two segments and
+// one snapshot of that size take, writes should stop. It may be called from any
+// goroutine.
+func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
+	s, err := l.o.FS.Space(l.o.Dir)
+	if err != nil {
+		return s, SpaceOK, err
+	}
+	return s, spaceLevel(s, l.o.SegmentSize, snapshotBytes), nil
+}
+
+func spaceLevel(s vfs.Space, segment, snapshot int64) SpaceLevel {
+	stop := max(2*segment+snapshot, min(s.Total/20, stopFree))
+	switch {
+	case s.Free < stop:
+		return SpaceStop
+	case s.Free < max(2*stop, min(s.Total/5, warnFree)):
+		return SpaceWarn
+	}
+	return SpaceOK
+}

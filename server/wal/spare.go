@@ -1,0 +1,152 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+)
+
+const (
+	tmpSuffix = ".tmp"
+	newName   = "new" + tmpSuffix // a segment that could not take the spare
+)
+
+// spare is the next segment, prepared beforehand: really written zeros, so that
+// writing records later changes no metadata of the file, and fdatasync costs one
+// disk write. It is safe for concurrent use.
+type spare struct {
+	mu     sync.Mutex
+	f      vfs.File // nil unless ready
+	path   string
+	size   int64
+	count  int // of those made, for their names: one that was taken may not be renamed yet
+	making bool
+	closed bool
+}
+
+// take hands out the spare if it is ready and has at least need bytes.
+func (s *spare) take(need int64) (f vfs.File, size int64, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f == nil || s.size < need {
+		return nil, 0, ""
+	}
+	f, s.f = s.f, nil
+	return f, s.size, s.path
+}
+
+// bytes returns the size of the spare that is ready.
+func (s *spare) bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f == nil {
+		return 0
+	}
+	return s.size
+}
+
+// wanted reports whether to make a spare, and under what name, and if so claims
+// the making of it.
+func (s *spare) wanted() (name string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f != nil || s.making || s.closed {
+		return "", false
+	}
+	s.making = true
+	s.count++
+	return "spare-" + strconv.Itoa(s.count) + tmpSuffix, true
+}
+
+// made ends what wanted began. f is nil if it came to nothing.
+func (s *spare) made(f vfs.File, path string, size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.making = false
+	if s.closed && f != nil {
+		_ = f.Close() // an unused file of zeros
+		return
+	}
+	s.f, s.path, s.size = f, path, size
+}
+
+// stop ends the making of spares, at once, but keeps one that is ready.
+func (s *spare) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// stopped reports whether stop or discard was called.
+func (s *spare) stopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// discard forgets the spare; the next Open removes its file.
+func (s *spare) discard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.f != nil {
+		_ = s.f.Close() // an unused file of zeros
+		s.f = nil
+	}
+}
+
+// PrepareSpare makes the next segment ready unless it is already. It may take as
+// long as writing a segment does, and may run beside everything else. An error,
+// a full disk for example, harms nothing: the log goes on without a spare, and
+// the call may be repeated.
+func (l *Log) PrepareSpare() error {
+	name, ok := l.spare.wanted()
+	if !ok {
+		return nil
+	}
+	l.mu.Lock()
+	size := min(l.o.SegmentSize, growth*l.mu.segs[len(l.mu.segs)-1].size)
+	l.mu.Unlock()
+	path := filepath.Join(l.o.Dir, name)
+	f, err := zeroFile(l.o.FS, path, size, l.spare.stopped)
+	l.spare.made(f, path, size)
+	if err != nil {
+		return fmt.Errorf("prepare segment: %w", err)
+	}
+	return nil
+}
+
+var zeros [256 << 10]byte
+
+// zeroFile creates a file of so many bytes of zeros, written and synced in
+// steps, so that it does not pile up dirty pages in front of the log's fsync.
+// On failure it removes the file. It gives up with ErrClosed when stopped says
+// so.
+func zeroFile(fsys vfs.FS, path string, size int64, stopped func() bool) (vfs.File, error) {
+	const syncStep = 16 * int64(len(zeros))
+	f, err := fsys.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	for off := int64(0); off < size && err == nil; off += int64(len(zeros)) {
+		if stopped() {
+			err = ErrClosed
+			break
+		}
+		_, err = f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off)
+		if err == nil && off%syncStep == 0 && off > 0 {
+			err = f.SyncData()
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
+	}
+	return f, nil
+}

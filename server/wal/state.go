@@ -1,0 +1,148 @@
+package wal
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// state is what the records up to some point amount to, apart from the entries
+// themselves. Each segment's header holds the state at its beginning, so that
+// earlier segments may go.
+//
+// Invariant: base.Zxid <= last, hint <= last.
+type state struct {
+	ident   []byte
+	promise []byte
+	base    SnapRef // the newest; Name is empty if there is none
+	baseSeq uint64  // of its record
+	last    jute.Zxid
+	hint    jute.Zxid
+}
+
+// apply moves the state over the record number seq, or returns an error that
+// matches ErrDiscontinuous or ErrTooLarge and leaves the state as it was.
+func (s *state) apply(r *Record, seq uint64) error {
+	if r.Prev != s.last {
+		return fmt.Errorf("%v %s behind %s, but the last entry is %s: %w", r.Kind, r.Zxid, r.Prev, s.last, ErrDiscontinuous)
+	}
+	switch r.Kind {
+	case KindAppend:
+		if r.Zxid <= s.last {
+			return s.misplaced(r)
+		}
+		s.last = r.Zxid
+	case KindPromise:
+		if len(r.Payload) > maxPromise {
+			return tooLarge(r)
+		}
+		s.promise = append(s.promise[:0:0], r.Payload...)
+	case KindTruncate:
+		if r.Zxid > s.last || r.Zxid < s.base.Zxid {
+			return s.misplaced(r)
+		}
+		s.last, s.hint = r.Zxid, min(s.hint, r.Zxid)
+	case KindSnapRef:
+		return s.applySnapRef(r, seq)
+	case KindCommitHint:
+		if r.Zxid > s.last {
+			return s.misplaced(r)
+		}
+		s.hint = max(s.hint, r.Zxid)
+	case KindIdent:
+		if len(r.Payload) > MaxIdent {
+			return tooLarge(r)
+		}
+		s.ident = append(s.ident[:0:0], r.Payload...)
+	default:
+		return fmt.Errorf("%v: %w", r.Kind, ErrVersion)
+	}
+	return nil
+}
+
+func (s *state) applySnapRef(r *Record, seq uint64) error {
+	ref, err := decodeSnapRef(r.Zxid, r.Payload)
+	if err != nil {
+		return err
+	}
+	if ref.Installed {
+		s.last, s.hint = ref.Zxid, ref.Zxid
+	} else if ref.Zxid > s.last || ref.Zxid < s.base.Zxid {
+		return s.misplaced(r)
+	}
+	s.base, s.baseSeq = ref, seq
+	s.hint = max(s.hint, ref.Zxid) // only what is committed gets into a snapshot
+	return nil
+}
+
+func (s *state) misplaced(r *Record) error {
+	return fmt.Errorf("%v %s in a history from %s to %s: %w", r.Kind, r.Zxid, s.base.Zxid, s.last, ErrDiscontinuous)
+}
+
+func tooLarge(r *Record) error {
+	return fmt.Errorf("%v with %d bytes: %w", r.Kind, len(r.Payload), ErrTooLarge)
+}
+
+// append encodes the state: zxids, then three length-prefixed byte strings.
+func (s *state) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.last))
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.hint))
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.base.Zxid))
+	b = binary.LittleEndian.AppendUint64(b, s.baseSeq)
+	b = appendBytes(b, s.ident)
+	b = appendBytes(b, s.promise)
+	if s.base.Name == "" {
+		return appendBytes(b, nil)
+	}
+	return appendBytes(b, s.base.Record().Payload)
+}
+
+func appendBytes(b, p []byte) []byte {
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(p))), p...)
+}
+
+const stateFixed = 32
+
+// decodeState is the inverse of append.
+func decodeState(b []byte) (state, error) {
+	bad := invalidf("state of %d bytes", len(b))
+	if len(b) < stateFixed {
+		return state{}, bad
+	}
+	s := state{
+		last:    jute.Zxid(binary.LittleEndian.Uint64(b)),
+		hint:    jute.Zxid(binary.LittleEndian.Uint64(b[8:])),
+		baseSeq: binary.LittleEndian.Uint64(b[24:]),
+	}
+	zxid := jute.Zxid(binary.LittleEndian.Uint64(b[16:]))
+	rest := b[stateFixed:]
+	var ref []byte
+	for _, dst := range []*[]byte{&s.ident, &s.promise, &ref} {
+		if len(rest) < 2 || len(rest)-2 < int(binary.LittleEndian.Uint16(rest)) {
+			return state{}, bad
+		}
+		n := int(binary.LittleEndian.Uint16(rest))
+		if n > 0 {
+			*dst = append([]byte(nil), rest[2:2+n]...)
+		}
+		rest = rest[2+n:]
+	}
+	if len(rest) > 0 || len(s.ident) > MaxIdent || len(s.promise) > maxPromise {
+		return state{}, bad
+	}
+	if len(ref) == 0 {
+		if zxid != 0 || s.baseSeq != 0 {
+			return state{}, bad
+		}
+	} else {
+		var err error
+		if s.base, err = decodeSnapRef(zxid, ref); err != nil {
+			return state{}, err
+		}
+	}
+	if s.hint > s.last || s.base.Zxid > s.last {
+		return state{}, bad
+	}
+	return s, nil
+}

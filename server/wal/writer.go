@@ -1,0 +1,298 @@
+package wal
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Durable tells how far the log is on stable storage.
+type Durable struct {
+	Seq  uint64    // of the last durable record
+	Zxid jute.Zxid // of the last entry, all of which are durable
+}
+
+// WriterOptions are the parts of a Writer that its owner provides.
+type WriterOptions struct {
+	// Durable is called from the writer's goroutine after each fsync. It should
+	// be quick: the next batch waits for it. It must not call the Writer's
+	// Close or SubmitWait.
+	Durable func(Durable)
+	// Fatal is called once, from the writer's goroutine, with the first failed
+	// write or fsync. The writer touches no file any more, and nothing that is
+	// not yet reported durable ever will be. The process should end.
+	Fatal func(error)
+	// Commit returns a zxid known to be committed, for the hints written when
+	// idle. Nil means that what is durable is committed: a quorum of one. It is
+	// called from the writer's goroutine.
+	Commit func() jute.Zxid
+	// Idle is how long after a write the writer appends a commit hint, if
+	// nothing else comes; default 100 ms. The hint proves to a later recovery
+	// that what precedes had been durable.
+	Idle time.Duration
+	// MaxQueue bounds the payloads waiting for the disk, in bytes; default 64
+	// MiB. Submit blocks while there are more.
+	MaxQueue int64
+}
+
+// spareRetry is how long to wait after a spare segment could not be made.
+const spareRetry = 5 * time.Second
+
+// Writer writes a log from one goroutine: it takes everything that is queued,
+// writes it, syncs once, reports, and begins again. Under load batches form by
+// themselves, and one fsync is in flight at any time. Another goroutine keeps
+// the spare segment ready. It is safe for concurrent use.
+type Writer struct {
+	log *Log
+	o   WriterOptions
+
+	work  chan struct{} // has one element if there may be something to do
+	spare chan struct{} // has one element if a segment was begun
+	done  chan struct{} // closed when the writer's goroutine has ended
+	wg    sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		changed *sync.Cond // room in the queue, durable, or err
+		queue   []Record
+		bytes   int64  // of payloads in queue and in the batch being written
+		next    uint64 // number of the next record submitted
+		durable uint64
+		closed  bool
+		err     error // why the writer has failed
+	}
+}
+
+// NewWriter starts writing l, which the writer owns from then on.
+func NewWriter(l *Log, o WriterOptions) *Writer {
+	if o.Idle == 0 {
+		o.Idle = 100 * time.Millisecond
+	}
+	if o.MaxQueue == 0 {
+		o.MaxQueue = 64 << 20
+	}
+	if o.Commit == nil {
+		o.Commit = l.LastZxid
+	}
+	w := &Writer{log: l, o: o, work: make(chan struct{}, 1), spare: make(chan struct{}, 1), done: make(chan struct{})}
+	w.mu.changed = sync.NewCond(&w.mu)
+	w.mu.next, w.mu.durable = l.NextSeq(), l.NextSeq()-1
+	w.spare <- struct{}{}
+	w.wg.Go(w.write)
+	w.wg.Go(w.prepare)
+	return w
+}
+
+// Submit queues records and returns the number of the last one: it is durable
+// when Durable has been called with that number or a higher one. It copies
+// batch, but not the payloads. It blocks while the queue is full, and returns
+// ErrClosed after Close, or the failure of the log.
+func (w *Writer) Submit(batch ...Record) (uint64, error) {
+	var size int64
+	for i := range batch {
+		size += int64(len(batch[i].Payload)) + recordHeader
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.mu.bytes > 0 && w.mu.bytes+size > w.o.MaxQueue && w.mu.err == nil && !w.mu.closed {
+		w.mu.changed.Wait()
+	}
+	if w.mu.err != nil {
+		return 0, w.mu.err
+	}
+	if w.mu.closed {
+		return 0, ErrClosed
+	}
+	w.mu.queue = append(w.mu.queue, batch...)
+	w.mu.bytes += size
+	w.mu.next += uint64(len(batch))
+	notify(w.work)
+	return w.mu.next - 1, nil
+}
+
+// SubmitWait is Submit that returns only when the records are durable.
+func (w *Writer) SubmitWait(batch ...Record) error {
+	seq, err := w.Submit(batch...)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.mu.durable < seq && w.mu.err == nil {
+		w.mu.changed.Wait()
+	}
+	if w.mu.durable >= seq {
+		return nil
+	}
+	return w.mu.err
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Close writes and syncs what is queued, and closes the log. It returns the
+// failure of the log if there is one.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	first := !w.mu.closed
+	w.mu.closed = true
+	w.mu.changed.Broadcast()
+	w.mu.Unlock()
+	notify(w.work)
+	w.log.spare.stop()
+	w.wg.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !first || w.mu.err != nil {
+		return w.mu.err
+	}
+	return w.log.Close()
+}
+
+// write is the writer's goroutine.
+func (w *Writer) write() {
+	defer close(w.done)
+	idle := time.NewTimer(0)
+	idle.Stop()
+	var batch []Record
+	for hintDue := false; ; {
+		batch = w.take(batch)
+		switch {
+		case len(batch) > 0:
+			hintDue = slices.ContainsFunc(batch, func(r Record) bool { return r.Kind != KindCommitHint })
+			if !w.commit(batch) {
+				return
+			}
+			if hintDue {
+				idle.Reset(w.o.Idle)
+			}
+			continue
+		case w.stopping():
+			if hintDue {
+				w.hint()
+			}
+			return
+		}
+		select {
+		case <-w.work:
+		case <-idle.C:
+			if hintDue {
+				hintDue = false
+				if !w.hint() {
+					return
+				}
+			}
+		}
+	}
+}
+
+// take swaps the queue for the emptied last batch.
+func (w *Writer) take(last []Record) []Record {
+	clear(last) // let go of the payloads
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	batch := w.mu.queue
+	w.mu.queue = last[:0]
+	return batch
+}
+
+func (w *Writer) stopping() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.closed && len(w.mu.queue) == 0
+}
+
+// commit makes the batch durable and tells those who wait. It reports whether
+// the log still works.
+func (w *Writer) commit(batch []Record) bool {
+	segment := w.log.seg
+	err := w.log.Append(batch)
+	var seq uint64
+	if err == nil {
+		seq, err = w.log.Sync()
+	}
+	if err != nil {
+		w.fail(err)
+		return false
+	}
+	if w.o.Durable != nil {
+		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid()})
+	}
+	w.mu.Lock()
+	w.mu.durable = seq
+	for i := range batch {
+		w.mu.bytes -= int64(len(batch[i].Payload)) + recordHeader
+	}
+	w.mu.changed.Broadcast()
+	w.mu.Unlock()
+	if w.log.seg != segment {
+		notify(w.spare)
+	}
+	return true
+}
+
+// fail ends the writer.
+func (w *Writer) fail(err error) {
+	w.mu.Lock()
+	w.mu.err = err
+	w.mu.queue = nil
+	w.mu.changed.Broadcast()
+	w.mu.Unlock()
+	w.log.o.Logger.Error("the log cannot be written any more", zap.Error(err))
+	if w.o.Fatal != nil {
+		w.o.Fatal(err)
+	}
+}
+
+// hint appends a commit hint, unless something was submitted meanwhile: then
+// that is as good a proof, and another hint will follow it.
+func (w *Writer) hint() bool {
+	w.mu.Lock()
+	if len(w.mu.queue) > 0 {
+		w.mu.Unlock()
+		return true
+	}
+	w.mu.next++
+	w.mu.bytes += recordHeader
+	w.mu.Unlock()
+	zxid := min(w.o.Commit(), w.log.LastZxid())
+	return w.commit([]Record{{Kind: KindCommitHint, Zxid: zxid}})
+}
+
+// prepare keeps a spare segment ready.
+func (w *Writer) prepare() {
+	retry := time.NewTimer(0)
+	retry.Stop()
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-w.spare:
+		case <-retry.C:
+		}
+		if err := w.log.PrepareSpare(); err != nil && !errors.Is(err, ErrClosed) {
+			w.log.o.Logger.Warn("could not prepare the next segment of the log", zap.Error(err))
+			retry.Reset(spareRetry)
+		}
+	}
+}
+
+// Purge is Log.Purge.
+func (w *Writer) Purge(oldest jute.Zxid) (int, error) { return w.log.Purge(oldest) }
+
+// Replay is Log.Replay.
+func (w *Writer) Replay(after jute.Zxid, fn func(Record) error) error {
+	return w.log.Replay(after, fn)
+}
+
+// Stats is Log.Stats.
+func (w *Writer) Stats() Stats { return w.log.Stats() }
