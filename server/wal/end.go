@@ -49,7 +49,7 @@ func findEnd(w *window, h *header, crc uint32) (end, error) {
 		e.offset += int64(f.size)
 		e.seq, crc = f.seq, f.crc
 		e.durable = max(e.durable, f.durable)
-		if f.Kind == KindAppend || f.Kind == KindTruncate {
+		if f.Kind == Append || f.Kind == Truncate {
 			e.zxid = f.Zxid
 		}
 	}
@@ -106,7 +106,7 @@ func (e *end) inspect(w *window, off int64, salt uint32) (int64, error) {
 		return 0, err
 	}
 	e.provenBehind = max(e.provenBehind, f.durable)
-	if f.Kind == KindAppend {
+	if f.Kind == Append {
 		e.zxidBehind = max(e.zxidBehind, f.Zxid)
 	}
 	return int64(f.size), nil

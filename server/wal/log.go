@@ -171,7 +171,7 @@ func (l *Log) fail(err error) error {
 
 // add checks one record and encodes it into the buffer.
 func (l *Log) add(r Record) error {
-	if r.Kind != KindAppend {
+	if r.Kind != Append {
 		r.Prev = l.st.last
 	}
 	if len(r.Payload) > MaxPayload {
@@ -183,7 +183,7 @@ func (l *Log) add(r Record) error {
 			return err
 		}
 	}
-	if r.Kind == KindTruncate || r.Kind == KindSnapRef {
+	if r.Kind == Truncate || r.Kind == Snapshot {
 		return l.addJump(r)
 	}
 	l.noteBefore(size)
@@ -248,7 +248,7 @@ func reserve(size int64) int64 { return min(maxReserve, size/8) &^ (align - 1) }
 func (l *Log) fits(size int, kind Kind) bool {
 	seg := l.seg
 	limit := seg.size
-	if kind == KindAppend {
+	if kind == Append {
 		limit -= reserve(seg.size)
 	}
 	return seg.end+int64(len(l.buf))+int64(size) <= limit
@@ -305,7 +305,7 @@ func (l *Log) setDurable(seq uint64) {
 // jumpLocked accounts for a truncation or a snapshot reference at a place: cut
 // is the records that it takes out of the history.
 func (l *Log) jumpLocked(r *Record, base SnapRef, at place, cut span) {
-	if r.Kind == KindSnapRef {
+	if r.Kind == Snapshot {
 		if base.Installed {
 			l.mu.refs, l.mu.floor = nil, at
 		}

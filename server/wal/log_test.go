@@ -11,7 +11,7 @@ import (
 
 // entry returns the record of a standalone history's n-th entry.
 func entry(n int, payload string) Record {
-	return Record{Kind: KindAppend, Zxid: jute.Zxid(n), Prev: jute.Zxid(n - 1), Payload: []byte(payload)}
+	return Record{Kind: Append, Zxid: jute.Zxid(n), Prev: jute.Zxid(n - 1), Payload: []byte(payload)}
 }
 
 func mustOpen(t testing.TB, o Options) (*Log, *Recovered) {
@@ -62,7 +62,7 @@ func TestReopenKeepsAll(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mustAppend(t, l, Record{Kind: KindPromise, Payload: []byte{byte(round)}})
+		mustAppend(t, l, Record{Kind: Promise, Payload: []byte{byte(round)}})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -257,7 +257,7 @@ func (l *Log) loadUpTo(w *window, last uint64) error {
 
 // loadFrame moves the log in memory over one record.
 func (l *Log) loadFrame(f *frame, at place) error {
-	jump := f.Kind == KindTruncate || f.Kind == KindSnapRef
+	jump := f.Kind == Truncate || f.Kind == Snapshot
 	var cut span
 	if jump {
 		var err error

@@ -13,23 +13,23 @@ type Kind uint8
 
 // The kinds. The numbers are part of the format: append, never renumber.
 const (
-	// KindAppend adds the entry Zxid behind Prev.
-	KindAppend Kind = 1
-	// KindPromise replaces the promise by the payload, of at most 256 bytes.
+	// Append adds the entry Zxid behind Prev.
+	Append Kind = 1
+	// Promise replaces the promise by the payload, of at most 256 bytes.
 	// Zxid is not looked at.
-	KindPromise Kind = 2
-	// KindTruncate drops the entries behind Zxid.
-	KindTruncate Kind = 3
-	// KindSnapRef names a snapshot at Zxid; see SnapRef.
-	KindSnapRef Kind = 4
-	// KindCommitHint tells that the entries up to Zxid are committed.
-	KindCommitHint Kind = 5
-	// KindIdent replaces the identity by the payload, of at most 1 KiB.
-	KindIdent Kind = 6
+	Promise Kind = 2
+	// Truncate drops the entries behind Zxid.
+	Truncate Kind = 3
+	// Snapshot names a snapshot at Zxid; see SnapRef.
+	Snapshot Kind = 4
+	// CommitHint tells that the entries up to Zxid are committed.
+	CommitHint Kind = 5
+	// Ident replaces the identity by the payload, of at most 1 KiB.
+	Ident Kind = 6
 )
 
-var kindNames = [...]string{KindAppend: "append", KindPromise: "promise", KindTruncate: "truncate",
-	KindSnapRef: "snapref", KindCommitHint: "commithint", KindIdent: "ident"}
+var kindNames = [...]string{Append: "append", Promise: "promise", Truncate: "truncate",
+	Snapshot: "snapshot", CommitHint: "commithint", Ident: "ident"}
 
 // String returns the kind in lower case.
 func (k Kind) String() string {
@@ -39,13 +39,13 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-func (k Kind) known() bool { return k >= KindAppend && k <= KindIdent }
+func (k Kind) known() bool { return k >= Append && k <= Ident }
 
 // Record is one record of the log.
 type Record struct {
 	Kind Kind
 	Zxid jute.Zxid
-	// Prev is the zxid of the last entry before the record. For KindAppend the
+	// Prev is the zxid of the last entry before the record. For Append the
 	// caller states it, and the log checks it; for other kinds the log sets it.
 	Prev jute.Zxid
 	// Payload belongs to the log until the record is durable, and must not

@@ -60,7 +60,7 @@ func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error 
 		for len(dead) > 0 && dead[0].to <= f.seq {
 			dead = dead[1:]
 		}
-		if f.Kind != KindAppend || len(dead) > 0 && dead[0].from <= f.seq {
+		if f.Kind != Append || len(dead) > 0 && dead[0].from <= f.seq {
 			return nil
 		}
 		if f.Prev != at || at < after && f.Zxid > after {
@@ -137,7 +137,7 @@ func walk(l *Log, seg *segment, from place, w *window, fn func(*frame) error) er
 // out of the history. All records before r have been written.
 func (l *Log) cutFor(r *Record) (span, error) {
 	cut := span{to: l.seq, from: l.seq}
-	if r.Kind == KindSnapRef {
+	if r.Kind == Snapshot {
 		if ref, err := decodeSnapRef(r.Zxid, r.Payload); err != nil {
 			return cut, err
 		} else if ref.Installed {

@@ -39,7 +39,7 @@ func (r SnapRef) Record() Record {
 	b = append(b, r.Digest...)
 	b = append(b, byte(len(r.Name)))
 	b = append(b, r.Name...)
-	return Record{Kind: KindSnapRef, Zxid: r.Zxid, Payload: b}
+	return Record{Kind: Snapshot, Zxid: r.Zxid, Payload: b}
 }
 
 // Valid reports whether the fields are within their bounds.

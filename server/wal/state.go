@@ -28,29 +28,29 @@ func (s *state) apply(r *Record, seq uint64) error {
 		return fmt.Errorf("%v %s behind %s, but the last entry is %s: %w", r.Kind, r.Zxid, r.Prev, s.last, ErrDiscontinuous)
 	}
 	switch r.Kind {
-	case KindAppend:
+	case Append:
 		if r.Zxid <= s.last {
 			return s.misplaced(r)
 		}
 		s.last = r.Zxid
-	case KindPromise:
+	case Promise:
 		if len(r.Payload) > maxPromise {
 			return tooLarge(r)
 		}
 		s.promise = append(s.promise[:0:0], r.Payload...)
-	case KindTruncate:
+	case Truncate:
 		if r.Zxid > s.last || r.Zxid < s.base.Zxid {
 			return s.misplaced(r)
 		}
 		s.last, s.hint = r.Zxid, min(s.hint, r.Zxid)
-	case KindSnapRef:
+	case Snapshot:
 		return s.applySnapRef(r, seq)
-	case KindCommitHint:
+	case CommitHint:
 		if r.Zxid > s.last {
 			return s.misplaced(r)
 		}
 		s.hint = max(s.hint, r.Zxid)
-	case KindIdent:
+	case Ident:
 		if len(r.Payload) > MaxIdent {
 			return tooLarge(r)
 		}

@@ -168,7 +168,7 @@ func (w *Writer) write() {
 		batch = w.take(batch)
 		switch {
 		case len(batch) > 0:
-			hintDue = slices.ContainsFunc(batch, func(r Record) bool { return r.Kind != KindCommitHint })
+			hintDue = slices.ContainsFunc(batch, func(r Record) bool { return r.Kind != CommitHint })
 			if !w.commit(batch) {
 				return
 			}
@@ -265,7 +265,7 @@ func (w *Writer) hint() bool {
 	w.mu.bytes += recordHeader
 	w.mu.Unlock()
 	zxid := min(w.o.Commit(), w.log.LastZxid())
-	return w.commit([]Record{{Kind: KindCommitHint, Zxid: zxid}})
+	return w.commit([]Record{{Kind: CommitHint, Zxid: zxid}})
 }
 
 // prepare keeps a spare segment ready.
