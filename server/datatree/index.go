@@ -1,6 +1,9 @@
 package datatree
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"math/bits"
+)
 
 const (
 	bucketBits = 10
@@ -8,9 +11,9 @@ const (
 )
 
 // index finds a child by its parent and name. It is a hash table that grows by
-// linear hashing: each insert splits at most one bucket, so no insert ever waits
-// for a rehash, and it needs 4 to 16 bytes for each node. The records of a bucket
-// are linked by record.chain.
+// linear hashing, to one bucket of 4 bytes for each node: an insert splits at
+// most one bucket, so none ever waits for a rehash. The records of a bucket are
+// linked by record.chain.
 //
 // Invariant: size <= len(buckets)*bucketSize and mask+1 <= size <= 2*(mask+1),
 // where mask+1 is a power of two. A record is in bucket hash&(2*mask+1) if
@@ -86,6 +89,15 @@ func (x *index) remove(a *arena, id nodeID) {
 	x.count--
 	for i := 0; i < 4 && x.size > bucketSize && x.count < x.size/4; i++ {
 		x.shrink(a)
+	}
+}
+
+// reserve gives an empty index buckets for n records.
+func (x *index) reserve(n int) {
+	x.size = max(uint32(n), bucketSize)
+	x.mask = 1<<(bits.Len32(x.size)-1) - 1
+	for len(x.buckets)*bucketSize < int(x.size) {
+		x.buckets = append(x.buckets, new([bucketSize]nodeID))
 	}
 }
 

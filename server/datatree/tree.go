@@ -231,6 +231,13 @@ func (t *Tree) numNodes() int { return int(t.arena.rec(rootID).descendants) + 1 
 
 // link adds a node below parent: everything but its stat and ACL.
 func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
+	id := t.attach(parent, name, data)
+	t.index.insert(&t.arena, id)
+	return id
+}
+
+// attach is link without the index.
+func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	id := t.arena.alloc()
 	t.arena.setBlob(id, name, data)
 	r, p := t.arena.rec(id), t.change(parent)
@@ -247,7 +254,6 @@ func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
 	for a := parent; a != 0; a = t.arena.rec(a).parent {
 		t.arena.rec(a).descendants++ // not in snapshots, so no need for change
 	}
-	t.index.insert(&t.arena, id)
 	return id
 }
 

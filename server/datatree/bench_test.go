@@ -1,0 +1,151 @@
+package datatree
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// million is what the sizes are stated for: znodes of 100 bytes at paths of 28.
+const million = 1_000_000
+
+func millionPath(i int) string { return fmt.Sprintf("/bench/%021d", i) }
+
+func millionTree() *Tree {
+	tree := New()
+	var out Applied
+	apply(tree, &out, Op{Kind: OpCreate, Path: "/bench", ACL: openACL, Cversion: 1})
+	data := make([]byte, 100)
+	for i := range million {
+		apply(tree, &out, Op{Kind: OpCreate, Path: millionPath(i), Data: data, ACL: openACL, Cversion: int32(i) + 1})
+	}
+	return tree
+}
+
+// apply applies one op at the next zxid.
+func apply(tree *Tree, out *Applied, op Op) {
+	txn := Txn{Zxid: tree.LastZxid() + 1, Time: 1_700_000_000_000, Ops: []Op{op}}
+	tree.Apply(&txn, out)
+}
+
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// BenchmarkMillion works on one of a million siblings at a time.
+func BenchmarkMillion(b *testing.B) {
+	before := heap()
+	tree := millionTree()
+	perNode := (heap() - before) / million
+	rng := rand.New(rand.NewPCG(1, 2))
+	paths := make([]string, 1<<16)
+	for i := range paths {
+		paths[i] = millionPath(rng.IntN(million))
+	}
+	var out Applied
+	run := func(name string, f func(i int)) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				f(i & (len(paths) - 1))
+				i++
+			}
+			b.ReportMetric(perNode, "B/znode")
+		})
+	}
+	run("get", func(i int) { tree.Get(paths[i]) })
+	run("getData", func(i int) { tree.GetData(paths[i]) })
+	txn := Txn{Ops: make([]Op, 1)}
+	data := make([]byte, 100)
+	write := func(op Op) {
+		txn.Zxid, txn.Ops[0] = tree.LastZxid()+1, op
+		tree.Apply(&txn, &out)
+	}
+	run("setData", func(i int) { write(Op{Kind: OpSetData, Path: paths[i], Data: data}) })
+	run("setACL", func(i int) { write(Op{Kind: OpSetACL, Path: paths[i], ACL: openACL}) })
+	run("delete+create", func(i int) {
+		write(Op{Kind: OpDelete, Path: paths[i]})
+		write(Op{Kind: OpCreate, Path: paths[i], Data: data, ACL: openACL, Cversion: 1})
+	})
+	if tree.Stats().Skipped > 0 {
+		b.Fatal("operations were skipped")
+	}
+	run("children", func(int) {
+		for name := range tree.Children("/bench") {
+			if name == "" {
+				b.Fatal("empty name")
+			}
+		}
+	})
+	run("gc", func(int) { runtime.GC() })
+	runtime.KeepAlive(tree)
+}
+
+// BenchmarkSnapshot walks a view of a million znodes, and loads the rows.
+func BenchmarkSnapshot(b *testing.B) {
+	tree := millionTree()
+	var batch Batch
+	b.Run("walk", func(b *testing.B) {
+		for b.Loop() {
+			v := tree.Freeze()
+			for more := true; more; {
+				batch.Reset()
+				more = v.Step(&batch, 64<<10)
+				v.Sort()
+			}
+			v.Close()
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/million, "ns/znode")
+	})
+	b.Run("load", func(b *testing.B) {
+		batch.Reset()
+		v := tree.Freeze()
+		for v.Step(&batch, 1<<30) {
+		}
+		v.Close()
+		for b.Loop() {
+			loader := NewLoader()
+			for row := range batch.All() {
+				if err := loader.Add(row); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := loader.Finish(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/million, "ns/znode")
+	})
+}
+
+// BenchmarkTxn encodes and decodes the commonest transaction.
+func BenchmarkTxn(b *testing.B) {
+	txn := Txn{Zxid: 0x100000001, Time: 1_700_000_000_000, Session: 0x100000000000001, Cxid: 7, Origin: 1 << 56, Ops: []Op{
+		{Kind: OpSetData, Result: jute.OpSetData, Path: millionPath(1), Data: make([]byte, 100), Version: 1},
+	}}
+	buf := txn.Append(nil)
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			buf = txn.Append(buf[:0])
+		}
+		b.ReportMetric(float64(len(buf)), "B")
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		var got Txn
+		for b.Loop() {
+			if err := got.Decode(buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
