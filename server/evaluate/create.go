@@ -33,8 +33,7 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 	}
 	path := op.Path
 	if op.Mode.Sequential() {
-		var buf [11]byte
-		path += string(appendSequence(buf[:0], parent.cversion))
+		path = withSequence(path, parent.cversion)
 	}
 	if err := e.checkNew(path, &parent, int64(len(op.Data))); err != nil {
 		return err

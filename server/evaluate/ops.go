@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -47,22 +46,6 @@ func parentOf(path string) (string, error) {
 		return "/", nil // of "/" too: creating the root must find it there
 	}
 	return path[:i], nil
-}
-
-// appendSequence appends n with at least ten characters, padded with zeros
-// behind the sign, as Java's %010d does.
-func appendSequence(b []byte, n int32) []byte {
-	var buf [10]byte
-	v, width := int64(n), 10
-	if v < 0 {
-		b = append(b, '-')
-		v, width = -v, 9
-	}
-	digits := strconv.AppendInt(buf[:0], v, 10)
-	for i := len(digits); i < width; i++ {
-		b = append(b, '0')
-	}
-	return append(b, digits...)
 }
 
 // nodePath checks the path of an operation on an existing node.

@@ -1,0 +1,117 @@
+package evaluate_test
+
+import (
+	"iter"
+	"math"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// oneNode is a tree of nothing but a root, whose counters are where no test
+// gets them by requests.
+type oneNode struct{ datatree.Node }
+
+func (n oneNode) Get(path string) (datatree.Node, bool)           { return n.Node, path == "/" }
+func (oneNode) Ephemerals(jute.SessionID) iter.Seq[string]        { return func(func(string) bool) {} }
+func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool) { return 4000, true }
+func (oneNode) Quota(string) (datatree.Quota, bool)               { return datatree.Quota{}, false }
+
+func TestVersionsWrap(t *testing.T) {
+	for have, want := range map[int32]int32{
+		0:             1,
+		math.MaxInt32: math.MinInt32,
+		math.MinInt32: math.MinInt32 + 1,
+		-2:            -1, // as 3.9.5 does, though -1 means any version in requests
+		-1:            0,
+	} {
+		ev := newEvaluator(t, datatree.Node{Version: have, Aversion: have})
+		var txn datatree.Txn
+		req := request(1, jute.MultiOp{Type: jute.OpSetData, Path: "/", Version: have})
+		ev.Evaluate(&req, 1, 0, &txn)
+		if txn.Err != 0 || txn.Ops[0].Version != want {
+			t.Errorf("setData at version %d: got %+v, want %d", have, txn, want)
+		}
+		req = evaluate.Request{Op: jute.OpSetACL, Session: 1, Body: setACLBody("/", openACL, have)}
+		ev.Evaluate(&req, 2, 0, &txn)
+		if txn.Err != 0 || txn.Ops[0].Version != want {
+			t.Errorf("setACL at aversion %d: got %+v, want %d", have, txn, want)
+		}
+	}
+}
+
+func TestSequenceNumbers(t *testing.T) {
+	for _, tc := range []struct {
+		have  int32
+		path  string
+		after int32
+	}{
+		{0, "/s-0000000000", 1},
+		{7, "/s-0000000007", 8},
+		{1234567890, "/s-1234567890", 1234567891},
+		{math.MaxInt32, "/s-2147483647", math.MinInt32},
+		{math.MinInt32, "/s--2147483648", math.MinInt32 + 1},
+		{-5, "/s--000000005", -4},
+		{-1, "/s--000000001", 0},
+	} {
+		ev := newEvaluator(t, datatree.Node{Cversion: tc.have})
+		var txn datatree.Txn
+		req := request(1, jute.MultiOp{Type: jute.OpCreate, Path: "/s-", ACL: openACL, Mode: jute.ModePersistentSequential})
+		ev.Evaluate(&req, 1, 0, &txn)
+		if txn.Err != 0 || txn.Ops[0].Path != tc.path || txn.Ops[0].Cversion != tc.after {
+			t.Errorf("at %d: got %+v, want %s, then %d", tc.have, txn, tc.path, tc.after)
+		}
+	}
+}
+
+func newEvaluator(t *testing.T, root datatree.Node) *evaluate.Evaluator {
+	t.Helper()
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return evaluate.New(oneNode{root}, schemes, defaults)
+}
+
+// A rejected request must not let the operations of the last one, whose memory
+// is used again, shine through.
+func TestTxnIsReused(t *testing.T) {
+	w := newWorld(t, defaults)
+	var txn datatree.Txn
+	open := evaluate.Request{Op: jute.OpCreateSession, Session: 1, Cxid: 5, Origin: 6, TimeoutMs: 4000}
+	w.ev.Evaluate(&open, 1, 10, &txn)
+	fail := request(1, jute.MultiOp{Type: jute.OpDelete, Path: "/none"})
+	fail.Cxid, fail.Origin = 7, 8
+	w.ev.Evaluate(&fail, 2, 11, &txn)
+	if txn.Zxid != 2 || txn.Time != 11 || txn.Session != 1 || txn.Cxid != 7 || txn.Origin != 8 ||
+		txn.Err != jute.ErrNoNode || txn.Multi || len(txn.Ops) != 0 {
+		t.Errorf("got %+v", txn)
+	}
+	multi := evaluate.Request{Op: jute.OpMulti, Session: 1, Body: multiBody(
+		jute.MultiOp{Type: jute.OpCreate, Path: "/x", Data: []byte("secret"), ACL: openACL},
+		jute.MultiOp{Type: jute.OpCheck, Path: "/none"})}
+	w.ev.Evaluate(&multi, 3, 12, &txn)
+	for i := range txn.Ops {
+		op := &txn.Ops[i]
+		if op.Kind != datatree.OpError || op.Path != "" || op.Data != nil || op.ACL != nil {
+			t.Errorf("operation %d of a failed multi: %+v", i, op)
+		}
+	}
+}
+
+// Reset forgets what was accepted but lost with the role.
+func TestReset(t *testing.T) {
+	w := newWorld(t, defaults)
+	w.do(evaluate.Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 4000})
+	w.do(request(1, jute.MultiOp{Type: jute.OpCreate, Path: "/lost", ACL: openACL}))
+	w.ev.Reset()
+	if tr := w.ev.Trace(); !tr.Empty() {
+		t.Errorf("pending after Reset: %v", tr)
+	}
+	if txn := w.do(request(1, jute.MultiOp{Type: jute.OpSetData, Path: "/lost"})); txn.Err != jute.ErrSessionExpired {
+		t.Errorf("the session whose creation was lost: %v", txn.Err)
+	}
+}

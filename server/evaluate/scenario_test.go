@@ -1,0 +1,215 @@
+package evaluate_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/scenario"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// TestScenarios evaluates requests as the files in testdata say. Nothing is
+// applied but by "apply", and the evaluator does not know of it but by "tell".
+func TestScenarios(t *testing.T) {
+	scenario.Run(t, "testdata/*.txt", func(t *testing.T) scenario.Command {
+		d := &driver{t: t, world: newWorld(t, defaults)}
+		return d.command
+	})
+}
+
+type driver struct {
+	t *testing.T
+	*world
+	session jute.SessionID
+	local   bool
+	ids     []jute.ID
+	due     evaluate.Removal
+}
+
+func (d *driver) command(words []string) (string, error) {
+	args := words[1:]
+	switch words[0] {
+	// options quota reconfig noTTL: the settings, with nothing pending.
+	case "options":
+		d.configure(d.t, evaluate.Options{
+			ExtendedTypes:   !slices.Contains(args, "noTTL"),
+			EnforceQuota:    slices.Contains(args, "quota"),
+			ReconfigEnabled: slices.Contains(args, "reconfig"),
+		})
+		return "", nil
+	// as 1 digest:ann:x: the session and identities of what follows.
+	case "as":
+		return "", d.as(args)
+	// apply [n]: apply the n oldest pending transactions, or all.
+	case "apply":
+		n := len(d.pending)
+		if len(args) > 0 {
+			n, _ = strconv.Atoi(args[0])
+		}
+		d.apply(n)
+		return "", nil
+	// tell: the evaluator learns what has been applied.
+	case "tell":
+		d.ev.Applied(d.tree.LastZxid())
+		return "", nil
+	// tick 10: time passes, in ms.
+	case "tick":
+		n, err := strconv.Atoi(args[0])
+		d.now += int64(n)
+		return "", err
+	// overlay: what is pending.
+	case "overlay":
+		return d.overlay(), nil
+	// due /c: the server finds that /c is to be removed; the tree says how it is.
+	case "due":
+		n, ok := d.tree.Get(args[0])
+		if !ok {
+			return "", errors.New("no such node")
+		}
+		d.due = evaluate.Removal{Path: args[0], Cversion: n.Cversion, Mtime: n.Mtime}
+		return "", nil
+	}
+	req, err := d.request(words)
+	if err != nil {
+		return "", err
+	}
+	txn := d.do(req)
+	return format(&txn), nil
+}
+
+func (d *driver) as(args []string) error {
+	name, local := strings.CutPrefix(args[0], "local")
+	n, err := strconv.Atoi(name)
+	d.session, d.local, d.ids = jute.SessionID(n), local, nil
+	for _, id := range args[1:] {
+		d.ids = append(d.ids, parseID(id))
+	}
+	return err
+}
+
+func (d *driver) overlay() string {
+	tr := d.ev.Trace()
+	if tr.Empty() {
+		return "empty"
+	}
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(tr.Nodes)) {
+		fmt.Fprintln(&b, path)
+	}
+	for _, s := range slices.Sorted(maps.Keys(tr.Sessions)) {
+		fmt.Fprintf(&b, "session %d\n", s)
+	}
+	return b.String()
+}
+
+// request reads a request of the current session.
+func (d *driver) request(words []string) (evaluate.Request, error) {
+	req := evaluate.Request{Session: d.session, Auth: d.ids, Local: d.local}
+	args := words[1:]
+	switch words[0] {
+	// open 1: createSession; close 1: closeSession.
+	case "open", "close":
+		n, err := strconv.ParseInt(args[0], 0, 64)
+		req.Session, req.TimeoutMs = jute.SessionID(n), 4000
+		req.Op = jute.OpCreateSession
+		if words[0] == "close" {
+			req.Op = jute.OpCloseSession
+		}
+		return req, err
+	// remove: deleteContainer of the node that is due, by the server.
+	case "remove":
+		req.Op, req.Removal = jute.OpDeleteContainer, d.due
+		return req, nil
+	// refused -118: the server itself refused a request.
+	case "refused":
+		n, err := strconv.Atoi(args[0])
+		req.Op, req.Refused = jute.OpSetData, jute.Code(n)
+		return req, err
+	// body 5 "bytes": a request of this opcode and body.
+	case "body":
+		n, err := strconv.Atoi(args[0])
+		req.Op = jute.OpCode(n)
+		if err == nil && len(args) > 1 {
+			var s string
+			s, err = strconv.Unquote(args[1])
+			req.Body = []byte(s)
+		}
+		return req, err
+	case "setACL":
+		v, err := strconv.Atoi(args[2])
+		req.Op, req.Body = jute.OpSetACL, setACLBody(args[0], acl(args[1]), int32(v))
+		return req, err
+	// multi create /a ; delete /a -1
+	case "multi":
+		ops, err := parseOps(args)
+		req.Op, req.Body = jute.OpMulti, multiBody(ops...)
+		return req, err
+	}
+	op, err := parseOp(words)
+	if err == nil {
+		req.Op, req.Body = op.Type, body(op)
+	}
+	return req, err
+}
+
+func parseOps(words []string) ([]jute.MultiOp, error) {
+	var ops []jute.MultiOp
+	for len(words) > 0 {
+		n := slices.Index(words, ";")
+		if n < 0 {
+			n = len(words)
+		}
+		op, err := parseOp(words[:n])
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+		words = words[min(n+1, len(words)):]
+	}
+	return ops, nil
+}
+
+var opTypes = map[string]jute.OpCode{
+	"create": jute.OpCreate, "create2": jute.OpCreate2, "createContainer": jute.OpCreateContainer,
+	"createTTL": jute.OpCreateTTL, "delete": jute.OpDelete, "set": jute.OpSetData, "check": jute.OpCheck,
+	"get": jute.OpGetData,
+}
+
+// parseOp reads "create /a mode=1 acl=31=world:anyone data=x ttl=5", "set /a
+// data=x version=0" and so on. Without data it is null, without acl open,
+// without version any.
+func parseOp(words []string) (jute.MultiOp, error) {
+	op := jute.MultiOp{Type: opTypes[words[0]], ACL: openACL, Version: -1}
+	if op.Type == 0 || len(words) < 2 {
+		return op, scenario.Unknown(words)
+	}
+	op.Path = strings.ReplaceAll(strings.Trim(words[1], `"`), `\0`, "\x00")
+	for _, w := range words[2:] {
+		key, value, _ := strings.Cut(w, "=")
+		n, err := strconv.ParseInt(value, 0, 64)
+		switch key {
+		case "data":
+			op.Data, err = []byte(value), nil
+		case "acl":
+			op.ACL, err = parseACL(value)
+		case "mode":
+			op.Mode = jute.CreateMode(n)
+		case "ttl":
+			op.TTL = n
+		case "version":
+			op.Version = int32(n)
+		default:
+			err = scenario.Unknown(words)
+		}
+		if err != nil {
+			return op, err
+		}
+	}
+	return op, nil
+}
