@@ -193,18 +193,24 @@ func (d *Decoder) Count(elemSize int) (n int, ok bool) {
 
 // Strings reads a vector of ustrings; null and empty both give nil.
 func (d *Decoder) Strings() []string {
-	n, _ := d.Count(4)
+	v, _ := d.nullStrings()
+	return v
+}
+
+// nullStrings reads a vector of ustrings and tells whether it was not null.
+func (d *Decoder) nullStrings() (v []string, ok bool) {
+	n, ok := d.Count(4)
 	if n == 0 {
-		return nil
+		return nil, ok
 	}
-	v := make([]string, n)
+	v = make([]string, n)
 	for i := range v {
 		v[i] = d.String()
 	}
 	if d.err != nil {
-		return nil
+		return nil, false
 	}
-	return v
+	return v, true
 }
 
 // notNull reads a ustring that must not be null.
@@ -218,10 +224,11 @@ func (d *Decoder) notNull() string {
 
 // notNullStrings reads a vector of ustrings that must not be null.
 func (d *Decoder) notNullStrings() []string {
-	if len(d.buf) >= 4 && int32(binary.BigEndian.Uint32(d.buf)) == -1 {
+	v, ok := d.nullStrings()
+	if !ok {
 		d.Fail(ErrNull)
 	}
-	return d.Strings()
+	return v
 }
 
 // failValue fails because an enumeration has no such value.
