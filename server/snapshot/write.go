@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -32,6 +33,10 @@ type Section struct {
 	// the order of the keys' bytes they are written fastest. The bytes need
 	// stay valid only until the next item.
 	Items iter.Seq2[[]byte, []byte]
+	// Early makes Load deliver the section before those that are not early,
+	// although it is written in its turn: what others refer to may be known only
+	// when they have been written.
+	Early bool
 }
 
 // Write writes the snapshot of sections and meta, and returns the reference to
@@ -158,6 +163,7 @@ func (b *builder) all(meta Meta, sections []Section) (err error) {
 		}
 	}()
 	var done complete
+	early := 0
 	for _, sec := range sections {
 		if sec.Name == metaName {
 			return fmt.Errorf("section may not be called %s", metaName)
@@ -166,7 +172,12 @@ func (b *builder) all(meta Meta, sections []Section) (err error) {
 		if err != nil {
 			return fmt.Errorf("section %s: %w", sec.Name, err)
 		}
-		done.Sections = append(done.Sections, SectionCount{Name: sec.Name, Count: n})
+		at := len(done.Sections)
+		if sec.Early {
+			at = early
+			early++
+		}
+		done.Sections = slices.Insert(done.Sections, at, SectionCount{Name: sec.Name, Count: n})
 	}
 	if err := b.meta(meta); err != nil {
 		return err

@@ -1,0 +1,26 @@
+// Command zkd is a ZooKeeper-compatible coordination server.
+//
+//	zkd                     run with built-in defaults on port 2181
+//	zkd FILE                run with a zoo.cfg
+//	zkd --config FILE       the same
+//	zkd config check FILE   say what a file means, and what in it is wrong
+//	zkd version
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "zkd:", err)
+		os.Exit(exitCode(err))
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// Exit codes, those of Apache's server where it has one.
+const (
+	exitFailure = 1 // the server could not start, or could not go on
+	exitUsage   = 2 // bad arguments or configuration
+)
+
+// usageError is an error that the user mends by other arguments or another file.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func exitCode(err error) int {
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// flags are the command line of the server.
+type flags struct {
+	config     string
+	set        []string
+	port       int
+	dataDir    string
+	acceptLoss string
+}
+
+// run is the whole program: it parses args and serves until ctx is done.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	root := newRoot(stderr)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
+}
+
+func newRoot(stderr io.Writer) *cobra.Command {
+	var f flags
+	root := &cobra.Command{
+		Use:   "zkd [FILE]",
+		Short: "A coordination server that ZooKeeper's clients can use",
+		Long: "zkd serves the client protocol of Apache ZooKeeper. FILE is a zoo.cfg; without one,\n" +
+			"zkd listens on port 2181 and keeps its data under the user's state directory.",
+		Example: "  zkd conf/zoo_sample.cfg\n  zkd --port 2182 --data-dir /tmp/zkd\n" +
+			"  zkd --config zoo.cfg --set tickTime=500",
+		Args:          usageArgs(cobra.MaximumNArgs(1)),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, warnings, err := f.load(cmd, args)
+			if err != nil {
+				return usageError{err}
+			}
+			return serve(cmd.Context(), cfg, warnings, &f, stderr)
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	fl := root.Flags()
+	fl.StringVarP(&f.config, "config", "c", "", "configuration file (zoo.cfg syntax)")
+	fl.StringArrayVar(&f.set, "set", nil, "set a configuration key, as key=value; wins over the file")
+	fl.IntVarP(&f.port, "port", "p", 0, "client port; short for --set clientPort=PORT")
+	fl.StringVarP(&f.dataDir, "data-dir", "d", "", "data directory; short for --set dataDir=DIR")
+	fl.StringVar(&f.acceptLoss, "accept-data-loss-after", "",
+		"start on a damaged log and give up for ever what it has after this zxid")
+	root.AddCommand(newVersion(), newConfig())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rev, at := revision()
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "zkd %s (%s), speaks ZooKeeper %s, %s\n",
+				rev, at.UTC().Format(time.DateOnly), compatVersion, runtime.Version())
+			return err
+		},
+	}
+}
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Work with configuration files"}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "check FILE",
+		Short: "Say what a configuration file means, and what in it is wrong",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, _, err := config.Load(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return cfg.Describe(cmd.OutOrStdout())
+		},
+	})
+	return cmd
+}
+
+// usageArgs makes what check refuses a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// load makes the configuration of the file, if there is one, and the flags.
+func (f *flags) load(cmd *cobra.Command, args []string) (*config.Config, []config.Warning, error) {
+	file := f.config
+	if len(args) == 1 {
+		if file != "" {
+			return nil, nil, errors.New("name the configuration file once: as an argument or with --config")
+		}
+		file = args[0]
+	}
+	on, err := f.settings(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	if file == "" {
+		return config.Default(os.Getenv, on...)
+	}
+	return config.Load(file, on...)
+}
+
+// settings are the flags as configuration keys.
+func (f *flags) settings(cmd *cobra.Command) ([]config.Setting, error) {
+	var on []config.Setting
+	for _, kv := range f.set {
+		key, value, ok := strings.Cut(kv, "=")
+		if !ok {
+			return nil, fmt.Errorf("--set %q: write it as key=value", kv)
+		}
+		on = append(on, config.Override(key, value))
+	}
+	if cmd.Flags().Changed("port") {
+		on = append(on, config.Override("clientPort", strconv.Itoa(f.port)))
+	}
+	if f.dataDir != "" {
+		on = append(on, config.Override("dataDir", f.dataDir))
+	}
+	return on, nil
+}
+
+// serve runs a server until ctx is done or the server fails.
+func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f *flags, stderr io.Writer) error {
+	log, err := newLogger(cfg, stderr)
+	if err != nil {
+		return usageError{err}
+	}
+	defer log.Sync()
+	for _, w := range warnings {
+		log.Warn(w.String())
+	}
+	accept, err := parseZxid(f.acceptLoss)
+	if err != nil {
+		return usageError{err}
+	}
+	tuneMemory()
+	reg := prometheus.NewRegistry()
+	s, err := server.New(server.Options{
+		Config:          cfg,
+		Logger:          log,
+		Registerer:      reg,
+		Version:         zooKeeperVersion(),
+		AcceptLossAfter: accept,
+	})
+	if err != nil {
+		return usageError{err}
+	}
+	if err := s.Start(ctx); err != nil {
+		return err
+	}
+	stopMetrics, err := serveMetrics(cfg, reg, log)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	defer stopMetrics()
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+		return s.Close()
+	case err := <-s.Failed():
+		return err // at once: nothing that was promised may be touched again
+	}
+}
+
+func parseZxid(s string) (*jute.Zxid, error) {
+	if s == "" {
+		return nil, nil
+	}
+	z, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		return nil, fmt.Errorf("--accept-data-loss-after %q: write the zxid as the error message gave it, such as 0x1f", s)
+	}
+	zxid := jute.Zxid(z)
+	return &zxid, nil
+}
+
+// newLogger makes the log that the configuration asks for.
+func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(cfg.LogLevel)
+	if err != nil {
+		return nil, err
+	}
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	var encoder zapcore.Encoder
+	if cfg.LogFormat == "json" {
+		encoder = zapcore.NewJSONEncoder(enc)
+	} else {
+		enc.EncodeLevel = zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(enc)
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+}
+
+// serveMetrics opens the Prometheus endpoint if the configuration wants one.
+func serveMetrics(cfg *config.Config, reg *prometheus.Registry, log *zap.Logger) (stop func(), err error) {
+	if !cfg.Metrics {
+		return func() {}, nil
+	}
+	if cfg.MetricsRuntime {
+		reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
+	addr := net.JoinHostPort(cfg.MetricsHost, strconv.Itoa(cfg.MetricsPort))
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for metrics on %s (metricsProvider.httpPort): %w", addr, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		hs.Serve(l) // returns when closed
+	}()
+	log.Info("serving metrics", zap.Stringer("address", l.Addr()))
+	return func() {
+		hs.Close()
+		<-done
+	}, nil
+}

@@ -1,0 +1,300 @@
+package server
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// order is one element of what the applier works through: a committed
+// transaction, or a barrier that stands where a request without one (sync, the
+// resumption of a session, a request refused by the leader) was ordered.
+type order struct {
+	zxid    jute.Zxid      // 0 for a barrier
+	txn     *datatree.Txn  // nil if only data is at hand
+	data    []byte         // the encoded transaction
+	origin  uint64         // of a barrier: who waits for it
+	code    jute.Code      // of a barrier: the request's outcome
+	session jute.SessionID // of a barrier: the session concerned
+}
+
+// applyBatch is how many orders are applied under one hold of the tree lock:
+// enough to make the lock cheap, few enough that reads never wait long.
+const applyBatch = 64
+
+// applier is the only one that changes the tree. In the order of zxids it
+// applies what is committed, tells watchers, and answers the requests that
+// waited, with the reads behind them.
+type applier struct {
+	*Server
+	in      *queue[order]
+	out     datatree.Applied
+	deliver func(watch.Watcher) // deliverTo, made once
+	ev      *datatree.Event     // being told
+	event   []byte              // its notification, encoded once; empty until somebody hears it
+	dirty   []*conn             // to be woken after the batch
+	now     time.Duration       // of the batch
+	zxid    jute.Zxid           // of the order being applied
+}
+
+func (a *applier) run() {
+	var batch []order
+	for {
+		select {
+		case <-a.in.ready:
+		case <-a.stopping:
+			return
+		}
+		batch = a.in.take(batch)
+		for rest := batch; len(rest) > 0; {
+			n := min(len(rest), applyBatch)
+			a.applySome(rest[:n])
+			rest = rest[n:]
+		}
+	}
+}
+
+// applySome applies a few orders under one hold of the lock and then wakes
+// those whom they concern.
+func (a *applier) applySome(orders []order) {
+	a.now = a.Server.now()
+	start := a.now
+	a.state.mu.Lock()
+	for i := range orders {
+		a.apply(&orders[i])
+	}
+	last := a.state.tree.LastZxid()
+	a.snapshots.applied(orders)
+	a.state.mu.Unlock()
+	a.setLastApplied(last)
+	a.metrics.applySeconds.Observe((a.Server.now() - start).Seconds())
+	for i, c := range a.dirty {
+		c.dirty = false
+		c.kick()
+		a.dirty[i] = nil
+	}
+	a.dirty = a.dirty[:0]
+	a.throttler.relax()
+}
+
+func (a *applier) apply(o *order) {
+	if o.zxid == 0 {
+		if c := a.conns.get(o.origin); c != nil {
+			a.answer(c, o, nil)
+		}
+		return
+	}
+	txn := a.txnOf(o)
+	a.zxid = txn.Zxid
+	a.state.tree.Apply(txn, &a.out)
+	a.digests.applied(txn.Zxid, a.state.tree)
+	for i := range a.out.Events {
+		a.tell(&a.out.Events[i])
+	}
+	for i := range txn.Ops {
+		a.sessionEffect(txn, &txn.Ops[i])
+	}
+	if txn.Origin != 0 {
+		if c := a.conns.get(txn.Origin); c != nil {
+			a.answer(c, o, txn)
+		}
+	}
+	recycleTxn(o)
+}
+
+// txnOf returns the order's transaction. The log was checked when it was
+// written and read; bytes that don't decode here mean that this server can't
+// follow the others any more, so it stops.
+func (a *applier) txnOf(o *order) *datatree.Txn {
+	if o.txn != nil {
+		return o.txn
+	}
+	txn, err := datatree.DecodeTxn(o.data)
+	if err != nil {
+		a.log.Panic("committed transaction can't be decoded; stop and report this", zap.Stringer("zxid", o.zxid), zap.Error(err))
+	}
+	return &txn
+}
+
+// tell sends an event to the watchers that wait for it and may read the node.
+func (a *applier) tell(ev *datatree.Event) {
+	a.ev, a.event = ev, a.event[:0]
+	a.state.watches.Trigger(ev.Type, ev.Path, a.deliver)
+}
+
+// deliverTo sends the event at hand to one watcher. The watch table is locked.
+func (a *applier) deliverTo(w watch.Watcher) {
+	c := a.conns.watcher(w)
+	if c == nil || !a.schemes.Allowed(a.ev.ACL, jute.PermRead, *c.auth.Load()) {
+		return
+	}
+	if len(a.event) == 0 {
+		b, mark := jute.BeginFrame(a.event)
+		h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: a.zxid}
+		a.event = jute.EndFrame(appendEvent(h.Append(b), a.ev.Type, a.ev.Path), mark)
+	}
+	if !c.send(a.event) {
+		a.log.Warn("closing connection: it does not take its watch events",
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("behind_bytes", outLimit))
+		c.kill()
+		return
+	}
+	a.metrics.watchBytes.Add(int64(len(a.event)))
+	a.markDirty(c)
+}
+
+func (a *applier) markDirty(c *conn) {
+	if !c.dirty {
+		c.dirty = true
+		a.dirty = append(a.dirty, c)
+	}
+}
+
+// sessionEffect keeps the tracker and the connections in step with the session
+// table of the tree.
+func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
+	switch op.Kind {
+	case datatree.OpCreateSession:
+		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
+		a.tracker.SetOwner(txn.Session, txn.Origin)
+	case datatree.OpCloseSession:
+		a.tracker.Remove(txn.Session)
+		if c := a.conns.release(txn.Session); c != nil && c.id != txn.Origin {
+			c.kill() // expired, or closed from elsewhere
+		}
+	}
+}
+
+// answer gives the oldest pending request of c its reply, and then serves the
+// reads that waited behind it. txn is nil for a barrier.
+func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
+	c.mu.Lock()
+	if c.mu.gone || c.mu.pending.len() == 0 {
+		c.mu.Unlock()
+		return
+	}
+	req := *c.mu.pending.front()
+	c.mu.Unlock()
+	if txn != nil && txn.Cxid != req.xid {
+		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
+			zap.Int32("cxid", txn.Cxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
+		c.kill()
+		return
+	}
+	a.answerOrdered(c, &req, o, txn)
+	c.answered(&req, a.state.tree.LastZxid())
+	a.observeWrite(c, &req)
+	a.popPending(c, &req)
+	a.serveBehind(c)
+	a.markDirty(c)
+}
+
+// serveBehind serves the reads at the head of c's queue, up to the next ordered
+// request.
+func (a *applier) serveBehind(c *conn) {
+	for {
+		c.mu.Lock()
+		if c.mu.gone || c.mu.pending.len() == 0 || c.mu.pending.front().ordered {
+			c.mu.Unlock()
+			return
+		}
+		req := *c.mu.pending.front()
+		c.mu.Unlock()
+		if !a.answerRead(c, &req) {
+			c.endAfterFlush()
+			return
+		}
+		a.metrics.reads.observe(a.now-req.received, 1)
+		a.popPending(c, &req)
+	}
+}
+
+func (a *applier) popPending(c *conn, req *request) {
+	c.mu.Lock()
+	if c.mu.pending.len() > 0 { // not torn down meanwhile
+		c.mu.pending.pop()
+		c.pendingLen.Add(-1)
+		a.throttler.leave(1)
+		if c.mu.draining {
+			c.drained.Broadcast()
+		}
+	}
+	c.mu.Unlock()
+	if req.large > 0 {
+		a.largeBytes.Add(-req.large)
+	}
+}
+
+func (a *applier) observeWrite(c *conn, req *request) {
+	latency := a.now - req.received
+	a.metrics.writes.observe(latency, 1)
+	c.mu.Lock()
+	c.mu.stats.observe(latency, 1)
+	c.mu.Unlock()
+}
+
+// answerOrdered appends the reply to a request that was ordered by the leader.
+func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.Txn) {
+	zxid, code, session := a.state.tree.LastZxid(), o.code, o.session
+	if txn != nil {
+		zxid, code, session = txn.Zxid, txn.Err, txn.Session
+	}
+	switch {
+	case req.op == jute.OpCreateSession:
+		a.answerConnect(c, session, code, req.body[0] == 1)
+	case code == jute.ErrSessionMoved:
+		c.kill() // the client is elsewhere; it must not hear from here
+	case code != 0:
+		c.reply(req.xid, zxid, code)
+	case req.op == jute.OpSync:
+		a.answerSync(c, req, zxid)
+	case req.op == jute.OpCloseSession:
+		c.reply(req.xid, zxid, 0)
+		c.endAfterFlush()
+	case txn.Multi:
+		c.end(a.appendMulti(c.begin(req.xid, zxid, 0), txn))
+	default:
+		c.end(appendResult(c.begin(req.xid, zxid, 0), req.op, &a.out.Results[0]))
+	}
+}
+
+func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
+	var p jute.SyncRequest
+	d := jute.NewAliasDecoder(req.body)
+	p.Decode(&d)
+	if d.Err() != nil {
+		c.reply(req.xid, zxid, jute.ErrMarshalling)
+		return
+	}
+	c.end(p.Append(c.begin(req.xid, zxid, 0)))
+}
+
+// appendResult appends the response record of a single write.
+func appendResult(b []byte, op jute.OpCode, res *datatree.Result) []byte {
+	switch op {
+	case jute.OpCreate:
+		return jute.AppendString(b, res.Path)
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return res.Stat.Append(jute.AppendString(b, res.Path))
+	case jute.OpSetData, jute.OpSetACL:
+		return res.Stat.Append(b)
+	}
+	return b // delete
+}
+
+// appendMulti appends a multi's results, one for each of its operations.
+func (a *applier) appendMulti(b []byte, txn *datatree.Txn) []byte {
+	for i := range txn.Ops {
+		op, res := &txn.Ops[i], &a.out.Results[i]
+		m := jute.MultiResult{Type: op.Result, Path: res.Path, Stat: res.Stat}
+		if op.Kind == datatree.OpError {
+			m = jute.MultiResult{Type: jute.OpError, Err: op.Code}
+		}
+		b = m.Append(b)
+	}
+	return jute.AppendMultiEnd(b)
+}

@@ -1,0 +1,307 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// conn is one client connection.
+//
+// Two goroutines belong to it. The reader cuts requests from the socket, serves
+// reads, hands writes to the leader, and writes what its own work produced. The
+// writer sleeps until the applier has left something in the out buffer: answers
+// to writes, watch events. Only one of them writes the socket at a time.
+type conn struct {
+	srv    *Server
+	nc     net.Conn
+	id     uint64 // origin of its requests, unique over servers and restarts
+	opened time.Time
+	frames *frameReader
+
+	// Owned by the reader.
+	timeoutMs int32            // negotiated
+	tracked   *session.Session // set with established
+	batch     []submission     // writes of the frames at hand, not yet handed over
+	arena     []byte           // where request bodies of this batch are copied to
+	readsNow  int              // reads answered since the last settle
+	started   time.Duration    // when the frames at hand were received
+
+	session     atomic.Int64              // jute.SessionID; 0 until established
+	auth        atomic.Pointer[[]jute.ID] // credentials; the slice is immutable
+	watcher     atomic.Uint64             // watch.Watcher plus one; 0 while it has none
+	pendingLen  atomic.Int32              // len(mu.pending); only the reader raises it
+	established chan struct{}             // closed by the applier with the connect response
+	wake        chan struct{}             // to the writer
+	done        chan struct{}             // closed when the connection is being torn down
+	closeOnce   sync.Once
+
+	dirty bool // owned by the applier: it has to wake the writer
+
+	mu struct {
+		sync.Mutex
+		out      *outBuffer // nil while empty
+		writing  bool       // somebody is writing the socket
+		ending   bool       // close once out is written; nothing more is appended
+		draining bool       // the server stops: answer what is pending, then end
+		gone     bool       // torn down
+		mark     int        // where the frame being appended begins
+		pending  fifo       // requests behind and including an unanswered write
+		stats    connStats
+	}
+	drained sync.Cond // on mu: out has been written, pending got shorter, or the connection is gone
+}
+
+// connStats is what cons, stat and the latency lines show of a connection.
+type connStats struct {
+	received, sent int64
+	lastOp         jute.OpCode
+	lastCxid       int64 // negative: none
+	lastZxid       jute.Zxid
+	lastResponse   time.Duration
+	lastLatency    time.Duration
+	minLatency     time.Duration
+	maxLatency     time.Duration
+	totalLatency   time.Duration
+	count          int64
+}
+
+func (st *connStats) observe(latency time.Duration, n int64) {
+	if st.count == 0 || latency < st.minLatency {
+		st.minLatency = latency
+	}
+	st.maxLatency = max(st.maxLatency, latency)
+	st.lastLatency = latency
+	st.totalLatency += latency * time.Duration(n)
+	st.count += n
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{
+		srv:         s,
+		nc:          nc,
+		id:          s.nextOrigin(),
+		opened:      time.Now(),
+		frames:      newFrameReader(nc, s.cfg.MaxBuffer),
+		established: make(chan struct{}),
+		wake:        make(chan struct{}, 1),
+		done:        make(chan struct{}),
+	}
+	c.drained.L = &c.mu
+	c.mu.stats.lastCxid = -1
+	c.auth.Store(&[]jute.ID{{Scheme: "ip", ID: remoteIP(nc)}})
+	return c
+}
+
+func remoteIP(nc net.Conn) string {
+	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
+	if err != nil {
+		return nc.RemoteAddr().String()
+	}
+	return host
+}
+
+func (c *conn) isGone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.gone
+}
+
+func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
+
+// serve runs the connection until it ends. It is the reader.
+func (c *conn) serve() {
+	defer c.tearDown()
+	if err := c.run(); err != nil && !endOfConnection(err) {
+		c.srv.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()),
+			zap.Stringer("session", c.sessionID()), zap.Error(err))
+	}
+}
+
+// endOfConnection tells the usual ends from those worth a line in the log.
+func endOfConnection(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, errHangUp) || isReset(err)
+}
+
+// errHangUp ends a connection that has been dealt with: its last bytes are out
+// or on their way.
+var errHangUp = errors.New("connection is done")
+
+func (c *conn) run() error {
+	if err := c.handshake(); err != nil {
+		return err
+	}
+	for {
+		if err := c.handleBuffered(); err != nil {
+			return err
+		}
+		if err := c.frames.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// handleBuffered handles all requests that have been read already, then hands
+// over and writes out what came of them.
+func (c *conn) handleBuffered() error {
+	c.started = c.srv.now()
+	handled := 0
+	defer func() {
+		c.settle(handled)
+	}()
+	for {
+		frame, ok, err := c.frames.next()
+		if !ok || err != nil {
+			return err
+		}
+		handled++
+		if err := c.handle(frame); err != nil {
+			return err
+		}
+		if err := c.throttle(); err != nil {
+			return err
+		}
+	}
+}
+
+// settle ends a batch of requests: writes go to the leader in one piece, what
+// is in the out buffer goes to the socket, and the counters are brought up to
+// date with one look at the clock.
+func (c *conn) settle(handled int) {
+	if handled == 0 {
+		return
+	}
+	c.submitBatch()
+	c.srv.metrics.packetsReceived.Add(int64(handled))
+	reads := c.readsNow
+	c.readsNow = 0
+	c.mu.Lock()
+	c.mu.stats.received += int64(handled)
+	if reads > 0 {
+		latency := c.srv.now() - c.started
+		c.mu.stats.observe(latency, int64(reads))
+		c.srv.metrics.reads.observe(latency, int64(reads))
+	}
+	c.mu.Unlock()
+	c.flush()
+}
+
+// submitBatch hands the batch's writes to the leader.
+func (c *conn) submitBatch() {
+	c.srv.leader.submit(c.batch...)
+	clear(c.batch)
+	c.batch = c.batch[:0]
+	c.arena = nil
+}
+
+// keep returns a copy of body that lives as long as the request. Bodies of one
+// batch share an allocation.
+func (c *conn) keep(body []byte) []byte {
+	if cap(c.arena)-len(c.arena) < len(body) {
+		// What else has been read is likely to be kept too.
+		c.arena = make([]byte, 0, max(len(body), min(c.frames.w-c.frames.r+len(body), busyReadBuffer)))
+	}
+	n := len(c.arena)
+	c.arena = append(c.arena, body...)
+	return c.arena[n:len(c.arena):len(c.arena)]
+}
+
+// kill ends the connection from any goroutine, without a word to the client.
+func (c *conn) kill() {
+	c.closeOnce.Do(func() {
+		close(c.done)
+		c.nc.Close()
+	})
+	c.mu.Lock()
+	c.mu.gone = true
+	c.mu.Unlock()
+	c.drained.Broadcast()
+}
+
+// drain makes the connection end once what it has asked for is answered.
+func (c *conn) drain() {
+	c.mu.Lock()
+	c.mu.draining = true
+	c.mu.Unlock()
+	c.nc.SetReadDeadline(time.Now()) // wakes the reader
+}
+
+// tearDown runs when the reader ends.
+func (c *conn) tearDown() {
+	c.finish()
+	c.kill()
+	c.srv.forget(c)
+}
+
+const (
+	// drainTimeout bounds how long a stopping server waits for the replies that
+	// it owes.
+	drainTimeout = 5 * time.Second
+	// lingerTimeout bounds how long a client may take to read its last bytes.
+	lingerTimeout = time.Second
+)
+
+// finish gives a client what it is still owed: the replies to its requests when
+// the server stops, or the last reply of a connection that is ending.
+func (c *conn) finish() {
+	c.mu.Lock()
+	if c.mu.draining {
+		stop := time.AfterFunc(drainTimeout, c.kill)
+		for c.mu.pending.len() > 0 && !c.mu.gone {
+			c.drained.Wait()
+		}
+		stop.Stop()
+		c.mu.ending = true
+	}
+	owed := c.mu.ending && !c.mu.gone
+	c.mu.Unlock()
+	if !owed {
+		return
+	}
+	c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	c.flush()
+	c.mu.Lock()
+	for c.mu.writing && !c.mu.gone {
+		c.drained.Wait()
+	}
+	c.mu.Unlock()
+	c.linger()
+}
+
+// linger closes the sending side and swallows what the client still sends: a
+// close with unread bytes would reset the connection, and the client would lose
+// the last reply.
+func (c *conn) linger() {
+	tcp, ok := c.nc.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	tcp.CloseWrite()
+	tcp.SetReadDeadline(time.Now().Add(lingerTimeout))
+	io.Copy(io.Discard, tcp)
+}
+
+// ip returns the client's address without the port.
+func (c *conn) ip() string { return (*c.auth.Load())[0].ID }
+
+// watcherID returns the connection's handle in the watch table, which it gets
+// with its first watch. The caller holds the tree lock.
+func (c *conn) watcherID() watch.Watcher {
+	if w := c.watcher.Load(); w != 0 {
+		return watch.Watcher(w - 1)
+	}
+	w := c.srv.conns.addWatcher(c)
+	c.watcher.Store(uint64(w) + 1)
+	return w
+}

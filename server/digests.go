@@ -1,0 +1,54 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+const (
+	digestEvery = 128  // a digest is kept of every so many zxids
+	digestKept  = 1024 // the four-letter word hash shows so many
+)
+
+// digestLog keeps the tree's digest at the last zxids that are a multiple of
+// digestEvery, so that servers can be compared with each other.
+type digestLog struct {
+	mu      sync.Mutex
+	entries []digestAt // a ring once it is full
+	next    int
+}
+
+type digestAt struct {
+	zxid   jute.Zxid
+	digest datatree.Digest
+}
+
+func newDigestLog() *digestLog { return &digestLog{} }
+
+// applied notes the digest if zxid is one of those to be kept. Only the applier
+// calls it, with the tree locked.
+func (l *digestLog) applied(zxid jute.Zxid, tree *datatree.Tree) {
+	if zxid%digestEvery != 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := digestAt{zxid, tree.Digest()}
+	if len(l.entries) < digestKept {
+		l.entries = append(l.entries, e)
+		return
+	}
+	l.entries[l.next] = e
+	l.next = (l.next + 1) % digestKept
+}
+
+// all returns the entries, oldest first.
+func (l *digestLog) all() []digestAt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]digestAt, 0, len(l.entries))
+	list = append(list, l.entries[l.next:]...)
+	return append(list, l.entries[:l.next]...)
+}

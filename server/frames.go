@@ -1,0 +1,123 @@
+package server
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+const (
+	idleReadBuffer = 4 << 10  // what an idle connection holds
+	busyReadBuffer = 64 << 10 // where doubling stops, but for a larger frame
+)
+
+// errFrameLength is a length prefix that no request can have.
+type errFrameLength int32
+
+func (e errFrameLength) Error() string {
+	return fmt.Sprintf("frame of %d bytes: not within 0 and jute.maxbuffer", int32(e))
+}
+
+// frameReader cuts a byte stream into frames: a four-byte big-endian length and
+// that many bytes. Reading ahead is what makes pipelined requests cheap: one
+// read brings many frames.
+type frameReader struct {
+	src io.Reader
+	max int // longest frame; a longer or negative one is errFrameLength
+
+	buf   []byte
+	r, w  int // buf[r:w] is read but not taken
+	small int // consecutive reads that would have fitted an idle buffer
+}
+
+func newFrameReader(src io.Reader, maxFrame int) *frameReader {
+	return &frameReader{src: src, max: maxFrame, buf: make([]byte, idleReadBuffer)}
+}
+
+// next returns the next frame if all of it has been read. The frame shares the
+// reader's buffer and is valid until fill.
+func (f *frameReader) next() (frame []byte, ok bool, err error) {
+	n, ok, err := f.pending()
+	if !ok || err != nil || f.w-f.r < 4+n {
+		return nil, false, err
+	}
+	frame = f.buf[f.r+4 : f.r+4+n : f.r+4+n]
+	f.r += 4 + n
+	return frame, true, nil
+}
+
+// pending returns the length of the frame that comes next, once known.
+func (f *frameReader) pending() (n int, ok bool, err error) {
+	if f.w-f.r < 4 {
+		return 0, false, nil
+	}
+	length := int32(binary.BigEndian.Uint32(f.buf[f.r:]))
+	if length < 0 || int(length) > f.max {
+		return 0, false, errFrameLength(length)
+	}
+	return int(length), true, nil
+}
+
+// word returns the next four bytes without taking them.
+func (f *frameReader) word() (w [4]byte, ok bool) {
+	if f.w-f.r < 4 {
+		return w, false
+	}
+	return [4]byte(f.buf[f.r:]), true
+}
+
+// take consumes n bytes that have been read already.
+func (f *frameReader) take(n int) (b []byte, ok bool) {
+	if f.w-f.r < n {
+		return nil, false
+	}
+	b = f.buf[f.r : f.r+n]
+	f.r += n
+	return b, true
+}
+
+// fill reads at least one more byte from the source.
+func (f *frameReader) fill() error {
+	f.makeRoom()
+	n, err := f.src.Read(f.buf[f.w:])
+	f.w += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// makeRoom moves what is left to the front of a buffer of the right size: the
+// frame that is coming must fit, a stream that fills the buffer gets a larger
+// one, and one that has been slow for a while goes back to a small one.
+func (f *frameReader) makeRoom() {
+	need := idleReadBuffer
+	if n, ok, err := f.pending(); ok && err == nil {
+		need = max(need, 4+n)
+	}
+	size := len(f.buf)
+	switch {
+	case size < need:
+		size = need
+	case f.w == size && size < busyReadBuffer:
+		size *= 2
+	case f.w <= idleReadBuffer/2:
+		f.small++
+	default:
+		f.small = 0
+	}
+	if f.small >= 16 && need <= idleReadBuffer {
+		size, f.small = idleReadBuffer, 0
+	}
+	if size != len(f.buf) {
+		buf := make([]byte, size)
+		f.w = copy(buf, f.buf[f.r:f.w])
+		f.r, f.buf = 0, buf
+		return
+	}
+	f.w = copy(f.buf, f.buf[f.r:f.w])
+	f.r = 0
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+)
+
+// chunkReader gives what it has in pieces of random size.
+type chunkReader struct {
+	data []byte
+	rng  *rand.Rand
+}
+
+func (r *chunkReader) Read(p []byte) (int, error) {
+	if len(r.data) == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), len(r.data), 1+r.rng.IntN(9000))
+	copy(p, r.data[:n])
+	r.data = r.data[n:]
+	return n, nil
+}
+
+func TestFrameReaderCutsAnyStream(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		var stream []byte
+		var want [][]byte
+		for range 60 {
+			size := rng.IntN(200)
+			if rng.IntN(10) == 0 {
+				size = rng.IntN(200_000)
+			}
+			frame := make([]byte, size)
+			for i := range frame {
+				frame[i] = byte(rng.Uint32())
+			}
+			want = append(want, frame)
+			stream = binary.BigEndian.AppendUint32(stream, uint32(size))
+			stream = append(stream, frame...)
+		}
+		f := newFrameReader(&chunkReader{stream, rng}, 200_000)
+		for i, w := range want {
+			got, err := nextFrame(f)
+			if err != nil || !bytes.Equal(got, w) {
+				t.Fatalf("seed %d frame %d: %d bytes, %v; want %d bytes", seed, i, len(got), err, len(w))
+			}
+		}
+		if _, err := nextFrame(f); err != io.EOF {
+			t.Fatalf("seed %d: after the last frame: %v", seed, err)
+		}
+	}
+}
+
+func nextFrame(f *frameReader) ([]byte, error) {
+	for {
+		frame, ok, err := f.next()
+		if ok || err != nil {
+			return frame, err
+		}
+		if err := f.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func TestFrameReaderRefusesImpossibleLengths(t *testing.T) {
+	for _, length := range []uint32{101, 0x7fffffff, 0x80000000, 0xffffffff} {
+		f := newFrameReader(bytes.NewReader(binary.BigEndian.AppendUint32(nil, length)), 100)
+		_, err := nextFrame(f)
+		if _, ok := errors.AsType[errFrameLength](err); !ok {
+			t.Errorf("length %#x: %v", length, err)
+		}
+	}
+}
+
+// TestFrameReaderShrinks: a connection that was busy once and is idle now must
+// not keep its large buffer.
+func TestFrameReaderShrinks(t *testing.T) {
+	big := binary.BigEndian.AppendUint32(nil, 500_000)
+	big = append(big, make([]byte, 500_000)...)
+	small := append(binary.BigEndian.AppendUint32(nil, 8), make([]byte, 8)...)
+	readers := []io.Reader{bytes.NewReader(big)}
+	for range 40 {
+		readers = append(readers, bytes.NewReader(small))
+	}
+	f := newFrameReader(io.MultiReader(readers...), 1<<20)
+	for range 41 {
+		if _, err := nextFrame(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.buf) != idleReadBuffer {
+		t.Errorf("buffer has %d bytes after 40 small frames, want %d", len(f.buf), idleReadBuffer)
+	}
+}

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
+)
+
+var (
+	errNotServing    = errors.New("server is not serving")
+	errClientAhead   = errors.New("client has seen a later zxid than this server")
+	errBadConnect    = errors.New("first frame is no connect request")
+	errSessionless   = errors.New("no connect request in time")
+	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
+)
+
+// handshake takes a connection from its first bytes to an established session.
+// The first four bytes decide: a four-letter word, or the length of a connect
+// request. Nothing more is read until the session stands.
+func (c *conn) handshake() error {
+	c.nc.SetReadDeadline(time.Now().Add(c.srv.cfg.SessionlessCnxnTimeout))
+	word, err := c.firstWord()
+	if err != nil {
+		return sessionless(err)
+	}
+	if done, err := c.fourLetterWord(word); done || err != nil {
+		return errors.Join(err, errHangUp)
+	}
+	frame, err := c.firstFrame()
+	if err != nil {
+		return sessionless(err)
+	}
+	c.nc.SetReadDeadline(time.Time{})
+	c.started = c.srv.now()
+
+	var r jute.ConnectRequest
+	d := jute.NewDecoder(frame)
+	r.Decode(&d)
+	if d.Err() != nil {
+		return fmt.Errorf("%w: %w", errBadConnect, d.Err())
+	}
+	if err := c.srv.admitConnect(c, &r); err != nil {
+		return err
+	}
+	return c.connect(&r)
+}
+
+// sessionless names the end of a client that never said who it is.
+func sessionless(err error) error {
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		return errSessionless
+	}
+	return err
+}
+
+func (c *conn) firstWord() (w [4]byte, err error) {
+	for {
+		if w, ok := c.frames.word(); ok {
+			return w, nil
+		}
+		if err := c.frames.fill(); err != nil {
+			return w, err
+		}
+	}
+}
+
+func (c *conn) firstFrame() ([]byte, error) {
+	for {
+		frame, ok, err := c.frames.next()
+		if ok || err != nil {
+			return frame, err
+		}
+		if err := c.frames.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// admitConnect checks a connect request before anything is done for it. A
+// refusal closes the connection without a word, so the client tries another
+// server (wire.md section 3).
+func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
+	s.metrics.connectionRequests.Add(1)
+	switch {
+	case !s.serving.Load():
+		return errNotServing
+	case !s.newSessions.take(s.now()):
+		s.metrics.connectionDrops.Add(1)
+		return errTooManyOpened
+	}
+	if last := s.lastApplied(); r.LastZxidSeen > last {
+		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
+	}
+	return nil
+}
+
+// connect makes or resumes the session and waits until that is decided.
+func (c *conn) connect(r *jute.ConnectRequest) error {
+	s := c.srv
+	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
+	sub := submission{
+		kind:     submitWrite,
+		received: c.started,
+		req:      evaluate.Request{Op: jute.OpCreateSession, Session: r.SessionID, Origin: c.id, TimeoutMs: c.timeoutMs},
+	}
+	if r.SessionID == 0 {
+		sub.req.Session = s.nextSession()
+	} else {
+		// The password comes first: knowing an id must not be enough to cut its
+		// owner off, as it is in Apache's server.
+		if !s.keys.Verify(r.SessionID, r.Password) {
+			s.metrics.badPasswords.Add(1)
+			c.refuseSession(r.HasReadOnly)
+			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
+		}
+		sub.kind = submitResume
+	}
+	readOnly := byte(0)
+	if r.HasReadOnly {
+		readOnly = 1
+	}
+	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}})
+	s.leader.submit(sub)
+	select {
+	case <-c.established:
+		return c.establishedOrRefused()
+	case <-c.done:
+		return net.ErrClosed
+	}
+}
+
+func (c *conn) establishedOrRefused() error {
+	c.mu.Lock()
+	ending := c.mu.ending
+	c.mu.Unlock()
+	if ending {
+		return errHangUp
+	}
+	return nil
+}
+
+// refuseSession tells the client that its session is gone for good, and ends
+// the connection.
+func (c *conn) refuseSession(hasReadOnly bool) {
+	c.sendConnectResponse(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: hasReadOnly})
+	c.endAfterFlush()
+}
+
+func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
+	b, mark := jute.BeginFrame(nil)
+	c.send(jute.EndFrame(r.Append(b), mark))
+}
+
+// answerConnect is the applier's part: the session has been created, or the
+// barrier of its resumption has been passed. The session exists, or it never
+// will again. The caller holds the tree lock for writing.
+func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
+	defer close(c.established)
+	tracked := s.tracker.Get(id)
+	if _, alive := s.state.tree.Session(id); !alive || code != 0 || tracked == nil {
+		s.metrics.staleSessions.Add(1)
+		c.refuseSession(hasReadOnly)
+		return
+	}
+	if old := s.conns.claim(id, c); old != nil && old != c {
+		old.kill()
+	}
+	c.tracked = tracked
+	c.session.Store(int64(id))
+	password := s.keys.Password(id)
+	c.sendConnectResponse(&jute.ConnectResponse{
+		TimeoutMs:   c.timeoutMs,
+		SessionID:   id,
+		Password:    password[:],
+		HasReadOnly: hasReadOnly,
+	})
+	s.log.Debug("session established", zap.Stringer("session", id), zap.Stringer("remote", c.nc.RemoteAddr()),
+		zap.Int32("timeout_ms", c.timeoutMs))
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// keepHouse does what the leader does by the clock: it lets sessions expire and
+// removes containers and TTL nodes that are due.
+func (s *Server) keepHouse() {
+	tick := time.NewTicker(s.cfg.TickTime / 2)
+	defer tick.Stop()
+	containers := time.NewTicker(s.cfg.ContainerCheckInterval)
+	defer containers.Stop()
+	last := s.now()
+	for {
+		select {
+		case <-tick.C:
+			now := s.now()
+			s.forgivePause(now - last)
+			last = now
+			s.expireSessions(now)
+		case <-containers.C:
+			if !s.removeExpired() {
+				return
+			}
+		case <-s.stopping:
+			return
+		}
+	}
+}
+
+// forgivePause gives sessions back the time in which this process could not
+// hear from anybody, because it was stopped or starved: they expire late, never
+// early (zab.md section E, rule 4).
+func (s *Server) forgivePause(sinceLast time.Duration) {
+	if gap := sinceLast - s.cfg.TickTime/2; gap > s.cfg.TickTime/2 {
+		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", gap))
+		s.tracker.Postpone(millis(gap))
+	}
+}
+
+func (s *Server) expireSessions(now time.Duration) {
+	for _, id := range s.tracker.Expire(millis(now)) {
+		s.metrics.sessionsExpired.Add(1)
+		s.log.Info("session expired", zap.Stringer("session", id))
+		s.leader.submit(submission{
+			kind:     submitWrite,
+			received: now,
+			req:      evaluate.Request{Op: jute.OpCloseSession, Session: id},
+		})
+	}
+}
+
+// removeExpired proposes to remove empty containers and TTL nodes that are due,
+// no faster than znode.container.maxPerMinute. It reports whether the server
+// goes on.
+func (s *Server) removeExpired() bool {
+	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.cfg.ContainerMaxPerMinute, 1)), time.Microsecond))
+	defer pace.Stop()
+	for _, r := range s.dueForRemoval() {
+		select {
+		case <-pace.C:
+		case <-s.stopping:
+			return false
+		}
+		s.leader.submit(submission{
+			kind:     submitWrite,
+			received: s.now(),
+			req:      evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
+		})
+	}
+	return true
+}
+
+// dueForRemoval looks the candidates up. The leader's evaluator looks again, so
+// one that is used meanwhile stays.
+func (s *Server) dueForRemoval() []evaluate.Removal {
+	var due []evaluate.Removal
+	s.state.mu.RLock()
+	defer s.state.mu.RUnlock()
+	s.state.tree.Expirable(time.Now().UnixMilli(), s.cfg.ContainerMaxNeverUsed.Milliseconds(),
+		func(path string, n datatree.Node) bool {
+			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
+			return true
+		})
+	return due
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"crypto/rand"
+	"fmt"
+)
+
+// ident is what names this server's data and protects its sessions. It is made
+// with the data directory and stands in the header of each segment of the log.
+//
+//	byte 0       format, 1
+//	bytes 1-16   cluster id: names the history
+//	bytes 17-32  incarnation: names this copy of it
+//	bytes 33-64  secret of the session passwords
+type ident struct {
+	cluster, incarnation [16]byte
+	secret               [32]byte
+}
+
+const (
+	identFormat = 1
+	identSize   = 1 + 16 + 16 + 32
+)
+
+// newIdent makes the identity of a new data directory.
+func newIdent() (id ident) {
+	rand.Read(id.cluster[:]) // never fails
+	rand.Read(id.incarnation[:])
+	rand.Read(id.secret[:])
+	return id
+}
+
+func (id *ident) encode() []byte {
+	b := make([]byte, 0, identSize)
+	b = append(b, identFormat)
+	b = append(b, id.cluster[:]...)
+	b = append(b, id.incarnation[:]...)
+	return append(b, id.secret[:]...)
+}
+
+func decodeIdent(b []byte) (id ident, err error) {
+	if len(b) != identSize || b[0] != identFormat {
+		return id, fmt.Errorf("the log's identity has %d bytes in a format that this version does not know: was it written by a newer one?", len(b))
+	}
+	copy(id.cluster[:], b[1:])
+	copy(id.incarnation[:], b[17:])
+	copy(id.secret[:], b[33:])
+	return id, nil
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// listen opens the client port and starts accepting.
+func (s *Server) listen() error {
+	addr := net.JoinHostPort(s.cfg.ClientPortAddress, strconv.Itoa(s.cfg.ClientPort))
+	l, err := s.opts.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for clients on %s: %w", addr, err)
+	}
+	s.listener = l
+	s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.Stringer("zxid", s.lastApplied()))
+	s.loops.Go(s.acceptLoop)
+	return nil
+}
+
+func (s *Server) acceptLoop() {
+	for {
+		nc, err := s.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			// Out of file descriptors, most likely: existing clients go on, and
+			// some may leave.
+			s.log.Warn("can't accept a connection", zap.Error(err))
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.stopping:
+				return
+			}
+			continue
+		}
+		s.admit(nc)
+	}
+}
+
+// admit starts a connection if the limits allow one more. Otherwise it closes it
+// without a word, which makes a client try another server.
+func (s *Server) admit(nc net.Conn) {
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		tcp.SetKeepAlive(s.cfg.ClientTCPKeepAlive)
+	}
+	c := newConn(s, nc)
+	if !s.conns.add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
+		s.metrics.connectionRejected.Add(1)
+		s.log.Warn("too many connections: closing a new one; see maxClientCnxns and maxCnxns",
+			zap.Stringer("remote", nc.RemoteAddr()))
+		nc.Close()
+		return
+	}
+	s.clients.Go(c.serve)
+	s.clients.Go(c.writeLoop)
+}
+
+// forget removes a connection that has ended from everything that knows it.
+// Under the tree lock nothing can add a watch for it meanwhile: its reader has
+// ended, and the applier, which serves its queued reads, holds the lock to do so.
+func (s *Server) forget(c *conn) {
+	s.state.mu.RLock()
+	c.mu.Lock()
+	for i := range c.mu.pending.len() {
+		s.largeBytes.Add(-c.mu.pending.at(i).large)
+	}
+	s.throttler.leave(int64(c.mu.pending.len()))
+	c.mu.pending.drop()
+	c.mu.gone = true
+	if c.mu.out != nil {
+		releaseOut(c.mu.out)
+		c.mu.out = nil
+	}
+	c.mu.Unlock()
+	if w := c.watcher.Load(); w != 0 {
+		s.state.watches.Drop(c.watcherID())
+	}
+	s.conns.remove(c, c.ip())
+	s.state.mu.RUnlock()
+	s.throttler.relax()
+}
+
+// isReset reports whether the client broke the connection.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,29 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/server/wal"
+)
+
+// logWriter is the log's writer with what the peer loop needs to follow it.
+type logWriter struct {
+	*wal.Writer
+	durable  atomic.Uint64 // number of the last durable record
+	progress chan struct{} // has a token when durable has grown
+}
+
+func newLogWriter(s *Server, log *wal.Log) *logWriter {
+	w := &logWriter{progress: make(chan struct{}, 1)}
+	w.Writer = wal.NewWriter(log, wal.WriterOptions{
+		Durable: func(d wal.Durable) {
+			w.durable.Store(d.Seq)
+			select {
+			case w.progress <- struct{}{}:
+			default:
+			}
+		},
+		Fatal: s.fail,
+	})
+	return w
+}

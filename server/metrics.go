@@ -1,0 +1,49 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics are the server's counters. Those with ZooKeeper's names are read
+// through the table of zkMetrics, for mntr and Prometheus alike; the zkd_* ones
+// are Prometheus' own.
+type metrics struct {
+	packetsReceived, packetsSent                      atomic.Int64
+	connectionRequests, connectionDrops               atomic.Int64
+	connectionRejected, sessionless                   atomic.Int64
+	authFailed, badPasswords                          atomic.Int64
+	staleSessions, throttledOps, largeRejected        atomic.Int64
+	bytesReceived, bytesSent, watchBytes              atomic.Int64
+	proposals, commits, snapshotErrors, unrecoverable atomic.Int64
+	sessionsExpired, containersDeleted                atomic.Int64
+
+	reads, writes latency // from arrival to reply
+	fsync         latency
+	snapshot      latency
+	load          latency // of the state at the start
+	batch         latency // transactions per fsync, counted as nanoseconds
+	taken         latency // requests per turn of the leader, likewise
+
+	applySeconds prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	return &metrics{
+		applySeconds: f.NewHistogram(prometheus.HistogramOpts{
+			Name:    "zkd_apply_seconds",
+			Help:    "Time under the tree's write lock to apply a batch of transactions.",
+			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10),
+		}),
+	}
+}
+
+func (m *metrics) resetLatencies() {
+	m.reads.reset()
+	m.writes.reset()
+	m.packetsReceived.Store(0)
+	m.packetsSent.Store(0)
+}

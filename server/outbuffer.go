@@ -1,0 +1,140 @@
+package server
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+const (
+	outFlush  = 64 << 10 // the reader writes the socket before it answers more
+	outPooled = 1 << 20  // larger buffers are left to the garbage collector
+	// outLimit is how far a client may fall behind with what it did not ask
+	// for, watch events, before it is cut off. What it asked for is limited by
+	// not reading its next request.
+	outLimit = 64 << 20
+)
+
+// outBuffer holds encoded frames on their way to a client. Only connections
+// with something to write have one.
+type outBuffer struct{ b []byte }
+
+var outBuffers = sync.Pool{New: func() any { return &outBuffer{b: make([]byte, 0, 4<<10)} }}
+
+func releaseOut(o *outBuffer) {
+	if cap(o.b) <= outPooled {
+		o.b = o.b[:0]
+		outBuffers.Put(o)
+	}
+}
+
+// begin locks the connection, starts a frame with a reply header, and returns
+// the buffer to append the body to. end must follow.
+func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
+	c.mu.Lock()
+	if c.mu.out == nil {
+		c.mu.out = outBuffers.Get().(*outBuffer)
+	}
+	b := c.mu.out.b
+	c.mu.mark = len(b)
+	b = append(b, 0, 0, 0, 0)
+	b = jute.AppendInt32(b, xid)
+	b = jute.AppendInt64(b, zxid)
+	return jute.AppendInt32(b, code)
+}
+
+// end completes the frame that begin started and unlocks the connection.
+func (c *conn) end(b []byte) {
+	binary.BigEndian.PutUint32(b[c.mu.mark:], uint32(len(b)-c.mu.mark-4))
+	if c.mu.ending || c.mu.gone {
+		b = b[:c.mu.mark]
+	} else {
+		c.mu.stats.sent++
+		c.srv.metrics.packetsSent.Add(1)
+	}
+	c.mu.out.b = b
+	c.mu.Unlock()
+}
+
+// reply appends a reply without a body.
+func (c *conn) reply(xid int32, zxid jute.Zxid, code jute.Code) {
+	c.end(c.begin(xid, zxid, code))
+}
+
+// send appends a complete frame, length prefix included. It returns false if
+// the client has fallen too far behind to be sent any more.
+func (c *conn) send(frame []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.ending || c.mu.gone {
+		return true
+	}
+	if c.mu.out == nil {
+		c.mu.out = outBuffers.Get().(*outBuffer)
+	}
+	if len(c.mu.out.b) > outLimit {
+		return false
+	}
+	c.mu.out.b = append(c.mu.out.b, frame...)
+	c.mu.stats.sent++
+	c.srv.metrics.packetsSent.Add(1)
+	return true
+}
+
+// endAfterFlush makes what is in the out buffer the connection's last bytes.
+func (c *conn) endAfterFlush() {
+	c.mu.Lock()
+	c.mu.ending = true
+	c.mu.Unlock()
+}
+
+// flush writes the out buffer to the socket. If another goroutine is writing,
+// that one goes on with what was added. It blocks while the client does not
+// take its bytes, which is what pauses a reader whose client is slow.
+func (c *conn) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.writing {
+		return
+	}
+	c.mu.writing = true
+	for c.mu.out != nil && !c.mu.gone {
+		out := c.mu.out
+		c.mu.out = nil
+		c.mu.Unlock()
+		_, err := c.nc.Write(out.b)
+		releaseOut(out)
+		c.mu.Lock()
+		if err != nil {
+			c.mu.gone = true
+			c.nc.Close() // wakes the reader, which tears the connection down
+		}
+	}
+	c.mu.writing = false
+	if c.mu.ending {
+		c.nc.SetReadDeadline(time.Now()) // wakes the reader, which finishes
+	}
+	c.drained.Broadcast()
+}
+
+// writeLoop is the writer goroutine.
+func (c *conn) writeLoop() {
+	for {
+		select {
+		case <-c.wake:
+			c.flush()
+		case <-c.done:
+			return
+		}
+	}
+}
+
+// kick wakes the writer.
+func (c *conn) kick() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

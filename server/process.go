@@ -1,0 +1,23 @@
+package server
+
+import (
+	"os"
+	"syscall"
+)
+
+// fileDescriptors returns how many file descriptors the process has open and
+// may have; -1 where the system does not tell.
+func fileDescriptors() (open, limit int64) {
+	open, limit = -1, -1
+	if d, err := os.Open("/proc/self/fd"); err == nil {
+		if names, err := d.Readdirnames(-1); err == nil {
+			open = int64(len(names)) - 1 // without d itself
+		}
+		d.Close()
+	}
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) == nil {
+		limit = int64(r.Cur)
+	}
+	return open, limit
+}

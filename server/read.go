@@ -1,0 +1,281 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// read is one request that is answered from the tree as it stands. The tree
+// lock is held, for reading or writing, from the look-up to the moment at which
+// the reply and the watch are in place: so no change can fall between them.
+type read struct {
+	*Server
+	c    *conn
+	req  *request
+	zxid jute.Zxid
+}
+
+// answerRead answers a request that needs no leader, and reports whether the
+// connection goes on. The caller holds the tree lock.
+func (s *Server) answerRead(c *conn, req *request) (keep bool) {
+	r := read{s, c, req, s.state.tree.LastZxid()}
+	err, known := r.dispatch()
+	if !known {
+		c.reply(req.xid, -1, jute.ErrUnimplemented)
+		return false
+	}
+	if err != nil {
+		c.reply(req.xid, r.zxid, jute.CodeOf(err))
+	}
+	c.answered(req, r.zxid)
+	return true
+}
+
+// dispatch serves the request: it appends the reply, or returns the error that
+// is the reply. Ops that a client can't send are not known.
+func (r *read) dispatch() (err error, known bool) {
+	switch r.req.op {
+	case jute.OpPing:
+		r.c.reply(jute.XidPing, r.zxid, 0)
+	case jute.OpGetData:
+		err = r.getData()
+	case jute.OpExists:
+		err = r.exists()
+	case jute.OpGetChildren:
+		err = r.getChildren(false)
+	case jute.OpGetChildren2:
+		err = r.getChildren(true)
+	case jute.OpGetACL:
+		err = r.getACL()
+	case jute.OpGetAllChildrenNumber:
+		err = r.getAllChildrenNumber()
+	case jute.OpGetEphemerals:
+		err = r.getEphemerals()
+	case jute.OpMultiRead:
+		err = r.multiRead()
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		err = r.setWatches()
+	case jute.OpAddWatch:
+		err = r.addWatch()
+	case jute.OpCheckWatches, jute.OpRemoveWatches:
+		err = r.checkOrRemoveWatches()
+	case jute.OpWhoAmI:
+		r.whoAmI()
+	default:
+		return nil, false
+	}
+	return err, true
+}
+
+func (r *read) begin() []byte { return r.c.begin(r.req.xid, r.zxid, 0) }
+
+func (r *read) body() jute.Decoder { return jute.NewAliasDecoder(r.req.body) }
+
+func (r *read) allowed(acl []jute.ACL, perms jute.Perms) error {
+	if !r.schemes.Allowed(acl, perms, r.req.auth) {
+		return jute.ErrNoAuth
+	}
+	return nil
+}
+
+func (r *read) watch(path string, mode watch.Mode) {
+	r.state.watches.Add(r.c.watcherID(), path, mode)
+}
+
+// pathWatch decodes the request that most reads have.
+func (r *read) pathWatch() (p jute.PathWatchRequest, err error) {
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		err = jute.ErrMarshalling
+	}
+	return p, err
+}
+
+func (r *read) getData() error {
+	p, err := r.pathWatch()
+	if err != nil {
+		return err
+	}
+	data, node, ok := r.state.tree.GetData(p.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if err := r.allowed(node.ACL, jute.PermRead); err != nil {
+		return err
+	}
+	if p.Watch {
+		r.watch(p.Path, watch.Data)
+	}
+	stat := node.Stat()
+	r.c.end(stat.Append(jute.AppendBuffer(r.begin(), data)))
+	return nil
+}
+
+func (r *read) exists() error {
+	p, err := r.pathWatch()
+	if err != nil {
+		return err
+	}
+	if strings.IndexByte(p.Path, 0) >= 0 {
+		return jute.ErrBadArguments
+	}
+	node, ok := r.state.tree.Get(p.Path)
+	if ok {
+		// Needed since ZOOKEEPER-4799; before, existence was for everyone.
+		if err := r.allowed(node.ACL, jute.PermRead); err != nil {
+			return err
+		}
+	}
+	if p.Watch {
+		r.watch(p.Path, watch.Data)
+	}
+	if !ok {
+		return jute.ErrNoNode
+	}
+	stat := node.Stat()
+	r.c.end(stat.Append(r.begin()))
+	return nil
+}
+
+func (r *read) getChildren(withStat bool) error {
+	p, err := r.pathWatch()
+	if err != nil {
+		return err
+	}
+	node, ok := r.state.tree.Get(p.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if err := r.allowed(node.ACL, jute.PermRead); err != nil {
+		return err
+	}
+	if p.Watch {
+		r.watch(p.Path, watch.Child)
+	}
+	b := jute.AppendInt32(r.begin(), node.NumChildren)
+	for name := range r.state.tree.Children(p.Path) {
+		b = jute.AppendString(b, name)
+	}
+	if withStat {
+		stat := node.Stat()
+		b = stat.Append(b)
+	}
+	r.c.end(b)
+	return nil
+}
+
+func (r *read) getACL() error {
+	var p jute.PathRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	node, ok := r.state.tree.Get(p.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if err := r.allowed(node.ACL, jute.PermRead|jute.PermAdmin); err != nil {
+		return err
+	}
+	acl := node.ACL
+	if r.allowed(acl, jute.PermAdmin) != nil {
+		acl = auth.Redact(acl)
+	}
+	stat := node.Stat()
+	r.c.end(stat.Append(jute.AppendACLs(r.begin(), acl)))
+	return nil
+}
+
+func (r *read) getAllChildrenNumber() error {
+	var p jute.PathRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	node, ok := r.state.tree.Get(p.Path)
+	if !ok {
+		return jute.ErrNoNode
+	}
+	if err := r.allowed(node.ACL, jute.PermRead); err != nil {
+		return err
+	}
+	r.c.end(jute.AppendInt32(r.begin(), int32(r.state.tree.CountDescendants(p.Path))))
+	return nil
+}
+
+// getEphemerals lists those of the calling session, by a prefix of the string.
+func (r *read) getEphemerals() error {
+	var p jute.GetEphemeralsRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	prefix := p.Prefix
+	if prefix == "/" {
+		prefix = ""
+	}
+	var paths []string
+	for path := range r.state.tree.Ephemerals(r.c.sessionID()) {
+		if strings.HasPrefix(path, prefix) {
+			paths = append(paths, path)
+		}
+	}
+	b := jute.AppendInt32(r.begin(), int32(len(paths)))
+	for _, path := range paths {
+		b = jute.AppendString(b, path)
+	}
+	r.c.end(b)
+	return nil
+}
+
+// multiRead answers each of its reads by itself; it never fails as a whole once
+// it is understood. Watch flags in it mean nothing, as in Apache's server.
+func (r *read) multiRead() error {
+	var m jute.MultiRequest
+	d := r.body()
+	m.Decode(&d)
+	if d.Err() != nil || len(m.Ops) > 0 && !m.Reads() {
+		return jute.ErrMarshalling
+	}
+	b := r.begin()
+	for i := range m.Ops {
+		b = r.appendReadResult(b, &m.Ops[i])
+	}
+	r.c.end(jute.AppendMultiEnd(b))
+	return nil
+}
+
+func (r *read) appendReadResult(b []byte, op *jute.MultiOp) []byte {
+	data, node, ok := r.state.tree.GetData(op.Path)
+	res := jute.MultiResult{Type: op.Type}
+	switch {
+	case !ok:
+		res = jute.MultiResult{Type: jute.OpError, Err: jute.ErrNoNode}
+	case r.allowed(node.ACL, jute.PermRead) != nil:
+		res = jute.MultiResult{Type: jute.OpError, Err: jute.ErrNoAuth}
+	case op.Type == jute.OpGetData:
+		res.Data, res.Stat = data, node.Stat()
+	default:
+		res.Children = make([]string, 0, node.NumChildren)
+		for name := range r.state.tree.Children(op.Path) {
+			res.Children = append(res.Children, name)
+		}
+	}
+	return res.Append(b)
+}
+
+func (r *read) whoAmI() {
+	b := jute.AppendInt32(r.begin(), int32(len(r.req.auth)))
+	for _, id := range r.req.auth {
+		b = jute.AppendString(b, id.Scheme)
+		b = jute.AppendString(b, auth.User(id))
+	}
+	r.c.end(b)
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+func (r *read) addWatch() error {
+	var p jute.AddWatchRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	mode, ok := watch.ModeOf(p.Mode)
+	if !ok {
+		return jute.ErrMarshalling
+	}
+	r.watch(p.Path, mode)
+	r.c.end(jute.AppendInt32(r.begin(), jute.Code(0)))
+	return nil
+}
+
+func (r *read) checkOrRemoveWatches() error {
+	var p jute.RemoveWatchesRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	if r.c.watcher.Load() == 0 {
+		return jute.ErrNoWatcher
+	}
+	w := r.c.watcherID()
+	found := false
+	if r.req.op == jute.OpCheckWatches {
+		found = r.state.watches.Check(w, p.Path, p.Type)
+	} else {
+		found = r.state.watches.Remove(w, p.Path, p.Type)
+	}
+	if !found {
+		return jute.ErrNoWatcher
+	}
+	r.c.reply(r.req.xid, r.zxid, 0)
+	return nil
+}
+
+// setWatches puts a reconnected client's watches back. A change that it missed
+// becomes an event at once, before the reply; comparing and registering happen
+// under one tree lock, so no change is lost between them.
+func (r *read) setWatches() error {
+	var p jute.SetWatchesRequest
+	d := r.body()
+	if r.req.op == jute.OpSetWatches2 {
+		p.Decode2(&d)
+	} else {
+		p.Decode(&d)
+	}
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	r.catchUp(watch.DataList, p.Data, p.RelativeZxid)
+	r.catchUp(watch.ExistList, p.Exist, p.RelativeZxid)
+	r.catchUp(watch.ChildList, p.Child, p.RelativeZxid)
+	r.catchUp(watch.PersistentList, p.Persistent, p.RelativeZxid)
+	r.catchUp(watch.RecursiveList, p.PersistentRecursive, p.RelativeZxid)
+	r.c.reply(r.req.xid, r.zxid, 0)
+	return nil
+}
+
+func (r *read) catchUp(list watch.List, paths []string, since jute.Zxid) {
+	for _, path := range paths {
+		node, ok := r.state.tree.Get(path)
+		event, mode, missed := list.CatchUp(watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}, since)
+		if !missed {
+			r.watch(path, mode)
+			continue
+		}
+		r.c.end(appendEvent(r.c.begin(jute.XidNotification, -1, 0), event, path))
+	}
+}
+
+// appendEvent appends the body of a notification.
+func appendEvent(b []byte, typ jute.EventType, path string) []byte {
+	if path == "" {
+		path = "/"
+	}
+	e := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
+	return e.Append(b)
+}

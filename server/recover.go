@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/wal"
+)
+
+// recover locks the data directory and builds the state from the newest
+// snapshot that is sound and the log behind it. A server of its own is the
+// quorum, so all of its log is committed. It returns the last zxid.
+func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
+	start := time.Now()
+	if err := s.lockDataDir(); err != nil {
+		return 0, err
+	}
+	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{FS: s.fs})
+	if err != nil {
+		return 0, err
+	}
+	fresh := newIdent()
+	log, rec, err := wal.Open(wal.Options{
+		FS:              s.fs,
+		Dir:             filepath.Join(s.cfg.DataLogDir, "journal"),
+		SegmentSize:     s.cfg.WALSegmentSize,
+		Ident:           fresh.encode(),
+		NoSync:          !s.cfg.ForceSync,
+		FsyncWarn:       s.cfg.FsyncWarningThreshold,
+		AcceptLossAfter: s.opts.AcceptLossAfter,
+		Logger:          s.log.Named("wal"),
+		Registerer:      s.opts.Registerer,
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.wal = log
+	id, err := decodeIdent(rec.Ident)
+	if err != nil {
+		return 0, err
+	}
+	s.keys = session.NewKeys(id.secret)
+	if rec.New && s.hasSnapshots(store) {
+		return 0, fmt.Errorf("there are snapshots in %s, but no log in %s: is dataLogDir right? To begin anew, move both away",
+			s.cfg.DataDir, s.cfg.DataLogDir)
+	}
+	tree, used, err := s.loadState(ctx, store, log, rec)
+	if err != nil {
+		return 0, err
+	}
+	s.state.tree = tree
+	for session, timeoutMs := range tree.Sessions() {
+		s.tracker.Add(session, timeoutMs, millis(s.now()))
+	}
+	s.logWriter = newLogWriter(s, log)
+	s.snapshots = newSnapshotter(s, store, rec.Snaps, used)
+	took := time.Since(start)
+	s.metrics.load.observe(took, 1)
+	s.log.Info("state recovered", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes),
+		zap.Int("sessions", tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
+	return rec.LastZxid, nil
+}
+
+// lockDataDir makes the data directory if it may, and keeps other processes out
+// of it.
+func (s *Server) lockDataDir() error {
+	if !s.cfg.DataDirAutoCreate {
+		for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
+			if _, err := s.fs.Stat(dir); err != nil {
+				return fmt.Errorf("data directory (datadir.autocreate=false): %w", err)
+			}
+		}
+	}
+	for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
+		if err := s.fs.MkdirAll(dir); err != nil {
+			return fmt.Errorf("make data directory: %w", err)
+		}
+	}
+	lock, err := s.fs.Lock(filepath.Join(s.cfg.DataDir, "LOCK"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("data directory %s: another zkd uses it: %w", s.cfg.DataDir, err)
+	}
+	if err != nil {
+		return fmt.Errorf("lock data directory: %w", err)
+	}
+	s.dirLock = lock
+	return nil
+}
+
+func (s *Server) hasSnapshots(store *snapshot.Store) bool {
+	files, err := store.List()
+	return err == nil && len(files) > 0
+}
+
+// loadState loads the newest snapshot that the log refers to and that is sound,
+// and applies the log behind it. An older snapshot serves if the log still has
+// everything behind that one; otherwise the damage is reported, never papered
+// over with an emptier state.
+func (s *Server) loadState(ctx context.Context, store *snapshot.Store, log *wal.Log, rec *wal.Recovered) (*datatree.Tree, *wal.SnapRef, error) {
+	var broken error
+	for i := len(rec.Snaps) - 1; i >= 0; i-- {
+		ref := rec.Snaps[i]
+		tree, err := loadSnapshot(ctx, store, ref)
+		if err != nil {
+			s.log.Error("snapshot can't be used; trying an older one", zap.String("snapshot", ref.Name), zap.Error(err))
+			broken = errors.Join(broken, err)
+			continue
+		}
+		if err := replay(log, tree); err != nil {
+			return nil, nil, errors.Join(err, broken)
+		}
+		return tree, &ref, nil
+	}
+	tree := datatree.New()
+	if err := replay(log, tree); err != nil {
+		return nil, nil, errors.Join(err, broken)
+	}
+	return tree, nil, nil
+}
+
+// replay applies what the log has behind the tree's last zxid.
+func replay(log *wal.Log, tree *datatree.Tree) error {
+	var txn datatree.Txn
+	var out datatree.Applied
+	err := log.Replay(tree.LastZxid(), func(r wal.Record) error {
+		if err := txn.Decode(r.Payload); err != nil {
+			return fmt.Errorf("transaction %v: %w", r.Zxid, err)
+		}
+		tree.Apply(&txn, &out)
+		return nil
+	})
+	if errors.Is(err, wal.ErrPurged) {
+		return fmt.Errorf("the log in the data directory begins after zxid %v, and no sound snapshot reaches its beginning; "+
+			"restore a snapshot from a backup: %w", tree.LastZxid(), err)
+	}
+	if err != nil {
+		return fmt.Errorf("replay the log: %w", err)
+	}
+	return nil
+}
+
+// The sections of a snapshot. The tree's own meta row stands in snapshot.Meta.
+const (
+	sectionACLs     = "acls"
+	sectionSessions = "sessions"
+	sectionNodes    = "nodes"
+	extraTree       = "tree"
+)
+
+// loadSnapshot builds a tree from a snapshot. The tree checks its counts and its
+// digest.
+func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, error) {
+	tables := map[string]datatree.Table{
+		sectionACLs:     datatree.TableACLs,
+		sectionSessions: datatree.TableSessions,
+		sectionNodes:    datatree.TableNodes,
+	}
+	loader := datatree.NewLoader()
+	meta, err := store.Load(ctx, snapshot.Ref{Name: ref.Name, Zxid: ref.Zxid, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest},
+		func(section string, key, value []byte) error {
+			table, ok := tables[section]
+			if !ok {
+				return fmt.Errorf("unknown section %q", section)
+			}
+			return loader.Add(datatree.Row{Table: table, Key: key, Value: value})
+		})
+	if err != nil {
+		return nil, err
+	}
+	if err := loader.Add(datatree.Row{Table: datatree.TableMeta, Key: []byte(datatree.MetaKey), Value: meta.Extra[extraTree]}); err != nil {
+		return nil, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+	}
+	tree, err := loader.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+	}
+	return tree, nil
+}
+
+// digestBytes is a digest as snapshots and their references have it.
+func digestBytes(d datatree.Digest) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.Hi), d.Lo)
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// request is one request of a connection, from its arrival to its reply.
+type request struct {
+	op       jute.OpCode
+	xid      int32
+	auth     []jute.ID // the connection's credentials when the request arrived
+	body     []byte    // without the header
+	received time.Duration
+	large    int64 // bytes that count against largeRequestMaxBytes, or 0
+	// ordered requests are answered when the leader's order comes to them: the
+	// writes, sync and connect. The others are served where they are, but not
+	// before an ordered request ahead of them has been answered.
+	ordered bool
+}
+
+// fifo is the requests of a connection that wait, oldest first.
+type fifo struct {
+	items []request
+	head  int
+}
+
+func (f *fifo) len() int { return len(f.items) - f.head }
+
+func (f *fifo) push(r request) { f.items = append(f.items, r) }
+
+// front returns the oldest request; it is valid until pop.
+func (f *fifo) front() *request { return &f.items[f.head] }
+
+// at returns the i-th oldest request.
+func (f *fifo) at(i int) *request { return &f.items[f.head+i] }
+
+func (f *fifo) pop() {
+	f.items[f.head] = request{}
+	f.head++
+	if f.head == len(f.items) {
+		f.items, f.head = f.items[:0], 0
+	}
+	if f.head >= 256 && f.head*2 >= len(f.items) {
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+}
+
+func (f *fifo) drop() { *f = fifo{} }
+
+// errShortHeader is a frame that is too short for a request header.
+var errShortHeader = errors.New("frame is too short for a request header")
+
+// handle deals with one frame of an established connection. frame shares the
+// read buffer. An error ends the connection.
+func (c *conn) handle(frame []byte) error {
+	var h jute.RequestHeader
+	d := jute.NewAliasDecoder(frame)
+	h.Decode(&d)
+	if d.Err() != nil {
+		return errShortHeader
+	}
+	c.touch()
+	req := request{op: h.Type, xid: h.Xid, auth: *c.auth.Load(), body: d.Rest(), received: c.started}
+	switch req.op {
+	case jute.OpAuth:
+		return c.authenticate(&req)
+	case jute.OpSASL:
+		// Without SASL the answer is an empty token, at once (wire.md section 17).
+		c.end(jute.AppendBuffer(c.begin(req.xid, 0, 0), nil))
+		return nil
+	}
+	if !c.srv.authEnforced(&req) {
+		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
+		c.endAfterFlush()
+		return errHangUp
+	}
+	if fromLeader(req.op) {
+		return c.submit(&req)
+	}
+	return c.serveInOrder(&req)
+}
+
+// fromLeader reports whether a client's op is ordered by the leader.
+func fromLeader(op jute.OpCode) bool {
+	switch op {
+	case jute.OpCreateSession, jute.OpDeleteContainer: // the server's own
+		return false
+	case jute.OpSync:
+		return true
+	}
+	return op.Write()
+}
+
+// serveInOrder answers a read now if nothing is ahead of it, else queues it.
+func (c *conn) serveInOrder(req *request) error {
+	if c.pendingLen.Load() == 0 {
+		c.srv.state.mu.RLock()
+		keep := c.srv.answerRead(c, req)
+		c.srv.state.mu.RUnlock()
+		c.readsNow++
+		if !keep {
+			c.endAfterFlush()
+			return errHangUp
+		}
+		if c.outLen() >= outFlush {
+			c.flush()
+		}
+		return nil
+	}
+	req.body = c.keep(req.body)
+	c.push(*req)
+	return nil
+}
+
+// submit queues an ordered request and adds it to the batch for the leader.
+func (c *conn) submit(req *request) error {
+	if err := c.srv.admitLarge(c, req); err != nil {
+		return err
+	}
+	req.ordered = true
+	req.body = c.keep(req.body)
+	c.push(*req)
+	kind := submitWrite
+	if req.op == jute.OpSync {
+		kind = submitBarrier
+	}
+	c.batch = append(c.batch, submission{
+		kind:     kind,
+		received: req.received,
+		req: evaluate.Request{
+			Op:      req.op,
+			Session: c.sessionID(),
+			Cxid:    req.xid,
+			Origin:  c.id,
+			Auth:    req.auth,
+			Body:    req.body,
+		},
+	})
+	return nil
+}
+
+// push appends to the pending requests. Only the reader calls it.
+func (c *conn) push(req request) {
+	c.mu.Lock()
+	c.mu.pending.push(req)
+	c.pendingLen.Add(1)
+	c.mu.Unlock()
+	c.srv.throttler.enter()
+}
+
+func (c *conn) outLen() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.out == nil {
+		return 0
+	}
+	return len(c.mu.out.b)
+}
+
+// throttle pauses the reader while the client is slow to take what it asked
+// for, or while the server has too much at hand and this connection is part of
+// it (globalOutstandingLimit). TCP does the rest.
+func (c *conn) throttle() error {
+	if c.outLen() > outFlush {
+		c.flush()
+	}
+	if c.pendingLen.Load() == 0 || !c.srv.throttler.over() {
+		return nil
+	}
+	c.settle(0)
+	c.submitBatch()
+	c.flush()
+	return c.srv.throttler.wait(c)
+}
+
+// touch tells the session tracker that the client is alive.
+func (c *conn) touch() {
+	c.tracked.Touch(millis(c.started), c.timeoutMs)
+}
+
+// answered notes what cons shows of a request's reply.
+func (c *conn) answered(req *request, zxid jute.Zxid) {
+	c.mu.Lock()
+	st := &c.mu.stats
+	st.lastOp, st.lastZxid = req.op, zxid
+	if req.xid >= 0 {
+		st.lastCxid = int64(req.xid)
+	}
+	c.mu.Unlock()
+}
+
+// authenticate handles an auth packet. It is answered at once, before requests
+// that still wait, and counts for the requests behind it.
+func (c *conn) authenticate(req *request) error {
+	var r jute.AuthRequest
+	d := jute.NewDecoder(req.body)
+	r.Decode(&d)
+	if d.Err() != nil {
+		c.reply(req.xid, 0, jute.ErrMarshalling)
+		return nil
+	}
+	ids, err := c.srv.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
+	if err != nil {
+		c.srv.metrics.authFailed.Add(1)
+		c.reply(req.xid, 0, jute.CodeOf(err))
+		c.endAfterFlush()
+		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
+	}
+	c.auth.Store(&ids)
+	c.reply(req.xid, 0, 0)
+	return nil
+}

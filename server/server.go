@@ -1,0 +1,316 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/watch"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// ErrClosed is returned by Start after Close.
+var ErrClosed = errors.New("server closed")
+
+// standaloneID is the server id of a server without an ensemble, as it shows in
+// the top byte of session ids. Apache uses 1 there too.
+const standaloneID = 1
+
+// Options is what a server is made of.
+type Options struct {
+	Config *config.Config
+	// Logger may be nil for none.
+	Logger *zap.Logger
+	// Registerer takes the metrics; nil keeps them unregistered.
+	Registerer prometheus.Registerer
+	// FS holds the log and the snapshots; nil is the operating system's.
+	FS vfs.FS
+	// Version is what srvr and envi report after "Zookeeper version: ".
+	Version string
+	// AcceptLossAfter gives up what a damaged log has behind this zxid. Nil
+	// refuses to start on a damaged log.
+	AcceptLossAfter *jute.Zxid
+	// Listen opens the client port; nil is net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+}
+
+// state is what requests are served from. One lock orders reads, the
+// registration of watches and the applier's changes.
+//
+// Lock order: state.mu, then the watch table, then conns, then a connection.
+// Nothing blocks while one is held.
+type state struct {
+	mu      sync.RWMutex
+	tree    *datatree.Tree
+	watches *watch.Table // has a lock of its own, after mu
+}
+
+// Server is a zkd server. Make it with New, run it with Start, end it with
+// Close.
+type Server struct {
+	cfg     *config.Config
+	opts    Options
+	log     *zap.Logger
+	metrics *metrics
+	fs      vfs.FS
+	epoch   time.Time // of now
+
+	state   state
+	schemes *auth.Schemes
+	keys    *session.Keys
+	ids     *session.IDs // of sessions and of origins
+	tracker *session.Tracker
+	conns   *conns
+	digests *digestLog
+
+	leader    *leader
+	applier   *applier
+	wal       *wal.Log // until logWriter has it
+	logWriter *logWriter
+	snapshots *snapshotter
+
+	throttler   *throttler
+	newSessions tokenBucket
+	largeBytes  atomic.Int64
+	applied     atomic.Int64 // jute.Zxid
+	serving     atomic.Bool
+	servingFrom time.Duration
+	traceMask   atomic.Int64
+	words       fourletter.Whitelist // the enabled four-letter words
+
+	listener net.Listener
+	dirLock  io.Closer
+	stopping chan struct{} // closed when the loops are to end
+	failed   chan error    // has the error that stops the process
+	loops    sync.WaitGroup
+	clients  sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		started, closed bool
+	}
+}
+
+// New checks the options and makes a server. It does no I/O.
+func New(opts Options) (*Server, error) {
+	if opts.Config == nil {
+		return nil, errors.New("server: no configuration")
+	}
+	if opts.Config.Replicated() {
+		return nil, errors.New("server: the configuration names an ensemble, and this version runs single servers only")
+	}
+	cfg := opts.Config
+	schemes, err := auth.New(auth.Config{
+		SuperDigest:   cfg.SuperDigest,
+		DigestAlg:     cfg.DigestAlg,
+		DigestEnabled: cfg.DigestAuth,
+		SkipACL:       cfg.SkipACL,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if opts.FS == nil {
+		opts.FS = vfs.OS{}
+	}
+	if opts.Logger == nil {
+		opts.Logger = zap.NewNop()
+	}
+	if opts.Listen == nil {
+		opts.Listen = net.Listen
+	}
+	s := &Server{
+		cfg:       cfg,
+		opts:      opts,
+		log:       opts.Logger,
+		metrics:   newMetrics(opts.Registerer),
+		fs:        opts.FS,
+		schemes:   schemes,
+		conns:     newConns(),
+		digests:   newDigestLog(),
+		throttler: newThrottler(cfg.GlobalOutstandingLimit),
+		stopping:  make(chan struct{}),
+		failed:    make(chan error, 1),
+	}
+	s.newSessions = tokenBucket{
+		size:   cfg.ConnectionThrottle.Tokens,
+		every:  max(cfg.ConnectionThrottle.FillTime, time.Millisecond),
+		count:  cfg.ConnectionThrottle.FillCount,
+		tokens: cfg.ConnectionThrottle.Tokens,
+	}
+	s.state.watches = watch.New()
+	s.words = s.whitelist()
+	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
+	s.traceMask.Store(defaultTraceMask)
+	if opts.Registerer != nil {
+		if err := opts.Registerer.Register(newCollector(s)); err != nil {
+			return nil, fmt.Errorf("server: register metrics: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Start recovers the state from the disk, opens the client port and serves. It
+// returns when clients can connect. Canceling ctx afterwards has no effect.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed || s.mu.started {
+		return ErrClosed
+	}
+	s.epoch = time.Now()
+	s.ids = session.NewIDs(standaloneID, s.epoch.UnixMilli())
+	last, err := s.recover(ctx)
+	if err != nil {
+		s.closeStorage()
+		return err
+	}
+	s.startLoops(last)
+	s.mu.started = true
+	if err := s.listen(); err != nil {
+		s.stopLoops()
+		s.closeStorage()
+		s.mu.closed = true
+		return err
+	}
+	return nil
+}
+
+// startLoops starts what lives as long as the server: the log writer, the peer
+// loop, the applier, the snapshotter and the housekeeper.
+func (s *Server) startLoops(last jute.Zxid) {
+	s.setLastApplied(last)
+	s.applier = newApplier(s)
+	s.leader = newLeader(s, last)
+	s.servingFrom = s.now()
+	s.loops.Go(s.leader.run)
+	s.loops.Go(s.applier.run)
+	s.loops.Go(s.snapshots.run)
+	s.loops.Go(s.keepHouse)
+	s.serving.Store(true)
+}
+
+func newApplier(s *Server) *applier {
+	a := &applier{Server: s, in: newQueue[order]()}
+	a.deliver = a.deliverTo
+	return a
+}
+
+func newLeader(s *Server, last jute.Zxid) *leader {
+	return &leader{
+		Server: s,
+		in:     newQueue[submission](),
+		core:   zab.New(zab.Recovered{LastZxid: last}),
+		evaluator: evaluate.New(s.state.tree, s.schemes, evaluate.Options{
+			ExtendedTypes:   s.cfg.ExtendedTypes,
+			EnforceQuota:    s.cfg.EnforceQuota,
+			ReconfigEnabled: s.cfg.ReconfigEnabled,
+		}),
+	}
+}
+
+// Failed returns a channel that gets the error of a server that can't keep its
+// promises any more, such as a failed fsync. The process must then end: nothing
+// that was not durable has been acknowledged, and nothing more will be.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// fail is called by whatever can't go on.
+func (s *Server) fail(err error) {
+	s.metrics.unrecoverable.Add(1)
+	s.serving.Store(false)
+	s.log.Error("stopping: the server can't keep its promises", zap.Error(err))
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// Close stops the server: no new clients, no new requests; what was accepted is
+// finished and answered, as far as that takes no longer than drainTimeout.
+// Sessions live on in the log. It returns when every goroutine has ended, and
+// may be called more than once and from any goroutine.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed || !s.mu.started {
+		s.mu.closed = true
+		return nil
+	}
+	s.mu.closed = true
+	s.serving.Store(false)
+	s.listener.Close()
+	for _, c := range s.conns.all() {
+		c.drain()
+	}
+	s.clients.Wait()
+	s.stopLoops()
+	return s.closeStorage()
+}
+
+func (s *Server) stopLoops() {
+	close(s.stopping)
+	s.loops.Wait()
+}
+
+// closeStorage closes the log and gives the data directory free.
+func (s *Server) closeStorage() error {
+	var err error
+	switch {
+	case s.logWriter != nil:
+		err = s.logWriter.Close()
+	case s.wal != nil: // recovery failed behind its opening
+		err = s.wal.Close()
+	}
+	if s.dirLock != nil {
+		err = errors.Join(err, s.dirLock.Close())
+	}
+	return err
+}
+
+// Addr returns the address of the client port, or nil before Start.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// now is the server's monotonic clock.
+func (s *Server) now() time.Duration { return time.Since(s.epoch) }
+
+// millis is a time of the monotonic clock as the session tracker wants it.
+func millis(d time.Duration) int64 { return d.Milliseconds() }
+
+func (s *Server) lastApplied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
+
+func (s *Server) setLastApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
+
+// nextOrigin returns a number for a connection that no other has, on this or
+// another server, now or after a restart.
+func (s *Server) nextOrigin() uint64 { return uint64(s.ids.Next(nil)) }
+
+// nextSession returns a fresh session id.
+func (s *Server) nextSession() jute.SessionID {
+	s.state.mu.RLock()
+	defer s.state.mu.RUnlock()
+	return s.ids.Next(func(id jute.SessionID) bool {
+		_, taken := s.state.tree.Session(id)
+		return taken
+	})
+}

@@ -1,0 +1,276 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/wal"
+)
+
+const (
+	// snapshotBytes of log are reason enough for a snapshot: it bounds what a
+	// start has to replay.
+	snapshotBytes = 256 << 20
+	// snapshotShare of the last snapshot's size must be in the log before the
+	// next one: else a large tree with small changes would be written over and
+	// over, each snapCount transactions.
+	snapshotShare = 4
+	// walkBudget is about how many bytes of a view are collected under one hold
+	// of the read lock.
+	walkBudget = 64 << 10
+)
+
+// snapshotter writes snapshots beside the running server and removes what they
+// make superfluous. The applier freezes the tree; the snapshotter's goroutine
+// walks the frozen view.
+type snapshotter struct {
+	*Server
+	store *snapshot.Store
+	views chan *datatree.View // from the applier; holds one
+
+	// Owned by the applier.
+	txns  int   // since the last snapshot
+	bytes int64 // of their log records
+	next  int   // txns at which the next one is due
+
+	// Owned by run.
+	refs []wal.SnapRef // durable references, oldest first
+
+	lastSize chan int64 // size of the last snapshot; empty while one is written
+}
+
+func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
+	sn := &snapshotter{
+		Server:   s,
+		store:    store,
+		views:    make(chan *datatree.View, 1),
+		refs:     refs,
+		lastSize: make(chan int64, 1),
+		bytes:    s.logWriter.Stats().SinceSnapRef,
+	}
+	var size int64
+	if used != nil {
+		size = used.Size
+	}
+	sn.lastSize <- size
+	sn.schedule()
+	return sn
+}
+
+// schedule picks the number of transactions after which the next snapshot is
+// due: not the same for all servers, so that they do not write all at once.
+func (sn *snapshotter) schedule() {
+	half := max(sn.cfg.SnapCount/2, 1)
+	sn.next = half + 1 + rand.IntN(half)
+}
+
+// applied counts what the applier did and freezes the tree when a snapshot is
+// due and none is being written. The tree is locked for writing.
+func (sn *snapshotter) applied(orders []order) {
+	for i := range orders {
+		if orders[i].zxid != 0 {
+			sn.txns++
+			sn.bytes += int64(len(orders[i].data))
+		}
+	}
+	if sn.txns < sn.next && sn.bytes < min(snapshotBytes, sn.sizeLimit()) {
+		return
+	}
+	select {
+	case size := <-sn.lastSize:
+		if sn.bytes < min(size/snapshotShare, snapshotBytes) {
+			sn.lastSize <- size
+			return
+		}
+	default:
+		return // one is being written
+	}
+	sn.txns, sn.bytes = 0, 0
+	sn.schedule()
+	sn.views <- sn.state.tree.Freeze()
+}
+
+func (sn *snapshotter) sizeLimit() int64 {
+	if sn.cfg.SnapSizeLimit <= 0 {
+		return snapshotBytes
+	}
+	return sn.cfg.SnapSizeLimit
+}
+
+// run writes a snapshot of each view until the server stops, and purges.
+func (sn *snapshotter) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-sn.stopping:
+			cancel()
+		case <-stop:
+		}
+	}()
+	var purge <-chan time.Time
+	if sn.cfg.PurgeInterval > 0 {
+		t := time.NewTicker(sn.cfg.PurgeInterval)
+		defer t.Stop()
+		purge = t.C
+	}
+	for {
+		select {
+		case view := <-sn.views:
+			sn.lastSize <- sn.take(ctx, view)
+		case <-purge:
+			sn.purge()
+		case <-sn.stopping:
+			return
+		}
+	}
+}
+
+// take writes one snapshot and returns its size. A failure harms nothing: the
+// log has it all, and the next one is tried in time.
+func (sn *snapshotter) take(ctx context.Context, view *datatree.View) int64 {
+	start := sn.now()
+	defer func() {
+		sn.state.mu.Lock()
+		view.Close()
+		sn.state.mu.Unlock()
+	}()
+	ref, err := sn.write(ctx, view)
+	if err != nil {
+		if ctx.Err() == nil {
+			sn.metrics.snapshotErrors.Add(1)
+			sn.log.Error("snapshot failed; the log is complete, and another will be tried later", zap.Error(err))
+		}
+		return 0
+	}
+	took := sn.now() - start
+	sn.metrics.snapshot.observe(took, 1)
+	sn.refs = append(sn.refs, ref)
+	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),
+		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
+	if sn.cfg.PurgeInterval > 0 {
+		sn.purge()
+	}
+	return ref.Size
+}
+
+// write writes the view's rows into a file and makes the reference to it durable
+// in the log: only then it counts.
+func (sn *snapshotter) write(ctx context.Context, view *datatree.View) (wal.SnapRef, error) {
+	tree := view.Meta()
+	meta := snapshot.Meta{
+		Zxid:   tree.Zxid,
+		Epoch:  tree.Zxid.Epoch(),
+		Time:   time.Now().UnixMilli(),
+		Digest: digestBytes(tree.Digest),
+		Extra:  map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree)},
+	}
+	rows := &rowWalk{server: sn.Server, view: view}
+	ref, err := sn.store.Write(ctx, meta,
+		snapshot.Section{Name: sectionSessions, Items: rows.of(datatree.TableSessions)},
+		snapshot.Section{Name: sectionNodes, Items: rows.of(datatree.TableNodes)},
+		snapshot.Section{Name: sectionACLs, Items: rows.lists(), Early: true},
+	)
+	if err != nil {
+		return wal.SnapRef{}, err
+	}
+	inLog := wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
+	if err := sn.logWriter.SubmitWait(inLog.Record()); err != nil {
+		return wal.SnapRef{}, errors.Join(err, sn.store.Remove(ref.Name))
+	}
+	return inLog, nil
+}
+
+// purge removes the snapshots beyond autopurge.snapRetainCount and the segments
+// of the log that only they needed.
+func (sn *snapshotter) purge() {
+	if len(sn.refs) <= sn.cfg.SnapRetainCount {
+		return
+	}
+	keep := sn.refs[len(sn.refs)-sn.cfg.SnapRetainCount:]
+	// The log forgets first, so that it never refers to a file that is gone.
+	segments, err := sn.logWriter.Purge(keep[0].Zxid)
+	if err == nil {
+		sn.refs = keep
+		var removed []string
+		removed, err = sn.store.Purge(sn.cfg.SnapRetainCount)
+		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
+	}
+	if err != nil {
+		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
+	}
+}
+
+// rowWalk draws a view's rows, table by table, a batch under each hold of the
+// tree's read lock. ACL lists turn up between the nodes and are few, so they are
+// set aside until the nodes are through.
+type rowWalk struct {
+	server *Server
+	view   *datatree.View
+	batch  datatree.Batch
+	rows   []datatree.Row // of batch, not drawn yet
+	more   bool
+	begun  bool
+	acls   []datatree.Row
+}
+
+// next returns the next row, or false at the end. It stays valid until the one
+// after it is asked for.
+func (w *rowWalk) peek() (datatree.Row, bool) {
+	for len(w.rows) == 0 {
+		if w.begun && !w.more {
+			return datatree.Row{}, false
+		}
+		w.begun = true
+		w.view.Sort()
+		w.batch.Reset()
+		w.server.state.mu.RLock()
+		w.more = w.view.Step(&w.batch, walkBudget)
+		w.server.state.mu.RUnlock()
+		w.rows = w.rows[:0]
+		for row := range w.batch.All() {
+			w.rows = append(w.rows, row)
+		}
+	}
+	return w.rows[0], true
+}
+
+// of yields the rows of one table up to the first of another one that follows.
+func (w *rowWalk) of(table datatree.Table) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		for {
+			row, ok := w.peek()
+			switch {
+			case !ok:
+				return
+			case row.Table == datatree.TableACLs:
+				w.acls = append(w.acls, datatree.Row{Key: append([]byte(nil), row.Key...), Value: append([]byte(nil), row.Value...)})
+			case row.Table != table:
+				return
+			case !yield(row.Key, row.Value):
+				return
+			}
+			w.rows = w.rows[1:]
+		}
+	}
+}
+
+// lists yields the ACL lists.
+func (w *rowWalk) lists() iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		for _, row := range w.acls {
+			if !yield(row.Key, row.Value) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// throttler is the back-pressure of globalOutstandingLimit: while more requests
+// wait than the limit, a connection that has one waiting is not read. Each
+// connection can always have one, so none is starved (semantics.md section 16).
+type throttler struct {
+	limit   int64 // 0 means none
+	waiting atomic.Int64
+	stalls  atomic.Int64 // times that a reader had to wait
+	paused  atomic.Int64
+
+	mu   sync.Mutex
+	cond *sync.Cond
+}
+
+func newThrottler(limit int) *throttler {
+	t := &throttler{limit: int64(limit)}
+	t.cond = sync.NewCond(&t.mu)
+	return t
+}
+
+func (t *throttler) enter() { t.waiting.Add(1) }
+
+func (t *throttler) leave(n int64) { t.waiting.Add(-n) }
+
+func (t *throttler) over() bool { return t.limit > 0 && t.waiting.Load() > t.limit }
+
+// wait blocks c's reader until the server has less to do, nothing of c's waits,
+// or c is gone.
+func (t *throttler) wait(c *conn) error {
+	t.stalls.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paused.Add(1)
+	defer t.paused.Add(-1)
+	for t.over() && c.pendingLen.Load() > 0 {
+		if c.isGone() {
+			return net.ErrClosed
+		}
+		t.cond.Wait()
+	}
+	return nil
+}
+
+// relax lets paused readers look again. The applier calls it after each batch,
+// and a connection when it is torn down.
+func (t *throttler) relax() {
+	if t.paused.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cond.Broadcast()
+}
+
+// tokenBucket limits how fast new sessions may come (connection_throttle_*).
+type tokenBucket struct {
+	mu     sync.Mutex
+	size   int // 0 means no limit
+	every  time.Duration
+	count  int
+	tokens int
+	last   time.Duration
+}
+
+// take takes a token if there is one.
+func (b *tokenBucket) take(now time.Duration) bool {
+	if b.size <= 0 {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := int((now - b.last) / b.every); n > 0 {
+		b.tokens = min(b.size, b.tokens+n*b.count)
+		b.last += time.Duration(n) * b.every
+	}
+	if b.tokens == 0 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+var errTooMuchInFlight = errors.New("large requests in flight exceed largeRequestMaxBytes")
+
+// admitLarge bounds the memory that large requests hold until they are
+// answered (largeRequestThreshold, off by default). A request beyond the bound
+// closes its connection.
+func (s *Server) admitLarge(c *conn, req *request) error {
+	size := int64(len(req.body) + 8)
+	if s.cfg.LargeRequestThreshold < 0 || size <= int64(s.cfg.LargeRequestThreshold) {
+		return nil
+	}
+	if s.largeBytes.Add(size) > int64(s.cfg.LargeRequestMaxBytes) {
+		s.largeBytes.Add(-size)
+		s.metrics.largeRejected.Add(1)
+		return fmt.Errorf("%v of %d bytes: %w", req.op, size, errTooMuchInFlight)
+	}
+	req.large = size
+	return nil
+}
+
+// authEnforced reports whether the connection may make this request, given
+// enforce.auth.schemes.
+func (s *Server) authEnforced(req *request) bool {
+	if len(s.cfg.EnforceAuthSchemes) == 0 {
+		return true
+	}
+	for _, id := range req.auth {
+		for _, scheme := range s.cfg.EnforceAuthSchemes {
+			if id.Scheme == scheme {
+				return true
+			}
+		}
+	}
+	return false
+}
