@@ -33,3 +33,6 @@ func (e *Evaluator) Trace() Trace {
 func (t Trace) Empty() bool {
 	return len(t.Nodes)+len(t.Sessions)+len(t.Ephemerals)+len(t.Touches) == 0
 }
+
+// Capacity returns how many touches there is memory for.
+func (e *Evaluator) Capacity() int { return cap(e.over.touches) }

@@ -115,3 +115,27 @@ func TestReset(t *testing.T) {
 		t.Errorf("the session whose creation was lost: %v", txn.Err)
 	}
 }
+
+// A burst, such as a rack's ephemerals that go at once, must not cost memory
+// for ever.
+func TestMemoryAfterBurst(t *testing.T) {
+	w := newWorld(t, defaults)
+	w.do(evaluate.Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 4000})
+	create := request(1, jute.MultiOp{Type: jute.OpCreate, Path: "/e", ACL: openACL, Mode: jute.ModeEphemeralSequential})
+	for range 10_000 {
+		w.do(create)
+	}
+	closed := w.do(evaluate.Request{Op: jute.OpCloseSession, Session: 1})
+	if len(closed.Ops) != 1 || len(closed.Ops[0].Paths) != 10_000 {
+		t.Fatalf("closing deletes %d of 10000", len(closed.Ops[0].Paths))
+	}
+	w.apply(len(w.pending) - 1)
+	w.ev.Applied(w.tree.LastZxid())
+	if tr := w.ev.Trace(); len(tr.Nodes) != 10_001 {
+		t.Errorf("%d nodes are pending, want those of closeSession and the root", len(tr.Nodes))
+	}
+	w.settle()
+	if tr := w.ev.Trace(); !tr.Empty() || w.ev.Capacity() > 1000 {
+		t.Errorf("nothing is pending, but there is memory for %d touches", w.ev.Capacity())
+	}
+}

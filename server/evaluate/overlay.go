@@ -2,6 +2,10 @@ package evaluate
 
 import "github.com/zkd-project/zkd/jute"
 
+// maxIdleTouches is how long the list of touches may be to be kept for later
+// when nothing is pending.
+const maxIdleTouches = 1 << 14
+
 // record is what a node will be when all accepted transactions are applied: as
 // much of it as decides about requests.
 type record struct {
@@ -125,7 +129,10 @@ func (o *overlay) applied(zxid jute.Zxid) {
 		o.touches[o.head] = touch{}
 		o.head++
 	}
-	if o.head > len(o.touches)/2 {
+	switch {
+	case o.head == len(o.touches) && cap(o.touches) > maxIdleTouches:
+		*o = newOverlay() // give the memory of a burst back
+	case o.head > len(o.touches)/2:
 		n := copy(o.touches, o.touches[o.head:])
 		clear(o.touches[n:])
 		o.touches = o.touches[:n]
