@@ -42,27 +42,40 @@ func (c clock) now() int64 { return int64(time.Since(time.Time(c))) }
 
 // conn is a session with its goroutines. It runs one job at a time, and pings
 // the server when there is nothing else to send.
+//
+// Who holds the turn may send. The sender takes it to start a job, to pace
+// one, to ping, and to write what the socket did not take at once. While a job
+// runs as fast as its window allows, the reader takes the turn when replies
+// have freed slots, and sends the next requests itself: to wake the sender for
+// that would cost more than the requests. It never blocks for it, neither on
+// the turn nor on the socket, or two full sockets could wait for each other.
 type conn struct {
 	session
 	began  int64 // clock time when connecting began
 	ready  int64 // and when the session was there
 	clock  clock
 	notify func(now int64, event []byte) error // reader: gets each watch event
-
 	jobs   chan *job
-	job    atomic.Pointer[job] // set by the sender before its first request
-	ticker *time.Ticker        // time to ping
-	out    []byte              // sender: requests not written yet
-	xid    int32               // sender: last one used
-	wrote  bool                // sender: something was written since the last tick
+	ticker *time.Ticker // time to ping
 
-	// ring holds the requests without replies, [tail, head). The sender alone
-	// advances head, the reader alone advances tail.
+	turn struct {
+		sync.Mutex
+		out   []byte // requests not written yet
+		xid   int32  // last one used
+		wrote bool   // something was written since the last tick
+		sent  int64  // requests of the job so far
+		pace  pacer  // of the job
+		raw   *rawWriter
+	}
+
+	// ring holds the requests without replies, [tail, head). Who has the turn
+	// advances head, the reader advances tail.
 	// Invariant: head - tail <= len(ring).
 	ring []pending
 	head atomic.Uint64
 	tail atomic.Uint64
-	bell chan struct{} // rung by the reader after it advanced tail
+	job  atomic.Pointer[job] // set before its first request is in the ring
+	bell chan struct{}       // rung by the reader when the sender has to look
 
 	wg      sync.WaitGroup
 	closing atomic.Bool
@@ -92,6 +105,7 @@ func start(s session, o connOptions) *conn {
 		bell:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
+	c.turn.raw = newRawWriter(s.nc)
 	c.wg.Go(c.sender)
 	c.wg.Go(func() { c.reader(make([]byte, o.readBuffer)) })
 	return c
@@ -187,33 +201,32 @@ func (c *conn) sender() {
 	}
 }
 
-// send writes the requests of a job until its end, then waits for the replies.
+// send sees to it that the requests of a job are written until its end, then
+// waits for the replies.
 func (c *conn) send(j *job) error {
-	c.job.Store(j)
+	c.turn.Lock()
+	defer c.turn.Unlock()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	now := c.clock.now()
-	p := pacer{interval: j.interval, next: max(j.start, now), freed: now}
-	for sent := int64(0); !j.over(sent, now); now = c.clock.now() {
-		free := int64(j.window) - c.outstanding()
-		if j.count > 0 {
-			free = min(free, j.count-sent)
-		}
-		due := p.due(now)
+	c.turn.sent = 0
+	c.turn.pace = pacer{interval: j.interval, next: max(j.start, now), freed: now}
+	c.job.Store(j)
+	for ; !j.over(c.turn.sent, now); now = c.clock.now() {
+		n, wait := c.allowed(j, now)
 		var err error
 		switch {
-		case free <= 0:
-			err = c.wait(j.stop, nil)
-			p.freed = c.clock.now()
-		case due <= 0:
-			timer.Reset(time.Duration(p.next - now))
+		case len(c.turn.out) > 0:
+			err = c.flush()
+		case n > 0:
+			c.fill(j, n, now)
+			err = c.flush()
+		case wait > 0:
+			timer.Reset(wait)
 			err = c.wait(j.stop, timer.C)
 		default:
-			sent += c.fill(j, &p, min(free, due), now)
-			err = c.flush()
-			if p.interval > 0 {
-				p.freed = c.clock.now()
-			}
+			err = c.wait(j.stop, nil)
+			c.turn.pace.freed = c.clock.now()
 		}
 		if err != nil {
 			return err
@@ -222,51 +235,105 @@ func (c *conn) send(j *job) error {
 	return c.drain()
 }
 
-// fill puts up to n requests of j into the out buffer and the ring.
-func (c *conn) fill(j *job, p *pacer, n, now int64) (filled int64) {
-	head := c.head.Load()
-	for filled < n && len(c.out) < batchBytes {
-		e := &c.ring[(head+uint64(filled))%uint64(len(c.ring))]
-		c.xid++
-		if c.xid <= 0 {
-			c.xid = 1
-		}
-		e.xid, e.sent = c.xid, p.take(now)
-		start := len(c.out)
-		c.out = j.src.next(beginFrame(c.out, c.xid), e)
-		endFrame(c.out, start, e.op)
-		filled++
+// allowed returns how many requests may be sent now, or when it is 0 although
+// the window has room, how long to wait for the next to be due.
+func (c *conn) allowed(j *job, now int64) (n int64, wait time.Duration) {
+	n = int64(j.window) - c.outstanding()
+	if j.count > 0 {
+		n = min(n, j.count-c.turn.sent)
 	}
-	c.head.Store(head + uint64(filled))
-	return filled
+	if n <= 0 {
+		return 0, 0
+	}
+	if due := c.turn.pace.due(now); due < n {
+		return due, time.Duration(c.turn.pace.next - now)
+	}
+	return n, 0
+}
+
+// refill sends more of the current job if the reader can do that without
+// blocking, and tells whether the sender has nothing to look after.
+func (c *conn) refill(now int64) bool {
+	if c.turn.raw == nil || !c.turn.TryLock() {
+		return false
+	}
+	defer c.turn.Unlock()
+	j := c.job.Load()
+	if j == nil || j.interval > 0 || len(c.turn.out) > 0 || j.over(c.turn.sent, now) {
+		return false
+	}
+	n, _ := c.allowed(j, now)
+	if n > 0 {
+		c.fill(j, n, now)
+		c.turn.out = c.turn.raw.write(c.turn.out)
+		c.turn.wrote = true
+	}
+	return len(c.turn.out) == 0
+}
+
+// fill puts up to n requests of j into the out buffer and the ring.
+func (c *conn) fill(j *job, n, now int64) {
+	t := &c.turn
+	head := c.head.Load()
+	end := head + uint64(n)
+	for ; head < end && len(t.out) < batchBytes; head++ {
+		if t.xid++; t.xid <= 0 {
+			t.xid = 1
+		}
+		p := &c.ring[head%uint64(len(c.ring))]
+		p.xid, p.sent = t.xid, t.pace.take(now)
+		start := len(t.out)
+		t.out = j.src.next(beginFrame(t.out, t.xid), p)
+		endFrame(t.out, start, p.op)
+		t.sent++
+	}
+	c.head.Store(head)
 }
 
 func (c *conn) outstanding() int64 { return int64(c.head.Load() - c.tail.Load()) }
 
-// flush writes the out buffer.
+// flush writes the out buffer, blocking if the socket is full.
 func (c *conn) flush() error {
-	_, err := c.nc.Write(c.out)
-	c.out = c.out[:0]
-	c.wrote = true
+	_, err := c.nc.Write(c.turn.out)
+	c.turn.out = c.turn.out[:0]
+	c.turn.wrote = true
 	if err != nil {
 		return c.cause(fmt.Errorf("%w: write: %w", ErrLost, err))
 	}
-	return nil
-}
-
-// drain waits until each request has its reply.
-func (c *conn) drain() error {
-	for c.outstanding() > 0 {
-		if err := c.wait(nil, nil); err != nil {
-			return err
-		}
+	if c.turn.pace.interval > 0 {
+		c.turn.pace.freed = c.clock.now()
 	}
 	return nil
 }
 
-// wait blocks until the reader has advanced tail, until at, or until stop. It
-// pings the server meanwhile.
+// drain waits until each request is written and has its reply.
+func (c *conn) drain() error {
+	for c.outstanding() > 0 {
+		err := c.flushRest()
+		if err == nil {
+			err = c.wait(nil, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.job.Store(nil)
+	return nil
+}
+
+// flushRest writes what the reader could not.
+func (c *conn) flushRest() error {
+	if len(c.turn.out) == 0 {
+		return nil
+	}
+	return c.flush()
+}
+
+// wait gives up the turn until the bell, until at, or until stop. It pings the
+// server meanwhile.
 func (c *conn) wait(stop <-chan struct{}, at <-chan time.Time) error {
+	c.turn.Unlock()
+	defer c.turn.Lock()
 	select {
 	case <-c.bell:
 	case <-at:
@@ -281,14 +348,17 @@ func (c *conn) wait(stop <-chan struct{}, at <-chan time.Time) error {
 
 // ping keeps the session alive if nothing else did since the last tick.
 func (c *conn) ping() error {
-	if c.wrote {
-		c.wrote = false
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	if c.turn.wrote {
+		c.turn.wrote = false
 		return nil
 	}
-	c.out = beginFrame(c.out, jute.XidPing)
-	endFrame(c.out, len(c.out)-frameHeader-requestHeader, jute.OpPing)
+	start := len(c.turn.out)
+	c.turn.out = beginFrame(c.turn.out, jute.XidPing)
+	endFrame(c.turn.out, start, jute.OpPing)
 	err := c.flush()
-	c.wrote = false
+	c.turn.wrote = false
 	return err
 }
 
@@ -400,12 +470,19 @@ func (c *conn) handleAll(b []byte, r int) (int, error) {
 	}
 	if tail != c.tail.Load() {
 		c.tail.Store(tail)
-		select {
-		case c.bell <- struct{}{}:
-		default:
+		if !c.refill(now) {
+			c.wake()
 		}
 	}
 	return r, nil
+}
+
+// wake makes the sender look, now or as soon as it waits.
+func (c *conn) wake() {
+	select {
+	case c.bell <- struct{}{}:
+	default:
+	}
 }
 
 // outOfBand handles the frames that answer no request of the ring.

@@ -31,8 +31,9 @@
 //
 // # Goroutines
 //
-// A connection has two: the sender owns the out buffer, the xids and one half
-// of the job's state, the reader the other half. Between them is a ring of
-// outstanding requests, written only by the sender at its head and read only
-// by the reader at its tail. Run returns when all of its goroutines are gone.
+// A connection has two. The reader owns the read buffer, the check of replies
+// and the outcome of a job. Sending is done by whoever holds the connection's
+// turn: the sender, which starts jobs, paces and pings, or the reader when
+// replies have made room. Between them is a ring of outstanding requests. Run
+// returns when all of its goroutines are gone.
 package bench

@@ -48,8 +48,8 @@ func handshake(nc net.Conn, timeout time.Duration) (session, error) {
 	if _, err := nc.Write(appendConnect(make([]byte, 0, 64), timeout)); err != nil {
 		return session{}, fmt.Errorf("write connect request: %w", err)
 	}
-	var buf [frameHeader + 64]byte
-	reply, err := readFrame(nc, buf[:])
+	in := frames{r: nc, buf: make([]byte, 128)}
+	reply, err := in.next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = ErrRefused
@@ -59,6 +59,9 @@ func handshake(nc net.Conn, timeout time.Duration) (session, error) {
 	s := session{nc: nc}
 	if err := s.established(reply); err != nil {
 		return session{}, err
+	}
+	if len(in.rest) > 0 {
+		return session{}, fmt.Errorf("%w: %d bytes after the connect response", ErrProtocol, len(in.rest))
 	}
 	return s, nc.SetDeadline(time.Time{})
 }
@@ -96,21 +99,41 @@ func (s *session) established(reply []byte) error {
 	return nil
 }
 
-// readFrame reads one frame into buf and returns its payload.
-func readFrame(r io.Reader, buf []byte) ([]byte, error) {
-	if _, err := io.ReadFull(r, buf[:frameHeader]); err != nil {
+// frames reads frames with as few reads as possible.
+type frames struct {
+	r    io.Reader
+	buf  []byte // the largest frame fits
+	rest []byte // received, not returned yet
+}
+
+// next returns the payload of the next frame, valid until the next call.
+// io.EOF means that the stream ended between two frames.
+func (f *frames) next() ([]byte, error) {
+	if err := f.need(frameHeader); err != nil {
 		return nil, err
 	}
-	n := binary.BigEndian.Uint32(buf)
-	if int64(n) > int64(len(buf)-frameHeader) {
-		return nil, fmt.Errorf("frame of %d bytes, want at most %d", n, len(buf)-frameHeader)
+	n := binary.BigEndian.Uint32(f.rest)
+	if int64(n) > int64(len(f.buf)-frameHeader) {
+		return nil, fmt.Errorf("%w: frame of %d bytes, want at most %d", ErrProtocol, n, len(f.buf)-frameHeader)
 	}
-	payload := buf[frameHeader : frameHeader+n]
-	if _, err := io.ReadFull(r, payload); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	if err := f.need(frameHeader + int(n)); err != nil {
 		return nil, err
 	}
+	payload := f.rest[frameHeader : frameHeader+n]
+	f.rest = f.rest[frameHeader+n:]
 	return payload, nil
+}
+
+// need reads until rest has at least n bytes.
+func (f *frames) need(n int) error {
+	if len(f.rest) >= n {
+		return nil
+	}
+	have := copy(f.buf, f.rest)
+	got, err := io.ReadAtLeast(f.r, f.buf[have:], n-have)
+	f.rest = f.buf[:have+got]
+	if err == io.EOF && have > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -18,7 +18,8 @@ type visitor struct {
 	timeout    time.Duration
 	ephemerals *creates // nil: none
 	n          int      // ephemerals of each session
-	out, in    []byte
+	out        []byte
+	in         frames
 	clock      clock
 	span       *span
 }
@@ -60,20 +61,21 @@ func (v *visitor) leave(s session) error {
 	if _, err := s.nc.Write(v.out); err != nil {
 		return err
 	}
+	v.in.r, v.in.rest = s.nc, nil
 	for i := range sent {
-		if err := v.reply(s, &sent[i]); err != nil {
+		if err := v.reply(&sent[i]); err != nil {
 			return err
 		}
 	}
 	// The end of the stream: the server closes first, and has the TIME_WAIT.
-	if n, err := s.nc.Read(v.in); n != 0 || !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: %d bytes and %v after the reply to closeSession, want end of stream", ErrProtocol, n, err)
+	if frame, err := v.in.next(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %x and %v after the reply to closeSession, want end of stream", ErrProtocol, frame, err)
 	}
 	return nil
 }
 
-func (v *visitor) reply(s session, p *pending) error {
-	frame, err := readFrame(s.nc, v.in)
+func (v *visitor) reply(p *pending) error {
+	frame, err := v.in.next()
 	if err != nil {
 		return fmt.Errorf("read reply to %s: %w", p.op, err)
 	}
@@ -103,7 +105,7 @@ func (r *run) sessions() error {
 		visitors[i] = visitor{
 			addr: r.target.addr(i), timeout: r.cfg.SessionTimeout, clock: r.clock, n: r.cfg.Ephemerals,
 			ephemerals: &creates{name: inDir(r.dir(i)), mode: jute.ModeEphemeral, values: r.values},
-			in:         make([]byte, 1024),
+			in:         frames{buf: make([]byte, 1024)},
 		}
 	}
 	if r.cfg.Warmup > 0 {

@@ -12,9 +12,9 @@ import (
 // namer appends the path of node i to b.
 type namer func(b []byte, i int64) []byte
 
-// source makes the requests of a job and judges their replies. The sender
-// calls next, the reader calls check, at the same time: what both need is kept
-// twice, or in the pending entry.
+// source makes the requests of a job and judges their replies. Whoever has the
+// connection's turn calls next, the reader calls check, at the same time: what
+// both need is kept twice, or in the pending entry.
 type source interface {
 	// next appends the body of the next request to b and notes its opcode, and
 	// what check will need, in p.
@@ -65,8 +65,8 @@ type creates struct {
 	name   namer
 	mode   jute.CreateMode
 	values *values
-	i      int64  // sender: next number
-	want   []byte // reader: scratch
+	i      int64  // next: next number
+	want   []byte // check: scratch
 }
 
 func (s *creates) next(b []byte, p *pending) []byte {
@@ -121,16 +121,16 @@ func (s *churn) check(p *pending, code jute.Code, body []byte) error {
 	return nil
 }
 
-// keyed reads and writes a set of keys that belongs to one connection. Both
-// goroutines count the versions: replies come in the order of requests, so the
-// reader's count is what a reply must show.
+// keyed reads and writes a set of keys that belongs to one connection. next
+// and check both count the versions: replies come in the order of requests, so
+// the count of check is what a reply must show.
 type keyed struct {
 	name   namer
 	values *values
 	rng    *rand.Rand
-	pick   func() jute.OpCode // sender: the next operation
-	sent   []int32            // sender: version of each key after all requests
-	seen   []int32            // reader: version of each key after all replies
+	pick   func() jute.OpCode // next: the next operation
+	sent   []int32            // next: version of each key after all requests
+	seen   []int32            // check: version of each key after all replies
 }
 
 func (s *keyed) next(b []byte, p *pending) []byte {
@@ -182,7 +182,7 @@ func (s *keyed) judge(p *pending, code jute.Code, body []byte) error {
 type batches struct {
 	keyed
 	n    int   // sets of one multi
-	turn int64 // sender: next key
+	turn int64 // next: next key
 }
 
 func (s *batches) next(b []byte, p *pending) []byte {
@@ -303,7 +303,7 @@ func (s *children) check(p *pending, code jute.Code, body []byte) error {
 type deletes struct {
 	paths []string
 	n     int
-	i     int // sender: next path
+	i     int // next: next path
 }
 
 // requests is the number of multis that remove all paths.
