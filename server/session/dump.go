@@ -25,29 +25,34 @@ func (t *Tracker) Len() int {
 // where they share one. Closing sessions are in none. A bucket holds a session
 // at least.
 func (t *Tracker) Buckets() []Bucket {
-	type item struct {
-		at int64
-		id jute.SessionID
-	}
 	t.mu.RLock()
 	delay := t.delay.Load()
-	items := make([]item, 0, len(t.sessions))
+	all := make([]due, 0, len(t.sessions))
 	for _, s := range t.sessions {
 		if at := s.deadline.Load(); at != closing {
-			items = append(items, item{at + delay, s.id})
+			all = append(all, due{at + delay, s.id})
 		}
 	}
 	t.mu.RUnlock()
-	slices.SortFunc(items, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
-	})
+	slices.SortFunc(all, due.compare)
 	var buckets []Bucket
-	for _, it := range items {
-		if n := len(buckets); n == 0 || buckets[n-1].At != it.at {
-			buckets = append(buckets, Bucket{At: it.at})
+	for _, d := range all {
+		if n := len(buckets); n == 0 || buckets[n-1].At != d.at {
+			buckets = append(buckets, Bucket{At: d.at})
 		}
 		last := &buckets[len(buckets)-1]
-		last.Sessions = append(last.Sessions, it.id)
+		last.Sessions = append(last.Sessions, d.id)
 	}
 	return buckets
+}
+
+// due is when a session expires.
+type due struct {
+	at int64
+	id jute.SessionID
+}
+
+// compare orders by time, then by id.
+func (d due) compare(other due) int {
+	return cmp.Or(cmp.Compare(d.at, other.at), cmp.Compare(d.id, other.id))
 }

@@ -13,7 +13,8 @@ type Session struct {
 	tracker *Tracker
 	id      jute.SessionID
 	// deadline is in the tracker's own time (see Tracker.delay), and a multiple
-	// of the tick; closing is the mark that ends it.
+	// of the tick; or it is closing. Only holders of tracker.mu set or lift that
+	// mark.
 	deadline atomic.Int64
 	owner    atomic.Uint64 // 0: none yet
 	timeout  atomic.Int32  // ms; written under tracker.mu
@@ -80,3 +81,17 @@ func (s *Session) Owner() uint64 { return s.owner.Load() }
 
 // markClosing makes the session closing and reports whether this call did.
 func (s *Session) markClosing() bool { return s.deadline.Swap(closing) != closing }
+
+// expire makes the session closing if its deadline is not after now. It returns
+// the deadline that decided. The session must not be closing.
+func (s *Session) expire(now int64) (deadline int64, expired bool) {
+	for {
+		deadline = s.deadline.Load()
+		if deadline > now {
+			return deadline, false
+		}
+		if s.deadline.CompareAndSwap(deadline, closing) {
+			return deadline, true
+		}
+	}
+}

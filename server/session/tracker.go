@@ -16,7 +16,7 @@ type Tracker struct {
 	tick int64
 	// delay is the sum of all postponements. Deadlines are kept in the
 	// tracker's own time, which is the caller's less delay: so Postpone moves
-	// all of them at once. It is a multiple of tick.
+	// all of them at once.
 	delay atomic.Int64
 
 	mu       sync.RWMutex // guards all below, and what Session says it does
@@ -88,7 +88,7 @@ func (t *Tracker) Renew(id jute.SessionID, timeoutMs int32, now int64) bool {
 	defer t.mu.Unlock()
 	s := t.sessions[id]
 	if s == nil || s.Closing() {
-		return false // nothing ends closing but what holds mu: see expireLocked
+		return false
 	}
 	s.timeout.Store(timeoutMs)
 	t.startLocked(s, now)
@@ -158,56 +158,35 @@ func (t *Tracker) Expire(now int64) []jute.SessionID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now -= t.delay.Load()
-	var expired []jute.SessionID
-	for _, due := range t.dueLocked(now) {
-		start := len(expired)
-		bucket := t.buckets[due]
-		delete(t.buckets, due)
+	var expired []due
+	for at, bucket := range t.buckets {
+		if at > now {
+			continue
+		}
+		delete(t.buckets, at)
 		for _, s := range bucket {
 			s.slot = -1
-			if t.expireLocked(s, now) {
-				expired = append(expired, s.id)
+			// One that is not expired goes to a bucket after now, which the
+			// loop skips.
+			if deadline, ok := s.expire(now); ok {
+				expired = append(expired, due{deadline, s.id})
+			} else {
+				t.enterLocked(s, deadline)
 			}
 		}
-		slices.Sort(expired[start:])
 	}
-	return expired
+	slices.SortFunc(expired, due.compare)
+	ids := make([]jute.SessionID, len(expired))
+	for i, d := range expired {
+		ids[i] = d.id
+	}
+	return ids
 }
 
-// dueLocked lists the times of the buckets that are due, in order.
-func (t *Tracker) dueLocked(now int64) []int64 {
-	var due []int64
-	for at := range t.buckets {
-		if at <= now {
-			due = append(due, at)
-		}
-	}
-	slices.Sort(due)
-	return due
-}
-
-// expireLocked makes a session closing whose bucket was due, or puts it into
-// the bucket of its deadline if it was touched since. It reports which.
-func (t *Tracker) expireLocked(s *Session, now int64) bool {
-	for {
-		deadline := s.deadline.Load()
-		if deadline > now {
-			t.enterLocked(s, deadline)
-			return false
-		}
-		if s.deadline.CompareAndSwap(deadline, closing) {
-			return true
-		}
-	}
-}
-
-// Postpone moves all deadlines gapMs later, rounded up to a multiple of the
-// tick: for that long nobody could be heard.
-func (t *Tracker) Postpone(gapMs int64) {
-	if gapMs > 0 {
-		t.delay.Add(t.roundUp(gapMs - 1))
-	}
-}
+// Postpone moves all deadlines gapMs later: for that long nobody could be
+// heard. gapMs is positive. It is exact, so that many short gaps do not keep a
+// dead session alive.
+func (t *Tracker) Postpone(gapMs int64) { t.delay.Add(gapMs) }
 
 // Reset gives every session its full timeout from now, with no owner and not
 // closing: a new leader does not know who was heard of last, and a close that
