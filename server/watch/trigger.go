@@ -63,9 +63,6 @@ func (t *Table) fireAncestorsLocked(path string, deliver func(w Watcher)) {
 		return
 	}
 	t.fireLocked(PersistentRecursive, "/", t.hash("/", PersistentRecursive), deliver)
-	if path == "/" {
-		return
-	}
 	var h uint64
 	for end := 0; end < len(path); {
 		var name string
