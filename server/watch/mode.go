@@ -31,28 +31,20 @@ func ModeOf(m jute.AddWatchMode) (Mode, bool) {
 	return 0, false
 }
 
-// modesOf lists the modes that a type of checkWatches and removeWatches
-// selects; none for an unknown type.
-func modesOf(typ jute.WatchType) []Mode {
+// selectedBy reports whether typ, of checkWatches or removeWatches, selects
+// watches of mode m. An unknown type selects none.
+func (m Mode) selectedBy(typ jute.WatchType) bool {
 	switch typ {
-	case jute.WatchChildren:
-		return childMode[:]
-	case jute.WatchData:
-		return dataMode[:]
 	case jute.WatchAny:
-		return allModes[:]
+		return true
+	case jute.WatchData:
+		return m == Data
+	case jute.WatchChildren:
+		return m == Child
 	case jute.WatchPersistent:
-		return persistentMode[:]
+		return m == Persistent
 	case jute.WatchPersistentRecursive:
-		return recursiveMode[:]
+		return m == PersistentRecursive
 	}
-	return nil
+	return false
 }
-
-var (
-	dataMode       = [...]Mode{Data}
-	childMode      = [...]Mode{Child}
-	persistentMode = [...]Mode{Persistent}
-	recursiveMode  = [...]Mode{PersistentRecursive}
-	allModes       = [...]Mode{Data, Child, Persistent, PersistentRecursive}
-)

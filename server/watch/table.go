@@ -49,8 +49,8 @@ func (t *Table) Add(w Watcher, path string, mode Mode) {
 }
 
 // Remove removes the watches of w on exactly path that typ selects: of any mode
-// for WatchAny, else of the one mode. It returns false if there was none (the
-// reply is then ErrNoWatcher).
+// for WatchAny, else of the one mode, and none for an unknown type. It returns
+// false if there was none (the reply is then ErrNoWatcher).
 func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
 	path = rooted(path)
 	t.mu.Lock()
@@ -60,8 +60,8 @@ func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
 		return false
 	}
 	removed := false
-	for _, m := range modesOf(typ) {
-		if t.modes[m].remove(&state.sets[m], path, t.hash(path, m)) {
+	for m := range Mode(modeCount) {
+		if m.selectedBy(typ) && t.modes[m].remove(&state.sets[m], path, t.hash(path, m)) {
 			removed = true
 		}
 	}
@@ -77,8 +77,8 @@ func (t *Table) Check(w Watcher, path string, typ jute.WatchType) bool {
 	if state == nil {
 		return false
 	}
-	for _, m := range modesOf(typ) {
-		if t.modes[m].has(&state.sets[m], path, t.hash(path, m)) {
+	for m := range Mode(modeCount) {
+		if m.selectedBy(typ) && t.modes[m].has(&state.sets[m], path, t.hash(path, m)) {
 			return true
 		}
 	}
