@@ -265,6 +265,8 @@ func TestFixACL(t *testing.T) {
 		{"three numbers", acl("1 ip:1.2.3"), nil, invalid},
 		{"no number", acl("1 ip:1.2.3.x"), nil, invalid},
 		{"no address", acl("1 ip:"), nil, invalid},
+		{"leading zeros", acl("1 ip:010.2.3.4"), nil, invalid},
+		{"signed bits", acl("1 ip:1.2.3.4/+8"), nil, invalid},
 		{"IPv6", acl("1 ip:2001:db8::1", "1 ip:2001:db8::/32", "1 ip:::1/128"), nil, nil},
 		{"129 bits", acl("1 ip:::1/129"), nil, invalid},
 		{"IPv6 with zone", acl("1 ip:fe80::1%eth0"), nil, invalid},

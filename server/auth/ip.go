@@ -33,7 +33,8 @@ func matchIP(id, expr string) bool {
 
 // parseBlock reads an address, or an address and a number of leading bits such
 // as "10.0.0.0/8" or "2001:db8::/32". Bits of the address beyond those don't
-// matter.
+// matter. Numbers with leading zeros or a sign are refused, though Apache takes
+// them: they are octal to some readers and decimal to others.
 func parseBlock(expr string) (netip.Prefix, bool) {
 	if strings.IndexByte(expr, '/') >= 0 {
 		p, err := netip.ParsePrefix(expr)

@@ -39,7 +39,7 @@ func seeds(n uint64) []uint64 {
 func TestPipelined(t *testing.T) {
 	const requests = 2000
 	accepted, total := 0, 0
-	for _, seed := range seeds(25) {
+	for _, seed := range seeds(12) {
 		g := newGenerator(seed)
 		lone, piped := newWorld(t, defaults), newWorld(t, defaults)
 		var bodies [][]byte // of piped.pending
@@ -110,7 +110,7 @@ func failedMulti(txn *datatree.Txn) bool {
 // everything.
 func TestFailedMulti(t *testing.T) {
 	undone, total := 0, 0 // multis that failed behind their first operation, and all
-	for _, seed := range seeds(20) {
+	for _, seed := range seeds(8) {
 		g := newGenerator(seed)
 		w := newWorld(t, defaults)
 		for i := range 500 {
