@@ -70,9 +70,9 @@ func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
 	return &Evaluator{tree: tree, schemes: schemes, opts: opts, over: newOverlay()}
 }
 
-// Reset forgets the accepted writes that are not applied. It must be called
-// with the tree at the point where this server starts to lead, or not before it
-// stops.
+// Reset forgets the accepted writes that are not known to be applied: this
+// server stops to lead, and they may be lost. Before the evaluator is used
+// again, the tree must hold all of the history that the new term begins with.
 func (e *Evaluator) Reset() { e.over = newOverlay() }
 
 // Applied tells that the tree has all transactions up to zxid. It takes time in
