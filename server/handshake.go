@@ -164,7 +164,12 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
 	defer close(c.established)
 	tracked := s.tracker.Get(id)
-	if _, alive := s.state.tree.Session(id); !alive || code != 0 || tracked == nil {
+	_, alive := s.state.tree.Session(id)
+	if code == jute.ErrNotReadOnly {
+		c.kill() // no new sessions now; another server may have room
+		return
+	}
+	if !alive || code != 0 || tracked == nil {
 		s.metrics.staleSessions.Add(1)
 		c.refuseSession(hasReadOnly)
 		return

@@ -24,6 +24,7 @@ func (s *Server) keepHouse() {
 			now := s.now()
 			s.forgivePause(now - last)
 			last = now
+			s.watchDisk()
 			s.expireSessions(now)
 		case <-containers.C:
 			if !s.removeExpired() {

@@ -107,10 +107,8 @@ func (l *leader) process(batch []submission) {
 // one takes one submission in. The tree is locked for reading.
 func (l *leader) one(sub *submission, now time.Duration, nowMs int64, payload *arena) {
 	req := &sub.req
-	if limit := l.cfg.ThrottledOpWaitTime; limit > 0 && now-sub.received > limit && req.Op != jute.OpCloseSession &&
-		req.Op != jute.OpCreateSession {
-		l.metrics.throttledOps.Add(1)
-		l.proposed = append(l.proposed, order{origin: req.Origin, code: jute.ErrThrottledOp})
+	if code := l.refuse(sub, now); code != 0 {
+		l.proposed = append(l.proposed, order{origin: req.Origin, code: code})
 		return
 	}
 	switch sub.kind {
@@ -127,6 +125,20 @@ func (l *leader) one(sub *submission, now time.Duration, nowMs int64, payload *a
 	data := payload.encode(txn)
 	l.core.Step(zab.Propose{Zxid: txn.Zxid, Data: data})
 	l.proposed = append(l.proposed, order{zxid: txn.Zxid, txn: txn, data: data})
+}
+
+// refuse returns the code by which a write is turned away before it is looked at
+// any closer, without a trace in the log, or 0.
+func (l *leader) refuse(sub *submission, now time.Duration) jute.Code {
+	if sub.kind != submitWrite {
+		return 0
+	}
+	limit := l.cfg.ThrottledOpWaitTime
+	if limit > 0 && now-sub.received > limit && sub.req.Op != jute.OpCloseSession && sub.req.Op != jute.OpCreateSession {
+		l.metrics.throttledOps.Add(1)
+		return jute.ErrThrottledOp
+	}
+	return l.refusedByDisk(&sub.req)
 }
 
 // checkOwner refuses what a client sent before it moved to another connection,

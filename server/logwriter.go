@@ -3,18 +3,20 @@ package server
 import (
 	"sync/atomic"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
 // logWriter is the log's writer with what the peer loop needs to follow it.
 type logWriter struct {
 	*wal.Writer
+	log      *wal.Log
 	durable  atomic.Uint64 // number of the last durable record
 	progress chan struct{} // has a token when durable has grown
 }
 
 func newLogWriter(s *Server, log *wal.Log) *logWriter {
-	w := &logWriter{progress: make(chan struct{}, 1)}
+	w := &logWriter{log: log, progress: make(chan struct{}, 1)}
 	w.Writer = wal.NewWriter(log, wal.WriterOptions{
 		Durable: func(d wal.Durable) {
 			w.durable.Store(d.Seq)
@@ -26,4 +28,9 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 		Fatal: s.fail,
 	})
 	return w
+}
+
+// Space tells how much room the log's disk has and what that means.
+func (w *logWriter) Space(snapshotBytes int64) (vfs.Space, wal.SpaceLevel, error) {
+	return w.log.Space(snapshotBytes)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -30,10 +31,17 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	if err != nil {
 		return 0, err
 	}
+	// Before the log is opened, which makes one where there is none.
+	logDir := filepath.Join(s.cfg.DataLogDir, "journal")
+	if files, err := s.fs.ReadDir(logDir); errors.Is(err, fs.ErrNotExist) || err == nil && len(files) == 0 {
+		if err := s.beginAnew(store); err != nil {
+			return 0, err
+		}
+	}
 	fresh := newIdent()
 	log, rec, err := wal.Open(wal.Options{
 		FS:              s.fs,
-		Dir:             filepath.Join(s.cfg.DataLogDir, "journal"),
+		Dir:             logDir,
 		SegmentSize:     s.cfg.WALSegmentSize,
 		Ident:           fresh.encode(),
 		NoSync:          !s.cfg.ForceSync,
@@ -51,10 +59,6 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 		return 0, err
 	}
 	s.keys = session.NewKeys(id.secret)
-	if rec.New && s.hasSnapshots(store) {
-		return 0, fmt.Errorf("there are snapshots in %s, but no log in %s: is dataLogDir right? To begin anew, move both away",
-			s.cfg.DataDir, s.cfg.DataLogDir)
-	}
 	tree, used, err := s.loadState(ctx, store, log, rec)
 	if err != nil {
 		return 0, err
@@ -98,9 +102,24 @@ func (s *Server) lockDataDir() error {
 	return nil
 }
 
-func (s *Server) hasSnapshots(store *snapshot.Store) bool {
+// beginAnew checks that a server without a log may start with an empty tree.
+func (s *Server) beginAnew(store *snapshot.Store) error {
 	files, err := store.List()
-	return err == nil && len(files) > 0
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
+		return fmt.Errorf("there are snapshots in %s, but no log in %s: is dataLogDir right? To begin anew, move both away",
+			s.cfg.DataDir, s.cfg.DataLogDir)
+	}
+	if s.cfg.DBAutoCreate {
+		return nil
+	}
+	mark := filepath.Join(s.cfg.DataDir, "initialize")
+	if _, err := s.fs.Stat(mark); err != nil {
+		return fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s: %w", mark, err)
+	}
+	return s.fs.Remove(mark)
 }
 
 // loadState loads the newest snapshot that the log refers to and that is sound,

@@ -90,6 +90,7 @@ type Server struct {
 	newSessions tokenBucket
 	largeBytes  atomic.Int64
 	applied     atomic.Int64 // jute.Zxid
+	diskLevel   atomic.Int32 // wal.SpaceLevel
 	serving     atomic.Bool
 	servingFrom time.Duration
 	traceMask   atomic.Int64
@@ -144,7 +145,7 @@ func New(opts Options) (*Server, error) {
 		schemes:   schemes,
 		conns:     newConns(),
 		digests:   newDigestLog(),
-		throttler: newThrottler(cfg.GlobalOutstandingLimit),
+		throttler: newThrottler(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests),
 		stopping:  make(chan struct{}),
 		failed:    make(chan error, 1),
 	}
@@ -196,6 +197,7 @@ func (s *Server) Start(ctx context.Context) error {
 // loop, the applier, the snapshotter and the housekeeper.
 func (s *Server) startLoops(last jute.Zxid) {
 	s.setLastApplied(last)
+	s.watchDisk()
 	s.applier = newApplier(s)
 	s.leader = newLeader(s, last)
 	s.servingFrom = s.now()

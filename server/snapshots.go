@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,23 +44,24 @@ type snapshotter struct {
 	// Owned by run.
 	refs []wal.SnapRef // durable references, oldest first
 
-	lastSize chan int64 // size of the last snapshot; empty while one is written
+	// idle has a token while no snapshot is being written.
+	idle chan struct{}
+	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
 }
 
 func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
 	sn := &snapshotter{
-		Server:   s,
-		store:    store,
-		views:    make(chan *datatree.View, 1),
-		refs:     refs,
-		lastSize: make(chan int64, 1),
-		bytes:    s.logWriter.Stats().SinceSnapRef,
+		Server: s,
+		store:  store,
+		views:  make(chan *datatree.View, 1),
+		refs:   refs,
+		idle:   make(chan struct{}, 1),
+		bytes:  s.logWriter.Stats().SinceSnapRef,
 	}
-	var size int64
 	if used != nil {
-		size = used.Size
+		sn.size.Store(used.Size)
 	}
-	sn.lastSize <- size
+	sn.idle <- struct{}{}
 	sn.schedule()
 	return sn
 }
@@ -80,15 +82,11 @@ func (sn *snapshotter) applied(orders []order) {
 			sn.bytes += int64(len(orders[i].data))
 		}
 	}
-	if sn.txns < sn.next && sn.bytes < min(snapshotBytes, sn.sizeLimit()) {
+	if !sn.due() {
 		return
 	}
 	select {
-	case size := <-sn.lastSize:
-		if sn.bytes < min(size/snapshotShare, snapshotBytes) {
-			sn.lastSize <- size
-			return
-		}
+	case <-sn.idle:
 	default:
 		return // one is being written
 	}
@@ -97,11 +95,19 @@ func (sn *snapshotter) applied(orders []order) {
 	sn.views <- sn.state.tree.Freeze()
 }
 
+// due reports whether enough has happened for a snapshot.
+func (sn *snapshotter) due() bool {
+	if sn.bytes >= sn.sizeLimit() {
+		return true
+	}
+	return sn.txns >= sn.next && sn.bytes >= sn.size.Load()/snapshotShare
+}
+
 func (sn *snapshotter) sizeLimit() int64 {
 	if sn.cfg.SnapSizeLimit <= 0 {
 		return snapshotBytes
 	}
-	return sn.cfg.SnapSizeLimit
+	return min(sn.cfg.SnapSizeLimit, snapshotBytes)
 }
 
 // run writes a snapshot of each view until the server stops, and purges.
@@ -126,7 +132,8 @@ func (sn *snapshotter) run() {
 	for {
 		select {
 		case view := <-sn.views:
-			sn.lastSize <- sn.take(ctx, view)
+			sn.take(ctx, view)
+			sn.idle <- struct{}{}
 		case <-purge:
 			sn.purge()
 		case <-sn.stopping:
@@ -135,9 +142,9 @@ func (sn *snapshotter) run() {
 	}
 }
 
-// take writes one snapshot and returns its size. A failure harms nothing: the
+// take writes one snapshot. A failure harms nothing: the
 // log has it all, and the next one is tried in time.
-func (sn *snapshotter) take(ctx context.Context, view *datatree.View) int64 {
+func (sn *snapshotter) take(ctx context.Context, view *datatree.View) {
 	start := sn.now()
 	defer func() {
 		sn.state.mu.Lock()
@@ -150,17 +157,17 @@ func (sn *snapshotter) take(ctx context.Context, view *datatree.View) int64 {
 			sn.metrics.snapshotErrors.Add(1)
 			sn.log.Error("snapshot failed; the log is complete, and another will be tried later", zap.Error(err))
 		}
-		return 0
+		return
 	}
 	took := sn.now() - start
 	sn.metrics.snapshot.observe(took, 1)
 	sn.refs = append(sn.refs, ref)
 	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),
 		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
+	sn.size.Store(ref.Size)
 	if sn.cfg.PurgeInterval > 0 {
 		sn.purge()
 	}
-	return ref.Size
 }
 
 // write writes the view's rows into a file and makes the reference to it durable

@@ -12,6 +12,7 @@ import (
 // throttler is the back-pressure of globalOutstandingLimit: while more requests
 // wait than the limit, a connection that has one waiting is not read. Each
 // connection can always have one, so none is starved (semantics.md section 16).
+// request_throttle_max_requests is a second limit that works the same way.
 type throttler struct {
 	limit   int64 // 0 means none
 	waiting atomic.Int64
@@ -22,8 +23,12 @@ type throttler struct {
 	cond *sync.Cond
 }
 
-func newThrottler(limit int) *throttler {
-	t := &throttler{limit: int64(limit)}
+// newThrottler takes the two limits, of which 0 means none.
+func newThrottler(outstanding, requests int) *throttler {
+	if requests > 0 && (outstanding == 0 || requests < outstanding) {
+		outstanding = requests
+	}
+	t := &throttler{limit: int64(outstanding)}
 	t.cond = sync.NewCond(&t.mu)
 	return t
 }
@@ -112,7 +117,7 @@ func (s *Server) admitLarge(c *conn, req *request) error {
 // authEnforced reports whether the connection may make this request, given
 // enforce.auth.schemes.
 func (s *Server) authEnforced(req *request) bool {
-	if len(s.cfg.EnforceAuthSchemes) == 0 {
+	if !s.cfg.EnforceAuth {
 		return true
 	}
 	for _, id := range req.auth {

@@ -1,17 +1,52 @@
 package main
 
 import (
+	"context"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
+	"time"
 )
 
-// tuneMemory makes the garbage collector keep the heap small unless the
-// operator has decided (GOGC). The tree's memory has hardly any pointers, so
-// collecting it often is cheap, while the default would let the heap double.
-func tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+// The garbage collector lets the heap grow by a share of what lives before it
+// collects again: by default as much again, which would double the memory of a
+// large tree and make it busy all the time over a small one. What a server needs
+// between two collections does not depend on its tree, so tuneMemory keeps that
+// about constant. It is cheap because the tree has hardly any pointers to follow.
+const (
+	gcHeadroom = 64 << 20 // bytes allocated between two collections
+	gcLeast    = 15       // percent of the live heap, whatever the headroom says
+	gcMost     = 800
+	gcLook     = 500 * time.Millisecond
+)
+
+// tuneMemory keeps the collector's percentage in step with the live heap until
+// ctx is done. GOGC or GOMEMLIMIT in the environment mean that the operator has
+// decided; then it does nothing.
+func tuneMemory(ctx context.Context) {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	percent := gcMost
+	debug.SetGCPercent(percent)
+	tick := time.NewTicker(gcLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		metrics.Read(live)
+		if p := gcPercent(live[0].Value.Uint64()); p < percent*9/10 || p > percent*11/10 {
+			percent = p
+			debug.SetGCPercent(percent)
+		}
 	}
 }
 
-const gcPercent = 40
+// gcPercent returns the percentage that leaves gcHeadroom over this live heap.
+func gcPercent(live uint64) int {
+	return max(gcLeast, min(gcMost, int(gcHeadroom*100/max(live, 1))))
+}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"strconv"
@@ -14,8 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -50,6 +46,7 @@ type flags struct {
 	port       int
 	dataDir    string
 	acceptLoss string
+	pprof      string
 }
 
 // run is the whole program: it parses args and serves until ctx is done.
@@ -89,6 +86,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	fl.StringVarP(&f.dataDir, "data-dir", "d", "", "data directory; short for --set dataDir=DIR")
 	fl.StringVar(&f.acceptLoss, "accept-data-loss-after", "",
 		"start on a damaged log and give up for ever what it has after this zxid")
+	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
 	root.AddCommand(newVersion(), newConfig())
 	return root
 }
@@ -186,7 +184,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err != nil {
 		return usageError{err}
 	}
-	tuneMemory()
+	go tuneMemory(ctx)
 	reg := prometheus.NewRegistry()
 	s, err := server.New(server.Options{
 		Config:          cfg,
@@ -201,11 +199,11 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	stopMetrics, err := serveMetrics(cfg, reg, log)
+	stopHTTP, err := serveHTTP(cfg, f.pprof, reg, log)
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	defer stopMetrics()
+	defer stopHTTP()
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")
@@ -243,32 +241,4 @@ func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, error) {
 		encoder = zapcore.NewConsoleEncoder(enc)
 	}
 	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
-}
-
-// serveMetrics opens the Prometheus endpoint if the configuration wants one.
-func serveMetrics(cfg *config.Config, reg *prometheus.Registry, log *zap.Logger) (stop func(), err error) {
-	if !cfg.Metrics {
-		return func() {}, nil
-	}
-	if cfg.MetricsRuntime {
-		reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	}
-	addr := net.JoinHostPort(cfg.MetricsHost, strconv.Itoa(cfg.MetricsPort))
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen for metrics on %s (metricsProvider.httpPort): %w", addr, err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		hs.Serve(l) // returns when closed
-	}()
-	log.Info("serving metrics", zap.Stringer("address", l.Addr()))
-	return func() {
-		hs.Close()
-		<-done
-	}, nil
 }

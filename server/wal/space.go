@@ -18,12 +18,12 @@ func (l SpaceLevel) String() string { return [...]string{"ok", "warn", "stop"}[l
 // The shares of a disk that should be free are bounded, so that a large disk
 // with tens of gigabytes left does not stop a small server.
 const (
-	warnFree = 10 << 30
-	stopFree = 2 << 30
+	warnFree = 2 << 30
+	stopFree = 256 << 20
 )
 
-// Space returns the room on the log's disk and what it means: below 20 % (or 10
-// GiB) free is a warning; below 5 % (or 2 GiB), or below what two segments and
+// Space returns the room on the log's disk and what it means: below 20 % (or 2
+// GiB) free is a warning; below 5 % (or 256 MiB), or below what two segments and
 // one snapshot of that size take, writes should stop. It may be called from any
 // goroutine.
 func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {

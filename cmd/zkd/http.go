@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// serveHTTP opens what the configuration and the flags ask for: the Prometheus
+// endpoint (metricsProvider.httpPort) and Go's profiles. stop closes them and
+// returns when their goroutines have ended.
+func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, log *zap.Logger) (stop func(), err error) {
+	var e endpoints
+	if cfg.Metrics {
+		if cfg.MetricsRuntime {
+			reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		}
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+		addr := net.JoinHostPort(cfg.MetricsHost, strconv.Itoa(cfg.MetricsPort))
+		if err := e.open("metrics", addr, mux, log); err != nil {
+			return nil, fmt.Errorf("%w (metricsProvider.httpPort)", err)
+		}
+	}
+	if pprofAddr != "" {
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		if err := e.open("profiles", pprofAddr, mux, log); err != nil {
+			e.close()
+			return nil, fmt.Errorf("%w (--pprof)", err)
+		}
+	}
+	return e.close, nil
+}
+
+// endpoints are the HTTP servers of the process.
+type endpoints struct {
+	servers []*http.Server
+	wg      sync.WaitGroup
+}
+
+func (e *endpoints) open(what, addr string, h http.Handler, log *zap.Logger) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	e.servers = append(e.servers, s)
+	e.wg.Go(func() { s.Serve(l) }) // returns when it is closed
+	log.Info("serving "+what, zap.Stringer("address", l.Addr()))
+	return nil
+}
+
+func (e *endpoints) close() {
+	for _, s := range e.servers {
+		s.Close()
+	}
+	e.wg.Wait()
+}
