@@ -1,0 +1,260 @@
+//go:build compat
+
+package compat
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known.txt with what differs now")
+
+const knownFile = "testdata/known.txt"
+
+// scenario is one conversation that is held with both servers.
+type scenario struct {
+	name string
+	// own, when set, gives the scenario fresh servers with these settings: it
+	// looks at a fresh tree, needs a setting, or may leave the server dead.
+	own *config
+	run func(w *world)
+}
+
+// difference is one entry of testdata/known.txt: what a scenario's transcripts
+// differ in, and under which ids docs/compat.md explains it.
+type difference struct {
+	ids  []string
+	diff string
+}
+
+// TestDifferential holds every scenario with Apache and with the target, and
+// compares the transcripts. Apache's is the "-" side of a difference.
+func TestDifferential(t *testing.T) {
+	known := readKnown(t)
+	found := map[string]string{}
+	shared := startPair(t, config{})
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			pair := shared
+			if s.own != nil {
+				pair = startPair(t, *s.own)
+			}
+			a, b := pair.hold(s.run)
+			diff := diffLines(a, b)
+			if target(t) == apache {
+				if diff != "" {
+					t.Errorf("apache differs from itself:\n%s", diff)
+				}
+				return
+			}
+			if diff != "" {
+				found[s.name] = diff
+			}
+			if !*rewriteFlag {
+				compareKnown(t, known[s.name].diff, diff)
+			}
+		})
+	}
+	if target(t) == apache {
+		return
+	}
+	if *rewriteFlag {
+		writeKnown(t, known, found)
+		return
+	}
+	names := scenarioNames()
+	for name := range known {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s: there is no scenario %q", knownFile, name)
+		}
+	}
+}
+
+func scenarioNames() []string {
+	names := []string{zkCliSession}
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func compareKnown(t *testing.T, want, got string) {
+	t.Helper()
+	switch {
+	case got == want:
+	case want == "":
+		t.Errorf("unexpected difference (- apache, + %s):\n%s", *targetFlag, got)
+	case got == "":
+		t.Errorf("the difference listed in %s is gone:\n%s", knownFile, want)
+	default:
+		t.Errorf("the difference is not the one listed in %s.\nlisted:\n%s\nnow:\n%s", knownFile, want, got)
+	}
+}
+
+// TestKnownDifferencesAreExplained keeps docs/compat.md and testdata/known.txt together.
+func TestKnownDifferencesAreExplained(t *testing.T) {
+	text, err := os.ReadFile("../../docs/compat.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for name, d := range readKnown(t) {
+		if len(d.ids) == 0 {
+			t.Errorf("%s: %q has no id", knownFile, name)
+		}
+		for _, id := range d.ids {
+			used[id] = true
+			if !strings.Contains(string(text), "`"+id+"`") {
+				t.Errorf("%s: id %s of %q is not explained in docs/compat.md", knownFile, id, name)
+			}
+		}
+	}
+	t.Logf("%d differences explained", len(used))
+}
+
+// pair is Apache and the target, with the same settings.
+type pair struct{ reference, subject *server }
+
+func startPair(t *testing.T, cfg config) pair {
+	t.Helper()
+	needApache(t)
+	var p pair
+	var wg sync.WaitGroup
+	wg.Go(func() { p.reference = tryToStart(t, apache, cfg) })
+	wg.Go(func() { p.subject = tryToStart(t, target(t), cfg) })
+	wg.Wait()
+	if p.reference == nil || p.subject == nil {
+		t.FailNow()
+	}
+	return p
+}
+
+// hold runs a scenario on both servers at once and returns the transcripts.
+func (p pair) hold(run func(*world)) (reference, subject []string) {
+	var wg sync.WaitGroup
+	worlds := []*world{newWorld(p.reference), newWorld(p.subject)}
+	for _, w := range worlds {
+		wg.Go(func() {
+			w.begin()
+			run(w)
+			w.finish()
+		})
+	}
+	wg.Wait()
+	return worlds[0].lines, worlds[1].lines
+}
+
+// diffLines returns the lines that differ, "-" of a and "+" of b, each group
+// after the last common line that says what was asked; empty when all is equal.
+func diffLines(a, b []string) string {
+	var out strings.Builder
+	context, printed := "", ""
+	for _, e := range edits(a, b) {
+		if e.sign == ' ' {
+			context = e.line
+			continue
+		}
+		if context != printed {
+			fmt.Fprintf(&out, "  %s\n", context)
+			printed = context
+		}
+		fmt.Fprintf(&out, "%c %s\n", e.sign, e.line)
+	}
+	return out.String()
+}
+
+type edit struct {
+	sign byte // ' ' in both, '-' in a only, '+' in b only
+	line string
+}
+
+// edits is the shortest edit script between a and b by longest common
+// subsequence; common ends are cut off first, so it is cheap when little differs.
+func edits(a, b []string) []edit {
+	var head, tail []edit
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		head = append(head, edit{' ', a[0]})
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		tail = append(tail, edit{' ', a[len(a)-1]})
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	common := make([][]int32, len(a)+1)
+	for i := range common {
+		common[i] = make([]int32, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			head = append(head, edit{' ', a[i]})
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
+			head = append(head, edit{'-', a[i]})
+			i++
+		default:
+			head = append(head, edit{'+', b[j]})
+			j++
+		}
+	}
+	slices.Reverse(tail)
+	return append(head, tail...)
+}
+
+// readKnown reads testdata/known.txt: entries of a line "== scenario: id id",
+// followed by the difference's lines.
+func readKnown(t *testing.T) map[string]difference {
+	t.Helper()
+	text, err := os.ReadFile(knownFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]difference{}
+	name := ""
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.HasPrefix(line, "== "):
+			title, ids, _ := strings.Cut(strings.TrimSpace(line[3:]), ": ")
+			name = title
+			known[name] = difference{ids: strings.Fields(ids)}
+		case name == "" || strings.TrimSpace(line) == "":
+			// the file's comment, or the blank line between entries
+		default:
+			d := known[name]
+			d.diff += line
+			known[name] = d
+		}
+	}
+	return known
+}
+
+func writeKnown(t *testing.T, old map[string]difference, found map[string]string) {
+	t.Helper()
+	var out strings.Builder
+	out.WriteString("What a scenario's transcript says on zkd (+) and not on Apache 3.8 (-). The words behind\n" +
+		"a scenario's name are the ids under which docs/compat.md gives the reasons.\n")
+	found[zkCliSession] = old[zkCliSession].diff // TestZkCli compares that one
+	for _, name := range scenarioNames() {
+		if diff := found[name]; diff != "" {
+			fmt.Fprintf(&out, "\n== %s: %s\n%s", name, strings.Join(old[name].ids, " "), diff)
+		}
+	}
+	if err := os.WriteFile(knownFile, []byte(out.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,29 @@
+// Package compat runs other people's ZooKeeper clients against a server, and
+// compares zkd with Apache ZooKeeper reply by reply.
+//
+// The suites are behind the build tag "compat", because they need Debian
+// packages (install.sh) and minutes rather than seconds:
+//
+//	go test -tags compat ./test/compat -target zkd
+//
+// What each suite does:
+//
+//   - TestKazoo: kazoo's own test-suite, with the server behind it swapped. As
+//     many tests must pass on the target as on Apache.
+//   - TestZkCli: one scripted zkCli.sh session; what it prints must be the same.
+//   - TestJava, TestCurator, TestC, TestGoZookeeper: client programs that check
+//     what their libraries report.
+//   - TestDifferential*: the same bytes to Apache and to the target; replies are
+//     rendered as text, one line each, and compared. Differences that are meant
+//     are in known_test.go; an unlisted difference fails, and so does a listed
+//     one that is gone. docs/compat.md gives the reasons.
+//
+// The target is a flag: zkd (built from the tree, or the binary named by -zkd)
+// or apache. Running everything with -target apache compares Apache with
+// itself, which proves that the comparison is sound.
+//
+// # Goroutines
+//
+// Each server is a child process owned by the test that started it, and dies
+// with it: on return, on failure, and when the test binary itself is killed.
+package compat

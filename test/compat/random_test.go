@@ -1,0 +1,318 @@
+//go:build compat
+
+package compat
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+const (
+	quickSeeds, quickSteps = 6, 400
+	fullSeeds, fullSteps   = 60, 1500
+	// shownLines is how much of a transcript is shown around the first difference.
+	shownLines = 12
+)
+
+// TestDifferentialRandom runs seeded random conversations with Apache and with
+// the target: several sessions, pipelines, multis, every kind of watch and node,
+// ACLs, reconnects with setWatches. A failure names its seed; -seed runs it alone.
+func TestDifferentialRandom(t *testing.T) {
+	seeds, steps := quickSeeds, quickSteps
+	if *fullFlag {
+		seeds, steps = fullSeeds, fullSteps
+	}
+	list := []uint64{*seedFlag}
+	if *seedFlag == 0 {
+		list = nil
+		for i := range seeds {
+			list = append(list, uint64(i+1))
+		}
+		list = append(list, uint64(time.Now().UnixNano()))
+	}
+	p := startPair(t, config{})
+	total := 0
+	for _, seed := range list {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			a, b := p.hold(func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) })
+			total += len(a)
+			if i := firstDifference(a, b); i >= 0 {
+				t.Errorf("apache and %s differ at line %d; to see it alone: -run TestDifferentialRandom -seed %d\n%s",
+					*targetFlag, i, seed, around(a, b, i))
+			}
+		})
+	}
+	t.Logf("%d seeds, %d steps each, %d lines compared", len(list), steps, total)
+}
+
+func firstDifference(a, b []string) int {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func around(a, b []string, i int) string {
+	text := ""
+	for _, line := range a[max(0, i-shownLines):i] {
+		text += "  " + line + "\n"
+	}
+	for _, side := range []struct {
+		sign  string
+		lines []string
+	}{{"-", a}, {"+", b}} {
+		for _, line := range side.lines[min(i, len(side.lines)):min(i+shownLines/2, len(side.lines))] {
+			text += side.sign + " " + line + "\n"
+		}
+	}
+	return text
+}
+
+// talk is one random conversation. Everything that it draws comes from rng
+// before an answer is looked at, so both servers are asked the same.
+type talk struct {
+	w     *world
+	rng   *rand.Rand
+	conns []*conn
+	// seen is each connection's last zxid at its end, for setWatches.
+	count int
+}
+
+const talkers = 4
+
+// converse has some sessions do random things below /r, one step at a time, and
+// looks at the whole subtree in the end.
+func converse(w *world, rng *rand.Rand, steps int) {
+	t := &talk{w: w, rng: rng}
+	w.unsorted = false
+	for range talkers {
+		t.conns = append(t.conns, t.join())
+	}
+	t.conns[0].do(create("/r", "", 0))
+	for range steps {
+		t.step()
+	}
+	for _, c := range t.conns {
+		c.do(byPath(opGetEphemerals, "/r"))
+	}
+	judge := w.connect("J")
+	judge.do(auth("digest", "super:secret"))
+	judge.tree("/r")
+	w.hushed(func() { judge.removeAll("/r") })
+}
+
+func (t *talk) join() *conn {
+	t.count++
+	c := t.w.connect(fmt.Sprintf("c%d", t.count))
+	if t.rng.IntN(2) == 0 {
+		c.do(auth("digest", users[t.rng.IntN(len(users))]))
+	}
+	return c
+}
+
+var users = []string{"bob:pw", "amy:pw"}
+
+// step is one thing that one session does: mostly a pipeline of requests.
+func (t *talk) step() {
+	i := t.rng.IntN(len(t.conns))
+	c := t.conns[i]
+	switch n := t.rng.IntN(100); {
+	case n < 3:
+		t.leave(i)
+	case n < 7:
+		t.conns[i] = t.reconnect(c)
+	case n < 9:
+		c.do(auth("digest", users[t.rng.IntN(len(users))]))
+	default:
+		var batch []request
+		for range 1 + t.rng.IntN(6) {
+			batch = append(batch, t.request(c.session))
+		}
+		c.do(batch...)
+	}
+}
+
+// leave closes a session; others hear of its ephemerals in no defined order.
+func (t *talk) leave(i int) {
+	t.w.unsorted = true
+	t.conns[i].do(closeSession())
+	t.w.unsorted = false
+	t.conns[i].close()
+	t.conns[i] = t.join()
+}
+
+// reconnect resumes a session on a new connection, and sets some watches again
+// as of a zxid that it had seen.
+func (t *talk) reconnect(c *conn) *conn {
+	back := t.rng.Int64N(20)
+	var lists [][]string
+	for range 3 {
+		var list []string
+		for range t.rng.IntN(3) {
+			list = append(list, t.standardPath())
+		}
+		lists = append(lists, list)
+	}
+	zxid := max(c.zxid-back, t.w.base)
+	d := t.w.connectWith(c.name+"'", resume(c.session, 30000))
+	c.expectEnd()
+	d.name = c.name
+	d.do(setWatches(zxid, fmt.Sprintf("last-%d", back), lists...))
+	return d
+}
+
+// Paths come from a small set, so that operations meet. Names that start with p
+// get persistent watches and all others standard ones: in 3.8 a second mode on a
+// path replaces the first, in 3.9 it does not, and the scenarios compare that.
+var (
+	standardNames   = []string{"a", "b", "c", "e", "q-0000000001", "q-0000000004"}
+	persistentNames = []string{"p", "pp"}
+)
+
+func (t *talk) standardPath() string {
+	p := "/r"
+	for range t.rng.IntN(4) {
+		p += "/" + standardNames[t.rng.IntN(len(standardNames))]
+	}
+	return p
+}
+
+func (t *talk) persistentPath() string {
+	return "/r/" + persistentNames[t.rng.IntN(len(persistentNames))]
+}
+
+func (t *talk) path() string {
+	switch n := t.rng.IntN(20); {
+	case n < 4:
+		return t.persistentPath()
+	case n < 5:
+		return t.persistentPath() + "/" + standardNames[t.rng.IntN(len(standardNames))]
+	case n < 6:
+		return []string{"/r/", "/r//a", "r", "/r/a/..", "/", "/r/\x01"}[t.rng.IntN(6)]
+	default:
+		return t.standardPath()
+	}
+}
+
+// version is mostly "any", else one that may be right.
+func (t *talk) version() int32 {
+	if t.rng.IntN(3) > 0 {
+		return -1
+	}
+	return int32(t.rng.IntN(4))
+}
+
+func (t *talk) data() []byte {
+	switch t.rng.IntN(6) {
+	case 0:
+		return nil
+	case 1:
+		return []byte{}
+	default:
+		return fmt.Appendf(nil, "d%d", t.rng.IntN(1000))
+	}
+}
+
+func (t *talk) acl() []acl {
+	switch t.rng.IntN(12) {
+	case 0:
+		return []acl{{31, "auth", ""}}
+	case 1:
+		return []acl{{int32(t.rng.IntN(32)), "world", "anyone"}, {31, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="}}
+	case 2:
+		return []acl{{int32(t.rng.IntN(32)), "ip", "127.0.0.0/8"}, {16, "world", "anyone"}}
+	case 3:
+		return []acl{{31, "digest", "broken"}}
+	default:
+		return openACL
+	}
+}
+
+func (t *talk) sequential() string {
+	p := t.standardPath()
+	return p + "/q-"
+}
+
+// write is a write that may also stand in a multi.
+func (t *talk) write() request {
+	switch n := t.rng.IntN(100); {
+	case n < 35:
+		return createACL(opCreate, t.path(), t.data(), t.acl(), int32(t.rng.IntN(2)))
+	case n < 45:
+		return createACL(opCreate, t.sequential(), t.data(), t.acl(), int32(2+t.rng.IntN(2)))
+	case n < 48:
+		return createContainer(t.path())
+	case n < 51:
+		return createTTL(t.path(), 5, 1+t.rng.Int64N(1)+1e9)
+	case n < 75:
+		return del(t.path(), t.version())
+	default:
+		return setData(t.path(), t.data(), t.version())
+	}
+}
+
+func (t *talk) request(s *session) request {
+	switch n := t.rng.IntN(100); {
+	case n < 35:
+		return t.write()
+	case n < 40:
+		return createACL(opCreate2, t.path(), t.data(), t.acl(), int32(t.rng.IntN(4)))
+	case n < 46:
+		return setACL(t.path(), t.acl(), t.version())
+	case n < 58:
+		return t.multi()
+	case n < 88:
+		return t.read()
+	case n < 92:
+		return addWatch(t.persistentPath(), 0)
+	case n < 94:
+		return watchOp(opRemoveWatches, t.standardPath(), int32(1+t.rng.IntN(3)))
+	case n < 96:
+		return watchOp(opCheckWatches, t.standardPath(), int32(1+t.rng.IntN(3)))
+	case n < 97:
+		return watchOp(opRemoveWatches, t.persistentPath(), 3)
+	case n < 98:
+		return byPath(opSync, t.path())
+	default:
+		return byPath(opGetEphemerals, t.standardPath())
+	}
+}
+
+func (t *talk) read() request {
+	p, watch := t.path(), false
+	if t.rng.IntN(3) == 0 {
+		p, watch = t.standardPath(), true
+	}
+	switch n := t.rng.IntN(12); {
+	case n < 3:
+		return read(opGetData, p, watch)
+	case n < 6:
+		return read(opGetChildren2, p, watch)
+	case n < 8:
+		return read(opExists, p, watch)
+	case n < 9:
+		return read(opGetChildren, p, watch)
+	case n < 10:
+		return byPath(opGetACL, p)
+	case n < 11:
+		return byPath(opGetAllChildrenNumber, p)
+	default:
+		return multiOf(opMultiRead, get(t.path()), read(opGetChildren, t.path(), false), get(t.path()))
+	}
+}
+
+func (t *talk) multi() request {
+	var ops []request
+	for range t.rng.IntN(5) {
+		if t.rng.IntN(5) == 0 {
+			ops = append(ops, check(t.path(), t.version()))
+			continue
+		}
+		ops = append(ops, t.write())
+	}
+	return multi(ops...)
+}

@@ -1,0 +1,316 @@
+//go:build compat
+
+package compat
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	targetFlag = flag.String("target", "zkd", "server under test: zkd or apache")
+	zkdFlag    = flag.String("zkd", "", "zkd binary; built from the tree when empty")
+	fullFlag   = flag.Bool("full", false, "longer runs: more seeds, more operations")
+	seedFlag   = flag.Uint64("seed", 0, "run the random comparison with this seed only")
+	keepFlag   = flag.Bool("keep", false, "print where servers keep their files, and leave them")
+)
+
+const (
+	startDeadline = 60 * time.Second
+	// superDigest is the digest of super:secret.
+	superDigest = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="
+)
+
+// kind is which server program to run.
+type kind string
+
+const (
+	apache kind = "apache"
+	zkd    kind = "zkd"
+)
+
+// target is the kind under test.
+func target(t testing.TB) kind {
+	t.Helper()
+	switch k := kind(*targetFlag); k {
+	case apache, zkd:
+		return k
+	default:
+		t.Fatalf("-target %q: want zkd or apache", *targetFlag)
+		return ""
+	}
+}
+
+// server is one running server process.
+type server struct {
+	kind kind
+	addr string // 127.0.0.1:port
+	dir  string // holds zoo.cfg, data and the log
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process is gone
+}
+
+// config is what a server is started with: lines of zoo.cfg beyond the ones
+// that every server here gets, and settings that Apache takes only as Java
+// system properties (zkd takes them in zoo.cfg).
+type config struct {
+	lines    []string
+	props    map[string]string
+	defaults bool // leave extendedTypesEnabled at the server's default
+}
+
+// start runs a fresh server of the given kind and waits until it serves. It is
+// killed when the test ends.
+func start(t testing.TB, k kind, cfg config) *server {
+	t.Helper()
+	if k == apache {
+		needApache(t)
+	}
+	s := tryToStart(t, k, cfg)
+	if s == nil {
+		t.FailNow()
+	}
+	return s
+}
+
+// tryToStart is start for any goroutine: a failure is marked, and gives nil.
+func tryToStart(t testing.TB, k kind, cfg config) *server {
+	t.Helper()
+	dir := serverDir(t)
+	const attempts = 3 // the free port may be taken between finding and using it
+	var err error
+	for range attempts {
+		var s *server
+		if s, err = tryStart(t, k, dir, cfg); err == nil {
+			t.Cleanup(s.kill)
+			t.Cleanup(func() {
+				if t.Failed() && !s.alive() {
+					t.Logf("%s at %s does not answer; end of its log:\n%s", k, s.addr, tail(s.logFile(), 30))
+				}
+			})
+			return s
+		}
+	}
+	t.Errorf("start %s: %v", k, err)
+	return nil
+}
+
+func serverDir(t testing.TB) string {
+	t.Helper()
+	if !*keepFlag {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("", "zkd-compat-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("server directory: %s", dir)
+	return dir
+}
+
+func tryStart(t testing.TB, k kind, dir string, cfg config) (*server, error) {
+	t.Helper()
+	port := freePort(t)
+	s := &server{kind: k, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port), exited: make(chan struct{})}
+	file := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(file, []byte(zooCfg(k, dir, port, cfg)), 0o644); err != nil {
+		return nil, err
+	}
+	args := command(t, k, file, cfg)
+	out, err := os.Create(s.logFile())
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	s.cmd = exec.Command(args[0], args[1:]...)
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = out, out, dir
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		s.cmd.Wait() //nolint:errcheck // how it ended is in its log
+		close(s.exited)
+	}()
+	if err := s.waitReady(); err != nil {
+		s.kill()
+		return nil, fmt.Errorf("%w; its log ends:\n%s", err, tail(s.logFile(), 30))
+	}
+	return s, nil
+}
+
+func zooCfg(k kind, dir string, port int, cfg config) string {
+	lines := []string{
+		"tickTime=2000",
+		"dataDir=" + filepath.Join(dir, "data"),
+		fmt.Sprintf("clientPort=%d", port),
+		"clientPortAddress=127.0.0.1",
+		"maxClientCnxns=0",
+		"4lw.commands.whitelist=*",
+		"admin.enableServer=false",
+		"DigestAuthenticationProvider.superDigest=" + superDigest,
+	}
+	if !cfg.defaults {
+		lines = append(lines, "extendedTypesEnabled=true")
+	}
+	lines = append(lines, cfg.lines...)
+	if k == zkd {
+		for name, value := range cfg.props {
+			lines = append(lines, name+"="+value)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// command is what to execute for a server that reads the given zoo.cfg.
+func command(t testing.TB, k kind, file string, cfg config) []string {
+	t.Helper()
+	if k == zkd {
+		return []string{zkdBinary(t), file}
+	}
+	// The JVM's short-run settings: the server lives for seconds.
+	args := []string{"java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=info"}
+	for name, value := range cfg.props {
+		args = append(args, "-D"+name+"="+value)
+	}
+	return append(args, "-cp", serverClassPath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+}
+
+var buildZkd = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "zkd-compat-bin-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "zkd")
+	out, err := exec.Command("go", "build", "-o", bin, "github.com/zkd-project/zkd/cmd/zkd").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build ./cmd/zkd: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func zkdBinary(t testing.TB) string {
+	t.Helper()
+	if *zkdFlag != "" {
+		abs, err := filepath.Abs(*zkdFlag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return abs
+	}
+	bin, err := buildZkd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if *zkdFlag == "" && *targetFlag == string(zkd) {
+		if bin, err := buildZkd(); err == nil {
+			os.RemoveAll(filepath.Dir(bin))
+		}
+	}
+	os.Exit(code)
+}
+
+func (s *server) logFile() string { return filepath.Join(s.dir, "server.log") }
+
+// waitReady polls until the server answers srvr with its statistics.
+func (s *server) waitReady() error {
+	deadline := time.Now().Add(startDeadline)
+	poll := time.NewTicker(30 * time.Millisecond)
+	defer poll.Stop()
+	for time.Now().Before(deadline) {
+		text, err := fourLetterWord(s.addr, "srvr")
+		if err == nil && strings.Contains(text, "Mode: ") {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return errors.New("the process ended before it served")
+		case <-poll.C:
+		}
+	}
+	return fmt.Errorf("not serving after %v", startDeadline)
+}
+
+// alive tells whether the process runs and answers.
+func (s *server) alive() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+	}
+	text, err := fourLetterWord(s.addr, "srvr")
+	return err == nil && strings.Contains(text, "Mode: ")
+}
+
+// dying tells whether the process ends by itself, now or within a moment.
+func (s *server) dying() bool {
+	select {
+	case <-s.exited:
+		return true
+	case <-time.After(2 * time.Second):
+		return !s.alive()
+	}
+}
+
+// kill ends the process at once and waits until it is gone.
+func (s *server) kill() {
+	s.cmd.Process.Kill() //nolint:errcheck // it may be gone already
+	<-s.exited
+}
+
+// fourLetterWord sends the word and returns all that the server answers.
+func fourLetterWord(addr, word string) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(c)
+	return string(text), err
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// tail returns the last n lines of a file.
+func tail(file string, n int) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-n):], []byte("\n")))
+}

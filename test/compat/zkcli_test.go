@@ -1,0 +1,145 @@
+//go:build compat
+
+package compat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	zkCliDeadline = 90 * time.Second
+	// zkCliSession is the entry of testdata/known.txt for TestZkCli.
+	zkCliSession = "zkCli session"
+)
+
+// TestZkCli types testdata/zkcli.txt into zkCli.sh on Apache and on the target,
+// runs single commands for their exit status, and compares all that it prints.
+func TestZkCli(t *testing.T) {
+	needApache(t)
+	require(t, need{zkCli, "zookeeper"})
+	script, err := os.ReadFile("testdata/zkcli.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startPair(t, config{})
+	var transcripts [2][]string
+	var wg sync.WaitGroup
+	for i, s := range []*server{p.reference, p.subject} {
+		wg.Go(func() {
+			transcripts[i] = cliSession(t, s, script)
+			for _, args := range [][]string{
+				{"create", "/one", "shot"}, {"get", "/one"}, {"get", "/none"}, {"delete", "/one"}, {"nosuchcommand"},
+			} {
+				transcripts[i] = append(transcripts[i], cliOnce(t, s, args)...)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(transcripts[0]); n < 200 {
+		t.Errorf("the session on apache printed only %d lines:\n%s", n, strings.Join(transcripts[0], "\n"))
+	}
+	compareKnown(t, readKnown(t)[zkCliSession].diff, diffLines(transcripts[0], transcripts[1]))
+	t.Logf("%d commands, %d lines compared", bytes.Count(script, []byte("\n"))+5, len(transcripts[0]))
+}
+
+// cliSession returns results, watch events and errors of a scripted session,
+// each in its order. Events are printed by a thread of their own, so their place
+// among the results means nothing.
+func cliSession(t *testing.T, s *server, script []byte) []string {
+	out, errOut, _ := runCli(t, s, script)
+	var results, events []string
+	for _, line := range splitLines(out) {
+		switch {
+		case line == "WATCHER::":
+		case strings.HasPrefix(line, "WatchedEvent "):
+			events = append(events, line)
+		default:
+			results = append(results, line)
+		}
+	}
+	lines := append([]string{"# results"}, results...)
+	lines = append(append(lines, "# events"), events...)
+	return normaliseCli(append(append(lines, "# errors"), splitLines(errOut)...), s.addr)
+}
+
+func cliOnce(t *testing.T, s *server, args []string) []string {
+	out, errOut, status := runCli(t, s, nil, args...)
+	lines := []string{fmt.Sprintf("# %s: exit %d", strings.Join(args, " "), status)}
+	for _, line := range append(splitLines(out), splitLines(errOut)...) {
+		if line != "WATCHER::" && !strings.HasPrefix(line, "WatchedEvent ") {
+			lines = append(lines, line)
+		}
+	}
+	return normaliseCli(lines, s.addr)
+}
+
+func runCli(t *testing.T, s *server, stdin []byte, args ...string) (out, errOut string, status int) {
+	ctx, cancel := context.WithTimeout(t.Context(), zkCliDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, zkCli, append([]string{"-server", s.addr}, args...)...)
+	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C.UTF-8", "CLIENT_JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+	cmd.Stdin = bytes.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 5 * time.Second
+	var exit *exec.ExitError
+	switch err := cmd.Run(); {
+	case errors.As(err, &exit):
+		status = exit.ExitCode()
+	case err != nil:
+		t.Errorf("zkCli.sh on %s: %v", s.kind, err)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("zkCli.sh on %s did not end in %v; it printed:\n%s\n%s", s.kind, zkCliDeadline, lastLines(stdout.String(), 20), lastLines(stderr.String(), 20))
+	}
+	return stdout.String(), stderr.String(), status
+}
+
+func splitLines(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "SLF4J: ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+var (
+	cliZxid  = regexp.MustCompile(`^([cmp]Zxid = 0x)([0-9a-f]+)$`)
+	cliTime  = regexp.MustCompile(`^([cm]time = )(.*)$`)
+	cliOwner = regexp.MustCompile(`^(ephemeralOwner = 0x)([0-9a-f]{2,})$`)
+)
+
+// normaliseCli replaces times, session ids and the server's address, and makes
+// zxids relative to the first one printed.
+func normaliseCli(lines []string, addr string) []string {
+	var base int64
+	for i, line := range lines {
+		line = strings.ReplaceAll(line, addr, "SERVER")
+		line = cliOwner.ReplaceAllString(line, "${1}SESSION")
+		if m := cliTime.FindStringSubmatch(line); m != nil && !strings.Contains(m[2], "1970") {
+			line = m[1] + "TIME"
+		}
+		if m := cliZxid.FindStringSubmatch(line); m != nil && m[2] != "0" {
+			zxid, err := strconv.ParseInt(m[2], 16, 64)
+			if err == nil && base == 0 {
+				base = zxid
+			}
+			line = fmt.Sprintf("%s+%d", m[1], zxid-base)
+		}
+		lines[i] = line
+	}
+	return lines
+}
