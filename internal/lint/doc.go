@@ -1,0 +1,13 @@
+// Package lint has the rules that only this project has, as tests. They read
+// the source; they compile and run nothing, so they take a second and need no
+// network.
+//
+//   - policy_test.go: who may import whom. A new package or a new module needs
+//     a line there.
+//   - rules_test.go: what may not stand in a file, with the reason.
+//   - docs_test.go: what the documents say must be so: links lead somewhere,
+//     tests and make targets that they name exist, goroutines are in the table.
+//
+// A message says what to do instead. Where a rule is wrong for a good reason,
+// change the rule in the same commit and say why.
+package lint

@@ -1,0 +1,241 @@
+package lint
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ours says which packages of this module a package imports. Each package has a
+// line; "none" is none. What is on the right comes before: there are no cycles
+// even among the layers. Tests may also import testHelpers.
+const ours = `
+	jute:              none
+
+	# The core. Pure: see below.
+	server/datatree:   jute
+	server/watch:      jute
+	server/session:    jute
+	server/auth:       jute
+	server/evaluate:   jute server/auth server/datatree
+	server/zab:        jute
+
+	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
+	internal/vfs:      none
+	server/wal:        jute internal/vfs
+	server/snapshot:   jute internal/vfs
+	server/config:     none
+
+	# It declares the view that it renders; the server fills it.
+	fourletter:        none
+
+	# Assembly.
+	server:            jute fourletter internal/vfs server/auth server/config server/datatree server/evaluate
+	                   server/session server/snapshot server/wal server/watch server/zab
+	cmd/zkd:           jute server server/config
+
+	# The load generator is a client: it knows nothing of server/.
+	internal/bench:    jute
+	cmd/zkbench:       internal/bench
+	test/bench:        internal/bench
+
+	# For tests.
+	internal/crashfs:  internal/vfs
+	internal/scenario: none
+	internal/lint:     none
+	test/compat:       none
+	test/crash:        jute internal/bench
+`
+
+// testHelpers may be imported by any test.
+var testHelpers = []string{"internal/scenario", "internal/crashfs"}
+
+// theirs says who uses a module that is not ours. A name that ends in / stands
+// for all packages below it, and _test after a name for its tests alone.
+const theirs = `
+	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot
+	go.etcd.io/bbolt:                   server/snapshot
+	golang.org/x/sys:                   internal/vfs server/snapshot
+	go.uber.org/zap:                    server server/wal server/snapshot cmd/zkd
+	github.com/prometheus:              server server/wal server/snapshot cmd/zkd
+	github.com/spf13/cobra:             cmd/
+	github.com/HdrHistogram:            internal/bench
+	go.uber.org/goleak:                 server_test server/wal_test server/snapshot_test internal/bench_test
+	github.com/go-zookeeper/zk:         test/
+	github.com/anishathalye/porcupine:  test/ server_test
+`
+
+// pure are the packages of which the result depends on nothing but the
+// arguments: no clock, no files, no sockets, no goroutines of their own, and
+// randomness only as it is handed in. That is what lets a test replay them from
+// a seed, and what makes all servers of an ensemble compute the same.
+var pure = []string{
+	"jute", "server/auth", "server/datatree", "server/evaluate", "server/session", "server/watch", "server/zab",
+}
+
+// pureStd is what pure packages use of the standard library; where names follow
+// the colon, only those. It grows by what is pure.
+const pureStd = `
+	bytes: *
+	cmp: *
+	crypto/hmac: *
+	crypto/md5: *
+	crypto/sha1: *
+	crypto/sha256: *
+	crypto/sha3: *
+	crypto/sha512: *
+	crypto/subtle: *
+	encoding/base64: *
+	encoding/binary: *
+	encoding/hex: *
+	errors: *
+	fmt: Errorf Sprintf Sprint Sprintln Appendf Append Stringer
+	hash: *
+	hash/crc32: *
+	hash/fnv: *
+	hash/maphash: *
+	iter: *
+	maps: *
+	math: *
+	math/bits: *
+	math/rand/v2: Rand
+	net/netip: *
+	slices: *
+	sort: *
+	strconv: *
+	strings: *
+	sync: *
+	sync/atomic: *
+	time: Duration Nanosecond Microsecond Millisecond Second Minute Hour
+	unicode: *
+	unicode/utf8: *
+	unsafe: *
+`
+
+// table reads a policy: what stands before a colon, and the words behind it. A
+// line without a colon continues the one before.
+func table(text string) map[string][]string {
+	rows := make(map[string][]string)
+	key := ""
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if before, after, ok := strings.Cut(line, ":"); ok {
+			key, line = strings.TrimSpace(before), after
+			rows[key] = []string{}
+		}
+		if words := strings.Fields(line); len(words) > 0 {
+			rows[key] = append(rows[key], words...)
+		}
+	}
+	return rows
+}
+
+func TestImportsOfOurs(t *testing.T) {
+	rows := table(ours)
+	seen := make(map[string]bool)
+	for _, f := range goFiles(t) {
+		seen[f.dir()] = true
+		for _, msg := range checkOurs(rows, f) {
+			t.Errorf("%s: %s", f.path, msg)
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(seen)) {
+		if _, ok := rows[pkg]; !ok {
+			t.Errorf("%s: a package without a line in the import policy: decide what it may import, and add it to policy_test.go", pkg)
+		}
+	}
+}
+
+func checkOurs(rows map[string][]string, f *file) (messages []string) {
+	for _, p := range f.imports() {
+		pkg, ok := strings.CutPrefix(p, module)
+		switch {
+		case !ok || pkg == f.dir() || slices.Contains(rows[f.dir()], pkg):
+		case f.isTest() && slices.Contains(testHelpers, pkg):
+		default:
+			messages = append(messages, "imports "+pkg+", which the policy in policy_test.go does not allow: "+
+				"declare the interface or the value that you need here, and let the caller bring it")
+		}
+	}
+	return messages
+}
+
+func TestImportsOfTheirs(t *testing.T) {
+	rows := table(theirs)
+	for _, f := range goFiles(t) {
+		for _, msg := range checkTheirs(rows, f) {
+			t.Errorf("%s: %s", f.path, msg)
+		}
+	}
+}
+
+func checkTheirs(rows map[string][]string, f *file) (messages []string) {
+	for _, p := range f.imports() {
+		if host, _, _ := strings.Cut(p, "/"); !strings.Contains(host, ".") || strings.HasPrefix(p+"/", module) {
+			continue // of the standard library, or ours
+		}
+		users, known := usersOf(rows, p)
+		switch {
+		case !known:
+			messages = append(messages, "imports "+p+", a module that the policy in policy_test.go does not know: "+
+				"is the standard library not enough?")
+		case !mayUse(users, f):
+			messages = append(messages, "imports "+p+", which is for "+strings.Join(users, ", ")+
+				" alone: keep each module behind as few packages as possible")
+		}
+	}
+	return messages
+}
+
+func usersOf(rows map[string][]string, p string) (users []string, known bool) {
+	for m, users := range rows {
+		if p == m || strings.HasPrefix(p, m+"/") {
+			return users, true
+		}
+	}
+	return nil, false
+}
+
+func mayUse(users []string, f *file) bool {
+	return slices.ContainsFunc(users, func(u string) bool {
+		if test, ok := strings.CutSuffix(u, "_test"); ok {
+			return f.isTest() && f.dir() == test
+		}
+		return f.dir() == u || strings.HasSuffix(u, "/") && strings.HasPrefix(f.dir(), u)
+	})
+}
+
+func TestPurePackages(t *testing.T) {
+	std := table(pureStd)
+	for _, pkg := range pure {
+		found := false
+		for _, f := range goFiles(t) {
+			if f.dir() != pkg || f.isTest() {
+				continue
+			}
+			found = true
+			for _, msg := range checkPure(std, f) {
+				t.Errorf("%s:%s", f.path, msg)
+			}
+		}
+		if !found {
+			t.Errorf("pure package %s does not exist", pkg)
+		}
+	}
+}
+
+// TestTable checks the reader of the policies.
+func TestTable(t *testing.T) {
+	rows := table("a: b c\n\t# d: e\n\tf\n\ng: none # h\n")
+	if got := rows["a"]; !slices.Equal(got, []string{"b", "c", "f"}) {
+		t.Errorf("a: got %q", got)
+	}
+	if got := slices.Sorted(maps.Keys(rows)); !slices.Equal(got, []string{"a", "g"}) {
+		t.Errorf("keys: got %q", got)
+	}
+	if path.Base(module) != "zkd" {
+		t.Errorf("module %q", module)
+	}
+}
