@@ -182,11 +182,9 @@ type RequestThrottle struct {
 
 // rawKeys holds values that only serve to work out other fields.
 type rawKeys struct {
-	preAllocSize, walSegmentSize                      int64
+	preAllocSize                                      int64
 	initLimit, syncLimit, connectToLearnerMasterLimit int
-	maxBufferExtra                                    int
-	metricsProvider, peerType, snapCount              string
-	purgeRetain                                       int
+	metricsProvider, peerType                         string
 	requireClientSASL, multiAddress                   bool
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -10,11 +11,17 @@ import (
 // id is the top byte of an ephemeral's owner, and 255 there marks a TTL node.
 const maxTTLServerID = 254
 
+// memberID is what may be there only once: server.1 and server.01 are the same.
+type memberID struct {
+	kind string
+	id   int64
+}
+
 // members reads the server, group and weight lines.
 func (l *loader) members(props []property) {
 	m := &l.c.Members
 	weights := make(map[int64]property)
-	seen := make(map[[2]any]property)
+	seen := make(map[memberID]property)
 	for _, p := range props {
 		kind, number, _ := memberKey(strings.TrimPrefix(p.key, "zookeeper."))
 		id, ok := parseNumber(number)
@@ -22,11 +29,11 @@ func (l *loader) members(props []property) {
 			l.fail(p, "what follows %q in the key must be a number from 0", kind+".")
 			continue
 		}
-		if first, again := seen[[2]any{kind, id}]; again {
+		if first, again := seen[memberID{kind, id}]; again {
 			l.fail(p, "is the same as %s (%s)", first.key, first.origin)
 			continue
 		}
-		seen[[2]any{kind, id}] = p
+		seen[memberID{kind, id}] = p
 		switch kind {
 		case "server":
 			l.member(id, p)
@@ -36,7 +43,7 @@ func (l *loader) members(props []property) {
 			if !ok {
 				l.fail(p, "must be ids of servers with colons between them")
 			}
-			m.Groups = append(m.Groups, Group{ID: id, Members: ids})
+			m.Groups = append(m.Groups, Group{ID: id, Members: ids, origin: p.origin})
 		case "weight":
 			m.Hierarchical = true
 			weights[id] = p
@@ -50,6 +57,7 @@ func (l *loader) members(props []property) {
 func (l *loader) member(id int64, p property) {
 	s, problem := parseServer(p.value)
 	if problem != "" {
+		l.badMember = true
 		l.fail(p, "%s", problem)
 		return
 	}
@@ -81,6 +89,11 @@ func (l *loader) weigh(weights map[int64]property) {
 }
 
 func (l *loader) validateMembers() {
+	l.validateIDs()
+	l.validateGroups()
+	if l.badMember {
+		return // what follows counts servers
+	}
 	c := l.c
 	participants := c.Members.participants()
 	observers := len(c.Members.Servers) - participants
@@ -93,8 +106,6 @@ func (l *loader) validateMembers() {
 		l.warn(memberLine(c.Members.Servers),
 			"a single server.N line is ignored: the server runs standalone (standaloneEnabled=false makes it an ensemble of one)")
 	}
-	l.validateIDs()
-	l.validateGroups()
 	if !c.Replicated() {
 		return
 	}
@@ -103,13 +114,15 @@ func (l *loader) validateMembers() {
 		n   int
 	}{{"initLimit", c.raw.initLimit}, {"syncLimit", c.raw.syncLimit}} {
 		if limit.n == 0 && !l.failed(limit.key) {
-			p := l.set[limit.key]
-			p.key = limit.key
+			p, given := l.set[limit.key]
+			if !given {
+				p = l.missing(limit.key)
+			}
 			l.fail(p, "an ensemble needs a number of ticks above 0")
 		}
 	}
 	if c.MyID < 0 && c.DataDir != "" && !l.failed("") {
-		l.fail(property{key: "myid"}, "an ensemble needs the file myid in %s, with the id of this server", c.DataDir)
+		l.fail(l.missing("dataDir"), "an ensemble needs the file myid in %s, with the id of this server", c.DataDir)
 	}
 	if participants%2 == 0 {
 		l.warn(memberLine(c.Members.Servers),
@@ -117,25 +130,26 @@ func (l *loader) validateMembers() {
 	}
 }
 
-// memberLine returns the place of the first server line.
+// line returns the line of the file that s came from.
+func (s Server) line() property {
+	return property{key: fmt.Sprintf("server.%d", s.ID), origin: s.origin}
+}
+
+// memberLine returns the first of the lines that servers, at least one, came
+// from.
 func memberLine(servers []Server) property {
-	p := property{key: "server"}
-	for _, s := range servers {
-		if p.origin.File == "" || s.origin.Line < p.origin.Line {
-			p.origin = s.origin
-		}
-	}
-	return p
+	first := slices.MinFunc(servers, func(a, b Server) int { return cmp.Compare(a.origin.Line, b.origin.Line) })
+	return first.line()
 }
 
 func (l *loader) validateIDs() {
 	for _, s := range l.c.Members.Servers {
-		p := property{key: "server", origin: s.origin}
+		p := s.line()
 		switch {
 		case s.ID > maxTTLServerID && l.c.ExtendedTypes:
-			l.fail(p, "the id %d is above %d, which TTL nodes do not allow: set extendedTypesEnabled=false or take another id", s.ID, maxTTLServerID)
+			l.fail(p, "TTL nodes do not allow an id above %d: set extendedTypesEnabled=false or take another id", maxTTLServerID)
 		case s.ID > 255:
-			l.warn(p, "the id %d is above 255: its low byte must differ from that of every other server", s.ID)
+			l.warn(p, "the low byte of an id above 255 must differ from that of every other server")
 		}
 	}
 }
@@ -147,20 +161,20 @@ func (l *loader) validateGroups() {
 	}
 	groupOf := make(map[int64]int64)
 	for _, g := range m.Groups {
-		p := property{key: "group"}
+		p := property{key: fmt.Sprintf("group.%d", g.ID), origin: g.origin}
 		for _, id := range g.Members {
 			if other, twice := groupOf[id]; twice {
 				l.fail(p, "server %d is in group.%d and in group.%d", id, other, g.ID)
 			}
 			groupOf[id] = g.ID
 			if _, listed := m.Server(id); !listed {
-				l.warn(p, "group.%d names server %d, but there is no server.%d", g.ID, id, id)
+				l.warn(p, "there is no server.%d", id)
 			}
 		}
 	}
 	for _, s := range m.Servers {
 		if _, grouped := groupOf[s.ID]; !grouped && !s.Observer {
-			l.fail(property{key: "server", origin: s.origin}, "server %d is in no group: with group or weight lines, every participant must be in one", s.ID)
+			l.fail(s.line(), "is in no group: with group or weight lines, every participant must be in one")
 		}
 	}
 }

@@ -93,6 +93,9 @@ func (d directory) find(name string) (Key, bool) {
 // if none is near.
 func (d directory) nearest(name string) string {
 	short := strings.ToLower(strings.TrimPrefix(name, "zookeeper."))
+	if len(short) > 100 {
+		return "" // longer than any key; not worth the time
+	}
 	best, bestDistance := "", 1+max(1, len(short)/4)
 	for _, k := range d.keys {
 		for _, known := range append([]string{k.Name}, k.Aliases...) {

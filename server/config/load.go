@@ -94,9 +94,12 @@ type loader struct {
 	read     func(path string) ([]byte, error)
 	c        *Config
 	dir      directory
+	name     string              // of the main file
 	set      map[string]property // by the name of the row: what was set last
 	warnings []Warning
 	errs     Errors
+
+	badMember bool // a server line could not be read
 }
 
 func newLoader(read func(string) ([]byte, error)) *loader {
@@ -105,6 +108,7 @@ func newLoader(read func(string) ([]byte, error)) *loader {
 }
 
 func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warning, error) {
+	l.name = name
 	props := l.properties(text, name)
 	for _, s := range on {
 		props = append(props, s.p)

@@ -59,6 +59,8 @@ func (e Endpoint) String() string { return net.JoinHostPort(e.Host, strconv.Itoa
 type Group struct {
 	ID      int64
 	Members []int64 // ids of servers, ascending
+
+	origin Origin
 }
 
 // String renders the value of the server line in its canonical form: the role

@@ -24,7 +24,8 @@ var errUnicodeEscape = errors.New(`bad escape: \u needs four hexadecimal digits 
 //   - A line ends with LF, CR or CR LF. Blank lines, and lines that begin with
 //     # or ! behind white space, are skipped.
 //   - An odd number of backslashes at the end of a line continues it with the
-//     next line, whose leading white space is dropped.
+//     next line, whose leading white space is dropped. A line with nothing but
+//     a backslash counts as blank.
 //   - The key ends at the first = or : or white space without a backslash
 //     before it. White space around the separator is dropped.
 //   - \t \n \r \f and \uXXXX mean what they do in Java; a backslash before any
@@ -83,7 +84,7 @@ func (s *lineScanner) logical() (line []byte, at int, ok bool) {
 	for len(s.rest) > 0 {
 		part := s.natural()
 		at = s.line
-		if len(part) == 0 || part[0] == '#' || part[0] == '!' {
+		if len(part) == 0 || part[0] == '#' || part[0] == '!' || string(part) == `\` {
 			continue
 		}
 		line = nil

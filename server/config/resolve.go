@@ -32,7 +32,7 @@ func (l *loader) resolve() {
 	if c.ConnectToLeaderLimit == 0 {
 		c.ConnectToLeaderLimit = c.InitLimit
 	}
-	if c.MaxBufferExtra = c.raw.maxBufferExtra; c.MaxBufferExtra < 0 {
+	if c.MaxBufferExtra < 0 {
 		c.MaxBufferExtra = c.MaxBuffer
 	}
 	c.Metrics = c.raw.metricsProvider == prometheusMetrics
@@ -41,7 +41,7 @@ func (l *loader) resolve() {
 	l.resolveSegmentSize()
 	l.resolveAuth()
 	l.resolveRole()
-	if c.ReadOnlyMode && !slices.Contains(c.FourLetterWhitelist, "*") {
+	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
 		c.FourLetterWhitelist = append(c.FourLetterWhitelist, "isro")
 	}
 }
@@ -56,7 +56,7 @@ func (l *loader) atLeast(key string, field *int, least int) {
 
 func (l *loader) resolveSegmentSize() {
 	c, key := l.c, "zkd.walSegmentSizeKb"
-	if c.WALSegmentSize = c.raw.walSegmentSize; c.WALSegmentSize == 0 {
+	if c.WALSegmentSize == 0 {
 		c.WALSegmentSize, key = c.raw.preAllocSize, "preAllocSize"
 	}
 	least := max(minSegmentSize, 4*(int64(c.MaxBuffer)+int64(c.MaxBufferExtra)))
@@ -81,11 +81,18 @@ func (l *loader) resolveAuth() {
 		p := l.set["enforce.auth.enabled"]
 		l.fail(property{key: "enforce.auth.schemes", origin: p.origin}, "enforce.auth.enabled=true needs at least one scheme, such as digest")
 	}
-	if c.DigestAuth || !c.EnforceAuth {
+	if !c.EnforceAuth {
 		return
 	}
-	if slices.Contains(c.EnforceAuthSchemes, "digest") {
+	if slices.Contains(c.EnforceAuthSchemes, "digest") && !c.DigestAuth {
 		l.warn(l.set["DigestAuthenticationProvider.enabled"], "is false, so no client can satisfy the scheme digest of enforce.auth.schemes")
+	}
+	if slices.Contains(c.EnforceAuthSchemes, "sasl") {
+		p := l.set["enforce.auth.schemes"]
+		if c.raw.requireClientSASL {
+			p = l.set["sessionRequireClientSASLAuth"]
+		}
+		l.warn(p, "zkd has no SASL yet, so no client can satisfy the scheme sasl")
 	}
 }
 
@@ -118,7 +125,7 @@ func (l *loader) resolveRole() {
 func (l *loader) validate() {
 	c := l.c
 	if c.DataDir == "" && !l.failed("dataDir") {
-		l.fail(property{key: "dataDir"}, "is missing: set it to the directory for snapshots and the log")
+		l.fail(l.missing("dataDir"), "is missing: set it to the directory for snapshots and the log")
 	}
 	for _, key := range []string{"dataDir", "dataLogDir"} {
 		p, given := l.set[key]
@@ -131,17 +138,22 @@ func (l *loader) validate() {
 		if p.key == "" {
 			p = l.set["maxSessionTimeout"]
 		}
-		l.fail(p, "minSessionTimeout (%v) is larger than maxSessionTimeout (%v)", c.MinSessionTimeout, c.MaxSessionTimeout)
+		l.fail(p, "the smallest session timeout would be %v, and the largest %v, which is less", c.MinSessionTimeout, c.MaxSessionTimeout)
 	}
 	if c.ClientPort < 0 && !l.failed("clientPort") {
 		switch p, given := l.set["clientPortAddress"]; {
 		case given:
 			l.fail(p, "needs clientPort")
 		case !c.Replicated():
-			l.fail(property{key: "clientPort"}, "is missing: set it to the port for clients, usually 2181")
+			l.fail(l.missing("clientPort"), "is missing: set it to the port for clients, usually 2181")
 		}
 	}
 	l.validateMembers()
+}
+
+// missing stands for a key that is not in the file.
+func (l *loader) missing(key string) property {
+	return property{key: key, origin: Origin{File: l.name}}
 }
 
 // failed reports whether there is an error about the key already.

@@ -130,13 +130,17 @@ func twoWords(field *bool, yes, no string) value {
 	}
 }
 
-// oneOf is one of words, spelled so.
+// oneOf is one of words, in any case; it is stored as it is spelled here.
 func oneOf(field *string, words ...string) value {
 	return value{
 		allowed: "one of " + strings.Join(words, ", "),
 		set: func(text string) bool {
-			*field = text
-			return slices.Contains(words, text)
+			i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, text) })
+			if i < 0 {
+				return false
+			}
+			*field = words[i]
+			return true
 		},
 		get: func() string { return *field },
 	}
