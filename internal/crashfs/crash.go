@@ -1,0 +1,110 @@
+package crashfs
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+)
+
+// Crash returns the file system as it is after a power cut now. Which of the
+// changes that were not synced survive is up to rng; a nil rng means that none
+// do. The original goes on unharmed. The copy has no hook, no capacity and no
+// locks, and everything in it is durable.
+func (f *FS) Crash(rng *rand.Rand) *FS {
+	if rng == nil {
+		return f.image(never)
+	}
+	return f.image(coin(rng))
+}
+
+// Kill returns the file system as another process finds it after this one died:
+// everything written is seen, and what was not synced is still not durable.
+func (f *FS) Kill() *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := New(f.mu.rng.Uint64())
+	nodes := map[*inode]*inode{}
+	clone := func(n *inode) *inode {
+		if n == nil {
+			return nil
+		}
+		if nodes[n] == nil {
+			m := &inode{live: append([]byte(nil), n.live...), durable: append([]byte(nil), n.durable...),
+				pending: append([]write(nil), n.pending...), blocks: map[int64]bool{}}
+			for b := range n.blocks {
+				m.blocks[b] = true
+			}
+			nodes[n] = m
+		}
+		return nodes[n]
+	}
+	for name, d := range f.mu.dirs {
+		e := newDir()
+		for base, n := range d.live {
+			e.live[base] = clone(n)
+		}
+		for base, n := range d.durable {
+			e.durable[base] = clone(n)
+		}
+		for _, ch := range d.pending {
+			ch.node = clone(ch.node)
+			e.pending = append(e.pending, ch)
+		}
+		c.mu.dirs[name] = e
+	}
+	return c
+}
+
+func (f *FS) image(choose chooser) *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := New(f.mu.rng.Uint64())
+	nodes := map[*inode]*inode{}
+	for _, name := range sortedKeys(f.mu.dirs) {
+		d, e := f.mu.dirs[name], newDir()
+		names := d.after(choose)
+		for _, base := range sortedKeys(names) {
+			n := names[base]
+			if nodes[n] == nil {
+				b := n.after(choose)
+				m := &inode{live: b, durable: append([]byte(nil), b...), blocks: map[int64]bool{}}
+				m.addBlocks(0, int64(len(b)))
+				nodes[n] = m
+			}
+			e.live[base], e.durable[base] = nodes[n], nodes[n]
+		}
+		c.mu.dirs[name] = e
+	}
+	return c
+}
+
+// Corrupt changes bytes of a file, durably, behind everyone's back.
+func (f *FS) Corrupt(name string, change func([]byte) []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, base, err := f.lookupLocked(OpWrite, name)
+	if err != nil {
+		return err
+	}
+	n := d.live[base]
+	if n == nil {
+		return fmt.Errorf("corrupt %s: %w", name, fs.ErrNotExist)
+	}
+	n.live = change(append([]byte(nil), n.live...))
+	n.durable, n.pending = append([]byte(nil), n.live...), nil
+	return nil
+}
+
+// Files returns the names of all files that are seen, sorted.
+func (f *FS) Files() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []string
+	for _, dir := range sortedKeys(f.mu.dirs) {
+		for _, base := range sortedKeys(f.mu.dirs[dir].live) {
+			list = append(list, filepath.Join(dir, base))
+		}
+	}
+	return list
+}
