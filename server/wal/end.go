@@ -11,10 +11,9 @@ import (
 // end is where the records of the last segment end, and what lies behind.
 type end struct {
 	offset  int64
-	seq     uint64    // of the last record before it
-	durable uint64    // the highest record proven durable, at most seq
-	zxid    jute.Zxid // of the last entry before it, as its record or the header says
-	dirty   bool      // there is something but zeros behind
+	seq     uint64 // of the last record before it
+	durable uint64 // the highest record proven durable, at most seq
+	dirty   bool   // there is something but zeros behind
 	// bad is set if the record at offset had been durable: the log is corrupt.
 	bad          error
 	provenBehind uint64
@@ -35,7 +34,7 @@ type end struct {
 // A commit hint proves nothing more than its own durable number does, since a
 // hint that is written is never ahead of what is durable.
 func findEnd(w *window, h *header, crc uint32) (end, error) {
-	e := end{offset: headerSize, seq: h.first - 1, durable: h.first - 1, zxid: h.state.last}
+	e := end{offset: headerSize, seq: h.first - 1, durable: h.first - 1}
 	for {
 		f, err := w.expect(e.offset, h.crc, e.seq+1, crc)
 		if errors.Is(err, errOutOfPlace) {
@@ -49,9 +48,6 @@ func findEnd(w *window, h *header, crc uint32) (end, error) {
 		e.offset += int64(f.size)
 		e.seq, crc = f.seq, f.crc
 		e.durable = max(e.durable, f.durable)
-		if f.Kind == Append || f.Kind == Truncate {
-			e.zxid = f.Zxid
-		}
 	}
 }
 

@@ -315,6 +315,9 @@ func (l *Log) jumpLocked(r *Record, base SnapRef, at place, cut span) {
 			return
 		}
 	}
+	if at.last < l.mu.floor.last {
+		l.mu.floor = at
+	}
 	l.seg.note(at, true)
 	if cut.from < cut.to {
 		l.mu.dead = addSpan(l.mu.dead, cut)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,8 +41,7 @@ type TornTail struct {
 
 // tailInfo is what the last segment's records prove.
 type tailInfo struct {
-	seq     uint64 // of the last record that counts
-	durable uint64 // of the last one proven durable
+	durable uint64 // number of the last record proven durable
 	bytes   int64  // of the records behind that one
 	torn    *TornTail
 }
@@ -101,6 +101,7 @@ func (l *Log) closeQuietly() {
 
 // describe fills in what recovery found.
 func (l *Log) describe(rec *Recovered) {
+	l.mu.refs = l.usableRefs()
 	rec.Ident, rec.Promise = l.st.ident, l.st.promise
 	rec.LastZxid, rec.CommitHint = l.st.last, l.st.hint
 	rec.FirstZxid = l.mu.floor.last
@@ -118,8 +119,8 @@ func (l *Log) describe(rec *Recovered) {
 	*s = Stats{SinceSnapRef: s.SinceSnapRef}
 }
 
-// load reads the segments into memory: state, index, and the last segment up to
-// its last record proven durable. It changes nothing on disk.
+// load reads and checks the segments. What it leaves in memory ends at the last
+// record proven durable. It changes nothing on disk.
 func (l *Log) load(firsts []uint64) (tailInfo, error) {
 	var tail tailInfo
 	for i, first := range firsts {
@@ -134,23 +135,47 @@ func (l *Log) load(firsts []uint64) (tailInfo, error) {
 			return tailInfo{}, l.explain(err, firsts, i)
 		}
 	}
-	return tail, l.checkBeginning()
+	return tail, nil
 }
 
 // checkBeginning finds segments missing in front: a history that does not begin
 // at the beginning needs a snapshot to stand on.
 func (l *Log) checkBeginning() error {
-	if len(l.mu.segs) == 0 {
+	if len(l.mu.segs) == 0 || len(l.usableRefs()) > 0 {
 		return nil
 	}
-	for len(l.mu.refs) > 0 && l.mu.refs[0].Zxid < l.mu.floor.last {
-		l.mu.refs = l.mu.refs[1:] // its entries are purged
-	}
-	if seg := l.mu.segs[0]; seg.first > 1 && l.mu.floor.seq == seg.first && len(l.mu.refs) == 0 {
-		return &CorruptError{Segment: seg.path, Seq: 1, LastSeq: seg.first - 1, LastZxid: l.mu.floor.last,
-			Cause: errors.New("earlier segments are missing, and no snapshot is recorded that makes up for them")}
+	if seg := l.mu.segs[0]; seg.first > 1 {
+		return &damage{path: seg.path, seq: 1, proven: seg.first - 1, zxid: l.mu.floor.last,
+			cause: errors.New("earlier segments are missing, and no snapshot is recorded that makes up for them")}
 	}
 	return nil
+}
+
+// usableRefs returns the references whose entries are not purged.
+func (l *Log) usableRefs() []refAt {
+	return slices.DeleteFunc(slices.Clone(l.mu.refs), func(r refAt) bool { return r.Zxid < l.mu.floor.last })
+}
+
+// mark is what loading records changes.
+type mark struct {
+	seq          uint64
+	crc          uint32
+	st           state
+	seg          segment
+	refs         []refAt
+	dead         []span
+	floor        place
+	sinceSnapRef int64
+}
+
+func (l *Log) mark() mark {
+	return mark{seq: l.seq, crc: l.crc, st: l.st, seg: *l.seg, refs: l.mu.refs, dead: l.mu.dead,
+		floor: l.mu.floor, sinceSnapRef: l.mu.stats.SinceSnapRef}
+}
+
+func (l *Log) goBack(m mark) {
+	l.seq, l.crc, l.st, *l.seg = m.seq, m.crc, m.st, m.seg
+	l.mu.refs, l.mu.dead, l.mu.floor, l.mu.stats.SinceSnapRef = m.refs, m.dead, m.floor, m.sinceSnapRef
 }
 
 // damage is a place where something durable does not read. load turns it into
@@ -183,7 +208,10 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 	}
 	e := &CorruptError{
 		Segment: d.path, Offset: d.offset, Seq: d.seq, LastSeq: d.proven, LastZxid: d.zxid,
-		Good: l.st.last, Readable: len(l.mu.segs) > 0, Cause: d.cause,
+		Cause: d.cause,
+	}
+	if len(l.mu.segs) > 0 && d.seq >= l.mu.segs[0].first {
+		e.Good, e.Readable = l.st.last, true
 	}
 	rest := firsts[i+1:]
 	if len(rest) == 0 {
@@ -192,7 +220,7 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 	e.LastSeq = max(e.LastSeq, rest[len(rest)-1]-1)
 	// Would the log behind the damage stand on its own?
 	probe := newLog(Options{FS: l.o.FS, Dir: l.o.Dir})
-	if tail, err := probe.load(rest); err == nil && len(probe.mu.refs) > 0 {
+	if tail, err := probe.load(rest); err == nil && len(probe.usableRefs()) > 0 {
 		e.LastSeq = max(e.LastSeq, tail.durable)
 		e.Covered = &probe.mu.refs[len(probe.mu.refs)-1].SnapRef
 		for _, first := range firsts[:i+1] {
@@ -308,10 +336,19 @@ func (l *Log) loadLast(path string, first uint64) (tailInfo, error) {
 	if err := l.loadUpTo(w, end.durable); err != nil {
 		return tailInfo{}, err
 	}
-	tail := tailInfo{seq: end.seq, durable: end.durable, bytes: end.offset - l.seg.end}
-	if end.dirty {
-		tail.torn = &TornTail{Segment: path, Offset: end.offset, Seq: end.seq + 1, After: end.zxid}
+	// See that the rest is sound, too, but leave it for restart to copy.
+	proven := l.mark()
+	if err := l.loadUpTo(w, end.seq); err != nil {
+		return tailInfo{}, err
 	}
+	if err := l.checkBeginning(); err != nil {
+		return tailInfo{}, err
+	}
+	tail := tailInfo{durable: end.durable, bytes: end.offset - proven.seg.end}
+	if end.dirty {
+		tail.torn = &TornTail{Segment: path, Offset: end.offset, Seq: end.seq + 1, After: l.st.last}
+	}
+	l.goBack(proven)
 	return tail, nil
 }
 
@@ -399,5 +436,5 @@ func (l *Log) acceptLoss(c *CorruptError, firsts []uint64) (tailInfo, error) {
 	if err := l.syncDir(); err != nil {
 		return tailInfo{}, err
 	}
-	return tailInfo{seq: l.seq - 1, durable: l.seq - 1}, l.checkBeginning()
+	return tailInfo{durable: l.seq - 1}, l.checkBeginning()
 }

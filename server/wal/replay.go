@@ -146,6 +146,11 @@ func (l *Log) cutFor(r *Record) (span, error) {
 		return cut, nil
 	}
 	h := l.history()
+	if r.Zxid < h.floor.last {
+		// It cuts into what was purged: of the entries that are left, all.
+		cut.from = h.floor.seq
+		return cut, nil
+	}
 	err := h.entries(l, r.Zxid, func(f *frame) error {
 		cut.from = f.seq
 		return errStop
