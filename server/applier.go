@@ -90,6 +90,7 @@ func (a *applier) apply(o *order) {
 	}
 	txn := a.txnOf(o)
 	a.zxid = txn.Zxid
+	a.metrics.commits.Add(1)
 	a.state.tree.Apply(txn, &a.out)
 	a.digests.applied(txn.Zxid, a.state.tree)
 	for i := range a.out.Events {
@@ -218,7 +219,7 @@ func (a *applier) popPending(c *conn, req *request) {
 	if c.mu.pending.len() > 0 { // not torn down meanwhile
 		c.mu.pending.pop()
 		c.pendingLen.Add(-1)
-		a.throttler.leave(1)
+		a.throttler.leave(req.size())
 		if c.mu.draining {
 			c.drained.Broadcast()
 		}
@@ -234,6 +235,7 @@ func (a *applier) observeWrite(c *conn, req *request) {
 	a.metrics.writes.observe(latency, 1)
 	c.mu.Lock()
 	c.mu.stats.observe(latency, 1)
+	c.mu.stats.lastResponse = a.now
 	c.mu.Unlock()
 }
 

@@ -146,7 +146,9 @@ func (c *conn) run() error {
 		if err := c.handleBuffered(); err != nil {
 			return err
 		}
-		if err := c.frames.fill(); err != nil {
+		n, err := c.frames.fill()
+		c.srv.metrics.bytesReceived.Add(int64(n))
+		if err != nil {
 			return err
 		}
 	}
@@ -189,7 +191,8 @@ func (c *conn) settle(handled int) {
 	c.mu.Lock()
 	c.mu.stats.received += int64(handled)
 	if reads > 0 {
-		latency := c.srv.now() - c.started
+		c.mu.stats.lastResponse = c.srv.now()
+		latency := c.mu.stats.lastResponse - c.started
 		c.mu.stats.observe(latency, int64(reads))
 		c.srv.metrics.reads.observe(latency, int64(reads))
 	}
@@ -232,9 +235,29 @@ func (c *conn) kill() {
 // drain makes the connection end once what it has asked for is answered.
 func (c *conn) drain() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.mu.draining = true
-	c.mu.Unlock()
 	c.nc.SetReadDeadline(time.Now()) // wakes the reader
+}
+
+// readWithin sets the deadline of the handshake, unless the server is stopping
+// already.
+func (c *conn) readWithin(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.draining {
+		c.nc.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
+// readWithoutDeadline ends the deadline of the handshake, unless the server is
+// stopping already.
+func (c *conn) readWithoutDeadline() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.draining {
+		c.nc.SetReadDeadline(time.Time{})
+	}
 }
 
 // tearDown runs when the reader ends.

@@ -29,7 +29,7 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	c.frames.take(len(word))
 	arg, ok := c.frames.take(cmd.ArgLen())
 	for !ok {
-		if err := c.frames.fill(); err != nil {
+		if _, err := c.frames.fill(); err != nil {
 			return true, err
 		}
 		arg, ok = c.frames.take(cmd.ArgLen())

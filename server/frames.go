@@ -76,34 +76,34 @@ func (f *frameReader) take(n int) (b []byte, ok bool) {
 	return b, true
 }
 
-// fill reads at least one more byte from the source.
-func (f *frameReader) fill() error {
+// fill reads at least one more byte from the source and returns how many.
+func (f *frameReader) fill() (int, error) {
 	f.makeRoom()
 	n, err := f.src.Read(f.buf[f.w:])
 	f.w += n
 	if n > 0 {
-		return nil
+		return n, nil
 	}
 	if err == nil {
 		err = io.ErrNoProgress
 	}
-	return err
+	return 0, err
 }
 
-// makeRoom moves what is left to the front of a buffer of the right size: the
-// frame that is coming must fit, a stream that fills the buffer gets a larger
-// one, and one that has been slow for a while goes back to a small one.
+// makeRoom moves what is left to the front of a buffer of the right size: a frame
+// or a stream that fills the buffer gets one twice as large, up to what it needs,
+// and a connection that has been slow for a while goes back to a small one. A
+// length prefix alone, which costs a client nothing, gets no memory.
 func (f *frameReader) makeRoom() {
-	need := idleReadBuffer
+	need := 0
 	if n, ok, err := f.pending(); ok && err == nil {
-		need = max(need, 4+n)
+		need = 4 + n
 	}
-	size := len(f.buf)
+	size, left := len(f.buf), f.w-f.r
 	switch {
-	case size < need:
-		size = need
-	case f.w == size && size < busyReadBuffer:
-		size *= 2
+	case f.w == size && left == size || f.w == size && size < busyReadBuffer:
+		size = min(size*2, max(need, busyReadBuffer))
+		f.small = 0
 	case f.w <= idleReadBuffer/2:
 		f.small++
 	default:
@@ -112,12 +112,10 @@ func (f *frameReader) makeRoom() {
 	if f.small >= 16 && need <= idleReadBuffer {
 		size, f.small = idleReadBuffer, 0
 	}
-	if size != len(f.buf) {
-		buf := make([]byte, size)
-		f.w = copy(buf, f.buf[f.r:f.w])
-		f.r, f.buf = 0, buf
-		return
+	buf := f.buf
+	if size != len(buf) {
+		buf = make([]byte, size)
 	}
-	f.w = copy(f.buf, f.buf[f.r:f.w])
-	f.r = 0
+	f.w = copy(buf, f.buf[f.r:f.w])
+	f.r, f.buf = 0, buf
 }

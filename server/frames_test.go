@@ -62,7 +62,7 @@ func nextFrame(f *frameReader) ([]byte, error) {
 		if ok || err != nil {
 			return frame, err
 		}
-		if err := f.fill(); err != nil {
+		if _, err := f.fill(); err != nil {
 			return nil, err
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
+	"os"
 
 	"go.uber.org/zap"
 
@@ -25,19 +25,19 @@ var (
 // The first four bytes decide: a four-letter word, or the length of a connect
 // request. Nothing more is read until the session stands.
 func (c *conn) handshake() error {
-	c.nc.SetReadDeadline(time.Now().Add(c.srv.cfg.SessionlessCnxnTimeout))
+	c.readWithin(c.srv.cfg.SessionlessCnxnTimeout)
 	word, err := c.firstWord()
 	if err != nil {
-		return sessionless(err)
+		return c.sessionless(err)
 	}
 	if done, err := c.fourLetterWord(word); done || err != nil {
 		return errors.Join(err, errHangUp)
 	}
 	frame, err := c.firstFrame()
 	if err != nil {
-		return sessionless(err)
+		return c.sessionless(err)
 	}
-	c.nc.SetReadDeadline(time.Time{})
+	c.readWithoutDeadline()
 	c.started = c.srv.now()
 
 	var r jute.ConnectRequest
@@ -53,8 +53,9 @@ func (c *conn) handshake() error {
 }
 
 // sessionless names the end of a client that never said who it is.
-func sessionless(err error) error {
-	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+func (c *conn) sessionless(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.srv.metrics.sessionless.Add(1)
 		return errSessionless
 	}
 	return err
@@ -65,7 +66,7 @@ func (c *conn) firstWord() (w [4]byte, err error) {
 		if w, ok := c.frames.word(); ok {
 			return w, nil
 		}
-		if err := c.frames.fill(); err != nil {
+		if _, err := c.frames.fill(); err != nil {
 			return w, err
 		}
 	}
@@ -77,7 +78,7 @@ func (c *conn) firstFrame() ([]byte, error) {
 		if ok || err != nil {
 			return frame, err
 		}
-		if err := c.frames.fill(); err != nil {
+		if _, err := c.frames.fill(); err != nil {
 			return nil, err
 		}
 	}

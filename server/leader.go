@@ -141,18 +141,19 @@ func (l *leader) refuse(sub *submission, now time.Duration) jute.Code {
 	return l.refusedByDisk(&sub.req)
 }
 
-// checkOwner refuses what a client sent before it moved to another connection,
-// and what comes for a session that is being closed.
+// checkOwner refuses what a client sent before it moved to another connection.
+// Whether the session is open is the evaluator's question.
 func (l *leader) checkOwner(req *evaluate.Request) {
 	if req.Origin == 0 || req.Op == jute.OpCreateSession {
 		return
 	}
-	err := l.tracker.CheckOwner(req.Session, req.Origin)
-	if req.Op == jute.OpCloseSession && !errors.Is(err, jute.ErrSessionMoved) {
-		l.tracker.MarkClosing(req.Session)
+	if err := l.tracker.CheckOwner(req.Session, req.Origin); errors.Is(err, jute.ErrSessionMoved) {
+		req.Refused = jute.ErrSessionMoved
 		return
 	}
-	req.Refused = jute.CodeOf(err)
+	if req.Op == jute.OpCloseSession {
+		l.tracker.MarkClosing(req.Session) // so that it does not expire as well
+	}
 }
 
 // resume makes the new connection the session's owner: what the old one has

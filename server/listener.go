@@ -20,7 +20,7 @@ func (s *Server) listen() error {
 	}
 	s.listener = l
 	s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.Stringer("zxid", s.lastApplied()))
-	s.loops.Go(s.acceptLoop)
+	s.accepting.Go(s.acceptLoop)
 	return nil
 }
 
@@ -70,9 +70,10 @@ func (s *Server) forget(c *conn) {
 	s.state.mu.RLock()
 	c.mu.Lock()
 	for i := range c.mu.pending.len() {
-		s.largeBytes.Add(-c.mu.pending.at(i).large)
+		req := c.mu.pending.at(i)
+		s.largeBytes.Add(-req.large)
+		s.throttler.leave(req.size())
 	}
-	s.throttler.leave(int64(c.mu.pending.len()))
 	c.mu.pending.drop()
 	c.mu.gone = true
 	if c.mu.out != nil {

@@ -103,8 +103,10 @@ func (c *conn) flush() {
 	for c.mu.out != nil && !c.mu.gone {
 		out := c.mu.out
 		c.mu.out = nil
+		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
 		_, err := c.nc.Write(out.b)
+		c.srv.metrics.bytesSent.Add(int64(len(out.b)))
 		releaseOut(out)
 		c.mu.Lock()
 		if err != nil {
@@ -117,6 +119,22 @@ func (c *conn) flush() {
 		c.nc.SetReadDeadline(time.Now()) // wakes the reader, which finishes
 	}
 	c.drained.Broadcast()
+}
+
+// makeRoom waits until the out buffer is short again, writing it if nobody else
+// does.
+func (c *conn) makeRoom() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.mu.out != nil && len(c.mu.out.b) >= outFlush && !c.mu.gone {
+		if c.mu.writing {
+			c.drained.Wait()
+			continue
+		}
+		c.mu.Unlock()
+		c.flush()
+		c.mu.Lock()
+	}
 }
 
 // writeLoop is the writer goroutine.

@@ -23,6 +23,9 @@ type request struct {
 	ordered bool
 }
 
+// size is about how much memory a waiting request takes.
+func (r *request) size() int64 { return int64(len(r.body)) + 256 }
+
 // fifo is the requests of a connection that wait, oldest first.
 type fifo struct {
 	items []request
@@ -109,9 +112,6 @@ func (c *conn) serveInOrder(req *request) error {
 			c.endAfterFlush()
 			return errHangUp
 		}
-		if c.outLen() >= outFlush {
-			c.flush()
-		}
 		return nil
 	}
 	req.body = c.keep(req.body)
@@ -152,29 +152,17 @@ func (c *conn) push(req request) {
 	c.mu.pending.push(req)
 	c.pendingLen.Add(1)
 	c.mu.Unlock()
-	c.srv.throttler.enter()
-}
-
-func (c *conn) outLen() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.out == nil {
-		return 0
-	}
-	return len(c.mu.out.b)
+	c.srv.throttler.enter(req.size())
 }
 
 // throttle pauses the reader while the client is slow to take what it asked
 // for, or while the server has too much at hand and this connection is part of
 // it (globalOutstandingLimit). TCP does the rest.
 func (c *conn) throttle() error {
-	if c.outLen() > outFlush {
-		c.flush()
-	}
+	c.makeRoom()
 	if c.pendingLen.Load() == 0 || !c.srv.throttler.over() {
 		return nil
 	}
-	c.settle(0)
 	c.submitBatch()
 	c.flush()
 	return c.srv.throttler.wait(c)

@@ -96,12 +96,11 @@ type Server struct {
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
 
-	listener net.Listener
-	dirLock  io.Closer
-	stopping chan struct{} // closed when the loops are to end
-	failed   chan error    // has the error that stops the process
-	loops    sync.WaitGroup
-	clients  sync.WaitGroup
+	listener                  net.Listener
+	dirLock                   io.Closer
+	stopping                  chan struct{} // closed when the loops are to end
+	failed                    chan error    // has the error that stops the process
+	accepting, clients, loops sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -257,6 +256,7 @@ func (s *Server) Close() error {
 	s.mu.closed = true
 	s.serving.Store(false)
 	s.listener.Close()
+	s.accepting.Wait()
 	for _, c := range s.conns.all() {
 		c.drain()
 	}

@@ -14,8 +14,9 @@ import (
 // connection can always have one, so none is starved (semantics.md section 16).
 // request_throttle_max_requests is a second limit that works the same way.
 type throttler struct {
-	limit   int64 // 0 means none
-	waiting atomic.Int64
+	limit   int64        // 0 means none
+	waiting atomic.Int64 // requests
+	bytes   atomic.Int64 // of their bodies
 	stalls  atomic.Int64 // times that a reader had to wait
 	paused  atomic.Int64
 
@@ -33,11 +34,23 @@ func newThrottler(outstanding, requests int) *throttler {
 	return t
 }
 
-func (t *throttler) enter() { t.waiting.Add(1) }
+// maxWaitingBytes is the memory that waiting requests may take before readers
+// pause, whatever their number.
+const maxWaitingBytes = 128 << 20
 
-func (t *throttler) leave(n int64) { t.waiting.Add(-n) }
+func (t *throttler) enter(size int64) {
+	t.waiting.Add(1)
+	t.bytes.Add(size)
+}
 
-func (t *throttler) over() bool { return t.limit > 0 && t.waiting.Load() > t.limit }
+func (t *throttler) leave(size int64) {
+	t.waiting.Add(-1)
+	t.bytes.Add(-size)
+}
+
+func (t *throttler) over() bool {
+	return t.limit > 0 && t.waiting.Load() > t.limit || t.bytes.Load() > maxWaitingBytes
+}
 
 // wait blocks c's reader until the server has less to do, nothing of c's waits,
 // or c is gone.
