@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"text/tabwriter"
 )
@@ -25,7 +24,7 @@ type Figure struct {
 	Unit  string `json:"unit"`
 	A     Spread `json:"a"`
 	B     Spread `json:"b"`
-	Ratio Spread `json:"ratio_b_to_a"` // of the ratios of each pair
+	Ratio Spread `json:"ratio_b_to_a"` // of the pairs' own ratios; zeros if all of A are 0
 }
 
 // Spread is the median and the range of some values.
@@ -117,44 +116,48 @@ var quantities = []quantity{
 	{"generator CPU per operation", "us", func(r *Result) (float64, bool) { return r.Generator.CPUPerThousand * 1e3, true }},
 }
 
+// NewFigure summarizes the values of pairs: a[i] belongs to b[i]. There must be
+// one pair at least.
+func NewFigure(name, unit string, a, b []float64) Figure {
+	f := Figure{Name: name, Unit: unit, A: spread(a), B: spread(b)}
+	var ratios []float64
+	for i := range a {
+		if a[i] != 0 {
+			ratios = append(ratios, b[i]/a[i])
+		}
+	}
+	if len(ratios) > 0 {
+		f.Ratio = spread(ratios)
+	}
+	return f
+}
+
 // figures compares the results of pairs: a[i] belongs to b[i].
 func figures(a, b []Result) []Figure {
 	var fs []Figure
 	for _, q := range quantities {
-		var va, vb, ratios []float64
+		var va, vb []float64
 		for i := range a {
 			x, okA := q.of(&a[i])
 			y, okB := q.of(&b[i])
-			if !okA || !okB {
-				continue
-			}
-			va, vb = append(va, x), append(vb, y)
-			if x != 0 {
-				ratios = append(ratios, y/x)
+			if okA && okB {
+				va, vb = append(va, x), append(vb, y)
 			}
 		}
-		if len(va) == 0 {
-			continue
+		if len(va) > 0 {
+			fs = append(fs, NewFigure(q.name, q.unit, va, vb))
 		}
-		f := Figure{Name: q.name, Unit: q.unit, A: spread(va), B: spread(vb)}
-		if len(ratios) > 0 {
-			f.Ratio = spread(ratios)
-		}
-		fs = append(fs, f)
 	}
 	return fs
 }
 
-// Figure returns the figure of that name, or one of NaNs if the runs don't
-// have it.
-func (c *Comparison) Figure(name string) Figure {
-	for _, f := range c.Figures {
-		if f.Name == name {
-			return f
-		}
+// Figure returns the figure of that name; ok tells whether the runs have it.
+func (c *Comparison) Figure(name string) (f Figure, ok bool) {
+	i := slices.IndexFunc(c.Figures, func(f Figure) bool { return f.Name == name })
+	if i < 0 {
+		return Figure{}, false
 	}
-	none := Spread{math.NaN(), math.NaN(), math.NaN()}
-	return Figure{Name: name, A: none, B: none, Ratio: none}
+	return c.Figures[i], true
 }
 
 // WriteTable writes the figures for people.

@@ -41,7 +41,7 @@ type Config struct {
 	Ephemerals     int           // Sessions: ephemeral nodes that each session creates
 	PathLength     int           // Load: bytes of each path
 	Duration       time.Duration // of the measurement, unless Count is set
-	Warmup         time.Duration // same load before the measurement
+	Warmup         time.Duration // same load before the measurement; none for Idle and Load
 	Count          int64         // operations; 0: as many as Duration allows. Load: nodes
 	Rate           float64       // operations per second of all connections; 0: as many as possible
 	SessionTimeout time.Duration // asked of the server

@@ -15,6 +15,7 @@ type Result struct {
 	Window      int      `json:"window"`
 	ValueSize   int      `json:"value_bytes"`
 	Root        string   `json:"root,omitempty"` // node that was left, with Config.Keep
+	Last        string   `json:"last,omitempty"` // Load: path of the last node, with Config.Keep
 	Ops         int64    `json:"operations"`
 	Seconds     float64  `json:"seconds"` // from the first request to the last reply
 	Rate        float64  `json:"operations_per_second"`

@@ -31,7 +31,11 @@ func open(ctx context.Context, addr string, timeout time.Duration) (session, err
 	if err != nil {
 		return session{}, err
 	}
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	s, err := handshake(nc, timeout)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		nc.Close()
 		return session{}, fmt.Errorf("open a session on %s: %w", addr, err)

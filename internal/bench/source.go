@@ -197,25 +197,35 @@ func (s *batches) next(b []byte, p *pending) []byte {
 }
 
 func (s *batches) check(p *pending, code jute.Code, body []byte) error {
+	var first error
+	if code != 0 {
+		first = describe(p.op, s.name, p.key, code)
+	}
 	key := p.key
 	for i := range s.n {
 		s.seen[key]++
-		if code == 0 {
-			rest, err := multiResult(body, jute.OpSetData, statSize)
-			if err == nil {
-				err = checkStat(body[multiHeader:multiHeader+statSize], s.values.size, s.seen[key])
+		if first == nil {
+			var err error
+			if body, err = s.result(key, body); err != nil {
+				first = describe(p.op, s.name, key, fmt.Errorf("operation %d: %w", i, err))
 			}
-			if err != nil {
-				return describe(p.op, s.name, key, fmt.Errorf("operation %d: %w", i, err))
-			}
-			body = rest
 		}
 		key = (key + 1) % int64(len(s.seen))
 	}
-	if code != 0 {
-		return describe(p.op, s.name, p.key, code)
+	if first != nil {
+		return first
 	}
 	return multiDone(body)
+}
+
+// result checks the result of one set at the start of body and returns the
+// rest.
+func (s *batches) result(key int64, body []byte) ([]byte, error) {
+	rest, err := multiResult(body, jute.OpSetData, statSize)
+	if err != nil {
+		return nil, err
+	}
+	return rest, checkStat(body[multiHeader:multiHeader+statSize], s.values.size, s.seen[key])
 }
 
 // multiHeader is the length of the header of each result of a multi.

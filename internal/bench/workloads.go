@@ -135,8 +135,10 @@ const loadDir = 1000
 // minPathLength leaves room for the names of nodes: /zb-xxxxxxxx/ddddd/iiiiiiiiii.
 const minPathLength = 1 + len(rootPrefix) + 8 + 1 + dirDigits + 1 + digits - 1
 
-// load creates Count nodes with paths of PathLength bytes.
+// load creates Count nodes with paths of PathLength bytes. There is no warm-up:
+// it would leave nodes that are not counted.
 func (r *run) load() error {
+	r.cfg.Warmup = 0
 	pad := r.cfg.PathLength - len(r.dir(0)) - 1
 	if limit := int64(loadDir) * 99_999; pad < 9 || r.cfg.Count < 1 || r.cfg.Count > limit {
 		return fmt.Errorf("load %d nodes with paths of %d bytes: want 1 to %d nodes, at least %d bytes",
@@ -154,6 +156,9 @@ func (r *run) load() error {
 		return &creates{name: name, values: r.values, i: r.cfg.Count * int64(i) / n}
 	}))
 	r.result.growth()
+	if r.cfg.Keep {
+		r.result.Last = string(name(nil, r.cfg.Count-1))
+	}
 	return err
 }
 

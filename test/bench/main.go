@@ -1,0 +1,114 @@
+// Bench compares two servers of ZooKeeper's client protocol on this machine and
+// prints a Markdown table: throughput, latency, CPU time, memory, and the time
+// from kill -9 to the first read.
+//
+//	go run ./test/bench -b bin/zkd
+//
+// It starts both servers itself, in directories and on ports of their own, with
+// the same settings. A server is "apache", which stands for Debian's package
+// "zookeeper", or the path of a program that takes the name of a zoo.cfg as its
+// argument. Nothing else should run on the machine meanwhile.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	a, b     string
+	dir      string
+	pairs    int
+	rounds   int
+	duration time.Duration
+	warmup   time.Duration
+	idle     int
+	znodes   int64
+	only     string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var s settings
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&s.a, "a", apache, "first server: apache, or a program")
+	f.StringVar(&s.b, "b", "bin/zkd", "second server, likewise")
+	f.StringVar(&s.dir, "dir", "", "where the servers' files go, on a real disk (default: the directory for temporary files)")
+	f.IntVar(&s.pairs, "pairs", 5, "pairs of runs for each row about speed")
+	f.IntVar(&s.rounds, "rounds", 3, "fresh servers for each row about memory and restarts")
+	f.DurationVar(&s.duration, "duration", 5*time.Second, "of the measurement of each run")
+	f.DurationVar(&s.warmup, "warmup", 10*time.Second, "load on each server before the first measurement")
+	f.IntVar(&s.idle, "idle", 10_000, "idle sessions")
+	f.Int64Var(&s.znodes, "znodes", 1_000_000, "znodes of 100 bytes at paths of 28")
+	f.StringVar(&s.only, "only", "", "run only the rows whose name contains this")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "Made by `go run ./test/bench %s` on %s.\n\n", strings.Join(args, " "), machine())
+	c := &campaign{ctx: ctx, settings: s, log: stderr}
+	err := c.run()
+	return errors.Join(err, writeTable(stdout, c.rows, name(s.a), name(s.b)))
+}
+
+// prepare checks the settings and lets the servers have many connections.
+func (s *settings) prepare() error {
+	for _, p := range []*string{&s.a, &s.b} {
+		if *p == apache {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(abs); err != nil {
+			return fmt.Errorf("server program: %w", err)
+		}
+		*p = abs
+	}
+	if s.pairs < 1 || s.rounds < 1 || s.idle < 1 || s.znodes < 1 {
+		return fmt.Errorf("pairs, rounds, idle and znodes: want at least 1")
+	}
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("read limit of open files: %w", err)
+	}
+	if need := uint64(s.idle) + 500; l.Max < need {
+		return fmt.Errorf("%d idle sessions need %d open files, the hard limit is %d (ulimit -Hn)", s.idle, need, l.Max)
+	}
+	// Set explicitly, the limit is inherited by the servers.
+	l.Cur = l.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("raise limit of open files: %w", err)
+	}
+	return nil
+}
+
+// name is what the table calls a server.
+func name(program string) string {
+	if program == apache {
+		return "Apache"
+	}
+	return filepath.Base(program)
+}
