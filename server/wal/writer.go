@@ -242,6 +242,7 @@ func (w *Writer) commit(batch []Record) bool {
 
 // fail ends the writer.
 func (w *Writer) fail(err error) {
+	w.log.spare.stop()
 	w.mu.Lock()
 	w.mu.err = err
 	w.mu.queue = nil

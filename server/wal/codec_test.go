@@ -1,0 +1,142 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+func TestFrameRoundTrip(t *testing.T) {
+	for _, n := range []int{0, 1, 7, 8, 9, 1000} {
+		f := frame{Record: Record{Kind: Append, Zxid: 1<<40 + 2, Prev: 1<<40 + 1, Payload: bytes.Repeat([]byte{7}, n)},
+			seq: 9, durable: 5, prevCRC: 77}
+		b, crc := appendFrame([]byte("12345678"), 99, &f)
+		got, err := decodeFrame(b[8:], 99)
+		f.crc, f.size = crc, frameSize(n)
+		if f.Payload = f.Payload[:n:n]; err != nil || !reflect.DeepEqual(got, f) {
+			t.Errorf("payload of %d: got %+v, %v, want %+v", n, got, err, f)
+		}
+		if _, err := decodeFrame(b[8:], 98); !errors.Is(err, errInvalid) {
+			t.Errorf("a record of another segment: %v", err)
+		}
+	}
+}
+
+func TestSnapRefRoundTrip(t *testing.T) {
+	for _, ref := range []SnapRef{
+		{Zxid: 5, Name: "s"},
+		{Zxid: 6, Name: strings.Repeat("n", maxSnapName), Size: 1 << 40, CRC: 9, Digest: bytes.Repeat([]byte{1}, maxDigest), Installed: true},
+	} {
+		r := ref.Record()
+		got, err := decodeSnapRef(r.Zxid, r.Payload)
+		if err != nil || !reflect.DeepEqual(got, ref) {
+			t.Errorf("got %+v, %v, want %+v", got, err, ref)
+		}
+		st := state{ident: bytes.Repeat([]byte{2}, MaxIdent), promise: bytes.Repeat([]byte{3}, maxPromise),
+			base: ref, baseSeq: 4, last: 9, hint: 8}
+		h := header{first: 7, size: headerSize, prevCRC: 3, state: st}
+		gotH, err := decodeHeader(h.encode())
+		if err != nil || !reflect.DeepEqual(gotH, h) {
+			t.Errorf("header: got %+v, %v, want %+v", gotH, err, h)
+		}
+	}
+}
+
+// FuzzFrame: no input makes the decoder panic, and what decodes encodes back.
+func FuzzFrame(f *testing.F) {
+	for _, r := range []Record{
+		{Kind: Append, Zxid: 2, Prev: 1, Payload: []byte("payload")},
+		{Kind: Truncate, Zxid: 1, Prev: 2},
+		SnapRef{Zxid: 1, Name: "snap"}.Record(),
+	} {
+		b, _ := appendFrame(nil, 1, &frame{Record: r, seq: 3, durable: 2})
+		f.Add(b, uint32(1), false)
+		f.Add(b, uint32(2), true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, salt uint32, fix bool) {
+		if fix && len(b) >= recordHeader { // get past the checksum
+			if n, err := payloadLen(b, int64(len(b))); err == nil {
+				crc := frameCRC(salt, b[:frameSize(n)])
+				b = append(append(append([]byte(nil), b[:44]...), byte(crc), byte(crc>>8), byte(crc>>16), byte(crc>>24)), b[48:]...)
+			}
+		}
+		got, err := decodeFrame(b, salt)
+		if err != nil {
+			if !errors.Is(err, errInvalid) && !errors.Is(err, ErrVersion) {
+				t.Fatalf("unexpected error %v", err)
+			}
+			return
+		}
+		again, crc := appendFrame(nil, salt, &got)
+		if crc != got.crc || !bytes.Equal(again, b[:got.size]) {
+			t.Fatalf("%x decodes to %+v and encodes to %x", b, got, again)
+		}
+		if got.Kind == Snapshot {
+			if ref, err := decodeSnapRef(got.Zxid, got.Payload); err == nil && !bytes.Equal(ref.Record().Payload, got.Payload) {
+				t.Fatalf("%x decodes to %+v", got.Payload, ref)
+			}
+		}
+		var st state
+		_ = st.apply(&got.Record, got.seq) // must not panic
+	})
+}
+
+// FuzzHeader is FuzzFrame for the header of a segment.
+func FuzzHeader(f *testing.F) {
+	h := header{first: 7, size: 1 << 20, prevCRC: 3, state: state{ident: []byte("me"), last: 9, hint: 8}}
+	f.Add(h.encode(), false)
+	h.state.base, h.state.baseSeq = SnapRef{Zxid: 4, Name: "snap", Digest: []byte{1}}, 3
+	f.Add(h.encode(), true)
+	f.Fuzz(func(t *testing.T, b []byte, fix bool) {
+		if fix && len(b) == headerSize {
+			b = append(append([]byte(nil), b[:headerCRC]...), crc32cOf(b[:headerCRC])...)
+		}
+		got, err := decodeHeader(b)
+		if err != nil {
+			if !errors.Is(err, errInvalid) && !errors.Is(err, ErrVersion) {
+				t.Fatalf("unexpected error %v", err)
+			}
+			return
+		}
+		if again := got.encode(); !bytes.Equal(again, b) {
+			t.Fatalf("header %+v encodes differently", got)
+		}
+	})
+}
+
+func TestStateRefuses(t *testing.T) {
+	st := state{last: 10, hint: 5, base: SnapRef{Zxid: 4, Name: "s"}}
+	tests := []struct {
+		name string
+		r    Record
+		want error
+	}{
+		{"a gap", Record{Kind: Append, Zxid: 12, Prev: 11}, ErrDiscontinuous},
+		{"no progress", Record{Kind: Append, Zxid: 10, Prev: 10}, ErrDiscontinuous},
+		{"a truncation into the snapshot", Record{Kind: Truncate, Zxid: 3, Prev: 10}, ErrDiscontinuous},
+		{"a truncation ahead", Record{Kind: Truncate, Zxid: 11, Prev: 10}, ErrDiscontinuous},
+		{"a snapshot ahead", SnapRef{Zxid: 11, Name: "x"}.Record(), ErrDiscontinuous},
+		{"a snapshot before the last one", SnapRef{Zxid: 3, Name: "x"}.Record(), ErrDiscontinuous},
+		{"a snapshot without a name", SnapRef{Zxid: 5}.Record(), errInvalid},
+		{"a hint ahead", Record{Kind: CommitHint, Zxid: 11}, ErrDiscontinuous},
+		{"a huge identity", Record{Kind: Ident, Payload: make([]byte, MaxIdent+1)}, ErrTooLarge},
+		{"a huge promise", Record{Kind: Promise, Payload: make([]byte, maxPromise+1)}, ErrTooLarge},
+		{"an unknown kind", Record{Kind: 99}, ErrVersion},
+	}
+	for _, tt := range tests {
+		if tt.r.Kind != Append {
+			tt.r.Prev = jute.Zxid(10)
+		}
+		got := st
+		if err := got.apply(&tt.r, 1); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+		if !reflect.DeepEqual(got, st) {
+			t.Errorf("%s: the state changed to %+v", tt.name, got)
+		}
+	}
+}

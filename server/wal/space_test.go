@@ -1,0 +1,84 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
+)
+
+func TestSpaceLevel(t *testing.T) {
+	const gib = 1 << 30
+	tests := []struct {
+		total, free, snapshot int64
+		want                  SpaceLevel
+	}{
+		{100 * gib, 50 * gib, 0, SpaceOK},
+		{100 * gib, 1 * gib, 0, SpaceWarn},
+		{100 * gib, 200 << 20, 0, SpaceStop},
+		{1 * gib, 500 << 20, 0, SpaceOK},
+		{1 * gib, 200 << 20, 0, SpaceWarn},
+		{1 * gib, 100 << 20, 0, SpaceStop}, // two segments do not fit
+		{100 * gib, 15 * gib, 10 * gib, SpaceWarn},
+		{100 * gib, 9 * gib, 10 * gib, SpaceStop},
+		{10000 * gib, 3 * gib, 0, SpaceOK}, // a large disk counts by bytes, not by share
+	}
+	for _, tt := range tests {
+		if got := spaceLevel(vfs.Space{Total: tt.total, Free: tt.free}, 64<<20, tt.snapshot); got != tt.want {
+			t.Errorf("%d of %d MiB free, snapshot %d MiB: %v, want %v", tt.free>>20, tt.total>>20, tt.snapshot>>20, got, tt.want)
+		}
+	}
+}
+
+// TestDiskFull: a full disk does not hinder writing within the segment, nor
+// promises in its reserve, and making the spare fails without harm. When the
+// segment is full of entries, the log fails, and recovers with all that was
+// acknowledged once there is room.
+func TestDiskFull(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	fsys.SetCapacity(minSegmentSize + 4096)
+	if err := l.PrepareSpare(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("spare on a full disk: %v", err)
+	}
+	if files := fsys.Files(); len(files) != 1 {
+		t.Fatalf("files after that: %v", files)
+	}
+	n := 0
+	for l.fits(frameSize(1000), Append) {
+		n++
+		mustAppend(t, l, entry(n, fmt.Sprintf("%1000d", n)))
+	}
+	for i := range 5 {
+		mustAppend(t, l, Record{Kind: Promise, Payload: []byte{byte(i)}})
+	}
+	if err := l.Append([]Record{entry(n+1, fmt.Sprintf("%1000d", n))}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("append to a full log on a full disk: %v", err)
+	}
+	if _, level, err := l.Space(0); err != nil || level != SpaceStop {
+		t.Fatalf("space: %v, %v", level, err)
+	}
+	fsys.SetCapacity(0)
+	l, rec := mustOpen(t, testOptions(fsys.Kill()))
+	if got := replay(t, l, 0); len(got) != n || rec.Promise[0] != 4 {
+		t.Fatalf("%d entries, want %d; %+v", len(got), n, rec)
+	}
+}
+
+// TestOpenOnFullDisk fails, but changes nothing, and works when there is room.
+func TestOpenOnFullDisk(t *testing.T) {
+	fsys := crashfs.New(1)
+	want := sample(t, fsys)
+	fsys.SetCapacity(1)
+	if _, _, err := Open(testOptions(fsys)); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("open on a full disk: %v", err)
+	}
+	fsys.SetCapacity(0)
+	l, _ := mustOpen(t, testOptions(fsys))
+	if got := replay(t, l, 0); len(got) != len(want) {
+		t.Fatalf("%d entries, want %d", len(got), len(want))
+	}
+}
