@@ -82,7 +82,7 @@ func (l *leader) persisted(upTo uint64) {
 		n++
 	}
 	if n > 0 {
-		l.core.Step(zab.PersistDone{Seq: l.logged[n-1].seq})
+		l.core.PersistDone(l.logged[n-1].seq)
 		l.logged = append(l.logged[:0], l.logged[n:]...)
 	}
 }
@@ -101,6 +101,7 @@ func (l *leader) process(batch []submission) {
 		}
 		l.state.mu.RUnlock()
 		rest = rest[n:]
+		l.dispatch() // the log can begin with these
 	}
 }
 
@@ -123,7 +124,7 @@ func (l *leader) one(sub *submission, now time.Duration, nowMs int64, payload *a
 	txn := newTxn()
 	l.evaluator.Evaluate(req, l.core.NextZxid(), nowMs, txn)
 	data := payload.encode(txn)
-	l.core.Step(zab.Propose{Zxid: txn.Zxid, Data: data})
+	l.core.Propose(txn.Zxid, data)
 	l.proposed = append(l.proposed, order{zxid: txn.Zxid, txn: txn, data: data})
 }
 

@@ -16,22 +16,6 @@ type Entry struct {
 // Seq numbers the batches handed out to be persisted. It starts at 1.
 type Seq uint64
 
-// Input is what may be given to Step: Propose or PersistDone.
-type Input interface{ isInput() }
-
-// Propose asks a leading core to append an entry. Zxid must be NextZxid.
-type Propose struct {
-	Zxid jute.Zxid
-	Data []byte // kept until the entry is committed
-}
-
-// PersistDone tells that all batches up to Seq are on stable storage. There is
-// no opposite: a process whose log fails stops.
-type PersistDone struct{ Seq Seq }
-
-func (Propose) isInput()     {}
-func (PersistDone) isInput() {}
-
 // Output is everything that a core produced since the last Take.
 type Output struct {
 	Persist    []Entry // in order; empty means nothing to write
@@ -79,28 +63,19 @@ func (c *Core) NextZxid() jute.Zxid {
 // Committed returns the highest committed zxid.
 func (c *Core) Committed() jute.Zxid { return c.committed }
 
-// Step takes one input. It never blocks; an impossible input is a bug of the
-// caller and panics.
-func (c *Core) Step(in Input) {
-	switch in := in.(type) {
-	case Propose:
-		c.propose(in)
-	case PersistDone:
-		c.persistDone(in.Seq)
-	default:
-		panic(fmt.Sprintf("zab: unknown input %T", in))
+// Propose appends an entry. zxid must be NextZxid; data is kept until the entry
+// is committed. Anything else is a bug of the caller and panics.
+func (c *Core) Propose(zxid jute.Zxid, data []byte) {
+	if next := c.NextZxid(); zxid != next {
+		panic(fmt.Sprintf("zab: proposal %v, next is %v", zxid, next))
 	}
+	c.unpersisted = append(c.unpersisted, Entry{Zxid: zxid, Prev: c.appended, Data: data})
+	c.appended = zxid
 }
 
-func (c *Core) propose(p Propose) {
-	if next := c.NextZxid(); p.Zxid != next {
-		panic(fmt.Sprintf("zab: proposal %v, next is %v", p.Zxid, next))
-	}
-	c.unpersisted = append(c.unpersisted, Entry{Zxid: p.Zxid, Prev: c.appended, Data: p.Data})
-	c.appended = p.Zxid
-}
-
-func (c *Core) persistDone(seq Seq) {
+// PersistDone tells that all batches up to seq are on stable storage. There is
+// no opposite: a process whose log fails stops.
+func (c *Core) PersistDone(seq Seq) {
 	if seq > c.lastSeq {
 		panic(fmt.Sprintf("zab: batch %d is durable, but only %d were handed out", seq, c.lastSeq))
 	}

@@ -10,20 +10,20 @@ import (
 func TestQuorumOfOneCommitsWhatIsDurable(t *testing.T) {
 	c := New(Recovered{})
 	var out Output
-	c.Step(Propose{Zxid: 1, Data: []byte("a")})
-	c.Step(Propose{Zxid: 2, Data: []byte("b")})
+	c.Propose(1, []byte("a"))
+	c.Propose(2, []byte("b"))
 	c.Take(&out)
 	if len(out.Persist) != 2 || out.Persist[1].Prev != 1 || out.CommitTo != 0 {
 		t.Fatalf("after two proposals: %+v", out)
 	}
 	first := out.PersistSeq
 
-	c.Step(Propose{Zxid: 3})
+	c.Propose(3, nil)
 	c.Take(&out)
 	if out.CommitTo != 0 {
 		t.Fatalf("committed %v before anything is durable", out.CommitTo)
 	}
-	c.Step(PersistDone{Seq: first})
+	c.PersistDone(first)
 	c.Take(&out)
 	if out.CommitTo != 2 || len(out.Persist) != 0 {
 		t.Fatalf("first batch durable: %+v", out)
@@ -51,12 +51,12 @@ func TestInvariants(t *testing.T) {
 		for range 300 {
 			switch rng.IntN(3) {
 			case 0:
-				c.Step(Propose{Zxid: c.NextZxid()})
+				c.Propose(c.NextZxid(), nil)
 			case 1:
 				if seq > done {
 					done += 1 + Seq(rng.IntN(int(seq-done)))
 					durable = last[done]
-					c.Step(PersistDone{Seq: done})
+					c.PersistDone(done)
 				}
 			}
 			c.Take(&out)
@@ -79,8 +79,8 @@ func TestInvariants(t *testing.T) {
 
 func TestImpossibleInputsPanic(t *testing.T) {
 	cases := map[string]func(*Core){
-		"gap in zxids":              func(c *Core) { c.Step(Propose{Zxid: 2}) },
-		"durable before handed out": func(c *Core) { c.Step(PersistDone{Seq: 1}) },
+		"gap in zxids":              func(c *Core) { c.Propose(2, nil) },
+		"durable before handed out": func(c *Core) { c.PersistDone(1) },
 		"counter used up":           func(*Core) { New(Recovered{LastZxid: jute.MakeZxid(1, ^uint32(0))}).NextZxid() },
 	}
 	for name, f := range cases {

@@ -1,6 +1,6 @@
 // Package zab is the core of zkd's atomic broadcast: a pure, deterministic
 // state machine that decides in which order entries are logged and when they
-// are committed. Inputs go in through Step, and everything that follows from
+// are committed. Inputs go in through methods, and everything that follows from
 // them comes out through Take: records to persist and how far entries may be
 // applied. The server's peer loop carries both to the log writer and to the
 // applier.
