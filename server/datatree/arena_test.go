@@ -58,6 +58,25 @@ func TestMassDelete(t *testing.T) {
 	}
 }
 
+// TestChunkIsKept: a create and a delete in turns, where the create needs another
+// chunk, do not allocate it each time.
+func TestChunkIsKept(t *testing.T) {
+	tree := New()
+	var out Applied
+	for i := range chunkSize - tree.numNodes() - 1 { // id 0 is no node
+		apply(tree, &out, Op{Kind: OpCreate, Path: fmt.Sprintf("/%d", i), ACL: openACL})
+	}
+	chunks := map[*chunk]bool{}
+	for range 10 {
+		apply(tree, &out, Op{Kind: OpCreate, Path: "/last", ACL: openACL})
+		chunks[tree.arena.chunks[len(tree.arena.chunks)-1]] = true
+		apply(tree, &out, Op{Kind: OpDelete, Path: "/last"})
+	}
+	if len(tree.arena.chunks) != 2 || len(chunks) != 1 {
+		t.Errorf("%d chunks, the last of which was allocated %d times", len(tree.arena.chunks), len(chunks))
+	}
+}
+
 // TestIndexInvariant grows and shrinks an index at random.
 func TestIndexInvariant(t *testing.T) {
 	seed := rand.Uint64()

@@ -245,14 +245,14 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	if p.first == 0 {
 		p.first, r.prev = id, id
 	} else {
-		first := t.change(p.first)
+		first := t.arena.rec(p.first)
 		r.prev = first.prev
 		t.change(first.prev).next = id
 		first.prev = id
 	}
 	p.children++
 	for a := parent; a != 0; a = t.arena.rec(a).parent {
-		t.arena.rec(a).descendants++ // not in snapshots, so no need for change
+		t.arena.rec(a).descendants++
 	}
 	return id
 }
@@ -268,9 +268,9 @@ func (t *Tree) unlink(id nodeID) {
 	}
 	switch {
 	case r.next != 0:
-		t.change(r.next).prev = r.prev
+		t.arena.rec(r.next).prev = r.prev
 	case p.first != 0: // id was the last one, to which the first points
-		t.change(p.first).prev = r.prev
+		t.arena.rec(p.first).prev = r.prev
 	}
 	p.children--
 	for a := r.parent; a != 0; a = t.arena.rec(a).parent {
@@ -281,7 +281,8 @@ func (t *Tree) unlink(id nodeID) {
 }
 
 // change returns the record of id for writing. Every write to a field that a
-// snapshot shows or walks along goes through it.
+// view shows or walks along goes through it: all but prev, descendants, and
+// those of the index.
 func (t *Tree) change(id nodeID) *record {
 	if t.view != nil {
 		t.view.save(id)
