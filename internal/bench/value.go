@@ -50,7 +50,7 @@ func (v *values) check(data []byte, key int64, version int32) error {
 	h := v.header(key, version)
 	n := min(v.size, valueHeader)
 	if !bytes.Equal(data[:n], h[:n]) {
-		return fmt.Errorf("value starts with %x, want %x (key, version)", data[:n], h[:n])
+		return fmt.Errorf("value starts with %x, not with key %d and version %d", data[:n], key, version)
 	}
 	if !bytes.Equal(data[n:], v.fill) {
 		return fmt.Errorf("value differs from what was written, after its first %d bytes", n)

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/internal/bench/fake"
+	"github.com/zkd-project/zkd/jute"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// zkbench runs the program and returns its output.
+func zkbench(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	var out, errs strings.Builder
+	err = run(t.Context(), args, &out, &errs)
+	return out.String(), errs.String(), err
+}
+
+func TestFlagErrors(t *testing.T) {
+	tests := []struct {
+		args string
+		want string
+	}{
+		{"nonsense", "unknown command"},
+		{"set a:1 b:1", "accepts at most 1 arg"},
+		{"set --nonsense", "unknown flag"},
+		{"set -o xml", `output "xml"`},
+		{"set -c 0", "connections: 0"},
+		{"set :1", "want host:port"},
+		{"set --compare a:1", "want two servers"},
+		{"set --compare a:1 b:1 --pid 1", "[compare pid]"},
+		{"set --compare a:1 b:1 --keep", "[compare keep]"},
+		{"set --compare a:1 b:1 --pairs 0", "pairs: 0"},
+		{"get --reads 0.5", "unknown flag"},
+		{"mixed --reads 2", "share of reads"},
+		{"load --path-length 9", "path length"},
+		{"set 127.0.0.1:1", "connection refused"},
+	}
+	for _, tt := range tests {
+		_, _, err := zkbench(t, strings.Fields(tt.args)...)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("zkbench %s: got %v, want %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	s := fake.Start(t)
+	out, _, err := zkbench(t, "mixed", "--reads", "0.5", "-c", "2", "-w", "4", "-k", "10", "-s", "20", "-n", "50",
+		"--warmup", "0s", "-o", "json", "--pid", strconv.Itoa(os.Getpid()), s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r bench.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if r.Ops != 50 || r.Connections != 2 || r.Window != 4 || r.ValueSize != 20 || r.Server == nil {
+		t.Errorf("got %s", out)
+	}
+}
+
+func TestLone(t *testing.T) {
+	s := fake.Start(t)
+	out, _, err := zkbench(t, "get", "--lone", "-n", "5", "--warmup", "0s", s.Addr)
+	if err != nil || !strings.Contains(out, "1 connections with windows of 1") {
+		t.Errorf("got %v and %s", err, out)
+	}
+}
+
+// A run with a wrong reply prints its figures and fails.
+func TestWrongReply(t *testing.T) {
+	s := fake.Start(t)
+	gets := 0
+	s.Spoil = func(op jute.OpCode, frame []byte) []byte {
+		if op == jute.OpGetData {
+			if gets++; gets == 7 {
+				frame[len(frame)-1]++
+				return frame[:len(frame)-1]
+			}
+		}
+		return frame
+	}
+	out, _, err := zkbench(t, "get", "-n", "20", "--warmup", "0s", s.Addr)
+	if !errors.Is(err, bench.ErrWrong) || !strings.Contains(out, "19 in") || !strings.Contains(out, "1 wrong") {
+		t.Errorf("got %v and %s", err, out)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	a, b := fake.Start(t), fake.Start(t)
+	pid := strconv.Itoa(os.Getpid())
+	out, log, err := zkbench(t, "set", "-n", "20", "--warmup", "0s", "--pairs", "2", "--pid-a", pid, "--pid-b", pid, "--compare", a.Addr, b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"set, 2 pairs", "server CPU per operation", "latency p99.9"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("table lacks %q:\n%s", want, out)
+		}
+	}
+	if n := strings.Count(log, "set:"); n != 4 {
+		t.Errorf("%d runs are reported, want 4:\n%s", n, log)
+	}
+}
+
+func TestKeepThenClean(t *testing.T) {
+	s := fake.Start(t)
+	if _, _, err := zkbench(t, "load", "-n", "30", "--keep", s.Addr); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := zkbench(t, "clean", s.Addr)
+	if err != nil || !strings.HasPrefix(out, "deleted /zb-") {
+		t.Errorf("clean: %v, %q", err, out)
+	}
+	if left := s.Paths(); !slices.Equal(left, []string{"/"}) {
+		t.Errorf("clean left %v", left)
+	}
+}
