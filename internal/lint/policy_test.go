@@ -44,13 +44,14 @@ const ours = `
 	# For tests.
 	internal/crashfs:  internal/vfs
 	internal/scenario: none
+	internal/bench/fake: jute
 	internal/lint:     none
 	test/compat:       none
 	test/crash:        jute internal/bench
 `
 
 // testHelpers may be imported by any test.
-var testHelpers = []string{"internal/scenario", "internal/crashfs"}
+var testHelpers = []string{"internal/scenario", "internal/crashfs", "internal/bench/fake"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and _test after a name for its tests alone.

@@ -1,0 +1,101 @@
+# make run starts a server, make test runs the tests. All that they need is Go;
+# modules come through GOPROXY. `make help` lists the rest.
+
+GO   ?= go
+PKG  ?= ./...
+TIME ?= 30s
+SHELL = /bin/sh
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test race scenario fuzz crash compat bench benchcmp lint fmt tidy cover check clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the programs, into bin/
+	$(GO) build -o bin/ ./cmd/...
+
+# The four-letter words and the metrics are off by default; here somebody looks.
+PORT ?= 2181
+DATA ?= ./build/run
+METRICS_PORT ?= 7000
+run: build ## one server on conf/zoo_sample.cfg, its data in ./build/run (PORT=2181 DATA=dir METRICS_PORT=7000)
+	@echo
+	@echo 'Starting a server in the foreground; Ctrl-C stops it, and the data stays in $(DATA).'
+	@echo 'In another terminal:'
+	@echo '  printf stat | nc 127.0.0.1 $(PORT)          or: telnet 127.0.0.1 $(PORT), then type: stat'
+	@echo '  zkCli.sh -server 127.0.0.1:$(PORT)          or any other ZooKeeper client'
+	@echo '  curl http://127.0.0.1:$(METRICS_PORT)/metrics'
+	@echo '  bin/zkbench set 127.0.0.1:$(PORT)           load for 5 s, with each reply checked'
+	@echo
+	@exec bin/zkd --port $(PORT) --data-dir $(DATA) --set '4lw.commands.whitelist=*' \
+		--set metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider \
+		--set metricsProvider.httpPort=$(METRICS_PORT) conf/zoo_sample.cfg
+
+test: ## all tests (PKG=./server/wal for one package)
+	$(GO) test $(PKG)
+
+race: ## all tests under the race detector; needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race $(PKG)
+
+# Packages whose tests compare with files and can rewrite these.
+SCENARIOS = ./jute ./fourletter ./internal/scenario ./server/config ./server/datatree ./server/evaluate ./server/session ./server/watch
+scenario: ## text scenarios and golden files; REWRITE=1 writes the actual output into them
+	$(GO) test -count=1 -run 'Scenarios|Golden|Vectors|Documentation' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
+
+fuzz: ## each fuzz target for TIME=30s (FUZZ=Multi for those whose name has it)
+	@grep -rHo '^func Fuzz[[:alnum:]_]*$(FUZZ)[[:alnum:]_]*' --include='*_test.go' . | sort | while IFS=: read -r file func; do \
+		target=$${func#func }; dir=$$(dirname "$$file"); \
+		echo "== $$target in $$dir"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) "$$dir" </dev/null || exit 1; \
+	done
+
+crash: build ## kill -9 and restart under load, counting what was acknowledged (ROUNDS=20)
+	$(GO) test -count=1 -timeout 60m -v ./test/crash $(if $(ROUNDS),-args -rounds $(ROUNDS))
+
+compat: build ## other people's clients, and a comparison with Apache's server
+	test/compat/run.sh
+
+BENCH ?= .
+bench: ## benchmarks (PKG=./server/datatree BENCH=Txn)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+# Both sides in turn, on one machine in one run: else the difference is the machine's.
+COUNT ?= 6
+BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUNT=6)
+	@test -n "$(REF)" || { echo 'usage: make benchcmp REF=<commit> PKG=./jute [BENCH=name] [COUNT=6]' >&2; exit 2; }
+	rm -rf build/benchcmp && mkdir -p build/benchcmp/old
+	git archive $(REF) | tar -x -C build/benchcmp/old
+	@for i in $$(seq $(COUNT)); do \
+		echo "round $$i of $(COUNT)"; \
+		(cd build/benchcmp/old && $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)) >> build/benchcmp/old.txt || exit 1; \
+		$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG) >> build/benchcmp/new.txt || exit 1; \
+	done
+	$(GO) run $(BENCHSTAT) build/benchcmp/old.txt build/benchcmp/new.txt
+
+lint: ## vet, and the project's own rules
+	$(GO) vet ./...
+	$(GO) vet -tags compat ./test/compat
+	$(GO) test ./internal/lint
+
+fmt: ## format the code
+	gofmt -w cmd fourletter internal jute server test
+
+tidy: ## what go.mod needs, no more and no less
+	$(GO) mod tidy
+
+cover: ## which statements the tests run, into build/cover.out
+	@mkdir -p build
+	$(GO) test -coverprofile=build/cover.out -coverpkg=./... $(PKG)
+	$(GO) tool cover -func=build/cover.out | tail -n 1
+	@echo 'line by line: $(GO) tool cover -html=build/cover.out'
+
+check: ## what .ci/run begins with: format, vet, rules, go.mod, tests, race
+	@unformatted=$$(gofmt -l cmd fourletter internal jute server test); \
+		test -z "$$unformatted" || { echo "not formatted; make fmt: $$unformatted" >&2; exit 1; }
+	$(GO) mod tidy -diff
+	$(MAKE) lint test race
+
+clean: ## remove bin/ and build/, with the data of make run
+	rm -rf bin build
