@@ -30,7 +30,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		ref, err := s.Write(b.Context(), Meta{Zxid: 7}, Section{"nodes", nodes(1_000_000)})
+		ref, err := s.Write(b.Context(), Meta{Zxid: 7}, Section{Name: "nodes", Items: nodes(1_000_000)})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func BenchmarkLoad(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ref, err := s.Write(b.Context(), Meta{Zxid: 7}, Section{"nodes", nodes(1_000_000)})
+	ref, err := s.Write(b.Context(), Meta{Zxid: 7}, Section{Name: "nodes", Items: nodes(1_000_000)})
 	if err != nil {
 		b.Fatal(err)
 	}

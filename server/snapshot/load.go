@@ -21,8 +21,8 @@ type Visitor func(section string, key, value []byte) error
 
 // Load reads the snapshot that ref names: size and CRC first, then every item,
 // in the order in which the sections were written, early ones first, and, within
-// one, of the keys' bytes. It returns what the snapshot says of itself. The caller compares the
-// digest of what it has built with Meta.Digest.
+// one, of the keys' bytes. It returns what the snapshot says of itself. The
+// caller compares the digest of what it has built with Meta.Digest.
 //
 // An *InvalidError says that the file is not what ref says; what visit was given
 // must then be thrown away. The cause of ctx is returned when that ends, and

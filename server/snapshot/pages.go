@@ -72,31 +72,43 @@ func newPages(ctx context.Context, f io.ReaderAt, size int64) (*pages, error) {
 		return nil, fmt.Errorf("%d bytes are no bbolt file", size)
 	}
 	p.seen = make([]uint64, p.count/64+1)
-	m0, ok0 := p.meta(0)
-	m1, ok1 := p.meta(1)
-	switch {
-	case !ok0 && !ok1:
-		return nil, errors.New("both meta pages are bad")
-	case !ok0 || ok1 && m1.txid > m0.txid:
-		m0 = m1
+	m, err := p.newestMeta()
+	if err != nil {
+		return nil, err
 	}
-	p.root = m0.root
+	p.root = m.root
 	return p, nil
 }
 
 type boltMeta struct{ root, txid uint64 }
 
-// meta reads a meta page, if it is a valid one.
-func (p *pages) meta(id uint64) (m boltMeta, ok bool) {
-	b, err := p.page(id)
-	if err != nil || native.Uint16(b[8:]) != flagMeta {
-		return m, false
+// newestMeta returns the valid meta page with the higher txid.
+func (p *pages) newestMeta() (newest boltMeta, err error) {
+	found := false
+	for id := range uint64(2) {
+		b, err := p.bytes(int64(id)*pageSize, pageSize)
+		if err != nil {
+			return boltMeta{}, err
+		}
+		if m, ok := parseMeta(b); ok && (!found || m.txid > newest.txid) {
+			newest, found = m, true
+		}
+		p.seen[0] |= 1 << id // it belongs to no tree
 	}
-	b = b[pageHeaderSize:][:metaSize]
+	if !found {
+		return boltMeta{}, errors.New("both meta pages are bad")
+	}
+	return newest, nil
+}
+
+// parseMeta reads a meta page, if it is a valid one.
+func parseMeta(page []byte) (m boltMeta, ok bool) {
+	b := page[pageHeaderSize:][:metaSize]
 	sum := fnv.New64a()
 	sum.Write(b[:metaSize-8])
 	m = boltMeta{root: native.Uint64(b[16:]), txid: native.Uint64(b[48:])}
-	return m, native.Uint32(b) == boltMagic && native.Uint32(b[4:]) == boltVersion &&
+	return m, native.Uint16(page[8:]) == flagMeta &&
+		native.Uint32(b) == boltMagic && native.Uint32(b[4:]) == boltVersion &&
 		native.Uint32(b[8:]) == pageSize && native.Uint64(b[56:]) == sum.Sum64()
 }
 
@@ -194,8 +206,11 @@ func (w *walk) tree(id uint64, depth int) error {
 // branch returns the pages that a branch page refers to.
 func branch(page []byte) ([]uint64, error) {
 	elems, err := elements(page)
-	if err != nil || len(elems) == 0 {
-		return nil, errors.Join(err, errors.New("branch page without children"))
+	if err != nil {
+		return nil, err
+	}
+	if len(elems) == 0 {
+		return nil, errors.New("branch page without children")
 	}
 	children := make([]uint64, 0, len(elems)/elementSize)
 	for ; len(elems) > 0; elems = elems[elementSize:] {

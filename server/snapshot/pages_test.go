@@ -1,0 +1,173 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// smallFile returns a snapshot with every kind of page: branches, leaves,
+// overflow pages and inline buckets.
+func smallFile(t testing.TB) []byte {
+	t.Helper()
+	s := open(t, Options{})
+	big := map[string]string{"a": string(make([]byte, 10_000)), "b": "1", "c": "2", "d": string(make([]byte, 5000))}
+	ref, err := s.Write(t.Context(), Meta{Zxid: 1, Extra: map[string][]byte{"x": {1}}},
+		Section{Name: "acls", Items: items(big, []string{"b", "c"})},
+		Section{Name: "big", Items: items(big, []string{"a", "b", "c", "d"})},
+		Section{Name: "nodes", Items: nodes(150)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(s.Path(ref.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// readBytes reads a file as Load does after size and CRC have been found right.
+// It counts the items.
+func readBytes(file []byte) (n int, err error) {
+	_, err = read(context.Background(), bytes.NewReader(file), int64(len(file)), func(_ string, k, v []byte) error {
+		n++
+		if len(k) == 0 {
+			return fmt.Errorf("empty key")
+		}
+		return nil
+	})
+	return n, err
+}
+
+const smallItems = 2 + 4 + 150
+
+// TestStructure damages what Load relies on, where a CRC would not tell: as if
+// the file had been written so.
+func TestStructure(t *testing.T) {
+	good := smallFile(t)
+	if n, err := readBytes(good); err != nil || n != smallItems {
+		t.Fatalf("%d items, %v", n, err)
+	}
+	branch, leaf := 0, 0
+	for id := 2; id < len(good)/pageSize; id++ {
+		page := good[id*pageSize:][:pageSize]
+		if native.Uint64(page) != uint64(id) {
+			continue // part of an overflow page
+		}
+		switch native.Uint16(page[8:]) {
+		case flagBranch:
+			branch = id * pageSize
+		case flagLeaf:
+			if native.Uint16(page[10:]) > 10 { // of nodes
+				leaf = id * pageSize
+			}
+		}
+	}
+	if branch == 0 || leaf == 0 {
+		t.Fatal("the file has no branch or no leaf")
+	}
+	for _, test := range []struct {
+		name   string
+		damage func(b []byte)
+	}{
+		{"a page is its own child", func(b []byte) { native.PutUint64(b[branch+24:], uint64(branch/pageSize)) }},
+		{"a child comes twice", func(b []byte) { copy(b[branch+24:branch+32], b[branch+40:]) }},
+		{"a child beyond the file", func(b []byte) { native.PutUint64(b[branch+24:], 1<<40) }},
+		{"a meta page as a child", func(b []byte) { native.PutUint64(b[branch+24:], 0) }},
+		{"a branch without children", func(b []byte) { native.PutUint16(b[branch+10:], 0) }},
+		{"too many children", func(b []byte) { native.PutUint16(b[branch+10:], 60000) }},
+		{"a page with another id", func(b []byte) { b[leaf]++ }},
+		{"a page of another type", func(b []byte) { b[leaf+8] = 0x10 }},
+		{"overflow beyond the file", func(b []byte) { native.PutUint32(b[leaf+12:], 1<<31) }},
+		{"too many items", func(b []byte) { native.PutUint16(b[leaf+10:], 60000) }},
+		{"fewer items", func(b []byte) { native.PutUint16(b[leaf+10:], native.Uint16(b[leaf+10:])-1) }},
+		{"an item beyond its page", func(b []byte) { native.PutUint32(b[leaf+20:], 1<<31) }},
+		{"a key of 4 GiB", func(b []byte) { native.PutUint32(b[leaf+24:], 1<<32-1) }},
+		{"an empty key", func(b []byte) { native.PutUint32(b[leaf+24:], 0) }},
+		{"a value of 4 GiB", func(b []byte) { native.PutUint32(b[leaf+28:], 1<<32-1) }},
+		{"an item that is a bucket", func(b []byte) { b[leaf+16] = flagBucket }},
+		{"no meta page", func(b []byte) { b[20], b[pageSize+20] = b[20]^1, b[pageSize+20]^1 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := bytes.Clone(good)
+			test.damage(file)
+			if n, err := readBytes(file); err == nil {
+				t.Errorf("%d items and no error", n)
+			} else {
+				t.Log(err)
+			}
+		})
+	}
+	// One bad meta page is no harm if the other is the newer one; if it is the
+	// older one, what it shows was not complete.
+	for _, at := range []int{20, pageSize + 20} {
+		file := bytes.Clone(good)
+		file[at] ^= 1
+		if n, err := readBytes(file); err == nil && n != smallItems {
+			t.Errorf("%d items without the meta page at %d", n, at)
+		}
+	}
+}
+
+// TestMutations changes random bytes of a file whose CRC is then taken for
+// right: Load returns an error or as many items as before, and does not fail.
+func TestMutations(t *testing.T) {
+	good := smallFile(t)
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		file := bytes.Clone(good)
+		for range 1 + r.IntN(4) {
+			at := r.IntN(len(file))
+			if r.IntN(2) == 0 {
+				at = at/pageSize*pageSize + r.IntN(256) // where headers and elements are
+			}
+			file[at] = byte(r.Uint32())
+		}
+		if n, err := readBytes(file); err == nil && n != smallItems {
+			t.Errorf("seed %d: %d items and no error", seed, n)
+		}
+	}
+}
+
+// FuzzPages applies a list of changes (3 bytes offset, 1 byte value) to a file.
+func FuzzPages(f *testing.F) {
+	good := smallFile(f)
+	f.Add([]byte{0, 0, 0, 0})
+	f.Add([]byte{0, 16, 16, 1, 0, 32, 10, 255})
+	f.Fuzz(func(t *testing.T, changes []byte) {
+		file := bytes.Clone(good)
+		for ; len(changes) >= 4; changes = changes[4:] {
+			file[int(binary.BigEndian.Uint32(changes)>>8)%len(file)] = changes[3]
+		}
+		if n, err := readBytes(file); err == nil && n != smallItems {
+			t.Errorf("%d items and no error", n)
+		}
+	})
+}
+
+// FuzzMeta decodes arbitrary bytes as Meta; what decodes must encode to the same
+// bytes.
+func FuzzMeta(f *testing.F) {
+	for _, meta := range []Meta{{}, {Zxid: -1, Epoch: 1 << 31, Time: 1, Digest: []byte{}, Extra: map[string][]byte{"a": nil, "b": {1}}}} {
+		b, err := encode(&meta)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte{0xdf, 0xff, 0xff, 0xff, 0xff}) // a map of 4 G entries
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var meta Meta
+		if err := decode(b, &meta); err != nil {
+			return
+		}
+		again, err := encode(&meta)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%x encodes to %x, %v", b, again, err)
+		}
+	})
+}

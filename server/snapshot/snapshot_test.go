@@ -1,0 +1,681 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// content is what a snapshot has: by section, by key.
+type content map[string]map[string]string
+
+func open(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s, err := Open(t.TempDir(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sections returns c in the order of names, the keys in ascending order.
+func (c content) sections() (list []Section) {
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		list = append(list, Section{Name: name, Items: items(c[name], slices.Sorted(maps.Keys(c[name])))})
+	}
+	return list
+}
+
+// items yields m in the order of keys. As a caller may, it reuses its buffers.
+func items(m map[string]string, keys []string) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		var k, v []byte
+		for _, key := range keys {
+			k, v = append(k[:0], key...), append(v[:0], m[key]...)
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+func load(t testing.TB, s *Store, ref Ref) (content, Meta) {
+	t.Helper()
+	c := make(content)
+	last := ""
+	meta, err := s.Load(t.Context(), ref, func(section string, k, v []byte) error {
+		if c[section] == nil {
+			c[section] = make(map[string]string)
+			last = ""
+		}
+		if string(k) <= last {
+			t.Errorf("section %s: key %.50q comes behind %.50q", section, k, last)
+		}
+		last = string(k)
+		c[section][last] = string(v)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, meta
+}
+
+// bboltContent reads a snapshot with bbolt's own cursor: the dumb twin of Load.
+func bboltContent(t *testing.T, path string) content {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c := make(content)
+	err = db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			if string(name) == metaName {
+				return nil
+			}
+			m := make(map[string]string)
+			c[string(name)] = m
+			return b.ForEach(func(k, v []byte) error {
+				key, value, err := lengthen(k, v)
+				m[string(key)] = string(value)
+				return err
+			})
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func equal(a, b content) bool {
+	return maps.EqualFunc(a, b, func(x, y map[string]string) bool { return maps.Equal(x, y) })
+}
+
+// dropEmpty removes empty sections, of which Load visits nothing.
+func (c content) dropEmpty() content {
+	c = maps.Clone(c)
+	maps.DeleteFunc(c, func(_ string, m map[string]string) bool { return len(m) == 0 })
+	return c
+}
+
+func randomContent(r *rand.Rand) content {
+	sizes := []int{0, 1, 3, 40, 3000}
+	c := make(content)
+	for _, name := range []string{"acls", "nodes", "sessions"}[:1+r.IntN(3)] {
+		m := make(map[string]string)
+		for range sizes[r.IntN(len(sizes))] {
+			key, value := 1+r.IntN(60), r.IntN(400)
+			switch r.IntN(200) {
+			case 0:
+				key = plainKeyMax - 2 + r.IntN(5)
+			case 1:
+				value = r.IntN(30000) // several pages
+			}
+			m[randomString(r, key)] = randomString(r, value)
+		}
+		c[name] = m
+	}
+	return c
+}
+
+func randomString(r *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "\x00\x01ab\xff"[r.IntN(5)]
+	}
+	return string(b)
+}
+
+// TestLoadReturnsWhatWasWritten writes random snapshots, some in random order,
+// and compares what Load and what bbolt read with what was written.
+func TestLoadReturnsWhatWasWritten(t *testing.T) {
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		s := open(t, Options{FlushStep: 1 + r.IntN(1<<20)})
+		want := randomContent(r)
+		list := want.sections()
+		if seed%3 == 0 {
+			for i := range list {
+				keys := slices.Collect(maps.Keys(want[list[i].Name]))
+				list[i].Items = items(want[list[i].Name], keys)
+			}
+		}
+		meta := Meta{Zxid: jute.Zxid(r.Uint64()), Epoch: r.Uint32(), Time: 5, Digest: []byte{1, 2},
+			Extra: map[string][]byte{"cluster": []byte("c"), "config": {}}}
+		ref, err := s.Write(t.Context(), meta, list...)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		got, gotMeta := load(t, s, ref)
+		if !equal(got, want.dropEmpty()) {
+			t.Fatalf("seed %d: Load returned other content", seed)
+		}
+		if !equal(bboltContent(t, s.Path(ref.Name)), want) {
+			t.Fatalf("seed %d: bbolt returned other content", seed)
+		}
+		if fmt.Sprint(gotMeta) != fmt.Sprint(meta) || ref.Zxid != meta.Zxid || !bytes.Equal(ref.Digest, meta.Digest) {
+			t.Fatalf("seed %d: meta %+v, want %+v", seed, gotMeta, meta)
+		}
+	}
+}
+
+// TestManyTransactions writes more than fits in one transaction.
+func TestManyTransactions(t *testing.T) {
+	const n = 100_000 // 20 MB
+	s := open(t, Options{FlushStep: 4 << 20})
+	flushes := 0
+	s.onFlush = func(int64) { flushes++ }
+	ref, err := s.Write(t.Context(), Meta{Zxid: 1}, Section{Name: "sessions", Items: nodes(10)}, Section{Name: "nodes", Items: nodes(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flushes < 2 {
+		t.Errorf("%d flushes", flushes)
+	}
+	want, stop := iter.Pull2(nodes(n))
+	defer stop()
+	count := make(map[string]int)
+	if _, err := s.Load(t.Context(), ref, func(section string, k, v []byte) error {
+		count[section]++
+		if section == "sessions" {
+			return nil
+		}
+		if wk, wv, _ := want(); !bytes.Equal(k, wk) || !bytes.Equal(v, wv) {
+			return fmt.Errorf("got %q, want %q", k, wk)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if count["nodes"] != n || count["sessions"] != 10 {
+		t.Error(count)
+	}
+	// The pages are full: what bbolt adds is its 16 bytes per key, the branch
+	// pages and what transactions leave behind.
+	if limit := int64(n) * (200 + 16) * 115 / 100; ref.Size > limit {
+		t.Errorf("the file has %d bytes, want at most %d", ref.Size, limit)
+	}
+}
+
+// TestLongKeys checks keys that bbolt would refuse: they come back whole and in
+// order, between the others.
+func TestLongKeys(t *testing.T) {
+	base := strings.Repeat("x", plainKeyMax-1)
+	keys := []string{base, base + "a", base + "a\x00", base + "ab", base + "ab" + strings.Repeat("y", 1<<20), base + "b", base + "bz", base + "c", "y"}
+	m := make(map[string]string)
+	for i, k := range keys {
+		m[k] = fmt.Sprint("value ", i)
+	}
+	s := open(t, Options{})
+	ref, err := s.Write(t.Context(), Meta{}, Section{Name: "nodes", Items: items(m, keys)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := load(t, s, ref); !equal(got, content{"nodes": m}) {
+		t.Error("other content")
+	}
+}
+
+// TestEarly checks that an early section is loaded before one that was written
+// before it.
+func TestEarly(t *testing.T) {
+	one := func(key string) iter.Seq2[[]byte, []byte] { return items(nil, []string{key}) }
+	s := open(t, Options{})
+	ref, err := s.Write(t.Context(), Meta{}, Section{Name: "a", Items: one("1")}, Section{Name: "b", Items: one("2"), Early: true},
+		Section{Name: "c", Items: one("3")}, Section{Name: "d", Items: one("4"), Early: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if _, err := s.Load(t.Context(), ref, func(section string, k, _ []byte) error {
+		got += section + string(k)
+		return nil
+	}); err != nil || got != "b2d4a1c3" {
+		t.Errorf("loaded %s, %v", got, err)
+	}
+}
+
+func TestBadSections(t *testing.T) {
+	one := map[string]string{"a": "1", "b": "2"}
+	for _, test := range []struct {
+		name     string
+		sections []Section
+	}{
+		{"a key twice in a row", []Section{{Name: "n", Items: items(one, []string{"a", "a"})}}},
+		{"a key twice", []Section{{Name: "n", Items: items(one, []string{"a", "b", "a"})}}},
+		{"an empty key", []Section{{Name: "n", Items: items(one, []string{""})}}},
+		{"a section twice", []Section{{Name: "n", Items: items(one, nil)}, {Name: "n", Items: items(one, nil)}}},
+		{"a section called meta", []Section{{Name: metaName, Items: items(one, nil)}}},
+		{"a section without name", []Section{{Name: "", Items: items(one, nil)}}},
+	} {
+		s := open(t, Options{})
+		if ref, err := s.Write(t.Context(), Meta{}, test.sections...); err == nil {
+			t.Errorf("%s: got %v", test.name, ref)
+		}
+		checkEmpty(t, s)
+	}
+}
+
+// checkEmpty checks that neither a snapshot nor an unfinished file is there.
+func checkEmpty(t *testing.T, s *Store) {
+	t.Helper()
+	for _, dir := range []string{s.snap, s.tmp} {
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) > 0 {
+			t.Errorf("%s has %v (%v)", dir, entries, err)
+		}
+	}
+}
+
+// TestCancel ends the context in the middle of a Write and of a Load.
+func TestCancel(t *testing.T) {
+	why := errors.New("shutting down")
+	s := open(t, Options{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancelAt := func(n int) iter.Seq2[[]byte, []byte] {
+		return func(yield func(k, v []byte) bool) {
+			i := 0
+			for k, v := range nodes(60_000) {
+				if i++; i == n {
+					cancel(why)
+				}
+				if !yield(k, v) {
+					return
+				}
+			}
+		}
+	}
+	if _, err := s.Write(ctx, Meta{}, Section{Name: "nodes", Items: cancelAt(10_000)}); !errors.Is(err, why) {
+		t.Errorf("Write returned %v", err)
+	}
+	checkEmpty(t, s)
+
+	ref := mustWrite(t, s, 1, 1000)
+	ctx, cancel = context.WithCancelCause(t.Context())
+	n := 0
+	_, err := s.Load(ctx, ref, func(string, []byte, []byte) error {
+		if n++; n == 100 {
+			cancel(why)
+		}
+		return nil
+	})
+	if _, invalid := errors.AsType[*InvalidError](err); !errors.Is(err, why) || invalid || n == 1000 {
+		t.Errorf("Load returned %v after %d items", err, n)
+	}
+}
+
+func mustWrite(t testing.TB, s *Store, zxid jute.Zxid, n int) Ref {
+	t.Helper()
+	ref, err := s.Write(t.Context(), Meta{Zxid: zxid, Epoch: 1}, Section{Name: "nodes", Items: nodes(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// TestNoSpace checks the ways in which the disk may be full.
+func TestNoSpace(t *testing.T) {
+	s := open(t, Options{FlushStep: 1, Reserve: 1 << 62})
+	if _, err := s.Write(t.Context(), Meta{}, Section{Name: "nodes", Items: nodes(100)}); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("beyond the reserve: %v", err)
+	}
+	checkEmpty(t, s)
+	s.opts.Reserve, s.maxSize = 0, 4<<20
+	if _, err := s.Write(t.Context(), Meta{}, Section{Name: "nodes", Items: nodes(60_000)}); err == nil {
+		t.Error("beyond the largest size: no error")
+	}
+	checkEmpty(t, s)
+	s.maxSize = 0
+	mustWrite(t, s, 1, 100)
+}
+
+// TestPace checks the speed limit, in the bubble's time.
+func TestPace(t *testing.T) {
+	s := open(t, Options{FlushStep: 1, BytesPerSecond: 1 << 20})
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		mustWrite(t, s, 1, 50_000) // 10 MB, in two transactions
+		if d := time.Since(begin); d < 8*time.Second || d > 12*time.Second {
+			t.Errorf("10 MB took %v at 1 MiB/s", d)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Write(ctx, Meta{Zxid: 2}, Section{Name: "nodes", Items: nodes(50_000)}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("canceled while it waits: %v", err)
+		}
+	})
+}
+
+// TestInvalid damages files, and the references to them.
+func TestInvalid(t *testing.T) {
+	s := open(t, Options{})
+	ref := mustWrite(t, s, 0x100000002, 1000)
+	if ref.Name != "0000000100000002-1.db" {
+		t.Errorf("the file is called %s", ref.Name)
+	}
+	good, err := os.ReadFile(s.Path(ref.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip := func(at int) []byte {
+		b := bytes.Clone(good)
+		b[at] ^= 1
+		return b
+	}
+	other := ref
+	other.Zxid++
+	digest := ref
+	digest.Digest = []byte("x")
+	for _, test := range []struct {
+		name string
+		file []byte
+		ref  Ref
+		want string
+	}{
+		{"a bit in the first page", flip(20), ref, "CRC32C"},
+		{"a bit in the middle", flip(len(good) / 2), ref, "CRC32C"},
+		{"the last bit", flip(len(good) - 1), ref, "CRC32C"},
+		{"cut", good[:len(good)-4096], ref, "bytes, not"},
+		{"longer", append(bytes.Clone(good), 0), ref, "bytes, not"},
+		{"empty", nil, ref, "0 bytes"},
+		{"of another zxid", good, other, "zxid 0x100000002"},
+		{"of another digest", good, digest, "digest"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := os.WriteFile(s.Path(ref.Name), test.file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Verify(t.Context(), test.ref)
+			invalid, ok := errors.AsType[*InvalidError](err)
+			if !ok || invalid.File != s.Path(ref.Name) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	if err := os.WriteFile(s.Path(ref.Name), good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Verify(t.Context(), ref); err != nil {
+		t.Error(err)
+	}
+	why := errors.New("bad node")
+	_, err = s.Load(t.Context(), ref, func(string, []byte, []byte) error { return why })
+	if _, ok := errors.AsType[*InvalidError](err); !ok || !errors.Is(err, why) {
+		t.Errorf("an error of the visitor: %v", err)
+	}
+	if err := s.Remove(ref.Name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Verify(t.Context(), ref); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
+// TestUnfinished opens a file that lacks the last transaction of Write.
+func TestUnfinished(t *testing.T) {
+	s := open(t, Options{})
+	ref := mustWrite(t, s, 1, 10)
+	db, err := bbolt.Open(s.Path(ref.Name), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(metaName)).Delete([]byte("complete")) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(s.Path(ref.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref.Size, ref.CRC = int64(len(file)), crc32.Checksum(file, castagnoli)
+	if _, err := s.Verify(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "never finished") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestListAndPurge checks which snapshots remain.
+func TestListAndPurge(t *testing.T) {
+	s := open(t, Options{})
+	for _, name := range []string{"stranger.db", "00-1.db", "0000000000000001-01.db"} {
+		if err := os.WriteFile(s.Path(name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refs []Ref
+	for _, zxid := range []jute.Zxid{3, 1, 0x100000000, 5, 4} {
+		refs = append(refs, mustWrite(t, s, zxid, 1))
+	}
+	zxids := func() (list []jute.Zxid) {
+		infos, err := s.List()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range infos {
+			list = append(list, info.Zxid)
+		}
+		return list
+	}
+	if got := zxids(); !slices.Equal(got, []jute.Zxid{0x100000000, 5, 4, 3, 1}) {
+		t.Errorf("List: %v", got)
+	}
+	removed, err := s.Purge(2, refs[0].Name)
+	if err != nil || !slices.Equal(removed, []string{refs[1].Name, refs[4].Name}) {
+		t.Errorf("Purge(2) removed %v, %v", removed, err)
+	}
+	if got := zxids(); !slices.Equal(got, []jute.Zxid{0x100000000, 5, 3}) {
+		t.Errorf("after Purge(2): %v", got)
+	}
+	if _, err := s.Purge(0); err != nil {
+		t.Error(err)
+	}
+	if got := zxids(); !slices.Equal(got, []jute.Zxid{0x100000000}) {
+		t.Errorf("after Purge(0): %v", got)
+	}
+	if _, err := s.Write(t.Context(), Meta{Zxid: 0x100000000, Epoch: 1}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the same snapshot again: %v", err)
+	}
+	if err := errors.Join(s.Remove(refs[2].Name), s.Remove(refs[2].Name)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(s.Path("stranger.db")); err != nil {
+		t.Errorf("a file of someone else: %v", err)
+	}
+}
+
+// TestOpenCleansUp checks that Open removes what a killed Write left, and
+// nothing else.
+func TestOpenCleansUp(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := mustWrite(t, s, 1, 1)
+	for _, name := range []string{"/tmp/snapshot-0000000000000002-1.db", "/tmp/00000000000000000001.wal"} {
+		if err := os.WriteFile(dir+name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(s.tmp)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "00000000000000000001.wal" {
+		t.Errorf("tmp has %v (%v)", entries, err)
+	}
+	if _, err := s.Verify(t.Context(), ref); err != nil {
+		t.Error(err)
+	}
+}
+
+// faultyFS records the operations that change something, and fails the one with
+// number failAt.
+type faultyFS struct {
+	vfs.FS
+	ops    []string
+	failAt int
+}
+
+var errFault = errors.New("input/output error")
+
+func (f *faultyFS) op(name string) error {
+	f.ops = append(f.ops, name)
+	if len(f.ops) == f.failAt {
+		return errFault
+	}
+	return nil
+}
+
+func (f *faultyFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	if err := f.op("open"); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.OpenFile(name, flag, perm)
+	return &faultyFile{file, f}, err
+}
+
+func (f *faultyFS) Rename(from, to string) error {
+	if err := f.op("rename"); err != nil {
+		return err
+	}
+	return f.FS.Rename(from, to)
+}
+
+func (f *faultyFS) SyncDir(name string) error {
+	if err := f.op("syncdir"); err != nil {
+		return err
+	}
+	return f.FS.SyncDir(name)
+}
+
+type faultyFile struct {
+	vfs.File
+	fs *faultyFS
+}
+
+func (f *faultyFile) ReadAt(b []byte, off int64) (int, error) {
+	if err := f.fs.op("read"); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(b, off)
+}
+
+func (f *faultyFile) Sync() error {
+	if err := f.fs.op("sync"); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func (f *faultyFile) Close() error {
+	return errors.Join(f.fs.op("close"), f.File.Close())
+}
+
+// TestFaults fails each operation in turn: Write returns the error, leaves
+// nothing behind, and works again afterwards. The order of the operations is
+// what makes a file durable before it has its name, and its name before there
+// is a reference.
+func TestFaults(t *testing.T) {
+	const order = "open read sync close rename syncdir"
+	for failAt := 0; ; failAt++ {
+		s := open(t, Options{})
+		f := &faultyFS{FS: s.opts.FS, failAt: failAt}
+		s.opts.FS = f
+		_, err := s.Write(t.Context(), Meta{Zxid: 1}, Section{Name: "nodes", Items: nodes(100)})
+		if failAt == 0 || failAt > len(f.ops) {
+			if got := strings.Join(f.ops, " "); err != nil || got != order {
+				t.Errorf("Write did %q (%v), want %q", got, err, order)
+			}
+			if failAt > 0 {
+				break
+			}
+			continue
+		}
+		if !errors.Is(err, errFault) {
+			t.Errorf("%s failed, but Write returned %v", f.ops[failAt-1], err)
+		}
+		checkEmpty(t, s)
+		ref := mustWrite(t, s, 1, 100)
+		if _, err := s.Verify(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestReadFaults fails each read of a Load in turn.
+func TestReadFaults(t *testing.T) {
+	s := open(t, Options{})
+	ref := mustWrite(t, s, 1, 3000)
+	f := &readFaults{FS: s.opts.FS}
+	s.opts.FS = f
+	for f.failAt = 1; ; f.failAt++ {
+		f.n = 0
+		_, err := s.Verify(t.Context(), ref)
+		if f.n < f.failAt {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if _, ok := errors.AsType[*InvalidError](err); !ok || !errors.Is(err, errFault) {
+			t.Errorf("read %d failed, but Load returned %v", f.failAt, err)
+		}
+	}
+}
+
+type readFaults struct {
+	vfs.FS
+	n, failAt int
+}
+
+func (f *readFaults) Open(name string) (vfs.File, error) {
+	file, err := f.FS.Open(name)
+	return &readFaultsFile{file, f}, err
+}
+
+type readFaultsFile struct {
+	vfs.File
+	fs *readFaults
+}
+
+func (f *readFaultsFile) ReadAt(b []byte, off int64) (int, error) {
+	if f.fs.n++; f.fs.n == f.fs.failAt {
+		return 0, errFault
+	}
+	return f.File.ReadAt(b, off)
+}
+
+// TestLoadAllocations checks that the number of items does not matter.
+func TestLoadAllocations(t *testing.T) {
+	s := open(t, Options{})
+	ref := mustWrite(t, s, 1, 20_000)
+	visit := func(string, []byte, []byte) error { return nil }
+	n := testing.AllocsPerRun(3, func() {
+		if _, err := s.Load(t.Context(), ref, visit); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 500 {
+		t.Errorf("%v allocations for 20000 items", n)
+	}
+}
