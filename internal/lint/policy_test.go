@@ -50,11 +50,11 @@ const ours = `
 	test/crash:        jute internal/bench
 `
 
-// testHelpers may be imported by any test.
-var testHelpers = []string{"internal/scenario", "internal/crashfs", "internal/bench/fake"}
+// testHelpers may be imported by any test. (jute is the vocabulary of all.)
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
-// for all packages below it, and _test after a name for its tests alone.
+// for all packages below it, and "tests" for the tests of all packages.
 const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot
 	go.etcd.io/bbolt:                   server/snapshot
@@ -63,9 +63,9 @@ const theirs = `
 	github.com/prometheus:              server server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/
 	github.com/HdrHistogram:            internal/bench
-	go.uber.org/goleak:                 server_test server/wal_test server/snapshot_test internal/bench_test
-	github.com/go-zookeeper/zk:         test/
-	github.com/anishathalye/porcupine:  test/ server_test
+	go.uber.org/goleak:                 tests
+	github.com/go-zookeeper/zk:         tests
+	github.com/anishathalye/porcupine:  tests
 `
 
 // pure are the packages of which the result depends on nothing but the
@@ -201,10 +201,7 @@ func usersOf(rows map[string][]string, p string) (users []string, known bool) {
 
 func mayUse(users []string, f *file) bool {
 	return slices.ContainsFunc(users, func(u string) bool {
-		if test, ok := strings.CutSuffix(u, "_test"); ok {
-			return f.isTest() && f.dir() == test
-		}
-		return f.dir() == u || strings.HasSuffix(u, "/") && strings.HasPrefix(f.dir(), u)
+		return u == "tests" && f.isTest() || f.dir() == u || strings.HasSuffix(u, "/") && strings.HasPrefix(f.dir(), u)
 	})
 }
 
