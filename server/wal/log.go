@@ -386,7 +386,7 @@ func segmentFor(entries int64) int64 {
 func (l *Log) makeSegment(need int64) (f vfs.File, size int64, tmp string, err error) {
 	size = max(min(startSize, l.o.SegmentSize), need)
 	tmp = filepath.Join(l.o.Dir, newName)
-	if f, err = zeroFile(l.o.FS, tmp, size, func() bool { return false }); err != nil {
+	if f, err = l.zeroFile(tmp, size, func() bool { return false }); err != nil {
 		return nil, 0, "", fmt.Errorf("make segment: %w", err)
 	}
 	return f, size, tmp, nil

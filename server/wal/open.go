@@ -123,13 +123,14 @@ func (l *Log) describe(rec *Recovered) {
 // record proven durable. It changes nothing on disk.
 func (l *Log) load(firsts []uint64) (tailInfo, error) {
 	var tail tailInfo
+	var w window
 	for i, first := range firsts {
 		path := filepath.Join(l.o.Dir, segmentName(first))
 		var err error
 		if i+1 < len(firsts) {
-			err = l.loadClosed(path, first, firsts[i+1]-1)
+			err = l.loadClosed(&w, path, first, firsts[i+1]-1)
 		} else {
-			tail, err = l.loadLast(path, first)
+			tail, err = l.loadLast(&w, path, first)
 		}
 		if err != nil {
 			return tailInfo{}, l.explain(err, firsts, i)
@@ -233,7 +234,7 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 
 // loadClosed reads a segment that another one follows, up to the record that the
 // other one names as its end. All of it was durable.
-func (l *Log) loadClosed(path string, first, last uint64) error {
+func (l *Log) loadClosed(w *window, path string, first, last uint64) error {
 	f, err := l.o.FS.Open(path)
 	if err != nil {
 		return err
@@ -243,7 +244,8 @@ func (l *Log) loadClosed(path string, first, last uint64) error {
 	if err != nil {
 		return err
 	}
-	return l.loadUpTo(&window{f: f, limit: h.size}, last)
+	w.reset(f, h.size)
+	return l.loadUpTo(w, last)
 }
 
 // enter reads the header of the next segment and makes it the last in memory.
@@ -269,11 +271,12 @@ func (l *Log) enter(f vfs.File, path string, first, proven uint64) (header, erro
 // loadUpTo reads the last segment in memory up to and with the record number
 // last.
 func (l *Log) loadUpTo(w *window, last uint64) error {
+	var f frame
 	for l.seq <= last {
 		seg := l.seg
 		at := place{last: l.st.last, seq: l.seq, offset: seg.end}
-		f, err := w.expect(at.offset, seg.salt, l.seq, l.crc)
-		if err == nil {
+		var err error
+		if f, err = w.expect(at.offset, seg.salt, l.seq, l.crc); err == nil {
 			err = l.loadFrame(&f, at)
 		}
 		if err != nil {
@@ -311,7 +314,7 @@ func (l *Log) loadFrame(f *frame, at place) error {
 
 // loadLast reads the last segment: it finds the end, decides what kind of end it
 // is, and loads the records proven durable.
-func (l *Log) loadLast(path string, first uint64) (tailInfo, error) {
+func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 	f, err := l.o.FS.Open(path)
 	if err != nil {
 		return tailInfo{}, err
@@ -321,7 +324,7 @@ func (l *Log) loadLast(path string, first uint64) (tailInfo, error) {
 	if err != nil {
 		return tailInfo{}, err
 	}
-	w := &window{f: f, limit: h.size}
+	w.reset(f, h.size)
 	end, err := findEnd(w, &h, l.crc)
 	if err != nil {
 		return tailInfo{}, fmt.Errorf("%s: %w", path, err)

@@ -111,13 +111,14 @@ func walk(l *Log, seg *segment, from place, w *window, fn func(*frame) error) er
 		return err
 	}
 	defer f.Close()
-	*w = window{f: f, limit: seg.end, buf: w.buf[:0]}
+	w.reset(f, seg.end)
 	if from.offset == 0 {
 		from = seg.index[0]
 	}
 	seq, crc, first := from.seq, uint32(0), true
+	var r frame // one for all calls of fn
 	for off := from.offset; off < seg.end; seq++ {
-		r, err := w.frame(off, seg.salt)
+		r, err = w.frame(off, seg.salt)
 		if err == nil && (r.seq != seq || !first && r.prevCRC != crc) {
 			err = errOutOfPlace
 		}

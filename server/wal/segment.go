@@ -97,6 +97,11 @@ type window struct {
 	off   int64 // of buf[0] in the file
 }
 
+// reset turns the window to another file.
+func (w *window) reset(f vfs.File, limit int64) {
+	*w = window{f: f, limit: limit, buf: w.buf[:0]}
+}
+
 // at returns up to n bytes at off, fewer only at the limit or at the end of the
 // file. They stay valid until the next call.
 func (w *window) at(off int64, n int) ([]byte, error) {

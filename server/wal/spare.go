@@ -112,12 +112,28 @@ func (l *Log) PrepareSpare() error {
 	size := min(l.o.SegmentSize, growth*l.mu.segs[len(l.mu.segs)-1].size)
 	l.mu.Unlock()
 	path := filepath.Join(l.o.Dir, name)
-	f, err := zeroFile(l.o.FS, path, size, l.spare.stopped)
+	f, err := l.zeroFile(path, size, l.spare.stopped)
 	l.spare.made(f, path, size)
 	if err != nil {
 		return fmt.Errorf("prepare segment: %w", err)
 	}
 	return nil
+}
+
+// zeroFile makes a file of zeros; without syncing there is no use in writing
+// them.
+func (l *Log) zeroFile(path string, size int64, stopped func() bool) (vfs.File, error) {
+	if !l.o.NoSync {
+		return zeroFile(l.o.FS, path, size, stopped)
+	}
+	f, err := l.o.FS.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Truncate(size); err != nil {
+		return nil, errors.Join(err, f.Close(), l.o.FS.Remove(path))
+	}
+	return f, nil
 }
 
 var zeros [256 << 10]byte

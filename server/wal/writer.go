@@ -121,6 +121,10 @@ func (w *Writer) SubmitWait(batch ...Record) error {
 	if err != nil {
 		return err
 	}
+	return w.waitFor(seq)
+}
+
+func (w *Writer) waitFor(seq uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.mu.durable < seq && w.mu.err == nil {
