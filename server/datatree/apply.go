@@ -20,6 +20,8 @@ type Applied struct {
 // It never fails. An operation that can't be applied, because of a bug of the
 // leader, is skipped, counted in Stats.Skipped, and has a Code in its result.
 func (t *Tree) Apply(txn *Txn, out *Applied) {
+	clear(out.Results) // of what it refers to
+	clear(out.Events)
 	out.Results, out.Events = out.Results[:0], out.Events[:0]
 	for i := range txn.Ops {
 		result := t.applyOp(txn, &txn.Ops[i], out)
