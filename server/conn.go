@@ -267,20 +267,15 @@ func (c *conn) tearDown() {
 	c.srv.forget(c)
 }
 
-const (
-	// drainTimeout bounds how long a stopping server waits for the replies that
-	// it owes.
-	drainTimeout = 5 * time.Second
-	// lingerTimeout bounds how long a client may take to read its last bytes.
-	lingerTimeout = time.Second
-)
+// lingerTimeout bounds how long a client may take to read its last bytes.
+const lingerTimeout = time.Second
 
 // finish gives a client what it is still owed: the replies to its requests when
 // the server stops, or the last reply of a connection that is ending.
 func (c *conn) finish() {
 	c.mu.Lock()
 	if c.mu.draining {
-		stop := time.AfterFunc(drainTimeout, c.kill)
+		stop := time.AfterFunc(c.srv.cfg.RequestThrottle.ShutdownTimeout, c.kill)
 		for c.mu.pending.len() > 0 && !c.mu.gone {
 			c.drained.Wait()
 		}

@@ -19,9 +19,28 @@ func (s *Server) listen() error {
 		return fmt.Errorf("listen for clients on %s: %w", addr, err)
 	}
 	s.listener = l
+	if err := setBacklog(l, s.cfg.ClientPortListenBacklog); err != nil {
+		return fmt.Errorf("set clientPortListenBacklog: %w", errors.Join(err, l.Close()))
+	}
 	s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.Stringer("zxid", s.lastApplied()))
 	s.accepting.Go(s.acceptLoop)
 	return nil
+}
+
+// setBacklog sets how many connections wait to be accepted at most. Negative is
+// the system's default, which the listener has already.
+func setBacklog(l net.Listener, n int) error {
+	tcp, ok := l.(*net.TCPListener)
+	if !ok || n < 0 {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var errListen error
+	err = raw.Control(func(fd uintptr) { errListen = syscall.Listen(int(fd), n) })
+	return errors.Join(err, errListen)
 }
 
 func (s *Server) acceptLoop() {

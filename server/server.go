@@ -243,7 +243,7 @@ func (s *Server) fail(err error) {
 }
 
 // Close stops the server: no new clients, no new requests; what was accepted is
-// finished and answered, as far as that takes no longer than drainTimeout.
+// finished and answered, as far as request_throttler.shutdownTimeout allows.
 // Sessions live on in the log. It returns when every goroutine has ended, and
 // may be called more than once and from any goroutine.
 func (s *Server) Close() error {

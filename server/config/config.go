@@ -52,9 +52,6 @@ type Config struct {
 	ThrottledOpWaitTime time.Duration
 	// MaxBuffer is the size limit of a request, in bytes. Default 1048575.
 	MaxBuffer int
-	// MaxBufferExtra is what a transaction that is read back from the log may
-	// have beyond MaxBuffer, in bytes. Default MaxBuffer.
-	MaxBufferExtra int
 	// LargeRequestThreshold is the size in bytes from which a request counts as
 	// large; -1, the default, is off.
 	LargeRequestThreshold int
@@ -85,8 +82,6 @@ type Config struct {
 	// DBAutoCreate lets a server without data begin with an empty tree. If
 	// false, the file "initialize" in DataDir is needed. Default true.
 	DBAutoCreate bool
-	// TreeDigest keeps a digest of the tree and checks it. Default true.
-	TreeDigest bool
 
 	// ExtendedTypes allows TTL nodes. Default true (Apache: false).
 	ExtendedTypes bool
@@ -170,13 +165,9 @@ type ConnectionThrottle struct {
 	FillCount int           // tokens per refill, default 1
 }
 
-// RequestThrottle stalls requests when too many are in work.
+// RequestThrottle bounds the requests in work.
 type RequestThrottle struct {
 	MaxRequests     int           // requests in work; 0, the default, is off
-	StallTime       time.Duration // how long a request waits for others, default 100 ms
-	DropStale       bool          // drop stale requests instead of serving them, default true
-	StaleConnection bool          // a request of a closed connection is stale, default true
-	StaleLatency    bool          // a request older than its session's timeout is stale, default false
 	ShutdownTimeout time.Duration // how long a stop waits for the queue, default 10 s
 }
 

@@ -26,7 +26,6 @@ func TestDerivedFields(t *testing.T) {
 		{"SyncLimit", c.SyncLimit, 10 * time.Second},
 		{"ConnectToLeaderLimit", c.ConnectToLeaderLimit, 20 * time.Second},
 		{"MaxBuffer", c.MaxBuffer, 4 << 20},
-		{"MaxBufferExtra", c.MaxBufferExtra, 4 << 20},
 		{"WALSegmentSize", c.WALSegmentSize, int64(64 << 20)},
 		{"SnapSizeLimit", c.SnapSizeLimit, int64(4 << 30)},
 		{"PurgeInterval", c.PurgeInterval, time.Hour},

@@ -32,9 +32,6 @@ func (l *loader) resolve() {
 	if c.ConnectToLeaderLimit == 0 {
 		c.ConnectToLeaderLimit = c.InitLimit
 	}
-	if c.MaxBufferExtra < 0 {
-		c.MaxBufferExtra = c.MaxBuffer
-	}
 	c.Metrics = c.raw.metricsProvider == prometheusMetrics
 	l.atLeast("snapCount", &c.SnapCount, minSnapCount)
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
@@ -59,7 +56,7 @@ func (l *loader) resolveSegmentSize() {
 	if c.WALSegmentSize == 0 {
 		c.WALSegmentSize, key = c.raw.preAllocSize, "preAllocSize"
 	}
-	least := max(minSegmentSize, 4*(int64(c.MaxBuffer)+int64(c.MaxBufferExtra)))
+	least := max(minSegmentSize, 8*int64(c.MaxBuffer))
 	if c.WALSegmentSize >= least {
 		return
 	}
