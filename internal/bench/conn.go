@@ -415,18 +415,20 @@ func (c *conn) readError(err error, unhandled int) error {
 		ErrLost, c.id, c.outstanding(), unhandled, err)
 }
 
-// makeRoom moves buf[r:w] to the front of a buffer that has room for the rest
-// of the frame that starts there.
+// makeRoom returns a buffer that starts with buf[r:w] and has room after it. It
+// grows with what has arrived, not with the length that a frame claims.
 func makeRoom(buf []byte, r, w int) ([]byte, int, int) {
+	have := w - r
+	if have == 0 {
+		return buf, 0, 0
+	}
 	need := frameHeader
-	if w-r >= frameHeader {
+	if have >= frameHeader {
 		need += int(binary.BigEndian.Uint32(buf[r:]))
 	}
 	switch {
-	case r == w:
-		return buf, 0, 0
-	case need > len(buf):
-		grown := make([]byte, need+need/4)
+	case need > len(buf) && have > len(buf)/2:
+		grown := make([]byte, min(need, 2*len(buf)))
 		return grown, 0, copy(grown, buf[r:w])
 	case need > len(buf)-r || len(buf)-w < len(buf)/4:
 		return buf, 0, copy(buf, buf[r:w])

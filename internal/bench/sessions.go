@@ -142,7 +142,7 @@ func (r *run) visits(visitors []visitor, count, deadline int64) error {
 			if r.cfg.Rate > 0 {
 				r.sleepUntil(began + int64(float64(n)/r.cfg.Rate*1e9))
 			}
-			if err := visitors[i].visit(r); err != nil {
+			if err := visitors[i].visit(r); err != nil && r.ctx.Err() == nil {
 				return err
 			}
 		}
