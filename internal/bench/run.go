@@ -50,8 +50,9 @@ var workloads = map[Workload]func(*run) error{
 }
 
 // Run puts the load of cfg on target, measures it, and removes what it wrote.
-// When ctx ends, the measurement ends early and is reported as it is. A run
-// with wrong replies returns its Result and an error that wraps ErrWrong.
+// When ctx ends, the measurement ends early and is reported as it is; if it had
+// not begun, the error says so. A run with wrong replies returns its Result and
+// an error that wraps ErrWrong.
 func Run(ctx context.Context, target Target, cfg Config) (Result, error) {
 	if err := cfg.validate(); err != nil {
 		return Result{}, err
@@ -68,8 +69,12 @@ func Run(ctx context.Context, target Target, cfg Config) (Result, error) {
 		},
 	}
 	err := r.run()
-	if err == nil && r.result.Wrong > 0 {
+	switch {
+	case err != nil:
+	case r.result.Wrong > 0:
 		err = fmt.Errorf("%d %w, the first: %s", r.result.Wrong, ErrWrong, r.result.FirstWrong)
+	case r.result.Ops == 0 && ctx.Err() != nil:
+		err = fmt.Errorf("stopped before the measurement: %w", context.Cause(ctx))
 	}
 	return r.result, err
 }
