@@ -1,0 +1,336 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// constantly makes snapshots, new segments and purges come all the time.
+var constantly = []string{
+	"snapCount=300",
+	"autopurge.snapRetainCount=3",
+	"autopurge.purgeInterval=1",
+	"zkd.walSegmentSizeKb=4096",
+	"jute.maxbuffer=131072",
+	"tickTime=100",
+	"minSessionTimeout=200",
+	"maxSessionTimeout=60000",
+	"maxClientCnxns=0",
+}
+
+// mayfly is a session whose client leaves and does not come back.
+type mayfly struct {
+	session jute.SessionID
+	prefix  string
+	gone    bool // its ephemerals were seen to be gone
+}
+
+// campaign is a server that is killed over and over on one data directory.
+type campaign struct {
+	*testing.T
+	rng     *rand.Rand
+	srv     *server
+	workers []*worker
+	flies   []*mayfly
+	zxids   *zxidSet
+	seen    map[string]jute.Zxid // sequential nodes ever seen
+	zxid    jute.Zxid            // largest that a client has seen
+	flyZxid jute.Zxid            // likewise, of the last mayfly
+
+	early, torn, cut, happened, lost, snapshots, purged, audits int
+}
+
+func newCampaign(t *testing.T) *campaign {
+	c := &campaign{T: t, rng: newRand(t), srv: newServer(t, constantly...), zxids: newZxidSet(), seen: make(map[string]jute.Zxid)}
+	const workers = 5
+	seed := c.rng.Uint64()
+	for i := range workers {
+		c.workers = append(c.workers, newWorker(i, c.srv.addr, seed, c.zxids))
+	}
+	c.srv.start()
+	k := c.srv.connect()
+	for _, p := range []string{seqParent, mayParent} {
+		if _, err := k.create(p, nil, jute.ModePersistent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.zxid = k.lastZxid
+	k.close()
+	return c
+}
+
+// TestKill kills the server at random moments, under load, during the start, and
+// checks after each restart that nothing which a client was promised is lost.
+// After every other kill it does to the end of the log what a power cut may do.
+func TestKill(t *testing.T) {
+	c := newCampaign(t)
+	begun := time.Now()
+	for round := 1; round <= *rounds && !t.Failed(); round++ {
+		c.load(func() {
+			<-time.After(time.Duration(20+c.rng.IntN(300)) * time.Millisecond)
+			c.srv.kill()
+		})
+		c.readLog()
+		if c.rng.IntN(2) == 0 && tear(t, c.rng, c.srv.data, c.zxid) {
+			c.torn++
+		}
+		c.killEarly()
+		c.srv.start()
+		c.audit()
+		if round%50 == 0 {
+			t.Logf("after %v: %s", time.Since(begun).Round(time.Second), c.report(round))
+		}
+	}
+	c.awaitMayflies()
+	t.Logf("%v: %s", time.Since(begun).Round(time.Second), c.report(*rounds))
+}
+
+// TestStop ends the server by SIGTERM under load: all that it has taken in must
+// be answered or not, but nothing that was answered may be lost.
+func TestStop(t *testing.T) {
+	c := newCampaign(t)
+	for range 5 {
+		c.load(func() {
+			<-time.After(time.Duration(50+c.rng.IntN(200)) * time.Millisecond)
+			c.srv.stop()
+		})
+		c.readLog()
+		c.srv.start()
+		c.audit()
+		if t.Failed() {
+			return
+		}
+	}
+	if c.cut > 0 {
+		t.Errorf("the log had a torn end %d times after an orderly stop", c.cut)
+	}
+	t.Log(c.report(5))
+}
+
+// TestLossIsNoticed takes the last acknowledged writes out of the log, and sees
+// that the other tests would notice.
+func TestLossIsNoticed(t *testing.T) {
+	c := newCampaign(t)
+	c.load(func() {
+		<-time.After(200 * time.Millisecond)
+		c.srv.kill()
+	})
+	segs := segments(t, c.srv.data)
+	list := records(t, segs[len(segs)-1])
+	i := len(list)
+	for i > 0 && (list[i-1].zxid > c.zxid-5 && list[i-1].kind == kindAppend) {
+		i--
+	}
+	f, err := os.OpenFile(segs[len(segs)-1], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	overwrite(t, f, list[i].start, make([]byte, list[len(list)-1].end-list[i].start))
+	c.srv.start()
+	if errs := c.differences(); len(errs) == 0 {
+		t.Error("acknowledged writes were taken out of the log, and nobody noticed")
+	}
+}
+
+// TestPause stops the process for longer than the session timeouts. Afterwards
+// the sessions must get the time back: nobody could be heard.
+func TestPause(t *testing.T) {
+	s := newServer(t, constantly...)
+	s.start()
+	const timeout = 500 * time.Millisecond
+	c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: int32(timeout.Milliseconds())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for round := range 2 {
+		path := fmt.Sprintf("/e%d", round)
+		if _, err := c.create(path, nil, jute.ModeEphemeral); err != nil {
+			t.Fatal(err)
+		}
+		s.signal(syscall.SIGSTOP)
+		<-time.After(3 * timeout)
+		s.signal(syscall.SIGCONT)
+		// The server has to see that it was paused before it looks for expired
+		// sessions, and this client must have time to say a word.
+		<-time.After(timeout / 2)
+		if err := c.ping(); err != nil {
+			t.Fatalf("round %d: session is gone after a pause: %v\n%s", round, err, s.logNow())
+		}
+		if _, _, err := c.get(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A client that stays away does expire.
+	c.close()
+	k := s.connect()
+	if !s.poll(func() bool {
+		list, err := k.children("/")
+		return err == nil && len(list) == 1
+	}) {
+		t.Error("ephemerals of an expired session are still there")
+	}
+}
+
+// load runs the workers until the connections break, which end must see to. It
+// returns when everything that was received has been taken in.
+func (c *campaign) load(end func()) {
+	c.Helper()
+	var wg sync.WaitGroup
+	for _, w := range c.workers {
+		wg.Go(func() {
+			if err := w.run(); err != nil {
+				c.Error(err)
+			}
+		})
+	}
+	if c.rng.IntN(2) == 0 {
+		wg.Go(c.mayfly)
+	}
+	end()
+	wg.Wait()
+	for _, w := range c.workers {
+		c.zxid = max(c.zxid, w.lastZxid)
+	}
+	c.zxid = max(c.zxid, c.flyZxid)
+}
+
+// mayfly begins a session, makes ephemerals and leaves.
+func (c *campaign) mayfly() {
+	k, err := dial(c.srv.addr, jute.ConnectRequest{TimeoutMs: 200})
+	if err != nil {
+		return
+	}
+	defer k.close()
+	defer func() { c.flyZxid = k.lastZxid }()
+	f := &mayfly{session: k.session, prefix: fmt.Sprintf("%s/%x-", mayParent, uint64(k.session))}
+	c.flies = append(c.flies, f)
+	for i := range 3 {
+		if _, err := k.create(fmt.Sprint(f.prefix, i), nil, jute.ModeEphemeral); err != nil {
+			return
+		}
+	}
+}
+
+// killEarly starts the server a few times and kills it at once, so that it is
+// hit during the start.
+func (c *campaign) killEarly() {
+	for c.rng.IntN(3) == 0 {
+		c.srv.launch()
+		<-time.After(time.Duration(c.rng.IntN(40_000)) * time.Microsecond)
+		c.srv.kill()
+		c.readLog()
+		c.early++
+	}
+}
+
+// audit compares the server with what the workers were promised.
+func (c *campaign) audit() {
+	c.Helper()
+	for _, err := range c.differences() {
+		c.lost++
+		c.Error(err)
+	}
+}
+
+// differences returns how what the server has differs from what it promised.
+func (c *campaign) differences() (errs []error) {
+	c.Helper()
+	k := c.srv.connect()
+	defer k.close()
+	w, err := k.readWorld()
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.audits++
+	if w.zxid < c.zxid {
+		errs = append(errs, fmt.Errorf("server is at zxid %v, and clients have seen %v", w.zxid, c.zxid))
+	}
+	for p, f := range w.nodes {
+		if z := max(f.stat.Czxid, f.stat.Mzxid, f.stat.Pzxid); z > w.zxid {
+			errs = append(errs, fmt.Errorf("%s has zxid %v, and the server is at %v", p, z, w.zxid))
+		}
+	}
+	for _, k := range c.workers {
+		n, err := k.settle(w.of(k))
+		if err != nil {
+			errs = append(errs, err)
+		}
+		c.happened += n
+	}
+	if err := w.checkSequence(c.workers, c.seen); err != nil {
+		errs = append(errs, err)
+	}
+	for _, f := range c.flies {
+		if err := f.check(w); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	c.zxid = max(c.zxid, w.zxid)
+	return errs
+}
+
+// check checks that ephemerals of a session that is gone stay away.
+func (f *mayfly) check(w *world) error {
+	n := 0
+	for p := range w.nodes {
+		if strings.HasPrefix(p, f.prefix) {
+			n++
+		}
+	}
+	if f.gone && n > 0 {
+		return fmt.Errorf("session %v: %d of its ephemerals are back", f.session, n)
+	}
+	f.gone = n == 0
+	return nil
+}
+
+// awaitMayflies waits until all abandoned sessions have expired.
+func (c *campaign) awaitMayflies() {
+	c.Helper()
+	k := c.srv.connect()
+	defer k.close()
+	var left []string
+	if !c.srv.poll(func() bool {
+		var err error
+		left, err = k.children(mayParent)
+		return err == nil && len(left) == 0
+	}) {
+		c.Errorf("ephemerals of sessions without a client are still there: %q", left)
+	}
+}
+
+// readLog counts what the process that has ended wrote about.
+func (c *campaign) readLog() {
+	log := c.srv.logNow()
+	c.cut += strings.Count(log, "cut the incomplete end of the log")
+	c.snapshots += strings.Count(log, "snapshot written")
+	c.purged += strings.Count(log, "\tpurged\t")
+	if never.MatchString(log) {
+		c.srv.checkLog()
+	}
+}
+
+func (c *campaign) report(round int) string {
+	var sum worker
+	for _, w := range c.workers {
+		sum.writes += w.writes
+		sum.failed += w.failed
+		sum.resumed += w.resumed
+		sum.closed += w.closed
+	}
+	segs := segments(c, c.srv.data)
+	return fmt.Sprintf("%d kills under load and %d during the start; %d writes acknowledged, %d refused as expected, %d without reply had happened; "+
+		"lost: %d; torn ends: %d, of them made by the test: %d at most; %d snapshots, %d purges, %d segments now; %d sessions resumed, %d closed, %d abandoned; %d audits; zxid %v",
+		round, c.early, sum.writes, sum.failed, c.happened, c.lost, c.cut, c.torn, c.snapshots, c.purged, len(segs), sum.resumed, sum.closed,
+		len(c.flies), c.audits, c.zxid)
+}
