@@ -58,8 +58,10 @@ func (s *Store) Write(ctx context.Context, meta Meta, sections ...Section) (Ref,
 }
 
 func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections []Section) (ref Ref, err error) {
-	if _, err := s.opts.FS.Stat(s.Path(name)); !errors.Is(err, fs.ErrNotExist) {
-		return Ref{}, errors.Join(err, fs.ErrExist)
+	if _, err := s.opts.FS.Stat(s.Path(name)); err == nil {
+		return Ref{}, fs.ErrExist
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return Ref{}, err
 	}
 	tmp := filepath.Join(s.tmp, tmpPrefix+name)
 	defer func() {
