@@ -5,6 +5,7 @@ package compat
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -78,8 +79,7 @@ type talk struct {
 	w     *world
 	rng   *rand.Rand
 	conns []*conn
-	// seen is each connection's last zxid at its end, for setWatches.
-	count int
+	count int // connections so far
 }
 
 const talkers = 4
@@ -88,7 +88,7 @@ const talkers = 4
 // looks at the whole subtree in the end.
 func converse(w *world, rng *rand.Rand, steps int) {
 	t := &talk{w: w, rng: rng}
-	w.unsorted = false
+	w.sortACL = true
 	for range talkers {
 		t.conns = append(t.conns, t.join())
 	}
@@ -130,7 +130,11 @@ func (t *talk) step() {
 	default:
 		var batch []request
 		for range 1 + t.rng.IntN(6) {
-			batch = append(batch, t.request(c.session))
+			r := t.request()
+			batch = append(batch, r)
+			if r.op == opSetACL {
+				break // Apache checks what follows at once against the old list
+			}
 		}
 		c.do(batch...)
 	}
@@ -185,13 +189,21 @@ func (t *talk) persistentPath() string {
 	return "/r/" + persistentNames[t.rng.IntN(len(persistentNames))]
 }
 
+// openPath is a path whose node always lets everyone read: exists looks only at
+// these, as it needs READ from 3.8.4 on.
+func (t *talk) openPath() string {
+	return []string{"/r/x", "/r/xx", "/r/x/x", "/r/a/x"}[t.rng.IntN(4)]
+}
+
 func (t *talk) path() string {
 	switch n := t.rng.IntN(20); {
-	case n < 4:
-		return t.persistentPath()
-	case n < 5:
-		return t.persistentPath() + "/" + standardNames[t.rng.IntN(len(standardNames))]
+	case n < 3:
+		return t.openPath()
 	case n < 6:
+		return t.persistentPath()
+	case n < 7:
+		return t.persistentPath() + "/" + standardNames[t.rng.IntN(len(standardNames))]
+	case n < 8:
 		return []string{"/r/", "/r//a", "r", "/r/a/..", "/", "/r/\x01"}[t.rng.IntN(6)]
 	default:
 		return t.standardPath()
@@ -217,7 +229,10 @@ func (t *talk) data() []byte {
 	}
 }
 
-func (t *talk) acl() []acl {
+func (t *talk) acl(path string) []acl {
+	if strings.Contains(path, "/x") {
+		return openACL
+	}
 	switch t.rng.IntN(12) {
 	case 0:
 		return []acl{{31, "auth", ""}}
@@ -232,22 +247,21 @@ func (t *talk) acl() []acl {
 	}
 }
 
-func (t *talk) sequential() string {
-	p := t.standardPath()
-	return p + "/q-"
+func (t *talk) create(op int32, path string, flags int32) request {
+	return createACL(op, path, t.data(), t.acl(path), flags)
 }
 
 // write is a write that may also stand in a multi.
 func (t *talk) write() request {
 	switch n := t.rng.IntN(100); {
 	case n < 35:
-		return createACL(opCreate, t.path(), t.data(), t.acl(), int32(t.rng.IntN(2)))
+		return t.create(opCreate, t.path(), int32(t.rng.IntN(2)))
 	case n < 45:
-		return createACL(opCreate, t.sequential(), t.data(), t.acl(), int32(2+t.rng.IntN(2)))
+		return t.create(opCreate, t.standardPath()+"/q-", int32(2+t.rng.IntN(2)))
 	case n < 48:
 		return createContainer(t.path())
 	case n < 51:
-		return createTTL(t.path(), 5, 1+t.rng.Int64N(1)+1e9)
+		return createTTL(t.path(), 5, 1e9)
 	case n < 75:
 		return del(t.path(), t.version())
 	default:
@@ -255,24 +269,23 @@ func (t *talk) write() request {
 	}
 }
 
-func (t *talk) request(s *session) request {
+func (t *talk) request() request {
 	switch n := t.rng.IntN(100); {
 	case n < 35:
 		return t.write()
 	case n < 40:
-		return createACL(opCreate2, t.path(), t.data(), t.acl(), int32(t.rng.IntN(4)))
+		return t.create(opCreate2, t.path(), int32(t.rng.IntN(4)))
 	case n < 46:
-		return setACL(t.path(), t.acl(), t.version())
+		p := t.path()
+		return setACL(p, t.acl(p), t.version())
 	case n < 58:
 		return t.multi()
 	case n < 88:
 		return t.read()
 	case n < 92:
 		return addWatch(t.persistentPath(), 0)
-	case n < 94:
-		return watchOp(opRemoveWatches, t.standardPath(), int32(1+t.rng.IntN(3)))
 	case n < 96:
-		return watchOp(opCheckWatches, t.standardPath(), int32(1+t.rng.IntN(3)))
+		return watchOp(opRemoveWatches, t.standardPath(), int32(1+t.rng.IntN(3)))
 	case n < 97:
 		return watchOp(opRemoveWatches, t.persistentPath(), 3)
 	case n < 98:
@@ -293,7 +306,7 @@ func (t *talk) read() request {
 	case n < 6:
 		return read(opGetChildren2, p, watch)
 	case n < 8:
-		return read(opExists, p, watch)
+		return read(opExists, t.openPath(), watch)
 	case n < 9:
 		return read(opGetChildren, p, watch)
 	case n < 10:

@@ -22,7 +22,7 @@ func badPaths() []string {
 
 func nodeScenarios() []scenario {
 	return []scenario{
-		{name: "node: paths", run: func(w *world) {
+		{name: "node: paths", own: &config{}, run: func(w *world) {
 			c := w.connect("A")
 			c.do(create("/p", "", 0))
 			for _, p := range badPaths() {
@@ -136,6 +136,11 @@ func nodeScenarios() []scenario {
 		}},
 		{name: "node: quota", own: &config{}, run: quota},
 		{name: "node: quota enforced", own: &config{lines: []string{"enforceQuota=true"}}, run: quota},
+		{name: "node: quota limits are garbage", own: &config{}, run: func(w *world) {
+			c := w.connect("A")
+			c.each(create("/q", "12345", 0), create("/zookeeper/quota/q", "", 0), create("/zookeeper/quota/q/zookeeper_limits", "garbage", 0),
+				create("/zookeeper/quota/q/zookeeper_stats", "more garbage", 0), set("/q", "1"), create("/q/x", "12", 0), get("/zookeeper/quota/q/zookeeper_stats"))
+		}},
 		{name: "node: many children", run: func(w *world) {
 			c := w.connect("A")
 			c.do(create("/many", "", 0))
@@ -185,7 +190,8 @@ func quota(w *world) {
 	usage()
 	c.each(setData("/q/a", []byte("x"), 99), del("/zookeeper/quota/q/zookeeper_limits", -1), set("/q/a", "123456789012345678901234567890"))
 	usage()
-	c.each(create("/zookeeper/quota/q/zookeeper_limits", "garbage", 0), set("/q/a", "x"), create("/q/z", "", 0))
+	c.each(create("/zookeeper/quota/q/zookeeper_limits", "count=100,bytes=1000", 0), set("/q/a", "x"), create("/q/z", "", 0))
+	usage()
 	c.each(set("/zookeeper/quota/q/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"), create("/q/y", "", 0), create("/q/a/y", "", 0))
 	usage()
 	c.tree("/zookeeper/quota")

@@ -106,18 +106,20 @@ func watchScenarios() []scenario {
 			c.do(set("/", "y"), create("/odd", "", 0), del("/odd", -1))
 		}},
 		{name: "watch: session close", run: func(w *world) {
-			a, b := w.connect("A"), w.connect("B")
+			a, b, c := w.connect("A"), w.connect("B"), w.connect("C")
 			a.do(create("/cl", "", 0), create("/cl/e", "", 1))
-			b.do(getW("/cl/e"), childrenW("/cl"), addWatch("/cl", 1))
+			b.do(getW("/cl/e"), childrenW("/cl"))
+			c.do(addWatch("/cl", 1), addWatch("/cl/e", 0))
 			a.do(closeSession())
 			w.barrier()
 			b.removeAll("/cl")
 		}},
 		{name: "watch: not without READ", run: func(w *world) {
-			a, b := w.connect("A"), w.connect("B")
+			a, b, c := w.connect("A"), w.connect("B"), w.connect("C")
 			a.do(auth("digest", "bob:pw"))
 			mine := []acl{{31, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="}}
-			b.do(addWatch("/no", 1), addWatch("/no", 0), existsW("/no/x"))
+			b.do(addWatch("/no", 1), existsW("/no/x"))
+			c.do(addWatch("/no", 0), existsW("/no/x"))
 			a.do(createACL(opCreate, "/no", nil, mine, 0), createACL(opCreate, "/no/x", nil, openACL, 0), set("/no", "x"), set("/no/x", "x"))
 			a.do(getW("/no"), childrenW("/no"), set("/no", "y"), create("/no/y", "", 0))
 			a.removeAll("/no")
@@ -171,6 +173,13 @@ func removeWatchScenarios() []scenario {
 		{name: "watch: checkWatches, standard", run: matrix(opCheckWatches, true)},
 		{name: "watch: removeWatches, persistent", run: matrix(opRemoveWatches, false)},
 		{name: "watch: checkWatches, persistent", run: matrix(opCheckWatches, false)},
+		{name: "watch: checkWatches for another's watch", run: func(w *world) {
+			a, b := w.connect("A"), w.connect("B")
+			a.do(create("/cw", "", 0), getW("/cw"), childrenW("/cw"))
+			for typ := int32(1); typ <= 3; typ++ {
+				b.do(watchOp(opCheckWatches, "/cw", typ))
+			}
+		}},
 		{name: "watch: removeWatches, both tables", run: func(w *world) {
 			for typ := int32(1); typ <= 3; typ++ {
 				w.logf("== type %d", typ)

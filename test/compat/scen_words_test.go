@@ -97,7 +97,9 @@ func wordLines(w *world, word, text string) []string {
 		lines[i] = line
 	}
 	switch word {
-	case "mntr", "wchc", "wchp", "cons", "stat": // sets, in no order
+	case "mntr":
+		lines = foldSummaries(lines)
+	case "wchc", "wchp", "cons", "stat": // sets, in no order
 		slices.Sort(lines)
 		lines = slices.Compact(lines)
 	case "envi": // values are the machine's
@@ -112,4 +114,26 @@ func wordLines(w *world, word, text string) []string {
 		lines = slices.Compact(lines)
 	}
 	return lines
+}
+
+// summaryKey is a figure of one of mntr's summaries: zk_avg_x, zk_cnt_x, zk_p99_x, ...
+var summaryKey = regexp.MustCompile(`^zk_(avg|min|max|cnt|sum|p50|p95|p99|p999)_(.*)\t`)
+
+// foldSummaries sorts mntr's lines and makes one line of all figures of a summary.
+func foldSummaries(lines []string) []string {
+	figures := map[string][]string{}
+	var rest []string
+	for _, line := range lines {
+		if m := summaryKey.FindStringSubmatch(line); m != nil {
+			figures[m[2]] = append(figures[m[2]], m[1])
+			continue
+		}
+		rest = append(rest, line)
+	}
+	for name, kinds := range figures {
+		slices.Sort(kinds)
+		rest = append(rest, "zk_{"+strings.Join(kinds, ",")+"}_"+name)
+	}
+	slices.Sort(rest)
+	return rest
 }

@@ -42,6 +42,7 @@ type world struct {
 	patience time.Duration // how long to wait for a reply
 	events   bool          // show the zxid of notifications
 	unsorted bool          // notifications of one batch have no defined order
+	sortACL  bool          // ACLs have no defined order: "auth" was expanded to several ids
 	quiet    bool          // leave replies out of the transcript
 }
 
@@ -68,6 +69,7 @@ func (w *world) begin() {
 	probe := w.connect("probe")
 	w.base = probe.lastZxid()
 	probe.do(closeSession())
+	probe.expectEnd()
 	w.base++ // that close is a transaction, too
 	w.sessions, w.conns, w.lines = map[int64]*session{}, nil, nil
 	w.quiet = false
@@ -90,6 +92,23 @@ func (w *world) finish() {
 		c.do(closeSession())
 		c.close()
 	}
+	w.cleanUp()
+}
+
+// cleanUp removes what the scenario left in the tree, as a superuser.
+func (w *world) cleanUp() {
+	if !w.srv.alive() {
+		return
+	}
+	c := w.connect("cleaner")
+	c.do(auth("digest", "super:secret"))
+	for _, name := range c.list("/") {
+		if name != "zookeeper" {
+			c.removeAll("/" + name)
+		}
+	}
+	c.do(closeSession())
+	c.close()
 }
 
 // zxid renders a transaction id relative to the start of the scenario.
@@ -182,6 +201,9 @@ func (w *world) connectWith(name string, req connectRequest) *conn {
 
 // handshake reads the connect response.
 func (c *conn) handshake() {
+	if c.gone {
+		return
+	}
 	payload, err := c.readFrame()
 	if err != nil {
 		c.end("connect", err)
@@ -221,7 +243,7 @@ func passwdText(passwd []byte, s *session) string {
 func (w *world) dial(name string) *conn {
 	nc, err := net.DialTimeout("tcp", w.addr, replyDeadline)
 	if err != nil {
-		w.logf("%s: no connection", name)
+		w.logf("%s connect: closed", name)
 		return &conn{w: w, name: name, gone: true}
 	}
 	c := &conn{w: w, name: name, nc: nc, r: bufio.NewReader(nc)}
@@ -471,7 +493,11 @@ func (w *world) body(op int32, d *dec) string {
 	case opGetData, opReconfig:
 		return fmt.Sprintf(" %s %s", dataText(d.buf()), w.stat(d.stat()))
 	case opGetACL:
-		return fmt.Sprintf(" %s %s", aclText(d.acls()), w.stat(d.stat()))
+		list := d.acls()
+		if w.sortACL {
+			slices.SortFunc(list, func(a, b acl) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
+		return fmt.Sprintf(" %s %s", aclText(list), w.stat(d.stat()))
 	case opGetChildren, opGetEphemerals:
 		return " " + sorted(d.strs())
 	case opGetChildren2:

@@ -1,0 +1,79 @@
+//go:build compat
+
+package compat
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const programDeadline = 3 * time.Minute
+
+// TestJava runs java/client, which uses Apache's own Java client, on the target.
+func TestJava(t *testing.T) {
+	needJavac(t)
+	runJava(t, "client", "ClientProgram", "zookeeper", "zookeeper-jute", "slf4j-simple")
+}
+
+// TestCurator runs java/curator, which uses Curator's recipes, on the target.
+func TestCurator(t *testing.T) {
+	needJavac(t)
+	require(t,
+		need{filepath.Join(javaDir, "curator-recipes.jar"), "libcurator-recipes-java"},
+		need{filepath.Join(javaDir, "guava.jar"), "libguava-java"})
+	runJava(t, "curator", "CuratorProgram",
+		"zookeeper", "zookeeper-jute", "curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple")
+}
+
+// runJava compiles the program in java/<dir> and runs it on the target.
+func runJava(t *testing.T, dir, class string, jars ...string) {
+	t.Helper()
+	for i, jar := range jars {
+		jars[i] = filepath.Join(javaDir, jar+".jar")
+	}
+	classPath := strings.Join(jars, ":")
+	classes := t.TempDir()
+	sources, err := filepath.Glob("java/common/*.java")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources = append(sources, fmt.Sprintf("java/%s/%s.java", dir, class))
+	javac := append([]string{"-Xlint:all,-path,-classfile", "-Werror", "-cp", classPath, "-d", classes}, sources...)
+	if out, err := exec.Command("javac", javac...).CombinedOutput(); err != nil {
+		t.Fatalf("javac: %v\n%s", err, out)
+	}
+	s := start(t, target(t), config{})
+	runProgram(t, nil, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-cp", classes+":"+classPath, class, s.addr)
+}
+
+// runProgram runs a client program that prints PASS or FAIL for each group of
+// checks and exits with 0 when all passed. Output is shown when it did not.
+func runProgram(t *testing.T, env []string, name string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	passed, failed := 0, 0
+	for line := range strings.Lines(string(out)) {
+		switch {
+		case strings.HasPrefix(line, "PASS "):
+			passed++
+		case strings.HasPrefix(line, "FAIL "):
+			failed++
+		}
+	}
+	t.Logf("%d groups passed, %d failed; %s", passed, failed, lastLines(string(out), 1))
+	if err != nil || failed > 0 || passed == 0 {
+		t.Errorf("%s: %v\n%s", filepath.Base(name), err, lastLines(string(out), 100))
+	}
+}
