@@ -354,7 +354,7 @@ func TestPace(t *testing.T) {
 	s := open(t, Options{FlushStep: 1, BytesPerSecond: 1 << 20})
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		mustWrite(t, s, 1, 50_000) // 10 MB, in two transactions
+		mustWrite(t, s, 1, 50_000) // 10 MB
 		if d := time.Since(begin); d < 8*time.Second || d > 12*time.Second {
 			t.Errorf("10 MB took %v at 1 MiB/s", d)
 		}

@@ -19,7 +19,7 @@ import (
 
 const (
 	pageSize    = 4096
-	txSize      = 8 << 20 // key and value bytes per transaction
+	txSize      = 2 << 20 // key and value bytes per transaction; with 8 MiB a Write needs 45 MB more memory and no less time
 	lockTimeout = time.Second
 	mapSize     = 64 << 20 // address space to begin with
 	metaName    = "meta"
