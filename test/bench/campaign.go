@@ -166,7 +166,8 @@ func (c *campaign) idleSessions() error {
 	rows := []bench.Figure{{Name: what + ", resident", Unit: "MiB"}, {Name: what + ", growth of resident", Unit: "MiB"}}
 	return c.freshRounds(rows, func(s *server) ([]float64, error) {
 		cfg := bench.Defaults(bench.Idle)
-		cfg.Connections, cfg.Duration = c.idle, c.duration
+		cfg.Connections = c.idle
+		cfg.Duration = c.duration + cfg.SessionTimeout/3 // each session pings once at least
 		r, err := bench.Run(c.ctx, s.target(), cfg)
 		if err != nil {
 			return nil, err
