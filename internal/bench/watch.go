@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,10 +19,13 @@ type fanout struct {
 	set    atomic.Int64
 	left   atomic.Int64 // watchers not notified yet
 	all    chan int64   // clock time at which the last one was
-	events []*span      // of each watcher; written by its reader
-	heard  []int64      // when each watcher's last set began; likewise
-	extra  atomic.Int64 // events that nobody waited for
-	arms   []armed
+	heard  []int64      // when each watcher's last set began; written by its reader
+	events struct {
+		sync.Mutex
+		*span
+	}
+	extra atomic.Int64 // events that nobody waited for
+	arms  []armed
 }
 
 // armed is the source of one watcher's reads.
@@ -43,45 +47,57 @@ func (s *armed) check(p *pending, code jute.Code, body []byte) error {
 // watch measures rounds: an operation lasts from the write of the set until
 // the last event has arrived.
 func (r *run) watch() error {
-	f := &fanout{r: r, name: r.dirs(), all: make(chan int64, 1), arms: make([]armed, r.cfg.Connections),
-		heard: make([]int64, r.cfg.Connections)}
+	f, err := r.newFanout()
+	if err != nil {
+		return err
+	}
+	f.measureEvents()
+	if err := f.rounds(newSpan(), 0, r.clock.now()+int64(r.cfg.Warmup)); err != nil {
+		return err
+	}
+	f.measureEvents()
+	m, err := startMeter(r.clock, r.target.Pids)
+	if err != nil {
+		return err
+	}
+	sum := newSpan()
+	err = f.rounds(sum, r.cfg.Count, m.began+int64(r.cfg.Duration))
+	r.result.Notifications = f.measureEvents()
+	if n := f.extra.Load(); n > 0 {
+		r.wrong(n, fmt.Errorf("watch on %s: an event more than watches", r.dir(0)))
+	}
+	return errors.Join(err, m.finish(&r.result, sum))
+}
+
+// newFanout creates the node and connects the watchers.
+func (r *run) newFanout() (*fanout, error) {
+	n := r.cfg.Connections
+	f := &fanout{r: r, name: r.dirs(), all: make(chan int64, 1), arms: make([]armed, n), heard: make([]int64, n)}
 	create := appendCreate(nil, f.name, 0, jute.ModePersistent, r.values)
 	if _, err := r.admin.call(jute.OpCreate, create); err != nil {
-		return fmt.Errorf("create %s: %w", r.dir(0), err)
+		return nil, fmt.Errorf("create %s: %w", r.dir(0), err)
 	}
 	for i := range f.arms {
 		f.arms[i].f = f
-		f.events = append(f.events, newSpan())
 	}
-	err := r.connect(r.cfg.Connections, func(i int) connOptions {
+	return f, r.connect(n, func(i int) connOptions {
 		o := r.options(1)
 		o.readBuffer = 4096 + r.cfg.ValueSize
 		o.notify = func(now int64, event []byte) error { return f.event(i, now, event) }
 		return o
 	})
-	if err != nil {
-		return err
+}
+
+// measureEvents returns the latency of the events since the last call.
+func (f *fanout) measureEvents() *Latency {
+	f.events.Lock()
+	defer f.events.Unlock()
+	old := f.events.span
+	f.events.span = newSpan()
+	if old == nil {
+		return nil
 	}
-	if err := f.rounds(newSpan(), 0, r.clock.now()+int64(r.cfg.Warmup)); err != nil {
-		return err
-	}
-	for _, e := range f.events {
-		e.latency.Reset()
-	}
-	m, err := startMeter(r.clock, r.target.Pids)
-	if err != nil {
-		return err
-	}
-	sum, events := newSpan(), newSpan()
-	err = f.rounds(sum, r.cfg.Count, m.began+int64(r.cfg.Duration))
-	for _, e := range f.events {
-		events.add(e)
-	}
-	r.result.Notifications = summarize(events.latency)
-	if n := f.extra.Load(); n > 0 {
-		r.wrong(n, fmt.Errorf("watch on %s: an event more than watches", r.dir(0)))
-	}
-	return errors.Join(err, m.finish(&r.result, sum))
+	return summarize(old.latency)
 }
 
 // rounds runs until count rounds are done, or if count is 0, until the
@@ -154,7 +170,9 @@ func (f *fanout) event(i int, now int64, event []byte) error {
 		return nil
 	}
 	f.heard[i] = set
-	f.events[i].record(set, now)
+	f.events.Lock()
+	f.events.record(set, now)
+	f.events.Unlock()
 	if f.left.Add(-1) == 0 {
 		f.all <- now
 	}
