@@ -310,3 +310,22 @@ func TestUnsyncedTailIsTorn(t *testing.T) {
 		t.Fatalf("recovered %+v, torn %+v", rec, rec.Torn)
 	}
 }
+
+// TestOutOfPlace: a whole record that follows another one than the last is
+// nothing that a crash leaves behind, even with no proof behind it.
+func TestOutOfPlace(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	mustAppend(t, l, entry(1, "one"))
+	stray, _ := appendFrame(nil, l.seg.salt, &frame{Record: entry(2, "two"), seq: 2, durable: 1, prevCRC: l.crc + 1})
+	err := fsys.Corrupt(testDir+"/"+segmentName(1), func(b []byte) []byte {
+		copy(b[headerSize+56:], stray)
+		return b
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Open(testOptions(fsys)); !errors.Is(err, errOutOfPlace) || !errors.As(err, new(*CorruptError)) {
+		t.Fatalf("open: %v, want corruption", err)
+	}
+}

@@ -1,0 +1,49 @@
+package wal
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+)
+
+func TestDump(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	mustAppend(t, l, entry(1, "one"), entry(2, "two"))
+	mustAppend(t, l, SnapRef{Zxid: 2, Name: "snap"}.Record())
+	l, _ = mustOpen(t, testOptions(fsys)) // moves the last record to a new segment
+	mustAppend(t, l, entry(3, "three"))
+	first := testDir + "/" + segmentName(3)
+	if err := fsys.Corrupt(first, func(b []byte) []byte { b[headerSize+200] = 1; return b }); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := Dump(&b, fsys, testDir, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := `00000000000000000001.wal: 16384 bytes, behind 0x0, commit hint 0x0, snapshot "" at 0x0, identity of 5 bytes, promise of 0
+         1 @4096      synced=0 append 0x1 after 0x0: 3 bytes
+         2 @4152      synced=0 append 0x2 after 0x1: 3 bytes
+         3 @4208      synced=2 snapshot 0x2 after 0x2: 19 bytes (does not count)
+00000000000000000003.wal: 16384 bytes, behind 0x2, commit hint 0x0, snapshot "" at 0x0, identity of 5 bytes, promise of 0
+         3 @4096      synced=2 snapshot 0x2 after 0x2: 19 bytes
+         4 @4168      synced=3 append 0x3 after 0x2: 5 bytes
+           @4224      incomplete records, never acknowledged
+`
+	if got := b.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if err := fsys.Corrupt(first, func(b []byte) []byte { b[headerSize+1] = 1; return b }); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	describe := func(r Record) string { return string(r.Payload) }
+	if err := Dump(&b, fsys, testDir, describe); err != nil {
+		t.Fatal(err)
+	}
+	got := b.String()
+	if !strings.Contains(got, "after 0x1: two\n") || !strings.Contains(got, "3 @4096      DAMAGED: invalid: magic") {
+		t.Errorf("damaged log: got\n%s", got)
+	}
+}
