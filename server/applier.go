@@ -174,7 +174,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 // reads that waited behind it. txn is nil for a barrier.
 func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 	c.mu.Lock()
-	if c.mu.gone || c.mu.pending.len() == 0 {
+	if c.mu.gone || c.mu.ending || c.mu.pending.len() == 0 {
 		c.mu.Unlock()
 		return
 	}

@@ -111,10 +111,11 @@ func remoteIP(nc net.Conn) string {
 	return host
 }
 
-func (c *conn) isGone() bool {
+// isOver reports whether no more requests of the connection are to be handled.
+func (c *conn) isOver() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.gone
+	return c.mu.gone || c.mu.ending || c.mu.draining
 }
 
 func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
@@ -238,6 +239,7 @@ func (c *conn) drain() {
 	defer c.mu.Unlock()
 	c.mu.draining = true
 	c.nc.SetReadDeadline(time.Now()) // wakes the reader
+	c.nc.SetWriteDeadline(time.Now().Add(c.srv.cfg.RequestThrottle.ShutdownTimeout))
 }
 
 // readWithin sets the deadline of the handshake, unless the server is stopping
@@ -276,7 +278,7 @@ func (c *conn) finish() {
 	c.mu.Lock()
 	if c.mu.draining {
 		stop := time.AfterFunc(c.srv.cfg.RequestThrottle.ShutdownTimeout, c.kill)
-		for c.mu.pending.len() > 0 && !c.mu.gone {
+		for c.mu.pending.len() > 0 && !c.mu.ending && !c.mu.gone {
 			c.drained.Wait()
 		}
 		stop.Stop()

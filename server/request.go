@@ -103,19 +103,17 @@ func fromLeader(op jute.OpCode) bool {
 
 // serveInOrder answers a read now if nothing is ahead of it, else queues it.
 func (c *conn) serveInOrder(req *request) error {
-	if c.pendingLen.Load() == 0 {
-		c.srv.state.mu.RLock()
-		keep := c.srv.answerRead(c, req)
-		c.srv.state.mu.RUnlock()
-		c.readsNow++
-		if !keep {
-			c.endAfterFlush()
-			return errHangUp
-		}
+	if c.pendingLen.Load() > 0 && c.pushBehind(req) {
 		return nil
 	}
-	req.body = c.keep(req.body)
-	c.push(*req)
+	c.srv.state.mu.RLock()
+	keep := c.srv.answerRead(c, req)
+	c.srv.state.mu.RUnlock()
+	c.readsNow++
+	if !keep {
+		c.endAfterFlush()
+		return errHangUp
+	}
 	return nil
 }
 
@@ -149,9 +147,27 @@ func (c *conn) submit(req *request) error {
 // push appends to the pending requests. Only the reader calls it.
 func (c *conn) push(req request) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pushLocked(req)
+}
+
+// pushBehind appends a read to the pending requests if there still are any: the
+// applier serves it when it has answered the one ahead. Without one nobody would.
+func (c *conn) pushBehind(req *request) bool {
+	queued := *req
+	queued.body = c.keep(req.body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.pending.len() == 0 {
+		return false
+	}
+	c.pushLocked(queued)
+	return true
+}
+
+func (c *conn) pushLocked(req request) {
 	c.mu.pending.push(req)
 	c.pendingLen.Add(1)
-	c.mu.Unlock()
 	c.srv.throttler.enter(req.size())
 }
 

@@ -260,6 +260,7 @@ func (s *Server) Close() error {
 	for _, c := range s.conns.all() {
 		c.drain()
 	}
+	s.throttler.relax()
 	s.clients.Wait()
 	s.stopLoops()
 	return s.closeStorage()

@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +52,7 @@ func (t *throttler) over() bool {
 }
 
 // wait blocks c's reader until the server has less to do, nothing of c's waits,
-// or c is gone.
+// or c is over, which is errHangUp.
 func (t *throttler) wait(c *conn) error {
 	t.stalls.Add(1)
 	t.mu.Lock()
@@ -61,16 +60,16 @@ func (t *throttler) wait(c *conn) error {
 	t.paused.Add(1)
 	defer t.paused.Add(-1)
 	for t.over() && c.pendingLen.Load() > 0 {
-		if c.isGone() {
-			return net.ErrClosed
+		if c.isOver() {
+			return errHangUp
 		}
 		t.cond.Wait()
 	}
 	return nil
 }
 
-// relax lets paused readers look again. The applier calls it after each batch,
-// and a connection when it is torn down.
+// relax lets paused readers look again. The applier calls it after each batch, a
+// connection when it is torn down, and a server that stops.
 func (t *throttler) relax() {
 	if t.paused.Load() == 0 {
 		return

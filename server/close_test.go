@@ -1,0 +1,235 @@
+package server
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// closeWithin closes the server and requires that this takes no longer than
+// most.
+func (s *testServer) closeWithin(t *testing.T, most time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- s.Close() }()
+	select {
+	case err := <-done:
+		if took := time.Since(begun); took > most {
+			t.Errorf("close took %v (%v), want at most %v", took, err, most)
+		}
+	case <-time.After(10 * time.Minute):
+		t.Fatalf("close has not returned after 10 minutes")
+	}
+}
+
+func TestCloseAnswersWhatWasAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		var clients []*client
+		const each = 50
+		for range 10 {
+			c := s.connect(t)
+			for i := range each {
+				c.send(jute.OpSetData, set("/", strconv.Itoa(i)))
+			}
+			clients = append(clients, c)
+		}
+		synctest.Wait()
+		s.closeWithin(t, time.Second)
+		for i, c := range clients {
+			for xid := range int32(each) {
+				if r, err := c.next(); err != nil || r.Xid != xid+1 || r.Err != 0 {
+					t.Fatalf("client %d: %v, %v; want the reply to %d", i, r, err, xid+1)
+				}
+			}
+			c.eof("closed server")
+		}
+		if nc, err := s.net.dial("10.0.0.2", 10); err == nil {
+			t.Errorf("connected to a closed server: %v", nc)
+		}
+		s.noErrors(t)
+	})
+}
+
+// TestCloseDoesNotWaitFor: nothing that clients do or fail to do keeps a server
+// from stopping.
+func TestCloseDoesNotWaitFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines []string
+		setUp func(t *testing.T, s *testServer)
+		most  time.Duration
+	}{
+		"idle clients":              {setUp: func(t *testing.T, s *testServer) { s.connect(t) }},
+		"clients without a session": {setUp: func(t *testing.T, s *testServer) { s.dial(t, dialOptions{}) }},
+		"half a connect request": {setUp: func(t *testing.T, s *testServer) {
+			s.dial(t, dialOptions{}).nc.Write([]byte{0, 0, 0, 45, 0, 0})
+		}},
+		"half a four-letter word": {setUp: func(t *testing.T, s *testServer) {
+			s.dial(t, dialOptions{}).nc.Write([]byte("st"))
+		}},
+		"half an argument": {setUp: func(t *testing.T, s *testServer) {
+			s.dial(t, dialOptions{}).nc.Write([]byte("stmk123"))
+		}},
+		"a client that does not read its replies": {setUp: func(t *testing.T, s *testServer) {
+			c := s.dial(t, dialOptions{window: 100 << 10})
+			c.establish(&jute.ConnectRequest{TimeoutMs: 10_000})
+			c.create("/big", string(make([]byte, 200_000)))
+			for range 20 {
+				c.send(jute.OpGetData, get("/big", false))
+			}
+		}, most: shutdownTimeout + lingerTimeout},
+		"a client that does not read its events": {setUp: func(t *testing.T, s *testServer) {
+			c := s.dial(t, dialOptions{window: 1000})
+			c.establish(&jute.ConnectRequest{TimeoutMs: 10_000})
+			c.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistent})
+			w := s.connect(t)
+			for range 100 {
+				w.set("/", "")
+			}
+		}, most: shutdownTimeout + lingerTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := startServer(t, test.lines...)
+				test.setUp(t, s)
+				synctest.Wait()
+				s.closeWithin(t, max(test.most, lingerTimeout))
+			})
+		})
+	}
+}
+
+func TestStartAndCloseInAnyOrder(t *testing.T) {
+	fs := crashfs.New(1)
+	s := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
+	if s.Addr() != nil {
+		t.Errorf("address before start: %v", s.Addr())
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err == nil {
+		t.Error("second Start succeeded")
+	}
+	c := s.connect(t)
+	c.create("/a", "")
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := s.Start(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Start after Close: %v", err)
+	}
+
+	never := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
+	if err := never.Close(); err != nil {
+		t.Errorf("close before start: %v", err)
+	}
+	if err := never.Start(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Start after Close: %v", err)
+	}
+
+	again := startOn(t, fs, "/data")
+	if c := again.connect(t); !c.exists("/a") {
+		t.Error("node is gone after a restart")
+	}
+}
+
+// TestDataDirectoryIsLocked: a second server on the same data refuses to start,
+// and leaves the first one alone.
+func TestDataDirectoryIsLocked(t *testing.T) {
+	fs := crashfs.New(1)
+	s := startOn(t, fs, "/data")
+	second := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
+	if err := second.Start(t.Context()); err == nil {
+		t.Error("second server on the same data started")
+	}
+	if err := second.Close(); err != nil {
+		t.Errorf("close of the second: %v", err)
+	}
+	c := s.connect(t)
+	c.create("/a", "")
+}
+
+// TestFailedDiskAcknowledgesNothing: from the failure on no write is answered,
+// Failed tells the owner, new clients are turned away, and what was acknowledged
+// before is there after a restart.
+func TestFailedDiskAcknowledgesNothing(t *testing.T) {
+	for _, kind := range []crashfs.OpKind{crashfs.OpSync, crashfs.OpWrite} {
+		t.Run(string(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := crashfs.New(3)
+				s := startOn(t, fs, "/data", "globalOutstandingLimit=5")
+				var clients []*client
+				acked := make([]int, 5)
+				for i := range acked {
+					c := s.connect(t)
+					c.create("/n"+strconv.Itoa(i), "")
+					clients = append(clients, c)
+				}
+				left := 40
+				fs.SetHook(func(op crashfs.Op) error {
+					if op.Kind == kind {
+						if left--; left <= 0 {
+							return crashfs.ErrInjected
+						}
+					}
+					return nil
+				})
+				var wg sync.WaitGroup
+				for i, c := range clients {
+					wg.Go(func() {
+						for k := 1; k <= 100; k++ {
+							c.send(jute.OpSetData, set("/n"+strconv.Itoa(i), strconv.Itoa(k)))
+						}
+					})
+					wg.Go(func() {
+						for {
+							r, err := c.next()
+							if err != nil {
+								return
+							}
+							if r.Err == 0 {
+								acked[i]++
+							}
+						}
+					})
+				}
+				if err := <-s.Failed(); !errors.Is(err, crashfs.ErrInjected) {
+					t.Errorf("failed with %v", err)
+				}
+				synctest.Wait()
+				late := s.dial(t, dialOptions{})
+				late.sendFrame((&jute.ConnectRequest{TimeoutMs: 5000}).Append(nil))
+				late.eof("a failed server")
+				s.closeWithin(t, shutdownTimeout+lingerTimeout)
+				wg.Wait()
+
+				again := startOn(t, fs.Crash(nil), "/data")
+				c := again.connect(t)
+				for i, n := range acked {
+					data, _ := c.get("/n" + strconv.Itoa(i))
+					if last, _ := strconv.Atoi(data); last < n {
+						t.Errorf("client %d: %d writes were acknowledged, the last that survived is %q", i, n, data)
+					}
+				}
+				t.Logf("acknowledged: %v", acked)
+			})
+		})
+	}
+}
+
+// shutdownTimeout is the default of request_throttler.shutdownTimeout.
+const shutdownTimeout = 10 * time.Second

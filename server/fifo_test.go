@@ -1,0 +1,88 @@
+package server
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// TestReadBehindAFinishingWriteIsAnswered: a read that arrives in the very
+// moment in which the write before it is answered must neither get lost nor come
+// too early. Its body is large, so that taking it in lasts; its last byte comes
+// at a random distance from the end of the write's fsync, so that the two meet.
+func TestReadBehindAFinishingWriteIsAnswered(t *testing.T) {
+	var disk sync.Mutex
+	fs := crashfs.New(1)
+	s := startOn(t, fs, "/data")
+	c := s.connect(t)
+	fs.SetHook(func(op crashfs.Op) error {
+		if op.Kind == crashfs.OpSync {
+			disk.Lock()
+			defer disk.Unlock()
+		}
+		return nil
+	})
+	prefix := strings.Repeat("x", 500_000)
+	rng := rand.New(rand.NewPCG(7, 1))
+	for i := range 1000 {
+		disk.Lock()
+		stream := frameOf(requestFrame(1, jute.OpSetData, set("/", "")))
+		stream = append(stream, frameOf(requestFrame(2, jute.OpGetEphemerals, &jute.GetEphemeralsRequest{Prefix: prefix}))...)
+		end := len(stream) - 1
+		c.nc.Write(stream[:end])
+		c.nc.out.drained()
+		wait := rng.IntN(20_000)
+		go func() {
+			for range wait {
+				runtime.KeepAlive(&wait)
+			}
+			disk.Unlock()
+		}()
+		c.nc.Write(stream[end:])
+		c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+		for xid := int32(1); xid <= 2; xid++ {
+			if r, err := c.next(); err != nil || r.Xid != xid || r.Err != 0 {
+				t.Fatalf("round %d: %v, %v; want the reply to %d (1 is the write, 2 the read)", i, r, err, xid)
+			}
+		}
+	}
+	s.noErrors(t)
+}
+
+// TestRepliesBeforeTheEndAreDelivered: an unknown operation ends the connection,
+// but what was asked before it is answered, and its own reply comes last,
+// whatever stands behind it in the pipeline.
+func TestRepliesBeforeTheEndAreDelivered(t *testing.T) {
+	s := startServer(t)
+	for range 50 {
+		c := s.connect(t)
+		var stream []byte
+		add := func(xid int32, op jute.OpCode, body record) {
+			stream = append(stream, frameOf(requestFrame(xid, op, body))...)
+		}
+		add(1, jute.OpSetData, set("/", "a"))
+		add(2, jute.OpGetData, get("/", false))
+		add(3, 999, nil)
+		add(4, jute.OpSetData, set("/", "b"))
+		add(5, jute.OpGetData, get("/", false))
+		add(6, jute.OpSync, &jute.PathRequest{Path: "/"})
+		c.nc.Write(stream)
+		for xid := int32(1); xid <= 3; xid++ {
+			r, err := c.next()
+			if err != nil || r.Xid != xid || (r.Err == jute.ErrUnimplemented) != (xid == 3) {
+				t.Fatalf("reply %d: %v, %v", xid, r, err)
+			}
+			if xid == 3 && r.Zxid != -1 {
+				t.Errorf("zxid of the last reply is %v, want -1", r.Zxid)
+			}
+		}
+		c.eof("unknown operation")
+	}
+	s.noErrors(t)
+}
