@@ -1,0 +1,269 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// smallDisk mounts a file system of that many MiB, or reports that this process
+// may not.
+func smallDisk(t *testing.T, mib int) (dir string, ok bool) {
+	t.Helper()
+	dir = t.TempDir()
+	err := syscall.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib))
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		t.Logf("no small disk: %v", err)
+		return dir, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir, true
+}
+
+// fill leaves that many bytes free on the disk of dir.
+func fill(t *testing.T, dir string, leave int64) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "ballast"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		var fs syscall.Statfs_t
+		if err := syscall.Statfs(dir, &fs); err != nil {
+			t.Fatal(err)
+		}
+		free := int64(fs.Bavail) * fs.Bsize
+		if free <= leave {
+			return
+		}
+		if _, err := f.Write(block[:min(int64(len(block)), free-leave)]); err != nil && !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFullDisk takes the room away under a server: it must refuse writes with a
+// code that clients know, serve everything else, lose nothing, and go on by
+// itself when there is room again.
+func TestFullDisk(t *testing.T) {
+	disk, ok := smallDisk(t, 64)
+	if !ok {
+		testFileSizeLimit(t) // the other way to run out of room
+		return
+	}
+	s := newServerIn(t, t.TempDir(), filepath.Join(disk, "data"), constantly...)
+	s.start()
+	c, other := s.connect(), s.connect()
+	if _, err := c.create("/a", []byte("0"), jute.ModePersistent); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if _, err := c.create(fmt.Sprintf("/n%d", i), []byte("x"), jute.ModePersistent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(t, disk, 4<<20)
+	last := setUntilRefused(t, c, "/a")
+	if got := valueOf(t, other, "/a"); got != last {
+		t.Fatalf("/a is %q, want %q, the last that was acknowledged", got, last)
+	}
+	fill(t, disk, 0)
+	// What makes room still works, and so does the end of a session.
+	if _, err := c.do(jute.OpDelete, &jute.DeleteRequest{Path: "/n0", Version: -1}); err != nil {
+		t.Fatalf("delete on a full disk: %v", err)
+	}
+	if _, err := other.do(jute.OpCloseSession, nil); err != nil {
+		t.Fatalf("close a session on a full disk: %v", err)
+	}
+	if _, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000}); err == nil {
+		t.Error("a new session was made on a full disk")
+	}
+	s.kill()
+	s.launch()
+	if s.poll(func() bool { answer, _ := fourLetters(s.addr, "ruok"); return answer == "imok" }) {
+		t.Log("starts on a full disk")
+		s.kill()
+	} else if log := s.logNow(); !strings.Contains(log, "no space left on device") {
+		t.Errorf("the server does not say why it can't start on a full disk:\n%s", log)
+	}
+	empty(t, disk)
+	s.start()
+	c = s.connect()
+	if got := valueOf(t, c, "/a"); got != last {
+		t.Errorf("/a is %q after the restart, want %q", got, last)
+	}
+	names, err := c.children("/")
+	if err != nil || len(names) != 11 {
+		t.Errorf("children after the restart: %q, %v; want 11", names, err)
+	}
+	if err := c.set("/a", []byte("room")); err != nil {
+		t.Error(err)
+	}
+	fill(t, disk, 4<<20)
+	setUntilRefused(t, c, "/a")
+	empty(t, disk)
+	if !s.poll(func() bool { return c.set("/a", []byte("again")) == nil }) {
+		t.Error("writes are still refused although there is room")
+	}
+}
+
+// TestDiskFillsUnderLoad fills the disk as fast as it can while workers write: the
+// server may stop, but whatever it has acknowledged must be there.
+func TestDiskFillsUnderLoad(t *testing.T) {
+	disk, ok := smallDisk(t, 48)
+	if !ok {
+		testFileSizeLimit(t)
+		return
+	}
+	s := newServerIn(t, t.TempDir(), filepath.Join(disk, "data"), constantly...)
+	s.start()
+	for round := range 4 {
+		c := s.connect()
+		path := fmt.Sprintf("/r%d", round)
+		if _, err := c.create(path, nil, jute.ModePersistent); err != nil {
+			t.Fatal(err)
+		}
+		filled := make(chan struct{})
+		go func() {
+			defer close(filled)
+			fill(t, disk, 0)
+		}()
+		last := setUntilRefused(t, c, path)
+		<-filled
+		s.kill()
+		empty(t, disk)
+		s.start()
+		if got := valueOf(t, s.connect(), path); got != last {
+			t.Errorf("round %d: %s is %.30q, want %.30q", round, path, got, last)
+		}
+	}
+}
+
+// setUntilRefused sets path over and over until the server refuses it in the
+// documented way or has ended, and returns the last value acknowledged.
+func setUntilRefused(t *testing.T, c *client, path string) (last string) {
+	t.Helper()
+	for deadline, i := time.Now().Add(patience), 1; time.Now().Before(deadline); i++ {
+		value := fmt.Sprintf("%d %s", i, strings.Repeat("x", 5000))
+		err := c.set(path, []byte(value))
+		switch {
+		case errors.Is(err, jute.ErrNotReadOnly):
+			return last
+		case errors.As(err, new(jute.Code)):
+			t.Fatalf("set on a full disk: %v, want %v", err, jute.ErrNotReadOnly)
+		case err != nil:
+			t.Logf("connection ended: %v", err)
+			return last
+		}
+		last = value
+	}
+	t.Fatal("writes are not refused")
+	return ""
+}
+
+func valueOf(t *testing.T, c *client, path string) string {
+	t.Helper()
+	data, _, err := c.get(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestReadOnlyDisk starts a server on a disk that can't be written.
+func TestReadOnlyDisk(t *testing.T) {
+	disk, mounted := smallDisk(t, 64)
+	data := filepath.Join(disk, "data")
+	s := newServerIn(t, t.TempDir(), data, constantly...)
+	s.start()
+	if _, err := s.connect().create("/a", []byte("1"), jute.ModePersistent); err != nil {
+		t.Fatal(err)
+	}
+	s.kill()
+	readOnly := func(ro bool) {
+		t.Helper()
+		if mounted {
+			var flags uintptr = syscall.MS_REMOUNT
+			if ro {
+				flags |= syscall.MS_RDONLY
+			}
+			if err := syscall.Mount("none", disk, "tmpfs", flags, ""); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		mode := os.FileMode(0o755)
+		if ro {
+			mode = 0o500
+		}
+		for _, dir := range []string{data, filepath.Join(data, "journal")} {
+			if err := os.Chmod(dir, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	readOnly(true)
+	if log := s.refuses(); !strings.Contains(log, "read-only file system") && !strings.Contains(log, "permission denied") {
+		t.Errorf("the server does not say that it can't write:\n%s", log)
+	}
+	readOnly(false)
+	s.start()
+	if got := valueOf(t, s.connect(), "/a"); got != "1" {
+		t.Errorf("/a is %q", got)
+	}
+}
+
+// TestFileSizeLimit runs a server that may not make large files.
+func TestFileSizeLimit(t *testing.T) { testFileSizeLimit(t) }
+
+func testFileSizeLimit(t *testing.T) {
+	s := newServer(t, constantly...)
+	// 2 or 4 MiB, depending on the shell: too small for a full-grown segment.
+	s.wrapper = []string{"sh", "-c", `ulimit -f 4096 && exec "$@"`, "sh"}
+	s.start()
+	c := s.connect()
+	if _, err := c.create("/a", nil, jute.ModePersistent); err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for i := range 300 {
+		value := fmt.Sprintf("%d %s", i, strings.Repeat("x", 60_000))
+		err := c.set("/a", []byte(value))
+		if errors.Is(err, jute.ErrNotReadOnly) {
+			continue
+		}
+		if err != nil {
+			t.Logf("after %d writes: %v", i, err)
+			break
+		}
+		last = value
+	}
+	s.kill()
+	s.wrapper = nil
+	s.start()
+	if got := valueOf(t, s.connect(), "/a"); got != last {
+		t.Errorf("/a is %.20q, want %.20q", got, last)
+	}
+}
