@@ -67,10 +67,8 @@ func (a *applier) applySome(orders []order) {
 	for i := range orders {
 		a.apply(&orders[i])
 	}
-	last := a.state.tree.LastZxid()
 	a.snapshots.applied(orders)
 	a.state.mu.Unlock()
-	a.setLastApplied(last)
 	a.metrics.applySeconds.Observe((a.Server.now() - start).Seconds())
 	for i, c := range a.dirty {
 		c.dirty = false
@@ -92,6 +90,7 @@ func (a *applier) apply(o *order) {
 	a.zxid = txn.Zxid
 	a.metrics.commits.Add(1)
 	a.state.tree.Apply(txn, &a.out)
+	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
 	a.digests.applied(txn.Zxid, a.state.tree)
 	for i := range a.out.Events {
 		a.tell(&a.out.Events[i])
