@@ -224,27 +224,36 @@ func checkAcceptLoss(t *testing.T, fsys *crashfs.FS, c *CorruptError, want []str
 }
 
 func TestSegmentsMissing(t *testing.T) {
-	for _, missing := range []int{0, 1, 2} {
+	tests := []struct {
+		missing []int
+		corrupt bool
+	}{
+		{[]int{0}, false}, // the snapshot makes up for it, as after a purge
+		{[]int{0, 1}, true},
+		{[]int{1}, true},
+		{[]int{2}, true},
+	}
+	for _, tt := range tests {
 		fsys := crashfs.New(1)
 		sample(t, fsys)
 		files := fsys.Files()
-		if err := fsys.Remove(files[missing]); err != nil {
-			t.Fatal(err)
+		for _, i := range tt.missing {
+			if err := fsys.Remove(files[i]); err != nil {
+				t.Fatal(err)
+			}
 		}
 		l, rec, err := Open(testOptions(fsys))
-		if missing == 0 {
-			// The snapshot makes up for the first segment, as after a purge.
-			if err != nil || rec.FirstZxid != 18 {
-				t.Fatalf("first segment missing: %+v, %v", rec, err)
-			}
-			if err := l.Replay(17, nil); !errors.Is(err, ErrPurged) {
-				t.Fatalf("replay of what is missing: %v", err)
+		if tt.corrupt {
+			if !errors.As(err, new(*CorruptError)) {
+				t.Errorf("segments %v missing: %v, want corruption", tt.missing, err)
 			}
 			continue
 		}
-		var c *CorruptError
-		if !errors.As(err, &c) {
-			t.Fatalf("segment %d missing: %v, want corruption", missing, err)
+		if err != nil || rec.FirstZxid != 18 {
+			t.Fatalf("segments %v missing: %+v, %v", tt.missing, rec, err)
+		}
+		if err := l.Replay(17, nil); !errors.Is(err, ErrPurged) {
+			t.Errorf("replay of what is missing: %v", err)
 		}
 	}
 }

@@ -72,7 +72,6 @@ func (o *Options) setDefaults() error {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	o.Logger = o.Logger.Named("wal")
 	if len(o.Ident) > MaxIdent {
 		return fmt.Errorf("wal: identity of %d bytes: %w", len(o.Ident), ErrTooLarge)
 	}
@@ -83,7 +82,7 @@ func (o *Options) setDefaults() error {
 type Log struct {
 	o       Options
 	metrics metrics
-	epoch   time.Time // of the durations in fsyncStart
+	epoch   time.Time // of the durations in fsyncStart; in the past, so none is 0
 
 	// Of the owner, who appends. Invariant: durable <= written < seq.
 	f       vfs.File // of the last segment

@@ -2,10 +2,14 @@ package wal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -47,8 +51,14 @@ func replay(t testing.TB, l *Log, after jute.Zxid) []string {
 }
 
 func TestReopenKeepsAll(t *testing.T) {
-	o := Options{Dir: t.TempDir(), Ident: []byte("me")}
+	o := Options{Dir: filepath.Join(t.TempDir(), "log"), Ident: []byte("me")}
+	if ok, err := Exists(vfs.OS{}, o.Dir); ok || err != nil {
+		t.Fatalf("there is a log before it is made: %v", err)
+	}
 	l, rec := mustOpen(t, o)
+	if ok, err := Exists(vfs.OS{}, o.Dir); !ok || err != nil {
+		t.Fatalf("there is no log: %v", err)
+	}
 	if !rec.New || string(rec.Ident) != "me" {
 		t.Fatalf("new log: %+v", rec)
 	}
@@ -80,5 +90,98 @@ func TestReopenKeepsAll(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLeftovers: files that a crash left unfinished go, others stay.
+func TestLeftovers(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	if err := l.PrepareSpare(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"new.tmp", "other", "00000000000000000009.wal.damaged"} {
+		if _, err := fsys.Create(testDir + "/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustOpen(t, testOptions(fsys))
+	want := []string{"/log/00000000000000000001.wal", "/log/00000000000000000009.wal.damaged", "/log/other"}
+	if got := fsys.Files(); !slices.Equal(got, want) {
+		t.Errorf("files %v, want %v", got, want)
+	}
+}
+
+// TestRestartsDoNotGrow: starting again and again without writing makes no more
+// files.
+func TestRestartsDoNotGrow(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	mustAppend(t, l, entry(1, "x"))
+	for range 10 {
+		l, _ = mustOpen(t, testOptions(fsys))
+	}
+	if n := l.Stats().Segments; n > 2 {
+		t.Errorf("%d segments after ten restarts", n)
+	}
+}
+
+func TestPurge(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	for n := 1; n <= 100; n++ {
+		mustAppend(t, l, entry(n, fmt.Sprintf("%1000d", n)))
+		if n%20 == 0 {
+			if err := l.AppendSnapRef(SnapRef{Zxid: jute.Zxid(n), Name: fmt.Sprint("snap", n)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := l.Stats()
+	if _, err := l.Purge(50); !errors.Is(err, ErrNoSnapRef) {
+		t.Errorf("purge before what is no snapshot: %v", err)
+	}
+	n, err := l.Purge(60)
+	if err != nil || n == 0 {
+		t.Fatalf("purge: %d segments, %v", n, err)
+	}
+	after := l.Stats()
+	if after.Segments != before.Segments-n || after.FileBytes >= before.FileBytes || after.SinceSnapRef != 0 {
+		t.Errorf("before %+v, after %d deleted: %+v", before, n, after)
+	}
+	for _, l := range []*Log{l, reopened(t, fsys)} {
+		if got := replay(t, l, 60); len(got) != 40 {
+			t.Errorf("%d entries behind the snapshot", len(got))
+		}
+		if err := l.Replay(1, func(Record) error { return nil }); !errors.Is(err, ErrPurged) {
+			t.Errorf("replay of what was purged: %v", err)
+		}
+	}
+}
+
+func reopened(t *testing.T, fsys *crashfs.FS) *Log {
+	l, rec := mustOpen(t, testOptions(fsys))
+	var names []string
+	for _, ref := range rec.Snaps {
+		names = append(names, ref.Name)
+	}
+	if want := []string{"snap60", "snap80", "snap100"}; !slices.Equal(names, want) {
+		t.Errorf("snapshots %v, want %v", names, want)
+	}
+	return l
+}
+
+func TestReplayFromNowhere(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	mustAppend(t, l, Record{Kind: Append, Zxid: 5}, Record{Kind: Append, Zxid: 9, Prev: 5})
+	for _, after := range []jute.Zxid{3, 7, 10} {
+		if err := l.Replay(after, func(Record) error { return nil }); !errors.Is(err, ErrDiscontinuous) {
+			t.Errorf("replay behind %s, which is no entry: %v", after, err)
+		}
+	}
+	stop := errors.New("enough")
+	if err := l.Replay(0, func(Record) error { return stop }); err != stop {
+		t.Errorf("the function's error: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -253,9 +254,14 @@ func (d *driver) purge(v *view) error {
 	return nil
 }
 
-// seeds runs f for some seeds, the same ones each time.
+var moreSeeds = flag.Int("seeds", 0, "number of seeds of the random tests, if not 0")
+
+// seeds runs f for some seeds, the same ones each time. To replay one, use
+// go test -run 'TestCrash/seed=17$', with -seeds if it is a high one.
 func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
-	if testing.Short() {
+	if *moreSeeds > 0 {
+		n = *moreSeeds
+	} else if testing.Short() {
 		n = max(1, n/10)
 	}
 	for seed := range uint64(n) {

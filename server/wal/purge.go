@@ -59,18 +59,17 @@ func (l *Log) purgeable(oldest jute.Zxid) ([]string, error) {
 	if i < 0 {
 		return nil, ErrNoSnapRef
 	}
-	refSeq := l.mu.refs[i].seq
 	l.mu.refs = slices.Clone(l.mu.refs[i:])
 	keep, _, err := h.find(oldest)
 	if err != nil {
 		return nil, err
 	}
+	// The record of the reference may go, too: then no entry behind oldest comes
+	// before the first segment that stays, so that reference is the newest one
+	// there, and the segment's header names it.
 	var victims []string
-	for j := range keep { // the reference itself must stay, too
-		if h.segs[j].next > refSeq {
-			break
-		}
-		victims = append(victims, h.segs[j].path)
+	for _, seg := range h.segs[:keep] {
+		victims = append(victims, seg.path)
 	}
 	return victims, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -86,6 +87,16 @@ func listSegments(fsys vfs.FS, dir string) (firsts []uint64, leftovers []string,
 		}
 	}
 	return firsts, leftovers, nil
+}
+
+// Exists reports whether there is a log in dir: at least one segment. A missing
+// directory has none.
+func Exists(fsys vfs.FS, dir string) (bool, error) {
+	firsts, _, err := listSegments(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return len(firsts) > 0, err
 }
 
 // window reads a file by offset through one buffer that only grows for a

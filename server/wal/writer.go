@@ -147,7 +147,6 @@ func notify(c chan struct{}) {
 // failure of the log if there is one.
 func (w *Writer) Close() error {
 	w.mu.Lock()
-	first := !w.mu.closed
 	w.mu.closed = true
 	w.mu.changed.Broadcast()
 	w.mu.Unlock()
@@ -156,10 +155,10 @@ func (w *Writer) Close() error {
 	w.wg.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !first || w.mu.err != nil {
-		return w.mu.err
+	if err := w.log.Close(); w.mu.err == nil {
+		return err
 	}
-	return w.log.Close()
+	return w.mu.err
 }
 
 // write is the writer's goroutine.

@@ -179,8 +179,17 @@ func TestWriterIdleHint(t *testing.T) {
 		if d := r.last(); d != (Durable{Seq: 3, Zxid: 2}) {
 			t.Fatalf("after a minute: durable %+v, want one hint", d)
 		}
+		seq, err := w.Submit(entry(3, "z"))
+		if err != nil || seq != 4 {
+			t.Errorf("the record behind the hint has number %d, %v", seq, err)
+		}
+		if err := w.waitFor(seq); err != nil || r.last() != (Durable{Seq: 4, Zxid: 3}) {
+			t.Errorf("durable %+v, %v", r.last(), err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
 		img := fsys.Crash(nil)
-		err := img.Corrupt(testDir+"/"+segmentName(1), func(b []byte) []byte {
+		err = img.Corrupt(testDir+"/"+segmentName(1), func(b []byte) []byte {
 			b[headerSize+60] ^= 1
 			return b
 		})
@@ -193,7 +202,7 @@ func TestWriterIdleHint(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if d := r.last(); d.Seq != 3 {
+		if d := r.last(); d.Seq != 5 {
 			t.Errorf("another hint at close: %+v", d)
 		}
 	})
