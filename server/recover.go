@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,7 +28,7 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	if err := s.lockDataDir(); err != nil {
 		return 0, err
 	}
-	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{FS: s.fs})
+	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{FS: s.fs, Reserve: 2 * s.cfg.WALSegmentSize})
 	if err != nil {
 		return 0, err
 	}
@@ -66,6 +67,11 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	s.state.tree = tree
 	for session, timeoutMs := range tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
+	}
+	if rec.Lost == nil {
+		if err := removeUnreferenced(store, rec.Snaps); err != nil {
+			return 0, err
+		}
 	}
 	s.logWriter = newLogWriter(s, log)
 	s.snapshots = newSnapshotter(s, store, rec.Snaps, used)
@@ -120,6 +126,24 @@ func (s *Server) beginAnew(store *snapshot.Store) error {
 		return fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s: %w", mark, err)
 	}
 	return s.fs.Remove(mark)
+}
+
+// removeUnreferenced removes the snapshots that the log knows nothing of: they
+// were never finished, or are superseded and their removal was interrupted.
+func removeUnreferenced(store *snapshot.Store, refs []wal.SnapRef) error {
+	files, err := store.List()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if slices.ContainsFunc(refs, func(r wal.SnapRef) bool { return r.Name == f.Name }) {
+			continue
+		}
+		if err := store.Remove(f.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loadState loads the newest snapshot that the log refers to and that is sound,

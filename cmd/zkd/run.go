@@ -112,8 +112,11 @@ func newConfig() *cobra.Command {
 		Short: "Say what a configuration file means, and what in it is wrong",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, _, err := config.Load(args[0])
+			cfg, warnings, err := config.Load(args[0])
 			if err != nil {
+				for _, w := range warnings {
+					fmt.Fprintln(cmd.ErrOrStderr(), w)
+				}
 				return usageError{err}
 			}
 			return cfg.Describe(cmd.OutOrStdout())

@@ -14,7 +14,7 @@ func nodes(n int) iter.Seq2[[]byte, []byte] {
 		var key []byte
 		value := make([]byte, 172)
 		for i := range n {
-			key = AppendPathKey(key[:0], fmt.Sprintf("/app/parent-%04d/node-%05d", i/1000, i%1000))
+			key = fmt.Appendf(key[:0], "\x00app\x00parent-%04d\x00node-%05d", i/1000, i%1000)
 			binary.BigEndian.PutUint64(value, uint64(i)*0x9e3779b97f4a7c15)
 			if !yield(key, value) {
 				return
