@@ -1,6 +1,10 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
@@ -13,6 +17,12 @@ import (
 // is the operator's turn, not the clients' (zab.md section D.9).
 func (s *Server) watchDisk() {
 	space, level, err := s.logWriter.Space(s.snapshots.size.Load())
+	if errors.Is(err, fs.ErrNotExist) {
+		// Somebody removed it: what is written goes to files without a name, which
+		// the next start will not find.
+		s.fail(fmt.Errorf("the directory of the log is gone: %w", err))
+		return
+	}
 	if err != nil {
 		s.log.Warn("can't tell how full the disk is", zap.Error(err))
 		return
