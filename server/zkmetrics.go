@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkd-project/zkd/server/datatree"
@@ -85,6 +87,24 @@ var zkMetrics = []zkMetric{
 	{name: "ttl_node_deleted_count", help: "Containers and TTL nodes removed when due.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.containersDeleted.Load() })},
 }
 
+// ownMetrics are those that ZooKeeper has not; only Prometheus shows them.
+var ownMetrics = []zkMetric{
+	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *reading) int64 { return int64(r.tree.Skipped) })},
+	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *reading) int64 { return r.throttler.bytes.Load() })},
+	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.leader.in.len() })},
+	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *reading) int { return r.applier.in.len() })},
+	{name: "zkd_wal_since_snapshot_bytes", help: "Log behind the last snapshot: what a restart replays.", value: integer(func(r *reading) int64 { return r.logWriter.Stats().SinceSnapRef })},
+	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(r *reading) int64 { return r.snapshots.size.Load() })},
+	{name: "zkd_disk_full", help: "1 while writes are refused for want of room on the log's disk.", value: func(r *reading) float64 {
+		if r.diskFull() {
+			return 1
+		}
+		return 0
+	}},
+	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *reading) int { return r.tree.Containers })},
+	{name: "zkd_ttl_nodes", help: "Znodes with a time to live.", value: integer(func(r *reading) int { return r.tree.TTLs })},
+}
+
 // zkSummary is a distribution under ZooKeeper's name, in ms or in units.
 type zkSummary struct {
 	name     string
@@ -131,16 +151,18 @@ func (r *reading) minLatency() int64 {
 
 func (r *reading) uptimeMs() int64 { return millis(r.now() - r.servingFrom) }
 
-// collector shows zkMetrics and zkSummaries to Prometheus.
+// collector shows zkMetrics, ownMetrics and zkSummaries to Prometheus.
 type collector struct {
 	server    *Server
+	table     []zkMetric
 	metrics   []*prometheus.Desc
 	summaries []*prometheus.Desc
 }
 
 func newCollector(s *Server) *collector {
 	c := &collector{server: s}
-	for _, m := range zkMetrics {
+	c.table = slices.Concat(zkMetrics, ownMetrics)
+	for _, m := range c.table {
 		c.metrics = append(c.metrics, prometheus.NewDesc(m.name, m.help, nil, nil))
 	}
 	for _, m := range zkSummaries {
@@ -162,7 +184,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect is part of prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	r := c.server.read()
-	for i, m := range zkMetrics {
+	for i, m := range c.table {
 		kind := prometheus.GaugeValue
 		if m.counter {
 			kind = prometheus.CounterValue
