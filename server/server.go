@@ -92,6 +92,7 @@ type Server struct {
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
 	serving     atomic.Bool
+	recovered   atomic.Bool // the state is there
 	servingFrom time.Duration
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
@@ -200,10 +201,12 @@ func (s *Server) startLoops(last jute.Zxid) {
 	s.applier = newApplier(s)
 	s.leader = newLeader(s, last)
 	s.servingFrom = s.now()
+	s.recovered.Store(true)
 	s.loops.Go(s.leader.run)
 	s.loops.Go(s.applier.run)
 	s.loops.Go(s.snapshots.run)
 	s.loops.Go(s.keepHouse)
+	s.loops.Go(s.cleanUp)
 	s.serving.Store(true)
 }
 

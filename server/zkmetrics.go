@@ -183,6 +183,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	if !c.server.recovered.Load() {
+		return // there is nothing to look at yet
+	}
 	r := c.server.read()
 	for i, m := range c.table {
 		kind := prometheus.GaugeValue
