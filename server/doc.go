@@ -28,7 +28,7 @@
 // # Goroutines
 //
 // For the server: the accept loop, the peer loop (leader.go), the log writer
-// (package wal), the applier, the snapshotter, the housekeeper. For each
-// connection: a reader and a writer. The methods of Server may be called from
-// any goroutine.
+// (package wal), the applier, the snapshotter, the housekeeper, the cleaner of
+// containers and TTL nodes. For each connection: a reader and a writer. The
+// methods of Server may be called from any goroutine.
 package server

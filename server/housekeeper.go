@@ -10,13 +10,11 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// keepHouse does what the leader does by the clock: it lets sessions expire and
-// removes containers and TTL nodes that are due.
+// keepHouse does what the leader does each tick: it lets sessions expire and
+// looks at the disk.
 func (s *Server) keepHouse() {
 	tick := time.NewTicker(s.cfg.TickTime / 2)
 	defer tick.Stop()
-	containers := time.NewTicker(s.cfg.ContainerCheckInterval)
-	defer containers.Stop()
 	last := s.now()
 	for {
 		select {
@@ -26,7 +24,20 @@ func (s *Server) keepHouse() {
 			last = now
 			s.watchDisk()
 			s.expireSessions(now)
-		case <-containers.C:
+		case <-s.stopping:
+			return
+		}
+	}
+}
+
+// cleanUp removes containers and TTL nodes that are due. It takes its time, so
+// that it has a goroutine of its own.
+func (s *Server) cleanUp() {
+	check := time.NewTicker(s.cfg.ContainerCheckInterval)
+	defer check.Stop()
+	for {
+		select {
+		case <-check.C:
 			if !s.removeExpired() {
 				return
 			}

@@ -194,7 +194,7 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 // startLoops starts what lives as long as the server: the log writer, the peer
-// loop, the applier, the snapshotter and the housekeeper.
+// loop, the applier, the snapshotter, the housekeeper and the cleaner.
 func (s *Server) startLoops(last jute.Zxid) {
 	s.setLastApplied(last)
 	s.watchDisk()
