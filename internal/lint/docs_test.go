@@ -1,0 +1,157 @@
+package lint
+
+import (
+	"go/ast"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	links    = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`) // within the project, so without a scheme
+	quoted   = regexp.MustCompile("`([^`\n]+)`")
+	source   = regexp.MustCompile(`^(cmd|fourletter|internal|jute|server|test)(/[\w.-]+)+$`)
+	testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
+	targets  = regexp.MustCompile(`(?m)(?:^ +|` + "`" + `)make ([a-z]+)`)
+	target   = regexp.MustCompile(`(?m)^([a-z]+):`)
+)
+
+// documents returns the Markdown files.
+func documents(t *testing.T) []*file {
+	t.Helper()
+	var list []*file
+	for _, f := range project(t) {
+		if path.Ext(f.path) == ".md" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, f := range documents(t) {
+		for _, m := range links.FindAllStringSubmatch(f.text, -1) {
+			if _, err := os.Stat(path.Join(root, f.dir(), m[1])); err != nil {
+				t.Errorf("%s: link to %s, which is not there", f.path, m[1])
+			}
+		}
+	}
+}
+
+// TestNamesExist sees that the files, directories and tests that a document
+// names exist.
+func TestNamesExist(t *testing.T) {
+	functions := make(map[string]bool)
+	for _, f := range goFiles(t) {
+		for _, decl := range f.syn.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok {
+				functions[fn.Name.Name] = true
+			}
+		}
+	}
+	for _, f := range documents(t) {
+		for _, m := range quoted.FindAllStringSubmatch(f.text, -1) {
+			switch name := m[1]; {
+			case source.MatchString(name):
+				if _, err := os.Stat(path.Join(root, name)); err != nil {
+					t.Errorf("%s: names %s, which is not there", f.path, name)
+				}
+			case testName.MatchString(name) && !functions[name]:
+				t.Errorf("%s: names %s, and there is no such test: say what attacks the invariant now", f.path, name)
+			}
+		}
+	}
+}
+
+func TestMakeTargetsExist(t *testing.T) {
+	makefile, err := os.ReadFile(path.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	for _, m := range target.FindAllStringSubmatch(string(makefile), -1) {
+		known[m[1]] = true
+	}
+	for _, f := range documents(t) {
+		for _, m := range targets.FindAllStringSubmatch(f.text, -1) {
+			if !known[m[1]] {
+				t.Errorf("%s: make %s: the Makefile has no such target", f.path, m[1])
+			}
+		}
+	}
+}
+
+// metric finds the metrics in the files that declare them.
+var metric = regexp.MustCompile(`(?mi)(?:\bname:\s*|^\t\{)"([a-z_]+)"`)
+
+func TestMetricsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(path.Join(root, "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"server/zkmetrics.go", "server/metrics.go", "server/wal/metrics.go"} {
+		text, err := os.ReadFile(path.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := metric.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 {
+			t.Errorf("%s: no metrics found", name)
+		}
+		for _, m := range found {
+			if !strings.Contains(string(page), "`"+m[1]+"`") {
+				t.Errorf("%s: metric %s is not in docs/operations.md: say there what it tells an operator", name, m[1])
+			}
+		}
+	}
+}
+
+// TestGoroutinesAreInTheTable sees that each file of the server that starts a
+// goroutine stands in the table of ARCHITECTURE.md.
+func TestGoroutinesAreInTheTable(t *testing.T) {
+	text, err := os.ReadFile(path.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Goroutines\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	starts := make(map[string]bool)
+	for _, f := range goFiles(t) {
+		serves := f.dir() == "cmd/zkd" || f.dir() == "fourletter" || strings.HasPrefix(f.path, "server/")
+		if serves && !f.isTest() && startsGoroutine(f) {
+			starts[f.path] = true
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(starts)) {
+		if !strings.Contains(section, "`"+p+"`") {
+			t.Errorf("%s starts a goroutine that is not in the table of ARCHITECTURE.md: "+
+				"add its owner, when it stops, its queue, and what happens when that is full", p)
+		}
+	}
+	for _, m := range quoted.FindAllStringSubmatch(section, -1) {
+		if strings.HasSuffix(m[1], ".go") && !starts[m[1]] {
+			t.Errorf("the table of goroutines in ARCHITECTURE.md has %s, which starts none", m[1])
+		}
+	}
+}
+
+// startsGoroutine reports whether a file has a go statement or a call of a
+// WaitGroup's Go.
+func startsGoroutine(f *file) (starts bool) {
+	ast.Inspect(f.syn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			starts = true
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Go" {
+				starts = true
+			}
+		}
+		return !starts
+	})
+	return starts
+}
