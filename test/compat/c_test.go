@@ -24,13 +24,14 @@ func TestC(t *testing.T) {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	s := start(t, target(t), config{})
-	runProgram(t, nil, program, s.addr)
+	runProgram(t, program, s.addr)
 }
 
 // TestCliMT runs single commands of the C library's own command line tool.
 func TestCliMT(t *testing.T) {
 	require(t, need{cliMT, "zookeeper-bin"})
 	s := start(t, target(t), config{})
+	passed, failed := 0, 0
 	for _, c := range []struct{ command, want string }{
 		{"create /climt", "name = /climt"},
 		{"set /climt data", "rc = 0"},
@@ -40,9 +41,13 @@ func TestCliMT(t *testing.T) {
 		{"get /climt", "rc = -101"},
 	} {
 		if out := runCliMT(t, s, c.command); !strings.Contains(out, c.want) {
+			failed++
 			t.Errorf("%s: no %q in:\n%s", c.command, c.want, out)
+			continue
 		}
+		passed++
 	}
+	summary(t, t.Name(), passed, failed)
 }
 
 func runCliMT(t *testing.T, s *server, command string) string {

@@ -38,8 +38,9 @@ func TestDifferential(t *testing.T) {
 	known := readKnown(t)
 	found := map[string]string{}
 	shared := startPair(t, config{})
+	passed, failed := 0, 0
 	for _, s := range scenarios() {
-		t.Run(s.name, func(t *testing.T) {
+		ok := t.Run(s.name, func(t *testing.T) {
 			pair := shared
 			if s.own != nil {
 				pair = startPair(t, *s.own)
@@ -59,7 +60,13 @@ func TestDifferential(t *testing.T) {
 				compareKnown(t, known[s.name].diff, diff)
 			}
 		})
+		if ok {
+			passed++
+		} else {
+			failed++
+		}
 	}
+	summary(t, t.Name(), passed, failed)
 	if target(t) == apache {
 		return
 	}
@@ -216,7 +223,7 @@ func edits(a, b []string) []edit {
 	return append(head, tail...)
 }
 
-// readKnown reads testdata/known.txt: entries of a line "== scenario: id id",
+// readKnown reads testdata/known.txt: entries of a line "== scenario [id id]",
 // followed by the difference's lines.
 func readKnown(t *testing.T) map[string]difference {
 	t.Helper()
@@ -229,8 +236,8 @@ func readKnown(t *testing.T) map[string]difference {
 	for line := range strings.Lines(string(text)) {
 		switch {
 		case strings.HasPrefix(line, "== "):
-			title, ids, _ := strings.Cut(strings.TrimSpace(line[3:]), ": ")
-			name = title
+			title, ids, _ := strings.Cut(strings.TrimSpace(line[3:]), " [")
+			name, ids = title, strings.TrimSuffix(ids, "]")
 			known[name] = difference{ids: strings.Fields(ids)}
 		case name == "" || strings.TrimSpace(line) == "":
 			// the file's comment, or the blank line between entries
@@ -246,12 +253,12 @@ func readKnown(t *testing.T) map[string]difference {
 func writeKnown(t *testing.T, old map[string]difference, found map[string]string) {
 	t.Helper()
 	var out strings.Builder
-	out.WriteString("What a scenario's transcript says on zkd (+) and not on Apache 3.8 (-). The words behind\n" +
-		"a scenario's name are the ids under which docs/compat.md gives the reasons.\n")
+	out.WriteString("What a scenario's transcript says on zkd (+) and not on Apache 3.8 (-). The words in\n" +
+		"brackets are the ids under which docs/compat.md gives the reasons.\n")
 	found[zkCliSession] = old[zkCliSession].diff // TestZkCli compares that one
 	for _, name := range scenarioNames() {
 		if diff := found[name]; diff != "" {
-			fmt.Fprintf(&out, "\n== %s: %s\n%s", name, strings.Join(old[name].ids, " "), diff)
+			fmt.Fprintf(&out, "\n== %s [%s]\n%s", name, strings.Join(old[name].ids, " "), diff)
 		}
 	}
 	if err := os.WriteFile(knownFile, []byte(out.String()), 0o644); err != nil {

@@ -22,6 +22,7 @@ const eventDeadline = 15 * time.Second
 // TestGoZookeeper uses the target through github.com/go-zookeeper/zk.
 func TestGoZookeeper(t *testing.T) {
 	s := start(t, target(t), config{})
+	passed, failed := 0, 0
 	for _, sub := range []struct {
 		name string
 		run  func(*testing.T, *server)
@@ -29,8 +30,13 @@ func TestGoZookeeper(t *testing.T) {
 		{"nodes", goNodes}, {"acl", goACL}, {"multi", goMulti}, {"watches", goWatches}, {"locks", goLocks},
 		{"reconnect", goReconnect}, {"session end", goSessionEnd}, {"words", goWords}, {"many", goMany},
 	} {
-		t.Run(sub.name, func(t *testing.T) { sub.run(t, s) })
+		if t.Run(sub.name, func(t *testing.T) { sub.run(t, s) }) {
+			passed++
+		} else {
+			failed++
+		}
 	}
+	summary(t, t.Name(), passed, failed)
 }
 
 func goConnect(t *testing.T, s *server) (*zk.Conn, <-chan zk.Event) {

@@ -5,7 +5,6 @@ package compat
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -49,18 +48,17 @@ func runJava(t *testing.T, dir, class string, jars ...string) {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
 	s := start(t, target(t), config{})
-	runProgram(t, nil, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+	runProgram(t, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 		"-cp", classes+":"+classPath, class, s.addr)
 }
 
 // runProgram runs a client program that prints PASS or FAIL for each group of
 // checks and exits with 0 when all passed. Output is shown when it did not.
-func runProgram(t *testing.T, env []string, name string, args ...string) {
+func runProgram(t *testing.T, name string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), env...)
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	passed, failed := 0, 0
@@ -72,7 +70,8 @@ func runProgram(t *testing.T, env []string, name string, args ...string) {
 			failed++
 		}
 	}
-	t.Logf("%d groups passed, %d failed; %s", passed, failed, lastLines(string(out), 1))
+	summary(t, t.Name(), passed, failed)
+	t.Log(lastLines(string(out), 1))
 	if err != nil || failed > 0 || passed == 0 {
 		t.Errorf("%s: %v\n%s", filepath.Base(name), err, lastLines(string(out), 100))
 	}

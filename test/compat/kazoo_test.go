@@ -68,6 +68,7 @@ func TestKazoo(t *testing.T) {
 	}
 	got, want := results[0], results[len(results)-1]
 	retryKazoo(t, targets[0], got, want)
+	summary(t, t.Name(), got.count("passed"), got.count("failed"))
 	t.Logf("kazoo on %s: %d passed, %d failed, %d skipped; on apache: %d passed, %d failed, %d skipped",
 		targets[0], got.count("passed"), got.count("failed"), got.count("skipped"),
 		want.count("passed"), want.count("failed"), want.count("skipped"))

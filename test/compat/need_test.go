@@ -66,3 +66,9 @@ func needJavac(t testing.TB) {
 	needApache(t)
 	require(t, need{"javac", "default-jdk-headless"})
 }
+
+// summary logs a suite's result in the form that run.sh makes its table of.
+func summary(t testing.TB, suite string, passed, failed int) {
+	t.Helper()
+	t.Logf("SUITE %s passed=%d failed=%d", suite, passed, failed)
+}

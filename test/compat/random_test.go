@@ -34,18 +34,30 @@ func TestDifferentialRandom(t *testing.T) {
 		list = append(list, uint64(time.Now().UnixNano()))
 	}
 	p := startPair(t, config{})
-	total := 0
+	total, passed, replies, refused := 0, 0, 0, 0
 	for _, seed := range list {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			a, b := p.hold(func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) })
 			total += len(a)
+			for _, line := range a {
+				if strings.Contains(line, "< ") && strings.Contains(line, " zxid=") {
+					replies++
+					if !strings.Contains(line, " err=0") {
+						refused++
+					}
+				}
+			}
 			if i := firstDifference(a, b); i >= 0 {
 				t.Errorf("apache and %s differ at line %d; to see it alone: -run TestDifferentialRandom -seed %d\n%s",
 					*targetFlag, i, seed, around(a, b, i))
 			}
 		})
+		if ok {
+			passed++
+		}
 	}
-	t.Logf("%d seeds, %d steps each, %d lines compared", len(list), steps, total)
+	summary(t, t.Name(), passed, len(list)-passed)
+	t.Logf("%d seeds, %d steps each, %d lines compared, %d of %d replies are errors", len(list), steps, total, refused, replies)
 }
 
 func firstDifference(a, b []string) int {

@@ -128,10 +128,10 @@ func everyOp() []request {
 		del("/f/gone", 3), exists("/f"), get("/f"), setData("/f", []byte("data"), -1), byPath(opGetACL, "/f"),
 		setACL("/f", openACL, -1), read(opGetChildren, "/f", false), byPath(opSync, "/f"), children("/f"),
 		multi(check("/f", -1), setData("/f", []byte("d"), -1)), multiOf(opMultiRead, raw(opGetData, "/f", get("/f").body)),
-		raw(opReconfig, "", enc(nil).str("a").str("b").str("c").i64(-1)),
 		watchOp(opCheckWatches, "/f", 3), watchOp(opRemoveWatches, "/f", 3),
 		setWatches(0, "0", []string{"/f"}, nil, nil), setWatches(0, "0", nil, nil, nil, []string{"/f"}, nil),
 		addWatch("/f/watched", 0), byPath(opGetEphemerals, "/f"), byPath(opGetAllChildrenNumber, "/f"),
+		raw(opReconfig, "", enc(nil).str("a").str("b").str("c").i64(-1)),
 	}
 }
 

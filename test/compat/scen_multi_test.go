@@ -88,7 +88,7 @@ func multiScenarios() []scenario {
 			locked := []acl{{2, "world", "anyone"}}
 			c.do(create("/mr", "x", 0), create("/mr/a", "", 0), createACL(opCreate, "/mr/b", nil, locked, 0))
 			c.do(multiOf(opMultiRead), multiOf(opMultiRead, get("/mr"), read(opGetChildren, "/mr", false), get("/mr/none"), get("/mr/b"), read(opGetChildren, "/mr/b", false), get("/mr/a")))
-			c.do(multiOf(opMultiRead, getW("/mr/a")), set("/mr/a", "no event"), multiOf(opMultiRead, exists("/mr")), multiOf(opMultiRead, children("/mr")), multiOf(opMultiRead, get("bad"), get("")))
+			c.do(multiOf(opMultiRead, getW("/mr/a")), set("/mr/a", "no event"), multiOf(opMultiRead, exists("/mr")), multiOf(opMultiRead, children("/mr")), multiOf(opMultiRead, get("bad"), get("/mr//a")))
 			c.removeAll("/mr")
 		}},
 		{name: "multi: events", run: func(w *world) {

@@ -50,7 +50,7 @@ func sessionScenarios() []scenario {
 			w.patience = silence
 			a := w.connect("A")
 			w.connectWith("B", connectRequest{timeout: 10000, session: idOf(a), passwd: []byte("0123456789abcdef"), readOnly: &no})
-			a.send(exists("/zookeeper"))
+			a.send(exists("/none"))
 			a.drain()
 		}},
 		{name: "session: nothing after close", run: func(w *world) {

@@ -93,7 +93,7 @@ func watchScenarios() []scenario {
 			b.do(set("/tw", "y"), set("/tw", "z"), del("/tw/x", -1), create("/tw/x", "", 0))
 			b.removeAll("/tw")
 		}},
-		{name: "watch: odd paths and modes", run: func(w *world) {
+		{name: "watch: odd paths and modes", own: &config{}, run: func(w *world) {
 			c := w.connect("A")
 			for _, mode := range []int32{0, 1, 2, -1, 3} {
 				for _, p := range []string{"/", "", "x", "/none/x", "/a//b", "/zookeeper"} {

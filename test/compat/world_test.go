@@ -41,7 +41,7 @@ type world struct {
 	conns    []*conn
 	patience time.Duration // how long to wait for a reply
 	events   bool          // show the zxid of notifications
-	unsorted bool          // notifications of one batch have no defined order
+	unsorted bool          // notifications of one batch have no defined order: sort them
 	sortACL  bool          // ACLs have no defined order: "auth" was expanded to several ids
 	quiet    bool          // leave replies out of the transcript
 }
@@ -346,6 +346,12 @@ func (c *conn) queue(xid int32, r request) []byte {
 
 // drain reads until every request sent has its reply, and logs all that comes.
 func (c *conn) drain() {
+	mark := len(c.w.lines)
+	defer func() {
+		if c.w.unsorted {
+			slices.Sort(c.w.lines[mark:])
+		}
+	}()
 	for len(c.waiting) > 0 {
 		payload, err := c.readFrame()
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,8 +50,10 @@ func TestZkCli(t *testing.T) {
 	if n := len(transcripts[0]); n < 200 {
 		t.Errorf("the session on apache printed only %d lines:\n%s", n, strings.Join(transcripts[0], "\n"))
 	}
-	compareKnown(t, readKnown(t)[zkCliSession].diff, diffLines(transcripts[0], transcripts[1]))
-	t.Logf("%d commands, %d lines compared", bytes.Count(script, []byte("\n"))+5, len(transcripts[0]))
+	diff := diffLines(transcripts[0], transcripts[1])
+	compareKnown(t, readKnown(t)[zkCliSession].diff, diff)
+	different := strings.Count(diff, "\n- ")
+	summary(t, t.Name(), len(transcripts[0])-different, different)
 }
 
 // cliSession returns results, watch events and errors of a scripted session,
@@ -117,9 +120,10 @@ func splitLines(text string) []string {
 }
 
 var (
-	cliZxid  = regexp.MustCompile(`^([cmp]Zxid = 0x)([0-9a-f]+)$`)
-	cliTime  = regexp.MustCompile(`^([cm]time = )(.*)$`)
-	cliOwner = regexp.MustCompile(`^(ephemeralOwner = 0x)([0-9a-f]{2,})$`)
+	cliIdentity = regexp.MustCompile(`^(ip|digest|super): `)
+	cliZxid     = regexp.MustCompile(`^([cmp]Zxid = 0x)([0-9a-f]+)$`)
+	cliTime     = regexp.MustCompile(`^([cm]time = )(.*)$`)
+	cliOwner    = regexp.MustCompile(`^(ephemeralOwner = 0x)([0-9a-f]{2,})$`)
 )
 
 // normaliseCli replaces times, session ids and the server's address, and makes
@@ -132,6 +136,11 @@ func normaliseCli(lines []string, addr string) []string {
 		if m := cliTime.FindStringSubmatch(line); m != nil && !strings.Contains(m[2], "1970") {
 			line = m[1] + "TIME"
 		}
+		if list, isList := strings.CutPrefix(line, "["); isList { // getEphemerals prints a set
+			names := strings.Split(strings.TrimSuffix(list, "]"), ", ")
+			slices.Sort(names)
+			line = "[" + strings.Join(names, ", ") + "]"
+		}
 		if m := cliZxid.FindStringSubmatch(line); m != nil && m[2] != "0" {
 			zxid, err := strconv.ParseInt(m[2], 16, 64)
 			if err == nil && base == 0 {
@@ -141,5 +150,17 @@ func normaliseCli(lines []string, addr string) []string {
 		}
 		lines[i] = line
 	}
+	sortIdentities(lines)
 	return lines
+}
+
+// sortIdentities sorts each group of lines that whoami printed: they are a set.
+func sortIdentities(lines []string) {
+	for i := 0; i < len(lines); i++ {
+		start := i
+		for i < len(lines) && cliIdentity.MatchString(lines[i]) {
+			i++
+		}
+		slices.Sort(lines[start:i])
+	}
 }

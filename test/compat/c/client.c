@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 enum { DEADLINE_SECONDS = 20, MANY = 500, MAX_FD = 256 };
@@ -284,21 +285,52 @@ static void acl(zhandle_t *zh)
     zookeeper_close(owner);
 }
 
-/* A session goes on under a second handle, which cuts the first. */
-static void sessions(zhandle_t *zh)
+/* hold_session makes a session with an ephemeral node, prints the session's id
+ * and password, and leaves without closing it. */
+static int hold_session(void)
 {
+    zhandle_t *zh = open_handle(server, NULL, 0);
+    if (failures || create(zh, "/cs", ZOO_EPHEMERAL, NULL, 0) != ZOK) {
+        return 1;
+    }
+    const clientid_t *id = zoo_client_id(zh);
+    printf("%lld", (long long)id->client_id);
+    for (size_t i = 0; i < sizeof id->passwd; i++) {
+        printf(" %d", (unsigned char)id->passwd[i]);
+    }
+    fflush(stdout);
+    _exit(0);
+}
+
+/* A session that another process left goes on here. */
+static void sessions(zhandle_t *zh, const char *program)
+{
+    char command[512];
     struct Stat stat;
-    zhandle_t *first = open_handle(server, NULL, 0);
-    clientid_t id = *zoo_client_id(first);
-    expect("create", ZOK, create(first, "/cs", ZOO_EPHEMERAL, NULL, 0));
+    clientid_t id;
+    long long number = 0;
+    snprintf(command, sizeof command, "'%s' '%s' hold", program, server);
+    FILE *holder = popen(command, "r");
+    check(holder && fscanf(holder, "%lld", &number) == 1, "no session from %s", command);
+    id.client_id = number;
+    for (size_t i = 0; i < sizeof id.passwd; i++) {
+        int byte = 0;
+        check(holder && fscanf(holder, "%d", &byte) == 1, "no password byte %zu", i);
+        id.passwd[i] = (char)byte;
+    }
+    if (holder) {
+        pclose(holder);
+    }
     zhandle_t *second = open_handle(server, &id, 0);
     check(zoo_client_id(second)->client_id == id.client_id, "another session");
     expect("exists", ZOK, zoo_exists(second, "/cs", 0, &stat));
+    check(stat.ephemeralOwner == id.client_id, "owner");
     expect("wexists", ZOK, zoo_wexists(zh, "/cs", watcher, NULL, &stat));
     zookeeper_close(second);
     expect_event(ZOO_DELETED_EVENT, "/cs");
-    check(await_state(first, ZOO_EXPIRED_SESSION_STATE), "the first handle should be expired");
-    zookeeper_close(first);
+    zhandle_t *late = zookeeper_init(server, watcher, 10000, &id, NULL, 0);
+    check(await_state(late, ZOO_EXPIRED_SESSION_STATE), "a closed session should be expired");
+    zookeeper_close(late);
 }
 
 /* server_sockets marks the descriptors that are connected to the server. */
@@ -387,20 +419,23 @@ static void end(void)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
+    if (argc < 2) {
         fprintf(stderr, "usage: %s host:port\n", argv[0]);
         return 2;
     }
     server = argv[1];
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     group = "connect";
+    if (argc == 3 && !strcmp(argv[2], "hold")) {
+        return hold_session();
+    }
     zhandle_t *zh = open_handle(server, NULL, 0), *other = open_handle(server, NULL, 0);
     RUN("nodes", nodes(zh));
     RUN("async", async(zh));
     RUN("multi", multi(zh));
     RUN("watches", watches(zh, other));
     RUN("acl", acl(zh));
-    RUN("sessions", sessions(zh));
+    RUN("sessions", sessions(zh, argv[0]));
     RUN("reconnect", reconnect(other));
     RUN("large data", large(zh));
     RUN("chroot", chroot_(zh));

@@ -356,35 +356,33 @@ public final class ClientProgram {
         Checks.equal("gone with the session", 0, zk.getChildren("/eph", false).size());
     }
 
-    /** The session goes on in another client object, and the first one loses its connection. */
+    /** The session goes on in another client object while the first one is cut off. */
     private void sessionMoves() throws Exception {
-        ZooKeeper first = connect(server, 10000, false);
-        first.create("/moves", null, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
-        CountDownLatch cut = new CountDownLatch(1);
-        first.register(e -> {
-            if (e.getState() == KeeperState.Disconnected || e.getState() == KeeperState.Expired) {
-                cut.countDown();
-            }
-        });
-        CountDownLatch connected = new CountDownLatch(1);
-        ZooKeeper second = new ZooKeeper(server, 10000, e -> {
-            if (e.getState() == KeeperState.SyncConnected) {
-                connected.countDown();
-            }
-        }, first.getSessionId(), first.getSessionPasswd());
-        Checks.that("resumed", connected.await(DEADLINE_SECONDS, TimeUnit.SECONDS));
-        Checks.that("the first is cut", cut.await(DEADLINE_SECONDS, TimeUnit.SECONDS));
-        second.close();
-        Checks.that("the session is over", waitGone("/moves"));
-        first.close();
-        CountDownLatch expired = new CountDownLatch(1);
-        ZooKeeper late = new ZooKeeper(server, 10000, e -> {
-            if (e.getState() == KeeperState.Expired) {
-                expired.countDown();
-            }
-        }, second.getSessionId(), second.getSessionPasswd());
-        Checks.that("expired", expired.await(DEADLINE_SECONDS, TimeUnit.SECONDS));
-        late.close();
+        try (Relay relay = new Relay(server)) {
+            ZooKeeper first = connect(relay.address(), 10000, false);
+            first.create("/moves", null, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
+            CountDownLatch expired = new CountDownLatch(1);
+            first.register(e -> {
+                if (e.getState() == KeeperState.Expired) {
+                    expired.countDown();
+                }
+            });
+            relay.block();
+            CountDownLatch connected = new CountDownLatch(1);
+            ZooKeeper second = new ZooKeeper(server, 10000, e -> {
+                if (e.getState() == KeeperState.SyncConnected) {
+                    connected.countDown();
+                }
+            }, first.getSessionId(), first.getSessionPasswd());
+            Checks.that("resumed", connected.await(DEADLINE_SECONDS, TimeUnit.SECONDS));
+            Checks.equal("session", first.getSessionId(), second.getSessionId());
+            Checks.equal("ephemerals", Arrays.asList("/moves"), second.getEphemerals());
+            second.close();
+            Checks.that("the session is over", waitGone("/moves"));
+            relay.unblock();
+            Checks.that("the first hears of it", expired.await(DEADLINE_SECONDS, TimeUnit.SECONDS));
+            first.close();
+        }
     }
 
     private boolean waitGone(String path) throws Exception {

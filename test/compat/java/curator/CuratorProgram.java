@@ -454,7 +454,11 @@ public final class CuratorProgram {
     private void cutConnection() throws Exception {
         try (Relay relay = new Relay(server); CuratorFramework c = client(relay.address())) {
             LinkedBlockingQueue<String> states = new LinkedBlockingQueue<>();
-            c.getConnectionStateListenable().addListener((f, s) -> states.add(s.toString()));
+            c.getConnectionStateListenable().addListener((f, s) -> {
+                if (s != ConnectionState.CONNECTED) {
+                    states.add(s.toString());
+                }
+            });
             InterProcessMutex m = new InterProcessMutex(c, "/cut");
             m.acquire();
             relay.block();

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Installs what the compatibility suites need, on Debian and its relatives.
+# Does nothing, and says so, where that is not possible.
+set -eu
+
+packages="zookeeper zookeeper-bin libzookeeper-java libzookeeper-mt-dev libcurator-recipes-java libguava-java
+libslf4j-java python3-kazoo python3-pytest python3-objgraph gcc libc6-dev default-jdk-headless"
+
+missing=""
+for p in $packages; do
+	dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q "ok installed" || missing="$missing $p"
+done
+# Any JDK will do, not only the default one.
+command -v javac >/dev/null 2>&1 && missing=$(echo "$missing" | sed 's/ default-jdk-headless//')
+command -v gcc >/dev/null 2>&1 && missing=$(echo "$missing" | sed 's/ gcc//')
+if [ -z "$missing" ]; then
+	echo "compat: all packages are installed"
+	exit 0
+fi
+
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "compat: no apt-get here; needed are the Debian packages:$missing" >&2
+	exit 1
+fi
+sudo=""
+if [ "$(id -u)" != 0 ]; then
+	if ! sudo -n true 2>/dev/null; then
+		echo "compat: may not install packages here; run as root: apt-get install -y$missing" >&2
+		exit 1
+	fi
+	sudo="sudo -n"
+fi
+echo "compat: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # a list of words
+$sudo apt-get install -y --no-install-recommends $missing ||
+	{ $sudo apt-get update && $sudo apt-get install -y --no-install-recommends $missing; }

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Runs other people's clients and the comparison with Apache ZooKeeper, and
+# prints a table of the suites.
+#
+#   test/compat/run.sh              zkd, quick
+#   test/compat/run.sh -full        more seeds and steps in the random comparison
+#   test/compat/run.sh -apache      Apache itself as the target: the baseline
+#   test/compat/run.sh -run TestC   some suites only (a pattern as for go test)
+#
+# What is missing is installed where that is allowed. Where it is not, suites
+# that lack something fail if CI=true, and are skipped with a reason otherwise.
+set -u
+cd "$(dirname "$0")/../.."
+
+target=zkd full="" pattern="."
+while [ $# -gt 0 ]; do
+	case "$1" in
+	-full) full="-full" ;;
+	-apache) target=apache ;;
+	-run) pattern=$2 && shift ;;
+	*) sed -n '2,12s/^# \{0,1\}//p' "$0" && exit 2 ;;
+	esac
+	shift
+done
+
+sh test/compat/install.sh || echo "compat: going on with what is there" >&2
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+binary=""
+if [ "$target" = zkd ]; then
+	go build -o "$work/zkd" ./cmd/zkd || exit 1
+	binary="-zkd $work/zkd"
+fi
+
+began=$(date +%s)
+# shellcheck disable=SC2086 # flags are words
+go test -tags compat -count=1 -timeout 40m -v -run "$pattern" ./test/compat -target "$target" $binary $full >"$work/log" 2>&1
+status=$?
+took=$(($(date +%s) - began))
+
+if [ $status -ne 0 ]; then
+	grep -v '^=== \|^ *--- PASS' "$work/log"
+fi
+echo
+echo "compatibility of $target, $took s"
+awk '
+	/ SUITE / {
+		for (i = 1; i <= NF; i++) if ($i == "SUITE") break
+		name = $(i + 1); passed[name] = substr($(i + 2), 8); failed[name] = substr($(i + 3), 8)
+	}
+	/^--- (PASS|FAIL|SKIP)/ {
+		gsub(/[():]/, ""); test = $3; result[test] = $2; seconds[test] = $4; order[++n] = test
+	}
+	END {
+		printf "%-32s %-6s %8s %8s %9s\n", "suite", "result", "passed", "failed", "seconds"
+		for (i = 1; i <= n; i++) {
+			t = order[i]
+			printf "%-32s %-6s %8s %8s %9s\n", t, result[t], passed[t], failed[t], seconds[t]
+		}
+	}' "$work/log"
+grep -h 'MISSING' "$work/log" | sed 's/^ */  /' | sort -u
+exit $status
