@@ -203,7 +203,14 @@ func (a *applier) serveBehind(c *conn) {
 			return
 		}
 		req := *c.mu.pending.front()
+		behind := c.mu.out != nil && len(c.mu.out.b) > outLimit
 		c.mu.Unlock()
+		if behind {
+			a.log.Warn("closing connection: the replies to reads behind one write are too much",
+				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("behind_bytes", outLimit))
+			c.kill()
+			return
+		}
 		if !a.answerRead(c, &req) {
 			c.endAfterFlush()
 			return

@@ -11,9 +11,10 @@ import (
 const (
 	outFlush  = 64 << 10 // the reader writes the socket before it answers more
 	outPooled = 1 << 20  // larger buffers are left to the garbage collector
-	// outLimit is how far a client may fall behind with what it did not ask
-	// for, watch events, before it is cut off. What it asked for is limited by
-	// not reading its next request.
+	// outLimit is how far a client may fall behind with what the applier appends,
+	// before it is cut off: watch events, and replies to reads behind a write. It
+	// also limits one reply to a multiRead. What else a client asks for is limited
+	// by not reading its next request.
 	outLimit = 64 << 20
 )
 
@@ -55,6 +56,12 @@ func (c *conn) end(b []byte) {
 		c.srv.metrics.packetsSent.Add(1)
 	}
 	c.mu.out.b = b
+	c.mu.Unlock()
+}
+
+// abandon gives up the frame that begin started and unlocks the connection.
+func (c *conn) abandon(b []byte) {
+	c.mu.out.b = b[:c.mu.mark]
 	c.mu.Unlock()
 }
 

@@ -236,7 +236,9 @@ func (r *read) getEphemerals() error {
 }
 
 // multiRead answers each of its reads by itself; it never fails as a whole once
-// it is understood. Watch flags in it mean nothing, as in Apache's server.
+// it is understood, unless the answer has more than outLimit bytes: one request
+// has room for so many reads that it could ask for all the memory there is. Watch
+// flags in it mean nothing, as in Apache's server.
 func (r *read) multiRead() error {
 	var m jute.MultiRequest
 	d := r.body()
@@ -245,8 +247,13 @@ func (r *read) multiRead() error {
 		return jute.ErrMarshalling
 	}
 	b := r.begin()
+	start := len(b)
 	for i := range m.Ops {
 		b = r.appendReadResult(b, &m.Ops[i])
+		if len(b)-start > outLimit {
+			r.c.abandon(b)
+			return jute.ErrBadArguments
+		}
 	}
 	r.c.end(jute.AppendMultiEnd(b))
 	return nil

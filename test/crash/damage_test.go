@@ -245,9 +245,14 @@ func withSnapshots(t *testing.T, purgeInterval int) *server {
 	s := newServer(t, "snapCount=200", fmt.Sprintf("autopurge.purgeInterval=%d", purgeInterval), "zkd.walSegmentSizeKb=4096", "jute.maxbuffer=131072", "tickTime=100")
 	s.start()
 	fillWith(t, s, manyNodes, 2000)
-	s.poll(func() bool {
-		return len(snapshotFiles(t, s)) >= 3 && strings.Count(s.logNow(), "snapshot written") >= 3
-	})
+	c := s.connect()
+	if !s.poll(func() bool { // until there are snapshots, and the log is purged if it is to be
+		check(t, c.set("/n000000", make([]byte, 100_000)))
+		first := filepath.Base(segments(t, s.data)[0])
+		return len(snapshotFiles(t, s)) >= 3 && (purgeInterval == 0 || first != "00000000000000000001.wal")
+	}) {
+		t.Fatal("the log is not purged")
+	}
 	s.kill()
 	if n := len(snapshotFiles(t, s)); n < 3 {
 		t.Fatalf("%d snapshots", n)

@@ -1,0 +1,326 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// noMore keeps a server that takes memory without end from taking the machine's.
+var noMore = []string{"sh", "-c", `ulimit -v 8000000 && exec "$@"`, "sh"}
+
+// Whatever clients do, a server must not take more memory than its settings let
+// one expect. bounded checks the peak while do runs.
+func bounded(t *testing.T, s *server, mib int64, do func()) {
+	t.Helper()
+	before := s.rss()
+	stop := s.peak()
+	do()
+	most := stop()
+	t.Logf("resident memory: %d MiB before, %d MiB at most", before>>20, most>>20)
+	if most-before > mib<<20 {
+		t.Errorf("resident memory has grown by %d MiB, want at most %d", (most-before)>>20, mib)
+	}
+}
+
+// maxFrame is the longest request that a server takes by default.
+const maxFrame = 0xFFFFF
+
+// repeated is a multi of as many copies of an operation as go into one request.
+type repeated struct {
+	op    jute.MultiOp
+	count int
+}
+
+func fullOf(op jute.MultiOp) *repeated {
+	one := (&jute.MultiRequest{Ops: []jute.MultiOp{op}}).Append(nil)
+	return &repeated{op, (maxFrame - 8 - 9) / (len(one) - 9)}
+}
+
+func (r *repeated) Append(b []byte) []byte {
+	m := jute.MultiRequest{Ops: make([]jute.MultiOp, r.count)}
+	for i := range m.Ops {
+		m.Ops[i] = r.op
+	}
+	return m.Append(b)
+}
+
+// withBigNodes starts a server that has /big with 1 MB of data, and /wide with
+// 5,000 children of long names.
+func withBigNodes(t *testing.T) *server {
+	t.Helper()
+	s := newServer(t, open...)
+	s.wrapper = noMore
+	s.start()
+	c := s.connect()
+	if _, err := c.create("/big", make([]byte, 1_000_000), jute.ModePersistent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.create("/wide", nil, jute.ModePersistent); err != nil {
+		t.Fatal(err)
+	}
+	const children, batch = 5000, 100
+	for i := 0; i < children; i += batch {
+		for j := range batch {
+			name := fmt.Sprintf("/wide/%06d%s", i+j, strings.Repeat("n", 100))
+			c.put(jute.OpCreate, &jute.CreateRequest{Path: name, ACL: openACL})
+		}
+		if err := c.flush(); err != nil {
+			t.Fatal(err)
+		}
+		for range batch {
+			if r, err := c.next(); err != nil || r.Err != 0 {
+				t.Fatal(r.Err, err)
+			}
+		}
+	}
+	return s
+}
+
+// TestMultiBombs sends multis of as many operations as one request can hold.
+func TestMultiBombs(t *testing.T) {
+	bombs := map[string]jute.MultiOp{
+		"checks":  {Type: jute.OpCheck, Path: "/", Version: -1},
+		"creates": {Type: jute.OpCreate2, Path: "/wide/s", ACL: openACL, Mode: jute.ModePersistentSequential},
+		"sets":    {Type: jute.OpSetData, Path: "/wide", Version: -1},
+		"fails":   {Type: jute.OpDelete, Path: "/x", Version: -1},
+	}
+	for name, op := range bombs {
+		t.Run(name, func(t *testing.T) {
+			s := withBigNodes(t)
+			end := watchOver(t, s)
+			defer end()
+			bomb := fullOf(op)
+			bounded(t, s, 400, func() {
+				var wg sync.WaitGroup
+				for range 4 {
+					c := s.connect()
+					wg.Go(func() {
+						began := time.Now()
+						r, err := c.call(jute.OpMulti, bomb)
+						t.Logf("multi of %d: %d bytes, code %v, %v in %v", bomb.count, len(r.body), r.Err, err, time.Since(began).Round(time.Millisecond))
+						if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// TestReadBombs asks in one request for the same large answer many thousand times
+// over: 50 GB in all.
+func TestReadBombs(t *testing.T) {
+	for name, op := range map[string]jute.MultiOp{
+		"data":     {Type: jute.OpGetData, Path: "/big"},
+		"children": {Type: jute.OpGetChildren, Path: "/wide"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withBigNodes(t)
+			end := watchOver(t, s)
+			defer end()
+			bomb := fullOf(op)
+			bounded(t, s, 400, func() {
+				c := s.connect()
+				r, err := c.call(jute.OpMultiRead, bomb)
+				t.Logf("multiRead of %d: %d bytes, code %v, %v", bomb.count, len(r.body), r.Err, err)
+				if err != nil && !isClosed(err) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestReadsBehindWrite has clients that send a write and a thousand large reads
+// behind it, and do not read the replies.
+func TestReadsBehindWrite(t *testing.T) {
+	s := withBigNodes(t)
+	end := watchOver(t, s)
+	defer end()
+	bounded(t, s, 800, func() { // 64 MiB for each, and what growing to that leaves behind
+		clients := make([]*client, 5)
+		for i := range clients {
+			c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 4000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			c.put(jute.OpSetData, &jute.SetDataRequest{Path: "/wide", Version: -1})
+			for range 900 {
+				c.put(jute.OpGetData, &jute.PathWatchRequest{Path: "/big"})
+			}
+			clients[i] = c
+			if err := c.flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(2 * time.Second)
+	})
+}
+
+// TestNeverReading has clients that ask for much, hold watches, and never read.
+// They must be cut off, without harm to others.
+func TestNeverReading(t *testing.T) {
+	s := withBigNodes(t)
+	end := watchOver(t, s)
+	defer end()
+	bounded(t, s, 800, func() { // likewise
+		readers := make([]*client, 3)
+		for i := range readers {
+			c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 2000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			readers[i] = c
+			c.put(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive})
+			for range 5000 {
+				c.put(jute.OpGetChildren2, &jute.PathWatchRequest{Path: "/wide", Watch: true})
+			}
+			if err := c.flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Events of 100 kB each, for the watches.
+		c := s.connect()
+		path := "/" + strings.Repeat("p", 100_000)
+		if _, err := c.create(path, nil, jute.ModePersistent); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1000 {
+			if err := c.set(path, []byte(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, k := range readers {
+			awaitGone(t, s, k)
+		}
+	})
+}
+
+// awaitGone returns when the server has closed a connection.
+func awaitGone(t *testing.T, s *server, c *client) {
+	t.Helper()
+	local := c.nc.LocalAddr().String()
+	if !s.poll(func() bool {
+		answer, err := fourLetters(s.addr, "cons")
+		return err == nil && !strings.Contains(answer, local)
+	}) {
+		t.Error("the server keeps a connection that reads nothing")
+	}
+}
+
+// TestGiantSetWatches puts as many watches into one request as it can hold.
+func TestGiantSetWatches(t *testing.T) {
+	s := withBigNodes(t)
+	end := watchOver(t, s)
+	defer end()
+	paths := func(make func(i int) string) (list []string) {
+		for size := 100; size < maxFrame; {
+			p := make(len(list))
+			list = append(list, p)
+			size += 4 + len(p)
+		}
+		return list
+	}
+	same := paths(func(int) string { return "/" })
+	missing := paths(func(i int) string { return fmt.Sprint("/", i) })
+	empty := paths(func(int) string { return "" })
+	for name, r := range map[string]*jute.SetWatchesRequest{
+		"same, changed":      {Data: same},
+		"same, unchanged":    {Data: same, RelativeZxid: 1 << 60},
+		"missing, deleted":   {Data: missing, RelativeZxid: 1 << 60},
+		"missing, to wait":   {Exist: missing, RelativeZxid: 1 << 60},
+		"children, changed":  {Child: same},
+		"empty paths":        {Exist: empty},
+		"negative, children": {Child: missing, RelativeZxid: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bounded(t, s, 400, func() {
+				c := s.connect()
+				defer c.close()
+				reply, err := c.call(jute.OpSetWatches, r)
+				if err != nil || reply.Err != 0 {
+					t.Errorf("%v, %v", err, reply.Err)
+				}
+				t.Logf("%d events at once", c.events)
+			})
+		})
+	}
+}
+
+// TestSlowWriters sends bytes one at a time: connect requests that never end, and
+// requests that never end on sessions, which must not keep those alive.
+func TestSlowWriters(t *testing.T) {
+	s := newServer(t, append(open, "nio.sessionlessCnxnTimeout=500")...)
+	s.start()
+	end := watchOver(t, s)
+	defer end()
+	const n = 100
+	var wg sync.WaitGroup
+	for i := range n {
+		var nc net.Conn
+		var dribble []byte
+		if i%2 == 0 {
+			nc, dribble = raw(t, s.addr, nil), frameOf(make([]byte, 500_000))
+		} else {
+			c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 300})
+			if err != nil {
+				t.Fatal(err)
+			}
+			nc, dribble = c.nc, requestFrame(1, jute.OpSetData, make([]byte, 1_000_000))
+		}
+		wg.Go(func() {
+			defer nc.Close()
+			began := time.Now()
+			tick := time.NewTicker(time.Duration(10+rand.IntN(10)) * time.Millisecond)
+			defer tick.Stop()
+			for _, b := range dribble {
+				<-tick.C
+				if _, err := nc.Write([]byte{b}); err != nil {
+					return
+				}
+				if time.Since(began) > unbearable {
+					t.Error("a connection that sends a byte at a time is not closed")
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestHalfOpen has clients that close their sending side after their requests: as
+// with Apache's server, that is the end of the connection. Nothing of them stays.
+func TestHalfOpen(t *testing.T) {
+	s := newServer(t, open...)
+	s.start()
+	if _, err := s.connect().create("/a", nil, jute.ModePersistent); err != nil {
+		t.Fatal(err)
+	}
+	end := watchOver(t, s)
+	defer end()
+	for range 20 {
+		c := s.connect()
+		for range 10 {
+			c.put(jute.OpSetData, &jute.SetDataRequest{Path: "/a", Version: -1})
+		}
+		if err := c.flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.nc.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		awaitClosed(t, c.nc)
+		awaitGone(t, s, c)
+	}
+}
