@@ -147,10 +147,19 @@ func (a *applier) deliverTo(w watch.Watcher) {
 	a.markDirty(c)
 }
 
+// markDirty has the connection's writer woken after the batch. The writer begins
+// with the first thing that it has to write: many connections never have any.
+// Under the tree lock the reader can't be through with forget, so the group that
+// both belong to is not waited for in vain.
 func (a *applier) markDirty(c *conn) {
-	if !c.dirty {
-		c.dirty = true
-		a.dirty = append(a.dirty, c)
+	if c.dirty {
+		return
+	}
+	c.dirty = true
+	a.dirty = append(a.dirty, c)
+	if !c.hasWriter {
+		c.hasWriter = true
+		a.clients.Go(c.writeLoop)
 	}
 }
 
@@ -189,6 +198,12 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 	c.answered(&req, a.state.tree.LastZxid())
 	a.observeWrite(c, &req)
 	a.popPending(c, &req)
+	if req.op == jute.OpCreateSession {
+		// The reader goes on, and writes the response. Not before it is out of
+		// the queue: nobody would serve a read that came to stand behind it.
+		close(c.established)
+		return
+	}
 	a.serveBehind(c)
 	a.markDirty(c)
 }
@@ -262,7 +277,7 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 		a.answerSync(c, req, zxid)
 	case req.op == jute.OpCloseSession:
 		c.reply(req.xid, zxid, 0)
-		c.endAfterFlush()
+		c.endSession()
 	case txn.Multi:
 		c.end(a.appendMulti(c.begin(req.xid, zxid, 0), txn))
 	default:

@@ -20,8 +20,9 @@ import (
 //
 // Two goroutines belong to it. The reader cuts requests from the socket, serves
 // reads, hands writes to the leader, and writes what its own work produced. The
-// writer sleeps until the applier has left something in the out buffer: answers
-// to writes, watch events. Only one of them writes the socket at a time.
+// writer, which is started when it is first needed, sleeps until the applier has
+// left something in the out buffer: answers to writes, watch events. Only one of
+// them writes the socket at a time.
 type conn struct {
 	srv    *Server
 	nc     net.Conn
@@ -46,13 +47,15 @@ type conn struct {
 	done        chan struct{}             // closed when the connection is being torn down
 	closeOnce   sync.Once
 
-	dirty bool // owned by the applier: it has to wake the writer
+	dirty     bool // owned by the applier: it has to wake the writer
+	hasWriter bool // owned by the applier: the writer has been started
 
 	mu struct {
 		sync.Mutex
 		out      *outBuffer // nil while empty
 		writing  bool       // somebody is writing the socket
 		ending   bool       // close once out is written; nothing more is appended
+		lingers  bool       // with ending: the client may have sent more
 		draining bool       // the server stops: answer what is pending, then end
 		gone     bool       // torn down
 		mark     int        // where the frame being appended begins
@@ -295,8 +298,11 @@ func (c *conn) finish() {
 	for c.mu.writing && !c.mu.gone {
 		c.drained.Wait()
 	}
+	lingers := c.mu.lingers || c.mu.draining
 	c.mu.Unlock()
-	c.linger()
+	if lingers {
+		c.linger()
+	}
 }
 
 // linger closes the sending side and swallows what the client still sends: a

@@ -144,6 +144,7 @@ func (c *conn) establishedOrRefused() error {
 	if ending {
 		return errHangUp
 	}
+	c.flush()
 	return nil
 }
 
@@ -163,7 +164,6 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 // barrier of its resumption has been passed. The session exists, or it never
 // will again. The caller holds the tree lock for writing.
 func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
-	defer close(c.established)
 	tracked := s.tracker.Get(id)
 	_, alive := s.state.tree.Session(id)
 	if code == jute.ErrNotReadOnly {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,7 +15,11 @@ import (
 // listen opens the client port and starts accepting.
 func (s *Server) listen() error {
 	addr := net.JoinHostPort(s.cfg.ClientPortAddress, strconv.Itoa(s.cfg.ClientPort))
-	l, err := s.opts.Listen("tcp", addr)
+	listen := s.opts.Listen
+	if listen == nil {
+		listen = s.listenTCP
+	}
+	l, err := listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen for clients on %s: %w", addr, err)
 	}
@@ -25,6 +30,16 @@ func (s *Server) listen() error {
 	s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.Stringer("zxid", s.lastApplied()))
 	s.accepting.Go(s.acceptLoop)
 	return nil
+}
+
+// listenTCP opens a port whose connections have keep-alives only if
+// clientTcpKeepAlive says so: Go's default costs each new one four system calls.
+func (s *Server) listenTCP(network, addr string) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAlive: -1}
+	if s.cfg.ClientTCPKeepAlive {
+		lc.KeepAlive = 0
+	}
+	return lc.Listen(context.Background(), network, addr)
 }
 
 // setBacklog sets how many connections wait to be accepted at most. Negative is
@@ -67,9 +82,6 @@ func (s *Server) acceptLoop() {
 // admit starts a connection if the limits allow one more. Otherwise it closes it
 // without a word, which makes a client try another server.
 func (s *Server) admit(nc net.Conn) {
-	if tcp, ok := nc.(*net.TCPConn); ok {
-		tcp.SetKeepAlive(s.cfg.ClientTCPKeepAlive)
-	}
 	c := newConn(s, nc)
 	if !s.conns.add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
 		s.metrics.connectionRejected.Add(1)
@@ -79,7 +91,6 @@ func (s *Server) admit(nc net.Conn) {
 		return
 	}
 	s.clients.Go(c.serve)
-	s.clients.Go(c.writeLoop)
 }
 
 // forget removes a connection that has ended from everything that knows it.

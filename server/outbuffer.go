@@ -90,11 +90,22 @@ func (c *conn) send(frame []byte) bool {
 	return true
 }
 
-// endAfterFlush makes what is in the out buffer the connection's last bytes.
+// endAfterFlush makes what is in the out buffer the connection's last bytes, and
+// wakes the reader, which writes them and finishes.
 func (c *conn) endAfterFlush() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.ending, c.mu.lingers = true, true
+	c.nc.SetReadDeadline(time.Now())
+}
+
+// endSession is endAfterFlush for the reply to a closeSession, behind which a
+// client sends nothing.
+func (c *conn) endSession() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.mu.ending = true
-	c.mu.Unlock()
+	c.nc.SetReadDeadline(time.Now())
 }
 
 // flush writes the out buffer to the socket. If another goroutine is writing,
@@ -122,9 +133,6 @@ func (c *conn) flush() {
 		}
 	}
 	c.mu.writing = false
-	if c.mu.ending {
-		c.nc.SetReadDeadline(time.Now()) // wakes the reader, which finishes
-	}
 	c.drained.Broadcast()
 }
 

@@ -47,7 +47,7 @@ type Options struct {
 	// AcceptLossAfter gives up what a damaged log has behind this zxid. Nil
 	// refuses to start on a damaged log.
 	AcceptLossAfter *jute.Zxid
-	// Listen opens the client port; nil is net.Listen.
+	// Listen opens the client port; nil is TCP.
 	Listen func(network, address string) (net.Listener, error)
 }
 
@@ -132,9 +132,6 @@ func New(opts Options) (*Server, error) {
 	}
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
-	}
-	if opts.Listen == nil {
-		opts.Listen = net.Listen
 	}
 	s := &Server{
 		cfg:       cfg,
