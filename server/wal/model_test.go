@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -61,14 +62,12 @@ func (m *model) after(n int) view {
 }
 
 // behind returns the entries after a zxid.
-func (v *view) behind(z jute.Zxid) []string {
-	list := []string{}
-	for _, r := range v.history {
-		if r.Zxid > z {
-			list = append(list, fmt.Sprintf("%s %x", r.Zxid, r.Payload))
-		}
+func (v *view) behind(z jute.Zxid) []Record {
+	i := slices.IndexFunc(v.history, func(r Record) bool { return r.Zxid > z })
+	if i < 0 {
+		return nil
 	}
-	return list
+	return v.history[i:]
 }
 
 const testDir = "/log"
@@ -112,16 +111,30 @@ func (m *model) check(fsys *crashfs.FS) (*Log, int, error) {
 		return nil, 0, fmt.Errorf("nowhere to begin: %+v", rec)
 	}
 	for _, z := range starts {
-		got := []string{}
-		err := l.Replay(z, func(r Record) error {
-			got = append(got, fmt.Sprintf("%s %x", r.Zxid, r.Payload))
-			return nil
-		})
-		if w := want.behind(z); err != nil || !slices.Equal(got, w) {
-			return nil, 0, fmt.Errorf("replay behind %s: %v\n got %.300s\nwant %.300s", z, err, got, w)
+		if err := compare(l, z, want.behind(z)); err != nil {
+			return nil, 0, fmt.Errorf("replay behind %s: %w", z, err)
 		}
 	}
 	return l, n, nil
+}
+
+// compare replays the log behind a zxid.
+func compare(l *Log, after jute.Zxid, want []Record) error {
+	i := 0
+	err := l.Replay(after, func(r Record) error {
+		if i == len(want) {
+			return fmt.Errorf("entry %s behind the last", r.Zxid)
+		}
+		if r.Zxid != want[i].Zxid || r.Prev != want[i].Prev || !bytes.Equal(r.Payload, want[i].Payload) {
+			return fmt.Errorf("entry %s with %x, want %s with %x", r.Zxid, r.Payload, want[i].Zxid, want[i].Payload)
+		}
+		i++
+		return nil
+	})
+	if err == nil && i < len(want) {
+		err = fmt.Errorf("%d entries, want %d", i, len(want))
+	}
+	return err
 }
 
 // driver does random things to a log and keeps the model in step.
