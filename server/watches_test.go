@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,17 +127,21 @@ func (r *replica) reconnect() {
 	r.client = c
 	clear(r.asked)
 	w := &jute.SetWatchesRequest{RelativeZxid: r.last}
+	var again []string
 	for _, p := range r.paths {
 		switch {
 		case !r.armed[p]:
-			r.look(p)
+			again = append(again, p)
 		case r.known[p] == 0:
 			w.Exist = append(w.Exist, p)
 		default:
 			w.Data = append(w.Data, p)
 		}
 	}
-	r.asked[r.send(jute.OpSetWatches, w)] = question{kind: 's'}
+	r.asked[r.send(jute.OpSetWatches, w)] = question{kind: 's'} // first, before there are newer zxids
+	for _, p := range again {
+		r.look(p)
+	}
 }
 
 // TestWatchersMissNoChange: clients that see nodes only through their watches,
@@ -152,7 +157,7 @@ func TestWatchersMissNoChange(t *testing.T) {
 	}
 	var writers, watchers sync.WaitGroup
 	for n := range 8 {
-		r := newReplica(s.connect(t), rand.New(rand.NewPCG(seed, uint64(100+n))), append(paths, "/end"))
+		r := newReplica(s.connect(t), rand.New(rand.NewPCG(seed, uint64(100+n))), append(slices.Clone(paths), "/end"))
 		r.nc.SetReadDeadline(time.Now().Add(30 * time.Second))
 		watchers.Go(func() {
 			if err := r.follow(); err != nil {
