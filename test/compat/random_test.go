@@ -185,13 +185,13 @@ func (t *talk) reconnect(c *conn) *conn {
 // get persistent watches and all others standard ones: in 3.8 a second mode on a
 // path replaces the first, in 3.9 it does not, and the scenarios compare that.
 var (
-	standardNames   = []string{"a", "b", "c", "e", "q-0000000001", "q-0000000004"}
+	standardNames   = []string{"a", "b", "q-0000000001", "q-0000000004"}
 	persistentNames = []string{"p", "pp"}
 )
 
 func (t *talk) standardPath() string {
 	p := "/r"
-	for range t.rng.IntN(4) {
+	for range t.rng.IntN(3) {
 		p += "/" + standardNames[t.rng.IntN(len(standardNames))]
 	}
 	return p

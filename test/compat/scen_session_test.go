@@ -79,6 +79,7 @@ func sessionScenarios() []scenario {
 			a.expectEnd()
 			w.connectWith("B", resume(a.session, 400))
 		}},
+		{name: "session: the server is killed and started again", own: &config{}, run: restart},
 		{name: "session: negotiated limits", own: &config{lines: []string{"minSessionTimeout=5000", "maxSessionTimeout=6000"}}, run: func(w *world) {
 			for _, ms := range []int32{0, 5500, 100000} {
 				c := w.connectWith("A", connectRequest{timeout: ms, passwd: make([]byte, 16), readOnly: &no})
@@ -96,3 +97,28 @@ func sessionScenarios() []scenario {
 func idOf(c *conn) int64 { return resume(c.session, 0).session }
 
 func passwdOf(c *conn) []byte { return append(resume(c.session, 0).passwd, make([]byte, 16)...)[:16] }
+
+// restart kills the server after all kinds of writes: the whole tree, sessions
+// and ephemerals must be there again, and sequence numbers go on.
+func restart(w *world) {
+	a, b := w.connect("A"), w.connect("B")
+	a.do(auth("digest", "bob:pw"))
+	mine := []acl{{31, "auth", ""}}
+	a.do(create("/k", "x", 0), createACL(opCreate, "/k/mine", []byte("y"), mine, 0), create("/k/s-", "", 2), create("/k/s-", "", 2), create("/k/e", "", 1),
+		createContainer("/k/box"), createTTL("/k/ttl", 5, 1e9), set("/k", "z"), setACL("/k", openACL, -1), del("/k/s-0000000001", -1), del("/none", -1), createACL(opCreate, "/k/null", nil, openACL, 0))
+	a.do(multi(create("/k/m", "", 0), set("/k/m", "m"), create("/k/m/e", "", 1)), multi(create("/k/no", "", 0), check("/none", -1)))
+	b.do(create("/k/b", "", 1), create("/zookeeper/quota/k", "", 0), create("/zookeeper/quota/k/zookeeper_limits", "count=100,bytes=1000", 0), create("/zookeeper/quota/k/zookeeper_stats", "count=0,bytes=0", 0))
+	b.do(set("/k", "more data"), closeSession())
+	w.srv.kill()
+	a.expectEnd()
+	if err := w.srv.run(); err != nil {
+		w.logf("start again: %v", err)
+		return
+	}
+	c := w.connectWith("C", resume(a.session, 10000))
+	c.do(auth("digest", "bob:pw"))
+	c.tree("/")
+	c.do(byPath(opGetEphemerals, "/"), create("/k/s-", "", 2), set("/k/mine", "after"), closeSession())
+	w.connectWith("D", resume(b.session, 10000))
+	w.connect("E").do(children("/k"))
+}

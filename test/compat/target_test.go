@@ -59,6 +59,7 @@ type server struct {
 	addr string // 127.0.0.1:port
 	dir  string // holds zoo.cfg, data and the log
 
+	args   []string
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process is gone
 }
@@ -124,32 +125,41 @@ func serverDir(t testing.TB) string {
 func tryStart(t testing.TB, k kind, dir string, cfg config) (*server, error) {
 	t.Helper()
 	port := freePort(t)
-	s := &server{kind: k, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port), exited: make(chan struct{})}
+	s := &server{kind: k, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(zooCfg(k, dir, port, cfg)), 0o644); err != nil {
 		return nil, err
 	}
-	args := command(t, k, file, cfg)
-	out, err := os.Create(s.logFile())
-	if err != nil {
+	s.args = command(t, k, file, cfg)
+	if err := s.run(); err != nil {
 		return nil, err
+	}
+	return s, nil
+}
+
+// run starts the process and waits until it serves.
+func (s *server) run() error {
+	out, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
 	}
 	defer out.Close()
-	s.cmd = exec.Command(args[0], args[1:]...)
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = out, out, dir
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
+	cmd, exited := exec.Command(s.args[0], s.args[1:]...), make(chan struct{})
+	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
 	}
+	s.cmd, s.exited = cmd, exited
 	go func() {
-		s.cmd.Wait() //nolint:errcheck // how it ended is in its log
-		close(s.exited)
+		cmd.Wait() //nolint:errcheck // how it ended is in its log
+		close(exited)
 	}()
 	if err := s.waitReady(); err != nil {
 		s.kill()
-		return nil, fmt.Errorf("%w; its log ends:\n%s", err, tail(s.logFile(), 30))
+		return fmt.Errorf("%w; its log ends:\n%s", err, tail(s.logFile(), 30))
 	}
-	return s, nil
+	return nil
 }
 
 func zooCfg(k kind, dir string, port int, cfg config) string {
