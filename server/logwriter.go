@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/wal"
@@ -19,6 +20,8 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 	w := &logWriter{log: log, progress: make(chan struct{}, 1)}
 	w.Writer = wal.NewWriter(log, wal.WriterOptions{
 		Durable: func(d wal.Durable) {
+			s.metrics.fsync.observe(d.Took, 1)
+			s.metrics.batch.observe(time.Duration(d.Records), 1)
 			w.durable.Store(d.Seq)
 			select {
 			case w.progress <- struct{}{}:

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"time"
@@ -34,7 +33,9 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	}
 	// Before the log is opened, which makes one where there is none.
 	logDir := filepath.Join(s.cfg.DataLogDir, "journal")
-	if files, err := s.fs.ReadDir(logDir); errors.Is(err, fs.ErrNotExist) || err == nil && len(files) == 0 {
+	if exists, err := wal.Exists(s.fs, logDir); err != nil {
+		return 0, err
+	} else if !exists {
 		if err := s.beginAnew(store); err != nil {
 			return 0, err
 		}

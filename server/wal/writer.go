@@ -15,6 +15,10 @@ import (
 type Durable struct {
 	Seq  uint64    // of the last durable record
 	Zxid jute.Zxid // of the last entry, all of which are durable
+	// Records is the number of records that this fsync made durable, and Took
+	// how long it took.
+	Records int
+	Took    time.Duration
 }
 
 // WriterOptions are the parts of a Writer that its owner provides.
@@ -220,15 +224,18 @@ func (w *Writer) commit(batch []Record) bool {
 	segment := w.log.seg
 	err := w.log.Append(batch)
 	var seq uint64
+	var took time.Duration
 	if err == nil {
+		begin := time.Now()
 		seq, err = w.log.Sync()
+		took = time.Since(begin)
 	}
 	if err != nil {
 		w.fail(err)
 		return false
 	}
 	if w.o.Durable != nil {
-		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid()})
+		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid(), Records: len(batch), Took: took})
 	}
 	w.mu.Lock()
 	w.mu.durable = seq
