@@ -156,13 +156,15 @@ func (c *conn) facts(asks bool) fourletter.Connection {
 		Session:       c.session.Load(),
 		LastOp:        "NA",
 		Established:   c.opened,
-		TimeoutMs:     int64(c.timeoutMs),
 		LastCxid:      st.lastCxid,
 		LastZxid:      int64(st.lastZxid),
 		LastReplyMs:   millis(st.lastResponse),
 		LastLatencyMs: millis(st.lastLatency),
 		MinLatencyMs:  millis(st.minLatency),
 		MaxLatencyMs:  millis(st.maxLatency),
+	}
+	if f.Session != 0 { // the timeout was settled before the session was
+		f.TimeoutMs = int64(c.timeoutMs)
 	}
 	if name, ok := opCodes[st.lastOp]; ok {
 		f.LastOp = name
