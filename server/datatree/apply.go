@@ -181,9 +181,9 @@ func (t *Tree) setACL(op *Op) Result {
 	return Result{Stat: t.stat(id)}
 }
 
-// closeSession deletes the ephemerals that the leader found, and then the
-// session. Whatever the leader missed goes too, so that no ephemeral outlives
-// its session. Closing a session that is gone does nothing: the expirer and the
+// closeSession deletes the ephemerals that the leader found, or all if it lists
+// none, and then the session. Whatever the leader missed goes too, so that no
+// ephemeral outlives its session. Closing a session that is gone does nothing: the expirer and the
 // client may both have asked for it.
 func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	s := t.sessions.get(txn.Session)
@@ -200,7 +200,9 @@ func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	}
 	if len(s.ephemerals) > 0 {
 		left := slices.Sorted(t.Ephemerals(txn.Session))
-		t.skipped += uint64(len(left))
+		if len(op.Paths) > 0 {
+			t.skipped += uint64(len(left))
+		}
 		for _, path := range left {
 			t.delete(txn.Zxid, path, out)
 		}

@@ -206,7 +206,9 @@ func (w *twin) closeSession(txn *Txn, op Op) (Result, []Event) {
 		events = append(events, e...)
 	}
 	for _, path := range w.owned(txn.Session) {
-		w.skipped++
+		if len(op.Paths) > 0 {
+			w.skipped++
+		}
 		_, e := w.delete(txn, path)
 		events = append(events, e...)
 	}

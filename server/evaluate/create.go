@@ -20,7 +20,7 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err != nil {
 		return err
 	}
-	acl, err := e.schemes.FixACL(op.ACL, e.req.Auth)
+	acl, err := e.fixACL(op.ACL)
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,8 @@ type Evaluator struct {
 	zxid  jute.Zxid
 	now   int64
 	multi jute.MultiRequest // its memory is used again
+	// aclBytes is the size of the ACL lists of the transaction so far.
+	aclBytes int
 }
 
 // New returns an evaluator of requests against tree, without accepted writes.
@@ -94,7 +96,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		Origin:  req.Origin,
 		Ops:     txn.Ops[:0],
 	}
-	e.req, e.zxid, e.now = req, zxid, nowMs
+	e.req, e.zxid, e.now, e.aclBytes = req, zxid, nowMs, 0
 	e.over.begin(zxid)
 	if err := e.evaluate(txn); err != nil {
 		txn.Ops = txn.Ops[:0]

@@ -113,7 +113,7 @@ func (e *Evaluator) setACL(txn *datatree.Txn) error {
 	if err := nodePath(req.Path); err != nil {
 		return err
 	}
-	acl, err := e.schemes.FixACL(req.ACL, e.req.Auth)
+	acl, err := e.fixACL(req.ACL)
 	if err != nil {
 		return err
 	}
@@ -184,4 +184,24 @@ func (e *Evaluator) checkQuota(path string, nodes, bytes int64) error {
 // none. No growth always fits, shrinking must reach the limit.
 func exceeds(usage, growth, limit int64) bool {
 	return growth != 0 && limit >= 0 && usage+growth > limit
+}
+
+// maxACLBytes bounds what the ACL lists of one transaction take in the log. An
+// entry with scheme auth stands for all of the caller's identities, so that a
+// request of 1 MiB could ask for lists of gigabytes.
+const maxACLBytes = 16 << 20
+
+// fixACL returns the list to be stored for the one that the request gives.
+func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
+	acl, err := e.schemes.FixACL(list, e.req.Auth)
+	if err != nil {
+		return nil, err
+	}
+	for i := range acl {
+		e.aclBytes += len(acl[i].ID.Scheme) + len(acl[i].ID.ID) + 8
+	}
+	if e.aclBytes > maxACLBytes {
+		return nil, jute.ErrInvalidACL
+	}
+	return acl, nil
 }

@@ -61,11 +61,26 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 		e.dropNode(path)
 	}
 	e.over.putSession(s, false)
+	if size(paths) > maxClosePaths {
+		paths = nil
+	}
 	txn.Ops = append(txn.Ops, datatree.Op{
 		Kind:   datatree.OpCloseSession,
 		Result: jute.OpCloseSession,
 		Paths:  paths,
 	})
+}
+
+// maxClosePaths bounds the paths that a closeSession lists. Without a list the
+// tree deletes all ephemerals of the session, which is the same: the list is for
+// those who read the log.
+const maxClosePaths = 16 << 20
+
+func size(paths []string) (n int) {
+	for _, path := range paths {
+		n += len(path)
+	}
+	return n
 }
 
 // ephemerals returns, sorted, the paths of the ephemerals that s will own. Any
