@@ -5,6 +5,7 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
+SOURCES = cmd fourletter internal jute server test
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test race scenario fuzz crash compat bench benchcmp lint fmt tidy cover check clean
@@ -35,25 +36,28 @@ run: build ## one server on conf/zoo_sample.cfg, its data in ./build/run (PORT=2
 test: ## all tests (PKG=./server/wal for one package)
 	$(GO) test $(PKG)
 
-race: ## all tests under the race detector; needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race $(PKG)
+# Where several goroutines share something.
+RACE = ./server ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
+race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race $(if $(findstring command,$(origin PKG)),$(PKG),$(RACE))
 
 # Packages whose tests compare with files and can rewrite these.
 SCENARIOS = ./jute ./fourletter ./internal/scenario ./server/config ./server/datatree ./server/evaluate ./server/session ./server/watch
 scenario: ## text scenarios and golden files; REWRITE=1 writes the actual output into them
 	$(GO) test -count=1 -run 'Scenarios|Golden|Vectors|Documentation' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
 
-fuzz: ## each fuzz target for TIME=30s (FUZZ=Multi for those whose name has it)
-	@grep -rHo '^func Fuzz[[:alnum:]_]*$(FUZZ)[[:alnum:]_]*' --include='*_test.go' . | sort | while IFS=: read -r file func; do \
+fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for those whose name has it)
+	@grep -rHo '^func Fuzz[[:alnum:]_]*$(FUZZ)[[:alnum:]_]*' --include='*_test.go' $(SOURCES) | sort | while IFS=: read -r file func; do \
 		target=$${func#func }; dir=$$(dirname "$$file"); \
 		echo "== $$target in $$dir"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) "$$dir" </dev/null || exit 1; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) "./$$dir" </dev/null || exit 1; \
 	done
 
-crash: build ## kill -9 and restart under load, counting what was acknowledged (ROUNDS=20)
-	$(GO) test -count=1 -timeout 60m -v ./test/crash $(if $(ROUNDS),-args -rounds $(ROUNDS))
+ROUNDS ?= 100
+crash: ## kill -9 and restart under load, checking all that was acknowledged (ROUNDS=100)
+	$(GO) test -count=1 -timeout 120m -v -run 'TestKill|TestLossIsNoticed' ./test/crash -args -rounds $(ROUNDS)
 
-compat: build ## other people's clients, and a comparison with Apache's server
+compat: ## other people's clients, and a comparison with Apache's server
 	test/compat/run.sh
 
 BENCH ?= .
@@ -80,7 +84,7 @@ lint: ## vet, and the project's own rules
 	$(GO) test ./internal/lint
 
 fmt: ## format the code
-	gofmt -w cmd fourletter internal jute server test
+	gofmt -w $(SOURCES)
 
 tidy: ## what go.mod needs, no more and no less
 	$(GO) mod tidy
@@ -92,7 +96,7 @@ cover: ## which statements the tests run, into build/cover.out
 	@echo 'line by line: $(GO) tool cover -html=build/cover.out'
 
 check: ## what .ci/run begins with: format, vet, rules, go.mod, tests, race
-	@unformatted=$$(gofmt -l cmd fourletter internal jute server test); \
+	@unformatted=$$(gofmt -l $(SOURCES)); \
 		test -z "$$unformatted" || { echo "not formatted; make fmt: $$unformatted" >&2; exit 1; }
 	$(GO) mod tidy -diff
 	$(MAKE) lint test race
