@@ -16,7 +16,30 @@ type world struct {
 	zxid  jute.Zxid        // at the end of the reading
 }
 
-// read walks the whole tree.
+// world reads the whole tree, again and again until nothing has changed meanwhile:
+// sessions may expire.
+func (s *server) world() (*world, error) {
+	s.t.Helper()
+	for {
+		c := s.connect()
+		if err := c.ping(); err != nil {
+			return nil, err
+		}
+		before := c.lastZxid
+		w, err := c.readWorld()
+		after := s.connect()
+		if err := after.ping(); err != nil {
+			return nil, err
+		}
+		c.close()
+		after.close()
+		if after.lastZxid == before+1 { // its session
+			return w, err
+		}
+	}
+}
+
+// readWorld walks the whole tree.
 func (c *client) readWorld() (*world, error) {
 	w := &world{nodes: make(map[string]found)}
 	level := []string{"/"}

@@ -253,9 +253,7 @@ func (c *campaign) audit() {
 // differences returns how what the server has differs from what it promised.
 func (c *campaign) differences() (errs []error) {
 	c.Helper()
-	k := c.srv.connect()
-	defer k.close()
-	w, err := k.readWorld()
+	w, err := c.srv.world()
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -324,3 +324,45 @@ func TestHalfOpen(t *testing.T) {
 		awaitGone(t, s, c)
 	}
 }
+
+// TestACLBombs has a client of many identities, and requests full of ACL entries
+// that stand for all of these.
+func TestACLBombs(t *testing.T) {
+	auth := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}
+	var every []jute.ACL
+	for p := range jute.PermAll {
+		every = append(every, jute.ACL{Perms: p + 1, ID: jute.ID{Scheme: "auth"}})
+	}
+	for name, bomb := range map[string]*repeated{
+		"one entry":    fullOf(jute.MultiOp{Type: jute.OpCreate, Path: "/wide/s", ACL: auth, Mode: jute.ModePersistentSequential}),
+		"many entries": fullOf(jute.MultiOp{Type: jute.OpCreate, Path: "/wide/s", ACL: every, Mode: jute.ModePersistentSequential}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withBigNodes(t)
+			end := watchOver(t, s)
+			defer end()
+			bounded(t, s, 800, func() {
+				c := s.connect()
+				ids := 0
+				for ; ids < 5000; ids++ {
+					r, err := c.call(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: fmt.Appendf(nil, "user%d:x", ids)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Err != 0 {
+						break
+					}
+				}
+				c.close()
+				c = s.connect()
+				for i := range ids {
+					if _, err := c.do(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: fmt.Appendf(nil, "user%d:x", i)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r, err := c.call(jute.OpMulti, bomb)
+				t.Logf("multi of %d creates by a client of %d identities: %d bytes, code %v, %v", bomb.count, ids, len(r.body), r.Err, err)
+			})
+		})
+	}
+}
