@@ -28,8 +28,9 @@ type client struct {
 	xid      int32
 	session  jute.SessionID
 	password []byte
-	events   int       // watch events received
-	lastZxid jute.Zxid // largest that a reply had
+	timeout  time.Duration // negotiated
+	events   int           // watch events received
+	lastZxid jute.Zxid     // largest that a reply had
 }
 
 // dial connects and begins or resumes the session that r names. It returns
@@ -70,6 +71,7 @@ func (c *client) handshake(r *jute.ConnectRequest) error {
 		return errExpired
 	}
 	c.session, c.password = resp.SessionID, resp.Password
+	c.timeout = time.Duration(resp.TimeoutMs) * time.Millisecond
 	return nil
 }
 

@@ -281,9 +281,125 @@ func TestLongPaths(t *testing.T) {
 		t.Logf("create %.20q: %v", p, r.err())
 	}
 	end()
+	// The names must get through a snapshot and a restart, too.
+	const written = "snapshot written"
+	before := strings.Count(s.logNow(), written)
+	if !s.poll(func() bool {
+		check(t, c.set(path, nil))
+		return strings.Count(s.logNow(), written) > before+1
+	}) {
+		t.Error("no snapshot is written")
+	}
 	s.kill()
 	s.start()
-	if _, _, err := s.connect().get(path); err != nil {
+	c = s.connect()
+	if _, _, err := c.get(path); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := c.get("/" + strings.Repeat("x", 1_000_000)); err != nil {
+		t.Error(short(err.Error()))
+	}
+}
+
+// TestOddSessions asks for timeouts that can't be had, and resumes sessions that
+// are not one's own.
+func TestOddSessions(t *testing.T) {
+	s := newServer(t, open...)
+	s.start()
+	end := watchOver(t, s)
+	defer end()
+	for _, timeout := range []int32{0, -1, 1, math.MinInt32, math.MaxInt32} {
+		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: timeout})
+		if err != nil {
+			t.Fatalf("timeout %d: %v", timeout, err)
+		}
+		if c.timeout < 200*time.Millisecond || c.timeout > time.Minute {
+			t.Errorf("timeout %d: got %v", timeout, c.timeout)
+		}
+		c.close()
+	}
+	c := s.connect()
+	for i := range c.password {
+		wrong := append([]byte(nil), c.password...)
+		wrong[i] ^= 1
+		for _, password := range [][]byte{wrong, c.password[:i], append(wrong, wrong...)} {
+			_, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.session, Password: append([]byte{}, password...)})
+			if err != errExpired {
+				t.Errorf("resumed with a wrong password: %v, want %v", err, errExpired)
+			}
+		}
+	}
+	if err := c.ping(); err != nil {
+		t.Errorf("the owner is disturbed: %v", err)
+	}
+	// Two connections of one session: the later one wins, again and again.
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				k, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.session, Password: append([]byte{}, c.password...)})
+				if err != nil {
+					if err == errExpired {
+						t.Error(err)
+					}
+					continue // another one was faster
+				}
+				k.set("/zookeeper/quota", nil)
+				k.close()
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.session, Password: c.password}); err != nil {
+		t.Errorf("the session does not survive: %v", err)
+	}
+}
+
+// TestQuotaGarbage writes nonsense where quotas are kept, and takes away what the
+// server made itself.
+func TestQuotaGarbage(t *testing.T) {
+	s := newServer(t, append(open, "enforceQuota=true")...)
+	s.start()
+	end := watchOver(t, s)
+	c := s.connect()
+	rng := newRand(t)
+	create := func(path, data string) {
+		t.Helper()
+		if _, err := c.call(jute.OpCreate, &jute.CreateRequest{Path: path, Data: []byte(data), ACL: openACL}); err != nil {
+			t.Fatalf("create %s: %v", path, err)
+		}
+	}
+	limits := []string{"", "count", "count=", "count=-1,bytes=-1", "count=99999999999999999999", "=,=;=", "count=1,bytes=1;byteHardLimit=0;countHardLimit=-9",
+		"count=1\x00", strings.Repeat("count=1,", 10_000), "bytes=9223372036854775808"}
+	for i, text := range limits {
+		node := fmt.Sprintf("/q%d", i)
+		create(node, "")
+		create("/zookeeper/quota"+node, "")
+		create("/zookeeper/quota"+node+"/zookeeper_limits", text)
+		create("/zookeeper/quota"+node+"/zookeeper_stats", limits[rng.IntN(len(limits))])
+		for range 3 {
+			create(node+"/c", "data")
+			if _, err := c.call(jute.OpSetData, &jute.SetDataRequest{Path: node, Data: []byte("more"), Version: -1}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.call(jute.OpDelete, &jute.DeleteRequest{Path: node + "/c", Version: -1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, path := range []string{"/zookeeper/config", "/zookeeper/quota", "/zookeeper", "/"} {
+		for _, op := range []jute.OpCode{jute.OpDelete, jute.OpSetData} {
+			if _, err := c.call(op, &jute.DeleteRequest{Path: path, Version: -1}); err != nil {
+				t.Fatalf("%v %s: %v", op, path, err)
+			}
+		}
+	}
+	create("/zookeeper/quota/zookeeper_limits", "count=1")
+	create("/after", "")
+	end()
+	s.kill()
+	s.start()
+	if _, err := s.world(); err != nil {
 		t.Error(err)
 	}
 }
