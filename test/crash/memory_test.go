@@ -366,3 +366,41 @@ func TestACLBombs(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreadWords sends four-letter words with long answers, and does not read
+// these.
+func TestUnreadWords(t *testing.T) {
+	s := newServer(t, append(open, "nio.sessionlessCnxnTimeout=2000")...)
+	s.start()
+	end := watchOver(t, s)
+	defer end()
+	c := s.connect()
+	list := make([]string, 8000)
+	for i := range list {
+		list[i] = fmt.Sprintf("/%s%d", strings.Repeat("w", 100), i)
+	}
+	for range 5 {
+		if _, err := c.do(jute.OpSetWatches, &jute.SetWatchesRequest{RelativeZxid: 1 << 60, Exist: list}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list {
+			list[i] += "x"
+		}
+	}
+	var conns []net.Conn
+	for _, word := range []string{"wchp", "wchc", "dump", "cons", "mntr", "envi", "stat"} {
+		for range 5 {
+			conns = append(conns, raw(t, s.addr, []byte(word)))
+		}
+	}
+	for _, nc := range conns {
+		defer nc.Close()
+		local := nc.LocalAddr().String()
+		if !s.poll(func() bool {
+			answer, err := fourLetters(s.addr, "cons")
+			return err == nil && !strings.Contains(answer, local)
+		}) {
+			t.Error("the server keeps a connection that does not read its answer")
+		}
+	}
+}
