@@ -75,7 +75,7 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 		}
 	}
 	s.logWriter = newLogWriter(s, log)
-	s.snapshots = newSnapshotter(s, store, rec.Snaps, used)
+	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, used), used)
 	took := time.Since(start)
 	s.metrics.load.observe(took, 1)
 	s.log.Info("state recovered", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes),
@@ -127,6 +127,16 @@ func (s *Server) beginAnew(store *snapshot.Store) error {
 		return fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s: %w", mark, err)
 	}
 	return s.fs.Remove(mark)
+}
+
+// upTo returns the references up to the one that was used. The later ones have
+// proved damaged, and must not count when old snapshots are removed.
+func upTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
+	n := len(refs)
+	for n > 0 && (used == nil || refs[n-1].Zxid > used.Zxid) {
+		n--
+	}
+	return refs[:n]
 }
 
 // removeUnreferenced removes the snapshots that the log knows nothing of: they

@@ -209,12 +209,22 @@ func (sn *snapshotter) purge() {
 	if err == nil {
 		sn.refs = keep
 		var removed []string
-		removed, err = sn.store.Purge(sn.cfg.SnapRetainCount)
+		removed, err = sn.store.Purge(1, names(keep)...)
 		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
 	}
 	if err != nil {
 		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
 	}
+}
+
+// names returns the names of snapshots. What else is in their directory is
+// damaged, or about to be referred to and then the newest.
+func names(refs []wal.SnapRef) []string {
+	list := make([]string, len(refs))
+	for i := range refs {
+		list[i] = refs[i].Name
+	}
+	return list
 }
 
 // rowWalk draws a view's rows, table by table, a batch under each hold of the

@@ -1,0 +1,273 @@
+package server
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+func (s *testServer) digest() datatree.Digest {
+	s.state.mu.RLock()
+	defer s.state.mu.RUnlock()
+	return s.state.tree.Digest()
+}
+
+// work has clients make random changes at once, sessions with ephemerals among
+// them.
+func (s *testServer) work(t *testing.T, seed uint64, clients, requests int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for n := range clients {
+		c := s.connect(t)
+		rng := rand.New(rand.NewPCG(seed, uint64(n)))
+		wg.Go(func() {
+			for i := range requests {
+				path := "/x" + strconv.Itoa(rng.IntN(300))
+				data := strings.Repeat("d", rng.IntN(200))
+				switch rng.IntN(8) {
+				case 0, 1, 2:
+					c.send(jute.OpCreate, create(path, data, jute.CreateMode(rng.IntN(4))))
+				case 3:
+					c.send(jute.OpDelete, del(path))
+				case 4:
+					c.send(jute.OpSetACL, &jute.SetACLRequest{Path: path, ACL: []jute.ACL{
+						{Perms: jute.PermAll, ID: jute.WorldAnyone}, {Perms: jute.PermRead, ID: jute.ID{Scheme: "ip", ID: "10.0.0." + strconv.Itoa(rng.IntN(9))}},
+					}, Version: -1})
+				case 5:
+					c.send(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+						{Type: jute.OpSetData, Path: path, Data: []byte(data), Version: -1},
+						{Type: jute.OpCreate, Path: path + "/m" + strconv.Itoa(i), ACL: openACL},
+					}})
+				default:
+					c.send(jute.OpSetData, set(path, data))
+				}
+				if i%20 == 19 {
+					for c.must().Xid != c.xid {
+					}
+				}
+			}
+			c.ok(jute.OpSync, &jute.PathRequest{Path: "/"})
+			if rng.IntN(2) == 0 {
+				c.ok(jute.OpCloseSession, nil)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestRestartsUnderSnapshots: with a snapshot each few transactions, taken while
+// clients work, each restart gives the tree that was there, and old snapshots and
+// log segments go.
+func TestRestartsUnderSnapshots(t *testing.T) {
+	dir := t.TempDir()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	s := startOn(t, vfs.OS{}, dir, "snapCount=200", "forceSync=no", "maxSessionTimeout=3600000")
+	for round := range uint64(4) {
+		s.work(t, seed+round, 4, 1000)
+		if round == 3 { // the last is done without what the first rounds left
+			break
+		}
+		want, zxid := s.digest(), s.lastApplied()
+		s = s.restart(t)
+		if got := s.digest(); got != want || s.lastApplied() != zxid {
+			t.Fatalf("seed %d round %d: digest %v at %v after the restart, was %v at %v", seed, round, got, s.lastApplied(), want, zxid)
+		}
+	}
+	if n := s.metrics.snapshotErrors.Load(); n != 0 {
+		t.Errorf("%d snapshots failed", n)
+	}
+	s.noErrors(t)
+	want := s.digest()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	snaps, _ := filepath.Glob(filepath.Join(dir, "snap", "*.db"))
+	if len(snaps) == 0 || len(snaps) > 4 { // 3, and one may be new since the last purge
+		t.Errorf("%d snapshots are left: %v", len(snaps), snaps)
+	}
+	if rest, _ := os.ReadDir(filepath.Join(dir, "tmp")); len(rest) > 0 {
+		t.Errorf("left in tmp: %v", rest)
+	}
+
+	// Each older snapshot serves when the newer ones are damaged.
+	for i := len(snaps) - 1; i > 0; i-- {
+		damage(t, snaps[i])
+		s = startWith(t, s.opts)
+		if got := s.digest(); got != want {
+			t.Errorf("with %d damaged snapshots: digest %v, want %v", len(snaps)-i, got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Without any, the server starts from the whole log, or not at all.
+	damage(t, snaps[0])
+	last := newTestServer(t, s.opts)
+	err := last.Start(t.Context())
+	if err == nil {
+		defer last.Close()
+		if got := last.digest(); got != want {
+			t.Errorf("without a sound snapshot: digest %v, want %v", got, want)
+		}
+	}
+	t.Logf("all %d damaged: %v", len(snaps), err)
+}
+
+func damage(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 0x40
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPurgeKeepsASoundSnapshot: damaged snapshots must not count when old ones
+// are removed.
+func TestPurgeKeepsASoundSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	s := startOn(t, vfs.OS{}, dir, "snapCount=100", "forceSync=no")
+	list := func() []string {
+		files, _ := filepath.Glob(filepath.Join(dir, "snap", "*.db"))
+		return files
+	}
+	for len(list()) < 3 {
+		s.work(t, 1, 1, 200)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	snaps := list()
+	for _, f := range snaps[1:] {
+		damage(t, f)
+	}
+	s = startWith(t, s.opts)
+	before := s.metrics.snapshot.count.Load()
+	for s.metrics.snapshot.count.Load() == before {
+		s.work(t, 2, 1, 200)
+	}
+	want := s.digest()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	now := list()
+	damage(t, now[len(now)-1])
+	again := newTestServer(t, s.opts)
+	if err := again.Start(t.Context()); err != nil {
+		t.Fatalf("one new snapshot was written and lost: %v (before %v, now %v)", err, snaps, now)
+	}
+	defer again.Close()
+	if again.digest() != want {
+		t.Error("another tree")
+	}
+}
+
+// TestPowerCutsLoseNothingAcknowledged: at any moment the file system keeps only
+// what was synced and random parts of the rest, and the next server has at least
+// what clients were told.
+func TestPowerCutsLoseNothingAcknowledged(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	fs := crashfs.New(seed)
+	acked := map[string]int{}
+	for round := range 15 {
+		synctest.Test(t, func(t *testing.T) {
+			s := startOn(t, fs, "/data")
+			check := s.connect(t)
+			for path, n := range acked {
+				data, _ := check.get(path)
+				if got, _ := strconv.Atoi(data); got < n {
+					t.Fatalf("seed %d round %d: %s is %q, %d was acknowledged", seed, round, path, data, n)
+				}
+			}
+			var mu sync.Mutex
+			var cut *crashfs.FS
+			left := rng.IntN(60)
+			fs.SetHook(func(op crashfs.Op) error { // the power goes between two operations
+				mu.Lock()
+				defer mu.Unlock()
+				if left--; left == 0 {
+					cut = fs.Crash(rng)
+				}
+				return nil
+			})
+			var wg sync.WaitGroup
+			for n := range 3 {
+				c := s.connect(t)
+				path := "/n" + strconv.Itoa(n)
+				c.call(jute.OpCreate, create(path, "0", 0))
+				first, _ := c.get(path)
+				base, _ := strconv.Atoi(first)
+				wg.Go(func() {
+					for i := range 20 {
+						c.set(path, strconv.Itoa(base+i+1))
+						mu.Lock()
+						if cut == nil {
+							acked[path] = base + i + 1
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			s.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			if cut == nil {
+				cut = fs.Crash(rng)
+			}
+			fs = cut
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestSessionsAndContainersSurviveASnapshot: the state that is not nodes.
+func TestSessionsAndContainersSurviveASnapshot(t *testing.T) {
+	dir := t.TempDir()
+	s := startOn(t, vfs.OS{}, dir, "snapCount=50", "forceSync=no")
+	c := s.connectFor(t, 20_000)
+	c.ephemeral("/e")
+	c.container("/c")
+	c.ttl("/t", time.Hour)
+	for s.metrics.snapshot.count.Load() == 0 {
+		s.work(t, 3, 1, 100)
+	}
+	s = s.restart(t)
+	c.srv = s
+	c = c.resume(t, 20_000)
+	if c.session == 0 {
+		t.Fatal("session is gone")
+	}
+	var paths jute.GetEphemeralsResponse
+	d := jute.NewDecoder(c.ok(jute.OpGetEphemerals, &jute.GetEphemeralsRequest{}).body)
+	if paths.Decode(&d); len(paths.Paths) != 1 || paths.Paths[0] != "/e" {
+		t.Errorf("ephemerals %v", paths.Paths)
+	}
+	s.state.mu.RLock()
+	defer s.state.mu.RUnlock()
+	if n, _ := s.state.tree.Get("/c"); !n.Owner.Container() {
+		t.Errorf("/c: %+v", n)
+	}
+	if n, _ := s.state.tree.Get("/t"); n.Owner != jute.OwnerTTL(time.Hour.Milliseconds()) {
+		t.Errorf("/t: %+v", n)
+	}
+}
