@@ -33,6 +33,7 @@ type conn struct {
 	// Owned by the reader.
 	timeoutMs int32            // negotiated
 	tracked   *session.Session // set with established
+	current   request          // being handled; here, since it would be an allocation elsewhere
 	batch     []submission     // writes of the frames at hand, not yet handed over
 	arena     []byte           // where request bodies of this batch are copied to
 	readsNow  int              // reads answered since the last settle
@@ -188,6 +189,7 @@ func (c *conn) settle(handled int) {
 	if handled == 0 {
 		return
 	}
+	c.current = request{} // lets go of the read buffer
 	c.submitBatch()
 	c.srv.metrics.packetsReceived.Add(int64(handled))
 	reads := c.readsNow

@@ -70,24 +70,25 @@ func (c *conn) handle(frame []byte) error {
 		return errShortHeader
 	}
 	c.touch()
-	req := request{op: h.Type, xid: h.Xid, auth: *c.auth.Load(), body: d.Rest(), received: c.started}
+	req := &c.current
+	*req = request{op: h.Type, xid: h.Xid, auth: *c.auth.Load(), body: d.Rest(), received: c.started}
 	switch req.op {
 	case jute.OpAuth:
-		return c.authenticate(&req)
+		return c.authenticate(req)
 	case jute.OpSASL:
 		// Without SASL the answer is an empty token, at once (wire.md section 17).
 		c.end(jute.AppendBuffer(c.begin(req.xid, 0, 0), nil))
 		return nil
 	}
-	if !c.srv.authEnforced(&req) {
+	if !c.srv.authEnforced(req) {
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
 		c.endAfterFlush()
 		return errHangUp
 	}
 	if fromLeader(req.op) {
-		return c.submit(&req)
+		return c.submit(req)
 	}
-	return c.serveInOrder(&req)
+	return c.serveInOrder(req)
 }
 
 // fromLeader reports whether a client's op is ordered by the leader.

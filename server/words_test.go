@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// ask sends bytes on a new connection and returns all that comes back.
+func (s *testServer) ask(t *testing.T, text string, halfClose bool) string {
+	t.Helper()
+	c := s.dial(t, dialOptions{})
+	if _, err := c.nc.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if halfClose {
+		c.nc.CloseWrite()
+	}
+	c.nc.SetReadDeadline(time.Now().Add(time.Minute))
+	b, err := io.ReadAll(c.nc)
+	if err != nil {
+		t.Errorf("%q: %v after %q", text, err, b)
+	}
+	return string(b)
+}
+
+func TestFourLetterWordsOverThePort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connect(t)
+		c.ephemeral("/e")
+		c.ok(jute.OpGetData, get("/e", true))
+		session := fmt.Sprintf("0x%x", int64(c.session))
+		for _, test := range []struct {
+			send string
+			want []string
+		}{
+			{"ruok", []string{"imok"}},
+			{"ruok\n", []string{"imok"}},
+			{"ruok\r\n", []string{"imok"}},
+			{"stat\r\n", []string{"Zookeeper version: ", "Clients:\n", "Latency min/avg/max: ", "Mode: standalone\n", "Node count: 6\n"}},
+			{"srvr", []string{"Mode: standalone\n", "Zxid: " + c.zxidText() + "\n"}},
+			{"cons", []string{" /10.0.0.2:", "sid=" + session}},
+			{"dump", []string{"SessionTracker dump:", session, "/e"}},
+			{"wchs", []string{"1 connections watching 1 paths", "Total watches:1"}},
+			{"wchc", []string{session, "\t/e"}},
+			{"wchp", []string{"/e", "\t" + session}},
+			{"mntr", []string{"zk_server_state\tstandalone\n", "zk_znode_count\t6\n", "zk_ephemerals_count\t1\n", "zk_watch_count\t1\n", "zk_global_sessions\t1\n"}},
+			{"conf", []string{"clientPort=2181\n", "tickTime=1000\n", "dataDir=/data"}},
+			{"envi", []string{"Environment:\n", "zookeeper.version="}},
+			{"isro", []string{"rw"}},
+			{"dirs", []string{"datadir_size: "}},
+			{"gtmk", []string{"306"}},
+			{"stmk\x00\x00\x00\x00\x00\x00\x00\x07", []string{"7"}},
+			{"gtmk", []string{"7"}},
+			{"hash", []string{""}},
+			{"crst", []string{"Connection stats reset.\n"}},
+			{"srst", []string{"Server stats reset.\n"}},
+		} {
+			for _, half := range []bool{false, true} {
+				got := s.ask(t, test.send, half)
+				for _, want := range test.want {
+					if !strings.Contains(got, want) {
+						t.Errorf("%q (half closed %v): no %q in\n%s", test.send, half, want, got)
+					}
+				}
+			}
+		}
+		c.ping()
+		if s.conns.len() != 1 {
+			t.Errorf("%d connections are left", s.conns.len())
+		}
+		s.noErrors(t)
+	})
+}
+
+func (c *client) zxidText() string { return "0x" + strconv.FormatInt(int64(c.zxid), 16) }
+
+// TestFourLetterWordsThatAreOff are refused by name, and the server goes on.
+func TestFourLetterWordsThatAreOff(t *testing.T) {
+	cfg := parseConfig(t, "/data")
+	cfg.FourLetterWhitelist = []string{"srvr"}
+	s := startWith(t, Options{FS: crashfs.New(1), Config: cfg})
+	if got, want := s.ask(t, "ruok", false), "ruok is not executed because it is not in the whitelist.\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := s.ask(t, "srvr", false); !strings.Contains(got, "standalone") {
+		t.Errorf("srvr: %q", got)
+	}
+}
+
+// TestFourLetterWordsOverTCP, where a close with unread bytes would lose the
+// answer.
+func TestFourLetterWordsOverTCP(t *testing.T) {
+	cfg := parseConfig(t, t.TempDir())
+	cfg.ClientPort, cfg.ClientPortAddress = 0, "127.0.0.1"
+	s, err := New(Options{Config: cfg, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 20 {
+		nc, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(nc, "ruok\r\nand more that nobody reads")
+		if b, err := io.ReadAll(nc); string(b) != "imok" || err != nil {
+			t.Errorf("got %q, %v", b, err)
+		}
+		nc.Close()
+	}
+}
+
+// TestMetricsHaveZooKeepersNames, for the dashboards that exist.
+func TestMetricsHaveZooKeepersNames(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	s := startWith(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data"), Registerer: reg})
+	c := s.connect(t)
+	c.create("/a", "x")
+	c.get("/a")
+	c.ping()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		values[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetSummary().GetSampleCount()) +
+			float64(m.GetHistogram().GetSampleCount())
+	}
+	for name, least := range map[string]float64{
+		"num_alive_connections": 1, "znode_count": 6, "packets_received": 3, "packets_sent": 3, "approximate_data_size": 1,
+		"global_sessions": 1, "readlatency": 2, "updatelatency": 1, "fsynctime": 1, "proposal_count": 2, "commit_count": 2,
+		"connection_request_count": 1, "bytes_received_count": 50, "response_bytes": 50, "watch_count": 0, "ephemerals_count": 0,
+		"outstanding_requests": 0, "open_file_descriptor_count": 1, "max_file_descriptor_count": 1, "uptime": 0,
+		"avg_latency": 0, "zkd_apply_seconds": 1,
+	} {
+		if got, ok := values[name]; !ok || got < least {
+			t.Errorf("%s is %v (there: %v), want at least %v", name, got, ok, least)
+		}
+	}
+	if got := s.ask(t, "mntr", false); !strings.Contains(got, "zk_outstanding_requests\t0\n") {
+		t.Errorf("mntr: %s", got)
+	}
+}
