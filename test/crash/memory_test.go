@@ -167,6 +167,47 @@ func TestReadsBehindWrite(t *testing.T) {
 	})
 }
 
+// TestManyReadsBehindWrites has a client that sends writes with many reads behind
+// each, and reads the replies: it gets all of them, in order.
+func TestManyReadsBehindWrites(t *testing.T) {
+	s := withBigNodes(t)
+	end := watchOver(t, s)
+	defer end()
+	c := s.connect()
+	const writes, reads = 4, 100
+	bounded(t, s, 400, func() {
+		for range writes {
+			c.put(jute.OpSetData, &jute.SetDataRequest{Path: "/big", Data: make([]byte, 100_000), Version: -1})
+			for range reads {
+				c.put(jute.OpGetData, &jute.PathWatchRequest{Path: "/big"})
+			}
+		}
+		sent := make(chan error, 1)
+		go func() { sent <- c.flush() }()
+		version := int32(0)
+		for range writes {
+			version++
+			for i := range 1 + reads {
+				r, err := c.next()
+				if err != nil || r.Err != 0 {
+					t.Fatalf("reply %d behind write %d: %v, %v", i, version, r.Err, err)
+				}
+				if i == 0 {
+					continue
+				}
+				var data jute.GetDataResponse
+				d := jute.NewAliasDecoder(r.body)
+				if data.Decode(&d); data.Stat.Version != version {
+					t.Fatalf("read %d behind write %d has version %d", i, version, data.Stat.Version)
+				}
+			}
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestNeverReading has clients that ask for much, hold watches, and never read.
 // They must be cut off, without harm to others.
 func TestNeverReading(t *testing.T) {
