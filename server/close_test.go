@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -167,11 +168,23 @@ func TestDataDirectoryIsLocked(t *testing.T) {
 // Failed tells the owner, new clients are turned away, and what was acknowledged
 // before is there after a restart.
 func TestFailedDiskAcknowledgesNothing(t *testing.T) {
-	for _, kind := range []crashfs.OpKind{crashfs.OpSync, crashfs.OpWrite} {
-		t.Run(string(kind), func(t *testing.T) {
+	for _, test := range []struct {
+		kind  crashfs.OpKind
+		line  string
+		reads int // behind each write
+		left  int // operations that still succeed
+	}{
+		{crashfs.OpSync, "globalOutstandingLimit=5", 0, 40},
+		{crashfs.OpWrite, "globalOutstandingLimit=5", 0, 40},
+		{crashfs.OpSync, "globalOutstandingLimit=5", 300, 10},
+		{crashfs.OpSync, "globalOutstandingLimit=100000", 300, 1},
+		{crashfs.OpSync, "globalOutstandingLimit=100000", 0, 1},
+	} {
+		kind, reads := test.kind, test.reads
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fs := crashfs.New(3)
-				s := startOn(t, fs, "/data", "globalOutstandingLimit=5")
+				s := startOn(t, fs, "/data", test.line)
 				var clients []*client
 				acked := make([]int, 5)
 				for i := range acked {
@@ -179,7 +192,7 @@ func TestFailedDiskAcknowledgesNothing(t *testing.T) {
 					c.create("/n"+strconv.Itoa(i), "")
 					clients = append(clients, c)
 				}
-				left := 40
+				left := test.left
 				fs.SetHook(func(op crashfs.Op) error {
 					if op.Kind == kind {
 						if left--; left <= 0 {
@@ -193,6 +206,9 @@ func TestFailedDiskAcknowledgesNothing(t *testing.T) {
 					wg.Go(func() {
 						for k := 1; k <= 100; k++ {
 							c.send(jute.OpSetData, set("/n"+strconv.Itoa(i), strconv.Itoa(k)))
+							for range reads {
+								c.sendFrame(requestFrame(-7, jute.OpGetData, get("/", false)))
+							}
 						}
 					})
 					wg.Go(func() {
@@ -201,7 +217,7 @@ func TestFailedDiskAcknowledgesNothing(t *testing.T) {
 							if err != nil {
 								return
 							}
-							if r.Err == 0 {
+							if r.Err == 0 && r.Xid > 0 {
 								acked[i]++
 							}
 						}
