@@ -61,7 +61,7 @@ func connectAndAsk(w *world, name string) string {
 	c.drain()
 	text := strings.Join(w.lines, "\n")
 	defer c.close()
-	if c.gone || strings.Contains(text, "silence") || !strings.Contains(text, "closeSession zxid=") {
+	if strings.Contains(text, "silence") || !strings.Contains(text, "closeSession zxid=") {
 		return text
 	}
 	return ""

@@ -84,7 +84,7 @@ func connectScenarios() []scenario {
 				}
 				c := w.dial("A")
 				c.write(b)
-				c.end("garbage", readError(c))
+				c.end("", readError(c))
 			}
 		}},
 		{name: "connect: requests right behind", run: func(w *world) {

@@ -25,6 +25,9 @@ const (
 	eventXid = -1
 	pingXid  = -2
 	authXid  = -4
+
+	codeUnimplemented = -6
+	codeAuthFailed    = -115
 )
 
 // world is one server as a scenario sees it, and the transcript of what was
@@ -177,6 +180,7 @@ type conn struct {
 	waiting []sent
 	zxid    int64 // of the last reply
 	gone    bool
+	last    bool // the server has sent the last reply of this connection
 	session *session
 }
 
@@ -206,7 +210,7 @@ func (c *conn) handshake() {
 	}
 	payload, err := c.readFrame()
 	if err != nil {
-		c.end("connect", err)
+		c.end(" instead of a connect response", err)
 		c.close()
 		return
 	}
@@ -222,7 +226,7 @@ func (c *conn) handshake() {
 		c.name, protocol, timeout, c.w.sessionName(id), passwdText(passwd, known), d.b, d.short)
 	if id == 0 {
 		if _, err := c.readFrame(); err != nil {
-			c.end("after rejection", err)
+			c.end(" after a rejection", err)
 		}
 		c.close()
 	}
@@ -243,7 +247,7 @@ func passwdText(passwd []byte, s *session) string {
 func (w *world) dial(name string) *conn {
 	nc, err := net.DialTimeout("tcp", w.addr, replyDeadline)
 	if err != nil {
-		w.logf("%s connect: closed", name)
+		w.logf("%s: closed instead of a connect response", name)
 		return &conn{w: w, name: name, gone: true}
 	}
 	c := &conn{w: w, name: name, nc: nc, r: bufio.NewReader(nc)}
@@ -300,13 +304,13 @@ func (c *conn) end(where string, err error) {
 	var netErr net.Error
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
-		c.w.logf("%s %s: silence", c.name, where)
+		c.w.logf("%s: silence%s", c.name, where)
 		c.waiting = nil
 		return
 	case errors.Is(err, io.ErrUnexpectedEOF), strings.HasPrefix(err.Error(), "part of"):
-		c.w.logf("%s %s: broken frame: %v", c.name, where, err)
+		c.w.logf("%s: broken frame%s: %v", c.name, where, err)
 	default:
-		c.w.logf("%s %s: closed", c.name, where)
+		c.w.logf("%s: closed%s", c.name, where)
 	}
 	c.waiting = nil
 	c.close()
@@ -360,6 +364,9 @@ func (c *conn) drain() {
 		}
 		c.frame(payload)
 	}
+	if c.last {
+		c.expectEnd()
+	}
 }
 
 // do sends requests in one go, reads their replies, and then what they made the
@@ -412,7 +419,7 @@ func (w *world) barrier() {
 		for {
 			payload, err := c.readFrame()
 			if err != nil {
-				c.end("barrier", err)
+				c.end("", err)
 				break
 			}
 			d := dec{b: payload}
@@ -467,7 +474,10 @@ func (c *conn) frame(payload []byte) {
 		line += " SHORT"
 	}
 	if req.op == opCloseSession && code == 0 && c.session != nil {
-		c.session.closed = true
+		c.session.closed, c.last = true, true
+	}
+	if code == codeAuthFailed || code == codeUnimplemented && zxid == -1 {
+		c.last = true
 	}
 	c.w.logf("%s", line)
 }
@@ -568,7 +578,7 @@ func (c *conn) list(path string) []string {
 	for {
 		payload, err := c.readFrame()
 		if err != nil {
-			c.end("list", err)
+			c.end("", err)
 			return nil
 		}
 		d := dec{b: payload}
