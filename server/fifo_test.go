@@ -30,7 +30,7 @@ func TestReadBehindAFinishingWriteIsAnswered(t *testing.T) {
 	})
 	prefix := strings.Repeat("x", 500_000)
 	rng := rand.New(rand.NewPCG(7, 1))
-	for i := range 1000 {
+	for i := range 300 {
 		disk.Lock()
 		stream := frameOf(requestFrame(1, jute.OpSetData, set("/", "")))
 		stream = append(stream, frameOf(requestFrame(2, jute.OpGetEphemerals, &jute.GetEphemeralsRequest{Prefix: prefix}))...)

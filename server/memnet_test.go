@@ -75,6 +75,7 @@ type half struct {
 	mu       sync.Mutex
 	change   sync.Cond
 	buf      []byte
+	head     int // of buf: what is before it has been read
 	window   int
 	ended    bool // no more will be written
 	unread   bool // nobody reads any more
@@ -123,9 +124,11 @@ func (h *half) read(p []byte) (int, error) {
 			return 0, net.ErrClosed
 		case h.late(readSide):
 			return 0, os.ErrDeadlineExceeded
-		case len(h.buf) > 0:
-			n := copy(p, h.buf)
-			h.buf = h.buf[:copy(h.buf, h.buf[n:])]
+		case len(h.buf) > h.head:
+			n := copy(p, h.buf[h.head:])
+			if h.head += n; h.head == len(h.buf) {
+				h.buf, h.head = h.buf[:0], 0
+			}
 			h.change.Broadcast()
 			return n, nil
 		case h.ended:
@@ -139,7 +142,7 @@ func (h *half) write(p []byte) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for len(p) > 0 {
-		room := h.window - len(h.buf)
+		room := h.window - (len(h.buf) - h.head)
 		switch {
 		case h.ended:
 			return n, net.ErrClosed
@@ -149,6 +152,9 @@ func (h *half) write(p []byte) (n int, err error) {
 			return n, syscall.EPIPE
 		case room > 0:
 			k := min(room, len(p))
+			if h.head > h.window {
+				h.buf, h.head = h.buf[:copy(h.buf, h.buf[h.head:])], 0
+			}
 			h.buf = append(h.buf, p[:k]...)
 			p, n = p[k:], n+k
 			h.change.Broadcast()
@@ -163,7 +169,7 @@ func (h *half) write(p []byte) (n int, err error) {
 func (h *half) drained() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(h.buf) > 0 && !h.unread {
+	for len(h.buf) > h.head && !h.unread {
 		h.change.Wait()
 	}
 }

@@ -34,7 +34,7 @@ func newSlowDisk() *slowDisk {
 func (s *testServer) tryConnect(t *testing.T, ip string) (*client, bool) {
 	t.Helper()
 	c := s.dial(t, dialOptions{ip: ip})
-	c.sendFrame((&jute.ConnectRequest{TimeoutMs: 10_000}).Append(nil))
+	c.nc.Write(frameOf((&jute.ConnectRequest{TimeoutMs: 10_000}).Append(nil))) // fails if it is closed already
 	c.nc.SetReadDeadline(time.Now().Add(5 * time.Second))
 	if _, err := c.frame(); err != nil {
 		return c, false
