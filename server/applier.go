@@ -167,6 +167,10 @@ func (a *applier) markDirty(c *conn) {
 // table of the tree.
 func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	switch op.Kind {
+	case datatree.OpDelete:
+		if txn.Session == 0 { // by the cleaner
+			a.metrics.containersDeleted.Add(1)
+		}
 	case datatree.OpCreateSession:
 		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
 		a.tracker.SetOwner(txn.Session, txn.Origin)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"time"
@@ -24,7 +25,7 @@ import (
 // quorum, so all of its log is committed. It returns the last zxid.
 func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	start := time.Now()
-	if err := s.lockDataDir(); err != nil {
+	if err := s.lockDataDir(ctx); err != nil {
 		return 0, err
 	}
 	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{FS: s.fs, Reserve: 2 * s.cfg.WALSegmentSize})
@@ -85,7 +86,7 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 
 // lockDataDir makes the data directory if it may, and keeps other processes out
 // of it.
-func (s *Server) lockDataDir() error {
+func (s *Server) lockDataDir(ctx context.Context) error {
 	if !s.cfg.DataDirAutoCreate {
 		for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
 			if _, err := s.fs.Stat(dir); err != nil {
@@ -98,7 +99,7 @@ func (s *Server) lockDataDir() error {
 			return fmt.Errorf("make data directory: %w", err)
 		}
 	}
-	lock, err := s.fs.Lock(filepath.Join(s.cfg.DataDir, "LOCK"))
+	lock, err := s.lockWithin(ctx, filepath.Join(s.cfg.DataDir, "LOCK"), lockPatience)
 	if errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("data directory %s: another zkd uses it: %w", s.cfg.DataDir, err)
 	}
@@ -107,6 +108,26 @@ func (s *Server) lockDataDir() error {
 	}
 	s.dirLock = lock
 	return nil
+}
+
+// lockPatience is how long a start waits for the data directory: a process that
+// was killed a moment ago may still be on its way out.
+const lockPatience = 3 * time.Second
+
+func (s *Server) lockWithin(ctx context.Context, name string, patience time.Duration) (io.Closer, error) {
+	retry := time.NewTicker(50 * time.Millisecond)
+	defer retry.Stop()
+	for deadline := time.Now().Add(patience); ; {
+		lock, err := s.fs.Lock(name)
+		if !errors.Is(err, vfs.ErrLocked) || time.Now().After(deadline) {
+			return lock, err
+		}
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // beginAnew checks that a server without a log may start with an empty tree.

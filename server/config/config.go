@@ -71,8 +71,9 @@ type Config struct {
 	// SnapCount is the number of transactions after which a snapshot is taken,
 	// at the latest. Default 100000, at least 2.
 	SnapCount int
-	// SnapSizeLimit is the number of log bytes after which a snapshot is taken;
-	// 0 or less is no limit. Default 4 GiB.
+	// SnapSizeLimit is the number of log bytes after which a snapshot is taken, if
+	// that is less than the 256 MiB at which one is taken in any case. Not
+	// positive is no such limit. Default 4 GiB.
 	SnapSizeLimit int64
 	// SnapRetainCount is how many snapshots are kept. Default 3, at least 3.
 	SnapRetainCount int

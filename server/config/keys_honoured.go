@@ -25,7 +25,7 @@ func fileKeys(c *Config) []Key {
 		{Name: "snapCount", Default: "100000", value: count(&c.SnapCount, "transactions", 0, maxInt),
 			Doc: "A snapshot is taken after at most so many transactions. Less than 2 counts as 2."},
 		{Name: "snapSizeLimitInKb", Default: "4194304", value: kib(&c.SnapSizeLimit, -1, math.MaxInt64/1024),
-			Doc: "A snapshot is taken after at most so much log. 0 or less: no limit."},
+			Doc: "A snapshot is taken after at most so much log, if that is less than the 256 MiB at which one is taken anyway."},
 		{Name: "autopurge.snapRetainCount", Default: "3", value: count(&c.SnapRetainCount, "snapshots", 0, maxInt),
 			Doc: "Snapshots to keep, with the log that belongs to them. Less than 3 counts as 3."},
 		{Name: "autopurge.purgeInterval", Default: "1", value: span(&c.PurgeInterval, "hours", time.Hour, 0, math.MaxInt64/int64(time.Hour)),

@@ -87,7 +87,7 @@ func TestWriterGroupsCommits(t *testing.T) {
 	if n := syncs.Load(); n > 3 {
 		t.Errorf("%d fsyncs for three rounds", n)
 	}
-	if d := r.last(); d != (Durable{Seq: 51, Zxid: 50}) {
+	if d := r.last(); d.Seq != 51 || d.Zxid != 50 {
 		t.Errorf("durable %+v", d)
 	}
 	if err := w.Close(); err != nil {
@@ -176,14 +176,14 @@ func TestWriterIdleHint(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if d := r.last(); d != (Durable{Seq: 3, Zxid: 2}) {
+		if d := r.last(); d.Seq != 3 || d.Zxid != 2 {
 			t.Fatalf("after a minute: durable %+v, want one hint", d)
 		}
 		seq, err := w.Submit(entry(3, "z"))
 		if err != nil || seq != 4 {
 			t.Errorf("the record behind the hint has number %d, %v", seq, err)
 		}
-		if err := w.waitFor(seq); err != nil || r.last() != (Durable{Seq: 4, Zxid: 3}) {
+		if err := w.waitFor(seq); err != nil || r.last().Seq != 4 || r.last().Zxid != 3 {
 			t.Errorf("durable %+v, %v", r.last(), err)
 		}
 		time.Sleep(time.Minute)
