@@ -85,7 +85,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	fill(t, disk, 4<<20)
-	last := setUntilRefused(t, c, "/a")
+	last := setUntilRefused(t, c, "/a", "0")
 	if got := valueOf(t, other, "/a"); got != last {
 		t.Fatalf("/a is %q, want %q, the last that was acknowledged", got, last)
 	}
@@ -122,7 +122,7 @@ func TestFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 	fill(t, disk, 4<<20)
-	setUntilRefused(t, c, "/a")
+	setUntilRefused(t, c, "/a", "room")
 	empty(t, disk)
 	if !s.poll(func() bool { return c.set("/a", []byte("again")) == nil }) {
 		t.Error("writes are still refused although there is room")
@@ -150,7 +150,7 @@ func TestDiskFillsUnderLoad(t *testing.T) {
 			defer close(filled)
 			fill(t, disk, 0)
 		}()
-		last := setUntilRefused(t, c, path)
+		last := setUntilRefused(t, c, path, "")
 		<-filled
 		s.kill()
 		empty(t, disk)
@@ -161,9 +161,10 @@ func TestDiskFillsUnderLoad(t *testing.T) {
 	}
 }
 
-// setUntilRefused sets path over and over until the server refuses it in the
-// documented way or has ended, and returns the last value acknowledged.
-func setUntilRefused(t *testing.T, c *client, path string) (last string) {
+// setUntilRefused sets path, which has the value last, over and over until the
+// server refuses it in the documented way or has ended, and returns the last value
+// acknowledged.
+func setUntilRefused(t *testing.T, c *client, path, last string) string {
 	t.Helper()
 	for deadline, i := time.Now().Add(patience), 1; time.Now().Before(deadline); i++ {
 		value := fmt.Sprintf("%d %s", i, strings.Repeat("x", 5000))
