@@ -3,7 +3,7 @@ package datatree
 import "github.com/zkd-project/zkd/jute"
 
 // Txn is a transaction: what the leader decided that a request does, in
-// absolute values (design.md, decision 3). Applying one decides nothing: it
+// absolute values (docs/spec/zab.md A.15). Applying one decides nothing: it
 // looks at no ACL, version, quota or clock, and it never fails.
 type Txn struct {
 	Zxid    jute.Zxid
