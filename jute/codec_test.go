@@ -85,7 +85,7 @@ func TestAliasDecoder(t *testing.T) {
 	if string(copied) != "abc" || copiedText != "abc" {
 		t.Errorf("copied buffer %q and string %q changed with the input", copied, copiedText)
 	}
-	if shared = append(shared, '!'); in[7] == '!' {
+	if _ = append(shared, '!'); in[7] == '!' {
 		t.Error("append to an aliased buffer wrote into the input")
 	}
 }

@@ -36,6 +36,7 @@ type applier struct {
 	deliver func(watch.Watcher) // deliverTo, made once
 	ev      *datatree.Event     // being told
 	event   []byte              // its notification, encoded once; empty until somebody hears it
+	told    time.Duration       // how many hear it, as latency counts
 	dirty   []*conn             // to be woken after the batch
 	now     time.Duration       // of the batch
 	zxid    jute.Zxid           // of the order being applied
@@ -122,8 +123,11 @@ func (a *applier) txnOf(o *order) *datatree.Txn {
 
 // tell sends an event to the watchers that wait for it and may read the node.
 func (a *applier) tell(ev *datatree.Event) {
-	a.ev, a.event = ev, a.event[:0]
+	a.ev, a.event, a.told = ev, a.event[:0], 0
 	a.state.watches.Trigger(ev.Type, ev.Path, a.deliver)
+	if a.told > 0 {
+		a.metrics.fired[ev.Type].observe(a.told, 1)
+	}
 }
 
 // deliverTo sends the event at hand to one watcher. The watch table is locked.
@@ -143,6 +147,7 @@ func (a *applier) deliverTo(w watch.Watcher) {
 		c.kill()
 		return
 	}
+	a.told++
 	a.metrics.watchBytes.Add(int64(len(a.event)))
 	a.markDirty(c)
 }
@@ -192,9 +197,9 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 	}
 	req := *c.mu.pending.front()
 	c.mu.Unlock()
-	if txn != nil && txn.Cxid != req.xid {
+	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !barrier(&req, o) {
 		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
-			zap.Int32("cxid", txn.Cxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
+			zap.Stringer("zxid", o.zxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
 		c.kill()
 		return
 	}
@@ -210,6 +215,12 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 	}
 	a.serveBehind(c)
 	a.markDirty(c)
+}
+
+// barrier reports whether o, which has no transaction, can be what req waits for:
+// a refusal goes with any request.
+func barrier(req *request, o *order) bool {
+	return o.code != 0 || req.op == jute.OpSync || req.op == jute.OpCreateSession
 }
 
 // serveBehind serves the reads at the head of c's queue, up to the next ordered

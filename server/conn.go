@@ -127,7 +127,7 @@ func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load
 // serve runs the connection until it ends. It is the reader.
 func (c *conn) serve() {
 	defer c.tearDown()
-	if err := c.run(); err != nil && !endOfConnection(err) {
+	if err := c.run(); !endOfConnection(err) {
 		c.srv.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()),
 			zap.Stringer("session", c.sessionID()), zap.Error(err))
 	}
@@ -143,6 +143,7 @@ func endOfConnection(err error) bool {
 // or on their way.
 var errHangUp = errors.New("connection is done")
 
+// run handles requests until the connection ends, and says why it did.
 func (c *conn) run() error {
 	if err := c.handshake(); err != nil {
 		return err

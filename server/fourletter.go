@@ -76,6 +76,7 @@ func (f facts) Environment() []fourletter.KV {
 		{Key: "go.version", Value: runtime.Version()},
 		{Key: "os.name", Value: runtime.GOOS},
 		{Key: "os.arch", Value: runtime.GOARCH},
+		{Key: "os.version", Value: kernelVersion()},
 		{Key: "user.name", Value: name},
 		{Key: "user.home", Value: home},
 		{Key: "user.dir", Value: dir},
@@ -222,7 +223,7 @@ func (f facts) Digests() []fourletter.Digest {
 
 func (f facts) DirSizes() (data, log int64) {
 	data = dirSize(f.fs, filepath.Join(f.cfg.DataDir, "snap"))
-	log = dirSize(f.fs, filepath.Join(f.cfg.DataLogDir, "journal"))
+	log = dirSize(f.fs, logDir(f.cfg.DataLogDir))
 	if f.cfg.DataDir == f.cfg.DataLogDir { // Apache counts the same directory twice
 		return data + log, data + log
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/zkd-project/zkd/jute"
 )
 
 // metrics are the server's counters. Those with ZooKeeper's names are read
@@ -26,6 +28,8 @@ type metrics struct {
 	load          latency // of the state at the start
 	batch         latency // transactions per fsync, counted as nanoseconds
 	taken         latency // requests per turn of the leader, likewise
+	// fired is how many heard of an event, by its type, likewise.
+	fired [jute.EventChildrenChanged + 1]latency
 
 	applySeconds prometheus.Histogram
 }

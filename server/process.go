@@ -2,6 +2,7 @@ package server
 
 import (
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -20,4 +21,14 @@ func fileDescriptors() (open, limit int64) {
 		limit = int64(r.Cur)
 	}
 	return open, limit
+}
+
+// kernelVersion returns the release of the operating system's kernel, or "" where
+// it does not tell.
+func kernelVersion() string {
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }

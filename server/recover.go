@@ -33,8 +33,8 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 		return 0, err
 	}
 	// Before the log is opened, which makes one where there is none.
-	logDir := filepath.Join(s.cfg.DataLogDir, "journal")
-	if exists, err := wal.Exists(s.fs, logDir); err != nil {
+	dir := logDir(s.cfg.DataLogDir)
+	if exists, err := wal.Exists(s.fs, dir); err != nil {
 		return 0, err
 	} else if !exists {
 		if err := s.beginAnew(store); err != nil {
@@ -44,7 +44,7 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	fresh := newIdent()
 	log, rec, err := wal.Open(wal.Options{
 		FS:              s.fs,
-		Dir:             logDir,
+		Dir:             dir,
 		SegmentSize:     s.cfg.WALSegmentSize,
 		Ident:           fresh.encode(),
 		NoSync:          !s.cfg.ForceSync,
@@ -83,6 +83,9 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 		zap.Int("sessions", tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
 	return rec.LastZxid, nil
 }
+
+// logDir returns where the segments of the log are.
+func logDir(dataLogDir string) string { return filepath.Join(dataLogDir, "journal") }
 
 // lockDataDir makes the data directory if it may, and keeps other processes out
 // of it.

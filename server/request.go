@@ -212,6 +212,9 @@ func (c *conn) authenticate(req *request) error {
 		return nil
 	}
 	ids, err := c.srv.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
+	if r.Auth == nil {
+		err = jute.ErrAuthFailed // null proves nothing
+	}
 	if err != nil {
 		c.srv.metrics.authFailed.Add(1)
 		c.reply(req.xid, 0, jute.CodeOf(err))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -125,6 +126,10 @@ var zkSummaries = []zkSummary{
 	{"snapshottime", "Time to write a snapshot, ms.", false, inMs, func(m *metrics) *latency { return &m.snapshot }},
 	{"sync_processor_batch_size", "Transactions made durable by one sync.", false, 1, func(m *metrics) *latency { return &m.batch }},
 	{"prep_processor_queue_size", "Requests that the leader took from its queue at once.", false, 1, func(m *metrics) *latency { return &m.taken }},
+	{"node_created_watch_count", "Watches fired by a create.", false, 1, func(m *metrics) *latency { return &m.fired[jute.EventCreated] }},
+	{"node_deleted_watch_count", "Watches fired by a delete.", false, 1, func(m *metrics) *latency { return &m.fired[jute.EventDeleted] }},
+	{"node_changed_watch_count", "Watches fired by a change of data.", false, 1, func(m *metrics) *latency { return &m.fired[jute.EventDataChanged] }},
+	{"node_children_watch_count", "Watches fired by a change of children.", false, 1, func(m *metrics) *latency { return &m.fired[jute.EventChildrenChanged] }},
 	{"dbinittime", "Time to load the state at the start, ms.", false, inMs, func(m *metrics) *latency { return &m.load }},
 }
 

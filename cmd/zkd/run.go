@@ -87,7 +87,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	fl.StringVar(&f.acceptLoss, "accept-data-loss-after", "",
 		"start on a damaged log and give up for ever what it has after this zxid")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
-	root.AddCommand(newVersion(), newConfig())
+	root.AddCommand(newVersion(), newConfig(), newLog())
 	return root
 }
 

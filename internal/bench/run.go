@@ -8,7 +8,6 @@ import (
 	"math"
 	mathrand "math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -16,9 +15,6 @@ import (
 // ErrWrong is wrapped by the error of a run whose replies were not all right.
 // Its Result is valid and counts them.
 var ErrWrong = errors.New("wrong replies")
-
-// cleanupTimeout bounds the deletion of a run's nodes.
-const cleanupTimeout = 10 * time.Minute
 
 // run is a run in progress. Only the goroutine of Run changes it.
 type run struct {

@@ -99,8 +99,7 @@ func appendLimits(b []byte, l Limits) []byte {
 // There is no quota on the root.
 func quotaTarget(path string) (target, name string, ok bool) {
 	dir, name := split(path)
-	target, ok = strings.CutPrefix(dir, quotaPath+"/")
-	if !ok || name != limitsName && name != statsName {
+	if !strings.HasPrefix(dir, quotaPath+"/") || name != limitsName && name != statsName {
 		return "", "", false
 	}
 	return dir[len(quotaPath):], name, true

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output collects what a running server logs, and tells when a pattern shows up.
+type output struct {
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	wrote chan struct{}
+}
+
+func newOutput() *output { return &output{wrote: make(chan struct{}, 1)} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.wrote <- struct{}{}:
+	default:
+	}
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// await returns the first group of the pattern when it shows up.
+func (o *output) await(t *testing.T, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for {
+		if m := re.FindStringSubmatch(o.String()); m != nil {
+			return m[1]
+		}
+		select {
+		case <-o.wrote:
+		case <-t.Context().Done():
+			t.Fatalf("no %s in:\n%s", pattern, o)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := write("good.cfg", "dataDir="+dir+"/data\nclientPort=2181\ntikTime=5\n")
+	bad := write("bad.cfg", "dataDir="+dir+"/data\nclientPort=99999\ntikTime=5\n")
+	ensemble := write("ensemble.cfg", "dataDir="+dir+"/data\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n"+
+		"server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n")
+
+	for _, test := range []struct {
+		name           string
+		args           []string
+		exit           int
+		stdout, stderr string // patterns
+	}{
+		{"version", []string{"version"}, 0, `^zkd \S+ \(.*\), speaks ZooKeeper 3\.9`, ""},
+		{"help", []string{"--help"}, 0, "zoo.cfg", ""},
+		{"config check", []string{"config", "check", good}, 0, `(?s)clientPort.*2181.*tickTime`, ""},
+		{"config check of a bad file says all", []string{"config", "check", bad}, exitUsage, "", "tikTime"},
+		{"bad file", []string{bad}, exitUsage, "", ""},
+		{"missing file", []string{filepath.Join(dir, "none.cfg")}, exitUsage, "", ""},
+		{"two files", []string{good, "--config", good}, exitUsage, "", ""},
+		{"too many arguments", []string{good, good}, exitUsage, "", ""},
+		{"unknown flag", []string{"--nosuch"}, exitUsage, "", ""},
+		{"no value", []string{"--set", "tickTime", good}, exitUsage, "", ""},
+		{"bad value", []string{"--set", "tickTime=x", good}, exitUsage, "", ""},
+		{"bad zxid", []string{"--accept-data-loss-after", "zz", good}, exitUsage, "", ""},
+		{"ensemble", []string{ensemble}, exitUsage, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			err := run(t.Context(), test.args, &stdout, &stderr)
+			exit := 0
+			if err != nil {
+				exit = exitCode(err)
+			}
+			if exit != test.exit {
+				t.Errorf("exit code %d (%v), want %d", exit, err, test.exit)
+			}
+			if !regexp.MustCompile(test.stdout).MatchString(stdout.String()) {
+				t.Errorf("stdout does not have %s:\n%s", test.stdout, stdout.String())
+			}
+			if !regexp.MustCompile(test.stderr).MatchString(stderr.String()) {
+				t.Errorf("stderr does not have %s:\n%s", test.stderr, stderr.String())
+			}
+		})
+	}
+}
+
+// TestServe runs the whole program: it serves clients, metrics and profiles,
+// stops when it is told to, and finds its data again.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{
+		"--data-dir", dir, "--set", "clientPort=0", "--set", "4lw.commands.whitelist=*", "--pprof", "127.0.0.1:0",
+		"--set", "clientPortAddress=127.0.0.1", "--set", "metricsProvider.httpHost=127.0.0.1", "--set", "metricsProvider.httpPort=0",
+		"--set", "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+	}
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		log := newOutput()
+		done := make(chan error, 1)
+		go func() { done <- run(ctx, args, io.Discard, log) }()
+		clients := log.await(t, `serving clients.*"address": "([^"]*)"`)
+		metrics := log.await(t, `serving metrics.*"address": "([^"]*)"`)
+		profiles := log.await(t, `serving profiles.*"address": "([^"]*)"`)
+		if got := ask(t, clients, "ruok"); got != "imok" {
+			t.Errorf("ruok: %q", got)
+		}
+		if page := fetch(t, "http://"+metrics+"/metrics"); !strings.Contains(page, "\nznode_count 5\n") || !strings.Contains(page, "\ngo_goroutines ") {
+			t.Errorf("metrics lack znode_count or go_goroutines:\n%.2000s", page)
+		}
+		if page := fetch(t, "http://"+profiles+"/debug/pprof/"); !strings.Contains(page, "goroutine") {
+			t.Errorf("profiles: %.200s", page)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("stopped: %v\n%s", err, log)
+		}
+	}
+	var dump bytes.Buffer
+	if err := run(t.Context(), []string{"log", "dump", dir}, &dump, io.Discard); err != nil || !strings.Contains(dump.String(), ".wal: ") {
+		t.Errorf("log dump: %v\n%s", err, dump.String())
+	}
+}
+
+func TestServeSaysWhyItCannot(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	err = run(t.Context(), []string{"--data-dir", t.TempDir(), "--set", "clientPortAddress=127.0.0.1", "--port", port}, io.Discard, io.Discard)
+	if err == nil || exitCode(err) != exitFailure || !strings.Contains(err.Error(), port) {
+		t.Errorf("port in use: %v", err)
+	}
+}
+
+func ask(t *testing.T, addr, word string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, word+"\r\n")
+	b, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestCollectorPercentage(t *testing.T) {
+	for _, test := range []struct {
+		live uint64
+		want int
+	}{
+		{0, gcMost}, {1 << 20, gcMost}, {64 << 20, 100}, {256 << 20, 25}, {8 << 30, gcLeast},
+	} {
+		if got := gcPercent(test.live); got != test.want {
+			t.Errorf("%d MiB live: %d %%, want %d", test.live>>20, got, test.want)
+		}
+	}
+}
