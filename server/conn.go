@@ -270,17 +270,21 @@ func (c *conn) readWithoutDeadline() {
 
 // tearDown runs when the reader ends.
 func (c *conn) tearDown() {
-	c.finish()
+	lingers := c.finish()
+	c.srv.forget(c) // it counts no more
+	if lingers {
+		c.linger()
+	}
 	c.kill()
-	c.srv.forget(c)
 }
 
 // lingerTimeout bounds how long a client may take to read its last bytes.
 const lingerTimeout = time.Second
 
 // finish gives a client what it is still owed: the replies to its requests when
-// the server stops, or the last reply of a connection that is ending.
-func (c *conn) finish() {
+// the server stops, or the last reply of a connection that is ending. It reports
+// whether to linger.
+func (c *conn) finish() (lingers bool) {
 	c.mu.Lock()
 	if c.mu.draining {
 		stop := time.AfterFunc(c.srv.cfg.RequestThrottle.ShutdownTimeout, c.kill)
@@ -293,7 +297,7 @@ func (c *conn) finish() {
 	owed := c.mu.ending && !c.mu.gone
 	c.mu.Unlock()
 	if !owed {
-		return
+		return false
 	}
 	c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
 	c.flush()
@@ -301,11 +305,8 @@ func (c *conn) finish() {
 	for c.mu.writing && !c.mu.gone {
 		c.drained.Wait()
 	}
-	lingers := c.mu.lingers || c.mu.draining
-	c.mu.Unlock()
-	if lingers {
-		c.linger()
-	}
+	defer c.mu.Unlock()
+	return c.mu.lingers || c.mu.draining
 }
 
 // linger closes the sending side and swallows what the client still sends: a

@@ -37,7 +37,7 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	c.srv.log.Debug("four-letter word " + cmd.String())
 	c.nc.SetWriteDeadline(time.Now().Add(c.srv.cfg.SessionlessCnxnTimeout))
 	err = fourletter.Execute(c.nc, cmd, arg, c.srv.words, facts{c.srv, c})
-	c.linger()
+	c.endAfterFlush()
 	return true, err
 }
 
