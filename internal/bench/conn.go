@@ -385,7 +385,7 @@ func (c *conn) read(buf []byte) error {
 		if now := c.clock.now(); renewed == 0 || now-renewed > int64(c.timeout/4) {
 			renewed = now
 			if err := c.nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
-				return fmt.Errorf("%w: %w", ErrLost, err)
+				return c.readError(err, w-r)
 			}
 		}
 		n, err := c.nc.Read(buf[w:])

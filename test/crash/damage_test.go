@@ -357,12 +357,11 @@ func TestNoSnapshotButWholeLog(t *testing.T) {
 func TestSecondProcess(t *testing.T) {
 	s := newServer(t, noSnapshots...)
 	s.start()
-	c := s.connect()
 	second := newServerIn(t, t.TempDir(), s.data, noSnapshots...)
 	if said := second.refuses(); !strings.Contains(said, s.data) || !strings.Contains(said, fmt.Sprint(s.cmd.Process.Pid)) {
 		t.Errorf("the message does not name the directory and the other process:\n%s", said)
 	}
-	if _, err := c.create("/a", nil, jute.ModePersistent); err != nil {
+	if _, err := s.connect().create("/a", nil, jute.ModePersistent); err != nil {
 		t.Errorf("the first server is disturbed: %v", err)
 	}
 }
