@@ -20,10 +20,10 @@ import (
 	"github.com/zkd-project/zkd/server/wal"
 )
 
-// recover locks the data directory and builds the state from the newest
+// recoverState locks the data directory and builds the state from the newest
 // snapshot that is sound and the log behind it. A server of its own is the
 // quorum, so all of its log is committed. It returns the last zxid.
-func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
+func (s *Server) recoverState(ctx context.Context) (jute.Zxid, error) {
 	start := time.Now()
 	if err := s.lockDataDir(ctx); err != nil {
 		return 0, err
@@ -32,27 +32,7 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Before the log is opened, which makes one where there is none.
-	dir := logDir(s.cfg.DataLogDir)
-	if exists, err := wal.Exists(s.fs, dir); err != nil {
-		return 0, err
-	} else if !exists {
-		if err := s.beginAnew(store); err != nil {
-			return 0, err
-		}
-	}
-	fresh := newIdent()
-	log, rec, err := wal.Open(wal.Options{
-		FS:              s.fs,
-		Dir:             dir,
-		SegmentSize:     s.cfg.WALSegmentSize,
-		Ident:           fresh.encode(),
-		NoSync:          !s.cfg.ForceSync,
-		FsyncWarn:       s.cfg.FsyncWarningThreshold,
-		AcceptLossAfter: s.opts.AcceptLossAfter,
-		Logger:          s.log.Named("wal"),
-		Registerer:      s.opts.Registerer,
-	})
+	log, rec, err := s.openLog(store)
 	if err != nil {
 		return 0, err
 	}
@@ -82,6 +62,31 @@ func (s *Server) recover(ctx context.Context) (jute.Zxid, error) {
 	s.log.Info("state recovered", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes),
 		zap.Int("sessions", tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
 	return rec.LastZxid, nil
+}
+
+// openLog opens the log, or makes one where the server may begin anew.
+func (s *Server) openLog(store *snapshot.Store) (*wal.Log, *wal.Recovered, error) {
+	dir := logDir(s.cfg.DataLogDir)
+	// First, since opening makes a log where there is none.
+	if exists, err := wal.Exists(s.fs, dir); err != nil {
+		return nil, nil, err
+	} else if !exists {
+		if err := s.beginAnew(store); err != nil {
+			return nil, nil, err
+		}
+	}
+	fresh := newIdent()
+	return wal.Open(wal.Options{
+		FS:              s.fs,
+		Dir:             dir,
+		SegmentSize:     s.cfg.WALSegmentSize,
+		Ident:           fresh.encode(),
+		NoSync:          !s.cfg.ForceSync,
+		FsyncWarn:       s.cfg.FsyncWarningThreshold,
+		AcceptLossAfter: s.opts.AcceptLossAfter,
+		Logger:          s.log.Named("wal"),
+		Registerer:      s.opts.Registerer,
+	})
 }
 
 // logDir returns where the segments of the log are.

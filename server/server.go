@@ -99,8 +99,10 @@ type Server struct {
 
 	listener                  net.Listener
 	dirLock                   io.Closer
-	stopping                  chan struct{} // closed when the loops are to end
-	failed                    chan error    // has the error that stops the process
+	ctx                       context.Context // of the server's own goroutines
+	stop                      context.CancelFunc
+	stopping                  <-chan struct{} // the end of ctx
+	failed                    chan error      // has the error that stops the process
 	accepting, clients, loops sync.WaitGroup
 
 	mu struct {
@@ -143,7 +145,6 @@ func New(opts Options) (*Server, error) {
 		conns:     newConns(),
 		digests:   newDigestLog(),
 		throttler: newThrottler(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests),
-		stopping:  make(chan struct{}),
 		failed:    make(chan error, 1),
 	}
 	s.newSessions = tokenBucket{
@@ -152,6 +153,8 @@ func New(opts Options) (*Server, error) {
 		count:  cfg.ConnectionThrottle.FillCount,
 		tokens: cfg.ConnectionThrottle.Tokens,
 	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.stopping = s.ctx.Done()
 	s.state.watches = watch.New()
 	s.words = s.whitelist()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
@@ -174,7 +177,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.epoch = time.Now()
 	s.ids = session.NewIDs(standaloneID, s.epoch.UnixMilli())
-	last, err := s.recover(ctx)
+	last, err := s.recoverState(ctx)
 	if err != nil {
 		s.closeStorage()
 		return err
@@ -267,7 +270,7 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) stopLoops() {
-	close(s.stopping)
+	s.stop()
 	s.loops.Wait()
 }
 

@@ -112,17 +112,6 @@ func (sn *snapshotter) sizeLimit() int64 {
 
 // run writes a snapshot of each view until the server stops, and purges.
 func (sn *snapshotter) run() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-sn.stopping:
-			cancel()
-		case <-stop:
-		}
-	}()
 	var purge <-chan time.Time
 	if sn.cfg.PurgeInterval > 0 {
 		t := time.NewTicker(sn.cfg.PurgeInterval)
@@ -132,7 +121,7 @@ func (sn *snapshotter) run() {
 	for {
 		select {
 		case view := <-sn.views:
-			sn.take(ctx, view)
+			sn.take(sn.ctx, view)
 			sn.idle <- struct{}{}
 		case <-purge:
 			sn.purge()
@@ -142,8 +131,8 @@ func (sn *snapshotter) run() {
 	}
 }
 
-// take writes one snapshot. A failure harms nothing: the
-// log has it all, and the next one is tried in time.
+// take writes one snapshot. A failure harms nothing: the log has it all, and the
+// next one is tried in time.
 func (sn *snapshotter) take(ctx context.Context, view *datatree.View) {
 	start := sn.now()
 	defer func() {
@@ -240,8 +229,8 @@ type rowWalk struct {
 	acls   []datatree.Row
 }
 
-// next returns the next row, or false at the end. It stays valid until the one
-// after it is asked for.
+// peek returns the next row without taking it, or false at the end. It stays
+// valid until the batch is through.
 func (w *rowWalk) peek() (datatree.Row, bool) {
 	for len(w.rows) == 0 {
 		if w.begun && !w.more {
