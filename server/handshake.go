@@ -139,9 +139,9 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 
 func (c *conn) establishedOrRefused() error {
 	c.mu.Lock()
-	ending := c.mu.ending
+	over := c.mu.ending || c.mu.gone
 	c.mu.Unlock()
-	if ending {
+	if over {
 		return errHangUp
 	}
 	c.flush()

@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -423,4 +425,18 @@ func TestBadFramesEndOnlyTheirConnection(t *testing.T) {
 			t.Errorf("frame of 0xFFFFF bytes: %v", r)
 		}
 	})
+}
+
+// TestRefusedClientIsNotServed: the requests that a client sends right behind a
+// connect request that is refused without a word (a full disk) are not looked at.
+func TestRefusedClientIsNotServed(t *testing.T) {
+	s := startServer(t)
+	nc, peer := net.Pipe()
+	defer peer.Close()
+	c := newConn(s.Server, nc)
+	c.kill() // what the applier does
+	close(c.established)
+	if err := c.establishedOrRefused(); !errors.Is(err, errHangUp) {
+		t.Errorf("a refused connection goes on: %v", err)
+	}
 }
