@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"testing"
@@ -249,3 +250,45 @@ func TestFailedDiskAcknowledgesNothing(t *testing.T) {
 
 // shutdownTimeout is the default of request_throttler.shutdownTimeout.
 const shutdownTimeout = 10 * time.Second
+
+// TestCloseDoesNotWaitForAHandshake whose session the failed log will never
+// create.
+func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(3)
+		s := startOn(t, fs, "/data")
+		fs.SetHook(func(op crashfs.Op) error {
+			if op.Kind == crashfs.OpSync {
+				return crashfs.ErrInjected
+			}
+			return nil
+		})
+		c := s.dial(t, dialOptions{})
+		c.sendFrame((&jute.ConnectRequest{TimeoutMs: 5000}).Append(nil))
+		<-s.Failed()
+		s.closeWithin(t, shutdownTimeout+lingerTimeout)
+		c.eof("a connection without an answer")
+	})
+}
+
+// foreignListener says in its own words that it is closed.
+type foreignListener struct{ net.Listener }
+
+func (l foreignListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		err = errors.New("listener has been shut down")
+	}
+	return nc, err
+}
+
+func TestCloseWithAForeignListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data")})
+		s.Server.opts.Listen = func(string, string) (net.Listener, error) { return foreignListener{s.net}, nil }
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.closeWithin(t, time.Second)
+	})
+}

@@ -287,11 +287,9 @@ const lingerTimeout = time.Second
 func (c *conn) finish() (lingers bool) {
 	c.mu.Lock()
 	if c.mu.draining {
-		stop := time.AfterFunc(c.srv.cfg.RequestThrottle.ShutdownTimeout, c.kill)
 		for c.mu.pending.len() > 0 && !c.mu.ending && !c.mu.gone {
 			c.drained.Wait()
 		}
-		stop.Stop()
 		c.mu.ending = true
 	}
 	owed := c.mu.ending && !c.mu.gone

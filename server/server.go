@@ -264,9 +264,19 @@ func (s *Server) Close() error {
 		c.drain()
 	}
 	s.throttler.relax()
+	late := time.AfterFunc(s.cfg.RequestThrottle.ShutdownTimeout, s.killAll)
 	s.clients.Wait()
+	late.Stop()
 	s.stopLoops()
 	return s.closeStorage()
+}
+
+// killAll ends the connections that are left, whatever they wait for: the
+// outcome of their handshake, say, which a failed log never tells.
+func (s *Server) killAll() {
+	for _, c := range s.conns.all() {
+		c.kill()
+	}
 }
 
 func (s *Server) stopLoops() {
