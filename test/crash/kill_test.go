@@ -154,7 +154,7 @@ func TestLossIsNoticed(t *testing.T) {
 func TestPause(t *testing.T) {
 	s := newServer(t, constantly...)
 	s.start()
-	const timeout = 500 * time.Millisecond
+	const timeout = time.Second
 	c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: int32(timeout.Milliseconds())})
 	if err != nil {
 		t.Fatal(err)
@@ -166,11 +166,11 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.signal(syscall.SIGSTOP)
-		<-time.After(3 * timeout)
+		<-time.After(2 * timeout)
 		s.signal(syscall.SIGCONT)
 		// The server has to see that it was paused before it looks for expired
 		// sessions, and this client must have time to say a word.
-		<-time.After(timeout / 2)
+		<-time.After(timeout / 4)
 		if err := c.ping(); err != nil {
 			t.Fatalf("round %d: session is gone after a pause: %v\n%s", round, err, s.logNow())
 		}
