@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/wal"
 )
 
 func (s *testServer) digest() datatree.Digest {
@@ -270,4 +271,42 @@ func TestSessionsAndContainersSurviveASnapshot(t *testing.T) {
 	if n, _ := s.state.tree.Get("/t"); n.Owner != jute.OwnerTTL(time.Hour.Milliseconds()) {
 		t.Errorf("/t: %+v", n)
 	}
+}
+
+// TestServerOutlivesAnEpoch: the 2^32nd write is one like any other, and so is
+// the start behind it.
+func TestServerOutlivesAnEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(1)
+		s := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
+		ident := newIdent()
+		log, _, err := wal.Open(wal.Options{FS: fs, Dir: logDir("/data"), SegmentSize: s.cfg.WALSegmentSize, Ident: ident.encode()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := jute.MakeZxid(0, ^uint32(0)-2)
+		txn := datatree.Txn{Zxid: last, Err: jute.ErrNoNode}
+		w := wal.NewWriter(log, wal.WriterOptions{})
+		if err := w.SubmitWait(wal.Record{Kind: wal.Append, Zxid: last, Payload: txn.Append(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := s.connect(t) // 0xfffffffe
+		c.create("/a", "")
+		if r := c.set("/a", "x"); r.Zxid != jute.MakeZxid(1, 1) {
+			t.Errorf("write behind the last of an epoch: %v", r)
+		}
+		s = s.restart(t)
+		c = s.connect(t)
+		if data, _ := c.get("/a"); data != "x" {
+			t.Errorf("after a restart the data is %q", data)
+		}
+		c.create("/b", "")
+		s.noErrors(t)
+	})
 }

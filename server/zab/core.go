@@ -51,11 +51,12 @@ func New(r Recovered) *Core {
 	return &Core{appended: r.LastZxid, committed: r.LastZxid}
 }
 
-// NextZxid returns the zxid of the next entry. It panics when the counter of
-// the epoch is used up, which takes 2^32 writes.
+// NextZxid returns the zxid of the next entry. When the counter of the epoch is
+// used up, after 2^32 writes, the next epoch begins: a quorum of one need not ask
+// anybody. Counter 0 is never an entry.
 func (c *Core) NextZxid() jute.Zxid {
 	if c.appended.Counter() == ^uint32(0) {
-		panic(fmt.Sprintf("zab: counter of epoch %d is used up at %v", c.appended.Epoch(), c.appended))
+		return jute.MakeZxid(c.appended.Epoch()+1, 1)
 	}
 	return c.appended + 1
 }

@@ -5,7 +5,7 @@
 // applied. The server's peer loop carries both to the log writer and to the
 // applier.
 //
-// A core without an ensemble is its own quorum: it is in epoch 0, its first
+// A core without an ensemble is its own quorum: it begins in epoch 0, its first
 // entry is zxid 0x1, and what is durable is committed. Elections and peers are
 // more inputs and outputs of this same machine.
 //
