@@ -19,6 +19,9 @@ var noMore = []string{"sh", "-c", `ulimit -v 8000000 && exec "$@"`, "sh"}
 // one expect. bounded checks the peak while do runs.
 func bounded(t *testing.T, s *server, mib int64, do func()) {
 	t.Helper()
+	if strings.Contains(*buildFlags, "-race") {
+		mib *= 3 // the race detector keeps a record of each word
+	}
 	before := s.rss()
 	stop := s.peak()
 	do()
