@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -152,17 +153,21 @@ func TestStartAndCloseInAnyOrder(t *testing.T) {
 // TestDataDirectoryIsLocked: a second server on the same data refuses to start,
 // and leaves the first one alone.
 func TestDataDirectoryIsLocked(t *testing.T) {
-	fs := crashfs.New(1)
-	s := startOn(t, fs, "/data")
-	second := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
-	if err := second.Start(t.Context()); err == nil {
-		t.Error("second server on the same data started")
-	}
-	if err := second.Close(); err != nil {
-		t.Errorf("close of the second: %v", err)
-	}
-	c := s.connect(t)
-	c.create("/a", "")
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(1)
+		s := startOn(t, fs, "/data", "dataLogDir=/log")
+		for _, dir := range [][2]string{{"/data", "/log"}, {"/data", "/log2"}, {"/data2", "/log"}} {
+			second := newTestServer(t, Options{FS: fs, Config: parseConfig(t, dir[0], "dataLogDir="+dir[1])})
+			if err := second.Start(t.Context()); !errors.Is(err, vfs.ErrLocked) {
+				t.Errorf("second server on %v: %v", dir, err)
+			}
+			if err := second.Close(); err != nil {
+				t.Errorf("close of the second: %v", err)
+			}
+		}
+		c := s.connect(t)
+		c.create("/a", "")
+	})
 }
 
 // TestFailedDiskAcknowledgesNothing: from the failure on no write is answered,

@@ -92,8 +92,8 @@ func (s *Server) openLog(store *snapshot.Store) (*wal.Log, *wal.Recovered, error
 // logDir returns where the segments of the log are.
 func logDir(dataLogDir string) string { return filepath.Join(dataLogDir, "journal") }
 
-// lockDataDir makes the data directory if it may, and keeps other processes out
-// of it.
+// lockDataDir makes the data directories if it may, and keeps other processes out
+// of them.
 func (s *Server) lockDataDir(ctx context.Context) error {
 	if !s.cfg.DataDirAutoCreate {
 		for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
@@ -107,14 +107,18 @@ func (s *Server) lockDataDir(ctx context.Context) error {
 			return fmt.Errorf("make data directory: %w", err)
 		}
 	}
-	lock, err := s.lockWithin(ctx, filepath.Join(s.cfg.DataDir, "LOCK"), lockPatience)
-	if errors.Is(err, vfs.ErrLocked) {
-		return fmt.Errorf("data directory %s: another zkd uses it: %w", s.cfg.DataDir, err)
+	// Two names, so that one directory for both is not locked twice, however the
+	// configuration spells it.
+	for _, name := range []string{filepath.Join(s.cfg.DataDir, "LOCK"), logDir(s.cfg.DataLogDir) + ".LOCK"} {
+		lock, err := s.lockWithin(ctx, name, lockPatience)
+		if errors.Is(err, vfs.ErrLocked) {
+			return fmt.Errorf("data directory %s: another zkd uses it: %w", filepath.Dir(name), err)
+		}
+		if err != nil {
+			return fmt.Errorf("lock data directory: %w", err)
+		}
+		s.dirLocks = append(s.dirLocks, lock)
 	}
-	if err != nil {
-		return fmt.Errorf("lock data directory: %w", err)
-	}
-	s.dirLock = lock
 	return nil
 }
 

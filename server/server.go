@@ -98,7 +98,7 @@ type Server struct {
 	words       fourletter.Whitelist // the enabled four-letter words
 
 	listener                  net.Listener
-	dirLock                   io.Closer
+	dirLocks                  []io.Closer     // of dataDir and dataLogDir
 	ctx                       context.Context // of the server's own goroutines
 	stop                      context.CancelFunc
 	stopping                  <-chan struct{} // the end of ctx
@@ -293,8 +293,8 @@ func (s *Server) closeStorage() error {
 	case s.wal != nil: // recovery failed behind its opening
 		err = s.wal.Close()
 	}
-	if s.dirLock != nil {
-		err = errors.Join(err, s.dirLock.Close())
+	for _, lock := range s.dirLocks {
+		err = errors.Join(err, lock.Close())
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func fingerprint(t *testing.T, dir string) string {
 	t.Helper()
 	h := sha256.New()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "LOCK" || filepath.Base(filepath.Dir(path)) == "tmp" {
+		if err != nil || d.IsDir() || strings.HasSuffix(d.Name(), "LOCK") || filepath.Base(filepath.Dir(path)) == "tmp" {
 			return err
 		}
 		b, err := os.ReadFile(path)
