@@ -6,9 +6,12 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
@@ -296,4 +299,71 @@ func TestCloseWithAForeignListener(t *testing.T) {
 		}
 		s.closeWithin(t, time.Second)
 	})
+}
+
+// TestServersShareARegistry one after the other as they are, and at the same time
+// with labels.
+func TestServersShareARegistry(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	fs := crashfs.New(1)
+	options := func(dir string, reg prometheus.Registerer) Options {
+		return Options{FS: fs, Config: parseConfig(t, dir), Registerer: reg}
+	}
+	s := startWith(t, options("/data", reg))
+	second := newTestServer(t, options("/data2", reg))
+	if err := second.Start(t.Context()); !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+		t.Errorf("second server with the same metrics: %v", err)
+	}
+	count := func(want int) {
+		t.Helper()
+		families, err := reg.Gather()
+		if err != nil {
+			t.Error(err)
+		}
+		n := 0
+		for _, f := range families {
+			if f.GetName() == "znode_count" || f.GetName() == "zkd_wal_bytes_total" {
+				n += len(f.Metric)
+			}
+		}
+		if n != 2*want {
+			t.Errorf("%d of the two metrics are shown, want those of %d servers", n, want)
+		}
+	}
+	count(1)
+	s.restart(t).Close()
+	count(0)
+	reg = prometheus.NewRegistry()
+	for _, name := range []string{"a", "b"} {
+		startWith(t, options("/"+name, prometheus.WrapRegistererWith(prometheus.Labels{"server": name}, reg)))
+	}
+	count(2)
+}
+
+// TestFailedStartCanBeTriedWithAnotherServer: it holds on to nothing.
+func TestFailedStartCanBeTriedWithAnotherServer(t *testing.T) {
+	fs := crashfs.New(1)
+	opts := Options{FS: fs, Config: parseConfig(t, "/data"), Registerer: prometheus.NewRegistry()}
+	for _, kind := range []crashfs.OpKind{crashfs.OpWrite, crashfs.OpSync} {
+		fs.SetHook(func(op crashfs.Op) error {
+			if op.Kind == kind {
+				return crashfs.ErrInjected
+			}
+			return nil
+		})
+		s := newTestServer(t, opts)
+		if err := s.Start(t.Context()); !errors.Is(err, crashfs.ErrInjected) {
+			t.Errorf("start with a failing %v: %v", kind, err)
+		}
+		fs.SetHook(nil)
+		if err := s.Start(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("second Start of a server: %v", err)
+		}
+	}
+	s := newTestServer(t, opts)
+	s.Server.opts.Listen = func(string, string) (net.Listener, error) { return nil, syscall.EADDRINUSE }
+	if err := s.Start(t.Context()); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("start on a port in use: %v", err)
+	}
+	startWith(t, opts).connect(t).create("/a", "")
 }

@@ -85,7 +85,7 @@ func (s *Server) openLog(store *snapshot.Store) (*wal.Log, *wal.Recovered, error
 		FsyncWarn:       s.cfg.FsyncWarningThreshold,
 		AcceptLossAfter: s.opts.AcceptLossAfter,
 		Logger:          s.log.Named("wal"),
-		Registerer:      s.opts.Registerer,
+		Registerer:      s.registry,
 	})
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// ErrClosed is returned by Start after Close.
+// ErrClosed is returned by Start on a server that was started or closed before.
 var ErrClosed = errors.New("server closed")
 
 // standaloneID is the server id of a server without an ensemble, as it shows in
@@ -38,7 +38,9 @@ type Options struct {
 	Config *config.Config
 	// Logger may be nil for none.
 	Logger *zap.Logger
-	// Registerer takes the metrics; nil keeps them unregistered.
+	// Registerer has the metrics from Start to Close; nil is for none. Servers
+	// that share one need labels to tell them apart: see
+	// prometheus.WrapRegistererWith.
 	Registerer prometheus.Registerer
 	// FS holds the log and the snapshots; nil is the operating system's.
 	FS vfs.FS
@@ -65,12 +67,13 @@ type state struct {
 // Server is a zkd server. Make it with New, run it with Start, end it with
 // Close.
 type Server struct {
-	cfg     *config.Config
-	opts    Options
-	log     *zap.Logger
-	metrics *metrics
-	fs      vfs.FS
-	epoch   time.Time // of now
+	cfg      *config.Config
+	opts     Options
+	log      *zap.Logger
+	metrics  *metrics
+	registry *prometheus.Registry // of all metrics, the log's too
+	fs       vfs.FS
+	epoch    time.Time // of now
 
 	state   state
 	schemes *auth.Schemes
@@ -92,7 +95,6 @@ type Server struct {
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
 	serving     atomic.Bool
-	recovered   atomic.Bool // the state is there
 	servingFrom time.Duration
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
@@ -135,11 +137,13 @@ func New(opts Options) (*Server, error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
 	}
+	registry := prometheus.NewRegistry()
 	s := &Server{
+		registry:  registry,
 		cfg:       cfg,
 		opts:      opts,
 		log:       opts.Logger,
-		metrics:   newMetrics(opts.Registerer),
+		metrics:   newMetrics(registry),
 		fs:        opts.FS,
 		schemes:   schemes,
 		conns:     newConns(),
@@ -159,16 +163,13 @@ func New(opts Options) (*Server, error) {
 	s.words = s.whitelist()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.traceMask.Store(defaultTraceMask)
-	if opts.Registerer != nil {
-		if err := opts.Registerer.Register(newCollector(s)); err != nil {
-			return nil, fmt.Errorf("server: register metrics: %w", err)
-		}
-	}
+	registry.MustRegister(newCollector(s))
 	return s, nil
 }
 
 // Start recovers the state from the disk, opens the client port and serves. It
 // returns when clients can connect. Canceling ctx afterwards has no effect.
+// After an error the server is closed, and another one may be made.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,17 +181,39 @@ func (s *Server) Start(ctx context.Context) error {
 	last, err := s.recoverState(ctx)
 	if err != nil {
 		s.closeStorage()
+		s.mu.closed = true
 		return err
 	}
 	s.startLoops(last)
 	s.mu.started = true
-	if err := s.listen(); err != nil {
+	if err := s.open(); err != nil {
 		s.stopLoops()
 		s.closeStorage()
 		s.mu.closed = true
 		return err
 	}
 	return nil
+}
+
+// open shows the metrics and opens the client port.
+func (s *Server) open() error {
+	if s.opts.Registerer != nil {
+		if err := s.opts.Registerer.Register(s.registry); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	if err := s.listen(); err != nil {
+		s.unregister()
+		return err
+	}
+	return nil
+}
+
+// unregister takes the metrics back, so that the registry lets go of the server.
+func (s *Server) unregister() {
+	if s.opts.Registerer != nil {
+		s.opts.Registerer.Unregister(s.registry)
+	}
 }
 
 // startLoops starts what lives as long as the server: the log writer, the peer
@@ -201,7 +224,6 @@ func (s *Server) startLoops(last jute.Zxid) {
 	s.applier = newApplier(s)
 	s.leader = newLeader(s, last)
 	s.servingFrom = s.now()
-	s.recovered.Store(true)
 	s.loops.Go(s.leader.run)
 	s.loops.Go(s.applier.run)
 	s.loops.Go(s.snapshots.run)
@@ -268,6 +290,7 @@ func (s *Server) Close() error {
 	s.clients.Wait()
 	late.Stop()
 	s.stopLoops()
+	s.unregister()
 	return s.closeStorage()
 }
 

@@ -186,11 +186,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is part of prometheus.Collector.
+// Collect is part of prometheus.Collector. It is not called before the state is
+// there.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	if !c.server.recovered.Load() {
-		return // there is nothing to look at yet
-	}
 	r := c.server.read()
 	for i, m := range c.table {
 		kind := prometheus.GaugeValue
