@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -118,9 +119,17 @@ func TestStartAndCloseInAnyOrder(t *testing.T) {
 	if s.Addr() != nil {
 		t.Errorf("address before start: %v", s.Addr())
 	}
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		for s.Addr() == nil { // from any goroutine
+			runtime.Gosched()
+		}
+	}()
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	<-seen
 	if err := s.Start(t.Context()); err == nil {
 		t.Error("second Start succeeded")
 	}

@@ -27,7 +27,9 @@ func (s *Server) listen() error {
 	if err := setBacklog(l, s.cfg.ClientPortListenBacklog); err != nil {
 		return fmt.Errorf("set clientPortListenBacklog: %w", errors.Join(err, l.Close()))
 	}
-	s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.Stringer("zxid", s.lastApplied()))
+	bound := l.Addr()
+	s.addr.Store(&bound)
+	s.log.Info("serving clients", zap.Stringer("address", bound), zap.Stringer("zxid", s.lastApplied()))
 	s.accepting.Go(s.acceptLoop)
 	return nil
 }

@@ -100,8 +100,9 @@ type Server struct {
 	words       fourletter.Whitelist // the enabled four-letter words
 
 	listener                  net.Listener
-	dirLocks                  []io.Closer     // of dataDir and dataLogDir
-	ctx                       context.Context // of the server's own goroutines
+	addr                      atomic.Pointer[net.Addr] // of listener, once it is open
+	dirLocks                  []io.Closer              // of dataDir and dataLogDir
+	ctx                       context.Context          // of the server's own goroutines
 	stop                      context.CancelFunc
 	stopping                  <-chan struct{} // the end of ctx
 	failed                    chan error      // has the error that stops the process
@@ -324,10 +325,10 @@ func (s *Server) closeStorage() error {
 
 // Addr returns the address of the client port, or nil before Start.
 func (s *Server) Addr() net.Addr {
-	if s.listener == nil {
-		return nil
+	if addr := s.addr.Load(); addr != nil {
+		return *addr
 	}
-	return s.listener.Addr()
+	return nil
 }
 
 // now is the server's monotonic clock.
