@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"runtime"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
@@ -375,4 +377,31 @@ func TestFailedStartCanBeTriedWithAnotherServer(t *testing.T) {
 		t.Errorf("start on a port in use: %v", err)
 	}
 	startWith(t, opts).connect(t).create("/a", "")
+}
+
+// lostDir is a file system whose directories are found to be gone.
+type lostDir struct{ vfs.FS }
+
+func (lostDir) Space(string) (vfs.Space, error) { return vfs.Space{}, fs.ErrNotExist }
+
+// TestFailureIsToldOnce, from the very start on, and clients are turned away.
+func TestFailureIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startOn(t, lostDir{crashfs.New(1)}, "/data")
+		if err := <-s.Failed(); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("failed with %v", err)
+		}
+		c := s.dial(t, dialOptions{})
+		c.sendFrame((&jute.ConnectRequest{TimeoutMs: 5000}).Append(nil))
+		c.eof("a failed server")
+		time.Sleep(time.Minute) // of the bubble: the disk is looked at again
+		if n := s.logged.FilterLevelExact(zap.ErrorLevel).Len(); n != 1 {
+			t.Errorf("%d errors were logged, want 1", n)
+		}
+		select {
+		case err := <-s.Failed():
+			t.Errorf("failed again with %v", err)
+		default:
+		}
+	})
 }

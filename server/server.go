@@ -106,6 +106,7 @@ type Server struct {
 	stop                      context.CancelFunc
 	stopping                  <-chan struct{} // the end of ctx
 	failed                    chan error      // has the error that stops the process
+	failOnce                  sync.Once
 	accepting, clients, loops sync.WaitGroup
 
 	mu struct {
@@ -221,6 +222,7 @@ func (s *Server) unregister() {
 // loop, the applier, the snapshotter, the housekeeper and the cleaner.
 func (s *Server) startLoops(last jute.Zxid) {
 	s.setLastApplied(last)
+	s.serving.Store(true) // first, since what follows may fail the server
 	s.watchDisk()
 	s.applier = newApplier(s)
 	s.leader = newLeader(s, last)
@@ -230,7 +232,6 @@ func (s *Server) startLoops(last jute.Zxid) {
 	s.loops.Go(s.snapshots.run)
 	s.loops.Go(s.keepHouse)
 	s.loops.Go(s.cleanUp)
-	s.serving.Store(true)
 }
 
 func newApplier(s *Server) *applier {
@@ -257,15 +258,14 @@ func newLeader(s *Server, last jute.Zxid) *leader {
 // that was not durable has been acknowledged, and nothing more will be.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// fail is called by whatever can't go on.
+// fail is called by whatever can't go on, and counts once.
 func (s *Server) fail(err error) {
-	s.metrics.unrecoverable.Add(1)
-	s.serving.Store(false)
-	s.log.Error("stopping: the server can't keep its promises", zap.Error(err))
-	select {
-	case s.failed <- err:
-	default:
-	}
+	s.failOnce.Do(func() {
+		s.metrics.unrecoverable.Add(1)
+		s.serving.Store(false)
+		s.log.Error("stopping: the server can't keep its promises", zap.Error(err))
+		s.failed <- err
+	})
 }
 
 // Close stops the server: no new clients, no new requests; what was accepted is
