@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"net"
 	"net/netip"
 	"os"
 	"os/user"
@@ -89,7 +90,7 @@ func (f facts) Environment() []fourletter.KV {
 func (f facts) Settings() fourletter.Settings {
 	data, log := f.DirSizes()
 	return fourletter.Settings{
-		ClientPort:          f.cfg.ClientPort,
+		ClientPort:          f.clientPort(),
 		SecureClientPort:    -1,
 		DataDir:             f.cfg.DataDir,
 		DataLogDir:          f.cfg.DataLogDir,
@@ -101,6 +102,14 @@ func (f facts) Settings() fourletter.Settings {
 		MaxSessionTimeoutMs: int(f.cfg.MaxSessionTimeout.Milliseconds()),
 		ListenBacklog:       f.cfg.ClientPortListenBacklog,
 	}
+}
+
+// clientPort returns the port that clientPort=0 has become.
+func (f facts) clientPort() int {
+	if tcp, ok := f.Addr().(*net.TCPAddr); ok {
+		return tcp.Port
+	}
+	return f.cfg.ClientPort
 }
 
 func (f facts) Server() fourletter.Server {

@@ -160,3 +160,15 @@ func TestMetricsHaveZooKeepersNames(t *testing.T) {
 		t.Errorf("mntr: %s", got)
 	}
 }
+
+// TestConfTellsThePortInUse where clientPort=0 leaves it to the system.
+func TestConfTellsThePortInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := parseConfig(t, "/data")
+		cfg.ClientPort = 0
+		s := startWith(t, Options{FS: crashfs.New(1), Config: cfg})
+		if got := s.ask(t, "conf", false); !strings.HasPrefix(got, "clientPort=2181\n") {
+			t.Errorf("conf: %s", got)
+		}
+	})
+}
