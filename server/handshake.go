@@ -175,6 +175,10 @@ func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasRe
 		c.refuseSession(hasReadOnly)
 		return
 	}
+	if tracked.Closing() {
+		c.kill() // neither open nor closed: the client asks again
+		return
+	}
 	if old := s.conns.claim(id, c); old != nil && old != c {
 		old.kill()
 	}

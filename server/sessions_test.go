@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
 )
 
 func (s *testServer) numSessions() int {
@@ -439,4 +440,23 @@ func TestRefusedClientIsNotServed(t *testing.T) {
 	if err := c.establishedOrRefused(); !errors.Is(err, errHangUp) {
 		t.Errorf("a refused connection goes on: %v", err)
 	}
+}
+
+// TestResumeOfAnExpiringSession whose close is not proposed yet: nobody is told
+// that the session lives on, nor that it is gone before it is.
+func TestResumeOfAnExpiringSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connect(t)
+		s.tracker.MarkClosing(c.session)
+		early := s.dial(t, dialOptions{})
+		again := jute.ConnectRequest{TimeoutMs: 10_000, SessionID: c.session, Password: c.pass}
+		early.sendFrame(again.Append(nil))
+		early.eof("a session that is about to be closed")
+		s.leader.submit(submission{req: evaluate.Request{Op: jute.OpCloseSession, Session: c.session}})
+		if r := s.dial(t, dialOptions{}).establish(&again); r.SessionID != 0 {
+			t.Errorf("resumed the closed session: %+v", r)
+		}
+		s.noErrors(t)
+	})
 }
