@@ -171,7 +171,6 @@ func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasRe
 		return
 	}
 	if !alive || code != 0 || tracked == nil {
-		s.metrics.staleSessions.Add(1)
 		c.refuseSession(hasReadOnly)
 		return
 	}

@@ -17,7 +17,7 @@ type metrics struct {
 	connectionRequests, connectionDrops               atomic.Int64
 	connectionRejected, sessionless                   atomic.Int64
 	authFailed, badPasswords                          atomic.Int64
-	staleSessions, throttledOps, largeRejected        atomic.Int64
+	throttledOps, largeRejected                       atomic.Int64
 	bytesReceived, bytesSent, watchBytes              atomic.Int64
 	proposals, commits, snapshotErrors, unrecoverable atomic.Int64
 	sessionsExpired, containersDeleted                atomic.Int64

@@ -102,6 +102,7 @@ var ownMetrics = []zkMetric{
 		}
 		return 0
 	}},
+	{name: "zkd_bad_passwords_total", help: "Sessions that somebody tried to resume with a wrong password.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.badPasswords.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *reading) int { return r.tree.Containers })},
 	{name: "zkd_ttl_nodes", help: "Znodes with a time to live.", value: integer(func(r *reading) int { return r.tree.TTLs })},
 }
