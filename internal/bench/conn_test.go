@@ -64,7 +64,22 @@ func scripted(t *testing.T, script ...string) net.Conn {
 	})
 	t.Cleanup(wg.Wait)
 	t.Cleanup(func() { client.Close() })
-	return client
+	return patient{client}
+}
+
+// patient is the client's end of a pipe that takes deadlines after the other end
+// has closed, as TCP does.
+type patient struct{ net.Conn }
+
+func (c patient) SetDeadline(t time.Time) error      { return notClosed(c.Conn.SetDeadline(t)) }
+func (c patient) SetReadDeadline(t time.Time) error  { return notClosed(c.Conn.SetReadDeadline(t)) }
+func (c patient) SetWriteDeadline(t time.Time) error { return notClosed(c.Conn.SetWriteDeadline(t)) }
+
+func notClosed(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
 }
 
 func TestHandshake(t *testing.T) {
