@@ -5,6 +5,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -85,6 +86,26 @@ func (r *read) watch(path string, mode watch.Mode) {
 	r.state.watches.Add(r.c.watcherID(), path, mode)
 }
 
+// readable looks up a node that the client may read.
+func (r *read) readable(path string) (datatree.Node, error) {
+	node, ok := r.state.tree.Get(path)
+	if !ok {
+		return node, jute.ErrNoNode
+	}
+	return node, r.allowed(node.ACL, jute.PermRead)
+}
+
+// path decodes the request that has a path and nothing else.
+func (r *read) path() (string, error) {
+	var p jute.PathRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return "", jute.ErrMarshalling
+	}
+	return p.Path, nil
+}
+
 // pathWatch decodes the request that most reads have.
 func (r *read) pathWatch() (p jute.PathWatchRequest, err error) {
 	d := r.body()
@@ -146,11 +167,8 @@ func (r *read) getChildren(withStat bool) error {
 	if err != nil {
 		return err
 	}
-	node, ok := r.state.tree.Get(p.Path)
-	if !ok {
-		return jute.ErrNoNode
-	}
-	if err := r.allowed(node.ACL, jute.PermRead); err != nil {
+	node, err := r.readable(p.Path)
+	if err != nil {
 		return err
 	}
 	if p.Watch {
@@ -169,13 +187,11 @@ func (r *read) getChildren(withStat bool) error {
 }
 
 func (r *read) getACL() error {
-	var p jute.PathRequest
-	d := r.body()
-	p.Decode(&d)
-	if d.Err() != nil {
-		return jute.ErrMarshalling
+	path, err := r.path()
+	if err != nil {
+		return err
 	}
-	node, ok := r.state.tree.Get(p.Path)
+	node, ok := r.state.tree.Get(path)
 	if !ok {
 		return jute.ErrNoNode
 	}
@@ -192,20 +208,14 @@ func (r *read) getACL() error {
 }
 
 func (r *read) getAllChildrenNumber() error {
-	var p jute.PathRequest
-	d := r.body()
-	p.Decode(&d)
-	if d.Err() != nil {
-		return jute.ErrMarshalling
-	}
-	node, ok := r.state.tree.Get(p.Path)
-	if !ok {
-		return jute.ErrNoNode
-	}
-	if err := r.allowed(node.ACL, jute.PermRead); err != nil {
+	path, err := r.path()
+	if err != nil {
 		return err
 	}
-	r.c.end(jute.AppendInt32(r.begin(), int32(r.state.tree.CountDescendants(p.Path))))
+	if _, err := r.readable(path); err != nil {
+		return err
+	}
+	r.c.end(jute.AppendInt32(r.begin(), int32(r.state.tree.CountDescendants(path))))
 	return nil
 }
 
