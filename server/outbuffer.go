@@ -92,19 +92,17 @@ func (c *conn) send(frame []byte) bool {
 
 // endAfterFlush makes what is in the out buffer the connection's last bytes, and
 // wakes the reader, which writes them and finishes.
-func (c *conn) endAfterFlush() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.ending, c.mu.lingers = true, true
-	c.nc.SetReadDeadline(time.Now())
-}
+func (c *conn) endAfterFlush() { c.endWith(true) }
 
 // endSession is endAfterFlush for the reply to a closeSession, behind which a
 // client sends nothing.
-func (c *conn) endSession() {
+func (c *conn) endSession() { c.endWith(false) }
+
+func (c *conn) endWith(lingers bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.ending = true
+	c.mu.lingers = c.mu.lingers || lingers
 	c.nc.SetReadDeadline(time.Now())
 }
 

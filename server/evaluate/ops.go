@@ -35,6 +35,19 @@ func (e *Evaluator) allowed(r *record, perms jute.Perms) bool {
 	return e.schemes.Allowed(r.acl, perms, e.req.Auth)
 }
 
+// permitted returns the node at path if there is one and the caller has one of
+// the permissions on it.
+func (e *Evaluator) permitted(path string, perms jute.Perms) (record, error) {
+	r, ok := e.node(path)
+	if !ok {
+		return r, jute.ErrNoNode
+	}
+	if !e.allowed(&r, perms) {
+		return r, jute.ErrNoAuth
+	}
+	return r, nil
+}
+
 // parentOf returns the path of the parent, by the rule that create and delete
 // share: the path need not be valid, but must have a '/' and no NUL.
 func parentOf(path string) (string, error) {
@@ -71,12 +84,9 @@ func (e *Evaluator) setData(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := nodePath(op.Path); err != nil {
 		return err
 	}
-	r, ok := e.node(op.Path)
-	if !ok {
-		return jute.ErrNoNode
-	}
-	if !e.allowed(&r, jute.PermWrite) {
-		return jute.ErrNoAuth
+	r, err := e.permitted(op.Path, jute.PermWrite)
+	if err != nil {
+		return err
 	}
 	length := int32(len(op.Data))
 	if err := e.checkQuota(op.Path, 0, int64(length)-int64(r.dataLength)); err != nil {
@@ -117,12 +127,9 @@ func (e *Evaluator) setACL(txn *datatree.Txn) error {
 	if err != nil {
 		return err
 	}
-	r, ok := e.node(req.Path)
-	if !ok {
-		return jute.ErrNoNode
-	}
-	if !e.allowed(&r, jute.PermAdmin) {
-		return jute.ErrNoAuth
+	r, err := e.permitted(req.Path, jute.PermAdmin)
+	if err != nil {
+		return err
 	}
 	if err := checkVersion(req.Version, r.aversion); err != nil {
 		return err
@@ -149,12 +156,9 @@ func (e *Evaluator) check(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := nodePath(op.Path); err != nil {
 		return err
 	}
-	r, ok := e.node(op.Path)
-	if !ok {
-		return jute.ErrNoNode
-	}
-	if !e.allowed(&r, jute.PermRead) {
-		return jute.ErrNoAuth
+	r, err := e.permitted(op.Path, jute.PermRead)
+	if err != nil {
+		return err
 	}
 	if err := checkVersion(op.Version, r.version); err != nil {
 		return err
