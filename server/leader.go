@@ -122,7 +122,8 @@ func (l *leader) one(sub *submission, now time.Duration, nowMs int64, payload *a
 	}
 	l.checkOwner(req)
 	txn := newTxn()
-	l.evaluator.Evaluate(req, l.core.NextZxid(), nowMs, txn)
+	zxid, _ := l.core.NextZxid()
+	l.evaluator.Evaluate(req, zxid, nowMs, txn)
 	data := payload.encode(txn)
 	l.core.Propose(txn.Zxid, data)
 	l.proposed = append(l.proposed, order{zxid: txn.Zxid, txn: txn, data: data})
@@ -190,7 +191,8 @@ func (l *leader) dispatch() {
 // are never durable, so never committed, and the server is stopping already.
 func (l *leader) persist() {
 	l.records = l.records[:0]
-	for _, e := range l.out.Persist {
+	for i := range l.out.Persist {
+		e := &l.out.Persist[i].Entry
 		l.records = append(l.records, wal.Record{Kind: wal.Append, Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data})
 	}
 	l.metrics.proposals.Add(int64(len(l.records)))

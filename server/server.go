@@ -244,7 +244,7 @@ func newLeader(s *Server, last jute.Zxid) *leader {
 	return &leader{
 		Server: s,
 		in:     newQueue[submission](),
-		core:   zab.New(zab.Recovered{LastZxid: last}),
+		core:   zab.New(zab.Options{ID: standaloneID}, zab.Recovered{LastZxid: last}),
 		evaluator: evaluate.New(s.state.tree, s.schemes, evaluate.Options{
 			ExtendedTypes:   s.cfg.ExtendedTypes,
 			EnforceQuota:    s.cfg.EnforceQuota,
