@@ -21,6 +21,9 @@ const ours = `
 	server/auth:       jute
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute
+	server/zab/transport: jute server/zab
+	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
+	                   server/snapshot server/wal server/zab
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
@@ -33,7 +36,7 @@ const ours = `
 
 	# Assembly.
 	server:            jute fourletter internal/vfs server/auth server/config server/datatree server/evaluate
-	                   server/session server/snapshot server/wal server/watch server/zab
+	                   server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute server server/config
 
 	# The load generator is a client: it knows nothing of server/.
@@ -48,6 +51,7 @@ const ours = `
 	internal/lint:     none
 	test/compat:       none
 	test/crash:        jute internal/bench
+	test/cluster:      jute internal/bench
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
@@ -56,11 +60,11 @@ var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "int
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
 const theirs = `
-	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot
+	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
 	golang.org/x/sys:                   internal/vfs server/snapshot
-	go.uber.org/zap:                    server server/wal server/snapshot cmd/zkd
-	github.com/prometheus:              server server/wal server/snapshot cmd/zkd
+	go.uber.org/zap:                    server server/zab/transport server/wal server/snapshot cmd/zkd
+	github.com/prometheus:              server server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/
 	github.com/HdrHistogram:            internal/bench
 	go.uber.org/goleak:                 tests
