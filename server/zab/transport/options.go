@@ -1,0 +1,158 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Peer is another server of the ensemble and where it listens.
+type Peer struct {
+	ID zab.SID
+	// Addrs are host:port. They are resolved whenever the peer is dialed, and all
+	// are tried.
+	Addrs []string
+}
+
+// Hello is what a peer said of itself when it connected. If there is a secret or
+// TLS with IDName, ID is proven; the rest is its word.
+type Hello struct {
+	ID          zab.SID
+	Cluster     zab.ID // zero: it does not know yet
+	Incarnation zab.ID // of its data directory
+	Boot        uint64 // of its process
+	Version     uint32 // of the protocol, as negotiated
+	TLS         bool
+	Addr        string // the remote address
+}
+
+// Handler hears what happens on the links. Calls for a link come from one
+// goroutine, in order; calls for different links may coincide. While one runs,
+// the link reads nothing.
+type Handler interface {
+	// PeerUp tells of a link. Send with gen works from now on, even within the call.
+	PeerUp(peer zab.SID, gen uint64, h Hello)
+	// PeerDown tells that the link is gone; err is why, never nil.
+	PeerDown(peer zab.SID, gen uint64, err error)
+	// Receive hands over a message. m is reused after the return; the memory that
+	// its entries alias is the handler's.
+	Receive(peer zab.SID, gen uint64, m *zab.Message)
+	// ReceiveApp hands over what SendApp was given. body is the handler's.
+	ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte)
+	// Stream reads a stream that the peer opened; it may take its time. r ends with
+	// io.EOF only if the sender closed the stream properly. The result is told to
+	// the sender: its Close returns an error with this one's text. Streams are not
+	// bound to a link and its gen.
+	Stream(peer zab.SID, header []byte, r io.Reader) error
+}
+
+// Options are what New needs. Zero values stand for the defaults.
+type Options struct {
+	Self        zab.SID
+	Incarnation zab.ID
+	Boot        uint64
+	// Cluster returns the id of the cluster that this server belongs to, zero
+	// while it is unknown. Asked at each hello. nil means unknown.
+	Cluster func() zab.ID
+
+	Peers []Peer // other servers; an entry for Self is ignored
+	// Listen are the addresses to listen at. A bind that fails is tried again until
+	// Close (ZOOKEEPER-3320), and logged.
+	Listen     []string
+	ListenFunc func(network, addr string) (net.Listener, error)                   // nil: TCP
+	DialFunc   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: TCP
+
+	TLS    *TLS   // nil: plain
+	Secret []byte // shared by all servers; empty: none
+
+	// IdleTimeout is how long a peer may be silent; keep-alives are sent at a
+	// quarter of it. 0 means 5 s.
+	IdleTimeout time.Duration
+	// WriteTimeout is how long the network may take none of our bytes. 0 means 5 s.
+	WriteTimeout time.Duration
+	// DialTimeout is for resolving, connecting and the handshake together. 0 means 3 s.
+	DialTimeout time.Duration
+	// ProbeTimeout is how long the link of a peer has to show life when another
+	// process comes with the same id. 0 means 500 ms.
+	ProbeTimeout time.Duration
+	// RedialMin and RedialMax bound the pause between two attempts; it doubles, with
+	// jitter. 0 means 20 ms and 1 s.
+	RedialMin, RedialMax time.Duration
+
+	// MaxFrame bounds a frame, in bytes. A longer message cuts the link on which it
+	// is sent. 0 means 64 MiB.
+	MaxFrame int
+	// QueueBytes is how much may wait to be written to a peer before the link is
+	// cut. 0 means 128 MiB.
+	QueueBytes int
+
+	Handler    Handler
+	Logger     *zap.Logger           // nil: none
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// complete fills in defaults and checks the rest.
+func (o *Options) complete() error {
+	if o.Self == 0 {
+		return errors.New("transport: the server's own id is missing")
+	}
+	if o.Handler == nil {
+		return errors.New("transport: no handler")
+	}
+	if o.Cluster == nil {
+		o.Cluster = func() zab.ID { return zab.ID{} }
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&o.IdleTimeout, 5 * time.Second}, {&o.WriteTimeout, 5 * time.Second}, {&o.DialTimeout, 3 * time.Second},
+		{&o.ProbeTimeout, 500 * time.Millisecond}, {&o.RedialMin, 20 * time.Millisecond}, {&o.RedialMax, time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	o.RedialMax = max(o.RedialMax, o.RedialMin)
+	if o.MaxFrame <= 0 {
+		o.MaxFrame = 64 << 20
+	}
+	if o.QueueBytes <= 0 {
+		o.QueueBytes = 128 << 20
+	}
+	for _, addr := range o.Listen {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return fmt.Errorf("transport: listen address %q: %w", addr, err)
+		}
+	}
+	return checkPeers(o.Peers)
+}
+
+func checkPeers(peers []Peer) error {
+	for i, p := range peers {
+		if p.ID == 0 {
+			return errors.New("transport: a peer has no id")
+		}
+		if slices.ContainsFunc(peers[:i], func(q Peer) bool { return q.ID == p.ID }) {
+			return fmt.Errorf("transport: server %d is listed twice", p.ID)
+		}
+		for _, addr := range p.Addrs {
+			if _, _, err := net.SplitHostPort(addr); err != nil {
+				return fmt.Errorf("transport: address %q of server %d: %w", addr, p.ID, err)
+			}
+		}
+	}
+	return nil
+}
