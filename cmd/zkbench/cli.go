@@ -64,6 +64,7 @@ var workloads = []workload{
 		c.Flags().IntVar(&cfg.Ephemerals, "ephemerals", cfg.Ephemerals, "ephemeral nodes that each session creates")
 	}},
 	{bench.Idle, "Hold sessions that do nothing", nil},
+	{bench.Outages, "Set nodes while servers come and go, and find the longest times without a write", nil},
 	{bench.Load, "Fill the tree with nodes (--count)", func(c *cobra.Command, cfg *bench.Config) {
 		c.Flags().IntVar(&cfg.PathLength, "path-length", cfg.PathLength, "bytes of each path")
 	}},

@@ -77,6 +77,14 @@ func TestLone(t *testing.T) {
 	}
 }
 
+func TestOutages(t *testing.T) {
+	s := fake.Start(t)
+	out, _, err := zkbench(t, "outages", "-c", "2", "-n", "20", "--rate", "0", s.Addr+",127.0.0.1:1")
+	if err != nil || !strings.Contains(out, "without a write") || !strings.Contains(out, "0 wrong") {
+		t.Errorf("got %v and %s", err, out)
+	}
+}
+
 // A run with a wrong reply prints its figures and fails.
 func TestWrongReply(t *testing.T) {
 	s := fake.Start(t)

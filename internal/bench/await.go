@@ -17,14 +17,29 @@ const (
 	attemptTimeout = 5 * time.Second
 )
 
-// AwaitRead tries to read path from the first server of t until that works, and
-// returns ctx's error with the last reason if it does not. The answer that the
-// node does not exist ends it at once.
+// AwaitRead tries to read path from the servers of t, by turns, until that
+// works, and returns ctx's error with the last reason if it does not. The answer
+// that the node does not exist ends it at once.
 //
 // It starts a new attempt, with a session of its own, without waiting for the
 // ones before: a server that is starting may accept a connection and then leave
 // it alone for seconds.
 func AwaitRead(ctx context.Context, t Target, path string) error {
+	return await(ctx, "read "+path, func(ctx context.Context, i int) error {
+		return once(ctx, t.addr(i), jute.OpGetData, append(jute.AppendString(nil, path), 0))
+	})
+}
+
+// AwaitWrite likewise tries to set the data of path, which exists.
+func AwaitWrite(ctx context.Context, t Target, path string) error {
+	body := jute.AppendInt32(jute.AppendBuffer(jute.AppendString(nil, path), []byte{}), int32(-1))
+	return await(ctx, "set "+path, func(ctx context.Context, i int) error {
+		return once(ctx, t.addr(i), jute.OpSetData, body)
+	})
+}
+
+// await makes attempts until one succeeds.
+func await(ctx context.Context, what string, attempt func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -34,9 +49,9 @@ func AwaitRead(ctx context.Context, t Target, path string) error {
 	ticker := time.NewTicker(attemptEvery)
 	defer ticker.Stop()
 	last := errors.New("none yet")
-	for {
+	for i := 0; ; i++ {
 		wg.Go(func() {
-			err := readOnce(ctx, t, path)
+			err := attempt(ctx, i)
 			select {
 			case results <- err:
 			case <-ctx.Done():
@@ -52,22 +67,22 @@ func AwaitRead(ctx context.Context, t Target, path string) error {
 			case <-ticker.C:
 				waiting = false
 			case <-ctx.Done():
-				return fmt.Errorf("read %s: %w; last attempt: %w", path, context.Cause(ctx), last)
+				return fmt.Errorf("%s: %w; last attempt: %w", what, context.Cause(ctx), last)
 			}
 		}
 	}
 }
 
-// readOnce reads path in a session of its own.
-func readOnce(ctx context.Context, t Target, path string) error {
-	c, err := openConn(ctx, t.addr(0), connOptions{
+// once sends one request in a session of its own.
+func once(ctx context.Context, addr string, op jute.OpCode, body []byte) error {
+	c, err := openConn(ctx, addr, connOptions{
 		timeout: attemptTimeout, window: 1, readBuffer: 4096, clock: newClock(),
 	})
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { c.stop(ctx.Err()) })()
-	if _, err = c.call(jute.OpGetData, append(jute.AppendString(nil, path), 0)); err != nil {
+	if _, err = c.call(op, body); err != nil {
 		c.abandon()
 		return err
 	}

@@ -111,6 +111,12 @@ var quantities = []quantity{
 	{"latency p99", "us", latencyOf(func(l *Latency) float64 { return l.P99 })},
 	{"latency p99.9", "us", latencyOf(func(l *Latency) float64 { return l.P999 })},
 	{"latency max", "us", latencyOf(func(l *Latency) float64 { return l.Max })},
+	{"longest time without a write", "ms", func(r *Result) (float64, bool) {
+		if r.Outage == nil {
+			return 0, false
+		}
+		return r.Outage.Longest().Long * 1e3, true
+	}},
 	{"server CPU per operation", "us", serverOf(func(u *Usage) float64 { return u.CPUPerThousand * 1e3 })},
 	{"server resident", "MiB", serverOf(func(u *Usage) float64 { return float64(u.RSSAfter) / (1 << 20) })},
 	{"generator CPU per operation", "us", func(r *Result) (float64, bool) { return r.Generator.CPUPerThousand * 1e3, true }},

@@ -25,6 +25,7 @@ const (
 	Sessions  Workload = "sessions"  // open a session and close it
 	Idle      Workload = "idle"      // hold sessions that do nothing
 	Load      Workload = "load"      // fill the tree
+	Outages   Workload = "outages"   // set nodes while servers come and go
 )
 
 // Config says what one run does. Every field has its meaning for all workloads
@@ -62,6 +63,9 @@ func Defaults(w Workload) Config {
 	case Idle:
 		c.Connections = 1000
 		c.Warmup = 0
+	case Outages:
+		c.Connections, c.Window, c.Rate, c.Warmup = 24, 1, 2000, 0
+		c.Duration = time.Minute
 	case Load:
 		c.Count, c.ValueSize, c.Warmup = 100_000, 100, 0
 	}

@@ -501,7 +501,7 @@ func (c *conn) outOfBand(xid int32, frame []byte, now int64) error {
 // openConn opens a session at addr and starts its goroutines.
 func openConn(ctx context.Context, addr string, o connOptions) (*conn, error) {
 	began := o.clock.now()
-	s, err := open(ctx, addr, o.timeout)
+	s, err := open(ctx, addr, hello{timeout: o.timeout})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -41,6 +43,9 @@ func (r *Result) WriteTable(w io.Writer) error {
 			row("", "%s bytes more for each operation", group(int64(r.Server.RSSPerOperation)))
 		}
 	}
+	if r.Outage != nil {
+		r.Outage.write(row)
+	}
 	if r.Idle != nil {
 		row("held", "%.1f s", r.Idle.Seconds)
 		if r.Server != nil {
@@ -49,6 +54,16 @@ func (r *Result) WriteTable(w io.Writer) error {
 	}
 	row("generator", "%.2f s CPU, %s per operation", r.Generator.CPUSeconds, micros(r.Generator.CPUPerThousand*1e3))
 	return tw.Flush()
+}
+
+// write gives the longest gaps in the order in which they came.
+func (o *Outage) write(row func(name, format string, args ...any)) {
+	row("without a write", "%s at the longest", micros(o.Longest().Long*1e6))
+	for _, g := range slices.SortedFunc(slices.Values(o.Gaps), func(a, b Gap) int { return cmp.Compare(a.At, b.At) }) {
+		row("", "%s from %.3f s on", micros(g.Long*1e6), g.At)
+	}
+	row("connections", "%d replaced, %d attempts failed; %d sessions expired", o.Reconnects, o.Attempts, o.Expired)
+	row("other writes", "%d without a reply, %d refused", o.Unknown, o.Refused)
 }
 
 // String gives the percentiles on one line.

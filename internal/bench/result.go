@@ -27,6 +27,7 @@ type Result struct {
 	Server        *Usage   `json:"server,omitempty"` // with Target.Pids
 	Generator     Usage    `json:"generator"`
 	Idle          *Hold    `json:"idle,omitempty"`
+	Outage        *Outage  `json:"outage,omitempty"`
 }
 
 // Latency is a distribution in microseconds.

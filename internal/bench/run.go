@@ -43,6 +43,7 @@ var workloads = map[Workload]func(*run) error{
 	Sessions:  (*run).sessions,
 	Idle:      (*run).idle,
 	Load:      (*run).load,
+	Outages:   (*run).outage,
 }
 
 // Run puts the load of cfg on target, measures it, and removes what it wrote.
@@ -53,17 +54,7 @@ func Run(ctx context.Context, target Target, cfg Config) (Result, error) {
 	if err := cfg.validate(); err != nil {
 		return Result{}, err
 	}
-	var id [4]byte
-	rand.Read(id[:])
-	r := &run{
-		ctx: ctx, cfg: cfg, target: target, clock: newClock(),
-		values: newValues(cfg.ValueSize, mathrand.New(mathrand.NewPCG(cfg.Seed, 0))),
-		root:   fmt.Sprintf("%s/%s%x", target.Base, rootPrefix, id),
-		result: Result{
-			Workload: cfg.Workload, Servers: target.Addrs, Connections: cfg.Connections,
-			Window: cfg.Window, ValueSize: cfg.ValueSize,
-		},
-	}
+	r := newRun(ctx, target, cfg)
 	err := r.run()
 	switch {
 	case err != nil:
@@ -75,7 +66,25 @@ func Run(ctx context.Context, target Target, cfg Config) (Result, error) {
 	return r.result, err
 }
 
+// newRun prepares a run with a root node of its own.
+func newRun(ctx context.Context, target Target, cfg Config) *run {
+	var id [4]byte
+	rand.Read(id[:])
+	return &run{
+		ctx: ctx, cfg: cfg, target: target, clock: newClock(),
+		values: newValues(cfg.ValueSize, mathrand.New(mathrand.NewPCG(cfg.Seed, 0))),
+		root:   fmt.Sprintf("%s/%s%x", target.Base, rootPrefix, id),
+		result: Result{
+			Workload: cfg.Workload, Servers: target.Addrs, Connections: cfg.Connections,
+			Window: cfg.Window, ValueSize: cfg.ValueSize,
+		},
+	}
+}
+
 func (r *run) run() (err error) {
+	if r.cfg.Workload == Outages {
+		return r.outage() // its own connections come and go
+	}
 	if r.admin, err = r.open(0, r.options(64)); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -22,17 +23,29 @@ type session struct {
 	nc      net.Conn
 	id      jute.SessionID
 	timeout time.Duration // as negotiated
+	passwd  []byte        // what resumes it on another connection
 }
 
-// open connects to addr and establishes a session with the wished timeout.
-func open(ctx context.Context, addr string, timeout time.Duration) (session, error) {
-	d := net.Dialer{Timeout: timeout, KeepAlive: -1}
+// hello says what to ask for when connecting.
+type hello struct {
+	timeout  time.Duration // of the session, wished
+	patience time.Duration // until the connect response; 0: as long as timeout
+	resume   *session      // nil: a new session
+	zxid     int64         // last one seen
+}
+
+// open connects to addr and establishes a session.
+func open(ctx context.Context, addr string, h hello) (session, error) {
+	if h.patience == 0 {
+		h.patience = h.timeout
+	}
+	d := net.Dialer{Timeout: h.patience, KeepAlive: -1}
 	nc, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return session{}, err
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
-	s, err := handshake(nc, timeout)
+	s, err := handshake(nc, h)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -43,13 +56,13 @@ func open(ctx context.Context, addr string, timeout time.Duration) (session, err
 	return s, nil
 }
 
-// handshake establishes a new session on nc, which stays the caller's to close
-// if that fails.
-func handshake(nc net.Conn, timeout time.Duration) (session, error) {
-	if err := nc.SetDeadline(time.Now().Add(timeout)); err != nil {
+// handshake establishes a session on nc, which stays the caller's to close if
+// that fails.
+func handshake(nc net.Conn, h hello) (session, error) {
+	if err := nc.SetDeadline(time.Now().Add(h.patience)); err != nil {
 		return session{}, err
 	}
-	if _, err := nc.Write(appendConnect(make([]byte, 0, 64), timeout)); err != nil {
+	if _, err := nc.Write(appendConnect(make([]byte, 0, 64), h)); err != nil {
 		return session{}, fmt.Errorf("write connect request: %w", err)
 	}
 	in := frames{r: nc, buf: make([]byte, 128)}
@@ -70,15 +83,19 @@ func handshake(nc net.Conn, timeout time.Duration) (session, error) {
 	return s, nc.SetDeadline(time.Time{})
 }
 
-// appendConnect appends the connect request for a new session.
-func appendConnect(b []byte, timeout time.Duration) []byte {
-	b = jute.AppendInt32(b, int32(45))                     // length of the frame
-	b = jute.AppendInt32(b, int32(0))                      // protocol version
-	b = jute.AppendInt64(b, int64(0))                      // last zxid seen
-	b = jute.AppendInt32(b, int32(timeout.Milliseconds())) // wished timeout
-	b = jute.AppendInt64(b, int64(0))                      // new session
-	b = jute.AppendBuffer(b, make([]byte, 16))             // no password
-	return jute.AppendBool(b, false)                       // not read-only
+// appendConnect appends the connect request.
+func appendConnect(b []byte, h hello) []byte {
+	id, passwd := jute.SessionID(0), make([]byte, 16)
+	if h.resume != nil {
+		id, passwd = h.resume.id, h.resume.passwd
+	}
+	b = jute.AppendInt32(b, int32(45)) // length of the frame
+	b = jute.AppendInt32(b, int32(0))  // protocol version
+	b = jute.AppendInt64(b, h.zxid)
+	b = jute.AppendInt32(b, int32(h.timeout.Milliseconds()))
+	b = jute.AppendInt64(b, int64(id))
+	b = jute.AppendBuffer(b, passwd)
+	return jute.AppendBool(b, false) // not read-only
 }
 
 // established takes the session from a connect response.
@@ -100,6 +117,7 @@ func (s *session) established(reply []byte) error {
 		return fmt.Errorf("connect response has a password of %d bytes, want 16", len(passwd))
 	}
 	s.timeout = time.Duration(ms) * time.Millisecond
+	s.passwd = slices.Clone(passwd)
 	return nil
 }
 

@@ -28,7 +28,7 @@ type visitor struct {
 // and see the server close the connection.
 func (v *visitor) visit(r *run) error {
 	began := v.clock.now()
-	s, err := open(r.ctx, v.addr, v.timeout)
+	s, err := open(r.ctx, v.addr, hello{timeout: v.timeout})
 	if err != nil {
 		return err
 	}

@@ -211,6 +211,8 @@ func (s *Server) apply(c *conn, op jute.OpCode, d *jute.Decoder) ([]byte, jute.C
 		return s.stat(path, n), 0
 	case jute.OpExists:
 		return s.stat(path, n), 0
+	case jute.OpSync:
+		return jute.AppendString(nil, path), 0
 	case jute.OpGetData:
 		if d.Bool() {
 			n.watchers = append(n.watchers, c)
