@@ -1,6 +1,10 @@
 package zab
 
-import "github.com/zkd-project/zkd/jute"
+import (
+	"errors"
+
+	"github.com/zkd-project/zkd/jute"
+)
 
 // EntryType says what an entry of the history is. The numbers are part of the
 // formats of the log and of the peer protocol: append, never renumber.
@@ -37,7 +41,45 @@ func (e *Entry) Txn() []byte {
 	case EntryTxn:
 		return e.Data
 	case EntryTxn | EntryAdmits:
-		return e.Data[admissionSize:]
+		if len(e.Data) >= admissionSize {
+			return e.Data[admissionSize:]
+		}
+	}
+	return nil
+}
+
+// admission returns the admission that the entry holds, and false for none.
+func (e *Entry) admission() (a Admission, ok bool) {
+	if e.Type != EntryAdmit && e.Type != EntryTxn|EntryAdmits {
+		return a, false
+	}
+	return a, a.Decode(e.Data) == nil
+}
+
+// check reports what can be seen to be wrong with the entry by itself.
+func (e *Entry) check() error {
+	switch e.Type {
+	case EntryTxn:
+	case EntryTxn | EntryAdmits:
+		if _, ok := e.admission(); !ok {
+			return errors.New("transaction with a malformed admission")
+		}
+	case EntryAdmit:
+		if _, ok := e.admission(); !ok || len(e.Data) != admissionSize {
+			return errors.New("malformed admission")
+		}
+	case EntryMarker:
+		if e.Zxid.Counter() != 0 {
+			return errors.New("marker within an epoch")
+		}
+		return new(Marker).Decode(e.Data)
+	case EntryMembers:
+		return new(Members).Decode(e.Data)
+	default:
+		return errors.New("entry of an unknown type")
+	}
+	if e.Zxid.Counter() == 0 {
+		return errors.New("an epoch begins without a marker")
 	}
 	return nil
 }

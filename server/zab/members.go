@@ -1,6 +1,10 @@
 package zab
 
-import "github.com/zkd-project/zkd/jute"
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+)
 
 // SID is the id of a server, 1 to 255: the number in its myid file.
 type SID uint8
@@ -25,4 +29,73 @@ type Members struct {
 	Hierarchical bool
 	// Text is what the shell knows besides: addresses. Opaque.
 	Text []byte
+}
+
+// Find returns the member with an id, or nil.
+func (m *Members) Find(id SID) *Member {
+	for i := range m.List {
+		if m.List[i].ID == id {
+			return &m.List[i]
+		}
+	}
+	return nil
+}
+
+// Voter reports whether a server has a vote that can count.
+func (m *Members) Voter(id SID) bool {
+	one := m.Find(id)
+	return one != nil && !one.Observer && (!m.Hierarchical || one.Weight > 0)
+}
+
+// Quorum reports whether the voters for which in is true are a quorum. Without
+// groups it is more than half of the voters. With groups it has more than half
+// of the weight in more than half of the groups that have any weight. Two
+// quorums always have a server in common.
+func (m *Members) Quorum(in func(SID) bool) bool {
+	if m.Hierarchical {
+		return m.groupQuorum(in)
+	}
+	voters, n := 0, 0
+	for i := range m.List {
+		one := &m.List[i]
+		if one.Observer {
+			if mutated(observerCounted) && in(one.ID) {
+				n++
+			}
+			continue
+		}
+		voters++
+		if in(one.ID) {
+			n++
+		}
+	}
+	return n > voters/2
+}
+
+func (m *Members) groupQuorum(in func(SID) bool) bool {
+	groups, won := 0, 0
+	for i := range m.List {
+		g := m.List[i].Group
+		if slices.ContainsFunc(m.List[:i], func(o Member) bool { return o.Group == g }) {
+			continue // counted with its first member
+		}
+		var all, have uint64
+		for j := i; j < len(m.List); j++ {
+			one := &m.List[j]
+			if one.Group != g || one.Observer {
+				continue
+			}
+			all += uint64(one.Weight)
+			if in(one.ID) {
+				have += uint64(one.Weight)
+			}
+		}
+		if all > 0 {
+			groups++
+			if have > all/2 {
+				won++
+			}
+		}
+	}
+	return won > groups/2
 }

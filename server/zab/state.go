@@ -1,6 +1,9 @@
 package zab
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -52,4 +55,126 @@ type Marker struct {
 	Admitted []Admission
 	// App is the leader's Options.App.
 	App []byte
+}
+
+// Seeded reports whether the history is an ensemble's: it has a first marker.
+// That of a server which always was alone is not.
+func (s *State) Seeded() bool { return s.Init.Cluster != ID{} }
+
+// Admits reports whether a server counts with an incarnation.
+func (s *State) Admits(server SID, incarnation ID) bool {
+	return slices.Contains(s.Admitted, Admission{server, incarnation})
+}
+
+// Clone returns a copy that shares nothing that Apply changes.
+func (s *State) Clone() State {
+	c := *s
+	c.Epochs = slices.Clone(s.Epochs)
+	c.Admitted = slices.Clone(s.Admitted)
+	return c
+}
+
+// Apply adds the next entry. It returns an error, and changes nothing, if the
+// entry can't be the next one.
+func (s *State) Apply(e *Entry) error {
+	if err := s.follows(e); err != nil {
+		return err
+	}
+	switch e.Type {
+	case EntryTxn:
+	case EntryMarker:
+		var m Marker
+		if err := m.Decode(e.Data); err != nil {
+			return fmt.Errorf("entry %v: %w", e.Zxid, err)
+		}
+		if m.Init != nil && !s.Seeded() {
+			s.Init = *m.Init
+			for _, a := range m.Admitted {
+				s.admit(a)
+			}
+		}
+	case EntryMembers:
+		m := new(Members)
+		if err := m.Decode(e.Data); err != nil {
+			return fmt.Errorf("entry %v: %w", e.Zxid, err)
+		}
+		m.Version = e.Zxid
+		m.Text = slices.Clone(m.Text)
+		s.Members = m
+	default:
+		a, ok := e.admission()
+		if !ok {
+			return fmt.Errorf("entry %v of type %d: %w", e.Zxid, e.Type, ErrMalformed)
+		}
+		s.admit(a)
+	}
+	s.extend(e.Zxid)
+	return nil
+}
+
+// follows checks that e can stand behind the last entry: it names it, and its
+// zxid is the next one of the epoch or begins a later one. Only in a history
+// without an ensemble an epoch begins without a marker, when the counter of the
+// one before is used up. The first counter of an epoch may be any, for tests.
+func (s *State) follows(e *Entry) error {
+	z, last := e.Zxid, s.Zxid
+	if e.Prev != last {
+		return fmt.Errorf("entry %v names %v as the one before it, which is %v", z, e.Prev, last)
+	}
+	ok := z > last
+	switch {
+	case e.Type == EntryMarker:
+		ok = ok && z.Counter() == 0 && z.Epoch() > last.Epoch()
+	case z.Epoch() == last.Epoch():
+		ok = ok && (z == last+1 || last.Counter() == 0)
+	default:
+		ok = ok && last.Counter() == ^uint32(0) && z == jute.MakeZxid(last.Epoch()+1, 1)
+	}
+	if !ok && !mutated(counterWraps) && !mutated(appendWithoutPrev) {
+		return fmt.Errorf("entry %v of type %d can't follow %v", z, e.Type, last)
+	}
+	return nil
+}
+
+// extend moves the end of the history to z, over transactions only.
+func (s *State) extend(z jute.Zxid) {
+	s.Zxid = z
+	if z == 0 {
+		return
+	}
+	n := len(s.Epochs)
+	if n > 0 && s.Epochs[n-1].Epoch == z.Epoch() {
+		s.Epochs[n-1].Last = z.Counter()
+		return
+	}
+	s.Epochs = append(s.Epochs, EpochEnd{z.Epoch(), z.Counter()})
+}
+
+// admit sets the incarnation with which a server counts.
+func (s *State) admit(a Admission) {
+	i, found := slices.BinarySearchFunc(s.Admitted, a.Server, func(a Admission, id SID) int { return int(a.Server) - int(id) })
+	s.Admitted = slices.Clone(s.Admitted) // others may hold the old one
+	if found {
+		s.Admitted[i] = a
+		return
+	}
+	s.Admitted = slices.Insert(s.Admitted, i, a)
+}
+
+// commonPoint returns the last entry that two histories have in common, given
+// the tables of their epochs. Log matching makes it so: who has an entry has all
+// before it, and the entries of an epoch are those of its one leader, in order.
+func commonPoint(a, b []EpochEnd) jute.Zxid {
+	i, j := len(a)-1, len(b)-1
+	for i >= 0 && j >= 0 {
+		switch {
+		case a[i].Epoch > b[j].Epoch:
+			i--
+		case a[i].Epoch < b[j].Epoch:
+			j--
+		default:
+			return jute.MakeZxid(a[i].Epoch, min(a[i].Last, b[j].Last))
+		}
+	}
+	return 0
 }

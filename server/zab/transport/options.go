@@ -68,7 +68,7 @@ type Options struct {
 	// Listen are the addresses to listen at. A bind that fails is tried again until
 	// Close (ZOOKEEPER-3320), and logged.
 	Listen     []string
-	ListenFunc func(network, addr string) (net.Listener, error)                   // nil: TCP
+	ListenFunc func(network, addr string) (net.Listener, error)                  // nil: TCP
 	DialFunc   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: TCP
 
 	TLS    *TLS   // nil: plain

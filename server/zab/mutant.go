@@ -1,0 +1,70 @@
+package zab
+
+import "fmt"
+
+// Mutant is a fault that can be put into the core on purpose, in a build with
+// the tag zabmutants: each takes away one rule on which safety rests, and the
+// simulator must notice. In other builds the compiler removes them.
+type Mutant uint8
+
+const (
+	ackBeforeFsync Mutant = iota + 1
+	ackEpochBeforeFsync
+	newEpochBeforeFsync
+	leaderCountsBeforeFsync
+	oldEpochByCounting
+	promiseWithoutHistory
+	epochReusedAfterRestart
+	promiseRepointed
+	appendWithoutPrev
+	staleSyncObeyed
+	wipedVotes
+	damagedCounted
+	observerCounted
+	oneConfigQuorum
+	readWithoutRound
+	readRoundTooEarly
+	counterWraps
+	renewalWithoutQuorum
+	transferWithoutAck
+	hintAheadOfCommit
+)
+
+var mutantNames = [...]string{
+	ackBeforeFsync:          "ack-before-fsync",
+	ackEpochBeforeFsync:     "ackepoch-before-fsync",
+	newEpochBeforeFsync:     "newepoch-before-fsync",
+	leaderCountsBeforeFsync: "leader-counts-itself-before-fsync",
+	oldEpochByCounting:      "old-epoch-committed-by-counting",
+	promiseWithoutHistory:   "promise-without-history-check",
+	epochReusedAfterRestart: "epoch-reused-after-restart",
+	promiseRepointed:        "promise-repointed",
+	appendWithoutPrev:       "append-without-prev-check",
+	staleSyncObeyed:         "stale-sync-obeyed",
+	wipedVotes:              "wiped-server-votes",
+	damagedCounted:          "damaged-counted-before-admit",
+	observerCounted:         "observer-counted",
+	oneConfigQuorum:         "one-configs-quorum",
+	readWithoutRound:        "read-without-round",
+	readRoundTooEarly:       "read-round-too-early",
+	counterWraps:            "counter-wraps",
+	renewalWithoutQuorum:    "renewal-without-quorum",
+	transferWithoutAck:      "transfer-without-ack",
+	hintAheadOfCommit:       "hint-ahead-of-commit",
+}
+
+func (m Mutant) String() string {
+	if int(m) < len(mutantNames) && m > 0 {
+		return mutantNames[m]
+	}
+	return fmt.Sprintf("mutant(%d)", uint8(m))
+}
+
+// Mutants returns all of them.
+func Mutants() []Mutant {
+	list := make([]Mutant, 0, len(mutantNames)-1)
+	for m := ackBeforeFsync; int(m) < len(mutantNames); m++ {
+		list = append(list, m)
+	}
+	return list
+}

@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Config says what a run is like. Draw makes one from a seed; scripted tests
+// write their own. Times are in virtual ms, unless the name says otherwise.
+type Config struct {
+	Seed      uint64
+	Voters    int
+	Observers int
+	Clients   int
+	Steps     int // of chaos
+
+	TickMs     uint64 // between two ticks of a core
+	ElectionMs uint64 // Options.ElectionTimeout; the other timeouts follow from it
+	InitMs     uint64 // Options.InitLimit
+	RenewMs    uint64 // Options.RenewInterval
+
+	InitialCounter uint32
+	CacheBytes     int // 0: the core's default, as in the next two
+	WindowBytes    int
+	BatchBytes     int
+
+	Encode  bool // messages travel as bytes
+	WAL     bool // a real log besides the model
+	LazyPct int  // inputs after which the node does not look for outputs at once
+
+	NetUs      uint64 // usual delay of a message
+	FsyncUs    uint64 // usual time of an fsync
+	ApplyUs    uint64 // between commit and apply; 0 is at once
+	SnapMs     uint64 // to write or to send a snapshot
+	DialMs     uint64 // between two attempts to connect
+	SkewPct    int    // by which clocks run too fast or too slow, at most
+	DropPct    int    // messages lost, one by one; else links lose suffixes only
+	DupPct     int    // messages that come twice
+	ReorderPct int    // messages that others overtake
+
+	ThinkUs      uint64 // of a client between two requests
+	Pipeline     int    // requests that a client has under way
+	SessionMs    uint64 // timeout of sessions
+	SnapshotEach int    // entries applied between two snapshots; 0 for none
+	SnapRetain   int    // snapshots kept, and the log behind the oldest
+
+	// Faults are the mean times between two faults of a kind; 0 turns it off.
+	Faults [numFaults]uint64
+
+	// Mutant plants a fault into the nodes themselves.
+	Mutant Mutant
+}
+
+// Fault is a kind of what the nemesis does.
+type Fault uint8
+
+// The faults.
+const (
+	FaultKill      Fault = iota // the process dies and starts again
+	FaultPower                  // so does the machine: what was not synced may be lost
+	FaultPowerAll               // of all servers
+	FaultInside                 // a process dies between two outputs of one Take
+	FaultPause                  // the process stops for a while
+	FaultBreak                  // a link breaks
+	FaultHalfOpen               // a link breaks, and one end learns of it late
+	FaultBlock                  // one direction between two servers is blocked
+	FaultPartition              // the servers fall into parts
+	FaultSlow                   // a link becomes slow
+	FaultStall                  // an fsync takes very long
+	FaultFull                   // the disk is said to be full
+	FaultWipe                   // the disk is empty at the next start
+	FaultDamage                 // the end of the log is lost, and that is noticed
+	FaultRollback               // the disk is an old copy of itself, under a new incarnation
+	FaultTransfer               // the leader is told to hand over
+	FaultMembers                // the members are changed
+	FaultBadSync                // an fsync fails
+	numFaults
+)
+
+var faultNames = [numFaults]string{
+	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
+	"full", "wipe", "damage", "rollback", "transfer", "members", "badsync",
+}
+
+func (f Fault) String() string { return faultNames[f] }
+
+// servers is how many there are.
+func (c *Config) servers() int { return c.Voters + c.Observers }
+
+// String renders the configuration in one line.
+func (c *Config) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "voters=%d observers=%d clients=%d steps=%d tick=%d election=%d init=%d renew=%d", c.Voters, c.Observers,
+		c.Clients, c.Steps, c.TickMs, c.ElectionMs, c.InitMs, c.RenewMs)
+	fmt.Fprintf(&b, " counter=%#x cache=%d window=%d batch=%d encode=%v wal=%v lazy=%d%%", c.InitialCounter,
+		c.CacheBytes, c.WindowBytes, c.BatchBytes, c.Encode, c.WAL, c.LazyPct)
+	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
+		c.NetUs, c.FsyncUs, c.ApplyUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d session=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.SessionMs, c.SnapshotEach, c.SnapRetain)
+	for f, ms := range c.Faults {
+		if ms > 0 {
+			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
+		}
+	}
+	if c.Mutant != 0 {
+		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
+	}
+	return b.String()
+}
+
+// Draw makes the configuration of a seed.
+func Draw(seed uint64, steps int) Config {
+	r := rand.New(rand.NewPCG(seed, 0x5eed))
+	c := Config{Seed: seed, Steps: steps}
+	c.Voters = pick(r, 3, 3, 3, 3, 3, 5, 5, 7)
+	c.Observers = pick(r, 0, 0, 0, 1, 1, 2)
+	c.Clients = pick(r, 1, 2, 3, 3, 5)
+	c.drawTimes(r)
+	c.drawSizes(r)
+	c.drawNetwork(r)
+	c.drawFaults(r)
+	return c
+}
+
+// Base is a configuration without faults.
+func Base(seed uint64) Config {
+	return Config{
+		Seed: seed, Voters: 3, Clients: 2, Steps: 3000,
+		TickMs: 20, ElectionMs: 400, InitMs: 4000, RenewMs: 800,
+		NetUs: 300, FsyncUs: 800, ApplyUs: 0, SnapMs: 10, DialMs: 50,
+		ThinkUs: 5000, Pipeline: 1, SessionMs: 2000, SnapRetain: 2,
+	}
+}
+
+func (c *Config) drawTimes(r *rand.Rand) {
+	c.TickMs = pick(r, 10, 20, 25)
+	c.ElectionMs = pick[uint64](r, 200, 300, 500, 1000)
+	c.InitMs = c.ElectionMs * pick[uint64](r, 4, 8, 20)
+	c.RenewMs = c.ElectionMs * pick[uint64](r, 2, 4, 10)
+	c.FsyncUs = pick[uint64](r, 50, 300, 1000, 5000, 15000)
+	c.ApplyUs = pick[uint64](r, 0, 0, 100, 2000)
+	c.SnapMs = pick[uint64](r, 1, 10, 100)
+	c.DialMs = pick[uint64](r, 5, 50, 150)
+	c.SkewPct = pick(r, 0, 0, 5)
+	c.ThinkUs = pick[uint64](r, 200, 2000, 10000, 50000)
+	c.Pipeline = pick(r, 1, 1, 4, 16)
+	c.SessionMs = c.ElectionMs * pick[uint64](r, 2, 4, 8)
+}
+
+func (c *Config) drawSizes(r *rand.Rand) {
+	if r.IntN(8) == 0 {
+		c.InitialCounter = 0xffff0000 - pick[uint32](r, 1, 20, 200)
+	} else if r.IntN(16) == 0 {
+		c.InitialCounter = 0xfffffff0 - uint32(r.IntN(30))
+	}
+	if r.IntN(2) == 0 {
+		c.CacheBytes = pick(r, 1, 500, 4000)
+		c.WindowBytes = pick(r, 200, 2000, 20000)
+		c.BatchBytes = pick(r, 1, 300, 3000)
+	}
+	if r.IntN(3) > 0 {
+		c.SnapshotEach = pick(r, 5, 30, 200)
+	}
+	c.SnapRetain = pick(r, 1, 2, 3)
+	c.Encode = r.IntN(4) == 0
+	c.WAL = r.IntN(8) == 0
+	c.LazyPct = pick(r, 0, 0, 20, 60)
+}
+
+func (c *Config) drawNetwork(r *rand.Rand) {
+	c.NetUs = pick[uint64](r, 50, 300, 2000, 10000)
+	if r.IntN(3) == 0 {
+		c.DropPct = pick(r, 0, 1, 5, 20)
+		c.DupPct = pick(r, 0, 1, 5, 20)
+		c.ReorderPct = pick(r, 0, 5, 20)
+	}
+}
+
+func (c *Config) drawFaults(r *rand.Rand) {
+	strength := pick[uint64](r, 1, 2, 4, 10) // half of an election, up to five
+	for f := range Fault(numFaults) {
+		if r.IntN(3) > 0 {
+			continue
+		}
+		mean := c.ElectionMs * strength * (1 + r.Uint64N(4))
+		switch f {
+		case FaultPowerAll, FaultWipe, FaultDamage, FaultRollback, FaultMembers:
+			mean *= 2
+		}
+		c.Faults[f] = mean
+	}
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }

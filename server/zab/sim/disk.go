@@ -1,0 +1,256 @@
+package sim
+
+import (
+	"math/rand/v2"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// snapshot is a snapshot file. It never changes, so nodes that send it to each
+// other share it.
+type snapshot struct {
+	zxid   jute.Zxid
+	chain  uint64 // of the history up to zxid
+	state  zab.State
+	digest datatree.Digest
+	rows   []datatree.Row
+	bytes  int64
+}
+
+// ent is an entry with the hash of the history that ends with it: two histories
+// that have the same chain somewhere are the same up to there.
+type ent struct {
+	zab.Entry
+	chain uint64
+}
+
+// recKind is the kind of a record of the log.
+type recKind uint8
+
+const (
+	recAppend recKind = iota + 1
+	recPromise
+	recTruncate
+	recHint
+	recInstall // a received snapshot replaces the history
+	recSnap    // one of the node's own
+)
+
+// rec is a record of the log.
+type rec struct {
+	kind    recKind
+	ent     ent
+	promise zab.Promise
+	upto    jute.Zxid
+	snap    *snapshot
+}
+
+// history is what records amount to.
+type history struct {
+	promise zab.Promise
+	hint    jute.Zxid
+	snaps   []*snapshot // oldest first; the last one is the base
+	// ents are the entries behind start, whose chain is startChain. The first
+	// ones may be covered by a snapshot.
+	start      jute.Zxid
+	startChain uint64
+	ents       []ent
+}
+
+func (h *history) base() *snapshot {
+	if len(h.snaps) == 0 {
+		return nil
+	}
+	return h.snaps[len(h.snaps)-1]
+}
+
+// last returns the end of the history and its chain.
+func (h *history) last() (jute.Zxid, uint64) {
+	if n := len(h.ents); n > 0 {
+		return h.ents[n-1].Zxid, h.ents[n-1].chain
+	}
+	return h.start, h.startChain
+}
+
+// search returns the index of the first entry behind z.
+func (h *history) search(z jute.Zxid) int {
+	n := len(h.ents)
+	if n == 0 || h.ents[n-1].Zxid <= z {
+		return n
+	}
+	// Mostly z is near the end, and of the same epoch.
+	last := h.ents[n-1].Zxid
+	if d := last - z; d <= jute.Zxid(n) && last.Epoch() == z.Epoch() {
+		if i := n - int(d); i >= 1 && h.ents[i-1].Zxid == z {
+			return i
+		}
+	}
+	lo, hi := 0, n
+	for lo < hi {
+		if mid := int(uint(lo+hi) >> 1); h.ents[mid].Zxid <= z {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// chainAt returns the chain at z, if the history can be told there: z is an
+// entry, or where it starts.
+func (h *history) chainAt(z jute.Zxid) (uint64, bool) {
+	if i := h.search(z); i > 0 && h.ents[i-1].Zxid == z {
+		return h.ents[i-1].chain, true
+	}
+	return h.startChain, z == h.start
+}
+
+// has reports whether the history contains z. What a snapshot at the start
+// covers is committed, so it is had as well.
+func (h *history) has(z jute.Zxid) bool {
+	if z <= h.start {
+		return true
+	}
+	i := h.search(z)
+	return i > 0 && h.ents[i-1].Zxid == z
+}
+
+func (h *history) apply(r *rec) {
+	switch r.kind {
+	case recAppend:
+		h.ents = append(h.ents, r.ent)
+	case recPromise:
+		h.promise = r.promise
+	case recTruncate:
+		h.ents = h.ents[:h.search(r.upto)]
+	case recHint:
+		h.hint = r.upto
+	case recInstall:
+		h.snaps = append(h.snaps[:0:0], r.snap)
+		h.ents = nil
+		h.start, h.startChain = r.snap.zxid, r.snap.chain
+	case recSnap:
+		h.snaps = append(h.snaps[:len(h.snaps):len(h.snaps)], r.snap)
+	}
+}
+
+// purge forgets the oldest snapshots but for keep, and the entries before them.
+// It reports whether anything went.
+func (h *history) purge(keep int) bool {
+	n := len(h.snaps) - keep
+	if n <= 0 {
+		return false
+	}
+	h.snaps = h.snaps[n:]
+	oldest := h.snaps[0]
+	if oldest.zxid <= h.start {
+		return false
+	}
+	i := h.search(oldest.zxid)
+	h.ents = append([]ent(nil), h.ents[i:]...)
+	h.start, h.startChain = oldest.zxid, oldest.chain
+	return true
+}
+
+func (h *history) bytes() (n int64) {
+	for i := range h.ents {
+		n += int64(len(h.ents[i].Data)) + 48
+	}
+	return n
+}
+
+func (h *history) clone() history {
+	c := *h
+	c.snaps = append([]*snapshot(nil), h.snaps...)
+	c.ents = append([]ent(nil), h.ents...)
+	return c
+}
+
+// disk is a server's disk: the model of its log, and its snapshot files. Of the
+// records, those not in durable are pending: a power cut keeps any beginning of
+// them.
+type disk struct {
+	incarnation zab.ID
+	damaged     bool // recovery found acknowledged records lost
+	written     history
+	durable     history
+	pending     []rec
+	count       uint64 // records written since the process started
+	syncing     bool
+	syncTo      uint64 // the fsync under way covers so many records
+	syncSince   uint64
+	real        *walDisk // nil without a real log
+}
+
+// durableCount is how many records of this process are durable.
+func (d *disk) durableCount() uint64 { return d.count - uint64(len(d.pending)) }
+
+func (d *disk) write(r rec) {
+	d.written.apply(&r)
+	d.pending = append(d.pending, r)
+	d.count++
+}
+
+// makeDurable makes the records up to number count durable.
+func (d *disk) makeDurable(count uint64) {
+	n := int(count - d.durableCount())
+	for i := range d.pending[:n] {
+		d.durable.apply(&d.pending[i])
+	}
+	rest := copy(d.pending, d.pending[n:])
+	clear(d.pending[rest:])
+	d.pending = d.pending[:rest]
+}
+
+// lose ends the process, and with power the machine as well: then a random part
+// of the pending records goes.
+func (d *disk) lose(power bool, r *rand.Rand) {
+	d.syncing = false
+	if d.real != nil {
+		d.real.end(power, r)
+	}
+	if !power {
+		return
+	}
+	keep := 0
+	if n := len(d.pending); n > 0 {
+		switch r.IntN(3) {
+		case 0: // nothing
+		case 1:
+			keep = n
+		default:
+			keep = r.IntN(n + 1)
+		}
+	}
+	d.cut(keep)
+}
+
+// cut keeps so many of the pending records, which are durable from now on.
+func (d *disk) cut(keep int) {
+	for i := range d.pending[:keep] {
+		d.durable.apply(&d.pending[i])
+	}
+	clear(d.pending)
+	d.pending = d.pending[:0]
+	d.count = 0
+	d.written = d.durable.clone()
+}
+
+// read returns entries behind after, at least one and of about max bytes, and
+// false if the log does not reach back so far.
+func (h *history) read(after jute.Zxid, maxBytes int) ([]zab.Entry, bool) {
+	if _, ok := h.chainAt(after); !ok {
+		return nil, false
+	}
+	var list []zab.Entry
+	for i := h.search(after); i < len(h.ents); i++ {
+		if len(list) > 0 && maxBytes <= 0 {
+			break
+		}
+		list = append(list, h.ents[i].Entry)
+		maxBytes -= len(h.ents[i].Data)
+	}
+	return list, true
+}

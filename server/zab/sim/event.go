@@ -1,0 +1,101 @@
+package sim
+
+// eventKind is what happens in an event.
+type eventKind uint8
+
+const (
+	evTick     eventKind = iota + 1 // of a node's clock
+	evDeliver                       // packet: arrives at a node
+	evSynced                        // of a node's disk: the fsync under way is done
+	evDrain                         // of a node: what it put off
+	evApply                         // of a node: committed entries go into the tree
+	evLogRead                       // packet: entries that the core asked for are read
+	evSnapStep                      // of a node: its snapshot is written
+	evSnapSent                      // packet: a snapshot is delivered to another node, or not
+	evSnapGot                       // packet: a received snapshot is durable in its file
+	evLinkUp                        // packet: one end learns of a new link
+	evLinkDown                      // packet: one end learns that a link is gone
+	evDial                          // arg: pair of nodes without a link
+	evRestart                       // of a node: its process starts
+	evResume                        // of a node: it was paused
+	evFault                         // arg: the nemesis does one
+	evUndo                          // packet: a fault ends
+	evClient                        // arg: client that has something to do
+	evToClient                      // packet: a reply reaches a client
+	evToServer                      // packet: a request reaches a node
+)
+
+var eventNames = [...]string{
+	evTick: "tick", evDeliver: "deliver", evSynced: "synced", evDrain: "drain", evApply: "apply",
+	evLogRead: "log read", evSnapStep: "snapshot", evSnapSent: "snapshot sent", evSnapGot: "snapshot received",
+	evLinkUp: "link up", evLinkDown: "link down", evDial: "dial", evRestart: "restart", evResume: "resume",
+	evFault: "fault", evUndo: "undo", evClient: "client", evToClient: "reply", evToServer: "request",
+}
+
+// event is something that will happen.
+type event struct {
+	at   uint64 // µs
+	seq  uint64 // of its making: breaks ties
+	pkt  *packet
+	life uint32 // of the process that it belongs to; 0 if to none
+	arg  int32
+	node int8 // -1 if it concerns none
+	kind eventKind
+}
+
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+// agenda is the events to come: a heap of four children each, which is flat and
+// so touches less memory than one of two.
+type agenda struct {
+	heap []event
+	seq  uint64
+}
+
+func (a *agenda) push(e event) {
+	a.seq++
+	e.seq = a.seq
+	a.heap = append(a.heap, e)
+	i := len(a.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !e.before(&a.heap[parent]) {
+			break
+		}
+		a.heap[i] = a.heap[parent]
+		i = parent
+	}
+	a.heap[i] = e
+}
+
+// pop takes the next event. There must be one.
+func (a *agenda) pop() event {
+	top := a.heap[0]
+	n := len(a.heap) - 1
+	e := a.heap[n]
+	a.heap[n] = event{}
+	a.heap = a.heap[:n]
+	if n == 0 {
+		return top
+	}
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= n {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, n); c++ {
+			if a.heap[c].before(&a.heap[least]) {
+				least = c
+			}
+		}
+		if !a.heap[least].before(&e) {
+			break
+		}
+		a.heap[i] = a.heap[least]
+		i = least
+	}
+	a.heap[i] = e
+	return top
+}

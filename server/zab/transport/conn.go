@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"crypto/tls"
+)
+
+// conn is a connection whose deadlines begin anew with each read and write, and
+// that counts its bytes.
+type conn struct {
+	net.Conn
+	idle, stall time.Duration // deadlines of one read and of one write; 0 for none
+	in, out     *atomic.Uint64
+}
+
+var (
+	errSilent = &reason{"silent", "nothing was heard of it for too long"}
+	errStuck  = &reason{"stuck", "the network takes nothing of what is sent to it"}
+)
+
+// Read fails with errSilent if nothing comes in time.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.idle > 0 {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(c.idle)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(p)
+	c.in.Add(uint64(n))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errSilent
+	}
+	return n, err
+}
+
+// writePiece is what must be taken within one deadline: a slow network is not a
+// dead one.
+const writePiece = 256 << 10
+
+// Write fails with errStuck if a piece is not taken in time.
+func (c *conn) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && err == nil {
+		if c.stall > 0 {
+			if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+				return n, err
+			}
+		}
+		var k int
+		k, err = c.Conn.Write(p[:min(len(p), writePiece)])
+		n, p = n+k, p[k:]
+		c.out.Add(uint64(k))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errStuck
+	}
+	return n, err
+}
+
+// encrypted reports whether a connection is TLS.
+func encrypted(nc net.Conn) bool {
+	_, ok := nc.(*tls.Conn)
+	return ok
+}
+
+// sniffed is a connection of which the first byte has been read already.
+type sniffed struct {
+	net.Conn
+	first []byte
+}
+
+func (c *sniffed) Read(p []byte) (int, error) {
+	if len(c.first) > 0 && len(p) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}

@@ -1,0 +1,178 @@
+package transport
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+)
+
+// Kinds of frames. The numbers are the protocol's.
+const (
+	kindKeepAlive uint8 = 1
+	kindProbe     uint8 = 2 // wants an echo
+	kindEcho      uint8 = 3
+	kindMessage   uint8 = 4 // a zab.Message without entries
+	kindEntries   uint8 = 5 // a zab.Message whose entries alias the body
+	kindApp       uint8 = 6
+	kindHeader    uint8 = 16 // of a stream
+	kindData      uint8 = 17
+	kindEnd       uint8 = 18
+	kindAbort     uint8 = 19 // with the reason
+	kindResult    uint8 = 20 // with the error's text, none if it is nil
+)
+
+const (
+	frameHead  = 5 // length and kind
+	frameTail  = 4 // checksum
+	readBuffer = 64 << 10
+	// firstPiece is how much is allocated for a frame because its length says so.
+	// More follows as bytes arrive. Batches of the core are about 1 MiB.
+	firstPiece = 2 << 20
+)
+
+var (
+	errFrameLength = &reason{"frame", "a frame's length is not possible"}
+	errFrameSum    = &reason{"frame", "a frame's checksum is wrong: the network damaged it"}
+	errFrameKind   = &reason{"frame", "a frame of unknown kind, or out of place"}
+	errFrameLong   = &reason{"frame", "a message is longer than a frame may be"}
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// beginFrame appends the head of a frame. The body is to be appended, and
+// endFrame called.
+func beginFrame(b []byte, kind uint8) []byte { return append(b, 0, 0, 0, 0, kind) }
+
+// endFrame completes the frame that begins at start.
+func endFrame(b []byte, start int, sum bool) []byte {
+	n := len(b) - start - 4
+	if sum {
+		n += frameTail
+	}
+	binary.BigEndian.PutUint32(b[start:], uint32(n))
+	if sum {
+		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+	}
+	return b
+}
+
+// appendFrame appends a whole frame.
+func appendFrame(b []byte, kind uint8, body []byte, sum bool) []byte {
+	start := len(b)
+	return endFrame(append(beginFrame(b, kind), body...), start, sum)
+}
+
+// frameReader cuts what it reads into frames.
+type frameReader struct {
+	r    io.Reader
+	sum  bool // frames have a checksum
+	max  int  // of a frame's length
+	buf  []byte
+	have []byte // part of buf: read, not yet returned
+}
+
+func newFrameReader(r io.Reader, sum bool, maxFrame, buffer int) *frameReader {
+	return &frameReader{r: r, sum: sum, max: maxFrame, buf: make([]byte, buffer)}
+}
+
+// keeps reports whether who gets the body keeps it.
+func keeps(kind uint8) bool { return kind == kindEntries || kind == kindApp }
+
+// next returns the next frame. The body of a kind that is kept is newly
+// allocated; that of others is valid until the next call.
+func (f *frameReader) next() (kind uint8, body []byte, err error) {
+	if err := f.fill(frameHead); err != nil {
+		return 0, nil, err
+	}
+	head := [frameHead]byte(f.have)
+	n := int64(binary.BigEndian.Uint32(head[:])) - 1
+	tail := 0
+	if f.sum {
+		tail = frameTail
+	}
+	if n < int64(tail) || n > int64(f.max) {
+		return 0, nil, errFrameLength
+	}
+	kind = head[4]
+	if size := frameHead + int(n); !keeps(kind) && size <= len(f.buf) {
+		if err := f.fill(size); err != nil {
+			return 0, nil, midFrame(err)
+		}
+		body = f.have[frameHead:size]
+		f.have = f.have[size:]
+	} else {
+		f.have = f.have[frameHead:]
+		if body, err = f.read(int(n)); err != nil {
+			return 0, nil, midFrame(err)
+		}
+	}
+	return kind, body[:len(body)-tail], f.check(head, body)
+}
+
+// check compares the checksum at the end of a body.
+func (f *frameReader) check(head [frameHead]byte, body []byte) error {
+	if !f.sum {
+		return nil
+	}
+	at := len(body) - frameTail
+	sum := crc32.Update(crc32.Checksum(head[:], castagnoli), castagnoli, body[:at])
+	if sum != binary.BigEndian.Uint32(body[at:]) {
+		return errFrameSum
+	}
+	return nil
+}
+
+// fill reads until have holds n bytes, n being at most the buffer's size. An
+// error without any byte of them is returned as it is.
+func (f *frameReader) fill(n int) error {
+	if len(f.have) >= n {
+		return nil
+	}
+	f.have = f.buf[:copy(f.buf, f.have)]
+	for len(f.have) < n {
+		k, err := f.r.Read(f.have[len(f.have):cap(f.have)])
+		f.have = f.have[:len(f.have)+k]
+		if err != nil && len(f.have) < n {
+			if len(f.have) > 0 {
+				err = midFrame(err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the next n bytes in memory of their own.
+func (f *frameReader) read(n int) ([]byte, error) {
+	b := make([]byte, min(n, firstPiece))
+	for got := 0; ; b = append(b, make([]byte, min(n-got, got))...) {
+		if err := f.readFull(b[got:]); err != nil {
+			return nil, err
+		}
+		if got = len(b); got == n {
+			return b, nil
+		}
+	}
+}
+
+func (f *frameReader) readFull(b []byte) error {
+	k := copy(b, f.have)
+	f.have = f.have[k:]
+	if b = b[k:]; len(b) >= len(f.buf) {
+		_, err := io.ReadFull(f.r, b)
+		return err
+	}
+	if err := f.fill(len(b)); err != nil {
+		return err
+	}
+	f.have = f.have[copy(b, f.have):]
+	return nil
+}
+
+// midFrame makes the end of the connection within a frame an unexpected one.
+func midFrame(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,245 @@
+package transport
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"net"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// handshake is the state of one on one connection. Its deadline is the
+// connection's.
+type handshake struct {
+	t             *Transport
+	nc            net.Conn
+	purpose       purpose
+	ours, theirs  helloRecord
+	dialer        bool
+	dialed, accep []byte // the hellos as sent
+}
+
+// dialHandshake makes a connection that was dialed usable, or returns why not.
+func (t *Transport) dialHandshake(nc net.Conn, to zab.SID, why purpose) (Hello, error) {
+	hs := &handshake{t: t, nc: nc, purpose: why, dialer: true}
+	var err error
+	if hs.dialed, err = hs.sendHello(to); err != nil {
+		return Hello{}, err
+	}
+	if hs.theirs, hs.accep, err = readHello(nc); err != nil {
+		return Hello{}, err
+	}
+	if err := hs.checkAnswer(to); err != nil {
+		return Hello{}, hs.tell(err)
+	}
+	if err := hs.tell(nil); err != nil {
+		return Hello{}, err
+	}
+	if err := hs.hear(); err != nil {
+		return Hello{}, err
+	}
+	return hs.hello(), nil
+}
+
+// acceptHello does what comes before the acceptor's own verdict, which is the
+// caller's to tell.
+func (t *Transport) acceptHello(nc net.Conn) (*handshake, error) {
+	hs := &handshake{t: t, nc: nc}
+	var err error
+	if hs.theirs, hs.dialed, err = readHello(nc); err != nil {
+		return hs, err
+	}
+	hs.purpose = hs.theirs.Purpose
+	if hs.accep, err = hs.sendHello(zab.SID(hs.theirs.From)); err != nil {
+		return hs, err
+	}
+	if err := hs.hear(); err != nil {
+		return hs, hs.tellOurs(err)
+	}
+	if err := hs.checkCaller(); err != nil {
+		return hs, hs.tell(err)
+	}
+	return hs, nil
+}
+
+// tellOurs tells the other side of a refusal that is not its own.
+func (hs *handshake) tellOurs(err error) error {
+	if no, ok := err.(*refusal); ok && !no.theirs {
+		return hs.tell(err)
+	}
+	return err
+}
+
+func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
+	o := &hs.t.o
+	cluster := o.Cluster()
+	hs.ours = helloRecord{
+		Min: minVersion, Max: maxVersion, From: uint8(o.Self), To: uint8(to), Purpose: hs.purpose,
+		Cluster: cluster[:], Incarnation: o.Incarnation[:], Boot: o.Boot,
+		Nonce: make([]byte, nonceSize), Secret: len(o.Secret) > 0,
+	}
+	rand.Read(hs.ours.Nonce)
+	b, err := appendRecord([]byte(magic), &hs.ours)
+	if err != nil {
+		return nil, err
+	}
+	_, err = hs.nc.Write(b)
+	return b[len(magic)+4:], err
+}
+
+// hello returns what the other side said of itself.
+func (hs *handshake) hello() Hello {
+	h := &hs.theirs
+	return Hello{
+		ID: zab.SID(h.From), Cluster: zab.ID(h.Cluster), Incarnation: zab.ID(h.Incarnation), Boot: h.Boot,
+		Version: min(h.Max, maxVersion), TLS: encrypted(hs.nc), Addr: hs.nc.RemoteAddr().String(),
+	}
+}
+
+// tell sends the verdict: err is why it is a refusal, or nil. It returns err, or
+// why it could not be sent.
+func (hs *handshake) tell(err error) error {
+	var v verdictRecord
+	if err != nil {
+		v.Cause, v.Text = causeOf(err), err.Error()
+	} else if len(hs.t.o.Secret) > 0 {
+		v.Proof = hs.proof(hs.dialer)
+	}
+	b, encErr := appendRecord(nil, &v)
+	if encErr != nil {
+		return encErr
+	}
+	if _, sendErr := hs.nc.Write(b); sendErr != nil && err == nil {
+		return sendErr
+	}
+	return err
+}
+
+// hear reads the other side's verdict and checks its proof.
+func (hs *handshake) hear() error {
+	var v verdictRecord
+	if _, err := readRecord(hs.nc, &v); err != nil {
+		return err
+	}
+	switch {
+	case v.Cause != "":
+		return &refusal{reason{knownCause(v.Cause), printable(v.Text)}, true}
+	case len(hs.t.o.Secret) > 0 && !hmac.Equal(v.Proof, hs.proof(!hs.dialer)):
+		return refuse("secret", "its shared secret is another one")
+	}
+	return nil
+}
+
+// knownCause bounds what a peer can make this server count by.
+func knownCause(c string) string {
+	switch c {
+	case "version", "cluster", "id", "target", "secret", "certificate", "direction", "duplicate", "busy":
+		return c
+	}
+	return "other"
+}
+
+// proof is what shows knowledge of the secret, of the dialer or the acceptor.
+// Each hello has new random bytes, so it is good for this connection alone; over
+// TLS 1.3 it is bound to that connection too.
+func (hs *handshake) proof(dialer bool) []byte {
+	mac := hmac.New(sha256.New, hs.t.o.Secret)
+	role := "zkd-peer acceptor"
+	if dialer {
+		role = "zkd-peer dialer"
+	}
+	for _, part := range [][]byte{[]byte(role), hs.dialed, hs.accep, binding(hs.nc)} {
+		mac.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part))))
+		mac.Write(part)
+	}
+	return mac.Sum(nil)
+}
+
+// binding returns bytes that only the two ends of a TLS 1.3 connection have.
+func binding(nc net.Conn) []byte {
+	c, ok := nc.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	state := c.ConnectionState()
+	if state.Version < tls.VersionTLS13 {
+		return nil
+	}
+	key, err := state.ExportKeyingMaterial("EXPORTER-zkd-peer", nil, 32)
+	if err != nil {
+		return nil // both sides fail alike
+	}
+	return key
+}
+
+// checkBoth is what either side asks of the other.
+func (hs *handshake) checkBoth() error {
+	h, us := &hs.theirs, &hs.ours
+	switch {
+	case h.Min > maxVersion:
+		return refuse("version", fmt.Sprintf("server %d speaks versions %d to %d of the protocol, server %d only %d to %d: it is too old",
+			h.From, h.Min, h.Max, us.From, minVersion, maxVersion))
+	case h.Max < minVersion:
+		return refuse("version", fmt.Sprintf("server %d speaks versions %d to %d of the protocol, server %d only %d to %d: the former is too old",
+			h.From, h.Min, h.Max, us.From, minVersion, maxVersion))
+	case h.Secret != us.Secret:
+		return refuse("secret", fmt.Sprintf("server %d has a shared secret: %t, server %d: %t", h.From, h.Secret, us.From, us.Secret))
+	}
+	if theirs, ours := zab.ID(h.Cluster), zab.ID(us.Cluster); theirs != ours && theirs != (zab.ID{}) && ours != (zab.ID{}) {
+		return refuse("cluster", fmt.Sprintf("server %d belongs to cluster %x, server %d to cluster %x: is the address right, or has one the data of another ensemble?",
+			h.From, theirs, us.From, ours))
+	}
+	return nil
+}
+
+// checkAnswer checks the hello of a server that was dialed.
+func (hs *handshake) checkAnswer(want zab.SID) error {
+	h := &hs.theirs
+	switch {
+	case h.From == hs.ours.From && h.Boot == hs.ours.Boot:
+		return refuse("target", fmt.Sprintf("the address of server %d leads to server %d itself", want, h.From))
+	case zab.SID(h.From) != want:
+		return refuse("target", fmt.Sprintf("server %d answers at the address of server %d", h.From, want))
+	}
+	if err := hs.checkBoth(); err != nil {
+		return err
+	}
+	return hs.t.checkCertificate(hs.nc, want)
+}
+
+// checkCaller checks the hello of a server that connected.
+func (hs *handshake) checkCaller() error {
+	h, self := &hs.theirs, hs.ours.From
+	switch {
+	case h.From == self && h.Boot == hs.ours.Boot:
+		return refuse("target", fmt.Sprintf("server %d connected to itself", self))
+	case h.From == self:
+		return refuse("duplicate", fmt.Sprintf("another process uses id %d: two servers have the same myid", self))
+	case h.To != self:
+		return refuse("target", fmt.Sprintf("server %d looks for server %d, and this is server %d", h.From, h.To, self))
+	}
+	if err := hs.checkBoth(); err != nil {
+		return err
+	}
+	if hs.t.active(zab.SID(h.From)) == nil {
+		return refuse("id", fmt.Sprintf("server %d is not in the configuration of server %d", h.From, self))
+	}
+	if err := hs.t.checkCertificate(hs.nc, zab.SID(h.From)); err != nil {
+		return err
+	}
+	larger := h.From > self
+	switch h.Purpose {
+	case forStream:
+		return nil
+	case forLink, forCall:
+		if larger == (h.Purpose == forLink) {
+			return nil
+		}
+		return refuse("direction", fmt.Sprintf("of servers %d and %d the one with the larger id dials", h.From, self))
+	}
+	return refuse("version", fmt.Sprintf("server %d connects for a purpose that this server does not know: %d", h.From, h.Purpose))
+}
