@@ -134,7 +134,8 @@ type Config struct {
 
 	// Members are the servers of the ensemble; empty when there is none.
 	Members Members
-	// MyID is the content of the myid file in DataDir, -1 if there is none.
+	// MyID is the id of this server: that of zkd.myid or else of the myid file in
+	// DataDir, -1 if there is none. In an ensemble it is one of Members.
 	MyID int64
 	// StandaloneEnabled runs a single server.N as if it were not there. Default
 	// true.
@@ -142,14 +143,38 @@ type Config struct {
 	// InitLimit, SyncLimit and ConnectToLeaderLimit bound how long a follower
 	// may take to connect and synchronize, may lag, and may take to connect.
 	InitLimit, SyncLimit, ConnectToLeaderLimit time.Duration
+	// ElectionTimeout is the time without a word from the leader after which its
+	// followers look for another one. Default 1 s, or SyncLimit if that is less.
+	ElectionTimeout time.Duration
+	// Heartbeat is the time between two pings of the leader, at most a third of
+	// ElectionTimeout. Default 100 ms.
+	Heartbeat time.Duration
 	// Observer says that this server does not vote.
 	Observer bool
+	// QuorumListenOnAllIPs accepts links of other servers on all addresses, not
+	// only on that of the own server line. Default false.
+	QuorumListenOnAllIPs bool
 	// LeaderServes lets a leader accept clients. Default true.
 	LeaderServes bool
 	// ReconfigEnabled allows the reconfig operation. Default false.
 	ReconfigEnabled bool
 	// ReadOnlyMode serves read-only clients without a quorum. Default false.
 	ReadOnlyMode bool
+	// LinearizableReads confirms each read with a quorum. Default false.
+	LinearizableReads bool
+	// LocalSessions makes new sessions local to the server of their connection:
+	// no write, and no ephemerals. Default false.
+	LocalSessions bool
+	// LocalSessionsUpgrading makes a local session a global one when it creates an
+	// ephemeral. Default false.
+	LocalSessionsUpgrading bool
+	// QuorumSecretFile is the file of QuorumSecret, "" if there is none.
+	QuorumSecretFile string
+	// QuorumSecret is what the servers of the ensemble prove to each other to
+	// know, nil if there is none. Do not log it.
+	QuorumSecret []byte
+	// QuorumTLS is about TLS on the links between servers.
+	QuorumTLS QuorumTLS
 	// DynamicConfigFile is the file with the members, "" if they are in the main
 	// file.
 	DynamicConfigFile string
@@ -176,15 +201,24 @@ type RequestThrottle struct {
 type rawKeys struct {
 	preAllocSize                                      int64
 	initLimit, syncLimit, connectToLearnerMasterLimit int
+	myID                                              int
 	metricsProvider, peerType                         string
 	requireClientSASL, multiAddress                   bool
+	sasl, learnerSASL, serverSASL                     bool // between servers
+	tls                                               rawTLS
 }
 
 // Replicated reports whether the server is a member of an ensemble. A single
 // participant counts only with standaloneEnabled=false.
 func (c *Config) Replicated() bool {
-	n := c.Members.participants()
+	n := c.Members.Voters()
 	return n > 1 || n > 0 && !c.StandaloneEnabled
+}
+
+// Self returns the member that this server is, the zero Server if it is none.
+func (c *Config) Self() Server {
+	s, _ := c.Members.Server(c.MyID)
+	return s
 }
 
 // Warnings returns the remarks on the configuration, in the order of lines.

@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
 // Describe writes the effective configuration to w: every honoured key with its
-// value as the file would have it and where it comes from, then the members,
-// then the warnings. Secrets are not shown.
+// value as the file would have it and where it comes from, then the members and
+// what they come to, then the warnings. Secrets are not shown.
 func (c *Config) Describe(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, k := range keyTable(c) {
@@ -26,6 +27,9 @@ func (c *Config) Describe(w io.Writer) error {
 	for _, s := range c.Members.Servers {
 		fmt.Fprintf(out, "%-60s %s\n", fmt.Sprintf("server.%d=%s", s.ID, s), s.origin)
 	}
+	if c.Replicated() {
+		c.describeEnsemble(out)
+	}
 	for _, warning := range c.warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
@@ -37,4 +41,57 @@ func (c *Config) unitOf(k Key, shown string) string {
 		return ""
 	}
 	return "(" + k.Unit() + ")"
+}
+
+func (c *Config) describeEnsemble(out io.Writer) {
+	m := &c.Members
+	voters := m.Voters()
+	fmt.Fprintf(out, "ensemble: %s", plural(voters, "voter"))
+	if n := len(m.Servers) - voters; n > 0 {
+		fmt.Fprintf(out, " and %s", plural(n, "observer"))
+	}
+	if m.Hierarchical {
+		fmt.Fprintf(out, "; a quorum has more than half of the weight in more than half of %s\n", plural(len(m.Groups), "group"))
+	} else {
+		fmt.Fprintf(out, "; a quorum is %d, %s may fail\n", voters/2+1, numberOrNone((voters-1)/2))
+	}
+	role := "a participant"
+	if c.Observer {
+		role = "an observer"
+	}
+	self := c.Self()
+	fmt.Fprintf(out, "this server: %d, %s; the others reach it on %s (the election port, %d, is not used)\n",
+		self.ID, role, self.Addrs[0], self.Addrs[0].ElectionPort)
+	fmt.Fprintf(out, "between servers: %s\n", c.peerSecurity())
+}
+
+// peerSecurity says how servers know each other, and whether others can listen.
+func (c *Config) peerSecurity() string {
+	t := &c.QuorumTLS
+	secret := len(c.QuorumSecret) > 0
+	var how []string
+	if t.Accept && !t.AcceptPlain && t.ClientAuth == "need" {
+		how = append(how, "certificates")
+	}
+	if secret {
+		how = append(how, "a shared secret")
+	}
+	known := "not authenticated: whoever reaches the port may pose as a server (zkd.quorumSecretFile, sslQuorum)"
+	if len(how) > 0 {
+		known = "authenticated by " + strings.Join(how, " and ")
+	}
+	switch {
+	case !t.Accept:
+		return "no TLS, " + known
+	case t.AcceptPlain:
+		return "TLS is possible, not required (portUnification), " + known
+	}
+	return "TLS, " + known
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
 }

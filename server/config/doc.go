@@ -27,7 +27,8 @@
 //
 // # Purity
 //
-// The package has no state. It reads the file it is given, the file that
-// dynamicConfigFile names and the myid file; it writes nothing. It may be used
-// from any goroutine.
+// The package has no state. It reads the file it is given, the files that the
+// configuration names (dynamicConfigFile, zkd.quorumSecretFile, the PEM files of
+// ssl.quorum.*) and the myid file; it writes nothing. It may be used from any
+// goroutine.
 package config

@@ -3,13 +3,20 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// maxTTLServerID is the largest id of a server where TTL nodes are allowed: the
-// id is the top byte of an ephemeral's owner, and 255 there marks a TTL node.
-const maxTTLServerID = 254
+const (
+	// maxServerID is the largest id of a server of an ensemble: the id is the top
+	// byte of the ids of the sessions that begin there, so it must fit into one.
+	maxServerID = 255
+	// maxTTLServerID is the largest id where TTL nodes are allowed: 255 as the top
+	// byte of an ephemeral's owner marks a TTL node.
+	maxTTLServerID = 254
+)
 
 // memberID is what may be there only once: server.1 and server.01 are the same.
 type memberID struct {
@@ -95,7 +102,7 @@ func (l *loader) validateMembers() {
 		return // what follows counts servers
 	}
 	c := l.c
-	participants := c.Members.participants()
+	participants := c.Members.Voters()
 	observers := len(c.Members.Servers) - participants
 	switch {
 	case participants == 0 && !c.StandaloneEnabled:
@@ -109,10 +116,27 @@ func (l *loader) validateMembers() {
 	if !c.Replicated() {
 		return
 	}
+	l.validateLimits()
+	l.validateSelf()
+	l.validateAddresses()
+	if n := participants; n%2 == 0 && !c.Members.Hierarchical {
+		l.warn(memberLine(c.Members.Servers), "%d participants can spare %s, no more than %d can: an odd number is better",
+			n, numberOrNone((n-1)/2), n-1)
+	}
+}
+
+func numberOrNone(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return strconv.Itoa(n)
+}
+
+func (l *loader) validateLimits() {
 	for _, limit := range []struct {
 		key string
 		n   int
-	}{{"initLimit", c.raw.initLimit}, {"syncLimit", c.raw.syncLimit}} {
+	}{{"initLimit", l.c.raw.initLimit}, {"syncLimit", l.c.raw.syncLimit}} {
 		if limit.n == 0 && !l.failed(limit.key) {
 			p, given := l.set[limit.key]
 			if !given {
@@ -121,13 +145,66 @@ func (l *loader) validateMembers() {
 			l.fail(p, "an ensemble needs a number of ticks above 0")
 		}
 	}
-	if c.MyID < 0 && c.DataDir != "" && !l.failed("") {
-		l.fail(l.missing("dataDir"), "an ensemble needs the file myid in %s, with the id of this server", c.DataDir)
+	if p, given := l.set["localSessionsUpgradingEnabled"]; given && l.c.LocalSessionsUpgrading && !l.c.LocalSessions {
+		l.warn(p, "has no effect without localSessionsEnabled=true")
 	}
-	if participants%2 == 0 {
-		l.warn(memberLine(c.Members.Servers),
-			"%d participants tolerate no more failures than %d: an odd number is better", participants, participants-1)
+}
+
+// validateSelf sees that this server knows which one of the members it is.
+func (l *loader) validateSelf() {
+	c := l.c
+	if c.DataDir == "" || l.badID {
+		return
 	}
+	if c.MyID < 0 {
+		l.fail(l.missing("dataDir"), "an ensemble needs the file myid in %s, with the id of this server (or --myid, or zkd.myid): one of %s",
+			c.DataDir, c.Members.list())
+		return
+	}
+	if _, listed := c.Members.Server(c.MyID); !listed {
+		p := l.idFrom
+		p.value = strconv.FormatInt(c.MyID, 10)
+		l.fail(p, "there is no server.%d: this server must be one of %s", c.MyID, c.Members.list())
+	}
+}
+
+// list names the servers for messages: "1 (zk1:2888), 2 (zk2:2888)".
+func (m *Members) list() string {
+	words := make([]string, len(m.Servers))
+	for i, s := range m.Servers {
+		words[i] = fmt.Sprintf("%d (%s)", s.ID, s.Addrs[0])
+	}
+	return strings.Join(words, ", ")
+}
+
+// validateAddresses sees that no two servers have one address, and warns where
+// two servers would fail together.
+func (l *loader) validateAddresses() {
+	byAddr := make(map[string]Server)
+	byHost := make(map[string]Server)
+	warned := false
+	for _, s := range l.c.Members.Servers {
+		for _, a := range s.Addrs {
+			addr, host := strings.ToLower(a.String()), strings.ToLower(a.Host)
+			if other, twice := byAddr[addr]; twice && other.ID != s.ID {
+				l.fail(s.line(), "has the address of server.%d, %s: every server needs its own", other.ID, a)
+				continue
+			}
+			byAddr[addr] = s
+			other, shared := byHost[host]
+			if shared && other.ID != s.ID && !s.Observer && !other.Observer && !isLoopback(host) && !warned {
+				l.warn(s.line(), "is on the host of server.%d, %s: what takes down the one takes down the other", other.ID, a.Host)
+				warned = true
+			}
+			byHost[host] = s
+		}
+	}
+}
+
+// isLoopback reports whether a host is for trying things out on one machine.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // line returns the line of the file that s came from.
@@ -146,10 +223,10 @@ func (l *loader) validateIDs() {
 	for _, s := range l.c.Members.Servers {
 		p := s.line()
 		switch {
+		case s.ID > maxServerID || s.ID == 0:
+			l.fail(p, "an id is a number from 1 to %d: it is the top byte of the ids of the server's sessions", maxServerID)
 		case s.ID > maxTTLServerID && l.c.ExtendedTypes:
 			l.fail(p, "TTL nodes do not allow an id above %d: set extendedTypesEnabled=false or take another id", maxTTLServerID)
-		case s.ID > 255:
-			l.warn(p, "the low byte of an id above 255 must differ from that of every other server")
 		}
 	}
 }

@@ -99,7 +99,9 @@ type loader struct {
 	warnings []Warning
 	errs     Errors
 
-	badMember bool // a server line could not be read
+	badMember bool     // a server line could not be read
+	badID     bool     // the id of this server could not be read
+	idFrom    property // where MyID comes from; its value is not set
 }
 
 func newLoader(read func(string) ([]byte, error)) *loader {
@@ -269,6 +271,23 @@ func fileVersion(name string) uint64 {
 	return v
 }
 
+// resolveMyID settles which server this is: by zkd.myid, by the file myid, or by
+// both if they agree.
+func (l *loader) resolveMyID() {
+	l.readMyID()
+	p, given := l.set["zkd.myid"]
+	id := int64(l.c.raw.myID)
+	if !given || id < 0 || l.badID {
+		return
+	}
+	if l.c.MyID >= 0 && l.c.MyID != id {
+		l.fail(p, "the data in %s belongs to server %d, says its file myid", l.c.DataDir, l.c.MyID)
+		l.badID = true
+	}
+	p.value = ""
+	l.c.MyID, l.idFrom = id, p
+}
+
 // readMyID reads the myid file, if there is one.
 func (l *loader) readMyID() {
 	if l.c.DataDir == "" {
@@ -276,18 +295,22 @@ func (l *loader) readMyID() {
 	}
 	name := filepath.Join(l.c.DataDir, "myid")
 	text, err := l.read(name)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
+	if errors.Is(err, os.ErrNotExist) {
 		return
-	case err != nil:
+	}
+	l.idFrom = property{origin: Origin{File: name, Line: 1}}
+	if err != nil {
+		l.badID = true
 		l.fail(property{origin: Origin{File: name}}, "can't be read: %v", err)
 		return
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	id, ok := parseNumber(strings.TrimSpace(first))
 	if !ok || id < 0 {
-		l.fail(property{origin: Origin{File: name, Line: 1}, value: strings.TrimSpace(first)},
-			"must be the id of this server, a number from 0")
+		l.badID = true
+		p := l.idFrom
+		p.value = strings.TrimSpace(first)
+		l.fail(p, "must be the id of this server, a number from 1 to %d", maxServerID)
 		return
 	}
 	l.c.MyID = id

@@ -46,6 +46,10 @@ type PeerAddr struct {
 	QuorumPort, ElectionPort int
 }
 
+// String renders what other servers dial: host:port, with the quorum port. zkd
+// has no use for the election port.
+func (a PeerAddr) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)) }
+
 // Endpoint is a host and a TCP port.
 type Endpoint struct {
 	Host string // a name or an address, without brackets
@@ -71,7 +75,7 @@ func (s Server) String() string {
 		if i > 0 {
 			b.WriteByte('|')
 		}
-		fmt.Fprintf(&b, "%s:%d", net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)), a.ElectionPort)
+		fmt.Fprintf(&b, "%s:%d", a, a.ElectionPort)
 	}
 	if s.Observer {
 		b.WriteString(":observer")
@@ -99,8 +103,8 @@ func (m *Members) Server(id int64) (Server, bool) {
 	return m.Servers[i], true
 }
 
-// participants counts the members that vote.
-func (m *Members) participants() (n int) {
+// Voters counts the members that are no observers.
+func (m *Members) Voters() (n int) {
 	for _, s := range m.Servers {
 		if !s.Observer {
 			n++

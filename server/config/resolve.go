@@ -16,7 +16,7 @@ const (
 // resolve works out the fields that depend on others.
 func (l *loader) resolve() {
 	c := l.c
-	l.readMyID()
+	l.resolveMyID()
 	if c.DataLogDir == "" {
 		c.DataLogDir = c.DataDir
 	}
@@ -38,6 +38,7 @@ func (l *loader) resolve() {
 	l.resolveSegmentSize()
 	l.resolveAuth()
 	l.resolveRole()
+	l.resolvePeers()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
 		c.FourLetterWhitelist = append(c.FourLetterWhitelist, "isro")
 	}

@@ -73,8 +73,5 @@ func (d *driver) load() string {
 			out.WriteString(line)
 		}
 	}
-	if c.Replicated() {
-		fmt.Fprintf(&out, "replicated, id %d\n", c.MyID)
-	}
 	return out.String()
 }

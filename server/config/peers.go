@@ -1,0 +1,71 @@
+package config
+
+import (
+	"bytes"
+	"time"
+)
+
+// leastSecret is the size in bytes of a secret that can't be guessed.
+const leastSecret = 16
+
+// resolvePeers works out how this server deals with the others.
+func (l *loader) resolvePeers() {
+	l.resolveTimes()
+	l.readSecret()
+	l.refuseSASL()
+	l.resolveTLS()
+}
+
+// resolveTimes sees that a follower hears several heartbeats before it doubts
+// its leader. syncLimit bounds the time by default, since it is what an operator
+// of Apache's server sets for that.
+func (l *loader) resolveTimes() {
+	c := l.c
+	if _, given := l.set["zkd.electionTimeout"]; !given && c.SyncLimit > 0 {
+		c.ElectionTimeout = max(min(c.ElectionTimeout, c.SyncLimit), leastElectionTimeout)
+	}
+	if p, given := l.set["zkd.heartbeat"]; given && 3*c.Heartbeat > c.ElectionTimeout && !l.failed("zkd.electionTimeout") {
+		l.fail(p, "must be at most a third of zkd.electionTimeout, which is %d ms", c.ElectionTimeout.Milliseconds())
+		return
+	}
+	c.Heartbeat = min(c.Heartbeat, (c.ElectionTimeout / 3).Truncate(time.Millisecond))
+}
+
+const leastElectionTimeout = 200 * time.Millisecond
+
+func (l *loader) readSecret() {
+	c := l.c
+	p, given := l.set["zkd.quorumSecretFile"]
+	if !given || c.QuorumSecretFile == "" {
+		return
+	}
+	text, err := l.read(c.QuorumSecretFile)
+	if err != nil {
+		l.fail(p, "can't be read: %v (make it with: head -c 32 /dev/urandom | base64 > FILE, and copy it to every server)", err)
+		return
+	}
+	c.QuorumSecret = bytes.TrimSpace(text)
+	if len(c.QuorumSecret) < leastSecret {
+		l.fail(p, "has %d bytes, which is too little for a secret: at least %d (make one with: head -c 32 /dev/urandom | base64)",
+			len(c.QuorumSecret), leastSecret)
+	}
+}
+
+// refuseSASL stops a server that was told to authenticate its peers in a way
+// that zkd does not have: to go on would leave its port open to everybody.
+func (l *loader) refuseSASL() {
+	raw := &l.c.raw
+	for _, key := range []struct {
+		name string
+		on   bool
+	}{
+		{"quorum.auth.enableSasl", raw.sasl},
+		{"quorum.auth.learnerRequireSasl", raw.learnerSASL},
+		{"quorum.auth.serverRequireSasl", raw.serverSASL},
+	} {
+		if p := l.set[key.name]; key.on && p.value != "" {
+			l.fail(p, "zkd's servers do not use SASL among themselves: set zkd.quorumSecretFile (a shared secret) or sslQuorum (certificates) instead")
+			return
+		}
+	}
+}

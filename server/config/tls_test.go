@@ -1,0 +1,108 @@
+package config
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pair makes a private key and a certificate for it that signs itself.
+func pair(t *testing.T) (key, cert []byte) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "zk1"}, NotAfter: time.Now().Add(time.Hour)}
+	signed, err := x509.CreateCertificate(rand.Reader, about, about, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})
+}
+
+// TestQuorumTLS loads configurations with real keys and certificates.
+func TestQuorumTLS(t *testing.T) {
+	dir := t.TempDir()
+	key, cert := pair(t)
+	_, other := pair(t)
+	encrypted := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")})
+	for name, text := range map[string][]byte{
+		"ca.pem": cert, "good.pem": bytes.Join([][]byte{key, cert}, nil), "good.key": bytes.Join([][]byte{cert, key}, nil),
+		"nokey.pem": cert, "nocert.pem": key, "wrong.pem": bytes.Join([][]byte{key, other}, nil),
+		"encrypted.pem": bytes.Join([][]byte{encrypted, cert}, nil),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := func(name string) string { return "ssl.quorum.keyStore.location=" + filepath.Join(dir, name) + "\n" }
+	trust := "ssl.quorum.trustStore.location=" + filepath.Join(dir, "ca.pem") + "\n"
+	both := QuorumTLS{Dial: true, Accept: true, HostnameVerification: true, ClientAuth: "need",
+		MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13}
+	change := func(f func(*QuorumTLS)) QuorumTLS { c := both; f(&c); return c }
+
+	for _, test := range []struct {
+		name, text, problem string // part of the error, or of the warning
+		want                QuorumTLS
+	}{
+		{"off", "", "", change(func(c *QuorumTLS) { c.Dial, c.Accept, c.AcceptPlain = false, false, true })},
+		{"on", "sslQuorum=true\n" + q("good.pem") + trust, "", both},
+		{"any name, any order", "sslQuorum=true\n" + q("good.key") + trust, "", both},
+		{"first step of a change", "portUnification=true\n" + q("good.pem") + trust, "",
+			change(func(c *QuorumTLS) { c.Dial, c.AcceptPlain = false, true })},
+		{"second step of a change", "sslQuorum=true\nportUnification=true\n" + q("good.pem") + trust, "",
+			change(func(c *QuorumTLS) { c.AcceptPlain = true })},
+		{"options", "sslQuorum=true\nsslQuorumReloadCertFiles=true\nssl.quorum.hostnameVerification=false\n" +
+			"ssl.quorum.clientAuth=WANT\nssl.quorum.enabledProtocols=TLSv1.3\n" + q("good.pem") + trust, "use need",
+			change(func(c *QuorumTLS) {
+				c.Reload, c.HostnameVerification, c.ClientAuth, c.MinVersion = true, false, "want", tls.VersionTLS13
+			})},
+		{"old protocols beside new ones", "sslQuorum=true\nssl.quorum.enabledProtocols=TLSv1.1,TLSv1.2\n" + q("good.pem") + trust,
+			"only TLSv1.2 and TLSv1.3", change(func(c *QuorumTLS) { c.MaxVersion = tls.VersionTLS12 })},
+		{"passwords of files that have none", "sslQuorum=true\nssl.quorum.keyStore.password=x\nssl.quorum.trustStore.passwordPath=/x\n" +
+			q("good.pem") + trust, "is not needed", both},
+		{"no key", "sslQuorum=true\n" + q("nokey.pem") + trust, "a private key and the certificate", QuorumTLS{}},
+		{"no certificate", "sslQuorum=true\n" + q("nocert.pem") + trust, "a private key and the certificate", QuorumTLS{}},
+		{"key of another certificate", "sslQuorum=true\n" + q("wrong.pem") + trust, "does not match", QuorumTLS{}},
+		{"encrypted key", "sslQuorum=true\nssl.quorum.keyStore.password=x\n" + q("encrypted.pem") + trust, "openssl pkey", QuorumTLS{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, warnings, err := Parse(strings.NewReader("dataDir=/d\nclientPort=2181\n"+test.text), "zoo.cfg")
+			remarks := ""
+			for _, w := range warnings {
+				remarks += w.String() + "\n"
+			}
+			if test.want == (QuorumTLS{}) {
+				if err == nil || !strings.Contains(err.Error(), test.problem) {
+					t.Errorf("error %v, want one with %q", err, test.problem)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := c.QuorumTLS
+			got.KeyStore, got.TrustStore = "", ""
+			if got != test.want || !strings.Contains(remarks, test.problem) || test.problem == "" && remarks != "" {
+				t.Errorf("got %+v, want %+v; remarks:\n%s", got, test.want, remarks)
+			}
+		})
+	}
+}
