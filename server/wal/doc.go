@@ -30,7 +30,7 @@
 //
 //	record       0     2  magic "Zk"
 //	             2     1  kind
-//	             3     1  flags, zero
+//	             3     1  type of an entry, opaque here; zero for other kinds
 //	             4     4  length n of the payload
 //	             8     8  seq: the record's number, one more than the one before
 //	            16     8  the highest number whose fsync had completed when this

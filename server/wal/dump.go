@@ -71,12 +71,20 @@ func dumpSegment(out io.Writer, fsys vfs.FS, dir string, first, next uint64, des
 			text = describe(r.Record)
 		}
 		if _, err := fmt.Fprintf(out, "%10d @%-9d synced=%d %s %s after %s: %s%s\n",
-			seq, off, r.durable, r.Kind, r.Zxid, r.Prev, text, note); err != nil {
+			seq, off, r.durable, kindText(&r.Record), r.Zxid, r.Prev, text, note); err != nil {
 			return err
 		}
 		off += int64(r.size)
 		crc = r.crc
 	}
+}
+
+// kindText names the kind of a record, and the type of an entry that has one.
+func kindText(r *Record) string {
+	if r.Type == 0 {
+		return r.Kind.String()
+	}
+	return fmt.Sprintf("%s(type %d)", r.Kind, r.Type)
 }
 
 // dumpEnd says what the end of a segment is.

@@ -18,9 +18,14 @@ var (
 	ErrDiscontinuous = errors.New("discontinuous record")
 	// ErrTooLarge is returned for a payload over the limit of its kind.
 	ErrTooLarge = errors.New("payload too large")
-	// ErrPurged is returned by Replay when the entries behind the zxid are not
-	// in the log any more, or never were: a snapshot is needed.
+	// ErrPurged is returned by Replay, NewReader and Reader.Next when the
+	// entries behind the zxid are not in the log any more, or never were: a
+	// snapshot is needed.
 	ErrPurged = errors.New("entries no longer in the log")
+	// ErrRewritten is returned by Reader.Next when entries were truncated, or
+	// the history replaced by an installed snapshot, since the reader was made.
+	// Make a new one, behind a zxid that the history has now.
+	ErrRewritten = errors.New("history changed behind the reader")
 	// ErrNoSnapRef is returned by Purge for a zxid at which the log knows no
 	// durable snapshot reference.
 	ErrNoSnapRef = errors.New("no durable snapshot reference")
@@ -36,7 +41,7 @@ func invalidf(format string, args ...any) error {
 }
 
 // CorruptError tells that bytes which had been durable are damaged or gone.
-// Open returns it having changed nothing.
+// Open returns it having changed nothing, unless Options.SetAside is given.
 type CorruptError struct {
 	Segment string // path of the damaged file
 	Offset  int64  // of the first bad record in it; 0 for the header
@@ -58,7 +63,10 @@ type CorruptError struct {
 	Covered *SnapRef
 	// Aside lists the segments that would have to be moved away for that.
 	Aside []string
-	Cause error
+	// Renamed are the new names of all segments, if Options.SetAside had them
+	// set aside.
+	Renamed []string
+	Cause   error
 }
 
 // Error says what is damaged, what is affected, and what can be done.
@@ -68,6 +76,10 @@ func (e *CorruptError) Error() string {
 		e.Segment, e.Offset, e.Cause, e.Seq, max(e.LastSeq, e.Seq), e.Good)
 	if e.LastZxid > e.Good {
 		fmt.Fprintf(&b, " up to at least %s", e.LastZxid)
+	}
+	if e.Renamed != nil {
+		fmt.Fprintf(&b, ". All segments were set aside: %s. An empty log begins in their place.", strings.Join(e.Renamed, ", "))
+		return b.String()
 	}
 	b.WriteString(". Nothing was changed.")
 	if e.Covered != nil {

@@ -34,10 +34,13 @@ func (h *header) encode() []byte {
 	b = h.state.append(b)
 	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-headerFixed))
 	b = b[:headerSize]
-	h.crc = crc32.Checksum(b[:headerCRC], castagnoli)
+	h.crc = headerCRCOf(b)
 	binary.LittleEndian.PutUint32(b[headerCRC:], h.crc)
 	return b
 }
+
+// headerCRCOf returns the CRC that the block should have.
+func headerCRCOf(b []byte) uint32 { return crc32.Checksum(b[:headerCRC], castagnoli) }
 
 // decodeHeader is the inverse of encode. The crc field is set even if the block
 // is not valid, for looking at what is behind it.
@@ -54,7 +57,7 @@ func decodeHeader(b []byte) (header, error) {
 	if string(b[:8]) != headerMagic {
 		return h, invalidf("header magic %q", b[:8])
 	}
-	if crc := crc32.Checksum(b[:headerCRC], castagnoli); crc != h.crc {
+	if crc := headerCRCOf(b); crc != h.crc {
 		return h, invalidf("header crc %08x, want %08x", h.crc, crc)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {

@@ -38,6 +38,14 @@ type Options struct {
 	// Good field of the CorruptError that Open returns without it.
 	AcceptLossAfter *jute.Zxid
 
+	// SetAside makes Open put an empty log in the place of a damaged one instead
+	// of failing: see Recovered.Damaged. For a server of an ensemble, which the
+	// others can repair.
+	SetAside bool
+	// SetAsideIdent is the identity of the log that takes the place of a damaged
+	// one; default: Ident.
+	SetAsideIdent []byte
+
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: metrics are kept but not registered
 }
@@ -72,8 +80,11 @@ func (o *Options) setDefaults() error {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	if len(o.Ident) > MaxIdent {
-		return fmt.Errorf("wal: identity of %d bytes: %w", len(o.Ident), ErrTooLarge)
+	if o.SetAsideIdent == nil {
+		o.SetAsideIdent = o.Ident
+	}
+	if n := max(len(o.Ident), len(o.SetAsideIdent)); n > MaxIdent {
+		return fmt.Errorf("wal: identity of %d bytes: %w", n, ErrTooLarge)
 	}
 	return nil
 }
@@ -95,6 +106,7 @@ type Log struct {
 	durable uint64   // seq of the last record synced
 	pending []place  // index entries for the records in buf
 	failed  error    // the first failure; nothing works after it
+	control *control // only while Open runs
 
 	synced     atomic.Uint64 // durable, for the others
 	fsyncStart atomic.Int64  // of the fsync under way, as a time since epoch; 0: none
@@ -110,6 +122,7 @@ type Log struct {
 		floor place      // the oldest point that Replay can begin at
 		dead  []span     // records that truncations took out of the history, in order
 		refs  []refAt    // retained, oldest first
+		jumps uint64     // truncations and installed snapshots so far
 		stats Stats
 	}
 }
@@ -171,7 +184,7 @@ func (l *Log) fail(err error) error {
 // add checks one record and encodes it into the buffer.
 func (l *Log) add(r Record) error {
 	if r.Kind != Append {
-		r.Prev = l.st.last
+		r.Prev, r.Type = l.st.last, 0
 	}
 	if len(r.Payload) > MaxPayload {
 		return tooLarge(&r)
@@ -186,7 +199,7 @@ func (l *Log) add(r Record) error {
 		return l.addJump(r)
 	}
 	l.noteBefore(size)
-	if err := l.st.apply(&r, l.seq); err != nil {
+	if err := l.apply(&r, l.seq); err != nil {
 		return err
 	}
 	l.encode(&r)
@@ -206,7 +219,7 @@ func (l *Log) addJump(r Record) error {
 		return err
 	}
 	at := place{last: r.Zxid, seq: l.seq, offset: l.seg.end}
-	if err := l.st.apply(&r, l.seq); err != nil {
+	if err := l.apply(&r, l.seq); err != nil {
 		return err
 	}
 	l.encode(&r)
@@ -216,6 +229,17 @@ func (l *Log) addJump(r Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jumpLocked(&r, l.st.base, at, cut)
+	return nil
+}
+
+// apply moves the state over a record.
+func (l *Log) apply(r *Record, seq uint64) error {
+	if err := l.st.apply(r, seq); err != nil {
+		return err
+	}
+	if l.control != nil {
+		l.control.apply(r, l.st.base.Installed)
+	}
 	return nil
 }
 
@@ -317,6 +341,7 @@ func (l *Log) jumpLocked(r *Record, base SnapRef, at place, cut span) {
 	if at.last < l.mu.floor.last {
 		l.mu.floor = at
 	}
+	l.mu.jumps++
 	l.seg.note(at, true)
 	if cut.from < cut.to {
 		l.mu.dead = addSpan(l.mu.dead, cut)

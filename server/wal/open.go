@@ -24,9 +24,19 @@ type Recovered struct {
 	// Snaps are the snapshot references that the log's entries reach to, oldest
 	// first. Their files may be gone or damaged, which is for the caller to see.
 	Snaps []SnapRef
+	// Control are the entries of the history whose type is not 0, in order, as
+	// far as the log reaches back: also those that a snapshot covers. The
+	// payloads are the caller's.
+	Control []Record
+	// LogBytes is what the log holds from FirstZxid on, in bytes of records.
+	LogBytes int64
 	// Torn is set if the end of the log was cut off: the mark of a crash during
 	// a write. What was cut had never been made durable.
 	Torn *TornTail
+	// Damaged is set if Options.SetAside had a damaged log set aside: what was in
+	// it is not recovered, but for the promise. The log is empty and has the
+	// identity of Options.SetAsideIdent. Only the Open that sets aside tells.
+	Damaged *CorruptError
 	// Lost is set if AcceptLossAfter made Open give up damaged records.
 	Lost *CorruptError
 }
@@ -51,8 +61,9 @@ type tailInfo struct {
 // the lock on the directory.
 //
 // It returns a *CorruptError if bytes that had been durable are damaged; then,
-// and with any other error before, nothing was changed. It is idempotent: a
-// crash within it leads to the same result at the next call.
+// and with any other error before, nothing was changed. With Options.SetAside it
+// has the damaged log set aside instead. It is idempotent: a crash within it
+// leads to the same result at the next call.
 func Open(o Options) (*Log, *Recovered, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, nil, err
@@ -63,11 +74,33 @@ func Open(o Options) (*Log, *Recovered, error) {
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, nil, fmt.Errorf("open log: %w", err)
 	}
+	m := newMetrics(o.Registerer)
+	l, rec, err := open(o, m)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && o.SetAside && o.AcceptLossAfter == nil {
+		if err = setAside(o, m, corrupt); err == nil {
+			o.Logger.Error("set a damaged log aside", zap.Error(corrupt))
+			if l, rec, err = open(o, m); err == nil {
+				rec.Damaged = corrupt
+			}
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("open log: %w", err)
+	}
+	return l, rec, nil
+}
+
+// open is Open without setting anything aside.
+func open(o Options, m metrics) (*Log, *Recovered, error) {
 	firsts, leftovers, err := listSegments(o.FS, o.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := newLog(o)
+	if aside := filepath.Join(o.Dir, asideName); slices.Contains(leftovers, aside) {
+		return nil, nil, &CorruptError{Segment: aside, Seq: 1, Cause: errInterrupted}
+	}
+	l := newLog(o, m)
 	rec := &Recovered{New: len(firsts) == 0}
 	tail, err := l.load(firsts)
 	var corrupt *CorruptError
@@ -76,20 +109,21 @@ func Open(o Options) (*Log, *Recovered, error) {
 		rec.Lost = corrupt
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("open log: %w", err)
+		return nil, nil, err
 	}
 	rec.Torn = tail.torn
 	if err := l.restart(tail, leftovers); err != nil {
 		l.closeQuietly()
-		return nil, nil, fmt.Errorf("open log: %w", err)
+		return nil, nil, err
 	}
 	l.describe(rec)
 	return l, rec, nil
 }
 
-func newLog(o Options) *Log {
-	l := &Log{o: o, metrics: newMetrics(o.Registerer), epoch: time.Now().Add(-time.Nanosecond), seq: 1}
+func newLog(o Options, m metrics) *Log {
+	l := &Log{o: o, metrics: m, epoch: time.Now().Add(-time.Nanosecond), seq: 1}
 	l.st.ident = append([]byte(nil), o.Ident...)
+	l.control = &control{}
 	return l
 }
 
@@ -105,6 +139,8 @@ func (l *Log) describe(rec *Recovered) {
 	rec.Ident, rec.Promise = l.st.ident, l.st.promise
 	rec.LastZxid, rec.CommitHint = l.st.last, l.st.hint
 	rec.FirstZxid = l.mu.floor.last
+	rec.Control, l.control = l.control.entries, nil
+	rec.LogBytes, _ = l.BytesBehind(rec.FirstZxid)
 	for _, r := range l.mu.refs {
 		rec.Snaps = append(rec.Snaps, r.SnapRef)
 	}
@@ -166,17 +202,19 @@ type mark struct {
 	refs         []refAt
 	dead         []span
 	floor        place
+	control      []Record
 	sinceSnapRef int64
 }
 
 func (l *Log) mark() mark {
 	return mark{seq: l.seq, crc: l.crc, st: l.st, seg: *l.seg, refs: l.mu.refs, dead: l.mu.dead,
-		floor: l.mu.floor, sinceSnapRef: l.mu.stats.SinceSnapRef}
+		floor: l.mu.floor, control: l.control.mark(), sinceSnapRef: l.mu.stats.SinceSnapRef}
 }
 
 func (l *Log) goBack(m mark) {
 	l.seq, l.crc, l.st, *l.seg = m.seq, m.crc, m.st, m.seg
 	l.mu.refs, l.mu.dead, l.mu.floor, l.mu.stats.SinceSnapRef = m.refs, m.dead, m.floor, m.sinceSnapRef
+	l.control.entries = m.control
 }
 
 // damage is a place where something durable does not read. load turns it into
@@ -220,7 +258,7 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 	}
 	e.LastSeq = max(e.LastSeq, rest[len(rest)-1]-1)
 	// Would the log behind the damage stand on its own?
-	probe := newLog(Options{FS: l.o.FS, Dir: l.o.Dir})
+	probe := newLog(Options{FS: l.o.FS, Dir: l.o.Dir}, l.metrics)
 	if tail, err := probe.load(rest); err == nil && len(probe.usableRefs()) > 0 {
 		e.LastSeq = max(e.LastSeq, tail.durable)
 		e.Covered = &probe.mu.refs[len(probe.mu.refs)-1].SnapRef
@@ -296,7 +334,7 @@ func (l *Log) loadFrame(f *frame, at place) error {
 			return err
 		}
 	}
-	if err := l.st.apply(&f.Record, f.seq); err != nil {
+	if err := l.apply(&f.Record, f.seq); err != nil {
 		return err
 	}
 	seg := l.seg
@@ -429,7 +467,7 @@ func (l *Log) acceptLoss(c *CorruptError, firsts []uint64) (tailInfo, error) {
 	}
 	for i := len(firsts) - 1; i >= 0 && firsts[i] >= c.Seq; i-- {
 		path := filepath.Join(l.o.Dir, segmentName(firsts[i]))
-		if err := l.o.FS.Rename(path, path+".damaged"); err != nil {
+		if err := l.o.FS.Rename(path, path+damagedSuffix); err != nil {
 			return tailInfo{}, fmt.Errorf("set aside damaged segment: %w", err)
 		}
 		if n := len(l.mu.segs); n > 1 && l.mu.segs[n-1].first == firsts[i] {

@@ -44,6 +44,10 @@ func (k Kind) known() bool { return k >= Append && k <= Ident }
 // Record is one record of the log.
 type Record struct {
 	Kind Kind
+	// Type is a mark that the owner gives an entry, and is opaque here. Entries
+	// whose type is not 0 are found again without reading the others: see
+	// Recovered.Control. Other kinds have none.
+	Type uint8
 	Zxid jute.Zxid
 	// Prev is the zxid of the last entry before the record. For Append the
 	// caller states it, and the log checks it; for other kinds the log sets it.
@@ -86,7 +90,7 @@ func appendFrame(b []byte, salt uint32, f *frame) ([]byte, uint32) {
 	start := len(b)
 	var h [recordHeader]byte
 	binary.LittleEndian.PutUint16(h[0:], recordMagic)
-	h[2] = byte(f.Kind)
+	h[2], h[3] = byte(f.Kind), f.Type
 	binary.LittleEndian.PutUint32(h[4:], uint32(len(f.Payload)))
 	binary.LittleEndian.PutUint64(h[8:], f.seq)
 	binary.LittleEndian.PutUint64(h[16:], f.durable)
@@ -136,6 +140,7 @@ func decodeFrame(b []byte, salt uint32) (frame, error) {
 	f := frame{
 		Record: Record{
 			Kind:    Kind(b[2]),
+			Type:    b[3],
 			Zxid:    jute.Zxid(binary.LittleEndian.Uint64(b[24:])),
 			Prev:    jute.Zxid(binary.LittleEndian.Uint64(b[32:])),
 			Payload: b[recordHeader : recordHeader+n : recordHeader+n],
@@ -149,8 +154,8 @@ func decodeFrame(b []byte, salt uint32) (frame, error) {
 	if crc := frameCRC(salt, b); crc != f.crc {
 		return frame{}, invalidf("crc %08x, want %08x", f.crc, crc)
 	}
-	if !f.Kind.known() || b[3] != 0 {
-		return frame{}, fmt.Errorf("record of kind %d, flags %#x: %w", b[2], b[3], ErrVersion)
+	if !f.Kind.known() || f.Kind != Append && f.Type != 0 {
+		return frame{}, fmt.Errorf("record of kind %d, type %#x: %w", b[2], b[3], ErrVersion)
 	}
 	for _, c := range b[recordHeader+n:] {
 		if c != 0 {

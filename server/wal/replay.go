@@ -12,14 +12,16 @@ import (
 // history is a consistent view of what the log held at some moment.
 type history struct {
 	segs  []segment
+	live  []*segment // the same ones, as they go on
 	dead  []span
 	floor place
+	jumps uint64
 }
 
 func (l *Log) history() history {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := history{segs: make([]segment, 0, len(l.mu.segs)), dead: l.mu.dead, floor: l.mu.floor}
+	h := history{segs: make([]segment, 0, len(l.mu.segs)), live: l.mu.segs, dead: l.mu.dead, floor: l.mu.floor, jumps: l.mu.jumps}
 	for _, seg := range l.mu.segs {
 		h.segs = append(h.segs, *seg)
 	}
@@ -54,20 +56,16 @@ func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error 
 	if err != nil {
 		return err
 	}
-	dead := h.dead
-	at := from.last // the last entry seen
+	c := cursor{at: from.last, dead: h.dead}
 	visit := func(f *frame) error {
-		for len(dead) > 0 && dead[0].to <= f.seq {
-			dead = dead[1:]
-		}
-		if f.Kind != Append || len(dead) > 0 && dead[0].from <= f.seq {
-			return nil
-		}
-		if f.Prev != at || at < after && f.Zxid > after {
-			return fmt.Errorf("replay behind %s: entry %s follows %s: %w", at, f.Zxid, f.Prev, ErrDiscontinuous)
-		}
-		at = f.Zxid
-		if at <= after {
+		before := c.at
+		ok, err := c.pass(f)
+		switch {
+		case err != nil:
+			return fmt.Errorf("replay behind %s: %w", after, err)
+		case before < after && c.at > after:
+			return fmt.Errorf("replay behind %s: entry %s follows %s: %w", after, c.at, before, ErrDiscontinuous)
+		case !ok || c.at <= after:
 			return nil
 		}
 		return fn(f)
@@ -79,8 +77,8 @@ func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error 
 		}
 		from = place{}
 	}
-	if at < after {
-		return fmt.Errorf("replay behind %s: the last entry is %s: %w", after, at, ErrDiscontinuous)
+	if c.at < after {
+		return fmt.Errorf("replay behind %s: the last entry is %s: %w", after, c.at, ErrDiscontinuous)
 	}
 	return nil
 }
@@ -99,6 +97,22 @@ func (h *history) find(after jute.Zxid) (int, place, error) {
 		}
 	}
 	return 0, place{}, fmt.Errorf("entries behind %s (the log begins behind %s): %w", after, h.floor.last, ErrPurged)
+}
+
+// BytesBehind estimates, without reading, how many bytes of records the log has
+// from the entry behind after on, to about 256 KiB too many. It returns false if
+// the log does not reach back so far. It may be called from any goroutine.
+func (l *Log) BytesBehind(after jute.Zxid) (int64, bool) {
+	h := l.history()
+	start, from, err := h.find(after)
+	if err != nil {
+		return 0, false
+	}
+	n := headerSize - from.offset
+	for _, seg := range h.segs[start:] {
+		n += seg.end - headerSize
+	}
+	return n, true
 }
 
 // walk calls fn with each record of the segment from a place on, or from its

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,14 +90,15 @@ func listSegments(fsys vfs.FS, dir string) (firsts []uint64, leftovers []string,
 	return firsts, leftovers, nil
 }
 
-// Exists reports whether there is a log in dir: at least one segment. A missing
-// directory has none.
+// Exists reports whether there is a log in dir: at least one segment, or one that
+// is about to take the place of those that were set aside. A missing directory
+// has none.
 func Exists(fsys vfs.FS, dir string) (bool, error) {
-	firsts, _, err := listSegments(fsys, dir)
+	firsts, leftovers, err := listSegments(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return len(firsts) > 0, err
+	return len(firsts) > 0 || slices.Contains(leftovers, filepath.Join(dir, asideName)), err
 }
 
 // window reads a file by offset through one buffer that only grows for a

@@ -11,7 +11,7 @@ import (
 // themselves. Each segment's header holds the state at its beginning, so that
 // earlier segments may go.
 //
-// Invariant: base.Zxid <= last, hint <= last.
+// Invariant: base.Zxid <= hint <= last.
 type state struct {
 	ident   []byte
 	promise []byte
@@ -39,10 +39,11 @@ func (s *state) apply(r *Record, seq uint64) error {
 		}
 		s.promise = append(s.promise[:0:0], r.Payload...)
 	case Truncate:
-		if r.Zxid > s.last || r.Zxid < s.base.Zxid {
+		// What is committed stays, and a snapshot has only that.
+		if r.Zxid > s.last || r.Zxid < s.base.Zxid || r.Zxid < s.hint {
 			return s.misplaced(r)
 		}
-		s.last, s.hint = r.Zxid, min(s.hint, r.Zxid)
+		s.last = r.Zxid
 	case Snapshot:
 		return s.applySnapRef(r, seq)
 	case CommitHint:
@@ -66,9 +67,12 @@ func (s *state) applySnapRef(r *Record, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	if ref.Installed {
-		s.last, s.hint = ref.Zxid, ref.Zxid
-	} else if ref.Zxid > s.last || ref.Zxid < s.base.Zxid {
+	switch {
+	case ref.Installed && ref.Zxid < s.hint:
+		return s.misplaced(r) // it would take back what is committed
+	case ref.Installed:
+		s.last = ref.Zxid
+	case ref.Zxid > s.last || ref.Zxid < s.base.Zxid:
 		return s.misplaced(r)
 	}
 	s.base, s.baseSeq = ref, seq
@@ -77,7 +81,7 @@ func (s *state) applySnapRef(r *Record, seq uint64) error {
 }
 
 func (s *state) misplaced(r *Record) error {
-	return fmt.Errorf("%v %s in a history from %s to %s: %w", r.Kind, r.Zxid, s.base.Zxid, s.last, ErrDiscontinuous)
+	return fmt.Errorf("%v %s in a history from %s to %s, committed to %s: %w", r.Kind, r.Zxid, s.base.Zxid, s.last, s.hint, ErrDiscontinuous)
 }
 
 func tooLarge(r *Record) error {
@@ -141,7 +145,7 @@ func decodeState(b []byte) (state, error) {
 			return state{}, err
 		}
 	}
-	if s.hint > s.last || s.base.Zxid > s.last {
+	if s.hint > s.last || s.base.Zxid > s.hint {
 		return state{}, bad
 	}
 	return s, nil

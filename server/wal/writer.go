@@ -275,7 +275,12 @@ func (w *Writer) hint() bool {
 	w.mu.next++
 	w.mu.bytes += recordHeader
 	w.mu.Unlock()
-	zxid := min(w.o.Commit(), w.log.LastZxid())
+	zxid := w.o.Commit()
+	if zxid > w.log.LastZxid() {
+		// What is committed is not all here yet, and what is here need not be a
+		// part of it: nothing new is known.
+		zxid = w.log.st.hint
+	}
 	return w.commit([]Record{{Kind: CommitHint, Zxid: zxid}})
 }
 
@@ -304,6 +309,12 @@ func (w *Writer) Purge(oldest jute.Zxid) (int, error) { return w.log.Purge(oldes
 func (w *Writer) Replay(after jute.Zxid, fn func(Record) error) error {
 	return w.log.Replay(after, fn)
 }
+
+// NewReader is Log.NewReader.
+func (w *Writer) NewReader(after jute.Zxid) (*Reader, error) { return w.log.NewReader(after) }
+
+// BytesBehind is Log.BytesBehind.
+func (w *Writer) BytesBehind(after jute.Zxid) (int64, bool) { return w.log.BytesBehind(after) }
 
 // Stats is Log.Stats.
 func (w *Writer) Stats() Stats { return w.log.Stats() }

@@ -1,0 +1,214 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+)
+
+const (
+	damagedSuffix = ".damaged"
+	// asideName is the first segment of the log that takes the place of a
+	// damaged one, until it does.
+	asideName = "aside" + tmpSuffix
+)
+
+// errInterrupted is the cause of damage that an earlier run had found and not
+// come to the end of setting aside.
+var errInterrupted = errors.New("setting aside a damaged log was interrupted")
+
+// setAside puts an empty log in the place of a damaged one: with the identity of
+// the options, and with the newest promise that any readable record or header
+// has. The damaged segments get names that end in .damaged, which it notes in
+// corrupt.
+//
+// The first segment of the new log is durable, as asideName, before the first of
+// the old ones is renamed, and gets its own name when all of them are. So a crash
+// leaves the damaged log, or the mark to go on from, but never a part of the log
+// that looks like a whole one, nor an empty directory.
+func setAside(o Options, m metrics, corrupt *CorruptError) error {
+	firsts, _, err := listSegments(o.FS, o.Dir)
+	if err != nil {
+		return err
+	}
+	l := newLog(o, m)
+	l.st.ident = append([]byte(nil), o.SetAsideIdent...)
+	if errors.Is(corrupt.Cause, errInterrupted) {
+		l.st.promise, err = promiseOfAside(o)
+	} else {
+		l.st.promise, err = newestPromise(o, firsts)
+	}
+	if err != nil {
+		return fmt.Errorf("look for the promise in a damaged log: %w", err)
+	}
+	if err = l.writeAside(); err == nil {
+		corrupt.Renamed, err = l.swapAside(firsts)
+	}
+	if err != nil {
+		return fmt.Errorf("set aside a damaged log: %w", err)
+	}
+	return nil
+}
+
+// promiseOfAside returns the promise that an interrupted run has found.
+func promiseOfAside(o Options) ([]byte, error) {
+	f, err := o.FS.Open(filepath.Join(o.Dir, asideName))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h, err := readHeader(f, 1)
+	return h.state.promise, err
+}
+
+// writeAside makes the first segment of the new log. An earlier one is replaced:
+// that it can be read does not mean that it is on the disk.
+func (l *Log) writeAside() error {
+	f, size, tmp, err := l.makeSegment(headerSize)
+	if err != nil {
+		return err
+	}
+	l.f = f
+	h := header{first: 1, size: size, state: l.st}
+	err = l.writeHeader(&h)
+	if err == nil {
+		err = l.publish(tmp, filepath.Join(l.o.Dir, asideName))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// swapAside renames the damaged segments, and then the first one of the new log.
+// It returns the names that the damaged ones have now.
+func (l *Log) swapAside(firsts []uint64) ([]string, error) {
+	names := []string{}
+	for _, first := range firsts {
+		path := filepath.Join(l.o.Dir, segmentName(first))
+		name, err := freeName(l.o.FS, path)
+		if err == nil {
+			err = l.o.FS.Rename(path, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	if err := l.syncDir(); err != nil {
+		return nil, err
+	}
+	if err := l.o.FS.Rename(filepath.Join(l.o.Dir, asideName), filepath.Join(l.o.Dir, segmentName(1))); err != nil {
+		return nil, err
+	}
+	return names, l.syncDir()
+}
+
+// freeName returns a name for a damaged file that no earlier damage has.
+func freeName(fsys vfs.FS, path string) (string, error) {
+	name := path + damagedSuffix
+	for n := 2; ; n++ {
+		if _, err := fsys.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return name, nil
+		} else if err != nil {
+			return "", err
+		}
+		name = path + "." + strconv.Itoa(n) + damagedSuffix
+	}
+}
+
+// newestPromise searches the segments for the promise that was made last: the
+// one of the valid record, or the header, with the highest number. It returns
+// nil if there is none.
+func newestPromise(o Options, firsts []uint64) ([]byte, error) {
+	var s promiseSearch
+	for i, first := range firsts {
+		limit := uint64(0)
+		if i+1 < len(firsts) {
+			limit = firsts[i+1]
+		}
+		if err := s.segment(o.FS, filepath.Join(o.Dir, segmentName(first)), first, limit); err != nil {
+			return nil, err
+		}
+	}
+	return s.promise, nil
+}
+
+// promiseSearch is the newest promise found so far.
+type promiseSearch struct {
+	promise []byte
+	seq     uint64 // of its record, or of the last one that a header accounts for
+}
+
+func (s *promiseSearch) found(promise []byte, seq uint64) {
+	if seq >= s.seq && len(promise) > 0 {
+		s.promise, s.seq = append([]byte(nil), promise...), seq
+	}
+}
+
+// segment searches a segment. Its records from limit on do not count, unless
+// limit is 0.
+func (s *promiseSearch) segment(fsys vfs.FS, path string, first, limit uint64) error {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	w := window{f: f, limit: info.Size()}
+	b, err := w.at(0, headerSize)
+	if err != nil || len(b) < headerSize {
+		return err
+	}
+	h, err := decodeHeader(b)
+	if err == nil {
+		s.found(h.state.promise, h.first-1)
+	}
+	// The salt of the records is the CRC, even if that is what does not fit.
+	salts := []uint32{h.crc}
+	if crc := headerCRCOf(b); crc != h.crc {
+		salts = append(salts, crc)
+	}
+	for off := int64(headerSize); off < w.limit; {
+		size, err := s.record(&w, off, salts, first, limit)
+		if err != nil {
+			return err
+		}
+		off += size
+	}
+	return nil
+}
+
+// record looks for a record at off, and returns how far to go on.
+func (s *promiseSearch) record(w *window, off int64, salts []uint32, first, limit uint64) (int64, error) {
+	b, err := w.at(off, recordHeader)
+	if err != nil {
+		return 0, err
+	}
+	if len(b) < recordHeader || binary.LittleEndian.Uint16(b) != recordMagic {
+		return align, nil
+	}
+	// As in end.inspect: a plausible number before a checksum.
+	seq := binary.LittleEndian.Uint64(b[8:])
+	if seq < first || seq-first > uint64(w.limit)/recordHeader {
+		return align, nil
+	}
+	for _, salt := range salts {
+		f, err := w.frame(off, salt)
+		if errors.Is(err, errInvalid) || errors.Is(err, ErrVersion) {
+			continue
+		} else if err != nil {
+			return 0, err
+		}
+		if f.Kind == Promise && (limit == 0 || seq < limit) {
+			s.found(f.Payload, seq)
+		}
+		return int64(f.size), nil
+	}
+	return align, nil
+}
