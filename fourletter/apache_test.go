@@ -189,6 +189,9 @@ func scanMetrics(s *scanner, f *fake) {
 	if m := s.try(`zk_peer_state\t(.*)`); m != nil {
 		f.server.PeerState = m[0]
 	}
+	if m := s.try(`zk_observer_master_id\t(\d+)`); m != nil {
+		f.server.ObserverMaster = s.num(m[0])
+	}
 	for m := s.try(`zk_(\w+)\t(.*)`); m != nil; m = s.try(`zk_(\w+)\t(.*)`) {
 		metric := Metric{m[0], m[1]}
 		if v, err := strconv.ParseFloat(m[1], 64); err == nil && strings.Contains(m[1], ".") {

@@ -120,14 +120,16 @@ func example() *fake {
 	}
 }
 
-// TestGolden renders the example, and it as a learner (dump) and as a read-only
-// server (stat).
+// TestGolden renders the example, and it as a learner (dump), as a read-only
+// server (stat, mntr) and as an observer (mntr).
 func TestGolden(t *testing.T) {
 	learner := example()
 	learner.sessions.Learner = true
 	learner.sessions.Timeouts = []SessionTimeout{{0x100000a323e0013, 10000}, {-0x1fffffffffffffe, 4000}}
 	readOnly := example()
 	readOnly.readOnly, readOnly.server = true, Server{Mode: "read-only"}
+	observer := example()
+	observer.server = Server{Mode: "observer", PeerState: "observing - broadcast", ObserverMaster: 3}
 	var got strings.Builder
 	show := func(title, word string, src Source) {
 		got.WriteString("==== " + title + "\n" + execute(t, word, src) + "\n")
@@ -137,6 +139,8 @@ func TestGolden(t *testing.T) {
 	}
 	show("dump of a learner", "dump", learner)
 	show("stat of a read-only server", "stat", readOnly)
+	show("mntr of a read-only server", "mntr", readOnly)
+	show("mntr of an observer", "mntr", observer)
 	show("isro of a read-only server", "isro", readOnly)
 
 	const file = "testdata/example.golden"

@@ -40,6 +40,9 @@ func (p printer) mntr(version string, s Server, metrics []Metric) {
 	if s.PeerState != "" {
 		p.metric(Metric{"peer_state", s.PeerState})
 	}
+	if s.ObserverMaster != 0 {
+		p.metric(Int("observer_master_id", s.ObserverMaster))
+	}
 	slices.SortStableFunc(metrics, func(a, b Metric) int { return coreRank(a) - coreRank(b) })
 	for _, m := range metrics {
 		p.metric(m)

@@ -84,13 +84,21 @@ type Quorum struct {
 	ElectionAlg              int // 3
 	ElectionPort, QuorumPort int
 	Observer                 bool
-	Membership               string // text of the dynamic config; "" while read-only
+	// Membership is the text of znode /zookeeper/config, its version line
+	// included; "" while read-only.
+	Membership string
 }
 
 // Server is what srvr shows.
 type Server struct {
 	Mode          string // standalone, leader, follower, observer or read-only
-	PeerState     string // as "leading - broadcast"; "" if standalone
+	// PeerState is what it does in the ensemble: "leading - broadcast", "following
+	// - broadcast" or "observing - broadcast", since that is when it serves; "" if
+	// standalone or read-only.
+	PeerState string
+	// ObserverMaster is the id of the server that an observer follows, shown by
+	// mntr; 0 for all others.
+	ObserverMaster int64
 	MinLatencyMs  int64
 	AvgLatencyMs  float64
 	MaxLatencyMs  int64

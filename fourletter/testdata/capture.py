@@ -9,7 +9,8 @@ The servers need 4lw.commands.whitelist=* and nobody else as a client. Where a
 server refuses sessions only the answers are written.
 
 In the stored captures paths and the version of the system are made neutral, and
-answers that are the same in every role are kept once. The dumps in *-local come
+answers that are the same in every role are kept once. The mntr of a read-only
+server is not kept: its lines come in another order, that of another hash table. The dumps in *-local come
 from servers with localSessionsEnabled=true, without the ephemerals.
 """
 import os
