@@ -6,6 +6,7 @@
 //
 //	<dataDir>/tmp/snapshot-<name>           unfinished; removed by Open
 //	<dataDir>/snap/<zxid>-<epoch>.db        zxid as 16 hex digits, epoch decimal
+//	<dataDir>/snap/<zxid>-<epoch>-<crc>.db  from another server; CRC32C as 8 hex digits
 //
 // A file is an ordinary bbolt database with 4096-byte pages, which the bbolt
 // command can open. Each section is a bucket. One more bucket, meta, has
@@ -24,14 +25,14 @@
 //
 // # Invariants
 //
-//   - A file in snap/ is complete and durable: it was built in tmp/, synced and
-//     renamed. It never changes.
-//   - Only the Ref that Write returned makes a file a valid snapshot. Nothing in
+//   - A file in snap/ is complete and durable: it was built or received in tmp/,
+//     synced and renamed. It never changes.
+//   - Only the Ref that Write or Receiver.Finish returned makes a file a valid snapshot. Nothing in
 //     a bbolt file's data pages is checksummed, so size and CRC32C of the whole
 //     file are in the Ref, and the Ref is kept outside, in the log.
 //   - Load delivers nothing before size and CRC have been found right, and
 //     whatever the file contains, it returns an error instead of failing.
-//   - An error of Write leaves nothing behind, whatever its reason. A full disk
+//   - An error of Write or of a Receiver leaves nothing behind, whatever its reason. A full disk
 //     is therefore harmless.
 //
 // # Reading without bbolt
@@ -50,5 +51,5 @@
 // # Goroutines
 //
 // A Store may be used from any goroutine. At most one Write runs at a time; a
-// second one waits for it. There are no goroutines of its own.
+// second one waits for it. Receptions run beside it and each other. There are no goroutines of its own.
 package snapshot

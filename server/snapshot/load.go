@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"path/filepath"
 	"slices"
 
 	"github.com/zkd-project/zkd/internal/vfs"
@@ -34,14 +35,14 @@ func (s *Store) Load(ctx context.Context, ref Ref, visit Visitor) (Meta, error) 
 	}
 	defer f.Close() // it was only read
 	if err := check(ctx, f, ref); err != nil {
-		return Meta{}, s.invalid(ctx, ref, err)
+		return Meta{}, invalid(ctx, s.Path(ref.Name), err)
 	}
 	meta, err := read(ctx, f, ref.Size, visit)
-	if err == nil && (meta.Zxid != ref.Zxid || !slices.Equal(meta.Digest, ref.Digest)) {
-		err = fmt.Errorf("it is the snapshot of zxid %v with digest %x, not of %v with %x", meta.Zxid, meta.Digest, ref.Zxid, ref.Digest)
+	if err == nil {
+		err = meta.fits(&ref)
 	}
 	if err != nil {
-		return Meta{}, s.invalid(ctx, ref, err)
+		return Meta{}, invalid(ctx, s.Path(ref.Name), err)
 	}
 	return meta, nil
 }
@@ -52,11 +53,12 @@ func (s *Store) Verify(ctx context.Context, ref Ref) (Meta, error) {
 	return s.Load(ctx, ref, func(string, []byte, []byte) error { return nil })
 }
 
-func (s *Store) invalid(ctx context.Context, ref Ref, err error) error {
+// invalid makes err an *InvalidError, unless it is that ctx has ended.
+func invalid(ctx context.Context, path string, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
-		return fmt.Errorf("load snapshot %s: %w", ref.Name, cause)
+		return fmt.Errorf("read snapshot %s: %w", filepath.Base(path), cause)
 	}
-	return &InvalidError{File: s.Path(ref.Name), Cause: err}
+	return &InvalidError{File: path, Cause: err}
 }
 
 // check compares size and CRC of the file with those of ref.
@@ -100,26 +102,12 @@ func read(ctx context.Context, f io.ReaderAt, size int64, visit Visitor) (Meta, 
 	if err != nil {
 		return Meta{}, err
 	}
-	buckets, err := p.buckets()
+	c, err := p.contents()
 	if err != nil {
 		return Meta{}, err
 	}
-	entries := make(metaBucket)
-	if _, err := p.walkNamed(buckets, metaName, func(k, v []byte) error {
-		entries[string(k)] = slices.Clone(v)
-		return nil
-	}); err != nil {
-		return Meta{}, err
-	}
-	meta, done, err := entries.read()
-	if err != nil {
-		return Meta{}, err
-	}
-	if len(buckets) != 1+len(done.Sections) {
-		return Meta{}, fmt.Errorf("it has %d buckets, not %d", len(buckets), 1+len(done.Sections))
-	}
-	for _, sec := range done.Sections {
-		n, err := p.walkNamed(buckets, sec.Name, func(k, v []byte) error {
+	for _, sec := range c.sections {
+		n, err := p.walkNamed(c.buckets, sec.Name, func(k, v []byte) error {
 			k, v, err := lengthen(k, v)
 			if err != nil {
 				return err
@@ -133,5 +121,32 @@ func read(ctx context.Context, f io.ReaderAt, size int64, visit Visitor) (Meta, 
 			return Meta{}, err
 		}
 	}
-	return meta, nil
+	return c.meta, nil
+}
+
+// contents is what a file has, by its own account.
+type contents struct {
+	meta     Meta
+	buckets  []bucket
+	sections []SectionCount
+}
+
+// contents reads all but the sections.
+func (p *pages) contents() (c contents, err error) {
+	if c.buckets, err = p.buckets(); err != nil {
+		return c, err
+	}
+	entries := make(metaBucket)
+	if _, err := p.walkNamed(c.buckets, metaName, func(k, v []byte) error {
+		entries[string(k)] = slices.Clone(v)
+		return nil
+	}); err != nil {
+		return c, err
+	}
+	meta, done, err := entries.read()
+	if err == nil && len(c.buckets) != 1+len(done.Sections) {
+		err = fmt.Errorf("it has %d buckets, not %d", len(c.buckets), 1+len(done.Sections))
+	}
+	c.meta, c.sections = meta, done.Sections
+	return c, err
 }

@@ -29,6 +29,14 @@ type Meta struct {
 	Extra map[string][]byte `codec:"extra"`
 }
 
+// fits returns an error if the snapshot is not the one that ref names.
+func (m *Meta) fits(ref *Ref) error {
+	if m.Zxid != ref.Zxid || !slices.Equal(m.Digest, ref.Digest) {
+		return fmt.Errorf("it is the snapshot of zxid %v with digest %x, not of %v with %x", m.Zxid, m.Digest, ref.Zxid, ref.Digest)
+	}
+	return nil
+}
+
 // SectionCount is the number of keys of a section.
 type SectionCount struct {
 	Name  string `codec:"name"`

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
@@ -61,6 +62,8 @@ type Store struct {
 	opts      Options
 	snap, tmp string
 
+	received atomic.Uint64 // receptions begun, for the names of their files
+
 	write   sync.Mutex    // held while Write runs
 	maxSize int           // tests: size limit of a file under construction, 0 is none
 	onFlush func(n int64) // tests: called with the bytes written so far
@@ -103,15 +106,29 @@ func FileName(zxid jute.Zxid, epoch uint32) string {
 	return fmt.Sprintf("%016x-%d%s", uint64(zxid), epoch, suffix)
 }
 
-// parseName is the inverse of FileName.
+// receivedName returns the name of a snapshot that another server has taken.
+func receivedName(zxid jute.Zxid, epoch, crc uint32) string {
+	return fmt.Sprintf("%016x-%d-%08x%s", uint64(zxid), epoch, crc, suffix)
+}
+
+// parseName is the inverse of FileName and of receivedName.
 func parseName(name string) (zxid jute.Zxid, epoch uint32, ok bool) {
-	z, e, _ := strings.Cut(strings.TrimSuffix(name, suffix), "-")
+	z, rest, _ := strings.Cut(strings.TrimSuffix(name, suffix), "-")
+	e, c, received := strings.Cut(rest, "-")
 	zn, err1 := strconv.ParseUint(z, 16, 64)
 	en, err2 := strconv.ParseUint(e, 10, 32)
-	if err1 != nil || err2 != nil || FileName(jute.Zxid(zn), uint32(en)) != name {
+	zxid, epoch = jute.Zxid(zn), uint32(en)
+	want := FileName(zxid, epoch)
+	var err3 error
+	if received {
+		var cn uint64
+		cn, err3 = strconv.ParseUint(c, 16, 32)
+		want = receivedName(zxid, epoch, uint32(cn))
+	}
+	if errors.Join(err1, err2, err3) != nil || name != want {
 		return 0, 0, false
 	}
-	return jute.Zxid(zn), uint32(en), true
+	return zxid, epoch, true
 }
 
 // List returns the files in the directory of snapshots, the newest first. Files
@@ -134,7 +151,7 @@ func (s *Store) List() ([]Info, error) {
 		infos = append(infos, Info{Name: e.Name(), Zxid: zxid, Epoch: epoch, Size: stat.Size()})
 	}
 	slices.SortFunc(infos, func(a, b Info) int {
-		return cmp.Or(cmp.Compare(uint64(b.Zxid), uint64(a.Zxid)), cmp.Compare(b.Epoch, a.Epoch))
+		return cmp.Or(cmp.Compare(uint64(b.Zxid), uint64(a.Zxid)), cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.Name, b.Name))
 	})
 	return infos, nil
 }
@@ -166,11 +183,24 @@ func (s *Store) remove(name string) error {
 // All files in the directory count, so files that the log does not refer to
 // must have been removed before.
 func (s *Store) Purge(retain int, keep ...string) (removed []string, err error) {
+	return s.removeBut(max(retain, 1), keep)
+}
+
+// RemoveOthers removes all snapshots but those named, the oldest first, and
+// returns the names of the removed ones, durably: the log refers to no others,
+// be it that they were never finished, or that an installed snapshot has taken
+// the place of the history that they belong to. While it runs, there must be no
+// snapshot that is finished and not yet referred to.
+func (s *Store) RemoveOthers(keep ...string) (removed []string, err error) {
+	return s.removeBut(0, keep)
+}
+
+func (s *Store) removeBut(retain int, keep []string) (removed []string, err error) {
 	infos, err := s.List()
 	if err != nil {
 		return nil, err
 	}
-	infos = infos[min(max(retain, 1), len(infos)):]
+	infos = infos[min(retain, len(infos)):]
 	for _, info := range slices.Backward(infos) {
 		if slices.Contains(keep, info.Name) {
 			continue

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-
-	"github.com/zkd-project/zkd/internal/vfs"
 )
 
 const (
@@ -322,17 +320,17 @@ func (f *flusher) step(n int64) error {
 	if f.s.onFlush != nil {
 		f.s.onFlush(f.written)
 	}
-	return errors.Join(f.checkSpace(), f.pace())
+	return errors.Join(f.s.checkSpace(0), f.pace())
 }
 
-func (f *flusher) checkSpace() error {
-	if f.s.opts.Reserve <= 0 {
+// checkSpace returns ErrNoSpace if there is no room for so many more bytes.
+func (s *Store) checkSpace(more int64) error {
+	if s.opts.Reserve <= 0 {
 		return nil
 	}
-	var space vfs.Space
-	space, err := f.s.opts.FS.Space(f.s.tmp)
-	if err == nil && space.Free < f.s.opts.Reserve {
-		err = fmt.Errorf("%w: %d bytes are free, %d must stay free", ErrNoSpace, space.Free, f.s.opts.Reserve)
+	space, err := s.opts.FS.Space(s.tmp)
+	if err == nil && space.Free-more < s.opts.Reserve {
+		err = fmt.Errorf("%w: %d bytes are free, of which %d are needed and %d must stay free", ErrNoSpace, space.Free, more, s.opts.Reserve)
 	}
 	return err
 }
