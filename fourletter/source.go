@@ -91,7 +91,7 @@ type Quorum struct {
 
 // Server is what srvr shows.
 type Server struct {
-	Mode          string // standalone, leader, follower, observer or read-only
+	Mode string // standalone, leader, follower, observer or read-only
 	// PeerState is what it does in the ensemble: "leading - broadcast", "following
 	// - broadcast" or "observing - broadcast", since that is when it serves; "" if
 	// standalone or read-only.
@@ -99,16 +99,16 @@ type Server struct {
 	// ObserverMaster is the id of the server that an observer follows, shown by
 	// mntr; 0 for all others.
 	ObserverMaster int64
-	MinLatencyMs  int64
-	AvgLatencyMs  float64
-	MaxLatencyMs  int64
-	Received      int64 // packets
-	Sent          int64 // packets
-	Connections   int
-	Outstanding   int64 // requests not answered yet
-	Zxid          int64 // last one applied
-	Nodes         int64
-	ProposalSizes *ProposalSizes // of a leader; nil for others
+	MinLatencyMs   int64
+	AvgLatencyMs   float64
+	MaxLatencyMs   int64
+	Received       int64 // packets
+	Sent           int64 // packets
+	Connections    int
+	Outstanding    int64 // requests not answered yet
+	Zxid           int64 // last one applied
+	Nodes          int64
+	ProposalSizes  *ProposalSizes // of a leader; nil for others
 }
 
 // ProposalSizes has sizes in bytes, -1 before there is any proposal.

@@ -4,6 +4,7 @@
 //	zkd FILE                run with a zoo.cfg
 //	zkd --config FILE       the same
 //	zkd config check FILE   say what a file means, and what in it is wrong
+//	zkd status HOST:PORT... ask servers for their state
 //	zkd log dump DIR        print what is in the log
 //	zkd version
 package main

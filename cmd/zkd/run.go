@@ -45,6 +45,7 @@ type flags struct {
 	set        []string
 	port       int
 	dataDir    string
+	myid       int
 	acceptLoss string
 	pprof      string
 }
@@ -66,7 +67,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		Long: "zkd serves the client protocol of Apache ZooKeeper. FILE is a zoo.cfg; without one,\n" +
 			"zkd listens on port 2181 and keeps its data under the user's state directory.",
 		Example: "  zkd conf/zoo_sample.cfg\n  zkd --port 2182 --data-dir /tmp/zkd\n" +
-			"  zkd --config zoo.cfg --set tickTime=500",
+			"  zkd --config zoo.cfg --set tickTime=500\n  zkd --myid 2 zoo.cfg",
 		Args:          usageArgs(cobra.MaximumNArgs(1)),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -81,14 +82,21 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	fl := root.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "configuration file (zoo.cfg syntax)")
-	fl.StringArrayVar(&f.set, "set", nil, "set a configuration key, as key=value; wins over the file")
-	fl.IntVarP(&f.port, "port", "p", 0, "client port; short for --set clientPort=PORT")
-	fl.StringVarP(&f.dataDir, "data-dir", "d", "", "data directory; short for --set dataDir=DIR")
+	f.addSettings(root)
 	fl.StringVar(&f.acceptLoss, "accept-data-loss-after", "",
 		"start on a damaged log and give up for ever what it has after this zxid")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
-	root.AddCommand(newVersion(), newConfig(), newLog())
+	root.AddCommand(newVersion(), newConfig(), newLog(), newStatus())
 	return root
+}
+
+// addSettings adds the flags that stand for keys of the configuration.
+func (f *flags) addSettings(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.set, "set", nil, "set a configuration key, as key=value; wins over the file")
+	fl.IntVarP(&f.port, "port", "p", 0, "client port; short for --set clientPort=PORT")
+	fl.StringVarP(&f.dataDir, "data-dir", "d", "", "data directory; short for --set dataDir=DIR")
+	fl.IntVar(&f.myid, "myid", 0, "id of this server in its ensemble, instead of the file myid; short for --set zkd.myid=N")
 }
 
 func newVersion() *cobra.Command {
@@ -107,21 +115,28 @@ func newVersion() *cobra.Command {
 
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Work with configuration files"}
-	cmd.AddCommand(&cobra.Command{
+	var f flags
+	check := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say what a configuration file means, and what in it is wrong",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, warnings, err := config.Load(args[0])
+			cfg, warnings, err := f.load(cmd, args)
 			if err != nil {
 				for _, w := range warnings {
 					fmt.Fprintln(cmd.ErrOrStderr(), w)
 				}
 				return usageError{err}
 			}
-			return cfg.Describe(cmd.OutOrStdout())
+			err = cfg.Describe(cmd.OutOrStdout())
+			for _, r := range fileRemarks(cfg) {
+				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
+			}
+			return err
 		},
-	})
+	}
+	f.addSettings(check)
+	cmd.AddCommand(check)
 	return cmd
 }
 
@@ -170,6 +185,9 @@ func (f *flags) settings(cmd *cobra.Command) ([]config.Setting, error) {
 	if f.dataDir != "" {
 		on = append(on, config.Override("dataDir", f.dataDir))
 	}
+	if cmd.Flags().Changed("myid") {
+		on = append(on, config.Override("zkd.myid", strconv.Itoa(f.myid)))
+	}
 	return on, nil
 }
 
@@ -182,6 +200,9 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	defer log.Sync()
 	for _, w := range warnings {
 		log.Warn(w.String())
+	}
+	for _, r := range fileRemarks(cfg) {
+		log.Warn(r)
 	}
 	accept, err := parseZxid(f.acceptLoss)
 	if err != nil {
@@ -207,9 +228,16 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		return errors.Join(err, s.Close())
 	}
 	defer stopHTTP()
+	tellSystemd := func(state string) {
+		if err := notifySystemd(os.Getenv("NOTIFY_SOCKET"), state); err != nil {
+			log.Warn("could not tell systemd", zap.String("state", state), zap.Error(err))
+		}
+	}
+	tellSystemd("READY=1")
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")
+		tellSystemd("STOPPING=1")
 		return s.Close()
 	case err := <-s.Failed():
 		return err // at once: nothing that was promised may be touched again

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -61,16 +60,14 @@ func (o *output) await(t *testing.T, pattern string) string {
 
 func TestCommandLine(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) string {
+	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, text)
 		return path
 	}
-	good := write("good.cfg", "dataDir="+dir+"/data\nclientPort=2181\ntikTime=5\n")
-	bad := write("bad.cfg", "dataDir="+dir+"/data\nclientPort=99999\ntikTime=5\n")
-	ensemble := write("ensemble.cfg", "dataDir="+dir+"/data\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n"+
+	good := file("good.cfg", "dataDir="+dir+"/data\nclientPort=2181\ntikTime=5\n")
+	bad := file("bad.cfg", "dataDir="+dir+"/data\nclientPort=99999\ntikTime=5\n")
+	ensemble := file("ensemble.cfg", "dataDir="+dir+"/data\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n"+
 		"server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n")
 
 	for _, test := range []struct {
@@ -91,7 +88,11 @@ func TestCommandLine(t *testing.T) {
 		{"no value", []string{"--set", "tickTime", good}, exitUsage, "", ""},
 		{"bad value", []string{"--set", "tickTime=x", good}, exitUsage, "", ""},
 		{"bad zxid", []string{"--accept-data-loss-after", "zz", good}, exitUsage, "", ""},
-		{"ensemble", []string{ensemble}, exitUsage, "", ""},
+		{"ensemble without an id", []string{ensemble}, exitUsage, "", ""},
+		{"ensemble with another's id", []string{"--myid", "4", ensemble}, exitUsage, "", ""},
+		{"config check of an ensemble", []string{"config", "check", "--myid", "2", ensemble}, 0,
+			`(?s)zkd.myid=2 .*3 voters; a quorum is 2, 1 may fail.*this server: 2, a participant`, ""},
+		{"status of nobody", []string{"status"}, exitUsage, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/server/config"
+)
+
+func TestFileRemarks(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	write(t, secret, "0123456789abcdef")
+	remarks := func(more ...config.Setting) string {
+		on := append(more, config.Override("dataDir", dir), config.Override("clientPort", "0"))
+		cfg, _, err := config.Default(func(string) string { return "" }, on...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(fileRemarks(cfg), "\n")
+	}
+	shared, cautious := config.Override("zkd.quorumSecretFile", secret), config.Override("db.autocreate", "false")
+	if got := remarks(shared); got != "" {
+		t.Errorf("nothing to remark: %s", got)
+	}
+	if err := os.Chmod(secret, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if got := remarks(shared); !strings.Contains(got, "chmod 600 "+secret) {
+		t.Errorf("secret for a group: %q", got)
+	}
+	if got := remarks(cautious); !strings.Contains(got, "touch "+filepath.Join(dir, "initialize")) {
+		t.Errorf("no data, no marker: %q", got)
+	}
+	write(t, filepath.Join(dir, "initialize"), "")
+	if got := remarks(cautious); got != "" {
+		t.Errorf("with the marker: %q", got)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNotifySystemd(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	c, err := net.ListenPacket("unixgram", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := notifySystemd(socket, "READY=1"); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	n, _, err := c.ReadFrom(b)
+	if err != nil || string(b[:n]) != "READY=1" {
+		t.Errorf("systemd heard %q, %v", b[:n], err)
+	}
+	if err := notifySystemd("", "READY=1"); err != nil {
+		t.Errorf("without systemd: %v", err)
+	}
+	if err := notifySystemd(socket+"x", "READY=1"); err == nil {
+		t.Error("nobody listens, and no error")
+	}
+}

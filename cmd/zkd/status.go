@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// askTimeout bounds the time that one server has for its answer.
+const askTimeout = 2 * time.Second
+
+// newStatus makes the command that asks servers how they are. It knows nothing
+// but the four-letter word srvr, which every server of the protocol answers.
+func newStatus() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "status HOST:PORT...",
+		Short: "Ask servers for their state, and show it in a table",
+		Long: "Ask servers for their state by the four-letter word srvr, and show it in a table.\n" +
+			"HOST:PORT is a client port; a client's list with commas works, too.\n\n" +
+			"Exit code 0 means that all of them serve clients, and that at most one leads.",
+		Example: "  zkd status zk1:2181 zk2:2181 zk3:2181\n  zkd status --wait 30s localhost:2181",
+		Args:    usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			addrs, err := clientPorts(args)
+			if err != nil {
+				return usageError{err}
+			}
+			return status(cmd.Context(), cmd.OutOrStdout(), addrs, wait)
+		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", 0, "ask until all of them serve, for so long at most")
+	return cmd
+}
+
+// clientPorts takes lists apart and adds the usual port where there is none.
+func clientPorts(args []string) (addrs []string, err error) {
+	for addr := range strings.SplitSeq(strings.Join(args, ","), ",") {
+		addr, _, _ = strings.Cut(strings.TrimSpace(addr), "/") // a client's root directory
+		if addr == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			host, port = strings.Trim(addr, "[]"), "2181"
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return nil, fmt.Errorf("%q: write HOST:PORT, with the port for clients", addr)
+		}
+		addrs = append(addrs, net.JoinHostPort(host, port))
+	}
+	if len(addrs) == 0 {
+		return nil, errors.New("no HOST:PORT to ask")
+	}
+	return addrs, nil
+}
+
+// status shows a table of the servers. It asks until they all serve, or ctx is
+// done, or they have been asked for so long.
+func status(ctx context.Context, w io.Writer, addrs []string, wait time.Duration) error {
+	enough := time.NewTimer(wait)
+	defer enough.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		rows := make([]serverStatus, len(addrs))
+		for i, addr := range addrs {
+			rows[i] = askServer(ctx, addr)
+		}
+		err := judge(rows)
+		if err == nil || wait <= 0 {
+			return errors.Join(showStatus(w, rows), err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-enough.C:
+			return errors.Join(showStatus(w, rows), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// serverStatus is a row of the table.
+type serverStatus struct {
+	addr    string
+	problem string            // why there are no fields
+	fields  map[string]string // of srvr, by their names
+}
+
+func askServer(ctx context.Context, addr string) serverStatus {
+	s := serverStatus{addr: addr}
+	answer, err := askWord(ctx, addr, "srvr")
+	switch {
+	case err != nil:
+		s.problem = err.Error()
+	case strings.Contains(answer, "not currently serving"):
+		s.problem = "does not serve: it is starting, or finds no quorum"
+	default:
+		s.fields = make(map[string]string)
+		for line := range strings.Lines(answer) {
+			if name, value, ok := strings.Cut(line, ": "); ok {
+				s.fields[name] = strings.TrimSpace(value)
+			}
+		}
+		if s.fields["Mode"] == "" {
+			s.problem = "answers, but not as a server of the protocol"
+		}
+	}
+	return s
+}
+
+// askWord sends a four-letter word and returns the answer.
+func askWord(ctx context.Context, addr, word string) (string, error) {
+	d := net.Dialer{Timeout: askTimeout}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", reason(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(askTimeout))
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", reason(err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(c, 1<<20))
+	if err != nil && len(answer) == 0 {
+		return "", reason(err)
+	}
+	return string(answer), nil
+}
+
+// reason takes the addresses, which the table shows, off an error of a socket.
+func reason(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
+}
+
+// judge returns an error unless all servers serve and agree on a leader.
+func judge(rows []serverStatus) error {
+	serving, leaders := 0, 0
+	for _, r := range rows {
+		if r.problem == "" {
+			serving++
+		}
+		if r.fields["Mode"] == "leader" {
+			leaders++
+		}
+	}
+	switch {
+	case serving < len(rows):
+		return fmt.Errorf("%d of %d servers serve clients", serving, len(rows))
+	case leaders > 1:
+		return fmt.Errorf("%d servers say that they lead: ask again, and if that stays, they are of different ensembles", leaders)
+	}
+	return nil
+}
+
+var avgMax = regexp.MustCompile(`^[^/]*/([^/]*)/([^/]*)$`)
+
+func showStatus(w io.Writer, rows []serverStatus) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SERVER\tMODE\tZXID\tCLIENTS\tNODES\tAVG/MAX ms\tVERSION")
+	for _, r := range rows {
+		if r.problem != "" {
+			fmt.Fprintf(t, "%s\t-\t-\t-\t-\t-\t%s\n", r.addr, r.problem)
+			continue
+		}
+		f := r.fields
+		clients, _ := strconv.Atoi(f["Connections"])
+		version, _, _ := strings.Cut(f["Zookeeper version"], ",")
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.addr, f["Mode"], f["Zxid"], max(clients-1, 0), // without this one
+			f["Node count"], avgMax.ReplaceAllString(f["Latency min/avg/max"], "$1/$2"), version)
+	}
+	return t.Flush()
+}

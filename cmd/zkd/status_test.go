@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// answering serves each connection with one of the texts: the first ones once
+// each, the last one for ever. It returns its address.
+func answering(t *testing.T, texts ...string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var asked atomic.Int64
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			word := make([]byte, 4)
+			if _, err := io.ReadFull(c, word); err != nil || string(word) != "srvr" {
+				t.Errorf("asked for %q, %v", word, err)
+			}
+			i := min(int(asked.Add(1)), len(texts))
+			io.WriteString(c, texts[i-1])
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+func srvr(mode string) string {
+	return "Zookeeper version: 3.8.0-abc, built on 2024-12-29 17:54 UTC\nLatency min/avg/max: 0/1.25/22\nReceived: 22\n" +
+		"Sent: 20\nConnections: 4\nOutstanding: 0\nZxid: 0x100000016\nMode: " + mode + "\nNode count: 11\n"
+}
+
+const notServing = "This ZooKeeper instance is not currently serving requests\n"
+
+func TestStatus(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		servers []string // what each answers
+		want    []string // patterns of the lines of the table
+		err     string
+	}{
+		{"an ensemble", []string{srvr("leader"), srvr("follower"), srvr("observer")},
+			[]string{`leader +0x100000016 +3 +11 +1.25/22 +3.8.0-abc$`, `follower +0x1`, `observer +0x1`}, ""},
+		{"one alone", []string{srvr("standalone")}, []string{`standalone`}, ""},
+		{"no quorum", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`}, "1 of 2"},
+		{"two leaders", []string{srvr("leader"), srvr("leader")}, []string{`leader`, `leader`}, "2 servers say"},
+		{"somebody else", []string{"HTTP/1.1 400 Bad Request\r\n\r\n", ""}, []string{`not as a server`, `not as a server`}, "0 of 2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			args := []string{"status"}
+			for _, text := range test.servers {
+				args = append(args, answering(t, text))
+			}
+			var out bytes.Buffer
+			err := run(t.Context(), args, &out, io.Discard)
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if len(lines) != 1+len(test.want) {
+				t.Fatalf("got\n%s", &out)
+			}
+			for i, pattern := range test.want {
+				if !regexp.MustCompile(`^` + args[1+i] + ` +.*` + pattern).MatchString(lines[1+i]) {
+					t.Errorf("line %q does not match %q", lines[1+i], pattern)
+				}
+			}
+		})
+	}
+}
+
+// TestStatusWaits lets a server serve at the third question.
+func TestStatusWaits(t *testing.T) {
+	addr := answering(t, notServing, "", srvr("follower"))
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"status", "--wait", "1m", addr}, &out, io.Discard); err != nil || !strings.Contains(out.String(), "follower") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := status(ctx, io.Discard, []string{addr}, time.Minute); !errors.Is(err, context.Canceled) && err != nil {
+		t.Errorf("canceled: %v", err)
+	}
+	refused := answering(t, notServing)
+	if err := status(t.Context(), io.Discard, []string{refused}, time.Millisecond); err == nil {
+		t.Error("a server that does not serve was waited for without end")
+	}
+}
+
+func TestClientPorts(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"zk1:2181 zk2:2182", "zk1:2181 zk2:2182"},
+		{"zk1:2181,zk2,[::1]:5/app", "zk1:2181 zk2:2181 [::1]:5"},
+		{"::1 [::2]", "[::1]:2181 [::2]:2181"},
+		{"zk1:x", ""}, {"zk1:0", ""}, {",", ""},
+	} {
+		got, err := clientPorts(strings.Fields(test.args))
+		if strings.Join(got, " ") != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%q: got %q, %v, want %q", test.args, got, err, test.want)
+		}
+	}
+}
