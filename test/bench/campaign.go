@@ -19,12 +19,19 @@ type campaign struct {
 	rows []bench.Figure
 }
 
-// race is a workload that both servers run by turns.
+// race is a workload that both systems run by turns.
 type race struct {
 	name    string
 	cfg     bench.Config
 	figures []string // of the comparison, that become rows
+	on      where    // nil: all servers
 }
+
+// where chooses the servers that a load connects to.
+type where func(leader *server, followers []*server) []*server
+
+func onLeader(leader *server, _ []*server) []*server      { return []*server{leader} }
+func onFollower(_ *server, followers []*server) []*server { return followers[:1] }
 
 // The figures of a bench.Comparison that the table shows.
 const (
@@ -32,6 +39,7 @@ const (
 	figureP50  = "latency p50"
 	figureP99  = "latency p99"
 	figureCPU  = "server CPU per operation"
+	figureOwn  = "generator CPU per operation"
 )
 
 func (s *settings) races() []race {
@@ -41,19 +49,30 @@ func (s *settings) races() []race {
 		c.Duration, c.Warmup = s.duration, min(time.Second, s.duration)
 		return c
 	}
-	return []race{
-		{"set 1 KiB, pipelined", cfg(bench.Set, 8, 64), []string{figureRate, figureCPU, figureP99}},
-		{"get 1 KiB, pipelined", cfg(bench.Get, 8, 64), []string{figureRate, figureCPU, figureP99}},
-		{"lone set 1 KiB", cfg(bench.Set, 1, 1), []string{figureP50, figureP99}},
-		{"lone get 1 KiB", cfg(bench.Get, 1, 1), []string{figureP50, figureP99}},
-		{"new sessions", cfg(bench.Sessions, 16, 1), []string{figureRate, figureCPU}},
+	all := s.servers * max(1, 8/s.servers) // as many connections to each server
+	races := []race{
+		{name: "set 1 KiB, pipelined", cfg: cfg(bench.Set, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
+		{name: "get 1 KiB, pipelined", cfg: cfg(bench.Get, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
 	}
+	lone := []string{figureP50, figureP99}
+	if s.servers == 1 {
+		races = append(races, race{name: "lone set 1 KiB", cfg: cfg(bench.Set, 1, 1), figures: lone},
+			race{name: "lone get 1 KiB", cfg: cfg(bench.Get, 1, 1), figures: lone})
+	} else {
+		races = append(races, race{"lone set 1 KiB, through a follower", cfg(bench.Set, 1, 1), lone, onFollower},
+			race{"lone set 1 KiB, through the leader", cfg(bench.Set, 1, 1), lone, onLeader},
+			race{"lone get 1 KiB, from a follower", cfg(bench.Get, 1, 1), lone, onFollower})
+	}
+	return append(races, race{name: "new sessions", cfg: cfg(bench.Sessions, 2*all, 1), figures: []string{figureRate, figureCPU, figureOwn}})
 }
 
 // run measures what the settings select. The rows that are complete stay if it
 // fails.
 func (c *campaign) run() error {
 	steps := []func() error{c.raceAll, c.idleSessions, c.fullTree}
+	if c.servers > 1 {
+		steps = []func() error{c.raceAll, c.outages, c.disturbances, c.coldStart, c.idleSessions, c.fullTree}
+	}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -64,48 +83,73 @@ func (c *campaign) run() error {
 
 func (c *campaign) selected(name string) bool { return strings.Contains(name, c.only) }
 
-// withServer calls f with a fresh server and removes it afterwards.
-func (c *campaign) withServer(program string, f func(*server) error) error {
-	s, err := startServer(c.ctx, program, c.dir)
+// with calls f with a fresh ensemble and removes it afterwards.
+func (c *campaign) with(program string, f func(*ensemble) error) error {
+	e, err := startEnsemble(c.ctx, program, c.dir, c.servers)
 	if err != nil {
 		return err
 	}
-	defer s.remove()
-	if err := f(s); err != nil {
+	defer e.remove()
+	if err := f(e); err != nil {
 		return fmt.Errorf("%s: %w", name(program), err)
 	}
 	return nil
 }
 
-// raceAll runs the workloads on one pair of servers, warmed up.
+// withBoth calls f with a fresh ensemble of each program.
+func (c *campaign) withBoth(f func(a, b *ensemble) error) error {
+	return c.with(c.a, func(a *ensemble) error {
+		return c.with(c.b, func(b *ensemble) error { return f(a, b) })
+	})
+}
+
+// raceAll runs the workloads on one pair of ensembles, warmed up.
 func (c *campaign) raceAll() error {
 	races := slices.DeleteFunc(c.races(), func(r race) bool { return !c.selected(r.name) })
 	if len(races) == 0 {
 		return nil
 	}
-	return c.withServer(c.a, func(a *server) error {
-		return c.withServer(c.b, func(b *server) error {
-			for _, s := range []*server{a, b} {
-				if err := c.warm(s.target()); err != nil {
-					return err
-				}
+	return c.withBoth(func(a, b *ensemble) error {
+		for _, e := range []*ensemble{a, b} {
+			if err := c.warm(e.target()); err != nil {
+				return err
 			}
-			for _, r := range races {
-				if err := c.race(a, b, r); err != nil {
-					return fmt.Errorf("%s: %w", r.name, err)
-				}
+		}
+		for _, r := range races {
+			if err := c.race(a, b, r); err != nil {
+				return fmt.Errorf("%s: %w", r.name, err)
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
+// at returns what a load connects to; nil is all servers.
+func (c *campaign) at(e *ensemble, on where) (bench.Target, error) {
+	if on == nil {
+		return e.target(), nil
+	}
+	leader, followers, err := e.roles(c.ctx)
+	if err != nil {
+		return bench.Target{}, err
+	}
+	return e.targetOf(on(leader, followers)...), nil
+}
+
 // race runs one workload by turns.
-func (c *campaign) race(a, b *server, r race) error {
+func (c *campaign) race(a, b *ensemble, r race) error {
+	ta, err := c.at(a, r.on)
+	if err != nil {
+		return err
+	}
+	tb, err := c.at(b, r.on)
+	if err != nil {
+		return err
+	}
 	seen := func(which string, res bench.Result) {
 		fmt.Fprintf(c.log, "%s, %s: %.0f/s, %s\n", r.name, which, res.Rate, res.Latency)
 	}
-	cmp, err := bench.Compare(c.ctx, a.target(), b.target(), r.cfg, c.pairs, seen)
+	cmp, err := bench.Compare(c.ctx, ta, tb, r.cfg, c.pairs, seen)
 	if err != nil {
 		return err
 	}
@@ -128,57 +172,67 @@ func (c *campaign) warm(t bench.Target) error {
 
 // freshRounds measures fresh servers by turns. measure returns one value for each
 // of the rows.
-func (c *campaign) freshRounds(rows []bench.Figure, measure func(*server) ([]float64, error)) error {
-	a, b := make([][]float64, len(rows)), make([][]float64, len(rows))
-	one := func(program string, values [][]float64) error {
-		return c.withServer(program, func(s *server) error {
-			vs, err := measure(s)
-			for i, v := range vs {
-				values[i] = append(values[i], v)
-				fmt.Fprintf(c.log, "%s, %s: %.4g %s\n", rows[i].Name, name(program), v, rows[i].Unit)
-			}
+func (c *campaign) freshRounds(rows []bench.Figure, measure func(*ensemble) ([]float64, error)) error {
+	return c.turns(c.rounds, rows, func(side int) ([]float64, error) {
+		var vs []float64
+		err := c.with(c.program(side), func(e *ensemble) (err error) {
+			vs, err = measure(e)
 			return err
 		})
-	}
-	for range c.rounds {
-		if err := one(c.a, a); err != nil {
+		return vs, err
+	})
+}
+
+// program is what side 0, A, or side 1, B, runs.
+func (c *campaign) program(side int) string { return []string{c.a, c.b}[side] }
+
+// turns measures both sides by turns, n times each, and adds the rows. measure
+// returns one value for each of them.
+func (c *campaign) turns(n int, rows []bench.Figure, measure func(side int) ([]float64, error)) error {
+	values := [2][][]float64{make([][]float64, len(rows)), make([][]float64, len(rows))}
+	for i := range 2 * n {
+		side := (i + i/2) % 2 // A B, B A, A B
+		vs, err := measure(side)
+		if err != nil {
 			return err
 		}
-		if err := one(c.b, b); err != nil {
-			return err
+		for j, v := range vs {
+			values[side][j] = append(values[side][j], v)
+			fmt.Fprintf(c.log, "%s, %s: %.4g %s\n", rows[j].Name, name(c.program(side)), v, rows[j].Unit)
 		}
 	}
 	for i, r := range rows {
-		c.rows = append(c.rows, bench.NewFigure(r.Name, r.Unit, a[i], b[i]))
+		c.rows = append(c.rows, bench.NewFigure(r.Name, r.Unit, values[0][i], values[1][i]))
 	}
 	return nil
 }
 
 const mib = 1 << 20
 
-// idleSessions measures the memory of a fresh server with sessions that do
-// nothing but ping.
+// idleSessions measures the memory of each fresh server with sessions that do
+// nothing but ping, shared out among the servers.
 func (c *campaign) idleSessions() error {
 	what := fmt.Sprintf("%d idle sessions", c.idle)
 	if !c.selected(what) {
 		return nil
 	}
 	rows := []bench.Figure{{Name: what + ", resident", Unit: "MiB"}, {Name: what + ", growth of resident", Unit: "MiB"}}
-	return c.freshRounds(rows, func(s *server) ([]float64, error) {
+	return c.freshRounds(rows, func(e *ensemble) ([]float64, error) {
 		cfg := bench.Defaults(bench.Idle)
 		cfg.Connections = c.idle
 		cfg.Duration = c.duration + cfg.SessionTimeout/3 // each session pings once at least
-		r, err := bench.Run(c.ctx, s.target(), cfg)
+		r, err := bench.Run(c.ctx, e.target(), cfg)
 		if err != nil {
 			return nil, err
 		}
-		after, before := float64(r.Server.RSSAfter), float64(r.Server.RSSBefore)
+		n := float64(c.servers)
+		after, before := float64(r.Server.RSSAfter)/n, float64(r.Server.RSSBefore)/n
 		return []float64{after / mib, (after - before) / mib}, nil
 	})
 }
 
-// fullTree measures memory with many znodes, then kills the server and measures
-// how long it takes to answer a read again.
+// fullTree measures memory with many znodes, then kills all servers and measures
+// how long it takes until one answers a read again.
 func (c *campaign) fullTree() error {
 	what := fmt.Sprintf("%d znodes", c.znodes)
 	if !c.selected(what) {
@@ -190,23 +244,27 @@ func (c *campaign) fullTree() error {
 		{Name: what + ", kill -9 to first read", Unit: "s"},
 		{Name: what + ", resident after restart", Unit: "MiB"},
 	}
-	return c.freshRounds(rows, func(s *server) ([]float64, error) {
+	return c.freshRounds(rows, func(e *ensemble) ([]float64, error) {
 		cfg := bench.Defaults(bench.Load)
 		cfg.Count, cfg.Keep = c.znodes, true
-		r, err := bench.Run(c.ctx, s.target(), cfg)
+		r, err := bench.Run(c.ctx, e.target(), cfg)
 		if err != nil {
 			return nil, err
 		}
+		loaded := float64(r.Server.RSSAfter) / float64(c.servers)
 		began := time.Now()
-		s.kill()
-		if err := s.start(c.ctx, r.Last); err != nil {
+		e.kill()
+		if err := e.start(); err != nil {
+			return nil, err
+		}
+		if err := e.awaitRead(c.ctx, r.Last); err != nil {
 			return nil, err
 		}
 		took := time.Since(began)
-		rss, err := bench.ProcessRSS(s.cmd.Process.Pid)
-		if err != nil {
+		if err := e.awaitHealthy(c.ctx); err != nil {
 			return nil, err
 		}
-		return []float64{r.Rate, float64(r.Server.RSSAfter) / mib, took.Seconds(), float64(rss) / mib}, nil
+		resident, err := e.resident()
+		return []float64{r.Rate, loaded / mib, took.Seconds(), resident / mib}, err
 	})
 }

@@ -27,6 +27,7 @@ import (
 // settings are the flags.
 type settings struct {
 	a, b     string
+	servers  int
 	dir      string
 	pairs    int
 	rounds   int
@@ -34,10 +35,16 @@ type settings struct {
 	warmup   time.Duration
 	idle     int
 	znodes   int64
+	faults   int
 	only     string
+	quick    bool
 }
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == slowCommand {
+		fmt.Fprintln(os.Stderr, "bench:", becomeSlow(os.Args[2:]))
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -52,6 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.SetOutput(stderr)
 	f.StringVar(&s.a, "a", apache, "first server: apache, or a program")
 	f.StringVar(&s.b, "b", "bin/zkd", "second server, likewise")
+	f.IntVar(&s.servers, "servers", 1, "servers of each ensemble: 1, or 3 and more")
 	f.StringVar(&s.dir, "dir", "", "where the servers' files go, on a real disk (default: the directory for temporary files)")
 	f.IntVar(&s.pairs, "pairs", 5, "pairs of runs for each row about speed")
 	f.IntVar(&s.rounds, "rounds", 3, "fresh servers for each row about memory and restarts")
@@ -59,9 +67,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.DurationVar(&s.warmup, "warmup", 10*time.Second, "load on each server before the first measurement")
 	f.IntVar(&s.idle, "idle", 10_000, "idle sessions")
 	f.Int64Var(&s.znodes, "znodes", 1_000_000, "znodes of 100 bytes at paths of 28")
+	f.IntVar(&s.faults, "faults", 50, "leaders to kill; a fifth as many are stopped, and asked to end")
+	f.BoolVar(&s.quick, "quick", false, "a few minutes: smaller numbers for all flags that are not given")
 	f.StringVar(&s.only, "only", "", "run only the rows whose name contains this")
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if s.quick {
+		if err := shorten(f); err != nil {
+			return err
+		}
 	}
 	if err := s.prepare(); err != nil {
 		return err
@@ -70,6 +85,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c := &campaign{ctx: ctx, settings: s, log: stderr}
 	err := c.run()
 	return errors.Join(err, writeTable(stdout, c.rows, name(s.a), name(s.b)))
+}
+
+// shorten sets what was not given for a run that only shows whether all works.
+func shorten(f *flag.FlagSet) error {
+	given := map[string]bool{}
+	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for _, q := range [][2]string{
+		{"pairs", "2"}, {"rounds", "1"}, {"duration", "1s"}, {"warmup", "3s"}, {"idle", "500"}, {"znodes", "20000"}, {"faults", "2"},
+	} {
+		if given[q[0]] {
+			continue
+		}
+		if err := f.Set(q[0], q[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare checks the settings and lets the servers have many connections.
@@ -86,6 +118,9 @@ func (s *settings) prepare() error {
 			return fmt.Errorf("server program: %w", err)
 		}
 		*p = abs
+	}
+	if s.servers < 1 || s.servers == 2 || s.faults < 1 {
+		return fmt.Errorf("servers, faults: want 1 or at least 3 servers, and a fault at least")
 	}
 	if s.pairs < 1 || s.rounds < 1 || s.idle < 1 || s.znodes < 1 {
 		return fmt.Errorf("pairs, rounds, idle and znodes: want at least 1")

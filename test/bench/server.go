@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
+	"syscall"
 	"time"
-
-	"github.com/zkd-project/zkd/internal/bench"
 )
 
 // apache is the program name that stands for the Apache ZooKeeper that
@@ -24,7 +24,7 @@ var apacheCommand = []string{
 	"org.apache.zookeeper.server.quorum.QuorumPeerMain",
 }
 
-// config is the zoo.cfg of both servers. forceSync and snapCount have their
+// config is the zoo.cfg of all servers. forceSync and snapCount have their
 // defaults: yes, and 100,000.
 const config = `tickTime=2000
 initLimit=10
@@ -39,112 +39,85 @@ admin.enableServer=false
 4lw.commands.whitelist=*
 `
 
-// startTimeout bounds the time until a server answers its first read.
-const startTimeout = 2 * time.Minute
-
 // server is a process with a data directory of its own.
 type server struct {
 	argv []string
 	dir  string // configuration, data and output
 	addr string
 	cmd  *exec.Cmd
-	gone chan error // gets the outcome of the process
+	gone chan struct{} // closed when the process has ended
+	end  error         // its outcome, when gone is closed
 }
 
-// newServer prepares a server with an empty data directory below dir, on a free
-// port of the loopback interface.
-func newServer(program, dir string) (*server, error) {
+// newServer prepares a server with an empty data directory below dir. members
+// are the lines of its configuration that name the ensemble, empty if it stands
+// alone.
+func newServer(program, dir string, id, clientPort int, members string) (*server, error) {
 	dir, err := os.MkdirTemp(dir, "server-")
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o755); err != nil {
 		return nil, err
 	}
-	addr := l.Addr().(*net.TCPAddr)
-	if err := l.Close(); err != nil {
-		return nil, err
+	if members != "" {
+		if err := os.WriteFile(filepath.Join(data, "myid"), fmt.Appendf(nil, "%d\n", id), 0o644); err != nil {
+			return nil, err
+		}
 	}
 	file := filepath.Join(dir, "zoo.cfg")
-	text := fmt.Sprintf(config, filepath.Join(dir, "data"), addr.Port)
+	text := fmt.Sprintf(config, data, clientPort) + members
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	s := &server{argv: []string{program, file}, dir: dir, addr: addr.String()}
+	s := &server{argv: []string{program, file}, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", clientPort)}
 	if program == apache {
 		s.argv = append(append([]string{}, apacheCommand...), file)
 	}
 	return s, nil
 }
 
-// startServer returns a new server that answers reads.
-func startServer(ctx context.Context, program, dir string) (*server, error) {
-	s, err := newServer(program, dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.start(ctx, "/"); err != nil {
-		s.remove()
-		return nil, err
-	}
-	return s, nil
+// start runs the process.
+func (s *server) start() error {
+	return s.startAs(s.argv)
 }
 
-// start runs the process, and returns when it has answered a read of path.
-func (s *server) start(ctx context.Context, path string) error {
+func (s *server) startAs(argv []string, extra ...*os.File) error {
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	s.cmd = exec.Command(s.argv[0], s.argv[1:]...)
-	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, log, log
-	if err := s.cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", s.argv[0], err)
+	cmd, gone := exec.Command(argv[0], argv[1:]...), make(chan struct{})
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.dir, log, log, extra
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	s.gone = make(chan error, 1)
-	go func() { s.gone <- s.cmd.Wait() }()
-	if err := s.await(ctx, path); err != nil {
-		return fmt.Errorf("start %s: %w\n%s", strings.Join(s.argv, " "), err, s.tail())
-	}
+	s.cmd, s.gone = cmd, gone
+	go func() {
+		s.end = cmd.Wait()
+		close(gone)
+	}()
 	return nil
 }
 
-// await returns when a read of path was answered or the process has ended.
-func (s *server) await(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	read := make(chan error, 1)
-	go func() { read <- bench.AwaitRead(ctx, s.target(), path) }()
-	select {
-	case err := <-read:
-		return err
-	case err := <-s.gone:
-		s.gone <- err
-		cancel()
-		<-read
-		return fmt.Errorf("process ended: %w", err)
-	}
-}
-
-func (s *server) target() bench.Target {
-	return bench.Target{Addrs: []string{s.addr}, Pids: []int{s.cmd.Process.Pid}}
-}
+// signal sends a signal to the process. The only error is that the process has
+// ended, which whoever waits for it learns better.
+func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
 // kill ends the process at once, as kill -9 does.
 func (s *server) kill() {
-	// The only error is that the process has ended, which is what is wanted.
-	_ = s.cmd.Process.Kill()
+	if s.cmd == nil {
+		return
+	}
+	s.signal(syscall.SIGKILL)
 	<-s.gone
-	s.gone <- nil
 }
 
 // remove ends the process and deletes all of its files.
 func (s *server) remove() {
-	if s.cmd != nil && s.cmd.Process != nil {
-		s.kill()
-	}
+	s.kill()
 	if err := os.RemoveAll(s.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
@@ -157,4 +130,33 @@ func (s *server) tail() string {
 		return err.Error()
 	}
 	return string(b[max(0, len(b)-2000):])
+}
+
+// wordTimeout bounds the answer to a four-letter word.
+const wordTimeout = time.Second
+
+var modeLine = regexp.MustCompile(`(?m)^Mode: (.*)$`)
+
+// mode asks the server what it is: standalone, leader, follower; or "", when it
+// does not serve.
+func (s *server) mode(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, wordTimeout)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", s.addr)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(wordTimeout)); err != nil {
+		return ""
+	}
+	if _, err := io.WriteString(c, "srvr"); err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(c)
+	if m := modeLine.FindSubmatch(text); err == nil && m != nil {
+		return string(m[1])
+	}
+	return ""
 }

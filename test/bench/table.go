@@ -25,8 +25,11 @@ func writeTable(w io.Writer, rows []bench.Figure, a, b string) error {
 	return err
 }
 
-// cell gives the median, and the range in brackets.
+// cell gives the median, and the range in brackets if there is one.
 func cell(s bench.Spread, format func(float64) string) string {
+	if s.Min == s.Max {
+		return format(s.Median)
+	}
 	return fmt.Sprintf("%s (%s to %s)", format(s.Median), format(s.Min), format(s.Max))
 }
 

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/bench"
+)
+
+// startTimeout bounds the time until servers do what is waited for.
+const startTimeout = 2 * time.Minute
+
+// ensemble is a number of servers of one program that belong together, or one
+// that stands alone.
+type ensemble struct {
+	program string
+	servers []*server
+}
+
+// newEnsemble prepares n servers with empty data directories below dir, on free
+// ports of the loopback interface.
+func newEnsemble(program, dir string, n int) (*ensemble, error) {
+	ports, err := freePorts(3 * n)
+	if err != nil {
+		return nil, err
+	}
+	var members strings.Builder
+	for i := range n {
+		fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, ports[n+2*i], ports[n+2*i+1])
+	}
+	if n == 1 {
+		members.Reset()
+	}
+	e := &ensemble{program: program}
+	for i := range n {
+		s, err := newServer(program, dir, i+1, ports[i], members.String())
+		if err != nil {
+			e.remove()
+			return nil, err
+		}
+		e.servers = append(e.servers, s)
+	}
+	return e, nil
+}
+
+// freePorts returns n ports of the loopback interface that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // all are held until all are found
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// startEnsemble returns new servers that answer reads and know who leads.
+func startEnsemble(ctx context.Context, program, dir string, n int) (*ensemble, error) {
+	e, err := newEnsemble(program, dir, n)
+	if err != nil {
+		return nil, err
+	}
+	if err = e.start(); err == nil {
+		err = e.awaitHealthy(ctx)
+	}
+	if err != nil {
+		e.remove()
+		return nil, err
+	}
+	return e, nil
+}
+
+// start runs all processes, and does not wait for what they do.
+func (e *ensemble) start() error {
+	for _, s := range e.servers {
+		if err := s.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await returns when f has, which gets a context that ends in time. A process
+// that ends meanwhile is an error, with its output.
+func (e *ensemble) await(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for _, s := range e.servers {
+		go func() {
+			select {
+			case <-s.gone:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	err := f(ctx)
+	for _, s := range e.servers {
+		select {
+		case <-s.gone:
+			return fmt.Errorf("%s: process ended: %w\n%s", strings.Join(s.argv, " "), s.end, s.tail())
+		default:
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", e.program, err, e.servers[0].tail())
+	}
+	return nil
+}
+
+// awaitRead returns when a read of path was answered.
+func (e *ensemble) awaitRead(ctx context.Context, path string) error {
+	return e.await(ctx, func(ctx context.Context) error { return bench.AwaitRead(ctx, e.target(), path) })
+}
+
+// awaitWrite returns when the data of path was set.
+func (e *ensemble) awaitWrite(ctx context.Context, path string) error {
+	return e.await(ctx, func(ctx context.Context) error { return bench.AwaitWrite(ctx, e.target(), path) })
+}
+
+// awaitHealthy returns when one server leads and all others follow.
+func (e *ensemble) awaitHealthy(ctx context.Context) error {
+	return e.await(ctx, func(ctx context.Context) error {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			modes := e.modes(ctx)
+			if healthy(modes) {
+				return nil
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return fmt.Errorf("wait for a leader with followers, have %q: %w", modes, context.Cause(ctx))
+			}
+		}
+	})
+}
+
+func (e *ensemble) modes(ctx context.Context) []string {
+	var modes []string
+	for _, s := range e.servers {
+		modes = append(modes, s.mode(ctx))
+	}
+	return modes
+}
+
+// healthy tells whether all servers have their places.
+func healthy(modes []string) bool {
+	count := map[string]int{}
+	for _, m := range modes {
+		count[m]++
+	}
+	n := len(modes)
+	return n == 1 && count["standalone"] == 1 || n > 1 && count["leader"] == 1 && count["follower"] == n-1
+}
+
+// roles returns the leader and the followers.
+func (e *ensemble) roles(ctx context.Context) (leader *server, followers []*server, err error) {
+	modes := e.modes(ctx)
+	if !healthy(modes) || len(modes) == 1 {
+		return nil, nil, fmt.Errorf("%s: no leader with followers: %q", name(e.program), modes)
+	}
+	for i, s := range e.servers {
+		if modes[i] == "leader" {
+			leader = s
+		} else {
+			followers = append(followers, s)
+		}
+	}
+	return leader, followers, nil
+}
+
+// target is all servers.
+func (e *ensemble) target() bench.Target { return e.targetOf(e.servers...) }
+
+// targetOf is some servers to connect to, with the CPU time and the memory of
+// all.
+func (e *ensemble) targetOf(servers ...*server) bench.Target {
+	var t bench.Target
+	for _, s := range servers {
+		t.Addrs = append(t.Addrs, s.addr)
+	}
+	for _, s := range e.servers {
+		if s.cmd != nil {
+			t.Pids = append(t.Pids, s.cmd.Process.Pid)
+		}
+	}
+	return t
+}
+
+// resident is the mean of the servers' resident bytes.
+func (e *ensemble) resident() (float64, error) {
+	sum := 0.0
+	for _, s := range e.servers {
+		rss, err := bench.ProcessRSS(s.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += float64(rss)
+	}
+	return sum / float64(len(e.servers)), nil
+}
+
+// kill ends all processes at once.
+func (e *ensemble) kill() {
+	for _, s := range e.servers {
+		if s.cmd != nil {
+			_ = s.cmd.Process.Kill() // all die before the first is waited for
+		}
+	}
+	for _, s := range e.servers {
+		s.kill()
+	}
+}
+
+// remove ends all processes and deletes their files.
+func (e *ensemble) remove() {
+	e.kill()
+	for _, s := range e.servers {
+		s.remove()
+	}
+}

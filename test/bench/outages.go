@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/bench"
+)
+
+// fault is something that happens to the leader.
+type fault struct {
+	name   string
+	count  int
+	strike func(leader *server)
+	heal   func(leader *server) error // afterwards it can serve again
+}
+
+func (s *settings) leaderFaults() []fault {
+	few := max(1, s.faults/5)
+	return []fault{
+		{"leader killed with -9", s.faults, (*server).kill, (*server).start},
+		{"leader hung (SIGSTOP)", few,
+			func(l *server) { l.signal(syscall.SIGSTOP) },
+			func(l *server) error { l.signal(syscall.SIGCONT); return nil }},
+		{"leader asked to end (SIGTERM)", few,
+			func(l *server) { l.signal(syscall.SIGTERM) },
+			func(l *server) error {
+				select {
+				case <-l.gone:
+				case <-time.After(startTimeout):
+					return fmt.Errorf("process still runs %v after SIGTERM", startTimeout)
+				}
+				return l.start()
+			}},
+	}
+}
+
+// settle is how long writes must have been back until an outage counts as over.
+const settle = time.Second
+
+// outages measures how long there are no successful writes when something
+// happens to the leader under load.
+func (c *campaign) outages() error {
+	faults := slices.DeleteFunc(c.leaderFaults(), func(f fault) bool { return !c.selected(f.name) })
+	if len(faults) == 0 {
+		return nil
+	}
+	return c.withBoth(func(a, b *ensemble) error {
+		sides := []*ensemble{a, b}
+		for _, e := range sides {
+			if err := c.warm(e.target()); err != nil {
+				return err
+			}
+		}
+		for _, f := range faults {
+			if err := c.strikeAll(sides, f); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// strikeAll repeats a fault on both sides by turns.
+func (c *campaign) strikeAll(sides []*ensemble, f fault) error {
+	var gaps [2][]float64
+	row := bench.Figure{Name: f.name + ", longest time without a write", Unit: "ms"}
+	err := c.turns(f.count, []bench.Figure{row}, func(side int) ([]float64, error) {
+		gap, err := c.strike(sides[side], f)
+		gaps[side] = append(gaps[side], gap)
+		return []float64{gap}, err
+	})
+	if err == nil && f.count > 1 {
+		c.rows = append(c.rows, bench.NewFigure(
+			fmt.Sprintf("%s, 99th percentile of %d", f.name, f.count), "ms",
+			[]float64{percentile(gaps[0], 99)}, []float64{percentile(gaps[1], 99)}))
+	}
+	return err
+}
+
+// percentile returns the smallest value that p percent of vs do not exceed.
+func percentile(vs []float64, p float64) float64 {
+	sorted := slices.Sorted(slices.Values(vs))
+	return sorted[int(math.Ceil(p/100*float64(len(vs))))-1]
+}
+
+// strike lets one fault happen under load and returns the time without a write,
+// in ms. It returns when all servers have their places again.
+func (c *campaign) strike(e *ensemble, f fault) (float64, error) {
+	leader, _, err := e.roles(c.ctx)
+	if err != nil {
+		return 0, err
+	}
+	w, err := bench.StartWriters(c.ctx, e.target(), bench.Defaults(bench.Outages))
+	if err != nil {
+		return 0, err
+	}
+	gap, err := c.outage(w, leader, f)
+	o, stopErr := w.Stop()
+	if err = errors.Join(err, stopErr); err != nil {
+		return 0, err
+	}
+	if o.Expired > 0 {
+		fmt.Fprintf(c.log, "%s, %s: %d sessions expired\n", f.name, name(e.program), o.Expired)
+	}
+	return gap.Long * 1e3, e.awaitHealthy(c.ctx)
+}
+
+// outage waits for the load to run evenly, strikes, waits for the load to run
+// again, and heals.
+func (c *campaign) outage(w *bench.Writers, leader *server, f fault) (bench.Gap, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, startTimeout)
+	defer cancel()
+	if _, err := w.AwaitSteady(ctx, settle); err != nil {
+		return bench.Gap{}, err
+	}
+	w.Mark()
+	f.strike(leader)
+	gap, err := w.AwaitSteady(ctx, settle)
+	return gap, errors.Join(err, f.heal(leader))
+}
+
+// disturbance is something that happens to a follower.
+type disturbance struct {
+	name string
+	// begin makes the follower ready, strike, which may be nil, is called in the
+	// middle of the load, and heal puts things right afterwards.
+	begin, heal func(follower *server) error
+	strike      func(follower *server)
+}
+
+// slowBy is what each fdatasync takes longer on a slow disk.
+const slowBy = 50 * time.Millisecond
+
+func disturbances() []disturbance {
+	nothing := func(*server) error { return nil }
+	return []disturbance{
+		{"a follower killed meanwhile", nothing, (*server).start, (*server).kill},
+		{fmt.Sprintf("a follower's disk slower by %d ms", slowBy.Milliseconds()),
+			func(f *server) error { f.kill(); return f.startOnSlowDisk(slowBy) },
+			func(f *server) error { f.kill(); return f.start() },
+			nil},
+	}
+}
+
+// disturbedRate is the load on an ensemble with a disturbed follower, sets per
+// second: about a tenth of what it can.
+const disturbedRate = 2000
+
+// disturbances measures what writes through the other servers suffer from a
+// follower that is lost or slow. Each disturbed run has an undisturbed one right
+// before it, on the same two servers.
+func (c *campaign) disturbances() error {
+	const what = "sets at 2000/s"
+	ds := slices.DeleteFunc(disturbances(), func(d disturbance) bool { return !c.selected(what + ", " + d.name) })
+	if len(ds) == 0 {
+		return nil
+	}
+	return c.withBoth(func(a, b *ensemble) error {
+		sides := []*ensemble{a, b}
+		for _, e := range sides {
+			if err := c.warm(e.target()); err != nil {
+				return err
+			}
+		}
+		for _, d := range ds {
+			rows := []bench.Figure{
+				{Name: what + ", undisturbed, latency p99", Unit: "us"},
+				{Name: what + ", " + d.name + ", latency p99", Unit: "us"},
+				{Name: what + ", " + d.name + ", p99 to undisturbed", Unit: "times"},
+			}
+			err := c.turns(c.pairs, rows, func(side int) ([]float64, error) { return c.disturb(sides[side], d) })
+			if err != nil {
+				return fmt.Errorf("%s: %w", d.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// disturb returns the 99th percentile of latency without the disturbance, with
+// it, and their ratio.
+func (c *campaign) disturb(e *ensemble, d disturbance) ([]float64, error) {
+	before, err := c.p99(e, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	_, followers, err := e.roles(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	follower := followers[1]
+	err = d.begin(follower)
+	if err == nil {
+		err = e.awaitHealthy(c.ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.p99(e, follower, d.strike)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.heal(follower); err != nil {
+		return nil, err
+	}
+	return []float64{before, after, after / before}, e.awaitHealthy(c.ctx)
+}
+
+// p99 runs an even load on the leader and a follower, and strikes the other
+// follower after a quarter of it.
+func (c *campaign) p99(e *ensemble, struck *server, strike func(*server)) (float64, error) {
+	leader, followers, err := e.roles(c.ctx)
+	if err != nil {
+		return 0, err
+	}
+	others := slices.DeleteFunc(followers, func(f *server) bool { return f == struck })
+	target := e.targetOf(leader, others[0])
+	target.Pids = nil // one of them may end
+	cfg := bench.Defaults(bench.Set)
+	cfg.Rate, cfg.Duration, cfg.Warmup = disturbedRate, c.duration, min(time.Second, c.duration)
+	var wg sync.WaitGroup
+	if strike != nil {
+		wg.Go(func() {
+			time.Sleep(cfg.Warmup + cfg.Duration/4)
+			strike(struck)
+		})
+	}
+	r, err := bench.Run(c.ctx, target, cfg)
+	wg.Wait()
+	if err != nil {
+		return 0, err
+	}
+	return r.Latency.P99, nil
+}
+
+// coldStart measures the time from starting all processes to the first write.
+func (c *campaign) coldStart() error {
+	const what = "cold start with 1000 znodes"
+	if !c.selected(what) {
+		return nil
+	}
+	return c.withBoth(func(a, b *ensemble) error {
+		sides := []*ensemble{a, b}
+		roots := make([]string, len(sides))
+		for i, e := range sides {
+			cfg := bench.Defaults(bench.Load)
+			cfg.Count, cfg.Keep = 1000, true
+			r, err := bench.Run(c.ctx, e.target(), cfg)
+			if err != nil {
+				return err
+			}
+			roots[i] = r.Root
+			e.kill()
+		}
+		row := bench.Figure{Name: what + ", to first write", Unit: "s"}
+		return c.turns(c.pairs, []bench.Figure{row}, func(side int) ([]float64, error) {
+			e := sides[side]
+			defer e.kill()
+			began := time.Now()
+			if err := e.start(); err != nil {
+				return nil, err
+			}
+			err := e.awaitWrite(c.ctx, roots[side])
+			return []float64{time.Since(began).Seconds()}, err
+		})
+	})
+}
