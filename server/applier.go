@@ -1,26 +1,39 @@
 package server
 
 import (
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
-// order is one element of what the applier works through: a committed
-// transaction, or a barrier that stands where a request without one (sync, the
-// resumption of a session, a request refused by the leader) was ordered.
+// order is one element of what the applier works through.
 type order struct {
-	zxid    jute.Zxid      // 0 for a barrier
-	txn     *datatree.Txn  // nil if only data is at hand
-	data    []byte         // the encoded transaction
-	origin  uint64         // of a barrier: who waits for it
-	code    jute.Code      // of a barrier: the request's outcome
-	session jute.SessionID // of a barrier: the session concerned
+	zab.Entry // of an orderEntry; of an orderReplay its Zxid is where to stop
+	kind      orderKind
+	txn       *datatree.Txn  // of an orderEntry that was evaluated here; nil if only Data is at hand
+	origin    uint64         // of a barrier: who waits for it
+	code      jute.Code      // of a barrier: the request's outcome
+	session   jute.SessionID // of a barrier: the session concerned
+	install   *received
 }
+
+type orderKind uint8
+
+const (
+	orderEntry orderKind = iota // committed
+	// orderBarrier stands where a request without a transaction (sync, the
+	// resumption of a session, a request that was refused) was ordered.
+	orderBarrier
+	orderReplay  // apply what the log has up to Zxid
+	orderInstall // replace the tree by a snapshot that was received
+)
 
 // applyBatch is how many orders are applied under one hold of the tree lock:
 // enough to make the lock cheap, few enough that reads never wait long.
@@ -40,6 +53,9 @@ type applier struct {
 	dirty   []*conn             // to be woken after the batch
 	now     time.Duration       // of the batch
 	zxid    jute.Zxid           // of the order being applied
+	// ensemble is what the entries applied so far say of the ensemble, as the
+	// tree is what they say of znodes.
+	ensemble zab.State
 }
 
 func (a *applier) run() {
@@ -52,11 +68,83 @@ func (a *applier) run() {
 		}
 		batch = a.in.take(batch)
 		for rest := batch; len(rest) > 0; {
-			n := min(len(rest), applyBatch)
-			a.applySome(rest[:n])
+			n := 0
+			for n < len(rest) && n < applyBatch && rest[n].kind <= orderBarrier {
+				n++
+			}
+			if n > 0 {
+				a.applySome(rest[:n])
+			} else {
+				n = 1
+				a.special(&rest[0])
+			}
 			rest = rest[n:]
 		}
+		if a.awaited.Load() {
+			select {
+			case a.replica.moved <- struct{}{}:
+			default:
+			}
+		}
 	}
+}
+
+// special carries out what takes its time. No clients are served meanwhile.
+func (a *applier) special(o *order) {
+	var err error
+	if o.kind == orderInstall {
+		err = a.installSnapshot(o.install)
+	} else {
+		err = a.replayTo(o.Zxid)
+	}
+	if err != nil && a.ctx.Err() == nil {
+		a.fail(err)
+	}
+}
+
+// replayTo applies committed entries that are not in memory any more.
+func (a *applier) replayTo(zxid jute.Zxid) error {
+	return replayLog(a.logWriter, a.state.tree.LastZxid(), zxid, func(e *zab.Entry) error {
+		a.now = a.Server.now()
+		a.state.mu.Lock()
+		defer a.state.mu.Unlock()
+		a.apply(&order{Entry: *e})
+		return a.ctx.Err()
+	})
+}
+
+// installSnapshot replaces the tree by one that another server sent.
+func (a *applier) installSnapshot(rec *received) error {
+	tree, _, err := loadSnapshot(a.ctx, a.snapshots.store, rec.ref)
+	if err != nil {
+		return fmt.Errorf("install snapshot: %w", err)
+	}
+	a.state.mu.Lock()
+	for id := range a.state.tree.Sessions() {
+		a.tracker.Remove(id)
+	}
+	a.state.tree = tree
+	a.ensemble = rec.state
+	a.knowEnsemble()
+	now := millis(a.Server.now())
+	for id, timeoutMs := range tree.Sessions() {
+		a.tracker.Add(id, timeoutMs, now)
+	}
+	a.setLastApplied(tree.LastZxid())
+	a.state.mu.Unlock()
+	a.snapshots.installed(rec.ref, rec.state.Append(nil))
+	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
+	return nil
+}
+
+// knowEnsemble makes known what the history says of the ensemble.
+func (a *applier) knowEnsemble() {
+	init := a.ensemble.Init
+	if init == (zab.ClusterInit{}) {
+		return
+	}
+	a.cluster.Store(&init.Cluster)
+	a.keys.Store(session.NewKeys(init.Secret))
 }
 
 // applySome applies a few orders under one hold of the lock and then wakes
@@ -81,25 +169,32 @@ func (a *applier) applySome(orders []order) {
 }
 
 func (a *applier) apply(o *order) {
-	if o.zxid == 0 {
-		if c := a.conns.get(o.origin); c != nil {
-			a.answer(c, o, nil)
-		}
+	if o.kind == orderBarrier {
+		a.passBarrier(o)
 		return
 	}
 	txn := a.txnOf(o)
+	if err := a.ensemble.Apply(&o.Entry); err != nil {
+		a.log.Panic("committed entry does not fit; stop and report this", zap.Stringer("zxid", o.Zxid), zap.Error(err))
+	}
+	if o.Type == zab.EntryMarker {
+		a.knowEnsemble()
+	}
 	a.zxid = txn.Zxid
 	a.metrics.commits.Add(1)
 	a.state.tree.Apply(txn, &a.out)
 	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
-	a.digests.applied(txn.Zxid, a.state.tree)
+	if a.digests.applied(txn.Zxid, a.state.tree) && a.Server.ensemble() {
+		body := appendDigest(nil, txn.Zxid, a.state.tree.Digest())
+		a.replica.events.put(peerEvent{kind: evDigest, body: body})
+	}
 	for i := range a.out.Events {
 		a.tell(&a.out.Events[i])
 	}
 	for i := range txn.Ops {
 		a.sessionEffect(txn, &txn.Ops[i])
 	}
-	if txn.Origin != 0 {
+	if txn.Origin != 0 && serverOf(txn.Origin) == a.id {
 		if c := a.conns.get(txn.Origin); c != nil {
 			a.answer(c, o, txn)
 		}
@@ -107,18 +202,29 @@ func (a *applier) apply(o *order) {
 	recycleTxn(o)
 }
 
+// passBarrier answers a request that has no transaction.
+func (a *applier) passBarrier(o *order) {
+	c := a.conns.get(o.origin)
+	switch {
+	case c == nil:
+	case o.code == jute.ErrSessionMoved:
+		c.kill() // its session is elsewhere now
+	default:
+		a.answer(c, o, nil)
+	}
+}
+
 // txnOf returns the order's transaction. The log was checked when it was
 // written and read; bytes that don't decode here mean that this server can't
 // follow the others any more, so it stops.
 func (a *applier) txnOf(o *order) *datatree.Txn {
-	if o.txn != nil {
-		return o.txn
+	if o.txn == nil {
+		o.txn = newTxn()
+		if err := transactionOf(&o.Entry, a.state.tree, o.txn); err != nil {
+			a.log.Panic("committed entry can't be applied; stop and report this", zap.Stringer("zxid", o.Zxid), zap.Error(err))
+		}
 	}
-	txn, err := datatree.DecodeTxn(o.data)
-	if err != nil {
-		a.log.Panic("committed transaction can't be decoded; stop and report this", zap.Stringer("zxid", o.zxid), zap.Error(err))
-	}
-	return &txn
+	return o.txn
 }
 
 // tell sends an event to the watchers that wait for it and may read the node.
@@ -197,9 +303,9 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 	}
 	req := *c.mu.pending.front()
 	c.mu.Unlock()
-	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !barrier(&req, o) {
+	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !answers(&req, o) {
 		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
-			zap.Stringer("zxid", o.zxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
+			zap.Stringer("zxid", o.Zxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
 		c.kill()
 		return
 	}
@@ -217,9 +323,9 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 	a.markDirty(c)
 }
 
-// barrier reports whether o, which has no transaction, can be what req waits for:
+// answers reports whether o, which has no transaction, can be what req waits for:
 // a refusal goes with any request.
-func barrier(req *request, o *order) bool {
+func answers(req *request, o *order) bool {
 	return o.code != 0 || req.op == jute.OpSync || req.op == jute.OpCreateSession
 }
 

@@ -31,7 +31,7 @@ type conn struct {
 	frames *frameReader
 
 	// Owned by the reader.
-	timeoutMs int32            // negotiated
+	timeoutMs int32            // negotiated; set before the session
 	tracked   *session.Session // set with established
 	current   request          // being handled; here, since it would be an allocation elsewhere
 	batch     []submission     // writes of the frames at hand, not yet handed over
@@ -47,6 +47,8 @@ type conn struct {
 	wake        chan struct{}             // to the writer
 	done        chan struct{}             // closed when the connection is being torn down
 	closeOnce   sync.Once
+
+	touched atomic.Int64 // when the client was last heard of, ms
 
 	dirty     bool // owned by the applier: it has to wake the writer
 	hasWriter bool // owned by the applier: the writer has been started
@@ -121,6 +123,9 @@ func (c *conn) isOver() bool {
 	defer c.mu.Unlock()
 	return c.mu.gone || c.mu.ending || c.mu.draining
 }
+
+// asked reports whether the connection has, or wants, a session.
+func (c *conn) asked() bool { return c.sessionID() != 0 || c.pendingLen.Load() > 0 }
 
 func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
 
@@ -209,7 +214,7 @@ func (c *conn) settle(handled int) {
 
 // submitBatch hands the batch's writes to the leader.
 func (c *conn) submitBatch() {
-	c.srv.leader.submit(c.batch...)
+	c.srv.replica.submit(c.batch...)
 	clear(c.batch)
 	c.batch = c.batch[:0]
 	c.arena = nil

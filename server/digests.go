@@ -27,21 +27,34 @@ type digestAt struct {
 
 func newDigestLog() *digestLog { return &digestLog{} }
 
-// applied notes the digest if zxid is one of those to be kept. Only the applier
-// calls it, with the tree locked.
-func (l *digestLog) applied(zxid jute.Zxid, tree *datatree.Tree) {
+// applied notes the digest if zxid is one of those to be kept, and reports whether
+// it is. Only the applier calls it, with the tree locked.
+func (l *digestLog) applied(zxid jute.Zxid, tree *datatree.Tree) bool {
 	if zxid%digestEvery != 0 {
-		return
+		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := digestAt{zxid, tree.Digest()}
 	if len(l.entries) < digestKept {
 		l.entries = append(l.entries, e)
-		return
+		return true
 	}
 	l.entries[l.next] = e
 	l.next = (l.next + 1) % digestKept
+	return true
+}
+
+// at returns the digest at a zxid, if it is kept.
+func (l *digestLog) at(zxid jute.Zxid) (datatree.Digest, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.entries {
+		if l.entries[i].zxid == zxid {
+			return l.entries[i].digest, true
+		}
+	}
+	return datatree.Digest{}, false
 }
 
 // all returns the entries, oldest first.

@@ -48,8 +48,8 @@ func (s *Server) diskFull() bool { return wal.SpaceLevel(s.diskLevel.Load()) == 
 // it in. What makes room passes, and what ends a session: both are small, and
 // there is a reserve for them. A refused write was not done, which clients learn
 // from the code that they know for that.
-func (l *leader) refusedByDisk(req *evaluate.Request) jute.Code {
-	if !l.diskFull() {
+func (r *replica) refusedByDisk(req *evaluate.Request) jute.Code {
+	if !r.diskFull() {
 		return 0
 	}
 	switch req.Op {

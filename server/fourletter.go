@@ -90,6 +90,8 @@ func (f facts) Environment() []fourletter.KV {
 func (f facts) Settings() fourletter.Settings {
 	data, log := f.DirSizes()
 	return fourletter.Settings{
+		ServerID:            max(f.cfg.MyID, 0),
+		Quorum:              f.quorumSettings(),
 		ClientPort:          f.clientPort(),
 		SecureClientPort:    -1,
 		DataDir:             f.cfg.DataDir,
@@ -114,7 +116,7 @@ func (f facts) clientPort() int {
 
 func (f facts) Server() fourletter.Server {
 	r := f.read()
-	return fourletter.Server{
+	view := fourletter.Server{
 		Mode:         "standalone",
 		MinLatencyMs: r.minLatency(),
 		AvgLatencyMs: r.avgLatency(),
@@ -126,6 +128,8 @@ func (f facts) Server() fourletter.Server {
 		Zxid:         int64(f.lastApplied()),
 		Nodes:        int64(r.tree.Nodes),
 	}
+	f.describeRole(&view)
+	return view
 }
 
 func (f facts) Connections() []fourletter.Connection {
@@ -200,6 +204,11 @@ func (f facts) Metrics() []fourletter.Metric {
 			list = append(list, fourletter.Int(m.name, int64(v)))
 		}
 	}
+	for i := range memberMetrics {
+		if m := &memberMetrics[i]; m.shown(r) {
+			list = append(list, fourletter.Int(m.name, int64(m.value(r))))
+		}
+	}
 	for _, m := range zkSummaries {
 		l := m.of(f.metrics)
 		at := func(v int64) int64 { return int64(float64(v) * m.scale) }
@@ -260,6 +269,10 @@ func (f facts) wallTime(ms int64) time.Time {
 
 func (f facts) Sessions() fourletter.Sessions {
 	var s fourletter.Sessions
+	if s.Learner = f.ensemble() && !f.leads(); s.Learner {
+		s.Timeouts = f.learnerSessions()
+		return s
+	}
 	for _, b := range f.tracker.Buckets() {
 		out := fourletter.SessionBucket{Expires: f.wallTime(b.At)}
 		for _, id := range b.Sessions {

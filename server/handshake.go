@@ -90,7 +90,7 @@ func (c *conn) firstFrame() ([]byte, error) {
 func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	s.metrics.connectionRequests.Add(1)
 	switch {
-	case !s.serving.Load():
+	case !s.serving.Load() || s.ending.Load():
 		return errNotServing
 	case !s.newSessions.take(s.now()):
 		s.metrics.connectionDrops.Add(1)
@@ -116,7 +116,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	} else {
 		// The password comes first: knowing an id must not be enough to cut its
 		// owner off, as it is in Apache's server.
-		if !s.keys.Verify(r.SessionID, r.Password) {
+		if !s.keys.Load().Verify(r.SessionID, r.Password) {
 			s.metrics.badPasswords.Add(1)
 			c.refuseSession(r.HasReadOnly)
 			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
@@ -128,7 +128,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		readOnly = 1
 	}
 	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}})
-	s.leader.submit(sub)
+	s.replica.submit(sub)
 	select {
 	case <-c.established:
 		return c.establishedOrRefused()
@@ -183,7 +183,7 @@ func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasRe
 	}
 	c.tracked = tracked
 	c.session.Store(int64(id))
-	password := s.keys.Password(id)
+	password := s.keys.Load().Password(id)
 	c.sendConnectResponse(&jute.ConnectResponse{
 		TimeoutMs:   c.timeoutMs,
 		SessionID:   id,

@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // keepHouse does what the leader does each tick: it lets sessions expire and
@@ -23,12 +24,18 @@ func (s *Server) keepHouse() {
 			s.forgivePause(now - last)
 			last = now
 			s.watchDisk()
-			s.expireSessions(now)
+			s.replica.events.put(peerEvent{kind: evTouches})
+			if s.leads() {
+				s.expireSessions(now)
+			}
 		case <-s.stopping:
 			return
 		}
 	}
 }
+
+// leads reports whether this server is the leader, in service.
+func (s *Server) leads() bool { return s.role.Load().Role == zab.Leading }
 
 // cleanUp removes containers and TTL nodes that are due. It takes its time, so
 // that it has a goroutine of its own.
@@ -38,7 +45,7 @@ func (s *Server) cleanUp() {
 	for {
 		select {
 		case <-check.C:
-			if !s.removeExpired() {
+			if s.leads() && !s.removeExpired() {
 				return
 			}
 		case <-s.stopping:
@@ -61,7 +68,7 @@ func (s *Server) expireSessions(now time.Duration) {
 	for _, id := range s.tracker.Expire(millis(now)) {
 		s.metrics.sessionsExpired.Add(1)
 		s.log.Info("session expired", zap.Stringer("session", id))
-		s.leader.submit(submission{
+		s.replica.submit(submission{
 			kind:     submitWrite,
 			received: now,
 			req:      evaluate.Request{Op: jute.OpCloseSession, Session: id},
@@ -81,7 +88,7 @@ func (s *Server) removeExpired() bool {
 		case <-s.stopping:
 			return false
 		}
-		s.leader.submit(submission{
+		s.replica.submit(submission{
 			kind:     submitWrite,
 			received: s.now(),
 			req:      evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},

@@ -3,6 +3,8 @@ package server
 import (
 	"crypto/rand"
 	"fmt"
+
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // ident is what names this server's data and protects its sessions. It is made
@@ -12,14 +14,19 @@ import (
 //	bytes 1-16   cluster id: names the history
 //	bytes 17-32  incarnation: names this copy of it
 //	bytes 33-64  secret of the session passwords
+//	byte 65      1 if the log took the place of a damaged one
+//
+// Cluster id and secret are those of a server without an ensemble, or what it
+// offers to an ensemble that begins with it: an ensemble has its own.
 type ident struct {
-	cluster, incarnation [16]byte
+	cluster, incarnation zab.ID
 	secret               [32]byte
+	damaged              bool
 }
 
 const (
 	identFormat = 1
-	identSize   = 1 + 16 + 16 + 32
+	identSize   = 1 + 16 + 16 + 32 + 1
 )
 
 // newIdent makes the identity of a new data directory.
@@ -35,7 +42,11 @@ func (id *ident) encode() []byte {
 	b = append(b, identFormat)
 	b = append(b, id.cluster[:]...)
 	b = append(b, id.incarnation[:]...)
-	return append(b, id.secret[:]...)
+	b = append(b, id.secret[:]...)
+	if id.damaged {
+		return append(b, 1)
+	}
+	return append(b, 0)
 }
 
 func decodeIdent(b []byte) (id ident, err error) {
@@ -45,5 +56,6 @@ func decodeIdent(b []byte) (id ident, err error) {
 	copy(id.cluster[:], b[1:])
 	copy(id.incarnation[:], b[17:])
 	copy(id.secret[:], b[33:])
+	id.damaged = b[65] != 0
 	return id, nil
 }

@@ -8,199 +8,203 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
-	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
-)
-
-// submission is what a connection, or the server itself, asks of the leader.
-type submission struct {
-	kind     submissionKind
-	received time.Duration
-	req      evaluate.Request
-}
-
-type submissionKind uint8
-
-const (
-	submitWrite   submissionKind = iota // becomes a transaction
-	submitBarrier                       // answered when all before it is applied
-	submitResume                        // a session wants to go on from a new connection
 )
 
 // evaluateBatch is how many requests are evaluated under one hold of the
 // tree's read lock, so that the applier never waits long for it.
 const evaluateBatch = 64
 
-// leader is the peer loop: it owns the core, the overlay of the evaluator and
-// the next zxid. It turns submissions into transactions, gives them to the log
-// writer, and gives what is committed to the applier.
-type leader struct {
-	*Server
-	in        *queue[submission]
-	core      *zab.Core
+// leading is what a replica has only while it leads.
+type leading struct {
 	evaluator *evaluate.Evaluator
-	out       zab.Output
-	records   []wal.Record // being handed to the log writer
-	// proposed are the orders not committed yet, oldest first. A barrier waits
-	// for the transactions before it.
-	proposed []order
-
-	// logged are the batches at the log writer, oldest first: the number that
-	// the log gave a batch's last record, and the core's number of the batch.
-	logged []loggedBatch
+	since     uint32 // epoch in which it began
+	// proposals are the transactions proposed here and not committed, oldest
+	// first. Their decoded form saves decoding them once they are.
+	proposals []proposal
+	// waiting cannot be proposed at the moment, since the epoch is being renewed.
+	waiting []submission
+	// early came before this server was ready to lead.
+	early []peerEvent
 }
 
-type loggedBatch struct {
-	wal uint64
-	seq zab.Seq
+type proposal struct {
+	zxid jute.Zxid
+	txn  *datatree.Txn
 }
 
-// submit hands requests over, in order. It may be called from any goroutine.
-func (l *leader) submit(subs ...submission) { l.in.put(subs...) }
+// txnOf returns the transaction that was proposed here under zxid, or nil. Zxids
+// are asked for in rising order.
+func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
+	if len(l.proposals) == 0 || l.proposals[0].zxid != zxid {
+		return nil
+	}
+	txn := l.proposals[0].txn
+	l.proposals = dropFront(l.proposals, 1)
+	return txn
+}
 
-func (l *leader) run() {
-	var batch []submission
-	for {
-		select {
-		case <-l.in.ready:
-			batch = l.in.take(batch)
-			l.metrics.taken.observe(time.Duration(len(batch)), 1)
-			l.process(batch)
-		case <-l.logWriter.progress:
-			l.persisted(l.logWriter.durable.Load())
-		case <-l.stopping:
-			return
-		}
-		l.dispatch()
+// end forgets everything but what was early: this server leads no more.
+func (l *leading) end() { *l = leading{} }
+
+// lead begins to lead. The tree has everything up to the marker. Nobody knows
+// who was heard of last, so all sessions get their full timeout.
+func (r *replica) lead(now zab.Status) {
+	early := r.leading.early
+	r.leading = leading{
+		since: now.Epoch,
+		evaluator: evaluate.New(r.state.tree, r.schemes, evaluate.Options{
+			ExtendedTypes:   r.cfg.ExtendedTypes,
+			EnforceQuota:    r.cfg.EnforceQuota,
+			ReconfigEnabled: r.cfg.ReconfigEnabled,
+		}),
+	}
+	r.tracker.Reset(millis(r.now()))
+	r.metrics.proposalSizes.reset()
+	r.metrics.leadsFrom.Store(int64(r.now()))
+	if r.cfg.LeaderServes || !r.ensemble() {
+		r.beginService()
+	}
+	for i := range early {
+		r.handle(&early[i])
 	}
 }
 
-// persisted tells the core which batches the log has made durable.
-func (l *leader) persisted(upTo uint64) {
-	n := 0
-	for n < len(l.logged) && l.logged[n].wal <= upTo {
-		n++
+// propose evaluates a batch and proposes the outcome.
+func (r *replica) propose(batch []submission) {
+	if len(r.leading.waiting) > 0 {
+		r.leading.waiting = append(r.leading.waiting, batch...)
+		return
 	}
-	if n > 0 {
-		l.core.PersistDone(l.logged[n-1].seq)
-		l.logged = append(l.logged[:0], l.logged[n:]...)
-	}
-}
-
-// process evaluates a batch and proposes the outcome.
-func (l *leader) process(batch []submission) {
-	now := l.now()
+	now := r.now()
 	nowMs := time.Now().UnixMilli()
 	payload := newArena(len(batch))
 	for rest := batch; len(rest) > 0; {
 		n := min(len(rest), evaluateBatch)
-		l.state.mu.RLock()
-		l.evaluator.Applied(l.state.tree.LastZxid())
-		for i := range rest[:n] {
-			l.one(&rest[i], now, nowMs, payload)
+		r.state.mu.RLock()
+		r.leading.evaluator.Applied(r.state.tree.LastZxid())
+		done := 0
+		for done < n && r.one(&rest[done], now, nowMs, payload) {
+			done++
 		}
-		l.state.mu.RUnlock()
-		rest = rest[n:]
-		l.dispatch() // the log can begin with these
+		r.state.mu.RUnlock()
+		rest = rest[done:]
+		if done < n {
+			r.leading.waiting = append(r.leading.waiting, rest...)
+			return
+		}
+		if len(rest) > 0 {
+			r.dispatch() // the log can begin with these
+		}
 	}
 }
 
-// one takes one submission in. The tree is locked for reading.
-func (l *leader) one(sub *submission, now time.Duration, nowMs int64, payload *arena) {
-	req := &sub.req
-	if code := l.refuse(sub, now); code != 0 {
-		l.proposed = append(l.proposed, order{origin: req.Origin, code: code})
+// resumeHeld goes on with what waited for the epoch's renewal.
+func (r *replica) resumeHeld() {
+	if len(r.leading.waiting) == 0 {
 		return
+	}
+	if _, ok := r.core.NextZxid(); ok {
+		batch := r.leading.waiting
+		r.leading.waiting = nil
+		r.propose(batch)
+		r.dispatch()
+	}
+}
+
+// one takes one submission in, and reports whether it could. The tree is locked
+// for reading.
+func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *arena) bool {
+	req := &sub.req
+	if req.Origin != 0 && req.Origin <= r.barred && serverOf(req.Origin) == r.id {
+		r.closeOrigin(req.Origin)
+		return true
+	}
+	if code := r.refusal(sub, now); code != 0 {
+		r.stand(barrier{origin: req.Origin, code: code})
+		return true
 	}
 	switch sub.kind {
 	case submitBarrier:
-		l.proposed = append(l.proposed, order{origin: req.Origin})
-		return
+		r.lastRead++
+		r.held[r.lastRead] = struct{}{}
+		r.core.ReadIndex(r.lastRead)
+		r.stand(barrier{origin: req.Origin, read: r.lastRead})
+		return true
 	case submitResume:
-		l.resume(req, now)
-		return
+		r.resume(req, now)
+		return true
 	}
-	l.checkOwner(req)
+	zxid, ok := r.core.NextZxid()
+	if !ok {
+		return false
+	}
+	r.checkOwner(req)
 	txn := newTxn()
-	zxid, _ := l.core.NextZxid()
-	l.evaluator.Evaluate(req, zxid, nowMs, txn)
+	r.leading.evaluator.Evaluate(req, zxid, nowMs, txn)
 	data := payload.encode(txn)
-	l.core.Propose(txn.Zxid, data)
-	l.proposed = append(l.proposed, order{zxid: txn.Zxid, txn: txn, data: data})
+	r.core.Propose(txn.Zxid, data)
+	r.metrics.proposals.Add(1)
+	r.metrics.proposalSizes.observe(len(data))
+	r.leading.proposals = append(r.leading.proposals, proposal{txn.Zxid, txn})
+	return true
 }
 
-// refuse returns the code by which a write is turned away before it is looked at
+// stand puts a barrier behind everything proposed so far.
+func (r *replica) stand(b barrier) {
+	b.after = r.core.LastZxid()
+	r.barriers = append(r.barriers, b)
+}
+
+// closeOrigin ends a connection of this server.
+func (r *replica) closeOrigin(origin uint64) {
+	if c := r.conns.get(origin); c != nil {
+		c.kill()
+	}
+}
+
+// refusal returns the code by which a write is turned away before it is looked at
 // any closer, without a trace in the log, or 0.
-func (l *leader) refuse(sub *submission, now time.Duration) jute.Code {
+func (r *replica) refusal(sub *submission, now time.Duration) jute.Code {
 	if sub.kind != submitWrite {
 		return 0
 	}
-	limit := l.cfg.ThrottledOpWaitTime
+	limit := r.cfg.ThrottledOpWaitTime
 	if limit > 0 && now-sub.received > limit && sub.req.Op != jute.OpCloseSession && sub.req.Op != jute.OpCreateSession {
-		l.metrics.throttledOps.Add(1)
+		r.metrics.throttledOps.Add(1)
 		return jute.ErrThrottledOp
 	}
-	return l.refusedByDisk(&sub.req)
+	return r.refusedByDisk(&sub.req)
 }
 
 // checkOwner refuses what a client sent before it moved to another connection.
 // Whether the session is open is the evaluator's question.
-func (l *leader) checkOwner(req *evaluate.Request) {
+func (r *replica) checkOwner(req *evaluate.Request) {
 	if req.Origin == 0 || req.Op == jute.OpCreateSession {
 		return
 	}
-	if err := l.tracker.CheckOwner(req.Session, req.Origin); errors.Is(err, jute.ErrSessionMoved) {
+	if err := r.tracker.CheckOwner(req.Session, req.Origin); errors.Is(err, jute.ErrSessionMoved) {
 		req.Refused = jute.ErrSessionMoved
 		return
 	}
 	if req.Op == jute.OpCloseSession {
-		l.tracker.MarkClosing(req.Session) // so that it does not expire as well
+		r.tracker.MarkClosing(req.Session) // so that it does not expire as well
 	}
 }
 
 // resume makes the new connection the session's owner: what the old one has
-// still under way is refused from here on. The client is answered behind a
-// barrier, when it is settled whether the session lives: one that is being
-// closed is called expired only once the close is committed.
-func (l *leader) resume(req *evaluate.Request, now time.Duration) {
-	if l.tracker.Renew(req.Session, req.TimeoutMs, millis(now)) {
-		l.tracker.SetOwner(req.Session, req.Origin)
+// still under way is refused from here on, and wherever the old one is, it ends.
+// The client is answered behind a barrier, when it is settled whether the session
+// lives: one that is being closed is called expired only once the close is
+// committed.
+func (r *replica) resume(req *evaluate.Request, now time.Duration) {
+	if r.tracker.Renew(req.Session, req.TimeoutMs, millis(now)) {
+		if old := r.tracker.Get(req.Session).Owner(); old != 0 && old != req.Origin && serverOf(old) != serverOf(req.Origin) {
+			r.stand(barrier{origin: old, code: jute.ErrSessionMoved})
+		}
+		r.tracker.SetOwner(req.Session, req.Origin)
 	}
-	l.proposed = append(l.proposed, order{origin: req.Origin, session: req.Session})
-}
-
-// dispatch carries out what the core asks for.
-func (l *leader) dispatch() {
-	l.core.Take(&l.out)
-	if len(l.out.Persist) > 0 {
-		l.persist()
-	}
-	n := 0
-	for n < len(l.proposed) && l.proposed[n].zxid <= l.out.CommitTo {
-		n++
-	}
-	if n > 0 {
-		l.applier.in.put(l.proposed[:n]...)
-		rest := copy(l.proposed, l.proposed[n:])
-		clear(l.proposed[rest:])
-		l.proposed = l.proposed[:rest]
-	}
-}
-
-// persist gives the core's entries to the log writer. If the log has failed they
-// are never durable, so never committed, and the server is stopping already.
-func (l *leader) persist() {
-	l.records = l.records[:0]
-	for i := range l.out.Persist {
-		e := &l.out.Persist[i].Entry
-		l.records = append(l.records, wal.Record{Kind: wal.Append, Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data})
-	}
-	l.metrics.proposals.Add(int64(len(l.records)))
-	last, err := l.logWriter.Submit(l.records...)
-	clear(l.records)
-	if err == nil {
-		l.logged = append(l.logged, loggedBatch{wal: last, seq: l.out.PersistSeq})
-	}
+	r.stand(barrier{origin: req.Origin, session: req.Session})
 }
 
 // txns are the transactions between the evaluator and the applier of a leader.

@@ -64,7 +64,7 @@ func (s *Server) acceptLoop() {
 	for {
 		nc, err := s.listener.Accept()
 		switch {
-		case errors.Is(err, net.ErrClosed), err != nil && !s.serving.Load():
+		case errors.Is(err, net.ErrClosed), err != nil && s.ending.Load():
 			return // whatever a listener of Options.Listen says when it is closed
 		case err != nil:
 			// Out of file descriptors, most likely: existing clients go on, and

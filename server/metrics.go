@@ -21,11 +21,16 @@ type metrics struct {
 	bytesReceived, bytesSent, watchBytes              atomic.Int64
 	proposals, commits, snapshotErrors, unrecoverable atomic.Int64
 	sessionsExpired, containersDeleted                atomic.Int64
+	elections, snapshotsSent, digestMismatches        atomic.Int64
+	pendingSyncs                                      atomic.Int64
+	leadsFrom                                         atomic.Int64 // time.Duration
+	proposalSizes                                     proposalSizes
 
 	reads, writes latency // from arrival to reply
 	fsync         latency
 	snapshot      latency
 	load          latency // of the state at the start
+	election      latency // from one role in service to the next
 	batch         latency // transactions per fsync, counted as nanoseconds
 	taken         latency // requests per turn of the leader, likewise
 	// fired is how many heard of an event, by its type, likewise.

@@ -15,53 +15,102 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
+// recovered is what a start found on the disk.
+type recovered struct {
+	core     zab.Recovered
+	ident    ident
+	ensemble zab.State // at what has been applied
+}
+
 // recoverState locks the data directory and builds the state from the newest
-// snapshot that is sound and the log behind it. A server of its own is the
-// quorum, so all of its log is committed. It returns the last zxid.
-func (s *Server) recoverState(ctx context.Context) (jute.Zxid, error) {
+// snapshot that is sound and the log behind it: as far as that is known to be
+// committed, which for a server of its own is all of it.
+func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	start := time.Now()
 	if err := s.lockDataDir(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
 	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{FS: s.fs, Reserve: 2 * s.cfg.WALSegmentSize})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	log, rec, err := s.openLog(store)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	s.wal = log
 	id, err := decodeIdent(rec.Ident)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	s.keys = session.NewKeys(id.secret)
-	tree, used, err := s.loadState(ctx, store, log, rec)
+	st, err := s.loadState(ctx, store, log, rec)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	tree := st.tree
 	s.state.tree = tree
 	for session, timeoutMs := range tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}
-	if rec.Lost == nil {
+	if rec.Lost == nil && rec.Damaged == nil {
 		if err := removeUnreferenced(store, rec.Snaps); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	s.logWriter = newLogWriter(s, log)
-	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, used), used)
+	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used, st.base.Append(nil))
 	took := time.Since(start)
 	s.metrics.load.observe(took, 1)
 	s.log.Info("state recovered", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes),
 		zap.Int("sessions", tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
-	return rec.LastZxid, nil
+	if rec.Damaged != nil {
+		s.log.Error("the log is damaged and was set aside; this server does not count until it has everything from the leader, which happens by itself",
+			zap.Error(rec.Damaged))
+	}
+	core, err := coreRecovered(rec, st)
+	core.Incarnation, core.Damaged = id.incarnation, id.damaged
+	return &recovered{core: core, ident: id, ensemble: st.ensemble}, err
+}
+
+// coreRecovered is what the core needs to know of the log.
+func coreRecovered(rec *wal.Recovered, st *loaded) (zab.Recovered, error) {
+	core := zab.Recovered{
+		Base:     st.base,
+		LastZxid: rec.LastZxid,
+		Commit:   st.tree.LastZxid(),
+		LogStart: rec.FirstZxid,
+		LogBytes: rec.LogBytes,
+	}
+	if st.used != nil {
+		core.SnapshotBytes = st.used.Size
+	}
+	for i := range rec.Control {
+		if rec.Control[i].Zxid > st.base.Zxid {
+			core.Control = append(core.Control, entryOf(&rec.Control[i]))
+		}
+	}
+	var err error
+	if rec.Promise != nil {
+		core.Promise, err = decodePromise(rec.Promise)
+	}
+	return core, err
+}
+
+// A promise in the log: the epoch, and the server that got it.
+func encodePromise(p zab.Promise) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, p.Epoch), byte(p.To))
+}
+
+func decodePromise(b []byte) (zab.Promise, error) {
+	if len(b) != 5 {
+		return zab.Promise{}, fmt.Errorf("the log's promise has %d bytes: was it written by a newer version?", len(b))
+	}
+	return zab.Promise{Epoch: binary.BigEndian.Uint32(b), To: zab.SID(b[4])}, nil
 }
 
 // openLog opens the log, or makes one where the server may begin anew.
@@ -75,7 +124,8 @@ func (s *Server) openLog(store *snapshot.Store) (*wal.Log, *wal.Recovered, error
 			return nil, nil, err
 		}
 	}
-	fresh := newIdent()
+	fresh, repaired := newIdent(), newIdent()
+	repaired.damaged = true
 	return wal.Open(wal.Options{
 		FS:              s.fs,
 		Dir:             dir,
@@ -84,6 +134,8 @@ func (s *Server) openLog(store *snapshot.Store) (*wal.Log, *wal.Recovered, error
 		NoSync:          !s.cfg.ForceSync,
 		FsyncWarn:       s.cfg.FsyncWarningThreshold,
 		AcceptLossAfter: s.opts.AcceptLossAfter,
+		SetAside:        s.ensemble(),
+		SetAsideIdent:   repaired.encode(),
 		Logger:          s.log.Named("wal"),
 		Registerer:      s.registry,
 	})
@@ -190,49 +242,83 @@ func removeUnreferenced(store *snapshot.Store, refs []wal.SnapRef) error {
 	return nil
 }
 
+// loaded is a state built from the disk.
+type loaded struct {
+	tree     *datatree.Tree
+	ensemble zab.State    // at the tree's zxid
+	base     zab.State    // at the snapshot
+	used     *wal.SnapRef // the snapshot; nil for none
+}
+
 // loadState loads the newest snapshot that the log refers to and that is sound,
 // and applies the log behind it. An older snapshot serves if the log still has
 // everything behind that one; otherwise the damage is reported, never papered
 // over with an emptier state.
-func (s *Server) loadState(ctx context.Context, store *snapshot.Store, log *wal.Log, rec *wal.Recovered) (*datatree.Tree, *wal.SnapRef, error) {
+func (s *Server) loadState(ctx context.Context, store *snapshot.Store, log *wal.Log, rec *wal.Recovered) (*loaded, error) {
 	var broken error
 	for i := len(rec.Snaps) - 1; i >= 0; i-- {
 		ref := rec.Snaps[i]
-		tree, err := loadSnapshot(ctx, store, ref)
+		tree, state, err := loadSnapshot(ctx, store, ref)
 		if err != nil {
 			s.log.Error("snapshot can't be used; trying an older one", zap.String("snapshot", ref.Name), zap.Error(err))
 			broken = errors.Join(broken, err)
 			continue
 		}
-		if err := replay(log, tree); err != nil {
-			return nil, nil, errors.Join(err, broken)
-		}
-		return tree, &ref, nil
+		return s.replay(ctx, log, rec, &loaded{tree: tree, base: state, used: &ref}, broken)
 	}
-	tree := datatree.New()
-	if err := replay(log, tree); err != nil {
-		return nil, nil, errors.Join(err, broken)
-	}
-	return tree, nil, nil
+	return s.replay(ctx, log, rec, &loaded{tree: datatree.New()}, broken)
 }
 
-// replay applies what the log has behind the tree's last zxid.
-func replay(log *wal.Log, tree *datatree.Tree) error {
+// replay applies what the log has behind the tree's last zxid and what is
+// committed. broken is what else is to be said if that fails.
+func (s *Server) replay(ctx context.Context, log *wal.Log, rec *wal.Recovered, st *loaded, broken error) (*loaded, error) {
+	st.ensemble = st.base.Clone()
+	upTo := rec.LastZxid
+	if s.ensemble() {
+		upTo = rec.CommitHint
+	}
+	if upTo <= st.tree.LastZxid() {
+		return st, nil
+	}
 	var txn datatree.Txn
 	var out datatree.Applied
-	err := log.Replay(tree.LastZxid(), func(r wal.Record) error {
-		if err := txn.Decode(r.Payload); err != nil {
-			return fmt.Errorf("transaction %v: %w", r.Zxid, err)
+	err := replayLog(log, st.tree.LastZxid(), upTo, func(e *zab.Entry) error {
+		if err := transactionOf(e, st.tree, &txn); err != nil {
+			return err
 		}
-		tree.Apply(&txn, &out)
-		return nil
+		st.tree.Apply(&txn, &out)
+		return errors.Join(st.ensemble.Apply(e), ctx.Err())
 	})
 	if errors.Is(err, wal.ErrPurged) {
-		return fmt.Errorf("the log in the data directory begins after zxid %v, and no sound snapshot reaches its beginning; "+
-			"restore a snapshot from a backup: %w", tree.LastZxid(), err)
+		err = fmt.Errorf("the log in the data directory begins after zxid %v, and no sound snapshot reaches its beginning; "+
+			"restore a snapshot from a backup: %w", st.tree.LastZxid(), err)
 	}
 	if err != nil {
-		return fmt.Errorf("replay the log: %w", err)
+		return nil, errors.Join(err, broken)
+	}
+	return st, nil
+}
+
+var errReplayed = errors.New("replayed as far as wanted")
+
+// replayLog calls fn with the entries of the log behind after, up to upTo.
+func replayLog(log interface {
+	Replay(jute.Zxid, func(wal.Record) error) error
+}, after, upTo jute.Zxid, fn func(*zab.Entry) error) error {
+	last := after
+	err := log.Replay(after, func(rec wal.Record) error {
+		if rec.Zxid > upTo {
+			return errReplayed
+		}
+		e := entryOf(&rec)
+		last = e.Zxid
+		return fn(&e)
+	})
+	switch {
+	case err != nil && !errors.Is(err, errReplayed):
+		return fmt.Errorf("replay the log behind %v: %w", after, err)
+	case last != upTo:
+		return fmt.Errorf("replay the log behind %v: it ends at %v, and %v is committed", after, last, upTo)
 	}
 	return nil
 }
@@ -243,36 +329,43 @@ const (
 	sectionSessions = "sessions"
 	sectionNodes    = "nodes"
 	extraTree       = "tree"
+	extraEnsemble   = "ensemble"
 )
 
-// loadSnapshot builds a tree from a snapshot. The tree checks its counts and its
-// digest.
-func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, error) {
+// loadSnapshot builds a tree from a snapshot, and the ensemble's state. The tree
+// checks its counts and its digest.
+func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (tree *datatree.Tree, state zab.State, err error) {
 	tables := map[string]datatree.Table{
 		sectionACLs:     datatree.TableACLs,
 		sectionSessions: datatree.TableSessions,
 		sectionNodes:    datatree.TableNodes,
 	}
 	loader := datatree.NewLoader()
-	meta, err := store.Load(ctx, snapshot.Ref{Name: ref.Name, Zxid: ref.Zxid, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest},
-		func(section string, key, value []byte) error {
-			table, ok := tables[section]
-			if !ok {
-				return fmt.Errorf("unknown section %q", section)
-			}
-			return loader.Add(datatree.Row{Table: table, Key: key, Value: value})
-		})
+	meta, err := store.Load(ctx, storeRef(ref), func(section string, key, value []byte) error {
+		table, ok := tables[section]
+		if !ok {
+			return fmt.Errorf("unknown section %q", section)
+		}
+		return loader.Add(datatree.Row{Table: table, Key: key, Value: value})
+	})
 	if err != nil {
-		return nil, err
+		return nil, state, err
 	}
 	if err := loader.Add(datatree.Row{Table: datatree.TableMeta, Key: []byte(datatree.MetaKey), Value: meta.Extra[extraTree]}); err != nil {
-		return nil, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+		return nil, state, fmt.Errorf("snapshot %s: %w", ref.Name, err)
 	}
-	tree, err := loader.Finish()
-	if err != nil {
-		return nil, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+	if tree, err = loader.Finish(); err != nil {
+		return nil, state, fmt.Errorf("snapshot %s: %w", ref.Name, err)
 	}
-	return tree, nil
+	if err := state.Decode(meta.Extra[extraEnsemble]); err != nil {
+		return nil, state, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+	}
+	return tree, state, nil
+}
+
+// storeRef is a reference as the store of snapshots has it.
+func storeRef(ref wal.SnapRef) snapshot.Ref {
+	return snapshot.Ref{Name: ref.Name, Zxid: ref.Zxid, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
 }
 
 // digestBytes is a digest as snapshots and their references have it.

@@ -187,7 +187,9 @@ func (c *conn) throttle() error {
 
 // touch tells the session tracker that the client is alive.
 func (c *conn) touch() {
-	c.tracked.Touch(millis(c.started), c.timeoutMs)
+	now := millis(c.started)
+	c.touched.Store(now)
+	c.tracked.Touch(now, c.timeoutMs)
 }
 
 // answered notes what cons shows of a request's reply.

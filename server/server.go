@@ -19,11 +19,11 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
 // ErrClosed is returned by Start on a server that was started or closed before.
@@ -51,6 +51,9 @@ type Options struct {
 	AcceptLossAfter *jute.Zxid
 	// Listen opens the client port; nil is TCP.
 	Listen func(network, address string) (net.Listener, error)
+	// ListenPeers and DialPeer are for the links between servers; nil is TCP.
+	ListenPeers func(network, address string) (net.Listener, error)
+	DialPeer    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // state is what requests are served from. One lock orders reads, the
@@ -77,13 +80,22 @@ type Server struct {
 
 	state   state
 	schemes *auth.Schemes
-	keys    *session.Keys
+	keys    atomic.Pointer[session.Keys]
 	ids     *session.IDs // of sessions and of origins
 	tracker *session.Tracker
 	conns   *conns
 	digests *digestLog
 
-	leader    *leader
+	id          zab.SID
+	boot        uint64 // of this start
+	incarnation zab.ID // of the data directory
+	cluster     atomic.Pointer[zab.ID]
+	role        atomic.Pointer[zab.Status]
+	peers       atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
+	awaited     atomic.Bool                      // the peer loop waits for the applier
+
+	replica   *replica
+	transport *transport.Transport // nil without an ensemble
 	applier   *applier
 	wal       *wal.Log // until logWriter has it
 	logWriter *logWriter
@@ -94,8 +106,9 @@ type Server struct {
 	largeBytes  atomic.Int64
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
-	serving     atomic.Bool
-	servingFrom time.Duration
+	serving     atomic.Bool // a leader is known, or this is the one
+	ending      atomic.Bool // closing, or failed: no new sessions
+	servingFrom atomic.Int64 // time.Duration
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
 
@@ -119,9 +132,6 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	if opts.Config == nil {
 		return nil, errors.New("server: no configuration")
-	}
-	if opts.Config.Replicated() {
-		return nil, errors.New("server: the configuration names an ensemble, and this version runs single servers only")
 	}
 	cfg := opts.Config
 	schemes, err := auth.New(auth.Config{
@@ -152,7 +162,12 @@ func New(opts Options) (*Server, error) {
 		digests:   newDigestLog(),
 		throttler: newThrottler(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests),
 		failed:    make(chan error, 1),
+		id:        standaloneID,
 	}
+	if cfg.Replicated() {
+		s.id = zab.SID(cfg.MyID)
+	}
+	s.role.Store(&zab.Status{})
 	s.newSessions = tokenBucket{
 		size:   cfg.ConnectionThrottle.Tokens,
 		every:  max(cfg.ConnectionThrottle.FillTime, time.Millisecond),
@@ -179,14 +194,19 @@ func (s *Server) Start(ctx context.Context) error {
 		return ErrClosed
 	}
 	s.epoch = time.Now()
-	s.ids = session.NewIDs(standaloneID, s.epoch.UnixMilli())
-	last, err := s.recoverState(ctx)
+	s.ids = session.NewIDs(uint8(s.id), s.epoch.UnixMilli())
+	s.boot = random64()
+	found, err := s.recoverState(ctx)
 	if err != nil {
 		s.closeStorage()
 		s.mu.closed = true
 		return err
 	}
-	s.startLoops(last)
+	if err := s.startLoops(found); err != nil {
+		s.closeStorage()
+		s.mu.closed = true
+		return err
+	}
 	s.mu.started = true
 	if err := s.open(); err != nil {
 		s.stopLoops()
@@ -219,19 +239,35 @@ func (s *Server) unregister() {
 }
 
 // startLoops starts what lives as long as the server: the log writer, the peer
-// loop, the applier, the snapshotter, the housekeeper and the cleaner.
-func (s *Server) startLoops(last jute.Zxid) {
-	s.setLastApplied(last)
-	s.serving.Store(true) // first, since what follows may fail the server
-	s.watchDisk()
+// loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
+// ensemble, the links to the other servers and what serves learners.
+func (s *Server) startLoops(found *recovered) error {
+	s.incarnation = found.ident.incarnation
+	s.keys.Store(session.NewKeys(found.ident.secret))
+	s.setLastApplied(found.core.Commit)
 	s.applier = newApplier(s)
-	s.leader = newLeader(s, last)
-	s.servingFrom = s.now()
-	s.loops.Go(s.leader.run)
+	s.applier.ensemble = found.ensemble
+	s.applier.knowEnsemble()
+	s.replica = newReplica(s, s.newCore(found), found.core.Commit)
+	if s.ensemble() {
+		t, err := s.newTransport()
+		if err != nil {
+			return err
+		}
+		s.transport = t
+	}
+	s.replica.dispatch() // so that a server of its own serves at once
+	s.watchDisk()
+	s.loops.Go(s.replica.run)
 	s.loops.Go(s.applier.run)
 	s.loops.Go(s.snapshots.run)
 	s.loops.Go(s.keepHouse)
 	s.loops.Go(s.cleanUp)
+	if s.transport == nil {
+		return nil
+	}
+	s.loops.Go(s.replica.learners.run)
+	return s.transport.Start()
 }
 
 func newApplier(s *Server) *applier {
@@ -240,18 +276,22 @@ func newApplier(s *Server) *applier {
 	return a
 }
 
-func newLeader(s *Server, last jute.Zxid) *leader {
-	return &leader{
-		Server: s,
-		in:     newQueue[submission](),
-		core:   zab.New(zab.Options{ID: standaloneID}, zab.Recovered{LastZxid: last}),
-		evaluator: evaluate.New(s.state.tree, s.schemes, evaluate.Options{
-			ExtendedTypes:   s.cfg.ExtendedTypes,
-			EnforceQuota:    s.cfg.EnforceQuota,
-			ReconfigEnabled: s.cfg.ReconfigEnabled,
-		}),
+func (s *Server) newCore(found *recovered) *zab.Core {
+	o := zab.Options{ID: s.id, Boot: s.boot, Seed: random64()}
+	if s.ensemble() {
+		o.Members = members(s.cfg)
+		o.App = o.Members.Text
+		o.Init = zab.ClusterInit{Cluster: found.ident.cluster, Secret: found.ident.secret}
+		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
+		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
+		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
+		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
 	}
+	return zab.New(o, found.core)
 }
+
+// ensemble reports whether there are other servers.
+func (s *Server) ensemble() bool { return s.cfg.Replicated() }
 
 // Failed returns a channel that gets the error of a server that can't keep its
 // promises any more, such as a failed fsync. The process must then end: nothing
@@ -262,6 +302,7 @@ func (s *Server) Failed() <-chan error { return s.failed }
 func (s *Server) fail(err error) {
 	s.failOnce.Do(func() {
 		s.metrics.unrecoverable.Add(1)
+		s.ending.Store(true)
 		s.serving.Store(false)
 		s.log.Error("stopping: the server can't keep its promises", zap.Error(err))
 		s.failed <- err
@@ -280,9 +321,10 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.mu.closed = true
-	s.serving.Store(false)
+	s.ending.Store(true)
 	s.listener.Close()
 	s.accepting.Wait()
+	s.handOver()
 	for _, c := range s.conns.all() {
 		c.drain()
 	}
@@ -303,8 +345,26 @@ func (s *Server) killAll() {
 	}
 }
 
+// handOver makes another server the leader before this one goes, if it can: then
+// writes pause for a moment only.
+func (s *Server) handOver() {
+	if s.role.Load().Role != zab.Leading || !s.ensemble() {
+		return
+	}
+	done := make(chan struct{})
+	s.replica.events.put(peerEvent{kind: evTransfer, done: done})
+	select {
+	case <-done:
+	case <-time.After(s.cfg.ElectionTimeout):
+		s.log.Warn("no other server could take over in time")
+	}
+}
+
 func (s *Server) stopLoops() {
 	s.stop()
+	if s.transport != nil {
+		s.transport.Close()
+	}
 	s.loops.Wait()
 }
 

@@ -3,13 +3,16 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
@@ -34,33 +37,46 @@ const (
 type snapshotter struct {
 	*Server
 	store *snapshot.Store
-	views chan *datatree.View // from the applier; holds one
+	views chan frozen // from the applier; holds one
 
 	// Owned by the applier.
 	txns  int   // since the last snapshot
 	bytes int64 // of their log records
 	next  int   // txns at which the next one is due
 
-	// Owned by run.
-	refs []wal.SnapRef // durable references, oldest first
+	// mu is held while a reference is made durable, since one to a snapshot of
+	// the history must not come behind one that has replaced the history.
+	mu struct {
+		sync.Mutex
+		refs  []wal.SnapRef // durable references, oldest first
+		state []byte        // of the ensemble, at the newest
+	}
+	installs atomic.Int64 // how often the history was replaced; grows under mu
 
 	// idle has a token while no snapshot is being written.
 	idle chan struct{}
 	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
 }
 
-func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
+// frozen is a view of the tree with what belongs to it.
+type frozen struct {
+	*datatree.View
+	ensemble []byte // its state at the same zxid
+	installs int64
+}
+
+func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef, ensemble []byte) *snapshotter {
 	sn := &snapshotter{
 		Server: s,
 		store:  store,
-		views:  make(chan *datatree.View, 1),
-		refs:   refs,
+		views:  make(chan frozen, 1),
 		idle:   make(chan struct{}, 1),
 		bytes:  s.logWriter.Stats().SinceSnapRef,
 	}
 	if used != nil {
 		sn.size.Store(used.Size)
 	}
+	sn.mu.refs, sn.mu.state = refs, ensemble
 	sn.idle <- struct{}{}
 	sn.schedule()
 	return sn
@@ -77,9 +93,9 @@ func (sn *snapshotter) schedule() {
 // due and none is being written. The tree is locked for writing.
 func (sn *snapshotter) applied(orders []order) {
 	for i := range orders {
-		if orders[i].zxid != 0 {
+		if orders[i].kind == orderEntry {
 			sn.txns++
-			sn.bytes += int64(len(orders[i].data))
+			sn.bytes += int64(len(orders[i].Data))
 		}
 	}
 	if !sn.due() {
@@ -92,7 +108,7 @@ func (sn *snapshotter) applied(orders []order) {
 	}
 	sn.txns, sn.bytes = 0, 0
 	sn.schedule()
-	sn.views <- sn.state.tree.Freeze()
+	sn.views <- frozen{sn.state.tree.Freeze(), sn.applier.ensemble.Append(nil), sn.installs.Load()}
 }
 
 // due reports whether enough has happened for a snapshot.
@@ -133,7 +149,7 @@ func (sn *snapshotter) run() {
 
 // take writes one snapshot. A failure harms nothing: the log has it all, and the
 // next one is tried in time.
-func (sn *snapshotter) take(ctx context.Context, view *datatree.View) {
+func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	start := sn.now()
 	defer func() {
 		sn.state.mu.Lock()
@@ -150,10 +166,10 @@ func (sn *snapshotter) take(ctx context.Context, view *datatree.View) {
 	}
 	took := sn.now() - start
 	sn.metrics.snapshot.observe(took, 1)
-	sn.refs = append(sn.refs, ref)
 	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),
 		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
 	sn.size.Store(ref.Size)
+	sn.replica.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
 	if sn.cfg.PurgeInterval > 0 {
 		sn.purge()
 	}
@@ -161,16 +177,16 @@ func (sn *snapshotter) take(ctx context.Context, view *datatree.View) {
 
 // write writes the view's rows into a file and makes the reference to it durable
 // in the log: only then it counts.
-func (sn *snapshotter) write(ctx context.Context, view *datatree.View) (wal.SnapRef, error) {
+func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, error) {
 	tree := view.Meta()
 	meta := snapshot.Meta{
 		Zxid:   tree.Zxid,
 		Epoch:  tree.Zxid.Epoch(),
 		Time:   time.Now().UnixMilli(),
 		Digest: digestBytes(tree.Digest),
-		Extra:  map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree)},
+		Extra:  map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
 	}
-	rows := &rowWalk{server: sn.Server, view: view}
+	rows := &rowWalk{server: sn.Server, view: view.View}
 	ref, err := sn.store.Write(ctx, meta,
 		snapshot.Section{Name: sectionSessions, Items: rows.of(datatree.TableSessions)},
 		snapshot.Section{Name: sectionNodes, Items: rows.of(datatree.TableNodes)},
@@ -180,23 +196,75 @@ func (sn *snapshotter) write(ctx context.Context, view *datatree.View) (wal.Snap
 		return wal.SnapRef{}, err
 	}
 	inLog := wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
-	if err := sn.logWriter.SubmitWait(inLog.Record()); err != nil {
+	if err := sn.refer(inLog, view); err != nil {
 		return wal.SnapRef{}, errors.Join(err, sn.store.Remove(ref.Name))
 	}
 	return inLog, nil
 }
 
+var errReplaced = errors.New("the history was replaced meanwhile")
+
+// refer makes the reference to a finished snapshot durable.
+func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	if view.installs != sn.installs.Load() {
+		return errReplaced
+	}
+	if err := sn.logWriter.SubmitWait(ref.Record()); err != nil {
+		return err
+	}
+	sn.mu.refs = append(sn.mu.refs, ref)
+	sn.mu.state = view.ensemble
+	return nil
+}
+
+// newest returns the newest reference, for a learner that needs what is behind
+// atLeast.
+func (sn *snapshotter) newest(atLeast jute.Zxid) (wal.SnapRef, []byte, error) {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	n := len(sn.mu.refs)
+	if n == 0 || sn.mu.refs[n-1].Zxid < atLeast {
+		return wal.SnapRef{}, nil, fmt.Errorf("no snapshot at %v or behind it", atLeast)
+	}
+	return sn.mu.refs[n-1], sn.mu.state, nil
+}
+
+// replacing tells that a reference which replaces the history goes to the log.
+func (sn *snapshotter) replacing() {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	sn.installs.Add(1)
+}
+
+// installed tells that the tree is the one of a snapshot from another server now.
+func (sn *snapshotter) installed(ref wal.SnapRef, ensemble []byte) {
+	sn.mu.Lock()
+	sn.mu.refs = []wal.SnapRef{ref}
+	sn.mu.state = ensemble
+	sn.mu.Unlock()
+	sn.txns, sn.bytes = 0, 0
+	sn.size.Store(ref.Size)
+	if _, err := sn.store.Purge(1, ref.Name); err != nil {
+		sn.log.Warn("removing the snapshots of the old history is incomplete", zap.Error(err))
+	}
+}
+
 // purge removes the snapshots beyond autopurge.snapRetainCount and the segments
 // of the log that only they needed.
 func (sn *snapshotter) purge() {
-	if len(sn.refs) <= sn.cfg.SnapRetainCount {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	if len(sn.mu.refs) <= sn.cfg.SnapRetainCount {
 		return
 	}
-	keep := sn.refs[len(sn.refs)-sn.cfg.SnapRetainCount:]
+	keep := sn.mu.refs[len(sn.mu.refs)-sn.cfg.SnapRetainCount:]
 	// The log forgets first, so that it never refers to a file that is gone.
 	segments, err := sn.logWriter.Purge(keep[0].Zxid)
 	if err == nil {
-		sn.refs = keep
+		sn.mu.refs = keep
+		sn.replica.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
 		var removed []string
 		removed, err = sn.store.Purge(1, names(keep)...)
 		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))

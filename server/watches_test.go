@@ -30,10 +30,10 @@ func (c *client) auth(userPassword string) {
 	c.ok(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: []byte(userPassword)})
 }
 
-// replica is a client that follows a few nodes purely by watches: it looks at a
+// mirror is a client that follows a few nodes purely by watches: it looks at a
 // node again when it is told of a change, and only then believes that there was
 // one.
-type replica struct {
+type mirror struct {
 	*client
 	rng   *rand.Rand
 	paths []string
@@ -49,24 +49,24 @@ type question struct {
 	kind rune // w: exists with a watch, p: without one (a peek), s: setWatches
 }
 
-func newReplica(c *client, rng *rand.Rand, paths []string) *replica {
-	r := &replica{client: c, rng: rng, paths: paths, known: map[string]jute.Zxid{}, armed: map[string]bool{}, asked: map[int32]question{}}
+func newMirror(c *client, rng *rand.Rand, paths []string) *mirror {
+	r := &mirror{client: c, rng: rng, paths: paths, known: map[string]jute.Zxid{}, armed: map[string]bool{}, asked: map[int32]question{}}
 	for _, p := range paths {
 		r.look(p)
 	}
 	return r
 }
 
-func (r *replica) look(path string) {
+func (r *mirror) look(path string) {
 	r.asked[r.send(jute.OpExists, get(path, true))] = question{path, 'w'}
 }
-func (r *replica) peek(path string) {
+func (r *mirror) peek(path string) {
 	r.asked[r.send(jute.OpExists, get(path, false))] = question{path, 'p'}
 }
 
 // follow takes frames until the last path has been created and everything that
 // was asked is answered. Now and then it reconnects.
-func (r *replica) follow() error {
+func (r *mirror) follow() error {
 	for !r.over || len(r.asked) > 0 {
 		if r.rng.IntN(300) == 0 {
 			r.reconnect()
@@ -82,7 +82,7 @@ func (r *replica) follow() error {
 	return nil
 }
 
-func (r *replica) take(f reply) error {
+func (r *mirror) take(f reply) error {
 	if f.Zxid >= 0 && f.Zxid < r.last {
 		return fmt.Errorf("%v after something of %v", f, r.last)
 	}
@@ -119,7 +119,7 @@ func (r *replica) take(f reply) error {
 
 // reconnect resumes the session on another connection, and puts back the watches
 // that have not fired.
-func (r *replica) reconnect() {
+func (r *mirror) reconnect() {
 	c := r.resume(r.t, 10_000)
 	r.nc.Close()
 	c.xid = r.xid
@@ -157,7 +157,7 @@ func TestWatchersMissNoChange(t *testing.T) {
 	}
 	var writers, watchers sync.WaitGroup
 	for n := range 8 {
-		r := newReplica(s.connect(t), rand.New(rand.NewPCG(seed, uint64(100+n))), append(slices.Clone(paths), "/end"))
+		r := newMirror(s.connect(t), rand.New(rand.NewPCG(seed, uint64(100+n))), append(slices.Clone(paths), "/end"))
 		r.nc.SetReadDeadline(time.Now().Add(30 * time.Second))
 		watchers.Go(func() {
 			if err := r.follow(); err != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -68,9 +69,9 @@ var zkMetrics = []zkMetric{
 
 	{name: "proposal_count", help: "Transactions proposed.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.proposals.Load() })},
 	{name: "commit_count", help: "Transactions committed and applied.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.commits.Load() })},
-	{name: "snap_count", help: "Snapshots sent to learners.", counter: true, value: func(*reading) float64 { return 0 }},
+	{name: "snap_count", help: "Snapshots sent to learners.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.snapshotsSent.Load() })},
 	{name: "diff_count", help: "Diffs sent to learners.", counter: true, value: func(*reading) float64 { return 0 }},
-	{name: "looking_count", help: "Elections begun.", counter: true, value: func(*reading) float64 { return 0 }},
+	{name: "looking_count", help: "Elections begun.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.elections.Load() })},
 	{name: "connection_request_count", help: "Connect requests.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.connectionRequests.Load() })},
 	{name: "connection_drop_count", help: "Connections refused by the connection throttle.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.connectionDrops.Load() })},
 	{name: "connection_rejected", help: "Connections refused by maxClientCnxns or maxCnxns.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.connectionRejected.Load() })},
@@ -82,7 +83,7 @@ var zkMetrics = []zkMetric{
 	{name: "bytes_received_count", help: "Bytes received from clients.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.bytesReceived.Load() })},
 	{name: "response_bytes", help: "Bytes sent to clients.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.bytesSent.Load() })},
 	{name: "watch_bytes", help: "Bytes of notifications.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.watchBytes.Load() })},
-	{name: "digest_mismatches_count", help: "Digests that differed from the expected one.", counter: true, value: func(*reading) float64 { return 0 }},
+	{name: "digest_mismatches_count", help: "Digests that differed from the expected one.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.digestMismatches.Load() })},
 	{name: "unrecoverable_error_count", help: "Errors that stop the server.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.unrecoverable.Load() })},
 	{name: "snapshot_error_count", help: "Snapshots that failed.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.snapshotErrors.Load() })},
 	{name: "ttl_node_deleted_count", help: "Containers and TTL nodes removed when due.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.containersDeleted.Load() })},
@@ -92,7 +93,7 @@ var zkMetrics = []zkMetric{
 var ownMetrics = []zkMetric{
 	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *reading) int64 { return int64(r.tree.Skipped) })},
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *reading) int64 { return r.throttler.bytes.Load() })},
-	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.leader.in.len() })},
+	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.replica.in.len() })},
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *reading) int { return r.applier.in.len() })},
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log behind the last snapshot: what a restart replays.", value: integer(func(r *reading) int64 { return r.logWriter.Stats().SinceSnapRef })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(r *reading) int64 { return r.snapshots.size.Load() })},
@@ -131,6 +132,7 @@ var zkSummaries = []zkSummary{
 	{"node_deleted_watch_count", "Watches fired by a delete.", false, 1, func(m *metrics) *latency { return &m.fired[jute.EventDeleted] }},
 	{"node_changed_watch_count", "Watches fired by a change of data.", false, 1, func(m *metrics) *latency { return &m.fired[jute.EventDataChanged] }},
 	{"node_children_watch_count", "Watches fired by a change of children.", false, 1, func(m *metrics) *latency { return &m.fired[jute.EventChildrenChanged] }},
+	{"election_time", "Time without a leader in service, ms.", false, inMs, func(m *metrics) *latency { return &m.election }},
 	{"dbinittime", "Time to load the state at the start, ms.", false, inMs, func(m *metrics) *latency { return &m.load }},
 }
 
@@ -155,19 +157,23 @@ func (r *reading) minLatency() int64 {
 	}
 }
 
-func (r *reading) uptimeMs() int64 { return millis(r.now() - r.servingFrom) }
+func (r *reading) uptimeMs() int64 { return millis(r.now() - time.Duration(r.servingFrom.Load())) }
 
 // collector shows zkMetrics, ownMetrics and zkSummaries to Prometheus.
 type collector struct {
 	server    *Server
 	table     []zkMetric
 	metrics   []*prometheus.Desc
+	members   []*prometheus.Desc // of memberMetrics
 	summaries []*prometheus.Desc
 }
 
 func newCollector(s *Server) *collector {
 	c := &collector{server: s}
 	c.table = slices.Concat(zkMetrics, ownMetrics)
+	for _, m := range memberMetrics {
+		c.members = append(c.members, prometheus.NewDesc(m.name, m.help, nil, nil))
+	}
 	for _, m := range c.table {
 		c.metrics = append(c.metrics, prometheus.NewDesc(m.name, m.help, nil, nil))
 	}
@@ -180,6 +186,9 @@ func newCollector(s *Server) *collector {
 // Describe is part of prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.metrics {
+		ch <- d
+	}
+	for _, d := range c.members {
 		ch <- d
 	}
 	for _, d := range c.summaries {
@@ -197,6 +206,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			kind = prometheus.CounterValue
 		}
 		ch <- prometheus.MustNewConstMetric(c.metrics[i], kind, m.value(r))
+	}
+	for i := range memberMetrics {
+		if m := &memberMetrics[i]; m.shown(r) {
+			ch <- prometheus.MustNewConstMetric(c.members[i], prometheus.GaugeValue, m.value(r))
+		}
 	}
 	for i, m := range zkSummaries {
 		l := m.of(c.server.metrics)

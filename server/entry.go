@@ -1,0 +1,44 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// configPath is the znode that shows the ensemble's configuration.
+const configPath = "/zookeeper/config"
+
+// transactionOf sets txn to what an entry does to the tree. Its slices share the
+// entry's memory. An entry of the ensemble's own only moves the tree's zxid, and
+// brings the configuration that clients can read up to date if that has changed.
+func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
+	if data := e.Txn(); data != nil {
+		if err := txn.Decode(data); err != nil {
+			return fmt.Errorf("transaction %v: %w", e.Zxid, err)
+		}
+		return nil
+	}
+	*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
+	if e.Type != zab.EntryMarker {
+		return nil
+	}
+	var m zab.Marker
+	if err := m.Decode(e.Data); err != nil {
+		return fmt.Errorf("marker %v: %w", e.Zxid, err)
+	}
+	txn.Time = m.TimeMs
+	if text, _ := tree.Data(configPath); len(m.App) > 0 && !sameConfig(text, m.App) {
+		data := fmt.Appendf(nil, "%sversion=%x", m.App, uint64(e.Zxid))
+		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetData, Path: configPath, Data: data, Version: -1})
+	}
+	return nil
+}
+
+// sameConfig reports whether what the znode has is text with a version behind it.
+func sameConfig(data, text []byte) bool {
+	rest, ok := bytes.CutPrefix(data, text)
+	return ok && bytes.HasPrefix(rest, []byte("version="))
+}

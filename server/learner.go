@@ -1,0 +1,162 @@
+package server
+
+import (
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// forwardBytes is about how long a frame of forwarded requests may become.
+const forwardBytes = 1 << 20
+
+// forward passes requests on to the leader, in order. They are answered when what
+// the leader made of them is applied here.
+func (r *replica) forward(batch []submission) {
+	frame := beginPeerFrame(r.frame[:0], r.status.Epoch)
+	head := len(frame)
+	var before *submission
+	for i := range batch {
+		sub := &batch[i]
+		if sub.req.Origin <= r.barred {
+			r.closeOrigin(sub.req.Origin)
+			continue
+		}
+		frame = appendSubmission(frame, sub, before)
+		before = sub
+		if len(frame) >= forwardBytes {
+			r.toLeader(frameSubmissions, frame)
+			frame, before = frame[:head], nil
+		}
+	}
+	if len(frame) > head {
+		r.toLeader(frameSubmissions, frame)
+	}
+	if cap(frame) <= 4*forwardBytes {
+		r.frame = frame
+	}
+}
+
+func (r *replica) toLeader(kind uint8, frame []byte) {
+	r.transport.SendApp(r.status.Leader, r.status.LeaderGen, kind, frame)
+}
+
+// reportTouches tells the leader which sessions were heard of since the last
+// report: it alone lets sessions expire.
+func (r *replica) reportTouches() {
+	if r.status.Role != zab.Following {
+		return
+	}
+	now := millis(r.now())
+	since := r.touchesUntil
+	r.touchesUntil = now
+	frame := beginPeerFrame(r.frame[:0], r.status.Epoch)
+	head := len(frame)
+	for _, c := range r.conns.all() {
+		at, id := c.touched.Load(), c.sessionID()
+		if at < since || id == 0 {
+			continue
+		}
+		frame = appendTouch(frame, touch{session: id, timeoutMs: c.timeoutMs, ageMs: now - at})
+	}
+	if len(frame) > head {
+		r.toLeader(frameTouches, frame)
+	}
+	r.frame = frame
+}
+
+// hear takes in a frame from another server. What belongs to another time is
+// dropped: whoever sent it has noticed the change as well, and has closed the
+// connections that wait.
+func (r *replica) hear(ev *peerEvent) {
+	f := fields{b: ev.body}
+	epoch := f.uint32()
+	err := f.err()
+	if err == nil {
+		switch ev.app {
+		case frameSubmissions:
+			err = r.hearSubmissions(ev, epoch, f.b)
+		case frameBarriers:
+			err = r.hearBarriers(ev, f.b)
+		case frameTouches:
+			err = r.hearTouches(f.b)
+		case frameDigest:
+			err = r.hearDigest(ev, f.b)
+		}
+	}
+	if err != nil {
+		r.log.Error("frame of another server is wrong; is it of another version?",
+			zap.Uint8("peer", uint8(ev.peer)), zap.Uint8("kind", ev.app), zap.Error(err))
+	}
+}
+
+var errNotYours = errors.New("request with a connection of another server, or of a kind that servers do not pass on")
+
+func (r *replica) hearSubmissions(ev *peerEvent, epoch uint32, b []byte) error {
+	switch {
+	case r.status.Role == zab.SyncingLeader && epoch == r.status.Epoch:
+		r.leading.early = append(r.leading.early, *ev)
+		return nil
+	case r.status.Role != zab.Leading || epoch < r.leading.since || epoch > r.status.Epoch:
+		return nil
+	}
+	batch, err := decodeSubmissions(nil, b, r.now())
+	if err != nil {
+		return err
+	}
+	for i := range batch {
+		if serverOf(batch[i].req.Origin) != ev.peer || !forwardable(&batch[i]) {
+			return errNotYours
+		}
+	}
+	r.propose(batch)
+	return nil
+}
+
+// forwardable reports whether a submission is of a kind that followers pass on.
+func forwardable(sub *submission) bool {
+	switch sub.kind {
+	case submitWrite:
+		return sub.req.Op == jute.OpCreateSession || fromLeader(sub.req.Op) && sub.req.Op != jute.OpSync
+	case submitBarrier:
+		return sub.req.Op == jute.OpSync
+	default:
+		return sub.req.Op == jute.OpCreateSession
+	}
+}
+
+func (r *replica) hearBarriers(ev *peerEvent, b []byte) (err error) {
+	if r.status.Role == zab.Following && ev.peer == r.status.Leader && ev.gen == r.status.LeaderGen {
+		r.barriers, err = decodeBarriers(r.barriers, b)
+	}
+	return err
+}
+
+func (r *replica) hearTouches(b []byte) error {
+	if r.status.Role != zab.Leading {
+		return nil
+	}
+	touches, err := decodeTouches(nil, b)
+	now := millis(r.now())
+	for _, t := range touches {
+		r.tracker.Touch(t.session, now-t.ageMs, t.timeoutMs)
+	}
+	return err
+}
+
+// hearDigest compares a follower's tree with this one's. A difference means that
+// one of the two is wrong.
+func (r *replica) hearDigest(ev *peerEvent, b []byte) error {
+	zxid, digest, err := decodeDigest(b)
+	if err != nil {
+		return err
+	}
+	if mine, ok := r.digests.at(zxid); ok && mine != digest {
+		r.metrics.digestMismatches.Add(1)
+		r.log.Error("the trees of two servers differ: compare with a third one (word hash), then stop the one that is wrong, empty its data directory, and start it again",
+			zap.Uint8("peer", uint8(ev.peer)), zap.Stringer("zxid", zxid))
+	}
+	return nil
+}

@@ -1,0 +1,431 @@
+package server
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// submission is what a connection, or the server itself, asks of the leader.
+type submission struct {
+	kind     submissionKind
+	received time.Duration
+	req      evaluate.Request
+}
+
+type submissionKind uint8
+
+const (
+	submitWrite   submissionKind = iota // becomes a transaction
+	submitBarrier                       // sync: answered when all before it is applied, if the leader still leads
+	submitResume                        // a session wants to go on from a new connection
+)
+
+// replica is the peer loop. It owns the core and carries what that asks for to
+// the log writer, the applier and the other servers. What a server does with
+// submissions depends on its role: a leader evaluates and proposes them, a
+// follower passes them on, and one that is neither refuses them.
+//
+// What is committed leaves in one order, with the barriers in their places: see
+// feed.
+type replica struct {
+	*Server
+	in      *queue[submission]
+	events  *queue[peerEvent]
+	moved   chan struct{} // has a token when the applier has got on and awaited is set
+	core    *zab.Core
+	out     zab.Output
+	status  zab.Status
+	links   map[zab.SID]uint64 // the present link of each peer
+	records []wal.Record       // being handed to the log writer
+	logged  []loggedBatch
+
+	leading      leading
+	learners     *learners
+	touchesUntil int64               // time of the last report to the leader, ms
+	frame        []byte              // being made for the leader
+	answers      map[zab.SID][]byte  // frames of barriers for followers, being made
+	left         []chan<- struct{}   // to be closed when this server does not lead
+	barred       uint64              // connections up to this one have been closed with a role
+	held         map[uint64]struct{} // reads of the core's that are not confirmed
+
+	orders    []order   // being given to the applier
+	ready     []order   // committed, not given to the applier yet
+	collected jute.Zxid // the last entry put into ready
+	fed       jute.Zxid // the last entry given to the applier
+	barriers  []barrier
+	lastRead  uint64
+	idleSince time.Duration // when service last ended
+}
+
+// loggedBatch are the batches at the log writer, oldest first: the number that
+// the log gave a batch's last record, and the core's number of the batch.
+type loggedBatch struct {
+	wal uint64
+	seq zab.Seq
+}
+
+func newReplica(s *Server, core *zab.Core, applied jute.Zxid) *replica {
+	return &replica{
+		Server:    s,
+		in:        newQueue[submission](),
+		events:    newQueue[peerEvent](),
+		moved:     make(chan struct{}, 1),
+		core:      core,
+		learners:  newLearners(s),
+		links:     make(map[zab.SID]uint64),
+		answers:   make(map[zab.SID][]byte),
+		held:      make(map[uint64]struct{}),
+		collected: applied,
+		fed:       applied,
+	}
+}
+
+// submit hands requests over, in order. It may be called from any goroutine.
+func (r *replica) submit(subs ...submission) { r.in.put(subs...) }
+
+// coreTick is how often the core hears what time it is. Heartbeats and elections
+// are some multiples of it.
+const coreTick = 10 * time.Millisecond
+
+func (r *replica) run() {
+	var tick <-chan time.Time
+	if r.ensemble() {
+		t := time.NewTicker(coreTick)
+		defer t.Stop()
+		tick = t.C
+	}
+	var batch []submission
+	var events []peerEvent
+	for {
+		select {
+		case <-r.in.ready:
+			batch = r.in.take(batch)
+			r.metrics.taken.observe(time.Duration(len(batch)), 1)
+			r.process(batch)
+		case <-r.events.ready:
+			events = r.events.take(events)
+			for i := range events {
+				r.handle(&events[i])
+			}
+		case <-r.logWriter.progress:
+			r.persisted(r.logWriter.durable.Load())
+		case <-r.moved:
+		case <-tick:
+			r.tick()
+		case <-r.stopping:
+			return
+		}
+		r.dispatch()
+	}
+}
+
+func (r *replica) tick() {
+	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().FsyncPending)), r.diskFull())
+	r.core.Tick(uint64(millis(r.now())), time.Now().UnixMilli())
+	if r.status.Role == zab.Leading {
+		peers := r.core.Peers(nil)
+		r.peers.Store(&peers)
+	}
+}
+
+// persisted tells the core which batches the log has made durable.
+func (r *replica) persisted(upTo uint64) {
+	n := 0
+	for n < len(r.logged) && r.logged[n].wal <= upTo {
+		n++
+	}
+	if n > 0 {
+		r.core.PersistDone(r.logged[n-1].seq)
+		r.logged = append(r.logged[:0], r.logged[n:]...)
+	}
+}
+
+// process deals with what clients of this server want, by its role.
+func (r *replica) process(batch []submission) {
+	switch r.status.Role {
+	case zab.Leading:
+		r.propose(batch)
+	case zab.Following:
+		r.forward(batch)
+	default:
+		r.refuse(batch)
+	}
+}
+
+// refuse closes the connections that want something while there is no leader.
+// What they asked for has not been done.
+func (r *replica) refuse(batch []submission) {
+	for i := range batch {
+		if c := r.conns.get(batch[i].req.Origin); c != nil {
+			c.kill()
+		}
+	}
+}
+
+// dispatch carries out what the core asks for.
+func (r *replica) dispatch() {
+	r.core.Applied(r.lastApplied())
+	r.core.Take(&r.out)
+	out := &r.out
+	if len(out.Persist) > 0 {
+		r.persist()
+	}
+	for i := range out.Send {
+		r.transport.Send(out.Send[i].To, out.Send[i].Gen, &out.Send[i].Msg)
+	}
+	r.explain()
+	if snap := out.Install; snap != nil {
+		r.ready = append(r.ready, order{kind: orderInstall, Entry: zab.Entry{Zxid: snap.Zxid}, install: snap.Ref.(*received)})
+		r.collected = snap.Zxid
+	}
+	r.collect()
+	for _, read := range out.Reads {
+		r.confirmed(read)
+	}
+	if out.Changed {
+		r.changed(r.core.Status())
+	}
+	r.feed()
+	r.metrics.pendingSyncs.Store(int64(len(r.held)))
+	r.sendAnswers()
+	r.serveLearners()
+	if out.Fatal != "" {
+		r.fail(&HaltError{Reason: out.Fatal})
+	}
+	r.resumeHeld()
+}
+
+// HaltError is the end of a server that found its data, or the ensemble, in a
+// state that must not be.
+type HaltError struct{ Reason string }
+
+// Error says what was found.
+func (e *HaltError) Error() string { return "replication: " + e.Reason }
+
+// explain logs what the core found worth it.
+func (r *replica) explain() {
+	for _, e := range r.out.Events {
+		var fields []zap.Field
+		if e.Peer != 0 {
+			fields = append(fields, zap.Uint8("peer", uint8(e.Peer)))
+		}
+		switch e.Level {
+		case 0:
+			r.log.Debug(e.Text, fields...)
+		case 1:
+			r.log.Info(e.Text, fields...)
+		case 2:
+			r.log.Warn(e.Text, fields...)
+		default:
+			r.log.Error(e.Text, fields...)
+		}
+	}
+}
+
+// persist gives the core's records to the log writer. If the log has failed they
+// are never durable, so never committed, and the server is stopping already.
+func (r *replica) persist() {
+	r.records = r.records[:0]
+	for i := range r.out.Persist {
+		if r.out.Persist[i].Kind == zab.LogSnapshot {
+			r.snapshots.replacing()
+		}
+		r.records = append(r.records, walRecord(&r.out.Persist[i]))
+	}
+	last, err := r.logWriter.Submit(r.records...)
+	clear(r.records)
+	if err == nil {
+		r.logged = append(r.logged, loggedBatch{wal: last, seq: r.out.PersistSeq})
+	}
+}
+
+// walRecord is a record of the core's as the log has it.
+func walRecord(op *zab.LogOp) wal.Record {
+	switch op.Kind {
+	case zab.LogPromise:
+		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
+	case zab.LogTruncate:
+		return wal.Record{Kind: wal.Truncate, Zxid: op.Upto}
+	case zab.LogCommitHint:
+		return wal.Record{Kind: wal.CommitHint, Zxid: op.Upto}
+	case zab.LogSnapshot:
+		return op.Snap.Ref.(*received).ref.Record()
+	}
+	e := &op.Entry
+	return wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
+}
+
+// collect turns what has been committed into orders. What is not at hand any
+// more, the applier reads from the log.
+func (r *replica) collect() {
+	for i := range r.out.Committed {
+		e := &r.out.Committed[i]
+		r.fillGap(e.Prev)
+		r.ready = append(r.ready, order{Entry: *e, txn: r.leading.txnOf(e.Zxid)})
+		r.collected = e.Zxid
+	}
+	r.fillGap(r.out.CommitTo)
+}
+
+func (r *replica) fillGap(upTo jute.Zxid) {
+	if upTo > r.collected {
+		r.ready = append(r.ready, order{kind: orderReplay, Entry: zab.Entry{Zxid: upTo}})
+		r.collected = upTo
+	}
+}
+
+// feed gives the applier what is ready, each barrier behind the transactions that
+// it stands behind. A barrier that is not confirmed holds up what comes after it:
+// the request behind a sync must not be answered before it. That costs nothing,
+// since what comes after needs a round to the same servers, and their disks.
+func (r *replica) feed() {
+	out := r.orders[:0]
+	n, b := 0, 0
+	for {
+		if b < len(r.barriers) && r.barriers[b].after <= r.fed {
+			if _, held := r.held[r.barriers[b].read]; held {
+				break
+			}
+			out = r.tell(out, &r.barriers[b])
+			b++
+			continue
+		}
+		if n == len(r.ready) {
+			break
+		}
+		out = append(out, r.ready[n])
+		r.fed = r.ready[n].Zxid
+		n++
+	}
+	r.applier.in.put(out...)
+	clear(out)
+	r.orders = out[:0]
+	r.ready = dropFront(r.ready, n)
+	r.barriers = dropFront(r.barriers, b)
+}
+
+// dropFront removes the first n elements and lets go of what they refer to.
+func dropFront[T any](list []T, n int) []T {
+	if n == 0 {
+		return list
+	}
+	rest := copy(list, list[n:])
+	clear(list[rest:])
+	return list[:rest]
+}
+
+// tell lets a barrier take effect: here, or at the server that asked.
+func (r *replica) tell(out []order, b *barrier) []order {
+	to := serverOf(b.origin)
+	if to == r.id {
+		return append(out, order{kind: orderBarrier, origin: b.origin, code: b.code, session: b.session})
+	}
+	if _, ok := r.links[to]; ok {
+		frame := r.answers[to]
+		if len(frame) == 0 {
+			frame = beginPeerFrame(frame, r.status.Epoch)
+		}
+		r.answers[to] = appendBarrier(frame, b)
+	}
+	return out
+}
+
+// sendAnswers sends the barriers that other servers wait for.
+func (r *replica) sendAnswers() {
+	for to, frame := range r.answers {
+		if len(frame) > 0 {
+			r.transport.SendApp(to, r.links[to], frameBarriers, frame)
+			r.answers[to] = frame[:0]
+		}
+	}
+}
+
+// serverOf returns the server that a connection belongs to.
+func serverOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
+
+// confirmed notes that a read of the core's may be answered, or drops what waits
+// for one that may not: its connection ends, and the client asks elsewhere.
+func (r *replica) confirmed(read zab.ReadResult) {
+	delete(r.held, read.ID)
+	if read.OK {
+		return
+	}
+	for i := range r.barriers {
+		if r.barriers[i].read == read.ID {
+			r.barriers[i].code = jute.ErrSessionMoved
+		}
+	}
+}
+
+// changed deals with a change of the core's status. Whenever a role ends in which
+// clients were served, or the link to the leader was another one, the clients'
+// connections end: what they have under way may be lost, and nothing behind it
+// may happen then.
+func (r *replica) changed(now zab.Status) {
+	was := r.status
+	r.status = now
+	r.role.Store(&now)
+	r.awaited.Store(now.Role == zab.SyncingLeader || now.Role == zab.SyncingFollower)
+	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
+		return // another epoch, or weight
+	}
+	if r.ensemble() {
+		r.log.Info("now "+explainRole(now), zap.Uint32("epoch", now.Epoch), zap.Uint8("leader", uint8(now.Leader)),
+			zap.Stringer("zxid", r.core.LastZxid()), zap.String("reason", now.Reason))
+	}
+	if served(was.Role) && (was.Role != now.Role || was.Leader != now.Leader || was.LeaderGen != now.LeaderGen) {
+		r.endService()
+	}
+	switch now.Role {
+	case zab.Leading:
+		if was.Role != zab.Leading {
+			r.lead(now)
+		}
+	case zab.Following:
+		r.beginService()
+	case zab.Looking:
+		r.metrics.elections.Add(1)
+	}
+	if now.Role != zab.Leading {
+		for _, ch := range r.left {
+			close(ch)
+		}
+		r.left = nil
+	}
+}
+
+func served(role zab.Role) bool { return role == zab.Leading || role == zab.Following }
+
+// beginService lets clients in.
+func (r *replica) beginService() {
+	now := r.now()
+	r.servingFrom.Store(int64(now))
+	if r.ensemble() {
+		r.metrics.election.observe(now-r.idleSince, 1)
+	}
+	r.serving.Store(!r.ending.Load())
+}
+
+// endService ends what clients have here. The sessions live on, and the clients
+// go on at whichever server follows a leader first.
+func (r *replica) endService() {
+	r.serving.Store(false)
+	r.idleSince = r.now()
+	r.barred = r.nextOrigin()
+	for _, c := range r.conns.all() {
+		if c.asked() {
+			c.kill()
+		}
+	}
+	r.leading.end()
+	r.barriers = dropFront(r.barriers, len(r.barriers))
+	clear(r.held)
+	// Marks of a leader that is none any more: a close may be lost.
+	r.tracker.Reset(millis(r.now()))
+}
