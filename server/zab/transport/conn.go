@@ -1,19 +1,19 @@
 package transport
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
 	"sync/atomic"
 	"time"
-
-	"crypto/tls"
 )
 
 // conn is a connection whose deadlines begin anew with each read and write, and
 // that counts its bytes.
 type conn struct {
 	net.Conn
+	raw         net.Conn      // the same without TLS
 	idle, stall time.Duration // deadlines of one read and of one write; 0 for none
 	in, out     *atomic.Uint64
 }
@@ -60,6 +60,10 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 	return n, err
 }
+
+// Close does not say goodbye, as closing TLS would: that waits for a network that
+// may take nothing.
+func (c *conn) Close() error { return c.raw.Close() }
 
 // encrypted reports whether a connection is TLS.
 func encrypted(nc net.Conn) bool {

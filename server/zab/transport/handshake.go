@@ -17,6 +17,7 @@ import (
 type handshake struct {
 	t             *Transport
 	nc            net.Conn
+	raw           net.Conn // of an acceptor: nc without TLS
 	purpose       purpose
 	ours, theirs  helloRecord
 	dialer        bool
@@ -137,7 +138,7 @@ func (hs *handshake) hear() error {
 // knownCause bounds what a peer can make this server count by.
 func knownCause(c string) string {
 	switch c {
-	case "version", "cluster", "id", "target", "secret", "certificate", "direction", "duplicate", "busy":
+	case "version", "cluster", "id", "target", "secret", "certificate", "direction", "duplicate", "busy", "removed":
 		return c
 	}
 	return "other"

@@ -62,6 +62,13 @@ func (l *link) run() {
 	close(l.done)
 }
 
+// abandon gives up a link that was admitted and never ran: nobody has heard of it.
+func (l *link) abandon(err error) {
+	l.cut(err)
+	l.t.links[l.p.id].CompareAndSwap(l, nil)
+	close(l.done)
+}
+
 // cut ends the link: the reader and the writer notice.
 func (l *link) cut(err error) {
 	l.mu.Lock()
@@ -111,12 +118,13 @@ func (l *link) receive(kind uint8, body []byte, msg *zab.Message) error {
 	switch kind {
 	case kindMessage, kindEntries:
 		if err := msg.Decode(body); err != nil {
-			return &reason{"frame", "a message that makes no sense: " + err.Error()}
+			return &reason{"frame", "a message that makes no sense: " + printable(err.Error())}
 		}
 		if kind == kindMessage && hasEntries(msg) {
 			return errFrameKind
 		}
 		l.t.o.Handler.Receive(l.p.id, l.gen, msg)
+		clear(msg.Entries) // they are the handler's; don't keep their memory
 	case kindApp:
 		if len(body) == 0 {
 			return errFrameKind
@@ -268,3 +276,7 @@ func (l *link) alive() bool {
 		return l.heard.Load() != before
 	}
 }
+
+// hasEntries reports whether a message's decoded form aliases what it was decoded
+// from.
+func hasEntries(m *zab.Message) bool { return len(m.Entries) > 0 }

@@ -67,7 +67,7 @@ func plain(err error) string {
 	if errors.As(err, &op) && op.Source != nil {
 		text = strings.ReplaceAll(text, op.Source.String()+"->", "")
 	}
-	return text
+	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // printable makes what a stranger sent fit for a log line.

@@ -4,78 +4,245 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// ErrClosed is returned by what is called after Close.
+// ErrClosed is returned by what is called after Close, and is why the links went
+// down then.
 var ErrClosed = errors.New("transport closed")
 
 // Transport has the links of one server. Its methods may be called from any
 // goroutine; Close must not be called from the Handler.
 type Transport struct {
-	o Options
+	o          Options
+	log        *zap.Logger
+	metrics    *metrics
+	complaints complaints
+	keys       *keys // nil without TLS
+
+	gen        atomic.Uint64
+	links      [256]atomic.Pointer[link] // by peer; the one that is up
+	greeting   atomic.Int64              // accepted connections in their handshake
+	ctx        context.Context           // ends with Close
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		peers []Peer
+		started, closed bool
+		peers           map[zab.SID]*peer // those that are known, configured or not
+		conns           map[net.Conn]struct{}
+		listeners       []net.Listener
 	}
 }
 
-// New checks the options. Nothing happens before Start.
+// New checks the options and reads the TLS files. Nothing else happens before
+// Start.
 func New(o Options) (*Transport, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	t := &Transport{o: o}
-	t.mu.peers = o.Peers
+	t := &Transport{o: o, log: o.Logger}
+	if o.TLS != nil {
+		keys, err := newKeys(*o.TLS, t.log)
+		if err != nil {
+			return nil, err
+		}
+		t.keys = keys
+	}
+	t.metrics = newMetrics(t)
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.mu.peers = make(map[zab.SID]*peer)
+	t.mu.conns = make(map[net.Conn]struct{})
 	return t, nil
 }
 
 // Start begins to listen and to dial. It does not wait for either.
-func (t *Transport) Start() error { return nil }
+func (t *Transport) Start() error {
+	t.mu.Lock()
+	if t.mu.closed || t.mu.started {
+		t.mu.Unlock()
+		return ErrClosed
+	}
+	t.mu.started = true
+	t.mu.Unlock()
+	if err := t.metrics.register(t.o.Registerer); err != nil {
+		return err
+	}
+	for _, addr := range t.o.Listen {
+		t.goroutines.Go(func() { t.listenLoop(addr) })
+	}
+	return t.SetPeers(t.o.Peers)
+}
 
 // Close ends all links and streams and returns when PeerDown has been called for
 // each of them and every goroutine is gone.
-func (t *Transport) Close() error { return nil }
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	t.mu.closed = true
+	t.cancel()
+	for i := range t.links {
+		if l := t.links[i].Load(); l != nil {
+			l.cut(ErrClosed)
+		}
+	}
+	for _, l := range t.mu.listeners {
+		l.Close()
+	}
+	for nc := range t.mu.conns {
+		nc.Close()
+	}
+	t.mu.Unlock()
+	t.goroutines.Wait()
+	t.metrics.unregister(t.o.Registerer)
+	return nil
+}
 
-// Send queues m for a peer, encoding it at once: m is the caller's again when
+// Send queues a message for a peer, encoding it at once: m is the caller's again when
 // Send returns. It never blocks. If gen is not that of the link to the peer, the
 // message is dropped. If more than Options.QueueBytes wait, the link is cut.
-func (t *Transport) Send(to zab.SID, gen uint64, m *zab.Message) {}
+func (t *Transport) Send(to zab.SID, gen uint64, m *zab.Message) {
+	if l := t.links[to].Load(); l != nil && l.gen == gen {
+		l.send(m)
+		return
+	}
+	t.metrics.stale.Add(1)
+}
 
 // SendApp is Send for bytes that the core knows nothing of. kind is the caller's,
 // and body is copied.
-func (t *Transport) SendApp(to zab.SID, gen uint64, kind uint8, body []byte) {}
+func (t *Transport) SendApp(to zab.SID, gen uint64, kind uint8, body []byte) {
+	if l := t.links[to].Load(); l != nil && l.gen == gen {
+		l.sendApp(kind, body)
+		return
+	}
+	t.metrics.stale.Add(1)
+}
 
 // SetPeers replaces the peers. Links to those that stay are not touched, links to
 // those that go are cut. New addresses count from the next dial on.
-func (t *Transport) SetPeers(peers []Peer) error { return checkPeers(peers) }
-
-// Peers returns the state of each peer, sorted by id.
-func (t *Transport) Peers() []PeerStatus { return nil }
-
-// Addrs returns the addresses that are listened at now.
-func (t *Transport) Addrs() []net.Addr { return nil }
-
-// OpenStream opens a stream to a peer, which sees header first. It needs no link.
-// When ctx ends the stream is aborted.
-func (t *Transport) OpenStream(ctx context.Context, to zab.SID, header []byte) (*Stream, error) {
-	return nil, ErrClosed
+func (t *Transport) SetPeers(peers []Peer) error {
+	if err := checkPeers(peers); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed || !t.mu.started {
+		return ErrClosed
+	}
+	stay := make(map[zab.SID]bool)
+	for _, want := range peers {
+		if want.ID != t.o.Self {
+			stay[want.ID] = true
+			t.configureLocked(want)
+		}
+	}
+	for id, p := range t.mu.peers {
+		if !stay[id] {
+			p.leave()
+		}
+	}
+	return nil
 }
 
-// Stream is the sending end of a stream. One goroutine uses it.
-type Stream struct{}
+// configureLocked adds a peer, or changes its addresses.
+func (t *Transport) configureLocked(want Peer) {
+	p := t.mu.peers[want.ID]
+	if p == nil {
+		p = newPeer(t, want.ID)
+		t.mu.peers[want.ID] = p
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.addrs = slices.Clone(want.Addrs); p.mu.ctx != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(t.ctx)
+	p.mu.ctx, p.mu.cancel = ctx, cancel
+	t.goroutines.Go(func() { p.dialLoop(ctx) })
+}
 
-// Write sends p. It blocks while the receiver does not read.
-func (s *Stream) Write(p []byte) (int, error) { return 0, ErrClosed }
+// leave takes a peer out of the configuration.
+func (p *peer) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.ctx == nil {
+		return
+	}
+	p.mu.cancel()
+	p.mu.ctx, p.mu.cancel, p.mu.addrs = nil, nil, nil
+	if l := p.t.links[p.id].Load(); l != nil {
+		l.cut(errRemoved)
+	}
+}
 
-// Close ends the stream, waits until the receiver's Handler.Stream has returned,
-// and returns nil only if that was its result. The wait is as long as the
-// receiver needs and shows life.
-func (s *Stream) Close() error { return ErrClosed }
+// active returns a peer if it is in the configuration, or nil.
+func (t *Transport) active(id zab.SID) *peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.mu.peers[id]; p != nil && p.context() != nil {
+		return p
+	}
+	return nil
+}
 
-// Abort ends the stream so that the receiver gets an error: reason. It returns at
-// once, and does nothing after Close.
-func (s *Stream) Abort(reason error) {}
+// configured returns the peers in the configuration, sorted by id.
+func (t *Transport) configured() []*peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*peer
+	for _, p := range t.mu.peers {
+		if p.context() != nil {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b *peer) int { return int(a.id) - int(b.id) })
+	return list
+}
+
+// Peers returns the state of each peer, sorted by id.
+func (t *Transport) Peers() []PeerStatus {
+	var list []PeerStatus
+	for _, p := range t.configured() {
+		list = append(list, p.status())
+	}
+	return list
+}
+
+// Addrs returns the addresses that are listened at now.
+func (t *Transport) Addrs() []net.Addr {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []net.Addr
+	for _, l := range t.mu.listeners {
+		list = append(list, l.Addr())
+	}
+	return list
+}
+
+// hold notes a connection that Close has to close. It returns false after Close,
+// and closes the connection.
+func (t *Transport) hold(nc net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed {
+		nc.Close()
+		return false
+	}
+	t.mu.conns[nc] = struct{}{}
+	return true
+}
+
+// drop closes a connection and forgets it.
+func (t *Transport) drop(nc net.Conn) {
+	nc.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.mu.conns, nc)
+}

@@ -1,0 +1,220 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// mostGreeting bounds the accepted connections whose handshake is not done.
+const mostGreeting = 256
+
+// listenLoop keeps an address listened at until Close.
+func (t *Transport) listenLoop(addr string) {
+	topic := "listen " + addr
+	pause := t.o.RedialMin
+	for t.ctx.Err() == nil {
+		start := time.Now()
+		err := t.listenOnce(addr, topic)
+		if t.ctx.Err() != nil {
+			return
+		}
+		if t.complaints.worth(topic, err.Error()) {
+			t.log.Error("can't listen for peers; trying on", zap.String("address", addr), zap.Error(err))
+		}
+		if time.Since(start) > t.o.RedialMax {
+			pause = t.o.RedialMin
+		}
+		select {
+		case <-time.After(pause):
+		case <-t.ctx.Done():
+		}
+		pause = min(2*pause, t.o.RedialMax)
+	}
+}
+
+// listenOnce binds and accepts until that fails.
+func (t *Transport) listenOnce(addr, topic string) error {
+	listen := t.o.ListenFunc
+	if listen == nil {
+		listen = t.listenTCP
+	}
+	l, err := listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	if !t.listening(l) {
+		return ErrClosed
+	}
+	defer t.deafen(l)
+	t.complaints.settle(topic)
+	t.log.Info("listening for peers", zap.Stringer("address", l.Addr()))
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		if t.greeting.Add(1) > mostGreeting {
+			t.greeting.Add(-1)
+			t.metrics.refuse("busy")
+			nc.Close()
+			continue
+		}
+		if t.hold(nc) {
+			t.goroutines.Go(func() { t.serve(nc) })
+		}
+	}
+}
+
+// listening notes a listener, unless Close has been called.
+func (t *Transport) listening(l net.Listener) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed {
+		l.Close()
+		return false
+	}
+	t.mu.listeners = append(t.mu.listeners, l)
+	return true
+}
+
+func (t *Transport) deafen(l net.Listener) {
+	l.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.listeners = slices.DeleteFunc(t.mu.listeners, func(m net.Listener) bool { return m == l })
+}
+
+// serve is the acceptor: it does the handshake, and then what the connection is
+// for.
+func (t *Transport) serve(nc net.Conn) {
+	defer t.drop(nc)
+	p, hs, err := t.greet(nc)
+	t.greeting.Add(-1)
+	if err == nil {
+		err = t.serveAs(p, hs)
+	}
+	if err == nil || t.ctx.Err() != nil {
+		return
+	}
+	t.metrics.refuse(causeOf(err))
+	host, _, splitErr := net.SplitHostPort(nc.RemoteAddr().String())
+	if splitErr != nil {
+		host = nc.RemoteAddr().String()
+	}
+	id := uint8(0)
+	if hs != nil {
+		id = hs.theirs.From
+	}
+	if errors.Is(err, io.EOF) && id == 0 {
+		return // a probe of the port, by a load balancer or a person
+	}
+	if t.complaints.worth("accept "+host+string(rune(id)), plain(err)) {
+		t.log.Warn("refused a connection to the quorum port", zap.String("remote", host), zap.Uint8("sid", id), zap.String("err", plain(err)))
+	}
+}
+
+// greet does the acceptor's part of the handshake but for the verdict.
+func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
+	if err := nc.SetDeadline(time.Now().Add(t.o.DialTimeout)); err != nil {
+		return nil, nil, err
+	}
+	setUserTimeout(nc, t.o.WriteTimeout+t.o.IdleTimeout)
+	secured, err := t.secureAccepted(nc)
+	if err != nil {
+		return nil, nil, err
+	}
+	hs, err := t.acceptHello(secured)
+	hs.raw = nc
+	if err != nil {
+		return nil, hs, err
+	}
+	p := t.active(zab.SID(hs.theirs.From))
+	if p == nil {
+		return nil, hs, errRemoved
+	}
+	p.poke()
+	return p, hs, nil
+}
+
+// secureAccepted does the TLS handshake, if there is to be one.
+func (t *Transport) secureAccepted(nc net.Conn) (net.Conn, error) {
+	if t.keys == nil {
+		return nc, nil
+	}
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(nc, first); err != nil {
+		return nil, err
+	}
+	peeked := &sniffed{nc, first}
+	if first[0] != 0x16 {
+		if t.keys.mode != TLSOnly {
+			return peeked, nil
+		}
+		return nil, &reason{"certificate", "it does not speak TLS, and this server takes nothing else: sslQuorum must be the same on all servers"}
+	}
+	secured := tls.Server(peeked, t.keys.server())
+	if err := secured.HandshakeContext(t.ctx); err != nil {
+		return nil, &reason{"certificate", "TLS: " + plain(err)}
+	}
+	return secured, nil
+}
+
+// serveAs tells the verdict, and does what the connection is for.
+func (t *Transport) serveAs(p *peer, hs *handshake) error {
+	ctx := p.context()
+	if ctx == nil {
+		return hs.tell(errRemoved)
+	}
+	switch hs.purpose {
+	case forLink:
+		return t.serveLink(ctx, p, hs)
+	case forStream:
+		return t.serveStream(ctx, p, hs)
+	default:
+		return hs.tell(nil)
+	}
+}
+
+func (t *Transport) serveLink(ctx context.Context, p *peer, hs *handshake) error {
+	l := newLink(t, p, hs.hello(), p.timed(hs.nc, hs.raw))
+	if err := hs.nc.SetDeadline(time.Now().Add(t.o.ProbeTimeout + t.o.DialTimeout)); err != nil {
+		return err
+	}
+	if err := p.admit(ctx, l); err != nil {
+		return hs.tell(err)
+	}
+	// Its frames may come before the verdict has been written; they wait in the
+	// socket. What the handler sends waits for the writer.
+	err := hs.tell(nil)
+	if err == nil {
+		err = hs.nc.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		l.abandon(err)
+		return err
+	}
+	l.run()
+	return nil
+}
+
+// listenTCP opens a port.
+func (t *Transport) listenTCP(network, addr string) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAliveConfig: t.keepAlive()}
+	return lc.Listen(t.ctx, network, addr)
+}
+
+// keepAlive makes the kernel notice a dead connection about when we do, also
+// while the process is stopped.
+func (t *Transport) keepAlive() net.KeepAliveConfig {
+	every := max(t.o.IdleTimeout/4, time.Second)
+	return net.KeepAliveConfig{Enable: true, Idle: every, Interval: every, Count: 4}
+}

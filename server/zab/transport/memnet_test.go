@@ -1,0 +1,322 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// memNet is a network in memory whose ways can fail. Everything in it blocks
+// durably, so that it works in a synctest bubble.
+type memNet struct {
+	mu        sync.Mutex
+	listeners map[string]*memListener
+	conns     map[*memConn]struct{}
+	deaf      map[[2]string]bool // from, to: what is sent is held back
+	slow      map[[2]string]int  // bytes per second
+	dials     int
+	port      int
+}
+
+func newMemNet() *memNet {
+	return &memNet{listeners: make(map[string]*memListener), conns: make(map[*memConn]struct{}),
+		deaf: make(map[[2]string]bool), slow: make(map[[2]string]int)}
+}
+
+// hold holds back what one host sends to another, or lets it through again.
+func (n *memNet) hold(from, to string, on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.deaf[[2]string{from, to}] = on
+	n.kickLocked()
+}
+
+// blackHole makes two hosts hear nothing of each other.
+func (n *memNet) blackHole(a, b string, on bool) {
+	n.hold(a, b, on)
+	n.hold(b, a, on)
+}
+
+func (n *memNet) kickLocked() {
+	for c := range n.conns {
+		c.in.kick()
+	}
+}
+
+// reset breaks all connections between two hosts.
+func (n *memNet) reset(a, b string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.conns {
+		if c.here == a && c.there == b || c.here == b && c.there == a {
+			c.in.fail(syscall.ECONNRESET)
+			c.out.fail(syscall.ECONNRESET)
+		}
+	}
+}
+
+// setSlow limits what gets through, in bytes per second.
+func (n *memNet) setSlow(from, to string, rate int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow[[2]string{from, to}] = rate
+}
+
+func (n *memNet) isDeaf(from, to string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.deaf[[2]string{from, to}]
+}
+
+func (n *memNet) rate(from, to string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.slow[[2]string{from, to}]
+}
+
+// listen is a ListenFunc. The host of the address is that of the server.
+func (n *memNet) listen(_, addr string) (net.Listener, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listeners[addr] != nil {
+		return nil, syscall.EADDRINUSE
+	}
+	l := &memListener{n: n, addr: addr, queue: make(chan net.Conn, 64), closed: make(chan struct{})}
+	n.listeners[addr] = l
+	return l, nil
+}
+
+// dialer returns a DialFunc for a host.
+func (n *memNet) dialer(host string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, addr string) (net.Conn, error) {
+		to, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		n.mu.Lock()
+		n.dials++
+		n.mu.Unlock()
+		if n.isDeaf(host, to) || n.isDeaf(to, host) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return n.connect(host, to, addr)
+	}
+}
+
+const memWindow = 64 << 10
+
+func (n *memNet) connect(from, to, addr string) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.listeners[addr]
+	if l == nil {
+		return nil, syscall.ECONNREFUSED
+	}
+	n.port++
+	near := memAddr(fmt.Sprintf("%s:%d", from, 40_000+n.port))
+	up, down := newHalf(n, from, to), newHalf(n, to, from)
+	a := &memConn{n: n, here: from, there: to, in: down, out: up, local: near, remote: memAddr(addr)}
+	b := &memConn{n: n, here: to, there: from, in: up, out: down, local: memAddr(addr), remote: near}
+	select {
+	case l.queue <- b:
+	default:
+		return nil, syscall.ECONNREFUSED
+	}
+	n.conns[a], n.conns[b] = struct{}{}, struct{}{}
+	return a, nil
+}
+
+type memAddr string
+
+func (memAddr) Network() string  { return "mem" }
+func (a memAddr) String() string { return string(a) }
+
+type memListener struct {
+	n      *memNet
+	addr   string
+	queue  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *memListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.queue:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memListener) Close() error {
+	l.n.mu.Lock()
+	defer l.n.mu.Unlock()
+	if l.n.listeners[l.addr] != l {
+		return nil
+	}
+	delete(l.n.listeners, l.addr)
+	close(l.closed)
+	for {
+		select {
+		case c := <-l.queue:
+			c.(*memConn).in.fail(syscall.ECONNRESET)
+			c.(*memConn).out.fail(syscall.ECONNRESET)
+		default:
+			return nil
+		}
+	}
+}
+
+func (l *memListener) Addr() net.Addr { return memAddr(l.addr) }
+
+// half is one direction of a connection.
+type half struct {
+	n        *memNet
+	from, to string
+
+	mu       sync.Mutex
+	change   sync.Cond
+	buf      []byte
+	ended    bool  // no more will be written
+	err      error // for both sides
+	deadline [2]time.Time
+	timer    [2]*time.Timer
+}
+
+const (
+	readSide = iota
+	writeSide
+)
+
+func newHalf(n *memNet, from, to string) *half {
+	h := &half{n: n, from: from, to: to}
+	h.change.L = &h.mu
+	return h
+}
+
+func (h *half) kick() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.change.Broadcast()
+}
+
+func (h *half) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = err
+	}
+	h.change.Broadcast()
+}
+
+func (h *half) late(side int) bool {
+	return !h.deadline[side].IsZero() && !time.Now().Before(h.deadline[side])
+}
+
+func (h *half) setDeadline(side int, t time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer[side] != nil {
+		h.timer[side].Stop()
+	}
+	if h.deadline[side] = t; !t.IsZero() {
+		h.timer[side] = time.AfterFunc(time.Until(t), h.kick)
+	}
+	h.change.Broadcast()
+}
+
+func (h *half) read(p []byte) (int, error) {
+	if rate := h.n.rate(h.from, h.to); rate > 0 {
+		p = p[:min(len(p), 4<<10)]
+		time.Sleep(time.Duration(len(p)) * time.Second / time.Duration(rate))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		switch {
+		case h.err != nil:
+			return 0, h.err
+		case h.late(readSide):
+			return 0, os.ErrDeadlineExceeded
+		case h.n.isDeaf(h.from, h.to):
+		case len(h.buf) > 0:
+			n := copy(p, h.buf)
+			h.buf = h.buf[:copy(h.buf, h.buf[n:])]
+			h.change.Broadcast()
+			return n, nil
+		case h.ended:
+			return 0, io.EOF
+		}
+		h.change.Wait()
+	}
+}
+
+func (h *half) write(p []byte) (n int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(p) > 0 {
+		switch {
+		case h.err != nil:
+			return n, h.err
+		case h.late(writeSide):
+			return n, os.ErrDeadlineExceeded
+		case h.ended:
+			return n, net.ErrClosed
+		case len(h.buf) < memWindow:
+			k := min(memWindow-len(h.buf), len(p))
+			h.buf = append(h.buf, p[:k]...)
+			p, n = p[k:], n+k
+			h.change.Broadcast()
+			continue
+		}
+		h.change.Wait()
+	}
+	return n, nil
+}
+
+// memConn is one end of a connection.
+type memConn struct {
+	n             *memNet
+	here, there   string
+	in, out       *half
+	local, remote memAddr
+}
+
+func (c *memConn) Read(p []byte) (int, error)  { return c.in.read(p) }
+func (c *memConn) Write(p []byte) (int, error) { return c.out.write(p) }
+
+func (c *memConn) Close() error {
+	c.n.mu.Lock()
+	delete(c.n.conns, c)
+	c.n.mu.Unlock()
+	c.SetDeadline(time.Time{})
+	c.in.fail(net.ErrClosed)
+	c.out.mu.Lock()
+	c.out.ended = true
+	c.out.change.Broadcast()
+	c.out.mu.Unlock()
+	return nil
+}
+
+func (c *memConn) LocalAddr() net.Addr  { return c.local }
+func (c *memConn) RemoteAddr() net.Addr { return c.remote }
+
+func (c *memConn) SetDeadline(t time.Time) error {
+	c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
+}
+
+func (c *memConn) SetReadDeadline(t time.Time) error {
+	c.in.setDeadline(readSide, t)
+	return nil
+}
+
+func (c *memConn) SetWriteDeadline(t time.Time) error {
+	c.out.setDeadline(writeSide, t)
+	return nil
+}

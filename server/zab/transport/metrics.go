@@ -1,0 +1,120 @@
+package transport
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are read from the transport when they are asked for. It is a
+// prometheus.Collector.
+type metrics struct {
+	t     *Transport
+	stale atomic.Uint64 // messages for a link that is not up any more
+
+	mu struct {
+		sync.Mutex
+		refused, cuts map[string]uint64 // by cause
+	}
+}
+
+func newMetrics(t *Transport) *metrics {
+	m := &metrics{t: t}
+	m.mu.refused, m.mu.cuts = make(map[string]uint64), make(map[string]uint64)
+	return m
+}
+
+func (m *metrics) register(reg prometheus.Registerer) error {
+	if reg == nil {
+		return nil
+	}
+	return reg.Register(m)
+}
+
+func (m *metrics) unregister(reg prometheus.Registerer) {
+	if reg != nil {
+		reg.Unregister(m)
+	}
+}
+
+// refuse counts a connection that did not come to be.
+func (m *metrics) refuse(cause string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.refused[cause]++
+}
+
+// cut counts a link that went down.
+func (m *metrics) cut(cause string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.cuts[cause]++
+}
+
+// family is a metric with one label.
+type family struct {
+	name, help, label string
+	kind              prometheus.ValueType
+}
+
+func (f family) desc() *prometheus.Desc {
+	return prometheus.NewDesc(f.name, f.help, []string{f.label}, nil)
+}
+
+var perPeer = []struct {
+	family
+	value func(PeerStatus) float64
+}{
+	{family{"zkd_peer_up", "1 if there is a link to the peer.", "peer", prometheus.GaugeValue},
+		func(s PeerStatus) float64 { return float64(min(s.Gen, 1)) }},
+	{family{"zkd_peer_received_bytes_total", "Bytes received from the peer, streams included.", "peer", prometheus.CounterValue},
+		func(s PeerStatus) float64 { return float64(s.BytesIn) }},
+	{family{"zkd_peer_sent_bytes_total", "Bytes sent to the peer, streams included.", "peer", prometheus.CounterValue},
+		func(s PeerStatus) float64 { return float64(s.BytesOut) }},
+	{family{"zkd_peer_received_frames_total", "Frames received on links to the peer.", "peer", prometheus.CounterValue},
+		func(s PeerStatus) float64 { return float64(s.FramesIn) }},
+	{family{"zkd_peer_sent_frames_total", "Frames queued on links to the peer.", "peer", prometheus.CounterValue},
+		func(s PeerStatus) float64 { return float64(s.FramesOut) }},
+	{family{"zkd_peer_queue_bytes", "Bytes that wait to be written to the peer.", "peer", prometheus.GaugeValue},
+		func(s PeerStatus) float64 { return float64(s.QueueBytes) }},
+	{family{"zkd_peer_links_total", "How often a link to the peer came up.", "peer", prometheus.CounterValue},
+		func(s PeerStatus) float64 { return float64(s.Links) }},
+	{family{"zkd_peer_dial_failures_total", "Attempts to reach the peer that failed.", "peer", prometheus.CounterValue},
+		func(s PeerStatus) float64 { return float64(s.DialFailures) }},
+}
+
+var (
+	refusedFamily = family{"zkd_peer_refused_total", "Connections between servers that did not come to be, by cause.", "cause", prometheus.CounterValue}
+	cutFamily     = family{"zkd_peer_link_downs_total", "Links that went down, by cause.", "cause", prometheus.CounterValue}
+	staleDesc     = prometheus.NewDesc("zkd_peer_stale_messages_total", "Messages dropped because their link was gone.", nil, nil)
+)
+
+// Describe lists the metrics.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range perPeer {
+		ch <- f.desc()
+	}
+	ch <- refusedFamily.desc()
+	ch <- cutFamily.desc()
+	ch <- staleDesc
+}
+
+// Collect reads the metrics.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, p := range m.t.configured() {
+		s := p.status()
+		for _, f := range perPeer {
+			ch <- prometheus.MustNewConstMetric(f.desc(), f.kind, f.value(s), p.name())
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(staleDesc, prometheus.CounterValue, float64(m.stale.Load()))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for cause, n := range m.mu.refused {
+		ch <- prometheus.MustNewConstMetric(refusedFamily.desc(), refusedFamily.kind, float64(n), cause)
+	}
+	for cause, n := range m.mu.cuts {
+		ch <- prometheus.MustNewConstMetric(cutFamily.desc(), cutFamily.kind, float64(n), cause)
+	}
+}

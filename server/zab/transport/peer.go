@@ -1,0 +1,268 @@
+package transport
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// mostStreams bounds the streams that a peer may send at a time.
+const mostStreams = 8
+
+// peer is the way to another server: who dials it, and what was counted. It
+// stays when the server leaves the configuration, and may come back.
+type peer struct {
+	t  *Transport
+	id zab.SID
+	// slot is held while a link takes the peer's place in Transport.links. It is a
+	// channel because the holder waits for the network.
+	slot  chan struct{}
+	nudge chan struct{} // the dialer is to start anew: the peer has shown life
+
+	bytesIn, bytesOut, framesIn, framesOut atomic.Uint64
+	failures                               atomic.Uint64 // of dialing
+	streams                                atomic.Int64  // being received
+
+	mu struct {
+		sync.Mutex
+		addrs  []string
+		ctx    context.Context // of its time in the configuration; nil while it is not
+		cancel context.CancelFunc
+
+		up        *link
+		hello     Hello
+		since     time.Time
+		links     uint64
+		lastErr   string
+		lastErrAt time.Time
+	}
+}
+
+func newPeer(t *Transport, id zab.SID) *peer {
+	return &peer{t: t, id: id, slot: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
+}
+
+// addrs returns where the peer listens.
+func (p *peer) addrs() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.addrs
+}
+
+// context returns the context of the peer's time in the configuration, nil if it
+// is not in it.
+func (p *peer) context() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.ctx
+}
+
+// poke makes the dialer start anew.
+func (p *peer) poke() {
+	select {
+	case p.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// dialLoop is the dialer. It keeps the link to a peer with a smaller id up. To
+// one with a larger id it calls while there is no link.
+func (p *peer) dialLoop(ctx context.Context) {
+	pause := p.t.o.RedialMin
+	for {
+		// A link that broke at once is no reason to hurry.
+		if p.linkedFor(ctx) >= p.t.o.RedialMax {
+			pause = p.t.o.RedialMin
+		}
+		nudged := p.rest(ctx, pause)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case nudged:
+			pause = p.t.o.RedialMin
+		default:
+			pause = min(2*pause, p.t.o.RedialMax)
+		}
+	}
+}
+
+// linkedFor tries to have a link, and returns after an attempt has failed or a
+// call is done, or else when the link is down: with how long it was up.
+func (p *peer) linkedFor(ctx context.Context) time.Duration {
+	l := p.t.links[p.id].Load()
+	if l == nil {
+		if len(p.addrs()) == 0 {
+			return 0
+		}
+		up, err := p.attempt(ctx)
+		if err != nil && ctx.Err() == nil {
+			p.failed(err)
+		}
+		return up
+	}
+	start := time.Now()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+	}
+	return time.Since(start)
+}
+
+// rest waits for about a pause, and reports whether it was cut short because the
+// peer has shown life.
+func (p *peer) rest(ctx context.Context, pause time.Duration) (nudged bool) {
+	wait := time.NewTimer(pause/2 + rand.N(pause/2+1))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-p.nudge:
+		return true
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// attempt dials once, and is the reader of the link that results. It returns
+// for how long that was up, or why there is none.
+func (p *peer) attempt(ctx context.Context) (time.Duration, error) {
+	why := forLink
+	if p.id > p.t.o.Self {
+		why = forCall
+	}
+	c, h, err := p.t.connect(ctx, p, why)
+	if err != nil {
+		return 0, err
+	}
+	defer p.t.drop(c.raw)
+	if why == forCall {
+		p.reached()
+		return 0, nil
+	}
+	l := newLink(p.t, p, h, c)
+	if err := p.admit(ctx, l); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	l.run()
+	return time.Since(start), nil
+}
+
+// timed is a connection with this transport's deadlines and this peer's counts.
+func (p *peer) timed(nc, raw net.Conn) *conn {
+	return &conn{Conn: nc, raw: raw, idle: p.t.o.IdleTimeout, stall: p.t.o.WriteTimeout, in: &p.bytesIn, out: &p.bytesOut}
+}
+
+// admit gives a link the peer's place, which makes it the one that Send uses. A
+// link that is there already makes room if it is dead, or if it is of the same
+// process. Otherwise two processes have the same id, and the newcomer is refused.
+func (p *peer) admit(ctx context.Context, l *link) error {
+	select {
+	case p.slot <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.slot }()
+	place := &p.t.links[p.id]
+	if old := place.Load(); old != nil {
+		same := old.hello.Boot == l.hello.Boot && old.hello.Incarnation == l.hello.Incarnation
+		if !same && old.alive() {
+			return p.duplicate(old.hello.Addr)
+		}
+		old.cut(errReplaced)
+		<-old.done
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.gen = p.t.gen.Add(1)
+	place.Store(l)
+	if err := ctx.Err(); err != nil { // who ended it may not have seen the link
+		l.abandon(err)
+		return err
+	}
+	return nil
+}
+
+func (p *peer) duplicate(addr string) error {
+	return refuse("duplicate", "another process uses id "+p.name()+", connected from or at "+printable(addr)+
+		": two servers have the same myid")
+}
+
+// linked notes that a link is up.
+func (p *peer) linked(l *link) {
+	p.mu.Lock()
+	p.mu.up, p.mu.hello, p.mu.since = l, l.hello, time.Now()
+	p.mu.links++
+	p.mu.lastErr = ""
+	p.mu.Unlock()
+	p.t.complaints.settle(p.topic())
+	p.t.log.Info("linked to a peer", zap.Uint8("sid", uint8(p.id)), zap.String("remote", l.hello.Addr), zap.Uint64("gen", l.gen),
+		zap.Bool("tls", l.hello.TLS))
+}
+
+// unlinked notes why a link is down.
+func (p *peer) unlinked(l *link, err error) {
+	p.mu.Lock()
+	p.mu.up, p.mu.since = nil, time.Now()
+	p.noteLocked(err)
+	p.mu.Unlock()
+	p.t.metrics.cut(causeOf(err))
+	if p.t.ctx.Err() == nil {
+		p.t.log.Info("the link to a peer is down", zap.Uint8("sid", uint8(p.id)), zap.String("remote", l.hello.Addr),
+			zap.Uint64("gen", l.gen), zap.String("err", plain(err)))
+	}
+}
+
+func (p *peer) noteLocked(err error) {
+	p.mu.lastErr, p.mu.lastErrAt = plain(err), time.Now()
+}
+
+// failed notes why the peer could not be reached.
+func (p *peer) failed(err error) {
+	p.failures.Add(1)
+	p.t.metrics.refuse(causeOf(err))
+	p.mu.Lock()
+	p.noteLocked(err)
+	p.mu.Unlock()
+	if p.t.complaints.worth(p.topic(), plain(err)) {
+		p.t.log.Warn("can't reach a peer; trying on", zap.Uint8("sid", uint8(p.id)), zap.Strings("addresses", p.addrs()), zap.String("err", plain(err)))
+	}
+}
+
+// reached notes that the peer has been called and will dial.
+func (p *peer) reached() {
+	p.mu.Lock()
+	p.mu.lastErr = ""
+	p.mu.Unlock()
+	p.t.complaints.settle(p.topic())
+}
+
+func (p *peer) name() string { return strconv.Itoa(int(p.id)) }
+
+func (p *peer) topic() string { return "dial " + p.name() }
+
+// status returns what an operator wants to know.
+func (p *peer) status() PeerStatus {
+	p.mu.Lock()
+	s := PeerStatus{
+		ID: p.id, Addrs: p.mu.addrs, Up: p.mu.up != nil, Since: p.mu.since, Hello: p.mu.hello,
+		Links: p.mu.links, LastError: p.mu.lastErr, LastErrorAt: p.mu.lastErrAt,
+	}
+	up := p.mu.up
+	p.mu.Unlock()
+	s.BytesIn, s.BytesOut = p.bytesIn.Load(), p.bytesOut.Load()
+	s.FramesIn, s.FramesOut = p.framesIn.Load(), p.framesOut.Load()
+	s.DialFailures = p.failures.Load()
+	if up != nil {
+		s.Gen, s.QueueBytes = up.gen, up.queued()
+	}
+	return s
+}

@@ -1,0 +1,375 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+const (
+	streamPiece  = 128 << 10 // of data in a frame
+	streamFrame  = streamPiece + frameHead + frameTail
+	mostReason   = 1 << 10 // bytes of an error's text
+	abortTimeout = 100 * time.Millisecond
+)
+
+var errAborted = errors.New("stream aborted")
+
+// Stream is the sending end of a stream. One goroutine uses it, but Abort may be
+// called from any.
+type Stream struct {
+	t    *Transport
+	conn *conn
+	sum  bool
+
+	result chan struct{} // closed when err is set
+	err    error         // the receiver's, io.EOF for none; or why the connection broke
+
+	unhook func() bool // of the context
+	once   sync.Once   // for ending
+	ended  chan struct{}
+	over   bool // the user's: Close has been called
+
+	// writing is held while a frame is begun or written. Who waits for the network
+	// holds it, so nobody may wait for it but the user, who is one.
+	writing sync.Mutex
+	buf     []byte // the frame that is being filled
+	idle    bool   // nothing was written since the last pulse
+}
+
+// OpenStream opens a stream to a peer, whose Handler.Stream sees header first. It
+// needs no link, and is not ended by one that breaks. When ctx ends the stream is
+// aborted. Close or Abort must follow.
+func (t *Transport) OpenStream(ctx context.Context, to zab.SID, header []byte) (*Stream, error) {
+	if len(header) > streamPiece {
+		return nil, fmt.Errorf("open stream to server %d: header of %d bytes", to, len(header))
+	}
+	if !t.enter() {
+		return nil, ErrClosed
+	}
+	defer t.goroutines.Done()
+	p := t.active(to)
+	if p == nil || len(p.addrs()) == 0 {
+		return nil, fmt.Errorf("open stream to server %d: no such peer", to)
+	}
+	c, h, err := t.connect(ctx, p, forStream)
+	if err != nil {
+		return nil, fmt.Errorf("open stream to server %d: %w", to, err)
+	}
+	c.stall = 0 // a receiver may be slow as long as it shows life
+	s := &Stream{t: t, conn: c, sum: !h.TLS, result: make(chan struct{}), ended: make(chan struct{}), buf: make([]byte, 0, streamFrame)}
+	t.goroutines.Go(s.await)
+	t.goroutines.Go(s.pulse)
+	s.unhook = context.AfterFunc(ctx, func() { s.Abort(context.Cause(ctx)) })
+	if _, err := c.Write(appendFrame(nil, kindHeader, header, s.sum)); err != nil {
+		s.Abort(err)
+		return nil, fmt.Errorf("open stream to server %d: %w", to, err)
+	}
+	return s, nil
+}
+
+// enter keeps Close from returning until goroutines.Done. It returns false after
+// Close.
+func (t *Transport) enter() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed || !t.mu.started {
+		return false
+	}
+	t.goroutines.Add(1)
+	return true
+}
+
+// Write sends p, some of it perhaps only with the next Write or Close. It blocks
+// while the receiver does not read.
+func (s *Stream) Write(p []byte) (n int, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for len(p) > 0 {
+		if len(s.buf) == 0 {
+			s.buf = beginFrame(s.buf, kindData)
+		}
+		k := min(len(p), frameHead+streamPiece-len(s.buf))
+		s.buf = append(s.buf, p[:k]...)
+		n, p = n+k, p[k:]
+		if len(s.buf) == frameHead+streamPiece {
+			if err := s.flushLocked(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// flushLocked writes the frame that was begun, if there is one.
+func (s *Stream) flushLocked() error {
+	select {
+	case <-s.ended:
+		return s.failure(errAborted)
+	case <-s.result:
+		return s.failure(nil)
+	default:
+	}
+	if len(s.buf) == 0 {
+		return nil
+	}
+	_, err := s.conn.Write(endFrame(s.buf, 0, s.sum))
+	s.buf, s.idle = s.buf[:0], false
+	if err != nil {
+		return s.failure(err)
+	}
+	return nil
+}
+
+// failure returns why the stream failed: what the receiver said, or else err.
+func (s *Stream) failure(err error) error {
+	select {
+	case <-s.result:
+		if s.err == io.EOF {
+			return errors.New("the receiver ended the stream before its end")
+		}
+		return s.err
+	default:
+		return err
+	}
+}
+
+// Close ends the stream, waits until the receiver's Handler.Stream has returned,
+// and returns nil only if that was its result. The wait is as long as the
+// receiver needs and shows life.
+func (s *Stream) Close() error {
+	if s.over {
+		return ErrClosed
+	}
+	s.over = true
+	defer s.end()
+	if err := s.finish(); err != nil {
+		return err
+	}
+	<-s.result // always comes: at the latest when the receiver is silent, or the stream aborted
+	if s.err == io.EOF {
+		return nil
+	}
+	return s.err
+}
+
+func (s *Stream) finish() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.flushLocked(); err != nil {
+		return err
+	}
+	s.buf = beginFrame(s.buf, kindEnd)
+	return s.flushLocked()
+}
+
+// Abort ends the stream so that the receiver gets an error: reason, if the
+// network takes it at once. It does nothing after Close.
+func (s *Stream) Abort(reason error) {
+	if s.writing.TryLock() {
+		defer s.writing.Unlock()
+		select {
+		case <-s.ended:
+		case <-s.result:
+		default:
+			s.conn.stall = abortTimeout
+			s.conn.Write(appendFrame(nil, kindAbort, text(reason), s.sum))
+		}
+	}
+	s.end()
+}
+
+// end closes the connection; the goroutines notice.
+func (s *Stream) end() {
+	s.once.Do(func() {
+		close(s.ended)
+		if s.unhook != nil {
+			s.unhook()
+		}
+		s.t.drop(s.conn.raw)
+	})
+}
+
+// await waits for the receiver's result.
+func (s *Stream) await() {
+	defer close(s.result)
+	frames := newFrameReader(s.conn, s.sum, s.t.o.MaxFrame, 4<<10)
+	for {
+		kind, body, err := frames.next()
+		switch {
+		case err != nil:
+			s.err = midFrame(err)
+		case kind == kindKeepAlive:
+			continue
+		case kind != kindResult:
+			s.err = errFrameKind
+		case len(body) == 0:
+			s.err = io.EOF
+		default:
+			s.err = &remoteError{string(body)}
+		}
+		s.conn.Close() // frees a Write
+		return
+	}
+}
+
+// remoteError is what the receiver's Handler.Stream returned.
+type remoteError struct{ text string }
+
+func (e *remoteError) Error() string { return "receiver: " + printable(e.text) }
+
+// pulse shows the receiver that the sender is alive though it has nothing to send
+// for a while.
+func (s *Stream) pulse() {
+	tick := time.NewTicker(s.t.o.IdleTimeout / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.ended:
+			return
+		case <-s.result:
+			return
+		}
+		if !s.writing.TryLock() {
+			continue // the user is writing
+		}
+		if s.idle {
+			if len(s.buf) == 0 {
+				s.buf = beginFrame(s.buf, kindKeepAlive)
+			}
+			_ = s.flushLocked() // the user will see it too
+		}
+		s.idle = true
+		s.writing.Unlock()
+	}
+}
+
+// text is an error's, short enough for a frame and never empty.
+func text(err error) []byte {
+	if err == nil || err.Error() == "" {
+		return []byte("no reason given")
+	}
+	b := []byte(err.Error())
+	return b[:min(len(b), mostReason)]
+}
+
+// serveStream is the receiving end.
+func (t *Transport) serveStream(ctx context.Context, p *peer, hs *handshake) error {
+	defer p.streams.Add(-1)
+	if p.streams.Add(1) > mostStreams {
+		return hs.tell(refuse("busy", "too many streams at a time"))
+	}
+	if l := t.links[p.id].Load(); l != nil && l.hello.Boot != hs.theirs.Boot {
+		return hs.tell(p.duplicate(l.hello.Addr))
+	}
+	if err := hs.tell(nil); err != nil {
+		return err
+	}
+	if err := hs.nc.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	c := p.timed(hs.nc, hs.raw)
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	in := &streamReader{frames: newFrameReader(c, !encrypted(hs.nc), t.o.MaxFrame, streamFrame)}
+	header, err := in.header()
+	if err != nil {
+		return err
+	}
+	return t.answer(c, in, t.runStream(p, c, header, in))
+}
+
+// runStream calls the handler, and sends keep-alives meanwhile.
+func (t *Transport) runStream(p *peer, c *conn, header []byte, in *streamReader) error {
+	var pulse sync.WaitGroup
+	done := make(chan struct{})
+	defer pulse.Wait()
+	defer close(done)
+	beat := appendFrame(nil, kindKeepAlive, nil, in.frames.sum)
+	pulse.Go(func() {
+		tick := time.NewTicker(t.o.IdleTimeout / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+			if _, err := c.Write(beat); err != nil {
+				c.Close()
+				return
+			}
+		}
+	})
+	return t.o.Handler.Stream(p.id, header, in)
+}
+
+// answer tells the handler's result, and waits until the sender has it.
+func (t *Transport) answer(c *conn, in *streamReader, result error) error {
+	if in.err != nil && in.err != io.EOF {
+		result = in.err // whatever the handler made of it
+	}
+	var body []byte
+	if result != nil {
+		body = text(result)
+	}
+	if _, err := c.Write(appendFrame(nil, kindResult, body, in.frames.sum)); err != nil {
+		return nil // the sender is gone: it knows
+	}
+	// Closing while there is something to read could destroy what was written.
+	for {
+		if _, _, err := in.frames.next(); err != nil {
+			return nil
+		}
+	}
+}
+
+// streamReader is what Handler.Stream reads.
+type streamReader struct {
+	frames *frameReader
+	rest   []byte // of a data frame
+	err    error  // final
+}
+
+func (r *streamReader) header() ([]byte, error) {
+	kind, body, err := r.frames.next()
+	if err == nil && kind != kindHeader {
+		err = errFrameKind
+	}
+	return append([]byte(nil), body...), err
+}
+
+// Read returns io.EOF only behind the frame that ends the stream.
+func (r *streamReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 && r.err == nil {
+		r.next()
+	}
+	if len(r.rest) == 0 {
+		return 0, r.err
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *streamReader) next() {
+	kind, body, err := r.frames.next()
+	switch {
+	case err != nil:
+		r.err = midFrame(err)
+	case kind == kindData:
+		r.rest = body
+	case kind == kindKeepAlive:
+	case kind == kindEnd:
+		r.err = io.EOF
+	case kind == kindAbort:
+		r.err = fmt.Errorf("the sender aborted the stream: %s", printable(string(body)))
+	default:
+		r.err = errFrameKind
+	}
+}
