@@ -135,6 +135,10 @@ type disturbance struct {
 	strike      func(follower *server)
 }
 
+// unitTimes is the unit of a ratio of a system to itself. That of both systems'
+// ratios says nothing.
+const unitTimes = "times"
+
 // slowBy is what each fdatasync takes longer on a slow disk.
 const slowBy = 50 * time.Millisecond
 
@@ -171,9 +175,9 @@ func (c *campaign) disturbances() error {
 		}
 		for _, d := range ds {
 			rows := []bench.Figure{
-				{Name: what + ", undisturbed, latency p99", Unit: "us"},
-				{Name: what + ", " + d.name + ", latency p99", Unit: "us"},
-				{Name: what + ", " + d.name + ", p99 to undisturbed", Unit: "times"},
+				{Name: what + ", " + d.name + ": latency p99 without that", Unit: "us"},
+				{Name: what + ", " + d.name + ": latency p99", Unit: "us"},
+				{Name: what + ", " + d.name + ": p99 with to p99 without", Unit: unitTimes},
 			}
 			err := c.turns(c.pairs, rows, func(side int) ([]float64, error) { return c.disturb(sides[side], d) })
 			if err != nil {

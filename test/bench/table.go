@@ -18,8 +18,11 @@ func writeTable(w io.Writer, rows []bench.Figure, a, b string) error {
 	var t bytes.Buffer
 	fmt.Fprintf(&t, "| | %s | %s | ratio |\n|---|---|---|---|\n", a, b)
 	for _, r := range rows {
-		fmt.Fprintf(&t, "| %s (%s) | %s | %s | %s |\n", r.Name, r.Unit,
-			cell(r.A, number), cell(r.B, number), cell(r.Ratio, ratio))
+		last := cell(r.Ratio, ratio)
+		if r.Unit == unitTimes {
+			last = ""
+		}
+		fmt.Fprintf(&t, "| %s (%s) | %s | %s | %s |\n", r.Name, r.Unit, cell(r.A, number), cell(r.B, number), last)
 	}
 	_, err := w.Write(t.Bytes())
 	return err
