@@ -3,8 +3,10 @@ package crashfs
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 )
 
 // Crash returns the file system as it is after a power cut now. Which of the
@@ -30,12 +32,8 @@ func (f *FS) Kill() *FS {
 			return nil
 		}
 		if nodes[n] == nil {
-			m := &inode{live: append([]byte(nil), n.live...), durable: append([]byte(nil), n.durable...),
-				pending: append([]write(nil), n.pending...), blocks: map[int64]bool{}}
-			for b := range n.blocks {
-				m.blocks[b] = true
-			}
-			nodes[n] = m
+			nodes[n] = &inode{live: n.live.clone(), durable: n.durable.clone(),
+				pending: slices.Clone(n.pending), blocks: slices.Clone(n.blocks)}
 		}
 		return nodes[n]
 	}
@@ -63,13 +61,15 @@ func (f *FS) image(choose chooser) *FS {
 	nodes := map[*inode]*inode{}
 	for _, name := range sortedKeys(f.mu.dirs) {
 		d, e := f.mu.dirs[name], newDir()
-		names := d.after(choose)
+		names := maps.Clone(d.durable)
+		d.settle(names, choose)
 		for _, base := range sortedKeys(names) {
 			n := names[base]
 			if nodes[n] == nil {
-				b := n.after(choose)
-				m := &inode{live: b, durable: append([]byte(nil), b...), blocks: map[int64]bool{}}
-				m.addBlocks(0, int64(len(b)))
+				m := &inode{durable: n.durable.clone()}
+				n.settle(&m.durable, choose, &c.mu.heap)
+				m.live = m.durable.clone()
+				m.addBlocks(0, m.live.size)
 				nodes[n] = m
 			}
 			e.live[base], e.durable[base] = nodes[n], nodes[n]
@@ -91,8 +91,13 @@ func (f *FS) Corrupt(name string, change func([]byte) []byte) error {
 	if n == nil {
 		return fmt.Errorf("corrupt %s: %w", name, fs.ErrNotExist)
 	}
-	n.live = change(append([]byte(nil), n.live...))
-	n.durable, n.pending = append([]byte(nil), n.live...), nil
+	b := make([]byte, n.live.size)
+	n.live.readAt(b, 0)
+	b = change(b)
+	m := &inode{}
+	m.truncate(int64(len(b)), &f.mu.heap)
+	m.write(b, 0, &f.mu.heap)
+	n.live, n.durable, n.pending = m.live, m.live.clone(), nil
 	return nil
 }
 

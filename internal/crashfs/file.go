@@ -38,7 +38,7 @@ func (f *file) Stat() (fs.FileInfo, error) {
 		return nil, err
 	}
 	defer f.fs.mu.Unlock()
-	return info{name: filepath.Base(f.name), size: int64(len(f.node.live))}, nil
+	return info{name: filepath.Base(f.name), size: f.node.live.size}, nil
 }
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
@@ -46,10 +46,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	defer f.fs.mu.Unlock()
-	if off >= int64(len(f.node.live)) {
-		return 0, io.EOF
-	}
-	n := copy(p, f.node.live[off:])
+	n := f.node.live.readAt(p, off)
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -67,9 +64,15 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 			return 0, &fs.PathError{Op: "write", Path: f.name, Err: errNoSpace}
 		}
 	}
-	f.node.addBlocks(off, int64(len(p)))
-	f.node.write(p, off)
+	f.write(p, off)
 	return len(p), nil
+}
+
+func (f *file) write(p []byte, off int64) {
+	heap := &f.fs.mu.heap
+	heap.lend(f.node)
+	f.node.addBlocks(off, int64(len(p)))
+	f.node.write(p, off, heap)
 }
 
 // failedWrite leaves a part of a write that failed.
@@ -77,9 +80,7 @@ func (f *file) failedWrite(p []byte, off int64) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if f.writable && !f.closed {
-		n := f.fs.mu.rng.IntN(len(p) + 1)
-		f.node.addBlocks(off, int64(n))
-		f.node.write(p[:n], off)
+		f.write(p[:f.fs.mu.rng.IntN(len(p)+1)], off)
 	}
 }
 
@@ -88,7 +89,7 @@ func (f *file) Truncate(size int64) error {
 		return err
 	}
 	defer f.fs.mu.Unlock()
-	f.node.truncate(size)
+	f.node.truncate(size, &f.fs.mu.heap)
 	return nil
 }
 
@@ -96,11 +97,11 @@ func (f *file) Sync() error {
 	if err := f.begin(OpSync, false); err != nil {
 		f.fs.mu.Lock()
 		defer f.fs.mu.Unlock()
-		f.node.sync(coin(f.fs.mu.rng))
+		f.node.sync(coin(f.fs.mu.rng), &f.fs.mu.heap)
 		return err
 	}
 	defer f.fs.mu.Unlock()
-	f.node.sync(always)
+	f.node.sync(always, &f.fs.mu.heap)
 	return nil
 }
 

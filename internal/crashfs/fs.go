@@ -67,6 +67,7 @@ type FS struct {
 		capacity int64 // in blocks; 0 is no limit
 		hook     Hook
 		rng      *rand.Rand // decides what failed operations leave
+		heap     heap
 	}
 }
 
@@ -150,10 +151,10 @@ func (f *FS) OpenFile(name string, flag int, _ fs.FileMode) (vfs.File, error) {
 	case n != nil && flag&os.O_EXCL != 0:
 		return nil, &fs.PathError{Op: string(kind), Path: name, Err: fs.ErrExist}
 	case n == nil:
-		n = newInode()
+		n = &inode{}
 		d.change(change{to: base, node: n})
 	case flag&os.O_TRUNC != 0:
-		n.truncate(0)
+		n.truncate(0, &f.mu.heap)
 	}
 	return &file{fs: f, name: name, node: n, writable: flag&(os.O_RDWR|os.O_WRONLY) != 0}, nil
 }
@@ -175,7 +176,7 @@ func (f *FS) Stat(name string) (fs.FileInfo, error) {
 	if n == nil {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
-	return info{name: base, size: int64(len(n.live))}, nil
+	return info{name: base, size: n.live.size}, nil
 }
 
 // Rename implements vfs.FS, within one directory.
@@ -253,7 +254,7 @@ func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 	var list []fs.DirEntry
 	for base, n := range d.live {
-		list = append(list, fs.FileInfoToDirEntry(info{name: base, size: int64(len(n.live))}))
+		list = append(list, fs.FileInfoToDirEntry(info{name: base, size: n.live.size}))
 	}
 	for sub := range f.mu.dirs {
 		if sub != name && filepath.Dir(sub) == name {
@@ -288,11 +289,10 @@ func (f *FS) SyncDir(name string) error {
 		return errors.Join(err, &fs.PathError{Op: "sync", Path: name, Err: fs.ErrNotExist})
 	}
 	if err != nil {
-		d.durable = d.after(coin(f.mu.rng))
+		d.sync(coin(f.mu.rng))
 	} else {
-		d.durable = d.after(always)
+		d.sync(always)
 	}
-	d.pending = nil
 	return err
 }
 
@@ -338,7 +338,7 @@ func (f *FS) blocksLocked() int64 {
 	var n int64
 	for _, d := range f.mu.dirs {
 		for _, node := range d.live {
-			n += int64(len(node.blocks))
+			n += node.blocks.count()
 		}
 	}
 	return n

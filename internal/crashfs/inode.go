@@ -1,7 +1,7 @@
 package crashfs
 
 import (
-	"maps"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 )
@@ -11,41 +11,94 @@ const (
 	blockSize  = 4096
 )
 
+// sector is what a sector of a file holds at some time. It never changes, so
+// files, what is durable of them, and copies of both share it. A nil sector
+// holds zeros.
+type sector [sectorSize]byte
+
+var zeroSector sector // nobody writes it
+
 // inode is a file: what is seen, what is durable, and the changes in between.
 type inode struct {
-	live    []byte
-	durable []byte
-	pending []write
-	blocks  map[int64]bool // that take up room
+	live    image
+	durable image
+	pending []dirty
+	blocks  bitset // that take up room
 }
 
-// write is a change of an inode since its last sync: bytes at an offset, or a
-// new size if data is nil.
-type write struct {
-	off  int64
-	data []byte
+// dirty is a change of an inode since its last sync: new sectors, after which
+// the file has at least end bytes; or, with no sectors, exactly end bytes. data
+// is that of one sector, or nil for zeros in all of them.
+type dirty struct {
+	first, count int
+	data         *sector
+	end          int64
 }
 
-func newInode() *inode { return &inode{blocks: map[int64]bool{}} }
-
-func (n *inode) truncate(size int64) {
-	n.pending = append(n.pending, write{off: size})
-	n.live = resize(n.live, size)
-	maps.DeleteFunc(n.blocks, func(b int64, _ bool) bool { return b*blockSize >= size })
+func (n *inode) truncate(size int64, heap *heap) {
+	n.pending = append(n.pending, dirty{end: size})
+	n.live.resize(size, heap)
+	n.blocks.clearFrom(int((size + blockSize - 1) / blockSize))
 }
 
-func (n *inode) write(p []byte, off int64) {
-	if len(p) == 0 {
+// write changes what is seen, and notes a change for each sector.
+func (n *inode) write(p []byte, off int64, heap *heap) {
+	for len(p) > 0 {
+		i, from := int(off/sectorSize), int(off%sectorSize)
+		size := min(len(p), sectorSize-from)
+		s := n.live.at(i)
+		if zero := isZero(p[:size]); zero && (s == nil || size == sectorSize) {
+			s = nil
+		} else {
+			was := s
+			s = heap.next()
+			if was != nil {
+				*s = *was
+			}
+			copy(s[from:], p[:size])
+		}
+		off += int64(size)
+		p = p[size:]
+		n.note(dirty{first: i, count: 1, data: s, end: off})
+	}
+}
+
+// note makes a change of one sector. Zeros that follow zeros where there was
+// nothing else are one change: a file made of zeros must be cheap.
+func (n *inode) note(d dirty) {
+	if last := len(n.pending) - 1; last >= 0 && d.data == nil && n.live.at(d.first) == nil {
+		if p := &n.pending[last]; p.count > 0 && p.data == nil && p.first+p.count == d.first {
+			p.count++
+			p.end = d.end
+			d.apply(&n.live, nil)
+			return
+		}
+	}
+	n.pending = append(n.pending, d)
+	d.apply(&n.live, nil)
+}
+
+func isZero(p []byte) bool { return string(p) == string(zeroSector[:len(p)]) }
+
+// apply makes the change. heap may be nil unless it is one of the size.
+func (d *dirty) apply(c *image, heap *heap) {
+	if d.count == 0 {
+		c.resize(d.end, heap)
 		return
 	}
-	n.pending = append(n.pending, write{off: off, data: append([]byte(nil), p...)})
-	n.live = put(n.live, p, off)
+	c.own()
+	if d.end > c.size {
+		c.grow(d.end)
+	}
+	for i := d.first; i < d.first+d.count; i++ {
+		c.sectors[i] = d.data
+	}
 }
 
 // newBlocks counts the blocks that writing the range would add.
 func (n *inode) newBlocks(off, size int64) (count int64) {
 	for b := off / blockSize; b*blockSize < off+size; b++ {
-		if !n.blocks[b] {
+		if !n.blocks.has(int(b)) {
 			count++
 		}
 	}
@@ -54,23 +107,8 @@ func (n *inode) newBlocks(off, size int64) (count int64) {
 
 func (n *inode) addBlocks(off, size int64) {
 	for b := off / blockSize; b*blockSize < off+size; b++ {
-		n.blocks[b] = true
+		n.blocks.set(int(b))
 	}
-}
-
-func resize(b []byte, size int64) []byte {
-	if size <= int64(len(b)) {
-		return b[:size:size]
-	}
-	return append(b[:len(b):len(b)], make([]byte, size-int64(len(b)))...)
-}
-
-func put(b, p []byte, off int64) []byte {
-	if end := off + int64(len(p)); end > int64(len(b)) {
-		b = resize(b, end)
-	}
-	copy(b[off:], p)
-	return b
 }
 
 // chooser decides whether a change that was not synced survives.
@@ -81,76 +119,147 @@ func never() bool  { return false }
 
 func coin(rng *rand.Rand) chooser { return func() bool { return rng.IntN(2) == 0 } }
 
-// after returns the bytes that the disk has after some of the pending changes:
-// each sector is chosen on its own.
-func (n *inode) after(choose chooser) []byte {
-	b := append([]byte(nil), n.durable...)
-	for _, w := range n.pending {
-		if w.data == nil {
-			if choose() {
-				b = resize(b, w.off)
-			}
-			continue
-		}
-		for i := int64(0); i < int64(len(w.data)); {
-			next := min(int64(len(w.data)), (w.off+i)/sectorSize*sectorSize+sectorSize-w.off)
-			if choose() {
-				b = put(b, w.data[i:next], w.off+i)
-			}
-			i = next
+// settle applies some of the pending changes to what the disk has.
+func (n *inode) settle(disk *image, choose chooser, heap *heap) {
+	for i := range n.pending {
+		if choose() {
+			n.pending[i].apply(disk, heap)
 		}
 	}
-	return b
 }
 
 // sync makes durable what the chooser picks; the rest never will be.
-func (n *inode) sync(choose chooser) {
-	n.durable = n.after(choose)
+func (n *inode) sync(choose chooser, heap *heap) {
+	n.settle(&n.durable, choose, heap)
+	heap.giveBack(n.pending)
 	n.pending = nil
 }
 
-// dir is a directory of files.
-type dir struct {
-	live    map[string]*inode
-	durable map[string]*inode
-	pending []change
+// image is the bytes of a file.
+type image struct {
+	size    int64
+	sectors []*sector // as many as size needs
+	shared  bool      // sectors is another image's, too: not to be written
 }
 
-// change is one change of a directory: from loses its name, and to becomes
-// node's. Either may be empty.
-type change struct {
-	from, to string
-	node     *inode
-}
-
-func newDir() *dir {
-	return &dir{live: map[string]*inode{}, durable: map[string]*inode{}}
-}
-
-func (d *dir) change(c change) {
-	c.apply(d.live)
-	d.pending = append(d.pending, c)
-}
-
-func (c change) apply(names map[string]*inode) {
-	if c.from != "" {
-		delete(names, c.from)
+func (c *image) at(i int) *sector {
+	if i >= len(c.sectors) {
+		return nil
 	}
-	if c.to != "" {
-		names[c.to] = c.node
+	return c.sectors[i]
+}
+
+func sectorsFor(size int64) int { return int((size + sectorSize - 1) / sectorSize) }
+
+// grow makes the image longer, by zeros.
+func (c *image) grow(size int64) {
+	want := sectorsFor(size)
+	if want > cap(c.sectors) {
+		c.sectors = append(make([]*sector, 0, max(want, 2*len(c.sectors))), c.sectors...)
+	}
+	c.sectors = c.sectors[:want]
+	c.size = size
+}
+
+func (c *image) resize(size int64, heap *heap) {
+	c.own()
+	if size >= c.size {
+		c.grow(size)
+		return
+	}
+	n := sectorsFor(size)
+	clear(c.sectors[n:])
+	c.sectors, c.size = c.sectors[:n], size
+	if cut := size % sectorSize; cut > 0 && c.sectors[n-1] != nil {
+		s := heap.next()
+		copy(s[:cut], c.sectors[n-1][:cut])
+		c.sectors[n-1] = s
 	}
 }
 
-// after returns the names that the disk has after some of the pending changes.
-func (d *dir) after(choose chooser) map[string]*inode {
-	names := maps.Clone(d.durable)
-	for _, c := range d.pending {
-		if choose() {
-			c.apply(names)
+func (c *image) readAt(p []byte, off int64) int {
+	if off >= c.size {
+		return 0
+	}
+	p = p[:min(int64(len(p)), c.size-off)]
+	for n := 0; n < len(p); {
+		from := int(off % sectorSize)
+		rest := p[n:min(len(p), n+sectorSize-from)]
+		if s := c.sectors[off/sectorSize]; s != nil {
+			copy(rest, s[from:])
+		} else {
+			clear(rest)
 		}
+		n += len(rest)
+		off += int64(len(rest))
 	}
-	return names
+	return len(p)
 }
 
-// sortedKeys makes walks over maps repeatable.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func (c *image) clone() image {
+	c.shared = true
+	return *c
+}
+
+// own prepares for a change.
+func (c *image) own() {
+	if c.shared {
+		c.sectors, c.shared = slices.Clone(c.sectors), false
+	}
+}
+
+// heap hands out what inodes are made of, many at a time.
+type heap struct {
+	sectors []sector
+	pending []dirty // an empty list to begin with
+}
+
+func (h *heap) next() *sector {
+	if len(h.sectors) == 0 {
+		h.sectors = make([]sector, 16)
+	}
+	s := &h.sectors[0]
+	h.sectors = h.sectors[1:]
+	return s
+}
+
+func (h *heap) giveBack(list []dirty) {
+	if cap(list) > cap(h.pending) {
+		clear(list)
+		h.pending = list[:0]
+	}
+}
+
+// lend lends the inode the list to begin with.
+func (h *heap) lend(n *inode) {
+	if n.pending == nil {
+		n.pending, h.pending = h.pending, nil
+	}
+}
+
+// bitset is a set of small numbers.
+type bitset []uint64
+
+func (b bitset) has(i int) bool { return i/64 < len(b) && b[i/64]>>(i%64)&1 == 1 }
+
+func (b *bitset) set(i int) {
+	for i/64 >= len(*b) {
+		*b = append(*b, 0)
+	}
+	(*b)[i/64] |= 1 << (i % 64)
+}
+
+// clearFrom takes out i and what is higher.
+func (b *bitset) clearFrom(i int) {
+	if i/64 < len(*b) {
+		(*b)[i/64] &= 1<<(i%64) - 1
+		*b = (*b)[:i/64+1]
+	}
+}
+
+func (b bitset) count() (n int64) {
+	for _, w := range b {
+		n += int64(bits.OnesCount64(w))
+	}
+	return n
+}
