@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -16,8 +17,6 @@ const nextAddress = 250 * time.Millisecond
 // connect dials a peer and does the handshake. The connection's raw is to be
 // dropped in the end.
 func (t *Transport) connect(ctx context.Context, p *peer, why purpose) (*conn, Hello, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.o.DialTimeout+t.o.ProbeTimeout)
-	defer cancel()
 	nc, host, err := t.dialAny(ctx, p.addrs())
 	if err != nil {
 		return nil, Hello{}, err
@@ -39,8 +38,7 @@ func (t *Transport) connect(ctx context.Context, p *peer, why purpose) (*conn, H
 
 // introduce does the TLS handshake, if there is to be one, and our own.
 func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *peer, why purpose) (net.Conn, Hello, error) {
-	deadline, _ := ctx.Deadline()
-	if err := nc.SetDeadline(deadline); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(t.o.HandshakeTimeout + t.o.ProbeTimeout)); err != nil {
 		return nil, Hello{}, err
 	}
 	setUserTimeout(nc, t.o.WriteTimeout+t.o.IdleTimeout)
@@ -59,57 +57,61 @@ func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *
 	return secured, h, nc.SetDeadline(time.Time{})
 }
 
+// dialed is what came of dialing the address with this index.
+type dialed struct {
+	at  int
+	nc  net.Conn
+	err error
+}
+
 // dialAny connects to the first of the addresses that answers, and returns the
-// host it dialed. They are started one after the other, each when the one before
-// has failed or is slow, so that one that swallows all packets delays nobody.
+// host it dialed. They are started one after the other, each when all before have
+// failed or are slow, so that one that swallows all packets delays nobody. After
+// RedialMax the first is dialed again: the kernel repeats a lost SYN too seldom,
+// and a name may have changed.
 func (t *Transport) dialAny(ctx context.Context, addrs []string) (net.Conn, string, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, t.o.DialTimeout)
 	defer cancel() // the other attempts
-	type result struct {
-		nc   net.Conn
-		host string
-		err  error
-	}
-	results := make(chan result)
-	start := func(addr string) {
-		t.goroutines.Go(func() {
-			nc, err := t.dial(ctx, addr)
-			host, _, _ := net.SplitHostPort(addr)
-			select {
-			case results <- result{nc, host, err}:
-			case <-ctx.Done():
-				if err == nil {
-					nc.Close()
-				}
-			}
-		})
-	}
-	var errs []error
-	for next, running := 0, 0; next < len(addrs) || running > 0; {
-		var later <-chan time.Time
-		if next < len(addrs) {
-			if running == 0 {
-				start(addrs[next])
-				next, running = next+1, running+1
-				continue
-			}
-			later = time.After(nextAddress)
+	results := make(chan dialed)
+	errs := make([]error, len(addrs))
+	for started, running := 0, 0; len(addrs) > 0; {
+		at, wait := started%len(addrs), nextAddress
+		switch {
+		case running == 0 && at == 0 && started > 0:
+			return nil, "", errors.Join(errs...)
+		case running == 0:
+			wait = 0
+		case at == 0:
+			wait = t.o.RedialMax
 		}
 		select {
 		case r := <-results:
 			if r.err == nil {
-				return r.nc, r.host, nil
+				host, _, _ := net.SplitHostPort(addrs[r.at])
+				return r.nc, host, nil
 			}
 			running--
-			errs = append(errs, r.err)
-		case <-later:
-			start(addrs[next])
-			next, running = next+1, running+1
+			errs[r.at] = r.err
+		case <-time.After(wait):
+			t.goroutines.Go(func() { t.attempt(ctx, at, addrs[at], results) })
+			started, running = started+1, running+1
 		case <-ctx.Done():
-			return nil, "", errors.Join(append(errs, context.Cause(ctx))...)
+			return nil, "", errors.Join(append(errs, fmt.Errorf("connect to %s: %w", strings.Join(addrs, ", "), ctx.Err()))...)
 		}
 	}
-	return nil, "", errors.Join(errs...)
+	return nil, "", errors.New("no address")
+}
+
+// attempt dials an address. If nobody wants the result any more, it closes it.
+func (t *Transport) attempt(ctx context.Context, at int, addr string, results chan<- dialed) {
+	nc, err := t.dial(ctx, addr)
+	select {
+	case results <- dialed{at, nc, err}:
+	case <-ctx.Done():
+		if err == nil {
+			nc.Close()
+		}
+	}
 }
 
 func (t *Transport) dial(ctx context.Context, addr string) (net.Conn, error) {

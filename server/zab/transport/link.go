@@ -257,7 +257,14 @@ func (l *link) take() []byte {
 	return b
 }
 
-// alive reports whether the other side shows life in time.
+// ofSameProcess reports whether a hello comes from the process that the link
+// leads to.
+func (l *link) ofSameProcess(h Hello) bool {
+	return l.hello.Boot == h.Boot && l.hello.Incarnation == h.Incarnation
+}
+
+// alive reports whether the other side shows life in time. The peer's slot
+// must be held.
 func (l *link) alive() bool {
 	select {
 	case <-l.echo: // a late one

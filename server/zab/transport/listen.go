@@ -124,7 +124,7 @@ func (t *Transport) serve(nc net.Conn) {
 
 // greet does the acceptor's part of the handshake but for the verdict.
 func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
-	if err := nc.SetDeadline(time.Now().Add(t.o.DialTimeout)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(t.o.HandshakeTimeout)); err != nil {
 		return nil, nil, err
 	}
 	setUserTimeout(nc, t.o.WriteTimeout+t.o.IdleTimeout)
@@ -180,13 +180,13 @@ func (t *Transport) serveAs(p *peer, hs *handshake) error {
 	case forStream:
 		return t.serveStream(ctx, p, hs)
 	default:
-		return hs.tell(nil)
+		return hs.tell(p.called(ctx, hs.hello()))
 	}
 }
 
 func (t *Transport) serveLink(ctx context.Context, p *peer, hs *handshake) error {
 	l := newLink(t, p, hs.hello(), p.timed(hs.nc, hs.raw))
-	if err := hs.nc.SetDeadline(time.Now().Add(t.o.ProbeTimeout + t.o.DialTimeout)); err != nil {
+	if err := hs.nc.SetDeadline(time.Now().Add(t.o.ProbeTimeout + t.o.HandshakeTimeout)); err != nil {
 		return err
 	}
 	if err := p.admit(ctx, l); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -58,6 +59,19 @@ func (n *memNet) reset(a, b string) {
 			c.out.fail(syscall.ECONNRESET)
 		}
 	}
+}
+
+// crash makes the connections of a host go nowhere, as when it loses its power.
+func (n *memNet) crash(host string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.conns {
+		if c.here == host || c.there == host {
+			c.in.lost.Store(true)
+			c.out.lost.Store(true)
+		}
+	}
+	n.kickLocked()
 }
 
 // setSlow limits what gets through, in bytes per second.
@@ -177,6 +191,7 @@ func (l *memListener) Addr() net.Addr { return memAddr(l.addr) }
 // half is one direction of a connection.
 type half struct {
 	n        *memNet
+	lost     atomic.Bool // one end's machine is gone
 	from, to string
 
 	mu       sync.Mutex
@@ -243,7 +258,7 @@ func (h *half) read(p []byte) (int, error) {
 			return 0, h.err
 		case h.late(readSide):
 			return 0, os.ErrDeadlineExceeded
-		case h.n.isDeaf(h.from, h.to):
+		case h.lost.Load() || h.n.isDeaf(h.from, h.to):
 		case len(h.buf) > 0:
 			n := copy(p, h.buf)
 			h.buf = h.buf[:copy(h.buf, h.buf[n:])]

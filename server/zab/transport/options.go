@@ -79,8 +79,12 @@ type Options struct {
 	IdleTimeout time.Duration
 	// WriteTimeout is how long the network may take none of our bytes. 0 means 5 s.
 	WriteTimeout time.Duration
-	// DialTimeout is for resolving, connecting and the handshake together. 0 means 3 s.
+	// DialTimeout is for resolving a name and connecting. It does not delay what
+	// comes back: an attempt that hangs is joined by another every RedialMax. 0 means
+	// 6 s, as the first of several name servers may be down, which takes 5 s to notice.
 	DialTimeout time.Duration
+	// HandshakeTimeout is for all that comes before a connection is of use. 0 means 3 s.
+	HandshakeTimeout time.Duration
 	// ProbeTimeout is how long the link of a peer has to show life when another
 	// process comes with the same id. 0 means 500 ms.
 	ProbeTimeout time.Duration
@@ -118,8 +122,8 @@ func (o *Options) complete() error {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&o.IdleTimeout, 5 * time.Second}, {&o.WriteTimeout, 5 * time.Second}, {&o.DialTimeout, 3 * time.Second},
-		{&o.ProbeTimeout, 500 * time.Millisecond}, {&o.RedialMin, 20 * time.Millisecond}, {&o.RedialMax, time.Second},
+		{&o.IdleTimeout, 5 * time.Second}, {&o.WriteTimeout, 5 * time.Second}, {&o.DialTimeout, 6 * time.Second},
+		{&o.HandshakeTimeout, 3 * time.Second}, {&o.ProbeTimeout, 500 * time.Millisecond}, {&o.RedialMin, 20 * time.Millisecond}, {&o.RedialMax, time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value

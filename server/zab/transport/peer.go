@@ -78,11 +78,12 @@ func (p *peer) poke() {
 func (p *peer) dialLoop(ctx context.Context) {
 	pause := p.t.o.RedialMin
 	for {
+		start := time.Now()
 		// A link that broke at once is no reason to hurry.
 		if p.linkedFor(ctx) >= p.t.o.RedialMax {
 			pause = p.t.o.RedialMin
 		}
-		nudged := p.rest(ctx, pause)
+		nudged := p.rest(ctx, max(p.t.o.RedialMin, pause-time.Since(start)))
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -164,16 +165,13 @@ func (p *peer) timed(nc, raw net.Conn) *conn {
 // link that is there already makes room if it is dead, or if it is of the same
 // process. Otherwise two processes have the same id, and the newcomer is refused.
 func (p *peer) admit(ctx context.Context, l *link) error {
-	select {
-	case p.slot <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := p.lockSlot(ctx); err != nil {
+		return err
 	}
-	defer func() { <-p.slot }()
+	defer p.unlockSlot()
 	place := &p.t.links[p.id]
 	if old := place.Load(); old != nil {
-		same := old.hello.Boot == l.hello.Boot && old.hello.Incarnation == l.hello.Incarnation
-		if !same && old.alive() {
+		if !old.ofSameProcess(l.hello) && old.alive() {
 			return p.duplicate(old.hello.Addr)
 		}
 		old.cut(errReplaced)
@@ -190,6 +188,35 @@ func (p *peer) admit(ctx context.Context, l *link) error {
 	}
 	return nil
 }
+
+// called handles a call: the peer has no link. If we have one, it is dead without
+// our knowing it, or new, or another process uses the id.
+func (p *peer) called(ctx context.Context, h Hello) error {
+	if err := p.lockSlot(ctx); err != nil {
+		return err
+	}
+	defer p.unlockSlot()
+	l := p.t.links[p.id].Load()
+	switch {
+	case l == nil:
+	case !l.alive():
+		l.cut(errReplaced)
+	case !l.ofSameProcess(h):
+		return p.duplicate(l.hello.Addr)
+	}
+	return nil
+}
+
+func (p *peer) lockSlot(ctx context.Context) error {
+	select {
+	case p.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *peer) unlockSlot() { <-p.slot }
 
 func (p *peer) duplicate(addr string) error {
 	return refuse("duplicate", "another process uses id "+p.name()+", connected from or at "+printable(addr)+

@@ -1,0 +1,243 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// TestFaults breaks the way between servers 1 and 2 of three. The link must go
+// down in time, the others must not notice, and afterwards it must come back.
+func TestFaults(t *testing.T) {
+	tests := []struct {
+		name     string
+		breakIt  func(net *memNet)
+		heal     func(net *memNet)
+		downIn   time.Duration
+		comeback time.Duration
+	}{
+		{"reset", func(n *memNet) { n.reset("s1", "s2") }, func(*memNet) {}, 0, 100 * time.Millisecond},
+		{"black hole", func(n *memNet) { n.blackHole("s1", "s2", true) }, func(n *memNet) { n.blackHole("s1", "s2", false) },
+			5 * time.Second, 1200 * time.Millisecond},
+		{"1 to 2 alone", func(n *memNet) { n.hold("s1", "s2", true) }, func(n *memNet) { n.hold("s1", "s2", false) },
+			5 * time.Second, 1200 * time.Millisecond},
+		{"2 to 1 alone", func(n *memNet) { n.hold("s2", "s1", true) }, func(n *memNet) { n.hold("s2", "s1", false) },
+			5 * time.Second, 1200 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		for _, outage := range []time.Duration{5 * time.Second, 47 * time.Second} {
+			t.Run(tt.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					net := newMemNet()
+					a, b, c := newNode(t, net, 1, 3), newNode(t, net, 2, 3), newNode(t, net, 3, 3)
+					within(t, time.Second, "all links", func() bool { return linked(a, b, c) })
+					before := [2]uint64{a.gen(2), b.gen(1)}
+					tt.breakIt(net)
+					if tt.downIn > 0 {
+						within(t, tt.downIn, "both sides notice", func() bool { return a.gen(2) == 0 && b.gen(1) == 0 })
+						a.tr.Send(2, before[0], &zab.Message{Kind: zab.MsgPing, Seq: 1}) // to nowhere
+						time.Sleep(outage)
+						if a.gen(2) != 0 || !linked(a, c) || !linked(b, c) || c.ups != 2 {
+							t.Errorf("during the outage: 1 has %v, 2 has %v, 3 had %d links", a.up, b.up, c.ups)
+						}
+					}
+					tt.heal(net)
+					within(t, tt.comeback, "a new link", func() bool {
+						return linked(a, b, c) && a.gen(2) > before[0] && b.gen(1) > before[1]
+					})
+					if got := b.received(); len(got) != 0 {
+						t.Errorf("received %v, which was sent to an old link", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestBlackHoleDelaysNobody starts among four peers that swallow all packets: the
+// fifth is linked at once (ZOOKEEPER-900).
+func TestBlackHoleDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		for _, dead := range []string{"s1", "s2", "s3", "s6"} {
+			net.blackHole("s5", dead, true)
+		}
+		a, b := newNode(t, net, 4, 6), newNode(t, net, 5, 6)
+		within(t, 50*time.Millisecond, "a link", func() bool { return linked(a, b) })
+	})
+}
+
+// TestSeveralAddresses has a peer of which one address swallows packets, one
+// refuses, and one is right.
+func TestSeveralAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		net.blackHole("s2", "hole", true)
+		a := newNode(t, net, 1, 1)
+		b := newNode(t, net, 2, 0, func(o *Options) {
+			o.Peers = []Peer{{ID: 1, Addrs: []string{"hole:1", "refuses:1", addrOf(1)}}}
+		})
+		a.tr.SetPeers([]Peer{{ID: 2, Addrs: []string{addrOf(2)}}})
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+	})
+}
+
+func TestSlowIsNotDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a, b := newNode(t, net, 1, 2), newNode(t, net, 2, 2)
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		net.setSlow("s1", "s2", 100_000) // so 3 MB take half a minute
+		m := &zab.Message{Kind: zab.MsgAppend, Seq: 1, Entries: []zab.Entry{{Zxid: jute.MakeZxid(1, 1), Data: make([]byte, 3_000_000)}}}
+		a.tr.Send(2, a.gen(2), m)
+		within(t, 40*time.Second, "the message", func() bool { return len(b.received()) == 1 })
+		if a.ups != 1 || b.ups != 1 {
+			t.Errorf("links were cut: %v %v", a.downs, b.downs)
+		}
+	})
+}
+
+func TestQueueOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a, b := newNode(t, net, 1, 2, func(o *Options) { o.QueueBytes = 1 << 20 }), newNode(t, net, 2, 2)
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		net.hold("s1", "s2", true)
+		gen := a.gen(2)
+		for range 12 {
+			a.tr.SendApp(2, gen, 1, make([]byte, 100<<10)) // must not block
+		}
+		synctest.Wait()
+		if a.gen(2) == gen || len(a.downs) != 1 || !strings.Contains(a.downs[0], "too slow") {
+			t.Errorf("the link is still up, or went down for another reason: %q", a.downs)
+		}
+	})
+}
+
+func TestFrameTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a, b := newNode(t, net, 1, 2, func(o *Options) { o.MaxFrame = 1000 }), newNode(t, net, 2, 2)
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		a.tr.SendApp(2, a.gen(2), 1, make([]byte, 2000))
+		b.tr.SendApp(1, b.gen(1), 1, make([]byte, 900))
+		synctest.Wait()
+		if len(a.downs) != 1 || len(b.app) != 0 {
+			t.Errorf("sending more than MaxFrame: %q", a.downs)
+		}
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		b.tr.SendApp(1, b.gen(1), 1, make([]byte, 2000))
+		synctest.Wait()
+		if len(a.downs) != 2 || len(a.app) > 1 {
+			t.Errorf("receiving more than MaxFrame: %q", a.downs)
+		}
+	})
+}
+
+// TestBindFailsAtFirst sees that a port that is taken, or a name that does not
+// resolve yet, is waited for (ZOOKEEPER-3320).
+func TestBindFailsAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMemNet()
+		var may atomic.Bool
+		a := newNode(t, mem, 1, 2, func(o *Options) {
+			o.ListenFunc = func(network, addr string) (net.Listener, error) {
+				if !may.Load() {
+					return nil, errors.New("no such host")
+				}
+				return mem.listen(network, addr)
+			}
+		})
+		b := newNode(t, mem, 2, 2)
+		time.Sleep(time.Minute)
+		if n := a.logged("no such host"); n != 1 || len(a.tr.Addrs()) != 0 {
+			t.Errorf("%d lines about the port", n)
+		}
+		may.Store(true)
+		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) })
+		mem.mu.Lock()
+		l := mem.listeners[addrOf(1)]
+		mem.mu.Unlock()
+		l.Close() // its interface is gone
+		mem.reset("s1", "s2")
+		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) && len(a.tr.Addrs()) == 1 })
+	})
+}
+
+func TestSetPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a, b, c := newNode(t, net, 1, 3), newNode(t, net, 2, 3), newNode(t, net, 3, 3)
+		within(t, time.Second, "all links", func() bool { return linked(a, b, c) })
+		one := Peer{ID: 1, Addrs: []string{addrOf(1)}}
+		b.tr.SetPeers([]Peer{one})
+		within(t, time.Second, "2 and 3 apart", func() bool { return b.gen(3) == 0 && c.gen(2) == 0 && linked(a, b) && linked(a, c) })
+		time.Sleep(time.Minute)
+		if b.gen(3) != 0 || a.ups != 2 {
+			t.Error("a removed peer came back, or others lost their links")
+		}
+		if n := b.logged("not in the configuration"); n != 1 {
+			t.Errorf("%d lines about a server that is not in the configuration", n)
+		}
+		b.tr.SetPeers([]Peer{one, {ID: 3, Addrs: []string{addrOf(3)}}})
+		within(t, 2*time.Second, "all links", func() bool { return linked(a, b, c) })
+		if s := b.tr.Peers(); len(s) != 2 || !s[1].Up || s[1].Links != 2 || s[1].ID != 3 {
+			t.Errorf("status %+v", s)
+		}
+		if err := b.tr.SetPeers([]Peer{one, one}); err == nil {
+			t.Error("the same peer twice was accepted")
+		}
+	})
+}
+
+// TestRestart replaces a server whose machine lost its power: nothing tells that
+// the old connection is dead. The new process must not wait until it is noticed.
+func TestRestart(t *testing.T) {
+	for _, id := range []zab.SID{1, 2} {
+		t.Run(hostOf(id), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := newMemNet()
+				other := newNode(t, mem, 3-id, 2)
+				var crashed atomic.Bool
+				old := newNode(t, mem, id, 2, func(o *Options) {
+					dial := o.DialFunc
+					o.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+						if crashed.Load() {
+							return nil, syscall.ENETDOWN
+						}
+						return dial(ctx, network, addr)
+					}
+					o.ListenFunc = func(network, addr string) (net.Listener, error) {
+						if crashed.Load() {
+							return nil, syscall.ENETDOWN
+						}
+						return mem.listen(network, addr)
+					}
+				})
+				within(t, time.Second, "a link", func() bool { return linked(old, other) })
+				crashed.Store(true)
+				mem.crash(hostOf(id))
+				mem.mu.Lock()
+				l := mem.listeners[addrOf(id)]
+				mem.mu.Unlock()
+				l.Close()
+				young := newNode(t, mem, id, 2, func(o *Options) { o.Boot = 77 })
+				within(t, time.Second, "a link with the new process", func() bool {
+					return linked(young, other) && other.hello[id].Boot == 77
+				})
+				if len(other.downs) != 1 || !strings.Contains(other.downs[0], "anew") {
+					t.Errorf("why the old link went down: %q", other.downs)
+				}
+			})
+		})
+	}
+}
