@@ -8,61 +8,322 @@ import (
 
 // Core is the state machine. See the package comment.
 type Core struct {
-	opt       Options
-	status    Status
-	changed   bool
-	appended  jute.Zxid
-	committed jute.Zxid
-	handed    jute.Zxid // CommitTo of the last Take
+	opt         Options
+	standalone  bool // without an ensemble
+	incarnation ID
+	damaged     bool
+	status      Status
+	changed     bool
+
+	origin uint64 // of now, on the shell's clock
+	now    uint64 // ms since the first Tick
+	wall   int64
+	ticked bool
+	random uint64
+	diskMs uint64
+	ran    bool // was candidate since the start
+
+	history
+
+	promise    Promise
+	promiseSeq Seq // makes it durable
 
 	lastSeq     Seq // of the newest batch handed out
+	persisted   Seq // PersistDone
 	unpersisted []LogOp
-	uncommitted []Entry // appended, not handed out as committed
 	inFlight    []batch // handed out, PersistDone not seen; in order
-	reads       []ReadResult
+	hinted      jute.Zxid
+	hintedAt    uint64
+	hintNow     bool // not to wait for the idle moment
+	busy        bool // something was handed out to be persisted since the last Tick
+
+	peers []*peer // sorted by id
+	byID  [256]*peer
+
+	election
+	leadership
+	following
+	barriers
+
+	send     []Outgoing
+	readLog  []LogRead
+	sendSnap []SnapSend
+	reads    []ReadResult
+	install  *SnapInfo
+	fatal    string
+	events   []Event
 }
 
 // batch remembers which entries a Seq makes durable.
 type batch struct {
 	seq  Seq
 	last jute.Zxid
+	snap *SnapInfo // becomes the history
 }
 
-// New returns a core that continues the recovered history.
-func New(opt Options, r Recovered) *Core {
-	return &Core{
-		opt:       opt,
-		appended:  r.LastZxid,
-		committed: r.LastZxid,
-		handed:    r.LastZxid,
-		status:    Status{Role: Leading, Epoch: r.LastZxid.Epoch(), Leader: opt.ID},
-		changed:   true,
+// maxEpoch keeps zxids positive: clients compare them as signed numbers.
+const maxEpoch = 1<<31 - 2
+
+// fill sets the defaults.
+func (o *Options) fill() {
+	for _, d := range []struct {
+		p *uint64
+		v uint64
+	}{
+		{&o.Heartbeat, 100}, {&o.ElectionTimeout, 1000}, {&o.QuorumTimeout, 800}, {&o.InitLimit, 20_000},
+		{&o.DiskStall, 2000}, {&o.RenewInterval, 10_000},
+	} {
+		if *d.p == 0 {
+			*d.p = d.v
+		}
 	}
+	for _, d := range []struct {
+		p *int
+		v int
+	}{{&o.CacheBytes, 32 << 20}, {&o.WindowBytes, 16 << 20}, {&o.BatchBytes, 1 << 20}} {
+		if *d.p == 0 {
+			*d.p = d.v
+		}
+	}
+}
+
+// New returns a core that continues the recovered history. Options of an
+// ensemble that lack what is needed are a bug of the caller and panic.
+func New(opt Options, r Recovered) *Core {
+	opt.fill()
+	c := &Core{
+		opt:         opt,
+		standalone:  len(opt.Members.List) == 0,
+		incarnation: r.Incarnation,
+		damaged:     r.Damaged,
+		changed:     true,
+		random:      opt.Seed ^ uint64(opt.ID)<<56 ^ opt.Boot,
+		promise:     r.Promise,
+		hinted:      r.Commit,
+	}
+	if !c.standalone && (opt.ID == 0 || opt.Init.Cluster == ID{}) {
+		panic("zab: an ensemble needs Options.ID and Options.Init")
+	}
+	err := c.recover(&r)
+	switch {
+	case err != nil:
+		c.halt("recovered history: " + err.Error())
+	case c.standalone:
+		c.setStatus(Status{Role: Leading, Epoch: c.appended.Epoch(), Leader: opt.ID})
+	default:
+		c.look("started", 0)
+	}
+	return c
+}
+
+// recover sets the history.
+func (c *Core) recover(r *Recovered) error {
+	h := &c.history
+	h.appended, h.durable = r.LastZxid, r.LastZxid
+	h.logStart, h.logBytes, h.snapBytes = r.LogStart, r.LogBytes, r.SnapshotBytes
+	h.tip, h.settled = r.Base.Clone(), r.Base.Clone()
+	h.committed = r.Base.Zxid
+	h.handed = max(r.Base.Zxid, r.Commit)
+	h.applied = h.handed
+	commit := h.handed
+	if c.standalone {
+		commit = r.LastZxid
+		h.handed, h.applied = commit, commit
+	}
+	for i := range r.Control {
+		e := &r.Control[i]
+		if e.Zxid <= r.Base.Zxid {
+			continue
+		}
+		founding := !h.tip.Seeded()
+		h.tip.skipTo(e.Prev)
+		if err := h.tip.Apply(e); err != nil {
+			return err
+		}
+		if founding && h.tip.Seeded() {
+			commit = max(commit, e.Prev) // a server alone commits what is durable
+		}
+		h.control = append(h.control, *e)
+	}
+	h.tip.skipTo(r.LastZxid)
+	if !h.tip.Seeded() {
+		commit = r.LastZxid
+	}
+	h.derive()
+	h.commit(min(commit, r.LastZxid))
+	return nil
 }
 
 // Tick tells the time: now is of a monotonic clock, wallMs of the wall clock,
 // both in ms. Call it every 10 to 25 ms. A jump of now shows that the process
 // was stopped.
-func (c *Core) Tick(now uint64, wallMs int64) {}
+func (c *Core) Tick(now uint64, wallMs int64) {
+	c.wall = wallMs
+	if !c.ticked {
+		c.ticked, c.origin = true, now
+	}
+	if now-c.origin < c.now || now < c.origin {
+		return // not monotonic
+	}
+	gap := now - c.origin - c.now
+	c.now += gap
+	if c.standalone || c.status.Role == Halted {
+		return
+	}
+	if gap > c.opt.ElectionTimeout/2 {
+		c.paused(gap)
+	}
+	c.tickHint()
+	switch c.status.Role {
+	case Looking:
+		c.tickLooking()
+	case Candidate:
+		c.tickCandidate()
+	case SyncingLeader, Leading:
+		c.tickLeader()
+	case SyncingFollower, Following:
+		c.tickLearner()
+	}
+	c.tickReads()
+}
+
+// paused takes in that the process was stopped for a while. Nobody may be held
+// to have been silent in that time; but a leader may have been replaced, and
+// proposes nothing before a quorum has confirmed it.
+func (c *Core) paused(gap uint64) {
+	c.event(2, 0, fmt.Sprintf("stopped for %d ms", gap))
+	switch c.status.Role {
+	case SyncingLeader, Leading:
+		c.confirmAnew()
+	case SyncingFollower, Following:
+		grace := c.now - min(c.now, c.opt.ElectionTimeout) + 3*c.opt.Heartbeat
+		c.heardAt = max(c.heardAt, grace)
+		c.echoedAt = max(c.echoedAt, grace)
+	}
+}
 
 // PeerUp tells that there is a link to a peer, with a number that grows from link
 // to link.
-func (c *Core) PeerUp(peer SID, gen uint64, incarnation ID) {}
+func (c *Core) PeerUp(id SID, gen uint64, incarnation ID) {
+	if c.standalone || c.status.Role == Halted {
+		return
+	}
+	if id == 0 || id == c.opt.ID {
+		c.event(3, id, "a peer shows the id of this server: two servers have the same myid, or the address is this server's own")
+		return
+	}
+	p := c.addPeer(id)
+	if p.up {
+		if gen < p.gen {
+			return
+		}
+		c.PeerDown(id, p.gen)
+	}
+	if p.incarnation != incarnation {
+		p.seeded, p.damaged, p.admitAt = false, false, 0
+	}
+	p.up, p.gen, p.incarnation, p.refused = true, gen, incarnation, false
+	switch c.status.Role {
+	case Looking:
+		c.sendPrevote(p)
+	case Candidate:
+		c.sendNewEpoch(p)
+	case SyncingLeader, Leading:
+		if c.renewing {
+			c.sendNewEpoch(p)
+		}
+	}
+}
 
 // PeerDown tells that a link is gone. Nothing more will be received on it.
-func (c *Core) PeerDown(peer SID, gen uint64) {}
+func (c *Core) PeerDown(id SID, gen uint64) {
+	p := c.linked(id)
+	if p == nil || p.gen != gen {
+		return
+	}
+	c.stopLearner(p)
+	p.up, p.granted, p.promised = false, false, false
+	switch c.status.Role {
+	case Looking:
+		if c.promise.To == id && c.now < c.promisedUntil {
+			c.promisedUntil = 0
+			c.startRound()
+		}
+	case SyncingFollower, Following:
+		if c.status.Leader == id {
+			c.look("lost the link to the leader", 0)
+		}
+	case SyncingLeader, Leading:
+		c.checkLinks()
+	}
+}
 
 // Recv takes a message that came over a link. It and the memory that its entries
 // alias belong to the core from then on, but for the Message itself.
-func (c *Core) Recv(from SID, gen uint64, m *Message) {}
+func (c *Core) Recv(from SID, gen uint64, m *Message) {
+	p := c.linked(from)
+	if p == nil || p.gen != gen || p.refused || c.status.Role == Halted {
+		return
+	}
+	if own := c.settled.Init.Cluster; m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
+		p.refused = true
+		c.event(3, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
+		c.stopLearner(p)
+		return
+	}
+	switch m.Kind {
+	case MsgAppend:
+		c.onAppend(p, m)
+	case MsgAck:
+		c.onAck(p, m)
+	case MsgCommit:
+		c.onCommit(p, m)
+	case MsgPing:
+		c.onPing(p, m)
+	case MsgPong:
+		c.onPong(p, m)
+	case MsgPrevote:
+		c.onPrevote(p, m)
+	case MsgPrevoteResp:
+		c.onPrevoteResp(p, m)
+	case MsgNewEpoch:
+		c.onNewEpoch(p, m)
+	case MsgAckEpoch:
+		c.onAckEpoch(p, m)
+	case MsgNackEpoch:
+		c.onNackEpoch(p, m)
+	case MsgFollow:
+		c.onFollow(p, m)
+	case MsgSync:
+		c.onSync(p, m)
+	case MsgReadIndex:
+		c.onReadIndex(p, m)
+	case MsgReadIndexResp:
+		c.onReadIndexResp(p, m)
+	case MsgTimeoutNow:
+		c.onTimeoutNow(p, m)
+	case MsgRejoin:
+		c.onRejoin(p, m)
+	}
+}
 
 // NextZxid returns the zxid of the next proposal, and false if this server can't
 // propose now: it does not lead, or its epoch is being renewed.
 func (c *Core) NextZxid() (jute.Zxid, bool) {
-	if c.appended.Counter() == ^uint32(0) {
-		return jute.MakeZxid(c.appended.Epoch()+1, 1), true
+	z := c.appended
+	if c.standalone {
+		if z.Counter() == ^uint32(0) {
+			z = jute.MakeZxid(z.Epoch()+1, 0)
+		}
+		return z + 1, true
 	}
-	return c.appended + 1, true
+	if !c.proposing() {
+		return 0, false
+	}
+	if z.Counter() == 0 {
+		z += jute.Zxid(c.opt.InitialCounter)
+	}
+	return z + 1, z.Counter() < lastCounter || mutated(counterWraps)
 }
 
 // Propose appends a transaction. zxid must be NextZxid; data belongs to the core
@@ -72,9 +333,19 @@ func (c *Core) Propose(zxid jute.Zxid, data []byte) {
 		panic(fmt.Sprintf("zab: proposal %v, next is %v", zxid, next))
 	}
 	e := Entry{Zxid: zxid, Prev: c.appended, Data: data}
+	if c.admitting.Server != 0 {
+		c.attachAdmission(&e)
+	}
+	c.append(e)
+}
+
+// append adds an entry at the end of the history and of what is to be persisted.
+func (c *Core) append(e Entry) {
+	if err := c.push(e); err != nil {
+		c.fail(fmt.Sprintf("append: %v", err))
+		return
+	}
 	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogAppend, Entry: e})
-	c.uncommitted = append(c.uncommitted, e)
-	c.appended = zxid
 }
 
 // PersistDone tells that all batches up to seq are on stable storage. There is
@@ -83,58 +354,75 @@ func (c *Core) PersistDone(seq Seq) {
 	if seq > c.lastSeq {
 		panic(fmt.Sprintf("zab: batch %d is durable, but only %d were handed out", seq, c.lastSeq))
 	}
+	if seq <= c.persisted {
+		return
+	}
+	before := c.persisted
+	c.persisted = seq
 	n := 0
 	for n < len(c.inFlight) && c.inFlight[n].seq <= seq {
-		c.committed = c.inFlight[n].last
+		c.durable = c.inFlight[n].last
+		if s := c.inFlight[n].snap; s != nil {
+			c.install = s
+			c.handed, c.applied = s.Zxid, s.Zxid
+		}
 		n++
 	}
-	c.inFlight = append(c.inFlight[:0], c.inFlight[n:]...)
+	rest := copy(c.inFlight, c.inFlight[n:])
+	clear(c.inFlight[rest:])
+	c.inFlight = c.inFlight[:rest]
+	if c.standalone {
+		c.history.commit(c.durable)
+		return
+	}
+	if before < c.promiseSeq && c.promiseSeq <= seq {
+		c.promiseDurable()
+	}
+	switch c.status.Role {
+	case SyncingLeader, Leading:
+		c.advanceCommit()
+	case SyncingFollower, Following:
+		c.sendAck()
+	}
+}
+
+// pendingSeq is the batch that makes everything durable that was put out so far.
+func (c *Core) pendingSeq() Seq {
+	if len(c.unpersisted) > 0 {
+		return c.lastSeq + 1
+	}
+	return c.lastSeq
 }
 
 // Applied tells how far the shell has applied what was committed.
-func (c *Core) Applied(upto jute.Zxid) {}
-
-// ReadIndex asks for a point behind everything that was completed before. The
-// answer comes in Output.Reads with the same id, at the latest when the role
-// changes.
-func (c *Core) ReadIndex(id uint64) {
-	c.reads = append(c.reads, ReadResult{ID: id, OK: true, Index: c.committed})
+func (c *Core) Applied(upto jute.Zxid) {
+	c.applied = max(c.applied, upto)
+	switch c.status.Role {
+	case SyncingLeader:
+		c.activate()
+	case SyncingFollower:
+		c.checkFollowing()
+	}
 }
-
-// LogRead answers Output.ReadLog: entries behind after. purged says that the log
-// does not have them any more.
-func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, purged bool) {}
-
-// SnapshotSent answers Output.SendSnap: the snapshot at zxid has been delivered,
-// or not.
-func (c *Core) SnapshotSent(peer SID, gen uint64, zxid jute.Zxid, ok bool) {}
-
-// SnapshotReceived tells that a snapshot from the leader is complete, verified
-// and durable in its file. token came with it. The core decides whether it
-// still wants it.
-func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) {}
 
 // SnapshotTaken tells of a snapshot of this server's own whose reference is
 // durable.
-func (c *Core) SnapshotTaken(zxid jute.Zxid, bytes int64) {}
+func (c *Core) SnapshotTaken(zxid jute.Zxid, bytes int64) { c.snapBytes = bytes }
 
 // LogPurged tells behind which zxid the log can be read now.
-func (c *Core) LogPurged(start jute.Zxid, bytes int64) {}
+func (c *Core) LogPurged(start jute.Zxid, bytes int64) { c.logStart, c.logBytes = start, bytes }
 
 // DiskHealth tells for how long the oldest fsync has been under way, in ms, and
 // whether the disk is full.
-func (c *Core) DiskHealth(oldestMs uint64, full bool) {}
-
-// Transfer makes a leader hand over to the learner that is best prepared, before
-// it stops for maintenance. It accepts no more proposals. Without such a learner
-// nothing changes. When the role changes it is done.
-func (c *Core) Transfer() {}
+func (c *Core) DiskHealth(oldestMs uint64, full bool) {
+	c.diskMs = oldestMs
+	if c.status.Role == Leading && oldestMs > c.opt.DiskStall {
+		c.handOver("the disk is stuck")
+	}
+}
 
 // Status returns what the core is at the moment.
 func (c *Core) Status() Status { return c.status }
-
-// Peers appends what a leader knows of its learners, sorted by id.
-func (c *Core) Peers(dst []PeerStatus) []PeerStatus { return dst }
 
 // Committed returns the highest zxid known to be committed.
 func (c *Core) Committed() jute.Zxid { return c.committed }
@@ -145,32 +433,100 @@ func (c *Core) LastZxid() jute.Zxid { return c.appended }
 // Take moves everything produced since the last Take to out, reusing its
 // memory.
 func (c *Core) Take(out *Output) {
-	*out = Output{
-		Persist:   append(out.Persist[:0], c.unpersisted...),
-		Committed: out.Committed[:0],
-		Reads:     append(out.Reads[:0], c.reads...),
-		Send:      out.Send[:0],
-		ReadLog:   out.ReadLog[:0],
-		SendSnap:  out.SendSnap[:0],
-		Events:    out.Events[:0],
-		Changed:   c.changed,
+	c.startReadRound()
+	c.feedLearners()
+	c.sendReadIndex()
+	if len(c.unpersisted) > 0 || c.hintNow {
+		c.addHint()
 	}
-	c.changed = false
-	c.reads = c.reads[:0]
-	clear(c.unpersisted)
-	c.unpersisted = c.unpersisted[:0]
-	if len(out.Persist) > 0 {
+	clear(out.Persist)
+	clear(out.Send)
+	clear(out.Committed)
+	clear(out.Events)
+	persist, send := c.unpersisted, c.send
+	c.unpersisted, c.send = out.Persist[:0], out.Send[:0]
+	*out = Output{
+		Persist:   persist,
+		Send:      send,
+		Committed: out.Committed[:0],
+		ReadLog:   append(out.ReadLog[:0], c.readLog...),
+		SendSnap:  append(out.SendSnap[:0], c.sendSnap...),
+		Reads:     append(out.Reads[:0], c.reads...),
+		Events:    append(out.Events[:0], c.events...),
+		Install:   c.install,
+		Changed:   c.changed,
+		Fatal:     c.fatal,
+	}
+	c.install, c.changed = nil, false
+	c.readLog, c.sendSnap, c.reads = c.readLog[:0], c.sendSnap[:0], c.reads[:0]
+	c.events = c.events[:0]
+	if len(persist) > 0 {
 		c.lastSeq++
-		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.appended})
+		c.busy = true
+		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.appended, snap: c.arriving})
+		c.arriving = nil
 		out.PersistSeq = c.lastSeq
 	}
-	n := 0
-	for n < len(c.uncommitted) && c.uncommitted[n].Zxid <= c.committed {
-		out.Committed = append(out.Committed, c.uncommitted[n])
-		n++
+	c.takeCommitted(out)
+}
+
+// takeCommitted hands out what may be applied since the last time.
+func (c *Core) takeCommitted(out *Output) {
+	out.CommitTo = max(c.handed, min(c.committed, c.durable))
+	for i := c.entries.behind(c.handed); i < c.entries.n; i++ {
+		e := c.entries.at(i)
+		if e.Zxid > out.CommitTo {
+			break
+		}
+		out.Committed = append(out.Committed, *e)
 	}
-	rest := copy(c.uncommitted, c.uncommitted[n:])
-	clear(c.uncommitted[rest:])
-	c.uncommitted = c.uncommitted[:rest]
-	out.CommitTo = c.committed
+	c.handed = out.CommitTo
+	keep := c.opt.CacheBytes
+	if c.standalone {
+		keep = 0
+	}
+	c.shrink(keep)
+}
+
+// setStatus changes what the core says of itself.
+func (c *Core) setStatus(s Status) {
+	s.Observer = !c.standalone && !c.voter(c.opt.ID)
+	s.Weightless = ""
+	if !s.Observer {
+		s.Weightless = c.weightless()
+	}
+	if s != c.status {
+		c.status = s
+		c.changed = true
+	}
+}
+
+// refresh looks anew at what follows from the history.
+func (c *Core) refresh() { c.setStatus(c.status) }
+
+func (c *Core) event(level uint8, peer SID, text string) {
+	c.events = append(c.events, Event{Level: level, Text: text, Peer: peer})
+}
+
+// halt stops taking part: the histories of servers contradict each other, and
+// only a human can tell which data is to be kept.
+func (c *Core) halt(reason string) {
+	c.leave()
+	c.event(3, 0, "halted: "+reason)
+	c.setStatus(Status{Role: Halted, Epoch: c.appended.Epoch(), Reason: reason})
+}
+
+// fail stops the process: the core contradicts itself.
+func (c *Core) fail(reason string) {
+	c.fatal = reason
+	c.halt(reason)
+}
+
+// jitter returns a number below n.
+func (c *Core) jitter(n uint64) uint64 {
+	c.random += 0x9e3779b97f4a7c15 // splitmix64
+	z := c.random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return (z ^ z>>31) % max(n, 1)
 }

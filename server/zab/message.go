@@ -3,7 +3,6 @@ package zab
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -54,7 +53,8 @@ const (
 	// MsgTimeoutNow tells the learner that has everything up to Zxid to become
 	// the leader behind the leader of Epoch.
 	MsgTimeoutNow
-	// MsgRejoin tells a learner to send MsgFollow again: its stream can't go on.
+	// MsgRejoin tells a learner that its stream can't go on: to send MsgFollow
+	// again, or if Leader is 0, that the sender does not lead any more.
 	MsgRejoin
 
 	lastMessageKind = MsgRejoin
@@ -294,16 +294,15 @@ func (m *Message) decodeEntries(d *decoder) {
 
 // String describes the message for traces.
 func (m *Message) String() string {
-	var b strings.Builder
-	b.WriteString(m.Kind.String())
+	b := []byte(m.Kind.String())
 	number := func(name string, v uint64) {
 		if v != 0 {
-			fmt.Fprintf(&b, " %s=%d", name, v)
+			b = fmt.Appendf(b, " %s=%d", name, v)
 		}
 	}
 	zxid := func(name string, z jute.Zxid) {
 		if z != 0 {
-			fmt.Fprintf(&b, " %s=%v", name, z)
+			b = fmt.Appendf(b, " %s=%v", name, z)
 		}
 	}
 	number("epoch", uint64(m.Epoch))
@@ -312,7 +311,7 @@ func (m *Message) String() string {
 	zxid("zxid", m.Zxid)
 	zxid("prev", m.Prev)
 	if n := len(m.Entries); n > 0 {
-		fmt.Fprintf(&b, " entries=%v..%v", m.Entries[0].Zxid, m.Entries[n-1].Zxid)
+		b = fmt.Appendf(b, " entries=%v..%v", m.Entries[0].Zxid, m.Entries[n-1].Zxid)
 	}
 	zxid("commit", m.Commit)
 	number("seq", m.Seq)
@@ -320,8 +319,8 @@ func (m *Message) String() string {
 	number("nonce", m.Nonce)
 	for i, name := range flagNames {
 		if m.Flags&(1<<i) != 0 {
-			b.WriteString(" " + name)
+			b = append(append(b, ' '), name...)
 		}
 	}
-	return b.String()
+	return string(b)
 }

@@ -150,6 +150,34 @@ func (s *State) extend(z jute.Zxid) {
 	s.Epochs = append(s.Epochs, EpochEnd{z.Epoch(), z.Counter()})
 }
 
+// skipTo moves the end of the history to z, if that is ahead, over entries that
+// are not at hand: none of them is a control entry. So an epoch that begins on
+// the way began where the counter of the one before it was used up.
+func (s *State) skipTo(z jute.Zxid) {
+	if z <= s.Zxid {
+		return
+	}
+	for s.Zxid.Epoch() < z.Epoch() {
+		s.extend(jute.MakeZxid(s.Zxid.Epoch(), ^uint32(0)))
+		s.Zxid = jute.MakeZxid(s.Zxid.Epoch()+1, 0)
+	}
+	s.extend(z)
+}
+
+// contains reports whether an entry is in the history, or is the place before
+// its first one.
+func (s *State) contains(z jute.Zxid) bool {
+	if z == 0 {
+		return true
+	}
+	for _, e := range s.Epochs {
+		if e.Epoch == z.Epoch() {
+			return z.Counter() <= e.Last
+		}
+	}
+	return false
+}
+
 // admit sets the incarnation with which a server counts.
 func (s *State) admit(a Admission) {
 	i, found := slices.BinarySearchFunc(s.Admitted, a.Server, func(a Admission, id SID) int { return int(a.Server) - int(id) })

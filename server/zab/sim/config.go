@@ -134,7 +134,7 @@ func Base(seed uint64) Config {
 }
 
 func (c *Config) drawTimes(r *rand.Rand) {
-	c.TickMs = pick(r, 10, 20, 25)
+	c.TickMs = pick[uint64](r, 10, 20, 25)
 	c.ElectionMs = pick[uint64](r, 200, 300, 500, 1000)
 	c.InitMs = c.ElectionMs * pick[uint64](r, 4, 8, 20)
 	c.RenewMs = c.ElectionMs * pick[uint64](r, 2, 4, 10)

@@ -177,14 +177,14 @@ type disk struct {
 	written     history
 	durable     history
 	pending     []rec
-	count       uint64 // records written since the process started
+	count       uint64 // records written, but for those lost
 	syncing     bool
 	syncTo      uint64 // the fsync under way covers so many records
 	syncSince   uint64
 	real        *walDisk // nil without a real log
 }
 
-// durableCount is how many records of this process are durable.
+// durableCount is how many records are durable.
 func (d *disk) durableCount() uint64 { return d.count - uint64(len(d.pending)) }
 
 func (d *disk) write(r rec) {
@@ -209,7 +209,8 @@ func (d *disk) makeDurable(count uint64) {
 func (d *disk) lose(power bool, r *rand.Rand) {
 	d.syncing = false
 	if d.real != nil {
-		d.real.end(power, r)
+		d.real.end(power, r) // what is lost shows when the log is opened
+		return
 	}
 	if !power {
 		return
@@ -232,9 +233,9 @@ func (d *disk) cut(keep int) {
 	for i := range d.pending[:keep] {
 		d.durable.apply(&d.pending[i])
 	}
+	d.count -= uint64(len(d.pending) - keep)
 	clear(d.pending)
 	d.pending = d.pending[:0]
-	d.count = 0
 	d.written = d.durable.clone()
 }
 

@@ -1,0 +1,127 @@
+package zab
+
+import "github.com/zkd-project/zkd/jute"
+
+// matched is how far a server's acknowledgements count.
+func (c *Core) matched(id SID) jute.Zxid {
+	if id == c.opt.ID {
+		if !c.selfCounts() {
+			return 0
+		}
+		if mutated(leaderCountsBeforeFsync) {
+			return c.appended
+		}
+		return c.durable
+	}
+	p := c.byID[id]
+	if p == nil || p.match < p.admitAt && !mutated(damagedCounted) || !c.counts(p) {
+		return 0
+	}
+	return p.match
+}
+
+// advanceCommit commits what a quorum of each configuration in force there has
+// durable. Only entries of the leader's own epoch are committed by counting:
+// what is older goes with its marker. The leader's own disk need not be among
+// the quorum.
+func (c *Core) advanceCommit() {
+	for c.leads() {
+		z := c.committable()
+		if z <= c.committed {
+			break
+		}
+		c.commitAsLeader(z)
+	}
+	c.activate()
+}
+
+// committable returns the highest zxid that is committed by counting.
+func (c *Core) committable() (best jute.Zxid) {
+	for _, p := range c.peers {
+		best = c.tryCommit(best, c.matched(p.id))
+	}
+	best = c.tryCommit(best, c.matched(c.opt.ID))
+	for i := range c.pending { // up to it the configuration before may suffice
+		best = c.tryCommit(best, c.pending[i].prev)
+	}
+	return best
+}
+
+// tryCommit returns z if that is more than best and committed by counting.
+func (c *Core) tryCommit(best, z jute.Zxid) jute.Zxid {
+	if z <= best || z <= c.committed || z < c.marker && !mutated(oldEpochByCounting) {
+		return best
+	}
+	has := func(id SID) bool { return c.matched(id) >= z }
+	old := c.members()
+	for i := range c.pending {
+		if c.pending[i].Version > z {
+			break
+		}
+		if mutated(oneConfigQuorum) {
+			old = &c.pending[i].Members
+		} else if !c.pending[i].Quorum(has) {
+			return best
+		}
+	}
+	if !old.Quorum(has) {
+		return best
+	}
+	return z
+}
+
+func (c *Core) commitAsLeader(z jute.Zxid) {
+	first := c.committed < c.marker
+	control := c.commit(z)
+	if control {
+		c.controlCommitted()
+	}
+	if first {
+		for _, p := range c.peers {
+			p.synced = p.state == learnerStream && p.match >= c.marker
+		}
+	}
+}
+
+// controlCommitted takes in that the ensemble's state changed.
+func (c *Core) controlCommitted() {
+	c.hintNow = true
+	if c.admitPending != 0 && c.committed >= c.admitPending {
+		c.admitPending = 0
+	}
+	c.refresh()
+	if c.status.Role == Leading && !c.members().Voter(c.opt.ID) {
+		c.handOver("this server is no voter any more")
+	}
+}
+
+// addHint adds a commit hint to what is about to be persisted anyway.
+func (c *Core) addHint() {
+	if c.standalone || c.now < c.hintedAt+c.opt.ElectionTimeout && !c.hintNow {
+		return
+	}
+	c.hint()
+}
+
+// hint puts out how far the history is known to be committed. It is never waited
+// for: an old hint makes a restart slower, and nothing else.
+func (c *Core) hint() {
+	z := min(c.committed, c.durable)
+	if mutated(hintAheadOfCommit) {
+		z = c.appended
+	}
+	if z <= c.hinted {
+		return
+	}
+	c.hinted, c.hintedAt, c.hintNow = z, c.now, false
+	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogCommitHint, Upto: z})
+}
+
+// tickHint puts a hint out when nothing was persisted since the last Tick, or
+// when it is needed.
+func (c *Core) tickHint() {
+	if (!c.busy || c.hintNow) && len(c.unpersisted) == 0 && len(c.inFlight) == 0 {
+		c.hint()
+	}
+	c.busy = false
+}

@@ -1,0 +1,161 @@
+package zab
+
+import (
+	"github.com/zkd-project/zkd/jute"
+)
+
+// history is the server's log as the core sees it: where it ends, how much of
+// it is durable and committed, and what it says of the ensemble.
+//
+// Invariant: handed <= committed <= appended, handed <= durable <= appended.
+type history struct {
+	entries   cache // the newest; up to appended
+	appended  jute.Zxid
+	durable   jute.Zxid
+	committed jute.Zxid
+	handed    jute.Zxid // CommitTo of the last Take
+	applied   jute.Zxid
+
+	tip     State   // at appended
+	settled State   // at committed
+	control []Entry // the control entries behind committed
+	// Derived from control: the configurations that are not committed, and whom
+	// the first marker admits if that is not committed.
+	pending []pendingMembers
+	founded []Admission
+
+	version uint64 // changes with the log, so that it can be seen to be the same
+
+	logStart  jute.Zxid
+	logBytes  int64
+	snapBytes int64
+}
+
+// pendingMembers is a configuration that an entry not committed yet would make.
+type pendingMembers struct {
+	Members
+	prev jute.Zxid // the entry before it
+}
+
+// push adds the next entry at the end. It has been checked against tip, if it is
+// a transaction; else it is now.
+func (h *history) push(e Entry) error {
+	if e.Type == EntryTxn {
+		h.tip.extend(e.Zxid)
+	} else {
+		if err := h.tip.Apply(&e); err != nil {
+			return err
+		}
+		h.control = append(h.control, e)
+		h.derive()
+	}
+	h.entries.append(e)
+	h.appended = e.Zxid
+	h.version++
+	return nil
+}
+
+// truncate drops the entries behind z, none of which is committed.
+func (h *history) truncate(z jute.Zxid) {
+	h.entries.truncate(z)
+	n := 0
+	for n < len(h.control) && h.control[n].Zxid <= z {
+		n++
+	}
+	clear(h.control[n:])
+	h.control = h.control[:n]
+	h.tip = h.settled.Clone()
+	for i := range h.control {
+		h.tip.skipTo(h.control[i].Prev)
+		if err := h.tip.Apply(&h.control[i]); err != nil {
+			panic("zab: " + err.Error()) // it was applied before
+		}
+	}
+	h.tip.skipTo(z)
+	h.appended = z
+	h.durable = min(h.durable, z)
+	h.version++
+	h.derive()
+}
+
+// replace makes a snapshot the whole history.
+func (h *history) replace(s *SnapInfo) {
+	h.entries = cache{}
+	h.control = nil
+	h.tip = s.State.Clone()
+	h.settled = s.State.Clone()
+	h.tip.Zxid, h.settled.Zxid = s.Zxid, s.Zxid
+	h.appended = s.Zxid
+	h.committed = s.Zxid
+	h.logStart = s.Zxid
+	h.logBytes = 0
+	h.snapBytes = s.Bytes
+	h.version++
+	h.derive()
+}
+
+// commit moves the committed point to z, and returns whether control entries
+// were passed.
+func (h *history) commit(z jute.Zxid) (control bool) {
+	h.committed = z
+	for len(h.control) > 0 && h.control[0].Zxid <= z {
+		h.settled.skipTo(h.control[0].Prev)
+		if err := h.settled.Apply(&h.control[0]); err != nil {
+			panic("zab: " + err.Error()) // it was applied before, to tip
+		}
+		h.control = h.control[1:]
+		control = true
+	}
+	h.settled.skipTo(z)
+	if control {
+		h.derive()
+	}
+	return control
+}
+
+// derive sets what follows from control. All of it has been decoded before.
+func (h *history) derive() {
+	h.pending, h.founded = nil, nil
+	for i := range h.control {
+		e := &h.control[i]
+		switch e.Type {
+		case EntryMembers:
+			p := pendingMembers{prev: e.Prev}
+			if p.Decode(e.Data) == nil {
+				p.Version = e.Zxid
+				h.pending = append(h.pending, p)
+			}
+		case EntryMarker:
+			var m Marker
+			if !h.settled.Seeded() && h.founded == nil && m.Decode(e.Data) == nil && m.Init != nil {
+				h.founded = m.Admitted
+			}
+		}
+	}
+}
+
+// shrink drops entries from memory that are more than maxBytes, if they have been
+// handed out as committed; and in any case what is more than twice that: the
+// shell can read it from its log.
+func (h *history) shrink(maxBytes int) {
+	for h.entries.n > 0 && h.entries.bytes > maxBytes &&
+		(h.entries.at(0).Zxid <= h.handed || h.entries.bytes > 2*maxBytes && maxBytes > 0) {
+		h.entries.drop()
+	}
+}
+
+// admits reports whether a server is to be counted with an incarnation, in a
+// history that has a first marker: by what is committed, or if not even that
+// marker is, by what it says.
+func (h *history) admits(a Admission) bool {
+	list := h.settled.Admitted
+	if !h.settled.Seeded() {
+		list = h.founded
+	}
+	for i := range list {
+		if list[i] == a {
+			return true
+		}
+	}
+	return false
+}

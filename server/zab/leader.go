@@ -1,0 +1,304 @@
+package zab
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// leadership is what a server has as the leader of an epoch.
+type leadership struct {
+	epoch  uint32    // led or followed
+	marker jute.Zxid // begins it
+
+	initDeadline uint64
+	pingSeq      uint64 // of the newest heartbeat
+	nextPing     uint64
+	shakyAt      uint64 // since when the links that are up are no quorum; 0 if they are
+
+	// unconfirmed is the heartbeat that a quorum has to answer before anything is
+	// proposed again, after the process was stopped; 0 for none.
+	unconfirmed uint64
+
+	renewing    bool   // the epoch, in place
+	renewTo     uint32 // above this: a joiner promised it to somebody who failed
+	lastRenewal uint64
+	renewed     bool // there was one
+
+	handingOver  bool
+	successor    SID // was told to take over
+	handDeadline uint64
+
+	admitting    Admission // to go along with the next proposal; server 0 for none
+	admittingAt  uint64
+	admitPending jute.Zxid // an admission not committed yet; 0 for none
+}
+
+// leads reports whether this server is the leader of its epoch, active or not.
+func (c *Core) leads() bool { return c.status.Role == SyncingLeader || c.status.Role == Leading }
+
+// proposing reports whether the leader takes proposals.
+func (c *Core) proposing() bool {
+	return c.status.Role == Leading && !c.renewing && !c.handingOver && c.unconfirmed == 0
+}
+
+// establish begins the epoch that a quorum has promised to this server. Its
+// history becomes that of the ensemble when the marker, which stands behind it,
+// is committed: nothing in it is committed for being on a quorum already, since
+// an entry of an old epoch can be overwritten even then.
+func (c *Core) establish() {
+	renewal := c.renewing
+	c.renewing = false
+	c.epoch = c.promise.Epoch
+	c.marker = jute.MakeZxid(c.epoch, 0)
+	c.initDeadline = c.now + c.opt.InitLimit
+	if c.appended.Epoch() < c.epoch {
+		c.appendMarker()
+	}
+	if c.status.Role == Halted {
+		return
+	}
+	if renewal {
+		s := c.status
+		s.Epoch = c.epoch
+		c.setStatus(s)
+		c.event(1, 0, fmt.Sprintf("renewed the epoch: %d", c.epoch))
+	} else {
+		c.beginLeading()
+	}
+	for _, p := range c.peers {
+		switch {
+		case p.promised:
+			c.startSync(p)
+		case p.state != learnerNone:
+			c.stopLearner(p)
+			c.inviteLearner(p)
+		}
+	}
+	c.nextPing = c.now
+	c.advanceCommit()
+}
+
+// beginLeading sets up a new leader.
+func (c *Core) beginLeading() {
+	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
+	c.shakyAt, c.unconfirmed, c.renewTo = 0, 0, 0
+	c.handingOver, c.successor = false, 0
+	c.admitting, c.admitPending = Admission{}, 0
+	for _, p := range c.peers {
+		p.learner = learner{echoedAt: c.now, heardAt: c.now}
+	}
+}
+
+func (c *Core) appendMarker() {
+	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, TimeMs: c.wall, App: c.opt.App}
+	if !c.tip.Seeded() {
+		m.Init = &c.opt.Init
+		m.Admitted = c.founders()
+	}
+	c.append(Entry{Zxid: c.marker, Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
+}
+
+// founders are the servers that an ensemble begins with: those which promised
+// its first epoch, of the voters.
+func (c *Core) founders() (list []Admission) {
+	self := Admission{c.opt.ID, c.incarnation}
+	for _, p := range c.peers {
+		if self.Server != 0 && p.id > self.Server {
+			list = append(list, self)
+			self.Server = 0
+		}
+		if p.promised && c.voter(p.id) && c.counts(p) {
+			list = append(list, Admission{p.id, p.incarnation})
+		}
+	}
+	if self.Server != 0 {
+		list = append(list, self)
+	}
+	return list
+}
+
+// leaveLeading stops being leader.
+func (c *Core) leaveLeading() {
+	for _, p := range c.peers {
+		if p.state != learnerNone {
+			c.stopLearner(p)
+			c.post(p, Message{Kind: MsgRejoin, Epoch: c.epoch})
+		}
+		p.learner = learner{}
+	}
+	c.handingOver, c.unconfirmed = false, 0
+	c.admitting = Admission{}
+}
+
+// activate makes a leader active when its history is on a quorum and applied
+// here.
+func (c *Core) activate() {
+	if c.status.Role != SyncingLeader || c.committed < c.marker || c.applied < c.marker {
+		return
+	}
+	c.setStatus(Status{Role: Leading, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum has its history"})
+}
+
+// tickLeader does what is due.
+func (c *Core) tickLeader() {
+	if c.now >= c.nextPing {
+		c.ping()
+	}
+	if !c.echoedWithin(c.opt.QuorumTimeout) {
+		c.look("no word from a quorum", 1+c.jitter(c.opt.Heartbeat))
+		return
+	}
+	if c.checkLinks(); !c.leads() {
+		return
+	}
+	if c.committed < c.marker && c.now >= c.initDeadline {
+		c.look("a quorum was not synchronized in time", 1+c.jitter(c.opt.Heartbeat))
+		return
+	}
+	if c.status.Role != Leading {
+		return
+	}
+	c.tickRenewal()
+	if c.status.Role == Leading {
+		c.tickHandOver()
+		c.tickAdmission()
+	}
+}
+
+// ping sends a heartbeat to all learners.
+func (c *Core) ping() {
+	c.pingSeq++
+	c.nextPing = c.now + c.opt.Heartbeat
+	for _, p := range c.peers {
+		if p.state == learnerNone {
+			continue
+		}
+		m := Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq, Echo: p.pongSeq}
+		if p.state == learnerStream {
+			m.Zxid = p.next
+		}
+		c.post(p, m)
+	}
+}
+
+func (c *Core) onPong(p *peer, m *Message) {
+	if !c.leads() || m.Epoch != c.epoch || p.state == learnerNone || m.Echo > c.pingSeq {
+		return
+	}
+	p.heardAt = c.now
+	p.echoedAt = c.now
+	p.echo = max(p.echo, m.Echo)
+	p.pongSeq = max(p.pongSeq, m.Seq)
+	p.diskMs = uint64(m.DiskMs)
+	if m.Zxid != 0 {
+		c.acknowledged(p, m.Zxid)
+	}
+	if c.unconfirmed != 0 && c.echoed(c.unconfirmed) {
+		c.unconfirmed = 0
+	}
+	c.finishReadRound()
+}
+
+// echoed reports whether a quorum has answered a heartbeat, or a later one: it
+// has been leader until after that was sent.
+func (c *Core) echoed(seq uint64) bool {
+	return c.quorum(func(id SID) bool {
+		if id == c.opt.ID {
+			return true
+		}
+		p := c.linked(id)
+		return p != nil && p.echo >= seq && c.counts(p)
+	})
+}
+
+func (c *Core) echoedWithin(ms uint64) bool {
+	return c.quorum(func(id SID) bool {
+		if id == c.opt.ID {
+			return true
+		}
+		p := c.peer(id)
+		return p != nil && c.now < p.echoedAt+ms && c.counts(p)
+	})
+}
+
+// checkLinks gives up if the servers that are linked and follow are no quorum,
+// unless they come back within a heartbeat.
+func (c *Core) checkLinks() {
+	ok := c.quorum(func(id SID) bool {
+		if id == c.opt.ID {
+			return true
+		}
+		p := c.linked(id)
+		return p != nil && (p.state != learnerNone || c.renewing || p.invited) && c.counts(p)
+	})
+	switch {
+	case ok:
+		c.shakyAt = 0
+	case c.shakyAt == 0:
+		c.shakyAt = max(c.now, 1)
+	case c.now >= c.shakyAt+c.opt.Heartbeat:
+		c.look("lost the links to a quorum", 1+c.jitter(c.opt.Heartbeat/4))
+	}
+}
+
+// confirmAnew has a quorum say that this is still the leader.
+func (c *Core) confirmAnew() {
+	grace := c.now - min(c.now, c.opt.QuorumTimeout) + 3*c.opt.Heartbeat
+	for _, p := range c.peers {
+		p.echoedAt = max(p.echoedAt, grace)
+	}
+	c.ping()
+	c.unconfirmed = c.pingSeq
+	if c.echoed(c.unconfirmed) {
+		c.unconfirmed = 0 // alone
+	}
+}
+
+// Reasons why a change of the members is refused.
+var (
+	ErrNotLeading     = errors.New("this server does not lead")
+	ErrMembersPending = errors.New("another change of the members is not committed yet")
+	ErrNoQuorum       = errors.New("no quorum of the new members is up to date")
+	ErrBadMembers     = errors.New("the members are not in order, or without a voter")
+)
+
+// ProposeMembers appends an entry that changes the members, and returns its
+// zxid. From it on entries need a quorum of the old and of the new members; when
+// it is committed, the new ones alone count. One change at a time.
+func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
+	z, ok := c.NextZxid()
+	if !ok || c.committed < c.marker || c.standalone {
+		return 0, ErrNotLeading
+	}
+	if len(c.pending) > 0 {
+		return 0, ErrMembersPending
+	}
+	m.Version = z
+	data := m.Append(nil)
+	voters := 0
+	for i := range m.List {
+		if m.Voter(m.List[i].ID) {
+			voters++
+		}
+	}
+	if voters == 0 || new(Members).Decode(data) != nil {
+		return 0, ErrBadMembers
+	}
+	if !m.Quorum(c.ready) {
+		return 0, ErrNoQuorum
+	}
+	c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryMembers, Data: data})
+	c.refresh()
+	return z, nil
+}
+
+// ready reports whether a server counts and is nearly up to date.
+func (c *Core) ready(id SID) bool {
+	if id == c.opt.ID {
+		return true
+	}
+	p := c.linked(id)
+	return p != nil && p.synced && c.counts(p) && p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
+}

@@ -1,0 +1,187 @@
+package zab
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// peer is what a core knows of another server. It is made with the first link
+// and stays.
+type peer struct {
+	id          SID
+	up          bool
+	gen         uint64
+	incarnation ID
+	refused     bool // it belongs to another ensemble: not listened to on this link
+
+	// What it said of itself last.
+	promise uint32
+	seeded  bool
+	damaged bool
+
+	// Election and discovery.
+	granted  bool // the pre-vote of this round
+	promised bool // the epoch asked for
+	nacked   bool
+	summary  summary // with the promise
+
+	learner // if this server leads
+}
+
+// summary is what a server says of its history, to be synchronized.
+type summary struct {
+	last, commit jute.Zxid
+	boot, nonce  uint64
+	epochs       []EpochEnd
+}
+
+func summaryOf(m *Message) summary {
+	return summary{last: m.Zxid, commit: m.Commit, boot: m.Boot, nonce: m.Nonce, epochs: slices.Clone(m.Epochs)}
+}
+
+// peer returns the peer with an id, or nil if there never was a link to it.
+func (c *Core) peer(id SID) *peer { return c.byID[id] }
+
+// addPeer returns the peer with an id and makes it if need be.
+func (c *Core) addPeer(id SID) *peer {
+	if p := c.byID[id]; p != nil {
+		return p
+	}
+	p := &peer{id: id}
+	c.byID[id] = p
+	i, _ := slices.BinarySearchFunc(c.peers, id, func(p *peer, id SID) int { return int(p.id) - int(id) })
+	c.peers = slices.Insert(c.peers, i, p)
+	return p
+}
+
+// linked returns the peer if there is a link to it.
+func (c *Core) linked(id SID) *peer {
+	if p := c.byID[id]; p != nil && p.up {
+		return p
+	}
+	return nil
+}
+
+// members is the configuration that is committed.
+func (c *Core) members() *Members {
+	if c.settled.Members != nil {
+		return c.settled.Members
+	}
+	return &c.opt.Members
+}
+
+// voter reports whether a server has a vote in a configuration in force: the
+// committed one, and those behind it in the history.
+func (c *Core) voter(id SID) bool {
+	if c.members().Voter(id) {
+		return true
+	}
+	for i := range c.pending {
+		if c.pending[i].Voter(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// quorum reports whether the servers for which in is true are a quorum in each
+// configuration in force.
+func (c *Core) quorum(in func(SID) bool) bool {
+	if n := len(c.pending); n > 0 && mutated(oneConfigQuorum) {
+		return c.pending[n-1].Quorum(in)
+	}
+	if !c.members().Quorum(in) {
+		return false
+	}
+	for i := range c.pending {
+		if !c.pending[i].Quorum(in) {
+			return false
+		}
+	}
+	return true
+}
+
+// counts reports whether a server's word counts, as far as its data is
+// concerned: lost data would break the intersection of quorums. In an ensemble
+// it needs to be admitted with the incarnation that it shows. Before there is
+// one, everybody who has nothing, and has lost nothing, counts.
+func (c *Core) counts(p *peer) bool {
+	if mutated(damagedCounted) || mutated(observerCounted) && !c.voter(p.id) {
+		return true
+	}
+	if c.tip.Seeded() {
+		return c.admits(Admission{p.id, p.incarnation})
+	}
+	return !p.seeded && !p.damaged
+}
+
+// selfCounts is counts for this server.
+func (c *Core) selfCounts() bool { return c.weightless() == "" }
+
+// weightless says why this server does not count, or returns "".
+func (c *Core) weightless() string {
+	switch {
+	case c.standalone:
+		return ""
+	case c.tip.Seeded():
+		switch {
+		case c.admits(Admission{c.opt.ID, c.incarnation}):
+			return ""
+		case c.damaged:
+			return "damaged, and not admitted again yet"
+		}
+		return "not admitted yet"
+	case c.damaged:
+		return "damaged"
+	case c.knowsSeeded():
+		return "without data, unlike others"
+	}
+	return ""
+}
+
+// knowsSeeded reports whether some server has told that it has an ensemble's
+// history.
+func (c *Core) knowsSeeded() bool {
+	for _, p := range c.peers {
+		if p.seeded {
+			return true
+		}
+	}
+	return false
+}
+
+// note takes down what each message of the phases before the stream says of its
+// sender.
+func (p *peer) note(m *Message) {
+	p.promise = max(p.promise, m.Promise)
+	p.seeded = m.Flags&FlagSeeded != 0
+	p.damaged = m.Flags&FlagDamaged != 0
+}
+
+// selfFlags are the flags that a server says of itself.
+func (c *Core) selfFlags() (f uint16) {
+	if c.tip.Seeded() {
+		f |= FlagSeeded
+	}
+	if c.damaged && !(c.tip.Seeded() && c.selfCounts()) {
+		f |= FlagDamaged
+	}
+	if c.selfCounts() {
+		f |= FlagCounts
+	}
+	return f
+}
+
+// post sends a message to a linked peer.
+func (c *Core) post(p *peer, m Message) {
+	if !p.up || p.refused {
+		return
+	}
+	switch m.Kind {
+	case MsgAppend, MsgAck, MsgCommit:
+	default:
+		m.Cluster = c.settled.Init.Cluster
+	}
+	c.send = append(c.send, Outgoing{To: p.id, Gen: p.gen, Msg: m})
+}

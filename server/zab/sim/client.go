@@ -1,0 +1,471 @@
+package sim
+
+import (
+	"strconv"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// reqKind is what a client asks for.
+type reqKind uint8
+
+const (
+	reqCreateSession reqKind = iota + 1
+	reqResume
+	reqWrite
+	reqSync
+	reqRead
+	reqPing
+	reqClose
+)
+
+// request is what a client sends.
+type request struct {
+	kind    reqKind
+	origin  uint64 // the connection, as its node numbered it; 0 before
+	attempt uint32 // of the client to connect
+	cxid    int32
+	session jute.SessionID
+	seen    jute.Zxid // highest zxid that the client has seen
+	floor   jute.Zxid // ghost: highest zxid that any client had seen
+	op      jute.OpCode
+	body    []byte
+}
+
+// reply is what a node answers.
+type reply struct {
+	kind    reqKind
+	origin  uint64
+	attempt uint32
+	cxid    int32
+	session jute.SessionID
+	zxid    jute.Zxid // of the transaction, or what the node has applied
+	err     jute.Code
+	closed  bool // the connection has ended
+}
+
+// conn is a client's connection at a node.
+type conn struct {
+	origin    uint64
+	client    int
+	attempt   uint32
+	session   jute.SessionID
+	pending   []pending // answered in order: R1
+	touched   bool
+	touchedMs uint64
+	touchedAt uint64
+}
+
+type pending struct {
+	req   request
+	ready bool
+	zxid  jute.Zxid
+	err   jute.Code
+}
+
+// client is a model of a ZooKeeper client: one session at a time, kept over
+// connections to any server.
+type client struct {
+	id       int
+	session  jute.SessionID
+	seen     jute.Zxid
+	node     int8 // connected to it, or -1
+	origin   uint64
+	attempt  uint32
+	asked    uint64 // when it began to connect, or sent the oldest request
+	cxid     int32
+	inFlight []request // sent and not answered
+	stopped  bool
+	writes   uint64 // answered
+}
+
+var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
+
+// think is a client's turn.
+func (s *Sim) think(c *client) {
+	s.agenda.push(event{at: s.now + s.between(s.cfg.ThinkUs/2, s.cfg.ThinkUs*3/2) + 1, kind: evClient, node: -1, arg: int32(c.id)})
+	if c.stopped {
+		return
+	}
+	patience := s.cfg.SessionMs * 1000 / 2
+	switch {
+	case c.node < 0 && (c.attempt == 0 || s.now-c.asked > patience):
+		s.connect(c)
+	case c.node < 0:
+	case len(c.inFlight) > 0 && s.now-c.asked > patience:
+		s.lostConn(c)
+	case len(c.inFlight) < s.cfg.Pipeline:
+		s.ask(c)
+	}
+}
+
+// connect tries any node.
+func (s *Sim) connect(c *client) {
+	c.attempt++
+	c.asked = s.now
+	req := request{kind: reqCreateSession, attempt: c.attempt}
+	if c.session != 0 {
+		req.kind, req.session, req.seen = reqResume, c.session, c.seen
+	}
+	req.floor = s.ghost.acked
+	n := s.nodes[s.rng.IntN(len(s.nodes))]
+	if s.phase == phaseLive {
+		n = s.nodes[s.core[s.rng.IntN(len(s.core))]]
+	}
+	s.afterPacket(evToServer, n, s.between(10, 500), &packet{to: n.idx, client: c.id, req: req})
+}
+
+// ask sends a request.
+func (s *Sim) ask(c *client) {
+	c.cxid++
+	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked}
+	s.choose(c, &req)
+	if len(c.inFlight) == 0 {
+		c.asked = s.now
+	}
+	c.inFlight = append(c.inFlight, req)
+	s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: req})
+}
+
+// choose draws what a client wants.
+func (s *Sim) choose(c *client, req *request) {
+	switch d := s.rng.IntN(100); {
+	case d < 10:
+		req.kind = reqPing
+	case d < 25:
+		req.kind = reqRead
+	case d < 35:
+		req.kind = reqSync
+	case d < 36:
+		req.kind, req.op = reqClose, jute.OpCloseSession
+	default:
+		req.kind = reqWrite
+		s.chooseWrite(c, req)
+	}
+}
+
+func (s *Sim) chooseWrite(c *client, req *request) {
+	path := s.paths[s.rng.IntN(len(s.paths))]
+	version := int32(-1)
+	if s.percent(30) {
+		version = int32(s.rng.IntN(4))
+	}
+	op := jute.MultiOp{Type: jute.OpSetData, Path: path, Version: version}
+	switch s.rng.IntN(10) {
+	case 0, 1, 2, 3:
+		op.Data = strconv.AppendUint(nil, s.rng.Uint64()>>40, 36)
+	case 4, 5:
+		op.Type, op.ACL = jute.OpCreate, openACL
+	case 6, 7:
+		op.Type, op.ACL, op.Mode = jute.OpCreate, openACL, jute.ModeEphemeral
+	case 8:
+		op.Type = jute.OpDelete
+	case 9:
+		other := op
+		other.Path = s.paths[s.rng.IntN(len(s.paths))]
+		op.Type, op.ACL, op.Mode = jute.OpCreate, openACL, jute.ModeEphemeral
+		m := jute.MultiRequest{Ops: []jute.MultiOp{op, other}}
+		req.op, req.body = jute.OpMulti, m.Append(nil)
+		return
+	}
+	req.op, req.body = op.Type, op.Append(make([]byte, 0, 64))
+}
+
+// received takes in a reply.
+func (s *Sim) received(c *client, r *reply) {
+	if r.attempt != c.attempt {
+		return // of a connection that the client has given up
+	}
+	if r.closed {
+		s.lostConn(c)
+		return
+	}
+	switch r.kind {
+	case reqCreateSession, reqResume:
+		s.connected(c, r)
+		return
+	}
+	if len(c.inFlight) == 0 || c.inFlight[0].cxid != r.cxid {
+		s.fail("R1", "client %d gets the answer to %d, waits for %v", c.id, r.cxid, c.inFlight)
+	}
+	req := c.inFlight[0]
+	c.inFlight = append(c.inFlight[:0], c.inFlight[1:]...)
+	c.asked = s.now
+	s.checkReply(c, &req, r)
+	c.seen = max(c.seen, r.zxid)
+	s.ghost.acked = max(s.ghost.acked, r.zxid)
+	switch {
+	case r.err == jute.ErrSessionMoved:
+		s.lostConn(c)
+	case req.kind == reqClose || r.err == jute.ErrSessionExpired:
+		if s.ghost.sessions[c.session] {
+			s.fail("S4", "client %d is told that its session %#x has ended; it has not", c.id, c.session)
+		}
+		s.lostConn(c)
+		c.session, c.seen = 0, 0
+	}
+}
+
+// checkReply checks a reply against the committed sequence: I9, I19.
+func (s *Sim) checkReply(c *client, req *request, r *reply) {
+	s.stats.Answered++
+	if r.zxid < c.seen {
+		s.fail("I19", "client %d sees %v after %v", c.id, r.zxid, c.seen)
+	}
+	switch req.kind {
+	case reqWrite, reqClose:
+		c.writes++
+		i, ok := s.ghost.index(r.zxid)
+		if !ok {
+			s.fail("I9", "client %d is answered %v, which is not committed", c.id, r.zxid)
+		}
+		k := &s.ghost.commits[i]
+		if k.origin != r.origin || k.cxid != r.cxid || k.err != r.err {
+			s.fail("I9", "client %d is answered %v with code %d; that is another request's, or had code %d", c.id, r.zxid, r.err, k.err)
+		}
+		if r.zxid <= req.floor {
+			s.fail("I19", "client %d wrote %v after %v had been answered", c.id, r.zxid, req.floor)
+		}
+	case reqSync:
+		if r.zxid < req.floor {
+			s.fail("I19", "client %d: sync at %v, but %v had been answered before it", c.id, r.zxid, req.floor)
+		}
+	}
+}
+
+// connected ends an attempt to connect.
+func (s *Sim) connected(c *client, r *reply) {
+	if c.node >= 0 {
+		s.fail("R1", "client %d is connected twice", c.id)
+	}
+	if r.err != 0 {
+		if r.kind == reqResume && r.err == jute.ErrSessionExpired {
+			if s.ghost.sessions[c.session] {
+				s.fail("S4", "client %d is told that its session %#x has expired; it lives", c.id, c.session)
+			}
+			s.stats.ToldExpired++
+			c.session, c.seen = 0, 0
+		}
+		c.attempt++
+		c.asked = 0
+		return
+	}
+	c.node, c.origin, c.session = int8(r.origin>>56)-1, r.origin, r.session
+	s.stats.Connects++
+	s.checkSeen(c, r.zxid)
+	c.seen = max(c.seen, r.zxid)
+	c.inFlight = c.inFlight[:0]
+}
+
+func (s *Sim) checkSeen(c *client, z jute.Zxid) {
+	if z < c.seen {
+		s.fail("I19", "client %d connects at %v after %v", c.id, z, c.seen)
+	}
+}
+
+// lostConn gives up a connection. What was asked may happen or not.
+func (s *Sim) lostConn(c *client) {
+	if c.node >= 0 {
+		s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
+	}
+	c.node, c.origin = -1, 0
+	c.inFlight = c.inFlight[:0]
+	c.attempt++
+	c.asked = 0
+}
+
+// serve takes a client's request in.
+func (s *Sim) serve(n *node, client int, req *request) {
+	if req.kind == 0 {
+		for i, c := range n.conns {
+			if c.origin == req.origin {
+				n.conns = append(n.conns[:i], n.conns[i+1:]...)
+				return
+			}
+		}
+		return
+	}
+	refuse := reply{kind: req.kind, attempt: req.attempt, closed: true}
+	if !n.serving {
+		s.toClient(n, client, &refuse)
+		return
+	}
+	switch req.kind {
+	case reqCreateSession, reqResume:
+		s.openConn(n, client, req)
+		return
+	}
+	c := n.conn(req.origin)
+	if c == nil {
+		s.toClient(n, client, &refuse)
+		return
+	}
+	s.touch(n, c)
+	c.pending = append(c.pending, pending{req: *req})
+	if req.kind == reqRead || req.kind == reqPing {
+		s.answer(n, c)
+		return
+	}
+	s.submit(n, &submission{kind: req.kind, req: evaluate.Request{
+		Op: req.op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body,
+	}})
+	s.heed(n)
+}
+
+func (n *node) conn(origin uint64) *conn {
+	for _, c := range n.conns {
+		if c.origin == origin {
+			return c
+		}
+	}
+	return nil
+}
+
+// touch notes that a client was heard of.
+func (s *Sim) touch(n *node, c *conn) {
+	c.touched, c.touchedMs, c.touchedAt = true, n.localMs(), s.now
+	if n.evaluator != nil && n.tracker.Touch(c.session, int64(n.localMs()), int32(s.cfg.SessionMs)) {
+		s.noteHeard(n, c.session, s.now)
+	}
+}
+
+// openConn begins a connection, with a new session or one that there is.
+func (s *Sim) openConn(n *node, client int, req *request) {
+	if req.seen > n.applied {
+		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
+		return
+	}
+	n.lastConn++
+	c := &conn{origin: uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn), client: client, attempt: req.attempt, session: req.session}
+	if req.kind == reqCreateSession {
+		c.session = jute.SessionID(c.origin)
+	}
+	n.conns = append(n.conns, c)
+	c.pending = append(c.pending, pending{req: *req})
+	sub := submission{kind: req.kind, req: evaluate.Request{
+		Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: int32(s.cfg.SessionMs),
+	}}
+	s.submit(n, &sub)
+	s.heed(n)
+}
+
+// afterApply answers the request of a transaction, and keeps the leader's
+// tracker in step with the tree.
+func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
+	if n.tracker != nil {
+		for i := range txn.Ops {
+			switch txn.Ops[i].Kind {
+			case datatree.OpCreateSession:
+				n.tracker.Add(txn.Session, txn.Ops[i].TimeoutMs, int64(n.localMs()))
+				_ = n.tracker.SetOwner(txn.Session, txn.Origin) // it was added just now
+				n.heard[txn.Session] = int64(s.now) - n.pausedFor
+			case datatree.OpCloseSession:
+				n.tracker.Remove(txn.Session)
+				delete(n.heard, txn.Session)
+			}
+		}
+	}
+	if uint8(txn.Origin>>56) != uint8(n.id) {
+		return
+	}
+	c := n.conn(txn.Origin)
+	if c == nil {
+		return
+	}
+	for i := range c.pending {
+		p := &c.pending[i]
+		if p.ready || !p.req.ordered() {
+			continue
+		}
+		if p.req.kind == reqSync || p.req.kind == reqResume || p.req.cxid != txn.Cxid {
+			continue
+		}
+		p.ready, p.zxid, p.err = true, txn.Zxid, txn.Err
+		s.answer(n, c)
+		return
+	}
+	s.fail("R1", "server %d applies %v for request %d, and does not wait for it", n.id, txn.Zxid, txn.Cxid)
+}
+
+// ordered reports whether the leader orders such requests.
+func (r *request) ordered() bool { return r.kind != reqRead && r.kind != reqPing }
+
+// answerBarriers answers what stands behind entries that are applied.
+func (s *Sim) answerBarriers(n *node) {
+	k := 0
+	for _, b := range n.barriers {
+		if b.after > n.applied && !b.told {
+			n.barriers[k] = b
+			k++
+			continue
+		}
+		s.answerBarrier(n, &b)
+	}
+	n.barriers = n.barriers[:k]
+}
+
+func (s *Sim) answerBarrier(n *node, b *barrier) {
+	c := n.conn(b.origin)
+	if c == nil {
+		return
+	}
+	for i := range c.pending {
+		p := &c.pending[i]
+		if p.ready || p.req.kind != reqSync && p.req.kind != reqResume {
+			continue
+		}
+		p.ready, p.zxid = true, n.applied
+		if p.req.kind == reqResume {
+			if _, ok := n.tree.Session(c.session); !ok || b.told {
+				p.err = jute.ErrSessionExpired
+			}
+		}
+		s.answer(n, c)
+		return
+	}
+}
+
+// answer sends the replies that are due on a connection.
+func (s *Sim) answer(n *node, c *conn) {
+	for len(c.pending) > 0 {
+		p := &c.pending[0]
+		if p.req.ordered() {
+			if !p.ready {
+				return
+			}
+		} else {
+			p.zxid = n.applied
+		}
+		if s.cfg.Mutant == MutantReplyUnordered && len(c.pending) > 1 {
+			p.req, c.pending[1].req = c.pending[1].req, p.req
+		}
+		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, zxid: p.zxid, err: p.err}
+		c.pending = append(c.pending[:0], c.pending[1:]...)
+		s.toClient(n, c.client, &r)
+		if r.err == jute.ErrSessionMoved {
+			s.cutConn(n, c)
+			return
+		}
+	}
+}
+
+// replyEarly is the mutant that answers before anything is committed.
+func (s *Sim) replyEarly(n *node, txn *datatree.Txn) {
+	if c := n.conn(txn.Origin); c != nil && len(c.pending) == 1 && c.pending[0].req.kind == reqWrite {
+		p := &c.pending[0]
+		p.ready, p.zxid, p.err = true, txn.Zxid, txn.Err
+		s.answer(n, c)
+	}
+}
+
+// toClient sends a reply.
+func (s *Sim) toClient(n *node, client int, r *reply) {
+	s.agenda.push(event{at: s.now + 100, kind: evToClient, node: -1, arg: int32(client), pkt: &packet{from: n.idx, rep: *r}})
+}
+
+// cutConn tells a client that its connection has ended.
+func (s *Sim) cutConn(n *node, c *conn) {
+	s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
+}

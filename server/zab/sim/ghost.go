@@ -1,0 +1,392 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Failure is a broken invariant.
+type Failure struct {
+	Invariant string // its id in zab.md B.4
+	Text      string
+	Step      int
+	At        uint64 // virtual µs
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%s at step %d, %d.%03d ms: %s", f.Invariant, f.Step, f.At/1000, f.At%1000, f.Text)
+}
+
+// fail ends the run: see Sim.Run.
+func (s *Sim) fail(invariant, format string, args ...any) {
+	panic(&Failure{Invariant: invariant, Text: fmt.Sprintf(format, args...), Step: s.steps, At: s.now})
+}
+
+// birth is what is known of an entry from the moment when it was made.
+type birth struct {
+	chain uint64
+	by    zab.SID
+}
+
+// commit is an element of the committed sequence, with what the reference says
+// of it.
+type commit struct {
+	zxid    jute.Zxid
+	chain   uint64
+	digest  datatree.Digest // of the tree behind it
+	session jute.SessionID
+	origin  uint64
+	cxid    int32
+	err     jute.Code
+}
+
+// ghost is what no server can know.
+type ghost struct {
+	born        map[jute.Zxid]birth
+	established map[uint32]zab.SID            // leader by epoch
+	promised    map[uint32]map[zab.SID]uint64 // epoch, leader: bits of those whose promise was durable
+
+	commits []commit // the longest committed sequence ever seen
+	last    jute.Zxid
+	tree    *datatree.Tree // the reference, at last
+	state   zab.State      // likewise
+	changes []memberChange // among commits
+	txn     datatree.Txn
+	applied datatree.Applied
+
+	sessions map[jute.SessionID]bool // ever created; false once closed
+	acked    jute.Zxid               // highest zxid in a client's hands
+	tops     [256]uint32             // highest promise epoch made durable, by server
+	admitted [256]jute.Zxid          // where each server was admitted last
+	admits   [256]zab.ID             // and with which incarnation
+	configs  []*zab.Members          // scratch
+}
+
+func newGhost() ghost {
+	return ghost{
+		born:        make(map[jute.Zxid]birth),
+		established: make(map[uint32]zab.SID),
+		promised:    make(map[uint32]map[zab.SID]uint64),
+		tree:        datatree.New(),
+		sessions:    make(map[jute.SessionID]bool),
+	}
+}
+
+// index returns where z is in the committed sequence.
+func (g *ghost) index(z jute.Zxid) (int, bool) {
+	n := len(g.commits)
+	if n > 0 {
+		if d := g.last - z; d >= 0 && d < jute.Zxid(n) && g.commits[n-1-int(d)].zxid == z {
+			return n - 1 - int(d), true
+		}
+	}
+	return slices.BinarySearchFunc(g.commits, z, func(c commit, z jute.Zxid) int {
+		if c.zxid < z {
+			return -1
+		} else if c.zxid > z {
+			return 1
+		}
+		return 0
+	})
+}
+
+// digestAt returns the reference's digest at z, which is committed or 0.
+func (g *ghost) digestAt(z jute.Zxid, empty datatree.Digest) (datatree.Digest, bool) {
+	if z == 0 {
+		return empty, true
+	}
+	i, ok := g.index(z)
+	if !ok {
+		return datatree.Digest{}, false
+	}
+	return g.commits[i].digest, true
+}
+
+// hashEntry hashes what an entry says.
+func hashEntry(e *zab.Entry) uint64 {
+	h := uint64(e.Zxid)*0x9e3779b97f4a7c15 ^ uint64(e.Prev)*0xd1b54a32d192ed03 ^ uint64(e.Type)<<56
+	data := e.Data
+	for ; len(data) >= 8; data = data[8:] {
+		w := uint64(data[0]) | uint64(data[1])<<8 | uint64(data[2])<<16 | uint64(data[3])<<24 |
+			uint64(data[4])<<32 | uint64(data[5])<<40 | uint64(data[6])<<48 | uint64(data[7])<<56
+		h = mix(h, w)
+	}
+	for _, b := range data {
+		h = mix(h, uint64(b))
+	}
+	return mix(h, uint64(len(e.Data)))
+}
+
+// mix is a step of a hash.
+func mix(h, w uint64) uint64 {
+	h = (h ^ w) * 0x9fb21c651e98df25
+	return h ^ h>>29
+}
+
+// checkAppend checks an entry that a node writes to its log, and returns it with
+// its chain: I3, I4, I5.
+func (s *Sim) checkAppend(n *node, e *zab.Entry) ent {
+	last, chain := n.disk.written.last()
+	if e.Prev != last {
+		s.fail("I3", "server %d appends %v behind %v, but its log ends at %v", n.id, e.Zxid, e.Prev, last)
+	}
+	if e.Zxid <= last || !s.follows(e) {
+		s.fail("I3", "server %d appends %v of type %d behind %v", n.id, e.Zxid, e.Type, last)
+	}
+	r := ent{Entry: *e, chain: mix(chain, hashEntry(e))}
+	b, ok := s.ghost.born[e.Zxid]
+	switch {
+	case !ok:
+		s.establish(n, e.Zxid.Epoch())
+		s.ghost.born[e.Zxid] = birth{chain: r.chain, by: n.id}
+	case b.chain != r.chain:
+		s.fail("I5", "server %d appends another %v than server %d made", n.id, e.Zxid, b.by)
+	}
+	return r
+}
+
+// follows checks the counter: an epoch begins with a marker, whose counter is 0,
+// and has no holes but the one that Options.InitialCounter asks for.
+func (s *Sim) follows(e *zab.Entry) bool {
+	if e.Zxid.Epoch() != e.Prev.Epoch() || e.Prev == 0 {
+		return e.Zxid.Counter() == 0 && e.Type == zab.EntryMarker
+	}
+	if e.Type == zab.EntryMarker {
+		return false
+	}
+	if e.Prev.Counter() == 0 {
+		return e.Zxid.Counter() == s.cfg.InitialCounter+1
+	}
+	return e.Zxid == e.Prev+1
+}
+
+// establish notes that a node leads an epoch: I1, I7.
+func (s *Sim) establish(n *node, epoch uint32) {
+	by, ok := s.ghost.established[epoch]
+	if ok && by != n.id {
+		s.fail("I1", "servers %d and %d both lead epoch %d", by, n.id, epoch)
+	}
+	if ok {
+		return
+	}
+	s.ghost.established[epoch] = n.id
+	s.stats.Elections++
+	promised := s.ghost.promised[epoch][n.id]
+	if !s.quorumNow(func(v zab.SID) bool { return promised>>v&1 != 0 }) {
+		s.fail("I1", "server %d leads epoch %d without a quorum of durable promises (%b)", n.id, epoch, promised)
+	}
+	if s.ghost.last.Epoch() < epoch && !n.disk.written.has(s.ghost.last) {
+		last, _ := n.disk.written.last()
+		s.fail("I7", "server %d leads epoch %d without the committed %v; its log ends at %v", n.id, epoch, s.ghost.last, last)
+	}
+}
+
+// promiseDurable notes a promise that would survive: I2.
+func (s *Sim) promiseDurable(n *node, p zab.Promise) {
+	if p.Epoch < s.ghost.tops[n.id] {
+		s.fail("I2", "server %d promises epoch %d after %d", n.id, p.Epoch, s.ghost.tops[n.id])
+	}
+	s.ghost.tops[n.id] = p.Epoch
+	m := s.ghost.promised[p.Epoch]
+	if m == nil {
+		m = make(map[zab.SID]uint64)
+		s.ghost.promised[p.Epoch] = m
+	}
+	m[p.To] |= 1 << n.id
+}
+
+// checkTruncate checks that nothing committed goes: I14.
+func (s *Sim) checkTruncate(n *node, upto jute.Zxid) {
+	s.stats.Truncations++
+	h := &n.disk.written
+	if !h.has(upto) || upto < h.start {
+		s.fail("I14", "server %d truncates to %v, which it does not have", n.id, upto)
+	}
+	i := h.search(upto)
+	if i < len(h.ents) && h.ents[i].Zxid <= s.ghost.last {
+		if _, ok := s.ghost.index(h.ents[i].Zxid); ok {
+			s.fail("I14", "server %d truncates to %v, and %v behind it is committed", n.id, upto, h.ents[i].Zxid)
+		}
+	}
+	if upto < n.applied {
+		s.fail("I14", "server %d truncates to %v, but has applied %v", n.id, upto, n.applied)
+	}
+}
+
+// checkInstall checks a snapshot that replaces a history: I14, I15.
+func (s *Sim) checkInstall(n *node, snap *snapshot) {
+	s.stats.Installs++
+	if snap.zxid > s.ghost.last {
+		s.fail("I15", "server %d installs a snapshot at %v, but only %v is committed", n.id, snap.zxid, s.ghost.last)
+	}
+	i, ok := s.ghost.index(snap.zxid)
+	if !ok || s.ghost.commits[i].chain != snap.chain || s.ghost.commits[i].digest != snap.digest {
+		s.fail("I15", "server %d installs a snapshot at %v that is not the committed state there", n.id, snap.zxid)
+	}
+	last, _ := n.disk.written.last()
+	if h := &n.disk.written; snap.zxid < min(last, s.ghost.last) {
+		if j := h.search(snap.zxid); j < len(h.ents) {
+			if _, ok := s.ghost.index(h.ents[j].Zxid); ok {
+				s.fail("I14", "server %d replaces its history up to %v by a snapshot at %v: committed entries go", n.id, last, snap.zxid)
+			}
+		}
+	}
+}
+
+// observe looks at what a node's core says after its outputs were taken, and
+// extends the committed sequence.
+func (s *Sim) observe(n *node) {
+	c := n.core.Committed()
+	if c <= s.ghost.last {
+		if c != n.seenCommit {
+			n.seenCommit = c
+			if _, ok := s.ghost.index(c); !ok && c != 0 {
+				s.fail("I6", "server %d says that %v is committed; it is not in the committed sequence", n.id, c)
+			}
+		}
+		return
+	}
+	n.seenCommit = c
+	h := &n.disk.written
+	if !h.has(c) || !h.has(s.ghost.last) || h.start > s.ghost.last {
+		s.fail("I12", "server %d says that %v is committed behind %v; its log has (%v, ...]", n.id, c, s.ghost.last, h.start)
+	}
+	if chain, _ := h.chainAt(s.ghost.last); chain != s.ghost.lastChain() {
+		s.fail("I6", "server %d commits %v on another history than that up to %v", n.id, c, s.ghost.last)
+	}
+	st := n.core.Status()
+	if st.Role != zab.Leading && st.Role != zab.SyncingLeader {
+		s.fail("I12", "server %d, %s, knows of commit %v before any leader", n.id, roleName(st.Role), c)
+	}
+	for i := h.search(s.ghost.last); i < len(h.ents) && h.ents[i].Zxid <= c; i++ {
+		s.commit(n, &h.ents[i])
+		if h.ents[i].Type == zab.EntryMembers {
+			s.checkDurable(h.ents[i].Zxid, "server %d commits other members", n.id)
+		}
+	}
+	s.checkDurable(c, "server %d commits it", n.id)
+	s.checkLeaders()
+}
+
+func (g *ghost) lastChain() uint64 {
+	if n := len(g.commits); n > 0 {
+		return g.commits[n-1].chain
+	}
+	return 0
+}
+
+// commit puts an entry at the end of the committed sequence and applies it to
+// the reference.
+func (s *Sim) commit(n *node, e *ent) {
+	g := &s.ghost
+	if e.Zxid.Counter() == 0 {
+		s.stats.Epochs++
+	}
+	c := commit{zxid: e.Zxid, chain: e.chain}
+	s.applyEntry(&e.Entry, g.tree, &g.state, &g.txn, &g.applied)
+	if e.Control() {
+		s.commitControl(e)
+	}
+	if e.Txn() != nil {
+		txn := &g.txn
+		c.session, c.origin, c.cxid, c.err = txn.Session, txn.Origin, txn.Cxid, txn.Err
+		s.checkTxn(n, txn)
+	}
+	if skipped := g.tree.Stats().Skipped; skipped > 0 {
+		s.fail("S1", "%v can't be applied: %v", e.Zxid, describeTxn(&g.txn))
+	}
+	c.digest = g.tree.Digest()
+	g.commits = append(g.commits, c)
+	g.last = e.Zxid
+	s.stats.Commits++
+}
+
+// commitControl follows who counts, and who is a member.
+func (s *Sim) commitControl(e *ent) {
+	g := &s.ghost
+	for _, a := range g.state.Admitted {
+		if g.admits[a.Server] != a.Incarnation {
+			g.admits[a.Server], g.admitted[a.Server] = a.Incarnation, e.Zxid
+			s.stats.Admits++
+		}
+	}
+	if e.Type == zab.EntryMembers {
+		g.changes = append(g.changes, memberChange{e.Zxid, g.state.Members})
+		s.stats.MemberChanges++
+	}
+}
+
+// checkTxn follows the life of sessions: S1, S2, S5.
+func (s *Sim) checkTxn(n *node, txn *datatree.Txn) {
+	g := &s.ghost
+	for i := range txn.Ops {
+		switch txn.Ops[i].Kind {
+		case datatree.OpCreateSession:
+			if _, ok := g.sessions[txn.Session]; ok {
+				s.fail("S5", "session %#x is created again by %v", txn.Session, txn.Zxid)
+			}
+			g.sessions[txn.Session] = true
+		case datatree.OpCloseSession:
+			if !g.sessions[txn.Session] {
+				s.fail("S2", "session %#x is closed again by %v", txn.Session, txn.Zxid)
+			}
+			g.sessions[txn.Session] = false
+			if k := g.tree.NumEphemerals(txn.Session); k > 0 {
+				s.fail("S1", "session %#x is closed by %v and has %d ephemerals", txn.Session, txn.Zxid, k)
+			}
+			if txn.Origin == 0 {
+				s.stats.Expired++
+			}
+		case datatree.OpCreate:
+			if o := txn.Ops[i].Owner; o.Ephemeral() && !g.sessions[o.Session()] {
+				s.fail("S1", "%v makes an ephemeral of session %#x, which there is not", txn.Zxid, o.Session())
+			}
+		}
+	}
+}
+
+// checkDurable checks that z can't be lost: there is no quorum of servers that
+// count, could elect one of them, and don't have z on a disk that would survive
+// a power cut now: I8.
+func (s *Sim) checkDurable(z jute.Zxid, why string, args ...any) {
+	lacks := func(v zab.SID) bool {
+		n := s.node(v)
+		return n != nil && s.counts(n) && !n.disk.durable.has(z)
+	}
+	for _, m := range s.configsAt(z) {
+		if isQuorum(m, lacks) {
+			s.fail("I8", "%v is committed, and a quorum of members %v does not have it on disk: %s", z, ids(m), fmt.Sprintf(why, args...))
+		}
+	}
+}
+
+// checkLeaders checks that those who lead later epochs have all that is
+// committed: I7.
+func (s *Sim) checkLeaders() {
+	for _, n := range s.nodes {
+		if !n.alive || n.leads == 0 || n.leads <= s.ghost.last.Epoch() {
+			continue
+		}
+		if !n.disk.written.has(s.ghost.last) {
+			s.fail("I7", "%v is committed, but server %d leads epoch %d without it", s.ghost.last, n.id, n.leads)
+		}
+	}
+}
+
+// checkApplied checks a node's tree: I6, I13.
+func (s *Sim) checkApplied(n *node) {
+	d, ok := s.ghost.digestAt(n.applied, s.emptyDigest)
+	if !ok {
+		s.fail("I6", "server %d has applied %v, which is not committed", n.id, n.applied)
+	}
+	if got := n.tree.Digest(); got != d {
+		s.fail("I13", "server %d has digest %v at %v, the reference has %v", n.id, got, n.applied, d)
+	}
+	if !n.disk.durable.has(n.applied) {
+		s.fail("I13", "server %d has applied %v, which is not durable there", n.id, n.applied)
+	}
+}

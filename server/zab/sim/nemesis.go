@@ -1,0 +1,298 @@
+package sim
+
+import "github.com/zkd-project/zkd/server/zab"
+
+// scheduleFault makes the next fault of a kind due.
+func (s *Sim) scheduleFault(f Fault) {
+	if mean := s.cfg.Faults[f]; mean > 0 {
+		s.agenda.push(event{at: s.now + s.between(0, 2000*mean), kind: evFault, node: -1, arg: int32(f)})
+	}
+}
+
+// strike does a fault.
+func (s *Sim) strike(f Fault) {
+	if s.phase != phaseChaos {
+		return
+	}
+	s.scheduleFault(f)
+	s.stats.Faults[f]++
+	n := s.anyNode()
+	switch f {
+	case FaultKill, FaultPower:
+		s.trace(n, "fault: %v", f)
+		s.crash(n, f == FaultPower)
+		s.restartLater(n)
+	case FaultPowerAll:
+		s.trace(nil, "fault: %v", f)
+		for _, n := range s.nodes {
+			s.crash(n, true)
+			s.restartLater(n)
+		}
+	case FaultInside:
+		if n.alive {
+			n.inside = 1 + s.rng.IntN(20)
+		}
+	case FaultPause:
+		s.pause(n, s.between(s.cfg.ElectionMs*50, s.cfg.ElectionMs*3000))
+	case FaultBreak:
+		s.breakLink(s.anyLink(n), [2]uint64{s.between(0, 1000), s.between(0, 1000)})
+	case FaultHalfOpen:
+		after := [2]uint64{s.between(0, 1000), s.between(0, s.cfg.ElectionMs*3000)}
+		if s.percent(50) {
+			after[0], after[1] = after[1], after[0]
+		}
+		s.breakLink(s.anyLink(n), after)
+	case FaultBlock:
+		if o := s.anyNode(); o != n {
+			s.trace(nil, "fault: block %d to %d", n.id, o.id)
+			s.block(n, o)
+			s.afterUndo(s.between(s.cfg.ElectionMs*100, s.cfg.ElectionMs*5000), func() { s.unblock(n, o) })
+		}
+	case FaultPartition:
+		s.partition()
+	case FaultSlow:
+		if l := s.anyLink(n); l != nil {
+			l.slow = s.between(s.cfg.NetUs, s.cfg.ElectionMs*400)
+			s.afterUndo(s.between(s.cfg.ElectionMs*500, s.cfg.ElectionMs*5000), func() { l.slow = 0 })
+		}
+	case FaultStall:
+		n.stallUntil = s.now + s.between(s.cfg.ElectionMs*100, s.cfg.ElectionMs*5000)
+	case FaultFull:
+		n.full = true
+		s.afterUndo(s.between(s.cfg.ElectionMs*500, s.cfg.ElectionMs*5000), func() { n.full = false })
+	case FaultTransfer:
+		if l := s.leader(); l != nil && !l.paused {
+			l.core.Transfer()
+			s.heed(l)
+		}
+	case FaultWipe, FaultDamage, FaultRollback:
+		s.planDisaster(n, f)
+	case FaultMembers:
+		s.changeMembers()
+	case FaultBadSync:
+		s.trace(n, "fault: %v", f)
+		s.crash(n, true) // what the fsync should have written may be there or not
+		s.restartLater(n)
+	}
+}
+
+func (s *Sim) anyNode() *node {
+	if s.percent(25) {
+		if l := s.leader(); l != nil {
+			return l
+		}
+	}
+	return s.nodes[s.rng.IntN(len(s.nodes))]
+}
+
+// leader returns the node that leads the highest epoch, or nil.
+func (s *Sim) leader() *node {
+	var best *node
+	for _, n := range s.nodes {
+		if n.alive && n.status.Role == zab.Leading && (best == nil || n.status.Epoch > best.status.Epoch) {
+			best = n
+		}
+	}
+	return best
+}
+
+func (s *Sim) anyLink(n *node) *link {
+	return s.links[n.idx][s.rng.IntN(len(s.nodes))]
+}
+
+func (s *Sim) restartLater(n *node) {
+	after := s.between(1000, s.cfg.ElectionMs*3000)
+	if s.percent(40) {
+		after = s.between(10, 2000)
+	}
+	s.agenda.push(event{at: s.now + after, kind: evRestart, node: n.idx})
+}
+
+// pause stops a process: what happens to it meanwhile waits.
+func (s *Sim) pause(n *node, us uint64) {
+	if !n.alive || n.paused {
+		return
+	}
+	s.trace(n, "paused for %d ms", us/1000)
+	n.paused = true
+	n.pausedFor += int64(us)
+	s.after(evResume, n, us)
+}
+
+func (s *Sim) resumeNode(n *node) {
+	s.trace(n, "resumed")
+	n.paused = false
+	held := s.held[n.idx]
+	s.held[n.idx] = nil
+	tick := s.percent(50) // the clock may be heard before the messages, or behind them
+	for i := range held {
+		e := held[i]
+		if e.kind == evTick != tick {
+			e.at = s.now + 1
+		} else {
+			e.at = s.now
+		}
+		s.agenda.push(e)
+	}
+}
+
+func (s *Sim) block(a, b *node)   { s.blocks[a.idx][b.idx]++ }
+func (s *Sim) unblock(a, b *node) { s.blocks[a.idx][b.idx]-- }
+
+// partition cuts the servers into parts, or lets them see only some others.
+func (s *Sim) partition() {
+	k := len(s.nodes)
+	var cut [16][16]bool
+	shape := s.rng.IntN(4)
+	hub := s.rng.IntN(k)
+	group := s.rng.Uint32()
+	if l := s.leader(); l != nil && s.percent(50) {
+		hub = int(l.idx)
+	}
+	for i := range k {
+		for j := range k {
+			switch shape {
+			case 0: // two parts
+				cut[i][j] = group>>i&1 != group>>j&1
+			case 1: // one alone
+				cut[i][j] = (i == hub) != (j == hub)
+			case 2: // a bridge: two parts that both see one
+				cut[i][j] = i != hub && j != hub && group>>i&1 != group>>j&1
+			case 3: // a ring
+				d := (i - j + k) % k
+				cut[i][j] = d != 0 && d != 1 && d != k-1
+			}
+		}
+	}
+	s.trace(nil, "fault: partition of shape %d around %d", shape, hub+1)
+	apply := func(by int) {
+		for i := range k {
+			for j := range k {
+				if cut[i][j] {
+					s.blocks[i][j] += by
+				}
+			}
+		}
+	}
+	apply(1)
+	s.afterUndo(s.between(s.cfg.ElectionMs*300, s.cfg.ElectionMs*6000), func() { apply(-1) })
+}
+
+// planDisaster destroys what a server has, if the others can do without it: all
+// that count and keep their disks must still be a quorum.
+func (s *Sim) planDisaster(n *node, f Fault) {
+	if f == FaultRollback && n.copy == nil || s.percent(30) {
+		h := n.disk.durable.clone()
+		n.copy = &h
+		return
+	}
+	if !s.expendable(n) {
+		return
+	}
+	s.trace(n, "fault: %v", f)
+	s.crash(n, true)
+	switch f {
+	case FaultWipe:
+		n.next.wipe = true
+	case FaultDamage:
+		n.next.damage = true
+	case FaultRollback:
+		n.next.rollback = true
+	}
+	s.disaster(n)
+	s.restartLater(n)
+}
+
+// expendable reports whether a server's disk may be lost now.
+func (s *Sim) expendable(n *node) bool {
+	for _, m := range s.configsAt(s.ghost.last) {
+		ok := isQuorum(m, func(v zab.SID) bool {
+			o := s.node(v)
+			return o != nil && o != n && s.counts(o) && o.disk.durable.has(s.admittedAt(o))
+		})
+		if !ok {
+			return false
+		}
+	}
+	return s.ghost.last > 0
+}
+
+// disaster changes the disk of a server that is down, as planned.
+func (s *Sim) disaster(n *node) {
+	d := &n.disk
+	plan := n.next
+	n.next.wipe, n.next.damage, n.next.rollback = false, false, false
+	switch {
+	case plan.wipe:
+		s.stats.Wipes++
+		d.durable, d.damaged = history{}, false
+	case plan.rollback:
+		s.stats.Rollbacks++
+		if n.copy != nil {
+			d.durable = n.copy.clone()
+		}
+	case plan.damage:
+		s.stats.Damages++
+		s.damage(n)
+	default:
+		return
+	}
+	d.cut(0)
+	d.pending = nil
+	if s.cfg.Mutant != MutantSameIncarnation {
+		d.incarnation = s.newID()
+	}
+	s.ghost.tops[n.id] = d.durable.promise.Epoch
+	if d.real != nil {
+		s.newReal(n)
+	}
+}
+
+// damage loses the end of the log, and perhaps a promise.
+func (s *Sim) damage(n *node) {
+	d := &n.disk
+	d.damaged = s.cfg.Mutant != MutantDamageUnseen
+	h := &d.durable
+	if k := len(h.ents); k > 0 {
+		h.ents = h.ents[:s.rng.IntN(k+1)]
+	}
+	if b := h.base(); b != nil {
+		if last, _ := h.last(); last < b.zxid { // up to the snapshot all is had from there
+			h.ents, h.start, h.startChain = nil, b.zxid, b.chain
+			h.snaps = h.snaps[len(h.snaps)-1:]
+		}
+	}
+	last, _ := h.last()
+	h.hint = min(h.hint, last)
+	if s.percent(50) {
+		h.promise = zab.Promise{Epoch: last.Epoch(), To: h.promise.To}
+		if last.Epoch() == 0 {
+			h.promise = zab.Promise{}
+		}
+	}
+}
+
+// heal ends all faults for some servers: they run, and reach each other.
+func (s *Sim) heal(list []*node) {
+	for _, n := range list {
+		n.full, n.stallUntil, n.inside = false, 0, 0
+		if n.paused {
+			s.resumeNode(n)
+		}
+		if !n.alive {
+			s.restart(n)
+		}
+		for _, o := range list {
+			s.blocks[n.idx][o.idx] = 0
+			if l := s.links[n.idx][o.idx]; l != nil {
+				l.slow = 0
+				if l.lossy[0] || l.lossy[1] || s.cfg.DropPct > 0 {
+					s.breakLink(l, [2]uint64{0, 0})
+				}
+			}
+			if o != n {
+				s.dial(n, o, 1000)
+			}
+		}
+	}
+}

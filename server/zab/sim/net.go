@@ -1,0 +1,335 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// packet is what an event carries. Which fields count depends on the event.
+type packet struct {
+	from, to int8 // nodes
+	link     *link
+	gen      uint64
+	msg      zab.Message
+	raw      []byte // the message instead, encoded
+	shell    *shellMsg
+	read     zab.LogRead
+	send     zab.SnapSend
+	snap     *snapshot
+	client   int
+	req      request
+	rep      reply
+	undo     func()
+}
+
+// link is a connection between two nodes, ends[0] < ends[1]. Each end numbers
+// its links for itself, and learns of the end of the link for itself.
+type link struct {
+	s      *Sim
+	ends   [2]int8
+	gen    [2]uint64
+	up     [2]bool   // the end knows of the link
+	dead   bool      // nothing gets through any more
+	lossy  [2]bool   // by sender: something was lost, so all that follows is lost
+	next   [2]uint64 // by sender: the next message arrives no earlier
+	slow   uint64    // µs more
+	opened [2]uint64
+}
+
+// side is the index of a node's end.
+func (l *link) side(n *node) int {
+	if l.ends[0] == n.idx {
+		return 0
+	}
+	return 1
+}
+
+// works reports whether something sent by n gets through.
+func (l *link) works(n *node) bool {
+	side := l.side(n)
+	return !l.dead && l.up[side] && l.up[1-side] && !l.lossy[side] && !l.s.blocked(l.ends[side], l.ends[1-side])
+}
+
+// blocked reports whether nothing gets from one node to another.
+func (s *Sim) blocked(from, to int8) bool { return s.blocks[from][to] > 0 }
+
+// linkTo returns the present link of n to a peer, or nil.
+func (s *Sim) linkTo(n *node, peer zab.SID) *link {
+	if l := s.links[n.idx][int8(peer-1)]; l != nil && l.up[l.side(n)] {
+		return l
+	}
+	return nil
+}
+
+// dial tries to connect two nodes later.
+func (s *Sim) dial(a, b *node, after uint64) {
+	lo, hi := min(a.idx, b.idx), max(a.idx, b.idx)
+	if s.dialing[lo][hi] {
+		return
+	}
+	s.dialing[lo][hi] = true
+	s.agenda.push(event{at: s.now + after, kind: evDial, node: -1, arg: int32(lo)<<8 | int32(hi)})
+}
+
+func (s *Sim) dialNow(lo, hi int8) {
+	s.dialing[lo][hi] = false
+	a, b := s.nodes[lo], s.nodes[hi]
+	if !a.alive || !b.alive {
+		return // the one that starts dials
+	}
+	if old := s.links[lo][hi]; old != nil && !old.dead {
+		return
+	}
+	if a.paused || b.paused || s.blocked(lo, hi) || s.blocked(hi, lo) {
+		s.dial(a, b, s.between(s.cfg.DialMs*500, s.cfg.DialMs*1500))
+		return
+	}
+	l := &link{s: s, ends: [2]int8{lo, hi}}
+	for side, n := range [2]*node{a, b} {
+		if old := s.links[lo][hi]; old != nil && old.up[side] && s.percent(50) {
+			s.linkDown(n, old, side)
+			if !n.alive {
+				return
+			}
+		}
+		n.gen++
+		l.gen[side] = n.gen
+		l.opened[side] = s.now + s.between(10, s.cfg.NetUs*2)
+		l.next[1-side] = l.opened[side]
+		s.agenda.push(event{at: l.opened[side], kind: evLinkUp, node: n.idx, life: n.life, pkt: &packet{link: l, to: int8(side)}})
+	}
+	s.links[lo][hi], s.links[hi][lo] = l, l
+	s.stats.Links++
+}
+
+// linkUp tells a node of a new link.
+func (s *Sim) linkUp(n *node, l *link, side int) {
+	if l.dead || s.links[l.ends[0]][l.ends[1]] != l {
+		return
+	}
+	peer := s.nodes[l.ends[1-side]]
+	l.up[side] = true
+	s.trace(n, "link %d to %d is up", l.gen[side], peer.id)
+	n.core.PeerUp(peer.id, l.gen[side], peer.disk.incarnation)
+	s.heed(n)
+}
+
+// linkDown tells a node that a link is gone.
+func (s *Sim) linkDown(n *node, l *link, side int) {
+	if !l.up[side] {
+		return
+	}
+	l.up[side] = false
+	peer := s.nodes[l.ends[1-side]]
+	s.trace(n, "link %d to %d is down", l.gen[side], peer.id)
+	n.core.PeerDown(peer.id, l.gen[side])
+	s.heed(n)
+}
+
+// breakLink ends a link: what is under way is lost. Each end learns of it some
+// time later, unless that is 0 for at once; a half-open link takes long.
+func (s *Sim) breakLink(l *link, after [2]uint64) {
+	if l == nil || l.dead {
+		return
+	}
+	l.dead = true
+	s.stats.Breaks++
+	for side := range l.ends {
+		n := s.nodes[l.ends[side]]
+		if !n.alive {
+			continue
+		}
+		s.agenda.push(event{at: s.now + after[side], kind: evLinkDown, node: n.idx, life: n.life,
+			pkt: &packet{link: l, to: int8(side)}})
+	}
+	a, b := s.nodes[l.ends[0]], s.nodes[l.ends[1]]
+	s.dial(a, b, s.between(s.cfg.DialMs*500, s.cfg.DialMs*1500))
+}
+
+// dropLinks ends the links of a node that has died.
+func (s *Sim) dropLinks(n *node) {
+	for i := range s.nodes {
+		l := s.links[n.idx][i]
+		if l == nil || l.dead {
+			continue
+		}
+		l.up[l.side(n)] = false
+		after := s.between(10, s.cfg.NetUs*4)
+		if s.percent(10) {
+			after = s.between(1, s.cfg.ElectionMs*3000) // its machine says nothing
+		}
+		s.breakLink(l, [2]uint64{after, after})
+	}
+}
+
+// lose notes that something was lost on a link. A transport would find out in
+// the end, and break it.
+func (s *Sim) lose(l *link, side int) {
+	if l.lossy[side] {
+		return
+	}
+	l.lossy[side] = true
+	s.afterUndo(s.between(s.cfg.ElectionMs*100, s.cfg.ElectionMs*3000), func() {
+		s.breakLink(l, [2]uint64{0, s.between(0, s.cfg.ElectionMs*500)})
+	})
+}
+
+// send puts a message of the core on its way.
+func (s *Sim) send(n *node, o *zab.Outgoing) {
+	if int(o.To) > len(s.nodes) || o.To == n.id || o.To == 0 {
+		s.fail("Send", "server %d sends %v to %d", n.id, &o.Msg, o.To)
+	}
+	s.checkSend(n, &o.Msg)
+	l := s.linkTo(n, o.To)
+	if l == nil || l.gen[l.side(n)] != o.Gen {
+		return
+	}
+	s.stats.Messages++
+	if s.tracing {
+		s.trace(n, "send to %d: %v", o.To, &o.Msg)
+	}
+	if s.filter != nil && !s.filter(n, s.nodes[o.To-1], &o.Msg) {
+		return
+	}
+	side := l.side(n)
+	if s.chaotic() {
+		if s.percent(s.cfg.DropPct) {
+			s.stats.Dropped++
+			return
+		}
+		if s.percent(s.cfg.DupPct) {
+			s.put(n, l, side, s.pack(n, l, o), s.cfg.ReorderPct > 0)
+			s.stats.Duplicates++
+		}
+	}
+	s.put(n, l, side, s.pack(n, l, o), s.chaotic() && s.percent(s.cfg.ReorderPct))
+}
+
+// chaotic reports whether messages meet fates of their own.
+func (s *Sim) chaotic() bool {
+	return s.phase == phaseChaos && s.cfg.DropPct+s.cfg.DupPct+s.cfg.ReorderPct > 0
+}
+
+// pack makes a packet that shares no memory with the sender that may change.
+func (s *Sim) pack(n *node, l *link, o *zab.Outgoing) *packet {
+	p := s.newPacket()
+	p.from, p.to, p.link = n.idx, int8(o.To-1), l
+	if s.cfg.Encode {
+		p.raw = o.Msg.Append(nil)
+		return p
+	}
+	p.msg = o.Msg
+	p.msg.Entries = slices.Clone(o.Msg.Entries)
+	p.msg.Epochs = slices.Clone(o.Msg.Epochs)
+	return p
+}
+
+// put lets a packet arrive after the link's delay; astray, in no order.
+func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
+	if l.dead || l.lossy[side] || s.blocked(n.idx, p.to) {
+		s.stats.Dropped++
+		if !l.dead && !s.chaotic() {
+			s.lose(l, side)
+		}
+		s.freePacket(p)
+		return
+	}
+	delay := s.between(s.cfg.NetUs/2, s.cfg.NetUs*3/2) + l.slow
+	if s.rng.Uint32()&63 == 0 {
+		delay *= 10
+	}
+	at := s.now + delay
+	if astray {
+		at += s.between(0, s.cfg.NetUs*20)
+	} else {
+		at = max(at, l.next[side])
+		l.next[side] = at
+	}
+	s.agenda.push(event{at: at, kind: evDeliver, node: p.to, pkt: p})
+}
+
+// deliver gives a packet to the node that it has arrived at.
+func (s *Sim) deliver(n *node, p *packet) {
+	l := p.link
+	side := l.side(n)
+	if l.dead || !l.up[side] || s.blocked(p.from, p.to) || !n.alive {
+		s.stats.Dropped++
+		if !l.dead && l.up[side] && !s.chaotic() {
+			s.lose(l, 1-side)
+		}
+		s.freePacket(p)
+		return
+	}
+	from := zab.SID(p.from + 1)
+	if p.shell != nil {
+		s.hear(n, from, p.shell)
+		s.freePacket(p)
+		return
+	}
+	m := &p.msg
+	if p.raw != nil {
+		var err error
+		if err = m.Decode(p.raw); err != nil {
+			s.fail("Codec", "message of server %d does not decode: %v", from, err)
+		}
+	}
+	if s.tracing {
+		s.trace(n, "from %d: %v", from, m)
+	}
+	n.core.Recv(from, l.gen[side], m)
+	s.freePacket(p)
+	s.heed(n)
+}
+
+// tell sends something of the shell's to a peer: in order, and never lost but
+// with all that follows.
+func (s *Sim) tell(n *node, peer zab.SID, gen uint64, m *shellMsg) {
+	l := s.linkTo(n, peer)
+	if l == nil || gen != 0 && l.gen[l.side(n)] != gen {
+		return
+	}
+	p := s.newPacket()
+	p.from, p.to, p.link, p.shell = n.idx, int8(peer-1), l, m
+	s.put(n, l, l.side(n), p, false)
+}
+
+// checkSend checks that what a message asserts would survive a crash of the
+// sender at this moment: I16.
+func (s *Sim) checkSend(n *node, m *zab.Message) {
+	d := &n.disk.durable
+	switch m.Kind {
+	case zab.MsgNewEpoch:
+		if d.promise.Epoch < m.Epoch {
+			s.fail("I16", "server %d sends %v, but its durable promise is %v", n.id, m, d.promise)
+		}
+	case zab.MsgAckEpoch:
+		if d.promise.Epoch < m.Epoch {
+			s.fail("I16", "server %d sends %v, but its durable promise is %v", n.id, m, d.promise)
+		}
+	case zab.MsgAck:
+		if d.promise.Epoch < m.Epoch || !d.has(m.Zxid) || len(d.ents) == 0 && m.Zxid > d.start {
+			last, _ := d.last()
+			s.fail("I16", "server %d sends %v, but durable are promise %v and %v", n.id, m, d.promise, last)
+		}
+	case zab.MsgCommit, zab.MsgAppend, zab.MsgPing:
+		if m.Commit > s.ghost.last {
+			s.fail("I12", "server %d sends %v, but only %v is committed", n.id, m, s.ghost.last)
+		}
+	}
+}
+
+// newPacket and freePacket keep packets that messages have used.
+func (s *Sim) newPacket() *packet {
+	if k := len(s.free); k > 0 {
+		p := s.free[k-1]
+		s.free = s.free[:k-1]
+		return p
+	}
+	return new(packet)
+}
+
+func (s *Sim) freePacket(p *packet) {
+	*p = packet{}
+	s.free = append(s.free, p)
+}

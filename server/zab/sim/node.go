@@ -1,0 +1,575 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// node is a server: what stays in its machine, and the process that runs there.
+type node struct {
+	id         zab.SID
+	idx        int8
+	s          *Sim
+	disk       disk
+	life       uint32 // processes started
+	copy       *history
+	next       struct{ wipe, damage, rollback bool } // at the next start
+	skew       int64                                 // ppm by which its clock runs too fast
+	full       bool                                  // disk, as the core is told
+	stallUntil uint64
+	gen        uint64 // of the newest link
+
+	process
+}
+
+// process is what a crash takes away.
+type process struct {
+	alive   bool
+	paused  bool
+	core    *zab.Core
+	out     zab.Output
+	status  zab.Status
+	leads   uint32 // epoch that it leads, as long as it does
+	lazy    bool   // evDrain is under way
+	again   bool   // the core heard something while its outputs were carried out
+	batches []batch
+	own     []ownSnap // references to own snapshots on their way to the disk
+	inside  int       // outputs until a crash; 0 is never
+
+	lastTick   uint64 // local ms
+	touchedAt  uint64
+	seenCommit jute.Zxid
+
+	tree      *datatree.Tree
+	state     zab.State
+	applied   jute.Zxid
+	chain     uint64
+	queue     []zab.Entry // committed, to be applied
+	collected jute.Zxid   // end of queue
+	applying  bool        // evApply is under way
+	view      *datatree.View
+	viewState zab.State
+	viewChain uint64
+	sinceSnap int
+
+	serving   bool
+	conns     []*conn
+	lastConn  uint32
+	barriers  []barrier
+	reads     []barrier // waiting for the core to confirm
+	lastRead  uint64
+	evaluator *evaluate.Evaluator
+	tracker   *session.Tracker
+	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
+	pausedFor int64                    // ghost: µs that this process was paused, in all
+	since     uint32                   // epoch in which it began to lead
+	waiting   []submission
+}
+
+type batch struct {
+	seq   zab.Seq
+	count uint64 // durable once so many records are
+}
+
+type ownSnap struct {
+	snap  *snapshot
+	count uint64
+}
+
+// localMs is the node's monotonic clock.
+func (n *node) localMs() uint64 {
+	us := int64(n.s.now) + int64(n.s.now)/1000*n.skew/1000
+	return uint64(us)/1000 + 1
+}
+
+// localUs is how many virtual µs the node takes for ms of its own clock.
+func (n *node) localUs(ms uint64) uint64 {
+	return uint64(int64(ms) * 1_000_000_000 / (1_000_000 + n.skew))
+}
+
+// start recovers the node's state and starts its core.
+func (s *Sim) start(n *node) {
+	n.life++
+	n.process = process{alive: true}
+	n.s.stats.Starts++
+	r := s.recover(n)
+	s.trace(n, "start: promise %v log to %v commit %v applied %v damaged %v", r.Promise, r.LastZxid, r.Commit, n.applied, r.Damaged)
+	n.core = zab.New(s.options(n), r)
+	n.collected = n.applied
+	s.after(evTick, n, 0)
+	for _, p := range s.nodes {
+		if p != n {
+			s.dial(n, p, s.between(0, s.cfg.DialMs*1000))
+		}
+	}
+}
+
+func (s *Sim) options(n *node) zab.Options {
+	c := &s.cfg
+	return zab.Options{
+		ID:              n.id,
+		Boot:            s.rng.Uint64() | 1,
+		Seed:            s.rng.Uint64(),
+		Members:         s.members,
+		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
+		Heartbeat:       max(c.ElectionMs/10, c.TickMs),
+		ElectionTimeout: c.ElectionMs,
+		QuorumTimeout:   c.ElectionMs * 8 / 10,
+		InitLimit:       c.InitMs,
+		DiskStall:       c.ElectionMs * 2,
+		RenewInterval:   c.RenewMs,
+		CacheBytes:      c.CacheBytes,
+		WindowBytes:     c.WindowBytes,
+		BatchBytes:      c.BatchBytes,
+		InitialCounter:  c.InitialCounter,
+	}
+}
+
+// recover reads the disk: the tree from the newest snapshot and the committed
+// part of the log behind it.
+func (s *Sim) recover(n *node) zab.Recovered {
+	d := &n.disk
+	if d.real != nil {
+		s.recoverReal(n)
+	}
+	if s.cfg.Mutant != MutantNoResync {
+		for len(d.pending) > 0 { // made durable again before anybody hears of it
+			s.makeDurable(n, d.durableCount()+1)
+		}
+	}
+	h := &d.written
+	n.tree = datatree.New()
+	if b := h.base(); b != nil {
+		n.tree, n.state, n.applied, n.chain = s.load(b), b.state.Clone(), b.zxid, b.chain
+	}
+	if _, ok := h.chainAt(n.applied); !ok && n.applied < h.start {
+		s.fail("D8", "server %d has no snapshot from which its log, which begins behind %v, goes on", n.id, h.start)
+	}
+	r := zab.Recovered{
+		Promise: h.promise, Base: n.state.Clone(), Commit: max(h.hint, n.applied),
+		LogStart: h.start, LogBytes: h.bytes(), Incarnation: d.incarnation, Damaged: d.damaged,
+	}
+	r.LastZxid, _ = h.last()
+	r.Commit = min(r.Commit, r.LastZxid)
+	for i := h.search(n.applied); i < len(h.ents); i++ {
+		e := &h.ents[i]
+		if e.Control() {
+			r.Control = append(r.Control, e.Entry)
+		}
+		if e.Zxid <= r.Commit {
+			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result)
+			n.applied, n.chain = e.Zxid, e.chain
+		}
+	}
+	if b := h.base(); b != nil {
+		r.SnapshotBytes = b.bytes
+	}
+	if n.applied > s.ghost.last {
+		s.fail("I12", "server %d recovers commit %v, but only %v was ever committed", n.id, n.applied, s.ghost.last)
+	}
+	if h.promise.Epoch < s.ghost.tops[n.id] {
+		s.fail("I2", "server %d recovers promise %d after %d", n.id, h.promise.Epoch, s.ghost.tops[n.id])
+	}
+	if n.applied > 0 {
+		s.checkApplied(n)
+	}
+	return r
+}
+
+// applyEntry applies the next entry of a history.
+func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
+	if err := state.Apply(e); err != nil {
+		s.fail("I10", "%v", err)
+	}
+	data := e.Txn()
+	if data == nil {
+		*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
+	} else if err := txn.Decode(data); err != nil {
+		s.fail("I4", "transaction %v: %v", e.Zxid, err)
+	}
+	tree.Apply(txn, out)
+}
+
+// crash ends the process; with power, the machine goes down with it.
+func (s *Sim) crash(n *node, power bool) {
+	if !n.alive {
+		return
+	}
+	s.trace(n, "crash, power=%v", power)
+	s.stats.Crashes++
+	n.alive = false
+	for _, c := range n.conns {
+		s.cutConn(n, c)
+	}
+	n.process = process{}
+	n.disk.lose(power, s.rng)
+	s.dropLinks(n)
+}
+
+// restart starts the process again, with what happened to its disk meanwhile.
+func (s *Sim) restart(n *node) {
+	if n.alive {
+		return
+	}
+	s.disaster(n)
+	s.start(n)
+}
+
+// tick tells a node the time.
+func (s *Sim) tick(n *node) {
+	now := n.localMs()
+	gap := int64(now) - int64(n.lastTick) - int64(s.cfg.TickMs)
+	if n.lastTick > 0 && gap > int64(s.cfg.TickMs)*4 && n.tracker != nil && s.cfg.Mutant != MutantNoPostpone {
+		n.tracker.Postpone(gap)
+	}
+	n.lastTick = now
+	var oldest uint64
+	if n.disk.syncing {
+		oldest = (s.now - n.disk.syncSince) / 1000
+	}
+	n.core.DiskHealth(oldest, n.full)
+	n.core.Tick(now, int64(s.now/1000)+1_000_000)
+	s.expire(n)
+	if n.status.Role == zab.Following && now-n.touchedAt >= s.cfg.ElectionMs/10 {
+		n.touchedAt = now
+		s.reportTouches(n)
+	}
+	s.drain(n)
+	if !n.alive {
+		return
+	}
+	s.after(evTick, n, n.localUs(s.cfg.TickMs))
+}
+
+// heed has the node look for outputs: at once, or a little later, as a loop does
+// that takes in several inputs first.
+func (s *Sim) heed(n *node) {
+	if n.lazy {
+		return
+	}
+	if s.cfg.LazyPct > 0 && s.percent(s.cfg.LazyPct) {
+		n.lazy = true
+		s.after(evDrain, n, s.between(1, 300))
+		return
+	}
+	s.drain(n)
+}
+
+// drain carries out what the core wants. It may end the process.
+func (s *Sim) drain(n *node) {
+	for {
+		n.again = false
+		n.core.Applied(n.applied)
+		n.core.Take(&n.out)
+		if !s.carryOut(n) {
+			return
+		}
+		s.resumeHeld(n)
+		if !n.again {
+			return
+		}
+	}
+}
+
+// point is where a process may die: between two outputs. It reports whether it
+// goes on.
+func (s *Sim) point(n *node) bool {
+	if n.inside == 0 {
+		return true
+	}
+	n.inside--
+	if n.inside > 0 {
+		return true
+	}
+	s.stats.Inside++
+	s.crash(n, s.percent(50))
+	s.restartLater(n)
+	return false
+}
+
+// carryOut reports whether the node is still alive.
+func (s *Sim) carryOut(n *node) bool {
+	out := &n.out
+	for i := range out.Persist {
+		if !s.point(n) || !s.persist(n, &out.Persist[i]) {
+			return false
+		}
+	}
+	if len(out.Persist) > 0 {
+		n.batches = append(n.batches, batch{seq: out.PersistSeq, count: n.disk.count})
+		s.startSync(n)
+	}
+	s.noteRole(n)
+	s.observe(n)
+	for i := range out.Send {
+		if !s.point(n) {
+			return false
+		}
+		s.send(n, &out.Send[i])
+	}
+	if out.Install != nil {
+		s.install(n, out.Install.Ref.(*snapshot))
+	}
+	s.collect(n)
+	if n.applying || !s.point(n) {
+		if !n.alive {
+			return false
+		}
+	} else if len(n.queue) > 0 {
+		if s.cfg.ApplyUs == 0 {
+			s.applyAll(n)
+		} else {
+			n.applying = true
+			s.after(evApply, n, s.between(1, 2*s.cfg.ApplyUs))
+		}
+	}
+	for i := range out.Reads {
+		s.confirmed(n, out.Reads[i])
+	}
+	for i := range out.ReadLog {
+		s.readLog(n, out.ReadLog[i])
+	}
+	for i := range out.SendSnap {
+		s.sendSnap(n, out.SendSnap[i])
+	}
+	if out.Changed {
+		s.changed(n)
+	}
+	if s.tracing {
+		for _, e := range out.Events {
+			s.trace(n, "%s (peer %d)", e.Text, e.Peer)
+		}
+	}
+	if out.Fatal != "" {
+		s.fail("Fatal", "server %d: %s", n.id, out.Fatal)
+	}
+	return n.alive
+}
+
+// noteRole tells the ghost of a role at the moment when it shows.
+func (s *Sim) noteRole(n *node) {
+	st := n.core.Status()
+	n.leads = 0
+	switch st.Role {
+	case zab.Leading, zab.SyncingLeader:
+		n.leads = st.Epoch
+		s.establish(n, st.Epoch)
+	case zab.Halted:
+		s.fail("Halted", "server %d: %s", n.id, st.Reason)
+	}
+}
+
+// persist writes a record, and reports whether the process lives on.
+func (s *Sim) persist(n *node, op *zab.LogOp) bool {
+	var r rec
+	switch op.Kind {
+	case zab.LogAppend:
+		if op.Entry.Type == zab.EntryMembers {
+			s.checkMembers(n, op.Entry.Zxid)
+		}
+		r = rec{kind: recAppend, ent: s.checkAppend(n, &op.Entry)}
+	case zab.LogPromise:
+		if op.Promise.Epoch < n.disk.written.promise.Epoch {
+			s.fail("I2", "server %d promises %v after %v", n.id, op.Promise, n.disk.written.promise)
+		}
+		r = rec{kind: recPromise, promise: op.Promise}
+	case zab.LogTruncate:
+		s.checkTruncate(n, op.Upto)
+		r = rec{kind: recTruncate, upto: op.Upto}
+	case zab.LogCommitHint:
+		if op.Upto > s.ghost.last && op.Upto > n.core.Committed() {
+			s.fail("I12", "server %d hints that %v is committed; only %v is", n.id, op.Upto, s.ghost.last)
+		}
+		r = rec{kind: recHint, upto: op.Upto}
+	case zab.LogSnapshot:
+		snap := op.Snap.Ref.(*snapshot)
+		s.checkInstall(n, snap)
+		r = rec{kind: recInstall, snap: snap}
+	}
+	return s.write(n, r)
+}
+
+// write appends a record to the log.
+func (s *Sim) write(n *node, r rec) bool {
+	if s.tracing {
+		s.trace(n, "write %s", r.describe())
+	}
+	if n.disk.real != nil && !n.disk.real.write(&r) {
+		s.crash(n, true)
+		s.restartLater(n)
+		return false
+	}
+	n.disk.write(r)
+	return true
+}
+
+// startSync begins an fsync if there is something to sync and none is under way.
+func (s *Sim) startSync(n *node) {
+	d := &n.disk
+	if d.syncing || len(d.pending) == 0 {
+		return
+	}
+	d.syncing, d.syncTo, d.syncSince = true, d.count, s.now
+	took := s.between(s.cfg.FsyncUs/2, s.cfg.FsyncUs*2)
+	if n.stallUntil > s.now {
+		took += n.stallUntil - s.now
+	}
+	s.after(evSynced, n, took)
+}
+
+// synced ends the fsync under way.
+func (s *Sim) synced(n *node) {
+	d := &n.disk
+	d.syncing = false
+	if d.real != nil && !d.real.sync() {
+		s.crash(n, true)
+		s.restartLater(n)
+		return
+	}
+	s.makeDurable(n, d.syncTo)
+	k := 0
+	for k < len(n.batches) && n.batches[k].count <= d.syncTo {
+		k++
+	}
+	if k > 0 {
+		n.core.PersistDone(n.batches[k-1].seq)
+		n.batches = append(n.batches[:0], n.batches[k:]...)
+	}
+	for len(n.own) > 0 && n.own[0].count <= d.syncTo {
+		s.ownSnapDurable(n, n.own[0].snap)
+		n.own = n.own[1:]
+	}
+	s.startSync(n)
+	s.heed(n)
+}
+
+// makeDurable moves the mark of what is durable, and tells the ghost.
+func (s *Sim) makeDurable(n *node, count uint64) {
+	d := &n.disk
+	for i := range d.pending[:count-d.durableCount()] {
+		if r := &d.pending[i]; r.kind == recPromise {
+			s.promiseDurable(n, r.promise)
+		}
+	}
+	d.makeDurable(count)
+}
+
+// collect queues what is committed. What is not at hand comes from the log.
+func (s *Sim) collect(n *node) {
+	for i := range n.out.Committed {
+		e := &n.out.Committed[i]
+		if e.Zxid <= n.collected {
+			s.fail("I10", "server %d is given %v to apply after %v", n.id, e.Zxid, n.collected)
+		}
+		s.fillGap(n, e.Prev)
+		if e.Prev != n.collected {
+			s.fail("I10", "server %d is given %v behind %v to apply after %v", n.id, e.Zxid, e.Prev, n.collected)
+		}
+		n.queue = append(n.queue, *e)
+		n.collected = e.Zxid
+	}
+	s.fillGap(n, n.out.CommitTo)
+	if n.collected > n.core.Committed() {
+		s.fail("I12", "server %d is given %v to apply, but knows commit %v", n.id, n.collected, n.core.Committed())
+	}
+}
+
+func (s *Sim) fillGap(n *node, upTo jute.Zxid) {
+	if upTo <= n.collected {
+		return
+	}
+	h := &n.disk.written
+	list, ok := h.read(n.collected, math.MaxInt)
+	if !ok || !h.has(upTo) {
+		s.fail("I10", "server %d is told to apply (%v, %v], which its log does not have", n.id, n.collected, upTo)
+	}
+	for i := range list {
+		if list[i].Zxid <= upTo {
+			n.queue = append(n.queue, list[i])
+		}
+	}
+	n.collected = upTo
+}
+
+// applyAll applies what is queued, and answers those who wait for it.
+func (s *Sim) applyAll(n *node) {
+	n.applying = false
+	for i := range n.queue {
+		e := &n.queue[i]
+		s.applyEntry(e, n.tree, &n.state, &s.txn, &s.result)
+		n.applied = e.Zxid
+		n.chain = mix(n.chain, hashEntry(e))
+		n.sinceSnap++
+		s.checkApplied(n)
+		if e.Txn() != nil {
+			s.afterApply(n, &s.txn)
+		}
+		s.answerBarriers(n)
+	}
+	clear(n.queue)
+	n.queue = n.queue[:0]
+	if each := s.cfg.SnapshotEach; each > 0 && n.sinceSnap >= each {
+		s.freeze(n)
+	}
+	if n.evaluator != nil {
+		n.evaluator.Applied(n.applied)
+	}
+	s.maybeLead(n)
+	n.again = true
+}
+
+// install replaces a node's state by a received snapshot.
+func (s *Sim) install(n *node, snap *snapshot) {
+	if n.view != nil {
+		n.view.Close()
+		n.view = nil
+	}
+	n.tree, n.state, n.applied, n.chain = s.load(snap), snap.state.Clone(), snap.zxid, snap.chain
+	n.queue, n.collected = n.queue[:0], snap.zxid
+	n.sinceSnap = 0
+	n.again = true
+	s.trace(n, "install snapshot at %v", snap.zxid)
+	s.checkApplied(n)
+}
+
+// changed follows a change of the core's status.
+func (s *Sim) changed(n *node) {
+	old := n.status
+	n.status = n.core.Status()
+	now := &n.status
+	s.trace(n, "%s of epoch %d, leader %d (%s)", roleName(now.Role), now.Epoch, now.Leader, now.Reason)
+	same := old.Role == now.Role && old.Leader == now.Leader && old.LeaderGen == now.LeaderGen
+	if same {
+		return
+	}
+	if n.serving || n.evaluator != nil {
+		s.endService(n)
+	}
+	if now.Role == zab.Following {
+		n.serving = true
+	}
+	s.maybeLead(n)
+}
+
+// picture tells what the node is doing.
+func (n *node) picture() string {
+	last, _ := n.disk.written.last()
+	text := fmt.Sprintf("server %d: alive=%v paused=%v counts=%v promise=%v log=(%v, %v]", n.id, n.alive, n.paused,
+		n.s.counts(n), n.disk.written.promise, n.disk.written.start, last)
+	if n.alive {
+		st := n.core.Status()
+		text += fmt.Sprintf(" %s epoch=%d leader=%d commit=%v applied=%v weightless=%q reason=%q", roleName(st.Role), st.Epoch, st.Leader,
+			n.core.Committed(), n.applied, st.Weightless, st.Reason)
+	}
+	return text
+}
+
+func roleName(r zab.Role) string {
+	return [...]string{"looking", "candidate", "syncing leader", "leading", "syncing follower", "following", "halted"}[r]
+}

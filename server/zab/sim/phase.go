@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// phase is a part of a run.
+type phase uint8
+
+const (
+	phaseChaos phase = iota
+	phaseLive        // a quorum works, and must make progress
+	phaseWhole       // everything works
+)
+
+// live heals a quorum, leaves all others as broken as they are and breaks them
+// more, and requires progress.
+func (s *Sim) live() {
+	core := s.chooseCore()
+	if core == nil {
+		return // nobody could make progress: see expendable
+	}
+	s.phase = phaseLive
+	s.core = s.core[:0]
+	in := make(map[*node]bool)
+	for _, n := range core {
+		s.core = append(s.core, n.idx)
+		in[n] = true
+	}
+	for _, n := range s.nodes {
+		if in[n] {
+			continue
+		}
+		if s.percent(40) {
+			s.crash(n, s.percent(50))
+			continue
+		}
+		for _, o := range s.nodes {
+			if o != n && s.percent(50) {
+				s.block(n, o)
+			}
+			if o != n && s.percent(50) {
+				s.block(o, n)
+			}
+		}
+	}
+	s.trace(nil, "phase: servers %v must make progress", ids(&zab.Members{List: members(core)}))
+	s.heal(core)
+	answered := make([]uint64, len(s.clients))
+	for i, c := range s.clients {
+		answered[i] = c.writes
+	}
+	s.until("Liveness", "the quorum %v makes no progress", func() bool {
+		for i, c := range s.clients {
+			if c.writes < answered[i]+2 {
+				return false
+			}
+		}
+		return s.settled(core)
+	}, ids(&zab.Members{List: members(core)}))
+	leader := s.settledLeader(core)
+	epoch := leader.status.Epoch
+	for end := s.now + s.cfg.ElectionMs*5000; s.now < end; {
+		s.step()
+	}
+	if l := s.settledLeader(core); l != leader {
+		s.fail("Liveness", "server %d led epoch %d in a healthy quorum, and was deposed", leader.id, epoch)
+	}
+}
+
+func members(list []*node) (m []zab.Member) {
+	for _, n := range list {
+		m = append(m, zab.Member{ID: n.id})
+	}
+	return m
+}
+
+// chooseCore draws a quorum of servers that count and know it, or all if there
+// has never been a leader.
+func (s *Sim) chooseCore() []*node {
+	var list []*node
+	nodes := s.listed()
+	for _, i := range s.rng.Perm(len(nodes)) {
+		n := nodes[i]
+		if s.ghost.last > 0 && !(s.counts(n) && n.disk.durable.has(s.admittedAt(n))) {
+			continue
+		}
+		list = append(list, n)
+		if s.ghost.last > 0 && s.quorumOf(list) {
+			return list
+		}
+	}
+	if s.ghost.last == 0 {
+		return list
+	}
+	return nil
+}
+
+func (s *Sim) quorumOf(list []*node) bool {
+	in := func(v zab.SID) bool { return slices.Contains(list, s.node(v)) }
+	for _, n := range list {
+		if m := s.pendingMembers(n); m != nil && !isQuorum(m, in) {
+			return false
+		}
+	}
+	return s.quorumNow(in)
+}
+
+// settledLeader returns the node that leads all of list, or nil.
+func (s *Sim) settledLeader(list []*node) *node {
+	var leader *node
+	for _, n := range list {
+		if n.alive && n.status.Role == zab.Leading {
+			leader = n
+		}
+	}
+	if leader == nil {
+		return nil
+	}
+	for _, n := range list {
+		if n != leader && (n.status.Role != zab.Following || n.status.Leader != leader.id || n.status.Epoch != leader.status.Epoch) {
+			return nil
+		}
+	}
+	return leader
+}
+
+func (s *Sim) settled(list []*node) bool { return s.settledLeader(list) != nil }
+
+// until runs until done, which must be within a while.
+func (s *Sim) until(invariant, text string, done func() bool, args ...any) {
+	end := s.now + (60*s.cfg.ElectionMs+3*s.cfg.InitMs+2*s.cfg.RenewMs)*1000 + 500*(s.cfg.FsyncUs+s.cfg.NetUs) + 40*s.cfg.SnapMs*1000
+	for k := 0; ; k++ {
+		if k&15 == 0 && done() {
+			return
+		}
+		if s.now > end {
+			s.fail(invariant, text+": "+s.picture(), args...)
+		}
+		s.step()
+	}
+}
+
+// picture tells what each server is doing.
+func (s *Sim) picture() string {
+	text := ""
+	for _, n := range s.nodes {
+		text += "\n\t" + n.picture()
+	}
+	return text
+}
+
+// converge heals everything and stops the clients: all servers must come to the
+// same state.
+func (s *Sim) converge() {
+	s.phase = phaseWhole
+	s.trace(nil, "phase: all heal")
+	s.heal(s.nodes)
+	s.until("Liveness", "not all servers follow", func() bool { return s.settled(s.listed()) && s.allCount() })
+	for _, c := range s.clients {
+		c.stopped = true
+	}
+	s.until("Liveness", "not all servers apply everything", func() bool {
+		for _, n := range s.listed() {
+			if n.applied != s.ghost.last {
+				return false
+			}
+		}
+		return s.settled(s.listed())
+	})
+	for _, n := range s.listed() {
+		s.checkApplied(n)
+	}
+	if skipped := s.ghost.tree.Stats().Skipped; skipped > 0 {
+		s.fail("S1", "%d operations could not be applied", skipped)
+	}
+}
+
+// allCount reports whether all voters have been admitted again.
+func (s *Sim) allCount() bool {
+	for _, one := range s.configsAt(s.ghost.last)[0].List {
+		if n := s.node(one.ID); !one.Observer && n != nil && !s.counts(n) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// The ghost's own idea of members and quorums: it shares no code with the core.
+
+// memberChange is an entry that changes the members.
+type memberChange struct {
+	zxid    jute.Zxid
+	members *zab.Members
+}
+
+func isQuorum(m *zab.Members, in func(zab.SID) bool) bool {
+	voters, have := 0, 0
+	for _, one := range m.List {
+		if one.Observer {
+			continue
+		}
+		voters++
+		if in(one.ID) {
+			have++
+		}
+	}
+	return 2*have > voters
+}
+
+func ids(m *zab.Members) (list []zab.SID) {
+	for _, one := range m.List {
+		if !one.Observer {
+			list = append(list, one.ID)
+		}
+	}
+	return list
+}
+
+// node returns a server by its id.
+func (s *Sim) node(id zab.SID) *node {
+	if id == 0 || int(id) > len(s.nodes) {
+		return nil
+	}
+	return s.nodes[id-1]
+}
+
+// counts reports whether a server has weight: what it has on its disk is what it
+// was admitted with, as far as is committed. Before anybody is admitted all do.
+func (s *Sim) counts(n *node) bool {
+	if !s.ghost.state.Seeded() {
+		return true
+	}
+	return s.ghost.state.Admits(n.id, n.disk.incarnation)
+}
+
+// admittedAt is a zxid that a server has when it can know that it counts.
+func (s *Sim) admittedAt(n *node) jute.Zxid { return s.ghost.admitted[n.id] }
+
+// configsAt are the members that decide at z, which is committed: the ones by
+// then, and for an entry that changes them those before as well.
+func (s *Sim) configsAt(z jute.Zxid) []*zab.Members {
+	g := &s.ghost
+	list := g.configs[:0]
+	now := &s.members
+	for i := range g.changes {
+		c := &g.changes[i]
+		if c.zxid > z {
+			break
+		}
+		if c.zxid == z {
+			list = append(list, now)
+		}
+		now = c.members
+	}
+	g.configs = append(list, now)
+	return g.configs
+}
+
+// quorumNow reports whether servers are a quorum of the members by what is
+// committed.
+func (s *Sim) quorumNow(in func(zab.SID) bool) bool {
+	for _, m := range s.configsAt(s.ghost.last) {
+		if !isQuorum(m, in) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,297 @@
+package sim
+
+import (
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// What servers say to each other besides the core's messages: requests that
+// followers pass on, the places where requests without a transaction stand, and
+// touches.
+
+type shellKind uint8
+
+const (
+	shellSubmit  shellKind = iota + 1 // sub
+	shellBarrier                      // barrier
+	shellTouches                      // touches
+)
+
+type shellMsg struct {
+	kind    shellKind
+	epoch   uint32
+	sub     submission
+	barrier barrier
+	touches []touch
+}
+
+// submission is what a client wants of the leader.
+type submission struct {
+	kind   reqKind
+	req    evaluate.Request
+	expire bool // a close that nobody asked for
+}
+
+// barrier is where a request without a transaction stands: it is answered when
+// everything up to after is applied.
+type barrier struct {
+	origin uint64
+	after  jute.Zxid
+	read   uint64 // of the core's, that must be confirmed before; 0 for none
+	told   bool   // the client may be told at once that its session has expired
+}
+
+type touch struct {
+	session jute.SessionID
+	ageMs   int64
+	at      uint64 // ghost: when that was, µs
+}
+
+// maybeLead begins to lead when the tree has all that the epoch begins with.
+func (s *Sim) maybeLead(n *node) {
+	st := &n.status
+	if st.Role != zab.Leading || n.evaluator != nil || n.applied < jute.MakeZxid(st.Epoch, 0) {
+		return
+	}
+	s.trace(n, "leads epoch %d", st.Epoch)
+	s.stats.Leads++
+	n.evaluator = evaluate.New(n.tree, s.schemes, evaluate.Options{})
+	n.tracker = session.NewTracker(int64(s.cfg.SessionMs / 10))
+	n.heard = make(map[jute.SessionID]int64)
+	n.since = st.Epoch
+	now := int64(n.localMs())
+	for id, ms := range n.tree.Sessions() {
+		n.tracker.Add(id, ms, now)
+		n.heard[id] = int64(s.now) - n.pausedFor
+	}
+	n.serving = true
+}
+
+// endService closes the clients' connections: the role ends.
+func (s *Sim) endService(n *node) {
+	n.serving = false
+	if s.cfg.Mutant != MutantTrackerOutlives {
+		n.tracker = nil
+	}
+	n.evaluator = nil
+	n.waiting, n.barriers, n.reads = nil, nil, nil
+	for _, c := range n.conns {
+		s.cutConn(n, c)
+	}
+	n.conns = nil
+}
+
+// submit deals with what a client of this node wants, by the node's role.
+func (s *Sim) submit(n *node, sub *submission) {
+	switch {
+	case n.evaluator != nil:
+		s.propose(n, sub)
+	case n.status.Role == zab.Following:
+		s.stats.Forwards++
+		s.tell(n, n.status.Leader, n.status.LeaderGen, &shellMsg{kind: shellSubmit, epoch: n.status.Epoch, sub: *sub})
+	}
+}
+
+// hear takes in what another node's shell says.
+func (s *Sim) hear(n *node, from zab.SID, m *shellMsg) {
+	switch m.kind {
+	case shellSubmit:
+		if n.evaluator != nil && m.epoch >= n.since && m.epoch <= n.status.Epoch {
+			s.propose(n, &m.sub)
+			s.heed(n)
+		}
+	case shellBarrier:
+		if n.status.Role == zab.Following && n.status.Leader == from {
+			n.barriers = append(n.barriers, m.barrier)
+			s.answerBarriers(n)
+		}
+	case shellTouches:
+		if n.tracker == nil || n.evaluator == nil {
+			return
+		}
+		now := int64(n.localMs())
+		for _, t := range m.touches {
+			if n.tracker.Touch(t.session, now-t.ageMs, int32(s.cfg.SessionMs)) {
+				s.noteHeard(n, t.session, t.at)
+			}
+		}
+	}
+}
+
+// noteHeard tells the ghost that a leader knows that a session was alive at a
+// time. The time that the leader was paused before does not count.
+func (s *Sim) noteHeard(n *node, id jute.SessionID, at uint64) {
+	n.heard[id] = max(n.heard[id], int64(at)-n.pausedFor)
+}
+
+// propose makes a transaction of a submission, or puts it where it belongs.
+func (s *Sim) propose(n *node, sub *submission) {
+	if len(n.waiting) > 0 {
+		n.waiting = append(n.waiting, *sub)
+		return
+	}
+	if !s.proposeOne(n, sub) {
+		n.waiting = append(n.waiting, *sub)
+	}
+}
+
+// resumeHeld goes on with what waited for the epoch's renewal.
+func (s *Sim) resumeHeld(n *node) {
+	if len(n.waiting) == 0 || n.evaluator == nil {
+		return
+	}
+	if _, ok := n.core.NextZxid(); !ok {
+		return
+	}
+	held := n.waiting
+	n.waiting = nil
+	for i := range held {
+		s.propose(n, &held[i])
+	}
+	n.again = true
+}
+
+// proposeOne reports whether it could.
+func (s *Sim) proposeOne(n *node, sub *submission) bool {
+	req := &sub.req
+	switch sub.kind {
+	case reqSync:
+		n.lastRead++
+		n.reads = append(n.reads, barrier{origin: req.Origin, after: n.core.LastZxid(), read: n.lastRead})
+		n.core.ReadIndex(n.lastRead)
+		n.again = true
+		return true
+	case reqResume:
+		s.resume(n, req)
+		return true
+	}
+	zxid, ok := n.core.NextZxid()
+	if !ok {
+		return false
+	}
+	if sub.expire {
+		s.checkExpiry(n, req.Session)
+	} else if req.Origin != 0 && sub.kind != reqCreateSession {
+		if err := n.tracker.CheckOwner(req.Session, req.Origin); err == jute.ErrSessionMoved {
+			req.Refused = jute.ErrSessionMoved
+		} else if req.Op == jute.OpCloseSession {
+			n.tracker.MarkClosing(req.Session)
+		}
+	}
+	txn := &s.making
+	*txn = datatree.Txn{Ops: txn.Ops[:0]}
+	n.evaluator.Applied(n.applied)
+	n.evaluator.Evaluate(req, zxid, int64(s.now/1000), txn)
+	s.spoil(sub, txn)
+	n.core.Propose(zxid, txn.Append(make([]byte, 0, 128)))
+	s.stats.Proposals++
+	if s.cfg.Mutant == MutantReplyEarly {
+		s.replyEarly(n, txn)
+	}
+	n.again = true
+	return true
+}
+
+// spoil is what mutants of the evaluator do to a transaction.
+func (s *Sim) spoil(sub *submission, txn *datatree.Txn) {
+	switch s.cfg.Mutant {
+	case MutantDoubleClose:
+		if sub.req.Op == jute.OpCloseSession && len(txn.Ops) == 0 {
+			txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCloseSession, Result: jute.OpCloseSession})
+		}
+	case MutantNoSessionCheck:
+		if txn.Err == jute.ErrSessionExpired && sub.req.Op == jute.OpCreate {
+			txn.Err = 0
+			txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCreate, Result: jute.OpCreate, Path: "/stray",
+				ACL: openACL, Owner: jute.OwnerSession(sub.req.Session), Cversion: 1})
+		}
+	}
+}
+
+// resume makes the new connection the session's owner. The client is told behind
+// a barrier whether the session lives.
+func (s *Sim) resume(n *node, req *evaluate.Request) {
+	now := int64(n.localMs())
+	if n.tracker.Renew(req.Session, req.TimeoutMs, now) {
+		_ = n.tracker.SetOwner(req.Session, req.Origin) // it is there: Renew said so
+		s.noteHeard(n, req.Session, s.now)
+	}
+	b := barrier{origin: req.Origin, after: n.core.LastZxid()}
+	if s.cfg.Mutant == MutantExpiredEarly && n.tracker.IsClosing(req.Session) {
+		b.told = true
+	}
+	s.place(n, b)
+}
+
+// place puts a barrier where its client is.
+func (s *Sim) place(n *node, b barrier) {
+	if at := zab.SID(b.origin >> 56); at != n.id {
+		s.tell(n, at, 0, &shellMsg{kind: shellBarrier, barrier: b})
+		return
+	}
+	n.barriers = append(n.barriers, b)
+	s.answerBarriers(n)
+}
+
+// confirmed takes in the answer to a question of ReadIndex.
+func (s *Sim) confirmed(n *node, r zab.ReadResult) {
+	for i := range n.reads {
+		b := n.reads[i]
+		if b.read != r.ID {
+			continue
+		}
+		n.reads = append(n.reads[:i], n.reads[i+1:]...)
+		if !r.OK {
+			return // the client asks again, or connects to another server
+		}
+		s.stats.Syncs++
+		b.after = max(b.after, r.Index)
+		if s.cfg.Mutant == MutantSyncOnlyIndex {
+			b.after = 0
+		}
+		s.place(n, b)
+		return
+	}
+}
+
+// expire closes the sessions that were not heard of for too long.
+func (s *Sim) expire(n *node) {
+	if n.tracker == nil || n.evaluator == nil && s.cfg.Mutant != MutantTrackerOutlives {
+		return
+	}
+	for _, id := range n.tracker.Expire(int64(n.localMs())) {
+		sub := &submission{kind: reqWrite, expire: true, req: evaluate.Request{Op: jute.OpCloseSession, Session: id}}
+		s.submit(n, sub)
+	}
+}
+
+// checkExpiry checks that a session that is to be closed has been silent for its
+// timeout, as far as this leader could know: S3.
+func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
+	heard, ok := n.heard[id]
+	if !ok {
+		s.fail("S3", "server %d lets session %#x expire, of which it knows nothing", n.id, id)
+	}
+	silent := int64(s.now) - n.pausedFor - heard
+	if timeout := int64(s.cfg.SessionMs) * 1000; silent < timeout*85/100 {
+		s.fail("S3", "server %d lets session %#x expire after %d ms of %d", n.id, id, silent/1000, timeout/1000)
+	}
+}
+
+// reportTouches tells the leader which sessions were heard of.
+func (s *Sim) reportTouches(n *node) {
+	var list []touch
+	now := n.localMs()
+	for _, c := range n.conns {
+		if c.touched {
+			c.touched = false
+			list = append(list, touch{session: c.session, ageMs: int64(now) - int64(c.touchedMs), at: c.touchedAt})
+		}
+	}
+	if len(list) > 0 {
+		s.tell(n, n.status.Leader, n.status.LeaderGen, &shellMsg{kind: shellTouches, touches: list})
+	}
+}

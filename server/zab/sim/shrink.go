@@ -1,0 +1,35 @@
+package sim
+
+// Shrink looks for a smaller configuration that breaks the same invariant: fewer
+// faults, clients and servers, and no steps behind the failure.
+func Shrink(r Result) Result {
+	try := func(change func(*Config)) {
+		c := r.Config
+		change(&c)
+		if c == r.Config {
+			return
+		}
+		if o := Run(c); o.Failure != nil && o.Failure.Invariant == r.Failure.Invariant {
+			r = o
+		}
+	}
+	for f := range Fault(numFaults) {
+		try(func(c *Config) { c.Faults[f] = 0 })
+	}
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Observers = 0 },
+		func(c *Config) { c.Voters = 3 },
+		func(c *Config) { c.Clients = 1 },
+		func(c *Config) { c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0 },
+		func(c *Config) { c.Encode, c.WAL = false, false },
+		func(c *Config) { c.LazyPct, c.ApplyUs, c.SkewPct = 0, 0, 0 },
+		func(c *Config) { c.SnapshotEach = 0 },
+		func(c *Config) { c.CacheBytes, c.WindowBytes, c.BatchBytes = 0, 0, 0 },
+		func(c *Config) { c.InitialCounter = 0 },
+		func(c *Config) { c.Pipeline = 1 },
+		func(c *Config) { c.Steps = min(c.Steps, r.Failure.Step) },
+	} {
+		try(change)
+	}
+	return r
+}

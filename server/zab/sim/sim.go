@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime/debug"
+
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Sim is an ensemble. It belongs to one goroutine.
+type Sim struct {
+	cfg     Config
+	rng     *rand.Rand
+	agenda  agenda
+	now     uint64 // virtual µs
+	steps   int
+	phase   phase
+	hash    uint64
+	members zab.Members // of the configuration file
+	nodes   []*node
+	clients []*client
+	links   [16][16]*link
+	blocks  [16][16]int
+	dialing [16][16]bool
+	held    [16][]event // what waits for a paused node
+	core    []int8      // nodes that must make progress, in phaseLive
+	ghost   ghost
+	stats   Stats
+	free    []*packet
+	paths   []string
+	schemes *auth.Schemes
+
+	txn         datatree.Txn // scratch
+	making      datatree.Txn
+	result      datatree.Applied
+	emptyDigest datatree.Digest
+
+	tracing bool
+	lines   []string
+	// filter sees each message of a core before it is sent; false stops it.
+	filter func(from, to *node, m *zab.Message) bool
+}
+
+// Result is what came of a run.
+type Result struct {
+	Config  Config
+	Failure *Failure // nil if all went well
+	Steps   int
+	Hash    uint64 // of all that happened
+	Stats   Stats
+}
+
+// Run runs an ensemble to the end.
+func Run(cfg Config) Result {
+	return newSim(cfg).run()
+}
+
+// Trace runs an ensemble again and writes what happened last, at most lines
+// lines of it.
+func Trace(cfg Config, w io.Writer, lines int) Result {
+	s := newSim(cfg)
+	s.tracing = true
+	r := s.run()
+	if k := len(s.lines); k > lines {
+		s.lines = s.lines[k-lines:]
+	}
+	for _, line := range s.lines {
+		_, _ = fmt.Fprintln(w, line) // it is for a person to read
+	}
+	return r
+}
+
+func newSim(cfg Config) *Sim {
+	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 1)), ghost: newGhost()}
+	s.emptyDigest = s.ghost.tree.Digest()
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		panic(err) // it has nothing that could be wrong
+	}
+	s.schemes = schemes
+	for i := range cfg.servers() {
+		s.members.List = append(s.members.List, zab.Member{ID: zab.SID(i + 1), Observer: i >= cfg.Voters, Weight: 1})
+		n := &node{id: zab.SID(i + 1), idx: int8(i), s: s}
+		if cfg.SkewPct > 0 {
+			n.skew = int64(s.between(0, uint64(cfg.SkewPct)*20_000)) - int64(cfg.SkewPct)*10_000
+		}
+		n.disk.incarnation = s.newID()
+		s.nodes = append(s.nodes, n)
+	}
+	if cfg.WAL {
+		for _, n := range s.nodes {
+			s.newReal(n)
+		}
+	}
+	for i := range 12 {
+		s.paths = append(s.paths, "/"+string(rune('a'+i)))
+	}
+	for _, n := range s.nodes {
+		s.agenda.push(event{at: s.between(0, cfg.ElectionMs*300), kind: evRestart, node: n.idx})
+	}
+	for i := range cfg.Clients {
+		c := &client{id: i, node: -1}
+		s.clients = append(s.clients, c)
+		s.think(c)
+	}
+	for f := range Fault(numFaults) {
+		s.scheduleFault(f)
+	}
+	return s
+}
+
+// run ends with the first failure, or with the last phase.
+func (s *Sim) run() (r Result) {
+	defer func() {
+		r.Config, r.Steps, r.Hash, r.Stats = s.cfg, s.steps, s.hash, s.stats
+		switch x := recover().(type) {
+		case nil:
+		case *Failure:
+			r.Failure = x
+		default:
+			r.Failure = &Failure{Invariant: "panic", Text: fmt.Sprintf("%v\n%s", x, debug.Stack()), Step: s.steps, At: s.now}
+		}
+		s.stats.VirtualMs = s.now / 1000
+		r.Stats = s.stats
+	}()
+	for s.steps < s.cfg.Steps {
+		s.step()
+	}
+	s.live()
+	s.converge()
+	return r
+}
+
+// step carries out the next event.
+func (s *Sim) step() {
+	e := s.agenda.pop()
+	s.steps++
+	s.now = e.at
+	s.hash = mix(s.hash, e.at<<16|uint64(e.kind)<<8|uint64(uint8(e.node)))
+	var n *node
+	if e.node >= 0 {
+		n = s.nodes[e.node]
+		if e.life != 0 && (e.life != n.life || !n.alive) {
+			return
+		}
+		if n.paused && e.kind != evResume && e.kind != evRestart {
+			e.life = n.life
+			s.held[n.idx] = append(s.held[n.idx], e)
+			return
+		}
+	}
+	s.happen(n, &e)
+	s.hash = mix(s.hash, uint64(s.ghost.last))
+}
+
+func (s *Sim) happen(n *node, e *event) {
+	p := e.pkt
+	switch e.kind {
+	case evTick:
+		s.tick(n)
+	case evDeliver:
+		s.deliver(n, p)
+	case evSynced:
+		s.synced(n)
+	case evDrain:
+		n.lazy = false
+		s.drain(n)
+	case evApply:
+		s.applyAll(n)
+		s.heed(n)
+	case evLogRead:
+		s.logRead(n, &p.read)
+	case evSnapStep:
+		s.snapWritten(n)
+		if n.alive {
+			s.heed(n)
+		}
+	case evSnapSent:
+		s.snapSent(n, p)
+	case evSnapGot:
+		s.snapGot(n, p)
+	case evLinkUp:
+		s.linkUp(n, p.link, int(p.to))
+	case evLinkDown:
+		s.linkDown(n, p.link, int(p.to))
+	case evDial:
+		s.dialNow(int8(e.arg>>8), int8(e.arg&0xff))
+	case evRestart:
+		s.restart(n)
+	case evResume:
+		if n.paused {
+			s.resumeNode(n)
+		}
+	case evFault:
+		s.strike(Fault(e.arg))
+	case evUndo:
+		p.undo()
+	case evClient:
+		s.think(s.clients[e.arg])
+	case evToClient:
+		s.received(s.clients[e.arg], &p.rep)
+	case evToServer:
+		if n.alive {
+			s.serve(n, p.client, &p.req)
+		} else if p.req.kind != 0 {
+			s.toClient(n, p.client, &reply{attempt: p.req.attempt, closed: true})
+		}
+	}
+}
+
+// after makes an event of a node's present process.
+func (s *Sim) after(kind eventKind, n *node, us uint64) {
+	s.agenda.push(event{at: s.now + us, kind: kind, node: n.idx, life: n.life})
+}
+
+func (s *Sim) afterPacket(kind eventKind, n *node, us uint64, p *packet) {
+	life := n.life
+	if kind == evToServer {
+		life = 0 // it finds out whether there is a process
+	}
+	s.agenda.push(event{at: s.now + us, kind: kind, node: n.idx, life: life, pkt: p})
+}
+
+func (s *Sim) afterUndo(us uint64, undo func()) {
+	s.agenda.push(event{at: s.now + us, kind: evUndo, node: -1, pkt: &packet{undo: undo}})
+}
+
+// between draws from [lo, hi).
+func (s *Sim) between(lo, hi uint64) uint64 {
+	if hi <= lo {
+		return lo
+	}
+	return lo + s.rng.Uint64N(hi-lo)
+}
+
+func (s *Sim) percent(p int) bool { return p > 0 && s.rng.IntN(100) < p }
+
+func (s *Sim) newID() (id zab.ID) {
+	for i := range id {
+		id[i] = byte(s.rng.Uint32())
+	}
+	return id
+}
+
+// trace notes what happens, in runs that somebody will look at.
+func (s *Sim) trace(n *node, format string, args ...any) {
+	if !s.tracing {
+		return
+	}
+	who := "      "
+	if n != nil {
+		who = fmt.Sprintf("%*s%d%*s", n.idx, "", n.id, max(0, 5-int(n.idx)), "")
+	}
+	s.lines = append(s.lines, fmt.Sprintf("%8d %6d.%03d %s %s", s.steps, s.now/1000, s.now%1000, who, fmt.Sprintf(format, args...)))
+	if len(s.lines) > 20000 {
+		s.lines = append(s.lines[:0], s.lines[10000:]...)
+	}
+}
+
+func describeTxn(txn *datatree.Txn) string {
+	return fmt.Sprintf("%v session %#x cxid %d err %d ops %+v", txn.Zxid, txn.Session, txn.Cxid, txn.Err, txn.Ops)
+}
+
+func (r *rec) describe() string {
+	switch r.kind {
+	case recAppend:
+		return fmt.Sprintf("append %v", r.ent.Zxid)
+	case recPromise:
+		return fmt.Sprintf("promise %v", r.promise)
+	case recTruncate:
+		return fmt.Sprintf("truncate %v", r.upto)
+	case recHint:
+		return fmt.Sprintf("hint %v", r.upto)
+	case recInstall:
+		return fmt.Sprintf("install %v", r.snap.zxid)
+	default:
+		return fmt.Sprintf("snapshot %v", r.snap.zxid)
+	}
+}

@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"bytes"
+
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// freeze begins a snapshot. What is applied until it is finished must not show
+// in it.
+func (s *Sim) freeze(n *node) {
+	if n.view != nil || n.applied == 0 {
+		return
+	}
+	n.sinceSnap = 0
+	n.view = n.tree.Freeze()
+	n.viewState, n.viewChain = n.state.Clone(), n.chain
+	s.after(evSnapStep, n, s.between(1, s.cfg.SnapMs*2000))
+}
+
+// snapWritten finishes the file of a snapshot and writes its reference.
+func (s *Sim) snapWritten(n *node) {
+	if n.view == nil {
+		return // another server's came in between
+	}
+	snap := s.makeSnapshot(n)
+	n.view.Close()
+	n.view = nil
+	if b := n.disk.written.base(); b != nil && b.zxid >= snap.zxid {
+		return
+	}
+	s.checkSnapshot(n, snap)
+	if !s.write(n, rec{kind: recSnap, snap: snap}) {
+		return
+	}
+	n.own = append(n.own, ownSnap{snap, n.disk.count})
+	s.stats.Snapshots++
+	s.startSync(n)
+}
+
+func (s *Sim) makeSnapshot(n *node) *snapshot {
+	meta := n.view.Meta()
+	snap := &snapshot{zxid: n.viewState.Zxid, chain: n.viewChain, state: n.viewState, digest: meta.Digest, bytes: 1000}
+	var batch datatree.Batch
+	for more := true; more; {
+		batch.Reset()
+		more = n.view.Step(&batch, 64<<10)
+		for row := range batch.All() {
+			snap.rows = append(snap.rows, datatree.Row{Table: row.Table, Key: bytes.Clone(row.Key), Value: bytes.Clone(row.Value)})
+			snap.bytes += int64(len(row.Key) + len(row.Value))
+		}
+		n.view.Sort()
+	}
+	if s.cfg.Mutant == MutantDirtySnapshot {
+		return s.dirty(n, snap)
+	}
+	return snap
+}
+
+// dirty adds to a snapshot what the log has behind it, committed or not.
+func (s *Sim) dirty(n *node, snap *snapshot) *snapshot {
+	tree, state, chain := s.load(snap), snap.state.Clone(), snap.chain
+	h := &n.disk.written
+	for i := h.search(snap.zxid); i < len(h.ents); i++ {
+		s.applyEntry(&h.ents[i].Entry, tree, &state, &s.txn, &s.result)
+		chain = h.ents[i].chain
+	}
+	view := tree.Freeze()
+	defer view.Close()
+	c := *n
+	c.view, c.viewState, c.viewChain = view, state, chain
+	mutant := s.cfg.Mutant
+	s.cfg.Mutant = 0
+	defer func() { s.cfg.Mutant = mutant }()
+	return s.makeSnapshot(&c)
+}
+
+// checkSnapshot checks that a snapshot is the committed state at its zxid: I15.
+func (s *Sim) checkSnapshot(n *node, snap *snapshot) {
+	i, ok := s.ghost.index(snap.zxid)
+	if !ok {
+		s.fail("I15", "server %d makes a snapshot at %v, which is not committed", n.id, snap.zxid)
+	}
+	if c := &s.ghost.commits[i]; c.digest != snap.digest || c.chain != snap.chain {
+		s.fail("I15", "server %d makes a snapshot at %v that is not the committed state there", n.id, snap.zxid)
+	}
+}
+
+// load makes a tree from a snapshot. The loader checks the digest.
+func (s *Sim) load(snap *snapshot) *datatree.Tree {
+	l := datatree.NewLoader()
+	for _, row := range snap.rows {
+		if err := l.Add(row); err != nil {
+			s.fail("I15", "snapshot at %v: %v", snap.zxid, err)
+		}
+	}
+	tree, err := l.Finish()
+	if err != nil {
+		s.fail("I15", "snapshot at %v: %v", snap.zxid, err)
+	}
+	return tree
+}
+
+// ownSnapDurable lets the node forget what is older.
+func (s *Sim) ownSnapDurable(n *node, snap *snapshot) {
+	n.core.SnapshotTaken(snap.zxid, snap.bytes)
+	s.purge(n)
+}
+
+func (s *Sim) purge(n *node) {
+	d := &n.disk
+	keep := s.cfg.SnapRetain
+	if s.cfg.Mutant == MutantPurgeBase && len(d.written.snaps) > 0 {
+		// The log goes up to what is applied, not up to what a snapshot has.
+		for _, h := range []*history{&d.written, &d.durable} {
+			if i := h.search(n.applied); i > 0 {
+				h.start, h.startChain = h.ents[i-1].Zxid, h.ents[i-1].chain
+				h.ents = h.ents[i:]
+			}
+		}
+		n.core.LogPurged(d.written.start, d.written.bytes())
+		return
+	}
+	// Only what a durable reference covers may go.
+	if len(d.durable.snaps) <= keep || d.durable.base() != d.written.base() || len(d.durable.snaps) != len(d.written.snaps) {
+		return
+	}
+	if len(d.pending) > 0 {
+		return // simpler: another time
+	}
+	purged := d.durable.purge(keep)
+	d.written.purge(keep)
+	if d.real != nil {
+		d.real.purge(d.durable.snaps[0].zxid)
+	}
+	if purged {
+		s.stats.Purges++
+		n.core.LogPurged(d.written.start, d.written.bytes())
+	}
+}
+
+// readLog reads entries for a learner.
+func (s *Sim) readLog(n *node, req zab.LogRead) {
+	s.stats.LogReads++
+	s.afterPacket(evLogRead, n, s.between(10, 1000), &packet{to: n.idx, read: req})
+}
+
+func (s *Sim) logRead(n *node, req *zab.LogRead) {
+	list, ok := n.disk.written.read(req.After, req.MaxBytes)
+	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)
+	s.heed(n)
+}
+
+// sendSnap sends the newest snapshot to a learner.
+func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
+	if req.Stop {
+		return // it gets there and is not wanted
+	}
+	var snap *snapshot
+	for _, o := range n.disk.durable.snaps {
+		if o.zxid >= req.AtLeast {
+			snap = o
+		}
+	}
+	p := &packet{from: n.idx, to: n.idx, send: req, snap: snap}
+	if l := s.linkTo(n, req.Peer); l != nil && l.gen[l.side(n)] == req.Gen {
+		p.link = l
+	}
+	s.afterPacket(evSnapSent, n, s.between(s.cfg.SnapMs*100, s.cfg.SnapMs*2000), p)
+}
+
+// snapSent ends the transfer of a snapshot.
+func (s *Sim) snapSent(n *node, p *packet) {
+	req, snap := &p.send, p.snap
+	ok := snap != nil && p.link != nil && p.link.works(n)
+	if !ok {
+		if snap == nil {
+			s.freeze(n) // so that there is one when it is asked for again
+		}
+		n.core.SnapshotSent(req.Peer, req.Gen, 0, false)
+		s.heed(n)
+		return
+	}
+	s.stats.SnapSends++
+	to := s.node(req.Peer)
+	s.afterPacket(evSnapGot, to, s.between(s.cfg.FsyncUs, s.cfg.FsyncUs*4), &packet{from: n.idx, to: to.idx, send: *req, snap: snap})
+	n.core.SnapshotSent(req.Peer, req.Gen, snap.zxid, true)
+	s.heed(n)
+}
+
+// snapGot tells of a received snapshot, which is in its file now.
+func (s *Sim) snapGot(n *node, p *packet) {
+	snap := p.snap
+	info := zab.SnapInfo{Zxid: snap.zxid, State: snap.state.Clone(), Bytes: snap.bytes, Ref: snap}
+	if s.cfg.Mutant == MutantEarlyInstall && snap.zxid > n.applied {
+		s.install(n, snap)
+	}
+	n.core.SnapshotReceived(zab.SID(p.from+1), p.send.Token, info)
+	s.heed(n)
+}

@@ -1,0 +1,56 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Stats counts what happened, so that one can see that it did.
+type Stats struct {
+	VirtualMs                                    uint64
+	Starts, Crashes, Inside                      int
+	Elections, Leads, Epochs, Renewals           int
+	Proposals, Commits, Forwards                 int
+	Truncations, Installs                        int
+	Snapshots, Purges, LogReads, SnapSends       int
+	Wipes, Damages, Rollbacks, Admits            int
+	TornRecords                                  int
+	MemberChanges                                int
+	Links, Breaks, Messages, Dropped, Duplicates int
+	Connects, Answered, Syncs                    int
+	Expired, ToldExpired                         int
+	Faults                                       [numFaults]int
+}
+
+// Add adds the counts of another run.
+func (s *Stats) Add(o *Stats) {
+	a, b := reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem()
+	for i := range a.NumField() {
+		switch f := a.Field(i); f.Kind() {
+		case reflect.Int:
+			f.SetInt(f.Int() + b.Field(i).Int())
+		case reflect.Uint64:
+			f.SetUint(f.Uint() + b.Field(i).Uint())
+		}
+	}
+	for i := range s.Faults {
+		s.Faults[i] += o.Faults[i]
+	}
+}
+
+// String renders the counts in a few lines.
+func (s *Stats) String() string {
+	var b strings.Builder
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() != reflect.Array {
+			fmt.Fprintf(&b, "%s=%v ", v.Type().Field(i).Name, f)
+		}
+	}
+	b.WriteString("\nfaults:")
+	for f, k := range s.Faults {
+		fmt.Fprintf(&b, " %v=%d", Fault(f), k)
+	}
+	return b.String()
+}

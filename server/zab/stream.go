@@ -1,0 +1,309 @@
+package zab
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// learnerState says what a leader does for a learner.
+type learnerState uint8
+
+const (
+	learnerNone     learnerState = iota
+	learnerStream                // sends entries from next on
+	learnerQueued                // a snapshot is to be sent, when others' are done
+	learnerSnapshot              // a snapshot is being sent
+)
+
+// maxSnapshots is how many learners are sent snapshots at a time.
+const maxSnapshots = 2
+
+// learner is what a leader keeps of a peer. Synchronizing one and keeping it up
+// to date is the same: there is one cursor into the leader's log.
+//
+// Invariant: match <= next.
+type learner struct {
+	state   learnerState
+	invited bool // was asked to promise the epoch, so as to be synchronized
+	synced  bool
+	next    jute.Zxid // the last entry sent
+	match   jute.Zxid // durable there
+	token   uint64    // of the snapshot
+
+	inflight      []sent
+	inflightBytes int
+	sentCommit    jute.Zxid
+	reading       bool // from the log
+	readAt        uint64
+
+	echo     uint64 // newest heartbeat answered
+	echoedAt uint64
+	heardAt  uint64
+	pongSeq  uint64
+	diskMs   uint64
+
+	admitAt jute.Zxid // entry of this epoch that admits it: it counts only when it has that
+}
+
+// sent is a message of entries that is not acknowledged.
+type sent struct {
+	upto  jute.Zxid
+	bytes int
+}
+
+func (c *Core) stopLearner(p *peer) {
+	if p.state == learnerSnapshot {
+		c.sendSnap = append(c.sendSnap, SnapSend{Peer: p.id, Gen: p.gen, Token: p.token, Stop: true})
+	}
+	p.state, p.synced, p.reading, p.invited = learnerNone, false, false, false
+	p.inflight, p.inflightBytes = p.inflight[:0], 0
+}
+
+// onFollow takes a server in that wants to follow.
+func (c *Core) onFollow(p *peer, m *Message) {
+	p.note(m)
+	if !c.leads() {
+		return
+	}
+	p.heardAt = c.now
+	switch {
+	case c.renewing:
+	case m.Promise > c.promise.Epoch:
+		c.strayed(p)
+	case m.Promise == c.epoch && m.Leader == c.opt.ID:
+		p.summary = summaryOf(m)
+		c.startSync(p)
+	default:
+		c.stopLearner(p)
+		c.inviteLearner(p)
+	}
+}
+
+// inviteLearner has a server promise the epoch first. There can be no other
+// leader of the epoch, so it may do so even if it promised it to another.
+func (c *Core) inviteLearner(p *peer) {
+	p.invited = true
+	c.post(p, Message{Kind: MsgNewEpoch, Epoch: c.epoch, Zxid: c.appended, Flags: FlagEstablished | c.selfFlags()})
+}
+
+// startSync decides how to bring a learner up to date, and sets the cursor in the
+// same step: no proposal can fall in between (ZOOKEEPER-962, 3104, 4394).
+func (c *Core) startSync(p *peer) {
+	s := &p.summary
+	c.stopLearner(p)
+	p.match = 0
+	p.echoedAt, p.heardAt, p.pongSeq = c.now, c.now, 0
+	at := commonPoint(c.tip.Epochs, s.epochs)
+	if at < s.commit {
+		c.event(3, p.id, fmt.Sprintf("the server says that %v is committed, but only up to %v it has the history of this one", s.commit, at))
+	}
+	m := Message{Kind: MsgSync, Epoch: c.epoch, Zxid: at, Boot: s.boot, Nonce: s.nonce, Commit: c.committed}
+	if e := c.entries.find(at); e != nil {
+		m.CRC, m.Flags = e.crc(), FlagCRC
+	}
+	if c.needsSnapshot(at) {
+		c.nonces++
+		p.token = c.nonces
+		m.Seq = p.token
+		m.Flags |= FlagSnapshot
+		p.state, p.next = learnerQueued, 0
+	} else {
+		p.state, p.next = learnerStream, at
+	}
+	p.sentCommit = c.committed
+	if !c.voter(p.id) {
+		p.next = min(p.next, c.committed)
+	}
+	c.post(p, m)
+	c.post(p, Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq})
+	c.startSnapshots()
+}
+
+// smallLog is up to where the log is sent rather than a snapshot, in bytes.
+const smallLog = 64 << 20
+
+// needsSnapshot reports whether a learner with the history up to z is better
+// served by a snapshot: the log behind z is gone, or it is more than a third of
+// a snapshot (as ZooKeeper's snapshotSizeFactor has it).
+func (c *Core) needsSnapshot(z jute.Zxid) bool {
+	if _, ok := c.entries.after(z); ok || z == c.appended {
+		return false
+	}
+	if z < c.logStart {
+		return true
+	}
+	bytes := float64(c.logBytes)
+	if e := z.Epoch(); e == c.logStart.Epoch() && e == c.appended.Epoch() && c.appended > c.logStart {
+		bytes *= float64(c.appended-z) / float64(c.appended-c.logStart)
+	}
+	return bytes > smallLog && bytes > float64(c.snapBytes)/3 && c.snapBytes > 0
+}
+
+// startSnapshots begins to send queued ones, voters first.
+func (c *Core) startSnapshots() {
+	free := maxSnapshots
+	for _, p := range c.peers {
+		if p.state == learnerSnapshot {
+			free--
+		}
+	}
+	for _, voters := range [...]bool{true, false} {
+		for _, p := range c.peers {
+			if free > 0 && p.state == learnerQueued && c.voter(p.id) == voters {
+				free--
+				p.state = learnerSnapshot
+				c.sendSnap = append(c.sendSnap, SnapSend{Peer: p.id, Gen: p.gen, AtLeast: c.logStart, Token: p.token})
+			}
+		}
+	}
+}
+
+// SnapshotSent answers Output.SendSnap: the snapshot at zxid has been delivered,
+// or not.
+func (c *Core) SnapshotSent(peer SID, gen uint64, zxid jute.Zxid, ok bool) {
+	p := c.linked(peer)
+	if p == nil || p.gen != gen || p.state != learnerSnapshot || !c.leads() {
+		return
+	}
+	if ok {
+		return // it goes on with its acknowledgement
+	}
+	c.event(2, peer, "a snapshot was not delivered")
+	c.restart(p)
+}
+
+// restart has a learner begin anew.
+func (c *Core) restart(p *peer) {
+	c.stopLearner(p)
+	p.invited = true
+	c.post(p, Message{Kind: MsgRejoin, Epoch: c.epoch, Leader: c.opt.ID})
+	c.startSnapshots()
+}
+
+// feedLearners sends what is due to all learners.
+func (c *Core) feedLearners() {
+	if !c.leads() || c.renewing {
+		return
+	}
+	for _, p := range c.peers {
+		if p.state == learnerStream {
+			c.feed(p)
+		}
+	}
+}
+
+// feed sends a learner entries as far as its window allows, and what is
+// committed if no entries tell it.
+func (c *Core) feed(p *peer) {
+	end := c.appended
+	if !c.voter(p.id) {
+		end = c.committed
+	}
+	for p.next < end && !p.reading && p.hasRoom(c.opt.WindowBytes) {
+		i, ok := c.entries.after(p.next)
+		if !ok {
+			p.reading, p.readAt = true, c.now
+			c.readLog = append(c.readLog, LogRead{Peer: p.id, Gen: p.gen, After: p.next, MaxBytes: c.opt.BatchBytes})
+			break
+		}
+		entries, bytes := c.entries.run(i, end, c.opt.BatchBytes)
+		c.sendEntries(p, entries, bytes)
+	}
+	if p.sentCommit < c.committed {
+		p.sentCommit = c.committed
+		c.post(p, Message{Kind: MsgCommit, Epoch: c.epoch, Commit: c.committed})
+	}
+}
+
+func (p *peer) hasRoom(window int) bool { return p.inflightBytes < window }
+
+func (c *Core) sendEntries(p *peer, entries []Entry, bytes int) {
+	last := entries[len(entries)-1].Zxid
+	c.post(p, Message{Kind: MsgAppend, Epoch: c.epoch, Prev: p.next, Commit: c.committed, Entries: entries})
+	p.inflight = append(p.inflight, sent{last, bytes})
+	p.inflightBytes += bytes
+	p.next = last
+	p.sentCommit = c.committed
+}
+
+// LogRead answers Output.ReadLog: entries behind after. purged says that the log
+// does not have them any more.
+func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, purged bool) {
+	p := c.linked(peer)
+	if p == nil || p.gen != gen || !p.reading || p.next != after || !c.leads() {
+		return
+	}
+	p.reading = false
+	if purged {
+		c.restart(p)
+		return
+	}
+	end := c.appended
+	if !c.voter(p.id) {
+		end = c.committed
+	}
+	prev, n, bytes := after, 0, 0
+	for n < len(entries) && entries[n].Prev == prev && entries[n].Zxid <= end && c.tip.contains(entries[n].Zxid) {
+		prev = entries[n].Zxid
+		bytes += entryBytes(&entries[n])
+		n++
+	}
+	if n == 0 {
+		c.event(2, peer, fmt.Sprintf("the log has nothing to send behind %v", after))
+		c.restart(p)
+		return
+	}
+	c.sendEntries(p, entries[:n:n], bytes)
+}
+
+func (c *Core) onAck(p *peer, m *Message) {
+	if c.leads() && m.Epoch == c.epoch {
+		c.acknowledged(p, m.Zxid)
+	}
+}
+
+// acknowledged takes in that a learner has everything up to z durable.
+func (c *Core) acknowledged(p *peer, z jute.Zxid) {
+	switch {
+	case p.state == learnerNone || p.state == learnerQueued || !c.tip.contains(z):
+		return
+	case p.state == learnerSnapshot:
+		p.state, p.next = learnerStream, z
+		c.startSnapshots()
+	case z > p.next:
+		return // can't be: it has what was never sent
+	}
+	p.heardAt = c.now
+	if z <= p.match {
+		return
+	}
+	p.match = z
+	n := 0
+	for n < len(p.inflight) && p.inflight[n].upto <= z {
+		p.inflightBytes -= p.inflight[n].bytes
+		n++
+	}
+	p.inflight = append(p.inflight[:0], p.inflight[n:]...)
+	c.advanceCommit()
+	if !p.synced && p.match >= c.marker && c.committed >= c.marker {
+		p.synced = true
+	}
+}
+
+// Peers appends what a leader knows of its learners, sorted by id.
+func (c *Core) Peers(dst []PeerStatus) []PeerStatus {
+	if !c.leads() {
+		return dst
+	}
+	for _, p := range c.peers {
+		if p.state == learnerNone {
+			continue
+		}
+		dst = append(dst, PeerStatus{
+			ID: p.id, Observer: !c.voter(p.id), Synced: p.synced, Match: p.match, Behind: p.inflightBytes,
+			Counted: c.voter(p.id) && c.counts(p) && p.match >= p.admitAt, HeardMs: c.now - p.heardAt,
+		})
+	}
+	return dst
+}

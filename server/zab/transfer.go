@@ -1,0 +1,119 @@
+package zab
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Transfer makes a leader hand over to the learner that is best prepared, before
+// it stops for maintenance. It accepts no more proposals. Without such a learner
+// nothing changes. When the role changes it is done.
+func (c *Core) Transfer() { c.handOver("asked to") }
+
+// handOver begins to hand over: when the successor has everything, it is told to
+// take over at once, and the others promise it although they hear this leader.
+func (c *Core) handOver(why string) {
+	if c.status.Role != Leading || c.handingOver || c.renewing || c.bestSuccessor() == nil {
+		return
+	}
+	c.event(1, 0, "hands over: "+why)
+	c.handingOver, c.successor = true, 0
+	c.handDeadline = c.now + c.opt.ElectionTimeout
+	c.tryHandOver()
+}
+
+// bestSuccessor is the voter that is the least behind, of those that are well.
+func (c *Core) bestSuccessor() (best *peer) {
+	for _, p := range c.peers {
+		well := p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall &&
+			c.now < p.echoedAt+3*c.opt.Heartbeat && c.members().Voter(p.id) && c.counts(p) && p.match >= p.admitAt
+		if well && (best == nil || p.match > best.match) {
+			best = p
+		}
+	}
+	return best
+}
+
+func (c *Core) tryHandOver() {
+	p := c.bestSuccessor()
+	if p == nil || c.successor != 0 || p.match < c.appended && !mutated(transferWithoutAck) {
+		return
+	}
+	c.successor = p.id
+	c.post(p, Message{Kind: MsgTimeoutNow, Epoch: c.epoch, Zxid: p.match, Commit: c.committed})
+}
+
+func (c *Core) tickHandOver() {
+	if !c.handingOver {
+		return
+	}
+	if c.now < c.handDeadline {
+		c.tryHandOver()
+		return
+	}
+	c.handingOver, c.successor = false, 0
+	c.event(2, 0, "could not hand over in time")
+	if !c.members().Voter(c.opt.ID) {
+		c.look("this server is no voter any more", 1)
+	}
+}
+
+// onTimeoutNow takes over from the leader.
+func (c *Core) onTimeoutNow(p *peer, m *Message) {
+	if !c.isLeader(p) || m.Epoch != c.epoch || c.promise != (Promise{m.Epoch, p.id}) || !c.electable() ||
+		c.appended != m.Zxid {
+		return
+	}
+	c.campaign(m.Epoch)
+}
+
+// tickAdmission admits servers that have the history but were empty or damaged
+// before: by an entry that is committed without them. It goes along with the
+// next transaction, or if none comes for a second by itself.
+func (c *Core) tickAdmission() {
+	if c.admitting.Server != 0 {
+		p := c.linked(c.admitting.Server)
+		switch {
+		case p == nil || p.incarnation != c.admitting.Incarnation || !p.synced:
+			c.admitting = Admission{}
+		case c.now >= c.admittingAt+admissionPatience:
+			z, ok := c.NextZxid()
+			if !ok {
+				return
+			}
+			data := c.admitting.Append(nil)
+			c.admit(z)
+			c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryAdmit, Data: data})
+		}
+		return
+	}
+	if c.admitPending != 0 {
+		return
+	}
+	for _, p := range c.peers {
+		if a := (Admission{p.id, p.incarnation}); p.up && p.synced && c.voter(p.id) && !c.tip.Admits(a.Server, a.Incarnation) {
+			c.admitting, c.admittingAt = a, c.now
+			return
+		}
+	}
+}
+
+// admissionPatience is how long an admission waits for a transaction, in ms.
+const admissionPatience = 1000
+
+// attachAdmission puts the admission that waits in front of a transaction.
+func (c *Core) attachAdmission(e *Entry) {
+	data := make([]byte, 0, admissionSize+len(e.Data))
+	e.Data = append(c.admitting.Append(data), e.Data...)
+	e.Type = EntryTxn | EntryAdmits
+	c.admit(e.Zxid)
+}
+
+// admit takes down that the entry z admits the server that waits for it.
+func (c *Core) admit(z jute.Zxid) {
+	c.peer(c.admitting.Server).admitAt = z
+	c.admitPending = z
+	c.event(1, c.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
+	c.admitting = Admission{}
+}

@@ -1,0 +1,327 @@
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// TestRefusals has two servers that must not be linked. Both sides log why, once,
+// however often they try.
+func TestRefusals(t *testing.T) {
+	id := func(b byte) func() zab.ID { return func() zab.ID { return zab.ID{b} } }
+	peerAt := func(id zab.SID, addr string) func(*Options) {
+		return func(o *Options) { o.Peers = []Peer{{ID: id, Addrs: []string{addr}}} }
+	}
+	tests := []struct {
+		name     string
+		one, two func(*Options)
+		in1, in2 string // logs of servers 1 and 2
+	}{
+		{"other cluster", func(o *Options) { o.Cluster = id(0xaa) }, func(o *Options) { o.Cluster = id(0xbb) },
+			"belongs to cluster bb", "belongs to cluster aa"},
+		{"unknown id", func(o *Options) { o.Peers = nil }, nil, "server 2 is not in the configuration of server 1", "server 2 is not in the configuration of server 1"},
+		{"wrong target", nil, peerAt(3, addrOf(1)), "server 1 answers at the address of server 3", "server 1 answers at the address of server 3"},
+		{"other secret", func(o *Options) { o.Secret = []byte("a") }, func(o *Options) { o.Secret = []byte("b") }, "its shared secret is another one", "its shared secret is another one"},
+		{"secret on one side", func(o *Options) { o.Secret = []byte("a") }, nil, "has a shared secret", "has a shared secret"},
+		{"secret on the other side", nil, func(o *Options) { o.Secret = []byte("a") }, "has a shared secret", "has a shared secret"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newMemNet()
+				var nodes []*node
+				for i, change := range []func(*Options){tt.one, tt.two} {
+					if change == nil {
+						change = func(*Options) {}
+					}
+					nodes = append(nodes, newNode(t, net, zab.SID(i+1), 2, change))
+				}
+				time.Sleep(10 * time.Minute)
+				for i, want := range []string{tt.in1, tt.in2} {
+					n := nodes[i]
+					if n.ups != 0 {
+						t.Errorf("server %d has a link", n.id)
+					}
+					if lines := n.logged(want); lines < 1 || lines > 2 { // as the one who dials and as the one who is called
+						t.Errorf("server %d: %d lines with %q in %d:\n%v", n.id, lines, want, n.logs.Len(), n.logs.All())
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSameSecret links with a secret, and without TLS.
+func TestSameSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		secret := func(o *Options) { o.Secret = []byte("sesame") }
+		a, b := newNode(t, net, 1, 2, secret), newNode(t, net, 2, 2, secret)
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+	})
+}
+
+// TestSameIDTwice starts a second process with the id of a live one. The first
+// keeps its links, and both processes and their peers say what is wrong.
+func TestSameIDTwice(t *testing.T) {
+	for _, id := range []zab.SID{1, 2} {
+		t.Run(hostOf(id), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newMemNet()
+				other, first := newNode(t, net, 3-id, 2), newNode(t, net, id, 2)
+				within(t, time.Second, "a link", func() bool { return linked(other, first) })
+				second := newNode(t, net, id, 2, func(o *Options) {
+					o.Boot, o.Listen, o.DialFunc = 99, []string{"elsewhere:2888"}, net.dialer("elsewhere")
+				})
+				time.Sleep(time.Minute)
+				if other.ups != 1 || first.ups != 1 || second.ups != 0 {
+					t.Errorf("links: %d %d %d", other.ups, first.ups, second.ups)
+				}
+				want := fmt.Sprintf("another process uses id %d", id)
+				if other.logged(want) == 0 || second.logged(want) == 0 {
+					t.Errorf("not logged: %v %v", other.logs.All(), second.logs.All())
+				}
+				first.close()
+				within(t, 2*time.Second, "the second has the link", func() bool { return second.gen(other.id) != 0 || id == 1 })
+			})
+		})
+	}
+}
+
+// rawPeer speaks the protocol by hand.
+type rawPeer struct {
+	t  *testing.T
+	nc net.Conn
+}
+
+func dialRaw(t *testing.T, mem *memNet, to zab.SID) *rawPeer {
+	t.Helper()
+	nc, err := mem.dialer("s2")(t.Context(), "tcp", addrOf(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	return &rawPeer{t, nc}
+}
+
+func validHello() helloRecord {
+	return helloRecord{Min: 1, Max: 1, From: 2, To: 1, Purpose: forLink, Cluster: make([]byte, 16), Incarnation: make([]byte, 16),
+		Nonce: make([]byte, nonceSize), Boot: 2}
+}
+
+// greet sends a hello and returns the acceptor's verdict.
+func (p *rawPeer) greet(h helloRecord) (v verdictRecord) {
+	p.t.Helper()
+	b, err := appendRecord([]byte(magic), &h)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if b, err = appendRecord(b, &verdictRecord{}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.nc.Write(b)
+	if _, _, err := readHello(p.nc); err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := readRecord(p.nc, &v); err != nil {
+		p.t.Fatal(err)
+	}
+	return v
+}
+
+func TestVerdicts(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(h *helloRecord)
+		cause  string
+		text   string
+	}{
+		{"good", func(*helloRecord) {}, "", ""},
+		{"versions that overlap", func(h *helloRecord) { h.Max = 7 }, "", ""},
+		{"newer", func(h *helloRecord) { h.Min, h.Max = 2, 3 }, "version", "server 2 speaks versions 2 to 3 of the protocol, server 1 only 1 to 1: it is too old"},
+		{"older", func(h *helloRecord) { h.Min, h.Max = 0, 0 }, "version", "the former is too old"},
+		{"wrong target", func(h *helloRecord) { h.To = 9 }, "target", "server 2 looks for server 9, and this is server 1"},
+		{"our own id", func(h *helloRecord) { h.From = 1 }, "duplicate", "another process uses id 1"},
+		{"ourselves", func(h *helloRecord) { h.From, h.Boot = 1, 1 }, "target", "server 1 connected to itself"},
+		{"unknown id", func(h *helloRecord) { h.From = 77 }, "id", "server 77 is not in the configuration of server 1"},
+		{"wrong direction", func(h *helloRecord) { h.Purpose = forCall }, "direction", "the one with the larger id dials"},
+		{"unknown purpose", func(h *helloRecord) { h.Purpose = 9 }, "version", "for a purpose"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := newMemNet()
+				newNode(t, mem, 1, 2)
+				within(t, time.Second, "the listener", func() bool { return mem.listeners[addrOf(1)] != nil })
+				h := validHello()
+				tt.change(&h)
+				v := dialRaw(t, mem, 1).greet(h)
+				if v.Cause != tt.cause || !strings.Contains(v.Text, tt.text) {
+					t.Errorf("got %q %q, want %q %q", v.Cause, v.Text, tt.cause, tt.text)
+				}
+			})
+		})
+	}
+}
+
+// TestReplay plays back what a dialer that knows the secret has sent.
+func TestReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMemNet()
+		secret := func(o *Options) { o.Secret = []byte("sesame") }
+		a := newNode(t, mem, 1, 2, secret)
+		var sent []byte
+		b := newNode(t, mem, 2, 2, secret, func(o *Options) {
+			dial := o.DialFunc
+			o.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				nc, err := dial(ctx, network, addr)
+				if err != nil {
+					return nil, err
+				}
+				return &wiretap{Conn: nc, sent: &sent}, nil
+			}
+		})
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		b.close()
+		synctest.Wait()
+		p := dialRaw(t, mem, 1)
+		p.nc.Write(sent)
+		io.Copy(io.Discard, p.nc)
+		if a.ups != 1 || a.logged("its shared secret is another one") != 1 {
+			t.Errorf("%d links; log %v", a.ups, a.logs.All())
+		}
+	})
+}
+
+type wiretap struct {
+	net.Conn
+	sent *[]byte
+}
+
+func (w *wiretap) Write(p []byte) (int, error) {
+	*w.sent = append(*w.sent, p...)
+	return w.Conn.Write(p)
+}
+
+// TestStrangers connects what should not: each is told apart in the log, and the
+// links do not suffer (ZOOKEEPER-3769).
+func TestStrangers(t *testing.T) {
+	huge := binary.BigEndian.AppendUint32([]byte(magic), 1<<31)
+	garbled, _ := appendRecord([]byte(magic), "hello")
+	tests := []struct{ name, sends, want string }{
+		{"http", "GET / HTTP/1.1\r\nHost: s1\r\n\r\n", "it speaks HTTP"},
+		{"word", "ruok", "four-letter word, ruok"},
+		{"client", "\x00\x00\x00\x2c\x00\x00\x00\x00\x00\x00\x00\x00", "ZooKeeper client"},
+		{"election", "\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03", "Apache ZooKeeper server in its election"},
+		{"follower", "\x00\x00\x00\x0b\x00\x00\x00\x00\x00\x00\x00\x00", "Apache ZooKeeper server that wants to follow"},
+		{"tls", "\x16\x03\x01\x02\x00\x01\x00", "it speaks TLS"},
+		{"ssh", "SSH-2.0-OpenSSH_9.2\r\n", "it does not speak zkd's protocol, but SSH-2.0-"},
+		{"bytes", "\x80\x81\x82\x83\x84\x85\x86\x87\x88", "it does not speak zkd's protocol"},
+		{"half a hello", magic + "\x00\x00", "unexpected EOF"},
+		{"long hello", string(huge), "a hello is longer than possible"},
+		{"hello without sense", string(garbled), "a hello that makes no sense"},
+		{"nothing", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := newMemNet()
+				a, b := newNode(t, mem, 1, 3), newNode(t, mem, 2, 3)
+				within(t, time.Second, "a link", func() bool { return linked(a, b) })
+				for range 3 {
+					p := dialRaw(t, mem, 1)
+					p.nc.Write([]byte(tt.sends))
+					p.nc.(*memConn).out.mu.Lock()
+					p.nc.(*memConn).out.ended = true // no more comes
+					p.nc.(*memConn).out.change.Broadcast()
+					p.nc.(*memConn).out.mu.Unlock()
+					io.Copy(io.Discard, p.nc)
+				}
+				want := 1
+				if tt.want == "" {
+					want = 0
+				}
+				if n := a.logged("refused a connection"); n != want || a.logged(tt.want) < want {
+					t.Errorf("%d lines, want %d with %q; log %v", n, want, tt.want, a.logs.All())
+				}
+				if a.ups != 1 || b.ups != 1 {
+					t.Error("the link of others suffered")
+				}
+			})
+		})
+	}
+}
+
+// TestSilentStranger sees that who says nothing is sent away, and that many of
+// them do not keep a peer out for longer than that.
+func TestSilentStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMemNet()
+		a := newNode(t, mem, 1, 2)
+		within(t, time.Second, "the listener", func() bool { return mem.listeners[addrOf(1)] != nil })
+		for range mostGreeting + 10 {
+			dialRaw(t, mem, 1)
+			synctest.Wait()
+		}
+		if n := a.tr.greeting.Load(); n != mostGreeting {
+			t.Errorf("%d connections in their handshake", n)
+		}
+		b := newNode(t, mem, 2, 2)
+		within(t, 5*time.Second, "a link", func() bool { return linked(a, b) })
+	})
+}
+
+// TestGarbageOnALink breaks the frames of an established link.
+func TestGarbageOnALink(t *testing.T) {
+	flipped := appendFrame(nil, kindApp, []byte("\x01hello"), true)
+	flipped[7] ^= 1
+	tests := []struct {
+		name  string
+		bytes []byte
+		want  string
+	}{
+		{"flipped bit", flipped, "checksum"},
+		{"length 0", []byte{0, 0, 0, 0, 0}, "length"},
+		{"length 2 GiB", []byte{0x80, 0, 0, 0, kindEntries}, "length"},
+		{"unknown kind", appendFrame(nil, 99, nil, true), "unknown kind"},
+		{"of a stream", appendFrame(nil, kindData, []byte("x"), true), "unknown kind"},
+		{"empty app", appendFrame(nil, kindApp, nil, true), "out of place"},
+		{"empty message", appendFrame(nil, kindMessage, nil, true), "makes no sense"},
+		{"entries where none are", appendFrame(nil, kindMessage, (&zab.Message{Kind: zab.MsgAppend, Entries: []zab.Entry{{Zxid: 1 << 32, Data: []byte("x")}}}).Append(nil), true), ""},
+		{"end", nil, "EOF"},
+		{"end within a frame", []byte{0, 0, 0, 9, kindApp}, "unexpected EOF"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := newMemNet()
+				a := newNode(t, mem, 1, 3)
+				within(t, time.Second, "the listener", func() bool { return mem.listeners[addrOf(1)] != nil })
+				p := dialRaw(t, mem, 1)
+				if v := p.greet(validHello()); v.Cause != "" {
+					t.Fatal(v)
+				}
+				p.nc.Write(appendFrame(nil, kindKeepAlive, nil, true))
+				synctest.Wait()
+				if a.gen(2) == 0 {
+					t.Fatal("no link")
+				}
+				p.nc.Write(tt.bytes)
+				p.nc.Close()
+				synctest.Wait()
+				if len(a.downs) != 1 || !strings.Contains(a.downs[0], tt.want) || len(a.app)+len(a.received()) > 0 {
+					t.Errorf("down because of %q, want %q; received %q", a.downs, tt.want, a.app)
+				}
+			})
+		})
+	}
+}
