@@ -131,7 +131,13 @@ func (s *Sim) ask(c *client) {
 
 // choose draws what a client wants.
 func (s *Sim) choose(c *client, req *request) {
-	switch d := s.rng.IntN(100); {
+	d := s.rng.IntN(100)
+	for i := range c.inFlight {
+		if c.inFlight[i].kind == reqSync {
+			d %= 35 // what is behind a sync must not be answered before it: no writes
+		}
+	}
+	switch {
 	case d < 10:
 		req.kind = reqPing
 	case d < 25:
