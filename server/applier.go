@@ -285,6 +285,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	case datatree.OpCreateSession:
 		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
 		a.tracker.SetOwner(txn.Session, txn.Origin)
+		a.upgraded(txn.Session)
 	case datatree.OpCloseSession:
 		a.tracker.Remove(txn.Session)
 		if c := a.conns.release(txn.Session); c != nil && c.id != txn.Origin {
@@ -326,7 +327,7 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 // answers reports whether o, which has no transaction, can be what req waits for:
 // a refusal goes with any request.
 func answers(req *request, o *order) bool {
-	return o.code != 0 || req.op == jute.OpSync || req.op == jute.OpCreateSession
+	return o.code != 0 || req.op == jute.OpSync || req.op == jute.OpCreateSession || fenced(req.op)
 }
 
 // serveBehind serves the reads at the head of c's queue, up to the next ordered
@@ -394,6 +395,8 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 		c.kill() // the client is elsewhere; it must not hear from here
 	case code != 0:
 		c.reply(req.xid, zxid, code)
+	case fenced(req.op):
+		a.answerRead(c, req)
 	case req.op == jute.OpSync:
 		a.answerSync(c, req, zxid)
 	case req.op == jute.OpCloseSession:

@@ -31,13 +31,12 @@ type conn struct {
 	frames *frameReader
 
 	// Owned by the reader.
-	timeoutMs int32            // negotiated; set before the session
-	tracked   *session.Session // set with established
-	current   request          // being handled; here, since it would be an allocation elsewhere
-	batch     []submission     // writes of the frames at hand, not yet handed over
-	arena     []byte           // where request bodies of this batch are copied to
-	readsNow  int              // reads answered since the last settle
-	started   time.Duration    // when the frames at hand were received
+	timeoutMs int32         // negotiated; set before the session
+	current   request       // being handled; here, since it would be an allocation elsewhere
+	batch     []submission  // writes of the frames at hand, not yet handed over
+	arena     []byte        // where request bodies of this batch are copied to
+	readsNow  int           // reads answered since the last settle
+	started   time.Duration // when the frames at hand were received
 
 	session     atomic.Int64              // jute.SessionID; 0 until established
 	auth        atomic.Pointer[[]jute.ID] // credentials; the slice is immutable
@@ -48,7 +47,12 @@ type conn struct {
 	done        chan struct{}             // closed when the connection is being torn down
 	closeOnce   sync.Once
 
-	touched atomic.Int64 // when the client was last heard of, ms
+	readOnly  bool                            // the server had no leader when the client came; set before the session
+	upgrading bool                            // a local session is being made global; owned by the reader
+	fenced    bool                            // a request of the batch at hand went to the leader; owned by the reader
+	tracked   atomic.Pointer[session.Session] // set with established
+	local     atomic.Bool                     // the session is one of this server's own
+	touched   atomic.Int64                    // when the client was last heard of, ms
 
 	dirty     bool // owned by the applier: it has to wake the writer
 	hasWriter bool // owned by the applier: the writer has been started
@@ -169,6 +173,7 @@ func (c *conn) run() error {
 // over and writes out what came of them.
 func (c *conn) handleBuffered() error {
 	c.started = c.srv.now()
+	c.fenced = false
 	handled := 0
 	defer func() {
 		c.settle(handled)

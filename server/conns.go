@@ -72,6 +72,13 @@ func (r *conns) claim(s jute.SessionID, c *conn) (old *conn) {
 	return old
 }
 
+// of returns the connection of session s, if it is here.
+func (r *conns) of(s jute.SessionID) *conn {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.bySession[s]
+}
+
 // release forgets session s and returns its connection, if it is here.
 func (r *conns) release(s jute.SessionID) *conn {
 	r.mu.Lock()

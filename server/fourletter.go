@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -57,8 +58,8 @@ type facts struct {
 // srv is Server by a name that leaves Source's method Server free.
 type srv = Server
 
-func (f facts) Serving() bool   { return f.serving.Load() }
-func (f facts) ReadOnly() bool  { return false }
+func (f facts) Serving() bool   { return f.serving.Load() || f.readOnly.Load() }
+func (f facts) ReadOnly() bool  { return f.readOnly.Load() && !f.serving.Load() }
 func (f facts) Version() string { return f.opts.Version }
 
 func (f facts) Environment() []fourletter.KV {
@@ -269,18 +270,26 @@ func (f facts) wallTime(ms int64) time.Time {
 
 func (f facts) Sessions() fourletter.Sessions {
 	var s fourletter.Sessions
+	if s.LocalEnabled = f.cfg.LocalSessions; s.LocalEnabled {
+		s.Local = f.sessionBuckets(f.locals)
+	}
 	if s.Learner = f.ensemble() && !f.leads(); s.Learner {
 		s.Timeouts = f.learnerSessions()
 		return s
 	}
-	for _, b := range f.tracker.Buckets() {
+	s.Buckets = f.sessionBuckets(f.tracker)
+	return s
+}
+
+func (f facts) sessionBuckets(t *session.Tracker) (list []fourletter.SessionBucket) {
+	for _, b := range t.Buckets() {
 		out := fourletter.SessionBucket{Expires: f.wallTime(b.At)}
 		for _, id := range b.Sessions {
 			out.Sessions = append(out.Sessions, int64(id))
 		}
-		s.Buckets = append(s.Buckets, out)
+		list = append(list, out)
 	}
-	return s
+	return list
 }
 
 // ConnectionDeadlines shows connections with the deadline of their session: zkd

@@ -90,8 +90,12 @@ func (c *conn) firstFrame() ([]byte, error) {
 func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	s.metrics.connectionRequests.Add(1)
 	switch {
-	case !s.serving.Load() || s.ending.Load():
+	case s.ending.Load():
 		return errNotServing
+	case !s.serving.Load():
+		if c.readOnly = s.readOnly.Load() && r.ReadOnly; !c.readOnly {
+			return errNotServing
+		}
 	case !s.newSessions.take(s.now()):
 		s.metrics.connectionDrops.Add(1)
 		return errTooManyOpened
@@ -106,6 +110,9 @@ func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.srv
 	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
+	if done, err := c.locally(r); done || err != nil {
+		return err
+	}
 	sub := submission{
 		kind:     submitWrite,
 		received: c.started,
@@ -181,7 +188,7 @@ func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasRe
 	if old := s.conns.claim(id, c); old != nil && old != c {
 		old.kill()
 	}
-	c.tracked = tracked
+	c.tracked.Store(tracked)
 	c.session.Store(int64(id))
 	password := s.keys.Load().Password(id)
 	c.sendConnectResponse(&jute.ConnectResponse{

@@ -28,6 +28,8 @@ func (s *Server) keepHouse() {
 			if s.leads() {
 				s.expireSessions(now)
 			}
+			s.expireLocals(now)
+			s.considerReadOnly(now)
 		case <-s.stopping:
 			return
 		}
@@ -61,6 +63,7 @@ func (s *Server) forgivePause(sinceLast time.Duration) {
 	if gap := sinceLast - s.cfg.TickTime/2; gap > s.cfg.TickTime/2 {
 		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", gap))
 		s.tracker.Postpone(millis(gap))
+		s.locals.Postpone(millis(gap))
 	}
 }
 

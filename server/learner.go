@@ -56,7 +56,7 @@ func (r *replica) reportTouches() {
 	head := len(frame)
 	for _, c := range r.conns.all() {
 		at, id := c.touched.Load(), c.sessionID()
-		if at < since || id == 0 {
+		if at < since || id == 0 || c.local.Load() {
 			continue
 		}
 		frame = appendTouch(frame, touch{session: id, timeoutMs: c.timeoutMs, ageMs: now - at})

@@ -56,18 +56,30 @@ func (l *memListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 
 // dial connects from an address. Each direction holds up to window bytes that
 // the other side has not read.
 func (l *memListener) dial(ip string, window int) (*memConn, error) {
+	near, far := l.pair(ip, window)
+	return near, l.accept(far)
+}
+
+// pair makes the two ends of a connection from an address.
+func (l *memListener) pair(ip string, window int) (near, far *memConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, syscall.ECONNREFUSED
-	}
 	l.port++
 	here := &net.TCPAddr{IP: net.ParseIP(ip), Port: l.port}
 	up, down := newHalf(window), newHalf(window)
-	client := &memConn{in: down, out: up, local: here, remote: l.Addr()}
-	l.queue = append(l.queue, &memConn{in: up, out: down, local: l.Addr(), remote: here})
+	return &memConn{in: down, out: up, local: here, remote: l.Addr()}, &memConn{in: up, out: down, local: l.Addr(), remote: here}
+}
+
+// accept queues the far end of a connection.
+func (l *memListener) accept(far net.Conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return syscall.ECONNREFUSED
+	}
+	l.queue = append(l.queue, far)
 	l.change.Broadcast()
-	return client, nil
+	return nil
 }
 
 // half is one direction of a connection.

@@ -102,17 +102,16 @@ func (r *replica) handle(ev *peerEvent) {
 type links struct{ *Server }
 
 func (l links) PeerUp(peer zab.SID, gen uint64, h transport.Hello) {
-	l.log.Info("linked with server", zap.Uint8("peer", uint8(peer)), zap.String("address", h.Addr), zap.Bool("tls", h.TLS))
 	l.replica.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, incarnation: h.Incarnation})
 }
 
-func (l links) PeerDown(peer zab.SID, gen uint64, err error) {
-	l.log.Info("link with server ended", zap.Uint8("peer", uint8(peer)), zap.Error(err))
+func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
 	l.replica.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
 }
 
 func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 	l.replica.events.put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
+	m.Entries, m.Epochs = nil, nil // they are the core's
 }
 
 func (l links) ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte) {

@@ -65,6 +65,8 @@ func (r *read) dispatch() (err error, known bool) {
 		err = r.checkOrRemoveWatches()
 	case jute.OpWhoAmI:
 		r.whoAmI()
+	case jute.OpCloseSession: // of a local session
+		r.closeLocal()
 	default:
 		return nil, false
 	}

@@ -60,7 +60,6 @@ type replica struct {
 	fed       jute.Zxid // the last entry given to the applier
 	barriers  []barrier
 	lastRead  uint64
-	idleSince time.Duration // when service last ended
 }
 
 // loggedBatch are the batches at the log writer, oldest first: the number that
@@ -407,7 +406,8 @@ func (r *replica) beginService() {
 	now := r.now()
 	r.servingFrom.Store(int64(now))
 	if r.ensemble() {
-		r.metrics.election.observe(now-r.idleSince, 1)
+		r.metrics.election.observe(now-time.Duration(r.idleSince.Load()), 1)
+		r.endReadOnly()
 	}
 	r.serving.Store(!r.ending.Load())
 }
@@ -416,7 +416,7 @@ func (r *replica) beginService() {
 // go on at whichever server follows a leader first.
 func (r *replica) endService() {
 	r.serving.Store(false)
-	r.idleSince = r.now()
+	r.idleSince.Store(int64(r.now()))
 	r.barred = r.nextOrigin()
 	for _, c := range r.conns.all() {
 		if c.asked() {

@@ -85,7 +85,13 @@ func (c *conn) handle(frame []byte) error {
 		c.endAfterFlush()
 		return errHangUp
 	}
-	if fromLeader(req.op) {
+	switch {
+	case req.op == jute.OpCloseSession && c.local.Load() && !c.upgrading:
+		return c.serveInOrder(req)
+	case c.readOnly && fromLeader(req.op):
+		c.reply(req.xid, c.srv.lastApplied(), jute.ErrNotReadOnly)
+		return nil
+	case fromLeader(req.op), c.mustFence(req.op):
 		return c.submit(req)
 	}
 	return c.serveInOrder(req)
@@ -100,6 +106,25 @@ func fromLeader(op jute.OpCode) bool {
 		return true
 	}
 	return op.Write()
+}
+
+// mustFence reports whether a read is to be confirmed by the leader
+// (zkd.linearizableReads). One confirmation serves all reads that came with it.
+func (c *conn) mustFence(op jute.OpCode) bool {
+	if !c.srv.cfg.LinearizableReads || c.fenced || c.readOnly {
+		return false
+	}
+	return fenced(op)
+}
+
+// fenced reports whether op reads the tree.
+func fenced(op jute.OpCode) bool {
+	switch op {
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,
+		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead:
+		return true
+	}
+	return false
 }
 
 // serveInOrder answers a read now if nothing is ahead of it, else queues it.
@@ -123,18 +148,22 @@ func (c *conn) submit(req *request) error {
 	if err := c.srv.admitLarge(c, req); err != nil {
 		return err
 	}
+	c.upgrade(req)
+	c.fenced = true
 	req.ordered = true
 	req.body = c.keep(req.body)
 	c.push(*req)
 	kind := submitWrite
-	if req.op == jute.OpSync {
-		kind = submitBarrier
+	op := req.op
+	if op == jute.OpSync || fenced(op) {
+		kind, op = submitBarrier, jute.OpSync
 	}
 	c.batch = append(c.batch, submission{
 		kind:     kind,
 		received: req.received,
 		req: evaluate.Request{
-			Op:      req.op,
+			Op:      op,
+			Local:   c.local.Load() && !c.upgrading,
 			Session: c.sessionID(),
 			Cxid:    req.xid,
 			Origin:  c.id,
@@ -189,7 +218,7 @@ func (c *conn) throttle() error {
 func (c *conn) touch() {
 	now := millis(c.started)
 	c.touched.Store(now)
-	c.tracked.Touch(now, c.timeoutMs)
+	c.tracked.Load().Touch(now, c.timeoutMs)
 }
 
 // answered notes what cons shows of a request's reply.

@@ -83,6 +83,7 @@ type Server struct {
 	keys    atomic.Pointer[session.Keys]
 	ids     *session.IDs // of sessions and of origins
 	tracker *session.Tracker
+	locals  *session.Tracker // of local sessions
 	conns   *conns
 	digests *digestLog
 
@@ -106,9 +107,11 @@ type Server struct {
 	largeBytes  atomic.Int64
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
-	serving     atomic.Bool // a leader is known, or this is the one
-	ending      atomic.Bool // closing, or failed: no new sessions
+	serving     atomic.Bool  // a leader is known, or this is the one
+	ending      atomic.Bool  // closing, or failed: no new sessions
 	servingFrom atomic.Int64 // time.Duration
+	idleSince   atomic.Int64 // when service last ended; time.Duration
+	readOnly    atomic.Bool  // serving read-only clients for want of a leader
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
 
@@ -179,6 +182,7 @@ func New(opts Options) (*Server, error) {
 	s.state.watches = watch.New()
 	s.words = s.whitelist()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
+	s.locals = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.traceMask.Store(defaultTraceMask)
 	registry.MustRegister(newCollector(s))
 	return s, nil

@@ -61,7 +61,7 @@ var zkMetrics = []zkMetric{
 	{name: "ephemerals_count", help: "Ephemeral znodes.", value: integer(func(r *reading) int { return r.tree.Ephemerals })},
 	{name: "approximate_data_size", help: "Bytes of paths and data.", value: integer(func(r *reading) int64 { return r.tree.DataSize })},
 	{name: "global_sessions", help: "Sessions.", value: integer(func(r *reading) int { return r.sessions })},
-	{name: "local_sessions", help: "Sessions that only this server knows.", value: func(*reading) float64 { return 0 }},
+	{name: "local_sessions", help: "Sessions that only this server knows.", value: integer(func(r *reading) int { return r.locals.Len() })},
 	{name: "open_file_descriptor_count", help: "Open file descriptors of the process.", value: integer(func(r *reading) int64 { return r.openFDs })},
 	{name: "max_file_descriptor_count", help: "Limit of open file descriptors.", value: integer(func(r *reading) int64 { return r.maxFDs })},
 	{name: "uptime", help: "Time since the server began to serve, ms.", value: integer((*reading).uptimeMs)},

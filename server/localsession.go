@@ -1,0 +1,167 @@
+package server
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// A local session is known to its server alone (semantics.md section 14). It costs
+// the ensemble nothing, and owns no ephemerals. Clients get one where
+// localSessionsEnabled says so, and where a server without a leader serves
+// read-only clients.
+
+// locally opens or resumes a session of this server's own, and reports whether
+// that was its business.
+func (c *conn) locally(r *jute.ConnectRequest) (done bool, err error) {
+	s := c.srv
+	id := r.SessionID
+	switch {
+	case id == 0 && (c.readOnly || s.cfg.LocalSessions):
+		id = s.nextSession()
+		s.locals.Add(id, c.timeoutMs, millis(c.started))
+	case id == 0:
+		return false, nil
+	case s.locals.Get(id) == nil && !c.readOnly:
+		return false, nil
+	case !s.keys.Load().Verify(id, r.Password):
+		return false, nil // refused like any wrong password
+	case s.locals.Get(id) == nil:
+		if _, global := s.globalSession(id); global {
+			return true, errNotServing // a server with a leader can resume it
+		}
+		c.refuseSession(r.HasReadOnly)
+		return true, errHangUp
+	}
+	c.openLocal(id, r.HasReadOnly)
+	return true, nil
+}
+
+func (s *Server) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
+	s.state.mu.RLock()
+	defer s.state.mu.RUnlock()
+	return s.state.tree.Session(id)
+}
+
+// openLocal makes c the connection of a local session.
+func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
+	s := c.srv
+	if !s.locals.Renew(id, c.timeoutMs, millis(c.started)) {
+		c.kill() // it has just expired
+		return
+	}
+	if old := s.conns.claim(id, c); old != nil && old != c {
+		old.kill()
+	}
+	c.local.Store(true)
+	c.tracked.Store(s.locals.Get(id))
+	c.session.Store(int64(id))
+	password := s.keys.Load().Password(id)
+	c.sendConnectResponse(&jute.ConnectResponse{
+		TimeoutMs:   c.timeoutMs,
+		SessionID:   id,
+		Password:    password[:],
+		HasReadOnly: hasReadOnly,
+		ReadOnly:    c.readOnly,
+	})
+	c.flush()
+}
+
+// closeLocal ends a local session at its client's wish.
+func (r *read) closeLocal() {
+	r.locals.Remove(r.c.sessionID())
+	r.conns.release(r.c.sessionID())
+	r.c.reply(r.req.xid, r.zxid, 0)
+	r.c.endSession()
+}
+
+// expireLocals ends the local sessions whose clients have not been heard of.
+func (s *Server) expireLocals(now time.Duration) {
+	for _, id := range s.locals.Expire(millis(now)) {
+		s.metrics.sessionsExpired.Add(1)
+		s.log.Info("local session expired", zap.Stringer("session", id))
+		s.locals.Remove(id)
+		if c := s.conns.release(id); c != nil {
+			c.kill()
+		}
+	}
+}
+
+// upgrade asks the leader to make the connection's local session one of the whole
+// ensemble, if the request creates an ephemeral and the configuration allows it.
+// The request behind it is then one of a global session.
+func (c *conn) upgrade(req *request) {
+	if !c.local.Load() || !c.srv.cfg.LocalSessionsUpgrading || c.upgrading || !createsEphemeral(req) {
+		return
+	}
+	c.upgrading = true
+	c.batch = append(c.batch, submission{
+		kind:     submitWrite,
+		received: req.received,
+		req:      evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), TimeoutMs: c.timeoutMs},
+	})
+}
+
+// upgraded is called when the creation of a session is applied: a connection that
+// had it as a local one goes on with the global one.
+func (a *applier) upgraded(id jute.SessionID) {
+	if !a.locals.Remove(id) {
+		return
+	}
+	if c := a.conns.of(id); c != nil {
+		c.tracked.Store(a.tracker.Get(id))
+		c.local.Store(false)
+	}
+}
+
+// createsEphemeral reports whether a request creates an ephemeral, alone or within
+// a multi. What does not decode is the leader's to refuse.
+func createsEphemeral(req *request) bool {
+	d := jute.NewAliasDecoder(req.body)
+	switch req.op {
+	case jute.OpCreate, jute.OpCreate2:
+		var r jute.CreateRequest
+		r.Decode(&d)
+		return d.Err() == nil && r.Mode.Ephemeral()
+	case jute.OpMulti:
+		var m jute.MultiRequest
+		m.Decode(&d)
+		for i := range m.Ops {
+			op := &m.Ops[i]
+			if (op.Type == jute.OpCreate || op.Type == jute.OpCreate2) && op.Mode.Ephemeral() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// considerReadOnly lets read-only clients in when there has been no leader for a
+// while (readonlymode.enabled, semantics.md section 15). They see the last
+// committed state, and are sent away when there is a leader again.
+func (s *Server) considerReadOnly(now time.Duration) {
+	if !s.cfg.ReadOnlyMode || !s.ensemble() || s.serving.Load() || s.ending.Load() || s.readOnly.Load() {
+		return
+	}
+	if now-time.Duration(s.idleSince.Load()) < max(2*time.Second, s.cfg.TickTime) {
+		return
+	}
+	s.log.Warn("no leader: serving read-only clients from the last committed state", zap.Stringer("zxid", s.lastApplied()))
+	s.readOnly.Store(true)
+}
+
+// endReadOnly sends read-only clients away.
+func (s *Server) endReadOnly() {
+	if !s.readOnly.Swap(false) {
+		return
+	}
+	for _, c := range s.conns.all() {
+		if c.local.Load() {
+			s.locals.Remove(c.sessionID())
+			c.kill()
+		}
+	}
+}
