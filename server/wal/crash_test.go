@@ -20,7 +20,9 @@ func TestCrash(t *testing.T) {
 		d := &driver{m: &model{}, rng: rand.New(rand.NewPCG(seed, 8))}
 		fsys := crashfs.New(seed)
 		for range 3 { // lives
-			d.log, fsys = c.reopen(d.m, fsys)
+			var l *Log
+			l, fsys = c.reopen(d.m, fsys)
+			d.begin(l)
 			fsys.SetHook(func(op crashfs.Op) error {
 				if op.Kind.Mutates() && c.rng.IntN(2) == 0 {
 					c.look(d.m, fsys.Crash(c.source()), false)

@@ -45,20 +45,38 @@ func (m *model) after(n int) view {
 			v.hint = max(v.hint, r.Zxid)
 		case Truncate:
 			v.history = slices.DeleteFunc(slices.Clone(v.history), func(e Record) bool { return e.Zxid > r.Zxid })
-			v.last, v.hint = r.Zxid, min(v.hint, r.Zxid)
+			v.last = r.Zxid
 		case Snapshot:
 			ref, err := decodeSnapRef(r.Zxid, r.Payload)
 			if err != nil {
 				panic(err)
 			}
 			if ref.Installed {
-				v.history, v.snaps, v.last, v.hint = nil, nil, r.Zxid, r.Zxid
+				v.history, v.snaps, v.last = nil, nil, r.Zxid
 			}
 			v.hint = max(v.hint, r.Zxid)
 			v.snaps = append(v.snaps, ref)
 		}
 	}
 	return v
+}
+
+// control returns the entries with a type.
+func (v *view) control() (list []Record) {
+	for _, r := range v.history {
+		if r.Type != 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// base returns the zxid of the newest snapshot.
+func (v *view) base() jute.Zxid {
+	if n := len(v.snaps); n > 0 {
+		return v.snaps[n-1].Zxid
+	}
+	return 0
 }
 
 // behind returns the entries after a zxid.
@@ -91,6 +109,9 @@ func (m *model) check(fsys *crashfs.FS) (*Log, int, error) {
 	if rec.LastZxid != want.last || rec.CommitHint != want.hint || string(rec.Promise) != want.promise || string(rec.Ident) != want.ident {
 		return nil, 0, fmt.Errorf("recovered %+v, want %+v", rec, want)
 	}
+	if err := checkControl(rec, want.control()); err != nil {
+		return nil, 0, err
+	}
 	starts := []jute.Zxid{}
 	if rec.FirstZxid == 0 {
 		starts = append(starts, 0)
@@ -118,6 +139,29 @@ func (m *model) check(fsys *crashfs.FS) (*Log, int, error) {
 	return l, n, nil
 }
 
+// checkControl checks the entries with a type: all those that the log reaches
+// back to, and none that is not in the history.
+func checkControl(rec *Recovered, want []Record) error {
+	extra := len(want) - len(rec.Control)
+	if extra < 0 || extra > 0 && want[extra-1].Zxid > rec.FirstZxid {
+		return fmt.Errorf("%d entries with a type, want %d (the log begins behind %s)", len(rec.Control), len(want), rec.FirstZxid)
+	}
+	for i, r := range rec.Control {
+		if err := same(&r, &want[extra+i]); err != nil {
+			return fmt.Errorf("entry with a type: %w", err)
+		}
+	}
+	return nil
+}
+
+func same(got, want *Record) error {
+	if got.Zxid != want.Zxid || got.Prev != want.Prev || got.Type != want.Type || !bytes.Equal(got.Payload, want.Payload) {
+		return fmt.Errorf("entry %s of type %d with %x, want %s of type %d with %x",
+			got.Zxid, got.Type, got.Payload, want.Zxid, want.Type, want.Payload)
+	}
+	return nil
+}
+
 // compare replays the log behind a zxid.
 func compare(l *Log, after jute.Zxid, want []Record) error {
 	i := 0
@@ -125,8 +169,8 @@ func compare(l *Log, after jute.Zxid, want []Record) error {
 		if i == len(want) {
 			return fmt.Errorf("entry %s behind the last", r.Zxid)
 		}
-		if r.Zxid != want[i].Zxid || r.Prev != want[i].Prev || !bytes.Equal(r.Payload, want[i].Payload) {
-			return fmt.Errorf("entry %s with %x, want %s with %x", r.Zxid, r.Payload, want[i].Zxid, want[i].Payload)
+		if err := same(&r, &want[i]); err != nil {
+			return err
 		}
 		i++
 		return nil
@@ -134,40 +178,69 @@ func compare(l *Log, after jute.Zxid, want []Record) error {
 	if err == nil && i < len(want) {
 		err = fmt.Errorf("%d entries, want %d", i, len(want))
 	}
+	var bytes int64
+	for _, r := range want {
+		bytes += int64(frameSize(len(r.Payload)))
+	}
+	if n, ok := l.BytesBehind(after); err == nil && (!ok || n < bytes) {
+		err = fmt.Errorf("%d bytes estimated, %v, but there are %d", n, ok, bytes)
+	}
 	return err
 }
 
 // driver does random things to a log and keeps the model in step.
 type driver struct {
-	m    *model
-	rng  *rand.Rand
-	log  *Log
-	name int // of the next snapshot
+	m       *model
+	rng     *rand.Rand
+	log     *Log
+	name    int // of the next snapshot
+	readers []*follower
 }
+
+// begin goes on with another log.
+func (d *driver) begin(l *Log) { d.log, d.readers = l, nil }
 
 // step does one thing. An error means that the log failed.
 func (d *driver) step() error {
 	v := d.m.after(len(d.m.records))
 	switch p := d.rng.IntN(100); {
-	case p < 55:
-		return d.append(d.entries(v.last))
-	case p < 75:
+	case p < 60:
+		var batch []Record
+		for range 1 + d.rng.IntN(3) {
+			m := model{records: append(slices.Clip(d.m.records), batch...)}
+			v := m.after(len(m.records))
+			batch = append(batch, d.records(&v)...)
+		}
+		return d.append(batch)
+	case p < 78:
 		return d.sync()
-	case p < 79:
-		return d.append([]Record{{Kind: Promise, Payload: d.payload(20)}})
-	case p < 83:
-		return d.append([]Record{{Kind: CommitHint, Zxid: v.hint + jute.Zxid(d.rng.IntN(int(v.last-v.hint)+1))}})
-	case p < 86:
-		return d.truncate(&v)
-	case p < 91:
-		return d.snapshot(&v)
-	case p < 92:
-		return d.append([]Record{{Kind: Ident, Payload: d.payload(30)}})
-	case p < 95:
+	case p < 90:
+		return d.follow(&v)
+	case p < 93:
 		return d.purge(&v)
+	case p < 96:
+		return d.replay(&v)
 	default:
 		_ = d.log.PrepareSpare() // a failure harms nothing
 		return nil
+	}
+}
+
+// records returns some that may follow the history.
+func (d *driver) records(v *view) []Record {
+	switch p := d.rng.IntN(100); {
+	case p < 75:
+		return d.entries(v.last)
+	case p < 79:
+		return []Record{{Kind: Promise, Payload: d.payload(20)}}
+	case p < 85:
+		return []Record{{Kind: CommitHint, Zxid: v.hint + jute.Zxid(d.rng.IntN(int(v.last-v.hint)+1)/2)}}
+	case p < 91:
+		return d.truncate(v)
+	case p < 98:
+		return d.snapshot(v)
+	default:
+		return []Record{{Kind: Ident, Payload: d.payload(30)}}
 	}
 }
 
@@ -191,6 +264,9 @@ func (d *driver) entries(last jute.Zxid) []Record {
 		}
 		next := last + 1 + jute.Zxid(d.rng.IntN(3))
 		batch[i] = Record{Kind: Append, Zxid: next, Prev: last, Payload: d.payload(size)}
+		if d.rng.IntN(5) == 0 {
+			batch[i].Type = uint8(d.rng.Uint32())
+		}
 		last = next
 	}
 	return batch
@@ -212,41 +288,106 @@ func (d *driver) sync() error {
 	return err
 }
 
-func (d *driver) truncate(v *view) error {
-	var base jute.Zxid
-	if n := len(v.snaps); n > 0 {
-		base = v.snaps[n-1].Zxid
+func (d *driver) truncate(v *view) []Record {
+	i := len(v.history) - 1
+	for i > 0 && d.rng.IntN(4) > 0 {
+		i--
 	}
-	for _, r := range slices.Backward(v.history) {
-		if r.Zxid < base || d.rng.IntN(5) == 0 {
-			break
-		}
-		if d.rng.IntN(5) == 0 {
-			return d.append([]Record{{Kind: Truncate, Zxid: r.Zxid}})
-		}
+	if i < 0 || v.history[i].Zxid < max(v.base(), v.hint) {
+		return nil
 	}
-	return nil
+	return []Record{{Kind: Truncate, Zxid: v.history[i].Zxid}}
 }
 
-func (d *driver) snapshot(v *view) error {
+func (d *driver) snapshot(v *view) []Record {
 	d.name++
 	ref := SnapRef{Name: fmt.Sprint("snap", d.name), Size: int64(d.name), CRC: d.rng.Uint32(), Digest: d.payload(16)}
 	if d.rng.IntN(6) == 0 {
-		ref.Installed, ref.Zxid = true, v.last+jute.Zxid(d.rng.IntN(5))-2
-		if n := len(v.snaps); n > 0 {
-			ref.Zxid = max(ref.Zxid, v.snaps[n-1].Zxid)
-		}
-		ref.Zxid = max(ref.Zxid, 0)
+		ref.Installed, ref.Zxid = true, max(v.last+jute.Zxid(d.rng.IntN(5))-2, v.hint)
 	} else {
 		if len(v.history) == 0 {
 			return nil
 		}
 		ref.Zxid = v.history[d.rng.IntN(len(v.history))].Zxid
-		if n := len(v.snaps); n > 0 && ref.Zxid < v.snaps[n-1].Zxid {
+		if ref.Zxid < v.base() {
 			return nil
 		}
 	}
-	return d.append([]Record{ref.Record()})
+	return []Record{ref.Record()}
+}
+
+// replay reads the log from somewhere, as it is being written.
+func (d *driver) replay(v *view) error {
+	z := d.start(v)
+	if err := compare(d.log, z, v.behind(z)); err != nil {
+		return fmt.Errorf("replay behind %s: %w", z, err)
+	}
+	return nil
+}
+
+// start picks a zxid of the history that the log reaches back to.
+func (d *driver) start(v *view) jute.Zxid {
+	from := d.m.purged
+	if len(v.snaps) > 0 {
+		from = max(from, v.snaps[0].Zxid)
+	}
+	entries := v.behind(from)
+	if len(entries) == 0 {
+		return v.last
+	}
+	return entries[d.rng.IntN(len(entries))].Zxid
+}
+
+// follower is a Reader and how far it has come.
+type follower struct {
+	*Reader
+	at    jute.Zxid
+	jumps int // truncations and installed snapshots in the model
+}
+
+func (m *model) jumps() (n int) {
+	for _, r := range m.records {
+		if ref, err := decodeSnapRef(r.Zxid, r.Payload); r.Kind == Truncate || r.Kind == Snapshot && err == nil && ref.Installed {
+			n++
+		}
+	}
+	return n
+}
+
+// follow lets one of a few readers, or a new one, read on.
+func (d *driver) follow(v *view) error {
+	i := d.rng.IntN(4)
+	if i >= len(d.readers) {
+		z := d.start(v)
+		r, err := d.log.NewReader(z)
+		if err != nil {
+			return fmt.Errorf("new reader behind %s: %w", z, err)
+		}
+		i = len(d.readers)
+		d.readers = append(d.readers, &follower{r, z, d.m.jumps()})
+	}
+	f := d.readers[i]
+	got, err := f.Next(1 + d.rng.IntN(5000))
+	rewritten := errors.Is(err, ErrRewritten)
+	if rewritten != (f.jumps != d.m.jumps()) {
+		return fmt.Errorf("reader behind %s: %w after %d changes of the history, made after %d", f.at, err, d.m.jumps(), f.jumps)
+	}
+	if rewritten || errors.Is(err, ErrPurged) && f.at < d.m.purged {
+		d.readers = slices.Delete(d.readers, i, i+1)
+		_ = f.Close() // it was only read
+		return nil
+	}
+	want := v.behind(f.at)
+	if err != nil || len(got) > len(want) || len(got) == 0 && len(want) > 0 {
+		return fmt.Errorf("reader behind %s: %d entries of %d: %w", f.at, len(got), len(want), err)
+	}
+	for i := range got {
+		if err := same(&got[i], &want[i]); err != nil {
+			return fmt.Errorf("reader behind %s: %w", f.at, err)
+		}
+		f.at = got[i].Zxid
+	}
+	return nil
 }
 
 func (d *driver) purge(v *view) error {

@@ -85,10 +85,24 @@ func (l *Log) deleteFirst(path string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.segs = slices.Clone(l.mu.segs[1:])
-	if first := l.mu.segs[0].index[0]; l.mu.floor.seq < first.seq {
-		l.mu.floor = first
+	if l.mu.floor.seq < l.mu.segs[0].first {
+		l.mu.floor = lowest(l.mu.segs)
 	}
 	l.metrics.segments.Set(float64(len(l.mu.segs)))
 	l.o.Logger.Info("deleted a segment of the log", zap.String("segment", path))
 	return nil
+}
+
+// lowest returns the place from which the most of the history is seen: where it
+// was shortest, by a truncation for example, or else the first one.
+func lowest(segs []*segment) place {
+	at := segs[0].index[0]
+	for _, seg := range segs {
+		for _, p := range seg.index {
+			if p.last < at.last {
+				at = p
+			}
+		}
+	}
+	return at
 }
