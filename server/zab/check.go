@@ -41,7 +41,7 @@ func (c *Core) checkRole() error {
 		return fmt.Errorf("leads epoch %d, promised %d", c.epoch, c.promise.Epoch)
 	case c.leads() && c.promise.To != c.opt.ID:
 		return fmt.Errorf("leads epoch %d, promised %d to server %d", c.epoch, c.promise.Epoch, c.promise.To)
-	case s.Role == Leading && c.committed < c.marker:
+	case s.Role == Leading && c.committed < c.marker && !c.renewed:
 		return fmt.Errorf("leads epoch %d actively, committed is %v", c.epoch, c.committed)
 	case c.follows() && c.streaming && c.promise != (Promise{c.epoch, s.Leader}):
 		return fmt.Errorf("follows server %d in epoch %d, promised %d to %d", s.Leader, c.epoch, c.promise.Epoch, c.promise.To)

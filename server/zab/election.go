@@ -134,7 +134,7 @@ func (c *Core) mayVote(flags uint16) bool {
 }
 
 func (c *Core) onPrevote(p *peer, m *Message) {
-	p.note(m)
+	c.note(p, m)
 	if c.promise.To == p.id {
 		c.promisedUntil = 0 // it gave up
 	}
@@ -161,7 +161,7 @@ func (c *Core) grants(p *peer, m *Message) bool {
 }
 
 func (c *Core) onPrevoteResp(p *peer, m *Message) {
-	p.note(m)
+	c.note(p, m)
 	if c.status.Role != Looking {
 		return
 	}
@@ -379,7 +379,7 @@ func (c *Core) sendFollow(p *peer) {
 }
 
 func (c *Core) onAckEpoch(p *peer, m *Message) {
-	p.note(m)
+	c.note(p, m)
 	switch {
 	case c.asking() && m.Epoch == c.promise.Epoch:
 		if c.persisted >= c.promiseSeq || mutated(newEpochBeforeFsync) {

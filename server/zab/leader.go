@@ -83,7 +83,7 @@ func (c *Core) establish() {
 // beginLeading sets up a new leader.
 func (c *Core) beginLeading() {
 	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
-	c.shakyAt, c.unconfirmed, c.renewTo = 0, 0, 0
+	c.shakyAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
 	c.handingOver, c.successor = false, 0
 	c.admitting, c.admitPending = Admission{}, 0
 	for _, p := range c.peers {

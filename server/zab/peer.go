@@ -153,10 +153,13 @@ func (c *Core) knowsSeeded() bool {
 
 // note takes down what each message of the phases before the stream says of its
 // sender.
-func (p *peer) note(m *Message) {
+func (c *Core) note(p *peer, m *Message) {
 	p.promise = max(p.promise, m.Promise)
-	p.seeded = m.Flags&FlagSeeded != 0
 	p.damaged = m.Flags&FlagDamaged != 0
+	if seeded := m.Flags&FlagSeeded != 0; p.seeded != seeded {
+		p.seeded = seeded
+		c.refresh() // this server may have no weight now
+	}
 }
 
 // selfFlags are the flags that a server says of itself.

@@ -62,7 +62,7 @@ func (c *Core) stopLearner(p *peer) {
 
 // onFollow takes a server in that wants to follow.
 func (c *Core) onFollow(p *peer, m *Message) {
-	p.note(m)
+	c.note(p, m)
 	if !c.leads() {
 		return
 	}

@@ -61,8 +61,7 @@ type ghost struct {
 	sessions map[jute.SessionID]bool // ever created; false once closed
 	acked    jute.Zxid               // highest zxid in a client's hands
 	tops     [256]uint32             // highest promise epoch made durable, by server
-	admitted [256]jute.Zxid          // where each server was admitted last
-	admits   [256]zab.ID             // and with which incarnation
+	admits   [256]zab.ID             // with which incarnation each server was admitted last
 	configs  []*zab.Members          // scratch
 }
 
@@ -310,7 +309,7 @@ func (s *Sim) commitControl(e *ent) {
 	g := &s.ghost
 	for _, a := range g.state.Admitted {
 		if g.admits[a.Server] != a.Incarnation {
-			g.admits[a.Server], g.admitted[a.Server] = a.Incarnation, e.Zxid
+			g.admits[a.Server] = a.Incarnation
 			s.stats.Admits++
 		}
 	}

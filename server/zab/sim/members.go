@@ -27,7 +27,7 @@ func (s *Sim) changeMembers() {
 	default:
 		one.Observer = !one.Observer
 	}
-	if len(ids(&m)) < 2 {
+	if len(ids(&m)) < 2 || !isQuorum(&m, func(v zab.SID) bool { return s.counts(s.node(v)) && s.knows(s.node(v)) }) {
 		return
 	}
 	z, err := n.core.ProposeMembers(m)

@@ -208,7 +208,7 @@ func (s *Sim) expendable(n *node) bool {
 	for _, m := range s.configsAt(s.ghost.last) {
 		ok := isQuorum(m, func(v zab.SID) bool {
 			o := s.node(v)
-			return o != nil && o != n && s.counts(o) && o.disk.durable.has(s.admittedAt(o))
+			return o != nil && o != n && s.counts(o) && s.knows(o)
 		})
 		if !ok {
 			return false

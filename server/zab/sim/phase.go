@@ -38,10 +38,13 @@ func (s *Sim) live() {
 			continue
 		}
 		for _, o := range s.nodes {
-			if o != n && s.percent(50) {
+			// It may be heard or hear, but not both: or else it could lead those of
+			// the quorum that reach it, and rightly so.
+			which := s.rng.IntN(3)
+			if o != n && which != 0 {
 				s.block(n, o)
 			}
-			if o != n && s.percent(50) {
+			if o != n && which != 1 {
 				s.block(o, n)
 			}
 		}
@@ -84,7 +87,7 @@ func (s *Sim) chooseCore() []*node {
 	nodes := s.listed()
 	for _, i := range s.rng.Perm(len(nodes)) {
 		n := nodes[i]
-		if s.ghost.last > 0 && !(s.counts(n) && n.disk.durable.has(s.admittedAt(n))) {
+		if s.ghost.last > 0 && !(s.counts(n) && (n.alive && n.core.Status().Weightless == "" || s.knows(n))) {
 			continue
 		}
 		list = append(list, n)

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -53,8 +55,32 @@ func (s *Sim) counts(n *node) bool {
 	return s.ghost.state.Admits(n.id, n.disk.incarnation)
 }
 
-// admittedAt is a zxid that a server has when it can know that it counts.
-func (s *Sim) admittedAt(n *node) jute.Zxid { return s.ghost.admitted[n.id] }
+// knows reports whether a server would know after a crash that it counts: that
+// it was admitted, and that this was committed, is on its disk. A server that
+// does not has to wait for a leader that others elect.
+func (s *Sim) knows(n *node) bool {
+	h := &n.disk.durable
+	var state zab.State
+	if b := h.base(); b != nil {
+		state = b.state.Clone()
+	}
+	me := zab.Admission{Server: n.id, Incarnation: n.disk.incarnation}
+	for i := h.search(state.Zxid); i < len(h.ents); i++ {
+		e := &h.ents[i]
+		switch {
+		case e.Zxid <= h.hint:
+			if err := state.Apply(&e.Entry); err != nil {
+				s.fail("I3", "server %d: %v", n.id, err)
+			}
+		case state.Seeded():
+			return state.Admits(me.Server, me.Incarnation)
+		case e.Type == zab.EntryMarker: // the first one, perhaps committed
+			var m zab.Marker
+			return m.Decode(e.Data) == nil && slices.Contains(m.Admitted, me)
+		}
+	}
+	return state.Admits(me.Server, me.Incarnation)
+}
 
 // configsAt are the members that decide at z, which is committed: the ones by
 // then, and for an entry that changes them those before as well.

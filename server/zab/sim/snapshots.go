@@ -129,6 +129,9 @@ func (s *Sim) purge(n *node) {
 	if len(d.pending) > 0 {
 		return // simpler: another time
 	}
+	if s.phase != phaseChaos {
+		return // or learners would run after the log's beginning for ever
+	}
 	purged := d.durable.purge(keep)
 	d.written.purge(keep)
 	if d.real != nil {

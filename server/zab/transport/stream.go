@@ -110,7 +110,7 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 func (s *Stream) flushLocked() error {
 	select {
 	case <-s.ended:
-		return s.failure(errAborted)
+		return s.failure(nil)
 	case <-s.result:
 		return s.failure(nil)
 	default:
@@ -126,14 +126,24 @@ func (s *Stream) flushLocked() error {
 	return nil
 }
 
-// failure returns why the stream failed: what the receiver said, or else err.
+// failure returns why the stream failed: what the receiver said, or that it was
+// aborted here, or what else is known of the connection, or err.
 func (s *Stream) failure(err error) error {
 	select {
 	case <-s.result:
-		if s.err == io.EOF {
-			return errors.New("the receiver ended the stream before its end")
-		}
-		return s.err
+		err = s.err
+	default:
+	}
+	var said *remoteError
+	switch {
+	case errors.As(err, &said):
+		return err
+	case err == io.EOF:
+		return errors.New("the receiver ended the stream before its end")
+	}
+	select {
+	case <-s.ended:
+		return errAborted
 	default:
 		return err
 	}
@@ -155,7 +165,7 @@ func (s *Stream) Close() error {
 	if s.err == io.EOF {
 		return nil
 	}
-	return s.err
+	return s.failure(nil)
 }
 
 func (s *Stream) finish() error {
@@ -311,8 +321,8 @@ func (t *Transport) runStream(p *peer, c *conn, header []byte, in *streamReader)
 
 // answer tells the handler's result, and waits until the sender has it.
 func (t *Transport) answer(c *conn, in *streamReader, result error) error {
-	if in.err != nil && in.err != io.EOF {
-		result = in.err // whatever the handler made of it
+	if result == nil {
+		result = in.complete() // whatever the handler made of it
 	}
 	var body []byte
 	if result != nil {
@@ -355,6 +365,17 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	n := copy(p, r.rest)
 	r.rest = r.rest[n:]
 	return n, nil
+}
+
+// complete returns nil if everything up to the end has been read, and waits for
+// that end.
+func (r *streamReader) complete() error {
+	if n, err := r.Read(make([]byte, 1)); n > 0 {
+		return errors.New("the stream was not read to its end")
+	} else if err != io.EOF {
+		return err
+	}
+	return nil
 }
 
 func (r *streamReader) next() {

@@ -1,0 +1,548 @@
+package zab
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// network is a small ensemble of cores in one goroutine: a clock of ms, links
+// with delays, and disks that forget what was not PersistDone. It checks the
+// main invariants after each step.
+type network struct {
+	t       testing.TB
+	rng     *rand.Rand
+	now     uint64
+	members Members
+	servers []*server // by id - 1
+	flying  []flight
+	gens    uint64
+	cut     map[[2]SID]bool // no link
+	deaf    map[[2]SID]bool // from, to: silently lost
+
+	drop, dup float64
+	delay     int // most, in ms, more than 1
+	fsync     int
+	tune      func(*Options)
+	trace     func(from, to SID, m *Message)
+
+	committed []Entry // by anybody, ever
+	leaders   map[uint32]SID
+}
+
+type flight struct {
+	at       uint64
+	from, to SID
+	gen      uint64
+	fromGen  uint64
+	data     []byte
+	snap     *SnapInfo
+	token    uint64
+}
+
+// server is a core with its shell.
+type server struct {
+	*network
+	id    SID
+	up    bool
+	boots uint64
+	core  *Core
+	out   Output
+
+	disk        []LogOp // durable
+	writing     []write
+	incarnation ID
+	damaged     bool
+
+	// The shell's view of the log and of what is applied.
+	base     SnapInfo
+	log      []Entry
+	state    State // of what is applied
+	applied  int   // entries of the network's committed
+	logStart jute.Zxid
+	frozen   bool // not scheduled
+	noApply  bool
+
+	links  map[SID]uint64
+	reads  []ReadResult
+	events []Event
+}
+
+type write struct {
+	at  uint64
+	seq Seq
+	ops []LogOp
+}
+
+func newNetwork(t testing.TB, seed uint64, voters, observers int) *network {
+	n := &network{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]SID]bool{}, deaf: map[[2]SID]bool{},
+		delay: 1, fsync: 1, leaders: map[uint32]SID{},
+	}
+	for i := range voters + observers {
+		id := SID(i + 1)
+		n.members.List = append(n.members.List, Member{ID: id, Observer: i >= voters})
+		s := &server{network: n, id: id}
+		s.incarnation = n.newID()
+		n.servers = append(n.servers, s)
+	}
+	return n
+}
+
+func (n *network) newID() (id ID) {
+	for i := range id {
+		id[i] = byte(n.rng.Uint32())
+	}
+	id[0] |= 1
+	return id
+}
+
+func (n *network) server(id SID) *server { return n.servers[id-1] }
+
+// start starts a server on what its disk has.
+func (s *server) start() {
+	s.up, s.frozen = true, false
+	s.boots++
+	r := s.recover()
+	opt := Options{
+		ID: s.id, Boot: uint64(s.id)<<32 | s.boots, Seed: s.rng.Uint64(), Members: s.members,
+		Init: ClusterInit{Cluster: s.newID(), Secret: [32]byte{1}}, App: []byte("app"), RenewInterval: 3000,
+	}
+	if s.tune != nil {
+		s.tune(&opt)
+	}
+	s.core = New(opt, r)
+	s.out = Output{}
+	s.links = map[SID]uint64{}
+	s.core.Tick(s.now+1_000_000*uint64(s.id), int64(s.now))
+	s.take()
+}
+
+// recover folds the disk's records into a history.
+func (s *server) recover() Recovered {
+	s.log, s.base = nil, SnapInfo{}
+	r := Recovered{Incarnation: s.incarnation, Damaged: s.damaged, LogStart: s.logStart}
+	for i := range s.disk {
+		op := &s.disk[i]
+		s.fold(op)
+		switch op.Kind {
+		case LogPromise:
+			r.Promise = op.Promise
+		case LogCommitHint:
+			r.Commit = max(r.Commit, op.Upto)
+		case LogSnapshot:
+			r.Commit = max(r.Commit, op.Snap.Zxid)
+		}
+	}
+	r.Base = s.base.State
+	r.LastZxid = s.last()
+	r.SnapshotBytes = s.base.Bytes
+	for _, e := range s.log {
+		if e.Control() {
+			r.Control = append(r.Control, e)
+		}
+	}
+	s.state = s.base.State.Clone()
+	s.applied = s.index(s.base.Zxid)
+	s.apply(r.Commit)
+	return r
+}
+
+// fold takes a record into the shell's view of the log.
+func (s *server) fold(op *LogOp) {
+	switch op.Kind {
+	case LogAppend:
+		if s.last() != op.Entry.Prev {
+			s.t.Fatalf("server %d appends %v behind %v, names %v", s.id, op.Entry.Zxid, s.last(), op.Entry.Prev)
+		}
+		s.log = append(s.log, op.Entry)
+	case LogTruncate:
+		i := slices.IndexFunc(s.log, func(e Entry) bool { return e.Zxid > op.Upto })
+		if i >= 0 {
+			s.log = slices.Clone(s.log[:i])
+		}
+		if s.last() != op.Upto {
+			s.t.Fatalf("server %d truncates to %v, has %v", s.id, op.Upto, s.last())
+		}
+	case LogSnapshot:
+		s.log, s.base = nil, op.Snap
+	}
+}
+
+func (s *server) last() jute.Zxid {
+	if n := len(s.log); n > 0 {
+		return s.log[n-1].Zxid
+	}
+	return s.base.Zxid
+}
+
+// index returns how many of the committed entries are up to z.
+func (n *network) index(z jute.Zxid) int {
+	i := slices.IndexFunc(n.committed, func(e Entry) bool { return e.Zxid > z })
+	if i < 0 {
+		return len(n.committed)
+	}
+	return i
+}
+
+// apply applies the log up to z, and compares it with what others applied.
+func (s *server) apply(z jute.Zxid) {
+	for i := range s.log {
+		e := &s.log[i]
+		if e.Zxid <= s.state.Zxid {
+			continue
+		}
+		if e.Zxid > z {
+			break
+		}
+		if err := s.state.Apply(e); err != nil {
+			s.t.Fatalf("server %d: apply: %v", s.id, err)
+		}
+		if s.applied < len(s.committed) {
+			if c := s.committed[s.applied]; c.Zxid != e.Zxid || c.Type != e.Type || !bytes.Equal(c.Data, e.Data) {
+				s.t.Fatalf("server %d applies %v %q, another has applied %v %q", s.id, e.Zxid, e.Data, c.Zxid, c.Data)
+			}
+		} else {
+			s.committed = append(s.committed, *e)
+		}
+		s.applied++
+	}
+	if s.state.Zxid != z && z > s.state.Zxid {
+		s.t.Fatalf("server %d is to apply up to %v, has %v", s.id, z, s.state.Zxid)
+	}
+}
+
+// crash stops a server. What was not durable is lost, but for some of it.
+func (s *server) crash() {
+	for _, w := range s.writing {
+		keep := s.rng.IntN(len(w.ops) + 1)
+		s.disk = append(s.disk, w.ops[:keep]...)
+		if keep < len(w.ops) {
+			break
+		}
+	}
+	s.writing = nil
+	s.up, s.core = false, nil
+	for _, o := range s.servers {
+		s.unlink(o)
+	}
+}
+
+// wipe empties the disk of a stopped server.
+func (s *server) wipe() {
+	s.disk = nil
+	s.logStart = 0
+	s.incarnation = s.newID()
+}
+
+func (s *server) unlink(o *server) {
+	if gen, ok := s.links[o.id]; ok {
+		delete(s.links, o.id)
+		if s.up {
+			s.core.PeerDown(o.id, gen)
+			s.take()
+		}
+	}
+	if gen, ok := o.links[s.id]; ok {
+		delete(o.links, s.id)
+		if o.up {
+			o.core.PeerDown(s.id, gen)
+			o.take()
+		}
+	}
+}
+
+func pair(a, b SID) [2]SID { return [2]SID{min(a, b), max(a, b)} }
+
+// connect links whoever can be.
+func (n *network) connect() {
+	for i, a := range n.servers {
+		for _, b := range n.servers[i+1:] {
+			_, linked := a.links[b.id]
+			switch can := a.up && b.up && !n.cut[pair(a.id, b.id)]; {
+			case can && !linked:
+				n.gens++
+				a.links[b.id], b.links[a.id] = n.gens, n.gens
+				a.core.PeerUp(b.id, n.gens, b.incarnation)
+				b.core.PeerUp(a.id, n.gens, a.incarnation)
+				a.take()
+				b.take()
+			case !can && linked:
+				a.unlink(b)
+			}
+		}
+	}
+}
+
+// take carries out what the core asks for.
+func (s *server) take() {
+	if err := s.core.Check(); err != nil {
+		s.t.Fatalf("server %d: %v", s.id, err)
+	}
+	s.core.Take(&s.out)
+	out := &s.out
+	if out.Fatal != "" {
+		s.t.Fatalf("server %d: fatal: %s", s.id, out.Fatal)
+	}
+	if len(out.Persist) > 0 {
+		w := write{at: s.now + uint64(s.fsync), seq: out.PersistSeq, ops: slices.Clone(out.Persist)}
+		for i := range w.ops {
+			s.fold(&w.ops[i])
+		}
+		s.writing = append(s.writing, w)
+	}
+	for i := range out.Send {
+		s.send(&out.Send[i])
+	}
+	s.readLog(out.ReadLog)
+	s.sendSnapshots(out.SendSnap)
+	s.reads = append(s.reads, out.Reads...)
+	s.events = append(s.events, out.Events...)
+	if out.Install != nil {
+		s.state = out.Install.State.Clone()
+		s.applied = s.index(s.state.Zxid)
+	}
+	s.checkCommitted(out)
+	if z := out.CommitTo; z > s.state.Zxid {
+		if len(s.core.inFlight) > 0 && s.core.inFlight[0].snap != nil {
+			s.t.Fatalf("server %d commits before its snapshot is durable", s.id)
+		}
+		s.apply(z)
+	}
+	s.checkLeader()
+	if !s.noApply && s.core.applied < s.state.Zxid {
+		s.core.Applied(s.state.Zxid)
+		s.take()
+	}
+}
+
+// checkCommitted sees that the entries handed out are the end of what is to be
+// applied.
+func (s *server) checkCommitted(out *Output) {
+	for i := range out.Committed {
+		e := &out.Committed[i]
+		if i > 0 && e.Prev != out.Committed[i-1].Zxid || e.Zxid <= s.state.Zxid {
+			s.t.Fatalf("server %d hands out %v out of order", s.id, e.Zxid)
+		}
+	}
+	if k := len(out.Committed); k > 0 && out.Committed[k-1].Zxid != out.CommitTo {
+		s.t.Fatalf("server %d hands out entries up to %v, commits up to %v", s.id, out.Committed[k-1].Zxid, out.CommitTo)
+	}
+}
+
+// checkLeader sees that an epoch has one leader, which has all that is committed
+// in epochs before.
+func (s *server) checkLeader() {
+	st := s.core.Status()
+	if st.Role != SyncingLeader && st.Role != Leading {
+		return
+	}
+	if l := s.leaders[st.Epoch]; l != 0 && l != s.id {
+		s.t.Fatalf("epoch %d is led by servers %d and %d", st.Epoch, l, s.id)
+	}
+	if s.leaders[st.Epoch] == 0 {
+		for _, e := range s.committed {
+			if e.Zxid > s.base.Zxid && !slices.ContainsFunc(s.log, func(o Entry) bool { return o.Zxid == e.Zxid }) {
+				s.t.Fatalf("server %d leads epoch %d without %v, which is committed", s.id, st.Epoch, e.Zxid)
+			}
+		}
+	}
+	s.leaders[st.Epoch] = s.id
+}
+
+func (s *server) send(o *Outgoing) {
+	if o.Gen != s.links[o.To] || s.deaf[[2]SID{s.id, o.To}] || s.rng.Float64() < s.drop {
+		return
+	}
+	f := flight{from: s.id, to: o.To, gen: o.Gen, data: o.Msg.Append(nil)}
+	if s.trace != nil {
+		s.trace(s.id, o.To, &o.Msg)
+	}
+	s.launch(f)
+	if s.rng.Float64() < s.dup {
+		s.launch(f)
+	}
+}
+
+func (n *network) launch(f flight) {
+	f.at = n.now + 1 + uint64(n.rng.IntN(n.delay))
+	n.flying = append(n.flying, f)
+}
+
+func (s *server) readLog(list []LogRead) {
+	for _, r := range list {
+		var entries []Entry
+		size := 0
+		for i := range s.log {
+			if e := &s.log[i]; e.Zxid > r.After && (len(entries) == 0 || size < r.MaxBytes) {
+				entries = append(entries, *e)
+				size += len(e.Data)
+			}
+		}
+		s.core.LogRead(r.Peer, r.Gen, r.After, entries, r.After < s.logStart || r.After < s.base.Zxid)
+	}
+	if len(list) > 0 {
+		s.take()
+	}
+}
+
+func (s *server) sendSnapshots(list []SnapSend) {
+	for _, r := range list {
+		if r.Stop {
+			continue
+		}
+		snap := &SnapInfo{Zxid: s.state.Zxid, State: s.state.Clone(), Bytes: 1000}
+		s.launch(flight{from: s.id, to: r.Peer, gen: r.Gen, snap: snap, token: r.Token})
+		s.core.SnapshotSent(r.Peer, r.Gen, snap.Zxid, true)
+	}
+}
+
+// step lets a ms pass.
+func (n *network) step() {
+	n.now++
+	n.connect()
+	due := n.flying
+	n.flying = nil
+	for _, f := range due {
+		if f.at > n.now || n.server(f.to).frozen {
+			n.flying = append(n.flying, f)
+			continue
+		}
+		n.deliver(f)
+	}
+	for _, s := range n.servers {
+		if !s.up || s.frozen {
+			continue
+		}
+		done := Seq(0)
+		for len(s.writing) > 0 && s.writing[0].at <= n.now {
+			s.disk = append(s.disk, s.writing[0].ops...)
+			done = s.writing[0].seq
+			s.writing = s.writing[1:]
+		}
+		if done > 0 {
+			s.core.PersistDone(done)
+			s.take()
+		}
+		if n.now%10 == 0 {
+			s.core.Tick(n.now+1_000_000*uint64(s.id), int64(n.now))
+			s.take()
+		}
+	}
+}
+
+func (n *network) deliver(f flight) {
+	s := n.server(f.to)
+	if !s.up || s.links[f.from] != f.gen {
+		return
+	}
+	if f.snap != nil {
+		s.core.SnapshotReceived(f.from, f.token, *f.snap)
+		s.take()
+		return
+	}
+	var m Message
+	if err := m.Decode(f.data); err != nil {
+		n.t.Fatalf("decode: %v", err)
+	}
+	if again := m.Append(nil); !bytes.Equal(again, f.data) {
+		n.t.Fatalf("%v encodes to other bytes", &m)
+	}
+	s.core.Recv(f.from, f.gen, &m)
+	s.take()
+}
+
+func (n *network) run(ms int) {
+	for range ms {
+		n.step()
+	}
+}
+
+// until runs until cond holds.
+func (n *network) until(ms int, what string, cond func() bool) {
+	n.t.Helper()
+	for range ms {
+		if cond() {
+			return
+		}
+		n.step()
+	}
+	if !cond() {
+		n.t.Fatalf("not within %d ms: %s\n%s", ms, what, n.dump())
+	}
+}
+
+// leader returns the active leader of the highest epoch, or nil.
+func (n *network) leader() (best *server) {
+	for _, s := range n.servers {
+		if s.up && s.core.Status().Role == Leading && (best == nil || s.core.Status().Epoch > best.core.Status().Epoch) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (s *server) role() Role {
+	if !s.up {
+		return Halted
+	}
+	return s.core.Status().Role
+}
+
+// settled reports whether all servers that are up serve, with one leader.
+func (n *network) settledDown() bool {
+	l := n.leader()
+	if l == nil {
+		return false
+	}
+	for _, s := range n.servers {
+		if s.up && (s.role() != Leading && s.role() != Following || s.core.Status().Epoch != l.core.Status().Epoch) {
+			return false
+		}
+	}
+	return true
+}
+
+// propose proposes at a server and reports whether it took it.
+func (s *server) propose(data string) bool {
+	if !s.up {
+		return false
+	}
+	z, ok := s.core.NextZxid()
+	if !ok {
+		return false
+	}
+	s.core.Propose(z, []byte(data))
+	s.take()
+	return true
+}
+
+// converged reports whether all that are up have applied all.
+func (n *network) converged() bool {
+	for _, s := range n.servers {
+		if s.up && s.applied != len(n.committed) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *network) dump() string {
+	var b []byte
+	for _, s := range n.servers {
+		if !s.up {
+			b = fmt.Appendf(b, "%d down\n", s.id)
+			continue
+		}
+		st := s.core.Status()
+		b = fmt.Appendf(b, "%d %v epoch %d leader %d last %v durable %v committed %v applied %v promise %d to %d %s (%s)\n", s.id, roleNames[st.Role], st.Epoch, st.Leader,
+			s.core.appended, s.core.durable, s.core.committed, s.core.applied, s.core.promise.Epoch, s.core.promise.To, st.Weightless, st.Reason)
+	}
+	return string(b)
+}
+
+var roleNames = [...]string{"looking", "candidate", "syncing-leader", "leading", "syncing-follower", "following", "halted"}

@@ -1,0 +1,120 @@
+package zab
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+)
+
+var (
+	seeds     = flag.Uint64("seeds", 60, "how many seeds TestRandom runs")
+	firstSeed = flag.Uint64("first", 0, "the first of them")
+)
+
+// TestRandom drives ensembles through crashes, lost and doubled messages, cut and
+// deaf links, and pauses; then heals everything, and wants all servers to serve
+// and to have applied the same. The network checks the invariants on the way.
+func TestRandom(t *testing.T) {
+	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { chaos(t, seed, 2500) })
+	}
+}
+
+func chaos(t testing.TB, seed uint64, steps int) {
+	voters := 3 + 2*int(seed%2)
+	n := newNetwork(t, seed, voters, int(seed/2%2))
+	r := n.rng
+	on := func(most float64) float64 { // a fault is off in half of the runs
+		return most * r.Float64() * float64(r.IntN(2))
+	}
+	n.drop, n.dup = on(0.05), on(0.05)
+	n.delay = 1 + r.IntN(2)*r.IntN(20)
+	n.fsync = 1 + r.IntN(2)*r.IntN(30)
+	crash, cut, deaf, freeze, wipe := on(0.01), on(0.01), on(0.005), on(0.003), on(0.2)
+	small := r.IntN(3) == 0
+	n.tune = func(o *Options) {
+		if small {
+			o.CacheBytes, o.WindowBytes, o.BatchBytes = 500, 1000, 300
+		}
+		if seed%5 == 0 {
+			o.InitialCounter = 0xFFFEFFF0 // renewals are near
+		}
+	}
+	for _, s := range n.servers {
+		s.start()
+	}
+	any := func() *server { return n.servers[r.IntN(len(n.servers))] }
+	wiped := 0
+	for i := range steps {
+		n.step()
+		if r.Float64() < crash {
+			if s := any(); s.up {
+				s.crash()
+				if wiped == 0 && n.expendable(s) && r.Float64() < wipe {
+					s.wipe()
+					wiped++
+				}
+			}
+		}
+		if r.Float64() < 0.01 {
+			if s := any(); !s.up {
+				s.start()
+			}
+		}
+		a, b := any().id, any().id
+		switch f := r.Float64(); {
+		case a == b:
+		case f < cut:
+			n.cut[pair(a, b)] = !n.cut[pair(a, b)]
+		case f < cut+deaf:
+			n.deaf[[2]SID{a, b}] = !n.deaf[[2]SID{a, b}]
+		}
+		if s := any(); s.up {
+			if r.Float64() < freeze {
+				s.frozen = true
+			} else if r.Float64() < 0.02 {
+				s.frozen = false
+			}
+		}
+		for range r.IntN(3) {
+			any().propose(fmt.Sprint("txn ", i))
+		}
+		if s := any(); s.up && r.IntN(20) == 0 {
+			s.core.ReadIndex(uint64(i))
+			s.take()
+		}
+		if s := any(); s.up && r.IntN(500) == 0 {
+			s.core.Transfer()
+			s.take()
+		}
+	}
+	clear(n.cut)
+	clear(n.deaf)
+	n.drop, n.dup, n.delay, n.fsync = 0, 0, 1, 1
+	for _, s := range n.servers {
+		s.frozen = false
+		if !s.up {
+			s.start()
+		}
+	}
+	n.until(20_000, "everybody serves", n.settledDown)
+	if !n.leader().propose("last") {
+		n.until(20_000, "the leader proposes", func() bool { l := n.leader(); return l != nil && l.propose("last") })
+	}
+	n.until(20_000, "all have applied all", func() bool { return n.settledDown() && n.converged() })
+	n.run(2500)
+	for _, s := range n.servers {
+		if w := s.core.Status().Weightless; w != "" {
+			t.Errorf("server %d still does not count: %s", s.id, w)
+		}
+	}
+}
+
+// expendable reports whether the ensemble can go on if a server loses its data:
+// whether the others that the leader has seen admitted are a quorum.
+func (n *network) expendable(s *server) bool {
+	l := n.leader()
+	return l != nil && n.members.Quorum(func(id SID) bool {
+		return id != s.id && l.core.settled.Admits(id, n.server(id).incarnation) && n.server(id).state.Admits(id, n.server(id).incarnation)
+	})
+}

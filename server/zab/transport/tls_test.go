@@ -1,0 +1,271 @@
+package transport
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// authority signs certificates. They are valid in the bubble's time, which begins
+// in 2000.
+type authority struct {
+	t    testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	next int64
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	a.key, _ = a.sign(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, Subject: pkix.Name{CommonName: "CA"}})
+	return a
+}
+
+// sign makes a key and its certificate, in PEM.
+func (a *authority) sign(c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.next++
+	c.SerialNumber = big.NewInt(a.next)
+	c.NotBefore, c.NotAfter = time.Unix(0, 0), time.Now().AddDate(100, 0, 0)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if a.cert == nil {
+		if a.cert, err = x509.ParseCertificate(der); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// issue writes a key store and a trust store for names, and returns how to use
+// them.
+func (a *authority) issue(dir string, names ...string) *TLS {
+	a.t.Helper()
+	key, cert := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, // servers dial with it too
+	})
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	o := &TLS{CertFile: filepath.Join(dir, names[0]+".pem"), TrustFile: filepath.Join(dir, "trust.pem")}
+	a.write(o.CertFile, append(keyPEM, cert...))
+	a.write(o.TrustFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+	return o
+}
+
+func (a *authority) write(name string, b []byte) {
+	a.t.Helper()
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// with is an option for TLS.
+func with(o *TLS, change func(*TLS)) func(*Options) {
+	return func(opts *Options) {
+		if o == nil {
+			return
+		}
+		c := *o
+		if change != nil {
+			change(&c)
+		}
+		opts.TLS = &c
+	}
+}
+
+func TestTLS(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	one, two, strange := ca.issue(t.TempDir(), "s1"), ca.issue(t.TempDir(), "s2"), other.issue(t.TempDir(), "s2")
+	host := func(o *TLS) { o.VerifyHost = true }
+	ids := func(o *TLS) { o.IDName = "s{id}" }
+	mode := func(m TLSMode) func(*TLS) { return func(o *TLS) { o.Mode = m } }
+	tests := []struct {
+		name     string
+		one, two func(*Options)
+		err      string // in a log; "" if they get linked
+		plain    bool
+	}{
+		{"mutual", with(one, nil), with(two, nil), "", false},
+		{"with host names", with(one, host), with(two, host), "", false},
+		{"with ids", with(one, ids), with(two, ids), "", false},
+		{"another authority", with(one, nil), with(strange, nil), "certificate signed by unknown authority", false},
+		{"host name of another, accepted", with(one, host), with(one, nil), "which is none of its hosts", false},
+		{"host name of another, dialed", with(two, nil), with(two, host), "certificate is valid for s2, not s1", false},
+		{"id of another, accepted", with(one, ids), with(one, nil), "the certificate of server 2 is for CN=s1, s1, not for s2", false},
+		{"id of another, dialed", with(two, nil), with(two, ids), "the certificate of server 1 is for CN=s2, s2, not for s1", false},
+		{"plain to TLS", with(one, nil), with(nil, nil), "it does not speak TLS, and this server takes nothing else", false},
+		{"TLS to plain", with(nil, nil), with(two, nil), "it speaks TLS, and this server does not", false},
+		// A rolling upgrade: off, accepting, dialing, only.
+		{"upgrade 1", with(nil, nil), with(two, mode(AcceptTLS)), "", true},
+		{"upgrade 1 dialed", with(one, mode(AcceptTLS)), with(nil, nil), "", true},
+		{"upgrade 2", with(one, mode(AcceptTLS)), with(two, mode(PlainAndTLS)), "", false},
+		{"upgrade 2 dialed", with(one, mode(PlainAndTLS)), with(two, mode(AcceptTLS)), "", true},
+		{"upgrade 3", with(one, mode(TLSOnly)), with(two, mode(PlainAndTLS)), "", false},
+		{"TLS 1.2", with(one, func(o *TLS) { o.MaxVersion = 0x0303 }), with(two, nil), "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newMemNet()
+				secret := func(o *Options) { o.Secret = []byte("and a secret too") }
+				a, b := newNode(t, net, 1, 2, tt.one, secret), newNode(t, net, 2, 2, tt.two, secret)
+				if tt.err != "" {
+					time.Sleep(time.Minute)
+					if a.ups+b.ups > 0 || a.logged(tt.err)+b.logged(tt.err) == 0 {
+						t.Errorf("%d links; want %q in %v %v", a.ups, tt.err, a.logs.All(), b.logs.All())
+					}
+					return
+				}
+				within(t, time.Second, "a link", func() bool { return linked(a, b) })
+				if a.hello[2].TLS == tt.plain || b.hello[1].TLS == tt.plain {
+					t.Errorf("TLS: %t %t", a.hello[2].TLS, b.hello[1].TLS)
+				}
+				b.onStream = func(_ []byte, r io.Reader) error {
+					_, err := io.Copy(io.Discard, r)
+					return err
+				}
+				for i := range uint64(100) {
+					a.send(2, i+1)
+				}
+				s := open(t, a, "")
+				s.Write(pattern(300_000))
+				if err := s.Close(); err != nil || len(b.received()) != 100 {
+					t.Errorf("over TLS: %v, %d messages", err, len(b.received()))
+				}
+			})
+		})
+	}
+}
+
+// TestReload renews a certificate and then the authority, with a broken file in
+// between.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newAuthority(t)
+		dir := t.TempDir()
+		one, two := ca.issue(t.TempDir(), "s1"), ca.issue(dir, "s2")
+		net := newMemNet()
+		a, b := newNode(t, net, 1, 2, with(one, nil)), newNode(t, net, 2, 2, with(two, nil))
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		again := func(links int) {
+			t.Helper()
+			net.reset("s1", "s2")
+			within(t, 2*time.Second, "a new link", func() bool { return linked(a, b) && a.ups == links })
+		}
+		ca.issue(dir, "s2", "more") // another size
+		again(2)
+		if n := b.logged("read the TLS files of the ensemble again"); n != 1 {
+			t.Errorf("%d lines about the new certificate", n)
+		}
+		ca.write(two.CertFile, []byte("-----BEGIN NONSENSE"))
+		again(3)
+		if n := b.logged("staying with what they were"); n != 1 {
+			t.Errorf("%d lines about the broken certificate", n)
+		}
+		newAuthority(t).issue(dir, "s2")
+		net.reset("s1", "s2")
+		time.Sleep(10 * time.Second)
+		if linked(a, b) || b.logged("unknown authority") == 0 {
+			t.Error("1 was believed by 2, which trusts another authority now")
+		}
+	})
+}
+
+// The key of a certificate in the ways that openssl and Java encrypt it. They are
+// of one key; the password is "changeit".
+func TestEncryptedKeys(t *testing.T) {
+	files, err := filepath.Glob("testdata/key-*.pem")
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	want, err := os.ReadFile("testdata/plain.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := privateKey(b, "changeit")
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s: %v\n%s", name, err, got)
+		}
+		for password, text := range map[string]string{"wrong": "password is wrong", "": "ssl.quorum.keyStore.password"} {
+			if _, err := privateKey(b, password); err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s with password %q: %v", name, password, err)
+			}
+		}
+	}
+}
+
+// TestWrongFiles gives what Apache would take, or what is nothing. The error says
+// what to do.
+func TestWrongFiles(t *testing.T) {
+	dir := t.TempDir()
+	ca := newAuthority(t)
+	good := ca.issue(dir, "s1")
+	_, lonely := ca.sign(&x509.Certificate{})
+	tests := []struct {
+		name, content, want string
+	}{
+		{"store.jks", "\xfe\xed\xfe\xed\x00\x00\x00\x02", "keytool -importkeystore -srckeystore"},
+		{"store.p12", "0\x82\x0a\x00", "openssl pkcs12 -in"},
+		{"text.pem", "hello", "it has no BEGIN line"},
+		{"lonely.pem", string(lonely), "read the private key in " + filepath.Join(dir, "lonely.pem") + ": there is none"},
+		{"old.pem", "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,00\n\n" + base64.StdEncoding.EncodeToString([]byte("x")) + "\n-----END RSA PRIVATE KEY-----\n", "openssl pkcs8"},
+	}
+	try := func(o TLS) error {
+		_, err := New(Options{Self: 1, Handler: &node{}, TLS: &o})
+		return err
+	}
+	for _, tt := range tests {
+		name := filepath.Join(dir, tt.name)
+		ca.write(name, []byte(tt.content))
+		if err := try(TLS{CertFile: name, TrustFile: good.TrustFile}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	if err := try(TLS{CertFile: good.CertFile, TrustFile: filepath.Join(dir, "none")}); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("without trust: %v", err)
+	}
+	if err := try(TLS{CertFile: good.CertFile}); err == nil || !strings.Contains(err.Error(), "ssl.quorum.trustStore.location") {
+		t.Errorf("without trust: %v", err)
+	}
+	if err := try(TLS{CertFile: good.CertFile, TrustFile: good.TrustFile, IDName: "zk"}); err == nil {
+		t.Error("a name without {id} was accepted")
+	}
+	if err := try(*good); err != nil {
+		t.Error(err)
+	}
+	if _, err := New(Options{Self: 1, Handler: &node{}, Peers: []Peer{{ID: 1, Addrs: []string{"nonsense"}}}}); err == nil {
+		t.Error("an address without a port was accepted")
+	}
+}
