@@ -316,14 +316,14 @@ func (t *Transport) runStream(p *peer, c *conn, header []byte, in *streamReader)
 			}
 		}
 	})
-	return t.o.Handler.Stream(p.id, header, in)
+	if err := t.o.Handler.Stream(p.id, header, in); err != nil {
+		return err
+	}
+	return in.complete() // whatever the handler made of an error
 }
 
 // answer tells the handler's result, and waits until the sender has it.
 func (t *Transport) answer(c *conn, in *streamReader, result error) error {
-	if result == nil {
-		result = in.complete() // whatever the handler made of it
-	}
 	var body []byte
 	if result != nil {
 		body = text(result)
