@@ -101,16 +101,23 @@ func (m *model) check(fsys *crashfs.FS) (*Log, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	n, err := m.compare(l, rec)
+	return l, n, err
+}
+
+// compare compares what was recovered with the model, and returns how many
+// records there are.
+func (m *model) compare(l *Log, rec *Recovered) (int, error) {
 	n := int(l.NextSeq() - 1)
 	if n < m.acked || n > len(m.records) {
-		return nil, 0, fmt.Errorf("%d records, want %d to %d", n, m.acked, len(m.records))
+		return 0, fmt.Errorf("%d records, want %d to %d", n, m.acked, len(m.records))
 	}
 	want := m.after(n)
 	if rec.LastZxid != want.last || rec.CommitHint != want.hint || string(rec.Promise) != want.promise || string(rec.Ident) != want.ident {
-		return nil, 0, fmt.Errorf("recovered %+v, want %+v", rec, want)
+		return 0, fmt.Errorf("recovered %+v, want %+v", rec, want)
 	}
 	if err := checkControl(rec, want.control()); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	starts := []jute.Zxid{}
 	if rec.FirstZxid == 0 {
@@ -122,21 +129,21 @@ func (m *model) check(fsys *crashfs.FS) (*Log, int, error) {
 		}
 		found := slices.ContainsFunc(rec.Snaps, func(r SnapRef) bool { return r.Name == ref.Name })
 		if !found {
-			return nil, 0, fmt.Errorf("snapshot %s at %s is missing from %+v", ref.Name, ref.Zxid, rec.Snaps)
+			return 0, fmt.Errorf("snapshot %s at %s is missing from %+v", ref.Name, ref.Zxid, rec.Snaps)
 		}
 	}
 	for _, ref := range rec.Snaps {
 		starts = append(starts, ref.Zxid)
 	}
 	if len(starts) == 0 {
-		return nil, 0, fmt.Errorf("nowhere to begin: %+v", rec)
+		return 0, fmt.Errorf("nowhere to begin: %+v", rec)
 	}
 	for _, z := range starts {
 		if err := compare(l, z, want.behind(z)); err != nil {
-			return nil, 0, fmt.Errorf("replay behind %s: %w", z, err)
+			return 0, fmt.Errorf("replay behind %s: %w", z, err)
 		}
 	}
-	return l, n, nil
+	return n, nil
 }
 
 // checkControl checks the entries with a type: all those that the log reaches
