@@ -80,15 +80,13 @@ func (c *Core) commitAsLeader(z jute.Zxid) {
 		for _, p := range c.peers {
 			p.synced = p.state == learnerStream && p.match >= c.marker
 		}
+		c.nextAdmission()
 	}
 }
 
 // controlCommitted takes in that the ensemble's state changed.
 func (c *Core) controlCommitted() {
-	c.hintNow = true
-	if c.admitPending != 0 && c.committed >= c.admitPending {
-		c.admitPending = 0
-	}
+	c.hintTo = c.committed
 	c.refresh()
 	if c.status.Role == Leading && !c.members().Voter(c.opt.ID) {
 		c.handOver("this server is no voter any more")
@@ -97,7 +95,7 @@ func (c *Core) controlCommitted() {
 
 // addHint adds a commit hint to what is about to be persisted anyway.
 func (c *Core) addHint() {
-	if c.standalone || c.now < c.hintedAt+c.opt.ElectionTimeout && !c.hintNow {
+	if c.standalone || c.now < c.hintedAt+c.opt.ElectionTimeout && !c.hintDue() {
 		return
 	}
 	c.hint()
@@ -113,14 +111,17 @@ func (c *Core) hint() {
 	if z <= c.hinted {
 		return
 	}
-	c.hinted, c.hintedAt, c.hintNow = z, c.now, false
+	c.hinted, c.hintedAt = z, c.now
 	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogCommitHint, Upto: z})
 }
 
-// tickHint puts a hint out when nothing was persisted since the last Tick, or
-// when it is needed.
+// hintDue reports whether to put a hint out at once: something was committed that
+// says who counts.
+func (c *Core) hintDue() bool { return c.hinted < c.hintTo && c.durable >= c.hintTo }
+
+// tickHint puts a hint out when nothing was persisted since the last Tick.
 func (c *Core) tickHint() {
-	if (!c.busy || c.hintNow) && len(c.unpersisted) == 0 && len(c.inFlight) == 0 {
+	if !c.busy && len(c.unpersisted) == 0 && len(c.inFlight) == 0 {
 		c.hint()
 	}
 	c.busy = false

@@ -34,8 +34,8 @@ type Core struct {
 	inFlight    []batch // handed out, PersistDone not seen; in order
 	hinted      jute.Zxid
 	hintedAt    uint64
-	hintNow     bool // not to wait for the idle moment
-	busy        bool // something was handed out to be persisted since the last Tick
+	hintTo      jute.Zxid // not to wait for the idle moment, up to here
+	busy        bool      // something was handed out to be persisted since the last Tick
 
 	peers []*peer // sorted by id
 	byID  [256]*peer
@@ -337,6 +337,9 @@ func (c *Core) Propose(zxid jute.Zxid, data []byte) {
 		c.attachAdmission(&e)
 	}
 	c.append(e)
+	if e.Type != EntryTxn {
+		c.nextAdmission()
+	}
 }
 
 // append adds an entry at the end of the history and of what is to be persisted.
@@ -436,7 +439,7 @@ func (c *Core) Take(out *Output) {
 	c.startReadRound()
 	c.feedLearners()
 	c.sendReadIndex()
-	if len(c.unpersisted) > 0 || c.hintNow {
+	if len(c.unpersisted) > 0 || c.hintDue() {
 		c.addHint()
 	}
 	clear(out.Persist)

@@ -21,6 +21,7 @@ type election struct {
 	joinedAt   uint64
 
 	deadline uint64 // of a candidate, or of a renewal
+	foundBy  uint64 // until then a new ensemble waits for all that are linked
 	resendAt uint64
 	transfer uint32 // the epoch whose leader made this server its successor
 
@@ -229,6 +230,7 @@ func (c *Core) askPromises(e uint32) {
 		p.promised, p.nacked = false, false
 	}
 	c.deadline = c.now + c.opt.ElectionTimeout
+	c.foundBy = c.now + c.opt.Heartbeat
 	c.setPromise(Promise{e, c.opt.ID})
 	if mutated(newEpochBeforeFsync) {
 		c.sendNewEpochs()
@@ -286,8 +288,23 @@ func (c *Core) tickCandidate() {
 	case c.now >= c.deadline:
 		c.look("a quorum did not promise in time", 1+c.jitter(c.opt.Heartbeat))
 	case c.now >= c.resendAt:
+		c.countPromises()
 		c.sendNewEpochs()
 	}
+}
+
+// founding reports whether to wait a moment more for promises although there is
+// a quorum: who founds an ensemble need not be admitted later.
+func (c *Core) founding() bool {
+	if c.tip.Seeded() || c.now >= c.foundBy {
+		return false
+	}
+	for _, p := range c.peers {
+		if p.up && !p.refused && c.voter(p.id) && !p.promised && !p.nacked {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Core) onNewEpoch(p *peer, m *Message) {
@@ -398,6 +415,7 @@ func (c *Core) onNackEpoch(p *peer, m *Message) {
 	switch {
 	case c.asking() && m.Epoch == c.promise.Epoch:
 		p.nacked = true
+		c.countPromises()
 		if c.status.Role == Candidate && !c.quorum(func(id SID) bool {
 			q := c.peer(id)
 			return id == c.opt.ID || q == nil || !q.nacked
@@ -422,6 +440,9 @@ func (c *Core) countPromises() {
 		p := c.linked(id)
 		return p != nil && p.promised && c.counts(p)
 	})
+	if ok && c.founding() {
+		return
+	}
 	if ok || c.renewing && mutated(renewalWithoutQuorum) {
 		c.establish()
 	}

@@ -184,7 +184,7 @@ func (c *Core) learnCommit(z jute.Zxid) {
 	}
 	if known := min(z, c.appended); known > c.committed && c.tip.contains(known) {
 		if c.commit(known) {
-			c.hintNow = true
+			c.hintTo = c.committed
 			c.refresh()
 		}
 	}

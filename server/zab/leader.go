@@ -30,9 +30,8 @@ type leadership struct {
 	successor    SID // was told to take over
 	handDeadline uint64
 
-	admitting    Admission // to go along with the next proposal; server 0 for none
-	admittingAt  uint64
-	admitPending jute.Zxid // an admission not committed yet; 0 for none
+	admitting   Admission // to go along with the next proposal; server 0 for none
+	admittingAt uint64
 }
 
 // leads reports whether this server is the leader of its epoch, active or not.
@@ -85,7 +84,7 @@ func (c *Core) beginLeading() {
 	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
 	c.shakyAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
 	c.handingOver, c.successor = false, 0
-	c.admitting, c.admitPending = Admission{}, 0
+	c.admitting = Admission{}
 	for _, p := range c.peers {
 		p.learner = learner{echoedAt: c.now, heardAt: c.now}
 	}

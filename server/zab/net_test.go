@@ -346,7 +346,7 @@ func (s *server) checkLeader() {
 	}
 	if s.leaders[st.Epoch] == 0 {
 		for _, e := range s.committed {
-			if e.Zxid > s.base.Zxid && !slices.ContainsFunc(s.log, func(o Entry) bool { return o.Zxid == e.Zxid }) {
+			if e.Zxid.Epoch() < st.Epoch && e.Zxid > s.base.Zxid && !slices.ContainsFunc(s.log, func(o Entry) bool { return o.Zxid == e.Zxid }) {
 				s.t.Fatalf("server %d leads epoch %d without %v, which is committed", s.id, st.Epoch, e.Zxid)
 			}
 		}

@@ -30,6 +30,7 @@ type learner struct {
 	next    jute.Zxid // the last entry sent
 	match   jute.Zxid // durable there
 	token   uint64    // of the snapshot
+	snapAt  jute.Zxid // where that is, when it has been delivered
 
 	inflight      []sent
 	inflightBytes int
@@ -92,7 +93,7 @@ func (c *Core) inviteLearner(p *peer) {
 func (c *Core) startSync(p *peer) {
 	s := &p.summary
 	c.stopLearner(p)
-	p.match = 0
+	p.match, p.snapAt = 0, 0
 	p.echoedAt, p.heardAt, p.pongSeq = c.now, c.now, 0
 	at := commonPoint(c.tip.Epochs, s.epochs)
 	if at < s.commit {
@@ -167,10 +168,21 @@ func (c *Core) SnapshotSent(peer SID, gen uint64, zxid jute.Zxid, ok bool) {
 		return
 	}
 	if ok {
-		return // it goes on with its acknowledgement
+		p.snapAt = zxid
+		c.snapshotAcknowledged(p)
+		return
 	}
 	c.event(2, peer, "a snapshot was not delivered")
 	c.restart(p)
+}
+
+// snapshotAcknowledged streams what is behind a snapshot, when the learner has
+// made it its history.
+func (c *Core) snapshotAcknowledged(p *peer) {
+	if p.state == learnerSnapshot && p.snapAt != 0 && p.match >= p.snapAt {
+		p.state, p.next = learnerStream, p.match
+		c.startSnapshots()
+	}
 }
 
 // restart has a learner begin anew.
@@ -265,20 +277,19 @@ func (c *Core) onAck(p *peer, m *Message) {
 
 // acknowledged takes in that a learner has everything up to z durable.
 func (c *Core) acknowledged(p *peer, z jute.Zxid) {
-	switch {
-	case p.state == learnerNone || p.state == learnerQueued || !c.tip.contains(z):
+	if p.state == learnerNone || p.state == learnerQueued || !c.tip.contains(z) {
 		return
-	case p.state == learnerSnapshot:
-		p.state, p.next = learnerStream, z
-		c.startSnapshots()
-	case z > p.next:
-		return // can't be: it has what was never sent
 	}
 	p.heardAt = c.now
 	if z <= p.match {
 		return
 	}
 	p.match = z
+	if p.state == learnerSnapshot {
+		c.snapshotAcknowledged(p)
+		return
+	}
+	p.next = max(p.next, z) // an observer may have more than what is committed
 	n := 0
 	for n < len(p.inflight) && p.inflight[n].upto <= z {
 		p.inflightBytes -= p.inflight[n].bytes
@@ -288,6 +299,7 @@ func (c *Core) acknowledged(p *peer, z jute.Zxid) {
 	c.advanceCommit()
 	if !p.synced && p.match >= c.marker && c.committed >= c.marker {
 		p.synced = true
+		c.nextAdmission()
 	}
 }
 

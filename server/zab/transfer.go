@@ -1,11 +1,5 @@
 package zab
 
-import (
-	"fmt"
-
-	"github.com/zkd-project/zkd/jute"
-)
-
 // Transfer makes a leader hand over to the learner that is best prepared, before
 // it stops for maintenance. It accepts no more proposals. Without such a learner
 // nothing changes. When the role changes it is done.
@@ -66,54 +60,4 @@ func (c *Core) onTimeoutNow(p *peer, m *Message) {
 		return
 	}
 	c.campaign(m.Epoch)
-}
-
-// tickAdmission admits servers that have the history but were empty or damaged
-// before: by an entry that is committed without them. It goes along with the
-// next transaction, or if none comes for a second by itself.
-func (c *Core) tickAdmission() {
-	if c.admitting.Server != 0 {
-		p := c.linked(c.admitting.Server)
-		switch {
-		case p == nil || p.incarnation != c.admitting.Incarnation || !p.synced:
-			c.admitting = Admission{}
-		case c.now >= c.admittingAt+admissionPatience:
-			z, ok := c.NextZxid()
-			if !ok {
-				return
-			}
-			data := c.admitting.Append(nil)
-			c.admit(z)
-			c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryAdmit, Data: data})
-		}
-		return
-	}
-	if c.admitPending != 0 {
-		return
-	}
-	for _, p := range c.peers {
-		if a := (Admission{p.id, p.incarnation}); p.up && p.synced && c.voter(p.id) && !c.tip.Admits(a.Server, a.Incarnation) {
-			c.admitting, c.admittingAt = a, c.now
-			return
-		}
-	}
-}
-
-// admissionPatience is how long an admission waits for a transaction, in ms.
-const admissionPatience = 1000
-
-// attachAdmission puts the admission that waits in front of a transaction.
-func (c *Core) attachAdmission(e *Entry) {
-	data := make([]byte, 0, admissionSize+len(e.Data))
-	e.Data = append(c.admitting.Append(data), e.Data...)
-	e.Type = EntryTxn | EntryAdmits
-	c.admit(e.Zxid)
-}
-
-// admit takes down that the entry z admits the server that waits for it.
-func (c *Core) admit(z jute.Zxid) {
-	c.peer(c.admitting.Server).admitAt = z
-	c.admitPending = z
-	c.event(1, c.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
-	c.admitting = Admission{}
 }

@@ -150,7 +150,7 @@ func (c *Config) drawTimes(r *rand.Rand) {
 
 func (c *Config) drawSizes(r *rand.Rand) {
 	if r.IntN(8) == 0 {
-		c.InitialCounter = 0xffff0000 - pick[uint32](r, 1, 20, 200)
+		c.InitialCounter = 0xffff0000 - pick[uint32](r, 20, 100, 500)
 	}
 	if r.IntN(2) == 0 {
 		c.CacheBytes = pick(r, 1, 500, 4000)

@@ -204,36 +204,25 @@ func (d *disk) makeDurable(count uint64) {
 	d.pending = d.pending[:rest]
 }
 
-// lose ends the process, and with power the machine as well: then a random part
-// of the pending records goes.
-func (d *disk) lose(power bool, r *rand.Rand) {
-	d.syncing = false
-	if d.real != nil {
-		d.real.end(power, r) // what is lost shows when the log is opened
-		return
+// survivors draws how many of the pending records a power cut leaves.
+func (d *disk) survivors(r *rand.Rand) int {
+	n := len(d.pending)
+	if n == 0 {
+		return 0
 	}
-	if !power {
-		return
+	switch r.IntN(3) {
+	case 0:
+		return 0
+	case 1:
+		return n
+	default:
+		return r.IntN(n + 1)
 	}
-	keep := 0
-	if n := len(d.pending); n > 0 {
-		switch r.IntN(3) {
-		case 0: // nothing
-		case 1:
-			keep = n
-		default:
-			keep = r.IntN(n + 1)
-		}
-	}
-	d.cut(keep)
 }
 
-// cut keeps so many of the pending records, which are durable from now on.
-func (d *disk) cut(keep int) {
-	for i := range d.pending[:keep] {
-		d.durable.apply(&d.pending[i])
-	}
-	d.count -= uint64(len(d.pending) - keep)
+// cut drops the pending records.
+func (d *disk) cut() {
+	d.count -= uint64(len(d.pending))
 	clear(d.pending)
 	d.pending = d.pending[:0]
 	d.written = d.durable.clone()

@@ -237,7 +237,7 @@ func (s *Sim) disaster(n *node) {
 	default:
 		return
 	}
-	d.cut(0)
+	d.cut()
 	d.pending = nil
 	if s.cfg.Mutant != MutantSameIncarnation {
 		d.incarnation = s.newID()

@@ -163,9 +163,9 @@ func (s *Sim) dropLinks(n *node) {
 	}
 }
 
-// lose notes that something was lost on a link. A transport would find out in
-// the end, and break it.
-func (s *Sim) lose(l *link, side int) {
+// spoilLink notes that something was lost on a link. A transport would find out
+// in the end, and break it.
+func (s *Sim) spoilLink(l *link, side int) {
 	if l.lossy[side] {
 		return
 	}
@@ -230,13 +230,15 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	if l.dead || l.lossy[side] || s.blocked(n.idx, p.to) {
 		s.stats.Dropped++
 		if !l.dead && !s.chaotic() {
-			s.lose(l, side)
+			s.spoilLink(l, side)
 		}
 		s.freePacket(p)
 		return
 	}
 	delay := s.between(s.cfg.NetUs/2, s.cfg.NetUs*3/2) + l.slow
-	if s.rng.Uint32()&63 == 0 {
+	if s.phase != phaseChaos {
+		delay = min(delay, s.cfg.ElectionMs*1000/40)
+	} else if s.rng.Uint32()&63 == 0 {
 		delay *= 10
 	}
 	at := s.now + delay
@@ -256,7 +258,7 @@ func (s *Sim) deliver(n *node, p *packet) {
 	if l.dead || !l.up[side] || s.blocked(p.from, p.to) || !n.alive {
 		s.stats.Dropped++
 		if !l.dead && l.up[side] && !s.chaotic() {
-			s.lose(l, 1-side)
+			s.spoilLink(l, 1-side)
 		}
 		s.freePacket(p)
 		return

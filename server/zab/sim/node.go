@@ -208,8 +208,22 @@ func (s *Sim) crash(n *node, power bool) {
 		s.cutConn(n, c)
 	}
 	n.process = process{}
-	n.disk.lose(power, s.rng)
+	s.lose(n, power)
 	s.dropLinks(n)
+}
+
+// lose ends the writing of a log, and with power it takes away a random part of
+// what was not durable. What a real log loses shows when it is opened.
+func (s *Sim) lose(n *node, power bool) {
+	d := &n.disk
+	d.syncing = false
+	switch {
+	case d.real != nil:
+		d.real.end(power, s.rng)
+	case power:
+		s.makeDurable(n, d.durableCount()+uint64(d.survivors(s.rng)))
+		d.cut()
+	}
 }
 
 // restart starts the process again, with what happened to its disk meanwhile.
@@ -417,6 +431,9 @@ func (s *Sim) startSync(n *node) {
 	}
 	d.syncing, d.syncTo, d.syncSince = true, d.count, s.now
 	took := s.between(s.cfg.FsyncUs/2, s.cfg.FsyncUs*2)
+	if s.phase != phaseChaos {
+		took = min(took, s.cfg.ElectionMs*1000/40)
+	}
 	if n.stallUntil > s.now {
 		took += n.stallUntil - s.now
 	}

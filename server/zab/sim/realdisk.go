@@ -149,7 +149,7 @@ func (s *Sim) recoverReal(n *node) {
 	for d.durableCount() < survived {
 		s.makeDurable(n, d.durableCount()+1)
 	}
-	d.cut(0)
+	d.cut()
 	h := &d.written
 	last, _ := h.last()
 	if found.LastZxid != last || string(found.Promise) != string(encodePromise(h.promise)) && h.promise.Epoch > 0 || found.FirstZxid > h.start {

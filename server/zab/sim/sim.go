@@ -256,8 +256,8 @@ func (s *Sim) trace(n *node, format string, args ...any) {
 		who = fmt.Sprintf("%*s%d%*s", n.idx, "", n.id, max(0, 5-int(n.idx)), "")
 	}
 	s.lines = append(s.lines, fmt.Sprintf("%8d %6d.%03d %s %s", s.steps, s.now/1000, s.now%1000, who, fmt.Sprintf(format, args...)))
-	if len(s.lines) > 20000 {
-		s.lines = append(s.lines[:0], s.lines[10000:]...)
+	if len(s.lines) > 200000 {
+		s.lines = append(s.lines[:0], s.lines[100000:]...)
 	}
 }
 

@@ -69,6 +69,7 @@ type frameReader struct {
 	max  int  // of a frame's length
 	buf  []byte
 	have []byte // part of buf: read, not yet returned
+	head [frameHead]byte
 }
 
 func newFrameReader(r io.Reader, sum bool, maxFrame, buffer int) *frameReader {
@@ -84,8 +85,8 @@ func (f *frameReader) next() (kind uint8, body []byte, err error) {
 	if err := f.fill(frameHead); err != nil {
 		return 0, nil, err
 	}
-	head := [frameHead]byte(f.have)
-	n := int64(binary.BigEndian.Uint32(head[:])) - 1
+	f.head = [frameHead]byte(f.have)
+	n := int64(binary.BigEndian.Uint32(f.head[:])) - 1
 	tail := 0
 	if f.sum {
 		tail = frameTail
@@ -93,7 +94,7 @@ func (f *frameReader) next() (kind uint8, body []byte, err error) {
 	if n < int64(tail) || n > int64(f.max) {
 		return 0, nil, errFrameLength
 	}
-	kind = head[4]
+	kind = f.head[4]
 	if size := frameHead + int(n); !keeps(kind) && size <= len(f.buf) {
 		if err := f.fill(size); err != nil {
 			return 0, nil, midFrame(err)
@@ -106,16 +107,16 @@ func (f *frameReader) next() (kind uint8, body []byte, err error) {
 			return 0, nil, midFrame(err)
 		}
 	}
-	return kind, body[:len(body)-tail], f.check(head, body)
+	return kind, body[:len(body)-tail], f.check(body)
 }
 
 // check compares the checksum at the end of a body.
-func (f *frameReader) check(head [frameHead]byte, body []byte) error {
+func (f *frameReader) check(body []byte) error {
 	if !f.sum {
 		return nil
 	}
 	at := len(body) - frameTail
-	sum := crc32.Update(crc32.Checksum(head[:], castagnoli), castagnoli, body[:at])
+	sum := crc32.Update(crc32.Checksum(f.head[:], castagnoli), castagnoli, body[:at])
 	if sum != binary.BigEndian.Uint32(body[at:]) {
 		return errFrameSum
 	}

@@ -8,9 +8,6 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// outPooled is the largest out buffer that is kept for the next messages.
-const outPooled = 4 << 20
-
 var (
 	errQueue    = &reason{"queue", "more waits to be sent to it than may: it, or the network, is too slow"}
 	errReplaced = &reason{"replaced", "the peer has connected anew"}
@@ -34,11 +31,9 @@ type link struct {
 
 	mu struct {
 		sync.Mutex
-		out     []byte // frames
-		writing int    // bytes taken by the writer
-		err     error  // why the link is dead, or nil
+		out outQueue
+		err error // why the link is dead, or nil
 	}
-	spare []byte // the writer's; for the next out
 }
 
 func newLink(t *Transport, p *peer, h Hello, c *conn) *link {
@@ -81,7 +76,7 @@ func (l *link) cutLocked(err error) {
 		return
 	}
 	l.mu.err = err
-	l.mu.out = nil
+	l.mu.out.chunks = nil
 	close(l.dead)
 	l.conn.Close()
 }
@@ -153,7 +148,8 @@ func (l *link) send(m *zab.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.err == nil {
-		l.queueLocked(m.Append(beginFrame(l.mu.out, kind)))
+		c := l.mu.out.begin(sizeOf(m))
+		l.queueLocked(c, m.Append(beginFrame(c.b, kind)))
 	}
 }
 
@@ -162,8 +158,9 @@ func (l *link) sendApp(kind uint8, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.err == nil {
-		b := append(beginFrame(l.mu.out, kindApp), kind)
-		l.queueLocked(append(b, body...))
+		c := l.mu.out.begin(frameHead + 1 + len(body) + frameTail)
+		b := append(beginFrame(c.b, kindApp), kind)
+		l.queueLocked(c, append(b, body...))
 	}
 }
 
@@ -172,24 +169,26 @@ func (l *link) signal(kind uint8) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.err == nil {
-		l.queueLocked(beginFrame(l.mu.out, kind))
+		c := l.mu.out.begin(frameHead + frameTail)
+		l.queueLocked(c, beginFrame(c.b, kind))
 	}
 }
 
-// queueLocked completes the frame that b has behind mu.out, and makes b mu.out.
-func (l *link) queueLocked(b []byte) {
-	start := len(l.mu.out)
+// queueLocked completes the frame that b has behind the chunk's bytes, and makes
+// b these.
+func (l *link) queueLocked(c *chunk, b []byte) {
+	start := len(c.b)
 	if len(b)-start > l.t.o.MaxFrame {
 		l.cutLocked(errFrameLong)
 		return
 	}
-	l.mu.out = endFrame(b, start, l.sum)
+	c.b = endFrame(b, start, l.sum)
 	l.p.framesOut.Add(1)
-	if len(l.mu.out)+l.mu.writing > l.t.o.QueueBytes {
+	if l.mu.out.bytes += len(c.b) - start; l.mu.out.bytes > l.t.o.QueueBytes {
 		l.cutLocked(errQueue)
 		return
 	}
-	if start == 0 { // otherwise the writer is awake, and has not taken them yet
+	if start == 0 { // otherwise the writer is awake, and has not taken the chunk yet
 		select {
 		case l.wake <- struct{}{}:
 		default:
@@ -201,18 +200,22 @@ func (l *link) queueLocked(b []byte) {
 func (l *link) queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.mu.out) + l.mu.writing
+	return l.mu.out.bytes
 }
 
 // writeLoop is the writer: it writes all that is queued at once.
 func (l *link) writeLoop() {
 	tick := time.NewTicker(l.t.o.IdleTimeout / 4)
 	defer tick.Stop()
-	wrote := false
+	var (
+		list  []*chunk
+		err   error
+		wrote = false
+	)
 	for {
 		select {
 		case <-l.wake:
-			if err := l.flush(); err != nil {
+			if list, err = l.flush(list); err != nil {
 				l.cut(err)
 				return
 			}
@@ -228,33 +231,37 @@ func (l *link) writeLoop() {
 	}
 }
 
-// flush writes what is queued until nothing is.
-func (l *link) flush() error {
+// flush writes what is queued until nothing is. It needs a list to swap with the
+// queue's, and returns one.
+func (l *link) flush(list []*chunk) ([]*chunk, error) {
 	for {
-		b := l.take()
-		if len(b) == 0 {
-			return nil
+		if list = l.take(list); len(list) == 0 {
+			return list, nil
 		}
-		if _, err := l.conn.Write(b); err != nil {
-			return err
+		for i, c := range list {
+			if _, err := l.conn.Write(c.b); err != nil {
+				return nil, err
+			}
+			l.written(len(c.b))
+			c.release()
+			list[i] = nil
 		}
-		if cap(b) > outPooled {
-			b = nil
-		}
-		l.spare = b[:0]
 	}
 }
 
-// take swaps the out buffers.
-func (l *link) take() []byte {
+// take swaps the queue's chunks with an empty list.
+func (l *link) take(empty []*chunk) []*chunk {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.mu.out
-	l.mu.writing = len(b)
-	if len(b) > 0 {
-		l.mu.out = l.spare[:0]
-	}
-	return b
+	list := l.mu.out.chunks
+	l.mu.out.chunks = empty[:0]
+	return list
+}
+
+func (l *link) written(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.out.bytes -= n
 }
 
 // ofSameProcess reports whether a hello comes from the process that the link

@@ -1,0 +1,62 @@
+package transport
+
+import (
+	"sync"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+const (
+	chunkSize   = 128 << 10
+	chunkPooled = 4 << 20 // larger ones are left to the garbage collector
+)
+
+// chunk holds whole frames on their way out.
+type chunk struct{ b []byte }
+
+var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }}
+
+// newChunk returns an empty chunk with room for n bytes.
+func newChunk(n int) *chunk {
+	c := chunks.Get().(*chunk)
+	if cap(c.b) < n {
+		chunks.Put(c)
+		return &chunk{b: make([]byte, 0, n)}
+	}
+	return c
+}
+
+func (c *chunk) release() {
+	if cap(c.b) <= chunkPooled {
+		c.b = c.b[:0]
+		chunks.Put(c)
+	}
+}
+
+// outQueue is what waits to be written: frames in chunks, so that a long queue
+// is not copied as it grows.
+type outQueue struct {
+	chunks []*chunk
+	bytes  int // in chunks, and in those taken and not written yet
+}
+
+// begin returns the chunk to append a frame of about n bytes to.
+func (q *outQueue) begin(n int) *chunk {
+	if k := len(q.chunks); k > 0 {
+		if c := q.chunks[k-1]; cap(c.b)-len(c.b) >= n {
+			return c
+		}
+	}
+	c := newChunk(n)
+	q.chunks = append(q.chunks, c)
+	return c
+}
+
+// sizeOf estimates the size of a message's frame, never too low by much.
+func sizeOf(m *zab.Message) int {
+	n := 256 + 12*len(m.Epochs)
+	for i := range m.Entries {
+		n += 24 + len(m.Entries[i].Data)
+	}
+	return n
+}
