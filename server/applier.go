@@ -194,7 +194,7 @@ func (a *applier) apply(o *order) {
 	for i := range txn.Ops {
 		a.sessionEffect(txn, &txn.Ops[i])
 	}
-	if txn.Origin != 0 && serverOf(txn.Origin) == a.id {
+	if txn.Origin != 0 && txn.Cxid != xidUpgrade && serverOf(txn.Origin) == a.id {
 		if c := a.conns.get(txn.Origin); c != nil {
 			a.answer(c, o, txn)
 		}

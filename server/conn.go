@@ -47,6 +47,7 @@ type conn struct {
 	done        chan struct{}             // closed when the connection is being torn down
 	closeOnce   sync.Once
 
+	seen      jute.Zxid                       // the last that the client had seen when it came; set before it is answered
 	readOnly  bool                            // the server had no leader when the client came; set before the session
 	upgrading bool                            // a local session is being made global; owned by the reader
 	fenced    bool                            // a request of the batch at hand went to the leader; owned by the reader

@@ -302,6 +302,7 @@ func inBubble(t *testing.T, n int, lines []string, test func(t *testing.T, e *te
 	synctest.Test(t, func(t *testing.T) {
 		e := startEnsemble(t, n, lines...)
 		e.leader()
+		time.Sleep(2 * time.Second) // all are admitted
 		e.settled()
 		test(t, e)
 	})
@@ -576,6 +577,7 @@ func inBubble2(t *testing.T, n int, lines []string, test func(t *testing.T, e *t
 	synctest.Test(t, func(t *testing.T) {
 		e := startEnsemble(t, n, lines...)
 		e.leader()
+		time.Sleep(2 * time.Second)
 		test(t, e)
 	})
 }

@@ -100,9 +100,13 @@ func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
 		s.metrics.connectionDrops.Add(1)
 		return errTooManyOpened
 	}
-	if last := s.lastApplied(); r.LastZxidSeen > last {
+	// A session is resumed behind everything that the leader had ordered, so a
+	// server that is only a little late need not turn the client away: see
+	// answerConnect. Where nothing is going to be applied, it has to be now.
+	if last := s.lastApplied(); r.LastZxidSeen > last && (c.readOnly || r.SessionID == 0 || !s.ensemble()) {
 		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
 	}
+	c.seen = r.LastZxidSeen
 	return nil
 }
 
@@ -175,6 +179,12 @@ func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasRe
 	_, alive := s.state.tree.Session(id)
 	if code == jute.ErrNotReadOnly {
 		c.kill() // no new sessions now; another server may have room
+		return
+	}
+	if last := s.state.tree.LastZxid(); c.seen > last {
+		s.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id),
+			zap.Error(fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last)))
+		c.kill()
 		return
 	}
 	if !alive || code != 0 || tracked == nil {

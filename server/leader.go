@@ -127,7 +127,7 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	switch sub.kind {
 	case submitBarrier:
 		r.lastRead++
-		r.held[r.lastRead] = struct{}{}
+		r.held[r.lastRead] = serverOf(req.Origin)
 		r.core.ReadIndex(r.lastRead)
 		r.stand(barrier{origin: req.Origin, read: r.lastRead})
 		return true
@@ -150,10 +150,20 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	return true
 }
 
-// stand puts a barrier behind everything proposed so far.
+// stand puts a barrier behind everything proposed so far, here or at the server
+// that waits for it.
 func (r *replica) stand(b barrier) {
 	b.after = r.core.LastZxid()
-	r.barriers = append(r.barriers, b)
+	to := serverOf(b.origin)
+	if to == r.id {
+		r.barriers = append(r.barriers, b)
+		return
+	}
+	a := r.answer(to)
+	if len(a.barriers) == 0 {
+		a.barriers = beginPeerFrame(a.barriers, r.status.Epoch)
+	}
+	a.barriers = appendBarrier(a.barriers, &b)
 }
 
 // closeOrigin ends a connection of this server.

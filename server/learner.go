@@ -80,6 +80,8 @@ func (r *replica) hear(ev *peerEvent) {
 			err = r.hearSubmissions(ev, epoch, f.b)
 		case frameBarriers:
 			err = r.hearBarriers(ev, f.b)
+		case frameConfirmed:
+			err = r.hearConfirmed(ev, f.b)
 		case frameTouches:
 			err = r.hearTouches(f.b)
 		case frameDigest:
@@ -127,9 +129,33 @@ func forwardable(sub *submission) bool {
 	}
 }
 
+// fromMyLeader reports whether a frame comes from the leader that this server
+// follows, and over the link on which it does.
+func (r *replica) fromMyLeader(ev *peerEvent) bool {
+	return r.status.Role == zab.Following && ev.peer == r.status.Leader && ev.gen == r.status.LeaderGen
+}
+
 func (r *replica) hearBarriers(ev *peerEvent, b []byte) (err error) {
-	if r.status.Role == zab.Following && ev.peer == r.status.Leader && ev.gen == r.status.LeaderGen {
-		r.barriers, err = decodeBarriers(r.barriers, b)
+	if !r.fromMyLeader(ev) {
+		return nil
+	}
+	n := len(r.barriers)
+	r.barriers, err = decodeBarriers(r.barriers, b)
+	for i := n; i < len(r.barriers); i++ {
+		if read := r.barriers[i].read; read != 0 {
+			r.held[read] = r.id
+		}
+	}
+	return err
+}
+
+func (r *replica) hearConfirmed(ev *peerEvent, b []byte) error {
+	if !r.fromMyLeader(ev) {
+		return nil
+	}
+	reads, err := decodeConfirmed(nil, b)
+	for _, read := range reads {
+		r.confirmed(read)
 	}
 	return err
 }

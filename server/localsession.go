@@ -101,9 +101,13 @@ func (c *conn) upgrade(req *request) {
 	c.batch = append(c.batch, submission{
 		kind:     submitWrite,
 		received: req.received,
-		req:      evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), TimeoutMs: c.timeoutMs},
+		req: evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), Origin: c.id, Cxid: xidUpgrade,
+			TimeoutMs: c.timeoutMs},
 	})
 }
+
+// xidUpgrade marks the creation of a session for which nobody waits.
+const xidUpgrade = -100
 
 // upgraded is called when the creation of a session is applied: a connection that
 // had it as a local one goes on with the global one.

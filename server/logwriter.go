@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
@@ -18,7 +19,7 @@ type logWriter struct {
 
 func newLogWriter(s *Server, log *wal.Log) *logWriter {
 	w := &logWriter{log: log, progress: make(chan struct{}, 1)}
-	w.Writer = wal.NewWriter(log, wal.WriterOptions{
+	o := wal.WriterOptions{
 		Durable: func(d wal.Durable) {
 			s.metrics.fsync.observe(d.Took, 1)
 			s.metrics.batch.observe(time.Duration(d.Records), 1)
@@ -29,7 +30,11 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 			}
 		},
 		Fatal: s.fail,
-	})
+	}
+	if s.ensemble() {
+		o.Commit = func() jute.Zxid { return 0 } // the core knows, and writes its hints itself
+	}
+	w.Writer = wal.NewWriter(log, o)
 	return w
 }
 

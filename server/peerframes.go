@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // The frames that servers exchange beside the messages of their cores. Numbers
@@ -16,12 +17,15 @@ import (
 const (
 	// frameSubmissions, to the leader: requests that it is to order.
 	frameSubmissions = 1
-	// frameBarriers, from the leader: outcomes without a transaction.
+	// frameBarriers, from the leader: outcomes without a transaction. They are sent
+	// before any entry that is ordered behind them.
 	frameBarriers = 2
 	// frameTouches, to the leader: sessions whose clients were heard of.
 	frameTouches = 3
 	// frameDigest, to the leader: the digest of the tree at a zxid.
 	frameDigest = 4
+	// frameConfirmed, from the leader: the outcome of reads that barriers wait for.
+	frameConfirmed = 5
 )
 
 var errPeerFrame = errors.New("malformed frame")
@@ -34,7 +38,7 @@ type barrier struct {
 	origin  uint64
 	code    jute.Code
 	session jute.SessionID
-	read    uint64 // not to be told before this read of the core's is confirmed; 0 for none
+	read    uint64 // takes effect when this read of the leader's core is confirmed; 0 for at once
 }
 
 // touch is a sign of life of a session, ageMs ago.
@@ -221,7 +225,8 @@ func appendBarrier(b []byte, x *barrier) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(x.after))
 	b = binary.LittleEndian.AppendUint64(b, x.origin)
 	b = binary.LittleEndian.AppendUint64(b, uint64(x.session))
-	return binary.AppendVarint(b, int64(x.code))
+	b = binary.AppendVarint(b, int64(x.code))
+	return binary.LittleEndian.AppendUint64(b, x.read)
 }
 
 func decodeBarriers(dst []barrier, b []byte) ([]barrier, error) {
@@ -232,7 +237,24 @@ func decodeBarriers(dst []barrier, b []byte) ([]barrier, error) {
 			origin:  f.uint64(),
 			session: jute.SessionID(f.uint64()),
 			code:    jute.Code(f.varint()),
+			read:    f.uint64(),
 		})
+	}
+	return dst, f.err()
+}
+
+func appendConfirmed(b []byte, read zab.ReadResult) []byte {
+	b = binary.LittleEndian.AppendUint64(b, read.ID)
+	if read.OK {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func decodeConfirmed(dst []zab.ReadResult, b []byte) ([]zab.ReadResult, error) {
+	f := fields{b: b}
+	for f.more() {
+		dst = append(dst, zab.ReadResult{ID: f.uint64(), OK: f.byte() == 1})
 	}
 	return dst, f.err()
 }

@@ -47,12 +47,12 @@ type replica struct {
 
 	leading      leading
 	learners     *learners
-	touchesUntil int64               // time of the last report to the leader, ms
-	frame        []byte              // being made for the leader
-	answers      map[zab.SID][]byte  // frames of barriers for followers, being made
-	left         []chan<- struct{}   // to be closed when this server does not lead
-	barred       uint64              // connections up to this one have been closed with a role
-	held         map[uint64]struct{} // reads of the core's that are not confirmed
+	touchesUntil int64                     // time of the last report to the leader, ms
+	frame        []byte                    // being made for the leader
+	answers      map[zab.SID]*answerFrames // for followers, being made
+	left         []chan<- struct{}         // to be closed when this server does not lead
+	barred       uint64                    // connections up to this one have been closed with a role
+	held         map[uint64]zab.SID        // reads of the leader's core that are not confirmed, and where they are waited for
 
 	orders    []order   // being given to the applier
 	ready     []order   // committed, not given to the applier yet
@@ -78,8 +78,8 @@ func newReplica(s *Server, core *zab.Core, applied jute.Zxid) *replica {
 		core:      core,
 		learners:  newLearners(s),
 		links:     make(map[zab.SID]uint64),
-		answers:   make(map[zab.SID][]byte),
-		held:      make(map[uint64]struct{}),
+		answers:   make(map[zab.SID]*answerFrames),
+		held:      make(map[uint64]zab.SID),
 		collected: applied,
 		fed:       applied,
 	}
@@ -175,6 +175,10 @@ func (r *replica) dispatch() {
 	if len(out.Persist) > 0 {
 		r.persist()
 	}
+	for _, read := range out.Reads {
+		r.confirmed(read)
+	}
+	r.sendAnswers() // before entries that are ordered behind them
 	for i := range out.Send {
 		r.transport.Send(out.Send[i].To, out.Send[i].Gen, &out.Send[i].Msg)
 	}
@@ -184,15 +188,11 @@ func (r *replica) dispatch() {
 		r.collected = snap.Zxid
 	}
 	r.collect()
-	for _, read := range out.Reads {
-		r.confirmed(read)
-	}
 	if out.Changed {
 		r.changed(r.core.Status())
 	}
 	r.feed()
 	r.metrics.pendingSyncs.Store(int64(len(r.held)))
-	r.sendAnswers()
 	r.serveLearners()
 	if out.Fatal != "" {
 		r.fail(&HaltError{Reason: out.Fatal})
@@ -291,7 +291,8 @@ func (r *replica) feed() {
 			if _, held := r.held[r.barriers[b].read]; held {
 				break
 			}
-			out = r.tell(out, &r.barriers[b])
+			x := &r.barriers[b]
+			out = append(out, order{kind: orderBarrier, origin: x.origin, code: x.code, session: x.session})
 			b++
 			continue
 		}
@@ -319,44 +320,56 @@ func dropFront[T any](list []T, n int) []T {
 	return list[:rest]
 }
 
-// tell lets a barrier take effect: here, or at the server that asked.
-func (r *replica) tell(out []order, b *barrier) []order {
-	to := serverOf(b.origin)
-	if to == r.id {
-		return append(out, order{kind: orderBarrier, origin: b.origin, code: b.code, session: b.session})
+// answerFrames are the frames for one follower that are being made.
+type answerFrames struct{ barriers, confirmed []byte }
+
+// answer returns the frames being made for a follower.
+func (r *replica) answer(to zab.SID) *answerFrames {
+	a := r.answers[to]
+	if a == nil {
+		a = &answerFrames{}
+		r.answers[to] = a
 	}
-	if _, ok := r.links[to]; ok {
-		frame := r.answers[to]
-		if len(frame) == 0 {
-			frame = beginPeerFrame(frame, r.status.Epoch)
-		}
-		r.answers[to] = appendBarrier(frame, b)
-	}
-	return out
+	return a
 }
 
-// sendAnswers sends the barriers that other servers wait for.
+// sendAnswers sends what other servers wait for.
 func (r *replica) sendAnswers() {
-	for to, frame := range r.answers {
-		if len(frame) > 0 {
-			r.transport.SendApp(to, r.links[to], frameBarriers, frame)
-			r.answers[to] = frame[:0]
-		}
+	for to, a := range r.answers {
+		a.barriers = r.sendFrame(to, frameBarriers, a.barriers)
+		a.confirmed = r.sendFrame(to, frameConfirmed, a.confirmed)
 	}
+}
+
+// sendFrame sends a frame unless it is empty, and returns its memory.
+func (r *replica) sendFrame(to zab.SID, kind uint8, frame []byte) []byte {
+	if len(frame) > 0 {
+		r.transport.SendApp(to, r.links[to], kind, frame)
+	}
+	return frame[:0]
 }
 
 // serverOf returns the server that a connection belongs to.
 func serverOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
 
-// confirmed notes that a read of the core's may be answered, or drops what waits
-// for one that may not: its connection ends, and the client asks elsewhere.
+// confirmed notes that a read of the leader's core may be answered, or drops what
+// waits for one that may not: its connection ends, and the client asks elsewhere.
 func (r *replica) confirmed(read zab.ReadResult) {
+	at, ok := r.held[read.ID]
+	if !ok {
+		return
+	}
 	delete(r.held, read.ID)
-	if read.OK {
+	if at != r.id {
+		a := r.answer(at)
+		if len(a.confirmed) == 0 {
+			a.confirmed = beginPeerFrame(a.confirmed, r.status.Epoch)
+		}
+		a.confirmed = appendConfirmed(a.confirmed, read)
 		return
 	}
 	for i := range r.barriers {
-		if r.barriers[i].read == read.ID {
+		if r.barriers[i].read == read.ID && !read.OK {
 			r.barriers[i].code = jute.ErrSessionMoved
 		}
 	}
