@@ -340,3 +340,37 @@ func TestNewestPromise(t *testing.T) {
 		t.Errorf("the header has %x, the record before it %x", got[0], got[1])
 	}
 }
+
+// FuzzSetAside: whatever stands in the segments, a log opens, with something of
+// what was written, or with nothing and perhaps a promise.
+func FuzzSetAside(f *testing.F) {
+	fsys := crashfs.New(1)
+	promise := promises(f, fsys)
+	files := fsys.Files()
+	f.Add(uint8(0), uint32(headerSize+60), []byte("Zk"))
+	f.Add(uint8(1), uint32(0), bytes.Repeat([]byte{0}, headerSize))
+	f.Add(uint8(2), uint32(headerSize), []byte{})
+	f.Fuzz(func(t *testing.T, file uint8, off uint32, with []byte) {
+		img := fsys.Crash(nil)
+		err := img.Corrupt(files[int(file)%len(files)], func(b []byte) []byte {
+			copy(b[int(off)%len(b):], with)
+			return b
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, rec, err := Open(asideOptions(img))
+		switch {
+		case err != nil:
+			if !errors.Is(err, ErrVersion) {
+				t.Fatal(err)
+			}
+		case rec.Damaged == nil && rec.LastZxid > 0:
+			if got := replay(t, l, rec.FirstZxid); len(got) != int(rec.LastZxid) {
+				t.Fatalf("%d entries up to %s", len(got), rec.LastZxid)
+			}
+		case rec.Damaged != nil && string(rec.Promise) != promise && (len(rec.Promise) != 2 || rec.Promise[0] != 1 || rec.Promise[1] > 40):
+			t.Fatalf("promise %x", rec.Promise)
+		}
+	})
+}

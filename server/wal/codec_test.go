@@ -12,7 +12,7 @@ import (
 
 func TestFrameRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 8, 9, 1000} {
-		f := frame{Record: Record{Kind: Append, Zxid: 1<<40 + 2, Prev: 1<<40 + 1, Payload: bytes.Repeat([]byte{7}, n)},
+		f := frame{Record: Record{Kind: Append, Type: uint8(n), Zxid: 1<<40 + 2, Prev: 1<<40 + 1, Payload: bytes.Repeat([]byte{7}, n)},
 			seq: 9, durable: 5, prevCRC: 77}
 		b, crc := appendFrame([]byte("12345678"), 99, &f)
 		got, err := decodeFrame(b[8:], 99)
@@ -50,7 +50,9 @@ func TestSnapRefRoundTrip(t *testing.T) {
 func FuzzFrame(f *testing.F) {
 	for _, r := range []Record{
 		{Kind: Append, Zxid: 2, Prev: 1, Payload: []byte("payload")},
+		{Kind: Append, Type: 0x81, Zxid: 2, Prev: 1},
 		{Kind: Truncate, Zxid: 1, Prev: 2},
+		{Kind: Truncate, Type: 1, Zxid: 1, Prev: 2}, // refused
 		SnapRef{Zxid: 1, Name: "snap"}.Record(),
 	} {
 		b, _ := appendFrame(nil, 1, &frame{Record: r, seq: 3, durable: 2})
@@ -89,6 +91,7 @@ func FuzzFrame(f *testing.F) {
 func FuzzHeader(f *testing.F) {
 	h := header{first: 7, size: 1 << 20, prevCRC: 3, state: state{ident: []byte("me"), last: 9, hint: 8}}
 	f.Add(h.encode(), false)
+	h.state.promise = []byte("promise")
 	h.state.base, h.state.baseSeq = SnapRef{Zxid: 4, Name: "snap", Digest: []byte{1}}, 3
 	f.Add(h.encode(), true)
 	f.Fuzz(func(t *testing.T, b []byte, fix bool) {
@@ -119,6 +122,8 @@ func TestStateRefuses(t *testing.T) {
 		{"no progress", Record{Kind: Append, Zxid: 10, Prev: 10}, ErrDiscontinuous},
 		{"a truncation into the snapshot", Record{Kind: Truncate, Zxid: 3, Prev: 10}, ErrDiscontinuous},
 		{"a truncation ahead", Record{Kind: Truncate, Zxid: 11, Prev: 10}, ErrDiscontinuous},
+		{"a truncation of what is committed", Record{Kind: Truncate, Zxid: 4}, ErrDiscontinuous},
+		{"another's snapshot of less than is committed", SnapRef{Zxid: 4, Name: "x", Installed: true}.Record(), ErrDiscontinuous},
 		{"a snapshot ahead", SnapRef{Zxid: 11, Name: "x"}.Record(), ErrDiscontinuous},
 		{"a snapshot before the last one", SnapRef{Zxid: 3, Name: "x"}.Record(), ErrDiscontinuous},
 		{"a snapshot without a name", SnapRef{Zxid: 5}.Record(), errInvalid},

@@ -60,7 +60,7 @@ func (r *Reader) seek(after jute.Zxid) error {
 		if len(b) == 0 {
 			return fmt.Errorf("the last entry is %s: %w", r.at, ErrDiscontinuous)
 		}
-		for r.at < after && isWhole(b) {
+		for r.at < after && wholeSize(b) > 0 {
 			if b, _, _, err = r.next(b); err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func (r *Reader) Next(maxBytes int) ([]Record, error) {
 			return nil, nil
 		}
 		records := make([]Record, 0, countWhole(b))
-		for err == nil && isWhole(b) {
+		for err == nil && wholeSize(b) > 0 {
 			var rec Record
 			var ok bool
 			if b, rec, ok, err = r.next(b); ok {
@@ -218,19 +218,23 @@ func (r *Reader) enter(seg *segment, path string, off int64) error {
 	return nil
 }
 
-// isWhole reports whether b holds all of the record that it begins with.
-func isWhole(b []byte) bool {
-	if len(b) < recordHeader {
-		return false
+// wholeSize returns the size of the record that b begins with, or 0 if b does not
+// hold all of it.
+func wholeSize(b []byte) int {
+	if len(b) < recordHeader || binary.LittleEndian.Uint16(b) != recordMagic {
+		return 0
 	}
-	_, err := payloadLen(b, int64(len(b)))
-	return err == nil
+	n := binary.LittleEndian.Uint32(b[4:])
+	if n > MaxPayload || frameSize(int(n)) > len(b) {
+		return 0
+	}
+	return frameSize(int(n))
 }
 
 // countWhole returns how many whole records b holds.
 func countWhole(b []byte) (n int) {
-	for isWhole(b) {
-		b = b[frameSize(int(binary.LittleEndian.Uint32(b[4:]))):]
+	for size := wholeSize(b); size > 0; size = wholeSize(b) {
+		b = b[size:]
 		n++
 	}
 	return n
