@@ -1,4 +1,4 @@
-# make run starts a server, make test runs the tests. All that they need is Go;
+# make run3 starts an ensemble, make test runs the tests. All that they need is Go;
 # modules come through GOPROXY. `make help` lists the rest.
 
 GO   ?= go
@@ -8,13 +8,16 @@ SHELL = /bin/sh
 SOURCES = cmd fourletter internal jute server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race scenario fuzz crash compat bench benchcmp lint fmt tidy cover check clean
+.PHONY: help build run run3 test race scenario fuzz crash compat bench benchcmp lint fmt tidy cover check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the programs, into bin/
 	$(GO) build -o bin/ ./cmd/...
+
+run3: build ## an ensemble of three servers, as in conf/run3: client ports 2181 to 2183, data in ./build/run3
+	@conf/run3/run.sh
 
 # The four-letter words and the metrics are off by default; here somebody looks.
 PORT ?= 2181

@@ -67,8 +67,7 @@ func clientPorts(args []string) (addrs []string, err error) {
 // status shows a table of the servers. It asks until they all serve, or ctx is
 // done, or they have been asked for so long.
 func status(ctx context.Context, w io.Writer, addrs []string, wait time.Duration) error {
-	enough := time.NewTimer(wait)
-	defer enough.Stop()
+	deadline := time.Now().Add(wait)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -77,14 +76,12 @@ func status(ctx context.Context, w io.Writer, addrs []string, wait time.Duration
 			rows[i] = askServer(ctx, addr)
 		}
 		err := judge(rows)
-		if err == nil || wait <= 0 {
+		if err == nil || !time.Now().Before(deadline) {
 			return errors.Join(showStatus(w, rows), err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-enough.C:
-			return errors.Join(showStatus(w, rows), err)
 		case <-tick.C:
 		}
 	}
