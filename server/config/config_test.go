@@ -123,11 +123,50 @@ func TestUTF8(t *testing.T) {
 	}
 }
 
-// TestSample checks the sample file: it loads without a remark.
-func TestSample(t *testing.T) {
-	c, warnings, err := Load("../../conf/zoo_sample.cfg")
-	if err != nil || len(warnings) > 0 || c.ClientPort != 2181 || c.TickTime != 2*time.Second {
-		t.Errorf("got %+v %v %v", c, warnings, err)
+// TestExamples checks the files of conf/: they load without a remark, and are
+// what their comments say.
+func TestExamples(t *testing.T) {
+	for _, test := range []struct {
+		file              string
+		id                string
+		voters, observers int
+		port              int
+	}{
+		{"zoo_sample.cfg", "-1", 0, 0, 2181},
+		{"zoo_ensemble.cfg", "6", 5, 1, 2181},
+		{"run3/zoo1.cfg", "1", 3, 0, 2181},
+		{"run3/zoo2.cfg", "2", 3, 0, 2182},
+		{"run3/zoo3.cfg", "3", 3, 0, 2183},
+	} {
+		c, warnings, err := Load("../../conf/"+test.file, Override("zkd.myid", test.id))
+		if err != nil || len(warnings) > 0 {
+			t.Errorf("%s: %v %v", test.file, warnings, err)
+			continue
+		}
+		voters := c.Members.Voters()
+		if voters != test.voters || len(c.Members.Servers)-voters != test.observers || c.ClientPort != test.port || c.TickTime != 2*time.Second {
+			t.Errorf("%s: got %+v", test.file, c)
+		}
+	}
+}
+
+// TestExamplesOfOneEnsemble checks that the files of conf/run3 differ in what is
+// each server's own, and that they have their ids without help.
+func TestExamplesOfOneEnsemble(t *testing.T) {
+	var text string
+	dirs := make(map[string]bool)
+	for id := range int64(3) {
+		c, _, err := Load(fmt.Sprintf("../../conf/run3/zoo%d.cfg", id+1))
+		if err != nil || c.MyID != id+1 {
+			t.Fatalf("server %d: %+v %v", id+1, c, err)
+		}
+		if text == "" {
+			text = c.Members.Text()
+		}
+		if c.Members.Text() != text || dirs[c.DataDir] {
+			t.Errorf("server %d: data in %s, members\n%s", id+1, c.DataDir, c.Members.Text())
+		}
+		dirs[c.DataDir] = true
 	}
 }
 
