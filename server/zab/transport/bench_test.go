@@ -3,9 +3,9 @@ package transport
 import (
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
@@ -68,8 +68,16 @@ func (c *collector) until(ok func() bool) {
 func loopback(tb testing.TB, change ...func(*Options)) (a, b *Transport, atA, atB *collector) {
 	tb.Helper()
 	atA, atB = newCollector(), newCollector()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
 	start := func(id zab.SID, h Handler, peers []Peer) *Transport {
-		o := Options{Self: id, Boot: uint64(id), Listen: []string{"127.0.0.1:0"}, Handler: h, Peers: peers}
+		o := Options{Self: id, Boot: uint64(id), Handler: h, Peers: peers}
+		if id == 1 {
+			o.Listen = []string{l.Addr().String()}
+			o.ListenFunc = func(string, string) (net.Listener, error) { return l, nil }
+		}
 		for _, f := range change {
 			f(&o)
 		}
@@ -84,10 +92,7 @@ func loopback(tb testing.TB, change ...func(*Options)) (a, b *Transport, atA, at
 		return t
 	}
 	a = start(1, atA, []Peer{{ID: 2}})
-	for len(a.Addrs()) == 0 {
-		<-time.After(time.Millisecond)
-	}
-	b = start(2, atB, []Peer{{ID: 1, Addrs: []string{a.Addrs()[0].String()}}})
+	b = start(2, atB, []Peer{{ID: 1, Addrs: []string{l.Addr().String()}}})
 	atA.until(func() bool { return atA.gen != 0 })
 	atB.until(func() bool { return atB.gen != 0 })
 	return a, b, atA, atB

@@ -16,6 +16,7 @@ type conn struct {
 	raw         net.Conn      // the same without TLS
 	idle, stall time.Duration // deadlines of one read and of one write; 0 for none
 	in, out     *atomic.Uint64
+	reads       atomic.Uint64 // that brought something
 }
 
 var (
@@ -31,7 +32,10 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := c.Conn.Read(p)
-	c.in.Add(uint64(n))
+	if n > 0 {
+		c.in.Add(uint64(n))
+		c.reads.Add(1)
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errSilent
 	}

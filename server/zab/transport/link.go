@@ -2,7 +2,6 @@ package transport
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/server/zab"
@@ -23,11 +22,10 @@ type link struct {
 	sum   bool
 	gen   uint64 // set when it is admitted
 
-	wake  chan struct{} // of the writer
-	echo  chan struct{} // an echo came
-	dead  chan struct{} // closed with mu.err set
-	done  chan struct{} // closed when PeerDown has returned
-	heard atomic.Uint64 // frames received
+	wake chan struct{} // of the writer
+	echo chan struct{} // an echo came
+	dead chan struct{} // closed with mu.err set
+	done chan struct{} // closed when PeerDown has returned
 
 	mu struct {
 		sync.Mutex
@@ -101,7 +99,6 @@ func (l *link) readLoop() error {
 			return ErrClosed // the cause is set already
 		default:
 		}
-		l.heard.Add(1)
 		l.p.framesIn.Add(1)
 		if err := l.receive(kind, body, &msg); err != nil {
 			return err
@@ -242,8 +239,7 @@ func (l *link) flush(list []*chunk) ([]*chunk, error) {
 			if _, err := l.conn.Write(c.b); err != nil {
 				return nil, err
 			}
-			l.written(len(c.b))
-			c.release()
+			l.written(c)
 			list[i] = nil
 		}
 	}
@@ -258,10 +254,10 @@ func (l *link) take(empty []*chunk) []*chunk {
 	return list
 }
 
-func (l *link) written(n int) {
+func (l *link) written(c *chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.out.bytes -= n
+	l.mu.out.written(c)
 }
 
 // ofSameProcess reports whether a hello comes from the process that the link
@@ -277,7 +273,7 @@ func (l *link) alive() bool {
 	case <-l.echo: // a late one
 	default:
 	}
-	before := l.heard.Load()
+	before := l.conn.reads.Load()
 	l.signal(kindProbe)
 	wait := time.NewTimer(l.t.o.ProbeTimeout)
 	defer wait.Stop()
@@ -287,7 +283,7 @@ func (l *link) alive() bool {
 	case <-l.dead:
 		return false
 	case <-wait.C:
-		return l.heard.Load() != before
+		return l.conn.reads.Load() != before
 	}
 }
 

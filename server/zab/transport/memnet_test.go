@@ -248,7 +248,7 @@ func (h *half) setDeadline(side int, t time.Time) {
 func (h *half) read(p []byte) (int, error) {
 	if rate := h.n.rate(h.from, h.to); rate > 0 {
 		p = p[:min(len(p), 4<<10)]
-		time.Sleep(time.Duration(len(p)) * time.Second / time.Duration(rate))
+		<-time.After(time.Duration(len(p)) * time.Second / time.Duration(rate))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

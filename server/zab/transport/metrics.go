@@ -15,6 +15,7 @@ type metrics struct {
 
 	mu struct {
 		sync.Mutex
+		registered    bool
 		refused, cuts map[string]uint64 // by cause
 	}
 }
@@ -29,11 +30,21 @@ func (m *metrics) register(reg prometheus.Registerer) error {
 	if reg == nil {
 		return nil
 	}
-	return reg.Register(m)
+	if err := reg.Register(m); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.registered = true
+	return nil
 }
 
 func (m *metrics) unregister(reg prometheus.Registerer) {
-	if reg != nil {
+	m.mu.Lock()
+	was := m.mu.registered
+	m.mu.registered = false
+	m.mu.Unlock()
+	if was {
 		reg.Unregister(m)
 	}
 }

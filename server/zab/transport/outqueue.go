@@ -37,7 +37,8 @@ func (c *chunk) release() {
 // is not copied as it grows.
 type outQueue struct {
 	chunks []*chunk
-	bytes  int // in chunks, and in those taken and not written yet
+	bytes  int    // in chunks, and in those taken and not written yet
+	spare  *chunk // empty, or nil: what a link with little to say uses again and again
 }
 
 // begin returns the chunk to append a frame of about n bytes to.
@@ -47,9 +48,23 @@ func (q *outQueue) begin(n int) *chunk {
 			return c
 		}
 	}
-	c := newChunk(n)
+	c := q.spare
+	if q.spare = nil; c == nil || cap(c.b) < n {
+		c = newChunk(n)
+	}
 	q.chunks = append(q.chunks, c)
 	return c
+}
+
+// written takes back a chunk of which the bytes have been written.
+func (q *outQueue) written(c *chunk) {
+	q.bytes -= len(c.b)
+	if q.spare == nil && cap(c.b) <= 2*chunkSize {
+		c.b = c.b[:0]
+		q.spare = c
+		return
+	}
+	c.release()
 }
 
 // sizeOf estimates the size of a message's frame, never too low by much.

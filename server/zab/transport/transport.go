@@ -126,7 +126,8 @@ func (t *Transport) SendApp(to zab.SID, gen uint64, kind uint8, body []byte) {
 }
 
 // SetPeers replaces the peers. Links to those that stay are not touched, links to
-// those that go are cut. New addresses count from the next dial on.
+// those that go are cut. New addresses count from the next dial on. Start must
+// have been called.
 func (t *Transport) SetPeers(peers []Peer) error {
 	if err := checkPeers(peers); err != nil {
 		return err
