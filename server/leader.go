@@ -24,8 +24,17 @@ type leading struct {
 	proposals []proposal
 	// waiting cannot be proposed at the moment, since the epoch is being renewed.
 	waiting []submission
+	// unknown want to resume sessions that this server does not know. It may be
+	// about to: another server can have applied, and told its client, what is only
+	// proposed here.
+	unknown []unknownResume
 	// early came before this server was ready to lead.
 	early []peerEvent
+}
+
+type unknownResume struct {
+	after jute.Zxid // decided when this is applied
+	sub   submission
 }
 
 type proposal struct {
@@ -99,8 +108,18 @@ func (r *replica) propose(batch []submission) {
 	}
 }
 
-// resumeHeld goes on with what waited for the epoch's renewal.
+// resumeHeld goes on with what waited for the applier, or for the epoch's renewal.
 func (r *replica) resumeHeld() {
+	n := 0
+	for n < len(r.leading.unknown) && r.leading.unknown[n].after <= r.lastApplied() {
+		r.resume(&r.leading.unknown[n].sub.req, r.now())
+		n++
+	}
+	if n > 0 {
+		r.leading.unknown = dropFront(r.leading.unknown, n)
+		r.awaited.Store(len(r.leading.unknown) > 0)
+		r.dispatch()
+	}
 	if len(r.leading.waiting) == 0 {
 		return
 	}
@@ -132,6 +151,11 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 		r.stand(barrier{origin: req.Origin, read: r.lastRead})
 		return true
 	case submitResume:
+		if last := r.core.LastZxid(); r.tracker.Get(req.Session) == nil && r.lastApplied() < last {
+			r.leading.unknown = append(r.leading.unknown, unknownResume{last, *sub})
+			r.awaited.Store(true)
+			return true
+		}
 		r.resume(req, now)
 		return true
 	}
