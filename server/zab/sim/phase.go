@@ -34,8 +34,7 @@ func (s *Sim) live() {
 			continue
 		}
 		if s.percent(40) {
-			s.crash(n, s.percent(50))
-			continue
+			s.crash(n, s.percent(50)) // it may start again
 		}
 		for _, o := range s.nodes {
 			// It may be heard or hear, but not both: or else it could lead those of

@@ -1,0 +1,170 @@
+package zab
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// alone returns a core without an ensemble.
+func alone(last jute.Zxid) *Core {
+	c := New(Options{ID: 1}, Recovered{LastZxid: last})
+	c.Take(&Output{})
+	return c
+}
+
+// TestAlone: without an ensemble a core leads from the first moment, begins with
+// zxid 0x1, and commits what is durable.
+func TestAlone(t *testing.T) {
+	c := alone(0)
+	if s := c.Status(); s.Role != Leading || s.Epoch != 0 || s.Leader != 1 {
+		t.Fatalf("status: %+v", s)
+	}
+	var out Output
+	for i := range 3 {
+		z, ok := c.NextZxid()
+		if want := jute.Zxid(i + 1); z != want || !ok {
+			t.Fatalf("next is %v, %v; want %v", z, ok, want)
+		}
+		c.Propose(z, []byte{byte(i)})
+		if i == 1 {
+			c.Take(&out)
+		}
+	}
+	if len(out.Persist) != 2 || out.PersistSeq != 1 || out.CommitTo != 0 || out.Persist[1].Entry.Prev != 1 {
+		t.Fatalf("first batch: %+v", out)
+	}
+	c.PersistDone(1)
+	c.ReadIndex(7)
+	c.Take(&out)
+	if out.CommitTo != 2 || len(out.Committed) != 2 || !bytes.Equal(out.Committed[1].Data, []byte{1}) {
+		t.Errorf("after the first batch is durable: commits up to %v: %v", out.CommitTo, out.Committed)
+	}
+	if !slices.Equal(out.Reads, []ReadResult{{ID: 7, OK: true, Index: 2}}) {
+		t.Errorf("read: %v", out.Reads)
+	}
+	if len(out.Persist) != 1 || out.PersistSeq != 2 {
+		t.Errorf("second batch: %+v", out.Persist)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAloneCounterUsedUp: a lone server goes on in the next epoch.
+func TestAloneCounterUsedUp(t *testing.T) {
+	c := alone(0xFFFFFFFF)
+	z, ok := c.NextZxid()
+	if z != 0x100000001 || !ok {
+		t.Fatalf("next is %v, %v", z, ok)
+	}
+	c.Propose(z, nil)
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMisuse: what only a bug of the caller can bring about panics.
+func TestMisuse(t *testing.T) {
+	ensemble := Members{List: []Member{{ID: 1}, {ID: 2}, {ID: 3}}}
+	for name, fn := range map[string]func(){
+		"proposal out of order": func() { alone(0).Propose(2, nil) },
+		"proposal without leading": func() {
+			New(Options{ID: 1, Members: ensemble, Init: ClusterInit{Cluster: ID{1}}}, Recovered{}).Propose(1, nil)
+		},
+		"durable, not handed out":   func() { alone(0).PersistDone(1) },
+		"ensemble without its name": func() { New(Options{ID: 1, Members: ensemble}, Recovered{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			fn()
+		})
+	}
+}
+
+// TestFromAloneToEnsemble: the history of a server that was alone becomes the
+// ensemble's; all of it counts as committed.
+func TestFromAloneToEnsemble(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	s := n.server(1)
+	for i := range 5 {
+		s.disk = append(s.disk, LogOp{Kind: LogAppend, Entry: Entry{Zxid: jute.Zxid(i + 1), Prev: jute.Zxid(i), Data: []byte("alone")}})
+	}
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", func() bool { return n.settledDown() && n.converged() })
+	if l := n.leader(); l.id != 1 || l.core.Status().Epoch != 1 || len(n.committed) != 6 {
+		t.Errorf("committed %d entries\n%s", len(n.committed), n.dump())
+	}
+}
+
+// TestGarbage: nothing that a peer sends does harm: the core stays consistent,
+// and does not fail.
+func TestGarbage(t *testing.T) {
+	n := newNetwork(t, 3, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	number := func() uint64 { return []uint64{0, 1, 2, 3, 1 << 31, 1<<32 + 1, 1 << 63, ^uint64(0)}[n.rng.IntN(8)] }
+	for range 20_000 {
+		s := n.servers[n.rng.IntN(3)]
+		from := SID(n.rng.IntN(4))
+		st := s.core.Status()
+		m := Message{
+			Kind: MessageKind(n.rng.IntN(int(lastMessageKind) + 3)), Leader: SID(number()), Flags: uint16(n.rng.Uint32()),
+			Epoch: st.Epoch - 1 + uint32(n.rng.IntN(3)), Zxid: jute.Zxid(number()), Prev: jute.Zxid(number()), Commit: jute.Zxid(number()),
+			Seq: number(), Echo: number(), Nonce: number(),
+		}
+		if m.Kind == MsgAck || m.Kind == MsgPong || m.Kind == MsgSync && from == st.Leader || m.Kind == MsgNewEpoch {
+			continue // a peer is believed what it says of itself, a leader what it says of all
+		}
+		if m.Kind == MsgCommit || m.Kind == MsgPing || m.Kind == MsgAppend {
+			m.Commit = min(m.Commit, s.core.Committed())
+		}
+		for range n.rng.IntN(3) {
+			m.Entries = append(m.Entries, Entry{Zxid: jute.Zxid(number()), Prev: jute.Zxid(number()), Type: EntryType(number()), Data: make([]byte, number()%40)})
+		}
+		if n.rng.IntN(2) == 0 {
+			m.Epochs = []EpochEnd{{uint32(number()), uint32(number())}}
+		}
+		s.core.Recv(from, s.links[from], &m)
+		s.take()
+	}
+	n.until(5000, "all serve", func() bool { return n.settledDown() && n.converged() })
+}
+
+// TestForeigners: the peer of another ensemble, and one with this server's id,
+// are refused with an event, and no data is touched.
+func TestForeigners(t *testing.T) {
+	n := newNetwork(t, 3, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	l := n.leader()
+	l.core.PeerUp(l.id, 99, ID{1})
+	l.core.PeerUp(9, 100, ID{2})
+	l.core.Recv(9, 100, &Message{Kind: MsgFollow, Cluster: ID{3}, Promise: 7})
+	l.take()
+	bad := 0
+	for _, e := range l.events {
+		if e.Level == 3 {
+			bad++
+		}
+	}
+	if bad != 2 {
+		t.Errorf("events: %v", l.events)
+	}
+	n.run(3000)
+	if n.leader() != l || l.core.Status().Epoch != 1 {
+		t.Error(n.dump())
+	}
+}
