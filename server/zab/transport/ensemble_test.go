@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,11 +107,49 @@ func (n *node) gen(peer zab.SID) uint64 {
 func (n *node) received() []uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return append([]uint64(nil), n.got...)
+	return slices.Clone(n.got)
 }
 
 func (n *node) send(to zab.SID, seq uint64) {
 	n.tr.Send(to, n.gen(to), &zab.Message{Kind: zab.MsgPing, Seq: seq})
+}
+
+// Copies of what was recorded.
+
+func (n *node) links() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ups
+}
+
+func (n *node) why() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.downs)
+}
+
+func (n *node) said() map[zab.SID]Hello {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.hello)
+}
+
+func (n *node) ids() map[zab.SID]uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.up)
+}
+
+func (n *node) apps() [][]byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.app)
+}
+
+func (n *node) data() [][]byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.entries)
 }
 
 // logged reports how many lines of the log have a text in message or fields.
@@ -204,7 +244,7 @@ func TestTwo(t *testing.T) {
 		cluster := func(o *Options) { o.Cluster = func() zab.ID { return zab.ID{9} } }
 		a, b := newNode(t, net, 1, 2, cluster), newNode(t, net, 2, 2)
 		within(t, 100*time.Millisecond, "a link", func() bool { return linked(a, b) })
-		if h := b.hello[1]; h.Incarnation != (zab.ID{1}) || h.Boot != 1 || h.Version != 1 || h.Cluster != (zab.ID{9}) || h.TLS {
+		if h := b.said()[1]; h.Incarnation != (zab.ID{1}) || h.Boot != 1 || h.Version != 1 || h.Cluster != (zab.ID{9}) || h.TLS {
 			t.Errorf("hello of 1: %+v", h)
 		}
 		const many = 2000
@@ -230,15 +270,15 @@ func TestTwo(t *testing.T) {
 				t.Errorf("server %d received %d messages, or not in order", n.id, len(got))
 			}
 		}
-		if len(b.entries) != 3 || !bytes.Equal(b.entries[2], big) {
-			t.Errorf("%d entries", len(b.entries))
+		if len(b.data()) != 3 || !bytes.Equal(b.data()[2], big) {
+			t.Errorf("%d entries", len(b.data()))
 		}
-		if len(b.app) != 1 || string(b.app[0]) != "\x07hello" {
-			t.Errorf("app frames %q", b.app)
+		if len(b.apps()) != 1 || string(b.apps()[0]) != "\x07hello" {
+			t.Errorf("app frames %q", b.apps())
 		}
 		time.Sleep(time.Minute) // keep-alives hold the link
-		if a.ups != 1 || b.ups != 1 || !linked(a, b) {
-			t.Errorf("the link did not last: %v %v", a.downs, b.downs)
+		if a.links() != 1 || b.links() != 1 || !linked(a, b) {
+			t.Errorf("the link did not last: %v %v", a.why(), b.why())
 		}
 	})
 }

@@ -46,8 +46,8 @@ func TestFaults(t *testing.T) {
 						within(t, tt.downIn, "both sides notice", func() bool { return a.gen(2) == 0 && b.gen(1) == 0 })
 						a.tr.Send(2, before[0], &zab.Message{Kind: zab.MsgPing, Seq: 1}) // to nowhere
 						time.Sleep(outage)
-						if a.gen(2) != 0 || !linked(a, c) || !linked(b, c) || c.ups != 2 {
-							t.Errorf("during the outage: 1 has %v, 2 has %v, 3 had %d links", a.up, b.up, c.ups)
+						if a.gen(2) != 0 || !linked(a, c) || !linked(b, c) || c.links() != 2 {
+							t.Errorf("during the outage: 1 has %v, 2 has %v, 3 had %d links", a.ids(), b.ids(), c.links())
 						}
 					}
 					tt.heal(net)
@@ -100,8 +100,8 @@ func TestSlowIsNotDead(t *testing.T) {
 		m := &zab.Message{Kind: zab.MsgAppend, Seq: 1, Entries: []zab.Entry{{Zxid: jute.MakeZxid(1, 1), Data: make([]byte, 3_000_000)}}}
 		a.tr.Send(2, a.gen(2), m)
 		within(t, 40*time.Second, "the message", func() bool { return len(b.received()) == 1 })
-		if a.ups != 1 || b.ups != 1 {
-			t.Errorf("links were cut: %v %v", a.downs, b.downs)
+		if a.links() != 1 || b.links() != 1 {
+			t.Errorf("links were cut: %v %v", a.why(), b.why())
 		}
 	})
 }
@@ -117,8 +117,8 @@ func TestQueueOverflow(t *testing.T) {
 			a.tr.SendApp(2, gen, 1, make([]byte, 100<<10)) // must not block
 		}
 		synctest.Wait()
-		if a.gen(2) == gen || len(a.downs) != 1 || !strings.Contains(a.downs[0], "too slow") {
-			t.Errorf("the link is still up, or went down for another reason: %q", a.downs)
+		if a.gen(2) == gen || len(a.why()) != 1 || !strings.Contains(a.why()[0], "too slow") {
+			t.Errorf("the link is still up, or went down for another reason: %q", a.why())
 		}
 	})
 }
@@ -131,14 +131,14 @@ func TestFrameTooLong(t *testing.T) {
 		a.tr.SendApp(2, a.gen(2), 1, make([]byte, 2000))
 		b.tr.SendApp(1, b.gen(1), 1, make([]byte, 900))
 		synctest.Wait()
-		if len(a.downs) != 1 || len(b.app) != 0 {
-			t.Errorf("sending more than MaxFrame: %q", a.downs)
+		if len(a.why()) != 1 || len(b.apps()) != 0 {
+			t.Errorf("sending more than MaxFrame: %q", a.why())
 		}
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
 		b.tr.SendApp(1, b.gen(1), 1, make([]byte, 2000))
 		synctest.Wait()
-		if len(a.downs) != 2 || len(a.app) > 1 {
-			t.Errorf("receiving more than MaxFrame: %q", a.downs)
+		if len(a.why()) != 2 || len(a.apps()) > 1 {
+			t.Errorf("receiving more than MaxFrame: %q", a.why())
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestSetPeers(t *testing.T) {
 		b.tr.SetPeers([]Peer{one})
 		within(t, time.Second, "2 and 3 apart", func() bool { return b.gen(3) == 0 && c.gen(2) == 0 && linked(a, b) && linked(a, c) })
 		time.Sleep(time.Minute)
-		if b.gen(3) != 0 || a.ups != 2 {
+		if b.gen(3) != 0 || a.links() != 2 {
 			t.Error("a removed peer came back, or others lost their links")
 		}
 		if n := b.logged("not in the configuration"); n != 1 {
@@ -232,10 +232,10 @@ func TestRestart(t *testing.T) {
 				l.Close()
 				young := newNode(t, mem, id, 2, func(o *Options) { o.Boot = 77 })
 				within(t, time.Second, "a link with the new process", func() bool {
-					return linked(young, other) && other.hello[id].Boot == 77
+					return linked(young, other) && other.said()[id].Boot == 77
 				})
-				if len(other.downs) != 1 || !strings.Contains(other.downs[0], "anew") {
-					t.Errorf("why the old link went down: %q", other.downs)
+				if len(other.why()) != 1 || !strings.Contains(other.why()[0], "anew") {
+					t.Errorf("why the old link went down: %q", other.why())
 				}
 			})
 		})

@@ -45,10 +45,10 @@ func TestRefusals(t *testing.T) {
 					}
 					nodes = append(nodes, newNode(t, net, zab.SID(i+1), 2, change))
 				}
-				time.Sleep(10 * time.Minute)
+				time.Sleep(2 * time.Minute)
 				for i, want := range []string{tt.in1, tt.in2} {
 					n := nodes[i]
-					if n.ups != 0 {
+					if n.links() != 0 {
 						t.Errorf("server %d has a link", n.id)
 					}
 					if lines := n.logged(want); lines < 1 || lines > 2 { // as the one who dials and as the one who is called
@@ -83,8 +83,8 @@ func TestSameIDTwice(t *testing.T) {
 					o.Boot, o.Listen, o.DialFunc = 99, []string{"elsewhere:2888"}, net.dialer("elsewhere")
 				})
 				time.Sleep(time.Minute)
-				if other.ups != 1 || first.ups != 1 || second.ups != 0 {
-					t.Errorf("links: %d %d %d", other.ups, first.ups, second.ups)
+				if other.links() != 1 || first.links() != 1 || second.links() != 0 {
+					t.Errorf("links: %d %d %d", other.links(), first.links(), second.links())
 				}
 				want := fmt.Sprintf("another process uses id %d", id)
 				if other.logged(want) == 0 || second.logged(want) == 0 {
@@ -196,8 +196,8 @@ func TestReplay(t *testing.T) {
 		p := dialRaw(t, mem, 1)
 		p.nc.Write(sent)
 		io.Copy(io.Discard, p.nc)
-		if a.ups != 1 || a.logged("its shared secret is another one") != 1 {
-			t.Errorf("%d links; log %v", a.ups, a.logs.All())
+		if a.links() != 1 || a.logged("its shared secret is another one") != 1 {
+			t.Errorf("%d links; log %v", a.links(), a.logs.All())
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestStrangers(t *testing.T) {
 				if n := a.logged("refused a connection"); n != want || a.logged(tt.want) < want {
 					t.Errorf("%d lines, want %d with %q; log %v", n, want, tt.want, a.logs.All())
 				}
-				if a.ups != 1 || b.ups != 1 {
+				if a.links() != 1 || b.links() != 1 {
 					t.Error("the link of others suffered")
 				}
 			})
@@ -318,8 +318,8 @@ func TestGarbageOnALink(t *testing.T) {
 				p.nc.Write(tt.bytes)
 				p.nc.Close()
 				synctest.Wait()
-				if len(a.downs) != 1 || !strings.Contains(a.downs[0], tt.want) || len(a.app)+len(a.received()) > 0 {
-					t.Errorf("down because of %q, want %q; received %q", a.downs, tt.want, a.app)
+				if len(a.why()) != 1 || !strings.Contains(a.why()[0], tt.want) || len(a.apps())+len(a.received()) > 0 {
+					t.Errorf("down because of %q, want %q; received %q", a.why(), tt.want, a.apps())
 				}
 			})
 		})

@@ -68,7 +68,7 @@ func TestStatusAndMetrics(t *testing.T) {
 			}
 		}
 		net.reset("s1", "s3")
-		within(t, 2*time.Second, "a new link", func() bool { return b.ups == 2 })
+		within(t, 2*time.Second, "a new link", func() bool { return b.links() == 2 })
 		if got := value(t, reg, "zkd_peer_link_downs_total", "broken"); got != 1 {
 			t.Errorf("links that broke: %v", got)
 		}

@@ -23,8 +23,8 @@ func streamed(t *testing.T, receive func(header []byte, r io.Reader) error, send
 		b.onStream = receive
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
 		send(t, net, a, b)
-		if a.ups != 1 || b.ups != 1 {
-			t.Errorf("the link suffered: %v %v", a.downs, b.downs)
+		if a.links() != 1 || b.links() != 1 {
+			t.Errorf("the link suffered: %v %v", a.why(), b.why())
 		}
 	})
 }

@@ -137,15 +137,15 @@ func TestTLS(t *testing.T) {
 				secret := func(o *Options) { o.Secret = []byte("and a secret too") }
 				a, b := newNode(t, net, 1, 2, tt.one, secret), newNode(t, net, 2, 2, tt.two, secret)
 				if tt.err != "" {
-					time.Sleep(time.Minute)
-					if a.ups+b.ups > 0 || a.logged(tt.err)+b.logged(tt.err) == 0 {
-						t.Errorf("%d links; want %q in %v %v", a.ups, tt.err, a.logs.All(), b.logs.All())
+					time.Sleep(10 * time.Second)
+					if a.links()+b.links() > 0 || a.logged(tt.err)+b.logged(tt.err) == 0 {
+						t.Errorf("%d links; want %q in %v %v", a.links(), tt.err, a.logs.All(), b.logs.All())
 					}
 					return
 				}
 				within(t, time.Second, "a link", func() bool { return linked(a, b) })
-				if a.hello[2].TLS == tt.plain || b.hello[1].TLS == tt.plain {
-					t.Errorf("TLS: %t %t", a.hello[2].TLS, b.hello[1].TLS)
+				if a.said()[2].TLS == tt.plain || b.said()[1].TLS == tt.plain {
+					t.Errorf("TLS: %t %t", a.said()[2].TLS, b.said()[1].TLS)
 				}
 				b.onStream = func(_ []byte, r io.Reader) error {
 					_, err := io.Copy(io.Discard, r)
@@ -177,7 +177,7 @@ func TestReload(t *testing.T) {
 		again := func(links int) {
 			t.Helper()
 			net.reset("s1", "s2")
-			within(t, 2*time.Second, "a new link", func() bool { return linked(a, b) && a.ups == links })
+			within(t, 2*time.Second, "a new link", func() bool { return linked(a, b) && a.links() == links })
 		}
 		ca.issue(dir, "s2", "more") // another size
 		again(2)
