@@ -70,7 +70,7 @@ func (c *Config) peerSecurity() string {
 	t := &c.QuorumTLS
 	secret := len(c.QuorumSecret) > 0
 	var how []string
-	if t.Accept && !t.AcceptPlain && t.ClientAuth == "need" {
+	if t.Accept && !t.AcceptPlain {
 		how = append(how, "certificates")
 	}
 	if secret {

@@ -62,6 +62,8 @@ func ignoredKeys() []Key {
 			"leader.maxConcurrentSnapSyncs", "leader.maxConcurrentDiffSyncs"),
 		group(Ignored, "zkd's servers do not use SASL among themselves (zkd.quorumSecretFile, sslQuorum)",
 			"quorum.auth.learner.loginContext", "quorum.auth.server.loginContext", "quorum.auth.kerberos.servicePrincipal"),
+		group(Ignored, "zkd always reads keys and certificates again when their files change", "sslQuorumReloadCertFiles"),
+		group(Ignored, "with TLS, a server that dials always has to show a certificate", "ssl.quorum.clientAuth"),
 		group(Ignored, "zkd's settings for TLS between servers are those that it honours; Go chooses the cipher suites",
 			"ssl.quorum.*"),
 		group(Ignored, "zkd's log batches by itself: what arrives during an fsync goes with the next one",

@@ -19,19 +19,17 @@ type QuorumTLS struct {
 	Accept bool
 	// AcceptPlain takes links without TLS: portUnification, or no TLS at all.
 	AcceptPlain bool
-	// Reload reads the files again when they change.
-	Reload bool
 	// KeyStore is the file with this server's private key and its certificate,
 	// followed by those that lead to the authority.
 	KeyStore string
+	// KeyPassword decrypts the private key; "" if it is not encrypted. Do not log
+	// it.
+	KeyPassword string
 	// TrustStore is the file with the certificates of the authorities.
 	TrustStore string
-	// HostnameVerification wants the certificate of the dialled server to name
-	// the host of its server line. Default true.
+	// HostnameVerification wants the certificate of a server to name the host of
+	// its server line, whoever of the two dials. Default true.
 	HostnameVerification bool
-	// ClientAuth says whether the dialling server must show a certificate:
-	// "need", the default, "want" or "none".
-	ClientAuth string
 	// MinVersion and MaxVersion are constants of crypto/tls. Default TLS 1.2 and
 	// TLS 1.3.
 	MinVersion, MaxVersion uint16
@@ -53,18 +51,16 @@ func quorumTLSKeys(c *Config) []Key {
 			Doc: "TLS on the links between servers. Needs ssl.quorum.keyStore.location and ssl.quorum.trustStore.location."},
 		{Name: "portUnification", Default: "false", value: truth(&raw.unified),
 			Doc: "Accept links between servers with TLS and without, to change from one to the other server by server."},
-		{Name: "sslQuorumReloadCertFiles", Default: "false", value: truth(&t.Reload),
-			Doc: "Read the files of keys and certificates again when they change."},
 		{Name: "ssl.quorum.keyStore.location", value: path(&t.KeyStore),
-			Doc: "PEM file with this server's private key, not encrypted, and its certificate, followed by those that lead to the authority."},
+			Doc: "PEM file with this server's private key and its certificate, followed by those that lead to the authority. It is read again when it changes."},
 		{Name: "ssl.quorum.keyStore.type", value: text(&raw.keyType),
 			Doc: "PEM. Default: by the end of the file's name, `.pem`; a file with another name is taken as PEM too."},
 		{Name: "ssl.quorum.keyStore.password", value: text(&raw.keyPassword), secret: true,
-			Doc: "Password of the private key. zkd reads keys that are not encrypted; an encrypted one is an error that says how to convert it."},
+			Doc: "Password of the private key, if that is encrypted (PKCS #8)."},
 		{Name: "ssl.quorum.keyStore.passwordPath", value: text(&raw.keyPwPath),
 			Doc: "File with that password."},
 		{Name: "ssl.quorum.trustStore.location", value: path(&t.TrustStore),
-			Doc: "PEM file with the certificates of the authorities that signed the servers' certificates."},
+			Doc: "PEM file with the certificates of the authorities that signed the servers' certificates. It is read again when it changes."},
 		{Name: "ssl.quorum.trustStore.type", value: text(&raw.caType),
 			Doc: "PEM, as ssl.quorum.keyStore.type."},
 		{Name: "ssl.quorum.trustStore.password", value: text(&raw.caPassword), secret: true,
@@ -72,9 +68,7 @@ func quorumTLSKeys(c *Config) []Key {
 		{Name: "ssl.quorum.trustStore.passwordPath", value: text(&raw.caPwPath),
 			Doc: "Not needed."},
 		{Name: "ssl.quorum.hostnameVerification", Default: "true", value: truth(&t.HostnameVerification),
-			Doc: "The certificate of the server that is dialled must name the host of its server.N line."},
-		{Name: "ssl.quorum.clientAuth", Default: "need", value: oneOf(&t.ClientAuth, "need", "want", "none"),
-			Doc: "Whether the server that dials must show a certificate."},
+			Doc: "The certificate of a server must name the host of its server.N line, whether it dials or is dialled."},
 		{Name: "ssl.quorum.protocol", value: text(&raw.protocol),
 			Doc: "The only version of TLS: TLSv1.2 or TLSv1.3. Default: both."},
 		{Name: "ssl.quorum.enabledProtocols", value: list(&raw.protocols),
@@ -97,10 +91,6 @@ func (l *loader) resolveTLS() {
 	}
 	l.keyStore()
 	l.trustStore()
-	if t.ClientAuth != "need" && raw.quorum && len(l.c.QuorumSecret) == 0 {
-		l.warn(l.set["ssl.quorum.clientAuth"],
-			"whoever reaches the quorum port is taken for a server: use need, or set zkd.quorumSecretFile")
-	}
 }
 
 var tlsVersions = map[string]uint16{"TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13}
@@ -139,15 +129,35 @@ func (l *loader) keyStore() {
 	if !ok {
 		return
 	}
-	password := raw.keyPassword != "" || raw.keyPwPath != ""
-	switch _, err := tls.X509KeyPair(text, text); {
-	case encryptedKey(text):
-		l.fail(p, "the private key is encrypted, which zkd can't read: openssl pkey -in %s -out FILE.pem, append the certificates, protect the file by its mode (0600)", p.value)
-	case err != nil:
+	encrypted := encryptedKey(text)
+	password := l.keyPassword()
+	if encrypted {
+		if password == "" {
+			l.fail(p, "the private key is encrypted: set ssl.quorum.keyStore.password or .passwordPath")
+		}
+		l.c.QuorumTLS.KeyPassword = password
+		return // it is decrypted, and compared with the certificate, at the start
+	}
+	if _, err := tls.X509KeyPair(text, text); err != nil {
 		l.fail(p, "%s: a private key and the certificate that belongs to it must be there", strings.TrimPrefix(err.Error(), "tls: "))
-	case password:
+	}
+	if password != "" {
 		l.warn(l.either("ssl.quorum.keyStore.password", "ssl.quorum.keyStore.passwordPath"), "is not needed: the private key is not encrypted")
 	}
+}
+
+// keyPassword returns the password of the private key. As in Apache's server, a
+// file wins over the text.
+func (l *loader) keyPassword() string {
+	raw := &l.c.raw.tls
+	if raw.keyPwPath == "" {
+		return raw.keyPassword
+	}
+	text, err := l.read(raw.keyPwPath)
+	if err != nil {
+		l.fail(l.set["ssl.quorum.keyStore.passwordPath"], "can't be read: %v", err)
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // trustStore checks the file with the authorities' certificates.

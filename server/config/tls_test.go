@@ -46,7 +46,7 @@ func TestQuorumTLS(t *testing.T) {
 	for name, text := range map[string][]byte{
 		"ca.pem": cert, "good.pem": bytes.Join([][]byte{key, cert}, nil), "good.key": bytes.Join([][]byte{cert, key}, nil),
 		"nokey.pem": cert, "nocert.pem": key, "wrong.pem": bytes.Join([][]byte{key, other}, nil),
-		"encrypted.pem": bytes.Join([][]byte{encrypted, cert}, nil),
+		"encrypted.pem": bytes.Join([][]byte{encrypted, cert}, nil), "password": []byte("y\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestQuorumTLS(t *testing.T) {
 	}
 	q := func(name string) string { return "ssl.quorum.keyStore.location=" + filepath.Join(dir, name) + "\n" }
 	trust := "ssl.quorum.trustStore.location=" + filepath.Join(dir, "ca.pem") + "\n"
-	both := QuorumTLS{Dial: true, Accept: true, HostnameVerification: true, ClientAuth: "need",
+	both := QuorumTLS{Dial: true, Accept: true, HostnameVerification: true,
 		MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13}
 	change := func(f func(*QuorumTLS)) QuorumTLS { c := both; f(&c); return c }
 
@@ -69,11 +69,13 @@ func TestQuorumTLS(t *testing.T) {
 			change(func(c *QuorumTLS) { c.Dial, c.AcceptPlain = false, true })},
 		{"second step of a change", "sslQuorum=true\nportUnification=true\n" + q("good.pem") + trust, "",
 			change(func(c *QuorumTLS) { c.AcceptPlain = true })},
-		{"options", "sslQuorum=true\nsslQuorumReloadCertFiles=true\nssl.quorum.hostnameVerification=false\n" +
-			"ssl.quorum.clientAuth=WANT\nssl.quorum.enabledProtocols=TLSv1.3\n" + q("good.pem") + trust, "use need",
-			change(func(c *QuorumTLS) {
-				c.Reload, c.HostnameVerification, c.ClientAuth, c.MinVersion = true, false, "want", tls.VersionTLS13
-			})},
+		{"options", "sslQuorum=true\nssl.quorum.hostnameVerification=false\nssl.quorum.enabledProtocols=TLSv1.3\n" + q("good.pem") + trust, "",
+			change(func(c *QuorumTLS) { c.HostnameVerification, c.MinVersion = false, tls.VersionTLS13 })},
+		{"keys of Apache's that go without saying", "sslQuorum=true\nssl.quorum.clientAuth=none\n" + q("good.pem") + trust, "always has to show", both},
+		{"encrypted key with its password", "sslQuorum=true\nssl.quorum.keyStore.password=x\n" + q("encrypted.pem") + trust, "",
+			change(func(c *QuorumTLS) { c.KeyPassword = "x" })},
+		{"encrypted key with its password in a file", "sslQuorum=true\nssl.quorum.keyStore.password=x\nssl.quorum.keyStore.passwordPath=" +
+			filepath.Join(dir, "password") + "\n" + q("encrypted.pem") + trust, "", change(func(c *QuorumTLS) { c.KeyPassword = "y" })},
 		{"old protocols beside new ones", "sslQuorum=true\nssl.quorum.enabledProtocols=TLSv1.1,TLSv1.2\n" + q("good.pem") + trust,
 			"only TLSv1.2 and TLSv1.3", change(func(c *QuorumTLS) { c.MaxVersion = tls.VersionTLS12 })},
 		{"passwords of files that have none", "sslQuorum=true\nssl.quorum.keyStore.password=x\nssl.quorum.trustStore.passwordPath=/x\n" +
@@ -81,7 +83,8 @@ func TestQuorumTLS(t *testing.T) {
 		{"no key", "sslQuorum=true\n" + q("nokey.pem") + trust, "a private key and the certificate", QuorumTLS{}},
 		{"no certificate", "sslQuorum=true\n" + q("nocert.pem") + trust, "a private key and the certificate", QuorumTLS{}},
 		{"key of another certificate", "sslQuorum=true\n" + q("wrong.pem") + trust, "does not match", QuorumTLS{}},
-		{"encrypted key", "sslQuorum=true\nssl.quorum.keyStore.password=x\n" + q("encrypted.pem") + trust, "openssl pkey", QuorumTLS{}},
+		{"encrypted key", "sslQuorum=true\n" + q("encrypted.pem") + trust, "is encrypted", QuorumTLS{}},
+		{"no file with the password", "sslQuorum=true\nssl.quorum.keyStore.passwordPath=/nosuch\n" + q("encrypted.pem") + trust, "can't be read", QuorumTLS{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, warnings, err := Parse(strings.NewReader("dataDir=/d\nclientPort=2181\n"+test.text), "zoo.cfg")
