@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tick is the tickTime of all servers, in ms.
+const tick = 200
+
+// constantly makes snapshots, new segments and purges come all the time.
+var constantly = []string{
+	fmt.Sprintf("tickTime=%d", tick),
+	"initLimit=50",
+	"syncLimit=10",
+	"minSessionTimeout=400",
+	"maxSessionTimeout=120000",
+	"maxClientCnxns=0",
+	"snapCount=500",
+	"autopurge.snapRetainCount=3",
+	"autopurge.purgeInterval=1",
+	"zkd.walSegmentSizeKb=4096",
+	"jute.maxbuffer=131072",
+}
+
+// ensemble is a number of servers and the network between them.
+type ensemble struct {
+	t       testing.TB
+	dir     string
+	servers []*server
+	net     *network
+	lines   []string
+}
+
+// shape says what an ensemble is made of.
+type shape struct {
+	voters, observers int
+	lines             []string // added to each zoo.cfg
+	// disk makes the data directory of a server; nil is a plain one.
+	disk func(id int) string
+}
+
+// newEnsemble prepares servers that are not started.
+func newEnsemble(t testing.TB, of shape) *ensemble {
+	t.Helper()
+	e := &ensemble{t: t, dir: tempDir(t), lines: append(slices.Clone(constantly), of.lines...)}
+	for id := 1; id <= of.voters+of.observers; id++ {
+		dir := filepath.Join(e.dir, fmt.Sprint(id))
+		data := filepath.Join(dir, "data")
+		if of.disk != nil {
+			data = filepath.Join(of.disk(id), "data")
+		}
+		s := newServer(t, id, dir, data)
+		s.observer = id > of.voters
+		e.servers = append(e.servers, s)
+	}
+	e.net = newNetwork(t, e.servers)
+	for _, s := range e.servers {
+		s.configure(append(slices.Clone(e.lines), e.members(s)...))
+	}
+	t.Cleanup(e.end)
+	return e
+}
+
+// tempDir is t.TempDir, but for -keep.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	if !*keep {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("", "zkd-ensemble-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("files are kept in %s", dir)
+	return dir
+}
+
+// members returns the server lines of s: it reaches the others by relays.
+func (e *ensemble) members(s *server) []string {
+	var lines []string
+	for _, to := range e.servers {
+		quorum, election := to.quorum, to.election
+		if to != s {
+			relays := e.net.relays[[2]int{s.id, to.id}]
+			quorum, election = relays[0].port(), relays[1].port()
+		}
+		role := "participant"
+		if to.observer {
+			role = "observer"
+		}
+		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d:%s", to.id, quorum, election, role))
+	}
+	if s.observer {
+		lines = append(lines, "peerType=observer")
+	}
+	return lines
+}
+
+func (e *ensemble) end() {
+	for _, s := range e.servers {
+		s.kill()
+	}
+	for _, s := range e.servers {
+		s.checkLog()
+	}
+	if e.t.Failed() {
+		for _, s := range e.servers {
+			e.t.Logf("end of the log of server %d:\n%s", s.id, tail(s.log(), 6000))
+		}
+	}
+}
+
+// start starts the servers that do not run.
+func (e *ensemble) start() {
+	e.t.Helper()
+	for _, s := range e.servers {
+		if !s.running() {
+			s.start()
+		}
+	}
+}
+
+// poll asks until done says yes, and returns false if it never does.
+func poll(done func() bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	t := time.NewTicker(5 * time.Millisecond)
+	defer t.Stop()
+	for !done() {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// modes returns the role of each server.
+func (e *ensemble) modes() []string {
+	var list []string
+	for _, s := range e.servers {
+		list = append(list, s.mode())
+	}
+	return list
+}
+
+// awaitAll waits until each server that should run serves, and there is one
+// leader.
+func (e *ensemble) awaitAll() {
+	e.t.Helper()
+	var modes []string
+	if !poll(func() bool {
+		modes = e.modes()
+		for i, s := range e.servers {
+			if want := s.running(); want && modes[i] == "" {
+				return false
+			}
+		}
+		return count(modes, "leader") == 1
+	}) {
+		e.fatalf("servers do not all serve: roles are %q", modes)
+	}
+}
+
+// awaitLeader waits until there is one leader, and returns it.
+func (e *ensemble) awaitLeader() *server {
+	e.t.Helper()
+	var leader *server
+	if !poll(func() bool { leader = e.leader(); return leader != nil }) {
+		e.fatalf("there is no leader: roles are %q", e.modes())
+	}
+	return leader
+}
+
+// leader returns the server that says it leads, or nil if none does, or more
+// than one.
+func (e *ensemble) leader() *server {
+	modes := e.modes()
+	if count(modes, "leader") != 1 {
+		return nil
+	}
+	return e.servers[slices.Index(modes, "leader")]
+}
+
+// followers returns the voters that do not lead.
+func (e *ensemble) followers() []*server {
+	leader := e.awaitLeader()
+	return slices.DeleteFunc(e.voters(), func(s *server) bool { return s == leader })
+}
+
+func (e *ensemble) voters() []*server {
+	return slices.DeleteFunc(slices.Clone(e.servers), func(s *server) bool { return s.observer })
+}
+
+func (e *ensemble) addrs() []string {
+	var list []string
+	for _, s := range e.servers {
+		list = append(list, s.addr)
+	}
+	return list
+}
+
+// isolate cuts or holds all links of a server.
+func (e *ensemble) isolate(s *server, how func(a, b int)) {
+	for _, other := range e.servers {
+		if other != s {
+			how(s.id, other.id)
+		}
+	}
+}
+
+func (e *ensemble) fatalf(format string, args ...any) {
+	e.t.Helper()
+	e.t.Fatalf(format, args...)
+}
+
+func count(list []string, word string) (n int) {
+	for _, s := range list {
+		if strings.EqualFold(s, word) {
+			n++
+		}
+	}
+	return n
+}

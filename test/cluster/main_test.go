@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	rounds     = flag.Int("rounds", 3, "rounds of TestKill")
+	soakTime   = flag.Duration("time", 0, "how long TestSoak runs; 0 is one round of each fault of the short list")
+	seedFlag   = flag.Uint64("seed", 0, "seed of the random choices; 0 picks one")
+	target     = flag.String("target", "zkd", "zkd, or apache for the servers of Debian's package zookeeper")
+	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
+	buildFlags = flag.String("build", "", "flags of the go build of the program, such as -race")
+	only       = flag.String("fault", "", "take only faults with this in their name")
+	keep       = flag.Bool("keep", false, "keep the directories of the servers")
+)
+
+// program is the zkd binary under test.
+var program string
+
+// patience bounds every wait for something that must happen. It is long: only
+// a failing test waits for it.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	if apache() {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "zkd-cluster-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = *zkdFlag
+	if program == "" {
+		program = filepath.Join(dir, "zkd")
+		args := append([]string{"build", "-o", program}, strings.Fields(*buildFlags)...)
+		if out, err := exec.Command("go", append(args, "../../cmd/zkd")...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+			return 1
+		}
+	} else if program, err = filepath.Abs(program); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func apache() bool { return *target == "apache" }
+
+// newRand returns the random source of a test and logs its seed.
+func newRand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
