@@ -15,7 +15,7 @@ import (
 // a crash at any point of the recovery, must give the same.
 func TestCrash(t *testing.T) {
 	images := 0
-	seeds(t, 24, func(t *testing.T, seed uint64) {
+	seeds(t, 16, func(t *testing.T, seed uint64) {
 		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 7)), nested: 30}
 		d := &driver{m: &model{}, rng: rand.New(rand.NewPCG(seed, 8))}
 		fsys := crashfs.New(seed)

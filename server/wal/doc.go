@@ -8,7 +8,7 @@
 //
 // The log is a directory of segments, each named for the number of its first
 // record: 00000000000000000001.wal. Names that end in .tmp are unfinished and
-// are removed by Open; .damaged ones were set aside on an operator's order.
+// are removed by Open; .damaged ones were set aside.
 //
 // A segment is a header of 4 KiB, records, and zeros up to the end of the file.
 // All numbers are little-endian.
@@ -54,6 +54,28 @@
 // with its number or higher ones do not count. So a torn end is cut, and records
 // are written anew, without touching the old file.
 //
+// # The history
+//
+// Entries, truncations and installed snapshots amount to a history: entries of
+// which each names the one before it. A truncation drops the last ones, an
+// installed snapshot, one of another server's, all. Neither can take back what a
+// commit hint or a snapshot covers. What was dropped stays in the files and is
+// passed over, by Replay and by every [Reader].
+//
+// # Damage
+//
+// Where a single server must not start, a member of an ensemble can be repaired
+// by the others, if it only forgets nothing that it has promised. With
+// [Options].SetAside an empty log with the newest promise takes the place of the
+// damaged one:
+//
+//  1. aside.tmp, the first segment of the new log, is made and synced.
+//  2. Each damaged segment is renamed to .damaged; the directory is synced.
+//  3. aside.tmp gets the name of segment 1; the directory is synced.
+//
+// While there is an aside.tmp, nothing else in the directory counts, and Open goes
+// on from there.
+//
 // # Invariants
 //
 //   - A record is reported durable only after an fsync that began behind its
@@ -82,7 +104,8 @@
 //
 // # Goroutines
 //
-// A [Log] has one owner, who alone appends; Replay, Purge, PrepareSpare, Space
-// and Stats may be called from anywhere. [Writer] is the owner in a server:
+// A [Log] has one owner, who alone appends; Replay, NewReader, BytesBehind, Purge,
+// PrepareSpare, Space and Stats may be called from anywhere. A Reader belongs to
+// one goroutine at a time. [Writer] is the owner in a server:
 // one goroutine that writes and syncs, one that prepares segments.
 package wal

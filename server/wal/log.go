@@ -329,6 +329,9 @@ func (l *Log) setDurable(seq uint64) {
 // is the records that it takes out of the history.
 func (l *Log) jumpLocked(r *Record, base SnapRef, at place, cut span) {
 	if r.Kind == Snapshot {
+		if l.st.baseSeq != at.seq {
+			return // it came too late to count
+		}
 		if base.Installed {
 			l.mu.refs, l.mu.floor = nil, at
 		}

@@ -53,6 +53,8 @@ func (m *model) after(n int) view {
 			}
 			if ref.Installed {
 				v.history, v.snaps, v.last = nil, nil, r.Zxid
+			} else if r.Zxid < v.base() {
+				continue
 			}
 			v.hint = max(v.hint, r.Zxid)
 			v.snaps = append(v.snaps, ref)
@@ -316,9 +318,6 @@ func (d *driver) snapshot(v *view) []Record {
 			return nil
 		}
 		ref.Zxid = v.history[d.rng.IntN(len(v.history))].Zxid
-		if ref.Zxid < v.base() {
-			return nil
-		}
 	}
 	return []Record{ref.Record()}
 }

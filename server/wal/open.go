@@ -467,7 +467,11 @@ func (l *Log) acceptLoss(c *CorruptError, firsts []uint64) (tailInfo, error) {
 	}
 	for i := len(firsts) - 1; i >= 0 && firsts[i] >= c.Seq; i-- {
 		path := filepath.Join(l.o.Dir, segmentName(firsts[i]))
-		if err := l.o.FS.Rename(path, path+damagedSuffix); err != nil {
+		name, err := freeName(l.o.FS, path)
+		if err == nil {
+			err = l.o.FS.Rename(path, name)
+		}
+		if err != nil {
 			return tailInfo{}, fmt.Errorf("set aside damaged segment: %w", err)
 		}
 		if n := len(l.mu.segs); n > 1 && l.mu.segs[n-1].first == firsts[i] {

@@ -18,9 +18,10 @@ const (
 	// Promise replaces the promise by the payload, of at most 256 bytes.
 	// Zxid is not looked at.
 	Promise Kind = 2
-	// Truncate drops the entries behind Zxid.
+	// Truncate drops the entries behind Zxid, none of which may be committed.
 	Truncate Kind = 3
-	// Snapshot names a snapshot at Zxid; see SnapRef.
+	// Snapshot names a snapshot at Zxid; see SnapRef. One that is older than the
+	// newest has no effect.
 	Snapshot Kind = 4
 	// CommitHint tells that the entries up to Zxid are committed.
 	CommitHint Kind = 5

@@ -72,8 +72,10 @@ func (s *state) applySnapRef(r *Record, seq uint64) error {
 		return s.misplaced(r) // it would take back what is committed
 	case ref.Installed:
 		s.last = ref.Zxid
-	case ref.Zxid > s.last || ref.Zxid < s.base.Zxid:
+	case ref.Zxid > s.last:
 		return s.misplaced(r)
+	case ref.Zxid < s.base.Zxid:
+		return nil // it was under way when a newer one was installed
 	}
 	s.base, s.baseSeq = ref, seq
 	s.hint = max(s.hint, ref.Zxid) // only what is committed gets into a snapshot

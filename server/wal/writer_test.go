@@ -208,6 +208,40 @@ func TestWriterIdleHint(t *testing.T) {
 	})
 }
 
+// TestWriterHintAhead: what is committed elsewhere and not here yet says nothing
+// of the entries that are here, which may have to go.
+func TestWriterHintAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := crashfs.New(1)
+		l, _ := mustOpen(t, testOptions(fsys))
+		var r report
+		o := r.options()
+		o.Commit = func() jute.Zxid { return 9 }
+		w := NewWriter(l, o)
+		if err := w.SubmitWait(entry(1, "a"), entry(2, "b"), entry(3, "c"), Record{Kind: CommitHint, Zxid: 1}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if d := r.last(); d.Seq != 5 {
+			t.Fatalf("durable %+v, want a hint", d)
+		}
+		if err := w.SubmitWait(Record{Kind: Truncate, Zxid: 1}, Record{Kind: Append, Zxid: 8, Prev: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.SubmitWait(Record{Kind: Truncate, Zxid: 0}); !errors.Is(err, ErrDiscontinuous) {
+			t.Errorf("truncation of what is committed: %v", err)
+		}
+		if err := w.Close(); !errors.Is(err, ErrDiscontinuous) {
+			t.Errorf("close: %v", err)
+		}
+		_, rec := mustOpen(t, testOptions(fsys))
+		if rec.CommitHint != 1 || rec.LastZxid != 8 {
+			t.Errorf("recovered %+v", rec)
+		}
+	})
+}
+
 // TestWriterBlocksWhenFull: Submit waits for room, and gets it.
 func TestWriterBlocksWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
