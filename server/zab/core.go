@@ -243,10 +243,13 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 	}
 	c.stopLearner(p)
 	p.up, p.granted, p.promised = false, false, false
+	pending := c.promise.To == id && c.now < c.promisedUntil
+	if pending {
+		c.promisedUntil = 0
+	}
 	switch c.status.Role {
 	case Looking:
-		if c.promise.To == id && c.now < c.promisedUntil {
-			c.promisedUntil = 0
+		if pending {
 			c.startRound()
 		}
 	case SyncingFollower, Following:

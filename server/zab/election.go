@@ -14,6 +14,8 @@ import (
 type election struct {
 	round     uint64
 	nextRound uint64 // when it begins
+	waitUntil uint64 // in a fair round, for the answers of those with higher ids
+	outdone   bool   // a better server has answered in this round
 
 	// joining is the leader that was asked with MsgFollow last.
 	joining    SID
@@ -44,6 +46,9 @@ func (c *Core) look(reason string, delay uint64) {
 	c.leave()
 	c.setStatus(Status{Role: Looking, Epoch: c.tip.Zxid.Epoch(), Reason: reason})
 	c.round, c.joining = 0, 0
+	for _, p := range c.peers {
+		p.granted = false
+	}
 	c.nextRound = c.now + delay
 	if delay == 0 {
 		c.startRound()
@@ -72,8 +77,10 @@ func (c *Core) startRound() {
 	c.round++
 	wait := c.opt.Heartbeat * min(1+c.round/8, 10)
 	c.nextRound = c.now + wait + c.jitter(wait/2)
+	c.waitUntil = c.now + c.opt.Heartbeat/5
+	c.outdone = false
 	for _, p := range c.peers {
-		p.granted = false
+		p.granted, p.answered = false, false
 		c.sendPrevote(p)
 	}
 	c.countPrevotes()
@@ -100,6 +107,8 @@ func (c *Core) listedFlag(p *peer) uint16 {
 func (c *Core) tickLooking() {
 	if c.now >= c.nextRound {
 		c.startRound()
+	} else {
+		c.countPrevotes()
 	}
 }
 
@@ -172,14 +181,33 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 		}
 		return
 	}
-	if m.Flags&FlagGranted != 0 && m.Seq == c.round {
-		p.granted = true
-		c.countPrevotes()
+	if m.Seq != c.round {
+		return
 	}
+	p.answered = true
+	p.granted = m.Flags&FlagGranted != 0
+	if !p.granted && m.Flags&FlagCounts != 0 && c.voter(p.id) && (m.Zxid > c.appended || m.Zxid == c.appended && p.id > c.opt.ID) {
+		c.outdone = true
+	}
+	c.countPrevotes()
+}
+
+// yields reports whether to leave this round to a better server: two candidates
+// at a time could split the promises.
+func (c *Core) yields() bool {
+	if c.round > fairRounds || c.outdone {
+		return c.round <= fairRounds
+	}
+	for _, p := range c.peers {
+		if p.up && !p.refused && p.id > c.opt.ID && !p.answered && c.voter(p.id) {
+			return c.now < c.waitUntil
+		}
+	}
+	return false
 }
 
 func (c *Core) countPrevotes() {
-	if !c.electable() {
+	if c.status.Role != Looking || !c.electable() || c.yields() {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {

@@ -46,7 +46,7 @@ func (c *Core) follow(p *peer, epoch uint32) {
 	}
 	c.epoch, c.marker = epoch, jute.MakeZxid(epoch, 0)
 	c.heardAt, c.echoedAt = c.now, c.now
-	c.nonce, c.joining = 0, 0
+	c.nonce, c.joining, c.promisedUntil = 0, 0, 0
 	c.acked, c.target, c.snapToken = 0, 0, 0
 }
 

@@ -260,8 +260,9 @@ func pair(a, b SID) [2]SID { return [2]SID{min(a, b), max(a, b)} }
 
 // connect links whoever can be.
 func (n *network) connect() {
-	for i, a := range n.servers {
-		for _, b := range n.servers[i+1:] {
+	for i := range n.servers {
+		a := n.servers[len(n.servers)-1-i]
+		for _, b := range n.servers[:a.id-1] {
 			_, linked := a.links[b.id]
 			switch can := a.up && b.up && !n.cut[pair(a.id, b.id)]; {
 			case can && !linked:
@@ -523,8 +524,9 @@ func (s *server) propose(data string) bool {
 
 // converged reports whether all that are up have applied all.
 func (n *network) converged() bool {
+	l := n.leader()
 	for _, s := range n.servers {
-		if s.up && s.applied != len(n.committed) {
+		if s.up && (l == nil || s.state.Zxid != l.core.LastZxid()) {
 			return false
 		}
 	}

@@ -22,6 +22,7 @@ type peer struct {
 
 	// Election and discovery.
 	granted  bool // the pre-vote of this round
+	answered bool // it, one way or the other
 	promised bool // the epoch asked for
 	nacked   bool
 	summary  summary // with the promise

@@ -34,7 +34,7 @@ func (c *Core) tickRenewal() {
 		}
 		return
 	}
-	if c.handingOver || c.committed < c.marker {
+	if c.handingOver || c.committed < c.marker || c.shakyAt != 0 || c.unconfirmed != 0 {
 		return
 	}
 	full := c.appended.Counter() >= renewalCounter && !mutated(counterWraps)

@@ -1,0 +1,319 @@
+package zab
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/scenario"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// TestScenarios runs testdata/*.txt on the network. The commands:
+//
+//	ensemble V [O]        V voters and O observers, all started; "empty" as a last word: none
+//	small                 caches and windows of some hundred bytes; before ensemble
+//	start N... | kill N... | wipe N | damage N | freeze N... | thaw N...
+//	cut A B | mend A B | deaf FROM TO | hear FROM TO | isolate N | heal
+//	run MS                let time pass
+//	settle                until all that are up serve, and have applied the same
+//	status [N...]         what they are
+//	propose N DATA        a transaction
+//	members N LIST        change the members: "1 2 3 4o"
+//	read N                a read barrier; its answer comes with "reads"
+//	reads N
+//	transfer N            hand over
+//	purge N               the log up to what is applied
+//	promise N EPOCH TO    on the disk of a stopped server
+//	append N ZXID DATA    the same: an entry behind its last
+//	log N                 what is on the disk and in the history
+//	trace | messages      collect messages between servers, and print them, without heartbeats
+//	inject FROM TO KIND [field=value ...]   and what TO sends at once
+//	events N              warnings and errors, since the last time
+func TestScenarios(t *testing.T) {
+	scenario.Run(t, "testdata/*.txt", func(t *testing.T) scenario.Command {
+		return (&stage{t: t}).command
+	})
+}
+
+type stage struct {
+	*network
+	t       *testing.T
+	small   bool
+	tracing []string
+}
+
+func (s *stage) command(words []string) (string, error) {
+	args := words[1:]
+	switch words[0] {
+	case "small":
+		s.small = true
+	case "ensemble":
+		s.ensemble(args)
+	case "run":
+		s.run(int(number(args[0])))
+	case "settle":
+		s.until(30_000, "all serve", func() bool { return s.settledDown() && s.converged() })
+	case "heal":
+		clear(s.cut)
+		clear(s.deaf)
+	case "cut", "mend":
+		s.cut[pair(sid(args[0]), sid(args[1]))] = words[0] == "cut"
+		s.connect()
+	case "deaf", "hear":
+		s.deaf[[2]SID{sid(args[0]), sid(args[1])}] = words[0] == "deaf"
+	case "trace":
+		s.tracing = nil
+		s.trace = func(from, to SID, m *Message) {
+			if m.Kind != MsgPing && m.Kind != MsgPong {
+				s.tracing = append(s.tracing, fmt.Sprintf("%d>%d %v", from, to, m))
+			}
+		}
+	case "messages":
+		s.trace = nil
+		return strings.Join(s.tracing, "\n"), nil
+	case "inject":
+		return s.inject(args)
+	case "status":
+		return s.statuses(args), nil
+	default:
+		return s.each(words[0], args)
+	}
+	return "", nil
+}
+
+func (s *stage) ensemble(args []string) {
+	observers := 0
+	empty := args[len(args)-1] == "empty"
+	if len(args) > 1 && args[1] != "empty" {
+		observers = int(number(args[1]))
+	}
+	s.network = newNetwork(s.t, 1, int(number(args[0])), observers)
+	s.tune = func(o *Options) {
+		if s.small {
+			o.CacheBytes, o.WindowBytes, o.BatchBytes = 300, 400, 200
+		}
+	}
+	for _, one := range s.servers {
+		if !empty {
+			one.start()
+		}
+	}
+}
+
+// each runs a command about one server, or several.
+func (s *stage) each(name string, args []string) (string, error) {
+	switch name {
+	case "start", "kill", "freeze", "thaw", "isolate":
+		for _, arg := range args {
+			s.lifecycle(name, s.server(sid(arg)))
+		}
+		return "", nil
+	}
+	if len(args) == 0 {
+		return "", scenario.Unknown([]string{name})
+	}
+	one := s.server(sid(args[0]))
+	switch name {
+	case "wipe":
+		one.wipe()
+	case "damage":
+		one.incarnation, one.damaged = s.newID(), true
+	case "propose":
+		if !one.propose(strings.Join(args[1:], " ")) {
+			return "refused", nil
+		}
+		return one.core.LastZxid().String(), nil
+	case "members":
+		return one.changeMembers(args[1:]), nil
+	case "read":
+		one.core.ReadIndex(uint64(len(one.reads) + 1))
+		one.take()
+	case "reads":
+		return one.answers(), nil
+	case "transfer":
+		one.core.Transfer()
+		one.take()
+	case "purge":
+		one.logStart = one.state.Zxid
+		one.core.LogPurged(one.logStart, 0)
+		one.core.SnapshotTaken(one.logStart, 1000)
+	case "promise":
+		one.disk = append(one.disk, LogOp{Kind: LogPromise, Promise: Promise{uint32(number(args[1])), sid(args[2])}})
+	case "append":
+		r := one.recover()
+		one.disk = append(one.disk, LogOp{Kind: LogAppend, Entry: Entry{Zxid: jute.Zxid(number(args[1])), Prev: r.LastZxid, Data: []byte(args[2])}})
+	case "log":
+		return one.listLog(), nil
+	case "events":
+		return one.warnings(), nil
+	default:
+		return "", scenario.Unknown([]string{name})
+	}
+	return "", nil
+}
+
+func (s *stage) lifecycle(name string, one *server) {
+	switch name {
+	case "start":
+		one.start()
+	case "kill":
+		one.crash()
+	case "freeze", "thaw":
+		one.frozen = name == "freeze"
+	case "isolate":
+		for _, o := range s.servers {
+			s.cut[pair(one.id, o.id)] = true
+		}
+		s.connect()
+	}
+}
+
+func number(s string) uint64 {
+	v, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func sid(s string) SID { return SID(number(s)) }
+
+func (s *stage) statuses(args []string) string {
+	var b strings.Builder
+	for _, one := range s.servers {
+		if len(args) > 0 && !strings.Contains(strings.Join(args, " "), fmt.Sprint(one.id)) {
+			continue
+		}
+		if !one.up {
+			fmt.Fprintf(&b, "%d down\n", one.id)
+			continue
+		}
+		st := one.core.Status()
+		fmt.Fprintf(&b, "%d %s epoch %d", one.id, roleNames[st.Role], st.Epoch)
+		if st.Leader != 0 {
+			fmt.Fprintf(&b, " leader %d", st.Leader)
+		}
+		if st.Observer {
+			b.WriteString(" observer")
+		}
+		fmt.Fprintf(&b, " last %v committed %v", one.core.LastZxid(), one.core.Committed())
+		if st.Weightless != "" {
+			fmt.Fprintf(&b, " (%s)", st.Weightless)
+		}
+		if st.Role == Halted {
+			fmt.Fprintf(&b, ": %s", st.Reason)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func (s *server) changeMembers(words []string) string {
+	var m Members
+	for _, w := range words {
+		id := strings.TrimSuffix(w, "o")
+		m.List = append(m.List, Member{ID: sid(id), Observer: id != w})
+	}
+	z, err := s.core.ProposeMembers(m)
+	s.take()
+	if err != nil {
+		return err.Error()
+	}
+	return z.String()
+}
+
+func (s *server) answers() string {
+	var list []string
+	for _, r := range s.reads {
+		if !r.OK {
+			list = append(list, fmt.Sprintf("%d ask again", r.ID))
+			continue
+		}
+		list = append(list, fmt.Sprintf("%d at %v", r.ID, r.Index))
+	}
+	s.reads = nil
+	return strings.Join(list, "\n")
+}
+
+func (s *server) listLog() string {
+	types := map[EntryType]string{EntryTxn: "", EntryMarker: " marker", EntryMembers: " members", EntryAdmit: " admit", EntryTxn | EntryAdmits: " and admit"}
+	var list []string
+	if s.base.Zxid != 0 {
+		list = append(list, fmt.Sprintf("snapshot %v", s.base.Zxid))
+	}
+	for i := range s.log {
+		e := &s.log[i]
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%v %s%s", e.Zxid, e.Txn(), types[e.Type])))
+	}
+	return strings.Join(list, "\n")
+}
+
+func (s *server) warnings() string {
+	var list []string
+	for _, e := range s.events {
+		if e.Level >= 2 {
+			list = append(list, fmt.Sprintf("%d: %s", e.Level, e.Text))
+		}
+	}
+	s.events = nil
+	return strings.Join(list, "\n")
+}
+
+// inject has a server receive a message made by hand, and prints what it sends
+// and becomes.
+func (s *stage) inject(args []string) (string, error) {
+	from, to := sid(args[0]), s.server(sid(args[1]))
+	m := Message{}
+	for k, name := range messageNames {
+		if name == args[2] {
+			m.Kind = MessageKind(k)
+		}
+	}
+	for _, arg := range args[3:] {
+		name, value, _ := strings.Cut(arg, "=")
+		switch name {
+		case "epoch":
+			m.Epoch = uint32(number(value))
+		case "zxid":
+			m.Zxid = jute.Zxid(number(value))
+		case "commit":
+			m.Commit = jute.Zxid(number(value))
+		case "seq":
+			m.Seq = number(value)
+		case "nonce":
+			m.Nonce, m.Boot = number(value), to.core.opt.Boot
+		case "entry":
+			m.Prev = jute.Zxid(number(value)) - 1
+			m.Entries = []Entry{{Zxid: m.Prev + 1, Prev: m.Prev, Data: []byte("injected")}}
+		case "fresh":
+			m.Nonce, m.Boot = to.core.nonce, to.core.opt.Boot
+		case "established":
+			m.Flags |= FlagEstablished
+		case "seeded":
+			m.Flags |= FlagSeeded
+		default:
+			return "", errors.New("unknown field " + name)
+		}
+	}
+	before, role, persisted := s.trace, to.role(), len(to.writing)
+	var list []string
+	s.trace = func(from, to SID, m *Message) { list = append(list, fmt.Sprintf("%d>%d %v", from, to, m)) }
+	to.core.Recv(from, to.links[from], &m)
+	to.take()
+	s.trace = before
+	if to.role() != role {
+		list = append(list, "now "+roleNames[to.role()])
+	}
+	for _, w := range to.writing[persisted:] {
+		for _, op := range w.ops {
+			list = append(list, fmt.Sprintf("writes %s %v", []string{1: "entry", 2: "promise", 3: "truncate", 4: "hint", 5: "snapshot"}[op.Kind], op.Upto+op.Entry.Zxid))
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, "nothing")
+	}
+	return strings.Join(list, "\n"), nil
+}
