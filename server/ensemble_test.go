@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -109,7 +112,8 @@ func (n *peerNet) swallow(a, b int, on bool) {
 type testEnsemble struct {
 	t       testing.TB
 	net     *peerNet
-	disks   []*crashfs.FS // by id
+	disks   []*crashfs.FS // by id; nil for the operating system's files
+	dir     string        // of data, in each disk
 	servers []*testServer // by id; nil while down
 	lines   []string
 }
@@ -118,25 +122,37 @@ type testEnsemble struct {
 // in a synctest bubble.
 func startEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
 	t.Helper()
-	e := &testEnsemble{t: t, net: newPeerNet(), disks: make([]*crashfs.FS, n+1), servers: make([]*testServer, n+1)}
+	e := newEnsemble(t, n, lines...)
+	for id := 1; id <= n; id++ {
+		e.disks[id] = crashfs.New(uint64(id))
+		e.start(id)
+	}
+	return e
+}
+
+func newEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
+	e := &testEnsemble{t: t, net: newPeerNet(), disks: make([]*crashfs.FS, n+1), dir: "/data", servers: make([]*testServer, n+1)}
 	e.lines = append(e.lines, "initLimit=10", "syncLimit=5")
 	for id := 1; id <= n; id++ {
 		e.lines = append(e.lines, fmt.Sprintf("server.%d=10.0.0.%d:2888:3888", id, id))
-		e.disks[id] = crashfs.New(uint64(id))
 	}
 	e.lines = append(e.lines, lines...)
-	for id := 1; id <= n; id++ {
-		e.start(id)
-	}
 	t.Cleanup(e.close)
 	return e
 }
 
 func (e *testEnsemble) start(id int) *testServer {
 	e.t.Helper()
-	cfg := parseConfig(e.t, "/data", append(slices.Clone(e.lines), fmt.Sprintf("zkd.myid=%d", id))...)
+	dir := e.dir
+	var fs vfs.FS
+	if e.disks[id] != nil {
+		fs = e.disks[id]
+	} else {
+		dir = fmt.Sprintf("%s/%d", dir, id)
+	}
+	cfg := parseConfig(e.t, dir, append(slices.Clone(e.lines), fmt.Sprintf("zkd.myid=%d", id))...)
 	s := newTestServer(e.t, Options{
-		FS:          e.disks[id],
+		FS:          fs,
 		Config:      cfg,
 		ListenPeers: e.net.listen(id),
 		DialPeer:    e.net.dial(id),
@@ -720,6 +736,53 @@ func TestConfigNode(t *testing.T) {
 			if v, _ := e.servers[id].connect(t).get("/zookeeper/config"); v != want {
 				t.Errorf("server %d: configuration is %q, want %q", id, v, want)
 			}
+		}
+	})
+}
+
+// A server that was away for so long that the others' logs do not reach back gets
+// a snapshot, and what came behind it.
+func TestSnapshotToALateServer(t *testing.T) {
+	dir := t.TempDir() // snapshots need real files
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		e.leader()
+		time.Sleep(2 * time.Second)
+		late := e.follower()
+		c := e.servers[e.leader()].connect(t)
+		c.ephemeral("/before")
+		e.stop(late)
+		value := strings.Repeat("x", 16_000) // more in all than is kept in memory
+		for i := range 1000 {
+			c.create(fmt.Sprintf("/n%04d", i), value)
+			if i%50 == 0 {
+				time.Sleep(time.Second) // snapshots are written beside the work
+				c.ping()
+			}
+		}
+		d := e.servers[e.leader()].logWriter
+		if _, err := d.NewReader(0); !errors.Is(err, wal.ErrPurged) {
+			t.Fatalf("the log still reaches back to the beginning: %v", err)
+		}
+		e.start(late)
+		e.settled()
+		if e.servers[e.leader()].metrics.snapshotsSent.Load() != 1 {
+			t.Error("the late server was synchronized without a snapshot")
+		}
+		for _, id := range []int{late, late} { // and once more from its own disk
+			l := e.servers[id].connect(t)
+			if v, _ := l.get("/n0999"); v != value || !l.exists("/before") {
+				t.Fatal("the late server lacks data")
+			}
+			c.ping()
+			e.stop(late)
+			c.set("/n0000", "y")
+			e.start(late)
+			e.settled()
 		}
 	})
 }

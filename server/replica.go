@@ -90,7 +90,7 @@ func (r *replica) submit(subs ...submission) { r.in.put(subs...) }
 
 // coreTick is how often the core hears what time it is. Heartbeats and elections
 // are some multiples of it.
-const coreTick = 10 * time.Millisecond
+const coreTick = 20 * time.Millisecond
 
 func (r *replica) run() {
 	var tick <-chan time.Time

@@ -289,10 +289,15 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
+		o.CacheBytes, o.WindowBytes = learnerCache, learnerCache
 		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
 	}
 	return zab.New(o, found.core)
 }
+
+// learnerCache is how many bytes of entries are kept in memory for learners. One
+// that is further behind is served from the log.
+const learnerCache = 8 << 20
 
 // ensemble reports whether there are other servers.
 func (s *Server) ensemble() bool { return s.cfg.Replicated() }
