@@ -70,11 +70,11 @@
 //	                                    runs Handler.Stream
 //	dialer      one per peer            dials or calls; then it is the link's reader
 //	attempt     one per address dialed  ends with the dial
-//	writer      one per link            writes the out buffer, sends keep-alives
+//	writer      one per link            writes what is queued, sends keep-alives
 //	pulse       one per stream and end  sends keep-alives
-//	verdict     one per sent stream     waits for the receiver's result
+//	await       one per sent stream     waits for the receiver's result
 //
 // The reader of a link makes all calls of the Handler for it. Everything ends
-// before Close returns. Out buffers are bounded by Options.QueueBytes, accepted
+// before Close returns. Queues are bounded by Options.QueueBytes, accepted
 // connections whose handshake is not done by 256, streams of a peer by 8.
 package transport

@@ -106,6 +106,52 @@ func TestSlowIsNotDead(t *testing.T) {
 	})
 }
 
+// TestDifferentPatience gives servers different timeouts.
+func TestDifferentPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a := newNode(t, net, 1, 2, func(o *Options) { o.IdleTimeout = time.Minute })
+		b := newNode(t, net, 2, 2, func(o *Options) { o.IdleTimeout = 2 * time.Second })
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		time.Sleep(10 * time.Minute)
+		if a.links() != 1 {
+			t.Errorf("the link did not last: %v %v", a.why(), b.why())
+		}
+	})
+}
+
+// TestOutOfDescriptors fails to accept for a while.
+func TestOutOfDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMemNet()
+		short := &shortListener{}
+		a := newNode(t, mem, 1, 2, func(o *Options) {
+			o.ListenFunc = func(network, addr string) (l net.Listener, err error) {
+				short.Listener, err = mem.listen(network, addr)
+				return short, err
+			}
+		})
+		b := newNode(t, mem, 2, 2)
+		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) })
+		if n := a.logged("too many open files"); n != 1 || a.logged("listening for peers") != 1 {
+			t.Errorf("log %v", a.logs.All())
+		}
+	})
+}
+
+// shortListener has no descriptor for the first connections.
+type shortListener struct {
+	net.Listener
+	tries int
+}
+
+func (l *shortListener) Accept() (net.Conn, error) {
+	if l.tries++; l.tries < 10 {
+		return nil, syscall.EMFILE
+	}
+	return l.Listener.Accept()
+}
+
 func TestQueueOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()

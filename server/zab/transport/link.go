@@ -202,47 +202,49 @@ func (l *link) queued() int {
 
 // writeLoop is the writer: it writes all that is queued at once.
 func (l *link) writeLoop() {
-	tick := time.NewTicker(l.t.o.IdleTimeout / 4)
+	tick := time.NewTicker(l.t.o.keepAlive())
 	defer tick.Stop()
-	var (
-		list  []*chunk
-		err   error
-		wrote = false
-	)
-	for {
+	var list []*chunk // to swap with the queue's
+	for quiet := false; ; {
 		select {
 		case <-l.wake:
-			if list, err = l.flush(list); err != nil {
+			quiet = false
+		case <-tick.C:
+			if quiet {
+				l.signal(kindKeepAlive)
+				l.unwake()
+			}
+			quiet = true
+		case <-l.dead:
+			return
+		}
+		for list = l.take(list); len(list) > 0; list = l.take(list) {
+			if err := l.write(list); err != nil {
 				l.cut(err)
 				return
 			}
-			wrote = true
-		case <-tick.C:
-			if !wrote {
-				l.signal(kindKeepAlive)
-			}
-			wrote = false
-		case <-l.dead:
-			return
 		}
 	}
 }
 
-// flush writes what is queued until nothing is. It needs a list to swap with the
-// queue's, and returns one.
-func (l *link) flush(list []*chunk) ([]*chunk, error) {
-	for {
-		if list = l.take(list); len(list) == 0 {
-			return list, nil
-		}
-		for i, c := range list {
-			if _, err := l.conn.Write(c.b); err != nil {
-				return nil, err
-			}
-			l.written(c)
-			list[i] = nil
-		}
+// unwake takes the wake-up back of what the writer is about to write.
+func (l *link) unwake() {
+	select {
+	case <-l.wake:
+	default:
 	}
+}
+
+// write writes chunks and gives them back.
+func (l *link) write(list []*chunk) error {
+	for i, c := range list {
+		if _, err := l.conn.Write(c.b); err != nil {
+			return err
+		}
+		l.written(c)
+		list[i] = nil
+	}
+	return nil
 }
 
 // take swaps the queue's chunks with an empty list.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -59,7 +60,17 @@ func (t *Transport) listenOnce(addr, topic string) error {
 	t.log.Info("listening for peers", zap.Stringer("address", l.Addr()))
 	for {
 		nc, err := l.Accept()
-		if err != nil {
+		switch {
+		case isShortage(err):
+			if t.complaints.worth(topic, err.Error()) {
+				t.log.Error("can't accept a connection of a peer", zap.Error(err))
+			}
+			select {
+			case <-time.After(t.o.RedialMax / 10):
+			case <-t.ctx.Done():
+			}
+			continue
+		case err != nil:
 			return err
 		}
 		if t.greeting.Add(1) > mostGreeting {
@@ -72,6 +83,17 @@ func (t *Transport) listenOnce(addr, topic string) error {
 			t.goroutines.Go(func() { t.serve(nc) })
 		}
 	}
+}
+
+// isShortage reports whether it is not the listener that failed, but this
+// process that has no room for a connection, or the other side that left.
+func isShortage(err error) bool {
+	for _, no := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
 }
 
 // listening notes a listener, unless Close has been called.

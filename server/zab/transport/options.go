@@ -74,8 +74,9 @@ type Options struct {
 	TLS    *TLS   // nil: plain
 	Secret []byte // shared by all servers; empty: none
 
-	// IdleTimeout is how long a peer may be silent; keep-alives are sent at a
-	// quarter of it. 0 means 5 s.
+	// IdleTimeout is how long a peer may be silent. Keep-alives are sent at a quarter
+	// of it and at least every second, so it need not be the same everywhere. 0 means
+	// 5 s.
 	IdleTimeout time.Duration
 	// WriteTimeout is how long the network may take none of our bytes. 0 means 5 s.
 	WriteTimeout time.Duration
@@ -103,6 +104,10 @@ type Options struct {
 	Logger     *zap.Logger           // nil: none
 	Registerer prometheus.Registerer // nil: no metrics
 }
+
+// keepAlive is how often to see whether a keep-alive is due: if nothing was sent
+// since the last time. So silence lasts for twice as long at most.
+func (o *Options) keepAlive() time.Duration { return min(o.IdleTimeout/8, time.Second/2) }
 
 // complete fills in defaults and checks the rest.
 func (o *Options) complete() error {

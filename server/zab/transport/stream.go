@@ -208,7 +208,7 @@ func (s *Stream) end() {
 // await waits for the receiver's result.
 func (s *Stream) await() {
 	defer close(s.result)
-	frames := newFrameReader(s.conn, s.sum, s.t.o.MaxFrame, 4<<10)
+	frames := newFrameReader(s.conn, s.sum, streamFrame, 4<<10)
 	for {
 		kind, body, err := frames.next()
 		switch {
@@ -236,7 +236,7 @@ func (e *remoteError) Error() string { return "receiver: " + printable(e.text) }
 // pulse shows the receiver that the sender is alive though it has nothing to send
 // for a while.
 func (s *Stream) pulse() {
-	tick := time.NewTicker(s.t.o.IdleTimeout / 4)
+	tick := time.NewTicker(s.t.o.keepAlive())
 	defer tick.Stop()
 	for {
 		select {
@@ -286,7 +286,7 @@ func (t *Transport) serveStream(ctx context.Context, p *peer, hs *handshake) err
 	}
 	c := p.timed(hs.nc, hs.raw)
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	in := &streamReader{frames: newFrameReader(c, !encrypted(hs.nc), t.o.MaxFrame, streamFrame)}
+	in := &streamReader{frames: newFrameReader(c, !encrypted(hs.nc), streamFrame, streamFrame)}
 	header, err := in.header()
 	if err != nil {
 		return err
@@ -302,7 +302,7 @@ func (t *Transport) runStream(p *peer, c *conn, header []byte, in *streamReader)
 	defer close(done)
 	beat := appendFrame(nil, kindKeepAlive, nil, in.frames.sum)
 	pulse.Go(func() {
-		tick := time.NewTicker(t.o.IdleTimeout / 4)
+		tick := time.NewTicker(t.o.keepAlive())
 		defer tick.Stop()
 		for {
 			select {
