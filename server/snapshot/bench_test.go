@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 )
 
@@ -59,6 +60,33 @@ func BenchmarkLoad(b *testing.B) {
 		}
 		if n != 1_000_000 {
 			b.Fatal(n)
+		}
+	}
+}
+
+// BenchmarkReceive takes in a snapshot of 200,000 nodes, in pieces of 64 KiB, as
+// io.Copy has them.
+func BenchmarkReceive(b *testing.B) {
+	from := sentSnapshot(b, 7, 200_000)
+	s := open(b, Options{})
+	b.SetBytes(from.ref.Size)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := s.Receive(from.ref)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for piece := range slices.Chunk(from.file, 64<<10) {
+			if _, err := r.Write(piece); err != nil {
+				b.Fatal(err)
+			}
+		}
+		ref, err := r.Finish(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Remove(ref.Name); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
