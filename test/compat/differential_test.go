@@ -12,6 +12,8 @@ import (
 	"testing"
 )
 
+var showFlag = flag.Bool("show", false, "show the transcripts of the scenarios on Apache (with -v)")
+
 var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known.txt with what differs now")
 
 const knownFile = "testdata/known.txt"
@@ -35,27 +37,45 @@ type difference struct {
 // TestDifferential holds every scenario with Apache and with the target, and
 // compares the transcripts. Apache's is the "-" side of a difference.
 func TestDifferential(t *testing.T) {
+	shared := startPair(t, config{})
+	compare(t, scenarios(), func(t *testing.T, s scenario) (a, b []string) {
+		pair := shared
+		if s.own != nil {
+			pair = startPair(t, *s.own)
+		}
+		return pair.hold(s.run)
+	})
+	if target(t) == apache || *rewriteFlag {
+		return
+	}
+	names := scenarioNames()
+	for name := range readKnown(t) {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s: there is no scenario %q", knownFile, name)
+		}
+	}
+}
+
+// compare holds scenarios and compares their transcripts with what is known to
+// differ.
+func compare(t *testing.T, list []scenario, hold func(*testing.T, scenario) (a, b []string)) {
 	known := readKnown(t)
 	found := map[string]string{}
-	shared := startPair(t, config{})
 	passed, failed := 0, 0
-	for _, s := range scenarios() {
+	for _, s := range list {
 		ok := t.Run(s.name, func(t *testing.T) {
-			pair := shared
-			if s.own != nil {
-				pair = startPair(t, *s.own)
-			}
-			a, b := pair.hold(s.run)
+			a, b := hold(t, s)
 			diff := diffLines(a, b)
+			if *showFlag {
+				t.Logf("apache:\n%s", strings.Join(a, "\n"))
+			}
 			if target(t) == apache {
 				if diff != "" {
 					t.Errorf("apache differs from itself:\n%s", diff)
 				}
 				return
 			}
-			if diff != "" {
-				found[s.name] = diff
-			}
+			found[s.name] = diff
 			if !*rewriteFlag {
 				compareKnown(t, known[s.name].diff, diff)
 			}
@@ -67,24 +87,14 @@ func TestDifferential(t *testing.T) {
 		}
 	}
 	summary(t, t.Name(), passed, failed)
-	if target(t) == apache {
-		return
-	}
-	if *rewriteFlag {
+	if *rewriteFlag && target(t) != apache {
 		writeKnown(t, known, found)
-		return
-	}
-	names := scenarioNames()
-	for name := range known {
-		if !slices.Contains(names, name) {
-			t.Errorf("%s: there is no scenario %q", knownFile, name)
-		}
 	}
 }
 
 func scenarioNames() []string {
 	names := []string{zkCliSession}
-	for _, s := range scenarios() {
+	for _, s := range slices.Concat(scenarios(), ensembleScenarios(), readOnlyScenarios()) {
 		names = append(names, s.name)
 	}
 	return names
@@ -143,9 +153,13 @@ func startPair(t *testing.T, cfg config) pair {
 
 // hold runs a scenario on both servers at once and returns the transcripts.
 func (p pair) hold(run func(*world)) (reference, subject []string) {
+	return hold(newWorld(p.reference), newWorld(p.subject), run)
+}
+
+// hold runs a scenario in both worlds at once and returns the transcripts.
+func hold(reference, subject *world, run func(*world)) (a, b []string) {
 	var wg sync.WaitGroup
-	worlds := []*world{newWorld(p.reference), newWorld(p.subject)}
-	for _, w := range worlds {
+	for _, w := range []*world{reference, subject} {
 		wg.Go(func() {
 			w.begin()
 			run(w)
@@ -153,7 +167,7 @@ func (p pair) hold(run func(*world)) (reference, subject []string) {
 		})
 	}
 	wg.Wait()
-	return worlds[0].lines, worlds[1].lines
+	return reference.lines, subject.lines
 }
 
 // diffLines returns the lines that differ, "-" of a and "+" of b, each group
@@ -250,14 +264,19 @@ func readKnown(t *testing.T) map[string]difference {
 	return known
 }
 
+// writeKnown writes what was found. The entries of scenarios that did not run
+// stay.
 func writeKnown(t *testing.T, old map[string]difference, found map[string]string) {
 	t.Helper()
 	var out strings.Builder
 	out.WriteString("What a scenario's transcript says on zkd (+) and not on Apache 3.8 (-). The words in\n" +
 		"brackets are the ids under which docs/compat.md gives the reasons.\n")
-	found[zkCliSession] = old[zkCliSession].diff // TestZkCli compares that one
 	for _, name := range scenarioNames() {
-		if diff := found[name]; diff != "" {
+		diff, ran := found[name]
+		if !ran {
+			diff = old[name].diff
+		}
+		if diff != "" {
 			fmt.Fprintf(&out, "\n== %s [%s]\n%s", name, strings.Join(old[name].ids, " "), diff)
 		}
 	}

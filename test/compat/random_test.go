@@ -21,7 +21,14 @@ const (
 // the target: several sessions, pipelines, multis, every kind of watch and node,
 // ACLs, reconnects with setWatches. A failure names its seed; -seed runs it alone.
 func TestDifferentialRandom(t *testing.T) {
-	seeds, steps := quickSeeds, quickSteps
+	p := startPair(t, config{})
+	compareRandom(t, quickSeeds, p.hold)
+}
+
+// compareRandom holds seeded random conversations, a few with fixed seeds and
+// one with a new one.
+func compareRandom(t *testing.T, seeds int, hold func(func(*world)) (a, b []string)) {
+	steps := quickSteps
 	if *fullFlag {
 		seeds, steps = fullSeeds, fullSteps
 	}
@@ -33,11 +40,10 @@ func TestDifferentialRandom(t *testing.T) {
 		}
 		list = append(list, uint64(time.Now().UnixNano()))
 	}
-	p := startPair(t, config{})
 	total, passed, replies, refused := 0, 0, 0, 0
 	for _, seed := range list {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			a, b := p.hold(func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) })
+			a, b := hold(func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) })
 			total += len(a)
 			for _, line := range a {
 				if strings.Contains(line, "< ") && strings.Contains(line, " zxid=") {
@@ -48,8 +54,9 @@ func TestDifferentialRandom(t *testing.T) {
 				}
 			}
 			if i := firstDifference(a, b); i >= 0 {
-				t.Errorf("apache and %s differ at line %d; to see it alone: -run TestDifferentialRandom -seed %d\n%s",
-					*targetFlag, i, seed, around(a, b, i))
+				name, _, _ := strings.Cut(t.Name(), "/")
+				t.Errorf("apache and %s differ at line %d; to see it alone: -run '%s$' -seed %d\n%s",
+					*targetFlag, i, name, seed, around(a, b, i))
 			}
 		})
 		if ok {
@@ -119,6 +126,7 @@ func converse(w *world, rng *rand.Rand, steps int) {
 
 func (t *talk) join() *conn {
 	t.count++
+	t.w.next(t.count)
 	c := t.w.connect(fmt.Sprintf("c%d", t.count))
 	if t.rng.IntN(2) == 0 {
 		c.do(auth("digest", users[t.rng.IntN(len(users))]))
@@ -174,6 +182,10 @@ func (t *talk) reconnect(c *conn) *conn {
 		lists = append(lists, list)
 	}
 	zxid := max(c.zxid-back, t.w.base)
+	if t.w.next(t.count) {
+		c.close() // another server may not know at once that the session has left
+	}
+	t.count++
 	d := t.w.connectWith(c.name+"'", resume(c.session, 30000))
 	c.expectEnd()
 	d.name = c.name

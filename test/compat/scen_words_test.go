@@ -88,7 +88,7 @@ func wordLines(w *world, word, text string) []string {
 			if f.as == "N" && (slices.Contains(keepNumbers, word) || strings.HasPrefix(line, "zk_") && !strings.Contains(line, "\t")) {
 				continue
 			}
-			if key, value, isMetric := strings.Cut(line, "\t"); isMetric && f.as != "${1}VERSION" {
+			if key, value, isMetric := strings.Cut(line, "\t"); isMetric && word == "mntr" && f.as != "${1}VERSION" {
 				line = key + "\t" + f.re.ReplaceAllString(value, f.as)
 				continue
 			}
@@ -119,11 +119,15 @@ func wordLines(w *world, word, text string) []string {
 // summaryKey is a figure of one of mntr's summaries: zk_avg_x, zk_cnt_x, zk_p99_x, ...
 var summaryKey = regexp.MustCompile(`^zk_(avg|min|max|cnt|sum|p50|p95|p99|p999)_(.*)\t`)
 
+// ofServer is the id of a server in the name of a figure that is kept for each.
+var ofServer = regexp.MustCompile(`_\d+_(learner_handler|sid)`)
+
 // foldSummaries sorts mntr's lines and makes one line of all figures of a summary.
 func foldSummaries(lines []string) []string {
 	figures := map[string][]string{}
 	var rest []string
 	for _, line := range lines {
+		line = ofServer.ReplaceAllString(line, "_ID_$1")
 		if m := summaryKey.FindStringSubmatch(line); m != nil {
 			figures[m[2]] = append(figures[m[2]], m[1])
 			continue
@@ -132,8 +136,9 @@ func foldSummaries(lines []string) []string {
 	}
 	for name, kinds := range figures {
 		slices.Sort(kinds)
+		kinds = slices.Compact(kinds)
 		rest = append(rest, "zk_{"+strings.Join(kinds, ",")+"}_"+name)
 	}
 	slices.Sort(rest)
-	return rest
+	return slices.Compact(rest)
 }

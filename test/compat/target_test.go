@@ -4,7 +4,6 @@ package compat
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -139,6 +139,18 @@ func tryStart(t testing.TB, k kind, dir string, cfg config) (*server, error) {
 
 // run starts the process and waits until it serves.
 func (s *server) run() error {
+	if err := s.launch(); err != nil {
+		return err
+	}
+	if err := s.waitReady(); err != nil {
+		s.kill()
+		return fmt.Errorf("%w; its log ends:\n%s", err, tail(s.logFile(), 30))
+	}
+	return nil
+}
+
+// launch starts the process.
+func (s *server) launch() error {
 	out, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
@@ -155,10 +167,6 @@ func (s *server) run() error {
 		cmd.Wait() //nolint:errcheck // how it ended is in its log
 		close(exited)
 	}()
-	if err := s.waitReady(); err != nil {
-		s.kill()
-		return fmt.Errorf("%w; its log ends:\n%s", err, tail(s.logFile(), 30))
-	}
 	return nil
 }
 
@@ -244,21 +252,37 @@ func (s *server) logFile() string { return filepath.Join(s.dir, "server.log") }
 
 // waitReady polls until the server answers srvr with its statistics.
 func (s *server) waitReady() error {
+	return s.waitFor("serving", func() bool { return s.mode() != "" })
+}
+
+// waitFor polls until f is true. That the process ends is an error.
+func (s *server) waitFor(what string, f func() bool) error {
 	deadline := time.Now().Add(startDeadline)
 	poll := time.NewTicker(30 * time.Millisecond)
 	defer poll.Stop()
 	for time.Now().Before(deadline) {
-		text, err := fourLetterWord(s.addr, "srvr")
-		if err == nil && strings.Contains(text, "Mode: ") {
+		if f() {
 			return nil
 		}
 		select {
 		case <-s.exited:
-			return errors.New("the process ended before it served")
+			return fmt.Errorf("the process ended before it was %s", what)
 		case <-poll.C:
 		}
 	}
-	return fmt.Errorf("not serving after %v", startDeadline)
+	return fmt.Errorf("not %s after %v", what, startDeadline)
+}
+
+var modeLine = regexp.MustCompile(`(?m)^Mode: (.*)$`)
+
+// mode is what the server says it is: standalone, leader, follower, read-only;
+// or "" when it does not serve.
+func (s *server) mode() string {
+	text, err := fourLetterWord(s.addr, "srvr")
+	if m := modeLine.FindStringSubmatch(text); err == nil && m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // alive tells whether the process runs and answers.
@@ -268,8 +292,7 @@ func (s *server) alive() bool {
 		return false
 	default:
 	}
-	text, err := fourLetterWord(s.addr, "srvr")
-	return err == nil && strings.Contains(text, "Mode: ")
+	return s.mode() != ""
 }
 
 // dying tells whether the process ends by itself, now or within a moment.

@@ -44,9 +44,14 @@ type world struct {
 	conns    []*conn
 	patience time.Duration // how long to wait for a reply
 	events   bool          // show the zxid of notifications
+	loose    bool          // the numbers of zxids differ from run to run: show only that they are new
 	unsorted bool          // notifications of one batch have no defined order: sort them
 	sortACL  bool          // ACLs have no defined order: "auth" was expanded to several ids
 	quiet    bool          // leave replies out of the transcript
+
+	ens    *ensemble  // nil when the world is one server
+	roles  [3]*server // of ens, when the scenario began: leader, follower, otherFollower
+	probes [3]*conn   // one on each of roles, for barriers
 }
 
 type session struct {
@@ -69,6 +74,10 @@ func (w *world) logf(format string, args ...any) {
 // begin starts a scenario: zxids count from here.
 func (w *world) begin() {
 	w.quiet = true
+	if w.ens != nil {
+		w.beginEnsemble()
+		return
+	}
 	probe := w.connect("probe")
 	w.base = probe.lastZxid()
 	probe.do(closeSession())
@@ -83,6 +92,9 @@ func (w *world) begin() {
 func (w *world) finish() {
 	w.quiet = true
 	defer func() { w.quiet = false }()
+	if w.ens != nil && !w.healEnsemble() {
+		return
+	}
 	for _, c := range w.conns {
 		c.close()
 	}
@@ -121,6 +133,8 @@ func (w *world) zxid(v int64) string {
 		return fmt.Sprint(v)
 	case v <= w.base:
 		return "old"
+	case w.loose:
+		return "new"
 	default:
 		return fmt.Sprintf("z%d", v-w.base)
 	}
@@ -409,6 +423,9 @@ func (c *conn) lastZxid() int64 {
 func (w *world) barrier() {
 	if w.quiet {
 		return
+	}
+	if w.ens != nil {
+		w.syncAll()
 	}
 	for _, c := range w.conns {
 		if c.gone || c.session == nil || len(c.waiting) > 0 {

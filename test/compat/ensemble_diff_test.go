@@ -1,0 +1,55 @@
+//go:build compat
+
+package compat
+
+import (
+	"slices"
+	"testing"
+)
+
+// quickEnsembleSeeds is fewer than on one server: each step waits for three.
+const quickEnsembleSeeds = 3
+
+// TestEnsembleDifferential holds the scenarios of ensembles with Apache's and
+// with the target's.
+func TestEnsembleDifferential(t *testing.T) {
+	reference, subject := startEnsembles(t, config{})
+	compare(t, ensembleScenarios(), func(_ *testing.T, s scenario) (a, b []string) {
+		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
+	})
+}
+
+// TestEnsembleReadOnly does that for servers that serve reads without a quorum.
+func TestEnsembleReadOnly(t *testing.T) {
+	reference, subject := startEnsembles(t, config{
+		props: map[string]string{"readonlymode.enabled": "true"},
+		lines: []string{"localSessionsEnabled=true"},
+	})
+	compare(t, readOnlyScenarios(), func(_ *testing.T, s scenario) (a, b []string) {
+		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
+	})
+}
+
+// TestEnsembleFollower holds scenarios of one server with a follower, which must
+// answer as one server does. Malformed requests are left out: Apache's followers
+// leave some of them without an answer, and the connection open.
+func TestEnsembleFollower(t *testing.T) {
+	reference, subject := startEnsembles(t, config{})
+	list := slices.Concat(nodeScenarios(), aclScenarios(), multiScenarios(), watchScenarios(), sessionScenarios())
+	list = slices.DeleteFunc(list, func(s scenario) bool { return s.own != nil })
+	compare(t, list, func(_ *testing.T, s scenario) (a, b []string) {
+		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), func(w *world) {
+			w.on(follower)
+			s.run(w)
+		})
+	})
+}
+
+// TestEnsembleRandom holds random conversations whose sessions are on all three
+// servers, and move between them.
+func TestEnsembleRandom(t *testing.T) {
+	reference, subject := startEnsembles(t, config{})
+	compareRandom(t, quickEnsembleSeeds, func(run func(*world)) (a, b []string) {
+		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), run)
+	})
+}
