@@ -14,8 +14,8 @@ import (
 type election struct {
 	round     uint64
 	nextRound uint64 // when it begins
-	waitUntil uint64 // in a fair round, for the answers of those with higher ids
-	outdone   bool   // a better server has answered in this round
+	waitUntil uint64 // in a fair round, for the answers of all that are linked
+	outdone   bool   // a better server has answered in this round, or a leader is alive
 
 	// joining is the leader that was asked with MsgFollow last.
 	joining    SID
@@ -176,7 +176,8 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 		return
 	}
 	if m.Leader != 0 && m.Leader != c.opt.ID {
-		if l := c.linked(m.Leader); l != nil && m.Epoch+1 > 0 {
+		if l := c.linked(m.Leader); l != nil {
+			c.outdone = true
 			c.join(l)
 		}
 		return
@@ -192,14 +193,15 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 	c.countPrevotes()
 }
 
-// yields reports whether to leave this round to a better server: two candidates
-// at a time could split the promises.
+// yields reports whether to leave this round to a better server, or to a leader:
+// two candidates at a time could split the promises. A server that is linked but
+// hangs is waited for only a moment.
 func (c *Core) yields() bool {
 	if c.round > fairRounds || c.outdone {
 		return c.round <= fairRounds
 	}
 	for _, p := range c.peers {
-		if p.up && !p.refused && p.id > c.opt.ID && !p.answered && c.voter(p.id) {
+		if p.up && !p.refused && !p.answered && c.voter(p.id) {
 			return c.now < c.waitUntil
 		}
 	}
