@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -76,7 +75,12 @@ func (a *applier) run() {
 				a.applySome(rest[:n])
 			} else {
 				n = 1
-				a.special(&rest[0])
+				if err := a.special(&rest[0]); err != nil {
+					if a.ctx.Err() == nil {
+						a.fail(err)
+					}
+					return // nothing behind it may be applied
+				}
 			}
 			rest = rest[n:]
 		}
@@ -90,16 +94,12 @@ func (a *applier) run() {
 }
 
 // special carries out what takes its time. No clients are served meanwhile.
-func (a *applier) special(o *order) {
-	var err error
+func (a *applier) special(o *order) error {
 	if o.kind == orderInstall {
-		err = a.installSnapshot(o.install)
-	} else {
-		err = a.replayTo(o.Zxid)
+		a.installSnapshot(o.install)
+		return nil
 	}
-	if err != nil && a.ctx.Err() == nil {
-		a.fail(err)
-	}
+	return a.replayTo(o.Zxid)
 }
 
 // replayTo applies committed entries that are not in memory any more.
@@ -114,11 +114,8 @@ func (a *applier) replayTo(zxid jute.Zxid) error {
 }
 
 // installSnapshot replaces the tree by one that another server sent.
-func (a *applier) installSnapshot(rec *received) error {
-	tree, _, err := loadSnapshot(a.ctx, a.snapshots.store, rec.ref)
-	if err != nil {
-		return fmt.Errorf("install snapshot: %w", err)
-	}
+func (a *applier) installSnapshot(rec *received) {
+	tree := rec.tree
 	a.state.mu.Lock()
 	for id := range a.state.tree.Sessions() {
 		a.tracker.Remove(id)
@@ -132,9 +129,8 @@ func (a *applier) installSnapshot(rec *received) error {
 	}
 	a.setLastApplied(tree.LastZxid())
 	a.state.mu.Unlock()
-	a.snapshots.installed(rec.ref, rec.state.Append(nil))
+	a.snapshots.installed(rec.ref)
 	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
-	return nil
 }
 
 // knowEnsemble makes known what the history says of the ensemble.

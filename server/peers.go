@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -327,7 +328,7 @@ func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {
-	ref, ensemble, err := l.snapshots.newest(req.AtLeast)
+	ref, err := l.snapshots.newest(req.AtLeast)
 	if err != nil {
 		return 0, err
 	}
@@ -336,7 +337,7 @@ func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Z
 		return 0, err
 	}
 	defer file.Close()
-	stream, err := l.transport.OpenStream(ctx, req.Peer, appendSnapHeader(nil, req.Token, &ref, ensemble))
+	stream, err := l.transport.OpenStream(ctx, req.Peer, appendSnapHeader(nil, req.Token, &ref))
 	if err != nil {
 		return 0, err
 	}
@@ -357,22 +358,21 @@ type received struct {
 	token uint64
 	ref   wal.SnapRef
 	state zab.State
+	tree  *datatree.Tree
 }
 
 func (r *received) info() zab.SnapInfo {
 	return zab.SnapInfo{Zxid: r.ref.Zxid, State: r.state, Bytes: r.ref.Size, Ref: r}
 }
 
-// The header of a stream with a snapshot: token, zxid, size, CRC, name, digest,
-// and the ensemble's state at the zxid.
-func appendSnapHeader(b []byte, token uint64, ref *wal.SnapRef, state []byte) []byte {
+// The header of a stream with a snapshot: token, zxid, size, CRC, name, digest.
+func appendSnapHeader(b []byte, token uint64, ref *wal.SnapRef) []byte {
 	b = binary.LittleEndian.AppendUint64(b, token)
 	b = binary.LittleEndian.AppendUint64(b, uint64(ref.Zxid))
 	b = binary.LittleEndian.AppendUint64(b, uint64(ref.Size))
 	b = binary.LittleEndian.AppendUint32(b, ref.CRC)
 	b = appendBytes(b, ref.Name)
-	b = appendBytes(b, ref.Digest)
-	return appendBytes(b, state)
+	return appendBytes(b, ref.Digest)
 }
 
 func decodeSnapHeader(b []byte) (*received, error) {
@@ -380,7 +380,6 @@ func decodeSnapHeader(b []byte) (*received, error) {
 	rec := &received{token: f.uint64(), ref: wal.SnapRef{
 		Zxid: jute.Zxid(f.uint64()), Size: int64(f.uint64()), CRC: f.uint32(), Name: f.string(), Digest: f.bytes(), Installed: true,
 	}}
-	state := f.bytes()
 	if f.more() {
 		f.fail()
 	}
@@ -389,9 +388,6 @@ func decodeSnapHeader(b []byte) (*received, error) {
 	}
 	if !rec.ref.Valid() {
 		return nil, errors.New("header of a snapshot: reference out of bounds")
-	}
-	if err := rec.state.Decode(state); err != nil {
-		return nil, fmt.Errorf("header of a snapshot: %w", err)
 	}
 	return rec, nil
 }
@@ -410,8 +406,14 @@ func (l links) receiveSnapshot(header []byte, r io.Reader) (*received, error) {
 		in.Abort()
 		return nil, err
 	}
-	if _, err := in.Finish(l.ctx); err != nil {
+	ref, err := in.Finish(l.ctx)
+	if err != nil {
 		return nil, err
+	}
+	rec.ref.Name = ref.Name // not the sender's
+	// What can't be loaded must not become this server's history.
+	if rec.tree, rec.state, err = loadSnapshot(l.ctx, l.snapshots.store, rec.ref); err != nil {
+		return nil, errors.Join(err, l.snapshots.store.Remove(ref.Name))
 	}
 	return rec, nil
 }

@@ -63,7 +63,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 		}
 	}
 	s.logWriter = newLogWriter(s, log)
-	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used, st.base.Append(nil))
+	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used)
 	took := time.Since(start)
 	s.metrics.load.observe(took, 1)
 	s.log.Info("state recovered", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes),

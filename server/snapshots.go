@@ -48,8 +48,7 @@ type snapshotter struct {
 	// the history must not come behind one that has replaced the history.
 	mu struct {
 		sync.Mutex
-		refs  []wal.SnapRef // durable references, oldest first
-		state []byte        // of the ensemble, at the newest
+		refs []wal.SnapRef // durable references, oldest first
 	}
 	installs atomic.Int64 // how often the history was replaced; grows under mu
 
@@ -65,7 +64,7 @@ type frozen struct {
 	installs int64
 }
 
-func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef, ensemble []byte) *snapshotter {
+func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
 	sn := &snapshotter{
 		Server: s,
 		store:  store,
@@ -76,7 +75,7 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 	if used != nil {
 		sn.size.Store(used.Size)
 	}
-	sn.mu.refs, sn.mu.state = refs, ensemble
+	sn.mu.refs = refs
 	sn.idle <- struct{}{}
 	sn.schedule()
 	return sn
@@ -215,20 +214,19 @@ func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
 		return err
 	}
 	sn.mu.refs = append(sn.mu.refs, ref)
-	sn.mu.state = view.ensemble
 	return nil
 }
 
 // newest returns the newest reference, for a learner that needs what is behind
 // atLeast.
-func (sn *snapshotter) newest(atLeast jute.Zxid) (wal.SnapRef, []byte, error) {
+func (sn *snapshotter) newest(atLeast jute.Zxid) (wal.SnapRef, error) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
 	n := len(sn.mu.refs)
 	if n == 0 || sn.mu.refs[n-1].Zxid < atLeast {
-		return wal.SnapRef{}, nil, fmt.Errorf("no snapshot at %v or behind it", atLeast)
+		return wal.SnapRef{}, fmt.Errorf("no snapshot at %v or behind it", atLeast)
 	}
-	return sn.mu.refs[n-1], sn.mu.state, nil
+	return sn.mu.refs[n-1], nil
 }
 
 // replacing tells that a reference which replaces the history goes to the log.
@@ -239,10 +237,9 @@ func (sn *snapshotter) replacing() {
 }
 
 // installed tells that the tree is the one of a snapshot from another server now.
-func (sn *snapshotter) installed(ref wal.SnapRef, ensemble []byte) {
+func (sn *snapshotter) installed(ref wal.SnapRef) {
 	sn.mu.Lock()
 	sn.mu.refs = []wal.SnapRef{ref}
-	sn.mu.state = ensemble
 	sn.mu.Unlock()
 	sn.txns, sn.bytes = 0, 0
 	sn.size.Store(ref.Size)
