@@ -211,7 +211,7 @@ func (s *Sim) received(c *client, r *reply) {
 		s.lostConn(c)
 	case req.kind == reqClose || r.err == jute.ErrSessionExpired:
 		if s.ghost.sessions[c.session] {
-			s.fail("S4", "client %d is told that its session %#x has ended; it has not", c.id, c.session)
+			s.fail("S4", "client %d is told that its session %v has ended; it has not", c.id, c.session)
 		}
 		s.lostConn(c)
 		c.session, c.seen = 0, 0
@@ -253,7 +253,7 @@ func (s *Sim) connected(c *client, r *reply) {
 	if r.err != 0 {
 		if r.kind == reqResume && r.err == jute.ErrSessionExpired {
 			if s.ghost.sessions[c.session] {
-				s.fail("S4", "client %d is told that its session %#x has expired; it lives", c.id, c.session)
+				s.fail("S4", "client %d is told that its session %v has expired; it lives", c.id, c.session)
 			}
 			s.stats.ToldExpired++
 			c.session, c.seen = 0, 0

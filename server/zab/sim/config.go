@@ -143,7 +143,7 @@ func (c *Config) drawTimes(r *rand.Rand) {
 	c.SnapMs = pick[uint64](r, 1, 10, 100)
 	c.DialMs = pick[uint64](r, 5, 50, 150)
 	c.SkewPct = pick(r, 0, 0, 5)
-	c.ThinkUs = pick[uint64](r, 200, 2000, 10000, 50000)
+	c.ThinkUs = c.ElectionMs * 1000 / pick[uint64](r, 2, 5, 5, 20, 20, 100) // so that elections come within a few steps
 	c.Pipeline = pick(r, 1, 1, 4, 16)
 	c.SessionMs = c.ElectionMs * pick[uint64](r, 2, 4, 8)
 }

@@ -326,23 +326,23 @@ func (s *Sim) checkTxn(n *node, txn *datatree.Txn) {
 		switch txn.Ops[i].Kind {
 		case datatree.OpCreateSession:
 			if _, ok := g.sessions[txn.Session]; ok {
-				s.fail("S5", "session %#x is created again by %v", txn.Session, txn.Zxid)
+				s.fail("S5", "session %v is created again by %v", txn.Session, txn.Zxid)
 			}
 			g.sessions[txn.Session] = true
 		case datatree.OpCloseSession:
 			if !g.sessions[txn.Session] {
-				s.fail("S2", "session %#x is closed again by %v", txn.Session, txn.Zxid)
+				s.fail("S2", "session %v is closed again by %v", txn.Session, txn.Zxid)
 			}
 			g.sessions[txn.Session] = false
 			if k := g.tree.NumEphemerals(txn.Session); k > 0 {
-				s.fail("S1", "session %#x is closed by %v and has %d ephemerals", txn.Session, txn.Zxid, k)
+				s.fail("S1", "session %v is closed by %v and has %d ephemerals", txn.Session, txn.Zxid, k)
 			}
 			if txn.Origin == 0 {
 				s.stats.Expired++
 			}
 		case datatree.OpCreate:
 			if o := txn.Ops[i].Owner; o.Ephemeral() && !g.sessions[o.Session()] {
-				s.fail("S1", "%v makes an ephemeral of session %#x, which there is not", txn.Zxid, o.Session())
+				s.fail("S1", "%v makes an ephemeral of session %v, which there is not", txn.Zxid, o.Session())
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func (s *Sim) changeMembers() {
 	if n == nil || n.paused || n.evaluator == nil {
 		return
 	}
-	m := *s.configsAt(s.ghost.last)[0]
+	m := *s.membersNow()
 	m.List = slices.Clone(m.List)
 	id := zab.SID(s.rng.IntN(len(s.nodes)) + 1)
 	one := m.Find(id)
@@ -52,7 +52,7 @@ func (s *Sim) pendingMembers(n *node) *zab.Members {
 
 // listed returns the nodes that are members by what is committed.
 func (s *Sim) listed() (list []*node) {
-	m := s.configsAt(s.ghost.last)[0]
+	m := s.membersNow()
 	for _, n := range s.nodes {
 		if m.Find(n.id) != nil {
 			list = append(list, n)

@@ -115,13 +115,16 @@ func (s *Sim) pause(n *node, us uint64) {
 	}
 	s.trace(n, "paused for %d ms", us/1000)
 	n.paused = true
-	n.pausedFor += int64(us)
+	n.pausedAt = s.now
 	s.after(evResume, n, us)
 }
 
 func (s *Sim) resumeNode(n *node) {
 	s.trace(n, "resumed")
 	n.paused = false
+	if us, short := s.now-n.pausedAt, s.cfg.TickMs*6000; us > short {
+		n.pausedFor += int64(us - short) // shorter ones look like nothing
+	}
 	held := s.held[n.idx]
 	s.held[n.idx] = nil
 	tick := s.percent(50) // the clock may be heard before the messages, or behind them
@@ -205,16 +208,16 @@ func (s *Sim) planDisaster(n *node, f Fault) {
 
 // expendable reports whether a server's disk may be lost now.
 func (s *Sim) expendable(n *node) bool {
-	for _, m := range s.configsAt(s.ghost.last) {
-		ok := isQuorum(m, func(v zab.SID) bool {
-			o := s.node(v)
-			return o != nil && o != n && s.counts(o) && s.knows(o)
-		})
-		if !ok {
-			return false
+	rest := func(v zab.SID) bool {
+		o := s.node(v)
+		return o != n && s.counts(o) && s.knows(o)
+	}
+	for _, o := range s.nodes {
+		if m := s.pendingMembers(o); m != nil && !isQuorum(m, rest) {
+			return false // those may have to decide as well
 		}
 	}
-	return s.ghost.last > 0
+	return s.ghost.last > 0 && s.quorumNow(rest)
 }
 
 // disaster changes the disk of a server that is down, as planned.

@@ -67,8 +67,9 @@ type process struct {
 	evaluator *evaluate.Evaluator
 	tracker   *session.Tracker
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
-	pausedFor int64                    // ghost: µs that this process was paused, in all
-	since     uint32                   // epoch in which it began to lead
+	pausedAt  uint64
+	pausedFor int64  // ghost: µs that this process was paused, in all
+	since     uint32 // epoch in which it began to lead
 	waiting   []submission
 }
 

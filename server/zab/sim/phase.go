@@ -185,7 +185,7 @@ func (s *Sim) converge() {
 
 // allCount reports whether all voters have been admitted again.
 func (s *Sim) allCount() bool {
-	for _, one := range s.configsAt(s.ghost.last)[0].List {
+	for _, one := range s.membersNow().List {
 		if n := s.node(one.ID); !one.Observer && n != nil && !s.counts(n) {
 			return false
 		}

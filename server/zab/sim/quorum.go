@@ -105,10 +105,13 @@ func (s *Sim) configsAt(z jute.Zxid) []*zab.Members {
 // quorumNow reports whether servers are a quorum of the members by what is
 // committed.
 func (s *Sim) quorumNow(in func(zab.SID) bool) bool {
-	for _, m := range s.configsAt(s.ghost.last) {
-		if !isQuorum(m, in) {
-			return false
-		}
+	return isQuorum(s.membersNow(), in)
+}
+
+// membersNow are the members by what is committed.
+func (s *Sim) membersNow() *zab.Members {
+	if k := len(s.ghost.changes); k > 0 {
+		return s.ghost.changes[k-1].members
 	}
-	return true
+	return &s.members
 }

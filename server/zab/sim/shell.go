@@ -273,11 +273,11 @@ func (s *Sim) expire(n *node) {
 func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
 	heard, ok := n.heard[id]
 	if !ok {
-		s.fail("S3", "server %d lets session %#x expire, of which it knows nothing", n.id, id)
+		s.fail("S3", "server %d lets session %v expire, of which it knows nothing", n.id, id)
 	}
 	silent := int64(s.now) - n.pausedFor - heard
 	if timeout := int64(s.cfg.SessionMs) * 1000; silent < timeout*85/100 {
-		s.fail("S3", "server %d lets session %#x expire after %d ms of %d", n.id, id, silent/1000, timeout/1000)
+		s.fail("S3", "server %d lets session %v expire after %d ms of %d", n.id, id, silent/1000, timeout/1000)
 	}
 }
 

@@ -262,7 +262,7 @@ func (s *Sim) trace(n *node, format string, args ...any) {
 }
 
 func describeTxn(txn *datatree.Txn) string {
-	return fmt.Sprintf("%v session %#x cxid %d err %d ops %+v", txn.Zxid, txn.Session, txn.Cxid, txn.Err, txn.Ops)
+	return fmt.Sprintf("%v session %v cxid %d err %d ops %+v", txn.Zxid, txn.Session, txn.Cxid, txn.Err, txn.Ops)
 }
 
 func (r *rec) describe() string {

@@ -151,6 +151,9 @@ func (s *Sim) readLog(n *node, req zab.LogRead) {
 
 func (s *Sim) logRead(n *node, req *zab.LogRead) {
 	list, ok := n.disk.written.read(req.After, req.MaxBytes)
+	if s.tracing {
+		s.trace(n, "log read for %d behind %v: %d entries, %v", req.Peer, req.After, len(list), ok)
+	}
 	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)
 	s.heed(n)
 }
