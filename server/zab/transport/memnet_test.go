@@ -18,10 +18,12 @@ type memNet struct {
 	mu        sync.Mutex
 	listeners map[string]*memListener
 	conns     map[*memConn]struct{}
-	deaf      map[[2]string]bool // from, to: what is sent is held back
-	slow      map[[2]string]int  // bytes per second
-	dials     int
 	port      int
+
+	// Taken last, also by who holds the lock of a half, which is taken after mu.
+	ways sync.Mutex
+	deaf map[[2]string]bool // from, to: what is sent is held back
+	slow map[[2]string]int  // bytes per second
 }
 
 func newMemNet() *memNet {
@@ -31,9 +33,11 @@ func newMemNet() *memNet {
 
 // hold holds back what one host sends to another, or lets it through again.
 func (n *memNet) hold(from, to string, on bool) {
+	n.ways.Lock()
+	n.deaf[[2]string{from, to}] = on
+	n.ways.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.deaf[[2]string{from, to}] = on
 	n.kickLocked()
 }
 
@@ -76,20 +80,20 @@ func (n *memNet) crash(host string) {
 
 // setSlow limits what gets through, in bytes per second.
 func (n *memNet) setSlow(from, to string, rate int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.ways.Lock()
+	defer n.ways.Unlock()
 	n.slow[[2]string{from, to}] = rate
 }
 
 func (n *memNet) isDeaf(from, to string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.ways.Lock()
+	defer n.ways.Unlock()
 	return n.deaf[[2]string{from, to}]
 }
 
 func (n *memNet) rate(from, to string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.ways.Lock()
+	defer n.ways.Unlock()
 	return n.slow[[2]string{from, to}]
 }
 
@@ -112,9 +116,6 @@ func (n *memNet) dialer(host string) func(context.Context, string, string) (net.
 		if err != nil {
 			return nil, err
 		}
-		n.mu.Lock()
-		n.dials++
-		n.mu.Unlock()
 		if n.isDeaf(host, to) || n.isDeaf(to, host) {
 			<-ctx.Done()
 			return nil, ctx.Err()

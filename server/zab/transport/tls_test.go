@@ -156,7 +156,9 @@ func TestTLS(t *testing.T) {
 				}
 				s := open(t, a, "")
 				s.Write(pattern(300_000))
-				if err := s.Close(); err != nil || len(b.received()) != 100 {
+				err := s.Close()
+				synctest.Wait()
+				if err != nil || len(b.received()) != 100 {
 					t.Errorf("over TLS: %v, %d messages", err, len(b.received()))
 				}
 			})
