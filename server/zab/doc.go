@@ -1,21 +1,52 @@
 // Package zab is the core of zkd's atomic broadcast: a pure, deterministic
-// state machine that decides in which order entries are logged and when they
-// are committed. Inputs go in through methods, and everything that follows from
-// them comes out through Take: records to persist and how far entries may be
-// applied. The server's peer loop carries both to the log writer and to the
-// applier.
+// state machine that elects a leader, synchronizes its learners, and decides in
+// which order entries are logged and when they are committed. Inputs go in
+// through the methods of Core, and everything that follows from them comes out
+// through Take: records to persist, messages to send, how far entries may be
+// applied. The server's peer loop carries these to the log writer, the links and
+// the applier.
+//
+// # How it works
+//
+// A server without a leader asks whether the others would accept it (pre-vote),
+// promises itself an epoch above all that it knows of, and with a quorum of
+// durable promises is that epoch's leader. It appends the epoch's marker behind
+// its history and brings each learner's history up to its own: the learner drops
+// what it has behind the common point and takes the entries from there on, or a
+// snapshot first. When a quorum has the marker, everything up to it is committed
+// and the leader accepts proposals. From then on an entry is committed when a
+// quorum has it durable. Synchronization and broadcast are one stream with one
+// cursor for each learner.
+//
+// Files: core.go has the inputs and Take; election.go the way to a leader;
+// leader.go, stream.go and commit.go what a leader does; follower.go what a
+// learner does; history.go and cache.go the log as the core sees it; state.go
+// what the log says of the ensemble. renewal.go, transfer.go, admission.go and
+// reads.go have one thing each.
 //
 // A core without an ensemble is its own quorum: it begins in epoch 0, its first
-// entry is zxid 0x1, and what is durable is committed. Elections and peers are
-// more inputs and outputs of this same machine.
+// entry is zxid 0x1, and what is durable is committed.
 //
 // # Invariants
 //
-//   - applied <= committed <= durable <= appended.
-//   - Each entry names its predecessor: the zxids handed out are a chain
-//     without holes within an epoch.
-//   - An entry is committed only when a PersistDone that covers it has come
-//     back: nothing is promised to a client before it is on the disk.
+//   - handed out <= committed <= appended, and handed out <= durable.
+//   - Each entry names its predecessor, and is appended only behind that. So if
+//     two histories have an entry in common they are equal up to it.
+//   - An epoch is promised to one server, and has one leader. A server accepts
+//     nothing of an epoch below the one it promised, from that moment on.
+//   - A message that says that something is durable (NEWEPOCH, ACKEPOCH, ACK) is
+//     sent only when a PersistDone that covers it has come back.
+//   - What is committed is in the history of each later leader: its quorum and
+//     the one that has the entry share a server, which would not have promised
+//     to a shorter history. For that, entries of older epochs are committed with
+//     a marker only, and a server that lost data counts only when it has been
+//     admitted again, by an entry that the others committed.
+//   - What is committed is never dropped. A server that is told to do so halts.
+//   - What a peer sends can make the core ignore it, begin its synchronization
+//     anew, or halt; it does not panic.
+//
+// Check tests those that one core can see, the network of the tests and the
+// simulator those that take several.
 //
 // # Goroutines
 //

@@ -1,0 +1,72 @@
+package zab
+
+import "testing"
+
+// TestCounterRunsOut: near the end of its counters a leader renews its epoch in
+// place, without losing its role or its followers; at the end it stops to
+// propose rather than run over into the epoch (ZOOKEEPER-1277).
+func TestCounterRunsOut(t *testing.T) {
+	n := newNetwork(t, 1, 3, 1)
+	n.tune = func(o *Options) { o.InitialCounter = lastCounter - 2 }
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	l := n.leader()
+	if !l.propose("a") || !l.propose("b") {
+		t.Fatal("refuses to propose")
+	}
+	if l.propose("c") {
+		t.Errorf("proposes %v", l.core.LastZxid())
+	}
+	for range 200 {
+		n.step()
+		for _, s := range n.servers {
+			if s.role() != Leading && s.role() != Following {
+				t.Fatalf("the renewal costs a role:\n%s", n.dump())
+			}
+		}
+	}
+	n.until(1000, "the epoch is renewed", func() bool { return n.leader().core.Status().Epoch > 1 && n.settledDown() && n.converged() })
+	if n.leader() != l || l.core.Status().Epoch != 2 {
+		t.Error(n.dump())
+	}
+}
+
+// TestStuckDisk: a leader whose disk hangs hands over.
+func TestStuckDisk(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	n.run(500)
+	l := n.leader()
+	l.core.DiskHealth(2500, false)
+	l.take()
+	l.core.DiskHealth(0, false)
+	n.until(100, "another leads", func() bool { return n.leader() != nil && n.leader() != l })
+}
+
+// TestStoppedLeader: a leader whose process was stopped for less than an
+// election proposes again only when a quorum has confirmed it.
+func TestStoppedLeader(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	n.run(500)
+	l := n.leader()
+	l.frozen = true
+	n.run(600)
+	l.frozen = false
+	n.until(20, "it notices", func() bool { return l.core.unconfirmed != 0 })
+	if l.propose("a") {
+		t.Error("proposes although it may have been replaced")
+	}
+	n.until(100, "it is confirmed", func() bool { return l.propose("b") })
+	if l.core.Status().Epoch != 1 {
+		t.Error(n.dump())
+	}
+}
