@@ -111,6 +111,7 @@ func (n *peerNet) swallow(a, b int, on bool) {
 // testEnsemble is an ensemble of whole servers in memory.
 type testEnsemble struct {
 	t       testing.TB
+	mu      sync.Mutex // of servers, where clients look for one
 	net     *peerNet
 	disks   []*crashfs.FS // by id; nil for the operating system's files
 	dir     string        // of data, in each disk
@@ -164,8 +165,14 @@ func (e *testEnsemble) start(id int) *testServer {
 	if err := s.Start(context.Background()); err != nil {
 		e.t.Fatalf("start server %d: %v", id, err)
 	}
-	e.servers[id] = s
+	e.set(id, s)
 	return s
+}
+
+func (e *testEnsemble) set(id int, s *testServer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.servers[id] = s
 }
 
 func (e *testEnsemble) close() {
@@ -179,7 +186,7 @@ func (e *testEnsemble) close() {
 // stop ends a server in order.
 func (e *testEnsemble) stop(id int) {
 	s := e.servers[id]
-	e.servers[id] = nil
+	e.set(id, nil)
 	if err := s.Close(); err != nil {
 		e.t.Errorf("close server %d: %v", id, err)
 	}
@@ -188,7 +195,7 @@ func (e *testEnsemble) stop(id int) {
 // kill ends a server as a power cut does: what was not synced is gone.
 func (e *testEnsemble) kill(id int) {
 	s := e.servers[id]
-	e.servers[id] = nil
+	e.set(id, nil)
 	left := e.disks[id].Crash(nil)
 	for other := range e.servers {
 		e.net.sever(id, other, true)
