@@ -40,7 +40,7 @@ test: ## all tests (PKG=./server/wal for one package)
 	$(GO) test $(PKG)
 
 # Where several goroutines share something.
-RACE = ./server ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
+RACE = ./server ./server/zab/transport ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $(if $(findstring command,$(origin PKG)),$(PKG),$(RACE))
 
