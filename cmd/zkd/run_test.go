@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,7 +16,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // output collects what a running server logs, and tells when a pattern shows up.
 type output struct {
@@ -118,6 +125,13 @@ func TestCommandLine(t *testing.T) {
 // stops when it is told to, and finds its data again.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
+	systemd := filepath.Join(dir, "notify")
+	heard, err := net.ListenPacket("unixgram", systemd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heard.Close()
+	t.Setenv("NOTIFY_SOCKET", systemd)
 	args := []string{
 		"--data-dir", dir, "--set", "clientPort=0", "--set", "4lw.commands.whitelist=*", "--pprof", "127.0.0.1:0",
 		"--set", "clientPortAddress=127.0.0.1", "--set", "metricsProvider.httpHost=127.0.0.1", "--set", "metricsProvider.httpPort=0",
@@ -143,6 +157,12 @@ func TestServe(t *testing.T) {
 		stop()
 		if err := <-done; err != nil {
 			t.Errorf("stopped: %v\n%s", err, log)
+		}
+		for _, want := range []string{"READY=1", "STOPPING=1"} {
+			b := make([]byte, 100)
+			if n, _, err := heard.ReadFrom(b); err != nil || string(b[:n]) != want {
+				t.Errorf("systemd heard %q, %v, want %s", b[:n], err, want)
+			}
 		}
 	}
 	var dump bytes.Buffer
