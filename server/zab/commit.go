@@ -88,9 +88,7 @@ func (c *Core) commitAsLeader(z jute.Zxid) {
 func (c *Core) controlCommitted() {
 	c.hintTo = c.committed
 	c.refresh()
-	if c.status.Role == Leading && !c.members().Voter(c.opt.ID) {
-		c.handOver("this server is no voter any more")
-	}
+	c.handOverIfNoVoter()
 }
 
 // addHint adds a commit hint to what is about to be persisted anyway.

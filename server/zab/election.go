@@ -132,11 +132,11 @@ func (c *Core) better(id SID, z jute.Zxid, round uint64) bool {
 }
 
 // mayVote reports whether this server's vote for a candidate, with the flags
-// that it showed, would mean anything.
+// that it showed, would mean anything. Whether either of them is a voter is for
+// the candidate to say: its history is the longer one, and may have a change of
+// the members that this server does not know of.
 func (c *Core) mayVote(flags uint16) bool {
 	switch {
-	case !c.voter(c.opt.ID):
-		return false
 	case mutated(wipedVotes) || c.selfCounts():
 		return c.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded || mutated(wipedVotes)
 	}
@@ -167,7 +167,7 @@ func (c *Core) onPrevote(p *peer, m *Message) {
 
 func (c *Core) grants(p *peer, m *Message) bool {
 	busy := c.status.Role == Candidate || c.now < c.promisedUntil && c.promise.To != p.id
-	return m.Flags&FlagAsking == 0 && !busy && c.voter(p.id) && c.mayVote(m.Flags) && !c.better(p.id, m.Zxid, m.Seq)
+	return m.Flags&FlagAsking == 0 && !busy && c.mayVote(m.Flags) && !c.better(p.id, m.Zxid, m.Seq)
 }
 
 func (c *Core) onPrevoteResp(p *peer, m *Message) {

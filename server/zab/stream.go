@@ -35,8 +35,8 @@ type learner struct {
 	inflight      []sent
 	inflightBytes int
 	sentCommit    jute.Zxid
-	reading       bool // from the log
-	readAt        uint64
+	reading       bool      // from the log
+	readAfter     jute.Zxid // where it reads
 
 	echo     uint64 // newest heartbeat answered
 	echoedAt uint64
@@ -215,7 +215,7 @@ func (c *Core) feed(p *peer) {
 	for p.next < end && !p.reading && p.hasRoom(c.opt.WindowBytes) {
 		i, ok := c.entries.after(p.next)
 		if !ok {
-			p.reading, p.readAt = true, c.now
+			p.reading, p.readAfter = true, p.next
 			c.readLog = append(c.readLog, LogRead{Peer: p.id, Gen: p.gen, After: p.next, MaxBytes: c.opt.BatchBytes})
 			break
 		}
@@ -243,10 +243,13 @@ func (c *Core) sendEntries(p *peer, entries []Entry, bytes int) {
 // does not have them any more.
 func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, purged bool) {
 	p := c.linked(peer)
-	if p == nil || p.gen != gen || !p.reading || p.next != after || !c.leads() {
+	if p == nil || p.gen != gen || !p.reading || p.readAfter != after || !c.leads() {
 		return
 	}
 	p.reading = false
+	if p.next != after {
+		return // meanwhile it showed that it has more than was known
+	}
 	if purged {
 		c.restart(p)
 		return

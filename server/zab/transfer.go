@@ -38,7 +38,16 @@ func (c *Core) tryHandOver() {
 	c.post(p, Message{Kind: MsgTimeoutNow, Epoch: c.epoch, Zxid: p.match, Commit: c.committed})
 }
 
+// handOverIfNoVoter has a leader go that the members do not list as a voter any
+// more: as soon as that is committed, or when there is somebody who can take over.
+func (c *Core) handOverIfNoVoter() {
+	if !c.voter(c.opt.ID) {
+		c.handOver("this server is no voter any more")
+	}
+}
+
 func (c *Core) tickHandOver() {
+	c.handOverIfNoVoter()
 	if !c.handingOver {
 		return
 	}
