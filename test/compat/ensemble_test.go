@@ -216,7 +216,7 @@ func (w *world) healEnsemble() bool {
 	}
 	w.conns = conns
 	w.on(leader)
-	w.quietSync()
+	w.syncAll()
 	return true
 }
 
@@ -234,12 +234,8 @@ func (w *world) closeProbes() {
 // syncAll has each server apply what was committed before; a probe that is gone
 // is left out.
 func (w *world) syncAll() {
+	defer func(quiet bool) { w.quiet = quiet }(w.quiet)
 	w.quiet = true
-	defer func() { w.quiet = false }()
-	w.quietSync()
-}
-
-func (w *world) quietSync() {
 	for _, p := range w.probes {
 		if p != nil && !p.gone {
 			p.send(byPath(opSync, "/"))

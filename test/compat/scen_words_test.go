@@ -99,6 +99,9 @@ func wordLines(w *world, word, text string) []string {
 	switch word {
 	case "mntr":
 		lines = foldSummaries(lines)
+		if w.figures != nil {
+			lines = slices.DeleteFunc(lines, func(l string) bool { return !w.figures.MatchString(l) })
+		}
 	case "wchc", "wchp", "cons", "stat": // sets, in no order
 		slices.Sort(lines)
 		lines = slices.Compact(lines)
@@ -108,7 +111,9 @@ func wordLines(w *world, word, text string) []string {
 			lines[i] = key
 		}
 	case "dump": // bucket contents move with time: the headings tell the form
-		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, "expire at") && !strings.Contains(l, "DATE") })
+		lines = slices.DeleteFunc(lines, func(l string) bool {
+			return strings.Contains(l, "expire at") && (w.ens != nil || !strings.Contains(l, "DATE"))
+		})
 		lines = slices.Compact(lines)
 	case "hash":
 		lines = slices.Compact(lines)

@@ -12,6 +12,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,8 @@ type world struct {
 	unsorted bool          // notifications of one batch have no defined order: sort them
 	sortACL  bool          // ACLs have no defined order: "auth" was expanded to several ids
 	quiet    bool          // leave replies out of the transcript
+
+	figures *regexp.Regexp // lines of mntr that are compared; nil: all
 
 	ens    *ensemble  // nil when the world is one server
 	roles  [3]*server // of ens, when the scenario began: leader, follower, otherFollower
@@ -214,6 +217,9 @@ func (w *world) connectWith(name string, req connectRequest) *conn {
 	c := w.dial(name)
 	c.write(frame(req.encode()))
 	c.handshake()
+	if w.ens != nil {
+		w.syncAll() // a new session is a transaction
+	}
 	return c
 }
 
