@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,8 @@ import (
 
 // selected are the faults that -fault names.
 func selected(list []fault) []fault {
-	return slices.DeleteFunc(slices.Clone(list), func(f fault) bool { return !strings.Contains(f.name, *only) })
+	wanted := regexp.MustCompile(*only)
+	return slices.DeleteFunc(slices.Clone(list), func(f fault) bool { return !wanted.MatchString(f.name) })
 }
 
 // brief are the faults of an ordinary run.

@@ -19,7 +19,7 @@ var (
 	target     = flag.String("target", "zkd", "zkd, or apache for the servers of Debian's package zookeeper")
 	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
 	buildFlags = flag.String("build", "", "flags of the go build of the program, such as -race")
-	only       = flag.String("fault", "", "take only faults with this in their name")
+	only       = flag.String("fault", "", "take the faults that this regular expression matches; empty for the short list")
 	keep       = flag.Bool("keep", false, "keep the directories of the servers")
 )
 

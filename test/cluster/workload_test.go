@@ -54,8 +54,8 @@ func (w *workload) tag() string {
 
 // value returns data that ends with a tag, and is long at times.
 func (w *workload) value() string {
-	if w.c.rng.IntN(20) == 0 {
-		return strings.Repeat("x", w.c.rng.IntN(4000)) + "," + w.tag()
+	if w.c.rng.IntN(5) == 0 { // so that segments of the log fill up
+		return strings.Repeat("x", w.c.rng.IntN(8000)) + "," + w.tag()
 	}
 	return w.tag()
 }
