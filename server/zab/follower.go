@@ -27,9 +27,18 @@ type following struct {
 	snapToken uint64    // of the snapshot waited for; 0 for none
 	snapFrom  uint64    // since when
 	arriving  *SnapInfo // becomes the history with the next batch
+	early     earlySnapshot
 }
 
-func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving} }
+// earlySnapshot is one that came before the message that announces it: snapshots
+// travel on streams of their own.
+type earlySnapshot struct {
+	from  SID
+	token uint64
+	snap  SnapInfo
+}
+
+func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving, early: c.early} }
 
 // follow takes a server as the leader, or goes on with it in a new epoch.
 func (c *Core) follow(p *peer, epoch uint32) {
@@ -39,7 +48,7 @@ func (c *Core) follow(p *peer, epoch uint32) {
 	} else {
 		c.leave()
 		c.following = following{
-			arriving: c.arriving, heardAt: c.now, echoedAt: c.now,
+			arriving: c.arriving, early: c.early, heardAt: c.now, echoedAt: c.now,
 			patience: c.opt.ElectionTimeout + c.jitter(c.opt.ElectionTimeout/2),
 		}
 		c.setStatus(Status{Role: SyncingFollower, Epoch: epoch, Leader: p.id, LeaderGen: p.gen, Reason: "the leader synchronizes it"})
@@ -83,6 +92,9 @@ func (c *Core) onSync(p *peer, m *Message) {
 	if m.Flags&FlagSnapshot != 0 {
 		c.streaming = false
 		c.snapToken, c.snapFrom = m.Seq, c.now
+		if e := c.early; e.from == p.id && e.token == m.Seq {
+			c.SnapshotReceived(e.from, e.token, e.snap)
+		}
 		return
 	}
 	c.truncate(at)
@@ -286,8 +298,10 @@ func (c *Core) tickLearner() {
 func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) {
 	p := c.linked(from)
 	if p == nil || !c.isLeader(p) || token == 0 || token != c.snapToken || c.promise != (Promise{c.epoch, from}) {
+		c.early = earlySnapshot{from, token, snap}
 		return
 	}
+	c.early = earlySnapshot{}
 	c.snapToken = 0
 	if snap.Zxid < c.committed || snap.Zxid != snap.State.Zxid {
 		c.gap(p, fmt.Sprintf("the snapshot at %v is of no use: %v is committed", snap.Zxid, c.committed))
