@@ -564,6 +564,9 @@ func (s *Sim) changed(n *node) {
 	s.trace(n, "%s of epoch %d, leader %d (%s)", roleName(now.Role), now.Epoch, now.Leader, now.Reason)
 	same := old.Role == now.Role && old.Leader == now.Leader && old.LeaderGen == now.LeaderGen
 	if same {
+		if now.Role == zab.Leading && now.Epoch != old.Epoch {
+			s.stats.Renewals++
+		}
 		return
 	}
 	if n.serving || n.evaluator != nil {
@@ -584,6 +587,9 @@ func (n *node) picture() string {
 		st := n.core.Status()
 		text += fmt.Sprintf(" %s epoch=%d leader=%d commit=%v applied=%v weightless=%q reason=%q", roleName(st.Role), st.Epoch, st.Leader,
 			n.core.Committed(), n.applied, st.Weightless, st.Reason)
+		if st != n.status {
+			text += fmt.Sprintf(", was told %+v", n.status)
+		}
 	}
 	return text
 }

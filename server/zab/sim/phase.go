@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/zkd-project/zkd/server/zab"
@@ -89,7 +90,7 @@ func (s *Sim) chooseCore() []*node {
 	nodes := s.listed()
 	for _, i := range s.rng.Perm(len(nodes)) {
 		n := nodes[i]
-		if s.ghost.last > 0 && !(s.counts(n) && (n.alive && n.core.Status().Weightless == "" || s.knows(n))) {
+		if s.ghost.last > 0 && !(s.counts(n) && (n.weighty() || s.knows(n))) {
 			continue
 		}
 		list = append(list, n)
@@ -101,6 +102,15 @@ func (s *Sim) chooseCore() []*node {
 		return list
 	}
 	return nil
+}
+
+// weighty reports whether the node, by what it knows, counts as a voter.
+func (n *node) weighty() bool {
+	if !n.alive {
+		return false
+	}
+	st := n.core.Status()
+	return !st.Observer && st.Weightless == ""
 }
 
 func (s *Sim) quorumOf(list []*node) bool {
@@ -154,7 +164,7 @@ func (s *Sim) picture() string {
 	for _, n := range s.nodes {
 		text += "\n\t" + n.picture()
 	}
-	return text
+	return text + fmt.Sprintf("\n\tmembers %+v, changes %d, settled %v, all count %v", s.membersNow().List, len(s.ghost.changes), s.settled(s.listed()), s.allCount())
 }
 
 // converge heals everything and stops the clients: all servers must come to the

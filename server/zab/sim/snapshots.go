@@ -173,11 +173,7 @@ func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
 	if l := s.linkTo(n, req.Peer); l != nil && l.gen[l.side(n)] == req.Gen {
 		p.link = l
 	}
-	after := s.between(s.cfg.SnapMs*100, s.cfg.SnapMs*2000)
-	if p.link != nil {
-		after += p.link.next[p.link.side(n)] - min(s.now, p.link.next[p.link.side(n)])
-	}
-	s.afterPacket(evSnapSent, n, after, p)
+	s.afterPacket(evSnapSent, n, s.between(s.cfg.SnapMs*100, s.cfg.SnapMs*2000), p)
 }
 
 // snapSent ends the transfer of a snapshot.
