@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -790,6 +791,44 @@ func TestSnapshotToALateServer(t *testing.T) {
 			c.set("/n0000", "y")
 			e.start(late)
 			e.settled()
+		}
+	})
+}
+
+// A server whose snapshots are gone has a log that begins in the air. The others
+// have everything, so it is repaired without an operator.
+func TestLostSnapshotsAreRepaired(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		e.leader()
+		time.Sleep(2 * time.Second)
+		c := e.servers[e.leader()].connect(t)
+		value := strings.Repeat("x", 16_000)
+		for i := range 1000 {
+			c.create(fmt.Sprintf("/n%04d", i), value)
+			if i%50 == 0 {
+				time.Sleep(time.Second)
+				c.ping()
+			}
+		}
+		e.settled()
+		hurt := e.follower()
+		e.stop(hurt)
+		if err := os.RemoveAll(fmt.Sprintf("%s/%d/snap", dir, hurt)); err != nil {
+			t.Fatal(err)
+		}
+		e.start(hurt)
+		e.settled()
+		time.Sleep(3 * time.Second) // admitted again
+		e.stop(e.leader())
+		e.leader()
+		if v, _ := e.servers[hurt].connect(t).get("/n0999"); v != value {
+			t.Error("the repaired server lacks data")
 		}
 	})
 }

@@ -49,6 +49,17 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 		return nil, err
 	}
 	st, err := s.loadState(ctx, store, log, rec)
+	if errors.Is(err, wal.ErrPurged) && s.ensemble() && ctx.Err() == nil {
+		// The snapshot that the history begins with is lost. The others have it.
+		if log, rec, err = log.SetAside(err); err != nil {
+			return nil, err
+		}
+		s.wal = log
+		if id, err = decodeIdent(rec.Ident); err != nil {
+			return nil, err
+		}
+		st, err = s.loadState(ctx, store, log, rec)
+	}
 	if err != nil {
 		return nil, err
 	}

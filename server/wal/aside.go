@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
@@ -21,6 +23,31 @@ const (
 // errInterrupted is the cause of damage that an earlier run had found and not
 // come to the end of setting aside.
 var errInterrupted = errors.New("setting aside a damaged log was interrupted")
+
+// SetAside closes the log and opens an empty one in its place. It is for a log
+// that reads well and is of no use, since the snapshot that its history begins
+// with is lost, as cause says. What Options.SetAside says of a damaged log holds
+// for it; Recovered.Damaged is set. Owner only.
+func (l *Log) SetAside(cause error) (*Log, *Recovered, error) {
+	if err := l.Close(); err != nil {
+		return nil, nil, fmt.Errorf("set aside a log: %w", err)
+	}
+	return openAside(l.o, l.metrics, &CorruptError{Segment: l.o.Dir, Seq: 1, Cause: cause})
+}
+
+// openAside sets a log aside and opens the one that takes its place.
+func openAside(o Options, m metrics, corrupt *CorruptError) (*Log, *Recovered, error) {
+	if err := setAside(o, m, corrupt); err != nil {
+		return nil, nil, err
+	}
+	o.Logger.Error("set a damaged log aside", zap.Error(corrupt))
+	l, rec, err := open(o, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	rec.Damaged = corrupt
+	return l, rec, nil
+}
 
 // setAside puts an empty log in the place of a damaged one: with the identity of
 // the options, and with the newest promise that any readable record or header

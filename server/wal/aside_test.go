@@ -374,3 +374,20 @@ func FuzzSetAside(f *testing.F) {
 		}
 	})
 }
+
+// A log that reads well can be of no use: its snapshot is lost.
+func TestSetAsideSound(t *testing.T) {
+	fsys := crashfs.New(1)
+	promise := promises(t, fsys)
+	o := asideOptions(fsys)
+	o.Registerer = prometheus.NewRegistry()
+	l, _ := mustOpen(t, o)
+	l, rec, err := l.SetAside(errors.New("no snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkAside(rec, promise); err != nil || rec.Damaged == nil {
+		t.Fatalf("damaged %v, %v", rec.Damaged, err)
+	}
+	mustAppend(t, l, Record{Kind: Append, Zxid: 1})
+}

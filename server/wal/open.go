@@ -78,12 +78,7 @@ func Open(o Options) (*Log, *Recovered, error) {
 	l, rec, err := open(o, m)
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) && o.SetAside && o.AcceptLossAfter == nil {
-		if err = setAside(o, m, corrupt); err == nil {
-			o.Logger.Error("set a damaged log aside", zap.Error(corrupt))
-			if l, rec, err = open(o, m); err == nil {
-				rec.Damaged = corrupt
-			}
-		}
+		l, rec, err = openAside(o, m, corrupt)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("open log: %w", err)
