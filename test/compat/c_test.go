@@ -15,6 +15,12 @@ const cliMT = "/usr/lib/zookeeper/bin/cli_mt"
 
 // TestC compiles c/client.c against the C client library and runs it on the target.
 func TestC(t *testing.T) {
+	program := compileC(t)
+	runProgram(t, program, start(t, target(t), config{}).addr)
+}
+
+func compileC(t *testing.T) string {
+	t.Helper()
 	require(t,
 		need{"gcc", "gcc"},
 		need{"/usr/include/zookeeper/zookeeper.h", "libzookeeper-mt-dev"})
@@ -23,8 +29,7 @@ func TestC(t *testing.T) {
 	if out, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
-	s := start(t, target(t), config{})
-	runProgram(t, program, s.addr)
+	return program
 }
 
 // TestCliMT runs single commands of the C library's own command line tool.

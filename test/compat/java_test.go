@@ -16,22 +16,36 @@ const programDeadline = 3 * time.Minute
 
 // TestJava runs java/client, which uses Apache's own Java client, on the target.
 func TestJava(t *testing.T) {
+	run := javaClient(t)
+	run(t, start(t, target(t), config{}).addr)
+}
+
+// javaClient compiles java/client and returns what runs it on some servers.
+func javaClient(t *testing.T) func(t *testing.T, hosts string) {
+	t.Helper()
 	needJavac(t)
-	runJava(t, "client", "ClientProgram", "zookeeper", "zookeeper-jute", "slf4j-simple")
+	return compileJava(t, "client", "ClientProgram", "zookeeper", "zookeeper-jute", "slf4j-simple")
 }
 
 // TestCurator runs java/curator, which uses Curator's recipes, on the target.
 func TestCurator(t *testing.T) {
+	run := curatorPrograms(t, "CuratorProgram")
+	run(t, start(t, target(t), config{}).addr)
+}
+
+// curatorPrograms compiles java/curator and returns what runs one of its classes.
+func curatorPrograms(t *testing.T, class string) func(t *testing.T, hosts string) {
+	t.Helper()
 	needJavac(t)
 	require(t,
 		need{filepath.Join(javaDir, "curator-recipes.jar"), "libcurator-recipes-java"},
 		need{filepath.Join(javaDir, "guava.jar"), "libguava-java"})
-	runJava(t, "curator", "CuratorProgram",
+	return compileJava(t, "curator", class,
 		"zookeeper", "zookeeper-jute", "curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple")
 }
 
-// runJava compiles the program in java/<dir> and runs it on the target.
-func runJava(t *testing.T, dir, class string, jars ...string) {
+// compileJava compiles the programs in java/<dir> and returns what runs one.
+func compileJava(t *testing.T, dir, class string, jars ...string) func(t *testing.T, hosts string) {
 	t.Helper()
 	for i, jar := range jars {
 		jars[i] = filepath.Join(javaDir, jar+".jar")
@@ -42,14 +56,20 @@ func runJava(t *testing.T, dir, class string, jars ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources = append(sources, fmt.Sprintf("java/%s/%s.java", dir, class))
+	own, err := filepath.Glob(fmt.Sprintf("java/%s/*.java", dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources = append(sources, own...)
 	javac := append([]string{"-Xlint:all,-path,-classfile", "-Werror", "-cp", classPath, "-d", classes}, sources...)
 	if out, err := exec.Command("javac", javac...).CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
-	s := start(t, target(t), config{})
-	runProgram(t, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-		"-cp", classes+":"+classPath, class, s.addr)
+	return func(t *testing.T, hosts string) {
+		t.Helper()
+		runProgram(t, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+			"-cp", classes+":"+classPath, class, hosts)
+	}
 }
 
 // runProgram runs a client program that prints PASS or FAIL for each group of

@@ -333,15 +333,23 @@ static void sessions(zhandle_t *zh, const char *program)
     zookeeper_close(late);
 }
 
-/* server_sockets marks the descriptors that are connected to the server. */
+/* is_server tells whether a port is one of the connect string. */
+static int is_server(int port)
+{
+    char part[8];
+    snprintf(part, sizeof part, ":%d", port);
+    const char *at = strstr(server, part);
+    return at != NULL && (at[strlen(part)] == ',' || at[strlen(part)] == 0);
+}
+
+/* server_sockets marks the descriptors that are connected to a server. */
 static void server_sockets(int connected[MAX_FD])
 {
-    int port = atoi(strrchr(server, ':') + 1);
     for (int fd = 0; fd < MAX_FD; fd++) {
         struct sockaddr_in peer;
         socklen_t size = sizeof peer;
         connected[fd] = getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && peer.sin_family == AF_INET
-            && ntohs(peer.sin_port) == port;
+            && is_server(ntohs(peer.sin_port));
     }
 }
 
@@ -350,9 +358,9 @@ static void reconnect(zhandle_t *actor)
 {
     struct Stat stat;
     int before[MAX_FD], after[MAX_FD];
-    expect("create", ZOK, create(actor, "/cr", ZOO_PERSISTENT, NULL, 0));
     server_sockets(before);
     zhandle_t *zh = open_handle(server, NULL, 0);
+    expect("create", ZOK, create(zh, "/cr", ZOO_PERSISTENT, NULL, 0));
     int64_t session = zoo_client_id(zh)->client_id;
     expect("wexists", ZOK, zoo_wexists(zh, "/cr", watcher, NULL, &stat));
     server_sockets(after);

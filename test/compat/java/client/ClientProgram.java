@@ -81,6 +81,13 @@ public final class ClientProgram {
         return zk;
     }
 
+    /** Waits until a client's server has what was written through other servers. */
+    private static void sync(ZooKeeper zk) throws Exception {
+        CountDownLatch done = new CountDownLatch(1);
+        zk.sync("/", (rc, path, ctx) -> done.countDown(), null);
+        Checks.that("sync", done.await(DEADLINE_SECONDS, TimeUnit.SECONDS));
+    }
+
     private static byte[] bytes(String s) {
         return s.getBytes(StandardCharsets.UTF_8);
     }
@@ -284,6 +291,7 @@ public final class ClientProgram {
         try {
             owner.addAuthInfo("digest", bytes("bob:pw"));
             owner.create("/acl", bytes("x"), Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT);
+            sync(zk);
             Checks.fails(Code.NOAUTH, () -> zk.getData("/acl", false, null));
             Checks.fails(Code.NOAUTH, () -> zk.setData("/acl", null, -1));
             Checks.fails(Code.NOAUTH, () -> zk.getACL("/acl", new Stat()));
@@ -291,6 +299,7 @@ public final class ClientProgram {
             List<ACL> list = owner.getACL("/acl", stat);
             Checks.equal("acl", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=", list.get(0).getId().getId());
             Checks.equal("aversion", 1, owner.setACL("/acl", Collections.singletonList(new ACL(Perms.READ, Ids.ANYONE_ID_UNSAFE)), 0).getAversion());
+            sync(zk);
             Checks.equal("readable", 1, zk.getData("/acl", false, null).length);
             Checks.fails(Code.NOAUTH, () -> owner.setACL("/acl", Ids.OPEN_ACL_UNSAFE, -1));
             Checks.fails(Code.BADVERSION, () -> zk.setACL("/", Ids.OPEN_ACL_UNSAFE, 99));
@@ -324,6 +333,7 @@ public final class ClientProgram {
         Arrays.fill(data, (byte) 7);
         zk.create("/large", data, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
         Checks.that("1 MB comes back", Arrays.equals(data, zk.getData("/large", false, null)));
+        sync(other);
         Checks.that("1 MB for another", Arrays.equals(data, other.getData("/large", false, null)));
         zk.delete("/large", -1);
     }
@@ -348,11 +358,13 @@ public final class ClientProgram {
         create("/eph");
         mortal.create("/eph/a", null, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
         mortal.create("/eph/b-", null, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL_SEQUENTIAL);
+        sync(zk);
         List<String> mine = mortal.getEphemerals("/eph");
         Collections.sort(mine);
         Checks.equal("ephemerals", Arrays.asList("/eph/a", "/eph/b-0000000001"), mine);
         Checks.equal("owner", mortal.getSessionId(), zk.exists("/eph/a", false).getEphemeralOwner());
         mortal.close();
+        sync(zk);
         Checks.equal("gone with the session", 0, zk.getChildren("/eph", false).size());
     }
 
@@ -375,6 +387,7 @@ public final class ClientProgram {
                 }
             }, first.getSessionId(), first.getSessionPasswd());
             Checks.that("resumed", connected.await(DEADLINE_SECONDS, TimeUnit.SECONDS));
+            sync(second);
             Checks.equal("session", first.getSessionId(), second.getSessionId());
             Checks.equal("ephemerals", Arrays.asList("/moves"), second.getEphemerals());
             second.close();
@@ -405,6 +418,7 @@ public final class ClientProgram {
             Events quiet = new Events();
             create("/rc");
             create("/rc/quiet");
+            sync(client);
             client.getData("/rc", data, null);
             client.exists("/rc/new", exist);
             client.getChildren("/rc", child);

@@ -14,7 +14,9 @@ final class Relay implements Closeable {
     private final List<Socket> open = new ArrayList<>();
     private boolean blocked;
 
-    Relay(String target) throws IOException {
+    /** The first server of a connect string is the one behind the relay. */
+    Relay(String hosts) throws IOException {
+        String target = hosts.split(",")[0];
         int colon = target.lastIndexOf(':');
         this.target = new InetSocketAddress(target.substring(0, colon), Integer.parseInt(target.substring(colon + 1)));
         this.listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
