@@ -107,7 +107,7 @@ func (c *client) connect() bool {
 	if err != nil {
 		return false
 	}
-	log.ret, log.session = c.now(), conn.session
+	log.session = conn.session
 	if c.life == nil {
 		c.life = &life{id: conn.session, timeout: int64(conn.timeout)}
 		c.lives = append(c.lives, c.life)
@@ -254,18 +254,12 @@ func (c *client) send() bool {
 func (c *client) put(o *op) {
 	o.client, o.conn, o.session = c.id, c.log, c.life.id
 	o.call, o.ret = c.now(), forever
-	if n := len(c.owed); o.since == behindSync && n > 0 {
-		o.since = c.owed[n-1].call
-	}
 	xid := c.conn.nextXid()
 	c.conn.put(xid, o.code, o.request())
 	c.ops = append(c.ops, o)
 	c.owed = append(c.owed, o)
 	c.xids = append(c.xids, xid)
 }
-
-// behindSync marks a read that is sent right behind a sync.
-const behindSync = -1
 
 // receive takes one reply and all that are there already, and reports whether the
 // connection goes on.
@@ -299,15 +293,17 @@ func (c *client) reply(h jute.ReplyHeader, body []byte) error {
 		return fmt.Errorf("client %d: reply has xid %d, want %d", c.id, h.Xid, c.xids[0])
 	}
 	c.owed, c.xids = c.owed[1:], c.xids[1:]
-	switch h.Err {
-	case jute.ErrSessionExpired, jute.ErrSessionMoved, jute.ErrNotReadOnly, jute.ErrConnectionLoss, jute.ErrOperationTimeout:
-		return nil // not done, but then it is as good as unanswered
+	if h.Err == jute.ErrConnectionLoss || h.Err == jute.ErrOperationTimeout {
+		return nil // as good as unanswered
 	}
 	o.ret = c.now()
 	if err := o.answer(h, body); err != nil {
 		return fmt.Errorf("%v: %w", o, err)
 	}
-	o.at = len(c.log.frames)
+	if o.turnedAway() {
+		c.learn(o)
+		return nil
+	}
 	c.see(frame{kind: aReply, zxid: h.Zxid, op: o})
 	c.life.touch(o.call, o.write() || o.code == jute.OpSync)
 	if o.code == jute.OpCloseSession {

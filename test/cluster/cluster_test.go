@@ -24,6 +24,7 @@ func TestFaults(t *testing.T) {
 		t.Log("no ensembles in short runs")
 		return
 	}
+	t.Parallel()
 	list := everyFault()
 	if *only == "" {
 		list = slices.DeleteFunc(list, func(f fault) bool { return !slices.Contains(brief, f.name) })
@@ -44,6 +45,7 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		return
 	}
+	t.Parallel()
 	c := newCampaign(t, shape{voters: 3})
 	list := selected(slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return !strings.HasPrefix(f.name, "kill") }))
 	for n := 1; n <= *rounds && !t.Failed(); n++ {

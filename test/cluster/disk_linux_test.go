@@ -157,6 +157,7 @@ func TestDisks(t *testing.T) {
 	if testing.Short() {
 		return
 	}
+	t.Parallel()
 	disks := make(map[int]*disk)
 	for id := 1; id <= 3; id++ {
 		if disks[id] = newDisk(t, diskMiB); disks[id] == nil {

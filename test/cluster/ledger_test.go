@@ -320,7 +320,7 @@ func (l *ledger) check() findings {
 	}
 	for _, o := range l.h.ops {
 		switch {
-		case o.state == unknown:
+		case o.state == unknown || o.turnedAway():
 		case o.read():
 			l.checkRead(o)
 		case o.state == refused:

@@ -38,8 +38,7 @@ type op struct {
 	subs    []*op // of a multi
 
 	call, ret int64 // forever if no reply came
-	since     int64 // of a read that follows a sync of its connection: the sync's call; else 0
-	at        int   // position of the reply in the connection's frames
+	sync      *op   // of a read: the one that was sent right before it, on the same connection
 	state     outcome
 	err       jute.Code // of the reply, or of the first operation that failed in a multi
 	zxid      jute.Zxid // of the reply's header; of an unknown op that was seen to have happened, its own
@@ -82,6 +81,21 @@ func (o *op) write() bool { return o.code.Write() }
 // read reports whether the op shows the state of one node.
 func (o *op) read() bool {
 	return o.code == jute.OpGetData || o.code == jute.OpExists || o.code == jute.OpGetChildren2
+}
+
+// since returns when the sync was sent that a read follows, or 0 if the read may
+// be late: there is none, or it failed.
+func (o *op) since() int64 {
+	if o.sync == nil || o.sync.state != done {
+		return 0
+	}
+	return o.sync.call
+}
+
+// turnedAway reports whether the request was refused before anybody looked at it:
+// its session has ended or moved, or the disk is full.
+func (o *op) turnedAway() bool {
+	return o.state == refused && (o.err == jute.ErrNotReadOnly || o.err == jute.ErrSessionExpired || o.err == jute.ErrSessionMoved)
 }
 
 // parts returns the operations of a multi, or the op itself.
@@ -131,6 +145,12 @@ func (o *op) answer(h jute.ReplyHeader, body []byte) error {
 	o.zxid, o.err, o.state = h.Zxid, h.Err, done
 	if h.Err != 0 {
 		o.state = refused
+		if o.turnedAway() {
+			o.zxid = 0
+		}
+		for _, sub := range o.subs {
+			sub.state = refused
+		}
 		return nil
 	}
 	d := jute.NewDecoder(body)

@@ -58,8 +58,8 @@ func checkRealTime(h *history, f *findings) {
 			if o.ret != forever {
 				list = append(list, moment{o.ret, true, o})
 			}
-		case o.read() && o.since > 0:
-			list = append(list, moment{o.since, false, o})
+		case o.read() && o.since() > 0:
+			list = append(list, moment{o.since(), false, o})
 		}
 	}
 	slices.SortFunc(list, func(a, b moment) int {

@@ -85,7 +85,7 @@ func (s *tale) get(client int, path string) *op {
 func (s *tale) synced(client int, path string) *op {
 	sync := s.op(client, &op{code: jute.OpSync, path: path})
 	o := s.get(client, path)
-	o.since = sync.call
+	o.sync = sync
 	return o
 }
 

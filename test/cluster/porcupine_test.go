@@ -80,10 +80,10 @@ func checkLinearizable(h *history) (f findings, looked int) {
 	for _, o := range h.ops {
 		call := o.call
 		switch {
-		case o.code == jute.OpMulti && o.state == refused, o.mode.Ephemeral():
+		case o.code == jute.OpMulti && o.state == refused, o.mode.Ephemeral(), o.turnedAway():
 			continue
-		case o.code == jute.OpGetData && o.since > 0 && o.state != unknown:
-			call = o.since
+		case o.code == jute.OpGetData && o.since() > 0 && o.state != unknown:
+			call = o.since()
 		case !o.write():
 			continue
 		}

@@ -154,9 +154,12 @@ func checkRegistered(l *ledger, log *connLog, i int, set map[watch]struct{}, f *
 		}) {
 			continue
 		}
-		if due := l.due(w); due == 0 || due > reg.zxid || l.undone(w, reg.zxid) {
+		switch due := l.due(w); {
+		case due == 0 || due > reg.zxid:
 			set[w] = struct{}{}
-		} else {
+		case l.undone(w, reg.zxid):
+			set[watch{w.kind, w.path, reg.zxid}] = struct{}{}
+		default:
 			f.add("session %v, server %d: setWatches at %v does not tell of the change at %v for %v", log.session, log.server, reg.zxid, due, w)
 		}
 	}

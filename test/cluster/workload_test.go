@@ -132,7 +132,8 @@ func (w *workload) get(path string, watch bool) *op {
 
 // synced returns a read that may not be late.
 func (w *workload) synced(path string) []*op {
-	return []*op{{code: jute.OpSync, path: path}, {code: jute.OpGetData, path: path, since: behindSync}}
+	sync := &op{code: jute.OpSync, path: path}
+	return []*op{sync, {code: jute.OpGetData, path: path, sync: sync}}
 }
 
 // set writes a register, if and only if it has the version that the client
