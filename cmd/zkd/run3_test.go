@@ -26,7 +26,7 @@ func TestRun3Script(t *testing.T) {
 	}
 	for i := range 3 {
 		write(t, filepath.Join(dir, fmt.Sprintf("zoo%d.cfg", i+1)), fmt.Sprintf(
-			"dataDir=%s\nzkd.myid=%d\ntickTime=2000\ninitLimit=10\nsyncLimit=5\n%s", filepath.Join(dir, ports[i]), i+1, members))
+			"4lw.commands.whitelist=*\ndataDir=%s\nzkd.myid=%d\ntickTime=2000\ninitLimit=10\nsyncLimit=5\n%s", filepath.Join(dir, ports[i]), i+1, members))
 	}
 	script, out := startScript(t, dir, ports[:3])
 	leader := out.await(t, `Server ([123]) leads\.`)

@@ -18,7 +18,7 @@ import (
 // askTimeout bounds the time that one server has for its answer.
 const askTimeout = 2 * time.Second
 
-// newStatus makes the command that asks servers how they are. It knows nothing
+// newStatus makes the command that asks servers how they are. It needs nothing
 // but the four-letter word srvr, which every server of the protocol answers.
 func newStatus() *cobra.Command {
 	var wait time.Duration
@@ -26,8 +26,10 @@ func newStatus() *cobra.Command {
 		Use:   "status HOST:PORT...",
 		Short: "Ask servers for their state, and show it in a table",
 		Long: "Ask servers for their state by the four-letter word srvr, and show it in a table.\n" +
-			"HOST:PORT is a client port; a client's list with commas works, too.\n\n" +
-			"Exit code 0 means that all of them serve clients, and that at most one leads.",
+			"HOST:PORT is a client port; a client's list with commas works, too. If the word mntr\n" +
+			"is enabled, the leader tells how many of the voters count at the moment.\n\n" +
+			"Exit code 0 means that all of them serve clients, that at most one leads, and that\n" +
+			"no voter is missing there.",
 		Example: "  zkd status zk1:2181 zk2:2181 zk3:2181\n  zkd status --wait 30s localhost:2181",
 		Args:    usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,7 +40,7 @@ func newStatus() *cobra.Command {
 			return status(cmd.Context(), cmd.OutOrStdout(), addrs, wait)
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "ask until all of them serve, for so long at most")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "ask until the exit code would be 0, for so long at most")
 	return cmd
 }
 
@@ -92,6 +94,10 @@ type serverStatus struct {
 	addr    string
 	problem string            // why there are no fields
 	fields  map[string]string // of srvr, by their names
+
+	// Of a leader that says so: the voters, itself among them, and how many of
+	// them it counts.
+	voters, counted int
 }
 
 func askServer(ctx context.Context, addr string) serverStatus {
@@ -113,7 +119,28 @@ func askServer(ctx context.Context, addr string) serverStatus {
 			s.problem = "answers, but not as a server of the protocol"
 		}
 	}
+	if s.fields["Mode"] == "leader" {
+		s.askVoters(ctx)
+	}
 	return s
+}
+
+// askVoters asks a leader how many voters it counts. Where mntr is not enabled,
+// that stays unknown.
+func (s *serverStatus) askVoters(ctx context.Context) {
+	answer, err := askWord(ctx, s.addr, "mntr")
+	if err != nil {
+		return
+	}
+	number := func(key string) int {
+		_, rest, _ := strings.Cut(answer, "\nzk_"+key+"\t")
+		text, _, _ := strings.Cut(rest, "\n")
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	if s.voters = number("quorum_size"); s.voters > 0 {
+		s.counted = 1 + number("synced_followers")
+	}
 }
 
 // askWord sends a four-letter word and returns the answer.
@@ -143,15 +170,18 @@ func reason(err error) error {
 	return err
 }
 
-// judge returns an error unless all servers serve and agree on a leader.
+// judge returns an error unless all servers serve, agree on a leader, and count
+// there.
 func judge(rows []serverStatus) error {
 	serving, leaders := 0, 0
+	var lead serverStatus
 	for _, r := range rows {
 		if r.problem == "" {
 			serving++
 		}
 		if r.fields["Mode"] == "leader" {
 			leaders++
+			lead = r
 		}
 	}
 	switch {
@@ -159,6 +189,8 @@ func judge(rows []serverStatus) error {
 		return fmt.Errorf("%d of %d servers serve clients", serving, len(rows))
 	case leaders > 1:
 		return fmt.Errorf("%d servers say that they lead: ask again, and if that stays, they are of different ensembles", leaders)
+	case lead.counted < lead.voters:
+		return fmt.Errorf("%d of %d voters count: another failure may cost more than one server", lead.counted, lead.voters)
 	}
 	return nil
 }
@@ -167,16 +199,20 @@ var avgMax = regexp.MustCompile(`^[^/]*/([^/]*)/([^/]*)$`)
 
 func showStatus(w io.Writer, rows []serverStatus) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SERVER\tMODE\tZXID\tCLIENTS\tNODES\tAVG/MAX ms\tVERSION")
+	fmt.Fprintln(t, "SERVER\tMODE\tVOTERS\tZXID\tCLIENTS\tNODES\tAVG/MAX ms\tVERSION")
 	for _, r := range rows {
 		if r.problem != "" {
-			fmt.Fprintf(t, "%s\t-\t-\t-\t-\t-\t%s\n", r.addr, r.problem)
+			fmt.Fprintf(t, "%s\t-\t\t-\t-\t-\t-\t%s\n", r.addr, r.problem)
 			continue
 		}
 		f := r.fields
 		clients, _ := strconv.Atoi(f["Connections"])
 		version, _, _ := strings.Cut(f["Zookeeper version"], ",")
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.addr, f["Mode"], f["Zxid"], max(clients-1, 0), // without this one
+		voters := ""
+		if r.voters > 0 {
+			voters = fmt.Sprintf("%d/%d", r.counted, r.voters)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.addr, f["Mode"], voters, f["Zxid"], max(clients-1, 0), // without this one
 			f["Node count"], avgMax.ReplaceAllString(f["Latency min/avg/max"], "$1/$2"), version)
 	}
 	return t.Flush()

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// answering serves each connection with one of the texts: the first ones once
-// each, the last one for ever. It returns its address.
+// answering answers each srvr with one of the texts: the first ones once each,
+// the last one for ever. What is behind "mntr:" in a text answers mntr. It
+// returns its address.
 func answering(t *testing.T, texts ...string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,11 +32,18 @@ func answering(t *testing.T, texts ...string) string {
 				return
 			}
 			word := make([]byte, 4)
-			if _, err := io.ReadFull(c, word); err != nil || string(word) != "srvr" {
+			if _, err := io.ReadFull(c, word); err != nil {
 				t.Errorf("asked for %q, %v", word, err)
 			}
-			i := min(int(asked.Add(1)), len(texts))
-			io.WriteString(c, texts[i-1])
+			if string(word) == "srvr" {
+				asked.Add(1)
+			}
+			i := min(int(asked.Load()), len(texts))
+			srvr, mntr, enabled := strings.Cut(texts[i-1], "mntr:")
+			if !enabled {
+				mntr = "mntr is not executed because it is not in the whitelist.\n"
+			}
+			io.WriteString(c, map[string]string{"srvr": srvr, "mntr": mntr}[string(word)])
 			c.Close()
 		}
 	}()
@@ -59,6 +67,10 @@ func TestStatus(t *testing.T) {
 	}{
 		{"an ensemble", []string{srvr("leader"), srvr("follower"), srvr("observer")},
 			[]string{`leader +0x100000016 +3 +11 +1.25/22 +3.8.0-abc$`, `follower +0x1`, `observer +0x1`}, ""},
+		{"all voters count", []string{srvr("leader") + "mntr:zk_version\t3\nzk_synced_followers\t2\nzk_quorum_size\t3\n"},
+			[]string{`leader +3/3 +0x`}, ""},
+		{"one voter does not", []string{srvr("leader") + "mntr:zk_version\t3\nzk_synced_followers\t1\nzk_quorum_size\t3\n"},
+			[]string{`leader +2/3 +0x`}, "2 of 3 voters"},
 		{"one alone", []string{srvr("standalone")}, []string{`standalone`}, ""},
 		{"no quorum", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`}, "1 of 2"},
 		{"two leaders", []string{srvr("leader"), srvr("leader")}, []string{`leader`, `leader`}, "2 servers say"},
