@@ -108,7 +108,7 @@ func (c *Core) quorum(in func(SID) bool) bool {
 // it needs to be admitted with the incarnation that it shows. Before there is
 // one, everybody who has nothing, and has lost nothing, counts.
 func (c *Core) counts(p *peer) bool {
-	if mutated(damagedCounted) || mutated(observerCounted) && !c.voter(p.id) {
+	if mutated(damagedCounted) || mutated(wipedVotes) || mutated(observerCounted) && !c.voter(p.id) {
 		return true
 	}
 	if c.tip.Seeded() {

@@ -148,7 +148,7 @@ func (s *Sim) choose(c *client, req *request) {
 		req.kind = reqRead
 	case d < 35:
 		req.kind = reqSync
-	case d < 36:
+	case d < 35+s.cfg.ClosePct:
 		req.kind, req.op = reqClose, jute.OpCloseSession
 	default:
 		req.kind = reqWrite

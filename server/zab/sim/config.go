@@ -41,6 +41,7 @@ type Config struct {
 
 	ThinkUs      uint64 // of a client between two requests
 	Pipeline     int    // requests that a client has under way
+	ClosePct     int    // requests that end a session
 	SessionMs    uint64 // timeout of sessions
 	SnapshotEach int    // entries applied between two snapshots; 0 for none
 	SnapRetain   int    // snapshots kept, and the log behind the oldest
@@ -48,6 +49,8 @@ type Config struct {
 	// Faults are the mean times between two faults of a kind; 0 turns it off.
 	Faults [numFaults]uint64
 
+	// ChaosOnly leaves out the phases in which all must become well.
+	ChaosOnly bool
 	// Mutant plants a fault into the nodes themselves.
 	Mutant Mutant
 }
@@ -129,7 +132,7 @@ func Base(seed uint64) Config {
 		Seed: seed, Voters: 3, Clients: 2, Steps: 3000,
 		TickMs: 20, ElectionMs: 400, InitMs: 4000, RenewMs: 800,
 		NetUs: 300, FsyncUs: 800, ApplyUs: 0, SnapMs: 10, DialMs: 50,
-		ThinkUs: 5000, Pipeline: 1, SessionMs: 2000, SnapRetain: 2,
+		ThinkUs: 5000, Pipeline: 1, ClosePct: 1, SessionMs: 2000, SnapRetain: 2,
 	}
 }
 
@@ -145,6 +148,7 @@ func (c *Config) drawTimes(r *rand.Rand) {
 	c.SkewPct = pick(r, 0, 0, 5)
 	c.ThinkUs = c.ElectionMs * 1000 / pick[uint64](r, 2, 5, 5, 20, 20, 100) // so that elections come within a few steps
 	c.Pipeline = pick(r, 1, 1, 4, 16)
+	c.ClosePct = pick(r, 1, 1, 5)
 	c.SessionMs = c.ElectionMs * pick[uint64](r, 2, 4, 8)
 }
 

@@ -242,8 +242,11 @@ func (s *Sim) disaster(n *node) {
 	}
 	d.cut()
 	d.pending = nil
-	if s.cfg.Mutant != MutantSameIncarnation {
+	if s.cfg.Mutant != MutantSameIncarnation && !(plan.damage && s.cfg.Mutant == MutantDamageUnseen) {
 		d.incarnation = s.newID()
+	}
+	if s.ghost.last > 0 {
+		s.checkDurable(s.ghost.last, "server %d lost what it had", n.id)
 	}
 	s.ghost.tops[n.id] = d.durable.promise.Epoch
 	if d.real != nil {

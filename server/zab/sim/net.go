@@ -314,6 +314,10 @@ func (s *Sim) checkSend(n *node, m *zab.Message) {
 			last, _ := d.last()
 			s.fail("I16", "server %d sends %v, but durable are promise %v and %v", n.id, m, d.promise, last)
 		}
+	case zab.MsgTimeoutNow:
+		if last := n.core.LastZxid(); m.Zxid != last {
+			s.fail("A10", "server %d hands over to one that has %v; its own last entry is %v", n.id, m.Zxid, last)
+		}
 	case zab.MsgCommit, zab.MsgAppend, zab.MsgPing:
 		if m.Commit > s.ghost.last {
 			s.fail("I12", "server %d sends %v, but only %v is committed", n.id, m, s.ghost.last)

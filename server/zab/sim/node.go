@@ -36,6 +36,7 @@ type process struct {
 	out     zab.Output
 	status  zab.Status
 	leads   uint32 // epoch that it leads, as long as it does
+	led     uint32 // what leads was when its outputs were looked at before
 	lazy    bool   // evDrain is under way
 	again   bool   // the core heard something while its outputs were carried out
 	batches []batch
@@ -370,7 +371,7 @@ func (s *Sim) carryOut(n *node) bool {
 // noteRole tells the ghost of a role at the moment when it shows.
 func (s *Sim) noteRole(n *node) {
 	st := n.core.Status()
-	n.leads = 0
+	n.led, n.leads = n.leads, 0
 	switch st.Role {
 	case zab.Leading, zab.SyncingLeader:
 		n.leads = st.Epoch

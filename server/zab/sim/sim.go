@@ -130,8 +130,10 @@ func (s *Sim) run() (r Result) {
 	for s.steps < s.cfg.Steps {
 		s.step()
 	}
-	s.live()
-	s.converge()
+	if !s.cfg.ChaosOnly {
+		s.live()
+		s.converge()
+	}
 	return r
 }
 

@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+)
+
+var (
+	mutantFlag  = flag.String("mutant", "", "mutants: only this one")
+	mutantSeeds = flag.Int("mutantseeds", 1000, "mutants: how many seeds each gets")
+)
+
+// TestMutantsOfNodes plants each fault of the nodes, which some run must find.
+func TestMutantsOfNodes(t *testing.T) {
+	for _, m := range Mutants() {
+		if *mutantFlag != "" && *mutantFlag != m.String() {
+			continue
+		}
+		t.Run(m.String(), func(t *testing.T) {
+			hunt(t, m.String(), func(c *Config) { c.Mutant = m })
+		})
+	}
+}
+
+// hunt runs seeds until one fails. Every other run has the conditions under which
+// the mutant shows most easily.
+func hunt(t *testing.T, name string, plant func(*Config)) {
+	t.Helper()
+	for i := range *mutantSeeds {
+		cfg := Draw(uint64(i)+1, 2000)
+		if focus := focuses[name]; focus != nil && i&1 != 0 {
+			focus(&cfg)
+		}
+		plant(&cfg)
+		if r := Run(cfg); r.Failure != nil {
+			t.Logf("seed %d: %v", cfg.Seed, r.Failure)
+			return
+		}
+	}
+	t.Errorf("%d seeds did not find it", *mutantSeeds)
+}
+
+// often makes faults come about once in an election.
+func often(c *Config, faults ...Fault) {
+	for _, f := range faults {
+		c.Faults[f] = c.ElectionMs
+	}
+	c.ChaosOnly = true
+}
+
+// focuses are the conditions, by mutant. Those that a few runs of any kind find
+// need none.
+var focuses = map[string]func(*Config){
+	"no-postpone": func(c *Config) {
+		c.SessionMs = c.ElectionMs / 2
+		c.SkewPct = 0
+		often(c, FaultPause)
+	},
+	"double-close":  func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
+	"damage-unseen": func(c *Config) { often(c, FaultDamage, FaultKill) },
+	"old-epoch-committed-by-counting": func(c *Config) {
+		c.Voters, c.Observers, c.BatchBytes, c.WindowBytes, c.FsyncUs = 3, 0, 1, 1, 5000
+		often(c, FaultPower, FaultBreak)
+	},
+	"promise-without-history-check": func(c *Config) {
+		c.Voters, c.Observers = 3, 0
+		c.DialMs, c.FsyncUs = 5, 15000
+		often(c, FaultBreak, FaultStall, FaultPower, FaultTransfer)
+	},
+	"epoch-reused-after-restart": func(c *Config) {
+		c.Voters, c.Observers = 3, 0
+		often(c, FaultPower, FaultInside, FaultKill)
+	},
+	"wiped-server-votes": func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
+	"one-configs-quorum": func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
+	"read-round-too-early": func(c *Config) {
+		c.Clients, c.Pipeline, c.Voters, c.Observers = 5, 16, 3, 0
+		c.ThinkUs, c.NetUs, c.FsyncUs, c.Steps = c.ElectionMs*50, 300, 50, 10000
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultTransfer, FaultSlow)
+	},
+	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
+	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
+}
