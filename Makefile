@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = cmd fourletter internal jute server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz crash compat bench benchcmp lint fmt tidy cover check clean
+.PHONY: help build run run3 test race scenario fuzz crash cluster soak compat bench benchcmp lint fmt tidy cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for th
 ROUNDS ?= 100
 crash: ## kill -9 and restart under load, checking all that was acknowledged (ROUNDS=100)
 	$(GO) test -count=1 -timeout 120m -v -run 'TestKill|TestLossIsNoticed' ./test/crash -args -rounds $(ROUNDS)
+
+cluster: ## ensembles of real servers: all faults once, kill -9 over and over (ROUNDS=100)
+	$(GO) test -count=1 -timeout 12h -v ./test/cluster -args -fault . -rounds $(ROUNDS)
+
+soak: ## ensembles under one random fault after the other, for TIME=8h
+	$(GO) test -count=1 -timeout 0 -v -run TestSoak ./test/cluster -args -fault . -time $(TIME)
 
 compat: ## other people's clients, and a comparison with Apache's server
 	test/compat/run.sh

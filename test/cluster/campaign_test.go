@@ -60,8 +60,11 @@ func (c *campaign) now() int64 { return int64(time.Since(c.began)) }
 // wait lets time pass for the clients.
 func (c *campaign) wait(d time.Duration) { <-time.After(d) }
 
-// between returns a random duration.
+// between returns a random duration. An ordinary run has no time for long ones.
 func (c *campaign) between(least, most time.Duration) time.Duration {
+	if *only == "" {
+		most = min(most, least+1500*time.Millisecond)
+	}
 	return least + time.Duration(c.rng.Int64N(int64(most-least)))
 }
 

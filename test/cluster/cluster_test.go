@@ -16,7 +16,15 @@ func selected(list []fault) []fault {
 }
 
 // brief are the faults of an ordinary run.
-var brief = []string{"kill leader", "pause leader", "hold leader", "kill all"}
+var brief = []string{"kill leader", "pause leader", "hold leader", "kill all", "disk of leader is full"}
+
+// briefly returns the short list if -fault names no other.
+func briefly(list []fault) []fault {
+	if *only != "" {
+		return selected(list)
+	}
+	return slices.DeleteFunc(list, func(f fault) bool { return !slices.Contains(brief, f.name) })
+}
 
 // TestFaults has three servers go through the main faults, or those of -fault.
 func TestFaults(t *testing.T) {
@@ -25,12 +33,8 @@ func TestFaults(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	list := everyFault()
-	if *only == "" {
-		list = slices.DeleteFunc(list, func(f fault) bool { return !slices.Contains(brief, f.name) })
-	}
 	c := newCampaign(t, shape{voters: 3})
-	for _, f := range list {
+	for _, f := range briefly(everyFault()) {
 		c.round(f)
 		if t.Failed() {
 			return
@@ -61,12 +65,13 @@ func TestKill(t *testing.T) {
 // three, and in one of five with an observer.
 func TestSoak(t *testing.T) {
 	if *soakTime == 0 {
+		t.Log("-time says how long")
 		return
 	}
 	for _, of := range []shape{{voters: 3}, {voters: 5, observers: 1}} {
 		t.Run(fmt.Sprintf("%d+%d", of.voters, of.observers), func(t *testing.T) {
 			c := newCampaign(t, of)
-			list := everyFault()
+			list := selected(everyFault())
 			for end := time.Now().Add(*soakTime / 2); time.Now().Before(end) && !t.Failed(); {
 				c.round(list[c.rng.IntN(len(list))])
 			}

@@ -165,7 +165,7 @@ func TestDisks(t *testing.T) {
 		}
 	}
 	c := newCampaign(t, shape{voters: 3, disk: func(id int) string { return disks[id].dir }})
-	for _, f := range selected(diskFaults(disks)) {
+	for _, f := range briefly(diskFaults(disks)) {
 		c.round(f)
 		if t.Failed() {
 			return

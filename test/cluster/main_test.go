@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	rounds     = flag.Int("rounds", 3, "rounds of TestKill")
-	soakTime   = flag.Duration("time", 0, "how long TestSoak runs; 0 is one round of each fault of the short list")
+	rounds     = flag.Int("rounds", 1, "rounds of TestKill")
+	soakTime   = flag.Duration("time", 0, "how long TestSoak runs")
 	seedFlag   = flag.Uint64("seed", 0, "seed of the random choices; 0 picks one")
 	target     = flag.String("target", "zkd", "zkd, or apache for the servers of Debian's package zookeeper")
 	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
