@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = cmd fourletter internal jute server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz crash cluster soak compat bench benchcmp lint fmt tidy cover check clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants crash cluster soak compat bench benchcmp lint fmt tidy cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,15 @@ fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for th
 		echo "== $$target in $$dir"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) -fuzzminimizetime 1s "./$$dir" </dev/null || exit 1; \
 	done
+
+SEED  ?= 1
+SEEDS ?= 1
+STEPS ?= 10000
+sim: ## random ensembles in simulation, checked after each step (SEED=1 SEEDS=1 STEPS=10000)
+	$(GO) test -count=1 -timeout 24h -v -run 'TestSim$$' ./server/zab/sim -args -seed $(SEED) -seeds $(SEEDS) -steps $(STEPS)
+
+mutants: ## does the simulator find the faults planted into the core and the nodes? minutes (MUTANT=name)
+	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run 'TestMutants' ./server/zab/sim -args -mutant '$(MUTANT)'
 
 ROUNDS ?= 100
 crash: ## kill -9 and restart under load, checking all that was acknowledged (ROUNDS=100)
