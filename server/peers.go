@@ -174,12 +174,13 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 		return nil
 	}
 	t := &transport.TLS{
-		Mode:       transport.TLSOnly,
-		CertFile:   c.KeyStore,
-		TrustFile:  c.TrustStore,
-		MinVersion: c.MinVersion,
-		MaxVersion: c.MaxVersion,
-		VerifyHost: c.HostnameVerification,
+		Mode:        transport.TLSOnly,
+		CertFile:    c.KeyStore,
+		TrustFile:   c.TrustStore,
+		KeyPassword: c.KeyPassword,
+		MinVersion:  c.MinVersion,
+		MaxVersion:  c.MaxVersion,
+		VerifyHost:  c.HostnameVerification,
 	}
 	switch {
 	case !c.Dial:
