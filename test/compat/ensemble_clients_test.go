@@ -6,24 +6,26 @@ import (
 	"testing"
 )
 
-// onEnsemble calls run with connect strings of an ensemble of the target, each on
-// an empty tree: a follower, the leader, and, where the clients can do with what
-// another server has not heard yet, all three.
+// onEnsemble calls run with connect strings of fresh ensembles of the target: with
+// a follower alone, and with all three servers, or the leader alone for clients
+// that can't do with what another server has not heard yet.
 func onEnsemble(t *testing.T, all bool, run func(t *testing.T, hosts string)) {
 	t.Helper()
-	e := startEnsemble(t, target(t), config{lines: []string{"tickTime=2000"}})
-	roles, ok := e.roles()
-	if !ok {
-		t.Fatal("the ensemble is not healthy")
+	on := func(name string, hosts func(e *ensemble, roles [3]*server) string) {
+		t.Run(name, func(t *testing.T) {
+			e := startEnsemble(t, target(t), config{lines: []string{"tickTime=2000"}})
+			roles, ok := e.roles()
+			if !ok {
+				t.Fatal("the ensemble is not healthy")
+			}
+			run(t, hosts(e, roles))
+		})
 	}
-	cases := []struct{ name, hosts string }{{"follower", roles[follower].addr}, {"leader", roles[leader].addr}}
+	on("follower", func(_ *ensemble, roles [3]*server) string { return roles[follower].addr })
 	if all {
-		cases[1].name, cases[1].hosts = "all", e.hosts()
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { run(t, c.hosts) })
-		w := newWorld(roles[leader])
-		w.hushed(w.cleanUp)
+		on("all", func(e *ensemble, _ [3]*server) string { return e.hosts() })
+	} else {
+		on("leader", func(_ *ensemble, roles [3]*server) string { return roles[leader].addr })
 	}
 }
 
