@@ -109,11 +109,23 @@ func New(opt Options, r Recovered) *Core {
 	case err != nil:
 		c.halt("recovered history: " + err.Error())
 	case c.standalone:
+		if c.tip.Seeded() {
+			c.goAlone()
+		}
 		c.setStatus(Status{Role: Leading, Epoch: c.appended.Epoch(), Leader: opt.ID})
 	default:
 		c.look("started", 0)
 	}
 	return c
+}
+
+// goAlone makes a member's history one of this server's own. The ensemble may go
+// on without it and use the same zxids for something else, so this history must
+// never be taken for the ensemble's again.
+func (c *Core) goAlone() {
+	c.event(2, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server goes on with a history of its own, and can't return to that ensemble with it", c.tip.Init.Cluster))
+	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, Alone: true}
+	c.append(Entry{Zxid: jute.MakeZxid(c.appended.Epoch()+1, 0), Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
 }
 
 // recover sets the history.
@@ -257,6 +269,9 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 			c.look("lost the link to the leader", 0)
 		}
 	case SyncingLeader, Leading:
+		if c.handingOver && c.successor == id {
+			c.successorLost()
+		}
 		c.checkLinks()
 	}
 }

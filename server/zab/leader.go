@@ -28,6 +28,7 @@ type leadership struct {
 
 	handingOver  bool
 	successor    SID // was told to take over
+	toldAt       uint64
 	handDeadline uint64
 
 	admitting   Admission // to go along with the next proposal; server 0 for none

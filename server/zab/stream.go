@@ -44,6 +44,7 @@ type learner struct {
 	pongSeq  uint64
 	diskMs   uint64
 
+	told    bool      // to take over, in this hand-over
 	admitAt jute.Zxid // entry of this epoch that admits it: it counts only when it has that
 }
 

@@ -14,15 +14,19 @@ func (c *Core) handOver(why string) {
 	c.event(1, 0, "hands over: "+why)
 	c.handingOver, c.successor = true, 0
 	c.handDeadline = c.now + c.opt.ElectionTimeout
+	for _, p := range c.peers {
+		p.told = false
+	}
 	c.tryHandOver()
 }
 
-// bestSuccessor is the voter that is the least behind, of those that are well.
+// bestSuccessor is the voter that is the least behind, of those that are well;
+// among equals rather one that has not been told in vain.
 func (c *Core) bestSuccessor() (best *peer) {
 	for _, p := range c.peers {
 		well := p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall &&
 			c.now < p.echoedAt+3*c.opt.Heartbeat && c.members().Voter(p.id) && c.counts(p) && p.match >= p.admitAt
-		if well && (best == nil || p.match > best.match) {
+		if well && (best == nil || p.match > best.match || p.match == best.match && best.told && !p.told) {
 			best = p
 		}
 	}
@@ -30,12 +34,22 @@ func (c *Core) bestSuccessor() (best *peer) {
 }
 
 func (c *Core) tryHandOver() {
+	if c.successor != 0 && c.now < c.toldAt+3*c.opt.Heartbeat {
+		return // it is at it
+	}
 	p := c.bestSuccessor()
-	if p == nil || c.successor != 0 || p.match < c.appended && !mutated(transferWithoutAck) {
+	if p == nil || p.match < c.appended && !mutated(transferWithoutAck) {
 		return
 	}
-	c.successor = p.id
+	c.successor, c.toldAt, p.told = p.id, c.now, true
 	c.post(p, Message{Kind: MsgTimeoutNow, Epoch: c.epoch, Zxid: p.match, Commit: c.committed})
+}
+
+// successorLost has another one told: the link to the server that was told to take
+// over is gone, and perhaps it never heard of it.
+func (c *Core) successorLost() {
+	c.successor = 0
+	c.tryHandOver()
 }
 
 // handOverIfNoVoter has a leader go that the members do not list as a voter any
