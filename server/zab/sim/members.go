@@ -35,19 +35,46 @@ func (s *Sim) changeMembers() {
 	s.heed(n)
 }
 
-// pendingMembers are those that the node's log has behind what is committed.
-func (s *Sim) pendingMembers(n *node) *zab.Members {
+// inForce are the members that would decide for a node after a crash: those
+// that it would know to be committed, and all behind them in its log.
+func (s *Sim) inForce(n *node) []*zab.Members {
 	h := &n.disk.written
-	for i := len(h.ents) - 1; i >= 0 && h.ents[i].Zxid > s.ghost.last; i-- {
-		if e := &h.ents[i]; e.Type == zab.EntryMembers {
-			m := new(zab.Members)
-			if err := m.Decode(e.Data); err != nil {
-				s.fail("I4", "members of %v: %v", e.Zxid, err)
-			}
-			return m
+	now, from, known := &s.members, jute.Zxid(0), n.disk.durable.hint
+	if b := n.disk.durable.base(); b != nil {
+		from, known = b.zxid, max(b.zxid, known)
+		if b.state.Members != nil {
+			now = b.state.Members
 		}
 	}
-	return nil
+	list := []*zab.Members{now}
+	for i := h.search(from); i < len(h.ents); i++ {
+		e := &h.ents[i]
+		if e.Type != zab.EntryMembers {
+			continue
+		}
+		m := new(zab.Members)
+		if err := m.Decode(e.Data); err != nil {
+			s.fail("I4", "members of %v: %v", e.Zxid, err)
+		}
+		if e.Zxid <= known {
+			list = list[:0]
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// decides reports whether the servers for which in is true can decide, whatever
+// those of a list know of the members.
+func (s *Sim) decides(list []*node, in func(zab.SID) bool) bool {
+	for _, n := range list {
+		for _, m := range s.inForce(n) {
+			if !isQuorum(m, in) {
+				return false
+			}
+		}
+	}
+	return s.quorumNow(in)
 }
 
 // listed returns the nodes that are members by what is committed.

@@ -71,14 +71,21 @@ var focuses = map[string]func(*Config){
 		c.Voters, c.Observers = 3, 0
 		often(c, FaultPower, FaultInside, FaultKill)
 	},
-	"wiped-server-votes": func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
-	"one-configs-quorum": func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
-	"read-round-too-early": func(c *Config) {
-		c.Clients, c.Pipeline, c.Voters, c.Observers = 5, 16, 3, 0
-		c.ThinkUs, c.NetUs, c.FsyncUs, c.Steps = c.ElectionMs*50, 300, 50, 10000
-		c.Faults = [numFaults]uint64{}
-		often(c, FaultTransfer, FaultSlow)
-	},
+	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
+	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
+	"read-without-round":   staleReads,
+	"read-round-too-early": staleReads,
 	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
+}
+
+// staleReads lets a leader that hands over hear old answers late, and new ones
+// not at all.
+func staleReads(c *Config) {
+	c.Clients, c.Pipeline, c.Voters, c.Observers = 5, 16, 3, 0
+	c.ThinkUs, c.NetUs, c.FsyncUs, c.ApplyUs, c.Steps = c.ElectionMs*50, c.ElectionMs*15, 50, 0, 10000
+	c.DropPct, c.DupPct, c.ReorderPct, c.LazyPct, c.SkewPct = 30, 0, 50, 0, 0
+	c.SessionMs = c.ElectionMs * 8
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultTransfer)
 }

@@ -212,12 +212,7 @@ func (s *Sim) expendable(n *node) bool {
 		o := s.node(v)
 		return o != n && s.counts(o) && s.knows(o)
 	}
-	for _, o := range s.nodes {
-		if m := s.pendingMembers(o); m != nil && !isQuorum(m, rest) {
-			return false // those may have to decide as well
-		}
-	}
-	return s.ghost.last > 0 && s.quorumNow(rest)
+	return s.ghost.last > 0 && s.decides(s.nodes, rest)
 }
 
 // disaster changes the disk of a server that is down, as planned.

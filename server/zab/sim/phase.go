@@ -114,13 +114,7 @@ func (n *node) weighty() bool {
 }
 
 func (s *Sim) quorumOf(list []*node) bool {
-	in := func(v zab.SID) bool { return slices.Contains(list, s.node(v)) }
-	for _, n := range list {
-		if m := s.pendingMembers(n); m != nil && !isQuorum(m, in) {
-			return false
-		}
-	}
-	return s.quorumNow(in)
+	return s.decides(list, func(v zab.SID) bool { return slices.Contains(list, s.node(v)) })
 }
 
 // settledLeader returns the node that leads all of list, or nil.
