@@ -132,7 +132,8 @@ func (c *Core) goAlone() {
 func (c *Core) recover(r *Recovered) error {
 	h := &c.history
 	h.appended, h.durable = r.LastZxid, r.LastZxid
-	h.logStart, h.logBytes, h.snapBytes = r.LogStart, r.LogBytes, r.SnapshotBytes
+	h.logStart, h.logBytes = r.LogStart, r.LogBytes
+	h.snapZxid, h.snapBytes = r.Base.Zxid, r.SnapshotBytes
 	h.tip, h.settled = r.Base.Clone(), r.Base.Clone()
 	h.committed = r.Base.Zxid
 	h.handed = max(r.Base.Zxid, r.Commit)
@@ -428,7 +429,11 @@ func (c *Core) Applied(upto jute.Zxid) {
 
 // SnapshotTaken tells of a snapshot of this server's own whose reference is
 // durable.
-func (c *Core) SnapshotTaken(zxid jute.Zxid, bytes int64) { c.snapBytes = bytes }
+func (c *Core) SnapshotTaken(zxid jute.Zxid, bytes int64) {
+	if zxid > c.snapZxid {
+		c.snapZxid, c.snapBytes = zxid, bytes
+	}
+}
 
 // LogPurged tells behind which zxid the log can be read now.
 func (c *Core) LogPurged(start jute.Zxid, bytes int64) { c.logStart, c.logBytes = start, bytes }

@@ -26,6 +26,7 @@ type following struct {
 
 	snapToken uint64    // of the snapshot waited for; 0 for none
 	snapFrom  uint64    // since when
+	common    jute.Zxid // up to here the leader has this server's history
 	arriving  *SnapInfo // becomes the history with the next batch
 	early     earlySnapshot
 }
@@ -91,7 +92,7 @@ func (c *Core) onSync(p *peer, m *Message) {
 	c.follow(p, m.Epoch)
 	if m.Flags&FlagSnapshot != 0 {
 		c.streaming = false
-		c.snapToken, c.snapFrom = m.Seq, c.now
+		c.snapToken, c.snapFrom, c.common = m.Seq, c.now, at
 		if e := c.early; e.from == p.id && e.token == m.Seq {
 			c.SnapshotReceived(e.from, e.token, e.snap)
 		}
@@ -303,8 +304,10 @@ func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) {
 	}
 	c.early = earlySnapshot{}
 	c.snapToken = 0
-	if snap.Zxid < c.committed || snap.Zxid != snap.State.Zxid {
-		c.gap(p, fmt.Sprintf("the snapshot at %v is of no use: %v is committed", snap.Zxid, c.committed))
+	if snap.Zxid < max(c.committed, c.common) || snap.Zxid != snap.State.Zxid {
+		// Whether or not what would be dropped is known to be committed: it may be,
+		// counting on this server.
+		c.gap(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.committed, c.common)))
 		return
 	}
 	c.event(1, from, fmt.Sprintf("installs the snapshot at %v", snap.Zxid))

@@ -28,6 +28,7 @@ type history struct {
 
 	logStart  jute.Zxid
 	logBytes  int64
+	snapZxid  jute.Zxid // of the newest snapshot
 	snapBytes int64
 }
 
@@ -89,7 +90,7 @@ func (h *history) replace(s *SnapInfo) {
 	h.committed = s.Zxid
 	h.logStart = s.Zxid
 	h.logBytes = 0
-	h.snapBytes = s.Bytes
+	h.snapZxid, h.snapBytes = s.Zxid, s.Bytes
 	h.version++
 	h.derive()
 }

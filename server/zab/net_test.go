@@ -67,6 +67,8 @@ type server struct {
 	frozen   bool // not scheduled
 	noApply  bool
 
+	snapshot *SnapInfo // to be sent, if it is new enough; nil is one of what is applied
+
 	links  map[SID]uint64
 	reads  []ReadResult
 	events []Event
@@ -396,10 +398,17 @@ func (s *server) sendSnapshots(list []SnapSend) {
 		if r.Stop {
 			continue
 		}
-		snap := &SnapInfo{Zxid: s.state.Zxid, State: s.state.Clone(), Bytes: 1000}
+		snap := s.snapshot
+		if snap == nil || snap.Zxid < r.AtLeast {
+			snap = s.newSnapshot()
+		}
 		s.launch(flight{from: s.id, to: r.Peer, gen: r.Gen, snap: snap, token: r.Token})
 		s.core.SnapshotSent(r.Peer, r.Gen, snap.Zxid, true)
 	}
+}
+
+func (s *server) newSnapshot() *SnapInfo {
+	return &SnapInfo{Zxid: s.state.Zxid, State: s.state.Clone(), Bytes: 1000}
 }
 
 // step lets a ms pass.

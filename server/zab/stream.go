@@ -27,7 +27,7 @@ type learner struct {
 	state   learnerState
 	invited bool // was asked to promise the epoch, so as to be synchronized
 	synced  bool
-	next    jute.Zxid // the last entry sent
+	next    jute.Zxid // the last entry sent; before the snapshot, what it has in common
 	match   jute.Zxid // durable there
 	token   uint64    // of the snapshot
 	snapAt  jute.Zxid // where that is, when it has been delivered
@@ -109,7 +109,7 @@ func (c *Core) startSync(p *peer) {
 		p.token = c.nonces
 		m.Seq = p.token
 		m.Flags |= FlagSnapshot
-		p.state, p.next = learnerQueued, 0
+		p.state, p.next = learnerQueued, at
 	} else {
 		p.state, p.next = learnerStream, at
 	}
@@ -127,13 +127,18 @@ const smallLog = 64 << 20
 
 // needsSnapshot reports whether a learner with the history up to z is better
 // served by a snapshot: the log behind z is gone, or it is more than a third of
-// a snapshot (as ZooKeeper's snapshotSizeFactor has it).
+// a snapshot (as ZooKeeper's snapshotSizeFactor has it). One that is older than z
+// is never sent: what the learner has acknowledged behind it may be counted on,
+// and would be gone there until it came again.
 func (c *Core) needsSnapshot(z jute.Zxid) bool {
 	if _, ok := c.entries.after(z); ok || z == c.appended {
 		return false
 	}
 	if z < c.logStart {
 		return true
+	}
+	if c.snapZxid < z {
+		return false
 	}
 	bytes := float64(c.logBytes)
 	if e := z.Epoch(); e == c.logStart.Epoch() && e == c.appended.Epoch() && c.appended > c.logStart {
@@ -155,7 +160,7 @@ func (c *Core) startSnapshots() {
 			if free > 0 && p.state == learnerQueued && c.voter(p.id) == voters {
 				free--
 				p.state = learnerSnapshot
-				c.sendSnap = append(c.sendSnap, SnapSend{Peer: p.id, Gen: p.gen, AtLeast: c.logStart, Token: p.token})
+				c.sendSnap = append(c.sendSnap, SnapSend{Peer: p.id, Gen: p.gen, AtLeast: max(c.logStart, p.next), Token: p.token})
 			}
 		}
 	}

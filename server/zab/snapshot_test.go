@@ -1,0 +1,65 @@
+package zab
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestOldSnapshot: a snapshot is no way to bring a learner up to date that has
+// more than the snapshot already, however much shorter it is than the log: until
+// the rest came again, what the learner had acknowledged would be on one server
+// less than was counted.
+func TestOldSnapshot(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	n.tune = func(o *Options) { o.CacheBytes, o.WindowBytes, o.BatchBytes = 100, 400, 200 }
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	l := n.leader()
+	l.snapshot = l.newSnapshot()
+	l.core.SnapshotTaken(l.snapshot.Zxid, 1000)
+	propose := func() {
+		for i := range 10 {
+			l.propose(fmt.Sprint("txn ", i))
+			n.run(20)
+		}
+	}
+	propose()
+	l.core.LogPurged(0, 4*smallLog)
+	one := n.server(1)
+	had := one.last()
+	one.crash()
+	propose()
+	one.start()
+	n.until(2000, "it has all", func() bool {
+		if one.last() < had {
+			t.Fatalf("the log ends at %v, %v was acknowledged", one.last(), had)
+		}
+		return n.converged()
+	})
+}
+
+// TestSnapshotBehindCommonPoint: nor does a learner take one, if all the same a
+// leader sends it.
+func TestSnapshotBehindCommonPoint(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	l, one := n.leader(), n.server(1)
+	old := one.newSnapshot()
+	l.propose("acknowledged, but not known to be committed")
+	n.until(20, "it has the entry", func() bool { return one.last() > old.Zxid })
+	l.frozen = true
+	last := one.last()
+	one.core.gap(one.core.peer(l.id), "test")
+	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: last, Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
+	one.core.Recv(l.id, one.links[l.id], &m)
+	one.core.SnapshotReceived(l.id, 7, *old)
+	one.take()
+	if one.core.Committed() != old.Zxid || one.last() != last || one.core.LastZxid() != last {
+		t.Errorf("the log ends at %v, it was %v:\n%s", one.last(), last, n.dump())
+	}
+}
