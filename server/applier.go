@@ -136,7 +136,9 @@ func (a *applier) installSnapshot(rec *received) {
 // knowEnsemble makes known what the history says of the ensemble.
 func (a *applier) knowEnsemble() {
 	init := a.ensemble.Init
-	if init == (zab.ClusterInit{}) {
+	if !a.ensemble.Seeded() {
+		a.cluster.Store(nil)
+		a.keys.Store(session.NewKeys(a.ident.secret))
 		return
 	}
 	a.cluster.Store(&init.Cluster)

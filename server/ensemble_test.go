@@ -832,3 +832,41 @@ func TestLostSnapshotsAreRepaired(t *testing.T) {
 		}
 	})
 }
+
+// With the others lost for good, a server's data goes on alone, and founds a new
+// ensemble later, with all that it had.
+func TestAloneAndBackToAnEnsemble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, 3)
+		c := e.servers[e.leader()].connect(t)
+		c.create("/a", "1")
+		e.settled()
+		for id := 1; id <= 3; id++ {
+			e.stop(id)
+		}
+		alone := startOn(t, e.disks[1], "/data")
+		alone.connect(t).create("/b", "2")
+		if err := alone.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// What is left of the old ensemble does not take it for one of its own.
+		e.start(1)
+		e.start(2)
+		time.Sleep(time.Minute)
+		if e.servers[1].serving.Load() || e.servers[2].serving.Load() {
+			t.Fatalf("two histories were joined: %s", e.roles())
+		}
+		e.stop(1)
+		e.stop(2)
+		e.disks[2], e.disks[3] = crashfs.New(20), crashfs.New(30)
+		e.start(1)
+		e.start(2)
+		e.leader()
+		e.start(3)
+		e.settled()
+		d := e.servers[3].connect(t)
+		if !d.exists("/a") || !d.exists("/b") {
+			t.Error("data is lost")
+		}
+	})
+}

@@ -134,7 +134,7 @@ func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 func (s *Server) newTransport() (*transport.Transport, error) {
 	o := transport.Options{
 		Self:        s.id,
-		Incarnation: s.incarnation,
+		Incarnation: s.ident.incarnation,
 		Boot:        s.boot,
 		Cluster: func() zab.ID {
 			if id := s.cluster.Load(); id != nil {

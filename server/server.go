@@ -87,13 +87,13 @@ type Server struct {
 	conns   *conns
 	digests *digestLog
 
-	id          zab.SID
-	boot        uint64 // of this start
-	incarnation zab.ID // of the data directory
-	cluster     atomic.Pointer[zab.ID]
-	role        atomic.Pointer[zab.Status]
-	peers       atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
-	awaited     atomic.Bool                      // the peer loop waits for the applier
+	id      zab.SID
+	boot    uint64 // of this start
+	ident   ident  // of the data directory
+	cluster atomic.Pointer[zab.ID]
+	role    atomic.Pointer[zab.Status]
+	peers   atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
+	awaited atomic.Bool                      // the peer loop waits for the applier
 
 	replica   *replica
 	transport *transport.Transport // nil without an ensemble
@@ -246,8 +246,7 @@ func (s *Server) unregister() {
 // loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
 // ensemble, the links to the other servers and what serves learners.
 func (s *Server) startLoops(found *recovered) error {
-	s.incarnation = found.ident.incarnation
-	s.keys.Store(session.NewKeys(found.ident.secret))
+	s.ident = found.ident
 	s.setLastApplied(found.core.Commit)
 	s.applier = newApplier(s)
 	s.applier.ensemble = found.ensemble

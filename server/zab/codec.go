@@ -190,6 +190,7 @@ func (d *decoder) epochs(dst []EpochEnd) []EpochEnd {
 const (
 	hasInit    = 1
 	hasMembers = 2
+	isAlone    = 4
 
 	memberObserver      = 1
 	membersHierarchical = 1
@@ -213,6 +214,9 @@ func (m *Marker) Append(b []byte) []byte {
 	if m.Init != nil {
 		flags = hasInit
 	}
+	if m.Alone {
+		flags |= isAlone
+	}
 	b = append(b, flags, byte(m.Leader))
 	b = binary.BigEndian.AppendUint64(b, m.Boot)
 	b = binary.BigEndian.AppendUint64(b, uint64(m.TimeMs))
@@ -227,7 +231,8 @@ func (m *Marker) Append(b []byte) []byte {
 func (m *Marker) Decode(b []byte) error {
 	d := decoder{b: b}
 	*m = Marker{}
-	flags := d.flags(hasInit, "marker")
+	flags := d.flags(hasInit|isAlone, "marker")
+	m.Alone = flags&isAlone != 0
 	m.Leader = SID(d.u8("marker"))
 	m.Boot = d.u64("marker")
 	m.TimeMs = int64(d.u64("marker"))

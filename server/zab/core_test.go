@@ -168,3 +168,30 @@ func TestForeigners(t *testing.T) {
 		t.Error(n.dump())
 	}
 }
+
+// A member's data run alone is another history from then on: it may not be taken
+// for the ensemble's, and can found a new one.
+func TestFromEnsembleToAlone(t *testing.T) {
+	first := Marker{Leader: 1, Init: &ClusterInit{Cluster: ID{1}}, Admitted: []Admission{{1, ID{7}}}}
+	history := []Entry{{Zxid: jute.MakeZxid(3, 0), Type: EntryMarker, Data: first.Append(nil)}}
+	c := New(Options{}, Recovered{Control: history, LastZxid: jute.MakeZxid(3, 5), Incarnation: ID{7}})
+	if z, ok := c.NextZxid(); !ok || z != jute.MakeZxid(4, 1) {
+		t.Fatalf("the next zxid is %v, want one of an epoch of its own", z)
+	}
+	var out Output
+	c.Take(&out)
+	if len(out.Persist) != 1 || out.Persist[0].Entry.Type != EntryMarker {
+		t.Fatalf("persists %+v, want a marker", out.Persist)
+	}
+	history = append(history, out.Persist[0].Entry)
+	again := New(Options{}, Recovered{Control: history, LastZxid: jute.MakeZxid(4, 9), Incarnation: ID{7}})
+	if z, _ := again.NextZxid(); z != jute.MakeZxid(4, 10) {
+		t.Errorf("after a restart the next zxid is %v: one marker is enough", z)
+	}
+	three := Members{List: []Member{{ID: 1, Weight: 1}, {ID: 2, Weight: 1}, {ID: 3, Weight: 1}}}
+	member := New(Options{ID: 1, Members: three, Init: ClusterInit{Cluster: ID{2}}},
+		Recovered{Control: history, LastZxid: jute.MakeZxid(4, 9), Incarnation: ID{7}})
+	if member.tip.Seeded() || member.Committed() != jute.MakeZxid(4, 9) {
+		t.Errorf("as a member it belongs to ensemble %x and has committed %v", member.tip.Init.Cluster, member.Committed())
+	}
+}

@@ -53,6 +53,10 @@ type Marker struct {
 	// promised it: they are admitted.
 	Init     *ClusterInit
 	Admitted []Admission
+	// Alone is set in the marker of a server without an ensemble that took over a
+	// member's history: from here on that is one of its own, and belongs to no
+	// ensemble.
+	Alone bool
 	// App is the leader's Options.App.
 	App []byte
 }
@@ -86,6 +90,9 @@ func (s *State) Apply(e *Entry) error {
 		var m Marker
 		if err := m.Decode(e.Data); err != nil {
 			return fmt.Errorf("entry %v: %w", e.Zxid, err)
+		}
+		if m.Alone {
+			s.Init, s.Admitted, s.Members = ClusterInit{}, nil, nil
 		}
 		if m.Init != nil && !s.Seeded() {
 			s.Init = *m.Init
