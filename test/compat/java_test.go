@@ -21,7 +21,7 @@ func TestJava(t *testing.T) {
 }
 
 // javaClient compiles java/client and returns what runs it on some servers.
-func javaClient(t *testing.T) func(t *testing.T, hosts string) {
+func javaClient(t *testing.T) func(t *testing.T, args ...string) {
 	t.Helper()
 	needJavac(t)
 	return compileJava(t, "client", "ClientProgram", "zookeeper", "zookeeper-jute", "slf4j-simple")
@@ -34,7 +34,7 @@ func TestCurator(t *testing.T) {
 }
 
 // curatorPrograms compiles java/curator and returns what runs one of its classes.
-func curatorPrograms(t *testing.T, class string) func(t *testing.T, hosts string) {
+func curatorPrograms(t *testing.T, class string) func(t *testing.T, args ...string) {
 	t.Helper()
 	needJavac(t)
 	require(t,
@@ -45,7 +45,7 @@ func curatorPrograms(t *testing.T, class string) func(t *testing.T, hosts string
 }
 
 // compileJava compiles the programs in java/<dir> and returns what runs one.
-func compileJava(t *testing.T, dir, class string, jars ...string) func(t *testing.T, hosts string) {
+func compileJava(t *testing.T, dir, class string, jars ...string) func(t *testing.T, args ...string) {
 	t.Helper()
 	for i, jar := range jars {
 		jars[i] = filepath.Join(javaDir, jar+".jar")
@@ -65,10 +65,11 @@ func compileJava(t *testing.T, dir, class string, jars ...string) func(t *testin
 	if out, err := exec.Command("javac", javac...).CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
-	return func(t *testing.T, hosts string) {
+	return func(t *testing.T, args ...string) {
 		t.Helper()
-		runProgram(t, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-			"-cp", classes+":"+classPath, class, hosts)
+		java := []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=" + "error",
+			"-cp", classes + ":" + classPath, class}
+		runProgram(t, "java", append(java, args...)...)
 	}
 }
 
