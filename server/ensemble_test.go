@@ -870,3 +870,43 @@ func TestAloneAndBackToAnEnsemble(t *testing.T) {
 		}
 	})
 }
+
+// With db.autocreate=false an empty server joins, and never begins an ensemble of
+// its own, however many of them there are.
+func TestEmptyServersWaitForData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "db.autocreate=false")
+		for id := 1; id <= 3; id++ {
+			e.disks[id] = crashfs.New(uint64(id))
+		}
+		e.start(1)
+		e.start(2)
+		time.Sleep(time.Minute)
+		e.stop(1)
+		e.start(1)
+		time.Sleep(time.Minute)
+		if e.servers[1].serving.Load() || e.servers[2].serving.Load() {
+			t.Fatalf("empty servers made an ensemble: %s", e.roles())
+		}
+		for id := 1; id <= 2; id++ {
+			e.stop(id)
+			e.disks[id] = crashfs.New(uint64(10 + id))
+			e.disks[id].MkdirAll("/data")
+			f, err := e.disks[id].Create("/data/initialize")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+			e.start(id)
+		}
+		e.leader()
+		e.start(3)
+		e.settled()
+		if w := e.servers[3].role.Load().Weightless; w != "" {
+			time.Sleep(5 * time.Second)
+			if w = e.servers[3].role.Load().Weightless; w != "" {
+				t.Errorf("the third server does not count: %s", w)
+			}
+		}
+	})
+}

@@ -14,14 +14,15 @@ import (
 //	bytes 1-16   cluster id: names the history
 //	bytes 17-32  incarnation: names this copy of it
 //	bytes 33-64  secret of the session passwords
-//	byte 65      1 if the log took the place of a damaged one
+//	byte 65      1 if the log took the place of a damaged one, or of one that may be lost: the
+//	             server does not count before it is admitted to an ensemble
 //
 // Cluster id and secret are those of a server without an ensemble, or what it
 // offers to an ensemble that begins with it: an ensemble has its own.
 type ident struct {
 	cluster, incarnation zab.ID
 	secret               [32]byte
-	damaged              bool
+	unproven             bool
 }
 
 const (
@@ -43,7 +44,7 @@ func (id *ident) encode() []byte {
 	b = append(b, id.cluster[:]...)
 	b = append(b, id.incarnation[:]...)
 	b = append(b, id.secret[:]...)
-	if id.damaged {
+	if id.unproven {
 		return append(b, 1)
 	}
 	return append(b, 0)
@@ -56,6 +57,6 @@ func decodeIdent(b []byte) (id ident, err error) {
 	copy(id.cluster[:], b[1:])
 	copy(id.incarnation[:], b[17:])
 	copy(id.secret[:], b[33:])
-	id.damaged = b[65] != 0
+	id.unproven = b[65] != 0
 	return id, nil
 }

@@ -84,7 +84,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 			zap.Error(rec.Damaged))
 	}
 	core, err := coreRecovered(rec, st)
-	core.Incarnation, core.Damaged = id.incarnation, id.damaged
+	core.Incarnation, core.Damaged = id.incarnation, id.unproven
 	return &recovered{core: core, ident: id, ensemble: st.ensemble}, err
 }
 
@@ -127,16 +127,16 @@ func decodePromise(b []byte) (zab.Promise, error) {
 // openLog opens the log, or makes one where the server may begin anew.
 func (s *Server) openLog(store *snapshot.Store) (*wal.Log, *wal.Recovered, error) {
 	dir := logDir(s.cfg.DataLogDir)
+	fresh, repaired := newIdent(), newIdent()
+	repaired.unproven = true
 	// First, since opening makes a log where there is none.
 	if exists, err := wal.Exists(s.fs, dir); err != nil {
 		return nil, nil, err
 	} else if !exists {
-		if err := s.beginAnew(store); err != nil {
+		if fresh.unproven, err = s.beginAnew(store); err != nil {
 			return nil, nil, err
 		}
 	}
-	fresh, repaired := newIdent(), newIdent()
-	repaired.damaged = true
 	return wal.Open(wal.Options{
 		FS:              s.fs,
 		Dir:             dir,
@@ -205,24 +205,32 @@ func (s *Server) lockWithin(ctx context.Context, name string, patience time.Dura
 	}
 }
 
-// beginAnew checks that a server without a log may start with an empty tree.
-func (s *Server) beginAnew(store *snapshot.Store) error {
+// beginAnew checks that a server without a log may start with an empty tree. A
+// member that lacks the mark which db.autocreate=false asks for may as well: but
+// as one that has lost its data, so that it waits for the others'.
+func (s *Server) beginAnew(store *snapshot.Store) (unproven bool, err error) {
 	files, err := store.List()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(files) > 0 {
-		return fmt.Errorf("there are snapshots in %s, but no log in %s: is dataLogDir right? To begin anew, move both away",
+		return false, fmt.Errorf("there are snapshots in %s, but no log in %s: is dataLogDir right? To begin anew, move both away",
 			s.cfg.DataDir, s.cfg.DataLogDir)
 	}
 	if s.cfg.DBAutoCreate {
-		return nil
+		return false, nil
 	}
 	mark := filepath.Join(s.cfg.DataDir, "initialize")
-	if _, err := s.fs.Stat(mark); err != nil {
-		return fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s: %w", mark, err)
+	switch _, err := s.fs.Stat(mark); {
+	case err == nil:
+		return false, s.fs.Remove(mark)
+	case s.ensemble():
+		s.log.Warn("there is no data, db.autocreate is false, and nobody made the file initialize: this server waits for the others' data and does not count before",
+			zap.String("file", mark))
+		return true, nil
+	default:
+		return false, fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s: %w", mark, err)
 	}
-	return s.fs.Remove(mark)
 }
 
 // upTo returns the references up to the one that was used. The later ones have
