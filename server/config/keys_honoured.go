@@ -17,7 +17,7 @@ func fileKeys(c *Config) []Key {
 		{Name: "datadir.autocreate", Default: "true", value: truth(&c.DataDirAutoCreate),
 			Doc: "Make missing data directories at start."},
 		{Name: "db.autocreate", Default: "true", value: truth(&c.DBAutoCreate),
-			Doc: "Begin with an empty tree when there is no data. If false, the server starts without data only when the file `initialize` is in dataDir."},
+			Doc: "Begin with an empty tree when there is no data. If false, a server without data begins with an empty tree only when the file `initialize` is in dataDir; a member without it waits for the data of the others."},
 		{Name: "preAllocSize", Default: "65536", value: kib(&c.raw.preAllocSize, 1, 4<<20),
 			Doc: "Space that the log takes from the disk in one step. In zkd that is a whole segment, at least 4096 KiB and four times jute.maxbuffer."},
 		{Name: "zkd.walSegmentSizeKb", Default: "0", value: kib(&c.WALSegmentSize, 0, 4<<20),
