@@ -1,0 +1,508 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// The tests of this file are the ways in which ZooKeeper's replication went
+// wrong (zab.md section C), by their number in its tracker, and those in which
+// zkd's own did.
+
+// stranded makes a leader append entries that nobody else gets, and the others
+// elect another one and go on.
+func stranded(s *script, entries int) (old, leader *node, lost jute.Zxid) {
+	old = s.lead()
+	s.committed(s.write(old))
+	s.drop(func(from, _ *node, m *zab.Message) bool { return from == old && m.Kind == zab.MsgAppend })
+	for range entries {
+		lost = s.write(old)
+	}
+	s.run(20)
+	s.cut(old)
+	s.drop(nil)
+	s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old })
+	leader = s.leader()
+	s.wait("it leads", func() bool { return leader.evaluator != nil })
+	s.committed(s.write(leader))
+	return old, leader, lost
+}
+
+func TestReg_ZK335_LongerDeadHistoryDoesNotWin(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		old, _, lost := stranded(s, 20)
+		for _, n := range s.nodes {
+			s.down(n)
+		}
+		s.join()
+		s.everywhere()
+		if old.disk.written.has(lost) {
+			t.Errorf("server %d still has %v", old.id, lost)
+		}
+	})
+}
+
+func TestReg_ZK1154_TruncatesWhatOnlyItHad(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		_, _, lost := stranded(s, 3)
+		before := s.stats.Truncations
+		s.join()
+		s.everywhere()
+		if s.stats.Truncations != before+1 {
+			t.Errorf("%d truncations, want 1", s.stats.Truncations-before)
+		}
+		if _, ok := s.ghost.index(lost); ok {
+			t.Errorf("%v is committed", lost)
+		}
+	})
+}
+
+func TestReg_ZK1549_SnapshotHasNothingUncommitted(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		old := s.lead()
+		s.committed(s.write(old))
+		s.cut(old)
+		s.write(old)
+		s.run(10)
+		s.freeze(old) // checked when it is written: I15
+		s.run(100)
+		if b := old.disk.durable.base(); b == nil || b.zxid > s.ghost.last {
+			t.Fatalf("snapshot %v", b)
+		}
+		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old })
+		s.join()
+		s.everywhere()
+	})
+}
+
+func TestReg_ZK962_ProposalsWhileALearnerIsSynchronized(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		leader := s.lead()
+		lag := s.others(leader)[0]
+		for round := range 5 {
+			s.down(lag)
+			for range 10 * round {
+				s.committed(s.write(leader))
+			}
+			s.up(lag)
+			for lag.status.Role != zab.Following {
+				s.write(leader)
+				s.run(1)
+			}
+		}
+		s.everywhere()
+	})
+}
+
+func TestReg_ZK2845_SameProcessAfterTruncation(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		old, _, _ := stranded(s, 5)
+		life := old.life
+		s.join()
+		s.everywhere()
+		if old.life != life {
+			t.Fatal("it was restarted")
+		}
+		s.committed(s.write(s.leadBy(old)))
+		s.everywhere()
+	})
+}
+
+func TestReg_ZK2959_ObserversDoNotCount(t *testing.T) {
+	cfg := quiet(3)
+	cfg.Observers = 2
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		var followers []*node
+		for _, n := range s.others(leader) {
+			if n.idx < 3 {
+				followers = append(followers, n)
+			}
+		}
+		s.cut(followers...)
+		z := s.write(leader)
+		s.wait("it gives up", func() bool { return leader.status.Role != zab.Leading })
+		if _, ok := s.ghost.index(z); ok {
+			t.Errorf("%v is committed by a leader and observers", z)
+		}
+		s.join()
+		s.everywhere()
+	})
+}
+
+// Of many power cuts each leaves another part of what was being written.
+func TestReg_ZK4643_PowerCutWhileAnEpochBegins(t *testing.T) {
+	for seed := range uint64(200) {
+		cfg := quiet(3)
+		cfg.Seed = seed + 1
+		play(t, cfg, func(s *script) {
+			leader := s.lead()
+			lag := s.others(leader)[0]
+			s.down(lag)
+			var z jute.Zxid
+			for range 5 {
+				z = s.write(leader)
+			}
+			s.committed(z)
+			s.down(leader)
+			s.up(lag)
+			s.wait("it writes", func() bool {
+				return len(lag.disk.pending) > 0 && lag.disk.pending[0].kind == recAppend || lag.status.Role == zab.Following
+			})
+			s.down(lag)
+			s.join()
+			s.everywhere()
+		})
+	}
+}
+
+func TestReg_ZK3911_NoAckOfAnEpochThatIsNotOnDisk(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		leader := s.lead()
+		z := s.write(leader)
+		s.committed(z)
+		s.everywhere()
+		s.down(leader)
+		for _, n := range s.others(leader) {
+			n.stallUntil = s.now + 300_000
+		}
+		s.run(s.cfg.ElectionMs * 20) // they elect one, slowly; an early word breaks I16
+		for _, n := range s.nodes {
+			s.down(n)
+		}
+		s.join()
+		s.everywhere()
+	})
+}
+
+func TestReg_ZK4394_CommitOfAnEntryThatIsStillToCome(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		leader := s.lead()
+		slow := s.others(leader)[0]
+		s.hold(func(from, to *node, m *zab.Message) bool { return to == slow && m.Kind == zab.MsgAppend })
+		s.committed(s.write(leader))
+		s.run(5) // the commit gets there
+		s.release()
+		s.everywhere()
+	})
+}
+
+func TestReg_ZK1277_CounterRunsOut(t *testing.T) {
+	cfg := quiet(3)
+	cfg.InitialCounter = 0xffff0000 - 5
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		epoch := leader.status.Epoch
+		for range 40 {
+			for leader.core.Status().Role == zab.Leading {
+				if _, ok := leader.core.NextZxid(); ok {
+					break
+				}
+				s.step()
+			}
+			s.write(leader)
+			s.run(10)
+		}
+		s.everywhere()
+		if leader.status.Role != zab.Leading || leader.status.Epoch < epoch+2 || s.stats.Leads != 1 {
+			t.Errorf("epoch %d after %d; leaderships %d", leader.status.Epoch, epoch, s.stats.Leads)
+		}
+	})
+}
+
+func TestReg_ZK1277_CounterStopsBeforeItWraps(t *testing.T) {
+	cfg := quiet(3)
+	cfg.InitialCounter = 0xfffffffe - 4
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgNewEpoch || m.Kind == zab.MsgAckEpoch })
+		n := 0
+		for ; n < 10; n++ {
+			z, ok := leader.core.NextZxid()
+			if !ok {
+				break
+			}
+			if z.Epoch() != leader.status.Epoch {
+				t.Fatalf("%v in epoch %d", z, leader.status.Epoch)
+			}
+			s.write(leader)
+		}
+		if n == 0 || n > 4 {
+			t.Errorf("%d entries fitted in", n)
+		}
+		s.drop(nil)
+		s.everywhere()
+	})
+}
+
+// "Leaders epoch is less than accepted epoch": ZooKeeper loops until somebody
+// restarts the leader.
+func TestReg_JoinerPromisedAHigherEpoch(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		leader := s.lead()
+		s.committed(s.write(leader))
+		stray := s.others(leader)[0]
+		s.down(stray)
+		for _, h := range []*history{&stray.disk.written, &stray.disk.durable} {
+			h.promise = zab.Promise{Epoch: leader.status.Epoch + 7, To: stray.id}
+		}
+		s.up(stray)
+		if l := s.lead(); l != leader || s.stats.Leads != 1 {
+			t.Errorf("server %d leads, it was %d", l.id, leader.id)
+		}
+		s.committed(s.write(leader))
+		s.everywhere()
+		if s.stats.Renewals != 1 {
+			t.Errorf("%d renewals", s.stats.Renewals)
+		}
+	})
+}
+
+func TestReg_ZK1732_JoinsALeaderThatThereIs(t *testing.T) {
+	play(t, quiet(5), func(s *script) {
+		leader := s.lead()
+		epoch := leader.status.Epoch
+		for _, n := range s.others(leader) {
+			s.down(n)
+			s.run(5)
+			s.up(n)
+			s.everywhere()
+		}
+		if leader.status.Role != zab.Leading || leader.status.Epoch != epoch {
+			t.Errorf("epoch %d after %d", leader.status.Epoch, epoch)
+		}
+	})
+}
+
+// lagging lets a learner fall so far behind that only a snapshot helps.
+func lagging(s *script) (leader, lag *node) {
+	leader = s.lead()
+	lag = s.others(leader)[0]
+	s.down(lag)
+	for range 40 {
+		s.committed(s.write(leader))
+	}
+	s.wait("the log is purged", func() bool { return leader.disk.durable.start > 0 })
+	return leader, lag
+}
+
+func snapshotting() Config {
+	cfg := quiet(3)
+	cfg.SnapshotEach, cfg.SnapRetain, cfg.CacheBytes = 5, 1, 1
+	cfg.SnapMs = 20
+	return cfg
+}
+
+func TestReg_ZK3642_BrokenOffSnapshot(t *testing.T) {
+	play(t, snapshotting(), func(s *script) {
+		leader, lag := lagging(s)
+		before, _ := lag.disk.durable.last()
+		for range 5 {
+			s.up(lag)
+			s.wait("a snapshot is on its way", func() bool { return lag.status.Role == zab.SyncingFollower })
+			s.breakLink(s.links[leader.idx][lag.idx], [2]uint64{})
+			s.run(s.rng.Uint64N(30))
+			if lag.alive {
+				s.down(lag)
+			}
+			if last, _ := lag.disk.durable.last(); last != before && last < leader.disk.durable.start {
+				t.Fatalf("server %d has a part of something: %v", lag.id, last)
+			}
+		}
+		s.up(lag)
+		s.everywhere()
+		if s.stats.Installs == 0 {
+			t.Error("no snapshot was installed")
+		}
+	})
+}
+
+// A snapshot travels apart from the messages, and may be there first.
+func TestReg_SnapshotBeforeItsAnnouncement(t *testing.T) {
+	play(t, snapshotting(), func(s *script) {
+		_, lag := lagging(s)
+		s.up(lag)
+		s.hold(func(_, to *node, m *zab.Message) bool { return to == lag && m.Kind == zab.MsgSync })
+		s.wait("the snapshot is there", func() bool { return s.stats.SnapSends > 0 })
+		s.run(10)
+		s.release()
+		start := s.now
+		s.everywhere()
+		if took := (s.now - start) / 1000; took > s.cfg.InitMs {
+			t.Errorf("it took %d ms", took)
+		}
+	})
+}
+
+// An acknowledgement that comes while the log is read for the learner must not
+// leave the read without an end.
+func TestReg_AckDuringALogRead(t *testing.T) {
+	cfg := quiet(3)
+	cfg.CacheBytes = 1
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		slow := s.others(leader)[0]
+		for range 20 {
+			s.hold(func(from, _ *node, m *zab.Message) bool { return from == slow && m.Kind == zab.MsgAck })
+			s.write(leader)
+			s.run(3)
+			leader.core.Recv(slow.id, s.links[leader.idx][slow.idx].gen[s.links[leader.idx][slow.idx].side(leader)],
+				&zab.Message{Kind: zab.MsgRejoin}) // no leader minds it
+			s.drop(func(_, to *node, m *zab.Message) bool { return to == slow && m.Kind == zab.MsgAppend && s.percent(50) })
+			s.write(leader)
+			s.run(1)
+			s.release()
+			s.run(s.rng.Uint64N(40))
+		}
+		s.everywhere()
+	})
+}
+
+func TestReg_ZK1675_SyncAtADeposedLeader(t *testing.T) {
+	play(t, quiet(3), func(s *script) { deposedReads(s) })
+}
+
+// deposedReads asks a leader for a read index while its successor commits: once
+// before, so that a round is under way, and once after. What is asked after must
+// not be answered with what the round says.
+func deposedReads(s *script) {
+	old := s.lead()
+	s.committed(s.write(old))
+	s.everywhere()
+	s.run(s.cfg.ElectionMs)
+	s.hold(func(_, to *node, m *zab.Message) bool { return to == old && m.Kind == zab.MsgPong })
+	old.core.ReadIndex(1)
+	s.drain(old)
+	s.run(3)
+	pongs := s.filter
+	s.filter = func(from, to *node, m *zab.Message) bool {
+		return to != old && (from != old || m.Kind == zab.MsgTimeoutNow) || m.Kind == zab.MsgPong && pongs(from, to, m)
+	}
+	old.core.Transfer()
+	s.drain(old)
+	s.wait("a successor", func() bool { l := s.leader(); return l != old && l.evaluator != nil })
+	s.filter = func(from, to *node, _ *zab.Message) bool { return from != old && to != old }
+	z := s.write(s.leader())
+	s.committed(z)
+	if old.status.Role != zab.Leading {
+		s.fail("script", "the old leader knows too soon")
+	}
+	old.core.ReadIndex(2)
+	old.core.Take(&old.out)
+	reads := append([]zab.ReadResult(nil), old.out.Reads...)
+	for _, h := range s.held {
+		old.core.Recv(h.from.id, h.l.gen[h.l.side(old)], &h.p.msg)
+		old.core.Take(&old.out)
+		reads = append(reads, old.out.Reads...)
+	}
+	for _, r := range reads {
+		if r.ID == 2 && r.OK && r.Index < z {
+			s.fail("I19", "a question asked when %v was committed is answered %v", z, r.Index)
+		}
+	}
+}
+
+func TestReg_OneWayLinks(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		old := s.lead()
+		for _, n := range s.others(old) {
+			s.block(n, old) // it is heard, and hears nobody
+		}
+		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.evaluator != nil })
+		if old.status.Role == zab.Leading {
+			t.Error("the old leader still leads")
+		}
+		s.join()
+		s.everywhere()
+	})
+}
+
+func TestReg_StuckDiskOfTheLeader(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		old := s.lead()
+		old.stallUntil = s.now + s.cfg.ElectionMs*100_000
+		z := s.write(old)
+		s.committed(z) // by the others
+		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.evaluator != nil })
+		s.committed(s.write(s.leader()))
+	})
+}
+
+func TestReg_EmptiedServerCountsOnlyWhenAdmitted(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		leader := s.lead()
+		s.committed(s.write(leader))
+		s.everywhere()
+		two := s.others(leader)
+		s.down(two[0])
+		two[0].next.wipe = true
+		s.cut(two[1])
+		s.up(two[0])
+		s.wait("it gives up", func() bool { return leader.status.Role != zab.Leading })
+		s.run(s.cfg.ElectionMs * 20)
+		if l := s.leader(); l != nil {
+			t.Fatalf("server %d leads with an empty server's vote", l.id)
+		}
+		s.join()
+		s.everywhere()
+		s.wait("it is admitted", func() bool { return s.counts(two[0]) && s.knows(two[0]) })
+		s.down(two[1])
+		s.committed(s.write(s.lead()))
+	})
+}
+
+// A change of the members decides who votes, also for those who lack it.
+func TestReg_VoterByAnEntryThatItLacks(t *testing.T) {
+	cfg := quiet(3)
+	cfg.Observers = 1
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		late := s.nodes[3]
+		promote(s, leader, late, false) // so that it is admitted
+		promote(s, leader, late, true)
+		s.wait("it knows that it counts", func() bool { return s.knows(late) })
+		s.drop(func(_, to *node, m *zab.Message) bool {
+			return to == late && (m.Kind == zab.MsgAppend || m.Kind == zab.MsgCommit || m.Kind == zab.MsgPing)
+		})
+		promote(s, leader, late, false)
+		s.drop(nil)
+		s.down(late)
+		s.down(leader)
+		s.up(late)
+		s.committed(s.write(s.lead()))
+	})
+}
+
+// promote makes a server a voter or an observer.
+func promote(s *script, leader, n *node, observer bool) {
+	m := *s.membersNow()
+	m.List = append([]zab.Member(nil), m.List...)
+	m.Find(n.id).Observer = observer
+	z, err := leader.core.ProposeMembers(m)
+	if err != nil {
+		s.fail("script", "members: %v", err)
+	}
+	s.drain(leader)
+	s.committed(z)
+	s.run(1500)
+}
+
+func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
+	play(t, quiet(4), func(s *script) {
+		old := s.lead()
+		m := *s.membersNow()
+		m.List = append([]zab.Member(nil), m.List...)
+		m.Find(old.id).Observer = true
+		if _, err := old.core.ProposeMembers(m); err != nil {
+			t.Fatal(err)
+		}
+		s.drain(old)
+		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.evaluator != nil })
+		s.everywhere()
+		if old.status.Role != zab.Following || !old.status.Observer {
+			t.Errorf("the old leader is %s", roleName(old.status.Role))
+		}
+	})
+}

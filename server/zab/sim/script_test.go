@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// script forces situations onto an ensemble without faults or clients of its
+// own. The invariants are checked after each of its steps as ever.
+type script struct {
+	*Sim
+	t     testing.TB
+	paths int
+	held  []heldMessage
+}
+
+// heldMessage is one that was stopped on its way.
+type heldMessage struct {
+	from *node
+	l    *link
+	p    *packet
+}
+
+// play runs a script on an ensemble of n voters. A broken invariant fails the
+// test and shows what happened.
+func play(t testing.TB, cfg Config, do func(s *script)) {
+	t.Helper()
+	cfg.Clients = 0
+	s := &script{Sim: newSim(cfg), t: t}
+	s.tracing = true
+	defer func() {
+		t.Helper()
+		if f, ok := recover().(*Failure); ok {
+			lines := s.lines[max(0, len(s.lines)-60):]
+			t.Fatalf("%v\n%s", f, strings.Join(lines, "\n"))
+		}
+	}()
+	for _, n := range s.nodes {
+		s.restart(n)
+	}
+	s.lead()
+	s.wait("all count", func() bool {
+		for _, n := range s.nodes {
+			if s.members.Voter(n.id) && !(s.counts(n) && s.knows(n)) {
+				return false
+			}
+		}
+		return true
+	})
+	do(s)
+}
+
+// run lets time pass.
+func (s *script) run(ms uint64) {
+	for end := s.now + ms*1000; s.now < end; {
+		s.step()
+	}
+}
+
+// wait runs until something is so.
+func (s *script) wait(what string, done func() bool) {
+	s.t.Helper()
+	for end := s.now + 200*s.cfg.ElectionMs*1000; !done(); s.step() {
+		if s.now > end {
+			s.fail("script", "not so: %s: %s", what, s.picture())
+		}
+	}
+}
+
+// lead waits for a leader that all running members follow.
+func (s *script) lead() *node {
+	s.t.Helper()
+	up := func() (list []*node) {
+		for _, n := range s.listed() {
+			if n.alive {
+				list = append(list, n)
+			}
+		}
+		return list
+	}
+	s.wait("a leader", func() bool { return s.settled(up()) })
+	return s.settledLeader(up())
+}
+
+// leadBy has a certain server become the leader of all.
+func (s *script) leadBy(n *node) *node {
+	s.t.Helper()
+	for range 50 {
+		l := s.lead()
+		if l == n {
+			return n
+		}
+		for _, o := range s.nodes {
+			if o != l && o != n && len(s.nodes) == 3 {
+				s.cut(o) // so that the choice falls on n
+			}
+		}
+		s.run(s.cfg.ElectionMs / 2)
+		l.core.Transfer()
+		s.drain(l)
+		s.run(s.cfg.ElectionMs)
+		s.join()
+	}
+	s.fail("script", "server %d does not become leader", n.id)
+	return nil
+}
+
+// write proposes a transaction at a leader and returns its zxid.
+func (s *script) write(n *node) jute.Zxid {
+	s.paths++
+	op := jute.MultiOp{Type: jute.OpCreate, Path: "/n" + string(rune('A'+s.paths/26%26)) + string(rune('a'+s.paths%26)), ACL: openACL}
+	s.propose(n, &submission{kind: reqWrite, req: evaluate.Request{Op: op.Type, Body: op.Append(nil)}})
+	z := n.core.LastZxid()
+	s.drain(n)
+	return z
+}
+
+// committed waits until an entry is.
+func (s *script) committed(z jute.Zxid) {
+	s.t.Helper()
+	s.wait("committed "+z.String(), func() bool { _, ok := s.ghost.index(z); return ok })
+}
+
+// everywhere waits until all running members have applied everything.
+func (s *script) everywhere() {
+	s.t.Helper()
+	s.lead()
+	s.wait("applied everywhere", func() bool {
+		for _, n := range s.listed() {
+			if n.alive && n.applied != s.ghost.last {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// cut separates some servers from all others, and join ends all separations.
+func (s *script) cut(list ...*node) {
+	in := make(map[*node]bool)
+	for _, n := range list {
+		in[n] = true
+	}
+	for _, a := range s.nodes {
+		for _, b := range s.nodes {
+			if in[a] != in[b] {
+				s.blocks[a.idx][b.idx] = 1
+				s.breakLink(s.links[a.idx][b.idx], [2]uint64{})
+			}
+		}
+	}
+}
+
+func (s *script) join() { s.heal(s.nodes) }
+
+// down ends a process, with the power of its machine; up starts it again.
+func (s *script) down(n *node) { s.crash(n, true) }
+func (s *script) up(n *node)   { s.restart(n) }
+
+// others returns all nodes but n.
+func (s *script) others(n *node) (list []*node) {
+	for _, o := range s.nodes {
+		if o != n {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// hold stops the messages that a condition is true for, and release lets them go
+// on.
+func (s *script) hold(which func(from, to *node, m *zab.Message) bool) {
+	s.filter = func(from, to *node, m *zab.Message) bool {
+		if !which(from, to, m) {
+			return true
+		}
+		l := s.linkTo(from, to.id)
+		s.held = append(s.held, heldMessage{from, l, s.pack(from, l, &zab.Outgoing{To: to.id, Msg: *m})})
+		return false
+	}
+}
+
+func (s *script) release() {
+	s.filter = nil
+	for _, h := range s.held {
+		s.put(h.from, h.l, h.l.side(h.from), h.p, false)
+	}
+	s.held = nil
+}
+
+// drop loses the messages that a condition is true for, until it is called with
+// nil.
+func (s *script) drop(which func(from, to *node, m *zab.Message) bool) {
+	s.filter = nil
+	if which != nil {
+		s.filter = func(from, to *node, m *zab.Message) bool { return !which(from, to, m) }
+	}
+}
+
+// quiet is an ensemble of voters without faults.
+func quiet(voters int) Config {
+	c := Base(1)
+	c.Voters = voters
+	c.SnapshotEach = 0
+	return c
+}
