@@ -20,9 +20,17 @@ func (c *campaign) wipe(s *server) {
 	c.e.awaitAll()
 }
 
-// flip changes bits in a file of a server that does not run.
+// flip changes bits in a file of a server.
 func (c *campaign) flip(s *server) {
 	s.kill()
+	c.damage(s)
+	s.start()
+	c.awaitWrite()
+	c.e.awaitAll()
+}
+
+// damage changes bits in a file of a server that does not run.
+func (c *campaign) damage(s *server) {
 	files := c.files(s.data)
 	name := files[c.rng.IntN(len(files))]
 	b, err := os.ReadFile(name)
@@ -36,9 +44,6 @@ func (c *campaign) flip(s *server) {
 		}
 	}
 	c.must(os.WriteFile(name, b, 0o644))
-	s.start()
-	c.awaitWrite()
-	c.e.awaitAll()
 }
 
 // oldCopy puts back a copy of a server's data that is some time old.

@@ -124,7 +124,7 @@ func everyFault() []fault {
 	if apache() {
 		return slices.Clone(faults)
 	}
-	return slices.Concat(faults, ownFaults)
+	return slices.Concat(faults, ownFaults, storms)
 }
 
 func shuffle(rng *rand.Rand, list []*server) []*server {

@@ -195,7 +195,8 @@ func (l *ledger) takeUnanswered(o, read *op) {
 	}
 }
 
-// takeEnds adds the ends of sessions that were closed: their ephemerals go.
+// takeEnds adds the ends of sessions that were closed: their ephemerals go, but for
+// those that went before.
 func (l *ledger) takeEnds() {
 	for p, facts := range l.facts {
 		for _, f := range facts {
@@ -203,7 +204,7 @@ func (l *ledger) takeEnds() {
 				continue
 			}
 			if life := l.h.lives[f.owner]; life != nil && life.closed != 0 && life.closed > f.zxid && !slices.ContainsFunc(facts, func(d fact) bool {
-				return d.kind == deleted && d.zxid > f.zxid && d.zxid <= life.closed
+				return d.kind != changed && d.zxid > f.zxid && d.zxid <= life.closed
 			}) {
 				l.add(p, fact{zxid: life.closed, kind: deleted, by: f.by})
 				facts = l.facts[p]
