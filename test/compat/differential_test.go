@@ -98,7 +98,7 @@ func compare(t *testing.T, list []scenario, retries int, hold func(*testing.T, s
 }
 
 func scenarioNames() []string {
-	names := []string{zkCliSession}
+	names := []string{zkCliSession, zkCliEnsembleSession}
 	for _, s := range slices.Concat(scenarios(), ensembleScenarios(), readOnlyScenarios()) {
 		names = append(names, s.name)
 	}

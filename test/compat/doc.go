@@ -18,6 +18,12 @@
 //     are in known_test.go; an unlisted difference fails, and so does a listed
 //     one that is gone. docs/compat.md gives the reasons.
 //
+// TestEnsemble* do this with three servers: the client programs with a follower,
+// with the leader, or with all in the connect string; kazoo's suite; one session
+// of zkCli.sh with a follower; scenarios that compare what is seen of ensembles,
+// when sessions move and servers are lost; and TestEnsembleFaults, Curator's
+// recipes while the leader is killed and started again every second or two.
+//
 // The target is a flag: zkd (built from the tree, or the binary named by -zkd)
 // or apache. Running everything with -target apache compares Apache with
 // itself, which proves that the comparison is sound.

@@ -20,14 +20,35 @@ import (
 
 const kazooDeadline = 8 * time.Minute
 
+// leftOut is a test of kazoo's that is not run, on neither side.
+type leftOut struct{ match, reason string }
+
 // kazooLeftOut are kazoo's tests that need more than one standalone server
 // without SASL, so they fail on Apache as started here too.
-var kazooLeftOut = []struct{ match, reason string }{
+var kazooLeftOut = []leftOut{
 	{"test_sasl.py", "needs a server with SASL"},
 	{"test_update_host_list", "needs three servers"},
 	{"TestReconfig", "needs an ensemble"},
 	{"TestReadOnlyMode", "needs an ensemble that loses its quorum"},
 }
+
+// kazooEnsembleLeftOut are those that are not run on three servers.
+var kazooEnsembleLeftOut = []leftOut{
+	{"test_sasl.py", "needs a server with SASL"},
+	{"TestReconfig", "changes the members of the ensemble"},
+}
+
+// kazooRun is a way to run kazoo's test-suite.
+type kazooRun struct {
+	servers int
+	leftOut []leftOut
+	least   int // how many tests must pass at least
+}
+
+var (
+	kazooAlone    = kazooRun{1, kazooLeftOut, 300}
+	kazooEnsemble = kazooRun{3, kazooEnsembleLeftOut, 300}
+)
 
 // kazooShards split the suite by file, so that its many waits overlap; each
 // shard has its own server. The files of no shard go to the last one.
@@ -51,7 +72,14 @@ func (o outcomes) count(outcome string) int {
 
 // TestKazoo runs the test-suite that comes with Debian's kazoo on the target
 // and on Apache: what passes there must pass here.
-func TestKazoo(t *testing.T) {
+func TestKazoo(t *testing.T) { kazooSuite(t, kazooAlone) }
+
+// TestEnsembleKazoo does that with three servers on both sides.
+func TestEnsembleKazoo(t *testing.T) { kazooSuite(t, kazooEnsemble) }
+
+// kazooSuite runs beside other suites of kazoo: most of their time is waiting.
+func kazooSuite(t *testing.T, run kazooRun) {
+	t.Parallel()
 	needKazoo(t)
 	targets := []kind{target(t), apache}
 	if target(t) == apache {
@@ -60,19 +88,19 @@ func TestKazoo(t *testing.T) {
 	results := make([]outcomes, len(targets))
 	var wg sync.WaitGroup
 	for i, k := range targets {
-		wg.Go(func() { results[i] = runKazoo(t, k) })
+		wg.Go(func() { results[i] = run.suite(t, k) })
 	}
 	wg.Wait()
 	if t.Failed() {
 		return
 	}
 	got, want := results[0], results[len(results)-1]
-	retryKazoo(t, targets[0], got, want)
+	run.retry(t, targets[0], got, want)
 	summary(t, t.Name(), got.count("passed"), got.count("failed"))
 	t.Logf("kazoo on %s: %d passed, %d failed, %d skipped; on apache: %d passed, %d failed, %d skipped",
 		targets[0], got.count("passed"), got.count("failed"), got.count("skipped"),
 		want.count("passed"), want.count("failed"), want.count("skipped"))
-	for _, l := range kazooLeftOut {
+	for _, l := range run.leftOut {
 		t.Logf("left out on both: %s (%s)", l.match, l.reason)
 	}
 	for name, outcome := range want {
@@ -81,7 +109,7 @@ func TestKazoo(t *testing.T) {
 		}
 	}
 	// On Apache as target this is the only check; some 460 tests pass.
-	if n := got.count("passed"); n < 300 || got.count("failed") > n/20 {
+	if n := got.count("passed"); n < run.least || got.count("failed") > n/20 {
 		t.Errorf("kazoo on %s: only %d tests passed, %d failed: %s", targets[0], n, got.count("failed"), failures(got))
 	}
 }
@@ -107,27 +135,27 @@ func failures(o outcomes) string {
 	return strings.Join(names, ", ")
 }
 
-// retryKazoo runs the tests that failed here and passed there once more, alone:
+// retry runs the tests that failed here and passed there once more, alone:
 // kazoo's tests wait with time-outs of a few seconds and lose on a busy machine.
-func retryKazoo(t *testing.T, k kind, got, want outcomes) {
+func (run kazooRun) retry(t *testing.T, k kind, got, want outcomes) {
 	for name, outcome := range want {
 		if outcome != "passed" || got[name] != "failed" {
 			continue
 		}
 		file, test, _ := strings.Cut(name, "::")
-		again := runPytest(t, k, 100, []string{filepath.Join(kazooTests, file) + "::" + test}, t.Logf)
+		again := run.pytest(t, k, 100, []string{filepath.Join(kazooTests, file) + "::" + test}, t.Logf)
 		t.Logf("%s failed on %s; alone: %s", name, k, again[name])
 		got[name] = again[name]
 	}
 }
 
-func runKazoo(t *testing.T, k kind) outcomes {
+func (run kazooRun) suite(t *testing.T, k kind) outcomes {
 	all := outcomes{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i, files := range kazooFiles(t) {
 		wg.Go(func() {
-			part := runPytest(t, k, i, files, nil)
+			part := run.pytest(t, k, i, files, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			for name, outcome := range part {
@@ -156,10 +184,15 @@ func kazooFiles(t *testing.T) [][]string {
 	return shards
 }
 
-// runPytest runs pytest on files with a server of kind k behind kazoo. When logf is
+// pytest runs pytest on files with a server of kind k behind kazoo. When logf is
 // given it gets the output of failed tests.
-func runPytest(t *testing.T, k kind, shard int, files []string, logf func(string, ...any)) outcomes {
-	args := command(t, k, "", config{})
+func (run kazooRun) pytest(t *testing.T, k kind, shard int, files []string, logf func(string, ...any)) outcomes {
+	readOnly := config{props: map[string]string{"readonlymode.enabled": "true"}}
+	args := command(t, k, "", readOnly)
+	lines := ""
+	if k == zkd {
+		lines = "readonlymode.enabled=true"
+	}
 	serverJSON, err := json.Marshal(args[:len(args)-1])
 	if err != nil {
 		t.Error(err)
@@ -168,7 +201,7 @@ func runPytest(t *testing.T, k kind, shard int, files []string, logf func(string
 	ctx, cancel := context.WithTimeout(t.Context(), kazooDeadline)
 	defer cancel()
 	pytest := []string{"-m", "pytest", "-p", "zkd_kazoo", "-p", "no:cacheprovider", "-q", "--tb=short", "--junitxml=" + report}
-	pytest = append(pytest, "-k", "not "+strings.Join(leftOutNames(), " and not "))
+	pytest = append(pytest, "-k", "not "+strings.Join(run.leftOutNames(), " and not "))
 	cmd := exec.CommandContext(ctx, python, append(pytest, files...)...)
 	plugin, err := filepath.Abs("python")
 	if err != nil {
@@ -177,7 +210,8 @@ func runPytest(t *testing.T, k kind, shard int, files []string, logf func(string
 	cmd.Env = append(os.Environ(),
 		"PYTHONPATH="+plugin, "PYTHONDONTWRITEBYTECODE=1", "TMPDIR="+t.TempDir(),
 		"COMPAT_SERVER="+string(serverJSON),
-		"ZOOKEEPER_CLUSTER_SIZE=1",
+		"COMPAT_LINES="+lines,
+		"ZOOKEEPER_CLUSTER_SIZE="+strconv.Itoa(run.servers),
 		"ZOOKEEPER_PORT_OFFSET="+strconv.Itoa(freePort(t)),
 		"ZOOKEEPER_VERSION=3.8.0",
 		"ZOOKEEPER_PATH="+javaDir)
@@ -193,9 +227,9 @@ func runPytest(t *testing.T, k kind, shard int, files []string, logf func(string
 	return results
 }
 
-func leftOutNames() []string {
+func (run kazooRun) leftOutNames() []string {
 	var names []string
-	for _, l := range kazooLeftOut {
+	for _, l := range run.leftOut {
 		names = append(names, l.match)
 	}
 	return names

@@ -20,23 +20,51 @@ import (
 
 const (
 	zkCliDeadline = 90 * time.Second
-	// zkCliSession is the entry of testdata/known.txt for TestZkCli.
-	zkCliSession = "zkCli session"
+	// The entries of testdata/known.txt for TestZkCli and TestEnsembleZkCli.
+	zkCliSession         = "zkCli session"
+	zkCliEnsembleSession = "zkCli session, with a follower"
 )
 
 // TestZkCli types testdata/zkcli.txt into zkCli.sh on Apache and on the target,
 // runs single commands for their exit status, and compares all that it prints.
 func TestZkCli(t *testing.T) {
+	needZkCli(t)
+	p := startPair(t, config{})
+	compareCli(t, zkCliSession, []*server{p.reference, p.subject})
+}
+
+// TestEnsembleZkCli does that on a follower of an ensemble.
+func TestEnsembleZkCli(t *testing.T) {
+	needZkCli(t)
+	reference, subject := startEnsembles(t, config{})
+	var followers []*server
+	for _, e := range []*ensemble{reference, subject} {
+		roles, ok := e.roles()
+		if !ok {
+			t.Fatalf("the ensemble of %s is not healthy", e.kind)
+		}
+		followers = append(followers, roles[follower])
+	}
+	compareCli(t, zkCliEnsembleSession, followers)
+}
+
+func needZkCli(t *testing.T) {
+	t.Helper()
 	needApache(t)
 	require(t, need{zkCli, "zookeeper"})
+}
+
+// compareCli compares the sessions on two servers, the first of which is
+// Apache's, with the entry of testdata/known.txt.
+func compareCli(t *testing.T, entry string, servers []*server) {
+	t.Helper()
 	script, err := os.ReadFile("testdata/zkcli.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startPair(t, config{})
 	var transcripts [2][]string
 	var wg sync.WaitGroup
-	for i, s := range []*server{p.reference, p.subject} {
+	for i, s := range servers {
 		wg.Go(func() {
 			transcripts[i] = cliSession(t, s, script)
 			for _, args := range [][]string{
@@ -51,7 +79,7 @@ func TestZkCli(t *testing.T) {
 		t.Errorf("the session on apache printed only %d lines:\n%s", n, strings.Join(transcripts[0], "\n"))
 	}
 	diff := diffLines(transcripts[0], transcripts[1])
-	compareKnown(t, readKnown(t)[zkCliSession].diff, diff)
+	compareKnown(t, readKnown(t)[entry].diff, diff)
 	different := strings.Count(diff, "\n- ")
 	summary(t, t.Name(), len(transcripts[0])-different, different)
 }
@@ -132,6 +160,9 @@ func normaliseCli(lines []string, addr string) []string {
 	var base int64
 	for i, line := range lines {
 		line = strings.ReplaceAll(line, addr, "SERVER")
+		if strings.HasPrefix(line, "server.") {
+			line = places.ReplaceAllString(line, "PLACE")
+		}
 		line = cliOwner.ReplaceAllString(line, "${1}SESSION")
 		if m := cliTime.FindStringSubmatch(line); m != nil && !strings.Contains(m[2], "1970") {
 			line = m[1] + "TIME"

@@ -4,7 +4,8 @@ kazoo's harness starts Java servers itself. With this plugin a "managed
 ZooKeeper" is whatever program the environment variable COMPAT_SERVER names, as
 a JSON list to which the path of a zoo.cfg is appended. Cluster size, port and
 the version that the suite believes in come from kazoo's own variables
-(ZOOKEEPER_CLUSTER_SIZE, ZOOKEEPER_PORT_OFFSET, ZOOKEEPER_VERSION).
+(ZOOKEEPER_CLUSTER_SIZE, ZOOKEEPER_PORT_OFFSET, ZOOKEEPER_VERSION). More lines of
+the zoo.cfg can be in COMPAT_LINES.
 """
 import ctypes
 import json
@@ -28,8 +29,6 @@ def run(self):
     """Start the server, as ManagedZooKeeper.run does, and wait for it."""
     if self.running:
         return
-    if self.peers:
-        raise RuntimeError("ensembles are not supported by this plugin")
     data = os.path.join(self.working_path, "data")
     os.makedirs(data, exist_ok=True)
     config = os.path.join(self.working_path, "zoo.cfg")
@@ -44,13 +43,26 @@ def run(self):
             "extendedTypesEnabled=true",
             # super:test, which some of kazoo's tests log in with.
             "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
-        ] + list(self.configuration_entries)) + "\n")
+        ] + list(self.configuration_entries) + ensemble(self)
+            + os.environ.get("COMPAT_LINES", "").splitlines()) + "\n")
+    with open(os.path.join(data, "myid"), "w") as f:
+        f.write("%d\n" % self.server_info.server_id)
     with open(os.path.join(self.working_path, "server.log"), "a") as log:
         self.process = subprocess.Popen(
             json.loads(os.environ["COMPAT_SERVER"]) + [config],
             stdout=log, stderr=log, preexec_fn=die_with_parent)
     self._running = True
-    wait_until_serving(self)
+    if not self.peers:  # one server of an ensemble does not serve alone
+        wait_until_serving(self)
+
+
+def ensemble(server):
+    """The lines that name all servers; none for a server that stands alone."""
+    if not server.peers:
+        return []
+    return ["initLimit=10", "syncLimit=5"] + [
+        "server.%d=127.0.0.1:%d:%d:%s" % (p.server_id, p.leader_port, p.election_port, p.peer_type)
+        for p in [server.server_info] + list(server.peers)]
 
 
 def die_with_parent():
