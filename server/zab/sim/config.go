@@ -33,6 +33,7 @@ type Config struct {
 	FsyncUs    uint64 // usual time of an fsync
 	ApplyUs    uint64 // between commit and apply; 0 is at once
 	SnapMs     uint64 // to write or to send a snapshot
+	ReadUs     uint64 // to read the log for a learner, at most
 	DialMs     uint64 // between two attempts to connect
 	SkewPct    int    // by which clocks run too fast or too slow, at most
 	DropPct    int    // messages lost, one by one; else links lose suffixes only
@@ -131,7 +132,7 @@ func Base(seed uint64) Config {
 	return Config{
 		Seed: seed, Voters: 3, Clients: 2, Steps: 3000,
 		TickMs: 20, ElectionMs: 400, InitMs: 4000, RenewMs: 800,
-		NetUs: 300, FsyncUs: 800, ApplyUs: 0, SnapMs: 10, DialMs: 50,
+		NetUs: 300, FsyncUs: 800, ApplyUs: 0, SnapMs: 10, ReadUs: 1000, DialMs: 50,
 		ThinkUs: 5000, Pipeline: 1, ClosePct: 1, SessionMs: 2000, SnapRetain: 2,
 	}
 }
@@ -144,6 +145,7 @@ func (c *Config) drawTimes(r *rand.Rand) {
 	c.FsyncUs = pick[uint64](r, 50, 300, 1000, 5000, 15000)
 	c.ApplyUs = pick[uint64](r, 0, 0, 100, 2000)
 	c.SnapMs = pick[uint64](r, 1, 10, 100)
+	c.ReadUs = pick[uint64](r, 100, 1000, 20000)
 	c.DialMs = pick[uint64](r, 5, 50, 150)
 	c.SkewPct = pick(r, 0, 0, 5)
 	c.ThinkUs = c.ElectionMs * 1000 / pick[uint64](r, 2, 5, 5, 20, 20, 100) // so that elections come within a few steps

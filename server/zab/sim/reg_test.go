@@ -340,22 +340,22 @@ func TestReg_SnapshotBeforeItsAnnouncement(t *testing.T) {
 // leave the read without an end.
 func TestReg_AckDuringALogRead(t *testing.T) {
 	cfg := quiet(3)
-	cfg.CacheBytes = 1
+	cfg.CacheBytes, cfg.ReadUs = 1, 20_000
 	play(t, cfg, func(s *script) {
 		leader := s.lead()
 		slow := s.others(leader)[0]
-		for range 20 {
-			s.hold(func(from, _ *node, m *zab.Message) bool { return from == slow && m.Kind == zab.MsgAck })
-			s.write(leader)
-			s.run(3)
-			leader.core.Recv(slow.id, s.links[leader.idx][slow.idx].gen[s.links[leader.idx][slow.idx].side(leader)],
-				&zab.Message{Kind: zab.MsgRejoin}) // no leader minds it
-			s.drop(func(_, to *node, m *zab.Message) bool { return to == slow && m.Kind == zab.MsgAppend && s.percent(50) })
-			s.write(leader)
-			s.run(1)
-			s.release()
-			s.run(s.rng.Uint64N(40))
-		}
+		synced := false
+		s.hold(func(_, to *node, m *zab.Message) bool {
+			synced = synced || to == slow && m.Kind == zab.MsgSync
+			return to == slow && m.Kind == zab.MsgAppend
+		})
+		s.committed(s.write(leader))
+		s.committed(s.write(leader))
+		s.wait("it is synchronized again, since a heartbeat told of entries that did not come", func() bool { return synced })
+		s.run(2)
+		s.release() // while the log is read
+		s.run(50)
+		s.write(leader)
 		s.everywhere()
 	})
 }
@@ -491,14 +491,21 @@ func promote(s *script, leader, n *node, observer bool) {
 
 func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
 	play(t, quiet(4), func(s *script) {
-		old := s.lead()
+		first := s.lead()
 		m := *s.membersNow()
 		m.List = append([]zab.Member(nil), m.List...)
+		old := s.others(first)[0]
 		m.Find(old.id).Observer = true
-		if _, err := old.core.ProposeMembers(m); err != nil {
+		s.drop(func(_, to *node, m *zab.Message) bool { return to != old && m.Kind == zab.MsgAppend })
+		z, err := first.core.ProposeMembers(m)
+		if err != nil {
 			t.Fatal(err)
 		}
-		s.drain(old)
+		s.drain(first)
+		s.wait("it has the change", func() bool { return old.disk.durable.has(z) })
+		s.down(first)
+		s.drop(nil)
+		s.wait("it led", func() bool { return s.ghost.established[z.Epoch()+1] == old.id })
 		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.evaluator != nil })
 		s.everywhere()
 		if old.status.Role != zab.Following || !old.status.Observer {

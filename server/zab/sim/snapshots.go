@@ -146,7 +146,7 @@ func (s *Sim) purge(n *node) {
 // readLog reads entries for a learner.
 func (s *Sim) readLog(n *node, req zab.LogRead) {
 	s.stats.LogReads++
-	s.afterPacket(evLogRead, n, s.between(10, 1000), &packet{to: n.idx, read: req})
+	s.afterPacket(evLogRead, n, s.between(s.cfg.ReadUs/2, s.cfg.ReadUs), &packet{to: n.idx, read: req})
 }
 
 func (s *Sim) logRead(n *node, req *zab.LogRead) {
