@@ -4,6 +4,9 @@
 //
 //	go run ./test/bench -b bin/zkd
 //
+// With -servers 3 both are ensembles of three, and it measures besides what
+// happens to writes when the leader or a follower fails.
+//
 // It starts both servers itself, in directories and on ports of their own, with
 // the same settings. A server is "apache", which stands for Debian's package
 // "zookeeper", or the path of a program that takes the name of a zoo.cfg as its
