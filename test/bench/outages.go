@@ -232,8 +232,11 @@ func (c *campaign) p99(e *ensemble, struck *server, strike func(*server)) (float
 	var wg sync.WaitGroup
 	if strike != nil {
 		wg.Go(func() {
-			time.Sleep(cfg.Warmup + cfg.Duration/4)
-			strike(struck)
+			select {
+			case <-time.After(cfg.Warmup + cfg.Duration/4):
+				strike(struck)
+			case <-c.ctx.Done():
+			}
 		})
 	}
 	r, err := bench.Run(c.ctx, target, cfg)
