@@ -92,6 +92,7 @@ func TestReg_ZK962_ProposalsWhileALearnerIsSynchronized(t *testing.T) {
 				s.run(1)
 			}
 		}
+		s.committed(s.write(leader))
 		s.everywhere()
 	})
 }
@@ -354,7 +355,7 @@ func TestReg_AckDuringALogRead(t *testing.T) {
 		s.wait("it is synchronized again, since a heartbeat told of entries that did not come", func() bool { return synced })
 		s.release() // while the log is read
 		s.run(50)
-		s.write(leader)
+		s.committed(s.write(leader))
 		s.everywhere()
 	})
 }
