@@ -464,7 +464,7 @@ func TestReg_VoterByAnEntryThatItLacks(t *testing.T) {
 		promote(s, leader, late, true)
 		s.wait("it knows that it counts", func() bool { return s.knows(late) })
 		s.drop(func(_, to *node, m *zab.Message) bool {
-			return to == late && (m.Kind == zab.MsgAppend || m.Kind == zab.MsgCommit || m.Kind == zab.MsgPing)
+			return to == late && (m.Kind == zab.MsgAppend || m.Kind == zab.MsgCommit)
 		})
 		promote(s, leader, late, false)
 		s.drop(nil)
@@ -480,10 +480,12 @@ func promote(s *script, leader, n *node, observer bool) {
 	m := *s.membersNow()
 	m.List = append([]zab.Member(nil), m.List...)
 	m.Find(n.id).Observer = observer
-	z, err := leader.core.ProposeMembers(m)
-	if err != nil {
-		s.fail("script", "members: %v", err)
-	}
+	var z jute.Zxid
+	s.wait("members proposed", func() (ok bool) {
+		var err error
+		z, err = leader.core.ProposeMembers(m)
+		return err == nil
+	})
 	s.drain(leader)
 	s.committed(z)
 	s.run(1500)

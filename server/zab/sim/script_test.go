@@ -39,6 +39,12 @@ func play(t testing.TB, cfg Config, do func(s *script)) {
 			t.Fatalf("%v\n%s", f, strings.Join(lines, "\n"))
 		}
 	}()
+	s.begin()
+	do(s)
+}
+
+// begin starts all servers, and waits until they have founded their ensemble.
+func (s *script) begin() {
 	for _, n := range s.nodes {
 		s.restart(n)
 	}
@@ -51,7 +57,6 @@ func play(t testing.TB, cfg Config, do func(s *script)) {
 		}
 		return true
 	})
-	do(s)
 }
 
 // run lets time pass.
@@ -63,7 +68,6 @@ func (s *script) run(ms uint64) {
 
 // wait runs until something is so.
 func (s *script) wait(what string, done func() bool) {
-	s.t.Helper()
 	for end := s.now + 200*s.cfg.ElectionMs*1000; !done(); s.step() {
 		if s.now > end {
 			s.fail("script", "not so: %s: %s", what, s.picture())
@@ -73,7 +77,6 @@ func (s *script) wait(what string, done func() bool) {
 
 // lead waits for a leader that all running members follow.
 func (s *script) lead() *node {
-	s.t.Helper()
 	up := func() (list []*node) {
 		for _, n := range s.listed() {
 			if n.alive {
@@ -88,7 +91,6 @@ func (s *script) lead() *node {
 
 // leadBy has a certain server become the leader of all.
 func (s *script) leadBy(n *node) *node {
-	s.t.Helper()
 	for range 50 {
 		l := s.lead()
 		if l == n {
@@ -121,13 +123,11 @@ func (s *script) write(n *node) jute.Zxid {
 
 // committed waits until an entry is.
 func (s *script) committed(z jute.Zxid) {
-	s.t.Helper()
 	s.wait("committed "+z.String(), func() bool { _, ok := s.ghost.index(z); return ok })
 }
 
 // everywhere waits until all running members have applied everything.
 func (s *script) everywhere() {
-	s.t.Helper()
 	s.lead()
 	s.wait("applied everywhere", func() bool {
 		for _, n := range s.listed() {
