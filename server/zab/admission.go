@@ -55,7 +55,6 @@ func (c *Core) attachAdmission(e *Entry) {
 
 // admit takes down that the entry z admits the server that waits for it.
 func (c *Core) admit(z jute.Zxid) {
-	c.peer(c.admitting.Server).admitAt = z
 	c.event(1, c.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
 	c.admitting = Admission{}
 }

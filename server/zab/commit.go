@@ -14,10 +14,17 @@ func (c *Core) matched(id SID) jute.Zxid {
 		return c.durable
 	}
 	p := c.byID[id]
-	if p == nil || p.match < p.admitAt && !mutated(damagedCounted) || !c.counts(p) {
+	if p == nil || !c.reliesOn(p) {
 		return 0
 	}
 	return p.match
+}
+
+// reliesOn reports whether what a learner has acknowledged counts: it has been
+// admitted, and would know so after a restart. Else it could have what was
+// committed with its help, and not vote, nor be voted for.
+func (c *Core) reliesOn(p *peer) bool {
+	return c.counts(p) && (p.sure || mutated(damagedCounted))
 }
 
 // advanceCommit commits what a quorum of each configuration in force there has
@@ -111,6 +118,7 @@ func (c *Core) hint() {
 	}
 	c.hinted, c.hintedAt = z, c.now
 	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogCommitHint, Upto: z})
+	c.hintSeq = c.pendingSeq()
 }
 
 // hintDue reports whether to put a hint out at once: something was committed that

@@ -34,8 +34,12 @@ type Core struct {
 	inFlight    []batch // handed out, PersistDone not seen; in order
 	hinted      jute.Zxid
 	hintedAt    uint64
+	hintSeq     Seq       // makes the newest hint durable
 	hintTo      jute.Zxid // not to wait for the idle moment, up to here
 	busy        bool      // something was handed out to be persisted since the last Tick
+
+	weighty  bool      // this server counts
+	weightAt jute.Zxid // when a hint of this is durable it would know so after a restart; 0 if it is
 
 	peers []*peer // sorted by id
 	byID  [256]*peer
@@ -105,6 +109,7 @@ func New(opt Options, r Recovered) *Core {
 		panic("zab: an ensemble needs Options.ID and Options.Init")
 	}
 	err := c.recover(&r)
+	c.weighty = c.selfCounts()
 	switch {
 	case err != nil:
 		c.halt("recovered history: " + err.Error())
@@ -233,7 +238,7 @@ func (c *Core) PeerUp(id SID, gen uint64, incarnation ID) {
 		c.PeerDown(id, p.gen)
 	}
 	if p.incarnation != incarnation {
-		p.seeded, p.damaged, p.admitAt = false, false, 0
+		p.seeded, p.damaged, p.sure = false, false, false
 	}
 	p.up, p.gen, p.incarnation, p.refused = true, gen, incarnation, false
 	switch c.status.Role {
@@ -400,6 +405,10 @@ func (c *Core) PersistDone(seq Seq) {
 	if before < c.promiseSeq && c.promiseSeq <= seq {
 		c.promiseDurable()
 	}
+	if c.weightAt != 0 && c.hinted >= c.weightAt && c.hintSeq <= seq {
+		c.weightAt = 0
+		c.acked = 0 // acknowledge again: now it counts
+	}
 	switch c.status.Role {
 	case SyncingLeader, Leading:
 		c.advanceCommit()
@@ -514,8 +523,20 @@ func (c *Core) takeCommitted(out *Output) {
 	c.shrink(keep)
 }
 
+// noteWeight takes in whether this server counts now. If it does by an entry that
+// was committed, a hint has to make that durable.
+func (c *Core) noteWeight() {
+	counts := c.selfCounts()
+	if counts && !c.weighty && c.settled.Seeded() {
+		c.weightAt = c.committed
+		c.hintTo = c.committed
+	}
+	c.weighty = counts
+}
+
 // setStatus changes what the core says of itself.
 func (c *Core) setStatus(s Status) {
+	c.noteWeight()
 	s.Observer = !c.standalone && !c.voter(c.opt.ID)
 	s.Weightless = ""
 	if !s.Observer {

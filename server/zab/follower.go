@@ -228,8 +228,16 @@ func (c *Core) sendAck() {
 		return
 	}
 	c.acked = z
-	c.post(p, Message{Kind: MsgAck, Epoch: c.epoch, Zxid: z})
+	c.post(p, Message{Kind: MsgAck, Epoch: c.epoch, Zxid: z, Flags: c.unsureFlag()})
 	c.checkFollowing()
+}
+
+// unsureFlag tells the leader not to count on this server.
+func (c *Core) unsureFlag() uint16 {
+	if c.weighty && c.weightAt == 0 {
+		return 0
+	}
+	return FlagUnsure
 }
 
 func (c *Core) onPing(p *peer, m *Message) {
@@ -251,7 +259,7 @@ func (c *Core) onPing(p *peer, m *Message) {
 	c.pongSeq++
 	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.pongSeq, Echo: m.Seq, DiskMs: uint32(min(c.diskMs, 1<<32-1))}
 	if c.streaming && m.Epoch == c.epoch {
-		pong.Zxid = c.acked // it may have been lost
+		pong.Zxid, pong.Flags = c.acked, c.unsureFlag() // what told it may have been lost
 	}
 	c.post(p, pong)
 	if c.streaming && m.Epoch == c.epoch {

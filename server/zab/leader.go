@@ -193,7 +193,7 @@ func (c *Core) onPong(p *peer, m *Message) {
 	p.pongSeq = max(p.pongSeq, m.Seq)
 	p.diskMs = uint64(m.DiskMs)
 	if m.Zxid != 0 {
-		c.acknowledged(p, m.Zxid)
+		c.acknowledged(p, m)
 	}
 	if c.unconfirmed != 0 && c.echoed(c.unconfirmed) {
 		c.unconfirmed = 0
@@ -300,5 +300,5 @@ func (c *Core) ready(id SID) bool {
 		return true
 	}
 	p := c.linked(id)
-	return p != nil && p.synced && c.counts(p) && p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
+	return p != nil && p.synced && c.reliesOn(p) && p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
 }

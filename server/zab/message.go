@@ -36,7 +36,8 @@ const (
 	MsgSync
 	// MsgAppend has Entries behind Prev, and Commit.
 	MsgAppend
-	// MsgAck says that the sender's durable history equals the leader's up to Zxid.
+	// MsgAck says that the sender's durable history equals the leader's up to Zxid;
+	// with FlagUnsure, that it is not to be counted yet.
 	MsgAck
 	// MsgCommit has the leader's Commit.
 	MsgCommit
@@ -44,7 +45,7 @@ const (
 	// pong that it got from this learner.
 	MsgPing
 	// MsgPong answers: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is
-	// what is durable there, DiskMs the age of its oldest unfinished fsync.
+	// what is durable there, FlagUnsure as in MsgAck, DiskMs the age of its oldest unfinished fsync.
 	MsgPong
 	// MsgReadIndex asks the leader for a point behind all that was completed: Seq.
 	MsgReadIndex
@@ -86,11 +87,12 @@ const (
 	FlagListed                         // the sender's first marker lists the receiver's incarnation
 	FlagSnapshot
 	FlagCRC
+	FlagUnsure // the sender does not count, or would not know after a restart that it does
 
-	knownFlags = FlagCRC<<1 - 1
+	knownFlags = FlagUnsure<<1 - 1
 )
 
-var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc"}
+var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "unsure"}
 
 // Message is what one core says to another. Which fields count depends on the
 // kind; the others are zero.

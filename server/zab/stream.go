@@ -44,8 +44,8 @@ type learner struct {
 	pongSeq  uint64
 	diskMs   uint64
 
-	told    bool      // to take over, in this hand-over
-	admitAt jute.Zxid // entry of this epoch that admits it: it counts only when it has that
+	told bool // to take over, in this hand-over
+	sure bool // by its last acknowledgement, that it counts
 }
 
 // sent is a message of entries that is not acknowledged.
@@ -280,20 +280,21 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 
 func (c *Core) onAck(p *peer, m *Message) {
 	if c.leads() && m.Epoch == c.epoch {
-		c.acknowledged(p, m.Zxid)
+		c.acknowledged(p, m)
 	}
 }
 
-// acknowledged takes in that a learner has everything up to z durable.
-func (c *Core) acknowledged(p *peer, z jute.Zxid) {
+// acknowledged takes in that a learner has everything up to m.Zxid durable.
+func (c *Core) acknowledged(p *peer, m *Message) {
+	z, sure := m.Zxid, m.Flags&FlagUnsure == 0
 	if p.state == learnerNone || p.state == learnerQueued || !c.tip.contains(z) {
 		return
 	}
 	p.heardAt = c.now
-	if z <= p.match {
+	if z <= p.match && sure == p.sure {
 		return
 	}
-	p.match = z
+	p.match, p.sure = max(p.match, z), sure
 	if p.state == learnerSnapshot {
 		c.snapshotAcknowledged(p)
 		return
@@ -323,7 +324,7 @@ func (c *Core) Peers(dst []PeerStatus) []PeerStatus {
 		}
 		dst = append(dst, PeerStatus{
 			ID: p.id, Observer: !c.voter(p.id), Synced: p.synced, Match: p.match, Behind: p.inflightBytes,
-			Counted: c.voter(p.id) && c.counts(p) && p.match >= p.admitAt, HeardMs: c.now - p.heardAt,
+			Counted: c.voter(p.id) && c.reliesOn(p), HeardMs: c.now - p.heardAt,
 		})
 	}
 	return dst

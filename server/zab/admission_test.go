@@ -1,0 +1,53 @@
+package zab
+
+import (
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// TestAdmissionIsDurable: a server that was wiped counts again when it has on its
+// disk that it does. Else it could be needed after a restart, for what was
+// committed with it, and not know that it may vote.
+func TestAdmissionIsDurable(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	n.fsync = 20
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(2000, "all serve", n.settledDown)
+	l, one, two := n.leader(), n.server(1), n.server(2)
+	two.crash()
+	two.wipe()
+	two.start()
+	n.until(2000, "it is back", n.settledDown)
+	admit := l.core.LastZxid() + 1
+	n.until(20, "an admission waits", func() bool { return l.core.admitting.Server == two.id })
+	l.propose("with the admission")
+	n.until(100, "the other has acknowledged it", func() bool { return one.core.acked == admit })
+	one.frozen = true // but the leader has not heard of that
+	l.propose("counted on the newcomer")
+	last := l.core.LastZxid()
+	n.deaf[[2]SID{l.id, two.id}] = true // from now on
+	n.run(100)
+	if l.core.Committed() < admit {
+		t.Fatal(n.dump())
+	}
+	if l.core.Committed() == last {
+		two.checkCountsAfterRestart(last)
+	}
+	clear(n.deaf)
+	n.until(1000, "all is committed", func() bool { return l.core.Committed() == last })
+	two.checkCountsAfterRestart(last)
+}
+
+// checkCountsAfterRestart sees that a server which was needed to commit z would
+// know that it counts if it stopped now.
+func (s *server) checkCountsAfterRestart(z jute.Zxid) {
+	s.t.Helper()
+	disk := *s
+	c := New(Options{ID: s.id, Members: s.members, Init: s.core.opt.Init}, disk.recover())
+	if why := c.Status().Weightless; why != "" {
+		s.t.Errorf("%v is committed, counting on server %d, which after a restart would be %s", z, s.id, why)
+	}
+}
