@@ -87,7 +87,7 @@ var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
 func (s *Sim) think(c *client) {
 	us := s.cfg.ThinkUs
 	if s.phase != phaseChaos {
-		us = max(us, s.cfg.SessionMs*20) // even the smallest windows must let learners catch up
+		us = max(us, s.cfg.SessionMs*50) // even the smallest windows must let learners catch up
 	}
 	s.agenda.push(event{at: s.now + s.between(us/2, us*3/2) + 1, kind: evClient, node: -1, arg: int32(c.id)})
 	if c.stopped {

@@ -146,7 +146,11 @@ func (s *Sim) purge(n *node) {
 // readLog reads entries for a learner.
 func (s *Sim) readLog(n *node, req zab.LogRead) {
 	s.stats.LogReads++
-	s.afterPacket(evLogRead, n, s.between(s.cfg.ReadUs/2, s.cfg.ReadUs), &packet{to: n.idx, read: req})
+	us := s.cfg.ReadUs
+	if s.phase != phaseChaos {
+		us = min(us, 200)
+	}
+	s.afterPacket(evLogRead, n, s.between(us/2, us), &packet{to: n.idx, read: req})
 }
 
 func (s *Sim) logRead(n *node, req *zab.LogRead) {
