@@ -99,9 +99,9 @@ func (c *Config) String() string {
 		c.Clients, c.Steps, c.TickMs, c.ElectionMs, c.InitMs, c.RenewMs)
 	fmt.Fprintf(&b, " counter=%#x cache=%d window=%d batch=%d encode=%v wal=%v lazy=%d%%", c.InitialCounter,
 		c.CacheBytes, c.WindowBytes, c.BatchBytes, c.Encode, c.WAL, c.LazyPct)
-	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
-		c.NetUs, c.FsyncUs, c.ApplyUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d session=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.SessionMs, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
+		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% session=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.SessionMs, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)

@@ -95,148 +95,6 @@ func (n *node) localUs(ms uint64) uint64 {
 	return uint64(int64(ms) * 1_000_000_000 / (1_000_000 + n.skew))
 }
 
-// start recovers the node's state and starts its core.
-func (s *Sim) start(n *node) {
-	n.life++
-	n.process = process{alive: true}
-	n.s.stats.Starts++
-	r := s.recover(n)
-	s.trace(n, "start: promise %v log to %v commit %v applied %v damaged %v", r.Promise, r.LastZxid, r.Commit, n.applied, r.Damaged)
-	n.core = zab.New(s.options(n), r)
-	n.collected = n.applied
-	s.after(evTick, n, 0)
-	for _, p := range s.nodes {
-		if p != n {
-			s.dial(n, p, s.between(0, s.cfg.DialMs*1000))
-		}
-	}
-}
-
-func (s *Sim) options(n *node) zab.Options {
-	c := &s.cfg
-	return zab.Options{
-		ID:              n.id,
-		Boot:            s.rng.Uint64() | 1,
-		Seed:            s.rng.Uint64(),
-		Members:         s.members,
-		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
-		Heartbeat:       max(c.ElectionMs/10, c.TickMs),
-		ElectionTimeout: c.ElectionMs,
-		QuorumTimeout:   c.ElectionMs * 8 / 10,
-		InitLimit:       c.InitMs,
-		DiskStall:       c.ElectionMs * 2,
-		RenewInterval:   c.RenewMs,
-		CacheBytes:      c.CacheBytes,
-		WindowBytes:     c.WindowBytes,
-		BatchBytes:      c.BatchBytes,
-		InitialCounter:  c.InitialCounter,
-	}
-}
-
-// recover reads the disk: the tree from the newest snapshot and the committed
-// part of the log behind it.
-func (s *Sim) recover(n *node) zab.Recovered {
-	d := &n.disk
-	if d.real != nil {
-		s.recoverReal(n)
-	}
-	if s.cfg.Mutant != MutantNoResync {
-		for len(d.pending) > 0 { // made durable again before anybody hears of it
-			s.makeDurable(n, d.durableCount()+1)
-		}
-	}
-	h := &d.written
-	n.tree = datatree.New()
-	if b := h.base(); b != nil {
-		n.tree, n.state, n.applied, n.chain = s.load(b), b.state.Clone(), b.zxid, b.chain
-	}
-	if _, ok := h.chainAt(n.applied); !ok && n.applied < h.start {
-		s.fail("D8", "server %d has no snapshot from which its log, which begins behind %v, goes on", n.id, h.start)
-	}
-	r := zab.Recovered{
-		Promise: h.promise, Base: n.state.Clone(), Commit: max(h.hint, n.applied),
-		LogStart: h.start, LogBytes: h.bytes(), Incarnation: d.incarnation, Damaged: d.damaged,
-	}
-	r.LastZxid, _ = h.last()
-	r.Commit = min(r.Commit, r.LastZxid)
-	for i := h.search(n.applied); i < len(h.ents); i++ {
-		e := &h.ents[i]
-		if e.Control() {
-			r.Control = append(r.Control, e.Entry)
-		}
-		if e.Zxid <= r.Commit {
-			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result)
-			n.applied, n.chain = e.Zxid, e.chain
-		}
-	}
-	if b := h.base(); b != nil {
-		r.SnapshotBytes = b.bytes
-	}
-	if n.applied > s.ghost.last {
-		s.fail("I12", "server %d recovers commit %v, but only %v was ever committed", n.id, n.applied, s.ghost.last)
-	}
-	if h.promise.Epoch < s.ghost.tops[n.id] {
-		s.fail("I2", "server %d recovers promise %d after %d", n.id, h.promise.Epoch, s.ghost.tops[n.id])
-	}
-	if n.applied > 0 {
-		s.checkApplied(n)
-	}
-	return r
-}
-
-// applyEntry applies the next entry of a history.
-func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
-	if err := state.Apply(e); err != nil {
-		s.fail("I10", "%v", err)
-	}
-	data := e.Txn()
-	if data == nil {
-		*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
-	} else if err := txn.Decode(data); err != nil {
-		s.fail("I4", "transaction %v: %v", e.Zxid, err)
-	}
-	tree.Apply(txn, out)
-}
-
-// crash ends the process; with power, the machine goes down with it.
-func (s *Sim) crash(n *node, power bool) {
-	if !n.alive {
-		return
-	}
-	s.trace(n, "crash, power=%v", power)
-	s.stats.Crashes++
-	n.alive = false
-	for _, c := range n.conns {
-		s.cutConn(n, c)
-	}
-	n.process = process{}
-	s.lose(n, power)
-	s.dropLinks(n)
-}
-
-// lose ends the writing of a log, and with power it takes away a random part of
-// what was not durable. What a real log loses shows when it is opened.
-func (s *Sim) lose(n *node, power bool) {
-	d := &n.disk
-	d.syncing = false
-	switch {
-	case d.real != nil:
-		d.real.end(power, s.rng)
-	case power:
-		s.makeDurable(n, d.durableCount()+uint64(d.survivors(s.rng)))
-		d.cut()
-	}
-}
-
-// restart starts the process again, with what happened to its disk meanwhile.
-func (s *Sim) restart(n *node) {
-	if n.alive {
-		return
-	}
-	s.disaster(n)
-	s.start(n)
-}
-
 // tick tells a node the time.
 func (s *Sim) tick(n *node) {
 	now := n.localMs()
@@ -312,14 +170,8 @@ func (s *Sim) point(n *node) bool {
 // carryOut reports whether the node is still alive.
 func (s *Sim) carryOut(n *node) bool {
 	out := &n.out
-	for i := range out.Persist {
-		if !s.point(n) || !s.persist(n, &out.Persist[i]) {
-			return false
-		}
-	}
-	if len(out.Persist) > 0 {
-		n.batches = append(n.batches, batch{seq: out.PersistSeq, count: n.disk.count})
-		s.startSync(n)
+	if !s.carryToDisk(n) {
+		return false
 	}
 	s.noteRole(n)
 	s.observe(n)
@@ -333,18 +185,10 @@ func (s *Sim) carryOut(n *node) bool {
 		s.install(n, out.Install.Ref.(*snapshot))
 	}
 	s.collect(n)
-	if n.applying || !s.point(n) {
-		if !n.alive {
-			return false
-		}
-	} else if len(n.queue) > 0 {
-		if s.cfg.ApplyUs == 0 {
-			s.applyAll(n)
-		} else {
-			n.applying = true
-			s.after(evApply, n, s.between(1, 2*s.cfg.ApplyUs))
-		}
+	if !s.point(n) {
+		return false
 	}
+	s.applySoon(n)
 	for i := range out.Reads {
 		s.confirmed(n, out.Reads[i])
 	}
@@ -357,15 +201,41 @@ func (s *Sim) carryOut(n *node) bool {
 	if out.Changed {
 		s.changed(n)
 	}
-	if s.tracing {
-		for _, e := range out.Events {
-			s.trace(n, "%s (peer %d)", e.Text, e.Peer)
-		}
+	for _, e := range out.Events {
+		s.trace(n, "%s (peer %d)", e.Text, e.Peer)
 	}
 	if out.Fatal != "" {
 		s.fail("Fatal", "server %d: %s", n.id, out.Fatal)
 	}
-	return n.alive
+	return true
+}
+
+// carryToDisk writes what is to be persisted, and reports whether the process
+// lives on.
+func (s *Sim) carryToDisk(n *node) bool {
+	out := &n.out
+	for i := range out.Persist {
+		if !s.point(n) || !s.persist(n, &out.Persist[i]) {
+			return false
+		}
+	}
+	if len(out.Persist) > 0 {
+		n.batches = append(n.batches, batch{seq: out.PersistSeq, count: n.disk.count})
+		s.startSync(n)
+	}
+	return true
+}
+
+// applySoon has the queue applied, at once or as an applier of its own would.
+func (s *Sim) applySoon(n *node) {
+	switch {
+	case n.applying || len(n.queue) == 0:
+	case s.cfg.ApplyUs == 0:
+		s.applyAll(n)
+	default:
+		n.applying = true
+		s.after(evApply, n, s.between(1, 2*s.cfg.ApplyUs))
+	}
 }
 
 // noteRole tells the ghost of a role at the moment when it shows.

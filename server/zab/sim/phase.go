@@ -25,30 +25,10 @@ func (s *Sim) live() {
 	}
 	s.phase = phaseLive
 	s.core = s.core[:0]
-	in := make(map[*node]bool)
 	for _, n := range core {
 		s.core = append(s.core, n.idx)
-		in[n] = true
 	}
-	for _, n := range s.nodes {
-		if in[n] {
-			continue
-		}
-		if s.percent(40) {
-			s.crash(n, s.percent(50)) // it may start again
-		}
-		for _, o := range s.nodes {
-			// It may be heard or hear, but not both: or else it could lead those of
-			// the quorum that reach it, and rightly so.
-			which := s.rng.IntN(3)
-			if o != n && which != 0 {
-				s.blocks[n.idx][o.idx] += forGood
-			}
-			if o != n && which != 1 {
-				s.blocks[o.idx][n.idx] += forGood
-			}
-		}
-	}
+	s.breakOthers(core)
 	s.trace(nil, "phase: servers %v must make progress", ids(&zab.Members{List: members(core)}))
 	s.heal(core)
 	answered := make([]uint64, len(s.clients))
@@ -70,6 +50,30 @@ func (s *Sim) live() {
 	}
 	if leader.status.Role != zab.Leading || leader.core.Status().Role != zab.Leading {
 		s.fail("Liveness", "server %d led epoch %d in a healthy quorum, and was deposed", leader.id, epoch)
+	}
+}
+
+// breakOthers leaves all servers but those of the core broken for good: each may
+// crash, and of a link to another it has one direction at most.
+func (s *Sim) breakOthers(core []*node) {
+	for _, n := range s.nodes {
+		if slices.Contains(core, n) {
+			continue
+		}
+		if s.percent(40) {
+			s.crash(n, s.percent(50)) // it may start again
+		}
+		for _, o := range s.nodes {
+			// With both directions it could lead those of the quorum that reach it,
+			// and rightly so.
+			which := s.rng.IntN(3)
+			if o != n && which != 0 {
+				s.blocks[n.idx][o.idx] += forGood
+			}
+			if o != n && which != 1 {
+				s.blocks[o.idx][n.idx] += forGood
+			}
+		}
 	}
 }
 

@@ -1,0 +1,151 @@
+package sim
+
+import (
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// start recovers the node's state and starts its core.
+func (s *Sim) start(n *node) {
+	n.life++
+	n.process = process{alive: true}
+	n.s.stats.Starts++
+	r := s.recover(n)
+	s.trace(n, "start: promise %v log to %v commit %v applied %v damaged %v", r.Promise, r.LastZxid, r.Commit, n.applied, r.Damaged)
+	n.core = zab.New(s.options(n), r)
+	n.collected = n.applied
+	s.after(evTick, n, 0)
+	for _, p := range s.nodes {
+		if p != n {
+			s.dial(n, p, s.between(0, s.cfg.DialMs*1000))
+		}
+	}
+}
+
+func (s *Sim) options(n *node) zab.Options {
+	c := &s.cfg
+	return zab.Options{
+		ID:              n.id,
+		Boot:            s.rng.Uint64() | 1,
+		Seed:            s.rng.Uint64(),
+		Members:         s.members,
+		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
+		Heartbeat:       max(c.ElectionMs/10, c.TickMs),
+		ElectionTimeout: c.ElectionMs,
+		QuorumTimeout:   c.ElectionMs * 8 / 10,
+		InitLimit:       c.InitMs,
+		DiskStall:       c.ElectionMs * 2,
+		RenewInterval:   c.RenewMs,
+		CacheBytes:      c.CacheBytes,
+		WindowBytes:     c.WindowBytes,
+		BatchBytes:      c.BatchBytes,
+		InitialCounter:  c.InitialCounter,
+	}
+}
+
+// recover reads the disk: the tree from the newest snapshot and the committed
+// part of the log behind it.
+func (s *Sim) recover(n *node) zab.Recovered {
+	d := &n.disk
+	if d.real != nil {
+		s.recoverReal(n)
+	}
+	if s.cfg.Mutant != MutantNoResync {
+		for len(d.pending) > 0 { // made durable again before anybody hears of it
+			s.makeDurable(n, d.durableCount()+1)
+		}
+	}
+	r := s.recovered(n)
+	if h := &d.written; h.promise.Epoch < s.ghost.tops[n.id] {
+		s.fail("I2", "server %d recovers promise %d after %d", n.id, h.promise.Epoch, s.ghost.tops[n.id])
+	}
+	if n.applied > s.ghost.last {
+		s.fail("I12", "server %d recovers commit %v, but only %v was ever committed", n.id, n.applied, s.ghost.last)
+	}
+	if n.applied > 0 {
+		s.checkApplied(n)
+	}
+	return r
+}
+
+// recovered builds the tree, and what the core has to know of the log.
+func (s *Sim) recovered(n *node) zab.Recovered {
+	d := &n.disk
+	h := &d.written
+	n.tree = datatree.New()
+	r := zab.Recovered{Promise: h.promise, LogStart: h.start, LogBytes: h.bytes(), Incarnation: d.incarnation, Damaged: d.damaged}
+	if b := h.base(); b != nil {
+		n.tree, n.state, n.applied, n.chain = s.load(b), b.state.Clone(), b.zxid, b.chain
+		r.SnapshotBytes = b.bytes
+	}
+	if _, ok := h.chainAt(n.applied); !ok && n.applied < h.start {
+		s.fail("D8", "server %d has no snapshot from which its log, which begins behind %v, goes on", n.id, h.start)
+	}
+	r.Base = n.state.Clone()
+	r.LastZxid, _ = h.last()
+	r.Commit = min(max(h.hint, n.applied), r.LastZxid)
+	for i := h.search(n.applied); i < len(h.ents); i++ {
+		e := &h.ents[i]
+		if e.Control() {
+			r.Control = append(r.Control, e.Entry)
+		}
+		if e.Zxid <= r.Commit {
+			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result)
+			n.applied, n.chain = e.Zxid, e.chain
+		}
+	}
+	return r
+}
+
+// applyEntry applies the next entry of a history.
+func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
+	if err := state.Apply(e); err != nil {
+		s.fail("I10", "%v", err)
+	}
+	data := e.Txn()
+	if data == nil {
+		*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
+	} else if err := txn.Decode(data); err != nil {
+		s.fail("I4", "transaction %v: %v", e.Zxid, err)
+	}
+	tree.Apply(txn, out)
+}
+
+// crash ends the process; with power, the machine goes down with it.
+func (s *Sim) crash(n *node, power bool) {
+	if !n.alive {
+		return
+	}
+	s.trace(n, "crash, power=%v", power)
+	s.stats.Crashes++
+	n.alive = false
+	for _, c := range n.conns {
+		s.cutConn(n, c)
+	}
+	n.process = process{}
+	s.lose(n, power)
+	s.dropLinks(n)
+}
+
+// lose ends the writing of a log, and with power it takes away a random part of
+// what was not durable. What a real log loses shows when it is opened.
+func (s *Sim) lose(n *node, power bool) {
+	d := &n.disk
+	d.syncing = false
+	switch {
+	case d.real != nil:
+		d.real.end(power, s.rng)
+	case power:
+		s.makeDurable(n, d.durableCount()+uint64(d.survivors(s.rng)))
+		d.cut()
+	}
+}
+
+// restart starts the process again, with what happened to its disk meanwhile.
+func (s *Sim) restart(n *node) {
+	if n.alive {
+		return
+	}
+	s.disaster(n)
+	s.start(n)
+}
