@@ -1,6 +1,7 @@
 package zab
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
@@ -50,4 +51,31 @@ func (s *server) checkCountsAfterRestart(z jute.Zxid) {
 	if why := c.Status().Weightless; why != "" {
 		s.t.Errorf("%v is committed, counting on server %d, which after a restart would be %s", z, s.id, why)
 	}
+}
+
+// TestAdmissionKnownToOther: of a quorum only the server that was admitted knows
+// after a restart that its admission was committed. The other one has the longer
+// history, and has to learn that it can count on it.
+func TestAdmissionKnownToOther(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(2000, "all serve", n.settledDown)
+	l, one, two := n.leader(), n.server(1), n.server(2)
+	two.crash()
+	two.wipe()
+	two.start()
+	n.run(50)
+	n.until(3000, "it counts again", func() bool { p := l.core.peer(2); return p.sure && l.core.reliesOn(p) })
+	two.frozen = true
+	l.propose("not on the newcomer")
+	n.until(100, "the other has it", func() bool { return one.core.acked == l.core.LastZxid() })
+	for _, s := range n.servers {
+		s.crash()
+	}
+	one.disk = slices.DeleteFunc(one.disk, func(op LogOp) bool { return op.Kind == LogCommitHint })
+	one.start()
+	two.start()
+	n.until(3000, "the two that are left serve", n.settledDown)
 }

@@ -87,7 +87,7 @@ func (c *Core) startRound() {
 }
 
 func (c *Core) sendPrevote(p *peer) {
-	m := Message{Kind: MsgPrevote, Epoch: c.nextEpoch(), Promise: c.promise.Epoch, Zxid: c.appended, Seq: c.round,
+	m := Message{Kind: MsgPrevote, Epoch: c.nextEpoch(), Promise: c.promise.Epoch, Zxid: c.appended, Commit: c.committed, Seq: c.round,
 		Flags: c.selfFlags() | c.listedFlag(p)}
 	if !c.electable() {
 		m.Flags |= FlagAsking
@@ -148,7 +148,7 @@ func (c *Core) onPrevote(p *peer, m *Message) {
 	if c.promise.To == p.id {
 		c.promisedUntil = 0 // it gave up
 	}
-	resp := Message{Kind: MsgPrevoteResp, Seq: m.Seq, Zxid: c.appended, Promise: c.promise.Epoch, Flags: c.selfFlags()}
+	resp := Message{Kind: MsgPrevoteResp, Seq: m.Seq, Zxid: c.appended, Commit: c.committed, Promise: c.promise.Epoch, Flags: c.selfFlags()}
 	if !c.voter(c.opt.ID) {
 		resp.Promise = 0 // the epochs of an observer are of no interest
 	}

@@ -13,9 +13,10 @@ type MessageKind uint8
 
 const (
 	// MsgPrevote asks whether the sender would get a promise. It changes nothing.
-	// Epoch is the one that it would ask for; Zxid its last; Seq its round.
+	// Epoch is the one that it would ask for; Zxid its last; Commit what it knows
+	// to be committed; Seq its round.
 	MsgPrevote MessageKind = iota + 1
-	// MsgPrevoteResp answers: FlagGranted or not; Zxid and Promise of the sender;
+	// MsgPrevoteResp answers: FlagGranted or not; Zxid, Commit and Promise of the sender;
 	// Leader and Epoch if it knows one that is alive; Seq repeats the round.
 	MsgPrevoteResp
 	// MsgNewEpoch asks for a promise: Epoch; Zxid, the sender's last. With

@@ -161,6 +161,21 @@ func (c *Core) note(p *peer, m *Message) {
 		p.seeded = seeded
 		c.refresh() // this server may have no weight now
 	}
+	c.takeCommit(m)
+}
+
+// takeCommit learns from a server of the same ensemble how far the history is
+// committed: if both have an entry they are equal up to it. A server without a
+// leader may need that to know who counts, after a restart with an old hint.
+func (c *Core) takeCommit(m *Message) {
+	ours := m.Cluster != (ID{}) && m.Cluster == c.tip.Init.Cluster
+	if !ours || c.leads() || c.follows() || m.Commit <= c.committed || !c.tip.contains(m.Commit) {
+		return
+	}
+	if c.commit(m.Commit) {
+		c.hintTo = c.committed
+		c.refresh()
+	}
 }
 
 // selfFlags are the flags that a server says of itself.
