@@ -43,11 +43,11 @@ func (s *Sim) live() {
 		}
 		return s.settled(core)
 	}, ids(&zab.Members{List: members(core)}))
+	s.idle(2 * s.cfg.ElectionMs) // a hand-over that was under way may end
+	s.until("Liveness", "the quorum %v is without a leader", func() bool { return s.settled(core) }, ids(&zab.Members{List: members(core)}))
 	leader := s.settledLeader(core)
 	epoch := leader.status.Epoch
-	for end := s.now + s.cfg.ElectionMs*5000; s.now < end; {
-		s.step()
-	}
+	s.idle(5 * s.cfg.ElectionMs)
 	if leader.status.Role != zab.Leading || leader.core.Status().Role != zab.Leading {
 		s.fail("Liveness", "server %d led epoch %d in a healthy quorum, and was deposed", leader.id, epoch)
 	}
@@ -74,6 +74,13 @@ func (s *Sim) breakOthers(core []*node) {
 				s.blocks[o.idx][n.idx] += forGood
 			}
 		}
+	}
+}
+
+// idle lets time pass.
+func (s *Sim) idle(ms uint64) {
+	for end := s.now + ms*1000; s.now < end; {
+		s.step()
 	}
 }
 
