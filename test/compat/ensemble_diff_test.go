@@ -45,6 +45,7 @@ func TestEnsembleFollower(t *testing.T) {
 	compare(t, list, ensembleRetries, func(_ *testing.T, s scenario) (a, b []string) {
 		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), func(w *world) {
 			w.on(follower)
+			w.local = true
 			s.run(w)
 		})
 	})
