@@ -243,7 +243,7 @@ func (c *Core) PeerUp(id SID, gen uint64, incarnation ID) {
 	p.up, p.gen, p.incarnation, p.refused = true, gen, incarnation, false
 	switch c.status.Role {
 	case Looking:
-		c.sendPrevote(p)
+		c.meet(p)
 	case Candidate:
 		c.sendNewEpoch(p)
 	case SyncingLeader, Leading:
@@ -270,6 +270,8 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 		if pending {
 			c.startRound()
 		}
+	case Candidate:
+		c.checkHopes()
 	case SyncingFollower, Following:
 		if c.status.Leader == id {
 			c.look("lost the link to the leader", 0)

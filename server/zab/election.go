@@ -14,6 +14,7 @@ import (
 type election struct {
 	round     uint64
 	nextRound uint64 // when it begins
+	fairAt    uint64 // since when rounds are counted
 	waitUntil uint64 // in a fair round, for the answers of all that are linked
 	outdone   bool   // a better server has answered in this round, or a leader is alive
 
@@ -45,7 +46,7 @@ const fairRounds = 2
 func (c *Core) look(reason string, delay uint64) {
 	c.leave()
 	c.setStatus(Status{Role: Looking, Epoch: c.tip.Zxid.Epoch(), Reason: reason})
-	c.round, c.joining = 0, 0
+	c.round, c.fairAt, c.joining = 0, c.now, 0
 	for _, p := range c.peers {
 		p.granted = false
 	}
@@ -84,6 +85,18 @@ func (c *Core) startRound() {
 		c.sendPrevote(p)
 	}
 	c.countPrevotes()
+}
+
+// meet asks a server that has just been linked. If rounds have not been fair for
+// a while they begin anew: or this server, which had nobody to ask, and the other
+// one would become candidates at the same time.
+func (c *Core) meet(p *peer) {
+	if c.now < c.fairAt+c.opt.ElectionTimeout || !c.voter(p.id) {
+		c.sendPrevote(p)
+		return
+	}
+	c.round, c.fairAt = 0, c.now
+	c.startRound()
 }
 
 func (c *Core) sendPrevote(p *peer) {
@@ -446,14 +459,20 @@ func (c *Core) onNackEpoch(p *peer, m *Message) {
 	case c.asking() && m.Epoch == c.promise.Epoch:
 		p.nacked = true
 		c.countPromises()
-		if c.status.Role == Candidate && !c.quorum(func(id SID) bool {
-			q := c.peer(id)
-			return id == c.opt.ID || q == nil || !q.nacked
-		}) {
-			c.look("a quorum refused to promise", 1+c.jitter(c.opt.Heartbeat))
-		}
+		c.checkHopes()
 	case c.leads() && m.Promise > c.promise.Epoch:
 		c.strayed(p)
+	}
+}
+
+// checkHopes has a candidate give up at once that can't be promised the epoch by
+// a quorum any more.
+func (c *Core) checkHopes() {
+	if c.status.Role == Candidate && !c.quorum(func(id SID) bool {
+		p := c.linked(id)
+		return id == c.opt.ID || p != nil && !p.nacked && !p.refused
+	}) {
+		c.look("a quorum does not promise", 1+c.jitter(c.opt.Heartbeat))
 	}
 }
 
