@@ -47,7 +47,8 @@ echo "compatibility of $target, $took s"
 awk '
 	/ SUITE / {
 		for (i = 1; i <= NF; i++) if ($i == "SUITE") break
-		name = $(i + 1); passed[name] = substr($(i + 2), 8); failed[name] = substr($(i + 3), 8)
+		name = $(i + 1); sub(/\/.*/, "", name) # a subtest counts for its test
+		passed[name] += substr($(i + 2), 8); failed[name] += substr($(i + 3), 8)
 	}
 	/^--- (PASS|FAIL|SKIP)/ {
 		gsub(/[():]/, ""); test = $3; result[test] = $2; seconds[test] = $4; order[++n] = test
