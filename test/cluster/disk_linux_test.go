@@ -198,6 +198,33 @@ func diskFaults(disks map[int]*disk) []fault {
 			}
 			c.wait(time.Second)
 		}},
+		on("disk is full at the start", follower, func(c *campaign, s *server, d *disk) {
+			s.kill()
+			c.must(d.fill(int64(c.rng.IntN(3)) << 20))
+			s.start()
+			c.wait(c.between(time.Second, 2*time.Second))
+			c.must(d.empty())
+			c.wait(c.between(0, 2*time.Second))
+		}),
+		on("disk is full, and the data gone", follower, func(c *campaign, s *server, d *disk) {
+			s.kill()
+			c.must(os.RemoveAll(s.data))
+			c.must(os.MkdirAll(s.data, 0o755))
+			s.identify(s.id)
+			c.must(d.fill(int64(c.rng.IntN(6)) << 20))
+			s.start()
+			c.wait(c.between(time.Second, 2*time.Second))
+			c.must(d.empty())
+			c.wait(c.between(0, 2*time.Second))
+		}),
+		on("killed while its disk hangs", follower, func(c *campaign, s *server, d *disk) {
+			c.must(d.freeze())
+			c.wait(c.between(100*time.Millisecond, 2*time.Second))
+			s.signal(syscall.SIGKILL)
+			c.wait(c.between(100*time.Millisecond, 500*time.Millisecond))
+			c.must(d.thaw())
+			s.kill()
+		}),
 		on("disk of follower is slow", follower, slow),
 		on("disk of leader is slow", leader, slow),
 	}
@@ -205,7 +232,7 @@ func diskFaults(disks map[int]*disk) []fault {
 
 func hang(c *campaign, s *server, d *disk) {
 	c.must(d.freeze())
-	c.wait(c.between(500*time.Millisecond, 5*time.Second))
+	c.wait(c.between(500*time.Millisecond, 8*time.Second))
 	c.must(d.thaw())
 }
 
@@ -213,7 +240,7 @@ func hang(c *campaign, s *server, d *disk) {
 // starts it again.
 func fill(c *campaign, s *server, d *disk) {
 	c.must(d.fill(int64(c.rng.IntN(2)) << 20))
-	c.wait(c.between(time.Second, 3*time.Second))
+	c.wait(c.between(time.Second, 8*time.Second))
 	c.must(d.empty())
 	c.wait(c.between(500*time.Millisecond, 2*time.Second))
 	if !s.running() {
