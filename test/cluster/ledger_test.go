@@ -86,8 +86,8 @@ func newLedger(h *history, seen []*op) *ledger {
 			l.takeRead(o)
 		}
 	}
-	l.takeEnds()
 	l.countHidden()
+	l.takeEnds()
 	l.sort()
 	return l
 }
@@ -196,11 +196,11 @@ func (l *ledger) takeUnanswered(o, read *op) {
 }
 
 // takeEnds adds the ends of sessions that were closed: their ephemerals go, but for
-// those that went before.
+// those that went before, or may have.
 func (l *ledger) takeEnds() {
 	for p, facts := range l.facts {
 		for _, f := range facts {
-			if f.kind != created || f.owner == 0 {
+			if f.kind != created || f.owner == 0 || l.hiddenOf(p).deletes > 0 {
 				continue
 			}
 			if life := l.h.lives[f.owner]; life != nil && life.closed != 0 && life.closed > f.zxid && !slices.ContainsFunc(facts, func(d fact) bool {

@@ -311,6 +311,19 @@ func TestPlanted(t *testing.T) {
 			delete(s.nodes, "/t/eph/a")
 			return s
 		}, "is lost"},
+		{"ephemeral deleted without an answer, then the end of its session", func() *tale {
+			s := plain()
+			o := s.op(0, &op{code: jute.OpDelete, path: "/t/eph/a", version: -1})
+			o.state, o.zxid, o.ret = unknown, 0, forever
+			s.logs[0].frames = s.logs[0].frames[:len(s.logs[0].frames)-1]
+			delete(s.nodes, "/t/eph/a")
+			absent := s.op(1, &op{code: jute.OpExists, path: "/t/eph/a", watch: true})
+			absent.state, absent.err = refused, jute.ErrNoNode
+			s.zxid++
+			s.h.lives[1].closed, s.h.lives[1].closing = s.zxid, true
+			s.get(1, "/t/k4")
+			return s
+		}, ""},
 		{"two with the lock", func() *tale {
 			s := plain()
 			s.change(0, &op{code: jute.OpCreate2, path: "/t/lock", mode: jute.ModeEphemeral})
