@@ -112,8 +112,7 @@ func (s *server) start() {
 	argv := append(append([]string{}, s.wrapper...), s.command()...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
-	// A test that is killed must not leave servers behind.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = bound()
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cluster
+
+import "syscall"
+
+// bound can't make a server end with the test here.
+func bound() *syscall.SysProcAttr { return nil }
