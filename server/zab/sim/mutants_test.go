@@ -99,14 +99,15 @@ func staleReads(c *Config) {
 // directed are scripts for what random runs find too rarely: a moment between
 // two events of which each is rare.
 var directed = map[string]func(*script){
-	"read-round-too-early": deposedReads,
-	"read-without-round":   deposedReads,
+	"read-round-too-early":          deposedReads,
+	"read-without-round":            deposedReads,
+	"promise-without-history-check": lateCandidate,
 }
 
 // broken plays a script and returns what went wrong.
 func broken(do func(*script)) (f *Failure) {
 	cfg := quiet(3)
-	cfg.Clients = 0
+	cfg.Clients, cfg.ElectionMs = 0, 2000
 	s := &script{Sim: newSim(cfg)}
 	defer func() {
 		f, _ = recover().(*Failure)

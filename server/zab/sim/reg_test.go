@@ -404,6 +404,47 @@ func deposedReads(s *script) {
 	}
 }
 
+// An election that is late must weigh the history that there is by then.
+func TestReg_LateCandidate(t *testing.T) {
+	cfg := quiet(3)
+	cfg.ElectionMs = 2000
+	play(t, cfg, func(s *script) {
+		lateCandidate(s)
+		s.join()
+		s.everywhere()
+	})
+}
+
+// lateCandidate has server 3 become a candidate when all are equal, of an epoch
+// far ahead. Its question arrives when the others have had a leader and have
+// committed more.
+func lateCandidate(s *script) {
+	first, other, late := s.leadBy(s.nodes[0]), s.nodes[1], s.nodes[2]
+	s.everywhere()
+	s.down(late)
+	for _, h := range []*history{&late.disk.written, &late.disk.durable} {
+		h.promise = zab.Promise{Epoch: first.status.Epoch + 20, To: late.id}
+	}
+	s.down(first)
+	s.up(late)
+	s.hold(func(from, _ *node, m *zab.Message) bool {
+		if from == late && m.Kind != zab.MsgNewEpoch {
+			m.Promise = first.status.Epoch // the others know nothing of its promise, or they would go beyond it
+		}
+		return from == late && m.Kind == zab.MsgNewEpoch
+	})
+	s.wait("it asks", func() bool { return len(s.held) > 0 })
+	s.filter = func(from, _ *node, _ *zab.Message) bool { return from != late }
+	s.up(first)
+	s.wait("the others have a leader", func() bool { l := s.leader(); return l != nil && l.evaluator != nil })
+	s.committed(s.write(s.leader()))
+	s.wait("both have it", func() bool { return other.disk.durable.has(s.ghost.last) })
+	s.down(first)
+	s.wait("it looks for a leader", func() bool { return other.status.Role == zab.Looking })
+	s.release()
+	s.run(s.cfg.ElectionMs / 2)
+}
+
 func TestReg_OneWayLinks(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
 		old := s.lead()
