@@ -404,6 +404,7 @@ func TestNewLeaderGivesFullTimeouts(t *testing.T) {
 func TestSessionMovesBetweenServers(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader, follower := e.leader(), e.follower()
+		begin := time.Now()
 		old := e.servers[follower].connect(t)
 		old.create("/a", "1")
 		c := old.resumeAt(t, e.servers[leader])
@@ -413,6 +414,10 @@ func TestSessionMovesBetweenServers(t *testing.T) {
 		old.eof("the connection from which the session moved")
 		c.set("/a", "2")
 		back := c.resumeAt(t, e.servers[follower])
+		c.eof("the connection to the leader from which the session moved")
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("the connections from which the session moved were open for %v", took)
+		}
 		if v, _ := back.get("/a"); v != "2" {
 			t.Errorf("after moving back the session reads %q, and it had written 2", v)
 		}

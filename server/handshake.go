@@ -162,7 +162,7 @@ func (c *conn) establishedOrRefused() error {
 // refuseSession tells the client that its session is gone for good, and ends
 // the connection.
 func (c *conn) refuseSession(hasReadOnly bool) {
-	c.sendConnectResponse(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: hasReadOnly})
+	c.sendConnectResponse(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: hasReadOnly, ReadOnly: c.readOnly})
 	c.endAfterFlush()
 }
 

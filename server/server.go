@@ -259,6 +259,9 @@ func (s *Server) startLoops(found *recovered) error {
 		}
 		s.transport = t
 	}
+	if s.ensemble() {
+		s.replica.tick() // the core knows the time before anything happens
+	}
 	s.replica.dispatch() // so that a server of its own serves at once
 	s.watchDisk()
 	s.loops.Go(s.replica.run)
