@@ -45,7 +45,7 @@ func (c *Core) checkRole() error {
 		return fmt.Errorf("leads epoch %d actively, committed is %v", c.epoch, c.committed)
 	case c.follows() && c.streaming && c.promise != (Promise{c.epoch, s.Leader}):
 		return fmt.Errorf("follows server %d in epoch %d, promised %d to %d", s.Leader, c.epoch, c.promise.Epoch, c.promise.To)
-	case c.appended.Epoch() > c.promise.Epoch && c.promise.Epoch > 0:
+	case c.tip.Seeded() && c.appended.Epoch() > c.promise.Epoch: // a server alone makes no promises
 		return fmt.Errorf("the last entry is %v, promised is epoch %d", c.appended, c.promise.Epoch)
 	}
 	if !c.leads() {

@@ -240,7 +240,7 @@ func (c *Core) PeerUp(id SID, gen uint64, incarnation ID) {
 	if p.incarnation != incarnation {
 		p.seeded, p.damaged, p.sure = false, false, false
 	}
-	p.up, p.gen, p.incarnation, p.refused = true, gen, incarnation, false
+	p.up, p.gen, p.incarnation, p.refused, p.ours = true, gen, incarnation, false, false
 	switch c.status.Role {
 	case Looking:
 		c.meet(p)
@@ -291,7 +291,9 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	if p == nil || p.gen != gen || p.refused || c.status.Role == Halted {
 		return
 	}
-	if own := c.settled.Init.Cluster; m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
+	// A learner may get the history of an older ensemble first, of which its leader
+	// was a member. So who is ours is not asked any more what it is called.
+	if own := c.settled.Init.Cluster; !p.ours && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
 		p.refused = true
 		c.event(3, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
 		c.stopLearner(p)

@@ -54,6 +54,7 @@ func (c *Core) follow(p *peer, epoch uint32) {
 		}
 		c.setStatus(Status{Role: SyncingFollower, Epoch: epoch, Leader: p.id, LeaderGen: p.gen, Reason: "the leader synchronizes it"})
 	}
+	p.ours = true
 	c.epoch, c.marker = epoch, jute.MakeZxid(epoch, 0)
 	c.heardAt, c.echoedAt = c.now, c.now
 	c.nonce, c.joining, c.promisedUntil = 0, 0, 0

@@ -14,6 +14,7 @@ type peer struct {
 	gen         uint64
 	incarnation ID
 	refused     bool // it belongs to another ensemble: not listened to on this link
+	ours        bool // it was synchronized by this server, or the reverse, on this link
 
 	// What it said of itself last.
 	promise uint32

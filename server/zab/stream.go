@@ -93,6 +93,7 @@ func (c *Core) inviteLearner(p *peer) {
 // same step: no proposal can fall in between (ZOOKEEPER-962, 3104, 4394).
 func (c *Core) startSync(p *peer) {
 	s := &p.summary
+	p.ours = true
 	c.stopLearner(p)
 	p.match, p.snapAt = 0, 0
 	p.echoedAt, p.heardAt, p.pongSeq = c.now, c.now, 0
