@@ -1,0 +1,257 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/server/wal"
+)
+
+func TestWipedServerIsTakenBack(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		c := e.servers[e.leader()].connect(t)
+		c.create("/a", "1")
+		wiped := e.follower()
+		e.kill(wiped)
+		e.disks[wiped] = crashfs.New(99)
+		e.start(wiped)
+		e.settled()
+		time.Sleep(3 * time.Second) // it is admitted
+		// With it, two are a quorum again.
+		e.kill(e.leader())
+		e.leader()
+		d := e.servers[wiped].connect(t)
+		d.set("/a", "2")
+	})
+}
+
+func TestWipedServersDoNotDecide(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		e.servers[e.leader()].connect(t).create("/a", "1")
+		e.settled()
+		for id := 1; id <= 3; id++ {
+			e.stop(id)
+		}
+		// One comes back whole, one empty: two of three, but only one knows.
+		e.disks[2] = crashfs.New(99)
+		e.start(1)
+		e.start(2)
+		time.Sleep(time.Minute)
+		for id := 1; id <= 2; id++ {
+			if e.servers[id].serving.Load() {
+				t.Fatalf("server %d serves: %s", id, e.roles())
+			}
+		}
+		e.start(3)
+		e.settled()
+		if !e.servers[2].connect(t).exists("/a") {
+			t.Error("an acknowledged write is lost")
+		}
+	})
+}
+
+func TestRollingRestart(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		c := e.servers[1].connect(t)
+		c.create("/a", "0")
+		for round := range 2 {
+			for id := 1; id <= 3; id++ {
+				e.stop(id)
+				s := e.servers[e.leader()]
+				s.connect(t).set("/a", fmt.Sprint(round, id))
+				e.start(id)
+				e.settled()
+			}
+		}
+		if v, _ := e.servers[2].connect(t).get("/a"); v != "1 3" {
+			t.Errorf("read %q", v)
+		}
+	})
+}
+
+func TestColdStart(t *testing.T) {
+	inBubble(t, 5, nil, func(t *testing.T, e *testEnsemble) {
+		c := e.servers[e.leader()].connect(t)
+		for i := range 100 {
+			c.create(fmt.Sprint("/n", i), "x")
+		}
+		for id := 1; id <= 5; id++ {
+			e.kill(id)
+		}
+		for _, id := range []int{4, 2, 5} {
+			e.start(id)
+			time.Sleep(10 * time.Second)
+		}
+		e.leader()
+		d := e.servers[4].connect(t)
+		for i := range 100 {
+			if !d.exists(fmt.Sprint("/n", i)) {
+				t.Fatalf("acknowledged write %d is lost", i)
+			}
+		}
+		e.start(1)
+		e.start(3)
+		e.settled()
+	})
+}
+
+func TestSnapshotToALateServer(t *testing.T) {
+	dir := t.TempDir() // snapshots need real files
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		e.leader()
+		time.Sleep(2 * time.Second)
+		late := e.follower()
+		c := e.servers[e.leader()].connect(t)
+		c.ephemeral("/before")
+		e.stop(late)
+		value := strings.Repeat("x", 16_000) // more in all than is kept in memory
+		for i := range 1000 {
+			c.create(fmt.Sprintf("/n%04d", i), value)
+			if i%50 == 0 {
+				time.Sleep(time.Second) // snapshots are written beside the work
+				c.ping()
+			}
+		}
+		d := e.servers[e.leader()].logWriter
+		if _, err := d.NewReader(0); !errors.Is(err, wal.ErrPurged) {
+			t.Fatalf("the log still reaches back to the beginning: %v", err)
+		}
+		e.start(late)
+		e.settled()
+		if e.servers[e.leader()].metrics.snapshotsSent.Load() != 1 {
+			t.Error("the late server was synchronized without a snapshot")
+		}
+		for _, id := range []int{late, late} { // and once more from its own disk
+			l := e.servers[id].connect(t)
+			if v, _ := l.get("/n0999"); v != value || !l.exists("/before") {
+				t.Fatal("the late server lacks data")
+			}
+			c.ping()
+			e.stop(late)
+			c.set("/n0000", "y")
+			e.start(late)
+			e.settled()
+		}
+	})
+}
+
+func TestLostSnapshotsAreRepaired(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		e.leader()
+		time.Sleep(2 * time.Second)
+		c := e.servers[e.leader()].connect(t)
+		value := strings.Repeat("x", 16_000)
+		for i := range 1000 {
+			c.create(fmt.Sprintf("/n%04d", i), value)
+			if i%50 == 0 {
+				time.Sleep(time.Second)
+				c.ping()
+			}
+		}
+		e.settled()
+		hurt := e.follower()
+		e.stop(hurt)
+		if err := os.RemoveAll(fmt.Sprintf("%s/%d/snap", dir, hurt)); err != nil {
+			t.Fatal(err)
+		}
+		e.start(hurt)
+		e.settled()
+		time.Sleep(3 * time.Second) // admitted again
+		e.stop(e.leader())
+		e.leader()
+		if v, _ := e.servers[hurt].connect(t).get("/n0999"); v != value {
+			t.Error("the repaired server lacks data")
+		}
+	})
+}
+
+func TestAloneAndBackToAnEnsemble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, 3)
+		c := e.servers[e.leader()].connect(t)
+		c.create("/a", "1")
+		e.settled()
+		for id := 1; id <= 3; id++ {
+			e.stop(id)
+		}
+		alone := startOn(t, e.disks[1], "/data")
+		alone.connect(t).create("/b", "2")
+		if err := alone.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// What is left of the old ensemble does not take it for one of its own.
+		e.start(1)
+		e.start(2)
+		time.Sleep(time.Minute)
+		if e.servers[1].serving.Load() || e.servers[2].serving.Load() {
+			t.Fatalf("two histories were joined: %s", e.roles())
+		}
+		e.stop(1)
+		e.stop(2)
+		e.disks[2], e.disks[3] = crashfs.New(20), crashfs.New(30)
+		e.start(1)
+		e.start(2)
+		e.leader()
+		e.start(3)
+		e.settled()
+		d := e.servers[3].connect(t)
+		if !d.exists("/a") || !d.exists("/b") {
+			t.Error("data is lost")
+		}
+	})
+}
+
+func TestEmptyServersWaitForData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "db.autocreate=false")
+		for id := 1; id <= 3; id++ {
+			e.disks[id] = crashfs.New(uint64(id))
+		}
+		e.start(1)
+		e.start(2)
+		time.Sleep(time.Minute)
+		e.stop(1)
+		e.start(1)
+		time.Sleep(time.Minute)
+		if e.servers[1].serving.Load() || e.servers[2].serving.Load() {
+			t.Fatalf("empty servers made an ensemble: %s", e.roles())
+		}
+		for id := 1; id <= 2; id++ {
+			e.stop(id)
+			e.disks[id] = crashfs.New(uint64(10 + id))
+			e.disks[id].MkdirAll("/data")
+			f, err := e.disks[id].Create("/data/initialize")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+			e.start(id)
+		}
+		e.leader()
+		e.start(3)
+		e.settled()
+		if w := e.servers[3].role.Load().Weightless; w != "" {
+			time.Sleep(5 * time.Second)
+			if w = e.servers[3].role.Load().Weightless; w != "" {
+				t.Errorf("the third server does not count: %s", w)
+			}
+		}
+	})
+}

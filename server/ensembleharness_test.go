@@ -1,0 +1,317 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// peerNet is the network between the servers of an ensemble in memory. A link can
+// be cut, or swallow what goes over it.
+type peerNet struct {
+	mu        sync.Mutex
+	listeners map[string]*memListener // by address
+	conns     []*peerConn
+	cut       map[[2]int]bool // directed: from, to
+	lossy     map[[2]int]bool
+}
+
+func newPeerNet() *peerNet {
+	return &peerNet{listeners: map[string]*memListener{}, cut: map[[2]int]bool{}, lossy: map[[2]int]bool{}}
+}
+
+// peerConn is one end of a link; what is written on a lossy link vanishes.
+type peerConn struct {
+	*memConn
+	net      *peerNet
+	from, to int
+}
+
+func (c *peerConn) Write(p []byte) (int, error) {
+	c.net.mu.Lock()
+	lossy := c.net.lossy[[2]int{c.from, c.to}]
+	c.net.mu.Unlock()
+	if lossy {
+		return len(p), nil
+	}
+	return c.memConn.Write(p)
+}
+
+func peerAddr(id int) string { return fmt.Sprintf("10.0.0.%d:2888", id) }
+
+func (n *peerNet) listen(id int) func(network, addr string) (net.Listener, error) {
+	return func(_, addr string) (net.Listener, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		l := newMemListener()
+		n.listeners[addr] = l
+		return l, nil
+	}
+}
+
+func (n *peerNet) dial(from int) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(_ context.Context, _, addr string) (net.Conn, error) {
+		var to int
+		fmt.Sscanf(addr, "10.0.0.%d:2888", &to)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		l := n.listeners[addr]
+		if l == nil || n.cut[[2]int{from, to}] || n.cut[[2]int{to, from}] {
+			return nil, syscall.ECONNREFUSED
+		}
+		near, far := l.pair(fmt.Sprintf("10.0.0.%d", from), 16<<20)
+		here, there := &peerConn{near, n, from, to}, &peerConn{far, n, to, from}
+		if err := l.accept(there); err != nil {
+			return nil, err
+		}
+		n.conns = append(n.conns, here, there)
+		return here, nil
+	}
+}
+
+// sever cuts the links between a and b, or heals them.
+func (n *peerNet) sever(a, b int, cut bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut[[2]int{a, b}], n.cut[[2]int{b, a}] = cut, cut
+	n.conns = slices.DeleteFunc(n.conns, func(c *peerConn) bool {
+		if c.from == a && c.to == b || c.from == b && c.to == a {
+			c.Close()
+			return true
+		}
+		return false
+	})
+}
+
+// swallow makes what a sends to b vanish.
+func (n *peerNet) swallow(a, b int, on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lossy[[2]int{a, b}] = on
+}
+
+// testEnsemble is an ensemble of whole servers in memory.
+type testEnsemble struct {
+	t       testing.TB
+	mu      sync.Mutex // of servers, where clients look for one
+	net     *peerNet
+	disks   []*crashfs.FS // by id; nil for the operating system's files
+	dir     string        // of data, in each disk
+	servers []*testServer // by id; nil while down
+	lines   []string
+}
+
+// startEnsemble starts n servers, with the given lines of configuration. It works
+// in a synctest bubble.
+func startEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
+	t.Helper()
+	e := newEnsemble(t, n, lines...)
+	for id := 1; id <= n; id++ {
+		e.disks[id] = crashfs.New(uint64(id))
+		e.start(id)
+	}
+	return e
+}
+
+func newEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
+	e := &testEnsemble{t: t, net: newPeerNet(), disks: make([]*crashfs.FS, n+1), dir: "/data", servers: make([]*testServer, n+1)}
+	e.lines = append(e.lines, "initLimit=10", "syncLimit=5")
+	for id := 1; id <= n; id++ {
+		e.lines = append(e.lines, fmt.Sprintf("server.%d=10.0.0.%d:2888:3888", id, id))
+	}
+	e.lines = append(e.lines, lines...)
+	t.Cleanup(e.close)
+	return e
+}
+
+func (e *testEnsemble) start(id int) *testServer {
+	e.t.Helper()
+	dir := e.dir
+	var fs vfs.FS
+	if e.disks[id] != nil {
+		fs = e.disks[id]
+	} else {
+		dir = fmt.Sprintf("%s/%d", dir, id)
+	}
+	cfg := parseConfig(e.t, dir, append(slices.Clone(e.lines), fmt.Sprintf("zkd.myid=%d", id))...)
+	s := newTestServer(e.t, Options{
+		FS:          fs,
+		Config:      cfg,
+		ListenPeers: e.net.listen(id),
+		DialPeer:    e.net.dial(id),
+	})
+	if testing.Verbose() {
+		s.Server.log = zaptest.NewLogger(e.t, zaptest.WrapOptions(zap.Fields(zap.Int("on", id)))).
+			WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, s.Server.log.Core()) }))
+	}
+	if err := s.Start(context.Background()); err != nil {
+		e.t.Fatalf("start server %d: %v", id, err)
+	}
+	e.set(id, s)
+	return s
+}
+
+func (e *testEnsemble) set(id int, s *testServer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.servers[id] = s
+}
+
+func (e *testEnsemble) close() {
+	for _, s := range e.servers {
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+// stop ends a server in order.
+func (e *testEnsemble) stop(id int) {
+	s := e.servers[id]
+	e.set(id, nil)
+	if err := s.Close(); err != nil {
+		e.t.Errorf("close server %d: %v", id, err)
+	}
+}
+
+// kill ends a server as a power cut does: what was not synced is gone.
+func (e *testEnsemble) kill(id int) {
+	s := e.servers[id]
+	e.set(id, nil)
+	left := e.disks[id].Crash(nil)
+	for other := range e.servers {
+		e.net.sever(id, other, true)
+	}
+	e.disks[id].SetHook(func(op crashfs.Op) error { return crashfs.ErrInjected })
+	s.Close()
+	e.disks[id] = left
+	for other := range e.servers {
+		e.net.sever(id, other, false)
+	}
+}
+
+// leader waits until there is a leader in service and a quorum that follows it.
+func (e *testEnsemble) leader() int {
+	e.t.Helper()
+	for range 6000 {
+		for id, s := range e.servers {
+			if s == nil || !s.leads() {
+				continue
+			}
+			following := 1
+			for other, f := range e.servers {
+				if f != nil && other != id {
+					if st := f.role.Load(); st.Role == zab.Following && int(st.Leader) == id {
+						following++
+					}
+				}
+			}
+			if following > (len(e.servers)-1)/2 {
+				return id
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	e.t.Fatalf("no leader within a minute: %s", e.roles())
+	return 0
+}
+
+func (e *testEnsemble) roles() string {
+	var b strings.Builder
+	for id, s := range e.servers {
+		if s != nil {
+			st := s.role.Load()
+			fmt.Fprintf(&b, "%d: %s of epoch %d, leader %d (%s), applied %v; ", id, explainRole(*st), st.Epoch, st.Leader, st.Reason, s.lastApplied())
+		}
+	}
+	return b.String()
+}
+
+// settled waits until all servers that are up serve, have applied the same, and
+// have equal trees.
+func (e *testEnsemble) settled() {
+	e.t.Helper()
+	for range 6000 {
+		if e.agree() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	e.t.Fatalf("servers do not come to agree within a minute: %s", e.roles())
+}
+
+func (e *testEnsemble) agree() bool {
+	var first *testServer
+	for _, s := range e.servers {
+		switch {
+		case s == nil:
+		case !s.serving.Load():
+			return false
+		case first == nil:
+			first = s
+		default:
+			if s.lastApplied() != first.lastApplied() || s.digest() != first.digest() {
+				return false
+			}
+		}
+	}
+	return first != nil
+}
+
+func (e *testEnsemble) follower() int {
+	e.t.Helper()
+	leader := e.leader()
+	for id, s := range e.servers {
+		if s != nil && id != leader {
+			if st := s.role.Load(); st.Role == zab.Following {
+				return id
+			}
+		}
+	}
+	e.t.Fatal("no follower")
+	return 0
+}
+
+func (c *client) resumeAt(t testing.TB, s *testServer) *client {
+	t.Helper()
+	n := s.dial(t, dialOptions{})
+	n.establish(&jute.ConnectRequest{TimeoutMs: c.timeout, LastZxidSeen: c.zxid, SessionID: c.session, Password: c.pass, HasReadOnly: true})
+	return n
+}
+
+func inBubble(t *testing.T, n int, lines []string, test func(t *testing.T, e *testEnsemble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, n, lines...)
+		e.leader()
+		time.Sleep(2 * time.Second) // all are admitted
+		e.settled()
+		test(t, e)
+	})
+}
+
+func inBubble2(t *testing.T, n int, lines []string, test func(t *testing.T, e *testEnsemble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, n, lines...)
+		e.leader()
+		time.Sleep(2 * time.Second)
+		test(t, e)
+	})
+}
