@@ -175,7 +175,16 @@ func (s *Sim) establish(n *node, epoch uint32) {
 	s.ghost.established[epoch] = n.id
 	s.stats.Elections++
 	promised := s.ghost.promised[epoch][n.id]
-	if !s.quorumNow(func(v zab.SID) bool { return promised>>v&1 != 0 }) {
+	quorum := func(v zab.SID) bool { return promised>>v&1 != 0 }
+	ok = s.quorumNow(quorum)
+	if epoch < s.ghost.last.Epoch() {
+		// It comes too late to lead anybody, and may not know of later members.
+		ok = ok || isQuorum(&s.members, quorum)
+		for _, c := range s.ghost.changes {
+			ok = ok || isQuorum(c.members, quorum)
+		}
+	}
+	if !ok {
 		s.fail("I1", "server %d leads epoch %d without a quorum of durable promises (%b)", n.id, epoch, promised)
 	}
 	if s.ghost.last.Epoch() < epoch && !n.disk.written.has(s.ghost.last) {
