@@ -11,6 +11,8 @@ func (c *Core) Check() error {
 		return fmt.Errorf("handed out %v, committed %v", h.handed, h.committed)
 	case h.committed > h.appended:
 		return fmt.Errorf("committed %v, the last entry is %v", h.committed, h.appended)
+	case h.handed > h.durable:
+		return fmt.Errorf("handed out %v, durable is %v", h.handed, h.durable)
 	case h.durable > h.appended:
 		return fmt.Errorf("durable %v, the last entry is %v", h.durable, h.appended)
 	case h.tip.Zxid != h.appended:

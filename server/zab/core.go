@@ -291,6 +291,9 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	if p == nil || p.gen != gen || p.refused || c.status.Role == Halted {
 		return
 	}
+	if m.Promise > maxEpoch {
+		return // nobody promises that: the epoch above would be a lower one
+	}
 	// A learner may get the history of an older ensemble first, of which its leader
 	// was a member. So who is ours is not asked any more what it is called.
 	if own := c.settled.Init.Cluster; !p.ours && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
@@ -396,6 +399,7 @@ func (c *Core) PersistDone(seq Seq) {
 		if s := c.inFlight[n].snap; s != nil {
 			c.install = s
 			c.handed, c.applied = s.Zxid, s.Zxid
+			c.durable = max(c.durable, s.Zxid) // last is less if another snapshot came since
 		}
 		n++
 	}

@@ -107,7 +107,7 @@ func (c *Core) startSync(p *peer) {
 	}
 	if c.needsSnapshot(at) {
 		c.nonces++
-		p.token = c.nonces
+		p.token = max(c.opt.Boot+c.nonces, 1) // one of an earlier process must not pass for it
 		m.Seq = p.token
 		m.Flags |= FlagSnapshot
 		p.state, p.next = learnerQueued, at
