@@ -30,7 +30,8 @@ type network struct {
 	tune      func(*Options)
 	trace     func(from, to SID, m *Message)
 
-	committed []Entry // by anybody, ever
+	committed []Entry              // by anybody, ever
+	asked     map[uint64]jute.Zxid // reads: what was committed when they were asked
 	leaders   map[uint32]SID
 }
 
@@ -82,7 +83,7 @@ type write struct {
 
 func newNetwork(t testing.TB, seed uint64, voters, observers int) *network {
 	n := &network{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]SID]bool{}, deaf: map[[2]SID]bool{},
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]SID]bool{}, deaf: map[[2]SID]bool{}, asked: map[uint64]jute.Zxid{},
 		delay: 1, fsync: 1, leaders: map[uint32]SID{},
 	}
 	for i := range voters + observers {
@@ -152,6 +153,13 @@ func (s *server) recover() Recovered {
 	s.applied = s.index(s.base.Zxid)
 	s.apply(r.Commit)
 	return r
+}
+
+// restarted returns what a core would be if the server stopped now and started
+// again.
+func (s *server) restarted() *Core {
+	disk := *s
+	return New(Options{ID: s.id, Members: s.members, Init: ClusterInit{Cluster: ID{1}}}, disk.recover())
 }
 
 // fold takes a record into the shell's view of the log.
@@ -241,6 +249,21 @@ func (s *server) wipe() {
 	s.incarnation = s.newID()
 }
 
+// damage has a stopped server find that the end of its log is lost. Promises that
+// can be read are kept.
+func (s *server) damage() {
+	cut := s.rng.IntN(len(s.disk) + 1)
+	rest := s.disk[cut:]
+	s.disk = s.disk[:cut:cut]
+	for _, op := range rest {
+		if op.Kind == LogPromise && s.rng.IntN(2) == 0 {
+			s.disk = append(s.disk, op)
+		}
+	}
+	s.logStart = 0
+	s.incarnation, s.damaged = s.newID(), true
+}
+
 func (s *server) unlink(o *server) {
 	if gen, ok := s.links[o.id]; ok {
 		delete(s.links, o.id)
@@ -303,7 +326,7 @@ func (s *server) take() {
 	}
 	s.readLog(out.ReadLog)
 	s.sendSnapshots(out.SendSnap)
-	s.reads = append(s.reads, out.Reads...)
+	s.checkReads(out.Reads)
 	s.events = append(s.events, out.Events...)
 	if out.Install != nil {
 		s.state = out.Install.State.Clone()
@@ -321,6 +344,28 @@ func (s *server) take() {
 		s.core.Applied(s.state.Zxid)
 		s.take()
 	}
+}
+
+// read asks for a read index.
+func (s *server) read() {
+	id := uint64(len(s.asked) + 1)
+	s.asked[id] = 0
+	if k := len(s.committed); k > 0 {
+		s.asked[id] = s.committed[k-1].Zxid
+	}
+	s.core.ReadIndex(id)
+	s.take()
+}
+
+// checkReads sees that a read gets to see all that had been completed anywhere
+// when it was asked.
+func (s *server) checkReads(list []ReadResult) {
+	for _, r := range list {
+		if r.OK && r.Index < s.asked[r.ID] {
+			s.t.Fatalf("server %d may read at %v, but %v had been committed when it asked", s.id, r.Index, s.asked[r.ID])
+		}
+	}
+	s.reads = append(s.reads, list...)
 }
 
 // checkCommitted sees that the entries handed out are the end of what is to be

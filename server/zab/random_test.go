@@ -3,6 +3,7 @@ package zab
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -30,7 +31,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 	n.drop, n.dup = on(0.05), on(0.05)
 	n.delay = 1 + r.IntN(2)*r.IntN(20)
 	n.fsync = 1 + r.IntN(2)*r.IntN(30)
-	crash, cut, deaf, freeze, wipe := on(0.01), on(0.01), on(0.005), on(0.003), on(0.2)
+	crash, cut, deaf, freeze, wipe, members := on(0.01), on(0.01), on(0.005), on(0.003), on(0.3), on(0.01)
 	small := r.IntN(3) == 0
 	n.tune = func(o *Options) {
 		if small {
@@ -44,15 +45,17 @@ func chaos(t testing.TB, seed uint64, steps int) {
 		s.start()
 	}
 	any := func() *server { return n.servers[r.IntN(len(n.servers))] }
-	wiped := 0
 	for i := range steps {
 		n.step()
 		if r.Float64() < crash {
 			if s := any(); s.up {
 				s.crash()
-				if wiped == 0 && n.expendable(s) && r.Float64() < wipe {
-					s.wipe()
-					wiped++
+				if n.expendable(s) && r.Float64() < wipe {
+					if r.IntN(2) == 0 {
+						s.damage()
+					} else {
+						s.wipe()
+					}
 				}
 			}
 		}
@@ -80,8 +83,10 @@ func chaos(t testing.TB, seed uint64, steps int) {
 			any().propose(fmt.Sprint("txn ", i))
 		}
 		if s := any(); s.up && r.IntN(20) == 0 {
-			s.core.ReadIndex(uint64(i))
-			s.take()
+			s.read()
+		}
+		if s := any(); s.up && r.Float64() < members {
+			n.toggleMember(s)
 		}
 		if s := any(); s.up && r.IntN(500) == 0 {
 			s.core.Transfer()
@@ -91,6 +96,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 	clear(n.cut)
 	clear(n.deaf)
 	n.drop, n.dup, n.delay, n.fsync = 0, 0, 1, 1
+	n.coldStart()
 	for _, s := range n.servers {
 		s.frozen = false
 		if !s.up {
@@ -110,11 +116,60 @@ func chaos(t testing.TB, seed uint64, steps int) {
 	}
 }
 
+// toggleMember has a leader make a server a voter, or an observer.
+func (n *network) toggleMember(l *server) {
+	m := Members{List: slices.Clone(l.core.members().List)}
+	i := n.rng.IntN(len(m.List))
+	m.List[i].Observer = !m.List[i].Observer
+	if l.core.status.Role == Leading {
+		l.core.ProposeMembers(m)
+		l.take()
+	}
+}
+
+// coldStart stops everything, and starts no more servers than a leader would have
+// needed: these must serve.
+func (n *network) coldStart() {
+	l := n.leader()
+	if l == nil {
+		return
+	}
+	// A change of the members that was just committed may not be known to be: then
+	// the old members are needed once more.
+	var some []SID
+	in := func(id SID) bool { return slices.Contains(some, id) }
+	enough := func() bool {
+		return l.core.quorum(in) && !slices.ContainsFunc(some, func(id SID) bool { return !n.server(id).restarted().quorum(in) })
+	}
+	for _, i := range n.rng.Perm(len(n.servers)) {
+		id := SID(i + 1)
+		if p := l.core.peer(id); id != l.id && (p == nil || !l.core.reliesOn(p) || p.incarnation != n.server(id).incarnation) || !l.core.voter(id) {
+			continue
+		}
+		some = append(some, id)
+		if enough() {
+			break
+		}
+	}
+	if !enough() {
+		return
+	}
+	for _, s := range n.servers {
+		if s.up {
+			s.crash()
+		}
+	}
+	for _, id := range some {
+		n.server(id).start()
+	}
+	n.until(20_000, fmt.Sprintf("servers %v serve", some), n.settledDown)
+}
+
 // expendable reports whether the ensemble can go on if a server loses its data:
 // whether the others that the leader has seen admitted are a quorum.
 func (n *network) expendable(s *server) bool {
 	l := n.leader()
-	return l != nil && n.members.Quorum(func(id SID) bool {
+	return l != nil && l.core.quorum(func(id SID) bool {
 		return id != s.id && l.core.settled.Admits(id, n.server(id).incarnation) && n.server(id).state.Admits(id, n.server(id).incarnation)
 	})
 }
