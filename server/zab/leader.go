@@ -157,6 +157,7 @@ func (c *Core) tickLeader() {
 		c.look("a quorum was not synchronized in time", 1+c.jitter(c.opt.Heartbeat))
 		return
 	}
+	c.startSnapshots() // in the place of learners that are gone
 	if c.status.Role != Leading {
 		return
 	}

@@ -63,3 +63,34 @@ func TestSnapshotBehindCommonPoint(t *testing.T) {
 		t.Errorf("the log ends at %v, it was %v:\n%s", one.last(), last, n.dump())
 	}
 }
+
+// TestQueuedSnapshot: who waits for its turn to get a snapshot gets it, if those
+// before it went away in the middle of theirs.
+func TestQueuedSnapshot(t *testing.T) {
+	n := newNetwork(t, 1, 3, 3)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	l := n.leader()
+	late := n.servers[3:]
+	for _, s := range late {
+		s.crash()
+		s.wipe()
+	}
+	l.propose("a")
+	n.run(100)
+	l.core.LogPurged(l.state.Zxid, 0)
+	l.core.entries = cache{}
+	n.fsync = 100
+	for _, s := range late {
+		s.start()
+	}
+	n.until(500, "one is queued", func() bool {
+		p := l.core.peer(late[2].id)
+		return p.state == learnerQueued && late[2].core.snapToken != 0
+	})
+	late[0].crash()
+	late[1].crash()
+	n.until(1000, "it serves", n.settledDown)
+}
