@@ -33,6 +33,7 @@ type leadership struct {
 
 	admitting   Admission // to go along with the next proposal; server 0 for none
 	admittingAt uint64
+	wanted      Members // of a change refused for want of servers that count
 }
 
 // leads reports whether this server is the leader of its epoch, active or not.
@@ -85,7 +86,7 @@ func (c *Core) beginLeading() {
 	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
 	c.shakyAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
 	c.handingOver, c.successor = false, 0
-	c.admitting = Admission{}
+	c.admitting, c.wanted = Admission{}, Members{}
 	for _, p := range c.peers {
 		p.learner = learner{echoedAt: c.now, heardAt: c.now}
 	}
@@ -267,7 +268,9 @@ var (
 
 // ProposeMembers appends an entry that changes the members, and returns its
 // zxid. From it on entries need a quorum of the old and of the new members; when
-// it is committed, the new ones alone count. One change at a time.
+// it is committed, the new ones alone count. One change at a time. After
+// ErrNoQuorum try again: servers that would be voters are admitted meanwhile, if
+// they follow; else one voter could never get others.
 func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	z, ok := c.NextZxid()
 	if !ok || c.committed < c.marker || c.standalone {
@@ -288,6 +291,7 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 		return 0, ErrBadMembers
 	}
 	if !m.Quorum(c.ready) {
+		c.wanted = m
 		return 0, ErrNoQuorum
 	}
 	c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryMembers, Data: data})
