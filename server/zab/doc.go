@@ -40,7 +40,9 @@
 //     the one that has the entry share a server, which would not have promised
 //     to a shorter history. For that, entries of older epochs are committed with
 //     a marker only, and a server that lost data counts only when it has been
-//     admitted again, by an entry that the others committed.
+//     admitted again, by an entry that the others committed, and has on its disk
+//     that it was: else it could be needed after a restart, and not know that
+//     it may vote.
 //   - What is committed is never dropped. A server that is told to do so halts.
 //   - What a peer sends can make the core ignore it, begin its synchronization
 //     anew, or halt; it does not panic.
