@@ -24,6 +24,7 @@ type leading struct {
 	proposals []proposal
 	// waiting cannot be proposed at the moment, since the epoch is being renewed.
 	waiting []submission
+	reports []digestReports // oldest first
 	// unknown want to resume sessions that this server does not know. It may be
 	// about to: another server can have applied, and told its client, what is only
 	// proposed here.

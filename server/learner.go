@@ -86,6 +86,8 @@ func (r *replica) hear(ev *peerEvent) {
 			err = r.hearTouches(f.b)
 		case frameDigest:
 			err = r.hearDigest(ev, f.b)
+		case frameDiverged:
+			err = r.hearDiverged(ev, f.b)
 		}
 	}
 	if err != nil {
@@ -172,17 +174,22 @@ func (r *replica) hearTouches(b []byte) error {
 	return err
 }
 
-// hearDigest compares a follower's tree with this one's. A difference means that
-// one of the two is wrong.
+// tellDigest tells the leader what this server's tree is at a zxid.
+func (r *replica) tellDigest(report []byte) {
+	switch r.status.Role {
+	case zab.Following:
+		r.toLeader(frameDigest, append(beginPeerFrame(nil, r.status.Epoch), report...))
+	case zab.Leading:
+		if zxid, digest, err := decodeDigest(report); err == nil {
+			r.reportDigest(r.id, zxid, digest)
+		}
+	}
+}
+
 func (r *replica) hearDigest(ev *peerEvent, b []byte) error {
 	zxid, digest, err := decodeDigest(b)
-	if err != nil {
-		return err
+	if err == nil && r.status.Role == zab.Leading {
+		r.reportDigest(ev.peer, zxid, digest)
 	}
-	if mine, ok := r.digests.at(zxid); ok && mine != digest {
-		r.metrics.digestMismatches.Add(1)
-		r.log.Error("the trees of two servers differ: compare with a third one (word hash), then stop the one that is wrong, empty its data directory, and start it again",
-			zap.Uint8("peer", uint8(ev.peer)), zap.Stringer("zxid", zxid))
-	}
-	return nil
+	return err
 }

@@ -26,6 +26,9 @@ const (
 	frameDigest = 4
 	// frameConfirmed, from the leader: the outcome of reads that barriers wait for.
 	frameConfirmed = 5
+	// frameDiverged, from the leader: the digest at a zxid of the majority, which
+	// the receiver's is not.
+	frameDiverged = 6
 )
 
 var errPeerFrame = errors.New("malformed frame")

@@ -85,9 +85,7 @@ func (r *replica) handle(ev *peerEvent) {
 	case evTouches:
 		r.reportTouches()
 	case evDigest:
-		if r.status.Role == zab.Following {
-			r.toLeader(frameDigest, append(beginPeerFrame(nil, r.status.Epoch), ev.body...))
-		}
+		r.tellDigest(ev.body)
 	case evTransfer:
 		r.core.Transfer()
 		if r.status.Role != zab.Leading {

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// spoil changes a server's tree behind everyone's back.
+func (s *testServer) spoil() {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	var out datatree.Applied
+	s.state.tree.Apply(&datatree.Txn{
+		Zxid: s.state.tree.LastZxid(),
+		Ops:  []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: []byte("wrong"), Version: 1}},
+	}, &out)
+}
+
+func TestServerWithAnotherTreeStops(t *testing.T) {
+	for _, which := range []string{"follower", "leader"} {
+		t.Run(which, func(t *testing.T) {
+			inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+				wrong := e.leader()
+				if which == "follower" {
+					wrong = e.follower()
+				}
+				c := e.servers[wrong%3+1].connect(t)
+				c.create("/a", "1")
+				c.create("/b", "1")
+				e.settled()
+				e.servers[wrong].spoil()
+				for range 300 {
+					c.send(jute.OpSetData, set("/b", "2"))
+				}
+				select {
+				case err := <-e.servers[wrong].Failed():
+					var halt *HaltError
+					if !errors.As(err, &halt) || !strings.Contains(halt.Reason, "majority") {
+						t.Errorf("server %d failed with %v", wrong, err)
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("server %d serves a tree that no other has", wrong)
+				}
+				e.stop(wrong)
+				e.leader()
+				e.settled()
+				// Its log is sound, so that it is right again when it starts anew.
+				e.start(wrong)
+				e.settled()
+			})
+		})
+	}
+}
+
+// Two servers of three that disagree with each other alone prove nothing: both go
+// on, and somebody is told.
+func TestDifferingTreesWithoutAMajority(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		down := e.follower()
+		e.stop(down)
+		other := 6 - leader - down
+		c := e.servers[other].connect(t)
+		c.create("/a", "1")
+		c.create("/b", "1")
+		e.settled()
+		e.servers[other].spoil()
+		for range 300 {
+			c.set("/b", "2")
+		}
+		time.Sleep(time.Second)
+		if e.servers[leader].logged.FilterLevelExact(zap.ErrorLevel).Len() == 0 {
+			t.Error("the leader logged no error")
+		}
+		if !e.servers[leader].serving.Load() || !e.servers[other].serving.Load() {
+			t.Error("a server stopped that may be the right one")
+		}
+	})
+}
