@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,15 +49,26 @@ func newServer(t testing.TB, id int, dir, data string) *server {
 	return &server{t: t, id: id, dir: dir, data: data, addr: "127.0.0.1:" + strconv.Itoa(freePort(t)), quorum: freePort(t), election: freePort(t)}
 }
 
+// freePort returns a port that nobody listens on, below those that the system
+// gives to connections: a server that is down must find its port again.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := 10_000 + rand.IntN(22_000)
+		if _, taken := ports.LoadOrStore(port, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no free port")
+	return 0
 }
+
+// ports are those that were given out.
+var ports sync.Map
 
 // configure writes zoo.cfg and myid.
 func (s *server) configure(lines []string) {
