@@ -32,6 +32,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 	n.delay = 1 + r.IntN(2)*r.IntN(20)
 	n.fsync = 1 + r.IntN(2)*r.IntN(30)
 	crash, cut, deaf, freeze, wipe, members := on(0.01), on(0.01), on(0.005), on(0.003), on(0.3), on(0.01)
+	power := on(0.01)
 	small := r.IntN(3) == 0
 	n.tune = func(o *Options) {
 		if small {
@@ -63,6 +64,9 @@ func chaos(t testing.TB, seed uint64, steps int) {
 			if s := any(); !s.up {
 				s.start()
 			}
+		}
+		if r.Float64() < power {
+			n.powerCut()
 		}
 		a, b := any().id, any().id
 		switch f := r.Float64(); {
@@ -124,6 +128,21 @@ func (n *network) toggleMember(l *server) {
 	if l.core.status.Role == Leading {
 		l.core.ProposeMembers(m)
 		l.take()
+	}
+}
+
+// powerCut stops all servers, and starts all but one.
+func (n *network) powerCut() {
+	for _, s := range n.servers {
+		if s.up {
+			s.crash()
+		}
+	}
+	off := n.rng.IntN(len(n.servers))
+	for i, s := range n.servers {
+		if i != off {
+			s.start()
+		}
 	}
 }
 
