@@ -32,6 +32,7 @@ const (
 	orderBarrier
 	orderReplay  // apply what the log has up to Zxid
 	orderInstall // replace the tree by a snapshot that was received
+	orderFreeze  // have a snapshot written
 )
 
 // applyBatch is how many orders are applied under one hold of the tree lock:
@@ -95,11 +96,17 @@ func (a *applier) run() {
 
 // special carries out what takes its time. No clients are served meanwhile.
 func (a *applier) special(o *order) error {
-	if o.kind == orderInstall {
+	switch o.kind {
+	case orderInstall:
 		a.installSnapshot(o.install)
-		return nil
+	case orderFreeze:
+		a.state.mu.Lock()
+		a.snapshots.freeze()
+		a.state.mu.Unlock()
+	default:
+		return a.replayTo(o.Zxid)
 	}
-	return a.replayTo(o.Zxid)
+	return nil
 }
 
 // replayTo applies committed entries that are not in memory any more.

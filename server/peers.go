@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -296,6 +297,11 @@ func (l *learners) read(readers map[zab.SID]*logReader, req zab.LogRead) {
 		l.readFailed(req, err)
 		return
 	}
+	if len(records) == 0 {
+		// They are on their way to the log's writer.
+		time.AfterFunc(readAgain, func() { l.reads.put(req) })
+		return
+	}
 	entries := make([]zab.Entry, len(records))
 	for i := range records {
 		entries[i] = entryOf(&records[i])
@@ -303,6 +309,9 @@ func (l *learners) read(readers map[zab.SID]*logReader, req zab.LogRead) {
 	}
 	l.replica.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
 }
+
+// readAgain is how long to wait for entries that are not in the log yet.
+const readAgain = 5 * time.Millisecond
 
 // readFailed answers a read that the log has not got any more. Anything else is
 // answered likewise: the learner gets a snapshot then.
@@ -327,7 +336,7 @@ func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {
-	ref, err := l.snapshots.newest(req.AtLeast)
+	ref, err := l.snapshots.newest(ctx, req.AtLeast)
 	if err != nil {
 		return 0, err
 	}

@@ -97,9 +97,14 @@ func (sn *snapshotter) applied(orders []order) {
 			sn.bytes += int64(len(orders[i].Data))
 		}
 	}
-	if !sn.due() {
-		return
+	if sn.due() {
+		sn.freeze()
 	}
+}
+
+// freeze has a snapshot written of the tree as it is now, unless one is being
+// written. The tree is locked for writing.
+func (sn *snapshotter) freeze() {
 	select {
 	case <-sn.idle:
 	default:
@@ -218,15 +223,26 @@ func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
 }
 
 // newest returns the newest reference, for a learner that needs what is behind
-// atLeast.
-func (sn *snapshotter) newest(atLeast jute.Zxid) (wal.SnapRef, error) {
-	sn.mu.Lock()
-	defer sn.mu.Unlock()
-	n := len(sn.mu.refs)
-	if n == 0 || sn.mu.refs[n-1].Zxid < atLeast {
-		return wal.SnapRef{}, fmt.Errorf("no snapshot at %v or behind it", atLeast)
+// atLeast. If there is none so new, one is taken.
+func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapRef, error) {
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for turn := 0; ; turn++ {
+		sn.mu.Lock()
+		refs := sn.mu.refs
+		sn.mu.Unlock()
+		if n := len(refs); n > 0 && refs[n-1].Zxid >= atLeast {
+			return refs[n-1], nil
+		}
+		if turn%20 == 0 { // what is being written now may be too old
+			sn.applier.in.put(order{kind: orderFreeze})
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return wal.SnapRef{}, fmt.Errorf("no snapshot at %v or behind it: %w", atLeast, context.Cause(ctx))
+		}
 	}
-	return sn.mu.refs[n-1], nil
 }
 
 // replacing tells that a reference which replaces the history goes to the log.

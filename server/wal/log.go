@@ -93,7 +93,7 @@ func (o *Options) setDefaults() error {
 type Log struct {
 	o       Options
 	metrics metrics
-	epoch   time.Time // of the durations in fsyncStart; in the past, so none is 0
+	epoch   time.Time // of the durations in busySince; in the past, so none is 0
 
 	// Of the owner, who appends. Invariant: durable <= written < seq.
 	f       vfs.File // of the last segment
@@ -108,10 +108,10 @@ type Log struct {
 	failed  error    // the first failure; nothing works after it
 	control *control // only while Open runs
 
-	synced     atomic.Uint64 // durable, for the others
-	fsyncStart atomic.Int64  // of the fsync under way, as a time since epoch; 0: none
-	spare      spare
-	purge      struct {
+	synced    atomic.Uint64 // durable, for the others
+	busySince atomic.Int64  // of the oldest write that no fsync has come back for, as a time since epoch; 0: none
+	spare     spare
+	purge     struct {
 		sync.Mutex
 		err error // the first failure; nothing is deleted after it
 	}
@@ -283,6 +283,7 @@ func (l *Log) flush() error {
 		return nil
 	}
 	seg := l.seg
+	l.busySince.CompareAndSwap(0, int64(time.Since(l.epoch))) // until the sync behind it
 	if _, err := l.f.WriteAt(l.buf, seg.end); err != nil {
 		return fmt.Errorf("write log: %w", err)
 	}

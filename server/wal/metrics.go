@@ -45,8 +45,8 @@ type Stats struct {
 	FsyncMin   time.Duration // 0 if there was none
 	FsyncMax   time.Duration
 	SlowFsyncs uint64 // longer than Options.FsyncWarn
-	// FsyncPending is the age of the fsync under way, 0 if there is none: what
-	// grows while the disk is stuck.
+	// FsyncPending is the age of the oldest write whose fsync has not come back,
+	// 0 if there is none: what grows while the disk is stuck.
 	FsyncPending time.Duration
 }
 
@@ -60,7 +60,7 @@ func (l *Log) Stats() Stats {
 	}
 	l.mu.Unlock()
 	s.FileBytes += l.spare.bytes()
-	if t := l.fsyncStart.Load(); t != 0 {
+	if t := l.busySince.Load(); t != 0 {
 		s.FsyncPending = time.Since(l.epoch) - time.Duration(t)
 	}
 	return s
@@ -69,9 +69,9 @@ func (l *Log) Stats() Stats {
 // timeSync runs an fsync and accounts for it. The owner calls it.
 func (l *Log) timeSync(sync func() error) error {
 	start := time.Since(l.epoch)
-	l.fsyncStart.Store(int64(start))
+	l.busySince.CompareAndSwap(0, int64(start))
 	err := sync()
-	l.fsyncStart.Store(0)
+	l.busySince.Store(0)
 	took := time.Since(l.epoch) - start
 	l.metrics.fsync.Observe(took.Seconds())
 	l.mu.Lock()

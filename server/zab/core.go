@@ -21,6 +21,7 @@ type Core struct {
 	ticked bool
 	random uint64
 	diskMs uint64
+	full   bool // the disk
 	ran    bool // was candidate since the start
 
 	history
@@ -458,9 +459,13 @@ func (c *Core) LogPurged(start jute.Zxid, bytes int64) { c.logStart, c.logBytes 
 // DiskHealth tells for how long the oldest fsync has been under way, in ms, and
 // whether the disk is full.
 func (c *Core) DiskHealth(oldestMs uint64, full bool) {
-	c.diskMs = oldestMs
-	if c.status.Role == Leading && oldestMs > c.opt.DiskStall {
+	c.diskMs, c.full = oldestMs, full
+	switch {
+	case c.status.Role != Leading:
+	case oldestMs > c.opt.DiskStall:
 		c.handOver("the disk is stuck")
+	case full:
+		c.handOver("the disk is full") // to one that has room; if none has, this one refuses writes
 	}
 }
 

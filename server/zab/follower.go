@@ -262,6 +262,9 @@ func (c *Core) onPing(p *peer, m *Message) {
 	if c.streaming && m.Epoch == c.epoch {
 		pong.Zxid, pong.Flags = c.acked, c.unsureFlag() // what told it may have been lost
 	}
+	if c.full {
+		pong.Flags |= FlagFull
+	}
 	c.post(p, pong)
 	if c.streaming && m.Epoch == c.epoch {
 		c.learnCommit(m.Commit)

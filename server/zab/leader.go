@@ -193,7 +193,7 @@ func (c *Core) onPong(p *peer, m *Message) {
 	p.echoedAt = c.now
 	p.echo = max(p.echo, m.Echo)
 	p.pongSeq = max(p.pongSeq, m.Seq)
-	p.diskMs = uint64(m.DiskMs)
+	p.diskMs, p.full = uint64(m.DiskMs), m.Flags&FlagFull != 0
 	if m.Zxid != 0 {
 		c.acknowledged(p, m)
 	}

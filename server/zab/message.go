@@ -46,7 +46,7 @@ const (
 	// pong that it got from this learner.
 	MsgPing
 	// MsgPong answers: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is
-	// what is durable there, FlagUnsure as in MsgAck, DiskMs the age of its oldest unfinished fsync.
+	// what is durable there, FlagUnsure as in MsgAck, DiskMs the age of its oldest unfinished fsync, FlagFull.
 	MsgPong
 	// MsgReadIndex asks the leader for a point behind all that was completed: Seq.
 	MsgReadIndex
@@ -89,11 +89,12 @@ const (
 	FlagSnapshot
 	FlagCRC
 	FlagUnsure // the sender does not count, or would not know after a restart that it does
+	FlagFull   // the sender's disk is full
 
-	knownFlags = FlagUnsure<<1 - 1
+	knownFlags = FlagFull<<1 - 1
 )
 
-var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "unsure"}
+var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "unsure", "full"}
 
 // Message is what one core says to another. Which fields count depends on the
 // kind; the others are zero.

@@ -70,3 +70,38 @@ func TestStoppedLeader(t *testing.T) {
 		t.Error(n.dump())
 	}
 }
+
+// TestFullDisk: a leader with a full disk hands over to one that has room, and
+// stays if nobody has.
+func TestFullDisk(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	n.run(500)
+	l := n.leader()
+	full := func(on ...*server) {
+		for _, s := range on {
+			s.core.DiskHealth(0, true)
+			s.take()
+		}
+	}
+	var others []*server
+	for _, s := range n.servers {
+		if s != l {
+			others = append(others, s)
+		}
+	}
+	full(others...)
+	n.run(300) // the leader hears of it
+	full(l)
+	n.run(300)
+	if n.leader() != l {
+		t.Error("a leader handed over to a server that has no more room than itself")
+	}
+	others[0].core.DiskHealth(0, false)
+	n.run(300)
+	full(l)
+	n.until(200, "the one that has room leads", func() bool { return n.leader() == others[0] })
+}

@@ -43,6 +43,7 @@ type learner struct {
 	heardAt  uint64
 	pongSeq  uint64
 	diskMs   uint64
+	full     bool // its disk
 
 	told bool // to take over, in this hand-over
 	sure bool // by its last acknowledgement, that it counts

@@ -24,7 +24,7 @@ func (c *Core) handOver(why string) {
 // among equals rather one that has not been told in vain.
 func (c *Core) bestSuccessor() (best *peer) {
 	for _, p := range c.peers {
-		well := p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall &&
+		well := p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall && !p.full &&
 			c.now < p.echoedAt+3*c.opt.Heartbeat && c.members().Voter(p.id) && c.reliesOn(p)
 		if well && (best == nil || p.match > best.match || p.match == best.match && best.told && !p.told) {
 			best = p
