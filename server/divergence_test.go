@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -75,7 +76,7 @@ func TestDifferingTreesWithoutAMajority(t *testing.T) {
 		for range 300 {
 			c.set("/b", "2")
 		}
-		time.Sleep(time.Second)
+		synctest.Wait()
 		if e.servers[leader].logged.FilterLevelExact(zap.ErrorLevel).Len() == 0 {
 			t.Error("the leader logged no error")
 		}
