@@ -444,10 +444,12 @@ func (c *Core) onAckEpoch(p *peer, m *Message) {
 	case c.asking() && m.Epoch == c.promise.Epoch:
 		if c.persisted >= c.promiseSeq || mutated(newEpochBeforeFsync) {
 			p.promised = true
-			p.summary = summaryOf(m)
+			if !p.summary.stale(m) {
+				p.summary = summaryOf(m)
+			}
 			c.countPromises()
 		}
-	case c.leads() && m.Epoch == c.epoch:
+	case c.leads() && m.Epoch == c.epoch && !p.summary.stale(m):
 		p.summary = summaryOf(m)
 		c.startSync(p)
 	}

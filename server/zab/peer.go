@@ -38,6 +38,11 @@ type summary struct {
 	epochs       []EpochEnd
 }
 
+// stale reports whether a message with a summary is one that came before, or was
+// sent before one that came: numbers rise while a process lives. The sender would
+// not obey an answer, and must not be thought to wait for one.
+func (s *summary) stale(m *Message) bool { return m.Boot == s.boot && m.Nonce <= s.nonce }
+
 func summaryOf(m *Message) summary {
 	return summary{last: m.Zxid, commit: m.Commit, boot: m.Boot, nonce: m.Nonce, epochs: slices.Clone(m.Epochs)}
 }

@@ -105,3 +105,36 @@ func TestFullDisk(t *testing.T) {
 	full(l)
 	n.until(200, "the one that has room leads", func() bool { return n.leader() == others[0] })
 }
+
+// TestFollowSentTwice: a FOLLOW that comes again, late, is not answered. The
+// learner has gone on since and would not obey; the leader waited for it for ever,
+// if the answer was a snapshot (simulator, seed 102068).
+func TestFollowSentTwice(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	l := n.leader()
+	f := n.servers[0]
+	if f == l {
+		f = n.servers[1]
+	}
+	p := l.core.peer(f.core.opt.ID)
+	m := f.core.summarize(MsgFollow)
+	for i, want := range []int{1, 0} {
+		again := m
+		l.core.Recv(p.id, p.gen, &again)
+		var out Output
+		l.core.Take(&out)
+		syncs := 0
+		for i := range out.Send {
+			if out.Send[i].Msg.Kind == MsgSync {
+				syncs++
+			}
+		}
+		if syncs != want {
+			t.Errorf("time %d: %d answers, want %d", i+1, syncs, want)
+		}
+	}
+}

@@ -75,8 +75,10 @@ func (c *Core) onFollow(p *peer, m *Message) {
 	case m.Promise > c.promise.Epoch:
 		c.strayed(p)
 	case m.Promise == c.epoch && m.Leader == c.opt.ID:
-		p.summary = summaryOf(m)
-		c.startSync(p)
+		if !p.summary.stale(m) {
+			p.summary = summaryOf(m)
+			c.startSync(p)
+		}
 	default:
 		c.stopLearner(p)
 		c.inviteLearner(p)
