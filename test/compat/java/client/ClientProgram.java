@@ -455,6 +455,7 @@ public final class ClientProgram {
         client.exists("/x", events);
         Checks.equal("path", "/x", client.create("/x", null, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT));
         events.expect(EventType.NodeCreated, "/x");
+        sync(zk); // it may be at another server, which may be behind
         Checks.that("below the root", zk.exists("/ch/x", false) != null);
         client.close();
     }
