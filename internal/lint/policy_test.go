@@ -39,6 +39,16 @@ const ours = `
 	                   server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute server server/config
 
+	# The client, and what stands on it: they know nothing of server/, but for
+	# zktest, which starts servers inside the tests of others.
+	client:            jute
+	client/cache:      client
+	client/zktest:     jute client server server/config
+	cmd/zkcli:         client cmd/zkcli/command
+	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree
+	cmd/zkcli/shell:   none
+	cmd/zkcli/subtree: client
+
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
 	cmd/zkbench:       internal/bench
@@ -55,7 +65,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// callbacks runs functions of the user, one after the other, in a goroutine that
+// is there while there are any. It names those that block.
+type callbacks struct {
+	log  Logger
+	slow time.Duration
+
+	mu      sync.Mutex
+	queue   []callback
+	running bool
+	current callback
+	since   time.Time   // when current began
+	told    bool        // that current is slow
+	watch   *time.Timer // calls look while running
+}
+
+// callback is one function to run: result's, or fn. op and path say in the log
+// whose it is.
+type callback struct {
+	result result
+	fn     func()
+	op     string
+	path   string
+}
+
+func (q *callbacks) push(cb callback) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = append(q.queue, cb)
+	if q.running {
+		return
+	}
+	q.running = true
+	q.since, q.told = time.Now(), false
+	if q.watch == nil {
+		q.watch = time.AfterFunc(q.slow, q.look)
+	} else {
+		q.watch.Reset(q.slow)
+	}
+	go q.run()
+}
+
+func (q *callbacks) run() {
+	for {
+		q.mu.Lock()
+		batch := q.queue
+		q.queue = nil
+		if len(batch) == 0 {
+			q.running, q.current = false, callback{}
+			q.watch.Stop()
+			q.mu.Unlock()
+			return
+		}
+		q.mu.Unlock()
+		for i := range batch {
+			q.runOne(batch[i])
+			batch[i] = callback{}
+		}
+	}
+}
+
+func (q *callbacks) runOne(cb callback) {
+	q.mu.Lock()
+	q.current, q.since, q.told = cb, time.Now(), false
+	q.mu.Unlock()
+	if cb.result != nil {
+		cb.result.callback()
+		return
+	}
+	cb.fn()
+}
+
+// look logs the running callback if it is slow.
+func (q *callbacks) look() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.running {
+		return
+	}
+	took := time.Since(q.since)
+	if took < q.slow {
+		q.watch.Reset(q.slow - took)
+		return
+	}
+	if !q.told {
+		q.told = true
+		cb, waiting := q.current, len(q.queue)
+		q.log.Log(context.Background(), slog.LevelWarn, "callback blocks: all others wait for it",
+			"op", cb.op, "path", cb.path, "for", took, "waiting", waiting)
+	}
+	q.watch.Reset(q.slow)
+}

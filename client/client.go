@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Client is a session with an ensemble, or a view of one: see Namespace and
+// WithRetry. Make it with New or Connect.
+type Client struct {
+	s     *session
+	root  string // what this view's paths are below; "" or a path that doesn't end in /
+	retry *RetryPolicy
+}
+
+// New makes a client of the servers, which begins to connect to them and returns
+// at once. servers is "host:port,host:port/path": the port may be left out
+// (2181), IPv6 addresses are in brackets, and paths of the client are below the
+// path, if there is one. New fails only if servers or the options are wrong.
+func New(servers string, o Options) (*Client, error) {
+	list, root, err := ParseServers(servers)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := newSession(list, o.withDefaults())
+	s.start()
+	return &Client{s: s, root: root}, nil
+}
+
+// Connect is New that waits until there is a session. If ctx ends first, or the
+// servers refuse the credentials, the error is a *ConnectError that says which
+// servers were tried and how each failed.
+func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
+	c, err := New(servers, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.WaitConnected(ctx); err != nil {
+		c.s.abort()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the session: its ephemeral nodes are gone when it returns nil. It
+// waits for the server to say so as long as ctx lets it, and no longer than the
+// session's timeout. Operations under way fail with ErrClosed, watches are
+// closed. Close returns nil if the session is over already.
+func (c *Client) Close(ctx context.Context) error { return c.s.close(ctx) }
+
+// WaitConnected waits until operations are served. The error, a *ConnectError,
+// says why they aren't: ctx ended, or the session is over.
+func (c *Client) WaitConnected(ctx context.Context) error { return c.s.waitConnected(ctx) }
+
+// State returns the session's state.
+func (c *Client) State() State { return State(c.s.stateNow.Load()) }
+
+// Session returns the session's id, and the password with which it can be taken
+// over; zero before the first connection.
+func (c *Client) Session() (id SessionID, password []byte) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.id, append([]byte(nil), c.s.password...)
+}
+
+// Timeout returns the session's timeout as the servers decided on it, or what is
+// asked for before the first connection.
+func (c *Client) Timeout() time.Duration {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.timeout
+}
+
+// Server returns the address of the server that the client is connected to, or "".
+func (c *Client) Server() string {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.s.conn == nil {
+		return ""
+	}
+	return c.s.conn.server
+}
+
+// LastZxid returns the highest zxid that a reply had: what the client has seen of
+// the ensemble's history.
+func (c *Client) LastZxid() Zxid {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.lastZxid
+}
+
+// LastError returns the last failure to connect of each server, or nil while the
+// client is connected.
+func (c *Client) LastError() error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.s.state.Connected() || len(c.s.failures) == 0 {
+		return nil
+	}
+	return c.s.connectErrorLocked(ErrConnectionLoss)
+}
+
+// OnState calls fn for each change of the session's state, in the callbacks'
+// goroutine, until stop is called.
+func (c *Client) OnState(fn func(StateChange)) (stop func()) { return c.s.onState(fn) }
+
+// States returns a channel with each change of the session's state from now on:
+// none is dropped if the reader is slow. It is closed when ctx ends, and after
+// StateClosed.
+func (c *Client) States(ctx context.Context) <-chan StateChange { return c.s.states(ctx) }
+
+// Namespace returns a view of c whose paths are below path: what c calls /app/x
+// is /x to c.Namespace("/app"). The node need not exist. It panics if path is not
+// a valid path, as that is a mistake in the program.
+func (c *Client) Namespace(path string) *Client {
+	full, err := c.full(path, false)
+	if err != nil {
+		panic(fmt.Sprintf("client: Namespace(%q): %v", path, err))
+	}
+	view := *c
+	view.root = strings.TrimSuffix(full, "/")
+	return &view
+}
+
+// Root returns what the view's paths are below: "" or the path of the connect
+// string and of Namespace.
+func (c *Client) Root() string { return c.root }
+
+// full checks a path and returns it as the servers know it. What a sequential
+// create is given may end in / because digits follow.
+func (c *Client) full(path string, sequential bool) (string, error) {
+	check := path
+	if sequential && strings.HasSuffix(path, "/") {
+		check = path + "0"
+	}
+	if err := jute.ValidatePath(check); err != nil {
+		return "", err
+	}
+	switch {
+	case c.root == "":
+		return path, nil
+	case path == "/" && !sequential:
+		return c.root, nil
+	}
+	return c.root + path, nil
+}
+
+// strip returns a path of the servers as this view names it.
+func (c *Client) strip(path string) string {
+	if c.root == "" {
+		return path
+	}
+	rest, ok := strings.CutPrefix(path, c.root)
+	switch {
+	case !ok || rest != "" && rest[0] != '/':
+		return path
+	case rest == "":
+		return "/"
+	}
+	return rest
+}
+
+// begin checks the path of an operation and opens its request: the body is to be
+// appended to c.s.enc and handed to c.s.end. If it returns false the operation
+// has failed, and its future knows.
+func (c *Client) begin(k *call, op jute.OpCode, path string, sequential bool) (full string, ok bool) {
+	full, err := c.full(path, sequential)
+	if err != nil {
+		c.s.refuse(k, op, path, err)
+		return "", false
+	}
+	return full, c.beginFree(k, op, path)
+}
+
+// beginFree is begin for an operation whose path, if any, needs no check.
+func (c *Client) beginFree(k *call, op jute.OpCode, path string) bool {
+	k.op, k.path = op, path
+	return c.s.begin(k)
+}

@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// call is an operation under way, as the session sees it.
+type call struct {
+	op     jute.OpCode
+	seq    uint64 // its place in the order of all calls of the session
+	path   string // as the caller named it
+	frame  []byte // the request, while it waits for a connection
+	watch  *Watch // what the reply is to set, or nil
+	issued time.Time
+	// result is the Future that the call belongs to.
+	result result
+}
+
+// result is the side of a Future that takes the reply.
+type result interface {
+	// reply takes a successful reply's body, or the error code of the reply.
+	reply(d *jute.Decoder, code jute.Code) error
+	// finish makes the result known. It is called once, after reply if there was
+	// one; err is what reply returned or what went wrong without a reply.
+	finish(err error)
+	// abandoned reports whether nobody waits for the result any more.
+	abandoned() bool
+	// callback runs the callback; it is called if finish was and there is one.
+	callback()
+	hasCallback() bool
+}
+
+// Future is the result of an asynchronous operation, to be.
+type Future[T any] struct {
+	call
+	c      *Client
+	decode func(f *Future[T], d *jute.Decoder) // reads the body of the reply into val
+	refuse func(f *Future[T], code jute.Code) bool
+	then   []func(T, error)
+
+	mu   sync.Mutex
+	done bool
+	gone bool          // abandoned
+	wake chan struct{} // capacity 1: one token when done; nil if asynchronous
+	open chan struct{} // what Done returned
+	val  T
+	err  error
+}
+
+// Wait returns the result once it is there. If ctx ends first it returns ctx's
+// error (ambiguous, if the operation is a change that has been sent); the
+// operation goes on, and Wait can be called again.
+func (f *Future[T]) Wait(ctx context.Context) (T, error) {
+	f.mu.Lock()
+	if f.done {
+		f.mu.Unlock()
+		return f.val, f.err
+	}
+	if f.open == nil {
+		f.open = make(chan struct{})
+	}
+	open := f.open
+	f.mu.Unlock()
+	select {
+	case <-open:
+		return f.val, f.err
+	case <-ctx.Done():
+		var none T
+		return none, f.c.s.leave(&f.call, context.Cause(ctx), false)
+	}
+}
+
+// Done returns a channel that is closed once the result is there.
+func (f *Future[T]) Done() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = make(chan struct{})
+		if f.done {
+			close(f.open)
+		}
+	}
+	return f.open
+}
+
+// Result returns the result if it is there; ok tells whether it is.
+func (f *Future[T]) Result() (val T, ok bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.done {
+		return val, false, nil
+	}
+	return f.val, true, f.err
+}
+
+// await is Wait for a future that nobody else has: it may be used again
+// afterwards, unless it was abandoned.
+func (f *Future[T]) await(ctx context.Context) (val T, again bool, err error) {
+	select {
+	case <-f.wake:
+		return f.val, true, f.err
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	if f.done {
+		f.mu.Unlock()
+		<-f.wake
+		return f.val, true, f.err
+	}
+	f.gone = true
+	f.mu.Unlock()
+	return val, false, f.c.s.leave(&f.call, context.Cause(ctx), true)
+}
+
+func (f *Future[T]) reply(d *jute.Decoder, code jute.Code) error {
+	if code != 0 {
+		if f.refuse != nil && f.refuse(f, code) {
+			return nil
+		}
+		return code
+	}
+	if f.decode != nil {
+		f.decode(f, d)
+	}
+	return d.Err()
+}
+
+func (f *Future[T]) finish(err error) {
+	f.mu.Lock()
+	f.done, f.err = true, err
+	if f.open != nil {
+		close(f.open)
+	}
+	wake := f.wake
+	f.mu.Unlock()
+	if wake != nil {
+		wake <- struct{}{} // from here on f may be in use for the next operation
+	}
+}
+
+func (f *Future[T]) abandoned() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gone
+}
+
+func (f *Future[T]) hasCallback() bool { return len(f.then) > 0 }
+
+func (f *Future[T]) callback() {
+	for _, then := range f.then {
+		then(f.val, f.err)
+	}
+}
+
+// reset makes f ready for an operation whose caller waits for it.
+func (f *Future[T]) reset(c *Client) {
+	wake := f.wake
+	if wake == nil {
+		wake = make(chan struct{}, 1)
+	}
+	*f = Future[T]{c: c, wake: wake}
+	f.result = f
+}
+
+// newFuture makes the future of an asynchronous operation.
+func newFuture[T any](c *Client, then []func(T, error)) *Future[T] {
+	f := &Future[T]{c: c, then: then}
+	f.result = f
+	return f
+}
+
+// do runs an operation to its end: start issues it, and again after failures that
+// the view's retry policy takes care of. Futures come from pool.
+func do[T any](ctx context.Context, c *Client, pool *sync.Pool, start func(f *Future[T])) (T, error) {
+	for attempt := 1; ; attempt++ {
+		f, _ := pool.Get().(*Future[T])
+		if f == nil {
+			f = new(Future[T])
+		}
+		f.reset(c)
+		start(f)
+		val, again, err := f.await(ctx)
+		if again {
+			var none T
+			f.val = none
+			pool.Put(f)
+		}
+		if err == nil || c.retry == nil || !c.retry.again(ctx, attempt, err) {
+			return val, err
+		}
+	}
+}

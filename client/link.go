@@ -1,0 +1,532 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// link is one connection of a session, with a goroutine that reads and one that
+// writes. It fails once, with the first error of either.
+type link struct {
+	s      *session
+	nc     net.Conn
+	server string    // as configured
+	began  time.Time // before the connect request was sent
+
+	wake   chan struct{} // capacity 1: there is something to write
+	quit   chan struct{} // closed by close
+	failed chan struct{} // closed with err
+	once   sync.Once
+	err    error
+	work   sync.WaitGroup
+
+	read    atomic.Int64 // when something came, nanoseconds since began
+	written atomic.Int64 // when something was sent, likewise
+
+	// Guarded by session.mu.
+	authsSent   []*authEntry // without a reply
+	watchesSent int          // setWatches without a reply
+	probe       uint64       // the call whose reply tells how long a round trip takes; 0 for none
+	probeAt     time.Time    // when it was written
+	pinged      time.Time    // when the last ping was queued
+}
+
+func (l *link) lastRead() time.Time  { return l.began.Add(time.Duration(l.read.Load())) }
+func (l *link) lastWrite() time.Time { return l.began.Add(time.Duration(l.written.Load())) }
+
+// fail makes the connection fail, unless it has.
+func (l *link) fail(err error) {
+	l.once.Do(func() {
+		l.err = err
+		close(l.failed)
+		l.nc.Close()
+	})
+}
+
+// close ends the connection and waits for its goroutines.
+func (l *link) close(err error) {
+	l.fail(err)
+	close(l.quit)
+	l.work.Wait()
+}
+
+func (l *link) wakeWriter() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// --- Handshake
+
+// handshake makes a connection one of the session's. The caller closes nc if it
+// fails.
+func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ *link, err error) {
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	host, _, _ := net.SplitHostPort(server)
+	if s.opts.TLS != nil {
+		if nc, err = s.secure(ctx, nc, host); err != nil {
+			return nil, err
+		}
+	}
+	l := &link{
+		s: s, nc: nc, server: server, began: time.Now(),
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), failed: make(chan struct{}),
+	}
+	in := newFrames(nc, s.opts.MaxReply)
+	resp, err := l.greet(in)
+	if err != nil {
+		return nil, err
+	}
+	if s.opts.SASL != nil {
+		if err := l.sasl(in, host); err != nil {
+			return nil, err
+		}
+	}
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	l.read.Store(int64(time.Since(l.began)))
+	l.written.Store(int64(time.Since(l.began)))
+	s.connected(l, resp)
+	s.log(slog.LevelInfo, "session established", "server", server, "address", nc.RemoteAddr().String(),
+		"session", resp.SessionID, "timeout", time.Duration(resp.TimeoutMs)*time.Millisecond, "readOnly", resp.ReadOnly)
+	l.work.Go(func() { l.fail(l.readLoop(in)) })
+	l.work.Go(l.writeLoop)
+	l.wakeWriter()
+	if resp.ReadOnly {
+		l.work.Go(l.seekQuorum)
+	}
+	return l, nil
+}
+
+func (s *session) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
+	cfg := s.opts.TLS
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		cfg.ServerName = host
+	}
+	tc := tls.Client(nc, cfg)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return tc, nil
+}
+
+// greet exchanges the connect request and response.
+func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
+	s := l.s
+	s.mu.Lock()
+	req := jute.ConnectRequest{
+		LastZxidSeen: s.lastZxid, TimeoutMs: int32(s.opts.Timeout.Milliseconds()),
+		SessionID: s.id, Password: s.password, ReadOnly: s.opts.AllowReadOnly, HasReadOnly: true,
+	}
+	if s.id == 0 || !s.writable { // a session that only a read-only server knows goes nowhere
+		req.SessionID, req.Password = 0, make([]byte, jute.PasswordLen)
+	}
+	s.mu.Unlock()
+	b, mark := jute.BeginFrame(nil)
+	b = jute.EndFrame(req.Append(b), mark)
+	if _, err := l.nc.Write(b); err != nil {
+		return nil, fmt.Errorf("send connect request: %w", err)
+	}
+	frame, err := in.next()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the server closed the connection before the session was set up: it has no quorum, is behind what the client has seen, or has too many connections")
+		}
+		return nil, err
+	}
+	d := jute.NewDecoder(frame)
+	var resp jute.ConnectResponse
+	resp.Decode(&d)
+	switch {
+	case d.Err() != nil:
+		return nil, fmt.Errorf("this is no ZooKeeper server: connect response: %w", d.Err())
+	case resp.SessionID == 0 && resp.TimeoutMs <= 0:
+		return nil, fmt.Errorf("%w: %w", ErrSessionExpired, errExpiredByServer)
+	}
+	return &resp, nil
+}
+
+// appendAuthLocked appends the request that authenticates the connection as a.
+func (l *link) appendAuthLocked(b []byte, a *authEntry) []byte {
+	b, mark := jute.BeginFrame(b)
+	h := jute.RequestHeader{Xid: jute.XidAuth, Type: jute.OpAuth}
+	r := jute.AuthRequest{Scheme: a.Scheme, Auth: a.Data}
+	b = jute.EndFrame(r.Append(h.Append(b)), mark)
+	a.sent = true
+	l.authsSent = append(l.authsSent, a)
+	return b
+}
+
+// appendWatchesLocked appends the requests that set the session's watches again.
+func (l *link) appendWatchesLocked(b []byte) []byte {
+	s := l.s
+	for _, r := range s.watches.requests(s.lastZxid, min(setWatchesChunk, s.opts.MaxRequest-256)) {
+		var mark int
+		b, mark = jute.BeginFrame(b)
+		h := jute.RequestHeader{Xid: jute.XidSetWatches, Type: jute.OpSetWatches}
+		if len(r.Persistent)+len(r.PersistentRecursive) > 0 {
+			h.Type = jute.OpSetWatches2
+			b = r.Append2(h.Append(b))
+		} else {
+			b = r.Append(h.Append(b))
+		}
+		b = jute.EndFrame(b, mark)
+		l.watchesSent++
+	}
+	return b
+}
+
+// --- Writing
+
+// ping asks for a sign of life.
+func (l *link) ping(now time.Time) {
+	s := l.s
+	s.mu.Lock()
+	b, mark := jute.BeginFrame(s.out)
+	h := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
+	s.out = jute.EndFrame(h.Append(b), mark)
+	l.pinged = now
+	s.mu.Unlock()
+	l.written.Store(int64(now.Sub(l.began)))
+	l.wakeWriter()
+}
+
+// writeLoop writes what has gathered, as long as there is any, and then sleeps.
+func (l *link) writeLoop() {
+	s := l.s
+	var spare []byte
+	for {
+		select {
+		case <-l.wake:
+		case <-l.quit:
+			return
+		}
+		for {
+			s.mu.Lock()
+			b := s.out
+			if len(b) == 0 || s.conn != l {
+				s.mu.Unlock()
+				break
+			}
+			s.out, s.sent = spare[:0], s.seq
+			if l.probe == 0 {
+				l.probe, l.probeAt = s.seq, time.Now()
+			}
+			s.room.Broadcast()
+			s.mu.Unlock()
+			if _, err := l.nc.Write(b); err != nil {
+				l.fail(fmt.Errorf("write: %w", err))
+				return
+			}
+			l.written.Store(int64(time.Since(l.began)))
+			if spare = b; cap(spare) > 1<<20 {
+				spare = nil
+			}
+		}
+	}
+}
+
+// --- Reading
+
+// readLoop hands out what the server sends, until that ends.
+func (l *link) readLoop(in *frames) error {
+	in.onRead = func() { l.read.Store(int64(time.Since(l.began))) }
+	for {
+		frame, err := in.next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the server closed the connection")
+			}
+			return err
+		}
+		d := jute.NewDecoder(frame)
+		var h jute.ReplyHeader
+		h.Decode(&d)
+		if d.Err() != nil {
+			return fmt.Errorf("reply header: %w", d.Err())
+		}
+		switch h.Xid {
+		case jute.XidNotification:
+			err = l.notified(h.Zxid, &d)
+		case jute.XidPing:
+			l.ponged()
+		case jute.XidAuth:
+			err = l.authReplied(h.Err)
+		case jute.XidSetWatches:
+			l.watchesReplied(h.Err)
+		default:
+			err = l.replied(&h, &d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
+	s := l.s
+	s.mu.Lock()
+	k := s.calls.pop()
+	if h.Zxid > s.lastZxid {
+		s.lastZxid = h.Zxid
+	}
+	var trip time.Duration
+	if k != nil && l.probe != 0 && k.seq >= l.probe {
+		s.heard, l.probe = l.probeAt, 0
+		if s.opts.Trace.RoundTrip != nil {
+			trip = time.Since(l.probeAt)
+		}
+	}
+	if k != nil && k.watch != nil && !k.result.abandoned() {
+		s.watches.settle(k.watch, h.Err)
+	} else if k != nil && k.watch != nil {
+		s.watches.remove(k.watch)
+	}
+	s.mu.Unlock()
+	if trip > 0 {
+		s.opts.Trace.RoundTrip(trip)
+	}
+	if k == nil || xidOf(k.seq) != h.Xid {
+		err := fmt.Errorf("the server answered request %d out of order", h.Xid)
+		if k != nil {
+			s.fail(k, ErrConnectionLoss, err, true)
+		}
+		return err
+	}
+	return s.answer(k, h, d)
+}
+
+// answer decodes the body of a reply and makes the result known. An error means
+// that the body makes no sense.
+func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
+	err := k.result.reply(d, h.Err)
+	if err == nil {
+		s.finish(k, h.Zxid, nil)
+		return nil
+	}
+	e := &Error{Op: k.op, Path: k.path, Err: err}
+	multi := new(MultiError)
+	var broken error
+	switch {
+	case errors.As(err, &multi):
+		e.Err, e.Cause = multi.Err, multi
+	case h.Err == 0:
+		e.Err, e.Cause, e.Ambiguous = ErrMarshalling, err, isChange(k.op)
+		broken = fmt.Errorf("reply to %v: %w", k.op, err)
+	}
+	s.finish(k, h.Zxid, e)
+	return broken
+}
+
+func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
+	var r jute.WatcherEvent
+	r.Decode(d)
+	if d.Err() != nil {
+		return fmt.Errorf("notification: %w", d.Err())
+	}
+	s := l.s
+	s.mu.Lock()
+	ev := Event{Type: EventType(r.Type), State: s.state, Path: r.Path, Zxid: zxid}
+	if ev.Path == "" {
+		ev.Path = "/"
+	}
+	s.watches.fire(ev)
+	s.mu.Unlock()
+	s.told(ev)
+	return nil
+}
+
+// told passes an event on to those who hear of all.
+func (s *session) told(ev Event) {
+	if t := s.opts.Trace.Event; t != nil {
+		t(ev)
+	}
+	if w := s.opts.Watcher; w != nil {
+		s.queue.push(callback{fn: func() { w(ev) }, op: "Options.Watcher", path: ev.Path})
+	}
+}
+
+func (l *link) ponged() {
+	s := l.s
+	s.mu.Lock()
+	at := l.pinged
+	s.heard = at
+	s.mu.Unlock()
+	if t := s.opts.Trace.RoundTrip; t != nil {
+		t(time.Since(at))
+	}
+}
+
+func (l *link) authReplied(code jute.Code) error {
+	s := l.s
+	s.mu.Lock()
+	if len(l.authsSent) == 0 {
+		s.mu.Unlock()
+		return errors.New("the server answered an authentication that was not asked for")
+	}
+	a := l.authsSent[0]
+	l.authsSent = l.authsSent[1:]
+	a.sent = false
+	waiting := a.waiting
+	a.waiting = nil
+	s.mu.Unlock()
+	if code != 0 {
+		for _, k := range waiting {
+			s.fail(k, code, nil, false)
+		}
+		return fmt.Errorf("%w: scheme %s", ErrAuthFailed, a.Scheme)
+	}
+	for _, k := range waiting {
+		s.finish(k, 0, nil)
+	}
+	return nil
+}
+
+// watchesReplied is told that a part of the watches is set again. The events of
+// what one-shot watches have missed came before.
+func (l *link) watchesReplied(code jute.Code) {
+	s := l.s
+	if code != 0 {
+		s.log(slog.LevelError, "the server did not set the watches again", "server", l.server, "err", error(code))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.watchesSent--; l.watchesSent == 0 {
+		s.watches.rearmed(Event{Type: EventRearmed, State: s.state, Zxid: -1})
+	}
+}
+
+// frames reads frames from a connection.
+type frames struct {
+	r      io.Reader
+	buf    []byte // [start:end] is not used yet
+	start  int
+	end    int
+	most   int
+	onRead func()
+}
+
+func newFrames(r io.Reader, most int) *frames {
+	return &frames{r: r, buf: make([]byte, 64<<10), most: most, onRead: func() {}}
+}
+
+// next returns the payload of the next frame; it is good until the next call. At
+// the end of the input it returns io.EOF.
+func (f *frames) next() ([]byte, error) {
+	if err := f.fill(4); err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(f.buf[f.start:])))
+	if n < 0 || n > f.most {
+		if bytes.HasPrefix(f.buf[f.start:f.end], []byte("HTTP")) || n < 0 {
+			return nil, fmt.Errorf("this is no ZooKeeper server: it says %q", f.buf[f.start:min(f.start+16, f.end)])
+		}
+		return nil, fmt.Errorf("a reply of %d bytes: the limit is %d (Options.MaxReply)", n, f.most)
+	}
+	if err := f.fill(4 + n); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	payload := f.buf[f.start+4 : f.start+4+n]
+	f.start += 4 + n
+	return payload, nil
+}
+
+// fill makes n bytes available.
+func (f *frames) fill(n int) error {
+	if f.end-f.start >= n {
+		return nil
+	}
+	switch {
+	case n > len(f.buf):
+		grown := make([]byte, n)
+		f.end = copy(grown, f.buf[f.start:f.end])
+		f.buf, f.start = grown, 0
+	case f.start+n > len(f.buf) || f.start == f.end:
+		f.end = copy(f.buf, f.buf[f.start:f.end])
+		f.start = 0
+		if len(f.buf) > 1<<20 && n < 64<<10 { // a large reply is no reason to keep its memory
+			small := make([]byte, max(64<<10, f.end))
+			copy(small, f.buf[:f.end])
+			f.buf = small
+		}
+	}
+	for f.end-f.start < n {
+		m, err := f.r.Read(f.buf[f.end:])
+		f.end += m
+		f.onRead()
+		if err != nil && f.end-f.start < n {
+			return err
+		}
+	}
+	return nil
+}
+
+// --- Read-only servers
+
+// seekQuorum looks for a server with a quorum while the link is to one without.
+func (l *link) seekQuorum() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-l.quit:
+		case <-l.failed:
+		}
+		cancel()
+	}()
+	list := l.s.hosts.list
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		for _, server := range list {
+			if server != l.server && l.s.hasQuorum(ctx, server) {
+				l.fail(errBetterServer)
+				return
+			}
+		}
+		if sleep(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// hasQuorum asks a server with the four-letter word isro.
+func (s *session) hasQuorum(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	nc, err := s.opts.Dial(ctx, "tcp", server)
+	if err != nil {
+		return false
+	}
+	defer nc.Close()
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	host, _, _ := net.SplitHostPort(server)
+	if s.opts.TLS != nil {
+		if nc, err = s.secure(ctx, nc, host); err != nil {
+			return false
+		}
+	}
+	if _, err := io.WriteString(nc, "isro"); err != nil {
+		return false
+	}
+	answer, _ := io.ReadAll(io.LimitReader(nc, 16))
+	return string(answer) == "rw"
+}

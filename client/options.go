@@ -1,0 +1,174 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"time"
+)
+
+// DefaultTimeout is the session timeout that is asked for unless Options.Timeout
+// says otherwise.
+const DefaultTimeout = 10 * time.Second
+
+// DefaultMaxRequest is the largest request, in bytes, that servers take unless
+// they are configured otherwise: jute.maxbuffer.
+const DefaultMaxRequest = 0xfffff
+
+// Options are what a client can be told. The zero value is good for most.
+type Options struct {
+	// Timeout of the session: how long the servers keep it, with its ephemeral
+	// nodes, when they don't hear of the client. 0 is DefaultTimeout. The servers
+	// may decide on another value, often between 2 and 20 ticks of 2 s: see
+	// Client.Timeout.
+	Timeout time.Duration
+
+	// RenewSession begins a new session when one expires, instead of failing all
+	// operations for ever. The new session has none of the old one's ephemeral
+	// nodes and watches: watches of the old session are closed.
+	RenewSession bool
+
+	// KeepSession goes on trying to reach a server with the same session for
+	// however long it takes, and believes only a server that the session is
+	// expired. The default is to take the session as expired when no server has
+	// been reached for its timeout, so that no one believes to hold a lock which
+	// has gone to somebody else. Set it where outages of all servers are to be
+	// sat out: servers that were all down keep the sessions.
+	KeepSession bool
+
+	// AllowReadOnly takes a server that has no quorum and serves reads only, if
+	// no other is there. The client goes on looking for a better one.
+	AllowReadOnly bool
+
+	// Auth are identities that the client has on each connection, such as
+	// {"digest", []byte("user:password")}.
+	Auth []Auth
+
+	// SASL makes the client's end of a SASL exchange with the server of that
+	// name: see DigestMD5. It is called once for each connection. Nil is for none.
+	SASL func(server string) (SASLMechanism, error)
+
+	// TLS makes the connections secure. ServerName is filled in from the
+	// server's host name if it is empty. See TLSFiles for certificates that are
+	// renewed. Nil is for plain TCP.
+	TLS *tls.Config
+
+	// Dial opens connections; nil is net.Dialer's DialContext. The address has
+	// an IP address instead of a name unless Resolve is nil and Dial is not.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Resolve looks up the addresses of a host, at each attempt anew; nil is
+	// net.DefaultResolver's LookupHost.
+	Resolve func(ctx context.Context, host string) ([]string, error)
+
+	// Fixed keeps the servers in the order in which they are listed, instead of
+	// shuffling them so that clients spread over the servers.
+	Fixed bool
+
+	// MaxRequest is the largest request, in bytes, that is sent. Larger ones fail
+	// with ErrBadArguments; a server would cut the connection. Raise it together
+	// with the servers' jute.maxbuffer. 0 is DefaultMaxRequest.
+	MaxRequest int
+
+	// MaxReply is the largest reply, in bytes, that is taken. The connection is
+	// cut at a larger one. 0 is 256 MiB.
+	MaxReply int
+
+	// Watcher is told of each event of each watch and of each change of the
+	// session's state, in order, in the callbacks' goroutine. May be nil.
+	Watcher func(Event)
+
+	// SlowCallback is after how long a callback that does not return is named in
+	// the log: it keeps all others waiting. 0 is 1 s.
+	SlowCallback time.Duration
+
+	// Logger is told of connections made and lost, and of callbacks that block.
+	// A *slog.Logger will do. Nil is slog.Default(); see NoLog.
+	Logger Logger
+
+	// Trace has hooks for metrics and tracing.
+	Trace Trace
+
+	// Rand decides on the order of servers and on the jitter of pauses. Nil is
+	// for randomness; tests may want a seed. The client's goroutines alone use it.
+	Rand *rand.Rand
+}
+
+// Auth is an identity to authenticate as.
+type Auth struct {
+	Scheme string
+	Data   []byte
+}
+
+// Logger is the part of *slog.Logger that is used.
+type Logger interface {
+	Log(ctx context.Context, level slog.Level, msg string, args ...any)
+}
+
+// NoLog is a Logger that drops everything.
+var NoLog Logger = slog.New(slog.DiscardHandler)
+
+// Trace has functions that the client calls as things happen. Each may be nil,
+// must not block, and may be called from several goroutines at once.
+type Trace struct {
+	// Attempt: a server was tried. err is nil if it took the session.
+	Attempt func(server string, took time.Duration, err error)
+	// Request: an operation got its reply or failed. took is from its issue.
+	Request func(op OpCode, path string, took time.Duration, zxid Zxid, err error)
+	// RoundTrip: a request or ping was answered; sampled, one at a time.
+	RoundTrip func(took time.Duration)
+	// Event: a notification of a watch came in.
+	Event func(Event)
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Timeout < 0:
+		return fmt.Errorf("Options.Timeout is %v: it must not be negative", o.Timeout)
+	case o.Timeout > 0 && o.Timeout < time.Millisecond:
+		return fmt.Errorf("Options.Timeout is %v: the protocol counts milliseconds", o.Timeout)
+	case o.Timeout > (1<<31-1)*time.Millisecond:
+		return fmt.Errorf("Options.Timeout is %v: the most is 2^31-1 ms", o.Timeout)
+	case o.MaxRequest < 0 || o.MaxReply < 0:
+		return errors.New("Options.MaxRequest and MaxReply must not be negative")
+	}
+	for _, a := range o.Auth {
+		if a.Scheme == "" {
+			return errors.New("Options.Auth has an entry without a scheme, such as \"digest\"")
+		}
+	}
+	return nil
+}
+
+// withDefaults returns the options with every zero replaced by what it means.
+func (o Options) withDefaults() Options {
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+		if o.Resolve == nil {
+			o.Resolve = net.DefaultResolver.LookupHost
+		}
+	}
+	if o.MaxRequest == 0 {
+		o.MaxRequest = DefaultMaxRequest
+	}
+	if o.MaxReply == 0 {
+		o.MaxReply = 256 << 20
+	}
+	if o.SlowCallback == 0 {
+		o.SlowCallback = time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Rand == nil {
+		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	return o
+}

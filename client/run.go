@@ -1,0 +1,268 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// What ends a session or a connection, from inside.
+var (
+	errExpiredByServer = errors.New("the servers don't know the session any more")
+	errBetterServer    = errors.New("a server with a quorum is there")
+)
+
+// run keeps the session connected until it is over.
+func (s *session) run() {
+	defer close(s.finished)
+	for {
+		l, err := s.reach()
+		if err == nil {
+			err = s.serve(l)
+			s.lost(l, err)
+		}
+		switch {
+		case s.ctx.Err() != nil:
+			s.over(StateClosed, ErrClosed, errAbort)
+			return
+		case errors.Is(err, ErrAuthFailed):
+			s.over(StateAuthFailed, ErrAuthFailed, err)
+			s.linger()
+			return
+		case errors.Is(err, ErrSessionExpired):
+			s.over(StateExpired, ErrSessionExpired, err)
+			if !s.opts.RenewSession {
+				s.linger()
+				return
+			}
+			s.renew()
+		}
+	}
+}
+
+// linger waits for Close after the session is over, to give StateClosed its turn.
+func (s *session) linger() {
+	<-s.ctx.Done()
+	s.over(StateClosed, ErrClosed, errAbort)
+}
+
+// over ends the session: everything under way fails with err.
+func (s *session) over(state State, err, cause error) {
+	s.mu.Lock()
+	calls, sent := s.takeCallsLocked(true)
+	s.watches.endAll(err, state == StateClosed)
+	s.setStateLocked(state, "", cause)
+	s.mu.Unlock()
+	if cause == errAbort {
+		cause = nil
+	} else {
+		s.log(slog.LevelWarn, "session is over", "session", s.id, "state", state, "err", cause)
+	}
+	s.failTaken(calls, sent, err, cause)
+}
+
+// renew forgets the session, so that the next connection begins one.
+func (s *session) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.password, s.timeout, s.writable, s.lastZxid = 0, nil, s.opts.Timeout, false, 0
+	s.failures = nil
+	s.setStateLocked(StateConnecting, "", nil)
+}
+
+// lost closes a connection that is no good any more and fails what it took along.
+func (s *session) lost(l *link, err error) {
+	l.close(err)
+	s.mu.Lock()
+	s.conn = nil
+	calls, sent := s.takeCallsLocked(false)
+	s.failedLocked(l.server, err)
+	if s.ctx.Err() == nil {
+		s.setStateLocked(StateSuspended, l.server, err)
+	}
+	closing := s.closing
+	s.mu.Unlock()
+	if !closing {
+		s.log(slog.LevelWarn, "connection lost", "server", l.server, "session", s.id, "err", err)
+	}
+	if closing {
+		s.failTaken(calls, sent, ErrClosed, nil)
+		return
+	}
+	s.failTaken(calls, sent, ErrConnectionLoss, &ServerError{Server: l.server, Err: err})
+}
+
+// reach tries servers until one takes the session. The error ends the session.
+func (s *session) reach() (*link, error) {
+	ctx := s.ctx
+	s.mu.Lock()
+	born, deadline := s.id != 0, s.heard.Add(s.timeout)
+	s.mu.Unlock()
+	if born && !s.opts.KeepSession {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline, ErrSessionExpired)
+		defer cancel()
+	}
+	for {
+		server, wait := s.hosts.pick()
+		if err := sleep(ctx, wait); err != nil {
+			return nil, s.unreachable(err)
+		}
+		began := time.Now()
+		l, err := s.attempt(ctx, server)
+		if t := s.opts.Trace.Attempt; t != nil {
+			t(server, time.Since(began), err)
+		}
+		if err == nil {
+			s.hosts.connected()
+			return l, nil
+		}
+		if errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) || ctx.Err() != nil {
+			return nil, s.unreachable(err)
+		}
+		s.mu.Lock()
+		s.failedLocked(server, err)
+		s.mu.Unlock()
+		s.log(slog.LevelDebug, "server failed", "server", server, "err", err)
+	}
+}
+
+// unreachable says of an error that ends the session what lies behind it.
+func (s *session) unreachable(err error) error {
+	if s.ctx.Err() == nil && !errors.Is(err, errExpiredByServer) && !errors.Is(err, ErrAuthFailed) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return fmt.Errorf("no server was reached within the session's timeout of %v: %w", s.timeout, s.connectErrorLocked(ErrSessionExpired))
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// attempt tries one server: all of its addresses, within a share of the session's
+// timeout.
+func (s *session) attempt(ctx context.Context, server string) (*link, error) {
+	s.mu.Lock()
+	share := max(s.timeout*2/3/time.Duration(len(s.hosts.list)), 100*time.Millisecond)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, share, fmt.Errorf("no answer within %v", share))
+	defer cancel()
+	addrs, err := s.resolve(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	for _, addr := range addrs {
+		var nc net.Conn
+		if nc, err = s.opts.Dial(ctx, "tcp", addr); err != nil {
+			continue
+		}
+		var l *link
+		if l, err = s.handshake(ctx, nc, server); err == nil {
+			return l, nil
+		}
+		nc.Close()
+		if errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) {
+			return nil, err
+		}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = fmt.Errorf("%w (%w)", cause, err)
+	}
+	return nil, err
+}
+
+// resolve returns the addresses of a server, in random order.
+func (s *session) resolve(ctx context.Context, server string) ([]string, error) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return nil, err
+	}
+	if s.opts.Resolve == nil || net.ParseIP(host) != nil {
+		return []string{server}, nil
+	}
+	ips, err := s.opts.Resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs := make([]string, len(ips))
+	for i, ip := range ips {
+		addrs[i] = net.JoinHostPort(ip, port)
+	}
+	s.opts.Rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	return addrs, nil
+}
+
+// serve looks after a connection until it fails: it pings when nothing else was
+// sent, and gives up a server from which nothing comes.
+func (s *session) serve(l *link) error {
+	s.mu.Lock()
+	timeout := s.timeout
+	s.mu.Unlock()
+	pingAfter, silence := timeout/3, timeout*2/3
+	timer := time.NewTimer(pingAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		case <-l.failed:
+			return l.err
+		case <-timer.C:
+		}
+		now := time.Now()
+		quiet := now.Sub(l.lastRead())
+		if quiet >= silence {
+			return fmt.Errorf("nothing came for %v, two thirds of the session's timeout", quiet.Round(time.Millisecond))
+		}
+		idle := now.Sub(l.lastWrite())
+		if idle >= pingAfter {
+			l.ping(now)
+			idle = 0
+		}
+		timer.Reset(max(min(pingAfter-idle, silence-quiet), time.Millisecond))
+	}
+}
+
+// connected makes l the connection: identities and watches go first, then the
+// calls that were waiting.
+func (s *session) connected(l *link, r *jute.ConnectResponse) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.password = r.SessionID, r.Password
+	s.timeout = time.Duration(r.TimeoutMs) * time.Millisecond
+	s.writable = s.writable || !r.ReadOnly
+	s.heard = l.began
+	s.failures = nil
+	s.conn = l
+	s.out = s.out[:0]
+	for _, a := range s.auths {
+		s.out = l.appendAuthLocked(s.out, a)
+	}
+	s.out = l.appendWatchesLocked(s.out)
+	for i := range s.calls.n {
+		k := s.calls.at(i)
+		s.out, k.frame = append(s.out, k.frame...), nil
+	}
+	state := StateConnected
+	if r.ReadOnly {
+		state = StateReadOnly
+	}
+	s.setStateLocked(state, l.server, nil)
+}

@@ -1,0 +1,446 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// session is what all views of a client share. Its main goroutine (run) keeps it
+// connected; the goroutines of the link that it is connected by write what calls
+// append to out, and hand replies to the calls in the order of the requests.
+//
+// Lock order: mu, then a Future's or a stream's own.
+type session struct {
+	opts  Options
+	hosts *hosts // of run
+
+	ctx      context.Context // ends when the session is to end at once
+	cancel   context.CancelCauseFunc
+	finished chan struct{} // closed when run has returned
+	pools    pools
+	queue    callbacks
+	stateNow atomic.Int32 // state, for readers without the lock
+
+	mu       sync.Mutex
+	state    State
+	changed  chan struct{} // closed and replaced at each change of state
+	closing  bool
+	id       jute.SessionID
+	password []byte
+	timeout  time.Duration // as negotiated, or as asked for
+	writable bool          // the session has been seen by a server with a quorum
+	lastZxid Zxid
+	heard    time.Time // when the last request was sent that has been answered
+	failures []*ServerError
+
+	conn *link // nil while there is none
+	// calls are those without a reply, in the order of the requests.
+	calls fifo
+	seq   uint64 // of the last call
+	sent  uint64 // of the last call handed to the socket, or being handed to it
+	// out has the requests that are to be written; room is signalled when it is
+	// taken or given up.
+	out  []byte
+	room *sync.Cond
+	// enc and mark are the request that is being encoded between begin and end,
+	// while mu is held.
+	enc  []byte
+	mark int
+
+	auths     []*authEntry
+	watches   watches
+	listeners []*listener
+}
+
+// pools have the futures of the operations that wait.
+type pools struct {
+	created, none, presence, node, listing, access, stat, results, watch, strings, count, identities sync.Pool
+}
+
+// maxOut is how many bytes may wait to be written before calls have to wait.
+const maxOut = 16 << 20
+
+func newSession(list []string, o Options) *session {
+	s := &session{
+		opts: o, hosts: newHosts(list, o.Fixed, o.Rand), timeout: o.Timeout,
+		changed: make(chan struct{}), finished: make(chan struct{}), watches: newWatches(),
+		queue: callbacks{log: o.Logger, slow: o.SlowCallback},
+	}
+	s.room = sync.NewCond(&s.mu)
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	for _, a := range o.Auth {
+		s.auths = append(s.auths, &authEntry{Auth: a})
+	}
+	return s
+}
+
+func (s *session) start() { go s.run() }
+
+func (s *session) log(level slog.Level, msg string, args ...any) {
+	s.opts.Logger.Log(context.Background(), level, msg, args...)
+}
+
+// --- Calls
+
+// begin gives the call its place and opens its request. It holds mu if it returns
+// true, until end.
+func (s *session) begin(k *call) bool {
+	s.mu.Lock()
+	for s.conn != nil && len(s.out) > maxOut {
+		s.room.Wait()
+	}
+	if err := s.overLocked(); err != nil {
+		s.mu.Unlock()
+		s.fail(k, err, nil, false)
+		return false
+	}
+	if s.opts.Trace.Request != nil {
+		k.issued = time.Now()
+	}
+	s.openLocked(k)
+	return true
+}
+
+// overLocked returns why no operation can be issued any more, or nil.
+func (s *session) overLocked() error {
+	switch {
+	case s.closing || s.state == StateClosed:
+		return ErrClosed
+	case s.state == StateAuthFailed:
+		return ErrAuthFailed
+	case s.state == StateExpired && !s.opts.RenewSession:
+		return ErrSessionExpired
+	}
+	return nil
+}
+
+func (s *session) openLocked(k *call) {
+	s.seq++
+	k.seq = s.seq
+	var b []byte // a buffer of its own while there is no connection
+	if s.conn != nil {
+		b = s.out
+	}
+	b, s.mark = jute.BeginFrame(b)
+	h := jute.RequestHeader{Xid: xidOf(k.seq), Type: k.op}
+	s.enc = h.Append(b)
+}
+
+// xidOf returns the xid of a call: 1 to 2^31-1, and again.
+func xidOf(seq uint64) int32 { return int32((seq-1)%(1<<31-1)) + 1 }
+
+// end closes the request: b is enc with the body. It releases mu.
+func (s *session) end(k *call, b []byte) {
+	b = jute.EndFrame(b, s.mark)
+	s.enc = nil
+	if size := len(b) - s.mark - 4; size > s.opts.MaxRequest {
+		s.seq--
+		if k.watch != nil {
+			s.watches.remove(k.watch)
+		}
+		s.mu.Unlock()
+		s.fail(k, ErrBadArguments, fmt.Errorf("the request has %d bytes, the limit is %d: Options.MaxRequest, the servers' jute.maxbuffer",
+			size, s.opts.MaxRequest), false)
+		return
+	}
+	s.calls.push(k)
+	l := s.conn
+	if l == nil {
+		k.frame = b
+		s.mu.Unlock()
+		return
+	}
+	s.out = b
+	s.mu.Unlock()
+	l.wakeWriter()
+}
+
+// refuse fails a call that can't be issued.
+func (s *session) refuse(k *call, op jute.OpCode, path string, err error) {
+	k.op, k.path = op, path
+	s.fail(k, ErrBadArguments, err, false)
+}
+
+// leave is called when the caller of k stops waiting because of err. With drop,
+// a call that waits for a connection is given up.
+func (s *session) leave(k *call, err error, drop bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &Error{Op: k.op, Path: k.path, Err: err}
+	if k.frame != nil {
+		e.Cause = s.connectErrorLocked(ErrConnectionLoss)
+		if drop {
+			s.calls.drop(k)
+			if k.watch != nil {
+				s.watches.remove(k.watch)
+			}
+			return e
+		}
+	}
+	e.Ambiguous = isChange(k.op)
+	return e
+}
+
+// isChange reports whether an operation changes anything, so that it matters
+// whether it was done.
+func isChange(op jute.OpCode) bool { return op.Write() || op == jute.OpCloseSession }
+
+// fail ends a call without a reply.
+func (s *session) fail(k *call, err, cause error, sent bool) {
+	s.finish(k, 0, &Error{Op: k.op, Path: k.path, Err: err, Cause: cause, Ambiguous: sent && isChange(k.op)})
+}
+
+// finish makes a call's result known. The call is not touched afterwards.
+func (s *session) finish(k *call, zxid Zxid, err error) {
+	if t := s.opts.Trace.Request; t != nil && !k.issued.IsZero() {
+		t(k.op, k.path, time.Since(k.issued), zxid, err)
+	}
+	r, op, path, calls := k.result, k.op, k.path, k.result.hasCallback()
+	r.finish(err)
+	if calls {
+		s.queue.push(callback{result: r, op: op.String(), path: path})
+	}
+}
+
+// takeCallsLocked takes all calls out, for failTaken. AddAuths stay, to be sent
+// on the next connection, unless the session is over.
+func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
+	calls, sent = s.calls.takeAll(), s.sent
+	for _, k := range calls {
+		if k.watch != nil {
+			s.watches.remove(k.watch)
+		}
+	}
+	for _, a := range s.auths {
+		a.sent = false
+		if over {
+			calls = append(calls, a.waiting...)
+			a.waiting = nil
+		}
+	}
+	s.out = s.out[:0]
+	s.room.Broadcast()
+	return calls, sent
+}
+
+// failTaken fails calls because the connection or the session is gone.
+func (s *session) failTaken(calls []*call, sent uint64, err, cause error) {
+	for _, k := range calls {
+		s.fail(k, err, cause, k.frame == nil && k.seq <= sent)
+	}
+}
+
+// --- State
+
+// setStateLocked changes the state and tells everybody.
+func (s *session) setStateLocked(to State, server string, err error) {
+	from := s.state
+	if from == to {
+		return
+	}
+	s.state = to
+	s.stateNow.Store(int32(to))
+	close(s.changed)
+	s.changed = make(chan struct{})
+	change := StateChange{From: from, To: to, Session: s.id, Server: server, Err: err}
+	for _, l := range s.listeners {
+		l.tell(change)
+	}
+	if to == StateClosed {
+		for _, l := range s.listeners {
+			l.end()
+		}
+	}
+	if w := s.opts.Watcher; w != nil {
+		s.queue.push(callback{fn: func() { w(Event{Type: EventSession, State: to, Zxid: -1}) }, op: "Options.Watcher"})
+	}
+}
+
+// stateIs must be called without mu.
+func (s *session) stateIs(f func(State) bool) bool { return f(State(s.stateNow.Load())) }
+
+// listener is told of changes of state: by a callback, or over a stream.
+type listener struct {
+	s      *session
+	fn     func(StateChange)
+	stream *stream[StateChange]
+	stop   atomic.Bool
+}
+
+func (l *listener) tell(c StateChange) {
+	if l.stream != nil {
+		l.stream.push(c)
+		return
+	}
+	l.s.queue.push(callback{op: "OnState", fn: func() {
+		if !l.stop.Load() {
+			l.fn(c)
+		}
+	}})
+}
+
+func (l *listener) end() {
+	if l.stream != nil {
+		l.stream.end(false)
+	}
+}
+
+func (s *session) listen(l *listener) (stop func()) {
+	s.mu.Lock()
+	s.listeners = append(s.listeners, l)
+	if s.state == StateClosed {
+		l.end()
+	}
+	s.mu.Unlock()
+	return func() {
+		l.stop.Store(true)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listeners = slices.DeleteFunc(s.listeners, func(x *listener) bool { return x == l })
+		if l.stream != nil {
+			l.stream.end(true)
+		}
+	}
+}
+
+func (s *session) onState(fn func(StateChange)) (stop func()) {
+	return s.listen(&listener{s: s, fn: fn})
+}
+
+func (s *session) states(ctx context.Context) <-chan StateChange {
+	l := &listener{s: s, stream: newStream[StateChange](8)}
+	stop := s.listen(l)
+	context.AfterFunc(ctx, stop)
+	return l.stream.ch
+}
+
+func (s *session) waitConnected(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		state, changed, over := s.state, s.changed, s.overLocked()
+		if state.Connected() && over == nil {
+			s.mu.Unlock()
+			return nil
+		}
+		if over != nil {
+			err := s.connectErrorLocked(over)
+			s.mu.Unlock()
+			return err
+		}
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.connectErrorLocked(context.Cause(ctx))
+		}
+	}
+}
+
+func (s *session) connectErrorLocked(err error) *ConnectError {
+	return &ConnectError{Servers: slices.Clone(s.failures), Err: err}
+}
+
+// failedLocked remembers the last failure of a server.
+func (s *session) failedLocked(server string, err error) {
+	e := &ServerError{Server: server, Err: err}
+	for i, f := range s.failures {
+		if f.Server == server {
+			s.failures[i] = e
+			return
+		}
+	}
+	s.failures = append(s.failures, e)
+}
+
+// --- Close
+
+// errAbort ends run without a word to the servers.
+var errAbort = errors.New("client is closed")
+
+// abort ends the session here; at the servers it expires.
+func (s *session) abort() {
+	s.mu.Lock()
+	s.closing = true
+	s.room.Broadcast()
+	s.mu.Unlock()
+	s.cancel(errAbort)
+	<-s.finished
+}
+
+func (s *session) close(ctx context.Context) error {
+	s.mu.Lock()
+	again, over, connected, born := s.closing, s.state.Final(), s.conn != nil, s.id != 0
+	s.closing = true
+	var f *Future[None]
+	if !again && !over && connected {
+		f = newFuture[None](&Client{s: s}, nil)
+		f.op = jute.OpCloseSession
+		s.openLocked(&f.call)
+		s.end(&f.call, s.enc)
+	} else {
+		s.mu.Unlock()
+	}
+	var err error
+	switch {
+	case again:
+		<-s.finished
+		return nil
+	case f != nil:
+		ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+		_, err = f.Wait(ctx)
+		cancel()
+	case !over && born:
+		err = &Error{Op: jute.OpCloseSession, Err: ErrConnectionLoss, Cause: errors.New("the servers end the session when its timeout has passed")}
+	}
+	s.abort()
+	return err
+}
+
+// --- Authentication
+
+// authEntry is an identity that each connection gets.
+type authEntry struct {
+	Auth
+	sent    bool    // on the connection at hand, and not answered
+	waiting []*call // AddAuths that wait for an answer
+}
+
+func (c *Client) startAuth(f *Future[None], scheme string, auth []byte) {
+	s := c.s
+	f.op = jute.OpAuth
+	if scheme == "" {
+		s.refuse(&f.call, jute.OpAuth, "", errors.New("no scheme, such as \"digest\""))
+		return
+	}
+	s.mu.Lock()
+	if err := s.overLocked(); err != nil {
+		s.mu.Unlock()
+		s.fail(&f.call, err, nil, false)
+		return
+	}
+	i := slices.IndexFunc(s.auths, func(a *authEntry) bool { return a.Scheme == scheme && string(a.Data) == string(auth) })
+	if i < 0 {
+		s.auths = append(s.auths, &authEntry{Auth: Auth{Scheme: scheme, Data: slices.Clone(auth)}})
+		i = len(s.auths) - 1
+	}
+	a := s.auths[i]
+	a.waiting = append(a.waiting, &f.call)
+	l := s.conn
+	if l == nil || a.sent {
+		s.mu.Unlock()
+		return
+	}
+	s.out = l.appendAuthLocked(s.out, a)
+	s.mu.Unlock()
+	l.wakeWriter()
+}

@@ -1,0 +1,78 @@
+package client
+
+import "sync"
+
+// stream is a channel that takes all that is pushed, whether it is read or not.
+// What does not fit waits in a list, which a goroutine feeds into the channel as
+// long as there is any.
+type stream[T any] struct {
+	ch   chan T
+	quit chan struct{} // closed to let the goroutine go
+
+	mu      sync.Mutex
+	more    []T
+	feeding bool
+	closed  bool
+}
+
+func newStream[T any](capacity int) *stream[T] {
+	return &stream[T]{ch: make(chan T, capacity), quit: make(chan struct{})}
+}
+
+// push adds v; without effect after end.
+func (s *stream[T]) push(v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if !s.feeding {
+		select {
+		case s.ch <- v:
+			return
+		default:
+		}
+		s.feeding = true
+		go s.feed()
+	}
+	s.more = append(s.more, v)
+}
+
+// end closes the channel after what has been pushed, or with drop at once but
+// for what is in the channel. A second call may only add drop.
+func (s *stream[T]) end(drop bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if drop && s.feeding && s.more != nil {
+		s.more = nil
+		close(s.quit)
+	}
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if !s.feeding {
+		close(s.ch)
+	}
+}
+
+func (s *stream[T]) feed() {
+	for {
+		s.mu.Lock()
+		if len(s.more) == 0 {
+			s.feeding = false
+			if s.closed {
+				close(s.ch)
+			}
+			s.mu.Unlock()
+			return
+		}
+		v := s.more[0]
+		s.more = s.more[1:]
+		s.mu.Unlock()
+		select {
+		case s.ch <- v:
+		case <-s.quit:
+		}
+	}
+}

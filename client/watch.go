@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// WatchType selects watches in CheckWatches and RemoveWatches.
+type WatchType jute.WatchType
+
+// The types of watches. Apache before 3.9 knows the first three.
+const (
+	ChildWatches      = WatchType(jute.WatchChildren)
+	DataWatches       = WatchType(jute.WatchData) // those of GetW and ExistsW
+	AnyWatches        = WatchType(jute.WatchAny)
+	PersistentWatches = WatchType(jute.WatchPersistent)
+	RecursiveWatches  = WatchType(jute.WatchPersistentRecursive)
+)
+
+// watchKind is what a watch was set by.
+type watchKind uint8
+
+const (
+	watchData watchKind = iota
+	watchExist
+	watchChildren
+	watchPersistent
+	watchRecursive
+	watchKinds
+)
+
+func (k watchKind) oneShot() bool { return k < watchPersistent }
+
+func watchKindOf(mode WatchMode) watchKind {
+	if mode == WatchRecursive {
+		return watchRecursive
+	}
+	return watchPersistent
+}
+
+// Watch is told what happens at a path. A one-shot watch (of GetW, ExistsW,
+// ChildrenW) gets one event, and its channel is closed behind it. A persistent
+// one (of AddWatch) gets events until it is closed.
+//
+// A watch outlives its connection: the client sets it again at the next server.
+// What a one-shot watch waits for is not missed meanwhile; a persistent watch gets
+// an EventRearmed, after which its owner should read again what it goes by. When
+// the session ends the channel is closed without an event, and Err says why.
+type Watch struct {
+	c      *Client
+	path   string // as the caller named it
+	full   string // as the servers name it
+	kind   watchKind
+	events *stream[Event]
+	armed  bool // guarded by session.mu: the server has it, or has it covered
+	err    atomic.Pointer[error]
+}
+
+// persistentBuffer is how many events of a persistent watch its channel holds.
+const persistentBuffer = 16
+
+func (c *Client) newWatch(path string, kind watchKind) *Watch {
+	capacity := 1
+	if !kind.oneShot() {
+		capacity = persistentBuffer
+	}
+	return &Watch{c: c, path: path, kind: kind, events: newStream[Event](capacity)}
+}
+
+// Path returns the path that the watch was set on.
+func (w *Watch) Path() string { return w.path }
+
+// Events returns the channel of events. It is closed behind the one event of a
+// one-shot watch, and when the watch or the session ends. No event is dropped
+// because the channel is not read.
+func (w *Watch) Events() <-chan Event { return w.events.ch }
+
+// Next waits for the next event. After the last it returns Err, or if that is nil
+// ErrWatchFired.
+func (w *Watch) Next(ctx context.Context) (Event, error) {
+	select {
+	case ev, ok := <-w.events.ch:
+		if ok {
+			return ev, nil
+		}
+	case <-ctx.Done():
+		return Event{}, context.Cause(ctx)
+	}
+	if err := w.Err(); err != nil {
+		return Event{}, err
+	}
+	return Event{}, ErrWatchFired
+}
+
+// ErrWatchFired is what Next returns of a one-shot watch whose event it has
+// returned already. ErrWatchClosed is why a watch ended that was closed.
+var (
+	ErrWatchFired  = errors.New("watch has fired")
+	ErrWatchClosed = errors.New("watch is closed")
+)
+
+// Err returns why the channel was closed without an event: ErrWatchClosed,
+// ErrSessionExpired, ErrClosed, ErrAuthFailed. It is nil before, and if the watch
+// has fired.
+func (w *Watch) Err() error {
+	if err := w.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Close ends the watch: its channel is closed, and events not yet read are
+// dropped. The server is told if nobody else needs the watch. It is idempotent.
+// An error is that of telling the server, which then may go on sending events that
+// nobody hears.
+func (w *Watch) Close(ctx context.Context) error {
+	s := w.c.s
+	s.mu.Lock()
+	known := s.watches.remove(w)
+	t, tell := s.watches.unneeded(w.full, w.kind)
+	s.mu.Unlock()
+	w.end(ErrWatchClosed, true)
+	if !known || !tell || !s.stateIs(State.Connected) {
+		return nil
+	}
+	root := &Client{s: s}
+	_, err := do(ctx, root, &s.pools.none, func(f *Future[None]) { root.startWatchOp(f, jute.OpRemoveWatches, w.full, t) })
+	if errors.Is(err, ErrNoWatcher) || errors.Is(err, ErrConnectionLoss) {
+		return nil // it is gone at the server, one way or the other
+	}
+	return err
+}
+
+// fire hands the watch an event of its path or, if it is recursive, of one below.
+func (w *Watch) fire(ev Event) {
+	ev.Path = w.c.strip(ev.Path)
+	w.events.push(ev)
+	if w.kind.oneShot() {
+		w.events.end(false)
+	}
+}
+
+// end closes the watch because of err.
+func (w *Watch) end(err error, drop bool) {
+	w.err.CompareAndSwap(nil, &err)
+	w.events.end(drop)
+}

@@ -1,0 +1,209 @@
+package client
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// watches are the watches of a session by path. Several watches of one kind at
+// one path are one at the server, which sends one notification for each change
+// whatever the number of kinds that it fires. Guarded by session.mu.
+//
+// Apache up to 3.8 keeps one mode for each path of a connection: the last one set
+// wins (semantics.md section 9). So a one-shot watch on the very path of a
+// persistent watch is not set at the server: the persistent one covers it, and
+// stays at the server until neither is needed.
+type watches struct {
+	byPath [watchKinds]map[string][]*Watch
+}
+
+func newWatches() watches {
+	var t watches
+	for k := range t.byPath {
+		t.byPath[k] = map[string][]*Watch{}
+	}
+	return t
+}
+
+// arm enters a watch that call k is about to set, and reports whether the server
+// must be told. The watch counts for nothing until settle says that it is set,
+// but that it is in the table keeps the server's from being removed meanwhile.
+func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
+	w.full = full
+	k.watch = w
+	tell = !w.kind.oneShot() || !t.armed(watchPersistent, full)
+	m := t.byPath[w.kind]
+	m[full] = append(m[full], w)
+	return tell
+}
+
+func (t *watches) armed(kind watchKind, full string) bool {
+	return slices.ContainsFunc(t.byPath[kind][full], func(w *Watch) bool { return w.armed })
+}
+
+// settle is told the outcome of the call that was to set the watch: nil or, as an
+// exists of a node that is not there sets one too, ErrNoNode. If that finds the
+// node its watch is like that of a get.
+func (t *watches) settle(w *Watch, code jute.Code) {
+	known := t.remove(w)
+	if !known || code != 0 && !(w.kind == watchExist && code == ErrNoNode) {
+		return
+	}
+	if w.kind == watchExist && code == 0 {
+		w.kind = watchData
+	}
+	w.armed = true
+	t.byPath[w.kind][w.full] = append(t.byPath[w.kind][w.full], w)
+}
+
+// remove takes a watch out; it reports whether it was there.
+func (t *watches) remove(w *Watch) bool {
+	m := t.byPath[w.kind]
+	i := slices.Index(m[w.full], w)
+	if i < 0 {
+		return false
+	}
+	if m[w.full] = slices.Delete(m[w.full], i, i+1); len(m[w.full]) == 0 {
+		delete(m, w.full)
+	}
+	return true
+}
+
+// unneeded tells what the server can forget about a path now that a watch of the
+// kind is gone.
+func (t *watches) unneeded(full string, kind watchKind) (wt WatchType, ok bool) {
+	has := func(k watchKind) bool { return len(t.byPath[k][full]) > 0 }
+	data, child := has(watchData) || has(watchExist), has(watchChildren)
+	switch {
+	case has(watchPersistent) || has(watchRecursive):
+		return 0, false // one mode for each path: leave it alone
+	case !data && !child:
+		return AnyWatches, true
+	case kind == watchChildren && !child:
+		return ChildWatches, true
+	case (kind == watchData || kind == watchExist) && !data:
+		return DataWatches, true
+	}
+	return 0, false
+}
+
+// fire hands an event to all that wait for it.
+func (t *watches) fire(ev Event) {
+	switch ev.Type {
+	case EventCreated, EventDataChanged:
+		t.fireAt(watchData, ev.Path, ev)
+		t.fireAt(watchExist, ev.Path, ev)
+	case EventChildrenChanged:
+		t.fireAt(watchChildren, ev.Path, ev)
+	case EventDeleted:
+		t.fireAt(watchData, ev.Path, ev)
+		t.fireAt(watchExist, ev.Path, ev)
+		t.fireAt(watchChildren, ev.Path, ev)
+	}
+	t.fireAt(watchPersistent, ev.Path, ev)
+	if ev.Type == EventChildrenChanged || len(t.byPath[watchRecursive]) == 0 {
+		return
+	}
+	for path := ev.Path; ; path = jute.Parent(path) {
+		t.fireAt(watchRecursive, path, ev)
+		if path == "/" || path == "" {
+			return
+		}
+	}
+}
+
+// fireAt fires the watches that are armed, and takes one-shot ones out.
+func (t *watches) fireAt(kind watchKind, path string, ev Event) {
+	m := t.byPath[kind]
+	list, ok := m[path]
+	if !ok {
+		return
+	}
+	kept := list[:0]
+	for _, w := range list {
+		if w.armed {
+			w.fire(ev)
+		}
+		if !w.armed || !kind.oneShot() {
+			kept = append(kept, w)
+		}
+	}
+	clear(list[len(kept):])
+	if m[path] = kept; len(kept) == 0 {
+		delete(m, path)
+	}
+}
+
+// take removes the watches that RemoveWatches of the type is about.
+func (t *watches) take(full string, wt WatchType) []*Watch {
+	kinds := map[WatchType][]watchKind{
+		ChildWatches: {watchChildren}, DataWatches: {watchData, watchExist},
+		PersistentWatches: {watchPersistent}, RecursiveWatches: {watchRecursive},
+		AnyWatches: {watchData, watchExist, watchChildren, watchPersistent, watchRecursive},
+	}
+	var taken []*Watch
+	for _, k := range kinds[wt] {
+		taken = append(taken, t.byPath[k][full]...)
+		delete(t.byPath[k], full)
+	}
+	return taken
+}
+
+// endAll closes all watches.
+func (t *watches) endAll(err error, drop bool) {
+	for k := range t.byPath {
+		for _, list := range t.byPath[k] {
+			for _, w := range list {
+				w.end(err, drop)
+			}
+		}
+		clear(t.byPath[k])
+	}
+}
+
+// rearmed tells the persistent watches that they are set again.
+func (t *watches) rearmed(ev Event) {
+	for _, k := range []watchKind{watchPersistent, watchRecursive} {
+		for path, list := range t.byPath[k] {
+			ev.Path = path
+			for _, w := range list {
+				if w.armed {
+					w.fire(ev)
+				}
+			}
+		}
+	}
+}
+
+// setWatchesChunk is about how many bytes of paths go into one setWatches, as with
+// the Java client: the whole must be smaller than the servers' jute.maxbuffer.
+const setWatchesChunk = 128 << 10
+
+// requests returns the requests that set all armed watches again at a server, and
+// for each its operation: setWatches2 if it has persistent ones.
+func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
+	var all []jute.SetWatchesRequest
+	var r *jute.SetWatchesRequest
+	size := 0
+	for k := range watchKinds {
+		paths := make([]string, 0, len(t.byPath[k]))
+		for path := range t.byPath[k] {
+			if t.armed(k, path) {
+				paths = append(paths, path)
+			}
+		}
+		slices.SortFunc(paths, strings.Compare)
+		for _, path := range paths {
+			if r == nil || size+len(path)+4 > chunk {
+				all = append(all, jute.SetWatchesRequest{RelativeZxid: since})
+				r, size = &all[len(all)-1], 0
+			}
+			list := [watchKinds]*[]string{&r.Data, &r.Exist, &r.Child, &r.Persistent, &r.PersistentRecursive}[k]
+			*list = append(*list, path)
+			size += len(path) + 4
+		}
+	}
+	return all
+}
