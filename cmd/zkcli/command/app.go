@@ -1,0 +1,173 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// Streams are what a process has of its surroundings.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+}
+
+// ErrQuit is what Execute returns when the session is to end.
+var ErrQuit = errors.New("quit")
+
+// App runs command lines. One goroutine uses it.
+type App struct {
+	in     io.Reader
+	out    *lockedWriter
+	err    *lockedWriter
+	getenv func(string) string
+
+	commands []Command
+	opts     Options
+	session  bool // lines follow each other: interactive or a script
+	conn     connection
+	history  history
+	watching watching
+}
+
+// New makes an App with the options that the environment sets.
+func New(s Streams) *App {
+	a := &App{in: s.In, getenv: s.Getenv, commands: commands()}
+	var mu sync.Mutex
+	a.out, a.err = &lockedWriter{mu: &mu, w: s.Out}, &lockedWriter{mu: &mu, w: s.Err}
+	a.opts = defaults(s.Getenv)
+	a.watching.print = true
+	return a
+}
+
+// Main is the whole program. It returns the exit code. A signal cancels ctx for
+// one command and for a script; whoever types deals with it.
+func Main(ctx context.Context, args []string, s Streams) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends an end that takes too long
+	a := New(s)
+	defer a.Close()
+	return a.Run(ctx, args)
+}
+
+// Close ends the session, and with it its ephemeral nodes and watches.
+func (a *App) Close() { a.conn.close() }
+
+// Run runs the command of args or, if they have only flags, those that come in.
+// It returns the exit code.
+func (a *App) Run(ctx context.Context, args []string) int {
+	root := a.root(&a.opts)
+	root.RunE = func(*cobra.Command, []string) error { return a.lines(ctx) }
+	return ExitCode(a.report(ctx, a.execute(ctx, root, args), a.opts.Format))
+}
+
+// Execute runs one line of a session, given as its words, and writes its error.
+// The error is returned, too; it is ErrQuit if no line is to follow.
+func (a *App) Execute(ctx context.Context, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	opts := a.opts
+	err := a.execute(ctx, a.root(&opts), words)
+	if errors.Is(err, ErrQuit) {
+		return err
+	}
+	return a.report(ctx, err, opts.Format)
+}
+
+func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) error {
+	args, err := normalise(root, args)
+	if err != nil {
+		return err
+	}
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// root makes the tree of cobra commands whose flags set opts. It is made anew for
+// each line, as flags keep their values.
+func (a *App) root(opts *Options) *cobra.Command {
+	root := &cobra.Command{
+		Use: "zkcli", Short: "A shell for ZooKeeper servers", Args: cobra.ArbitraryArgs,
+		SilenceUsage: true, SilenceErrors: true, TraverseChildren: true,
+	}
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetHelpFunc(a.helpFlag)
+	root.CompletionOptions.DisableDefaultCmd = a.session
+	opts.flags(root, a.session)
+	for i := range a.commands {
+		root.AddCommand(a.cobraCommand(&a.commands[i], opts))
+	}
+	return root
+}
+
+func (a *App) cobraCommand(spec *Command, opts *Options) *cobra.Command {
+	cmd := &cobra.Command{Use: spec.usage(), Short: spec.Short, Args: cobra.ArbitraryArgs}
+	run := spec.Setup(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c := &Call{App: a, Command: spec, Args: args, Options: *opts}
+		if spec.Session && !a.session {
+			return c.Usage("%s makes sense only in a session: start zkcli without a command", spec.Name)
+		}
+		if err := c.check(); err != nil {
+			return err
+		}
+		ctx, cancel := opts.limit(cmd.Context())
+		defer cancel()
+		err := run(ctx, c)
+		a.barrier(ctx)
+		return err
+	}
+	return cmd
+}
+
+// find returns the command of a name in any case, or nil.
+func (a *App) find(name string) *Command {
+	i := slices.IndexFunc(a.commands, func(c Command) bool { return strings.EqualFold(c.Name, name) })
+	if i < 0 {
+		return nil
+	}
+	return &a.commands[i]
+}
+
+// Client returns the client once it is connected, and makes it if there is none.
+func (a *App) Client(ctx context.Context) (*client.Client, error) {
+	return a.conn.get(ctx, &a.opts, a.event)
+}
+
+// lockedWriter writes whole pieces: results and watch events don't mix.
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+// Write writes p.
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.w.Write(p)
+}
+
+// redirect sends what follows to another writer: one that knows of a prompt.
+func (w *lockedWriter) redirect(to io.Writer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.w = to
+}
+
+// say writes a message on stderr.
+func (a *App) say(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }

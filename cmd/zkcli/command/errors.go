@@ -1,0 +1,209 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// The exit codes. docs/zkcli.md has the table.
+const (
+	exitError      = 1   // any other error
+	exitUsage      = 2   // the line is wrong
+	exitNoNode     = 3   // a node does not exist
+	exitExists     = 4   // a node exists already
+	exitVersion    = 5   // a node has another version
+	exitAuth       = 6   // not allowed, or not recognised
+	exitConnection = 7   // no connection, or it or the session was lost
+	exitTimeout    = 8   // the deadline passed
+	exitNotEmpty   = 9   // a node has children
+	exitQuota      = 10  // a quota does not allow it
+	exitReadOnly   = 11  // the server has no quorum
+	exitUnknown    = 127 // no such command
+	exitInterrupt  = 130 // Ctrl-C
+)
+
+// UsageError is a command line that can't be meant.
+type UsageError struct {
+	Command string
+	Text    string // what is wrong
+	Usage   string // how it should look; may be empty
+}
+
+// Error describes the mistake in one line.
+func (e *UsageError) Error() string {
+	s := e.Text
+	if e.Command != "" {
+		s = e.Command + ": " + s
+	}
+	if e.Usage != "" {
+		s += ". Usage: " + e.Usage
+	}
+	return s
+}
+
+// UnknownCommandError is a command that there isn't.
+type UnknownCommandError struct{ Name, Nearest string }
+
+// Error begins as zkCli.sh's message does.
+func (e *UnknownCommandError) Error() string {
+	s := "Command not found: " + e.Name
+	if e.Nearest != "" {
+		return s + ". Did you mean " + e.Nearest + "?"
+	}
+	return s + ". See: help"
+}
+
+// ExitError ends a command with an exit code of its own, and says nothing more.
+type ExitError struct{ Code int }
+
+// Error names the code.
+func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// class is what is made of a client's error: Apache's words for it, and the exit code.
+type class struct {
+	code error
+	name string // in JSON
+	text string // as zkCli.sh says it; one that ends in a blank goes before the path
+	exit int
+}
+
+var classes = [...]class{
+	{client.ErrNoNode, "NoNode", "Node does not exist: ", exitNoNode},
+	{client.ErrNodeExists, "NodeExists", "Node already exists: ", exitExists},
+	{client.ErrBadVersion, "BadVersion", "version No is not valid : ", exitVersion},
+	{client.ErrNotEmpty, "NotEmpty", "Node not empty: ", exitNotEmpty},
+	{client.ErrNoAuth, "NoAuth", "Insufficient permission : ", exitAuth},
+	{client.ErrInvalidACL, "InvalidACL", "Acl is not valid : ", exitUsage},
+	{client.ErrBadArguments, "BadArguments", "Arguments are not valid : ", exitUsage},
+	{client.ErrNoChildrenForEphemerals, "NoChildrenForEphemerals", "Ephemerals cannot have children: ", exitError},
+	{client.ErrNotReadOnly, "NotReadOnly", "Not a read-only call: ", exitReadOnly},
+	{client.ErrQuotaExceeded, "QuotaExceeded", "Quota has exceeded : ", exitQuota},
+	{client.ErrAuthFailed, "AuthFailed", "AuthFailed", exitAuth},
+	{client.ErrSASLRequired, "SessionClosedRequireSASLAuth", "Session closed because client failed to authenticate", exitAuth},
+	{client.ErrConnectionLoss, "ConnectionLoss", "ConnectionLoss", exitConnection},
+	{client.ErrSessionExpired, "SessionExpired", "Session expired", exitConnection},
+	{client.ErrSessionMoved, "SessionMoved", "Session moved", exitConnection},
+	{client.ErrClosed, "Closed", "Closed", exitConnection},
+	{client.ErrNoWatcher, "NoWatcher", "No such watcher", exitError},
+	{client.ErrReconfigDisabled, "ReconfigDisabled", "Reconfig is disabled", exitError},
+	{client.ErrReconfigInProgress, "ReconfigInProgress", "ReconfigInProgress", exitError},
+	{client.ErrNewConfigNoQuorum, "NewConfigNoQuorum", "NewConfigNoQuorum", exitError},
+	{client.ErrUnimplemented, "Unimplemented", "Unimplemented", exitError},
+	{client.ErrMarshalling, "MarshallingError", "MarshallingError", exitError},
+	{client.ErrOperationTimeout, "OperationTimeout", "OperationTimeout", exitTimeout},
+	{client.ErrRequestTimeout, "RequestTimeout", "RequestTimeout", exitTimeout},
+	{client.ErrEphemeralOnLocalSession, "EphemeralOnLocalSession", "Ephemeral node on local session", exitError},
+	{client.ErrThrottled, "ThrottledOp", "Op throttled due to high load", exitError},
+	{client.ErrRuntimeInconsistency, "RuntimeInconsistency", "RuntimeInconsistency", exitError},
+}
+
+// failure is an error as it is reported.
+type failure struct {
+	Error     string `json:"error"`
+	Code      string `json:"code"`
+	Path      string `json:"path,omitempty"`
+	Ambiguous bool   `json:"ambiguous,omitempty"` // it may have been done
+	Exit      int    `json:"exit"`
+}
+
+func describe(err error) failure {
+	f := failure{Error: err.Error(), Code: "Error", Exit: exitError, Ambiguous: client.IsAmbiguous(err)}
+	if _, ok := errors.AsType[*UsageError](err); ok {
+		f.Code, f.Exit = "Usage", exitUsage
+	} else if _, ok := errors.AsType[*UnknownCommandError](err); ok {
+		f.Code, f.Exit = "UnknownCommand", exitUnknown
+	} else if e, ok := errors.AsType[*ExitError](err); ok {
+		f.Exit = e.Code
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		f.Code, f.Exit = "Timeout", exitTimeout
+	} else if errors.Is(err, context.Canceled) {
+		f.Code, f.Exit = "Interrupted", exitInterrupt
+	} else if e, ok := errors.AsType[*client.ConnectError](err); ok {
+		f.Code, f.Exit = "ConnectionLoss", exitConnection
+		if c := classOf(e.Err); c != nil {
+			f.Code, f.Exit = c.name, c.exit
+		}
+	} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		f.Code, f.Exit = "File", exitUsage
+	} else if e, ok := errors.AsType[*client.Error](err); ok {
+		f.ofClient(err, e)
+	}
+	return f
+}
+
+// ofClient describes an error of an operation in zkCli.sh's words.
+func (f *failure) ofClient(err error, e *client.Error) {
+	f.Path = e.Path
+	c := classOf(e.Err)
+	if c == nil {
+		return
+	}
+	f.Code, f.Exit = c.name, c.exit
+	switch {
+	case e.Err == client.ErrBadArguments && e.Cause != nil:
+		f.Error = e.Cause.Error()
+		return
+	case strings.HasSuffix(c.text, " "):
+		f.Error = c.text + e.Path
+	case e.Path == "":
+		f.Error = "KeeperErrorCode = " + c.text
+	default:
+		f.Error = "KeeperErrorCode = " + c.text + " for " + e.Path
+	}
+	if e.Cause != nil {
+		f.Error += ": " + e.Cause.Error()
+	}
+	if f.Ambiguous {
+		f.Error += " (the operation may have been done)"
+	}
+	if before, _, ok := strings.Cut(err.Error(), e.Error()); ok && before != "" {
+		f.Error = before + f.Error // what the command said before it
+	}
+}
+
+func classOf(err error) *class {
+	for i := range classes {
+		if errors.Is(err, classes[i].code) {
+			return &classes[i]
+		}
+	}
+	return nil
+}
+
+// ExitCode returns the exit code of an error: 0 for nil.
+func ExitCode(err error) int {
+	if err == nil || errors.Is(err, ErrQuit) {
+		return 0
+	}
+	return describe(err).Exit
+}
+
+// report writes an error on stderr, and returns it.
+func (a *App) report(ctx context.Context, err error, format Format) error {
+	if err == nil || errors.Is(err, ErrQuit) {
+		return err
+	}
+	if ctx.Err() != nil && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("%w: %w", context.Canceled, err)
+	}
+	if _, ok := errors.AsType[*ExitError](err); ok {
+		return err
+	}
+	f := describe(err)
+	if format != FormatJSON {
+		a.say("%s", strings.ReplaceAll(f.Error, "\n", " "))
+		return err
+	}
+	line, encodeErr := json.Marshal(f)
+	if encodeErr != nil {
+		return errors.Join(err, encodeErr)
+	}
+	a.say("%s", line)
+	return err
+}

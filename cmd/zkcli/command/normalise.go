@@ -1,0 +1,220 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+)
+
+// normalise puts a command line as zkCli.sh takes it into the one form that can't
+// be misread: the program's flags, the command's name, its flags, "--", its
+// arguments. Flags have one dash or two, -server like --server, and stand before,
+// among or behind the arguments; single letters may be joined, -sR. What begins
+// with a dash and a digit is an argument; so is everything behind "--".
+func normalise(root *cobra.Command, args []string) ([]string, error) {
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		return append(args[:1:1], spellFlags(root, args[1:])...), nil
+	}
+	n := normaliser{cmd: root}
+	if err := n.all(args); err != nil {
+		return nil, err
+	}
+	if !n.cmd.HasParent() {
+		return n.flags, nil
+	}
+	return slices.Concat(n.flags, []string{"--"}, n.args), nil
+}
+
+// spellFlags gives the flags of an unfinished line two dashes, for cobra's
+// completion. The last word is the one to complete.
+func spellFlags(root *cobra.Command, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	n := normaliser{cmd: root}
+	last := len(args) - 1
+	if n.all(args[:last]) != nil {
+		return args
+	}
+	return slices.Concat(n.flags, n.args, args[last:])
+}
+
+// normaliser reads one line.
+type normaliser struct {
+	cmd   *cobra.Command // the root, and then the command of the name
+	flags []string       // with the command's name and those of subcommands
+	args  []string
+}
+
+func (n *normaliser) all(args []string) error {
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		switch {
+		case arg == "--":
+			if n.cmd.HasParent() {
+				n.args = append(n.args, args...)
+				return nil
+			}
+		case isFlag(arg):
+			used, err := n.flag(arg, args)
+			if err != nil {
+				return err
+			}
+			args = args[used:]
+		case n.cmd.HasSubCommands():
+			sub, err := subcommand(n.cmd, arg)
+			if err != nil {
+				return err
+			}
+			n.cmd, n.flags = sub, append(n.flags, sub.Name())
+		default:
+			n.args = append(n.args, arg)
+		}
+	}
+	return nil
+}
+
+// isFlag tells a flag from an argument that begins with a dash.
+func isFlag(arg string) bool {
+	return len(arg) > 1 && arg[0] == '-' && (arg[1] < '0' || arg[1] > '9')
+}
+
+func subcommand(cmd *cobra.Command, name string) (*cobra.Command, error) {
+	if !cmd.HasParent() {
+		cmd.InitDefaultCompletionCmd(name)
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if strings.EqualFold(c.Name(), name) {
+			return c, nil
+		}
+		names = append(names, c.Name())
+	}
+	return nil, &UnknownCommandError{Name: name, Nearest: nearest(name, names)}
+}
+
+// flag adds a flag, and returns how many of the arguments that follow are its value.
+func (n *normaliser) flag(arg string, rest []string) (used int, err error) {
+	n.cmd.InitDefaultHelpFlag()
+	name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	if long, takes, ok := n.long(name); ok {
+		return n.add(long, takes, value, has, rest)
+	}
+	if strings.HasPrefix(arg, "--") {
+		return 0, n.unknown(arg)
+	}
+	letters := arg[1:]
+	for i, r := range letters {
+		long, takes, ok := n.short(r)
+		behind := letters[i+len(string(r)):]
+		switch {
+		case !ok:
+			return 0, n.unknown(arg)
+		case takes && behind != "":
+			return n.add(long, true, strings.TrimPrefix(behind, "="), true, rest)
+		case takes:
+			return n.add(long, true, "", false, rest)
+		}
+		n.flags = append(n.flags, "--"+long)
+	}
+	return 0, nil
+}
+
+func (n *normaliser) add(long string, takes bool, value string, has bool, rest []string) (used int, err error) {
+	switch {
+	case has:
+		n.flags = append(n.flags, "--"+long+"="+value)
+	case !takes:
+		n.flags = append(n.flags, "--"+long)
+	case len(rest) == 0:
+		return 0, &UsageError{Command: n.cmd.Name(), Usage: n.usage(), Text: fmt.Sprintf("-%s needs a value", long)}
+	default:
+		n.flags = append(n.flags, "--"+long+"="+rest[0])
+		used = 1
+	}
+	return used, nil
+}
+
+// long looks up a flag by its name, and says whether it takes a value.
+func (n *normaliser) long(name string) (long string, takes, ok bool) {
+	f := n.cmd.Flag(name)
+	if f == nil {
+		return "", false, false
+	}
+	return f.Name, f.NoOptDefVal == "", true
+}
+
+// short looks up a flag by its letter.
+func (n *normaliser) short(r rune) (long string, takes, ok bool) {
+	if r > unicode.MaxASCII {
+		return "", false, false
+	}
+	f := n.cmd.Flags().ShorthandLookup(string(r))
+	if f == nil {
+		f = n.cmd.InheritedFlags().ShorthandLookup(string(r))
+	}
+	if f == nil {
+		f = n.cmd.PersistentFlags().ShorthandLookup(string(r))
+	}
+	if f == nil {
+		return "", false, false
+	}
+	return f.Name, f.NoOptDefVal == "", true
+}
+
+func (n *normaliser) unknown(arg string) error {
+	text := fmt.Sprintf("unknown flag %s", arg)
+	if n.cmd.HasParent() && !strings.HasPrefix(arg, "--") {
+		text += " (an argument that begins with - goes behind --)"
+	}
+	return &UsageError{Command: n.cmd.Name(), Usage: n.usage(), Text: text}
+}
+
+func (n *normaliser) usage() string {
+	if n.cmd.HasParent() {
+		return n.cmd.Use
+	}
+	return rootUsage
+}
+
+const rootUsage = "zkcli [-server host:port,...] [flags] [command arguments...]"
+
+// nearest returns the name that is most like the given one, or "" if none is.
+func nearest(name string, names []string) string {
+	best, most := "", max(1, len(name)/3)+1
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < most {
+			best, most = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the insertions, deletions, replacements and swaps of neighbours
+// that make b of a.
+func distance(a, b string) int {
+	before, row := []int(nil), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,122 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// The environment variables that stand for flags.
+const (
+	envServer = "ZKCLI_SERVER"
+	envAuth   = "ZKCLI_AUTH"
+	envOutput = "ZKCLI_OUTPUT"
+)
+
+const (
+	defaultServer  = "localhost:2181"
+	defaultTimeout = 30 * time.Second // of the session, as zkCli.sh's
+	defaultWait    = 10 * time.Second // for a connection
+)
+
+// Options are what the flags before the command's name say.
+type Options struct {
+	Server   string
+	Timeout  time.Duration // of the session
+	Wait     time.Duration // for a connection; 0 is the smaller of Timeout and 10 s
+	Deadline time.Duration // for one command; 0 is none
+	Format   Format
+	ReadOnly bool
+	Auth     []string // scheme:data
+
+	waitForConnection bool
+}
+
+// defaults returns the options that the environment sets.
+func defaults(getenv func(string) string) Options {
+	o := Options{Server: defaultServer, Timeout: defaultTimeout}
+	if s := getenv(envServer); s != "" {
+		o.Server = s
+	}
+	if s := getenv(envAuth); s != "" {
+		o.Auth = []string{s}
+	}
+	return o
+}
+
+// flags defines the flags. Those of the connection are only for the start.
+func (o *Options) flags(root *cobra.Command, session bool) {
+	p := root.PersistentFlags()
+	p.VarP(&o.Format, "output", "o", "form of the output: text, json, table or raw")
+	p.Var((*millis)(&o.Deadline), "deadline", "give up a command after this time")
+	if session {
+		return
+	}
+	p.StringVar(&o.Server, "server", o.Server, "host:port,host:port/chroot to connect to ($"+envServer+")")
+	p.Var((*millis)(&o.Timeout), "timeout", "timeout of the session: 30000 (ms) or 30s")
+	p.Var((*millis)(&o.Wait), "wait", "wait so long for a connection")
+	p.BoolVar(&o.waitForConnection, "waitforconnection", false, "wait for a connection as long as -timeout says")
+	p.StringArrayVar(&o.Auth, "auth", o.Auth, "authenticate as scheme:data, such as digest:user:password ($"+envAuth+")")
+	p.BoolVar(&o.ReadOnly, "read-only", false, "accept a server that has no quorum and serves reads only")
+	root.Flags().BoolVar(&o.ReadOnly, "r", false, "as --read-only")
+}
+
+// wait returns how long to wait for a connection.
+func (o *Options) wait() time.Duration {
+	switch {
+	case o.Wait > 0:
+		return o.Wait
+	case o.waitForConnection:
+		return o.Timeout
+	}
+	return min(o.Timeout, defaultWait)
+}
+
+// limit applies the deadline to a command.
+func (o *Options) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.Deadline == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, o.Deadline)
+}
+
+// client returns the options of the client.
+func (o *Options) client(watcher func(client.Event)) (client.Options, error) {
+	c := client.Options{Timeout: o.Timeout, AllowReadOnly: o.ReadOnly, Logger: client.NoLog, Watcher: watcher}
+	for _, s := range o.Auth {
+		a, err := parseAuth(s)
+		if err != nil {
+			return c, err
+		}
+		c.Auth = append(c.Auth, a)
+	}
+	return c, nil
+}
+
+// millis is the value of a flag that is a time: a number of milliseconds, as with
+// zkCli.sh, or a number with a unit.
+type millis time.Duration
+
+// String returns the time as Set takes it.
+func (m *millis) String() string { return time.Duration(*m).String() }
+
+// Type names the value in help.
+func (m *millis) Type() string { return "time" }
+
+// Set reads the time.
+func (m *millis) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if ms, bad := strconv.ParseInt(s, 10, 32); bad == nil {
+		d, err = time.Duration(ms)*time.Millisecond, nil
+	}
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is no time: it should be a number of milliseconds, or look like 5s", s)
+	}
+	*m = millis(d)
+	return nil
+}
