@@ -1,0 +1,48 @@
+// Package zktest starts real ZooKeeper-compatible servers inside a test, in
+// milliseconds, and breaks them, and the connections to them, on purpose.
+//
+//	func TestLeaderSurvives(t *testing.T) {
+//		e := zktest.StartEnsemble(t, 3)
+//		c := e.Client(t) // closed when the test ends, as is the ensemble
+//
+//		cut := e.CutAfter(zktest.Op(jute.OpCreate)) // done, but nobody hears of it
+//		_, err := c.Create(t.Context(), "/a", nil, client.Persistent, nil)
+//		<-cut.Done()
+//		if !client.IsAmbiguous(err) {
+//			t.Fatalf("create = %v, want one that may have happened", err)
+//		}
+//		e.KillLeader()
+//		if _, ok, err := c.Exists(t.Context(), "/a"); err != nil || !ok {
+//			t.Fatalf("exists = %v, %v", ok, err)
+//		}
+//	}
+//
+// # Servers
+//
+// Start gives one server of its own, StartEnsemble several that replicate. They
+// are zkd servers, the whole of them, with TCP ports of 127.0.0.1 and data in the
+// test's directory. They can be stopped, killed and started again: the address
+// that clients know stays.
+//
+// # The proxy
+//
+// Clients reach a server through a Proxy, which can cut, stall and refuse
+// connections, swallow a certain request or the reply to it, end a session, and
+// which counts requests. Server and Ensemble are Proxies too. NewProxy puts one
+// before any servers, of Apache or of anybody else, and any client library can
+// go through it; Client makes one of ours.
+//
+// # Invariants
+//
+//   - What a proxy passes on it passes on unchanged, in order.
+//   - A cut by request takes effect between two requests: the replies to all
+//     requests before it have been passed on when the connection breaks, and
+//     nothing behind it has reached the server.
+//   - Nothing is left when the test has ended: no goroutine, port or file.
+//
+// # Goroutines
+//
+// All methods may be called from any goroutine. What can't be done marks the
+// test as failed and goes on, except that Start, StartEnsemble, NewProxy and
+// Client end the test, as they return what it can't do without.
+package zktest

@@ -1,0 +1,179 @@
+package zktest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Ensemble is servers that replicate, with a Proxy before them. Servers go by
+// their ids, from 1; the proxy to server i is At(i-1).
+type Ensemble struct {
+	*Proxy
+	t     testing.TB
+	links *links
+	nodes []*node
+}
+
+// StartEnsemble starts n voting servers, which end with the test, and waits until
+// all of them serve.
+func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
+	t.Helper()
+	e := &Ensemble{Proxy: NewProxy(t, make([]string, n)...), t: t, links: newLinks()}
+	lines := []string{"initLimit=600", "syncLimit=600", "zkd.heartbeat=50", "zkd.electionTimeout=500"}
+	for i := range n {
+		lines = append(lines, fmt.Sprintf("server.%d=10.0.0.%d:2888:3888;%s", i+1, i+1, e.At(i).Addr()))
+	}
+	for i := range n {
+		node := newNode(t, e.doors[i], opts, append(lines, fmt.Sprintf("zkd.myid=%d", i+1))...)
+		node.opts.ListenPeers, node.opts.DialPeer = e.links.listen(i+1), e.links.dial(i+1)
+		e.nodes = append(e.nodes, node)
+	}
+	e.each(func(n *node) { n.start() })
+	if t.Failed() {
+		t.FailNow()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := e.wait(ctx, n); err != nil {
+		t.Fatalf("zktest: start ensemble: %v", err)
+	}
+	return e
+}
+
+// each does something to all servers at once.
+func (e *Ensemble) each(do func(*node)) {
+	var work sync.WaitGroup
+	for _, n := range e.nodes {
+		work.Go(func() { do(n) })
+	}
+	work.Wait()
+}
+
+// Leader returns the id of the leader, or 0 if there is none just now.
+func (e *Ensemble) Leader() int {
+	for i, mode := range e.modes() {
+		if mode == "leader" {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// Followers returns the ids of the servers that follow the leader.
+func (e *Ensemble) Followers() []int {
+	var ids []int
+	for i, mode := range e.modes() {
+		if mode == "follower" {
+			ids = append(ids, i+1)
+		}
+	}
+	return ids
+}
+
+// WaitLeader waits until there is a leader and a quorum that follows it, and
+// returns its id. The error is that of ctx.
+func (e *Ensemble) WaitLeader(ctx context.Context) (int, error) { return e.wait(ctx, len(e.nodes)/2+1) }
+
+// wait waits for a leader with so many servers, itself included.
+func (e *Ensemble) wait(ctx context.Context, servers int) (leader int, err error) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		modes := e.modes()
+		serve := 0
+		leader = 0
+		for i, mode := range modes {
+			switch mode {
+			case "leader":
+				serve, leader = serve+1, i+1
+			case "follower":
+				serve++
+			}
+		}
+		if leader != 0 && serve >= servers {
+			return leader, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("wait for a leader: %w; the servers are %q", context.Cause(ctx), modes)
+		}
+	}
+}
+
+// KillLeader kills the leader and returns its id. It waits for one if there is
+// none. The others elect a new one.
+func (e *Ensemble) KillLeader() int {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	id, err := e.WaitLeader(ctx)
+	if err != nil {
+		e.t.Errorf("zktest: kill leader: %v", err)
+		return 0
+	}
+	e.Kill(id)
+	return id
+}
+
+// Kill ends a server without a word to anybody: its connections to clients and to
+// other servers break at once, and what it had not replicated nobody gets. It
+// does nothing if the server is down.
+func (e *Ensemble) Kill(id int) {
+	e.t.Helper()
+	e.links.sever(id, true)
+	e.nodes[id-1].kill()
+}
+
+// Stop stops a server in order, as an operator does: a leader hands over first.
+// It does nothing if the server is down.
+func (e *Ensemble) Stop(id int) { e.t.Helper(); e.nodes[id-1].stop() }
+
+// Restart starts a server again on its data, at the same address. It stops it
+// first if it is up.
+func (e *Ensemble) Restart(id int) {
+	e.t.Helper()
+	e.nodes[id-1].stop()
+	e.links.sever(id, false)
+	e.nodes[id-1].start()
+}
+
+// modes returns what each server says that it is: "leader", "follower", or
+// something else if it doesn't serve.
+func (e *Ensemble) modes() []string {
+	modes := make([]string, len(e.nodes))
+	for i, d := range e.doors {
+		e.hub.mu.Lock()
+		target := d.target
+		e.hub.mu.Unlock()
+		modes[i] = mode(target)
+	}
+	return modes
+}
+
+// mode asks a server with the four-letter word srvr.
+func mode(server string) string {
+	if server == "" {
+		return "down"
+	}
+	nc, err := net.DialTimeout("tcp", server, time.Second)
+	if err != nil {
+		return err.Error()
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(time.Second))
+	io.WriteString(nc, "srvr")
+	text, _ := io.ReadAll(nc)
+	_, rest, ok := strings.Cut(string(text), "Mode: ")
+	if !ok {
+		return "not serving"
+	}
+	mode, _, _ := strings.Cut(rest, "\n")
+	return mode
+}

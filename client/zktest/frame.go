@@ -1,0 +1,98 @@
+package zktest
+
+import (
+	"encoding/binary"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// maxFrame is the largest length that counts as one. What begins with more is
+// another protocol: a four-letter word, or TLS.
+const maxFrame = 256 << 20
+
+// splitter cuts one direction of a connection into frames. Bytes that are no
+// frames make it opaque: it then hands out what there is as it comes.
+type splitter struct {
+	buf    []byte // what has not been handed out
+	opaque bool
+}
+
+// feed adds what was read. It is copied.
+func (s *splitter) feed(b []byte) { s.buf = append(s.buf, b...) }
+
+// next returns the next frame, its length included, or nil if it is not complete
+// yet. The frame is good until the next feed.
+func (s *splitter) next() []byte {
+	if !s.opaque && len(s.buf) >= 4 && binary.BigEndian.Uint32(s.buf) > maxFrame {
+		s.opaque = true
+	}
+	n := len(s.buf)
+	if !s.opaque {
+		if n < 4 {
+			return nil
+		}
+		want := 4 + int(binary.BigEndian.Uint32(s.buf))
+		if n < want {
+			return nil
+		}
+		n = want
+	}
+	if n == 0 {
+		return nil
+	}
+	frame := s.buf[:n:n]
+	s.buf = s.buf[n:]
+	return frame
+}
+
+// request is what a client asks for.
+type request struct {
+	xid   int32
+	op    jute.OpCode
+	paths []string // one, but for multis; "" for operations without
+}
+
+// parseRequest reads a frame from a client, its length included. What it can't
+// read it leaves at zero.
+func parseRequest(frame []byte) (r request) {
+	d := jute.NewDecoder(frame[4:])
+	var h jute.RequestHeader
+	h.Decode(&d)
+	if d.Err() != nil {
+		return request{}
+	}
+	r.xid, r.op = h.Xid, h.Type
+	switch h.Type {
+	case jute.OpMulti, jute.OpMultiRead:
+		var m jute.MultiRequest
+		m.Decode(&d)
+		for _, op := range m.Ops {
+			r.paths = append(r.paths, op.Path)
+		}
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpExists,
+		jute.OpGetData, jute.OpSetData, jute.OpGetACL, jute.OpSetACL, jute.OpGetChildren, jute.OpGetChildren2,
+		jute.OpSync, jute.OpCheck, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch,
+		jute.OpGetEphemerals, jute.OpGetAllChildrenNumber:
+		if path, ok := d.NullString(); ok && d.Err() == nil {
+			r.paths = []string{path}
+		}
+	}
+	if len(r.paths) == 0 {
+		r.paths = []string{""}
+	}
+	return r
+}
+
+// parseReply reads the header of a frame from a server, its length included.
+func parseReply(frame []byte) (h jute.ReplyHeader, ok bool) {
+	d := jute.NewDecoder(frame[4:])
+	h.Decode(&d)
+	return h, d.Err() == nil
+}
+
+// parseConnected reads a server's answer to a connect request.
+func parseConnected(frame []byte) (r jute.ConnectResponse, ok bool) {
+	d := jute.NewDecoder(frame[4:])
+	r.Decode(&d)
+	return r, d.Err() == nil
+}

@@ -1,0 +1,140 @@
+package zktest
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// Option changes what Start and StartEnsemble start.
+type Option func(*setup)
+
+type setup struct{ lines []string }
+
+// Config adds lines to the servers' configuration, which are like those of
+// zoo.cfg and win over what zktest has set.
+func Config(lines ...string) Option {
+	return func(s *setup) { s.lines = append(s.lines, lines...) }
+}
+
+// settings are those of all servers: times are short, and no limit is in the way.
+var settings = []string{
+	"tickTime=100",
+	"minSessionTimeout=100",
+	"maxSessionTimeout=3600000",
+	"maxClientCnxns=0",
+	"forceSync=no", // nobody pulls the plug
+	"4lw.commands.whitelist=*",
+	"znode.container.checkIntervalMs=50",
+	"request_throttler.shutdownTimeout=1000",
+}
+
+// Server is a server of its own, with a Proxy before it.
+type Server struct {
+	*Proxy
+	node *node
+}
+
+// Start starts a server, which ends with the test.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	s := &Server{Proxy: NewProxy(t, "")}
+	s.node = newNode(t, s.doors[0], opts, "clientPort=0", "clientPortAddress=127.0.0.1")
+	s.node.start()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return s
+}
+
+// Stop stops the server in order, as an operator does. Sessions and data stay for
+// Restart. It does nothing if the server is down.
+func (s *Server) Stop() { s.t().Helper(); s.node.stop() }
+
+// Kill breaks the connections and stops the server then: its clients get no
+// replies any more.
+func (s *Server) Kill() { s.t().Helper(); s.node.kill() }
+
+// Restart starts the server again on the same data; clients find it at the same
+// address. It stops it first if it is up.
+func (s *Server) Restart() { s.t().Helper(); s.node.stop(); s.node.start() }
+
+func (s *Server) t() testing.TB { return s.hub.t }
+
+// node is one server process, so to speak.
+type node struct {
+	t    testing.TB
+	door *door
+	opts server.Options
+
+	mu  sync.Mutex
+	srv *server.Server // nil while it is down; guarded by mu
+}
+
+// newNode makes a server that is down, with the lines of configuration.
+func newNode(t testing.TB, d *door, opts []Option, lines ...string) *node {
+	t.Helper()
+	var set setup
+	for _, opt := range opts {
+		opt(&set)
+	}
+	n := &node{t: t, door: d}
+	lines = append(append([]string{"dataDir=" + t.TempDir()}, settings...), lines...)
+	text := strings.Join(append(lines, set.lines...), "\n")
+	cfg, _, err := config.Parse(strings.NewReader(text), "zktest.Config")
+	if err != nil {
+		t.Fatalf("zktest: configuration: %v", err)
+	}
+	n.opts = server.Options{Config: cfg, Listen: listenLocal}
+	t.Cleanup(n.stop)
+	return n
+}
+
+// listenLocal opens any free port of the loopback interface: it is the proxy's
+// that clients know.
+func listenLocal(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
+
+func (n *node) start() {
+	n.t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	srv, err := server.New(n.opts)
+	if err == nil {
+		err = srv.Start(context.Background())
+	}
+	if err != nil {
+		n.t.Errorf("zktest: start server: %v", err)
+		return
+	}
+	n.srv = srv
+	n.door.point(srv.Addr().String())
+}
+
+// stop ends the server; its last replies get through.
+func (n *node) stop() {
+	n.t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.srv == nil {
+		return
+	}
+	srv := n.srv
+	n.srv = nil
+	err := srv.Close()
+	n.door.point("")
+	if err != nil {
+		n.t.Errorf("zktest: stop server: %v", err)
+	}
+}
+
+// kill ends the server; nothing gets through any more.
+func (n *node) kill() {
+	n.t.Helper()
+	n.door.point("")
+	n.stop()
+}

@@ -1,0 +1,130 @@
+package zktest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// session is what is needed to take one over.
+type session struct {
+	password []byte
+	last     *door // at which it was seen last
+}
+
+// patience is how long what should take milliseconds may take.
+const patience = 30 * time.Second
+
+// ExpireSession makes the servers end a session that has come through the proxy,
+// and then breaks its connections. The client finds out as it does when it was
+// not heard of for too long: its connection breaks, and the next server that it
+// tries does not know the session. When ExpireSession returns, the ephemeral
+// nodes are gone.
+//
+// It takes the session over on a connection of its own, with the password that
+// the server gave the client, and closes it there. So it works with any server;
+// but not over TLS, where the proxy doesn't see the password.
+func (p *Proxy) ExpireSession(id client.SessionID) {
+	p.hub.t.Helper()
+	if err := p.expire(id); err != nil {
+		p.hub.t.Errorf("zktest: expire session %v: %v", id, err)
+	}
+}
+
+func (p *Proxy) expire(id jute.SessionID) error {
+	ctx, cancel := context.WithTimeout(p.hub.ctx, patience)
+	defer cancel()
+	p.hub.mu.Lock()
+	s := p.hub.sessions[id]
+	var targets []string
+	if s != nil {
+		targets = append(targets, s.last.target)
+	}
+	for _, d := range p.doors {
+		targets = append(targets, d.target)
+	}
+	p.hub.mu.Unlock()
+	if s == nil {
+		return fmt.Errorf("it has not come through this proxy")
+	}
+	var err error
+	for _, target := range targets {
+		if target == "" {
+			continue
+		}
+		if err = end(ctx, target, id, s.password); err == nil {
+			p.CutSession(id)
+			return nil
+		}
+	}
+	return err
+}
+
+// end closes a session at a server, and makes sure that it is closed: its client
+// may have taken it back in between.
+func end(ctx context.Context, server string, id jute.SessionID, password []byte) error {
+	for {
+		over, err := closeSession(ctx, server, id, password)
+		if over || err != nil {
+			return err
+		}
+	}
+}
+
+// closeSession takes a session over and closes it. It returns true if the server
+// does not know the session any more.
+func closeSession(ctx context.Context, server string, id jute.SessionID, password []byte) (over bool, err error) {
+	var dialer net.Dialer
+	nc, err := dialer.DialContext(ctx, "tcp", server)
+	if err != nil {
+		return false, err
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	connect := jute.ConnectRequest{TimeoutMs: 10_000, SessionID: id, Password: password, HasReadOnly: true}
+	b, mark := jute.BeginFrame(nil)
+	b = jute.EndFrame(connect.Append(b), mark)
+	b, mark = jute.BeginFrame(b)
+	header := jute.RequestHeader{Xid: 1, Type: jute.OpCloseSession}
+	b = jute.EndFrame(header.Append(b), mark)
+	if _, err := nc.Write(b); err != nil {
+		return false, err
+	}
+	frame, err := readFrame(nc)
+	if err != nil {
+		return false, fmt.Errorf("connect response: %w", err)
+	}
+	if r, ok := parseConnected(frame); !ok || r.SessionID == 0 {
+		return true, nil
+	}
+	for {
+		frame, err := readFrame(nc)
+		if err != nil {
+			return false, nil // taken back by its client: try again
+		}
+		if h, ok := parseReply(frame); ok && h.Xid == 1 {
+			return false, nil
+		}
+	}
+}
+
+// readFrame reads a frame, its length included.
+func readFrame(r io.Reader) ([]byte, error) {
+	frame := make([]byte, 4)
+	if _, err := io.ReadFull(r, frame); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(frame)
+	if n > maxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes", n)
+	}
+	frame = append(frame, make([]byte, n)...)
+	_, err := io.ReadFull(r, frame[4:])
+	return frame, err
+}
