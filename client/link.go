@@ -247,6 +247,7 @@ func (l *link) writeLoop() {
 // readLoop hands out what the server sends, until that ends.
 func (l *link) readLoop(in *frames) error {
 	in.onRead = func() { l.read.Store(int64(time.Since(l.began))) }
+	d := new(jute.Decoder) // one for all: it would be allocated for each reply
 	for {
 		frame, err := in.next()
 		if err != nil {
@@ -255,15 +256,15 @@ func (l *link) readLoop(in *frames) error {
 			}
 			return err
 		}
-		d := jute.NewDecoder(frame)
+		*d = jute.NewDecoder(frame)
 		var h jute.ReplyHeader
-		h.Decode(&d)
+		h.Decode(d)
 		if d.Err() != nil {
 			return fmt.Errorf("reply header: %w", d.Err())
 		}
 		switch h.Xid {
 		case jute.XidNotification:
-			err = l.notified(h.Zxid, &d)
+			err = l.notified(h.Zxid, d)
 		case jute.XidPing:
 			l.ponged()
 		case jute.XidAuth:
@@ -271,7 +272,7 @@ func (l *link) readLoop(in *frames) error {
 		case jute.XidSetWatches:
 			l.watchesReplied(h.Err)
 		default:
-			err = l.replied(&h, &d)
+			err = l.replied(&h, d)
 		}
 		if err != nil {
 			return err

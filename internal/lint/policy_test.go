@@ -53,6 +53,7 @@ const ours = `
 	internal/bench:    jute
 	cmd/zkbench:       internal/bench
 	test/bench:        internal/bench
+	test/bench/clients: none
 
 	# For tests.
 	internal/crashfs:  internal/vfs
