@@ -189,7 +189,7 @@ func do[T any](ctx context.Context, c *Client, pool *sync.Pool, start func(f *Fu
 			f.val = none
 			pool.Put(f)
 		}
-		if err == nil || c.retry == nil || !c.retry.again(ctx, attempt, err) {
+		if c.retry == nil || !c.retry.again(ctx, attempt, err) {
 			return val, err
 		}
 	}

@@ -1,0 +1,301 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// protectedPrefix begins the names of protected nodes: "_c_", a GUID, "-". It is
+// Curator's layout, so that its programs take part in the same locks and queues.
+const protectedPrefix = "_c_"
+
+// newGUID returns a random (version 4) UUID in the usual notation.
+func newGUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// guidLen is the length of a GUID in the notation with hyphens.
+const guidLen = 36
+
+// ProtectedName returns the name that a node would have if it were not protected,
+// and the GUID of its protection: "_c_5f1d…-lock-0000000007" is "lock-0000000007".
+// ok is false, and plain is name, if the node is not protected.
+func ProtectedName(name string) (plain, guid string, ok bool) {
+	rest, found := strings.CutPrefix(name, protectedPrefix)
+	if !found || len(rest) <= guidLen || rest[guidLen] != '-' {
+		return name, "", false
+	}
+	return rest[guidLen+1:], rest[:guidLen], true
+}
+
+// CreateProtected is Create that makes exactly one node, also if the connection
+// breaks before the reply: the name gets "_c_", a GUID and "-" in front, as with
+// Curator, by which the node is found again. The returned path has that name. It is
+// what sequential nodes need that somebody waits for: a lock whose node was created
+// unnoticed would never be released.
+//
+// It repeats as the view's RetryPolicy says, or DefaultRetry, until it knows the
+// outcome. If it fails all the same while a node may have been made, because ctx
+// or the attempts have ended, the error IsAmbiguous, and the node is looked for and
+// deleted in the background: sooner or later there is none, unless Close comes
+// first or the session ends. Then an ephemeral node goes with the session; a
+// persistent one may be left, which is logged.
+//
+// To find a sequential node takes the permission to read the parent. Modes with a
+// time to live are not possible. An ephemeral node that is found but belongs to
+// the session before a renewal (Options.RenewSession) makes it fail with
+// ErrSessionExpired.
+func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
+	if _, err := c.full(path, mode.Sequential()); err != nil {
+		return "", &Error{Op: createOp(mode, false), Path: path, Err: ErrBadArguments, Cause: err}
+	}
+	i := strings.LastIndexByte(path, '/') + 1
+	p := &protected{c: c.once(), dir: path[:max(i-1, 1)], mode: mode}
+	p.path = path[:i] + protectedPrefix + newGUID() + "-" + path[i:]
+	made, err := p.settle(ctx, c.steady(), data, acl)
+	if err != nil && p.unknown {
+		c.s.inBackground(p.clean)
+	}
+	return made, err
+}
+
+// protected is a protected create under way.
+type protected struct {
+	c    *Client
+	dir  string
+	path string // without the sequence number
+	mode CreateMode
+	// unknown: a create was sent, and it is not known whether it was done.
+	unknown bool
+}
+
+// settle tries until the outcome is known.
+func (p *protected) settle(ctx context.Context, policy *RetryPolicy, data []byte, acl []ACL) (string, error) {
+	for attempt := 1; ; attempt++ {
+		made, err := p.attempt(ctx, data, acl)
+		if err == nil {
+			return made, nil
+		}
+		if !isTransient(err) || !policy.spend(attempt) || policy.pause(ctx, attempt) != nil {
+			return "", inDoubt(err, createOp(p.mode, false), p.path, p.unknown)
+		}
+	}
+}
+
+// attempt looks for the node if it may be there, and else creates it.
+func (p *protected) attempt(ctx context.Context, data []byte, acl []ACL) (string, error) {
+	if p.unknown {
+		found, err := p.find(ctx)
+		if found != "" || err != nil {
+			return found, err
+		}
+		p.unknown = false
+	}
+	made, err := p.c.Create(ctx, p.path, data, p.mode, acl)
+	p.unknown = IsAmbiguous(err)
+	return made, err
+}
+
+// find returns the path of the node, or "" if there is none and won't be one of the
+// creates sent so far: the servers refuse what a session sent on its connections
+// before this one.
+func (p *protected) find(ctx context.Context) (string, error) {
+	if err := p.c.Sync(ctx, p.dir); err != nil {
+		return "", err
+	}
+	path := p.path
+	if p.mode.Sequential() {
+		names, _, err := p.c.Children(ctx, p.dir)
+		if err != nil && !errors.Is(err, ErrNoNode) {
+			return "", err
+		}
+		prefix := jute.Base(p.path)
+		i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+		if i < 0 {
+			return "", nil
+		}
+		path = join(p.dir, names[i])
+	}
+	stat, exists, err := p.c.Exists(ctx, path)
+	if err != nil || !exists {
+		return "", err
+	}
+	if id, _ := p.c.Session(); p.mode.Ephemeral() && stat.EphemeralOwner != id {
+		return "", &Error{Op: createOp(p.mode, false), Path: path, Err: ErrSessionExpired, Cause: errors.New("the node was made by the session before, and goes with it")}
+	}
+	return path, nil
+}
+
+// clean deletes the node if there is one.
+func (p *protected) clean(ctx context.Context) {
+	err := retry(ctx, stubborn, func(ctx context.Context) error {
+		path, err := p.find(ctx)
+		if path == "" || err != nil {
+			return err
+		}
+		err = p.c.Delete(ctx, path, AnyVersion)
+		if errors.Is(err, ErrNoNode) {
+			return nil
+		}
+		return err
+	}, p.c.s.worthTrying)
+	if err != nil && !p.mode.Ephemeral() {
+		p.c.s.log(slog.LevelWarn, "node may be left over: delete it", "path", p.path, "sequential", p.mode.Sequential(), "err", err)
+	}
+}
+
+// CreateIdempotent is Create for a mode that is not sequential, which is repeated if
+// the connection breaks: ErrNodeExists counts as success if an attempt may have
+// been done and the node looks as that made it: with the data, never changed, and
+// owned by this session if it is to be ephemeral and by none if not. So somebody
+// else's create of the same node with the same data at the same moment is taken
+// for ours; where that matters, as with a lock, put something unique in the data.
+// It repeats as the view's RetryPolicy says, or DefaultRetry.
+func (c *Client) CreateIdempotent(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) error {
+	op := createOp(mode, false)
+	if mode.Sequential() {
+		return &Error{Op: op, Path: path, Err: ErrBadArguments, Cause: errors.New("a sequential create can't be recognised by its path: see CreateProtected")}
+	}
+	once, unknown := c.once(), false
+	err := retry(ctx, c.steady(), func(ctx context.Context) error {
+		_, err := once.Create(ctx, path, data, mode, acl)
+		if unknown && errors.Is(err, ErrNodeExists) {
+			ours, lookErr := once.madeAs(ctx, path, data, mode)
+			if ours || lookErr != nil {
+				return lookErr
+			}
+			unknown = false
+		}
+		if err != nil {
+			unknown = unknown && isTransient(err) || IsAmbiguous(err)
+		}
+		return err
+	}, isTransient)
+	return inDoubt(err, op, path, unknown)
+}
+
+// madeAs reports whether a node looks as a create of this session would have made it.
+func (c *Client) madeAs(ctx context.Context, path string, data []byte, mode CreateMode) (bool, error) {
+	got, stat, err := c.Get(ctx, path)
+	if errors.Is(err, ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	owner := SessionID(0)
+	if mode.Ephemeral() {
+		owner, _ = c.Session()
+	}
+	return stat.EphemeralOwner == owner && stat.Version == 0 && bytes.Equal(got, data), nil
+}
+
+// SetIdempotent is Set that is repeated if the connection breaks: if an attempt may
+// have been done it looks, and the set counts as done if the node has the data and
+// the version after the one given. If the node has changed further since, it can't
+// be known whose change came first: the error is ErrBadVersion and IsAmbiguous.
+// Somebody else's set of the same data at the same version is taken for ours: see
+// CreateIdempotent.
+//
+// version must be a version: to repeat an unconditional set could undo what
+// somebody has set since. It repeats as the view's RetryPolicy says, or
+// DefaultRetry.
+func (c *Client) SetIdempotent(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
+	w := &write{c: c.once(), path: path, data: data, version: version}
+	if version == AnyVersion {
+		return Stat{}, w.error(ErrBadArguments, errors.New("a set that may be repeated needs the version it is for"))
+	}
+	err := w.settle(ctx, c.steady())
+	return w.stat, err
+}
+
+// write is a set under way, of one version.
+type write struct {
+	c       *Client
+	path    string
+	data    []byte
+	version int32
+	stat    Stat
+	unknown bool // it was sent, and it is not known whether it was done
+	looked  bool // that it was done was not said by a reply, but seen
+}
+
+func (w *write) error(err error, cause error) *Error {
+	return &Error{Op: jute.OpSetData, Path: w.path, Err: err, Cause: cause, Ambiguous: w.unknown}
+}
+
+func (w *write) settle(ctx context.Context, policy *RetryPolicy) error {
+	err := retry(ctx, policy, w.attempt, isTransient)
+	return inDoubt(err, jute.OpSetData, w.path, w.unknown)
+}
+
+// attempt sets the data, or finds out that it has been done or can't be any more.
+func (w *write) attempt(ctx context.Context) error {
+	if w.unknown {
+		done, err := w.look(ctx)
+		if done || err != nil {
+			return err
+		}
+		w.unknown = false
+	}
+	var err error
+	w.stat, err = w.c.Set(ctx, w.path, w.data, w.version)
+	w.unknown = IsAmbiguous(err)
+	return err
+}
+
+// look reports whether the set was done. It fails if it can't be done any more, or
+// if that can't be known: then unknown stays true.
+func (w *write) look(ctx context.Context) (done bool, err error) {
+	if err := w.c.Sync(ctx, w.path); err != nil {
+		return false, err
+	}
+	data, stat, err := w.c.Get(ctx, w.path)
+	switch {
+	case errors.Is(err, ErrNoNode):
+		return false, w.error(ErrNoNode, nil)
+	case err != nil:
+		return false, err
+	case stat.Version == w.version:
+		return false, nil
+	case stat.Version != w.version+1:
+		return false, w.error(ErrBadVersion, nil)
+	case bytes.Equal(data, w.data):
+		w.stat, w.unknown, w.looked = stat, false, true
+		return true, nil
+	}
+	w.unknown = false // somebody else's set was the one that made this version
+	return false, w.error(ErrBadVersion, nil)
+}
+
+// inDoubt makes err, with which a look at what has become of a change may have
+// failed, the change's own and ambiguous, if it is unknown whether that was done.
+func inDoubt(err error, op OpCode, path string, unknown bool) error {
+	if err == nil || !unknown || IsAmbiguous(err) {
+		return err
+	}
+	e := &Error{Op: op, Path: path, Err: err, Ambiguous: true}
+	if in, ok := errors.AsType[*Error](err); ok {
+		e.Err, e.Cause = in.Err, in
+	}
+	return e
+}
+
+// join returns the path of a child.
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}

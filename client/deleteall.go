@@ -1,0 +1,297 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// DeleteOptions say how DeleteAll is to go about it.
+type DeleteOptions struct {
+	// KeepRoot deletes what is below the node, but not the node itself.
+	KeepRoot bool
+	// DryRun counts what would be deleted, and deletes nothing.
+	DryRun bool
+	// Progress is told from time to time how many nodes are gone, of how many that
+	// have been found so far. It is called by the goroutine that called DeleteAll.
+	Progress func(done, found int)
+}
+
+// DeleteAllError is why DeleteAll has not deleted everything.
+type DeleteAllError struct {
+	Path string // that was to be deleted
+	// Deleted nodes are gone. Left are those that were found and are known to be
+	// there still. Unknown are those whose deletion was under way when the context
+	// or the connection ended.
+	Deleted, Left, Unknown int
+	Err                    error // the first one
+}
+
+// Error says how much is done.
+func (e *DeleteAllError) Error() string {
+	s := fmt.Sprintf("delete all of %s: %d nodes are deleted, %d are left", e.Path, e.Deleted, e.Left)
+	if e.Unknown > 0 {
+		s += fmt.Sprintf(", of %d it is unknown", e.Unknown)
+	}
+	return s + ": " + e.Err.Error()
+}
+
+// Unwrap returns the first error.
+func (e *DeleteAllError) Unwrap() error { return e.Err }
+
+// The bounds of DeleteAll: how many deletes, and bytes of paths, go into a multi,
+// which other clients have to wait for; how many multis are under way; how often it
+// begins again because others created nodes; how long it waits for replies under
+// way once the context has ended.
+const (
+	deleteBatch      = 500
+	deleteBatchBytes = 64 << 10
+	deleteWindow     = 8
+	deleteRounds     = 10
+	deleteGrace      = 2 * time.Second
+)
+
+// DeleteAll deletes a node and all below it, children first, and returns how many
+// nodes are gone. Deletes go in multis, and those are pipelined. Others may create
+// and delete nodes there meanwhile: it begins again for what they have created, up
+// to ten times. It is not atomic.
+//
+// ErrNoNode is returned if there is no such node. "/zookeeper" and what is below is
+// never deleted, nor is "/": DeleteAll(ctx, "/") empties the tree but for it. If
+// nodes can't be deleted, as with ErrNoAuth, the others are all the same. Then, and
+// when ctx ends, the error is a *DeleteAllError that says how much is done. Multis
+// whose connection broke are repeated as the view's RetryPolicy says, or
+// DefaultRetry.
+func (c *Client) DeleteAll(ctx context.Context, path string, o DeleteOptions) (deleted int, err error) {
+	full, err := c.full(path, false)
+	if err == nil && (full == "/zookeeper" || strings.HasPrefix(full, "/zookeeper/")) {
+		err = errors.New("the nodes of the servers themselves are not for deletion")
+	}
+	if err != nil {
+		return 0, &Error{Op: jute.OpDelete, Path: path, Err: ErrBadArguments, Cause: err}
+	}
+	r := &removal{c: c.once(), policy: c.steady(), path: path, o: o}
+	r.o.KeepRoot = o.KeepRoot || full == "/"
+	for round := 1; ; round++ {
+		again, err := r.round(ctx, round)
+		if err != nil {
+			return r.deleted, err
+		}
+		if !again {
+			return r.deleted, nil
+		}
+	}
+}
+
+// removal is a DeleteAll under way.
+type removal struct {
+	c       *Client
+	policy  *RetryPolicy
+	path    string
+	o       DeleteOptions
+	deleted int       // all rounds
+	found   int       // in this round, and gone in those before
+	left    int       // known to be there still; of this round
+	unknown int       // likewise
+	err     error     // the first one of this round; ErrNotEmpty if there is no other
+	stopped bool      // no more is to be sent
+	grace   time.Time // when to stop waiting for replies; zero until ctx ends
+}
+
+// batch is some deletes under way.
+type batch struct {
+	paths  []string
+	result *Future[[]OpResult]
+}
+
+// round finds everything and deletes it. again says that there is more by now.
+func (r *removal) round(ctx context.Context, round int) (again bool, err error) {
+	r.left, r.unknown, r.err = 0, 0, nil
+	paths, err := r.list(ctx)
+	if round > 1 && errors.Is(err, ErrNoNode) {
+		return false, nil
+	}
+	r.found = r.deleted + len(paths)
+	switch {
+	case r.o.DryRun && err == nil:
+		r.deleted = len(paths)
+		r.report()
+		return false, nil
+	case err != nil:
+		if round == 1 && errors.Is(err, ErrNoNode) {
+			return false, err
+		}
+		r.left = len(paths)
+		return false, r.failed(err)
+	case len(paths) == 0:
+		return false, nil
+	}
+	r.deleteAll(ctx, paths)
+	switch {
+	case r.err == nil:
+		return false, nil
+	case errors.Is(r.err, ErrNotEmpty) && round < deleteRounds:
+		return true, nil
+	}
+	return false, r.failed(r.err)
+}
+
+func (r *removal) failed(err error) error {
+	return &DeleteAllError{Path: r.path, Deleted: r.deleted, Left: r.left, Unknown: r.unknown, Err: err}
+}
+
+// fail notes an error. That a node had children is of less interest than any other:
+// it is what other errors lead to.
+func (r *removal) fail(err error) {
+	if r.err == nil || errors.Is(r.err, ErrNotEmpty) {
+		r.err = err
+	}
+}
+
+func (r *removal) report() {
+	if r.o.Progress != nil {
+		r.o.Progress(r.deleted, r.found)
+	}
+}
+
+// list returns the paths to delete, parents before their children.
+func (r *removal) list(ctx context.Context) ([]string, error) {
+	var paths []string
+	for e, err := range r.c.WithRetry(r.policy).Walk(ctx, r.path, WalkOptions{}) {
+		if err != nil && e.Path == "" {
+			return paths, err
+		}
+		if err != nil {
+			r.fail(err) // it may have no children, though
+		}
+		if e.Depth == 0 && r.o.KeepRoot || r.c.root == "" && (e.Path + "/")[:min(11, len(e.Path)+1)] == "/zookeeper/" {
+			continue
+		}
+		if paths = append(paths, e.Path); len(paths)%1000 == 0 {
+			r.found = r.deleted + len(paths)
+			r.report()
+		}
+	}
+	return paths, nil
+}
+
+// deleteAll deletes the nodes, the last of them first.
+func (r *removal) deleteAll(ctx context.Context, paths []string) {
+	var flight []batch // multis under way, the oldest first
+	for {
+		for len(flight) < deleteWindow && len(paths) > 0 && !r.stopped && ctx.Err() == nil {
+			var b batch
+			b, paths = r.issue(paths)
+			flight = append(flight, b)
+		}
+		if len(flight) == 0 {
+			break
+		}
+		r.settle(ctx, flight[0])
+		flight = flight[1:]
+		r.report()
+	}
+	if r.left += len(paths); len(paths) > 0 && ctx.Err() != nil {
+		r.fail(context.Cause(ctx))
+	}
+}
+
+// issue sends one multi that deletes the last of the paths, and returns the rest.
+func (r *removal) issue(paths []string) (b batch, rest []string) {
+	var ops []Op
+	const overhead = 17 // of a delete in a multi: header, length, version
+	most := min(deleteBatchBytes, r.c.s.opts.MaxRequest/2)
+	for bytes := 0; len(paths) > 0 && len(ops) < deleteBatch; {
+		path := paths[len(paths)-1]
+		if bytes += len(r.c.root) + len(path) + overhead; bytes > most && len(ops) > 0 {
+			break
+		}
+		ops = append(ops, DeleteOp(path, AnyVersion))
+		b.paths = append(b.paths, path)
+		paths = paths[:len(paths)-1]
+	}
+	b.result = r.c.Async().Multi(ops)
+	return b, paths
+}
+
+// settle waits for a multi and sees to what it has not done.
+func (r *removal) settle(ctx context.Context, b batch) {
+	err := outcome(ctx, r, b.result)
+	over := r.stopped || ctx.Err() != nil
+	switch {
+	case err == nil:
+		r.deleted += len(b.paths)
+	case isTransient(err) && !over && r.policy.pause(ctx, 1) == nil, !IsAmbiguous(err) && isReply(err) && !over:
+		r.oneByOne(ctx, b.paths)
+	default:
+		r.giveUp(err, b.paths)
+	}
+}
+
+// giveUp counts nodes whose deletion has failed with err for good.
+func (r *removal) giveUp(err error, paths []string) {
+	r.fail(err)
+	if IsAmbiguous(err) {
+		r.unknown += len(paths)
+	} else {
+		r.left += len(paths)
+	}
+	r.stopped = r.stopped || !isReply(err)
+}
+
+// isReply reports whether err is a server's answer to a delete.
+func isReply(err error) bool {
+	return errors.Is(err, ErrNoNode) || errors.Is(err, ErrNotEmpty) || errors.Is(err, ErrNoAuth) || errors.Is(err, ErrBadArguments)
+}
+
+// oneByOne deletes nodes of a multi that was not done, or perhaps was.
+func (r *removal) oneByOne(ctx context.Context, paths []string) {
+	for attempt := 1; len(paths) > 0; attempt++ {
+		results := make([]*Future[None], len(paths))
+		for i, path := range paths {
+			results[i] = r.c.Async().Delete(path, AnyVersion)
+		}
+		var again []string
+		var broken error
+		for i, f := range results {
+			err := outcome(ctx, r, f)
+			switch {
+			case err == nil || errors.Is(err, ErrNoNode):
+				r.deleted++
+			case isTransient(err):
+				again, broken = append(again, paths[i]), err
+			default:
+				r.giveUp(err, paths[i:i+1])
+			}
+		}
+		if broken != nil && (!r.policy.spend(attempt) || r.policy.pause(ctx, attempt) != nil) {
+			r.stopped = true
+			r.giveUp(broken, again)
+			return
+		}
+		paths = again
+	}
+}
+
+// outcome waits for the result of a change. Once ctx has ended it waits a little for
+// replies that are on their way, and takes back what has not been sent.
+func outcome[T any](ctx context.Context, r *removal, f *Future[T]) error {
+	_, err := f.Wait(ctx)
+	if _, there, _ := f.Result(); there || ctx.Err() == nil {
+		return err
+	}
+	if r.grace.IsZero() {
+		r.grace = time.Now().Add(deleteGrace)
+	}
+	wait, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.grace)
+	defer cancel()
+	_, err = f.Wait(wait)
+	if _, there, _ := f.Result(); there {
+		return err
+	}
+	return f.c.s.leave(&f.call, context.Cause(ctx), true)
+}

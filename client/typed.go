@@ -1,0 +1,256 @@
+package client
+
+import (
+	"context"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Codec turns values into the data of nodes and back.
+type Codec[T any] interface {
+	Encode(v T) ([]byte, error)
+	Decode(data []byte) (T, error)
+}
+
+// JSON is the Codec of encoding/json.
+type JSON[T any] struct{}
+
+// Encode returns v as JSON, without a newline at the end.
+func (JSON[T]) Encode(v T) ([]byte, error) { return json.Marshal(v) }
+
+// Decode reads JSON.
+func (JSON[T]) Decode(data []byte) (v T, err error) { return v, json.Unmarshal(data, &v) }
+
+// String is the Codec of nodes whose data is a text.
+type String struct{}
+
+// Encode returns the bytes of v.
+func (String) Encode(v string) ([]byte, error) { return []byte(v), nil }
+
+// Decode returns data as it is.
+func (String) Decode(data []byte) (string, error) { return string(data), nil }
+
+// Text is the Codec of types that know their own text, such as netip.Addr and
+// time.Time: P is *T.
+type Text[T encoding.TextMarshaler, P interface {
+	*T
+	encoding.TextUnmarshaler
+}] struct{}
+
+// Encode calls v.MarshalText.
+func (Text[T, P]) Encode(v T) ([]byte, error) { return v.MarshalText() }
+
+// Decode calls UnmarshalText.
+func (Text[T, P]) Decode(data []byte) (v T, err error) { return v, P(&v).UnmarshalText(data) }
+
+// Typed is a node whose data is a T. All its methods may be called from any
+// goroutine.
+type Typed[T any] struct {
+	c     *Client
+	path  string
+	codec Codec[T]
+}
+
+// NewTyped returns a node of c as a T. A nil codec is JSON[T].
+func NewTyped[T any](c *Client, path string, codec Codec[T]) *Typed[T] {
+	if codec == nil {
+		codec = JSON[T]{}
+	}
+	return &Typed[T]{c: c, path: path, codec: codec}
+}
+
+// Path returns the node's path.
+func (t *Typed[T]) Path() string { return t.path }
+
+// Get returns the node's value; the Stat's Version is for Set. ErrMarshalling if
+// the data is not a T.
+func (t *Typed[T]) Get(ctx context.Context) (T, Stat, error) {
+	data, stat, err := t.c.Get(ctx, t.path)
+	if err != nil {
+		var none T
+		return none, stat, err
+	}
+	v, err := t.decode(data)
+	return v, stat, err
+}
+
+func (t *Typed[T]) decode(data []byte) (T, error) {
+	v, err := t.codec.Decode(data)
+	if err != nil {
+		err = fmt.Errorf("decode %s: %w: %w", t.path, ErrMarshalling, err)
+	}
+	return v, err
+}
+
+func (t *Typed[T]) encode(v T) ([]byte, error) {
+	data, err := t.codec.Encode(v)
+	if err != nil {
+		err = fmt.Errorf("encode %s: %w: %w", t.path, ErrMarshalling, err)
+	}
+	return data, err
+}
+
+// Create creates the node: see Client.Create.
+func (t *Typed[T]) Create(ctx context.Context, v T, mode CreateMode, acl []ACL) (string, error) {
+	data, err := t.encode(v)
+	if err != nil {
+		return "", err
+	}
+	return t.c.Create(ctx, t.path, data, mode, acl)
+}
+
+// Set replaces the node's value if its version is version, or any if that is
+// AnyVersion: see Client.Set.
+func (t *Typed[T]) Set(ctx context.Context, v T, version int32) (Stat, error) {
+	data, err := t.encode(v)
+	if err != nil {
+		return Stat{}, err
+	}
+	return t.c.Set(ctx, t.path, data, version)
+}
+
+// Update replaces the node's value by what fn makes of it, and returns the new one.
+// When somebody else changes the node meanwhile fn is called again, with the newer
+// value; so it must do nothing but compute. An error of fn ends it.
+//
+// The change is made exactly once or not at all. If the connection breaks Update
+// finds out which, and goes on, as the view's RetryPolicy says, or DefaultRetry. It
+// can't find out if the node has the new value but maybe by somebody else's doing
+// (another client may have counted to the same number), or has changed further
+// since: then the error is ErrBadVersion, and IsAmbiguous. See UpdateIdempotent.
+func (t *Typed[T]) Update(ctx context.Context, fn func(T) (T, error)) (T, Stat, error) {
+	return t.update(ctx, fn, func(ctx context.Context, data []byte, version int32) (Stat, error) {
+		w := &write{c: t.c.once(), path: t.path, data: data, version: version}
+		err := w.settle(ctx, t.c.steady())
+		if err == nil && w.looked {
+			w.unknown = true
+			err = w.error(ErrBadVersion, errors.New("the node has the value, but others may have set it"))
+		}
+		return w.stat, err
+	})
+}
+
+// UpdateIdempotent is Update for an fn that does no harm if it is done once more,
+// as one that sets a field to a fixed value: after an error that IsAmbiguous it
+// begins again.
+func (t *Typed[T]) UpdateIdempotent(ctx context.Context, fn func(T) (T, error)) (v T, stat Stat, err error) {
+	err = RetryIdempotent(ctx, t.c.steady(), func(ctx context.Context) error {
+		v, stat, err = t.update(ctx, fn, t.c.once().setter(t.path))
+		return err
+	})
+	return v, stat, err
+}
+
+func (c *Client) setter(path string) func(context.Context, []byte, int32) (Stat, error) {
+	return func(ctx context.Context, data []byte, version int32) (Stat, error) {
+		return c.Set(ctx, path, data, version)
+	}
+}
+
+// update is the optimistic loop.
+func (t *Typed[T]) update(ctx context.Context, fn func(T) (T, error), set func(context.Context, []byte, int32) (Stat, error)) (v T, stat Stat, err error) {
+	reads := &Typed[T]{c: t.c.WithRetry(t.c.steady()), path: t.path, codec: t.codec}
+	for {
+		old, stat, err := reads.Get(ctx)
+		if err != nil {
+			return v, stat, err
+		}
+		next, err := fn(old)
+		if err != nil {
+			return v, stat, err
+		}
+		data, err := t.encode(next)
+		if err != nil {
+			return v, stat, err
+		}
+		stat, err = set(ctx, data, stat.Version)
+		if err == nil {
+			return next, stat, nil
+		}
+		if !errors.Is(err, ErrBadVersion) || IsAmbiguous(err) {
+			return v, Stat{}, err
+		}
+	}
+}
+
+// Value is what a node is at a time.
+type Value[T any] struct {
+	Value  T
+	Stat   Stat
+	Exists bool // if not, Value and Stat are zero
+}
+
+// Follow returns what the node is now, and what it becomes with each change, its
+// deletion and its creation included, until the loop or ctx ends. Changes that come
+// faster than the loop takes them are skipped but for the last. It goes on through
+// lost connections, which hide no change, and with Options.RenewSession through
+// the end of the session. Data that is not a T comes with an ErrMarshalling and is
+// followed by more; any other error is the last. The node need not exist.
+func (t *Typed[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
+	return func(yield func(Value[T], error) bool) {
+		f := &following[T]{Typed: &Typed[T]{c: t.c.WithRetry(t.c.steady()), path: t.path, codec: t.codec}}
+		for {
+			now, data, watch, err := f.look(ctx)
+			if err != nil {
+				yield(Value[T]{}, err)
+				return
+			}
+			if f.changed(now) {
+				if now.Exists {
+					now.Value, err = t.decode(data)
+				}
+				if !yield(now, err) {
+					watch.Close(ctx)
+					return
+				}
+			}
+			if _, err := watch.Next(ctx); ctx.Err() != nil {
+				watch.Close(ctx)
+				yield(Value[T]{}, err)
+				return
+			}
+		}
+	}
+}
+
+// following is a Follow under way.
+type following[T any] struct {
+	*Typed[T]
+	began bool
+	last  Value[T] // without its Value
+}
+
+// look reads the node and sets a watch for its next change.
+func (f *following[T]) look(ctx context.Context) (now Value[T], data []byte, watch *Watch, err error) {
+	for {
+		data, stat, watch, err := f.c.GetW(ctx, f.path)
+		if err == nil {
+			return Value[T]{Stat: stat, Exists: true}, data, watch, nil
+		}
+		if !errors.Is(err, ErrNoNode) {
+			return now, nil, nil, err
+		}
+		_, exists, watch, err := f.c.ExistsW(ctx, f.path)
+		if err != nil {
+			return now, nil, nil, err
+		}
+		if !exists {
+			return now, nil, watch, nil
+		}
+		watch.Close(ctx) // it has been created in between
+	}
+}
+
+// changed reports whether now is another state than the last one.
+func (f *following[T]) changed(now Value[T]) bool {
+	was := f.last
+	f.last.Exists, f.last.Stat = now.Exists, now.Stat
+	if !f.began {
+		f.began = true
+		return true
+	}
+	return now.Exists != was.Exists || now.Stat.Mzxid != was.Stat.Mzxid || now.Stat.Czxid != was.Stat.Czxid
+}

@@ -1,0 +1,259 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+)
+
+// WalkOptions say how to walk. The zero value goes depth first through everything.
+type WalkOptions struct {
+	// BreadthFirst has the nodes of one depth before those that are deeper.
+	BreadthFirst bool
+	// Data reads each node's data, too: a second request for each.
+	Data bool
+	// Depth is how far to go below the path: 1 is its children. 0 is all the way.
+	Depth int
+	// Window is how many nodes are being read at a time. Breadth first, that is
+	// also how many results are held at a time; depth first they may be as many at
+	// each depth. 0 is 256.
+	Window int
+}
+
+// Entry is a node that Walk has come to.
+type Entry struct {
+	Path     string
+	Stat     Stat
+	Data     []byte   // with WalkOptions.Data
+	Children []string // names, sorted; not for nodes at WalkOptions.Depth with children
+	Depth    int      // below the path that the walk began at: 0 for that itself
+}
+
+// Walk visits a node and all below it: parents before their children, children in
+// the order of their names. Reads are pipelined, so that a round trip is not waited
+// for at each node. It is no snapshot: nodes that go while it walks are left out,
+// and so may be those that come.
+//
+// An error that concerns one node, such as ErrNoAuth, comes with an Entry that has
+// its Path, and the walk goes on without what is below if the loop does; any other
+// error has no Path and is the last. ErrNoNode is returned if the first node does
+// not exist. Reads that fail because the connection broke are repeated as the
+// view's RetryPolicy says, or DefaultRetry.
+func (c *Client) Walk(ctx context.Context, path string, o WalkOptions) iter.Seq2[Entry, error] {
+	if o.Window <= 0 {
+		o.Window = 256
+	}
+	return func(yield func(Entry, error) bool) {
+		w := &walk{c: c.once(), o: o, policy: c.steady(), pending: visits{breadth: o.BreadthFirst}}
+		w.pending.insert(0, []*visit{{path: path}})
+		w.run(ctx, yield)
+	}
+}
+
+// walk is a walk under way.
+type walk struct {
+	c       *Client
+	o       WalkOptions
+	policy  *RetryPolicy
+	pending visits
+	since   int // visits done since requests were last issued
+}
+
+func (w *walk) run(ctx context.Context, yield func(Entry, error) bool) {
+	for w.pending.len() > 0 {
+		v := w.pending.at(0)
+		e, err := w.read(ctx, v)
+		w.pending.pop()
+		w.since++
+		switch {
+		case err == nil:
+			if !v.expanded {
+				w.pending.insert(0, w.children(v, e.Children))
+			}
+			if !yield(e, nil) {
+				return
+			}
+		case errors.Is(err, ErrNoNode) && v.depth > 0:
+		case errors.Is(err, ErrNoAuth):
+			if !yield(Entry{Path: v.path, Depth: v.depth}, err) {
+				return
+			}
+		default:
+			yield(Entry{}, err)
+			return
+		}
+	}
+}
+
+// read waits for a visit's results, with more requests under way meanwhile.
+func (w *walk) read(ctx context.Context, v *visit) (Entry, error) {
+	for attempt := 1; ; attempt++ {
+		if !v.issued() || w.since >= w.o.Window/4 {
+			w.issue()
+		}
+		e, err := v.wait(ctx)
+		if err == nil || !isTransient(err) || !w.policy.spend(attempt) || w.policy.pause(ctx, attempt) != nil {
+			return e, err
+		}
+		w.repeat()
+	}
+}
+
+// issue sees to it that the visits that are due next are being read. Depth first,
+// the children of one whose results have come are due right behind it.
+func (w *walk) issue() {
+	w.since = 0
+	for i := 0; i < w.o.Window && i < w.pending.len(); i++ {
+		v := w.pending.at(i)
+		if !v.issued() {
+			w.start(v)
+			continue
+		}
+		if w.o.BreadthFirst || v.expanded || v.listing == nil {
+			continue
+		}
+		if l, ok, err := v.listing.Result(); ok && err == nil {
+			slices.Sort(l.Names)
+			w.pending.insert(i+1, w.children(v, l.Names))
+			v.expanded = true
+		}
+	}
+}
+
+// start issues the requests of a visit.
+func (w *walk) start(v *visit) {
+	a := w.c.Async()
+	deepest := w.o.Depth > 0 && v.depth == w.o.Depth
+	switch {
+	case !deepest:
+		v.listing = a.Children(v.path)
+	case !w.o.Data:
+		v.presence = a.Exists(v.path)
+	}
+	if w.o.Data {
+		v.node = a.Get(v.path)
+	}
+}
+
+// repeat issues the reads again that were lost with the connection.
+func (w *walk) repeat() {
+	a := w.c.Async()
+	for i := 0; i < w.o.Window && i < w.pending.len(); i++ {
+		v := w.pending.at(i)
+		if isBroken(v.listing) {
+			v.listing = a.Children(v.path)
+		}
+		if isBroken(v.presence) {
+			v.presence = a.Exists(v.path)
+		}
+		if isBroken(v.node) {
+			v.node = a.Get(v.path)
+		}
+	}
+}
+
+func (w *walk) children(v *visit, names []string) []*visit {
+	all := make([]*visit, len(names))
+	for i, name := range names {
+		all[i] = &visit{path: join(v.path, name), depth: v.depth + 1}
+	}
+	return all
+}
+
+// visit is a node that is to be visited. Its requests may be under way.
+type visit struct {
+	path     string
+	depth    int
+	expanded bool // its children are among the pending visits
+	listing  *Future[Listing]
+	presence *Future[Presence]
+	node     *Future[Node]
+}
+
+func (v *visit) issued() bool { return v.listing != nil || v.presence != nil || v.node != nil }
+
+// isBroken reports whether a read has failed in a way that is worth another attempt.
+func isBroken[T any](f *Future[T]) bool {
+	if f == nil {
+		return false
+	}
+	_, ok, err := f.Result()
+	return ok && err != nil && isTransient(err)
+}
+
+// wait puts the results together. Data and the list of children may be of different
+// times; the Stat is the data's.
+func (v *visit) wait(ctx context.Context) (Entry, error) {
+	e := Entry{Path: v.path, Depth: v.depth}
+	if v.listing != nil {
+		l, err := v.listing.Wait(ctx)
+		if err != nil {
+			return e, err
+		}
+		slices.Sort(l.Names) // in place: the future has them sorted, too
+		e.Children, e.Stat = l.Names, l.Stat
+	}
+	if v.presence != nil {
+		p, err := v.presence.Wait(ctx)
+		if err != nil {
+			return e, err
+		}
+		if !p.Exists {
+			return e, &Error{Op: v.presence.op, Path: v.path, Err: ErrNoNode}
+		}
+		e.Stat = p.Stat
+	}
+	if v.node != nil {
+		n, err := v.node.Wait(ctx)
+		if err != nil {
+			return e, err
+		}
+		e.Data, e.Stat = n.Data, n.Stat
+	}
+	return e, nil
+}
+
+// visits are in the order in which they are due, as far as the nodes are known: a
+// queue if breadth, or else a stack, whose top is the end of the list.
+type visits struct {
+	list    []*visit
+	head    int // of the queue
+	breadth bool
+}
+
+func (p *visits) len() int { return len(p.list) - p.head }
+
+// at returns the i-th visit that is due.
+func (p *visits) at(i int) *visit {
+	if p.breadth {
+		return p.list[p.head+i]
+	}
+	return p.list[len(p.list)-1-i]
+}
+
+// pop takes out the visit that is due.
+func (p *visits) pop() {
+	if !p.breadth {
+		p.list[len(p.list)-1] = nil
+		p.list = p.list[:len(p.list)-1]
+		return
+	}
+	p.list[p.head] = nil
+	p.head++
+	if p.head > 1024 && p.head > len(p.list)/2 {
+		p.list = slices.Delete(p.list, 0, p.head)
+		p.head = 0
+	}
+}
+
+// insert adds children: in a stack so that the first becomes the i-th that is due,
+// in a queue behind all.
+func (p *visits) insert(i int, children []*visit) {
+	if p.breadth {
+		p.list = append(p.list, children...)
+		return
+	}
+	slices.Reverse(children)
+	p.list = slices.Insert(p.list, len(p.list)-i, children...)
+}
