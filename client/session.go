@@ -25,9 +25,12 @@ type session struct {
 	ctx      context.Context // ends when the session is to end at once
 	cancel   context.CancelCauseFunc
 	finished chan struct{} // closed when run has returned
-	pools    pools
-	queue    callbacks
-	stateNow atomic.Int32 // state, for readers without the lock
+	// background are goroutines that see to what calls have left unfinished: see
+	// inBackground.
+	background sync.WaitGroup
+	pools      pools
+	queue      callbacks
+	stateNow   atomic.Int32 // state, for readers without the lock
 
 	mu       sync.Mutex
 	state    State
@@ -374,7 +377,25 @@ func (s *session) abort() {
 	s.room.Broadcast()
 	s.mu.Unlock()
 	s.cancel(errAbort)
+	s.wait()
+}
+
+// wait waits for the session's goroutines.
+func (s *session) wait() {
 	<-s.finished
+	s.background.Wait()
+}
+
+// inBackground runs fn in a goroutine that ends before Close does: fn's context
+// ends with the session. It reports false if that is over already.
+func (s *session) inBackground(fn func(ctx context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.background.Go(func() { fn(s.ctx) })
+	return true
 }
 
 func (s *session) close(ctx context.Context) error {
@@ -393,7 +414,7 @@ func (s *session) close(ctx context.Context) error {
 	var err error
 	switch {
 	case again:
-		<-s.finished
+		s.wait()
 		return nil
 	case f != nil:
 		ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
