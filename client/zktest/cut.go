@@ -20,11 +20,15 @@ type Cut struct {
 // Done returns a channel that is closed once the connection has been broken.
 func (c *Cut) Done() <-chan struct{} { return c.done }
 
-// Code returns, after Done, the error code of the reply that a CutAfter has
-// swallowed: 0 for success, ConnectionLoss if the server has not replied.
-func (c *Cut) Code() jute.Code {
+// Err returns, after Done, the error of the reply that a CutAfter has swallowed:
+// nil if the operation went well, and ErrConnectionLoss if the server gave no
+// reply. Of a CutBefore it is always ErrConnectionLoss.
+func (c *Cut) Err() error {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
+	if c.code == 0 {
+		return nil
+	}
 	return c.code
 }
 

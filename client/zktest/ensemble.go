@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,12 +21,16 @@ type Ensemble struct {
 	nodes []*node
 }
 
+// ensembleSettings make a lost link known soon, and a busy machine no reason to
+// elect a leader.
+var ensembleSettings = []string{"initLimit=600", "syncLimit=600", "zkd.heartbeat=20", "zkd.electionTimeout=2000"}
+
 // StartEnsemble starts n voting servers, which end with the test, and waits until
 // all of them serve.
 func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 	t.Helper()
 	e := &Ensemble{Proxy: NewProxy(t, make([]string, n)...), t: t, links: newLinks()}
-	lines := []string{"initLimit=600", "syncLimit=600", "zkd.heartbeat=50", "zkd.electionTimeout=500"}
+	lines := slices.Clone(ensembleSettings)
 	for i := range n {
 		lines = append(lines, fmt.Sprintf("server.%d=10.0.0.%d:2888:3888;%s", i+1, i+1, e.At(i).Addr()))
 	}
@@ -107,6 +112,19 @@ func (e *Ensemble) wait(ctx context.Context, servers int) (leader int, err error
 	}
 }
 
+// WaitAll waits until all servers that are not down serve. The error is that of
+// ctx.
+func (e *Ensemble) WaitAll(ctx context.Context) error {
+	up := 0
+	for _, mode := range e.modes() {
+		if mode != down {
+			up++
+		}
+	}
+	_, err := e.wait(ctx, up)
+	return err
+}
+
 // KillLeader kills the leader and returns its id. It waits for one if there is
 // none. The others elect a new one.
 func (e *Ensemble) KillLeader() int {
@@ -130,6 +148,13 @@ func (e *Ensemble) Kill(id int) {
 	e.links.sever(id, true)
 	e.nodes[id-1].kill()
 }
+
+// Isolate takes a server off the network of the servers until Rejoin; its clients
+// stay connected to it. A leader is none any more when it notices.
+func (e *Ensemble) Isolate(id int) { e.links.sever(id, true) }
+
+// Rejoin ends Isolate.
+func (e *Ensemble) Rejoin(id int) { e.links.sever(id, false) }
 
 // Stop stops a server in order, as an operator does: a leader hands over first.
 // It does nothing if the server is down.
@@ -157,10 +182,13 @@ func (e *Ensemble) modes() []string {
 	return modes
 }
 
+// down is the mode of a server that was stopped or killed.
+const down = "down"
+
 // mode asks a server with the four-letter word srvr.
 func mode(server string) string {
 	if server == "" {
-		return "down"
+		return down
 	}
 	nc, err := net.DialTimeout("tcp", server, time.Second)
 	if err != nil {

@@ -59,7 +59,7 @@ func parseRequest(frame []byte) (r request) {
 	var h jute.RequestHeader
 	h.Decode(&d)
 	if d.Err() != nil {
-		return request{}
+		return request{paths: []string{""}}
 	}
 	r.xid, r.op = h.Xid, h.Type
 	switch h.Type {

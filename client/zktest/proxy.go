@@ -141,7 +141,7 @@ func (p *Proxy) CutBefore(m Match) *Cut { return p.arm(m, false) }
 
 // CutAfter passes the next request on that m matches, and breaks the connection
 // instead of passing the reply on: the operation has happened, or has failed as
-// Cut.Code says.
+// Cut.Err says.
 func (p *Proxy) CutAfter(m Match) *Cut { return p.arm(m, true) }
 
 func (p *Proxy) arm(m Match, after bool) *Cut {

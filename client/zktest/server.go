@@ -130,6 +130,11 @@ func (n *node) stop() {
 	if err != nil {
 		n.t.Errorf("zktest: stop server: %v", err)
 	}
+	select {
+	case err := <-srv.Failed():
+		n.t.Errorf("zktest: the server broke down: %v", err)
+	default:
+	}
 }
 
 // kill ends the server; nothing gets through any more.

@@ -1,52 +1,179 @@
 package zktest_test
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
-	"time"
 )
 
-func TestStart(t *testing.T) {
-	t0 := time.Now()
+// TestRestart shows that data, sessions and the address outlive the server, and
+// that clients find it again.
+func TestRestart(t *testing.T) {
+	for name, down := range map[string]func(*zktest.Server){
+		"stop":    (*zktest.Server).Stop,
+		"kill":    (*zktest.Server).Kill,
+		"restart": func(*zktest.Server) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := zktest.Start(t)
+			c := s.Client(t)
+			mustCreate(t, c, "/e", client.Ephemeral)
+			states, addr := c.States(deadline(t)), s.Addr()
+			id, _ := c.Session()
+			down(s)
+			s.Restart()
+			for change := range states {
+				if change.To == client.StateConnected {
+					break
+				}
+			}
+			if again, _ := c.Session(); again != id || s.Addr() != addr {
+				t.Errorf("session %v at %s, before %v at %s", again, s.Addr(), id, addr)
+			}
+			if _, ok, err := c.Exists(deadline(t), "/e"); !ok || err != nil {
+				t.Errorf("exists = %v, %v", ok, err)
+			}
+		})
+	}
+}
+
+// TestRealExpiry has a session expire because nothing is heard of it.
+func TestRealExpiry(t *testing.T) {
 	s := zktest.Start(t)
-	t.Log("start", time.Since(t0))
-	t0 = time.Now()
-	c := s.Client(t)
-	t.Log("client", time.Since(t0))
-	if _, err := c.Create(t.Context(), "/a", nil, client.Ephemeral, nil); err != nil {
+	watcher := s.Client(t)
+	c := zktest.NewProxy(t, s.Addr())
+	owner := c.Client(t, func(o *client.Options) { o.Timeout = 200 * time.Millisecond })
+	mustCreate(t, owner, "/e", client.Ephemeral)
+	_, _, w, err := watcher.ExistsW(deadline(t), "/e")
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.Restart()
-	if _, ok, err := c.Exists(t.Context(), "/a"); !ok || err != nil {
-		t.Fatalf("exists = %v, %v", ok, err)
+	c.Stall()
+	if ev, err := w.Next(deadline(t)); err != nil || ev.Type != client.EventDeleted {
+		t.Errorf("event %v, %v", ev, err)
 	}
-	t.Log("restarted")
-	id, _ := c.Session()
-	s.ExpireSession(id)
-	t.Log(c.Exists(t.Context(), "/a"))
-	t.Log(c.State())
-	t.Log(s.Requests())
+	c.Resume()
+	if err := owner.Sync(deadline(t), "/"); !errors.Is(err, client.ErrSessionExpired) {
+		t.Errorf("sync = %v", err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	s := zktest.Start(t, zktest.Config("4lw.commands.whitelist=ruok"))
+	if text, _ := word(s.Addr(), "stat"); !strings.Contains(text, "not in the whitelist") {
+		t.Errorf("stat said %q", text)
+	}
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, "tickTime") {
+			t.Errorf("a bad line gives %q", text)
+		}
+	}()
+	f := newFakeTest()
+	defer f.end()
+	zktest.Start(f, zktest.Config("tickTime=soon"))
 }
 
 func TestEnsemble(t *testing.T) {
-	t0 := time.Now()
-	s := zktest.StartEnsemble(t, 3)
-	t.Log("start", time.Since(t0))
-	t0 = time.Now()
-	c := s.Client(t)
-	t.Log("client", time.Since(t0))
-	if _, err := c.Create(t.Context(), "/a", nil, client.Ephemeral, nil); err != nil {
+	ctx := deadline(t)
+	e := zktest.StartEnsemble(t, 3)
+	c := e.Client(t).WithRetry(client.DefaultRetry())
+	mustCreate(t, c, "/e", client.Ephemeral)
+	first := e.Leader()
+	if n := len(e.Followers()); first == 0 || n != 2 || slices.Contains(e.Followers(), first) {
+		t.Errorf("leader %d, followers %v", first, e.Followers())
+	}
+	killed := e.KillLeader()
+	second, err := e.WaitLeader(ctx)
+	if err != nil || killed != first || second == first {
+		t.Errorf("killed %d, which led: %d; now %d leads, %v", killed, first, second, err)
+	}
+	if _, ok, err := c.Exists(ctx, "/e"); !ok || err != nil {
+		t.Errorf("exists = %v, %v", ok, err)
+	}
+	e.Restart(killed)
+	if err := e.WaitAll(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, ok, err := e.At(killed-1).Client(t).Exists(ctx, "/e"); !ok || err != nil {
+		t.Errorf("exists at the server that was down = %v, %v", ok, err)
+	}
+	e.Stop(second)
+	if third, err := e.WaitLeader(ctx); err != nil || third == second {
+		t.Errorf("after a stop of %d, %d leads, %v", second, third, err)
+	}
+	id, _ := c.Session()
+	e.ExpireSession(id)
+	if _, ok, err := e.Client(t).Exists(ctx, "/e"); ok || err != nil {
+		t.Errorf("exists after expiry = %v, %v", ok, err)
+	}
+}
+
+// TestConnectString shows that the ensemble tells its clients the addresses that
+// they know.
+func TestConnectString(t *testing.T) {
+	e := zktest.StartEnsemble(t, 3)
+	config, _, err := e.Client(t).GetConfig(deadline(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	t0 = time.Now()
-	id := s.KillLeader()
-	t.Log("killed", time.Since(t0))
-	t.Log(s.WaitLeader(t.Context()))
-	t.Log("elected", time.Since(t0))
-	t0 = time.Now()
-	s.Restart(id)
-	t.Log("restart", time.Since(t0))
-	t.Log(c.Exists(t.Context(), "/a"))
+	for _, addr := range strings.Split(e.ConnectString(), ",") {
+		if !strings.Contains(string(config), ";"+addr) {
+			t.Errorf("%s is not in the configuration:\n%s", addr, config)
+		}
+	}
+}
+
+// TestIsolate cuts the leader off from the others, with a client still connected.
+func TestIsolate(t *testing.T) {
+	ctx := deadline(t)
+	e := zktest.StartEnsemble(t, 3)
+	leader := e.Leader()
+	c := e.At(leader - 1).Client(t)
+	mustCreate(t, c, "/a", client.Persistent)
+	e.Isolate(leader)
+	write := c.Async().Set("/a", []byte("lost"), client.AnyVersion)
+	for other := leader; other == leader || other == 0; {
+		var err error
+		if other, err = e.WaitLeader(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Client(t).Create(ctx, "/b", nil, client.Persistent, nil); err != nil {
+		t.Errorf("create with a majority: %v", err)
+	}
+	if _, err := write.Wait(ctx); !client.IsAmbiguous(err) {
+		t.Errorf("write at the isolated leader = %v", err)
+	}
+	e.Rejoin(leader)
+	if err := e.WaitAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := c.WithRetry(client.DefaultRetry()).Get(ctx, "/a"); err != nil || string(data) == "lost" {
+		t.Errorf("/a has %q, %v", data, err)
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		f := newFakeTest()
+		zktest.Start(f)
+		b.StopTimer()
+		f.end()
+		b.StartTimer()
+	}
+}
+
+func BenchmarkStartEnsemble(b *testing.B) {
+	for b.Loop() {
+		f := newFakeTest()
+		zktest.StartEnsemble(f, 3)
+		b.StopTimer()
+		f.end()
+		b.StartTimer()
+	}
 }

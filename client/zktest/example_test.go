@@ -1,0 +1,88 @@
+package zktest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// The reply to a create gets lost. Was the node created? Here it was.
+func Example() {
+	t := newFakeTest() // your test has a *testing.T
+	defer t.end()
+	ctx := t.Context()
+
+	s := zktest.Start(t)
+	c := s.Client(t)
+	cut := s.CutAfter(zktest.Op(jute.OpCreate))
+	_, err := c.Create(ctx, "/a", nil, client.Persistent, nil)
+	fmt.Println(errors.Is(err, client.ErrConnectionLoss), client.IsAmbiguous(err), cut.Err())
+	_, exists, err := c.Exists(ctx, "/a")
+	fmt.Println(exists, err)
+	// Output:
+	// true true <nil>
+	// true <nil>
+}
+
+func ExampleStartEnsemble() {
+	t := newFakeTest()
+	defer t.end()
+	ctx := t.Context()
+
+	e := zktest.StartEnsemble(t, 3)
+	c := e.Client(t)
+	path, err := c.Create(ctx, "/a", []byte("x"), client.Ephemeral, nil)
+	fmt.Println(path, err)
+	killed := e.KillLeader()
+	leader, err := e.WaitLeader(ctx)
+	fmt.Println(leader != killed, err)
+	data, _, err := c.WithRetry(client.DefaultRetry()).Get(ctx, "/a")
+	fmt.Printf("%s %v\n", data, err)
+	// Output:
+	// /a <nil>
+	// true <nil>
+	// x <nil>
+}
+
+func ExampleProxy_ExpireSession() {
+	t := newFakeTest()
+	defer t.end()
+
+	s := zktest.Start(t)
+	c := s.Client(t)
+	states := c.States(context.Background())
+	id, _ := c.Session()
+	s.ExpireSession(id)
+	for change := range states {
+		fmt.Println(change.To)
+		if change.To == client.StateExpired {
+			break
+		}
+	}
+	// Output:
+	// suspended
+	// expired
+}
+
+// A test that counts what a client asks the servers for.
+func ExampleProxy_Requests() {
+	t := newFakeTest()
+	defer t.end()
+	ctx := t.Context()
+
+	s := zktest.Start(t)
+	c := s.Client(t)
+	before := s.Requests()
+	for range 3 {
+		c.Get(ctx, "/")
+	}
+	c.Exists(ctx, "/a")
+	asked := s.Requests().Since(before)
+	fmt.Println(asked[jute.OpGetData], asked[jute.OpExists], asked.Total())
+	// Output:
+	// 3 1 4
+}
