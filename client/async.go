@@ -10,11 +10,11 @@ import (
 // its request and returns. Many requests are then under way at once, which is
 // what makes a client fast.
 //
-// The result comes to the Future and, before anything that the server sent later,
-// to the callbacks that the call was given. All callbacks of a session, and
-// Options.Watcher, run in one goroutine, one after the other in the order of the
-// replies: one that blocks keeps the others waiting and is named in the log.
-// Callbacks may issue operations; they may wait for them, too, at that price.
+// The result comes to the Future, and to the functions that the call was given.
+// All callbacks of a session, and Options.Watcher, run in one goroutine, one after
+// the other in the order of the replies and events: one that blocks keeps the
+// others waiting and is named in the log. Callbacks may issue operations; they may
+// wait for them, too, at that price.
 //
 // An operation that can't be issued, say for a bad path, fails in the same way.
 // Operations that wait for a connection stay queued until there is one, the

@@ -237,6 +237,10 @@ func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
 // failTaken fails calls because the connection or the session is gone.
 func (s *session) failTaken(calls []*call, sent uint64, err, cause error) {
 	for _, k := range calls {
+		err := err
+		if k.op == jute.OpCloseSession {
+			err = ErrConnectionLoss // it is no news that the client is closed
+		}
 		s.fail(k, err, cause, k.frame == nil && k.seq <= sent)
 	}
 }

@@ -1,0 +1,279 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+)
+
+// The first ten things that one does.
+
+func ExampleConnect() {
+	servers, stop := exampleServers()
+	defer stop()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := client.Connect(ctx, servers, client.Options{Logger: client.NoLog})
+	if err != nil {
+		fmt.Println(err) // says which servers were tried, and how each failed
+		return
+	}
+	defer c.Close(ctx)
+	fmt.Println(c.State())
+	// Output: connected
+}
+
+func ExampleClient_Create() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	path, err := c.Create(ctx, "/config", []byte("v1"), client.Persistent, nil)
+	fmt.Println(path, err)
+	path, err = c.Create(ctx, "/config/task-", nil, client.PersistentSequential, nil)
+	fmt.Println(path, err)
+	_, err = c.Create(ctx, "/config", nil, client.Persistent, nil)
+	fmt.Println(err)
+	// Output:
+	// /config <nil>
+	// /config/task-0000000000 <nil>
+	// create /config: node already exists
+}
+
+func ExampleClient_Get() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	c.Create(ctx, "/config", []byte("v1"), client.Persistent, nil)
+	data, stat, err := c.Get(ctx, "/config")
+	fmt.Printf("%s, version %d, %v\n", data, stat.Version, err)
+	// Output: v1, version 0, <nil>
+}
+
+// Two programs change the same node. The version keeps one from overwriting what it
+// has not seen.
+func ExampleClient_Set() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	c.Create(ctx, "/counter", []byte("1"), client.Persistent, nil)
+	_, stat, _ := c.Get(ctx, "/counter")
+	c.Set(ctx, "/counter", []byte("10"), client.AnyVersion) // somebody else
+
+	_, err := c.Set(ctx, "/counter", []byte("2"), stat.Version)
+	fmt.Println(errors.Is(err, client.ErrBadVersion))
+	fmt.Println(err)
+	// Output:
+	// true
+	// setData /counter: version conflict
+}
+
+func ExampleClient_Children() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	c.CreateAll(ctx, "/workers/b", nil, client.Ephemeral, nil) // with its parents
+	c.Create(ctx, "/workers/a", nil, client.Ephemeral, nil)
+	names, _, err := c.Children(ctx, "/workers")
+	slices.Sort(names)
+	fmt.Println(names, err)
+	// Output: [a b] <nil>
+}
+
+// A one-shot watch tells of the first change after the read.
+func ExampleClient_GetW() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	c.Create(ctx, "/config", []byte("v1"), client.Persistent, nil)
+	_, _, watch, err := c.GetW(ctx, "/config")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c.Set(ctx, "/config", []byte("v2"), client.AnyVersion)
+	ev, err := watch.Next(ctx)
+	fmt.Println(ev.Type, ev.Path, err)
+	// Output: NodeDataChanged /config <nil>
+}
+
+// A persistent, recursive watch tells of everything below a node.
+func ExampleClient_AddWatch() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	watch, err := c.AddWatch(ctx, "/", client.WatchRecursive)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer watch.Close(ctx)
+	c.CreateAll(ctx, "/a/b", nil, client.Persistent, nil)
+	c.Delete(ctx, "/a/b", client.AnyVersion)
+	for range 3 {
+		ev, _ := watch.Next(ctx)
+		fmt.Println(ev.Type, ev.Path)
+	}
+	// Output:
+	// NodeCreated /a
+	// NodeCreated /a/b
+	// NodeDeleted /a/b
+}
+
+// All of it happens, or nothing.
+func ExampleClient_Multi() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	_, err := c.Multi(ctx,
+		client.CreateOp("/order", []byte("3 apples"), client.Persistent, nil),
+		client.SetOp("/stock", []byte("7"), 4))
+	fmt.Println(err)
+	_, exists, _ := c.Exists(ctx, "/order")
+	fmt.Println(exists)
+	// Output:
+	// multi /order: node does not exist: operation 1, setData /stock: node does not exist
+	// false
+}
+
+// Hundreds of requests are under way at once.
+func ExampleClient_Async() {
+	ctx, c, stop := exampleClient()
+	defer stop()
+
+	a := c.Async()
+	var created []*client.Future[client.Created]
+	for i := range 500 {
+		created = append(created, a.Create(fmt.Sprintf("/n%d", i), nil, client.Persistent, nil))
+	}
+	failed := 0
+	for _, f := range created {
+		if _, err := f.Wait(ctx); err != nil {
+			failed++
+		}
+	}
+	fmt.Println(failed, "failed")
+
+	done := make(chan struct{})
+	a.Get("/n17", func(n client.Node, err error) { // instead of waiting
+		fmt.Println("version", n.Stat.Version, err)
+		close(done)
+	})
+	<-done
+	// Output:
+	// 0 failed
+	// version 0 <nil>
+}
+
+// What fails because the connection broke may have been done.
+func ExampleIsAmbiguous() {
+	t := newExampleTest()
+	defer t.end()
+	proxy := zktest.NewProxy(t, t.servers())
+	ctx := context.Background()
+	c, err := client.Connect(ctx, proxy.ConnectString()+t.root, client.Options{Logger: client.NoLog})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close(ctx)
+
+	proxy.CutAfter(zktest.Writes()) // the next write is done, but its reply gets lost
+	_, err = c.Create(ctx, "/a", nil, client.Persistent, nil)
+	fmt.Println(errors.Is(err, client.ErrConnectionLoss), client.IsAmbiguous(err))
+
+	// This one takes care of it.
+	proxy.CutAfter(zktest.Writes())
+	err = c.CreateIdempotent(ctx, "/b", nil, client.Persistent, nil)
+	fmt.Println(err)
+	// Output:
+	// true true
+	// <nil>
+}
+
+// --- What the examples run on: a server of their own, or the servers that
+// ZKD_TEST_SERVERS names.
+
+// exampleTest stands in for the *testing.T that examples don't get.
+type exampleTest struct {
+	testing.TB
+	root     string
+	cleanups []func()
+}
+
+func newExampleTest() *exampleTest { return &exampleTest{} }
+
+func (t *exampleTest) Helper()                           {}
+func (t *exampleTest) Log(...any)                        {}
+func (t *exampleTest) Logf(string, ...any)               {}
+func (t *exampleTest) Context() context.Context          { return context.Background() }
+func (t *exampleTest) Failed() bool                      { return false }
+func (t *exampleTest) Cleanup(fn func())                 { t.cleanups = append(t.cleanups, fn) }
+func (t *exampleTest) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (t *exampleTest) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func (t *exampleTest) TempDir() string {
+	dir, err := os.MkdirTemp("", "example-")
+	if err != nil {
+		panic(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (t *exampleTest) end() {
+	for _, fn := range slices.Backward(t.cleanups) {
+		fn()
+	}
+}
+
+// servers returns the address of a server, and makes the node t.root on it, below
+// which the example works.
+func (t *exampleTest) servers() string {
+	servers, _, _ := strings.Cut(os.Getenv("ZKD_TEST_SERVERS"), ",")
+	if servers == "" {
+		servers = zktest.Start(t).ConnectString()
+	}
+	ctx := context.Background()
+	c, err := client.Connect(ctx, servers, client.Options{Logger: client.NoLog})
+	if err != nil {
+		t.Fatalf("connect to %s: %v", servers, err)
+	}
+	t.root, err = c.Create(ctx, "/example-", nil, client.PersistentSequential, nil)
+	if err != nil {
+		t.Fatalf("create the examples' root: %v", err)
+	}
+	t.Cleanup(func() {
+		c.DeleteAll(ctx, t.root, client.DeleteOptions{})
+		c.Close(ctx)
+	})
+	return servers
+}
+
+func exampleServers() (servers string, stop func()) {
+	t := newExampleTest()
+	servers = t.servers()
+	return servers + t.root, t.end
+}
+
+func exampleClient() (context.Context, *client.Client, func()) {
+	t := newExampleTest()
+	servers := t.servers()
+	ctx := context.Background()
+	c, err := client.Connect(ctx, servers+t.root, client.Options{Logger: client.NoLog})
+	if err != nil {
+		t.Fatalf("connect to %s: %v", servers, err)
+	}
+	return ctx, c, func() {
+		c.Close(ctx)
+		t.end()
+	}
+}
