@@ -1,0 +1,258 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// EventType tells what a cache has to say.
+type EventType int
+
+// The types of events.
+const (
+	// Added: Node is new in the cache.
+	Added EventType = iota + 1
+	// Changed: Old has become Node: its data, or only its Stat, as that of a
+	// parent when a child comes or goes.
+	Changed
+	// Removed: Node is gone, as it was last seen. What was below it went before.
+	// A node that was deleted and created again is Removed, then Added.
+	Removed
+	// Ready: all has been read that there was. It comes once.
+	Ready
+	// Stale: the connection is lost, see Cache.Stale.
+	Stale
+	// Fresh: after Stale, all that changed meanwhile is in the cache.
+	Fresh
+	// Unreadable: the client may not read the node at Node.Path. Neither it nor
+	// what is below it is cached. It comes once until the node can be read.
+	Unreadable
+	// Closed: the cache has ended, Err says why. It is the last event.
+	Closed
+)
+
+var typeNames = [...]string{"?", "added", "changed", "removed", "ready", "stale", "fresh", "unreadable", "closed"}
+
+// String returns the name in lower case.
+func (t EventType) String() string {
+	if t <= 0 || int(t) >= len(typeNames) {
+		return fmt.Sprintf("EventType(%d)", int(t))
+	}
+	return typeNames[t]
+}
+
+// Event is one step of a cache.
+type Event struct {
+	Type EventType
+	Node Node
+	Old  Node  // only of Changed
+	Err  error // of Closed, Unreadable, and Stale
+}
+
+// DataChanged reports whether a Changed is one of the data, not of the Stat only.
+func (e Event) DataChanged() bool {
+	return e.Type == Changed && e.Old.Stat.Mzxid != e.Node.Stat.Mzxid
+}
+
+// String describes the event in a few words.
+func (e Event) String() string {
+	s := e.Type.String()
+	if e.Node.Path != "" {
+		s += " " + e.Node.Path
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// subscription hands all events to one listener, in order. Those that it has not
+// taken yet wait in a list.
+type subscription struct {
+	mu    sync.Mutex
+	queue []Event
+	ended bool          // nothing follows what is in the queue
+	wake  chan struct{} // capacity 1: look at the queue
+	gone  chan struct{} // closed by drop
+	once  sync.Once
+}
+
+func newSubscription() *subscription {
+	return &subscription{wake: make(chan struct{}, 1), gone: make(chan struct{})}
+}
+
+func (s *subscription) push(evs ...Event) {
+	s.mu.Lock()
+	s.queue = append(s.queue, evs...)
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *subscription) end() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *subscription) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drop gives up what has not been taken.
+func (s *subscription) drop() { s.once.Do(func() { close(s.gone) }) }
+
+// take returns what is in the queue, and waits if that is nothing. It returns
+// nil at the end.
+func (s *subscription) take() []Event {
+	for {
+		s.mu.Lock()
+		evs, ended := s.queue, s.ended
+		s.queue = nil
+		s.mu.Unlock()
+		if len(evs) > 0 || ended {
+			return evs
+		}
+		select {
+		case <-s.wake:
+		case <-s.gone:
+			return nil
+		}
+	}
+}
+
+// each calls fn for each event until it returns false, or the end.
+func (s *subscription) each(fn func(Event) bool) {
+	for evs := s.take(); evs != nil; evs = s.take() {
+		for i := range evs {
+			if !fn(evs[i]) {
+				return
+			}
+			evs[i] = Event{}
+		}
+	}
+}
+
+// Events returns a channel of all events from now on. It begins with an Added for
+// each node that is in the cache already, parents first, and a Ready if it is
+// ready: from the events alone one can have all that the cache has. No event is
+// dropped, and none merged with another: those that are not received take
+// memory. The channel is closed behind Closed, when ctx ends, and by Close, which
+// drops what has not been received.
+func (k *Cache) Events(ctx context.Context) <-chan Event {
+	ch := make(chan Event, 16)
+	s := k.subscribe()
+	stop := context.AfterFunc(ctx, s.drop)
+	k.listen(s, func() {
+		defer close(ch)
+		defer stop()
+		s.each(func(ev Event) bool {
+			select {
+			case ch <- ev:
+				return true
+			case <-s.gone:
+				return false
+			}
+		})
+	})
+	return ch
+}
+
+// OnEvent calls fn for each event, as Events tells of them, one after the other
+// in a goroutine of its own, until stop is called. fn may take its time and call
+// what it likes but Close. stop does not wait for fn.
+func (k *Cache) OnEvent(fn func(Event)) (stop func()) {
+	s := k.subscribe()
+	k.listen(s, func() {
+		s.each(func(ev Event) bool {
+			select {
+			case <-s.gone:
+				return false
+			default:
+				fn(ev)
+				return true
+			}
+		})
+	})
+	return s.drop
+}
+
+// subscribe makes a subscription that has been told what there is.
+func (k *Cache) subscribe() *subscription {
+	s := newSubscription()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, n := range k.tree.list(k.tree.path) {
+		s.queue = append(s.queue, Event{Type: Added, Node: n})
+	}
+	if k.isReady {
+		s.queue = append(s.queue, Event{Type: Ready})
+		if !k.stale.IsZero() {
+			s.queue = append(s.queue, Event{Type: Stale})
+		}
+	}
+	if k.err != nil {
+		s.queue = append(s.queue, Event{Type: Closed, Err: k.err})
+		s.ended = true
+	}
+	k.subs[s] = struct{}{}
+	return s
+}
+
+// listen runs the goroutine of a subscription.
+func (k *Cache) listen(s *subscription, run func()) {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		s.drop()
+		run()
+		return
+	}
+	k.subs[s] = struct{}{}
+	k.wg.Go(func() {
+		defer func() {
+			k.mu.Lock()
+			delete(k.subs, s)
+			k.mu.Unlock()
+		}()
+		run()
+	})
+	k.mu.Unlock()
+}
+
+// tellLocked hands an event to all subscribers.
+func (k *Cache) tellLocked(ev Event) {
+	for s := range k.subs {
+		s.push(ev)
+	}
+}
+
+func (k *Cache) tellAddedLocked(n *node, path string) {
+	if len(k.subs) > 0 {
+		k.tellLocked(Event{Type: Added, Node: n.at(path)})
+	}
+}
+
+func (k *Cache) tellRemovedLocked(n *node, path string) {
+	if len(k.subs) > 0 {
+		k.tellLocked(Event{Type: Removed, Node: n.at(path)})
+	}
+}
+
+// setLocked changes a node and tells of it, if there is anything to tell.
+func (k *Cache) setLocked(n *node, path string, data []byte, stat client.Stat) {
+	if n.stat == stat {
+		return
+	}
+	old := *n
+	k.tree.set(n, data, stat)
+	if len(k.subs) > 0 {
+		k.tellLocked(Event{Type: Changed, Node: n.at(path), Old: old.at(path)})
+	}
+}

@@ -1,0 +1,401 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// retryAfter is how long a read waits that a server could not do for reasons of
+// its own; lagPause how long a new session waits for a server to catch up.
+const (
+	retryAfter = 200 * time.Millisecond
+	lagPause   = 50 * time.Millisecond
+)
+
+// loop is the goroutine that keeps a cache up to date. All that is not in Cache
+// is its own.
+type loop struct {
+	*Cache
+	ctx    context.Context
+	states <-chan client.StateChange
+
+	watch  *client.Watch       // the persistent watch; nil with one-shot watches
+	events <-chan client.Event // its channel, until that is closed
+	shots  shots               // the one-shot watches
+
+	armed bool // the session has the watches
+	down  bool // the connection was lost, and its successor not dealt with
+	gen   uint32
+	seen  client.Zxid // what the client had seen when the cache last looked
+	work  work
+	again []*task // reads to be tried again, after a pause
+	pause *time.Timer
+	// denied has the unreadable nodes that were told of, with the generation in
+	// which they were last found so.
+	denied map[string]uint32
+	hidden string // the path of the servers' own nodes, as the client names it
+	fatal  error  // ends the loop
+}
+
+func newLoop(k *Cache, ctx context.Context) *loop {
+	l := &loop{
+		Cache: k, ctx: ctx, states: k.client.States(ctx), work: newWork(), denied: map[string]uint32{},
+		shots: newShots(k, ctx), pause: time.NewTimer(0),
+	}
+	if k.client.Root() == "" {
+		l.hidden = systemPath
+	}
+	return l
+}
+
+// systemPath is where the servers keep nodes of their own. Some of them change
+// without an event.
+const systemPath = "/zookeeper"
+
+// run lives until the cache is closed or the session is over.
+func (l *loop) run() {
+	defer l.pause.Stop()
+	err := l.arm()
+	if err == nil {
+		l.rescan()
+		err = l.follow()
+	}
+	if l.ctx.Err() != nil {
+		err = ErrClosed
+	}
+	l.mu.Lock()
+	l.err = err
+	if l.stale.IsZero() {
+		l.stale = time.Now()
+	}
+	l.tellLocked(Event{Type: Closed, Err: err})
+	for s := range l.subs {
+		s.end()
+	}
+	l.mu.Unlock()
+	close(l.finished)
+	l.cancel()
+	l.disarm()
+}
+
+// follow is the loop proper.
+func (l *loop) follow() error {
+	for {
+		l.issue()
+		l.work.release()
+		l.settle()
+		if l.fatal != nil {
+			return l.fatal
+		}
+		var landed <-chan struct{}
+		if len(l.work.flights) > 0 {
+			landed = l.work.flights[0].done()
+		}
+		select {
+		case <-l.ctx.Done():
+			return ErrClosed
+		case <-landed:
+			l.land()
+		case ev, ok := <-l.events:
+			l.hear(ev, ok)
+		case <-l.shots.wake:
+			l.hearShots()
+		case s, ok := <-l.states:
+			if !ok {
+				return ErrClosed
+			}
+			l.land() // what failed when the state changed
+			if err := l.state(s); err != nil {
+				return err
+			}
+		case done := <-l.syncs:
+			zxid := l.client.LastZxid()
+			l.catchUp()
+			l.work.barrier(func() {
+				l.known(zxid)
+				done <- struct{}{}
+			})
+		case <-l.pause.C:
+			l.work.resume(l.again)
+			l.again = nil
+		}
+	}
+}
+
+// --- Connection
+
+// state is told of each change of the session's state.
+func (l *loop) state(s client.StateChange) error {
+	switch s.To {
+	case client.StateSuspended:
+		l.down = true
+		l.setStale(s.Err)
+	case client.StateExpired:
+		l.down, l.armed = true, false
+		l.setStale(s.Err)
+		return l.over()
+	case client.StateConnected, client.StateReadOnly:
+		if !l.down {
+			return nil
+		}
+		if !l.armed {
+			if err := l.arm(); err != nil {
+				return err
+			}
+		}
+		l.down = false
+		l.rescan()
+	case client.StateAuthFailed, client.StateClosed:
+		return l.over()
+	}
+	return nil
+}
+
+// over returns why the session is over for good, or nil if it isn't.
+func (l *loop) over() error {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := l.client.WaitConnected(ended)
+	if e, ok := errors.AsType[*client.ConnectError](err); ok && e.Err != context.Canceled {
+		return e
+	}
+	return nil
+}
+
+// arm gives the session its watch, in front of a first read of everything. A
+// session that is new may be with a server that is behind what the cache has seen:
+// it waits for that one to catch up.
+func (l *loop) arm() error {
+	for {
+		if err := l.client.WaitConnected(l.ctx); err != nil {
+			return err
+		}
+		err := l.client.Sync(l.ctx, l.tree.path)
+		if err == nil && l.client.LastZxid() < l.seen {
+			if sleep(l.ctx, lagPause) != nil {
+				return ErrClosed
+			}
+			continue
+		}
+		if err == nil || !passing(err) {
+			err = l.addWatch()
+		}
+		switch {
+		case err == nil:
+			l.armed = true
+			return nil
+		case !passing(err):
+			return err
+		}
+	}
+}
+
+func (l *loop) addWatch() error {
+	l.shots.reset()
+	if l.shots.use {
+		return nil
+	}
+	mode := client.WatchRecursive
+	if l.opts.Depth == NodeOnly {
+		mode = client.WatchPersistent
+	}
+	w, err := l.client.AddWatch(l.ctx, l.tree.path, mode)
+	if errors.Is(err, client.ErrUnimplemented) {
+		l.shots.use = true
+		return nil
+	}
+	if err == nil {
+		l.watch, l.events = w, w.Events()
+	}
+	return err
+}
+
+// disarm makes the server forget the watches.
+func (l *loop) disarm() {
+	if l.watch == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = l.watch.Close(ctx) // the server may go on sending events, which nobody hears
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// setStale says that the cache can't be kept up to date.
+func (l *loop) setStale(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.stale.IsZero() {
+		return
+	}
+	l.stale = time.Now()
+	if l.isReady {
+		l.tellLocked(Event{Type: Stale, Err: err})
+	}
+}
+
+// rescan reads everything, again or for the first time.
+func (l *loop) rescan() {
+	l.gen++
+	waiting := l.work.restart()
+	l.again = nil
+	l.work.mark(l.tree.path, wantNode, l.work.now())
+	gen, zxid := l.gen, l.client.LastZxid()
+	l.work.barrier(append([]func(){func() { l.fresh(gen, zxid) }}, waiting...)...)
+}
+
+// fresh is called when everything is read; a generation that another one has
+// followed does not count.
+func (l *loop) fresh(gen uint32, zxid client.Zxid) {
+	if gen != l.gen || l.down {
+		return
+	}
+	for path, g := range l.denied {
+		if g != gen {
+			delete(l.denied, path)
+		}
+	}
+	l.known(zxid)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stale = time.Time{}
+	if l.isReady {
+		l.tellLocked(Event{Type: Fresh})
+		return
+	}
+	l.isReady = true
+	close(l.ready)
+	l.tellLocked(Event{Type: Ready})
+}
+
+// --- Events
+
+// hear is told of an event of the persistent watch, and takes what has come since.
+func (l *loop) hear(ev client.Event, ok bool) {
+	for range 256 {
+		if !ok {
+			l.events = nil // the session is over: see state
+			return
+		}
+		l.heard(ev.Path, ev.Type)
+		select {
+		case ev, ok = <-l.events:
+		default:
+			return
+		}
+	}
+}
+
+// heard asks for the reads that an event makes necessary. What is in the cache
+// does not change by an event, but by what is read.
+func (l *loop) heard(path string, t client.EventType) {
+	seg := l.work.now()
+	switch t {
+	case client.EventDataChanged:
+		l.mark(path, wantNode, seg)
+	case client.EventCreated, client.EventDeleted:
+		l.mark(path, wantNode, seg)
+		if path != l.tree.path {
+			parent, _ := split(path)
+			l.mark(parent, wantStat, seg)
+		}
+	case client.EventChildrenChanged:
+		l.mark(path, wantStat, seg)
+	}
+}
+
+// hearShots is told that one-shot watches have had their events.
+func (l *loop) hearShots() {
+	for _, sh := range l.shots.take() {
+		what := wantNode
+		if sh.children {
+			what = wantList
+		}
+		l.mark(sh.path, what, l.work.now())
+	}
+}
+
+// mark is work.mark for a path that may be none of the cache's.
+func (l *loop) mark(path string, what want, seg *segment) {
+	if l.work.tasks[path] != nil || l.within(path) {
+		l.work.mark(path, what, seg)
+	}
+}
+
+// within reports whether a path is to be in the cache.
+func (l *loop) within(path string) bool {
+	depth := l.tree.depth(path)
+	if depth < 0 || depth > l.levels() {
+		return false
+	}
+	for ; depth > 0; depth-- {
+		if !l.takes(path) {
+			return false
+		}
+		path, _ = split(path)
+	}
+	return true
+}
+
+// takes reports whether a path is to be in the cache if its parent is.
+func (l *loop) takes(path string) bool {
+	return path != l.hidden && (l.opts.Filter == nil || l.opts.Filter(path))
+}
+
+// levels returns how many levels below the root's are cached.
+func (l *loop) levels() int {
+	switch l.opts.Depth {
+	case Whole:
+		return 1 << 30
+	case NodeOnly:
+		return 0
+	}
+	return l.opts.Depth
+}
+
+// catchUp takes all events that have come in.
+func (l *loop) catchUp() {
+	l.shots.poll()
+	l.hearShots()
+	for l.events != nil && l.watch.Pending() {
+		select {
+		case ev, ok := <-l.events:
+			l.hear(ev, ok)
+		default:
+			runtime.Gosched() // the event is on its way into the channel
+		}
+	}
+}
+
+// settle notes how far the cache is known to be complete: if there is nothing to
+// read and no event pending, up to what the client had seen before it was looked.
+func (l *loop) settle() {
+	zxid := l.client.LastZxid()
+	l.seen = max(l.seen, zxid)
+	if l.work.idle() && !l.down && l.events != nil && !l.watch.Pending() {
+		l.known(zxid)
+	}
+}
+
+// known notes that the cache has all changes up to zxid.
+func (l *loop) known(zxid client.Zxid) {
+	if zxid > l.version { // which the loop alone changes
+		l.mu.Lock()
+		l.version = zxid
+		l.mu.Unlock()
+	}
+}

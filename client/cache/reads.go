@@ -1,0 +1,318 @@
+package cache
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// issue sends reads until the window is full. They are answered in that order,
+// each from a state of the server that is not older than that of the one before.
+func (l *loop) issue() {
+	for len(l.work.flights) < l.opts.Window {
+		t := l.work.next()
+		if t == nil {
+			return
+		}
+		what, seg := t.take()
+		f := &flight{t: t, what: what, seg: seg, gen: l.gen}
+		l.start(f)
+		l.work.flights = append(l.work.flights, f)
+	}
+}
+
+// start issues one read. With one-shot watches it sets the watch that the node
+// lacks.
+func (l *loop) start(f *flight) {
+	a, path := l.client.Async(), f.t.path
+	lacks := l.shots.use && !l.shots.has(path, f.what == wantList)
+	switch {
+	case f.what == wantList && lacks:
+		f.list = a.ChildrenW(path)
+	case f.what == wantList:
+		f.list = a.Children(path)
+	case f.what == wantNode && lacks:
+		f.node = a.GetW(path)
+	case f.what == wantNode && (l.shots.use || !l.opts.NoData):
+		f.node = a.Get(path)
+	case f.what == wantStat && lacks && path == l.tree.path && l.tree.root == nil:
+		f.stat = a.ExistsW(path) // a get of a node that isn't there sets no watch
+	default:
+		f.stat = a.Exists(path)
+	}
+}
+
+// done returns a channel that is closed when there is a reply.
+func (f *flight) done() <-chan struct{} {
+	switch {
+	case f.node != nil:
+		return f.node.Done()
+	case f.stat != nil:
+		return f.stat.Done()
+	}
+	return f.list.Done()
+}
+
+// reply is what came of a read.
+type reply struct {
+	data  []byte
+	stat  client.Stat
+	names []string
+	watch *client.Watch // that it set, or nil
+	err   error         // ErrNoNode also of an exists
+}
+
+// result returns the reply if it is there.
+func (f *flight) result() (r reply, ok bool) {
+	switch {
+	case f.node != nil:
+		var v client.Node
+		v, ok, r.err = f.node.Result()
+		r.data, r.stat, r.watch = v.Data, v.Stat, v.Watch
+	case f.stat != nil:
+		var v client.Presence
+		v, ok, r.err = f.stat.Result()
+		r.stat, r.watch = v.Stat, v.Watch
+		if r.err == nil && !v.Exists {
+			r.err = client.ErrNoNode
+			return r, ok // an exists sets its watch all the same
+		}
+	default:
+		var v client.Listing
+		v, ok, r.err = f.list.Result()
+		r.names, r.stat, r.watch = v.Names, v.Stat, v.Watch
+	}
+	if r.err != nil {
+		r.watch = nil
+	}
+	return r, ok
+}
+
+// land takes the replies that are there, in the order of the requests.
+func (l *loop) land() {
+	for len(l.work.flights) > 0 {
+		f := l.work.flights[0]
+		r, ok := f.result()
+		if !ok {
+			return
+		}
+		l.work.flights[0] = nil
+		l.work.flights = l.work.flights[1:]
+		l.landed(f, r)
+	}
+}
+
+func (l *loop) landed(f *flight, r reply) {
+	path := f.t.path
+	if r.watch != nil {
+		l.shots.add(path, f.what == wantList, r.watch)
+	}
+	switch {
+	case f.gen != l.gen:
+		// All is being read anew, and this may be from before.
+	case errors.Is(r.err, client.ErrNoNode):
+		l.gone(f)
+	case errors.Is(r.err, client.ErrNoAuth):
+		l.deny(f, r.err)
+	case r.err == nil && f.what == wantList:
+		l.putList(f, r)
+	case r.err == nil:
+		l.put(f, r)
+	case passing(r.err), errors.Is(r.err, client.ErrClosed), errors.Is(r.err, client.ErrAuthFailed):
+		f.t.add(f.what, f.seg) // the change of state that is to come decides
+	default:
+		if len(l.again) == 0 {
+			l.pause.Reset(retryAfter)
+		}
+		l.again = append(l.again, l.work.postpone(f))
+		return
+	}
+	l.work.landed(f)
+}
+
+// put takes a node into the cache.
+func (l *loop) put(f *flight, r reply) {
+	path := f.t.path
+	n := l.tree.find(path)
+	if f.what == wantStat && !sameNode(n, r.stat) {
+		l.work.mark(path, wantNode, f.seg)
+		return
+	}
+	delete(l.denied, path)
+	l.mu.Lock()
+	switch {
+	case n != nil && older(r.stat, n.stat):
+		// No server says so: see arm. The cache never goes back.
+		l.mu.Unlock()
+		return
+	case n != nil && f.what == wantStat:
+		l.setLocked(n, path, n.data, r.stat)
+	case n != nil && n.stat.Czxid == r.stat.Czxid:
+		l.setLocked(n, path, l.keep(r.data), r.stat)
+	default:
+		if n != nil {
+			l.removeLocked(n, path)
+		}
+		n = l.addLocked(path, l.keep(r.data), r.stat)
+	}
+	tooLarge := l.opts.MaxBytes > 0 && l.tree.bytes > l.opts.MaxBytes
+	l.mu.Unlock()
+	if tooLarge {
+		l.fatal = ErrTooLarge
+	}
+	if n != nil {
+		l.descend(n, path, f.seg)
+	}
+}
+
+// sameNode reports whether a Stat shows that a node's data, and who may read it,
+// are what they were.
+func sameNode(n *node, s client.Stat) bool {
+	return n != nil && n.stat.Czxid == s.Czxid && n.stat.Mzxid == s.Mzxid && n.stat.Aversion == s.Aversion
+}
+
+// older reports whether a node of Stat a is from before one of Stat b.
+func older(a, b client.Stat) bool {
+	return a.Czxid < b.Czxid || a.Czxid == b.Czxid && (a.Mzxid < b.Mzxid || a.Pzxid < b.Pzxid)
+}
+
+func (l *loop) keep(data []byte) []byte {
+	if l.opts.NoData {
+		return nil
+	}
+	return data
+}
+
+// addLocked enters a new node. It returns nil if the parent isn't there: when
+// that is read its children will be, if it can be read.
+func (l *loop) addLocked(path string, data []byte, stat client.Stat) *node {
+	var parent *node
+	name := ""
+	if path != l.tree.path {
+		var above string
+		above, name = split(path)
+		if parent = l.tree.find(above); parent == nil {
+			return nil
+		}
+	}
+	n := l.tree.add(parent, name, data, stat)
+	l.tellAddedLocked(n, path)
+	return n
+}
+
+func (l *loop) removeLocked(n *node, path string) {
+	l.tree.remove(n, path, l.tellRemovedLocked)
+}
+
+// descend asks for the children of a node, if they aren't known to be complete.
+// With a persistent watch that they once were is enough: all that comes later is
+// told.
+func (l *loop) descend(n *node, path string, seg *segment) {
+	if n.gen == l.gen && (!l.shots.use || l.shots.has(path, true)) {
+		return
+	}
+	deepest := l.tree.depth(path) >= l.levels()
+	if l.shots.use || n.stat.NumChildren > 0 && !deepest {
+		l.work.mark(path, wantList, seg)
+		return
+	}
+	l.prune(n, path, nil)
+	n.gen = l.gen
+}
+
+// prune removes the children of n whose names are not in the sorted list.
+func (l *loop) prune(n *node, path string, names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := n.kids[:0]
+	for _, kid := range n.kids {
+		if _, ok := slices.BinarySearch(names, kid.name); ok {
+			kept = append(kept, kid)
+			continue
+		}
+		l.tree.forget(kid, join(path, kid.name), l.tellRemovedLocked)
+	}
+	clear(n.kids[len(kept):])
+	if n.kids = kept; len(kept) == 0 {
+		n.kids = nil
+	}
+}
+
+// putList goes by a list of children: those not in it are removed, those new in
+// it read. When all is read anew the others are looked at, too.
+func (l *loop) putList(f *flight, r reply) {
+	path := f.t.path
+	n := l.tree.find(path)
+	if n == nil {
+		return
+	}
+	if !sameNode(n, r.stat) {
+		l.work.mark(path, wantNode, f.seg)
+	}
+	if n.stat.Czxid != r.stat.Czxid {
+		return // another node of that name, whose children will be read with it
+	}
+	if sameNode(n, r.stat) {
+		l.mu.Lock()
+		l.setLocked(n, path, n.data, r.stat)
+		l.mu.Unlock()
+	}
+	again := n.gen != l.gen
+	n.gen = l.gen
+	if l.tree.depth(path) >= l.levels() {
+		return
+	}
+	names := slices.DeleteFunc(r.names, func(name string) bool { return !l.takes(join(path, name)) })
+	slices.Sort(names)
+	l.prune(n, path, names)
+	var held []string
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, ok := n.kid(name)
+		if ok && again && (!l.shots.use || l.shots.has(join(path, name), false)) {
+			held = append(held, name)
+			return true
+		}
+		return ok && !again
+	})
+	l.work.push(path, held, wantStat, f.seg)
+	l.work.push(path, names, wantNode, f.seg)
+}
+
+// gone removes a node that isn't there, with all below it: those are gone, or if
+// they are new they will be read.
+func (l *loop) gone(f *flight) {
+	path := f.t.path
+	delete(l.denied, path)
+	if n := l.tree.find(path); n != nil {
+		l.mu.Lock()
+		l.removeLocked(n, path)
+		l.mu.Unlock()
+	}
+	if l.shots.use && path == l.tree.path && !l.shots.has(path, false) {
+		l.work.mark(path, wantStat, f.seg)
+	}
+}
+
+// deny leaves out a node that the client may not read. One whose Stat is all that
+// is kept is left without children.
+func (l *loop) deny(f *flight, err error) {
+	path := f.t.path
+	n := l.tree.find(path)
+	if _, told := l.denied[path]; !told {
+		l.mu.Lock()
+		l.tellLocked(Event{Type: Unreadable, Node: Node{Path: path}, Err: err})
+		l.mu.Unlock()
+	}
+	l.denied[path] = l.gen
+	switch {
+	case n == nil:
+	case l.opts.NoData && f.what == wantList:
+		l.prune(n, path, nil)
+		n.gen = l.gen
+	default:
+		l.mu.Lock()
+		l.removeLocked(n, path)
+		l.mu.Unlock()
+	}
+}

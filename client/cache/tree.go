@@ -1,0 +1,168 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// tree is the subtree as it is held: nodes that know their parent and, in the
+// order of their names, their children. A path is not kept but put together, so
+// that a node costs its struct, its name, its data and a pointer.
+type tree struct {
+	path  string // of root
+	root  *node  // nil if it does not exist
+	len   int
+	bytes int64
+}
+
+// node is a znode.
+type node struct {
+	name   string // "" for the root
+	parent *node
+	kids   []*node // sorted by name
+	data   []byte
+	stat   client.Stat
+	// gen is the loop's generation in which the children became fully known.
+	gen uint32
+}
+
+// nodeBytes is what a node takes besides name and data: its struct and the
+// pointer to it.
+const nodeBytes = 168
+
+func (n *node) size() int64 { return int64(nodeBytes + len(n.name) + len(n.data)) }
+
+func (n *node) at(path string) Node { return Node{Path: path, Data: n.data, Stat: n.stat} }
+
+// kid returns where the child of a name is or belongs, and whether it is there.
+func (n *node) kid(name string) (int, bool) {
+	if len(n.kids) == 0 || n.kids[len(n.kids)-1].name < name {
+		return len(n.kids), false // what comes in order goes to the end
+	}
+	return slices.BinarySearchFunc(n.kids, name, func(k *node, name string) int { return strings.Compare(k.name, name) })
+}
+
+// join returns the path of a child.
+func join(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
+}
+
+// split returns the path of the parent, and the name.
+func split(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 1)], path[i+1:]
+}
+
+// below returns what of the path is below the root's, without a / in front, and
+// whether it is the root's or below it.
+func (t *tree) below(path string) (rest string, ok bool) {
+	if t.path == "/" {
+		return strings.CutPrefix(path, "/")
+	}
+	rest, ok = strings.CutPrefix(path, t.path)
+	if !ok || rest == "" {
+		return "", ok
+	}
+	return strings.CutPrefix(rest, "/")
+}
+
+// depth returns how many levels below the root's a path is, or -1.
+func (t *tree) depth(path string) int {
+	rest, ok := t.below(path)
+	switch {
+	case !ok:
+		return -1
+	case rest == "":
+		return 0
+	}
+	return 1 + strings.Count(rest, "/")
+}
+
+// find returns the node at a path, or nil.
+func (t *tree) find(path string) *node {
+	rest, ok := t.below(path)
+	n := t.root
+	if !ok {
+		return nil
+	}
+	for more := rest != ""; more && n != nil; {
+		var name string
+		name, rest, more = strings.Cut(rest, "/")
+		i, found := n.kid(name)
+		if !found {
+			return nil
+		}
+		n = n.kids[i]
+	}
+	return n
+}
+
+// add enters a node that is not there. Its parent must be, unless it is the root.
+func (t *tree) add(parent *node, name string, data []byte, stat client.Stat) *node {
+	n := &node{parent: parent, data: data, stat: stat}
+	if parent == nil {
+		t.root = n
+	} else {
+		n.name = strings.Clone(name) // not to keep all of the path
+		i, _ := parent.kid(name)
+		parent.kids = slices.Insert(parent.kids, i, n)
+	}
+	t.len++
+	t.bytes += n.size()
+	return n
+}
+
+// set replaces a node's data and stat.
+func (t *tree) set(n *node, data []byte, stat client.Stat) {
+	t.bytes += int64(len(data) - len(n.data))
+	n.data, n.stat = data, stat
+}
+
+// remove takes out a node with all below it. each is called for each of them,
+// children first.
+func (t *tree) remove(n *node, path string, each func(n *node, path string)) {
+	t.forget(n, path, each)
+	if n.parent == nil {
+		t.root = nil
+		return
+	}
+	if i, ok := n.parent.kid(n.name); ok {
+		n.parent.kids = slices.Delete(n.parent.kids, i, i+1)
+	}
+}
+
+func (t *tree) forget(n *node, path string, each func(n *node, path string)) {
+	for _, kid := range n.kids {
+		t.forget(kid, join(path, kid.name), each)
+	}
+	n.kids = nil
+	t.len--
+	t.bytes -= n.size()
+	each(n, path)
+}
+
+// list returns the nodes at a path and below, parents first.
+func (t *tree) list(path string) []Node {
+	n := t.find(path)
+	if n == nil {
+		return nil
+	}
+	var nodes []Node
+	if n == t.root {
+		nodes = make([]Node, 0, t.len)
+	}
+	return n.appendTo(nodes, path)
+}
+
+func (n *node) appendTo(nodes []Node, path string) []Node {
+	nodes = append(nodes, n.at(path))
+	for _, kid := range n.kids {
+		nodes = kid.appendTo(nodes, join(path, kid.name))
+	}
+	return nodes
+}

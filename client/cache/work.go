@@ -1,0 +1,211 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// want is a set of things to read of a node.
+type want uint8
+
+const (
+	wantNode want = 1 << iota // data and Stat
+	wantList                  // names of the children, and Stat
+	wantStat                  // Stat, and the data if that shows it to have changed
+)
+
+// task is what is to be read of one path. It is queued, or one read of it is
+// under way and others may be wanted after that.
+type task struct {
+	path   string
+	want   want     // to be read, after what is under way
+	seg    *segment // that counts want; nil if there is nothing
+	flying bool
+}
+
+// segment counts reads that were wanted in a stretch of time. When they are done,
+// and those of all segments before, what waits for them is called.
+type segment struct {
+	n    uint64 // its place in the order of segments
+	left int
+	then []func()
+}
+
+// scan is a list of children that are yet to be read.
+type scan struct {
+	parent string
+	names  []string
+	what   want
+	seg    *segment // counts the scan as one
+}
+
+// flight is a read that is under way. One of its futures is set.
+type flight struct {
+	t    *task
+	what want
+	seg  *segment // that counts it
+	gen  uint32   // in which it was issued
+	node *client.Future[client.Node]
+	stat *client.Future[client.Presence]
+	list *client.Future[client.Listing]
+}
+
+// work is what is to be read: paths that something was heard of, in the order in
+// which it was, and lists of children, the last one first, so that they don't
+// pile up.
+type work struct {
+	tasks   map[string]*task
+	queue   []*task
+	scans   []*scan
+	flights []*flight // in the order of their requests, and so of the replies
+	segs    []*segment
+}
+
+func newWork() work {
+	return work{tasks: map[string]*task{}, segs: []*segment{{}}}
+}
+
+// now returns the segment that counts what comes up now.
+func (w *work) now() *segment { return w.segs[len(w.segs)-1] }
+
+// idle reports whether there is nothing to read.
+func (w *work) idle() bool { return len(w.tasks) == 0 && len(w.scans) == 0 }
+
+// mark asks for reads of a path, which is queued unless it is already.
+func (w *work) mark(path string, what want, seg *segment) {
+	t := w.tasks[path]
+	if t == nil {
+		t = &task{path: path}
+		w.tasks[path] = t
+	}
+	if t.want == 0 && !t.flying {
+		w.queue = append(w.queue, t)
+	}
+	t.add(what, seg)
+}
+
+// add asks for more. It is counted by the earliest segment that asked.
+func (t *task) add(what want, seg *segment) {
+	switch {
+	case t.want == 0:
+		t.seg = seg
+		seg.left++
+	case seg.n < t.seg.n:
+		t.seg.left--
+		t.seg = seg
+		seg.left++
+	}
+	t.want |= what
+}
+
+// push asks for reads of children.
+func (w *work) push(parent string, names []string, what want, seg *segment) {
+	if len(names) == 0 {
+		return
+	}
+	w.scans = append(w.scans, &scan{parent: parent, names: names, what: what, seg: seg})
+	seg.left++
+}
+
+// next returns what is to be read next, taken out of the queue, or nil.
+func (w *work) next() *task {
+	for len(w.queue) == 0 && len(w.scans) > 0 {
+		s := w.scans[len(w.scans)-1]
+		w.mark(join(s.parent, s.names[0]), s.what, s.seg)
+		if s.names = s.names[1:]; len(s.names) == 0 {
+			s.seg.left--
+			w.scans = w.scans[:len(w.scans)-1]
+		}
+	}
+	if len(w.queue) == 0 {
+		return nil
+	}
+	t := w.queue[0]
+	w.queue[0] = nil
+	w.queue = w.queue[1:]
+	return t
+}
+
+// take is what the next read of the task is to be.
+func (t *task) take() (what want, seg *segment) {
+	seg = t.seg
+	switch {
+	case t.want&wantNode != 0:
+		what = wantNode
+		t.want &^= wantNode | wantStat
+	case t.want&wantStat != 0:
+		what = wantStat
+	default:
+		what = wantList
+	}
+	t.want &^= what
+	if t.want != 0 {
+		seg.left++ // the rest counts, too
+	} else {
+		t.seg = nil
+	}
+	t.flying = true
+	return what, seg
+}
+
+// landed is told that a read is done, and queues what is wanted besides.
+func (w *work) landed(f *flight) {
+	f.seg.left--
+	f.t.flying = false
+	if f.t.want != 0 {
+		w.queue = append(w.queue, f.t)
+		return
+	}
+	delete(w.tasks, f.t.path)
+}
+
+// barrier calls then when all that is wanted by now is read.
+func (w *work) barrier(then ...func()) {
+	w.now().then = append(w.now().then, then...)
+	w.segs = append(w.segs, &segment{n: w.now().n + 1})
+}
+
+// release calls what has waited long enough.
+func (w *work) release() {
+	for len(w.segs) > 1 && w.segs[0].left == 0 {
+		s := w.segs[0]
+		w.segs = slices.Delete(w.segs, 0, 1)
+		for _, then := range s.then {
+			then()
+		}
+	}
+}
+
+// postpone is landed for a read that did not succeed and is to be done again. The
+// task is for the caller to keep, and to queue with resume.
+func (w *work) postpone(f *flight) *task {
+	f.t.add(f.what, f.seg)
+	f.seg.left--
+	f.t.flying = false
+	return f.t
+}
+
+func (w *work) resume(tasks []*task) { w.queue = append(w.queue, tasks...) }
+
+// restart forgets all that is to be read, for all is to be read anew. What is
+// under way lands in a segment that nobody waits for. It returns what was waiting.
+func (w *work) restart() (waiting []func()) {
+	for _, s := range w.segs {
+		waiting = append(waiting, s.then...)
+	}
+	lost := &segment{}
+	for _, f := range w.flights {
+		f.seg = lost
+		f.t.want, f.t.seg = 0, nil
+		lost.left++
+	}
+	for path, t := range w.tasks {
+		if !t.flying {
+			delete(w.tasks, path)
+		}
+	}
+	w.queue, w.scans = nil, nil
+	w.segs = []*segment{{n: w.now().n + 1}}
+	return waiting
+}
