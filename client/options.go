@@ -52,6 +52,11 @@ type Options struct {
 	// name: see DigestMD5. It is called once for each connection. Nil is for none.
 	SASL func(server string) (SASLMechanism, error)
 
+	// SASLOptional goes on without authentication at a server that has no SASL,
+	// instead of trying the next one. A server that refuses the credentials ends
+	// the session with ErrAuthFailed either way.
+	SASLOptional bool
+
 	// TLS makes the connections secure. ServerName is filled in from the
 	// server's host name if it is empty. See TLSFiles for certificates that are
 	// renewed. Nil is for plain TCP.

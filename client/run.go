@@ -122,12 +122,15 @@ func (s *session) reach() (*link, error) {
 			s.hosts.connected()
 			return l, nil
 		}
-		if errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return nil, s.unreachable(err)
 		}
 		s.mu.Lock()
 		s.failedLocked(server, err)
 		s.mu.Unlock()
+		if errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) {
+			return nil, s.unreachable(err)
+		}
 		s.log(slog.LevelDebug, "server failed", "server", server, "err", err)
 	}
 }
