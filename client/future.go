@@ -25,10 +25,9 @@ type result interface {
 	// reply takes a successful reply's body, or the error code of the reply.
 	reply(d *jute.Decoder, code jute.Code) error
 	// finish makes the result known. It is called once, after reply if there was
-	// one; err is what reply returned or what went wrong without a reply.
-	finish(err error)
-	// abandoned reports whether nobody waits for the result any more.
-	abandoned() bool
+	// one; err is what reply returned or what went wrong without a reply. It
+	// reports whether nobody waits for the result any more.
+	finish(err error) (abandoned bool)
 	// callback runs the callback; it is called if finish was and there is one.
 	callback()
 	hasCallback() bool
@@ -129,23 +128,18 @@ func (f *Future[T]) reply(d *jute.Decoder, code jute.Code) error {
 	return d.Err()
 }
 
-func (f *Future[T]) finish(err error) {
+func (f *Future[T]) finish(err error) (abandoned bool) {
 	f.mu.Lock()
 	f.done, f.err = true, err
 	if f.open != nil {
 		close(f.open)
 	}
-	wake := f.wake
+	wake, abandoned := f.wake, f.gone
 	f.mu.Unlock()
 	if wake != nil {
 		wake <- struct{}{} // from here on f may be in use for the next operation
 	}
-}
-
-func (f *Future[T]) abandoned() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.gone
+	return abandoned
 }
 
 func (f *Future[T]) hasCallback() bool { return len(f.then) > 0 }

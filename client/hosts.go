@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -46,11 +47,11 @@ func ParseServers(s string) (servers []string, root string, err error) {
 }
 
 func parseServer(s string) (string, error) {
-	if ip := net.ParseIP(strings.Trim(s, "[]")); ip != nil {
-		return net.JoinHostPort(ip.String(), strconv.Itoa(DefaultPort)), nil
-	}
-	if !strings.Contains(s, ":") {
-		return net.JoinHostPort(s, strconv.Itoa(DefaultPort)), nil
+	switch bracketed := strings.HasPrefix(s, "["); {
+	case net.ParseIP(s) != nil: // of IPv6 perhaps, whose colons don't begin a port
+		s = net.JoinHostPort(s, strconv.Itoa(DefaultPort))
+	case bracketed && strings.HasSuffix(s, "]"), !strings.Contains(s, ":"):
+		s += ":" + strconv.Itoa(DefaultPort)
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -63,19 +64,28 @@ func parseServer(s string) (string, error) {
 	if host == "" {
 		return "", errors.New("no host")
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+	if s[0] == '[' && !strings.Contains(host, ":") {
+		return "", errors.New("brackets are for IPv6 addresses")
+	}
+	if i := strings.IndexFunc(host, notInHost); i >= 0 {
+		return "", fmt.Errorf("no name of a host has a %q", host[i:i+1])
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
 		return "", fmt.Errorf("port %q is not a number from 1 to 65535", port)
 	}
-	return net.JoinHostPort(host, port), nil
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
+
+func notInHost(r rune) bool { return r == '[' || r == ']' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
 // hosts says which server to try next, and how long to pause before. The
 // session's main goroutine alone uses it.
 type hosts struct {
 	list []string
 	next int
-	// tried counts the servers that have been tried since the last success, or
-	// since the last pause.
+	// tried counts the servers that have been tried since the last connection that
+	// held, or since the last pause.
 	tried int
 	pause time.Duration // the last one, without jitter
 	rand  *rand.Rand
@@ -110,8 +120,9 @@ func (h *hosts) pick() (server string, wait time.Duration) {
 	return server, wait
 }
 
-// connected tells that the last pick took the session.
-func (h *hosts) connected() { h.tried, h.pause = 0, 0 }
+// held tells that the last pick took the session and kept its connection for a
+// while. One that hangs up at once must not be tried again without a pause.
+func (h *hosts) held() { h.tried, h.pause = 0, 0 }
 
 // prefer makes the server the next pick.
 func (h *hosts) prefer(server string) {

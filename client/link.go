@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -10,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +40,7 @@ type link struct {
 	watchesSent int          // setWatches without a reply
 	probe       uint64       // the call whose reply tells how long a round trip takes; 0 for none
 	probeAt     time.Time    // when it was written
-	pinged      time.Time    // when the last ping was queued
+	pings       []time.Time  // when those without a reply were queued
 }
 
 func (l *link) lastRead() time.Time  { return l.began.Add(time.Duration(l.read.Load())) }
@@ -74,7 +74,7 @@ func (l *link) wakeWriter() {
 // handshake makes a connection one of the session's. The caller closes nc if it
 // fails.
 func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ *link, err error) {
-	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, cut(nc))
 	defer stop()
 	host, _, _ := net.SplitHostPort(server)
 	if s.opts.TLS != nil {
@@ -111,6 +111,11 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 		l.work.Go(l.seekQuorum)
 	}
 	return l, nil
+}
+
+// cut returns a function that makes all reads and writes of nc fail.
+func cut(nc net.Conn) func() {
+	return func() { nc.SetDeadline(time.Unix(1, 0)) }
 }
 
 func (s *session) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
@@ -158,6 +163,10 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 		return nil, fmt.Errorf("this is no ZooKeeper server: connect response: %w", d.Err())
 	case resp.SessionID == 0 && resp.TimeoutMs <= 0:
 		return nil, fmt.Errorf("%w: %w", ErrSessionExpired, errExpiredByServer)
+	case resp.SessionID == 0 || resp.TimeoutMs <= 0:
+		return nil, fmt.Errorf("this is no ZooKeeper server: session %v with a timeout of %d ms", resp.SessionID, resp.TimeoutMs)
+	case req.SessionID != 0 && resp.SessionID != req.SessionID:
+		return nil, fmt.Errorf("the server answered with session %v, not %v", resp.SessionID, req.SessionID)
 	}
 	return &resp, nil
 }
@@ -201,7 +210,7 @@ func (l *link) ping(now time.Time) {
 	b, mark := jute.BeginFrame(s.out)
 	h := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
 	s.out = jute.EndFrame(h.Append(b), mark)
-	l.pinged = now
+	l.pings = append(l.pings, now)
 	s.mu.Unlock()
 	l.written.Store(int64(now.Sub(l.began)))
 	l.wakeWriter()
@@ -224,10 +233,10 @@ func (l *link) writeLoop() {
 				s.mu.Unlock()
 				break
 			}
-			s.out, s.sent = spare[:0], s.seq
-			if l.probe == 0 {
-				l.probe, l.probeAt = s.seq, time.Now()
+			if n := s.calls.n; l.probe == 0 && n > 0 && s.calls.at(n-1).seq > s.sent {
+				l.probe, l.probeAt = s.calls.at(n-1).seq, time.Now()
 			}
+			s.out, s.sent = spare[:0], s.seq
 			s.room.Broadcast()
 			s.mu.Unlock()
 			if _, err := l.nc.Write(b); err != nil {
@@ -283,32 +292,23 @@ func (l *link) readLoop(in *frames) error {
 func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 	s := l.s
 	s.mu.Lock()
-	k := s.calls.pop()
-	if h.Zxid > s.lastZxid {
-		s.lastZxid = h.Zxid
+	if s.calls.n == 0 || xidOf(s.calls.at(0).seq) != h.Xid {
+		s.mu.Unlock()
+		return fmt.Errorf("the server answered request %d out of order", h.Xid)
 	}
+	k := s.calls.pop()
+	s.lastZxid = max(s.lastZxid, h.Zxid)
 	var trip time.Duration
-	if k != nil && l.probe != 0 && k.seq >= l.probe {
-		s.heard, l.probe = l.probeAt, 0
+	if l.probe != 0 && k.seq >= l.probe {
+		l.probe = 0
+		s.heardLocked(l.probeAt)
 		if s.opts.Trace.RoundTrip != nil {
 			trip = time.Since(l.probeAt)
 		}
 	}
-	if k != nil && k.watch != nil && !k.result.abandoned() {
-		s.watches.settle(k.watch, h.Err)
-	} else if k != nil && k.watch != nil {
-		s.watches.remove(k.watch)
-	}
 	s.mu.Unlock()
 	if trip > 0 {
 		s.opts.Trace.RoundTrip(trip)
-	}
-	if k == nil || xidOf(k.seq) != h.Xid {
-		err := fmt.Errorf("the server answered request %d out of order", h.Xid)
-		if k != nil {
-			s.fail(k, ErrConnectionLoss, err, true)
-		}
-		return err
 	}
 	return s.answer(k, h, d)
 }
@@ -317,6 +317,9 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 // that the body makes no sense.
 func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	err := k.result.reply(d, h.Err)
+	if k.watch != nil {
+		s.settle(k.watch, h.Err, err)
+	}
 	if err == nil {
 		s.finish(k, h.Zxid, nil)
 		return nil
@@ -333,6 +336,24 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	}
 	s.finish(k, h.Zxid, e)
 	return broken
+}
+
+// settle arms the watch that a reply has set, or forgets it.
+func (s *session) settle(w *Watch, code jute.Code, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if code == 0 && err != nil {
+		s.watches.remove(w) // nobody gets to know it
+		return
+	}
+	s.watches.settle(w, code)
+}
+
+// heardLocked tells that a server has answered what was sent then.
+func (s *session) heardLocked(sent time.Time) {
+	if sent.After(s.heard) {
+		s.heard = sent
+	}
 }
 
 func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
@@ -366,8 +387,13 @@ func (s *session) told(ev Event) {
 func (l *link) ponged() {
 	s := l.s
 	s.mu.Lock()
-	at := l.pinged
-	s.heard = at
+	if len(l.pings) == 0 {
+		s.mu.Unlock()
+		return // to what was not asked
+	}
+	at := l.pings[0]
+	l.pings = l.pings[1:]
+	s.heardLocked(at)
 	s.mu.Unlock()
 	if t := s.opts.Trace.RoundTrip; t != nil {
 		t(time.Since(at))
@@ -435,7 +461,7 @@ func (f *frames) next() ([]byte, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(f.buf[f.start:])))
 	if n < 0 || n > f.most {
-		if bytes.HasPrefix(f.buf[f.start:f.end], []byte("HTTP")) || n < 0 {
+		if n < 0 || isText(f.buf[f.start:f.start+4]) {
 			return nil, fmt.Errorf("this is no ZooKeeper server: it says %q", f.buf[f.start:min(f.start+16, f.end)])
 		}
 		return nil, fmt.Errorf("a reply of %d bytes: the limit is %d (Options.MaxReply)", n, f.most)
@@ -449,6 +475,12 @@ func (f *frames) next() ([]byte, error) {
 	payload := f.buf[f.start+4 : f.start+4+n]
 	f.start += 4 + n
 	return payload, nil
+}
+
+// isText reports whether the bytes are letters of a protocol made of them, such as
+// HTTP's, rather than a length.
+func isText(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c > '~' })
 }
 
 // fill makes n bytes available.
@@ -498,7 +530,7 @@ func (l *link) seekQuorum() {
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		for _, server := range list {
 			if server != l.server && l.s.hasQuorum(ctx, server) {
-				l.fail(errBetterServer)
+				l.fail(betterServer(server))
 				return
 			}
 		}
@@ -512,14 +544,21 @@ func (l *link) seekQuorum() {
 func (s *session) hasQuorum(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	nc, err := s.opts.Dial(ctx, "tcp", server)
+	addrs, err := s.resolve(ctx, server)
+	if err != nil {
+		return false
+	}
+	host, _, _ := net.SplitHostPort(server)
+	return slices.ContainsFunc(addrs, func(addr string) bool { return s.saysRW(ctx, addr, host) })
+}
+
+func (s *session) saysRW(ctx context.Context, addr, host string) bool {
+	nc, err := s.opts.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return false
 	}
 	defer nc.Close()
-	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	host, _, _ := net.SplitHostPort(server)
+	defer context.AfterFunc(ctx, cut(nc))()
 	if s.opts.TLS != nil {
 		if nc, err = s.secure(ctx, nc, host); err != nil {
 			return false

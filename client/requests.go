@@ -113,35 +113,51 @@ func (c *Client) startRead(k *call, op jute.OpCode, path string, w *Watch) bool 
 }
 
 func (c *Client) startExists(f *Future[Presence], path string, w *Watch) {
-	f.decode, f.refuse, f.val.Watch = decodePresence, refusePresence, w
+	f.decode, f.refuse = decodePresence, refusePresence
 	c.startRead(&f.call, jute.OpExists, path, w)
 }
 
 func decodePresence(f *Future[Presence], d *jute.Decoder) {
-	f.val.Exists = true
 	f.val.Stat.Decode(d)
+	f.val.Exists, f.val.Watch = true, f.watchSet(d)
 }
 
-func refusePresence(f *Future[Presence], code jute.Code) bool { return code == ErrNoNode }
+func refusePresence(f *Future[Presence], code jute.Code) bool {
+	if code != ErrNoNode {
+		return false
+	}
+	f.val.Watch = f.watch
+	return true
+}
 
 func (c *Client) startGet(f *Future[Node], path string, w *Watch) {
-	f.decode, f.val.Watch = decodeNode, w
+	f.decode = decodeNode
 	c.startRead(&f.call, jute.OpGetData, path, w)
 }
 
 func decodeNode(f *Future[Node], d *jute.Decoder) {
 	f.val.Data = d.Buffer()
 	f.val.Stat.Decode(d)
+	f.val.Watch = f.watchSet(d)
 }
 
 func (c *Client) startChildren(f *Future[Listing], path string, w *Watch) {
-	f.decode, f.val.Watch = decodeListing, w
+	f.decode = decodeListing
 	c.startRead(&f.call, jute.OpGetChildren2, path, w)
+}
+
+// watchSet returns the watch that a reply has set, if the reply makes sense.
+func (k *call) watchSet(d *jute.Decoder) *Watch {
+	if d.Err() != nil {
+		return nil
+	}
+	return k.watch
 }
 
 func decodeListing(f *Future[Listing], d *jute.Decoder) {
 	f.val.Names = d.Strings()
 	f.val.Stat.Decode(d)
+	f.val.Watch = f.watchSet(d)
 }
 
 func (c *Client) startSet(f *Future[Stat], path string, data []byte, version int32) {
@@ -194,7 +210,7 @@ func (c *Client) startAddWatch(f *Future[*Watch], path string, mode WatchMode, w
 	if !ok {
 		return
 	}
-	f.val = w
+	f.decode = func(f *Future[*Watch], d *jute.Decoder) { f.val = f.watchSet(d) }
 	c.s.watches.arm(&f.call, w, full)
 	r := jute.AddWatchRequest{Path: full, Mode: mode}
 	c.s.end(&f.call, r.Append(c.s.enc))
@@ -258,7 +274,7 @@ func (c *Client) startWhoAmI(f *Future[[]Identity]) {
 const configPath = "/zookeeper/config"
 
 func (c *Client) startGetConfig(f *Future[Node], w *Watch) {
-	f.decode, f.val.Watch = decodeNode, w
+	f.decode = decodeNode
 	if !c.beginFree(&f.call, jute.OpGetData, configPath) {
 		return
 	}

@@ -11,11 +11,14 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// What ends a session or a connection, from inside.
-var (
-	errExpiredByServer = errors.New("the servers don't know the session any more")
-	errBetterServer    = errors.New("a server with a quorum is there")
-)
+// errExpiredByServer is what ends a session that the servers say is over.
+var errExpiredByServer = errors.New("the servers don't know the session any more")
+
+// betterServer is why a connection to a server without a quorum is given up: the
+// server that has one.
+type betterServer string
+
+func (b betterServer) Error() string { return "server " + string(b) + " has a quorum" }
 
 // run keeps the session connected until it is over.
 func (s *session) run() {
@@ -25,6 +28,12 @@ func (s *session) run() {
 		if err == nil {
 			err = s.serve(l)
 			s.lost(l, err)
+			if time.Since(l.began) >= lastPause {
+				s.hosts.held()
+			}
+			if better, ok := errors.AsType[betterServer](err); ok {
+				s.hosts.prefer(string(better))
+			}
 		}
 		switch {
 		case s.ctx.Err() != nil:
@@ -119,7 +128,6 @@ func (s *session) reach() (*link, error) {
 			t(server, time.Since(began), err)
 		}
 		if err == nil {
-			s.hosts.connected()
 			return l, nil
 		}
 		if ctx.Err() != nil {
@@ -169,26 +177,44 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	defer cancel()
 	addrs, err := s.resolve(ctx, server)
 	if err != nil {
-		return nil, err
+		return nil, explain(ctx, err)
 	}
-	for _, addr := range addrs {
-		var nc net.Conn
-		if nc, err = s.opts.Dial(ctx, "tcp", addr); err != nil {
-			continue
-		}
+	deadline, _ := ctx.Deadline()
+	for i, addr := range addrs {
 		var l *link
-		if l, err = s.handshake(ctx, nc, server); err == nil {
+		within := time.Until(deadline) / time.Duration(len(addrs)-i)
+		if l, err = s.attemptAddress(ctx, within, server, addr); err == nil {
 			return l, nil
 		}
-		nc.Close()
 		if errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) {
-			return nil, err
+			break
 		}
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = fmt.Errorf("%w (%w)", cause, err)
-	}
 	return nil, err
+}
+
+// attemptAddress tries one address of a server, and leaves time for the others.
+func (s *session) attemptAddress(ctx context.Context, within time.Duration, server, addr string) (*link, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within.Round(time.Millisecond)))
+	defer cancel()
+	nc, err := s.opts.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, explain(ctx, err)
+	}
+	l, err := s.handshake(ctx, nc, server)
+	if err != nil {
+		nc.Close()
+		return nil, explain(ctx, err)
+	}
+	return l, nil
+}
+
+// explain says of an error that the end of ctx may have led to why ctx ended.
+func explain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w (%w)", cause, err)
+	}
+	return err
 }
 
 // resolve returns the addresses of a server, in random order.
@@ -203,6 +229,9 @@ func (s *session) resolve(ctx context.Context, server string) ([]string, error) 
 	ips, err := s.opts.Resolve(ctx, host)
 	if err != nil {
 		return nil, err
+	}
+	if len(ips) == 0 {
+		return nil, fmt.Errorf("%s has no address", host)
 	}
 	addrs := make([]string, len(ips))
 	for i, ip := range ips {

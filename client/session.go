@@ -206,8 +206,12 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 	if t := s.opts.Trace.Request; t != nil && !k.issued.IsZero() {
 		t(k.op, k.path, time.Since(k.issued), zxid, err)
 	}
-	r, op, path, calls := k.result, k.op, k.path, k.result.hasCallback()
-	r.finish(err)
+	r, op, path, w, calls := k.result, k.op, k.path, k.watch, k.result.hasCallback()
+	if abandoned := r.finish(err); abandoned && w != nil {
+		s.mu.Lock()
+		s.watches.remove(w)
+		s.mu.Unlock()
+	}
 	if calls {
 		s.queue.push(callback{result: r, op: op.String(), path: path})
 	}
