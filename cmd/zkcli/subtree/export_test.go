@@ -1,0 +1,12 @@
+package subtree
+
+import "github.com/zkd-project/zkd/jute"
+
+// OpChildren is the operation that Live uses.
+const OpChildren = jute.OpGetChildren2
+
+// SameData and SameACL are what Diff goes by.
+var (
+	SameData = sameData
+	SameACL  = sameACL
+)

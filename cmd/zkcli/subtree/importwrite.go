@@ -1,0 +1,285 @@
+package subtree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// action is what a node of the file asks for.
+type action int
+
+const (
+	leaveSame action = iota
+	leaveEphemeral
+	leaveOther // exists and differs, and Skip says to leave it
+	refuse     // exists and differs, and nothing says what to do
+	create
+	change
+)
+
+// live is what there is at a node's place: nil if there is nothing.
+type live struct {
+	data []byte
+	acl  []client.ACL
+	stat client.Stat
+}
+
+// decide compares a node with what there is.
+func (im *importer) decide(n *Node, there *live) action {
+	switch {
+	case im.leftOut(n):
+		return leaveEphemeral
+	case there == nil:
+		return create
+	case KindOf(there.stat) == Ephemeral: // it will go, and nothing can make it stay
+		if im.o.Skip {
+			return leaveOther
+		}
+		return refuse
+	case sameData(n.Data, there.data) && (im.o.NoACL || sameACL(n.ACL, there.acl)):
+		return leaveSame
+	case im.o.Overwrite:
+		return change
+	case im.o.Skip:
+		return leaveOther
+	}
+	return refuse
+}
+
+// count adds to the counts, and a refused node to the conflicts.
+func (a action) count(to *Counts, conflicts *ConflictError, n *Node) {
+	const maxConflicts = 10
+	switch a {
+	case leaveSame:
+		to.Same++
+	case leaveEphemeral:
+		to.Ephemerals++
+	case leaveOther:
+		to.Skipped++
+	case create:
+		to.Created++
+	case change:
+		to.Changed++
+	case refuse:
+		conflicts.Count++
+		if len(conflicts.Paths) < maxConflicts {
+			conflicts.Paths = append(conflicts.Paths, n.Path)
+		}
+	}
+}
+
+// look reads what there is at the places of a batch.
+func (im *importer) look(ctx context.Context, batch []Node) ([]*live, error) {
+	for {
+		found, err := im.lookOnce(ctx, batch)
+		if !errors.Is(err, client.ErrConnectionLoss) || ctx.Err() != nil {
+			return found, err
+		}
+	}
+}
+
+func (im *importer) lookOnce(ctx context.Context, batch []Node) ([]*live, error) {
+	async := im.c.Async()
+	data := make([]*client.Future[client.Node], len(batch))
+	acls := make([]*client.Future[client.Access], len(batch))
+	for i := range batch {
+		if im.leftOut(&batch[i]) {
+			continue
+		}
+		path := Join(im.root, batch[i].Path)
+		data[i] = async.Get(path)
+		if !im.o.NoACL {
+			acls[i] = async.GetACL(path)
+		}
+	}
+	found := make([]*live, len(batch))
+	for i := range batch {
+		if data[i] == nil {
+			continue
+		}
+		n, err := data[i].Wait(ctx)
+		l := &live{data: n.Data, stat: n.Stat}
+		if err == nil && acls[i] != nil {
+			var access client.Access
+			access, err = acls[i].Wait(ctx)
+			l.acl = access.ACL
+		}
+		switch {
+		case errors.Is(err, client.ErrNoNode):
+		case err != nil:
+			return nil, err
+		default:
+			found[i] = l
+		}
+	}
+	return found, nil
+}
+
+// maxRounds is how often a batch is tried because somebody else changes the same
+// nodes.
+const maxRounds = 5
+
+// write makes the nodes of a batch what they are in the file. What a lost
+// connection leaves open is looked up by the next round.
+func (im *importer) write(ctx context.Context, batch []Node) error {
+	if err := context.Cause(ctx); err != nil {
+		im.report.Next = batch[0].Path
+		return err
+	}
+	work, stop := grace(ctx, im.c)
+	defer stop()
+	var wanted []action
+	for round := 1; ; round++ {
+		found, err := im.look(work, batch)
+		if err != nil {
+			return im.stopped(work, batch, wanted, err)
+		}
+		ops, actions := im.operations(batch, found)
+		if round == 1 {
+			wanted = actions
+		}
+		if err := conflictNow(batch, actions); err != nil {
+			return im.stopped(work, batch, wanted, err)
+		}
+		if err = im.commit(work, batch, found, actions, ops); err == nil {
+			break
+		}
+		lost := errors.Is(err, client.ErrConnectionLoss)
+		if !lost && (round == maxRounds || !disturbed(err)) {
+			return im.stopped(work, batch, wanted, err)
+		}
+	}
+	for i, a := range wanted {
+		im.settle(a, &batch[i])
+	}
+	im.o.Progress(Progress{"writing", im.report.settled(), im.total})
+	return nil
+}
+
+func (im *importer) settle(a action, n *Node) {
+	a.count(&im.report.Counts, nil, n)
+	im.report.Left--
+}
+
+// stopped notes how far a batch came that err ended. wanted is what was to be done
+// with each node, nil if nothing has been tried.
+func (im *importer) stopped(ctx context.Context, batch []Node, wanted []action, err error) error {
+	im.report.Next = batch[0].Path
+	if wanted == nil {
+		return err
+	}
+	found, lookErr := im.look(ctx, batch)
+	next := ""
+	for i, a := range wanted {
+		n := &batch[i]
+		touched := a == create || a == change
+		switch {
+		case !touched && a != refuse, lookErr == nil && touched && im.decide(n, found[i]) == leaveSame:
+			im.settle(a, n)
+			continue
+		case lookErr != nil && touched:
+			im.report.Unknown = append(im.report.Unknown, n.Path)
+		}
+		if next == "" {
+			next = n.Path
+		}
+	}
+	im.report.Next = next
+	return err
+}
+
+// disturbed reports whether an operation failed because somebody else changed the
+// nodes after they were looked at.
+func disturbed(err error) bool {
+	return errors.Is(err, client.ErrNodeExists) || errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode)
+}
+
+func conflictNow(batch []Node, actions []action) error {
+	var c ConflictError
+	for i, a := range actions {
+		if a == refuse {
+			a.count(&Counts{}, &c, &batch[i])
+		}
+	}
+	if c.Count > 0 {
+		return fmt.Errorf("somebody else is writing here: %w", &c)
+	}
+	return nil
+}
+
+// operations returns what a multi must do; ACLs of nodes that exist can't be
+// changed by one.
+func (im *importer) operations(batch []Node, found []*live) ([]client.Op, []action) {
+	var ops []client.Op
+	actions := make([]action, len(batch))
+	for i := range batch {
+		n := &batch[i]
+		actions[i] = im.decide(n, found[i])
+		switch {
+		case actions[i] == create:
+			ops = append(ops, im.createOp(n))
+		case actions[i] == change && !sameData(n.Data, found[i].data):
+			ops = append(ops, client.SetOp(Join(im.root, n.Path), n.Data, found[i].stat.Version))
+		}
+	}
+	return ops, actions
+}
+
+func (im *importer) createOp(n *Node) client.Op {
+	path, acl := Join(im.root, n.Path), n.ACL
+	if im.o.NoACL {
+		acl = nil
+	}
+	switch n.Kind() {
+	case Container:
+		return client.CreateOp(path, n.Data, client.Container, acl)
+	case TTL:
+		return client.CreateTTLOp(path, n.Data, client.PersistentTTL, acl, timeToLive(n.Stat))
+	}
+	return client.CreateOp(path, n.Data, client.Persistent, acl)
+}
+
+// commit sends the operations and then the changes of ACLs.
+func (im *importer) commit(ctx context.Context, batch []Node, found []*live, actions []action, ops []client.Op) error {
+	if len(ops) > 0 {
+		if _, err := im.c.Multi(ctx, ops...); err != nil {
+			return err
+		}
+	}
+	if im.o.NoACL {
+		return nil
+	}
+	async := im.c.Async()
+	var sets []*client.Future[client.Stat]
+	for i, a := range actions {
+		if a == change && !sameACL(batch[i].ACL, found[i].acl) {
+			sets = append(sets, async.SetACL(Join(im.root, batch[i].Path), batch[i].ACL, found[i].stat.Aversion))
+		}
+	}
+	var first error
+	for _, f := range sets {
+		if _, err := f.Wait(ctx); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// prune deletes the nodes that the file doesn't have.
+func (im *importer) prune(ctx context.Context) error {
+	if len(im.doomed) == 0 {
+		return nil
+	}
+	paths := make([]string, len(im.doomed))
+	for i, rel := range im.doomed {
+		paths[i] = Join(im.root, rel)
+	}
+	before := im.report.Left - len(paths)
+	done, err := deletePaths(ctx, im.c, paths, DeleteOptions{Batch: im.o.Batch, Progress: im.o.Progress})
+	im.report.Deleted, im.report.Left = done.Deleted, before+done.Left
+	im.report.Next, im.report.Unknown = done.Next, done.Unknown
+	return err
+}

@@ -1,0 +1,188 @@
+package subtree
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// Node is a node of a subtree.
+type Node struct {
+	// Path is relative to the subtree's root, which is "/".
+	Path string
+	// Data is nil if the node's data is null, and if it was not read.
+	Data []byte
+	// ACL is nil if it was not read.
+	ACL  []client.ACL
+	Stat client.Stat
+}
+
+// Kind is what kind of node a node is.
+func (n *Node) Kind() Kind { return KindOf(n.Stat) }
+
+// Kind is how a node was created, as far as its Stat tells.
+type Kind string
+
+// The kinds. Servers show containers and nodes with a time to live as persistent
+// ones, unless they are very old.
+const (
+	Persistent Kind = "persistent"
+	Ephemeral  Kind = "ephemeral"
+	Container  Kind = "container"
+	TTL        Kind = "ttl"
+)
+
+// The marks that ZooKeeper keeps in place of an owner: see Apache's
+// EphemeralType. A time to live is in the low 40 bits, in milliseconds.
+const (
+	containerOwner = client.SessionID(-1 << 63)
+	ttlMark        = 0xff << 56
+	ttlMask        = 1<<40 - 1
+)
+
+// KindOf returns the kind of a node that has the Stat.
+func KindOf(s client.Stat) Kind {
+	switch owner := s.EphemeralOwner; {
+	case owner == 0:
+		return Persistent
+	case owner == containerOwner:
+		return Container
+	case uint64(owner)&ttlMark == ttlMark:
+		return TTL
+	}
+	return Ephemeral
+}
+
+// timeToLive returns that of a node of kind TTL.
+func timeToLive(s client.Stat) time.Duration {
+	return time.Duration(s.EphemeralOwner&ttlMask) * time.Millisecond
+}
+
+// Sequential reports whether the name looks as if a server had appended a
+// sequence number: ten digits behind something else. Nothing else tells.
+func Sequential(path string) bool {
+	const digits = 10
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	if len(name) <= digits {
+		return false
+	}
+	for _, c := range []byte(name[len(name)-digits:]) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// Join returns the path that the node rel of the subtree at root has on the
+// servers. Both are "/" or begin with it, and don't end in it otherwise.
+func Join(root, rel string) string {
+	switch {
+	case rel == "/":
+		return root
+	case root == "/":
+		return rel
+	}
+	return root + rel
+}
+
+// Parent returns the path of the parent of a path other than "/".
+func Parent(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		return path[:i]
+	}
+	return "/"
+}
+
+// Depth returns how far below the root a path is: 0 for "/", 2 for "/a/b".
+func Depth(path string) int {
+	if path == "/" {
+		return 0
+	}
+	return strings.Count(path, "/")
+}
+
+// Below reports whether path is below top, and not top itself.
+func Below(path, top string) bool {
+	if top == "/" {
+		return path != "/"
+	}
+	return len(path) > len(top) && path[len(top)] == '/' && strings.HasPrefix(path, top)
+}
+
+// Compare is the tree order: negative if a comes before b. It is the order of
+// bytes, but that '/' comes before all others.
+func Compare(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		switch x, y := a[i], b[i]; {
+		case x == y:
+		case x == '/':
+			return -1
+		case y == '/':
+			return 1
+		default:
+			return int(x) - int(y)
+		}
+	}
+	return len(a) - len(b)
+}
+
+func sameData(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// sameACL takes the entries' order as of no importance, as the servers do.
+func sameACL(a, b []client.ACL) bool {
+	return slices.Equal(sortedACL(a), sortedACL(b))
+}
+
+func sortedACL(list []client.ACL) []string {
+	words := make([]string, len(list))
+	for i, a := range list {
+		words[i] = FormatACL(a)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// FormatACL renders an entry as scheme:id:perms, perms being letters of cdrwa, or
+// a number if there are bits without a letter, or none.
+func FormatACL(a client.ACL) string {
+	perms := client.FormatPerms(a.Perms)
+	if a.Perms&^client.PermAll != 0 || a.Perms == 0 {
+		perms = strconv.Itoa(int(a.Perms))
+	}
+	return a.ID.Scheme + ":" + a.ID.ID + ":" + perms
+}
+
+// parseACL reads what FormatACL wrote.
+func parseACL(s string) (client.ACL, error) {
+	scheme, rest, ok := strings.Cut(s, ":")
+	i := strings.LastIndexByte(rest, ':')
+	if !ok || i < 0 {
+		return client.ACL{}, fmt.Errorf("acl %q: want scheme:id:perms", s)
+	}
+	perms, err := parsePerms(rest[i+1:])
+	if err != nil {
+		return client.ACL{}, fmt.Errorf("acl %q: %w", s, err)
+	}
+	return client.ACL{Perms: perms, ID: client.ID{Scheme: scheme, ID: rest[:i]}}, nil
+}
+
+func parsePerms(s string) (client.Perms, error) {
+	if n, err := strconv.ParseInt(s, 10, 32); err == nil {
+		return client.Perms(n), nil
+	}
+	return client.ParsePerms(s)
+}
+
+// masked reports whether a server has hidden a password hash in the ACL: it shows
+// digest:user:x to those who may read a node but not change its ACL.
+func masked(list []client.ACL) bool {
+	return slices.ContainsFunc(list, func(a client.ACL) bool {
+		return a.ID.Scheme == "digest" && strings.HasSuffix(a.ID.ID, ":x")
+	})
+}

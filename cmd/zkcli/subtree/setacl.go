@@ -1,0 +1,96 @@
+package subtree
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// SetACLOptions are for SetACL.
+type SetACLOptions struct {
+	// DryRun only counts.
+	DryRun bool
+	// Progress is called now and then. It may be nil.
+	Progress func(Progress)
+}
+
+// SetACL gives a node and all below it an ACL, in tree order. Nodes that have it
+// already are left alone; nodes that go meanwhile don't count. Whatever the error,
+// the report says what was done. If ctx ends, SetACL waits for the changes that are
+// under way, no longer than the session's timeout.
+func SetACL(ctx context.Context, c *client.Client, path string, acl []client.ACL, o SetACLOptions) (Report, error) {
+	var r Report
+	todo, err := differing(ctx, c, path, acl, &r)
+	if err != nil || o.DryRun {
+		return r, err
+	}
+	const window = 100
+	for len(todo) > 0 {
+		batch := todo[:min(window, len(todo))]
+		if err := setBatch(ctx, c, batch, acl, &r); err != nil {
+			return r, err
+		}
+		todo = todo[len(batch):]
+		if o.Progress != nil {
+			o.Progress(Progress{"setting ACLs", r.Changed + r.Same, r.Total})
+		}
+	}
+	return r, nil
+}
+
+// differing lists the nodes that have another ACL.
+func differing(ctx context.Context, c *client.Client, root string, acl []client.ACL, r *Report) ([]string, error) {
+	var paths []string
+	for n, err := range Live(ctx, c, root, ReadOptions{ACL: true, SkipSystem: true}) {
+		if err != nil {
+			return nil, err
+		}
+		r.Total++
+		if sameACL(n.ACL, acl) {
+			r.Same++
+			continue
+		}
+		paths = append(paths, Join(root, n.Path))
+	}
+	r.Left = len(paths)
+	r.Plan = Counts{Changed: len(paths), Same: r.Same}
+	return paths, nil
+}
+
+// setBatch sets the ACL of some nodes at once. Setting it twice does no harm, so
+// what a lost connection leaves open is done again.
+func setBatch(ctx context.Context, c *client.Client, batch []string, acl []client.ACL, r *Report) error {
+	if err := context.Cause(ctx); err != nil {
+		r.Next = batch[0]
+		return err
+	}
+	work, stop := grace(ctx, c)
+	defer stop()
+	async := c.Async()
+	sets := make([]*client.Future[client.Stat], len(batch))
+	for i, path := range batch {
+		sets[i] = async.SetACL(path, acl, client.AnyVersion)
+	}
+	var first error
+	for i, f := range sets {
+		_, err := f.Wait(work)
+		for errors.Is(err, client.ErrConnectionLoss) && work.Err() == nil {
+			_, err = c.SetACL(work, batch[i], acl, client.AnyVersion)
+		}
+		switch {
+		case err == nil:
+			r.Changed++
+			r.Left--
+		case errors.Is(err, client.ErrNoNode):
+			r.Total--
+			r.Left--
+		case first == nil:
+			first, r.Next = err, batch[i]
+		}
+		if client.IsAmbiguous(err) {
+			r.Unknown = append(r.Unknown, batch[i])
+		}
+	}
+	return first
+}
