@@ -5,7 +5,7 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
-SOURCES = cmd fourletter internal jute server test
+SOURCES = client cmd fourletter internal jute server test
 
 .DEFAULT_GOAL := help
 .PHONY: help build run run3 test race scenario fuzz sim mutants crash cluster soak compat bench benchcmp lint fmt tidy cover check clean
@@ -40,7 +40,7 @@ test: ## all tests (PKG=./server/wal for one package)
 	$(GO) test $(PKG)
 
 # Where several goroutines share something.
-RACE = ./server ./server/zab/transport ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
+RACE = ./client ./client/cache ./client/zktest ./cmd/zkcli/... ./server ./server/zab/transport ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $(if $(findstring command,$(origin PKG)),$(PKG),$(RACE))
 
@@ -96,8 +96,10 @@ benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUN
 	done
 	$(GO) run $(BENCHSTAT) build/benchcmp/old.txt build/benchcmp/new.txt
 
-lint: ## vet, and the project's own rules
+lint: ## vet, also for macOS and (the client and zkcli) Windows, and the project's own rules
 	$(GO) vet ./...
+	GOOS=darwin $(GO) build ./cmd/...
+	GOOS=windows $(GO) build ./client ./client/cache ./cmd/zkcli
 	$(GO) vet -tags compat ./test/compat
 	$(GO) test ./internal/lint
 
