@@ -84,7 +84,7 @@ func (m *digestMD5) Step(challenge []byte) ([]byte, bool, error) {
 
 // answer is the digest-response: RFC 2831 section 2.1.2.
 func (m *digestMD5) answer(c digestChallenge) ([]byte, error) {
-	user, realm := m.user, c.realm
+	user := m.user
 	if !c.utf8 {
 		latin, ok := latin1(m.user)
 		if !ok {
@@ -104,7 +104,7 @@ func (m *digestMD5) answer(c digestChallenge) ([]byte, error) {
 	}
 	fmt.Fprintf(&b, "username=%s,", quoteSASL(user))
 	if c.hasRealm {
-		fmt.Fprintf(&b, "realm=%s,", quoteSASL(realm))
+		fmt.Fprintf(&b, "realm=%s,", quoteSASL(c.realm))
 	}
 	fmt.Fprintf(&b, "nonce=%s,nc=00000001,cnonce=%s,digest-uri=%s,response=%s,qop=auth",
 		quoteSASL(c.nonce), quoteSASL(m.cnonce), quoteSASL(m.uri), m.proof(a1, c.nonce, "AUTHENTICATE"))
@@ -168,6 +168,10 @@ type digestChallenge struct {
 	utf8     bool
 }
 
+// singleDirectives are those that a challenge may have at most once. There may be
+// several realms, and anything that the RFC does not know.
+var singleDirectives = []string{"nonce", "qop", "stale", "maxbuf", "charset", "algorithm", "cipher"}
+
 // parseChallenge reads a digest-challenge: RFC 2831 section 2.1.1.
 func parseChallenge(b []byte) (c digestChallenge, err error) {
 	if len(b) > mostChallenge {
@@ -180,12 +184,10 @@ func parseChallenge(b []byte) (c digestChallenge, err error) {
 	seen := make(map[string]bool)
 	qop := "auth"
 	for _, f := range fields {
-		if seen[f.name] && f.name != "realm" && f.name != "auth-param" {
-			if slices.Contains([]string{"nonce", "qop", "algorithm", "charset"}, f.name) {
-				return c, fmt.Errorf("%s twice", f.name)
-			}
-			continue
+		if seen[f.name] && slices.Contains(singleDirectives, f.name) {
+			return c, fmt.Errorf("%s twice", f.name)
 		}
+		seen[f.name] = true
 		switch f.name {
 		case "realm":
 			if !c.hasRealm {
@@ -201,11 +203,10 @@ func parseChallenge(b []byte) (c digestChallenge, err error) {
 			}
 			c.utf8 = true
 		case "algorithm":
-			if f.value != "md5-sess" {
+			if !strings.EqualFold(f.value, "md5-sess") {
 				return c, fmt.Errorf("algorithm %q, where only md5-sess is defined", f.value)
 			}
 		}
-		seen[f.name] = true
 	}
 	switch {
 	case c.nonce == "":
