@@ -16,6 +16,7 @@ type call struct {
 	frame  []byte // the request, while it waits for a connection
 	watch  *Watch // what the reply is to set, or nil
 	issued time.Time
+	left   error // why it must not be issued: its context has ended already
 	// result is the Future that the call belongs to.
 	result result
 }
@@ -176,6 +177,9 @@ func do[T any](ctx context.Context, c *Client, pool *sync.Pool, start func(f *Fu
 			f = new(Future[T])
 		}
 		f.reset(c)
+		if ctx.Err() != nil {
+			f.left = context.Cause(ctx)
+		}
 		start(f)
 		val, again, err := f.await(ctx)
 		if again {

@@ -226,6 +226,23 @@ func (c *Client) startWatchOp(f *Future[None], op jute.OpCode, path string, t Wa
 	c.s.end(&f.call, r.Append(c.s.enc))
 }
 
+// startForget removes a watch at the server that is not in the table any more,
+// unless another one needs it. That is decided as the request takes its place: a
+// watch set before it is in the table, one set later comes behind it.
+func (c *Client) startForget(f *Future[None], w *Watch) {
+	if !c.beginFree(&f.call, jute.OpRemoveWatches, w.full) {
+		return
+	}
+	t, ok := c.s.watches.unneeded(w.full, w.kind)
+	if !ok {
+		c.s.undo()
+		c.s.finish(&f.call, 0, nil)
+		return
+	}
+	r := jute.RemoveWatchesRequest{Path: w.full, Type: jute.WatchType(t)}
+	c.s.end(&f.call, r.Append(c.s.enc))
+}
+
 func (c *Client) startEphemerals(f *Future[[]string], prefix string) {
 	if !c.beginFree(&f.call, jute.OpGetEphemerals, prefix) {
 		return

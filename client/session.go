@@ -96,6 +96,10 @@ func (s *session) log(level slog.Level, msg string, args ...any) {
 // begin gives the call its place and opens its request. It holds mu if it returns
 // true, until end.
 func (s *session) begin(k *call) bool {
+	if k.left != nil {
+		s.fail(k, k.left, nil, false)
+		return false
+	}
 	s.mu.Lock()
 	for s.conn != nil && len(s.out) > maxOut {
 		s.room.Wait()
@@ -166,6 +170,13 @@ func (s *session) end(k *call, b []byte) {
 	l.wakeWriter()
 }
 
+// undo takes a call back between begin and end. It releases mu.
+func (s *session) undo() {
+	s.enc = nil
+	s.seq--
+	s.mu.Unlock()
+}
+
 // refuse fails a call that can't be issued.
 func (s *session) refuse(k *call, op jute.OpCode, path string, err error) {
 	k.op, k.path = op, path
@@ -211,6 +222,9 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 		s.mu.Lock()
 		s.watches.remove(w)
 		s.mu.Unlock()
+		if err == nil && !w.kind.oneShot() { // the server would tell of it for ever
+			s.inBackground(func(ctx context.Context) { w.forget(ctx) })
+		}
 	}
 	if calls {
 		s.queue.push(callback{result: r, op: op.String(), path: path})

@@ -120,14 +120,18 @@ func (w *Watch) Close(ctx context.Context) error {
 	s := w.c.s
 	s.mu.Lock()
 	known := s.watches.remove(w)
-	t, tell := s.watches.unneeded(w.full, w.kind)
 	s.mu.Unlock()
 	w.end(ErrWatchClosed, true)
-	if !known || !tell || !s.stateIs(State.Connected) {
-		return nil
+	if !known || !s.stateIs(State.Connected) {
+		return nil // the next server won't be asked for it
 	}
-	root := &Client{s: s}
-	_, err := do(ctx, root, &s.pools.none, func(f *Future[None]) { root.startWatchOp(f, jute.OpRemoveWatches, w.full, t) })
+	return w.forget(ctx)
+}
+
+// forget tells the server that nobody needs a watch any more, if that is so.
+func (w *Watch) forget(ctx context.Context) error {
+	root := &Client{s: w.c.s}
+	_, err := do(ctx, root, &root.s.pools.none, func(f *Future[None]) { root.startForget(f, w) })
 	if errors.Is(err, ErrNoWatcher) || errors.Is(err, ErrConnectionLoss) {
 		return nil // it is gone at the server, one way or the other
 	}

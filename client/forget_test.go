@@ -1,0 +1,91 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// A watch that is closed while another one is being set on the same path must not
+// take that one along: whether the server can forget the path is decided in the
+// order of the requests.
+func TestCloseTakesNoOtherWatchAlong(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	c, other := s.Client(t), s.Client(t)
+	ctx := t.Context()
+	if _, err := c.Create(ctx, "/a", nil, client.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 300 {
+		_, _, first, err := c.GetW(ctx, "/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- first.Close(ctx) }()
+		_, _, second, err := c.GetW(ctx, "/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Set(ctx, "/a", nil, client.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+		if _, err := second.Next(wait); err != nil {
+			t.Fatalf("the watch set meanwhile: %v", err)
+		}
+		cancel()
+	}
+}
+
+// A persistent watch whose caller left before the reply is removed at the server.
+func TestAddWatchThatWasLeftIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	c := s.Client(t)
+	s.Stall()
+	inner, cancel := context.WithCancel(t.Context())
+	if _, err := c.AddWatch(leaveOnceIssued{inner, cancel}, "/a", client.WatchPersistent); err == nil {
+		t.Fatal("the watch was added while the server was cut off")
+	}
+	s.Resume()
+	if err := s.AwaitRequests(t.Context(), jute.OpRemoveWatches, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is called with a context that has ended is not sent.
+func TestEndedContext(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	c := s.Client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Create(ctx, "/a", nil, client.Persistent, nil)
+	if !errors.Is(err, context.Canceled) || client.IsAmbiguous(err) {
+		t.Errorf("create = %v, want one that was not sent", err)
+	}
+	if n := s.Requests().Of(jute.OpCreate); n != 0 {
+		t.Errorf("%d creates were sent", n)
+	}
+}
+
+// leaveOnceIssued is a context that ends as soon as a call waits for its reply.
+type leaveOnceIssued struct {
+	context.Context
+	cancel func()
+}
+
+func (c leaveOnceIssued) Done() <-chan struct{} {
+	c.cancel()
+	return c.Context.Done()
+}
