@@ -1,0 +1,173 @@
+package shell
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxLine is how many runes a line may have: enough for the largest data that a
+// server takes by default, were it typed.
+const maxLine = 1 << 20
+
+// buffer is a line that is being typed.
+type buffer struct {
+	text   []rune
+	pos    int    // of the cursor: 0 to len(text)
+	killed []rune // what Ctrl-Y brings back
+}
+
+func (b *buffer) set(text string) {
+	b.text = []rune(text)
+	b.pos = len(b.text)
+}
+
+func (b *buffer) String() string { return string(b.text) }
+
+// insert puts runes where the cursor is.
+func (b *buffer) insert(runes ...rune) {
+	if len(b.text)+len(runes) > maxLine {
+		return
+	}
+	b.text = append(b.text[:b.pos:b.pos], append(runes[:len(runes):len(runes)], b.text[b.pos:]...)...)
+	b.pos += len(runes)
+}
+
+// remove takes out the runes from i to j.
+func (b *buffer) remove(i, j int) {
+	b.text = append(b.text[:i:i], b.text[j:]...)
+	b.pos = i
+}
+
+// kill takes out runes and keeps them for Ctrl-Y.
+func (b *buffer) kill(i, j int) {
+	if i < j {
+		b.killed = append([]rune(nil), b.text[i:j]...)
+		b.remove(i, j)
+	}
+}
+
+// edit does what a key is for. It returns false for a key that edits nothing.
+func (b *buffer) edit(key rune) bool {
+	switch key {
+	case keyLeft:
+		b.pos = max(b.pos-1, 0)
+	case keyRight:
+		b.pos = min(b.pos+1, len(b.text))
+	case keyHome:
+		b.pos = 0
+	case keyEnd:
+		b.pos = len(b.text)
+	case keyWordLeft:
+		b.pos = b.wordLeft()
+	case keyWordRight:
+		b.pos = b.wordRight()
+	case keyBackspace:
+		b.remove(max(b.pos-1, 0), b.pos)
+	case keyDelete:
+		b.remove(b.pos, min(b.pos+1, len(b.text)))
+	case keyTranspose:
+		b.transpose()
+	default:
+		return b.editKills(key)
+	}
+	return true
+}
+
+// editKills does what a key is for that has to do with Ctrl-Y.
+func (b *buffer) editKills(key rune) bool {
+	switch key {
+	case keyKillWordLeft:
+		b.kill(b.wordLeft(), b.pos)
+	case keyKillWordRight:
+		b.kill(b.pos, b.wordRight())
+	case keyKillLeft:
+		b.kill(0, b.pos)
+	case keyKillRight:
+		b.kill(b.pos, len(b.text))
+	case keyYank:
+		b.insert(b.killed...)
+	default:
+		return false
+	}
+	return true
+}
+
+// wordLeft and wordRight return where the cursor comes to by a word: over blanks
+// and slashes to the other end of what is between them. So a path loses an element
+// at a time.
+func (b *buffer) wordLeft() int {
+	i := b.pos
+	for i > 0 && between(b.text[i-1]) {
+		i--
+	}
+	for i > 0 && !between(b.text[i-1]) {
+		i--
+	}
+	return i
+}
+
+func (b *buffer) wordRight() int {
+	i := b.pos
+	for i < len(b.text) && between(b.text[i]) {
+		i++
+	}
+	for i < len(b.text) && !between(b.text[i]) {
+		i++
+	}
+	return i
+}
+
+func between(r rune) bool { return unicode.IsSpace(r) || r == '/' }
+
+// transpose swaps the runes around the cursor, or the last two at the end.
+func (b *buffer) transpose() {
+	if b.pos == 0 || len(b.text) < 2 {
+		return
+	}
+	i := min(b.pos, len(b.text)-1)
+	b.text[i-1], b.text[i] = b.text[i], b.text[i-1]
+	b.pos = i + 1
+}
+
+// columns returns the line as x/term wants it, one rune for each column, and the
+// cursor in bytes.
+func (b *buffer) columns() (line string, pos int) {
+	var s strings.Builder
+	for i, r := range b.text {
+		if i == b.pos {
+			pos = s.Len()
+		}
+		s.WriteRune(r)
+		if wide(r) {
+			s.WriteRune(filler)
+		}
+	}
+	if b.pos == len(b.text) {
+		pos = s.Len()
+	}
+	return s.String(), pos
+}
+
+// fromColumns is the reverse of columns.
+func (b *buffer) fromColumns(line string, pos int) {
+	b.text, b.pos = []rune(unfill(line)), utf8.RuneCountInString(unfill(line[:pos]))
+}
+
+func unfill(line string) string { return strings.ReplaceAll(line, string(filler), "") }
+
+// wideSymbols are the blocks of symbols that terminals show in two columns:
+// CJK punctuation, full width forms and signs, pictures.
+var wideSymbols = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x3001, Hi: 0x303e, Stride: 1}, {Lo: 0xff01, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1}},
+}
+
+// wide says whether a terminal shows a rune in two columns.
+func wide(r rune) bool {
+	if r < 0x1100 {
+		return false
+	}
+	return unicode.In(r, wideSymbols, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi) &&
+		(r < 0xff61 || r > 0xffdc) // the half width forms
+}

@@ -1,0 +1,204 @@
+package shell
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Candidate is what a word can become.
+type Candidate struct {
+	Text  string // the whole word, without quotes
+	Label string // in lists, in place of Text
+	Help  string // one line; may be empty
+	// Open is set if more can follow in the same word, such as the children of a
+	// znode: the word is not ended.
+	Open bool
+}
+
+// label returns what a list shows of a candidate.
+func (c Candidate) label() string {
+	if c.Label != "" {
+		return c.Label
+	}
+	return c.Text
+}
+
+// place is the word that is being completed.
+type place struct {
+	words   []string // before it
+	current string   // the part of it before the cursor
+	start   int      // where it begins in the line, in bytes
+	quote   byte     // that it begins with
+}
+
+// placeOf finds the word that ends at the end of the line.
+func placeOf(line string) place {
+	p := place{start: len(line)}
+	words := scan(line)
+	if n := len(words); n > 0 && words[n-1].open {
+		w := words[n-1]
+		p.current, p.start, p.quote = w.text, w.start, w.quote
+		words = words[:n-1]
+	}
+	for _, w := range words {
+		p.words = append(p.words, w.text)
+	}
+	return p
+}
+
+// write returns the word as it is to stand in the line. It returns false if no
+// quotes allow it.
+func (p place) write(text string, open bool) (string, bool) {
+	q, ok := quoteFor(text, p.quote)
+	switch {
+	case !ok:
+		return "", false
+	case q == 0 && open:
+		return text, true
+	case q == 0:
+		return text + " ", true
+	case open:
+		return string(q) + text, true
+	default:
+		return string(q) + text + string(q) + " ", true
+	}
+}
+
+// complete puts what is sure into the line: the one candidate, or as much as all
+// have in common. It returns false if that is nothing more than there is.
+func (b *buffer) complete(p place, all []Candidate) bool {
+	if len(all) == 0 {
+		return false
+	}
+	text, open := all[0].Text, all[0].Open
+	if len(all) > 1 {
+		text, open = common(all), true
+		if len(text) <= len(p.current) {
+			return false
+		}
+	}
+	written, ok := p.write(text, open)
+	if !ok {
+		return false
+	}
+	rest := b.text[b.pos:]
+	if !open && len(rest) > 0 && rest[0] == ' ' {
+		written = strings.TrimSuffix(written, " ") // there is one
+	}
+	before := []rune(string(b.text[:b.pos])[:p.start] + written)
+	b.text, b.pos = append(before, rest...), len(before)
+	return true
+}
+
+// common returns what the texts of all begin with.
+func common(all []Candidate) string {
+	prefix := all[0].Text
+	for _, c := range all[1:] {
+		for !strings.HasPrefix(c.Text, prefix) {
+			_, n := utf8.DecodeLastRuneInString(prefix)
+			prefix = prefix[:len(prefix)-n]
+		}
+	}
+	return prefix
+}
+
+const (
+	dim   = "\x1b[2m"
+	reset = "\x1b[0m"
+	gap   = 2 // columns between those of a list
+)
+
+// list writes candidates: in columns, or one on a line if they have help. No more
+// than fit on most of the screen: the rest is counted.
+func list(all []Candidate, width, height int, colors bool) string {
+	rows := max(height-3, 4)
+	for _, c := range all {
+		if c.Help != "" {
+			return listHelp(all, width, rows, colors)
+		}
+	}
+	return listColumns(all, width, rows)
+}
+
+func listHelp(all []Candidate, width, rows int, colors bool) string {
+	shown, more := all[:min(len(all), rows)], ""
+	if len(all) > rows {
+		shown = all[:rows-1]
+		more = andMore(len(all) - len(shown))
+	}
+	col := 0
+	for _, c := range shown {
+		col = max(col, displayWidth(c.label()))
+	}
+	var s strings.Builder
+	for _, c := range shown {
+		help := cut(c.Help, width-col-gap-1)
+		if colors && help != "" {
+			help = dim + help + reset
+		}
+		s.WriteString(strings.TrimRight(pad(c.label(), col+gap)+help, " ") + "\n")
+	}
+	return s.String() + more
+}
+
+func listColumns(all []Candidate, width, rows int) string {
+	widest := 0
+	for _, c := range all[:min(len(all), rows*width)] {
+		widest = max(widest, min(displayWidth(c.label()), width-1))
+	}
+	columns := max(1, width/(widest+gap))
+	shown, more := all, ""
+	if len(all) > columns*rows {
+		shown = all[:columns*(rows-1)]
+		more = andMore(len(all) - len(shown))
+	}
+	lines := (len(shown) + columns - 1) / columns
+	var s strings.Builder
+	for i := range lines {
+		var line strings.Builder
+		for j := i; j < len(shown); j += lines {
+			line.WriteString(pad(cut(shown[j].label(), width-1), widest+gap))
+		}
+		s.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return s.String() + more
+}
+
+func andMore(n int) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return "… and " + digits + " more\n"
+}
+
+// displayWidth is how many columns a terminal needs for s.
+func displayWidth(s string) int {
+	n := 0
+	for _, r := range s {
+		n++
+		if wide(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// pad makes s as wide as width, if it is not wider.
+func pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-displayWidth(s))) }
+
+// cut makes s no wider than width.
+func cut(s string, width int) string {
+	if displayWidth(s) <= width {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		n += displayWidth(string(r))
+		if n >= width {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,49 @@
+package shell
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+)
+
+// plain reads lines as they come, for input that is no terminal or one that can't
+// move its cursor. As zkCli.sh it shows a prompt only to people.
+type plain struct {
+	in      *bufio.Reader
+	prompts bool
+
+	mu  sync.Mutex // guards out
+	out io.Writer
+}
+
+// ReadLine returns the next line. Where the input has no end of line at its end,
+// that is a line too.
+func (p *plain) ReadLine(ctx context.Context, prompt string) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if p.prompts {
+		_, _ = io.WriteString(p, prompt) // nobody to tell
+	}
+	line, err := p.in.ReadString('\n')
+	if errors.Is(err, io.EOF) && line != "" {
+		err = nil
+	}
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+// Write writes b whole.
+func (p *plain) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+// Refresh does nothing: what is written stays.
+func (p *plain) Refresh(string) {}
+
+// Close does nothing.
+func (p *plain) Close() {}
