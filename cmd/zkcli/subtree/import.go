@@ -65,7 +65,7 @@ func Import(ctx context.Context, c *client.Client, root string, open func() (io.
 		return im.report, err
 	}
 	im.begin()
-	if err := im.ensureParents(ctx); err != nil {
+	if err := c.EnsurePath(ctx, Parent(root), nil); err != nil {
 		return im.report, err
 	}
 	if err := im.run(ctx, open, im.write); err != nil {
@@ -225,26 +225,3 @@ func (im *importer) finishPlan(ctx context.Context, open func() (io.Reader, erro
 
 // begin tells the report that all is to be done yet.
 func (im *importer) begin() { im.report.Left = im.total + len(im.doomed) }
-
-func (im *importer) ensureParents(ctx context.Context) error {
-	var missing []string
-	for path := im.root; path != "/"; {
-		path = Parent(path)
-		if path == "/" {
-			break
-		}
-		if _, ok, err := im.c.Exists(ctx, path); err != nil {
-			return err
-		} else if ok {
-			break
-		}
-		missing = append(missing, path)
-	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		_, err := im.c.Create(ctx, missing[i], nil, client.Persistent, nil)
-		if err != nil && !errors.Is(err, client.ErrNodeExists) {
-			return err
-		}
-	}
-	return nil
-}

@@ -103,12 +103,13 @@ func TestImportSurvivesLostConnections(t *testing.T) {
 			root := fmt.Sprintf("/to-%d-%d", i, nth)
 			// A multi is matched once for each of its ten operations.
 			cut := cutter(zktest.Nth(nth*10-5, zktest.Op(jute.OpMulti)))
-			r, err := Import(t.Context(), c, root, from(file), ImportOptions{Batch: 10})
+			fresh := s.Client(t) // which does not hesitate to connect again
+			r, err := Import(t.Context(), fresh, root, from(file), ImportOptions{Batch: 10})
 			if err != nil || r.Created != 60 || r.Left != 0 {
 				t.Fatalf("cutter %d, multi %d: %+v, %v", i, nth, r, err)
 			}
 			<-cut.Done()
-			if d := brief(t, c, "/f", root); d != "" {
+			if d := brief(t, fresh, "/f", root); d != "" {
 				t.Errorf("cutter %d, multi %d: %s", i, nth, d)
 			}
 		}
