@@ -17,6 +17,7 @@ type callbacks struct {
 	queue   []callback
 	running bool
 	current callback
+	behind  int         // how many of those that run has taken wait for current
 	since   time.Time   // when current began
 	told    bool        // that current is slow
 	watch   *time.Timer // calls look while running
@@ -61,15 +62,15 @@ func (q *callbacks) run() {
 		}
 		q.mu.Unlock()
 		for i := range batch {
-			q.runOne(batch[i])
+			q.runOne(batch[i], len(batch)-i-1)
 			batch[i] = callback{}
 		}
 	}
 }
 
-func (q *callbacks) runOne(cb callback) {
+func (q *callbacks) runOne(cb callback, behind int) {
 	q.mu.Lock()
-	q.current, q.since, q.told = cb, time.Now(), false
+	q.current, q.behind, q.since, q.told = cb, behind, time.Now(), false
 	q.mu.Unlock()
 	if cb.result != nil {
 		cb.result.callback()
@@ -92,7 +93,7 @@ func (q *callbacks) look() {
 	}
 	if !q.told {
 		q.told = true
-		cb, waiting := q.current, len(q.queue)
+		cb, waiting := q.current, q.behind+len(q.queue)
 		q.log.Log(context.Background(), slog.LevelWarn, "callback blocks: all others wait for it",
 			"op", cb.op, "path", cb.path, "for", took, "waiting", waiting)
 	}

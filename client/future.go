@@ -10,13 +10,15 @@ import (
 
 // call is an operation under way, as the session sees it.
 type call struct {
-	op     jute.OpCode
-	seq    uint64 // its place in the order of all calls of the session
-	path   string // as the caller named it
-	frame  []byte // the request, while it waits for a connection
+	op    jute.OpCode
+	seq   uint64 // its place in the order of all calls of the session
+	path  string // as the caller named it
+	frame []byte // the request, while it waits for a connection
+	// ctx is that of a caller who waits: nothing is issued once it has ended. Nil
+	// for asynchronous calls.
+	ctx    context.Context
 	watch  *Watch // what the reply is to set, or nil
 	issued time.Time
-	left   error // why it must not be issued: its context has ended already
 	// result is the Future that the call belongs to.
 	result result
 }
@@ -152,13 +154,13 @@ func (f *Future[T]) callback() {
 }
 
 // reset makes f ready for an operation whose caller waits for it.
-func (f *Future[T]) reset(c *Client) {
+func (f *Future[T]) reset(ctx context.Context, c *Client) {
 	wake := f.wake
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
 	*f = Future[T]{c: c, wake: wake}
-	f.result = f
+	f.ctx, f.result = ctx, f
 }
 
 // newFuture makes the future of an asynchronous operation.
@@ -176,15 +178,12 @@ func do[T any](ctx context.Context, c *Client, pool *sync.Pool, start func(f *Fu
 		if f == nil {
 			f = new(Future[T])
 		}
-		f.reset(c)
-		if ctx.Err() != nil {
-			f.left = context.Cause(ctx)
-		}
+		f.reset(ctx, c)
 		start(f)
 		val, again, err := f.await(ctx)
 		if again {
 			var none T
-			f.val = none
+			f.val, f.ctx = none, nil
 			pool.Put(f)
 		}
 		if c.retry == nil || !c.retry.again(ctx, attempt, err) {

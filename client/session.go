@@ -96,15 +96,11 @@ func (s *session) log(level slog.Level, msg string, args ...any) {
 // begin gives the call its place and opens its request. It holds mu if it returns
 // true, until end.
 func (s *session) begin(k *call) bool {
-	if k.left != nil {
-		s.fail(k, k.left, nil, false)
-		return false
-	}
 	s.mu.Lock()
-	for s.conn != nil && len(s.out) > maxOut {
-		s.room.Wait()
+	if s.fullLocked() {
+		s.waitForRoomLocked(k)
 	}
-	if err := s.overLocked(); err != nil {
+	if err := s.refusalLocked(k); err != nil {
 		s.mu.Unlock()
 		s.fail(k, err, nil, false)
 		return false
@@ -114,6 +110,34 @@ func (s *session) begin(k *call) bool {
 	}
 	s.openLocked(k)
 	return true
+}
+
+func (s *session) fullLocked() bool { return s.conn != nil && len(s.out) > maxOut }
+
+// waitForRoomLocked waits until there is room in out, the connection is gone, or
+// the caller of k stops waiting.
+func (s *session) waitForRoomLocked(k *call) {
+	if k.ctx != nil {
+		defer context.AfterFunc(k.ctx, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.room.Broadcast()
+		})()
+	}
+	for s.fullLocked() && !k.left() {
+		s.room.Wait()
+	}
+}
+
+// left reports whether the caller has stopped waiting before the call was issued.
+func (k *call) left() bool { return k.ctx != nil && k.ctx.Err() != nil }
+
+// refusalLocked returns why the call can't be issued, or nil.
+func (s *session) refusalLocked(k *call) error {
+	if k.left() {
+		return context.Cause(k.ctx)
+	}
+	return s.overLocked()
 }
 
 // overLocked returns why no operation can be issued any more, or nil.
@@ -466,7 +490,7 @@ func (c *Client) startAuth(f *Future[None], scheme string, auth []byte) {
 		return
 	}
 	s.mu.Lock()
-	if err := s.overLocked(); err != nil {
+	if err := s.refusalLocked(&f.call); err != nil {
 		s.mu.Unlock()
 		s.fail(&f.call, err, nil, false)
 		return
