@@ -23,6 +23,7 @@ type RetryPolicy struct {
 	Attempts int
 	// Backoff is the pause before the second attempt; each further one is twice as
 	// long, up to MaxBackoff. The real pause is between half of that and the whole.
+	// If MaxBackoff is 0 all pauses are like the first.
 	Backoff, MaxBackoff time.Duration
 	// Budget bounds the retries of all operations together. Nil is without bounds.
 	Budget *RetryBudget

@@ -1,0 +1,259 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+)
+
+var createModes = map[string]client.CreateMode{
+	"persistent": client.Persistent, "ephemeral": client.Ephemeral,
+	"persistent sequential": client.PersistentSequential, "ephemeral sequential": client.EphemeralSequential,
+	"container": client.Container,
+}
+
+func TestCreateProtectedMakesOneNodeWhateverBreaks(t *testing.T) {
+	for name, mode := range createModes {
+		t.Run(name, func(t *testing.T) {
+			everyBreak(t, nil, func(ctx context.Context, b *breakage) {
+				path, err := b.c.CreateProtected(ctx, "/lock-", []byte("x"), mode, nil)
+				must(b.t, err)
+				names := b.children(ctx, "/")
+				if len(names) != 1 || path != "/"+names[0] {
+					b.t.Fatalf("created %s, there are %v", path, names)
+				}
+				plain, guid, ok := client.ProtectedName(names[0])
+				if !ok || len(guid) != 36 || !strings.HasPrefix(plain, "lock-") {
+					b.t.Fatalf("%s is %q, %q, %v", names[0], plain, guid, ok)
+				}
+				if _, stat := b.data(ctx, path); (stat.EphemeralOwner != 0) != mode.Ephemeral() {
+					b.t.Fatalf("owner is %v", stat.EphemeralOwner)
+				}
+			})
+		})
+	}
+}
+
+func TestProtectedNameIsCurators(t *testing.T) {
+	tests := []struct {
+		name, plain, guid string
+	}{
+		{"_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-0000000007", "lock-0000000007", "53345f98-9423-4e0c-a7b5-9f819e3ec2e1"},
+		{"_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-", "", "53345f98-9423-4e0c-a7b5-9f819e3ec2e1"},
+		{"_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1", "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1", ""},
+		{"_c_short-lock", "_c_short-lock", ""},
+		{"lock-0000000007", "lock-0000000007", ""},
+		{"", "", ""},
+	}
+	for _, test := range tests {
+		plain, guid, ok := client.ProtectedName(test.name)
+		if plain != test.plain || guid != test.guid || ok != (guid != "") {
+			t.Errorf("ProtectedName(%q) = %q, %q, %v", test.name, plain, guid, ok)
+		}
+	}
+}
+
+// A caller that goes away while nobody knows whether there is a node must not leave
+// it behind: nobody would release it.
+func TestCreateProtectedThatIsGivenUpLeavesNothing(t *testing.T) {
+	srv := zktest.Start(t)
+	look := srv.Client(t)
+	for name, mode := range createModes {
+		t.Run(name, func(t *testing.T) {
+			b := newBreakage(t.Context(), t, srv, look, strings.ReplaceAll(name, " ", "-"))
+			b.cut = b.p.CutAfter(zktest.Any())
+			b.p.Refuse()
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-b.cut.Done()
+				cancel()
+			}()
+			_, err := b.c.CreateProtected(ctx, "/lock-", nil, mode, nil)
+			if !client.IsAmbiguous(err) {
+				t.Fatalf("error is %v, want one that is ambiguous", err)
+			}
+			if names := b.children(t.Context(), "/"); len(names) != 1 {
+				t.Fatalf("there are %v before the connection is back", names)
+			}
+			b.p.Accept()
+			b.awaitGone(t.Context(), "/")
+		})
+	}
+}
+
+func TestCloseEndsTheSearchForANode(t *testing.T) {
+	srv := zktest.Start(t)
+	b := newBreakage(t.Context(), t, srv, srv.Client(t), "d")
+	b.cut = b.p.CutAfter(zktest.Any())
+	b.p.Refuse()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-b.cut.Done()
+		cancel()
+	}()
+	_, err := b.c.CreateProtected(ctx, "/x", nil, client.Persistent, nil)
+	if !client.IsAmbiguous(err) {
+		t.Fatalf("error is %v, want one that is ambiguous", err)
+	}
+	b.c.Close(t.Context()) // goleak sees what it leaves running
+}
+
+// When the session expires under a protected create there is no node, or the caller
+// knows of it, whichever request of it was the last.
+func TestCreateProtectedAndTheEndOfTheSession(t *testing.T) {
+	for name, mode := range createModes {
+		for _, renew := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s renew=%v", name, renew), func(t *testing.T) {
+				everyExpiry(t, renew, func(ctx context.Context, b *breakage) {
+					path, err := b.c.CreateProtected(ctx, "/lock-", nil, mode, nil)
+					if !b.broken() {
+						must(t, err)
+						return
+					}
+					switch {
+					case err == nil && mode.Ephemeral():
+						_, stat := b.data(ctx, path)
+						if id, _ := b.c.Session(); stat.EphemeralOwner != id {
+							t.Fatalf("%s belongs to %v, the session is %v", path, stat.EphemeralOwner, id)
+						}
+					case err == nil && !renew:
+						t.Fatalf("created %s without a session", path)
+					case err == nil:
+						if names := b.children(ctx, "/"); len(names) != 1 {
+							t.Fatalf("created %s, there are %v", path, names)
+						}
+					case !errors.Is(err, client.ErrSessionExpired):
+						t.Fatalf("error is %v", err)
+					case renew || mode.Ephemeral():
+						b.awaitGone(ctx, "/")
+					case !client.IsAmbiguous(err):
+						t.Fatalf("a node may be left, and the error says nothing: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestCreateIdempotentWhateverBreaks(t *testing.T) {
+	for _, mode := range []string{"persistent", "ephemeral", "container"} {
+		t.Run(mode, func(t *testing.T) {
+			everyBreak(t, nil, func(ctx context.Context, b *breakage) {
+				must(b.t, b.c.CreateIdempotent(ctx, "/a", []byte("x"), createModes[mode], nil))
+				if data, stat := b.data(ctx, "/a"); data != "x" || stat.Version != 0 {
+					b.t.Fatalf("data is %q, version %d", data, stat.Version)
+				}
+			})
+		})
+	}
+}
+
+func TestCreateIdempotentOfAnothersNode(t *testing.T) {
+	everyBreak(t, func(b *breakage) {
+		_, err := b.look.Create(b.t.Context(), "/a", []byte("theirs"), client.Persistent, nil)
+		must(b.t, err)
+	}, func(ctx context.Context, b *breakage) {
+		err := b.c.CreateIdempotent(ctx, "/a", []byte("ours"), client.Persistent, nil)
+		mustBe(b.t, err, client.ErrNodeExists)
+		if client.IsAmbiguous(err) {
+			b.t.Fatalf("%v: it is known that it was not done", err)
+		}
+	})
+}
+
+func TestCreateIdempotentTellsOwnersApart(t *testing.T) {
+	srv := zktest.Start(t)
+	b := newBreakage(t.Context(), t, srv, srv.Client(t), "d")
+	b.cut = b.p.CutBefore(zktest.Any())
+	b.p.Refuse()
+	done := make(chan error)
+	go func() { done <- b.c.CreateIdempotent(t.Context(), "/a", []byte("x"), client.Ephemeral, nil) }()
+	<-b.cut.Done()
+	_, err := b.look.Create(t.Context(), "/a", []byte("x"), client.Ephemeral, nil)
+	must(t, err)
+	b.p.Accept()
+	mustBe(t, <-done, client.ErrNodeExists)
+}
+
+func TestSetIdempotentWhateverBreaks(t *testing.T) {
+	everyBreak(t, func(b *breakage) {
+		_, err := b.look.Create(b.t.Context(), "/a", []byte("old"), client.Persistent, nil)
+		must(b.t, err)
+	}, func(ctx context.Context, b *breakage) {
+		stat, err := b.c.SetIdempotent(ctx, "/a", []byte("new"), 0)
+		must(b.t, err)
+		if data, now := b.data(ctx, "/a"); data != "new" || now.Version != 1 || stat != now {
+			b.t.Fatalf("data is %q, stat %+v, returned %+v", data, now, stat)
+		}
+	})
+}
+
+// What somebody has set while the connection was broken is not overwritten, and not
+// taken for ours.
+func TestSetIdempotentMeetsAnothersSet(t *testing.T) {
+	tests := []struct {
+		name   string
+		break_ func(*zktest.Proxy, zktest.Match) *zktest.Cut
+		others []string
+		want   error
+		doubt  bool
+	}{
+		{"not done, one set", (*zktest.Proxy).CutBefore, []string{"theirs"}, client.ErrBadVersion, false},
+		{"not done, two sets", (*zktest.Proxy).CutBefore, []string{"theirs", "again"}, client.ErrBadVersion, true},
+		{"done, one set", (*zktest.Proxy).CutAfter, []string{"theirs"}, client.ErrBadVersion, true},
+		{"done, then deleted", (*zktest.Proxy).CutAfter, nil, client.ErrNoNode, true},
+	}
+	srv := zktest.Start(t)
+	look := srv.Client(t)
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := t.Context()
+			b := newBreakage(ctx, t, srv, look, fmt.Sprintf("d%d", i))
+			_, err := b.look.Create(ctx, "/a", []byte("old"), client.Persistent, nil)
+			must(t, err)
+			b.cut = test.break_(b.p, zktest.Op(jute.OpSetData))
+			b.p.Refuse()
+			done := make(chan error)
+			go func() {
+				_, err := b.c.SetIdempotent(ctx, "/a", []byte("ours"), 0)
+				done <- err
+			}()
+			<-b.cut.Done()
+			for _, data := range test.others {
+				_, err := b.look.Set(ctx, "/a", []byte(data), client.AnyVersion)
+				must(t, err)
+			}
+			if test.others == nil {
+				must(t, b.look.Delete(ctx, "/a", client.AnyVersion))
+			}
+			b.p.Accept()
+			err = <-done
+			mustBe(t, err, test.want)
+			if client.IsAmbiguous(err) != test.doubt {
+				t.Fatalf("ambiguous is %v of %v", !test.doubt, err)
+			}
+			if n := len(test.others); n > 0 {
+				if data, _ := b.data(ctx, "/a"); data != test.others[n-1] {
+					t.Fatalf("data is %q", data)
+				}
+			}
+		})
+	}
+}
+
+func TestIdempotentRefusals(t *testing.T) {
+	c := zktest.Start(t).Client(t)
+	_, err := c.SetIdempotent(t.Context(), "/a", nil, client.AnyVersion)
+	mustBe(t, err, client.ErrBadArguments)
+	mustBe(t, c.CreateIdempotent(t.Context(), "/a", nil, client.PersistentSequential, nil), client.ErrBadArguments)
+	_, err = c.CreateProtected(t.Context(), "a", nil, client.Persistent, nil)
+	mustBe(t, err, client.ErrBadArguments)
+	_, err = c.CreateProtected(t.Context(), "/none/a", nil, client.Persistent, nil)
+	mustBe(t, err, client.ErrNoNode)
+}
