@@ -1,0 +1,334 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+)
+
+// The suite_*_test.go files hold what the client promises against real servers:
+// zkd's in this process, or those that ZKD_TEST_SERVERS names, such as Apache's.
+// The latter need extendedTypesEnabled, the super user super:secret, and a short
+// znode.container.checkIntervalMs; test/compat starts them so.
+
+// superDigest is the configuration's line for the super user super:secret.
+const superDigest = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="
+
+// world is servers to test against, with a place of its own in their tree.
+type world struct {
+	*zktest.Proxy
+	root string
+}
+
+var worlds atomic.Int64
+
+// newWorld starts or finds n servers.
+func newWorld(t *testing.T, n int) *world {
+	t.Helper()
+	w := &world{Proxy: zktest.Target(t, n, zktest.Config(superDigest)),
+		root: fmt.Sprintf("/suite-%d-%d", time.Now().UnixNano(), worlds.Add(1))}
+	admin := w.Proxy.Client(t, super)
+	if _, err := admin.Create(deadline(t), w.root, nil, client.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+	if zktest.External() {
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if _, err := admin.DeleteAll(ctx, w.root, client.DeleteOptions{}); err != nil {
+				t.Errorf("clean up: %v", err)
+			}
+		})
+	}
+	return w
+}
+
+func super(o *client.Options) {
+	o.Auth = append(o.Auth, client.Auth{Scheme: "digest", Data: []byte("super:secret")})
+}
+
+// client returns a client whose root is the world's place.
+func (w *world) client(t *testing.T, opts ...func(*client.Options)) *client.Client {
+	t.Helper()
+	return w.Proxy.Client(t, opts...).Namespace(w.root)
+}
+
+// at returns a client that knows the i-th server only.
+func (w *world) at(t *testing.T, i int, opts ...func(*client.Options)) *client.Client {
+	t.Helper()
+	return w.Proxy.At(i).Client(t, opts...).Namespace(w.root)
+}
+
+// deadline ends a test that waits for what does not come.
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func makeNode(t testing.TB, c *client.Client, path, data string) {
+	t.Helper()
+	_, err := c.Create(deadline(t), path, []byte(data), client.Persistent, nil)
+	ok(t, err)
+}
+
+// failsWith checks an error that is certain: the sentinel, and what its text
+// names.
+func failsWith(t testing.TB, err, want error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, want) || client.IsAmbiguous(err) {
+		t.Errorf("error %v (ambiguous: %v), want %v", err, client.IsAmbiguous(err), want)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not say %q", err, word)
+		}
+	}
+}
+
+// ended waits for the state, which must come.
+func ended(t testing.TB, states <-chan client.StateChange, want client.State) client.StateChange {
+	t.Helper()
+	for change := range states {
+		if change.To == want {
+			return change
+		}
+	}
+	t.Fatalf("never %v", want)
+	return client.StateChange{}
+}
+
+// api is the operations of a client in one of their two forms.
+type api struct {
+	*client.Client
+	a     client.Async
+	async bool
+}
+
+// inBothForms runs a test with operations that wait and with ones that don't, in a
+// world each.
+func inBothForms(t *testing.T, test func(t *testing.T, w *world, c api)) {
+	for _, async := range []bool{false, true} {
+		t.Run(map[bool]string{false: "sync", true: "async"}[async], func(t *testing.T) {
+			w := newWorld(t, 1)
+			test(t, w, w.api(t, async))
+		})
+	}
+}
+
+func (w *world) api(t *testing.T, async bool, opts ...func(*client.Options)) api {
+	t.Helper()
+	c := w.client(t, opts...)
+	return api{Client: c, a: c.Async(), async: async}
+}
+
+func (c api) Create(ctx context.Context, path string, data []byte, mode client.CreateMode, acl []client.ACL) (string, error) {
+	if !c.async {
+		return c.Client.Create(ctx, path, data, mode, acl)
+	}
+	v, err := c.a.Create(path, data, mode, acl).Wait(ctx)
+	return v.Path, err
+}
+
+func (c api) CreateStat(ctx context.Context, path string, data []byte, mode client.CreateMode, acl []client.ACL) (string, client.Stat, error) {
+	if !c.async {
+		return c.Client.CreateStat(ctx, path, data, mode, acl)
+	}
+	v, err := c.a.CreateStat(path, data, mode, acl).Wait(ctx)
+	return v.Path, v.Stat, err
+}
+
+func (c api) CreateTTL(ctx context.Context, path string, data []byte, mode client.CreateMode, ttl time.Duration) (string, client.Stat, error) {
+	if !c.async {
+		return c.Client.CreateTTL(ctx, path, data, mode, nil, ttl)
+	}
+	v, err := c.a.CreateTTL(path, data, mode, nil, ttl).Wait(ctx)
+	return v.Path, v.Stat, err
+}
+
+func (c api) Delete(ctx context.Context, path string, version int32) error {
+	if !c.async {
+		return c.Client.Delete(ctx, path, version)
+	}
+	_, err := c.a.Delete(path, version).Wait(ctx)
+	return err
+}
+
+func (c api) Exists(ctx context.Context, path string) (client.Stat, bool, error) {
+	if !c.async {
+		return c.Client.Exists(ctx, path)
+	}
+	v, err := c.a.Exists(path).Wait(ctx)
+	return v.Stat, v.Exists, err
+}
+
+func (c api) Get(ctx context.Context, path string) ([]byte, client.Stat, error) {
+	if !c.async {
+		return c.Client.Get(ctx, path)
+	}
+	v, err := c.a.Get(path).Wait(ctx)
+	return v.Data, v.Stat, err
+}
+
+func (c api) Set(ctx context.Context, path string, data []byte, version int32) (client.Stat, error) {
+	if !c.async {
+		return c.Client.Set(ctx, path, data, version)
+	}
+	return c.a.Set(path, data, version).Wait(ctx)
+}
+
+func (c api) Children(ctx context.Context, path string) ([]string, client.Stat, error) {
+	if !c.async {
+		return c.Client.Children(ctx, path)
+	}
+	v, err := c.a.Children(path).Wait(ctx)
+	return v.Names, v.Stat, err
+}
+
+func (c api) GetACL(ctx context.Context, path string) ([]client.ACL, client.Stat, error) {
+	if !c.async {
+		return c.Client.GetACL(ctx, path)
+	}
+	v, err := c.a.GetACL(path).Wait(ctx)
+	return v.ACL, v.Stat, err
+}
+
+func (c api) SetACL(ctx context.Context, path string, acl []client.ACL, version int32) (client.Stat, error) {
+	if !c.async {
+		return c.Client.SetACL(ctx, path, acl, version)
+	}
+	return c.a.SetACL(path, acl, version).Wait(ctx)
+}
+
+func (c api) Sync(ctx context.Context, path string) error {
+	if !c.async {
+		return c.Client.Sync(ctx, path)
+	}
+	_, err := c.a.Sync(path).Wait(ctx)
+	return err
+}
+
+func (c api) Multi(ctx context.Context, ops ...client.Op) ([]client.OpResult, error) {
+	if !c.async {
+		return c.Client.Multi(ctx, ops...)
+	}
+	return c.a.Multi(ops).Wait(ctx)
+}
+
+func (c api) MultiRead(ctx context.Context, ops ...client.Op) ([]client.OpResult, error) {
+	if !c.async {
+		return c.Client.MultiRead(ctx, ops...)
+	}
+	return c.a.MultiRead(ops).Wait(ctx)
+}
+
+func (c api) GetW(ctx context.Context, path string) (*client.Watch, error) {
+	if !c.async {
+		_, _, w, err := c.Client.GetW(ctx, path)
+		return w, err
+	}
+	v, err := c.a.GetW(path).Wait(ctx)
+	return v.Watch, err
+}
+
+func (c api) ExistsW(ctx context.Context, path string) (*client.Watch, error) {
+	if !c.async {
+		_, _, w, err := c.Client.ExistsW(ctx, path)
+		return w, err
+	}
+	v, err := c.a.ExistsW(path).Wait(ctx)
+	return v.Watch, err
+}
+
+func (c api) ChildrenW(ctx context.Context, path string) (*client.Watch, error) {
+	if !c.async {
+		_, _, w, err := c.Client.ChildrenW(ctx, path)
+		return w, err
+	}
+	v, err := c.a.ChildrenW(path).Wait(ctx)
+	return v.Watch, err
+}
+
+func (c api) AddWatch(ctx context.Context, path string, mode client.WatchMode) (*client.Watch, error) {
+	if !c.async {
+		return c.Client.AddWatch(ctx, path, mode)
+	}
+	return c.a.AddWatch(path, mode).Wait(ctx)
+}
+
+func (c api) CheckWatches(ctx context.Context, path string, wt client.WatchType) error {
+	if !c.async {
+		return c.Client.CheckWatches(ctx, path, wt)
+	}
+	_, err := c.a.CheckWatches(path, wt).Wait(ctx)
+	return err
+}
+
+func (c api) RemoveWatches(ctx context.Context, path string, wt client.WatchType) error {
+	if !c.async {
+		return c.Client.RemoveWatches(ctx, path, wt)
+	}
+	_, err := c.a.RemoveWatches(path, wt).Wait(ctx)
+	return err
+}
+
+func (c api) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
+	if !c.async {
+		return c.Client.Ephemerals(ctx, prefix)
+	}
+	return c.a.Ephemerals(prefix).Wait(ctx)
+}
+
+func (c api) CountDescendants(ctx context.Context, path string) (int, error) {
+	if !c.async {
+		return c.Client.CountDescendants(ctx, path)
+	}
+	return c.a.CountDescendants(path).Wait(ctx)
+}
+
+func (c api) WhoAmI(ctx context.Context) ([]client.Identity, error) {
+	if !c.async {
+		return c.Client.WhoAmI(ctx)
+	}
+	return c.a.WhoAmI().Wait(ctx)
+}
+
+func (c api) GetConfig(ctx context.Context) ([]byte, client.Stat, error) {
+	if !c.async {
+		return c.Client.GetConfig(ctx)
+	}
+	v, err := c.a.GetConfig().Wait(ctx)
+	return v.Data, v.Stat, err
+}
+
+func (c api) Reconfig(ctx context.Context, joining, leaving string, version int64) error {
+	if !c.async {
+		_, _, err := c.Client.Reconfig(ctx, joining, leaving, version)
+		return err
+	}
+	_, err := c.a.Reconfig(joining, leaving, version).Wait(ctx)
+	return err
+}
+
+func (c api) AddAuth(ctx context.Context, scheme, auth string) error {
+	if !c.async {
+		return c.Client.AddAuth(ctx, scheme, []byte(auth))
+	}
+	_, err := c.a.AddAuth(scheme, []byte(auth)).Wait(ctx)
+	return err
+}
