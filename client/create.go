@@ -226,6 +226,7 @@ type write struct {
 	path    string
 	data    []byte
 	version int32
+	czxid   Zxid // of the node that is meant; 0 is any
 	stat    Stat
 	unknown bool // it was sent, and it is not known whether it was done
 	looked  bool // that it was done was not said by a reply, but seen
@@ -267,6 +268,8 @@ func (w *write) look(ctx context.Context) (done bool, err error) {
 		return false, w.error(ErrNoNode, nil)
 	case err != nil:
 		return false, err
+	case w.czxid != 0 && stat.Czxid != w.czxid:
+		return false, w.error(ErrBadVersion, errors.New("the node has been created anew"))
 	case stat.Version == w.version:
 		return false, nil
 	case stat.Version != w.version+1:

@@ -92,6 +92,8 @@ func (d *deletion) look(ctx context.Context) (gone bool, err error) {
 	}
 	stat, exists, err := d.c.Exists(ctx, d.path)
 	switch {
+	case errors.Is(err, ErrNoAuth) && !d.unknown:
+		return false, nil // it can be deleted all the same, but not be told from a later one
 	case err != nil:
 		return false, err
 	case d.czxid != 0 && (!exists || stat.Czxid != d.czxid):

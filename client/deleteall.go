@@ -226,21 +226,26 @@ func (r *removal) settle(ctx context.Context, b batch) {
 	case err == nil:
 		r.deleted += len(b.paths)
 	case isTransient(err) && !over && r.policy.pause(ctx, 1) == nil, !IsAmbiguous(err) && isReply(err) && !over:
-		r.oneByOne(ctx, b.paths)
+		r.oneByOne(ctx, b.paths, IsAmbiguous(err))
 	default:
-		r.giveUp(err, b.paths)
+		r.giveUp(err, len(b.paths), IsAmbiguous(err))
 	}
 }
 
-// giveUp counts nodes whose deletion has failed with err for good.
-func (r *removal) giveUp(err error, paths []string) {
+// giveUp counts nodes whose deletion has failed with err for good. With doubt, an
+// attempt before may have succeeded.
+func (r *removal) giveUp(err error, nodes int, doubt bool) {
 	r.fail(err)
-	if IsAmbiguous(err) {
-		r.unknown += len(paths)
-	} else {
-		r.left += len(paths)
+	if isReply(err) {
+		r.left += nodes
+		return
 	}
-	r.stopped = r.stopped || !isReply(err)
+	r.stopped = true
+	if doubt {
+		r.unknown += nodes
+	} else {
+		r.left += nodes
+	}
 }
 
 // isReply reports whether err is a server's answer to a delete.
@@ -248,8 +253,8 @@ func isReply(err error) bool {
 	return errors.Is(err, ErrNoNode) || errors.Is(err, ErrNotEmpty) || errors.Is(err, ErrNoAuth) || errors.Is(err, ErrBadArguments)
 }
 
-// oneByOne deletes nodes of a multi that was not done, or perhaps was.
-func (r *removal) oneByOne(ctx context.Context, paths []string) {
+// oneByOne deletes nodes of a multi that was not done or, with doubt, perhaps was.
+func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool) {
 	for attempt := 1; len(paths) > 0; attempt++ {
 		results := make([]*Future[None], len(paths))
 		for i, path := range paths {
@@ -264,13 +269,13 @@ func (r *removal) oneByOne(ctx context.Context, paths []string) {
 				r.deleted++
 			case isTransient(err):
 				again, broken = append(again, paths[i]), err
+				doubt = doubt || IsAmbiguous(err)
 			default:
-				r.giveUp(err, paths[i:i+1])
+				r.giveUp(err, 1, doubt || IsAmbiguous(err))
 			}
 		}
 		if broken != nil && (!r.policy.spend(attempt) || r.policy.pause(ctx, attempt) != nil) {
-			r.stopped = true
-			r.giveUp(broken, again)
+			r.giveUp(broken, len(again), doubt)
 			return
 		}
 		paths = again

@@ -106,10 +106,10 @@ func (e *ensuring) missing(ctx context.Context) ([]string, error) {
 	}
 	for i := len(e.paths) - 1; i >= 0; i-- {
 		p, err := there[i].Wait(ctx)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrNoAuth) { // which only a node that exists is protected by
 			return nil, err
 		}
-		if p.Exists {
+		if p.Exists || err != nil {
 			return e.paths[i+1:], nil
 		}
 	}

@@ -122,8 +122,8 @@ func (t *Typed[T]) Set(ctx context.Context, v T, version int32) (Stat, error) {
 // (another client may have counted to the same number), or has changed further
 // since: then the error is ErrBadVersion, and IsAmbiguous. See UpdateIdempotent.
 func (t *Typed[T]) Update(ctx context.Context, fn func(T) (T, error)) (T, Stat, error) {
-	return t.update(ctx, fn, func(ctx context.Context, data []byte, version int32) (Stat, error) {
-		w := &write{c: t.c.once(), path: t.path, data: data, version: version}
+	return t.update(ctx, fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
+		w := &write{c: t.c.once(), path: t.path, data: data, version: old.Version, czxid: old.Czxid}
 		err := w.settle(ctx, t.c.steady())
 		if err == nil && w.looked {
 			w.unknown = true
@@ -138,20 +138,16 @@ func (t *Typed[T]) Update(ctx context.Context, fn func(T) (T, error)) (T, Stat, 
 // begins again.
 func (t *Typed[T]) UpdateIdempotent(ctx context.Context, fn func(T) (T, error)) (v T, stat Stat, err error) {
 	err = RetryIdempotent(ctx, t.c.steady(), func(ctx context.Context) error {
-		v, stat, err = t.update(ctx, fn, t.c.once().setter(t.path))
+		v, stat, err = t.update(ctx, fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
+			return t.c.once().Set(ctx, t.path, data, old.Version)
+		})
 		return err
 	})
 	return v, stat, err
 }
 
-func (c *Client) setter(path string) func(context.Context, []byte, int32) (Stat, error) {
-	return func(ctx context.Context, data []byte, version int32) (Stat, error) {
-		return c.Set(ctx, path, data, version)
-	}
-}
-
 // update is the optimistic loop.
-func (t *Typed[T]) update(ctx context.Context, fn func(T) (T, error), set func(context.Context, []byte, int32) (Stat, error)) (v T, stat Stat, err error) {
+func (t *Typed[T]) update(ctx context.Context, fn func(T) (T, error), set func(ctx context.Context, data []byte, old Stat) (Stat, error)) (v T, stat Stat, err error) {
 	reads := &Typed[T]{c: t.c.WithRetry(t.c.steady()), path: t.path, codec: t.codec}
 	for {
 		old, stat, err := reads.Get(ctx)
@@ -166,7 +162,7 @@ func (t *Typed[T]) update(ctx context.Context, fn func(T) (T, error), set func(c
 		if err != nil {
 			return v, stat, err
 		}
-		stat, err = set(ctx, data, stat.Version)
+		stat, err = set(ctx, data, stat)
 		if err == nil {
 			return next, stat, nil
 		}
@@ -203,16 +199,24 @@ func (t *Typed[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
 					now.Value, err = t.decode(data)
 				}
 				if !yield(now, err) {
-					watch.Close(ctx)
+					t.c.drop(watch)
 					return
 				}
 			}
-			if _, err := watch.Next(ctx); ctx.Err() != nil {
-				watch.Close(ctx)
-				yield(Value[T]{}, err)
+			watch.Next(ctx) // it is fired, or ended: a look will say why
+			if ctx.Err() != nil {
+				t.c.drop(watch)
+				yield(Value[T]{}, context.Cause(ctx))
 				return
 			}
 		}
+	}
+}
+
+// drop closes a watch without waiting for the server.
+func (c *Client) drop(w *Watch) {
+	if !c.s.inBackground(func(ctx context.Context) { w.Close(ctx) }) {
+		w.end(ErrWatchClosed, true)
 	}
 }
 
@@ -240,7 +244,7 @@ func (f *following[T]) look(ctx context.Context) (now Value[T], data []byte, wat
 		if !exists {
 			return now, nil, watch, nil
 		}
-		watch.Close(ctx) // it has been created in between
+		f.c.drop(watch) // the node has been created in between
 	}
 }
 

@@ -1,0 +1,221 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+)
+
+func TestDeleteAllWhateverBreaks(t *testing.T) {
+	everyBreak(t, func(b *breakage) { makeTree(b.t, b.look, forest...) }, func(ctx context.Context, b *breakage) {
+		n, err := b.c.DeleteAll(ctx, "/a", client.DeleteOptions{})
+		if err != nil || n != 5 {
+			b.t.Fatalf("deleted %d, %v", n, err)
+		}
+		if got, err := walked(ctx, b.look, "/", client.WalkOptions{}); err != nil || strings.Join(got, " ") != "/ /b /b/z /b-c" {
+			b.t.Fatalf("left are %v, %v", got, err)
+		}
+	})
+}
+
+func TestDeleteAllOptions(t *testing.T) {
+	srv := zktest.Start(t)
+	tests := []struct {
+		name string
+		path string
+		o    client.DeleteOptions
+		n    int
+		left string
+	}{
+		{"keep the root", "/a", client.DeleteOptions{KeepRoot: true}, 4, "/ /a /b /b/z /b-c"},
+		{"dry run", "/a", client.DeleteOptions{DryRun: true}, 5, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
+		{"a leaf", "/b/z", client.DeleteOptions{}, 1, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b-c"},
+		{"nothing below", "/b/z", client.DeleteOptions{KeepRoot: true}, 0, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := srv.Client(t).Namespace(fmt.Sprintf("/d%d", i))
+			must(t, c.EnsurePath(t.Context(), "/", nil))
+			makeTree(t, c, forest...)
+			n, err := c.DeleteAll(t.Context(), test.path, test.o)
+			if err != nil || n != test.n {
+				t.Errorf("deleted %d, %v; want %d", n, err, test.n)
+			}
+			got, err := walked(t.Context(), c, "/", client.WalkOptions{})
+			if err != nil || strings.Join(got, " ") != test.left {
+				t.Errorf("left are %v, %v; want %s", got, err, test.left)
+			}
+			if _, err := c.DeleteAll(t.Context(), "/", client.DeleteOptions{}); err != nil {
+				t.Errorf("delete the view's root: %v", err)
+			}
+			if _, exists, err := c.Exists(t.Context(), "/"); err != nil || exists {
+				t.Errorf("the view's root is there: %v, %v", exists, err)
+			}
+		})
+	}
+}
+
+func TestDeleteAllSparesTheServersNodes(t *testing.T) {
+	c := zktest.Start(t).Client(t)
+	for _, path := range []string{"/zookeeper", "/zookeeper/quota"} {
+		_, err := c.DeleteAll(t.Context(), path, client.DeleteOptions{})
+		mustBe(t, err, client.ErrBadArguments)
+	}
+	_, err := c.Namespace("/zookeeper").DeleteAll(t.Context(), "/quota", client.DeleteOptions{})
+	mustBe(t, err, client.ErrBadArguments)
+	_, err = c.DeleteAll(t.Context(), "/none", client.DeleteOptions{})
+	mustBe(t, err, client.ErrNoNode)
+
+	makeTree(t, c, "/a", "/a/b", "/zookeeperish", "/zookeeperish/x")
+	n, err := c.DeleteAll(t.Context(), "/", client.DeleteOptions{})
+	if err != nil || n != 4 {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	names, _, err := c.Children(t.Context(), "/")
+	if err != nil || strings.Join(names, " ") != "zookeeper" {
+		t.Errorf("left are %v, %v", names, err)
+	}
+	if _, exists, err := c.Exists(t.Context(), "/zookeeper/config"); err != nil || !exists {
+		t.Errorf("/zookeeper/config: %v, %v", exists, err)
+	}
+}
+
+// More nodes than go into one multi, with names that fill a request before the count
+// does.
+func TestDeleteAllOfManyNodes(t *testing.T) {
+	srv := zktest.Start(t)
+	c := srv.Client(t)
+	paths := []string{"/many"}
+	for i := range 3000 {
+		paths = append(paths, fmt.Sprintf("/many/%04d", i))
+	}
+	for i := range 200 {
+		paths = append(paths, fmt.Sprintf("/many/%s-%d", strings.Repeat("x", 2000), i))
+	}
+	makeTree(t, c, paths...)
+	before := srv.Requests()
+	var done, found int
+	n, err := c.DeleteAll(t.Context(), "/many", client.DeleteOptions{Progress: func(d, f int) {
+		if d < done || f < found || d > f {
+			t.Errorf("progress goes from %d of %d to %d of %d", done, found, d, f)
+		}
+		done, found = d, f
+	}})
+	if err != nil || n != len(paths) || done != n || found != n {
+		t.Errorf("deleted %d, progress says %d of %d, %v", n, done, found, err)
+	}
+	if multis := srv.Requests().Since(before).Of(jute.OpMulti); multis < 7 || multis > 20 {
+		t.Errorf("%d multis", multis)
+	}
+}
+
+// Others create nodes in the tree and delete some while it goes.
+func TestDeleteAllAmongOthers(t *testing.T) {
+	srv := zktest.Start(t)
+	c := srv.Client(t)
+	paths := []string{"/d"}
+	for i := range 50 {
+		for j := range 20 {
+			if j == 0 {
+				paths = append(paths, fmt.Sprintf("/d/%d", i))
+			}
+			paths = append(paths, fmt.Sprintf("/d/%d/%d", i, j))
+		}
+	}
+	makeTree(t, c, paths...)
+	var others sync.WaitGroup
+	for who := range 2 {
+		other := srv.Client(t)
+		others.Go(func() {
+			for i := range 50 { // errors are those of nodes that are gone
+				other.Delete(t.Context(), fmt.Sprintf("/d/%d/%d", i, who), client.AnyVersion)
+				other.Create(t.Context(), fmt.Sprintf("/d/%d/new-%d", 49-i, who), nil, client.Persistent, nil)
+			}
+		})
+	}
+	_, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{})
+	must(t, err)
+	others.Wait()
+	if _, exists, err := c.Exists(t.Context(), "/d"); err != nil || exists {
+		t.Errorf("/d: %v, %v", exists, err)
+	}
+}
+
+// The caller ends it in the middle: what the error says is what there is.
+func TestDeleteAllThatIsCancelledSaysWhatIsLeft(t *testing.T) {
+	const nodes = 20000
+	c := zktest.Start(t).Client(t)
+	paths := []string{"/d"}
+	for i := range nodes - 1 {
+		paths = append(paths, fmt.Sprintf("/d/%d", i))
+	}
+	makeTree(t, c, paths...)
+	ctx, cancel := context.WithCancel(t.Context())
+	n, err := c.DeleteAll(ctx, "/d", client.DeleteOptions{Progress: func(done, found int) {
+		if done > 0 {
+			cancel()
+		}
+	}})
+	mustBe(t, err, context.Canceled)
+	e, ok := errors.AsType[*client.DeleteAllError](err)
+	if !ok || e.Deleted != n || e.Deleted+e.Left != nodes || e.Unknown != 0 || e.Left == 0 {
+		t.Fatalf("%+v", e)
+	}
+	left, err := c.CountDescendants(t.Context(), "/d")
+	if must(t, err); left+1 != e.Left {
+		t.Errorf("the error says %d are left, there are %d", e.Left, left+1)
+	}
+}
+
+// The session ends in the middle: the sums are right, whatever is unknown.
+func TestDeleteAllAndTheEndOfTheSession(t *testing.T) {
+	everyExpiry(t, false, func(ctx context.Context, b *breakage) {
+		makeTree(b.t, b.look, forest...)
+		_, err := b.c.DeleteAll(ctx, "/a", client.DeleteOptions{})
+		if !b.broken() {
+			must(b.t, err)
+			return
+		}
+		mustBe(b.t, err, client.ErrSessionExpired)
+		e, ok := errors.AsType[*client.DeleteAllError](err)
+		if !ok {
+			b.t.Fatalf("error is %v", err)
+		}
+		got, err := walked(ctx, b.look, "/a", client.WalkOptions{})
+		if err != nil && !errors.Is(err, client.ErrNoNode) {
+			b.t.Fatal(err)
+		}
+		listed := e.Deleted+e.Left+e.Unknown == 5 // and not ended before it knew of all
+		if e.Left > len(got) || listed && e.Left+e.Unknown < len(got) {
+			b.t.Fatalf("%+v, but %v are left", e, got)
+		}
+	})
+}
+
+func TestDeleteAllGoesRoundWhatItMayNot(t *testing.T) {
+	c := zktest.Start(t).Client(t)
+	makeTree(t, c, "/d", "/d/a", "/d/closed", "/d/closed/x", "/d/z", "/d/z/1")
+	closed := []client.ACL{{Perms: client.PermRead, ID: client.ID{Scheme: "world", ID: "anyone"}}}
+	_, err := c.SetACL(t.Context(), "/d/closed", closed, client.AnyVersion)
+	must(t, err)
+	n, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{})
+	mustBe(t, err, client.ErrNoAuth)
+	e, ok := errors.AsType[*client.DeleteAllError](err)
+	if !ok || n != 3 || e.Deleted != 3 || e.Left != 3 {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	if want := "delete /d/closed/x: "; !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+	got, err := walked(t.Context(), c, "/d", client.WalkOptions{})
+	if err != nil || strings.Join(got, " ") != "/d /d/closed /d/closed/x" {
+		t.Errorf("left are %v, %v", got, err)
+	}
+}
