@@ -211,7 +211,9 @@ func (c *Client) startAddWatch(f *Future[*Watch], path string, mode WatchMode, w
 		return
 	}
 	f.decode = func(f *Future[*Watch], d *jute.Decoder) { f.val = f.watchSet(d) }
-	c.s.watches.arm(&f.call, w, full)
+	if !c.s.watches.arm(&f.call, w, full) {
+		mode = WatchRecursive // as it is: a narrower one would take its place
+	}
 	r := jute.AddWatchRequest{Path: full, Mode: mode}
 	c.s.end(&f.call, r.Append(c.s.enc))
 }

@@ -303,6 +303,43 @@ func TestSuiteSharedWatches(t *testing.T) {
 	}
 }
 
+// TestSuiteWideWatchGoes closes a recursive watch, or a persistent one, that shares
+// its path with another kind: that must go on, and so after a break.
+func TestSuiteWideWatchGoes(t *testing.T) {
+	for i, wide := range watchKinds[3:] {
+		for _, k := range watchKinds[:3+i] {
+			for _, broken := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/break=%v", wide.name, k.name, broken), func(t *testing.T) {
+					w := newWorld(t, 1)
+					c := w.api(t, false)
+					ctx := deadline(t)
+					makeNode(t, c.Client, "/a", "")
+					narrow, err := k.set(ctx, c)
+					ok(t, err)
+					over, err := wide.set(ctx, c)
+					ok(t, err)
+					ok(t, over.Close(ctx))
+					if broken {
+						states := c.States(ctx)
+						id, _ := c.Session()
+						w.CutSession(id)
+						ended(t, states, client.StateConnected)
+					}
+					ch := changes[1]
+					if k.name == "child" || k.name == "persistent" {
+						ch = changes[2]
+					}
+					ok(t, ch.do(ctx, c.Client))
+					got := slices.DeleteFunc(waiting(t, c.Client, narrow), func(ev string) bool { return ev == fmt.Sprintf("%v /a", rearmed) })
+					if want := k.expected(ch); !slices.Equal(got, want) {
+						t.Errorf("%s heard %q, want %q", k.name, got, want)
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestSuiteCloseOneWatch closes one of two watches of a kind.
 func TestSuiteCloseOneWatch(t *testing.T) {
 	for _, k := range watchKinds {

@@ -12,15 +12,19 @@ import (
 // whatever the number of kinds that it fires. Guarded by session.mu.
 //
 // Apache up to 3.8 keeps one mode for each path of a connection: the last one set
-// wins (semantics.md section 9). So a one-shot watch on the very path of a
-// persistent watch is not set at the server: the persistent one covers it, and
-// stays at the server until neither is needed.
+// wins (semantics.md section 9). So a watch is not set at the server where that
+// has a wider one on the very path, a recursive one being wider than a persistent
+// one and that than a one-shot: the wider covers it, and stays at the server until
+// neither is needed. A recursive watch is not told that the list of children has
+// changed; fire makes that up from what it is told of the children.
 type watches struct {
 	byPath [watchKinds]map[string][]*Watch
+	// recursive are the paths on which the server at hand has a recursive watch.
+	recursive map[string]bool
 }
 
 func newWatches() watches {
-	var t watches
+	t := watches{recursive: map[string]bool{}}
 	for k := range t.byPath {
 		t.byPath[k] = map[string][]*Watch{}
 	}
@@ -33,7 +37,7 @@ func newWatches() watches {
 func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 	w.full = full
 	k.watch = w
-	tell = !w.kind.oneShot() || !t.armed(watchPersistent, full)
+	tell = !t.recursive[full] && !(w.kind.oneShot() && t.armed(watchPersistent, full))
 	m := t.byPath[w.kind]
 	m[full] = append(m[full], w)
 	return tell
@@ -51,8 +55,11 @@ func (t *watches) settle(w *Watch, code jute.Code) {
 	if !known || code != 0 && !(w.kind == watchExist && code == ErrNoNode) {
 		return
 	}
-	if w.kind == watchExist && code == 0 {
+	switch {
+	case w.kind == watchExist && code == 0:
 		w.kind = watchData
+	case w.kind == watchRecursive:
+		t.recursive[w.full] = true
 	}
 	w.armed = true
 	t.byPath[w.kind][w.full] = append(t.byPath[w.kind][w.full], w)
@@ -80,6 +87,7 @@ func (t *watches) unneeded(full string, kind watchKind) (wt WatchType, ok bool) 
 	case has(watchPersistent) || has(watchRecursive):
 		return 0, false // one mode for each path: leave it alone
 	case !data && !child:
+		delete(t.recursive, full)
 		return AnyWatches, true
 	case kind == watchChildren && !child:
 		return ChildWatches, true
@@ -102,16 +110,32 @@ func (t *watches) fire(ev Event) {
 		t.fireAt(watchExist, ev.Path, ev)
 		t.fireAt(watchChildren, ev.Path, ev)
 	}
+	if ev.Type == EventChildrenChanged && t.recursive[ev.Path] {
+		return // fireParent has told the persistent ones, or will
+	}
 	t.fireAt(watchPersistent, ev.Path, ev)
-	if ev.Type == EventChildrenChanged || len(t.byPath[watchRecursive]) == 0 {
+	if ev.Type == EventChildrenChanged || len(t.recursive) == 0 {
 		return
 	}
 	for path := ev.Path; ; path = jute.Parent(path) {
 		t.fireAt(watchRecursive, path, ev)
 		if path == "/" || path == "" {
-			return
+			break
 		}
 	}
+	t.fireParent(ev)
+}
+
+// fireParent tells those who watch the children of a node with a recursive watch
+// that one has come or gone.
+func (t *watches) fireParent(ev Event) {
+	parent := jute.Parent(ev.Path)
+	if ev.Type == EventDataChanged || ev.Path == "/" || !t.recursive[parent] {
+		return
+	}
+	ev.Type, ev.Path = EventChildrenChanged, parent
+	t.fireAt(watchChildren, parent, ev)
+	t.fireAt(watchPersistent, parent, ev)
 }
 
 // fireAt fires the watches that are armed, and takes one-shot ones out.
@@ -143,6 +167,9 @@ func (t *watches) take(full string, wt WatchType) []*Watch {
 		PersistentWatches: {watchPersistent}, RecursiveWatches: {watchRecursive},
 		AnyWatches: {watchData, watchExist, watchChildren, watchPersistent, watchRecursive},
 	}
+	if wt == AnyWatches || wt == RecursiveWatches {
+		delete(t.recursive, full)
+	}
 	var taken []*Watch
 	for _, k := range kinds[wt] {
 		taken = append(taken, t.byPath[k][full]...)
@@ -161,6 +188,7 @@ func (t *watches) endAll(err error, drop bool) {
 		}
 		clear(t.byPath[k])
 	}
+	clear(t.recursive)
 }
 
 // rearmed tells the persistent watches that they are set again.
@@ -182,8 +210,10 @@ func (t *watches) rearmed(ev Event) {
 const setWatchesChunk = 128 << 10
 
 // requests returns the requests that set all armed watches again at a server, and
-// for each its operation: setWatches2 if it has persistent ones.
+// for each its operation: setWatches2 if it has persistent ones. Wider watches
+// come last, which is what counts where a path has one mode.
 func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
+	clear(t.recursive)
 	var all []jute.SetWatchesRequest
 	var r *jute.SetWatchesRequest
 	size := 0
@@ -202,6 +232,9 @@ func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 			}
 			list := [watchKinds]*[]string{&r.Data, &r.Exist, &r.Child, &r.Persistent, &r.PersistentRecursive}[k]
 			*list = append(*list, path)
+			if k == watchRecursive {
+				t.recursive[path] = true
+			}
 			size += len(path) + 4
 		}
 	}
