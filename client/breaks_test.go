@@ -44,8 +44,8 @@ type breakage struct {
 func everyBreak(t *testing.T, prepare func(b *breakage), work func(ctx context.Context, b *breakage)) {
 	t.Helper()
 	t.Parallel()
-	srv := zktest.Start(t)
-	look := srv.Client(t)
+	srv := newWorld(t, 1)
+	look := srv.client(t)
 	for _, first := range []string{"", "before-1-", "after-1-"} {
 		for _, where := range []string{"before", "after"} {
 			for n, last := 1, false; !last; n++ { // a cut counts what comes after those before it
@@ -84,12 +84,13 @@ func (b *breakage) breakAt(where string, m zktest.Match) *zktest.Cut {
 	return b.p.CutAfter(m)
 }
 
-func newBreakage(ctx context.Context, t *testing.T, srv *zktest.Server, look *client.Client, name string) *breakage {
+func newBreakage(ctx context.Context, t *testing.T, srv *world, look *client.Client, name string) *breakage {
 	t.Helper()
-	b := &breakage{t: t, name: name, p: zktest.NewProxy(t, srv.Addr())}
+	// Of several addresses the client tries the next one without a pause.
+	b := &breakage{t: t, name: name, p: zktest.NewProxy(t, srv.Addr(), srv.Addr(), srv.Addr(), srv.Addr())}
 	dir := "/" + name
 	must(t, look.EnsurePath(ctx, dir, nil))
-	b.c = b.p.Client(t).WithRetry(quick()).Namespace(dir)
+	b.c = b.p.Client(t).WithRetry(quick()).Namespace(srv.root + dir)
 	b.look = look.Namespace(dir)
 	return b
 }
@@ -99,8 +100,8 @@ func newBreakage(ctx context.Context, t *testing.T, srv *zktest.Server, look *cl
 func everyExpiry(t *testing.T, renew bool, work func(ctx context.Context, b *breakage)) {
 	t.Helper()
 	t.Parallel()
-	srv := zktest.Start(t)
-	look := srv.Client(t)
+	srv := newWorld(t, 1)
+	look := srv.client(t)
 	for _, first := range []string{"", "before-1-", "after-1-"} {
 		for _, where := range []string{"before", "after"} {
 			for n, last := 1, false; !last; n++ {
@@ -113,7 +114,7 @@ func everyExpiry(t *testing.T, renew bool, work func(ctx context.Context, b *bre
 	}
 }
 
-func testExpiry(t *testing.T, srv *zktest.Server, look *client.Client, first, where string, n int, renew bool, work func(ctx context.Context, b *breakage)) (broken bool) {
+func testExpiry(t *testing.T, srv *world, look *client.Client, first, where string, n int, renew bool, work func(ctx context.Context, b *breakage)) (broken bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), attemptLimit)
 	defer cancel()
 	name := fmt.Sprintf("%s%s-%d", first, where, n)
@@ -129,7 +130,7 @@ func testExpiry(t *testing.T, srv *zktest.Server, look *client.Client, first, wh
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}
 	})
-	b.c = c.WithRetry(quick()).Namespace("/" + name)
+	b.c = c.WithRetry(quick()).Namespace(srv.root + "/" + name)
 	if first != "" {
 		b.breakAt(first, zktest.Any())
 	}

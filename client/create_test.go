@@ -62,8 +62,8 @@ func TestProtectedNameIsCurators(t *testing.T) {
 // A caller that goes away while nobody knows whether there is a node must not leave
 // it behind: nobody would release it.
 func TestCreateProtectedThatIsGivenUpLeavesNothing(t *testing.T) {
-	srv := zktest.Start(t)
-	look := srv.Client(t)
+	srv := newWorld(t, 1)
+	look := srv.client(t)
 	for name, mode := range createModes {
 		t.Run(name, func(t *testing.T) {
 			b := newBreakage(t.Context(), t, srv, look, strings.ReplaceAll(name, " ", "-"))
@@ -88,8 +88,8 @@ func TestCreateProtectedThatIsGivenUpLeavesNothing(t *testing.T) {
 }
 
 func TestCloseEndsTheSearchForANode(t *testing.T) {
-	srv := zktest.Start(t)
-	b := newBreakage(t.Context(), t, srv, srv.Client(t), "d")
+	srv := newWorld(t, 1)
+	b := newBreakage(t.Context(), t, srv, srv.client(t), "d")
 	b.cut = b.p.CutAfter(zktest.Any())
 	b.p.Refuse()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -168,8 +168,8 @@ func TestCreateIdempotentOfAnothersNode(t *testing.T) {
 }
 
 func TestCreateIdempotentTellsOwnersApart(t *testing.T) {
-	srv := zktest.Start(t)
-	b := newBreakage(t.Context(), t, srv, srv.Client(t), "d")
+	srv := newWorld(t, 1)
+	b := newBreakage(t.Context(), t, srv, srv.client(t), "d")
 	b.cut = b.p.CutBefore(zktest.Any())
 	b.p.Refuse()
 	done := make(chan error)
@@ -209,8 +209,8 @@ func TestSetIdempotentMeetsAnothersSet(t *testing.T) {
 		{"done, one set", (*zktest.Proxy).CutAfter, []string{"theirs"}, client.ErrBadVersion, true},
 		{"done, then deleted", (*zktest.Proxy).CutAfter, nil, client.ErrNoNode, true},
 	}
-	srv := zktest.Start(t)
-	look := srv.Client(t)
+	srv := newWorld(t, 1)
+	look := srv.client(t)
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			ctx := t.Context()
@@ -248,7 +248,7 @@ func TestSetIdempotentMeetsAnothersSet(t *testing.T) {
 }
 
 func TestIdempotentRefusals(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	_, err := c.SetIdempotent(t.Context(), "/a", nil, client.AnyVersion)
 	mustBe(t, err, client.ErrBadArguments)
 	mustBe(t, c.CreateIdempotent(t.Context(), "/a", nil, client.PersistentSequential, nil), client.ErrBadArguments)

@@ -56,8 +56,8 @@ func TestDeleteIdempotentSparesTheNodeThatCameLater(t *testing.T) {
 	for _, where := range []string{"before", "after"} {
 		t.Run(where, func(t *testing.T) {
 			ctx := t.Context()
-			srv := zktest.Start(t)
-			b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+			srv := newWorld(t, 1)
+			b := newBreakage(ctx, t, srv, srv.client(t), "d")
 			create(t, b.look, "/a")
 			b.cut = b.breakAt(where, zktest.Op(jute.OpDelete))
 			b.p.Refuse()
@@ -98,8 +98,8 @@ func TestDeleteGuaranteedGoesOnInTheBackground(t *testing.T) {
 }
 
 func TestDeleteGuaranteedOfAProtectedNodeTakesOneRequest(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t)
+	srv := newWorld(t, 1)
+	c := srv.client(t)
 	path, err := c.CreateProtected(t.Context(), "/lock-", nil, client.EphemeralSequential, nil)
 	must(t, err)
 	before := srv.Requests()
@@ -112,8 +112,8 @@ func TestDeleteGuaranteedOfAProtectedNodeTakesOneRequest(t *testing.T) {
 // What can't succeed is not tried for ever, and Close does not wait for it.
 func TestDeleteGuaranteedEnds(t *testing.T) {
 	ctx := t.Context()
-	srv := zktest.Start(t)
-	b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+	srv := newWorld(t, 1)
+	b := newBreakage(ctx, t, srv, srv.client(t), "d")
 	mustBe(t, b.c.DeleteGuaranteed(ctx, "/none"), client.ErrNoNode)
 	create(t, b.look, "/a", "/a/b")
 	mustBe(t, b.c.DeleteGuaranteed(ctx, "/a"), client.ErrNotEmpty)

@@ -26,7 +26,7 @@ func TestDeleteAllWhateverBreaks(t *testing.T) {
 }
 
 func TestDeleteAllOptions(t *testing.T) {
-	srv := zktest.Start(t)
+	srv := newWorld(t, 1)
 	tests := []struct {
 		name string
 		path string
@@ -41,7 +41,7 @@ func TestDeleteAllOptions(t *testing.T) {
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := srv.Client(t).Namespace(fmt.Sprintf("/d%d", i))
+			c := srv.client(t).Namespace(fmt.Sprintf("/d%d", i))
 			must(t, c.EnsurePath(t.Context(), "/", nil))
 			makeTree(t, c, forest...)
 			n, err := c.DeleteAll(t.Context(), test.path, test.o)
@@ -63,7 +63,7 @@ func TestDeleteAllOptions(t *testing.T) {
 }
 
 func TestDeleteAllSparesTheServersNodes(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := zktest.Start(t).Client(t) // it empties the whole tree
 	for _, path := range []string{"/zookeeper", "/zookeeper/quota"} {
 		_, err := c.DeleteAll(t.Context(), path, client.DeleteOptions{})
 		mustBe(t, err, client.ErrBadArguments)
@@ -90,8 +90,8 @@ func TestDeleteAllSparesTheServersNodes(t *testing.T) {
 // More nodes than go into one multi, with names that fill a request before the count
 // does.
 func TestDeleteAllOfManyNodes(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t)
+	srv := newWorld(t, 1)
+	c := srv.client(t)
 	paths := []string{"/many"}
 	for i := range 3000 {
 		paths = append(paths, fmt.Sprintf("/many/%04d", i))
@@ -118,8 +118,8 @@ func TestDeleteAllOfManyNodes(t *testing.T) {
 
 // Others create nodes in the tree and delete some while it goes.
 func TestDeleteAllAmongOthers(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t)
+	srv := newWorld(t, 1)
+	c := srv.client(t)
 	paths := []string{"/d"}
 	for i := range 50 {
 		for j := range 20 {
@@ -132,7 +132,7 @@ func TestDeleteAllAmongOthers(t *testing.T) {
 	makeTree(t, c, paths...)
 	var others sync.WaitGroup
 	for who := range 2 {
-		other := srv.Client(t)
+		other := srv.client(t)
 		others.Go(func() {
 			for i := range 50 { // errors are those of nodes that are gone
 				other.Delete(t.Context(), fmt.Sprintf("/d/%d/%d", i, who), client.AnyVersion)
@@ -151,7 +151,7 @@ func TestDeleteAllAmongOthers(t *testing.T) {
 // The caller ends it in the middle: what the error says is what there is.
 func TestDeleteAllThatIsCancelledSaysWhatIsLeft(t *testing.T) {
 	const nodes = 20000
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	paths := []string{"/d"}
 	for i := range nodes - 1 {
 		paths = append(paths, fmt.Sprintf("/d/%d", i))
@@ -200,7 +200,7 @@ func TestDeleteAllAndTheEndOfTheSession(t *testing.T) {
 }
 
 func TestDeleteAllGoesRoundWhatItMayNot(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	makeTree(t, c, "/d", "/d/a", "/d/closed", "/d/closed/x", "/d/z", "/d/z/1")
 	closed := []client.ACL{{Perms: client.PermRead, ID: client.ID{Scheme: "world", ID: "anyone"}}}
 	_, err := c.SetACL(t.Context(), "/d/closed", closed, client.AnyVersion)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -24,7 +23,7 @@ func TestEnsurePathWhateverBreaks(t *testing.T) {
 }
 
 func TestCreateAllWithoutABreak(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	tests := []struct {
 		path string
 		mode client.CreateMode
@@ -65,7 +64,7 @@ func TestCreateAllWhateverBreaks(t *testing.T) {
 }
 
 func TestEnsurePathMakesTheRootOfANamespace(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	view := c.Namespace("/apps/one")
 	must(t, view.EnsureContainer(t.Context(), "/a", nil))
 	for _, path := range []string{"/apps", "/apps/one", "/apps/one/a"} {
@@ -84,8 +83,8 @@ func TestEnsurePathMakesTheRootOfANamespace(t *testing.T) {
 // The cost is what the documentation says: nothing is written where nothing is
 // missing.
 func TestEnsurePathOfWhatExistsWritesNothing(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t)
+	srv := newWorld(t, 1)
+	c := srv.client(t)
 	must(t, c.EnsurePath(t.Context(), "/a/b/c", nil))
 	before := srv.Requests()
 	must(t, c.EnsurePath(t.Context(), "/a/b/c", nil))
@@ -96,10 +95,10 @@ func TestEnsurePathOfWhatExistsWritesNothing(t *testing.T) {
 
 // Others create the same nodes and delete them.
 func TestEnsurePathAmongOthers(t *testing.T) {
-	srv := zktest.Start(t)
+	srv := newWorld(t, 1)
 	var work sync.WaitGroup
 	for range 4 {
-		c := srv.Client(t)
+		c := srv.client(t)
 		work.Go(func() {
 			for range 50 {
 				if err := c.EnsurePath(t.Context(), "/a/b/c/d", nil); err != nil {
@@ -113,13 +112,13 @@ func TestEnsurePathAmongOthers(t *testing.T) {
 }
 
 func TestEnsurePathWithoutPermission(t *testing.T) {
-	srv := zktest.Start(t)
-	admin := srv.Client(t, func(o *client.Options) {
+	srv := newWorld(t, 1)
+	admin := srv.client(t, func(o *client.Options) {
 		o.Auth = []client.Auth{{Scheme: "digest", Data: []byte("admin:secret")}}
 	})
 	_, err := admin.CreateAll(t.Context(), "/closed/a", nil, client.Persistent, client.CreatorACL())
 	must(t, err)
-	c := srv.Client(t).Namespace("/closed")
+	c := srv.client(t).Namespace("/closed")
 	must(t, c.EnsurePath(t.Context(), "/a", nil)) // it exists: nothing is to be created
 	err = c.EnsurePath(t.Context(), "/b/c", nil)
 	mustBe(t, err, client.ErrNoAuth)

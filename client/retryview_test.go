@@ -62,8 +62,8 @@ func TestOldStatusDoesNotOverwriteANewerOne(t *testing.T) {
 	for _, where := range []string{"before", "after"} {
 		t.Run(where, func(t *testing.T) {
 			ctx := t.Context()
-			srv := zktest.Start(t)
-			b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+			srv := newWorld(t, 1)
+			b := newBreakage(ctx, t, srv, srv.client(t), "d")
 			// 1. The status is known, with its version.
 			_, err := b.c.Create(ctx, "/status", []byte("idle"), client.Persistent, nil)
 			must(t, err)

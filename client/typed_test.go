@@ -19,7 +19,7 @@ type settings struct {
 }
 
 func TestTypedCodecs(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	ctx := t.Context()
 
 	object := client.NewTyped[settings](c, "/json", nil)
@@ -52,7 +52,7 @@ func TestTypedCodecs(t *testing.T) {
 }
 
 func TestTypedBadData(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	node := client.NewTyped[settings](c, "/a", nil)
 	_, err := c.Create(t.Context(), "/a", []byte("{"), client.Persistent, nil)
 	must(t, err)
@@ -111,8 +111,8 @@ func TestUpdateIdempotentWhateverBreaks(t *testing.T) {
 // that for one's own would lose a count.
 func TestUpdateDoesNotTakeAnothersCountForItsOwn(t *testing.T) {
 	ctx := t.Context()
-	srv := zktest.Start(t)
-	b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+	srv := newWorld(t, 1)
+	b := newBreakage(ctx, t, srv, srv.client(t), "d")
 	theirs := client.NewTyped[int](b.look, "/n", nil)
 	_, err := theirs.Create(ctx, 0, client.Persistent, nil)
 	must(t, err)
@@ -133,12 +133,12 @@ func TestUpdateDoesNotTakeAnothersCountForItsOwn(t *testing.T) {
 }
 
 func TestUpdatesOfManyAddUp(t *testing.T) {
-	srv := zktest.Start(t)
-	_, err := client.NewTyped[int](srv.Client(t), "/n", nil).Create(t.Context(), 0, client.Persistent, nil)
+	srv := newWorld(t, 1)
+	_, err := client.NewTyped[int](srv.client(t), "/n", nil).Create(t.Context(), 0, client.Persistent, nil)
 	must(t, err)
 	var work sync.WaitGroup
 	for range 4 {
-		node := client.NewTyped[int](srv.Client(t), "/n", nil)
+		node := client.NewTyped[int](srv.client(t), "/n", nil)
 		work.Go(func() {
 			for range 25 {
 				if _, _, err := node.Update(t.Context(), increment); err != nil {
@@ -148,13 +148,13 @@ func TestUpdatesOfManyAddUp(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if n, _, err := client.NewTyped[int](srv.Client(t), "/n", nil).Get(t.Context()); err != nil || n != 100 {
+	if n, _, err := client.NewTyped[int](srv.client(t), "/n", nil).Get(t.Context()); err != nil || n != 100 {
 		t.Errorf("the count is %d, %v", n, err)
 	}
 }
 
 func TestUpdateEndsWithItsFunction(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	node := client.NewTyped[int](c, "/n", nil)
 	_, _, err := node.Update(t.Context(), increment)
 	mustBe(t, err, client.ErrNoNode)
@@ -171,8 +171,8 @@ func TestUpdateEndsWithItsFunction(t *testing.T) {
 // The life of a node: it is followed from before its creation through changes, its
 // deletion and its return.
 func TestFollow(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t)
+	srv := newWorld(t, 1)
+	c := srv.client(t)
 	steps := []struct {
 		do   func() error
 		want string
@@ -184,7 +184,7 @@ func TestFollow(t *testing.T) {
 		{func() error { _, err := c.Create(t.Context(), "/s", nil, client.Ephemeral, nil); return err }, ""},
 	}
 	step := 0
-	for v, err := range client.NewTyped(srv.Client(t), "/s", client.String{}).Follow(t.Context()) {
+	for v, err := range client.NewTyped(srv.client(t), "/s", client.String{}).Follow(t.Context()) {
 		must(t, err)
 		got := v.Value
 		if !v.Exists {
@@ -228,8 +228,8 @@ func TestFollowWhateverBreaks(t *testing.T) {
 // What happens while there is no connection is seen afterwards.
 func TestFollowWhileCutOff(t *testing.T) {
 	ctx := t.Context()
-	srv := zktest.Start(t)
-	b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+	srv := newWorld(t, 1)
+	b := newBreakage(ctx, t, srv, srv.client(t), "d")
 	create(t, b.look, "/s")
 	looked := 0
 	for v, err := range client.NewTyped(b.c, "/s", client.String{}).Follow(ctx) {
@@ -250,7 +250,7 @@ func TestFollowWhileCutOff(t *testing.T) {
 }
 
 func TestFollowGoesOnAfterBadData(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	_, err := c.Create(t.Context(), "/n", []byte("x"), client.Persistent, nil)
 	must(t, err)
 	bad := false
@@ -271,24 +271,24 @@ func TestFollowGoesOnAfterBadData(t *testing.T) {
 
 // The end of the context and of the session end it; a renewed session does not.
 func TestFollowEnds(t *testing.T) {
-	srv := zktest.Start(t)
+	srv := newWorld(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var last error
-	for _, err := range client.NewTyped[int](srv.Client(t), "/n", nil).Follow(ctx) {
+	for _, err := range client.NewTyped[int](srv.client(t), "/n", nil).Follow(ctx) {
 		last = err
 		cancel()
 	}
 	mustBe(t, last, context.Canceled)
 
 	for _, renew := range []bool{false, true} {
-		c := srv.Client(t, func(o *client.Options) { o.RenewSession = renew })
+		c := srv.client(t, func(o *client.Options) { o.RenewSession = renew })
 		looked := 0
 		for v, err := range client.NewTyped[int](c, "/n", nil).Follow(t.Context()) {
 			if looked++; looked == 1 {
 				id, _ := c.Session()
 				srv.ExpireSession(id)
 				if renew {
-					_, err := srv.Client(t).Create(t.Context(), "/n", []byte("5"), client.Ephemeral, nil)
+					_, err := srv.client(t).Create(t.Context(), "/n", []byte("5"), client.Ephemeral, nil)
 					must(t, err)
 				}
 				continue
@@ -307,8 +307,8 @@ func TestFollowEnds(t *testing.T) {
 
 // Nothing is left at the server when the loop is left.
 func TestFollowLeavesNoWatch(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t)
+	srv := newWorld(t, 1)
+	c := srv.client(t)
 	for range client.NewTyped[int](c, "/n", nil).Follow(t.Context()) {
 		break
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/client/zktest"
 )
 
 func contains(s, sub string) bool { return strings.Contains(s, sub) }
@@ -39,8 +38,8 @@ func walked(ctx context.Context, c *client.Client, path string, o client.WalkOpt
 var forest = []string{"/a", "/a/x", "/a/x/1", "/a/x/2", "/a/y", "/b", "/b-c", "/b/z"}
 
 func TestWalkOrder(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t).Namespace("/d")
+	srv := newWorld(t, 1)
+	c := srv.client(t).Namespace("/d")
 	must(t, c.EnsurePath(t.Context(), "/", nil))
 	makeTree(t, c, forest...)
 	tests := []struct {
@@ -70,7 +69,7 @@ func TestWalkOrder(t *testing.T) {
 }
 
 func TestWalkEntries(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	makeTree(t, c, forest...)
 	for _, depth := range []int{0, 1} {
 		for e, err := range c.Walk(t.Context(), "/a", client.WalkOptions{Data: true, Depth: depth}) {
@@ -125,7 +124,7 @@ func TestWalkEndsWithTheSession(t *testing.T) {
 }
 
 func TestWalkOfWhatIsNotThere(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	for _, o := range []client.WalkOptions{{}, {Data: true}, {BreadthFirst: true}} {
 		_, err := walked(t.Context(), c, "/none", o)
 		mustBe(t, err, client.ErrNoNode)
@@ -140,7 +139,7 @@ func TestWalkOfWhatIsNotThere(t *testing.T) {
 
 // Nodes that go under the walk are left out; the loop itself deletes them here.
 func TestWalkSkipsWhatVanishes(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	makeTree(t, c, "/d", "/d/a", "/d/b", "/d/b/c", "/d/z")
 	var got []string
 	for e, err := range c.Walk(t.Context(), "/d", client.WalkOptions{Window: 1}) {
@@ -156,8 +155,8 @@ func TestWalkSkipsWhatVanishes(t *testing.T) {
 }
 
 func TestWalkGoesOnWhereItMayNotRead(t *testing.T) {
-	srv := zktest.Start(t)
-	c := srv.Client(t)
+	srv := newWorld(t, 1)
+	c := srv.client(t)
 	makeTree(t, c, "/d", "/d/a", "/d/closed", "/d/closed/x", "/d/z")
 	admin := []client.ACL{{Perms: client.PermAll, ID: client.ID{Scheme: "ip", ID: "192.0.2.1"}}}
 	_, err := c.SetACL(t.Context(), "/d/closed", admin, client.AnyVersion)
@@ -177,7 +176,7 @@ func TestWalkGoesOnWhereItMayNotRead(t *testing.T) {
 
 // A wide tree and a deep one, against the sorted list of what was created.
 func TestWalkOfManyNodes(t *testing.T) {
-	c := zktest.Start(t).Client(t)
+	c := newWorld(t, 1).client(t)
 	paths := []string{"/many"}
 	for i := range 300 {
 		dir := fmt.Sprintf("/many/%03d", i)
