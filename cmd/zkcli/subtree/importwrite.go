@@ -280,6 +280,9 @@ func (im *importer) prune(ctx context.Context) error {
 	before := im.report.Left - len(paths)
 	done, err := deletePaths(ctx, im.c, paths, DeleteOptions{Batch: im.o.Batch, Progress: im.o.Progress})
 	im.report.Deleted, im.report.Left = done.Deleted, before+done.Left
-	im.report.Next, im.report.Unknown = done.Next, done.Unknown
+	im.report.Next = relative(done.Next, im.root)
+	for _, path := range done.Unknown {
+		im.report.Unknown = append(im.report.Unknown, relative(path, im.root))
+	}
 	return err
 }

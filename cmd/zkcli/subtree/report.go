@@ -25,7 +25,8 @@ type Report struct {
 	Counters int `json:"counters,omitempty"`
 	// Total is how many nodes the change was about.
 	Total int `json:"total"`
-	// Left is how many nodes have not been dealt with, Next the first of them.
+	// Left is how many nodes have not been dealt with, Next the first of them: its
+	// path is relative to the root in the report of Import, or else a whole one.
 	Left int    `json:"left"`
 	Next string `json:"next,omitempty"`
 	// Unknown are nodes, among those that are left, whose change was sent and may
