@@ -317,16 +317,16 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 // that the body makes no sense.
 func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	err := k.result.reply(d, h.Err)
+	var broken error
 	if k.watch != nil {
-		s.settle(k.watch, h.Err, err)
+		broken = s.settle(k.watch, h.Err, err)
 	}
 	if err == nil {
 		s.finish(k, h.Zxid, nil)
-		return nil
+		return broken
 	}
 	e := &Error{Op: k.op, Path: k.path, Err: err}
 	multi := new(MultiError)
-	var broken error
 	switch {
 	case errors.As(err, &multi):
 		e.Err, e.Cause = multi.Err, multi
@@ -338,15 +338,21 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	return broken
 }
 
-// settle arms the watch that a reply has set, or forgets it.
-func (s *session) settle(w *Watch, code jute.Code, err error) {
+// settle arms the watch that a reply has set, or forgets it. The error tells that
+// the watches must be set anew, on another connection: some were not set as this
+// one was to cover them.
+func (s *session) settle(w *Watch, code jute.Code, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if code == 0 && err != nil {
 		s.watches.remove(w) // nobody gets to know it
-		return
+		return nil
 	}
 	s.watches.settle(w, code)
+	if code != 0 && !w.kind.oneShot() && s.watches.orphans(w.full) {
+		return fmt.Errorf("watches of %s lack the persistent one that was to cover them: %w", w.full, code)
+	}
+	return nil
 }
 
 // heardLocked tells that a server has answered what was sent then.

@@ -236,7 +236,7 @@ func (c *Client) startForget(f *Future[None], w *Watch) {
 		return
 	}
 	t, ok := c.s.watches.unneeded(w.full, w.kind)
-	if !ok {
+	if !ok || c.s.conn == nil {
 		c.s.undo()
 		c.s.finish(&f.call, 0, nil)
 		return
@@ -321,16 +321,32 @@ func appendNullable(b []byte, s string) []byte {
 	return jute.AppendString(b, s)
 }
 
-// startRemoveWatches closes all watches of the type at a path.
+// startRemoveWatches closes all watches of the type at a path. The server keeps
+// what others there live on.
 func (c *Client) startRemoveWatches(f *Future[None], path string, t WatchType) {
 	full, ok := c.begin(&f.call, jute.OpRemoveWatches, path, false)
 	if !ok {
 		return
 	}
 	taken := c.s.watches.take(full, t)
+	for _, w := range taken {
+		w.end(ErrWatchClosed)
+	}
+	if c.s.watches.shared(full, t) {
+		c.s.undo()
+		var err error
+		if len(taken) == 0 {
+			err = &Error{Op: f.op, Path: path, Err: ErrNoWatcher}
+		}
+		c.s.finish(&f.call, 0, err)
+		return
+	}
+	if t == AnyWatches || t == RecursiveWatches {
+		delete(c.s.watches.recursive, full)
+	}
+	if len(taken) > 0 { // those that have fired meanwhile are gone at the server
+		f.refuse = func(_ *Future[None], code jute.Code) bool { return code == ErrNoWatcher }
+	}
 	r := jute.RemoveWatchesRequest{Path: full, Type: jute.WatchType(t)}
 	c.s.end(&f.call, r.Append(c.s.enc))
-	for _, w := range taken {
-		w.end(ErrWatchClosed, false)
-	}
 }

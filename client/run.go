@@ -64,7 +64,7 @@ func (s *session) linger() {
 func (s *session) over(state State, err, cause error) {
 	s.mu.Lock()
 	calls, sent := s.takeCallsLocked(true)
-	s.watches.endAll(err, state == StateClosed)
+	s.watches.endAll(err)
 	s.setStateLocked(state, "", cause)
 	s.mu.Unlock()
 	if cause == errAbort {
@@ -272,6 +272,26 @@ func (s *session) serve(l *link) error {
 	}
 }
 
+// reissueLocked decides anew, for the watches of the calls that were waiting, how
+// the server is to be told of them: what was to cover them may have been closed.
+// The last byte of the request says it, being the flag of a read, or the lowest
+// byte of the mode.
+func (s *session) reissueLocked() {
+	for i := range s.calls.n {
+		if w := s.calls.at(i).watch; w != nil {
+			w.issued = false
+		}
+	}
+	for i := range s.calls.n {
+		k := s.calls.at(i)
+		if k.watch == nil {
+			continue
+		}
+		flag := s.watches.issue(k.watch) == k.watch.kind.oneShot() || k.watch.kind == watchRecursive
+		k.frame = jute.AppendBool(k.frame[:len(k.frame)-1], flag)
+	}
+}
+
 // connected makes l the connection: identities and watches go first, then the
 // calls that were waiting.
 func (s *session) connected(l *link, r *jute.ConnectResponse) {
@@ -288,6 +308,7 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) {
 		s.out = l.appendAuthLocked(s.out, a)
 	}
 	s.out = l.appendWatchesLocked(s.out)
+	s.reissueLocked()
 	for i := range s.calls.n {
 		k := s.calls.at(i)
 		s.out, k.frame = append(s.out, k.frame...), nil

@@ -216,7 +216,7 @@ func (t *Typed[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
 // drop closes a watch without waiting for the server.
 func (c *Client) drop(w *Watch) {
 	if !c.s.inBackground(func(ctx context.Context) { w.Close(ctx) }) {
-		w.end(ErrWatchClosed, true)
+		w.end(ErrWatchClosed)
 	}
 }
 

@@ -55,8 +55,11 @@ type Watch struct {
 	full   string // as the servers name it
 	kind   watchKind
 	events *stream[Event]
-	armed  bool // guarded by session.mu: the server has it, or has it covered
-	err    atomic.Pointer[error]
+	// Guarded by session.mu.
+	armed   bool // the server has it, or has it covered
+	issued  bool // the request that sets it has its place on the connection
+	covered bool // and does not set it, or not as it is, as there is a wider one
+	err     atomic.Pointer[error]
 }
 
 // persistentBuffer is how many events of a persistent watch its channel holds.
@@ -75,7 +78,7 @@ func (w *Watch) Path() string { return w.path }
 
 // Events returns the channel of events. It is closed behind the one event of a
 // one-shot watch, and when the watch or the session ends. No event is dropped
-// because the channel is not read.
+// before that because the channel is not read.
 func (w *Watch) Events() <-chan Event { return w.events.ch }
 
 // Next waits for the next event. After the last it returns Err, or if that is nil
@@ -112,8 +115,8 @@ func (w *Watch) Err() error {
 	return nil
 }
 
-// Close ends the watch: its channel is closed, and events not yet read are
-// dropped. The server is told if nobody else needs the watch. It is idempotent.
+// Close ends the watch: its channel is closed, and events that are not in it yet
+// are dropped. The server is told if nobody else needs the watch. It is idempotent.
 // An error is that of telling the server, which then may go on sending events that
 // nobody hears.
 func (w *Watch) Close(ctx context.Context) error {
@@ -121,8 +124,12 @@ func (w *Watch) Close(ctx context.Context) error {
 	s.mu.Lock()
 	known := s.watches.remove(w)
 	s.mu.Unlock()
-	w.end(ErrWatchClosed, true)
-	if !known || !s.stateIs(State.Connected) {
+	if !known { // it has fired, or ended
+		w.events.end(true)
+		return nil
+	}
+	w.end(ErrWatchClosed)
+	if !s.stateIs(State.Connected) {
 		return nil // the next server won't be asked for it
 	}
 	return w.forget(ctx)
@@ -147,8 +154,9 @@ func (w *Watch) fire(ev Event) {
 	}
 }
 
-// end closes the watch because of err.
-func (w *Watch) end(err error, drop bool) {
+// end closes the watch because of err. What is not in the channel yet is dropped, so
+// that no goroutine waits for a reader.
+func (w *Watch) end(err error) {
 	w.err.CompareAndSwap(nil, &err)
-	w.events.end(drop)
+	w.events.end(true)
 }

@@ -37,10 +37,45 @@ func newWatches() watches {
 func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 	w.full = full
 	k.watch = w
-	tell = !t.recursive[full] && !(w.kind.oneShot() && t.armed(watchPersistent, full))
+	tell = t.issue(w)
 	m := t.byPath[w.kind]
 	m[full] = append(m[full], w)
 	return tell
+}
+
+// issue is called as the request that sets a watch takes its place on a
+// connection; it reports whether no wider one is there or before it.
+func (t *watches) issue(w *Watch) (tell bool) {
+	w.covered, w.issued = t.wider(w.kind, w.full), true
+	return !w.covered
+}
+
+func (t *watches) wider(kind watchKind, full string) bool {
+	has := func(k watchKind) bool {
+		return slices.ContainsFunc(t.byPath[k][full], func(w *Watch) bool { return w.issued })
+	}
+	return t.recursive[full] || has(watchRecursive) || kind.oneShot() && has(watchPersistent)
+}
+
+// orphans reports whether there are watches at a path that a wider one was to
+// cover, and none that does.
+func (t *watches) orphans(full string) bool {
+	for k := range watchRecursive {
+		isCovered := func(w *Watch) bool { return w.covered }
+		if slices.ContainsFunc(t.byPath[k][full], isCovered) && !t.wider(k, full) {
+			return true
+		}
+	}
+	return false
+}
+
+// shared reports whether the server must keep its watches of the type, as what is
+// left at the path lives on them, or by the rule of one mode for each path.
+func (t *watches) shared(full string, wt WatchType) bool {
+	left := func(k watchKind) bool { return len(t.byPath[k][full]) > 0 }
+	wide := left(watchPersistent) || left(watchRecursive)
+	return wide || (t.recursive[full] || wt == PersistentWatches || wt == RecursiveWatches) &&
+		(left(watchData) || left(watchExist) || left(watchChildren))
 }
 
 func (t *watches) armed(kind watchKind, full string) bool {
@@ -167,9 +202,6 @@ func (t *watches) take(full string, wt WatchType) []*Watch {
 		PersistentWatches: {watchPersistent}, RecursiveWatches: {watchRecursive},
 		AnyWatches: {watchData, watchExist, watchChildren, watchPersistent, watchRecursive},
 	}
-	if wt == AnyWatches || wt == RecursiveWatches {
-		delete(t.recursive, full)
-	}
 	var taken []*Watch
 	for _, k := range kinds[wt] {
 		taken = append(taken, t.byPath[k][full]...)
@@ -179,11 +211,11 @@ func (t *watches) take(full string, wt WatchType) []*Watch {
 }
 
 // endAll closes all watches.
-func (t *watches) endAll(err error, drop bool) {
+func (t *watches) endAll(err error) {
 	for k := range t.byPath {
 		for _, list := range t.byPath[k] {
 			for _, w := range list {
-				w.end(err, drop)
+				w.end(err)
 			}
 		}
 		clear(t.byPath[k])
