@@ -91,10 +91,10 @@ func (s *session) lost(l *link, err error) {
 	s.conn = nil
 	calls, sent := s.takeCallsLocked(false)
 	s.failedLocked(l.server, err)
-	if s.ctx.Err() == nil {
+	closing := s.closing
+	if s.ctx.Err() == nil && !closing { // the server hangs up on a session that is closed
 		s.setStateLocked(StateSuspended, l.server, err)
 	}
-	closing := s.closing
 	s.mu.Unlock()
 	if !closing {
 		s.log(slog.LevelWarn, "connection lost", "server", l.server, "session", s.id, "err", err)
