@@ -1,0 +1,207 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+)
+
+// TestSuiteMove takes a session from server to server: its ephemeral nodes and
+// watches go with it.
+func TestSuiteMove(t *testing.T) {
+	w := newWorld(t, 3)
+	ctx := deadline(t)
+	other := w.client(t)
+	c := w.api(t, false)
+	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	ok(t, err)
+	makeNode(t, c.Client, "/a", "")
+	id, _ := c.Session()
+	states := c.States(ctx)
+	for round := range 3 {
+		data, err := c.GetW(ctx, "/a")
+		ok(t, err)
+		tree, err := c.AddWatch(ctx, "/a", client.WatchRecursive)
+		ok(t, err)
+		for i := range w.Len() {
+			if w.At(i).Addr() == c.Server() {
+				w.At(i).Refuse()
+				defer w.At(i).Accept()
+				w.At(i).CutSession(id)
+			}
+		}
+		if change := ended(t, states, client.StateConnected); change.Session != id {
+			t.Errorf("session %v, before %v", change.Session, id)
+		}
+		for i := range w.Len() {
+			w.At(i).Accept()
+		}
+		_, err = other.Set(ctx, "/a", fmt.Append(nil, round), client.AnyVersion)
+		ok(t, err)
+		for _, watch := range []*client.Watch{data, tree} {
+			ev, err := watch.Next(ctx)
+			if err == nil && ev.Type == rearmed {
+				ev, err = watch.Next(ctx)
+			}
+			if err != nil || ev.Type != changed || ev.Path != "/a" {
+				t.Errorf("round %d: event %v, %v", round, ev, err)
+			}
+		}
+		ok(t, tree.Close(ctx))
+		if stat, there, err := c.Exists(ctx, "/e"); !there || err != nil || stat.EphemeralOwner != id {
+			t.Errorf("exists /e = %v %+v, %v", there, stat, err)
+		}
+	}
+}
+
+// TestSuiteSync reads at one server what was written at another: after a sync it
+// is there.
+func TestSuiteSync(t *testing.T) {
+	inBothFormsOf := func(async bool) {
+		t.Run(map[bool]string{false: "sync", true: "async"}[async], func(t *testing.T) {
+			w := newWorld(t, 3)
+			ctx := deadline(t)
+			writer, c := w.at(t, 0), w.at(t, 1)
+			reader := api{Client: c, a: c.Async(), async: async}
+			makeNode(t, writer, "/a", "")
+			for i := range 30 {
+				want := fmt.Sprint(i)
+				_, err := writer.Set(ctx, "/a", []byte(want), client.AnyVersion)
+				ok(t, err)
+				ok(t, reader.Sync(ctx, "/a"))
+				if data, _, err := reader.Get(ctx, "/a"); err != nil || string(data) != want {
+					t.Fatalf("read %q, %v after %q was written", data, err, want)
+				}
+			}
+		})
+	}
+	inBothFormsOf(false)
+	inBothFormsOf(true)
+}
+
+// TestSuiteNeverBackInTime moves a reader between servers: what it has seen it
+// sees again.
+func TestSuiteNeverBackInTime(t *testing.T) {
+	w := newWorld(t, 3)
+	ctx := deadline(t)
+	writer := w.client(t)
+	makeNode(t, writer, "/a", "")
+	reader := w.client(t).WithRetry(client.DefaultRetry())
+	id, _ := reader.Session()
+	seen := client.Stat{}
+	for i := range 20 {
+		_, err := writer.Set(ctx, "/a", fmt.Append(nil, i), client.AnyVersion)
+		ok(t, err)
+		_, stat, err := reader.Get(ctx, "/a")
+		ok(t, err)
+		if stat.Mzxid < seen.Mzxid {
+			t.Fatalf("read version %d after %d", stat.Version, seen.Version)
+		}
+		if seen = stat; i%5 == 4 {
+			w.CutSession(id)
+		}
+	}
+}
+
+// TestSuiteServersOfConfig reads the members of the ensemble.
+func TestSuiteServersOfConfig(t *testing.T) {
+	w := newWorld(t, 3)
+	ctx := deadline(t)
+	for _, async := range []bool{false, true} {
+		c := w.api(t, async)
+		data, _, err := c.GetConfig(ctx)
+		if err != nil || strings.Count(string(data), "server.") != 3 || !strings.Contains(string(data), "version=") {
+			t.Errorf("getConfig = %q, %v", data, err)
+		}
+		data, _, watch, err := c.GetConfigW(ctx)
+		if err != nil || !strings.Contains(string(data), "server.1=") || watch == nil {
+			t.Errorf("getConfigW = %q, %v", data, err)
+		}
+		ok(t, watch.Close(ctx))
+	}
+}
+
+// TestSuiteOneServerLeft tries servers that don't answer, refuse, and serve: the
+// last gets the session in time.
+func TestSuiteOneServerLeft(t *testing.T) {
+	w := newWorld(t, 3)
+	w.At(0).Stall()
+	w.At(1).Refuse()
+	c, err := client.Connect(deadline(t), w.ConnectString()+w.root, client.Options{Fixed: true, Timeout: 3 * time.Second, Logger: client.NoLog})
+	ok(t, err)
+	if c.Server() != w.At(2).Addr() {
+		t.Errorf("connected to %s, want %s", c.Server(), w.At(2).Addr())
+	}
+	ok(t, c.Close(deadline(t)))
+	w.At(0).Resume()
+	w.At(1).Accept()
+}
+
+// TestSuiteLeaderKilled kills the leader under a client that writes: each write
+// that was acknowledged is there, and each error may be one that it says. With
+// servers that are not ours test/compat does this, to their processes.
+func TestSuiteLeaderKilled(t *testing.T) {
+	if zktest.External() {
+		t.Skip("needs to kill a server: TestSurvivors in test/compat does it with other people's")
+	}
+	e := zktest.StartEnsemble(t, 3)
+	ctx := deadline(t)
+	c := e.Client(t)
+	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	ok(t, err)
+	_, err = c.Create(ctx, "/q", nil, client.Persistent, nil)
+	ok(t, err)
+	id, _ := c.Session()
+	acknowledged := map[string]bool{}
+	ambiguous := 0
+	for round := range 3 {
+		writes := make(chan *client.Future[client.Created], 1000)
+		go func() {
+			defer close(writes)
+			for i := range cap(writes) {
+				writes <- c.Async().Create(fmt.Sprintf("/q/%d-%03d", round, i), nil, client.Persistent, nil)
+			}
+		}()
+		for range 10 {
+			v, err := (<-writes).Wait(ctx)
+			ok(t, err)
+			acknowledged[v.Path] = true
+		}
+		killed := e.KillLeader()
+		for f := range writes {
+			v, err := f.Wait(ctx)
+			switch {
+			case err == nil:
+				acknowledged[v.Path] = true
+			case errors.Is(err, client.ErrConnectionLoss) && client.IsAmbiguous(err):
+				ambiguous++
+			case !errors.Is(err, client.ErrConnectionLoss):
+				t.Errorf("create = %v", err)
+			}
+		}
+		e.Restart(killed)
+		ok(t, e.WaitAll(ctx))
+	}
+	names, _, err := c.WithRetry(client.DefaultRetry()).Children(ctx, "/q")
+	ok(t, err)
+	there := map[string]bool{}
+	for _, name := range names {
+		there["/q/"+name] = true
+	}
+	for path := range acknowledged {
+		if !there[path] {
+			t.Errorf("%s was acknowledged and is gone", path)
+		}
+	}
+	if extra := len(there) - len(acknowledged); extra > ambiguous {
+		t.Errorf("%d nodes that were not acknowledged, of %d that may be there", extra, ambiguous)
+	}
+	if stat, ok, err := c.Exists(ctx, "/e"); !ok || err != nil || stat.EphemeralOwner != id {
+		t.Errorf("the ephemeral node: %v %+v, %v", ok, stat, err)
+	}
+}

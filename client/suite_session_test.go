@@ -1,0 +1,218 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// TestSuiteClose ends a session: its ephemeral nodes are gone, and its client
+// refuses all else.
+func TestSuiteClose(t *testing.T) {
+	inBothForms(t, func(t *testing.T, w *world, c api) {
+		ctx := deadline(t)
+		other := w.client(t)
+		_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+		ok(t, err)
+		makeNode(t, c.Client, "/p", "")
+		states := c.States(ctx)
+		ok(t, c.Close(ctx))
+		if change := ended(t, states, client.StateClosed); change.From != client.StateConnected {
+			t.Errorf("closed from %v", change.From)
+		}
+		if _, open := <-states; open {
+			t.Error("a state after the last")
+		}
+		for path, want := range map[string]bool{"/e": false, "/p": true} {
+			if _, there, err := other.Exists(ctx, path); there != want || err != nil {
+				t.Errorf("exists %s = %v, %v", path, there, err)
+			}
+		}
+		_, _, err = c.Get(ctx, "/p")
+		failsWith(t, err, client.ErrClosed, "getData /p: ")
+		_, err = c.Create(ctx, "/q", nil, client.Persistent, nil)
+		failsWith(t, err, client.ErrClosed, "create /q: ")
+		ok(t, c.Close(ctx))
+	})
+}
+
+// TestSuiteBreak shows that a session with its ephemeral nodes outlives its
+// connection, and what the client says meanwhile.
+func TestSuiteBreak(t *testing.T) {
+	inBothForms(t, func(t *testing.T, w *world, c api) {
+		ctx := deadline(t)
+		_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+		ok(t, err)
+		id, _ := c.Session()
+		states := c.States(ctx)
+		w.Refuse()
+		w.CutSession(id)
+		if change := ended(t, states, client.StateSuspended); change.Err == nil || change.Session != id {
+			t.Errorf("suspended: %+v", change)
+		}
+		write := c.a.Create("/late", nil, client.Persistent, nil) // waits for the connection
+		w.Accept()
+		ended(t, states, client.StateConnected)
+		if _, err := write.Wait(ctx); err != nil {
+			t.Errorf("create while suspended: %v", err)
+		}
+		stat, there, err := c.Exists(ctx, "/e")
+		if again, _ := c.Session(); !there || err != nil || again != id || stat.EphemeralOwner != id {
+			t.Errorf("session %v, before %v; exists /e = %v %+v, %v", again, id, there, stat, err)
+		}
+	})
+}
+
+// TestSuiteExpiry has the servers end a session.
+func TestSuiteExpiry(t *testing.T) {
+	inBothForms(t, func(t *testing.T, w *world, c api) {
+		ctx := deadline(t)
+		other := w.client(t)
+		_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+		ok(t, err)
+		_, _, watch, err := other.ExistsW(ctx, "/e")
+		ok(t, err)
+		states := c.States(ctx)
+		id, _ := c.Session()
+		w.ExpireSession(id)
+		if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
+			t.Errorf("event %v, %v", ev, err)
+		}
+		if change := ended(t, states, client.StateExpired); !errors.Is(change.Err, client.ErrSessionExpired) {
+			t.Errorf("expired: %+v", change)
+		}
+		_, err = c.Set(ctx, "/e", nil, client.AnyVersion)
+		failsWith(t, err, client.ErrSessionExpired, "setData /e: ")
+		failsWith(t, c.WaitConnected(ctx), client.ErrSessionExpired)
+		ok(t, c.Close(ctx))
+	})
+}
+
+// TestSuiteRenewSession goes on with a new session after one has expired.
+func TestSuiteRenewSession(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx := deadline(t)
+	c := w.client(t, func(o *client.Options) { o.RenewSession = true })
+	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	ok(t, err)
+	_, _, watch, err := c.GetW(ctx, "/e")
+	ok(t, err)
+	states := c.States(ctx)
+	old, _ := c.Session()
+	w.ExpireSession(old)
+	for _, want := range []client.State{client.StateSuspended, client.StateExpired, client.StateConnecting, client.StateConnected} {
+		if change := <-states; change.To != want {
+			t.Errorf("state %v, want %v", change.To, want)
+		}
+	}
+	if _, err := watch.Next(ctx); !errors.Is(err, client.ErrSessionExpired) {
+		t.Errorf("the old session's watch ends with %v", err)
+	}
+	_, there, err := c.Exists(ctx, "/e")
+	if id, _ := c.Session(); id == old || there || err != nil {
+		t.Errorf("session %v, before %v; exists /e = %v, %v", id, old, there, err)
+	}
+	_, err = c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	ok(t, err)
+}
+
+// TestSuiteSilence lets a session expire because nothing gets through, which the
+// client finds out by its own clock.
+func TestSuiteSilence(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx := deadline(t)
+	other := w.client(t)
+	door := zktest.NewProxy(t, w.Addr())
+	c := door.Client(t, func(o *client.Options) { o.Timeout = 1500 * time.Millisecond }).Namespace(w.root)
+	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	ok(t, err)
+	_, _, watch, err := other.ExistsW(ctx, "/e")
+	ok(t, err)
+	states := c.States(ctx)
+	door.Stall()
+	ended(t, states, client.StateSuspended)
+	change := ended(t, states, client.StateExpired)
+	if !errors.Is(change.Err, client.ErrSessionExpired) {
+		t.Errorf("expired: %+v", change)
+	}
+	// Never later than the servers: who holds the ephemeral may believe so until
+	// its own clock says otherwise.
+	if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
+		t.Errorf("event %v, %v", ev, err)
+	}
+}
+
+// TestSuitePings keeps an idle session alive for several of its timeouts.
+func TestSuitePings(t *testing.T) {
+	w := newWorld(t, 1)
+	ctx := deadline(t)
+	c := w.client(t, func(o *client.Options) { o.Timeout = 2 * time.Second })
+	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	ok(t, err)
+	states := c.States(ctx)
+	if err := w.AwaitRequests(ctx, jute.OpPing, 5); err != nil { // one in a third of the timeout, or two
+		t.Fatal(err)
+	}
+	if _, there, err := c.Exists(ctx, "/e"); !there || err != nil {
+		t.Errorf("exists = %v, %v", there, err)
+	}
+	select {
+	case change := <-states:
+		t.Errorf("the session became %v", change.To)
+	default:
+	}
+}
+
+// TestSuiteOrder issues changes and reads together: they are done and answered in
+// the order of their issue, callbacks included.
+func TestSuiteOrder(t *testing.T) {
+	w := newWorld(t, 1)
+	c := w.client(t)
+	ctx := deadline(t)
+	makeNode(t, c, "/a", "")
+	const rounds = 200
+	var order []int // of the callbacks' goroutine
+	done := make(chan struct{})
+	for i := range rounds {
+		c.Async().Set("/a", fmt.Append(nil, i), int32(i), func(client.Stat, error) { order = append(order, 2*i) })
+		c.Async().Get("/a", func(n client.Node, err error) {
+			order = append(order, 2*i+1)
+			if err != nil || string(n.Data) != fmt.Sprint(i) {
+				t.Errorf("get %d = %q, %v", i, n.Data, err)
+			}
+			if i == rounds-1 {
+				close(done)
+			}
+		})
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Fatal("not all callbacks came")
+	}
+	if len(order) != 2*rounds || !slices.IsSorted(order) {
+		t.Errorf("the callbacks came as %v", order)
+	}
+}
+
+// TestSuiteNobodyThere says which servers failed, and why.
+func TestSuiteNobodyThere(t *testing.T) {
+	w := newWorld(t, 1)
+	w.Refuse()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := client.Connect(ctx, w.ConnectString(), client.Options{Logger: client.NoLog})
+	var all *client.ConnectError
+	if !errors.As(err, &all) || !errors.Is(err, context.DeadlineExceeded) || len(all.Servers) != 1 || !strings.Contains(err.Error(), w.Addr()) {
+		t.Errorf("connect = %v", err)
+	}
+	w.Accept()
+}
