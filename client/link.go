@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -77,10 +76,8 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	stop := context.AfterFunc(ctx, cut(nc))
 	defer stop()
 	host, _, _ := net.SplitHostPort(server)
-	if s.opts.TLS != nil {
-		if nc, err = s.secure(ctx, nc, host); err != nil {
-			return nil, err
-		}
+	if nc, err = s.secure(ctx, nc, host); err != nil {
+		return nil, err
 	}
 	l := &link{
 		s: s, nc: nc, server: server, began: time.Now(),
@@ -89,7 +86,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	in := newFrames(nc, s.opts.MaxReply)
 	resp, err := l.greet(in)
 	if err != nil {
-		return nil, err
+		return nil, explainTLS(err) // a server refuses the client's certificate only now
 	}
 	if s.opts.SASL != nil {
 		if err := l.sasl(in, host); err != nil {
@@ -116,19 +113,6 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 // cut returns a function that makes all reads and writes of nc fail.
 func cut(nc net.Conn) func() {
 	return func() { nc.SetDeadline(time.Unix(1, 0)) }
-}
-
-func (s *session) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
-	cfg := s.opts.TLS
-	if cfg.ServerName == "" {
-		cfg = cfg.Clone()
-		cfg.ServerName = host
-	}
-	tc := tls.Client(nc, cfg)
-	if err := tc.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("TLS handshake: %w", err)
-	}
-	return tc, nil
 }
 
 // greet exchanges the connect request and response.
@@ -565,10 +549,8 @@ func (s *session) saysRW(ctx context.Context, addr, host string) bool {
 	}
 	defer nc.Close()
 	defer context.AfterFunc(ctx, cut(nc))()
-	if s.opts.TLS != nil {
-		if nc, err = s.secure(ctx, nc, host); err != nil {
-			return false
-		}
+	if nc, err = s.secure(ctx, nc, host); err != nil {
+		return false
 	}
 	if _, err := io.WriteString(nc, "isro"); err != nil {
 		return false

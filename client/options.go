@@ -58,9 +58,12 @@ type Options struct {
 	SASLOptional bool
 
 	// TLS makes the connections secure. ServerName is filled in from the
-	// server's host name if it is empty. See TLSFiles for certificates that are
-	// renewed. Nil is for plain TCP.
+	// server's host name if it is empty. Nil is for plain TCP.
 	TLS *tls.Config
+
+	// TLSFor is asked instead of TLS, for each connection anew and with the
+	// server's host name: see TLSFiles, for certificates that are renewed.
+	TLSFor func(server string) (*tls.Config, error)
 
 	// Dial opens connections; nil is net.Dialer's DialContext. The address has
 	// an IP address instead of a name unless Resolve is nil and Dial is not.

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// secure puts TLS on a connection, if the options ask for it.
+func (s *session) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
+	cfg, err := s.tlsConfig(host)
+	if cfg == nil || err != nil {
+		return nc, err
+	}
+	tc := tls.Client(nc, cfg)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return nc, fmt.Errorf("TLS handshake: %w", explainTLS(err))
+	}
+	return tc, nil
+}
+
+// tlsConfig returns the configuration for a server, or nil for plain TCP.
+func (s *session) tlsConfig(host string) (*tls.Config, error) {
+	cfg := s.opts.TLS
+	if s.opts.TLSFor != nil {
+		var err error
+		if cfg, err = s.opts.TLSFor(host); err != nil {
+			return nil, fmt.Errorf("Options.TLSFor: %w", err)
+		}
+	}
+	if cfg != nil && cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		cfg.ServerName = host
+	}
+	return cfg, nil
+}
+
+// explainTLS adds to an error of TLS what to do about it.
+func explainTLS(err error) error {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return fmt.Errorf("%w: the server does not speak TLS on this port: is it the secureClientPort?", err)
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return fmt.Errorf("%w: its certificate has to be in TLSFiles.CA or tls.Config.RootCAs", err)
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Errorf("%w: list the server under a name of its certificate, or renew that with this name", err)
+	}
+	if bad, ok := errors.AsType[x509.CertificateInvalidError](err); ok && bad.Reason == x509.Expired {
+		return fmt.Errorf("%w: renew the server's certificate", err)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
+		return fmt.Errorf("%w: the server refuses the TLS session: it has to trust the authority of the client's certificate "+
+			"(TLSFiles.Cert), which must not be out of date; its log says more", err)
+	}
+	return err
+}

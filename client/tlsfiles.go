@@ -1,0 +1,194 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TLSFiles are the PEM files that connections are made secure with. They are
+// looked at before each connection and read again when they have changed, so
+// that certificates can be renewed without a restart. Files that can't be used
+// then leave what was read before in force, and the log tells of it.
+type TLSFiles struct {
+	// CA has the certificates of the authorities that are believed about servers.
+	// Empty means those of the system.
+	CA string
+
+	// Cert has the client's certificate, followed by those that lead to the
+	// authority, and Key its private key, which must not be encrypted. Servers know
+	// the client by them: the identity has the scheme "x509" and the certificate's
+	// subject as its id. Without Key, the key is in Cert as well. Empty means that
+	// the client shows no certificate, which Apache's servers want by default
+	// (ssl.clientAuth).
+	Cert, Key string
+
+	// Logger is told of files that are read again, or can't be. Nil is
+	// slog.Default().
+	Logger Logger
+}
+
+// Load reads the files, and returns what Options.TLSFor takes. The certificate of
+// a server must be good for the host, a name or an IP address, under which the
+// server is listed. The errors name the file and what to do.
+func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
+	if f.Key != "" && f.Cert == "" {
+		return nil, fmt.Errorf("TLSFiles.Key is %s: set Cert, too, to the file of its certificate", f.Key)
+	}
+	if f.Key == "" {
+		f.Key = f.Cert
+	}
+	if f.Logger == nil {
+		f.Logger = slog.Default()
+	}
+	k := &tlsKeys{TLSFiles: f}
+	k.mu.stamps = k.stamp()
+	var err error
+	if k.mu.current, err = k.read(); err != nil {
+		return nil, err
+	}
+	return k.config, nil
+}
+
+// tlsKeys has what the files say.
+type tlsKeys struct {
+	TLSFiles
+
+	mu struct {
+		sync.Mutex
+		stamps  []fileStamp
+		current tlsMaterial
+	}
+}
+
+// tlsMaterial is what was read. Nobody changes it.
+type tlsMaterial struct {
+	certs []tls.Certificate // the client's, or none
+	roots *x509.CertPool    // nil for the system's
+}
+
+// fileStamp tells whether a file has changed.
+type fileStamp struct {
+	mod  time.Time
+	size int64
+}
+
+func (k *tlsKeys) stamp() []fileStamp {
+	var list []fileStamp
+	for _, name := range []string{k.CA, k.Cert, k.Key} {
+		var s fileStamp
+		if info, err := os.Stat(name); err == nil {
+			s = fileStamp{info.ModTime(), info.Size()}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (k *tlsKeys) config(server string) (*tls.Config, error) {
+	m := k.material()
+	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: server, RootCAs: m.roots, Certificates: m.certs}, nil
+}
+
+// material returns what the files say now, or said when they were last good.
+func (k *tlsKeys) material() tlsMaterial {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.stamp()
+	if slices.Equal(now, k.mu.stamps) {
+		return k.mu.current
+	}
+	k.mu.stamps = now
+	m, err := k.read()
+	if err != nil {
+		k.Logger.Log(context.Background(), slog.LevelError, "TLS files have changed and can't be used: staying with what they were", "err", err)
+		return k.mu.current
+	}
+	k.mu.current = m
+	k.Logger.Log(context.Background(), slog.LevelInfo, "TLS files were read again", "ca", k.CA, "cert", k.Cert)
+	return m
+}
+
+func (k *tlsKeys) read() (m tlsMaterial, err error) {
+	if k.CA != "" {
+		b, err := readPEM(k.CA)
+		if err != nil {
+			return m, err
+		}
+		m.roots = x509.NewCertPool()
+		if !m.roots.AppendCertsFromPEM(b) {
+			return m, fmt.Errorf("read %s: there is no certificate of an authority in it", k.CA)
+		}
+	}
+	if k.Cert != "" {
+		cert, err := readKeyPair(k.Cert, k.Key)
+		if err != nil {
+			return m, err
+		}
+		m.certs = []tls.Certificate{cert}
+	}
+	return m, nil
+}
+
+func readKeyPair(certFile, keyFile string) (tls.Certificate, error) {
+	certPEM, err := readPEM(certFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyPEM, err := readPEM(keyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if encryptedKey(keyPEM) {
+		return tls.Certificate{}, fmt.Errorf("the private key in %s is encrypted; decrypt it with: openssl pkey -in %s -out plain.key", keyFile, keyFile)
+	}
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("certificate in %s with key in %s: %w", certFile, keyFile, err)
+	}
+	return cert, nil
+}
+
+// readPEM reads a file and sees that it is PEM.
+func readPEM(name string) ([]byte, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		if pathErr := new(fs.PathError); errors.As(err, &pathErr) {
+			err = pathErr.Err
+		}
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	switch {
+	case bytes.Contains(b, []byte("-----BEGIN ")):
+		return b, nil
+	case bytes.HasPrefix(b, []byte{0xfe, 0xed, 0xfe, 0xed}):
+		return nil, fmt.Errorf("%s is a Java key store, and PEM is needed; convert it with: "+
+			"keytool -importkeystore -srckeystore %s -destkeystore store.p12 -deststoretype PKCS12 && "+
+			"openssl pkcs12 -in store.p12 -out store.pem -nodes", name, name)
+	case bytes.HasPrefix(b, []byte{0x30}):
+		return nil, fmt.Errorf("%s is PKCS #12 or DER, and PEM is needed; convert it with: "+
+			"openssl pkcs12 -in %s -out store.pem -nodes, or: openssl x509 -inform der -in %s -out cert.pem", name, name, name)
+	}
+	return nil, fmt.Errorf("%s is not PEM: it has no BEGIN line", name)
+}
+
+// encryptedKey tells that there is a private key that needs a password.
+func encryptedKey(b []byte) bool {
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "" {
+			return true
+		}
+	}
+	return false
+}

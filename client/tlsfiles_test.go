@@ -1,0 +1,352 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// authority signs certificates for a test.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	dir  string
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert = &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, key := a.sign(a.cert)
+	var err error
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.key = key
+	return a
+}
+
+// sign makes a key and signs c, with its own key if the authority has none yet.
+func (a *authority) sign(c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
+		a.t.Fatal(err)
+	}
+	if c.NotAfter.IsZero() {
+		c.NotAfter = time.Now().Add(time.Hour)
+	}
+	c.NotBefore = c.NotAfter.Add(-2 * time.Hour)
+	signer := a.key
+	if signer == nil {
+		signer = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return der, key
+}
+
+// ca writes the authority's certificate and returns the file.
+func (a *authority) ca() string {
+	return a.write("ca.pem", pemBlock("CERTIFICATE", a.cert.Raw))
+}
+
+// issue writes a certificate, good for both sides, and its key.
+func (a *authority) issue(name string, c *x509.Certificate) (certFile, keyFile string) {
+	a.t.Helper()
+	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	der, key := a.sign(c)
+	b, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write(name+".crt", pemBlock("CERTIFICATE", der)), a.write(name+".key", pemBlock("PRIVATE KEY", b))
+}
+
+// write makes a file, and sees that its time differs from the one before.
+func (a *authority) write(name string, b []byte) string {
+	a.t.Helper()
+	file := filepath.Join(a.dir, name)
+	before, statErr := os.Stat(file)
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	if statErr == nil {
+		later := before.ModTime().Add(time.Second)
+		if err := os.Chtimes(file, later, later); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	return file
+}
+
+func pemBlock(typ string, b []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: b})
+}
+
+// shake makes a TLS connection to a server with the certificate, as the session
+// would to the host, and returns what the client said of it, what the server
+// said, and the client's certificate as the server saw it.
+func shake(t *testing.T, o Options, host string, server *tls.Config) (clientErr, serverErr error, seen *x509.Certificate) {
+	t.Helper()
+	ours, theirs := tcpPair(t)
+	served := make(chan error, 1)
+	go func() {
+		tc := tls.Server(theirs, server)
+		err := tc.HandshakeContext(t.Context())
+		if certs := tc.ConnectionState().PeerCertificates; len(certs) > 0 {
+			seen = certs[0]
+		}
+		if err == nil {
+			_, err = tc.Write([]byte("x"))
+		}
+		theirs.Close()
+		served <- err
+	}()
+	s := &session{opts: o}
+	nc, clientErr := s.secure(t.Context(), ours, host)
+	if clientErr == nil {
+		_, clientErr = nc.Read(make([]byte, 1))
+		clientErr = explainTLS(clientErr)
+	}
+	ours.Close()
+	return clientErr, <-served, seen
+}
+
+// tcpPair returns the two ends of a connection. Those of net.Pipe have no buffer,
+// and TLS may write at both ends at once.
+func tcpPair(t *testing.T) (ours, theirs net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if ours, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if theirs, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
+}
+
+func loadPair(t *testing.T, certFile, keyFile string) []tls.Certificate {
+	t.Helper()
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []tls.Certificate{cert}
+}
+
+func TestTLSFilesVerify(t *testing.T) {
+	good, other := newAuthority(t, "good"), newAuthority(t, "other")
+	names := func() *x509.Certificate {
+		return &x509.Certificate{DNSNames: []string{"zk1.example.com", "*.pods.example.com"}, IPAddresses: []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("fd00::1")}}
+	}
+	expired := names()
+	expired.NotAfter = time.Now().Add(-time.Minute)
+	nameless := &x509.Certificate{Subject: pkix.Name{CommonName: "zk1.example.com"}}
+
+	tlsFor, err := TLSFiles{CA: good.ca()}.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, host string
+		by         *authority
+		cert       *x509.Certificate
+		want       string
+	}{
+		{"name", "zk1.example.com", good, names(), ""},
+		{"name in capitals", "ZK1.Example.com", good, names(), ""},
+		{"name with a dot", "zk1.example.com.", good, names(), ""},
+		{"wildcard", "zk-0.pods.example.com", good, names(), ""},
+		{"IPv4", "10.0.0.1", good, names(), ""},
+		{"IPv6", "fd00::1", good, names(), ""},
+		{"wrong name", "zk2.example.com", good, names(), "list the server under a name of its certificate"},
+		{"wrong IP", "10.0.0.2", good, names(), "10.0.0.2"},
+		{"no names", "zk1.example.com", good, nameless, "legacy Common Name"},
+		{"expired", "zk1.example.com", good, expired, "renew the server's certificate"},
+		{"untrusted", "zk1.example.com", other, names(), "has to be in TLSFiles.CA"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cert, key := c.by.issue("server", c.cert)
+			err, _, _ := shake(t, Options{TLSFor: tlsFor}, c.host, &tls.Config{Certificates: loadPair(t, cert, key)})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("host %s: %v; want %q", c.host, err, c.want)
+			}
+		})
+	}
+}
+
+func TestTLSFilesClientCertificate(t *testing.T) {
+	servers, clients, other := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "other")
+	cert, key := servers.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
+	server := &tls.Config{Certificates: loadPair(t, cert, key), ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
+	server.ClientCAs.AddCert(clients.cert)
+
+	mine, mineKey := clients.issue("app", &x509.Certificate{Subject: pkix.Name{CommonName: "app"}})
+	theirs, theirsKey := other.issue("app", &x509.Certificate{Subject: pkix.Name{CommonName: "app"}})
+	a, err := os.ReadFile(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(mineKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := clients.write("both.pem", append(b, a...))
+	for _, c := range []struct {
+		name  string
+		files TLSFiles
+		want  string
+	}{
+		{"two files", TLSFiles{Cert: mine, Key: mineKey}, ""},
+		{"one file", TLSFiles{Cert: both}, ""},
+		{"none", TLSFiles{}, "it has to trust the authority of the client's certificate"},
+		{"untrusted", TLSFiles{Cert: theirs, Key: theirsKey}, "it has to trust the authority of the client's certificate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.files.CA = servers.ca()
+			tlsFor, err := c.files.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			err, _, seen := shake(t, Options{TLSFor: tlsFor}, "zk1", server)
+			switch {
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("error %v, want %q", err, c.want)
+			case c.want == "" && (err != nil || seen == nil || seen.Subject.CommonName != "app"):
+				t.Errorf("error %v, the server saw %v", err, seen)
+			}
+		})
+	}
+}
+
+// TestTLSFilesReload renews everything under a client that runs, with files that
+// are broken for a while.
+func TestTLSFilesReload(t *testing.T) {
+	var log bytes.Buffer
+	old, renewed := newAuthority(t, "old"), newAuthority(t, "renewed")
+	renewed.dir = old.dir
+	ca := old.ca()
+	certFile, keyFile := old.issue("app", &x509.Certificate{Subject: pkix.Name{CommonName: "old"}})
+	tlsFor, err := TLSFiles{CA: ca, Cert: certFile, Key: keyFile, Logger: slog.New(slog.NewTextHandler(&log, nil))}.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{TLSFor: tlsFor}
+	server := func(a *authority) *tls.Config {
+		cert, key := a.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
+		return &tls.Config{Certificates: loadPair(t, cert, key), ClientAuth: tls.RequireAnyClientCert}
+	}
+	oldServer, newServer := server(old), server(renewed)
+	check := func(when string, with, without *tls.Config, name string) {
+		t.Helper()
+		if err, _, seen := shake(t, o, "zk1", with); err != nil || seen.Subject.CommonName != name {
+			t.Errorf("%s: %v, the server saw %v", when, err, seen)
+		}
+		if err, _, _ := shake(t, o, "zk1", without); err == nil {
+			t.Errorf("%s: the other authority is believed", when)
+		}
+	}
+	check("at first", oldServer, newServer, "old")
+
+	old.write("ca.pem", []byte("half writ"))
+	check("while a file is broken", oldServer, newServer, "old")
+	if !strings.Contains(log.String(), "ca.pem is not PEM") {
+		t.Errorf("log: %s", log.String())
+	}
+	log.Reset()
+	check("still", oldServer, newServer, "old")
+	if log.Len() > 0 {
+		t.Errorf("the same file is complained about again: %s", log.String())
+	}
+
+	renewed.ca()
+	renewed.issue("app", &x509.Certificate{Subject: pkix.Name{CommonName: "new"}})
+	check("after the renewal", newServer, oldServer, "new")
+}
+
+func TestTLSFilesErrors(t *testing.T) {
+	a := newAuthority(t, "a")
+	cert, key := a.issue("app", &x509.Certificate{})
+	otherCert, _ := a.issue("other", &x509.Certificate{})
+	jks := a.write("store.jks", []byte{0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2})
+	der := a.write("cert.der", a.cert.Raw)
+	text := a.write("text", []byte("hello"))
+	locked := a.write("locked.key", pemBlock("ENCRYPTED PRIVATE KEY", []byte("x")))
+	old := a.write("old.key", []byte("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"))
+	for _, c := range []struct {
+		files TLSFiles
+		want  []string
+	}{
+		{TLSFiles{CA: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
+		{TLSFiles{CA: key}, []string{key, "no certificate of an authority"}},
+		{TLSFiles{CA: jks}, []string{jks, "keytool -importkeystore"}},
+		{TLSFiles{CA: der}, []string{der, "openssl x509 -inform der"}},
+		{TLSFiles{CA: text}, []string{text, "no BEGIN line"}},
+		{TLSFiles{Key: key}, []string{key, "set Cert, too"}},
+		{TLSFiles{Cert: cert}, []string{cert, "private key"}},
+		{TLSFiles{Cert: cert, Key: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
+		{TLSFiles{Cert: otherCert, Key: key}, []string{otherCert, key, "does not match"}},
+		{TLSFiles{Cert: cert, Key: locked}, []string{locked, "is encrypted", "openssl pkey"}},
+		{TLSFiles{Cert: cert, Key: old}, []string{old, "is encrypted", "openssl pkey"}},
+	} {
+		_, err := c.files.Load()
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v; want %q in it", c.files, err, want)
+			}
+		}
+	}
+}
+
+func TestTLSPlainServer(t *testing.T) {
+	ours, theirs := tcpPair(t)
+	go func() {
+		theirs.Read(make([]byte, 1<<16))   //nolint:errcheck // the client tells
+		theirs.Write([]byte("plain text")) //nolint:errcheck // likewise
+		theirs.Close()
+	}()
+	s := &session{opts: Options{TLS: &tls.Config{}}}
+	_, err := s.secure(t.Context(), ours, "zk1")
+	if err == nil || !strings.Contains(err.Error(), "is it the secureClientPort?") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTLSNone(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	defer ours.Close()
+	if nc, err := new(session).secure(context.Background(), ours, "zk1"); nc != ours || err != nil {
+		t.Errorf("without TLS: %v, %v", nc, err)
+	}
+	s := &session{opts: Options{TLSFor: func(server string) (*tls.Config, error) { return nil, errors.New("nothing for " + server) }}}
+	if _, err := s.secure(context.Background(), ours, "zk1"); err == nil || !strings.Contains(err.Error(), "nothing for zk1") {
+		t.Errorf("error %v", err)
+	}
+}
