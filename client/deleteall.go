@@ -46,13 +46,15 @@ func (e *DeleteAllError) Unwrap() error { return e.Err }
 // The bounds of DeleteAll: how many deletes, and bytes of paths, go into a multi,
 // which other clients have to wait for; how many multis are under way; how often it
 // begins again because others created nodes; how long it waits for replies under
-// way once the context has ended.
+// way once the context has ended; of how many children on it asks whether they have
+// any, before it looks at each.
 const (
 	deleteBatch      = 500
 	deleteBatchBytes = 64 << 10
 	deleteWindow     = 8
 	deleteRounds     = 10
 	deleteGrace      = 2 * time.Second
+	flatSize         = 1000
 )
 
 // DeleteAll deletes a node and all below it, children first, and returns how many
@@ -68,7 +70,7 @@ const (
 // DefaultRetry.
 func (c *Client) DeleteAll(ctx context.Context, path string, o DeleteOptions) (deleted int, err error) {
 	full, err := c.full(path, false)
-	if err == nil && (full == "/zookeeper" || strings.HasPrefix(full, "/zookeeper/")) {
+	if err == nil && ofServers(full) {
 		err = errors.New("the nodes of the servers themselves are not for deletion")
 	}
 	if err != nil {
@@ -160,6 +162,9 @@ func (r *removal) report() {
 
 // list returns the paths to delete, parents before their children.
 func (r *removal) list(ctx context.Context) ([]string, error) {
+	if paths, ok := r.listFlat(ctx); ok {
+		return paths, nil
+	}
 	var paths []string
 	for e, err := range r.c.WithRetry(r.policy).Walk(ctx, r.path, WalkOptions{}) {
 		if err != nil && e.Path == "" {
@@ -168,7 +173,7 @@ func (r *removal) list(ctx context.Context) ([]string, error) {
 		if err != nil {
 			r.fail(err) // it may have no children, though
 		}
-		if e.Depth == 0 && r.o.KeepRoot || r.c.root == "" && (e.Path + "/")[:min(11, len(e.Path)+1)] == "/zookeeper/" {
+		if e.Depth == 0 && r.o.KeepRoot || ofServers(r.c.root+e.Path) {
 			continue
 		}
 		if paths = append(paths, e.Path); len(paths)%1000 == 0 {
@@ -177,6 +182,32 @@ func (r *removal) list(ctx context.Context) ([]string, error) {
 		}
 	}
 	return paths, nil
+}
+
+// listFlat is list for what is usual of a directory with very many nodes, such as a
+// queue: that none of them has children. It takes two requests instead of one for
+// each. If it isn't so, or an error comes, list finds out what there is.
+func (r *removal) listFlat(ctx context.Context) (paths []string, ok bool) {
+	names, _, err := r.c.Children(ctx, r.path)
+	if err != nil || len(names) < flatSize {
+		return nil, false
+	}
+	n, err := r.c.CountDescendants(ctx, r.path)
+	if err != nil || n != len(names) {
+		return nil, false
+	}
+	if !r.o.KeepRoot {
+		paths = append(paths, r.path)
+	}
+	for _, name := range names {
+		paths = append(paths, join(r.path, name))
+	}
+	return paths, true
+}
+
+// ofServers reports whether a node, by the name that the servers know, is theirs.
+func ofServers(full string) bool {
+	return full == "/zookeeper" || strings.HasPrefix(full, "/zookeeper/")
 }
 
 // deleteAll deletes the nodes, the last of them first.

@@ -88,8 +88,14 @@ func TestDeleteAllSparesTheServersNodes(t *testing.T) {
 }
 
 // More nodes than go into one multi, with names that fill a request before the count
-// does.
+// does: all children of one node, and with a grandchild.
 func TestDeleteAllOfManyNodes(t *testing.T) {
+	for _, more := range [][]string{nil, {"/many/0007/x"}} {
+		t.Run(fmt.Sprint(more), func(t *testing.T) { testDeleteMany(t, more) })
+	}
+}
+
+func testDeleteMany(t *testing.T, more []string) {
 	srv := newWorld(t, 1)
 	c := srv.client(t)
 	paths := []string{"/many"}
@@ -99,6 +105,7 @@ func TestDeleteAllOfManyNodes(t *testing.T) {
 	for i := range 200 {
 		paths = append(paths, fmt.Sprintf("/many/%s-%d", strings.Repeat("x", 2000), i))
 	}
+	paths = append(paths, more...)
 	makeTree(t, c, paths...)
 	before := srv.Requests()
 	var done, found int
@@ -111,8 +118,12 @@ func TestDeleteAllOfManyNodes(t *testing.T) {
 	if err != nil || n != len(paths) || done != n || found != n {
 		t.Errorf("deleted %d, progress says %d of %d, %v", n, done, found, err)
 	}
-	if multis := srv.Requests().Since(before).Of(jute.OpMulti); multis < 7 || multis > 20 {
+	sent := srv.Requests().Since(before)
+	if multis := sent.Of(jute.OpMulti); multis < 7 || multis > 20 {
 		t.Errorf("%d multis", multis)
+	}
+	if reads := sent.Of(jute.OpGetChildren2, jute.OpExists); more == nil && reads > 1 {
+		t.Errorf("%d reads, though no node has children", reads)
 	}
 }
 
