@@ -460,8 +460,7 @@ func (s *session) close(ctx context.Context) error {
 	var err error
 	switch {
 	case again:
-		s.wait()
-		return nil
+		return s.closed(ctx)
 	case f != nil:
 		ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 		_, err = f.Wait(ctx)
@@ -471,6 +470,20 @@ func (s *session) close(ctx context.Context) error {
 	}
 	s.abort()
 	return err
+}
+
+// closed waits until another Close is done, or ctx ends.
+func (s *session) closed(ctx context.Context) error {
+	select {
+	case <-s.finished:
+	case <-ctx.Done():
+		if s.stateIs(State.Final) {
+			break
+		}
+		return context.Cause(ctx)
+	}
+	s.wait()
+	return nil
 }
 
 // --- Authentication
