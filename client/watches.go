@@ -16,7 +16,9 @@ import (
 // has a wider one on the very path, a recursive one being wider than a persistent
 // one and that than a one-shot: the wider covers it, and stays at the server until
 // neither is needed. A recursive watch is not told that the list of children has
-// changed; fire makes that up from what it is told of the children.
+// changed. So it covers no watch on children, whose table at the server is another
+// one; for a persistent one fire makes that up from what it is told of the
+// children, which is all but those that must not be read.
 type watches struct {
 	byPath [watchKinds]map[string][]*Watch
 	// recursive are the paths on which the server at hand has a recursive watch.
@@ -52,9 +54,16 @@ func (t *watches) issue(w *Watch) (tell bool) {
 
 func (t *watches) wider(kind watchKind, full string) bool {
 	has := func(k watchKind) bool {
-		return slices.ContainsFunc(t.byPath[k][full], func(w *Watch) bool { return w.issued })
+		return slices.ContainsFunc(t.byPath[k][full], func(w *Watch) bool { return w.issued && !w.covered })
 	}
-	return t.recursive[full] || has(watchRecursive) || kind.oneShot() && has(watchPersistent)
+	switch recursive := t.recursive[full] || has(watchRecursive); kind {
+	case watchPersistent, watchRecursive:
+		return recursive
+	case watchChildren:
+		return has(watchPersistent)
+	default:
+		return recursive || has(watchPersistent)
+	}
 }
 
 // orphans reports whether there are watches at a path that a wider one was to
@@ -161,15 +170,14 @@ func (t *watches) fire(ev Event) {
 	t.fireParent(ev)
 }
 
-// fireParent tells those who watch the children of a node with a recursive watch
-// that one has come or gone.
+// fireParent tells the persistent watches that a recursive one covers that a child
+// has come or gone.
 func (t *watches) fireParent(ev Event) {
 	parent := jute.Parent(ev.Path)
 	if ev.Type == EventDataChanged || ev.Path == "/" || !t.recursive[parent] {
 		return
 	}
 	ev.Type, ev.Path = EventChildrenChanged, parent
-	t.fireAt(watchChildren, parent, ev)
 	t.fireAt(watchPersistent, parent, ev)
 }
 
