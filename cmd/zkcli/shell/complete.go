@@ -197,7 +197,7 @@ func cut(s string, width int) string {
 	for i, r := range s {
 		n += displayWidth(string(r))
 		if n >= width {
-			return s[:i] + "…"
+			return strings.TrimRight(s[:i], " ") + "…"
 		}
 	}
 	return s
