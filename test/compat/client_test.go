@@ -44,10 +44,11 @@ func kinds(t *testing.T) []kind {
 	return []kind{apache, target(t)}
 }
 
-// testOurClient runs the tests of the client package against the servers.
+// testOurClient runs the tests of the client and what stands on it that use the
+// servers: those with Suite in their names.
 func testOurClient(t *testing.T, servers string) {
 	t.Helper()
-	cmd := exec.Command("go", "test", "-count=1", "-json", "-timeout=10m", "github.com/zkd-project/zkd/client/...")
+	cmd := exec.Command("go", "test", "-count=1", "-json", "-timeout=10m", "-run=Suite", "github.com/zkd-project/zkd/client/...")
 	cmd.Env = append(os.Environ(), "ZKD_TEST_SERVERS="+servers)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
