@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -256,4 +258,59 @@ func TestIdempotentRefusals(t *testing.T) {
 	mustBe(t, err, client.ErrBadArguments)
 	_, err = c.CreateProtected(t.Context(), "/none/a", nil, client.Persistent, nil)
 	mustBe(t, err, client.ErrNoNode)
+}
+
+// Many protected creates, by clients that change from server to server of an
+// ensemble because their connections break at random requests: each makes one node,
+// and nobody makes one that nobody knows of.
+func TestCreateProtectedAcrossServers(t *testing.T) {
+	srv := newWorld(t, 3)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	const clients, creates = 4, 8
+	type breaks struct{ first, second int } // in the order of requests; the second counts from the first
+	plan := make([]breaks, clients*creates)
+	for i := range plan {
+		plan[i] = breaks{1 + rnd.IntN(2), 1 + rnd.IntN(5)}
+	}
+	var mu sync.Mutex
+	made := map[string]bool{}
+	var work sync.WaitGroup
+	for i := range clients {
+		p := zktest.NewProxy(t, srv.At(0).Addr(), srv.At(1).Addr(), srv.At(2).Addr())
+		c := p.Client(t).WithRetry(quick()).Namespace(srv.root)
+		work.Go(func() {
+			for j := range creates {
+				at := plan[i*creates+j]
+				first, second := p.CutAfter, p.CutBefore
+				if j%2 == 0 {
+					first, second = second, first
+				}
+				one, two := first(zktest.Nth(at.first, zktest.Any())), second(zktest.Nth(at.second, zktest.Any()))
+				path, err := c.CreateProtected(t.Context(), "/n-", nil, client.PersistentSequential, nil)
+				one.Cancel()
+				two.Cancel()
+				if err != nil {
+					t.Errorf("client %d, create %d: %v", i, j, err)
+				}
+				mu.Lock()
+				made[path] = true
+				mu.Unlock()
+			}
+		})
+	}
+	work.Wait()
+	look := srv.client(t)
+	must(t, look.Sync(t.Context(), "/"))
+	names, _, err := look.Children(t.Context(), "/")
+	must(t, err)
+	if len(names) != clients*creates || len(made) != len(names) {
+		t.Errorf("%d creates returned %d paths, and there are %d nodes", clients*creates, len(made), len(names))
+	}
+	for _, name := range names {
+		if !made["/"+name] {
+			t.Errorf("nobody knows of %s", name)
+		}
+	}
 }

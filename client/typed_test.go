@@ -273,6 +273,7 @@ func TestFollowGoesOnAfterBadData(t *testing.T) {
 func TestFollowEnds(t *testing.T) {
 	srv := newWorld(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var last error
 	for _, err := range client.NewTyped[int](srv.client(t), "/n", nil).Follow(ctx) {
 		last = err
