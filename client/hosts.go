@@ -24,7 +24,11 @@ func ParseServers(s string) (servers []string, root string, err error) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		list, root = s[:i], s[i:]
 		if root = strings.TrimSuffix(root, "/"); root != "" {
-			if err := jute.ValidatePath(root); err != nil {
+			err := jute.ValidatePath(root)
+			if err == nil && root == "/" {
+				err = errors.New("it has an empty component")
+			}
+			if err != nil {
 				return nil, "", fmt.Errorf("path in %q: %w", s, err)
 			}
 		}

@@ -50,6 +50,7 @@ func TestParseServers(t *testing.T) {
 		"[::1":         "[::1",
 		"[zk]":         "[zk]",
 		"zk/a//b":      "path",
+		"zk//":         "path",
 		"zk/a/../b":    "path",
 		"zk1 zk2":      "zk1 zk2",
 		"zk:1,zk2/a,b": "",
