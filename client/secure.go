@@ -53,8 +53,8 @@ func explainTLS(err error) error {
 		return fmt.Errorf("%w: renew the server's certificate", err)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		return fmt.Errorf("%w: the server refuses the TLS session: it has to trust the authority of the client's certificate "+
-			"(TLSFiles.Cert), which must not be out of date; its log says more", err)
+		return fmt.Errorf("%w: the server refuses the client: it may want a certificate (TLSFiles.Cert), not out of date, "+
+			"of an authority that it trusts; its log says more", err)
 	}
 	return err
 }

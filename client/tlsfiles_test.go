@@ -225,8 +225,8 @@ func TestTLSFilesClientCertificate(t *testing.T) {
 	}{
 		{"two files", TLSFiles{Cert: mine, Key: mineKey}, ""},
 		{"one file", TLSFiles{Cert: both}, ""},
-		{"none", TLSFiles{}, "it has to trust the authority of the client's certificate"},
-		{"untrusted", TLSFiles{Cert: theirs, Key: theirsKey}, "it has to trust the authority of the client's certificate"},
+		{"none", TLSFiles{}, "of an authority that it trusts"},
+		{"untrusted", TLSFiles{Cert: theirs, Key: theirsKey}, "of an authority that it trusts"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.files.CA = servers.ca()

@@ -4,7 +4,16 @@ package compat
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,5 +150,118 @@ func TestClientSASLIgnored(t *testing.T) {
 	_, err := client.Connect(ctx, srv.addr, client.Options{SASL: client.DigestMD5("bob", "wrong"), Logger: client.NoLog})
 	if err == nil || !strings.Contains(err.Error(), "allowSaslFailedClients") {
 		t.Errorf("connect: %v; want an error that tells of allowSaslFailedClients", err)
+	}
+}
+
+// pemStore writes a certificate with its key, as Apache's key store of type PEM
+// has them, signed by the authority or, without one, by itself.
+type pemStore struct {
+	file string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newPEMStore(t *testing.T, by *pemStore, template *x509.Certificate) *pemStore {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.BasicConstraintsValid = true
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if !cert.IsCA { // a trust store has no key
+		text = append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), text...)
+	}
+	file := filepath.Join(t.TempDir(), "store.pem")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &pemStore{file: file, cert: cert, key: key}
+}
+
+func TestClientTLS(t *testing.T) {
+	needApache(t)
+	ca := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})
+	stranger := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})
+	own := newPEMStore(t, ca, &x509.Certificate{Subject: pkix.Name{CommonName: "zk"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	bob := newPEMStore(t, ca, &x509.Certificate{Subject: pkix.Name{CommonName: "bob", Organization: []string{"Example"}}, DNSNames: []string{"bob"}})
+	eve := newPEMStore(t, stranger, &x509.Certificate{Subject: pkix.Name{CommonName: "eve"}, DNSNames: []string{"eve"}})
+
+	port := freePort(t)
+	start(t, apache, config{
+		lines: []string{
+			fmt.Sprintf("secureClientPort=%d", port),
+			"secureClientPortAddress=127.0.0.1",
+			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+			"ssl.keyStore.location=" + own.file,
+			"ssl.trustStore.location=" + ca.file,
+		},
+		// Client certificates here name no host.
+		props: map[string]string{"zookeeper.ssl.hostnameVerification": "false", "zookeeper.ssl.clientHostnameVerification": "false"},
+	})
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	connect := func(addr string, f client.TLSFiles) (*client.Client, error) {
+		tlsFor, err := f.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		return client.Connect(ctx, addr, client.Options{TLSFor: tlsFor, Logger: client.NoLog, Timeout: 30 * time.Second})
+	}
+
+	c, err := connect(addr, client.TLSFiles{CA: ca.file, Cert: bob.file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background()) //nolint:errcheck // the test is over
+	if ids := identities(t, c); !slices.Contains(ids, "x509:CN=bob,O=Example") {
+		t.Errorf("bob is %q", ids)
+	}
+	acl, err := client.ParseACL("x509:CN=bob,O=Example:cdrwa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(t.Context(), "/bob", []byte("x"), client.Persistent, acl); err != nil {
+		t.Error(err)
+	}
+	if data, _, err := c.Get(t.Context(), "/bob"); string(data) != "x" || err != nil {
+		t.Errorf("get /bob: %q, %v", data, err)
+	}
+
+	for _, bad := range []struct {
+		name, addr string
+		files      client.TLSFiles
+		want       string
+	}{
+		{"no certificate", addr, client.TLSFiles{CA: ca.file}, "it may want a certificate"},
+		{"unknown client", addr, client.TLSFiles{CA: ca.file, Cert: eve.file}, "of an authority that it trusts"},
+		{"unknown server", addr, client.TLSFiles{CA: stranger.file, Cert: bob.file}, "has to be in TLSFiles.CA"},
+		{"wrong host", strings.Replace(addr, "127.0.0.1", "localhost", 1), client.TLSFiles{CA: ca.file, Cert: bob.file}, "list the server under a name of its certificate"},
+	} {
+		if c, err := connect(bad.addr, bad.files); err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%s: %v, %v; want %q", bad.name, c, err, bad.want)
+		} else {
+			t.Logf("%s: %v", bad.name, err)
+		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 const (
 	javaDir = "/usr/share/java"
 	// zookeeper.jar names the jars that it needs in its manifest; slf4j-simple
-	// makes the server's log go to stderr.
-	serverClassPath = javaDir + "/zookeeper.jar:" + javaDir + "/slf4j-simple.jar"
+	// makes the server's log go to stderr; netty-codec.jar is missing in the
+	// manifest, and TLS needs it.
+	serverClassPath = javaDir + "/zookeeper.jar:" + javaDir + "/slf4j-simple.jar:" + javaDir + "/netty-codec.jar"
 	zkCli           = "/usr/share/zookeeper/bin/zkCli.sh"
 	kazooTests      = "/usr/lib/python3/dist-packages/kazoo/tests"
 	python          = "/usr/bin/python3"
