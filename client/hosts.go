@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,11 @@ const DefaultPort = 2181
 // ParseServers splits a connect string, "host:port,host:port/path", into the
 // servers, each as host:port, and the path that it ends in ("" if there is none,
 // or if it is "/"). An IPv6 address with a port is written [::1]:2181.
+//
+// A name of SRV records, such as _zookeeper._tcp.example.com, stands for the
+// servers that the records list. It is returned as it is, without a port, and
+// looked up when the client connects, and again before each further round over
+// the servers: those that come and go are found. See Options.ResolveSRV.
 func ParseServers(s string) (servers []string, root string, err error) {
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {
@@ -51,6 +57,9 @@ func ParseServers(s string) (servers []string, root string, err error) {
 }
 
 func parseServer(s string) (string, error) {
+	if isSRV(s) {
+		return s, nil
+	}
 	switch bracketed := strings.HasPrefix(s, "["); {
 	case net.ParseIP(s) != nil: // of IPv6 perhaps, whose colons don't begin a port
 		s = net.JoinHostPort(s, strconv.Itoa(DefaultPort))
@@ -83,13 +92,22 @@ func parseServer(s string) (string, error) {
 
 func notInHost(r rune) bool { return r == '[' || r == ']' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
-// hosts says which server to try next, and how long to pause before. The
-// session's main goroutine alone uses it.
+// isSRV tells the name of SRV records, _service._protocol.domain, from a host.
+func isSRV(s string) bool {
+	return strings.HasPrefix(s, "_") && strings.Contains(s, "._") && !strings.Contains(s, ":")
+}
+
+// hosts says which server to try next, and how long to pause before each round
+// over all servers. The session's main goroutine alone uses it, but for list,
+// which does not change while there is a connection.
 type hosts struct {
-	list []string
-	next int
+	listed []string // as configured: servers, and names of SRV records
+	srv    bool     // there are names of SRV records in listed
+	fixed  bool     // the order stays
+	list   []string // the servers; nil until the SRV records have been looked up
+	next   int
 	// tried counts the servers that have been tried since the last connection that
-	// held, or since the last pause.
+	// held, or since the round began.
 	tried int
 	pause time.Duration // the last one, without jitter
 	rand  *rand.Rand
@@ -101,27 +119,66 @@ const (
 	lastPause  = 2 * time.Second
 )
 
-func newHosts(list []string, fixed bool, r *rand.Rand) *hosts {
-	h := &hosts{list: append([]string(nil), list...), rand: r}
-	if !fixed {
-		r.Shuffle(len(h.list), func(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] })
+func newHosts(listed []string, fixed bool, r *rand.Rand) *hosts {
+	h := &hosts{listed: slices.Clone(listed), srv: slices.ContainsFunc(listed, isSRV), fixed: fixed, rand: r}
+	if !h.srv {
+		h.set(h.listed)
 	}
 	return h
 }
 
-// pick returns the server to try next, and how long to wait before: not at all
-// until each has been tried, and then longer from round to round, by chance up to
-// half as long again as without, so that clients don't come all at once.
-func (h *hosts) pick() (server string, wait time.Duration) {
-	if h.tried >= len(h.list) {
-		h.tried = 0
-		h.pause = min(max(2*h.pause, firstPause), lastPause)
-		wait = h.pause/2 + time.Duration(h.rand.Int64N(int64(h.pause)))
+// set makes these the servers.
+func (h *hosts) set(list []string) {
+	h.list, h.next = append([]string{}, list...), 0
+	if !h.fixed {
+		h.rand.Shuffle(len(h.list), func(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] })
 	}
-	server = h.list[h.next]
+}
+
+// exhausted tells that each server has been tried: a round has to begin.
+func (h *hosts) exhausted() bool { return h.tried >= len(h.list) }
+
+// backOff returns how long to wait before the next round: longer from round to
+// round, by chance up to half as long again as without, so that clients don't
+// come all at once. Before the first look at SRV records it is nothing.
+func (h *hosts) backOff() time.Duration {
+	if h.list == nil {
+		return 0
+	}
+	h.pause = min(max(2*h.pause, firstPause), lastPause)
+	return h.pause/2 + time.Duration(h.rand.Int64N(int64(h.pause)))
+}
+
+// round begins a round over all servers, those of SRV records among them as
+// lookup has them now. If it finds none, then those known before are tried again.
+func (h *hosts) round(lookup func(name string) []string) {
+	h.tried = 0
+	if !h.srv {
+		return
+	}
+	var list []string
+	for _, entry := range h.listed {
+		servers := []string{entry}
+		if isSRV(entry) {
+			servers = lookup(entry)
+		}
+		for _, s := range servers {
+			if !slices.Contains(list, s) {
+				list = append(list, s)
+			}
+		}
+	}
+	if len(list) > 0 || h.list == nil {
+		h.set(list)
+	}
+}
+
+// pick returns the server to try next. There must be one: see exhausted.
+func (h *hosts) pick() string {
+	server := h.list[h.next]
 	h.next = (h.next + 1) % len(h.list)
 	h.tried++
-	return server, wait
+	return server
 }
 
 // held tells that the last pick took the session and kept its connection for a

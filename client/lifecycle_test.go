@@ -66,7 +66,7 @@ func TestShuffleSpreadsClients(t *testing.T) {
 	first := map[string]int{}
 	for seed := range uint64(300) {
 		h := newHosts([]string{"a", "b", "c"}, false, seeded(seed))
-		server, _ := h.pick()
+		server := h.pick()
 		first[server]++
 	}
 	for _, s := range []string{"a", "b", "c"} {

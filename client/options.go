@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -72,6 +74,11 @@ type Options struct {
 	// Resolve looks up the addresses of a host, at each attempt anew; nil is
 	// net.DefaultResolver's LookupHost.
 	Resolve func(ctx context.Context, host string) ([]string, error)
+
+	// ResolveSRV looks up the servers, as host:port, of a name of SRV records in
+	// the list of servers (see ParseServers); nil is net.DefaultResolver's
+	// LookupSRV. Their priorities and weights count only with Fixed.
+	ResolveSRV func(ctx context.Context, name string) ([]string, error)
 
 	// Fixed keeps the servers in the order in which they are listed, instead of
 	// shuffling them so that clients spread over the servers.
@@ -163,6 +170,9 @@ func (o Options) withDefaults() Options {
 			o.Resolve = net.DefaultResolver.LookupHost
 		}
 	}
+	if o.ResolveSRV == nil {
+		o.ResolveSRV = lookupSRV
+	}
 	if o.MaxRequest == 0 {
 		o.MaxRequest = DefaultMaxRequest
 	}
@@ -179,4 +189,17 @@ func (o Options) withDefaults() Options {
 		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
 	return o
+}
+
+// lookupSRV asks the system's resolver.
+func lookupSRV(ctx context.Context, name string) ([]string, error) {
+	_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+	if err != nil {
+		return nil, err
+	}
+	servers := make([]string, len(records))
+	for i, r := range records {
+		servers[i] = net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port)))
+	}
+	return servers, nil
 }

@@ -118,8 +118,8 @@ func (s *session) reach() (*link, error) {
 		defer cancel()
 	}
 	for {
-		server, wait := s.hosts.pick()
-		if err := sleep(ctx, wait); err != nil {
+		server, err := s.nextServer(ctx)
+		if err != nil {
 			return nil, s.unreachable(err)
 		}
 		began := time.Now()
@@ -141,6 +141,42 @@ func (s *session) reach() (*link, error) {
 		}
 		s.log(slog.LevelDebug, "server failed", "server", server, "err", err)
 	}
+}
+
+// nextServer returns the server to try next. Between rounds over all servers it
+// pauses, and looks SRV records up.
+func (s *session) nextServer(ctx context.Context) (string, error) {
+	for s.hosts.exhausted() {
+		if err := sleep(ctx, s.hosts.backOff()); err != nil {
+			return "", err
+		}
+		s.hosts.round(func(name string) []string { return s.lookupSRV(ctx, name) })
+	}
+	return s.hosts.pick(), context.Cause(ctx)
+}
+
+// lookupSRV returns the servers of a name of SRV records. That there are none
+// counts as a failure of the name.
+func (s *session) lookupSRV(ctx context.Context, name string) []string {
+	s.mu.Lock()
+	within := s.timeout / 3
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within))
+	defer cancel()
+	servers, err := s.opts.ResolveSRV(ctx, name)
+	if err == nil && len(servers) == 0 {
+		err = errors.New("there are no SRV records of this name")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		err = explain(ctx, err)
+		s.log(slog.LevelDebug, "SRV records not found", "name", name, "err", err)
+		s.failedLocked(name, err)
+		return nil
+	}
+	s.worksLocked(name)
+	return servers
 }
 
 // unreachable says of an error that ends the session what lies behind it.

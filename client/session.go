@@ -411,6 +411,11 @@ func (s *session) failedLocked(server string, err error) {
 	s.failures = append(s.failures, e)
 }
 
+// worksLocked forgets the failure of a server.
+func (s *session) worksLocked(server string) {
+	s.failures = slices.DeleteFunc(s.failures, func(f *ServerError) bool { return f.Server == server })
+}
+
 // --- Close
 
 // errAbort ends run without a word to the servers.
