@@ -12,8 +12,8 @@ import (
 // plain reads lines as they come, for input that is no terminal or one that can't
 // move its cursor. As zkCli.sh it shows a prompt only to people.
 type plain struct {
-	in      *bufio.Reader
-	prompts bool
+	in     *bufio.Reader
+	prompt func() string // nil for none
 
 	mu  sync.Mutex // guards out
 	out io.Writer
@@ -21,12 +21,12 @@ type plain struct {
 
 // ReadLine returns the next line. Where the input has no end of line at its end,
 // that is a line too.
-func (p *plain) ReadLine(ctx context.Context, prompt string) (string, error) {
+func (p *plain) ReadLine(ctx context.Context) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	if p.prompts {
-		_, _ = io.WriteString(p, prompt) // nobody to tell
+	if p.prompt != nil {
+		_, _ = io.WriteString(p, p.prompt()) // nobody to tell
 	}
 	line, err := p.in.ReadString('\n')
 	if errors.Is(err, io.EOF) && line != "" {
@@ -43,7 +43,7 @@ func (p *plain) Write(b []byte) (int, error) {
 }
 
 // Refresh does nothing: what is written stays.
-func (p *plain) Refresh(string) {}
+func (p *plain) Refresh() {}
 
 // Close does nothing.
 func (p *plain) Close() {}

@@ -22,7 +22,8 @@ type Config struct {
 	Getenv func(string) string
 
 	// Prompt returns what stands before the next line. It may have colours. It is
-	// called for each line and by Refresh, from any goroutine.
+	// called for each line and by Refresh, from any goroutine, under a lock of the
+	// Shell: it must neither block nor write to the Shell.
 	Prompt func() string
 	// Execute runs a line, which is not blank, and writes its results and errors to
 	// the Shell. Ctrl-C cancels ctx. It returns true if no line is to follow.
@@ -56,13 +57,13 @@ type Shell struct {
 // editor reads lines from somebody. One goroutine calls ReadLine; Write and
 // Refresh may come from any.
 type editor interface {
-	// ReadLine shows the prompt and returns the next line, without its end. It
+	// ReadLine shows a prompt and returns the next line, without its end. It
 	// returns io.EOF when no more will come, and errInterrupted for Ctrl-C.
-	ReadLine(ctx context.Context, prompt string) (string, error)
+	ReadLine(ctx context.Context) (string, error)
 	// Write shows p. While a line is read, p stands above it, and ends a line.
 	io.Writer
-	// Refresh replaces the prompt of the line that is being read.
-	Refresh(prompt string)
+	// Refresh asks for the prompt of the line that is being read again.
+	Refresh()
 	// Close gives the terminal back.
 	Close()
 }
@@ -97,7 +98,7 @@ func New(cfg Config) *Shell {
 func (s *Shell) Write(p []byte) (int, error) { return s.editor.Write(p) }
 
 // Refresh draws the prompt anew, as what it shows has changed.
-func (s *Shell) Refresh() { s.editor.Refresh(s.cfg.Prompt()) }
+func (s *Shell) Refresh() { s.editor.Refresh() }
 
 // Colors says whether the output is for somebody who sees colours: it goes to a
 // terminal, and NO_COLOR (no-color.org) is not set.
@@ -109,7 +110,7 @@ func (s *Shell) Run(ctx context.Context) error {
 	defer s.editor.Close()
 	for {
 		s.reportHistory()
-		line, err := s.editor.ReadLine(ctx, s.cfg.Prompt())
+		line, err := s.editor.ReadLine(ctx)
 		switch {
 		case errors.Is(err, errInterrupted):
 			continue

@@ -25,7 +25,11 @@ func newEditor(cfg *Config, h *History) (e editor, people bool) {
 			return t, true
 		}
 	}
-	return &plain{in: bufio.NewReader(cfg.In), out: cfg.Out, prompts: people}, people
+	p := &plain{in: bufio.NewReader(cfg.In), out: cfg.Out}
+	if people {
+		p.prompt = cfg.Prompt
+	}
+	return p, people
 }
 
 // Colors says whether what goes to w is for somebody who sees colours: w is a
@@ -108,14 +112,14 @@ func (t *terminal) setSize() {
 }
 
 // ReadLine reads a line.
-func (t *terminal) ReadLine(ctx context.Context, prompt string) (string, error) {
+func (t *terminal) ReadLine(ctx context.Context) (string, error) {
 	old, err := term.MakeRaw(int(t.in.Fd()))
 	if err != nil {
 		return "", fmt.Errorf("prepare the terminal: %w", err)
 	}
 	defer func() { _ = term.Restore(int(t.in.Fd()), old) }() // nothing to be done about it
 	t.setSize()
-	t.begin(ctx, prompt)
+	t.begin(ctx)
 	line, err := t.screen.ReadLine()
 	t.end(err)
 	switch {
@@ -129,7 +133,7 @@ func (t *terminal) ReadLine(ctx context.Context, prompt string) (string, error) 
 	return unfill(line), nil
 }
 
-func (t *terminal) begin(ctx context.Context, prompt string) {
+func (t *terminal) begin(ctx context.Context) {
 	t.keys.ctx = ctx
 	t.given = false
 	t.line.set("")
@@ -141,8 +145,8 @@ func (t *terminal) begin(ctx context.Context, prompt string) {
 		start = "\r\n" + pasteOn
 	}
 	_, _ = io.WriteString(t.out, start)
-	t.midLine, t.reading, t.prompt = false, true, prompt
-	t.screen.SetPrompt(prompt)
+	t.midLine, t.reading, t.prompt = false, true, t.cfg.Prompt()
+	t.screen.SetPrompt(t.prompt)
 }
 
 // end leaves the line. If it has no end, as no Enter was typed, it gets one.
@@ -182,11 +186,16 @@ func (t *terminal) aboveLocked(p []byte) error {
 	return err
 }
 
-// Refresh draws the line with another prompt.
-func (t *terminal) Refresh(prompt string) {
+// Refresh draws the line with the prompt of now. The prompt is asked for under the
+// lock, so that none that is older is drawn after it.
+func (t *terminal) Refresh() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.reading || t.prompt == prompt {
+	if !t.reading {
+		return
+	}
+	prompt := t.cfg.Prompt()
+	if prompt == t.prompt {
 		return
 	}
 	t.prompt = prompt
@@ -290,7 +299,7 @@ func (t *terminal) complete() {
 type keyReader struct {
 	in     *os.File
 	waiter *waiter
-	ctx    context.Context // of the line that is being read
+	ctx    context.Context // of the line that is being read: an io.Reader is given none
 	decoder
 	ready []byte // keys that x/term has not taken
 	done  bool   // Ctrl-D
