@@ -234,24 +234,18 @@ func (k *Cache) Bytes() int64 {
 // the connection is lost it waits for another one, as long as ctx lets it. The
 // error is ctx's, Err, or that of Client.Sync.
 func (k *Cache) Sync(ctx context.Context) error {
-	for {
-		err := k.client.Sync(ctx, k.tree.path)
-		if err == nil {
+	err := k.client.Sync(ctx, k.tree.path)
+	for err != nil && passing(err) {
+		if err = k.client.WaitConnected(ctx); err != nil {
 			break
 		}
-		if !passing(err) || k.client.WaitConnected(ctx) != nil {
-			if over := k.Err(); over != nil {
-				return over
-			}
-			return fmt.Errorf("sync the cache of %s: %w", k.tree.path, err)
+		err = k.client.Sync(ctx, k.tree.path)
+	}
+	if err != nil {
+		if over := k.Err(); over != nil {
+			return over
 		}
-		select {
-		case <-k.finished:
-			return k.Err()
-		case <-ctx.Done():
-			return fmt.Errorf("sync the cache of %s: %w", k.tree.path, context.Cause(ctx))
-		default:
-		}
+		return fmt.Errorf("sync the cache of %s: %w", k.tree.path, err)
 	}
 	done := make(chan struct{}, 1)
 	syncs := k.syncs

@@ -30,6 +30,11 @@ type loop struct {
 	armed bool // the session has the watches
 	down  bool // the connection was lost, and its successor not dealt with
 	gen   uint32
+	// conn is when the connection was made on which everything was last read, or
+	// is being read. With another one events may have been missed, even if its
+	// change of state has not come yet.
+	conn  time.Time
+	held  []func()    // syncs that wait for everything to be read on another one
 	seen  client.Zxid // what the client had seen when the cache last looked
 	work  work
 	again []*task // reads to be tried again, after a pause
@@ -113,12 +118,7 @@ func (l *loop) follow() error {
 				return err
 			}
 		case done := <-l.syncs:
-			zxid := l.client.LastZxid()
-			l.catchUp()
-			l.work.barrier(func() {
-				l.known(zxid)
-				done <- struct{}{}
-			})
+			l.sync(func() { done <- struct{}{} })
 		case <-l.pause.C:
 			l.work.resume(l.again)
 			l.again = nil
@@ -251,8 +251,9 @@ func (l *loop) setStale(err error) {
 // rescan reads everything, again or for the first time.
 func (l *loop) rescan() {
 	l.gen++
-	waiting := l.work.restart()
-	l.again = nil
+	l.conn, _ = l.client.ConnectedSince()
+	waiting := append(l.work.restart(), l.held...)
+	l.again, l.held = nil, nil
 	l.work.mark(l.tree.path, wantNode, l.work.now())
 	gen, zxid := l.gen, l.client.LastZxid()
 	l.work.barrier(append([]func(){func() { l.fresh(gen, zxid) }}, waiting...)...)
@@ -367,6 +368,29 @@ func (l *loop) levels() int {
 	return l.opts.Depth
 }
 
+// missedNone reports whether the connection is still that on which everything was
+// read: what the watch has told by now is then all that there was to tell.
+func (l *loop) missedNone() bool {
+	conn, ok := l.client.ConnectedSince()
+	return ok && conn.Equal(l.conn)
+}
+
+// sync calls then when the cache has all that the server had when it answered a
+// sync just now. If that was on another connection it is when all has been read on
+// that one, or a later one: its change of state is about to come.
+func (l *loop) sync(then func()) {
+	zxid := l.client.LastZxid()
+	if !l.missedNone() {
+		l.held = append(l.held, then)
+		return
+	}
+	l.catchUp()
+	l.work.barrier(func() {
+		l.known(zxid)
+		then()
+	})
+}
+
 // catchUp takes all events that have come in.
 func (l *loop) catchUp() {
 	l.shots.poll()
@@ -386,7 +410,7 @@ func (l *loop) catchUp() {
 func (l *loop) settle() {
 	zxid := l.client.LastZxid()
 	l.seen = max(l.seen, zxid)
-	if l.work.idle() && !l.down && l.events != nil && !l.watch.Pending() {
+	if zxid > l.version && l.work.idle() && l.events != nil && !l.watch.Pending() && l.missedNone() {
 		l.known(zxid)
 	}
 }
