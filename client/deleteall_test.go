@@ -185,6 +185,45 @@ func TestDeleteAllThatIsCancelledSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
+// The caller leaves when the connection breaks, at any point: what the error says is
+// not less than what is there, and not more than it calls unknown.
+func TestDeleteAllThatIsLeftAtABreak(t *testing.T) {
+	everyBreak(t, func(b *breakage) { makeTree(b.t, b.look, forest...) }, func(ctx context.Context, b *breakage) {
+		caller, leave := context.WithCancel(ctx)
+		defer leave()
+		go func() {
+			select {
+			case <-b.cut.Done():
+			case <-caller.Done():
+			}
+			leave()
+		}()
+		_, err := b.c.DeleteAll(caller, "/a", client.DeleteOptions{})
+		b.checkLeft(ctx, err)
+	})
+}
+
+// checkLeft compares what DeleteAll of /a in a forest says with what there is.
+func (b *breakage) checkLeft(ctx context.Context, err error) {
+	b.t.Helper()
+	must(b.t, b.look.Sync(ctx, "/"))
+	got, lookErr := walked(ctx, b.look, "/a", client.WalkOptions{})
+	if lookErr != nil && !errors.Is(lookErr, client.ErrNoNode) {
+		b.t.Fatal(lookErr)
+	}
+	e, ok := errors.AsType[*client.DeleteAllError](err)
+	if err != nil && !ok {
+		b.t.Fatalf("error is %v", err)
+	}
+	if err == nil {
+		e = &client.DeleteAllError{Deleted: 5}
+	}
+	listed := e.Deleted+e.Left+e.Unknown == 5 // and not ended before it knew of all
+	if e.Left > len(got) || listed && e.Left+e.Unknown < len(got) {
+		b.t.Fatalf("%+v, but %v are left", e, got)
+	}
+}
+
 // The session ends in the middle: the sums are right, whatever is unknown.
 func TestDeleteAllAndTheEndOfTheSession(t *testing.T) {
 	everyExpiry(t, false, func(ctx context.Context, b *breakage) {
@@ -195,18 +234,7 @@ func TestDeleteAllAndTheEndOfTheSession(t *testing.T) {
 			return
 		}
 		mustBe(b.t, err, client.ErrSessionExpired)
-		e, ok := errors.AsType[*client.DeleteAllError](err)
-		if !ok {
-			b.t.Fatalf("error is %v", err)
-		}
-		got, err := walked(ctx, b.look, "/a", client.WalkOptions{})
-		if err != nil && !errors.Is(err, client.ErrNoNode) {
-			b.t.Fatal(err)
-		}
-		listed := e.Deleted+e.Left+e.Unknown == 5 // and not ended before it knew of all
-		if e.Left > len(got) || listed && e.Left+e.Unknown < len(got) {
-			b.t.Fatalf("%+v, but %v are left", e, got)
-		}
+		b.checkLeft(ctx, err)
 	})
 }
 

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/zkd-project/zkd/jute"
+	"strings"
 )
 
 // ensureRounds is how often EnsurePath and CreateAll begin again because somebody
@@ -130,20 +129,12 @@ func (c *Client) named(err error) error {
 // same acl: see EnsurePath. It tries without that first, so it costs nothing where
 // the parent exists. Of the node itself it is a plain Create, with its errors.
 func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
-	return createAll(ctx, c, path, acl, func() (string, error) { return c.Create(ctx, path, data, mode, acl) })
-}
-
-// createAll calls create until the parent of path does not go before it comes to it.
-func createAll(ctx context.Context, c *Client, path string, acl []ACL, create func() (string, error)) (string, error) {
 	for round := 1; ; round++ {
-		made, err := create()
+		made, err := c.Create(ctx, path, data, mode, acl)
 		if !errors.Is(err, ErrNoNode) || round == ensureRounds {
 			return made, err
 		}
-		parent := jute.Parent(path)
-		if parent == "" {
-			parent = "/"
-		}
+		parent := path[:max(strings.LastIndexByte(path, '/'), 1)]
 		if err := c.EnsurePath(ctx, parent, acl); err != nil {
 			return "", fmt.Errorf("create %s: its parent: %w", path, err)
 		}
