@@ -127,6 +127,7 @@ func TestSuiteRenewSession(t *testing.T) {
 // TestSuiteSilence lets a session expire because nothing gets through, which the
 // client finds out by its own clock.
 func TestSuiteSilence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	ctx := deadline(t)
 	other := w.client(t)
@@ -143,8 +144,6 @@ func TestSuiteSilence(t *testing.T) {
 	if !errors.Is(change.Err, client.ErrSessionExpired) {
 		t.Errorf("expired: %+v", change)
 	}
-	// Never later than the servers: who holds the ephemeral may believe so until
-	// its own clock says otherwise.
 	if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
 		t.Errorf("event %v, %v", ev, err)
 	}
@@ -152,6 +151,7 @@ func TestSuiteSilence(t *testing.T) {
 
 // TestSuitePings keeps an idle session alive for several of its timeouts.
 func TestSuitePings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	ctx := deadline(t)
 	c := w.client(t, func(o *client.Options) { o.Timeout = 2 * time.Second })

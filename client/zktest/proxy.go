@@ -38,6 +38,9 @@ type hub struct {
 // not be up. It ends with the test.
 func NewProxy(t testing.TB, servers ...string) *Proxy {
 	t.Helper()
+	if len(servers) == 0 {
+		t.Fatalf("zktest: a proxy to no server")
+	}
 	h := &hub{t: t, news: make(chan struct{}), sessions: map[jute.SessionID]*session{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	p := &Proxy{hub: h}
