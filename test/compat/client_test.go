@@ -4,11 +4,17 @@ package compat
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
 )
 
 // ourClient is the configuration that the suite of our client wants of servers:
@@ -33,6 +39,60 @@ func TestEnsembleClient(t *testing.T) {
 		t.Run(string(k), func(t *testing.T) {
 			testOurClient(t, startEnsemble(t, k, ourClient).hosts())
 		})
+	}
+}
+
+// TestClientReconfig changes the members of an ensemble of Apache's. (zkd answers
+// Unimplemented: docs/compat.md.)
+func TestClientReconfig(t *testing.T) {
+	cfg := ourClient
+	cfg.lines = append([]string{"reconfigEnabled=true"}, cfg.lines...)
+	e := startEnsemble(t, apache, cfg)
+	roles, ok := e.roles()
+	if !ok {
+		t.Fatal("the ensemble is not healthy")
+	}
+	leaves := 1
+	for e.servers[leaves-1] != roles[follower] {
+		leaves++
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	connect := func(o client.Options) *client.Client {
+		o.Logger = client.NoLog
+		c, err := client.Connect(ctx, roles[leader].addr, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // it tried
+		return c
+	}
+	if _, _, err := connect(client.Options{}).Reconfig(ctx, "", fmt.Sprint(leaves), -1); !errors.Is(err, client.ErrNoAuth) {
+		t.Errorf("reconfig by anybody: %v", err)
+	}
+	c := connect(client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte("super:secret")}}})
+	if _, _, err := c.Reconfig(ctx, "", fmt.Sprint(leaves), 0x77777777); !errors.Is(err, client.ErrBadVersion) {
+		t.Errorf("reconfig of another version: %v", err)
+	}
+	before, _, watch, err := c.GetConfigW(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, _, err := c.Reconfig(ctx, "", fmt.Sprint(leaves), -1)
+	gone := fmt.Sprintf("server.%d=", leaves)
+	if err != nil || !strings.Contains(string(before), gone) || strings.Contains(string(after), gone) {
+		t.Errorf("reconfig: %q, before %q, %v", after, before, err)
+	}
+	if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDataChanged || ev.Path != "/zookeeper/config" {
+		t.Errorf("event %v, %v", ev, err)
+	}
+	for line := range strings.Lines(string(before)) {
+		if strings.HasPrefix(line, gone) {
+			after, _, err = c.Reconfig(ctx, strings.TrimSpace(line)+";"+roles[follower].addr, "", -1)
+		}
+	}
+	if err != nil || !strings.Contains(string(after), gone) {
+		t.Errorf("reconfig back: %q, %v", after, err)
 	}
 }
 

@@ -18,6 +18,12 @@
 //     are in testdata/known.txt; an unlisted difference fails, and so does a listed
 //     one that is gone. docs/compat.md gives the reasons.
 //
+// Our own client is held against both kinds of servers: TestClient and
+// TestEnsembleClient run the tests of client/ whose names have Suite in them with
+// ZKD_TEST_SERVERS set; TestClientReconfig does with Apache what zkd does not have
+// yet; and TestSurvivors is a program that writes, watches and keeps ephemeral
+// nodes while the leader is killed, and misses nothing.
+//
 // TestEnsemble* do this with three servers: the client programs with a follower,
 // with the leader, or with all in the connect string; kazoo's suite; one session
 // of zkCli.sh with a follower; scenarios that compare what is seen of ensembles,

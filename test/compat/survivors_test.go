@@ -56,7 +56,7 @@ func TestSurvivors(t *testing.T) {
 			}
 			p.stop()
 			t.Logf("SUITE %s passed=%d failed=%d", t.Name(), p.writes.Load(), p.failures.Load())
-			t.Logf("%d writes, %d of them acknowledged later than they were done, %d events, %d errors that were explained",
+			t.Logf("%d writes, of %d the reply was lost; %d events; %d errors, all explained",
 				p.writes.Load(), p.resolved.Load(), p.events.Load(), p.explained.Load())
 		})
 	}
