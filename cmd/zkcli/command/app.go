@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 )
 
 // Streams are what a process has of its surroundings.
@@ -39,6 +40,7 @@ type App struct {
 	session  bool // lines follow each other: interactive or a script
 	conn     connection
 	history  history
+	shell    *shell.Shell // of whoever types, or nil
 	watching watching
 }
 
@@ -52,10 +54,11 @@ func New(s Streams) *App {
 	return a
 }
 
-// Main is the whole program. It returns the exit code. A signal cancels ctx for
-// one command and for a script; whoever types deals with it.
+// Main is the whole program. It returns the exit code. SIGTERM ends it in order;
+// Ctrl-C ends a command or a script, and only the running command of a session that
+// somebody types.
 func Main(ctx context.Context, args []string, s Streams) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends an end that takes too long
 	a := New(s)
@@ -71,7 +74,7 @@ func (a *App) Close() { a.conn.close() }
 func (a *App) Run(ctx context.Context, args []string) int {
 	root := a.root(&a.opts)
 	root.RunE = func(*cobra.Command, []string) error { return a.lines(ctx) }
-	return ExitCode(a.report(ctx, a.execute(ctx, root, args), a.opts.Format))
+	return ExitCode(a.report(a.execute(ctx, root, args), a.opts.Format))
 }
 
 // Execute runs one line of a session, given as its words, and writes its error.
@@ -85,7 +88,7 @@ func (a *App) Execute(ctx context.Context, words []string) error {
 	if errors.Is(err, ErrQuit) {
 		return err
 	}
-	return a.report(ctx, err, opts.Format)
+	return a.report(err, opts.Format)
 }
 
 func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) error {
@@ -93,8 +96,19 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) e
 	if err != nil {
 		return err
 	}
+	ran := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
 	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	if err = root.ExecuteContext(ctx); err != nil && !ran {
+		return flagError(root, err)
+	}
+	return err
+}
+
+// again runs a line from within another, which has its options and its barrier.
+func (a *App) again(ctx context.Context, words []string) error {
+	opts := a.opts
+	return a.execute(ctx, a.root(&opts), words)
 }
 
 // root makes the tree of cobra commands whose flags set opts. It is made anew for
@@ -107,6 +121,7 @@ func (a *App) root(opts *Options) *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetHelpFunc(a.helpFlag)
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = a.session
 	opts.flags(root, a.session)
 	for i := range a.commands {
@@ -118,21 +133,37 @@ func (a *App) root(opts *Options) *cobra.Command {
 func (a *App) cobraCommand(spec *Command, opts *Options) *cobra.Command {
 	cmd := &cobra.Command{Use: spec.usage(), Short: spec.Short, Args: cobra.ArbitraryArgs}
 	run := spec.Setup(cmd)
+	cmd.ValidArgsFunction = a.shellCompletion(spec)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := &Call{App: a, Command: spec, Args: args, Options: *opts}
 		if spec.Session && !a.session {
-			return c.Usage("%s makes sense only in a session: start zkcli without a command", spec.Name)
+			return c.Usage("it makes sense only in a session: start zkcli without a command")
 		}
 		if err := c.check(); err != nil {
 			return err
 		}
-		ctx, cancel := opts.limit(cmd.Context())
-		defer cancel()
-		err := run(ctx, c)
-		a.barrier(ctx)
-		return err
+		return c.run(cmd.Context(), run)
 	}
 	return cmd
+}
+
+// run runs the command. Outside a session Ctrl-C cancels it, and a second one
+// ends the process.
+func (c *Call) run(ctx context.Context, run Run) error {
+	ctx, cancel := c.Options.limit(ctx)
+	defer cancel()
+	if !c.App.session {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt)
+		defer stop()
+		context.AfterFunc(ctx, stop)
+	}
+	err := run(ctx, c)
+	c.App.barrier()
+	if err != nil && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return &interruptedError{err}
+	}
+	return err
 }
 
 // find returns the command of a name in any case, or nil.
@@ -162,11 +193,20 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// redirect sends what follows to another writer: one that knows of a prompt.
-func (w *lockedWriter) redirect(to io.Writer) {
+// redirect sends what follows to another writer, and returns the one before.
+func (w *lockedWriter) redirect(to io.Writer) io.Writer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	before := w.w
 	w.w = to
+	return before
+}
+
+// writer returns where the output goes.
+func (w *lockedWriter) writer() io.Writer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.w
 }
 
 // say writes a message on stderr.

@@ -29,7 +29,10 @@ type Command struct {
 }
 
 // Example is a command line and what it is for.
-type Example struct{ Line, Does string }
+type Example struct {
+	Line string `json:"line"`
+	Does string `json:"does"`
+}
 
 // Arg is one argument: its name in messages, and what it is.
 type Arg struct {
@@ -110,5 +113,5 @@ func stringFlag(flags *cobra.Command, long, short, value, help string, kind Kind
 
 // versionFlag defines -v: the version that the node must have.
 func versionFlag(flags *cobra.Command, what string) *int32 {
-	return flags.Flags().Int32P("version", "v", client.AnyVersion, what+" must have this version; -1 is any")
+	return flags.Flags().Int32P("version", "v", client.AnyVersion, what+" must have this `version`; -1 is any")
 }

@@ -2,22 +2,276 @@ package command
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 )
 
 // The annotation of a flag that says what its value can be completed with.
 const kindAnnotation = "zkcli-kind"
 
-var kindNames = map[Kind]string{Text: "text", Path: "path", Host: "host", File: "file", Word: "word", Name: "name"}
+var kindNames = []string{Text: "text", Path: "path", Host: "host", File: "file", Word: "word", Name: "name"}
 
 func annotate(flags *cobra.Command, long string, kind Kind, words []string) {
 	// It fails only for a flag that has not been defined.
 	_ = flags.Flags().SetAnnotation(long, kindAnnotation, append([]string{kindNames[kind]}, words...))
+	if kind == Word {
+		_ = flags.RegisterFlagCompletionFunc(long, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
 }
 
-// Complete returns what the word, the last of a line, can become. args are the
-// words before it. It may ask a server for the names of znodes.
-func (a *App) Complete(ctx context.Context, args []string, word string) []string {
-	return nil
+// Complete returns what the word, the last of a line, can become; words are those
+// before it. It asks the server for the names of znodes; the error is that of the
+// server.
+func (a *App) Complete(ctx context.Context, words []string, word string) ([]shell.Candidate, error) {
+	opts := a.opts
+	root := a.root(&opts)
+	if arg, ok := a.flagValue(root, words); ok {
+		return a.completeArg(ctx, arg, word)
+	}
+	n := normaliser{cmd: root}
+	if n.all(words) != nil {
+		return nil, nil // the line is wrong already
+	}
+	isFlag := strings.HasPrefix(word, "-")
+	switch {
+	case isFlag:
+		return beginning(word, flagCandidates(n.cmd)), nil
+	case !n.cmd.HasParent():
+		return matching(word, a.offered()), nil
+	}
+	arg, ok := a.argAt(n.cmd.Name(), len(n.args))
+	if !ok {
+		return nil, nil
+	}
+	return a.completeArg(ctx, arg, word)
+}
+
+// flagValue returns what is to come if the last of the words is a flag that takes
+// a value.
+func (a *App) flagValue(root *cobra.Command, words []string) (Arg, bool) {
+	if len(words) == 0 || !isFlag(words[len(words)-1]) {
+		return Arg{}, false
+	}
+	last := len(words) - 1
+	n := normaliser{cmd: root}
+	if n.all(words[:last]) != nil {
+		return Arg{}, false
+	}
+	return n.valueOf(words[last])
+}
+
+// offered are the names of the commands that make sense here.
+func (a *App) offered() []shell.Candidate {
+	var names []shell.Candidate
+	for _, c := range a.commands {
+		if a.session || !c.Session {
+			names = append(names, shell.Candidate{Text: c.Name, Help: c.Short})
+		}
+	}
+	return names
+}
+
+// argAt returns what the argument at i of a command is.
+func (a *App) argAt(name string, i int) (Arg, bool) {
+	spec := a.find(name)
+	if spec == nil || len(spec.Args) == 0 {
+		return Arg{}, false
+	}
+	if i >= len(spec.Args) && spec.Repeat {
+		i = len(spec.Args) - 1
+	}
+	if i >= len(spec.Args) {
+		return Arg{}, false
+	}
+	return spec.Args[i], true
+}
+
+// valueOf returns what the value of a flag is, if the value is still to come.
+func (n *normaliser) valueOf(flag string) (Arg, bool) {
+	name := strings.TrimLeft(flag, "-")
+	long, takes, ok := n.long(name)
+	if !ok && len(name) > 0 {
+		long, takes, ok = n.short(rune(name[len(name)-1]))
+	}
+	if !ok || !takes || strings.Contains(flag, "=") {
+		return Arg{}, false
+	}
+	arg := Arg{Name: long}
+	switch long {
+	case "output":
+		arg.Kind, arg.Words = Word, formatNames
+	case "server":
+		arg.Kind = Host
+	}
+	if f := n.cmd.Flag(long); f != nil {
+		if a := f.Annotations[kindAnnotation]; len(a) > 0 {
+			arg.Kind, arg.Words = Kind(slices.Index(kindNames, a[0])), a[1:]
+		}
+	}
+	return arg, true
+}
+
+// flagCandidates returns the flags as one types them, with their help. They are
+// taken from the text of the usage.
+func flagCandidates(cmd *cobra.Command) []shell.Candidate {
+	var flags []shell.Candidate
+	usage := cmd.LocalFlags().FlagUsages() + cmd.InheritedFlags().FlagUsages()
+	for line := range strings.Lines(usage) {
+		spelling, help, _ := strings.Cut(strings.TrimSpace(line), "   ")
+		for _, word := range strings.Fields(spelling) {
+			if strings.HasPrefix(word, "-") {
+				flags = append(flags, shell.Candidate{Text: strings.TrimSuffix(word, ","), Help: strings.TrimSpace(help)})
+			}
+		}
+	}
+	return flags
+}
+
+func (a *App) completeArg(ctx context.Context, arg Arg, word string) ([]shell.Candidate, error) {
+	switch arg.Kind {
+	case Path:
+		return a.completePath(ctx, word)
+	case Word:
+		return matching(word, candidates(arg.Words)), nil
+	case Name:
+		return matching(word, candidates(a.names())), nil
+	case Host:
+		return matching(word, candidates(strings.Split(a.opts.Server, ","))), nil
+	case File:
+		name, isFile := strings.CutPrefix(word, "@")
+		switch {
+		case isFile:
+			return completeFile("@", name), nil
+		case arg.Name != "data":
+			return completeFile("", word), nil
+		}
+	}
+	return nil, nil
+}
+
+// completePath lists the nodes whose paths begin with the word.
+func (a *App) completePath(ctx context.Context, word string) ([]shell.Candidate, error) {
+	if word == "" {
+		return []shell.Candidate{{Text: "/", Open: true}}, nil
+	}
+	i := strings.LastIndexByte(word, '/')
+	if i < 0 {
+		return nil, nil
+	}
+	parent := word[:max(i, 1)]
+	zk, err := a.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, _, err := zk.Children(ctx, parent)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []shell.Candidate
+	for _, path := range childPaths(parent, names) {
+		found = append(found, shell.Candidate{Text: path, Label: path[strings.LastIndexByte(path, '/')+1:], Open: true})
+	}
+	found = beginning(word, found)
+	if len(found) == 1 && found[0].Text == word {
+		return completed(ctx, zk, found[0])
+	}
+	return found, nil
+}
+
+// completed continues a path that is complete: with a slash if the node has
+// children, and else with the end of the word.
+func completed(ctx context.Context, zk *client.Client, c shell.Candidate) ([]shell.Candidate, error) {
+	stat, ok, err := zk.Exists(ctx, c.Text)
+	if err != nil {
+		return nil, err
+	}
+	if c.Open = ok && stat.NumChildren > 0; c.Open {
+		c.Text += "/"
+	}
+	return []shell.Candidate{c}, nil
+}
+
+func completeFile(prefix, word string) []shell.Candidate {
+	names, err := filepath.Glob(globQuote(word) + "*")
+	if err != nil {
+		return nil
+	}
+	var found []shell.Candidate
+	for _, name := range names {
+		c := shell.Candidate{Text: prefix + name}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			c.Text, c.Open = c.Text+"/", true
+		}
+		found = append(found, c)
+	}
+	return found
+}
+
+// globQuote makes a word stand for itself in a pattern.
+func globQuote(word string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(word)
+}
+
+func candidates(words []string) []shell.Candidate {
+	list := make([]shell.Candidate, len(words))
+	for i, w := range words {
+		list[i].Text = w
+	}
+	return list
+}
+
+// beginning keeps what begins with the prefix.
+func beginning(prefix string, list []shell.Candidate) []shell.Candidate {
+	return slices.DeleteFunc(list, func(c shell.Candidate) bool { return !strings.HasPrefix(c.Text, prefix) })
+}
+
+// matching keeps what begins with the prefix in any case.
+func matching(prefix string, list []shell.Candidate) []shell.Candidate {
+	return slices.DeleteFunc(list, func(c shell.Candidate) bool {
+		return len(c.Text) < len(prefix) || !strings.EqualFold(c.Text[:len(prefix)], prefix)
+	})
+}
+
+// completeWait is how long a shell's completion waits for the servers: somebody
+// waits with a finger on the key.
+const completeWait = 2 * time.Second
+
+// shellCompletion is what bash, zsh and fish are told through cobra.
+func (a *App) shellCompletion(spec *Command) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		arg, ok := a.argAt(spec.Name, len(args))
+		if !ok {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if arg.Kind == File && !strings.HasPrefix(word, "@") {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeWait)
+		defer cancel()
+		found, err := a.completeArg(ctx, arg, word)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		directive := cobra.ShellCompDirectiveNoFileComp
+		texts := make([]string, len(found))
+		for i, c := range found {
+			texts[i] = c.Text
+			if c.Open {
+				directive |= cobra.ShellCompDirectiveNoSpace
+			}
+		}
+		return texts, directive
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -12,7 +13,9 @@ import (
 
 // connection is the session that the commands use.
 type connection struct {
+	mu     sync.Mutex     // guards c and server, which only one goroutine writes: the prompt shows them
 	c      *client.Client // nil before the first command that needs it, and once closed
+	server string         // where c connects to
 	closed bool           // by a command: nothing connects again by itself
 	// auth are the identities that addauth added: connect takes them along.
 	auth []client.Auth
@@ -52,10 +55,13 @@ func (n *connection) open(o *Options, watcher func(client.Event)) error {
 		return err
 	}
 	opts.Auth = append(opts.Auth, n.auth...)
-	n.c, err = client.New(o.Server, opts)
+	c, err := client.New(o.Server, opts)
 	if err != nil {
 		return &UsageError{Text: err.Error() + ". A server is written host:port, as in -server localhost:2181"}
 	}
+	n.mu.Lock()
+	n.c, n.server = c, o.Server
+	n.mu.Unlock()
 	return nil
 }
 
@@ -68,7 +74,9 @@ func (n *connection) close() {
 	defer cancel()
 	// A server that doesn't answer will find out by itself that we are gone.
 	_ = n.c.Close(ctx)
+	n.mu.Lock()
 	n.c = nil
+	n.mu.Unlock()
 }
 
 // closeWait is how long a server has to say that the session is closed.
@@ -80,6 +88,9 @@ func notConnected(ctx context.Context, o *Options, err error) error {
 	if !ok || ctx.Err() != nil {
 		return err
 	}
+	if !errors.Is(e.Err, errWait) {
+		return &wordedError{text: fmt.Sprintf("%v: %v (connect opens a new session)", errNotConnected, e.Err), err: e}
+	}
 	var why []string
 	for _, s := range e.Servers {
 		why = append(why, s.Error())
@@ -87,20 +98,8 @@ func notConnected(ctx context.Context, o *Options, err error) error {
 	if len(why) == 0 {
 		why = []string{o.Server + ": no answer"}
 	}
-	return &connectError{text: fmt.Sprintf("Can't connect within %v: %s", o.wait(), strings.Join(why, "; ")), err: e}
+	return &wordedError{text: fmt.Sprintf("Can't connect within %v: %s", o.wait(), strings.Join(why, "; ")), err: e}
 }
-
-// connectError is a client.ConnectError in the words of one who types commands.
-type connectError struct {
-	text string
-	err  *client.ConnectError
-}
-
-// Error returns the one line.
-func (e *connectError) Error() string { return e.text }
-
-// Unwrap returns the client's error.
-func (e *connectError) Unwrap() error { return e.err }
 
 func parseAuth(s string) (client.Auth, error) {
 	scheme, data, ok := strings.Cut(s, ":")

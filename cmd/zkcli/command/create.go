@@ -2,28 +2,113 @@ package command
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
 )
 
+// maxTTL is the longest time to live, in milliseconds.
+const maxTTL = 1<<40 - 1
+
 func createCommand() Command {
 	return Command{
 		Name: "create", Synopsis: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", Short: "Create a node",
-		Args: []Arg{{Name: "path", Kind: Path}, {Name: "data"}, {Name: "acl"}}, Required: 1,
+		Long: "Without data the node's data is null. Data @FILE is the content of a file, - is\n" +
+			"stdin; for data that begins with @ write @@. The ACL is scheme:id:perms,...; the\n" +
+			"default is world:anyone:cdrwa. An ephemeral node goes with the session: that of a\n" +
+			"single command ends with the command.",
+		Examples: []Example{
+			{"create /app", "a node without data"},
+			{"create /app/config @config.json", "a node with a file's content"},
+			{"create -s /app/job- x", "/app/job-0000000000, with the next number"},
+			{"create -t 60000 /app/cache x", "a node that goes when unchanged for a minute"},
+			{"create /app/secret x auth::cdrwa", "a node for oneself alone"},
+		},
+		Args: []Arg{{Name: "path", Kind: Path}, {Name: "data", Kind: File}, {Name: "acl"}}, Required: 1,
 		Setup: func(flags *cobra.Command) Run {
+			var n newNode
+			flags.Flags().BoolVarP(&n.sequential, "sequential", "s", false, "append a number of ten digits to the name")
+			flags.Flags().BoolVarP(&n.ephemeral, "ephemeral", "e", false, "the node goes with the session")
+			flags.Flags().BoolVarP(&n.container, "container", "c", false, "the node goes after its last child")
+			flags.Flags().Int64VarP(&n.ttl, "ttl", "t", 0, "the node goes if it is not changed for so many `ms`")
+			b64 := boolFlag(flags, "base64", "b", "the data is given in base64")
 			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				path, err := zk.Create(ctx, c.Arg(0), []byte(c.Arg(1)), client.Persistent, nil)
-				if err != nil {
-					return err
-				}
-				return c.Emit(Output{Note: "Created " + path, Raw: []byte(path + "\n")})
+				n.hasTTL = flags.Flags().Changed("ttl")
+				return c.create(ctx, &n, *b64)
 			}
 		},
 	}
+}
+
+// newNode is what the flags of create say.
+type newNode struct {
+	sequential, ephemeral, container, hasTTL bool
+	ttl                                      int64
+}
+
+func (n *newNode) check(c *Call) error {
+	switch {
+	case n.container && (n.sequential || n.ephemeral):
+		return c.Usage("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential")
+	case n.hasTTL && n.ephemeral:
+		return c.Usage("TTLs cannot be used with Ephemeral znodes")
+	case n.hasTTL && n.container:
+		return c.Usage("TTLs cannot be used with Container znodes")
+	case n.hasTTL && (n.ttl <= 0 || n.ttl > maxTTL):
+		return c.Usage("ttl must be positive and cannot be larger than: %d", int64(maxTTL))
+	}
+	return nil
+}
+
+func (n *newNode) mode() client.CreateMode {
+	switch {
+	case n.container:
+		return client.Container
+	case n.hasTTL && n.sequential:
+		return client.PersistentSequentialTTL
+	case n.hasTTL:
+		return client.PersistentTTL
+	case n.ephemeral && n.sequential:
+		return client.EphemeralSequential
+	case n.ephemeral:
+		return client.Ephemeral
+	case n.sequential:
+		return client.PersistentSequential
+	}
+	return client.Persistent
+}
+
+func (c *Call) create(ctx context.Context, n *newNode, b64 bool) error {
+	if err := n.check(c); err != nil {
+		return err
+	}
+	var data []byte
+	var acl []client.ACL
+	var err error
+	if len(c.Args) > 1 {
+		if data, err = c.readData(c.Args[1], b64); err != nil {
+			return err
+		}
+	}
+	if len(c.Args) > 2 {
+		if acl, err = c.parseACL(c.Args[2]); err != nil {
+			return err
+		}
+	}
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	path := c.Arg(0)
+	if n.hasTTL {
+		path, _, err = zk.CreateTTL(ctx, path, data, n.mode(), acl, time.Duration(n.ttl)*time.Millisecond)
+	} else {
+		path, err = zk.Create(ctx, path, data, n.mode(), acl)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Emit(Output{Note: "Created " + path, Data: nodePath{path}, Raw: []byte(path + "\n"), Table: column("CREATED", []string{path})})
 }

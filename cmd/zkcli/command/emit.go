@@ -35,7 +35,7 @@ func (f *Format) Set(s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no output format: it should be one of %s", s, strings.Join(formatNames, ", "))
+	return fmt.Errorf("it should be one of %s", strings.Join(formatNames, ", "))
 }
 
 // Output is a result in all its forms. A form that is missing is like Text.
@@ -52,6 +52,7 @@ type Output struct {
 
 // Emit writes a result in the form that was asked for.
 func (c *Call) Emit(o Output) error {
+	c.App.barrier()
 	switch format := c.Options.Format; {
 	case format == FormatJSON && o.Data != nil:
 		return c.App.emitJSON(o.Data)

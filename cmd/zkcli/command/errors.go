@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/zkd-project/zkd/client"
 )
 
@@ -65,6 +67,43 @@ type ExitError struct{ Code int }
 // Error names the code.
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
+// interruptedError is what became of a command that was interrupted.
+type interruptedError struct{ err error }
+
+// Error says so.
+func (e *interruptedError) Error() string { return "Interrupted: " + e.err.Error() }
+
+// Unwrap returns what the command said.
+func (e *interruptedError) Unwrap() error { return e.err }
+
+// flagError makes a mistake that the parser of flags has found one of usage.
+func flagError(cmd *cobra.Command, err error) error {
+	if _, ok := errors.AsType[*UsageError](err); ok {
+		return err
+	}
+	text, _, isNumber := strings.Cut(err.Error(), ": strconv.")
+	if isNumber {
+		text += ": it should be a whole number"
+	}
+	e := &UsageError{Text: text, Usage: rootUsage}
+	if cmd.HasParent() {
+		e.Command, e.Usage = cmd.Name(), cmd.Use
+	}
+	return e
+}
+
+// wordedError is an error that a command says in words of its own.
+type wordedError struct {
+	text string
+	err  error // by which it is classified
+}
+
+// Error returns the words.
+func (e *wordedError) Error() string { return e.text }
+
+// Unwrap returns what they are about.
+func (e *wordedError) Unwrap() error { return e.err }
+
 // class is what is made of a client's error: Apache's words for it, and the exit code.
 type class struct {
 	code error
@@ -120,15 +159,18 @@ func describe(err error) failure {
 		f.Code, f.Exit = "UnknownCommand", exitUnknown
 	} else if e, ok := errors.AsType[*ExitError](err); ok {
 		f.Exit = e.Code
+	} else if e, ok := errors.AsType[*interruptedError](err); ok {
+		f = describe(e.err)
+		f.Error, f.Code, f.Exit = "Interrupted: "+f.Error, "Interrupted", exitInterrupt
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		f.Code, f.Exit = "Timeout", exitTimeout
-	} else if errors.Is(err, context.Canceled) {
-		f.Code, f.Exit = "Interrupted", exitInterrupt
 	} else if e, ok := errors.AsType[*client.ConnectError](err); ok {
 		f.Code, f.Exit = "ConnectionLoss", exitConnection
 		if c := classOf(e.Err); c != nil {
 			f.Code, f.Exit = c.name, c.exit
 		}
+	} else if errors.Is(err, errNotConnected) {
+		f.Code, f.Exit = "NotConnected", exitConnection
 	} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		f.Code, f.Exit = "File", exitUsage
 	} else if e, ok := errors.AsType[*client.Error](err); ok {
@@ -147,7 +189,7 @@ func (f *failure) ofClient(err error, e *client.Error) {
 	f.Code, f.Exit = c.name, c.exit
 	switch {
 	case e.Err == client.ErrBadArguments && e.Cause != nil:
-		f.Error = e.Cause.Error()
+		f.Error = strings.TrimSuffix(e.Cause.Error(), ": "+e.Err.Error())
 		return
 	case strings.HasSuffix(c.text, " "):
 		f.Error = c.text + e.Path
@@ -162,8 +204,12 @@ func (f *failure) ofClient(err error, e *client.Error) {
 	if f.Ambiguous {
 		f.Error += " (the operation may have been done)"
 	}
-	if before, _, ok := strings.Cut(err.Error(), e.Error()); ok && before != "" {
-		f.Error = before + f.Error // what the command said before it
+	before, _, ok := strings.Cut(err.Error(), e.Error())
+	switch {
+	case !ok:
+		f.Error = err.Error() // it has words of its own
+	case before != "":
+		f.Error = before + f.Error
 	}
 }
 
@@ -185,12 +231,9 @@ func ExitCode(err error) int {
 }
 
 // report writes an error on stderr, and returns it.
-func (a *App) report(ctx context.Context, err error, format Format) error {
+func (a *App) report(err error, format Format) error {
 	if err == nil || errors.Is(err, ErrQuit) {
 		return err
-	}
-	if ctx.Err() != nil && !errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("%w: %w", context.Canceled, err)
 	}
 	if _, ok := errors.AsType[*ExitError](err); ok {
 		return err

@@ -1,24 +1,142 @@
 package command
 
 import (
-	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/zkd-project/zkd/client"
 )
 
-// watching is what is done with watch events.
+// watching knows the watches that commands have set, and prints their events.
 type watching struct {
+	mu    sync.Mutex
 	print bool // printwatches
-	any   bool // a watch has been set: events may come
+	set   []watch
+}
+
+// watch is one that is set.
+type watch struct {
+	*client.Watch
+	kind client.WatchType
+}
+
+// add takes in a watch. It is nil if it could not be set.
+func (t *watching) add(w *client.Watch, kind client.WatchType) {
+	if w == nil {
+		return
+	}
+	t.mu.Lock()
+	t.set = append(t.set, watch{w, kind})
+	t.mu.Unlock()
+	if kind == client.PersistentWatches || kind == client.RecursiveWatches {
+		go drop(w) // its events are printed when they reach the client; until its end
+	}
+}
+
+func drop(w *client.Watch) {
+	for range w.Events() {
+	}
+}
+
+// take removes the watches of a path that a removal of type t is about. It returns
+// the names of the events that zkCli.sh prints for them.
+func (t *watching) take(path string, wt client.WatchType) (removed []string) {
+	names := map[client.WatchType]string{
+		client.ChildWatches: "ChildWatchRemoved", client.DataWatches: "DataWatchRemoved",
+		client.PersistentWatches: "PersistentWatchRemoved", client.RecursiveWatches: "PersistentWatchRemoved",
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.set = slices.DeleteFunc(t.set, func(w watch) bool {
+		if w.Path() != path || wt != client.AnyWatches && wt != w.kind {
+			return false
+		}
+		removed = append(removed, names[w.kind])
+		return true
+	})
+	slices.Sort(removed)
+	return slices.Compact(removed)
+}
+
+// fired forgets the one-shot watches that an event has used up.
+func (t *watching) fired(ev client.Event) {
+	t.set = slices.DeleteFunc(t.set, func(w watch) bool {
+		if w.Path() != ev.Path {
+			return false
+		}
+		switch w.kind {
+		case client.DataWatches:
+			return ev.Type != client.EventChildrenChanged
+		case client.ChildWatches:
+			return ev.Type == client.EventChildrenChanged || ev.Type == client.EventDeleted
+		}
+		return false
+	})
+}
+
+// has reports whether there is a watch of the kind at a path.
+func (t *watching) has(path string, wt client.WatchType) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.set, func(w watch) bool {
+		return w.Path() == path && (wt == client.AnyWatches || wt == w.kind)
+	})
+}
+
+func (t *watching) any() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.set) > 0
+}
+
+func (t *watching) show(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.print = on
+}
+
+func (t *watching) shown() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.print
+}
+
+// forget is for when the session is over.
+func (t *watching) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.set = nil
 }
 
 // event is told of each event, in the client's callback goroutine.
 func (a *App) event(ev client.Event) {
 	if ev.Type == client.EventSession {
-		return // the prompt shows it
+		a.stateChanged(ev.State)
+		return
 	}
-	a.printEvent(ev.String())
+	t := &a.watching
+	t.mu.Lock()
+	t.fired(ev)
+	show := t.print
+	t.mu.Unlock()
+	if show {
+		a.printEvent(ev.String())
+	}
+}
+
+// stateChanged tells whoever types of a session that has ended by itself.
+func (a *App) stateChanged(s client.State) {
+	if a.shell == nil {
+		return
+	}
+	switch s {
+	case client.StateExpired:
+		a.say("The session has expired: its ephemeral nodes and watches are gone. connect opens a new one.")
+	case client.StateAuthFailed:
+		a.say("The servers refuse the credentials, and the session is over. connect opens a new one.")
+	}
+	a.shell.Refresh()
 }
 
 // printEvent prints an event as zkCli.sh does.
@@ -27,16 +145,13 @@ func (a *App) printEvent(event string) {
 }
 
 // barrier waits until the events are printed that came before the last reply, so
-// that they stand before what the next command prints. An operation on a path that
-// can't be goes no further than the queue of callbacks.
-func (a *App) barrier(ctx context.Context) {
-	if !a.watching.any || a.conn.c == nil {
+// that they stand before the result that the reply is made into. An operation on a
+// path that can't be goes no further than the queue of callbacks.
+func (a *App) barrier() {
+	if a.conn.c == nil || !a.watching.any() {
 		return
 	}
 	done := make(chan struct{})
 	a.conn.c.Async().Exists("", func(client.Presence, error) { close(done) })
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	<-done
 }

@@ -6,18 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
+	"os"
+	"os/signal"
 	"strings"
+
+	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 )
 
-// lines runs the commands that come in, one on each line.
+// lines runs the commands that come in, one on each line: what somebody types or,
+// if nobody does, a script.
 func (a *App) lines(ctx context.Context) error {
 	a.session = true
+	if f, ok := a.in.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return a.interact(ctx)
+		}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	return a.script(ctx)
 }
 
 // script runs the lines of a file or a pipe. As with zkCli.sh a command that
-// fails does not end it, and the exit code is that of the last one.
+// fails does not end it, unless --stop-on-error is given, and the exit code is that
+// of the last one that ran.
 func (a *App) script(ctx context.Context) error {
 	in := bufio.NewReader(a.in)
 	var last error
@@ -27,7 +39,7 @@ func (a *App) script(ctx context.Context) error {
 			last = a.Line(ctx, line)
 		}
 		switch {
-		case errors.Is(last, ErrQuit), errors.Is(err, io.EOF):
+		case errors.Is(last, ErrQuit), errors.Is(err, io.EOF), last != nil && a.opts.stopOnError:
 			return reported(last)
 		case err != nil:
 			return fmt.Errorf("read a command: %w", err)
@@ -42,9 +54,9 @@ func (a *App) Line(ctx context.Context, line string) error {
 	if line == "" || line[0] == '#' {
 		return nil
 	}
-	words, err := Split(line)
+	words, err := split(line)
 	if err != nil {
-		return a.report(ctx, err, a.opts.Format)
+		return a.report(err, a.opts.Format)
 	}
 	a.history.add(line)
 	return a.Execute(ctx, words)
@@ -58,23 +70,11 @@ func reported(err error) error {
 	return nil
 }
 
-var word = regexp.MustCompile(`^(?:"([^"]*)"|'([^']*)'|([^"'\s]\S*))`)
-
-// Split splits a line into words as zkCli.sh does: at blanks, but for what
-// begins with a quote and ends with the next one of the same kind. There is no
-// escape character.
-func Split(line string) ([]string, error) {
-	var words []string
-	for {
-		line = strings.TrimLeft(line, " \t\r\n")
-		if line == "" {
-			return words, nil
-		}
-		m := word.FindStringSubmatch(line)
-		if m == nil {
-			return nil, &UsageError{Text: fmt.Sprintf("the quote that begins %s is not closed", line)}
-		}
-		words = append(words, m[1]+m[2]+m[3])
-		line = line[len(m[0]):]
+// split splits a line into words as zkCli.sh does.
+func split(line string) ([]string, error) {
+	words, err := shell.Split(line)
+	if err != nil {
+		return nil, &UsageError{Text: err.Error()}
 	}
+	return words, nil
 }

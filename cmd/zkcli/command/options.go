@@ -2,7 +2,7 @@ package command
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"time"
 
@@ -15,7 +15,6 @@ import (
 const (
 	envServer = "ZKCLI_SERVER"
 	envAuth   = "ZKCLI_AUTH"
-	envOutput = "ZKCLI_OUTPUT"
 )
 
 const (
@@ -35,6 +34,8 @@ type Options struct {
 	Auth     []string // scheme:data
 
 	waitForConnection bool
+	stopOnError       bool
+	security          security
 }
 
 // defaults returns the options that the environment sets.
@@ -46,6 +47,7 @@ func defaults(getenv func(string) string) Options {
 	if s := getenv(envAuth); s != "" {
 		o.Auth = []string{s}
 	}
+	o.security.saslUser, o.security.saslPassword = getenv(envSASLUser), getenv(envSASLPassword)
 	return o
 }
 
@@ -53,6 +55,8 @@ func defaults(getenv func(string) string) Options {
 func (o *Options) flags(root *cobra.Command, session bool) {
 	p := root.PersistentFlags()
 	p.VarP(&o.Format, "output", "o", "form of the output: text, json, table or raw")
+	// It fails only for a flag that has not been defined.
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formatNames, cobra.ShellCompDirectiveNoFileComp))
 	p.Var((*millis)(&o.Deadline), "deadline", "give up a command after this time")
 	if session {
 		return
@@ -63,7 +67,9 @@ func (o *Options) flags(root *cobra.Command, session bool) {
 	p.BoolVar(&o.waitForConnection, "waitforconnection", false, "wait for a connection as long as -timeout says")
 	p.StringArrayVar(&o.Auth, "auth", o.Auth, "authenticate as scheme:data, such as digest:user:password ($"+envAuth+")")
 	p.BoolVar(&o.ReadOnly, "read-only", false, "accept a server that has no quorum and serves reads only")
+	p.BoolVar(&o.stopOnError, "stop-on-error", false, "end a script at the first command that fails")
 	root.Flags().BoolVar(&o.ReadOnly, "r", false, "as --read-only")
+	o.security.flags(root)
 }
 
 // wait returns how long to wait for a connection.
@@ -95,7 +101,7 @@ func (o *Options) client(watcher func(client.Event)) (client.Options, error) {
 		}
 		c.Auth = append(c.Auth, a)
 	}
-	return c, nil
+	return c, o.security.apply(&c)
 }
 
 // millis is the value of a flag that is a time: a number of milliseconds, as with
@@ -115,7 +121,7 @@ func (m *millis) Set(s string) error {
 		d, err = time.Duration(ms)*time.Millisecond, nil
 	}
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is no time: it should be a number of milliseconds, or look like 5s", s)
+		return errors.New("it should be a number of milliseconds, or look like 5s")
 	}
 	*m = millis(d)
 	return nil

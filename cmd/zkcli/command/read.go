@@ -2,61 +2,195 @@ package command
 
 import (
 	"context"
+	"encoding/base64"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
 )
 
 func getCommand() Command {
 	return Command{
-		Name: "get", Synopsis: "[-s] [-w] path", Short: "Print the data of a node",
+		Name: "get", Synopsis: "[-s] [-w] [-b] [-x] path", Short: "Print the data of a node",
+		Long: "Prints the data as it is, or null if the node has none. With -o raw no newline\n" +
+			"is added: what comes out is what is stored, byte for byte.",
+		Examples: []Example{
+			{"get /config", "the data"},
+			{"get -s /config", "the data and the stat"},
+			{"get -w /config", "the data, and one event when it changes"},
+			{"get -o raw /blob > blob", "exactly the bytes"},
+		},
 		Args: pathOnly(), Required: 1,
 		Setup: func(flags *cobra.Command) Run {
 			stat := boolFlag(flags, "stat", "s", "print the node's stat, too")
+			watch := boolFlag(flags, "watch", "w", "set a watch on the data")
+			b64 := boolFlag(flags, "base64", "b", "print the data in base64")
+			hex := boolFlag(flags, "hex", "x", "print the data as a hex dump")
 			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
+				if *b64 && *hex {
+					return c.Usage("-b and -x exclude each other")
+				}
+				data, st, err := c.get(ctx, *watch)
 				if err != nil {
 					return err
 				}
-				data, st, err := zk.Get(ctx, c.Arg(0))
-				if err != nil {
-					return err
+				text := dataText(data)
+				switch {
+				case data == nil:
+				case *b64:
+					text = base64.StdEncoding.EncodeToString(data)
+				case *hex:
+					text = hexDump(data)
 				}
-				text := dataText(data) + "\n"
+				doc := nodeData{Path: c.Arg(0), Stat: NewStat(st)}
+				doc.set(data)
+				raw := append([]byte{}, data...)
+				if *b64 || *hex {
+					raw = []byte(text)
+				}
+				text += "\n"
 				if *stat {
 					text += statText(st)
 				}
-				return c.Emit(Output{Text: text, Raw: append([]byte{}, data...)})
+				return c.Emit(Output{Text: text, Data: doc, Raw: raw})
 			}
 		},
 	}
 }
 
-func dataText(data []byte) string {
-	if data == nil {
-		return "null"
+func (c *Call) get(ctx context.Context, watch bool) ([]byte, client.Stat, error) {
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return nil, client.Stat{}, err
 	}
-	return string(data)
+	if !watch {
+		return zk.Get(ctx, c.Arg(0))
+	}
+	data, st, w, err := zk.GetW(ctx, c.Arg(0))
+	c.App.watching.add(w, client.DataWatches)
+	return data, st, err
+}
+
+func statCommand() Command {
+	return Command{
+		Name: "stat", Synopsis: "[-w] path", Short: "Print the stat of a node",
+		Examples: []Example{{"stat /config", "versions, times, owner, sizes"}, {"stat -o json /config", "the same for a program"}},
+		Args:     pathOnly(), Required: 1,
+		Setup: func(flags *cobra.Command) Run {
+			watch := boolFlag(flags, "watch", "w", "set a watch on the node's data")
+			return func(ctx context.Context, c *Call) error {
+				st, err := c.stat(ctx, *watch)
+				if err != nil {
+					return err
+				}
+				doc := nodeStat{Path: c.Arg(0), Stat: NewStat(st)}
+				return c.Emit(Output{Text: statText(st), Data: doc, Table: statTable(st)})
+			}
+		},
+	}
+}
+
+// nodeStat is a node's stat in JSON.
+type nodeStat struct {
+	Path string `json:"path"`
+	Stat *Stat  `json:"stat"`
+}
+
+func (c *Call) stat(ctx context.Context, watch bool) (client.Stat, error) {
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return client.Stat{}, err
+	}
+	var st client.Stat
+	var there bool
+	if watch {
+		var w *client.Watch
+		st, there, w, err = zk.ExistsW(ctx, c.Arg(0))
+		c.App.watching.add(w, client.DataWatches)
+	} else {
+		st, there, err = zk.Exists(ctx, c.Arg(0))
+	}
+	if err == nil && !there {
+		err = &client.Error{Path: c.Arg(0), Err: client.ErrNoNode}
+	}
+	return st, err
 }
 
 func lsCommand() Command {
 	return Command{
 		Name: "ls", Synopsis: "[-s] [-w] [-R] path", Short: "List the children of a node",
+		Long: "Prints the names in brackets, as zkCli.sh does. With -o raw each name is on a\n" +
+			"line of its own. With -R come the paths of the node and of all below it.",
+		Examples: []Example{
+			{"ls /", "the children of the root"},
+			{"ls -s /app", "the children and the stat of the node"},
+			{"ls -R /app", "the whole subtree"},
+			{"ls -o raw /app | wc -l", "how many children there are"},
+		},
 		Args: pathOnly(), Required: 1,
 		Setup: func(flags *cobra.Command) Run {
+			stat := boolFlag(flags, "stat", "s", "print the node's stat, too")
+			watch := boolFlag(flags, "watch", "w", "set a watch on the children")
+			recursive := boolFlag(flags, "recursive", "R", "print the paths of the whole subtree")
 			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
+				if *recursive {
+					return c.listAll(ctx, *watch)
 				}
-				names, _, err := zk.Children(ctx, c.Arg(0))
-				if err != nil {
-					return err
-				}
-				slices.Sort(names)
-				return c.Emit(Output{Text: "[" + strings.Join(names, ", ") + "]", Data: names, Raw: lines(names)})
+				return c.list(ctx, *watch, *stat)
 			}
 		},
 	}
+}
+
+// children is the list of a node's children in JSON.
+type children struct {
+	Path     string   `json:"path"`
+	Children []string `json:"children"`
+	Stat     *Stat    `json:"stat"`
+}
+
+func (c *Call) list(ctx context.Context, watch, stat bool) error {
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	names, st, err := c.children(ctx, zk, c.Arg(0), watch)
+	if err != nil {
+		return err
+	}
+	text := bracketed(names) + "\n"
+	if stat {
+		text += statText(st)
+	}
+	doc := children{Path: c.Arg(0), Children: append([]string{}, names...), Stat: NewStat(st)}
+	return c.Emit(Output{Text: text, Data: doc, Raw: lines(names), Table: column("NAME", names)})
+}
+
+// children returns the names of a node's children, sorted.
+func (c *Call) children(ctx context.Context, zk *client.Client, path string, watch bool) ([]string, client.Stat, error) {
+	var names []string
+	var st client.Stat
+	var err error
+	if watch {
+		var w *client.Watch
+		names, st, w, err = zk.ChildrenW(ctx, path)
+		c.App.watching.add(w, client.ChildWatches)
+	} else {
+		names, st, err = zk.Children(ctx, path)
+	}
+	slices.Sort(names)
+	return names, st, err
+}
+
+// bracketed is a list as Java prints it.
+func bracketed(list []string) string { return "[" + strings.Join(list, ", ") + "]" }
+
+// join returns the path of a child.
+func join(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
 }

@@ -1,0 +1,89 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/shell"
+)
+
+// The environment variable that names the file of the history.
+const envHistory = "ZKCLI_HISTORY"
+
+// interact runs what somebody types. All output goes through the shell, which
+// keeps it apart from the line that is being typed.
+func (a *App) interact(ctx context.Context) error {
+	a.shell = shell.New(shell.Config{
+		In: a.in, Out: a.out.writer(), Getenv: a.getenv,
+		Prompt:      a.prompt,
+		Execute:     func(ctx context.Context, line string) bool { return errors.Is(a.Line(ctx, line), ErrQuit) },
+		Complete:    a.Complete,
+		HistoryFile: historyFile(a.getenv),
+		Secret:      secret,
+	})
+	out, err := a.out.redirect(a.shell), a.err.redirect(a.shell)
+	defer func() { a.out.redirect(out); a.err.redirect(err) }()
+	a.say("Connecting to %s. help explains; quit or Ctrl-D leaves.", a.opts.Server)
+	if err := a.conn.open(&a.opts, a.event); err != nil {
+		return err
+	}
+	return a.shell.Run(ctx)
+}
+
+// prompt is zkCli.sh's: the servers, the state, and the number of the line.
+func (a *App) prompt() string {
+	server, state, color := a.conn.state()
+	if a.shell != nil && a.shell.Colors() {
+		state = color + state + "\x1b[0m"
+	}
+	return fmt.Sprintf("[zk: %s(%s) %d] ", server, state, a.history.len())
+}
+
+// state is what the prompt shows: the servers, and the state with its colour.
+func (n *connection) state() (server, name, color string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.c == nil {
+		return n.server, "CLOSED", red
+	}
+	switch s := n.c.State(); s {
+	case client.StateConnected:
+		return n.server, "CONNECTED", green
+	case client.StateReadOnly:
+		return n.server, "CONNECTEDREADONLY", yellow
+	case client.StateConnecting, client.StateSuspended:
+		return n.server, "CONNECTING", yellow
+	default:
+		return n.server, strings.ToUpper(strings.ReplaceAll(s.String(), " ", "_")), red
+	}
+}
+
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+)
+
+// historyFile is where the lines are kept for the next time: nowhere if the
+// variable is set to nothing but a dash.
+func historyFile(getenv func(string) string) string {
+	switch name, home := getenv(envHistory), getenv("HOME"); {
+	case name == "-":
+		return ""
+	case name != "":
+		return name
+	case home != "":
+		return filepath.Join(home, ".zkcli_history")
+	}
+	return ""
+}
+
+// secret tells lines with a password.
+func secret(line string) bool {
+	line = strings.ToLower(line)
+	return strings.HasPrefix(line, "addauth") || strings.Contains(line, "-auth")
+}

@@ -1,0 +1,139 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// The environment variables for passwords, which flags would show to everybody
+// who lists processes.
+const (
+	envSASLUser     = "ZKCLI_SASL_USER"
+	envSASLPassword = "ZKCLI_SASL_PASSWORD"
+)
+
+// security is how the connection is made secure.
+type security struct {
+	tls           bool
+	ca, cert, key string
+	saslUser      string
+	saslFile      string // with the password
+	saslPassword  string // from the environment
+	clientConfig  string
+	maxBuffer     int
+}
+
+func (s *security) flags(root *cobra.Command) {
+	p := root.PersistentFlags()
+	p.BoolVar(&s.tls, "tls", s.tls, "connect with TLS; implied by the flags below")
+	p.StringVar(&s.ca, "tls-ca", "", "PEM file with the authorities that the servers' certificates are checked by")
+	p.StringVar(&s.cert, "tls-cert", "", "PEM file with the client's certificate")
+	p.StringVar(&s.key, "tls-key", "", "PEM file with the certificate's key")
+	p.StringVar(&s.saslUser, "sasl-user", s.saslUser, "user for SASL DIGEST-MD5 ($"+envSASLUser+", password in $"+envSASLPassword+")")
+	p.StringVar(&s.saslFile, "sasl-password-file", "", "file with the password of --sasl-user")
+	p.StringVar(&s.clientConfig, "client-configuration", "", "file with zkCli.sh's properties, of which TLS's are taken")
+	for _, name := range []string{"tls-ca", "tls-cert", "tls-key", "sasl-password-file", "client-configuration"} {
+		_ = p.SetAnnotation(name, kindAnnotation, []string{kindNames[File]}) // the flag is there
+	}
+}
+
+// apply sets the client's options.
+func (s *security) apply(o *client.Options) error {
+	if s.clientConfig != "" {
+		if err := s.readProperties(); err != nil {
+			return err
+		}
+	}
+	if s.maxBuffer > 0 {
+		o.MaxRequest, o.MaxReply = s.maxBuffer, s.maxBuffer
+	}
+	if s.tls || s.ca != "" || s.cert != "" || s.key != "" {
+		config, err := client.TLSFiles{CA: s.ca, Cert: s.cert, Key: s.key, Logger: client.NoLog}.Load()
+		if err != nil {
+			return &UsageError{Text: err.Error()}
+		}
+		o.TLSFor = config
+	}
+	if s.saslUser == "" {
+		return nil
+	}
+	password, err := s.password()
+	if err != nil {
+		return err
+	}
+	o.SASL = client.DigestMD5(s.saslUser, password)
+	return nil
+}
+
+func (s *security) password() (string, error) {
+	switch {
+	case s.saslFile != "":
+		data, err := os.ReadFile(s.saslFile)
+		if err != nil {
+			return "", fmt.Errorf("read the password of --sasl-user: %w", err)
+		}
+		return strings.TrimRight(string(data), "\r\n"), nil
+	case s.saslPassword != "":
+		return s.saslPassword, nil
+	}
+	return "", &UsageError{Text: fmt.Sprintf("--sasl-user %s has no password: set %s, or name a file by --sasl-password-file", s.saslUser, envSASLPassword)}
+}
+
+// readProperties takes what it knows from a file of Java properties.
+func (s *security) readProperties() error {
+	f, err := os.Open(s.clientConfig)
+	if err != nil {
+		return fmt.Errorf("read the client's configuration: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' || line[0] == '!' {
+			continue
+		}
+		key, value, _ := strings.Cut(line, "=")
+		if err := s.property(strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
+			return fmt.Errorf("%s: %w", s.clientConfig, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read the client's configuration: %s: %w", s.clientConfig, err)
+	}
+	return nil
+}
+
+// property sets what the flags have not set.
+func (s *security) property(key, value string) error {
+	file := func(to *string) error {
+		if !strings.HasSuffix(strings.ToLower(value), ".pem") {
+			return &UsageError{Text: fmt.Sprintf("%s=%s is a Java key store: zkcli reads PEM files (convert it with keytool and openssl pkcs12)", key, value)}
+		}
+		if *to == "" {
+			*to = value
+		}
+		return nil
+	}
+	switch key {
+	case "zookeeper.client.secure":
+		s.tls = s.tls || strings.EqualFold(value, "true")
+	case "zookeeper.ssl.keyStore.location":
+		return file(&s.cert)
+	case "zookeeper.ssl.trustStore.location":
+		return file(&s.ca)
+	case "jute.maxbuffer":
+		n, err := strconv.ParseInt(value, 0, 32)
+		if err != nil || n <= 0 {
+			return &UsageError{Text: fmt.Sprintf("jute.maxbuffer=%s is no number of bytes", value)}
+		}
+		s.maxBuffer = int(n)
+	}
+	return nil
+}

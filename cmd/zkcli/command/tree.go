@@ -1,0 +1,71 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+)
+
+func deleteAllCommand() Command {
+	return Command{
+		Name: "deleteall", Synopsis: "path [-b batch size]", Short: "Delete a node and all below it",
+		Long: "Nodes are deleted from below, in batches of which each is done whole or not at all.\n" +
+			"If it is stopped, it says how many are gone and how many are left.",
+		Examples: []Example{{"deleteall /app", "the whole subtree"}, {"deleteall --dry-run /app", "how many nodes that would be"}},
+		Args:     pathOnly(), Required: 1,
+		Setup: func(flags *cobra.Command) Run {
+			batch := flags.Flags().IntP("batch", "b", 0, "delete so many `nodes` at a time")
+			dryRun := boolFlag(flags, "dry-run", "", "only say how many nodes there are")
+			return func(ctx context.Context, c *Call) error {
+				if c.Arg(0) == "/" {
+					return c.Usage("deleteall / would delete everything: name the nodes below it")
+				}
+				zk, err := c.Client(ctx)
+				if err != nil {
+					return err
+				}
+				r, err := subtree.Delete(ctx, zk, c.Arg(0), subtree.DeleteOptions{Batch: max(0, *batch), DryRun: *dryRun})
+				return c.changed(r, "deleted", r.Deleted, *dryRun, err)
+			}
+		},
+	}
+}
+
+// setAllACLs gives a subtree an ACL.
+func (c *Call) setAllACLs(ctx context.Context, acl []client.ACL, dryRun bool) error {
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := subtree.SetACL(ctx, zk, c.Arg(0), acl, subtree.SetACLOptions{DryRun: dryRun})
+	return c.changed(r, "changed", r.Changed, dryRun, err)
+}
+
+// treeChange is what became of the change of a subtree, in JSON.
+type treeChange struct {
+	Path    string `json:"path"`
+	Done    int    `json:"done"`
+	Left    int    `json:"left"`
+	Total   int    `json:"total"`
+	DryRun  bool   `json:"dryRun,omitempty"`
+	Unknown int    `json:"unknown,omitempty"` // nodes of which it is not known
+}
+
+// changed reports a change of a subtree. One that stopped halfway says how far it
+// came.
+func (c *Call) changed(r subtree.Report, verb string, done int, dryRun bool, err error) error {
+	doc := treeChange{Path: c.Arg(0), Done: done, Left: r.Left, Total: r.Total, DryRun: dryRun, Unknown: len(r.Unknown)}
+	switch {
+	case err != nil && r.Total == 0:
+		return err
+	case err != nil:
+		return fmt.Errorf("%d of %d nodes %s, %d left: %w", done, r.Total, verb, r.Left, err)
+	case dryRun:
+		return c.Emit(Output{Text: fmt.Sprintf("%d nodes would be %s", r.Left, verb), Data: doc})
+	}
+	return c.Emit(Output{Data: doc})
+}

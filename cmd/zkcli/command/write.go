@@ -1,0 +1,75 @@
+package command
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+func setCommand() Command {
+	return Command{
+		Name: "set", Synopsis: "[-s] [-v version] path data", Short: "Replace the data of a node",
+		Long: "Data @FILE is the content of a file, - is stdin; for data that begins with @ write\n" +
+			"@@. With -v it fails if the node's version is another one: somebody has changed it.",
+		Examples: []Example{
+			{"set /app/config on", "the text"},
+			{"set /app/config @config.json", "a file's content"},
+			{"generate | zkcli set /app/config -", "what a program prints"},
+			{"set -v 3 /app/config on", "only if nobody has changed version 3"},
+			{"set -- /app/config -x", "data that begins with a dash"},
+		},
+		Args: []Arg{{Name: "path", Kind: Path}, {Name: "data", Kind: File}}, Required: 2,
+		Setup: func(flags *cobra.Command) Run {
+			stat := boolFlag(flags, "stat", "s", "print the node's stat")
+			version := versionFlag(flags, "the node")
+			b64 := boolFlag(flags, "base64", "b", "the data is given in base64")
+			return func(ctx context.Context, c *Call) error {
+				data, err := c.readData(c.Arg(1), *b64)
+				if err != nil {
+					return err
+				}
+				zk, err := c.Client(ctx)
+				if err != nil {
+					return err
+				}
+				st, err := zk.Set(ctx, c.Arg(0), data, *version)
+				if err != nil {
+					return err
+				}
+				return c.emitStat(st, *stat)
+			}
+		},
+	}
+}
+
+// emitStat is the result of a change: text only if it was asked for.
+func (c *Call) emitStat(st client.Stat, show bool) error {
+	o := Output{Data: nodeStat{Path: c.Arg(0), Stat: NewStat(st)}}
+	if show {
+		o.Text, o.Table = statText(st), statTable(st)
+	}
+	return c.Emit(o)
+}
+
+func deleteCommand() Command {
+	return Command{
+		Name: "delete", Synopsis: "[-v version] path", Short: "Delete a node that has no children",
+		Examples: []Example{{"delete /app/old", "whatever its version"}, {"delete -v 3 /app/old", "only if nobody has changed version 3"}},
+		Args:     pathOnly(), Required: 1,
+		Setup: func(flags *cobra.Command) Run {
+			version := versionFlag(flags, "the node")
+			return func(ctx context.Context, c *Call) error {
+				zk, err := c.Client(ctx)
+				if err != nil {
+					return err
+				}
+				if err = zk.Delete(ctx, c.Arg(0), *version); err != nil {
+					return err
+				}
+				return c.Emit(Output{Data: nodePath{c.Arg(0)}})
+			}
+		},
+	}
+}
