@@ -19,7 +19,7 @@ import (
 
 var (
 	firstly = flag.Uint64("seed", 1, "the first seed of the random tests")
-	seeds   = flag.Int("seeds", 6, "how many seeds the random tests try")
+	seeds   = flag.Int("seeds", 4, "how many seeds the random tests try")
 	verbose = flag.Bool("trace", false, "log the events of the caches")
 )
 
