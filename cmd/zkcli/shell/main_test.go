@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"reflect"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/term"
 
 	"github.com/zkd-project/zkd/internal/ptytest"
 )
@@ -67,14 +71,30 @@ func toy(historyFile string) {
 			return toyCandidates(words, current), nil
 		},
 	})
-	if err := s.Run(context.Background()); err != nil {
-		fmt.Println("error:", err)
+	ctx, stop := terminated()
+	before, _ := term.GetState(int(os.Stdin.Fd()))
+	if err := s.Run(ctx); err != nil {
+		after, _ := term.GetState(int(os.Stdin.Fd()))
+		fmt.Printf("error: %v; the terminal is in raw mode: %v\n", err, !reflect.DeepEqual(before, after))
 		os.Exit(1)
 	}
+	stop()
 	if err := goleak.Find(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+}
+
+// terminated returns a context that SIGTERM ends.
+func terminated() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	go func() {
+		<-terms
+		cancel(errors.New("terminated"))
+	}()
+	return ctx, func() { signal.Stop(terms); close(terms) }
 }
 
 func toyCandidates(words []string, current string) (found []Candidate) {

@@ -52,6 +52,10 @@ type Shell struct {
 	editor  editor
 	history *History
 	people  bool // who type on a terminal
+	// interrupts are the signals of Ctrl-C while a command runs. While somebody
+	// types, Ctrl-C is a key, and a signal that comes from elsewhere does nothing: it
+	// must not end us with the terminal in raw mode.
+	interrupts chan os.Signal
 }
 
 // editor reads lines from somebody. One goroutine calls ReadLine; Write and
@@ -88,7 +92,7 @@ func New(cfg Config) *Shell {
 	if cfg.HistorySize == 0 {
 		cfg.HistorySize = defaultHistorySize
 	}
-	s := &Shell{cfg: cfg, history: OpenHistory(cfg.HistoryFile, cfg.HistorySize)}
+	s := &Shell{cfg: cfg, interrupts: make(chan os.Signal, 1), history: OpenHistory(cfg.HistoryFile, cfg.HistorySize)}
 	s.editor, s.people = newEditor(&s.cfg, s.history)
 	return s
 }
@@ -108,6 +112,8 @@ func (s *Shell) Colors() bool { return Colors(s.cfg.Out, s.cfg.Getenv) }
 // ctx is done, of which it then returns the cause. It may be called once.
 func (s *Shell) Run(ctx context.Context) error {
 	defer s.editor.Close()
+	signal.Notify(s.interrupts, os.Interrupt)
+	defer signal.Stop(s.interrupts)
 	for {
 		s.reportHistory()
 		line, err := s.editor.ReadLine(ctx)
@@ -132,12 +138,14 @@ func (s *Shell) Run(ctx context.Context) error {
 // execute runs a line. Ctrl-C, which is a signal now, cancels its context.
 func (s *Shell) execute(ctx context.Context, line string) (quit bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt)
+	select {
+	case <-s.interrupts: // of before
+	default:
+	}
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		select {
-		case <-interrupts:
+		case <-s.interrupts:
 			s.endLine()
 			cancel(errInterrupted)
 		case <-ctx.Done():
@@ -145,7 +153,6 @@ func (s *Shell) execute(ctx context.Context, line string) (quit bool) {
 	})
 	defer watcher.Wait()
 	defer cancel(nil)
-	defer signal.Stop(interrupts)
 	return s.cfg.Execute(ctx, line)
 }
 

@@ -284,8 +284,10 @@ func (t *terminal) complete() {
 		return
 	}
 	switch {
+	case ctx.Err() != nil:
+		_, _ = fmt.Fprintf(t, "no completion: no answer within %v\n", t.cfg.CompleteWait)
 	case err != nil:
-		_, _ = fmt.Fprintf(t, "%s\n", strings.TrimSpace(err.Error()))
+		_, _ = fmt.Fprintf(t, "no completion: %s\n", strings.TrimSpace(err.Error()))
 	case len(all) > 1:
 		width, height, err := term.GetSize(int(t.out.Fd()))
 		if err != nil {

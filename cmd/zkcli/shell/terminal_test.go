@@ -104,7 +104,7 @@ func TestCompleteLists(t *testing.T) {
 func TestCompleteHangs(t *testing.T) {
 	term := start(t, 60, 12)
 	term.Type("get hang\t")
-	term.WaitEnd("no answer", "[up 0] get hang")
+	term.WaitEnd("no completion: no answer within 500ms", "[up 0] get hang")
 	term.Type("ing\r")
 	term.WaitEnd("ran get hanging", "[up 1]")
 }
@@ -190,14 +190,28 @@ func TestHistoryOfAnotherRun(t *testing.T) {
 	}
 }
 
-// A terminal is given back as it was, whatever ends the program... but for a signal
-// that it can't catch: that the shell of the user mends.
-func TestTerminalIsRestored(t *testing.T) {
+// A signal that comes from elsewhere ends the command that runs; it does not end
+// the shell, which has the terminal in raw mode while somebody types.
+func TestInterruptFromElsewhere(t *testing.T) {
 	term := start(t, 60, 12)
-	term.Type("part x\r")
-	term.WaitEnd("x", "[up 1]")
 	term.Type("wait\r")
 	term.WaitEnd("waiting")
 	term.Signal(syscall.SIGINT)
-	term.WaitEnd("stopped: interrupted", "[up 2]")
+	term.WaitEnd("stopped: interrupted", "[up 1]")
+	term.Signal(syscall.SIGINT)
+	term.Type("one\r")
+	term.WaitEnd("ran one", "[up 2]")
+}
+
+// When its context ends, the shell does, even while it waits for a key, and gives
+// the terminal back: what is typed then is echoed by it again.
+func TestContextEnds(t *testing.T) {
+	term := start(t, 60, 12)
+	term.Type("some")
+	term.WaitLine("[up 0] some")
+	term.Signal(syscall.SIGTERM)
+	term.WaitEnd("[up 0] some", "error: terminated; the terminal is in raw mode: false")
+	if code := term.WaitExit(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
 }
