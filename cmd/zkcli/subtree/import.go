@@ -80,7 +80,7 @@ func Import(ctx context.Context, c *client.Client, root string, open func() (io.
 // ConflictError says that nodes exist which differ from the file's. Nothing was
 // written if it comes from Import's first look; the report knows.
 type ConflictError struct {
-	Paths []string // the first ten
+	Paths []string // whole ones; the first ten
 	Count int
 }
 
@@ -90,7 +90,7 @@ func (e *ConflictError) Error() string {
 	if e.Count > len(e.Paths) {
 		names += ", …"
 	}
-	return fmt.Sprintf("%d nodes exist and differ from the file's: %s", e.Count, names)
+	return fmt.Sprintf("%d of the file's nodes exist and differ: %s", e.Count, names)
 }
 
 // importer is one Import.
@@ -188,7 +188,7 @@ func (im *importer) plan(ctx context.Context, batch []Node) error {
 		return err
 	}
 	for i := range batch {
-		im.decide(&batch[i], found[i]).count(&im.planned, &im.conflicts, &batch[i])
+		im.decide(&batch[i], found[i]).count(&im.planned, &im.conflicts, Join(im.root, batch[i].Path))
 	}
 	im.o.Progress(Progress{"comparing", im.planned.settled() + im.conflicts.Count, im.total})
 	return nil

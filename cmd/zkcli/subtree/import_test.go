@@ -28,7 +28,7 @@ func TestImportDoesAsItIsTold(t *testing.T) {
 		want string // counts, or an error
 		left string // differences
 	}{
-		{"careful", ImportOptions{}, "2 nodes exist and differ from the file's: /acl, /data",
+		{"careful", ImportOptions{}, "2 of the file's nodes exist and differ: /to0/acl, /to0/data",
 			"/acl acl|/data data|/eph A|/more B|/more/below B|/new A"},
 		{"skip", ImportOptions{Skip: true}, "created 1 changed 0 deleted 0 same 2 skipped 2 ephemerals 1",
 			"/acl acl|/data data|/eph A|/more B|/more/below B"},

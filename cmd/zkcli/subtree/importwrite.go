@@ -50,7 +50,7 @@ func (im *importer) decide(n *Node, there *live) action {
 }
 
 // count adds to the counts, and a refused node to the conflicts.
-func (a action) count(to *Counts, conflicts *ConflictError, n *Node) {
+func (a action) count(to *Counts, conflicts *ConflictError, path string) {
 	const maxConflicts = 10
 	switch a {
 	case leaveSame:
@@ -66,7 +66,7 @@ func (a action) count(to *Counts, conflicts *ConflictError, n *Node) {
 	case refuse:
 		conflicts.Count++
 		if len(conflicts.Paths) < maxConflicts {
-			conflicts.Paths = append(conflicts.Paths, n.Path)
+			conflicts.Paths = append(conflicts.Paths, path)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (im *importer) write(ctx context.Context, batch []Node) error {
 		if round == 1 {
 			wanted = actions
 		}
-		if err := conflictNow(batch, actions); err != nil {
+		if err := im.conflictNow(batch, actions); err != nil {
 			return im.stopped(work, batch, wanted, err)
 		}
 		if err = im.commit(work, batch, found, actions, ops); err == nil {
@@ -160,7 +160,7 @@ func (im *importer) write(ctx context.Context, batch []Node) error {
 }
 
 func (im *importer) settle(a action, n *Node) {
-	a.count(&im.report.Counts, nil, n)
+	a.count(&im.report.Counts, nil, n.Path)
 	im.report.Left--
 }
 
@@ -197,11 +197,11 @@ func disturbed(err error) bool {
 	return errors.Is(err, client.ErrNodeExists) || errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode)
 }
 
-func conflictNow(batch []Node, actions []action) error {
+func (im *importer) conflictNow(batch []Node, actions []action) error {
 	var c ConflictError
 	for i, a := range actions {
 		if a == refuse {
-			a.count(&Counts{}, &c, &batch[i])
+			a.count(&Counts{}, &c, Join(im.root, batch[i].Path))
 		}
 	}
 	if c.Count > 0 {

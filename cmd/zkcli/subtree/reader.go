@@ -209,7 +209,7 @@ func (r *Reader) readLine() ([]byte, error) {
 		case err == nil:
 			return raw, nil
 		case err == io.EOF:
-			return nil, r.corrupt(fmt.Errorf("the file ends here, after %d nodes: it is cut off", r.nodes))
+			return nil, r.corrupt(fmt.Errorf("the export is cut off here; nodes before: %d", r.nodes))
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		case len(raw) > maxLine:
