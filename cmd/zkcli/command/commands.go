@@ -2,7 +2,7 @@ package command
 
 // commands lists all commands, in the order of the help.
 func commands() []Command {
-	return []Command{
+	return append([]Command{
 		lsCommand(), getCommand(), statCommand(), getACLCommand(), countCommand(), ephemeralsCommand(),
 		createCommand(), setCommand(), setACLCommand(), deleteCommand(), deleteAllCommand(),
 		addWatchCommand(), removeWatchesCommand(), printWatchesCommand(), syncCommand(),
@@ -10,5 +10,5 @@ func commands() []Command {
 		configCommand(), reconfigCommand(),
 		addAuthCommand(), whoAmICommand(), connectCommand(), closeCommand(),
 		historyCommand(), redoCommand(), helpCommand(), versionCommand(), quitCommand("quit"), quitCommand("exit"),
-	}
+	}, extraCommands()...)
 }

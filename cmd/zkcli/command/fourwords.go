@@ -1,0 +1,182 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// maxAnswer is the longest answer, in bytes, that is taken of a server.
+const maxAnswer = 16 << 20
+
+// ask sends a four-letter word to a server and returns its answer.
+func ask(ctx context.Context, server, word string) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err = conn.Write([]byte(word)); err != nil {
+		return "", fmt.Errorf("send %s: %w", word, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(conn, maxAnswer))
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("no answer in time")
+		}
+		return "", fmt.Errorf("%s: %w", word, err)
+	}
+	switch answer := string(text); {
+	case strings.Contains(answer, "is not executed because it is not in the whitelist"):
+		return "", &notListedError{word}
+	case strings.Contains(answer, "not currently serving requests"):
+		return "", errNotServing
+	case answer == "" && word != "cons":
+		return "", fmt.Errorf("%s: no answer (is this a TLS port?)", word)
+	default:
+		return answer, nil
+	}
+}
+
+// notListedError is a word that the server is configured not to answer.
+type notListedError struct{ word string }
+
+// Error says what to configure.
+func (e *notListedError) Error() string {
+	return fmt.Sprintf("%s is not in the server's 4lw.commands.whitelist", e.word)
+}
+
+var errNotServing = fmt.Errorf("not serving: no quorum")
+
+// serverView is what a server says of itself.
+type serverView struct {
+	Server    string `json:"server"`
+	Reachable bool   `json:"reachable"`
+	Mode      string `json:"mode,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Zxid      string `json:"zxid,omitempty"`
+	// Lag is how many transactions the server is behind the leader, or the furthest
+	// of those asked. It is nil if that is not known: the epochs differ.
+	Lag         *int64  `json:"lag"`
+	LatencyMin  float64 `json:"latencyMinMs"`
+	LatencyAvg  float64 `json:"latencyAvgMs"`
+	LatencyMax  float64 `json:"latencyMaxMs"`
+	Connections int64   `json:"connections"`
+	Sessions    *int64  `json:"sessions"` // of the ensemble, where mntr says it
+	Watches     *int64  `json:"watches"`
+	Nodes       int64   `json:"nodes"`
+	Outstanding int64   `json:"outstanding"`
+	Received    int64   `json:"received"` // packets, since the start
+	Sent        int64   `json:"sent"`
+	Problem     string  `json:"problem,omitempty"`
+
+	zxid  client.Zxid
+	conns []connView
+}
+
+// look asks a server for srvr and mntr.
+func look(ctx context.Context, server string) serverView {
+	v := serverView{Server: server}
+	text, err := ask(ctx, server, "srvr")
+	if err != nil {
+		v.Problem = err.Error()
+		v.Reachable = err == errNotServing
+		return v
+	}
+	v.Reachable = true
+	v.readSrvr(text)
+	text, err = ask(ctx, server, "mntr")
+	if err != nil {
+		v.Problem = err.Error()
+		return v
+	}
+	v.readMntr(text)
+	return v
+}
+
+func (v *serverView) readSrvr(text string) {
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok {
+			continue
+		}
+		switch key {
+		case "Zookeeper version":
+			v.Version, _, _ = strings.Cut(value, ",")
+		case "Latency min/avg/max":
+			fmt.Sscanf(value, "%g/%g/%g", &v.LatencyMin, &v.LatencyAvg, &v.LatencyMax)
+		case "Received":
+			fmt.Sscan(value, &v.Received)
+		case "Sent":
+			fmt.Sscan(value, &v.Sent)
+		case "Connections":
+			fmt.Sscan(value, &v.Connections)
+		case "Outstanding":
+			fmt.Sscan(value, &v.Outstanding)
+		case "Zxid":
+			v.Zxid = value
+			fmt.Sscanf(value, "0x%x", &v.zxid)
+		case "Mode":
+			v.Mode = value
+		case "Node count":
+			fmt.Sscan(value, &v.Nodes)
+		}
+	}
+}
+
+func (v *serverView) readMntr(text string) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		var n int64
+		if _, err := fmt.Sscan(value, &n); err != nil {
+			continue
+		}
+		switch key {
+		case "zk_watch_count":
+			v.Watches = &n
+		case "zk_global_sessions":
+			v.Sessions = &n
+		}
+	}
+}
+
+// lookAll asks all servers at once.
+func lookAll(ctx context.Context, servers []string, limit time.Duration, one func(context.Context, string) serverView) []serverView {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	views := make([]serverView, len(servers))
+	var wg sync.WaitGroup
+	for i, server := range servers {
+		wg.Go(func() { views[i] = one(ctx, server) })
+	}
+	wg.Wait()
+	measureLag(views)
+	return views
+}
+
+// measureLag compares the servers' zxids with the leader's, or else the highest.
+func measureLag(views []serverView) {
+	var head client.Zxid
+	for _, v := range views {
+		if v.Mode == "leader" {
+			head = v.zxid
+			break
+		}
+		head = max(head, v.zxid)
+	}
+	for i := range views {
+		v := &views[i]
+		if v.Zxid != "" && v.zxid.Epoch() == head.Epoch() {
+			// The servers are asked one after the other: one may be ahead by now.
+			lag := max(0, int64(head-v.zxid))
+			v.Lag = &lag
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+)
+
+// meter shows the progress of a long change on stderr, if that is a terminal: a
+// line that is written over. It is for one goroutine.
+type meter struct {
+	w     io.Writer // nil if nothing is to be shown
+	doing string
+	drawn time.Time
+	width int // of what is on the line
+}
+
+// meter returns one for this call. Its clear must be called before anything else
+// is written.
+func (c *Call) meter() *meter {
+	if c.Options.Format == FormatJSON || !c.App.err.terminal() {
+		return &meter{}
+	}
+	return &meter{w: c.App.err}
+}
+
+// meterPace is how long a line stands before it is drawn anew.
+const meterPace = 100 * time.Millisecond
+
+// show draws a bar.
+func (m *meter) show(p subtree.Progress) {
+	if m.w == nil || p.Doing == m.doing && p.Done < p.Total && time.Since(m.drawn) < meterPace {
+		return
+	}
+	m.doing, m.drawn = p.Doing, time.Now()
+	line := bar(p)
+	fmt.Fprintf(m.w, "\r%-*s", m.width, line)
+	m.width = len(line)
+}
+
+// clear removes the bar.
+func (m *meter) clear() {
+	if m.w != nil && m.width > 0 {
+		fmt.Fprintf(m.w, "\r%*s\r", m.width, "")
+		m.width = 0
+	}
+}
+
+func bar(p subtree.Progress) string {
+	const width = 30
+	if p.Total <= 0 {
+		return fmt.Sprintf("%s: %d nodes", p.Doing, p.Done)
+	}
+	done := min(p.Done, p.Total)
+	full := done * width / p.Total
+	return fmt.Sprintf("%s [%s%s] %d of %d nodes, %d%%", p.Doing,
+		strings.Repeat("#", full), strings.Repeat(".", width-full), p.Done, p.Total, done*100/p.Total)
+}
+
+// terminal reports whether what is written goes to one.
+func (w *lockedWriter) terminal() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return isTerminal(w.w)
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// confirm asks whoever sits at the terminal. If nobody does, it returns nil, or a
+// usage error if the question must be answered.
+func (c *Call) confirm(question string, must bool) error {
+	if c.App.session || !isTerminal(c.App.in) || !c.App.err.terminal() {
+		if must {
+			return c.Usage("%s Say --yes if so", question)
+		}
+		return nil
+	}
+	fmt.Fprintf(c.App.err, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(c.App.in).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	c.App.say("nothing was changed")
+	return &ExitError{Code: exitError}
+}
+
+// file returns the file that is written to, for a program to write to by itself,
+// or else the writer.
+func (w *lockedWriter) file() io.Writer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f, ok := w.w.(*os.File); ok {
+		return f
+	}
+	return w
+}

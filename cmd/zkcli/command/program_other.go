@@ -1,0 +1,18 @@
+//go:build !unix
+
+package command
+
+import (
+	"os"
+	"os/exec"
+	"time"
+)
+
+// runProgram runs a program, which is killed when the command's context ends:
+// there are no signals here to ask it first.
+func runProgram(cmd *exec.Cmd, grace time.Duration) error {
+	cmd.WaitDelay = grace
+	return cmd.Run()
+}
+
+func exitCodeOf(p *os.ProcessState) int { return p.ExitCode() }

@@ -1,0 +1,210 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// What the program that runs under a lock finds in its environment.
+const (
+	envLockPath = "ZKCLI_LOCK_PATH"
+	envToken    = "ZKCLI_FENCING_TOKEN"
+)
+
+func lockCommand() Command {
+	return Command{
+		Name: "lock", Synopsis: "[--timeout time] [--grace time] path -- program [arguments]", Short: "Run a program while holding a lock",
+		Long: "Waits for the lock, runs the program, and gives the lock up when it ends; the exit\n" +
+			"code is the program's. If the lock is lost the program gets SIGTERM, and SIGKILL after\n" +
+			"the grace; that is so in time before the servers may give the lock to somebody else,\n" +
+			"and the exit code is 7. No lock is safe for a program that is stopped and goes on\n" +
+			"later: let what it protects compare $" + envToken + ", which grows with\n" +
+			"each holder. Locks are those of Curator's InterProcessMutex.",
+		Examples: []Example{
+			{"lock /locks/backup -- ./backup.sh", "one at a time"},
+			{"lock --timeout 0s /locks/cron -- ./job", "only if nobody holds it"},
+			{"lock /locks/x -- sh -c 'write --token $" + envToken + "'", "with fencing"},
+		},
+		Args: []Arg{{Name: "path", Kind: Path}, {Name: "program", Kind: File}}, Required: 2, Repeat: true,
+		Setup: func(flags *cobra.Command) Run {
+			r := lockFlags(flags, "lock")
+			return func(ctx context.Context, c *Call) error { return r.run(ctx, c, lockLabel, nil) }
+		},
+	}
+}
+
+func electCommand() Command {
+	return Command{
+		Name: "elect", Synopsis: "[--timeout time] [--grace time] [--id text] path -- program [arguments]", Short: "Run a program while being the leader",
+		Long: "Stands for election, runs the program once elected, and steps down when it ends. What\n" +
+			"lock says of losing the lock goes for the leadership, too. The candidates are those of\n" +
+			"Curator's LeaderLatch: tree -d shows who they are, the first being the leader.",
+		Examples: []Example{
+			{"elect /app/leader -- ./scheduler", "one scheduler of many that are ready"},
+			{"tree -d /app/leader", "who leads, and who waits"},
+		},
+		Args: []Arg{{Name: "path", Kind: Path}, {Name: "program", Kind: File}}, Required: 2, Repeat: true,
+		Setup: func(flags *cobra.Command) Run {
+			r := lockFlags(flags, "leadership")
+			id := stringFlag(flags, "id", "", "", "the data of our node; the host's name and the process id if empty", Text)
+			return func(ctx context.Context, c *Call) error {
+				if *id == "" {
+					host, _ := os.Hostname() // it is only to be read by people
+					*id = fmt.Sprintf("%s:%d", host, os.Getpid())
+				}
+				return r.run(ctx, c, latchLabel, []byte(*id))
+			}
+		},
+	}
+}
+
+// locked runs a program while it is our turn.
+type locked struct {
+	what  string // the turn, in messages
+	wait  waitFlag
+	grace time.Duration
+}
+
+func lockFlags(flags *cobra.Command, what string) *locked {
+	r := &locked{what: what, wait: -1, grace: 3 * time.Second}
+	flags.Flags().Var(&r.wait, "timeout", "give up if it takes longer; 0 doesn't wait")
+	flags.Flags().Var((*millis)(&r.grace), "grace", "time between SIGTERM and SIGKILL")
+	return r
+}
+
+// waitFlag is a time that may be 0; negative is for ever.
+type waitFlag time.Duration
+
+// String returns the time as Set takes it.
+func (w *waitFlag) String() string {
+	if *w < 0 {
+		return ""
+	}
+	return time.Duration(*w).String()
+}
+
+// Type names the value in help.
+func (w *waitFlag) Type() string { return "time" }
+
+// Set reads the time.
+func (w *waitFlag) Set(s string) error {
+	if s == "0" || s == "0s" {
+		*w = 0
+		return nil
+	}
+	return (*millis)(w).Set(s)
+}
+
+func (r *locked) run(ctx context.Context, c *Call, label string, data []byte) (err error) {
+	program, err := exec.LookPath(c.Args[1])
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Args[1], err)
+	}
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.App.quiet()()
+	t, err := queue(ctx, zk, c.Args[0], label, data)
+	if t == nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.leave(ctx)) }()
+	if err != nil {
+		return err
+	}
+	if err := r.await(ctx, c, t); err != nil {
+		return err
+	}
+	held, stop, err := t.held(ctx, r.grace+reserve)
+	if err != nil {
+		return c.end(exitConnection, "Lost", fmt.Sprintf("the %s was lost before the program was started: %v", r.what, err))
+	}
+	defer stop()
+	cmd := exec.CommandContext(held, program, c.Args[2:]...)
+	cmd.Args[0] = c.Args[1]
+	c.attach(cmd)
+	cmd.Env = append(os.Environ(), envLockPath+"="+t.node, fmt.Sprintf("%s=%d", envToken, int64(t.token)))
+	err = runProgram(cmd, r.grace)
+	if held.Err() != nil && ctx.Err() == nil {
+		return c.end(exitConnection, "Lost", fmt.Sprintf("the %s was lost: %v. The program was ended", r.what, context.Cause(held)))
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return programError(err)
+}
+
+// reserve is how long before the session may end the program must be gone.
+const reserve = time.Second
+
+// end writes what ended the command, and returns the exit code.
+func (c *Call) end(code int, name, text string) error {
+	if c.Options.Format != FormatJSON {
+		c.App.say("%s", text)
+		return &ExitError{Code: code}
+	}
+	line, err := json.Marshal(failure{Error: text, Code: name, Exit: code})
+	c.App.say("%s", line)
+	return errors.Join(&ExitError{Code: code}, err)
+}
+
+// await waits for our turn.
+func (r *locked) await(ctx context.Context, c *Call, t *turn) error {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.wait > 0 {
+		defer time.AfterFunc(time.Duration(r.wait), cancel).Stop()
+	}
+	told := false
+	err := t.wait(waiting, func(node string) {
+		if !told && c.App.err.terminal() {
+			c.App.say("waiting for the %s, behind %s", r.what, node)
+		}
+		told = true
+		if r.wait == 0 {
+			cancel()
+		}
+	})
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return &takenError{r.what, time.Duration(r.wait)}
+	}
+	return err
+}
+
+// takenError says that our turn did not come in time.
+type takenError struct {
+	what string
+	wait time.Duration
+}
+
+// Error says how long it was waited for.
+func (e *takenError) Error() string {
+	return fmt.Sprintf("the %s is held by somebody else, and was not to be had within %v", e.what, e.wait)
+}
+
+// Unwrap makes it a deadline that passed.
+func (e *takenError) Unwrap() error { return context.DeadlineExceeded }
+
+// attach gives the program our streams; in a session stdin is whoever types.
+func (c *Call) attach(cmd *exec.Cmd) {
+	cmd.Stdout, cmd.Stderr = c.App.out.file(), c.App.err.file()
+	if !c.App.session {
+		cmd.Stdin = c.App.in
+	}
+}
+
+// programError makes a program's exit code ours.
+func programError(err error) error {
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &ExitError{Code: exitCodeOf(e.ProcessState)}
+	}
+	return err
+}

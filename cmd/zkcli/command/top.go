@@ -1,0 +1,244 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+)
+
+func topCommand() Command {
+	return Command{
+		Name: "top", Synopsis: "[-n frames] [-i interval] [-d depth] [-l lines] [path]", Short: "Show, live, who is hot: servers, connections and subtrees",
+		Long: "Each frame has the servers' requests per second and latency, the connections that send\n" +
+			"most, and the subtrees below the path that change most, all since the frame before.\n" +
+			"Servers are asked by the four-letter words srvr, mntr and cons, as far as their\n" +
+			"4lw.commands.whitelist allows them; changes come from a recursive watch.",
+		Examples: []Example{
+			{"top", "every 2 s, until Ctrl-C"},
+			{"top -d 3 /app", "where below /app the changes are"},
+			{"top -n 1 -i 10s -o json", "one measurement of 10 s for a program"},
+		},
+		Args: pathOnly(),
+		Setup: func(flags *cobra.Command) Run {
+			t := top{interval: 2 * time.Second}
+			flags.Flags().IntVarP(&t.frames, "frames", "n", 0, "end after so many frames")
+			flags.Flags().VarP((*millis)(&t.interval), "interval", "i", "time between frames")
+			flags.Flags().IntVarP(&t.depth, "depth", "d", 2, "sum up changes by so many levels below the path")
+			flags.Flags().IntVarP(&t.lines, "lines", "l", 10, "show so many connections and subtrees")
+			return func(ctx context.Context, c *Call) error {
+				t.c, t.root = c, c.pathOr("/")
+				return t.run(ctx)
+			}
+		},
+	}
+}
+
+// top shows frames.
+type top struct {
+	c        *Call
+	root     string
+	frames   int
+	interval time.Duration
+	depth    int
+	lines    int
+
+	changes map[string]int // by subtree, since the last frame
+	events  int
+	missed  bool
+	before  []serverView
+	since   time.Time
+}
+
+// topFrame is a frame in JSON. Rates are per second.
+type topFrame struct {
+	Time        string       `json:"time"`
+	Seconds     float64      `json:"seconds"`
+	Servers     []topServer  `json:"servers"`
+	Connections []topConn    `json:"connections"`
+	Changes     float64      `json:"changesPerSecond"`
+	Subtrees    []topSubtree `json:"subtrees"`
+	Missed      bool         `json:"missed,omitempty"` // changes, as the connection was lost
+}
+
+type topServer struct {
+	serverView
+	Requests float64 `json:"requestsPerSecond"`
+	Replies  float64 `json:"repliesPerSecond"`
+}
+
+type topConn struct {
+	Server   string  `json:"server"`
+	Client   string  `json:"client"`
+	Session  string  `json:"session,omitempty"`
+	Requests float64 `json:"requestsPerSecond"`
+	Replies  float64 `json:"repliesPerSecond"`
+	Queued   int64   `json:"queued"`
+	LastOp   string  `json:"lastOp,omitempty"`
+}
+
+type topSubtree struct {
+	Path    string  `json:"path"`
+	Changes float64 `json:"changesPerSecond"`
+}
+
+func (t *top) run(ctx context.Context) (err error) {
+	zk, err := t.c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.c.App.quiet()()
+	w, err := zk.AddWatch(ctx, t.root, client.WatchRecursive)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeWatch(ctx, w)) }()
+	servers, err := t.c.servers(ctx, false)
+	if err != nil {
+		return err
+	}
+	t.reset(lookAll(ctx, servers, t.interval, lookClosely))
+	ticker := time.NewTicker(t.interval)
+	defer ticker.Stop()
+	for n := 0; t.frames <= 0 || n < t.frames; n++ {
+		if err := t.collect(ctx, w, ticker.C); err != nil {
+			return err
+		}
+		if err := t.show(lookAll(ctx, servers, t.interval, lookClosely)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *top) reset(views []serverView) {
+	t.changes, t.events, t.missed = make(map[string]int), 0, false
+	t.before, t.since = views, time.Now()
+}
+
+// collect counts events until the next tick.
+func (t *top) collect(ctx context.Context, w *client.Watch, tick <-chan time.Time) error {
+	for {
+		select {
+		case ev, ok := <-w.Events():
+			if !ok {
+				return w.Err()
+			}
+			if ev.Type == client.EventRearmed {
+				t.missed = true
+				continue
+			}
+			t.events++
+			t.changes[prefix(ev.Path, subtree.Depth(t.root)+t.depth)]++
+		case <-tick:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// prefix cuts a path after so many names.
+func prefix(path string, depth int) string {
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		if depth--; depth <= 0 {
+			return path[:i]
+		}
+	}
+	if depth <= 0 {
+		return "/"
+	}
+	return path
+}
+
+func (t *top) show(views []serverView) error {
+	now := time.Now()
+	f := t.frame(views, now.Sub(t.since).Seconds())
+	f.Time = now.UTC().Format("2006-01-02T15:04:05.000Z")
+	t.reset(views)
+	if t.c.Options.Format == FormatJSON {
+		return t.c.Emit(Output{Data: f})
+	}
+	text := f.text(now)
+	if t.c.App.out.terminal() {
+		text = "\x1b[H\x1b[2J" + text // home, and clear
+	}
+	return t.c.App.write([]byte(text))
+}
+
+func (t *top) frame(views []serverView, seconds float64) topFrame {
+	f := topFrame{Seconds: seconds, Changes: float64(t.events) / seconds, Missed: t.missed,
+		Servers: []topServer{}, Connections: []topConn{}, Subtrees: []topSubtree{}}
+	for i, v := range views {
+		s := topServer{serverView: v}
+		if b := t.before[i]; v.Mode != "" && b.Mode != "" {
+			s.Requests = rate(v.Received, b.Received, seconds)
+			s.Replies = rate(v.Sent, b.Sent, seconds)
+		}
+		f.Servers = append(f.Servers, s)
+		f.Connections = append(f.Connections, busy(v, t.before[i], seconds)...)
+	}
+	slices.SortFunc(f.Connections, func(a, b topConn) int {
+		return cmp.Or(cmp.Compare(b.Requests+b.Replies, a.Requests+a.Replies), cmp.Compare(a.Client, b.Client))
+	})
+	f.Connections = f.Connections[:min(t.lines, len(f.Connections))]
+	for _, path := range slices.Sorted(maps.Keys(t.changes)) {
+		f.Subtrees = append(f.Subtrees, topSubtree{path, float64(t.changes[path]) / seconds})
+	}
+	slices.SortStableFunc(f.Subtrees, func(a, b topSubtree) int { return cmp.Compare(b.Changes, a.Changes) })
+	f.Subtrees = f.Subtrees[:min(t.lines, len(f.Subtrees))]
+	return f
+}
+
+// rate is a counter's growth. It is 0 if the counter was reset.
+func rate(now, before int64, seconds float64) float64 {
+	return float64(max(0, now-before)) / seconds
+}
+
+func (f *topFrame) text(now time.Time) string {
+	rows := [][]string{{"SERVER", "MODE", "REQUESTS/S", "REPLIES/S", "LATENCY", "CONNS", "OUTSTANDING", "WATCHES"}}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %.1f changes/s\n\n", now.Format("15:04:05"), f.Changes)
+	for _, s := range f.Servers {
+		if s.Mode == "" {
+			rows = append(rows, []string{s.Server, s.Problem})
+			continue
+		}
+		rows = append(rows, []string{s.Server, s.Mode, fmt.Sprintf("%.1f", s.Requests), fmt.Sprintf("%.1f", s.Replies),
+			fmt.Sprintf("%g/%g/%g", s.LatencyMin, s.LatencyAvg, s.LatencyMax), fmt.Sprint(s.Connections), fmt.Sprint(s.Outstanding), known(s.Watches)})
+	}
+	b.Write(table(rows, false))
+	for _, s := range f.Servers {
+		if s.Mode != "" && s.Problem != "" {
+			b.WriteString(s.Server + ": " + s.Problem + "\n")
+		}
+	}
+	rows = [][]string{{"CLIENT", "SESSION", "SERVER", "REQUESTS/S", "REPLIES/S", "QUEUED", "LAST"}}
+	for _, c := range f.Connections {
+		rows = append(rows, []string{c.Client, c.Session, c.Server, fmt.Sprintf("%.1f", c.Requests), fmt.Sprintf("%.1f", c.Replies), fmt.Sprint(c.Queued), c.LastOp})
+	}
+	b.WriteByte('\n')
+	b.Write(table(rows, false))
+	rows = [][]string{{"CHANGES/S", "SUBTREE"}}
+	for _, s := range f.Subtrees {
+		rows = append(rows, []string{fmt.Sprintf("%.1f", s.Changes), s.Path})
+	}
+	b.WriteByte('\n')
+	b.Write(table(rows, false))
+	if f.Missed {
+		b.WriteString("connected again: changes may have been missed\n")
+	}
+	return b.String() + "\n"
+}
