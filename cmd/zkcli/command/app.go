@@ -74,7 +74,8 @@ func (a *App) Close() { a.conn.close() }
 func (a *App) Run(ctx context.Context, args []string) int {
 	root := a.root(&a.opts)
 	root.RunE = func(*cobra.Command, []string) error { return a.lines(ctx) }
-	return ExitCode(a.report(a.execute(ctx, root, args), a.opts.Format))
+	err := a.execute(ctx, root, &a.opts, args)
+	return ExitCode(a.report(err, a.opts.Format))
 }
 
 // Execute runs one line of a session, given as its words, and writes its error.
@@ -84,16 +85,17 @@ func (a *App) Execute(ctx context.Context, words []string) error {
 		return nil
 	}
 	opts := a.opts
-	err := a.execute(ctx, a.root(&opts), words)
+	err := a.execute(ctx, a.root(&opts), &opts, words)
 	if errors.Is(err, ErrQuit) {
 		return err
 	}
 	return a.report(err, opts.Format)
 }
 
-func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) error {
+func (a *App) execute(ctx context.Context, root *cobra.Command, opts *Options, args []string) error {
 	args, err := normalise(root, args)
 	if err != nil {
+		opts.formatOf(args)
 		return err
 	}
 	ran := false
@@ -108,7 +110,7 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) e
 // again runs a line from within another, which has its options and its barrier.
 func (a *App) again(ctx context.Context, words []string) error {
 	opts := a.opts
-	return a.execute(ctx, a.root(&opts), words)
+	return a.execute(ctx, a.root(&opts), &opts, words)
 }
 
 // root makes the tree of cobra commands whose flags set opts. It is made anew for
@@ -125,13 +127,17 @@ func (a *App) root(opts *Options) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = a.session
 	opts.flags(root, a.session)
 	for i := range a.commands {
-		root.AddCommand(a.cobraCommand(&a.commands[i], opts))
+		cmd := a.cobraCommand(&a.commands[i], opts)
+		root.AddCommand(cmd)
+		if cmd.Name() == "help" {
+			root.SetHelpCommand(cmd) // in place of cobra's
+		}
 	}
 	return root
 }
 
 func (a *App) cobraCommand(spec *Command, opts *Options) *cobra.Command {
-	cmd := &cobra.Command{Use: spec.usage(), Short: spec.Short, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: spec.usage(), Short: spec.Short, Args: cobra.ArbitraryArgs, Hidden: spec.Session && !a.session}
 	run := spec.Setup(cmd)
 	cmd.ValidArgsFunction = a.shellCompletion(spec)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

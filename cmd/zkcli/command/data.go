@@ -31,7 +31,7 @@ func (c *Call) rawData(arg string) ([]byte, error) {
 	name, isFile := strings.CutPrefix(arg, "@")
 	switch {
 	case arg == "-" && c.App.session:
-		return nil, c.Usage("- reads stdin, which is where the commands come from; use @FILE, or put quotes around a dash and a blank")
+		return nil, c.Usage("- reads stdin, which is where the commands come from: use @FILE")
 	case arg == "-":
 		data, err := io.ReadAll(c.App.in)
 		if err != nil {

@@ -13,14 +13,15 @@ import (
 // be misread: the program's flags, the command's name, its flags, "--", its
 // arguments. Flags have one dash or two, -server like --server, and stand before,
 // among or behind the arguments; single letters may be joined, -sR. What begins
-// with a dash and a digit is an argument; so is everything behind "--".
+// with a dash and a digit is an argument; so is everything behind "--". With an
+// error come the flags before the mistake.
 func normalise(root *cobra.Command, args []string) ([]string, error) {
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		return append(args[:1:1], spellFlags(root, args[1:])...), nil
 	}
-	n := normaliser{cmd: root}
+	n := normaliser{cmd: root, flags: []string{}} // not nil, for which cobra takes os.Args
 	if err := n.all(args); err != nil {
-		return nil, err
+		return n.flags, err
 	}
 	if !n.cmd.HasParent() {
 		return n.flags, nil
@@ -102,7 +103,7 @@ func (n *normaliser) flag(arg string, rest []string) (used int, err error) {
 	n.cmd.InitDefaultHelpFlag()
 	name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	if long, takes, ok := n.long(name); ok {
-		return n.add(long, takes, value, has, rest)
+		return n.add(arg, long, takes, value, has, rest)
 	}
 	if strings.HasPrefix(arg, "--") {
 		return 0, n.unknown(arg)
@@ -115,23 +116,23 @@ func (n *normaliser) flag(arg string, rest []string) (used int, err error) {
 		case !ok:
 			return 0, n.unknown(arg)
 		case takes && behind != "":
-			return n.add(long, true, strings.TrimPrefix(behind, "="), true, rest)
+			return n.add(arg, long, true, strings.TrimPrefix(behind, "="), true, rest)
 		case takes:
-			return n.add(long, true, "", false, rest)
+			return n.add(arg, long, true, "", false, rest)
 		}
 		n.flags = append(n.flags, "--"+long)
 	}
 	return 0, nil
 }
 
-func (n *normaliser) add(long string, takes bool, value string, has bool, rest []string) (used int, err error) {
+func (n *normaliser) add(arg, long string, takes bool, value string, has bool, rest []string) (used int, err error) {
 	switch {
 	case has:
 		n.flags = append(n.flags, "--"+long+"="+value)
 	case !takes:
 		n.flags = append(n.flags, "--"+long)
 	case len(rest) == 0:
-		return 0, &UsageError{Command: n.cmd.Name(), Usage: n.usage(), Text: fmt.Sprintf("-%s needs a value", long)}
+		return 0, &UsageError{Command: n.cmd.Name(), Usage: n.usage(), Text: arg + " needs a value"}
 	default:
 		n.flags = append(n.flags, "--"+long+"="+rest[0])
 		used = 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,16 @@ func (o *Options) flags(root *cobra.Command, session bool) {
 	p.BoolVar(&o.stopOnError, "stop-on-error", false, "end a script at the first command that fails")
 	root.Flags().BoolVar(&o.ReadOnly, "r", false, "as --read-only")
 	o.security.flags(root)
+}
+
+// formatOf takes the format from flags that are not parsed, as there is a mistake
+// behind them: it is to be reported in that format.
+func (o *Options) formatOf(flags []string) {
+	for _, f := range flags {
+		if name, ok := strings.CutPrefix(f, "--output="); ok {
+			_ = o.Format.Set(name) // a second mistake
+		}
+	}
 }
 
 // wait returns how long to wait for a connection.

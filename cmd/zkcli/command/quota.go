@@ -241,7 +241,7 @@ func (q *quota) checkNesting(ctx context.Context) error {
 			return err
 		}
 		if there {
-			return q.c.Usage("%s has a parent %s which has a quota", q.path, parent)
+			return fmt.Errorf("%s has a parent %s which has a quota", q.path, parent)
 		}
 	}
 	for e, err := range q.zk.Walk(ctx, quotaRoot+q.path, client.WalkOptions{}) {
@@ -252,7 +252,7 @@ func (q *quota) checkNesting(ctx context.Context) error {
 			return err
 		}
 		if child, ok := strings.CutSuffix(strings.TrimPrefix(e.Path, quotaRoot), "/"+limitsName); ok && child != q.path {
-			return q.c.Usage("%s has a child %s which has a quota", q.path, child)
+			return fmt.Errorf("%s has a child %s which has a quota", q.path, child)
 		}
 	}
 	return nil
