@@ -541,6 +541,14 @@ func TestTraceHearsOfEachCall(t *testing.T) {
 				t.Errorf("heard %q, want %q", v, want)
 			}
 		}
+		n.setDown(errRefused, "a:2181")
+		waitState(t, c, StateSuspended)
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		c.Get(ctx, "/3")
+		if v := within(t, "trace", heard); v != "getData /3 1s 0 true" { // why it had to wait
+			t.Errorf("of a call that was given up: %q", v)
+		}
 		quiet(t, "trace", heard)
 	})
 }

@@ -42,7 +42,13 @@ func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.WaitConnected(ctx); err != nil {
+	err = c.WaitConnected(ctx)
+	for i := 0; i < len(o.Auth) && err == nil; i++ { // they are on their way: wait for the answers
+		if err = c.AddAuth(ctx, o.Auth[i].Scheme, o.Auth[i].Data); err != nil {
+			err = &ConnectError{Err: err}
+		}
+	}
+	if err != nil {
 		c.s.abort()
 		return nil, err
 	}

@@ -337,6 +337,33 @@ func TestAddAuth(t *testing.T) {
 	})
 }
 
+// Connect does not succeed with credentials that are refused, and adds nothing to
+// the traffic to find that out.
+func TestConnectWaitsForAuth(t *testing.T) {
+	for _, code := range []jute.Code{0, ErrAuthFailed} {
+		bubble(t, func(t *testing.T, n *fakeNet) {
+			o := n.options(Options{Auth: []Auth{{"digest", []byte("a:a")}, {"digest", []byte("b:b")}}})
+			got := goDo(func() (*Client, error) { return Connect(bg, "a", o) })
+			conn := n.connect()
+			first, second := conn.expect(jute.OpAuth), conn.expect(jute.OpAuth)
+			conn.reply(first, 0, nil)
+			synctest.Wait()
+			quiet(t, "Connect", got)
+			conn.refuse(second, 0, code)
+			v := within(t, "Connect", got)
+			if ce, ok := errors.AsType[*ConnectError](v.err); code != 0 && (!ok || !errors.Is(ce, ErrAuthFailed)) || code == 0 && v.err != nil {
+				t.Errorf("auth answered with %d: %v", code, v.err)
+			}
+			if v.err == nil {
+				if ops := conn.pending(); len(ops) != 0 {
+					t.Errorf("sent %v", ops)
+				}
+				v.val.s.abort()
+			}
+		})
+	}
+}
+
 func TestAddAuthWaitsForConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{})

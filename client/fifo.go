@@ -34,13 +34,20 @@ func (q *fifo) pop() *call {
 	return k
 }
 
-// drop takes out one call; it looks at all.
-func (q *fifo) drop(k *call) {
-	for n := q.n; n > 0; n-- {
-		if x := q.pop(); x != k {
-			q.push(x)
+// drop takes out one call. It looks at all before it, and moves them up: calls that
+// are given up are mostly the oldest. It reports whether the call was there.
+func (q *fifo) drop(k *call) bool {
+	for i := range q.n {
+		if q.at(i) != k {
+			continue
 		}
+		for ; i > 0; i-- {
+			q.ring[(q.head+i)&(len(q.ring)-1)] = q.at(i - 1)
+		}
+		q.pop()
+		return true
 	}
+	return false
 }
 
 func (q *fifo) takeAll() []*call {

@@ -263,7 +263,7 @@ func (l *link) readLoop(in *frames) error {
 		case jute.XidAuth:
 			err = l.authReplied(h.Err)
 		case jute.XidSetWatches:
-			l.watchesReplied(h.Err)
+			err = l.watchesReplied(h.Err)
 		default:
 			err = l.replied(&h, d)
 		}
@@ -399,7 +399,7 @@ func (l *link) authReplied(code jute.Code) error {
 	}
 	a := l.authsSent[0]
 	l.authsSent = l.authsSent[1:]
-	a.sent = false
+	a.sent, a.known = false, code == 0
 	waiting := a.waiting
 	a.waiting = nil
 	s.mu.Unlock()
@@ -416,17 +416,22 @@ func (l *link) authReplied(code jute.Code) error {
 }
 
 // watchesReplied is told that a part of the watches is set again. The events of
-// what one-shot watches have missed came before.
-func (l *link) watchesReplied(code jute.Code) {
+// what one-shot watches have missed came before. A server that does not set them
+// is none to stay with.
+func (l *link) watchesReplied(code jute.Code) error {
 	s := l.s
-	if code != 0 {
-		s.log(slog.LevelError, "the server did not set the watches again", "server", l.server, "err", error(code))
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch {
+	case l.watchesSent == 0:
+		return errors.New("the server answered a setWatches that was not asked for")
+	case code != 0:
+		return fmt.Errorf("set the watches again: %w", code)
+	}
 	if l.watchesSent--; l.watchesSent == 0 {
 		s.watches.rearmed(Event{Type: EventRearmed, State: s.state, Zxid: -1})
 	}
+	return nil
 }
 
 // frames reads frames from a connection.

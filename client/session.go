@@ -211,20 +211,31 @@ func (s *session) refuse(k *call, op jute.OpCode, path string, err error) {
 // a call that waits for a connection is given up.
 func (s *session) leave(k *call, err error, drop bool) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	e := &Error{Op: k.op, Path: k.path, Err: err}
-	if k.frame != nil {
+	waits, dropped := k.frame != nil, false
+	if waits {
 		e.Cause = s.connectErrorLocked(ErrConnectionLoss)
-		if drop {
-			s.calls.drop(k)
-			if k.watch != nil {
-				s.watches.remove(k.watch)
-			}
-			return e
-		}
 	}
-	e.Ambiguous = isChange(k.op)
+	if drop && waits {
+		dropped = s.calls.drop(k)
+		if k.watch != nil {
+			s.watches.remove(k.watch)
+		}
+	} else {
+		e.Ambiguous = isChange(k.op)
+	}
+	s.mu.Unlock()
+	if dropped {
+		s.trace(k, 0, e)
+	}
 	return e
+}
+
+// trace tells the user's hook how a call went.
+func (s *session) trace(k *call, zxid Zxid, err error) {
+	if t := s.opts.Trace.Request; t != nil && !k.issued.IsZero() {
+		t(k.op, k.path, time.Since(k.issued), zxid, err)
+	}
 }
 
 // isChange reports whether an operation changes anything, so that it matters
@@ -238,9 +249,7 @@ func (s *session) fail(k *call, err, cause error, sent bool) {
 
 // finish makes a call's result known. The call is not touched afterwards.
 func (s *session) finish(k *call, zxid Zxid, err error) {
-	if t := s.opts.Trace.Request; t != nil && !k.issued.IsZero() {
-		t(k.op, k.path, time.Since(k.issued), zxid, err)
-	}
+	s.trace(k, zxid, err)
 	r, op, path, w, calls := k.result, k.op, k.path, k.watch, k.result.hasCallback()
 	if abandoned := r.finish(err); abandoned && w != nil {
 		s.mu.Lock()
@@ -265,7 +274,7 @@ func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
 		}
 	}
 	for _, a := range s.auths {
-		a.sent = false
+		a.sent, a.known = false, false
 		if over {
 			calls = append(calls, a.waiting...)
 			a.waiting = nil
@@ -497,6 +506,7 @@ func (s *session) closed(ctx context.Context) error {
 type authEntry struct {
 	Auth
 	sent    bool    // on the connection at hand, and not answered
+	known   bool    // the connection at hand has it
 	waiting []*call // AddAuths that wait for an answer
 }
 
@@ -519,6 +529,11 @@ func (c *Client) startAuth(f *Future[None], scheme string, auth []byte) {
 		i = len(s.auths) - 1
 	}
 	a := s.auths[i]
+	if a.known {
+		s.mu.Unlock()
+		s.finish(&f.call, 0, nil)
+		return
+	}
 	a.waiting = append(a.waiting, &f.call)
 	l := s.conn
 	if l == nil || a.sent {

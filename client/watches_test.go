@@ -730,6 +730,28 @@ func TestEventsAfterClose(t *testing.T) {
 	})
 }
 
+// A server that does not set the watches again is left for one that does.
+func TestWatchesThatAreNotSetAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a,b", Options{})
+		conn := n.connect()
+		w := armed(t, conn, getW(c, "/x"), 0)
+		conn.Close()
+		conn = n.connect()
+		conn.refuse(conn.expect(jute.OpSetWatches), 0, ErrThrottled)
+		conn = n.connect()
+		conn.reply(conn.expect(jute.OpSetWatches), 0, nil)
+		conn.notify(EventDataChanged, "/x", 2)
+		if _, err := w.Next(bg); err != nil {
+			t.Error(err)
+		}
+		h := jute.ReplyHeader{Xid: jute.XidSetWatches} // once more, unasked
+		conn.send(h.Append(nil))
+		n.connect()
+		waitState(t, c, StateConnected)
+	})
+}
+
 // A watch may be closed without a connection: the next server isn't asked for it.
 func TestCloseOfWatchWhileSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
