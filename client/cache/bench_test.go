@@ -30,24 +30,28 @@ func fill(b *testing.B, c *client.Client, root string, n int) {
 	}
 }
 
-// heap returns the bytes in use.
-func heap() int64 {
+// memory returns the bytes in use, stacks included.
+func memory() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
+	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// BenchmarkReady reads 100,000 nodes of 100 bytes.
+// BenchmarkReady reads nodes of 100 bytes.
 func BenchmarkReady(b *testing.B) {
-	const nodes = 100_000
+	b.Run("persistent", func(b *testing.B) { ready(b, 100_000, Options{}) })
+	b.Run("one-shot", func(b *testing.B) { ready(b, 10_000, Options{OneShot: true}) })
+}
+
+func ready(b *testing.B, nodes int, o Options) {
 	c := connect(b)
 	root := fmt.Sprintf("/bench-%d", time.Now().UnixNano())
 	fill(b, c, root, nodes)
 	var taken int64
 	for b.Loop() {
-		before := heap()
-		k, err := Open(b.Context(), c, root, Options{})
+		before := memory()
+		k, err := Open(b.Context(), c, root, o)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -58,12 +62,12 @@ func BenchmarkReady(b *testing.B) {
 			b.Fatalf("%d nodes", k.Len())
 		}
 		b.StopTimer()
-		taken = heap() - before
+		taken = memory() - before
 		k.Close()
 		b.StartTimer()
 	}
-	b.ReportMetric(float64(taken)/nodes, "B/node")
-	b.ReportMetric(nodes*float64(b.N)/b.Elapsed().Seconds(), "nodes/s")
+	b.ReportMetric(float64(taken)/float64(nodes), "B/node")
+	b.ReportMetric(float64(nodes*b.N)/b.Elapsed().Seconds(), "nodes/s")
 }
 
 // BenchmarkVisible is a set, and the wait until the cache's event tells of it.

@@ -115,7 +115,8 @@ func Open(ctx context.Context, c *client.Client, path string, o Options) (*Cache
 
 // Close ends the cache. What it holds can still be read, and is not kept up to
 // date any more. Close waits until the servers are told to forget the watches, or
-// have not answered for a second. It is idempotent.
+// have not answered for a second; a one-shot watch that a read was just setting
+// stays until it fires, which nobody hears. Close is idempotent.
 func (k *Cache) Close() {
 	k.cancel()
 	k.mu.Lock()

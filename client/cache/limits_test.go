@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -142,17 +143,23 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// oldServer makes a client's connections those to a server that does not know
-// addWatch, and that like Apache's closes them when it gets what it does not know.
-func oldServer(o *client.Options) {
-	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		nc, err := new(net.Dialer).DialContext(ctx, network, address)
-		return &oldConn{Conn: nc}, err
+// without makes a client's connections those to a server that does not know some
+// operations, while there are any left.
+func without(op string, left int) func(*client.Options) {
+	n := new(atomic.Int64)
+	n.Store(int64(left))
+	return func(o *client.Options) {
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, network, address)
+			return &oldConn{Conn: nc, op: op, left: n}, err
+		}
 	}
 }
 
 type oldConn struct {
 	net.Conn
+	op      string
+	left    *atomic.Int64
 	greeted bool
 }
 
@@ -161,12 +168,30 @@ func (c *oldConn) Write(b []byte) (int, error) {
 	b = slices.Clone(b)
 	for at := 0; at < len(b); at += 4 + int(binary.BigEndian.Uint32(b[at:])) {
 		op := b[at+8:]
-		if c.greeted && client.OpCode(binary.BigEndian.Uint32(op)).String() == "addWatch" {
+		if c.greeted && client.OpCode(binary.BigEndian.Uint32(op)).String() == c.op && c.left.Add(-1) >= 0 {
 			binary.BigEndian.PutUint32(op, 4711)
 		}
 		c.greeted = true
 	}
 	return c.Conn.Write(b)
+}
+
+// TestTrouble has the server refuse reads for reasons of its own.
+func TestTrouble(t *testing.T) {
+	for _, op := range []string{"getData", "getChildren2", "sync"} {
+		t.Run(op, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, o Options) {
+				w := newWorld(t, addresses(t))
+				w.create("", "")
+				w.create("/a", "1")
+				w.create("/a/b", "2")
+				k := w.ready(w.proxy.Client(t, without(op, 3)), o)
+				if d := diff(content(k), treeOf(w.ctx, t, w.w, w.root)); d != "" {
+					t.Fatalf("ready, but cache and server differ:\n%s", d)
+				}
+			})
+		})
+	}
 }
 
 // TestOldServer shows that the cache finds out by itself that a server has no
@@ -175,7 +200,7 @@ func TestOldServer(t *testing.T) {
 	w := newWorld(t, addresses(t))
 	w.create("", "")
 	w.create("/a", "1")
-	c := w.proxy.Client(t, oldServer)
+	c := w.proxy.Client(t, without("addWatch", 1000))
 	if _, err := c.AddWatch(w.ctx, w.root, client.WatchRecursive); !errors.Is(err, client.ErrUnimplemented) {
 		t.Fatalf("AddWatch = %v, want %v", err, client.ErrUnimplemented)
 	}
