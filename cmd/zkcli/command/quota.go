@@ -193,7 +193,24 @@ func (q *quota) set(ctx context.Context, change func(*limits)) error {
 	if _, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), st.Version); err != nil {
 		return err
 	}
-	return q.c.Emit(Output{Data: quotaDoc{Path: q.path, Limits: &l}})
+	return q.made(ctx, l)
+}
+
+// made warns of a limit that is exceeded already.
+func (q *quota) made(ctx context.Context, l limits) error {
+	stats, _, err := q.zk.Get(ctx, q.node(statsName))
+	if err != nil && !errors.Is(err, client.ErrNoNode) {
+		return err
+	}
+	used := parseLimits(string(stats))
+	text := ""
+	if l.Count >= 0 && l.Count < used.Count {
+		text += fmt.Sprintf("[Warning]: the count quota you create is less than the existing count:%d\n", used.Count)
+	}
+	if l.Bytes >= 0 && l.Bytes < used.Bytes {
+		text += fmt.Sprintf("[Warning]: the bytes quota you create is less than the existing bytes:%d\n", used.Bytes)
+	}
+	return q.c.Emit(Output{Text: text, Data: quotaDoc{Path: q.path, Limits: &l, Usage: &quotaUsage{used.Count, used.Bytes}}})
 }
 
 func (q *quota) create(ctx context.Context, change func(*limits)) error {
@@ -211,7 +228,7 @@ func (q *quota) create(ctx context.Context, change func(*limits)) error {
 			return err
 		}
 	}
-	return q.c.Emit(Output{Data: quotaDoc{Path: q.path, Limits: &l}})
+	return q.made(ctx, l)
 }
 
 // ensure creates a path below /zookeeper/quota.
