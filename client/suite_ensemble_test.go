@@ -143,12 +143,9 @@ func TestSuiteOneServerLeft(t *testing.T) {
 }
 
 // TestSuiteLeaderKilled kills the leader under a client that writes: each write
-// that was acknowledged is there, and each error may be one that it says. With
-// servers that are not ours test/compat does this, to their processes.
+// that was acknowledged is there, and each error may be one that it says. The
+// servers are ours always: TestSurvivors in test/compat does it with others'.
 func TestSuiteLeaderKilled(t *testing.T) {
-	if zktest.External() {
-		t.Skip("needs to kill a server: TestSurvivors in test/compat does it with other people's")
-	}
 	e := zktest.StartEnsemble(t, 3)
 	ctx := deadline(t)
 	c := e.Client(t)

@@ -122,7 +122,8 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	starts := make(map[string]bool)
 	for _, f := range goFiles(t) {
-		serves := f.dir() == "cmd/zkd" || f.dir() == "fourletter" || strings.HasPrefix(f.path, "server/")
+		serves := f.dir() == "cmd/zkd" || f.dir() == "fourletter" || f.dir() == "client" || f.dir() == "client/cache" ||
+			strings.HasPrefix(f.path, "server/")
 		if serves && !f.isTest() && startsGoroutine(f) {
 			starts[f.path] = true
 		}

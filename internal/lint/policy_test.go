@@ -59,6 +59,7 @@ const ours = `
 	internal/crashfs:  internal/vfs
 	internal/scenario: none
 	internal/bench/fake: jute
+	internal/ptytest:  none
 	internal/lint:     none
 	test/compat:       none
 	test/crash:        jute internal/bench
@@ -66,14 +67,17 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ptytest"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
 const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
-	golang.org/x/sys:                   internal/vfs server/snapshot
+	golang.org/x/sys:                   internal/vfs server/snapshot cmd/zkcli/shell
+	golang.org/x/term:                  cmd/zkcli/shell
+	github.com/creack/pty:              internal/ptytest
+	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/prometheus:              server server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/
