@@ -61,7 +61,7 @@ func toy(historyFile string) {
 			if strings.HasPrefix(current, "event") { // something happens while somebody types
 				state = "changed"
 				s.Refresh()
-				fmt.Fprintf(s, "something happened to %s\n", strings.Join(words, " "))
+				fmt.Fprintf(s, "something happened to %s,\nand more\n", strings.Join(words, " "))
 				return nil, nil
 			}
 			if strings.HasPrefix(current, "hang") {

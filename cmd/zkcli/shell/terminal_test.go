@@ -115,14 +115,14 @@ func TestOutputWhileTyping(t *testing.T) {
 	t.Run("one row", func(t *testing.T) {
 		term := start(t, 60, 12)
 		term.Type("go event\t")
-		term.WaitEnd("something happened to go", "[changed 0] go event")
+		term.WaitEnd("something happened to go,", "and more", "[changed 0] go event")
 		term.Type("!\r")
-		term.WaitEnd("something happened to go", "[changed 0] go event!", "ran go event!", "[changed 1]")
+		term.WaitEnd("something happened to go,", "and more", "[changed 0] go event!", "ran go event!", "[changed 1]")
 	})
 	t.Run("three rows, the cursor in the first, at the screen's end", func(t *testing.T) {
 		term := start(t, 30, 6)
 		term.Type("event " + strings.Repeat("0123456789", 6) + ctrlA + strings.Repeat("\x1b[C", 5) + "\t")
-		term.WaitEnd("something happened to", "[changed 0] event 012345678901", "234567890123456789012345678901", "234567890123456789")
+		term.WaitEnd("something happened to ,", "and more", "[changed 0] event 012345678901", "234567890123456789012345678901", "234567890123456789")
 		term.View(func(s *ptytest.Screen) {
 			if got := strings.Count(s.String(), "event"); got != 1 {
 				t.Errorf("the line is there %d times:\n%s", got, s)

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/ptytest"
+)
+
+// mainVariable makes the test's own program zkcli.
+const mainVariable = "ZKCLI_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainVariable) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// session is zkcli on a terminal.
+type session struct {
+	*ptytest.Terminal
+	t      *testing.T
+	server string
+	n      int // lines that have been run
+}
+
+// connect runs zkcli for a server, and waits until it is connected. env are more
+// variables of its environment.
+func connect(t *testing.T, server string, width, height int, env ...string) *session {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-server", server)
+	cmd.Env = append(os.Environ(), mainVariable+"=1", "TERM=xterm", "HOME="+t.TempDir())
+	cmd.Env = append(cmd.Env, env...)
+	wide := func(r rune) bool { return r >= 0x2e80 && r < 0xa4d0 }
+	s := &session{Terminal: ptytest.Start(t, cmd, width, height, wide), t: t, server: server}
+	s.line("CONNECTED", "")
+	return s
+}
+
+// line waits for a prompt with a state, and what is typed behind it.
+func (s *session) line(state, typed string) {
+	s.t.Helper()
+	s.WaitLine(fmt.Sprintf("[zk: %s(%s) %d] %s", s.server, state, s.n, typed))
+}
+
+// run runs a line and waits until the next can be typed.
+func (s *session) run(line string) {
+	s.t.Helper()
+	s.Type(line + "\r")
+	s.n++
+	s.line("CONNECTED", "")
+}
+
+// shows waits for lines below each other, anywhere. The pattern is of lines.
+func (s *session) shows(pattern string) {
+	s.t.Helper()
+	re := regexp.MustCompile("(?m)" + pattern)
+	s.Wait(pattern, func(s *ptytest.Screen) bool { return re.MatchString(s.String()) })
+}
+
+func createAll(t *testing.T, c *client.Client, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if _, err := c.Create(t.Context(), path, []byte("data of "+path), client.Persistent, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTerminalCompletesPaths(t *testing.T) {
+	server := zktest.Start(t)
+	createAll(t, server.Client(t), "/app", "/app/config", "/app/workers", "/my node")
+	s := connect(t, server.Addr(), 80, 24, "NO_COLOR=1")
+
+	s.Type("get /ap\t")
+	s.line("CONNECTED", "get /app")
+	s.Type("\t") // it is complete: on to its children
+	s.line("CONNECTED", "get /app/")
+	s.Type("\t")
+	s.shows(`^config   workers$`)
+	s.Type("c\t\t")
+	s.line("CONNECTED", "get /app/config ") // it has none
+	s.Type("\r")
+	s.n++
+	s.line("CONNECTED", "")
+	s.shows(`get /app/config\ndata of /app/config$`)
+
+	s.Type("get /m\t")
+	s.line("CONNECTED", `get "/my node`)
+	s.Type("\t\r") // the end of the word is the other quote
+	s.n++
+	s.line("CONNECTED", "")
+	s.shows(`^data of /my node$`)
+
+	s.Type("getAl\t")
+	s.line("CONNECTED", "getAllChildrenNumber ")
+	s.Type("\x15create -\t")
+	s.shows(`^--ephemeral +the node goes with the session\n`)
+}
+
+// An event that comes while somebody types stands above the line.
+func TestTerminalShowsEventsWhileTyping(t *testing.T) {
+	server := zktest.Start(t)
+	c := server.Client(t)
+	createAll(t, c, "/app")
+	s := connect(t, server.Addr(), 80, 24, "NO_COLOR=1")
+	s.run("get -w /app")
+	s.Type("set /app some")
+	s.line("CONNECTED", "set /app some")
+	if _, err := c.Set(t.Context(), "/app", []byte("x"), client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	s.shows(`\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:NodeDataChanged path:/app.*\n\[zk: \S+ 1\] set /app some$`)
+	s.line("CONNECTED", "set /app some")
+	s.Type("thing\r")
+	s.n++
+	s.line("CONNECTED", "")
+	s.run("get /app")
+	s.shows(`^something$`)
+}
+
+// The prompt shows at once that the server is gone, and that it is back; what is
+// being typed stays. A completion does not hang, and Ctrl-C ends a command that waits.
+func TestTerminalWithoutServer(t *testing.T) {
+	server := zktest.Start(t)
+	createAll(t, server.Client(t), "/app")
+	s := connect(t, server.Addr(), 80, 24, "NO_COLOR=1")
+	s.Type("get /a")
+	s.line("CONNECTED", "get /a")
+	server.Kill()
+	s.line("CONNECTING", "get /a")
+	s.Type("\t")
+	s.shows(`^no completion: .+\n\[zk: \S+ 0\] get /a$`)
+	s.line("CONNECTING", "get /a")
+	s.Type("pp\r")
+	s.n++
+	// The command waits for the server. It has the terminal when ^C is echoed by it.
+	s.shows(`get /app$`)
+	s.Type("\x03")
+	s.line("CONNECTING", "")
+	s.Type("get /app")
+	s.line("CONNECTING", "get /app")
+	server.Restart()
+	s.line("CONNECTED", "get /app")
+	s.Type("\r")
+	s.n++
+	s.line("CONNECTED", "")
+	s.shows(`^data of /app$`)
+}
+
+func TestTerminalHistory(t *testing.T) {
+	server := zktest.Start(t)
+	history := filepath.Join(t.TempDir(), "history")
+	first := connect(t, server.Addr(), 80, 24, "NO_COLOR=1", "ZKCLI_HISTORY="+history)
+	first.run("create /app hello")
+	first.run("addauth digest bob:secret")
+	first.Type("ls \"/\r")
+	first.shows(`^unclosed quote: .*\n\[zk: \S+ 2\]$`)
+	first.Type("quit\r")
+	first.WaitExit()
+
+	second := connect(t, server.Addr(), 80, 24, "NO_COLOR=1", "ZKCLI_HISTORY="+history)
+	second.Type("\x12hello")
+	second.Wait("the line that is searched", func(s *ptytest.Screen) bool {
+		line, _ := s.Line()
+		return line == "(search)`hello': create /app hello"
+	})
+	second.Type("\r")
+	second.n++
+	second.line("CONNECTED", "")
+	second.shows(`already exists: /app$`)
+	data, err := os.ReadFile(history)
+	if err != nil || strings.Contains(string(data), "secret") {
+		t.Errorf("the history file: %q, %v", data, err)
+	}
+}
