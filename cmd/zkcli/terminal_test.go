@@ -145,9 +145,9 @@ func TestTerminalWithoutServer(t *testing.T) {
 	s.line("CONNECTING", "get /a")
 	s.Type("pp\r")
 	s.n++
-	// The command waits for the server. It has the terminal when ^C is echoed by it.
-	s.shows(`get /app$`)
+	s.Wait("that the command runs", func(s *ptytest.Screen) bool { return !s.Pasting() })
 	s.Type("\x03")
+	s.shows(`get /app\n\^C\n(?s:.*)\n\[zk: \S+ 1\]$`)
 	s.line("CONNECTING", "")
 	s.Type("get /app")
 	s.line("CONNECTING", "get /app")

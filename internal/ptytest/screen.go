@@ -29,6 +29,7 @@ type Screen struct {
 	row, col      int      // of the cursor, in the visible lines
 	wrap          bool     // the next rune begins a new line, as the last column is full
 	style         Style
+	pasting       bool   // bracketed paste is on
 	rest          []byte // of a sequence that is not complete
 	wide          func(rune) bool
 }
@@ -180,7 +181,10 @@ func (s *Screen) control(args string, final byte) {
 	case 'm':
 		s.sgr(args)
 		return
-	case 'h', 'l': // modes, such as that of pasting
+	case 'h', 'l':
+		if args == "?2004" {
+			s.pasting = final == 'h'
+		}
 		return
 	default:
 		panic(fmt.Sprintf("ptytest: sequence CSI %s %c", args, final))
@@ -254,6 +258,10 @@ func (s *Screen) String() string { return strings.Join(s.Lines(), "\n") }
 
 // Line returns the line with the cursor, and the column of the cursor.
 func (s *Screen) Line() (string, int) { return text(s.lines[s.top()+s.row]), s.col }
+
+// Pasting says whether the program has asked for bracketed paste, as line editors do
+// while they read a line.
+func (s *Screen) Pasting() bool { return s.pasting }
 
 // Row returns the line with the cursor, counted from the first that scrolled out.
 func (s *Screen) Row() int { return s.top() + s.row }

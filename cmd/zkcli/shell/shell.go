@@ -93,7 +93,7 @@ func New(cfg Config) *Shell {
 		cfg.HistorySize = defaultHistorySize
 	}
 	s := &Shell{cfg: cfg, interrupts: make(chan os.Signal, 1), history: OpenHistory(cfg.HistoryFile, cfg.HistorySize)}
-	s.editor, s.people = newEditor(&s.cfg, s.history)
+	s.editor, s.people = newEditor(&s.cfg, s.history, s.forgetInterrupt)
 	return s
 }
 
@@ -138,10 +138,6 @@ func (s *Shell) Run(ctx context.Context) error {
 // execute runs a line. Ctrl-C, which is a signal now, cancels its context.
 func (s *Shell) execute(ctx context.Context, line string) (quit bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	select {
-	case <-s.interrupts: // of before
-	default:
-	}
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		select {
@@ -154,6 +150,14 @@ func (s *Shell) execute(ctx context.Context, line string) (quit bool) {
 	defer watcher.Wait()
 	defer cancel(nil)
 	return s.cfg.Execute(ctx, line)
+}
+
+// forgetInterrupt forgets a signal that came while somebody typed. It was no key.
+func (s *Shell) forgetInterrupt() {
+	select {
+	case <-s.interrupts:
+	default:
+	}
 }
 
 // endLine ends the line on which a terminal has shown ^C.

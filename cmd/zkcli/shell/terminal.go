@@ -15,13 +15,14 @@ import (
 )
 
 // newEditor returns the editor for what cfg reads and writes, and whether that is a
-// terminal.
-func newEditor(cfg *Config, h *History) (e editor, people bool) {
+// terminal. rawEnds is called when Ctrl-C is about to be a signal again.
+func newEditor(cfg *Config, h *History, rawEnds func()) (e editor, people bool) {
 	in, inOK := cfg.In.(*os.File)
 	out, outOK := cfg.Out.(*os.File)
 	people = inOK && outOK && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 	if people && cfg.Getenv("TERM") != "dumb" {
 		if t, err := newTerminal(in, out, cfg, h); err == nil {
+			t.rawEnds = rawEnds
 			return t, true
 		}
 	}
@@ -54,6 +55,7 @@ type terminal struct {
 	screen   *term.Terminal
 	keys     *keyReader
 	history  *History
+	rawEnds  func()
 	line     buffer
 	recall   recall
 	given    bool // the line was given up
@@ -117,10 +119,11 @@ func (t *terminal) ReadLine(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("prepare the terminal: %w", err)
 	}
-	defer func() { _ = term.Restore(int(t.in.Fd()), old) }() // nothing to be done about it
 	t.setSize()
 	t.begin(ctx)
 	line, err := t.screen.ReadLine()
+	t.rawEnds()
+	_ = term.Restore(int(t.in.Fd()), old) // nothing to be done about an error
 	t.end(err)
 	switch {
 	case err != nil && ctx.Err() != nil:
