@@ -100,7 +100,7 @@ func (n *normaliser) valueOf(flag string) (Arg, bool) {
 	name := strings.TrimLeft(flag, "-")
 	long, takes, ok := n.long(name)
 	if !ok && len(name) > 0 {
-		long, takes, ok = n.short(rune(name[len(name)-1]))
+		long, takes, ok = n.short(name[len(name)-1])
 	}
 	if !ok || !takes || strings.Contains(flag, "=") {
 		return Arg{}, false

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -109,9 +108,9 @@ func (n *normaliser) flag(arg string, rest []string) (used int, err error) {
 		return 0, n.unknown(arg)
 	}
 	letters := arg[1:]
-	for i, r := range letters {
-		long, takes, ok := n.short(r)
-		behind := letters[i+len(string(r)):]
+	for i := range len(letters) {
+		long, takes, ok := n.short(letters[i])
+		behind := letters[i+1:]
 		switch {
 		case !ok:
 			return 0, n.unknown(arg)
@@ -150,16 +149,14 @@ func (n *normaliser) long(name string) (long string, takes, ok bool) {
 }
 
 // short looks up a flag by its letter.
-func (n *normaliser) short(r rune) (long string, takes, ok bool) {
-	if r > unicode.MaxASCII {
-		return "", false, false
-	}
-	f := n.cmd.Flags().ShorthandLookup(string(r))
+func (n *normaliser) short(letter byte) (long string, takes, ok bool) {
+	s := string([]byte{letter})
+	f := n.cmd.Flags().ShorthandLookup(s)
 	if f == nil {
-		f = n.cmd.InheritedFlags().ShorthandLookup(string(r))
+		f = n.cmd.InheritedFlags().ShorthandLookup(s)
 	}
 	if f == nil {
-		f = n.cmd.PersistentFlags().ShorthandLookup(string(r))
+		f = n.cmd.PersistentFlags().ShorthandLookup(s)
 	}
 	if f == nil {
 		return "", false, false

@@ -84,6 +84,7 @@ func FuzzNormalise(f *testing.F) {
 	f.Add("set -v -1 /a", "--", "-")
 	f.Add("-server h:1 create -es", "@@", "")
 	f.Add("ls -= --= -ss=", "a=b", "ü")
+	f.Add("-\x82", "0", "") // once a panic
 	_, _, read := testRoot()
 	f.Fuzz(func(t *testing.T, line, a, b string) {
 		got, err := read(append(strings.Fields(line), "--", a, b)...)
