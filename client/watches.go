@@ -170,14 +170,17 @@ func (t *watches) fire(ev Event) {
 	t.fireParent(ev)
 }
 
-// fireParent tells the persistent watches that a recursive one covers that a child
-// has come or gone.
+// fireParent tells those who watch the children of a node with a recursive watch
+// that one has come or gone: the persistent watches that the recursive one covers,
+// and the one-shot ones, which fall silent in Apache 3.8.0 when a recursive watch
+// is set behind them.
 func (t *watches) fireParent(ev Event) {
 	parent := jute.Parent(ev.Path)
 	if ev.Type == EventDataChanged || ev.Path == "/" || !t.recursive[parent] {
 		return
 	}
 	ev.Type, ev.Path = EventChildrenChanged, parent
+	t.fireAt(watchChildren, parent, ev)
 	t.fireAt(watchPersistent, parent, ev)
 }
 
