@@ -340,6 +340,36 @@ func TestSuiteWideWatchGoes(t *testing.T) {
 	}
 }
 
+// TestSuiteNarrowWatchGoes removes the one-shot watches at the path of a persistent
+// or a recursive one: that must go on.
+func TestSuiteNarrowWatchGoes(t *testing.T) {
+	for _, wide := range watchKinds[3:] {
+		for _, k := range watchKinds[:3] {
+			t.Run(wide.name+"/"+k.name, func(t *testing.T) {
+				w := newWorld(t, 1)
+				c := w.api(t, false)
+				ctx := deadline(t)
+				makeNode(t, c.Client, "/a", "")
+				stays, err := wide.set(ctx, c)
+				ok(t, err)
+				goes, err := k.set(ctx, c)
+				ok(t, err)
+				ok(t, c.RemoveWatches(ctx, "/a", k.wt))
+				if _, err := goes.Next(ctx); err != client.ErrWatchClosed {
+					t.Errorf("the removed one ends with %v", err)
+				}
+				for _, ch := range changes[1:3] {
+					ok(t, ch.do(ctx, c.Client))
+				}
+				want := append(wide.expected(changes[1]), wide.expected(changes[2])...)
+				if got := waiting(t, c.Client, stays); !slices.Equal(got, want) {
+					t.Errorf("%s heard %q, want %q", wide.name, got, want)
+				}
+			})
+		}
+	}
+}
+
 // TestSuiteCloseOneWatch closes one of two watches of a kind.
 func TestSuiteCloseOneWatch(t *testing.T) {
 	for _, k := range watchKinds {
