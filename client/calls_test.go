@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -550,5 +551,81 @@ func TestTraceHearsOfEachCall(t *testing.T) {
 			t.Errorf("of a call that was given up: %q", v)
 		}
 		quiet(t, "trace", heard)
+	})
+}
+
+// What operations use again is never two operations' at a time, whenever their
+// callers leave.
+func TestNoResultGoesToAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{})
+		conn := n.connect()
+		waitState(t, c, StateConnected)
+		served := goErr(func() error { // answers with the path, after up to 4 ms
+			r := seeded(1)
+			for {
+				q, err := conn.read()
+				if err != nil {
+					return err
+				}
+				if r.IntN(100) == 0 {
+					time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
+				}
+				h, body := jute.ReplyHeader{Xid: q.xid, Zxid: 1}, jute.GetDataResponse{Data: []byte(q.path())}
+				(&modelConn{fakeConn: conn}).put(body.Append(h.Append(nil)))
+			}
+		})
+		var wg sync.WaitGroup
+		var got, left atomic.Int64
+		for g := range 40 {
+			r := seeded(uint64(g))
+			wg.Go(func() {
+				for i := range 100 {
+					ctx, cancel := context.WithTimeout(bg, time.Duration(r.IntN(6000))*time.Microsecond)
+					path := fmt.Sprintf("/%d/%d", g, i)
+					b, _, err := c.Get(ctx, path)
+					cancel()
+					switch {
+					case err == nil && string(b) == path:
+						got.Add(1)
+					case errors.Is(err, context.DeadlineExceeded):
+						left.Add(1)
+					default:
+						t.Errorf("get %s: %q, %v", path, b, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		c.s.abort()
+		<-served
+		if got.Load() < 100 || left.Load() < 100 {
+			t.Errorf("%d came, %d callers left: not much of a test", got.Load(), left.Load())
+		}
+	})
+}
+
+// Thousands of callers that leave together while there is no connection are gone at
+// once, and nothing of theirs is kept.
+func TestManyCallersLeave(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		n.setDown(errRefused, "a:2181")
+		c := n.newClient("a", Options{})
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 3000 {
+			wg.Go(func() {
+				if _, _, _, err := c.GetW(ctx, fmt.Sprint("/", i)); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		if c.s.calls.n != 0 || len(c.s.watches.byPath[watchData]) != 0 {
+			t.Errorf("%d calls and %d watches are left", c.s.calls.n, len(c.s.watches.byPath[watchData]))
+		}
 	})
 }

@@ -653,3 +653,77 @@ func (c *fakeConn) expectPong() bool {
 	_, err := c.Write(jute.EndFrame(h.Append(b), mark))
 	return err == nil
 }
+
+// A session counts from when it was asked for, if nothing was answered since.
+func TestExpiryCountsFromConnect(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{Timeout: 9 * time.Second})
+		conn := n.accept()
+		r := conn.greeting()
+		asked := time.Now()
+		time.Sleep(time.Second)
+		conn.welcome(jute.ConnectResponse{TimeoutMs: r.TimeoutMs, SessionID: fakeSession, Password: fakePassword})
+		waitState(t, c, StateConnected)
+		time.Sleep(time.Second)
+		n.setDown(errRefused, "a:2181")
+		conn.Close()
+		waitState(t, c, StateExpired)
+		if got := time.Since(asked); got != 9*time.Second {
+			t.Errorf("expired %v after the session was asked for", got)
+		}
+	})
+}
+
+// The time of a round trip is that of the request that was answered, not that of a
+// ping before it.
+func TestRoundTrip(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		var trips []time.Duration
+		o := Options{Timeout: 9 * time.Second}
+		o.Trace.RoundTrip = func(d time.Duration) { trips = append(trips, d) }
+		c := n.newClient("a", o)
+		conn := n.connect()
+		conn.mute = true
+		var want []time.Duration
+		for i := range 3 {
+			for range 4 {
+				conn.expect(jute.OpPing)
+				time.Sleep(time.Millisecond)
+				conn.pong()
+				want = append(want, time.Millisecond)
+			}
+			f := c.Async().Exists("/")
+			r := conn.expect(jute.OpExists)
+			time.Sleep(time.Duration(i+2) * time.Millisecond)
+			conn.reply(r, 1, &Stat{})
+			wait(f)
+			want = append(want, time.Duration(i+2)*time.Millisecond)
+		}
+		if !reflect.DeepEqual(trips, want) {
+			t.Errorf("round trips %v, want %v", trips, want)
+		}
+	})
+}
+
+// What the client has seen of history is the highest zxid of a reply, whatever
+// comes behind it: notifications, pings, and replies that know less.
+func TestLastZxid(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{})
+		conn := n.connect()
+		for _, zxid := range []Zxid{5, 9, 7, 0, -1} {
+			f := c.Async().Exists("/")
+			conn.reply(conn.expect(jute.OpExists), zxid, &Stat{})
+			wait(f)
+		}
+		conn.notify(EventCreated, "/x", 100)
+		synctest.Wait()
+		if c.LastZxid() != 9 {
+			t.Errorf("LastZxid %v", c.LastZxid())
+		}
+		conn.Close()
+		if r := n.accept().greet(); r.LastZxidSeen != 9 {
+			t.Errorf("the next server is told %v", r.LastZxidSeen)
+		}
+	})
+}
