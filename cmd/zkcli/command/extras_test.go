@@ -1,0 +1,262 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+)
+
+func TestDrawing(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	ago := func(d time.Duration) int64 { return now.Add(-d).UnixMilli() }
+	d := drawing{root: "/app", now: now, data: true}
+	var got []string
+	for _, n := range []subtree.Node{
+		{Path: "/", Stat: client.Stat{NumChildren: 3}},
+		{Path: "/a", Data: []byte("hi\n"), Stat: client.Stat{Ctime: ago(3 * time.Hour), Mtime: ago(90 * time.Second), Version: 2, DataLength: 3, NumChildren: 1}},
+		{Path: "/a/b", Data: []byte{}, Stat: client.Stat{Ctime: ago(72 * time.Hour)}},
+		{Path: "/lock-0000000007", Data: []byte{0xff, 1}, Stat: client.Stat{Ctime: ago(0), DataLength: 2, EphemeralOwner: 0x1a}},
+		{Path: "/z", Data: []byte(strings.Repeat("x", 2000)), Stat: client.Stat{Ctime: ago(time.Minute), DataLength: 2000, NumChildren: 1}},
+		{Path: "/z/y", Stat: client.Stat{Ctime: ago(time.Minute)}},
+	} {
+		got = append(got, d.line(n))
+	}
+	got = append(got, d.summary())
+	want := []string{
+		`/app  [0 B, 3 children] null`,
+		`├── a  [3 B, 1 child, 3h old, set 1m ago] "hi\n"`,
+		`│   └── b  [0 B, 3d old] ""`,
+		`├── lock-0000000007  [2 B, 0s old, ephemeral 0x1a sequential] 0xff01`,
+		`└── z  [2.0 KiB, 1 child, 1m old] "` + strings.Repeat("x", 60) + `"…`,
+		`    └── y  [0 B, 1m old] null`,
+		`6 nodes, 1 of them ephemeral, 2.0 KiB of data`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// server answers four-letter words, as answers has them.
+func server(t *testing.T, answers map[string]string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			word := make([]byte, 4)
+			io.ReadFull(conn, word)
+			io.WriteString(conn, answers[string(word)])
+			conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func srvr(mode string, zxid uint64) string {
+	return fmt.Sprintf("Zookeeper version: 3.9.5-abc, built on 2026-01-01 00:00 UTC\nLatency min/avg/max: 0/1.25/22\nReceived: 472\nSent: 519\n"+
+		"Connections: 3\nOutstanding: 1\nZxid: %#x\nMode: %s\nNode count: 68\n", zxid, mode)
+}
+
+func TestEnsembleTable(t *testing.T) {
+	const refused = "mntr is not executed because it is not in the whitelist.\n"
+	servers := []string{
+		server(t, map[string]string{"srvr": srvr("follower", 0x100000005), "mntr": "zk_version\t3.9.5\nzk_watch_count\t7\nzk_global_sessions\t2\n"}),
+		server(t, map[string]string{"srvr": srvr("leader", 0x100000009), "mntr": refused}),
+		server(t, map[string]string{"srvr": "This ZooKeeper instance is not currently serving requests\n"}),
+		server(t, nil),
+	}
+	var out, errs strings.Builder
+	a := New(Streams{Out: &out, Err: &errs, Getenv: func(string) string { return "" }})
+	code := a.Run(t.Context(), []string{"-server", strings.Join(servers, ","), "ensemble"})
+	rename := func(s string) string {
+		for i, addr := range servers {
+			s = strings.ReplaceAll(s, addr, fmt.Sprintf("server%d", i))
+		}
+		var lines []string
+		for line := range strings.Lines(s) {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+		return strings.Join(lines, "\n")
+	}
+	const want = `SERVER MODE VERSION ZXID LAG LATENCY CONNS SESSIONS WATCHES NODES OUTSTANDING
+server0 follower 3.9.5 0x100000005 4 0/1.25/22 3 2 7 68 1
+server1 leader 3.9.5 0x100000009 0 0/1.25/22 3 ? ? 68 1
+server2 no quorum - - - - - - - - -
+server3 unreachable - - - - - - - - -`
+	if got := rename(out.String()); got != want || code != exitConnection {
+		t.Errorf("exit %d, got\n%s\nwant\n%s", code, got, want)
+	}
+	const notes = `server1: mntr is not in the server's 4lw.commands.whitelist
+server2: not serving: no quorum
+server3: srvr: no answer (is this a TLS port?)`
+	if got := rename(errs.String()); got != notes {
+		t.Errorf("got\n%s\nwant\n%s", got, notes)
+	}
+}
+
+func TestLookGivesUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	v := lookAll(t.Context(), []string{l.Addr().String()}, time.Millisecond, look)[0]
+	if v.Mode != "" || v.Problem == "" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestClientAddresses(t *testing.T) {
+	const config = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=zk2:2888:3888|zk2b:2888:3888:observer;2182\n" +
+		"server.3=[::1]:2888:3888;[::]:2183\nserver.4=zk4:2888:3888:participant;10.0.0.4:2184\nserver.5=zk5:2888:3888\nversion=100000000"
+	want := []string{"10.0.0.4:2184", "[::1]:2183", "zk1:2181", "zk2:2182"}
+	if got := clientAddresses(config); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestBusyConnections(t *testing.T) {
+	const before = " /127.0.0.1:42318[1](queued=0,recved=6,sent=6,sid=0x1,lop=EXIS,est=1,to=10000)\n /127.0.0.1:4[0](queued=0,recved=1,sent=0)\n\n"
+	const after = " /127.0.0.1:42318[1](queued=2,recved=26,sent=16,sid=0x1,lop=SETD,est=1,to=10000)\n /[::1]:5[1](queued=0,recved=4,sent=4,sid=0x2,lop=PING)\n\n"
+	got := busy(serverView{Server: "s", conns: readCons(after)}, serverView{conns: readCons(before)}, 2)
+	want := []topConn{
+		{Server: "s", Client: "127.0.0.1:42318", Session: "0x1", Requests: 10, Replies: 5, Queued: 2, LastOp: "SETD"},
+		{Server: "s", Client: "[::1]:5", Session: "0x2", Requests: 2, Replies: 2, LastOp: "PING"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	for _, x := range []struct {
+		path  string
+		depth int
+		want  string
+	}{{"/a/b/c", 2, "/a/b"}, {"/a/b", 2, "/a/b"}, {"/a", 2, "/a"}, {"/", 2, "/"}, {"/a/b", 1, "/a"}} {
+		if got := prefix(x.path, x.depth); got != x.want {
+			t.Errorf("prefix(%q, %d) = %q, want %q", x.path, x.depth, got, x.want)
+		}
+	}
+}
+
+func TestPredecessor(t *testing.T) {
+	names := []string{"_c_9-lock-0000000003", "_c_1-lock-0000000010", "x", "_c_5-lock-0000000007", "lock-0000000001", "readme"}
+	for ours, want := range map[string]string{
+		"_c_1-lock-0000000010": "_c_5-lock-0000000007", "_c_5-lock-0000000007": "_c_9-lock-0000000003",
+		"_c_9-lock-0000000003": "lock-0000000001", "lock-0000000001": "",
+	} {
+		if got, err := predecessor(names, ours); got != want || err != nil {
+			t.Errorf("before %s: %q, %v; want %q", ours, got, err, want)
+		}
+	}
+	if _, err := predecessor(names, "_c_7-lock-0000000009"); !errors.Is(err, errTurnLost) {
+		t.Errorf("a node that is gone: %v", err)
+	}
+}
+
+// While the connection is suspended the turn must be given up in time: the servers
+// may have heard of us for the last time two thirds of the timeout before.
+func TestGuardGivesUpBeforeTheSessionMayEnd(t *testing.T) {
+	const timeout, reserve = 30 * time.Second, 4 * time.Second
+	to := func(s client.State) client.StateChange { return client.StateChange{To: s} }
+	for name, test := range map[string]struct {
+		events func(states chan<- client.StateChange, node chan<- client.Event)
+		after  time.Duration // from the beginning, when guard must return
+		why    string
+	}{
+		"suspended": {func(states chan<- client.StateChange, _ chan<- client.Event) {
+			states <- to(client.StateSuspended)
+		}, timeout/3 - reserve, "connection"},
+		"suspended, and back in time": {func(states chan<- client.StateChange, _ chan<- client.Event) {
+			states <- to(client.StateSuspended)
+			time.Sleep(timeout/3 - reserve - time.Millisecond)
+			states <- to(client.StateConnected)
+			time.Sleep(time.Hour)
+			states <- to(client.StateSuspended)
+		}, timeout/3 - reserve - time.Millisecond + time.Hour + timeout/3 - reserve, "connection"},
+		"expired": {func(states chan<- client.StateChange, node chan<- client.Event) {
+			close(node)
+			states <- to(client.StateSuspended)
+			states <- to(client.StateExpired)
+		}, 0, "expired"},
+		"deleted": {func(_ chan<- client.StateChange, node chan<- client.Event) {
+			time.Sleep(time.Minute)
+			node <- client.Event{Type: client.EventDeleted}
+		}, time.Minute, "deleted"},
+		"stopped": {func(states chan<- client.StateChange, _ chan<- client.Event) { close(states) }, 0, "nil"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				states, node := make(chan client.StateChange), make(chan client.Event)
+				began := time.Now()
+				go test.events(states, node)
+				err := guard(ctx, states, client.StateConnected, node, timeout, reserve)
+				if took := time.Since(began); took != test.after || !strings.Contains(fmt.Sprint(err), test.why) {
+					t.Errorf("after %v: %v; want after %v: %s", took, err, test.after, test.why)
+				}
+			})
+		})
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1 << 20: "1.0 MiB", 5 << 40: "5.0 TiB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
+		}
+	}
+	for in, want := range map[string]int64{"0": 0, "10": 10, "3c": 3, "10k": 10240, "1M": 1 << 20} {
+		if got, err := parseBytes(in); got != want || err != nil {
+			t.Errorf("parseBytes(%q) = %d, %v", in, got, err)
+		}
+	}
+	for in, want := range map[string]time.Duration{"1": 24 * time.Hour, "0.5": 12 * time.Hour, "7d": 168 * time.Hour, "90s": 90 * time.Second, "2h": 2 * time.Hour} {
+		if got, err := parseAge(in); got != want || err != nil {
+			t.Errorf("parseAge(%q) = %v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "x", "-1", "1x", "k"} {
+		if _, err := parseBytes(in); err == nil {
+			t.Errorf("parseBytes(%q): taken", in)
+		}
+	}
+}
+
+func TestMeter(t *testing.T) {
+	if got, want := bar(subtree.Progress{Doing: "deleting", Done: 50, Total: 200}), "deleting [#######.......................] 50 of 200 nodes, 25%"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := bar(subtree.Progress{Doing: "listing", Done: 7}), "listing: 7 nodes"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var b strings.Builder
+	m := meter{w: &b}
+	m.show(subtree.Progress{Doing: "a", Done: 1, Total: 10})
+	m.show(subtree.Progress{Doing: "a", Done: 2, Total: 10}) // too soon
+	m.show(subtree.Progress{Doing: "a", Done: 10, Total: 10})
+	m.clear()
+	if n := strings.Count(b.String(), "nodes"); n != 2 || !strings.HasSuffix(b.String(), " \r") {
+		t.Errorf("drawn %d times: %q", n, b.String())
+	}
+}

@@ -1,0 +1,329 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+)
+
+// output is what a program under test prints; it tells when a line has come.
+type output struct {
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	lines chan string
+}
+
+func newOutput() *output { return &output{lines: make(chan string, 1000)} }
+
+// Write takes what was printed.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Write(p)
+	for {
+		line, err := o.buf.ReadString('\n')
+		if err != nil {
+			o.buf.WriteString(line)
+			return len(p), nil
+		}
+		o.lines <- strings.TrimSuffix(line, "\n")
+	}
+}
+
+// await returns the next line that has the text.
+func (o *output) await(t *testing.T, text string) string {
+	t.Helper()
+	for {
+		select {
+		case line := <-o.lines:
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-t.Context().Done():
+			t.Fatalf("no line with %q", text)
+		}
+	}
+}
+
+// running is a zkcli that runs.
+type running struct {
+	out, err *output
+	stop     context.CancelFunc
+	code     chan int
+}
+
+func start(t *testing.T, server string, args ...string) *running {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &running{out: newOutput(), err: newOutput(), stop: cancel, code: make(chan int, 1)}
+	t.Cleanup(cancel)
+	go func() {
+		a := New(Streams{In: strings.NewReader(""), Out: r.out, Err: r.err, Getenv: func(string) string { return "" }})
+		defer a.Close()
+		r.code <- a.Run(ctx, append([]string{"-server", server}, args...))
+	}()
+	return r
+}
+
+func TestWatchGoesOnAfterALostConnection(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/w", "")
+	r := start(t, s.ConnectString(), "watch", "-r", "-d", "-n", "3", "/w")
+	r.err.await(t, "watching /w")
+	create(t, c, "/w/a", "one")
+	if line := r.out.await(t, "/w/a"); !strings.HasSuffix(line, `  created  /w/a  "one"`) {
+		t.Errorf("got %s", line)
+	}
+	s.CutConnections()
+	if line := r.out.await(t, "rearmed"); !strings.HasSuffix(line, "changes may have been missed") {
+		t.Errorf("got %s", line)
+	}
+	if err := c.WaitConnected(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WithRetry(client.DefaultRetry()).Set(t.Context(), "/w/a", []byte("two"), client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if line := r.out.await(t, "  changed  "); !strings.HasSuffix(line, `/w/a  "two"`) {
+		t.Errorf("got %s", line)
+	}
+	if err := c.WithRetry(client.DefaultRetry()).Delete(t.Context(), "/w/a", client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	r.out.await(t, "  deleted  /w/a")
+	if code := <-r.code; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+func TestWatchEndsByCtrlC(t *testing.T) {
+	s := zktest.Start(t)
+	r := start(t, s.ConnectString(), "watch", "/")
+	r.err.await(t, "watching /")
+	r.stop()
+	if code := <-r.code; code != exitInterrupt {
+		t.Errorf("exit %d", code)
+	}
+}
+
+func create(t *testing.T, c *client.Client, path, data string) {
+	t.Helper()
+	if _, err := c.Create(t.Context(), path, []byte(data), client.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setUntil changes a node again and again until a line has come.
+func setUntil(t *testing.T, c *client.Client, path string, lines <-chan string) string {
+	t.Helper()
+	for {
+		select {
+		case line := <-lines:
+			return line
+		default:
+		}
+		if _, err := c.Set(t.Context(), path, []byte("x"), client.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWatchInJSON(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/w", "")
+	r := start(t, s.ConnectString(), "watch", "-d", "--json", "-n", "1", "/w")
+	line := setUntil(t, c, "/w", r.out.lines)
+	var got change
+	if err := json.Unmarshal([]byte(line), &got); err != nil || got.Type != "changed" || got.Path != "/w" || got.Data == nil || *got.Data != "x" {
+		t.Errorf("%s: %v", line, err)
+	}
+	if code := <-r.code; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+func TestTopCountsChanges(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/hot", "")
+	create(t, c, "/hot/spot", "")
+	r := start(t, s.ConnectString(), "top", "-o", "json", "-n", "1", "-i", "300ms", "-d", "1")
+	line := setUntil(t, c, "/hot/spot", r.out.lines)
+	var f topFrame
+	if err := json.Unmarshal([]byte(line), &f); err != nil || len(f.Subtrees) != 1 || f.Subtrees[0].Path != "/hot" || f.Changes <= 0 {
+		t.Errorf("%s: %v", line, err)
+	}
+	if code := <-r.code; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+func TestLockRunsAProgram(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	r := start(t, s.ConnectString(), "lock", "/locks/a", "--", "sh", "-c", "echo $ZKCLI_LOCK_PATH $ZKCLI_FENCING_TOKEN; exit 5")
+	line := r.out.await(t, "/locks/a/_c_")
+	if code := <-r.code; code != 5 {
+		t.Errorf("exit %d, want the program's", code)
+	}
+	if !strings.Contains(line, "-lock-0000000000 ") {
+		t.Errorf("the layout is not Curator's: %s", line)
+	}
+	if names, _, err := c.Children(t.Context(), "/locks/a"); err != nil || len(names) != 0 {
+		t.Errorf("left: %q, %v", names, err)
+	}
+	r = start(t, s.ConnectString(), "lock", "/locks/a", "--", "sh", "-c", "kill -9 $$")
+	if code := <-r.code; code != 128+9 {
+		t.Errorf("exit %d of a program that was killed", code)
+	}
+	r = start(t, s.ConnectString(), "lock", "/locks/a", "--", "no-such-program")
+	if code := <-r.code; code != exitError {
+		t.Errorf("exit %d of a program that isn't there", code)
+	}
+}
+
+// Each holder appends two lines to a file; they must not mix. The tokens must grow.
+func TestLockIsHeldByOneAtATime(t *testing.T) {
+	s := zktest.Start(t)
+	file := filepath.Join(t.TempDir(), "log")
+	const n = 8
+	var all []*running
+	for range n {
+		all = append(all, start(t, s.ConnectString(), "lock", "/l", "--", "sh", "-c",
+			"echo $ZKCLI_FENCING_TOKEN >> "+file+"; ls / > /dev/null; echo $ZKCLI_FENCING_TOKEN >> "+file))
+	}
+	for _, r := range all {
+		if code := <-r.code; code != 0 {
+			t.Errorf("exit %d", code)
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := strings.Fields(string(data))
+	for i := 0; i+1 < len(tokens); i += 2 {
+		if tokens[i] != tokens[i+1] || i > 0 && len(tokens[i]) == len(tokens[i-2]) && tokens[i] <= tokens[i-2] {
+			t.Fatalf("holders overlapped, or tokens did not grow: %q", tokens)
+		}
+	}
+	if len(tokens) != 2*n {
+		t.Errorf("%d lines, want %d", len(tokens), 2*n)
+	}
+}
+
+func TestLockThatIsTaken(t *testing.T) {
+	s := zktest.Start(t)
+	holder := start(t, s.ConnectString(), "lock", "/l", "--", "sh", "-c", "echo held; sleep 1000")
+	holder.out.await(t, "held")
+	for _, wait := range []string{"0s", "50ms"} {
+		r := start(t, s.ConnectString(), "lock", "--timeout", wait, "/l", "--", "echo", "never")
+		if line := r.err.await(t, ""); !strings.Contains(line, "held by somebody else") {
+			t.Errorf("timeout %s: %s", wait, line)
+		}
+		if code := <-r.code; code != exitTimeout {
+			t.Errorf("timeout %s: exit %d", wait, code)
+		}
+	}
+	holder.stop()
+	if code := <-holder.code; code != exitInterrupt {
+		t.Errorf("the holder: exit %d", code)
+	}
+	if names, _, err := s.Client(t).Children(t.Context(), "/l"); err != nil || len(names) != 0 {
+		t.Errorf("left: %q, %v", names, err)
+	}
+}
+
+// A program that ignores SIGTERM is killed, with what it has started, when the lock
+// is lost.
+func TestLockThatIsLost(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, s *zktest.Server, c *client.Client, node string){
+		"deleted": func(t *testing.T, _ *zktest.Server, c *client.Client, node string) {
+			if err := c.Delete(t.Context(), node, client.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"expired": func(t *testing.T, s *zktest.Server, c *client.Client, node string) {
+			stat, _, err := c.Exists(t.Context(), node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.ExpireSession(stat.EphemeralOwner)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := zktest.Start(t)
+			c := s.Client(t)
+			r := start(t, s.ConnectString(), "lock", "--grace", "20", "/l", "--", "sh", "-c",
+				`trap "" TERM; echo $ZKCLI_LOCK_PATH; while :; do sleep 0.01; done`)
+			node := r.out.await(t, "/l/")
+			lose(t, s, c, node)
+			if line := r.err.await(t, ""); !strings.Contains(line, "the lock was lost") {
+				t.Errorf("got %s", line)
+			}
+			if code := <-r.code; code != exitConnection {
+				t.Errorf("exit %d", code)
+			}
+		})
+	}
+}
+
+func TestElection(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	first := start(t, s.ConnectString(), "elect", "--id", "one", "/e", "--", "sh", "-c", "echo leads; sleep 1000")
+	first.out.await(t, "leads")
+	names, _, err := c.Children(t.Context(), "/e")
+	if err != nil || len(names) != 1 || !strings.Contains(names[0], "-latch-") {
+		t.Fatalf("candidates %q, %v", names, err)
+	}
+	if data, _, err := c.Get(t.Context(), "/e/"+names[0]); string(data) != "one" || err != nil {
+		t.Errorf("id %q, %v", data, err)
+	}
+	second := start(t, s.ConnectString(), "elect", "/e", "--", "echo", "leads")
+	first.stop()
+	second.out.await(t, "leads")
+	if code := <-second.code; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	<-first.code
+}
+
+func TestInterruptedImportSaysWhatIsLeft(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/f", "")
+	for _, name := range []string{"/f/a", "/f/b", "/f/c"} {
+		create(t, c, name, "")
+	}
+	file := filepath.Join(t.TempDir(), "f.json")
+	if code := <-start(t, s.ConnectString(), "export", "-f", file, "/f").code; code != 0 {
+		t.Fatalf("export: exit %d", code)
+	}
+	create(t, c, "/t", "")
+	if err := c.AddAuth(t.Context(), "digest", []byte("u:p")); err != nil {
+		t.Fatal(err)
+	}
+	// /t/b may be read by all, and changed by nobody else.
+	acl := append(client.CreatorACL(), client.ReadACL()...)
+	if _, err := c.Create(t.Context(), "/t/b", []byte("theirs"), client.Persistent, acl); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, s.ConnectString(), "import", "--overwrite", "-b", "1", file, "/t")
+	const want = "stopped: 1 created, 0 changed, 1 alike before; 2 left, from /t/b. The same command goes on"
+	if line := r.out.await(t, ""); line != want {
+		t.Errorf("got  %s\nwant %s", line, want)
+	}
+	if code := <-r.code; code != exitAuth {
+		t.Errorf("exit %d", code)
+	}
+}
