@@ -30,6 +30,7 @@ func New(servers string, o Options) (*Client, error) {
 		return nil, err
 	}
 	s := newSession(list, o.withDefaults())
+	s.root = root
 	s.start()
 	return &Client{s: s, root: root}, nil
 }

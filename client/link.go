@@ -366,6 +366,7 @@ func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
 
 // told passes an event on to those who hear of all.
 func (s *session) told(ev Event) {
+	ev.Path = (&Client{s: s, root: s.root}).strip(ev.Path)
 	if t := s.opts.Trace.Event; t != nil {
 		t(ev)
 	}

@@ -20,6 +20,7 @@ import (
 // Lock order: mu, then a Future's or a stream's own.
 type session struct {
 	opts  Options
+	root  string // of the connect string: what Options.Watcher and Trace don't see of paths
 	hosts *hosts // of run
 
 	ctx      context.Context // ends when the session is to end at once
