@@ -87,11 +87,11 @@ func isTerminal(stream any) bool {
 func (c *Call) confirm(question string, must bool) error {
 	if c.App.session || !isTerminal(c.App.in) || !c.App.err.terminal() {
 		if must {
-			return c.Usage("%s Say --yes if so", question)
+			return c.Usage("%s. If that is meant, say --yes", strings.TrimSuffix(question, "."))
 		}
 		return nil
 	}
-	fmt.Fprintf(c.App.err, "%s [y/N] ", question)
+	fmt.Fprintf(c.App.err, "%s Go on? [y/N] ", question)
 	answer, err := bufio.NewReader(c.App.in).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("read the answer: %w", err)
