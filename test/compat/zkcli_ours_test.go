@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// TestOurCli types testdata/zkcli.txt into zkCli.sh and into our zkcli, each on an
+// TestZkcliBesideZkCli types testdata/zkcli.txt into zkCli.sh and into our zkcli, each on an
 // Apache server of its own, and compares stdout, the watch events and the exit
 // codes of single commands. What is on stderr is for people and need not be equal,
 // but for what scripts look for: see errorsOf.
-func TestOurCli(t *testing.T) {
+func TestZkcliBesideZkCli(t *testing.T) {
 	needZkCli(t)
 	script, err := os.ReadFile("testdata/zkcli.txt")
 	if err != nil {

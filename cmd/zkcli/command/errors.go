@@ -190,6 +190,7 @@ func (f *failure) ofClient(err error, e *client.Error) {
 	switch {
 	case e.Err == client.ErrBadArguments && e.Cause != nil:
 		f.Error = strings.TrimSuffix(e.Cause.Error(), ": "+e.Err.Error())
+		f.Error = strings.ReplaceAll(f.Error, "Options.MaxRequest", "--max-buffer")
 		return
 	case strings.HasSuffix(c.text, " "):
 		f.Error = c.text + e.Path

@@ -38,6 +38,7 @@ func (s *security) flags(root *cobra.Command) {
 	p.StringVar(&s.key, "tls-key", "", "PEM file with the certificate's key")
 	p.StringVar(&s.saslUser, "sasl-user", s.saslUser, "user for SASL DIGEST-MD5 ($"+envSASLUser+", password in $"+envSASLPassword+")")
 	p.StringVar(&s.saslFile, "sasl-password-file", "", "file with the password of --sasl-user")
+	p.IntVar(&s.maxBuffer, "max-buffer", 0, "the largest request and reply in `bytes`, if the servers' jute.maxbuffer is not 1 MiB")
 	p.StringVar(&s.clientConfig, "client-configuration", "", "file with zkCli.sh's properties, of which TLS's are taken")
 	for _, name := range []string{"tls-ca", "tls-cert", "tls-key", "sasl-password-file", "client-configuration"} {
 		_ = p.SetAnnotation(name, kindAnnotation, []string{kindNames[File]}) // the flag is there
@@ -133,7 +134,9 @@ func (s *security) property(key, value string) error {
 		if err != nil || n <= 0 {
 			return &UsageError{Text: fmt.Sprintf("jute.maxbuffer=%s is no number of bytes", value)}
 		}
-		s.maxBuffer = int(n)
+		if s.maxBuffer == 0 {
+			s.maxBuffer = int(n)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -81,8 +82,10 @@ type treeChange struct {
 func (c *Call) changed(r subtree.Report, verb string, done int, dryRun bool, err error) error {
 	doc := treeChange{Path: c.Arg(0), Done: done, Left: r.Left, Total: r.Total, DryRun: dryRun, Unknown: len(r.Unknown)}
 	switch {
-	case err != nil && r.Total == 0:
+	case errors.Is(err, client.ErrNoNode) && r.Total == 0:
 		return err
+	case err != nil && r.Total == 0:
+		return fmt.Errorf("nothing %s: %w", verb, err)
 	case err != nil:
 		return fmt.Errorf("%d of %d nodes %s, %d left: %w", done, r.Total, verb, r.Left, err)
 	case dryRun:
