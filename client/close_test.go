@@ -199,6 +199,7 @@ func TestStatesInOrder(t *testing.T) {
 			waitState(t, c, StateConnected)
 			conn.Close()
 			n.accept().expire()
+			synctest.Wait()
 			want = append(want, StateConnected, StateSuspended, StateExpired, StateConnecting)
 		}
 		c.Close(bg)
