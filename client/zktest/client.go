@@ -2,10 +2,6 @@ package zktest
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,30 +35,3 @@ func (p *Proxy) Client(t testing.TB, opts ...func(*client.Options)) *client.Clie
 
 // goodbye is how long a client waits at the end for servers that don't answer.
 const goodbye = 2 * time.Second
-
-// testLog is a client.Logger that writes to a test, as long as that runs.
-type testLog struct {
-	mu sync.Mutex
-	t  testing.TB // nil when it has ended
-}
-
-// Log writes a line.
-func (l *testLog) Log(_ context.Context, level slog.Level, msg string, args ...any) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "client: %v: %s", level, msg)
-	for i := 0; i+1 < len(args); i += 2 {
-		fmt.Fprintf(&b, " %v=%v", args[i], args[i+1])
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.t != nil {
-		l.t.Log(b.String())
-	}
-}
-
-// end drops what comes later.
-func (l *testLog) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.t = nil
-}

@@ -20,8 +20,8 @@
 // # Servers
 //
 // Start gives one server of its own, StartEnsemble several that replicate. They
-// are zkd servers, the whole of them, with TCP ports of 127.0.0.1 and data in the
-// test's directory. They can be stopped, killed and started again: the address
+// are zkd servers, the whole of them, with TCP ports of 127.0.0.1 and disks in
+// memory. They can be stopped, killed and started again: the address
 // that clients know stays.
 //
 // # The proxy
@@ -38,7 +38,7 @@
 //   - A cut by request takes effect between two requests: the replies to all
 //     requests before it have been passed on when the connection breaks, and
 //     nothing behind it has reached the server.
-//   - Nothing is left when the test has ended: no goroutine, port or file.
+//   - Nothing is left when the test has ended: no goroutine, no port.
 //
 // # Goroutines
 //

@@ -35,7 +35,7 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 		lines = append(lines, fmt.Sprintf("server.%d=10.0.0.%d:2888:3888;%s", i+1, i+1, e.At(i).Addr()))
 	}
 	for i := range n {
-		node := newNode(t, e.doors[i], opts, append(lines, fmt.Sprintf("zkd.myid=%d", i+1))...)
+		node := newNode(t, fmt.Sprintf("server %d", i+1), e.doors[i], opts, append(lines, fmt.Sprintf("zkd.myid=%d", i+1))...)
 		node.opts.ListenPeers, node.opts.DialPeer = e.links.listen(i+1), e.links.dial(i+1)
 		e.nodes = append(e.nodes, node)
 	}
@@ -140,9 +140,9 @@ func (e *Ensemble) KillLeader() int {
 	return id
 }
 
-// Kill ends a server without a word to anybody: its connections to clients and to
-// other servers break at once, and what it had not replicated nobody gets. It
-// does nothing if the server is down.
+// Kill ends a server as kill -9 does: its connections to clients and to other
+// servers break at once, and Restart finds what it had written by then. It does
+// nothing if the server is down.
 func (e *Ensemble) Kill(id int) {
 	e.t.Helper()
 	e.links.sever(id, true)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
 )
@@ -28,7 +29,6 @@ var settings = []string{
 	"minSessionTimeout=100",
 	"maxSessionTimeout=3600000",
 	"maxClientCnxns=0",
-	"forceSync=no",      // nobody pulls the plug
 	"preAllocSize=4096", // KiB: the least
 	"4lw.commands.whitelist=*",
 	"znode.container.checkIntervalMs=50",
@@ -45,7 +45,7 @@ type Server struct {
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s := &Server{Proxy: NewProxy(t, "")}
-	s.node = newNode(t, s.doors[0], opts, "clientPort=0", "clientPortAddress=127.0.0.1")
+	s.node = newNode(t, "server", s.doors[0], opts, "clientPort=0", "clientPortAddress=127.0.0.1")
 	s.node.start()
 	if t.Failed() {
 		t.FailNow()
@@ -57,8 +57,8 @@ func Start(t testing.TB, opts ...Option) *Server {
 // Restart. It does nothing if the server is down.
 func (s *Server) Stop() { s.t().Helper(); s.node.stop() }
 
-// Kill breaks the connections and stops the server then: its clients get no
-// replies any more.
+// Kill ends the server as kill -9 does: its connections break at once, and
+// Restart finds what it had written by then.
 func (s *Server) Kill() { s.t().Helper(); s.node.kill() }
 
 // Restart starts the server again on the same data; clients find it at the same
@@ -67,31 +67,32 @@ func (s *Server) Restart() { s.t().Helper(); s.node.stop(); s.node.start() }
 
 func (s *Server) t() testing.TB { return s.hub.t }
 
-// node is one server process, so to speak.
+// node is one server process, so to speak, with a disk in memory.
 type node struct {
 	t    testing.TB
 	door *door
-	opts server.Options
+	opts server.Options // but for FS
 
-	mu  sync.Mutex
-	srv *server.Server // nil while it is down; guarded by mu
+	mu   sync.Mutex
+	disk *crashfs.FS
+	srv  *server.Server // nil while it is down
 }
 
 // newNode makes a server that is down, with the lines of configuration.
-func newNode(t testing.TB, d *door, opts []Option, lines ...string) *node {
+func newNode(t testing.TB, name string, d *door, opts []Option, lines ...string) *node {
 	t.Helper()
 	var set setup
 	for _, opt := range opts {
 		opt(&set)
 	}
-	n := &node{t: t, door: d}
-	lines = append(append([]string{"dataDir=" + t.TempDir()}, settings...), lines...)
+	n := &node{t: t, door: d, disk: crashfs.New(1)}
+	lines = append(append([]string{"dataDir=/data"}, settings...), lines...)
 	text := strings.Join(append(lines, set.lines...), "\n")
 	cfg, _, err := config.Parse(strings.NewReader(text), "zktest.Config")
 	if err != nil {
 		t.Fatalf("zktest: configuration: %v", err)
 	}
-	n.opts = server.Options{Config: cfg, Listen: listenLocal}
+	n.opts = server.Options{Config: cfg, Listen: listenLocal, Logger: serverLog(t, name)}
 	t.Cleanup(n.stop)
 	return n
 }
@@ -104,7 +105,9 @@ func (n *node) start() {
 	n.t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	srv, err := server.New(n.opts)
+	opts := n.opts
+	opts.FS = n.disk
+	srv, err := server.New(opts)
 	if err == nil {
 		err = srv.Start(context.Background())
 	}
@@ -138,9 +141,13 @@ func (n *node) stop() {
 	}
 }
 
-// kill ends the server; nothing gets through any more.
+// kill ends the server: nothing gets through any more, and what it still writes
+// goes to a disk that nobody will see.
 func (n *node) kill() {
 	n.t.Helper()
 	n.door.point("")
+	n.mu.Lock()
+	n.disk = n.disk.Kill()
+	n.mu.Unlock()
 	n.stop()
 }

@@ -3,7 +3,6 @@ package zktest_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -36,15 +35,6 @@ func (f *fakeTest) Errorf(format string, args ...any) {
 }
 
 func (f *fakeTest) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-
-func (f *fakeTest) TempDir() string {
-	dir, err := os.MkdirTemp("", "zktest-")
-	if err != nil {
-		panic(err)
-	}
-	f.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
 
 func (f *fakeTest) failed() string {
 	f.mu.Lock()

@@ -43,7 +43,7 @@ const ours = `
 	# zktest, which starts servers inside the tests of others.
 	client:            jute
 	client/cache:      client
-	client/zktest:     jute client server server/config
+	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree
 	cmd/zkcli/shell:   none
@@ -78,7 +78,7 @@ const theirs = `
 	golang.org/x/term:                  cmd/zkcli/shell
 	github.com/creack/pty:              internal/ptytest
 	github.com/spf13/pflag:             cmd/
-	go.uber.org/zap:                    server server/zab/transport server/wal server/snapshot cmd/zkd
+	go.uber.org/zap:                    server server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
 	github.com/prometheus:              server server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/
 	github.com/HdrHistogram:            internal/bench
