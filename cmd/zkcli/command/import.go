@@ -140,6 +140,9 @@ func (c *Call) imported(root string, r subtree.Report, dryRun bool, err error) e
 			return fmt.Errorf("%w. Nothing was written; --overwrite changes them, --skip leaves them", conflict)
 		}
 		if r.Left == 0 && r.Created+r.Changed+r.Deleted == 0 {
+			if errors.Is(err, context.Canceled) {
+				return fmt.Errorf("nothing was written: %w", err)
+			}
 			return c.badFile(err)
 		}
 		doc.Error = err.Error()
