@@ -13,6 +13,7 @@ type watching struct {
 	mu    sync.Mutex
 	print bool // printwatches
 	set   []watch
+	used  bool // there has been a watch in this session: an event may be on its way
 }
 
 // watch is one that is set.
@@ -27,7 +28,7 @@ func (t *watching) add(w *client.Watch, kind client.WatchType) {
 		return
 	}
 	t.mu.Lock()
-	t.set = append(t.set, watch{w, kind})
+	t.set, t.used = append(t.set, watch{w, kind}), true
 	t.mu.Unlock()
 	if kind == client.PersistentWatches || kind == client.RecursiveWatches {
 		go drop(w) // its events are printed when they reach the client; until its end
@@ -84,10 +85,10 @@ func (t *watching) has(path string, wt client.WatchType) bool {
 	})
 }
 
-func (t *watching) any() bool {
+func (t *watching) expects() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.set) > 0
+	return t.used
 }
 
 func (t *watching) show(on bool) {
@@ -106,7 +107,7 @@ func (t *watching) shown() bool {
 func (t *watching) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.set = nil
+	t.set, t.used = nil, false
 }
 
 // event is told of each event, in the client's callback goroutine.
@@ -148,7 +149,7 @@ func (a *App) printEvent(event string) {
 // that they stand before the result that the reply is made into. An operation on a
 // path that can't be goes no further than the queue of callbacks.
 func (a *App) barrier() {
-	if a.conn.c == nil || !a.watching.any() {
+	if a.conn.c == nil || !a.watching.expects() {
 		return
 	}
 	done := make(chan struct{})
