@@ -24,7 +24,8 @@
 //
 // # Goroutines
 //
-// The package starts none of its own. Commands run in the goroutine of the
-// caller; watch events are written by the client's callback goroutine. Both write
-// through one lock, a whole result or event at a time.
+// Commands run in the goroutine of the caller; watch events are written by the
+// client's callback goroutine. Both write through one lock, a whole result or event
+// at a time, and a result waits for the events that came before it. Each persistent
+// watch has a goroutine that empties its channel, which ends with the watch.
 package command
