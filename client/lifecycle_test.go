@@ -279,6 +279,7 @@ func TestAddressThatHangsLeavesTimeForOthers(t *testing.T) {
 			if err := c.WaitConnected(bg); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait()
 			if attempts != 1 {
 				t.Errorf("%d attempts", attempts)
 			}
