@@ -220,6 +220,19 @@ func TestGuardGivesUpBeforeTheSessionMayEnd(t *testing.T) {
 	}
 }
 
+// However long the grace is that was asked for, SIGKILL comes before the session
+// may end.
+func TestMargins(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 30 * time.Second, time.Hour} {
+		for _, asked := range []time.Duration{0, time.Second, 3 * time.Second, time.Hour} {
+			grace, reserve := margins(timeout, asked)
+			if grace > asked || grace+reserve > timeout/3 || reserve <= 0 {
+				t.Errorf("timeout %v, grace %v: %v and %v", timeout, asked, grace, reserve)
+			}
+		}
+	}
+}
+
 func TestUnits(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1 << 20: "1.0 MiB", 5 << 40: "5.0 TiB"} {
 		if got := bytesText(n); got != want {

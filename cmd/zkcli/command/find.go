@@ -35,6 +35,8 @@ func findCommand() Command {
 		Setup: func(flags *cobra.Command) Run {
 			q := &query{now: time.Now()}
 			q.flags(flags.Flags())
+			annotate(flags, "newer", Path, nil)
+			annotate(flags, "type", Word, []string{"p", "e", "s", "c", "t"})
 			depth := flags.Flags().Int("maxdepth", -1, "go so many levels down")
 			least := flags.Flags().Int("mindepth", 0, "leave out the levels above")
 			details := boolFlag(flags, "ls", "", "print details as tree does")

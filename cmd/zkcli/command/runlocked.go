@@ -23,10 +23,11 @@ func lockCommand() Command {
 		Name: "lock", Synopsis: "[--timeout time] [--grace time] path -- program [arguments]", Short: "Run a program while holding a lock",
 		Long: "Waits for the lock, runs the program, and gives the lock up when it ends; the exit\n" +
 			"code is the program's. If the lock is lost the program gets SIGTERM, and SIGKILL after\n" +
-			"the grace; that is so in time before the servers may give the lock to somebody else,\n" +
-			"and the exit code is 7. No lock is safe for a program that is stopped and goes on\n" +
-			"later: let what it protects compare $" + envToken + ", which grows with\n" +
-			"each holder. Locks are those of Curator's InterProcessMutex.",
+			"the grace, which is no more than a fourth of the session's timeout; the exit code is 7\n" +
+			"then. When the connection is lost that is done before the servers may give the lock to\n" +
+			"somebody else. No lock is safe for a program that is stopped and goes on later: let\n" +
+			"what it protects compare $" + envToken + ", which grows with each holder.\n" +
+			"Locks are those of Curator's InterProcessMutex.",
 		Examples: []Example{
 			{"lock /locks/backup -- ./backup.sh", "one at a time"},
 			{"lock --timeout 0s /locks/cron -- ./job", "only if nobody holds it"},
@@ -123,7 +124,8 @@ func (r *locked) run(ctx context.Context, c *Call, label string, data []byte) (e
 	if err := r.await(ctx, c, t); err != nil {
 		return err
 	}
-	held, stop, err := t.held(ctx, r.grace+reserve)
+	grace, reserve := margins(zk.Timeout(), r.grace)
+	held, stop, err := t.held(ctx, grace+reserve)
 	if err != nil {
 		return c.end(exitConnection, "Lost", fmt.Sprintf("the %s was lost before the program was started: %v", r.what, err))
 	}
@@ -132,7 +134,7 @@ func (r *locked) run(ctx context.Context, c *Call, label string, data []byte) (e
 	cmd.Args[0] = c.Args[1]
 	c.attach(cmd)
 	cmd.Env = append(os.Environ(), envLockPath+"="+t.node, fmt.Sprintf("%s=%d", envToken, int64(t.token)))
-	err = runProgram(cmd, r.grace)
+	err = runProgram(cmd, grace)
 	if held.Err() != nil && ctx.Err() == nil {
 		return c.end(exitConnection, "Lost", fmt.Sprintf("the %s was lost: %v. The program was ended", r.what, context.Cause(held)))
 	}
@@ -142,8 +144,13 @@ func (r *locked) run(ctx context.Context, c *Call, label string, data []byte) (e
 	return programError(err)
 }
 
-// reserve is how long before the session may end the program must be gone.
-const reserve = time.Second
+// margins returns how long the program may have to end, and how long before the
+// session may end it must be gone. A third of the session's timeout is all that a
+// suspension is sure to leave: what was asked for may be more.
+func margins(timeout, asked time.Duration) (grace, reserve time.Duration) {
+	reserve = min(time.Second, timeout/12)
+	return min(asked, timeout/3-reserve), reserve
+}
 
 // end writes what ended the command, and returns the exit code.
 func (c *Call) end(code int, name, text string) error {
