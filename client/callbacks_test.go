@@ -19,6 +19,7 @@ func TestCallbacksInOrder(t *testing.T) {
 		note := func(what string) { got = append(got, what) }
 		c := n.newClient("a", Options{Watcher: func(e Event) { note(e.Type.String() + e.Path) }})
 		conn := n.connect()
+		waitState(t, c, StateConnected)
 		a := c.Async()
 		a.Get("/1", func(Node, error) { note("get1") }, func(Node, error) { note("get1b") })
 		a.Set("/2", nil, -1, func(_ Stat, err error) { note(fmt.Sprint("set ", errors.Is(err, ErrBadVersion))) })
