@@ -18,7 +18,8 @@ import (
 //
 // An operation that can't be issued, say for a bad path, fails in the same way.
 // Operations that wait for a connection stay queued until there is one, the
-// session ends, or the connection breaks again. Retry policies don't apply.
+// session ends, or the connection breaks again. Retry policies don't apply. When
+// 16 MiB wait to be written, a call blocks until there is room.
 type Async struct{ c *Client }
 
 // Async returns the view of c whose operations don't wait.

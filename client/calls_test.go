@@ -414,8 +414,11 @@ func TestBackPressure(t *testing.T) {
 		}
 		waitState(t, c, StateSuspended) // silence
 		synctest.Wait()
-		if len(flood) != 40 {
-			t.Errorf("%d of 40 issued when the connection is gone", len(flood))
+		c.s.mu.Lock() // what follows waits for a connection, and no more than may
+		waiting = c.s.waiting
+		c.s.mu.Unlock()
+		if waiting < maxOut || waiting > maxOut+len(data)+1000 || len(flood) == 40 {
+			t.Errorf("%d requests and %d bytes wait for a connection", len(flood), waiting)
 		}
 		lost := 0
 		for range 20 {
@@ -430,6 +433,36 @@ func TestBackPressure(t *testing.T) {
 		}
 		conn := n.connect() // and what was not issued yet goes to the next one
 		conn.reply(conn.expect(jute.OpSetData), 1, &Stat{})
+		synctest.Wait()
+		if _, more := <-flood; !more {
+			t.Error("nothing was issued after the reconnect")
+		}
+		c.s.mu.Lock()
+		waiting = c.s.waiting
+		c.s.mu.Unlock()
+		if waiting != 0 {
+			t.Errorf("%d bytes are said to wait for a connection that is there", waiting)
+		}
+	})
+}
+
+// Calls that wait for a connection and are given up leave their room to others.
+func TestRoomOfCallsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{})
+		data := bytes.Repeat([]byte("x"), 1<<20-1000)
+		ctx, cancel := context.WithCancel(bg)
+		for range 20 {
+			go c.Set(ctx, "/x", data, -1)
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		if c.s.waiting != 0 || c.s.calls.n != 0 {
+			t.Errorf("%d calls with %d bytes wait", c.s.calls.n, c.s.waiting)
+		}
 	})
 }
 

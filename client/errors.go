@@ -62,7 +62,11 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": " + e.Err.Error())
 	if e.Cause != nil {
-		b.WriteString(": " + e.Cause.Error())
+		cause := e.Cause.Error()
+		if rest, ok := strings.CutPrefix(cause, e.Err.Error()+": "); ok {
+			cause = rest // what the cause wraps is said once
+		}
+		b.WriteString(": " + cause)
 	}
 	if e.Ambiguous {
 		b.WriteString(" (the operation may have been done)")

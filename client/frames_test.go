@@ -124,3 +124,14 @@ func TestFrameErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A length is believed as far as bytes come.
+func TestFrameThatIsAnnouncedOnly(t *testing.T) {
+	f := newFrames(bytes.NewReader([]byte{0x0f, 0xff, 0xff, 0xff, 1, 2, 3}), 256<<20)
+	if _, err := f.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("next = %v", err)
+	}
+	if len(f.buf) > 1<<20 {
+		t.Errorf("the buffer has %d bytes for 7 that came", len(f.buf))
+	}
+}

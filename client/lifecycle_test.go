@@ -127,6 +127,27 @@ func TestBackOffOfServerThatHangsUp(t *testing.T) {
 	})
 }
 
+// One that has answered is no such server, however short its connections.
+func TestNoBackOffAfterAnAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{KeepSession: true})
+		began := time.Now()
+		for range 10 {
+			conn := n.connect()
+			f := c.Async().Exists("/a")
+			conn.reply(conn.expect(jute.OpExists), 1, &Stat{})
+			if _, err := f.Wait(bg); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			waitState(t, c, StateSuspended)
+		}
+		if took := time.Since(began); took > 10*firstPause {
+			t.Errorf("ten connections took %v", took)
+		}
+	})
+}
+
 func TestConnectErrorNamesServers(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		n.setDown(errRefused, "refuses:1")

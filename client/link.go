@@ -34,6 +34,8 @@ type link struct {
 	read    atomic.Int64 // when something came, nanoseconds since began
 	written atomic.Int64 // when something was sent, likewise
 
+	answered bool // there was a reply to a call; the reader's, until it has ended
+
 	// Guarded by session.mu.
 	authsSent   []*authEntry // without a reply
 	watchesSent int          // setWatches without a reply
@@ -281,6 +283,7 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 		return fmt.Errorf("the server answered request %d out of order", h.Xid)
 	}
 	k := s.calls.pop()
+	l.answered = true
 	s.lastZxid = max(s.lastZxid, h.Zxid)
 	var trip time.Duration
 	if l.probe != 0 && k.seq >= l.probe {
@@ -484,21 +487,19 @@ func (f *frames) fill(n int) error {
 	if f.end-f.start >= n {
 		return nil
 	}
-	switch {
-	case n > len(f.buf):
-		grown := make([]byte, n)
-		f.end = copy(grown, f.buf[f.start:f.end])
-		f.buf, f.start = grown, 0
-	case f.start+n > len(f.buf) || f.start == f.end:
+	if f.start+n > len(f.buf) || f.start == f.end {
 		f.end = copy(f.buf, f.buf[f.start:f.end])
 		f.start = 0
-		if len(f.buf) > 1<<20 && n < 64<<10 { // a large reply is no reason to keep its memory
-			small := make([]byte, max(64<<10, f.end))
-			copy(small, f.buf[:f.end])
-			f.buf = small
-		}
+	}
+	if len(f.buf) > 1<<20 && n < 64<<10 && f.end < 64<<10 { // a large reply is no reason to keep its memory
+		f.buf = slices.Clone(f.buf[:64<<10])
 	}
 	for f.end-f.start < n {
+		if f.end == len(f.buf) { // twice as much as has come, whatever the length says
+			grown := make([]byte, min(n, 2*len(f.buf)))
+			copy(grown, f.buf[:f.end])
+			f.buf = grown
+		}
 		m, err := f.r.Read(f.buf[f.end:])
 		f.end += m
 		f.onRead()

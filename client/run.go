@@ -28,7 +28,7 @@ func (s *session) run() {
 		if err == nil {
 			err = s.serve(l)
 			s.lost(l, err)
-			if time.Since(l.began) >= lastPause {
+			if l.answered || time.Since(l.began) >= lastPause {
 				s.hosts.held()
 			}
 			if better, ok := errors.AsType[betterServer](err); ok {
@@ -349,6 +349,8 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) {
 		k := s.calls.at(i)
 		s.out, k.frame = append(s.out, k.frame...), nil
 	}
+	s.waiting = 0
+	s.room.Broadcast()
 	state := StateConnected
 	if r.ReadOnly {
 		state = StateReadOnly

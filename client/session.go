@@ -50,10 +50,12 @@ type session struct {
 	calls fifo
 	seq   uint64 // of the last call
 	sent  uint64 // of the last call handed to the socket, or being handed to it
-	// out has the requests that are to be written; room is signalled when it is
-	// taken or given up.
-	out  []byte
-	room *sync.Cond
+	// out has the requests that are to be written, or if there is no connection
+	// waiting is how many bytes they have; room is signalled when they are taken or
+	// given up.
+	out     []byte
+	waiting int
+	room    *sync.Cond
 	// enc and mark are the request that is being encoded between begin and end,
 	// while mu is held.
 	enc  []byte
@@ -113,10 +115,16 @@ func (s *session) begin(k *call) bool {
 	return true
 }
 
-func (s *session) fullLocked() bool { return s.conn != nil && len(s.out) > maxOut }
+// fullLocked reports whether as much waits to be written as may.
+func (s *session) fullLocked() bool {
+	if s.conn == nil {
+		return s.waiting > maxOut && s.overLocked() == nil
+	}
+	return len(s.out) > maxOut
+}
 
-// waitForRoomLocked waits until there is room in out, the connection is gone, or
-// the caller of k stops waiting.
+// waitForRoomLocked waits until there is room, the session is over, or the caller
+// of k stops waiting.
 func (s *session) waitForRoomLocked(k *call) {
 	if k.ctx != nil {
 		defer context.AfterFunc(k.ctx, func() {
@@ -187,6 +195,7 @@ func (s *session) end(k *call, b []byte) {
 	l := s.conn
 	if l == nil {
 		k.frame = b
+		s.waiting += len(b)
 		s.mu.Unlock()
 		return
 	}
@@ -218,7 +227,9 @@ func (s *session) leave(k *call, err error, drop bool) error {
 		e.Cause = s.connectErrorLocked(ErrConnectionLoss)
 	}
 	if drop && waits {
-		dropped = s.calls.drop(k)
+		if dropped = s.calls.drop(k); dropped {
+			s.waiting -= len(k.frame)
+		}
 		if k.watch != nil {
 			s.watches.remove(k.watch)
 		}
@@ -281,7 +292,7 @@ func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
 			a.waiting = nil
 		}
 	}
-	s.out = s.out[:0]
+	s.out, s.waiting = s.out[:0], 0
 	s.room.Broadcast()
 	return calls, sent
 }
