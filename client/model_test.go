@@ -363,7 +363,9 @@ func (m *modelRun) fatal(err error) {
 // at most once; each worker's changes are done in order; no watch is lost.
 func TestModel(t *testing.T) {
 	for seed := range uint64(25) {
-		synctest.Test(t, func(t *testing.T) { runModel(t, seed) })
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runModel(t, seed) })
+		})
 	}
 }
 
