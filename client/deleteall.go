@@ -16,6 +16,10 @@ type DeleteOptions struct {
 	KeepRoot bool
 	// DryRun counts what would be deleted, and deletes nothing.
 	DryRun bool
+	// Batch is how many nodes a multi deletes at most; 0 is 500. A multi is done
+	// whole or not at all, and the others' requests wait for it. If the paths are
+	// long there are fewer in it.
+	Batch int
 	// Progress is told from time to time how many nodes are gone, of how many that
 	// have been found so far. It is called by the goroutine that called DeleteAll.
 	Progress func(done, found int)
@@ -45,15 +49,13 @@ func (e *DeleteAllError) Unwrap() error { return e.Err }
 
 // The bounds of DeleteAll: how many deletes, and bytes of paths, go into a multi,
 // which other clients have to wait for; how many multis are under way; how often it
-// begins again because others created nodes; how long it waits for replies under
-// way once the context has ended; of how many children on it asks whether they have
-// any, before it looks at each.
+// begins again because others created nodes; of how many children on it asks whether
+// they have any, before it looks at each.
 const (
-	deleteBatch      = 500
+	deleteBatch      = 500 // unless DeleteOptions say
 	deleteBatchBytes = 64 << 10
 	deleteWindow     = 8
 	deleteRounds     = 10
-	deleteGrace      = 2 * time.Second
 	flatSize         = 1000
 )
 
@@ -65,16 +67,23 @@ const (
 // ErrNoNode is returned if there is no such node. "/zookeeper" and what is below is
 // never deleted, nor is "/": DeleteAll(ctx, "/") empties the tree but for it. If
 // nodes can't be deleted, as with ErrNoAuth, the others are all the same. Then, and
-// when ctx ends, the error is a *DeleteAllError that says how much is done. Multis
-// whose connection broke are repeated as the view's RetryPolicy says, or
-// DefaultRetry.
+// when ctx ends, the error is a *DeleteAllError that says how much is done; for that
+// it waits for the replies that are under way when ctx ends, no longer than the
+// session's timeout. Multis whose connection broke are repeated as the view's
+// RetryPolicy says, or DefaultRetry.
 func (c *Client) DeleteAll(ctx context.Context, path string, o DeleteOptions) (deleted int, err error) {
 	full, err := c.full(path, false)
 	if err == nil && ofServers(full) {
 		err = errors.New("the nodes of the servers themselves are not for deletion")
 	}
+	if err == nil && o.Batch < 0 {
+		err = fmt.Errorf("DeleteOptions.Batch is %d: it should be positive, or 0 for %d", o.Batch, deleteBatch)
+	}
 	if err != nil {
 		return 0, &Error{Op: jute.OpDelete, Path: path, Err: ErrBadArguments, Cause: err}
+	}
+	if o.Batch == 0 {
+		o.Batch = deleteBatch
 	}
 	r := &removal{c: c.once(), policy: c.steady(), path: path, o: o}
 	r.o.KeepRoot = o.KeepRoot || full == "/"
@@ -236,7 +245,7 @@ func (r *removal) issue(paths []string) (b batch, rest []string) {
 	var ops []Op
 	const overhead = 17 // of a delete in a multi: header, length, version
 	most := min(deleteBatchBytes, r.c.s.opts.MaxRequest/2)
-	for bytes := 0; len(paths) > 0 && len(ops) < deleteBatch; {
+	for bytes := 0; len(paths) > 0 && len(ops) < r.o.Batch; {
 		path := paths[len(paths)-1]
 		if bytes += len(r.c.root) + len(path) + overhead; bytes > most && len(ops) > 0 {
 			break
@@ -313,15 +322,18 @@ func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool) {
 	}
 }
 
-// outcome waits for the result of a change. Once ctx has ended it waits a little for
-// replies that are on their way, and takes back what has not been sent.
+// outcome waits for the result of a change. Once ctx has ended it takes
+// back what has not been sent, and waits for replies that are on their way.
 func outcome[T any](ctx context.Context, r *removal, f *Future[T]) error {
 	_, err := f.Wait(ctx)
 	if _, there, _ := f.Result(); there || ctx.Err() == nil {
 		return err
 	}
+	if err := f.c.s.leave(&f.call, context.Cause(ctx), true); !IsAmbiguous(err) {
+		return err // it was waiting for a connection
+	}
 	if r.grace.IsZero() {
-		r.grace = time.Now().Add(deleteGrace)
+		r.grace = time.Now().Add(f.c.Timeout())
 	}
 	wait, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.grace)
 	defer cancel()
@@ -329,5 +341,5 @@ func outcome[T any](ctx context.Context, r *removal, f *Future[T]) error {
 	if _, there, _ := f.Result(); there {
 		return err
 	}
-	return f.c.s.leave(&f.call, context.Cause(ctx), true)
+	return f.c.s.leave(&f.call, context.Cause(ctx), false)
 }

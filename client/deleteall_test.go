@@ -127,6 +127,48 @@ func testDeleteMany(t *testing.T, more []string) {
 	}
 }
 
+func TestDeleteAllInBatches(t *testing.T) {
+	srv := newWorld(t, 1)
+	c := srv.client(t)
+	paths := []string{"/b"}
+	for i := range 9 {
+		paths = append(paths, fmt.Sprintf("/b/%d", i))
+	}
+	for batch, multis := range map[int]int{0: 1, 1: 10, 3: 4, 10: 1, 100: 1} {
+		makeTree(t, c, paths...)
+		before := srv.Requests()
+		n, err := c.DeleteAll(t.Context(), "/b", client.DeleteOptions{Batch: batch})
+		if sent := srv.Requests().Since(before).Of(jute.OpMulti); err != nil || n != 10 || sent != multis {
+			t.Errorf("batch %d: deleted %d by %d multis, %v; want %d multis", batch, n, sent, err, multis)
+		}
+	}
+	_, err := c.DeleteAll(t.Context(), "/", client.DeleteOptions{Batch: -1})
+	mustBe(t, err, client.ErrBadArguments)
+}
+
+// Somebody creates a node each time when something was deleted, for a while.
+func TestDeleteAllOfATreeThatGrows(t *testing.T) {
+	c := newWorld(t, 1).client(t)
+	paths := []string{"/g"} // more than are deleted at a time
+	for i := range 29 {
+		paths = append(paths, fmt.Sprintf("/g/%d", i))
+	}
+	makeTree(t, c, paths...)
+	grown := 0
+	n, err := c.DeleteAll(t.Context(), "/g", client.DeleteOptions{Batch: 1, Progress: func(done, _ int) {
+		if done < 4 && done > grown {
+			grown++
+			makeTree(t, c, fmt.Sprintf("/g/new%d", grown))
+		}
+	}})
+	if err != nil || grown == 0 || n != len(paths)+grown {
+		t.Errorf("deleted %d of 30 and %d that came, %v", n, grown, err)
+	}
+	if _, exists, err := c.Exists(t.Context(), "/g"); err != nil || exists {
+		t.Errorf("/g: %v, %v", exists, err)
+	}
+}
+
 // Others create nodes in the tree and delete some while it goes.
 func TestDeleteAllAmongOthers(t *testing.T) {
 	srv := newWorld(t, 1)
