@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // output is what a program under test prints; it tells when a line has come.
@@ -324,6 +326,61 @@ func TestInterruptedImportSaysWhatIsLeft(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", line, want)
 	}
 	if code := <-r.code; code != exitAuth {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// A subtree of which one node must stay: the others go, and it says how many.
+func TestDeleteAllSaysWhatIsLeft(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	for _, path := range []string{"/d", "/d/a", "/d/closed", "/d/closed/x"} {
+		create(t, c, path, "")
+	}
+	if _, err := c.SetACL(t.Context(), "/d/closed", client.ReadACL(), client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, s.ConnectString(), "deleteall", "/d")
+	const want = "1 of 4 nodes deleted, 3 left: Insufficient permission : /d/closed/x"
+	if line := r.err.await(t, ""); line != want {
+		t.Errorf("got  %s\nwant %s", line, want)
+	}
+	if code := <-r.code; code != exitAuth {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// Ctrl-C before it has come to its end, however far it came.
+func TestInterruptedDeleteAll(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/d", "")
+	const nodes = 3000
+	var ops []client.Op
+	for i := range nodes {
+		ops = append(ops, client.CreateOp(fmt.Sprintf("/d/%d", i), nil, client.Persistent, nil))
+	}
+	if _, err := c.Multi(t.Context(), ops...); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Requests()
+	r := start(t, s.ConnectString(), "deleteall", "-b", "1", "/d")
+	for s.Requests().Since(before).Of(jute.OpMulti) < 10 {
+		if _, _, err := c.Exists(t.Context(), "/d"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.stop()
+	line := r.err.await(t, "")
+	var done, total, left int
+	if _, err := fmt.Sscanf(line, "Interrupted: %d of %d nodes deleted, %d left", &done, &total, &left); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	there, err := c.CountDescendants(t.Context(), "/d")
+	if err != nil || total != nodes+1 || done+left != total || left != there+1 {
+		t.Errorf("%s; there are %d, %v", line, there+1, err)
+	}
+	if code := <-r.code; code != exitInterrupt {
 		t.Errorf("exit %d", code)
 	}
 }

@@ -82,10 +82,15 @@ func isTerminal(stream any) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
+// attended reports whether somebody sits at the terminal who can be asked.
+func (c *Call) attended() bool {
+	return !c.App.session && isTerminal(c.App.in) && c.App.err.terminal()
+}
+
 // confirm asks whoever sits at the terminal. If nobody does, it returns nil, or a
 // usage error if the question must be answered.
 func (c *Call) confirm(question string, must bool) error {
-	if c.App.session || !isTerminal(c.App.in) || !c.App.err.terminal() {
+	if !c.attended() {
 		if must {
 			return c.Usage("%s. If that is meant, say --yes", strings.TrimSuffix(question, "."))
 		}

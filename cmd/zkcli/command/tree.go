@@ -24,35 +24,65 @@ func deleteAllCommand() Command {
 			dryRun := boolFlag(flags, "dry-run", "", "only say how many nodes there are")
 			yes := boolFlag(flags, "yes", "", "don't ask")
 			return func(ctx context.Context, c *Call) error {
-				return c.deleteAll(ctx, subtree.DeleteOptions{Batch: max(0, *batch), DryRun: *dryRun}, *yes || *dryRun)
+				return c.deleteAll(ctx, client.DeleteOptions{Batch: max(0, *batch), DryRun: *dryRun}, *yes || *dryRun)
 			}
 		},
 	}
 }
 
 // deleteAll deletes a subtree. sure says that there is nothing to ask.
-func (c *Call) deleteAll(ctx context.Context, o subtree.DeleteOptions, sure bool) error {
-	const many = 10_000
+func (c *Call) deleteAll(ctx context.Context, o client.DeleteOptions, sure bool) error {
 	zk, err := c.Client(ctx)
 	if err != nil {
 		return err
 	}
 	m := c.meter()
-	o.Progress = m.show
-	var refused error
-	o.Confirm = func(nodes int) error {
-		if all := c.Arg(0) == "/"; !sure && (all || nodes > many) {
-			m.clear()
-			refused = c.confirm(fmt.Sprintf("This deletes all %d nodes of %s.", nodes, c.Arg(0)), all)
+	defer m.clear()
+	o.KeepRoot = c.Arg(0) == "/"
+	o.Progress = func(done, found int) {
+		if done == 0 {
+			m.show(subtree.Progress{Doing: "listing", Done: found})
+		} else {
+			m.show(subtree.Progress{Doing: "deleting", Done: done, Total: found})
 		}
-		return refused
 	}
-	r, err := subtree.Delete(ctx, zk, c.Arg(0), o)
+	if !sure {
+		if err := c.confirmDeletion(ctx, zk, m, o); err != nil {
+			return err
+		}
+	}
+	n, err := zk.DeleteAll(ctx, c.Arg(0), o)
 	m.clear()
-	if refused != nil {
-		return refused
+	doc := treeChange{Path: c.Arg(0), Done: n, Total: n, DryRun: o.DryRun}
+	if o.DryRun {
+		doc.Done, doc.Left = 0, n
 	}
-	return c.changed(r, "deleted", r.Deleted, o.DryRun, err)
+	if e, ok := errors.AsType[*client.DeleteAllError](err); ok {
+		doc.Done, doc.Left, doc.Unknown = e.Deleted, e.Left, e.Unknown
+		doc.Total = e.Deleted + e.Left + e.Unknown
+		err = e.Err
+	}
+	return c.changed(doc, "deleted", err)
+}
+
+// confirmDeletion asks, if many nodes are to be deleted and somebody is there, or
+// all of them.
+func (c *Call) confirmDeletion(ctx context.Context, zk *client.Client, m *meter, o client.DeleteOptions) error {
+	const many = 10_000
+	all := c.Arg(0) == "/"
+	if !all && !c.attended() {
+		return nil
+	}
+	o.DryRun = true
+	n, err := zk.DeleteAll(ctx, c.Arg(0), o)
+	m.clear()
+	switch e, ok := errors.AsType[*client.DeleteAllError](err); {
+	case ok:
+		return fmt.Errorf("nothing deleted: %w", e.Err)
+	case err != nil, !all && n <= many:
+		return err
+	}
+	return c.confirm(fmt.Sprintf("This deletes all %d nodes of %s.", n, c.Arg(0)), all)
 }
 
 // setAllACLs gives a subtree an ACL.
@@ -64,7 +94,9 @@ func (c *Call) setAllACLs(ctx context.Context, acl []client.ACL, dryRun bool) er
 	m := c.meter()
 	r, err := subtree.SetACL(ctx, zk, c.Arg(0), acl, subtree.SetACLOptions{DryRun: dryRun, Progress: m.show})
 	m.clear()
-	return c.changed(r, "changed", r.Changed, dryRun, err)
+	doc := treeChange{Path: c.Arg(0), Done: r.Changed, Left: r.Left, Total: r.Total, DryRun: dryRun, Unknown: len(r.Unknown)}
+	doc.Left -= doc.Unknown
+	return c.changed(doc, "changed", err)
 }
 
 // treeChange is what became of the change of a subtree, in JSON.
@@ -79,17 +111,20 @@ type treeChange struct {
 
 // changed reports a change of a subtree. One that stopped halfway says how far it
 // came.
-func (c *Call) changed(r subtree.Report, verb string, done int, dryRun bool, err error) error {
-	doc := treeChange{Path: c.Arg(0), Done: done, Left: r.Left, Total: r.Total, DryRun: dryRun, Unknown: len(r.Unknown)}
+func (c *Call) changed(doc treeChange, verb string, err error) error {
 	switch {
-	case errors.Is(err, client.ErrNoNode) && r.Total == 0:
+	case errors.Is(err, client.ErrNoNode) && doc.Total == 0:
 		return err
-	case err != nil && r.Total == 0:
+	case err != nil && doc.Total == 0:
 		return fmt.Errorf("nothing %s: %w", verb, err)
 	case err != nil:
-		return fmt.Errorf("%d of %d nodes %s, %d left: %w", done, r.Total, verb, r.Left, err)
-	case dryRun:
-		return c.Emit(Output{Text: fmt.Sprintf("%d nodes would be %s", r.Left, verb), Data: doc})
+		unknown := ""
+		if doc.Unknown > 0 {
+			unknown = fmt.Sprintf(", of %d it is unknown", doc.Unknown)
+		}
+		return fmt.Errorf("%d of %d nodes %s, %d left%s: %w", doc.Done, doc.Total, verb, doc.Left, unknown, err)
+	case doc.DryRun:
+		return c.Emit(Output{Text: fmt.Sprintf("%d nodes would be %s", doc.Left, verb), Data: doc})
 	}
 	return c.Emit(Output{Data: doc})
 }

@@ -1,5 +1,5 @@
 // Package subtree reads, writes and compares whole subtrees: what the commands
-// tree, find, du, export, import, diff, deleteall and setAcl -R of zkcli stand on.
+// tree, find, du, export, import, diff and setAcl -R of zkcli stand on.
 //
 // Everything is a stream of nodes in tree order: a node comes before its
 // children, siblings in the order of their names' bytes (see Compare). Live reads

@@ -259,69 +259,6 @@ func TestChangedSince(t *testing.T) {
 	}
 }
 
-func TestDelete(t *testing.T) {
-	s := zktest.Start(t)
-	c := s.Client(t)
-	for i, cutter := range []func(zktest.Match) *zktest.Cut{s.CutBefore, s.CutAfter} {
-		plant(t, c, forest(rand.New(rand.NewPCG(6, 0)), "/f", 100)...)
-		r, err := Delete(t.Context(), c, "/f", DeleteOptions{DryRun: true})
-		if err != nil || r.Plan.Deleted != 100 || r.Deleted != 0 || len(paths(t, c, "/f")) != 100 {
-			t.Fatalf("dry run: %+v, %v", r, err)
-		}
-		cut := cutter(zktest.Nth(55, zktest.Op(jute.OpMulti)))
-		r, err = Delete(t.Context(), c, "/f", DeleteOptions{Batch: 10})
-		if err != nil || r.Deleted != 100 || r.Left != 0 {
-			t.Errorf("cutter %d: %+v, %v", i, r, err)
-		}
-		<-cut.Done()
-		if _, ok, _ := c.Exists(t.Context(), "/f"); ok {
-			t.Error("it is still there")
-		}
-	}
-	if _, err := Delete(t.Context(), c, "/f", DeleteOptions{}); !errors.Is(err, client.ErrNoNode) {
-		t.Errorf("a node that is not there: %v", err)
-	}
-}
-
-func TestInterruptedDeleteReports(t *testing.T) {
-	c := zktest.Start(t).Client(t)
-	plant(t, c, forest(rand.New(rand.NewPCG(7, 0)), "/f", 50)...)
-	ctx, cancel := context.WithCancel(t.Context())
-	stop := func(p Progress) {
-		if p.Doing == "deleting" && p.Done == 30 {
-			cancel()
-		}
-	}
-	r, err := Delete(ctx, c, "/f", DeleteOptions{Batch: 10, Progress: stop})
-	left := paths(t, c, "/f")
-	if !errors.Is(err, context.Canceled) || r.Deleted != 30 || r.Left != 20 || len(left) != 20 || r.Next != Join("/f", left[19]) {
-		t.Errorf("%+v, %v; %d are left", r, err, len(left))
-	}
-	_, err = Delete(t.Context(), c, "/f", DeleteOptions{Confirm: func(n int) error { return fmt.Errorf("%d are too many", n) }})
-	if err == nil || len(paths(t, c, "/f")) != 20 {
-		t.Errorf("not confirmed: %v", err)
-	}
-}
-
-// Somebody goes on creating children, for a while.
-func TestDeleteOfATreeThatGrows(t *testing.T) {
-	c := zktest.Start(t).Client(t)
-	plant(t, c, node{path: "/f"}, node{path: "/f/a"}, node{path: "/f/b"})
-	grown := 0
-	grow := func(p Progress) {
-		if p.Doing == "deleting" && grown < 2 {
-			grown++
-			if _, err := c.Create(context.Background(), fmt.Sprintf("/f/new%d", grown), nil, client.Persistent, nil); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	r, err := Delete(t.Context(), c, "/f", DeleteOptions{Batch: 1, Progress: grow})
-	if err != nil || r.Deleted != 5 || r.Total != 5 || r.Left != 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
 func TestSetACL(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)

@@ -267,22 +267,3 @@ func (im *importer) commit(ctx context.Context, batch []Node, found []*live, act
 	}
 	return first
 }
-
-// prune deletes the nodes that the file doesn't have.
-func (im *importer) prune(ctx context.Context) error {
-	if len(im.doomed) == 0 {
-		return nil
-	}
-	paths := make([]string, len(im.doomed))
-	for i, rel := range im.doomed {
-		paths[i] = Join(im.root, rel)
-	}
-	before := im.report.Left - len(paths)
-	done, err := deletePaths(ctx, im.c, paths, DeleteOptions{Batch: im.o.Batch, Progress: im.o.Progress})
-	im.report.Deleted, im.report.Left = done.Deleted, before+done.Left
-	im.report.Next = relative(done.Next, im.root)
-	for _, path := range done.Unknown {
-		im.report.Unknown = append(im.report.Unknown, relative(path, im.root))
-	}
-	return err
-}

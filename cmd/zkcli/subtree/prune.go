@@ -1,0 +1,104 @@
+package subtree
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// prune deletes the nodes that the file doesn't have, the lowest first, in batches
+// of which each is done whole or not at all. Those that are gone already count as
+// deleted. It is not client.DeleteAll because of a node that somebody has put there
+// since the plan was made: that one stays, and the import fails.
+func (im *importer) prune(ctx context.Context) error {
+	paths := make([]string, len(im.doomed))
+	for i, rel := range im.doomed {
+		paths[i] = Join(im.root, rel)
+	}
+	slices.Reverse(paths)
+	size := func(path *string) int { return 24 + len(*path) }
+	for batch := range batches(stream(paths), im.o.Batch, client.DefaultMaxRequest/2, size) {
+		err := context.Cause(ctx)
+		unknown := false
+		if err == nil {
+			unknown, err = deleteBatch(ctx, im.c, batch)
+		}
+		if err != nil {
+			im.pruneStopped(batch, unknown)
+			return err
+		}
+		im.report.Deleted += len(batch)
+		im.report.Left -= len(batch)
+		im.o.Progress(Progress{"deleting", im.report.Deleted, len(paths)})
+	}
+	return nil
+}
+
+// pruneStopped notes the batch that was not deleted or, if that is unknown, perhaps
+// was.
+func (im *importer) pruneStopped(batch []string, unknown bool) {
+	im.report.Next = relative(batch[0], im.root)
+	if !unknown {
+		return
+	}
+	for _, path := range batch {
+		im.report.Unknown = append(im.report.Unknown, relative(path, im.root))
+	}
+}
+
+// deleteBatch deletes some nodes, all or none. unknown tells that it could not be
+// found out which.
+func deleteBatch(ctx context.Context, c *client.Client, batch []string) (unknown bool, err error) {
+	work, stop := grace(ctx, c)
+	defer stop()
+	rest := batch
+	for round := 1; len(rest) > 0; round++ {
+		ops := make([]client.Op, len(rest))
+		for i, path := range rest {
+			ops[i] = client.DeleteOp(path, client.AnyVersion)
+		}
+		_, err = c.Multi(work, ops...)
+		gone := errors.Is(err, client.ErrNoNode) && round < maxRounds
+		if err == nil || !gone && !errors.Is(err, client.ErrConnectionLoss) {
+			return unknown || client.IsAmbiguous(err), err
+		}
+		unknown = unknown || client.IsAmbiguous(err)
+		found, lookErr := existing(work, c, rest)
+		if lookErr != nil {
+			return unknown, lookErr
+		}
+		rest, unknown = found, false
+	}
+	return false, nil
+}
+
+// existing returns those of the paths that exist.
+func existing(ctx context.Context, c *client.Client, paths []string) ([]string, error) {
+	for {
+		found, err := existingOnce(ctx, c, paths)
+		if !errors.Is(err, client.ErrConnectionLoss) || ctx.Err() != nil {
+			return found, err
+		}
+	}
+}
+
+func existingOnce(ctx context.Context, c *client.Client, paths []string) ([]string, error) {
+	async := c.Async()
+	asked := make([]*client.Future[client.Presence], len(paths))
+	for i, path := range paths {
+		asked[i] = async.Exists(path)
+	}
+	var found []string
+	for i, f := range asked {
+		p, err := f.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if p.Exists {
+			found = append(found, paths[i])
+		}
+	}
+	return found, nil
+}
