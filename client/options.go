@@ -101,7 +101,8 @@ type Options struct {
 	// the log: it keeps all others waiting. 0 is 1 s.
 	SlowCallback time.Duration
 
-	// Logger is told of connections made and lost, and of callbacks that block.
+	// Logger is told of connections made and lost, of outages in which no server
+	// is reached, of sessions that end, and of callbacks that block; never of data.
 	// A *slog.Logger will do. Nil is slog.Default(); see NoLog.
 	Logger Logger
 

@@ -112,12 +112,16 @@ func (s *session) reach() (*link, error) {
 	s.mu.Lock()
 	born, deadline := s.id != 0, s.heard.Add(s.timeout)
 	s.mu.Unlock()
+	out := outage{began: time.Now()}
 	if born && !s.opts.KeepSession {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline, ErrSessionExpired)
 		defer cancel()
 	}
 	for {
+		if s.hosts.exhausted() && out.isNews(time.Now()) {
+			s.tellOutage(out)
+		}
 		server, err := s.nextServer(ctx)
 		if err != nil {
 			return nil, s.unreachable(err)
@@ -141,6 +145,35 @@ func (s *session) reach() (*link, error) {
 		}
 		s.log(slog.LevelDebug, "server failed", "server", server, "err", err)
 	}
+}
+
+// outage is a time in which no server is reached.
+type outage struct {
+	began time.Time
+	told  time.Time // when the log was last told of it
+}
+
+// isNews reports whether the log should be told: after a second, and again each
+// time that the outage is twice as long, or a minute after the last time.
+func (o *outage) isNews(now time.Time) bool {
+	next := o.began.Add(time.Second)
+	if !o.told.IsZero() {
+		next = o.told.Add(min(o.told.Sub(o.began), time.Minute))
+	}
+	if now.Before(next) {
+		return false
+	}
+	o.told = now
+	return true
+}
+
+// tellOutage logs how each server fails, so that a program which waits for one is
+// not silent about it.
+func (s *session) tellOutage(o outage) {
+	s.mu.Lock()
+	err := s.connectErrorLocked(ErrConnectionLoss)
+	s.mu.Unlock()
+	s.log(slog.LevelWarn, "no server is reached; trying on", "for", o.told.Sub(o.began).Round(time.Millisecond), "err", err)
 }
 
 // nextServer returns the server to try next. Between rounds over all servers it
@@ -167,11 +200,13 @@ func (s *session) lookupSRV(ctx context.Context, name string) []string {
 	if err == nil && len(servers) == 0 {
 		err = errors.New("there are no SRV records of this name")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
 		err = explain(ctx, err)
 		s.log(slog.LevelDebug, "SRV records not found", "name", name, "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
 		s.failedLocked(name, err)
 		return nil
 	}
