@@ -62,10 +62,8 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": " + e.Err.Error())
 	if e.Cause != nil {
-		cause := e.Cause.Error()
-		if rest, ok := strings.CutPrefix(cause, e.Err.Error()+": "); ok {
-			cause = rest // what the cause wraps is said once
-		}
+		cause := strings.TrimPrefix(e.Cause.Error(), e.Err.Error()+": ")
+		cause = strings.TrimSuffix(cause, ": "+e.Err.Error()) // what the cause wraps is said once
 		b.WriteString(": " + cause)
 	}
 	if e.Ambiguous {
@@ -84,8 +82,8 @@ func (e *Error) Unwrap() []error {
 
 // IsAmbiguous reports whether the operation that failed with err may have been
 // done nevertheless. That is so for a change that was sent and of which no reply
-// came: the connection broke, or the context ended first. For all other errors
-// the operation has not been done and won't be.
+// came that makes sense: the connection broke, or the context ended first. For all
+// other errors the operation has not been done and won't be.
 func IsAmbiguous(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Ambiguous
