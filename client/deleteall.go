@@ -326,8 +326,11 @@ func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool) {
 // back what has not been sent, and waits for replies that are on their way.
 func outcome[T any](ctx context.Context, r *removal, f *Future[T]) error {
 	_, err := f.Wait(ctx)
-	if _, there, _ := f.Result(); there || ctx.Err() == nil {
+	if ctx.Err() == nil {
 		return err
+	}
+	if _, there, err := f.Result(); there {
+		return err // not Wait's, which may not have known of it yet
 	}
 	if err := f.c.s.leave(&f.call, context.Cause(ctx), true); !IsAmbiguous(err) {
 		return err // it was waiting for a connection
@@ -337,8 +340,8 @@ func outcome[T any](ctx context.Context, r *removal, f *Future[T]) error {
 	}
 	wait, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.grace)
 	defer cancel()
-	_, err = f.Wait(wait)
-	if _, there, _ := f.Result(); there {
+	_, _ = f.Wait(wait) // Result tells
+	if _, there, err := f.Result(); there {
 		return err
 	}
 	return f.c.s.leave(&f.call, context.Cause(ctx), false)
