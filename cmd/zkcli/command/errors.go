@@ -171,12 +171,18 @@ func describe(err error) failure {
 		}
 	} else if errors.Is(err, errNotConnected) {
 		f.Code, f.Exit = "NotConnected", exitConnection
-	} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || unreadable(err) {
 		f.Code, f.Exit = "File", exitUsage
 	} else if e, ok := errors.AsType[*client.Error](err); ok {
 		f.ofClient(err, e)
 	}
 	return f
+}
+
+// unreadable tells a file that can't be opened or read, such as a directory.
+func unreadable(err error) bool {
+	e, ok := errors.AsType[*fs.PathError](err)
+	return ok && (e.Op == "open" || e.Op == "read")
 }
 
 // ofClient describes an error of an operation in zkCli.sh's words.

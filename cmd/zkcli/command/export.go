@@ -155,10 +155,17 @@ func whatChanged(d subtree.Difference) []string {
 }
 
 // writeFile has write fill a file, which takes its place only when it is whole and
-// on the disk. "-" is stdout.
+// on the disk. Behind a symbolic link that is the place it leads to. What is not a
+// file, such as a pipe or a device, is written to and stays. "-" is stdout.
 func writeFile(name string, stdout io.Writer, write func(io.Writer) error) error {
 	if name == "-" {
 		return write(stdout)
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return writeTo(name, write)
+	}
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
@@ -175,4 +182,13 @@ func writeFile(name string, stdout io.Writer, write func(io.Writer) error) error
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// writeTo has write write to what is there and can't be replaced.
+func writeTo(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
 }

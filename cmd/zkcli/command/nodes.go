@@ -155,8 +155,7 @@ func (t *trouble) with(c *Call, path string, err error) error {
 	if path == "" || path == "/" {
 		return err
 	}
-	c.App.say("%s", describe(err).Error)
-	t.last = err
+	t.last = c.App.report(err, c.Options.Format)
 	return nil
 }
 

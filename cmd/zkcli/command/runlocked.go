@@ -20,25 +20,66 @@ const (
 
 func lockCommand() Command {
 	return Command{
-		Name: "lock", Synopsis: "[--timeout time] [--grace time] path -- program [arguments]", Short: "Run a program while holding a lock",
+		Name: "lock", Synopsis: "[--timeout time] [--grace time] path -- program [arguments] | --list path | --break [--yes] path [node]",
+		Short: "Run a program while holding a lock",
 		Long: "Waits for the lock, runs the program, and gives the lock up when it ends; the exit\n" +
 			"code is the program's. If the lock is lost the program gets SIGTERM, and SIGKILL after\n" +
 			"the grace, which is no more than a fourth of the session's timeout; the exit code is 7\n" +
 			"then. When the connection is lost that is done before the servers may give the lock to\n" +
 			"somebody else. No lock is safe for a program that is stopped and goes on later: let\n" +
 			"what it protects compare $" + envToken + ", which grows with each holder.\n" +
-			"Locks are those of Curator's InterProcessMutex.",
+			"Locks are those of Curator's InterProcessMutex.\n" +
+			"--list shows who holds the lock, or leads an election, and who waits, in order.\n" +
+			"--break deletes the node of the holder, or the one that is named. It asks first; if\n" +
+			"nobody can be asked it wants --yes.",
 		Examples: []Example{
 			{"lock /locks/backup -- ./backup.sh", "one at a time"},
 			{"lock --timeout 0s /locks/cron -- ./job", "only if nobody holds it"},
 			{"lock /locks/x -- sh -c 'write --token $" + envToken + "'", "with fencing"},
+			{"lock --list /locks/backup", "who holds it, and who waits"},
+			{"lock --break /locks/backup", "take it from the holder"},
 		},
-		Args: []Arg{{Name: "path", Kind: Path}, {Name: "program", Kind: File}}, Required: 2, Repeat: true,
+		Args: []Arg{{Name: "path", Kind: Path}, {Name: "program", Kind: File}}, Required: 1, Repeat: true,
 		Setup: func(flags *cobra.Command) Run {
 			r := lockFlags(flags, "lock")
-			return func(ctx context.Context, c *Call) error { return r.run(ctx, c, lockLabel, nil) }
+			list := boolFlag(flags, "list", "", "show the queue")
+			breaks := boolFlag(flags, "break", "", "delete the holder's node, or the named one")
+			yes := boolFlag(flags, "yes", "", "don't ask before --break")
+			return func(ctx context.Context, c *Call) error {
+				if err := c.checkLock(*list, *breaks, *yes); err != nil {
+					return err
+				}
+				switch {
+				case *list:
+					return c.lockList(ctx)
+				case *breaks:
+					return c.lockBreak(ctx, *yes)
+				}
+				return r.run(ctx, c, lockLabel, nil)
+			}
 		},
 	}
+}
+
+// checkLock says what is wrong with the flags and arguments of lock.
+func (c *Call) checkLock(list, breaks, yes bool) error {
+	most := 0 // any number
+	switch {
+	case list && breaks:
+		return c.Usage("--list and --break don't go together")
+	case yes && !breaks:
+		return c.Usage("--yes is for --break")
+	case list:
+		most = 1
+	case breaks:
+		most = 2
+	case len(c.Args) < 2:
+		return c.Usage("program is missing")
+	}
+	if most > 0 && len(c.Args) > most {
+		return c.Usage("%q is one argument too many", c.Args[most])
+	}
+	return nil
 }
 
 func electCommand() Command {
@@ -46,10 +87,10 @@ func electCommand() Command {
 		Name: "elect", Synopsis: "[--timeout time] [--grace time] [--id text] path -- program [arguments]", Short: "Run a program while being the leader",
 		Long: "Stands for election, runs the program once elected, and steps down when it ends. What\n" +
 			"lock says of losing the lock goes for the leadership, too. The candidates are those of\n" +
-			"Curator's LeaderLatch: tree -d shows who they are, the first being the leader.",
+			"Curator's LeaderLatch: lock --list shows who they are, the first being the leader.",
 		Examples: []Example{
 			{"elect /app/leader -- ./scheduler", "one scheduler of many that are ready"},
-			{"tree -d /app/leader", "who leads, and who waits"},
+			{"lock --list /app/leader", "who leads, and who waits"},
 		},
 		Args: []Arg{{Name: "path", Kind: Path}, {Name: "program", Kind: File}}, Required: 2, Repeat: true,
 		Setup: func(flags *cobra.Command) Run {

@@ -1,0 +1,209 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// place is a node in the queue of a lock or an election: the first one holds.
+type place struct {
+	path, name string
+	number     int64
+	data       []byte
+	stat       client.Stat
+}
+
+// places returns the queue below dir, in its order. Nodes whose names don't end in
+// ten digits are none of it; those that go meanwhile are left out.
+func places(ctx context.Context, zk *client.Client, dir string) ([]place, error) {
+	var list []place
+	for n, err := range subtree.Live(ctx, zk, dir, subtree.ReadOptions{Data: true, Limit: true, Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if n.Path == "/" {
+			continue
+		}
+		name := n.Path[1:]
+		if number, ok := sequence(name); ok {
+			list = append(list, place{subtree.Join(dir, n.Path), name, number, n.Data, n.Stat})
+		}
+	}
+	slices.SortFunc(list, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.stat.Czxid, b.stat.Czxid))
+	})
+	return list, nil
+}
+
+// placeDoc is a place in JSON.
+type placeDoc struct {
+	Position int     `json:"position"` // from 1
+	State    string  `json:"state"`
+	Node     string  `json:"node"`
+	Path     string  `json:"path"`
+	Session  string  `json:"session,omitempty"` // none if the node is not ephemeral
+	Since    string  `json:"since"`
+	AgeMs    int64   `json:"ageMs"`
+	Data     *string `json:"data"`
+	Encoding string  `json:"encoding,omitempty"` // of data
+}
+
+var placeHeading = []string{"POSITION", "STATE", "NODE", "SESSION", "SINCE", "AGE", "DATA"}
+
+// doc describes the place at a position from 0.
+func (p *place) doc(position int, now time.Time) placeDoc {
+	at := time.UnixMilli(p.stat.Ctime)
+	d := placeDoc{
+		Position: position + 1, State: placeState(position), Node: p.name, Path: p.path,
+		Since: tableTime(p.stat.Ctime), AgeMs: max(0, now.Sub(at).Milliseconds()),
+	}
+	if subtree.KindOf(p.stat) == subtree.Ephemeral {
+		d.Session = p.stat.EphemeralOwner.String()
+	}
+	var data nodeData
+	data.set(p.data)
+	d.Data, d.Encoding = data.Data, data.Encoding
+	return d
+}
+
+func placeState(position int) string {
+	if position == 0 {
+		return "holds"
+	}
+	return "waits"
+}
+
+// owner says whose the place is.
+func (p *place) owner(now time.Time) string {
+	whose := "of no session: it is not ephemeral"
+	if subtree.KindOf(p.stat) == subtree.Ephemeral {
+		whose = "of session " + p.stat.EphemeralOwner.String()
+	}
+	return fmt.Sprintf("%s, %s old, data %s", whose, ageText(now.Sub(time.UnixMilli(p.stat.Ctime))), shortData(p.data))
+}
+
+// lockList shows who holds a lock, and who waits for it.
+func (c *Call) lockList(ctx context.Context) error {
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	queue, err := places(ctx, zk, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var rows [][]string
+	var names []string
+	docs := make([]placeDoc, len(queue))
+	for i, p := range queue {
+		d := p.doc(i, now)
+		docs[i] = d
+		names = append(names, p.name)
+		rows = append(rows, []string{
+			strconv.Itoa(d.Position), d.State, d.Node, cmp.Or(d.Session, "-"), d.Since,
+			ageText(time.Duration(d.AgeMs) * time.Millisecond), shortData(p.data),
+		})
+	}
+	out := Output{Raw: lines(names)}
+	if c.Options.Format == FormatJSON {
+		for _, d := range docs {
+			if err := c.Emit(Output{Data: d}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(queue) == 0 {
+		out.Note = "nobody holds " + c.Arg(0)
+	} else {
+		out.Table = append([][]string{placeHeading}, rows...)
+		out.Text = string(table(out.Table, false))
+	}
+	return c.Emit(out)
+}
+
+// broken is what lockBreak has done, in JSON.
+type broken struct {
+	Path  string   `json:"path"`
+	Place placeDoc `json:"broken"`
+}
+
+// lockBreak deletes the node of the holder, or that of somebody who waits.
+func (c *Call) lockBreak(ctx context.Context, sure bool) error {
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	queue, err := places(ctx, zk, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	i, err := choose(queue, c.Arg(0), c.Arg(1))
+	if err != nil {
+		return err
+	}
+	p, now := &queue[i], time.Now()
+	if !sure {
+		err := c.confirm(fmt.Sprintf("This deletes %s, which %s, %s.", p.path, placeState(i), p.owner(now)), true)
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.remove(ctx, zk); err != nil {
+		return err
+	}
+	return c.Emit(Output{
+		Note: fmt.Sprintf("deleted %s, which %s, %s", p.path, map[bool]string{true: "held", false: "waited"}[i == 0], p.owner(now)),
+		Data: broken{c.Arg(0), p.doc(i, now)},
+	})
+}
+
+// choose returns the index of the holder, or of the place of a name.
+func choose(queue []place, dir, name string) (int, error) {
+	if len(queue) == 0 {
+		return 0, fmt.Errorf("nobody holds %s, and nobody waits for it", dir)
+	}
+	if name == "" {
+		return 0, nil
+	}
+	i := slices.IndexFunc(queue, func(p place) bool { return p.name == name || p.path == name })
+	if i < 0 {
+		return 0, &wordedError{fmt.Sprintf("%s is not in the queue of %s (lock --list shows it)", name, dir), notThere(subtree.Join(dir, "/"+name))}
+	}
+	return i, nil
+}
+
+// remove deletes the node, but not another one that has been created in its place:
+// numbers begin again when the path itself is deleted. Servers can't compare a czxid:
+// the look comes right before the delete, which has the version of the data.
+func (p *place) remove(ctx context.Context, zk *client.Client) error {
+	stat, there, err := zk.WithRetry(client.DefaultRetry()).Exists(ctx, p.path)
+	if err == nil && there && stat.Czxid == p.stat.Czxid {
+		err = zk.DeleteIdempotent(ctx, p.path, stat.Version)
+		there = !errors.Is(err, client.ErrNoNode)
+	}
+	switch {
+	case !there && (err == nil || errors.Is(err, client.ErrNoNode)):
+		return &wordedError{p.path + " has gone by itself meanwhile: nothing was deleted", notThere(p.path)}
+	case err != nil:
+		return err
+	case stat.Czxid != p.stat.Czxid:
+		return &wordedError{p.path + " is another's by now: nothing was deleted",
+			&client.Error{Op: jute.OpDelete, Path: p.path, Err: client.ErrBadVersion}}
+	}
+	return nil
+}
+
+func notThere(path string) error {
+	return &client.Error{Op: jute.OpDelete, Path: path, Err: client.ErrNoNode}
+}
