@@ -82,20 +82,23 @@ func (q *callbacks) runOne(cb callback, behind int) {
 // look logs the running callback if it is slow.
 func (q *callbacks) look() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if !q.running {
+		q.mu.Unlock()
 		return
 	}
 	took := time.Since(q.since)
 	if took < q.slow {
 		q.watch.Reset(q.slow - took)
+		q.mu.Unlock()
 		return
 	}
-	if !q.told {
-		q.told = true
-		cb, waiting := q.current, q.behind+len(q.queue)
+	again := q.told
+	q.told = true
+	cb, waiting := q.current, q.behind+len(q.queue)
+	q.watch.Reset(q.slow)
+	q.mu.Unlock()
+	if !again { // without the lock, which the session waits for with its own
 		q.log.Log(context.Background(), slog.LevelWarn, "callback blocks: all others wait for it",
 			"op", cb.op, "path", cb.path, "for", took, "waiting", waiting)
 	}
-	q.watch.Reset(q.slow)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -75,6 +76,38 @@ func TestCallbackThatBlocksIsNamedOnce(t *testing.T) {
 		}
 	})
 }
+
+// A log that blocks at the line about a callback holds up no operation.
+func TestSlowLogOfASlowCallback(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		release := make(chan struct{})
+		c := n.newClient("a", Options{SlowCallback: time.Second, Logger: logFunc(func(msg string) {
+			if strings.HasPrefix(msg, "callback blocks") {
+				<-release
+			}
+		})})
+		conn := n.connect()
+		c.Async().Get("/blocks", func(Node, error) { <-release })
+		conn.answerGet(conn.expect(jute.OpGetData), 1, "")
+		time.Sleep(2 * time.Second)
+		behind := c.Async().Get("/behind", func(Node, error) {})
+		conn.answerGet(conn.expect(jute.OpGetData), 1, "")
+		if _, err := behind.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		next := c.Async().Get("/next")
+		conn.answerGet(conn.expect(jute.OpGetData), 1, "")
+		if _, err := next.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		close(release)
+	})
+}
+
+// logFunc is a Logger that is told the message alone.
+type logFunc func(msg string)
+
+func (f logFunc) Log(_ context.Context, _ slog.Level, msg string, _ ...any) { f(msg) }
 
 // Callbacks may issue operations and wait for them.
 func TestCallbackThatWaits(t *testing.T) {

@@ -194,7 +194,7 @@ func (s *session) lookupSRV(ctx context.Context, name string) []string {
 	s.mu.Lock()
 	within := s.timeout / 3
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within.Round(time.Millisecond)))
 	defer cancel()
 	servers, err := s.opts.ResolveSRV(ctx, name)
 	if err == nil && len(servers) == 0 {
@@ -244,7 +244,7 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	s.mu.Lock()
 	share := max(s.timeout*2/3/time.Duration(len(s.hosts.list)), 100*time.Millisecond)
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, share, fmt.Errorf("no answer within %v", share))
+	ctx, cancel := context.WithTimeoutCause(ctx, share, fmt.Errorf("no answer within %v", share.Round(time.Millisecond)))
 	defer cancel()
 	addrs, err := s.resolve(ctx, server)
 	if err != nil {
