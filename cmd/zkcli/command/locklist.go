@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
-	"github.com/zkd-project/zkd/jute"
 )
 
 // place is a node in the queue of a lock or an election: the first one holds.
@@ -199,11 +198,11 @@ func (p *place) remove(ctx context.Context, zk *client.Client) error {
 		return err
 	case stat.Czxid != p.stat.Czxid:
 		return &wordedError{p.path + " is another's by now: nothing was deleted",
-			&client.Error{Op: jute.OpDelete, Path: p.path, Err: client.ErrBadVersion}}
+			&client.Error{Path: p.path, Err: client.ErrBadVersion}}
 	}
 	return nil
 }
 
 func notThere(path string) error {
-	return &client.Error{Op: jute.OpDelete, Path: path, Err: client.ErrNoNode}
+	return &client.Error{Path: path, Err: client.ErrNoNode}
 }
