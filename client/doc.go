@@ -31,6 +31,11 @@
 // place among the replies: by the time that a read returns a change, the events
 // that the change fired are in the channels of their watches.
 //
+// # Ownership
+//
+// What a call is given is encoded before the call returns, an asynchronous one
+// too, and may be changed then. What it returns is the caller's.
+//
 // # Views
 //
 // Namespace, WithRetry and Async return views: cheap values that share the

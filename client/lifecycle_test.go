@@ -403,6 +403,29 @@ func TestServerWithAnotherSession(t *testing.T) {
 	})
 }
 
+// What the client is given is the caller's again, to be wiped: each connection has
+// the same credentials all the same.
+func TestAuthIsCopied(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		given, added := []byte("u:p"), []byte("v:q")
+		c := n.newClient("a", Options{Auth: []Auth{{"digest", given}}})
+		c.Async().AddAuth("digest", added)
+		clear(given)
+		clear(added)
+		for range 2 {
+			conn := n.connect()
+			for _, want := range []string{"u:p", "v:q"} {
+				r := conn.expect(jute.OpAuth)
+				if !strings.Contains(string(r.body), want) {
+					t.Errorf("credentials %q, want %q", r.body, want)
+				}
+				conn.reply(r, 0, nil)
+			}
+			conn.Close()
+		}
+	})
+}
+
 func TestAuthFailed(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{Auth: []Auth{{"digest", []byte("u:p")}}})

@@ -77,7 +77,7 @@ func (c *Client) startMulti(f *Future[[]OpResult], code jute.OpCode, ops []Op) {
 	}
 	f.decode = decodeMultiRead
 	if code == jute.OpMulti {
-		f.decode = func(f *Future[[]OpResult], d *jute.Decoder) { decodeMulti(f, d, ops) }
+		f.decode = func(f *Future[[]OpResult], d *jute.Decoder) { decodeMulti(f, d, r.Ops) }
 	}
 	c.s.end(&f.call, r.Append(c.s.enc))
 }
@@ -104,7 +104,7 @@ func decodeMultiRead(f *Future[[]OpResult], d *jute.Decoder) {
 
 // decodeMulti reads the results, and fails with the first error that is not the
 // consequence of another.
-func decodeMulti(f *Future[[]OpResult], d *jute.Decoder, ops []Op) {
+func decodeMulti(f *Future[[]OpResult], d *jute.Decoder, ops []jute.MultiOp) {
 	decodeMultiRead(f, d)
 	if d.Err() != nil {
 		return
@@ -113,7 +113,7 @@ func decodeMulti(f *Future[[]OpResult], d *jute.Decoder, ops []Op) {
 		if res.Err == nil || res.Err == ErrRuntimeInconsistency || i >= len(ops) {
 			continue
 		}
-		d.Fail(&MultiError{Index: i, Op: ops[i].op.Type, Path: ops[i].op.Path, Err: res.Err})
+		d.Fail(&MultiError{Index: i, Op: ops[i].Type, Path: f.c.strip(ops[i].Path), Err: res.Err})
 		return
 	}
 }

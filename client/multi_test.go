@@ -49,9 +49,11 @@ func TestMultiInNamespace(t *testing.T) {
 // A multi that failed names the operation that is to blame.
 func TestMultiThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
-		c := n.newClient("a", Options{})
+		c := n.newClient("a/app", Options{})
 		conn := n.connect()
-		f := c.Async().Multi([]Op{SetOp("/x", nil, 1), CheckOp("/y", 7), DeleteOp("/z", 0)})
+		ops := []Op{SetOp("/x", nil, 1), CheckOp("/y", 7), DeleteOp("/z", 0)}
+		f := c.Async().Multi(ops)
+		clear(ops) // they are the caller's again
 		fail := func(code jute.Code) jute.MultiResult { return jute.MultiResult{Type: jute.OpError, Err: code} }
 		conn.reply(conn.expect(jute.OpMulti), 5, &jute.MultiResponse{Results: []jute.MultiResult{fail(0), fail(ErrBadVersion), fail(ErrRuntimeInconsistency)}})
 		got, err := f.Wait(bg)

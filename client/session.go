@@ -83,7 +83,7 @@ func newSession(list []string, o Options) *session {
 	s.room = sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	for _, a := range o.Auth {
-		s.auths = append(s.auths, &authEntry{Auth: a})
+		s.auths = append(s.auths, &authEntry{Auth: Auth{Scheme: a.Scheme, Data: slices.Clone(a.Data)}})
 	}
 	return s
 }
