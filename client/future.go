@@ -54,8 +54,8 @@ type Future[T any] struct {
 }
 
 // Wait returns the result once it is there. If ctx ends first it returns ctx's
-// error (ambiguous, if the operation is a change that has been sent); the
-// operation goes on, and Wait can be called again.
+// error (ambiguous, if the operation is a change: it goes on, sent or not), and
+// Wait can be called again.
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	f.mu.Lock()
 	if f.done {

@@ -101,7 +101,7 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]ACL, Stat, error) {
 }
 
 // SetACL replaces a node's ACL if its aversion is version (ErrBadVersion), or any
-// if that is AnyVersion.
+// if that is AnyVersion. A nil acl is none, unlike with Create: ErrInvalidACL.
 func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, version int32) (Stat, error) {
 	return do(ctx, c, &c.s.pools.stat, func(f *Future[Stat]) { c.startSetACL(f, path, acl, version) })
 }
