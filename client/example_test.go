@@ -140,7 +140,7 @@ func ExampleClient_Multi() {
 	_, exists, _ := c.Exists(ctx, "/order")
 	fmt.Println(exists)
 	// Output:
-	// multi /order: node does not exist: operation 1, setData /stock: node does not exist
+	// multi /order: node does not exist: operation 1, setData /stock
 	// false
 }
 
