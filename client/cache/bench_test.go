@@ -21,7 +21,7 @@ func fill(b *testing.B, c *client.Client, root string, n int) {
 	var last *client.Future[client.Created]
 	for i := range n {
 		if i%1000 == 0 {
-			last = c.Async().Create(fmt.Sprintf("%s/%04d", root, i/1000), nil, client.Persistent, nil)
+			c.Async().Create(fmt.Sprintf("%s/%04d", root, i/1000), nil, client.Persistent, nil)
 		}
 		last = c.Async().Create(fmt.Sprintf("%s/%04d/n%06d", root, i/1000, i), data, client.Persistent, nil)
 	}
