@@ -88,7 +88,7 @@ func (c *Call) create(ctx context.Context, n *newNode, b64 bool) error {
 	var acl []client.ACL
 	var err error
 	if len(c.Args) > 1 {
-		if data, err = c.readData(c.Args[1], b64); err != nil {
+		if data, err = c.readData(ctx, c.Args[1], b64); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -12,8 +13,8 @@ import (
 // readData returns what an argument says: the text itself, or with @FILE the
 // content of the file, with - that of stdin. @@ stands for a @ at the beginning.
 // With isBase64 what it says is encoded.
-func (c *Call) readData(arg string, isBase64 bool) ([]byte, error) {
-	data, err := c.rawData(arg)
+func (c *Call) readData(ctx context.Context, arg string, isBase64 bool) ([]byte, error) {
+	data, err := c.rawData(ctx, arg)
 	if err != nil || !isBase64 {
 		return data, err
 	}
@@ -24,7 +25,7 @@ func (c *Call) readData(arg string, isBase64 bool) ([]byte, error) {
 	return plain, nil
 }
 
-func (c *Call) rawData(arg string) ([]byte, error) {
+func (c *Call) rawData(ctx context.Context, arg string) ([]byte, error) {
 	if strings.HasPrefix(arg, "@@") {
 		return []byte(arg[1:]), nil
 	}
@@ -33,7 +34,7 @@ func (c *Call) rawData(arg string) ([]byte, error) {
 	case arg == "-" && c.App.session:
 		return nil, c.Usage("- reads stdin, which is where the commands come from: use @FILE")
 	case arg == "-":
-		data, err := io.ReadAll(c.App.in)
+		data, err := io.ReadAll(&interruptible{ctx, c.App.in})
 		if err != nil {
 			return nil, fmt.Errorf("read the data from stdin: %w", err)
 		}

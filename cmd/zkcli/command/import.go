@@ -58,7 +58,7 @@ func importFlags(flags *cobra.Command) Run {
 }
 
 func (c *Call) imports(ctx context.Context, o subtree.ImportOptions) error {
-	file, remove, err := c.seekable(c.Arg(0))
+	file, remove, err := c.seekable(ctx, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *Call) imports(ctx context.Context, o subtree.ImportOptions) error {
 }
 
 // seekable returns a file that can be read more than once: a copy, of stdin.
-func (c *Call) seekable(name string) (f *os.File, remove func(), err error) {
+func (c *Call) seekable(ctx context.Context, name string) (f *os.File, remove func(), err error) {
 	if name != "-" {
 		f, err = os.Open(name)
 		return f, func() { f.Close() }, err
@@ -103,7 +103,7 @@ func (c *Call) seekable(name string) (f *os.File, remove func(), err error) {
 		f.Close()
 		os.Remove(f.Name())
 	}
-	if _, err = io.Copy(f, c.App.in); err == nil {
+	if _, err = io.Copy(f, &interruptible{ctx, c.App.in}); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {

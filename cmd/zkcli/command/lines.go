@@ -31,21 +31,29 @@ func (a *App) lines(ctx context.Context) error {
 // fails does not end it, unless --stop-on-error is given, and the exit code is that
 // of the last one that ran.
 func (a *App) script(ctx context.Context) error {
-	in := bufio.NewReader(a.in)
+	in := bufio.NewReader(&interruptible{ctx, a.in})
 	var last error
 	for ctx.Err() == nil {
 		line, err := in.ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return unread(ctx, err) // and what there is of a line is not run
+		}
 		if strings.TrimSpace(line) != "" {
 			last = a.Line(ctx, line)
 		}
-		switch {
-		case errors.Is(last, ErrQuit), errors.Is(err, io.EOF), last != nil && a.opts.stopOnError:
+		if errors.Is(last, ErrQuit) || errors.Is(err, io.EOF) || last != nil && a.opts.stopOnError {
 			return reported(last)
-		case err != nil:
-			return fmt.Errorf("read a command: %w", err)
 		}
 	}
-	return context.Cause(ctx)
+	return unread(ctx, context.Cause(ctx))
+}
+
+// unread is the error of a script that could not be read to its end.
+func unread(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return &interruptedError{err}
+	}
+	return fmt.Errorf("read a command: %w", err)
 }
 
 // Line runs one line of a session: see Execute.

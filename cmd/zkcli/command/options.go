@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -99,8 +100,19 @@ func (o *Options) limit(ctx context.Context) (context.Context, context.CancelFun
 	if o.Deadline == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, o.Deadline)
+	return context.WithTimeoutCause(ctx, o.Deadline, deadlineError(o.Deadline))
 }
+
+// deadlineError is why a command ends that has taken longer than --deadline.
+type deadlineError time.Duration
+
+// Error names the flag.
+func (e deadlineError) Error() string {
+	return fmt.Sprintf("the --deadline of %v has passed", time.Duration(e))
+}
+
+// Unwrap makes it a context's error.
+func (e deadlineError) Unwrap() error { return context.DeadlineExceeded }
 
 // client returns the options of the client.
 func (o *Options) client(watcher func(client.Event)) (client.Options, error) {

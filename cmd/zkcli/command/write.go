@@ -26,7 +26,7 @@ func setCommand() Command {
 			version := versionFlag(flags, "the node")
 			b64 := boolFlag(flags, "base64", "b", "the data is given in base64")
 			return func(ctx context.Context, c *Call) error {
-				data, err := c.readData(c.Arg(1), *b64)
+				data, err := c.readData(ctx, c.Arg(1), *b64)
 				if err != nil {
 					return err
 				}
