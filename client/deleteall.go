@@ -50,13 +50,15 @@ func (e *DeleteAllError) Unwrap() error { return e.Err }
 // The bounds of DeleteAll: how many deletes, and bytes of paths, go into a multi,
 // which other clients have to wait for; how many multis are under way; how often it
 // begins again because others created nodes; of how many children on it asks whether
-// they have any, before it looks at each.
+// they have any, before it looks at each; how long it waits, once its context has
+// ended, for what is under way.
 const (
 	deleteBatch      = 500 // unless DeleteOptions say
 	deleteBatchBytes = 64 << 10
 	deleteWindow     = 8
 	deleteRounds     = 10
 	flatSize         = 1000
+	deleteGrace      = 2 * time.Second
 )
 
 // DeleteAll deletes a node and all below it, children first, and returns how many
@@ -68,8 +70,8 @@ const (
 // never deleted, nor is "/": DeleteAll(ctx, "/") empties the tree but for it. If
 // nodes can't be deleted, as with ErrNoAuth, the others are all the same. Then, and
 // when ctx ends, the error is a *DeleteAllError that says how much is done; for that
-// it waits for the replies that are under way when ctx ends, no longer than the
-// session's timeout. Multis whose connection broke are repeated as the view's
+// it waits for the replies that are under way when ctx ends, no longer than 2 s.
+// Multis whose connection broke are repeated as the view's
 // RetryPolicy says, or DefaultRetry.
 func (c *Client) DeleteAll(ctx context.Context, path string, o DeleteOptions) (deleted int, err error) {
 	full, err := c.full(path, false)
@@ -336,7 +338,7 @@ func outcome[T any](ctx context.Context, r *removal, f *Future[T]) error {
 		return err // it was waiting for a connection
 	}
 	if r.grace.IsZero() {
-		r.grace = time.Now().Add(f.c.Timeout())
+		r.grace = time.Now().Add(min(deleteGrace, f.c.Timeout()))
 	}
 	wait, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.grace)
 	defer cancel()
