@@ -100,12 +100,11 @@ func table(rows [][]string, continued bool) []byte {
 	return b.Bytes()
 }
 
-// lines joins a line each.
+// lines joins a line each. It is not nil without any: that is a result, too.
 func lines(list []string) []byte {
-	var b bytes.Buffer
+	b := []byte{}
 	for _, s := range list {
-		b.WriteString(s)
-		b.WriteByte('\n')
+		b = append(append(b, s...), '\n')
 	}
-	return b.Bytes()
+	return b
 }
