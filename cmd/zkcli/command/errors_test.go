@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
 )
 
 // TestDescribe checks the words and the exit code of each class of error.
@@ -57,5 +59,37 @@ func TestDescribe(t *testing.T) {
 		if ExitCode(c.err) != c.exit {
 			t.Errorf("ExitCode(%v) = %d, want %d", c.err, ExitCode(c.err), c.exit)
 		}
+	}
+}
+
+// Errors of single nodes are documents, as all errors are, and a file that can't be
+// read is the line's mistake whatever the reason.
+func TestErrorsOfNodesAndFilesHaveTheirForm(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/a", "")
+	if _, err := c.Create(t.Context(), "/a/secret", nil, client.Persistent, []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "ip", ID: "192.0.2.1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		name string
+	}{
+		"du":        {[]string{"du", "/a"}, exitAuth, "NoAuth"},
+		"find":      {[]string{"find", "/a"}, exitAuth, "NoAuth"},
+		"directory": {[]string{"set", "/a", "@" + t.TempDir()}, exitUsage, "File"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, s.ConnectString(), append([]string{"-o", "json"}, tc.args...)...)
+			line := r.err.await(t, "")
+			var f failure
+			if err := json.Unmarshal([]byte(line), &f); err != nil || f.Code != tc.name {
+				t.Errorf("%s: %v", line, err)
+			}
+			if code := <-r.code; code != tc.code {
+				t.Errorf("exit %d, want %d", code, tc.code)
+			}
+		})
 	}
 }
