@@ -26,10 +26,11 @@
 //
 // Commands run in the goroutine of the caller; watch events are written by the
 // client's callback goroutine. Both write through one lock, a whole result or event
-// at a time, and a result waits for the events that came before it. Three kinds of
+// at a time, and a result waits for the events that came before it. Four kinds of
 // goroutines are the package's own: each persistent watch has one that empties its
 // channel, and ends with the watch (event.go); while a lock or leadership is held
 // one looks out for its loss, and ends before the command does (lock.go); servers
 // that are asked by four-letter words are asked at once, by one each, which are
-// waited for (fourwords.go).
+// waited for (fourwords.go); and each read of stdin has one, which a signal leaves
+// behind until the input has more or ends (stdin.go).
 package command
