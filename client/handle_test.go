@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -90,6 +91,41 @@ func TestCallsWaitForTheFirstConnection(t *testing.T) {
 	}
 	if data, _, err := c.Get(t.Context(), "/a"); string(data) != "early" || err != nil {
 		t.Errorf("get = %q, %v", data, err)
+	}
+}
+
+// A session can be taken over by who knows its id and password: its ephemeral nodes
+// stay.
+func TestSessionIsTakenOver(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	door := zktest.NewProxy(t, s.Addr())
+	first, err := client.Connect(t.Context(), door.ConnectString(), client.Options{Logger: client.NoLog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Create(t.Context(), "/mine", nil, client.Ephemeral, nil); err != nil {
+		t.Fatal(err)
+	}
+	var key client.SessionKey
+	key.ID, key.Password = first.Session()
+	door.Refuse() // its process is gone
+	door.CutConnections()
+	defer first.Close(context.Background())
+
+	second, err := client.Connect(t.Context(), s.ConnectString(), client.Options{Session: key, Logger: client.NoLog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat, ok, err := second.Exists(t.Context(), "/mine"); err != nil || !ok || stat.EphemeralOwner != key.ID {
+		t.Errorf("exists = %+v, %v, %v, want a node of session %v", stat, ok, err, key.ID)
+	}
+	if err := second.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Connect(t.Context(), s.ConnectString(), client.Options{Session: key, Logger: client.NoLog})
+	if !errors.Is(err, client.ErrSessionExpired) {
+		t.Errorf("connect with the session that is over: %v", err)
 	}
 }
 

@@ -2,13 +2,11 @@ package client
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,17 +153,6 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 		return nil, fmt.Errorf("the server answered with session %v, not %v", resp.SessionID, req.SessionID)
 	}
 	return &resp, nil
-}
-
-// appendAuthLocked appends the request that authenticates the connection as a.
-func (l *link) appendAuthLocked(b []byte, a *authEntry) []byte {
-	b, mark := jute.BeginFrame(b)
-	h := jute.RequestHeader{Xid: jute.XidAuth, Type: jute.OpAuth}
-	r := jute.AuthRequest{Scheme: a.Scheme, Auth: a.Data}
-	b = jute.EndFrame(r.Append(h.Append(b)), mark)
-	a.sent = true
-	l.authsSent = append(l.authsSent, a)
-	return b
 }
 
 // appendWatchesLocked appends the requests that set the session's watches again.
@@ -394,31 +381,6 @@ func (l *link) ponged() {
 	}
 }
 
-func (l *link) authReplied(code jute.Code) error {
-	s := l.s
-	s.mu.Lock()
-	if len(l.authsSent) == 0 {
-		s.mu.Unlock()
-		return errors.New("the server answered an authentication that was not asked for")
-	}
-	a := l.authsSent[0]
-	l.authsSent = l.authsSent[1:]
-	a.sent, a.known = false, code == 0
-	waiting := a.waiting
-	a.waiting = nil
-	s.mu.Unlock()
-	if code != 0 {
-		for _, k := range waiting {
-			s.fail(k, code, nil, false)
-		}
-		return fmt.Errorf("%w: scheme %s", ErrAuthFailed, a.Scheme)
-	}
-	for _, k := range waiting {
-		s.finish(k, 0, nil)
-	}
-	return nil
-}
-
 // watchesReplied is told that a part of the watches is set again. The events of
 // what one-shot watches have missed came before. A server that does not set them
 // is none to stay with.
@@ -436,132 +398,4 @@ func (l *link) watchesReplied(code jute.Code) error {
 		s.watches.rearmed(Event{Type: EventRearmed, State: s.state, Zxid: -1})
 	}
 	return nil
-}
-
-// frames reads frames from a connection.
-type frames struct {
-	r      io.Reader
-	buf    []byte // [start:end] is not used yet
-	start  int
-	end    int
-	most   int
-	onRead func()
-}
-
-func newFrames(r io.Reader, most int) *frames {
-	return &frames{r: r, buf: make([]byte, 64<<10), most: most, onRead: func() {}}
-}
-
-// next returns the payload of the next frame; it is good until the next call. At
-// the end of the input it returns io.EOF.
-func (f *frames) next() ([]byte, error) {
-	if err := f.fill(4); err != nil {
-		return nil, err
-	}
-	n := int(int32(binary.BigEndian.Uint32(f.buf[f.start:])))
-	if n < 0 || n > f.most {
-		if n < 0 || isText(f.buf[f.start:f.start+4]) {
-			return nil, fmt.Errorf("this is no ZooKeeper server: it says %q", f.buf[f.start:min(f.start+16, f.end)])
-		}
-		return nil, fmt.Errorf("a reply of %d bytes: the limit is %d (Options.MaxReply)", n, f.most)
-	}
-	if err := f.fill(4 + n); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
-	}
-	payload := f.buf[f.start+4 : f.start+4+n]
-	f.start += 4 + n
-	return payload, nil
-}
-
-// isText reports whether the bytes are letters of a protocol made of them, such as
-// HTTP's, rather than a length.
-func isText(b []byte) bool {
-	return !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c > '~' })
-}
-
-// fill makes n bytes available.
-func (f *frames) fill(n int) error {
-	if f.end-f.start >= n {
-		return nil
-	}
-	if f.start+n > len(f.buf) || f.start == f.end {
-		f.end = copy(f.buf, f.buf[f.start:f.end])
-		f.start = 0
-	}
-	if len(f.buf) > 1<<20 && n < 64<<10 && f.end < 64<<10 { // a large reply is no reason to keep its memory
-		f.buf = slices.Clone(f.buf[:64<<10])
-	}
-	for f.end-f.start < n {
-		if f.end == len(f.buf) { // twice as much as has come, whatever the length says
-			grown := make([]byte, min(n, 2*len(f.buf)))
-			copy(grown, f.buf[:f.end])
-			f.buf = grown
-		}
-		m, err := f.r.Read(f.buf[f.end:])
-		f.end += m
-		f.onRead()
-		if err != nil && f.end-f.start < n {
-			return err
-		}
-	}
-	return nil
-}
-
-// --- Read-only servers
-
-// seekQuorum looks for a server with a quorum while the link is to one without.
-func (l *link) seekQuorum() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-l.quit:
-		case <-l.failed:
-		}
-		cancel()
-	}()
-	list := l.s.hosts.list
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
-		for _, server := range list {
-			if server != l.server && l.s.hasQuorum(ctx, server) {
-				l.fail(betterServer(server))
-				return
-			}
-		}
-		if sleep(ctx, wait) != nil {
-			return
-		}
-	}
-}
-
-// hasQuorum asks a server with the four-letter word isro.
-func (s *session) hasQuorum(ctx context.Context, server string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	addrs, err := s.resolve(ctx, server)
-	if err != nil {
-		return false
-	}
-	host, _, _ := net.SplitHostPort(server)
-	return slices.ContainsFunc(addrs, func(addr string) bool { return s.saysRW(ctx, addr, host) })
-}
-
-func (s *session) saysRW(ctx context.Context, addr, host string) bool {
-	nc, err := s.opts.Dial(ctx, "tcp", addr)
-	if err != nil {
-		return false
-	}
-	defer nc.Close()
-	defer context.AfterFunc(ctx, cut(nc))()
-	if nc, err = s.secure(ctx, nc, host); err != nil {
-		return false
-	}
-	if _, err := io.WriteString(nc, "isro"); err != nil {
-		return false
-	}
-	answer, _ := io.ReadAll(io.LimitReader(nc, 16))
-	return string(answer) == "rw"
 }

@@ -42,6 +42,12 @@ type Options struct {
 	// sat out: servers that were all down keep the sessions.
 	KeepSession bool
 
+	// Session goes on with a session that exists already, such as that of a process
+	// before this one, instead of beginning one: what Client.Session returned
+	// there. If the servers don't know it any more it counts as expired. Of two
+	// clients with one session each takes the connection from the other.
+	Session SessionKey
+
 	// AllowReadOnly takes a server that has no quorum and serves reads only, if
 	// no other is there. The client goes on looking for a better one.
 	AllowReadOnly bool
@@ -112,6 +118,12 @@ type Options struct {
 	// Rand decides on the order of servers and on the jitter of pauses. Nil is
 	// for randomness; tests may want a seed. The client's goroutines alone use it.
 	Rand *rand.Rand
+}
+
+// SessionKey is what it takes to take a session over. It is a secret.
+type SessionKey struct {
+	ID       SessionID
+	Password []byte
 }
 
 // Auth is an identity to authenticate as.

@@ -27,7 +27,9 @@ func (s *session) run() {
 		l, err := s.reach()
 		if err == nil {
 			err = s.serve(l)
-			s.lost(l, err)
+			if closing := s.lost(l, err); closing {
+				<-s.ctx.Done() // the session is closed: no server is to be asked for it
+			}
 			if l.answered || time.Since(l.began) >= lastPause {
 				s.hosts.held()
 			}
@@ -85,13 +87,14 @@ func (s *session) renew() {
 }
 
 // lost closes a connection that is no good any more and fails what it took along.
-func (s *session) lost(l *link, err error) {
+// It reports whether Close is under way.
+func (s *session) lost(l *link, err error) (closing bool) {
 	l.close(err)
 	s.mu.Lock()
 	s.conn = nil
 	calls, sent := s.takeCallsLocked(false)
 	s.failedLocked(l.server, err)
-	closing := s.closing
+	closing = s.closing
 	if s.ctx.Err() == nil && !closing { // the server hangs up on a session that is closed
 		s.setStateLocked(StateSuspended, l.server, err)
 	}
@@ -101,9 +104,14 @@ func (s *session) lost(l *link, err error) {
 	}
 	if closing {
 		s.failTaken(calls, sent, ErrClosed, nil)
-		return
+		return true
 	}
-	s.failTaken(calls, sent, ErrConnectionLoss, &ServerError{Server: l.server, Err: err})
+	sentinel := ErrConnectionLoss
+	if errors.Is(err, ErrAuthFailed) {
+		sentinel = ErrAuthFailed // to try again is of no use
+	}
+	s.failTaken(calls, sent, sentinel, &ServerError{Server: l.server, Err: err})
+	return false
 }
 
 // reach tries servers until one takes the session. The error ends the session.

@@ -6,7 +6,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// The protocol's own types, so that users need not import jute.
+// The protocol's own types, so that users need not import jute, but for the names
+// of operations in a Trace.
 type (
 	// Stat is what the servers keep of a node besides its data.
 	Stat = jute.Stat

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// authEntry is an identity that each connection gets.
+type authEntry struct {
+	Auth
+	sent    bool    // on the connection at hand, and not answered
+	known   bool    // the connection at hand has it
+	waiting []*call // AddAuths that wait for an answer
+}
+
+func (c *Client) startAuth(f *Future[None], scheme string, auth []byte) {
+	s := c.s
+	f.op = jute.OpAuth
+	if scheme == "" {
+		s.refuse(&f.call, jute.OpAuth, "", errors.New("no scheme, such as \"digest\""))
+		return
+	}
+	s.mu.Lock()
+	if err := s.refusalLocked(&f.call); err != nil {
+		s.mu.Unlock()
+		s.fail(&f.call, err, nil, false)
+		return
+	}
+	i := slices.IndexFunc(s.auths, func(a *authEntry) bool { return a.Scheme == scheme && string(a.Data) == string(auth) })
+	if i < 0 {
+		s.auths = append(s.auths, &authEntry{Auth: Auth{Scheme: scheme, Data: slices.Clone(auth)}})
+		i = len(s.auths) - 1
+	}
+	a := s.auths[i]
+	if a.known {
+		s.mu.Unlock()
+		s.finish(&f.call, 0, nil)
+		return
+	}
+	a.waiting = append(a.waiting, &f.call)
+	l := s.conn
+	if l == nil || a.sent {
+		s.mu.Unlock()
+		return
+	}
+	s.out = l.appendAuthLocked(s.out, a)
+	s.mu.Unlock()
+	l.wakeWriter()
+}
+
+// appendAuthLocked appends the request that authenticates the connection as a.
+func (l *link) appendAuthLocked(b []byte, a *authEntry) []byte {
+	b, mark := jute.BeginFrame(b)
+	h := jute.RequestHeader{Xid: jute.XidAuth, Type: jute.OpAuth}
+	r := jute.AuthRequest{Scheme: a.Scheme, Auth: a.Data}
+	b = jute.EndFrame(r.Append(h.Append(b)), mark)
+	a.sent = true
+	l.authsSent = append(l.authsSent, a)
+	return b
+}
+
+func (l *link) authReplied(code jute.Code) error {
+	s := l.s
+	s.mu.Lock()
+	if len(l.authsSent) == 0 {
+		s.mu.Unlock()
+		return errors.New("the server answered an authentication that was not asked for")
+	}
+	a := l.authsSent[0]
+	l.authsSent = l.authsSent[1:]
+	a.sent, a.known = false, code == 0
+	waiting := a.waiting
+	a.waiting = nil
+	s.mu.Unlock()
+	if code != 0 {
+		for _, k := range waiting {
+			s.fail(k, code, nil, false)
+		}
+		return fmt.Errorf("%w: scheme %s", ErrAuthFailed, a.Scheme)
+	}
+	for _, k := range waiting {
+		s.finish(k, 0, nil)
+	}
+	return nil
+}

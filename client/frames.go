@@ -1,0 +1,81 @@
+package client
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// frames reads frames from a connection.
+type frames struct {
+	r      io.Reader
+	buf    []byte // [start:end] is not used yet
+	start  int
+	end    int
+	most   int
+	onRead func()
+}
+
+func newFrames(r io.Reader, most int) *frames {
+	return &frames{r: r, buf: make([]byte, 64<<10), most: most, onRead: func() {}}
+}
+
+// next returns the payload of the next frame; it is good until the next call. At
+// the end of the input it returns io.EOF.
+func (f *frames) next() ([]byte, error) {
+	if err := f.fill(4); err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(f.buf[f.start:])))
+	if n < 0 || n > f.most {
+		if n < 0 || isText(f.buf[f.start:f.start+4]) {
+			return nil, fmt.Errorf("this is no ZooKeeper server: it says %q", f.buf[f.start:min(f.start+16, f.end)])
+		}
+		return nil, fmt.Errorf("a reply of %d bytes: the limit is %d (Options.MaxReply)", n, f.most)
+	}
+	if err := f.fill(4 + n); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	payload := f.buf[f.start+4 : f.start+4+n]
+	f.start += 4 + n
+	return payload, nil
+}
+
+// isText reports whether the bytes are letters of a protocol made of them, such as
+// HTTP's, rather than a length.
+func isText(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c > '~' })
+}
+
+// fill makes n bytes available.
+func (f *frames) fill(n int) error {
+	if f.end-f.start >= n {
+		return nil
+	}
+	if f.start+n > len(f.buf) || f.start == f.end {
+		f.end = copy(f.buf, f.buf[f.start:f.end])
+		f.start = 0
+	}
+	if len(f.buf) > 1<<20 && n < 64<<10 && f.end < 64<<10 { // a large reply is no reason to keep its memory
+		f.buf = slices.Clone(f.buf[:64<<10])
+	}
+	for f.end-f.start < n {
+		if f.end == len(f.buf) { // twice as much as has come, whatever the length says
+			grown := make([]byte, min(n, 2*len(f.buf)))
+			copy(grown, f.buf[:f.end])
+			f.buf = grown
+		}
+		m, err := f.r.Read(f.buf[f.end:])
+		f.end += m
+		f.onRead()
+		if err != nil && f.end-f.start < n {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net"
+	"slices"
+	"time"
+)
+
+// seekQuorum looks for a server with a quorum while the link is to one without.
+func (l *link) seekQuorum() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-l.quit:
+		case <-l.failed:
+		}
+		cancel()
+	}()
+	list := l.s.hosts.list
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		for _, server := range list {
+			if server != l.server && l.s.hasQuorum(ctx, server) {
+				l.fail(betterServer(server))
+				return
+			}
+		}
+		if sleep(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// hasQuorum asks a server with the four-letter word isro.
+func (s *session) hasQuorum(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	addrs, err := s.resolve(ctx, server)
+	if err != nil {
+		return false
+	}
+	host, _, _ := net.SplitHostPort(server)
+	return slices.ContainsFunc(addrs, func(addr string) bool { return s.saysRW(ctx, addr, host) })
+}
+
+func (s *session) saysRW(ctx context.Context, addr, host string) bool {
+	nc, err := s.opts.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, cut(nc))()
+	if nc, err = s.secure(ctx, nc, host); err != nil {
+		return false
+	}
+	if _, err := io.WriteString(nc, "isro"); err != nil {
+		return false
+	}
+	answer, _ := io.ReadAll(io.LimitReader(nc, 16))
+	return string(answer) == "rw"
+}

@@ -1,0 +1,144 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+)
+
+// setStateLocked changes the state and tells everybody.
+func (s *session) setStateLocked(to State, server string, err error) {
+	from := s.state
+	if from == to {
+		return
+	}
+	s.state = to
+	s.stateNow.Store(int32(to))
+	close(s.changed)
+	s.changed = make(chan struct{})
+	change := StateChange{From: from, To: to, Session: s.id, Server: server, Err: err}
+	for _, l := range s.listeners {
+		l.tell(change)
+	}
+	if to == StateClosed {
+		for _, l := range s.listeners {
+			l.end()
+		}
+	}
+	if w := s.opts.Watcher; w != nil {
+		s.queue.push(callback{fn: func() { w(Event{Type: EventSession, State: to, Zxid: -1}) }, op: "Options.Watcher"})
+	}
+}
+
+// stateIs must be called without mu.
+func (s *session) stateIs(f func(State) bool) bool { return f(State(s.stateNow.Load())) }
+
+// listener is told of changes of state: by a callback, or over a stream.
+type listener struct {
+	s      *session
+	fn     func(StateChange)
+	stream *stream[StateChange]
+	stop   atomic.Bool
+	// release lets go of the context that would stop it; guarded by session.mu.
+	release func() bool
+}
+
+func (l *listener) tell(c StateChange) {
+	if l.stream != nil {
+		l.stream.push(c)
+		return
+	}
+	l.s.queue.push(callback{op: "OnState", fn: func() {
+		if !l.stop.Load() {
+			l.fn(c)
+		}
+	}})
+}
+
+func (l *listener) end() {
+	if l.release != nil {
+		l.release()
+	}
+	if l.stream != nil {
+		l.stream.end(false)
+	}
+}
+
+func (s *session) listen(l *listener) (stop func()) {
+	s.mu.Lock()
+	s.listeners = append(s.listeners, l)
+	if s.state == StateClosed {
+		l.end()
+	}
+	s.mu.Unlock()
+	return func() {
+		l.stop.Store(true)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listeners = slices.DeleteFunc(s.listeners, func(x *listener) bool { return x == l })
+		if l.stream != nil {
+			l.stream.end(true)
+		}
+	}
+}
+
+func (s *session) onState(fn func(StateChange)) (stop func()) {
+	return s.listen(&listener{s: s, fn: fn})
+}
+
+func (s *session) states(ctx context.Context) <-chan StateChange {
+	l := &listener{s: s, stream: newStream[StateChange](8)}
+	stop := s.listen(l)
+	release := context.AfterFunc(ctx, stop)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.release = release; s.state == StateClosed {
+		release()
+	}
+	return l.stream.ch
+}
+
+func (s *session) waitConnected(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		state, changed, over := s.state, s.changed, s.overLocked()
+		if state.Connected() && over == nil {
+			s.mu.Unlock()
+			return nil
+		}
+		if over != nil {
+			err := s.connectErrorLocked(over)
+			s.mu.Unlock()
+			return err
+		}
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.connectErrorLocked(context.Cause(ctx))
+		}
+	}
+}
+
+func (s *session) connectErrorLocked(err error) *ConnectError {
+	return &ConnectError{Servers: slices.Clone(s.failures), Err: err}
+}
+
+// failedLocked remembers the last failure of a server.
+func (s *session) failedLocked(server string, err error) {
+	e := &ServerError{Server: server, Err: err}
+	for i, f := range s.failures {
+		if f.Server == server {
+			s.failures[i] = e
+			return
+		}
+	}
+	s.failures = append(s.failures, e)
+}
+
+// worksLocked forgets the failure of a server.
+func (s *session) worksLocked(server string) {
+	s.failures = slices.DeleteFunc(s.failures, func(f *ServerError) bool { return f.Server == server })
+}
