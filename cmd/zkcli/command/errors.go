@@ -71,7 +71,15 @@ func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) 
 type interruptedError struct{ err error }
 
 // Error says so.
-func (e *interruptedError) Error() string { return "Interrupted: " + e.err.Error() }
+func (e *interruptedError) Error() string { return interrupted(e.err.Error()) }
+
+// interrupted says that a command was interrupted, and what it said itself.
+func interrupted(text string) string {
+	if strings.EqualFold(text, "interrupted") {
+		return "Interrupted"
+	}
+	return "Interrupted: " + text
+}
 
 // Unwrap returns what the command said.
 func (e *interruptedError) Unwrap() error { return e.err }
@@ -81,8 +89,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	if _, ok := errors.AsType[*UsageError](err); ok {
 		return err
 	}
-	text, _, isNumber := strings.Cut(err.Error(), ": strconv.")
-	if isNumber {
+	text, why, isNumber := strings.Cut(err.Error(), ": strconv.")
+	switch {
+	case isNumber && strings.HasSuffix(why, "value out of range"):
+		text += ": it is too large"
+	case isNumber:
 		text += ": it should be a whole number"
 	}
 	e := &UsageError{Text: text, Usage: rootUsage}
@@ -161,7 +172,7 @@ func describe(err error) failure {
 		f.Exit = e.Code
 	} else if e, ok := errors.AsType[*interruptedError](err); ok {
 		f = describe(e.err)
-		f.Error, f.Code, f.Exit = "Interrupted: "+f.Error, "Interrupted", exitInterrupt
+		f.Error, f.Code, f.Exit = interrupted(f.Error), "Interrupted", exitInterrupt
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		f.Code, f.Exit = "Timeout", exitTimeout
 	} else if e, ok := errors.AsType[*client.ConnectError](err); ok {

@@ -22,7 +22,7 @@ func TestDrawing(t *testing.T) {
 	d := drawing{root: "/app", now: now, data: true}
 	var got []string
 	for _, n := range []subtree.Node{
-		{Path: "/", Stat: client.Stat{NumChildren: 3}},
+		{Path: "/", Stat: client.Stat{NumChildren: 4}},
 		{Path: "/a", Data: []byte("hi\n"), Stat: client.Stat{Ctime: ago(3 * time.Hour), Mtime: ago(90 * time.Second), Version: 2, DataLength: 3, NumChildren: 1}},
 		{Path: "/a/b", Data: []byte{}, Stat: client.Stat{Ctime: ago(72 * time.Hour)}},
 		{Path: "/lock-0000000007", Data: []byte{0xff, 1}, Stat: client.Stat{Ctime: ago(0), DataLength: 2, EphemeralOwner: 0x1a}},
@@ -31,14 +31,15 @@ func TestDrawing(t *testing.T) {
 	} {
 		got = append(got, d.line(n))
 	}
-	got = append(got, d.summary())
+	got = append(got, d.unreadable("/zz"), d.summary())
 	want := []string{
-		`/app  [0 B, 3 children] null`,
+		`/app  [0 B, 4 children] null`,
 		`├── a  [3 B, 1 child, 3h old, set 1m ago] "hi\n"`,
 		`│   └── b  [0 B, 3d old] ""`,
 		`├── lock-0000000007  [2 B, 0s old, ephemeral 0x1a sequential] 0xff01`,
-		`└── z  [2.0 KiB, 1 child, 1m old] "` + strings.Repeat("x", 60) + `"…`,
-		`    └── y  [0 B, 1m old] null`,
+		`├── z  [2.0 KiB, 1 child, 1m old] "` + strings.Repeat("x", 60) + `"…`,
+		`│   └── y  [0 B, 1m old] null`,
+		`└── zz  [can't be read]`,
 		`6 nodes, 1 of them ephemeral, 2.0 KiB of data`,
 	}
 	if !slices.Equal(got, want) {

@@ -132,7 +132,12 @@ func (o *Options) client(watcher func(client.Event)) (client.Options, error) {
 type millis time.Duration
 
 // String returns the time as Set takes it.
-func (m *millis) String() string { return time.Duration(*m).String() }
+func (m *millis) String() string {
+	if *m == 0 {
+		return "0" // which help does not show as a default
+	}
+	return time.Duration(*m).String()
+}
 
 // Type names the value in help.
 func (m *millis) Type() string { return "time" }
@@ -140,8 +145,12 @@ func (m *millis) Type() string { return "time" }
 // Set reads the time.
 func (m *millis) Set(s string) error {
 	d, err := time.ParseDuration(s)
-	if ms, bad := strconv.ParseInt(s, 10, 32); bad == nil {
+	ms, bad := strconv.ParseInt(s, 10, 32)
+	switch {
+	case bad == nil:
 		d, err = time.Duration(ms)*time.Millisecond, nil
+	case errors.Is(bad, strconv.ErrRange):
+		return errors.New("it should be at most 2147483647 ms")
 	}
 	if err != nil || d <= 0 {
 		return errors.New("it should be a number of milliseconds, or look like 5s")

@@ -50,6 +50,12 @@ func (c *Call) tree(ctx context.Context, o subtree.ReadOptions) error {
 				p.flush()
 				return err
 			}
+			if c.Options.Format == FormatText {
+				err = p.print(printed{text: d.unreadable(n.Path)})
+			}
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		full := subtree.Join(root, n.Path)
@@ -94,13 +100,26 @@ func (d *drawing) line(n subtree.Node) string {
 		d.ephemerals++
 	}
 	depth := subtree.Depth(n.Path)
-	d.left = append(d.left[:min(depth, len(d.left))], n.Stat.NumChildren)
 	name := d.root
 	if depth > 0 {
-		d.left[depth-1]--
 		name = path.Base(n.Path)
 	}
-	return d.branches(depth) + name + "  " + d.details(n)
+	return d.place(depth, n.Stat.NumChildren) + name + "  " + d.details(n)
+}
+
+// unreadable is the line of a node of which nothing is known.
+func (d *drawing) unreadable(p string) string {
+	return d.place(subtree.Depth(p), 0) + path.Base(p) + "  [can't be read]"
+}
+
+// place returns the branches that lead to the next node, which has so many
+// children.
+func (d *drawing) place(depth int, children int32) string {
+	d.left = append(d.left[:min(depth, len(d.left))], children)
+	if depth > 0 {
+		d.left[depth-1]--
+	}
+	return d.branches(depth)
 }
 
 func (d *drawing) branches(depth int) string {

@@ -22,8 +22,11 @@ type SetACLOptions struct {
 func SetACL(ctx context.Context, c *client.Client, path string, acl []client.ACL, o SetACLOptions) (Report, error) {
 	var r Report
 	todo, err := differing(ctx, c, path, acl, &r)
-	if err != nil || o.DryRun {
-		return r, err
+	if err != nil {
+		return Report{}, err // nothing is changed, and how much there is isn't known
+	}
+	if o.DryRun {
+		return r, nil
 	}
 	const window = 100
 	for len(todo) > 0 {
