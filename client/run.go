@@ -366,8 +366,14 @@ func (s *session) reissueLocked() {
 		if k.watch == nil {
 			continue
 		}
-		flag := s.watches.issue(k.watch) == k.watch.kind.oneShot() || k.watch.kind == watchRecursive
-		k.frame = jute.AppendBool(k.frame[:len(k.frame)-1], flag)
+		tell := s.watches.issue(k.watch)
+		var last bool
+		if k.watch.kind.oneShot() {
+			last = tell // the flag
+		} else {
+			last = k.watch.kind == watchRecursive || !tell // the mode: that of what covers it
+		}
+		k.frame = jute.AppendBool(k.frame[:len(k.frame)-1], last)
 	}
 }
 

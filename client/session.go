@@ -17,7 +17,7 @@ import (
 // connected; the goroutines of the link that it is connected by write what calls
 // append to out, and hand replies to the calls in the order of the requests.
 //
-// Lock order: mu, then a Future's or a stream's own.
+// Lock order: mu, then a Future's, a stream's or the callbacks' own.
 type session struct {
 	opts  Options
 	root  string // of the connect string: what Options.Watcher and Trace don't see of paths

@@ -24,20 +24,21 @@ var ourClient = config{
 	props: map[string]string{"znode.container.checkIntervalMs": "100", "zookeeper.extendedTypesEnabled": "true"},
 }
 
-// TestClient runs the tests of our own client with a server of its own.
+// TestClient runs all tests of our own client, its examples and its cache with a
+// server of its own; those that are not about servers are run along.
 func TestClient(t *testing.T) {
 	for _, k := range kinds(t) {
 		t.Run(string(k), func(t *testing.T) {
-			testOurClient(t, start(t, k, ourClient).addr)
+			testOurClient(t, start(t, k, ourClient).addr, ".")
 		})
 	}
 }
 
-// TestEnsembleClient runs them with an ensemble.
+// TestEnsembleClient runs those with an ensemble that are about one.
 func TestEnsembleClient(t *testing.T) {
 	for _, k := range kinds(t) {
 		t.Run(string(k), func(t *testing.T) {
-			testOurClient(t, startEnsemble(t, k, ourClient).hosts())
+			testOurClient(t, startEnsemble(t, k, ourClient).hosts(), "Suite|AcrossServers")
 		})
 	}
 }
@@ -104,11 +105,12 @@ func kinds(t *testing.T) []kind {
 	return []kind{apache, target(t)}
 }
 
-// testOurClient runs the tests of the client and what stands on it that use the
-// servers: those with Suite in their names.
-func testOurClient(t *testing.T, servers string) {
+// testOurClient runs the tests of the client and what stands on it, those with the
+// pattern in their names, on servers that are there.
+func testOurClient(t *testing.T, servers, pattern string) {
 	t.Helper()
-	cmd := exec.Command("go", "test", "-count=1", "-json", "-timeout=10m", "-run=Suite", "github.com/zkd-project/zkd/client/...")
+	const path = "github.com/zkd-project/zkd/client"
+	cmd := exec.Command("go", "test", "-count=1", "-json", "-timeout=10m", "-run="+pattern, path, path+"/cache")
 	cmd.Env = append(os.Environ(), "ZKD_TEST_SERVERS="+servers)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
