@@ -212,7 +212,7 @@ func decodeSubmissions(dst []submission, b []byte, received time.Duration) ([]su
 
 func decodeAuth(f *fields) []jute.ID {
 	n, used := binary.Uvarint(f.b)
-	if used <= 0 || n > uint64(len(f.b)) { // each takes two bytes at least
+	if used <= 0 || n > uint64(len(f.b)-used)/2 { // each takes two bytes at least
 		f.fail()
 		return nil
 	}

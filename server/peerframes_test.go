@@ -1,0 +1,164 @@
+package server
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+func sampleSubmissions() []submission {
+	bob := []jute.ID{{Scheme: "ip", ID: "10.0.0.1"}, {Scheme: "digest", ID: "bob:x"}}
+	return []submission{
+		{kind: submitWrite, req: evaluate.Request{Op: jute.OpCreate, Session: 0x1a, Cxid: 7, Origin: 3<<56 | 9, Auth: bob, Body: []byte("body")}},
+		{kind: submitBarrier, req: evaluate.Request{Op: jute.OpSync, Session: 0x1a, Cxid: 8, Origin: 3<<56 | 9, Auth: bob, Body: []byte{}}},
+		{kind: submitResume, req: evaluate.Request{Op: jute.OpCreateSession, Session: -1, TimeoutMs: 30000, Origin: 1<<64 - 1, Auth: []jute.ID{}, Body: []byte("pw")}},
+		{kind: submitWrite, req: evaluate.Request{Op: jute.OpCloseSession, Session: 5, Cxid: -11, Local: true, Refused: jute.ErrNoAuth, Auth: bob[:1], Body: []byte{}}},
+	}
+}
+
+func appendSubmissions(b []byte, subs []submission) []byte {
+	var before *submission
+	for i := range subs {
+		b = appendSubmission(b, &subs[i], before)
+		before = &subs[i]
+	}
+	return b
+}
+
+// What the servers tell each other comes out as it went in, whatever comes behind
+// what in a frame.
+func TestPeerFramesKeepWhatTheyCarry(t *testing.T) {
+	subs := sampleSubmissions()
+	got, err := decodeSubmissions(nil, appendSubmissions(nil, subs), time.Second)
+	for i := range subs {
+		subs[i].received = time.Second
+	}
+	if err != nil || !reflect.DeepEqual(got, subs) {
+		t.Errorf("submissions: %v\ngot  %+v\nwant %+v", err, got, subs)
+	}
+	barriers := []barrier{{after: 1<<32 | 5, origin: 9, code: jute.ErrSessionMoved, session: 0x1a, read: 3}, {}}
+	var b []byte
+	for i := range barriers {
+		b = appendBarrier(b, &barriers[i])
+	}
+	if got, err := decodeBarriers(nil, b); err != nil || !reflect.DeepEqual(got, barriers) {
+		t.Errorf("barriers: %+v, %v", got, err)
+	}
+	touches := []touch{{session: -7, timeoutMs: 4000, ageMs: 250}, {session: 1, timeoutMs: -1, ageMs: -1}}
+	b = nil
+	for _, x := range touches {
+		b = appendTouch(b, x)
+	}
+	if got, err := decodeTouches(nil, b); err != nil || !reflect.DeepEqual(got, touches) {
+		t.Errorf("touches: %+v, %v", got, err)
+	}
+	reads := []zab.ReadResult{{ID: 1<<63 + 1, OK: true}, {ID: 2}}
+	b = nil
+	for _, x := range reads {
+		b = appendConfirmed(b, x)
+	}
+	if got, err := decodeConfirmed(nil, b); err != nil || !reflect.DeepEqual(got, reads) {
+		t.Errorf("confirmed reads: %+v, %v", got, err)
+	}
+	want := datatree.Digest{Hi: 1, Lo: 1 << 63}
+	if zxid, d, err := decodeDigest(appendDigest(nil, 77, want)); zxid != 77 || d != want || err != nil {
+		t.Errorf("digest: %v, %v, %v", zxid, d, err)
+	}
+}
+
+// A frame that ends early is an error at every byte where no record ends.
+func TestPeerFramesThatEndEarly(t *testing.T) {
+	whole := appendSubmissions(nil, sampleSubmissions())
+	ends := map[int]bool{0: true}
+	for n := range sampleSubmissions() {
+		ends[len(appendSubmissions(nil, sampleSubmissions()[:n+1]))] = true
+	}
+	for n := range whole {
+		if _, err := decodeSubmissions(nil, whole[:n], 0); (err == nil) != ends[n] {
+			t.Errorf("submissions cut at %d of %d: %v", n, len(whole), err)
+		}
+	}
+	digest := appendDigest(nil, 1, datatree.Digest{})
+	for n := range digest {
+		if _, _, err := decodeDigest(digest[:n]); err == nil {
+			t.Errorf("a digest cut at %d of %d is taken", n, len(digest))
+		}
+	}
+	if _, _, err := decodeDigest(append(digest, 0)); err == nil {
+		t.Error("a digest with something behind it is taken")
+	}
+	if _, err := decodeSubmissions(nil, []byte{byte(submitResume) + 1, submissionSameAuth, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0}, 0); err == nil {
+		t.Error("a submission of an unknown kind is taken")
+	}
+}
+
+// FuzzPeerFrames decodes anything as each of the frames: nothing panics, and what
+// is taken comes out again as it was encoded anew.
+func FuzzPeerFrames(f *testing.F) {
+	f.Add(appendSubmissions(nil, sampleSubmissions()))
+	f.Add(appendBarrier(nil, &barrier{after: 1, code: -101}))
+	f.Add(appendTouch(appendTouch(nil, touch{session: 1}), touch{ageMs: 1 << 40}))
+	f.Add(appendConfirmed(nil, zab.ReadResult{ID: 1, OK: true}))
+	f.Add(appendDigest(nil, 5, datatree.Digest{Lo: 1}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if subs, err := decodeSubmissions(nil, bytes.Clone(b), 0); err == nil {
+			again, err := decodeSubmissions(nil, appendSubmissions(nil, subs), 0)
+			if err != nil || !sameSubmissions(again, subs) {
+				t.Errorf("submissions: %v\ngot  %+v\nwant %+v", err, again, subs)
+			}
+		}
+		if barriers, err := decodeBarriers(nil, b); err == nil {
+			var c []byte
+			for i := range barriers {
+				c = appendBarrier(c, &barriers[i])
+			}
+			if again, err := decodeBarriers(nil, c); err != nil || !reflect.DeepEqual(again, barriers) {
+				t.Errorf("barriers: %+v, %v, want %+v", again, err, barriers)
+			}
+		}
+		if touches, err := decodeTouches(nil, b); err == nil {
+			var c []byte
+			for _, x := range touches {
+				c = appendTouch(c, x)
+			}
+			if again, err := decodeTouches(nil, c); err != nil || !reflect.DeepEqual(again, touches) {
+				t.Errorf("touches: %+v, %v, want %+v", again, err, touches)
+			}
+		}
+		if reads, err := decodeConfirmed(nil, b); err == nil {
+			var c []byte
+			for _, x := range reads {
+				c = appendConfirmed(c, x)
+			}
+			if again, err := decodeConfirmed(nil, c); err != nil || !reflect.DeepEqual(again, reads) {
+				t.Errorf("confirmed reads: %+v, %v, want %+v", again, err, reads)
+			}
+		}
+		if zxid, d, err := decodeDigest(b); err == nil && !bytes.Equal(appendDigest(nil, zxid, d), b) {
+			t.Errorf("digest: %v, %v", zxid, d)
+		}
+	})
+}
+
+// sameSubmissions compares submissions; no credentials and none are the same.
+func sameSubmissions(a, b []submission) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := a[i], b[i]
+		if len(x.req.Auth) == 0 && len(y.req.Auth) == 0 {
+			x.req.Auth, y.req.Auth = nil, nil
+		}
+		if !reflect.DeepEqual(x, y) {
+			return false
+		}
+	}
+	return true
+}
