@@ -28,7 +28,7 @@ run: build ## one server on conf/zoo_sample.cfg, its data in ./build/run (PORT=2
 	@echo 'Starting a server in the foreground; Ctrl-C stops it, and the data stays in $(DATA).'
 	@echo 'In another terminal:'
 	@echo '  printf stat | nc 127.0.0.1 $(PORT)          or: telnet 127.0.0.1 $(PORT), then type: stat'
-	@echo '  zkCli.sh -server 127.0.0.1:$(PORT)          or any other ZooKeeper client'
+	@echo '  bin/zkcli -server 127.0.0.1:$(PORT)         or zkCli.sh, or any other ZooKeeper client'
 	@echo '  curl http://127.0.0.1:$(METRICS_PORT)/metrics'
 	@echo '  bin/zkbench set 127.0.0.1:$(PORT)           load for 5 s, with each reply checked'
 	@echo

@@ -109,7 +109,7 @@ cat <<END
 
 Server $leads leads. The ports for clients are $ports. In another terminal:
 
-  zkCli.sh -server $hosts      (or any other client)
+  bin/zkcli -server $hosts      (or zkCli.sh, or any other client)
   printf stat | nc $one      (or: telnet $one, then type: stat)
   $bin status $hosts
   bin/zkbench set $hosts      (load for 5 s, each reply checked)
