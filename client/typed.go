@@ -46,6 +46,9 @@ func (Text[T, P]) Encode(v T) ([]byte, error) { return v.MarshalText() }
 // Decode calls UnmarshalText.
 func (Text[T, P]) Decode(data []byte) (v T, err error) { return v, P(&v).UnmarshalText(data) }
 
+// ErrData is that a node's data and the values of its Typed are not for each other.
+var ErrData = errors.New("data and type don't fit")
+
 // Typed is a node whose data is a T. All its methods may be called from any
 // goroutine.
 type Typed[T any] struct {
@@ -65,7 +68,7 @@ func NewTyped[T any](c *Client, path string, codec Codec[T]) *Typed[T] {
 // Path returns the node's path.
 func (t *Typed[T]) Path() string { return t.path }
 
-// Get returns the node's value; the Stat's Version is for Set. ErrMarshalling if
+// Get returns the node's value; the Stat's Version is for Set. ErrData if
 // the data is not a T.
 func (t *Typed[T]) Get(ctx context.Context) (T, Stat, error) {
 	data, stat, err := t.c.Get(ctx, t.path)
@@ -80,7 +83,7 @@ func (t *Typed[T]) Get(ctx context.Context) (T, Stat, error) {
 func (t *Typed[T]) decode(data []byte) (T, error) {
 	v, err := t.codec.Decode(data)
 	if err != nil {
-		err = fmt.Errorf("decode %s: %w: %w", t.path, ErrMarshalling, err)
+		err = fmt.Errorf("decode %s: %w: %w", t.path, ErrData, err)
 	}
 	return v, err
 }
@@ -88,7 +91,7 @@ func (t *Typed[T]) decode(data []byte) (T, error) {
 func (t *Typed[T]) encode(v T) ([]byte, error) {
 	data, err := t.codec.Encode(v)
 	if err != nil {
-		err = fmt.Errorf("encode %s: %w: %w", t.path, ErrMarshalling, err)
+		err = fmt.Errorf("encode %s: %w: %w", t.path, ErrData, err)
 	}
 	return data, err
 }
@@ -183,7 +186,7 @@ type Value[T any] struct {
 // deletion and its creation included, until the loop or ctx ends. Changes that come
 // faster than the loop takes them are skipped but for the last. It goes on through
 // lost connections, which hide no change, and with Options.RenewSession through
-// the end of the session. Data that is not a T comes with an ErrMarshalling and is
+// the end of the session. Data that is not a T comes with an ErrData and is
 // followed by more; any other error is the last. The node need not exist.
 func (t *Typed[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
 	return func(yield func(Value[T], error) bool) {

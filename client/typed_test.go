@@ -57,12 +57,12 @@ func TestTypedBadData(t *testing.T) {
 	_, err := c.Create(t.Context(), "/a", []byte("{"), client.Persistent, nil)
 	must(t, err)
 	_, stat, err := node.Get(t.Context())
-	mustBe(t, err, client.ErrMarshalling)
+	mustBe(t, err, client.ErrData)
 	if stat.Czxid == 0 || !strings.Contains(err.Error(), "decode /a: ") {
 		t.Errorf("stat is %+v, error %q", stat, err)
 	}
 	_, err = client.NewTyped[chan int](c, "/a", nil).Set(t.Context(), nil, 0)
-	mustBe(t, err, client.ErrMarshalling)
+	mustBe(t, err, client.ErrData)
 	_, _, err = client.NewTyped[settings](c, "/none", nil).Get(t.Context())
 	mustBe(t, err, client.ErrNoNode)
 }
@@ -256,7 +256,7 @@ func TestFollowGoesOnAfterBadData(t *testing.T) {
 	bad := false
 	for v, err := range client.NewTyped[int](c, "/n", nil).Follow(t.Context()) {
 		if !bad {
-			mustBe(t, err, client.ErrMarshalling)
+			mustBe(t, err, client.ErrData)
 			bad = true
 			_, err := c.Set(t.Context(), "/n", []byte("7"), 0)
 			must(t, err)
