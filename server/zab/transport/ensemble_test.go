@@ -33,6 +33,7 @@ type node struct {
 	logs *observer.ObservedLogs
 
 	onStream func(header []byte, r io.Reader) error
+	onDown   func() // before PeerDown is noted
 
 	mu      sync.Mutex
 	up      map[zab.SID]uint64
@@ -58,6 +59,9 @@ func (n *node) PeerUp(peer zab.SID, gen uint64, h Hello) {
 }
 
 func (n *node) PeerDown(peer zab.SID, gen uint64, err error) {
+	if n.onDown != nil {
+		n.onDown()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.up[peer] != gen || err == nil {

@@ -48,10 +48,10 @@ func (l *link) run() {
 	l.t.o.Handler.PeerUp(l.p.id, l.gen, l.hello)
 	l.cut(l.readLoop())
 	writer.Wait()
-	l.t.links[l.p.id].CompareAndSwap(l, nil)
 	err := l.cause()
 	l.p.unlinked(l, err)
 	l.t.o.Handler.PeerDown(l.p.id, l.gen, err)
+	l.t.links[l.p.id].CompareAndSwap(l, nil) // not before: the next link waits for what has the place
 	close(l.done)
 }
 

@@ -78,3 +78,17 @@ func TestStatusAndMetrics(t *testing.T) {
 		}
 	})
 }
+
+// A handler that takes its time over the end of a link is not told of the next one
+// meanwhile.
+func TestPeerUpWaitsForPeerDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a, b := newNode(t, net, 1, 1), newNode(t, net, 3, 3)
+		a.onDown = func() { time.Sleep(5 * time.Second) } // b, which dials, is back before
+		a.tr.SetPeers([]Peer{{ID: 3, Addrs: []string{addrOf(3)}}})
+		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) })
+		net.reset("s1", "s3")
+		within(t, 20*time.Second, "a new link", func() bool { return b.links() == 2 && linked(a, b) })
+	})
+}
