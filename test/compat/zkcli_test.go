@@ -177,7 +177,11 @@ func normaliseCli(lines []string, addr string) []string {
 			if err == nil && base == 0 {
 				base = zxid
 			}
-			line = fmt.Sprintf("%s+%d", m[1], zxid-base)
+			if zxid < base { // of the ensemble's beginning, and sessions of others are between
+				line = m[1] + "(before)"
+			} else {
+				line = fmt.Sprintf("%s+%d", m[1], zxid-base)
+			}
 		}
 		lines[i] = line
 	}
