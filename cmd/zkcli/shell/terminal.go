@@ -81,7 +81,9 @@ func newTerminal(in, out *os.File, cfg *Config, h *History) (*terminal, error) {
 	}{t.keys, columnWriter{out}}, "")
 	t.screen.History = noHistory{}
 	t.screen.AutoCompleteCallback = t.key
-	t.resizing.Go(t.watchSize)
+	changed := make(chan os.Signal, 1)
+	notifyResize(changed) // here: before the goroutine runs, the size may change
+	t.resizing.Go(func() { t.watchSize(changed) })
 	return t, nil
 }
 
@@ -93,9 +95,7 @@ func (t *terminal) Close() {
 }
 
 // watchSize tells the screen when the terminal's size changes.
-func (t *terminal) watchSize() {
-	changed := make(chan os.Signal, 1)
-	notifyResize(changed)
+func (t *terminal) watchSize(changed chan os.Signal) {
 	defer signal.Stop(changed)
 	for {
 		select {
