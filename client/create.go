@@ -57,17 +57,31 @@ func ProtectedName(name string) (plain, guid string, ok bool) {
 // the session before a renewal (Options.RenewSession) makes it fail with
 // ErrSessionExpired.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
-	if _, err := c.full(path, mode.Sequential()); err != nil {
-		return "", &Error{Op: createOp(mode, false), Path: path, Err: ErrBadArguments, Cause: err}
-	}
 	i := strings.LastIndexByte(path, '/') + 1
-	p := &protected{c: c.once(), dir: path[:max(i-1, 1)], mode: mode}
-	p.path = path[:i] + protectedPrefix + newGUID() + "-" + path[i:]
+	made, _, err := c.createUnique(ctx, path, path[:i]+protectedPrefix+newGUID()+"-"+path[i:], data, mode, acl)
+	return made, err
+}
+
+// CreateUnique is CreateProtected for a path that is unique without the prefix, and
+// stays as it is: no other create, of this program or another, may ever be of a
+// path that begins with it. It is for layouts that have their own way to tell whose
+// a node is. It returns the new node's Stat, too.
+func (c *Client) CreateUnique(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
+	return c.createUnique(ctx, path, path, data, mode, acl)
+}
+
+// createUnique creates the node at unique, which is asked for as path.
+func (c *Client) createUnique(ctx context.Context, path, unique string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
+	if _, err := c.full(path, mode.Sequential()); err != nil {
+		return "", Stat{}, &Error{Op: createOp(mode, true), Path: path, Err: ErrBadArguments, Cause: err}
+	}
+	p := &protected{c: c.once(), path: unique, mode: mode}
+	p.dir = path[:max(strings.LastIndexByte(path, '/'), 1)]
 	made, err := p.settle(ctx, c.steady(), data, acl)
 	if err != nil && p.unknown {
 		c.s.inBackground(p.clean)
 	}
-	return made, err
+	return made.Path, made.Stat, err
 }
 
 // protected is a protected create under way.
@@ -81,70 +95,70 @@ type protected struct {
 }
 
 // settle tries until the outcome is known.
-func (p *protected) settle(ctx context.Context, policy *RetryPolicy, data []byte, acl []ACL) (string, error) {
+func (p *protected) settle(ctx context.Context, policy *RetryPolicy, data []byte, acl []ACL) (Created, error) {
 	for attempt := 1; ; attempt++ {
 		made, err := p.attempt(ctx, data, acl)
 		if err == nil {
 			return made, nil
 		}
 		if !isTransient(err) || !policy.spend(attempt) || policy.pause(ctx, attempt) != nil {
-			return "", inDoubt(err, createOp(p.mode, false), p.path, p.unknown)
+			return Created{}, inDoubt(err, createOp(p.mode, true), p.path, p.unknown)
 		}
 	}
 }
 
 // attempt looks for the node if it may be there, and else creates it.
-func (p *protected) attempt(ctx context.Context, data []byte, acl []ACL) (string, error) {
+func (p *protected) attempt(ctx context.Context, data []byte, acl []ACL) (Created, error) {
 	if p.unknown {
 		found, err := p.find(ctx)
-		if found != "" || err != nil {
+		if found.Path != "" || err != nil {
 			return found, err
 		}
 		p.unknown = false
 	}
-	made, err := p.c.Create(ctx, p.path, data, p.mode, acl)
+	path, stat, err := p.c.CreateStat(ctx, p.path, data, p.mode, acl)
 	p.unknown = IsAmbiguous(err)
-	return made, err
+	return Created{Path: path, Stat: stat}, err
 }
 
-// find returns the path of the node, or "" if there is none and won't be one of the
+// find returns the node, or one without a path if there is none and won't be one of the
 // creates sent so far: the servers refuse what a session sent on its connections
 // before this one.
-func (p *protected) find(ctx context.Context) (string, error) {
+func (p *protected) find(ctx context.Context) (Created, error) {
 	if err := p.c.Sync(ctx, p.dir); err != nil {
-		return "", err
+		return Created{}, err
 	}
 	path := p.path
 	if p.mode.Sequential() {
 		names, _, err := p.c.Children(ctx, p.dir)
 		if err != nil && !errors.Is(err, ErrNoNode) {
-			return "", err
+			return Created{}, err
 		}
 		prefix := jute.Base(p.path)
 		i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
 		if i < 0 {
-			return "", nil
+			return Created{}, nil
 		}
 		path = join(p.dir, names[i])
 	}
 	stat, exists, err := p.c.Exists(ctx, path)
 	if err != nil || !exists {
-		return "", err
+		return Created{}, err
 	}
 	if id, _ := p.c.Session(); p.mode.Ephemeral() && stat.EphemeralOwner != id {
-		return "", &Error{Op: createOp(p.mode, false), Path: path, Err: ErrSessionExpired, Cause: errors.New("the node was made by the session before, and goes with it")}
+		return Created{}, &Error{Op: createOp(p.mode, true), Path: path, Err: ErrSessionExpired, Cause: errors.New("the node was made by the session before, and goes with it")}
 	}
-	return path, nil
+	return Created{Path: path, Stat: stat}, nil
 }
 
 // clean deletes the node if there is one.
 func (p *protected) clean(ctx context.Context) {
 	err := retry(ctx, stubborn, func(ctx context.Context) error {
-		path, err := p.find(ctx)
-		if path == "" || err != nil {
+		found, err := p.find(ctx)
+		if found.Path == "" || err != nil {
 			return err
 		}
-		err = p.c.Delete(ctx, path, AnyVersion)
+		err = p.c.Delete(ctx, found.Path, AnyVersion)
 		if errors.Is(err, ErrNoNode) {
 			return nil
 		}

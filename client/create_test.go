@@ -42,6 +42,19 @@ func TestCreateProtectedMakesOneNodeWhateverBreaks(t *testing.T) {
 	}
 }
 
+func TestCreateUniqueMakesOneNodeWhateverBreaks(t *testing.T) {
+	everyBreak(t, nil, func(ctx context.Context, b *breakage) {
+		path, stat, err := b.c.CreateUnique(ctx, "/5f1d__lock__", []byte("x"), client.EphemeralSequential, nil)
+		must(b.t, err)
+		if names := b.children(ctx, "/"); len(names) != 1 || path != "/"+names[0] || !strings.HasPrefix(path, "/5f1d__lock__") {
+			b.t.Fatalf("created %s, there are %v", path, names)
+		}
+		if _, want := b.data(ctx, path); stat != want {
+			b.t.Fatalf("stat is %+v, want %+v", stat, want)
+		}
+	})
+}
+
 func TestProtectedNameIsCurators(t *testing.T) {
 	tests := []struct {
 		name, plain, guid string

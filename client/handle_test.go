@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
@@ -19,9 +20,9 @@ import (
 func TestEverySyncCallHasItsAsyncTwin(t *testing.T) {
 	sync, async := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Async]()
 	// What is not one operation of the protocol.
-	others := strings.Fields(`Async Close ConnectedSince LastError LastZxid Namespace OnState Root Server Session State
-		States Timeout WaitConnected WithRetry
-		CreateAll CreateIdempotent CreateProtected DeleteAll DeleteGuaranteed DeleteIdempotent EnsureContainer EnsurePath
+	others := strings.Fields(`Async Close ConnectedSince LastError LastZxid Namespace OnState Root Server Session SessionDeadline State
+		States Steady Timeout WaitConnected WithRetry
+		CreateAll CreateIdempotent CreateProtected CreateUnique DeleteAll DeleteGuaranteed DeleteIdempotent EnsureContainer EnsurePath
 		SetIdempotent Walk`)
 	for i := range sync.NumMethod() {
 		m := sync.Method(i)
@@ -216,4 +217,23 @@ func (l *lockedBuilder) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+func TestSessionDeadlineMovesWithAnswersUntilTheSessionEnds(t *testing.T) {
+	srv := zktest.Start(t)
+	c := srv.Client(t)
+	before := time.Now()
+	if _, _, err := c.Exists(t.Context(), "/"); err != nil {
+		t.Fatal(err)
+	}
+	end := c.SessionDeadline()
+	if end.Before(before.Add(c.Timeout())) || end.After(time.Now().Add(c.Timeout())) {
+		t.Errorf("the session is kept until %v, but was heard of between %v and %v", end, before, time.Now())
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if end := c.SessionDeadline(); !end.IsZero() {
+		t.Errorf("a closed session is kept until %v", end)
+	}
 }

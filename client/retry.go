@@ -98,6 +98,16 @@ func (c *Client) WithRetry(p *RetryPolicy) *Client {
 	return &view
 }
 
+// Steady returns a view of c with retries: c itself if it has a policy, and else c
+// with DefaultRetry. It is for code that is given a client and can't go on without
+// its reads.
+func (c *Client) Steady() *Client {
+	if c.retry != nil {
+		return c
+	}
+	return c.WithRetry(DefaultRetry())
+}
+
 // again is told how an attempt went, counted from 1. It reports whether there
 // is to be another one, after the pause that it makes.
 func (p *RetryPolicy) again(ctx context.Context, attempt int, err error) bool {

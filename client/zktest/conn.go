@@ -133,6 +133,7 @@ func (c *conn) requestLocked(frame []byte) verdict {
 		return drop
 	}
 	c.door.counts[r.op]++
+	c.door.hub.noteLocked(r)
 	c.pending = append(c.pending, asked{xid: r.xid, silent: c.cut != nil})
 	if c.cut != nil {
 		return last
@@ -148,6 +149,7 @@ func (c *conn) replyLocked(frame []byte) verdict {
 	}
 	if h.Xid == jute.XidNotification {
 		c.door.notifications++
+		c.door.hub.heardLocked(frame)
 		return pass
 	}
 	i := slices.IndexFunc(c.pending, func(a asked) bool { return a.xid == h.Xid })

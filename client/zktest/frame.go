@@ -50,6 +50,7 @@ type request struct {
 	xid   int32
 	op    jute.OpCode
 	paths []string // one, but for multis; "" for operations without
+	watch bool     // it is a read that sets a watch
 }
 
 // parseRequest reads a frame from a client, its length included. What it can't
@@ -75,6 +76,10 @@ func parseRequest(frame []byte) (r request) {
 		jute.OpGetEphemerals, jute.OpGetAllChildrenNumber:
 		if path, ok := d.NullString(); ok && d.Err() == nil {
 			r.paths = []string{path}
+			switch h.Type {
+			case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+				r.watch = d.Bool()
+			}
 		}
 	}
 	if len(r.paths) == 0 {
@@ -88,6 +93,15 @@ func parseReply(frame []byte) (h jute.ReplyHeader, ok bool) {
 	d := jute.NewDecoder(frame[4:])
 	h.Decode(&d)
 	return h, d.Err() == nil
+}
+
+// parseEvent reads a notification of a watch, its length included.
+func parseEvent(frame []byte) (e jute.WatcherEvent, ok bool) {
+	d := jute.NewDecoder(frame[4:])
+	var h jute.ReplyHeader
+	h.Decode(&d)
+	e.Decode(&d)
+	return e, d.Err() == nil
 }
 
 // parseConnected reads a server's answer to a connect request.

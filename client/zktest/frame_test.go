@@ -31,19 +31,20 @@ func TestParseRequest(t *testing.T) {
 		frame []byte
 		want  request
 	}{
-		{"create", framed(7, jute.OpCreate, create.Append), request{7, jute.OpCreate, []string{"/c"}}},
-		{"read", framed(8, jute.OpGetData, (&jute.PathWatchRequest{Path: "/d"}).Append), request{8, jute.OpGetData, []string{"/d"}}},
-		{"sync", framed(9, jute.OpSync, (&jute.SyncRequest{Path: "/s"}).Append), request{9, jute.OpSync, []string{"/s"}}},
-		{"multi", framed(10, jute.OpMulti, multi.Append), request{10, jute.OpMulti, []string{"/a", "/b"}}},
-		{"ping", framed(-2, jute.OpPing, nil), request{-2, jute.OpPing, []string{""}}},
-		{"a close", framed(11, jute.OpCloseSession, nil), request{11, jute.OpCloseSession, []string{""}}},
-		{"a path that is not there", framed(12, jute.OpGetData, nil), request{12, jute.OpGetData, []string{""}}},
-		{"an unknown operation", framed(13, 999, nil), request{13, 999, []string{""}}},
-		{"no header", []byte{0, 0, 0, 2, 1, 2}, request{0, 0, []string{""}}},
+		{"create", framed(7, jute.OpCreate, create.Append), request{7, jute.OpCreate, []string{"/c"}, false}},
+		{"read", framed(8, jute.OpGetData, (&jute.PathWatchRequest{Path: "/d"}).Append), request{8, jute.OpGetData, []string{"/d"}, false}},
+		{"read that watches", framed(8, jute.OpGetData, (&jute.PathWatchRequest{Path: "/d", Watch: true}).Append), request{8, jute.OpGetData, []string{"/d"}, true}},
+		{"sync", framed(9, jute.OpSync, (&jute.SyncRequest{Path: "/s"}).Append), request{9, jute.OpSync, []string{"/s"}, false}},
+		{"multi", framed(10, jute.OpMulti, multi.Append), request{10, jute.OpMulti, []string{"/a", "/b"}, false}},
+		{"ping", framed(-2, jute.OpPing, nil), request{-2, jute.OpPing, []string{""}, false}},
+		{"a close", framed(11, jute.OpCloseSession, nil), request{11, jute.OpCloseSession, []string{""}, false}},
+		{"a path that is not there", framed(12, jute.OpGetData, nil), request{12, jute.OpGetData, []string{""}, false}},
+		{"an unknown operation", framed(13, 999, nil), request{13, 999, []string{""}, false}},
+		{"no header", []byte{0, 0, 0, 2, 1, 2}, request{0, 0, []string{""}, false}},
 	}
 	for _, tt := range tests {
 		got := parseRequest(tt.frame)
-		if got.xid != tt.want.xid || got.op != tt.want.op || !slices.Equal(got.paths, tt.want.paths) {
+		if got.xid != tt.want.xid || got.op != tt.want.op || !slices.Equal(got.paths, tt.want.paths) || got.watch != tt.want.watch {
 			t.Errorf("%s: parseRequest(%x) = %+v, want %+v", tt.name, tt.frame, got, tt.want)
 		}
 	}

@@ -32,6 +32,7 @@ type hub struct {
 	closed   bool
 	news     chan struct{} // closed and replaced when a count has changed
 	sessions map[jute.SessionID]*session
+	records  []*Recording
 }
 
 // NewProxy starts a proxy before the servers, which are host:port each and need
