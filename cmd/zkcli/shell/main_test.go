@@ -123,8 +123,14 @@ type toyTerminal struct {
 // is given, there is none.
 func start(t *testing.T, width, height int, history ...string) *toyTerminal {
 	t.Helper()
+	return startOn(t, "xterm", width, height, strings.Join(history, ""))
+}
+
+// startOn is start on a kind of terminal, with a history unless that is "".
+func startOn(t *testing.T, kind string, width, height int, history string) *toyTerminal {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), toyVariable+"="+strings.Join(history, ""), "TERM=xterm", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), toyVariable+"="+history, "TERM="+kind, "NO_COLOR=1")
 	term := &toyTerminal{ptytest.Start(t, cmd, width, height, wide), t, -1}
 	term.ready()
 	return term

@@ -12,8 +12,9 @@ import (
 // plain reads lines as they come, for input that is no terminal or one that can't
 // move its cursor. As zkCli.sh it shows a prompt only to people.
 type plain struct {
-	in     *bufio.Reader
-	prompt func() string // nil for none
+	in      *bufio.Reader
+	prompt  func() string // nil for none
+	entered func()
 
 	mu  sync.Mutex // guards out
 	out io.Writer
@@ -29,6 +30,7 @@ func (p *plain) ReadLine(ctx context.Context) (string, error) {
 		_, _ = io.WriteString(p, p.prompt()) // nobody to tell
 	}
 	line, err := p.in.ReadString('\n')
+	p.entered()
 	if errors.Is(err, io.EOF) && line != "" {
 		err = nil
 	}

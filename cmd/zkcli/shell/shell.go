@@ -53,8 +53,9 @@ type Shell struct {
 	history *History
 	people  bool // who type on a terminal
 	// interrupts are the signals of Ctrl-C while a command runs. While somebody
-	// types, Ctrl-C is a key, and a signal that comes from elsewhere does nothing: it
-	// must not end us with the terminal in raw mode.
+	// types, Ctrl-C is a key, and the system ignores a signal that comes from
+	// elsewhere: it must neither end us with the terminal in raw mode nor, as it
+	// reaches us late, the next command.
 	interrupts chan os.Signal
 }
 
@@ -93,7 +94,7 @@ func New(cfg Config) *Shell {
 		cfg.HistorySize = defaultHistorySize
 	}
 	s := &Shell{cfg: cfg, interrupts: make(chan os.Signal, 1), history: OpenHistory(cfg.HistoryFile, cfg.HistorySize)}
-	s.editor, s.people = newEditor(&s.cfg, s.history, s.forgetInterrupt)
+	s.editor, s.people = newEditor(&s.cfg, s.history, s.heedInterrupts)
 	return s
 }
 
@@ -109,12 +110,13 @@ func (s *Shell) Refresh() { s.editor.Refresh() }
 func (s *Shell) Colors() bool { return Colors(s.cfg.Out, s.cfg.Getenv) }
 
 // Run reads and executes lines until one of them quits, the input ends (Ctrl-D) or
-// ctx is done, of which it then returns the cause. It may be called once.
+// ctx is done, of which it then returns the cause. It may be called once. Until it
+// returns, what os.Interrupt does in this process is Run's to say.
 func (s *Shell) Run(ctx context.Context) error {
 	defer s.editor.Close()
-	signal.Notify(s.interrupts, os.Interrupt)
-	defer signal.Stop(s.interrupts)
+	defer signal.Reset(os.Interrupt)
 	for {
+		s.ignoreInterrupts()
 		s.reportHistory()
 		line, err := s.editor.ReadLine(ctx)
 		switch {
@@ -152,13 +154,18 @@ func (s *Shell) execute(ctx context.Context, line string) (quit bool) {
 	return s.cfg.Execute(ctx, line)
 }
 
-// forgetInterrupt forgets a signal that came while somebody typed. It was no key.
-func (s *Shell) forgetInterrupt() {
+// ignoreInterrupts has signals do nothing from now on, as no command runs. One that
+// the last command did not live to see is forgotten.
+func (s *Shell) ignoreInterrupts() {
+	signal.Ignore(os.Interrupt)
 	select {
 	case <-s.interrupts:
 	default:
 	}
 }
+
+// heedInterrupts ends ignoreInterrupts.
+func (s *Shell) heedInterrupts() { signal.Notify(s.interrupts, os.Interrupt) }
 
 // endLine ends the line on which a terminal has shown ^C.
 func (s *Shell) endLine() {

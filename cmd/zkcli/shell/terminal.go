@@ -15,18 +15,18 @@ import (
 )
 
 // newEditor returns the editor for what cfg reads and writes, and whether that is a
-// terminal. rawEnds is called when Ctrl-C is about to be a signal again.
-func newEditor(cfg *Config, h *History, rawEnds func()) (e editor, people bool) {
+// terminal. entered is called when a line is there, before Ctrl-C is a signal again.
+func newEditor(cfg *Config, h *History, entered func()) (e editor, people bool) {
 	in, inOK := cfg.In.(*os.File)
 	out, outOK := cfg.Out.(*os.File)
 	people = inOK && outOK && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 	if people && cfg.Getenv("TERM") != "dumb" {
 		if t, err := newTerminal(in, out, cfg, h); err == nil {
-			t.rawEnds = rawEnds
+			t.entered = entered
 			return t, true
 		}
 	}
-	p := &plain{in: bufio.NewReader(cfg.In), out: cfg.Out}
+	p := &plain{in: bufio.NewReader(cfg.In), out: cfg.Out, entered: entered}
 	if people {
 		p.prompt = cfg.Prompt
 	}
@@ -55,7 +55,7 @@ type terminal struct {
 	screen   *term.Terminal
 	keys     *keyReader
 	history  *History
-	rawEnds  func()
+	entered  func()
 	line     buffer
 	recall   recall
 	given    bool // the line was given up
@@ -122,7 +122,7 @@ func (t *terminal) ReadLine(ctx context.Context) (string, error) {
 	t.setSize()
 	t.begin(ctx)
 	line, err := t.screen.ReadLine()
-	t.rawEnds()
+	t.entered()
 	_ = term.Restore(int(t.in.Fd()), old) // nothing to be done about an error
 	t.end(err)
 	switch {

@@ -190,17 +190,21 @@ func TestHistoryOfAnotherRun(t *testing.T) {
 	}
 }
 
-// A signal that comes from elsewhere ends the command that runs; it does not end
-// the shell, which has the terminal in raw mode while somebody types.
+// A signal that comes from elsewhere ends the command that runs; while somebody
+// types it ends nothing, neither the shell nor the next command.
 func TestInterruptFromElsewhere(t *testing.T) {
-	term := start(t, 60, 12)
-	term.Type("wait\r")
-	term.WaitEnd("waiting")
-	term.Signal(syscall.SIGINT)
-	term.WaitEnd("stopped: interrupted", "[up 1]")
-	term.Signal(syscall.SIGINT)
-	term.Type("one\r")
-	term.WaitEnd("ran one", "[up 2]")
+	for _, kind := range []string{"xterm", "dumb"} {
+		t.Run(kind, func(t *testing.T) {
+			term := startOn(t, kind, 60, 12, "")
+			term.Type("wait\r")
+			term.WaitEnd("waiting")
+			term.Signal(syscall.SIGINT)
+			term.WaitEnd("stopped: interrupted", "[up 1]")
+			term.Signal(syscall.SIGINT)
+			term.Type("one\r")
+			term.WaitEnd("[up 1] one", "ran one", "[up 2]")
+		})
+	}
 }
 
 // When its context ends, the shell does, even while it waits for a key, and gives
