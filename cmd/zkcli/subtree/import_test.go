@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -165,20 +166,20 @@ func TestImportKnowsWhatItDidWhenNoServerAnswers(t *testing.T) {
 	file := export(t, c, "/f")
 	all := paths(t, c, "/f")
 	cut := s.CutAfter(zktest.Nth(15, zktest.Op(jute.OpMulti)))
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
+	s.Refuse() // before the cut: the client must not be back to look
+	var closing sync.WaitGroup
+	closing.Go(func() {
 		<-cut.Done()
-		s.Refuse()
 		c.Close(context.Background()) // the session ends as an expired one does
-		cancel()
-	}()
-	r, err := Import(ctx, c, "/to", from(file), ImportOptions{Batch: 10})
-	found := r.Created == 20 && r.Left == 10 && r.Unknown == nil // it was back in time to look
-	if err == nil || !found && (r.Left != 20 || r.Created != 10) {
-		t.Fatalf("%+v, %v", r, err)
+	})
+	r, err := Import(t.Context(), c, "/to", from(file), ImportOptions{Batch: 10})
+	closing.Wait()
+	if err == nil || r.Created != 10 || r.Left != 20 || r.Next != all[10] || !slices.Equal(r.Unknown, all[10:20]) {
+		t.Fatalf("%+v, %v; want %q unknown", r, err, all[10:20])
 	}
-	if r.Unknown != nil && !slices.Equal(r.Unknown, all[10:20]) {
-		t.Errorf("unknown %q, want none or %q", r.Unknown, all[10:20])
+	s.Accept()
+	if done := paths(t, s.Client(t), "/to"); cut.Err() != nil || !slices.Equal(done, all[:20]) {
+		t.Errorf("there are %q, %v", done, cut.Err())
 	}
 }
 
