@@ -345,7 +345,7 @@ func (a *applier) serveBehind(c *conn) {
 			return
 		}
 		req := *c.mu.pending.front()
-		behind := c.mu.out != nil && len(c.mu.out.b) > outLimit
+		behind := c.mu.out != nil && c.mu.out.len() > outLimit
 		c.mu.Unlock()
 		if behind {
 			a.log.Warn("closing connection: the replies to reads behind one write are too much",

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	outFlush  = 64 << 10 // the reader writes the socket before it answers more
-	outPooled = 1 << 20  // larger buffers are left to the garbage collector
+	outFlush  = 64 << 10          // the reader writes the socket before it answers more
+	outPooled = 1 << 20           // larger buffers are left to the garbage collector
+	outFull   = 3 * outPooled / 4 // behind that much begins another chunk
 	// outLimit is how far a client may fall behind with what the applier appends,
 	// before it is cut off: watch events, and replies to reads behind a write. It
 	// also limits one reply to a multiRead. What else a client asks for is limited
@@ -19,14 +20,32 @@ const (
 )
 
 // outBuffer holds encoded frames on their way to a client. Only connections
-// with something to write have one.
-type outBuffer struct{ b []byte }
+// with something to write have one. A long one is in chunks: it is not copied as
+// it grows, and so takes no more memory than what it holds, whenever the garbage
+// collector comes.
+type outBuffer struct {
+	full     [][]byte // chunks, the oldest first
+	fullSize int      // bytes in full
+	b        []byte   // the last chunk
+}
+
+func (o *outBuffer) len() int { return o.fullSize + len(o.b) }
+
+// chunk returns the chunk to append the next frame to.
+func (o *outBuffer) chunk() []byte {
+	if len(o.b) >= outFull {
+		o.full = append(o.full, o.b)
+		o.fullSize += len(o.b)
+		o.b = make([]byte, 0, outPooled)
+	}
+	return o.b
+}
 
 var outBuffers = sync.Pool{New: func() any { return &outBuffer{b: make([]byte, 0, 4<<10)} }}
 
 func releaseOut(o *outBuffer) {
 	if cap(o.b) <= outPooled {
-		o.b = o.b[:0]
+		o.full, o.fullSize, o.b = nil, 0, o.b[:0]
 		outBuffers.Put(o)
 	}
 }
@@ -38,7 +57,7 @@ func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 	if c.mu.out == nil {
 		c.mu.out = outBuffers.Get().(*outBuffer)
 	}
-	b := c.mu.out.b
+	b := c.mu.out.chunk()
 	c.mu.mark = len(b)
 	b = append(b, 0, 0, 0, 0)
 	b = jute.AppendInt32(b, xid)
@@ -81,10 +100,10 @@ func (c *conn) send(frame []byte) bool {
 	if c.mu.out == nil {
 		c.mu.out = outBuffers.Get().(*outBuffer)
 	}
-	if len(c.mu.out.b) > outLimit {
+	if c.mu.out.len() > outLimit {
 		return false
 	}
-	c.mu.out.b = append(c.mu.out.b, frame...)
+	c.mu.out.b = append(c.mu.out.chunk(), frame...)
 	c.mu.stats.sent++
 	c.srv.metrics.packetsSent.Add(1)
 	return true
@@ -121,8 +140,7 @@ func (c *conn) flush() {
 		c.mu.out = nil
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
-		_, err := c.nc.Write(out.b)
-		c.srv.metrics.bytesSent.Add(int64(len(out.b)))
+		err := c.write(out)
 		releaseOut(out)
 		c.mu.Lock()
 		if err != nil {
@@ -134,12 +152,26 @@ func (c *conn) flush() {
 	c.drained.Broadcast()
 }
 
+// write writes the chunks to the socket, and lets go of each that it has written.
+func (c *conn) write(out *outBuffer) error {
+	for i, b := range out.full {
+		if _, err := c.nc.Write(b); err != nil {
+			return err
+		}
+		c.srv.metrics.bytesSent.Add(int64(len(b)))
+		out.full[i] = nil
+	}
+	n, err := c.nc.Write(out.b)
+	c.srv.metrics.bytesSent.Add(int64(n))
+	return err
+}
+
 // makeRoom waits until the out buffer is short again, writing it if nobody else
 // does.
 func (c *conn) makeRoom() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.mu.out != nil && len(c.mu.out.b) >= outFlush && !c.mu.gone {
+	for c.mu.out != nil && c.mu.out.len() >= outFlush && !c.mu.gone {
 		if c.mu.writing {
 			c.drained.Wait()
 			continue

@@ -249,7 +249,7 @@ func TestClientThatDoesNotReadIsNotRead(t *testing.T) {
 				for _, sc := range s.conns.all() {
 					sc.mu.Lock()
 					if sc.mu.out != nil {
-						held += len(sc.mu.out.b)
+						held += sc.mu.out.len()
 					}
 					sc.mu.Unlock()
 				}

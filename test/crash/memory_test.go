@@ -145,11 +145,16 @@ func TestReadBombs(t *testing.T) {
 
 // TestReadsBehindWrite has clients that send a write and a thousand large reads
 // behind it, and do not read the replies.
+//
+// Of each the server holds at most 64 MiB and a reply before it cuts it off, and
+// as much again that it was writing meanwhile: 650 MiB for five. The chunks that
+// hold that have a tenth of room, and nothing is copied to another place, so the
+// limit does not depend on when the garbage collector comes.
 func TestReadsBehindWrite(t *testing.T) {
 	s := withBigNodes(t)
 	end := watchOver(t, s)
 	defer end()
-	bounded(t, s, 1200, func() { // 64 MiB for each, and what growing to that leaves behind until the collector comes, late on a busy machine
+	bounded(t, s, 800, func() {
 		clients := make([]*client, 5)
 		for i := range clients {
 			c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 4000})
@@ -213,11 +218,16 @@ func TestManyReadsBehindWrites(t *testing.T) {
 
 // TestNeverReading has clients that ask for much, hold watches, and never read.
 // They must be cut off, without harm to others.
+//
+// Of each the server holds 64 MiB of events, in chunks that are three quarters
+// full or more, and the reply that it was writing: 270 MiB for three. The requests of
+// 100 kB that make the events are garbage, which may be as much again as what is
+// held before it is collected.
 func TestNeverReading(t *testing.T) {
 	s := withBigNodes(t)
 	end := watchOver(t, s)
 	defer end()
-	bounded(t, s, 1200, func() { // likewise
+	bounded(t, s, 800, func() {
 		readers := make([]*client, 3)
 		for i := range readers {
 			c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 2000})

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+// TestLongOutBuffer wants what was appended, in its order, and no more memory for
+// it than a third above its length.
+func TestLongOutBuffer(t *testing.T) {
+	for _, size := range []int{100, 5_000, 100_000, 250_000, outFull, 1_000_000, 5_000_000} {
+		var o outBuffer
+		var want []byte
+		for i := 0; len(want) < 20<<20; i++ {
+			frame := bytes.Repeat([]byte{byte(i)}, size)
+			want = append(want, frame...)
+			o.b = append(o.chunk(), frame...)
+		}
+		held := cap(o.b)
+		for _, b := range o.full {
+			held += cap(b)
+		}
+		if got := slices.Concat(append(o.full, o.b)...); !bytes.Equal(got, want) || o.len() != len(want) {
+			t.Errorf("frames of %d bytes: there are %d bytes (it says %d), want the same %d", size, len(got), o.len(), len(want))
+		}
+		if most := len(want)*4/3 + 2*outPooled; held > most {
+			t.Errorf("frames of %d bytes: %d bytes hold %d, want at most %d", size, held, len(want), most)
+		}
+	}
+}
