@@ -87,7 +87,7 @@ func (c *Client) Timeout() time.Duration {
 
 // SessionDeadline returns until when the servers keep the session, as far as the
 // client knows: its timeout after it has sent the last request or ping that was
-// answered. It moves with each answer; after it the session may be gone, and what
+// answered by a server with a quorum. It moves with each such answer; after it the session may be gone, and what
 // its ephemeral nodes stood for may be somebody else's. It is zero while there is no
 // session, which includes one that is known to have ended.
 func (c *Client) SessionDeadline() time.Time {
@@ -96,7 +96,7 @@ func (c *Client) SessionDeadline() time.Time {
 	if c.s.id == 0 || c.s.state.Final() {
 		return time.Time{}
 	}
-	return c.s.heard.Add(c.s.timeout)
+	return c.s.kept.Add(c.s.timeout)
 }
 
 // Server returns the address of the server that the client is connected to, or "".

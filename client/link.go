@@ -333,6 +333,9 @@ func (s *session) settle(w *Watch, code jute.Code, err error) error {
 func (s *session) heardLocked(sent time.Time) {
 	if sent.After(s.heard) {
 		s.heard = sent
+		if s.state != StateReadOnly {
+			s.kept = sent
+		}
 	}
 }
 

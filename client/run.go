@@ -386,6 +386,9 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) {
 	s.timeout = time.Duration(r.TimeoutMs) * time.Millisecond
 	s.writable = s.writable || !r.ReadOnly
 	s.heard = l.began
+	if !r.ReadOnly {
+		s.kept = l.began
+	}
 	s.failures = nil
 	s.conn = l
 	s.out = s.out[:0]

@@ -43,6 +43,7 @@ type session struct {
 	writable bool          // the session has been seen by a server with a quorum
 	lastZxid Zxid
 	heard    time.Time // when the last request was sent that has been answered
+	kept     time.Time // the same of requests to servers with a quorum, which keep the session
 	failures []*ServerError
 
 	conn *link // nil while there is none
@@ -82,6 +83,7 @@ func newSession(list []string, o Options) *session {
 	}
 	if key := o.Session; key.ID != 0 {
 		s.id, s.password, s.writable, s.heard = key.ID, slices.Clone(key.Password), true, time.Now()
+		s.kept = s.heard
 	}
 	s.room = sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())

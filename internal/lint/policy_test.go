@@ -45,9 +45,43 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree
+	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree recipes recipes/election recipes/lock
 	cmd/zkcli/shell:   none
 	cmd/zkcli/subtree: client
+
+	# Recipes: conventions among clients. Of each other they use the common core.
+	recipes:               none
+	recipes/internal/line: client recipes
+	recipes/internal/trial: client client/zktest recipes/internal/line
+	recipes/lock:          client recipes recipes/internal/line
+	recipes/rwlock:        client recipes recipes/internal/line
+	recipes/semaphore:     client recipes recipes/internal/line
+	recipes/election:      client recipes recipes/internal/line
+	recipes/barrier:       client recipes recipes/internal/line
+	recipes/doublebarrier: client recipes recipes/internal/line
+	recipes/rendezvous:    client recipes recipes/internal/line
+	recipes/event:         client recipes recipes/internal/line
+	recipes/queue:         client recipes recipes/internal/line
+	recipes/keepalive:     client recipes recipes/internal/line
+	recipes/group:         client recipes recipes/internal/line recipes/keepalive
+	recipes/status:        client recipes recipes/internal/line recipes/keepalive
+	recipes/discovery:     client client/cache recipes recipes/internal/line recipes/keepalive
+	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
+	recipes/naming:        client recipes recipes/internal/line
+	recipes/config:        client client/cache recipes recipes/internal/line
+	recipes/value:         client recipes recipes/internal/line
+	recipes/counter:       client recipes recipes/internal/line recipes/lock recipes/value
+	recipes/idempotent:    client recipes recipes/internal/line
+	recipes/cacheview:     client client/cache recipes recipes/internal/line
+	recipes/twopc:         client recipes recipes/internal/line
+
+	# Programs of the books. They see what users see.
+	examples/masterworker/sync:  client
+	examples/masterworker/async: client
+	examples/queue:        client recipes/queue
+	examples/lock:         client recipes/lock
+	examples/config:       client recipes/config
+	examples/group:        client recipes/group
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
@@ -67,7 +101,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ptytest"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ptytest", "recipes", "recipes/internal/trial"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

@@ -1,0 +1,150 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+)
+
+// Hold watches over a node that stands for something one has: it tells when that is
+// lost.
+type Hold struct {
+	c       *client.Client
+	path    string
+	reserve time.Duration
+	changed func(data []byte)
+	ctx     context.Context
+	lose    context.CancelCauseFunc
+	// watching ends the watch over the node. It outlives ctx until the node is
+	// deleted, which uses the watch up: else the server had to be told to drop it.
+	watching context.Context
+	unwatch  context.CancelFunc
+	watch    sync.WaitGroup // the goroutine that watches the node
+	done     chan struct{}
+}
+
+// HoldOptions are what a Hold can be told.
+type HoldOptions struct {
+	// Reserve is how long before the session may have ended the hold counts as lost,
+	// if the connection is down then.
+	Reserve time.Duration
+	// Changed, if not nil, is called with the node's data whenever they have
+	// changed, and may be called once without that. It runs in the hold's
+	// goroutine: it must not block, nor call Stop.
+	Changed func(data []byte)
+}
+
+// Hold begins to watch over the place. It does not wait. ctx's end is that of the
+// Hold, too; it has to be stopped nevertheless.
+func (p *Place) Hold(ctx context.Context, o HoldOptions) *Hold {
+	return NewHold(ctx, p.line.Client, p.path, o)
+}
+
+// NewHold is Place.Hold of any ephemeral node of the client's session.
+func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) *Hold {
+	h := &Hold{c: c.Steady(), path: path, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
+	h.ctx, h.lose = context.WithCancelCause(ctx)
+	h.watching, h.unwatch = context.WithCancel(context.WithoutCancel(ctx))
+	states := c.States(h.ctx) // from now on: the state is looked at behind it
+	session, _ := c.Session()
+	go func() {
+		defer close(h.done)
+		h.lose(h.run(states, session))
+		h.watch.Wait()
+	}()
+	return h
+}
+
+// Context returns a context that ends when the hold is lost, or stopped. Its cause
+// wraps recipes.ErrLost in the first case.
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// Err returns why the hold is lost, or nil while it is held: it also looks at the
+// clock, as the goroutine that ends the context may be late.
+func (h *Hold) Err() error {
+	if err := context.Cause(h.ctx); err != nil {
+		return err
+	}
+	if time.Now().After(h.deadline()) {
+		return h.late()
+	}
+	return nil
+}
+
+// Stop ends the watch over the node. The context ends; the node is left alone.
+func (h *Hold) Stop() {
+	h.lose(context.Canceled)
+	h.unwatch()
+	<-h.done
+}
+
+// Release ends the hold and deletes the node: see Place.Leave.
+func (h *Hold) Release(ctx context.Context) error {
+	h.lose(context.Canceled)
+	err := remove(ctx, h.c, h.path)
+	h.Stop()
+	return err
+}
+
+func (h *Hold) deadline() time.Time { return h.c.SessionDeadline().Add(-h.reserve) }
+
+func (h *Hold) late() error {
+	return fmt.Errorf("%w: %s: the connection is down, and the session may have ended", recipes.ErrLost, h.path)
+}
+
+// run returns why the hold is lost, once it is.
+func (h *Hold) run(states <-chan client.StateChange, session client.SessionID) error {
+	gone := make(chan error, 1)
+	h.watch.Go(func() { gone <- h.watchNode() })
+	for state := h.c.State(); ; {
+		if now, _ := h.c.Session(); now != session || state.Final() {
+			return fmt.Errorf("%w: %s: %w", recipes.ErrLost, h.path, client.ErrSessionExpired)
+		}
+		var limit <-chan time.Time
+		if state != client.StateConnected {
+			limit = time.After(time.Until(h.deadline()))
+		}
+		select {
+		case change, ok := <-states:
+			if !ok {
+				return context.Cause(h.ctx)
+			}
+			state = change.To
+		case err := <-gone:
+			return err
+		case <-limit:
+			return h.late()
+		case <-h.ctx.Done():
+			return context.Cause(h.ctx)
+		}
+	}
+}
+
+// watchNode tells of changes of the node's data, and returns why it watches no more.
+func (h *Hold) watchNode() error {
+	for {
+		data, _, w, err := h.c.GetW(h.watching, h.path)
+		if errors.Is(err, client.ErrNoNode) {
+			return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, h.path)
+		}
+		if err != nil {
+			return lost(err)
+		}
+		if h.changed != nil {
+			h.changed(data)
+		}
+		e, err := w.Next(h.watching)
+		if err != nil {
+			dropWatch(h.watching, w)
+			return lost(err)
+		}
+		if e.Type == client.EventDeleted {
+			return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, h.path)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+)
+
+// Line is the places below one path.
+type Line struct {
+	Client *client.Client
+	Path   string
+	Layout *Layout
+	ACL    []client.ACL // of new nodes; nil is client.OpenACL
+	// Ignore, if not nil, tells of children that are no places but may be there.
+	Ignore func(name string) bool
+}
+
+// List returns the places, the first one first. There are none if the path does
+// not exist. The error wraps recipes.ErrLayout if a child is not one.
+func (l *Line) List(ctx context.Context) ([]Entry, error) {
+	names, _, err := l.Client.Steady().Children(ctx, l.Path)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.parse(names)
+}
+
+// parse sorts places and finds what is none.
+func (l *Line) parse(names []string) ([]Entry, error) {
+	entries := make([]Entry, 0, len(names))
+	for _, name := range names {
+		e, ok := l.Layout.Parse(name)
+		switch {
+		case ok:
+			entries = append(entries, e)
+		case l.Ignore == nil || !l.Ignore(name):
+			return nil, fmt.Errorf("%w: %s has a child %q; delete it, or use another path", recipes.ErrLayout, l.Path, name)
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		switch {
+		case a.Before(b):
+			return -1
+		case b.Before(a):
+			return 1
+		}
+		return 0
+	})
+	return entries, nil
+}
+
+// Join puts a place of that kind at the end of the line, and creates the path if need
+// be. If it fails there is no place, or there is none soon.
+func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) {
+	session, _ := l.Client.Session()
+	path := Join(l.Path, l.Layout.stem(kind, session))
+	const rounds = 10 // a container may be deleted between being made and being used
+	for round := 1; ; round++ {
+		made, stat, err := l.Client.CreateUnique(ctx, path, data, client.EphemeralSequential, l.ACL)
+		if err == nil {
+			return &Place{line: l, path: made, stat: stat}, nil
+		}
+		if !errors.Is(err, client.ErrNoNode) || round == rounds {
+			return nil, lost(err)
+		}
+		if err := l.Client.EnsureContainer(ctx, l.Path, l.ACL); err != nil {
+			return nil, lost(err)
+		}
+	}
+}
+
+// lost makes the end of a session an ErrLost, too.
+func lost(err error) error {
+	if errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, recipes.ErrLost) {
+		return fmt.Errorf("%w: %w", recipes.ErrLost, err)
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+)
+
+// Place is one's own place in a line.
+type Place struct {
+	line *Line
+	path string
+	stat client.Stat // when it was made
+}
+
+// Path returns the path of the node.
+func (p *Place) Path() string { return p.path }
+
+// Token returns a number that is larger than those of all places that were ever made
+// before, at any path: the zxid of its creation. It is what one fences with.
+func (p *Place) Token() client.Zxid { return p.stat.Czxid }
+
+// Rule says for whom a place has to wait: it returns the index of one of the entries,
+// or -1 if it is the turn of the own one, entries[own].
+type Rule func(entries []Entry, own int) int
+
+// First is the rule that the first in the line has its turn.
+func First(_ []Entry, own int) int { return own - 1 }
+
+// Await waits until it is the place's turn. The error wraps recipes.ErrLost if the
+// place is gone. It is left to the caller to leave if Await fails.
+//
+// It reads the list without a watch, and watches the one place that the rule names
+// by reading its data: an exists of a node that has gone meanwhile would leave a
+// watch behind.
+func (p *Place) Await(ctx context.Context, rule Rule) error {
+	c := p.line.Client.Steady()
+	for {
+		blocker, err := p.blocker(ctx, rule)
+		if blocker == "" || err != nil {
+			return err
+		}
+		_, _, w, err := c.GetW(ctx, Join(p.line.Path, blocker))
+		if errors.Is(err, client.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return lost(err)
+		}
+		if _, err := w.Next(ctx); err != nil {
+			dropWatch(ctx, w)
+			return lost(fmt.Errorf("wait for %s: %w", w.Path(), err))
+		}
+	}
+}
+
+// Try reports whether it is the place's turn, without waiting for it.
+func (p *Place) Try(ctx context.Context, rule Rule) (bool, error) {
+	blocker, err := p.blocker(ctx, rule)
+	return blocker == "" && err == nil, err
+}
+
+// blocker returns the name of the node to wait for, or "" for none.
+func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
+	entries, err := p.line.List(ctx)
+	if err != nil {
+		return "", lost(err)
+	}
+	own := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == Base(p.path) })
+	if own < 0 {
+		return "", fmt.Errorf("%w: %s was deleted", recipes.ErrLost, p.path)
+	}
+	if i := rule(entries, own); i >= 0 {
+		return entries[i].Name, nil
+	}
+	return "", nil
+}
+
+// Leave gives the place up. It goes on if ctx has ended, for two seconds at most; if
+// that is not enough, or there is no connection, it is seen to in the background.
+// There is no error if the place is gone, however that came.
+func (p *Place) Leave(ctx context.Context) error { return remove(ctx, p.line.Client, p.path) }
+
+// leaving is how long to wait for servers when ctx has ended.
+const leaving = 2 * time.Second
+
+// remove deletes a node of one's own, sooner or later.
+func remove(ctx context.Context, c *client.Client, path string) error {
+	if ctx.Err() == nil || c.State().Connected() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaving)
+		defer cancel()
+	}
+	err := c.DeleteGuaranteed(ctx, path)
+	for _, over := range []error{client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed, client.ErrConnectionLoss, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, over) {
+			return nil // it is gone, or will be
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("give up %s: %w", path, err)
+	}
+	return nil
+}
+
+// dropWatch closes a watch whose event nobody waits for any more, also if ctx has
+// ended.
+func dropWatch(ctx context.Context, w *client.Watch) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+	defer cancel()
+	_ = w.Close(ctx) // else the server sends an event that nobody hears
+}

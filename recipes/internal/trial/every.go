@@ -1,0 +1,125 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+)
+
+// Every runs fn with a client that nothing befalls, then for each request that this
+// made with one whose connection breaks before that request reaches the server, and
+// with one whose connection breaks before the reply comes back. Then the same with
+// the client's session ended in addition; renew has it begin a new one then
+// (client.Options.RenewSession). The runs are parallel subtests, and t itself is
+// run beside other tests.
+//
+// What fn starts it must end. It has to fail if the recipe's promise is broken, and
+// to look for what must not be left on the tree.
+func Every(t *testing.T, renew bool, fn func(w *World)) {
+	t.Helper()
+	t.Parallel()
+	servers := zktest.Target(t, 1)
+	requests := 0
+	t.Run("unharmed", func(t *testing.T) {
+		w := newWorld(t, servers)
+		w.connect(renewing(renew))
+		rec := w.Record()
+		fn(w)
+		requests = len(rec.All())
+	})
+	if t.Failed() {
+		return
+	}
+	faults := make(chan func(*testing.T))
+	names := make(chan string)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for run := range faults {
+				t.Run(<-names, run)
+			}
+		})
+	}
+	for _, what := range []string{"cut", "expired"} {
+		for _, when := range []string{"before", "after"} {
+			for n := 1; n <= requests && !t.Failed(); n++ {
+				name := fmt.Sprintf("%s-%s-%d", what, when, n)
+				faults <- func(t *testing.T) {
+					w := newWorld(t, servers)
+					w.Fault, w.Expires = name, what == "expired"
+					w.harm(when == "after", n, renew)
+					fn(w)
+				}
+				names <- name
+			}
+		}
+	}
+	close(faults)
+	workers.Wait()
+}
+
+func renewing(renew bool) func(*client.Options) {
+	return func(o *client.Options) { o.RenewSession = renew }
+}
+
+// harm makes C, and arms the fault: at C's nth request.
+func (w *World) harm(after bool, n int, renew bool) {
+	w.Helper()
+	hit, expired, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	w.connect(renewing(renew), func(o *client.Options) {
+		if w.Expires {
+			o.Dial = dialAfter(hit, expired)
+		}
+	})
+	nth := zktest.Nth(n, zktest.Any())
+	match := func(op client.OpCode, path string) bool {
+		found := nth(op, path)
+		if found {
+			close(hit)
+		}
+		return found
+	}
+	w.cut = w.Proxy.CutBefore(match)
+	if after {
+		w.cut.Cancel()
+		w.cut = w.Proxy.CutAfter(match)
+	}
+	var expiry sync.WaitGroup
+	expiry.Go(func() {
+		defer close(expired)
+		select {
+		case <-w.cut.Done():
+			if id, _ := w.C.Session(); w.Expires {
+				w.Proxy.ExpireSession(id)
+			}
+		case <-over:
+		}
+	})
+	w.Cleanup(func() {
+		w.cut.Cancel()
+		close(over)
+		expiry.Wait()
+	})
+}
+
+// dialAfter connects, but from hit to done waits: the session, which is about to be
+// ended, must not be taken back.
+func dialAfter(hit, done <-chan struct{}) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case <-hit:
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		default:
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+}

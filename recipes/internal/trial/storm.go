@@ -1,0 +1,193 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// Weather says what a storm is like.
+type Weather struct {
+	Seeds   int // how many storms; 0 is 4, and with -short 1
+	Servers int // 0 is 3
+	Clients int // 0 is 4
+	Faults  int // 0 is 12
+}
+
+// Storm is several clients that faults befall, chosen at random from the seed.
+type Storm struct {
+	*testing.T
+	Ctx  context.Context // ends what hangs
+	Seed uint64
+	// Look is a client that no fault is aimed at.
+	Look *client.Client
+	// Calm is closed when no more faults come. The clients should be kept at work
+	// until then.
+	Calm <-chan struct{}
+
+	servers  *zktest.Proxy
+	ensemble *zktest.Ensemble // nil if the servers are others'
+	dir      string
+	lanes    []*lane
+}
+
+// lane is a client's way to the servers.
+type lane struct {
+	proxy *zktest.Proxy
+	mu    sync.Mutex
+	c     *client.Client
+}
+
+// Storms runs fn in storms, one after the other: each has its own seed, a subtest's
+// name. Faults are broken connections, before or after a request, ended sessions,
+// and if the servers are ours killed leaders, which are started again.
+// The seed decides on the faults; not on how the machine interleaves the clients.
+func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
+	t.Helper()
+	if o.Seeds == 0 {
+		o.Seeds = 4
+	}
+	if testing.Short() {
+		o.Seeds = 1
+	}
+	if o.Servers == 0 {
+		o.Servers = 3
+	}
+	if o.Clients == 0 {
+		o.Clients = 4
+	}
+	if o.Faults == 0 {
+		o.Faults = 12
+	}
+	t.Parallel()
+	first := rand.Uint64N(1 << 32)
+	for i := range o.Seeds {
+		t.Run(fmt.Sprintf("seed-%d", first+uint64(i)), func(t *testing.T) {
+			s := newStorm(t, o, first+uint64(i))
+			fn(s)
+		})
+	}
+}
+
+func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
+	s := &Storm{T: t, Seed: seed, dir: "/trial-" + line.NewID()}
+	if zktest.External() || o.Servers == 1 {
+		s.servers = zktest.Target(t, o.Servers)
+	} else {
+		s.ensemble = zktest.StartEnsemble(t, o.Servers)
+		s.servers = s.ensemble.Proxy
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	s.Ctx = ctx
+	w := &World{T: t, servers: s.servers, dir: s.dir}
+	look := s.servers.Client(t).WithRetry(Quick())
+	if _, err := look.Create(ctx, s.dir, nil, client.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.remove(look) })
+	s.Look = look.Namespace(s.dir)
+	for range o.Clients {
+		s.lanes = append(s.lanes, &lane{proxy: zktest.NewProxy(t, addresses(s.servers)...)})
+	}
+	for i := range s.lanes {
+		s.Client(i)
+	}
+	s.begin(o.Faults)
+	return s
+}
+
+// Client returns the i-th client: a new one if the session of the one before has
+// ended.
+func (s *Storm) Client(i int) *client.Client {
+	s.Helper()
+	l := s.lanes[i]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.c == nil || l.c.State().Final() {
+		l.c = l.proxy.Client(s.T).WithRetry(Quick()).Namespace(s.dir)
+	}
+	return l.c
+}
+
+// Clients returns how many there are.
+func (s *Storm) Clients() int { return len(s.lanes) }
+
+// Over reports whether the storm is.
+func (s *Storm) Over() bool {
+	select {
+	case <-s.Calm:
+		return true
+	default:
+		return s.Ctx.Err() != nil
+	}
+}
+
+// begin lets faults happen until there were n. They end with the test.
+func (s *Storm) begin(n int) {
+	rng := rand.New(rand.NewPCG(s.Seed, 0))
+	calm := make(chan struct{})
+	s.Calm = calm
+	ctx, cancel := context.WithCancel(s.Ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(calm)
+		for range n {
+			s.fault(ctx, rng)
+		}
+	}()
+	s.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// fault lets one happen.
+func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
+	l, nth, kind := s.lanes[rng.IntN(len(s.lanes))], 1+rng.IntN(6), rng.IntN(10)
+	if kind == 9 && s.ensemble != nil {
+		s.ensemble.Restart(s.ensemble.KillLeader())
+		return
+	}
+	m := zktest.Nth(nth, zktest.Any())
+	cut := l.proxy.CutBefore(m)
+	if kind%2 == 1 {
+		cut.Cancel()
+		cut = l.proxy.CutAfter(m)
+	}
+	// A client that waits for the others makes no requests.
+	limit, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	select {
+	case <-cut.Done():
+	case <-limit.Done():
+		cut.Cancel()
+	}
+	if kind >= 6 && ctx.Err() == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if id, _ := l.c.Session(); !l.c.State().Final() {
+			l.proxy.ExpireSession(id)
+		}
+	}
+}
+
+// Passing reports whether err is one that a storm explains: its work is to be begun
+// anew, with Client if the session has ended.
+func Passing(err error) bool {
+	for _, e := range []error{client.ErrSessionExpired, client.ErrConnectionLoss, client.ErrClosed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,105 @@
+package trial_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Each request is hit once by each kind of fault, and what has happened by then is as
+// the fault's name says.
+func TestEveryHitsEachRequest(t *testing.T) {
+	var mu sync.Mutex
+	var hit []string
+	group(t, func(t *testing.T) {
+		trial.Every(t, false, func(w *trial.World) {
+			c := w.C.WithRetry(nil)
+			_, err1 := c.Create(w.Ctx, "/a", nil, client.Ephemeral, nil)
+			_, err2 := c.Create(w.Ctx, "/b", nil, client.Persistent, nil)
+			if err1 == nil && err2 == nil != !w.Hit() {
+				w.Errorf("%s: create = %v, %v", w.Fault, err1, err2)
+			}
+			want := []string{"a", "b"}
+			switch w.Fault {
+			case "cut-before-1":
+				want = []string{"b"}
+			case "cut-before-2":
+				want = []string{"a"}
+			case "expired-before-1", "expired-after-1", "expired-before-2":
+				want = nil
+			case "expired-after-2":
+				want = []string{"b"}
+			}
+			if got := w.AwaitChildren("/", len(want)); !slices.Equal(got, want) {
+				w.Errorf("%s: there are %q, want %q", w.Fault, got, want)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			hit = append(hit, w.Fault)
+		})
+	})
+	slices.Sort(hit)
+	want := "cut-after-1 cut-after-2 cut-before-1 cut-before-2 expired-after-1 expired-after-2 expired-before-1 expired-before-2 unharmed"
+	if got := strings.Join(hit, " "); got != want {
+		t.Errorf("runs were %s, want %s", got, want)
+	}
+}
+
+// group returns when fn's subtests have ended, parallel or not.
+func group(t *testing.T, fn func(t *testing.T)) {
+	t.Run("group", func(t *testing.T) { t.Run("of", fn) })
+}
+
+func TestTraceIsReadable(t *testing.T) {
+	w := trial.New(t)
+	rec := w.Record()
+	path, err := w.C.CreateProtected(w.Ctx, "/lock-", nil, client.EphemeralSequential, nil)
+	w.Must(err)
+	_, _, _, err = w.C.GetW(w.Ctx, path)
+	w.Must(err)
+	got := w.Trace(rec)
+	want := []string{"create2 /_c_GUID-lock-", "getData /_c_GUID-lock-# watch"}
+	if !slices.Equal(got, want) {
+		t.Errorf("trace is %q, want %q", got, want)
+	}
+}
+
+// A storm ends sessions and breaks connections, and lets what is at work go on.
+func TestStorms(t *testing.T) {
+	var sessions, losses atomic.Int64
+	group(t, func(t *testing.T) {
+		trial.Storms(t, trial.Weather{Seeds: 2, Faults: 20}, func(s *trial.Storm) {
+			var work sync.WaitGroup
+			for i := range s.Clients() {
+				work.Go(func() {
+					for !s.Over() {
+						_, _, err := s.Client(i).WithRetry(nil).Get(s.Ctx, "/")
+						switch {
+						case errors.Is(err, client.ErrSessionExpired):
+							sessions.Add(1)
+						case errors.Is(err, client.ErrConnectionLoss):
+							losses.Add(1)
+						case err != nil:
+							s.Errorf("get = %v", err)
+							return
+						}
+					}
+				})
+			}
+			work.Wait()
+		})
+	})
+	if sessions.Load() == 0 || losses.Load() == 0 {
+		t.Errorf("in the storms %d sessions ended and %d requests were lost", sessions.Load(), losses.Load())
+	}
+}

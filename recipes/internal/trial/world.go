@@ -1,0 +1,183 @@
+package trial
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// patience ends what hangs; nothing is decided by it otherwise.
+const patience = 60 * time.Second
+
+// World is what a run has to itself.
+type World struct {
+	*testing.T
+	Ctx context.Context // ends what hangs
+	// C is the client that faults befall. Its retries are quick.
+	C *client.Client
+	// Proxy is before C alone.
+	Proxy *zktest.Proxy
+	// Look is another client, which nothing befalls.
+	Look *client.Client
+	// Fault says what is done to C: "unharmed", "cut-before-3", "cut-after-3",
+	// "expired-before-3", "expired-after-3".
+	Fault string
+	// Expires is whether C's session ends.
+	Expires bool
+
+	servers *zktest.Proxy
+	dir     string
+	cut     *zktest.Cut
+}
+
+// New returns a world of servers that work, for tests without faults. There is one
+// server, or as many as given.
+func New(t *testing.T, servers ...int) *World {
+	t.Helper()
+	n := 1
+	if len(servers) > 0 {
+		n = servers[0]
+	}
+	w := newWorld(t, zktest.Target(t, n))
+	w.connect()
+	return w
+}
+
+// newWorld returns a world without C.
+func newWorld(t *testing.T, servers *zktest.Proxy) *World {
+	t.Helper()
+	w := &World{T: t, servers: servers, dir: "/trial-" + line.NewID(), Fault: "unharmed"}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	w.Ctx = ctx
+	look := servers.Client(t).WithRetry(Quick())
+	w.Look = look.Namespace(w.dir)
+	if _, err := look.Create(ctx, w.dir, nil, client.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.remove(look) })
+	// Of several addresses a client tries the next one without a pause.
+	w.Proxy = zktest.NewProxy(t, slices.Repeat(addresses(servers), 4)...)
+	return w
+}
+
+// connect makes C.
+func (w *World) connect(opts ...func(*client.Options)) {
+	w.Helper()
+	w.C = w.Proxy.Client(w.T, opts...).WithRetry(Quick()).Namespace(w.dir)
+}
+
+// addresses returns those of the servers behind a proxy.
+func addresses(p *zktest.Proxy) []string { return strings.Split(p.ConnectString(), ",") }
+
+// remove deletes the directory on servers that others use, too.
+func (w *World) remove(look *client.Client) {
+	if !zktest.External() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := look.DeleteAll(ctx, w.dir, client.DeleteOptions{}); err != nil {
+		w.Logf("remove %s: %v", w.dir, err)
+	}
+}
+
+// Quick is a retry policy that is patient, but makes no long pauses.
+func Quick() *client.RetryPolicy {
+	return &client.RetryPolicy{Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}
+}
+
+// Other returns one more client, which nothing befalls.
+func (w *World) Other(opts ...func(*client.Options)) *client.Client {
+	return w.servers.Client(w.T, opts...).WithRetry(Quick()).Namespace(w.dir)
+}
+
+// Dir returns the path that the servers know the clients' "/" as.
+func (w *World) Dir() string { return w.dir }
+
+// Record begins to write down what C asks for and is told.
+func (w *World) Record() *zktest.Recording { return w.Proxy.Record() }
+
+// Trace returns what was recorded, with paths as the clients see them, and GUIDs and
+// numbers made readable: "create /lock/_c_GUID-lock-", "event NodeDeleted
+// /lock/_c_GUID-lock-#".
+func (w *World) Trace(r *zktest.Recording) []string {
+	var lines []string
+	for _, e := range r.Take() {
+		e.Path = readable(strings.TrimPrefix(e.Path, w.dir))
+		lines = append(lines, e.String())
+	}
+	return lines
+}
+
+// Hit reports whether the fault has happened.
+func (w *World) Hit() bool {
+	if w.cut == nil {
+		return false
+	}
+	select {
+	case <-w.cut.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Must fails the test at once if err is not nil.
+func (w *World) Must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// Children returns the sorted names of the nodes below path, and none if there is no
+// such path.
+func (w *World) Children(path string) []string {
+	w.Helper()
+	w.Must(w.Look.Sync(w.Ctx, path))
+	_, there, err := w.Look.Exists(w.Ctx, path)
+	w.Must(err)
+	if !there {
+		return nil
+	}
+	names, _, err := w.Look.Children(w.Ctx, path)
+	w.Must(err)
+	slices.Sort(names)
+	return names
+}
+
+// AwaitChildren waits until path has n nodes below it, and returns their names,
+// sorted. A path that does not exist has none.
+func (w *World) AwaitChildren(path string, n int) []string {
+	w.Helper()
+	for {
+		_, there, created, err := w.Look.ExistsW(w.Ctx, path)
+		w.Must(err)
+		var names []string
+		wake := created
+		if there {
+			var changed *client.Watch
+			names, _, changed, err = w.Look.ChildrenW(w.Ctx, path)
+			if err != nil {
+				continue // it has gone between
+			}
+			w.Must(created.Close(w.Ctx))
+			wake = changed
+		}
+		if len(names) == n {
+			w.Must(wake.Close(w.Ctx))
+			slices.Sort(names)
+			return names
+		}
+		if _, err := wake.Next(w.Ctx); err != nil {
+			w.Fatalf("%s has %q, not %d nodes: %v", path, names, n, err)
+		}
+	}
+}
