@@ -182,20 +182,24 @@ func (c *conn) headerLocked(frame []byte) (jute.ReplyHeader, bool) {
 	return jute.ReplyHeader{}, true
 }
 
-// gate waits while the door is stalled. It returns false if the connection breaks.
+// gate waits while the door is stalled and, before the connect request has gone
+// through, while a session is expired. It returns false if the connection breaks.
 func (c *conn) gate() bool {
 	for {
 		c.door.hub.mu.Lock()
-		stalled, broken := c.door.stalled, c.broken
+		wait, broken := c.door.stalled, c.broken
+		if wait == nil && !c.greeted {
+			wait = c.door.hub.expired
+		}
 		c.door.hub.mu.Unlock()
 		if broken {
 			return false
 		}
-		if stalled == nil {
+		if wait == nil {
 			return true
 		}
 		select {
-		case <-stalled:
+		case <-wait:
 		case <-c.gone:
 		}
 	}

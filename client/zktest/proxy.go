@@ -33,6 +33,8 @@ type hub struct {
 	news     chan struct{} // closed and replaced when a count has changed
 	sessions map[jute.SessionID]*session
 	records  []*Recording
+	expiring int           // calls of ExpireSession that are under way
+	expired  chan struct{} // closed with the last of these; nil if there is none
 }
 
 // NewProxy starts a proxy before the servers, which are host:port each and need

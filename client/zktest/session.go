@@ -27,15 +27,36 @@ const patience = 30 * time.Second
 // and then breaks its connections. The client finds out as it does when it was
 // not heard of for too long: its connection breaks, and the next server that it
 // tries does not know the session. When ExpireSession returns, the ephemeral
-// nodes are gone.
+// nodes are gone. Until then new connections through the proxy wait, so that a
+// client that was connected is not back, for a moment, in the session that ends.
 //
 // It takes the session over on a connection of its own, with the password that
 // the server gave the client, and closes it there. So it works with any server;
 // but not over TLS, where the proxy doesn't see the password.
 func (p *Proxy) ExpireSession(id client.SessionID) {
 	p.hub.t.Helper()
+	p.hub.holdConnects()
+	defer p.hub.releaseConnects()
 	if err := p.expire(id); err != nil {
 		p.hub.t.Errorf("zktest: expire session %v: %v", id, err)
+	}
+}
+
+// holdConnects keeps connect requests from going through until releaseConnects.
+func (h *hub) holdConnects() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.expiring++; h.expiring == 1 {
+		h.expired = make(chan struct{})
+	}
+}
+
+func (h *hub) releaseConnects() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.expiring--; h.expiring == 0 {
+		close(h.expired)
+		h.expired = nil
 	}
 }
 
@@ -69,7 +90,7 @@ func (p *Proxy) expire(id jute.SessionID) error {
 }
 
 // end closes a session at a server, and makes sure that it is closed: its client
-// may take it back at any moment. A server that hangs up every time does not serve.
+// may take it back at any moment, if it has another way to the servers. A server that hangs up every time does not serve.
 func end(ctx context.Context, server string, id jute.SessionID, password []byte) error {
 	const most = 100
 	for hangups := 0; ; {
