@@ -3,9 +3,6 @@
 package compat
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // TestZkcliBesideZkCli types testdata/zkcli.txt into zkCli.sh and into our zkcli, each on an
@@ -33,7 +29,7 @@ func TestZkcliBesideZkCli(t *testing.T) {
 		t.Fatalf("go build ./cmd/zkcli: %v\n%s", err, out)
 	}
 	run := func(s *server, stdin []byte, args ...string) (string, string, int) {
-		return runZkcli(t, bin, s, stdin, args...)
+		return runTool(t, s, bin, stdin, args)
 	}
 	theirs := func(s *server, stdin []byte, args ...string) (string, string, int) {
 		return runCli(t, s, stdin, args...)
@@ -113,26 +109,4 @@ func errorsOf(errOut string) []string {
 		}
 		return true
 	})
-}
-
-func runZkcli(t *testing.T, bin string, s *server, stdin []byte, args ...string) (out, errOut string, status int) {
-	ctx, cancel := context.WithTimeout(t.Context(), zkCliDeadline)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, append([]string{"-server", s.addr}, args...)...)
-	cmd.Env = append(os.Environ(), "TZ=UTC")
-	cmd.Stdin = bytes.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = 5 * time.Second
-	var exit *exec.ExitError
-	switch err := cmd.Run(); {
-	case errors.As(err, &exit):
-		status = exit.ExitCode()
-	case err != nil:
-		t.Errorf("zkcli: %v", err)
-	}
-	if ctx.Err() != nil {
-		t.Errorf("zkcli %q did not end in %v; it printed:\n%s\n%s", args, zkCliDeadline, lastLines(stdout.String(), 20), lastLines(stderr.String(), 20))
-	}
-	return stdout.String(), stderr.String(), status
 }

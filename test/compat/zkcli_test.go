@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -115,11 +116,19 @@ func cliOnce(t *testing.T, s *server, args []string) []string {
 	return normaliseCli(lines, s.addr)
 }
 
+// runCli runs zkCli.sh.
 func runCli(t *testing.T, s *server, stdin []byte, args ...string) (out, errOut string, status int) {
+	return runTool(t, s, zkCli, stdin, args, "LC_ALL=C.UTF-8", "CLIENT_JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+}
+
+// runTool runs a command-line client on a server. env is what is to be in its
+// environment beside ours.
+func runTool(t *testing.T, s *server, tool string, stdin []byte, args []string, env ...string) (out, errOut string, status int) {
 	ctx, cancel := context.WithTimeout(t.Context(), zkCliDeadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, zkCli, append([]string{"-server", s.addr}, args...)...)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C.UTF-8", "CLIENT_JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+	name := filepath.Base(tool)
+	cmd := exec.CommandContext(ctx, tool, append([]string{"-server", s.addr}, args...)...)
+	cmd.Env = append(append(os.Environ(), "TZ=UTC"), env...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -129,10 +138,11 @@ func runCli(t *testing.T, s *server, stdin []byte, args ...string) (out, errOut 
 	case errors.As(err, &exit):
 		status = exit.ExitCode()
 	case err != nil:
-		t.Errorf("zkCli.sh on %s: %v", s.kind, err)
+		t.Errorf("%s on %s: %v", name, s.kind, err)
 	}
 	if ctx.Err() != nil {
-		t.Errorf("zkCli.sh on %s did not end in %v; it printed:\n%s\n%s", s.kind, zkCliDeadline, lastLines(stdout.String(), 20), lastLines(stderr.String(), 20))
+		t.Errorf("%s %q on %s did not end in %v; it printed:\n%s\n%s", name, args, s.kind, zkCliDeadline,
+			lastLines(stdout.String(), 20), lastLines(stderr.String(), 20))
 	}
 	return stdout.String(), stderr.String(), status
 }
