@@ -7,11 +7,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/standin"
 )
 
 // The first ten things that one does.
@@ -176,7 +176,7 @@ func ExampleClient_Async() {
 // What fails because the connection broke may have been done.
 func ExampleIsAmbiguous() {
 	t := newExampleTest()
-	defer t.end()
+	defer t.End()
 	proxy := zktest.NewProxy(t, t.servers())
 	ctx := context.Background()
 	c, err := client.Connect(ctx, proxy.ConnectString()+t.root, client.Options{Logger: client.NoLog})
@@ -202,38 +202,13 @@ func ExampleIsAmbiguous() {
 // --- What the examples run on: a server of their own, or the servers that
 // ZKD_TEST_SERVERS names.
 
-// exampleTest stands in for the *testing.T that examples don't get.
+// exampleTest is an example's stand-in for a *testing.T.
 type exampleTest struct {
-	testing.TB
-	root     string
-	cleanups []func()
+	*standin.T
+	root string
 }
 
-func newExampleTest() *exampleTest { return &exampleTest{} }
-
-func (t *exampleTest) Helper()                           {}
-func (t *exampleTest) Log(...any)                        {}
-func (t *exampleTest) Logf(string, ...any)               {}
-func (t *exampleTest) Context() context.Context          { return context.Background() }
-func (t *exampleTest) Failed() bool                      { return false }
-func (t *exampleTest) Cleanup(fn func())                 { t.cleanups = append(t.cleanups, fn) }
-func (t *exampleTest) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-func (t *exampleTest) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-
-func (t *exampleTest) TempDir() string {
-	dir, err := os.MkdirTemp("", "example-")
-	if err != nil {
-		panic(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-func (t *exampleTest) end() {
-	for _, fn := range slices.Backward(t.cleanups) {
-		fn()
-	}
-}
+func newExampleTest() *exampleTest { return &exampleTest{T: standin.Example()} }
 
 // servers returns the address of a server, and makes the node t.root on it, below
 // which the example works.
@@ -261,7 +236,7 @@ func (t *exampleTest) servers() string {
 func exampleServers() (servers string, stop func()) {
 	t := newExampleTest()
 	servers = t.servers()
-	return servers + t.root, t.end
+	return servers + t.root, t.End
 }
 
 func exampleClient() (context.Context, *client.Client, func()) {
@@ -274,6 +249,6 @@ func exampleClient() (context.Context, *client.Client, func()) {
 	}
 	return ctx, c, func() {
 		c.Close(ctx)
-		t.end()
+		t.End()
 	}
 }

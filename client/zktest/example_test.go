@@ -7,13 +7,14 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/standin"
 	"github.com/zkd-project/zkd/jute"
 )
 
 // The reply to a create gets lost. Was the node created? Here it was.
 func Example() {
-	t := newFakeTest() // your test has a *testing.T
-	defer t.end()
+	t := standin.Example() // your test has a *testing.T
+	defer t.End()
 	ctx := t.Context()
 
 	s := zktest.Start(t)
@@ -29,8 +30,8 @@ func Example() {
 }
 
 func ExampleStartEnsemble() {
-	t := newFakeTest()
-	defer t.end()
+	t := standin.Example()
+	defer t.End()
 	ctx := t.Context()
 
 	e := zktest.StartEnsemble(t, 3)
@@ -49,8 +50,8 @@ func ExampleStartEnsemble() {
 }
 
 func ExampleProxy_ExpireSession() {
-	t := newFakeTest()
-	defer t.end()
+	t := standin.Example()
+	defer t.End()
 
 	s := zktest.Start(t)
 	c := s.Client(t)
@@ -70,8 +71,8 @@ func ExampleProxy_ExpireSession() {
 
 // A test that counts what a client asks the servers for.
 func ExampleProxy_Requests() {
-	t := newFakeTest()
-	defer t.end()
+	t := standin.Example()
+	defer t.End()
 	ctx := t.Context()
 
 	s := zktest.Start(t)

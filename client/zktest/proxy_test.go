@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/standin"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -265,11 +266,11 @@ func TestExpireSession(t *testing.T) {
 }
 
 func TestExpireSessionOfAStranger(t *testing.T) {
-	f := newFakeTest()
-	defer f.end()
+	f := standin.New()
+	defer f.End()
 	zktest.Start(f).ExpireSession(0x1234)
-	if want := "zktest: expire session 0x1234: it has not come through this proxy"; f.failed() != want {
-		t.Errorf("failed with %q, want %q", f.failed(), want)
+	if want := "zktest: expire session 0x1234: it has not come through this proxy"; f.Failures() != want {
+		t.Errorf("failed with %q, want %q", f.Failures(), want)
 	}
 }
 

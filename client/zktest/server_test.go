@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/standin"
 )
 
 // TestRestart shows that data, sessions and the address outlive the server, and
@@ -73,8 +74,8 @@ func TestConfig(t *testing.T) {
 			t.Errorf("a bad line gives %q", text)
 		}
 	}()
-	f := newFakeTest()
-	defer f.end()
+	f := standin.New()
+	defer f.End()
 	zktest.Start(f, zktest.Config("tickTime=soon"))
 }
 
@@ -160,20 +161,20 @@ func TestIsolate(t *testing.T) {
 
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
-		f := newFakeTest()
+		f := standin.New()
 		zktest.Start(f)
 		b.StopTimer()
-		f.end()
+		f.End()
 		b.StartTimer()
 	}
 }
 
 func BenchmarkStartEnsemble(b *testing.B) {
 	for b.Loop() {
-		f := newFakeTest()
+		f := standin.New()
 		zktest.StartEnsemble(f, 3)
 		b.StopTimer()
-		f.end()
+		f.End()
 		b.StartTimer()
 	}
 }

@@ -94,6 +94,7 @@ const ours = `
 	internal/scenario: none
 	internal/bench/fake: jute
 	internal/ptytest:  none
+	internal/standin:  none
 	internal/lint:     none
 	test/compat:       none
 	test/crash:        jute internal/bench
@@ -101,7 +102,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ptytest", "recipes", "recipes/internal/trial"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
