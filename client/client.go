@@ -15,6 +15,7 @@ type Client struct {
 	s     *session
 	root  string // what this view's paths are below; "" or a path that doesn't end in /
 	retry *RetryPolicy
+	bound SessionID // the session that this view's operations are for; 0 is any
 }
 
 // New makes a client of the servers, which begins to connect to them and returns
@@ -160,6 +161,16 @@ func (c *Client) Namespace(path string) *Client {
 	}
 	view := *c
 	view.root = strings.TrimSuffix(full, "/")
+	return &view
+}
+
+// InSession returns a view of c whose operations are done in the session with that
+// id or not at all: ErrSessionExpired if there is another one. It is for clients
+// with Options.RenewSession, and for changes that rest on something which ends with
+// the session, such as that an ephemeral node is one's own. The id 0 is any session.
+func (c *Client) InSession(id SessionID) *Client {
+	view := *c
+	view.bound = id
 	return &view
 }
 

@@ -38,7 +38,7 @@
 //
 // # Views
 //
-// Namespace, WithRetry and Async return views: cheap values that share the
+// Namespace, WithRetry, InSession and Async return views: cheap values that share the
 // session. Closing one closes the session.
 //
 // # Goroutines

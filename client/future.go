@@ -17,7 +17,8 @@ type call struct {
 	// ctx is that of a caller who waits: nothing is issued once it has ended. Nil
 	// for asynchronous calls.
 	ctx    context.Context
-	watch  *Watch // what the reply is to set, or nil
+	watch  *Watch    // what the reply is to set, or nil
+	bound  SessionID // see Client.InSession; 0 is any
 	issued time.Time
 	// result is the Future that the call belongs to.
 	result result
@@ -160,13 +161,13 @@ func (f *Future[T]) reset(ctx context.Context, c *Client) {
 		wake = make(chan struct{}, 1)
 	}
 	*f = Future[T]{c: c, wake: wake}
-	f.ctx, f.result = ctx, f
+	f.ctx, f.result, f.bound = ctx, f, c.bound
 }
 
 // newFuture makes the future of an asynchronous operation.
 func newFuture[T any](c *Client, then []func(T, error)) *Future[T] {
 	f := &Future[T]{c: c, then: then}
-	f.result = f
+	f.result, f.bound = f, c.bound
 	return f
 }
 

@@ -151,7 +151,13 @@ func (s *session) refusalLocked(k *call) error {
 	if k.left() {
 		return context.Cause(k.ctx)
 	}
-	return s.overLocked()
+	if err := s.overLocked(); err != nil {
+		return err
+	}
+	if k.bound != 0 && (k.bound != s.id || s.state == StateExpired) {
+		return ErrSessionExpired
+	}
+	return nil
 }
 
 // overLocked returns why no operation can be issued any more, or nil.
