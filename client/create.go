@@ -163,7 +163,7 @@ func (p *protected) clean(ctx context.Context) {
 			return nil
 		}
 		return err
-	}, p.c.s.worthTrying)
+	}, p.c.worthTrying)
 	if err != nil && !p.mode.Ephemeral() {
 		p.c.s.log(slog.LevelWarn, "node may be left over: delete it", "path", p.path, "sequential", p.mode.Sequential(), "err", err)
 	}

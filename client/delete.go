@@ -29,7 +29,7 @@ func (c *Client) DeleteIdempotent(ctx context.Context, path string, version int3
 func (c *Client) DeleteGuaranteed(ctx context.Context, path string) error {
 	d := c.newDeletion(path, AnyVersion)
 	err := d.settle(ctx, c.steady())
-	if err != nil && (ctx.Err() != nil || c.s.worthTrying(err)) {
+	if err != nil && (ctx.Err() != nil || c.worthTrying(err)) {
 		c.s.inBackground(d.finish)
 	}
 	return err
@@ -39,8 +39,9 @@ func (c *Client) DeleteGuaranteed(ctx context.Context, path string) error {
 var stubborn = &RetryPolicy{Backoff: 100 * time.Millisecond, MaxBackoff: 5 * time.Second}
 
 // worthTrying reports whether what goes on in the background is to go on after err.
-func (s *session) worthTrying(err error) bool {
-	return isTransient(err) || errors.Is(err, ErrNotReadOnly) || s.opts.RenewSession && errors.Is(err, ErrSessionExpired)
+func (c *Client) worthTrying(err error) bool {
+	renewed := c.s.opts.RenewSession && c.bound == 0
+	return isTransient(err) || errors.Is(err, ErrNotReadOnly) || renewed && errors.Is(err, ErrSessionExpired)
 }
 
 // deletion is a delete under way of one node: the one that was created at czxid.
@@ -108,7 +109,7 @@ func (d *deletion) look(ctx context.Context) (gone bool, err error) {
 
 // finish goes on until the node is gone.
 func (d *deletion) finish(ctx context.Context) {
-	err := retry(ctx, stubborn, d.attempt, d.c.s.worthTrying)
+	err := retry(ctx, stubborn, d.attempt, d.c.worthTrying)
 	if err != nil && !errors.Is(err, ErrNoNode) {
 		d.c.s.log(slog.LevelWarn, "guaranteed delete has failed", "path", d.path, "err", err)
 	}

@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -32,3 +34,36 @@ func TestInSession(t *testing.T) {
 	_, err = bound.InSession(0).Set(ctx, "/a", nil, 0)
 	must(t, err)
 }
+
+// What goes on in the background for a session ends with it.
+func TestInSessionBackground(t *testing.T) {
+	ctx := deadline(t)
+	gaveUp := make(chan struct{})
+	p := zktest.NewProxy(t, zktest.Start(t).Addr())
+	c := p.Client(t, func(o *client.Options) {
+		o.RenewSession = true
+		o.Logger = logFunc(func(msg string) {
+			if msg == "guaranteed delete has failed" {
+				close(gaveUp)
+			}
+		})
+	})
+	id, _ := c.Session()
+	p.ExpireSession(id)
+	for now := id; now == id; now, _ = c.Session() {
+		_ = c.Sync(ctx, "/") // until it finds out
+		must(t, ctx.Err())
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	mustBe(t, c.InSession(id).DeleteGuaranteed(ended, "/a"), context.Canceled)
+	select {
+	case <-gaveUp:
+	case <-ctx.Done():
+		t.Fatal("the delete goes on for ever")
+	}
+}
+
+type logFunc func(msg string)
+
+func (f logFunc) Log(_ context.Context, _ slog.Level, msg string, _ ...any) { f(msg) }
