@@ -16,6 +16,7 @@ import (
 type Hold struct {
 	c       *client.Client
 	path    string
+	session client.SessionID // that the node belongs to
 	reserve time.Duration
 	changed func(data []byte)
 	ctx     context.Context
@@ -33,6 +34,10 @@ type HoldOptions struct {
 	// Reserve is how long before the session may have ended the hold counts as lost,
 	// if the connection is down then.
 	Reserve time.Duration
+	// Session is the one that the node belongs to. 0 is the client's at the time
+	// of the call; where Options.RenewSession may have put another one in its place
+	// since the node was seen to be there, the hold were one of nothing for a moment.
+	Session client.SessionID
 	// Changed, if not nil, is called with the node's data whenever they have
 	// changed, and may be called once without that. It runs in the hold's
 	// goroutine: it must not block, nor call Stop.
@@ -42,19 +47,22 @@ type HoldOptions struct {
 // Hold begins to watch over the place. It does not wait. ctx's end is that of the
 // Hold, too; it has to be stopped nevertheless.
 func (p *Place) Hold(ctx context.Context, o HoldOptions) *Hold {
+	o.Session = p.stat.EphemeralOwner
 	return NewHold(ctx, p.line.Client, p.path, o)
 }
 
 // NewHold is Place.Hold of any ephemeral node of the client's session.
 func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) *Hold {
-	h := &Hold{c: c.Steady(), path: path, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
+	if o.Session == 0 {
+		o.Session, _ = c.Session()
+	}
+	h := &Hold{c: c.Steady().InSession(o.Session), path: path, session: o.Session, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
 	h.ctx, h.lose = context.WithCancelCause(ctx)
 	h.watching, h.unwatch = context.WithCancel(context.WithoutCancel(ctx))
 	states := c.States(h.ctx) // from now on: the state is looked at behind it
-	session, _ := c.Session()
 	go func() {
 		defer close(h.done)
-		h.lose(h.run(states, session))
+		h.lose(h.run(states))
 		h.watch.Wait()
 	}()
 	return h
@@ -70,10 +78,23 @@ func (h *Hold) Err() error {
 	if err := context.Cause(h.ctx); err != nil {
 		return err
 	}
+	if h.expired() {
+		return h.expiry()
+	}
 	if time.Now().After(h.deadline()) {
 		return h.late()
 	}
 	return nil
+}
+
+// expired reports whether the session is over that the node belongs to.
+func (h *Hold) expired() bool {
+	now, _ := h.c.Session()
+	return now != h.session || h.c.State().Final()
+}
+
+func (h *Hold) expiry() error {
+	return fmt.Errorf("%w: %s: %w", recipes.ErrLost, h.path, client.ErrSessionExpired)
 }
 
 // Stop ends the watch over the node. The context ends; the node is left alone.
@@ -98,12 +119,12 @@ func (h *Hold) late() error {
 }
 
 // run returns why the hold is lost, once it is.
-func (h *Hold) run(states <-chan client.StateChange, session client.SessionID) error {
+func (h *Hold) run(states <-chan client.StateChange) error {
 	gone := make(chan error, 1)
 	h.watch.Go(func() { gone <- h.watchNode() })
 	for state := h.c.State(); ; {
-		if now, _ := h.c.Session(); now != session || state.Final() {
-			return fmt.Errorf("%w: %s: %w", recipes.ErrLost, h.path, client.ErrSessionExpired)
+		if state.Final() || h.expired() {
+			return h.expiry()
 		}
 		var limit <-chan time.Time
 		if state != client.StateConnected {

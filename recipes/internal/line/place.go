@@ -84,7 +84,9 @@ func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
 // Leave gives the place up. It goes on if ctx has ended, for two seconds at most; if
 // that is not enough, or there is no connection, it is seen to in the background.
 // There is no error if the place is gone, however that came.
-func (p *Place) Leave(ctx context.Context) error { return remove(ctx, p.line.Client, p.path) }
+func (p *Place) Leave(ctx context.Context) error {
+	return remove(ctx, p.line.Client.InSession(p.stat.EphemeralOwner), p.path)
+}
 
 // leaving is how long to wait for servers when ctx has ended.
 const leaving = 2 * time.Second
