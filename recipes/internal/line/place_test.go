@@ -36,18 +36,13 @@ func TestGuard(t *testing.T) {
 	l := &line.Line{Client: w.C, Path: "/line", Layout: &line.Layout{Labels: []string{"place-"}}}
 	place, err := l.Join(w.Ctx, 0, nil)
 	w.Must(err)
-	results, err := place.Guard(w.Ctx, client.CreateOp("/a", nil, client.Persistent, nil))
-	if err != nil || len(results) != 1 || results[0].Path != "/a" {
-		t.Errorf("guarded create = %v, %v", results, err)
-	}
-	results, err = place.Guard(w.Ctx, client.CreateOp("/b", nil, client.Persistent, nil), client.DeleteOp("/none", client.AnyVersion))
-	if !errors.Is(err, client.ErrNoNode) || errors.Is(err, recipes.ErrLost) || len(results) != 2 {
-		t.Errorf("guarded delete of nothing = %v, %v", results, err)
-	}
+	_, err = w.C.Multi(w.Ctx, place.Guard(client.CreateOp("/a", nil, client.Persistent, nil))...)
+	w.Must(err)
 	w.Must(w.Look.Delete(w.Ctx, place.Path(), client.AnyVersion))
-	results, err = place.Guard(w.Ctx, client.CreateOp("/c", nil, client.Persistent, nil))
-	if !errors.Is(err, recipes.ErrLost) || len(results) != 0 {
-		t.Errorf("guarded create of who has lost his place = %v, %v", results, err)
+	_, err = w.C.Multi(w.Ctx, place.Guard(client.CreateOp("/b", nil, client.Persistent, nil))...)
+	failed, ok := errors.AsType[*client.MultiError](err)
+	if !ok || failed.Path != place.Path() || !errors.Is(err, client.ErrNoNode) {
+		t.Errorf("guarded create of who has lost his place = %v", err)
 	}
 	if got := w.Children("/"); len(got) != 2 {
 		t.Errorf("there are %q, want a and line", got)
