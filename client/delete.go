@@ -27,7 +27,19 @@ func (c *Client) DeleteIdempotent(ctx context.Context, path string, version int3
 // there. Close doesn't wait for the node to be gone: an ephemeral one goes with the
 // session, others may be left.
 func (c *Client) DeleteGuaranteed(ctx context.Context, path string) error {
+	return c.guarantee(ctx, c.newDeletion(path, AnyVersion))
+}
+
+// DeleteUnique is DeleteGuaranteed of a node that CreateUnique has made: as there will
+// never be another one at its path, it needn't look at it first.
+func (c *Client) DeleteUnique(ctx context.Context, path string) error {
 	d := c.newDeletion(path, AnyVersion)
+	d.unique = true
+	return c.guarantee(ctx, d)
+}
+
+// guarantee deletes, and leaves to the background what it can't wait for.
+func (c *Client) guarantee(ctx context.Context, d *deletion) error {
 	err := d.settle(ctx, c.steady())
 	if err != nil && (ctx.Err() != nil || c.worthTrying(err)) {
 		c.s.inBackground(d.finish)

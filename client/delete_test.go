@@ -97,16 +97,32 @@ func TestDeleteGuaranteedGoesOnInTheBackground(t *testing.T) {
 	})
 }
 
-func TestDeleteGuaranteedOfAProtectedNodeTakesOneRequest(t *testing.T) {
+// A node whose path is its own for ever needn't be looked at before it is deleted.
+func TestDeleteOfAUniqueNodeTakesOneRequest(t *testing.T) {
 	srv := newWorld(t, 1)
 	c := srv.client(t)
-	path, err := c.CreateProtected(t.Context(), "/lock-", nil, client.EphemeralSequential, nil)
+	protected, err := c.CreateProtected(t.Context(), "/lock-", nil, client.EphemeralSequential, nil)
+	must(t, err)
+	unique, _, err := c.CreateUnique(t.Context(), "/0d6a5c0be0b8-lock-", nil, client.EphemeralSequential, nil)
 	must(t, err)
 	before := srv.Requests()
-	must(t, c.DeleteGuaranteed(t.Context(), path))
-	if n := srv.Requests().Since(before).Total(); n != 1 {
-		t.Errorf("it took %d requests", n)
+	must(t, c.DeleteGuaranteed(t.Context(), protected))
+	must(t, c.DeleteUnique(t.Context(), unique))
+	if n := srv.Requests().Since(before).Total(); n != 2 {
+		t.Errorf("two deletes took %d requests", n)
 	}
+	mustBe(t, c.DeleteUnique(t.Context(), unique), client.ErrNoNode)
+}
+
+// The reply to the delete is lost: that the node has gone is not taken for an error.
+func TestDeleteUniqueOutlastsALostReply(t *testing.T) {
+	srv := newWorld(t, 1)
+	c := srv.client(t)
+	unique, _, err := c.CreateUnique(t.Context(), "/0d6a5c0be0b8-lock-", nil, client.EphemeralSequential, nil)
+	must(t, err)
+	cut := srv.CutAfter(zktest.Op(jute.OpDelete))
+	must(t, c.DeleteUnique(t.Context(), unique))
+	<-cut.Done()
 }
 
 // What can't succeed is not tried for ever, and Close does not wait for it.
