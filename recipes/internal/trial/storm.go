@@ -20,6 +20,8 @@ type Weather struct {
 	Servers int // 0 is 3
 	Clients int // 0 is 4
 	Faults  int // 0 is 12
+	// Renew has the clients begin a new session when one ends.
+	Renew bool
 }
 
 // Storm is several clients that faults befall, chosen at random from the seed.
@@ -36,6 +38,7 @@ type Storm struct {
 	servers  *zktest.Proxy
 	ensemble *zktest.Ensemble // nil if the servers are others'
 	dir      string
+	renew    bool
 	lanes    []*lane
 }
 
@@ -78,7 +81,7 @@ func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
 }
 
 func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
-	s := &Storm{T: t, Seed: seed, dir: "/trial-" + line.NewID()}
+	s := &Storm{T: t, Seed: seed, dir: "/trial-" + line.NewID(), renew: o.Renew}
 	if zktest.External() || o.Servers == 1 {
 		s.servers = zktest.Target(t, o.Servers)
 	} else {
@@ -106,14 +109,14 @@ func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 }
 
 // Client returns the i-th client: a new one if the session of the one before has
-// ended.
+// ended, and is not renewed.
 func (s *Storm) Client(i int) *client.Client {
 	s.Helper()
 	l := s.lanes[i]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.c == nil || l.c.State().Final() {
-		l.c = l.proxy.Client(s.T).WithRetry(Quick()).Namespace(s.dir)
+	if l.c == nil || !s.renew && l.c.State().Final() {
+		l.c = l.proxy.Client(s.T, renewing(s.renew)).WithRetry(Quick()).Namespace(s.dir)
 	}
 	return l.c
 }
@@ -175,7 +178,7 @@ func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
 	if kind >= 6 && ctx.Err() == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if id, _ := l.c.Session(); !l.c.State().Final() {
+		if id, _ := l.c.Session(); id != 0 && !l.c.State().Final() {
 			l.proxy.ExpireSession(id)
 		}
 	}
