@@ -19,6 +19,7 @@ type Hold struct {
 	session client.SessionID // that the node belongs to
 	reserve time.Duration
 	changed func(data []byte)
+	end     func(ctx context.Context) error // deletes the node
 	ctx     context.Context
 	lose    context.CancelCauseFunc
 	// watching ends the watch over the node. It outlives ctx until the node is
@@ -48,7 +49,9 @@ type HoldOptions struct {
 // Hold, too; it has to be stopped nevertheless.
 func (p *Place) Hold(ctx context.Context, o HoldOptions) *Hold {
 	o.Session = p.stat.EphemeralOwner
-	return NewHold(ctx, p.line.Client, p.path, o)
+	h := NewHold(ctx, p.line.Client, p.path, o)
+	h.end = p.end
+	return h
 }
 
 // NewHold is Place.Hold of any ephemeral node of the client's session.
@@ -57,6 +60,7 @@ func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) 
 		o.Session, _ = c.Session()
 	}
 	h := &Hold{c: c.Steady().InSession(o.Session), path: path, session: o.Session, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
+	h.end = func(ctx context.Context) error { return end(ctx, h.c, path, h.c.DeleteGuaranteed) }
 	h.ctx, h.lose = context.WithCancelCause(ctx)
 	h.watching, h.unwatch = context.WithCancel(context.WithoutCancel(ctx))
 	states := c.States(h.ctx) // from now on: the state is looked at behind it
@@ -105,9 +109,13 @@ func (h *Hold) Stop() {
 }
 
 // Release ends the hold and deletes the node: see Place.Leave.
-func (h *Hold) Release(ctx context.Context) error {
+func (h *Hold) Release(ctx context.Context) error { return unlessLost(h.End(ctx)) }
+
+// End is Release that tells whether the node was there to the end: if it was gone
+// already, or its session was, the error wraps recipes.ErrLost.
+func (h *Hold) End(ctx context.Context) error {
 	h.lose(context.Canceled)
-	err := remove(ctx, h.c, h.path)
+	err := h.end(ctx)
 	h.Stop()
 	return err
 }
@@ -146,15 +154,15 @@ func (h *Hold) run(states <-chan client.StateChange) error {
 	}
 }
 
-// watchNode tells of changes of the node's data, and returns why it watches no more.
+// watchNode tells of changes of the node's data, and returns why the hold is lost.
 func (h *Hold) watchNode() error {
 	for {
 		data, _, w, err := h.c.GetW(h.watching, h.path)
 		if errors.Is(err, client.ErrNoNode) {
-			return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, h.path)
+			return h.deleted()
 		}
 		if err != nil {
-			return lost(err)
+			return fmt.Errorf("%w: %s can't be watched: %w", recipes.ErrLost, h.path, err)
 		}
 		if h.changed != nil {
 			h.changed(data)
@@ -162,10 +170,12 @@ func (h *Hold) watchNode() error {
 		e, err := w.Next(h.watching)
 		if err != nil {
 			dropWatch(h.watching, w)
-			return lost(err)
+			return fmt.Errorf("%w: %s is no longer watched: %w", recipes.ErrLost, h.path, err)
 		}
 		if e.Type == client.EventDeleted {
-			return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, h.path)
+			return h.deleted()
 		}
 	}
 }
+
+func (h *Hold) deleted() error { return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, h.path) }

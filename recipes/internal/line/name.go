@@ -36,18 +36,19 @@ type Entry struct {
 func (e Entry) Before(o Entry) bool { return e.Number-o.Number < 0 }
 
 // Parse returns the place that a node's name stands for, and false if it is none.
+//
+// Beyond 2^31-1 the servers count on with -2^31, so a hyphen before the digits may be a
+// sign, or the end of the stem: that has to be one.
 func (l *Layout) Parse(name string) (Entry, bool) {
-	stem, n, ok := cut(name)
-	if !ok {
-		return Entry{}, false
-	}
-	if kind, ok := l.kind(stem); ok && n <= 1<<31-1 {
-		return Entry{name, kind, int32(n)}, true
-	}
-	// Beyond 2^31-1 the servers count on with -2^31: the sign looks like a hyphen.
-	stem, negative := strings.CutSuffix(stem, "-")
-	if kind, ok := l.kind(stem); ok && negative && n <= 1<<31 {
-		return Entry{name, kind, int32(-n)}, true
+	for _, width := range [...]int{10, 11} {
+		if len(name) < width {
+			break
+		}
+		stem := name[:len(name)-width]
+		n, ok := Number(name, stem)
+		if kind, known := l.kind(stem); ok && known {
+			return Entry{name, kind, n}, true
+		}
 	}
 	return Entry{}, false
 }
@@ -67,29 +68,17 @@ func (l *Layout) stem(kind int, session client.SessionID) string {
 	return "_c_" + NewID() + "-" + l.Labels[kind]
 }
 
-// digits is how many the servers append to a sequential node's name.
-const digits = 10
-
-// cut splits a name before its number.
-func cut(name string) (stem string, number int64, ok bool) {
-	i := len(name) - digits
-	if i < 0 {
-		return "", 0, false
-	}
-	n, err := strconv.ParseUint(name[i:], 10, 64)
-	return name[:i], int64(n), err == nil
-}
-
 // Number returns the number at the end of a sequential node's name whose stem is
 // known. It is good for names of which stem is all that stands before the number.
 func Number(name, stem string) (int32, bool) {
 	rest, ok := strings.CutPrefix(name, stem)
-	if !ok || len(strings.TrimPrefix(rest, "-")) != digits {
-		return 0, false
-	}
 	n, err := strconv.ParseInt(rest, 10, 32)
-	return int32(n), err == nil
+	return int32(n), ok && err == nil && rest == digits(int32(n))
 }
+
+// digits returns a number as the servers append it to a name: ten characters, the sign
+// among them, and eleven if it is below -999999999.
+func digits(n int32) string { return fmt.Sprintf("%010d", n) }
 
 // NewID returns a random (version 4) UUID in the usual notation.
 func NewID() string {

@@ -85,7 +85,13 @@ func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
 // that is not enough, or there is no connection, it is seen to in the background.
 // There is no error if the place is gone, however that came.
 func (p *Place) Leave(ctx context.Context) error {
-	return remove(ctx, p.line.Client.InSession(p.stat.EphemeralOwner), p.path)
+	return unlessLost(p.end(ctx))
+}
+
+// end deletes the node, which is the only one that there will ever be at its path.
+func (p *Place) end(ctx context.Context) error {
+	c := p.line.Client.InSession(p.stat.EphemeralOwner)
+	return end(ctx, c, p.path, c.DeleteUnique)
 }
 
 // leaving is how long to wait for servers when ctx has ended.
@@ -93,21 +99,39 @@ const leaving = 2 * time.Second
 
 // remove deletes a node of one's own, sooner or later.
 func remove(ctx context.Context, c *client.Client, path string) error {
+	return unlessLost(end(ctx, c, path, c.DeleteGuaranteed))
+}
+
+// end has a node of one's own deleted, sooner or later. The error wraps
+// recipes.ErrLost if the node was gone before.
+func end(ctx context.Context, c *client.Client, path string, guaranteed func(context.Context, string) error) error {
 	if ctx.Err() == nil || c.State().Connected() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaving)
 		defer cancel()
 	}
-	err := c.DeleteGuaranteed(ctx, path)
-	for _, over := range []error{client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed, client.ErrConnectionLoss, context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, over) {
-			return nil // it is gone, or will be
-		}
-	}
-	if err != nil {
+	err := guaranteed(ctx, path)
+	switch {
+	case isAny(err, client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed):
+		return fmt.Errorf("%w: %s was gone before: %w", recipes.ErrLost, path, err)
+	case isAny(err, client.ErrConnectionLoss, context.Canceled, context.DeadlineExceeded):
+		return nil // it will be gone
+	case err != nil:
 		return fmt.Errorf("give up %s: %w", path, err)
 	}
 	return nil
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+// unlessLost returns err, but nil if what was given up had gone before.
+func unlessLost(err error) error {
+	if errors.Is(err, recipes.ErrLost) {
+		return nil
+	}
+	return err
 }
 
 // dropWatch closes a watch whose event nobody waits for any more, also if ctx has
