@@ -51,7 +51,7 @@ const ours = `
 
 	# Recipes: conventions among clients. Of each other they use the common core.
 	recipes:               none
-	recipes/internal/line: client recipes
+	recipes/internal/line: jute client recipes
 	recipes/internal/trial: client client/zktest recipes/internal/line
 	recipes/lock:          client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
