@@ -1,0 +1,98 @@
+package value
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// rounds is how often a change is begun anew because the connection broke under it. In
+// between the connection is back, for which the view's policy waits.
+const rounds = 20
+
+// write is a change of one version of the node, without a mark.
+type write struct {
+	c    *client.Client // of one session: see bind
+	path string
+	data []byte
+	old  client.Stat
+}
+
+// bind returns the view of c for the session at hand. All of a change is done in one:
+// what a session has left under way, nobody knows the outcome of in the next.
+func bind(ctx context.Context, c *client.Client) (*client.Client, client.SessionID, error) {
+	id, _ := c.Session()
+	if id == 0 {
+		if err := c.WaitConnected(ctx); err != nil {
+			return nil, 0, err
+		}
+		id, _ = c.Session()
+	}
+	return c.InSession(id), id, nil
+}
+
+// settle sets the data. If the reply is lost it looks whether that was done, and goes
+// on if not.
+func (w *write) settle(ctx context.Context) (client.Stat, error) {
+	for round := 1; ; round++ {
+		stat, err := w.c.Set(ctx, w.path, w.data, w.old.Version)
+		if err == nil || !client.IsAmbiguous(err) {
+			return stat, err
+		}
+		again, why := w.look(ctx, err)
+		if !again {
+			return client.Stat{}, why
+		}
+		if round == rounds {
+			return client.Stat{}, settled(err, err)
+		}
+	}
+}
+
+// look finds out what has become of a set that failed with err, and returns whether to
+// set again, as it surely was not done. If not, why is the error.
+func (w *write) look(ctx context.Context, err error) (again bool, why error) {
+	if lookErr := w.c.Sync(ctx, w.path); lookErr != nil {
+		return false, doubt(err, lookErr)
+	}
+	data, stat, lookErr := w.c.Get(ctx, w.path)
+	switch {
+	case lookErr != nil:
+		return false, doubt(err, lookErr)
+	case stat.Czxid != w.old.Czxid && w.old.Czxid != 0:
+		return false, doubt(err, badVersion("the node has been made anew"))
+	case stat.Version == w.old.Version:
+		return true, nil
+	case stat.Version == w.old.Version+1 && !bytes.Equal(data, w.data):
+		return false, settled(err, badVersion("somebody else has set it"))
+	case stat.Version == w.old.Version+1:
+		return false, doubt(err, badVersion("the node has the value, but somebody else may have set it"))
+	}
+	return false, doubt(err, badVersion("the node has been changed further since"))
+}
+
+// badVersion is client.ErrBadVersion with a cause.
+func badVersion(cause string) error {
+	return &client.Error{Err: client.ErrBadVersion, Cause: errors.New(cause)}
+}
+
+// doubt makes why the reason of err, which is ambiguous and stays so.
+func doubt(err, why error) error { return rewrite(err, why, true) }
+
+// settled makes why the reason of err, which was ambiguous and is not any more.
+func settled(err, why error) error { return rewrite(err, why, false) }
+
+func rewrite(err, why error, ambiguous bool) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err // it can't be: only these are ambiguous
+	}
+	is := *e
+	is.Err, is.Cause, is.Ambiguous = why, nil, ambiguous
+	if in, ok := errors.AsType[*client.Error](why); ok {
+		is.Err, is.Cause = in.Err, in.Cause
+	}
+	return &is
+}
