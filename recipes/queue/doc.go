@@ -1,0 +1,2 @@
+// Package queue hands work over.
+package queue
