@@ -22,7 +22,7 @@ func TestEverySyncCallHasItsAsyncTwin(t *testing.T) {
 	// What is not one operation of the protocol.
 	others := strings.Fields(`Async Close ConnectedSince InSession LastError LastZxid Namespace OnState Root Server Session SessionDeadline State
 		States Steady Timeout WaitConnected WithRetry
-		CreateAll CreateIdempotent CreateProtected CreateUnique DeleteAll DeleteGuaranteed DeleteIdempotent EnsureContainer EnsurePath
+		CreateAll CreateIdempotent CreateProtected CreateUnique DeleteAll DeleteGuaranteed DeleteIdempotent DeleteUnique EnsureContainer EnsurePath
 		SetIdempotent Walk`)
 	for i := range sync.NumMethod() {
 		m := sync.Method(i)
