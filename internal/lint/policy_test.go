@@ -53,7 +53,7 @@ const ours = `
 	recipes:               none
 	recipes/internal/line: jute client recipes
 	recipes/internal/trial: client client/zktest recipes/internal/line
-	recipes/lock:          client recipes recipes/internal/line
+	recipes/lock:          jute client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
 	recipes/semaphore:     client recipes recipes/internal/line
 	recipes/election:      client recipes recipes/internal/line
