@@ -1,0 +1,42 @@
+package keepalive_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/recipes/keepalive"
+)
+
+func Example() {
+	t := standin.Example()
+	defer t.End()
+	ctx := context.Background()
+	servers := zktest.Start(t).ConnectString()
+	c, err := client.Connect(ctx, servers, client.Options{RenewSession: true, Logger: client.NoLog})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close(ctx)
+
+	node, err := keepalive.New(c, "/workers/w1", keepalive.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	node.Start([]byte("idle"))
+	node.WaitThere(ctx)
+	node.SetData(ctx, []byte("busy"))
+
+	data, _, err := c.Get(ctx, "/workers/w1")
+	fmt.Printf("%s, %v\n", data, err)
+	node.Close(ctx)
+	_, there, err := c.Exists(ctx, "/workers/w1")
+	fmt.Println(there, err)
+	// Output:
+	// busy, <nil>
+	// false <nil>
+}
