@@ -64,7 +64,7 @@ func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) 
 	path := Join(l.Path, l.Layout.stem(kind, session))
 	const rounds = 10 // a container may be deleted between being made and being used
 	for round := 1; ; round++ {
-		made, stat, err := l.Client.CreateUnique(ctx, path, data, client.EphemeralSequential, l.ACL)
+		made, stat, err := l.make(ctx, path, data)
 		if err == nil {
 			return &Place{line: l, path: made, stat: stat}, nil
 		}
@@ -75,6 +75,14 @@ func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) 
 			return nil, lost(err)
 		}
 	}
+}
+
+// make creates a place, once.
+func (l *Line) make(ctx context.Context, path string, data []byte) (string, client.Stat, error) {
+	if l.Layout.Anonymous {
+		return l.joinAnonymous(ctx, path, data)
+	}
+	return l.Client.CreateUnique(ctx, path, data, client.EphemeralSequential, l.ACL)
 }
 
 // lost makes the end of a session an ErrLost, too.

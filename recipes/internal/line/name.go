@@ -17,6 +17,10 @@ type Layout struct {
 	// ever have a name that begins so: id is a GUID to that end. If Stem is nil it
 	// is "_c_", id, "-" and the first label of the kind, which is Curator's.
 	Stem func(label, id string, session client.SessionID) string
+	// Anonymous says that the name of a place is the label and the number alone. Who has
+	// made it is told by its owner and data: places that one client makes at the same
+	// time must have different ones.
+	Anonymous bool
 	// Labels tell places from other nodes, and kinds of places, such as readers and
 	// writers, from each other: the stem ends with one of them. The kind of a
 	// place is the label's index.
@@ -62,6 +66,9 @@ func (l *Layout) kind(stem string) (int, bool) {
 }
 
 func (l *Layout) stem(kind int, session client.SessionID) string {
+	if l.Anonymous {
+		return l.Labels[kind]
+	}
 	if l.Stem != nil {
 		return l.Stem(l.Labels[kind], NewID(), session)
 	}

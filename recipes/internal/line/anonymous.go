@@ -1,0 +1,85 @@
+package line
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// anonymous is the making of a place whose name does not tell who has made it.
+type anonymous struct {
+	line *Line
+	c    *client.Client // for one session
+	data []byte
+	// session and after tell the place from others: it belongs to session and was
+	// created later than after.
+	session client.SessionID
+	after   client.Zxid
+}
+
+// joinAnonymous makes the place, once.
+func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (string, client.Stat, error) {
+	if err := l.Client.WaitConnected(ctx); err != nil {
+		return "", client.Stat{}, err // else there is no session to tell the place by
+	}
+	a := &anonymous{line: l, data: data, after: l.Client.LastZxid()}
+	a.session, _ = l.Client.Session()
+	a.c = l.Client.Steady().InSession(a.session)
+	for {
+		made, stat, err := a.c.CreateStat(ctx, stem, data, client.EphemeralSequential, l.ACL)
+		if !client.IsAmbiguous(err) {
+			return made, stat, err
+		}
+		made, stat, lookErr := a.find(ctx)
+		if lookErr != nil {
+			go a.forget()
+			return "", client.Stat{}, err
+		}
+		if made != "" {
+			return made, stat, nil
+		}
+	}
+}
+
+// find returns the place, or "" if there is none and won't be one of the creates sent so
+// far: the servers refuse what a session sent on its connections before this one.
+func (a *anonymous) find(ctx context.Context) (string, client.Stat, error) {
+	if err := a.c.Sync(ctx, a.line.Path); err != nil {
+		return "", client.Stat{}, err
+	}
+	names, _, err := a.c.Children(ctx, a.line.Path)
+	if err != nil && !errors.Is(err, client.ErrNoNode) {
+		return "", client.Stat{}, err
+	}
+	for _, name := range names {
+		if _, ok := a.line.Layout.Parse(name); !ok {
+			continue
+		}
+		path := Join(a.line.Path, name)
+		data, stat, err := a.c.Get(ctx, path)
+		switch {
+		case errors.Is(err, client.ErrNoNode):
+		case err != nil:
+			return "", client.Stat{}, err
+		case stat.EphemeralOwner == a.session && stat.Czxid > a.after && bytes.Equal(data, a.data):
+			return path, stat, nil
+		}
+	}
+	return "", client.Stat{}, nil
+}
+
+// forget deletes the place if there is one. It ends with the session at the latest.
+func (a *anonymous) forget() {
+	ctx := context.Background()
+	for {
+		made, _, err := a.find(ctx)
+		if made != "" {
+			err = a.c.DeleteGuaranteed(ctx, made)
+		}
+		if !errors.Is(err, client.ErrConnectionLoss) {
+			return
+		}
+	}
+}
