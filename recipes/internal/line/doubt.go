@@ -1,0 +1,29 @@
+package line
+
+import (
+	"errors"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// InDoubt returns err, which is ambiguous, with the reason why it stays so.
+func InDoubt(err, why error) error { return explain(err, why, true) }
+
+// Settled returns err, which may have been ambiguous, with the reason by which it is
+// known that the change was not done. Without a reason it keeps its own.
+func Settled(err, why error) error { return explain(err, why, false) }
+
+func explain(err, why error, ambiguous bool) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || !e.Ambiguous {
+		return err
+	}
+	is := *e
+	is.Ambiguous = ambiguous
+	if in, ok := errors.AsType[*client.Error](why); ok {
+		is.Err, is.Cause = in.Err, in.Cause
+	} else if why != nil {
+		is.Err, is.Cause = why, nil
+	}
+	return &is
+}
