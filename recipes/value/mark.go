@@ -108,14 +108,14 @@ func (m *marks) write(ctx context.Context, data []byte, old client.Stat) (client
 		switch {
 		case lookErr != nil:
 			m.give(ctx, k, true)
-			return client.Stat{}, doubt(err, lookErr)
+			return client.Stat{}, line.InDoubt(err, lookErr)
 		case k.done(seen, exists):
 			k.changes++
 			m.give(ctx, k, false)
 			return after(old, seen, len(data)), nil
 		case round == rounds:
 			m.give(ctx, k, false)
-			return client.Stat{}, settled(err, err)
+			return client.Stat{}, line.Settled(err, nil)
 		}
 	}
 }

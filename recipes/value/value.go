@@ -208,28 +208,17 @@ func (v *Value[T]) plant(ctx context.Context) (client.Stat, error) {
 			break
 		}
 		if err := v.c.EnsureContainer(ctx, line.Parent(v.path), v.o.ACL); err != nil {
-			return client.Stat{}, err
+			return client.Stat{}, line.Settled(err, nil)
 		}
 	}
 	if err != nil && !errors.Is(err, client.ErrNodeExists) {
-		return client.Stat{}, seedOnly(err)
+		return client.Stat{}, line.Settled(err, nil) // the seed may be planted; the value is as it was
 	}
 	data, stat, exists, err := v.raw(ctx)
 	if err == nil && (!exists || stat.Version != 0 || !bytes.Equal(data, seed)) {
 		err = fmt.Errorf("set %s: %w: the node has been made meanwhile", v.path, client.ErrBadVersion)
 	}
 	return stat, err
-}
-
-// seedOnly returns an error that is not ambiguous: the seed may have been planted or
-// not, but the value has not been changed.
-func seedOnly(err error) error {
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Ambiguous {
-		known := *e
-		known.Ambiguous = false
-		return &known
-	}
-	return err
 }
 
 // Close deletes the marks of a Value that is Exact, also those of which it is not

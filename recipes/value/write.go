@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // rounds is how often a change is begun anew because the connection broke under it. In
@@ -46,7 +47,7 @@ func (w *write) settle(ctx context.Context) (client.Stat, error) {
 			return client.Stat{}, why
 		}
 		if round == rounds {
-			return client.Stat{}, settled(err, err)
+			return client.Stat{}, line.Settled(err, nil)
 		}
 	}
 }
@@ -55,44 +56,25 @@ func (w *write) settle(ctx context.Context) (client.Stat, error) {
 // set again, as it surely was not done. If not, why is the error.
 func (w *write) look(ctx context.Context, err error) (again bool, why error) {
 	if lookErr := w.c.Sync(ctx, w.path); lookErr != nil {
-		return false, doubt(err, lookErr)
+		return false, line.InDoubt(err, lookErr)
 	}
 	data, stat, lookErr := w.c.Get(ctx, w.path)
 	switch {
 	case lookErr != nil:
-		return false, doubt(err, lookErr)
+		return false, line.InDoubt(err, lookErr)
 	case stat.Czxid != w.old.Czxid && w.old.Czxid != 0:
-		return false, doubt(err, badVersion("the node has been made anew"))
+		return false, line.InDoubt(err, badVersion("the node has been made anew"))
 	case stat.Version == w.old.Version:
 		return true, nil
 	case stat.Version == w.old.Version+1 && !bytes.Equal(data, w.data):
-		return false, settled(err, badVersion("somebody else has set it"))
+		return false, line.Settled(err, badVersion("somebody else has set it"))
 	case stat.Version == w.old.Version+1:
-		return false, doubt(err, badVersion("the node has the value, but somebody else may have set it"))
+		return false, line.InDoubt(err, badVersion("the node has the value, but somebody else may have set it"))
 	}
-	return false, doubt(err, badVersion("the node has been changed further since"))
+	return false, line.InDoubt(err, badVersion("the node has been changed further since"))
 }
 
 // badVersion is client.ErrBadVersion with a cause.
 func badVersion(cause string) error {
 	return &client.Error{Err: client.ErrBadVersion, Cause: errors.New(cause)}
-}
-
-// doubt makes why the reason of err, which is ambiguous and stays so.
-func doubt(err, why error) error { return rewrite(err, why, true) }
-
-// settled makes why the reason of err, which was ambiguous and is not any more.
-func settled(err, why error) error { return rewrite(err, why, false) }
-
-func rewrite(err, why error, ambiguous bool) error {
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok {
-		return err // it can't be: only these are ambiguous
-	}
-	is := *e
-	is.Err, is.Cause, is.Ambiguous = why, nil, ambiguous
-	if in, ok := errors.AsType[*client.Error](why); ok {
-		is.Err, is.Cause = in.Err, in.Cause
-	}
-	return &is
 }
