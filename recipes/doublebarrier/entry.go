@@ -1,0 +1,150 @@
+package doublebarrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// entry is an Enter under way.
+type entry struct {
+	*Barrier
+	c    *client.Client // from join on for the session of the own node only
+	own  string         // the path of the own node, "" before there is one
+	stat client.Stat    // the own node's
+
+	// What the last look at "ready" has shown, and the watch that it has set.
+	open  bool
+	ready client.Stat
+	watch *client.Watch
+}
+
+// enter looks before it joins: so the watch is there when the node is, and whoever
+// finds that we are enough wakes us (seeds.md A10).
+func (e *entry) enter(ctx context.Context) error {
+	if err := e.look(ctx); err != nil {
+		return err
+	}
+	if err := e.join(ctx); err != nil {
+		return err
+	}
+	if e.watch.Fired() { // by an opening that was before us, and is no affair of ours
+		if err := e.look(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		in, again, err := e.check(ctx)
+		if in || err != nil {
+			return err
+		}
+		if !again {
+			event, err := e.watch.Next(ctx)
+			if err != nil {
+				return err
+			}
+			if event.Type == client.EventCreated {
+				return nil // also if it is gone again: kazoo deletes it early
+			}
+		}
+		if err := e.look(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// look finds out whether there is a "ready", and watches it.
+func (e *entry) look(ctx context.Context) (err error) {
+	if e.watch != nil {
+		line.DropWatch(ctx, e.watch)
+	}
+	e.ready, e.open, e.watch, err = e.c.ExistsW(ctx, line.Join(e.path, ready))
+	return err
+}
+
+// join makes the own node.
+func (e *entry) join(ctx context.Context) error {
+	path := line.Join(e.path, line.NewID())
+	const rounds = 10 // a container may be deleted between being made and being used
+	for round := 1; ; round++ {
+		_, stat, err := e.Barrier.c.CreateUnique(ctx, path, []byte(e.o.Name), client.Ephemeral, e.o.ACL)
+		if err == nil {
+			e.own, e.stat, e.c = path, stat, e.c.InSession(stat.EphemeralOwner)
+			return nil
+		}
+		if !errors.Is(err, client.ErrNoNode) || round == rounds {
+			return err
+		}
+		if err := e.Barrier.c.EnsureContainer(ctx, e.path, e.o.ACL); err != nil {
+			return err
+		}
+	}
+}
+
+// check reports whether the barrier is open to us, and opens it if we are enough.
+// again says that this has come to nothing as others were at it, too.
+func (e *entry) check(ctx context.Context) (in, again bool, err error) {
+	if e.open && e.ready.Czxid > e.stat.Czxid {
+		return true, false, nil
+	}
+	names, _, err := participants(ctx, e.c, e.path)
+	if err != nil {
+		return false, false, err
+	}
+	if !slices.Contains(names, line.Base(e.own)) {
+		return false, false, fmt.Errorf("%w: %s was deleted", recipes.ErrLost, e.own)
+	}
+	if e.open {
+		if in, err := e.surplus(ctx, names); in || err != nil {
+			return in, false, err
+		}
+	}
+	if len(names) < e.n {
+		return false, false, nil
+	}
+	in, err = e.opened(ctx, names)
+	return in, !in, err
+}
+
+// surplus reports whether a "ready" that is older than we are is that of participants
+// which are there still. If not it was left behind: theirs who made it have all failed.
+func (e *entry) surplus(ctx context.Context, names []string) (bool, error) {
+	for _, name := range names {
+		stat, there, err := e.c.Exists(ctx, line.Join(e.path, name))
+		if err != nil {
+			return false, err
+		}
+		if there && stat.Czxid < e.ready.Czxid {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// opened opens the barrier for those participants, unless one of them is gone when
+// it comes to that. A "ready" that was left behind is replaced.
+func (e *entry) opened(ctx context.Context, names []string) (bool, error) {
+	var ops []client.Op
+	for _, name := range names {
+		ops = append(ops, client.CheckOp(line.Join(e.path, name), client.AnyVersion))
+	}
+	path := line.Join(e.path, ready)
+	if e.open {
+		ops = append(ops, client.DeleteOp(path, client.AnyVersion))
+	}
+	_, err := e.c.Multi(ctx, append(ops, client.CreateOp(path, nil, client.Persistent, e.o.ACL))...)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, client.ErrNoNode), errors.Is(err, client.ErrNodeExists):
+		return false, nil // somebody has gone, or was faster
+	case client.IsAmbiguous(err) && ctx.Err() == nil:
+		return false, nil // a look will show
+	}
+	return false, err
+}
