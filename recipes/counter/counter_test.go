@@ -1,0 +1,247 @@
+package counter_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/counter"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+// What other libraries write, as they did it: Curator 5.4's DistributedAtomicLong and
+// SharedCount, and kazoo 2.8's Counter without and with support_curator.
+func TestLayouts(t *testing.T) {
+	w := trial.New(t)
+	for i, test := range []struct {
+		layout counter.Layout
+		data   string
+		want   int64
+	}{
+		{counter.Long, "", 0},
+		{counter.Long, "\x00\x00\x00\x00\x00\x00\x01\x02", 258},
+		{counter.Long, "\xff\xff\xff\xff\xff\xff\xff\xfe", -2},
+		{counter.Int, "", 7},
+		{counter.Int, "\x00\x00\x01\x02", 258},
+		{counter.Int, "\xff\xff\xff\xfe", -2},
+		{counter.Decimal, "", 7},
+		{counter.Decimal, "258", 258},
+		{counter.Decimal, "-2", -2},
+	} {
+		path := fmt.Sprintf("/n%d", i)
+		_, err := w.Look.Create(w.Ctx, path, []byte(test.data), client.Persistent, nil)
+		w.Must(err)
+		n, err := counter.New(w.C, path, counter.Options{Layout: test.layout, Seed: 7})
+		w.Must(err)
+		if now, err := n.Get(w.Ctx); err != nil || now.Value != test.want {
+			t.Errorf("%v: %q is %d, %v, want %d", test.layout, test.data, now.Value, err, test.want)
+		}
+		if _, err := n.Set(w.Ctx, test.want); err != nil {
+			t.Errorf("%v: set = %v", test.layout, err)
+		}
+		data, _, err := w.Look.Get(w.Ctx, path)
+		w.Must(err)
+		if test.data != "" && string(data) != test.data {
+			t.Errorf("%v: %d is written as %q, want %q", test.layout, test.want, data, test.data)
+		}
+	}
+}
+
+func TestNoNumber(t *testing.T) {
+	w := trial.New(t)
+	for layout, data := range map[counter.Layout]string{counter.Long: "1234567", counter.Int: "12345678", counter.Decimal: "1.5"} {
+		path := "/" + layout.String()
+		_, err := w.Look.Create(w.Ctx, path, []byte(data), client.Persistent, nil)
+		w.Must(err)
+		n, err := counter.New(w.C, path, counter.Options{Layout: layout})
+		w.Must(err)
+		if _, err := n.Increment(w.Ctx); !errors.Is(err, client.ErrData) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v: increment of %q = %v, want ErrData with the path", layout, data, err)
+		}
+		if _, err := n.Set(w.Ctx, 3); err != nil {
+			t.Errorf("%v: set over %q = %v", layout, data, err)
+		}
+	}
+}
+
+func TestOverflow(t *testing.T) {
+	w := trial.New(t)
+	for i, test := range []struct {
+		layout    counter.Layout
+		at, delta int64
+		fits      bool
+	}{
+		{counter.Long, math.MaxInt64, 1, false},
+		{counter.Long, math.MinInt64, -1, false},
+		{counter.Long, math.MinInt64, math.MinInt64, false},
+		{counter.Long, math.MaxInt64, math.MinInt64, true},
+		{counter.Long, math.MaxInt64 - 1, 1, true},
+		{counter.Decimal, math.MaxInt64, 1, false},
+		{counter.Int, math.MaxInt32, 1, false},
+		{counter.Int, math.MinInt32, -1, false},
+		{counter.Int, math.MaxInt32, -1, true},
+	} {
+		n, err := counter.New(w.C, fmt.Sprintf("/n%d", i), counter.Options{Layout: test.layout})
+		w.Must(err)
+		_, err = n.Set(w.Ctx, test.at)
+		w.Must(err)
+		did, err := n.Add(w.Ctx, test.delta)
+		if test.fits && (err != nil || did.Before != test.at || did.After != test.at+test.delta) {
+			t.Errorf("%v: %d%+d = %+v, %v", test.layout, test.at, test.delta, did, err)
+		}
+		if !test.fits && !errors.Is(err, counter.ErrOverflow) {
+			t.Errorf("%v: %d%+d = %+v, %v, want ErrOverflow", test.layout, test.at, test.delta, did, err)
+		}
+		if now, err := n.Get(w.Ctx); err != nil || !test.fits && now.Value != test.at {
+			t.Errorf("%v: afterwards it is %d, %v", test.layout, now.Value, err)
+		}
+	}
+}
+
+// D6: each change makes a new version, by which another change knows that it is late.
+func TestCompareAndSet(t *testing.T) {
+	w := trial.New(t)
+	n, err := counter.New(w.C, "/n", counter.Options{Seed: 5})
+	w.Must(err)
+	for _, test := range []struct {
+		old, to int64
+		want    bool
+	}{{4, 6, false}, {5, 6, true}, {5, 7, false}, {6, 5, true}} {
+		if done, err := n.CompareAndSet(w.Ctx, test.old, test.to); err != nil || done != test.want {
+			t.Errorf("compare %d and set %d = %t, %v, want %t", test.old, test.to, done, err, test.want)
+		}
+	}
+	seen, err := n.Get(w.Ctx)
+	if err != nil || seen.Value != 5 || seen.Stat.Version != 2 {
+		t.Errorf("get = %+v, %v, want 5 in version 2", seen, err)
+	}
+	_, err = n.Add(w.Ctx, 0)
+	w.Must(err)
+	if _, err := n.TrySet(w.Ctx, seen, 9); !errors.Is(err, client.ErrBadVersion) {
+		t.Errorf("set of an old version = %v", err)
+	}
+}
+
+// Who loses Options.Tries times asks for the lock, counts under it, and gives it back.
+func TestTracePromotion(t *testing.T) {
+	w := trial.New(t)
+	n := open(t, w.C, counter.Options{Lock: "/app/lock", Tries: 3})
+	other := open(t, w.Other(), counter.Options{})
+	_, err := other.Increment(w.Ctx)
+	w.Must(err)
+	rec := w.Record()
+	rivals := 4
+	did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {
+		for range min(1, rivals) {
+			rivals--
+			_, err := other.Increment(w.Ctx)
+			w.Must(err)
+		}
+		return n + 10, nil
+	})
+	if want := (counter.Change{Before: 5, After: 15, Tries: 5, Locked: 2}); err != nil || did != want {
+		t.Errorf("change = %+v, %v, want %+v", did, err, want)
+	}
+	try := []string{"getData /app/n", "setData /app/n"}
+	trace := w.Trace(rec)
+	if !slices.Equal(trace[:6], slices.Repeat(try, 3)) {
+		t.Errorf("it begins with %q, want three tries", trace[:6])
+	}
+	rest := slices.DeleteFunc(trace[6:], func(s string) bool { return !strings.Contains(s, "/app/n") })
+	if !slices.Equal(rest, slices.Repeat(try, 2)) {
+		t.Errorf("under the lock it asks for %q, want two tries", rest)
+	}
+	w.AwaitChildren("/app/lock", 0)
+}
+
+// Without a lock it goes on trying, two requests each time.
+func TestTraceOptimistic(t *testing.T) {
+	w := trial.New(t)
+	n, other := open(t, w.C, counter.Options{}), open(t, w.Other(), counter.Options{})
+	_, err := other.Increment(w.Ctx)
+	w.Must(err)
+	rec := w.Record()
+	rivals := 2 * counter.DefaultTries
+	did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {
+		for range min(1, rivals) {
+			rivals--
+			_, err := other.Increment(w.Ctx)
+			w.Must(err)
+		}
+		return n + 1, nil
+	})
+	tries := 2*counter.DefaultTries + 1
+	if err != nil || did.Tries != tries || did.Locked != 0 {
+		t.Errorf("change = %+v, %v, want %d tries", did, err, tries)
+	}
+	if got := w.Trace(rec); !slices.Equal(got, slices.Repeat([]string{"getData /app/n", "setData /app/n"}, tries)) {
+		t.Errorf("it asks for %q", got)
+	}
+}
+
+// A shared count is followed.
+func TestFollow(t *testing.T) {
+	w := trial.New(t)
+	n, other := open(t, w.C, counter.Options{Layout: counter.Int, Seed: 3}), open(t, w.Other(), counter.Options{Layout: counter.Int, Seed: 3})
+	want := int64(3)
+	for now, err := range n.Follow(w.Ctx) {
+		if w.Must(err); now.Value != want {
+			t.Fatalf("it is %d, want %d", now.Value, want)
+		}
+		if want++; want == 6 {
+			break
+		}
+		_, err := other.Set(w.Ctx, want)
+		w.Must(err)
+	}
+}
+
+func TestBadUse(t *testing.T) {
+	w := trial.New(t)
+	for name, new := range map[string]func() (*counter.Counter, error){
+		"path":   func() (*counter.Counter, error) { return counter.New(w.C, "n", counter.Options{}) },
+		"Layout": func() (*counter.Counter, error) { return counter.New(w.C, "/n", counter.Options{Layout: 3}) },
+		"Tries":  func() (*counter.Counter, error) { return counter.New(w.C, "/n", counter.Options{Tries: -1}) },
+		"Lock":   func() (*counter.Counter, error) { return counter.New(w.C, "/n", counter.Options{Lock: "l"}) },
+	} {
+		if _, err := new(); !errors.Is(err, client.ErrBadArguments) || !strings.Contains(err.Error(), name) {
+			t.Errorf("bad %s: %v", name, err)
+		}
+	}
+	if _, err := counter.New(w.C, "/n", counter.Options{Layout: counter.Int, Seed: 1 << 40}); !errors.Is(err, counter.ErrOverflow) {
+		t.Errorf("a seed that does not fit: %v", err)
+	}
+	n := open(t, w.C, counter.Options{Exact: true})
+	_, err := n.Increment(w.Ctx)
+	w.Must(err)
+	w.Must(n.Close(w.Ctx))
+	w.Must(n.Close(w.Ctx))
+	if _, err := n.Increment(w.Ctx); !errors.Is(err, recipes.ErrClosed) {
+		t.Errorf("increment after close = %v", err)
+	}
+}
+
+// Nodes of somebody else where the lock is are a clear error, and nothing is counted.
+func TestForeignLock(t *testing.T) {
+	w := trial.New(t)
+	_, err := w.Look.CreateAll(w.Ctx, "/app/lock/somebody", nil, client.Persistent, nil)
+	w.Must(err)
+	n, other := open(t, w.C, counter.Options{Lock: "/app/lock", Tries: 1}), open(t, w.Other(), counter.Options{})
+	did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {
+		_, err := other.Increment(w.Ctx)
+		w.Must(err)
+		return n + 10, nil
+	})
+	if !errors.Is(err, recipes.ErrLayout) || client.IsAmbiguous(err) || did.Tries != 1 {
+		t.Errorf("change = %+v, %v, want ErrLayout after one try", did, err)
+	}
+	if got := final(t, w.Ctx, w.Look); got != 1 {
+		t.Errorf("the number is %d, want 1", got)
+	}
+	w.AwaitChildren("/app/lock", 1)
+}
