@@ -1,0 +1,35 @@
+package line
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// Look is List that returns the Stat of the path, too, which is of the same moment.
+func (l *Line) Look(ctx context.Context) ([]Entry, client.Stat, error) {
+	names, stat, err := l.Client.Steady().Children(ctx, l.Path)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, client.Stat{}, nil
+	}
+	if err != nil {
+		return nil, client.Stat{}, err
+	}
+	entries, err := l.parse(names)
+	return entries, stat, err
+}
+
+// Next waits for the watch's event. If ctx ends before, or the session, it closes the
+// watch: nothing is left at the server.
+func Next(ctx context.Context, w *client.Watch) (client.Event, error) {
+	e, err := w.Next(ctx)
+	if err != nil {
+		dropWatch(ctx, w)
+		return e, lost(err)
+	}
+	return e, nil
+}
+
+// Session returns the session that the place belongs to.
+func (p *Place) Session() client.SessionID { return p.stat.EphemeralOwner }
