@@ -1,0 +1,85 @@
+package rwlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+// Request is the data that a node gets to ask its contender to unlock. Both are
+// understood; each program writes the one that those understand whom it asks.
+type Request string
+
+const (
+	// Unlock is that of Apache's recipes page.
+	Unlock Request = "unlock"
+	// CuratorRevoke is what Curator's Revoker writes, and Java programs understand
+	// that have called makeRevocable.
+	CuratorRevoke Request = "__REVOKE__"
+)
+
+func isRequest(data []byte) bool {
+	return Request(data) == Unlock || Request(data) == CuratorRevoke
+}
+
+// changed is told of the data of the node, by the goroutine that watches it.
+func (h *Held) changed(data []byte) {
+	if h.b.o.OnRevoke == nil || !isRequest(data) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.again = h.asked
+	if !h.asked && !h.unlocked {
+		h.asked = true
+		go h.answer()
+	}
+}
+
+// answer answers requests until there are none, or the lock is unlocked.
+func (h *Held) answer() {
+	for {
+		if h.b.o.OnRevoke(h) {
+			// What the servers refuse is seen by whoever asked: the node is there.
+			_ = h.Unlock(context.WithoutCancel(h.Context()))
+			return
+		}
+		if err := h.refuse(); err != nil || !h.askedAgain() {
+			return
+		}
+	}
+}
+
+// askedAgain reports whether there is a request that came after the one refused.
+func (h *Held) askedAgain() bool {
+	for {
+		h.mu.Lock()
+		if !h.again {
+			h.asked = false
+			h.mu.Unlock()
+			return false
+		}
+		h.again = false
+		h.mu.Unlock()
+		data, _, err := h.b.line.Client.Steady().Get(h.Context(), h.path)
+		if err != nil || isRequest(data) {
+			return err == nil
+		}
+	}
+}
+
+// refuse puts the data back that were there before the request.
+func (h *Held) refuse() error {
+	c := h.b.line.Client.Steady()
+	for {
+		data, stat, err := c.Get(h.Context(), h.path)
+		if err != nil || !isRequest(data) {
+			return err
+		}
+		_, err = c.SetIdempotent(h.Context(), h.path, h.b.o.Data, stat.Version)
+		if !errors.Is(err, client.ErrBadVersion) { // somebody else asks
+			return err
+		}
+	}
+}
