@@ -17,6 +17,7 @@ type Hold struct {
 	c       *client.Client
 	path    string
 	session client.SessionID // that the node belongs to
+	czxid   client.Zxid      // at which it was created; 0 is any
 	reserve time.Duration
 	changed func(data []byte)
 	end     func(ctx context.Context) error // deletes the node
@@ -39,6 +40,9 @@ type HoldOptions struct {
 	// of the call; where Options.RenewSession may have put another one in its place
 	// since the node was seen to be there, the hold were one of nothing for a moment.
 	Session client.SessionID
+	// Czxid is that of the node. If another one is found in its place the hold is lost. 0
+	// is for a node that will be the only one ever at its path.
+	Czxid client.Zxid
 	// Changed, if not nil, is called with the node's data whenever they have
 	// changed, and may be called once without that. It runs in the hold's
 	// goroutine: it must not block, nor call Stop.
@@ -48,7 +52,7 @@ type HoldOptions struct {
 // Hold begins to watch over the place. It does not wait. ctx's end is that of the
 // Hold, too; it has to be stopped nevertheless.
 func (p *Place) Hold(ctx context.Context, o HoldOptions) *Hold {
-	o.Session = p.stat.EphemeralOwner
+	o.Session, o.Czxid = p.stat.EphemeralOwner, p.stat.Czxid
 	h := NewHold(ctx, p.line.Client, p.path, o)
 	h.end = p.end
 	return h
@@ -59,7 +63,7 @@ func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) 
 	if o.Session == 0 {
 		o.Session, _ = c.Session()
 	}
-	h := &Hold{c: c.Steady().InSession(o.Session), path: path, session: o.Session, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
+	h := &Hold{c: c.Steady().InSession(o.Session), path: path, session: o.Session, czxid: o.Czxid, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
 	h.end = func(ctx context.Context) error { return end(ctx, h.c, path, h.c.DeleteGuaranteed) }
 	h.ctx, h.lose = context.WithCancelCause(ctx)
 	h.watching, h.unwatch = context.WithCancel(context.WithoutCancel(ctx))
@@ -157,12 +161,16 @@ func (h *Hold) run(states <-chan client.StateChange) error {
 // watchNode tells of changes of the node's data, and returns why the hold is lost.
 func (h *Hold) watchNode() error {
 	for {
-		data, _, w, err := h.c.GetW(h.watching, h.path)
+		data, stat, w, err := h.c.GetW(h.watching, h.path)
 		if errors.Is(err, client.ErrNoNode) {
 			return h.deleted()
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %s can't be watched: %w", recipes.ErrLost, h.path, err)
+		}
+		if h.czxid != 0 && stat.Czxid != h.czxid {
+			dropWatch(h.watching, w)
+			return h.deleted()
 		}
 		if h.changed != nil {
 			h.changed(data)

@@ -48,3 +48,19 @@ func TestGuard(t *testing.T) {
 		t.Errorf("there are %q, want a and line", got)
 	}
 }
+
+// A node that was made in the place of the one that is held is not taken for it.
+func TestHoldOfAnotherNode(t *testing.T) {
+	w := trial.New(t)
+	_, stat, err := w.C.CreateStat(w.Ctx, "/master", nil, client.Ephemeral, nil)
+	w.Must(err)
+	w.Must(w.Look.Delete(w.Ctx, "/master", client.AnyVersion))
+	_, err = w.Look.Create(w.Ctx, "/master", nil, client.Ephemeral, nil)
+	w.Must(err)
+	h := line.NewHold(w.Ctx, w.C, "/master", line.HoldOptions{Czxid: stat.Czxid})
+	defer h.Stop()
+	<-h.Context().Done()
+	if err := h.Err(); !errors.Is(err, recipes.ErrLost) {
+		t.Errorf("the hold ends with %v, want that it is lost", err)
+	}
+}
