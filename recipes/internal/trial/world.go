@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -142,12 +143,10 @@ func (w *World) Must(err error) {
 func (w *World) Children(path string) []string {
 	w.Helper()
 	w.Must(w.Look.Sync(w.Ctx, path))
-	_, there, err := w.Look.Exists(w.Ctx, path)
-	w.Must(err)
-	if !there {
+	names, _, err := w.Look.Children(w.Ctx, path)
+	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}
-	names, _, err := w.Look.Children(w.Ctx, path)
 	w.Must(err)
 	slices.Sort(names)
 	return names
