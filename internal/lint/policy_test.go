@@ -63,8 +63,8 @@ const ours = `
 	recipes/event:         client recipes recipes/internal/line
 	recipes/queue:         client recipes recipes/internal/line
 	recipes/keepalive:     client recipes recipes/internal/line
-	recipes/group:         client recipes recipes/internal/line recipes/keepalive
-	recipes/status:        client recipes recipes/internal/line recipes/keepalive
+	recipes/group:         client client/cache recipes recipes/internal/line recipes/keepalive
+	recipes/status:        client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/discovery:     client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
 	recipes/naming:        client recipes recipes/internal/line
