@@ -398,3 +398,26 @@ func TestCloseWithoutConnection(t *testing.T) {
 	n := launch(w, c, "/a", "", keepalive.Options{})
 	w.Must(n.Close(w.Ctx))
 }
+
+// Close while it is unknown whether the node has been made.
+func TestCloseInDoubt(t *testing.T) {
+	for name, o := range kinds {
+		t.Run(name, func(t *testing.T) {
+			w := trial.New(t)
+			w.Must(w.Look.EnsurePath(w.Ctx, "/d", nil))
+			cut := w.Proxy.CutAfter(zktest.Op(jute.OpCreate2))
+			w.Proxy.Refuse()
+			n := launch(w, w.C, "/d/a", "", o)
+			<-cut.Done()
+			closed := make(chan error)
+			go func() { closed <- n.Close(w.Ctx) }()
+			for !errors.Is(n.Start(nil), recipes.ErrClosed) {
+			}
+			w.Proxy.Accept()
+			w.Must(<-closed)
+			if got := w.AwaitChildren("/d", 0); len(got) != 0 {
+				t.Errorf("nodes are %q", got)
+			}
+		})
+	}
+}
