@@ -1,0 +1,198 @@
+package doublebarrier_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/recipes/doublebarrier"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+// The watch on "ready" is set before the own node is there (seeds.md A10), and the
+// opening is one wake-up.
+func TestTraceEnter(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	w.Must(w.Look.EnsurePath(w.Ctx, "/b", nil))
+	rec := w.Record()
+	done := enter(w.Ctx, barrier(t, w.C, 2))
+	w.Must(rec.Await(w.Ctx, "list", func(r zktest.Traced) bool { return r.Op == jute.OpGetChildren || r.Op == jute.OpGetChildren2 }))
+	other, err := barrier(t, w.Other(), 2).Enter(w.Ctx)
+	w.Must(err)
+	e := <-done
+	w.Must(e.err)
+	w.Must(rec.Await(w.Ctx, "watch over the own node", func(r zktest.Traced) bool { return r.Op == jute.OpGetData }))
+	want := []string{
+		"exists /b/ready watch",
+		"create2 /b/GUID",
+		"getChildren2 /b",
+		"event NodeCreated /b/ready",
+		"getData /b/GUID watch",
+	}
+	if got := w.Trace(rec); !slices.Equal(got, want) {
+		t.Errorf("first participant: trace is %q\nwant %q", got, want)
+	}
+	leaveAll(w, e.in, other)
+}
+
+// The last one finds that they are enough, and opens the barrier with one change.
+func TestTraceOpen(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	done := enter(w.Ctx, barrier(t, w.Other(), 2))
+	w.AwaitChildren("/b", 1)
+	rec := w.Record()
+	in, err := barrier(t, w.C, 2).Enter(w.Ctx)
+	w.Must(err)
+	w.Must(rec.Await(w.Ctx, "watch over the own node", func(r zktest.Traced) bool { return r.Op == jute.OpGetData }))
+	want := []string{
+		"exists /b/ready watch",
+		"create2 /b/GUID",
+		"getChildren2 /b",
+		"multi /b/GUID", // both are there,
+		"multi /b/GUID",
+		"multi /b/ready", // so that is made
+		"event NodeCreated /b/ready",
+		"getData /b/GUID watch",
+	}
+	if got := w.Trace(rec); !slices.Equal(got, want) {
+		t.Errorf("last participant: trace is %q\nwant %q", got, want)
+	}
+	e := <-done
+	w.Must(e.err)
+	leaveAll(w, e.in, in)
+}
+
+// Each deletion wakes one participant, the lowest, and the last one all others
+// (seeds.md A11). All requests and events of all participants are in one record. Who
+// deletes his node is told of that, too, which doesn't count.
+func TestTraceLeave(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	const n = 5
+	in := map[string]*doublebarrier.Inside{}
+	var waiting []<-chan entered
+	var names []string
+	for i := range n {
+		c := w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir())
+		waiting = append(waiting, enter(w.Ctx, barrier(t, c, n)))
+		for _, name := range w.AwaitChildren("/b", i+1+i/(n-1))[:i+1] { // with the last comes "ready"
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for i, done := range waiting {
+		e := <-done
+		w.Must(e.err)
+		in[names[i]] = e.in
+	}
+	slices.Sort(names)
+
+	rec := w.Record()
+	watches := func(name string) {
+		w.Must(rec.Await(w.Ctx, "watch of "+name, func(r zktest.Traced) bool { return r.Watch && strings.HasSuffix(r.Path, name) }))
+	}
+	left := []<-chan error{leave(w.Ctx, in[names[0]])}
+	for i := n - 1; i > 0; i-- {
+		watches(names[i]) // the lowest watches the highest, which goes
+		left = append(left, leave(w.Ctx, in[names[i]]))
+	}
+	for _, done := range left {
+		w.Must(<-done)
+	}
+	events := map[string]int{}
+	for _, r := range rec.All() {
+		if r.Event != 0 {
+			events[r.Path[strings.LastIndexByte(r.Path, '/')+1:]]++
+		}
+	}
+	for i, name := range names {
+		want := 1 + 1 // the own one, and the lowest
+		if i == 0 {
+			want = 1 + n - 1
+		}
+		if events[name] != want {
+			t.Errorf("the end of participant %d made %d events, want %d", i, events[name], want)
+		}
+	}
+	if events["ready"] != 0 {
+		t.Errorf("the end of ready made %d events", events["ready"])
+	}
+	mustBeEmpty(w)
+}
+
+// gate holds back a client's writes that fit, from the time that it is shut.
+type gate struct {
+	net.Conn
+	fits  func(frame []byte) bool
+	held  chan struct{} // closed when a write is held back
+	until <-chan struct{}
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	if g.fits(p) {
+		select {
+		case <-g.held:
+		default:
+			close(g.held)
+		}
+		<-g.until
+	}
+	return g.Conn.Write(p)
+}
+
+// A round that begins and ends while one is on the way in is not one's own, though one
+// was woken by it: the watch was there already (seeds.md A10).
+func TestOpenedBeforeTheOwnNode(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	held, until := make(chan struct{}), make(chan struct{})
+	slow := w.Other(func(o *client.Options) {
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			isCreate := func(frame []byte) bool {
+				return bytes.Contains(frame, []byte("/b/")) && !bytes.Contains(frame, []byte("/b/ready"))
+			}
+			return &gate{Conn: conn, fits: isCreate, held: held, until: until}, err
+		}
+	})
+	done := enter(w.Ctx, barrier(t, slow, 2))
+	<-held
+	leaveAll(w, enterAll(w, 2, w.C, w.Other())...)
+	close(until)
+	w.AwaitChildren("/b", 1)
+	late, err := barrier(t, w.Other(), 2).Enter(w.Ctx) // returns at once if slow has opened it
+	w.Must(err)
+	e := <-done
+	w.Must(e.err)
+	leaveAll(w, e.in, late)
+}
+
+// The last one arrives, and leaves again, while the first one's connection is down. It
+// learns of it when it is back.
+func TestOpenedWhileCutOff(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	w.Must(w.Look.EnsurePath(w.Ctx, "/b", nil))
+	cut := w.Proxy.CutAfter(zktest.Op(jute.OpCreate2))
+	w.Proxy.Refuse()
+	done := enter(w.Ctx, barrier(t, w.C, 2))
+	<-cut.Done()
+	other, err := barrier(t, w.Other(), 2).Enter(w.Ctx)
+	w.Must(err)
+	left := leave(w.Ctx, other)
+	w.Proxy.Accept()
+	e := <-done
+	w.Must(e.err)
+	w.Must(e.in.Leave(w.Ctx))
+	w.Must(<-left)
+	mustBeEmpty(w)
+}
