@@ -22,6 +22,7 @@ type naming struct {
 	digits, base int
 	most         int64 // the highest rank
 	framed       bool  // the data is in a frame
+	slotted      bool  // the rank is a slot, and does not count
 }
 
 var (
@@ -29,7 +30,7 @@ var (
 	kazooNaming  = naming{prefix: "entry-", format: "%03d-", digits: 3, base: 10, most: 999}
 	bookNaming   = naming{prefix: "queue-", format: "%02d-", digits: 2, base: 10, most: 99}
 	delayNaming  = naming{prefix: "queue-|", format: "%08X|", base: 16, most: 1<<63 - 1, framed: true}
-	slotNaming   = naming{prefix: "qn-", format: "%06d-", digits: 6, base: 10, most: 999_999}
+	slotNaming   = naming{prefix: "qn-", format: "%06d-", digits: 6, base: 10, most: 999_999, slotted: true}
 )
 
 func (l Layout) naming() naming {
@@ -68,7 +69,11 @@ func (n naming) parse(name string) (*entry, bool) {
 		rank = int64(r)
 	}
 	number, ok := line.Number(rest, "")
-	return &entry{name: name, rank: rank, number: number}, ok
+	e := &entry{name: name, rank: rank, number: number}
+	if n.slotted {
+		e.rank, e.slot = 0, rank
+	}
+	return e, ok
 }
 
 // parseAll returns the items of a list, the first one first.

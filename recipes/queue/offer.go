@@ -85,7 +85,7 @@ func (q *core) change(ctx context.Context, ops []client.Op) error {
 		if !errors.Is(err, client.ErrNoNode) || client.IsAmbiguous(err) || round == rounds {
 			return err
 		}
-		if err := ensure(ctx, q.c, q.dir, q.o.ACL); err != nil {
+		if err := q.ensure(ctx); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,10 @@ func New(c *client.Client, path string, o Options) (*Queue, error) {
 		o.Layout = Apache
 	}
 	q := &Queue{}
-	return q, q.init(c, path, o, o.Layout.naming())
+	if err := q.init(c, path, o, o.Layout.naming()); err != nil {
+		return nil, err
+	}
+	return q, nil
 }
 
 // core is what all kinds of queue have in common: the items below one path, and the
@@ -31,6 +34,7 @@ type core struct {
 	c      *client.Client
 	path   string // of the queue
 	dir    string // of the items: path itself but for Bounded and Leased
+	also   string // a directory that goes with it; may be ""
 	o      Options
 	naming naming
 	// find returns up to n items to take, which are not in the stock then; only if
@@ -63,13 +67,21 @@ func (q *core) init(c *client.Client, path string, o Options, n naming) error {
 	if o.Exclusive {
 		q.sole = newSole(q.c, path+"-consumer", o.ACL)
 	}
-	q.setDir(path)
+	q.setDirs(path, "")
 	return nil
 }
 
-func (q *core) setDir(dir string) {
-	q.dir = dir
+func (q *core) setDirs(dir, also string) {
+	q.dir, q.also = dir, also
 	q.stock.c, q.stock.dir = q.c, dir
+}
+
+// ensure makes the directories.
+func (q *core) ensure(ctx context.Context) error {
+	if err := ensure(ctx, q.c, q.dir, q.o.ACL); err != nil || q.also == "" {
+		return err
+	}
+	return ensure(ctx, q.c, q.also, q.o.ACL)
 }
 
 // Path returns the path of the queue.

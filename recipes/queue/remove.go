@@ -3,8 +3,10 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -110,6 +112,8 @@ func (q *core) removeAll(ctx context.Context, items []loot, guard []client.Op) (
 		return -1, err
 	case owner[at] < 0:
 		return -1, errDeposed
+	case at > 0 && owner[at-1] == owner[at]:
+		return -1, fmt.Errorf("%w: something below %s is missing: %w", recipes.ErrLayout, q.path, err)
 	}
 	return owner[at], err
 }

@@ -16,6 +16,7 @@ type entry struct {
 	name   string
 	rank   int64 // a priority, or the time from which on it may be taken
 	number int32
+	slot   int64 // of a Bounded queue
 
 	asked sync.Once
 	node  *client.Future[client.Node]
@@ -45,6 +46,8 @@ const window = 32
 type stock struct {
 	c   *client.Client
 	dir string
+	// more, if not nil, tells whoever waits that there is something again.
+	more chan struct{}
 
 	mu      sync.Mutex
 	entries []*entry // sorted
@@ -101,6 +104,10 @@ func (s *stock) put(entries ...*entry) {
 		if !found {
 			s.entries = slices.Insert(s.entries, i, e)
 		}
+	}
+	select {
+	case s.more <- struct{}{}: // never, if it is nil
+	default:
 	}
 }
 

@@ -181,7 +181,7 @@ func (q *core) await(ctx context.Context, n int) ([]*entry, error) {
 func (q *core) watchEmpty(ctx context.Context) error {
 	names, _, w, err := q.c.ChildrenW(ctx, q.dir)
 	if errors.Is(err, client.ErrNoNode) {
-		return ensure(ctx, q.c, q.dir, q.o.ACL)
+		return q.ensure(ctx)
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,167 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// Bounded is a queue that never has more than a number of items, first in, first out.
+// Who offers one while it is full waits, and is served in the order in which he came.
+//
+// The bound is exact: an item takes one of as many slots as there may be, which are
+// nodes with fixed names, by the same multi that creates it, and gives it back by the
+// one that deletes it. A counter would do, too, but each change would have to go by
+// the one before it.
+//
+// All its methods may be called from any goroutine. It runs none of its own.
+type Bounded struct {
+	core
+	capacity int
+	waiting  waiting
+	entry    permit // to wait for a slot
+
+	mu   sync.Mutex
+	free []int // some slots that were free when the list was read
+}
+
+// maxCapacity is what the names of slots have room for.
+const maxCapacity = 1_000_000
+
+// NewBounded returns the queue at path that has at most capacity items, 1 to 1,000,000.
+// All who use it should say the same. It does not talk to the servers.
+func NewBounded(c *client.Client, path string, capacity int, o Options) (*Bounded, error) {
+	if capacity < 1 || capacity > maxCapacity {
+		return nil, fmt.Errorf("queue: the capacity is %d: it should be 1 to %d", capacity, maxCapacity)
+	}
+	if o.Layout != 0 {
+		return nil, fmt.Errorf("queue: a bounded queue has its own layout: Options.Layout should be 0")
+	}
+	q := &Bounded{capacity: capacity, entry: newPermit()}
+	if err := q.init(c, path, o, slotNaming); err != nil {
+		return nil, err
+	}
+	q.setDirs(path+"/items", path+"/slots")
+	q.slotOf = func(e *entry) string { return q.slot(int(e.slot)) }
+	q.waiting = newWaiting(q.c, path+"/waiting", o.ACL)
+	return q, nil
+}
+
+// Capacity returns how many items there may be.
+func (q *Bounded) Capacity() int { return q.capacity }
+
+func (q *Bounded) slot(k int) string { return fmt.Sprintf("%s/%06d", q.also, k) }
+
+// Offer appends an item. It waits while the queue is full. See Queue.Offer for what
+// happens when the connection breaks.
+func (q *Bounded) Offer(ctx context.Context, data []byte) error {
+	ctx, end, err := q.life.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if done, err := q.try(ctx, data); done || err != nil {
+		return err
+	}
+	if err := q.entry.get(ctx); err != nil {
+		return err
+	}
+	defer q.entry.put()
+	return q.waiting.until(ctx, func(ctx context.Context) (bool, error) { return q.try(ctx, data) }, q.watchSlots)
+}
+
+// TryOffer is Offer that does not wait: it returns false if the queue is full.
+func (q *Bounded) TryOffer(ctx context.Context, data []byte) (bool, error) {
+	ctx, end, err := q.life.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	return q.try(ctx, data)
+}
+
+// try offers an item if there is a slot for it.
+func (q *Bounded) try(ctx context.Context, data []byte) (bool, error) {
+	listed := false
+	for {
+		k, ok := q.guess()
+		if !ok && listed {
+			return false, nil
+		}
+		if !ok {
+			if err := q.look(ctx); err != nil {
+				return false, err
+			}
+			listed = true
+			continue
+		}
+		mode := client.Persistent
+		if q.o.Ephemeral {
+			mode = client.Ephemeral
+		}
+		err := q.change(ctx, []client.Op{
+			client.CreateOp(q.slot(k), nil, mode, q.o.ACL),
+			client.CreateOp(line.Join(q.dir, q.naming.stem(int64(k))), data, q.o.mode(), q.o.ACL),
+		})
+		if !errors.Is(err, client.ErrNodeExists) || client.IsAmbiguous(err) {
+			return err == nil, err
+		}
+		listed = false // somebody was quicker; there may be others
+	}
+}
+
+// guess returns a slot that may be free.
+func (q *Bounded) guess() (int, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.free) == 0 {
+		return 0, false
+	}
+	k := q.free[len(q.free)-1]
+	q.free = q.free[:len(q.free)-1]
+	return k, true
+}
+
+// look reads which slots are free, and remembers some of them: from a random one on, so
+// that not all want the same.
+func (q *Bounded) look(ctx context.Context) error {
+	names, _, err := q.c.Children(ctx, q.also)
+	if err != nil && !errors.Is(err, client.ErrNoNode) {
+		return err
+	}
+	used := make(map[string]bool, len(names))
+	for _, name := range names {
+		used[line.Join(q.also, name)] = true
+	}
+	var free []int
+	start := rand.IntN(q.capacity)
+	for i := range q.capacity {
+		if k := (start + i) % q.capacity; !used[q.slot(k)] {
+			if free = append(free, k); len(free) == window {
+				break
+			}
+		}
+	}
+	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free = free
+	return nil
+}
+
+// watchSlots watches for slots to become free.
+func (q *Bounded) watchSlots(ctx context.Context) ([]*client.Watch, error) {
+	_, _, w, err := q.c.ChildrenW(ctx, q.also)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, q.ensure(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []*client.Watch{w}, nil
+}

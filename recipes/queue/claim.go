@@ -1,0 +1,163 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// claim is an attempt to lease an item. It is one multi: it sets the item's data to
+// what they are, so that their version counts the claims, and tells those that come
+// later from ours; and it creates the ephemeral node that says whose the item is, with
+// an ID in it by which we know our own.
+type claim struct {
+	c       *client.Client // for one session
+	entry   string
+	taken   string
+	version int32 // of the item, before
+	data    []byte
+	id      string
+}
+
+// claim leases an item, or returns nil if somebody else was quicker.
+func (q *Leased) claim(ctx context.Context, e *entry) (*Lease, error) {
+	node, err := e.read(ctx, q.core.c, q.core.dir)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	session, _ := q.core.c.Session()
+	cl := &claim{
+		c:     q.core.c.InSession(session),
+		entry: line.Join(q.core.dir, e.name), taken: line.Join(q.taken, e.name),
+		version: node.Stat.Version, data: node.Data, id: line.NewID(),
+	}
+	if most := q.core.o.MaxAttempts; most > 0 && int(cl.version) >= most {
+		return nil, q.bury(ctx, cl)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	longer, cancel := grace(ctx, cl.c)
+	defer cancel()
+	token, err := cl.make(longer, q.core.o.ACL)
+	switch {
+	case client.IsAmbiguous(err):
+		q.undo.Go(func() { cl.withdraw(q.core.life.ctx) })
+		return nil, err
+	case errors.Is(err, errNoDirectory):
+		if err := q.core.ensure(ctx); err != nil {
+			return nil, err
+		}
+		return q.claim(ctx, e)
+	case token == 0 || err != nil:
+		return nil, err
+	}
+	return q.lease(ctx, cl, token), nil
+}
+
+// errNoDirectory is that there is nowhere to create the node of a claim.
+var errNoDirectory = errors.New("there is no directory for claims")
+
+// make returns the zxid of the claim, or 0 if somebody else has the item.
+func (cl *claim) make(ctx context.Context, acl []client.ACL) (client.Zxid, error) {
+	unsure := false
+	for {
+		results, err := cl.c.Multi(ctx,
+			client.SetOp(cl.entry, cl.data, cl.version),
+			client.CreateOp(cl.taken, []byte(cl.id), client.Ephemeral, acl),
+			client.SetOp(cl.taken, []byte(cl.id), claimed-1))
+		switch at := failed(err); {
+		case err == nil:
+			return results[0].Stat.Mzxid, nil
+		case client.IsAmbiguous(err):
+			unsure = true
+			token, lookErr := cl.look(ctx)
+			if token != 0 {
+				return token, nil
+			}
+			if lookErr != nil {
+				return 0, err
+			}
+		case at >= 0 && unsure:
+			return cl.look(ctx) // it may be ourselves that were quicker
+		case at == 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion)), errors.Is(err, client.ErrNodeExists):
+			return 0, nil
+		case at == 1 && errors.Is(err, client.ErrNoNode):
+			return 0, errNoDirectory
+		default:
+			return 0, err
+		}
+	}
+}
+
+// look returns the zxid of the claim if it was made.
+func (cl *claim) look(ctx context.Context) (client.Zxid, error) {
+	data, stat, err := cl.c.Get(ctx, cl.taken)
+	if errors.Is(err, client.ErrNoNode) || err == nil && string(data) != cl.id {
+		return 0, nil
+	}
+	return stat.Mzxid, err
+}
+
+// withdraw ends a claim that may have been made, or may be made yet.
+func (cl *claim) withdraw(ctx context.Context) {
+	ctx, cancel := grace(ctx, cl.c)
+	defer cancel()
+	for ctx.Err() == nil && !cl.c.State().Final() {
+		if err := cl.c.Sync(ctx, cl.taken); err != nil {
+			continue // it has waited for the connection
+		}
+		if token, err := cl.look(ctx); err == nil && token == 0 {
+			return
+		}
+		_, err := cl.c.Multi(ctx, client.CheckOp(cl.entry, cl.version+1), client.DeleteOp(cl.taken, claimed))
+		if err == nil || errors.Is(err, client.ErrSessionExpired) {
+			return
+		}
+	}
+}
+
+// lease makes a lease of a claim.
+func (q *Leased) lease(ctx context.Context, cl *claim, token client.Zxid) *Lease {
+	l := &Lease{
+		q: q, entry: cl.entry, taken: cl.taken, version: cl.version + 1,
+		data: cl.data, token: token, c: cl.c, turn: newPermit(),
+	}
+	ctx = context.WithoutCancel(ctx)
+	l.hold = line.NewHold(ctx, cl.c, cl.taken, line.HoldOptions{})
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	context.AfterFunc(l.hold.Context(), func() { l.cancel(context.Cause(l.hold.Context())) })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.leases[l] = true
+	return l
+}
+
+// bury moves an item on which too many have failed to where nobody takes it.
+func (q *Leased) bury(ctx context.Context, cl *claim) error {
+	stem := line.Base(cl.entry)[:len("entry-100-")]
+	for round := 1; ; round++ {
+		err := q.core.receipts.once(ctx,
+			client.DeleteOp(cl.entry, cl.version),
+			client.CreateOp(line.Join(q.dead, stem), cl.data, client.PersistentSequential, q.core.o.ACL))
+		at := -1
+		if o, ok := errors.AsType[*opError](err); ok {
+			at = o.index
+		}
+		switch {
+		case at == 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion)):
+			return nil // somebody else has it
+		case at == 1 && errors.Is(err, client.ErrNoNode) && round < rounds:
+			if err := ensure(ctx, q.core.c, q.dead, q.core.o.ACL); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// Lease is an item that one has for now. All its methods may be called from any
+// goroutine.
+type Lease struct {
+	q       *Leased
+	entry   string // the item's path
+	taken   string // that of the node which says that it is ours
+	version int32  // of the item, by our claim
+	data    []byte
+	token   client.Zxid
+	c       *client.Client // for the session of the claim
+	hold    *line.Hold
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+
+	turn   permit
+	over   bool // guarded by turn, as is unsure
+	unsure bool // whether an Ack or a Nack may have been done
+	once   sync.Once
+}
+
+// Data returns the item's data.
+func (l *Lease) Data() []byte { return l.data }
+
+// Attempt tells how often the item has been handed out, this time included. What kazoo
+// hands out is not counted.
+func (l *Lease) Attempt() int { return int(l.version) }
+
+// Context returns a context that ends when the lease does. Its cause wraps
+// recipes.ErrLost if it is lost: then another consumer may have the item.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Token returns a number that is larger than those of all leases before, of this item
+// and of all others, at any queue. What the work changes should refuse lower ones.
+func (l *Lease) Token() client.Zxid { return l.token }
+
+// Ack takes the item out of the queue: its work is done. The error wraps
+// recipes.ErrNotHeld if the lease had ended, and nothing was done then; ErrUnknown if
+// that can't be known. After other errors it may be called again.
+func (l *Lease) Ack(ctx context.Context) error {
+	return l.end(ctx, client.DeleteOp(l.entry, l.version))
+}
+
+// Nack gives the item back: it is available again, at its old position. See Ack for the
+// errors.
+func (l *Lease) Nack(ctx context.Context) error {
+	return l.end(ctx, client.CheckOp(l.entry, l.version))
+}
+
+// end does op, which fails unless the item was not claimed again since, and deletes the
+// node of the claim. kazoo's claims have version 0, ours 1.
+func (l *Lease) end(ctx context.Context, op client.Op) error {
+	if err := l.turn.get(ctx); err != nil {
+		return err
+	}
+	defer l.turn.put()
+	if l.over {
+		return fmt.Errorf("%w: %s has been given back", recipes.ErrNotHeld, l.entry)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx, cancel := grace(ctx, l.c)
+	defer cancel()
+	l.cancel(context.Canceled)
+	for {
+		_, err := l.c.Multi(ctx, op, client.DeleteOp(l.taken, claimed))
+		gone := failed(err) >= 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion))
+		switch {
+		case err == nil, gone && l.unsure: // in this session nobody else can have done it
+			<-l.hold.Context().Done()
+			l.finish()
+			return nil
+		case client.IsAmbiguous(err):
+			l.unsure = true
+			if _, _, lookErr := l.c.Exists(ctx, l.taken); lookErr != nil {
+				return l.failed(lookErr)
+			}
+		default:
+			return l.failed(err)
+		}
+	}
+}
+
+// failed returns what an Ack or a Nack returns that failed.
+func (l *Lease) failed(err error) error {
+	lost := errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrSessionExpired)
+	if lost {
+		l.finish()
+	}
+	if lost && !l.unsure {
+		return fmt.Errorf("%w: %w: %w", recipes.ErrNotHeld, recipes.ErrLost, err)
+	}
+	if l.unsure {
+		return unknown(l.entry, err)
+	}
+	return err
+}
+
+// finish ends the watch over the claim.
+func (l *Lease) finish() {
+	l.over = true
+	l.stop()
+}
+
+func (l *Lease) stop() {
+	l.once.Do(func() {
+		l.cancel(context.Canceled)
+		l.hold.Stop()
+		l.q.forget(l)
+	})
+}
