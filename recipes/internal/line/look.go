@@ -33,3 +33,17 @@ func Next(ctx context.Context, w *client.Watch) (client.Event, error) {
 
 // Session returns the session that the place belongs to.
 func (p *Place) Session() client.SessionID { return p.stat.EphemeralOwner }
+
+// LookW is Look that sets a watch on the list.
+func (l *Line) LookW(ctx context.Context) ([]Entry, *client.Watch, error) {
+	names, _, w, err := l.Client.Steady().ChildrenW(ctx, l.Path)
+	if err != nil {
+		return nil, nil, lost(err)
+	}
+	entries, err := l.parse(names)
+	if err != nil {
+		dropWatch(ctx, w)
+		return nil, nil, err
+	}
+	return entries, w, nil
+}
