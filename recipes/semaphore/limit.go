@@ -1,0 +1,90 @@
+package semaphore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// limit returns how many leases there are.
+func (s *Semaphore) limit(ctx context.Context) (int, error) {
+	if s.o.Count == "" {
+		return s.n, nil
+	}
+	data, _, err := s.c.Get(ctx, s.o.Count)
+	if err != nil {
+		return 0, err
+	}
+	return s.decode(data)
+}
+
+// limitW is limit with a watch, which is nil if it can't change.
+func (s *Semaphore) limitW(ctx context.Context) (int, *client.Watch, error) {
+	if s.o.Count == "" {
+		return s.n, nil, nil
+	}
+	data, _, w, err := s.c.GetW(ctx, s.o.Count)
+	if err != nil {
+		return 0, nil, err
+	}
+	limit, err := s.decode(data)
+	if err != nil {
+		line.DropWatch(ctx, w)
+		return 0, nil, err
+	}
+	return limit, w, nil
+}
+
+func (s *Semaphore) decode(data []byte) (int, error) {
+	if len(data) != 4 {
+		return 0, fmt.Errorf("%w: %s has %d bytes, but a shared count has 4", recipes.ErrLayout, s.o.Count, len(data))
+	}
+	return int(int32(binary.BigEndian.Uint32(data))), nil
+}
+
+// EncodeCount returns what the node that Options.Count names has to have for n leases.
+func EncodeCount(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+// agree returns an error if others say that there is another number of leases than s. Who
+// comes first writes it into the semaphore's node, as kazoo does with its own.
+func (s *Semaphore) agree(ctx context.Context) error {
+	own := []byte(strconv.Itoa(s.n))
+	for {
+		data, stat, err := s.c.Get(ctx, s.path)
+		switch {
+		case errors.Is(err, client.ErrNoNode):
+			err = s.create(ctx, own)
+		case err == nil && len(data) == 0:
+			_, err = s.c.SetIdempotent(ctx, s.path, own, stat.Version)
+		case err == nil:
+			return s.compare(data)
+		}
+		again := errors.Is(err, client.ErrNodeExists) || errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode)
+		if !again {
+			return err
+		}
+	}
+}
+
+func (s *Semaphore) create(ctx context.Context, data []byte) error {
+	if parent := line.Parent(s.path); parent != "/" {
+		if err := s.c.EnsureContainer(ctx, parent, s.o.ACL); err != nil {
+			return err
+		}
+	}
+	return s.c.CreateIdempotent(ctx, s.path, data, client.Container, s.o.ACL)
+}
+
+// compare passes over data that are no number: they mean something else.
+func (s *Semaphore) compare(data []byte) error {
+	if n, err := strconv.Atoi(string(data)); err == nil && n != s.n {
+		return fmt.Errorf("%w: this program says that there are %d, but others say %d: have all say the same, and delete the data of %s", ErrLimit, s.n, n, s.path)
+	}
+	return nil
+}
