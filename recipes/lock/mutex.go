@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -140,10 +141,14 @@ func (m *Mutex) next(entries []line.Entry, own int) int {
 	return blocker
 }
 
-// failed says what an error is about; nil stays nil.
+// failed says what an error is about; nil stays nil. That the session is over is a loss,
+// also for who had no place yet.
 func (m *Mutex) failed(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, recipes.ErrLost):
+		return fmt.Errorf("lock %s: %w: %w", m.Path(), recipes.ErrLost, err)
 	}
 	return fmt.Errorf("lock %s: %w", m.Path(), err)
 }

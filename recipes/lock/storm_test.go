@@ -1,0 +1,128 @@
+package lock_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+	"github.com/zkd-project/zkd/recipes/lock"
+)
+
+// step is what a client of the lock has done: got it, made a guarded write under it, or
+// given it up or lost it.
+type step struct {
+	what  string // "lock", "write", "unlock"
+	token client.Zxid
+}
+
+// locked is the token of the holder, and 0 if there is none.
+type locked client.Zxid
+
+// mutualExclusion is what a lock promises: it is had by one at a time, in the order of
+// the tokens, and only who has it can make a guarded write.
+var mutualExclusion = porcupine.Model{
+	Init: func() any { return locked(0) },
+	Step: func(state, input, _ any) (bool, any) {
+		holder, s := state.(locked), input.(step)
+		switch s.what {
+		case "lock":
+			return holder == 0, locked(s.token)
+		case "write":
+			return holder == locked(s.token), holder
+		}
+		return holder == locked(s.token), locked(0)
+	},
+}
+
+// history is what clients have done, and when.
+type history struct {
+	began time.Time
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+}
+
+func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
+
+func (h *history) add(client int, s step, call, ret int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: s, Call: call, Return: ret})
+}
+
+// Clients lock, write and unlock while connections break, sessions end and leaders are
+// killed: A17, E1.
+func TestStorm(t *testing.T) {
+	for _, renew := range []bool{false, true} {
+		name := "sessions that end"
+		if renew {
+			name = "sessions that are renewed"
+		}
+		t.Run(name, func(t *testing.T) {
+			trial.Storms(t, trial.Weather{Seeds: 3, Faults: 40, Renew: renew}, func(s *trial.Storm) {
+				h := &history{began: time.Now()}
+				var rounds, lost atomic.Int64
+				var work sync.WaitGroup
+				for i := range s.Clients() {
+					work.Go(func() {
+						for !s.Over() {
+							round(s, h, i, &rounds, &lost)
+						}
+					})
+				}
+				work.Wait()
+				s.Logf("%d rounds, in %d of which the lock was lost", rounds.Load(), lost.Load())
+				if rounds.Load() == 0 {
+					s.Error("nobody ever had the lock")
+				}
+				switch porcupine.CheckOperationsTimeout(mutualExclusion, h.ops, time.Minute) {
+				case porcupine.Illegal:
+					s.Errorf("the lock was held by two: %v", h.ops)
+				case porcupine.Unknown:
+					s.Errorf("Porcupine does not get through %d steps", len(h.ops))
+				}
+			})
+		})
+	}
+}
+
+// round takes the lock once, writes under it, and unlocks.
+func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
+	c := s.Client(i)
+	call := h.now()
+	held, err := mutex(s, c, lock.Options{Layout: lock.Layout(i % 3)}).Lock(s.Ctx)
+	if err != nil {
+		if !trial.Passing(err) && !errors.Is(err, recipes.ErrLost) {
+			s.Errorf("lock = %v", err)
+		}
+		return
+	}
+	rounds.Add(1)
+	got := h.now()
+	h.add(i, step{"lock", held.Token()}, call, got)
+	for range 3 {
+		call := h.now()
+		_, err := c.Multi(s.Ctx, held.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
+		if err == nil {
+			h.add(i, step{"write", held.Token()}, call, h.now())
+		} else if !trial.Passing(err) && !errors.Is(err, client.ErrNoNode) {
+			s.Errorf("guarded write = %v", err)
+		}
+	}
+	// One that was lost was lost at any time since it was had.
+	call = h.now()
+	if err := held.Unlock(s.Ctx); err != nil {
+		call = got
+		lost.Add(1)
+		if !trial.Passing(err) && !errors.Is(err, recipes.ErrLost) {
+			s.Errorf("unlock = %v", err)
+		}
+	}
+	h.add(i, step{"unlock", held.Token()}, call, h.now())
+}
