@@ -73,12 +73,20 @@ func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
 	}
 	own := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == Base(p.path) })
 	if own < 0 {
-		return "", fmt.Errorf("%w: %s was deleted", recipes.ErrLost, p.path)
+		return "", p.gone()
 	}
 	if i := rule(entries, own); i >= 0 {
 		return entries[i].Name, nil
 	}
 	return "", nil
+}
+
+// gone says why the place is not there.
+func (p *Place) gone() error {
+	if now, _ := p.line.Client.Session(); now != p.stat.EphemeralOwner {
+		return fmt.Errorf("%w: %s: %w", recipes.ErrLost, p.path, client.ErrSessionExpired)
+	}
+	return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, p.path)
 }
 
 // Leave gives the place up. It goes on if ctx has ended, for two seconds at most; if
