@@ -55,12 +55,12 @@ func (m *Multi) Lock(ctx context.Context) (*MultiHeld, error) {
 	for _, member := range m.members {
 		held, err := member.lock(waiting)
 		if err != nil {
-			return nil, errors.Join(err, h.unlock(ctx))
+			return nil, both(err, h.unlock(ctx))
 		}
 		h.take(held)
 	}
 	if err := h.Err(); err != nil {
-		return nil, errors.Join(err, h.unlock(ctx))
+		return nil, both(err, h.unlock(ctx))
 	}
 	return h, nil
 }

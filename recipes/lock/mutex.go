@@ -91,7 +91,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 		return nil, m.failed(err)
 	}
 	if err := place.Await(ctx, m.next); err != nil {
-		return nil, m.failed(errors.Join(err, place.Leave(ctx)))
+		return nil, m.failed(both(err, place.Leave(ctx)))
 	}
 	return m.hold(ctx, place), nil
 }
@@ -113,7 +113,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Held, bool, error) {
 	}
 	first, err := place.Try(ctx, line.First)
 	if !first || err != nil {
-		return nil, false, m.failed(errors.Join(err, place.Leave(ctx)))
+		return nil, false, m.failed(both(err, place.Leave(ctx)))
 	}
 	return m.hold(ctx, place), true, nil
 }

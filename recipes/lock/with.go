@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/zkd-project/zkd/recipes"
 )
 
 // Holding is what one has of a lock of any recipe.
@@ -45,10 +47,10 @@ func With[T any, H Holding](ctx context.Context, l Locker[H], fn func(ctx contex
 	return fn(working)
 }
 
-// both returns one error of two, one of which may come of the other.
+// both returns one error of two. That something is lost is said once.
 func both(err, other error) error {
 	switch {
-	case other == nil || errors.Is(err, other):
+	case other == nil, errors.Is(err, recipes.ErrLost) && errors.Is(other, recipes.ErrLost):
 		return err
 	case err == nil:
 		return other

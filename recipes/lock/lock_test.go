@@ -1,0 +1,375 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+	"github.com/zkd-project/zkd/recipes/lock"
+)
+
+func TestNew(t *testing.T) {
+	for _, x := range []struct {
+		path string
+		o    lock.Options
+		says string
+	}{
+		{"locks", lock.Options{}, "does not begin with /"},
+		{"", lock.Options{}, "path is empty"},
+		{"/", lock.Options{}, "below"},
+		{"/a//b", lock.Options{}, "/a//b"},
+		{"/a", lock.Options{Layout: 3}, "Layout(3): it should be Curator, Kazoo or WriteLock"},
+		{"/a", lock.Options{Layout: -1}, "Layout(-1)"},
+		{"/a", lock.Options{Reserve: -time.Second}, "Reserve is -1s"},
+	} {
+		if _, err := lock.New(nil, x.path, x.o); err == nil || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("New(%q, %+v) = %v, want it to say %q", x.path, x.o, err, x.says)
+		}
+	}
+}
+
+// Names of all layouts contend for one lock, in the order of their numbers.
+func TestLayoutsContend(t *testing.T) {
+	w := trial.New(t)
+	var outs []<-chan outcome
+	h := held(w, w.C, lock.Options{})
+	for i := range 6 {
+		outs = append(outs, locking(w.Ctx, mutex(t, w.C, lock.Options{Layout: lock.Layout(i % 3)})))
+		w.AwaitChildren("/l", 2+i)
+	}
+	token := h.Token()
+	for i, out := range outs {
+		w.Must(h.Err())
+		w.Must(h.Unlock(w.Ctx))
+		got := <-out
+		w.Must(got.err)
+		if h = got.held; h.Token() <= token {
+			t.Errorf("token %v after %v", h.Token(), token)
+		}
+		token = h.Token()
+		if want := []string{"_c_", "__lock__", "x-"}[i%3]; !strings.Contains(h.Path(), want) {
+			t.Errorf("layout %v has %s", lock.Layout(i%3), h.Path())
+		}
+	}
+	w.Must(h.Unlock(w.Ctx))
+	w.AwaitChildren("/l", 0)
+}
+
+func TestTryLock(t *testing.T) {
+	w := trial.New(t)
+	m := mutex(t, w.C, lock.Options{})
+	rec := w.Record()
+	h, ok, err := m.TryLock(w.Ctx)
+	if !ok || err != nil {
+		t.Fatalf("a free lock: %v, %v", ok, err)
+	}
+	awaitWatches(w, rec, 1)
+	rec.Take()
+	if h, ok, err := m.TryLock(w.Ctx); h != nil || ok || err != nil {
+		t.Errorf("a lock that is held: %v, %v, %v", h, ok, err)
+	}
+	mustTrace(w, rec, "getChildren2 /l", "sync /l", "getChildren2 /l")
+	w.Must(h.Unlock(w.Ctx))
+}
+
+// The end of the context that it was waited with does not end what is held; the values
+// of it stay.
+func TestContext(t *testing.T) {
+	w := trial.New(t)
+	type key struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(w.Ctx, key{}, "value"))
+	h, err := mutex(t, w.C, lock.Options{}).Lock(ctx)
+	w.Must(err)
+	cancel()
+	w.Must(h.Context().Err())
+	w.Must(h.Err())
+	if got := h.Context().Value(key{}); got != "value" {
+		t.Errorf("the context's value is %v", got)
+	}
+	w.Must(h.Unlock(ctx)) // though it has ended
+	mustBe(t, context.Cause(h.Context()), context.Canceled)
+	mustBe(t, h.Err(), recipes.ErrNotHeld)
+	if got := w.Children("/l"); len(got) != 0 {
+		t.Errorf("left: %q", got)
+	}
+}
+
+func TestLockThatIsLost(t *testing.T) {
+	for name, lose := range map[string]func(w *trial.World, h *lock.Held){
+		"deleted": func(w *trial.World, h *lock.Held) { w.Must(w.Look.Delete(w.Ctx, h.Path(), client.AnyVersion)) },
+		"expired": func(w *trial.World, h *lock.Held) {
+			id, _ := w.C.Session()
+			w.Proxy.ExpireSession(id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := trial.New(t)
+			h := held(w, w.C, lock.Options{})
+			lose(w, h)
+			<-h.Context().Done()
+			mustBe(t, context.Cause(h.Context()), recipes.ErrLost)
+			mustBe(t, h.Err(), recipes.ErrLost)
+			if write(w, h) {
+				t.Error("a guarded write went through")
+			}
+			mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
+			mustBe(t, h.Unlock(w.Ctx), recipes.ErrNotHeld)
+		})
+	}
+}
+
+// With the servers gone the lock is lost before they may give it to somebody else.
+func TestReserve(t *testing.T) {
+	w := trial.New(t)
+	h := held(w, w.C, lock.Options{Reserve: w.C.Timeout() - time.Millisecond})
+	before := w.C.SessionDeadline()
+	w.Proxy.Refuse()
+	w.Proxy.CutConnections()
+	<-h.Context().Done()
+	mustBe(t, context.Cause(h.Context()), recipes.ErrLost)
+	if left := time.Until(before); left <= 0 {
+		t.Errorf("it was told %v after the session's deadline", -left)
+	}
+	w.Proxy.Accept()
+	mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
+	w.AwaitChildren("/l", 0) // it is deleted all the same
+}
+
+func TestReentrant(t *testing.T) {
+	w := trial.New(t)
+	m := mutex(t, w.C, lock.Options{Reentrant: true})
+	outer, err := m.Lock(w.Ctx)
+	w.Must(err)
+	inner, err := m.Lock(outer.Context())
+	w.Must(err)
+	again, ok, err := m.TryLock(inner.Context())
+	if !ok || err != nil {
+		t.Fatalf("try lock of one's own: %v, %v", ok, err)
+	}
+	if inner.Path() != outer.Path() || again.Token() != outer.Token() {
+		t.Error("it is another one")
+	}
+	w.Must(outer.Unlock(w.Ctx))
+	mustBe(t, outer.Unlock(w.Ctx), recipes.ErrNotHeld)
+	mustBe(t, outer.Err(), recipes.ErrNotHeld)
+	w.Must(inner.Err())
+	w.Must(inner.Unlock(w.Ctx))
+	if got := w.Children("/l"); len(got) != 1 {
+		t.Errorf("after two of three there are %q", got)
+	}
+	w.Must(again.Unlock(w.Ctx))
+	if got := w.Children("/l"); len(got) != 0 {
+		t.Errorf("after all there are %q", got)
+	}
+	if _, err := m.Lock(again.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("lock in what is over: %v", err)
+	}
+	fresh, err := m.Lock(context.WithoutCancel(again.Context()))
+	w.Must(err)
+	w.Must(fresh.Unlock(w.Ctx))
+}
+
+// A lock that is not reentrant does not wait for itself.
+func TestNotReentrant(t *testing.T) {
+	w := trial.New(t)
+	m := mutex(t, w.C, lock.Options{})
+	h, err := m.Lock(w.Ctx)
+	w.Must(err)
+	if _, err := m.Lock(h.Context()); err == nil || !strings.Contains(err.Error(), "Options.Reentrant") {
+		t.Errorf("lock of one's own: %v", err)
+	}
+	w.Must(h.Unlock(w.Ctx))
+}
+
+// listener writes down what it is told.
+type listener struct{ told chan string }
+
+func (l listener) Acquired(h *lock.Held) { l.told <- "acquired " + h.Path() }
+func (l listener) Released(h *lock.Held) { l.told <- "released " + h.Path() }
+func (l listener) Lost(h *lock.Held, cause error) {
+	l.told <- fmt.Sprintf("lost %s %v", h.Path(), errors.Is(cause, recipes.ErrLost))
+}
+
+// As with Apache's LockListener, and it is told of a loss, too: A24, E7.
+func TestListener(t *testing.T) {
+	w := trial.New(t)
+	l := listener{make(chan string, 10)}
+	m := mutex(t, w.C, lock.Options{Listener: l})
+	h, err := m.Lock(w.Ctx)
+	w.Must(err)
+	first := h.Path()
+	w.Must(h.Unlock(w.Ctx))
+	h, err = m.Lock(w.Ctx)
+	w.Must(err)
+	w.Must(w.Look.Delete(w.Ctx, h.Path(), client.AnyVersion))
+	<-h.Context().Done()
+	want := []string{"acquired " + first, "released " + first, "acquired " + h.Path(), "lost " + h.Path() + " true"}
+	for _, want := range want {
+		if got := <-l.told; got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+	mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
+	if len(l.told) > 0 {
+		t.Errorf("told %q behind the loss", <-l.told)
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	w := trial.New(t)
+	behind := make(chan string, 10)
+	first := held(w, w.Look, lock.Options{})
+	ctx, giveUp := context.WithCancel(w.Ctx)
+	second := locking(ctx, mutex(t, w.Look, lock.Options{}))
+	names := w.AwaitChildren("/l", 2)
+	out := locking(w.Ctx, mutex(t, w.C, lock.Options{Waiting: func(path string) { behind <- path }}))
+	path := <-behind
+	if path == first.Path() || !slices.Contains(names, strings.TrimPrefix(path, "/l/")) {
+		t.Errorf("it waits behind %s", path)
+	}
+	giveUp() // the one before is gone: another one is
+	mustBe(t, (<-second).err, context.Canceled)
+	if path := <-behind; path != first.Path() {
+		t.Errorf("then it waits behind %s, want %s", path, first.Path())
+	}
+	w.Must(first.Unlock(w.Ctx))
+	got := <-out
+	w.Must(got.err)
+	w.Must(got.held.Unlock(w.Ctx))
+}
+
+// Nodes of somebody else stop everybody, and nobody leaves anything.
+func TestForeignChildren(t *testing.T) {
+	w := trial.New(t)
+	for _, name := range []string{"readme", "_c_5f1d3c7a-5a7e-4d0c-9a5e-1f5c8f0a7b11-latch-0000000001", "a__rlock__0000000001", "lock-1", "x-y-0000000001"} {
+		_, err := w.Look.CreateAll(w.Ctx, "/l/"+name, nil, client.Persistent, nil)
+		w.Must(err)
+		m := mutex(t, w.C, lock.Options{})
+		_, err = m.Lock(w.Ctx)
+		if mustBe(t, err, recipes.ErrLayout); !strings.Contains(err.Error(), name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+		_, _, err = m.TryLock(w.Ctx)
+		mustBe(t, err, recipes.ErrLayout)
+		_, err = m.Contenders(w.Ctx)
+		mustBe(t, err, recipes.ErrLayout)
+		if got := w.Children("/l"); !slices.Equal(got, []string{name}) {
+			t.Errorf("there are %q", got)
+		}
+		w.Must(w.Look.Delete(w.Ctx, "/l/"+name, client.AnyVersion))
+	}
+}
+
+// The options' ACL is that of all nodes, and one that forbids is an error: E13.
+func TestACL(t *testing.T) {
+	w := trial.New(t)
+	acl := []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}
+	w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("user:secret")))
+	h := held(w, w.C, lock.Options{ACL: acl})
+	for _, path := range []string{"/l", h.Path()} {
+		got, _, err := w.C.GetACL(w.Ctx, path)
+		w.Must(err)
+		if !slices.Equal(got, acl) {
+			t.Errorf("%s has %v", path, got)
+		}
+	}
+	stranger := mutex(t, w.Look, lock.Options{})
+	_, err := stranger.Lock(w.Ctx)
+	mustBe(t, err, client.ErrNoAuth)
+	_, _, err = stranger.TryLock(w.Ctx)
+	mustBe(t, err, client.ErrNoAuth)
+	_, err = stranger.Contenders(w.Ctx)
+	mustBe(t, err, client.ErrNoAuth)
+	w.Must(h.Err())
+	w.Must(h.Unlock(w.Ctx))
+	names, _, err := w.C.Children(w.Ctx, "/l")
+	w.Must(err)
+	if len(names) > 0 {
+		t.Errorf("left: %q", names)
+	}
+}
+
+// A lock whose holder can't read its own node can't be watched: it counts as lost.
+func TestACLThatForbidsToRead(t *testing.T) {
+	w := trial.New(t)
+	_, err := w.Look.Create(w.Ctx, "/l", nil, client.Persistent, nil)
+	w.Must(err)
+	h := held(w, w.C, lock.Options{ACL: []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}})
+	<-h.Context().Done()
+	mustBe(t, context.Cause(h.Context()), recipes.ErrLost, client.ErrNoAuth)
+	mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
+	w.AwaitChildren("/l", 0)
+}
+
+func TestContenders(t *testing.T) {
+	w := trial.New(t)
+	m := mutex(t, w.C, lock.Options{})
+	if got, err := m.Contenders(w.Ctx); len(got) != 0 || err != nil {
+		t.Errorf("of no lock: %v, %v", got, err)
+	}
+	first, err := m.Lock(w.Ctx)
+	w.Must(err)
+	out := locking(w.Ctx, mutex(t, w.Look, lock.Options{Layout: lock.Kazoo, Data: []byte("second")}))
+	w.AwaitChildren("/l", 2)
+	list, err := m.Contenders(w.Ctx)
+	w.Must(err)
+	if len(list) != 2 {
+		t.Fatalf("contenders: %v", list)
+	}
+	host, _ := os.Hostname()
+	id, _ := w.C.Session()
+	one, two := list[0], list[1]
+	if !one.Holds || one.Path != first.Path() || one.Token != first.Token() || one.Session != id || string(one.Data) != fmt.Sprintf("%s:%d", host, os.Getpid()) {
+		t.Errorf("the first is %+v", one)
+	}
+	id, _ = w.Look.Session()
+	if two.Holds || two.Session != id || string(two.Data) != "second" || two.Since.Before(one.Since) {
+		t.Errorf("the second is %+v", two)
+	}
+	broken, err := m.Break(w.Ctx, one)
+	if err != nil || broken.Path != one.Path || !broken.Holds || broken.Token != one.Token {
+		t.Errorf("break: %+v, %v", broken, err)
+	}
+	<-first.Context().Done()
+	mustBe(t, first.Unlock(w.Ctx), recipes.ErrLost)
+	second := <-out
+	w.Must(second.err)
+	_, err = m.Break(w.Ctx, one)
+	mustBe(t, err, client.ErrNoNode)
+	another := two
+	another.Token--
+	_, err = m.Break(w.Ctx, another)
+	mustBe(t, err, client.ErrBadVersion)
+	w.Must(second.held.Unlock(w.Ctx))
+}
+
+// For tools: any place of any library, and nothing else.
+func TestContendersOfAnything(t *testing.T) {
+	w := trial.New(t)
+	_, err := lock.Contenders(w.Ctx, w.C, "/l")
+	mustBe(t, err, client.ErrNoNode)
+	for _, name := range []string{"readme", "n_0000000003", "_c_1-latch-0000000001", "-__READ__-2147483648", "_c_2-lock-0000000002"} {
+		_, err := w.Look.CreateAll(w.Ctx, "/l/"+name, nil, client.Persistent, nil)
+		w.Must(err)
+	}
+	list, err := lock.Contenders(w.Ctx, w.C, "/l")
+	w.Must(err)
+	var names []string
+	for _, who := range list {
+		names = append(names, strings.TrimPrefix(who.Path, "/l/"))
+		if who.Session != 0 {
+			t.Errorf("%s has session %v", who.Path, who.Session)
+		}
+	}
+	if want := []string{"_c_1-latch-0000000001", "_c_2-lock-0000000002", "n_0000000003", "-__READ__-2147483648"}; !slices.Equal(names, want) {
+		t.Errorf("order is %q, want %q", names, want)
+	}
+}
