@@ -27,15 +27,15 @@
 // # What it guarantees
 //
 //   - When Enter returns there was a moment in that call at which n participants were
-//     there together, oneself among them; the n-th opens the barrier only if all of
-//     them are there still when the servers come to that, in one change.
-//   - Leave returns when everybody has left or failed who was there when it was
+//     there together, oneself among them. The one who finds that they are n opens the
+//     barrier, in one change that is made only if all of them are there still.
+//   - Leave returns when everybody has left or failed who was inside when it was
 //     called.
-//   - More than n may take part. Those who come while the barrier is open pass. One
-//     who comes just as the last one leaves may count for the next round.
+//   - More than n may take part: while n are there others pass as they come. One who
+//     waits in Leave for others to be done is there, too.
 //   - A barrier can be used again at once, and by the same participants. What is left
 //     of a round in which all have crashed, "ready", is known by its age: it lets
-//     nobody in, and is replaced when the next round opens.
+//     nobody in, and is used again when the next round opens.
 //   - One watch for who enters, and one wake-up for each when the barrier opens.
 //     Leaving, each deletion wakes one participant, and the last one all.
 //

@@ -88,8 +88,12 @@ func (e *entry) join(ctx context.Context) error {
 
 // check reports whether the barrier is open to us, and opens it if we are enough.
 // again says that this has come to nothing as others were at it, too.
+//
+// Those are inside who were there when "ready" was last made or changed. So one that is
+// older than we are lets us in only once it is changed: it may be of a round that is
+// over, and of which nobody is left who would have deleted it.
 func (e *entry) check(ctx context.Context) (in, again bool, err error) {
-	if e.open && e.ready.Czxid > e.stat.Czxid {
+	if e.open && e.ready.Mzxid > e.stat.Czxid {
 		return true, false, nil
 	}
 	names, _, err := participants(ctx, e.c, e.path)
@@ -99,11 +103,6 @@ func (e *entry) check(ctx context.Context) (in, again bool, err error) {
 	if !slices.Contains(names, line.Base(e.own)) {
 		return false, false, fmt.Errorf("%w: %s was deleted", recipes.ErrLost, e.own)
 	}
-	if e.open {
-		if in, err := e.surplus(ctx, names); in || err != nil {
-			return in, false, err
-		}
-	}
 	if len(names) < e.n {
 		return false, false, nil
 	}
@@ -111,23 +110,8 @@ func (e *entry) check(ctx context.Context) (in, again bool, err error) {
 	return in, !in, err
 }
 
-// surplus reports whether a "ready" that is older than we are is that of participants
-// which are there still. If not it was left behind: theirs who made it have all failed.
-func (e *entry) surplus(ctx context.Context, names []string) (bool, error) {
-	for _, name := range names {
-		stat, there, err := e.c.Exists(ctx, line.Join(e.path, name))
-		if err != nil {
-			return false, err
-		}
-		if there && stat.Czxid < e.ready.Czxid {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // opened opens the barrier for those participants, unless one of them is gone when
-// it comes to that. A "ready" that was left behind is replaced.
+// it comes to that.
 func (e *entry) opened(ctx context.Context, names []string) (bool, error) {
 	var ops []client.Op
 	for _, name := range names {
@@ -135,13 +119,15 @@ func (e *entry) opened(ctx context.Context, names []string) (bool, error) {
 	}
 	path := line.Join(e.path, ready)
 	if e.open {
-		ops = append(ops, client.DeleteOp(path, client.AnyVersion))
+		ops = append(ops, client.SetOp(path, nil, e.ready.Version))
+	} else {
+		ops = append(ops, client.CreateOp(path, nil, client.Persistent, e.o.ACL))
 	}
-	_, err := e.c.Multi(ctx, append(ops, client.CreateOp(path, nil, client.Persistent, e.o.ACL))...)
+	_, err := e.c.Multi(ctx, ops...)
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, client.ErrNoNode), errors.Is(err, client.ErrNodeExists):
+	case errors.Is(err, client.ErrNoNode), errors.Is(err, client.ErrNodeExists), errors.Is(err, client.ErrBadVersion):
 		return false, nil // somebody has gone, or was faster
 	case client.IsAmbiguous(err) && ctx.Err() == nil:
 		return false, nil // a look will show

@@ -57,8 +57,10 @@ func (in *Inside) Leave(ctx context.Context) error {
 // departure is a Leave under way.
 type departure struct {
 	*Inside
+	ready client.Stat // of "ready" at the beginning
+	open  bool        // whether that was there
 	party []string    // those to wait for, and ourselves: who was there at the beginning
-	since client.Zxid // when that was
+	since client.Zxid // those that are younger have not been inside then
 	gone  bool        // our own node is deleted
 }
 
@@ -66,16 +68,11 @@ type departure struct {
 // node in place, and the others delete theirs and wait for the lowest to go. So a
 // deletion wakes one participant, but for the last one, which wakes all.
 func (d *departure) leave(ctx context.Context) error {
-	names, stat, err := participants(ctx, d.c, d.b.path)
+	names, err := d.begin(ctx)
 	if err != nil {
 		return err
 	}
-	own := line.Base(d.own)
-	if !slices.Contains(names, own) {
-		return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, d.own)
-	}
-	d.party, d.since = names, stat.Pzxid
-	for {
+	for own := line.Base(d.own); ; {
 		rest := d.rest(names)
 		switch {
 		case len(rest) == 0 || len(rest) == 1 && rest[0] == own:
@@ -92,6 +89,25 @@ func (d *departure) leave(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// begin finds out who is there.
+func (d *departure) begin(ctx context.Context) (names []string, err error) {
+	if d.ready, d.open, err = d.c.Exists(ctx, line.Join(d.b.path, ready)); err != nil {
+		return nil, err
+	}
+	names, stat, err := participants(ctx, d.c, d.b.path)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, line.Base(d.own)) {
+		return nil, fmt.Errorf("%w: %s was deleted", recipes.ErrLost, d.own)
+	}
+	d.party, d.since = slices.Clone(names), stat.Pzxid
+	if d.open {
+		d.since = d.ready.Mzxid
+	}
+	return names, nil
 }
 
 // rest returns who of the party is there still. Others are not waited for: they may be
@@ -121,7 +137,7 @@ func (d *departure) wait(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if stat.Czxid > d.since { // Curator and kazoo come back under the same name
+	if stat.Czxid > d.since { // it waits for the next round
 		d.party = slices.DeleteFunc(d.party, func(n string) bool { return n == name })
 		line.DropWatch(ctx, w)
 		return nil
@@ -134,18 +150,16 @@ func (d *departure) wait(ctx context.Context, name string) error {
 }
 
 // last ends the round when nobody else is left of the party: with the own node "ready"
-// goes, so that nobody ever sees it of a round that is over. others says that there
-// are participants for which the barrier is to stay open.
+// goes, if there are no others for which it may be, and nobody has changed it for them
+// meanwhile.
 func (d *departure) last(ctx context.Context, others bool) error {
-	for !d.gone && !others {
-		_, err := d.c.Multi(ctx, client.DeleteOp(d.own, client.AnyVersion), client.DeleteOp(line.Join(d.b.path, ready), client.AnyVersion))
-		failed, _ := errors.AsType[*client.MultiError](err)
+	for d.open && !d.gone && !others {
+		_, err := d.c.Multi(ctx, client.DeleteOp(d.own, client.AnyVersion), client.DeleteOp(line.Join(d.b.path, ready), d.ready.Version))
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, client.ErrNoNode):
-			d.gone = failed != nil && failed.Index == 0 // by an attempt before, of which no reply came
-			others = true                               // somebody else has deleted "ready": kazoo does
+		case errors.Is(err, client.ErrNoNode), errors.Is(err, client.ErrBadVersion):
+			others = true // or an attempt before, of which no reply came, has done it
 		case !client.IsAmbiguous(err) || ctx.Err() != nil:
 			return err
 		}

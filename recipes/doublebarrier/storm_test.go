@@ -9,8 +9,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// stay is from when one begins to enter until one begins to leave: as long, at the
-// most, as one counts as there.
+// stay is from when one begins to enter until one has left: as long, at the most, as
+// one is there.
 type stay struct {
 	client      int
 	from, until int // positions in the history; until is -1 for ever
@@ -28,6 +28,11 @@ func (h *history) begin(client int) *stay {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.clock++
+	for _, before := range h.stays { // the session that it failed with has ended
+		if before.client == client && before.until < 0 {
+			before.until = h.clock
+		}
+	}
 	s := &stay{client: client, from: h.clock, until: -1, in: -1}
 	h.stays = append(h.stays, s)
 	return s
@@ -91,6 +96,7 @@ func TestStorm(t *testing.T) {
 		}
 		s.Logf("%d of %d got in", through, len(h.stays))
 
+		awaitNobody(s.Ctx, s, s.Look)
 		for i := range s.Clients() { // what the storm has left behind is in nobody's way
 			work.Go(func() {
 				for {
@@ -127,8 +133,10 @@ func takePart(ctx context.Context, s *trial.Storm, h *history, i int) {
 		return
 	}
 	h.mark(&stay.in)
-	h.mark(&stay.until)
-	if err := in.Leave(ctx); err != nil && ctx.Err() == nil && !trial.Passing(err) {
+	err = in.Leave(ctx)
+	if err == nil {
+		h.mark(&stay.until)
+	} else if ctx.Err() == nil && !trial.Passing(err) {
 		s.Errorf("client %d: %v", i, err)
 	}
 }
