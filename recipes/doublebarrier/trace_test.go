@@ -80,6 +80,7 @@ func TestTraceLeave(t *testing.T) {
 	in := map[string]*doublebarrier.Inside{}
 	var waiting []<-chan entered
 	var names []string
+	rec := w.Record()
 	for i := range n {
 		c := w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir())
 		waiting = append(waiting, enter(w.Ctx, barrier(t, c, n)))
@@ -95,11 +96,13 @@ func TestTraceLeave(t *testing.T) {
 		in[names[i]] = e.in
 	}
 	slices.Sort(names)
-
-	rec := w.Record()
 	watches := func(name string) {
 		w.Must(rec.Await(w.Ctx, "watch of "+name, func(r zktest.Traced) bool { return r.Watch && strings.HasSuffix(r.Path, name) }))
 	}
+	for _, name := range names {
+		watches(name) // each its own
+	}
+	rec.Take()
 	left := []<-chan error{leave(w.Ctx, in[names[0]])}
 	for i := n - 1; i > 0; i-- {
 		watches(names[i]) // the lowest watches the highest, which goes
