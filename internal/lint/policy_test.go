@@ -64,7 +64,7 @@ const ours = `
 	recipes/queue:         client recipes recipes/internal/line
 	recipes/keepalive:     client recipes recipes/internal/line
 	recipes/group:         client client/cache recipes recipes/internal/line recipes/keepalive
-	recipes/status:        client client/cache recipes recipes/internal/line recipes/keepalive
+	recipes/status:        client recipes recipes/internal/line recipes/group recipes/keepalive
 	recipes/discovery:     client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
 	recipes/naming:        client recipes recipes/internal/line
