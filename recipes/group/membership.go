@@ -24,13 +24,28 @@ func (m *Membership) ID() string { return m.id }
 // session it takes a moment to come back.
 func (m *Membership) State() keepalive.State { return m.node.State() }
 
-// SetData changes the member's data: see keepalive.Node.SetData. In kazoo's layouts
-// members have none.
+// SetData changes the member's data, and waits until others can see it: see
+// keepalive.Node.SetData. In kazoo's layouts members have none.
 func (m *Membership) SetData(ctx context.Context, data []byte) error {
+	if err := m.hasData(); err != nil {
+		return err
+	}
+	return m.node.SetData(ctx, data)
+}
+
+// Post is SetData that doesn't wait.
+func (m *Membership) Post(data []byte) error {
+	if err := m.hasData(); err != nil {
+		return err
+	}
+	return m.node.Post(data)
+}
+
+func (m *Membership) hasData() error {
 	if m.group.o.Layout != Named {
 		return fmt.Errorf("set data of %s in %s: members have no data in the layout %v", m.id, m.group.path, m.group.o.Layout)
 	}
-	return m.node.SetData(ctx, data)
+	return nil
 }
 
 // Done returns a channel that is closed when the membership has ended: by Leave, or

@@ -137,26 +137,40 @@ func (n *Node) WaitThere(ctx context.Context) error {
 // ends before, the data is what is wanted nevertheless. If the servers refuse it
 // (client.ErrNoAuth, client.ErrBadArguments for what is too large), it is dropped.
 func (n *Node) SetData(ctx context.Context, data []byte) error {
-	n.mu.Lock()
-	if n.closing {
-		n.mu.Unlock()
-		return n.closedError()
+	mine, err := n.ask(data)
+	if err != nil {
+		return err
 	}
-	if !n.started {
-		n.mu.Unlock()
-		return fmt.Errorf("keepalive %s: it is not started", n.path)
-	}
-	n.want = slices.Clone(data)
-	n.asked++
-	mine := n.asked
-	n.mu.Unlock()
-	n.poke()
 	return n.await(ctx, "set data of", func() (bool, error) {
 		if n.refused == mine || n.refused > mine && n.written < mine {
 			return false, n.refusal
 		}
 		return n.written >= mine, nil
 	})
+}
+
+// Post is SetData that doesn't wait. What the servers refuse is dropped.
+func (n *Node) Post(data []byte) error {
+	_, err := n.ask(data)
+	return err
+}
+
+// ask makes data what is wanted. It returns what that counts as.
+func (n *Node) ask(data []byte) (uint64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closing:
+		return 0, n.closedError()
+	case !n.started:
+		return 0, fmt.Errorf("keepalive %s: it is not started", n.path)
+	case n.err != nil:
+		return 0, n.err
+	}
+	n.want = slices.Clone(data)
+	n.asked++
+	n.poke()
+	return n.asked, nil
 }
 
 // Follow returns how the Node stands, and how it does with each change, until the
@@ -214,7 +228,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return n.left
 }
 
-// await waits until is says so. It is called with mu held.
+// await waits until is, which is called with mu held, says so.
 func (n *Node) await(ctx context.Context, what string, is func() (bool, error)) error {
 	for {
 		n.mu.Lock()

@@ -174,6 +174,7 @@ func TestEndsWithTheSession(t *testing.T) {
 	mustBe(t, err, client.ErrSessionExpired)
 	mustBe(t, n.WaitThere(w.Ctx), recipes.ErrLost)
 	mustBe(t, n.SetData(w.Ctx, nil), recipes.ErrLost)
+	mustBe(t, n.Post(nil), recipes.ErrLost)
 	w.Must(n.Close(w.Ctx))
 }
 
@@ -329,6 +330,7 @@ func TestBadUse(t *testing.T) {
 	w.Must(n.Close(w.Ctx))
 	mustBe(t, n.Start(nil), recipes.ErrClosed)
 	mustBe(t, n.SetData(w.Ctx, nil), recipes.ErrClosed)
+	mustBe(t, n.Post(nil), recipes.ErrClosed)
 	mustBe(t, n.WaitThere(w.Ctx), recipes.ErrClosed)
 	mustBe(t, n.Err(), recipes.ErrClosed)
 
