@@ -52,6 +52,7 @@ const ours = `
 	# Recipes: conventions among clients. Of each other they use the common core.
 	recipes:               none
 	recipes/internal/line: jute client recipes
+	recipes/internal/feed: none
 	recipes/internal/trial: client client/zktest recipes/internal/line
 	recipes/lock:          jute client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
@@ -68,11 +69,11 @@ const ours = `
 	recipes/discovery:     client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
 	recipes/naming:        client recipes recipes/internal/line
-	recipes/config:        client client/cache recipes recipes/internal/line
+	recipes/config:        client client/cache recipes recipes/internal/feed recipes/internal/line
 	recipes/value:         client recipes recipes/internal/line
 	recipes/counter:       client recipes recipes/internal/line recipes/lock recipes/value
 	recipes/idempotent:    client recipes recipes/internal/line
-	recipes/cacheview:     client client/cache recipes recipes/internal/line
+	recipes/cacheview:     client client/cache recipes recipes/internal/feed recipes/internal/line
 	recipes/twopc:         client recipes recipes/internal/line
 
 	# Programs of the books. They see what users see.
