@@ -1,0 +1,223 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// rounds is how often something is begun anew that others have come between: that so
+// many have done so by chance doesn't happen.
+const rounds = 100
+
+// read reads a directory's keys at one moment, good or not. The error is client.ErrNoNode
+// if there is no directory, or an empty one, and ErrNotReady if there is no node "ready".
+func read(ctx context.Context, c *client.Client, dir string) (Snapshot, error) {
+	for range rounds {
+		names, _, err := c.Children(ctx, dir)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
+		ops := []client.Op{client.GetOp(dir + "/" + readyName), client.ChildrenOp(dir)}
+		for _, name := range names {
+			ops = append(ops, client.GetOp(dir+"/"+name))
+		}
+		results, err := c.MultiRead(ctx, ops...)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		now, again, err := snapshot(dir, names, results)
+		if !again {
+			return now, err
+		}
+	}
+	return Snapshot{}, fmt.Errorf("read %s: %w: its keys come and go", dir, ErrNotReady)
+}
+
+// snapshot makes one of what was read. It has to be read again if there were other keys
+// at that moment than those that were asked for.
+func snapshot(dir string, names []string, results []client.OpResult) (s Snapshot, again bool, err error) {
+	ready, list, keys := results[0], results[1], results[2:]
+	switch {
+	case errors.Is(ready.Err, client.ErrNoNode) && list.Err == nil && len(list.Children) == 0:
+		return s, false, fmt.Errorf("read %s: %w", dir, client.ErrNoNode) // nobody has begun
+	case errors.Is(ready.Err, client.ErrNoNode):
+		return s, false, fmt.Errorf("read %s: %w: there is no node %q", dir, ErrNotReady, readyName)
+	case ready.Err != nil:
+		return s, false, ready.Err
+	case list.Err != nil:
+		return s, false, list.Err
+	case len(list.Children) != len(names)+1:
+		return s, true, nil
+	}
+	s = Snapshot{make(map[string]string), ready.Stat.Version, ready.Stat.Mzxid, ready.Stat.Czxid, make(map[string]int32)}
+	for i, key := range keys {
+		if errors.Is(key.Err, client.ErrNoNode) {
+			return s, true, nil
+		}
+		if key.Err != nil {
+			return s, false, fmt.Errorf("read %s/%s: %w", dir, names[i], key.Err)
+		}
+		s.Keys[names[i]], s.versions[names[i]] = string(key.Data), key.Stat.Version
+	}
+	return s, false, nil
+}
+
+// UpdateTree changes the keys below path: fn is given those that there are and adds,
+// changes and deletes entries. All its changes are made as one, or none, and readers of
+// the directory see all or none. When somebody else changes it meanwhile fn is called
+// again, with the newer keys; so it must do nothing but compute. An error of fn ends it.
+// ErrInvalid if Options.Validate refuses what fn makes of them.
+//
+// It returns the new keys. The directory is made if there is none. A key is the name of a
+// node: not empty, without "/", and not "ready". The error is ErrNotReady if there are
+// keys, but not all of them: nothing is changed then. See client.IsAmbiguous for errors
+// that leave open whether the change was made.
+func UpdateTree(ctx context.Context, c *client.Client, path string, o TreeOptions, fn func(keys map[string]string) error) (Snapshot, error) {
+	if err := line.CheckPath(path); err != nil {
+		return Snapshot{}, fmt.Errorf("config: %w", err)
+	}
+	c = c.Steady()
+	for round := 1; ; round++ {
+		was, err := base(ctx, c, path, o.ACL)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		keys := maps.Clone(was.Keys)
+		if err := fn(keys); err != nil {
+			return Snapshot{}, err
+		}
+		if err := checkKeys(path, keys); err != nil {
+			return Snapshot{}, err
+		}
+		if err := o.check(path, keys); err != nil {
+			return Snapshot{}, err
+		}
+		u := &update{c: c, dir: path, acl: o.ACL, was: was, keys: maps.Clone(keys)}
+		now, err := u.settle(ctx)
+		late := isAny(err, client.ErrBadVersion, client.ErrNoNode, client.ErrNodeExists) && !client.IsAmbiguous(err)
+		if !late || round == rounds {
+			return now, err
+		}
+	}
+}
+
+// base returns what a change is to be made of. Without a directory, which it makes, that
+// is nothing.
+func base(ctx context.Context, c *client.Client, dir string, acl []client.ACL) (Snapshot, error) {
+	none := Snapshot{Keys: map[string]string{}, Version: -1}
+	was, err := read(ctx, c, dir)
+	if !errors.Is(err, client.ErrNoNode) {
+		return was, err
+	}
+	if err := c.EnsureContainer(ctx, line.Parent(dir), acl); err != nil {
+		return none, line.Settled(err, nil)
+	}
+	return none, line.Settled(c.EnsurePath(ctx, dir, acl), nil)
+}
+
+func checkKeys(dir string, keys map[string]string) error {
+	for key := range keys {
+		if key == readyName || strings.Contains(key, "/") || line.CheckPath(dir+"/"+key) != nil {
+			return fmt.Errorf("config: key %q is not a node's name, or is %q: %w", key, readyName, client.ErrBadArguments)
+		}
+	}
+	return nil
+}
+
+// update is a change of a directory under way. What it puts into the node "ready" tells
+// it from all others.
+type update struct {
+	c    *client.Client
+	dir  string
+	acl  []client.ACL
+	was  Snapshot
+	keys map[string]string
+}
+
+// settle makes the change. If the reply is lost it looks whether that was done, and goes
+// on if not.
+func (u *update) settle(ctx context.Context) (Snapshot, error) {
+	tag := []byte(line.NewID())
+	ops := u.ops(tag)
+	if len(ops) == 1 && u.was.Version >= 0 {
+		return u.was, nil // nothing changes
+	}
+	session, _ := u.c.Session()
+	c := u.c.InSession(session) // what a session has left under way, nobody knows in the next
+	for round := 1; ; round++ {
+		results, err := c.Multi(ctx, ops...)
+		if err == nil {
+			return u.made(results[0].Stat), nil
+		}
+		if !client.IsAmbiguous(err) {
+			return Snapshot{}, err
+		}
+		stat, again, err := u.look(ctx, c, tag, err)
+		if !again && err == nil {
+			return u.made(stat), nil
+		}
+		if !again || round == rounds {
+			return Snapshot{}, err
+		}
+	}
+}
+
+// made is what there is once the change is made.
+func (u *update) made(ready client.Stat) Snapshot {
+	return Snapshot{Keys: u.keys, Version: ready.Version, Zxid: ready.Mzxid}
+}
+
+// ops is the change: of the node "ready" first, which fails if others were faster.
+func (u *update) ops(tag []byte) []client.Op {
+	ready := u.dir + "/" + readyName
+	ops := []client.Op{client.SetOp(ready, tag, u.was.Version)}
+	if u.was.Version < 0 {
+		ops[0] = client.CreateOp(ready, tag, client.Persistent, u.acl)
+	}
+	for _, key := range slices.Sorted(maps.Keys(u.keys)) {
+		text, path := u.keys[key], u.dir+"/"+key
+		was, exists := u.was.Keys[key]
+		if !exists {
+			ops = append(ops, client.CreateOp(path, []byte(text), client.Persistent, u.acl))
+		} else if was != text {
+			ops = append(ops, client.SetOp(path, []byte(text), u.was.versions[key]))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(u.was.Keys)) {
+		if _, exists := u.keys[key]; !exists {
+			ops = append(ops, client.DeleteOp(u.dir+"/"+key, u.was.versions[key]))
+		}
+	}
+	return ops
+}
+
+// look finds out what has become of a change that failed with err: it was made if the
+// error is nil, or is to be made again, as it surely was not, or the error says more.
+func (u *update) look(ctx context.Context, c *client.Client, tag []byte, err error) (stat client.Stat, again bool, why error) {
+	if lookErr := c.Sync(ctx, u.dir); lookErr != nil {
+		return stat, false, line.InDoubt(err, lookErr)
+	}
+	data, stat, lookErr := c.Get(ctx, u.dir+"/"+readyName)
+	first, gone := u.was.Version < 0, errors.Is(lookErr, client.ErrNoNode)
+	switch {
+	case gone && first || lookErr == nil && !first && stat.Mzxid == u.was.Zxid:
+		return stat, true, line.Settled(err, nil)
+	case lookErr != nil:
+		return stat, false, line.InDoubt(err, lookErr)
+	case string(data) == string(tag):
+		return stat, false, nil
+	}
+	faster := &client.Error{Err: client.ErrBadVersion, Cause: errors.New("somebody else has changed the directory")}
+	if !first && stat.Czxid == u.was.czxid && stat.Version == u.was.Version+1 {
+		return stat, false, line.Settled(err, faster) // who made this version has come before us
+	}
+	return stat, false, line.InDoubt(err, faster)
+}
