@@ -2,7 +2,6 @@ package election
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"sync"
 
@@ -186,7 +185,7 @@ func (l *Latch) stand() {
 		err := l.standOnce()
 		if l.ctx.Err() != nil {
 			err = l.e.failed("stand for", recipes.ErrClosed)
-		} else if l.e.again(l.ctx, err) {
+		} else if again(l.ctx, l.e.c, err) {
 			continue
 		}
 		l.end(err)
@@ -205,16 +204,4 @@ func (l *Latch) standOnce() error {
 	}
 	l.set(Status{})
 	return err
-}
-
-// again reports, of an error with which a candidate has ended, whether it may become one
-// again. Nil is one of those that have led.
-func (e *Election) again(ctx context.Context, err error) bool {
-	switch {
-	case errors.Is(err, client.ErrSessionExpired):
-		return e.renewed(ctx, err)
-	case errors.Is(err, recipes.ErrLayout), errors.Is(err, client.ErrNoAuth):
-		return false
-	}
-	return err == nil || client.IsRetryable(err) || errors.Is(err, client.ErrConnectionLoss) || errors.Is(err, recipes.ErrLost)
 }

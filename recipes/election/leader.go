@@ -83,16 +83,10 @@ func (e *Election) WaitAcknowledged(ctx context.Context) (Leader, error) {
 		if ok {
 			return leader, nil
 		}
-		if err != nil && !e.renewed(ctx, err) {
+		if err != nil && !renewed(ctx, e.c, err) {
 			return Leader{}, e.failed("wait for the leader of", err)
 		}
 	}
-}
-
-// renewed reports, of an error with which something went wrong, whether a new session
-// makes up for it. It waits for that.
-func (e *Election) renewed(ctx context.Context, err error) bool {
-	return errors.Is(err, client.ErrSessionExpired) && e.c.WaitConnected(ctx) == nil
 }
 
 // waitOnce returns the leader if it has acknowledged, and else waits until there are other

@@ -105,10 +105,10 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	if before {
 		return l.notHeld()
 	}
-	lost := l.hold.Err()
+	lost := l.lost()
 	first, err := l.clear(ctx)
 	switch {
-	case errors.Is(lost, recipes.ErrLost):
+	case lost != nil:
 		return l.e.failed("resign leadership of", lost)
 	case !first:
 		return l.notHeld() // it has ended with the latch, or with Run
@@ -116,9 +116,18 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	return l.e.unless(err, "resign leadership of")
 }
 
-// clear deletes what stands for the leadership on the servers, the first time that it is
-// called. Others can lead then: the acknowledgement counts for nothing without the node.
-// The error wraps recipes.ErrLost if the node was gone before.
+func (l *Leadership) lost() error { return lost(l.hold) }
+
+// lost returns why a hold is lost, if that is why it has ended.
+func lost(h *line.Hold) error {
+	if err := h.Err(); errors.Is(err, recipes.ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// clear deletes the node, and after it the acknowledgement, which counts for nothing
+// without: so others can lead as soon as may be.
 func (l *Leadership) clear(ctx context.Context) (first bool, err error) {
 	l.mu.Lock()
 	before, acknowledged := l.cleared, l.acknowledged

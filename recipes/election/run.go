@@ -3,8 +3,6 @@ package election
 import (
 	"context"
 	"errors"
-
-	"github.com/zkd-project/zkd/recipes"
 )
 
 // Run stands for election, calls fn when it is won, and resigns when fn has returned. fn's
@@ -23,31 +21,14 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, l *Lead
 // on until ctx ends, or fn returns an error and leadership is not lost, or for what ends a
 // Latch, too.
 func (e *Election) RunAgain(ctx context.Context, fn func(ctx context.Context, l *Leadership) error) error {
-	for {
-		said, err := e.runOnce(ctx, fn)
-		switch {
-		case ctx.Err() != nil:
-			return errors.Join(e.failed("lead", context.Cause(ctx)), said)
-		case err == nil && said != nil:
-			return said
-		case !e.again(ctx, err):
-			return errors.Join(said, err)
-		}
-	}
+	return serveAgain(ctx, e.c, func() (said, err error) { return e.runOnce(ctx, fn) })
 }
 
-// runOnce returns what fn says, and what went wrong beside that.
 func (e *Election) runOnce(ctx context.Context, fn func(ctx context.Context, l *Leadership) error) (said, err error) {
 	leadership, err := e.elect(ctx, func() {})
 	if err != nil {
 		return nil, err
 	}
-	defer leadership.clear(ctx) // if fn panics
-	said = fn(leadership.Context(), leadership)
-	lost := leadership.hold.Err()
-	_, err = leadership.clear(ctx)
-	if errors.Is(lost, recipes.ErrLost) {
-		err = lost
-	}
+	said, err = serve(ctx, leadership, fn)
 	return said, e.unless(err, "lead")
 }
