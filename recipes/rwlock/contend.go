@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/internal/line"
@@ -11,14 +12,22 @@ import (
 
 // Contender is somebody who holds the lock or waits for it.
 type Contender struct {
-	Path     string // of its node
-	Kind     Kind
-	Priority int32 // of a Priority
-	Holds    bool
-	Data     []byte // who it is, unless it is asked to unlock
-	Asked    bool   // it is asked to unlock, and has not answered
-	Session  client.SessionID
-	Since    client.Zxid // of the change that made its node
+	// Path of the node that stands for it, which is its own for ever.
+	Path string
+	Kind Kind
+	// Priority, if the lock is a Priority.
+	Priority int32
+	// Holds is whether it has the lock.
+	Holds bool
+	// Data say who it is. They are nil while it is asked to unlock and has not answered,
+	// which is what Asked says.
+	Data  []byte
+	Asked bool
+	// Session that the node belongs to; 0 if it is not ephemeral and stays until
+	// somebody deletes it.
+	Session client.SessionID
+	// Since when it is there, by the clock of the servers.
+	Since time.Time
 }
 
 // Contenders returns those who hold the lock or wait for it, as the server knows them,
@@ -26,7 +35,7 @@ type Contender struct {
 func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	entries, err := l.line.List(ctx)
 	if err != nil {
-		return nil, l.failed(Read, err)
+		return nil, l.failed(ctx, Read, err)
 	}
 	var all []Contender
 	for i, e := range entries {
@@ -47,27 +56,37 @@ func (b *base) describe(ctx context.Context, all []Contender) ([]Contender, erro
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("contenders of %s: %w", b.Path(), err)
+			return nil, fmt.Errorf("contenders of %s: %w", b.Path(), line.Why(ctx, err))
 		}
-		who.Data, who.Session, who.Since = data, stat.EphemeralOwner, stat.Czxid
-		if isRequest(data) {
-			who.Data, who.Asked = nil, true
-		}
-		there = append(there, who)
+		there = append(there, who.with(data, stat))
 	}
 	return there, nil
 }
 
-// Break takes the lock, or the place in the line, away from a contender without asking.
-// If it held the lock its Held.Context ends, with recipes.ErrLost; but it may notice too
-// late, or not at all if its program is not this package's. It returns false if the
-// contender was gone already.
-func (b *base) Break(ctx context.Context, who Contender) (bool, error) {
-	out, err := Released, b.ours(who)
-	if err == nil {
-		out, err = b.force(ctx, who.Path)
+// with returns the contender as its node says that it is.
+func (who Contender) with(data []byte, stat client.Stat) Contender {
+	who.Data, who.Session, who.Since = data, stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
+	if who.Asked = isRequest(data); who.Asked {
+		who.Data = nil
 	}
-	return out == Forced, b.audit(who, out, err)
+	return who
+}
+
+// Break takes the lock, or the place in the line, from a contender that Contenders has
+// returned, by deleting its node and no other: client.ErrNoNode if it has gone by itself.
+// The contender's session lives on. If it holds the lock it is told that it is lost,
+// provided that it watches its node as Held does; if it waits it notices when it would be
+// its turn. Break returns the contender as it was when its node was deleted.
+func (b *base) Break(ctx context.Context, who Contender) (Contender, error) {
+	out, err := Undecided, b.ours(who)
+	var broken Contender
+	if err == nil {
+		broken, out, err = b.force(ctx, who)
+	}
+	if err = b.audit(ctx, who, out, err); err == nil && out == Released {
+		err = fmt.Errorf("break %s: %w", who.Path, client.ErrNoNode)
+	}
+	return broken, err
 }
 
 // ours returns an error unless the contender is one of this lock.

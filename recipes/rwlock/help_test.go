@@ -18,7 +18,7 @@ type locker interface {
 	try(ctx context.Context, kind rwlock.Kind, priority int32) (*rwlock.Held, bool, error)
 	Contenders(ctx context.Context) ([]rwlock.Contender, error)
 	Revoke(ctx context.Context, who rwlock.Contender, grace time.Duration) (rwlock.Outcome, error)
-	Break(ctx context.Context, who rwlock.Contender) (bool, error)
+	Break(ctx context.Context, who rwlock.Contender) (rwlock.Contender, error)
 }
 
 type plain struct{ *rwlock.RWLock }

@@ -59,18 +59,18 @@ func (p *Priority) TryRLock(ctx context.Context, priority int32) (*Held, bool, e
 func (p *Priority) take(ctx context.Context, kind Kind, priority int32, wait bool) (*Held, bool, error) {
 	if outer := p.within(ctx); outer != nil {
 		h, err := outer.nested(ctx, kind)
-		return h, err == nil, p.failed(kind, err)
+		return h, err == nil, p.failed(ctx, kind, err)
 	}
 	seated := *p.line
 	seated.Layout = seating(priority)
 	place, err := seated.Join(ctx, int(kind), p.o.Data)
 	if err != nil {
-		return nil, false, p.failed(kind, err)
+		return nil, false, p.failed(ctx, kind, err)
 	}
 	c := &claim{p: p, c: p.line.Client.Steady().InSession(place.Session()), place: place, kind: kind, asked: make(map[string]bool)}
 	granted, err := c.settle(ctx, wait)
 	if !granted || err != nil {
-		return nil, false, p.failed(kind, errors.Join(err, c.leave(ctx)))
+		return nil, false, p.failed(ctx, kind, errors.Join(err, c.leave(ctx)))
 	}
 	return p.held(ctx, c, priority), true, nil
 }
@@ -95,7 +95,7 @@ func (p *Priority) held(ctx context.Context, c *claim, priority int32) *Held {
 func (p *Priority) Contenders(ctx context.Context) ([]Contender, error) {
 	entries, err := p.line.List(ctx)
 	if err != nil {
-		return nil, p.failed(Read, err)
+		return nil, p.failed(ctx, Read, err)
 	}
 	var all []Contender
 	sitting := seats(entries)
@@ -152,7 +152,7 @@ func (c *claim) look(ctx context.Context) (sitting []*seat, own *seat, version i
 	lookout.Client = c.c
 	entries, stat, err := lookout.Look(ctx)
 	if err != nil {
-		return nil, nil, 0, line.Lost(err)
+		return nil, nil, 0, err
 	}
 	sitting = seats(entries)
 	for _, s := range sitting {
@@ -180,7 +180,7 @@ func (c *claim) take(ctx context.Context, version int32) error {
 	if client.IsAmbiguous(err) && ctx.Err() == nil && !errors.Is(err, client.ErrSessionExpired) {
 		return nil
 	}
-	return line.Lost(err)
+	return err
 }
 
 // date finds out since when there is the grant.
@@ -190,7 +190,7 @@ func (c *claim) date(ctx context.Context) error {
 		err = gone(c.grant())
 	}
 	c.token = stat.Czxid
-	return line.Lost(err)
+	return err
 }
 
 // wait waits for the end of the one before.
@@ -205,7 +205,7 @@ func (c *claim) wait(ctx context.Context, sitting []*seat, own, before *seat) er
 		return nil
 	}
 	if err != nil {
-		return line.Lost(err)
+		return err
 	}
 	if _, err := line.Next(ctx, w); err != nil {
 		return fmt.Errorf("wait for %s: %w", w.Path(), err)
@@ -222,7 +222,7 @@ func (c *claim) ask(ctx context.Context, sitting []*seat, own *seat) error {
 		c.asked[s.node()] = true
 		err := c.p.request(ctx, line.Join(c.p.Path(), s.node()))
 		if err != nil && !errors.Is(err, client.ErrNoNode) {
-			return fmt.Errorf("ask for the lock: %w", line.Lost(err))
+			return fmt.Errorf("ask for the lock: %w", err)
 		}
 	}
 	return nil

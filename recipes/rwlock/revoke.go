@@ -54,15 +54,15 @@ const NoForce time.Duration = -1
 func (b *base) Revoke(ctx context.Context, who Contender, grace time.Duration) (Outcome, error) {
 	out, err := Undecided, b.ours(who)
 	if err == nil {
-		out, err = b.revoke(ctx, who.Path, grace)
+		out, err = b.revoke(ctx, who, grace)
 	}
-	return out, b.audit(who, out, err)
+	return out, b.audit(ctx, who, out, err)
 }
 
 // audit tells of what has become of a contender, and says what an error is about.
-func (b *base) audit(who Contender, out Outcome, err error) error {
+func (b *base) audit(ctx context.Context, who Contender, out Outcome, err error) error {
 	if err != nil {
-		out, err = Undecided, fmt.Errorf("revoke %s: %w", who.Path, err)
+		out, err = Undecided, fmt.Errorf("revoke %s: %w", who.Path, line.Why(ctx, err))
 	}
 	if b.o.Audit != nil {
 		b.o.Audit(Revocation{who, out, err})
@@ -70,15 +70,15 @@ func (b *base) audit(who Contender, out Outcome, err error) error {
 	return err
 }
 
-func (b *base) revoke(ctx context.Context, path string, grace time.Duration) (Outcome, error) {
+func (b *base) revoke(ctx context.Context, who Contender, grace time.Duration) (Outcome, error) {
 	if grace < 0 {
-		return b.ask(ctx, path, true)
+		return b.ask(ctx, who.Path, true)
 	}
 	patient, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	out, err := b.ask(patient, path, false)
+	out, err := b.ask(patient, who.Path, false)
 	if err != nil && patient.Err() != nil && ctx.Err() == nil {
-		return b.force(ctx, path)
+		_, out, err = b.force(ctx, who)
 	}
 	return out, err
 }
@@ -132,18 +132,22 @@ func releasedIfGone(err error) (Outcome, error) {
 }
 
 // force deletes the node, and then the grant, if there is one: behind the place, as
-// nobody is granted anything without that.
-func (b *base) force(ctx context.Context, path string) (Outcome, error) {
+// nobody is granted anything without that. It is Released if the node had gone by itself.
+func (b *base) force(ctx context.Context, who Contender) (Contender, Outcome, error) {
 	c := b.line.Client.Steady()
-	out, err := Forced, c.DeleteIdempotent(ctx, path, client.AnyVersion)
+	data, stat, err := c.Get(ctx, who.Path)
+	if err == nil {
+		err = c.DeleteIdempotent(ctx, who.Path, client.AnyVersion)
+	}
+	out := Forced
 	if errors.Is(err, client.ErrNoNode) {
 		out, err = Released, nil
 	}
-	if grant := b.grant(path); err == nil && grant != "" {
+	if grant := b.grant(who.Path); err == nil && grant != "" {
 		err = c.DeleteIdempotent(ctx, grant, client.AnyVersion)
 		if errors.Is(err, client.ErrNoNode) {
 			err = nil
 		}
 	}
-	return out, err
+	return who.with(data, stat), out, err
 }

@@ -156,16 +156,16 @@ func (l *RWLock) TryRLock(ctx context.Context) (*Held, bool, error) { return l.t
 func (l *RWLock) take(ctx context.Context, kind Kind, wait bool) (*Held, bool, error) {
 	if outer := l.within(ctx); outer != nil {
 		h, err := outer.nested(ctx, kind)
-		return h, err == nil, l.failed(kind, err)
+		return h, err == nil, l.failed(ctx, kind, err)
 	}
 	if !wait {
 		if taken, err := l.taken(ctx, kind); taken || err != nil {
-			return nil, false, l.failed(kind, err)
+			return nil, false, l.failed(ctx, kind, err)
 		}
 	}
 	place, err := l.line.Join(ctx, int(kind), l.o.Data)
 	if err != nil {
-		return nil, false, l.failed(kind, err)
+		return nil, false, l.failed(ctx, kind, err)
 	}
 	turn := true
 	if wait {
@@ -174,7 +174,7 @@ func (l *RWLock) take(ctx context.Context, kind Kind, wait bool) (*Held, bool, e
 		turn, err = place.Try(ctx, next)
 	}
 	if !turn || err != nil {
-		return nil, false, l.failed(kind, errors.Join(err, place.Leave(ctx)))
+		return nil, false, l.failed(ctx, kind, errors.Join(err, place.Leave(ctx)))
 	}
 	return l.held(ctx, kind, place), true, nil
 }
@@ -229,11 +229,11 @@ func behind(entries []line.Entry, i int, kind Kind) int {
 func conflict(a, b int) bool { return Kind(a) == Write || Kind(b) == Write }
 
 // failed says what an error is about; nil stays nil.
-func (b *base) failed(kind Kind, err error) error {
+func (b *base) failed(ctx context.Context, kind Kind, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s lock %s: %w", kind, b.Path(), err)
+	return fmt.Errorf("%s lock %s: %w", kind, b.Path(), line.Why(ctx, err))
 }
 
 // gone is that of a place that somebody has deleted.

@@ -43,8 +43,8 @@ func (s *seat) blocks(o *seat) bool {
 	switch {
 	case s == o || s.kind == Read && o.kind == Read:
 		return false
-	case o.grant != "":
-		return s.grant != ""
+	case o.grant != "": // a reader's makes it a holder, a writer's keeps others out
+		return o.kind == Write && s.grant != ""
 	}
 	return s.grant != "" || s.before(o)
 }

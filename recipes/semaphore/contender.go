@@ -33,11 +33,11 @@ type Contender struct {
 func (s *Semaphore) Contenders(ctx context.Context) ([]Contender, error) {
 	limit, err := s.limit(ctx)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.failed(ctx, err)
 	}
 	all, err := s.describe(ctx, s.leases)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.failed(ctx, err)
 	}
 	waits := make(map[client.SessionID]bool)
 	for i := range all {
@@ -48,7 +48,7 @@ func (s *Semaphore) Contenders(ctx context.Context) ([]Contender, error) {
 	}
 	waiting, err := s.describe(ctx, s.locks)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.failed(ctx, err)
 	}
 	if len(waiting) > 0 && waits[waiting[0].Session] {
 		waiting = waiting[1:] // its lease, or leases, are among the others
@@ -94,7 +94,7 @@ func (s *Semaphore) Break(ctx context.Context, who Contender) (Contender, error)
 		err = s.c.DeleteIdempotent(ctx, who.Path, client.AnyVersion)
 	}
 	if err != nil {
-		return Contender{}, fmt.Errorf("break %s: %w", who.Path, err)
+		return Contender{}, fmt.Errorf("break %s: %w", who.Path, line.Why(ctx, err))
 	}
 	broken := contender(who.Path, data, stat)
 	broken.Holds = who.Holds

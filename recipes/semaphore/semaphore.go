@@ -90,11 +90,11 @@ func (s *Semaphore) Path() string { return s.path }
 // are those of Lease.Context.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	if err := s.check(ctx, n); err != nil {
-		return nil, s.failed(err)
+		return nil, s.failed(ctx, err)
 	}
 	turn, err := s.locks.Join(ctx, 0, s.o.Data)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.failed(ctx, err)
 	}
 	var lease *Lease
 	if err = turn.Await(ctx, line.First); err == nil {
@@ -104,7 +104,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 		if lease != nil {
 			err = errors.Join(err, lease.Return(ctx))
 		}
-		return nil, s.failed(err)
+		return nil, s.failed(ctx, err)
 	}
 	return lease, nil
 }
@@ -114,13 +114,13 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 // false. It makes none, either, unless somebody else comes at the same moment.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, bool, error) {
 	if err := s.check(ctx, n); err != nil {
-		return nil, false, s.failed(err)
+		return nil, false, s.failed(ctx, err)
 	}
 	if free, err := s.free(ctx, n); !free || err != nil {
-		return nil, false, s.failed(err)
+		return nil, false, s.failed(ctx, err)
 	}
 	lease, err := s.take(ctx, 0, n, false)
-	return lease, lease != nil, s.failed(err)
+	return lease, lease != nil, s.failed(ctx, err)
 }
 
 // check returns an error if n can't be had.
@@ -157,9 +157,9 @@ func (s *Semaphore) free(ctx context.Context, n int) (bool, error) {
 }
 
 // failed says what an error is about; nil stays nil.
-func (s *Semaphore) failed(err error) error {
+func (s *Semaphore) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("semaphore %s: %w", s.path, err)
+	return fmt.Errorf("semaphore %s: %w", s.path, line.Why(ctx, err))
 }
