@@ -89,7 +89,7 @@ func (h *Hold) Err() error {
 	if h.expired() {
 		return h.expiry()
 	}
-	if time.Now().After(h.deadline()) {
+	if time.Now().After(h.deadline(h.c.State())) {
 		return h.late()
 	}
 	return nil
@@ -124,7 +124,14 @@ func (h *Hold) End(ctx context.Context) error {
 	return err
 }
 
-func (h *Hold) deadline() time.Time { return h.c.SessionDeadline().Add(-h.reserve) }
+// deadline returns until when the node is held, with the session in that state. The
+// reserve is for when the connection is down: else the next ping moves the deadline.
+func (h *Hold) deadline(state client.State) time.Time {
+	if state == client.StateConnected {
+		return h.c.SessionDeadline()
+	}
+	return h.c.SessionDeadline().Add(-h.reserve)
+}
 
 func (h *Hold) late() error {
 	return fmt.Errorf("%w: %s: the connection is down, and the session may have ended", recipes.ErrLost, h.path)
@@ -140,7 +147,7 @@ func (h *Hold) run(states <-chan client.StateChange) error {
 		}
 		var limit <-chan time.Time
 		if state != client.StateConnected {
-			limit = time.After(time.Until(h.deadline()))
+			limit = time.After(time.Until(h.deadline(state)))
 		}
 		select {
 		case change, ok := <-states:
