@@ -2,6 +2,8 @@ package line
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/zkd-project/zkd/client"
 )
@@ -10,10 +12,20 @@ import (
 // ended. One that has fired costs nothing.
 func DropWatch(ctx context.Context, w *client.Watch) { dropWatch(ctx, w) }
 
-// Lost makes the end of a session a recipes.ErrLost, too. Other errors stay as they are.
-func Lost(err error) error { return lost(err) }
+// Why returns err, with which a recipe's call ends, as it is told to the caller: it
+// wraps the cause of ctx's end, if that has ended, and recipes.ErrLost, if the session
+// has.
+func Why(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return lost(err)
+}
 
 // RemoveUnique is Remove of a node that CreateUnique has made.
 func RemoveUnique(ctx context.Context, c *client.Client, path string) error {
 	return unlessLost(end(ctx, c, path, c.DeleteUnique))
 }
+
+// Lost makes the end of a session a recipes.ErrLost, too. Other errors stay as they are.
+func Lost(err error) error { return lost(err) }
