@@ -59,7 +59,7 @@ func (b *Barrier) Enter(ctx context.Context) (*Inside, error) {
 		line.DropWatch(ctx, e.watch)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("enter double barrier %s: %w", b.path, line.Lost(err))
+		return nil, fmt.Errorf("enter double barrier %s: %w", b.path, line.Why(ctx, err))
 	}
 	return newInside(ctx, e), nil
 }

@@ -49,7 +49,7 @@ func (in *Inside) Leave(ctx context.Context) error {
 	d := &departure{Inside: in}
 	if err := d.leave(ctx); err != nil {
 		_ = line.RemoveUnique(ctx, in.c, in.own) // it goes with the session at the latest
-		return fmt.Errorf("leave double barrier %s: %w", in.b.path, line.Lost(err))
+		return fmt.Errorf("leave double barrier %s: %w", in.b.path, line.Why(ctx, err))
 	}
 	return nil
 }
@@ -142,11 +142,8 @@ func (d *departure) wait(ctx context.Context, name string) error {
 		line.DropWatch(ctx, w)
 		return nil
 	}
-	if _, err := w.Next(ctx); err != nil {
-		line.DropWatch(ctx, w)
-		return err
-	}
-	return nil
+	_, err = line.Next(ctx, w)
+	return err
 }
 
 // last ends the round when nobody else is left of the party: with the own node "ready"
