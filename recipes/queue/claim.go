@@ -108,16 +108,19 @@ func (cl *claim) look(ctx context.Context) (client.Zxid, error) {
 func (cl *claim) withdraw(ctx context.Context) {
 	ctx, cancel := grace(ctx, cl.c)
 	defer cancel()
-	for ctx.Err() == nil && !cl.c.State().Final() {
-		if err := cl.c.Sync(ctx, cl.taken); err != nil {
-			continue // it has waited for the connection
+	for ctx.Err() == nil {
+		err := cl.c.Sync(ctx, cl.taken)
+		if err == nil {
+			var token client.Zxid
+			if token, err = cl.look(ctx); err == nil && token == 0 {
+				return
+			}
 		}
-		if token, err := cl.look(ctx); err == nil && token == 0 {
-			return
+		if err == nil {
+			_, err = cl.c.Multi(ctx, client.CheckOp(cl.entry, cl.version+1), client.DeleteOp(cl.taken, claimed))
 		}
-		_, err := cl.c.Multi(ctx, client.CheckOp(cl.entry, cl.version+1), client.DeleteOp(cl.taken, claimed))
-		if err == nil || errors.Is(err, client.ErrSessionExpired) {
-			return
+		if err == nil || !client.IsRetryable(err) && !client.IsAmbiguous(err) {
+			return // the claim is withdrawn, or its session has ended and that with it
 		}
 	}
 }
