@@ -141,11 +141,22 @@ func (n *Node) SetData(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
+	return n.awaitData(ctx, mine)
+}
+
+// Flush waits until the servers have the data that was asked for last, or newer.
+func (n *Node) Flush(ctx context.Context) error {
+	_, asked, _ := n.order()
+	return n.awaitData(ctx, asked)
+}
+
+// awaitData waits until the node has data that counts as asked, or newer.
+func (n *Node) awaitData(ctx context.Context, asked uint64) error {
 	return n.await(ctx, "set data of", func() (bool, error) {
-		if n.refused == mine || n.refused > mine && n.written < mine {
+		if n.refused == asked || n.refused > asked && n.written < asked {
 			return false, n.refusal
 		}
-		return n.written >= mine, nil
+		return n.written >= asked, nil
 	})
 }
 
