@@ -1,15 +1,12 @@
 package command
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -156,68 +153,6 @@ func TestPrefix(t *testing.T) {
 		if got := prefix(x.path, x.depth); got != x.want {
 			t.Errorf("prefix(%q, %d) = %q, want %q", x.path, x.depth, got, x.want)
 		}
-	}
-}
-
-func TestPredecessor(t *testing.T) {
-	names := []string{"_c_9-lock-0000000003", "_c_1-lock-0000000010", "x", "_c_5-lock-0000000007", "lock-0000000001", "readme"}
-	for ours, want := range map[string]string{
-		"_c_1-lock-0000000010": "_c_5-lock-0000000007", "_c_5-lock-0000000007": "_c_9-lock-0000000003",
-		"_c_9-lock-0000000003": "lock-0000000001", "lock-0000000001": "",
-	} {
-		if got, err := predecessor(names, ours); got != want || err != nil {
-			t.Errorf("before %s: %q, %v; want %q", ours, got, err, want)
-		}
-	}
-	if _, err := predecessor(names, "_c_7-lock-0000000009"); !errors.Is(err, errTurnLost) {
-		t.Errorf("a node that is gone: %v", err)
-	}
-}
-
-// While the connection is suspended the turn must be given up in time: the servers
-// may have heard of us for the last time two thirds of the timeout before.
-func TestGuardGivesUpBeforeTheSessionMayEnd(t *testing.T) {
-	const timeout, reserve = 30 * time.Second, 4 * time.Second
-	to := func(s client.State) client.StateChange { return client.StateChange{To: s} }
-	for name, test := range map[string]struct {
-		events func(states chan<- client.StateChange, node chan<- client.Event)
-		after  time.Duration // from the beginning, when guard must return
-		why    string
-	}{
-		"suspended": {func(states chan<- client.StateChange, _ chan<- client.Event) {
-			states <- to(client.StateSuspended)
-		}, timeout/3 - reserve, "connection"},
-		"suspended, and back in time": {func(states chan<- client.StateChange, _ chan<- client.Event) {
-			states <- to(client.StateSuspended)
-			time.Sleep(timeout/3 - reserve - time.Millisecond)
-			states <- to(client.StateConnected)
-			time.Sleep(time.Hour)
-			states <- to(client.StateSuspended)
-		}, timeout/3 - reserve - time.Millisecond + time.Hour + timeout/3 - reserve, "connection"},
-		"expired": {func(states chan<- client.StateChange, node chan<- client.Event) {
-			close(node)
-			states <- to(client.StateSuspended)
-			states <- to(client.StateExpired)
-		}, 0, "expired"},
-		"deleted": {func(_ chan<- client.StateChange, node chan<- client.Event) {
-			time.Sleep(time.Minute)
-			node <- client.Event{Type: client.EventDeleted}
-		}, time.Minute, "deleted"},
-		"stopped": {func(states chan<- client.StateChange, _ chan<- client.Event) { close(states) }, 0, "nil"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				states, node := make(chan client.StateChange), make(chan client.Event)
-				began := time.Now()
-				go test.events(states, node)
-				err := guard(ctx, states, client.StateConnected, node, timeout, reserve)
-				if took := time.Since(began); took != test.after || !strings.Contains(fmt.Sprint(err), test.why) {
-					t.Errorf("after %v: %v; want after %v: %s", took, err, test.after, test.why)
-				}
-			})
-		})
 	}
 }
 

@@ -5,42 +5,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/recipes/lock"
 )
 
 // place is a node in the queue of a lock or an election: the first one holds.
 type place struct {
-	path, name string
-	number     int64
-	data       []byte
-	stat       client.Stat
+	lock.Contender
+	name string
 }
 
-// places returns the queue below dir, in its order. Nodes whose names don't end in
-// ten digits are none of it; those that go meanwhile are left out.
+// places returns the queue below dir, in its order. Nodes whose names don't end in a
+// number are none of it; those that go meanwhile are left out.
 func places(ctx context.Context, zk *client.Client, dir string) ([]place, error) {
-	var list []place
-	for n, err := range subtree.Live(ctx, zk, dir, subtree.ReadOptions{Data: true, Limit: true, Depth: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if n.Path == "/" {
-			continue
-		}
-		name := n.Path[1:]
-		if number, ok := sequence(name); ok {
-			list = append(list, place{subtree.Join(dir, n.Path), name, number, n.Data, n.Stat})
-		}
+	contenders, err := lock.Contenders(ctx, zk, dir)
+	list := make([]place, len(contenders))
+	for i, who := range contenders {
+		list[i] = place{who, path.Base(who.Path)}
 	}
-	slices.SortFunc(list, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.stat.Czxid, b.stat.Czxid))
-	})
-	return list, nil
+	return list, err
 }
 
 // placeDoc is a place in JSON.
@@ -60,16 +49,15 @@ var placeHeading = []string{"POSITION", "STATE", "NODE", "SESSION", "SINCE", "AG
 
 // doc describes the place at a position from 0.
 func (p *place) doc(position int, now time.Time) placeDoc {
-	at := time.UnixMilli(p.stat.Ctime)
 	d := placeDoc{
-		Position: position + 1, State: placeState(position), Node: p.name, Path: p.path,
-		Since: tableTime(p.stat.Ctime), AgeMs: max(0, now.Sub(at).Milliseconds()),
+		Position: position + 1, State: placeState(position), Node: p.name, Path: p.Path,
+		Since: tableTime(p.Since.UnixMilli()), AgeMs: max(0, now.Sub(p.Since).Milliseconds()),
 	}
-	if subtree.KindOf(p.stat) == subtree.Ephemeral {
-		d.Session = p.stat.EphemeralOwner.String()
+	if p.Session != 0 {
+		d.Session = p.Session.String()
 	}
 	var data nodeData
-	data.set(p.data)
+	data.set(p.Data)
 	d.Data, d.Encoding = data.Data, data.Encoding
 	return d
 }
@@ -84,10 +72,10 @@ func placeState(position int) string {
 // owner says whose the place is.
 func (p *place) owner(now time.Time) string {
 	whose := "of no session: it is not ephemeral"
-	if subtree.KindOf(p.stat) == subtree.Ephemeral {
-		whose = "of session " + p.stat.EphemeralOwner.String()
+	if p.Session != 0 {
+		whose = "of session " + p.Session.String()
 	}
-	return fmt.Sprintf("%s, %s old, data %s", whose, ageText(now.Sub(time.UnixMilli(p.stat.Ctime))), shortData(p.data))
+	return fmt.Sprintf("%s, %s old, data %s", whose, ageText(now.Sub(p.Since)), shortData(p.Data))
 }
 
 // lockList shows who holds a lock, and who waits for it.
@@ -110,7 +98,7 @@ func (c *Call) lockList(ctx context.Context) error {
 		names = append(names, p.name)
 		rows = append(rows, []string{
 			strconv.Itoa(d.Position), d.State, d.Node, cmp.Or(d.Session, "-"), d.Since,
-			ageText(time.Duration(d.AgeMs) * time.Millisecond), shortData(p.data),
+			ageText(time.Duration(d.AgeMs) * time.Millisecond), shortData(p.Data),
 		})
 	}
 	out := Output{Raw: lines(names)}
@@ -153,7 +141,7 @@ func (c *Call) lockBreak(ctx context.Context, sure bool) error {
 	}
 	p, now := &queue[i], time.Now()
 	if !sure {
-		err := c.confirm(fmt.Sprintf("This deletes %s, which %s, %s.", p.path, placeState(i), p.owner(now)), true)
+		err := c.confirm(fmt.Sprintf("This deletes %s, which %s, %s.", p.Path, placeState(i), p.owner(now)), true)
 		if err != nil {
 			return err
 		}
@@ -162,7 +150,7 @@ func (c *Call) lockBreak(ctx context.Context, sure bool) error {
 		return err
 	}
 	return c.Emit(Output{
-		Note: fmt.Sprintf("deleted %s, which %s, %s", p.path, map[bool]string{true: "held", false: "waited"}[i == 0], p.owner(now)),
+		Note: fmt.Sprintf("deleted %s, which %s, %s", p.Path, map[bool]string{true: "held", false: "waited"}[i == 0], p.owner(now)),
 		Data: broken{c.Arg(0), p.doc(i, now)},
 	})
 }
@@ -175,7 +163,7 @@ func choose(queue []place, dir, name string) (int, error) {
 	if name == "" {
 		return 0, nil
 	}
-	i := slices.IndexFunc(queue, func(p place) bool { return p.name == name || p.path == name })
+	i := slices.IndexFunc(queue, func(p place) bool { return p.name == name || p.Path == name })
 	if i < 0 {
 		return 0, &wordedError{fmt.Sprintf("%s is not in the queue of %s (lock --list shows it)", name, dir), notThere(subtree.Join(dir, "/"+name))}
 	}
@@ -183,24 +171,17 @@ func choose(queue []place, dir, name string) (int, error) {
 }
 
 // remove deletes the node, but not another one that has been created in its place:
-// numbers begin again when the path itself is deleted. Servers can't compare a czxid:
-// the look comes right before the delete, which has the version of the data.
+// numbers begin again when the path itself is deleted.
 func (p *place) remove(ctx context.Context, zk *client.Client) error {
-	stat, there, err := zk.WithRetry(client.DefaultRetry()).Exists(ctx, p.path)
-	if err == nil && there && stat.Czxid == p.stat.Czxid {
-		err = zk.DeleteIdempotent(ctx, p.path, stat.Version)
-		there = !errors.Is(err, client.ErrNoNode)
-	}
+	_, err := lock.Break(ctx, zk, p.Contender)
 	switch {
-	case !there && (err == nil || errors.Is(err, client.ErrNoNode)):
-		return &wordedError{p.path + " has gone by itself meanwhile: nothing was deleted", notThere(p.path)}
-	case err != nil:
-		return err
-	case stat.Czxid != p.stat.Czxid:
-		return &wordedError{p.path + " is another's by now: nothing was deleted",
-			&client.Error{Path: p.path, Err: client.ErrBadVersion}}
+	case errors.Is(err, client.ErrNoNode):
+		return &wordedError{p.Path + " has gone by itself meanwhile: nothing was deleted", notThere(p.Path)}
+	case errors.Is(err, client.ErrBadVersion):
+		return &wordedError{p.Path + " is another's by now: nothing was deleted",
+			&client.Error{Path: p.Path, Err: client.ErrBadVersion}}
 	}
-	return nil
+	return err
 }
 
 func notThere(path string) error {

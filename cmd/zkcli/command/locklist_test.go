@@ -105,17 +105,17 @@ func TestLockBreakSparesAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), queue[0].path, client.AnyVersion); err != nil {
+	if err := c.Delete(t.Context(), queue[0].Path, client.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
 	if err := queue[0].remove(t.Context(), c); !errors.Is(err, client.ErrNoNode) || !strings.Contains(err.Error(), "gone by itself") {
 		t.Errorf("a node that is gone: %v", err)
 	}
-	create(t, c, queue[0].path, "another")
+	create(t, c, queue[0].Path, "another")
 	if err := queue[0].remove(t.Context(), c); !errors.Is(err, client.ErrBadVersion) {
 		t.Errorf("another's node: %v", err)
 	}
-	if _, there, err := c.Exists(t.Context(), queue[0].path); err != nil || !there {
+	if _, there, err := c.Exists(t.Context(), queue[0].Path); err != nil || !there {
 		t.Errorf("another's node is there: %v, %v", there, err)
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/recipes"
 )
 
 // What the program that runs under a lock finds in its environment.
@@ -55,7 +58,7 @@ func lockCommand() Command {
 				case *breaks:
 					return c.lockBreak(ctx, *yes)
 				}
-				return r.run(ctx, c, lockLabel, nil)
+				return r.run(ctx, c, takeLock)
 			}
 		},
 	}
@@ -101,7 +104,7 @@ func electCommand() Command {
 					host, _ := os.Hostname() // it is only to be read by people
 					*id = fmt.Sprintf("%s:%d", host, os.Getpid())
 				}
-				return r.run(ctx, c, latchLabel, []byte(*id))
+				return r.run(ctx, c, func(ctx context.Context, x *contest) (tenure, release, error) { return lead(ctx, x, *id) })
 			}
 		},
 	}
@@ -144,7 +147,7 @@ func (w *waitFlag) Set(s string) error {
 	return (*millis)(w).Set(s)
 }
 
-func (r *locked) run(ctx context.Context, c *Call, label string, data []byte) (err error) {
+func (r *locked) run(ctx context.Context, c *Call, take take) (err error) {
 	program, err := exec.LookPath(c.Args[1])
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Args[1], err)
@@ -154,35 +157,45 @@ func (r *locked) run(ctx context.Context, c *Call, label string, data []byte) (e
 		return err
 	}
 	defer c.App.quiet()()
-	t, err := queue(ctx, zk, c.Args[0], label, data)
-	if t == nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.leave(ctx)) }()
-	if err != nil {
-		return err
-	}
-	if err := r.await(ctx, c, t); err != nil {
-		return err
-	}
 	grace, reserve := margins(zk.Timeout(), r.grace)
-	held, stop, err := t.held(ctx, grace+reserve)
+	held, giveUp, err := r.await(ctx, c, take, &contest{zk: zk, path: c.Args[0], reserve: grace + reserve})
 	if err != nil {
-		return c.end(exitConnection, "Lost", fmt.Sprintf("the %s was lost before the program was started: %v", r.what, err))
+		return err
 	}
+	defer func() { err = errors.Join(err, leave(ctx, giveUp)) }()
+	return r.under(ctx, c, held, program, grace)
+}
+
+// under runs the program while the tenure lasts.
+func (r *locked) under(ctx context.Context, c *Call, held tenure, program string, grace time.Duration) error {
+	working, stop := context.WithCancel(held.Context())
 	defer stop()
-	cmd := exec.CommandContext(held, program, c.Args[2:]...)
+	defer context.AfterFunc(ctx, stop)()
+	cmd := exec.CommandContext(working, program, c.Args[2:]...)
 	cmd.Args[0] = c.Args[1]
 	c.attach(cmd)
-	cmd.Env = append(os.Environ(), envLockPath+"="+t.node, fmt.Sprintf("%s=%d", envToken, int64(t.token)))
-	err = runProgram(cmd, grace)
-	if held.Err() != nil && ctx.Err() == nil {
-		return c.end(exitConnection, "Lost", fmt.Sprintf("the %s was lost: %v. The program was ended", r.what, context.Cause(held)))
-	}
+	cmd.Env = append(os.Environ(), envLockPath+"="+held.Path(), fmt.Sprintf("%s=%d", envToken, int64(held.Token())))
+	err := runProgram(cmd, grace)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if held.Context().Err() != nil {
+		why := strings.TrimPrefix(context.Cause(held.Context()).Error(), recipes.ErrLost.Error()+": ")
+		return c.end(exitConnection, "Lost", fmt.Sprintf("the %s was lost: %s. The program was ended", r.what, why))
+	}
 	return programError(err)
+}
+
+// leave gives a tenure up, also if ctx has ended. If no server can be reached the
+// session's end will see to it.
+func leave(ctx context.Context, giveUp release) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+	defer cancel()
+	err := giveUp(ctx)
+	if errors.Is(err, recipes.ErrLost) {
+		return nil // it is gone
+	}
+	return err
 }
 
 // margins returns how long the program may have to end, and how long before the
@@ -204,15 +217,15 @@ func (c *Call) end(code int, name, text string) error {
 	return errors.Join(&ExitError{Code: code}, err)
 }
 
-// await waits for our turn.
-func (r *locked) await(ctx context.Context, c *Call, t *turn) error {
+// await waits for the tenure.
+func (r *locked) await(ctx context.Context, c *Call, take take, x *contest) (tenure, release, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.wait > 0 {
 		defer time.AfterFunc(time.Duration(r.wait), cancel).Stop()
 	}
 	told := false
-	err := t.wait(waiting, func(node string) {
+	x.waiting = func(node string) {
 		if !told && c.App.err.terminal() {
 			c.App.say("waiting for the %s, behind %s", r.what, node)
 		}
@@ -220,11 +233,12 @@ func (r *locked) await(ctx context.Context, c *Call, t *turn) error {
 		if r.wait == 0 {
 			cancel()
 		}
-	})
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return &takenError{r.what, time.Duration(r.wait)}
 	}
-	return err
+	held, giveUp, err := take(waiting, x)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return nil, nil, &takenError{r.what, time.Duration(r.wait)}
+	}
+	return held, giveUp, err
 }
 
 // takenError says that our turn did not come in time.
