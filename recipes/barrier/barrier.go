@@ -1,0 +1,117 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// Barrier is in place while its node exists. It may be used from any goroutine.
+type Barrier struct {
+	c    *client.Client
+	path string
+	acl  []client.ACL
+}
+
+// Options are what a Barrier can be told. The zero value is good for most.
+type Options struct {
+	// ACL is that of new nodes; nil is client.OpenACL.
+	ACL []client.ACL
+}
+
+// New returns the barrier at path. Nothing is asked of the servers yet.
+func New(c *client.Client, path string, o Options) (*Barrier, error) {
+	if c == nil {
+		return nil, fmt.Errorf("barrier: %w: client is nil", client.ErrBadArguments)
+	}
+	if err := line.CheckPath(path); err != nil {
+		return nil, fmt.Errorf("barrier: path: %w", err)
+	}
+	return &Barrier{c: c, path: path, acl: o.ACL}, nil
+}
+
+// Set puts the barrier in place. There is no error if it is already.
+func (b *Barrier) Set(ctx context.Context) error {
+	const rounds = 10 // a container may be deleted between being made and being used
+	for round := 1; ; round++ {
+		err := b.c.CreateIdempotent(ctx, b.path, nil, client.Persistent, b.acl)
+		switch {
+		case errors.Is(err, client.ErrNodeExists):
+			return nil
+		case !errors.Is(err, client.ErrNoNode) || round == rounds:
+			return b.wrap(ctx, "set", err)
+		}
+		if err := b.c.EnsureContainer(ctx, line.Parent(b.path), b.acl); err != nil {
+			return b.wrap(ctx, "set", err)
+		}
+	}
+}
+
+// Remove removes the barrier: who waits goes on. There is no error if there is none.
+// If its node has children the error wraps recipes.ErrLayout, and it stays.
+func (b *Barrier) Remove(ctx context.Context) error {
+	err := b.c.DeleteIdempotent(ctx, b.path, client.AnyVersion)
+	switch {
+	case errors.Is(err, client.ErrNoNode):
+		return nil
+	case errors.Is(err, client.ErrNotEmpty):
+		err = b.intruder(ctx, err)
+	}
+	return b.wrap(ctx, "remove", err)
+}
+
+// intruder names a child of the barrier's node.
+func (b *Barrier) intruder(ctx context.Context, err error) error {
+	names, _, listErr := b.c.Steady().Children(ctx, b.path)
+	if listErr != nil || len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: it has a child %q; delete that, or use another path", recipes.ErrLayout, names[0])
+}
+
+// Present reports whether the barrier is in place.
+func (b *Barrier) Present(ctx context.Context) (bool, error) {
+	c := b.c.Steady()
+	if err := c.Sync(ctx, b.path); err != nil {
+		return false, b.wrap(ctx, "look at", err)
+	}
+	_, there, err := c.Exists(ctx, b.path)
+	return there, b.wrap(ctx, "look at", err)
+}
+
+// Wait waits until the barrier is not in place.
+func (b *Barrier) Wait(ctx context.Context) error {
+	return b.wrap(ctx, "wait for", b.wait(ctx))
+}
+
+// wait reads the node instead of asking whether it exists: that would leave a watch
+// behind on a node that is gone.
+func (b *Barrier) wait(ctx context.Context) error {
+	c := b.c.Steady()
+	if err := c.Sync(ctx, b.path); err != nil { // else the server may not know of it yet
+		return err
+	}
+	for {
+		_, _, w, err := c.GetW(ctx, b.path)
+		if errors.Is(err, client.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := line.Next(ctx, w); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Barrier) wrap(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s barrier %s: %w", what, b.path, line.Why(ctx, err))
+}
