@@ -1,0 +1,241 @@
+package idempotent_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/idempotent"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+func open(t *testing.T, c *client.Client) *idempotent.Requests {
+	t.Helper()
+	r, err := idempotent.New(c, "/app/requests", idempotent.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// enqueue is a change that would be seen if it were made twice.
+func enqueue() client.Op {
+	return client.CreateOp("/items/item-", nil, client.PersistentSequential, nil)
+}
+
+// items makes the parent of what enqueue makes.
+func items(w *trial.World) {
+	w.Helper()
+	_, err := w.Look.Create(w.Ctx, "/items", nil, client.Persistent, nil)
+	w.Must(err)
+}
+
+// What is asked for: one multi, and for a repeat a look at the marker.
+func TestTrace(t *testing.T) {
+	w := trial.New(t)
+	items(w)
+	r := open(t, w.C)
+	rec := w.Record()
+	multi := []string{"multi /app/requests/done-42", "multi /items/item-"}
+	for _, want := range [][]string{
+		append(append(slices.Clone(multi), "exists /app/requests", "exists /app", "exists ", "createContainer /app", "createContainer /app/requests"), multi...),
+		append(slices.Clone(multi), "getData /app/requests/done-42"),
+	} {
+		_, err := r.Do(w.Ctx, "42", enqueue())
+		w.Must(err)
+		if got := w.Trace(rec); !slices.Equal(got, want) {
+			t.Errorf("it asks for %q, want %q", got, want)
+		}
+	}
+	_, err := r.Do(w.Ctx, "43", enqueue())
+	w.Must(err)
+	if got := w.Trace(rec); len(got) != 2 {
+		t.Errorf("another one asks for %q, want a multi of two", got)
+	}
+}
+
+// A repeat does nothing, also from another client, and is told when it was done.
+func TestRepeat(t *testing.T) {
+	w := trial.New(t)
+	items(w)
+	first, err := open(t, w.C).Do(w.Ctx, "a/b ☂", enqueue())
+	w.Must(err)
+	if first.Before || len(first.Results) != 1 || first.Results[0].Path != "/items/item-0000000000" {
+		t.Errorf("first: %+v", first)
+	}
+	again, err := open(t, w.Other()).Do(w.Ctx, "a/b ☂", enqueue())
+	w.Must(err)
+	if !again.Before || again.Results != nil || again.Zxid == 0 || again.At.IsZero() {
+		t.Errorf("repeat: %+v", again)
+	}
+	if first.Zxid != 0 && (first.Zxid != again.Zxid || !first.At.Equal(again.At)) {
+		t.Errorf("first %+v, repeat %+v: they are not of the same moment", first, again)
+	}
+	if got := w.Children("/items"); len(got) != 1 {
+		t.Errorf("there are %q, want one", got)
+	}
+	if got := w.Children("/app/requests"); !slices.Equal(got, []string{"done-a%2Fb%20%E2%98%82"}) {
+		t.Errorf("markers are %q", got)
+	}
+}
+
+// What fails leaves no marker, and can be asked for again. The error counts operations
+// as its caller does.
+func TestFailedOperation(t *testing.T) {
+	w := trial.New(t)
+	r := open(t, w.C)
+	_, err := w.Look.Create(w.Ctx, "/stock", []byte("1"), client.Persistent, nil)
+	w.Must(err)
+	_, err = r.Do(w.Ctx, "1", client.CheckOp("/stock", 0), enqueue())
+	failed, ok := errors.AsType[*client.MultiError](err)
+	if !errors.Is(err, client.ErrNoNode) || !ok || failed.Index != 1 || failed.Path != "/items/item-" || client.IsAmbiguous(err) {
+		t.Errorf("do = %v, want no node of operation 1", err)
+	}
+	if _, done, err := r.Done(w.Ctx, "1"); done || err != nil {
+		t.Errorf("done = %t, %v after a failure", done, err)
+	}
+	items(w)
+	o, err := r.Do(w.Ctx, "1", client.CheckOp("/stock", 0), enqueue())
+	if err != nil || o.Before || len(o.Results) != 2 {
+		t.Errorf("do = %+v, %v", o, err)
+	}
+	if was, done, err := r.Done(w.Ctx, "1"); !done || err != nil || !was.Before || was.Zxid == 0 {
+		t.Errorf("done = %+v, %t, %v", was, done, err)
+	}
+}
+
+// Without operations it is a claim: one of all who ask is the first.
+func TestClaim(t *testing.T) {
+	w := trial.New(t)
+	const askers = 8
+	firsts := make(chan bool, askers)
+	for range askers {
+		r := open(t, w.Other())
+		go func() {
+			o, err := r.Do(w.Ctx, "mine")
+			if err != nil {
+				t.Error(err)
+			}
+			firsts <- !o.Before
+		}()
+	}
+	n := 0
+	for range askers {
+		if <-firsts {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d were told to be the first", n)
+	}
+}
+
+// Markers go when they are old, by the leader's clock, or when they are forgotten; then
+// the request is a new one.
+func TestPruneAndForget(t *testing.T) {
+	w := trial.New(t)
+	items(w)
+	r := open(t, w.C)
+	if n, err := r.Prune(w.Ctx, 0); n != 0 || err != nil {
+		t.Errorf("prune of nothing = %d, %v", n, err)
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		_, err := r.Do(w.Ctx, id, enqueue())
+		w.Must(err)
+	}
+	w.Must(r.Forget(w.Ctx, "3"))
+	w.Must(r.Forget(w.Ctx, "3"))
+	if n, err := r.Prune(w.Ctx, time.Hour); n != 0 || err != nil {
+		t.Errorf("prune of what is an hour old = %d, %v", n, err)
+	}
+	if n, err := r.Prune(w.Ctx, 0); n != 2 || err != nil {
+		t.Errorf("prune of all = %d, %v, want 2", n, err)
+	}
+	for _, id := range []string{"1", "3"} {
+		if o, err := r.Do(w.Ctx, id, enqueue()); err != nil || o.Before {
+			t.Errorf("request %s, of which nobody knows any more: %+v, %v", id, o, err)
+		}
+	}
+}
+
+// A marker with a time to live needs servers that have such nodes.
+func TestTTL(t *testing.T) {
+	w := trial.New(t)
+	r, err := idempotent.New(w.C, "/app/requests", idempotent.Options{TTL: time.Hour})
+	w.Must(err)
+	first, err := r.Do(w.Ctx, "1")
+	if errors.Is(err, client.ErrUnimplemented) {
+		return // Apache's don't by default
+	}
+	w.Must(err)
+	again, err := r.Do(w.Ctx, "1")
+	if err != nil || first.Before || !again.Before {
+		t.Errorf("first %+v, then %+v, %v", first, again, err)
+	}
+}
+
+func TestBadUse(t *testing.T) {
+	w := trial.New(t)
+	for _, path := range []string{"", "requests", "/", "/requests/"} {
+		if _, err := idempotent.New(w.C, path, idempotent.Options{}); !errors.Is(err, client.ErrBadArguments) {
+			t.Errorf("new at %q = %v", path, err)
+		}
+	}
+	for _, ttl := range []time.Duration{-1, time.Microsecond} {
+		if _, err := idempotent.New(w.C, "/r", idempotent.Options{TTL: ttl}); !errors.Is(err, client.ErrBadArguments) || !strings.Contains(err.Error(), "TTL") {
+			t.Errorf("new with a time to live of %v = %v", ttl, err)
+		}
+	}
+	r := open(t, w.C)
+	if _, err := r.Do(w.Ctx, ""); !errors.Is(err, client.ErrBadArguments) {
+		t.Errorf("do without an id = %v", err)
+	}
+	if _, _, err := r.Done(w.Ctx, ""); !errors.Is(err, client.ErrBadArguments) {
+		t.Errorf("done without an id = %v", err)
+	}
+	if err := r.Forget(w.Ctx, ""); !errors.Is(err, client.ErrBadArguments) {
+		t.Errorf("forget without an id = %v", err)
+	}
+}
+
+// Children of somebody else are not removed, nor anything else then.
+func TestForeignChildren(t *testing.T) {
+	w := trial.New(t)
+	r := open(t, w.C)
+	_, err := r.Do(w.Ctx, "1")
+	w.Must(err)
+	for _, name := range []string{"other", "done-%41"} {
+		path, err := w.Look.Create(w.Ctx, "/app/requests/"+name, nil, client.Persistent, nil)
+		w.Must(err)
+		if n, err := r.Prune(w.Ctx, 0); n != 0 || !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), path) {
+			t.Errorf("prune beside %s = %d, %v", path, n, err)
+		}
+		w.Must(w.Look.Delete(w.Ctx, path, client.AnyVersion))
+	}
+	if got := w.Children("/app/requests"); len(got) != 1 {
+		t.Errorf("markers are %q, want one", got)
+	}
+}
+
+func TestForbidden(t *testing.T) {
+	w := trial.New(t)
+	items(w)
+	_, err := w.Look.CreateAll(w.Ctx, "/app/requests", nil, client.Persistent, nil)
+	w.Must(err)
+	_, err = w.Look.SetACL(w.Ctx, "/app/requests", client.ReadACL(), client.AnyVersion)
+	w.Must(err)
+	r := open(t, w.C)
+	if _, err := r.Do(w.Ctx, "1", enqueue()); !errors.Is(err, client.ErrNoAuth) || !strings.Contains(err.Error(), "/app/requests") {
+		t.Errorf("do = %v, want no auth with the path", err)
+	}
+	if _, err := r.Prune(w.Ctx, 0); !errors.Is(err, client.ErrNoAuth) || !strings.Contains(err.Error(), "/app/requests") {
+		t.Errorf("prune = %v, want no auth with the path", err)
+	}
+	if got := w.Children("/items"); len(got) > 0 {
+		t.Errorf("%q is left", got)
+	}
+}
