@@ -1,0 +1,222 @@
+package rwlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+	"github.com/zkd-project/zkd/recipes/rwlock"
+)
+
+func TestNewTellsWhatIsWrong(t *testing.T) {
+	for _, tt := range []struct {
+		path string
+		o    rwlock.Options
+		want string // in the error
+	}{
+		{"lock", rwlock.Options{}, "path"},
+		{"/", rwlock.Options{}, "path"},
+		{"/lock/", rwlock.Options{}, "path"},
+		{"/lock", rwlock.Options{Reserve: -1}, "Reserve is -1ns"},
+		{"/lock", rwlock.Options{Request: "go away"}, `Request is "go away"`},
+		{"/lock", rwlock.Options{Data: []byte("unlock")}, `Data is "unlock"`},
+	} {
+		for name, make := range lockers {
+			if _, err := make(nil, tt.path, tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s lock of %q, %+v: %v, want something with %q", name, tt.path, tt.o, err, tt.want)
+			}
+		}
+	}
+	if _, err := rwlock.New(nil, "/lock", rwlock.Options{Ask: true}); err == nil || !strings.Contains(err.Error(), "Ask is set") {
+		t.Errorf("lock that asks: %v", err)
+	}
+	if _, err := rwlock.NewPriority(nil, "/lock", rwlock.Options{Ask: true}); err != nil {
+		t.Errorf("priority lock that asks: %v", err)
+	}
+}
+
+// A child that is somebody else's makes all fail, and nothing is left.
+func TestForeignChildren(t *testing.T) {
+	both(t, func(w *trial.World, lock func(*client.Client, rwlock.Options) locker) {
+		_, err := w.Look.CreateAll(w.Ctx, "/lock/_c_x-lock-0000000001", nil, client.Persistent, nil)
+		w.Must(err)
+		l := lock(w.C, rwlock.Options{})
+		_, err1 := l.take(w.Ctx, rwlock.Write, 0)
+		_, _, err2 := l.try(w.Ctx, rwlock.Read, 0)
+		_, err3 := l.Contenders(w.Ctx)
+		for i, err := range []error{err1, err2, err3} {
+			if !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), "_c_x-lock-0000000001") {
+				t.Errorf("call %d with a foreign child = %v", i, err)
+			}
+		}
+		w.AwaitChildren("/lock", 1)
+	})
+}
+
+// Each kind of lock takes the other's nodes for somebody else's.
+func TestOneKindAtOnePath(t *testing.T) {
+	w := trial.New(t)
+	one, err := rwlock.New(w.C, "/lock", rwlock.Options{})
+	w.Must(err)
+	other, err := rwlock.NewPriority(w.C, "/lock", rwlock.Options{})
+	w.Must(err)
+	h, err := one.Lock(w.Ctx)
+	w.Must(err)
+	if _, err := other.Lock(w.Ctx, 0); !errors.Is(err, recipes.ErrLayout) {
+		t.Errorf("priority lock beside a plain one = %v", err)
+	}
+	unlock(w, h)
+	h, err = other.Lock(w.Ctx, 0)
+	w.Must(err)
+	if _, err := one.Lock(w.Ctx); !errors.Is(err, recipes.ErrLayout) {
+		t.Errorf("plain lock beside a priority one = %v", err)
+	}
+	unlock(w, h)
+}
+
+// What is missing above is made as containers: they go some time after the last lock.
+func TestMissingParent(t *testing.T) {
+	for name, make := range lockers {
+		t.Run(name, func(t *testing.T) {
+			w := trial.New(t)
+			l, err := make(w.C, "/a/b/lock", rwlock.Options{})
+			w.Must(err)
+			if all, err := l.Contenders(w.Ctx); len(all) != 0 || err != nil {
+				t.Errorf("contenders of what does not exist = %v, %v", all, err)
+			}
+			h, err := l.take(w.Ctx, rwlock.Read, 0)
+			w.Must(err)
+			unlock(w, h)
+		})
+	}
+}
+
+// The ACL is that of the lock's nodes. Who is not allowed to take part is told, and leaves
+// nothing.
+func TestACL(t *testing.T) {
+	both(t, func(w *trial.World, lock func(*client.Client, rwlock.Options) locker) {
+		ours := client.DigestACL(client.PermAll, "ann", "secret")
+		seen := client.ACL{Perms: client.PermRead, ID: client.OpenACL()[0].ID}
+		w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("ann:secret")))
+		h, err := lock(w.C, rwlock.Options{ACL: []client.ACL{ours, seen}}).take(w.Ctx, rwlock.Write, 0)
+		w.Must(err)
+		stranger := lock(w.Look, rwlock.Options{})
+		who := only(w, stranger)
+		_, err1 := stranger.take(w.Ctx, rwlock.Read, 0)
+		_, err2 := stranger.Break(w.Ctx, who)
+		_, err3 := stranger.Revoke(w.Ctx, who, rwlock.NoForce)
+		for i, err := range []error{err1, err2, err3} {
+			if !errors.Is(err, client.ErrNoAuth) || !strings.Contains(err.Error(), "/lock") {
+				t.Errorf("call %d of a stranger = %v", i, err)
+			}
+		}
+		w.Must(h.Err())
+		unlock(w, h)
+		w.AwaitChildren("/lock", 0)
+	})
+}
+
+func TestRevokeOfAnothersNode(t *testing.T) {
+	both(t, func(w *trial.World, lock func(*client.Client, rwlock.Options) locker) {
+		l := lock(w.C, rwlock.Options{})
+		h, err := l.take(w.Ctx, rwlock.Write, 0)
+		w.Must(err)
+		for _, path := range []string{"", "/lock", "/x", h.Path() + "/x", "/other" + h.Path(), "/lock/x"} {
+			who := rwlock.Contender{Path: path}
+			_, err1 := l.Revoke(w.Ctx, who, 0)
+			_, err2 := l.Break(w.Ctx, who)
+			if !errors.Is(err1, client.ErrBadArguments) || !errors.Is(err2, client.ErrBadArguments) {
+				t.Errorf("revoke, break of %q = %v, %v", path, err1, err2)
+			}
+		}
+		unlock(w, h)
+	})
+}
+
+// Who gives up leaves nothing, and its error is why; nor does whoever asks in vain.
+func TestContextEnds(t *testing.T) {
+	both(t, func(w *trial.World, lock func(*client.Client, rwlock.Options) locker) {
+		h, err := lock(w.Look, rwlock.Options{}).take(w.Ctx, rwlock.Write, 0)
+		w.Must(err)
+		there := len(w.Children("/lock"))
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(w.Ctx)
+		rec := w.Record()
+		a := &wanted{World: w, done: make(chan struct{})}
+		go func() {
+			defer close(a.done)
+			a.held, a.err = lock(w.C, rwlock.Options{}).take(ctx, rwlock.Write, 0)
+		}()
+		watching(w, rec, 1)
+		who, err := lock(w.Look, rwlock.Options{}).Contenders(w.Ctx)
+		w.Must(err)
+		asked := make(chan error)
+		go func() {
+			_, err := lock(w.C, rwlock.Options{}).Revoke(ctx, who[0], rwlock.NoForce)
+			asked <- err
+		}()
+		watching(w, rec, 2)
+		cancel(why)
+		<-a.done
+		if err := <-asked; !errors.Is(a.err, why) || !errors.Is(err, why) {
+			t.Errorf("lock, revoke until the context ends = %v, %v", a.err, err)
+		}
+		w.AwaitChildren("/lock", there)
+		unlock(w, h)
+		w.AwaitChildren("/lock", 0)
+	})
+}
+
+// A lock outlives the context that it was asked for with, but has its values.
+func TestContextOfTheWait(t *testing.T) {
+	both(t, func(w *trial.World, lock func(*client.Client, rwlock.Options) locker) {
+		type key struct{}
+		ctx, cancel := context.WithCancel(context.WithValue(w.Ctx, key{}, "value"))
+		h, err := lock(w.C, rwlock.Options{}).take(ctx, rwlock.Read, 0)
+		w.Must(err)
+		cancel()
+		w.Must(h.Err())
+		w.Must(h.Context().Err())
+		if h.Context().Value(key{}) != "value" {
+			t.Error("the lock's context has not the values of that of the wait")
+		}
+		unlock(w, h)
+		if h.Context().Err() == nil {
+			t.Error("the lock's context goes on after unlock")
+		}
+	})
+}
+
+// kazoo's nodes are known: its writers exclude, its readers share.
+func TestKazooTakesPart(t *testing.T) {
+	w := trial.New(t)
+	l, err := rwlock.New(w.C, "/lock", rwlock.Options{})
+	w.Must(err)
+	w.Must(w.Look.EnsurePath(w.Ctx, "/lock", nil))
+	reader, err := w.Look.Create(w.Ctx, "/lock/0d6a5c0be0b84b8f9d0e7c1b2a394857__rlock__", nil, client.EphemeralSequential, nil)
+	w.Must(err)
+	r, ok, err := l.TryRLock(w.Ctx)
+	if !ok || err != nil {
+		t.Fatalf("read lock beside kazoo's = %v, %v", ok, err)
+	}
+	if _, ok, err := l.TryLock(w.Ctx); ok || err != nil {
+		t.Errorf("write lock beside kazoo's reader = %v, %v", ok, err)
+	}
+	unlock(w, r)
+	w.Must(w.Look.Delete(w.Ctx, reader, -1))
+	writer, err := w.Look.Create(w.Ctx, "/lock/0d6a5c0be0b84b8f9d0e7c1b2a394857__lock__", []byte("py"), client.EphemeralSequential, nil)
+	w.Must(err)
+	if _, ok, err := l.TryRLock(w.Ctx); ok || err != nil {
+		t.Errorf("read lock beside kazoo's writer = %v, %v", ok, err)
+	}
+	all, err := l.Contenders(w.Ctx)
+	w.Must(err)
+	if len(all) != 1 || all[0].Kind != rwlock.Write || !all[0].Holds || string(all[0].Data) != "py" || all[0].Path != writer {
+		t.Errorf("contenders are %+v", all)
+	}
+	w.Must(w.Look.Delete(w.Ctx, writer, -1))
+}
