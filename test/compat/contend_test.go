@@ -1,0 +1,399 @@
+//go:build compat
+
+package compat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/counter"
+	"github.com/zkd-project/zkd/recipes/doublebarrier"
+	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/lock"
+	"github.com/zkd-project/zkd/recipes/queue"
+	"github.com/zkd-project/zkd/recipes/rwlock"
+)
+
+// contendRounds is how often each program does its part of a scene.
+const contendRounds = 20
+
+// A scene is something that programs in several languages do together, at the nodes
+// below /contend/<name>:
+//
+//	here       has how many programs take part; each begins by making a child of it,
+//	           and waits until all have
+//	it         what they contend for
+//	count      a number that is read, and written with one more, by who is alone
+//	inside     is there while somebody is alone
+//	holders, taken, seen, entering-<i>, leaving-<i>: see the scenes
+type scene struct {
+	name string
+	with []string // the other programs that take part: "java", "python"
+	ours func(s *stage) error
+	// check says what must have come of it; nil is that count has all rounds.
+	check func(s *stage) error
+}
+
+var scenes = []scene{
+	{"curator-lock", java, locking(lock.Curator), nil},
+	{"kazoo-lock", kazoo, locking(lock.Kazoo), nil},
+	{"apache-lock", java, locking(lock.WriteLock), nil},
+	{"curator-write", java, writing, nil},
+	{"kazoo-write", kazoo, writing, nil},
+	{"curator-read-write", java, readingAndWriting, nil},
+	{"kazoo-read-write", kazoo, readingAndWriting, nil},
+	{"curator-latch", java, leading(election.CuratorLatch), nil},
+	{"curator-selector", java, leading(election.CuratorSelector), nil},
+	{"kazoo-election", kazoo, leading(election.Kazoo), nil},
+	{"double-barrier", both, meeting, nothing},
+	{"curator-queue", java, queueing(queue.Apache), allTaken},
+	{"apache-queue", java, queueing(queue.Apache), allTaken},
+	{"kazoo-queue", kazoo, queueing(queue.Kazoo), allTaken},
+	{"curator-counter", java, counting(counter.Long), counted(counter.Long)},
+	{"curator-count", java, counting(counter.Int), counted(counter.Int)},
+	{"kazoo-counter", kazoo, counting(counter.Decimal), counted(counter.Decimal)},
+}
+
+var (
+	java  = []string{"java"}
+	kazoo = []string{"python"}
+	both  = []string{"java", "python"}
+)
+
+// TestContend has Curator's, Apache's and kazoo's recipes and ours contend for the same
+// locks, elections, barriers, queues and counters.
+func TestContend(t *testing.T) {
+	needKazoo(t)
+	curator := contendProgram(t)
+	addr := start(t, target(t), config{}).addr
+	ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
+	defer cancel()
+	c, err := client.Connect(ctx, addr, client.Options{Logger: client.NoLog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background()) //nolint:errcheck // it tried
+	args := map[string][]string{}
+	for _, sc := range scenes {
+		if err := (&stage{scene: sc, c: c, ctx: ctx}).prepare(); err != nil {
+			t.Fatal(err)
+		}
+		for _, program := range sc.with {
+			args[program] = append(args[program], sc.name)
+		}
+	}
+	var others sync.WaitGroup
+	others.Go(func() { curator(t, append([]string{addr, strconv.Itoa(contendRounds)}, args["java"]...)...) })
+	others.Go(func() {
+		script := filepath.Join("python", "zkd_contend.py")
+		runProgram(t, python, append([]string{script, addr, strconv.Itoa(contendRounds)}, args["python"]...)...)
+	})
+	var ours sync.WaitGroup // a scene may have to wait until its programs are done with those before
+	passed, failed := 0, 0
+	var mu sync.Mutex
+	for _, sc := range scenes {
+		ours.Go(func() {
+			err := (&stage{scene: sc, c: c, ctx: ctx}).play()
+			mu.Lock()
+			defer mu.Unlock()
+			if passed++; err != nil {
+				passed, failed = passed-1, failed+1
+				t.Errorf("%s: %v", sc.name, err)
+			}
+		})
+	}
+	ours.Wait()
+	others.Wait()
+	for _, sc := range scenes {
+		s := &stage{scene: sc, c: c, ctx: ctx}
+		check := sc.check
+		if check == nil {
+			check = allCounted
+		}
+		if err := check(s); err != nil && !t.Failed() {
+			t.Errorf("%s: %v", sc.name, err)
+		}
+	}
+	summary(t, t.Name(), passed, failed)
+}
+
+// contendProgram compiles java/contend and returns what runs it.
+func contendProgram(t *testing.T) func(t *testing.T, args ...string) {
+	t.Helper()
+	needJavac(t)
+	require(t,
+		need{filepath.Join(javaDir, "curator-recipes.jar"), "libcurator-recipes-java"},
+		need{filepath.Join(javaDir, "guava.jar"), "libguava-java"})
+	return compileJava(t, "contend", "ContendProgram", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock",
+		"zookeeper-recipes-queue", "curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple")
+}
+
+// stage is a scene being played.
+type stage struct {
+	scene
+	c   *client.Client
+	ctx context.Context
+}
+
+func (s *stage) at(name string) string { return "/contend/" + s.name + "/" + name }
+
+// all is how many programs take part.
+func (s *stage) all() int { return len(s.with) + 1 }
+
+func (s *stage) prepare() error {
+	nodes := map[string]string{"here": strconv.Itoa(s.all()), "count": "0", "holders": "", "taken": "", "seen": ""}
+	if s.name == "double-barrier" {
+		for i := range contendRounds {
+			nodes[fmt.Sprintf("entering-%d", i)], nodes[fmt.Sprintf("leaving-%d", i)] = "", ""
+		}
+	}
+	for name, data := range nodes {
+		if _, err := s.c.CreateAll(s.ctx, s.at(name), []byte(data), client.Persistent, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play meets the others and does our part.
+func (s *stage) play() error {
+	if _, err := s.c.Create(s.ctx, s.at("here/go"), nil, client.Persistent, nil); err != nil {
+		return err
+	}
+	if err := s.await("here", s.all()); err != nil {
+		return err
+	}
+	return s.ours(s)
+}
+
+// await waits until a node has n children.
+func (s *stage) await(name string, n int) error {
+	for {
+		names, _, w, err := s.c.ChildrenW(s.ctx, s.at(name))
+		if err != nil {
+			return err
+		}
+		if len(names) >= n {
+			return w.Close(s.ctx)
+		}
+		if _, err := w.Next(s.ctx); err != nil {
+			return fmt.Errorf("only %q: %w", names, err)
+		}
+	}
+}
+
+// alone does what must not be done by two at a time.
+func (s *stage) alone() error {
+	if _, err := s.c.Create(s.ctx, s.at("inside"), nil, client.Persistent, nil); err != nil {
+		return err
+	}
+	n, err := s.count()
+	if err != nil {
+		return err
+	}
+	if _, err := s.c.Set(s.ctx, s.at("count"), []byte(strconv.Itoa(n+1)), client.AnyVersion); err != nil {
+		return err
+	}
+	return s.c.Delete(s.ctx, s.at("inside"), client.AnyVersion)
+}
+
+func (s *stage) count() (int, error) {
+	data, _, err := s.c.Get(s.ctx, s.at("count"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(data))
+}
+
+func allCounted(s *stage) error {
+	n, err := s.count()
+	if want := s.all() * contendRounds; err == nil && n != want {
+		return fmt.Errorf("%d rounds were counted, want %d: two were in at once", n, want)
+	}
+	return err
+}
+
+func nothing(*stage) error { return nil }
+
+// times does fn for each round.
+func times(fn func(i int) error) error {
+	for i := range contendRounds {
+		if err := fn(i); err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// holding does fn while it has what l gives.
+func holding[H lock.Holding](s *stage, l func(context.Context) (H, error), fn func() error) error {
+	held, err := l(s.ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(), held.Unlock(s.ctx))
+}
+
+func locking(layout lock.Layout) func(s *stage) error {
+	return func(s *stage) error {
+		m, err := lock.New(s.c, s.at("it"), lock.Options{Layout: layout})
+		if err != nil {
+			return err
+		}
+		return times(func(int) error { return holding(s, m.Lock, s.alone) })
+	}
+}
+
+func writing(s *stage) error {
+	rw, err := rwlock.New(s.c, s.at("it"), rwlock.Options{})
+	if err != nil {
+		return err
+	}
+	return times(func(int) error { return holding(s, rw.Lock, s.alone) })
+}
+
+func readingAndWriting(s *stage) error {
+	rw, err := rwlock.New(s.c, s.at("it"), rwlock.Options{})
+	if err != nil {
+		return err
+	}
+	return times(func(int) error {
+		if err := holding(s, rw.Lock, s.alone); err != nil {
+			return err
+		}
+		return holding(s, rw.RLock, s.readTwice)
+	})
+}
+
+// readTwice fails if somebody writes meanwhile.
+func (s *stage) readTwice() error {
+	before, err := s.count()
+	if err != nil {
+		return err
+	}
+	_, writing, err := s.c.Exists(s.ctx, s.at("inside"))
+	if err != nil {
+		return err
+	}
+	after, err := s.count()
+	if err == nil && (writing || before != after) {
+		return fmt.Errorf("somebody writes while we read: %d, %d, inside %t", before, after, writing)
+	}
+	return err
+}
+
+func leading(layout election.Layout) func(s *stage) error {
+	return func(s *stage) error {
+		e, err := election.New(s.c, s.at("it"), election.Options{Layout: layout, ID: "go"})
+		if err != nil {
+			return err
+		}
+		return times(func(int) error {
+			return e.Run(s.ctx, func(context.Context, *election.Leadership) error { return s.alone() })
+		})
+	}
+}
+
+// meeting enters and leaves with all others: none is in before all have said that they
+// come, and none is out before all have said that they go.
+func meeting(s *stage) error {
+	return times(func(i int) error {
+		b, err := doublebarrier.New(s.c, s.at(fmt.Sprintf("it-%d", i)), s.all(), doublebarrier.Options{})
+		if err != nil {
+			return err
+		}
+		if err := s.mark(fmt.Sprintf("entering-%d/go", i)); err != nil {
+			return err
+		}
+		in, err := b.Enter(s.ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.marked(fmt.Sprintf("entering-%d", i)); err != nil {
+			return err
+		}
+		if err := s.mark(fmt.Sprintf("leaving-%d/go", i)); err != nil {
+			return err
+		}
+		if err := in.Leave(s.ctx); err != nil {
+			return err
+		}
+		return s.marked(fmt.Sprintf("leaving-%d", i))
+	})
+}
+
+func (s *stage) mark(name string) error {
+	_, err := s.c.Create(s.ctx, s.at(name), nil, client.Persistent, nil)
+	return err
+}
+
+// marked fails unless all have marked.
+func (s *stage) marked(name string) error {
+	names, _, err := s.c.Children(s.ctx, s.at(name))
+	if err == nil && len(names) != s.all() {
+		return fmt.Errorf("%s: only %q are there", name, names)
+	}
+	return err
+}
+
+func queueing(layout queue.Layout) func(s *stage) error {
+	return func(s *stage) error {
+		q, err := queue.New(s.c, s.at("it"), queue.Options{Layout: layout})
+		if err != nil {
+			return err
+		}
+		defer q.Close(s.ctx) //nolint:errcheck // the items are what counts
+		offer := func(i int) error { return q.Offer(s.ctx, fmt.Appendf(nil, "go-%d", i)) }
+		if err := times(offer); err != nil {
+			return err
+		}
+		return times(func(int) error {
+			item, err := q.Take(s.ctx)
+			if err != nil {
+				return err
+			}
+			return s.mark("taken/" + string(item)) // fails if it has been taken before
+		})
+	}
+}
+
+func allTaken(s *stage) error {
+	names, _, err := s.c.Children(s.ctx, s.at("taken"))
+	if want := s.all() * contendRounds; err == nil && len(names) != want {
+		return fmt.Errorf("%d items were taken, want %d", len(names), want)
+	}
+	return err
+}
+
+func counting(layout counter.Layout) func(s *stage) error {
+	return func(s *stage) error {
+		n, err := counter.New(s.c, s.at("it"), counter.Options{Layout: layout})
+		if err != nil {
+			return err
+		}
+		return times(func(int) error {
+			_, err := n.Increment(s.ctx)
+			return err
+		})
+	}
+}
+
+func counted(layout counter.Layout) func(s *stage) error {
+	return func(s *stage) error {
+		n, err := counter.New(s.c, s.at("it"), counter.Options{Layout: layout})
+		if err != nil {
+			return err
+		}
+		got, err := n.Get(s.ctx)
+		if want := int64(s.all() * contendRounds); err == nil && got.Value != want {
+			return fmt.Errorf("the count is %d, want %d", got.Value, want)
+		}
+		return err
+	}
+}
