@@ -39,3 +39,8 @@ func unknown(path string, err error) error {
 
 // multi is the operation's code in the protocol.
 const multi client.OpCode = 14
+
+// badArgument is the error of a call that was given something wrong.
+func badArgument(path, what string) error {
+	return fmt.Errorf("queue %s: %w: %s", path, client.ErrBadArguments, what)
+}

@@ -67,7 +67,7 @@ func (q *Leased) Offer(ctx context.Context, data []byte) error {
 // Queue.OfferAll.
 func (q *Leased) OfferAll(ctx context.Context, items [][]byte, priority int) error {
 	if priority < 0 || priority > int(kazooNaming.most) {
-		return fmt.Errorf("queue: the priority is %d: it should be 0 to %d", priority, kazooNaming.most)
+		return badArgument(q.core.dir, fmt.Sprintf("the priority is %d: it should be 0 to %d", priority, kazooNaming.most))
 	}
 	return q.core.offer(ctx, int64(priority), items...)
 }

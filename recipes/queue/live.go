@@ -2,14 +2,12 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // live is a queue whose stock is kept up to date while it is worked off, for what
@@ -181,7 +179,7 @@ func (l *live) pause(ctx context.Context) error {
 // ranked offers items of a rank, which is checked; what says what is wrong with it.
 func (l *live) ranked(ctx context.Context, rank int64, what string, items [][]byte) error {
 	if rank < 0 || rank > l.naming.most {
-		return &client.Error{Path: line.Join(l.dir, l.naming.prefix), Err: client.ErrBadArguments, Cause: errors.New(what)}
+		return badArgument(l.dir, what)
 	}
 	return l.offer(ctx, rank, items...)
 }

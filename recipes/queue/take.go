@@ -86,7 +86,7 @@ func orEmpty(data []byte, ok bool, err error) ([]byte, error) {
 // take takes up to limit items, and waits for the first one if wait is true.
 func (q *core) take(ctx context.Context, limit int, wait bool) ([][]byte, error) {
 	if limit < 1 {
-		return nil, &client.Error{Path: q.path, Err: client.ErrBadArguments, Cause: errors.New("the limit is to be at least 1")}
+		return nil, badArgument(q.path, "the limit should be at least 1")
 	}
 	ctx, end, err := q.life.begin(ctx)
 	if err != nil {
