@@ -79,11 +79,14 @@
 // Stop when Held.Context ends. Where a late write would do damage, fence: give
 // Held.Token along with each write to a store that refuses tokens lower than one it has
 // seen, or if the store is ZooKeeper, write with Client.Multi and Held.Guard, which
-// fails once the lock is lost.
+// fails once the lock is lost. In With's function FromContext has the Held:
+//
+//	held, _ := lock.FromContext(ctx)
+//	_, err := c.Multi(ctx, held.Guard(client.SetOp("/report", data, client.AnyVersion))...)
 //
 // # Goroutines
 //
 // A Mutex and a Held may be used from any goroutine. A Held has two goroutines of its
-// own, which watch over its node, until it is lost or unlocked; a Multi's has those of
-// its locks.
+// own, which watch over its node, until Unlock, which is due also when it is lost; that
+// of a Multi has those of its locks.
 package lock

@@ -33,12 +33,24 @@ type holding struct {
 // inside is the key of the holding of a lock among the values of its context.
 type inside struct{ m *Mutex }
 
+// innermost is the key of the Held of the lock that was had last.
+type innermost struct{}
+
+// FromContext returns what is held of the Mutex that ctx belongs to, as the context of
+// With's function does: for its Token and Guard. Of several it is the innermost one. It is
+// unlocked by whoever has locked it.
+func FromContext(ctx context.Context) (h *Held, ok bool) {
+	h, ok = ctx.Value(innermost{}).(*Held)
+	return h, ok
+}
+
 // hold makes what one has of a place that is the first.
 func (m *Mutex) hold(ctx context.Context, place *line.Place) *Held {
 	g := &holding{m: m, place: place, count: 1, quiet: func() bool { return true }}
-	ctx = context.WithValue(context.WithoutCancel(ctx), inside{m}, g)
-	g.hold = place.Hold(ctx, line.HoldOptions{Reserve: m.o.Reserve})
 	h := &Held{holding: g}
+	ctx = context.WithValue(context.WithoutCancel(ctx), inside{m}, g)
+	ctx = context.WithValue(ctx, innermost{}, h)
+	g.hold = place.Hold(ctx, line.HoldOptions{Reserve: m.o.Reserve})
 	if l := m.o.Listener; l != nil {
 		l.Acquired(h)
 		g.quiet = context.AfterFunc(g.hold.Context(), func() { l.Lost(h, context.Cause(g.hold.Context())) })

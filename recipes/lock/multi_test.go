@@ -49,6 +49,31 @@ func TestWithALockThatIsLost(t *testing.T) {
 	}
 }
 
+// The function knows what it holds.
+func TestFromContext(t *testing.T) {
+	w := trial.New(t)
+	if _, ok := lock.FromContext(w.Ctx); ok {
+		t.Error("something is held without a lock")
+	}
+	m := mutex(t, w.C, lock.Options{})
+	_, err := lock.With(w.Ctx, m, func(ctx context.Context) (int, error) {
+		h, ok := lock.FromContext(ctx)
+		if !ok || h.Err() != nil || !write(w, h) {
+			t.Errorf("inside: %v, %v", h, ok)
+		}
+		other, err := lock.New(w.C, "/other", lock.Options{})
+		w.Must(err)
+		return lock.With(ctx, other, func(ctx context.Context) (int, error) {
+			inner, _ := lock.FromContext(ctx)
+			if !strings.HasPrefix(inner.Path(), "/other/") || inner.Token() <= h.Token() {
+				t.Errorf("further inside: %s", inner.Path())
+			}
+			return 0, nil
+		})
+	})
+	w.Must(err)
+}
+
 // It unlocks when the function panics, and lets the panic go on.
 func TestWithAPanic(t *testing.T) {
 	w := trial.New(t)
