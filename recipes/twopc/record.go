@@ -1,0 +1,97 @@
+package twopc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+)
+
+// Names of the children of the transaction's node.
+const (
+	decisionNode = "decision"
+	sitePrefix   = "site-"
+)
+
+// Outcome is a site's vote, and what the votes come to.
+type Outcome string
+
+// The outcomes.
+const (
+	Commit Outcome = "commit"
+	Abort  Outcome = "abort"
+)
+
+// Decision is what has become of a transaction. It never changes.
+type Decision struct {
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Reason says why it was aborted, for people.
+	Reason string `json:"reason,omitempty"`
+}
+
+// record is the data of the decision's node. Invariant: it is written twice at most,
+// first by Begin, without an outcome, and then at version 0 with one.
+type record struct {
+	ID        string   `json:"id"` // tells this transaction from others at the path
+	Sites     []string `json:"sites"`
+	Ephemeral bool     `json:"ephemeral,omitempty"`
+	Decision
+}
+
+func (r record) decided() bool { return r.Outcome != "" }
+
+func (r record) encode() []byte {
+	data, _ := json.Marshal(r) // strings and a bool can't fail
+	return data
+}
+
+func (t *Transaction) decode(data []byte) (r record, err error) {
+	if err := json.Unmarshal(data, &r); err != nil || len(r.Sites) == 0 {
+		return r, fmt.Errorf("%w: %s is not the record of a transaction; use another path", recipes.ErrLayout, t.node(decisionNode))
+	}
+	return r, nil
+}
+
+// read returns the record.
+func (t *Transaction) read(ctx context.Context) (record, client.Stat, error) {
+	data, stat, err := t.c.Steady().Get(ctx, t.node(decisionNode))
+	if err != nil {
+		return record{}, stat, err
+	}
+	rec, err := t.decode(data)
+	return rec, stat, err
+}
+
+// readW is read that sets a watch, unless there is a decision or an error.
+func (t *Transaction) readW(ctx context.Context) (record, *client.Watch, error) {
+	rec, _, err := t.read(ctx)
+	if err != nil || rec.decided() {
+		return rec, nil, err
+	}
+	data, _, w, err := t.c.Steady().GetW(ctx, t.node(decisionNode))
+	if err != nil {
+		return rec, nil, err
+	}
+	rec, err = t.decode(data)
+	return rec, w, err
+}
+
+// settle records a decision if there is none, and returns what is recorded then. It is
+// still undecided if one of the guards did not hold: then the caller looks again.
+//
+// This is what makes the transaction atomic: of all that want to decide, whatever they
+// have seen of the votes, one is the first to write version 1, and all go by that.
+func (t *Transaction) settle(ctx context.Context, rec record, d Decision, guards ...client.Op) (record, error) {
+	rec.Decision = d
+	_, err := t.c.Steady().Multi(ctx, append(guards, client.SetOp(t.node(decisionNode), rec.encode(), 0))...)
+	if err == nil {
+		return rec, nil
+	}
+	if errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode) || client.IsAmbiguous(err) && ctx.Err() == nil {
+		rec, _, err = t.read(ctx)
+	}
+	return rec, err
+}

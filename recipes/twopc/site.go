@@ -1,0 +1,118 @@
+package twopc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+)
+
+// Site is one of those who vote. It may be used from any goroutine.
+type Site struct {
+	t    *Transaction
+	c    *client.Client // for ephemeral sites, of the node's session only
+	name string
+	rec  record
+	data []byte
+}
+
+// Join returns the site of that name in the transaction. An ephemeral site joins once,
+// and counts as failed when the session ends: client.ErrNodeExists if it has joined.
+// client.ErrNoNode if there is no transaction, or no more.
+func (t *Transaction) Join(ctx context.Context, name string) (*Site, error) {
+	s, err := t.join(ctx, name)
+	if err != nil {
+		return nil, t.wrap(ctx, fmt.Sprintf("join as %q", name), err)
+	}
+	return s, nil
+}
+
+func (t *Transaction) join(ctx context.Context, name string) (*Site, error) {
+	s := &Site{t: t, c: t.c, name: name}
+	data, _, err := t.c.Steady().Get(ctx, t.path)
+	if err != nil {
+		return nil, err
+	}
+	s.data = data
+	if s.rec, _, err = t.read(ctx); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(s.rec.Sites, name) {
+		return nil, fmt.Errorf("%w: it has only the sites %q", client.ErrBadArguments, s.rec.Sites)
+	}
+	if s.rec.Ephemeral && !s.rec.decided() {
+		session, _ := t.c.Session()
+		s.c = t.c.InSession(session)
+		err = s.c.CreateIdempotent(ctx, t.site(name), nil, client.Ephemeral, t.acl)
+	}
+	return s, err
+}
+
+// Data returns the transaction itself: Plan.Data. The caller must not change it.
+func (s *Site) Data() []byte { return s.data }
+
+// Vote votes. It is final: after Commit the site has to wait for the decision, and to
+// be able to do the transaction until then, also if it fails meanwhile. Abort decides
+// the transaction at once (seeds.md A34).
+//
+// To vote the same again is no error, so it can be repeated, by another process, too.
+// ErrVoted if the site has voted otherwise. The error wraps recipes.ErrLost if the
+// site is ephemeral and its node is gone.
+func (s *Site) Vote(ctx context.Context, v Outcome) error {
+	var err error
+	switch {
+	case v != Commit && v != Abort:
+		err = fmt.Errorf("%w: %q is no vote", client.ErrBadArguments, v)
+	case s.rec.decided():
+		// It can't matter any more.
+	case v == Commit:
+		err = s.commit(ctx)
+	default:
+		err = s.abort(ctx)
+	}
+	return s.t.wrap(ctx, fmt.Sprintf("vote of %q in", s.name), err)
+}
+
+func (s *Site) commit(ctx context.Context) error {
+	_, err := s.c.SetIdempotent(ctx, s.t.site(s.name), []byte(Commit), 0)
+	return s.voted(ctx, Commit, err)
+}
+
+// abort votes and decides in one change.
+func (s *Site) abort(ctx context.Context) error {
+	rec := s.rec
+	rec.Decision = Decision{Abort, fmt.Sprintf("site %q has voted so", s.name)}
+	for {
+		_, err := s.c.Steady().Multi(ctx,
+			client.SetOp(s.t.site(s.name), []byte(Abort), 0),
+			client.SetOp(s.t.node(decisionNode), rec.encode(), 0))
+		failed, _ := errors.AsType[*client.MultiError](err)
+		switch {
+		case failed != nil && failed.Index == 1 && errors.Is(err, client.ErrBadVersion):
+			return nil // it was aborted before: without this vote it can't be committed
+		case !client.IsAmbiguous(err) || ctx.Err() != nil:
+			return s.voted(ctx, Abort, err)
+		}
+	}
+}
+
+// voted looks whether a vote that failed was there already.
+func (s *Site) voted(ctx context.Context, v Outcome, err error) error {
+	switch {
+	case s.rec.Ephemeral && errors.Is(err, client.ErrNoNode):
+		return fmt.Errorf("%w: %w", recipes.ErrLost, err)
+	case !errors.Is(err, client.ErrBadVersion):
+		return err
+	}
+	data, _, getErr := s.c.Steady().Get(ctx, s.t.site(s.name))
+	switch {
+	case getErr != nil:
+		return getErr
+	case string(data) == string(v):
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrVoted, data)
+}
