@@ -1,0 +1,61 @@
+package layout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// The nodes that the programs share.
+const (
+	Master  = "/master"
+	Epoch   = "/epoch"
+	Workers = "/workers"
+	Tasks   = "/tasks"
+	Assign  = "/assign"
+	Status  = "/status"
+)
+
+// Parents returns the nodes that must be there before anything can be done. Each
+// program makes sure of them when it starts: so it doesn't matter which is first.
+func Parents() []string { return []string{Epoch, Workers, Tasks, Assign, Status} }
+
+// Worker returns the node by which a worker shows that he is there.
+func Worker(name string) string { return Workers + "/" + name }
+
+// Assignments returns the node below which a worker's tasks are.
+func Assignments(worker string) string { return Assign + "/" + worker }
+
+// Assigned returns the node of a task that a worker is to do.
+func Assigned(worker, task string) string { return Assignments(worker) + "/" + task }
+
+// Queued returns the node of a task that nobody has yet.
+func Queued(task string) string { return Tasks + "/" + task }
+
+// Done returns the node of a task that is done.
+func Done(task string) string { return Status + "/" + task }
+
+// digits are how many the servers append to the name of a sequential node.
+const digits = 10
+
+// NewTask returns the path to create a task at, with a sequential mode. An empty id
+// is for a task that may be queued twice if the connection breaks.
+func NewTask(id string) string {
+	if id == "" {
+		return Tasks + "/task-"
+	}
+	return Tasks + "/task-" + id + "-"
+}
+
+// IsTask reports whether a task was created at NewTask(id).
+func IsTask(task, id string) bool {
+	number, ok := strings.CutPrefix(Queued(task), NewTask(id))
+	return ok && len(number) == digits && strings.Trim(number, "0123456789") == ""
+}
+
+// Oldest sorts tasks in the order in which they were queued.
+func Oldest(tasks []string) {
+	slices.SortFunc(tasks, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+}
+
+func number(task string) string { return task[max(0, len(task)-digits):] }
