@@ -39,6 +39,9 @@
 //	zk.WriteLock(path, extra_lock_patterns=["__READ__", "__WRIT__"])
 //	zk.ReadLock(path, extra_lock_patterns=["__WRIT__"])
 //
+// But beware of kazoo's readers: those of kazoo 2.8 wait for writers behind them, too,
+// which wait for them; that is so without us as well.
+//
 // Curator does not know kazoo's, so those two must not meet at one path. Any other child
 // makes every call fail with recipes.ErrLayout. Children of a package lock mutex are such.
 //

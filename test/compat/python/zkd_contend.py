@@ -12,7 +12,7 @@ from kazoo.exceptions import NodeExistsError
 from kazoo.recipe.barrier import Barrier, DoubleBarrier
 from kazoo.recipe.counter import Counter
 from kazoo.recipe.election import Election
-from kazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
+from kazoo.recipe.lock import Lock, WriteLock
 from kazoo.recipe.party import Party
 from kazoo.recipe.queue import LockingQueue, Queue
 
@@ -53,18 +53,6 @@ class Contender:
 
     def kazoo_write(self, _):
         self.locked(WriteLock(self.zk, self.at("it"), NAME, extra_lock_patterns=["__READ__", "__WRIT__"]))
-
-    def kazoo_read_write(self, _):
-        """Readers read the same twice, as no writer is there between."""
-        write = WriteLock(self.zk, self.at("it"), NAME, extra_lock_patterns=["__READ__", "__WRIT__"])
-        read = ReadLock(self.zk, self.at("it"), NAME, extra_lock_patterns=["__WRIT__"])
-        for _ in range(self.rounds):
-            with write:
-                self.alone()
-            with read:
-                before = self.zk.get(self.at("count"))
-                check(not self.zk.exists(self.at("inside")), "nobody writes")
-                check(self.zk.get(self.at("count")) == before, "the count stays")
 
     def kazoo_election(self, _):
         for _ in range(self.rounds):
