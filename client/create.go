@@ -192,7 +192,7 @@ func (c *Client) CreateIdempotent(ctx context.Context, path string, data []byte,
 			unknown = false
 		}
 		if err != nil {
-			unknown = unknown && isTransient(err) || IsAmbiguous(err)
+			unknown = unknown && !isAnswer(err) || IsAmbiguous(err)
 		}
 		return err
 	}, isTransient)

@@ -88,11 +88,7 @@ func (d *deletion) attempt(ctx context.Context) error {
 	if d.unknown && errors.Is(err, ErrNoNode) {
 		err = nil
 	}
-	if err == nil || !isTransient(err) {
-		d.unknown = IsAmbiguous(err)
-	} else {
-		d.unknown = d.unknown || IsAmbiguous(err)
-	}
+	d.unknown = err != nil && (d.unknown && !isAnswer(err) || IsAmbiguous(err))
 	return err
 }
 

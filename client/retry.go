@@ -171,6 +171,18 @@ func isTransient(err error) bool {
 	return false
 }
 
+// isAnswer reports whether err is what a server has to say of the operation itself. That
+// the session or the context has ended is not: it leaves open what became of an attempt
+// before.
+func isAnswer(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || isTransient(err) {
+		return false
+	}
+	code, ok := errors.AsType[jute.Code](e.Err)
+	return ok && code != ErrSessionExpired && code != ErrClosed && code != ErrAuthFailed
+}
+
 // Retry calls fn until it returns nil or an error that is not IsRetryable, or until
 // p has had enough; then it returns fn's last error. fn may do several operations:
 // it must be able to begin anew after each of them. If p is nil DefaultRetry is
