@@ -1,0 +1,122 @@
+package naming_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+	"github.com/zkd-project/zkd/recipes/naming"
+)
+
+// Whatever breaks, a name is bound as the callers were told.
+func TestEveryFault(t *testing.T) {
+	trial.Every(t, true, func(w *trial.World) {
+		names, look := open(w.T, w.C), open(w.T, w.Look)
+		expect := func(what, name string, err error, was, is string) {
+			w.Helper()
+			got := is
+			if err != nil && !w.Expires {
+				w.Errorf("%s = %v, but the session lives", what, err)
+			}
+			w.Must(w.Look.Sync(w.Ctx, "/"))
+			b, lookErr := look.Resolve(w.Ctx, name)
+			if got = string(b.Value); errors.Is(lookErr, naming.ErrUnbound) {
+				got = "-"
+			} else {
+				w.Must(lookErr)
+			}
+			switch {
+			case err == nil && got != is, err != nil && !client.IsAmbiguous(err) && got != was, got != was && got != is:
+				w.Errorf("after %s = %v the name is %q, before it was %q", what, err, got, was)
+			case err != nil: // as it would have been
+				settle(w, look, name, is)
+			}
+		}
+		expect("bind", "a/b", names.Bind(w.Ctx, "a/b", []byte("1")), "-", "1")
+		_, err := names.Rebind(w.Ctx, "a/b", []byte("2"), 0)
+		expect("rebind", "a/b", err, "1", "2")
+		_, err = names.Rebind(w.Ctx, "a/b", []byte("3"), client.AnyVersion)
+		expect("rebind any", "a/b", err, "2", "3")
+		expect("unbind", "a/b", names.Unbind(w.Ctx, "a/b", client.AnyVersion), "3", "-")
+	})
+}
+
+// settle makes a name be bound to a value, or with "-" not at all.
+func settle(w *trial.World, look *naming.Names, name, value string) {
+	w.Helper()
+	if err := look.Unbind(w.Ctx, name, client.AnyVersion); err != nil && !errors.Is(err, naming.ErrUnbound) {
+		w.Fatal(err)
+	}
+	if value == "-" {
+		return
+	}
+	// The version is that which the name would have.
+	w.Must(look.Bind(w.Ctx, name, []byte("0")))
+	for _, v := range []string{"2", "3"} {
+		if value == "1" {
+			break
+		}
+		_, err := look.Rebind(w.Ctx, name, []byte(v), client.AnyVersion)
+		w.Must(err)
+		if v == value {
+			return
+		}
+	}
+	w.Must(look.Unbind(w.Ctx, name, client.AnyVersion))
+	w.Must(look.Bind(w.Ctx, name, []byte(value)))
+}
+
+// Clients bind names and lose their sessions. Each name is bound by one of them at a
+// time, as they were told, and those of ended sessions are free again.
+func TestStorm(t *testing.T) {
+	trial.Storms(t, trial.Weather{Seeds: 3}, func(s *trial.Storm) {
+		const names = 3
+		var work sync.WaitGroup
+		binds := make([]int, s.Clients())
+		for i := range s.Clients() {
+			work.Go(func() {
+				for n := 0; !s.Over(); n++ {
+					if bindOnce(s, i, fmt.Sprintf("pool/%d", n%names), fmt.Sprintf("%d-%d", i, n)) {
+						binds[i]++
+					}
+				}
+			})
+		}
+		work.Wait()
+		s.Logf("bound %d", binds)
+	})
+}
+
+// bindOnce binds a name, sees that it is its own, and frees it.
+func bindOnce(s *trial.Storm, i int, name, value string) (bound bool) {
+	c := s.Client(i)
+	names, id := open(s.T, c), session(c)
+	err := names.BindEphemeral(s.Ctx, name, []byte(value))
+	switch {
+	case errors.Is(err, naming.ErrBound), err != nil && trial.Passing(err):
+		return false
+	case err != nil:
+		s.Errorf("bind = %v", err)
+		return false
+	}
+	// As long as the session lives nobody else can bind the name, or change this one.
+	b, err := names.Resolve(s.Ctx, name)
+	if err == nil && (string(b.Value) != value || b.Owner != id) {
+		s.Errorf("%s was bound to %s by session %v, but is %+v", name, value, id, b)
+	}
+	if err != nil && !trial.Passing(err) {
+		s.Errorf("resolve of a name that is bound = %v", err)
+	}
+	if err := names.Unbind(s.Ctx, name, 0); err != nil && !trial.Passing(err) {
+		s.Errorf("unbind of a name that is bound = %v", err)
+	}
+	return true
+}
+
+func session(c *client.Client) client.SessionID {
+	id, _ := c.Session()
+	return id
+}
