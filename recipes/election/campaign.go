@@ -72,7 +72,7 @@ func (g *Campaign) Close(ctx context.Context) error {
 	case <-g.done:
 		return nil
 	case <-ctx.Done():
-		return g.m.failed("leave the campaign for", context.Cause(ctx))
+		return g.m.failed(ctx, "leave the campaign for", context.Cause(ctx))
 	}
 }
 

@@ -85,7 +85,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	c := e.c.Steady()
 	entries, err := e.line.List(ctx)
 	if err != nil {
-		return nil, e.failed("list the candidates of", err)
+		return nil, e.failed(ctx, "list the candidates of", err)
 	}
 	nodes := make([]*client.Future[client.Node], len(entries))
 	for i, entry := range entries {
@@ -101,7 +101,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 			continue // it has gone meanwhile
 		}
 		if err != nil {
-			return nil, e.failed("list the candidates of", err)
+			return nil, e.failed(ctx, "list the candidates of", err)
 		}
 		candidates = append(candidates, e.candidate(entry.Name, node.Data, node.Stat))
 	}
@@ -113,8 +113,8 @@ func (e *Election) candidate(name string, data []byte, stat client.Stat) Candida
 }
 
 // failed says what could not be done in the election.
-func (e *Election) failed(verb string, err error) error {
-	return fmt.Errorf("%s election %s: %w", verb, e.Path(), err)
+func (e *Election) failed(ctx context.Context, verb string, err error) error {
+	return fmt.Errorf("%s election %s: %w", verb, e.Path(), line.Why(ctx, err))
 }
 
 // elect stands for election and returns once it is won. standing is told when the
@@ -123,11 +123,11 @@ func (e *Election) failed(verb string, err error) error {
 func (e *Election) elect(ctx context.Context, standing func()) (*Leadership, error) {
 	place, err := e.line.Join(ctx, 0, e.id)
 	if err != nil {
-		return nil, e.failed("join", err)
+		return nil, e.failed(ctx, "join", err)
 	}
 	standing()
 	if err := place.Await(ctx, line.First); err != nil {
-		return nil, errors.Join(e.failed("win", err), place.Leave(ctx))
+		return nil, errors.Join(e.failed(ctx, "win", err), place.Leave(ctx))
 	}
 	return &Leadership{e: e, place: place, hold: place.Hold(ctx, line.HoldOptions{Reserve: e.reserve})}, nil
 }

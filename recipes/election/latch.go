@@ -93,7 +93,7 @@ func (l *Latch) Close(ctx context.Context) error {
 	started := l.started
 	l.mu.Unlock()
 	if !started {
-		l.end(l.e.failed("stand for", recipes.ErrClosed))
+		l.end(l.e.failed(l.ctx, "stand for", recipes.ErrClosed))
 		return nil
 	}
 	done := make(chan struct{})
@@ -105,7 +105,7 @@ func (l *Latch) Close(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return l.e.failed("leave", context.Cause(ctx))
+		return l.e.failed(ctx, "leave", context.Cause(ctx))
 	}
 }
 
@@ -123,7 +123,7 @@ func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, l.e.failed("wait to lead", context.Cause(ctx))
+			return nil, l.e.failed(ctx, "wait to lead", context.Cause(ctx))
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (l *Latch) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				yield(Status{}, l.e.failed("follow", context.Cause(ctx)))
+				yield(Status{}, l.e.failed(ctx, "follow", context.Cause(ctx)))
 				return
 			}
 		}
@@ -184,7 +184,7 @@ func (l *Latch) stand() {
 	for {
 		err := l.standOnce()
 		if l.ctx.Err() != nil {
-			err = l.e.failed("stand for", recipes.ErrClosed)
+			err = l.e.failed(l.ctx, "stand for", recipes.ErrClosed)
 		} else if again(l.ctx, l.e.c, err) {
 			continue
 		}

@@ -28,21 +28,21 @@ func (e *Election) Leader(ctx context.Context) (Leader, bool, error) {
 	for {
 		entries, err := e.line.List(ctx)
 		if err != nil || len(entries) == 0 {
-			return Leader{}, false, e.unless(err, "find the leader of")
+			return Leader{}, false, e.unless(ctx, "find the leader of", err)
 		}
 		leader, ok, err := e.look(ctx, entries[0].Name)
 		if ok || err != nil {
-			return leader, ok, e.unless(err, "find the leader of")
+			return leader, ok, e.unless(ctx, "find the leader of", err)
 		}
 	}
 }
 
 // unless is failed, but for nil.
-func (e *Election) unless(err error, verb string) error {
+func (e *Election) unless(ctx context.Context, verb string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return e.failed(verb, err)
+	return e.failed(ctx, verb, err)
 }
 
 // look returns the candidate of that name, and false if there is none, together with
@@ -84,7 +84,7 @@ func (e *Election) WaitAcknowledged(ctx context.Context) (Leader, error) {
 			return leader, nil
 		}
 		if err != nil && !renewed(ctx, e.c, err) {
-			return Leader{}, e.failed("wait for the leader of", err)
+			return Leader{}, e.failed(ctx, "wait for the leader of", err)
 		}
 	}
 }

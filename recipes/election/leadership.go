@@ -72,7 +72,7 @@ func (l *Leadership) Acknowledge(ctx context.Context, data []byte) error {
 		return over
 	}
 	if err != nil {
-		return l.e.failed("acknowledge leadership of", err)
+		return l.e.failed(ctx, "acknowledge leadership of", err)
 	}
 	return nil
 }
@@ -109,11 +109,11 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	first, err := l.clear(ctx)
 	switch {
 	case lost != nil:
-		return l.e.failed("resign leadership of", lost)
+		return l.e.failed(ctx, "resign leadership of", lost)
 	case !first:
 		return l.notHeld() // it has ended with the latch, or with Run
 	}
-	return l.e.unless(err, "resign leadership of")
+	return l.e.unless(ctx, "resign leadership of", err)
 }
 
 func (l *Leadership) lost() error { return lost(l.hold) }

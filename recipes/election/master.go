@@ -59,7 +59,7 @@ func (m *Master) Current(ctx context.Context) (Candidate, bool, error) {
 		return Candidate{}, false, nil
 	}
 	if err != nil {
-		return Candidate{}, false, m.failed("find", err)
+		return Candidate{}, false, m.failed(ctx, "find", err)
 	}
 	return Candidate{ID: masterID(data), Path: m.path, Token: stat.Czxid, Session: stat.EphemeralOwner}, true, nil
 }
@@ -86,16 +86,16 @@ func (m *Master) RunAgain(ctx context.Context, fn func(ctx context.Context, ms *
 func (m *Master) runOnce(ctx context.Context, fn func(ctx context.Context, ms *Mastership) error) (said, err error) {
 	mastership, err := m.elect(ctx)
 	if err != nil {
-		return nil, m.failed("become", err)
+		return nil, m.failed(ctx, "become", err)
 	}
 	if said, err = serve(ctx, mastership, fn); err != nil {
-		err = m.failed("be", err)
+		err = m.failed(ctx, "be", err)
 	}
 	return said, err
 }
 
-func (m *Master) failed(verb string, err error) error {
-	return fmt.Errorf("%s master %s: %w", verb, m.path, err)
+func (m *Master) failed(ctx context.Context, verb string, err error) error {
+	return fmt.Errorf("%s master %s: %w", verb, m.path, line.Why(ctx, err))
 }
 
 // elect waits until it is master. If it fails there is no node left, or none soon.

@@ -72,7 +72,7 @@ func (ms *Mastership) Resign(ctx context.Context) error {
 		return ms.notHeld() // it has ended with Run or the Campaign
 	}
 	if err != nil {
-		return ms.run.m.failed("resign as", err)
+		return ms.run.m.failed(ctx, "resign as", err)
 	}
 	return nil
 }

@@ -30,5 +30,5 @@ func (e *Election) runOnce(ctx context.Context, fn func(ctx context.Context, l *
 		return nil, err
 	}
 	said, err = serve(ctx, leadership, fn)
-	return said, e.unless(err, "lead")
+	return said, e.unless(ctx, "lead", err)
 }

@@ -35,7 +35,7 @@ func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (str
 		made, stat, lookErr := a.find(ctx)
 		if lookErr != nil {
 			go a.forget()
-			return "", client.Stat{}, err
+			return "", client.Stat{}, lookErr
 		}
 		if made != "" {
 			return made, stat, nil

@@ -1,0 +1,104 @@
+package election_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+// C31, C39: one runs for master while somebody else is, becomes it when that one goes, resigns
+// and becomes it again. A create that was done though no reply said so makes it master, and
+// one that was not done is done again: there is a master as long as somebody runs. It is
+// over only if its session is, and there is no other. Nothing is left.
+func TestEveryFaultMaster(t *testing.T) {
+	for _, way := range ways {
+		for _, renew := range []bool{false, true} {
+			t.Run(way.name+map[bool]string{true: "/renewed"}[renew], func(t *testing.T) {
+				trial.Every(t, renew, func(w *trial.World) {
+					w.Must(w.Look.EnsureContainer(w.Ctx, "/app", nil))
+					_, stat, err := w.Look.CreateStat(w.Ctx, "/app/master", []byte("other"), client.Ephemeral, nil)
+					w.Must(err)
+					a := way.start(w, w.C, "/app/master", "a")
+					if w.Fault == "unharmed" {
+						w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpGetData, 1))
+						answered(w)
+					}
+					w.Must(w.Look.Delete(w.Ctx, "/app/master", client.AnyVersion))
+					for last, terms := stat.Czxid, 0; terms < 2; terms++ {
+						ms := a.elected(w)
+						if ms == nil && w.Expires && !renew {
+							break
+						}
+						if ms == nil {
+							w.Fatalf("%s: it is over", w.Fault)
+						}
+						if ms.Token() <= last {
+							w.Errorf("%s: token %v comes after %v", w.Fault, ms.Token(), last)
+						}
+						last = ms.Token()
+						if !w.Expires {
+							isMaster(w, a.master, "a", ms.Token())
+						}
+						if err := ms.Resign(w.Ctx); err != nil && !over(w, err) {
+							w.Errorf("%s: resign = %v", w.Fault, err)
+						}
+					}
+					w.Must(a.close(w.Ctx))
+					w.AwaitChildren("/app", 0)
+				})
+			})
+		}
+	}
+}
+
+// elected waits for the next mastership, and returns nil if there won't be one.
+func (r *runner) elected(w *trial.World) *election.Mastership {
+	w.Helper()
+	for {
+		select {
+		case change := <-r.changes:
+			if change.State == election.Over {
+				if !errors.Is(change.Err, client.ErrSessionExpired) {
+					w.Errorf("%s: it is over: %v", w.Fault, change.Err)
+				}
+				return nil
+			}
+			if change.State == election.Elected {
+				return change.Mastership
+			}
+		case <-w.Ctx.Done():
+			w.Fatalf("%s: nobody is master, though one runs", w.Fault)
+		}
+	}
+}
+
+// Who gives up while it runs for master leaves no node, whatever breaks then; and leaves
+// somebody else's alone.
+func TestEveryFaultMasterGivesUp(t *testing.T) {
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			trial.Every(t, false, func(w *trial.World) {
+				a := way.start(w, w.C, "/master", "a")
+				w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpCreate2, 1))
+				w.Must(a.close(w.Ctx))
+				if err := a.over(w); !errors.Is(err, recipes.ErrClosed) && !over(w, err) {
+					w.Errorf("%s: it ends with %v", w.Fault, err)
+				}
+				if names := w.AwaitChildren("/", 0); len(names) > 0 {
+					w.Errorf("%s: there are %q left", w.Fault, names)
+				}
+				_, err := w.Look.Create(w.Ctx, "/master", []byte("other"), client.Ephemeral, nil)
+				w.Must(err)
+				_ = w.C.Close(w.Ctx) // and what goes on in the background
+				if names := w.Children("/"); len(names) != 1 {
+					w.Errorf("%s: somebody else's node is gone", w.Fault)
+				}
+			})
+		})
+	}
+}
