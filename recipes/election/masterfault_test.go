@@ -1,7 +1,9 @@
 package election_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -84,7 +86,7 @@ func TestEveryFaultMasterGivesUp(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			trial.Every(t, false, func(w *trial.World) {
 				a := way.start(w, w.C, "/master", "a")
-				w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpCreate2, 1))
+				awaitCreate(w)
 				w.Must(a.close(w.Ctx))
 				if err := a.over(w); !errors.Is(err, recipes.ErrClosed) && !over(w, err) {
 					w.Errorf("%s: it ends with %v", w.Fault, err)
@@ -101,4 +103,17 @@ func TestEveryFaultMasterGivesUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// awaitCreate waits until C has asked for a node, or its connection has broken before.
+func awaitCreate(w *trial.World) {
+	ctx, cancel := context.WithCancel(w.Ctx)
+	var waiting sync.WaitGroup
+	for op, n := range map[client.OpCode]int{jute.OpCreate2: 1, jute.OpCreateSession: 2} {
+		waiting.Go(func() {
+			defer cancel()
+			_ = w.Proxy.AwaitRequests(ctx, op, n)
+		})
+	}
+	waiting.Wait()
 }
