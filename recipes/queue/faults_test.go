@@ -133,8 +133,8 @@ var ways = map[string]func(context.Context, taker) ([][]byte, error){
 func TestEveryFaultOfATake(t *testing.T) {
 	for kind, k := range kinds {
 		for way, take := range ways {
-			if way != "Take" && kind != "queue" {
-				continue
+			if way != "Take" && kind != "queue" || kind == "priority" {
+				continue // which is as "delay"
 			}
 			each(t, kind+"-"+way, func(w *trial.World) {
 				other := k(w, w.Look)
@@ -202,6 +202,9 @@ var kinds = map[string]func(w *trial.World, c *client.Client) offering{
 // Who waits for an item gets it, though the connection breaks while he does.
 func TestEveryFaultOfWaiting(t *testing.T) {
 	for kind, k := range kinds {
+		if kind == "bounded" || kind == "delay" {
+			continue // which wait as "queue" and "priority"
+		}
 		each(t, kind, func(w *trial.World) {
 			other, q := k(w, w.Look), k(w, w.C)
 			type result struct {

@@ -1,0 +1,94 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/recipes/queue"
+)
+
+func Example() {
+	t := standin.Example()
+	defer t.End()
+	ctx, c := exampleClient(t)
+
+	q, err := queue.New(c, "/tasks", queue.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer q.Close(ctx)
+	for _, task := range []string{"wash", "rinse", "dry"} {
+		if err := q.Offer(ctx, []byte(task)); err != nil {
+			fmt.Println(err)
+		}
+	}
+	for range 3 {
+		task, err := q.Take(ctx)
+		fmt.Println(string(task), err)
+	}
+	// Output:
+	// wash <nil>
+	// rinse <nil>
+	// dry <nil>
+}
+
+// A worker has an item for itself until it says that it is done.
+func ExampleLeased() {
+	t := standin.Example()
+	defer t.End()
+	ctx, c := exampleClient(t)
+
+	q, err := queue.NewLeased(c, "/tasks", queue.Options{MaxAttempts: 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer q.Close(ctx)
+	if err := q.Offer(ctx, []byte("wash")); err != nil {
+		fmt.Println(err)
+	}
+	for range 2 {
+		l, err := q.Take(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if l.Attempt() == 1 {
+			fmt.Println(string(l.Data()), "failed:", l.Nack(ctx))
+			continue
+		}
+		fmt.Println(string(l.Data()), "done:", l.Ack(ctx))
+	}
+	// Output:
+	// wash failed: <nil>
+	// wash done: <nil>
+}
+
+// exampleClient returns a client of a server of its own, or of the one that
+// ZKD_TEST_SERVERS names.
+func exampleClient(t *standin.T) (context.Context, *client.Client) {
+	servers, _, _ := strings.Cut(os.Getenv(zktest.ServersVariable), ",")
+	if servers == "" {
+		servers = zktest.Start(t).ConnectString()
+	}
+	ctx := context.Background()
+	c, err := client.Connect(ctx, servers, client.Options{Logger: client.NoLog})
+	if err != nil {
+		t.Fatalf("connect to %s: %v", servers, err)
+	}
+	root, err := c.Create(ctx, "/example-", nil, client.PersistentSequential, nil)
+	if err != nil {
+		t.Fatalf("create the example's root: %v", err)
+	}
+	t.Cleanup(func() {
+		c.DeleteAll(ctx, root, client.DeleteOptions{})
+		c.Close(ctx)
+	})
+	return ctx, c.Namespace(root)
+}
