@@ -55,9 +55,23 @@ func (t *Transaction) decode(data []byte) (r record, err error) {
 	return r, nil
 }
 
+// get is Get. If there is no node it waits until the server knows what the leader does:
+// one may have heard of the transaction before the server has.
+func (t *Transaction) get(ctx context.Context, path string) ([]byte, client.Stat, error) {
+	c := t.c.Steady()
+	data, stat, err := c.Get(ctx, path)
+	if !errors.Is(err, client.ErrNoNode) {
+		return data, stat, err
+	}
+	if err := c.Sync(ctx, t.path); err != nil {
+		return nil, stat, err
+	}
+	return c.Get(ctx, path)
+}
+
 // read returns the record.
 func (t *Transaction) read(ctx context.Context) (record, client.Stat, error) {
-	data, stat, err := t.c.Steady().Get(ctx, t.node(decisionNode))
+	data, stat, err := t.get(ctx, t.node(decisionNode))
 	if err != nil {
 		return record{}, stat, err
 	}

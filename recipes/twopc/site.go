@@ -32,7 +32,7 @@ func (t *Transaction) Join(ctx context.Context, name string) (*Site, error) {
 
 func (t *Transaction) join(ctx context.Context, name string) (*Site, error) {
 	s := &Site{t: t, c: t.c, name: name}
-	data, _, err := t.c.Steady().Get(ctx, t.path)
+	data, _, err := t.get(ctx, t.path)
 	if err != nil {
 		return nil, err
 	}

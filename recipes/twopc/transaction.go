@@ -139,6 +139,9 @@ func (t *Transaction) End(ctx context.Context) error {
 
 func (t *Transaction) end(ctx context.Context) error {
 	c := t.c.Steady()
+	if err := c.Sync(ctx, t.path); err != nil { // else it may look undecided still
+		return err
+	}
 	for {
 		rec, _, err := t.read(ctx)
 		if errors.Is(err, client.ErrNoNode) {
