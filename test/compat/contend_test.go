@@ -127,12 +127,22 @@ func TestContend(t *testing.T) {
 // contendProgram compiles java/contend and returns what runs it.
 func contendProgram(t *testing.T) func(t *testing.T, args ...string) {
 	t.Helper()
+	needRecipes(t)
+	return compileJava(t, "contend", "ContendProgram", recipeJars()...)
+}
+
+func needRecipes(t testing.TB) {
+	t.Helper()
 	needJavac(t)
 	require(t,
 		need{filepath.Join(javaDir, "curator-recipes.jar"), "libcurator-recipes-java"},
 		need{filepath.Join(javaDir, "guava.jar"), "libguava-java"})
-	return compileJava(t, "contend", "ContendProgram", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock",
-		"zookeeper-recipes-queue", "curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple")
+}
+
+// recipeJars are those that java/contend stands on.
+func recipeJars() []string {
+	return []string{"zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "zookeeper-recipes-queue",
+		"curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple"}
 }
 
 // stage is a scene being played.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,17 @@ func curatorPrograms(t *testing.T, class string) func(t *testing.T, args ...stri
 // compileJava compiles the programs in java/<dir> and returns what runs one.
 func compileJava(t *testing.T, dir, class string, jars ...string) func(t *testing.T, args ...string) {
 	t.Helper()
+	java := javaCommand(t, dir, class, jars...)
+	return func(t *testing.T, args ...string) {
+		t.Helper()
+		runProgram(t, java[0], append(java[1:], args...)...)
+	}
+}
+
+// javaCommand compiles the programs in java/<dir> and returns the command that runs one,
+// to be followed by its arguments.
+func javaCommand(t testing.TB, dir, class string, jars ...string) []string {
+	t.Helper()
 	for i, jar := range jars {
 		jars[i] = filepath.Join(javaDir, jar+".jar")
 	}
@@ -65,12 +77,8 @@ func compileJava(t *testing.T, dir, class string, jars ...string) func(t *testin
 	if out, err := exec.Command("javac", javac...).CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
-	return func(t *testing.T, args ...string) {
-		t.Helper()
-		java := []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=" + "error",
-			"-cp", classes + ":" + classPath, class}
-		runProgram(t, "java", append(java, args...)...)
-	}
+	return slices.Clip([]string{"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-cp", classes + ":" + classPath, class})
 }
 
 // runProgram runs a client program that prints PASS or FAIL for each group of

@@ -114,7 +114,7 @@ func kazooSuite(t *testing.T, run kazooRun) {
 	}
 }
 
-func needKazoo(t *testing.T) {
+func needKazoo(t testing.TB) {
 	t.Helper()
 	needApache(t)
 	require(t,
