@@ -3,6 +3,7 @@ package mwtest
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/zkd-project/zkd/client/zktest"
@@ -10,33 +11,57 @@ import (
 	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
+// atOnce is how many runs there are at a time: they mostly wait.
+const atOnce = 8
+
 // faults breaks the connection of each role before and after each request that it
-// makes, one run for each, and the same with its session ended in addition.
+// makes, one run for each. In another run it ends its session there in addition.
 func faults(t *testing.T, sys program.System, servers *zktest.Proxy) {
-	for _, who := range []string{"master", "worker", "submit"} {
-		t.Run(who, func(t *testing.T) {
-			t.Parallel()
-			requests := 0
-			t.Run("unharmed", func(t *testing.T) {
-				w := newWorld(t, sys, servers)
-				l := w.lane()
-				rec := l.Record()
-				scene(w, who, l)
-				requests = len(rec.All())
-			})
-			for n := 1; n <= requests; n++ {
-				for _, kind := range []string{"cut-before", "cut-after", "expired-before", "expired-after"} {
-					t.Run(fmt.Sprintf("%s-%d", kind, n), func(t *testing.T) {
-						t.Parallel()
-						w := newWorld(t, sys, servers)
-						l := w.lane()
-						defer harm(l, kind, n)()
-						scene(w, who, l)
-					})
-				}
+	t.Parallel()
+	type run struct {
+		who, kind string
+		n         int
+	}
+	runs := make(chan run)
+	var workers sync.WaitGroup
+	for range atOnce {
+		workers.Go(func() {
+			for r := range runs {
+				t.Run(fmt.Sprintf("%s-%s-%d", r.who, r.kind, r.n), func(t *testing.T) {
+					w := newWorld(t, sys, servers)
+					l := w.lane()
+					defer harm(l, r.kind, r.n)()
+					scene(w, r.who, l)
+				})
 			}
 		})
 	}
+	for _, who := range []string{"master", "worker", "submit"} {
+		for n := range requests(t, sys, servers, who) {
+			expired := []string{"expired-before", "expired-after"}[n%2]
+			for _, kind := range []string{"cut-before", "cut-after", expired} {
+				runs <- run{who, kind, 1 + n}
+			}
+		}
+	}
+	close(runs)
+	workers.Wait()
+}
+
+// requests returns how many a role makes when nothing befalls it.
+func requests(t *testing.T, sys program.System, servers *zktest.Proxy, who string) (n int) {
+	t.Run(who+"-unharmed", func(t *testing.T) {
+		w := newWorld(t, sys, servers)
+		l := w.lane()
+		rec := l.Record()
+		scene(w, who, l)
+		for _, r := range rec.All() {
+			if r.Op != 0 {
+				n++
+			}
+		}
+	})
+	return n
 }
 
 // harm arms a fault at the nth request of a lane, and returns what disarms it.
@@ -72,7 +97,7 @@ func scene(w *world, who string, harmed *lane) {
 		if role == who {
 			return harmed
 		}
-		return w.lane()
+		return w.calm()
 	}
 	w.master("m1", lane("master"))
 	w.worker("w1", lane("worker"), says("w1"))

@@ -1,6 +1,8 @@
 package mwtest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/zkd-project/zkd/client/zktest"
@@ -32,6 +34,9 @@ var tests = []struct {
 	{"BadID", badID},
 }
 
+// storms are how many there are, each with a seed of its own.
+const storms = 3
+
 // Run has a system pass all tests: on a server of its own, or on those that
 // zktest.ServersVariable names.
 func Run(t *testing.T, sys program.System) {
@@ -44,6 +49,9 @@ func Run(t *testing.T, sys program.System) {
 			})
 		}
 		t.Run("Faults", func(t *testing.T) { faults(t, sys, servers) })
-		t.Run("Storm", func(t *testing.T) { storm(t, sys) })
+		first := rand.Uint64N(1 << 32)
+		for seed := first; seed < first+storms; seed++ {
+			t.Run(fmt.Sprintf("Storm-%d", seed), func(t *testing.T) { storm(t, sys, seed) })
+		}
 	})
 }

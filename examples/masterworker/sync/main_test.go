@@ -11,3 +11,5 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSystem(t *testing.T) { mwtest.Run(t, system()) }
+
+func BenchmarkAssign(b *testing.B) { mwtest.Bench(b, system()) }
