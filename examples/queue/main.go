@@ -1,3 +1,5 @@
+// Command queue shows package queue at work: the queue of the blog post, three items in
+// and three out, and workers that lease their items. README.md says how to run it.
 package main
 
 import (
