@@ -108,6 +108,7 @@ func TestEveryFaultMasterGivesUp(t *testing.T) {
 // awaitCreate waits until C has asked for a node, or its connection has broken before.
 func awaitCreate(w *trial.World) {
 	ctx, cancel := context.WithCancel(w.Ctx)
+	defer cancel()
 	var waiting sync.WaitGroup
 	for op, n := range map[client.OpCode]int{jute.OpCreate2: 1, jute.OpCreateSession: 2} {
 		waiting.Go(func() {

@@ -1,0 +1,151 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+// A leader that is cut off has stopped to lead by the time that the next one begins: the
+// servers end its session no sooner than it expects.
+func TestContextEndsBeforeTheNextLeads(t *testing.T) {
+	w := trial.New(t)
+	c := w.Proxy.Client(t, func(o *client.Options) { o.Timeout = time.Second }).Namespace(w.Dir())
+	a, err := election.NewLatch(c, "/e", election.Options{})
+	w.Must(err)
+	w.Must(a.Start())
+	leadership := await(w, a)
+	b := start(t, w.Look, "/e", election.Options{})
+	reach(w, b, election.Standing)
+	w.Proxy.Stall()
+	next := await(w, b)
+	if err := leadership.Err(); !errors.Is(err, recipes.ErrLost) {
+		t.Errorf("the next one leads, and the one before believes to lead still: %v", err)
+	}
+	<-leadership.Context().Done()
+	if err := context.Cause(leadership.Context()); !errors.Is(err, recipes.ErrLost) {
+		t.Errorf("leadership ends with %v", err)
+	}
+	if next.Token() <= leadership.Token() {
+		t.Errorf("tokens %v, %v", leadership.Token(), next.Token())
+	}
+	w.Proxy.Resume()
+	if _, err := a.Await(w.Ctx); !errors.Is(err, client.ErrSessionExpired) {
+		t.Errorf("await without a session = %v", err)
+	}
+	w.Must(a.Close(w.Ctx))
+}
+
+// A latch whose node somebody deletes, or whose session is renewed, joins again.
+func TestLatchJoinsAgain(t *testing.T) {
+	for _, how := range []string{"its session ends", "its node is deleted"} {
+		t.Run(how, func(t *testing.T) {
+			w := trial.New(t)
+			c := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).Namespace(w.Dir())
+			l := start(t, c, "/e", election.Options{ID: "a"})
+			first := await(w, l)
+			w.Must(first.Acknowledge(w.Ctx, nil))
+			if how == "its session ends" {
+				id, _ := c.Session()
+				w.Proxy.ExpireSession(id)
+			} else {
+				w.Must(w.Look.Delete(w.Ctx, first.Path(), client.AnyVersion))
+			}
+			<-first.Context().Done()
+			if err := first.Err(); !errors.Is(err, recipes.ErrLost) {
+				t.Errorf("error of who was deposed = %v", err)
+			}
+			if err := first.Acknowledge(w.Ctx, nil); !errors.Is(err, recipes.ErrLost) {
+				t.Errorf("acknowledgement of who was deposed = %v", err)
+			}
+			second := await(w, l)
+			if second.Token() <= first.Token() {
+				t.Errorf("tokens %v, %v", first.Token(), second.Token())
+			}
+			w.AwaitChildren("/e-acknowledged", 0)
+			if leader, ok, err := l.Election().Leader(w.Ctx); err != nil || !ok || leader.Acknowledged || leader.Token != second.Token() {
+				t.Errorf("leader is %+v, %v, %v", leader, ok, err)
+			}
+			if err := first.Resign(w.Ctx); !errors.Is(err, recipes.ErrLost) {
+				t.Errorf("resign of who was deposed = %v", err)
+			}
+			if err := second.Err(); err != nil {
+				t.Errorf("it has taken the second leadership: %v", err)
+			}
+		})
+	}
+}
+
+// A41: that somebody leads, and that it has said so, are two things; the acknowledgement of a
+// leader does not count for the next one, though it is there still.
+func TestAcknowledgement(t *testing.T) {
+	w := trial.New(t)
+	e, err := election.New(w.Look, "/e", election.Options{Layout: election.ElectionSupport})
+	w.Must(err)
+	if _, ok, err := e.Leader(w.Ctx); ok || err != nil {
+		t.Errorf("leader of nobody = %v, %v", ok, err)
+	}
+	l := start(t, w.C, "/e", election.Options{ID: "a", Layout: election.ElectionSupport})
+	first := await(w, l)
+	leader, ok, err := e.Leader(w.Ctx)
+	if err != nil || !ok || leader.ID != "a" || leader.Acknowledged {
+		t.Errorf("leader is %+v, %v, %v", leader, ok, err)
+	}
+	for _, say := range []string{"loading", "ready"} {
+		w.Must(first.Acknowledge(w.Ctx, []byte(say)))
+		leader, err := e.WaitAcknowledged(w.Ctx)
+		if err != nil || string(leader.Data) != say || leader.Token != first.Token() || leader.Path != first.Path() {
+			t.Errorf("leader is %+v, %v", leader, err)
+		}
+	}
+	// The same name, another node: as if the path had been made anew.
+	ack, _, err := w.Look.Get(w.Ctx, "/e-acknowledged/n_0000000000")
+	w.Must(err)
+	w.Must(first.Resign(w.Ctx))
+	w.Must(l.Close(w.Ctx))
+	_, err = w.Look.DeleteAll(w.Ctx, "/e", client.DeleteOptions{})
+	w.Must(err)
+	l = start(t, w.C, "/e", election.Options{ID: "b", Layout: election.ElectionSupport})
+	second := await(w, l)
+	if second.Path() != first.Path() {
+		t.Fatalf("paths %s, %s", first.Path(), second.Path())
+	}
+	_, err = w.Look.CreateAll(w.Ctx, "/e-acknowledged/n_0000000000", ack, client.Ephemeral, nil)
+	w.Must(err)
+	leader, ok, err = e.Leader(w.Ctx)
+	if err != nil || !ok || leader.ID != "b" || leader.Acknowledged {
+		t.Errorf("leader is %+v, %v, %v", leader, ok, err)
+	}
+	w.Must(w.Look.Delete(w.Ctx, "/e-acknowledged/n_0000000000", client.AnyVersion))
+	w.Must(second.Acknowledge(w.Ctx, nil))
+	if leader, err := e.WaitAcknowledged(w.Ctx); err != nil || leader.ID != "b" {
+		t.Errorf("leader is %+v, %v", leader, err)
+	}
+	ended, cancel := context.WithCancelCause(w.Ctx)
+	enough := errors.New("enough")
+	cancel(enough)
+	w.Must(second.Resign(w.Ctx))
+	if _, err := e.WaitAcknowledged(ended); !errors.Is(err, enough) {
+		t.Errorf("wait with a context that has ended = %v", err)
+	}
+}
+
+// A place that is beside the line, of whoever leads, is guarded no more once that is lost.
+func TestGuard(t *testing.T) {
+	w := trial.New(t)
+	l := start(t, w.C, "/e", election.Options{})
+	leadership := await(w, l)
+	_, err := w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/a", nil, client.Persistent, nil))...)
+	w.Must(err)
+	w.Must(w.Look.Delete(w.Ctx, leadership.Path(), client.AnyVersion))
+	_, err = w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/b", nil, client.Persistent, nil))...)
+	if !errors.Is(err, client.ErrNoNode) {
+		t.Errorf("guarded change of who was deposed = %v", err)
+	}
+}

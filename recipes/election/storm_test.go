@@ -1,0 +1,202 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+// step is what a candidate has done: begun to lead, made a guarded change, or ended to lead.
+type step struct {
+	what  string // "lead", "change", "end"
+	token client.Zxid
+}
+
+// office is what is known of it: who leads, or 0, and the last one that did.
+type office struct{ leader, last client.Zxid }
+
+// oneLeader is what an election promises: one leads at a time, tokens grow, and only who
+// leads can make a guarded change.
+var oneLeader = porcupine.Model{
+	Init: func() any { return office{} },
+	Step: func(state, input, _ any) (bool, any) {
+		o, s := state.(office), input.(step)
+		switch s.what {
+		case "lead":
+			return o.leader == 0 && s.token > o.last, office{s.token, s.token}
+		case "change":
+			return o.leader == s.token, o
+		}
+		return o.leader == s.token, office{0, o.last}
+	},
+}
+
+// history is what candidates have done, and when.
+type history struct {
+	began time.Time
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+}
+
+func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
+
+func (h *history) add(client int, s step, call, ret int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: s, Call: call, Return: ret})
+}
+
+func (h *history) check(s *trial.Storm) {
+	s.Helper()
+	switch porcupine.CheckOperationsTimeout(oneLeader, h.ops, time.Minute) {
+	case porcupine.Illegal:
+		s.Errorf("two have led at a time: %v", h.ops)
+	case porcupine.Unknown:
+		s.Errorf("Porcupine does not get through %d steps", len(h.ops))
+	}
+}
+
+// term is what a leader does while it leads: a few changes. It was elected at some time
+// since asked, and has led until it resigned, or was deposed at some time since it was told.
+func (h *history) term(s *trial.Storm, i int, l tenant, change func() error, asked int64) {
+	told := h.now()
+	h.add(i, step{"lead", l.Token()}, asked, told)
+	for range 3 {
+		call := h.now()
+		err := change()
+		if err == nil {
+			h.add(i, step{"change", l.Token()}, call, h.now())
+		} else if !trial.Passing(err) && !errors.Is(err, client.ErrNoNode) {
+			s.Errorf("guarded change = %v", err)
+		}
+	}
+	call := h.now()
+	err := l.Resign(s.Ctx)
+	if err != nil {
+		call = told
+		if !errors.Is(err, recipes.ErrLost) {
+			s.Errorf("resign = %v", err)
+		}
+	}
+	h.add(i, step{"end", l.Token()}, call, h.now())
+}
+
+// tenant is a Leadership or a Mastership.
+type tenant interface {
+	Token() client.Zxid
+	Resign(ctx context.Context) error
+}
+
+// Latches lead and resign while connections break, sessions end and leaders of the servers
+// are killed. There is one leader at a time, and when it is calm again there is one.
+func TestStormLatch(t *testing.T) {
+	trial.Storms(t, trial.Weather{Faults: 40, Renew: true}, func(s *trial.Storm) {
+		h := &history{began: time.Now()}
+		var terms atomic.Int64
+		var work sync.WaitGroup
+		latches := make([]*election.Latch, s.Clients())
+		for i := range latches {
+			l := start(s, s.Client(i), "/leader", election.Options{})
+			latches[i] = l
+			work.Go(func() {
+				for !s.Over() {
+					asked := h.now()
+					leadership, err := l.Await(s.Ctx)
+					if err != nil {
+						s.Errorf("await = %v", err)
+						return
+					}
+					terms.Add(1)
+					h.term(s, i, leadership, func() error {
+						_, err := s.Client(i).Multi(s.Ctx, leadership.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
+						return err
+					}, asked)
+				}
+			})
+		}
+		work.Wait()
+		s.Logf("%d terms", terms.Load())
+		h.check(s)
+		for _, l := range latches { // each in turn
+			leadership, err := l.Await(s.Ctx)
+			if err != nil {
+				s.Fatalf("nobody leads after the storm: %v", err)
+			}
+			if leader, ok, err := l.Election().Leader(s.Ctx); err != nil || !ok || leader.Token > leadership.Token() {
+				s.Errorf("leader is %+v, %v, %v, and not %v", leader, ok, err, leadership.Token())
+			}
+			if err := l.Close(s.Ctx); err != nil {
+				s.Error(err)
+			}
+		}
+	})
+}
+
+// Masters of both kinds do so, too, one after the other. The change that a master makes is
+// not guarded: so it counts only if the node is the master's own before and after it.
+func TestStormMaster(t *testing.T) {
+	trial.Storms(t, trial.Weather{Faults: 40, Renew: true}, func(s *trial.Storm) {
+		h := &history{began: time.Now()}
+		var terms atomic.Int64
+		var work sync.WaitGroup
+		for i := range s.Clients() {
+			work.Go(func() {
+				r := ways[i%2].start(s, s.Client(i), "/master", "")
+				asked := h.now()
+				for {
+					select {
+					case change := <-r.changes:
+						if change.State == election.Over && !errors.Is(change.Err, recipes.ErrClosed) {
+							s.Errorf("it is over: %v", change.Err)
+						}
+						if change.State != election.Elected {
+							continue
+						}
+						terms.Add(1)
+						h.term(s, i, change.Mastership, func() error { return stillMaster(s, r.master, change.Mastership) }, asked)
+						asked = h.now()
+						continue
+					case <-s.Calm:
+					case <-s.Ctx.Done():
+					}
+					break
+				}
+				if err := r.close(s.Ctx); err != nil {
+					s.Error(err)
+				}
+				for len(r.changes) > 0 { // a term that began after the storm
+					if change := <-r.changes; change.State == election.Elected {
+						h.add(i, step{"lead", change.Mastership.Token()}, asked, h.now())
+						h.add(i, step{"end", change.Mastership.Token()}, asked, h.now())
+					}
+				}
+			})
+		}
+		work.Wait()
+		s.Logf("%d terms", terms.Load())
+		h.check(s)
+		last := newMaster(s, s.Look, "/master", "last")
+		if err := last.Run(s.Ctx, func(context.Context, *election.Mastership) error { return nil }); err != nil {
+			s.Errorf("nobody is master after the storm: %v", err)
+		}
+	})
+}
+
+// stillMaster succeeds if the servers have the master's node at some time while it runs.
+func stillMaster(s *trial.Storm, m *election.Master, ms *election.Mastership) error {
+	now, ok, err := m.Current(s.Ctx)
+	if err == nil && (!ok || now.Token != ms.Token()) {
+		return client.ErrNoNode
+	}
+	return err
+}
