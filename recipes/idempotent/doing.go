@@ -55,8 +55,8 @@ func (d *doing) again(ctx context.Context, err error) bool {
 	if client.IsAmbiguous(err) {
 		d.doubt = err
 	}
-	over := ctx.Err() != nil || d.r.c.State().Final()
-	return !over && (client.IsAmbiguous(err) || errors.Is(err, client.ErrSessionExpired))
+	worth := client.IsAmbiguous(err) || errors.Is(err, client.ErrSessionExpired)
+	return worth && ctx.Err() == nil && d.r.c.WaitConnected(ctx) == nil
 }
 
 // error returns err, which is ambiguous if any try is in doubt.

@@ -156,6 +156,9 @@ func (r *Requests) Prune(ctx context.Context, age time.Duration) (removed int, e
 // before returns the markers made before that time, in milliseconds.
 func (r *Requests) before(ctx context.Context, time int64) (markers []string, err error) {
 	for e, err := range r.c.Walk(ctx, r.path, client.WalkOptions{Depth: 1}) {
+		if errors.Is(err, client.ErrNoNode) {
+			return nil, nil // it was empty, and has just gone
+		}
 		if err != nil {
 			return nil, err
 		}
