@@ -73,7 +73,7 @@ const ours = `
 	recipes/value:         client recipes recipes/internal/line
 	recipes/counter:       client recipes recipes/internal/line recipes/lock recipes/value
 	recipes/idempotent:    client recipes recipes/internal/line
-	recipes/cacheview:     client client/cache recipes recipes/internal/feed recipes/internal/line
+	recipes/cacheview:     client client/cache recipes recipes/internal/line
 	recipes/twopc:         client recipes recipes/internal/line
 
 	# Programs of the books. They see what users see.

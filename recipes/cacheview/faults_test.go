@@ -1,0 +1,110 @@
+package cacheview_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/cacheview"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+// Whatever breaks, what is followed adds up to what there is.
+func TestEveryFault(t *testing.T) {
+	trial.Every(t, true, func(w *trial.World) {
+		put(w, "/app/a", "1")
+		put(w, "/app/b", "1")
+		nodes, err := cacheview.OpenChildren(w.Ctx, w.C, "/app", cacheview.Options[int]{})
+		if err != nil {
+			w.Errorf("open = %v", err)
+			return
+		}
+		defer nodes.Close()
+		put(w, "/app/a", "2")
+		drop(w, "/app/b")
+		put(w, "/app/c", "3")
+		got, want := make(map[string]int), map[string]int{"a": 2, "c": 3}
+		for change, err := range nodes.Follow(w.Ctx) {
+			w.Must(err)
+			if got[change.Name] = change.Now.Value; !change.Now.Exists {
+				delete(got, change.Name)
+			}
+			if maps.Equal(got, want) {
+				break
+			}
+		}
+		for err = nodes.Sync(w.Ctx); trial.Passing(err); {
+			err = nodes.Sync(w.Ctx)
+		}
+		w.Must(err)
+		if current, err := nodes.Current(); err != nil || !maps.Equal(current, want) {
+			w.Errorf("it is %v, %v, want %v", current, err, want)
+		}
+	})
+}
+
+// Everything befalls those who follow. Each sees every node's values in their order, and
+// what it has seen adds up to what there is.
+func TestStorm(t *testing.T) {
+	trial.Storms(t, trial.Weather{Seeds: 3}, func(s *trial.Storm) {
+		const names = 3
+		writes := make(chan struct{})
+		go func() {
+			defer close(writes)
+			for n := 1; !s.Over(); n++ {
+				path, data := fmt.Sprint("/app/", n%names), []byte(fmt.Sprint(n))
+				_, err := s.Look.Set(s.Ctx, path, data, client.AnyVersion)
+				if errors.Is(err, client.ErrNoNode) {
+					_, err = s.Look.CreateAll(s.Ctx, path, data, client.Persistent, nil)
+				}
+				if err != nil && !client.IsAmbiguous(err) {
+					s.Errorf("write = %v", err)
+				}
+			}
+		}()
+		var work sync.WaitGroup
+		for i := range s.Clients() {
+			work.Go(func() {
+				for !s.Over() {
+					follow(s, s.Client(i))
+				}
+			})
+		}
+		<-writes
+		work.Wait()
+	})
+}
+
+// follow follows until the storm is over, or the session.
+func follow(s *trial.Storm, c *client.Client) {
+	nodes, err := cacheview.OpenChildren(s.Ctx, c, "/app", cacheview.Options[int]{})
+	if err != nil {
+		if !trial.Passing(err) {
+			s.Errorf("open = %v", err)
+		}
+		return
+	}
+	defer nodes.Close()
+	ctx, cancel := context.WithCancelCause(s.Ctx)
+	defer cancel(nil)
+	over := errors.New("the storm is over")
+	go func() { <-s.Calm; cancel(over) }()
+	seen := make(map[string]int)
+	for change, err := range nodes.Follow(ctx) {
+		if err != nil && !trial.Passing(err) && !errors.Is(err, over) {
+			s.Errorf("follow = %v", err)
+		}
+		if err != nil {
+			return
+		}
+		if n, _ := strconv.Atoi(change.Name); change.Now.Value <= seen[change.Name] || change.Now.Value%3 != n {
+			s.Errorf("%s was %d, and is %d then", change.Name, seen[change.Name], change.Now.Value)
+		}
+		seen[change.Name] = change.Now.Value
+	}
+}

@@ -1,0 +1,100 @@
+package cacheview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// Options are what a view can be told. The zero value is good for most.
+type Options[T any] struct {
+	// Codec makes values of data. It must not keep the data, nor change them. Nil is
+	// client.JSON.
+	Codec client.Codec[T]
+	// MaxBytes is how much memory the nodes may take: see cache.Options.
+	MaxBytes int64
+}
+
+// view is what Node and Nodes have in common.
+type view[T any] struct {
+	cache *cache.Cache
+	codec client.Codec[T]
+}
+
+// open makes a view, and waits until all has been read that there is.
+func open[T any](ctx context.Context, c *client.Client, path string, depth int, o Options[T]) (view[T], error) {
+	if o.Codec == nil {
+		o.Codec = client.JSON[T]{}
+	}
+	if path != "/" {
+		if err := line.CheckPath(path); err != nil {
+			return view[T]{}, fmt.Errorf("cacheview: %w", err)
+		}
+	}
+	k, err := cache.Open(ctx, c, path, cache.Options{Depth: depth, MaxBytes: o.MaxBytes})
+	if err != nil {
+		return view[T]{}, err
+	}
+	if err := k.WaitReady(ctx); err != nil {
+		k.Close()
+		return view[T]{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	return view[T]{k, o.Codec}, nil
+}
+
+// Path returns the path that the view was opened with.
+func (v *view[T]) Path() string { return v.cache.Path() }
+
+// Stale reports whether changes can't be heard of at the moment, as the connection is
+// lost, and since when.
+func (v *view[T]) Stale() (since time.Time, stale bool) { return v.cache.Stale() }
+
+// Sync waits until the view has what was committed before Sync was called.
+func (v *view[T]) Sync(ctx context.Context) error { return closed(v.cache.Sync(ctx)) }
+
+// Close ends the view. What it has can still be read. It is idempotent.
+func (v *view[T]) Close() { v.cache.Close() }
+
+// value returns what a node stands for. Without Exists it is to be left out.
+func (v *view[T]) value(n cache.Node) (client.Value[T], error) {
+	t, err := v.codec.Decode(n.Data)
+	if err != nil && len(n.Data) == 0 {
+		return client.Value[T]{}, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("decode %s: %w: %w", n.Path, client.ErrData, err)
+	}
+	return client.Value[T]{Value: t, Stat: n.Stat, Exists: true}, err
+}
+
+// each calls fn for each event until it returns false. At the end it returns why: the
+// cause of ctx's end, recipes.ErrClosed, or what has ended the cache; nil if it was fn.
+func (v *view[T]) each(ctx context.Context, fn func(cache.Event) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for e := range v.cache.Events(ctx) {
+		if e.Type == cache.Closed {
+			return closed(e.Err)
+		}
+		if !fn(e) {
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return recipes.ErrClosed
+}
+
+func closed(err error) error {
+	if errors.Is(err, cache.ErrClosed) {
+		return recipes.ErrClosed
+	}
+	return err
+}
