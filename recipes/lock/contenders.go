@@ -33,7 +33,7 @@ type Contender struct {
 // nobody if the lock's node does not exist. Those that go meanwhile are left out.
 func (m *Mutex) Contenders(ctx context.Context) ([]Contender, error) {
 	if _, err := m.line.List(ctx); err != nil {
-		return nil, m.failed(err)
+		return nil, m.failed(ctx, err)
 	}
 	list, err := Contenders(ctx, m.line.Client, m.Path())
 	if errors.Is(err, client.ErrNoNode) {

@@ -130,6 +130,22 @@ func TestEveryFaultOfAWait(t *testing.T) {
 	})
 }
 
+// One whose context has ended before leaves nothing, either, and says why.
+func TestLockWithAContextThatHasEnded(t *testing.T) {
+	w := trial.New(t)
+	m := mutex(t, w.C, lock.Options{})
+	ended := errors.New("ended")
+	ctx, end := context.WithCancelCause(w.Ctx)
+	end(ended)
+	_, err := m.Lock(ctx)
+	mustBe(t, err, ended)
+	_, _, err = m.TryLock(ctx)
+	mustBe(t, err, ended)
+	_, err = m.Contenders(ctx)
+	mustBe(t, err, ended)
+	w.AwaitChildren("/l", 0)
+}
+
 // One gives up waiting: it leaves nothing, and the holder is not disturbed: A21.
 func TestEveryFaultOfAWaitGivenUp(t *testing.T) {
 	gaveUp := errors.New("gave up")

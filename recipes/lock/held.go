@@ -65,7 +65,7 @@ func (m *Mutex) again(ctx context.Context) (*Held, error) {
 		return nil, nil
 	}
 	if err := context.Cause(ctx); err != nil {
-		return nil, m.failed(err)
+		return nil, m.failed(ctx, err)
 	}
 	g.counting.Lock()
 	defer g.counting.Unlock()
@@ -73,9 +73,9 @@ func (m *Mutex) again(ctx context.Context) (*Held, error) {
 	case g.count == 0:
 		return nil, nil // it has been unlocked; the context is no longer about it
 	case err != nil:
-		return nil, m.failed(err)
+		return nil, m.failed(ctx, err)
 	case !m.o.Reentrant:
-		return nil, m.failed(errors.New("the caller holds it already, and would wait for itself: unlock it before, or set Options.Reentrant"))
+		return nil, m.failed(ctx, errors.New("the caller holds it already, and would wait for itself: unlock it before, or set Options.Reentrant"))
 	}
 	g.count++
 	return &Held{holding: g}, nil

@@ -2,13 +2,11 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -88,10 +86,10 @@ func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 	}
 	place, err := m.line.Join(ctx, int(m.o.Layout), m.o.Data)
 	if err != nil {
-		return nil, m.failed(err)
+		return nil, m.failed(ctx, err)
 	}
 	if err := place.Await(ctx, m.next); err != nil {
-		return nil, m.failed(both(err, place.Leave(ctx)))
+		return nil, m.failed(ctx, both(err, place.Leave(ctx)))
 	}
 	return m.hold(ctx, place), nil
 }
@@ -105,15 +103,15 @@ func (m *Mutex) TryLock(ctx context.Context) (*Held, bool, error) {
 		return h, h != nil, err
 	}
 	if taken, err := m.taken(ctx); taken || err != nil {
-		return nil, false, m.failed(err)
+		return nil, false, m.failed(ctx, err)
 	}
 	place, err := m.line.Join(ctx, int(m.o.Layout), m.o.Data)
 	if err != nil {
-		return nil, false, m.failed(err)
+		return nil, false, m.failed(ctx, err)
 	}
 	first, err := place.Try(ctx, line.First)
 	if !first || err != nil {
-		return nil, false, m.failed(both(err, place.Leave(ctx)))
+		return nil, false, m.failed(ctx, both(err, place.Leave(ctx)))
 	}
 	return m.hold(ctx, place), true, nil
 }
@@ -141,14 +139,10 @@ func (m *Mutex) next(entries []line.Entry, own int) int {
 	return blocker
 }
 
-// failed says what an error is about; nil stays nil. That the session is over is a loss,
-// also for who had no place yet.
-func (m *Mutex) failed(err error) error {
-	switch {
-	case err == nil:
+// failed says what an error is about, and why; nil stays nil.
+func (m *Mutex) failed(ctx context.Context, err error) error {
+	if err == nil {
 		return nil
-	case errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, recipes.ErrLost):
-		return fmt.Errorf("lock %s: %w: %w", m.Path(), recipes.ErrLost, err)
 	}
-	return fmt.Errorf("lock %s: %w", m.Path(), err)
+	return fmt.Errorf("lock %s: %w", m.Path(), line.Why(ctx, err))
 }
