@@ -76,13 +76,31 @@ func (p *Proxy) expire(id jute.SessionID) error {
 	if s == nil {
 		return fmt.Errorf("it has not come through this proxy")
 	}
-	var err error
-	for _, target := range targets {
-		if target == "" {
+	for {
+		err := endAtAny(ctx, targets, id, s.password)
+		if err == nil {
+			p.CutSession(id)
+			return nil
+		}
+		select { // perhaps they are between leaders
+		case <-time.After(betweenTries):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// betweenTries is the pause when no server can end a session.
+const betweenTries = 20 * time.Millisecond
+
+// endAtAny closes a session at the first server where that is possible.
+func endAtAny(ctx context.Context, servers []string, id jute.SessionID, password []byte) error {
+	err := errors.New("no server is up")
+	for _, server := range servers {
+		if server == "" {
 			continue
 		}
-		if err = end(ctx, target, id, s.password); err == nil {
-			p.CutSession(id)
+		if err = end(ctx, server, id, password); err == nil {
 			return nil
 		}
 	}
@@ -90,7 +108,8 @@ func (p *Proxy) expire(id jute.SessionID) error {
 }
 
 // end closes a session at a server, and makes sure that it is closed: its client
-// may take it back at any moment, if it has another way to the servers. A server that hangs up every time does not serve.
+// may take it back at any moment, if it has another way to the servers. A server that
+// hangs up every time does not serve.
 func end(ctx context.Context, server string, id jute.SessionID, password []byte) error {
 	const most = 100
 	for hangups := 0; ; {

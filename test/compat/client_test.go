@@ -109,8 +109,17 @@ func kinds(t *testing.T) []kind {
 // pattern in their names, on servers that are there.
 func testOurClient(t *testing.T, servers, pattern string) {
 	t.Helper()
-	const path = "github.com/zkd-project/zkd/client"
-	cmd := exec.Command("go", "test", "-count=1", "-json", "-timeout=10m", "-run="+pattern, path, path+"/cache")
+	testPackages(t, servers, pattern, "client", "client/cache")
+}
+
+// testPackages runs the tests of packages of ours.
+func testPackages(t *testing.T, servers, pattern string, packages ...string) {
+	t.Helper()
+	args := []string{"test", "-count=1", "-json", "-timeout=10m", "-run=" + pattern}
+	for _, p := range packages {
+		args = append(args, "github.com/zkd-project/zkd/"+p)
+	}
+	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "ZKD_TEST_SERVERS="+servers)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

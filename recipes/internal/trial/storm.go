@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,9 +84,12 @@ func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
 
 func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 	s := &Storm{T: t, Seed: seed, dir: "/trial-" + line.NewID(), renew: o.Renew}
-	if zktest.External() || o.Servers == 1 {
-		s.servers = zktest.Target(t, o.Servers)
-	} else {
+	switch {
+	case zktest.External(): // however many there are
+		s.servers = zktest.Target(t, 1+strings.Count(os.Getenv(zktest.ServersVariable), ","))
+	case o.Servers == 1:
+		s.servers = zktest.Start(t).Proxy
+	default:
 		s.ensemble = zktest.StartEnsemble(t, o.Servers)
 		s.servers = s.ensemble.Proxy
 	}
