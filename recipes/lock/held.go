@@ -113,7 +113,7 @@ func (h *Held) Err() error {
 // Unlock gives the lock up. It does so also if ctx has ended, waiting two seconds at
 // most; if no server answers by then it is seen to in the background. So its errors don't
 // mean that the lock is still held, but for one of the servers', such as
-// client.ErrNoAuth:
+// client.ErrNoAuth.
 //
 // It returns recipes.ErrNotHeld if it was called before, and recipes.ErrLost if the lock
 // was lost before: then what was done under it may have been done beside somebody else.

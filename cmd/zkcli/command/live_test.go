@@ -262,20 +262,25 @@ func TestLockThatIsLost(t *testing.T) {
 			s.ExpireSession(stat.EphemeralOwner)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := zktest.Start(t)
-			c := s.Client(t)
-			r := start(t, s.ConnectString(), "lock", "--grace", "20", "/l", "--", "sh", "-c",
-				`trap "" TERM; echo $ZKCLI_LOCK_PATH; while :; do sleep 0.01; done`)
-			node := r.out.await(t, "/l/")
-			lose(t, s, c, node)
-			if line := r.err.await(t, ""); !strings.Contains(line, "the lock was lost") {
-				t.Errorf("got %s", line)
-			}
-			if code := <-r.code; code != exitConnection {
-				t.Errorf("exit %d", code)
-			}
-		})
+		for command, what := range map[string]string{"lock": "the lock", "elect": "the leadership"} {
+			t.Run(name+" "+command, func(t *testing.T) {
+				s := zktest.Start(t)
+				c := s.Client(t)
+				r := start(t, s.ConnectString(), command, "--grace", "20", "/l", "--", "sh", "-c",
+					`trap "" TERM; echo $ZKCLI_LOCK_PATH; while :; do sleep 0.01; done`)
+				node := r.out.await(t, "/l/")
+				lose(t, s, c, node)
+				if line := r.err.await(t, ""); !strings.Contains(line, what+" was lost: /l/") {
+					t.Errorf("got %s", line)
+				}
+				if code := <-r.code; code != exitConnection {
+					t.Errorf("exit %d", code)
+				}
+				if names, _, err := c.Children(t.Context(), "/l"); err != nil || len(names) != 0 {
+					t.Errorf("left: %q, %v", names, err)
+				}
+			})
+		}
 	}
 }
 
