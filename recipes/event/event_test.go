@@ -1,0 +1,322 @@
+package event_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/event"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+)
+
+func newEvent(t testing.TB, c *client.Client, o event.Options) *event.Event {
+	t.Helper()
+	e, err := event.New(c, "/dir/e", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func manual(t testing.TB, c *client.Client) *event.Event { return newEvent(t, c, event.Options{}) }
+
+func auto(t testing.TB, c *client.Client) *event.Event {
+	return newEvent(t, c, event.Options{AutoReset: true})
+}
+
+func wait(ctx context.Context, e *event.Event) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- e.Wait(ctx) }()
+	return done
+}
+
+// queue has n clients wait for an auto-reset event, one behind the other.
+func queue(w *trial.World, n int) []<-chan error {
+	var all []<-chan error
+	for i := range n {
+		all = append(all, wait(w.Ctx, auto(w, w.Other())))
+		w.AwaitChildren("/dir/e", i+1)
+	}
+	return all
+}
+
+func mustBe(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error is %v, want %v", err, want)
+	}
+}
+
+func mustBeSet(w *trial.World, e *event.Event, want bool) {
+	w.Helper()
+	got, err := e.IsSet(w.Ctx)
+	if got != want || err != nil {
+		w.Errorf("IsSet = %v, %v, want %v", got, err, want)
+	}
+}
+
+// A set event lets all pass until it is reset.
+func TestManual(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	e, other := manual(t, w.C), manual(t, w.Other())
+	mustBeSet(w, e, false)
+	w.Must(e.Set(w.Ctx))
+	w.Must(other.Set(w.Ctx))
+	for range 2 {
+		w.Must(e.Wait(w.Ctx))
+		w.Must(other.Wait(w.Ctx))
+	}
+	mustBeSet(w, other, true)
+	w.Must(other.Reset(w.Ctx))
+	w.Must(other.Reset(w.Ctx))
+	mustBeSet(w, e, false)
+}
+
+// All that wait are released by a Set, though it is reset at once, and by a Pulse. One
+// event each.
+func TestManualReleasesAll(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(*trial.World, *event.Event){
+		"set":       func(w *trial.World, e *event.Event) { w.Must(e.Set(w.Ctx)) },
+		"set+reset": func(w *trial.World, e *event.Event) { w.Must(e.Set(w.Ctx)); w.Must(e.Reset(w.Ctx)) },
+		"pulse":     func(w *trial.World, e *event.Event) { w.Must(e.Pulse(w.Ctx)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := trial.New(t)
+			const n = 5
+			w.Must(manual(t, w.Look).Reset(w.Ctx))
+			rec := w.Record()
+			var waiting []<-chan error
+			var clients []*client.Client
+			for range n {
+				c := w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir())
+				clients = append(clients, c)
+				waiting = append(waiting, wait(w.Ctx, manual(t, c)))
+			}
+			w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool { return len(watches(rec)) >= n }))
+			for _, c := range clients { // what comes behind the reads is answered behind them
+				_, _, err := c.Exists(w.Ctx, "/")
+				w.Must(err)
+			}
+			release(w, manual(t, w.Look))
+			for _, done := range waiting {
+				w.Must(<-done)
+			}
+			mustBeSet(w, manual(t, w.Look), name == "set")
+			if got := events(rec); got < n || got > 2*n {
+				t.Errorf("%d waiters had %d wake-ups", n, got)
+			}
+		})
+	}
+}
+
+func watches(rec *zktest.Recording) []zktest.Traced {
+	return slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch })
+}
+
+func events(rec *zktest.Recording) int {
+	return len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return r.Event == 0 }))
+}
+
+// A Set releases one, the first; and as many Sets as many.
+func TestAutoIsFIFO(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	all := queue(w, 3)
+	e := auto(t, w.C)
+	w.Must(e.Set(w.Ctx))
+	w.Must(<-all[0])
+	w.AwaitChildren("/dir/e", 2)
+	w.Must(e.Set(w.Ctx))
+	w.Must(e.Set(w.Ctx))
+	w.Must(<-all[1])
+	w.Must(<-all[2])
+	mustBeSet(w, e, false)
+}
+
+// A Set that finds nobody is remembered, once.
+func TestAutoRemembersOne(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	e := auto(t, w.C)
+	w.Must(e.Set(w.Ctx))
+	w.Must(e.Set(w.Ctx))
+	mustBeSet(w, e, true)
+	w.Must(e.Wait(w.Ctx))
+	mustBeSet(w, e, false)
+	w.Must(e.Set(w.Ctx))
+	w.Must(e.Reset(w.Ctx))
+	mustBeSet(w, e, false)
+	w.Must(e.Pulse(w.Ctx)) // nobody is there
+	mustBeSet(w, e, false)
+	all := queue(w, 2)
+	w.Must(e.Pulse(w.Ctx))
+	w.Must(<-all[0])
+	mustBeSet(w, e, false)
+	w.Must(e.Set(w.Ctx))
+	w.Must(<-all[1])
+}
+
+// The first one dies in the moment of a Set: the signal is the next one's.
+func TestSignalOfTheDeadPassesOn(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	dying := wait(w.Ctx, auto(t, w.C))
+	w.AwaitChildren("/dir/e", 1)
+	next := wait(w.Ctx, auto(t, w.Other()))
+	w.AwaitChildren("/dir/e", 2)
+	w.Proxy.Stall()
+	w.Must(auto(t, w.Look).Set(w.Ctx))
+	mustBeSet(w, auto(t, w.Look), true)
+	id, _ := w.C.Session()
+	w.Proxy.Resume()
+	cut := w.Proxy.CutBefore(func(op client.OpCode, _ string) bool { return op.Write() })
+	w.Proxy.ExpireSession(id)
+	cut.Cancel()
+	if err := <-dying; err == nil { // it was faster
+		w.Must(auto(t, w.Look).Set(w.Ctx))
+	}
+	w.Must(<-next)
+}
+
+// The signal of one who gives up is the next one's, or is remembered.
+func TestAutoGivesUp(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	why := errors.New("no more time")
+	ctx, cancel := context.WithCancelCause(w.Ctx)
+	done := wait(ctx, auto(t, w.C))
+	w.AwaitChildren("/dir/e", 1)
+	next := queueBehind(w)
+	cancel(why)
+	mustBe(t, <-done, why)
+	w.AwaitChildren("/dir/e", 1)
+	w.Must(auto(t, w.Look).Set(w.Ctx))
+	w.Must(<-next)
+	w.AwaitChildren("/dir/e", 0)
+}
+
+func queueBehind(w *trial.World) <-chan error {
+	next := wait(w.Ctx, auto(w, w.Other()))
+	w.AwaitChildren("/dir/e", 2)
+	return next
+}
+
+func TestManualGivesUp(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	why := errors.New("no more time")
+	ctx, cancel := context.WithCancelCause(w.Ctx)
+	rec := w.Record()
+	done := wait(ctx, manual(t, w.C))
+	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
+	_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	w.Must(err)
+	cancel(why)
+	mustBe(t, <-done, why)
+	mustBe(t, w.C.CheckWatches(w.Ctx, "/dir/e", client.AnyWatches), client.ErrNoWatcher)
+}
+
+// What the first in line does, and how many events it takes.
+func TestTraceAuto(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	w.Must(auto(t, w.Look).Reset(w.Ctx))
+	rec := w.Record()
+	done := wait(w.Ctx, auto(t, w.C))
+	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
+	_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	w.Must(err)
+	w.Must(auto(t, w.Look).Set(w.Ctx))
+	w.Must(<-done)
+	want := []string{
+		"getData /dir/e",
+		"create2 /dir/e/_c_GUID-waiter-",
+		"getChildren2 /dir/e",
+		"getData /dir/e watch",
+		"exists ", // the test's own
+		"event NodeDataChanged /dir/e",
+		"getData /dir/e watch",
+		"multi /dir/e", // the signal is taken and the line left
+		"multi /dir/e/_c_GUID-waiter-#",
+		"event NodeDataChanged /dir/e", // its own change, which uses its watch up
+	}
+	if got := w.Trace(rec); !slices.Equal(got, want) {
+		t.Errorf("trace is %q\nwant %q", got, want)
+	}
+}
+
+// A Set wakes the first one, whose leaving wakes the second: no matter how many wait.
+func TestNoHerd(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	const n = 8
+	rec := w.Record()
+	var all []<-chan error
+	for i := range n {
+		all = append(all, wait(w.Ctx, auto(t, w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir()))))
+		w.AwaitChildren("/dir/e", i+1)
+		w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool { return len(watches(rec)) >= i+1 }))
+	}
+	rec.Take()
+	for _, done := range all {
+		w.Must(auto(t, w.Look).Set(w.Ctx))
+		w.Must(<-done)
+	}
+	// Of each Set: the first one is woken by it and hears of its own change; then
+	// the second hears that the first has left.
+	if got, most := events(rec), 3*n; got > most {
+		t.Errorf("%d sets of %d waiters took %d events, want %d at most", n, n, got, most)
+	}
+}
+
+func TestBadUse(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	for _, path := range []string{"e", "/", "/e/"} {
+		if _, err := event.New(w.C, path, event.Options{}); err == nil || !strings.Contains(err.Error(), "path") {
+			t.Errorf("New(%q) = %v, want an error that names the path", path, err)
+		}
+	}
+	if _, err := event.New(nil, "/e", event.Options{}); err == nil {
+		t.Error("New without a client has no error")
+	}
+	w.Must(manual(t, w.C).Set(w.Ctx))
+	mustBe(t, auto(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
+	mustBe(t, auto(t, w.C).Set(w.Ctx), recipes.ErrLayout)
+	w.Must(w.Look.Delete(w.Ctx, "/dir/e", client.AnyVersion))
+	_, err := w.Look.Create(w.Ctx, "/dir/e", []byte("hello"), client.Persistent, nil)
+	w.Must(err)
+	mustBe(t, manual(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
+	mustBe(t, manual(t, w.C).Set(w.Ctx), recipes.ErrLayout)
+	if names := w.Children("/dir/e"); len(names) != 0 {
+		t.Errorf("left on the tree: %q", names)
+	}
+}
+
+func TestForeignChild(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	w.Must(auto(t, w.C).Reset(w.Ctx))
+	_, err := w.Look.Create(w.Ctx, "/dir/e/foreign", nil, client.Persistent, nil)
+	w.Must(err)
+	mustBe(t, auto(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
+	mustBe(t, auto(t, w.C).Set(w.Ctx), recipes.ErrLayout)
+	w.AwaitChildren("/dir/e", 1)
+}
+
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	own := w.Other(func(o *client.Options) { o.Auth = []client.Auth{{Scheme: "digest", Data: []byte("me:secret")}} })
+	w.Must(newEvent(t, own, event.Options{AutoReset: true, ACL: client.CreatorACL()}).Set(w.Ctx))
+	mustBe(t, auto(t, w.C).Set(w.Ctx), client.ErrNoAuth)
+	mustBe(t, auto(t, w.C).Wait(w.Ctx), client.ErrNoAuth)
+}

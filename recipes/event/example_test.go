@@ -1,0 +1,44 @@
+package event_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/recipes/event"
+)
+
+// Each Set lets one worker go on.
+func Example() {
+	t := standin.Example()
+	defer t.End()
+	servers := zktest.Start(t).ConnectString()
+
+	ctx := context.Background()
+	c, err := client.Connect(ctx, servers, client.Options{Logger: client.NoLog})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close(ctx)
+	work, err := event.New(c, "/events/work", event.Options{AutoReset: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done := make(chan error)
+	for range 2 {
+		go func() { done <- work.Wait(ctx) }()
+	}
+	for range 2 {
+		if err := work.Set(ctx); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println("a worker goes on:", <-done)
+	}
+	// Output:
+	// a worker goes on: <nil>
+	// a worker goes on: <nil>
+}
