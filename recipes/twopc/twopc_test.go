@@ -3,10 +3,12 @@ package twopc_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/twopc"
@@ -240,19 +242,21 @@ func TestGivesUp(t *testing.T) {
 	kinds(t, func(w *trial.World, ephemeral bool) {
 		tx := transaction(w, w.C)
 		w.Must(tx.Begin(w.Ctx, twopc.Plan{Sites: []string{"a"}, Ephemeral: ephemeral}))
-		for _, fn := range []func(context.Context) (twopc.Decision, error){tx.Decide, tx.Await} {
+		rec := w.Record()
+		for i, fn := range []func(context.Context) (twopc.Decision, error){tx.Decide, tx.Await} {
 			why := errors.New("no more time")
 			ctx, cancel := context.WithCancelCause(w.Ctx)
 			done := background(ctx, fn)
+			w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool {
+				return 2+i == len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch }))
+			}))
+			_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind those of the watches'
+			w.Must(err)
 			cancel(why)
 			mustBe(w, (<-done).err, why)
 		}
 		for _, p := range []string{path, path + "/decision", path + "/site-a"} {
-			err := w.C.CheckWatches(w.Ctx, p, client.AnyWatches)
-			for err == nil { // one whose request was given up on goes with the reply
-				err = w.C.CheckWatches(w.Ctx, p, client.AnyWatches)
-			}
-			mustBe(w, err, client.ErrNoWatcher)
+			mustBe(w, w.C.CheckWatches(w.Ctx, p, client.AnyWatches), client.ErrNoWatcher)
 		}
 	})
 }
