@@ -155,6 +155,7 @@ func TestEveryFaultOfATake(t *testing.T) {
 					}
 					allowed(w, way, err)
 				}
+				renewed := !w.C.State().Final()
 				shut(w, q)
 				rest := drain(w, other)
 				all := append(slices.Clone(got), rest...)
@@ -162,6 +163,9 @@ func TestEveryFaultOfATake(t *testing.T) {
 					n := len(slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s != word }))
 					if n != 1 && !(n == 0 && slices.Contains(doubt, word)) {
 						w.Errorf("%s: got %q, in doubt %q, left %q", w.Fault, got, doubt, rest)
+					}
+					if renewed && slices.Contains(doubt, word) && slices.Contains(rest, word) {
+						w.Errorf("%s: %s is in doubt, but is there", w.Fault, word)
 					}
 				}
 				tidy(w, other)

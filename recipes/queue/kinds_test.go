@@ -427,3 +427,33 @@ func TestLeasedClose(t *testing.T) {
 		t.Errorf("Take after Close = %v, want ErrClosed", err)
 	}
 }
+
+// A claim that somebody has deleted is lost: the next consumer's is not touched by an
+// acknowledgement that comes late, be it ours or kazoo's.
+func TestLeaseThatWasTakenAway(t *testing.T) {
+	for _, by := range []string{"zkd", "kazoo"} {
+		w := trial.New(t)
+		q, other := openLeased(w, w.C, "/q", queue.Options{}), openLeased(w, w.Look, "/q", queue.Options{})
+		w.Must(other.Offer(w.Ctx, []byte("a")))
+		l, err := q.Take(w.Ctx)
+		w.Must(err)
+		claim := "/q/taken/" + w.Children("/q/taken")[0]
+		w.Must(w.Look.Delete(w.Ctx, claim, client.AnyVersion))
+		<-l.Context().Done()
+		if err := context.Cause(l.Context()); !errors.Is(err, recipes.ErrLost) {
+			t.Errorf("the context of a deleted claim: %v, want ErrLost", err)
+		}
+		if by == "zkd" {
+			_, err = other.Take(w.Ctx)
+		} else {
+			_, err = w.Look.Create(w.Ctx, claim, []byte("kazoo"), client.Ephemeral, nil)
+		}
+		w.Must(err)
+		if err := l.Ack(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
+			t.Errorf("Ack beside a claim of %s = %v, want ErrNotHeld", by, err)
+		}
+		if n, m := len(w.Children("/q/entries")), len(w.Children("/q/taken")); n != 1 || m != 1 {
+			t.Errorf("there are %d items and %d claims, want one each", n, m)
+		}
+	}
+}
