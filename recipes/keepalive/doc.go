@@ -13,7 +13,7 @@
 //	defer node.Close(ctx)
 //	err = node.WaitThere(ctx) // or go on: the node will come
 //	...
-//	err = node.SetData(ctx, []byte("busy"))
+//	err = node.SetData(ctx, []byte("busy")) // or Post, which doesn't wait
 //
 // # Layout on the tree
 //

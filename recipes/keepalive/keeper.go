@@ -301,6 +301,8 @@ func (k *keeper) wait() error {
 		switch {
 		case !ok && err != nil:
 			return err
+		case ok && e.Type == client.EventDeleted && k.there && k.n.o.EndIfDeleted:
+			k.unsure = true // it may have gone with the session, of which a look will tell
 		case ok && e.Type == client.EventDeleted:
 			return k.gone()
 		}

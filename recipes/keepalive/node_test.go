@@ -189,6 +189,16 @@ func TestEndIfDeleted(t *testing.T) {
 	w.Must(n.Close(w.Ctx))
 }
 
+// The end of the session is no deletion.
+func TestEndIfDeletedComesBack(t *testing.T) {
+	w := trial.New(t)
+	c := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).Namespace(w.Dir())
+	start(w, c, "/a", "", keepalive.Options{EndIfDeleted: true})
+	_, stat := read(w, "/a")
+	w.Proxy.ExpireSession(stat.EphemeralOwner)
+	awaitAnother(w, "/a", stat.Czxid)
+}
+
 // What happens to the states that one follows.
 func TestFollow(t *testing.T) {
 	w := trial.New(t)
