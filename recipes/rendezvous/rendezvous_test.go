@@ -1,0 +1,236 @@
+package rendezvous_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/trial"
+	"github.com/zkd-project/zkd/recipes/rendezvous"
+)
+
+func place(t testing.TB, c *client.Client, n int) *rendezvous.Rendezvous {
+	t.Helper()
+	r, err := rendezvous.New(c, "/pairs", n, rendezvous.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+type met struct {
+	rendezvous.Meeting
+	err error
+}
+
+func meet(ctx context.Context, r *rendezvous.Rendezvous, value string) <-chan met {
+	done := make(chan met, 1)
+	go func() {
+		m, err := r.Meet(ctx, []byte(value))
+		done <- met{m, err}
+	}()
+	return done
+}
+
+func mustBe(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error is %v, want %v", err, want)
+	}
+}
+
+// mustMeet fails the test unless there was a meeting with those values.
+func mustMeet(t testing.TB, m met, own int, values ...string) {
+	t.Helper()
+	got := string(bytes.Join(m.Values, []byte(" ")))
+	if m.err != nil || m.Own != own || got != strings.Join(values, " ") {
+		t.Errorf("meeting is %q, own value %d, %v; want %q, %d", got, m.Own, m.err, values, own)
+	}
+}
+
+// Two meet, and then the next two; each has the other's value (seeds.md D31).
+func TestTwo(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	for range 2 {
+		first := meet(w.Ctx, place(t, w.C, 2), "a")
+		w.AwaitChildren("/pairs", 1)
+		second := <-meet(w.Ctx, place(t, w.Other(), 2), "b")
+		mustMeet(t, second, 1, "a", "b")
+		a := <-first
+		mustMeet(t, a, 0, "a", "b")
+		if a.ID != second.ID || a.ID == 0 {
+			t.Errorf("ids are %v and %v", a.ID, second.ID)
+		}
+		w.AwaitChildren("/pairs", 0)
+	}
+}
+
+// Many come at once: they meet in groups, each in one, and all of a group know the same.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			w := trial.New(t)
+			const groups = 4
+			var mu sync.Mutex
+			byID := map[client.Zxid][]string{}
+			var all sync.WaitGroup
+			for i := range n * groups {
+				r := place(t, w.Other(), n)
+				all.Go(func() {
+					m := <-meet(w.Ctx, r, fmt.Sprint(i))
+					if m.err != nil || string(m.Values[m.Own]) != fmt.Sprint(i) {
+						t.Errorf("party %d: %q, %v", i, m.Values, m.err)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					byID[m.ID] = append(byID[m.ID], fmt.Sprintf("%q", m.Values))
+				})
+			}
+			all.Wait()
+			if len(byID) != groups {
+				t.Errorf("there were %d meetings, want %d", len(byID), groups)
+			}
+			for id, said := range byID {
+				if len(said) != n || len(slices.Compact(slices.Clone(said))) != 1 {
+					t.Errorf("of meeting %v its parties say %q", id, said)
+				}
+			}
+			w.AwaitChildren("/pairs", 0)
+		})
+	}
+}
+
+// One who has given up is not met, and leaves nothing.
+func TestGivesUp(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	why := errors.New("no more time")
+	ctx, cancel := context.WithCancelCause(w.Ctx)
+	gone := meet(ctx, place(t, w.C, 2), "gone")
+	w.AwaitChildren("/pairs", 1)
+	cancel(why)
+	m := <-gone
+	mustBe(t, m.err, why)
+	if client.IsAmbiguous(m.err) {
+		t.Errorf("error is ambiguous: %v", m.err)
+	}
+	w.AwaitChildren("/pairs", 0)
+	a := meet(w.Ctx, place(t, w.C, 2), "a")
+	w.AwaitChildren("/pairs", 1)
+	mustMeet(t, <-meet(w.Ctx, place(t, w.Other(), 2), "b"), 1, "a", "b")
+	mustMeet(t, <-a, 0, "a", "b")
+}
+
+// One who gives up when it has been met already, and doesn't know it, has met.
+func TestGivesUpTooLate(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	ctx, cancel := context.WithCancel(w.Ctx)
+	defer cancel()
+	cut := w.Proxy.CutAfter(zktest.Op(jute.OpGetData))
+	w.Proxy.Refuse()
+	late := meet(ctx, place(t, w.C, 2), "late")
+	<-cut.Done()
+	other := meet(w.Ctx, place(t, w.Other(), 2), "other")
+	mustMeet(t, <-other, 1, "late", "other")
+	w.Proxy.Accept()
+	cancel()
+	mustMeet(t, <-late, 0, "late", "other")
+}
+
+// One who has died is not met.
+func TestDeadIsNotMet(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	dead := meet(w.Ctx, place(t, w.C, 3), "dead")
+	w.AwaitChildren("/pairs", 1)
+	a := meet(w.Ctx, place(t, w.Other(), 3), "a")
+	w.AwaitChildren("/pairs", 2)
+	id, _ := w.C.Session()
+	w.Proxy.ExpireSession(id)
+	m := <-dead
+	mustBe(t, m.err, recipes.ErrLost)
+	if !client.IsAmbiguous(m.err) {
+		t.Errorf("error is not ambiguous, though one can't know: %v", m.err)
+	}
+	b := meet(w.Ctx, place(t, w.Other(), 3), "b")
+	w.AwaitChildren("/pairs", 2)
+	mustMeet(t, <-meet(w.Ctx, place(t, w.Other(), 3), "c"), 2, "a", "b", "c")
+	mustMeet(t, <-a, 0, "a", "b", "c")
+	mustMeet(t, <-b, 1, "a", "b", "c")
+}
+
+// Each party watches its own node, and is woken once.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	w.Must(w.Look.EnsurePath(w.Ctx, "/pairs", nil))
+	rec := w.Record()
+	done := meet(w.Ctx, place(t, w.C, 2), "a")
+	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
+	_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	w.Must(err)
+	mustMeet(t, <-meet(w.Ctx, place(t, w.Look, 2), "b"), 1, "a", "b")
+	mustMeet(t, <-done, 0, "a", "b")
+	want := []string{
+		"create2 /pairs/_c_GUID-party-of-2-",
+		"getChildren2 /pairs",
+		"getData /pairs/_c_GUID-party-of-2-#",
+		"getData /pairs/_c_GUID-party-of-2-# watch",
+		"exists ", // the test's own
+		"event NodeDataChanged /pairs/_c_GUID-party-of-2-#",
+		"getData /pairs/_c_GUID-party-of-2-#",
+		"delete /pairs/_c_GUID-party-of-2-#",
+	}
+	if got := w.Trace(rec); !slices.Equal(got, want) {
+		t.Errorf("trace is %q\nwant %q", got, want)
+	}
+}
+
+func TestBadUse(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	for _, bad := range []struct {
+		path string
+		n    int
+		says string
+	}{{"pairs", 2, "path"}, {"/", 2, "path"}, {"/pairs", 1, "n is 1"}, {"/pairs", -1, "n is -1"}} {
+		_, err := rendezvous.New(w.C, bad.path, bad.n, rendezvous.Options{})
+		if err == nil || !strings.Contains(err.Error(), bad.says) {
+			t.Errorf("New(%q, %d) = %v, want an error with %q", bad.path, bad.n, err, bad.says)
+		}
+	}
+	if _, err := rendezvous.New(nil, "/pairs", 2, rendezvous.Options{}); err == nil {
+		t.Error("New without a client has no error")
+	}
+	of3 := meet(w.Ctx, place(t, w.Other(), 3), "a")
+	w.AwaitChildren("/pairs", 1)
+	m := <-meet(w.Ctx, place(t, w.C, 2), "b")
+	mustBe(t, m.err, recipes.ErrLayout) // parties of three are there
+	w.AwaitChildren("/pairs", 1)
+	_, err := w.Look.Set(w.Ctx, "/pairs/"+w.Children("/pairs")[0], []byte("?"), 0)
+	w.Must(err)
+	mustBe(t, (<-of3).err, recipes.ErrLayout)
+	w.AwaitChildren("/pairs", 0)
+}
+
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	_, err := w.Look.Create(w.Ctx, "/pairs", nil, client.Persistent, client.ReadACL())
+	w.Must(err)
+	mustBe(t, (<-meet(w.Ctx, place(t, w.C, 2), "a")).err, client.ErrNoAuth)
+}
