@@ -46,7 +46,8 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // and of all others, at any queue. What the work changes should refuse lower ones.
 func (l *Lease) Token() client.Zxid { return l.token }
 
-// Ack takes the item out of the queue: its work is done. The error wraps
+// Ack takes the item out of the queue: its work is done. The lease's context ends
+// before that. The error wraps
 // recipes.ErrNotHeld if the lease had ended, and nothing was done then; ErrUnknown if
 // that can't be known. After other errors it may be called again.
 func (l *Lease) Ack(ctx context.Context) error {

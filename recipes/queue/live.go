@@ -34,7 +34,7 @@ func (l *live) init(c *client.Client, path string, o Options, n naming) error {
 // Close is that of a Queue.
 func (l *live) Close(ctx context.Context) error {
 	l.life.close()
-	if w := l.watch; w != nil {
+	if w := l.current(); w != nil {
 		dropWatch(ctx, w)
 	}
 	return l.core.Close(ctx)

@@ -31,7 +31,7 @@ type receipt struct {
 
 // opError is why a multi was not done.
 type opError struct {
-	index int // of the operation, from 0; -1 if it is none of the caller's
+	index int // of the operation, from 0; negative if it is none of the caller's
 	err   error
 }
 
