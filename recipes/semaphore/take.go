@@ -55,24 +55,28 @@ func (t *taking) leave(ctx context.Context) error {
 }
 
 // settle returns true once there is room, and false if it were to wait. It sets no watch
-// if there is room at once.
+// when there is room.
 func (t *taking) settle(ctx context.Context, wait bool) (bool, error) {
-	limit, err := t.s.limit(ctx)
-	if err != nil {
-		return false, err
+	for {
+		limit, err := t.s.limit(ctx)
+		if err != nil {
+			return false, err
+		}
+		entries, err := t.leases.List(ctx)
+		if err != nil {
+			return false, err
+		}
+		room, err := t.room(entries, limit)
+		if room || err != nil || !wait {
+			return room, err
+		}
+		if room, err = t.await(ctx); room || err != nil {
+			return room, err
+		}
 	}
-	entries, err := t.leases.List(ctx)
-	if err != nil {
-		return false, err
-	}
-	room, err := t.room(entries, limit)
-	for wait && !room && err == nil {
-		room, err = t.await(ctx)
-	}
-	return room, err
 }
 
-// await looks, and if there is no room waits for a change.
+// await looks once more, with watches, and if there is no room waits for a change.
 func (t *taking) await(ctx context.Context) (bool, error) {
 	limit, changed, err := t.s.limitW(ctx)
 	if err != nil {
