@@ -98,6 +98,9 @@ func TestStorm(t *testing.T) {
 				s.Errorf("unregister: %v", err)
 			}
 		}
+		if err := s.Look.Sync(s.Ctx, "/services"); err != nil { // its server may be a little late
+			s.Errorf("sync: %v", err)
+		}
 		d, _ := discovery.New(s.Look, "/services", discovery.Options{})
 		if found, err := d.Find(s.Ctx, "web"); len(found) != 0 || err != nil {
 			s.Errorf("found %q, %v", ids(found), err)
