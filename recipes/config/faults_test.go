@@ -81,7 +81,10 @@ func TestEveryFaultTree(t *testing.T) {
 		}
 		_, err = config.UpdateTree(w.Ctx, w.Look, "/app/keys", config.TreeOptions{}, both)
 		w.Must(err)
-		for now := range tree.Follow(w.Ctx) {
+		for now, err := range tree.Follow(w.Ctx) {
+			if err != nil && !trial.Passing(err) {
+				w.Errorf("follow = %v", err)
+			}
 			if counted(w.T, now) >= 4-maybe {
 				break
 			}

@@ -140,6 +140,23 @@ func TestReadersWaitForReady(t *testing.T) {
 	}
 }
 
+// An update is made of all keys as they are, also of those that it only looks at.
+func TestTreeUpdatesAreSerial(t *testing.T) {
+	w := trial.New(t)
+	update(w, w.Look, keys{"a": "1", "b": "1"})
+	var seen []string
+	now, err := config.UpdateTree(w.Ctx, w.C, "/app/keys", config.TreeOptions{}, func(k keys) error {
+		if seen = append(seen, k["a"]); len(seen) == 1 { // somebody else is faster
+			update(w, w.Look, keys{"a": "2", "b": "1"})
+		}
+		k["b"] = "as a: " + k["a"]
+		return nil
+	})
+	if err != nil || now.Keys["b"] != "as a: 2" || !slices.Equal(seen, []string{"1", "2"}) {
+		t.Errorf("update = %v, %v, having seen a as %q, want what it was last", now, err, seen)
+	}
+}
+
 func TestTreeValidates(t *testing.T) {
 	w := trial.New(t)
 	o := config.TreeOptions{Default: keys{"a": "0"}, Validate: func(k map[string]string) error {
