@@ -24,7 +24,7 @@ func storm(t *testing.T, sys program.System, seed uint64) {
 	t.Parallel()
 	s := &stormy{rng: rand.New(rand.NewPCG(seed, 0))}
 	if zktest.External() {
-		s.world = newWorld(t, sys, zktest.Target(t, 3))
+		s.world = newWorld(t, sys, zktest.Target(t, 1))
 	} else {
 		s.ensemble = zktest.StartEnsemble(t, 3)
 		s.world = newWorld(t, sys, s.ensemble.Proxy)

@@ -21,6 +21,8 @@ var tests = []struct {
 	{"HalfDoneWorkIsTakenOver", halfDoneWorkIsTakenOver},
 	{"DeadWorkersTasksGoToOthers", deadWorkersTasksGoToOthers},
 	{"LateResultIsDropped", lateResultIsDropped},
+	{"TwoMastersOfAName", twoMastersOfAName},
+	{"TaskOfALeavingWorker", taskOfALeavingWorker},
 	{"OldMasterIsFenced", oldMasterIsFenced},
 	{"OnceWhileAssigned", onceWhileAssigned},
 	{"OnceWhileDone", onceWhileDone},

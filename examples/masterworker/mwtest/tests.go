@@ -194,16 +194,57 @@ func lateResultIsDropped(w *world) {
 	}
 }
 
+// Of two masters of one name the second stands by, too: he doesn't take the other's
+// node for his own.
+func twoMastersOfAName(w *world) {
+	one := w.master("m", w.lane())
+	w.await("the first", masterIs("m"))
+	l := w.lane()
+	rec := l.Record()
+	w.master("m", l)
+	watches := func(r zktest.Traced) bool { return r.Watch && r.Path == w.dir+layout.Master }
+	w.must(rec.Await(w.ctx, "the second stands by", watches))
+	w.worker("w1", w.lane(), says("w1"))
+	w.equal(w.submit(w.lane(), task("a", "1")).wait(w), "done: w1 did 1")
+	looks := slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !watches(r) })
+	if len(looks) != 1 {
+		w.Errorf("the second was not content to stand by: %v", rec.All())
+	}
+	w.must(one.end())
+	w.equal(w.submit(w.lane(), task("b", "2")).wait(w), "done: w1 did 2")
+	if _, stat, err := w.look.Get(w.ctx, layout.Epoch); err != nil || stat.Version != 2 {
+		w.Errorf("the epoch is %d, want 2; %v", stat.Version, err)
+	}
+}
+
+// A worker goes just as a task comes: the master learns of the task first, chooses
+// the worker, and is about to give it to him when all that he had is taken back.
+// The task must not be left with him.
+func taskOfALeavingWorker(w *world) {
+	for _, path := range append(layout.Parents(), layout.Assignments("w1"), layout.Worker("w1")) {
+		_, err := w.look.Create(w.ctx, path, nil, client.Persistent, nil)
+		w.must(err)
+	}
+	l := w.lane()
+	rec := l.Record()
+	m := w.master("m1", l)
+	w.must(rec.Await(w.ctx, "the master waits for tasks", func(r zktest.Traced) bool { return r.Watch && r.Path == w.dir+layout.Tasks }))
+	m.Stall()
+	_, err := w.look.Create(w.ctx, layout.NewTask(""), []byte("1"), client.PersistentSequential, nil)
+	w.must(err)
+	w.must(w.look.Delete(w.ctx, layout.Worker("w1"), client.AnyVersion))
+	m.Resume()
+	w.worker("w2", w.lane(), says("w2"))
+	w.await("it is done", func(s layout.State) bool { return len(s.Done) == 1 })
+}
+
 // A master is cut off as he is about to assign a task. Somebody else becomes master
 // meanwhile. When the old one is back, the servers refuse what he was about to do.
 func oldMasterIsFenced(w *world) {
 	old := w.master("m1", w.lane())
 	w.await("the first master", masterIs("m1"))
 	cut := old.CutBefore(func(op client.OpCode, path string) bool {
-		if op != jute.OpMulti || !strings.HasPrefix(path, w.dir+layout.Tasks) {
-			return false
-		}
-		return true
+		return op == jute.OpMulti && strings.HasPrefix(path, w.dir+layout.Tasks)
 	})
 	w.worker("w1", w.lane(), says("w1"))
 	w.awaitWorker("w1", idle, 0)
