@@ -205,8 +205,8 @@ func TestEphemeralItems(t *testing.T) {
 
 // Close ends the calls that wait.
 func TestCloseEndsWaiting(t *testing.T) {
-	w := trial.New(t)
 	for kind, k := range kinds {
+		w := trial.New(t)
 		q := k(w, w.C)
 		ended := make(chan error)
 		rec := w.Record()
