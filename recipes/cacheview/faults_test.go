@@ -51,7 +51,7 @@ func TestEveryFault(t *testing.T) {
 // Everything befalls those who follow. Each sees every node's values in their order, and
 // what it has seen adds up to what there is.
 func TestStorm(t *testing.T) {
-	trial.Storms(t, trial.Weather{Seeds: 3}, func(s *trial.Storm) {
+	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		const names = 3
 		writes := make(chan struct{})
 		go func() {

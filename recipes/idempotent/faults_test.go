@@ -70,7 +70,7 @@ func TestEveryFaultPrune(t *testing.T) {
 // D33: a queue that hides lost connections: each item is put in once, though whoever puts it
 // in loses connections and sessions, asks again, and has rivals that do the same.
 func TestStorm(t *testing.T) {
-	trial.Storms(t, trial.Weather{Seeds: 3}, func(s *trial.Storm) {
+	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		if _, err := s.Look.Create(s.Ctx, "/items", nil, client.Persistent, nil); err != nil {
 			s.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func settle(w *trial.World, look *naming.Names, name, value string) {
 // Clients bind names and lose their sessions. Each name is bound by one of them at a
 // time, as they were told, and those of ended sessions are free again.
 func TestStorm(t *testing.T) {
-	trial.Storms(t, trial.Weather{Seeds: 3}, func(s *trial.Storm) {
+	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		const names = 3
 		var work sync.WaitGroup
 		binds := make([]int, s.Clients())

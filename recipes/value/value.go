@@ -222,8 +222,9 @@ func (v *Value[T]) plant(ctx context.Context) (client.Stat, error) {
 }
 
 // Close deletes the marks of a Value that is Exact, also those of which it is not
-// known whether they were made. Changes fail with recipes.ErrClosed then, and those under
-// way end first if ctx lets them. It is idempotent. Other Values need not be closed.
+// known whether they were made. Changes fail with recipes.ErrClosed then; those under way
+// go on, and delete theirs when they end. It is idempotent. Other Values need not be
+// closed.
 func (v *Value[T]) Close(ctx context.Context) error {
 	if v.marks == nil {
 		return nil
