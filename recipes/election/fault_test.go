@@ -23,6 +23,9 @@ func over(w *trial.World, err error) bool {
 func TestEveryFaultLatch(t *testing.T) {
 	for _, layout := range []election.Layout{election.CuratorLatch, election.ElectionSupport} {
 		for _, renew := range []bool{false, true} {
+			if renew != (layout == election.CuratorLatch) && testing.Short() {
+				continue
+			}
 			t.Run(layout.String()+map[bool]string{true: "/renewed"}[renew], func(t *testing.T) {
 				trial.Every(t, renew, func(w *trial.World) {
 					l, err := election.NewLatch(w.C, "/app/leader", election.Options{ID: "a", Layout: layout})
@@ -90,7 +93,7 @@ func anyLayout(w *trial.World) *election.Election {
 // when its turn comes, or its session has ended and the one behind it leads. If it gives up
 // waiting it leaves no node.
 func TestEveryFaultStanding(t *testing.T) {
-	for _, layout := range []election.Layout{election.CuratorLatch, election.Kazoo, election.ElectionSupport} {
+	for _, layout := range []election.Layout{election.CuratorLatch, election.ElectionSupport} {
 		t.Run(layout.String(), func(t *testing.T) {
 			trial.Every(t, false, func(w *trial.World) {
 				first := start(w, w.Look, "/e", election.Options{ID: "first", Layout: layout})

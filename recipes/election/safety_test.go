@@ -3,10 +3,12 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -147,5 +149,27 @@ func TestGuard(t *testing.T) {
 	_, err = w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/b", nil, client.Persistent, nil))...)
 	if !errors.Is(err, client.ErrNoNode) {
 		t.Errorf("guarded change of who was deposed = %v", err)
+	}
+}
+
+// An acknowledgement that is under way when the leader resigns is not left behind: the first
+// one takes longest, as there is no node yet to put it below.
+func TestAcknowledgeWhileResigning(t *testing.T) {
+	w := trial.New(t)
+	for i := range 10 {
+		path := fmt.Sprintf("/e%d", i)
+		l := start(t, w.C, path, election.Options{})
+		leadership := await(w, l)
+		acknowledged := make(chan error, 1)
+		go func() { acknowledged <- leadership.Acknowledge(w.Ctx, nil) }()
+		w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpCreate, i+1))
+		w.Must(leadership.Resign(w.Ctx))
+		if err := <-acknowledged; err != nil && !errors.Is(err, recipes.ErrNotHeld) {
+			t.Errorf("acknowledge = %v", err)
+		}
+		w.Must(l.Close(w.Ctx))
+		if names := w.Children(path + "-acknowledged"); len(names) > 0 {
+			t.Errorf("there are %q left", names)
+		}
 	}
 }
