@@ -95,9 +95,10 @@ func TestTraceTake(t *testing.T) {
 		taken <- err
 	}()
 	w.Must(rec.Await(w.Ctx, "the watch", func(r zktest.Traced) bool { return r.Watch }))
+	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply is behind that of the watch
 	w.Must(other.Offer(w.Ctx, nil))
 	w.Must(<-taken)
-	expect(w, rec, "take", "getChildren /q", "getChildren /q watch", "event NodeChildrenChanged /q",
+	expect(w, rec, "take", "getChildren /q", "getChildren /q watch", "sync /q", "event NodeChildrenChanged /q",
 		"getChildren /q", "getData /q/qn-#", "multi /q-receipts/GUID", "multi /q/qn-#")
 }
 
