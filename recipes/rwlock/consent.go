@@ -45,7 +45,11 @@ func (h *Held) answer() {
 			_ = h.Unlock(context.WithoutCancel(h.Context()))
 			return
 		}
-		if err := h.refuse(); err != nil || !h.askedAgain() {
+		err := h.refuse()
+		for errors.Is(err, client.ErrConnectionLoss) { // or the request would stay for ever
+			err = h.refuse()
+		}
+		if err != nil || !h.askedAgain() {
 			return
 		}
 	}

@@ -73,14 +73,32 @@ func TestTraceOfAFreePriority(t *testing.T) {
 // crowd is clients with a lock of one path that are recorded together.
 type crowd struct {
 	*trial.World
-	rec  *zktest.Recording
-	make func(c *client.Client, path string, o rwlock.Options) (locker, error)
+	rec     *zktest.Recording
+	make    func(c *client.Client, path string, o rwlock.Options) (locker, error)
+	clients []*client.Client
+}
+
+// client returns one more client.
+func (c *crowd) client() *client.Client {
+	c.Helper()
+	one := c.Proxy.Client(c.T).Namespace(c.Dir())
+	c.clients = append(c.clients, one)
+	return one
+}
+
+// watching waits until n watches have been set.
+func (c *crowd) watching(n int) {
+	c.Helper()
+	watching(c.World, c.rec, n)
+	for _, one := range c.clients { // they have been asked for: now they are set, too
+		c.Must(one.Sync(c.Ctx, "/"))
+	}
 }
 
 // want has one more client wait for a lock, until it watches another's node.
 func (c *crowd) want(kind rwlock.Kind, p int32) *wanted {
 	c.Helper()
-	one := c.Proxy.Client(c.T).Namespace(c.Dir())
+	one := c.client()
 	l, err := c.make(one, "/lock", rwlock.Options{})
 	c.Must(err)
 	set := len(watches(c.rec))
@@ -89,8 +107,7 @@ func (c *crowd) want(kind rwlock.Kind, p int32) *wanted {
 		defer close(a.done)
 		a.held, a.err = l.take(c.Ctx, kind, p)
 	}()
-	watching(c.World, c.rec, set+1)
-	c.Must(one.Sync(c.Ctx, "/")) // the watch is set, too
+	c.watching(set + 1)
 	return a
 }
 
@@ -123,14 +140,13 @@ func crowds(t *testing.T, fn func(c *crowd, own int)) {
 // take has one more client take a lock that is free.
 func (c *crowd) take(kind rwlock.Kind, own int) *rwlock.Held {
 	c.Helper()
-	one := c.Proxy.Client(c.T).Namespace(c.Dir())
+	one := c.client()
 	l, err := c.make(one, "/lock", rwlock.Options{})
 	c.Must(err)
 	set := len(watches(c.rec))
 	h, err := l.take(c.Ctx, kind, 0)
 	c.Must(err)
-	watching(c.World, c.rec, set+own)
-	c.Must(one.Sync(c.Ctx, "/"))
+	c.watching(set + own)
 	return h
 }
 
@@ -155,7 +171,7 @@ func TestTraceReadersAreReleasedTogether(t *testing.T) {
 		for _, r := range readers {
 			held = append(held, r.get())
 		}
-		watching(c.World, c.rec, n*own)
+		c.watching(n * own)
 		if got := c.woken(own); got != n {
 			c.Errorf("the writer's end woke %d, want the %d readers behind it", got, n)
 		}
@@ -194,7 +210,7 @@ func TestTraceWriterBehindReaders(t *testing.T) {
 					set := len(watches(c.rec))
 					unlock(c.World, r)
 					if newestFirst && i < n-1 {
-						watching(c.World, c.rec, set+1)
+						c.watching(set + 1)
 					}
 				}
 				held := writer.get()
@@ -224,7 +240,7 @@ func TestTraceOfAHerd(t *testing.T) {
 			c.rec.Take()
 			unlock(c.World, h)
 			h = next.get()
-			watching(c.World, c.rec, own)
+			c.watching(own)
 			if got := c.woken(own); got != 1 {
 				c.Errorf("a hand-over woke %d, want 1", got)
 			}
@@ -254,7 +270,7 @@ func TestTraceOfLateArrivals(t *testing.T) {
 		c.rec.Take()
 		unlock(w, h)
 		h = next.get()
-		watching(w, c.rec, set+2)
+		c.watching(set + 2)
 		got := c.woken(2)
 		if i == 0 && got != n {
 			t.Errorf("the first hand-over woke %d, want all %d, as each has come in front of those before", got, n)
