@@ -145,6 +145,9 @@ func TestReleasing(t *testing.T) {
 		ended[own.Name()] = context.Cause(ctx)
 		mu.Unlock()
 		<-let
+		if err := own.Err(); err != nil {
+			t.Errorf("%s is another one's while the work goes on: %v", own.Name(), err)
+		}
 	})
 	a.acquired(w, 1)
 	b := run(w, w.C, "b", idle)
@@ -156,6 +159,8 @@ func TestReleasing(t *testing.T) {
 	if s.Phase != partitioner.Allocating || len(s.Owned) != 0 || !slices.Equal(s.Assigned, []string{"q2", "q4"}) {
 		t.Errorf("b is %+v", s)
 	}
+	w.AwaitChildren("/p/locks/q2", 2) // b waits behind a
+	w.AwaitChildren("/p/locks/q4", 2)
 	close(let)
 	if got := a.acquired(w, 2) + ", " + b.acquired(w, 2); got != "q1 q3, q2 q4" {
 		t.Errorf("they have %q", got)
