@@ -73,17 +73,21 @@ func (h *Held) askedAgain() bool {
 	}
 }
 
-// refuse puts the data back that were there before the request.
+// refuse puts the data back that were there before the request. If they have changed
+// meanwhile it was done unnoticed and somebody has asked since: that one has a right to
+// an answer of his own.
 func (h *Held) refuse() error {
 	c := h.b.line.Client.Steady()
-	for {
-		data, stat, err := c.Get(h.Context(), h.path)
-		if err != nil || !isRequest(data) {
-			return err
-		}
-		_, err = c.SetIdempotent(h.Context(), h.path, h.b.o.Data, stat.Version)
-		if !errors.Is(err, client.ErrBadVersion) { // somebody else asks
-			return err
-		}
+	data, stat, err := c.Get(h.Context(), h.path)
+	if err != nil || !isRequest(data) {
+		return err
 	}
+	_, err = c.SetIdempotent(h.Context(), h.path, h.b.o.Data, stat.Version)
+	if errors.Is(err, client.ErrBadVersion) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.again = true
+		return nil
+	}
+	return err
 }

@@ -271,7 +271,11 @@ func TestEveryFaultOfAnAnswer(t *testing.T) {
 				w.Errorf("%s: revoke = %v, %v, want %v", w.Fault, out, err, want)
 			}
 		}
-		<-h.Context().Done()
+		select {
+		case <-h.Context().Done():
+		case <-w.Ctx.Done():
+			w.Errorf("%s: the holder that has consented holds on", w.Fault)
+		}
 		if err := h.Unlock(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 			explained(w, "unlock", err)
 		}
