@@ -15,8 +15,9 @@ type Connect func(ctx context.Context, o client.Options) (*client.Client, error)
 // Handler does a task. An error is a result, too: the task has failed, and is not
 // tried again; except if ctx has ended, which gives the task back.
 //
-// A task may be done twice: when a worker dies after he has done it and before he
-// could say so. So a handler must bear that, or look whether it is done.
+// A task may be done twice: when a worker dies, or his session ends, after he has done
+// it and before he could say so. So a handler must bear that, or look whether it is
+// done. ctx doesn't end with the session: what comes out then is dropped.
 type Handler func(ctx context.Context, data []byte) ([]byte, error)
 
 // Task is one that is to be queued.
@@ -43,8 +44,9 @@ type Submission struct {
 
 // System is a way to write the master-worker system. Each function has a session of
 // its own and ends with it, with client.ErrSessionExpired: all that it knew is then
-// worth nothing, and to begin again is to call it again. It returns nil if ctx ends,
-// when it has put its things in order.
+// worth nothing, and to begin again is to call it again. Master and Worker return nil if
+// ctx ends, when they have put their things in order; Submit and Admin return why it
+// ended.
 type System struct {
 	Master func(ctx context.Context, connect Connect, name string, log *log.Logger) error
 	Worker func(ctx context.Context, connect Connect, name string, do Handler, log *log.Logger) error
