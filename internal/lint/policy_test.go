@@ -100,7 +100,8 @@ const ours = `
 	internal/ptytest:  none
 	internal/standin:  none
 	internal/lint:     none
-	test/compat:       none
+	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/lock
+	                   recipes/queue recipes/rwlock recipes/semaphore
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench
 `
