@@ -82,9 +82,13 @@ func TestNestedInALostLock(t *testing.T) {
 		l := lock(w.C, rwlock.Options{})
 		h, err := l.take(w.Ctx, rwlock.Write, 0)
 		w.Must(err)
-		// It is asked for before the holder has heard of the loss, or after.
 		_, err = lock(w.Look, rwlock.Options{}).Break(w.Ctx, only(w, l))
 		w.Must(err)
+		// One that has not heard of the loss finds out when it has made the node.
+		if _, err := h.Beside(w.Ctx); !errors.Is(err, recipes.ErrLost) {
+			t.Errorf("read lock beside one that has gone = %v", err)
+		}
+		w.AwaitChildren("/lock", 0)
 		if _, err := l.take(h.Context(), rwlock.Read, 0); !errors.Is(err, recipes.ErrLost) {
 			t.Errorf("read lock beside one that is lost = %v", err)
 		}
