@@ -26,6 +26,9 @@ func (e ending) fail(err error) {
 	}
 }
 
+// failed reports whether there was an error that nobody has received yet.
+func (e ending) failed() bool { return len(e) > 0 }
+
 // session is told of changes of the session's state.
 func (e ending) session(state client.State) {
 	if state == client.StateExpired {

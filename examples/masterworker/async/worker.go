@@ -129,9 +129,9 @@ func (w *worker) registered() {
 	w.listTasks()
 }
 
-// work does a task, unless we are to end: then it goes back with the session.
+// work does a task, unless we are to end, or the session has ended: then it goes back.
 func (w *worker) work(ctx context.Context, t task) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || w.end.failed() {
 		return
 	}
 	w.setStatus("works on " + t.name)
