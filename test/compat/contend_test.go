@@ -12,12 +12,15 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/doublebarrier"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/queue"
 	"github.com/zkd-project/zkd/recipes/rwlock"
+	"github.com/zkd-project/zkd/recipes/semaphore"
 )
 
 // contendRounds is how often each program does its part of a scene.
@@ -49,13 +52,17 @@ var scenes = []scene{
 	// which wait for them.
 	{"kazoo-write", kazoo, writing, nil},
 	{"curator-read-write", java, readingAndWriting, nil},
+	{"curator-semaphore", java, sharing, nothing},
 	{"curator-latch", java, leading(election.CuratorLatch), nil},
 	{"curator-selector", java, leading(election.CuratorSelector), nil},
 	{"kazoo-election", kazoo, leading(election.Kazoo), nil},
+	{"barrier", both, releasing, nothing},
 	{"double-barrier", both, meeting, nothing},
 	{"curator-queue", java, queueing(queue.Apache), allTaken},
 	{"apache-queue", java, queueing(queue.Apache), allTaken},
 	{"kazoo-queue", kazoo, queueing(queue.Kazoo), allTaken},
+	{"kazoo-locking-queue", kazoo, leasing, allTaken},
+	{"kazoo-party", kazoo, joining, nothing},
 	{"curator-counter", java, counting(counter.Long), counted(counter.Long)},
 	{"curator-count", java, counting(counter.Int), counted(counter.Int)},
 	{"kazoo-counter", kazoo, counting(counter.Decimal), counted(counter.Decimal)},
@@ -159,6 +166,9 @@ func (s *stage) all() int { return len(s.with) + 1 }
 
 func (s *stage) prepare() error {
 	nodes := map[string]string{"here": strconv.Itoa(s.all()), "count": "0", "holders": "", "taken": "", "seen": ""}
+	if s.name == "barrier" {
+		nodes["it"] = ""
+	}
 	if s.name == "apache-queue" {
 		nodes["it"] = "" // two that make it at once is more than Apache's queue can take
 	}
@@ -314,6 +324,42 @@ func leading(layout election.Layout) func(s *stage) error {
 	}
 }
 
+// sharing has at most two inside.
+func sharing(s *stage) error {
+	sem, err := semaphore.New(s.c, s.at("it"), 2, semaphore.Options{})
+	if err != nil {
+		return err
+	}
+	return times(func(int) error {
+		lease, err := sem.Acquire(s.ctx, 1)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.oneOfTwo(), lease.Return(s.ctx))
+	})
+}
+
+func (s *stage) oneOfTwo() error {
+	path, err := s.c.Create(s.ctx, s.at("holders/h-"), nil, client.EphemeralSequential, nil)
+	if err != nil {
+		return err
+	}
+	names, _, err := s.c.Children(s.ctx, s.at("holders"))
+	if err == nil && len(names) > 2 {
+		return fmt.Errorf("%q hold two leases", names)
+	}
+	return errors.Join(err, s.c.Delete(s.ctx, path, client.AnyVersion))
+}
+
+// releasing removes the barrier before which the others wait.
+func releasing(s *stage) error {
+	b, err := barrier.New(s.c, s.at("it"), barrier.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.Remove(s.ctx), b.Wait(s.ctx))
+}
+
 // meeting enters and leaves with all others: none is in before all have said that they
 // come, and none is out before all have said that they go.
 func meeting(s *stage) error {
@@ -375,6 +421,46 @@ func queueing(layout queue.Layout) func(s *stage) error {
 			return s.mark("taken/" + string(item)) // fails if it has been taken before
 		})
 	}
+}
+
+func leasing(s *stage) error {
+	q, err := queue.NewLeased(s.c, s.at("it"), queue.Options{})
+	if err != nil {
+		return err
+	}
+	defer q.Close(s.ctx) //nolint:errcheck // the items are what counts
+	err = times(func(i int) error { return q.Offer(s.ctx, fmt.Appendf(nil, "go-%d", i)) })
+	if err != nil {
+		return err
+	}
+	return times(func(int) error {
+		lease, err := q.Take(s.ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.mark("taken/"+string(lease.Data())), lease.Ack(s.ctx))
+	})
+}
+
+// joining stays until all have seen all.
+func joining(s *stage) error {
+	g, err := group.New(s.c, s.at("it"), group.Options{Layout: group.Party})
+	if err != nil {
+		return err
+	}
+	m, err := g.Join(s.ctx, "go", nil)
+	if err != nil {
+		return err
+	}
+	for view, err := range g.Follow(s.ctx) {
+		if err != nil {
+			return err
+		}
+		if len(view.Members) == s.all() {
+			break
+		}
+	}
+	return errors.Join(s.mark("seen/go"), s.await("seen", s.all()), m.Leave(s.ctx))
 }
 
 func allTaken(s *stage) error {
