@@ -171,7 +171,14 @@ func TestOpenedBeforeTheOwnNode(t *testing.T) {
 	leaveAll(w, enterAll(w, 2, w.C, w.Other())...)
 	close(until)
 	w.AwaitChildren("/b", 1)
-	late, err := barrier(t, w.Other(), 2).Enter(w.Ctx) // returns at once if slow has opened it
+	for range 20 { // it has time to go wrong
+		_, _, err := slow.Exists(w.Ctx, "/")
+		w.Must(err)
+	}
+	if len(done) > 0 {
+		t.Error("one has entered a barrier of two")
+	}
+	late, err := barrier(t, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	e := <-done
 	w.Must(e.err)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -139,7 +138,11 @@ func (p *party) giveUp(ctx context.Context, why error) (Meeting, error) {
 
 // doubt is the error of one who does not know whether the others have met it.
 func (p *party) doubt(why, err error) error {
-	return &client.Error{Op: jute.OpDelete, Path: p.own, Err: why, Cause: err, Ambiguous: true}
+	is := &client.Error{Path: p.own, Err: why, Cause: err, Ambiguous: true}
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		is.Op = e.Op
+	}
+	return is
 }
 
 // gone is the error of one whose node is not there.
