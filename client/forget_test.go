@@ -47,19 +47,42 @@ func TestCloseTakesNoOtherWatchAlong(t *testing.T) {
 	}
 }
 
-// A persistent watch whose caller left before the reply is removed at the server.
-func TestAddWatchThatWasLeftIsRemoved(t *testing.T) {
+// A watch whose caller left before the reply is removed at the server: nobody would ever
+// hear of it.
+func TestWatchThatWasLeftIsRemoved(t *testing.T) {
 	t.Parallel()
-	s := zktest.Start(t)
-	c := s.Client(t)
-	s.Stall()
-	inner, cancel := context.WithCancel(t.Context())
-	if _, err := c.AddWatch(leaveOnceIssued{inner, cancel}, "/a", client.WatchPersistent); err == nil {
-		t.Fatal("the watch was added while the server was cut off")
-	}
-	s.Resume()
-	if err := s.AwaitRequests(t.Context(), jute.OpRemoveWatches, 1); err != nil {
-		t.Fatal(err)
+	for name, set := range map[string]func(ctx context.Context, c *client.Client) error{
+		"persistent": func(ctx context.Context, c *client.Client) error {
+			_, err := c.AddWatch(ctx, "/a", client.WatchPersistent)
+			return err
+		},
+		"data": func(ctx context.Context, c *client.Client) error {
+			_, _, _, err := c.GetW(ctx, "/zookeeper")
+			return err
+		},
+		"children": func(ctx context.Context, c *client.Client) error {
+			_, _, _, err := c.ChildrenW(ctx, "/zookeeper")
+			return err
+		},
+		"nothing there": func(ctx context.Context, c *client.Client) error {
+			_, _, _, err := c.ExistsW(ctx, "/a")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := zktest.Start(t)
+			c := s.Client(t)
+			s.Stall()
+			inner, cancel := context.WithCancel(t.Context())
+			if err := set(leaveOnceIssued{inner, cancel}, c); err == nil {
+				t.Fatal("the watch was set while the server was cut off")
+			}
+			s.Resume()
+			if err := s.AwaitRequests(t.Context(), jute.OpRemoveWatches, 1); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

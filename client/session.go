@@ -278,7 +278,7 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 		s.mu.Lock()
 		s.watches.remove(w)
 		s.mu.Unlock()
-		if err == nil && !w.kind.oneShot() { // the server would tell of it for ever
+		if err == nil { // the server has it, and nobody would ever hear of it
 			s.inBackground(func(ctx context.Context) { w.forget(ctx) })
 		}
 	}
