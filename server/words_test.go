@@ -101,6 +101,64 @@ func TestFourLetterWordsThatAreOff(t *testing.T) {
 	}
 }
 
+// TestDumpFollowsSessions: while a client lives its expiry moves on; that of one that
+// has died stays, and the session until then; one that was closed is gone at once,
+// with its ephemerals (seeds.md C23, C25 to C27).
+func TestDumpFollowsSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		lives, dead, closed := s.connectFor(t, 10_000), s.connectFor(t, 10_000), s.connectFor(t, 10_000)
+		for path, c := range map[string]*client{"/lives": lives, "/dead": dead, "/closed": closed} {
+			c.ephemeral(path)
+		}
+		first := s.ask(t, "dump", false)
+		dead.nc.Close()
+		closed.ok(jute.OpCloseSession, nil)
+		time.Sleep(5 * time.Second)
+		lives.ping()
+		second := s.ask(t, "dump", false)
+		if before, after := expiry(t, first, lives), expiry(t, second, lives); !after.After(before) {
+			t.Errorf("the expiry of who lives was %v and is %v", before, after)
+		}
+		if before, after := expiry(t, first, dead), expiry(t, second, dead); before.IsZero() || !after.Equal(before) {
+			t.Errorf("the expiry of who has died was %v and is %v", before, after)
+		}
+		if at := expiry(t, second, closed); !at.IsZero() || !strings.Contains(first, "\t/closed") || strings.Contains(second, "/closed") {
+			t.Errorf("who has closed its session is to expire at %v:\n%s", at, second)
+		}
+		if !strings.Contains(second, "\t/dead") {
+			t.Errorf("the ephemeral of who has died is gone before the timeout:\n%s", second)
+		}
+		time.Sleep(7 * time.Second)
+		third := s.ask(t, "dump", false)
+		if at := expiry(t, third, dead); !at.IsZero() || strings.Contains(third, "/dead") || !strings.Contains(third, "\t/lives") {
+			t.Errorf("after the timeout who has died is to expire at %v:\n%s", at, third)
+		}
+	})
+}
+
+// expiry returns when a dump says that a client's session expires, the zero Time if
+// it has none.
+func expiry(t *testing.T, dump string, c *client) time.Time {
+	t.Helper()
+	sessions, _, _ := strings.Cut(dump, "ephemeral nodes dump:")
+	head := ""
+	for line := range strings.Lines(sessions) {
+		if _, date, ok := strings.Cut(line, " expire at "); ok {
+			head = strings.TrimSuffix(date, ":\n")
+		}
+		if strings.TrimSpace(line) != fmt.Sprintf("0x%x", uint64(c.session)) {
+			continue
+		}
+		at, err := time.Parse("Mon Jan 02 15:04:05 MST 2006", head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	return time.Time{}
+}
+
 // TestFourLetterWordsOverTCP, where a close with unread bytes would lose the
 // answer.
 func TestFourLetterWordsOverTCP(t *testing.T) {
