@@ -5,7 +5,7 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
-SOURCES = client cmd fourletter internal jute recipes server test
+SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
 .PHONY: help build run run3 test race scenario fuzz sim mutants crash cluster soak compat bench benchcmp lint fmt tidy cover check clean
@@ -40,9 +40,12 @@ test: ## all tests (PKG=./server/wal for one package)
 	$(GO) test $(PKG)
 
 # Where several goroutines share something.
-RACE = ./client ./client/cache ./client/zktest ./cmd/zkcli/... ./recipes/... ./server ./server/zab/transport ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
+RACE = ./client ./client/cache ./client/zktest ./cmd/zkcli/... ./server ./server/zab/transport ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
+# They break the connection at each of their requests: of these one in four is enough here.
+RACE_SHORT = ./recipes/... ./examples/...
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $(if $(findstring command,$(origin PKG)),$(PKG),$(RACE))
+	$(if $(findstring command,$(origin PKG)),,CGO_ENABLED=1 $(GO) test -race -short $(RACE_SHORT))
 
 # Packages whose tests compare with files and can rewrite these.
 SCENARIOS = ./jute ./fourletter ./internal/scenario ./server/config ./server/datatree ./server/evaluate ./server/session ./server/watch
