@@ -1,0 +1,73 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// seedRows is how many rows docs/seeds.md has of each document.
+var seedRows = []struct {
+	document string
+	rows     int
+}{{"A", 41}, {"B", 32}, {"C", 58}, {"D", 39}, {"E", 13}}
+
+var (
+	seedRow  = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \|(.*)$`)
+	proof    = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)([A-Z]\w*)?$`)
+	dirInRow = regexp.MustCompile(`^[a-z][a-z/]*$`)
+)
+
+// TestEachSeedHasItsRow sees that docs/seeds.md leaves nothing out, and that each test
+// that it names is in the directory that it names before.
+func TestEachSeedHasItsRow(t *testing.T) {
+	page, err := os.ReadFile(path.Join(root, "docs/seeds.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, s := range seedRows {
+		for i := range s.rows {
+			want = append(want, fmt.Sprint(s.document, i+1))
+		}
+	}
+	tests := testsByDir(t)
+	for _, row := range seedRow.FindAllStringSubmatch(string(page), -1) {
+		got = append(got, row[1])
+		dir := ""
+		for _, m := range quoted.FindAllStringSubmatch(row[2], -1) {
+			switch name := m[1]; {
+			case proof.MatchString(name) && !tests[dir][name]:
+				t.Errorf("docs/seeds.md: %s: there is no %s in %q, the directory named before it", row[1], name, dir)
+			case dirInRow.MatchString(name) && tests[name] != nil:
+				dir = name
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/seeds.md: the rows are %v, want %v", got, want)
+	}
+}
+
+// testsByDir returns the tests, benchmarks and examples of each directory.
+func testsByDir(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	dirs := make(map[string]map[string]bool)
+	for _, f := range goFiles(t) {
+		for _, decl := range f.syn.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || !f.isTest() || !proof.MatchString(fn.Name.Name) {
+				continue
+			}
+			if dirs[f.dir()] == nil {
+				dirs[f.dir()] = make(map[string]bool)
+			}
+			dirs[f.dir()][fn.Name.Name] = true
+		}
+	}
+	return dirs
+}
