@@ -195,9 +195,11 @@ func (s *submission) wait(w *world) []string {
 	return texts
 }
 
-// state reads what is there, as the administrator does but for the way.
+// state reads what is there, as the administrator does but for the way. What anybody has
+// been told of is in it, whatever server told him.
 func (w *world) state() layout.State {
 	w.Helper()
+	w.must(w.look.Sync(w.ctx, "/"))
 	workers, _, err := w.look.Children(w.ctx, layout.Assign)
 	if errors.Is(err, client.ErrNoNode) {
 		return layout.State{}
