@@ -62,8 +62,8 @@ func TestHerd(t *testing.T) {
 				reach(w, l, election.Standing)
 				line = append(line, l)
 			}
-			rec := w.Record()
 			watched(w, "/e", n)
+			rec := w.Record() // of no watch that was on its way to this line
 			before := w.Proxy.Requests()
 			w.Must(leader.Close(w.Ctx))
 			for i, l := range line {
