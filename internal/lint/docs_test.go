@@ -14,7 +14,7 @@ import (
 var (
 	links    = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`) // within the project, so without a scheme
 	quoted   = regexp.MustCompile("`([^`\n]+)`")
-	source   = regexp.MustCompile(`^(cmd|fourletter|internal|jute|server|test)(/[\w.-]+)+$`)
+	source   = regexp.MustCompile(`^(client|cmd|conf|examples|fourletter|internal|jute|recipes|server|test)(/[\w.-]+)+$`)
 	testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
 	targets  = regexp.MustCompile(`(?m)(?:^ +|` + "`" + `)make ([a-z]+)`)
 	target   = regexp.MustCompile(`(?m)^([a-z]+):`)
@@ -111,8 +111,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAreInTheTable sees that each file of the server that starts a
-// goroutine stands in the table of ARCHITECTURE.md.
+// TestGoroutinesAreInTheTable sees that each file of the server, the client and the
+// recipes that starts a goroutine stands in the table of ARCHITECTURE.md.
 func TestGoroutinesAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile(path.Join(root, "ARCHITECTURE.md"))
 	if err != nil {
@@ -123,7 +123,7 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	starts := make(map[string]bool)
 	for _, f := range goFiles(t) {
 		serves := f.dir() == "cmd/zkd" || f.dir() == "fourletter" || f.dir() == "client" || f.dir() == "client/cache" ||
-			strings.HasPrefix(f.path, "server/")
+			strings.HasPrefix(f.path, "server/") || strings.HasPrefix(f.path, "recipes/") && f.dir() != "recipes/internal/trial"
 		if serves && !f.isTest() && startsGoroutine(f) {
 			starts[f.path] = true
 		}
