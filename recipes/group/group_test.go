@@ -339,6 +339,20 @@ func TestBadUse(t *testing.T) {
 	w.AwaitChildren("/g", 0)
 }
 
+// An ID is taken also if it is this client that has taken it, and its member stays.
+func TestJoinTwice(t *testing.T) {
+	w := trial.New(t)
+	g := newGroup(w, w.C, group.Options{})
+	first := join(w, g, "a", "first")
+	_, err := g.Join(w.Ctx, "a", []byte("second"))
+	mustBe(t, err, client.ErrNodeExists)
+	w.Must(first.SetData(w.Ctx, []byte("still")))
+	members, err := g.Members(w.Ctx)
+	if w.Must(err); len(members) != 1 || string(members[0].Data) != "still" {
+		t.Errorf("members are %+v", members)
+	}
+}
+
 // One waits for the ID to be free, gives it up, and leaves nothing behind.
 func TestPatientJoin(t *testing.T) {
 	w := trial.New(t)

@@ -44,7 +44,7 @@
 //   - Data changed by somebody: left as it is until the next SetData, or until a lost
 //     connection has the node looked at.
 //   - Another node at the path: if a session other than the client's own ones has made
-//     it, it is over: client.ErrNodeExists. Options.Patient waits for it to go, as a
+//     it, or something else in this program, it is over: client.ErrNodeExists. Options.Patient waits for it to go, as a
 //     program needs that is started anew before the session of the one before it has
 //     ended. A node that is not ephemeral is recipes.ErrLayout in any case.
 //

@@ -35,8 +35,10 @@ type keeper struct {
 	there   bool        // the node is there, of this session
 	stat    client.Stat // as of when it was last seen or changed
 	data    []byte      // what the node was last seen with
+	had     bool        // data is set: there was a node once
 	written uint64      // the Node.asked that data counts as; 0 is none
 	refused uint64      // the Node.asked that the servers did not take
+	doubt   bool        // a create in this session may have been done
 	// watch is told when what is at path goes: the node, or that of somebody else
 	// which is in the way.
 	watch *client.Watch
@@ -98,12 +100,9 @@ func (k *keeper) name() string {
 
 // live keeps the node during one session. It returns why it doesn't any more.
 func (k *keeper) live() error {
-	k.session, _ = k.n.c.Session()
-	if k.session == 0 {
+	if !k.begin() {
 		return nil // it has ended since
 	}
-	k.c = k.n.c.InSession(k.session)
-	k.there, k.unsure, k.watch, k.written = false, false, nil, 0
 	for {
 		err := k.step()
 		switch {
@@ -124,6 +123,15 @@ func (k *keeper) live() error {
 			return err
 		}
 	}
+}
+
+// begin makes the client's session that of the keeper, in which there is nothing yet. It
+// reports whether there is one.
+func (k *keeper) begin() bool {
+	k.session, _ = k.n.c.Session()
+	k.c = k.n.c.InSession(k.session)
+	k.there, k.unsure, k.doubt, k.watch, k.written = false, false, false, nil, 0
+	return k.session != 0
 }
 
 // transient reports whether err is about the moment: what failed may have been done,
@@ -165,13 +173,36 @@ func (k *keeper) create(data []byte, asked uint64) error {
 	case errors.Is(err, client.ErrNodeExists):
 		k.unsure = true
 		return nil
+	case err != nil && k.had && !bytes.Equal(data, k.data) && !transient(err) && !sessionOver(err):
+		k.refuse(asked, err) // it may do with the data before
+		return nil
 	case err != nil:
+		k.doubt = k.doubt || client.IsAmbiguous(err)
 		return err
 	}
-	k.path, k.tried = path, []client.SessionID{k.session}
-	k.there, k.stat, k.data, k.written, k.trouble = true, stat, data, asked, nil
-	k.tell()
+	k.path = path
+	k.found(stat, data, asked)
 	return nil
+}
+
+// found notes that the node is there.
+func (k *keeper) found(stat client.Stat, data []byte, written uint64) {
+	k.tried = []client.SessionID{k.session}
+	k.there, k.doubt, k.stat, k.trouble = true, false, stat, nil
+	k.data, k.had, k.written = data, true, written
+	k.tell()
+}
+
+// mine reports whether that is the Node's own node. Another Node of the same client has
+// its nodes in the same session.
+func (k *keeper) mine(stat client.Stat) bool {
+	return stat.EphemeralOwner == k.session && (k.doubt || k.there && stat.Czxid == k.stat.Czxid)
+}
+
+// refuse notes that the servers don't take the data: those before stay.
+func (k *keeper) refuse(asked uint64, err error) {
+	k.refused = asked
+	k.n.refuse(asked, k.data, err)
 }
 
 // put is the create itself.
@@ -207,33 +238,35 @@ func (k *keeper) look(want []byte, asked uint64) error {
 		return err
 	}
 	k.unsure = false
-	if stat.EphemeralOwner != k.session {
+	if !k.mine(stat) {
 		return k.blocked(stat)
 	}
-	k.tried = []client.SessionID{k.session}
-	k.there, k.stat, k.data, k.written, k.trouble = true, stat, data, 0, nil
-	if bytes.Equal(data, want) {
-		k.written = asked
+	if !bytes.Equal(data, want) {
+		asked = 0
 	}
-	k.tell()
+	k.found(stat, data, asked)
 	return nil
 }
 
-// blocked is called when another session has a node at the path.
+// blocked is called when there is a node at the path that is not the own one.
 func (k *keeper) blocked(stat client.Stat) error {
 	if k.there && k.n.o.EndIfDeleted {
 		return k.gone()
 	}
-	ours := slices.Contains(k.tried, stat.EphemeralOwner)
+	ours := stat.EphemeralOwner != k.session && slices.Contains(k.tried, stat.EphemeralOwner)
+	theirs := fmt.Errorf("%w: %s belongs to session %v, not to this client", client.ErrNodeExists, k.path, stat.EphemeralOwner)
+	if stat.EphemeralOwner == k.session {
+		theirs = fmt.Errorf("%w: %s is something else's of this client", client.ErrNodeExists, k.path)
+	}
 	switch {
 	case stat.EphemeralOwner == 0:
 		return fmt.Errorf("%w: keepalive: %s is not ephemeral; delete it, or use another path", recipes.ErrLayout, k.path)
 	case !ours && !k.n.o.Patient:
-		return fmt.Errorf("keepalive: %w: %s belongs to session %v, not to this client", client.ErrNodeExists, k.path, stat.EphemeralOwner)
+		return fmt.Errorf("keepalive: %w", theirs)
 	case ours:
 		k.trouble = fmt.Errorf("%s is still that of session %v, which was this client's", k.path, stat.EphemeralOwner)
 	default:
-		k.trouble = fmt.Errorf("%w: %s belongs to session %v", client.ErrNodeExists, k.path, stat.EphemeralOwner)
+		k.trouble = theirs
 	}
 	k.there = false
 	k.tell()
@@ -254,7 +287,7 @@ func (k *keeper) setWatch() error {
 		return err
 	}
 	k.watch = w
-	if (stat.EphemeralOwner == k.session) != k.there || stat.EphemeralOwner == 0 {
+	if k.mine(stat) != k.there || stat.EphemeralOwner == 0 {
 		k.unsure = true // another node than the one that was there
 	}
 	return nil
@@ -264,7 +297,7 @@ func (k *keeper) setWatch() error {
 func (k *keeper) gone() error {
 	k.dropWatch()
 	was := k.there
-	k.there, k.trouble = false, nil
+	k.there, k.doubt, k.trouble = false, false, nil
 	k.tell()
 	_, _, closing := k.n.order()
 	if was && k.n.o.EndIfDeleted && !closing {
@@ -283,8 +316,7 @@ func (k *keeper) write(data []byte, asked uint64) error {
 	case err != nil && (transient(err) || sessionOver(err)):
 		return err
 	case err != nil:
-		k.refused = asked
-		k.n.refuse(asked, k.data, err)
+		k.refuse(asked, err)
 		return nil
 	}
 	k.stat, k.data, k.written = stat, data, asked
@@ -336,7 +368,7 @@ func (k *keeper) abandon() {
 	for {
 		stat, exists, err := k.c.Steady().Exists(k.ctx, k.name())
 		switch {
-		case err == nil && (!exists || stat.EphemeralOwner != k.session):
+		case err == nil && (!exists || !k.mine(stat)):
 			return
 		case err == nil:
 			k.stat, k.unsure = stat, false
@@ -350,6 +382,9 @@ func (k *keeper) abandon() {
 		case err != nil && !transient(err):
 			k.left = err
 			return
+		}
+		if err != nil {
+			k.pause()
 		}
 	}
 }

@@ -46,3 +46,33 @@ func TestNodeOfTheSessionBefore(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// What the keeper comes to when there is another session already is not done there: by
+// what it knows it would take the end of the session for a deletion, or a node that it
+// makes for somebody else's.
+func TestNothingIsDoneInTheNextSession(t *testing.T) {
+	w := trial.New(t)
+	c := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).Namespace(w.Dir())
+	n, err := New(c, "/a", Options{EndIfDeleted: true})
+	w.Must(err)
+	n.want, n.asked = []byte("1"), 1
+	k := newKeeper(n)
+	k.begin()
+	w.Must(k.step()) // makes the node
+	w.Proxy.ExpireSession(k.session)
+	for id := k.session; id == k.session || id == 0; id, _ = c.Session() {
+		w.Must(c.WaitConnected(w.Ctx))
+	}
+	for what, prepare := range map[string]func(){
+		"look": func() { k.unsure = true }, "watch": func() { k.watch = nil }, "create": func() { k.there = false },
+	} {
+		k.there, k.unsure = true, false
+		prepare()
+		if err := k.step(); !sessionOver(err) {
+			t.Errorf("%s: %v, want that the session has ended", what, err)
+		}
+	}
+	if got := w.Children("/"); len(got) != 0 {
+		t.Errorf("nodes are %q", got)
+	}
+}
