@@ -33,7 +33,12 @@ var settings = []string{
 	"4lw.commands.whitelist=*",
 	"znode.container.checkIntervalMs=50",
 	"request_throttler.shutdownTimeout=1000",
+	"snapCount=2147483647", // the log, in memory too, is enough; see dataDir
 }
+
+// dataDir is where servers have their files. It exists in their memory only: bbolt, which
+// writes snapshots, knows no other file system than the machine's.
+const dataDir = "/nonexistent/zktest"
 
 // Server is a server of its own, with a Proxy before it.
 type Server struct {
@@ -86,7 +91,7 @@ func newNode(t testing.TB, name string, d *door, opts []Option, lines ...string)
 		opt(&set)
 	}
 	n := &node{t: t, door: d, disk: crashfs.New(1)}
-	lines = append(append([]string{"dataDir=/data"}, settings...), lines...)
+	lines = append(append([]string{"dataDir=" + dataDir}, settings...), lines...)
 	text := strings.Join(append(lines, set.lines...), "\n")
 	cfg, _, err := config.Parse(strings.NewReader(text), "zktest.Config")
 	if err != nil {
