@@ -43,7 +43,9 @@ func ProtectedName(name string) (plain, guid string, ok bool) {
 // breaks before the reply: the name gets "_c_", a GUID and "-" in front, as with
 // Curator, by which the node is found again. The returned path has that name. It is
 // what sequential nodes need that somebody waits for: a lock whose node was created
-// unnoticed would never be released.
+// unnoticed would never be released. It is not enough for nodes that others take away,
+// such as items of a queue: one that was taken before it was looked for is made once
+// more. Package recipes/queue knows what to do then.
 //
 // It repeats as the view's RetryPolicy says, or DefaultRetry, until it knows the
 // outcome. If it fails all the same while a node may have been made, because ctx
