@@ -53,6 +53,7 @@ const ours = `
 	recipes:               none
 	recipes/internal/line: jute client recipes
 	recipes/internal/feed: none
+	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/zktest recipes/internal/line
 	recipes/lock:          jute client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
@@ -62,7 +63,7 @@ const ours = `
 	recipes/doublebarrier: client recipes recipes/internal/line
 	recipes/rendezvous:    client recipes recipes/internal/line
 	recipes/event:         client recipes recipes/internal/line
-	recipes/queue:         client recipes recipes/internal/line
+	recipes/queue:         client recipes recipes/internal/line recipes/internal/receipt
 	recipes/keepalive:     client recipes recipes/internal/line
 	recipes/group:         client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/status:        client recipes recipes/internal/line recipes/group recipes/keepalive
@@ -70,7 +71,7 @@ const ours = `
 	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
 	recipes/naming:        client recipes recipes/internal/line
 	recipes/config:        client client/cache recipes recipes/internal/feed recipes/internal/line
-	recipes/value:         client recipes recipes/internal/line
+	recipes/value:         client recipes recipes/internal/line recipes/internal/receipt
 	recipes/counter:       client recipes recipes/internal/line recipes/lock recipes/value
 	recipes/idempotent:    client recipes recipes/internal/line
 	recipes/cacheview:     client client/cache recipes recipes/internal/line

@@ -145,14 +145,10 @@ func (q *Leased) lease(ctx context.Context, cl *claim, token client.Zxid) *Lease
 func (q *Leased) bury(ctx context.Context, cl *claim) error {
 	stem := line.Base(cl.entry)[:len("entry-100-")]
 	for round := 1; ; round++ {
-		err := q.core.receipts.once(ctx,
+		err := q.core.once(ctx,
 			client.DeleteOp(cl.entry, cl.version),
 			client.CreateOp(line.Join(q.dead, stem), cl.data, client.PersistentSequential, q.core.o.ACL))
-		at := -1
-		if o, ok := errors.AsType[*opError](err); ok {
-			at = o.index
-		}
-		switch {
+		switch at := failed(err); {
 		case at == 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion)):
 			return nil // somebody else has it
 		case at == 1 && errors.Is(err, client.ErrNoNode) && round < rounds:

@@ -40,22 +40,6 @@ func ensure(ctx context.Context, c *client.Client, path string, acl []client.ACL
 // leaving is how long to wait for servers when ctx has ended.
 const leaving = 2 * time.Second
 
-// give deletes a node of one's own, sooner or later.
-func give(ctx context.Context, c *client.Client, path string) error {
-	ctx, cancel := grace(ctx, c)
-	defer cancel()
-	err := c.DeleteGuaranteed(ctx, path)
-	for _, over := range []error{client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed, client.ErrConnectionLoss} {
-		if errors.Is(err, over) {
-			return nil
-		}
-	}
-	if ctx.Err() != nil {
-		return nil // it goes on in the background
-	}
-	return err
-}
-
 // grace returns a context for a change that is under way when ctx ends: it ends two
 // seconds later, or at once if there is no connection. So it is known what was done,
 // and nothing that was taken is lost.

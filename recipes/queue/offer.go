@@ -98,7 +98,7 @@ func (q *core) attempt(ctx context.Context, ops []client.Op) error {
 	ctx, cancel := grace(ctx, q.c)
 	defer cancel()
 	if q.o.Offers == ExactlyOnce {
-		return q.receipts.once(ctx, ops...)
+		return q.once(ctx, ops...)
 	}
 	for {
 		_, err := q.c.Multi(ctx, ops...)

@@ -9,6 +9,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
+	"github.com/zkd-project/zkd/recipes/internal/receipt"
 )
 
 // Queue is a queue, first in, first out. All its methods may be called from any
@@ -41,7 +42,7 @@ type core struct {
 	// wait is false there may be none.
 	find     func(ctx context.Context, n int, wait bool) ([]*entry, error)
 	slotOf   func(*entry) string // the node that goes with an item; may be nil
-	receipts receipts
+	receipts *receipt.Book
 	stock    stock
 	sole     *sole  // nil unless Options.Exclusive
 	listing  permit // to read the list, and fill the stock
@@ -60,7 +61,7 @@ func (q *core) init(c *client.Client, path string, o Options, n naming) error {
 		o.Clock = wallClock{}
 	}
 	q.c, q.path, q.o, q.naming = c.Steady(), path, o, n
-	q.receipts = receipts{c: q.c, dir: path + "-receipts", acl: o.ACL}
+	q.receipts = newReceipts(q.c, path+"-receipts", o.ACL)
 	q.listing, q.sentry = newPermit(), newPermit()
 	q.life.init()
 	q.find = q.findListed
@@ -108,7 +109,7 @@ func (q *core) Close(ctx context.Context) error {
 	if q.sole != nil {
 		errs = append(errs, q.sole.close(ctx))
 	}
-	errs = append(errs, q.receipts.close(ctx))
+	errs = append(errs, q.receipts.Close(ctx))
 	return errors.Join(errs...)
 }
 

@@ -100,10 +100,8 @@ func (q *core) removeAll(ctx context.Context, items []loot, guard []client.Op) (
 	}
 	at := -1
 	if q.o.Takes == ExactlyOnce {
-		err = q.receipts.once(ctx, ops...)
-		if o, ok := errors.AsType[*opError](err); ok {
-			at = o.index
-		}
+		err = q.once(ctx, ops...)
+		at = failed(err)
 	} else {
 		at, err = q.removeBlind(ctx, ops)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
+	"github.com/zkd-project/zkd/recipes/internal/receipt"
 )
 
 // Options are what a Value can be told. The zero value is good for most.
@@ -33,7 +34,7 @@ type Value[T any] struct {
 	typed *client.Typed[T]
 	codec client.Codec[T]
 	o     Options[T]
-	marks *marks // nil unless Options.Exact
+	marks *receipt.Book // nil unless Options.Exact
 }
 
 // New returns the value at path. It does not talk to the servers.
@@ -47,7 +48,10 @@ func New[T any](c *client.Client, path string, o Options[T]) (*Value[T], error) 
 	v := &Value[T]{c: c.Steady(), path: path, codec: o.Codec, o: o}
 	v.typed = client.NewTyped(v.c, path, o.Codec)
 	if o.Exact {
-		v.marks = &marks{c: v.c, path: path, acl: o.ACL}
+		v.marks = receipt.New(v.c, receipt.Options{
+			Path: func() string { return path + "/_c_" + line.NewID() + "-mark" },
+			ACL:  o.ACL,
+		})
 	}
 	return v, nil
 }
@@ -92,7 +96,7 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[client.Value[T], error]
 // client.IsAmbiguous(err): see the package's documentation.
 func (v *Value[T]) TrySet(ctx context.Context, old client.Value[T], to T) (client.Value[T], error) {
 	none := client.Value[T]{}
-	if v.marks != nil && v.marks.isClosed() {
+	if v.marks != nil && v.marks.Closed() {
 		return none, recipes.ErrClosed
 	}
 	data, err := v.codec.Encode(to)
@@ -116,9 +120,9 @@ func (v *Value[T]) TrySet(ctx context.Context, old client.Value[T], to T) (clien
 
 func (v *Value[T]) write(ctx context.Context, data []byte, old client.Stat) (client.Stat, error) {
 	if v.marks != nil {
-		return v.marks.write(ctx, data, old)
+		return v.mark(ctx, data, old)
 	}
-	c, _, err := bind(ctx, v.c)
+	c, _, err := line.Bind(ctx, v.c)
 	if err != nil {
 		return client.Stat{}, err
 	}
@@ -229,5 +233,5 @@ func (v *Value[T]) Close(ctx context.Context) error {
 	if v.marks == nil {
 		return nil
 	}
-	return v.marks.close(ctx)
+	return v.marks.Close(ctx)
 }

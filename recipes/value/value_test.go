@@ -24,8 +24,8 @@ func TestTrace(t *testing.T) {
 		close []string
 	}{
 		{false, append(slices.Clone(create), "setData /app/n"), []string{"getData /app/n", "setData /app/n"}, nil},
-		{true, append(slices.Clone(create), "multi /app/n", "multi /app/n/_c_GUID-mark"),
-			[]string{"getData /app/n", "multi /app/n", "multi /app/n/_c_GUID-mark"}, []string{"delete /app/n/_c_GUID-mark"}},
+		{true, append(slices.Clone(create), "multi /app/n/_c_GUID-mark", "multi /app/n"),
+			[]string{"getData /app/n", "multi /app/n/_c_GUID-mark", "multi /app/n"}, []string{"delete /app/n/_c_GUID-mark"}},
 	} {
 		t.Run(fmt.Sprintf("exact=%t", test.exact), func(t *testing.T) {
 			w := trial.New(t)

@@ -15,23 +15,10 @@ const rounds = 20
 
 // write is a change of one version of the node, without a mark.
 type write struct {
-	c    *client.Client // of one session: see bind
+	c    *client.Client // of one session: see line.Bind
 	path string
 	data []byte
 	old  client.Stat
-}
-
-// bind returns the view of c for the session at hand. All of a change is done in one:
-// what a session has left under way, nobody knows the outcome of in the next.
-func bind(ctx context.Context, c *client.Client) (*client.Client, client.SessionID, error) {
-	id, _ := c.Session()
-	if id == 0 {
-		if err := c.WaitConnected(ctx); err != nil {
-			return nil, 0, err
-		}
-		id, _ = c.Session()
-	}
-	return c.InSession(id), id, nil
 }
 
 // settle sets the data. If the reply is lost it looks whether that was done, and goes

@@ -1,0 +1,141 @@
+package receipt
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// Options are what a Book has to be told.
+type Options struct {
+	// Path returns the path of a new receipt. No node may ever have had it.
+	Path func() string
+	// Missing makes what is missing above receipts. Nil is that this isn't up to the
+	// Book: then it is an error, client.ErrNoNode.
+	Missing func(ctx context.Context) error
+	// ACL is that of receipts; nil is client.OpenACL.
+	ACL []client.ACL
+}
+
+// Book has the receipts of one user. They are made when they are first needed, as many
+// as there are changes at the same time, and used again and again.
+type Book struct {
+	c *client.Client
+	o Options
+
+	mu     sync.Mutex
+	free   []*receipt // that exist, and no change uses
+	closed bool
+}
+
+// receipt is one node.
+type receipt struct {
+	path    string
+	session client.SessionID
+	changes int32 // how many were made with it: its next version
+}
+
+// New returns a Book. It does not talk to the servers.
+func New(c *client.Client, o Options) *Book { return &Book{c: c.Steady(), o: o} }
+
+// rounds is how often a change is begun anew because the connection or the session
+// broke under it. In between the connection is back, for which the view's policy waits.
+const rounds = 20
+
+// Do does the operations as one change, once or not at all. If the connection breaks it
+// finds out which, and goes on if need be; also in a new session if the old one has
+// ended and it surely was not done. A client.MultiError says which of the
+// operations failed, if it was one of them.
+func (b *Book) Do(ctx context.Context, ops ...client.Op) (Done, error) {
+	for round := 1; ; round++ {
+		done, err := b.do(ctx, ops)
+		expired := errors.Is(err, client.ErrSessionExpired) && !client.IsAmbiguous(err)
+		if !expired || round == rounds || b.c.WaitConnected(ctx) != nil {
+			return done, err
+		}
+	}
+}
+
+// do is Do in one session.
+func (b *Book) do(ctx context.Context, ops []client.Op) (Done, error) {
+	c, session, err := line.Bind(ctx, b.c)
+	if err != nil {
+		return Done{}, err
+	}
+	r, err := b.take(session)
+	if err != nil {
+		return Done{}, err
+	}
+	ch := &change{b: b, c: c, r: r, ops: ops}
+	done, err := ch.settle(ctx)
+	b.give(ctx, ch.r, client.IsAmbiguous(err))
+	return done, err
+}
+
+// take returns a receipt of that session which no change uses.
+func (b *Book) take(session client.SessionID) (*receipt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, recipes.ErrClosed
+	}
+	b.free = slices.DeleteFunc(b.free, func(r *receipt) bool { return r.session != session })
+	if n := len(b.free); n > 0 {
+		r := b.free[n-1]
+		b.free = b.free[:n-1]
+		return r, nil
+	}
+	return b.fresh(session), nil
+}
+
+// fresh returns a receipt that does not exist yet.
+func (b *Book) fresh(session client.SessionID) *receipt {
+	return &receipt{path: b.o.Path(), session: session}
+}
+
+// give takes a receipt back. One that is of no more use is deleted.
+func (b *Book) give(ctx context.Context, r *receipt, doubtful bool) {
+	if r.changes == 0 && !doubtful {
+		return // there is no such node
+	}
+	b.mu.Lock()
+	keep := !doubtful && !b.closed
+	if keep {
+		b.free = append(b.free, r)
+	}
+	b.mu.Unlock()
+	if !keep {
+		_ = b.remove(ctx, r) // it goes on in the background, or with the session
+	}
+}
+
+// remove has a receipt deleted, sooner or later.
+func (b *Book) remove(ctx context.Context, r *receipt) error {
+	return line.RemoveUnique(ctx, b.c.InSession(r.session), r.path)
+}
+
+// Closed reports whether the Book is.
+func (b *Book) Closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// Close deletes the receipts that no change uses; changes under way go on, and delete
+// theirs when they end. Do returns recipes.ErrClosed then. It is idempotent.
+func (b *Book) Close(ctx context.Context) error {
+	b.mu.Lock()
+	free := b.free
+	b.free, b.closed = nil, true
+	b.mu.Unlock()
+	var errs []error
+	for _, r := range free {
+		errs = append(errs, b.remove(ctx, r))
+	}
+	return errors.Join(errs...)
+}
