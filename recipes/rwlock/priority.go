@@ -117,7 +117,9 @@ type claim struct {
 	// tried is whether there may be a grant, and token since when, if that is known.
 	tried bool
 	token client.Zxid
-	asked map[string]bool // names of the nodes of those who were
+	// unknown: the grant was asked for, and it is not known whether it was made.
+	unknown bool
+	asked   map[string]bool // names of the nodes of those who were
 }
 
 func (c *claim) grant() string { return grantOf(c.place.Path()) }
@@ -146,8 +148,16 @@ func (c *claim) settle(ctx context.Context, wait bool) (bool, error) {
 	}
 }
 
-// look returns the contenders, and the version of the lock's node at the same moment.
+// look returns the contenders, and the version of the lock's node at the same moment. It
+// shows the own grant, if there is one: who waits for others and has a grant that he has
+// not seen may be waited for by them.
 func (c *claim) look(ctx context.Context) (sitting []*seat, own *seat, version int32, err error) {
+	if c.unknown { // and the server may be behind the one that was asked to
+		if err := c.c.Sync(ctx, c.p.Path()); err != nil {
+			return nil, nil, 0, err
+		}
+		c.unknown = false
+	}
 	lookout := *c.p.line
 	lookout.Client = c.c
 	entries, stat, err := lookout.Look(ctx)
@@ -178,6 +188,7 @@ func (c *claim) take(ctx context.Context, version int32) error {
 		}
 	}
 	if client.IsAmbiguous(err) && ctx.Err() == nil && !errors.Is(err, client.ErrSessionExpired) {
+		c.unknown = true
 		return nil
 	}
 	return err
@@ -195,7 +206,7 @@ func (c *claim) date(ctx context.Context) error {
 
 // wait waits for the end of the one before.
 func (c *claim) wait(ctx context.Context, sitting []*seat, own, before *seat) error {
-	if c.p.o.Ask && before.grant != "" && own.grant == "" {
+	if c.p.o.Ask && before.grant != "" {
 		if err := c.ask(ctx, sitting, own); err != nil {
 			return err
 		}
