@@ -73,10 +73,8 @@ func (s *Semaphore) agree(ctx context.Context) error {
 }
 
 func (s *Semaphore) create(ctx context.Context, data []byte) error {
-	if parent := line.Parent(s.path); parent != "/" {
-		if err := s.c.EnsureContainer(ctx, parent, s.o.ACL); err != nil {
-			return err
-		}
+	if err := s.c.EnsureContainer(ctx, line.Parent(s.path), s.o.ACL); err != nil {
+		return err
 	}
 	return s.c.CreateIdempotent(ctx, s.path, data, client.Container, s.o.ACL)
 }

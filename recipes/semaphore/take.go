@@ -42,6 +42,7 @@ func (t *taking) join(ctx context.Context, n int) error {
 			return err
 		}
 		t.places = append(t.places, place)
+		t.leases.Client = t.s.c.InSession(place.Session()) // they are had together, and lost
 	}
 	return nil
 }

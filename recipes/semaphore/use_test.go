@@ -231,3 +231,15 @@ func TestContextOfTheWait(t *testing.T) {
 	}
 	empty(w)
 }
+
+// The path of a Namespace need not exist, and is made as all that is missing.
+func TestNamespaceThatDoesNotExist(t *testing.T) {
+	w := trial.New(t)
+	s := newSemaphore(w, w.C.Namespace("/app"), 1, semaphore.Options{})
+	l, err := s.Acquire(w.Ctx, 1)
+	w.Must(err)
+	w.Must(l.Return(w.Ctx))
+	if data, _, err := w.Look.Get(w.Ctx, "/app/sem"); err != nil || string(data) != "1" {
+		t.Errorf("the semaphore's node has %q, %v", data, err)
+	}
+}
