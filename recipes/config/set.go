@@ -9,11 +9,12 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Set replaces the configuration at path, and returns the new version, if the node's version is version, as
-// Config.Current has it, or whatever it is if that is client.AnyVersion; then the node
-// is also made if there is none. ErrInvalid if Options.Validate refuses the value, and
-// client.ErrBadVersion if somebody was faster; nothing is set then, unless
-// client.IsAmbiguous(err).
+// Set replaces the configuration at path, and returns the new version, if the node's
+// version is version, as Config.Current has it, or whatever it is if that is
+// client.AnyVersion; then the node is also made if there is none. ErrInvalid if
+// Options.Validate refuses the value, and client.ErrBadVersion if somebody was faster;
+// nothing is set then, unless client.IsAmbiguous(err). A node that is deleted and made
+// again begins with version 0 anew.
 //
 // It takes a set of the same value at the same moment for its own: who set it then
 // makes no difference.

@@ -151,7 +151,10 @@ func (t *Tree) catchUp(ctx context.Context) error {
 	case err == nil:
 		t.feed.Put(now)
 	case errors.Is(err, client.ErrNoNode) && t.o.Default != nil:
-		t.feed.Put(Snapshot{Keys: maps.Clone(t.o.Default), Version: -1, Zxid: -1})
+		if !was.Valid || was.Err != nil || was.Value.Version >= 0 {
+			t.feed.Put(Snapshot{Keys: maps.Clone(t.o.Default), Version: -1, Zxid: -1})
+		}
+		return nil
 	default:
 		t.feed.Report(err)
 	}

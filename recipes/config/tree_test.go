@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func TestTraceUpdateTree(t *testing.T) {
 	read := []string{"getChildren2 /app/keys", "multiRead /app/keys/ready", "multiRead /app/keys", "multiRead /app/keys/a", "multiRead /app/keys/b", "multiRead /app/keys/same"}
 	got := w.Trace(rec)
 	slices.Sort(got[3:min(6, len(got))])
-	want := append(read, "multi /app/keys/ready", "multi /app/keys/a", "multi /app/keys/c", "multi /app/keys/b")
+	want := append(read, "multi /app/keys/ready", "multi /app/keys/a", "multi /app/keys/c", "multi /app/keys/same", "multi /app/keys/b")
 	if !slices.Equal(got, want) {
 		t.Errorf("it asks for %q, want %q", got, want)
 	}
@@ -154,6 +155,44 @@ func TestTreeUpdatesAreSerial(t *testing.T) {
 	})
 	if err != nil || now.Keys["b"] != "as a: 2" || !slices.Equal(seen, []string{"1", "2"}) {
 		t.Errorf("update = %v, %v, having seen a as %q, want what it was last", now, err, seen)
+	}
+}
+
+// Whoever deletes "ready" and creates it again behind its change begins its versions
+// anew: an update that was made of what there was before does not pass for that.
+func TestTreeUpdateBesideAnotherProgram(t *testing.T) {
+	w := trial.New(t)
+	update(w, w.Look, keys{"a": "1", "b": "1"})
+	calls := 0
+	now, err := config.UpdateTree(w.Ctx, w.C, "/app/keys", config.TreeOptions{}, func(k keys) error {
+		if calls++; calls == 1 {
+			w.Must(w.Look.Delete(w.Ctx, "/app/keys/ready", client.AnyVersion))
+			_, err := w.Look.Set(w.Ctx, "/app/keys/a", []byte("2"), client.AnyVersion)
+			w.Must(err)
+			_, err = w.Look.Create(w.Ctx, "/app/keys/ready", nil, client.Persistent, nil)
+			w.Must(err)
+		}
+		k["b"] = "as a: " + k["a"]
+		return nil
+	})
+	if err != nil || now.Keys["b"] != "as a: 2" || calls != 2 {
+		t.Errorf("update = %v, %v after %d calls", now, err, calls)
+	}
+}
+
+// The default is what holds: a Sync has nothing to complain of, and nothing to tell.
+func TestTreeSyncOfDefault(t *testing.T) {
+	w := trial.New(t)
+	tree := openTree(t, w.Ctx, w.C, config.TreeOptions{Default: keys{"a": "0"}})
+	next, stop := iter.Pull2(tree.Follow(w.Ctx))
+	defer stop()
+	if now, err, _ := next(); err != nil || !maps.Equal(now.Keys, keys{"a": "0"}) {
+		t.Errorf("follow = %v, %v", now, err)
+	}
+	w.Must(tree.Sync(w.Ctx))
+	update(w, w.Look, keys{"a": "1"})
+	if now, err, _ := next(); err != nil || !maps.Equal(now.Keys, keys{"a": "1"}) {
+		t.Errorf("follow = %v, %v, want what is new", now, err)
 	}
 }
 

@@ -146,10 +146,10 @@ type update struct {
 // on if not.
 func (u *update) settle(ctx context.Context) (Snapshot, error) {
 	tag := []byte(line.NewID())
-	ops := u.ops(tag)
-	if len(ops) == 1 && u.was.Version >= 0 {
+	if u.was.Version >= 0 && maps.Equal(u.keys, u.was.Keys) {
 		return u.was, nil // nothing changes
 	}
+	ops := u.ops(tag)
 	session, _ := u.c.Session()
 	c := u.c.InSession(session) // what a session has left under way, nobody knows in the next
 	for round := 1; ; round++ {
@@ -175,7 +175,9 @@ func (u *update) made(ready client.Stat) Snapshot {
 	return Snapshot{Keys: u.keys, Version: ready.Version, Zxid: ready.Mzxid}
 }
 
-// ops is the change: of the node "ready" first, which fails if others were faster.
+// ops is the change: of the node "ready" first, which fails if others were faster. Its
+// version 0 does not tell that it has been deleted and created again behind another
+// program's change, so all keys are looked at then.
 func (u *update) ops(tag []byte) []client.Op {
 	ready := u.dir + "/" + readyName
 	ops := []client.Op{client.SetOp(ready, tag, u.was.Version)}
@@ -185,10 +187,13 @@ func (u *update) ops(tag []byte) []client.Op {
 	for _, key := range slices.Sorted(maps.Keys(u.keys)) {
 		text, path := u.keys[key], u.dir+"/"+key
 		was, exists := u.was.Keys[key]
-		if !exists {
+		switch {
+		case !exists:
 			ops = append(ops, client.CreateOp(path, []byte(text), client.Persistent, u.acl))
-		} else if was != text {
+		case was != text:
 			ops = append(ops, client.SetOp(path, []byte(text), u.was.versions[key]))
+		case u.was.Version == 0:
+			ops = append(ops, client.CheckOp(path, u.was.versions[key]))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(u.was.Keys)) {

@@ -30,7 +30,9 @@
 // # What it guarantees
 //
 // Of all that bind one name, one succeeds until it is unbound. Rebind with a version
-// replaces what its caller has seen, and nothing else.
+// replaces what its caller has seen, and nothing else, unless the name was unbound and bound
+// anew meanwhile: versions begin anew then. Where that matters, rebind a name to an empty
+// value instead of unbinding it.
 //
 //   - The connection breaks before or after a request, or the servers lose their leader:
 //     it is found out whether the change was made, and if not it is made. If it can't be

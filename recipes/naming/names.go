@@ -45,7 +45,8 @@ func New(c *client.Client, path string, o Options) (*Names, error) {
 type Binding struct {
 	Name  string
 	Value []byte
-	// Version is for Rebind and Unbind.
+	// Version is for Rebind and Unbind. It begins with 0 anew when a name that was
+	// unbound is bound again.
 	Version int32
 	// Owner is the session that the binding ends with, or 0 if it is persistent.
 	Owner client.SessionID
