@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/zkd-project/zkd/client/cache"
 	"github.com/zkd-project/zkd/recipes"
@@ -23,6 +24,10 @@ type View struct {
 	// Stale is whether the connection is lost: members may have come and gone. It is
 	// false again in the View that has what changed meanwhile.
 	Stale bool
+	// AsOf is since when it is Stale, by the program's own clock, and zero if it is not.
+	// A connection that died without a word is found to be lost after two thirds of the
+	// session's timeout.
+	AsOf time.Time
 }
 
 // Follow returns who is in the group, and then each change, until the loop or ctx
@@ -37,7 +42,7 @@ func (g *Group) Follow(ctx context.Context) iter.Seq2[View, error] {
 			return
 		}
 		defer k.Close()
-		f := &follower{g: g, members: map[string]Member{}}
+		f := &follower{g: g, cache: k, members: map[string]Member{}}
 		events := k.Events(ctx)
 		for {
 			if err := f.next(ctx, events); err != nil {
@@ -54,9 +59,10 @@ func (g *Group) Follow(ctx context.Context) iter.Seq2[View, error] {
 // follower puts views together from a cache's events.
 type follower struct {
 	g       *Group
+	cache   *cache.Cache
 	members map[string]Member // by the name of the node
 	ready   bool
-	stale   bool
+	asOf    time.Time // zero if not stale
 	// Since the View before:
 	joined, left, changed map[string]Member
 	news                  bool
@@ -99,9 +105,12 @@ func (f *follower) take(e cache.Event) error {
 	case cache.Ready:
 		f.ready, f.news = true, true
 	case cache.Stale:
-		f.stale, f.news = true, true
+		f.asOf, f.news = time.Now(), true
+		if since, stale := f.cache.Stale(); stale {
+			f.asOf = since // the loop may have taken its time to come here
+		}
 	case cache.Fresh:
-		f.stale, f.news = false, true
+		f.asOf, f.news = time.Time{}, true
 	case cache.Closed:
 		return fmt.Errorf("%w: group %s: %w", recipes.ErrLost, f.g.path, e.Err)
 	case cache.Unreadable:
@@ -156,7 +165,10 @@ func (f *follower) change(e cache.Event, name string) error {
 }
 
 func (f *follower) view() View {
-	return View{Members: f.list(), Joined: sorted(f.joined), Left: sorted(f.left), Changed: sorted(f.changed), Stale: f.stale}
+	return View{
+		Members: f.list(), Joined: sorted(f.joined), Left: sorted(f.left), Changed: sorted(f.changed),
+		Stale: !f.asOf.IsZero(), AsOf: f.asOf,
+	}
 }
 
 func (f *follower) list() []Member { return sorted(f.members) }

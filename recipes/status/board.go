@@ -42,7 +42,7 @@ type View struct {
 	// was away and is back is in both.
 	Changed, Gone []Worker
 	// Stale is whether the connection is lost. What there has been since AsOf is not
-	// known then; it is zero otherwise. It is by the monitor's own clock.
+	// known then; it is zero otherwise. See group.View.
 	Stale bool
 	AsOf  time.Time
 }
@@ -79,16 +79,11 @@ func (b *Board) Workers(ctx context.Context) ([]Worker, error) {
 // end of the session. An error is the last.
 func (b *Board) Follow(ctx context.Context) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
-		var lost time.Time
 		for g, err := range b.group.Follow(ctx) {
-			v := View{Workers: workers(g.Members), Changed: workers(g.Joined, g.Changed), Gone: workers(g.Left), Stale: g.Stale}
-			switch {
-			case !g.Stale:
-				lost = time.Time{}
-			case lost.IsZero():
-				lost = time.Now()
+			v := View{
+				Workers: workers(g.Members), Changed: workers(g.Joined, g.Changed), Gone: workers(g.Left),
+				Stale: g.Stale, AsOf: g.AsOf,
 			}
-			v.AsOf = lost
 			if !yield(v, err) {
 				return
 			}
