@@ -67,7 +67,7 @@ func (d *Discovery) Register(ctx context.Context, i Instance) (*Registration, er
 		_ = node.Close(ctx) // what is left goes in the background
 		return nil, fmt.Errorf("register %s: %w", i.Name, err)
 	}
-	return &Registration{node: node, instance: i}, nil
+	return &Registration{node: node}, nil
 }
 
 // encode checks an instance that is to be registered, and returns its data.

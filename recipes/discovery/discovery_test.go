@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -106,6 +107,24 @@ func TestRegisterAndFind(t *testing.T) {
 	w.Must(r.Unregister(w.Ctx))
 	if found, err := d.Find(w.Ctx, "web"); ids(found) != "1" || err != nil {
 		t.Errorf("found %q, %v", ids(found), err)
+	}
+}
+
+// What is refused is not registered, and not what an update in between has failed of.
+func TestRefusedUpdate(t *testing.T) {
+	w := trial.New(t)
+	r := register(w, w.C, web("1"))
+	large := web("1")
+	large.Payload = json.RawMessage(strconv.Quote(strings.Repeat("x", client.DefaultMaxRequest+1)))
+	mustBe(t, r.Update(w.Ctx, large), client.ErrBadArguments)
+	if got := r.Instance(); got.Address != web("1").Address || got.Payload != nil {
+		t.Errorf("the instance has a payload of %d bytes that was refused", len(got.Payload))
+	}
+	good := web("1")
+	good.Port = 81
+	w.Must(r.Update(w.Ctx, good))
+	if got := r.Instance(); got.Port != 81 {
+		t.Errorf("instance is %+v", got)
 	}
 }
 

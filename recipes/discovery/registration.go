@@ -2,8 +2,9 @@ package discovery
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/keepalive"
@@ -11,26 +12,22 @@ import (
 
 // Registration is an instance that is registered.
 type Registration struct {
-	node *keepalive.Node
-
-	mu       sync.Mutex
-	instance Instance
-	ended    bool // Unregister was called
+	node  *keepalive.Node
+	ended atomic.Bool // Unregister was called
 }
 
-// Instance returns what is registered.
-func (r *Registration) Instance() Instance {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.instance
+// Instance returns what is registered, or is about to be.
+func (r *Registration) Instance() (i Instance) {
+	_ = json.Unmarshal(r.node.Data(), &i) // we have encoded it
+	return i
 }
 
 // Update changes what is registered, but for Name and ID, and waits until others can
 // see it, or what is registered after it. An empty Type and a zero Registered stay as
-// they are. If ctx ends before, others will see it nevertheless.
+// they are. If ctx ends before, others will see it nevertheless. What the servers refuse
+// changes nothing.
 func (r *Registration) Update(ctx context.Context, i Instance) error {
-	r.mu.Lock()
-	was := r.instance
+	was := r.Instance()
 	if i.Type == "" {
 		i.Type = was.Type
 	}
@@ -42,14 +39,7 @@ func (r *Registration) Update(ctx context.Context, i Instance) error {
 		err = fmt.Errorf("instance %s of %s can't become %s of %s: register that", was.ID, was.Name, i.ID, i.Name)
 	}
 	if err == nil {
-		err = r.node.Post(data)
-	}
-	if err == nil {
-		r.instance = i
-	}
-	r.mu.Unlock()
-	if err == nil {
-		err = r.node.Flush(ctx)
+		err = r.node.SetData(ctx, data)
 	}
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
@@ -71,11 +61,7 @@ func (r *Registration) Err() error { return r.node.Err() }
 // Unregister ends it. When it returns nil, others don't find the instance any more. If
 // ctx ends before, that goes on in the background. A second one is recipes.ErrNotHeld.
 func (r *Registration) Unregister(ctx context.Context) error {
-	r.mu.Lock()
-	was := r.ended
-	r.ended = true
-	r.mu.Unlock()
-	if was {
+	if r.ended.Swap(true) {
 		return fmt.Errorf("unregister: %w", recipes.ErrNotHeld)
 	}
 	if err := r.node.Close(ctx); err != nil {

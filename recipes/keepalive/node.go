@@ -144,6 +144,14 @@ func (n *Node) SetData(ctx context.Context, data []byte) error {
 	return n.awaitData(ctx, mine)
 }
 
+// Data returns the data that the node has, or is to have: what was asked for last of
+// what the servers have not refused.
+func (n *Node) Data() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.want)
+}
+
 // Flush waits until the servers have the data that was asked for last, or newer.
 func (n *Node) Flush(ctx context.Context) error {
 	_, asked, _ := n.order()
