@@ -41,9 +41,9 @@ func (d *doing) settle(ctx context.Context) (Outcome, error) {
 			if err != nil && !d.again(ctx, err) {
 				return Outcome{}, err
 			}
-		case failed >= 0:
+		case failed > 0: // the marker could have been made: nothing is in doubt
 			return Outcome{}, without(err)
-		case round == rounds || !d.again(ctx, err):
+		case failed == 0 || round == rounds || !d.again(ctx, err):
 			return Outcome{}, d.error(err)
 		}
 	}
@@ -92,7 +92,7 @@ func failedOp(err error) int {
 func without(err error) error {
 	whole, ok := errors.AsType[*client.Error](err)
 	failed, ok2 := errors.AsType[*client.MultiError](err)
-	if !ok || !ok2 || failed.Index == 0 {
+	if !ok || !ok2 {
 		return err
 	}
 	own, op := *whole, *failed

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -218,6 +220,50 @@ func TestForeignChildren(t *testing.T) {
 	}
 	if got := w.Children("/app/requests"); len(got) != 1 {
 		t.Errorf("markers are %q, want one", got)
+	}
+}
+
+// The marker is forbidden by the time that its request is asked for again: the first try
+// may have been done all the same.
+func TestForbiddenInDoubt(t *testing.T) {
+	for when, cut := range map[string]func(*zktest.Proxy, zktest.Match) *zktest.Cut{
+		"before": (*zktest.Proxy).CutBefore, "after": (*zktest.Proxy).CutAfter,
+	} {
+		t.Run(when, func(t *testing.T) {
+			w := trial.New(t)
+			items(w)
+			_, err := w.Look.CreateAll(w.Ctx, "/app/requests", nil, client.Persistent, nil)
+			w.Must(err)
+			broken := cut(w.Proxy, zktest.Op(jute.OpMulti))
+			w.Proxy.Refuse()
+			done := make(chan error)
+			go func() {
+				_, err := open(t, w.C).Do(w.Ctx, "1", enqueue())
+				done <- err
+			}()
+			<-broken.Done()
+			_, err = w.Look.SetACL(w.Ctx, "/app/requests", client.ReadACL(), client.AnyVersion)
+			w.Must(err)
+			w.Proxy.Accept()
+			if err := <-done; !errors.Is(err, client.ErrNoAuth) || !client.IsAmbiguous(err) {
+				t.Errorf("do = %v, want no auth, and that it may be done", err)
+			}
+		})
+	}
+}
+
+// An operation fails that comes behind the marker: so there was none, and nothing is in
+// doubt any more.
+func TestFailedOperationAfterDoubt(t *testing.T) {
+	w := trial.New(t)
+	items(w)
+	_, err := w.Look.CreateAll(w.Ctx, "/app/requests", nil, client.Persistent, nil)
+	w.Must(err)
+	cut := w.Proxy.CutBefore(zktest.Op(jute.OpMulti))
+	_, err = open(t, w.C).Do(w.Ctx, "1", enqueue(), client.CheckOp("/items", 7))
+	<-cut.Done()
+	if !errors.Is(err, client.ErrBadVersion) || client.IsAmbiguous(err) {
+		t.Errorf("do = %v, want a bad version, and nothing in doubt", err)
 	}
 }
 
