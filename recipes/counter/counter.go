@@ -36,6 +36,7 @@ type Options struct {
 
 // Counter is a number at a path. All methods may be called from any goroutine.
 type Counter struct {
+	c     *client.Client
 	v     *value.Value[int64]
 	mutex *lock.Mutex // nil without Options.Lock
 	tries int
@@ -57,7 +58,7 @@ func New(c *client.Client, path string, o Options) (*Counter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("counter: %w", err)
 	}
-	n := &Counter{v: v, tries: o.Tries}
+	n := &Counter{c: c.Steady(), v: v, tries: o.Tries}
 	if n.tries == 0 {
 		n.tries = DefaultTries
 	}
@@ -113,10 +114,17 @@ func (n *Counter) TrySet(ctx context.Context, old client.Value[int64], to int64)
 }
 
 // CompareAndSet replaces the number if it is old, however often it has changed since
-// the caller saw it. It reports whether that was so.
+// the caller saw it. It reports whether that was so: not of what a server knew that lags
+// behind.
 func (n *Counter) CompareAndSet(ctx context.Context, old, to int64) (bool, error) {
-	for {
+	for synced := false; ; {
 		now, err := n.v.Get(ctx)
+		if err == nil && now.Value != old && !synced {
+			synced = true
+			if err = n.c.Sync(ctx, n.Path()); err == nil {
+				continue
+			}
+		}
 		if err != nil || now.Value != old {
 			return false, err
 		}

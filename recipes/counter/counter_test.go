@@ -127,6 +127,23 @@ func TestCompareAndSet(t *testing.T) {
 	}
 }
 
+// That the number is another one is said of what it was when it was asked, not of what a
+// server knew that lags behind.
+func TestTraceCompareAndSet(t *testing.T) {
+	w := trial.New(t)
+	n, err := counter.New(w.C, "/n", counter.Options{})
+	w.Must(err)
+	_, err = n.Set(w.Ctx, 5)
+	w.Must(err)
+	rec := w.Record()
+	if done, err := n.CompareAndSet(w.Ctx, 4, 6); done || err != nil {
+		t.Errorf("compare = %t, %v", done, err)
+	}
+	if got, want := w.Trace(rec), []string{"getData /n", "sync /n", "getData /n"}; !slices.Equal(got, want) {
+		t.Errorf("it asks for %q, want %q", got, want)
+	}
+}
+
 // Who loses Options.Tries times asks for the lock, counts under it, and gives it back.
 func TestTracePromotion(t *testing.T) {
 	w := trial.New(t)
