@@ -4,6 +4,7 @@ package compat
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -94,19 +95,25 @@ func prepare(t testing.TB, k kind, id, port int, cfg config) (*server, error) {
 	return &server{kind: k, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port), args: command(t, k, file, cfg)}, nil
 }
 
-// freePorts returns n ports that nobody listens on.
+// freePorts returns ports that nobody listens on. They are below those that the system
+// gives to outgoing connections, of which the tests make thousands: one of these might
+// take a port between its being found and its being used, or while a server is down.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
+	const lowest, highest, attempts = 10000, 32000, 1000
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range attempts {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest)))
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
 		defer l.Close() // all are held until all are found
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		if ports = append(ports, l.Addr().(*net.TCPAddr).Port); len(ports) == n {
+			return ports
+		}
 	}
-	return ports
+	t.Fatalf("only %d of %d ports found", len(ports), n)
+	return nil
 }
 
 // hosts is the connect string with all servers.

@@ -98,7 +98,7 @@ func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 	s.Ctx = ctx
 	w := &World{T: t, servers: s.servers, dir: s.dir}
 	look := s.servers.Client(t).WithRetry(Quick())
-	if _, err := look.Create(ctx, s.dir, nil, client.Persistent, nil); err != nil {
+	if err := look.CreateIdempotent(ctx, s.dir, nil, client.Persistent, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.remove(look) })

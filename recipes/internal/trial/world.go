@@ -59,7 +59,7 @@ func newWorld(t *testing.T, servers *zktest.Proxy) *World {
 	w.Ctx = ctx
 	look := servers.Client(t).WithRetry(Quick())
 	w.Look = look.Namespace(w.dir)
-	if _, err := look.Create(ctx, w.dir, nil, client.Persistent, nil); err != nil {
+	if err := look.CreateIdempotent(ctx, w.dir, nil, client.Persistent, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.remove(look) })
