@@ -181,14 +181,13 @@ func (h *history) round(l locker, c *client.Client, i int, rng *rand.Rand) {
 		return
 	}
 	s.token = held.Token()
-	got := h.now()
-	h.add(s, call, got)
+	h.add(s, call, h.now())
 	h.had[s.kind].Add(1)
 	h.write(c, held, s)
 	if s.kind == rwlock.Write && rng.IntN(2) == 0 {
 		h.downgrade(l, c, held, s)
 	}
-	h.unlock(held, s, got)
+	h.unlock(held, s, call)
 }
 
 // downgrade takes the read lock beside the write lock, which may be lost then.
@@ -198,10 +197,9 @@ func (h *history) downgrade(l locker, c *client.Client, held *rwlock.Held, s ste
 	if err != nil {
 		return
 	}
-	got := h.now()
-	h.add(step{"share", s.who, rwlock.Read, s.token}, call, got)
+	h.add(step{"share", s.who, rwlock.Read, s.token}, call, h.now())
 	h.write(c, read, step{"write", s.who, rwlock.Read, s.token})
-	h.unlock(read, step{"unlock", s.who, rwlock.Read, s.token}, got)
+	h.unlock(read, step{"unlock", s.who, rwlock.Read, s.token}, call)
 }
 
 func (h *history) write(c *client.Client, held *rwlock.Held, s step) {
@@ -215,12 +213,12 @@ func (h *history) write(c *client.Client, held *rwlock.Held, s step) {
 	}
 }
 
-// unlock unlocks. A lock that was lost was lost at any time since it was had.
-func (h *history) unlock(held *rwlock.Held, s step, got int64) {
+// unlock unlocks. A lock that was lost may have been lost before the call had returned.
+func (h *history) unlock(held *rwlock.Held, s step, asked int64) {
 	s.what = "unlock"
 	call := h.now()
 	if err := held.Unlock(h.Ctx); err != nil {
-		call = got
+		call = asked
 		h.lost.Add(1)
 		if !h.passing(err) {
 			h.Errorf("unlock = %v", err)
