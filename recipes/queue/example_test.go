@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -68,6 +69,40 @@ func ExampleLeased() {
 	// Output:
 	// wash failed: <nil>
 	// wash done: <nil>
+}
+
+// A producer that can be killed at any time, and offers its item once.
+func ExampleTwoPhase() {
+	t := standin.Example()
+	defer t.End()
+	ctx, c := exampleClient(t)
+
+	q, err := queue.NewTwoPhase(c, "/app/orders", queue.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer q.Close(ctx)
+	order := &queue.Draft{ID: "order-17", Data: []byte("two chairs")}
+	if err := q.Prepare(ctx, order); err != nil {
+		fmt.Println(err)
+	}
+	file, _ := json.Marshal(order) // written to disk here
+	fmt.Println(q.Offer(ctx, order))
+
+	restored := new(queue.Draft) // by the next process, which knows the file alone
+	_ = json.Unmarshal(file, restored)
+	for range 2 {
+		data, ok, err := q.Poll(ctx)
+		fmt.Println(string(data), ok, err)
+		fmt.Println(q.Offer(ctx, restored))
+	}
+	// Output:
+	// <nil>
+	// two chairs true <nil>
+	// <nil>
+	//  false <nil>
+	// <nil>
 }
 
 // exampleClient returns a client of a server of its own, or of the one that

@@ -193,6 +193,10 @@ var kinds = map[string]func(w *trial.World, c *client.Client) offering{
 		q := openDelay(w, c, "/in/q", queue.Options{})
 		return offering{q, func(ctx context.Context, word string) error { return q.Offer(ctx, []byte(word), time.UnixMilli(7)) }}
 	},
+	"twophase": func(w *trial.World, c *client.Client) offering {
+		q := openTwoPhase(w, c, "/in/q", queue.Options{})
+		return offering{q, func(ctx context.Context, word string) error { return q.Offer(ctx, queue.NewDraft([]byte(word))) }}
+	},
 	"bounded": func(w *trial.World, c *client.Client) offering {
 		q := openBounded(w, c, "/in/q", 3, queue.Options{})
 		return offering{q, func(ctx context.Context, word string) error { return q.Offer(ctx, []byte(word)) }}

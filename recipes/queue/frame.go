@@ -23,6 +23,9 @@ const (
 
 // encode returns what the node of an item has in it.
 func (n naming) encode(data []byte) []byte {
+	if n.flagged {
+		return flag(isDraft, data)
+	}
 	if !n.framed {
 		return data
 	}
@@ -32,8 +35,11 @@ func (n naming) encode(data []byte) []byte {
 }
 
 // decode returns the item in a node. path is for the error, which wraps
-// recipes.ErrLayout.
+// recipes.ErrLayout, or is errDraft.
 func (n naming) decode(path string, b []byte) ([]byte, error) {
+	if n.flagged {
+		return unflag(path, b)
+	}
 	if !n.framed {
 		return b, nil
 	}

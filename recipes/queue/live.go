@@ -140,7 +140,10 @@ func (l *live) apply(w *client.Watch, e client.Event, ok bool) {
 		l.set(nil, true)
 	case e.Type == client.EventRearmed, item && !known, !item && e.Type == client.EventDeleted:
 		l.set(w, true)
-	case e.Type == client.EventCreated && item:
+	case e.Type == client.EventDataChanged && item && l.naming.flagged:
+		l.stock.drop(what) // it may have been read ahead as the draft that it was
+		l.stock.put(what)
+	case e.Type == client.EventCreated && item && !l.naming.flagged:
 		l.stock.put(what)
 	case e.Type == client.EventDeleted && item:
 		l.stock.drop(what)

@@ -23,6 +23,7 @@ type naming struct {
 	most         int64 // the highest rank
 	framed       bool  // the data is in a frame
 	slotted      bool  // the rank is a slot, and does not count
+	flagged      bool  // a flag is before the data, and there is an ID in the name: see flag.go
 }
 
 var (
@@ -30,6 +31,7 @@ var (
 	kazooNaming  = naming{prefix: "entry-", format: "%03d-", digits: 3, base: 10, most: 999}
 	bookNaming   = naming{prefix: "queue-", format: "%02d-", digits: 2, base: 10, most: 99}
 	delayNaming  = naming{prefix: "queue-|", format: "%08X|", base: 16, most: 1<<63 - 1, framed: true}
+	flagNaming   = naming{prefix: "_c_", flagged: true}
 	slotNaming   = naming{prefix: "qn-", format: "%06d-", digits: 6, base: 10, most: 999_999, slotted: true}
 )
 
@@ -56,6 +58,13 @@ func (n naming) parse(name string) (*entry, bool) {
 	rest, ok := strings.CutPrefix(name, n.prefix)
 	if !ok {
 		return nil, false
+	}
+	if n.flagged {
+		i := strings.LastIndex(rest, label)
+		if i < 0 {
+			return nil, false
+		}
+		rest = rest[i+len(label):]
 	}
 	rank := int64(0)
 	if n.format != "" {

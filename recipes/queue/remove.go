@@ -66,6 +66,9 @@ func (q *core) read(ctx context.Context, entries []*entry) ([]loot, error) {
 		if err == nil {
 			node.Data, err = q.naming.decode(path, node.Data)
 		}
+		if errors.Is(err, errDraft) {
+			continue // a watch tells when it can be taken
+		}
 		if err != nil {
 			q.stock.put(entries...)
 			return nil, err

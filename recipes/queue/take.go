@@ -58,6 +58,7 @@ func (q *core) Peek(ctx context.Context) (data []byte, ok bool, err error) {
 		if err != nil || len(entries) == 0 {
 			return nil, false, err
 		}
+		drafts := 0
 		for _, e := range entries {
 			data, _, err := q.c.Get(ctx, line.Join(q.dir, e.name))
 			if errors.Is(err, client.ErrNoNode) {
@@ -66,7 +67,14 @@ func (q *core) Peek(ctx context.Context) (data []byte, ok bool, err error) {
 			if err == nil {
 				data, err = q.naming.decode(line.Join(q.dir, e.name), data)
 			}
+			if errors.Is(err, errDraft) {
+				drafts++
+				continue
+			}
 			return data, err == nil, err
+		}
+		if drafts == len(entries) {
+			return nil, false, nil
 		}
 	}
 }

@@ -1,0 +1,99 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/internal/line"
+)
+
+// TwoPhase is a queue to which an offer can be repeated until it has succeeded, also
+// when its session has ended, or its process: the item is in the queue once. It is for
+// producers that remember what they offer, and for whom an ErrUnknown is not enough.
+//
+// An item is there as a draft first, which nobody can take, and then becomes consumable
+// in one change. Items are taken in the order in which their drafts were made; drafts
+// hold nobody up. Consumers need servers that know recursive watches: Apache ZooKeeper
+// 3.6 or later. Len counts drafts, too.
+//
+// All its methods may be called from any goroutine. It runs none of its own.
+type TwoPhase struct{ live }
+
+// NewTwoPhase returns the queue at path. It does not talk to the servers.
+func NewTwoPhase(c *client.Client, path string, o Options) (*TwoPhase, error) {
+	if o.Layout != 0 || o.Unordered || o.Ephemeral || o.Offers != ExactlyOnce {
+		return nil, fmt.Errorf("queue: a two-phase queue has its own layout, order and way to offer: Options.Layout and Options.Offers should be 0, and Unordered and Ephemeral false")
+	}
+	q := &TwoPhase{}
+	if err := q.init(c, path, o, flagNaming); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// Sweep removes drafts that were made that long ago, by the leader's clock, and
+// returns how many: their producers have died, or have made others instead. It never
+// removes an item that has become consumable, whatever happens at the same time.
+//
+// A producer that comes back to a draft which was removed finds no node, as if the item
+// had been taken, and its item is lost. So age has to be more than the time after which
+// anybody gives up repeating an offer: a day, say. What can't be removed is left for the
+// next time, and the error says why.
+func (q *TwoPhase) Sweep(ctx context.Context, age time.Duration) (removed int, err error) {
+	if age <= 0 {
+		return 0, badArgument(q.path, fmt.Sprintf("the age is %v: it should be positive", age))
+	}
+	ctx, end, err := q.life.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	// The change tells what time it is for the leader.
+	now, err := q.c.Set(ctx, q.dir, nil, client.AnyVersion)
+	if errors.Is(err, client.ErrNoNode) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, line.Settled(err, nil)
+	}
+	drafts, err := q.drafts(ctx, now.Mtime-age.Milliseconds())
+	if err != nil {
+		return 0, err
+	}
+	var deletes []*client.Future[client.None]
+	for _, path := range drafts {
+		deletes = append(deletes, q.c.Async().Delete(path, 0)) // not 1, which has the flag
+	}
+	for _, f := range deletes {
+		switch _, failure := f.Wait(ctx); {
+		case failure == nil:
+			removed++
+		case errors.Is(failure, client.ErrNoNode), errors.Is(failure, client.ErrBadVersion): // consumable or taken
+		case err == nil:
+			err = failure // the first says it all
+		}
+	}
+	return removed, err
+}
+
+// drafts returns the paths of those that were made before a time, in milliseconds.
+func (q *TwoPhase) drafts(ctx context.Context, before int64) (paths []string, err error) {
+	for e, err := range q.c.Walk(ctx, q.dir, client.WalkOptions{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Depth == 0 {
+			continue
+		}
+		if _, err := q.naming.parseAll(q.dir, []string{line.Base(e.Path)}); err != nil {
+			return nil, err
+		}
+		if e.Stat.Version == 0 && e.Stat.Ctime <= before {
+			paths = append(paths, e.Path)
+		}
+	}
+	return paths, nil
+}
