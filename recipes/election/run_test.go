@@ -28,12 +28,12 @@ func TestRun(t *testing.T) {
 		{"it fails", func(context.Context, *election.Leadership) error { return enough }, []error{enough}, recipes.ErrLost},
 		{"it resigns", func(ctx context.Context, l *election.Leadership) error { return l.Resign(ctx) }, nil, nil},
 		{"it is deposed", func(ctx context.Context, l *election.Leadership) error {
-			w.Must(w.Look.Delete(ctx, l.Path(), client.AnyVersion))
+			w.Must(w.Look.Delete(w.Ctx, l.Path(), client.AnyVersion)) // ctx may end before the reply
 			<-ctx.Done()
 			return enough
 		}, []error{enough, recipes.ErrLost}, nil},
 		{"it is deposed and does not notice", func(ctx context.Context, l *election.Leadership) error {
-			w.Must(w.Look.Delete(ctx, l.Path(), client.AnyVersion))
+			w.Must(w.Look.Delete(w.Ctx, l.Path(), client.AnyVersion)) // ctx may end before the reply
 			return nil
 		}, []error{recipes.ErrLost}, nil},
 	} {
