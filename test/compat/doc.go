@@ -18,6 +18,9 @@
 //     are in testdata/known.txt; an unlisted difference fails, and so does a listed
 //     one that is gone. docs/compat.md gives the reasons.
 //
+// Recipes of ours, of Curator, Apache and kazoo contend at the same paths (TestContend), and
+// ours run all their tests with Apache as well: TestRecipes, TestEnsembleRecipes.
+//
 // Our own client is held against both kinds of servers: TestClient and
 // TestEnsembleClient run the tests of client/ whose names have Suite in them with
 // ZKD_TEST_SERVERS set; TestClientReconfig does with Apache what zkd does not have

@@ -4,24 +4,34 @@ package compat
 
 import "testing"
 
-// TestRecipes runs all tests of the recipes with a server of Apache's, each of whose
-// requests is the one at which the connection breaks once, or the session ends. With
-// zkd they do so on their own.
+// TestRecipes runs all tests of the recipes with a server of Apache's: the connection
+// breaks at each of their requests, before and behind it, and the session ends at each.
+// With zkd they do so on their own. Most of the time is waiting.
 func TestRecipes(t *testing.T) {
+	t.Parallel()
 	testPackages(t, start(t, apache, ourClient).addr, ".", "recipes/...")
 }
 
-// TestEnsembleRecipes runs the recipes' storms with ensembles whose leader is killed and
-// started again, process and all, meanwhile.
+// TestEnsembleRecipes runs the recipes' storms with an ensemble whose leader is killed and
+// started again, process and all, meanwhile. With -full Apache's gets the same.
 func TestEnsembleRecipes(t *testing.T) {
-	for _, k := range kinds(t) {
+	targets := []kind{target(t)}
+	if *fullFlag {
+		targets = kinds(t)
+	}
+	for _, k := range targets {
 		t.Run(string(k), func(t *testing.T) {
+			t.Parallel()
 			e := startEnsemble(t, k, ourClient)
 			done, kills := make(chan struct{}), make(chan int)
 			go func() { kills <- e.killLeaders(t, done) }()
 			testPackages(t, e.hosts(), "Storm", "recipes/...")
 			close(done)
-			t.Logf("%d leaders killed", <-kills)
+			n := <-kills
+			t.Logf("%d leaders killed", n)
+			if n < 2 {
+				t.Errorf("only %d leaders were killed", n)
+			}
 		})
 	}
 }

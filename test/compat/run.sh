@@ -35,7 +35,7 @@ fi
 
 began=$(date +%s)
 # shellcheck disable=SC2086 # flags are words
-go test -tags compat -count=1 -timeout 40m -v -run "$pattern" ./test/compat -target "$target" $binary $full >"$work/log" 2>&1
+go test -tags compat -count=1 -timeout 40m -parallel 3 -v -run "$pattern" ./test/compat -target "$target" $binary $full >"$work/log" 2>&1
 status=$?
 took=$(($(date +%s) - began))
 
