@@ -100,6 +100,11 @@ func (d *deletion) look(ctx context.Context) (gone bool, err error) {
 		}
 	}
 	stat, exists, err := d.c.Exists(ctx, d.path)
+	if err == nil && !exists && !d.unknown && d.czxid == 0 { // the server may lag behind
+		if err = d.c.Sync(ctx, d.path); err == nil {
+			stat, exists, err = d.c.Exists(ctx, d.path)
+		}
+	}
 	switch {
 	case errors.Is(err, ErrNoAuth) && !d.unknown:
 		return false, nil // it can be deleted all the same, but not be told from a later one

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -112,6 +113,21 @@ func TestDeleteOfAUniqueNodeTakesOneRequest(t *testing.T) {
 		t.Errorf("two deletes took %d requests", n)
 	}
 	mustBe(t, c.DeleteUnique(t.Context(), unique), client.ErrNoNode)
+}
+
+// That there is no node is not said by a server that lags behind.
+func TestDeleteIdempotentSyncsBeforeItFindsNothing(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	rec := s.Record()
+	mustBe(t, c.DeleteIdempotent(t.Context(), "/a", client.AnyVersion), client.ErrNoNode)
+	var got []string
+	for _, r := range rec.Take() {
+		got = append(got, r.String())
+	}
+	if want := []string{"exists /a", "sync /a", "exists /a"}; !slices.Equal(got, want) {
+		t.Errorf("it asks for %q, want %q", got, want)
+	}
 }
 
 // The reply to the delete is lost: that the node has gone is not taken for an error.
