@@ -103,10 +103,7 @@ func (n *Names) Rebind(ctx context.Context, name string, value []byte, version i
 	for {
 		at := version
 		if version == client.AnyVersion {
-			stat, exists, err := n.c.Exists(ctx, path)
-			if err == nil && !exists {
-				err = client.ErrNoNode
-			}
+			stat, _, err := n.c.Exists(ctx, path) // if a server that lags behind has none, the set will tell
 			if err != nil {
 				return 0, wrap("rebind", name, err)
 			}

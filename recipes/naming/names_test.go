@@ -49,6 +49,26 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// That a name is not bound is not said by a server that lags behind.
+func TestTraceUnbound(t *testing.T) {
+	w := trial.New(t)
+	names := open(t, w.C)
+	w.Must(open(t, w.Look).Bind(w.Ctx, "a", nil))
+	w.Must(open(t, w.Look).Unbind(w.Ctx, "a", client.AnyVersion))
+	w.Must(w.C.Sync(w.Ctx, "/"))
+	rec := w.Record()
+	_, err := names.Rebind(w.Ctx, "a", nil, client.AnyVersion)
+	got := w.Trace(rec)
+	if want := []string{"exists /app/names/a", "setData /app/names/a"}; !errors.Is(err, naming.ErrUnbound) || !slices.Equal(got, want) {
+		t.Errorf("rebind = %v, asks for %q, want %q", err, got, want)
+	}
+	err = names.Unbind(w.Ctx, "a", client.AnyVersion)
+	got = w.Trace(rec)
+	if want := []string{"exists /app/names/a", "sync /app/names/a", "exists /app/names/a"}; !errors.Is(err, naming.ErrUnbound) || !slices.Equal(got, want) {
+		t.Errorf("unbind = %v, asks for %q, want %q", err, got, want)
+	}
+}
+
 // Whoever follows a name is woken once for each change, of its being there, too.
 func TestTraceFollow(t *testing.T) {
 	w := trial.New(t)
