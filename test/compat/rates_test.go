@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +31,9 @@ import (
 //	us/op                    of each hand-over or item, without the start of the program
 //
 // herd is 100 contenders of one session who are all in the line before the first
-// one unlocks; handover two sessions that want the same lock over and over; the queues
+// one unlocks, and naive the lock that each beginner writes, in which everybody watches
+// the children of the path (a session each: of one session they would share one watch);
+// handover two sessions that want the same lock over and over; the queues
 // are one producer, and then one consumer.
 func BenchmarkRecipes(b *testing.B) {
 	needKazoo(b)
@@ -47,6 +50,7 @@ func BenchmarkRecipes(b *testing.B) {
 		{"herd/zkd", herd, ourHerd},
 		{"herd/curator", herd, program(curator, "herd")},
 		{"herd/kazoo", herd, program(kazoo, "herd")},
+		{"herd/naive", herd, naiveHerd},
 		{"handover/zkd", turns, ourHandover},
 		{"handover/curator", turns, program(curator, "handover")},
 		{"handover/kazoo", turns, program(kazoo, "handover")},
@@ -118,6 +122,41 @@ func program(command []string, what string) func(b *testing.B, r *rate) {
 			}
 		}
 	}
+}
+
+// naiveHerd has everybody look again at each change.
+func naiveHerd(b *testing.B, r *rate) {
+	clients := make([]*client.Client, r.n)
+	for i := range clients {
+		clients[i] = r.p.Client(b)
+	}
+	if err := clients[0].EnsurePath(b.Context(), r.path, nil); err != nil {
+		b.Fatal(err)
+	}
+	var places sync.WaitGroup
+	places.Add(r.n)
+	r.measured(b, "herd", func() error {
+		return together(r.n, func(i int) error {
+			own, err := clients[i].Create(b.Context(), r.path+"/n-", nil, client.EphemeralSequential, nil)
+			places.Done()
+			if err != nil {
+				return err
+			}
+			places.Wait()
+			for {
+				names, _, w, err := clients[i].ChildrenW(b.Context(), r.path)
+				if err != nil {
+					return err
+				}
+				if slices.Min(names) == own[len(r.path)+1:] {
+					return clients[i].Delete(b.Context(), own, client.AnyVersion)
+				}
+				if _, err := w.Next(b.Context()); err != nil {
+					return err
+				}
+			}
+		})
+	})
 }
 
 func ourHerd(b *testing.B, r *rate) {
