@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkd-project/zkd/client"
 )
@@ -82,4 +83,36 @@ func (a *anonymous) forget() {
 			return
 		}
 	}
+}
+
+// mine reports whether the node of the place's name is the place itself. It may be another
+// one only if the name tells nothing, and the path has been made anew.
+func (p *Place) mine(ctx context.Context) (bool, error) {
+	if !p.line.Layout.Anonymous {
+		return true, nil
+	}
+	stat, there, err := p.line.Client.Steady().Exists(ctx, p.path)
+	return there && stat.Czxid == p.stat.Czxid, lost(err)
+}
+
+// deleteMine is DeleteGuaranteed of an anonymous place. It does not touch another one.
+func (p *Place) deleteMine(ctx context.Context, path string) error {
+	remove := func(ctx context.Context) error {
+		mine, err := p.mine(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !mine:
+			return fmt.Errorf("%w: the path has been made anew", client.ErrNoNode)
+		}
+		return p.line.Client.DeleteGuaranteed(ctx, path)
+	}
+	err := remove(ctx)
+	if err != nil && (ctx.Err() != nil || errors.Is(err, client.ErrConnectionLoss)) {
+		go func() {
+			for errors.Is(remove(context.WithoutCancel(ctx)), client.ErrConnectionLoss) {
+			}
+		}()
+	}
+	return err
 }

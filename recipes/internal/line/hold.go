@@ -81,18 +81,20 @@ func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) 
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Err returns why the hold is lost, or nil while it is held: it also looks at the
-// clock, as the goroutine that ends the context may be late.
+// clock, as the goroutine that ends the context may be late. What it has said to be lost
+// stays so, and the context has ended.
 func (h *Hold) Err() error {
 	if err := context.Cause(h.ctx); err != nil {
 		return err
 	}
-	if h.expired() {
-		return h.expiry()
+	deadline := h.deadline(h.c.State()) // which is another session's if that comes before the next line
+	switch {
+	case h.expired():
+		h.lose(h.expiry())
+	case time.Now().After(deadline):
+		h.lose(h.late())
 	}
-	if time.Now().After(h.deadline(h.c.State())) {
-		return h.late()
-	}
-	return nil
+	return context.Cause(h.ctx)
 }
 
 // expired reports whether the session is over that the node belongs to.

@@ -90,6 +90,23 @@ func TestHoldWhileTheConnectionIsDown(t *testing.T) {
 	w.Must(h.End(w.Ctx)) // the node was there still
 }
 
+// What Err has said to be lost is not held again a moment later: the context has ended.
+func TestHoldThatIsFoundLost(t *testing.T) {
+	w := trial.New(t)
+	_, h, _ := watched(w, line.HoldOptions{Reserve: w.C.Timeout()})
+	w.Proxy.Refuse()
+	w.Proxy.CutConnections()
+	for h.Err() == nil {
+		w.Must(w.Ctx.Err())
+	}
+	if err := context.Cause(h.Context()); !errors.Is(err, recipes.ErrLost) {
+		t.Errorf("the hold is lost, but its context has ended with %v", err)
+	}
+	w.Proxy.Accept()
+	w.Must(w.C.Sync(w.Ctx, "/"))
+	mustLose(t, h)
+}
+
 // A broken connection that is repaired in time is nothing.
 func TestHoldOutlastsABrokenConnection(t *testing.T) {
 	w := trial.New(t)

@@ -45,15 +45,7 @@ func (l *Line) parse(names []string) ([]Entry, error) {
 			return nil, fmt.Errorf("%w: %s has a child %q; delete it, or use another path", recipes.ErrLayout, l.Path, name)
 		}
 	}
-	slices.SortFunc(entries, func(a, b Entry) int {
-		switch {
-		case a.Before(b):
-			return -1
-		case b.Before(a):
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(entries, Compare)
 	return entries, nil
 }
 
@@ -66,7 +58,9 @@ func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) 
 	for round := 1; ; round++ {
 		made, stat, err := l.make(ctx, path, data)
 		if err == nil {
-			return &Place{line: l, path: made, stat: stat}, nil
+			own := *l
+			own.Client = l.Client.InSession(stat.EphemeralOwner)
+			return &Place{line: &own, path: made, stat: stat}, nil
 		}
 		if !errors.Is(err, client.ErrNoNode) || round == rounds {
 			return nil, lost(err)

@@ -13,7 +13,7 @@ import (
 
 // Place is one's own place in a line.
 type Place struct {
-	line *Line
+	line *Line // in the place's session: what is of another one is not about it
 	path string
 	stat client.Stat // when it was made
 }
@@ -78,7 +78,11 @@ func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
 	if i := rule(entries, own); i >= 0 {
 		return entries[i].Name, nil
 	}
-	return "", nil
+	mine, err := p.mine(ctx)
+	if err == nil && !mine {
+		err = p.gone()
+	}
+	return "", err
 }
 
 // gone says why the place is not there.
@@ -96,10 +100,12 @@ func (p *Place) Leave(ctx context.Context) error {
 	return unlessLost(p.end(ctx))
 }
 
-// end deletes the node, which is the only one that there will ever be at its path.
+// end deletes the node.
 func (p *Place) end(ctx context.Context) error {
-	c := p.line.Client.InSession(p.stat.EphemeralOwner)
-	return end(ctx, c, p.path, c.DeleteUnique)
+	if p.line.Layout.Anonymous {
+		return end(ctx, p.line.Client, p.path, p.deleteMine)
+	}
+	return end(ctx, p.line.Client, p.path, p.line.Client.DeleteUnique)
 }
 
 // leaving is how long to wait for servers when ctx has ended.

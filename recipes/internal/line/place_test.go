@@ -10,19 +10,29 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// A hold of a node that went with the session before is none from the first moment.
-func TestHoldOfAnEndedSession(t *testing.T) {
-	w := trial.New(t)
-	c := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).Namespace(w.Dir())
-	l := &line.Line{Client: c, Path: "/line", Layout: &line.Layout{Labels: []string{"place-"}}}
-	place, err := l.Join(w.Ctx, 0, nil)
-	w.Must(err)
+// renewing returns a client that begins a new session when one ends.
+func renewing(w *trial.World) *client.Client {
+	w.Helper()
+	return w.Proxy.Client(w.T, func(o *client.Options) { o.RenewSession = true }).WithRetry(trial.Quick()).Namespace(w.Dir())
+}
+
+// renew ends the session of such a client, and waits for the next one.
+func renew(w *trial.World, c *client.Client) {
+	w.Helper()
 	old, _ := c.Session()
 	w.Proxy.ExpireSession(old)
 	for now := old; now == old; now, _ = c.Session() {
 		_ = c.Sync(w.Ctx, "/") // until it finds out
 		w.Must(w.Ctx.Err())
 	}
+}
+
+// A hold of a node that went with the session before is none from the first moment.
+func TestHoldOfAnEndedSession(t *testing.T) {
+	w := trial.New(t)
+	c := renewing(w)
+	place := join(w, newLine(c))
+	renew(w, c)
 	h := place.Hold(w.Ctx, line.HoldOptions{})
 	defer h.Stop()
 	if err := h.Err(); !errors.Is(err, recipes.ErrLost) {
@@ -63,4 +73,57 @@ func TestHoldOfAnotherNode(t *testing.T) {
 	if err := h.Err(); !errors.Is(err, recipes.ErrLost) {
 		t.Errorf("the hold ends with %v, want that it is lost", err)
 	}
+}
+
+// Who waits waits in the session of his place: in the next one he would wait for others
+// that he can't follow any more.
+func TestAwaitInAnEndedSession(t *testing.T) {
+	w := trial.New(t)
+	first := join(w, newLine(w.Look))
+	c := renewing(w)
+	second := join(w, newLine(c))
+	err := second.Await(w.Ctx, func(entries []line.Entry, own int) int {
+		renew(w, c)
+		return line.First(entries, own)
+	})
+	if !errors.Is(err, recipes.ErrLost) || !errors.Is(err, client.ErrSessionExpired) {
+		t.Errorf("await = %v", err)
+	}
+	if ok, err := second.Try(w.Ctx, line.First); ok || !errors.Is(err, recipes.ErrLost) {
+		t.Errorf("try = %v, %v", ok, err)
+	}
+	w.Must(second.Leave(w.Ctx))
+	w.Must(first.Leave(w.Ctx))
+}
+
+// Where names tell nothing, and the path has been made anew, there may be another place of
+// the same name. It is left alone, and not taken for one's own.
+func TestAnonymousPlaceOfAnother(t *testing.T) {
+	w := trial.New(t)
+	numbered := func(c *client.Client) *line.Line {
+		l := newLine(c)
+		l.Layout = &line.Layout{Labels: []string{"n_"}, Anonymous: true}
+		return l
+	}
+	mine := join(w, numbered(w.C))
+	_, err := w.Look.DeleteAll(w.Ctx, "/line", client.DeleteOptions{})
+	w.Must(err)
+	other := join(w, numbered(w.Look))
+	if mine.Path() != other.Path() {
+		t.Fatalf("the places are %s and %s", mine.Path(), other.Path())
+	}
+	w.Must(w.C.Sync(w.Ctx, "/"))
+	if err := mine.Await(w.Ctx, line.First); !errors.Is(err, recipes.ErrLost) {
+		t.Errorf("await of a place that is gone = %v", err)
+	}
+	h := mine.Hold(w.Ctx, line.HoldOptions{})
+	if err := h.End(w.Ctx); !errors.Is(err, recipes.ErrLost) {
+		t.Errorf("end of a hold that is lost = %v", err)
+	}
+	w.Must(mine.Leave(w.Ctx))
+	if got := w.Children("/line"); len(got) != 1 {
+		t.Errorf("there are %q, want the other's place", got)
+	}
+	w.Must(other.Await(w.Ctx, line.First))
+	w.Must(other.Leave(w.Ctx))
 }
