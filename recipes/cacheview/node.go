@@ -23,7 +23,8 @@ func OpenNode[T any](ctx context.Context, c *client.Client, path string, o Optio
 }
 
 // Current returns the node's value; Exists is false if there is no node, or one without
-// data that the codec can't read. The error wraps client.ErrData if the data is not a T.
+// data that the codec can't read, or one that the client may not read, which only Follow
+// tells apart. The error wraps client.ErrData if the data is not a T.
 func (n *Node[T]) Current() (client.Value[T], error) {
 	node, exists := n.cache.Get(n.Path())
 	if !exists {

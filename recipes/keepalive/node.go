@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // Options are what a Node can be told. The zero value is good for most.
@@ -72,8 +72,8 @@ type Node struct {
 
 // New returns a Node that is not started yet. It doesn't talk to the servers.
 func New(c *client.Client, path string, o Options) (*Node, error) {
-	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
-		return nil, fmt.Errorf("keepalive: path is %q: it begins with / and names a node below it", path)
+	if err := line.CheckPath(path); err != nil {
+		return nil, fmt.Errorf("keepalive: path %q: %w", path, err)
 	}
 	n := &Node{
 		c: c, path: path, o: o,

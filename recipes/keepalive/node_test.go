@@ -322,7 +322,7 @@ func TestOlderDataIsNotRepeated(t *testing.T) {
 
 func TestBadUse(t *testing.T) {
 	w := trial.New(t)
-	for _, path := range []string{"", "/", "a", "/a/"} {
+	for _, path := range []string{"", "/", "a", "/a/", "/a//b", "/a/.."} {
 		if _, err := keepalive.New(w.C, path, keepalive.Options{}); err == nil || !strings.Contains(err.Error(), "path") {
 			t.Errorf("New(%q) = %v", path, err)
 		}
