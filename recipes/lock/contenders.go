@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -54,7 +55,10 @@ func (m *Mutex) Break(ctx context.Context, who Contender) (Contender, error) {
 // passes over other ones. It returns client.ErrNoNode if there is no such path. Of locks
 // that several may hold at a time it knows the order only.
 func Contenders(ctx context.Context, c *client.Client, path string) ([]Contender, error) {
-	any := &line.Layout{Kind: func(string) (int, bool) { return 0, true }}
+	// Labels end in a hyphen or underscore: a hyphen behind that is the sign of a number.
+	any := &line.Layout{Kind: func(stem string) (int, bool) {
+		return 0, !strings.HasSuffix(stem, "--") && !strings.HasSuffix(stem, "_-")
+	}}
 	var entries []line.Entry
 	found := make(map[string]Contender)
 	for node, err := range c.Walk(ctx, path, client.WalkOptions{Depth: 1, Data: true}) {

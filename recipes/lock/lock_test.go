@@ -373,3 +373,29 @@ func TestContendersOfAnything(t *testing.T) {
 		t.Errorf("order is %q, want %q", names, want)
 	}
 }
+
+// The numbers that come after 2^31-1 have a sign, which is told from the hyphen of a label.
+func TestContendersWhereNumbersWrapAround(t *testing.T) {
+	w := trial.New(t)
+	w.Must(w.C.EnsurePath(w.Ctx, "/locks", nil))
+	for _, label := range []string{"_c_5f1d3c7a-lock-", "5f1d__lock__", "n_"} {
+		w.Must(w.C.EnsurePath(w.Ctx, "/locks/"+label, nil))
+		var want []string
+		for _, number := range []string{"2147483646", "-2147483647", "-1000000001"} {
+			want = append(want, "/locks/"+label+"/"+label+number)
+		}
+		for _, path := range []string{want[2], want[0], want[1]} {
+			_, err := w.C.Create(w.Ctx, path, nil, client.Persistent, nil)
+			w.Must(err)
+		}
+		list, err := lock.Contenders(w.Ctx, w.C, "/locks/"+label)
+		w.Must(err)
+		var got []string
+		for _, who := range list {
+			got = append(got, who.Path)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("contenders are\n%q\nwant\n%q", got, want)
+		}
+	}
+}

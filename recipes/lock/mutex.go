@@ -30,7 +30,9 @@ type Options struct {
 	// before waiting, and again when that changes. It runs in Lock's goroutine.
 	Waiting func(behind string)
 	// Reserve is how long before the servers may give the lock to somebody else it
-	// counts as lost, while the connection is down: what the holder needs to stop.
+	// counts as lost, while the connection is down: what the holder needs to stop. That
+	// the connection is down may be noticed only a third of the session's timeout
+	// before its end: more than that is not sure to be had.
 	Reserve time.Duration
 }
 
@@ -75,7 +77,8 @@ func (m *Mutex) Path() string { return m.line.Path }
 
 // Lock waits until the lock is the caller's. When ctx ends it gives up. The error wraps
 // recipes.ErrLost if the place in the line has gone, by the end of the session or because
-// somebody has broken it, and recipes.ErrLayout if there are nodes of somebody else's.
+// somebody has broken it, and recipes.ErrLayout if there are nodes of somebody else's. That
+// it was broken it notices when the one before it has gone: it watches nothing else.
 //
 // ctx is for the wait alone: the end of a time-out does not end what is held. Its values
 // are those of Held.Context.
