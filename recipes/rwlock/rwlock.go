@@ -125,7 +125,8 @@ func (b *base) Path() string { return b.line.Path }
 // Lock waits until the caller may write: until all that asked before have unlocked. When
 // ctx ends it gives up. The error wraps recipes.ErrLost if the place in the line has
 // gone, by the end of the session or because somebody has broken it, and
-// recipes.ErrLayout if there are nodes of somebody else's. It is ErrSelf if ctx descends
+// recipes.ErrLayout if there are nodes of somebody else's. That the place was broken is
+// noticed when the one that it waits for has gone. It is ErrSelf if ctx descends
 // from the Context of a Held of this RWLock.
 //
 // ctx is for the wait alone: the end of a time-out does not end what is held. Its values
