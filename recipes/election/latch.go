@@ -74,10 +74,12 @@ func (l *Latch) Election() *Election { return l.e }
 func (l *Latch) Start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
+	switch {
+	case l.err != nil:
 		return l.err
-	}
-	if !l.started {
+	case l.ctx.Err() != nil:
+		return l.e.failed(l.ctx, "stand for", recipes.ErrClosed)
+	case !l.started:
 		l.started = true
 		l.run.Go(l.stand)
 	}
@@ -88,8 +90,8 @@ func (l *Latch) Start() error {
 // that is done, or ctx ends; then it is seen to in the background, as it is if no server
 // answers for two seconds. It is idempotent.
 func (l *Latch) Close(ctx context.Context) error {
-	l.stop(recipes.ErrClosed)
 	l.mu.Lock()
+	l.stop(recipes.ErrClosed) // no Start comes behind it
 	started := l.started
 	l.mu.Unlock()
 	if !started {

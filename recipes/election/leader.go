@@ -158,7 +158,7 @@ func (e *Election) acknowledge(ctx context.Context, place *line.Place, data []by
 		err := c.CreateIdempotent(ctx, path, ack, client.Ephemeral, e.line.ACL)
 		switch {
 		case errors.Is(err, client.ErrNodeExists):
-			return e.replaceAck(ctx, c, path, ack)
+			return e.replaceAck(ctx, c, place, ack)
 		case !errors.Is(err, client.ErrNoNode) || round == rounds:
 			return err
 		}
@@ -168,17 +168,28 @@ func (e *Election) acknowledge(ctx context.Context, place *line.Place, data []by
 	}
 }
 
-func (e *Election) replaceAck(ctx context.Context, c *client.Client, path string, ack []byte) error {
+func (e *Election) replaceAck(ctx context.Context, c *client.Client, place *line.Place, ack []byte) error {
+	path := e.ackPath(place)
 	for {
-		_, stat, err := c.Get(ctx, path)
+		old, stat, err := c.Get(ctx, path)
 		if err != nil {
 			return err
+		}
+		if isLater(old, place.Token()) {
+			return fmt.Errorf("%w: %s is that of a later leader", recipes.ErrLost, path)
 		}
 		_, err = c.SetIdempotent(ctx, path, ack, stat.Version)
 		if !errors.Is(err, client.ErrBadVersion) {
 			return err
 		}
 	}
+}
+
+// isLater reports whether an acknowledgement is that of a leader after the one with the
+// token. It may have the same name only if that tells nothing: see ElectionSupport.
+func isLater(ack []byte, token client.Zxid) bool {
+	other, _, ok := parseAck(ack)
+	return ok && other > token
 }
 
 // formatAck returns the data of an acknowledgement: the leader's token, as 0x and 16

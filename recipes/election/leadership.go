@@ -143,7 +143,13 @@ func (l *Leadership) clear(ctx context.Context) (first bool, err error) {
 	return true, err
 }
 
-// withdraw deletes the acknowledgement.
+// withdraw deletes the acknowledgement, and not that of a later leader.
 func (l *Leadership) withdraw(ctx context.Context) error {
-	return line.RemoveUnique(ctx, l.e.c.InSession(l.place.Session()), l.e.ackPath(l.place))
+	c, path := l.e.c.InSession(l.place.Session()), l.e.ackPath(l.place)
+	if l.e.line.Layout.Anonymous {
+		if ack, _, err := c.Steady().Get(ctx, path); err == nil && isLater(ack, l.Token()) {
+			return nil
+		}
+	}
+	return line.RemoveUnique(ctx, c, path)
 }

@@ -173,3 +173,27 @@ func TestAcknowledgeWhileResigning(t *testing.T) {
 		}
 	}
 }
+
+// Where names tell nothing, and the path has been made anew, the acknowledgement of the next
+// leader may have the name of the last one's. It is left alone.
+func TestAcknowledgementOfALaterLeader(t *testing.T) {
+	w := trial.New(t)
+	o := election.Options{ID: "a", Layout: election.ElectionSupport}
+	e, err := election.New(w.C, "/e", o)
+	w.Must(err)
+	ack := fmt.Appendf(nil, "0x%016x\nother", uint64(1)<<62)
+	path := "/e-acknowledged/n_0000000000"
+	err = e.Run(w.Ctx, func(ctx context.Context, l *election.Leadership) error {
+		w.Must(l.Acknowledge(ctx, nil))
+		_, err := w.Look.Set(w.Ctx, path, ack, client.AnyVersion) // as if it were made anew
+		w.Must(err)
+		if err := l.Acknowledge(ctx, nil); !errors.Is(err, recipes.ErrLost) {
+			t.Errorf("acknowledge in place of a later leader = %v", err)
+		}
+		return nil
+	})
+	w.Must(err)
+	if data, _, err := w.Look.Get(w.Ctx, path); err != nil || string(data) != string(ack) {
+		t.Errorf("the later leader's acknowledgement is %q, %v", data, err)
+	}
+}
