@@ -54,23 +54,26 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Remove removes the barrier: who waits goes on. There is no error if there is none.
 // If its node has children the error wraps recipes.ErrLayout, and it stays.
 func (b *Barrier) Remove(ctx context.Context) error {
+	if err := b.c.Steady().Sync(ctx, b.path); err != nil { // else the server may not know of it yet
+		return b.wrap(ctx, "remove", err)
+	}
 	err := b.c.DeleteIdempotent(ctx, b.path, client.AnyVersion)
 	switch {
 	case errors.Is(err, client.ErrNoNode):
 		return nil
 	case errors.Is(err, client.ErrNotEmpty):
-		err = b.intruder(ctx, err)
+		err = b.intruder(ctx)
 	}
 	return b.wrap(ctx, "remove", err)
 }
 
-// intruder names a child of the barrier's node.
-func (b *Barrier) intruder(ctx context.Context, err error) error {
-	names, _, listErr := b.c.Steady().Children(ctx, b.path)
-	if listErr != nil || len(names) == 0 {
-		return err
+// intruder is the error of a barrier whose node has children. It names one, if it may.
+func (b *Barrier) intruder(ctx context.Context) error {
+	child := "children"
+	if names, _, err := b.c.Steady().Children(ctx, b.path); err == nil && len(names) > 0 {
+		child = fmt.Sprintf("a child %q", names[0])
 	}
-	return fmt.Errorf("%w: it has a child %q; delete that, or use another path", recipes.ErrLayout, names[0])
+	return fmt.Errorf("%w: it has %s; delete that, or use another path", recipes.ErrLayout, child)
 }
 
 // Present reports whether the barrier is in place.
