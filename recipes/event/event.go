@@ -54,12 +54,25 @@ func (e *Event) Set(ctx context.Context) error {
 		if !e.o.AutoReset {
 			return s.open()
 		}
-		waiting, err := e.line.List(ctx)
-		if err == nil && s.Signals <= len(waiting) {
-			s.Signals++
-		}
-		return err // it is written also where it changes nothing: so the list is of that time
+		const remembered = 1
+		return e.signal(ctx, s, remembered) // it is written also where it changes nothing: so the list is of that time
 	}))
+}
+
+// signal adds a signal, unless there is one already for each who waits, and as many more
+// as that. Before it says so it looks as the leader does: who waits may have come without
+// this server having heard of it.
+func (e *Event) signal(ctx context.Context, s *state, more int) error {
+	waiting, err := e.line.List(ctx)
+	if err == nil && s.Signals >= len(waiting)+more {
+		if err = e.c.Steady().Sync(ctx, e.path); err == nil {
+			waiting, err = e.line.List(ctx)
+		}
+	}
+	if err == nil && s.Signals < len(waiting)+more {
+		s.Signals++
+	}
+	return err
 }
 
 // Pulse releases whom Set would release among those that wait now, and leaves the event
@@ -70,11 +83,7 @@ func (e *Event) Pulse(ctx context.Context) error {
 			s.Turn, s.Set = s.Turn+1, false
 			return nil
 		}
-		waiting, err := e.line.List(ctx)
-		if err == nil && s.Signals < len(waiting) {
-			s.Signals++
-		}
-		return err
+		return e.signal(ctx, s, 0)
 	}))
 }
 

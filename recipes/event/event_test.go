@@ -3,14 +3,19 @@ package event_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/event"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -319,4 +324,57 @@ func TestForbidden(t *testing.T) {
 	w.Must(newEvent(t, own, event.Options{AutoReset: true, ACL: client.CreatorACL()}).Set(w.Ctx))
 	mustBe(t, auto(t, w.C).Set(w.Ctx), client.ErrNoAuth)
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), client.ErrNoAuth)
+}
+
+// Those who wait are counted as the leader knows them before a signal is dropped: else one
+// that has come just now, of which the server of who signals has not heard, is not released.
+func TestWaitersAreCountedInSync(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		signal  func(*event.Event, context.Context) error
+		before  int // Sets that nobody has taken yet
+		waiters int // that come behind the list that is read first
+	}{{"set", (*event.Event).Set, 1, 2}, {"pulse", (*event.Event).Pulse, 0, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := trial.New(t)
+			for range c.before {
+				w.Must(auto(t, w.Look).Set(w.Ctx))
+			}
+			w.Must(auto(t, w.Look).Pulse(w.Ctx)) // so that the node is there
+			var once sync.Once
+			late := w.Other(func(o *client.Options) {
+				o.Trace.Request = func(op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
+					if op == jute.OpGetChildren2 {
+						once.Do(func() {
+							for range c.waiters {
+								_, err := w.Look.Create(w.Ctx, "/dir/e/_c_"+line.NewID()+"-waiter-", nil, client.EphemeralSequential, nil)
+								w.Must(err)
+							}
+						})
+					}
+				}
+			})
+			w.Must(c.signal(auto(t, late), w.Ctx))
+			data, _, err := w.Look.Get(w.Ctx, "/dir/e")
+			w.Must(err)
+			if want := fmt.Sprintf(`"signals":%d`, c.before+1); !strings.Contains(string(data), want) {
+				t.Errorf("the event is %s, want in it %s", data, want)
+			}
+		})
+	}
+}
+
+// Whose parent is deleted again and again is told so, some time.
+func TestParentThatDoesNotStay(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	c := w.Other(func(o *client.Options) {
+		o.Trace.Request = func(op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
+			if op == jute.OpCreateContainer {
+				_ = w.Look.Delete(w.Ctx, "/dir", client.AnyVersion)
+			}
+		}
+	})
+	mustBe(t, manual(t, c).Set(w.Ctx), client.ErrNoNode)
 }

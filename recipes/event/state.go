@@ -119,9 +119,10 @@ func (e *Event) update(ctx context.Context, fn func(*state) error) error {
 	change := line.NewID()
 	for {
 		s, stat, err := e.ensure(ctx)
-		if err == nil {
-			err = fn(&s)
+		if err != nil {
+			return err
 		}
+		err = fn(&s)
 		var done bool
 		switch {
 		case errors.Is(err, errUnchanged):
