@@ -120,7 +120,7 @@ func (p *party) giveUp(ctx context.Context, why error) (Meeting, error) {
 		err := p.c.Delete(ctx, p.own, 0)
 		switch {
 		case err == nil:
-			return Meeting{}, why
+			return Meeting{}, line.Settled(why, nil)
 		case errors.Is(err, client.ErrBadVersion):
 			data, stat, getErr := p.c.Get(ctx, p.own)
 			if getErr == nil {
@@ -128,7 +128,7 @@ func (p *party) giveUp(ctx context.Context, why error) (Meeting, error) {
 			}
 			err = getErr
 		case errors.Is(err, client.ErrNoNode) && attempt > 1:
-			return Meeting{}, why // the attempt before, of which no reply came, has done it
+			return Meeting{}, line.Settled(why, nil) // the attempt before, of which no reply came, has done it
 		}
 		if !client.IsAmbiguous(err) || ctx.Err() != nil {
 			return Meeting{}, p.doubt(why, err)
@@ -167,7 +167,7 @@ func (r record) encode() []byte {
 // meeting reads it.
 func meeting(data []byte, stat client.Stat) (Meeting, error) {
 	var r record
-	if err := json.Unmarshal(data, &r); err != nil || r.Own >= len(r.Values) {
+	if err := json.Unmarshal(data, &r); err != nil || r.Own < 0 || r.Own >= len(r.Values) {
 		return Meeting{}, fmt.Errorf("%w: somebody else has written into a party's node", recipes.ErrLayout)
 	}
 	return Meeting{ID: stat.Mzxid, Values: r.Values, Own: r.Own}, nil

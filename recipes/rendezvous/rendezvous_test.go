@@ -134,6 +134,30 @@ func TestGivesUp(t *testing.T) {
 	mustMeet(t, <-a, 0, "a", "b")
 }
 
+// One who gives up as its own change breaks, which was not made, knows that it has not met.
+func TestGivesUpWhileMeeting(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	why := errors.New("no more time")
+	ctx, cancel := context.WithCancelCause(w.Ctx)
+	other := meet(w.Ctx, place(t, w.Other(), 2), "other")
+	w.AwaitChildren("/pairs", 1)
+	w.Proxy.CutBefore(func(op client.OpCode, _ string) bool {
+		if op == jute.OpMulti {
+			cancel(why)
+		}
+		return op == jute.OpMulti
+	})
+	m := <-meet(ctx, place(t, w.C, 2), "gone")
+	mustBe(t, m.err, why)
+	if client.IsAmbiguous(m.err) {
+		t.Errorf("error is ambiguous: %v", m.err)
+	}
+	w.AwaitChildren("/pairs", 1)
+	mustMeet(t, <-meet(w.Ctx, place(t, w.Look, 2), "next"), 1, "other", "next")
+	mustMeet(t, <-other, 0, "other", "next")
+}
+
 // One who gives up when it has been met already, and doesn't know it, has met.
 func TestGivesUpTooLate(t *testing.T) {
 	t.Parallel()
