@@ -91,8 +91,12 @@ func (d *departure) leave(ctx context.Context) error {
 	}
 }
 
-// begin finds out who is there.
+// begin finds out who is there, as the leader knows it: others than the first n may have
+// come in that this server has not heard of yet.
 func (d *departure) begin(ctx context.Context) (names []string, err error) {
+	if err := d.c.Sync(ctx, d.b.path); err != nil {
+		return nil, err
+	}
 	if d.ready, d.open, err = d.c.Exists(ctx, line.Join(d.b.path, ready)); err != nil {
 		return nil, err
 	}

@@ -70,6 +70,27 @@ func TestTraceOpen(t *testing.T) {
 	leaveAll(w, e.in, in)
 }
 
+// Who leaves looks for the others as the leader knows them: one that has come in may be
+// unknown to the own server, and would not be waited for.
+func TestTraceLeaveAlone(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	in, err := barrier(t, w.C, 1).Enter(w.Ctx)
+	w.Must(err)
+	rec := w.Record()
+	w.Must(in.Leave(w.Ctx))
+	var got []string
+	for _, line := range w.Trace(rec) { // without those of the watch over the own node
+		if !strings.HasPrefix(line, "event ") && !strings.HasPrefix(line, "getData ") {
+			got = append(got, line)
+		}
+	}
+	want := []string{"sync /b", "exists /b/ready", "getChildren2 /b", "multi /b/GUID", "multi /b/ready"}
+	if !slices.Equal(got, want) {
+		t.Errorf("trace is %q\nwant %q", got, want)
+	}
+}
+
 // Each deletion wakes one participant, the lowest, and the last one all others
 // (seeds.md A11). All requests and events of all participants are in one record. Who
 // deletes his node is told of that, too, which doesn't count.
