@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // Names of the children of the transaction's node.
@@ -104,8 +105,13 @@ func (t *Transaction) settle(ctx context.Context, rec record, d Decision, guards
 	if err == nil {
 		return rec, nil
 	}
-	if errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode) || client.IsAmbiguous(err) && ctx.Err() == nil {
-		rec, _, err = t.read(ctx)
+	ambiguous := client.IsAmbiguous(err)
+	if !errors.Is(err, client.ErrBadVersion) && !errors.Is(err, client.ErrNoNode) && (!ambiguous || ctx.Err() != nil) {
+		return rec, err
 	}
-	return rec, err
+	now, _, readErr := t.read(ctx)
+	if readErr != nil && ambiguous {
+		return now, line.InDoubt(err, readErr)
+	}
+	return now, readErr
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // Site is one of those who vote. It may be used from any goroutine.
@@ -44,8 +45,9 @@ func (t *Transaction) join(ctx context.Context, name string) (*Site, error) {
 		return nil, fmt.Errorf("%w: it has only the sites %q", client.ErrBadArguments, s.rec.Sites)
 	}
 	if s.rec.Ephemeral && !s.rec.decided() {
-		session, _ := t.c.Session()
-		s.c = t.c.InSession(session)
+		if s.c, _, err = line.Bind(ctx, t.c); err != nil {
+			return nil, err
+		}
 		err = s.c.CreateIdempotent(ctx, t.site(name), nil, client.Ephemeral, t.acl)
 	}
 	return s, err
@@ -66,6 +68,8 @@ func (s *Site) Vote(ctx context.Context, v Outcome) error {
 	switch {
 	case v != Commit && v != Abort:
 		err = fmt.Errorf("%w: %q is no vote", client.ErrBadArguments, v)
+	case s.rec.Outcome == Commit && v == Abort:
+		err = fmt.Errorf("%w: the transaction is committed", ErrVoted) // which took a vote to commit
 	case s.rec.decided():
 		// It can't matter any more.
 	case v == Commit:

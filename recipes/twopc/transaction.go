@@ -79,14 +79,19 @@ func (t *Transaction) Begin(ctx context.Context, p Plan) error {
 // create does the operations, once.
 func (t *Transaction) create(ctx context.Context, id string, ops []client.Op) error {
 	const rounds = 10 // a container may be deleted between being made and being used
+	var doubt error   // of an attempt of which no reply came
 	for round := 1; ; {
 		_, err := t.c.Steady().Multi(ctx, ops...)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, client.ErrNodeExists):
-			if rec, _, readErr := t.read(ctx); readErr == nil && rec.ID == id {
+			rec, _, readErr := t.read(ctx)
+			switch {
+			case readErr == nil && rec.ID == id:
 				return nil // an attempt of which no reply came
+			case doubt != nil && readErr != nil && !errors.Is(readErr, client.ErrNoNode) && !errors.Is(readErr, recipes.ErrLayout):
+				return line.InDoubt(doubt, readErr)
 			}
 			return err
 		case errors.Is(err, client.ErrNoNode) && round < rounds:
@@ -96,6 +101,8 @@ func (t *Transaction) create(ctx context.Context, id string, ops []client.Op) er
 			}
 		case !client.IsAmbiguous(err) || ctx.Err() != nil:
 			return err
+		default:
+			doubt = err
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/twopc"
@@ -333,4 +334,35 @@ func TestForbidden(t *testing.T) {
 	mustBe(t, err, client.ErrNoAuth)
 	_, err = transaction(t, w.C).Abort(w.Ctx, "")
 	mustBe(t, err, client.ErrNoAuth)
+}
+
+// Who comes with a vote to abort when it is committed is not told that all is well.
+func TestVoteAfterDecision(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	tx := transaction(t, w.Look)
+	w.Must(tx.Begin(w.Ctx, twopc.Plan{Sites: []string{"a"}}))
+	w.Must(join(w, w.C, "a").Vote(w.Ctx, twopc.Commit))
+	mustDecide(t, background(w.Ctx, tx.Decide), twopc.Commit)
+	again := join(w, w.Other(), "a")
+	w.Must(again.Vote(w.Ctx, twopc.Commit))
+	mustBe(t, again.Vote(w.Ctx, twopc.Abort), twopc.ErrVoted)
+}
+
+// A Begin whose reply was lost, and which may not look what came of it, is in doubt. It is
+// not somebody else's transaction.
+func TestBeginInDoubt(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	blind := client.OpenACL()
+	blind[0].Perms &^= client.PermRead
+	tx, err := twopc.New(w.C, path, twopc.Options{ACL: blind})
+	w.Must(err)
+	w.Must(w.Look.EnsurePath(w.Ctx, "/tx", nil))
+	w.Proxy.CutAfter(zktest.Op(jute.OpMulti))
+	err = tx.Begin(w.Ctx, twopc.Plan{Sites: []string{"a"}})
+	mustBe(t, err, client.ErrNoAuth)
+	if !client.IsAmbiguous(err) {
+		t.Errorf("error is not ambiguous: %v", err)
+	}
 }
