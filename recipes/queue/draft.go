@@ -97,7 +97,6 @@ func (q *TwoPhase) prepare(ctx context.Context, d *Draft) error {
 				return nil
 			}
 		}
-		d.fresh = false
 		path, err := q.c.Create(ctx, line.Join(q.dir, d.stem()), q.naming.encode(d.Data), client.PersistentSequential, q.o.ACL)
 		if err == nil {
 			d.Item = line.Base(path)

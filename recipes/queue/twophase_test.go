@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -332,6 +333,39 @@ func TestSweep(t *testing.T) {
 	}
 	if got := drain(w, q); !slices.Equal(got, []string{"a"}) || len(w.Children("/q")) != 0 {
 		t.Errorf("took %q, want a; and there is %q", got, w.Children("/q"))
+	}
+}
+
+// An item that becomes consumable after its draft was found to be old is not removed.
+func TestSweepOfADraftThatIsOffered(t *testing.T) {
+	w := trial.New(t)
+	producer := openTwoPhase(w, w.Look, "/q", queue.Options{})
+	d := queue.NewDraft([]byte("a"))
+	w.Must(producer.Prepare(w.Ctx, d))
+	var once sync.Once
+	c := w.Other(func(o *client.Options) {
+		o.Trace.Request = func(_ client.OpCode, path string, _ time.Duration, _ client.Zxid, _ error) {
+			if strings.HasSuffix(path, "/"+d.Item) { // it has been read, and is removed next
+				once.Do(func() { w.Must(producer.Offer(w.Ctx, d)) })
+			}
+		}
+	})
+	q := openTwoPhase(w, c, "/q", queue.Options{})
+	for old := false; !old; { // until the leader's clock goes on
+		if _, err := w.Look.Set(w.Ctx, "/q", nil, client.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		_, dir, err := w.Look.Get(w.Ctx, "/q")
+		w.Must(err)
+		_, stat, err := w.Look.Get(w.Ctx, "/q/"+d.Item)
+		w.Must(err)
+		old = dir.Mtime > stat.Ctime
+	}
+	if n, err := q.Sweep(w.Ctx, time.Millisecond); n != 0 || err != nil {
+		t.Errorf("Sweep = %d, %v, want that it leaves the item", n, err)
+	}
+	if got := drain(w, q); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("took %q, want a", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
@@ -159,6 +160,70 @@ func TestDoneIsDoneThoughItsTraceIsGone(t *testing.T) {
 	if err != nil || stat.Czxid != done.Receipt.Mzxid {
 		t.Errorf("the change was %x, the receipt says %x (%v)", stat.Czxid, done.Receipt.Mzxid, err)
 	}
+	w.Must(b.Close(w.Ctx))
+}
+
+// A change may be done behind the look that has not found it: it is not done again. Here
+// another client does it, as a server would to which it was sent first.
+func TestDoneBehindTheLook(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		t.Run(fmt.Sprintf("first=%t", first), func(t *testing.T) {
+			w := trial.New(t)
+			begin(w)
+			w.Must(w.Look.EnsureContainer(w.Ctx, "/receipts", nil))
+			path := "/receipts/" + line.NewID()
+			var late []client.Op
+			c := w.Proxy.Client(t, func(o *client.Options) {
+				o.Trace.Request = func(op client.OpCode, looked string, _ time.Duration, _ client.Zxid, err error) {
+					if op.String() == "exists" && strings.HasSuffix(looked, path) && err == nil && late != nil {
+						_, err := w.Look.Multi(w.Ctx, late...)
+						w.Must(err)
+						late = nil
+					}
+				}
+			}).WithRetry(trial.Quick()).Namespace(w.Dir())
+			b := receipt.New(c, receipt.Options{Path: func() string { return path }})
+			own := client.CreateOp(path, nil, client.Ephemeral, nil)
+			if !first {
+				_, err := b.Do(w.Ctx, add("before"))
+				w.Must(err)
+				own = client.SetOp(path, nil, 0)
+			}
+			late = []client.Op{own, add("a")}
+			cut := w.Proxy.CutBefore(func(op client.OpCode, _ string) bool { return op.String() == "multi" })
+			done, err := b.Do(w.Ctx, add("a"))
+			<-cut.Done()
+			if err != nil || done.Results != nil || done.Receipt.Mzxid == 0 {
+				t.Errorf("Do = %+v, %v, want that the receipt tells", done, err)
+			}
+			if names := w.Children("/words"); count(names, "a") != 1 {
+				t.Errorf("there is %q, want a once", names)
+			}
+			w.Must(b.Close(w.Ctx))
+		})
+	}
+}
+
+// A receipt of a change that was given up is deleted, though nobody closes the Book.
+func TestGivenUp(t *testing.T) {
+	w := trial.New(t)
+	begin(w)
+	b := open(w.C)
+	_, err := b.Do(w.Ctx, add("a"))
+	w.Must(err)
+	ctx, cancel := context.WithCancel(w.Ctx)
+	cut := w.Proxy.CutAfter(func(op client.OpCode, _ string) bool {
+		if op.String() == "multi" {
+			cancel()
+			return true
+		}
+		return false
+	})
+	if _, err := b.Do(ctx, add("a")); !client.IsAmbiguous(err) {
+		t.Errorf("Do = %v, want that it is in doubt", err)
+	}
+	<-cut.Done()
+	w.AwaitChildren("/receipts", 0)
 	w.Must(b.Close(w.Ctx))
 }
 
