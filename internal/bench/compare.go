@@ -34,8 +34,8 @@ type Spread struct {
 	Max    float64 `json:"max"`
 }
 
-// spread summarizes vs, of which there must be one at least.
-func spread(vs []float64) Spread {
+// NewSpread summarizes vs, of which there must be one at least.
+func NewSpread(vs []float64) Spread {
 	s := slices.Sorted(slices.Values(vs))
 	n := len(s)
 	return Spread{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
@@ -125,7 +125,7 @@ var quantities = []quantity{
 // NewFigure summarizes the values of pairs: a[i] belongs to b[i]. There must be
 // one pair at least.
 func NewFigure(name, unit string, a, b []float64) Figure {
-	f := Figure{Name: name, Unit: unit, A: spread(a), B: spread(b)}
+	f := Figure{Name: name, Unit: unit, A: NewSpread(a), B: NewSpread(b)}
 	var ratios []float64
 	for i := range a {
 		if a[i] != 0 {
@@ -133,7 +133,7 @@ func NewFigure(name, unit string, a, b []float64) Figure {
 		}
 	}
 	if len(ratios) > 0 {
-		f.Ratio = spread(ratios)
+		f.Ratio = NewSpread(ratios)
 	}
 	return f
 }

@@ -24,8 +24,8 @@ func TestSpread(t *testing.T) {
 	}
 	for _, tt := range tests {
 		in := slices.Clone(tt.in)
-		if got := spread(tt.in); got != tt.want || !slices.Equal(in, tt.in) {
-			t.Errorf("spread(%v) = %v, want %v and the argument unchanged", in, got, tt.want)
+		if got := NewSpread(tt.in); got != tt.want || !slices.Equal(in, tt.in) {
+			t.Errorf("NewSpread(%v) = %v, want %v and the argument unchanged", in, got, tt.want)
 		}
 	}
 }

@@ -21,8 +21,8 @@ type ensemble struct {
 }
 
 // newEnsemble prepares n servers with empty data directories below dir, on free
-// ports of the loopback interface.
-func newEnsemble(program, dir string, n int) (*ensemble, error) {
+// ports of the loopback interface. Their configurations have the lines, too.
+func newEnsemble(program, dir string, n int, lines ...string) (*ensemble, error) {
 	ports, err := freePorts(3 * n)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func newEnsemble(program, dir string, n int) (*ensemble, error) {
 	}
 	e := &ensemble{program: program}
 	for i := range n {
-		s, err := newServer(program, dir, i+1, ports[i], members.String())
+		s, err := newServer(program, dir, i+1, ports[i], members.String(), lines...)
 		if err != nil {
 			e.remove()
 			return nil, err
@@ -61,8 +61,8 @@ func freePorts(n int) ([]int, error) {
 }
 
 // startEnsemble returns new servers that answer reads and know who leads.
-func startEnsemble(ctx context.Context, program, dir string, n int) (*ensemble, error) {
-	e, err := newEnsemble(program, dir, n)
+func startEnsemble(ctx context.Context, program, dir string, n int, lines ...string) (*ensemble, error) {
+	e, err := newEnsemble(program, dir, n, lines...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,8 @@
 //	go run ./test/bench -b bin/zkd
 //
 // With -servers 3 both are ensembles of three, and it measures besides what
-// happens to writes when the leader or a follower fails.
+// happens to writes when the leader or a follower fails. With -curve 1,3,5 it
+// measures throughput by the share of reads instead, for ensembles of these sizes.
 //
 // It starts both servers itself, in directories and on ports of their own, with
 // the same settings. A server is "apache", which stands for Debian's package
@@ -40,6 +41,8 @@ type settings struct {
 	znodes   int64
 	faults   int
 	only     string
+	curve    string
+	sizes    []int // that curve names
 	quick    bool
 }
 
@@ -73,6 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.IntVar(&s.faults, "faults", 50, "leaders to kill; a fifth as many are stopped, and asked to end")
 	f.BoolVar(&s.quick, "quick", false, "a few minutes: smaller numbers for all flags that are not given")
 	f.StringVar(&s.only, "only", "", "run only the rows whose name contains this")
+	f.StringVar(&s.curve, "curve", "", "instead of all that: throughput by share of reads for ensembles of these `sizes`, as in 1,3,5; the first program's up to 3 only")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -86,6 +90,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "Made by `go run ./test/bench %s` on %s.\n\n", strings.Join(args, " "), machine())
 	c := &campaign{ctx: ctx, settings: s, log: stderr}
+	if s.curve != "" {
+		return c.drawCurve(stdout)
+	}
 	err := c.run()
 	return errors.Join(err, writeTable(stdout, c.rows, name(s.a), name(s.b)))
 }
@@ -121,6 +128,10 @@ func (s *settings) prepare() error {
 			return fmt.Errorf("server program: %w", err)
 		}
 		*p = abs
+	}
+	var err error
+	if s.sizes, err = parseSizes(s.curve); err != nil {
+		return err
 	}
 	if s.servers < 1 || s.servers == 2 || s.faults < 1 {
 		return fmt.Errorf("servers, faults: want 1 or at least 3 servers, and a fault at least")

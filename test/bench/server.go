@@ -25,7 +25,7 @@ var apacheCommand = []string{
 }
 
 // config is the zoo.cfg of all servers. forceSync and snapCount have their
-// defaults: yes, and 100,000.
+// defaults, yes and 100,000, unless a line of its own says otherwise.
 const config = `tickTime=2000
 initLimit=10
 syncLimit=5
@@ -51,8 +51,8 @@ type server struct {
 
 // newServer prepares a server with an empty data directory below dir. members
 // are the lines of its configuration that name the ensemble, empty if it stands
-// alone.
-func newServer(program, dir string, id, clientPort int, members string) (*server, error) {
+// alone; lines are any others.
+func newServer(program, dir string, id, clientPort int, members string, lines ...string) (*server, error) {
 	dir, err := os.MkdirTemp(dir, "server-")
 	if err != nil {
 		return nil, err
@@ -68,6 +68,9 @@ func newServer(program, dir string, id, clientPort int, members string) (*server
 	}
 	file := filepath.Join(dir, "zoo.cfg")
 	text := fmt.Sprintf(config, data, clientPort) + members
+	for _, line := range lines {
+		text += line + "\n"
+	}
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
