@@ -3,10 +3,12 @@ package twopc_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/twopc"
 )
@@ -67,8 +69,8 @@ func TestTraceDecide(t *testing.T) {
 	mustBe(t, w.C.CheckWatches(w.Ctx, path+"/site-a", client.AnyWatches), client.ErrNoWatcher)
 }
 
-// messages returns how many requests and events a transaction of n sites takes, that all
-// are waiting for when the votes come.
+// messages returns how many requests and events the votes of n sites take but for the last
+// one, which decides: where all that wait for a vote do when it comes.
 func messages(t *testing.T, n int, peers bool) int {
 	w := trial.New(t)
 	var names []string
@@ -76,49 +78,67 @@ func messages(t *testing.T, n int, peers bool) int {
 		names = append(names, fmt.Sprintf("s%02d", i))
 	}
 	rec := w.Record()
-	connect := func() *client.Client { return w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir()) }
-	coordinator := transaction(t, connect())
-	w.Must(coordinator.Begin(w.Ctx, twopc.Plan{Sites: names}))
-	var sites []*twopc.Site
-	var waiting []<-chan result
-	if !peers {
-		waiting = append(waiting, background(w.Ctx, coordinator.Decide))
+	var clients []*client.Client
+	connect := func() *twopc.Transaction {
+		clients = append(clients, w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir()))
+		return transaction(t, clients[len(clients)-1])
 	}
+	coordinator := connect()
+	w.Must(coordinator.Begin(w.Ctx, twopc.Plan{Sites: names}))
+	deciders := 1
+	waiting := []<-chan result{background(w.Ctx, coordinator.Decide)}
+	var sites []*twopc.Site
 	for _, name := range names {
-		c := connect()
-		sites = append(sites, join(w, c, name))
-		wait := transaction(t, c).Await
+		tx := connect()
+		s, err := tx.Join(w.Ctx, name)
+		w.Must(err)
+		sites = append(sites, s)
+		wait := tx.Await
 		if peers {
-			wait = transaction(t, c).Decide
+			wait = tx.Decide
+			deciders++
 		}
 		waiting = append(waiting, background(w.Ctx, wait))
 	}
-	for _, s := range sites {
+	awaitWatches(w, rec, "/decision", 1+n, clients)
+	awaitWatches(w, rec, names[0], deciders, clients)
+	count := 0
+	rec.Take()
+	for i, s := range sites {
 		w.Must(s.Vote(w.Ctx, twopc.Commit))
+		if i < n-1 {
+			awaitWatches(w, rec, names[i+1], deciders, clients)
+			count += len(slices.DeleteFunc(rec.Take(), func(r zktest.Traced) bool { return r.Op == jute.OpExists }))
+		}
 	}
 	for _, done := range waiting {
 		mustDecide(t, done, twopc.Commit)
 	}
-	return len(rec.All())
+	return count
+}
+
+// awaitWatches waits until a node has n watches that were set since the record began.
+func awaitWatches(w *trial.World, rec *zktest.Recording, name string, n int, clients []*client.Client) {
+	w.Must(rec.Await(w.Ctx, "watches of "+name, func(zktest.Traced) bool {
+		return n == len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch || !strings.HasSuffix(r.Path, name) }))
+	}))
+	for _, c := range clients { // the reply comes behind that of the watch
+		_, _, err := c.Exists(w.Ctx, "/")
+		w.Must(err)
+	}
 }
 
 // With a coordinator the messages grow as the number of sites, without one as its
-// square (seeds.md A36). A multi counts once for each of its operations.
+// square (seeds.md A36): a vote is one request, and each who decides has an event of it,
+// reads it, and reads the next one and watches it. Here the coordinator decides, too.
 func TestMessages(t *testing.T) {
 	t.Parallel()
-	const few, many = 4, 16
-	for _, c := range []struct {
-		mode        string
-		peers       bool
-		least, most float64 // by what they grow when the sites become four times as many
-	}{{"coordinator", false, 3, 5}, {"peers", true, 6, 20}} {
-		a, b := messages(t, few, c.peers), messages(t, many, c.peers)
-		t.Logf("%s: %d sites take %d messages, %d sites take %d", c.mode, few, a, many, b)
-		if growth := float64(b) / float64(a); growth < c.least || growth > c.most {
-			t.Errorf("%s: messages grow %.1f-fold with %d-fold sites, want %.0f to %.0f", c.mode, growth, many/few, c.least, c.most)
+	for _, n := range []int{4, 16} {
+		if got, want := messages(t, n, false), (n-1)*(1+4); got != want {
+			t.Errorf("coordinator: %d sites take %d messages, want %d", n, got, want)
 		}
-		if c.peers && b < many*many {
-			t.Errorf("peers: %d messages for %d sites", b, many)
+		if got, want := messages(t, n, true), (n-1)*(1+4*(n+1)); got != want {
+			t.Errorf("peers: %d sites take %d messages, want %d", n, got, want)
 		}
 	}
 }
