@@ -13,10 +13,15 @@ import (
 // containers may be.
 const rounds = 10
 
-// create makes a node of one's own that is alone to have its path, and its parent.
-func create(ctx context.Context, c *client.Client, path string, mode client.CreateMode, acl []client.ACL) error {
+// ensure makes a node that others may make, too, and keeps it: what is above is
+// containers, but the node is not, for the numbers of its children must not begin
+// anew while somebody has a list of them.
+func ensure(ctx context.Context, c *client.Client, path string, acl []client.ACL) error {
 	for round := 1; ; round++ {
-		err := c.CreateIdempotent(ctx, path, nil, mode, acl)
+		err := c.CreateIdempotent(ctx, path, nil, client.Persistent, acl)
+		if err == nil || errors.Is(err, client.ErrNodeExists) {
+			return nil
+		}
 		if !errors.Is(err, client.ErrNoNode) || round == rounds {
 			return err
 		}
@@ -24,17 +29,6 @@ func create(ctx context.Context, c *client.Client, path string, mode client.Crea
 			return err
 		}
 	}
-}
-
-// ensure makes a node that others may make, too, and keeps it: what is above is
-// containers, but the node is not, for the numbers of its children must not begin
-// anew while somebody has a list of them.
-func ensure(ctx context.Context, c *client.Client, path string, acl []client.ACL) error {
-	err := create(ctx, c, path, client.Persistent, acl)
-	if errors.Is(err, client.ErrNodeExists) {
-		return nil
-	}
-	return err
 }
 
 // leaving is how long to wait for servers when ctx has ended.
