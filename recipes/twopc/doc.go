@@ -48,6 +48,8 @@
 // # When something breaks
 //
 //   - The connection: all calls go on when it is back, and find out what has been done.
+//     Only if a transaction was decided and ended before the one who began it is back,
+//     Begin finds nothing, and begins it once more.
 //   - A site, before its vote: if it is ephemeral the transaction is aborted by whoever
 //     calls Decide. If not, the others wait for it. Anybody may call Abort.
 //   - A site, after its vote to commit: it has to find out the decision, with Join or
