@@ -34,6 +34,7 @@ once, however often the command is given.
 func Main(ctx context.Context, args []string, out Streams, s System) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal kills: servers that are down may keep it waiting
 	c, err := parse(args, out)
 	if err != nil {
 		return 2 // it has been said why

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -63,6 +66,37 @@ func TestSignal(t *testing.T) {
 	code, out, errs := run(s, "master")
 	if code != 0 || errs != "" || !strings.Contains(out, "told to end, and done") {
 		t.Errorf("code %d, %q, %q", code, out, errs)
+	}
+}
+
+// A second one ends a role that can't end in order, such as when the servers are down.
+func TestSecondSignalKills(t *testing.T) {
+	const variable = "MW_TEST_STUCK"
+	if os.Getenv(variable) != "" {
+		stuck := System{Master: func(context.Context, Connect, string, *log.Logger) error {
+			_, err := io.Copy(os.Stdout, os.Stdin) // until it is killed
+			return err
+		}}
+		Main(context.Background(), []string{"mw", "master"}, Streams{io.Discard, os.Stderr}, stuck)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends what hangs
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSecondSignalKills$")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	for err := error(nil); err == nil; { // it answers as long as it lives
+		fmt.Fprintln(in, "?")
+		if _, err = out.Read(make([]byte, 2)); err == nil {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	err := cmd.Wait()
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v", err)
 	}
 }
 
