@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/zkd-project/zkd/internal/bench"
 )
@@ -85,6 +86,9 @@ func (c *campaign) drawCurve(w io.Writer) error {
 		if err := l.start(c.ctx, c.dir); err != nil {
 			return err
 		}
+		if l.program != apache {
+			continue // no compiler to wait for
+		}
 		if err := c.warm(l.ensemble.target()); err != nil {
 			return fmt.Errorf("%s: %w", l, err)
 		}
@@ -114,23 +118,34 @@ func (c *campaign) curveRound(round int, lines []*line) error {
 	if round%2 == 1 {
 		slices.Reverse(lines)
 	}
-	for i, reads := range shares {
+	for share, reads := range shares {
 		for _, l := range lines {
 			if l.unsynced && reads > 0 {
 				continue
 			}
-			r, err := bench.Run(c.ctx, l.ensemble.target(), c.curveLoad(l.size, reads))
-			if err == nil {
-				err = c.ctx.Err()
-			}
-			if err != nil {
+			if err := c.curvePoint(l, share); err != nil {
 				return fmt.Errorf("%s, %s: %w", l, percent(reads), err)
 			}
-			fmt.Fprintf(c.log, "%s, %s: %.0f/s, %s\n", l, percent(reads), r.Rate, r.Latency)
-			l.rates[i] = append(l.rates[i], r.Rate)
-			l.cpu[i] = append(l.cpu[i], r.Server.CPUPerThousand*1e3)
 		}
 	}
+	return nil
+}
+
+// curvePoint measures a line once, with one of the shares.
+func (c *campaign) curvePoint(l *line, share int) error {
+	r, err := bench.Run(c.ctx, l.ensemble.target(), c.curveLoad(l.size, shares[share]))
+	if err == nil {
+		err = c.ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if l.unsynced {
+		syscall.Sync() // or the next one's disk is busy with what this one left in memory
+	}
+	fmt.Fprintf(c.log, "%s, %s: %.0f/s, %s\n", l, percent(shares[share]), r.Rate, r.Latency)
+	l.rates[share] = append(l.rates[share], r.Rate)
+	l.cpu[share] = append(l.cpu[share], r.Server.CPUPerThousand*1e3)
 	return nil
 }
 
