@@ -119,8 +119,9 @@ func TestGivesUp(t *testing.T) {
 	w := trial.New(t)
 	why := errors.New("no more time")
 	ctx, cancel := context.WithCancelCause(w.Ctx)
+	rec := w.Record()
 	gone := meet(ctx, place(t, w.C, 2), "gone")
-	w.AwaitChildren("/pairs", 1)
+	w.Must(rec.Await(w.Ctx, "a watch", func(e zktest.Traced) bool { return e.Watch })) // it knows that it is there
 	cancel(why)
 	m := <-gone
 	mustBe(t, m.err, why)
