@@ -17,8 +17,9 @@ import (
 // Curator's layout, so that its programs take part in the same locks and queues.
 const protectedPrefix = "_c_"
 
-// newGUID returns a random (version 4) UUID in the usual notation.
-func newGUID() string {
+// NewGUID returns a random (version 4) UUID in the usual notation: what makes the paths
+// of CreateUnique unique.
+func NewGUID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
@@ -60,7 +61,7 @@ func ProtectedName(name string) (plain, guid string, ok bool) {
 // ErrSessionExpired.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	i := strings.LastIndexByte(path, '/') + 1
-	made, _, err := c.createUnique(ctx, path, path[:i]+protectedPrefix+newGUID()+"-"+path[i:], data, mode, acl)
+	made, _, err := c.createUnique(ctx, path, path[:i]+protectedPrefix+NewGUID()+"-"+path[i:], data, mode, acl)
 	return made, err
 }
 

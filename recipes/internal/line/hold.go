@@ -178,7 +178,7 @@ func (h *Hold) watchNode() error {
 			return fmt.Errorf("%w: %s can't be watched: %w", recipes.ErrLost, h.path, err)
 		}
 		if h.czxid != 0 && stat.Czxid != h.czxid {
-			dropWatch(h.watching, w)
+			DropWatch(h.watching, w)
 			return h.deleted()
 		}
 		if h.changed != nil {
@@ -186,7 +186,7 @@ func (h *Hold) watchNode() error {
 		}
 		e, err := w.Next(h.watching)
 		if err != nil {
-			dropWatch(h.watching, w)
+			DropWatch(h.watching, w)
 			return fmt.Errorf("%w: %s is no longer watched: %w", recipes.ErrLost, h.path, err)
 		}
 		if e.Type == client.EventDeleted {

@@ -23,14 +23,8 @@ type Line struct {
 // List returns the places, the first one first. There are none if the path does
 // not exist. The error wraps recipes.ErrLayout if a child is not one.
 func (l *Line) List(ctx context.Context) ([]Entry, error) {
-	names, _, err := l.Client.Steady().Children(ctx, l.Path)
-	if errors.Is(err, client.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return l.parse(names)
+	entries, _, err := l.Look(ctx)
+	return entries, err
 }
 
 // parse sorts places and finds what is none.

@@ -25,7 +25,7 @@ func (l *Line) Look(ctx context.Context) ([]Entry, client.Stat, error) {
 func Next(ctx context.Context, w *client.Watch) (client.Event, error) {
 	e, err := w.Next(ctx)
 	if err != nil {
-		dropWatch(ctx, w)
+		DropWatch(ctx, w)
 		return e, lost(err)
 	}
 	return e, nil
@@ -42,7 +42,7 @@ func (l *Line) LookW(ctx context.Context) ([]Entry, *client.Watch, error) {
 	}
 	entries, err := l.parse(names)
 	if err != nil {
-		dropWatch(ctx, w)
+		DropWatch(ctx, w)
 		return nil, nil, err
 	}
 	return entries, w, nil

@@ -1,7 +1,6 @@
 package line
 
 import (
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -87,21 +86,5 @@ func Number(name, stem string) (int32, bool) {
 // among them, and eleven if it is below -999999999.
 func digits(n int32) string { return fmt.Sprintf("%010d", n) }
 
-// NewID returns a random (version 4) UUID in the usual notation.
-func NewID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// Join returns the path of a child.
-func Join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
-}
-
-// Base returns the last element of a path.
-func Base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+// NewID returns what makes a name unique.
+func NewID() string { return client.NewGUID() }

@@ -18,7 +18,15 @@ func CheckPath(path string) error {
 }
 
 // Parent returns the path of the node above.
-func Parent(path string) string {
-	parent, _ := jute.SplitPath(path)
-	return parent
+func Parent(path string) string { return jute.Parent(path) }
+
+// Base returns the last element of a path.
+func Base(path string) string { return jute.Base(path) }
+
+// Join returns the path of a child.
+func Join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
 }

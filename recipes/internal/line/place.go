@@ -53,7 +53,7 @@ func (p *Place) Await(ctx context.Context, rule Rule) error {
 			return lost(err)
 		}
 		if _, err := w.Next(ctx); err != nil {
-			dropWatch(ctx, w)
+			DropWatch(ctx, w)
 			return lost(fmt.Errorf("wait for %s: %w", w.Path(), err))
 		}
 	}
@@ -111,11 +111,6 @@ func (p *Place) end(ctx context.Context) error {
 // leaving is how long to wait for servers when ctx has ended.
 const leaving = 2 * time.Second
 
-// remove deletes a node of one's own, sooner or later.
-func remove(ctx context.Context, c *client.Client, path string) error {
-	return unlessLost(end(ctx, c, path, c.DeleteGuaranteed))
-}
-
 // end has a node of one's own deleted, sooner or later. The error wraps
 // recipes.ErrLost if the node was gone before.
 func end(ctx context.Context, c *client.Client, path string, guaranteed func(context.Context, string) error) error {
@@ -146,12 +141,4 @@ func unlessLost(err error) error {
 		return nil
 	}
 	return err
-}
-
-// dropWatch closes a watch whose event nobody waits for any more, also if ctx has
-// ended.
-func dropWatch(ctx context.Context, w *client.Watch) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
-	defer cancel()
-	_ = w.Close(ctx) // else the server sends an event that nobody hears
 }

@@ -10,7 +10,11 @@ import (
 
 // DropWatch closes a watch whose event nobody waits for any more, also if ctx has
 // ended. One that has fired costs nothing.
-func DropWatch(ctx context.Context, w *client.Watch) { dropWatch(ctx, w) }
+func DropWatch(ctx context.Context, w *client.Watch) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+	defer cancel()
+	_ = w.Close(ctx) // else the server sends an event that nobody hears
+}
 
 // Why returns err, with which a recipe's call ends, as it is told to the caller: it
 // wraps the cause of ctx's end, if that has ended, and recipes.ErrLost, if the session
@@ -22,10 +26,8 @@ func Why(ctx context.Context, err error) error {
 	return lost(err)
 }
 
-// RemoveUnique is Remove of a node that CreateUnique has made.
+// RemoveUnique has a node that CreateUnique has made deleted, sooner or later. There is no
+// error if it is gone, however that came.
 func RemoveUnique(ctx context.Context, c *client.Client, path string) error {
 	return unlessLost(end(ctx, c, path, c.DeleteUnique))
 }
-
-// Lost makes the end of a session a recipes.ErrLost, too. Other errors stay as they are.
-func Lost(err error) error { return lost(err) }
