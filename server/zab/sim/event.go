@@ -35,7 +35,7 @@ var eventNames = [...]string{
 // event is something that will happen.
 type event struct {
 	at   uint64 // µs
-	seq  uint64 // of its making: breaks ties
+	seq  int64  // breaks ties: of its making, or below all those
 	pkt  *packet
 	life uint32 // of the process that it belongs to; 0 if to none
 	arg  int32
@@ -48,13 +48,28 @@ func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.
 // agenda is the events to come: a heap of four children each, which is flat and
 // so touches less memory than one of two.
 type agenda struct {
-	heap []event
-	seq  uint64
+	heap  []event
+	seq   int64
+	first int64
 }
 
+// push adds an event behind all others of its time.
 func (a *agenda) push(e event) {
 	a.seq++
 	e.seq = a.seq
+	a.add(e)
+}
+
+// pushFirst adds events before all others of their times, and in their order.
+func (a *agenda) pushFirst(events []event) {
+	a.first -= int64(len(events))
+	for i, e := range events {
+		e.seq = a.first + int64(i)
+		a.add(e)
+	}
+}
+
+func (a *agenda) add(e event) {
 	a.heap = append(a.heap, e)
 	i := len(a.heap) - 1
 	for i > 0 {

@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/zkd-project/zkd/server/zab"
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
 
 // scheduleFault makes the next fault of a kind due.
 func (s *Sim) scheduleFault(f Fault) {
@@ -127,16 +131,21 @@ func (s *Sim) resumeNode(n *node) {
 	}
 	held := s.held[n.idx]
 	s.held[n.idx] = nil
-	tick := s.percent(50) // the clock may be heard before the messages, or behind them
 	for i := range held {
-		e := held[i]
-		if e.kind == evTick != tick {
-			e.at = s.now + 1
-		} else {
-			e.at = s.now
-		}
-		s.agenda.push(e)
+		held[i].at = s.now
 	}
+	ticksFirst := s.percent(50) // the clock may be heard before the messages, or behind them
+	slices.SortStableFunc(held, func(e, o event) int {
+		switch tick := e.kind == evTick; {
+		case tick == (o.kind == evTick):
+			return 0
+		case tick == ticksFirst:
+			return -1
+		}
+		return 1
+	})
+	// Before what arrives just now: links keep their order, over a pause too.
+	s.agenda.pushFirst(held)
 }
 
 func (s *Sim) block(a, b *node)   { s.blocks[a.idx][b.idx]++ }
