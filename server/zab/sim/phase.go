@@ -124,8 +124,16 @@ func (n *node) weighty() bool {
 	return !st.Observer && st.Weightless == ""
 }
 
+// quorumOf reports whether the nodes of a list can decide alone, also by what is on
+// its way to them: members that a leader has proposed just now.
 func (s *Sim) quorumOf(list []*node) bool {
-	return s.decides(list, func(v zab.SID) bool { return slices.Contains(list, s.node(v)) })
+	logs := slices.Clone(list)
+	for _, n := range s.nodes {
+		if n.alive && n.status.Role == zab.Leading && !slices.Contains(list, n) {
+			logs = append(logs, n)
+		}
+	}
+	return s.decides(logs, func(v zab.SID) bool { return slices.Contains(list, s.node(v)) })
 }
 
 // settledLeader returns the node that leads all of list, or nil.
