@@ -78,7 +78,7 @@ crash: ## kill -9 and restart under load, checking all that was acknowledged (RO
 	$(GO) test -count=1 -timeout 120m -v -run 'TestKill|TestLossIsNoticed' ./test/crash -args -rounds $(ROUNDS)
 
 cluster: ## ensembles of real servers: all faults once, kill -9 over and over (ROUNDS=100)
-	$(GO) test -count=1 -timeout 12h -v ./test/cluster -args -fault . -rounds $(ROUNDS)
+	$(GO) test -count=1 -timeout 12h -parallel 3 -v ./test/cluster -args -fault . -rounds $(ROUNDS)
 
 soak: ## ensembles under one random fault after the other, for TIME=8h
 	$(GO) test -count=1 -timeout 0 -v -run TestSoak ./test/cluster -args -fault . -time $(TIME)
