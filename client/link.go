@@ -37,6 +37,7 @@ type link struct {
 	// Guarded by session.mu.
 	authsSent   []*authEntry // without a reply
 	watchesSent int          // setWatches without a reply
+	rearming    int          // those of them that set again what the connection before had
 	probe       uint64       // the call whose reply tells how long a round trip takes; 0 for none
 	probeAt     time.Time    // when it was written
 	pings       []time.Time  // when those without a reply were queued
@@ -159,19 +160,24 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 func (l *link) appendWatchesLocked(b []byte) []byte {
 	s := l.s
 	for _, r := range s.watches.requests(s.lastZxid, min(setWatchesChunk, s.opts.MaxRequest-256)) {
-		var mark int
-		b, mark = jute.BeginFrame(b)
-		h := jute.RequestHeader{Xid: jute.XidSetWatches, Type: jute.OpSetWatches}
-		if len(r.Persistent)+len(r.PersistentRecursive) > 0 {
-			h.Type = jute.OpSetWatches2
-			b = r.Append2(h.Append(b))
-		} else {
-			b = r.Append(h.Append(b))
-		}
-		b = jute.EndFrame(b, mark)
-		l.watchesSent++
+		b = l.appendSetWatchesLocked(b, &r)
+		l.rearming++
+	}
+	if l.rearming == 0 {
+		s.watches.since = 0
 	}
 	return b
+}
+
+func (l *link) appendSetWatchesLocked(b []byte, r *jute.SetWatchesRequest) []byte {
+	l.watchesSent++
+	b, mark := jute.BeginFrame(b)
+	h := jute.RequestHeader{Xid: jute.XidSetWatches, Type: jute.OpSetWatches}
+	if len(r.Persistent)+len(r.PersistentRecursive) > 0 {
+		h.Type = jute.OpSetWatches2
+		return jute.EndFrame(r.Append2(h.Append(b)), mark)
+	}
+	return jute.EndFrame(r.Append(h.Append(b)), mark)
 }
 
 // --- Writing
@@ -293,7 +299,7 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	err := k.result.reply(d, h.Err)
 	var broken error
 	if k.watch != nil {
-		broken = s.settle(k.watch, h.Err, err)
+		broken = s.settle(k.watch, h, err)
 	}
 	if err == nil {
 		s.finish(k, h.Zxid, nil)
@@ -313,19 +319,40 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 }
 
 // settle arms the watch that a reply has set, or forgets it. The error tells that
-// the watches must be set anew, on another connection: some were not set as this
-// one was to cover them.
-func (s *session) settle(w *Watch, code jute.Code, err error) error {
+// the watches must be set anew, on another connection.
+func (s *session) settle(w *Watch, h *jute.ReplyHeader, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if code == 0 && err != nil {
+	if h.Err == 0 && err != nil {
 		s.watches.remove(w) // nobody gets to know it
 		return nil
 	}
-	s.watches.settle(w, code)
-	if code != 0 && !w.kind.oneShot() && s.watches.orphans(w.full) {
-		return fmt.Errorf("watches of %s lack the persistent one that was to cover them: %w", w.full, code)
+	s.watches.settle(w, h.Err)
+	switch {
+	case h.Err != 0 && !w.kind.oneShot():
+		s.watches.uncover(w.full)
+	case w.armed && w.lacking:
+		return s.conn.setLocked(w, h.Zxid)
 	}
+	return nil
+}
+
+// setLocked has the server set a one-shot watch that the read which it is of did
+// not set: see watches.uncover. zxid is of the read's reply; if something has
+// changed since, the event comes at once. It fails if there is a wide watch by now,
+// whose place this one would take (see watches).
+func (l *link) setLocked(w *Watch, zxid Zxid) error {
+	t := &l.s.watches
+	if t.hasWide(w.full) {
+		return fmt.Errorf("watches of %s lack the persistent one that was to cover them", w.full)
+	}
+	if t.since == 0 {
+		t.since = zxid
+	}
+	r := jute.SetWatchesRequest{RelativeZxid: zxid}
+	addPath(&r, w.kind, w.full)
+	l.s.out = l.appendSetWatchesLocked(l.s.out, &r)
+	l.wakeWriter()
 	return nil
 }
 
@@ -398,6 +425,12 @@ func (l *link) watchesReplied(code jute.Code) error {
 		return fmt.Errorf("set the watches again: %w", code)
 	}
 	if l.watchesSent--; l.watchesSent == 0 {
+		s.watches.since = 0
+	}
+	if l.rearming == 0 {
+		return nil
+	}
+	if l.rearming--; l.rearming == 0 {
 		s.watches.rearmed(Event{Type: EventRearmed, State: s.state, Zxid: -1})
 	}
 	return nil

@@ -59,6 +59,7 @@ type Watch struct {
 	armed   bool // the server has it, or has it covered
 	issued  bool // the request that sets it has its place on the connection
 	covered bool // and does not set it, or not as it is, as there is a wider one
+	lacking bool // and did not set it, though nothing covers it: see watches.uncover
 	err     atomic.Pointer[error]
 }
 

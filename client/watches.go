@@ -23,6 +23,9 @@ type watches struct {
 	byPath [watchKinds]map[string][]*Watch
 	// recursive are the paths on which the server at hand has a recursive watch.
 	recursive map[string]bool
+	// since, if it is not 0, is as of when there are watches that the server at hand
+	// has been asked to set by themselves, and has not said that it did: see uncover.
+	since Zxid
 }
 
 func newWatches() watches {
@@ -48,7 +51,7 @@ func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 // issue is called as the request that sets a watch takes its place on a
 // connection; it reports whether no wider one is there or before it.
 func (t *watches) issue(w *Watch) (tell bool) {
-	w.covered, w.issued = t.wider(w.kind, w.full), true
+	w.covered, w.issued, w.lacking = t.wider(w.kind, w.full), true, false
 	return !w.covered
 }
 
@@ -66,16 +69,21 @@ func (t *watches) wider(kind watchKind, full string) bool {
 	}
 }
 
-// orphans reports whether there are watches at a path that a wider one was to
-// cover, and none that does.
-func (t *watches) orphans(full string) bool {
-	for k := range watchRecursive {
-		isCovered := func(w *Watch) bool { return w.covered }
-		if slices.ContainsFunc(t.byPath[k][full], isCovered) && !t.wider(k, full) {
-			return true
+// uncover is told that a wide watch of the path was refused. The one-shot watches
+// under way that it was to cover are lacking now, unless another one covers them.
+func (t *watches) uncover(full string) {
+	for kind := range watchPersistent {
+		for _, w := range t.byPath[kind][full] {
+			if !w.armed && w.covered && !t.wider(kind, full) {
+				w.covered, w.lacking = false, true
+			}
 		}
 	}
-	return false
+}
+
+// hasWide reports whether the server has, or is asked for, a wide watch on the path.
+func (t *watches) hasWide(full string) bool {
+	return t.recursive[full] || len(t.byPath[watchPersistent][full])+len(t.byPath[watchRecursive][full]) > 0
 }
 
 // shared reports whether the server must keep its watches of the type, as what is
@@ -102,7 +110,7 @@ func (t *watches) settle(w *Watch, code jute.Code) {
 	switch {
 	case w.kind == watchExist && code == 0:
 		w.kind = watchData
-	case w.kind == watchRecursive:
+	case w.kind == watchRecursive, w.kind == watchPersistent && w.covered: // which was asked for as recursive
 		t.recursive[w.full] = true
 	}
 	w.armed = true
@@ -232,6 +240,7 @@ func (t *watches) endAll(err error) {
 		clear(t.byPath[k])
 	}
 	clear(t.recursive)
+	t.since = 0
 }
 
 // rearmed tells the persistent watches that they are set again.
@@ -257,6 +266,9 @@ const setWatchesChunk = 128 << 10
 // come last, which is what counts where a path has one mode.
 func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 	clear(t.recursive)
+	if t.since != 0 {
+		since = min(since, t.since)
+	}
 	var all []jute.SetWatchesRequest
 	var r *jute.SetWatchesRequest
 	size := 0
@@ -273,8 +285,7 @@ func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 				all = append(all, jute.SetWatchesRequest{RelativeZxid: since})
 				r, size = &all[len(all)-1], 0
 			}
-			list := [watchKinds]*[]string{&r.Data, &r.Exist, &r.Child, &r.Persistent, &r.PersistentRecursive}[k]
-			*list = append(*list, path)
+			addPath(r, k, path)
 			if k == watchRecursive {
 				t.recursive[path] = true
 			}
@@ -282,4 +293,9 @@ func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 		}
 	}
 	return all
+}
+
+func addPath(r *jute.SetWatchesRequest, k watchKind, path string) {
+	list := [watchKinds]*[]string{&r.Data, &r.Exist, &r.Child, &r.Persistent, &r.PersistentRecursive}[k]
+	*list = append(*list, path)
 }

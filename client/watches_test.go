@@ -280,29 +280,23 @@ func TestOneShotUnderPersistent(t *testing.T) {
 // What is under way counts: a one-shot watch issued behind a persistent one is not
 // set at the server either.
 func TestOneShotUnderPersistentUnderWay(t *testing.T) {
-	for _, code := range []jute.Code{0, ErrUnimplemented} {
-		bubble(t, func(t *testing.T, n *fakeNet) {
-			c := n.newClient("a", Options{})
-			conn := n.connect()
-			p, f := c.Async().AddWatch("/x", WatchPersistent), c.Async().GetW("/x")
-			add, get := conn.expect(jute.OpAddWatch), conn.expect(jute.OpGetData)
-			if _, watch := get.watched(); watch {
-				t.Error("the one-shot watch replaces the persistent one on servers before 3.9")
-			}
-			if code == 0 {
-				conn.reply(add, 1, &jute.ErrorResponse{})
-				conn.answerGet(get, 1, "")
-			} else { // and then nothing covers the one-shot watch: its call must not succeed
-				conn.refuse(add, 1, code)
-			}
-			if err := wait(p); err != nil && !errors.Is(err, code) || err == nil && code != 0 {
-				t.Error(err)
-			}
-			if err := wait(f); err != nil && !errors.Is(err, ErrConnectionLoss) || err == nil && code != 0 {
-				t.Error(err)
-			}
-		})
-	}
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{})
+		conn := n.connect()
+		p, f := c.Async().AddWatch("/x", WatchPersistent), c.Async().GetW("/x")
+		add, get := conn.expect(jute.OpAddWatch), conn.expect(jute.OpGetData)
+		if _, watch := get.watched(); watch {
+			t.Error("the one-shot watch replaces the persistent one on servers before 3.9")
+		}
+		conn.reply(add, 1, &jute.ErrorResponse{})
+		conn.answerGet(get, 1, "")
+		if err := wait(p); err != nil {
+			t.Error(err)
+		}
+		if err := wait(f); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestCloseTellsServerIfNobodyElseNeedsIt(t *testing.T) {
