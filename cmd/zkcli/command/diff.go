@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"net"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -108,7 +107,7 @@ func (c *Call) diff(ctx context.Context, o subtree.DiffOptions, quiet bool) erro
 func (c *Call) side(ctx context.Context, arg string) (nodes iter.Seq2[subtree.Node, error], done func(), err error) {
 	o := subtree.ReadOptions{Data: true, ACL: true, SkipSystem: true}
 	if name, ok := strings.CutPrefix(arg, "@"); ok {
-		return openExport(name)
+		return c.openExport(ctx, name)
 	}
 	if strings.HasPrefix(arg, "/") {
 		zk, err := c.Client(ctx)
@@ -148,8 +147,8 @@ func (c *Call) connectTo(ctx context.Context, target string) (*client.Client, er
 }
 
 // openExport reads an export twice: first to see that it is whole.
-func openExport(name string) (nodes iter.Seq2[subtree.Node, error], done func(), err error) {
-	f, err := os.Open(name)
+func (c *Call) openExport(ctx context.Context, name string) (nodes iter.Seq2[subtree.Node, error], done func(), err error) {
+	f, done, err := c.openFile(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,10 +163,10 @@ func openExport(name string) (nodes iter.Seq2[subtree.Node, error], done func(),
 		r, err = subtree.NewReader(f)
 	}
 	if err != nil {
-		f.Close()
+		done()
 		return nil, nil, err
 	}
-	return r.Nodes(), func() { f.Close() }, nil
+	return r.Nodes(), done, nil
 }
 
 func differenceOf(d subtree.Difference) differenceDoc {

@@ -31,6 +31,7 @@
 // channel, and ends with the watch (event.go); while a lock or leadership is held
 // one looks out for its loss, and ends before the command does (lock.go); servers
 // that are asked by four-letter words are asked at once, by one each, which are
-// waited for (fourwords.go); and each read of stdin has one, which a signal leaves
-// behind until the input has more or ends (stdin.go).
+// waited for (fourwords.go); and each read of stdin, and each opening of a file that
+// may be a pipe, has one, which a signal leaves behind until the other side does
+// something (stdin.go).
 package command

@@ -2,12 +2,9 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -35,8 +32,8 @@ func exportCommand() Command {
 			file := stringFlag(flags, "file", "f", "-", "the file to write; - is stdout", File)
 			check := boolFlag(flags, "check", "", "list what has changed meanwhile; the exit code is 1 if anything has")
 			return func(ctx context.Context, c *Call) error {
-				if *check && *file == "-" {
-					return c.Usage("--check reads the file again: name one with -f")
+				if *check && readOnce(*file) {
+					return c.Usage("--check reads the file again, and %s can be read only once: name a file with -f", *file)
 				}
 				return c.export(ctx, *file, *check)
 			}
@@ -65,7 +62,7 @@ func (c *Call) export(ctx context.Context, file string, check bool) error {
 		m.show(subtree.Progress{Doing: "reading", Done: done, Total: about})
 	}}
 	var done subtree.Exported
-	err = writeFile(file, c.App.out, func(w io.Writer) error {
+	err = writeFile(ctx, file, c.App.out, func(w io.Writer) error {
 		done, err = subtree.Export(ctx, zk, c.Arg(0), w, o)
 		return err
 	})
@@ -152,43 +149,4 @@ func whatChanged(d subtree.Difference) []string {
 		}
 	}
 	return what
-}
-
-// writeFile has write fill a file, which takes its place only when it is whole and
-// on the disk. Behind a symbolic link that is the place it leads to. What is not a
-// file, such as a pipe or a device, is written to and stays. "-" is stdout.
-func writeFile(name string, stdout io.Writer, write func(io.Writer) error) error {
-	if name == "-" {
-		return write(stdout)
-	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return writeTo(name, write)
-	}
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		if e, ok := errors.AsType[*fs.PathError](err); ok {
-			e.Path = name
-		}
-		return err
-	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}
-
-// writeTo has write write to what is there and can't be replaced.
-func writeTo(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ func importFlags(flags *cobra.Command) Run {
 }
 
 func (c *Call) imports(ctx context.Context, o subtree.ImportOptions) error {
-	file, remove, err := c.seekable(ctx, c.Arg(0))
+	file, remove, err := c.openFile(ctx, c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -84,33 +83,6 @@ func (c *Call) imports(ctx context.Context, o subtree.ImportOptions) error {
 	r, err := subtree.Import(ctx, zk, root, open, o)
 	m.clear()
 	return c.imported(root, r, o.DryRun, err)
-}
-
-// seekable returns a file that can be read more than once: a copy, of stdin.
-func (c *Call) seekable(ctx context.Context, name string) (f *os.File, remove func(), err error) {
-	if name != "-" {
-		f, err = os.Open(name)
-		return f, func() { f.Close() }, err
-	}
-	if c.App.session {
-		return nil, nil, c.Usage("- reads stdin, which is where the commands come from")
-	}
-	f, err = os.CreateTemp("", "zkcli-import-*")
-	if err != nil {
-		return nil, nil, err
-	}
-	remove = func() {
-		f.Close()
-		os.Remove(f.Name())
-	}
-	if _, err = io.Copy(f, &interruptible{ctx, c.App.in}); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		remove()
-		return nil, nil, fmt.Errorf("copy stdin to %s: %w", f.Name(), err)
-	}
-	return f, remove, nil
 }
 
 func (c *Call) badFile(err error) error {

@@ -5,8 +5,7 @@ import (
 	"io"
 )
 
-// interruptible reads from another reader until a context ends. A signal can't end
-// a read of stdin: its goroutine stays behind, until the input has more or ends.
+// interruptible reads from another reader until a context ends.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader
@@ -14,20 +13,29 @@ type interruptible struct {
 
 // Read reads what there is. It returns the cause of the context's end.
 func (i *interruptible) Read(p []byte) (int, error) {
+	own := make([]byte, len(p)) // p is the caller's again after the end
+	n, err := unlessDone(i.ctx, func() (int, error) { return i.r.Read(own) })
+	return copy(p, own[:n]), err
+}
+
+// unlessDone does what a signal can't end: to read stdin, or to open a pipe. If ctx
+// ends it returns the cause, and the goroutine that does it stays behind until the
+// other side does something, or the program ends.
+func unlessDone[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
-		n   int
-		err error
+		value T
+		err   error
 	}
 	done := make(chan result, 1)
-	own := make([]byte, len(p)) // p is the caller's again after the end
 	go func() {
-		n, err := i.r.Read(own)
-		done <- result{n, err}
+		v, err := do()
+		done <- result{v, err}
 	}()
 	select {
 	case r := <-done:
-		return copy(p, own[:r.n]), r.err
-	case <-i.ctx.Done():
-		return 0, context.Cause(i.ctx)
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
 	}
 }

@@ -25,7 +25,7 @@ func TestExportDoesNotReplaceDevicesAndLinks(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFile(link, nil, writeText("new")); err != nil {
+	if err := writeFile(t.Context(), link, nil, writeText("new")); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "new" {
@@ -45,7 +45,7 @@ func TestExportDoesNotReplaceDevicesAndLinks(t *testing.T) {
 	if err := os.Symlink("/dev/fd/"+strconv.Itoa(int(w.Fd())), pipe); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFile(pipe, nil, writeText("piped")); err != nil {
+	if err := writeFile(t.Context(), pipe, nil, writeText("piped")); err != nil {
 		t.Fatal(err)
 	}
 	w.Close()
