@@ -47,8 +47,11 @@ func (c *Call) deleteAll(ctx context.Context, o client.DeleteOptions, sure bool)
 		}
 	}
 	if !sure {
-		if err := c.confirmDeletion(ctx, zk, m, o); err != nil {
+		switch some, err := c.confirmDeletion(ctx, zk, m, o); {
+		case err != nil:
 			return err
+		case !some: // and what comes meanwhile is not meant
+			return c.Emit(Output{Data: treeChange{Path: c.Arg(0)}})
 		}
 	}
 	n, err := zk.DeleteAll(ctx, c.Arg(0), o)
@@ -66,23 +69,23 @@ func (c *Call) deleteAll(ctx context.Context, o client.DeleteOptions, sure bool)
 }
 
 // confirmDeletion asks, if many nodes are to be deleted and somebody is there, or
-// all of them.
-func (c *Call) confirmDeletion(ctx context.Context, zk *client.Client, m *meter, o client.DeleteOptions) error {
+// all of them. It returns false if there is nothing to delete.
+func (c *Call) confirmDeletion(ctx context.Context, zk *client.Client, m *meter, o client.DeleteOptions) (some bool, err error) {
 	const many = 10_000
 	all := c.Arg(0) == "/"
 	if !all && !c.attended() {
-		return nil
+		return true, nil
 	}
 	o.DryRun = true
 	n, err := zk.DeleteAll(ctx, c.Arg(0), o)
 	m.clear()
-	switch e, ok := errors.AsType[*client.DeleteAllError](err); {
-	case ok:
-		return fmt.Errorf("nothing deleted: %w", e.Err)
-	case err != nil, !all && n <= many:
-		return err
+	if e, ok := errors.AsType[*client.DeleteAllError](err); ok {
+		return false, fmt.Errorf("nothing deleted: %w", e.Err)
 	}
-	return c.confirm(fmt.Sprintf("This deletes all %d nodes of %s.", n, c.Arg(0)), all)
+	if err == nil && (all && n > 0 || n > many) {
+		err = c.confirm(fmt.Sprintf("This deletes %s, all of %s.", countText(n, "node"), c.Arg(0)), all)
+	}
+	return n > 0, err
 }
 
 // setAllACLs gives a subtree an ACL.
@@ -124,7 +127,7 @@ func (c *Call) changed(doc treeChange, verb string, err error) error {
 		}
 		return fmt.Errorf("%d of %d nodes %s, %d left%s: %w", doc.Done, doc.Total, verb, doc.Left, unknown, err)
 	case doc.DryRun:
-		return c.Emit(Output{Text: fmt.Sprintf("%d nodes would be %s", doc.Left, verb), Data: doc})
+		return c.Emit(Output{Text: fmt.Sprintf("%s would be %s", countText(doc.Left, "node"), verb), Data: doc})
 	}
 	return c.Emit(Output{Data: doc})
 }
