@@ -74,12 +74,17 @@ func (l *link) authReplied(code jute.Code) error {
 	a.sent, a.known = false, code == 0
 	waiting := a.waiting
 	a.waiting = nil
+	err := fmt.Errorf("%w: scheme %s", ErrAuthFailed, a.Scheme)
+	if code != 0 {
+		s.failedLocked(l.server, err) // before anybody hears that it has failed
+	}
 	s.mu.Unlock()
 	if code != 0 {
+		cause := &ServerError{Server: l.server, Err: errors.New("scheme " + a.Scheme)}
 		for _, k := range waiting {
-			s.fail(k, code, nil, false)
+			s.fail(k, code, cause, false)
 		}
-		return fmt.Errorf("%w: scheme %s", ErrAuthFailed, a.Scheme)
+		return err
 	}
 	for _, k := range waiting {
 		s.finish(k, 0, nil)

@@ -47,7 +47,7 @@ func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
 	err = c.WaitConnected(ctx)
 	for i := 0; i < len(o.Auth) && err == nil; i++ { // they are on their way: wait for the answers
 		if err = c.AddAuth(ctx, o.Auth[i].Scheme, o.Auth[i].Data); err != nil {
-			err = &ConnectError{Err: err}
+			err = c.s.connectError(err)
 		}
 	}
 	if err != nil {

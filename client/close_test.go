@@ -365,6 +365,36 @@ func TestConnectWaitsForAuth(t *testing.T) {
 	}
 }
 
+// Refused credentials are a server's doing: the errors say which one's, whether the
+// refusal comes before or after Connect asks for it.
+func TestRefusedCredentialsNameTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		n.setDown(errRefused, "a:2181")
+		got := goDo(func() (*Client, error) {
+			return Connect(bg, "a,b", n.options(Options{Auth: []Auth{{"digest", []byte("a:a")}, {"x", nil}}}))
+		})
+		conn := n.connect()
+		conn.reply(conn.expect(jute.OpAuth), 0, nil)
+		conn.refuse(conn.expect(jute.OpAuth), 0, ErrAuthFailed)
+		err := within(t, "Connect", got).err
+		const want = "not connected: authentication failed; b:2181: authentication failed: scheme x"
+		if ce, ok := errors.AsType[*ConnectError](err); !ok || len(ce.Servers) != 1 || !errors.Is(err, ErrAuthFailed) || err.Error() != want {
+			t.Errorf("Connect: %v, want %s", err, want)
+		}
+		c := n.newClient("b", Options{})
+		conn = n.connect()
+		added := goErr(func() error { return c.AddAuth(bg, "x", nil) })
+		conn.refuse(conn.expect(jute.OpAuth), 0, ErrAuthFailed)
+		if err := within(t, "AddAuth", added); err.Error() != "auth: authentication failed: b:2181: scheme x" {
+			t.Errorf("AddAuth: %v", err)
+		}
+		waitState(t, c, StateAuthFailed)
+		if err := c.WaitConnected(bg); err.Error() != "not connected: authentication failed; b:2181: authentication failed: scheme x" {
+			t.Errorf("WaitConnected: %v", err)
+		}
+	})
+}
+
 func TestAddAuthWaitsForConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{})

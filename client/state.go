@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 )
@@ -120,6 +121,16 @@ func (s *session) waitConnected(ctx context.Context) error {
 			return s.connectErrorLocked(context.Cause(ctx))
 		}
 	}
+}
+
+// connectError is why an operation that belongs to connecting has failed with err.
+func (s *session) connectError(err error) *ConnectError {
+	if e, ok := errors.AsType[*Error](err); ok {
+		err = e.Err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.connectErrorLocked(err)
 }
 
 func (s *session) connectErrorLocked(err error) *ConnectError {
