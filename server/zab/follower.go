@@ -28,18 +28,16 @@ type following struct {
 	snapFrom  uint64    // since when
 	common    jute.Zxid // up to here the leader has this server's history
 	arriving  *SnapInfo // becomes the history with the next batch
-	early     earlySnapshot
 }
 
 // earlySnapshot is one that came before the message that announces it: snapshots
 // travel on streams of their own.
 type earlySnapshot struct {
-	from  SID
 	token uint64
 	snap  SnapInfo
 }
 
-func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving, early: c.early} }
+func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving} }
 
 // follow takes a server as the leader, or goes on with it in a new epoch.
 func (c *Core) follow(p *peer, epoch uint32) {
@@ -49,7 +47,7 @@ func (c *Core) follow(p *peer, epoch uint32) {
 	} else {
 		c.leave()
 		c.following = following{
-			arriving: c.arriving, early: c.early, heardAt: c.now, echoedAt: c.now,
+			arriving: c.arriving, heardAt: c.now, echoedAt: c.now,
 			patience: c.opt.ElectionTimeout + c.jitter(c.opt.ElectionTimeout/2),
 		}
 		c.setStatus(Status{Role: SyncingFollower, Epoch: epoch, Leader: p.id, LeaderGen: p.gen, Reason: "the leader synchronizes it"})
@@ -94,8 +92,8 @@ func (c *Core) onSync(p *peer, m *Message) {
 	if m.Flags&FlagSnapshot != 0 {
 		c.streaming = false
 		c.snapToken, c.snapFrom, c.common = m.Seq, c.now, at
-		if e := c.early; e.from == p.id && e.token == m.Seq {
-			c.SnapshotReceived(e.from, e.token, e.snap)
+		if e := p.early; e.token == m.Seq {
+			c.SnapshotReceived(p.id, e.token, e.snap)
 		}
 		return
 	}
@@ -310,11 +308,14 @@ func (c *Core) tickLearner() {
 // still wants it.
 func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) {
 	p := c.linked(from)
-	if p == nil || !c.isLeader(p) || token == 0 || token != c.snapToken || c.promise != (Promise{c.epoch, from}) {
-		c.early = earlySnapshot{from, token, snap}
+	if p == nil {
+		return // what would announce it was lost with the link
+	}
+	if !c.isLeader(p) || token == 0 || token != c.snapToken || c.promise != (Promise{c.epoch, from}) {
+		p.early = earlySnapshot{token, snap}
 		return
 	}
-	c.early = earlySnapshot{}
+	p.early = earlySnapshot{}
 	c.snapToken = 0
 	if snap.Zxid < max(c.committed, c.common) || snap.Zxid != snap.State.Zxid {
 		// Whether or not what would be dropped is known to be committed: it may be,

@@ -94,3 +94,32 @@ func TestQueuedSnapshot(t *testing.T) {
 	late[1].crash()
 	n.until(1000, "it serves", n.settledDown)
 }
+
+// TestEarlySnapshotsOfTwo: a snapshot can come before the message that announces it.
+// One of another server, which does not lead any more, must not push it out: the next
+// would come when the learner has lost patience.
+func TestEarlySnapshotsOfTwo(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	one, l := n.server(1), n.leader()
+	var other SID
+	for _, s := range n.servers {
+		if s != one && s != l {
+			other = s.id
+		}
+	}
+	state := one.state.Clone()
+	state.skipTo(l.core.LastZxid() + 10)
+	snap := SnapInfo{Zxid: state.Zxid, State: state}
+	one.core.SnapshotReceived(l.id, 7, snap)
+	one.core.SnapshotReceived(other, 8, snap)
+	one.core.gap(one.core.peer(l.id), "test")
+	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
+	one.core.Recv(l.id, one.links[l.id], &m)
+	if one.core.LastZxid() != snap.Zxid {
+		t.Errorf("the history ends at %v, the leader's snapshot has %v", one.core.LastZxid(), snap.Zxid)
+	}
+}

@@ -115,9 +115,10 @@ func (s *Sim) chooseCore() []*node {
 	return nil
 }
 
-// weighty reports whether the node, by what it knows, counts as a voter.
+// weighty reports whether the node, by what it knows, counts as a voter. One without
+// data does so until it hears of those that have some.
 func (n *node) weighty() bool {
-	if !n.alive {
+	if last, _ := n.disk.written.last(); !n.alive || last == 0 {
 		return false
 	}
 	st := n.core.Status()
