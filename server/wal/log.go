@@ -198,7 +198,7 @@ func (l *Log) add(r Record) error {
 	if r.Kind == Truncate || r.Kind == Snapshot {
 		return l.addJump(r)
 	}
-	l.noteBefore(size)
+	l.noteBefore()
 	if err := l.apply(&r, l.seq); err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (l *Log) encode(r *Record) {
 }
 
 // noteBefore gathers an index entry for the next record when one is due.
-func (l *Log) noteBefore(size int) {
+func (l *Log) noteBefore() {
 	seg := l.seg
 	at := seg.end + int64(len(l.buf))
 	before := seg.index[len(seg.index)-1].offset
