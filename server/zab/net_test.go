@@ -39,7 +39,6 @@ type flight struct {
 	at       uint64
 	from, to SID
 	gen      uint64
-	fromGen  uint64
 	data     []byte
 	snap     *SnapInfo
 	token    uint64

@@ -152,11 +152,11 @@ func (s *Sim) choose(c *client, req *request) {
 		req.kind, req.op = reqClose, jute.OpCloseSession
 	default:
 		req.kind = reqWrite
-		s.chooseWrite(c, req)
+		s.chooseWrite(req)
 	}
 }
 
-func (s *Sim) chooseWrite(c *client, req *request) {
+func (s *Sim) chooseWrite(req *request) {
 	path := s.paths[s.rng.IntN(len(s.paths))]
 	version := int32(-1)
 	if s.percent(30) {

@@ -25,13 +25,6 @@ const (
 	evToServer                      // packet: a request reaches a node
 )
 
-var eventNames = [...]string{
-	evTick: "tick", evDeliver: "deliver", evSynced: "synced", evDrain: "drain", evApply: "apply",
-	evLogRead: "log read", evSnapStep: "snapshot", evSnapSent: "snapshot sent", evSnapGot: "snapshot received",
-	evLinkUp: "link up", evLinkDown: "link down", evDial: "dial", evRestart: "restart", evResume: "resume",
-	evFault: "fault", evUndo: "undo", evClient: "client", evToClient: "reply", evToServer: "request",
-}
-
 // event is something that will happen.
 type event struct {
 	at   uint64 // µs

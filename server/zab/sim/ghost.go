@@ -303,7 +303,7 @@ func (s *Sim) commit(n *node, e *ent) {
 	if e.Txn() != nil {
 		txn := &g.txn
 		c.session, c.origin, c.cxid, c.err = txn.Session, txn.Origin, txn.Cxid, txn.Err
-		s.checkTxn(n, txn)
+		s.checkTxn(txn)
 	}
 	if skipped := g.tree.Stats().Skipped; skipped > 0 {
 		s.fail("S1", "%v can't be applied: %v", e.Zxid, describeTxn(&g.txn))
@@ -330,7 +330,7 @@ func (s *Sim) commitControl(e *ent) {
 }
 
 // checkTxn follows the life of sessions: S1, S2, S5.
-func (s *Sim) checkTxn(n *node, txn *datatree.Txn) {
+func (s *Sim) checkTxn(txn *datatree.Txn) {
 	g := &s.ghost
 	for i := range txn.Ops {
 		switch txn.Ops[i].Kind {

@@ -10,7 +10,6 @@ import (
 type packet struct {
 	from, to int8 // nodes
 	link     *link
-	gen      uint64
 	msg      zab.Message
 	raw      []byte // the message instead, encoded
 	shell    *shellMsg

@@ -35,7 +35,7 @@ func (s *Sim) live() {
 	for i, c := range s.clients {
 		answered[i] = c.writes
 	}
-	s.until("Liveness", "the quorum %v makes no progress", func() bool {
+	s.until("the quorum %v makes no progress", func() bool {
 		for i, c := range s.clients {
 			if c.writes < answered[i]+2 {
 				return false
@@ -44,7 +44,7 @@ func (s *Sim) live() {
 		return s.settled(core)
 	}, ids(&zab.Members{List: members(core)}))
 	s.idle(2 * s.cfg.ElectionMs) // a hand-over that was under way may end
-	s.until("Liveness", "the quorum %v is without a leader", func() bool { return s.settled(core) }, ids(&zab.Members{List: members(core)}))
+	s.until("the quorum %v is without a leader", func() bool { return s.settled(core) }, ids(&zab.Members{List: members(core)}))
 	leader := s.settledLeader(core)
 	epoch := leader.status.Epoch
 	s.idle(5 * s.cfg.ElectionMs)
@@ -159,14 +159,14 @@ func (s *Sim) settledLeader(list []*node) *node {
 func (s *Sim) settled(list []*node) bool { return s.settledLeader(list) != nil }
 
 // until runs until done, which must be within a while.
-func (s *Sim) until(invariant, text string, done func() bool, args ...any) {
+func (s *Sim) until(text string, done func() bool, args ...any) {
 	end := s.now + (60*s.cfg.ElectionMs+3*s.cfg.InitMs+2*s.cfg.RenewMs)*1000 + 500*(s.cfg.FsyncUs+s.cfg.NetUs) + 40*s.cfg.SnapMs*1000
 	for k := 0; ; k++ {
 		if k&15 == 0 && done() {
 			return
 		}
 		if s.now > end {
-			s.fail(invariant, text+": "+s.picture(), args...)
+			s.fail("Liveness", text+": "+s.picture(), args...)
 		}
 		s.step()
 	}
@@ -187,11 +187,11 @@ func (s *Sim) converge() {
 	s.phase = phaseWhole
 	s.trace(nil, "phase: all heal")
 	s.heal(s.nodes)
-	s.until("Liveness", "not all servers follow", func() bool { return s.settled(s.listed()) && s.allCount() })
+	s.until("not all servers follow", func() bool { return s.settled(s.listed()) && s.allCount() })
 	for _, c := range s.clients {
 		c.stopped = true
 	}
-	s.until("Liveness", "not all servers apply everything", func() bool {
+	s.until("not all servers apply everything", func() bool {
 		for _, n := range s.listed() {
 			if n.applied != s.ghost.last {
 				return false

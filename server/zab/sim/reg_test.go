@@ -13,7 +13,7 @@ import (
 
 // stranded makes a leader append entries that nobody else gets, and the others
 // elect another one and go on.
-func stranded(s *script, entries int) (old, leader *node, lost jute.Zxid) {
+func stranded(s *script, entries int) (old *node, lost jute.Zxid) {
 	old = s.lead()
 	s.committed(s.write(old))
 	s.drop(func(from, _ *node, m *zab.Message) bool { return from == old && m.Kind == zab.MsgAppend })
@@ -24,15 +24,15 @@ func stranded(s *script, entries int) (old, leader *node, lost jute.Zxid) {
 	s.cut(old)
 	s.drop(nil)
 	s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old })
-	leader = s.leader()
+	leader := s.leader()
 	s.wait("it leads", func() bool { return leader.evaluator != nil })
 	s.committed(s.write(leader))
-	return old, leader, lost
+	return old, lost
 }
 
 func TestReg_ZK335_LongerDeadHistoryDoesNotWin(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
-		old, _, lost := stranded(s, 20)
+		old, lost := stranded(s, 20)
 		for _, n := range s.nodes {
 			s.down(n)
 		}
@@ -46,7 +46,7 @@ func TestReg_ZK335_LongerDeadHistoryDoesNotWin(t *testing.T) {
 
 func TestReg_ZK1154_TruncatesWhatOnlyItHad(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
-		_, _, lost := stranded(s, 3)
+		_, lost := stranded(s, 3)
 		before := s.stats.Truncations
 		s.join()
 		s.everywhere()
@@ -99,7 +99,7 @@ func TestReg_ZK962_ProposalsWhileALearnerIsSynchronized(t *testing.T) {
 
 func TestReg_ZK2845_SameProcessAfterTruncation(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
-		old, _, _ := stranded(s, 5)
+		old, _ := stranded(s, 5)
 		life := old.life
 		s.join()
 		s.everywhere()
