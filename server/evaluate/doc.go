@@ -39,6 +39,6 @@
 // # Goroutines
 //
 // The package is pure: the clock is an argument. An Evaluator belongs to one
-// goroutine, the leader's; it lives as long as its server leads, and is Reset
-// before it is used for another term.
+// goroutine, the leader's. It lives as long as its server leads: what a leader
+// accepted and did not commit may be lost, so the next term begins with a new one.
 package evaluate

@@ -72,11 +72,6 @@ func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
 	return &Evaluator{tree: tree, schemes: schemes, opts: opts, over: newOverlay()}
 }
 
-// Reset forgets the accepted writes that are not known to be applied: this
-// server stops to lead, and they may be lost. Before the evaluator is used
-// again, the tree must hold all of the history that the new term begins with.
-func (e *Evaluator) Reset() { e.over = newOverlay() }
-
 // Applied tells that the tree has all transactions up to zxid. It takes time in
 // proportion to what those touched.
 func (e *Evaluator) Applied(zxid jute.Zxid) { e.over.applied(zxid) }

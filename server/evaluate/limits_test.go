@@ -102,20 +102,6 @@ func TestTxnIsReused(t *testing.T) {
 	}
 }
 
-// Reset forgets what was accepted but lost with the role.
-func TestReset(t *testing.T) {
-	w := newWorld(t, defaults)
-	w.do(evaluate.Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 4000})
-	w.do(request(1, jute.MultiOp{Type: jute.OpCreate, Path: "/lost", ACL: openACL}))
-	w.ev.Reset()
-	if tr := w.ev.Trace(); !tr.Empty() {
-		t.Errorf("pending after Reset: %v", tr)
-	}
-	if txn := w.do(request(1, jute.MultiOp{Type: jute.OpSetData, Path: "/lost"})); txn.Err != jute.ErrSessionExpired {
-		t.Errorf("the session whose creation was lost: %v", txn.Err)
-	}
-}
-
 // A burst, such as a rack's ephemerals that go at once, must not cost memory
 // for ever.
 func TestMemoryAfterBurst(t *testing.T) {
