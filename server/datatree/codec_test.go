@@ -154,14 +154,3 @@ func TestNodeRowRoundTrip(t *testing.T) {
 		}
 	}
 }
-
-func TestNodeKey(t *testing.T) {
-	for path, key := range map[string]string{"/": "\x00", "/a": "\x00a", "/a/b-c": "\x00a\x00b-c"} {
-		if got := AppendNodeKey(nil, path); string(got) != key {
-			t.Errorf("AppendNodeKey(%q) = %q, want %q", path, got, key)
-		}
-		if got := NodePath([]byte(key)); got != path {
-			t.Errorf("NodePath(%q) = %q, want %q", key, got, path)
-		}
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -145,21 +144,6 @@ func DecodeNode(b []byte) (NodeRow, error) {
 	}
 	return n, nil
 }
-
-// AppendNodeKey appends the key of the node at path.
-func AppendNodeKey(b []byte, path string) []byte {
-	n := len(b)
-	b = append(b, path...)
-	for i := n; i < len(b); i++ {
-		if b[i] == '/' {
-			b[i] = 0
-		}
-	}
-	return b
-}
-
-// NodePath returns the path of which key is the key.
-func NodePath(key []byte) string { return strings.ReplaceAll(string(key), "\x00", "/") }
 
 // decodeACLRow checks an ACL list, which has the encoding that it has in the log.
 func decodeACLRow(b []byte) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
@@ -126,14 +127,17 @@ func TestDigestSeesEachField(t *testing.T) {
 	}
 }
 
+// nodeKey is the key of the node at path.
+func nodeKey(path string) []byte { return []byte(strings.ReplaceAll(path, "/", "\x00")) }
+
 // digestOf is the digest of a tree of a root, a node and a session.
 func digestOf(t *testing.T, path string, n NodeRow, session Row) Digest {
 	t.Helper()
 	l := NewLoader()
 	rows := []Row{
 		{TableACLs, []byte{0, 0, 0, 1}, appendACL(nil, []jute.ACL{{Perms: 1, ID: jute.WorldAnyone}})},
-		{TableNodes, AppendNodeKey(nil, "/"), AppendNode(nil, &NodeRow{})},
-		{TableNodes, AppendNodeKey(nil, path), AppendNode(nil, &n)},
+		{TableNodes, nodeKey("/"), AppendNode(nil, &NodeRow{})},
+		{TableNodes, nodeKey(path), AppendNode(nil, &n)},
 	}
 	if session.Value != nil {
 		rows = append(rows, session)

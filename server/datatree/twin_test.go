@@ -62,16 +62,17 @@ func (w *twin) children(path string) []string {
 	return names
 }
 
-// get is the node with what follows from other nodes filled in.
-func (w *twin) get(path string) (Node, bool) {
+// get is the node with what follows from other nodes filled in; it is zero if
+// there is none.
+func (w *twin) get(path string) Node {
 	n, ok := w.nodes[path]
 	if !ok {
-		return Node{}, false
+		return Node{}
 	}
 	c := n.Node
 	c.DataLength = int32(len(n.data))
 	c.NumChildren = int32(len(w.children(path)))
-	return c, true
+	return c
 }
 
 func (w *twin) apply(txn *Txn) (results []Result, events []Event) {
@@ -101,7 +102,7 @@ func (w *twin) applyOp(txn *Txn, op Op) (Result, []Event) {
 		}
 		grown := len(op.Data) - len(n.data)
 		n.data, n.Version, n.Mzxid, n.Mtime = op.Data, op.Version, txn.Zxid, txn.Time
-		node, _ := w.get(op.Path)
+		node := w.get(op.Path)
 		if grown != 0 {
 			w.charge(op.Path, 0, grown)
 		}
@@ -111,7 +112,7 @@ func (w *twin) applyOp(txn *Txn, op Op) (Result, []Event) {
 			return w.skip("", jute.ErrNoNode)
 		}
 		n.ACL, n.Aversion = op.ACL, op.Version
-		node, _ := w.get(op.Path)
+		node := w.get(op.Path)
 		return Result{Stat: node.Stat()}, nil
 	case OpError:
 		return Result{Code: op.Code}, nil
@@ -151,7 +152,7 @@ func (w *twin) create(txn *Txn, op Op) (Result, []Event) {
 	w.nodes[op.Path] = n
 	parent.Cversion = max(parent.Cversion, op.Cversion)
 	parent.Pzxid = txn.Zxid
-	node, _ := w.get(op.Path)
+	node := w.get(op.Path)
 	if strings.HasPrefix(op.Path, "/zookeeper/quota/") && strings.HasSuffix(op.Path, "/zookeeper_stats") {
 		if top := twinQuotaTop(op.Path); top != "" {
 			n.data = w.usage(top)
@@ -259,7 +260,7 @@ func (w *twin) compare(t *testing.T, tree *Tree) {
 	counts := Stats{Nodes: len(w.nodes) + 1, Sessions: len(w.sessions), Skipped: tree.skipped}
 	for path, n := range w.nodes {
 		data, got, ok := tree.GetData(path)
-		want, _ := w.get(path)
+		want := w.get(path)
 		if !ok || !equalNodes(got, want) || !bytes.Equal(data, n.data) || (data == nil) != (n.data == nil) {
 			t.Fatalf("%s: got %v %+v %q, want %+v %q", path, ok, got, data, want, n.data)
 		}
