@@ -210,15 +210,15 @@ func (c *client) set(path string, data []byte) error {
 	return err
 }
 
-func (c *client) get(path string) ([]byte, jute.Stat, error) {
+func (c *client) get(path string) ([]byte, error) {
 	body, err := c.do(jute.OpGetData, &jute.PathWatchRequest{Path: path})
 	if err != nil {
-		return nil, jute.Stat{}, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var r jute.GetDataResponse
 	d := jute.NewDecoder(body)
 	r.Decode(&d)
-	return r.Data, r.Stat, d.Err()
+	return r.Data, d.Err()
 }
 
 func (c *client) children(path string) ([]string, error) {

@@ -187,7 +187,7 @@ func setUntilRefused(t *testing.T, c *client, path, last string) (acknowledged, 
 
 func valueOf(t *testing.T, c *client, path string) string {
 	t.Helper()
-	data, _, err := c.get(path)
+	data, err := c.get(path)
 	if err != nil {
 		t.Fatal(err)
 	}

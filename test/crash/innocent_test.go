@@ -61,7 +61,7 @@ func (in *innocent) work(path string) {
 			in.t.Errorf("innocent client: %v", err)
 			return
 		}
-		got, _, err := in.c.get(path)
+		got, err := in.c.get(path)
 		if err != nil || string(got) != want {
 			in.t.Errorf("innocent client: got %q, %v, want %q", got, err, want)
 			return

@@ -174,7 +174,7 @@ func TestPause(t *testing.T) {
 		if err := c.ping(); err != nil {
 			t.Fatalf("round %d: session is gone after a pause: %v\n%s", round, err, s.logNow())
 		}
-		if _, _, err := c.get(path); err != nil {
+		if _, err := c.get(path); err != nil {
 			t.Fatal(err)
 		}
 	}
