@@ -6,7 +6,9 @@
 //     a line there.
 //   - rules_test.go: what may not stand in a file, with the reason.
 //   - docs_test.go: what the documents say must be so: links lead somewhere,
-//     tests and make targets that they name exist, goroutines are in the table.
+//     tests and make targets that they name exist, metrics are explained,
+//     goroutines are in the table.
+//   - seeds_test.go: docs/seeds.md has each row, and what it promises exists.
 //
 // A message says what to do instead. Where a rule is wrong for a good reason,
 // change the rule in the same commit and say why.

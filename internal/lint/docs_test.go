@@ -12,7 +12,9 @@ import (
 )
 
 var (
-	links    = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`) // within the project, so without a scheme
+	links    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`) // within the project, so without a scheme
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	unslug   = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	quoted   = regexp.MustCompile("`([^`\n]+)`")
 	source   = regexp.MustCompile(`^(client|cmd|conf|examples|fourletter|internal|jute|recipes|server|test)(/[\w.-]+)+$`)
 	testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
@@ -34,11 +36,48 @@ func documents(t *testing.T) []*file {
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
+	anchors := make(map[string]map[string]bool)
+	for _, f := range project(t) {
+		if path.Ext(f.path) == ".md" {
+			anchors[f.path] = anchorsOf(f.text)
+		}
+	}
 	for _, f := range documents(t) {
 		for _, m := range links.FindAllStringSubmatch(f.text, -1) {
-			if _, err := os.Stat(path.Join(root, f.dir(), m[1])); err != nil {
-				t.Errorf("%s: link to %s, which is not there", f.path, m[1])
+			to := f.path
+			if m[1] != "" {
+				to = path.Join(f.dir(), m[1])
 			}
+			if _, err := os.Stat(path.Join(root, to)); err != nil {
+				t.Errorf("%s: link to %s, which is not there", f.path, to)
+			} else if m[2] != "" && !anchors[to][m[2]] {
+				t.Errorf("%s: link to %s, which has no heading #%s", f.path, to, m[2])
+			}
+		}
+	}
+}
+
+// anchorsOf returns the names by which links reach the headings of a page.
+func anchorsOf(text string) map[string]bool {
+	names := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		name := unslug.ReplaceAllString(strings.ToLower(m[1]), "")
+		names[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return names
+}
+
+// TestTablesAreWhole: rows behind a blank line are no table, but text with bars.
+func TestTablesAreWhole(t *testing.T) {
+	for _, f := range documents(t) {
+		before := ""
+		lines := strings.Split(f.text, "\n")
+		for i, line := range lines {
+			isRow := strings.HasPrefix(line, "|")
+			if isRow && !strings.HasPrefix(before, "|") && !strings.HasPrefix(lines[i+1], "|--") && !strings.HasPrefix(lines[i+1], "| --") {
+				t.Errorf("%s:%d: a table's row without a head: is there a blank line in the table?", f.path, i+1)
+			}
+			before = line
 		}
 	}
 }
