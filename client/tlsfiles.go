@@ -1,20 +1,18 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/pemfile"
 )
 
 // TLSFiles are the PEM files that connections are made secure with. They are
@@ -27,12 +25,15 @@ type TLSFiles struct {
 	CA string
 
 	// Cert has the client's certificate, followed by those that lead to the
-	// authority, and Key its private key, which must not be encrypted. Servers know
-	// the client by them: the identity has the scheme "x509" and the certificate's
-	// subject as its id. Without Key, the key is in Cert as well. Empty means that
-	// the client shows no certificate, which Apache's servers want by default
-	// (ssl.clientAuth).
+	// authority, and Key its private key. Servers know the client by them: the
+	// identity has the scheme "x509" and the certificate's subject as its id. Without
+	// Key, the key is in Cert as well. Empty means that the client shows no
+	// certificate, which Apache's servers want by default (ssl.clientAuth).
 	Cert, Key string
+
+	// Password decrypts the key if it is encrypted, as PKCS #8 with PBES2: what
+	// openssl and Java write. A renewed key must have the same password, or none.
+	Password string
 
 	// Logger is told of files that are read again, or can't be. Nil is
 	// slog.Default().
@@ -122,73 +123,19 @@ func (k *tlsKeys) material() tlsMaterial {
 
 func (k *tlsKeys) read() (m tlsMaterial, err error) {
 	if k.CA != "" {
-		b, err := readPEM(k.CA)
-		if err != nil {
+		if m.roots, err = pemfile.Pool(k.CA); err != nil {
 			return m, err
-		}
-		m.roots = x509.NewCertPool()
-		if !m.roots.AppendCertsFromPEM(b) {
-			return m, fmt.Errorf("read %s: there is no certificate of an authority in it", k.CA)
 		}
 	}
 	if k.Cert != "" {
-		cert, err := readKeyPair(k.Cert, k.Key)
+		cert, err := pemfile.KeyPair(k.Cert, k.Key, k.Password)
+		if errors.Is(err, pemfile.ErrNoPassword) {
+			err = fmt.Errorf("%w: see TLSFiles.Password", err)
+		}
 		if err != nil {
 			return m, err
 		}
 		m.certs = []tls.Certificate{cert}
 	}
 	return m, nil
-}
-
-func readKeyPair(certFile, keyFile string) (tls.Certificate, error) {
-	certPEM, err := readPEM(certFile)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	keyPEM, err := readPEM(keyFile)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	if encryptedKey(keyPEM) {
-		return tls.Certificate{}, fmt.Errorf("the private key in %s is encrypted; decrypt it with: openssl pkey -in %s -out plain.key", keyFile, keyFile)
-	}
-	cert, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("certificate in %s with key in %s: %w", certFile, keyFile, err)
-	}
-	return cert, nil
-}
-
-// readPEM reads a file and sees that it is PEM.
-func readPEM(name string) ([]byte, error) {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		if pathErr := new(fs.PathError); errors.As(err, &pathErr) {
-			err = pathErr.Err
-		}
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	switch {
-	case bytes.Contains(b, []byte("-----BEGIN ")):
-		return b, nil
-	case bytes.HasPrefix(b, []byte{0xfe, 0xed, 0xfe, 0xed}):
-		return nil, fmt.Errorf("%s is a Java key store, and PEM is needed; convert it with: "+
-			"keytool -importkeystore -srckeystore %s -destkeystore store.p12 -deststoretype PKCS12 && "+
-			"openssl pkcs12 -in store.p12 -out store.pem -nodes", name, name)
-	case bytes.HasPrefix(b, []byte{0x30}):
-		return nil, fmt.Errorf("%s is PKCS #12 or DER, and PEM is needed; convert it with: "+
-			"openssl pkcs12 -in %s -out store.pem -nodes, or: openssl x509 -inform der -in %s -out cert.pem", name, name, name)
-	}
-	return nil, fmt.Errorf("%s is not PEM: it has no BEGIN line", name)
-}
-
-// encryptedKey tells that there is a private key that needs a password.
-func encryptedKey(b []byte) bool {
-	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "" {
-			return true
-		}
-	}
-	return false
 }

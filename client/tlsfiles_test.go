@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -290,6 +291,38 @@ func TestTLSFilesReload(t *testing.T) {
 	check("after the renewal", newServer, oldServer, "new")
 }
 
+// A key as openssl encrypts it is read with its password.
+func TestTLSFilesEncryptedKey(t *testing.T) {
+	b, err := os.ReadFile("../internal/pemfile/testdata/plain.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(b)
+	plain, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := plain.(crypto.Signer)
+	a := newAuthority(t, "a")
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "app"}}, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := a.write("app.crt", pemBlock("CERTIFICATE", der))
+	const locked = "../internal/pemfile/testdata/key-aes256-hmacWithSHA256.pem"
+	tlsFor, err := TLSFiles{Cert: cert, Key: locked, Password: "changeit"}.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := tlsFor("zk1")
+	if err != nil || len(cfg.Certificates) != 1 || cfg.Certificates[0].Leaf.Subject.CommonName != "app" {
+		t.Errorf("%v, %v", cfg, err)
+	}
+	if _, err := (TLSFiles{Cert: cert, Key: locked, Password: "wrong"}).Load(); err == nil || !strings.Contains(err.Error(), "password is wrong") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+}
+
 func TestTLSFilesErrors(t *testing.T) {
 	a := newAuthority(t, "a")
 	cert, key := a.issue("app", &x509.Certificate{})
@@ -312,8 +345,8 @@ func TestTLSFilesErrors(t *testing.T) {
 		{TLSFiles{Cert: cert}, []string{cert, "private key"}},
 		{TLSFiles{Cert: cert, Key: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
 		{TLSFiles{Cert: otherCert, Key: key}, []string{otherCert, key, "does not match"}},
-		{TLSFiles{Cert: cert, Key: locked}, []string{locked, "is encrypted", "openssl pkey"}},
-		{TLSFiles{Cert: cert, Key: old}, []string{old, "is encrypted", "openssl pkey"}},
+		{TLSFiles{Cert: cert, Key: locked}, []string{locked, "is encrypted", "TLSFiles.Password"}},
+		{TLSFiles{Cert: cert, Key: old}, []string{old, "is encrypted", "openssl pkcs8"}},
 	} {
 		_, err := c.files.Load()
 		for _, want := range c.want {

@@ -21,9 +21,12 @@ const ours = `
 	server/auth:       jute
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute
-	server/zab/transport: jute server/zab
+	server/zab/transport: jute internal/pemfile server/zab
 	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
 	                   server/snapshot server/wal server/zab
+
+	# The PEM files of TLS, the server's and the client's.
+	internal/pemfile:  none
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
@@ -41,7 +44,7 @@ const ours = `
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
-	client:            jute
+	client:            jute internal/pemfile
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command

@@ -1,4 +1,4 @@
-package transport
+package pemfile
 
 import (
 	"bytes"
@@ -7,18 +7,23 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 )
 
-// loadCertificate reads a chain of certificates, the server's own first, and its
-// private key, which may be in the same file.
-func loadCertificate(certFile, keyFile, password string) (tls.Certificate, error) {
-	certs, err := readPEM(certFile)
+// ErrNoPassword is that a private key is encrypted and there is no password for it.
+var ErrNoPassword = errors.New("it is encrypted, and there is no password")
+
+// KeyPair reads a chain of certificates, the owner's own first, and its private key,
+// which may be in the same file. The password is for a key that is encrypted, and is
+// not looked at if it isn't.
+func KeyPair(certFile, keyFile, password string) (tls.Certificate, error) {
+	certs, err := read(certFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	keyPEM, err := readPEM(keyFile)
+	keyPEM, err := read(keyFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
@@ -28,29 +33,31 @@ func loadCertificate(certFile, keyFile, password string) (tls.Certificate, error
 	}
 	cert, err := tls.X509KeyPair(certs, key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("read the certificate in %s: %w", certFile, err)
+		return tls.Certificate{}, fmt.Errorf("read the certificate in %s, with the key in %s: %w", certFile, keyFile, err)
 	}
 	return cert, nil
 }
 
-// loadTrust reads the certificates of the authorities.
-func loadTrust(name string) (*x509.CertPool, error) {
-	b, err := readPEM(name)
+// Pool reads the certificates of authorities.
+func Pool(name string) (*x509.CertPool, error) {
+	b, err := read(name)
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
-		return nil, fmt.Errorf("read %s: no certificate in it", name)
+		return nil, fmt.Errorf("read %s: there is no certificate of an authority in it", name)
 	}
 	return pool, nil
 }
 
-// readPEM reads a file and sees that it is PEM. Otherwise the error says how to
-// make it so.
-func readPEM(name string) ([]byte, error) {
+// read reads a file and sees that it is PEM.
+func read(name string) ([]byte, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err
+		}
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	pemName := strings.TrimSuffix(name, ".jks") + ".pem"
@@ -60,9 +67,10 @@ func readPEM(name string) ([]byte, error) {
 		return b, nil
 	case bytes.HasPrefix(b, []byte{0xfe, 0xed, 0xfe, 0xed}), bytes.HasPrefix(b, []byte{0xce, 0xce, 0xce, 0xce}):
 		return nil, fmt.Errorf("%s is a Java key store, and PEM is needed; convert it with: "+
-			"keytool -importkeystore -srckeystore %s -destkeystore %s.p12 -deststoretype PKCS12 && "+fromPKCS12, name, name, name, name+".p12")
+			"keytool -importkeystore -srckeystore %s -destkeystore %s -deststoretype PKCS12 && "+fromPKCS12, name, name, name+".p12", name+".p12")
 	case bytes.HasPrefix(b, []byte{0x30}):
-		return nil, fmt.Errorf("%s looks like PKCS#12, and PEM is needed; convert it with: "+fromPKCS12, name, name)
+		return nil, fmt.Errorf("%s looks like PKCS #12 or DER, and PEM is needed; convert it with: "+fromPKCS12+
+			", or: openssl x509 -inform der -in %s -out "+pemName, name, name, name)
 	}
 	return nil, fmt.Errorf("%s is not PEM: it has no BEGIN line", name)
 }
@@ -84,7 +92,7 @@ func privateKey(b []byte, password string) ([]byte, error) {
 			return pem.EncodeToMemory(block), nil
 		}
 		if password == "" {
-			return nil, errors.New("it is encrypted, and there is no password: see ssl.quorum.keyStore.password")
+			return nil, ErrNoPassword
 		}
 		der, err := decryptPKCS8(block.Bytes, password)
 		if err != nil {

@@ -1,4 +1,4 @@
-package transport
+package pemfile
 
 import (
 	"crypto/aes"

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/pemfile"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -84,10 +85,14 @@ func (k *keys) stamp() []stamp {
 }
 
 func (k *keys) load() (l loaded, err error) {
-	if l.cert, err = loadCertificate(k.CertFile, k.KeyFile, k.KeyPassword); err != nil {
+	l.cert, err = pemfile.KeyPair(k.CertFile, k.KeyFile, k.KeyPassword)
+	if errors.Is(err, pemfile.ErrNoPassword) {
+		err = fmt.Errorf("%w: see ssl.quorum.keyStore.password", err)
+	}
+	if err != nil {
 		return l, err
 	}
-	l.trust, err = loadTrust(k.TrustFile)
+	l.trust, err = pemfile.Pool(k.TrustFile)
 	return l, err
 }
 
