@@ -238,7 +238,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%v could be the length of a frame", c)
 		}
 	}
-	if c, ok := Lookup([4]byte{0xff, 0xf4, 0xff, 0xfd}); c != TelnetClose || !ok {
+	if c, ok := Lookup([4]byte{0xff, 0xf4, 0xff, 0xfd}); c != TelnetClose || !ok || c.String() != "telnet close" {
 		t.Errorf("telnet's interrupt is %v, %v", c, ok)
 	}
 	if got := execute(t, "\xff\xf4\xff\xfd", &fake{}); got != "" {

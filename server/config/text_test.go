@@ -14,7 +14,7 @@ func TestMembersText(t *testing.T) {
 				"server.2=[::1]:2888:3888:participant;0.0.0.0:2181\n" +
 				"server.10=zk10:2888:3888:observer\n"},
 		{"hierarchical", "server.1=127.0.0.1:31281:31381\nserver.2=127.0.0.1:31282:31382\nserver.3=127.0.0.1:31283:31383\n" +
-			"server.4=127.0.0.1:31284:31384:observer\ngroup.2=3\ngroup.1=1:2\nweight.1=2\n",
+			"server.4=127.0.0.1:31284:31384:observer\ngroup.2=3\ngroup.1=2:1:2\nweight.1=2\n",
 			"server.1=127.0.0.1:31281:31381:participant\nserver.2=127.0.0.1:31282:31382:participant\n" +
 				"server.3=127.0.0.1:31283:31383:participant\nserver.4=127.0.0.1:31284:31384:observer\n" +
 				"group.1=1:2\ngroup.2=3\nweight.1=2\nweight.2=1\nweight.3=1\n"},
