@@ -157,6 +157,7 @@ func TestProperties(t *testing.T) {
 	}{
 		{"# none\n\nzookeeper.client.secure = true\n", security{tls: true}, ""},
 		{"zookeeper.ssl.keyStore.location=/k.pem\nzookeeper.ssl.trustStore.location=/t.pem\n", security{cert: "/k.pem", ca: "/t.pem"}, ""},
+		{"zookeeper.ssl.keyStore.location=/k.pem\nzookeeper.ssl.keyStore.password=x\n", security{cert: "/k.pem", keyPassword: "x"}, ""},
 		{"jute.maxbuffer=0x200000\nother=x\n", security{maxBuffer: 2 << 20}, ""},
 		{"zookeeper.ssl.keyStore.location=/k.jks\n", security{}, "PEM"},
 		{"jute.maxbuffer=lots\n", security{}, "no number"},

@@ -50,6 +50,7 @@ func defaults(getenv func(string) string) Options {
 		o.Auth = []string{s}
 	}
 	o.security.saslUser, o.security.saslPassword = getenv(envSASLUser), getenv(envSASLPassword)
+	o.security.keyPassword = getenv(envKeyPassword)
 	return o
 }
 

@@ -17,12 +17,14 @@ import (
 const (
 	envSASLUser     = "ZKCLI_SASL_USER"
 	envSASLPassword = "ZKCLI_SASL_PASSWORD"
+	envKeyPassword  = "ZKCLI_TLS_KEY_PASSWORD"
 )
 
 // security is how the connection is made secure.
 type security struct {
 	tls           bool
 	ca, cert, key string
+	keyPassword   string // from the environment
 	saslUser      string
 	saslFile      string // with the password
 	saslPassword  string // from the environment
@@ -35,7 +37,7 @@ func (s *security) flags(root *cobra.Command) {
 	p.BoolVar(&s.tls, "tls", s.tls, "connect with TLS; implied by the flags below")
 	p.StringVar(&s.ca, "tls-ca", "", "PEM file with the authorities that the servers' certificates are checked by")
 	p.StringVar(&s.cert, "tls-cert", "", "PEM file with the client's certificate")
-	p.StringVar(&s.key, "tls-key", "", "PEM file with the certificate's key")
+	p.StringVar(&s.key, "tls-key", "", "PEM file with the certificate's key (if it is encrypted, the password is in $"+envKeyPassword+")")
 	p.StringVar(&s.saslUser, "sasl-user", s.saslUser, "user for SASL DIGEST-MD5 ($"+envSASLUser+", password in $"+envSASLPassword+")")
 	p.StringVar(&s.saslFile, "sasl-password-file", "", "file with the password of --sasl-user")
 	p.IntVar(&s.maxBuffer, "max-buffer", 0, "the largest request and reply in `bytes`, if the servers' jute.maxbuffer is not 1 MiB")
@@ -56,7 +58,7 @@ func (s *security) apply(o *client.Options) error {
 		o.MaxRequest, o.MaxReply = s.maxBuffer, s.maxBuffer
 	}
 	if s.tls || s.ca != "" || s.cert != "" || s.key != "" {
-		config, err := client.TLSFiles{CA: s.ca, Cert: s.cert, Key: s.key, Logger: client.NoLog}.Load()
+		config, err := client.TLSFiles{CA: s.ca, Cert: s.cert, Key: s.key, Password: s.keyPassword, Logger: client.NoLog}.Load()
 		if err != nil {
 			return &UsageError{Text: err.Error()}
 		}
@@ -127,6 +129,10 @@ func (s *security) property(key, value string) error {
 		s.tls = s.tls || strings.EqualFold(value, "true")
 	case "zookeeper.ssl.keyStore.location":
 		return file(&s.cert)
+	case "zookeeper.ssl.keyStore.password":
+		if s.keyPassword == "" {
+			s.keyPassword = value
+		}
 	case "zookeeper.ssl.trustStore.location":
 		return file(&s.ca)
 	case "jute.maxbuffer":
