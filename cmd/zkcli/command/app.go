@@ -167,7 +167,7 @@ func (c *Call) run(ctx context.Context, run Run) error {
 	err := run(ctx, c)
 	c.App.barrier()
 	if err != nil && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return &interruptedError{err}
+		return &interruptedError{err, context.Cause(ctx)}
 	}
 	return err
 }

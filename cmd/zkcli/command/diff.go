@@ -37,9 +37,9 @@ func diffCommand() Command {
 			flags.Flags().BoolVar(&o.IgnoreEphemerals, "ignore-ephemerals", false, "leave out ephemeral nodes")
 			return func(ctx context.Context, c *Call) error {
 				err := c.diff(ctx, *o, *quiet)
-				if _, differ := errors.AsType[*ExitError](err); err != nil && !differ && ExitCode(err) == exitError {
-					c.App.say("%s", describe(err).Error)
-					return &ExitError{Code: exitUsage} // 1 is for a difference
+				if _, differ := errors.AsType[*ExitError](err); !differ && ExitCode(err) == exitError && ctx.Err() == nil {
+					f := describe(err)
+					return c.end(exitUsage, f.Code, f.Error) // 1 is for a difference
 				}
 				return err
 			}

@@ -68,14 +68,18 @@ type ExitError struct{ Code int }
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
 // interruptedError is what became of a command that was interrupted.
-type interruptedError struct{ err error }
+type interruptedError struct {
+	err   error
+	cause error // that ended its context
+}
 
 // Error says so.
-func (e *interruptedError) Error() string { return interrupted(e.err.Error()) }
+func (e *interruptedError) Error() string { return e.say(e.err.Error()) }
 
-// interrupted says that a command was interrupted, and what it said itself.
-func interrupted(text string) string {
-	if strings.EqualFold(text, "interrupted") {
+// say says that the command was interrupted, and what it said itself. It need not
+// repeat by what.
+func (e *interruptedError) say(text string) string {
+	if text = strings.TrimSuffix(strings.TrimSuffix(text, e.cause.Error()), ": "); text == "" {
 		return "Interrupted"
 	}
 	return "Interrupted: " + text
@@ -172,7 +176,7 @@ func describe(err error) failure {
 		f.Exit = e.Code
 	} else if e, ok := errors.AsType[*interruptedError](err); ok {
 		f = describe(e.err)
-		f.Error, f.Code, f.Exit = interrupted(f.Error), "Interrupted", exitInterrupt
+		f.Error, f.Code, f.Exit = e.say(f.Error), "Interrupted", exitInterrupt
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		f.Code, f.Exit = "Timeout", exitTimeout
 	} else if e, ok := errors.AsType[*client.ConnectError](err); ok {

@@ -145,11 +145,29 @@ func (a *App) printEvent(event string) {
 	fmt.Fprintf(a.out, "\nWATCHER::\n\n%s\n", event)
 }
 
+// quiet keeps events from being printed as zkCli.sh does, until the function that
+// it returns is called: those that came until then, too.
+func (a *App) quiet() (restore func()) {
+	was := a.watching.shown()
+	a.watching.show(false)
+	return func() {
+		a.flush()
+		a.watching.show(was)
+	}
+}
+
 // barrier waits until the events are printed that came before the last reply, so
-// that they stand before the result that the reply is made into. An operation on a
-// path that can't be goes no further than the queue of callbacks.
+// that they stand before the result that the reply is made into.
 func (a *App) barrier() {
-	if a.conn.c == nil || !a.watching.expects() {
+	if a.watching.expects() {
+		a.flush()
+	}
+}
+
+// flush waits until the events that came are dealt with. An operation on a path that
+// can't be goes no further than the queue of callbacks.
+func (a *App) flush() {
+	if a.conn.c == nil {
 		return
 	}
 	done := make(chan struct{})

@@ -105,21 +105,6 @@ func closeWatch(ctx context.Context, w *client.Watch) error {
 	return nil
 }
 
-// quiet keeps events from being printed as zkCli.sh does, until the function that
-// it returns is called.
-func (a *App) quiet() (restore func()) {
-	t := &a.watching
-	t.mu.Lock()
-	was := t.print
-	t.print = false
-	t.mu.Unlock()
-	return func() {
-		t.mu.Lock()
-		t.print = was
-		t.mu.Unlock()
-	}
-}
-
 func (f *follower) print(ctx context.Context, ev client.Event) error {
 	now := time.Now()
 	doc := change{

@@ -51,7 +51,7 @@ func (a *App) script(ctx context.Context) error {
 // unread is the error of a script that could not be read to its end.
 func unread(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return &interruptedError{err}
+		return &interruptedError{err, context.Cause(ctx)}
 	}
 	return fmt.Errorf("read a command: %w", err)
 }

@@ -197,6 +197,9 @@ func TestLockRunsAProgram(t *testing.T) {
 	if !strings.Contains(line, "-lock-0000000000 ") {
 		t.Errorf("the layout is not Curator's: %s", line)
 	}
+	if extra := len(r.out.lines); extra > 0 {
+		t.Errorf("%d lines on stdout that are not the program's: %q", extra, <-r.out.lines)
+	}
 	nothingBelow(t, c, "/locks/a")
 	r = start(t, s.ConnectString(), "lock", "/locks/a", "--", "sh", "-c", "kill -9 $$")
 	if code := <-r.code; code != 128+9 {

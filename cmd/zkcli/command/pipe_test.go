@@ -40,6 +40,22 @@ func TestImportAndDiffOfAPipe(t *testing.T) {
 			t.Errorf("%s: exit %d", args[0], code)
 		}
 	}
+	// 2 would say that the line is wrong, 1 that they differ.
+	r := start(t, s.ConnectString(), "diff", "@"+pipe, "/copy")
+	r.stop()
+	if code := <-r.code; code != exitInterrupt {
+		t.Errorf("diff, interrupted: exit %d", code)
+	}
+	openBoth(t, pipe)
+}
+
+// openBoth ends what waits for somebody at the other end of a pipe. It stays open, as
+// that may begin to wait only now.
+func openBoth(t *testing.T, pipe string) {
+	t.Helper()
+	if _, err := syscall.Open(pipe, syscall.O_RDWR|syscall.O_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A pipe with nobody at its other end keeps a command waiting, until Ctrl-C. With
@@ -59,11 +75,7 @@ func TestExportToAPipe(t *testing.T) {
 		if code := <-r.code; code != exitTimeout {
 			t.Errorf("%s: exit %d", name, code)
 		}
-		other, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends what waits for one
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer other.Close()
+		openBoth(t, pipe)
 	}
 	r := start(t, s.ConnectString(), "export", "-f", pipe, "--check", "/")
 	if line := r.err.await(t, ""); !strings.Contains(line, "can be read only once") {
