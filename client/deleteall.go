@@ -145,7 +145,7 @@ func (r *removal) round(ctx context.Context, round int) (again bool, err error) 
 	}
 	r.deleteAll(ctx, paths)
 	switch {
-	case r.err == nil:
+	case r.left == 0 && r.unknown == 0:
 		return false, nil
 	case errors.Is(r.err, ErrNotEmpty) && round < deleteRounds:
 		return true, nil
@@ -178,11 +178,11 @@ func (r *removal) list(ctx context.Context) ([]string, error) {
 	}
 	var paths []string
 	for e, err := range r.c.WithRetry(r.policy).Walk(ctx, r.path, WalkOptions{}) {
-		if err != nil && e.Path == "" {
+		if err != nil && (e.Path == "" || e.Depth == 0 && r.o.KeepRoot) {
 			return paths, err
 		}
 		if err != nil {
-			r.fail(err) // it may have no children, though
+			r.fail(err) // unless it has no children: then it can be deleted
 		}
 		if e.Depth == 0 && r.o.KeepRoot || ofServers(r.c.root+e.Path) {
 			continue

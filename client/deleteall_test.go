@@ -300,3 +300,23 @@ func TestDeleteAllGoesRoundWhatItMayNot(t *testing.T) {
 		t.Errorf("left are %v, %v", got, err)
 	}
 }
+
+// What may not be listed can be deleted all the same, if it has no children.
+func TestDeleteAllOfWhatMayNotBeListed(t *testing.T) {
+	c := newWorld(t, 1).client(t)
+	makeTree(t, c, "/d", "/d/closed")
+	secret := []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "world", ID: "anyone"}}}
+	_, err := c.SetACL(t.Context(), "/d/closed", secret, client.AnyVersion)
+	must(t, err)
+	if n, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{}); n != 2 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	makeTree(t, c, "/d", "/d/x")
+	_, err = c.SetACL(t.Context(), "/d", secret, client.AnyVersion)
+	must(t, err)
+	n, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{KeepRoot: true})
+	mustBe(t, err, client.ErrNoAuth)
+	if n != 0 {
+		t.Errorf("deleted %d of what could not be listed", n)
+	}
+}
