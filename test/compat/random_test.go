@@ -5,6 +5,7 @@ package compat
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,12 @@ const (
 	fullSeeds, fullSteps   = 60, 1500
 	// shownLines is how much of a transcript is shown around the first difference.
 	shownLines = 12
+	// maxHangs is how often a conversation begins anew because Apache does not answer:
+	// on a busy machine its followers at times keep a request until the next write.
+	maxHangs = 3
 )
+
+func isSilence(line string) bool { return strings.HasSuffix(line, ": silence") }
 
 // TestDifferentialRandom runs seeded random conversations with Apache and with
 // the target: several sessions, pipelines, multis, every kind of watch and node,
@@ -25,8 +31,7 @@ func TestDifferentialRandom(t *testing.T) {
 	compareRandom(t, quickSeeds, p.hold)
 }
 
-// compareRandom holds seeded random conversations, a few with fixed seeds and
-// one with a new one.
+// compareRandom holds seeded random conversations; a full run has one with a new seed.
 func compareRandom(t *testing.T, seeds int, hold func(func(*world)) (a, b []string)) {
 	steps := quickSteps
 	if *fullFlag {
@@ -38,12 +43,22 @@ func compareRandom(t *testing.T, seeds int, hold func(func(*world)) (a, b []stri
 		for i := range seeds {
 			list = append(list, uint64(i+1))
 		}
-		list = append(list, uint64(time.Now().UnixNano()))
+		if *fullFlag {
+			list = append(list, uint64(time.Now().UnixNano()))
+		}
 	}
 	total, passed, replies, refused := 0, 0, 0, 0
 	for _, seed := range list {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			a, b := hold(func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) })
+			talk := func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) }
+			a, b := hold(talk)
+			for range maxHangs {
+				if !slices.ContainsFunc(a, isSilence) {
+					break
+				}
+				t.Logf("Apache left a request unanswered for %v: once more", replyDeadline)
+				a, b = hold(talk)
+			}
 			total += len(a)
 			for _, line := range a {
 				if strings.Contains(line, "< ") && strings.Contains(line, " zxid=") {

@@ -156,9 +156,10 @@ func placeScenarios() []scenario {
 			w.loose = true
 			for _, c := range []*conn{w.on(leader).connect("L"), w.on(follower).connect("F")} {
 				for line := range strings.Lines(string(c.data("/zookeeper/config"))) {
-					w.logf("%s| %s", c.name, places.ReplaceAllStringFunc(strings.TrimSpace(line), func(s string) string {
+					line = places.ReplaceAllStringFunc(strings.TrimSpace(line), func(s string) string {
 						return "HOST" + strings.Repeat(":PORT", strings.Count(s, ":"))
-					}))
+					})
+					w.logf("%s| %s", c.name, epochVersion.ReplaceAllString(line, "version=EPOCH"))
 				}
 				c.do(byPath(opGetACL, "/zookeeper/config"))
 				c.do(set("/zookeeper/config", "x"), del("/zookeeper/config", -1))

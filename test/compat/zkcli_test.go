@@ -164,6 +164,10 @@ var (
 	cliOwner    = regexp.MustCompile(`^(ephemeralOwner = 0x)([0-9a-f]{2,})$`)
 )
 
+// epochVersion is a configuration's version that is the beginning of an epoch: which
+// one, that depends on how many elections there were.
+var epochVersion = regexp.MustCompile(`^version=[1-9a-f][0-9a-f]*00000000$`)
+
 // normaliseCli replaces times, session ids and the server's address, and makes
 // zxids relative to the first one printed.
 func normaliseCli(lines []string, addr string) []string {
@@ -173,6 +177,7 @@ func normaliseCli(lines []string, addr string) []string {
 		if strings.HasPrefix(line, "server.") {
 			line = places.ReplaceAllString(line, "PLACE")
 		}
+		line = epochVersion.ReplaceAllString(line, "version=EPOCH")
 		line = cliOwner.ReplaceAllString(line, "${1}SESSION")
 		if m := cliTime.FindStringSubmatch(line); m != nil && !strings.Contains(m[2], "1970") {
 			line = m[1] + "TIME"
