@@ -3,6 +3,8 @@ package datatree
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -226,9 +228,45 @@ func (t *Tree) Quota(path string) (q Quota, ok bool) {
 	if e == nil || e.statsID == 0 {
 		return Quota{}, false
 	}
-	stats, err := parseLimits(string(t.arena.data(e.statsID)))
+	return t.shown(e), true
+}
+
+// shown is an active quota with its usage.
+func (t *Tree) shown(q *quota) Quota {
+	stats, err := parseLimits(string(t.arena.data(q.statsID)))
 	if err != nil {
 		stats = noLimits
 	}
-	return Quota{Path: e.path, Limits: e.limits, Usage: Usage{stats.Count, stats.Bytes}}, true
+	return Quota{Path: q.path, Limits: q.limits, Usage: Usage{stats.Count, stats.Bytes}}
+}
+
+// Exceeded yields the quotas of which more is used than they allow, in no
+// particular order. Hard limits count whether or not they are enforced.
+func (t *Tree) Exceeded() iter.Seq[Quota] {
+	return func(yield func(Quota) bool) {
+		for _, e := range t.quotas {
+			if e.limitsID == 0 || e.statsID == 0 || e.limits == noLimits {
+				continue
+			}
+			if q := t.shown(e); q.exceeded() && !yield(q) {
+				return
+			}
+		}
+	}
+}
+
+func (q *Quota) exceeded() bool {
+	return q.Usage.Count > atMost(q.Limits.Count, q.Limits.CountHard) ||
+		q.Usage.Bytes > atMost(q.Limits.Bytes, q.Limits.BytesHard)
+}
+
+// atMost returns the limit that counts. A soft one does not beside a hard one.
+func atMost(soft, hard int64) int64 {
+	switch {
+	case hard >= 0:
+		return hard
+	case soft >= 0:
+		return soft
+	}
+	return math.MaxInt64
 }

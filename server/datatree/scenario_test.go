@@ -22,7 +22,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of scenarios into te
 //	create PATH [DATA|null] [session=N|container|ttl=MS] [acl=PERMS:SCHEME:ID] [cversion=N]
 //	delete PATH, set PATH [DATA|null] [version=N], setacl PATH PERMS:SCHEME:ID
 //	open N [timeout=MS], close N [PATH...]
-//	stat PATH, get PATH, ls PATH, acl PATH, quota PATH, ephemerals N
+//	stat PATH, get PATH, ls PATH, quota PATH, exceeded, ephemerals N
 //	expirable now=MS [never=MS], counts, reload
 //
 // A write is a transaction of its own; "+" before it adds it to the one before.
@@ -264,6 +264,10 @@ func (s *scenario) read(command string, args []string) {
 	case "quota":
 		q, ok := s.tree.Quota(args[0])
 		fmt.Fprintf(&s.out, "%v %+v\n", ok, q)
+	case "exceeded":
+		for _, q := range slices.SortedFunc(s.tree.Exceeded(), func(a, b Quota) int { return strings.Compare(a.Path, b.Path) }) {
+			fmt.Fprintf(&s.out, "%+v\n", q)
+		}
 	case "ephemerals":
 		fmt.Fprintf(&s.out, "%q\n", slices.Sorted(s.tree.Ephemerals(jute.SessionID(s.parse(args[0])))))
 	case "expirable":
