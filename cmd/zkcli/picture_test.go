@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -13,7 +15,7 @@ import (
 var picture = flag.String("picture", "", "write the session of the README to this file, as SVG")
 
 // TestPicture is the session that the README shows. docs/zkcli-session.svg is made
-// by it:
+// by it, and must be what it shows today:
 //
 //	go test ./cmd/zkcli -run TestPicture -picture ../../docs/zkcli-session.svg
 func TestPicture(t *testing.T) {
@@ -49,12 +51,29 @@ func TestPicture(t *testing.T) {
 	s.Type("create /app/workers/")
 	server.Kill()
 	s.line("CONNECTING", "create /app/workers/")
-	s.View(func(screen *ptytest.Screen) {
-		if *picture == "" {
-			return
-		}
-		if err := os.WriteFile(*picture, []byte(screen.SVG("zkcli")), 0o644); err != nil {
+	var drawn string
+	s.View(func(screen *ptytest.Screen) { drawn = screen.SVG("zkcli") })
+	if *picture != "" {
+		if err := os.WriteFile(*picture, []byte(drawn), 0o644); err != nil {
 			t.Error(err)
 		}
-	})
+		return
+	}
+	checkPicture(t, drawn)
+}
+
+// checkPicture compares what was drawn with the picture in the documentation. Only
+// the server's port is another one each time.
+func checkPicture(t *testing.T, drawn string) {
+	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	shown, err := os.ReadFile("../../docs/zkcli-session.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Split(port.ReplaceAllString(string(shown), "SERVER"), "\n")
+	for i, line := range strings.Split(port.ReplaceAllString(drawn, "SERVER"), "\n") {
+		if i >= len(want) || line != want[i] {
+			t.Fatalf("docs/zkcli-session.svg is not what zkcli shows today: make it anew, see TestPicture.\nLine %d is now\n%s", i+1, line)
+		}
+	}
 }
