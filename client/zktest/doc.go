@@ -24,6 +24,18 @@
 // memory. They can be stopped, killed and started again: the address
 // that clients know stays.
 //
+// One of an ensemble can be taken off the network of the servers (Isolate), also
+// without its notice (Strand), or be told nothing (Lag): then it answers reads out of
+// the past, which is where programs break that take them for the present.
+//
+//	e := zktest.StartEnsemble(t, 3, zktest.Patient())
+//	slow := e.Followers()[0]
+//	here, there := e.At(slow-1).Client(t), e.At(e.Leader()-1).Client(t)
+//	e.Lag(slow)
+//	there.Set(ctx, "/a", []byte("new"), client.AnyVersion)
+//	data, _, err := here.Get(ctx, "/a") // as it was
+//	e.CatchUp(slow)
+//
 // # The proxy
 //
 // Clients reach a server through a Proxy, which can cut, stall and refuse

@@ -39,6 +39,7 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 		node.opts.ListenPeers, node.opts.DialPeer = e.links.listen(i+1), e.links.dial(i+1)
 		e.nodes = append(e.nodes, node)
 	}
+	t.Cleanup(e.heal) // a server that is cut off hands over to nobody
 	e.each(func(n *node) { n.start() })
 	if t.Failed() {
 		t.FailNow()
@@ -145,16 +146,9 @@ func (e *Ensemble) KillLeader() int {
 // nothing if the server is down.
 func (e *Ensemble) Kill(id int) {
 	e.t.Helper()
-	e.links.sever(id, true)
+	e.links.sever(id)
 	e.nodes[id-1].kill()
 }
-
-// Isolate takes a server off the network of the servers until Rejoin; its clients
-// stay connected to it. A leader is none any more when it notices.
-func (e *Ensemble) Isolate(id int) { e.links.sever(id, true) }
-
-// Rejoin ends Isolate.
-func (e *Ensemble) Rejoin(id int) { e.links.sever(id, false) }
 
 // Stop stops a server in order, as an operator does: a leader hands over first.
 // It does nothing if the server is down.
@@ -165,7 +159,7 @@ func (e *Ensemble) Stop(id int) { e.t.Helper(); e.nodes[id-1].stop() }
 func (e *Ensemble) Restart(id int) {
 	e.t.Helper()
 	e.nodes[id-1].stop()
-	e.links.sever(id, false)
+	e.links.restore(id)
 	e.nodes[id-1].start()
 }
 

@@ -8,16 +8,20 @@ import (
 )
 
 // links is the network between the servers of an ensemble: TCP on loopback, on
-// ports that nobody has to know. A server can be taken off it.
+// ports that nobody has to know. A server can be taken off it, and what is sent to
+// a server can be held back.
 type links struct {
 	mu    sync.Mutex
-	ports map[string]string // the address behind a configured one
-	down  map[int]bool
-	conns map[net.Conn]int // whose it is, of those that have been dialled or accepted
+	ports map[string]string     // the address behind a configured one
+	down  map[int]bool          // servers that are off the network
+	held  map[int]chan struct{} // servers that hear nothing; closed when they do again
+	mute  map[int]bool          // of these, those whom nobody hears either
+	words map[int]int           // how often servers have heard something
+	conns map[*linkConn]bool    // those that have been dialled or accepted
 }
 
 func newLinks() *links {
-	return &links{ports: map[string]string{}, down: map[int]bool{}, conns: map[net.Conn]int{}}
+	return &links{ports: map[string]string{}, down: map[int]bool{}, held: map[int]chan struct{}{}, mute: map[int]bool{}, words: map[int]int{}, conns: map[*linkConn]bool{}}
 }
 
 // listen is the server.Options.ListenPeers of a server.
@@ -60,20 +64,73 @@ func (n *links) add(nc net.Conn, id int) (net.Conn, error) {
 		nc.Close()
 		return nil, syscall.ECONNRESET
 	}
-	c := &linkConn{nc, n}
-	n.conns[c] = id
+	c := &linkConn{Conn: nc, n: n, id: id, gone: make(chan struct{})}
+	n.conns[c] = true
 	return c, nil
 }
 
-// sever takes a server off the network at once, or puts it back.
-func (n *links) sever(id int, down bool) {
+// sever takes a server off the network at once.
+func (n *links) sever(id int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.down[id] = down
-	for c, owner := range n.conns {
-		if down && owner == id {
-			delete(n.conns, c)
-			c.(*linkConn).Conn.Close()
+	n.down[id] = true
+	n.breakLocked(func(c *linkConn) bool { return c.id == id })
+}
+
+// hold keeps from a server what others send it.
+func (n *links) hold(id int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.holdLocked(id)
+}
+
+func (n *links) holdLocked(id int) {
+	if n.held[id] == nil {
+		n.held[id] = make(chan struct{})
+	}
+}
+
+// strand takes a server off the network without its notice: its own ends of the
+// connections stay, with nothing behind them.
+func (n *links) strand(id int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down[id], n.mute[id] = true, true
+	n.holdLocked(id)
+	type ends struct{ near, far string }
+	others := map[ends]bool{}
+	for c := range n.conns {
+		if c.id == id {
+			others[ends{c.RemoteAddr().String(), c.LocalAddr().String()}] = true
+		}
+	}
+	n.breakLocked(func(c *linkConn) bool { return others[ends{c.LocalAddr().String(), c.RemoteAddr().String()}] })
+}
+
+// restore ends sever, hold and strand.
+func (n *links) restore(id int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.held[id] != nil {
+		close(n.held[id])
+	}
+	delete(n.down, id)
+	delete(n.held, id)
+	delete(n.mute, id)
+}
+
+// heard returns how often a server has heard something of another one.
+func (n *links) heard(id int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.words[id]
+}
+
+// breakLocked closes the connections' ends that which picks.
+func (n *links) breakLocked(which func(*linkConn) bool) {
+	for c := range n.conns {
+		if which(c) {
+			c.closeLocked()
 		}
 	}
 }
@@ -102,13 +159,55 @@ func (l *linkListener) Accept() (net.Conn, error) {
 // linkConn is one end of a link.
 type linkConn struct {
 	net.Conn
-	n *links
+	n    *links
+	id   int           // of the server whose it is
+	gone chan struct{} // closed with it
+}
+
+// Read reads, and then waits while what was read is to be held back.
+func (c *linkConn) Read(p []byte) (int, error) {
+	k, err := c.Conn.Read(p)
+	for {
+		c.n.mu.Lock()
+		held := c.n.held[c.id]
+		if held == nil {
+			c.n.words[c.id]++
+		}
+		c.n.mu.Unlock()
+		if held == nil {
+			return k, err
+		}
+		select {
+		case <-held:
+		case <-c.gone:
+			return 0, net.ErrClosed
+		}
+	}
+}
+
+// Write writes, or loses what nobody is to hear.
+func (c *linkConn) Write(p []byte) (int, error) {
+	c.n.mu.Lock()
+	mute := c.n.mute[c.id]
+	c.n.mu.Unlock()
+	if mute {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
 }
 
 // Close ends the link.
 func (c *linkConn) Close() error {
 	c.n.mu.Lock()
+	defer c.n.mu.Unlock()
+	return c.closeLocked()
+}
+
+func (c *linkConn) closeLocked() error {
+	if !c.n.conns[c] {
+		return net.ErrClosed
+	}
 	delete(c.n.conns, c)
-	c.n.mu.Unlock()
+	close(c.gone)
 	return c.Conn.Close()
 }

@@ -129,36 +129,6 @@ func TestConnectString(t *testing.T) {
 	}
 }
 
-// TestIsolate cuts the leader off from the others, with a client still connected.
-func TestIsolate(t *testing.T) {
-	ctx := deadline(t)
-	e := zktest.StartEnsemble(t, 3)
-	leader := e.Leader()
-	c := e.At(leader - 1).Client(t)
-	mustCreate(t, c, "/a", client.Persistent)
-	e.Isolate(leader)
-	write := c.Async().Set("/a", []byte("lost"), client.AnyVersion)
-	for other := leader; other == leader || other == 0; {
-		var err error
-		if other, err = e.WaitLeader(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := e.Client(t).Create(ctx, "/b", nil, client.Persistent, nil); err != nil {
-		t.Errorf("create with a majority: %v", err)
-	}
-	if _, err := write.Wait(ctx); !client.IsAmbiguous(err) {
-		t.Errorf("write at the isolated leader = %v", err)
-	}
-	e.Rejoin(leader)
-	if err := e.WaitAll(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if data, _, err := c.WithRetry(client.DefaultRetry()).Get(ctx, "/a"); err != nil || string(data) == "lost" {
-		t.Errorf("/a has %q, %v", data, err)
-	}
-}
-
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		f := standin.New()
