@@ -11,12 +11,13 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// keepHouse does what the leader does each tick: it lets sessions expire and
-// looks at the disk.
+// keepHouse does what is due each tick: it lets sessions expire, and looks at the
+// disk and the quotas.
 func (s *Server) keepHouse() {
 	tick := time.NewTicker(s.cfg.TickTime / 2)
 	defer tick.Stop()
 	last := s.now()
+	var exceeded exceededQuotas
 	for {
 		select {
 		case <-tick.C:
@@ -24,6 +25,7 @@ func (s *Server) keepHouse() {
 			s.forgivePause(now - last)
 			last = now
 			s.watchDisk()
+			exceeded = s.watchQuotas(exceeded)
 			s.replica.events.put(peerEvent{kind: evTouches})
 			if s.leads() {
 				s.expireSessions(now)

@@ -100,7 +100,7 @@ func treeKeys(c *Config) []Key {
 		{Name: "znode.container.maxNeverUsedIntervalMs", Default: "0", value: millis(&c.ContainerMaxNeverUsed, 0, maxInt),
 			Doc: "Age at which a container that never had a child is deleted too; 0 is never."},
 		{Name: "enforceQuota", Default: "false", value: truth(&c.EnforceQuota),
-			Doc: "Refuse writes beyond a hard quota. If false, quotas only make warnings."},
+			Doc: "Refuse writes beyond a hard quota. A quota that is exceeded is logged in any case."},
 	}
 }
 
