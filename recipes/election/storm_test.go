@@ -126,8 +126,7 @@ func TestStormLatch(t *testing.T) {
 					}
 					terms.Add(1)
 					h.term(s, i, leadership, func() error {
-						_, err := s.Client(i).Multi(s.Ctx, leadership.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
-						return err
+						return trial.Write(s.Ctx, s.Client(i), leadership)
 					}, asked)
 				}
 			})

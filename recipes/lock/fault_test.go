@@ -5,55 +5,19 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
-
-// explained fails unless err is what the run's fault explains: a broken connection is
-// hidden, and the end of the session is told.
-func explained(w *trial.World, what string, err error) {
-	w.Helper()
-	if !w.Expires || !errors.Is(err, recipes.ErrLost) {
-		w.Errorf("%s: %s = %v", w.Fault, what, err)
-	}
-}
-
-// write makes a guarded change, and reports whether it was done for sure.
-func write(w *trial.World, h *lock.Held) bool {
-	_, err := w.C.Multi(w.Ctx, h.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
-	return err == nil
-}
 
 // alone fails if somebody else can have the lock and h be used nevertheless.
 func alone(w *trial.World, h *lock.Held) {
 	w.Helper()
 	other, ok, err := mutex(w, w.Look, lock.Options{}).TryLock(w.Ctx)
 	w.Must(err)
-	if !ok {
-		return
+	if ok {
+		w.Superseded(h, other)
+		w.Must(other.Unlock(w.Ctx))
 	}
-	if !w.Expires {
-		w.Errorf("%s: two have the lock", w.Fault)
-	}
-	if write(w, h) {
-		w.Errorf("%s: the guard let a write through of one who has lost the lock", w.Fault)
-	}
-	if other.Token() <= h.Token() {
-		w.Errorf("%s: token %v of the later holder, %v of the one before", w.Fault, other.Token(), h.Token())
-	}
-	w.Must(other.Unlock(w.Ctx))
-}
-
-// unlock gives the lock up, which fails only if it was lost.
-func unlock(w *trial.World, h *lock.Held) {
-	w.Helper()
-	if err := h.Unlock(w.Ctx); err != nil {
-		explained(w, "unlock", err)
-	}
-	mustBe(w, h.Unlock(w.Ctx), recipes.ErrNotHeld)
 }
 
 func TestEveryFaultOfAFreeLock(t *testing.T) {
@@ -62,10 +26,10 @@ func TestEveryFaultOfAFreeLock(t *testing.T) {
 			trial.Every(t, false, func(w *trial.World) {
 				h, err := mutex(w, w.C, lock.Options{Layout: layout}).Lock(w.Ctx)
 				if err != nil {
-					explained(w, "lock", err)
+					w.Explained("lock", err)
 				} else {
 					alone(w, h)
-					unlock(w, h)
+					w.GiveUp("unlock", h.Unlock)
 				}
 				w.AwaitChildren("/l", 0)
 			})
@@ -80,51 +44,42 @@ func TestEveryFaultWithRenewal(t *testing.T) {
 		for range 2 {
 			h, err := m.Lock(w.Ctx)
 			for err != nil {
-				explained(w, "lock", err)
+				w.Explained("lock", err)
 				h, err = m.Lock(w.Ctx)
 			}
 			alone(w, h)
-			unlock(w, h)
+			w.GiveUp("unlock", h.Unlock)
 		}
 		w.AwaitChildren("/l", 0)
 	})
 }
 
-// waits returns when C watches somebody else's place, or when its Lock has returned.
-func waits(w *trial.World, rec *zktest.Recording, out <-chan outcome) (early *outcome) {
-	ctx, cancel := context.WithCancel(w.Ctx)
-	watching := make(chan struct{})
+// waiting is locking that returns when C watches somebody else's place, or has done.
+func waiting(w *trial.World, ctx context.Context, m *lock.Mutex) <-chan outcome {
+	rec := w.Record()
+	until, over := context.WithCancel(w.Ctx)
+	out := make(chan outcome, 1)
 	go func() {
-		defer close(watching)
-		_ = rec.Await(ctx, "wait", watches)
+		defer over()
+		h, err := m.Lock(ctx)
+		out <- outcome{h, err}
 	}()
-	select {
-	case got := <-out:
-		early = &got
-	case <-watching:
-	}
-	cancel()
-	<-watching
-	return early
+	_ = rec.Await(until, "wait", watches)
+	return out
 }
 
 // One waits while another holds the lock: A18, A20.
 func TestEveryFaultOfAWait(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		first := held(w, w.Look, lock.Options{})
-		rec := w.Record()
-		out := locking(w.Ctx, mutex(w, w.C, lock.Options{}))
-		early := waits(w, rec, out)
+		out := waiting(w, w.Ctx, mutex(w, w.C, lock.Options{}))
 		w.Must(first.Unlock(w.Ctx))
-		if early == nil {
-			got := <-out
-			early = &got
-		}
-		if early.err != nil {
-			explained(w, "lock", early.err)
+		got := <-out
+		if got.err != nil {
+			w.Explained("lock", got.err)
 		} else {
-			alone(w, early.held)
-			unlock(w, early.held)
+			alone(w, got.held)
+			w.GiveUp("unlock", got.held.Unlock)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -151,17 +106,11 @@ func TestEveryFaultOfAWaitGivenUp(t *testing.T) {
 	gaveUp := errors.New("gave up")
 	trial.Every(t, false, func(w *trial.World) {
 		first := held(w, w.Look, lock.Options{})
-		rec := w.Record()
 		ctx, giveUp := context.WithCancelCause(w.Ctx)
-		out := locking(ctx, mutex(w, w.C, lock.Options{}))
-		early := waits(w, rec, out)
+		out := waiting(w, ctx, mutex(w, w.C, lock.Options{}))
 		giveUp(gaveUp)
-		if early == nil {
-			got := <-out
-			early = &got
-		}
-		if !errors.Is(early.err, gaveUp) {
-			explained(w, "lock", early.err)
+		if got := <-out; !errors.Is(got.err, gaveUp) {
+			w.Explained("lock", got.err)
 		}
 		w.AwaitChildren("/l", 1)
 		w.Must(first.Err())
@@ -179,19 +128,19 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 			w.Errorf("%s: a lock that is taken was had", w.Fault)
 		}
 		if err != nil {
-			explained(w, "try lock", err)
+			w.Explained("try lock", err)
 		}
 		w.AwaitChildren("/l", 1)
 		w.Must(first.Unlock(w.Ctx))
 		h, ok, err := m.TryLock(w.Ctx)
 		switch {
 		case err != nil:
-			explained(w, "try lock", err)
+			w.Explained("try lock", err)
 		case !ok:
 			w.Errorf("%s: the lock is free, and was not had", w.Fault)
 		default:
 			alone(w, h)
-			unlock(w, h)
+			w.GiveUp("unlock", h.Unlock)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -212,7 +161,7 @@ func TestEveryFaultOfWith(t *testing.T) {
 			return 42, errors.Join(h.Err(), h.Unlock(ctx))
 		})
 		if err != nil {
-			explained(w, "with", err)
+			w.Explained("with", err)
 		} else if calls != 1 || got != 42 {
 			w.Errorf("%s: %d calls returned %d", w.Fault, calls, got)
 		}
@@ -229,9 +178,9 @@ func TestEveryFaultOfAMulti(t *testing.T) {
 		w.Must(err)
 		h, err := both.Lock(w.Ctx)
 		if err != nil {
-			explained(w, "lock", err)
+			w.Explained("lock", err)
 		} else if err := h.Unlock(w.Ctx); err != nil {
-			explained(w, "unlock", err)
+			w.Explained("unlock", err)
 		}
 		w.AwaitChildren("/l", 0)
 		w.AwaitChildren("/b", 0)

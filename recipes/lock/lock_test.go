@@ -117,7 +117,7 @@ func TestLockThatIsLost(t *testing.T) {
 			<-h.Context().Done()
 			mustBe(t, context.Cause(h.Context()), recipes.ErrLost)
 			mustBe(t, h.Err(), recipes.ErrLost)
-			if write(w, h) {
+			if trial.Write(w.Ctx, w.C, h) == nil {
 				t.Error("a guarded write went through")
 			}
 			mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)

@@ -108,7 +108,7 @@ func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 	h.add(i, step{"lock", held.Token()}, call, got)
 	for range 3 {
 		call := h.now()
-		_, err := c.Multi(s.Ctx, held.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
+		err := trial.Write(s.Ctx, c, held)
 		if err == nil {
 			h.add(i, step{"write", held.Token()}, call, h.now())
 		} else if !trial.Passing(err) && !errors.Is(err, client.ErrNoNode) {

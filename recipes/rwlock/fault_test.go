@@ -28,50 +28,15 @@ func every(t *testing.T, fn func(w *trial.World, lock func(c *client.Client, o r
 	}
 }
 
-// explained fails unless err is what the run's fault explains: a broken connection is
-// hidden, and the end of the session is told.
-func explained(w *trial.World, what string, err error) {
-	w.Helper()
-	if !w.Expires || !errors.Is(err, recipes.ErrLost) {
-		w.Errorf("%s: %s = %v", w.Fault, what, err)
-	}
-}
-
-// write makes a guarded write.
-func write(w *trial.World, h *rwlock.Held) bool {
-	_, err := w.C.Multi(w.Ctx, h.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
-	return err == nil
-}
-
 // exclusive fails if somebody else can have the lock, who is excluded by h, and h be used
 // nevertheless.
 func exclusive(w *trial.World, l locker, h *rwlock.Held) {
 	w.Helper()
 	other, ok, err := l.try(w.Ctx, rwlock.Write, 9)
 	w.Must(err)
-	if !ok {
-		return
-	}
-	if !w.Expires {
-		w.Errorf("%s: two have the lock", w.Fault)
-	}
-	if write(w, h) {
-		w.Errorf("%s: the guard let a write through of one who has lost the lock", w.Fault)
-	}
-	if other.Token() <= h.Token() {
-		w.Errorf("%s: token %v of the later holder, %v of the one before", w.Fault, other.Token(), h.Token())
-	}
-	w.Must(other.Unlock(w.Ctx))
-}
-
-// giveUp unlocks, which fails only if the lock was lost.
-func giveUp(w *trial.World, h *rwlock.Held) {
-	w.Helper()
-	if err := h.Unlock(w.Ctx); err != nil {
-		explained(w, "unlock", err)
-	}
-	if err := h.Unlock(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
-		w.Errorf("%s: second unlock = %v", w.Fault, err)
+	if ok {
+		w.Superseded(h, other)
+		w.Must(other.Unlock(w.Ctx))
 	}
 }
 
@@ -82,11 +47,11 @@ func TestEveryFaultOfAFreeLock(t *testing.T) {
 			every(t, func(w *trial.World, lock func(*client.Client, rwlock.Options) locker) {
 				h, err := lock(w.C, rwlock.Options{}).take(w.Ctx, kind, 0)
 				if err != nil {
-					explained(w, "lock", err)
+					w.Explained("lock", err)
 					return
 				}
 				exclusive(w, lock(w.Look, rwlock.Options{}), h)
-				giveUp(w, h)
+				w.GiveUp("unlock", h.Unlock)
 			})
 		})
 	}
@@ -100,10 +65,10 @@ func TestEveryFaultOfATry(t *testing.T) {
 		h, ok, err := l.try(w.Ctx, rwlock.Write, 0)
 		switch {
 		case err != nil:
-			explained(w, "try lock", err)
+			w.Explained("try lock", err)
 		case ok:
 			w.Errorf("%s: a lock that is taken was had", w.Fault)
-			giveUp(w, h)
+			w.GiveUp("unlock", h.Unlock)
 		}
 		w.Must(other.Err())
 		unlock(w, other)
@@ -111,12 +76,12 @@ func TestEveryFaultOfATry(t *testing.T) {
 		h, ok, err = l.try(w.Ctx, rwlock.Write, 0)
 		switch {
 		case err != nil:
-			explained(w, "try lock", err)
+			w.Explained("try lock", err)
 		case !ok:
 			w.Errorf("%s: a lock that is free was not had", w.Fault)
 		default:
 			exclusive(w, lock(w.Look, rwlock.Options{}), h)
-			giveUp(w, h)
+			w.GiveUp("unlock", h.Unlock)
 		}
 	})
 }
@@ -126,22 +91,13 @@ func TestEveryFaultOfATry(t *testing.T) {
 func waiting(w *trial.World, ctx context.Context, l locker, kind rwlock.Kind) *wanted {
 	rec := w.Record()
 	a := &wanted{World: w, done: make(chan struct{})}
+	until, over := context.WithCancel(w.Ctx)
 	go func() {
 		defer close(a.done)
+		defer over()
 		a.held, a.err = l.take(ctx, kind, 0)
 	}()
-	until, cancel := context.WithCancel(w.Ctx)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		_ = rec.Await(until, "wait", func(e zktest.Traced) bool { return e.Watch })
-	}()
-	select {
-	case <-a.done:
-	case <-watching:
-	}
-	cancel()
-	<-watching
+	_ = rec.Await(until, "wait", func(e zktest.Traced) bool { return e.Watch })
 	return a
 }
 
@@ -155,14 +111,14 @@ func TestEveryFaultOfAWait(t *testing.T) {
 				unlock(w, first)
 				<-a.done
 				if a.err != nil {
-					explained(w, "lock", a.err)
+					w.Explained("lock", a.err)
 					return
 				}
 				if a.held.Token() <= first.Token() {
 					w.Errorf("%s: token %v after %v", w.Fault, a.held.Token(), first.Token())
 				}
 				exclusive(w, lock(w.Look, rwlock.Options{}), a.held)
-				giveUp(w, a.held)
+				w.GiveUp("unlock", a.held.Unlock)
 			})
 		})
 	}
@@ -180,7 +136,7 @@ func TestEveryFaultOfAWaitGivenUp(t *testing.T) {
 		cancel(gaveUp)
 		<-a.done
 		if !errors.Is(a.err, gaveUp) {
-			explained(w, "lock", a.err)
+			w.Explained("lock", a.err)
 		}
 		w.AwaitChildren("/lock", there)
 		w.Must(first.Err())
@@ -195,18 +151,18 @@ func TestEveryFaultOfADowngrade(t *testing.T) {
 		l := lock(w.C, rwlock.Options{})
 		h, err := l.take(w.Ctx, rwlock.Write, 0)
 		if err != nil {
-			explained(w, "lock", err)
+			w.Explained("lock", err)
 			return
 		}
 		read, err := l.take(h.Context(), rwlock.Read, 0)
 		if err != nil {
-			explained(w, "read lock", err)
-			giveUp(w, h)
+			w.Explained("read lock", err)
+			w.GiveUp("unlock", h.Unlock)
 			return
 		}
-		giveUp(w, h)
+		w.GiveUp("unlock", h.Unlock)
 		exclusive(w, lock(w.Look, rwlock.Options{}), read)
-		giveUp(w, read)
+		w.GiveUp("unlock", read.Unlock)
 	})
 }
 
@@ -237,7 +193,7 @@ func TestEveryFaultOfARevoke(t *testing.T) {
 					}
 				}
 				if err != nil {
-					explained(w, "revoke", err)
+					w.Explained("revoke", err)
 				}
 				if err := h.Unlock(w.Ctx); err != nil && !errors.Is(err, recipes.ErrNotHeld) {
 					w.Errorf("%s: unlock = %v", w.Fault, err)
@@ -256,7 +212,7 @@ func TestEveryFaultOfAnAnswer(t *testing.T) {
 			return refusals > 1
 		}}).take(w.Ctx, rwlock.Write, 0)
 		if err != nil {
-			explained(w, "lock", err)
+			w.Explained("lock", err)
 			return
 		}
 		revoker := lock(w.Look, rwlock.Options{})
@@ -277,7 +233,7 @@ func TestEveryFaultOfAnAnswer(t *testing.T) {
 			w.Errorf("%s: the holder that has consented holds on", w.Fault)
 		}
 		if err := h.Unlock(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
-			explained(w, "unlock", err)
+			w.Explained("unlock", err)
 		}
 	})
 }
@@ -298,7 +254,7 @@ func TestEveryFaultOfAForce(t *testing.T) {
 		case err == nil:
 			w.Errorf("%s: the outcome is %v", w.Fault, out)
 		default:
-			explained(w, "revoke", err)
+			w.Explained("revoke", err)
 			_ = h.Unlock(w.Ctx) // lost or not
 		}
 	})

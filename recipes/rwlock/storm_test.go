@@ -205,7 +205,7 @@ func (h *history) downgrade(l locker, c *client.Client, held *rwlock.Held, s ste
 func (h *history) write(c *client.Client, held *rwlock.Held, s step) {
 	s.what = "write"
 	call := h.now()
-	_, err := c.Multi(h.Ctx, held.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
+	err := trial.Write(h.Ctx, c, held)
 	if err == nil {
 		h.add(s, call, h.now())
 	} else if !h.passing(err) && !errors.Is(err, client.ErrNoNode) {

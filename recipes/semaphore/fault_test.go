@@ -7,45 +7,18 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/semaphore"
 )
-
-// explained fails unless err is what the run's fault explains: a broken connection is
-// hidden, and the end of the session is told.
-func explained(w *trial.World, what string, err error) {
-	w.Helper()
-	if !w.Expires || !errors.Is(err, recipes.ErrLost) {
-		w.Errorf("%s: %s = %v", w.Fault, what, err)
-	}
-}
 
 // bounded fails if n more leases can be had and l be used nevertheless.
 func bounded(w *trial.World, l *semaphore.Lease, total, n int) {
 	w.Helper()
 	other, ok, err := newSemaphore(w, w.Look, total, semaphore.Options{}).TryAcquire(w.Ctx, n)
 	w.Must(err)
-	if !ok {
-		return
-	}
-	if !w.Expires {
-		w.Errorf("%s: more leases are held than there are", w.Fault)
-	}
-	if _, err := w.C.Multi(w.Ctx, l.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...); err == nil {
-		w.Errorf("%s: the guard let a write through of one who has lost the lease", w.Fault)
-	}
-	w.Must(other.Return(w.Ctx))
-}
-
-// giveBack returns a lease, which fails only if it was lost.
-func giveBack(w *trial.World, l *semaphore.Lease) {
-	w.Helper()
-	if err := l.Return(w.Ctx); err != nil {
-		explained(w, "return", err)
-	}
-	if err := l.Return(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
-		w.Errorf("%s: second return = %v", w.Fault, err)
+	if ok {
+		w.Superseded(l, other)
+		w.Must(other.Return(w.Ctx))
 	}
 }
 
@@ -53,10 +26,10 @@ func TestEveryFaultOfFreeLeases(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		l, err := newSemaphore(w, w.C, 2, semaphore.Options{}).Acquire(w.Ctx, 2)
 		if err != nil {
-			explained(w, "acquire", err)
+			w.Explained("acquire", err)
 		} else {
 			bounded(w, l, 2, 1)
-			giveBack(w, l)
+			w.GiveUp("return", l.Return)
 		}
 		empty(w)
 	})
@@ -69,20 +42,20 @@ func TestEveryFaultOfATry(t *testing.T) {
 		s := newSemaphore(w, w.C, 2, semaphore.Options{})
 		if l, ok, err := s.TryAcquire(w.Ctx, 2); ok {
 			w.Errorf("%s: more leases were had than are free", w.Fault)
-			giveBack(w, l)
+			w.GiveUp("return", l.Return)
 		} else if err != nil {
-			explained(w, "try of two", err)
+			w.Explained("try of two", err)
 		}
 		w.AwaitChildren("/sem/leases", 1)
 		l, ok, err := s.TryAcquire(w.Ctx, 1)
 		switch {
 		case err != nil:
-			explained(w, "try of one", err)
+			w.Explained("try of one", err)
 		case !ok:
 			w.Errorf("%s: a lease is free, but was not had", w.Fault)
 		default:
 			bounded(w, l, 2, 1)
-			giveBack(w, l)
+			w.GiveUp("return", l.Return)
 		}
 		w.Must(first.Return(w.Ctx))
 		empty(w)
@@ -93,18 +66,12 @@ func TestEveryFaultOfATry(t *testing.T) {
 func waiting(w *trial.World, ctx context.Context, s *semaphore.Semaphore) *waiter {
 	rec := w.Record()
 	a := acquire(w, ctx, s, 1)
-	until, cancel := context.WithCancel(w.Ctx)
-	watching := make(chan struct{})
+	until, over := context.WithCancel(w.Ctx)
 	go func() {
-		defer close(watching)
-		_ = rec.Await(until, "wait", func(e zktest.Traced) bool { return e.Watch })
+		defer over()
+		<-a.done
 	}()
-	select {
-	case <-a.done:
-	case <-watching:
-	}
-	cancel()
-	<-watching
+	_ = rec.Await(until, "wait", func(e zktest.Traced) bool { return e.Watch })
 	return a
 }
 
@@ -125,11 +92,11 @@ func TestEveryFaultOfAWait(t *testing.T) {
 		w.Must(first.Return(w.Ctx))
 		<-a.done
 		if a.err != nil {
-			explained(w, "acquire", a.err)
+			w.Explained("acquire", a.err)
 		} else {
 			w.Must(w.Look.Delete(w.Ctx, "/count", client.AnyVersion))
 			bounded(w, a.lease, 1, 1)
-			giveBack(w, a.lease)
+			w.GiveUp("return", a.lease.Return)
 		}
 		empty(w)
 	})
@@ -146,7 +113,7 @@ func TestEveryFaultOfAWaitGivenUp(t *testing.T) {
 		cancel(gaveUp)
 		<-a.done
 		if !errors.Is(a.err, gaveUp) {
-			explained(w, "acquire", a.err)
+			w.Explained("acquire", a.err)
 		}
 		w.AwaitChildren("/sem/leases", 1)
 		w.Must(first.Err())
@@ -162,11 +129,11 @@ func TestEveryFaultWithRenewal(t *testing.T) {
 		for range 2 {
 			l, err := s.Acquire(w.Ctx, 1)
 			for err != nil {
-				explained(w, "acquire", err)
+				w.Explained("acquire", err)
 				l, err = s.Acquire(w.Ctx, 1)
 			}
 			bounded(w, l, 1, 1)
-			giveBack(w, l)
+			w.GiveUp("return", l.Return)
 		}
 		empty(w)
 	})

@@ -131,7 +131,7 @@ func (h *history) round(i int, rng *rand.Rand) {
 func (h *history) use(c *client.Client, lease *semaphore.Lease, done step, got int64) {
 	done.what = "write"
 	call := h.now()
-	_, err := c.Multi(h.Ctx, lease.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
+	err := trial.Write(h.Ctx, c, lease)
 	if err == nil {
 		h.add(done, call, h.now())
 	} else if !trial.Passing(err) && !errors.Is(err, client.ErrNoNode) {

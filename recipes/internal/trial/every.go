@@ -24,9 +24,10 @@ func Every(t *testing.T, renew bool, fn func(w *World)) {
 	t.Helper()
 	t.Parallel()
 	servers := zktest.Target(t, 1)
+	look := servers.Client(t)
 	requests := 0
 	t.Run("unharmed", func(t *testing.T) {
-		w := newWorld(t, servers)
+		w := newWorld(t, servers, look)
 		w.connect(renewing(renew))
 		rec := w.Record()
 		fn(w)
@@ -53,7 +54,7 @@ func Every(t *testing.T, renew bool, fn func(w *World)) {
 				}
 				name := fmt.Sprintf("%s-%s-%d", what, when, n)
 				faults <- func(t *testing.T) {
-					w := newWorld(t, servers)
+					w := newWorld(t, servers, look)
 					w.Fault, w.Expires = name, what == "expired"
 					w.harm(when == "after", n, renew)
 					fn(w)

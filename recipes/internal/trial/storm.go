@@ -3,9 +3,12 @@ package trial
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -51,9 +54,12 @@ type lane struct {
 	c     *client.Client
 }
 
+var seedFlag = flag.Uint64("storm", 0, "the seed of the only storm to run; 0 runs a few, of new seeds")
+
 // Storms runs fn in storms, one after the other: each has its own seed, a subtest's
-// name. Faults are broken connections, before or after a request, ended sessions,
-// and if the servers are ours killed leaders, which are started again.
+// name; one that fails says how to repeat it. Faults are broken connections, before or
+// after a request or while the client waits, ended sessions, and if the servers are ours
+// killed leaders, which are started again.
 // The seed decides on the faults; not on how the machine interleaves the clients.
 func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
 	t.Helper()
@@ -73,13 +79,35 @@ func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
 		o.Faults = 12
 	}
 	t.Parallel()
-	first := rand.Uint64N(1 << 32)
+	first := 1 + rand.Uint64N(1<<32)
+	if *seedFlag != 0 {
+		first, o.Seeds = *seedFlag, 1
+	}
+	repeat := command(t.Name())
 	for i := range o.Seeds {
-		t.Run(fmt.Sprintf("seed-%d", first+uint64(i)), func(t *testing.T) {
-			s := newStorm(t, o, first+uint64(i))
-			fn(s)
+		seed := first + uint64(i)
+		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("to repeat it: %s -storm %d", repeat, seed)
+				}
+			})
+			fn(newStorm(t, o, seed))
 		})
 	}
+}
+
+// command returns how to run a test of this program alone.
+func command(test string) string {
+	pkg := "."
+	if info, ok := debug.ReadBuildInfo(); ok {
+		pkg = strings.TrimSuffix(info.Path, ".test")
+	}
+	var levels []string
+	for level := range strings.SplitSeq(test, "/") {
+		levels = append(levels, "^"+regexp.QuoteMeta(level)+"$")
+	}
+	return fmt.Sprintf("go test %s -run '%s'", pkg, strings.Join(levels, "/"))
 }
 
 func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
@@ -172,12 +200,17 @@ func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
 		cut.Cancel()
 		cut = l.proxy.CutAfter(m)
 	}
-	// A client that waits for the others makes no requests.
-	limit, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-	defer cancel()
+	others, done := s.others(l)
+	defer done()
 	select {
 	case <-cut.Done():
-	case <-limit.Done():
+	case <-others: // it waits for them, and makes no requests
+		cut.Cancel()
+		l.proxy.CutConnections()
+	case <-time.After(quiet):
+		cut.Cancel()
+		l.proxy.CutConnections()
+	case <-ctx.Done():
 		cut.Cancel()
 	}
 	if kind >= 6 && ctx.Err() == nil {
@@ -185,6 +218,33 @@ func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
 		defer l.mu.Unlock()
 		if id, _ := l.c.Session(); id != 0 && !l.c.State().Final() {
 			l.proxy.ExpireSession(id)
+		}
+	}
+}
+
+// quiet is for how long a fault waits for requests if there are hardly any.
+const quiet = 100 * time.Millisecond
+
+// others returns a channel that is closed when the clients but l's have made some requests,
+// so that each should have had its turn. done has to be called.
+func (s *Storm) others(l *lane) (busy <-chan struct{}, done func()) {
+	some := zktest.Nth(6*len(s.lanes), zktest.Any())
+	reached := make(chan struct{})
+	var counts []*zktest.Cut
+	for _, other := range s.lanes {
+		if other == l {
+			continue
+		}
+		counts = append(counts, other.proxy.CutBefore(func(op client.OpCode, path string) bool {
+			if some(op, path) {
+				close(reached)
+			}
+			return false
+		}))
+	}
+	return reached, func() {
+		for _, c := range counts {
+			c.Cancel()
 		}
 	}
 }

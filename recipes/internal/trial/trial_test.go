@@ -106,3 +106,13 @@ func TestStorms(t *testing.T) {
 		t.Errorf("in the storms %d sessions ended and %d requests were lost", sessions.Load(), losses.Load())
 	}
 }
+
+// A storm that fails can be repeated: the command names this program's package and its
+// test, and nothing else.
+func TestStormsCanBeRepeated(t *testing.T) {
+	got := trial.Command("TestStorm/sessions_that_end (all)/plain")
+	want := `go test github.com/zkd-project/zkd/recipes/internal/trial -run '^TestStorm$/^sessions_that_end \(all\)$/^plain$'`
+	if got != want {
+		t.Errorf("command is %s, want %s", got, want)
+	}
+}

@@ -45,19 +45,20 @@ func New(t *testing.T, servers ...int) *World {
 	if len(servers) > 0 {
 		n = servers[0]
 	}
-	w := newWorld(t, zktest.Target(t, n))
+	target := zktest.Target(t, n)
+	w := newWorld(t, target, target.Client(t))
 	w.connect()
 	return w
 }
 
 // newWorld returns a world without C.
-func newWorld(t *testing.T, servers *zktest.Proxy) *World {
+func newWorld(t *testing.T, servers *zktest.Proxy, look *client.Client) *World {
 	t.Helper()
 	w := &World{T: t, servers: servers, dir: "/trial-" + line.NewID(), Fault: "unharmed"}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	w.Ctx = ctx
-	look := servers.Client(t).WithRetry(Quick())
+	look = look.WithRetry(Quick())
 	w.Look = look.Namespace(w.dir)
 	if err := look.CreateIdempotent(ctx, w.dir, nil, client.Persistent, nil); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,4 @@
+package trial
+
+// Command is how to run a test alone.
+var Command = command
