@@ -57,7 +57,7 @@ const ours = `
 	recipes/internal/line: jute client recipes
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
-	recipes/internal/trial: client client/zktest recipes/internal/line
+	recipes/internal/trial: client client/zktest recipes recipes/internal/line
 	recipes/lock:          jute client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
 	recipes/semaphore:     client recipes recipes/internal/line
