@@ -207,9 +207,10 @@ func rename(t *testing.T, from, to string) {
 // TestMissingLog takes the whole log away and leaves the snapshots: a server that
 // began with an empty tree would lose everything.
 func TestMissingLog(t *testing.T) {
+	full := withSnapshots(t, 1)
 	for _, how := range []string{"removed", "emptied"} {
 		t.Run(how, func(t *testing.T) {
-			s := withSnapshots(t, 1)
+			s := full.copy(t)
 			journal := filepath.Join(s.data, "journal")
 			aside := filepath.Join(t.TempDir(), "journal")
 			if err := os.Rename(journal, aside); err != nil {
@@ -285,9 +286,10 @@ func TestDamagedSnapshots(t *testing.T) {
 		"made a directory":  func(t *testing.T, file string, _ int64) { check(t, os.Remove(file)); check(t, os.Mkdir(file, 0o700)) },
 		"swapped for older": nil, // see below
 	}
+	full := withSnapshots(t, 1)
 	for name, do := range damage {
 		t.Run(name, func(t *testing.T) {
-			s := withSnapshots(t, 1)
+			s := full.copy(t)
 			files := snapshotFiles(t, s)
 			swapped := do == nil
 			if swapped {

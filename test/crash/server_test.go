@@ -31,7 +31,9 @@ type server struct {
 	dir  string // of zoo.cfg, the log file and, unless configured elsewhere, the data
 	data string
 	addr string
-	args []string // beyond the configuration file
+
+	lines []string // of zoo.cfg, beyond what each server has
+	args  []string // beyond the configuration file
 
 	wrapper []string // put before the command, such as a shell that sets limits
 	cmd     *exec.Cmd
@@ -46,9 +48,19 @@ func newServer(t testing.TB, lines ...string) *server {
 	return newServerIn(t, dir, filepath.Join(dir, "data"), lines...)
 }
 
+// copy makes another server with what s, which does not run, has on its disk.
+func (s *server) copy(t testing.TB) *server {
+	t.Helper()
+	c := newServer(t, s.lines...)
+	if err := os.CopyFS(c.data, os.DirFS(s.data)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func newServerIn(t testing.TB, dir, data string, lines ...string) *server {
 	t.Helper()
-	s := &server{t: t, dir: dir, data: data, addr: freeAddr(t)}
+	s := &server{t: t, dir: dir, data: data, addr: freeAddr(t), lines: lines}
 	_, port, _ := net.SplitHostPort(s.addr)
 	cfg := append([]string{
 		"dataDir=" + data,
