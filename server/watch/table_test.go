@@ -166,3 +166,16 @@ func TestTriggerAllocatesNothing(t *testing.T) {
 	check("a watch set again", 0, func() { table.Add(3, "/again", Data) })
 	check("a watch checked", 0, func() { table.Check(3, "/again", jute.WatchAny) })
 }
+
+func TestModeOf(t *testing.T) {
+	for number, want := range map[jute.AddWatchMode]Mode{jute.AddPersistent: Persistent, jute.AddPersistentRecursive: PersistentRecursive} {
+		if m, ok := ModeOf(number); m != want || !ok {
+			t.Errorf("ModeOf(%d) = %v, %v, want %v", number, m, ok, want)
+		}
+	}
+	for _, number := range []jute.AddWatchMode{-1, 2} {
+		if m, ok := ModeOf(number); ok {
+			t.Errorf("ModeOf(%d) = %v", number, m)
+		}
+	}
+}
