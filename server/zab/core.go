@@ -261,7 +261,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 		return
 	}
 	c.stopLearner(p)
-	p.up, p.granted, p.promised, p.early = false, false, false, earlySnapshot{}
+	p.up, p.granted, p.promised, p.early = false, false, false, nil
 	pending := c.promise.To == id && c.now < c.promisedUntil
 	if pending {
 		c.promisedUntil = 0

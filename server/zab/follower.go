@@ -2,6 +2,7 @@ package zab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -36,6 +37,10 @@ type earlySnapshot struct {
 	token uint64
 	snap  SnapInfo
 }
+
+// maxEarly is how many of these a peer keeps. One counts; but those that were sent
+// before, and called off, may come behind it.
+const maxEarly = 4
 
 func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving} }
 
@@ -92,8 +97,8 @@ func (c *Core) onSync(p *peer, m *Message) {
 	if m.Flags&FlagSnapshot != 0 {
 		c.streaming = false
 		c.snapToken, c.snapFrom, c.common = m.Seq, c.now, at
-		if e := p.early; e.token == m.Seq {
-			c.SnapshotReceived(p.id, e.token, e.snap)
+		if i := slices.IndexFunc(p.early, func(e earlySnapshot) bool { return e.token == m.Seq }); i >= 0 {
+			c.SnapshotReceived(p.id, m.Seq, p.early[i].snap)
 		}
 		return
 	}
@@ -312,10 +317,10 @@ func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) {
 		return // what would announce it was lost with the link
 	}
 	if !c.isLeader(p) || token == 0 || token != c.snapToken || c.promise != (Promise{c.epoch, from}) {
-		p.early = earlySnapshot{token, snap}
+		p.early = append(p.early[max(0, len(p.early)-maxEarly+1):], earlySnapshot{token, snap})
 		return
 	}
-	p.early = earlySnapshot{}
+	p.early = nil
 	c.snapToken = 0
 	if snap.Zxid < max(c.committed, c.common) || snap.Zxid != snap.State.Zxid {
 		// Whether or not what would be dropped is known to be committed: it may be,

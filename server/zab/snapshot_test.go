@@ -95,10 +95,11 @@ func TestQueuedSnapshot(t *testing.T) {
 	n.until(1000, "it serves", n.settledDown)
 }
 
-// TestEarlySnapshotsOfTwo: a snapshot can come before the message that announces it.
-// One of another server, which does not lead any more, must not push it out: the next
-// would come when the learner has lost patience.
-func TestEarlySnapshotsOfTwo(t *testing.T) {
+// TestEarlySnapshots: a snapshot can come before the message that announces it. Others
+// must not push it out, neither one of a server that does not lead any more nor one
+// that the leader had begun to send before: the next would come when the learner has
+// lost patience.
+func TestEarlySnapshots(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	for _, s := range n.servers {
 		s.start()
@@ -115,11 +116,18 @@ func TestEarlySnapshotsOfTwo(t *testing.T) {
 	state.skipTo(l.core.LastZxid() + 10)
 	snap := SnapInfo{Zxid: state.Zxid, State: state}
 	one.core.SnapshotReceived(l.id, 7, snap)
-	one.core.SnapshotReceived(other, 8, snap)
+	one.core.SnapshotReceived(other, 7, *one.newSnapshot())
+	one.core.SnapshotReceived(l.id, 6, *one.newSnapshot())
 	one.core.gap(one.core.peer(l.id), "test")
 	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
 	if one.core.LastZxid() != snap.Zxid {
 		t.Errorf("the history ends at %v, the leader's snapshot has %v", one.core.LastZxid(), snap.Zxid)
+	}
+	for token := range uint64(100) {
+		one.core.SnapshotReceived(l.id, token, snap)
+	}
+	if k := len(one.core.peer(l.id).early); k > maxEarly {
+		t.Errorf("%d snapshots are kept that nobody has announced", k)
 	}
 }
