@@ -18,6 +18,7 @@ const asProgram = "ZKD_TEST_IS_ZKD"
 // TestRun3Script runs what make run3 runs, on free ports: three processes find a
 // leader; a killed one is missed; Ctrl-C stops the others.
 func TestRun3Script(t *testing.T) {
+	t.Parallel() // it waits for processes, most of the time
 	dir := t.TempDir()
 	ports := freePorts(t, 6)
 	members := ""
@@ -54,6 +55,7 @@ func TestRun3Script(t *testing.T) {
 
 // TestRun3ScriptSaysWhy starts the script where another program has a port.
 func TestRun3ScriptSaysWhy(t *testing.T) {
+	t.Parallel() // it waits for processes, most of the time
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

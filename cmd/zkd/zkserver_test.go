@@ -12,6 +12,7 @@ import (
 // conf/zkServer.sh takes the verbs of Apache's script, says what it says, and has
 // its exit codes.
 func TestZkServerScript(t *testing.T) {
+	t.Parallel() // it waits for processes, most of the time
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
