@@ -53,9 +53,9 @@ race: ## tests under the race detector, of the packages with goroutines (or PKG=
 	$(if $(findstring command,$(origin PKG)),,CGO_ENABLED=1 $(GO) test -race -short $(RACE_SHORT))
 
 # Packages whose tests compare with files and can rewrite these.
-SCENARIOS = ./jute ./fourletter ./internal/scenario ./server/config ./server/datatree ./server/evaluate ./server/session ./server/watch
+SCENARIOS = ./cmd/zkcli/command ./fourletter ./jute ./server/config ./server/datatree ./server/evaluate ./server/session ./server/watch ./server/zab
 scenario: ## text scenarios and golden files; REWRITE=1 writes the actual output into them
-	$(GO) test -count=1 -run 'Scenarios|Golden|Vectors|Documentation' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
+	$(GO) test -count=1 -run '^Test(Docs|Golden|Scenarios|Scripts|Vectors)$$' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
 
 fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for those whose name has it)
 	@grep -rHo '^func Fuzz[[:alnum:]_]*$(FUZZ)[[:alnum:]_]*' --include='*_test.go' $(SOURCES) | sort | while IFS=: read -r file func; do \
