@@ -93,11 +93,15 @@ func TestTraceUpdateTree(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("it asks for %q, want %q", got, want)
 	}
-	update(w, w.C, keys{"a": "2", "c": "4", "same": "3"})
+	update(w, w.C, keys{"a": "2", "c": "4", "same": "3"}) // changes nothing, which the leader confirms
+	var written []string
 	for _, line := range w.Trace(rec) {
-		if strings.HasPrefix(line, "multi ") {
-			t.Errorf("an update that changes nothing asks for %s", line)
+		if op, _, _ := strings.Cut(line, " "); op == "multi" || op == "sync" {
+			written = append(written, line)
 		}
+	}
+	if want := []string{"multi /app/keys/ready"}; !slices.Equal(written, want) {
+		t.Errorf("an update that changes nothing asks for %q, want %q", written, want)
 	}
 }
 

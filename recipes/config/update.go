@@ -73,8 +73,9 @@ func snapshot(dir string, names []string, results []client.OpResult) (s Snapshot
 // UpdateTree changes the keys below path: fn is given those that there are and adds,
 // changes and deletes entries. All its changes are made as one, or none, and readers of
 // the directory see all or none. When somebody else changes it meanwhile fn is called
-// again, with the newer keys; so it must do nothing but compute. An error of fn ends it.
-// ErrInvalid if Options.Validate refuses what fn makes of them.
+// again, with the newer keys; so it must do nothing but compute. An error of fn ends it,
+// as does ErrInvalid, which is that Options.Validate refuses what fn makes of them: if
+// that is so for what the leader knows.
 //
 // It returns the new keys. The directory is made if there is none. A key is the name of a
 // node: not empty, without "/", and not "ready". The error is ErrNotReady if there are
@@ -85,28 +86,42 @@ func UpdateTree(ctx context.Context, c *client.Client, path string, o TreeOption
 		return Snapshot{}, fmt.Errorf("config: %w", err)
 	}
 	c = c.Steady()
-	for round := 1; ; round++ {
+	for round, synced := 1, false; ; round++ {
 		was, err := base(ctx, c, path, o.ACL)
 		if err != nil {
 			return Snapshot{}, err
 		}
-		keys := maps.Clone(was.Keys)
-		if err := fn(keys); err != nil {
+		keys, err := o.next(path, was.Keys, fn)
+		if err != nil && !synced {
+			synced = true // the server may lag behind
+			if err = c.Sync(ctx, path); err == nil {
+				continue
+			}
+		}
+		if err != nil {
 			return Snapshot{}, err
 		}
-		if err := checkKeys(path, keys); err != nil {
-			return Snapshot{}, err
-		}
-		if err := o.check(path, keys); err != nil {
-			return Snapshot{}, err
-		}
-		u := &update{c: c, dir: path, acl: o.ACL, was: was, keys: maps.Clone(keys)}
+		u := &update{c: c, dir: path, acl: o.ACL, was: was, keys: keys}
 		now, err := u.settle(ctx)
 		late := isAny(err, client.ErrBadVersion, client.ErrNoNode, client.ErrNodeExists) && !client.IsAmbiguous(err)
 		if !late || round == rounds {
 			return now, err
 		}
 	}
+}
+
+// next returns what fn makes of the keys, if that is good. What fn keeps of it is not
+// what is written.
+func (o *TreeOptions) next(path string, was map[string]string, fn func(keys map[string]string) error) (map[string]string, error) {
+	keys := maps.Clone(was)
+	err := fn(keys)
+	if err == nil {
+		err = checkKeys(path, keys)
+	}
+	if err == nil {
+		err = o.check(path, keys)
+	}
+	return maps.Clone(keys), err
 }
 
 // base returns what a change is to be made of. Without a directory, which it makes, that
@@ -146,10 +161,10 @@ type update struct {
 // on if not.
 func (u *update) settle(ctx context.Context) (Snapshot, error) {
 	tag := []byte(line.NewID())
-	if u.was.Version >= 0 && maps.Equal(u.keys, u.was.Keys) {
-		return u.was, nil // nothing changes
-	}
 	ops := u.ops(tag)
+	if u.was.Version >= 0 && maps.Equal(u.keys, u.was.Keys) {
+		return u.was, u.unchanged(ctx, ops)
+	}
 	session, _ := u.c.Session()
 	c := u.c.InSession(session) // what a session has left under way, nobody knows in the next
 	for round := 1; ; round++ {
@@ -166,6 +181,18 @@ func (u *update) settle(ctx context.Context) (Snapshot, error) {
 		}
 		if !again || round == rounds {
 			return Snapshot{}, err
+		}
+	}
+}
+
+// unchanged sees that the keys, which are to be what they were, are that still: also for
+// the leader, which may know more than the server that they were read from.
+func (u *update) unchanged(ctx context.Context, ops []client.Op) error {
+	ops[0] = client.CheckOp(u.dir+"/"+readyName, u.was.Version)
+	for round := 1; ; round++ {
+		_, err := u.c.Multi(ctx, ops...)
+		if !client.IsAmbiguous(err) || ctx.Err() != nil || round == rounds {
+			return line.Settled(err, nil)
 		}
 	}
 }

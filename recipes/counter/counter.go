@@ -164,17 +164,32 @@ func (n *Counter) change(ctx context.Context, fn func(int64) (int64, error)) (Ch
 // try makes the change if nobody is faster.
 func (n *Counter) try(ctx context.Context, fn func(int64) (int64, error), did *Change) (again bool, err error) {
 	did.Tries++
-	old, err := n.v.Get(ctx)
+	old, to, err := n.next(ctx, fn)
 	if err != nil {
 		return false, err
-	}
-	to, err := fn(old.Value)
-	if err != nil {
-		return false, fmt.Errorf("count at %s: %w", n.v.Path(), err)
 	}
 	if _, err = n.v.TrySet(ctx, old, to); err != nil {
 		return value.Conflict(err), err
 	}
 	did.Before, did.After = old.Value, to
 	return false, nil
+}
+
+// next returns the number and what fn makes of it. If that is an error, of a number that
+// may be an old one, it is what fn makes of the one that the leader knows.
+func (n *Counter) next(ctx context.Context, fn func(int64) (int64, error)) (old client.Value[int64], to int64, err error) {
+	for synced := false; ; synced = true {
+		if old, err = n.v.Get(ctx); err != nil {
+			return old, 0, err
+		}
+		if to, err = fn(old.Value); err == nil {
+			return old, to, nil
+		}
+		if synced {
+			return old, 0, fmt.Errorf("count at %s: %w", n.v.Path(), err)
+		}
+		if err = n.c.Sync(ctx, n.Path()); err != nil {
+			return old, 0, err
+		}
+	}
 }

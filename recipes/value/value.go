@@ -132,15 +132,21 @@ func (v *Value[T]) write(ctx context.Context, data []byte, old client.Stat) (cli
 
 // Update replaces the value by what fn makes of it, and returns the new one. When
 // somebody else is faster fn is called again with the newer value: so it must do
-// nothing but compute. An error of fn ends it. See the package's documentation for
-// when an error is ambiguous.
+// nothing but compute. An error of fn ends it, if fn has the same for what the leader
+// knows. See the package's documentation for when an error is ambiguous.
 func (v *Value[T]) Update(ctx context.Context, fn func(T) (T, error)) (client.Value[T], error) {
-	for {
+	for synced := false; ; {
 		old, err := v.Get(ctx)
 		if err != nil {
 			return old, err
 		}
 		to, err := fn(old.Value)
+		if err != nil && !synced {
+			synced = true // the server may lag behind
+			if err = v.c.Sync(ctx, v.path); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return client.Value[T]{}, err
 		}
