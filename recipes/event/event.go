@@ -38,7 +38,10 @@ func New(c *client.Client, path string, o Options) (*Event, error) {
 		return nil, fmt.Errorf("event: path: %w", err)
 	}
 	e := &Event{c: c, path: path, o: o}
-	e.line = &line.Line{Client: c, Path: path, ACL: o.ACL, Layout: &line.Layout{Labels: []string{"waiter-"}}}
+	e.line = &line.Line{
+		Client: c, Path: path, ACL: o.ACL, Layout: &line.Layout{Labels: []string{"waiter-"}},
+		Make: func(ctx context.Context) error { _, _, err := e.ensure(ctx); return err }, // it may be deleted at any time
+	}
 	return e, nil
 }
 
@@ -60,15 +63,17 @@ func (e *Event) Set(ctx context.Context) error {
 }
 
 // signal adds a signal, unless there is one already for each who waits, and as many more
-// as that. Before it says so it looks as the leader does: who waits may have come without
-// this server having heard of it.
+// as that. Who waits is asked of the leader: this server may not have heard yet who has
+// come, and who has gone.
 func (e *Event) signal(ctx context.Context, s *state, more int) error {
-	waiting, err := e.line.List(ctx)
-	if err == nil && s.Signals >= len(waiting)+more {
-		if err = e.c.Steady().Sync(ctx, e.path); err == nil {
-			waiting, err = e.line.List(ctx)
-		}
+	if s.Signals < more {
+		s.Signals++
+		return nil
 	}
+	if err := e.c.Steady().Sync(ctx, e.path); err != nil {
+		return err
+	}
+	waiting, err := e.line.List(ctx)
 	if err == nil && s.Signals < len(waiting)+more {
 		s.Signals++
 	}

@@ -313,6 +313,7 @@ func TestForeignChild(t *testing.T) {
 	_, err := w.Look.Create(w.Ctx, "/dir/e/foreign", nil, client.Persistent, nil)
 	w.Must(err)
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
+	w.Must(auto(t, w.C).Set(w.Ctx)) // whoever waits
 	mustBe(t, auto(t, w.C).Set(w.Ctx), recipes.ErrLayout)
 	w.AwaitChildren("/dir/e", 1)
 }
@@ -334,7 +335,7 @@ func TestWaitersAreCountedInSync(t *testing.T) {
 		name    string
 		signal  func(*event.Event, context.Context) error
 		before  int // Sets that nobody has taken yet
-		waiters int // that come behind the list that is read first
+		waiters int // that come behind the event's state that is read
 	}{{"set", (*event.Event).Set, 1, 2}, {"pulse", (*event.Event).Pulse, 0, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			w := trial.New(t)
@@ -345,7 +346,7 @@ func TestWaitersAreCountedInSync(t *testing.T) {
 			var once sync.Once
 			late := w.Other(func(o *client.Options) {
 				o.Trace.Request = func(op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
-					if op == jute.OpGetChildren2 {
+					if op == jute.OpGetData {
 						once.Do(func() {
 							for range c.waiters {
 								_, err := w.Look.Create(w.Ctx, "/dir/e/_c_"+line.NewID()+"-waiter-", nil, client.EphemeralSequential, nil)
@@ -362,6 +363,28 @@ func TestWaitersAreCountedInSync(t *testing.T) {
 				t.Errorf("the event is %s, want in it %s", data, want)
 			}
 		})
+	}
+}
+
+// An event that is deleted before one has joined the line is made again as what it is.
+func TestDeletedBeforeJoining(t *testing.T) {
+	t.Parallel()
+	w := trial.New(t)
+	var once sync.Once
+	c := w.Other(func(o *client.Options) {
+		o.Trace.Request = func(op client.OpCode, path string, _ time.Duration, _ client.Zxid, err error) {
+			if op == jute.OpGetData && strings.HasSuffix(path, "/dir/e") && err == nil {
+				once.Do(func() { w.Must(w.Look.Delete(w.Ctx, "/dir/e", client.AnyVersion)) })
+			}
+		}
+	})
+	done := make(chan error, 1)
+	go func() { done <- auto(t, c).Wait(w.Ctx) }()
+	w.AwaitChildren("/dir/e", 1)
+	w.Must(auto(t, w.Look).Set(w.Ctx))
+	w.Must(<-done)
+	if set, err := auto(t, w.Look).IsSet(w.Ctx); err != nil || set {
+		t.Errorf("is set: %t, %v, and the one signal was taken", set, err)
 	}
 }
 

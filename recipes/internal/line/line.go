@@ -18,6 +18,8 @@ type Line struct {
 	ACL    []client.ACL // of new nodes; nil is client.OpenACL
 	// Ignore, if not nil, tells of children that are no places but may be there.
 	Ignore func(name string) bool
+	// Make, if not nil, makes the path if there is none, which else is a container.
+	Make func(ctx context.Context) error
 }
 
 // List returns the places, the first one first. There are none if the path does
@@ -59,10 +61,17 @@ func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) 
 		if !errors.Is(err, client.ErrNoNode) || round == rounds {
 			return nil, lost(err)
 		}
-		if err := l.Client.EnsureContainer(ctx, l.Path, l.ACL); err != nil {
+		if err := l.makePath(ctx); err != nil {
 			return nil, lost(err)
 		}
 	}
+}
+
+func (l *Line) makePath(ctx context.Context) error {
+	if l.Make != nil {
+		return l.Make(ctx)
+	}
+	return l.Client.EnsureContainer(ctx, l.Path, l.ACL)
 }
 
 // make creates a place, once.
