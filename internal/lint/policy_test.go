@@ -58,6 +58,8 @@ const ours = `
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/zktest recipes recipes/internal/line
+	recipes/internal/stale: client recipes/barrier recipes/config recipes/counter recipes/doublebarrier recipes/event
+	                       recipes/idempotent recipes/naming recipes/rendezvous recipes/twopc recipes/value
 	recipes/lock:          jute client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
 	recipes/semaphore:     client recipes recipes/internal/line
