@@ -2,7 +2,9 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,7 +99,7 @@ func setACLCommand() Command {
 				}
 				st, err := zk.SetACL(ctx, c.Arg(0), acl, *version)
 				if err != nil {
-					return err
+					return aclError(err, acl)
 				}
 				return c.emitStat(st, *stat)
 			}
@@ -112,4 +114,14 @@ func (c *Call) parseACL(s string) ([]client.ACL, error) {
 		return nil, c.Usage("%v", err)
 	}
 	return acl, nil
+}
+
+// aclError says what is missing if the servers refuse the scheme auth, which stands
+// for whoever is authenticated.
+func aclError(err error, acl []client.ACL) error {
+	isAuth := func(a client.ACL) bool { return a.ID.Scheme == "auth" }
+	if !errors.Is(err, client.ErrInvalidACL) || !slices.ContainsFunc(acl, isAuth) {
+		return err
+	}
+	return &wordedError{describe(err).Error + ". auth: stands for the identities of addauth, or --auth: is there one?", err}
 }

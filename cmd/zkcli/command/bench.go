@@ -50,9 +50,9 @@ func (c *Call) bench(ctx context.Context) error {
 	}
 	if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
 		args = append(slices.Clone(args), servers[0])
-	}
-	if c.Options.Format == FormatJSON {
-		args = append(args, "-o", "json")
+		if c.Options.Format == FormatJSON {
+			args = append(args, "-o", "json")
+		}
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	c.attach(cmd)

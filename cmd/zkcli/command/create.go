@@ -14,7 +14,7 @@ const maxTTL = 1<<40 - 1
 
 func createCommand() Command {
 	return Command{
-		Name: "create", Synopsis: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", Short: "Create a node",
+		Name: "create", Synopsis: "[-s] [-e] [-c] [-t ttl] [-b] path [data] [acl]", Short: "Create a node",
 		Long: "Without data the node's data is null. Data @FILE is the content of a file, - is\n" +
 			"stdin; for data that begins with @ write @@. The ACL is scheme:id:perms,...; the\n" +
 			"default is world:anyone:cdrwa. An ephemeral node goes with the session: that of a\n" +
@@ -24,7 +24,7 @@ func createCommand() Command {
 			{"create /app/config @config.json", "a node with a file's content"},
 			{"create -s /app/job- x", "/app/job-0000000000, with the next number"},
 			{"create -t 60000 /app/cache x", "a node that goes when unchanged for a minute"},
-			{"create /app/secret x auth::cdrwa", "a node for oneself alone"},
+			{"create /app/secret x auth::cdrwa", "a node for oneself alone: see addauth, and --auth"},
 		},
 		Args: []Arg{{Name: "path", Kind: Path}, {Name: "data", Kind: File}, {Name: "acl"}}, Required: 1,
 		Setup: func(flags *cobra.Command) Run {
@@ -108,7 +108,7 @@ func (c *Call) create(ctx context.Context, n *newNode, b64 bool) error {
 		path, err = zk.Create(ctx, path, data, n.mode(), acl)
 	}
 	if err != nil {
-		return err
+		return aclError(err, acl)
 	}
 	return c.Emit(Output{Note: "Created " + path, Data: nodePath{path}, Raw: []byte(path + "\n"), Table: column("CREATED", []string{path})})
 }

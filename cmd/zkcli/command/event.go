@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 )
@@ -122,7 +123,7 @@ func (a *App) event(ev client.Event) {
 	show := t.print
 	t.mu.Unlock()
 	if show {
-		a.printEvent(ev.String())
+		a.printEvent(ev.String(), changeOf(ev, time.Now()))
 	}
 }
 
@@ -140,9 +141,13 @@ func (a *App) stateChanged(s client.State) {
 	a.shell.Refresh()
 }
 
-// printEvent prints an event as zkCli.sh does.
-func (a *App) printEvent(event string) {
-	fmt.Fprintf(a.out, "\nWATCHER::\n\n%s\n", event)
+// printEvent prints an event as zkCli.sh does, or as watch does in JSON.
+func (a *App) printEvent(text string, doc change) {
+	if a.opts.Format == FormatJSON {
+		_ = a.emitJSON(doc) // an error is one of the next write, too
+		return
+	}
+	fmt.Fprintf(a.out, "\nWATCHER::\n\n%s\n", text)
 }
 
 // quiet keeps events from being printed as zkCli.sh does, until the function that

@@ -39,7 +39,7 @@ func watchCommand() Command {
 	}
 }
 
-// change is an event in the JSON of watch.
+// change is an event in JSON.
 type change struct {
 	Time     string  `json:"time"` // when it came in
 	Type     string  `json:"type"`
@@ -55,6 +55,15 @@ type change struct {
 var eventNames = map[client.EventType]string{
 	client.EventCreated: "created", client.EventDeleted: "deleted", client.EventDataChanged: "changed",
 	client.EventChildrenChanged: "children", client.EventRearmed: "rearmed",
+}
+
+// changeOf returns the document of an event that came in at a time.
+func changeOf(ev client.Event, at time.Time) change {
+	doc := change{Time: stamp(at), Type: eventNames[ev.Type], Path: ev.Path, Missed: ev.Type == client.EventRearmed}
+	if ev.Zxid > 0 {
+		doc.Zxid = ev.Zxid.String()
+	}
+	return doc
 }
 
 // follower prints the events of a watch.
@@ -107,13 +116,7 @@ func closeWatch(ctx context.Context, w *client.Watch) error {
 
 func (f *follower) print(ctx context.Context, ev client.Event) error {
 	now := time.Now()
-	doc := change{
-		Time: now.UTC().Format("2006-01-02T15:04:05.000Z"), Type: eventNames[ev.Type], Path: ev.Path,
-		Missed: ev.Type == client.EventRearmed,
-	}
-	if ev.Zxid > 0 {
-		doc.Zxid = ev.Zxid.String()
-	}
+	doc := changeOf(ev, now)
 	text := now.Format("15:04:05.000") + "  " + doc.Type + "  " + ev.Path
 	if doc.Missed {
 		text += "  connected again: changes may have been missed"

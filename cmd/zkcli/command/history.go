@@ -39,13 +39,21 @@ func historyCommand() Command {
 				all := c.App.history.lines
 				first := max(0, len(all)-historyShown)
 				var text strings.Builder
+				var docs []numberedLine
 				for i, line := range all[first:] {
 					fmt.Fprintf(&text, "%d - %s\n", first+i, line)
+					docs = append(docs, numberedLine{first + i, line})
 				}
-				return c.Emit(Output{Text: text.String()})
+				return c.Emit(Output{Text: text.String(), Data: docs})
 			}
 		},
 	}
+}
+
+// numberedLine is a line of the history in JSON.
+type numberedLine struct {
+	Number int    `json:"number"`
+	Line   string `json:"line"`
 }
 
 func redoCommand() Command {

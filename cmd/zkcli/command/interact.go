@@ -85,5 +85,5 @@ func historyFile(getenv func(string) string) string {
 // secret tells lines with a password.
 func secret(line string) bool {
 	line = strings.ToLower(line)
-	return strings.HasPrefix(line, "addauth") || strings.Contains(line, "-auth")
+	return strings.Contains(line, "addauth") || strings.Contains(line, "-auth")
 }

@@ -138,9 +138,9 @@ type normal struct {
 
 var (
 	zxids  = regexp.MustCompile(`([cmp]Zxid(?: = | +)|[cmp]zxid":")0x([0-9a-f]+)`)
-	times  = regexp.MustCompile(`([cm]time(?: = | +|":"))([^"\n]*)`)
+	times  = regexp.MustCompile(`([cm]?time(?: = | +|":"))([^"\n]*)`)
 	owners = regexp.MustCompile(`(ephemeralOwner(?: = |":"))0x[0-9a-f]{2,}`)
-	events = regexp.MustCompile(` zxid: \d+`)
+	events = regexp.MustCompile(`( zxid: |"zxid":"0x)[0-9a-f]+`)
 )
 
 func (n *normal) text(s string) string {
@@ -166,7 +166,7 @@ func (n *normal) text(s string) string {
 		return m
 	})
 	s = owners.ReplaceAllString(s, "${1}SESSION")
-	s = events.ReplaceAllString(s, " zxid: N")
+	s = events.ReplaceAllString(s, "${1}N")
 	s = strings.TrimSuffix(s, "\n")
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {

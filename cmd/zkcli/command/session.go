@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -101,9 +102,9 @@ func ephemeralsCommand() Command {
 		Args:     pathOnly(),
 		Setup: func(*cobra.Command) Run {
 			return func(ctx context.Context, c *Call) error {
-				prefix := c.Arg(0)
-				if prefix == "" {
-					prefix = "/"
+				prefix := c.pathOr("/")
+				if !strings.HasPrefix(prefix, "/") {
+					return c.Usage("path %q does not begin with /", prefix)
 				}
 				zk, err := c.Client(ctx)
 				if err != nil {

@@ -60,10 +60,13 @@ type Stat struct {
 
 // NewStat returns the Stat in the form for JSON.
 func NewStat(s client.Stat) *Stat {
-	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
+	at := func(ms int64) string { return stamp(time.UnixMilli(ms)) }
 	return &Stat{
 		Czxid: s.Czxid.String(), Ctime: at(s.Ctime), Mzxid: s.Mzxid.String(), Mtime: at(s.Mtime), Pzxid: s.Pzxid.String(),
 		Cversion: s.Cversion, Version: s.Version, Aversion: s.Aversion, EphemeralOwner: s.EphemeralOwner.String(),
 		DataLength: s.DataLength, NumChildren: s.NumChildren,
 	}
 }
+
+// stamp is a time in JSON.
+func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -166,7 +166,7 @@ func prefix(path string, depth int) string {
 func (t *top) show(views []serverView) error {
 	now := time.Now()
 	f := t.frame(views, now.Sub(t.since).Seconds())
-	f.Time = now.UTC().Format("2006-01-02T15:04:05.000Z")
+	f.Time = stamp(now)
 	t.reset(views)
 	if t.c.Options.Format == FormatJSON {
 		return t.c.Emit(Output{Data: f})

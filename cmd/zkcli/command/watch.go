@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,7 +88,7 @@ func (c *Call) removeWatches(ctx context.Context, kind client.WatchType) error {
 		return err
 	}
 	for _, name := range c.App.watching.take(path, kind) {
-		c.App.printEvent("WatchedEvent state:SyncConnected type:" + name + " path:" + path)
+		c.App.printEvent("WatchedEvent state:SyncConnected type:"+name+" path:"+path, change{Time: stamp(time.Now()), Type: name, Path: path})
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func printWatchesCommand() Command {
 					return nil
 				case "":
 					state := map[bool]string{true: "on", false: "off"}[c.App.watching.shown()]
-					return c.Emit(Output{Text: "printwatches is " + state})
+					return c.Emit(Output{Text: "printwatches is " + state, Data: map[string]string{"printwatches": state}})
 				}
 				return c.Usage("%q is neither on nor off", c.Arg(0))
 			}

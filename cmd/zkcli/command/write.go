@@ -10,7 +10,7 @@ import (
 
 func setCommand() Command {
 	return Command{
-		Name: "set", Synopsis: "[-s] [-v version] path data", Short: "Replace the data of a node",
+		Name: "set", Synopsis: "[-s] [-v version] [-b] path data", Short: "Replace the data of a node",
 		Long: "Data @FILE is the content of a file, - is stdin; for data that begins with @ write\n" +
 			"@@. With -v it fails if the node's version is another one: somebody has changed it.",
 		Examples: []Example{
