@@ -198,6 +198,7 @@ func newPEMStore(t *testing.T, by *pemStore, template *x509.Certificate) *pemSto
 }
 
 func TestClientTLS(t *testing.T) {
+	t.Parallel()
 	needApache(t)
 	ca := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})
 	stranger := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})

@@ -27,6 +27,7 @@ var ourClient = config{
 // TestClient runs all tests of our own client, its examples and its cache with a
 // server of its own; those that are not about servers are run along.
 func TestClient(t *testing.T) {
+	t.Parallel()
 	for _, k := range kinds(t) {
 		t.Run(string(k), func(t *testing.T) {
 			testOurClient(t, start(t, k, ourClient).addr, ".")
@@ -36,6 +37,7 @@ func TestClient(t *testing.T) {
 
 // TestEnsembleClient runs those with an ensemble that are about one.
 func TestEnsembleClient(t *testing.T) {
+	t.Parallel()
 	for _, k := range kinds(t) {
 		t.Run(string(k), func(t *testing.T) {
 			testOurClient(t, startEnsemble(t, k, ourClient).hosts(), "Suite|AcrossServers")

@@ -37,6 +37,7 @@ type difference struct {
 // TestDifferential holds every scenario with Apache and with the target, and
 // compares the transcripts. Apache's is the "-" side of a difference.
 func TestDifferential(t *testing.T) {
+	beside(t)
 	shared := startPair(t, config{})
 	compare(t, scenarios(), 0, func(t *testing.T, s scenario) (a, b []string) {
 		pair := shared
@@ -53,6 +54,14 @@ func TestDifferential(t *testing.T) {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s: there is no scenario %q", knownFile, name)
 		}
+	}
+}
+
+// beside has a test run beside others, as most of them wait for most of their time.
+// Those that write the list of what differs follow each other.
+func beside(t *testing.T) {
+	if !*rewriteFlag {
+		t.Parallel()
 	}
 }
 

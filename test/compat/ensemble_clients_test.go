@@ -32,11 +32,13 @@ func onEnsemble(t *testing.T, all bool, run func(t *testing.T, hosts ...string))
 }
 
 func TestEnsembleJava(t *testing.T) {
+	t.Parallel()
 	run := javaClient(t)
 	onEnsemble(t, true, run)
 }
 
 func TestEnsembleCurator(t *testing.T) {
+	t.Parallel()
 	run := curatorPrograms(t, "CuratorProgram")
 	onEnsemble(t, true, run)
 }
@@ -59,6 +61,7 @@ const (
 // TestEnsembleFaults runs java/curator/FaultsProgram while the leader is killed
 // and started again, time after time. The program says what must hold.
 func TestEnsembleFaults(t *testing.T) {
+	t.Parallel()
 	run := curatorPrograms(t, "FaultsProgram")
 	e := startEnsemble(t, target(t), config{})
 	took := quickFaults

@@ -18,6 +18,7 @@ const quickEnsembleSeeds = 3
 // TestEnsembleDifferential holds the scenarios of ensembles with Apache's and
 // with the target's.
 func TestEnsembleDifferential(t *testing.T) {
+	beside(t)
 	reference, subject := startEnsembles(t, config{})
 	compare(t, ensembleScenarios(), ensembleRetries, func(_ *testing.T, s scenario) (a, b []string) {
 		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
@@ -39,6 +40,7 @@ func TestEnsembleReadOnly(t *testing.T) {
 // answer as one server does. Malformed requests are left out: Apache's followers
 // leave some of them without an answer, and the connection open.
 func TestEnsembleFollower(t *testing.T) {
+	beside(t)
 	reference, subject := startEnsembles(t, config{})
 	list := slices.Concat(nodeScenarios(), aclScenarios(), multiScenarios(), watchScenarios(), sessionScenarios())
 	list = slices.DeleteFunc(list, func(s scenario) bool { return s.own != nil })
@@ -54,6 +56,7 @@ func TestEnsembleFollower(t *testing.T) {
 // TestEnsembleRandom holds random conversations whose sessions are on all three
 // servers, and move between them.
 func TestEnsembleRandom(t *testing.T) {
+	t.Parallel()
 	reference, subject := startEnsembles(t, config{})
 	compareRandom(t, quickEnsembleSeeds, func(run func(*world)) (a, b []string) {
 		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), run)
