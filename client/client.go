@@ -16,6 +16,7 @@ type Client struct {
 	root  string // what this view's paths are below; "" or a path that doesn't end in /
 	retry *RetryPolicy
 	bound SessionID // the session that this view's operations are for; 0 is any
+	inbox *Inbox    // of this view's watches; nil if each has its own channel
 }
 
 // New makes a client of the servers, which begins to connect to them and returns

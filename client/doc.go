@@ -38,8 +38,8 @@
 //
 // # Views
 //
-// Namespace, WithRetry, InSession and Async return views: cheap values that share the
-// session. Closing one closes the session.
+// Namespace, WithRetry, InSession, WithInbox and Async return views: cheap values
+// that share the session. Closing one closes the session.
 //
 // # Goroutines
 //

@@ -56,6 +56,13 @@ func (s *stream[T]) end(drop bool) {
 	}
 }
 
+// pending reports whether something has been pushed that has not been received.
+func (s *stream[T]) pending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.feeding || len(s.ch) > 0
+}
+
 func (s *stream[T]) feed() {
 	for {
 		s.mu.Lock()

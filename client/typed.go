@@ -190,7 +190,7 @@ type Value[T any] struct {
 // followed by more; any other error is the last. The node need not exist.
 func (t *Typed[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
 	return func(yield func(Value[T], error) bool) {
-		f := &following[T]{Typed: &Typed[T]{c: t.c.WithRetry(t.c.steady()), path: t.path, codec: t.codec}}
+		f := &following[T]{Typed: &Typed[T]{c: t.c.WithRetry(t.c.steady()).WithInbox(nil), path: t.path, codec: t.codec}}
 		for {
 			now, data, watch, err := f.look(ctx)
 			if err != nil {

@@ -54,7 +54,8 @@ type Watch struct {
 	path   string // as the caller named it
 	full   string // as the servers name it
 	kind   watchKind
-	events *stream[Event]
+	events *stream[Event] // nil with an inbox
+	over   atomic.Bool    // see Fired
 	// Guarded by session.mu.
 	armed   bool // the server has it, or has it covered
 	issued  bool // the request that sets it has its place on the connection
@@ -67,11 +68,15 @@ type Watch struct {
 const persistentBuffer = 16
 
 func (c *Client) newWatch(path string, kind watchKind) *Watch {
-	capacity := 1
-	if !kind.oneShot() {
-		capacity = persistentBuffer
+	w := &Watch{c: c, path: path, kind: kind}
+	switch {
+	case c.inbox != nil:
+	case kind.oneShot():
+		w.events = newStream[Event](1)
+	default:
+		w.events = newStream[Event](persistentBuffer)
 	}
-	return &Watch{c: c, path: path, kind: kind, events: newStream[Event](capacity)}
+	return w
 }
 
 // Path returns the path that the watch was set on.
@@ -79,14 +84,19 @@ func (w *Watch) Path() string { return w.path }
 
 // Events returns the channel of events. It is closed behind the one event of a
 // one-shot watch, and when the watch or the session ends. No event is dropped
-// before that because the channel is not read.
-func (w *Watch) Events() <-chan Event { return w.events.ch }
+// before that because the channel is not read. Nil if there is an Inbox.
+func (w *Watch) Events() <-chan Event {
+	if w.events == nil {
+		return nil
+	}
+	return w.events.ch
+}
 
 // Next waits for the next event. After the last it returns Err, or if that is nil
 // ErrWatchFired.
 func (w *Watch) Next(ctx context.Context) (Event, error) {
 	select {
-	case ev, ok := <-w.events.ch:
+	case ev, ok := <-w.Events():
 		if ok {
 			return ev, nil
 		}
@@ -122,18 +132,15 @@ func (w *Watch) Err() error {
 // the channel happens to be empty does not say so, as what has overflowed it comes
 // after a moment only.
 func (w *Watch) Pending() bool {
-	w.events.mu.Lock()
-	defer w.events.mu.Unlock()
-	return w.events.feeding || len(w.events.ch) > 0
+	if w.events == nil {
+		return w.c.inbox.Pending()
+	}
+	return w.events.pending()
 }
 
 // Fired reports whether a one-shot watch has had its event, received or not, or
 // has ended. Of a persistent watch it reports whether it has ended.
-func (w *Watch) Fired() bool {
-	w.events.mu.Lock()
-	defer w.events.mu.Unlock()
-	return w.events.closed
-}
+func (w *Watch) Fired() bool { return w.over.Load() }
 
 // Close ends the watch: its channel is closed, and events that are not in it yet
 // are dropped. The server is told if nobody else needs the watch. It is idempotent.
@@ -145,7 +152,7 @@ func (w *Watch) Close(ctx context.Context) error {
 	known := s.watches.remove(w)
 	s.mu.Unlock()
 	if !known { // it has fired, or ended
-		w.events.end(true)
+		w.finish(true)
 		return nil
 	}
 	w.end(ErrWatchClosed)
@@ -168,9 +175,16 @@ func (w *Watch) forget(ctx context.Context) error {
 // fire hands the watch an event of its path or, if it is recursive, of one below.
 func (w *Watch) fire(ev Event) {
 	ev.Path = w.c.strip(ev.Path)
-	w.events.push(ev)
 	if w.kind.oneShot() {
-		w.events.end(false)
+		w.over.Store(true) // before anybody has the event
+	}
+	if w.events == nil {
+		w.c.inbox.notices.push(Notice{w, ev})
+	} else {
+		w.events.push(ev)
+	}
+	if w.kind.oneShot() {
+		w.finish(false)
 	}
 }
 
@@ -178,5 +192,13 @@ func (w *Watch) fire(ev Event) {
 // that no goroutine waits for a reader.
 func (w *Watch) end(err error) {
 	w.err.CompareAndSwap(nil, &err)
-	w.events.end(true)
+	w.finish(true)
+}
+
+// finish closes the channel, behind what has been pushed or at once.
+func (w *Watch) finish(drop bool) {
+	w.over.Store(true)
+	if w.events != nil {
+		w.events.end(drop)
+	}
 }

@@ -73,7 +73,7 @@ type Cache struct {
 	syncs    chan chan<- struct{} // requests of Sync to the loop
 	ready    chan struct{}        // closed when the subtree was read for the first time
 	finished chan struct{}        // closed when the loop has ended; err is set then
-	wg       sync.WaitGroup       // the loop, and the goroutines of one-shot watches
+	wg       sync.WaitGroup       // the loop, and the goroutines of listeners
 
 	mu      sync.RWMutex // guards what follows; the loop alone changes it
 	tree    tree

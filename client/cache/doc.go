@@ -50,8 +50,8 @@
 // listed if it has children; later ones are told by the watch.
 //
 // Servers before ZooKeeper 3.6 have no persistent watches. The cache then sets
-// two one-shot watches on each node. The promises are the same, the cost is not: a
-// goroutine and some kilobytes for each watch, and two reads for each node. Also,
-// servers that know of CVE-2024-23944 use up a one-shot watch without a word when
-// the client may no longer read the node; they all have persistent watches.
+// two one-shot watches on each node. The promises are the same, the cost is not: two
+// reads for each node, and some hundred bytes for each watch. Also, servers that
+// know of CVE-2024-23944 use up a one-shot watch without a word when the client may
+// no longer read the node; they all have persistent watches.
 package cache

@@ -23,9 +23,10 @@ type loop struct {
 	ctx    context.Context
 	states <-chan client.StateChange
 
-	watch  *client.Watch       // the persistent watch; nil with one-shot watches
-	events <-chan client.Event // its channel, until that is closed
-	shots  shots               // the one-shot watches
+	inbox *client.Inbox  // of all watches
+	set   *client.Client // the view that sets them
+	watch *client.Watch  // the persistent watch; nil with one-shot watches
+	shots shots          // the one-shot watches
 
 	armed bool // the session has the watches
 	down  bool // the connection was lost, and its successor not dealt with
@@ -49,8 +50,9 @@ type loop struct {
 func newLoop(k *Cache, ctx context.Context) *loop {
 	l := &loop{
 		Cache: k, ctx: ctx, states: k.client.States(ctx), work: newWork(), denied: map[string]uint32{},
-		shots: newShots(k, ctx), pause: time.NewTimer(0),
+		shots: shots{use: k.opts.OneShot, set: map[shot]*client.Watch{}}, inbox: client.NewInbox(), pause: time.NewTimer(0),
 	}
+	l.set = k.client.WithInbox(l.inbox)
 	if k.client.Root() == "" {
 		l.hidden = systemPath
 	}
@@ -105,10 +107,8 @@ func (l *loop) follow() error {
 			return ErrClosed
 		case <-landed:
 			l.land()
-		case ev, ok := <-l.events:
-			l.hear(ev, ok)
-		case <-l.shots.wake:
-			l.hearShots()
+		case n := <-l.inbox.Events():
+			l.hear(n)
 		case s, ok := <-l.states:
 			if !ok {
 				return ErrClosed
@@ -203,25 +203,26 @@ func (l *loop) addWatch() error {
 	if l.opts.Depth == NodeOnly {
 		mode = client.WatchPersistent
 	}
-	w, err := l.client.AddWatch(l.ctx, l.tree.path, mode)
+	w, err := l.set.AddWatch(l.ctx, l.tree.path, mode)
 	if errors.Is(err, client.ErrUnimplemented) {
 		l.shots.use = true
 		return nil
 	}
 	if err == nil {
-		l.watch, l.events = w, w.Events()
+		l.watch = w
 	}
 	return err
 }
 
 // disarm makes the server forget the watches.
 func (l *loop) disarm() {
-	if l.watch == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = l.watch.Close(ctx) // the server may go on sending events, which nobody hears
+	if l.watch != nil {
+		_ = l.watch.Close(ctx) // the server may go on sending events, which nobody hears
+	}
+	l.shots.close(ctx)
+	l.inbox.Close()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -285,16 +286,16 @@ func (l *loop) fresh(gen uint32, zxid client.Zxid) {
 
 // --- Events
 
-// hear is told of an event of the persistent watch, and takes what has come since.
-func (l *loop) hear(ev client.Event, ok bool) {
+// hear is told of an event, and takes what has come since.
+func (l *loop) hear(n client.Notice) {
 	for range 256 {
-		if !ok {
-			l.events = nil // the session is over: see state
-			return
+		if n.Watch == l.watch {
+			l.heard(n.Event.Path, n.Event.Type)
+		} else if sh, ok := l.shots.fired(n.Watch); ok {
+			l.heardShot(sh)
 		}
-		l.heard(ev.Path, ev.Type)
 		select {
-		case ev, ok = <-l.events:
+		case n = <-l.inbox.Events():
 		default:
 			return
 		}
@@ -319,15 +320,14 @@ func (l *loop) heard(path string, t client.EventType) {
 	}
 }
 
-// hearShots is told that one-shot watches have had their events.
-func (l *loop) hearShots() {
-	for _, sh := range l.shots.take() {
-		what := wantNode
-		if sh.children {
-			what = wantList
-		}
-		l.mark(sh.path, what, l.work.now())
+// heardShot asks for the read that the event of a one-shot watch makes necessary,
+// and that sets another one.
+func (l *loop) heardShot(sh shot) {
+	what := wantNode
+	if sh.children {
+		what = wantList
 	}
+	l.mark(sh.path, what, l.work.now())
 }
 
 // mark is work.mark for a path that may be none of the cache's.
@@ -393,12 +393,10 @@ func (l *loop) sync(then func()) {
 
 // catchUp takes all events that have come in.
 func (l *loop) catchUp() {
-	l.shots.poll()
-	l.hearShots()
-	for l.events != nil && l.watch.Pending() {
+	for l.inbox.Pending() {
 		select {
-		case ev, ok := <-l.events:
-			l.hear(ev, ok)
+		case n := <-l.inbox.Events():
+			l.hear(n)
 		default:
 			runtime.Gosched() // the event is on its way into the channel
 		}
@@ -410,7 +408,8 @@ func (l *loop) catchUp() {
 func (l *loop) settle() {
 	zxid := l.client.LastZxid()
 	l.seen = max(l.seen, zxid)
-	if zxid > l.version && l.work.idle() && l.events != nil && !l.watch.Pending() && l.missedNone() {
+	armed := l.watch != nil && !l.watch.Fired()
+	if zxid > l.version && l.work.idle() && armed && !l.inbox.Pending() && l.missedNone() {
 		l.known(zxid)
 	}
 }

@@ -144,7 +144,7 @@ func (a *attacker) disturb(c *client.Client) {
 	case 0, 1:
 		a.proxy.CutSession(id)
 	case 2:
-		if !a.refuses {
+		if !a.refuses && id != 0 { // 0 is between two sessions
 			a.proxy.ExpireSession(id)
 		}
 	case 3:

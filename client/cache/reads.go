@@ -25,7 +25,7 @@ func (l *loop) issue() {
 // start issues one read. With one-shot watches it sets the watch that the node
 // lacks.
 func (l *loop) start(f *flight) {
-	a, path := l.client.Async(), f.t.path
+	a, path := l.set.Async(), f.t.path
 	lacks := l.shots.use && !l.shots.has(path, f.what == wantList)
 	switch {
 	case f.what == wantList && lacks:
@@ -105,8 +105,8 @@ func (l *loop) land() {
 
 func (l *loop) landed(f *flight, r reply) {
 	path := f.t.path
-	if r.watch != nil {
-		l.shots.add(path, f.what == wantList, r.watch)
+	if sh := (shot{path, f.what == wantList}); r.watch != nil && !l.shots.add(sh, r.watch) {
+		l.heardShot(sh)
 	}
 	switch {
 	case f.gen != l.gen:
