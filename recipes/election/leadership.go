@@ -96,7 +96,9 @@ func (l *Leadership) begin() error {
 // mean that one still leads, but for one of the servers', such as client.ErrNoAuth.
 //
 // It returns recipes.ErrNotHeld if it was called before, and recipes.ErrLost if leadership
-// was lost before: then what was done under it may have been done beside somebody else.
+// was lost before: then what was done under it may have been done beside somebody else. If
+// no server has answered, client.IsAmbiguous says so of the error: by the clock one has led
+// until now, but somebody may have deleted the node while the connection was down.
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.mu.Lock()
 	before := l.resigned

@@ -54,7 +54,8 @@ func (ms *Mastership) Token() client.Zxid { return ms.run.czxid }
 // mean that one is still master, but for one of the servers', such as client.ErrNoAuth.
 //
 // It returns recipes.ErrNotHeld if it was called before, and recipes.ErrLost if mastership
-// was lost before: then what was done under it may have been done beside somebody else.
+// was lost before: then what was done under it may have been done beside somebody else. It
+// returns an ambiguous error as Leadership.Resign does.
 func (ms *Mastership) Resign(ctx context.Context) error {
 	ms.mu.Lock()
 	before := ms.resigned
@@ -97,7 +98,8 @@ func (ms *Mastership) clear(ctx context.Context) (first bool, err error) {
 const patience = 2 * time.Second
 
 // withdraw deletes the run's node if there is one, sooner or later. The error wraps
-// recipes.ErrLost if it was known to be there and is gone.
+// recipes.ErrLost if it was known to be there and is gone, and is ambiguous if that is not
+// known yet.
 func (r *run) withdraw(ctx context.Context) error {
 	if r.czxid == 0 && !r.unknown {
 		return nil
@@ -110,7 +112,7 @@ func (r *run) withdraw(ctx context.Context) error {
 	err := r.delete(ctx)
 	if errors.Is(err, client.ErrConnectionLoss) || ctx.Err() != nil && err != nil {
 		go r.forget()
-		return nil
+		return line.InBackground(r.m.path, err)
 	}
 	return err
 }

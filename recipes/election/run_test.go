@@ -109,3 +109,29 @@ func TestRunAgain(t *testing.T) {
 		t.Errorf("there are %q left", names)
 	}
 }
+
+// What fn says is the end also if nobody knows whether leadership lasted until then; and it
+// is not if leadership is known to be lost.
+func TestRunAgainEndsWithWhatFnSays(t *testing.T) {
+	w := trial.New(t)
+	said := errors.New("said")
+	for _, x := range []struct {
+		beside error
+		calls  int
+	}{
+		{nil, 1},
+		{&client.Error{Err: client.ErrConnectionLoss, Ambiguous: true}, 1},
+		{recipes.ErrLost, 2},
+	} {
+		calls := 0
+		err := election.ServeAgain(w.Ctx, w.C, func() (error, error) {
+			if calls++; calls == 1 {
+				return said, x.beside
+			}
+			return said, nil
+		})
+		if calls != x.calls || !errors.Is(err, said) || client.IsAmbiguous(err) != client.IsAmbiguous(x.beside) {
+			t.Errorf("beside %v: %v after %d calls, want %d", x.beside, err, calls, x.calls)
+		}
+	}
+}

@@ -41,7 +41,7 @@ func serveAgain(ctx context.Context, c *client.Client, once func() (said, err er
 			return errors.Join(fmt.Errorf("stand for election: %w", context.Cause(ctx)), said)
 		case err == nil && said != nil:
 			return said
-		case !again(ctx, c, err):
+		case !again(ctx, c, err), said != nil && !errors.Is(err, recipes.ErrLost):
 			return errors.Join(said, err)
 		}
 	}

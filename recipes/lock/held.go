@@ -116,7 +116,10 @@ func (h *Held) Err() error {
 // client.ErrNoAuth.
 //
 // It returns recipes.ErrNotHeld if it was called before, and recipes.ErrLost if the lock
-// was lost before: then what was done under it may have been done beside somebody else.
+// was lost before: then what was done under it may have been done beside somebody else. If
+// no server has answered, client.IsAmbiguous says so of the error: by the clock the lock was
+// held until now, but somebody may have broken it while the connection was down. Nil is
+// that it was held to the end.
 func (h *Held) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	before := h.unlocked

@@ -143,6 +143,36 @@ func TestReserve(t *testing.T) {
 	w.AwaitChildren("/l", 0) // it is deleted all the same
 }
 
+// The lock is broken while the connection of who holds it is down, who unlocks then. That
+// it was held to the end is not said: nobody knows.
+func TestUnlockWithoutAConnection(t *testing.T) {
+	w := trial.New(t)
+	h := held(w, w.C, lock.Options{})
+	all, err := mutex(t, w.Look, lock.Options{}).Contenders(w.Ctx)
+	w.Must(err)
+	w.Proxy.Refuse()
+	states := w.C.States(w.Ctx)
+	w.Proxy.CutConnections()
+	for change := range states {
+		if change.To == client.StateSuspended {
+			break
+		}
+	}
+	_, err = lock.Break(w.Ctx, w.Look, all[0])
+	w.Must(err)
+	other := held(w, w.Look, lock.Options{})
+	w.Must(h.Err()) // nothing says that it is lost
+	ended, end := context.WithCancel(w.Ctx)
+	end()
+	err = h.Unlock(ended) // which does not wait
+	if !client.IsAmbiguous(err) || errors.Is(err, recipes.ErrLost) {
+		t.Errorf("unlock = %v, want that it is not known whether it was held", err)
+	}
+	w.Proxy.Accept()
+	w.Must(other.Err())
+	w.Must(other.Unlock(w.Ctx))
+}
+
 func TestReentrant(t *testing.T) {
 	w := trial.New(t)
 	m := mutex(t, w.C, lock.Options{Reentrant: true})

@@ -28,7 +28,9 @@ type Locker[H Holding] interface {
 //
 // The context that fn gets ends when the lock is lost, with a cause that wraps
 // recipes.ErrLost, and when ctx ends; it has the values of ctx. If the lock was lost
-// before fn had returned, the error wraps recipes.ErrLost, and fn's own if there is one.
+// before fn had returned, the error wraps recipes.ErrLost, and fn's own if there is one. If
+// that can't be found out, as no server answers at the end, client.IsAmbiguous says so of
+// the error: see Held.Unlock.
 func With[T any, H Holding](ctx context.Context, l Locker[H], fn func(ctx context.Context) (T, error)) (result T, err error) {
 	held, err := l.Lock(ctx)
 	if err != nil {

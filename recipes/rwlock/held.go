@@ -104,11 +104,13 @@ func (h *Held) notHeld() error {
 // Unlock gives the lock up. It does so also if ctx has ended, waiting two seconds at
 // most; if no server answers by then it is seen to in the background. So its errors don't
 // mean that the lock is still held, but for one of the servers', such as
-// client.ErrNoAuth:
+// client.ErrNoAuth.
 //
 // It returns recipes.ErrNotHeld if it was called before, be it because OnRevoke has
 // returned true, and recipes.ErrLost if the lock was lost before: then what was done
-// under it may have been done beside somebody else.
+// under it may have been done beside somebody else. If no server has answered,
+// client.IsAmbiguous says so of the error: by the clock the lock was held until now, but
+// somebody may have broken it while the connection was down.
 func (h *Held) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	before := h.unlocked

@@ -91,10 +91,12 @@ func (l *Lease) notHeld() error {
 // Return gives the leases back. It does so also if ctx has ended, waiting two seconds at
 // most for each; what no server answers by then is seen to in the background. So its errors
 // don't mean that a lease is still held, but for one of the servers', such as
-// client.ErrNoAuth:
+// client.ErrNoAuth.
 //
 // It returns recipes.ErrNotHeld if it was called before, and recipes.ErrLost if a lease was
-// lost before: then there may have been more holders than there are leases.
+// lost before: then there may have been more holders than there are leases. If no server
+// has answered, client.IsAmbiguous says so of the error: by the clock the leases were held
+// until now, but somebody may have broken one while the connection was down.
 func (l *Lease) Return(ctx context.Context) error {
 	l.mu.Lock()
 	before := l.returned

@@ -2,9 +2,18 @@ package line
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
+
+// InBackground returns the error of a deletion that was not done because of err, and goes
+// on in the background: whether it will find the node is not known.
+func InBackground(path string, err error) error {
+	cause := fmt.Errorf("it goes on in the background: %w", err)
+	return &client.Error{Op: jute.OpDelete, Path: path, Err: client.ErrConnectionLoss, Cause: cause, Ambiguous: true}
+}
 
 // InDoubt returns err, which is ambiguous, with the reason why it stays so.
 func InDoubt(err, why error) error { return explain(err, why, true) }

@@ -115,10 +115,11 @@ func (h *Hold) Stop() {
 }
 
 // Release ends the hold and deletes the node: see Place.Leave.
-func (h *Hold) Release(ctx context.Context) error { return unlessLost(h.End(ctx)) }
+func (h *Hold) Release(ctx context.Context) error { return unlessGone(h.End(ctx)) }
 
 // End is Release that tells whether the node was there to the end: if it was gone
-// already, or its session was, the error wraps recipes.ErrLost.
+// already, or its session was, the error wraps recipes.ErrLost; if no server has said, it
+// is ambiguous.
 func (h *Hold) End(ctx context.Context) error {
 	h.lose(context.Canceled)
 	err := h.end(ctx)

@@ -97,7 +97,7 @@ func (p *Place) gone() error {
 // that is not enough, or there is no connection, it is seen to in the background.
 // There is no error if the place is gone, however that came.
 func (p *Place) Leave(ctx context.Context) error {
-	return unlessLost(p.end(ctx))
+	return unlessGone(p.end(ctx))
 }
 
 // end deletes the node.
@@ -112,7 +112,8 @@ func (p *Place) end(ctx context.Context) error {
 const leaving = 2 * time.Second
 
 // end has a node of one's own deleted, sooner or later. The error wraps
-// recipes.ErrLost if the node was gone before.
+// recipes.ErrLost if the node was gone before, and is ambiguous if the deletion goes on in
+// the background: whether it will find the node is not known.
 func end(ctx context.Context, c *client.Client, path string, guaranteed func(context.Context, string) error) error {
 	if ctx.Err() == nil || c.State().Connected() {
 		var cancel context.CancelFunc
@@ -124,7 +125,7 @@ func end(ctx context.Context, c *client.Client, path string, guaranteed func(con
 	case isAny(err, client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed):
 		return fmt.Errorf("%w: %s was gone before: %w", recipes.ErrLost, path, err)
 	case isAny(err, client.ErrConnectionLoss, context.Canceled, context.DeadlineExceeded):
-		return nil // it will be gone
+		return InBackground(path, err)
 	case err != nil:
 		return fmt.Errorf("give up %s: %w", path, err)
 	}
@@ -135,9 +136,9 @@ func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// unlessLost returns err, but nil if what was given up had gone before.
-func unlessLost(err error) error {
-	if errors.Is(err, recipes.ErrLost) {
+// unlessGone returns err, but nil if what was given up had gone before, or will.
+func unlessGone(err error) error {
+	if errors.Is(err, recipes.ErrLost) || client.IsAmbiguous(err) {
 		return nil
 	}
 	return err

@@ -29,5 +29,5 @@ func Why(ctx context.Context, err error) error {
 // RemoveUnique has a node that CreateUnique has made deleted, sooner or later. There is no
 // error if it is gone, however that came.
 func RemoveUnique(ctx context.Context, c *client.Client, path string) error {
-	return unlessLost(end(ctx, c, path, c.DeleteUnique))
+	return unlessGone(end(ctx, c, path, c.DeleteUnique))
 }

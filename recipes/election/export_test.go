@@ -1,0 +1,4 @@
+package election
+
+// ServeAgain is the loop of RunAgain.
+var ServeAgain = serveAgain
