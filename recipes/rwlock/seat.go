@@ -102,7 +102,7 @@ func seats(entries []line.Entry) []*seat {
 
 var (
 	seatStem = regexp.MustCompile(`^(_c_[0-9a-f-]{36})-p(-?[0-9]{1,10})-(read|write)(-held)?-$`)
-	seatName = regexp.MustCompile(`^(_c_[0-9a-f-]{36})-p(-?[0-9]{1,10})-(read|write)(-held)?--?[0-9]{10}$`)
+	seatName = regexp.MustCompile(`^(_c_[0-9a-f-]{36})-p(-?[0-9]{1,10})-(read|write)(-held)?-(?:[0-9]{10}|-[0-9]{9,10})$`)
 )
 
 func kindOf(name string) Kind {

@@ -2,6 +2,7 @@ package rwlock
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -270,5 +271,29 @@ func TestNamesThatAreNoPlaces(t *testing.T) {
 	}
 	if got := grantOf("/lock/" + id + "-p-3-write-held-0000000001"); got != "" {
 		t.Errorf("grant of a grant is %q", got)
+	}
+}
+
+// The servers' numbers go on below zero, where they have ten characters or eleven, the
+// sign among them.
+func TestSeatsBeyondTheLastNumber(t *testing.T) {
+	layout := seating(-7)
+	for _, n := range []int32{0, math.MaxInt32, math.MinInt32, -1000000000, -999999999, -1} {
+		place := layout.Stem("write", line.NewID(), 0) + fmt.Sprintf("%010d", n)
+		var entries []line.Entry
+		for _, name := range []string{place, grantOf(place)} {
+			e, ok := layout.Parse(name)
+			if !ok || e.Number != n || Kind(e.Kind) != Write {
+				t.Fatalf("%s is %+v, %v", name, e, ok)
+			}
+			entries = append(entries, e)
+		}
+		all := seats(entries)
+		if len(all) != 1 || all[0].place != place || all[0].grant != grantOf(place) || all[0].priority != -7 || all[0].number != n {
+			t.Errorf("%s makes %d seats, the first %+v", place, len(all), *all[0])
+		}
+		if got := grantOf(all[0].grant); got != "" {
+			t.Errorf("the grant of a grant is %q", got)
+		}
 	}
 }
