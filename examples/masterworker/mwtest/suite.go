@@ -23,6 +23,7 @@ var tests = []struct {
 	{"LateResultIsDropped", lateResultIsDropped},
 	{"TwoMastersOfAName", twoMastersOfAName},
 	{"TaskOfALeavingWorker", taskOfALeavingWorker},
+	{"NothingForWhoIsGone", nothingForWhoIsGone},
 	{"OldMasterIsFenced", oldMasterIsFenced},
 	{"OnceWhileAssigned", onceWhileAssigned},
 	{"OnceWhileDone", onceWhileDone},
