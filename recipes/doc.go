@@ -22,8 +22,13 @@
 //   - Nodes above the recipe's are made when they are needed, as containers, so that
 //     they go when nobody uses them any more.
 //   - What the connection breaks under is repeated until its outcome is known,
-//     as the view's RetryPolicy says, or client.DefaultRetry. Whatever a call leaves
-//     undone when its context ends is undone in the background.
+//     as the view's RetryPolicy says, or client.DefaultRetry. That is about each
+//     request: as long as the connection comes back each time, what it breaks under
+//     is looked at and repeated until the context ends. Whatever a call leaves undone
+//     then is undone in the background.
+//   - What a recipe goes by it has from the leader, or the leader refuses what is done
+//     on it. Only what just reads, and says so, is as old as what the client's server
+//     knows, which may lag behind the others; client.Client.Sync before it is the cure.
 //   - No polling, and no herds: who waits watches one thing, and is woken when it is
 //     his turn.
 //   - What is held ends with the session, at the latest at

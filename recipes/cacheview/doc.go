@@ -5,7 +5,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer workers.Close()
+//	defer workers.Close(ctx)
 //	all, err := workers.Current() // map[string]Worker, without asking the servers
 //	for change, err := range workers.Follow(ctx) { ... }
 //

@@ -22,7 +22,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer workers.Close()
+	defer workers.Close(ctx)
 	c.CreateAll(ctx, "/workers/1", []byte(`{"Host": "a"}`), client.Persistent, nil)
 	c.Create(ctx, "/workers/2", []byte(`{"Host": "b"}`), client.Persistent, nil)
 	for change, err := range workers.Follow(ctx) {

@@ -24,7 +24,7 @@ func TestEveryFault(t *testing.T) {
 			w.Errorf("open = %v", err)
 			return
 		}
-		defer nodes.Close()
+		defer nodes.Close(w.Ctx)
 		put(w, "/app/a", "2")
 		drop(w, "/app/b")
 		put(w, "/app/c", "3")
@@ -89,7 +89,7 @@ func follow(s *trial.Storm, c *client.Client) {
 		}
 		return
 	}
-	defer nodes.Close()
+	defer nodes.Close(s.Ctx)
 	ctx, cancel := context.WithCancelCause(s.Ctx)
 	defer cancel(nil)
 	over := errors.New("the storm is over")

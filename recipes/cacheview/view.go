@@ -58,8 +58,11 @@ func (v *view[T]) Stale() (since time.Time, stale bool) { return v.cache.Stale()
 // Sync waits until the view has what was committed before Sync was called.
 func (v *view[T]) Sync(ctx context.Context) error { return closed(v.cache.Sync(ctx)) }
 
-// Close ends the view. What it has can still be read. It is idempotent.
-func (v *view[T]) Close() { v.cache.Close() }
+// Close ends the view. What it has can still be read. It is idempotent; the error is nil.
+func (v *view[T]) Close(context.Context) error {
+	v.cache.Close()
+	return nil
+}
 
 // value returns what a node stands for. Without Exists it is to be left out.
 func (v *view[T]) value(n cache.Node) (client.Value[T], error) {

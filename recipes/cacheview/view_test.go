@@ -34,7 +34,7 @@ func TestNode(t *testing.T) {
 	w := trial.New(t)
 	node, err := cacheview.OpenNode(w.Ctx, w.C, "/n", cacheview.Options[int]{})
 	w.Must(err)
-	defer node.Close()
+	defer node.Close(w.Ctx)
 	steps := []struct {
 		want string
 		then func()
@@ -88,7 +88,7 @@ func TestNodes(t *testing.T) {
 			put(w, "/app/b", "2")
 			nodes, err := test.open(w.Ctx, w.C, "/app", cacheview.Options[string]{Codec: client.String{}})
 			w.Must(err)
-			defer nodes.Close()
+			defer nodes.Close(w.Ctx)
 			// What is done once it is seen that. Changes that come faster may be seen as one.
 			then := map[string]func(){
 				"b=2": func() { put(w, "/app/a/x", "4"); w.Must(nodes.Sync(w.Ctx)); put(w, "/app/a", "3") },
@@ -137,7 +137,7 @@ func TestNoValue(t *testing.T) {
 	put(w, "/app/dir/b", "2")
 	nodes, err := cacheview.OpenTree(w.Ctx, w.C, "/app", cacheview.Options[int]{})
 	w.Must(err)
-	defer nodes.Close()
+	defer nodes.Close(w.Ctx)
 	got, err := nodes.Current()
 	if !maps.Equal(got, map[string]int{"a": 1, "dir/b": 2}) || !errors.Is(err, client.ErrData) || !strings.Contains(err.Error(), "/app/bad") {
 		t.Errorf("it is %v, %v, want two values, and the one that is none", got, err)
@@ -154,7 +154,7 @@ func TestTrace(t *testing.T) {
 	rec := w.Record()
 	nodes, err := cacheview.OpenChildren(w.Ctx, w.C, "/app", cacheview.Options[int]{})
 	w.Must(err)
-	defer nodes.Close()
+	defer nodes.Close(w.Ctx)
 	for change, err := range nodes.Follow(w.Ctx) {
 		w.Must(err)
 		if change.Now.Value == 2 {
@@ -185,8 +185,8 @@ func TestBadUse(t *testing.T) {
 		t.Errorf("follow with an ended context = %v", err)
 	}
 	for range 2 {
-		node.Close()
-		nodes.Close()
+		node.Close(w.Ctx)
+		nodes.Close(w.Ctx)
 	}
 	if err := last(node.Follow(w.Ctx)); !errors.Is(err, recipes.ErrClosed) {
 		t.Errorf("follow of a closed node = %v", err)
@@ -214,7 +214,7 @@ func TestForbidden(t *testing.T) {
 	w.Must(err)
 	nodes, err := cacheview.OpenChildren(w.Ctx, w.C, "/app", cacheview.Options[int]{})
 	w.Must(err)
-	defer nodes.Close()
+	defer nodes.Close(w.Ctx)
 	got := make(map[string]bool)
 	for change, err := range nodes.Follow(w.Ctx) {
 		got[change.Name] = err == nil
