@@ -85,6 +85,7 @@ func TestDecodeTxnRefuses(t *testing.T) {
 		{"length of path", append(bytes.Clone(head), 1, byte(OpDelete), 0, 0xff, 0xff, 0x7f)},
 		{"count of paths", append(bytes.Clone(head), 1, byte(OpCloseSession), 0, 0xff, 0xff, 0x7f)},
 		{"count of ACL entries", append(bytes.Clone(head), 1, byte(OpSetACL), 0, 0, 0xff, 0xff, 0x7f)},
+		{"more ACL entries than bytes", append(bytes.Clone(head), 1, byte(OpSetACL), 0, 0, 4, 0)},
 		{"long open ACL", append(append(bytes.Clone(head), 1, byte(OpSetACL), 0, 0, 2, 62, 5), "world\x06anyone\x00"...)},
 		{"code out of range", append(bytes.Clone(head), 1, byte(OpError), 0, 0xff, 0xff, 0xff, 0xff, 0xff, 1)},
 		{"flag of 2", append(bytes.Clone(head[:len(head)-1]), 2, 0)},

@@ -127,6 +127,41 @@ func TestDigestSeesEachField(t *testing.T) {
 	}
 }
 
+// TestIteratorsStop: who has seen enough may leave the loop.
+func TestIteratorsStop(t *testing.T) {
+	tree := New()
+	apply := func(ops ...Op) {
+		tree.Apply(&Txn{Zxid: tree.LastZxid() + 1, Session: 7, Ops: ops}, &Applied{})
+	}
+	apply(Op{Kind: OpCreateSession})
+	for _, path := range []string{"/a", "/b", "/zookeeper/quota/a", "/zookeeper/quota/b"} {
+		apply(Op{Kind: OpCreate, Path: path, ACL: openACL, Cversion: 1})
+	}
+	for _, q := range []string{"/zookeeper/quota/a/", "/zookeeper/quota/b/"} {
+		apply(Op{Kind: OpCreate, Path: q + limitsName, Data: []byte("count=0"), ACL: openACL, Cversion: 1},
+			Op{Kind: OpCreate, Path: q + statsName, ACL: openACL, Cversion: 2})
+	}
+	for _, path := range []string{"/a/e", "/b/e"} {
+		apply(Op{Kind: OpCreate, Path: path, ACL: openACL, Owner: 7, Cversion: 1})
+	}
+	seen := 0
+	for range tree.Children("/") {
+		seen++
+		break
+	}
+	for range tree.Ephemerals(7) {
+		seen++
+		break
+	}
+	for range tree.Exceeded() {
+		seen++
+		break
+	}
+	if seen != 3 || tree.Stats().Skipped > 0 {
+		t.Errorf("%d iterators have something to yield, want 3; %+v", seen, tree.Stats())
+	}
+}
+
 // nodeKey is the key of the node at path.
 func nodeKey(path string) []byte { return []byte(strings.ReplaceAll(path, "/", "\x00")) }
 

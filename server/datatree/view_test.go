@@ -237,6 +237,8 @@ func TestLoaderRefuses(t *testing.T) {
 		}
 	}
 	try("nothing", nil)
+	none := AppendMeta(nil, &Meta{Nodes: newEmpty().numNodes()})
+	try("no root", []Row{{Table: TableMeta, Key: []byte(MetaKey), Value: none}})
 	try("no table", []Row{{Table: NumTables}})
 }
 
