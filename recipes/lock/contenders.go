@@ -55,10 +55,7 @@ func (m *Mutex) Break(ctx context.Context, who Contender) (Contender, error) {
 // passes over other ones. It returns client.ErrNoNode if there is no such path. Of locks
 // that several may hold at a time it knows the order only.
 func Contenders(ctx context.Context, c *client.Client, path string) ([]Contender, error) {
-	// Labels end in a hyphen or underscore: a hyphen behind that is the sign of a number.
-	any := &line.Layout{Kind: func(stem string) (int, bool) {
-		return 0, !strings.HasSuffix(stem, "--") && !strings.HasSuffix(stem, "_-")
-	}}
+	any := anybodys()
 	var entries []line.Entry
 	found := make(map[string]Contender)
 	for node, err := range c.Walk(ctx, path, client.WalkOptions{Depth: 1, Data: true}) {
@@ -80,6 +77,14 @@ func Contenders(ctx context.Context, c *client.Client, path string) ([]Contender
 	return list, nil
 }
 
+// anybodys takes any name that ends in a number for a place.
+func anybodys() *line.Layout {
+	// Labels end in a hyphen or underscore: a hyphen behind that is the sign of a number.
+	return &line.Layout{Kind: func(stem string) (int, bool) {
+		return 0, !strings.HasSuffix(stem, "--") && !strings.HasSuffix(stem, "_-")
+	}}
+}
+
 func contender(n client.Entry) Contender {
 	return Contender{
 		Path: n.Path, Data: n.Data, Session: jute.Owner(n.Stat.EphemeralOwner).Session(),
@@ -90,11 +95,17 @@ func contender(n client.Entry) Contender {
 // Break deletes the node of a contender, and no other: client.ErrNoNode if it has gone by
 // itself, and client.ErrBadVersion if there is another one in its place. The contender's
 // session lives on. If it holds the lock it is told that it is lost, provided that it
-// watches its node as Held does; if it waits it notices when it would be its turn.
+// watches its node as Held does. If it waits it watches the one before it alone: whose data
+// are written anew, as they are, so that it looks again. Where the ACL forbids that it
+// notices when that one has gone.
 //
 // It returns the contender as it was when its node was deleted.
 func Break(ctx context.Context, c *client.Client, who Contender) (Contender, error) {
 	c = c.Steady()
+	before, err := ahead(ctx, c, who.Path)
+	if err != nil {
+		return Contender{}, fmt.Errorf("break %s: %w", who.Path, err)
+	}
 	data, stat, err := c.Get(ctx, who.Path)
 	if err == nil && stat.Czxid != who.Token {
 		err = fmt.Errorf("another one is there by now: %w", client.ErrBadVersion)
@@ -107,7 +118,31 @@ func Break(ctx context.Context, c *client.Client, who Contender) (Contender, err
 	if err != nil {
 		return Contender{}, fmt.Errorf("break %s: %w", who.Path, err)
 	}
+	if before != "" {
+		line.Nudge(ctx, c, before)
+	}
 	broken := contender(client.Entry{Path: who.Path, Data: data, Stat: stat})
 	broken.Holds = who.Holds
 	return broken, nil
+}
+
+// ahead returns the path of the place before that one, or "" if there is none.
+func ahead(ctx context.Context, c *client.Client, place string) (string, error) {
+	dir := line.Parent(place)
+	names, _, err := c.Children(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	any := anybodys()
+	own, ok := any.Parse(line.Base(place))
+	var last *line.Entry
+	for _, name := range names {
+		if e, known := any.Parse(name); ok && known && e.Before(own) && (last == nil || last.Before(e)) {
+			last = &e
+		}
+	}
+	if last == nil {
+		return "", nil
+	}
+	return line.Join(dir, last.Name), nil
 }

@@ -143,6 +143,31 @@ func TestReserve(t *testing.T) {
 	w.AwaitChildren("/l", 0) // it is deleted all the same
 }
 
+// Who waits is told at once that its place was broken, and goes on waiting if it wasn't.
+func TestBreakOfOneWhoWaits(t *testing.T) {
+	w := trial.New(t)
+	first := held(w, w.Look, lock.Options{Data: []byte("first")})
+	rec := w.Record()
+	out := locking(w.Ctx, mutex(t, w.C, lock.Options{}))
+	awaitWatches(w, rec, 1)
+	third := locking(w.Ctx, mutex(t, w.C, lock.Options{}))
+	awaitWatches(w, rec, 2)
+	w.Must(w.C.Sync(w.Ctx, "/")) // the watches are set, too
+	all, err := lock.Contenders(w.Ctx, w.Look, "/l")
+	w.Must(err)
+	_, err = lock.Break(w.Ctx, w.Look, all[1])
+	w.Must(err)
+	mustBe(t, (<-out).err, recipes.ErrLost)
+	w.Must(first.Err())
+	if data, _, err := w.Look.Get(w.Ctx, first.Path()); string(data) != "first" || err != nil {
+		t.Errorf("the data of the one before are %q, %v", data, err)
+	}
+	w.Must(first.Unlock(w.Ctx))
+	got := <-third
+	w.Must(got.err)
+	w.Must(got.held.Unlock(w.Ctx))
+}
+
 // The lock is broken while the connection of who holds it is down, who unlocks then. That
 // it was held to the end is not said: nobody knows.
 func TestUnlockWithoutAConnection(t *testing.T) {

@@ -77,8 +77,10 @@ func (m *Mutex) Path() string { return m.line.Path }
 
 // Lock waits until the lock is the caller's. When ctx ends it gives up. The error wraps
 // recipes.ErrLost if the place in the line has gone, by the end of the session or because
-// somebody has broken it, and recipes.ErrLayout if there are nodes of somebody else's. That
-// it was broken it notices when the one before it has gone: it watches nothing else.
+// somebody has broken it, and recipes.ErrLayout if there are nodes of somebody else's. A
+// place that is deleted by hand, and not by Break, it notices when the one before it has
+// gone: it watches nothing else, as one more watch for each that waits is a high price for
+// what hardly ever happens, and a place that is gone keeps nobody waiting.
 //
 // ctx is for the wait alone: the end of a time-out does not end what is held. Its values
 // are those of Held.Context.

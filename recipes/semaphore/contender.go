@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -83,18 +84,27 @@ func contender(path string, data []byte, stat client.Stat) Contender {
 // Break takes a lease, or the place in the line, from a contender that Contenders has
 // returned, by deleting its node, which is its own for ever: client.ErrNoNode if it has
 // gone by itself. The contender's session lives on. If it holds the lease it is told that
-// it is lost, provided that it watches its node as Lease does. Break returns the contender
-// as it was when its node was deleted.
+// it is lost, provided that it watches its node as Lease does; who waits in the line is, too,
+// unless the ACL forbids to write the data of the one before it anew, which it watches.
+// Break returns the contender as it was when its node was deleted.
 func (s *Semaphore) Break(ctx context.Context, who Contender) (Contender, error) {
 	if err := s.ours(who); err != nil {
 		return Contender{}, err
 	}
 	data, stat, err := s.c.Get(ctx, who.Path)
+	var waiting []line.Entry
+	if err == nil {
+		waiting, err = s.locks.List(ctx)
+	}
 	if err == nil {
 		err = s.c.DeleteIdempotent(ctx, who.Path, client.AnyVersion)
 	}
 	if err != nil {
 		return Contender{}, fmt.Errorf("break %s: %w", who.Path, line.Why(ctx, err))
+	}
+	isIt := func(e line.Entry) bool { return line.Join(s.locks.Path, e.Name) == who.Path }
+	if i := slices.IndexFunc(waiting, isIt); i > 0 { // it watches the one before it alone
+		line.Nudge(ctx, s.c, line.Join(s.locks.Path, waiting[i-1].Name))
 	}
 	broken := contender(who.Path, data, stat)
 	broken.Holds = who.Holds

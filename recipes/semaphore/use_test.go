@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/semaphore"
@@ -154,6 +155,30 @@ func TestACL(t *testing.T) {
 	}
 	w.Must(lease.Err())
 	w.Must(lease.Return(w.Ctx))
+	empty(w)
+}
+
+// Who waits in the line is told at once that its place was broken.
+func TestBreakOfOneInTheLine(t *testing.T) {
+	w := trial.New(t)
+	first, err := newSemaphore(w, w.Look, 1, semaphore.Options{}).Acquire(w.Ctx, 1)
+	w.Must(err)
+	rec := w.Record()
+	next := acquire(w, w.Ctx, newSemaphore(w, w.Other(), 1, semaphore.Options{}), 1)
+	w.AwaitChildren("/sem/leases", 2)
+	last := acquire(w, w.Ctx, newSemaphore(w, w.C, 1, semaphore.Options{}), 1)
+	w.Must(rec.Await(w.Ctx, "watch", func(e zktest.Traced) bool { return e.Watch }))
+	w.Must(w.C.Sync(w.Ctx, "/")) // it is set, too
+	s := newSemaphore(w, w.Look, 1, semaphore.Options{})
+	all, err := s.Contenders(w.Ctx)
+	w.Must(err)
+	_, err = s.Break(w.Ctx, all[2])
+	w.Must(err)
+	if <-last.done; !errors.Is(last.err, recipes.ErrLost) {
+		t.Errorf("acquire of whose place was broken = %v", last.err)
+	}
+	w.Must(first.Return(w.Ctx))
+	w.Must(next.get().Return(w.Ctx))
 	empty(w)
 }
 
