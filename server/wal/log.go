@@ -3,91 +3,23 @@ package wal
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Options says where the log is and how it is written. Zero values are the
-// defaults but for Dir.
-type Options struct {
-	FS  vfs.FS // default: the operating system's
-	Dir string // of the segments; made if need be
-
-	// SegmentSize is the size of a full-grown segment, in bytes; default 64
-	// MiB, at least 16 KiB. ZooKeeper's preAllocSize.
-	SegmentSize int64
-	// Ident is an opaque identity, at most MaxIdent bytes, that a new log is
-	// given. An existing log keeps its own; Open returns it.
-	Ident []byte
-	// NoSync skips every fsync: a power cut then loses or damages the log.
-	// ZooKeeper's forceSync=no.
-	NoSync bool
-	// FsyncWarn is how long an fsync may take before it is logged and counted
-	// as slow; default 1 s. ZooKeeper's fsync.warningthresholdms.
-	FsyncWarn time.Duration
-	// AcceptLossAfter lets Open give up what is behind a damage. It must be the
-	// Good field of the CorruptError that Open returns without it.
-	AcceptLossAfter *jute.Zxid
-
-	// SetAside makes Open put an empty log in the place of a damaged one instead
-	// of failing: see Recovered.Damaged. For a server of an ensemble, which the
-	// others can repair.
-	SetAside bool
-	// SetAsideIdent is the identity of the log that takes the place of a damaged
-	// one; default: Ident.
-	SetAsideIdent []byte
-
-	Logger     *zap.Logger           // default: none
-	Registerer prometheus.Registerer // default: metrics are kept but not registered
-}
-
 const (
-	minSegmentSize = 16 << 10
-	// startSize is the size of a segment that could not take the prepared one:
-	// zeroing so much costs a few milliseconds.
-	startSize = 1 << 20
-	// growth is the ratio of the sizes of a spare and the segment before it.
-	growth = 4
 	// maxReserve is the room at the tail of a segment for control records.
 	maxReserve = 64 << 10
 	// flushSize is how many bytes are gathered for one write.
 	flushSize = 4 << 20
 )
-
-func (o *Options) setDefaults() error {
-	if o.Dir == "" {
-		return errors.New("wal: no directory")
-	}
-	if o.FS == nil {
-		o.FS = vfs.OS{}
-	}
-	if o.SegmentSize == 0 {
-		o.SegmentSize = 64 << 20
-	}
-	o.SegmentSize = max(o.SegmentSize, minSegmentSize) &^ (align - 1)
-	if o.FsyncWarn == 0 {
-		o.FsyncWarn = time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
-	if o.SetAsideIdent == nil {
-		o.SetAsideIdent = o.Ident
-	}
-	if n := max(len(o.Ident), len(o.SetAsideIdent)); n > MaxIdent {
-		return fmt.Errorf("wal: identity of %d bytes: %w", n, ErrTooLarge)
-	}
-	return nil
-}
 
 // Log is an open log. See the package comment for who may call what.
 type Log struct {
@@ -363,108 +295,6 @@ func addSpan(dead []span, s span) []span {
 		dead = dead[:n-1]
 	}
 	return append(slices.Clip(dead), s) // readers may hold the old slice
-}
-
-// roll ends the last segment and begins another with room for a record of that
-// size. Everything in the old one is durable before the new one exists.
-func (l *Log) roll(size int) error {
-	if err := l.flush(); err != nil {
-		return err
-	}
-	if err := l.syncSegment(); err != nil {
-		return err
-	}
-	if err := l.f.Close(); err != nil {
-		return fmt.Errorf("close segment: %w", err)
-	}
-	return l.begin(size)
-}
-
-// begin makes the segment for the next record, with room for one of that size,
-// out of the spare if that is ready and large enough.
-func (l *Log) begin(size int) error {
-	need := segmentFor(int64(size))
-	f, fileSize, tmp := l.spare.take(need)
-	if f == nil {
-		var err error
-		if f, fileSize, tmp, err = l.makeSegment(need); err != nil {
-			return err
-		}
-	}
-	l.f = f
-	h := header{first: l.seq, size: fileSize, prevCRC: l.crc, state: l.st}
-	if err := l.writeHeader(&h); err != nil {
-		return err
-	}
-	path := filepath.Join(l.o.Dir, segmentName(l.seq))
-	if err := l.publish(tmp, path); err != nil {
-		return err
-	}
-	l.adopt(path, &h)
-	return nil
-}
-
-// segmentFor returns the least size of a segment that can take so many bytes of
-// entries.
-func segmentFor(entries int64) int64 {
-	return ((headerSize+entries)*8/7 + align) &^ (align - 1)
-}
-
-// makeSegment makes a file of zeros for a segment there and then.
-func (l *Log) makeSegment(need int64) (f vfs.File, size int64, tmp string, err error) {
-	size = max(min(startSize, l.o.SegmentSize), need)
-	tmp = filepath.Join(l.o.Dir, newName)
-	if f, err = l.zeroFile(tmp, size, func() bool { return false }); err != nil {
-		return nil, 0, "", fmt.Errorf("make segment: %w", err)
-	}
-	return f, size, tmp, nil
-}
-
-func (l *Log) writeHeader(h *header) error {
-	if _, err := l.f.WriteAt(h.encode(), 0); err != nil {
-		return fmt.Errorf("write segment header: %w", err)
-	}
-	return nil
-}
-
-// adopt makes the open file the last segment of the log in memory, replacing
-// one that begins with the same record.
-func (l *Log) adopt(path string, h *header) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.mu.segs); n > 0 && l.mu.segs[n-1].first == h.first {
-		l.mu.segs = l.mu.segs[:n-1]
-	}
-	l.pushLocked(newSegment(path, h))
-	l.metrics.segments.Set(float64(len(l.mu.segs)))
-}
-
-func (l *Log) pushLocked(seg *segment) {
-	l.seg = seg
-	l.mu.segs = append(l.mu.segs, seg)
-}
-
-// publish makes the open file durable, and then its name.
-func (l *Log) publish(tmp, path string) error {
-	if !l.o.NoSync {
-		if err := l.timeSync(l.f.Sync); err != nil {
-			return fmt.Errorf("sync segment: %w", err)
-		}
-	}
-	if err := l.o.FS.Rename(tmp, path); err != nil {
-		return fmt.Errorf("rename segment: %w", err)
-	}
-	return l.syncDir()
-}
-
-func (l *Log) syncDir() error {
-	if l.o.NoSync {
-		return nil
-	}
-	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
-		return fmt.Errorf("sync log directory: %w", err)
-	}
-	return nil
 }
 
 // warnSlow reports an fsync that took too long, in ZooKeeper's words.

@@ -99,6 +99,9 @@ func (s *spare) discard() {
 	}
 }
 
+// growth is the ratio of the sizes of a spare and the segment before it.
+const growth = 4
+
 // PrepareSpare makes the next segment ready unless it is already. It may take as
 // long as writing a segment does, and may run beside everything else. An error,
 // a full disk for example, harms nothing: the log goes on without a spare, and

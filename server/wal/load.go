@@ -1,0 +1,256 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// tailInfo is what the last segment's records prove.
+type tailInfo struct {
+	durable uint64 // number of the last record proven durable
+	bytes   int64  // of the records behind that one
+	torn    *TornTail
+}
+
+// load reads and checks the segments. What it leaves in memory ends at the last
+// record proven durable. It changes nothing on disk.
+func (l *Log) load(firsts []uint64) (tailInfo, error) {
+	var tail tailInfo
+	var w window
+	for i, first := range firsts {
+		path := filepath.Join(l.o.Dir, segmentName(first))
+		var err error
+		if i+1 < len(firsts) {
+			err = l.loadClosed(&w, path, first, firsts[i+1]-1)
+		} else {
+			tail, err = l.loadLast(&w, path, first)
+		}
+		if err != nil {
+			return tailInfo{}, l.explain(err, firsts, i)
+		}
+	}
+	return tail, nil
+}
+
+// checkBeginning finds segments missing in front: a history that does not begin
+// at the beginning needs a snapshot to stand on.
+func (l *Log) checkBeginning() error {
+	if len(l.mu.segs) == 0 || len(l.usableRefs()) > 0 {
+		return nil
+	}
+	if seg := l.mu.segs[0]; seg.first > 1 {
+		return &damage{path: seg.path, seq: 1, proven: seg.first - 1, zxid: l.mu.floor.last,
+			cause: errors.New("earlier segments are missing, and no snapshot is recorded that makes up for them")}
+	}
+	return nil
+}
+
+// usableRefs returns the references whose entries are not purged.
+func (l *Log) usableRefs() []refAt {
+	return slices.DeleteFunc(slices.Clone(l.mu.refs), func(r refAt) bool { return r.Zxid < l.mu.floor.last })
+}
+
+// mark is what loading records changes.
+type mark struct {
+	seq          uint64
+	crc          uint32
+	st           state
+	seg          segment
+	refs         []refAt
+	dead         []span
+	floor        place
+	control      []Record
+	sinceSnapRef int64
+}
+
+func (l *Log) mark() mark {
+	return mark{seq: l.seq, crc: l.crc, st: l.st, seg: *l.seg, refs: l.mu.refs, dead: l.mu.dead,
+		floor: l.mu.floor, control: l.control.mark(), sinceSnapRef: l.mu.stats.SinceSnapRef}
+}
+
+func (l *Log) goBack(m mark) {
+	l.seq, l.crc, l.st, *l.seg = m.seq, m.crc, m.st, m.seg
+	l.mu.refs, l.mu.dead, l.mu.floor, l.mu.stats.SinceSnapRef = m.refs, m.dead, m.floor, m.sinceSnapRef
+	l.control.entries = m.control
+}
+
+// damage is a place where something durable does not read. load turns it into
+// a CorruptError.
+type damage struct {
+	path   string
+	offset int64
+	seq    uint64
+	proven uint64    // highest seq known to have been durable
+	zxid   jute.Zxid // highest one seen behind the damage
+	cause  error
+}
+
+func (d *damage) Error() string { return d.cause.Error() }
+
+// asDamage wraps errors that mean bad bytes; others are passed on.
+func (l *Log) asDamage(path string, off int64, proven uint64, err error) error {
+	if errors.Is(err, errInvalid) || errors.Is(err, errOutOfPlace) ||
+		errors.Is(err, ErrDiscontinuous) || errors.Is(err, ErrTooLarge) {
+		return &damage{path: path, offset: off, seq: l.seq, proven: proven, cause: err}
+	}
+	return fmt.Errorf("%s at offset %d: %w", path, off, err)
+}
+
+// explain turns damage in the segment i into the error for the operator.
+func (l *Log) explain(err error, firsts []uint64, i int) error {
+	d, ok := err.(*damage)
+	if !ok {
+		return err
+	}
+	e := &CorruptError{
+		Segment: d.path, Offset: d.offset, Seq: d.seq, LastSeq: d.proven, LastZxid: d.zxid,
+		Cause: d.cause,
+	}
+	if len(l.mu.segs) > 0 && d.seq >= l.mu.segs[0].first {
+		e.Good, e.Readable = l.st.last, true
+	}
+	rest := firsts[i+1:]
+	if len(rest) == 0 {
+		return e
+	}
+	e.LastSeq = max(e.LastSeq, rest[len(rest)-1]-1)
+	// Would the log behind the damage stand on its own?
+	probe := newLog(Options{FS: l.o.FS, Dir: l.o.Dir}, l.metrics)
+	if tail, err := probe.load(rest); err == nil && len(probe.usableRefs()) > 0 {
+		e.LastSeq = max(e.LastSeq, tail.durable)
+		e.Covered = &probe.mu.refs[len(probe.mu.refs)-1].SnapRef
+		for _, first := range firsts[:i+1] {
+			e.Aside = append(e.Aside, filepath.Join(l.o.Dir, segmentName(first)))
+		}
+	}
+	e.LastZxid = max(e.LastZxid, probe.st.last)
+	return e
+}
+
+// loadClosed reads a segment that another one follows, up to the record that the
+// other one names as its end. All of it was durable.
+func (l *Log) loadClosed(w *window, path string, first, last uint64) error {
+	f, err := l.o.FS.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h, err := l.enter(f, path, first, last)
+	if err != nil {
+		return err
+	}
+	w.reset(f, h.size)
+	return l.loadUpTo(w, last)
+}
+
+// enter reads the header of the next segment and makes it the last in memory.
+func (l *Log) enter(f vfs.File, path string, first, proven uint64) (header, error) {
+	h, err := readHeader(f, first)
+	if err != nil {
+		l.seq = max(l.seq, first)
+		return h, l.asDamage(path, 0, proven, err)
+	}
+	if len(l.mu.segs) == 0 {
+		l.seq, l.crc, l.st = h.first, h.prevCRC, h.state
+		l.mu.floor = place{last: h.state.last, seq: h.first, offset: headerSize}
+		if h.state.base.Name != "" {
+			l.mu.refs = []refAt{{h.state.base, h.state.baseSeq}}
+		}
+	} else if h.prevCRC != l.crc || h.state.last != l.st.last || h.first != l.seq {
+		return h, l.asDamage(path, 0, proven, errOutOfPlace)
+	}
+	l.pushLocked(newSegment(path, &h))
+	return h, nil
+}
+
+// loadUpTo reads the last segment in memory up to and with the record number
+// last.
+func (l *Log) loadUpTo(w *window, last uint64) error {
+	var f frame
+	for l.seq <= last {
+		seg := l.seg
+		at := place{last: l.st.last, seq: l.seq, offset: seg.end}
+		var err error
+		if f, err = w.expect(at.offset, seg.salt, l.seq, l.crc); err == nil {
+			err = l.loadFrame(&f, at)
+		}
+		if err != nil {
+			return l.asDamage(seg.path, at.offset, last, err)
+		}
+	}
+	return nil
+}
+
+// loadFrame moves the log in memory over one record.
+func (l *Log) loadFrame(f *frame, at place) error {
+	jump := f.Kind == Truncate || f.Kind == Snapshot
+	var cut span
+	if jump {
+		var err error
+		if cut, err = l.cutFor(&f.Record); err != nil {
+			return err
+		}
+	}
+	if err := l.apply(&f.Record, f.seq); err != nil {
+		return err
+	}
+	seg := l.seg
+	seg.note(at, false)
+	seg.end += int64(f.size)
+	seg.next = f.seq + 1
+	l.mu.stats.SinceSnapRef += int64(f.size)
+	if jump {
+		at.last = f.Zxid
+		l.jumpLocked(&f.Record, l.st.base, at, cut)
+	}
+	l.seq, l.crc = f.seq+1, f.crc
+	return nil
+}
+
+// loadLast reads the last segment: it finds the end, decides what kind of end it
+// is, and loads the records proven durable.
+func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
+	f, err := l.o.FS.Open(path)
+	if err != nil {
+		return tailInfo{}, err
+	}
+	defer f.Close()
+	h, err := l.enter(f, path, first, first-1)
+	if err != nil {
+		return tailInfo{}, err
+	}
+	w.reset(f, h.size)
+	end, err := findEnd(w, &h, l.crc)
+	if err != nil {
+		return tailInfo{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if end.bad != nil {
+		if err := l.loadUpTo(w, end.seq); err != nil {
+			return tailInfo{}, err
+		}
+		return tailInfo{}, &damage{path: path, offset: end.offset, seq: end.seq + 1,
+			proven: end.provenBehind, zxid: end.zxidBehind, cause: end.bad}
+	}
+	if err := l.loadUpTo(w, end.durable); err != nil {
+		return tailInfo{}, err
+	}
+	// See that the rest is sound, too, but leave it for restart to copy.
+	proven := l.mark()
+	if err := l.loadUpTo(w, end.seq); err != nil {
+		return tailInfo{}, err
+	}
+	if err := l.checkBeginning(); err != nil {
+		return tailInfo{}, err
+	}
+	tail := tailInfo{durable: end.durable, bytes: end.offset - proven.seg.end}
+	if end.dirty {
+		tail.torn = &TornTail{Segment: path, Offset: end.offset, Seq: end.seq + 1, After: l.st.last}
+	}
+	l.goBack(proven)
+	return tail, nil
+}

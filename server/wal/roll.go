@@ -1,0 +1,114 @@
+package wal
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+)
+
+// startSize is the size of a segment that could not take the prepared one:
+// zeroing so much costs a few milliseconds.
+const startSize = 1 << 20
+
+// roll ends the last segment and begins another with room for a record of that
+// size. Everything in the old one is durable before the new one exists.
+func (l *Log) roll(size int) error {
+	if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.syncSegment(); err != nil {
+		return err
+	}
+	if err := l.f.Close(); err != nil {
+		return fmt.Errorf("close segment: %w", err)
+	}
+	return l.begin(size)
+}
+
+// begin makes the segment for the next record, with room for one of that size,
+// out of the spare if that is ready and large enough.
+func (l *Log) begin(size int) error {
+	need := segmentFor(int64(size))
+	f, fileSize, tmp := l.spare.take(need)
+	if f == nil {
+		var err error
+		if f, fileSize, tmp, err = l.makeSegment(need); err != nil {
+			return err
+		}
+	}
+	l.f = f
+	h := header{first: l.seq, size: fileSize, prevCRC: l.crc, state: l.st}
+	if err := l.writeHeader(&h); err != nil {
+		return err
+	}
+	path := filepath.Join(l.o.Dir, segmentName(l.seq))
+	if err := l.publish(tmp, path); err != nil {
+		return err
+	}
+	l.adopt(path, &h)
+	return nil
+}
+
+// segmentFor returns the least size of a segment that can take so many bytes of
+// entries.
+func segmentFor(entries int64) int64 {
+	return ((headerSize+entries)*8/7 + align) &^ (align - 1)
+}
+
+// makeSegment makes a file of zeros for a segment there and then.
+func (l *Log) makeSegment(need int64) (f vfs.File, size int64, tmp string, err error) {
+	size = max(min(startSize, l.o.SegmentSize), need)
+	tmp = filepath.Join(l.o.Dir, newName)
+	if f, err = l.zeroFile(tmp, size, func() bool { return false }); err != nil {
+		return nil, 0, "", fmt.Errorf("make segment: %w", err)
+	}
+	return f, size, tmp, nil
+}
+
+func (l *Log) writeHeader(h *header) error {
+	if _, err := l.f.WriteAt(h.encode(), 0); err != nil {
+		return fmt.Errorf("write segment header: %w", err)
+	}
+	return nil
+}
+
+// adopt makes the open file the last segment of the log in memory, replacing
+// one that begins with the same record.
+func (l *Log) adopt(path string, h *header) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.mu.segs); n > 0 && l.mu.segs[n-1].first == h.first {
+		l.mu.segs = l.mu.segs[:n-1]
+	}
+	l.pushLocked(newSegment(path, h))
+	l.metrics.segments.Set(float64(len(l.mu.segs)))
+}
+
+func (l *Log) pushLocked(seg *segment) {
+	l.seg = seg
+	l.mu.segs = append(l.mu.segs, seg)
+}
+
+// publish makes the open file durable, and then its name.
+func (l *Log) publish(tmp, path string) error {
+	if !l.o.NoSync {
+		if err := l.timeSync(l.f.Sync); err != nil {
+			return fmt.Errorf("sync segment: %w", err)
+		}
+	}
+	if err := l.o.FS.Rename(tmp, path); err != nil {
+		return fmt.Errorf("rename segment: %w", err)
+	}
+	return l.syncDir()
+}
+
+func (l *Log) syncDir() error {
+	if l.o.NoSync {
+		return nil
+	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return fmt.Errorf("sync log directory: %w", err)
+	}
+	return nil
+}
