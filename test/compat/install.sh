@@ -4,7 +4,8 @@
 set -eu
 
 packages="zookeeper zookeeper-bin libzookeeper-java libzookeeper-mt-dev libcurator-recipes-java libguava-java
-libslf4j-java python3-kazoo python3-pytest python3-objgraph gcc libc6-dev default-jdk-headless"
+libslf4j-java python3-kazoo python3-pytest python3-objgraph gcc libc6-dev default-jdk-headless
+patroni postgresql-15 python3-tooz python3-taskflow python3-testscenarios python3-oslotest python3-zake"
 
 missing=""
 for p in $packages; do
