@@ -212,10 +212,10 @@ func (l *link) writeLoop() {
 				s.mu.Unlock()
 				break
 			}
-			if n := s.calls.n; l.probe == 0 && n > 0 && s.calls.at(n-1).seq > s.sent {
-				l.probe, l.probeAt = s.calls.at(n-1).seq, time.Now()
+			if l.probe == 0 && s.queued > s.sent {
+				l.probe, l.probeAt = s.queued, time.Now()
 			}
-			s.out, s.sent = spare[:0], s.seq
+			s.out, s.sent = spare[:0], s.queued
 			s.room.Broadcast()
 			s.mu.Unlock()
 			if _, err := l.nc.Write(b); err != nil {
@@ -276,7 +276,11 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 		return fmt.Errorf("the server answered request %d out of order", h.Xid)
 	}
 	k := s.calls.pop()
-	l.answered = true
+	if !l.answered {
+		l.answered = true
+		s.releaseLocked(maxOut + s.opts.MaxRequest) // all
+		l.wakeWriter()
+	}
 	s.lastZxid = max(s.lastZxid, h.Zxid)
 	var trip time.Duration
 	if l.probe != 0 && k.seq >= l.probe {

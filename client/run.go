@@ -92,9 +92,9 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	l.close(err)
 	s.mu.Lock()
 	s.conn = nil
-	calls, sent := s.takeCallsLocked(false)
-	s.failedLocked(l.server, err)
 	closing = s.closing
+	calls, sent := s.takeCallsLocked(closing)
+	s.failedLocked(l.server, err)
 	if s.ctx.Err() == nil && !closing { // the server hangs up on a session that is closed
 		s.setStateLocked(StateSuspended, l.server, err)
 	}
@@ -351,21 +351,38 @@ func (s *session) serve(l *link) error {
 	}
 }
 
-// reissueLocked decides anew, for the watches of the calls that were waiting, how
+// releaseLocked lets calls that have been waiting be written: in their order, the
+// first of them and as many more as have most bytes.
+func (s *session) releaseLocked(most int) {
+	s.reissueLocked()
+	released := 0
+	for i := range s.calls.n {
+		k := s.calls.at(i)
+		if k.frame == nil {
+			continue
+		}
+		if released += len(k.frame); released > most && released > len(k.frame) {
+			break
+		}
+		s.waiting -= len(k.frame)
+		s.out, s.queued, k.frame = append(s.out, k.frame...), k.seq, nil
+	}
+	s.room.Broadcast()
+}
+
+// reissueLocked decides anew, for the watches of the calls that are waiting, how
 // the server is to be told of them: what was to cover them may have been closed.
 // The last byte of the request says it, being the flag of a read, or the lowest
 // byte of the mode.
 func (s *session) reissueLocked() {
+	var calls []*call
 	for i := range s.calls.n {
-		if w := s.calls.at(i).watch; w != nil {
-			w.issued = false
+		if k := s.calls.at(i); k.watch != nil && k.frame != nil {
+			k.watch.issued = false
+			calls = append(calls, k)
 		}
 	}
-	for i := range s.calls.n {
-		k := s.calls.at(i)
-		if k.watch == nil {
-			continue
-		}
+	for _, k := range calls {
 		tell := s.watches.issue(k.watch)
 		var last bool
 		if k.watch.kind.oneShot() {
@@ -378,7 +395,7 @@ func (s *session) reissueLocked() {
 }
 
 // connected makes l the connection: identities and watches go first, then the
-// calls that were waiting.
+// first calls that were waiting, and when there is an answer the others.
 func (s *session) connected(l *link, r *jute.ConnectResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -396,13 +413,7 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) {
 		s.out = l.appendAuthLocked(s.out, a)
 	}
 	s.out = l.appendWatchesLocked(s.out)
-	s.reissueLocked()
-	for i := range s.calls.n {
-		k := s.calls.at(i)
-		s.out, k.frame = append(s.out, k.frame...), nil
-	}
-	s.waiting = 0
-	s.room.Broadcast()
+	s.releaseLocked(firstBatch)
 	state := StateConnected
 	if r.ReadOnly {
 		state = StateReadOnly

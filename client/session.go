@@ -48,12 +48,13 @@ type session struct {
 
 	conn *link // nil while there is none
 	// calls are those without a reply, in the order of the requests.
-	calls fifo
-	seq   uint64 // of the last call
-	sent  uint64 // of the last call handed to the socket, or being handed to it
-	// out has the requests that are to be written, or if there is no connection
-	// waiting is how many bytes they have; room is signalled when they are taken or
-	// given up.
+	calls  fifo
+	seq    uint64 // of the last call
+	queued uint64 // of the last call that has come into out
+	sent   uint64 // of the last call handed to the socket, or being handed to it
+	// out has the requests that are to be written. Those of calls that wait for a
+	// connection, or for its first answer, are in their frames, which have waiting
+	// bytes. room is signalled when either gets less.
 	out     []byte
 	waiting int
 	room    *sync.Cond
@@ -74,6 +75,11 @@ type pools struct {
 
 // maxOut is how many bytes may wait to be written before calls have to wait.
 const maxOut = 16 << 20
+
+// firstBatch is how many bytes of what was waiting are written before the first
+// answer on a new connection: of what is written it is unknown whether it was done if
+// the connection breaks.
+const firstBatch = 64 << 10
 
 func newSession(list []string, o Options) *session {
 	s := &session{
@@ -122,10 +128,7 @@ func (s *session) begin(k *call) bool {
 
 // fullLocked reports whether as much waits to be written as may.
 func (s *session) fullLocked() bool {
-	if s.conn == nil {
-		return s.waiting > maxOut && s.overLocked() == nil
-	}
-	return len(s.out) > maxOut
+	return len(s.out)+s.waiting > maxOut && s.overLocked() == nil
 }
 
 // waitForRoomLocked waits until there is room, the session is over, or the caller
@@ -176,14 +179,17 @@ func (s *session) overLocked() error {
 func (s *session) openLocked(k *call) {
 	s.seq++
 	k.seq = s.seq
-	var b []byte // a buffer of its own while there is no connection
-	if s.conn != nil {
+	var b []byte // a buffer of its own if it has to wait
+	if !s.holdsLocked() {
 		b = s.out
 	}
 	b, s.mark = jute.BeginFrame(b)
 	h := jute.RequestHeader{Xid: xidOf(k.seq), Type: k.op}
 	s.enc = h.Append(b)
 }
+
+// holdsLocked reports whether calls have to wait: for a connection, or behind others.
+func (s *session) holdsLocked() bool { return s.conn == nil || s.waiting > 0 }
 
 // xidOf returns the xid of a call: 1 to 2^31-1, and again.
 func xidOf(seq uint64) int32 { return int32((seq-1)%(1<<31-1)) + 1 }
@@ -203,14 +209,14 @@ func (s *session) end(k *call, b []byte) {
 		return
 	}
 	s.calls.push(k)
-	l := s.conn
-	if l == nil {
+	if s.holdsLocked() {
 		k.frame = b
 		s.waiting += len(b)
 		s.mu.Unlock()
 		return
 	}
-	s.out = b
+	l := s.conn
+	s.out, s.queued = b, k.seq
 	s.mu.Unlock()
 	l.wakeWriter()
 }
@@ -287,14 +293,19 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 	}
 }
 
-// takeCallsLocked takes all calls out, for failTaken. AddAuths stay, to be sent
-// on the next connection, unless the session is over.
+// takeCallsLocked takes all calls out, for failTaken. Those that wait stay, and so
+// do AddAuths, to be sent on the next connection, unless the session is over.
 func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
-	calls, sent = s.calls.takeAll(), s.sent
-	for _, k := range calls {
+	for _, k := range s.calls.takeAll() {
+		if k.frame != nil && !over {
+			s.calls.push(k)
+			continue
+		}
+		s.waiting -= len(k.frame)
 		if k.watch != nil {
 			s.watches.remove(k.watch)
 		}
+		calls = append(calls, k)
 	}
 	for _, a := range s.auths {
 		a.sent, a.known = false, false
@@ -303,9 +314,9 @@ func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
 			a.waiting = nil
 		}
 	}
-	s.out, s.waiting = s.out[:0], 0
+	s.out = s.out[:0]
 	s.room.Broadcast()
-	return calls, sent
+	return calls, s.sent
 }
 
 // failTaken fails calls because the connection or the session is gone.
