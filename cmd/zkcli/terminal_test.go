@@ -185,3 +185,20 @@ func TestTerminalHistory(t *testing.T) {
 		t.Errorf("the history file: %q, %v", data, err)
 	}
 }
+
+// What is drawn while a command runs leaves nothing behind, and is no wider than the
+// terminal.
+func TestTerminalWhileACommandRuns(t *testing.T) {
+	server := zktest.Start(t)
+	createAll(t, server.Client(t), "/app", "/app/a")
+	s := connect(t, server.Addr(), 60, 24, "NO_COLOR=1")
+	s.run("deleteall /app") // with a bar
+	s.shows(`deleteall /app\n\[zk: \S+ 1\]`)
+	s.run("top -n 1 -i 10ms")
+	s.shows(`^SERVER +MODE +REQUESTS/S +REPLIES/S .*…\n127\.0\.0\.1:`)
+	s.View(func(screen *ptytest.Screen) {
+		if first := screen.Lines()[0]; !strings.HasSuffix(first, "changes/s") {
+			t.Errorf("the frame is not at the top of the screen, but %q", first)
+		}
+	})
+}

@@ -200,7 +200,7 @@ func TestMeter(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var b strings.Builder
-	m := meter{w: &b}
+	m := meter{w: &b, columns: 80}
 	m.show(subtree.Progress{Doing: "a", Done: 1, Total: 10})
 	m.show(subtree.Progress{Doing: "a", Done: 2, Total: 10}) // too soon
 	m.show(subtree.Progress{Doing: "a", Done: 10, Total: 10})

@@ -7,26 +7,30 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 )
 
 // meter shows the progress of a long change on stderr, if that is a terminal: a
 // line that is written over. It is for one goroutine.
 type meter struct {
-	w     io.Writer // nil if nothing is to be shown
-	doing string
-	drawn time.Time
-	width int // of what is on the line
+	w       io.Writer // nil if nothing is to be shown
+	columns int       // of the terminal
+	doing   string
+	drawn   time.Time
+	width   int // of what is on the line
 }
 
 // meter returns one for this call. Its clear must be called before anything else
 // is written.
 func (c *Call) meter() *meter {
-	if c.Options.Format == FormatJSON || !c.App.err.terminal() {
+	columns := shell.Width(c.App.err.writer(), c.App.getenv)
+	if c.Options.Format == FormatJSON || columns == 0 {
 		return &meter{}
 	}
-	return &meter{w: c.App.err}
+	return &meter{w: c.App.err, columns: columns}
 }
 
 // meterPace is how long a line stands before it is drawn anew.
@@ -38,9 +42,9 @@ func (m *meter) show(p subtree.Progress) {
 		return
 	}
 	m.doing, m.drawn = p.Doing, time.Now()
-	line := bar(p)
+	line := shell.Cut(bar(p), m.columns-1) // a line that wraps can't be written over
 	fmt.Fprintf(m.w, "\r%-*s", m.width, line)
-	m.width = len(line)
+	m.width = utf8.RuneCountInString(line)
 }
 
 // clear removes the bar.
@@ -64,9 +68,11 @@ func bar(p subtree.Progress) string {
 
 // terminal reports whether what is written goes to one.
 func (w *lockedWriter) terminal() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return isTerminal(w.w)
+	to := w.writer()
+	if s, ok := to.(*shell.Shell); ok {
+		return s.Terminal()
+	}
+	return isTerminal(to)
 }
 
 func isTerminal(stream any) bool {

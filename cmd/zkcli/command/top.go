@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 )
 
@@ -172,10 +173,20 @@ func (t *top) show(views []serverView) error {
 		return t.c.Emit(Output{Data: f})
 	}
 	text := f.text(now)
-	if t.c.App.out.terminal() {
-		text = "\x1b[H\x1b[2J" + text // home, and clear
+	if width := shell.Width(t.c.App.out.writer(), t.c.App.getenv); width > 0 {
+		text = "\x1b[H\x1b[2J" + cutLines(text, width) // home, and clear
 	}
 	return t.c.App.write([]byte(text))
+}
+
+// cutLines makes lines no wider than the terminal: one that wraps would tear the
+// columns.
+func cutLines(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(shell.Cut(strings.TrimRight(line, " \n"), width) + "\n")
+	}
+	return b.String()
 }
 
 func (t *top) frame(views []serverView, seconds float64) topFrame {

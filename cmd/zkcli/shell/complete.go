@@ -133,7 +133,7 @@ func listHelp(all []Candidate, width, rows int, colors bool) string {
 	}
 	var s strings.Builder
 	for _, c := range shown {
-		help := cut(c.Help, width-col-gap-1)
+		help := Cut(c.Help, width-col-gap-1)
 		if colors && help != "" {
 			help = dim + help + reset
 		}
@@ -158,7 +158,7 @@ func listColumns(all []Candidate, width, rows int) string {
 	for i := range lines {
 		var line strings.Builder
 		for j := i; j < len(shown); j += lines {
-			line.WriteString(pad(cut(shown[j].label(), width-1), widest+gap))
+			line.WriteString(pad(Cut(shown[j].label(), width-1), widest+gap))
 		}
 		s.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
@@ -188,8 +188,8 @@ func displayWidth(s string) int {
 // pad makes s as wide as width, if it is not wider.
 func pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-displayWidth(s))) }
 
-// cut makes s no wider than width.
-func cut(s string, width int) string {
+// Cut makes s no wider than width.
+func Cut(s string, width int) string {
 	if displayWidth(s) <= width {
 		return s
 	}

@@ -109,6 +109,9 @@ func (s *Shell) Refresh() { s.editor.Refresh() }
 // terminal, and NO_COLOR (no-color.org) is not set.
 func (s *Shell) Colors() bool { return Colors(s.cfg.Out, s.cfg.Getenv) }
 
+// Terminal says whether somebody types on a terminal.
+func (s *Shell) Terminal() bool { return s.people }
+
 // Run reads and executes lines until one of them quits, the input ends (Ctrl-D) or
 // ctx is done, of which it then returns the cause. It may be called once. Until it
 // returns, what os.Interrupt does in this process is Run's to say.

@@ -40,6 +40,26 @@ func Colors(w io.Writer, getenv func(string) string) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
+// Width returns how many columns the terminal has that shows what goes to w, which
+// may be a Shell: 0 if there is none, or one that can't move its cursor.
+func Width(w io.Writer, getenv func(string) string) int {
+	if s, ok := w.(*Shell); ok {
+		w = s.cfg.Out
+	}
+	f, ok := w.(*os.File)
+	if !ok || getenv("TERM") == "dumb" {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	switch {
+	case err != nil:
+		return 0
+	case width == 0:
+		return 80 // it doesn't say
+	}
+	return width
+}
+
 // What is sent to the terminal.
 const (
 	eraseBelow = "\x1b[J"
@@ -65,7 +85,7 @@ type terminal struct {
 	mu        sync.Mutex
 	reading   bool
 	searching bool
-	midLine   bool // what was written last did not end its line
+	midLine   bool // the cursor is not where a line begins
 	prompt    string
 }
 
@@ -172,7 +192,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 		return 0, nil
 	}
 	if !t.reading {
-		t.midLine = p[len(p)-1] != '\n'
+		t.midLine = p[len(p)-1] != '\n' && p[len(p)-1] != '\r'
 		return t.out.Write(p)
 	}
 	return len(p), t.aboveLocked(p)
