@@ -183,8 +183,8 @@ func (t *Tree) setACL(op *Op) Result {
 
 // closeSession deletes the ephemerals that the leader found, or all if it lists
 // none, and then the session. Whatever the leader missed goes too, so that no
-// ephemeral outlives its session. Closing a session that is gone does nothing: the expirer and the
-// client may both have asked for it.
+// ephemeral outlives its session. Closing a session that is gone does nothing:
+// the expirer and the client may both have asked for it.
 func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	s := t.sessions.get(txn.Session)
 	if s == nil {
