@@ -18,6 +18,7 @@ import (
 )
 
 func main() {
+	tuneScheduler()
 	signals := []os.Signal{syscall.SIGTERM}
 	if !signal.Ignored(os.Interrupt) { // as in the background of a script, which has other plans
 		signals = append(signals, os.Interrupt)

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asSleeper in the environment makes TestSchedulerIsTuned the process that it
+// starts.
+const asSleeper = "ZKD_TEST_IS_SLEEPER"
+
+// A process gets the slack under its own id, nothing in its environment tells of
+// it, and there is one place more for goroutines. What the operator has decided on
+// stays.
+func TestSchedulerIsTuned(t *testing.T) {
+	if os.Getenv(asSleeper) != "" {
+		places := runtime.GOMAXPROCS(0)
+		tuneScheduler()
+		fmt.Printf("pid %d slack %v begun anew %v mark %q added %d\n",
+			os.Getpid(), slack(), begunAnew(t), os.Getenv(relaxed), runtime.GOMAXPROCS(0)-places)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		before, want time.Duration
+		places       string // GOMAXPROCS in the environment
+		added        int
+	}{
+		{usualSlack, timerSlack, "", 1},
+		{time.Millisecond, time.Millisecond, "3", 0},
+	} {
+		cmd := exec.Command(self, "-test.run=^TestSchedulerIsTuned$")
+		cmd.Env = append(os.Environ(), asSleeper+"=1", "GOMAXPROCS="+tt.places)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := startWith(cmd, tt.before); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		want := fmt.Sprintf("pid %d slack %v begun anew %v mark \"\" added %d\n",
+			cmd.Process.Pid, tt.want, tt.want != tt.before, tt.added)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("started with a slack of %v: output\n%swant\n%s", tt.before, &out, want)
+		}
+	}
+}
+
+// begunAnew reports whether relaxTimers has begun this process: the watchdog has the
+// slack only then, and whether it does, only root may ask.
+func begunAnew(t *testing.T) bool {
+	env, err := os.ReadFile("/proc/self/environ") // as it was at the beginning
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(env), relaxed+"=1")
+}
+
+// startWith starts a process that has a timer slack: that of the thread from which
+// it is started.
+func startWith(cmd *exec.Cmd, d time.Duration) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer setSlack(slack())
+	if err := setSlack(d); err != nil {
+		return err
+	}
+	return cmd.Start()
+}
