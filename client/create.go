@@ -99,15 +99,12 @@ type protected struct {
 
 // settle tries until the outcome is known.
 func (p *protected) settle(ctx context.Context, policy *RetryPolicy, data []byte, acl []ACL) (Created, error) {
-	for attempt := 1; ; attempt++ {
-		made, err := p.attempt(ctx, data, acl)
-		if err == nil {
-			return made, nil
-		}
-		if !isTransient(err) || !policy.spend(attempt) || policy.pause(ctx, attempt) != nil {
-			return Created{}, inDoubt(err, createOp(p.mode, true), p.path, p.unknown)
-		}
-	}
+	var made Created
+	err := retry(ctx, policy, func(ctx context.Context) (err error) {
+		made, err = p.attempt(ctx, data, acl)
+		return err
+	}, isTransient)
+	return made, inDoubt(err, createOp(p.mode, true), p.path, p.unknown)
 }
 
 // attempt looks for the node if it may be there, and else creates it.

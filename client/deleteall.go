@@ -267,8 +267,11 @@ func (r *removal) settle(ctx context.Context, b batch) {
 	switch {
 	case err == nil:
 		r.deleted += len(b.paths)
-	case isTransient(err) && !over && r.policy.pause(ctx, 1) == nil, !IsAmbiguous(err) && isReply(err) && !over:
-		r.oneByOne(ctx, b.paths, IsAmbiguous(err))
+		r.policy.succeeded()
+	case !IsAmbiguous(err) && isReply(err) && !over:
+		r.oneByOne(ctx, b.paths, false, 1)
+	case isTransient(err) && !over && r.policy.spend(1) && r.policy.pause(ctx, 1) == nil:
+		r.oneByOne(ctx, b.paths, IsAmbiguous(err), 2)
 	default:
 		r.giveUp(err, len(b.paths), IsAmbiguous(err))
 	}
@@ -296,8 +299,9 @@ func isReply(err error) bool {
 }
 
 // oneByOne deletes nodes of a multi that was not done or, with doubt, perhaps was.
-func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool) {
-	for attempt := 1; len(paths) > 0; attempt++ {
+// attempt is the policy's number of the first one.
+func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool, attempt int) {
+	for ; len(paths) > 0; attempt++ {
 		results := make([]*Future[None], len(paths))
 		for i, path := range paths {
 			results[i] = r.c.Async().Delete(path, AnyVersion)

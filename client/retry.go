@@ -112,12 +112,17 @@ func (c *Client) Steady() *Client {
 // is to be another one, after the pause that it makes.
 func (p *RetryPolicy) again(ctx context.Context, attempt int, err error) bool {
 	if err == nil {
-		if p.Budget != nil {
-			p.Budget.succeeded()
-		}
+		p.succeeded()
 		return false
 	}
 	return IsRetryable(err) && p.spend(attempt) && p.pause(ctx, attempt) == nil
+}
+
+// succeeded is told of an operation that was done.
+func (p *RetryPolicy) succeeded() {
+	if p.Budget != nil {
+		p.Budget.succeeded()
+	}
 }
 
 // spend reports whether the policy has an attempt left after that one.
@@ -205,9 +210,7 @@ func retry(ctx context.Context, p *RetryPolicy, fn func(ctx context.Context) err
 	for attempt := 1; ; attempt++ {
 		err := fn(ctx)
 		if err == nil {
-			if p.Budget != nil {
-				p.Budget.succeeded()
-			}
+			p.succeeded()
 			return nil
 		}
 		if !worth(err) || !p.spend(attempt) || p.pause(ctx, attempt) != nil {
@@ -228,13 +231,10 @@ func (c *Client) once() *Client {
 }
 
 // steady returns the policy of what repeats its own operations: the view's, or the
-// default one. It has no budget, as giving up half-way would leave a mess.
+// default one.
 func (c *Client) steady() *RetryPolicy {
-	p := c.retry
-	if p == nil {
-		p = DefaultRetry()
+	if c.retry != nil {
+		return c.retry
 	}
-	steady := *p
-	steady.Budget = nil
-	return &steady
+	return DefaultRetry()
 }

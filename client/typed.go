@@ -125,7 +125,7 @@ func (t *Typed[T]) Set(ctx context.Context, v T, version int32) (Stat, error) {
 // (another client may have counted to the same number), or has changed further
 // since: then the error is ErrBadVersion, and IsAmbiguous. See UpdateIdempotent.
 func (t *Typed[T]) Update(ctx context.Context, fn func(T) (T, error)) (T, Stat, error) {
-	return t.update(ctx, fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
+	return t.update(ctx, t.c.WithRetry(t.c.steady()), fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
 		w := &write{c: t.c.once(), path: t.path, data: data, version: old.Version, czxid: old.Czxid}
 		err := w.settle(ctx, t.c.steady())
 		if err == nil && w.looked {
@@ -141,17 +141,18 @@ func (t *Typed[T]) Update(ctx context.Context, fn func(T) (T, error)) (T, Stat, 
 // begins again.
 func (t *Typed[T]) UpdateIdempotent(ctx context.Context, fn func(T) (T, error)) (v T, stat Stat, err error) {
 	err = RetryIdempotent(ctx, t.c.steady(), func(ctx context.Context) error {
-		v, stat, err = t.update(ctx, fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
-			return t.c.once().Set(ctx, t.path, data, old.Version)
+		once := t.c.once()
+		v, stat, err = t.update(ctx, once, fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
+			return once.Set(ctx, t.path, data, old.Version)
 		})
 		return err
 	})
 	return v, stat, err
 }
 
-// update is the optimistic loop.
-func (t *Typed[T]) update(ctx context.Context, fn func(T) (T, error), set func(ctx context.Context, data []byte, old Stat) (Stat, error)) (v T, stat Stat, err error) {
-	reads := &Typed[T]{c: t.c.WithRetry(t.c.steady()), path: t.path, codec: t.codec}
+// update is the optimistic loop; c is to read with.
+func (t *Typed[T]) update(ctx context.Context, c *Client, fn func(T) (T, error), set func(ctx context.Context, data []byte, old Stat) (Stat, error)) (v T, stat Stat, err error) {
+	reads := &Typed[T]{c: c, path: t.path, codec: t.codec}
 	for {
 		old, stat, err := reads.Get(ctx)
 		if err != nil {

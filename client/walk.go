@@ -93,6 +93,9 @@ func (w *walk) read(ctx context.Context, v *visit) (Entry, error) {
 			w.issue()
 		}
 		e, err := v.wait(ctx)
+		if err == nil {
+			w.policy.succeeded()
+		}
 		if err == nil || !isTransient(err) || !w.policy.spend(attempt) || w.policy.pause(ctx, attempt) != nil {
 			return e, err
 		}
