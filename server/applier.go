@@ -332,7 +332,7 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 // answers reports whether o, which has no transaction, can be what req waits for:
 // a refusal goes with any request.
 func answers(req *request, o *order) bool {
-	return o.code != 0 || req.op == jute.OpSync || req.op == jute.OpCreateSession || fenced(req.op)
+	return o.code != 0 || req.op == jute.OpSync || req.op == jute.OpCreateSession || !fromLeader(req.op)
 }
 
 // serveBehind serves the reads at the head of c's queue, up to the next ordered
@@ -400,8 +400,10 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 		c.kill() // the client is elsewhere; it must not hear from here
 	case code != 0:
 		c.reply(req.xid, zxid, code)
-	case fenced(req.op):
-		a.answerRead(c, req)
+	case !fromLeader(req.op):
+		if !a.answerRead(c, req) {
+			c.endAfterFlush()
+		}
 	case req.op == jute.OpSync:
 		a.answerSync(c, req, zxid)
 	case req.op == jute.OpCloseSession:

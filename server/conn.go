@@ -37,6 +37,7 @@ type conn struct {
 	arena     []byte        // where request bodies of this batch are copied to
 	readsNow  int           // reads answered since the last settle
 	started   time.Duration // when the frames at hand were received
+	alone     bool          // they may be answered without the leader
 
 	session     atomic.Int64              // jute.SessionID; 0 until established
 	auth        atomic.Pointer[[]jute.ID] // credentials; the slice is immutable
@@ -53,7 +54,8 @@ type conn struct {
 	fenced    bool                            // a request of the batch at hand went to the leader; owned by the reader
 	tracked   atomic.Pointer[session.Session] // set with established
 	local     atomic.Bool                     // the session is one of this server's own
-	touched   atomic.Int64                    // when the client was last heard of, ms
+	touched   atomic.Int64                    // when the client was last heard of, ms; or arriving
+	reported  int64                           // what the leader was told of that; owned by the peer loop
 
 	dirty     bool // owned by the applier: it has to wake the writer
 	hasWriter bool // owned by the applier: the writer has been started
@@ -173,7 +175,6 @@ func (c *conn) run() error {
 // handleBuffered handles all requests that have been read already, then hands
 // over and writes out what came of them.
 func (c *conn) handleBuffered() error {
-	c.started = c.srv.now()
 	c.fenced = false
 	handled := 0
 	defer func() {
@@ -184,7 +185,9 @@ func (c *conn) handleBuffered() error {
 		if !ok || err != nil {
 			return err
 		}
-		handled++
+		if handled++; handled == 1 {
+			c.arrive()
+		}
 		if err := c.handle(frame); err != nil {
 			return err
 		}

@@ -18,10 +18,20 @@ type conns struct {
 	byIP      map[string]int
 	byWatcher []*conn         // indexed by watch.Watcher
 	free      []watch.Watcher // handles to use again
+	reports   bool            // touches are reported to a leader
+	ended     []lastTouch     // of connections that ended since the last report
 }
 
-func newConns() *conns {
+// lastTouch is when the client of a connection that has ended was heard of last.
+type lastTouch struct {
+	session   jute.SessionID
+	timeoutMs int32
+	at        int64 // ms
+}
+
+func newConns(reports bool) *conns {
 	return &conns{
+		reports:   reports,
 		byOrigin:  make(map[uint64]*conn),
 		bySession: make(map[jute.SessionID]*conn),
 		byIP:      make(map[string]int),
@@ -48,8 +58,12 @@ func (r *conns) remove(c *conn, ip string) {
 	if r.byIP[ip]--; r.byIP[ip] == 0 {
 		delete(r.byIP, ip)
 	}
-	if s := c.sessionID(); r.bySession[s] == c {
+	s := c.sessionID()
+	if r.bySession[s] == c {
 		delete(r.bySession, s)
+	}
+	if r.reports && s != 0 && !c.local.Load() {
+		r.ended = append(r.ended, lastTouch{session: s, timeoutMs: c.timeoutMs, at: c.touched.Load()})
 	}
 	if w := c.watcher.Load(); w != 0 {
 		r.byWatcher[w-1] = nil
@@ -117,6 +131,15 @@ func (r *conns) all() []*conn {
 		list = append(list, c)
 	}
 	return list
+}
+
+// heard returns the live connections, and the last touches of those that have ended
+// since the last call.
+func (r *conns) heard() (live []*conn, ended []lastTouch) {
+	r.mu.Lock()
+	ended, r.ended = r.ended, nil
+	r.mu.Unlock()
+	return r.all(), ended
 }
 
 func (r *conns) len() int {

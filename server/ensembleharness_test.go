@@ -23,17 +23,18 @@ import (
 )
 
 // peerNet is the network between the servers of an ensemble in memory. A link can
-// be cut, or swallow what goes over it.
+// be cut, hold up what goes over it, or swallow that.
 type peerNet struct {
 	mu        sync.Mutex
 	listeners map[string]*memListener // by address
 	conns     []*peerConn
 	cut       map[[2]int]bool // directed: from, to
 	lossy     map[[2]int]bool
+	held      map[[2]int]chan struct{} // closed when it goes on
 }
 
 func newPeerNet() *peerNet {
-	return &peerNet{listeners: map[string]*memListener{}, cut: map[[2]int]bool{}, lossy: map[[2]int]bool{}}
+	return &peerNet{listeners: map[string]*memListener{}, cut: map[[2]int]bool{}, lossy: map[[2]int]bool{}, held: map[[2]int]chan struct{}{}}
 }
 
 // peerConn is one end of a link; what is written on a lossy link vanishes.
@@ -45,8 +46,11 @@ type peerConn struct {
 
 func (c *peerConn) Write(p []byte) (int, error) {
 	c.net.mu.Lock()
-	lossy := c.net.lossy[[2]int{c.from, c.to}]
+	lossy, held := c.net.lossy[[2]int{c.from, c.to}], c.net.held[[2]int{c.from, c.to}]
 	c.net.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	if lossy {
 		return len(p), nil
 	}
@@ -104,6 +108,20 @@ func (n *peerNet) swallow(a, b int, on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lossy[[2]int{a, b}] = on
+}
+
+// hold makes what a sends to b wait.
+func (n *peerNet) hold(a, b int) (release func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	held := make(chan struct{})
+	n.held[[2]int{a, b}] = held
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.held, [2]int{a, b})
+		close(held)
+	}
 }
 
 // testEnsemble is an ensemble of whole servers in memory.

@@ -139,6 +139,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		readOnly = 1
 	}
 	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}})
+	c.touched.Store(millis(c.started)) // not before then the leader starts the session's time
 	s.replica.submit(sub)
 	select {
 	case <-c.established:

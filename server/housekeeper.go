@@ -26,10 +26,7 @@ func (s *Server) keepHouse() {
 			last = now
 			s.watchDisk()
 			exceeded = s.watchQuotas(exceeded)
-			s.replica.events.put(peerEvent{kind: evTouches})
-			if s.leads() {
-				s.expireSessions(now)
-			}
+			s.replica.events.put(peerEvent{kind: evExpire, at: now})
 			s.expireLocals(now)
 			s.considerReadOnly(now)
 		case <-s.stopping:
@@ -69,16 +66,24 @@ func (s *Server) forgivePause(sinceLast time.Duration) {
 	}
 }
 
-func (s *Server) expireSessions(now time.Duration) {
-	for _, id := range s.tracker.Expire(millis(now)) {
-		s.metrics.sessionsExpired.Add(1)
-		s.log.Info("session expired", zap.Stringer("session", id))
-		s.replica.submit(submission{
+// expireSessions proposes the closes of the sessions that were due at now, when no
+// pause was left to be forgiven. The peer loop does so, that nothing comes between
+// the end of a session and the proposal.
+func (r *replica) expireSessions(now time.Duration) {
+	if r.status.Role != zab.Leading {
+		return
+	}
+	var closes []submission
+	for _, id := range r.tracker.Expire(millis(now), r.mayLive) {
+		r.metrics.sessionsExpired.Add(1)
+		r.log.Info("session expired", zap.Stringer("session", id))
+		closes = append(closes, submission{
 			kind:     submitWrite,
 			received: now,
 			req:      evaluate.Request{Op: jute.OpCloseSession, Session: id},
 		})
 	}
+	r.propose(closes)
 }
 
 // removeExpired proposes to remove empty containers and TTL nodes that are due,

@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -58,7 +59,8 @@ func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
 func (l *leading) end() { *l = leading{} }
 
 // lead begins to lead. The tree has everything up to the marker. Nobody knows
-// who was heard of last, so all sessions get their full timeout.
+// who was heard of last, so all sessions get their full timeout, from when the
+// leases of earlier leaders have ended.
 func (r *replica) lead(now zab.Status) {
 	early := r.leading.early
 	r.leading = leading{
@@ -69,7 +71,11 @@ func (r *replica) lead(now zab.Status) {
 			ReconfigEnabled: r.cfg.ReconfigEnabled,
 		}),
 	}
-	r.tracker.Reset(millis(r.now()))
+	leasesEnd := millis(r.now())
+	if r.ensemble() {
+		leasesEnd += int64(r.core.LongestLease())
+	}
+	r.tracker.Reset(leasesEnd)
 	r.metrics.proposalSizes.reset()
 	r.metrics.leadsFrom.Store(int64(r.now()))
 	if r.cfg.LeaderServes || !r.ensemble() {
@@ -140,16 +146,18 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 		r.closeOrigin(req.Origin)
 		return true
 	}
+	s, lives := r.hearOf(req, now)
 	if code := r.refusal(sub, now); code != 0 {
-		r.stand(barrier{origin: req.Origin, code: code})
+		r.stand(barrier{origin: req.Origin, code: code, read: r.sure(req.Origin)})
 		return true
 	}
 	switch sub.kind {
 	case submitBarrier:
-		r.lastRead++
-		r.held[r.lastRead] = serverOf(req.Origin)
-		r.core.ReadIndex(r.lastRead)
-		r.stand(barrier{origin: req.Origin, read: r.lastRead})
+		b := barrier{origin: req.Origin, read: r.confirm(req.Origin)}
+		if !lives {
+			b.code = jute.ErrSessionMoved
+		}
+		r.stand(b)
 		return true
 	case submitResume:
 		if last := r.core.LastZxid(); r.tracker.Get(req.Session) == nil && r.lastApplied() < last {
@@ -164,7 +172,7 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	if !ok {
 		return false
 	}
-	r.checkOwner(req)
+	r.checkOwner(req, s)
 	txn := newTxn()
 	r.leading.evaluator.Evaluate(req, zxid, nowMs, txn)
 	data := payload.encode(txn)
@@ -173,6 +181,15 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	r.metrics.proposalSizes.observe(len(data))
 	r.leading.proposals = append(r.leading.proposals, proposal{txn.Zxid, txn})
 	return true
+}
+
+// confirm has a quorum confirm that this server leads, and returns the number of
+// that for the barrier which waits for it.
+func (r *replica) confirm(origin uint64) uint64 {
+	r.lastRead++
+	r.held[r.lastRead] = serverOf(origin)
+	r.core.ReadIndex(r.lastRead)
+	return r.lastRead
 }
 
 // stand puts a barrier behind everything proposed so far, here or at the server
@@ -214,17 +231,37 @@ func (r *replica) refusal(sub *submission, now time.Duration) jute.Code {
 
 // checkOwner refuses what a client sent before it moved to another connection.
 // Whether the session is open is the evaluator's question.
-func (r *replica) checkOwner(req *evaluate.Request) {
-	if req.Origin == 0 || req.Op == jute.OpCreateSession {
+func (r *replica) checkOwner(req *evaluate.Request, s *session.Session) {
+	if s == nil || req.Op == jute.OpCreateSession {
 		return
 	}
-	if err := r.tracker.CheckOwner(req.Session, req.Origin); errors.Is(err, jute.ErrSessionMoved) {
+	if err := s.CheckOwner(req.Origin); errors.Is(err, jute.ErrSessionMoved) {
 		req.Refused = jute.ErrSessionMoved
 		return
 	}
 	if req.Op == jute.OpCloseSession {
 		r.tracker.MarkClosing(req.Session) // so that it does not expire as well
 	}
+}
+
+// hearOf touches the session of a client's request. lives is false if it is too
+// late for that. A session that is not known here is about to be, or its close
+// stands before the request.
+func (r *replica) hearOf(req *evaluate.Request, now time.Duration) (s *session.Session, lives bool) {
+	if req.Origin == 0 {
+		return nil, true
+	}
+	s = r.tracker.Get(req.Session)
+	return s, s == nil || s.Touch(millis(now), s.TimeoutMs())
+}
+
+// sure returns what a barrier has to wait for that this server's word be that of
+// the ensemble: nothing while it has a lease.
+func (r *replica) sure(origin uint64) uint64 {
+	if millis(r.now()) < r.answersUntil.Load() {
+		return 0
+	}
+	return r.confirm(origin)
 }
 
 // resume makes the new connection the session's owner: what the old one has
@@ -239,7 +276,7 @@ func (r *replica) resume(req *evaluate.Request, now time.Duration) {
 		}
 		r.tracker.SetOwner(req.Session, req.Origin)
 	}
-	r.stand(barrier{origin: req.Origin, session: req.Session})
+	r.stand(barrier{origin: req.Origin, session: req.Session, read: r.sure(req.Origin)})
 }
 
 // txns are the transactions between the evaluator and the applier of a leader.

@@ -43,30 +43,6 @@ func (r *replica) toLeader(kind uint8, frame []byte) {
 	r.transport.SendApp(r.status.Leader, r.status.LeaderGen, kind, frame)
 }
 
-// reportTouches tells the leader which sessions were heard of since the last
-// report: it alone lets sessions expire.
-func (r *replica) reportTouches() {
-	if r.status.Role != zab.Following {
-		return
-	}
-	now := millis(r.now())
-	since := r.touchesUntil
-	r.touchesUntil = now
-	frame := beginPeerFrame(r.frame[:0], r.status.Epoch)
-	head := len(frame)
-	for _, c := range r.conns.all() {
-		at, id := c.touched.Load(), c.sessionID()
-		if at < since || id == 0 || c.local.Load() {
-			continue
-		}
-		frame = appendTouch(frame, touch{session: id, timeoutMs: c.timeoutMs, ageMs: now - at})
-	}
-	if len(frame) > head {
-		r.toLeader(frameTouches, frame)
-	}
-	r.frame = frame
-}
-
 // hear takes in a frame from another server. What belongs to another time is
 // dropped: whoever sent it has noticed the change as well, and has closed the
 // connections that wait.
@@ -83,7 +59,7 @@ func (r *replica) hear(ev *peerEvent) {
 		case frameConfirmed:
 			err = r.hearConfirmed(ev, f.b)
 		case frameTouches:
-			err = r.hearTouches(f.b)
+			err = r.hearTouches(ev, f.b)
 		case frameDigest:
 			err = r.hearDigest(ev, f.b)
 		case frameDiverged:
@@ -158,18 +134,6 @@ func (r *replica) hearConfirmed(ev *peerEvent, b []byte) error {
 	reads, err := decodeConfirmed(nil, b)
 	for _, read := range reads {
 		r.confirmed(read)
-	}
-	return err
-}
-
-func (r *replica) hearTouches(b []byte) error {
-	if r.status.Role != zab.Leading {
-		return nil
-	}
-	touches, err := decodeTouches(nil, b)
-	now := millis(r.now())
-	for _, t := range touches {
-		r.tracker.Touch(t.session, now-t.ageMs, t.timeoutMs)
 	}
 	return err
 }

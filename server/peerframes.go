@@ -20,7 +20,8 @@ const (
 	// frameBarriers, from the leader: outcomes without a transaction. They are sent
 	// before any entry that is ordered behind them.
 	frameBarriers = 2
-	// frameTouches, to the leader: sessions whose clients were heard of.
+	// frameTouches, to the leader: the newest heartbeat heard, in 8 bytes, and
+	// sessions whose clients were heard of.
 	frameTouches = 3
 	// frameDigest, to the leader: the digest of the tree at a zxid.
 	frameDigest = 4
@@ -268,12 +269,15 @@ func appendTouch(b []byte, t touch) []byte {
 	return binary.AppendVarint(b, t.ageMs)
 }
 
-func decodeTouches(dst []touch, b []byte) ([]touch, error) {
+func beginReport(b []byte, beat uint64) []byte { return binary.LittleEndian.AppendUint64(b, beat) }
+
+func decodeReport(dst []touch, b []byte) (beat uint64, touches []touch, err error) {
 	f := fields{b: b}
+	beat = f.uint64()
 	for f.more() {
 		dst = append(dst, touch{session: jute.SessionID(f.uint64()), timeoutMs: int32(f.varint()), ageMs: f.varint()})
 	}
-	return dst, f.err()
+	return beat, dst, f.err()
 }
 
 func appendDigest(b []byte, zxid jute.Zxid, d datatree.Digest) []byte {

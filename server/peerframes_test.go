@@ -51,12 +51,12 @@ func TestPeerFramesKeepWhatTheyCarry(t *testing.T) {
 		t.Errorf("barriers: %+v, %v", got, err)
 	}
 	touches := []touch{{session: -7, timeoutMs: 4000, ageMs: 250}, {session: 1, timeoutMs: -1, ageMs: -1}}
-	b = nil
+	b = beginReport(nil, 1<<60+5)
 	for _, x := range touches {
 		b = appendTouch(b, x)
 	}
-	if got, err := decodeTouches(nil, b); err != nil || !reflect.DeepEqual(got, touches) {
-		t.Errorf("touches: %+v, %v", got, err)
+	if beat, got, err := decodeReport(nil, b); err != nil || beat != 1<<60+5 || !reflect.DeepEqual(got, touches) {
+		t.Errorf("touches: %d, %+v, %v", beat, got, err)
 	}
 	reads := []zab.ReadResult{{ID: 1<<63 + 1, OK: true}, {ID: 2}}
 	b = nil
@@ -103,7 +103,7 @@ func TestPeerFramesThatEndEarly(t *testing.T) {
 func FuzzPeerFrames(f *testing.F) {
 	f.Add(appendSubmissions(nil, sampleSubmissions()))
 	f.Add(appendBarrier(nil, &barrier{after: 1, code: -101}))
-	f.Add(appendTouch(appendTouch(nil, touch{session: 1}), touch{ageMs: 1 << 40}))
+	f.Add(appendTouch(appendTouch(beginReport(nil, 1), touch{session: 1}), touch{ageMs: 1 << 40}))
 	f.Add(appendConfirmed(nil, zab.ReadResult{ID: 1, OK: true}))
 	f.Add(appendDigest(nil, 5, datatree.Digest{Lo: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -122,12 +122,12 @@ func FuzzPeerFrames(f *testing.F) {
 				t.Errorf("barriers: %+v, %v, want %+v", again, err, barriers)
 			}
 		}
-		if touches, err := decodeTouches(nil, b); err == nil {
-			var c []byte
+		if beat, touches, err := decodeReport(nil, b); err == nil {
+			c := beginReport(nil, beat)
 			for _, x := range touches {
 				c = appendTouch(c, x)
 			}
-			if again, err := decodeTouches(nil, c); err != nil || !reflect.DeepEqual(again, touches) {
+			if same, again, err := decodeReport(nil, c); err != nil || same != beat || !reflect.DeepEqual(again, touches) {
 				t.Errorf("touches: %+v, %v, want %+v", again, err, touches)
 			}
 		}

@@ -36,6 +36,7 @@ type peerEvent struct {
 	ok          bool
 	received    *received
 	done        chan<- struct{}
+	at          time.Duration
 }
 
 type peerEventKind uint8
@@ -50,8 +51,8 @@ const (
 	evReceived               // received
 	evTaken                  // snapshot at zxid, bytes
 	evPurged                 // log begins at zxid, bytes
-	evTouches                // report them
 	evDigest                 // zxid, body: to be told to the leader
+	evExpire                 // close the sessions that are due at that time
 	evTransfer               // hand over; done is closed when that is done
 )
 
@@ -64,6 +65,7 @@ func (r *replica) handle(ev *peerEvent) {
 	case evDown:
 		if r.links[ev.peer] == ev.gen {
 			delete(r.links, ev.peer)
+			r.lostLink(ev.peer)
 		}
 		r.learners.forget(ev.peer)
 		r.core.PeerDown(ev.peer, ev.gen)
@@ -83,10 +85,10 @@ func (r *replica) handle(ev *peerEvent) {
 		r.core.SnapshotTaken(ev.zxid, ev.bytes)
 	case evPurged:
 		r.core.LogPurged(ev.zxid, ev.bytes)
-	case evTouches:
-		r.reportTouches()
 	case evDigest:
 		r.tellDigest(ev.body)
+	case evExpire:
+		r.expireSessions(ev.at)
 	case evTransfer:
 		r.core.Transfer()
 		if r.status.Role != zab.Leading {

@@ -41,6 +41,8 @@ func (r *read) dispatch() (err error, known bool) {
 	switch r.req.op {
 	case jute.OpPing:
 		r.c.reply(jute.XidPing, r.zxid, 0)
+	case jute.OpAuth: // it was done when it came
+		r.c.reply(r.req.xid, 0, 0)
 	case jute.OpGetData:
 		err = r.getData()
 	case jute.OpExists:

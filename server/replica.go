@@ -45,14 +45,14 @@ type replica struct {
 	records []wal.Record       // being handed to the log writer
 	logged  []loggedBatch
 
-	leading      leading
-	learners     *learners
-	touchesUntil int64                     // time of the last report to the leader, ms
-	frame        []byte                    // being made for the leader
-	answers      map[zab.SID]*answerFrames // for followers, being made
-	left         []chan<- struct{}         // to be closed when this server does not lead
-	barred       uint64                    // connections up to this one have been closed with a role
-	held         map[uint64]zab.SID        // reads of the leader's core that are not confirmed, and where they are waited for
+	leading    leading
+	learners   *learners
+	reportedAt int64                     // time of the last report of touches to the leader, ms
+	frame      []byte                    // being made for the leader
+	answers    map[zab.SID]*answerFrames // for followers, being made
+	left       []chan<- struct{}         // to be closed when this server does not lead
+	barred     uint64                    // connections up to this one have been closed with a role
+	held       map[uint64]zab.SID        // reads of the leader's core that are not confirmed, and where they are waited for
 
 	orders    []order   // being given to the applier
 	ready     []order   // committed, not given to the applier yet
@@ -126,10 +126,16 @@ func (r *replica) run() {
 
 func (r *replica) tick() {
 	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().FsyncPending)), r.diskFull())
-	r.core.Tick(uint64(millis(r.now())), time.Now().UnixMilli())
+	now := millis(r.now())
+	r.core.Tick(uint64(now), time.Now().UnixMilli())
+	var peers []zab.PeerStatus
 	if r.status.Role == zab.Leading {
-		peers := r.core.Peers(nil)
+		peers = r.core.Peers(nil)
 		r.peers.Store(&peers)
+	}
+	r.knowLeases(peers)
+	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
+		r.reportTouches(now)
 	}
 }
 

@@ -69,7 +69,6 @@ func (c *conn) handle(frame []byte) error {
 	if d.Err() != nil {
 		return errShortHeader
 	}
-	c.touch()
 	req := &c.current
 	*req = request{op: h.Type, xid: h.Xid, auth: *c.auth.Load(), body: d.Rest(), received: c.started}
 	switch req.op {
@@ -108,13 +107,14 @@ func fromLeader(op jute.OpCode) bool {
 	return op.Write()
 }
 
-// mustFence reports whether a read is to be confirmed by the leader
-// (zkd.linearizableReads). One confirmation serves all reads that came with it.
+// mustFence reports whether a request that needs no leader is to be confirmed by it
+// all the same: reads where zkd.linearizableReads is set, and anything that this
+// server may not answer alone. One confirmation serves all that came with it.
 func (c *conn) mustFence(op jute.OpCode) bool {
-	if !c.srv.cfg.LinearizableReads || c.fenced || c.readOnly {
+	if c.fenced || c.readOnly {
 		return false
 	}
-	return fenced(op)
+	return !c.alone || c.srv.cfg.LinearizableReads && fenced(op)
 }
 
 // fenced reports whether op reads the tree.
@@ -155,7 +155,7 @@ func (c *conn) submit(req *request) error {
 	c.push(*req)
 	kind := submitWrite
 	op := req.op
-	if op == jute.OpSync || fenced(op) {
+	if op == jute.OpSync || !fromLeader(op) {
 		kind, op = submitBarrier, jute.OpSync
 	}
 	c.batch = append(c.batch, submission{
@@ -214,13 +214,6 @@ func (c *conn) throttle() error {
 	return c.srv.throttler.wait(c)
 }
 
-// touch tells the session tracker that the client is alive.
-func (c *conn) touch() {
-	now := millis(c.started)
-	c.touched.Store(now)
-	c.tracked.Load().Touch(now, c.timeoutMs)
-}
-
 // answered notes what cons shows of a request's reply.
 func (c *conn) answered(req *request, zxid jute.Zxid) {
 	c.mu.Lock()
@@ -253,6 +246,9 @@ func (c *conn) authenticate(req *request) error {
 		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
 	}
 	c.auth.Store(&ids)
+	if c.mustFence(req.op) {
+		return c.submit(req)
+	}
 	c.reply(req.xid, 0, 0)
 	return nil
 }

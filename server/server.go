@@ -95,6 +95,9 @@ type Server struct {
 	peers   atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
 	awaited atomic.Bool                      // the peer loop waits for the applier
 
+	answersUntil atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
+	hearsay      [256]hearsay // by server, of a leader
+
 	replica   *replica
 	transport *transport.Transport // nil without an ensemble
 	applier   *applier
@@ -161,7 +164,7 @@ func New(opts Options) (*Server, error) {
 		metrics:   newMetrics(registry),
 		fs:        opts.FS,
 		schemes:   schemes,
-		conns:     newConns(),
+		conns:     newConns(cfg.Replicated()),
 		digests:   newDigestLog(),
 		throttler: newThrottler(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests),
 		failed:    make(chan error, 1),
@@ -259,6 +262,7 @@ func (s *Server) startLoops(found *recovered) error {
 		}
 		s.transport = t
 	}
+	s.replica.knowLeases(nil)
 	if s.ensemble() {
 		s.replica.tick() // the core knows the time before anything happens
 	}

@@ -57,7 +57,7 @@ func BenchmarkExpire(b *testing.B) {
 		for _, s := range all {
 			s.Touch(now, timeout)
 		}
-		if expired := tracker.Expire(now); len(expired) > 0 {
+		if expired := tracker.Expire(now, nil); len(expired) > 0 {
 			b.Fatalf("%d expired", len(expired))
 		}
 	}

@@ -18,6 +18,10 @@
 // [Tracker.Postpone]; a new leader gives everybody a full timeout with
 // [Tracker.Reset].
 //
+// Clients of other servers touch their sessions there, and the leader hears of it
+// later. [Tracker.Expire] asks whether a server may know more about a session that
+// is due, and leaves it for the next time if so.
+//
 // # Closing
 //
 // A session is closing from [Tracker.MarkClosing], or from the [Tracker.Expire]
@@ -30,7 +34,7 @@
 //   - A Touch that returned true happened before any Expire of the session: the
 //     deadline and the closing mark are one atomic word.
 //   - A bucket's time is never after the deadline of a session in it, unless
-//     the session is closing. A touch leaves a session where it is; Expire moves
+//     the session is closing or was held. A touch leaves a session where it is; Expire moves
 //     it on when its bucket is due.
 //   - A touch never makes a deadline earlier, so it does not matter in which
 //     order the touches of a session arrive. Only Renew and Reset may.

@@ -52,7 +52,7 @@ func command(tracker *session.Tracker, words []string) (string, error) {
 	case "remove":
 		return fmt.Sprint(tracker.Remove(id)), nil
 	case "expire":
-		return "expired " + fmt.Sprint(tracker.Expire(n[0])), nil
+		return "expired " + fmt.Sprint(tracker.Expire(n[0], nil)), nil
 	case "postpone":
 		tracker.Postpone(n[0])
 		return "", nil

@@ -82,12 +82,13 @@ func (s *Session) Owner() uint64 { return s.owner.Load() }
 // markClosing makes the session closing and reports whether this call did.
 func (s *Session) markClosing() bool { return s.deadline.Swap(closing) != closing }
 
-// expire makes the session closing if its deadline is not after now. It returns
-// the deadline that decided. The session must not be closing.
-func (s *Session) expire(now int64) (deadline int64, expired bool) {
+// expire makes the session closing if its deadline is not after now, and hold
+// does not object. It returns the deadline that decided. The session must not be
+// closing.
+func (s *Session) expire(now int64, hold Hold) (deadline int64, expired bool) {
 	for {
 		deadline = s.deadline.Load()
-		if deadline > now {
+		if deadline > now || hold != nil && hold(s.Owner(), deadline+s.tracker.delay.Load(), s.TimeoutMs()) {
 			return deadline, false
 		}
 		if s.deadline.CompareAndSwap(deadline, closing) {

@@ -150,11 +150,15 @@ func (t *Tracker) CheckOwner(id jute.SessionID, origin uint64) error {
 	return s.CheckOwner(origin)
 }
 
-// Expire makes every session closing whose deadline is not after now, and
-// returns them by deadline, those with the same one by id. The caller proposes
-// their closes. It costs the sessions in the buckets that are due; the leader
-// calls it once each tick.
-func (t *Tracker) Expire(now int64) []jute.SessionID {
+// Hold says whether a session must not expire yet, though its deadline is over:
+// the owner may have heard of its client and not said so.
+type Hold func(owner uint64, deadline int64, timeoutMs int32) bool
+
+// Expire makes every session closing whose deadline is not after now, unless hold
+// wants it to stay; nil never does. It returns them by deadline, those with the
+// same one by id. The caller proposes their closes. It costs the sessions in the
+// buckets that are due; the leader calls it once each tick.
+func (t *Tracker) Expire(now int64, hold Hold) []jute.SessionID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now -= t.delay.Load()
@@ -168,10 +172,10 @@ func (t *Tracker) Expire(now int64) []jute.SessionID {
 			s.slot = -1
 			// One that is not expired goes to a bucket after now, which the
 			// loop skips.
-			if deadline, ok := s.expire(now); ok {
+			if deadline, ok := s.expire(now, hold); ok {
 				expired = append(expired, due{deadline, s.id})
 			} else {
-				t.enterLocked(s, deadline)
+				t.enterLocked(s, max(deadline, t.roundUp(now)))
 			}
 		}
 	}
@@ -181,6 +185,17 @@ func (t *Tracker) Expire(now int64) []jute.SessionID {
 		ids[i] = d.id
 	}
 	return ids
+}
+
+// TouchOwned touches the sessions whose owner match picks.
+func (t *Tracker) TouchOwned(match func(owner uint64) bool, now int64) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, s := range t.sessions {
+		if match(s.Owner()) {
+			s.Touch(now, s.TimeoutMs())
+		}
+	}
 }
 
 // Postpone moves all deadlines gapMs later: for that long nobody could be

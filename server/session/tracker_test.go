@@ -40,7 +40,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	until(func() {
 		now := clock.Load()
-		for _, id := range tracker.Expire(now) {
+		for _, id := range tracker.Expire(now, nil) {
 			closedAt[id].Store(now)
 			closed[id].Add(1) // now its toucher may remove it
 		}
@@ -101,7 +101,7 @@ func TestLeaderLoop(t *testing.T) {
 		var expired time.Duration
 		for expired == 0 {
 			<-ticker.C
-			if len(tracker.Expire(now())) > 0 {
+			if len(tracker.Expire(now(), nil)) > 0 {
 				expired = time.Since(start)
 			}
 		}
@@ -121,7 +121,7 @@ func TestTouchAllocatesNothing(t *testing.T) {
 		"Session.Touch":      func() { now += 500; s.Touch(now, 4000) },
 		"Tracker.Touch":      func() { now += 500; tracker.Touch(1, now, 4000) },
 		"Tracker.CheckOwner": func() { _ = tracker.CheckOwner(1, 7) },
-		"idle Expire":        func() { tracker.Expire(0) },
+		"idle Expire":        func() { tracker.Expire(0, nil) },
 	}
 	for name, call := range calls {
 		if n := testing.AllocsPerRun(100, call); n != 0 {

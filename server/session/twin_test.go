@@ -173,7 +173,7 @@ func stepTwin(t *testing.T, rng *rand.Rand, tracker *Tracker, tw *twin, now int6
 		tracker.Reset(now)
 		tw.reset(now)
 	default:
-		got, want := tracker.Expire(now), tw.expire(now)
+		got, want := tracker.Expire(now, nil), tw.expire(now)
 		if !slices.Equal(got, want) {
 			t.Errorf("Expire(%d) = %v, want %v", now, got, want)
 			return false

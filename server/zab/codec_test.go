@@ -19,7 +19,7 @@ func samples() []Message {
 		{Kind: MsgPrevote, Epoch: 4, Promise: 3, Zxid: z, Seq: 300, Flags: FlagSeeded | FlagAsking},
 		{Kind: MsgPrevoteResp, Leader: 255, Flags: knownFlags},
 		{Kind: MsgAckEpoch, Epoch: 1<<32 - 1, Zxid: -1, Commit: 1, Boot: 1<<64 - 1, Nonce: 1, Epochs: []EpochEnd{{0, 9}, {1, 1<<32 - 1}}, Cluster: ID{15: 1}},
-		{Kind: MsgPong, Seq: 1, Echo: 2, DiskMs: 3, CRC: 4},
+		{Kind: MsgPong, Seq: 1, Echo: 2, Ms: 3, CRC: 4},
 		{Kind: MsgAppend, Epoch: 3, Prev: 7, Entries: []Entry{
 			{Zxid: z, Prev: 7, Type: EntryMarker, Data: marker.Append(nil)},
 			{Zxid: z + 1, Prev: z, Data: []byte("data")},

@@ -21,8 +21,9 @@ type Core struct {
 	ticked bool
 	random uint64
 	diskMs uint64
-	full   bool // the disk
-	ran    bool // was candidate since the start
+	full   bool   // the disk
+	ran    bool   // was candidate since the start
+	lease  uint64 // see AnswersUntil
 
 	history
 

@@ -15,7 +15,9 @@ type following struct {
 	heardAt   uint64 // the leader's last word
 	patience  uint64 // how long it may be silent
 
-	// The leader repeats the number of our last pong. If it gets none of them
+	beat uint64 // the newest heartbeat of the leader
+
+	// The leader repeats the number of our last pong, a stamp. If it gets none of them
 	// the link works in one direction only.
 	pongSeq   uint64
 	echoedSeq uint64
@@ -260,8 +262,10 @@ func (c *Core) onPing(p *peer, m *Message) {
 	if m.Echo > c.echoedSeq {
 		c.echoedSeq, c.echoedAt = min(m.Echo, c.pongSeq), c.now
 	}
-	c.pongSeq++
-	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.pongSeq, Echo: m.Seq, DiskMs: uint32(min(c.diskMs, 1<<32-1))}
+	c.beat = max(c.beat, m.Seq)
+	c.leased(m)
+	c.pongSeq = c.stamp(c.pongSeq)
+	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.pongSeq, Echo: m.Seq, Ms: uint32(min(c.diskMs, 1<<32-1))}
 	if c.streaming && m.Epoch == c.epoch {
 		pong.Zxid, pong.Flags = c.acked, c.unsureFlag() // what told it may have been lost
 	}

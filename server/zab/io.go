@@ -165,6 +165,9 @@ type PeerStatus struct {
 	Match    jute.Zxid // durable there, as far as is known
 	Behind   int       // bytes sent and not acknowledged
 	HeardMs  uint64    // ms since its last word
+	// AnswersUntil is a bound for what Core.AnswersUntil returns there, on this
+	// server's clock.
+	AnswersUntil uint64
 }
 
 // Event is something worth a line in the log.

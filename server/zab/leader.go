@@ -13,7 +13,7 @@ type leadership struct {
 	marker jute.Zxid // begins it
 
 	initDeadline uint64
-	pingSeq      uint64 // of the newest heartbeat
+	pingSeq      uint64 // of the newest heartbeat: a stamp
 	nextPing     uint64
 	shakyAt      uint64 // since when the links that are up are no quorum; 0 if they are
 
@@ -144,8 +144,10 @@ func (c *Core) activate() {
 
 // tickLeader does what is due.
 func (c *Core) tickLeader() {
+	c.renewLease()
 	if c.now >= c.nextPing {
-		c.ping()
+		c.nextPing = c.now + c.opt.Heartbeat
+		c.ping(c.leaseFor)
 	}
 	if !c.echoedWithin(c.opt.QuorumTimeout) {
 		c.look("no word from a quorum", 1+c.jitter(c.opt.Heartbeat))
@@ -169,15 +171,14 @@ func (c *Core) tickLeader() {
 	}
 }
 
-// ping sends a heartbeat to all learners.
-func (c *Core) ping() {
-	c.pingSeq++
-	c.nextPing = c.now + c.opt.Heartbeat
+// ping sends a heartbeat to all learners, and says what lease returns.
+func (c *Core) ping(lease func(*peer) uint32) {
+	c.pingSeq = c.stamp(c.pingSeq)
 	for _, p := range c.peers {
 		if p.state == learnerNone {
 			continue
 		}
-		m := Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq, Echo: p.pongSeq}
+		m := Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq, Echo: p.pongSeq, Ms: lease(p)}
 		if p.state == learnerStream {
 			m.Zxid = p.next
 		}
@@ -193,7 +194,7 @@ func (c *Core) onPong(p *peer, m *Message) {
 	p.echoedAt = c.now
 	p.echo = max(p.echo, m.Echo)
 	p.pongSeq = max(p.pongSeq, m.Seq)
-	p.diskMs, p.full = uint64(m.DiskMs), m.Flags&FlagFull != 0
+	p.diskMs, p.full = uint64(m.Ms), m.Flags&FlagFull != 0
 	if m.Zxid != 0 {
 		c.acknowledged(p, m)
 	}
@@ -251,7 +252,7 @@ func (c *Core) confirmAnew() {
 	for _, p := range c.peers {
 		p.echoedAt = max(p.echoedAt, grace)
 	}
-	c.ping()
+	c.ping(noLease)
 	c.unconfirmed = c.pingSeq
 	if c.echoed(c.unconfirmed) {
 		c.unconfirmed = 0 // alone

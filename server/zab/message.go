@@ -43,10 +43,11 @@ const (
 	// MsgCommit has the leader's Commit.
 	MsgCommit
 	// MsgPing is the leader's heartbeat: Seq, Commit; Echo is the Seq of the last
-	// pong that it got from this learner.
+	// pong that it got from this learner, and Ms, if it is not 0, how long the
+	// leader's lease lasted from then on.
 	MsgPing
 	// MsgPong answers: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is
-	// what is durable there, FlagUnsure as in MsgAck, DiskMs the age of its oldest unfinished fsync, FlagFull.
+	// what is durable there, FlagUnsure as in MsgAck, Ms the age of its oldest unfinished fsync, FlagFull.
 	MsgPong
 	// MsgReadIndex asks the leader for a point behind all that was completed: Seq.
 	MsgReadIndex
@@ -105,7 +106,7 @@ type Message struct {
 	Epoch   uint32
 	Promise uint32
 	CRC     uint32
-	DiskMs  uint32
+	Ms      uint32
 	Zxid    jute.Zxid
 	Prev    jute.Zxid
 	Commit  jute.Zxid
@@ -127,7 +128,7 @@ const (
 	fieldEpoch
 	fieldPromise
 	fieldCRC
-	fieldDiskMs
+	fieldMs
 	fieldZxid
 	fieldPrev
 	fieldCommit
@@ -154,7 +155,7 @@ func (m *Message) fields() (bits uint16) {
 	set(fieldEpoch, m.Epoch != 0)
 	set(fieldPromise, m.Promise != 0)
 	set(fieldCRC, m.CRC != 0)
-	set(fieldDiskMs, m.DiskMs != 0)
+	set(fieldMs, m.Ms != 0)
 	set(fieldZxid, m.Zxid != 0)
 	set(fieldPrev, m.Prev != 0)
 	set(fieldCommit, m.Commit != 0)
@@ -177,7 +178,7 @@ func (m *Message) Append(b []byte) []byte {
 	if bits&fieldLeader != 0 {
 		b = append(b, byte(m.Leader))
 	}
-	for i, v := range [...]uint64{uint64(m.Flags), uint64(m.Epoch), uint64(m.Promise), uint64(m.CRC), uint64(m.DiskMs)} {
+	for i, v := range [...]uint64{uint64(m.Flags), uint64(m.Epoch), uint64(m.Promise), uint64(m.CRC), uint64(m.Ms)} {
 		if bits&(fieldFlags<<i) != 0 {
 			b = binary.AppendUvarint(b, v)
 		}
@@ -254,7 +255,7 @@ func (m *Message) decodeFields(d *decoder, bits uint16) {
 		}
 		m.Flags = uint16(v)
 	}
-	for i, p := range [...]*uint32{&m.Epoch, &m.Promise, &m.CRC, &m.DiskMs} {
+	for i, p := range [...]*uint32{&m.Epoch, &m.Promise, &m.CRC, &m.Ms} {
 		if bits&(fieldEpoch<<i) != 0 {
 			*p = d.u32(what)
 		}

@@ -83,7 +83,7 @@ func (c *Core) startReadRound() {
 		return
 	}
 	c.asked, c.inRound = c.inRound[:0], c.asked
-	c.ping()
+	c.ping(noLease)
 	c.readRound = c.pingSeq
 	c.finishReadRound()
 }

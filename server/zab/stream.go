@@ -45,6 +45,9 @@ type learner struct {
 	diskMs   uint64
 	full     bool // its disk
 
+	leasedSeq    uint64 // the newest pong when it was last told of the lease
+	answersUntil uint64 // no lease of its own that this leader gave it lasts longer
+
 	told bool // to take over, in this hand-over
 	sure bool // by its last acknowledgement, that it counts
 }
@@ -99,7 +102,7 @@ func (c *Core) startSync(p *peer) {
 	p.ours = true
 	c.stopLearner(p)
 	p.match, p.snapAt = 0, 0
-	p.echoedAt, p.heardAt, p.pongSeq = c.now, c.now, 0
+	p.echoedAt, p.heardAt, p.pongSeq, p.leasedSeq = c.now, c.now, 0, 0
 	at := commonPoint(c.tip.Epochs, s.epochs)
 	if at < s.commit {
 		c.event(3, p.id, fmt.Sprintf("the server says that %v is committed, but only up to %v it has the history of this one", s.commit, at))
@@ -328,7 +331,7 @@ func (c *Core) Peers(dst []PeerStatus) []PeerStatus {
 		}
 		dst = append(dst, PeerStatus{
 			ID: p.id, Observer: !c.voter(p.id), Synced: p.synced, Match: p.match, Behind: p.inflightBytes,
-			Counted: c.voter(p.id) && c.reliesOn(p), HeardMs: c.now - p.heardAt,
+			Counted: c.voter(p.id) && c.reliesOn(p), HeardMs: c.now - p.heardAt, AnswersUntil: c.origin + p.answersUntil,
 		})
 	}
 	return dst

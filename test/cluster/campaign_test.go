@@ -238,13 +238,13 @@ func withoutMayflies(h *history, reads []*op) (list []*op) {
 }
 
 // slack is how much before its time a session may end whose client has only read
-// and pinged: until a server that is cut off notices that it is, it answers
-// clients and can't tell the leader of them.
+// and pinged. Apache's servers answer clients when they can't tell the leader of
+// them.
 func slack() time.Duration {
 	if apache() {
 		return 10*tick*time.Millisecond + time.Second
 	}
-	return 1700 * time.Millisecond
+	return 5 * time.Millisecond // times are taken in whole ms
 }
 
 func (c *campaign) tell(checker string, f findings) {

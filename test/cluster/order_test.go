@@ -126,8 +126,7 @@ func checkMonotonic(log *connLog, f *findings) {
 }
 
 // checkExpiry sees that no session has ended before its time. slack is how much
-// earlier a session may end that only wrote nothing: its signs of life are
-// reported to the leader, and the last reports may be lost.
+// earlier a session may end that only read and pinged.
 func checkExpiry(h *history, slack time.Duration) findings {
 	var f findings
 	for _, l := range h.lives {

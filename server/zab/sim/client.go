@@ -30,6 +30,8 @@ type request struct {
 	session jute.SessionID
 	seen    jute.Zxid // highest zxid that the client has seen
 	floor   jute.Zxid // ghost: highest zxid that any client had seen
+	sent    uint64    // ghost: when, µs
+	fenced  bool      // at its node: it needs the leader's word, though a node could answer it
 	op      jute.OpCode
 	body    []byte
 }
@@ -53,9 +55,10 @@ type conn struct {
 	attempt   uint32
 	session   jute.SessionID
 	pending   []pending // answered in order: R1
-	touched   bool
-	touchedMs uint64
-	touchedAt uint64
+	touchedMs int64
+	touchedAt uint64 // ghost: when that was, µs
+	reported  int64  // the touch that the leader was told of
+	last      jute.Zxid
 }
 
 type pending struct {
@@ -89,6 +92,9 @@ func (s *Sim) think(c *client) {
 	if s.phase != phaseChaos {
 		us = max(us, s.cfg.SessionMs*50) // even the smallest windows must let learners catch up
 	}
+	if s.cfg.DozePct > 0 && s.phase == phaseChaos && s.percent(s.cfg.DozePct) {
+		us = max(us, s.cfg.SessionMs*1000) // it may come in time, or too late
+	}
 	s.agenda.push(event{at: s.now + s.between(us/2, us*3/2) + 1, kind: evClient, node: -1, arg: int32(c.id)})
 	if c.stopped {
 		return
@@ -113,7 +119,7 @@ func (s *Sim) connect(c *client) {
 	if c.session != 0 {
 		req.kind, req.session, req.seen = reqResume, c.session, c.seen
 	}
-	req.floor = s.ghost.acked
+	req.floor, req.sent = s.ghost.acked, s.now
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	if s.phase == phaseLive {
 		n = s.nodes[s.core[s.rng.IntN(len(s.core))]]
@@ -124,7 +130,7 @@ func (s *Sim) connect(c *client) {
 // ask sends a request.
 func (s *Sim) ask(c *client) {
 	c.cxid++
-	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked}
+	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
 	s.choose(c, &req)
 	if len(c.inFlight) == 0 {
 		c.asked = s.now
@@ -291,6 +297,7 @@ func (s *Sim) serve(n *node, client int, req *request) {
 	if req.kind == 0 {
 		for i, c := range n.conns {
 			if c.origin == req.origin {
+				n.ended = append(n.ended, c)
 				n.conns = append(n.conns[:i], n.conns[i+1:]...)
 				return
 			}
@@ -312,13 +319,19 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		s.toClient(n, client, &refuse)
 		return
 	}
-	s.touch(n, c)
+	alone := s.arrive(n, c)
+	req.fenced = !req.ordered() && (!alone || c.hasFence())
 	c.pending = append(c.pending, pending{req: *req})
-	if req.kind == reqRead || req.kind == reqPing {
+	if !req.ordered() {
 		s.answer(n, c)
 		return
 	}
-	s.submit(n, &submission{kind: req.kind, req: evaluate.Request{
+	kind := req.kind
+	if req.fenced {
+		s.stats.Fences++
+		kind = reqSync
+	}
+	s.submit(n, &submission{kind: kind, req: evaluate.Request{
 		Op: req.op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body,
 	}})
 	s.heed(n)
@@ -333,14 +346,6 @@ func (n *node) conn(origin uint64) *conn {
 	return nil
 }
 
-// touch notes that a client was heard of.
-func (s *Sim) touch(n *node, c *conn) {
-	c.touched, c.touchedMs, c.touchedAt = true, n.localMs(), s.now
-	if n.evaluator != nil && n.tracker.Touch(c.session, int64(n.localMs()), int32(s.cfg.SessionMs)) {
-		s.noteHeard(n, c.session, s.now)
-	}
-}
-
 // openConn begins a connection, with a new session or one that there is.
 func (s *Sim) openConn(n *node, client int, req *request) {
 	if req.seen > n.applied {
@@ -348,7 +353,8 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 		return
 	}
 	n.lastConn++
-	c := &conn{origin: uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn), client: client, attempt: req.attempt, session: req.session}
+	c := &conn{origin: uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn), client: client, attempt: req.attempt, session: req.session,
+		touchedMs: int64(n.localMs()), touchedAt: s.now}
 	if req.kind == reqCreateSession {
 		c.session = jute.SessionID(c.origin)
 	}
@@ -377,6 +383,9 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 			}
 		}
 	}
+	if txn.Origin == 0 {
+		s.cutSession(n, txn.Session) // it expired
+	}
 	if uint8(txn.Origin>>56) != uint8(n.id) {
 		return
 	}
@@ -389,7 +398,7 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 		if p.ready || !p.req.ordered() {
 			continue
 		}
-		if p.req.kind == reqSync || p.req.kind == reqResume || p.req.cxid != txn.Cxid {
+		if p.req.fenced || p.req.kind == reqSync || p.req.kind == reqResume || p.req.cxid != txn.Cxid {
 			continue
 		}
 		p.ready, p.zxid, p.err = true, txn.Zxid, txn.Err
@@ -400,7 +409,7 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 }
 
 // ordered reports whether the leader orders such requests.
-func (r *request) ordered() bool { return r.kind != reqRead && r.kind != reqPing }
+func (r *request) ordered() bool { return r.fenced || r.kind != reqRead && r.kind != reqPing }
 
 // answerBarriers answers what stands behind entries that are applied.
 func (s *Sim) answerBarriers(n *node) {
@@ -421,12 +430,19 @@ func (s *Sim) answerBarrier(n *node, b *barrier) {
 	if c == nil {
 		return
 	}
+	if b.moved {
+		s.cutConn(n, c)
+		return
+	}
 	for i := range c.pending {
 		p := &c.pending[i]
-		if p.ready || p.req.kind != reqSync && p.req.kind != reqResume {
+		if p.ready || !p.req.fenced && p.req.kind != reqSync && p.req.kind != reqResume {
 			continue
 		}
 		p.ready, p.zxid = true, n.applied
+		if p.req.fenced {
+			p.zxid = max(b.after, c.last) // writes behind it may be applied
+		}
 		if p.req.kind == reqResume {
 			if _, ok := n.tree.Session(c.session); !ok || b.told {
 				p.err = jute.ErrSessionExpired
@@ -452,7 +468,12 @@ func (s *Sim) answer(n *node, c *conn) {
 			p.req, c.pending[1].req = c.pending[1].req, p.req
 		}
 		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, zxid: p.zxid, err: p.err}
+		sent := p.req.sent
 		c.pending = append(c.pending[:0], c.pending[1:]...)
+		c.last = max(c.last, r.zxid)
+		if r.err == 0 && r.kind != reqClose {
+			s.promise(n, c.session, sent)
+		}
 		s.toClient(n, c.client, &r)
 		if r.err == jute.ErrSessionMoved {
 			s.cutConn(n, c)

@@ -43,6 +43,7 @@ type Config struct {
 	ThinkUs      uint64 // of a client between two requests
 	Pipeline     int    // requests that a client has under way
 	ClosePct     int    // requests that end a session
+	DozePct      int    // turns after which a client is silent for about a session's timeout
 	SessionMs    uint64 // timeout of sessions
 	SnapshotEach int    // entries applied between two snapshots; 0 for none
 	SnapRetain   int    // snapshots kept, and the log behind the oldest
@@ -101,7 +102,7 @@ func (c *Config) String() string {
 		c.CacheBytes, c.WindowBytes, c.BatchBytes, c.Encode, c.WAL, c.LazyPct)
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% session=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.SessionMs, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -124,6 +125,7 @@ func Draw(seed uint64, steps int) Config {
 	c.drawSizes(r)
 	c.drawNetwork(r)
 	c.drawFaults(r)
+	c.DozePct = pick(r, 0, 0, 0, 2, 10)
 	return c
 }
 

@@ -58,11 +58,13 @@ type ghost struct {
 	txn     datatree.Txn
 	applied datatree.Applied
 
-	sessions map[jute.SessionID]bool // ever created; false once closed
-	acked    jute.Zxid               // highest zxid in a client's hands
-	tops     [256]uint32             // highest promise epoch made durable, by server
-	admits   [256]zab.ID             // with which incarnation each server was admitted last
-	configs  []*zab.Members          // scratch
+	sessions map[jute.SessionID]bool   // ever created; false once closed
+	kept     map[jute.SessionID]uint64 // when the newest request was sent that was answered, µs
+	expired  map[jute.SessionID]uint64 // when its close was committed, if nobody asked for that
+	acked    jute.Zxid                 // highest zxid in a client's hands
+	tops     [256]uint32               // highest promise epoch made durable, by server
+	admits   [256]zab.ID               // with which incarnation each server was admitted last
+	configs  []*zab.Members            // scratch
 }
 
 func newGhost() ghost {
@@ -72,6 +74,8 @@ func newGhost() ghost {
 		promised:    make(map[uint32]map[zab.SID]uint64),
 		tree:        datatree.New(),
 		sessions:    make(map[jute.SessionID]bool),
+		kept:        make(map[jute.SessionID]uint64),
+		expired:     make(map[jute.SessionID]uint64),
 	}
 }
 
@@ -349,6 +353,7 @@ func (s *Sim) checkTxn(txn *datatree.Txn) {
 			}
 			if txn.Origin == 0 {
 				s.stats.Expired++
+				s.checkKept(txn.Session)
 			}
 		case datatree.OpCreate:
 			if o := txn.Ops[i].Owner; o.Ephemeral() && !g.sessions[o.Session()] {

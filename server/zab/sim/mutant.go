@@ -21,12 +21,15 @@ const (
 	MutantDoubleClose            // a session is closed twice
 	MutantSameIncarnation        // a wiped or restored disk keeps its name
 	MutantDamageUnseen           // a damaged log passes for a whole one
+	MutantNoLease                // servers answer alone whenever they like
+	MutantNoHold                 // sessions expire without a thought of what others have not reported
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-early", "reply-unordered", "sync-only-index",
 	"tracker-outlives", "no-postpone", "expired-early", "no-session-check", "double-close", "same-incarnation", "damage-unseen",
+	"no-lease", "no-hold",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

@@ -62,6 +62,12 @@ var focuses = map[string]func(*Config){
 		c.SkewPct = 0
 		often(c, FaultPause)
 	},
+	"no-lease": dozers,
+	"no-hold": func(c *Config) {
+		dozers(c)
+		c.ThinkUs, c.Faults = c.ElectionMs*500, [numFaults]uint64{}
+		often(c, FaultPause, FaultSlow)
+	},
 	"double-close":  func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
 	"damage-unseen": func(c *Config) { often(c, FaultDamage, FaultKill) },
 	"old-epoch-committed-by-counting": func(c *Config) {
@@ -83,6 +89,14 @@ var focuses = map[string]func(*Config){
 	"read-round-too-early": staleReads,
 	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
+}
+
+// dozers has many clients that are silent for nearly as long as they may, and
+// servers whose reports come late.
+func dozers(c *Config) {
+	c.Clients, c.DozePct, c.SkewPct, c.ClosePct, c.Pipeline = 5, 30, 0, 0, 1
+	c.SessionMs, c.ThinkUs = c.ElectionMs*2, c.ElectionMs*50
+	often(c, FaultBlock, FaultPause, FaultPartition, FaultStall)
 }
 
 // staleReads lets a leader that hands over hear old answers late, and new ones

@@ -108,6 +108,7 @@ func (s *Sim) linkUp(n *node, l *link, side int) {
 		return
 	}
 	peer := s.nodes[l.ends[1-side]]
+	s.lostLink(n, peer.id) // the one before, if nobody has told of its end
 	l.up[side] = true
 	s.trace(n, "link %d to %d is up", l.gen[side], peer.id)
 	n.core.PeerUp(peer.id, l.gen[side], peer.disk.incarnation)
@@ -122,6 +123,7 @@ func (s *Sim) linkDown(n *node, l *link, side int) {
 	l.up[side] = false
 	peer := s.nodes[l.ends[1-side]]
 	s.trace(n, "link %d to %d is down", l.gen[side], peer.id)
+	s.lostLink(n, peer.id)
 	n.core.PeerDown(peer.id, l.gen[side])
 	s.heed(n)
 }
@@ -228,7 +230,7 @@ func (s *Sim) pack(n *node, l *link, o *zab.Outgoing) *packet {
 func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	if l.dead || l.lossy[side] || s.blocked(n.idx, p.to) {
 		s.stats.Dropped++
-		if !l.dead && !s.chaotic() {
+		if !l.dead && (p.shell != nil || !s.chaotic()) {
 			s.spoilLink(l, side)
 		}
 		s.freePacket(p)
@@ -256,7 +258,7 @@ func (s *Sim) deliver(n *node, p *packet) {
 	side := l.side(n)
 	if l.dead || !l.up[side] || s.blocked(p.from, p.to) || !n.alive {
 		s.stats.Dropped++
-		if !l.dead && l.up[side] && !s.chaotic() {
+		if !l.dead && l.up[side] && (p.shell != nil || !s.chaotic()) {
 			s.spoilLink(l, 1-side)
 		}
 		s.freePacket(p)

@@ -44,7 +44,7 @@ type process struct {
 	inside  int       // outputs until a crash; 0 is never
 
 	lastTick   uint64 // local ms
-	touchedAt  uint64
+	reportedAt uint64
 	seenCommit jute.Zxid
 
 	tree      *datatree.Tree
@@ -61,12 +61,14 @@ type process struct {
 
 	serving   bool
 	conns     []*conn
+	ended     []*conn // since the last report of touches
 	lastConn  uint32
 	barriers  []barrier
 	reads     []barrier // waiting for the core to confirm
 	lastRead  uint64
 	evaluator *evaluate.Evaluator
 	tracker   *session.Tracker
+	hearsay   [16]hearsay              // as leader, of the other servers
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
 	pausedFor int64  // ghost: µs that this process was paused, in all
@@ -109,9 +111,12 @@ func (s *Sim) tick(n *node) {
 	}
 	n.core.DiskHealth(oldest, n.full)
 	n.core.Tick(now, int64(s.now/1000)+1_000_000)
+	for _, p := range n.core.Peers(nil) {
+		n.hearsay[p.ID-1].until = int64(p.AnswersUntil)
+	}
 	s.expire(n)
-	if n.status.Role == zab.Following && now-n.touchedAt >= s.cfg.ElectionMs/10 {
-		n.touchedAt = now
+	if now-n.reportedAt >= s.cfg.SessionMs/4 {
+		n.reportedAt = now
 		s.reportTouches(n)
 	}
 	s.drain(n)

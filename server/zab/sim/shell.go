@@ -26,6 +26,7 @@ type shellMsg struct {
 	sub     submission
 	barrier barrier
 	touches []touch
+	beat    uint64 // with touches: the newest heartbeat heard before
 }
 
 // submission is what a client wants of the leader.
@@ -42,6 +43,7 @@ type barrier struct {
 	after  jute.Zxid
 	read   uint64 // of the core's, that must be confirmed before; 0 for none
 	told   bool   // the client may be told at once that its session has expired
+	moved  bool   // the connection is to be cut
 }
 
 type touch struct {
@@ -62,9 +64,9 @@ func (s *Sim) maybeLead(n *node) {
 	n.tracker = session.NewTracker(int64(s.cfg.SessionMs / 10))
 	n.heard = make(map[jute.SessionID]int64)
 	n.since = st.Epoch
-	now := int64(n.localMs())
+	leasesOver := int64(n.localMs() + n.core.LongestLease())
 	for id, ms := range n.tree.Sessions() {
-		n.tracker.Add(id, ms, now)
+		n.tracker.Add(id, ms, leasesOver)
 		n.heard[id] = int64(s.now) - n.pausedFor
 	}
 	n.serving = true
@@ -81,6 +83,7 @@ func (s *Sim) endService(n *node) {
 	for _, c := range n.conns {
 		s.cutConn(n, c)
 	}
+	n.ended = append(n.ended, n.conns...)
 	n.conns = nil
 }
 
@@ -109,15 +112,7 @@ func (s *Sim) hear(n *node, from zab.SID, m *shellMsg) {
 			s.answerBarriers(n)
 		}
 	case shellTouches:
-		if n.tracker == nil || n.evaluator == nil {
-			return
-		}
-		now := int64(n.localMs())
-		for _, t := range m.touches {
-			if n.tracker.Touch(t.session, now-t.ageMs, int32(s.cfg.SessionMs)) {
-				s.noteHeard(n, t.session, t.at)
-			}
-		}
+		s.hearTouches(n, from, m)
 	}
 }
 
@@ -159,10 +154,11 @@ func (s *Sim) proposeOne(n *node, sub *submission) bool {
 	req := &sub.req
 	switch sub.kind {
 	case reqSync:
-		n.lastRead++
-		n.reads = append(n.reads, barrier{origin: req.Origin, after: n.core.LastZxid(), read: n.lastRead})
-		n.core.ReadIndex(n.lastRead)
-		n.again = true
+		if !s.hearOf(n, req) {
+			s.place(n, barrier{origin: req.Origin, after: n.core.LastZxid(), moved: true})
+			return true
+		}
+		s.confirm(n, barrier{origin: req.Origin, after: n.core.LastZxid()})
 		return true
 	case reqResume:
 		s.resume(n, req)
@@ -175,6 +171,7 @@ func (s *Sim) proposeOne(n *node, sub *submission) bool {
 	if sub.expire {
 		s.checkExpiry(n, req.Session)
 	} else if req.Origin != 0 && sub.kind != reqCreateSession {
+		s.hearOf(n, req)
 		if err := n.tracker.CheckOwner(req.Session, req.Origin); err == jute.ErrSessionMoved {
 			req.Refused = jute.ErrSessionMoved
 		} else if req.Op == jute.OpCloseSession {
@@ -223,7 +220,21 @@ func (s *Sim) resume(n *node, req *evaluate.Request) {
 	if s.cfg.Mutant == MutantExpiredEarly && n.tracker.IsClosing(req.Session) {
 		b.told = true
 	}
+	if n.localMs() >= n.core.AnswersUntil() && s.cfg.Mutant != MutantNoLease {
+		s.confirm(n, b)
+		return
+	}
 	s.place(n, b)
+}
+
+// confirm has a quorum confirm that a node leads, before what waits for that is
+// placed.
+func (s *Sim) confirm(n *node, b barrier) {
+	n.lastRead++
+	b.read = n.lastRead
+	n.reads = append(n.reads, b)
+	n.core.ReadIndex(n.lastRead)
+	n.again = true
 }
 
 // place puts a barrier where its client is.
@@ -262,7 +273,7 @@ func (s *Sim) expire(n *node) {
 	if n.tracker == nil || n.evaluator == nil && s.cfg.Mutant != MutantTrackerOutlives {
 		return
 	}
-	for _, id := range n.tracker.Expire(int64(n.localMs())) {
+	for _, id := range n.tracker.Expire(int64(n.localMs()), s.holds(n)) {
 		sub := &submission{kind: reqWrite, expire: true, req: evaluate.Request{Op: jute.OpCloseSession, Session: id}}
 		s.submit(n, sub)
 	}
@@ -278,20 +289,5 @@ func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
 	silent := int64(s.now) - n.pausedFor - heard
 	if timeout := int64(s.cfg.SessionMs) * 1000; silent < timeout*85/100 {
 		s.fail("S3", "server %d lets session %v expire after %d ms of %d", n.id, id, silent/1000, timeout/1000)
-	}
-}
-
-// reportTouches tells the leader which sessions were heard of.
-func (s *Sim) reportTouches(n *node) {
-	var list []touch
-	now := n.localMs()
-	for _, c := range n.conns {
-		if c.touched {
-			c.touched = false
-			list = append(list, touch{session: c.session, ageMs: int64(now) - int64(c.touchedMs), at: c.touchedAt})
-		}
-	}
-	if len(list) > 0 {
-		s.tell(n, n.status.Leader, n.status.LeaderGen, &shellMsg{kind: shellTouches, touches: list})
 	}
 }

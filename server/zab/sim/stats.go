@@ -18,7 +18,7 @@ type Stats struct {
 	TornRecords                                  int
 	MemberChanges                                int
 	Links, Breaks, Messages, Dropped, Duplicates int
-	Connects, Answered, Syncs                    int
+	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired                         int
 	Faults                                       [numFaults]int
 }

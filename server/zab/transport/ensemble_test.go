@@ -248,7 +248,7 @@ func TestTwo(t *testing.T) {
 		cluster := func(o *Options) { o.Cluster = func() zab.ID { return zab.ID{9} } }
 		a, b := newNode(t, net, 1, 2, cluster), newNode(t, net, 2, 2)
 		within(t, 100*time.Millisecond, "a link", func() bool { return linked(a, b) })
-		if h := b.said()[1]; h.Incarnation != (zab.ID{1}) || h.Boot != 1 || h.Version != 1 || h.Cluster != (zab.ID{9}) || h.TLS {
+		if h := b.said()[1]; h.Incarnation != (zab.ID{1}) || h.Boot != 1 || h.Version != maxVersion || h.Cluster != (zab.ID{9}) || h.TLS {
 			t.Errorf("hello of 1: %+v", h)
 		}
 		const many = 2000

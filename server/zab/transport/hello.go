@@ -16,8 +16,8 @@ import (
 const (
 	magic = "zkd-peer"
 	// The protocol's versions that this server speaks.
-	minVersion = 1
-	maxVersion = 1
+	minVersion = 2
+	maxVersion = 2
 
 	mostHello = 4 << 10 // bytes
 	nonceSize = 32

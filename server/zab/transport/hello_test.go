@@ -114,7 +114,7 @@ func dialRaw(t *testing.T, mem *memNet, to zab.SID) *rawPeer {
 }
 
 func validHello() helloRecord {
-	return helloRecord{Min: 1, Max: 1, From: 2, To: 1, Purpose: forLink, Cluster: make([]byte, 16), Incarnation: make([]byte, 16),
+	return helloRecord{Min: minVersion, Max: maxVersion, From: 2, To: 1, Purpose: forLink, Cluster: make([]byte, 16), Incarnation: make([]byte, 16),
 		Nonce: make([]byte, nonceSize), Boot: 2}
 }
 
@@ -147,8 +147,8 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"good", func(*helloRecord) {}, "", ""},
 		{"versions that overlap", func(h *helloRecord) { h.Max = 7 }, "", ""},
-		{"newer", func(h *helloRecord) { h.Min, h.Max = 2, 3 }, "version", "server 2 speaks versions 2 to 3 of the protocol, server 1 only 1 to 1: it is too old"},
-		{"older", func(h *helloRecord) { h.Min, h.Max = 0, 0 }, "version", "the former is too old"},
+		{"newer", func(h *helloRecord) { h.Min, h.Max = 3, 4 }, "version", "server 2 speaks versions 3 to 4 of the protocol, server 1 only 2 to 2: it is too old"},
+		{"older", func(h *helloRecord) { h.Min, h.Max = 1, 1 }, "version", "the former is too old"},
 		{"wrong target", func(h *helloRecord) { h.To = 9 }, "target", "server 2 looks for server 9, and this is server 1"},
 		{"our own id", func(h *helloRecord) { h.From = 1 }, "duplicate", "another process uses id 1"},
 		{"ourselves", func(h *helloRecord) { h.From, h.Boot = 1, 1 }, "target", "server 1 connected to itself"},
