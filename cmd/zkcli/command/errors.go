@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ const (
 	exitNotEmpty   = 9   // a node has children
 	exitQuota      = 10  // a quota does not allow it
 	exitReadOnly   = 11  // the server has no quorum
-	exitUnknown    = 127 // no such command
+	exitUnknown    = 127 // no such command, or program
 	exitInterrupt  = 130 // Ctrl-C
 )
 
@@ -172,6 +173,8 @@ func describe(err error) failure {
 		f.Code, f.Exit = "Usage", exitUsage
 	} else if _, ok := errors.AsType[*UnknownCommandError](err); ok {
 		f.Code, f.Exit = "UnknownCommand", exitUnknown
+	} else if errors.Is(err, exec.ErrNotFound) {
+		f.Code, f.Exit = "UnknownProgram", exitUnknown
 	} else if e, ok := errors.AsType[*ExitError](err); ok {
 		f.Exit = e.Code
 	} else if e, ok := errors.AsType[*interruptedError](err); ok {

@@ -206,7 +206,10 @@ func TestLockRunsAProgram(t *testing.T) {
 		t.Errorf("exit %d of a program that was killed", code)
 	}
 	r = start(t, s.ConnectString(), "lock", "/locks/a", "--", "no-such-program")
-	if code := <-r.code; code != exitError {
+	if line := r.err.await(t, ""); line != "can't run no-such-program: executable file not found in $PATH" {
+		t.Error(line)
+	}
+	if code := <-r.code; code != exitUnknown {
 		t.Errorf("exit %d of a program that isn't there", code)
 	}
 }

@@ -36,6 +36,12 @@ func spellFlags(root *cobra.Command, args []string) []string {
 	}
 	n := normaliser{cmd: root}
 	last := len(args) - 1
+	if last > 0 && isFlag(args[last-1]) && n.all(args[:last-1]) == nil {
+		if value, ok := n.valueOf(args[last-1]); ok {
+			return slices.Concat(n.flags, n.args, []string{"--" + value.Name}, args[last:])
+		}
+	}
+	n = normaliser{cmd: root}
 	if n.all(args[:last]) != nil {
 		return args
 	}

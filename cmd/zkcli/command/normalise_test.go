@@ -49,6 +49,7 @@ func TestNormalise(t *testing.T) {
 		{"removewatches /a -r", "removewatches --recursive -- /a"},
 		{"addWatch -m PERSISTENT /a", "addWatch --mode=PERSISTENT -- /a"},
 		{"__complete -server h:1 ls -s /a -", "__complete --server=h:1 ls --stat /a -"},
+		{"__complete find /a -type e", "__complete find /a --type e"},
 	} {
 		got, err := read(strings.Fields(c.in)...)
 		if err != nil || strings.Join(got, " ") != c.want {

@@ -149,8 +149,11 @@ func (w *waitFlag) Set(s string) error {
 
 func (r *locked) run(ctx context.Context, c *Call, take take) (err error) {
 	program, err := exec.LookPath(c.Args[1])
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		err = e.Err
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Args[1], err)
+		return fmt.Errorf("can't run %s: %w", c.Args[1], err)
 	}
 	zk, err := c.Client(ctx)
 	if err != nil {
