@@ -58,8 +58,10 @@ const ours = `
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/zktest recipes recipes/internal/line
-	recipes/internal/stale: client recipes/barrier recipes/config recipes/counter recipes/doublebarrier recipes/event
-	                       recipes/idempotent recipes/naming recipes/rendezvous recipes/twopc recipes/value
+	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery recipes/doublebarrier
+	                       recipes/election recipes/event recipes/group
+	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
+	                       recipes/semaphore recipes/twopc recipes/value
 	recipes/lock:          jute client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
 	recipes/semaphore:     client recipes recipes/internal/line
@@ -108,6 +110,7 @@ const ours = `
 	internal/lint:     none
 	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/lock
 	                   recipes/queue recipes/rwlock recipes/semaphore
+	test/compat/apps:  none
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench
 `
@@ -131,6 +134,8 @@ const theirs = `
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         tests
 	github.com/anishathalye/porcupine:  tests
+	github.com/kvtools:                 test/compat/apps
+	vitess.io/vitess:                   test/compat/apps
 `
 
 // pure are the packages of which the result depends on nothing but the
