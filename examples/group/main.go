@@ -72,8 +72,11 @@ func member(ctx context.Context, g *group.Group, name, about string, stdout io.W
 		if err != nil {
 			return err
 		}
-		if view.Stale && !stale {
+		switch {
+		case view.Stale && !stale:
 			fmt.Fprintln(stdout, "no connection: what follows is as it was")
+		case stale && !view.Stale:
+			fmt.Fprintln(stdout, "connected again")
 		}
 		stale = view.Stale
 		show(stdout, view)
