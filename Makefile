@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants crash cluster soak compat bench benchcmp lint fmt tidy cover check clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants crash cluster soak compat apps bench benchcmp lint fmt tidy cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ soak: ## ensembles under one random fault after the other, for TIME=8h
 compat: ## other people's clients, and a comparison with Apache's server
 	test/compat/run.sh
 
+apps: ## applications that keep their state in ZooKeeper: Patroni, Vitess and more; minutes, and a network
+	test/compat/run.sh -apps
+
 BENCH ?= .
 bench: ## benchmarks (PKG=./server/datatree BENCH=Txn)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
@@ -108,7 +111,7 @@ lint: ## vet, also for macOS and (the client and zkcli) Windows, and the project
 	$(GO) vet ./...
 	GOOS=darwin $(GO) build ./cmd/...
 	GOOS=windows $(GO) build ./client ./client/cache ./cmd/zkcli $$($(GO) list ./recipes/... | grep -v /internal/trial) ./examples/lock ./examples/queue
-	$(GO) vet -tags compat ./test/compat
+	$(GO) vet -tags compat,apps ./test/compat
 	$(GO) test ./internal/lint
 
 fmt: ## format the code

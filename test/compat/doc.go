@@ -18,6 +18,12 @@
 //     are in testdata/known.txt; an unlisted difference fails, and so does a listed
 //     one that is gone. docs/compat.md gives the reasons.
 //
+// Applications that keep their state in ZooKeeper run as they are: TestPatroni is a
+// PostgreSQL cluster whose leader is elected in an ensemble, TestTooz and TestTaskflow are
+// the test-suites of OpenStack's libraries, and, with the build tag "apps" as well, TestNode
+// and TestGoApps use the clients of Node.js and the stores of Vitess and Valkeyrie (apps/,
+// a module of its own). With -full, as in `make apps`, Apache's servers get the same.
+//
 // Recipes of ours, of Curator, Apache and kazoo contend at the same paths (TestContend), and
 // ours run all their tests with Apache as well: TestRecipes, TestEnsembleRecipes.
 //
@@ -40,5 +46,6 @@
 // # Goroutines
 //
 // Each server is a child process owned by the test that started it, and dies
-// with it: on return, on failure, and when the test binary itself is killed.
+// with it: on return, on failure, and when the test binary itself is killed. The one
+// exception is PostgreSQL, which stays when its Patroni dies: TestPatroni ends it.
 package compat

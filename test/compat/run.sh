@@ -3,7 +3,10 @@
 # prints a table of the suites.
 #
 #   test/compat/run.sh              zkd, quick
-#   test/compat/run.sh -full        more seeds and steps in the random comparison
+#   test/compat/run.sh -full        more seeds and steps in the random comparison, and
+#                                   Patroni and OpenStack's libraries in full, also on Apache
+#   test/compat/run.sh -apps        the applications alone, as with -full: needs Node.js, npm,
+#                                   make, and a network to get modules and packages from
 #   test/compat/run.sh -apache      Apache itself as the target: the baseline
 #   test/compat/run.sh -run TestC   some suites only (a pattern as for go test)
 #
@@ -12,13 +15,14 @@
 set -u
 cd "$(dirname "$0")/../.."
 
-target=zkd full="" pattern="."
+target=zkd full="" tags=compat pattern="."
 while [ $# -gt 0 ]; do
 	case "$1" in
 	-full) full="-full" ;;
+	-apps) full="-full" tags="compat,apps" pattern="^Test(Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
 	-apache) target=apache ;;
 	-run) pattern=$2 && shift ;;
-	*) sed -n '2,12s/^# \{0,1\}//p' "$0" && exit 2 ;;
+	*) sed -n '2,15s/^# \{0,1\}//p' "$0" && exit 2 ;;
 	esac
 	shift
 done
@@ -35,7 +39,7 @@ fi
 
 began=$(date +%s)
 # shellcheck disable=SC2086 # flags are words
-go test -tags compat -count=1 -timeout 40m -parallel 3 -v -run "$pattern" ./test/compat -target "$target" $binary $full >"$work/log" 2>&1
+go test -tags "$tags" -count=1 -timeout 40m -parallel 3 -v -run "$pattern" ./test/compat -target "$target" $binary $full >"$work/log" 2>&1
 status=$?
 took=$(($(date +%s) - began))
 

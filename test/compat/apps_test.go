@@ -1,0 +1,113 @@
+//go:build compat && apps
+
+package compat
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// installDeadline is for what comes from a package registry and is compiled here.
+const installDeadline = 20 * time.Minute
+
+// TestNode runs the programs in node/, which use the two clients that Node.js has, on one
+// server, through a follower, and one of them while the leader is killed over and over.
+func TestNode(t *testing.T) {
+	dir := installNode(t)
+	node := func(t *testing.T, program string, args ...string) {
+		t.Helper()
+		runProgram(t, "node", append([]string{filepath.Join(dir, program)}, args...)...)
+	}
+	programs := []string{"pure.js", "native.js"}
+	for _, k := range kinds(t) {
+		for _, program := range programs {
+			t.Run(fmt.Sprintf("%s %s", k, program), func(t *testing.T) { node(t, program, start(t, k, config{}).addr) })
+		}
+		t.Run(string(k)+" ensemble", func(t *testing.T) {
+			e := startEnsemble(t, k, config{})
+			roles, ok := e.roles()
+			if !ok {
+				t.Fatal("the ensemble is not healthy")
+			}
+			for _, program := range programs {
+				node(t, program, roles[follower].addr)
+			}
+			done, kills := make(chan struct{}), make(chan int)
+			go func() { kills <- e.killLeaders(t, done) }()
+			node(t, "pure.js", e.hosts(), fmt.Sprint(int(quickFaults.Seconds())))
+			close(done)
+			if n := <-kills; n < 2 {
+				t.Errorf("only %d leaders were killed", n)
+			}
+		})
+	}
+}
+
+// installNode copies the programs to a directory of their own and has npm put the clients
+// beside them.
+func installNode(t *testing.T) string {
+	t.Helper()
+	require(t, need{"node", "nodejs"}, need{"npm", "npm"}, need{"gcc", "gcc"}, need{"make", "make"})
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("node")); err != nil {
+		t.Fatal(err)
+	}
+	out, err := finish(t, dir, nil, "npm", "install", "--no-audit", "--no-fund", "--no-package-lock")
+	if err != nil {
+		t.Fatalf("npm install: %v\n%s", err, lastLines(out, 40))
+	}
+	return dir
+}
+
+// TestGoApps runs the tests of apps/, a module of its own, on one server and through a
+// follower.
+func TestGoApps(t *testing.T) {
+	for _, k := range kinds(t) {
+		t.Run(string(k), func(t *testing.T) { goApps(t, start(t, k, config{}).addr) })
+		t.Run(string(k)+" ensemble", func(t *testing.T) {
+			roles, ok := startEnsemble(t, k, config{}).roles()
+			if !ok {
+				t.Fatal("the ensemble is not healthy")
+			}
+			goApps(t, roles[follower].addr)
+		})
+	}
+}
+
+// goApps tries again what failed: Vitess's suite waits for tenths of a second, and loses on
+// a busy machine.
+func goApps(t *testing.T, hosts string) {
+	t.Helper()
+	const attempts = 3
+	var out string
+	var err error
+	for range attempts {
+		out, err = finish(t, "apps", []string{"ZKD_TEST_SERVERS=" + hosts}, "go", "test", "-count=1", "-v", ".")
+		if err == nil {
+			break
+		}
+		t.Logf("go test in apps: %v\n%s", err, lastLines(out, 20))
+	}
+	passed, failed := strings.Count(out, "--- PASS: "), strings.Count(out, "--- FAIL: ")
+	summary(t, t.Name(), passed, failed)
+	if err != nil || passed == 0 || strings.Contains(out, "--- SKIP: ") {
+		t.Errorf("go test in apps: %v\n%s", err, lastLines(out, 60))
+	}
+}
+
+// finish runs a program to its end and returns what it prints.
+func finish(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), installDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), 5*time.Second
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
