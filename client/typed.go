@@ -187,8 +187,9 @@ type Value[T any] struct {
 // deletion and its creation included, until the loop or ctx ends. Changes that come
 // faster than the loop takes them are skipped but for the last. It goes on through
 // lost connections, which hide no change, and with Options.RenewSession through
-// the end of the session. Data that is not a T comes with an ErrData and is
-// followed by more; any other error is the last. The node need not exist.
+// the end of the session, unless the view's RetryPolicy has had enough. Data that is
+// not a T comes with an ErrData and is followed by more; any other error is the last.
+// The node need not exist.
 func (t *Typed[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
 	return func(yield func(Value[T], error) bool) {
 		f := &following[T]{Typed: &Typed[T]{c: t.c.WithRetry(t.c.steady()).WithInbox(nil), path: t.path, codec: t.codec}}
