@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 )
@@ -89,6 +90,9 @@ func (w *walk) run(ctx context.Context, yield func(Entry, error) bool) {
 // read waits for a visit's results, with more requests under way meanwhile.
 func (w *walk) read(ctx context.Context, v *visit) (Entry, error) {
 	for attempt := 1; ; attempt++ {
+		if ctx.Err() != nil { // also if there is an answer by now
+			return Entry{}, fmt.Errorf("walk %s: %w", v.path, context.Cause(ctx))
+		}
 		if !v.issued() || w.since >= w.o.Window/4 {
 			w.issue()
 		}

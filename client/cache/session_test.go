@@ -19,9 +19,6 @@ func TestStale(t *testing.T) {
 		}
 		c := w.client()
 		k := w.open(c, o)
-		if _, stale := k.Stale(); !stale {
-			t.Error("not stale before it is ready")
-		}
 		r := newReplay(w.ctx, t, k)
 		r.next(w.ctx, Ready)
 		for _, breaks := range []string{"connection", "session"} {
@@ -59,6 +56,27 @@ func TestStale(t *testing.T) {
 		// other children: everything but /same, which nothing was told of.
 		if n := r.last[w.root+"/same"]; n.Version != 0 || r.types[Ready] != 1 {
 			t.Errorf("events: %v", r.types)
+		}
+	})
+}
+
+// TestStaleBeforeItIsReady opens a cache that can't be filled for the moment.
+func TestStaleBeforeItIsReady(t *testing.T) {
+	eachMode(t, func(t *testing.T, o Options) {
+		w := newWorld(t, addresses(t))
+		w.create("", "")
+		c := w.client()
+		id, _ := c.Session()
+		w.proxy.Refuse()
+		w.proxy.CutSession(id)
+		k := w.open(c, o)
+		if _, stale := k.Stale(); !stale {
+			t.Error("not stale before it is ready")
+		}
+		w.proxy.Accept()
+		w.must(k.WaitReady(w.ctx))
+		if _, stale := k.Stale(); stale {
+			t.Error("stale though it is ready")
 		}
 	})
 }
