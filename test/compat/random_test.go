@@ -5,7 +5,6 @@ package compat
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +15,7 @@ const (
 	fullSeeds, fullSteps   = 60, 1500
 	// shownLines is how much of a transcript is shown around the first difference.
 	shownLines = 12
-	// maxHangs is how often a conversation begins anew because Apache does not answer:
-	// on a busy machine its followers at times keep a request until the next write.
-	maxHangs = 3
 )
-
-func isSilence(line string) bool { return strings.HasSuffix(line, ": silence") }
 
 // TestDifferentialRandom runs seeded random conversations with Apache and with
 // the target: several sessions, pipelines, multis, every kind of watch and node,
@@ -51,12 +45,10 @@ func compareRandom(t *testing.T, seeds int, hold func(func(*world)) (a, b []stri
 	for _, seed := range list {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			talk := func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) }
+			left := attempts{hangs: maxHangs}
 			a, b := hold(talk)
-			for range maxHangs {
-				if !slices.ContainsFunc(a, isSilence) {
-					break
-				}
-				t.Logf("Apache left a request unanswered for %v: once more", replyDeadline)
+			for firstDifference(a, b) >= 0 && left.again(a) {
+				t.Logf("held again, as Apache left a request unanswered for %v", replyDeadline)
 				a, b = hold(talk)
 			}
 			total += len(a)
