@@ -17,8 +17,8 @@ import (
 //   - A report of touches tells the newest heartbeat that its server had heard. The
 //     leader knows when it sent that: of touches before then it knows all.
 //   - The leader does not let a session of another server expire unless it knows all
-//     touches up to the moment from which a client would have been late, or that
-//     server has had no lease for the session's whole timeout (mayLive).
+//     touches up to the moment from which a client would have been late (knownUpTo), or
+//     that server has had no lease for the session's whole timeout (mayLive).
 //   - With the link to a server its last reports can be lost. Then its sessions are
 //     touched as of the end of its lease, and those of all servers when a leader
 //     begins: the leases of earlier leaders have run out by then.
@@ -26,6 +26,10 @@ import (
 // lateAfter is for how long a client may be silent, in ms, and be answered without
 // the leader. Client libraries ping after a third of the timeout.
 func lateAfter(timeoutMs int32) int64 { return int64(timeoutMs) / 3 * 2 }
+
+// knownUpTo is up to when the leader has to know all touches, in ms behind the last
+// that it knows: longer than lateAfter, as clocks differ.
+func knownUpTo(timeoutMs int32) int64 { return int64(timeoutMs) / 4 * 3 }
 
 // hearsay is what a leader knows of another server's clients. The peer loop writes
 // it. Times are ms on the leader's clock.
@@ -109,7 +113,7 @@ func (s *Server) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
 		return false
 	}
 	h := &s.hearsay[at]
-	return h.upTo.Load() < deadline-int64(timeoutMs)+lateAfter(timeoutMs) &&
+	return h.upTo.Load() < deadline-int64(timeoutMs)+knownUpTo(timeoutMs) &&
 		millis(s.now()) < h.until.Load()+int64(timeoutMs)
 }
 

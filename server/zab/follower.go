@@ -98,6 +98,7 @@ func (c *Core) onSync(p *peer, m *Message) {
 	c.follow(p, m.Epoch)
 	if m.Flags&FlagSnapshot != 0 {
 		c.streaming = false
+		c.stopServing()
 		c.snapToken, c.snapFrom, c.common = m.Seq, c.now, at
 		if i := slices.IndexFunc(p.early, func(e earlySnapshot) bool { return e.token == m.Seq }); i >= 0 {
 			c.SnapshotReceived(p.id, m.Seq, p.early[i].snap)
@@ -220,6 +221,16 @@ func (c *Core) checkFollowing() {
 	s := c.status
 	s.Role, s.Reason = Following, "synchronized"
 	c.setStatus(s)
+}
+
+// stopServing ends the service for clients until checkFollowing: what a snapshot skips
+// would be neither an event nor the end of a session to them.
+func (c *Core) stopServing() {
+	if c.status.Role == Following {
+		s := c.status
+		s.Role, s.Reason = SyncingFollower, "the leader sends a snapshot"
+		c.setStatus(s)
+	}
 }
 
 // sendAck tells the leader how far this server's history is durable.

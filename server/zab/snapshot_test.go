@@ -131,3 +131,21 @@ func TestEarlySnapshots(t *testing.T) {
 		t.Errorf("%d snapshots are kept that nobody has announced", k)
 	}
 }
+
+// TestNoServiceOverASnapshot: a follower that has fallen so far behind that it gets a
+// snapshot serves no clients until it has caught up. Their watches and sessions would
+// not learn of what the snapshot skips.
+func TestNoServiceOverASnapshot(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+	one, l := n.server(1), n.leader()
+	one.core.gap(one.core.peer(l.id), "test")
+	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
+	one.core.Recv(l.id, one.links[l.id], &m)
+	if role := one.core.Status().Role; role != SyncingFollower {
+		t.Errorf("a server that waits for a snapshot is %v", role)
+	}
+}

@@ -16,6 +16,10 @@ type hearsay struct{ upTo, until int64 }
 // leader, in ms.
 func (s *Sim) lateAfter() int64 { return int64(s.cfg.SessionMs) / 3 * 2 }
 
+// knownUpTo is up to when the leader has to know all touches, in ms behind the last
+// that it knows. Clocks differ.
+func (s *Sim) knownUpTo() int64 { return int64(s.cfg.SessionMs) / 4 * 3 }
+
 // arrive notes that a client was heard of, and says whether the node may answer it
 // alone.
 func (s *Sim) arrive(n *node, c *conn) (alone bool) {
@@ -109,7 +113,7 @@ func (s *Sim) holds(n *node) session.Hold {
 			return false
 		}
 		h := &n.hearsay[at-1]
-		return h.upTo < deadline-int64(timeoutMs)+s.lateAfter() && int64(n.localMs()) < h.until+int64(timeoutMs)
+		return h.upTo < deadline-int64(timeoutMs)+s.knownUpTo() && int64(n.localMs()) < h.until+int64(timeoutMs)
 	}
 }
 
