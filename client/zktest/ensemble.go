@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -86,7 +87,9 @@ func (e *Ensemble) Followers() []int {
 // returns its id. The error is that of ctx.
 func (e *Ensemble) WaitLeader(ctx context.Context) (int, error) { return e.wait(ctx, len(e.nodes)/2+1) }
 
-// wait waits for a leader with so many servers, itself included.
+// wait waits for a leader with so many servers, itself included, and until each of
+// them knows that it counts: in an ensemble that is new it could not elect another
+// leader before.
 func (e *Ensemble) wait(ctx context.Context, servers int) (leader int, err error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -102,7 +105,7 @@ func (e *Ensemble) wait(ctx context.Context, servers int) (leader int, err error
 				serve++
 			}
 		}
-		if leader != 0 && serve >= servers {
+		if leader != 0 && serve >= servers && e.counted(leader) >= servers-1 {
 			return leader, nil
 		}
 		select {
@@ -167,13 +170,17 @@ func (e *Ensemble) Restart(id int) {
 // something else if it doesn't serve.
 func (e *Ensemble) modes() []string {
 	modes := make([]string, len(e.nodes))
-	for i, d := range e.doors {
-		e.hub.mu.Lock()
-		target := d.target
-		e.hub.mu.Unlock()
-		modes[i] = mode(target)
+	for i := range modes {
+		modes[i] = mode(e.target(i))
 	}
 	return modes
+}
+
+// target is the address of a server itself, empty if it is down.
+func (e *Ensemble) target(i int) string {
+	e.hub.mu.Lock()
+	defer e.hub.mu.Unlock()
+	return e.doors[i].target
 }
 
 // down is the mode of a server that was stopped or killed.
@@ -184,18 +191,40 @@ func mode(server string) string {
 	if server == "" {
 		return down
 	}
-	nc, err := net.DialTimeout("tcp", server, time.Second)
+	text, err := word(server, "srvr")
 	if err != nil {
 		return err.Error()
 	}
-	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(time.Second))
-	io.WriteString(nc, "srvr")
-	text, _ := io.ReadAll(nc)
-	_, rest, ok := strings.Cut(string(text), "Mode: ")
+	_, rest, ok := strings.Cut(text, "Mode: ")
 	if !ok {
 		return "not serving"
 	}
 	mode, _, _ := strings.Cut(rest, "\n")
 	return mode
+}
+
+// counted returns how many followers the leader counts on: as many as there can be if
+// the test's configuration does not let it be asked.
+func (e *Ensemble) counted(leader int) int {
+	text, _ := word(e.target(leader-1), "mntr") // without an answer there is none
+	if strings.Contains(text, "whitelist") {
+		return len(e.nodes)
+	}
+	_, rest, _ := strings.Cut(text, "\nzk_synced_followers\t")
+	number, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.Atoi(number) // without a number, too
+	return n
+}
+
+// word asks a server with a four-letter word.
+func word(server, word string) (string, error) {
+	nc, err := net.DialTimeout("tcp", server, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(time.Second))
+	io.WriteString(nc, word)
+	text, err := io.ReadAll(nc)
+	return string(text), err
 }

@@ -3,6 +3,7 @@ package zktest_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
@@ -52,7 +53,9 @@ func TestIsolate(t *testing.T) {
 // awaitOther returns the leader after a server that isn't any more, or doesn't know it.
 func awaitOther(t *testing.T, e *zktest.Ensemble, not int) int {
 	t.Helper()
-	for ctx := deadline(t); ; {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ctx := deadline(t); ; <-tick.C {
 		for i := range e.Len() {
 			if text, _ := word(e.At(i).Addr(), "srvr"); i+1 != not && strings.Contains(text, "Mode: leader") {
 				return i + 1
