@@ -144,15 +144,19 @@ func nodeScenarios() []scenario {
 		{name: "node: many children", run: func(w *world) {
 			c := w.connect("A")
 			c.do(create("/many", "", 0))
-			for i := range 20 {
-				var batch []request
-				for j := range 100 {
-					batch = append(batch, create(fmt.Sprintf("/many/child-%02d-%02d", i, j), "", 0))
+			inBatches := func(of func(path string) request) { // one by one Apache's followers take a minute
+				for i := range 20 {
+					var batch []request
+					for j := range 100 {
+						batch = append(batch, of(fmt.Sprintf("/many/child-%02d-%02d", i, j)))
+					}
+					c.do(batch...)
 				}
-				c.do(batch...)
 			}
+			inBatches(func(path string) request { return create(path, "", 0) })
 			c.do(children("/many"), byPath(opGetAllChildrenNumber, "/many"))
-			c.removeAll("/many")
+			inBatches(func(path string) request { return del(path, -1) })
+			c.do(del("/many", -1))
 		}},
 		{name: "node: reconfig on a standalone server", run: func(w *world) {
 			c := w.connect("A")
