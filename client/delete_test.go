@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -157,7 +158,10 @@ func TestDeleteGuaranteedEnds(t *testing.T) {
 		<-b.cut.Done()
 		leave()
 	}()
-	mustBe(t, b.c.DeleteGuaranteed(caller, "/a/b"), context.Canceled)
+	// Whether it sees the end of ctx or of the connection first is open.
+	if err := b.c.DeleteGuaranteed(caller, "/a/b"); !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrConnectionLoss) {
+		t.Errorf("error is %v, want that of the context or of the connection", err)
+	}
 	b.c.Close(ctx)
 	mustBe(t, b.c.DeleteGuaranteed(ctx, "/a/b"), client.ErrClosed)
 }

@@ -37,8 +37,10 @@ func TestServerWithAnotherTreeStops(t *testing.T) {
 				c.create("/b", "1")
 				e.settled()
 				e.servers[wrong].spoil()
-				for range 300 {
-					c.send(jute.OpSetData, set("/b", "2"))
+				for range 300 { // until the server is found out and the connection ends
+					if _, err := c.nc.Write(frameOf(requestFrame(1, jute.OpSetData, set("/b", "2")))); err != nil {
+						break
+					}
 				}
 				select {
 				case err := <-e.servers[wrong].Failed():

@@ -24,6 +24,7 @@ func TestTraceEnter(t *testing.T) {
 	rec := w.Record()
 	done := enter(w.Ctx, barrier(t, w.C, 2))
 	w.Must(rec.Await(w.Ctx, "list", func(r zktest.Traced) bool { return r.Op == jute.OpGetChildren || r.Op == jute.OpGetChildren2 }))
+	w.Must(w.C.Sync(w.Ctx, "/b")) // behind the list: the other one is not in it
 	other, err := barrier(t, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	e := <-done
@@ -33,6 +34,7 @@ func TestTraceEnter(t *testing.T) {
 		"exists /b/ready watch",
 		"create2 /b/GUID",
 		"getChildren2 /b",
+		"sync /b",
 		"event NodeCreated /b/ready",
 		"getData /b/GUID watch",
 	}
