@@ -32,6 +32,7 @@ func TestFirstBatchOfAConnection(t *testing.T) {
 		}
 		conn.Close()
 		waitState(t, c, StateSuspended)
+		synctest.Wait() // the calls are told after that
 		for i, f := range sets {
 			_, done, err := f.Result()
 			if sent := i < len(ops); done != sent || sent && !(errors.Is(err, ErrConnectionLoss) && IsAmbiguous(err)) {
