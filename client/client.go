@@ -62,6 +62,10 @@ func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
 // waits for the server to say so as long as ctx lets it, and no longer than the
 // session's timeout. Operations under way fail with ErrClosed, watches are
 // closed. Close returns nil if the session is over already.
+//
+// A callback may call Close, so Close does not wait for callbacks. Where what they
+// use must outlive them, wait until they are told of StateClosed, by OnState or
+// Options.Watcher: of what was issued before, nothing calls back after that.
 func (c *Client) Close(ctx context.Context) error { return c.s.close(ctx) }
 
 // WaitConnected waits until operations are served. The error, a *ConnectError,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -162,6 +163,27 @@ func TestCloseFromCallback(t *testing.T) {
 		conn.reply(conn.expect(jute.OpCloseSession), 2, nil)
 		if err := within(t, "Close", closed); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// The callbacks' last word is StateClosed: who has heard it may take away what they use.
+func TestClosedComesLast(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		var heard []string
+		c := n.newClient("a", Options{Watcher: func(e Event) { heard = append(heard, "Watcher "+e.State.String()) }})
+		n.setDown(errRefused, "a:2181")
+		c.OnState(func(s StateChange) { heard = append(heard, "OnState "+s.To.String()) })
+		for _, path := range []string{"/a", "/b"} { // these wait for a connection
+			c.Async().Get(path, func(_ Node, err error) { heard = append(heard, fmt.Sprintf("%s %t", path, errors.Is(err, ErrClosed))) })
+		}
+		if err := c.Close(bg); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		want := []string{"/a true", "/b true", "OnState closed", "Watcher closed"}
+		if !slices.Equal(heard, want) {
+			t.Errorf("heard %q\nwant  %q", heard, want)
 		}
 	})
 }

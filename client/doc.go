@@ -46,6 +46,6 @@
 // All methods may be called from any goroutine. A client runs three goroutines
 // of its own while it is connected, one for callbacks while there are any, and
 // one for each call that has left something to be seen to, such as
-// DeleteGuaranteed. Close ends them; it waits for all but a callback that is
-// running.
+// DeleteGuaranteed. Close ends them; it waits for all but the callbacks, the last
+// of which is told of StateClosed.
 package client

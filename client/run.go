@@ -62,12 +62,13 @@ func (s *session) linger() {
 	s.over(StateClosed, ErrClosed, errAbort)
 }
 
-// over ends the session: everything under way fails with err.
+// over ends the session: everything under way fails with err. The callbacks are told
+// of the state when that has called back, so that StateClosed comes last.
 func (s *session) over(state State, err, cause error) {
 	s.mu.Lock()
 	calls, sent := s.takeCallsLocked(true)
 	s.watches.endAll(err)
-	s.setStateLocked(state, "", cause)
+	last := s.changeStateLocked(state, "", cause)
 	s.mu.Unlock()
 	if cause == errAbort {
 		cause = nil
@@ -75,6 +76,9 @@ func (s *session) over(state State, err, cause error) {
 		s.log(slog.LevelWarn, "session is over", "session", s.id, "state", state, "err", cause)
 	}
 	s.failTaken(calls, sent, err, cause)
+	for _, cb := range last {
+		s.queue.push(cb)
+	}
 }
 
 // renew forgets the session, so that the next connection begins one.

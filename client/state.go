@@ -9,9 +9,17 @@ import (
 
 // setStateLocked changes the state and tells everybody.
 func (s *session) setStateLocked(to State, server string, err error) {
+	for _, cb := range s.changeStateLocked(to, server, err) {
+		s.queue.push(cb)
+	}
+}
+
+// changeStateLocked changes the state and tells everybody but the callbacks that it
+// returns.
+func (s *session) changeStateLocked(to State, server string, err error) (rest []callback) {
 	from := s.state
 	if from == to {
-		return
+		return nil
 	}
 	s.state = to
 	s.stateNow.Store(int32(to))
@@ -19,16 +27,19 @@ func (s *session) setStateLocked(to State, server string, err error) {
 	s.changed = make(chan struct{})
 	change := StateChange{From: from, To: to, Session: s.id, Server: server, Err: err}
 	for _, l := range s.listeners {
-		l.tell(change)
-	}
-	if to == StateClosed {
-		for _, l := range s.listeners {
+		if l.stream != nil {
+			l.stream.push(change)
+		} else {
+			rest = append(rest, callback{fn: func() { l.tell(change) }, op: "OnState"})
+		}
+		if to == StateClosed {
 			l.end()
 		}
 	}
 	if w := s.opts.Watcher; w != nil {
-		s.queue.push(callback{fn: func() { w(Event{Type: EventSession, State: to, Zxid: -1}) }, op: "Options.Watcher"})
+		rest = append(rest, callback{fn: func() { w(Event{Type: EventSession, State: to, Zxid: -1}) }, op: "Options.Watcher"})
 	}
+	return rest
 }
 
 // stateIs must be called without mu.
@@ -36,7 +47,6 @@ func (s *session) stateIs(f func(State) bool) bool { return f(State(s.stateNow.L
 
 // listener is told of changes of state: by a callback, or over a stream.
 type listener struct {
-	s      *session
 	fn     func(StateChange)
 	stream *stream[StateChange]
 	stop   atomic.Bool
@@ -44,16 +54,11 @@ type listener struct {
 	release func() bool
 }
 
+// tell runs the callback.
 func (l *listener) tell(c StateChange) {
-	if l.stream != nil {
-		l.stream.push(c)
-		return
+	if !l.stop.Load() {
+		l.fn(c)
 	}
-	l.s.queue.push(callback{op: "OnState", fn: func() {
-		if !l.stop.Load() {
-			l.fn(c)
-		}
-	}})
 }
 
 func (l *listener) end() {
@@ -84,11 +89,11 @@ func (s *session) listen(l *listener) (stop func()) {
 }
 
 func (s *session) onState(fn func(StateChange)) (stop func()) {
-	return s.listen(&listener{s: s, fn: fn})
+	return s.listen(&listener{fn: fn})
 }
 
 func (s *session) states(ctx context.Context) <-chan StateChange {
-	l := &listener{s: s, stream: newStream[StateChange](8)}
+	l := &listener{stream: newStream[StateChange](8)}
 	stop := s.listen(l)
 	release := context.AfterFunc(ctx, stop)
 	s.mu.Lock()

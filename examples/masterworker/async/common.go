@@ -62,7 +62,15 @@ func createParent(a client.Async, end ending, path string, then func()) {
 }
 
 // leave closes the session. All that was ephemeral is gone then: the others need not
-// wait until it expires.
+// wait until it expires. It returns when the last callback has: what they use, such as
+// the log, is the caller's again.
 func leave(ctx context.Context, c *client.Client) {
+	last := make(chan struct{})
+	c.OnState(func(change client.StateChange) {
+		if change.To == client.StateClosed {
+			close(last)
+		}
+	})
 	_ = c.Close(context.WithoutCancel(ctx)) // if it fails, the session ends by itself, later
+	<-last
 }
