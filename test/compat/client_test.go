@@ -21,7 +21,7 @@ import (
 // see client/suite_test.go. Java takes the interval in ms of its own clock.
 var ourClient = config{
 	lines: []string{"minSessionTimeout=200", "maxSessionTimeout=60000"},
-	props: map[string]string{"znode.container.checkIntervalMs": "100", "zookeeper.extendedTypesEnabled": "true"},
+	props: map[string]string{checkInterval: "100", "zookeeper.extendedTypesEnabled": "true"},
 }
 
 // TestClient runs all tests of our own client, its examples and its cache with a

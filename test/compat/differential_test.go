@@ -74,7 +74,7 @@ type attempts struct{ differs, hangs int }
 
 // again takes an attempt off; a is what Apache said.
 func (left *attempts) again(a []string) bool {
-	hung := slices.ContainsFunc(a, func(line string) bool { return strings.HasSuffix(line, ": silence") })
+	hung := slices.ContainsFunc(a, func(line string) bool { return strings.Contains(line, ": silence") })
 	switch {
 	case hung && left.hangs > 0:
 		left.hangs--

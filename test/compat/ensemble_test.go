@@ -19,8 +19,8 @@ import (
 const ensembleSize = 3
 
 // ensembleLines make elections and expiry quick, and leave room for the time-outs
-// that clients ask for.
-var ensembleLines = []string{"tickTime=500", "initLimit=20", "syncLimit=10", "maxSessionTimeout=60000"}
+// that clients ask for, longTimeout among them.
+var ensembleLines = []string{"tickTime=500", "initLimit=20", "syncLimit=10", "maxSessionTimeout=600000"}
 
 // ensemble is three servers of one kind. Server i has the id i+1.
 type ensemble struct {
@@ -219,7 +219,7 @@ func (w *world) healEnsemble() bool {
 	w.roles = roles
 	conns := w.conns
 	for i := range roles {
-		w.probes[i] = w.on(i).connect("probe")
+		w.probes[i] = w.on(i).connectFor("probe", longTimeout)
 	}
 	w.conns = conns
 	w.on(leader)
@@ -260,7 +260,7 @@ func (w *world) reprobe() {
 				continue
 			}
 			if m := s.mode(); m == "leader" || m == "follower" {
-				w.probes[i] = w.on(i).connect("probe")
+				w.probes[i] = w.on(i).connectFor("probe", longTimeout)
 			}
 		}
 		w.srv, w.addr, w.conns = srv, srv.addr, conns

@@ -134,7 +134,7 @@ func converse(w *world, rng *rand.Rand, steps int) {
 func (t *talk) join() *conn {
 	t.count++
 	t.w.next(t.count)
-	c := t.w.connect(fmt.Sprintf("c%d", t.count))
+	c := t.w.connectFor(fmt.Sprintf("c%d", t.count), longTimeout)
 	if t.rng.IntN(2) == 0 {
 		c.do(auth("digest", users[t.rng.IntN(len(users))]))
 	}
@@ -193,7 +193,7 @@ func (t *talk) reconnect(c *conn) *conn {
 		c.close() // another server may not know at once that the session has left
 	}
 	t.count++
-	d := t.w.connectWith(c.name+"'", resume(c.session, 30000))
+	d := t.w.connectWith(c.name+"'", resume(c.session, longTimeout))
 	c.expectEnd()
 	d.name = c.name
 	d.do(setWatches(zxid, fmt.Sprintf("last-%d", back), lists...))

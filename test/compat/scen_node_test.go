@@ -127,7 +127,7 @@ func nodeScenarios() []scenario {
 			c.do(create("/l", "a", 0), setData("/l", []byte("b"), 0), get("/l"), setData("/l", []byte("c"), 1), exists("/l"), get("/l"), create("/l/x", "", 0),
 				children("/l"), del("/l", 2), del("/l/x", 0), children("/l"), ping(), del("/l", 2), exists("/l"), create("/l", "", 0), byPath(opSync, "/l"), get("/l"), del("/l", -1))
 		}},
-		{name: "node: containers and ttl are cleaned up", own: &config{props: map[string]string{"znode.container.checkIntervalMs": "200"}}, run: func(w *world) {
+		{name: "node: containers and ttl are cleaned up", own: &config{props: map[string]string{checkInterval: "200"}}, run: func(w *world) {
 			c := w.connect("A")
 			c.do(createContainer("/box"), createContainer("/unused"), create("/box/x", "", 0), createTTL("/ttl", 5, 300), createTTL("/kept", 5, 300), create("/kept/x", "", 0))
 			c.do(read(opExists, "/box", true), childrenW("/box"), addWatch("/ttl", 0), del("/box/x", -1))

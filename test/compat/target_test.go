@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -71,6 +72,18 @@ type config struct {
 	lines    []string
 	props    map[string]string
 	defaults bool // leave extendedTypesEnabled at the server's default
+}
+
+// checkInterval is the setting for how often a server looks for empty containers.
+const checkInterval = "znode.container.checkIntervalMs"
+
+// settings returns the props, and never for checkInterval if it is not among
+// them: two servers look at different times, and a conversation that a container
+// vanishes from would differ.
+func (c config) settings() map[string]string {
+	all := map[string]string{checkInterval: "86400000"}
+	maps.Copy(all, c.props)
+	return all
 }
 
 // start runs a fresh server of the given kind and waits until it serves. It is
@@ -186,7 +199,7 @@ func zooCfg(k kind, dir string, port int, cfg config) string {
 	}
 	lines = append(lines, cfg.lines...)
 	if k == zkd {
-		for name, value := range cfg.props {
+		for name, value := range cfg.settings() {
 			lines = append(lines, name+"="+value)
 		}
 	}
@@ -202,7 +215,7 @@ func command(t testing.TB, k kind, file string, cfg config) []string {
 	// The JVM's short-run settings: the server lives for seconds.
 	args := []string{"java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=info"}
-	for name, value := range cfg.props {
+	for name, value := range cfg.settings() {
 		args = append(args, "-D"+name+"="+value)
 	}
 	return append(args, "-cp", serverClassPath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
