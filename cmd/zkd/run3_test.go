@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // asProgram in the environment makes the test's binary be zkd itself, so that a
@@ -102,17 +105,11 @@ func startScript(t *testing.T, dir string, ports []string) (*exec.Cmd, *output) 
 	return cmd, out
 }
 
-// freePorts returns TCP ports that nobody listened on a moment ago.
+// freePorts returns TCP ports that are the test's.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		ports = append(ports, port)
+	for _, port := range freeport.For(t, n) {
+		ports = append(ports, strconv.Itoa(port))
 	}
 	return ports
 }

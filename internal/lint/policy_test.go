@@ -98,7 +98,7 @@ const ours = `
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
 	cmd/zkbench:       internal/bench
-	test/bench:        internal/bench
+	test/bench:        internal/bench internal/freeport
 	test/bench/clients: none
 
 	# For tests.
@@ -106,6 +106,7 @@ const ours = `
 	internal/scenario: none
 	internal/bench/fake: jute
 	internal/ptytest:  none
+	internal/freeport: none
 	internal/standin:  none
 	internal/lint:     none
 	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/lock
@@ -116,7 +117,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/freeport", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

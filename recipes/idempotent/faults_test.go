@@ -71,7 +71,7 @@ func TestEveryFaultPrune(t *testing.T) {
 // in loses connections and sessions, asks again, and has rivals that do the same.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
-		if _, err := s.Look.Create(s.Ctx, "/items", nil, client.Persistent, nil); err != nil {
+		if err := s.Look.EnsurePath(s.Ctx, "/items", nil); err != nil {
 			s.Fatal(err)
 		}
 		var mu sync.Mutex

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // startTimeout bounds the time until servers do what is waited for.
@@ -18,12 +18,13 @@ const startTimeout = 2 * time.Minute
 type ensemble struct {
 	program string
 	servers []*server
+	release func() // gives the ports back
 }
 
 // newEnsemble prepares n servers with empty data directories below dir, on free
 // ports of the loopback interface. Their configurations have the lines, too.
 func newEnsemble(program, dir string, n int, lines ...string) (*ensemble, error) {
-	ports, err := freePorts(3 * n)
+	ports, release, err := freeport.Reserve(3 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func newEnsemble(program, dir string, n int, lines ...string) (*ensemble, error)
 	if n == 1 {
 		members.Reset()
 	}
-	e := &ensemble{program: program}
+	e := &ensemble{program: program, release: release}
 	for i := range n {
 		s, err := newServer(program, dir, i+1, ports[i], members.String(), lines...)
 		if err != nil {
@@ -44,20 +45,6 @@ func newEnsemble(program, dir string, n int, lines ...string) (*ensemble, error)
 		e.servers = append(e.servers, s)
 	}
 	return e, nil
-}
-
-// freePorts returns n ports of the loopback interface that nobody listens on.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // all are held until all are found
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // startEnsemble returns new servers that answer reads and know who leads.
@@ -226,4 +213,5 @@ func (e *ensemble) remove() {
 	for _, s := range e.servers {
 		s.remove()
 	}
+	e.release()
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -12,10 +11,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // server is one member of an ensemble: a configuration, a data directory, and
@@ -46,29 +46,9 @@ func newServer(t testing.TB, id int, dir, data string) *server {
 			t.Fatal(err)
 		}
 	}
-	return &server{t: t, id: id, dir: dir, data: data, addr: "127.0.0.1:" + strconv.Itoa(freePort(t)), quorum: freePort(t), election: freePort(t)}
+	ports := freeport.For(t, 3)
+	return &server{t: t, id: id, dir: dir, data: data, addr: "127.0.0.1:" + strconv.Itoa(ports[0]), quorum: ports[1], election: ports[2]}
 }
-
-// freePort returns a port that nobody listens on, below those that the system
-// gives to connections: a server that is down must find its port again.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 1000 {
-		port := 10_000 + rand.IntN(22_000)
-		if _, taken := ports.LoadOrStore(port, true); taken {
-			continue
-		}
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
-
-// ports are those that were given out.
-var ports sync.Map
 
 // configure writes zoo.cfg and myid.
 func (s *server) configure(lines []string) {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // saslServer starts an Apache server that knows bob, and renate, whose name and
@@ -206,7 +207,7 @@ func TestClientTLS(t *testing.T) {
 	bob := newPEMStore(t, ca, &x509.Certificate{Subject: pkix.Name{CommonName: "bob", Organization: []string{"Example"}}, DNSNames: []string{"bob"}})
 	eve := newPEMStore(t, stranger, &x509.Certificate{Subject: pkix.Name{CommonName: "eve"}, DNSNames: []string{"eve"}})
 
-	port := freePort(t)
+	port := freeport.For(t, 1)[0]
 	start(t, apache, config{
 		lines: []string{
 			fmt.Sprintf("secureClientPort=%d", port),

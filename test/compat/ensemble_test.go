@@ -4,8 +4,6 @@ package compat
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // ensembleSize is the number of servers of each ensemble.
@@ -47,7 +47,7 @@ func startEnsemble(t testing.TB, k kind, cfg config) *ensemble {
 func tryToStartEnsemble(t testing.TB, k kind, cfg config) *ensemble {
 	t.Helper()
 	e := &ensemble{kind: k}
-	ports := freePorts(t, 3*ensembleSize)
+	ports := freeport.For(t, 3*ensembleSize)
 	cfg.lines = append(slices.Clone(ensembleLines), cfg.lines...)
 	for i := range ensembleSize {
 		cfg.lines = append(cfg.lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[ensembleSize+2*i], ports[ensembleSize+2*i+1]))
@@ -93,27 +93,6 @@ func prepare(t testing.TB, k kind, id, port int, cfg config) (*server, error) {
 		return nil, err
 	}
 	return &server{kind: k, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port), args: command(t, k, file, cfg)}, nil
-}
-
-// freePorts returns ports that nobody listens on. They are below those that the system
-// gives to outgoing connections, of which the tests make thousands: one of these might
-// take a port between its being found and its being used, or while a server is down.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	const lowest, highest, attempts = 10000, 32000, 1000
-	var ports []int
-	for range attempts {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest)))
-		if err != nil {
-			continue
-		}
-		defer l.Close() // all are held until all are found
-		if ports = append(ports, l.Addr().(*net.TCPAddr).Port); len(ports) == n {
-			return ports
-		}
-	}
-	t.Fatalf("only %d of %d ports found", len(ports), n)
-	return nil
 }
 
 // hosts is the connect string with all servers.

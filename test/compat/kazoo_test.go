@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 const kazooDeadline = 8 * time.Minute
@@ -212,7 +214,7 @@ func (run kazooRun) pytest(t *testing.T, k kind, shard int, files []string, logf
 		"COMPAT_SERVER="+string(serverJSON),
 		"COMPAT_LINES="+lines,
 		"ZOOKEEPER_CLUSTER_SIZE="+strconv.Itoa(run.servers),
-		"ZOOKEEPER_PORT_OFFSET="+strconv.Itoa(freePort(t)),
+		"ZOOKEEPER_PORT_OFFSET="+strconv.Itoa(freeport.For(t, 1)[0]),
 		"ZOOKEEPER_VERSION=3.8.0",
 		"ZOOKEEPER_PATH="+javaDir)
 	cmd.WaitDelay = 5 * time.Second

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"text/template"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 const (
@@ -106,7 +108,7 @@ func newPatroni(t *testing.T, hosts string) *patroniCluster {
 			t.Fatal(err)
 		}
 	}
-	ports := freePorts(t, 4)
+	ports := freeport.For(t, 4)
 	for i, name := range []string{"one", "two"} {
 		m := &patroniMember{Name: name, Dir: filepath.Join(dir, name), Hosts: hosts, Bin: postgresBin,
 			Rest: ports[2*i], Postgres: ports[2*i+1], user: attr}

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 var (
@@ -137,7 +139,7 @@ func serverDir(t testing.TB) string {
 
 func tryStart(t testing.TB, k kind, dir string, cfg config) (*server, error) {
 	t.Helper()
-	port := freePort(t)
+	port := freeport.For(t, 1)[0]
 	s := &server{kind: k, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(zooCfg(k, dir, port, cfg)), 0o644); err != nil {
@@ -339,11 +341,6 @@ func fourLetterWord(addr, word string) (string, error) {
 	}
 	text, err := io.ReadAll(c)
 	return string(text), err
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	return freePorts(t, 1)[0]
 }
 
 // tail returns the last n lines of a file.

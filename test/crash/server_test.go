@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -60,7 +61,7 @@ func (s *server) copy(t testing.TB) *server {
 
 func newServerIn(t testing.TB, dir, data string, lines ...string) *server {
 	t.Helper()
-	s := &server{t: t, dir: dir, data: data, addr: freeAddr(t), lines: lines}
+	s := &server{t: t, dir: dir, data: data, addr: fmt.Sprintf("127.0.0.1:%d", freeport.For(t, 1)[0]), lines: lines}
 	_, port, _ := net.SplitHostPort(s.addr)
 	cfg := append([]string{
 		"dataDir=" + data,
@@ -79,16 +80,6 @@ func newServerIn(t testing.TB, dir, data string, lines ...string) *server {
 		}
 	})
 	return s
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (s *server) logFile() string { return filepath.Join(s.dir, "log") }

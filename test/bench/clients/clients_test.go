@@ -3,7 +3,6 @@ package clients
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // server returns the address of a server to load, started if need be.
@@ -25,7 +25,7 @@ func server(b *testing.B) string {
 	if out, err := exec.Command("go", "build", "-o", bin, "../../../cmd/zkd").CombinedOutput(); err != nil {
 		b.Fatalf("go build: %v\n%s", err, out)
 	}
-	port := freePort(b)
+	port := freeport.For(b, 1)[0]
 	cmd := exec.Command(bin, "--data-dir", b.TempDir(), "--port", fmt.Sprint(port))
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
@@ -35,15 +35,6 @@ func server(b *testing.B) string {
 		cmd.Wait()
 	})
 	return fmt.Sprintf("127.0.0.1:%d", port)
-}
-
-func freePort(b *testing.B) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // ours returns a connected client, and makes the node that is read.
