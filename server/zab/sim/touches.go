@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/session"
@@ -91,15 +93,15 @@ func (s *Sim) hearTouches(n *node, from zab.SID, m *shellMsg) {
 	n.hearsay[from-1].upTo = int64(n.core.BeatTime(m.beat))
 }
 
-// cutSession ends the connection of a session that has expired.
+// cutSession ends the connections of a session that has expired: there is a second
+// one when the client came back before its end of the first was known to be gone.
 func (s *Sim) cutSession(n *node, id jute.SessionID) {
-	for i, c := range n.conns {
+	n.conns = slices.DeleteFunc(n.conns, func(c *conn) bool {
 		if c.session == id {
 			s.cutConn(n, c)
-			n.conns = append(n.conns[:i], n.conns[i+1:]...)
-			return
 		}
-	}
+		return c.session == id
+	})
 }
 
 // holds says for a leader which sessions must not expire yet.
