@@ -241,9 +241,9 @@ func TestBadUse(t *testing.T) {
 	if _, err := rendezvous.New(nil, "/pairs", 2, rendezvous.Options{}); err == nil {
 		t.Error("New without a client has no error")
 	}
-	of3 := meet(w.Ctx, place(t, w.Other(), 3), "a")
-	w.AwaitChildren("/pairs", 1)
-	m := <-meet(w.Ctx, place(t, w.C, 2), "b")
+	of3 := meet(w.Ctx, place(t, w.C, 3), "a")
+	w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpGetData, 2)) // it has looked who is there, and waits
+	m := <-meet(w.Ctx, place(t, w.Other(), 2), "b")
 	mustBe(t, m.err, recipes.ErrLayout) // parties of three are there
 	w.AwaitChildren("/pairs", 1)
 	_, err := w.Look.Set(w.Ctx, "/pairs/"+w.Children("/pairs")[0], []byte("?"), 0)
