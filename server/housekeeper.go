@@ -68,9 +68,10 @@ func (s *Server) forgivePause(sinceLast time.Duration) {
 
 // expireSessions proposes the closes of the sessions that were due at now, when no
 // pause was left to be forgiven. The peer loop does so, that nothing comes between
-// the end of a session and the proposal.
+// the end of a session and the proposal. While requests wait to be proposed none ends:
+// they are signs of life, and would be answered as if the session were to go on.
 func (r *replica) expireSessions(now time.Duration) {
-	if r.status.Role != zab.Leading {
+	if r.status.Role != zab.Leading || len(r.leading.waiting) > 0 {
 		return
 	}
 	var closes []submission

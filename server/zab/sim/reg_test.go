@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -235,6 +236,50 @@ func TestReg_ZK1277_CounterStopsBeforeItWraps(t *testing.T) {
 		}
 		s.drop(nil)
 		s.everywhere()
+	})
+}
+
+// A client comes back just in time, but the leader can't propose anything: the session
+// must not be counted out meanwhile, only for its close to stand behind the answer that
+// it lives (seed 700011629).
+func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
+	cfg := quiet(3)
+	cfg.InitialCounter = 0xfffffffe - 4
+	cfg.SessionMs, cfg.ElectionMs = 300, 2_000
+	cfg.SessionMs = 1000
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		id, origin := jute.SessionID(7), uint64(leader.id)<<56|7
+		ask := func(kind reqKind) {
+			s.submit(leader, &submission{kind: kind, req: evaluate.Request{
+				Op: jute.OpCreateSession, Session: id, Origin: origin, TimeoutMs: int32(cfg.SessionMs)}})
+			s.heed(leader)
+		}
+		ask(reqCreateSession)
+		s.wait("the session", func() bool { _, ok := leader.tree.Session(id); return ok })
+		s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgNewEpoch || m.Kind == zab.MsgAckEpoch })
+		for {
+			if _, ok := leader.core.NextZxid(); !ok {
+				break
+			}
+			s.write(leader)
+		}
+		s.run(cfg.SessionMs / 2)
+		if len(leader.waiting) != 0 {
+			t.Fatal("something else waits")
+		}
+		s.write(leader)
+		ask(reqResume)
+		s.run(cfg.SessionMs)
+		s.drop(nil)
+		s.wait("the next epoch", func() bool { return len(leader.waiting) == 0 })
+		if leader.status.Role != zab.Leading || s.stats.Leads != 1 {
+			t.Fatal("another leader")
+		}
+		s.run(cfg.SessionMs / 2)
+		if _, ok := leader.tree.Session(id); !ok {
+			t.Error("the session has expired behind its resumption")
+		}
 	})
 }
 

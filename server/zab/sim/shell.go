@@ -268,9 +268,13 @@ func (s *Sim) confirmed(n *node, r zab.ReadResult) {
 	}
 }
 
-// expire closes the sessions that were not heard of for too long.
+// expire closes the sessions that were not heard of for too long. While requests wait
+// to be proposed there is no telling: they are signs of life, and stand before the closes.
 func (s *Sim) expire(n *node) {
 	if n.tracker == nil || n.evaluator == nil && s.cfg.Mutant != MutantTrackerOutlives {
+		return
+	}
+	if len(n.waiting) > 0 {
 		return
 	}
 	for _, id := range n.tracker.Expire(int64(n.localMs()), s.holds(n)) {
