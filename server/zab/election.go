@@ -319,9 +319,12 @@ func (c *Core) sendNewEpoch(p *peer) {
 		return
 	}
 	m := Message{Kind: MsgNewEpoch, Epoch: c.promise.Epoch, Zxid: c.appended, Flags: c.selfFlags() | c.listedFlag(p)}
-	if c.transfer != 0 {
+	switch {
+	case c.transfer != 0:
 		m.Flags |= FlagTransfer
 		m.Promise = c.transfer
+	case c.renewing:
+		m.Promise = c.since
 	}
 	c.post(p, m)
 }
@@ -356,16 +359,15 @@ func (c *Core) onNewEpoch(p *peer, m *Message) {
 		return
 	}
 	wanted := Promise{m.Epoch, p.id}
-	own := c.status.Leader == p.id && c.status.Role != Looking // it renews its epoch
 	if c.promise == wanted {
-		if !(own && c.streaming && c.epoch == m.Epoch) {
+		if !(c.isLeader(p) && c.streaming && c.epoch == m.Epoch) {
 			c.ackEpochDue = true
 			c.sendAckEpoch()
 		}
 		return
 	}
 	switch {
-	case own:
+	case c.isLeader(p) && leadsSince(m, c.status.Epoch):
 		c.streaming = false // until it synchronizes us in its new epoch
 		c.joinedAt = c.now
 	case c.status.Role != Looking:
@@ -377,6 +379,12 @@ func (c *Core) onNewEpoch(p *peer, m *Message) {
 	c.setPromise(wanted)
 	c.ackEpochDue = true
 	c.sendAckEpoch()
+}
+
+// leadsSince reports whether the sender of a MsgNewEpoch has led all the time since an
+// epoch, and only renews: what it was sent in that epoch it knows of.
+func leadsSince(m *Message, epoch uint32) bool {
+	return m.Flags&FlagTransfer == 0 && 0 < m.Promise && m.Promise <= epoch
 }
 
 // refuses reports whether a promise must not, or should not, be given.

@@ -11,6 +11,7 @@ import (
 type leadership struct {
 	epoch  uint32    // led or followed
 	marker jute.Zxid // begins it
+	since  uint32    // the epoch in which this server began to lead
 
 	initDeadline uint64
 	pingSeq      uint64 // of the newest heartbeat: a stamp
@@ -66,6 +67,7 @@ func (c *Core) establish() {
 		c.setStatus(s)
 		c.event(1, 0, fmt.Sprintf("renewed the epoch: %d", c.epoch))
 	} else {
+		c.since = c.epoch
 		c.beginLeading()
 	}
 	for _, p := range c.peers {

@@ -20,7 +20,9 @@ const (
 	// Leader and Epoch if it knows one that is alive; Seq repeats the round.
 	MsgPrevoteResp
 	// MsgNewEpoch asks for a promise: Epoch; Zxid, the sender's last. With
-	// FlagTransfer, Promise is the epoch whose leader sends its successor.
+	// FlagTransfer, Promise is the epoch whose leader sends its successor; else, of
+	// a leader, the one in which it began. Who followed it from then on, and only he,
+	// goes on with his clients: it knows of what he has sent.
 	MsgNewEpoch
 	// MsgAckEpoch says that the promise of Epoch is durable. A summary: Zxid,
 	// Commit, Epochs, and Boot and Nonce to answer it.

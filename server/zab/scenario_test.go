@@ -277,6 +277,8 @@ func (s *stage) inject(args []string) (string, error) {
 		switch name {
 		case "epoch":
 			m.Epoch = uint32(number(value))
+		case "promise":
+			m.Promise = uint32(number(value))
 		case "zxid":
 			m.Zxid = jute.Zxid(number(value))
 		case "commit":

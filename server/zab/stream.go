@@ -92,7 +92,7 @@ func (c *Core) onFollow(p *peer, m *Message) {
 // leader of the epoch, so it may do so even if it promised it to another.
 func (c *Core) inviteLearner(p *peer) {
 	p.invited = true
-	c.post(p, Message{Kind: MsgNewEpoch, Epoch: c.epoch, Zxid: c.appended, Flags: FlagEstablished | c.selfFlags()})
+	c.post(p, Message{Kind: MsgNewEpoch, Epoch: c.epoch, Promise: c.since, Zxid: c.appended, Flags: FlagEstablished | c.selfFlags()})
 }
 
 // startSync decides how to bring a learner up to date, and sets the cursor in the
