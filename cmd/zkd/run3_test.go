@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -95,6 +96,9 @@ func startScript(t *testing.T, dir string, ports []string) (*exec.Cmd, *output) 
 	cmd.Env = append(os.Environ(), asProgram+"=1", "ZKD="+self, "CONF="+dir, "DATA="+filepath.Join(dir, "data"), "PORTS="+strings.Join(ports, " "))
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	heed := make(chan os.Signal, 1) // a script whose parent ignores a signal can't trap it
+	signal.Notify(heed, os.Interrupt)
+	defer signal.Stop(heed)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
