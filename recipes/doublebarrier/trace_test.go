@@ -141,8 +141,8 @@ func TestTraceLeave(t *testing.T) {
 		}
 	}
 	for i, name := range names[1:] {
-		if want := 1 + 1; events[name] != want { // the own one, and the lowest
-			t.Errorf("the end of participant %d made %d events, want %d", i+1, events[name], want)
+		if most := 1 + 1; events[name] > most { // the own one, and the lowest if his watch was in time
+			t.Errorf("the end of participant %d made %d events, want %d at most", i+1, events[name], most)
 		}
 	}
 	if most := 1 + n - 1; events[names[0]] > most { // some may come only when it has gone
