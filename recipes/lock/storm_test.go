@@ -95,7 +95,7 @@ func TestStorm(t *testing.T) {
 // round takes the lock once, writes under it, and unlocks.
 func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 	c := s.Client(i)
-	call := h.now()
+	asked := h.now()
 	held, err := mutex(s, c, lock.Options{Layout: lock.Layout(i % 3)}).Lock(s.Ctx)
 	if err != nil {
 		if !trial.Passing(err) && !errors.Is(err, recipes.ErrLost) {
@@ -104,8 +104,7 @@ func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 		return
 	}
 	rounds.Add(1)
-	got := h.now()
-	h.add(i, step{"lock", held.Token()}, call, got)
+	h.add(i, step{"lock", held.Token()}, asked, h.now())
 	for range 3 {
 		call := h.now()
 		err := trial.Write(s.Ctx, c, held)
@@ -115,10 +114,11 @@ func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 			s.Errorf("guarded write = %v", err)
 		}
 	}
-	// One that was lost was lost at any time since it was had.
-	call = h.now()
+	// One that was lost was lost at any time since it was had, which may be before that
+	// was known here.
+	call := h.now()
 	if err := held.Unlock(s.Ctx); err != nil {
-		call = got
+		call = asked
 		lost.Add(1)
 		if !trial.Passing(err) && !errors.Is(err, recipes.ErrLost) {
 			s.Errorf("unlock = %v", err)

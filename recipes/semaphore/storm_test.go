@@ -122,13 +122,13 @@ func (h *history) round(i int, rng *rand.Rand) {
 	if err != nil || !ok {
 		return
 	}
-	got := h.now()
-	h.add(done, call, got)
+	h.add(done, call, h.now())
 	h.had.Add(1)
-	h.use(c, lease, done, got)
+	h.use(c, lease, done, call)
 }
 
-func (h *history) use(c *client.Client, lease *semaphore.Lease, done step, got int64) {
+// use writes under leases that were asked for at some time, and returns them.
+func (h *history) use(c *client.Client, lease *semaphore.Lease, done step, asked int64) {
 	done.what = "write"
 	call := h.now()
 	err := trial.Write(h.Ctx, c, lease)
@@ -137,11 +137,12 @@ func (h *history) use(c *client.Client, lease *semaphore.Lease, done step, got i
 	} else if !trial.Passing(err) && !errors.Is(err, client.ErrNoNode) {
 		h.Errorf("guarded write = %v", err)
 	}
-	// Leases that were lost were lost at any time since they were had.
+	// Leases that were lost were lost at any time since they were had, which may be before
+	// that was known here.
 	done.what = "return"
 	call = h.now()
 	if err := lease.Return(h.Ctx); err != nil {
-		call = got
+		call = asked
 		h.lost.Add(1)
 		if !trial.Passing(err) {
 			h.Errorf("return = %v", err)
