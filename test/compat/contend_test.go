@@ -34,7 +34,7 @@ const contendRounds = 20
 //	it         what they contend for
 //	count      a number that is read, and written with one more, by who is alone
 //	inside     is there while somebody is alone
-//	holders, taken, seen, entering-<i>, leaving-<i>: see the scenes
+//	holders, taken, seen, entering-<i>, entered-<i>, leaving-<i>: see the scenes
 type scene struct {
 	name string
 	with []string // the other programs that take part: "java", "python"
@@ -174,7 +174,9 @@ func (s *stage) prepare() error {
 	}
 	if s.name == "double-barrier" {
 		for i := range contendRounds {
-			nodes[fmt.Sprintf("entering-%d", i)], nodes[fmt.Sprintf("leaving-%d", i)] = "", ""
+			for _, phase := range []string{"entering", "entered", "leaving"} {
+				nodes[fmt.Sprintf("%s-%d", phase, i)] = ""
+			}
 		}
 	}
 	for name, data := range nodes {
@@ -362,6 +364,8 @@ func releasing(s *stage) error {
 
 // meeting enters and leaves with all others: none is in before all have said that they
 // come, and none is out before all have said that they go.
+// Nobody leaves before all have been let in: kazoo's looks who is there only some time after
+// it has joined, and waits for ever if some have left again by then.
 func meeting(s *stage) error {
 	return times(func(i int) error {
 		b, err := doublebarrier.New(s.c, s.at(fmt.Sprintf("it-%d", i)), s.all(), doublebarrier.Options{})
@@ -376,6 +380,12 @@ func meeting(s *stage) error {
 			return err
 		}
 		if err := s.marked(fmt.Sprintf("entering-%d", i)); err != nil {
+			return err
+		}
+		if err := s.mark(fmt.Sprintf("entered-%d/go", i)); err != nil {
+			return err
+		}
+		if err := s.await(fmt.Sprintf("entered-%d", i), s.all()); err != nil {
 			return err
 		}
 		if err := s.mark(fmt.Sprintf("leaving-%d/go", i)); err != nil {

@@ -31,9 +31,13 @@ class Contender:
         """Meets the others at the beginning of the scene, and plays it."""
         self.zk.create(self.at("here/" + NAME))
         everybody = int(self.zk.get(self.at("here"))[0])
-        while len(self.zk.get_children(self.at("here"))) < everybody:
-            time.sleep(0.005)
+        self.wait_for("here", everybody)
         getattr(self, self.scene.replace("-", "_"))(everybody)
+
+    def wait_for(self, name, n):
+        """Waits until a node has n children."""
+        while len(self.zk.get_children(self.at(name))) < n:
+            time.sleep(0.005)
 
     def alone(self):
         """Does what must not be done by two at a time."""
@@ -67,6 +71,8 @@ class Contender:
             self.zk.create(self.at("entering-%d/%s" % (i, NAME)))
             barrier.enter()
             check(len(self.zk.get_children(self.at("entering-%d" % i))) == everybody, "all were there")
+            self.zk.create(self.at("entered-%d/%s" % (i, NAME)))
+            self.wait_for("entered-%d" % i, everybody)
             self.zk.create(self.at("leaving-%d/%s" % (i, NAME)))
             barrier.leave()
             check(len(self.zk.get_children(self.at("leaving-%d" % i))) == everybody, "all are leaving")

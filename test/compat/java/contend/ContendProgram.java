@@ -68,9 +68,7 @@ public final class ContendProgram {
     private void play() throws Exception {
         one.create().forPath(at("here/" + NAME));
         int all = Integer.parseInt(text(one.getData().forPath(at("here"))));
-        while (one.getChildren().forPath(at("here")).size() < all) {
-            Thread.sleep(5);
-        }
+        await("here", all);
         switch (scene) {
             case "curator-lock": locked(new InterProcessMutex(one, at("it"))); break;
             case "curator-write": locked(new InterProcessReadWriteLock(one, at("it")).writeLock()); break;
@@ -102,6 +100,13 @@ public final class ContendProgram {
             Checks.that("acquired", lock.acquire(DEADLINE_SECONDS, TimeUnit.SECONDS));
             alone();
             lock.release();
+        }
+    }
+
+    /** Waits until a node has n children. */
+    private void await(String name, int n) throws Exception {
+        while (one.getChildren().forPath(at(name)).size() < n) {
+            Thread.sleep(5);
         }
     }
 
@@ -192,6 +197,8 @@ public final class ContendProgram {
             one.create().forPath(at("entering-" + i + "/" + NAME));
             Checks.that("entered", barrier.enter(DEADLINE_SECONDS, TimeUnit.SECONDS));
             Checks.equal("all were there", all, one.getChildren().forPath(at("entering-" + i)).size());
+            one.create().forPath(at("entered-" + i + "/" + NAME));
+            await("entered-" + i, all);
             one.create().forPath(at("leaving-" + i + "/" + NAME));
             Checks.that("left", barrier.leave(DEADLINE_SECONDS, TimeUnit.SECONDS));
             Checks.equal("all are leaving", all, one.getChildren().forPath(at("leaving-" + i)).size());
