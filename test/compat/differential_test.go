@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 var showFlag = flag.Bool("show", false, "show the transcripts of the scenarios on Apache (with -v)")
@@ -67,7 +68,10 @@ func beside(t *testing.T) {
 
 // maxHangs is how often a conversation that differs begins anew because Apache did not
 // answer: on a busy machine its followers at times keep a request until the next write.
-const maxHangs = 3
+const maxHangs = 8
+
+// hangsAfter is how long Apache is waited for where it often does so.
+const hangsAfter = 8 * time.Second
 
 // attempts is how often a conversation that differs may be held again.
 type attempts struct{ differs, hangs int }
@@ -203,7 +207,11 @@ func hold(reference, subject *world, run func(*world)) (a, b []string) {
 		})
 	}
 	wg.Wait()
-	return reference.lines, subject.lines
+	// What Apache left unanswered between the steps is no difference, but can be the cause
+	// of one: see attempts. That the subject did so is one.
+	a = slices.Concat(reference.lines, reference.hangs)
+	b = slices.Concat(subject.lines, reference.hangs, subject.hangs)
+	return a, b
 }
 
 // diffLines returns the lines that differ, "-" of a and "+" of b, each group

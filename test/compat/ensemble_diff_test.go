@@ -59,6 +59,8 @@ func TestEnsembleRandom(t *testing.T) {
 	t.Parallel()
 	reference, subject := startEnsembles(t, config{})
 	compareRandom(t, quickEnsembleSeeds, func(run func(*world)) (a, b []string) {
-		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), run)
+		apaches := newEnsembleWorld(reference)
+		apaches.patience = hangsAfter
+		return hold(apaches, newEnsembleWorld(subject), run)
 	})
 }

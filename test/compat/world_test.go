@@ -53,6 +53,7 @@ type world struct {
 	unsorted bool          // notifications of one batch have no defined order: sort them
 	sortACL  bool          // ACLs have no defined order: "auth" was expanded to several ids
 	quiet    bool          // leave replies out of the transcript
+	hangs    []string      // what was left unanswered while quiet
 
 	figures *regexp.Regexp // lines of mntr that are compared; nil: all
 
@@ -332,7 +333,12 @@ func (c *conn) end(where string, err error) {
 	var netErr net.Error
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
-		c.w.lines = append(c.w.lines, fmt.Sprintf("%s: silence%s", c.name, where)) // quiet or not: a server hangs
+		line := fmt.Sprintf("%s: silence%s", c.name, where)
+		if c.w.quiet {
+			c.w.hangs = append(c.w.hangs, line)
+		} else {
+			c.w.logf("%s", line)
+		}
 		c.waiting = nil
 		return
 	case errors.Is(err, io.ErrUnexpectedEOF), strings.HasPrefix(err.Error(), "part of"):
