@@ -108,6 +108,7 @@ public final class CuratorProgram {
         Checks.equal("parents", "/f/a/b", one.create().creatingParentsIfNeeded().forPath("/f/a/b", bytes("x")));
         Checks.equal("container parents", "/fc/a", one.create().creatingParentContainersIfNeeded().forPath("/fc/a", bytes("x")));
         Stat stat = new Stat();
+        two.sync().forPath("/"); // here and below: it may be at a server that lags
         Checks.equal("get", "x", text(two.getData().storingStatIn(stat).forPath("/f/a/b")));
         Checks.equal("set", 1, two.setData().withVersion(0).forPath("/f/a/b", bytes("y")).getVersion());
         String protectedPath = one.create().withProtection().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath("/f/p-", bytes("x"));
@@ -116,9 +117,11 @@ public final class CuratorProgram {
         Checks.equal("ttl", "/f/ttl", one.create().withTtl(100000).withMode(CreateMode.PERSISTENT_WITH_TTL).forPath("/f/ttl", bytes("x")));
         Checks.fails(KeeperException.Code.NOTEMPTY, () -> one.delete().forPath("/f"));
         one.delete().deletingChildrenIfNeeded().forPath("/f");
+        two.sync().forPath("/");
         Checks.equal("gone", null, two.checkExists().forPath("/f"));
         CuratorFramework ns = one.usingNamespace("space");
         ns.create().forPath("/in", bytes("x"));
+        two.sync().forPath("/");
         Checks.that("namespace", two.checkExists().forPath("/space/in") != null);
         one.sync().forPath("/");
     }
@@ -410,6 +413,7 @@ public final class CuratorProgram {
             w.get(2 * DEADLINE_SECONDS, TimeUnit.SECONDS);
         }
         Checks.equal("refused", 0, refused.get());
+        one.sync().forPath("/");
         Checks.equal("sum", 50L, new DistributedAtomicLong(one, "/atomic", new RetryNTimes(10, 10)).get().postValue());
     }
 
