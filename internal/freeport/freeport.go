@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"testing"
 )
 
@@ -38,7 +37,6 @@ func Reserve(n int) (ports []int, release func(), err error) {
 		}
 		held = append(held, c)
 		if ports = append(ports, port); len(ports) == n {
-			slices.Sort(ports)
 			return ports, release, nil
 		}
 	}

@@ -17,10 +17,7 @@ type steady struct {
 
 func newSteady(t testing.TB) *steady {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	n.run(3000) // all are admitted, all hints are out
 	l := n.leader()
 	f := n.server(l.id%3 + 1)

@@ -109,10 +109,7 @@ func TestFromAloneToEnsemble(t *testing.T) {
 // and does not fail.
 func TestGarbage(t *testing.T) {
 	n := newNetwork(t, 3, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	number := func() uint64 { return []uint64{0, 1, 2, 3, 1 << 31, 1<<32 + 1, 1 << 63, ^uint64(0)}[n.rng.IntN(8)] }
 	for range 20_000 {
 		s := n.servers[n.rng.IntN(3)]
@@ -145,10 +142,7 @@ func TestGarbage(t *testing.T) {
 // are refused with an event, and no data is touched.
 func TestForeigners(t *testing.T) {
 	n := newNetwork(t, 3, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	l := n.leader()
 	l.core.PeerUp(l.id, 99, ID{1})
 	l.core.PeerUp(9, 100, ID{2})

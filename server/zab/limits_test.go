@@ -10,10 +10,7 @@ import (
 // have made, does not have a server promise less than it has already.
 func TestEpochBeyondAll(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	l, two := n.leader(), n.server(2)
 	two.core.Recv(1, two.links[1], &Message{Kind: MsgPrevoteResp, Promise: 1<<32 - 1})
 	l.crash()
@@ -26,10 +23,7 @@ func TestEpochBeyondAll(t *testing.T) {
 // TestTwoSnapshots: a second snapshot comes while the first is being written.
 func TestTwoSnapshots(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	one, l := n.server(1), n.leader()
 	n.fsync = 20
 	for i := range jute.Zxid(2) {

@@ -547,7 +547,16 @@ func (s *server) role() Role {
 	return s.core.Status().Role
 }
 
-// settled reports whether all servers that are up serve, with one leader.
+// serve starts all servers, and waits until they serve.
+func (n *network) serve() {
+	n.t.Helper()
+	for _, s := range n.servers {
+		s.start()
+	}
+	n.until(1000, "all serve", n.settledDown)
+}
+
+// settledDown reports whether all servers that are up serve, with one leader.
 func (n *network) settledDown() bool {
 	l := n.leader()
 	if l == nil {

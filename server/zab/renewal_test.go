@@ -8,10 +8,7 @@ import "testing"
 func TestCounterRunsOut(t *testing.T) {
 	n := newNetwork(t, 1, 3, 1)
 	n.tune = func(o *Options) { o.InitialCounter = lastCounter - 2 }
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	l := n.leader()
 	if !l.propose("a") || !l.propose("b") {
 		t.Fatal("refuses to propose")
@@ -36,10 +33,7 @@ func TestCounterRunsOut(t *testing.T) {
 // TestStuckDisk: a leader whose disk hangs hands over.
 func TestStuckDisk(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	n.run(500)
 	l := n.leader()
 	l.core.DiskHealth(2500, false)
@@ -52,10 +46,7 @@ func TestStuckDisk(t *testing.T) {
 // election proposes again only when a quorum has confirmed it.
 func TestStoppedLeader(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	n.run(500)
 	l := n.leader()
 	l.frozen = true
@@ -75,10 +66,7 @@ func TestStoppedLeader(t *testing.T) {
 // stays if nobody has.
 func TestFullDisk(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	n.run(500)
 	l := n.leader()
 	full := func(on ...*server) {
@@ -111,10 +99,7 @@ func TestFullDisk(t *testing.T) {
 // if the answer was a snapshot (simulator, seed 102068).
 func TestFollowSentTwice(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	l := n.leader()
 	f := n.servers[0]
 	if f == l {

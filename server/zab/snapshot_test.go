@@ -12,10 +12,7 @@ import (
 func TestOldSnapshot(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.tune = func(o *Options) { o.CacheBytes, o.WindowBytes, o.BatchBytes = 100, 400, 200 }
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	l := n.leader()
 	l.snapshot = l.newSnapshot()
 	l.core.SnapshotTaken(l.snapshot.Zxid, 1000)
@@ -44,10 +41,7 @@ func TestOldSnapshot(t *testing.T) {
 // leader sends it.
 func TestSnapshotBehindCommonPoint(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	l, one := n.leader(), n.server(1)
 	old := one.newSnapshot()
 	l.propose("acknowledged, but not known to be committed")
@@ -68,10 +62,7 @@ func TestSnapshotBehindCommonPoint(t *testing.T) {
 // before it went away in the middle of theirs.
 func TestQueuedSnapshot(t *testing.T) {
 	n := newNetwork(t, 1, 3, 3)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	l := n.leader()
 	late := n.servers[3:]
 	for _, s := range late {
@@ -101,10 +92,7 @@ func TestQueuedSnapshot(t *testing.T) {
 // lost patience.
 func TestEarlySnapshots(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	one, l := n.server(1), n.leader()
 	var other SID
 	for _, s := range n.servers {
@@ -137,10 +125,7 @@ func TestEarlySnapshots(t *testing.T) {
 // not learn of what the snapshot skips.
 func TestNoServiceOverASnapshot(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
-	for _, s := range n.servers {
-		s.start()
-	}
-	n.until(1000, "all serve", n.settledDown)
+	n.serve()
 	one, l := n.server(1), n.leader()
 	one.core.gap(one.core.peer(l.id), "test")
 	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}

@@ -245,8 +245,7 @@ func TestReg_ZK1277_CounterStopsBeforeItWraps(t *testing.T) {
 func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
 	cfg := quiet(3)
 	cfg.InitialCounter = 0xfffffffe - 4
-	cfg.SessionMs, cfg.ElectionMs = 300, 2_000
-	cfg.SessionMs = 1000
+	cfg.SessionMs, cfg.ElectionMs = 1_000, 2_000
 	play(t, cfg, func(s *script) {
 		leader := s.lead()
 		id, origin := jute.SessionID(7), uint64(leader.id)<<56|7
