@@ -263,18 +263,23 @@ func (r *removal) issue(paths []string) (b batch, rest []string) {
 // settle waits for a multi and sees to what it has not done.
 func (r *removal) settle(ctx context.Context, b batch) {
 	err := outcome(ctx, r, b.result)
+	doubt := IsAmbiguous(err)
 	over := r.stopped || ctx.Err() != nil
 	switch {
 	case err == nil:
 		r.deleted += len(b.paths)
 		r.policy.succeeded()
-	case !IsAmbiguous(err) && isReply(err) && !over:
+		return
+	case !doubt && isReply(err) && !over:
 		r.oneByOne(ctx, b.paths, false, 1)
-	case isTransient(err) && !over && r.policy.spend(1) && r.policy.pause(ctx, 1) == nil:
-		r.oneByOne(ctx, b.paths, IsAmbiguous(err), 2)
-	default:
-		r.giveUp(err, len(b.paths), IsAmbiguous(err))
+		return
+	case isTransient(err) && !over:
+		if err = r.policy.another(ctx, 1, err); err == nil {
+			r.oneByOne(ctx, b.paths, doubt, 2)
+			return
+		}
 	}
+	r.giveUp(err, len(b.paths), doubt)
 }
 
 // giveUp counts nodes whose deletion has failed with err for good. With doubt, an
@@ -320,9 +325,11 @@ func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool, atte
 				r.giveUp(err, 1, doubt || IsAmbiguous(err))
 			}
 		}
-		if broken != nil && (!r.policy.spend(attempt) || r.policy.pause(ctx, attempt) != nil) {
-			r.giveUp(broken, len(again), doubt)
-			return
+		if broken != nil {
+			if err := r.policy.another(ctx, attempt, broken); err != nil {
+				r.giveUp(err, len(again), doubt)
+				return
+			}
 		}
 		paths = again
 	}

@@ -187,7 +187,16 @@ func do[T any](ctx context.Context, c *Client, pool *sync.Pool, start func(f *Fu
 			f.val, f.ctx = none, nil
 			pool.Put(f)
 		}
-		if c.retry == nil || !c.retry.again(ctx, attempt, err) {
+		switch {
+		case c.retry == nil:
+			return val, err
+		case err == nil:
+			c.retry.succeeded()
+			return val, nil
+		case IsRetryable(err):
+			err = c.retry.another(ctx, attempt, err)
+		}
+		if err != nil {
 			return val, err
 		}
 	}

@@ -108,14 +108,32 @@ func (c *Client) Steady() *Client {
 	return c.WithRetry(DefaultRetry())
 }
 
-// again is told how an attempt went, counted from 1. It reports whether there
-// is to be another one, after the pause that it makes.
-func (p *RetryPolicy) again(ctx context.Context, attempt int, err error) bool {
-	if err == nil {
-		p.succeeded()
-		return false
+// another makes the pause between an attempt, counted from 1, that has failed with err,
+// and the next, and returns nil. If there is to be no other it returns what the whole
+// fails with: err when the policy has had enough, and interrupted when ctx ends.
+func (p *RetryPolicy) another(ctx context.Context, attempt int, err error) error {
+	if !p.spend(attempt) {
+		return err
 	}
-	return IsRetryable(err) && p.spend(attempt) && p.pause(ctx, attempt) == nil
+	if cause := p.pause(ctx, attempt); cause != nil {
+		return interrupted(err, cause)
+	}
+	return nil
+}
+
+// interrupted is the error of what had failed with err and was to be tried again when its
+// context ended: the context's, as if it had ended while there was no connection.
+func interrupted(err, cause error) error {
+	e, ok := err.(*Error) //nolint:errorlint // of others all that they wrap is to stay
+	if !ok {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	ended := *e
+	ended.Err, ended.Cause = cause, e.Err
+	if e.Cause != nil {
+		ended.Cause = fmt.Errorf("%w: %w", e.Err, e.Cause)
+	}
+	return &ended
 }
 
 // succeeded is told of an operation that was done.
@@ -189,9 +207,9 @@ func isAnswer(err error) bool {
 }
 
 // Retry calls fn until it returns nil or an error that is not IsRetryable, or until
-// p has had enough; then it returns fn's last error. fn may do several operations:
-// it must be able to begin anew after each of them. If p is nil DefaultRetry is
-// used.
+// p has had enough; then it returns fn's last error, and the context's with it if that has
+// ended. fn may do several operations: it must be able to begin anew after each of them. If
+// p is nil DefaultRetry is used.
 func Retry(ctx context.Context, p *RetryPolicy, fn func(ctx context.Context) error) error {
 	return retry(ctx, p, fn, IsRetryable)
 }
@@ -213,10 +231,14 @@ func retry(ctx context.Context, p *RetryPolicy, fn func(ctx context.Context) err
 			p.succeeded()
 			return nil
 		}
-		if !worth(err) || !p.spend(attempt) || p.pause(ctx, attempt) != nil {
-			if attempt > 1 {
-				return fmt.Errorf("attempt %d: %w", attempt, err)
-			}
+		if worth(err) {
+			err = p.another(ctx, attempt, err)
+		}
+		switch {
+		case err == nil:
+		case attempt > 1:
+			return fmt.Errorf("attempt %d: %w", attempt, err)
+		default:
 			return err
 		}
 	}

@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
@@ -53,6 +55,22 @@ func TestRetryingViewGivesUpWithTheSession(t *testing.T) {
 			must(b.t, err)
 		}
 	})
+}
+
+// A call that is cancelled between two attempts fails as one does that is cancelled while
+// there is no connection: with the context's error, and that of the connection behind it.
+func TestCancelledBetweenAttempts(t *testing.T) {
+	srv := newWorld(t, 1)
+	b := newBreakage(t.Context(), t, srv, srv.client(t), "d")
+	ctx, cancel := context.WithCancel(t.Context())
+	c := b.c.WithRetry(&client.RetryPolicy{Backoff: time.Hour, Jitter: func() float64 { cancel(); return 0 }})
+	b.cut = b.breakAt("before", zktest.Op(jute.OpGetData))
+	_, _, err := c.Get(ctx, "/")
+	mustBe(t, err, context.Canceled)
+	mustBe(t, err, client.ErrConnectionLoss)
+	if client.IsAmbiguous(err) || client.IsRetryable(err) || !strings.HasPrefix(err.Error(), "getData /: context canceled: connection loss") {
+		t.Errorf("error is %v", err)
+	}
 }
 
 // The hazard of a worker's status: it sets "working" and the connection breaks, so

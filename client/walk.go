@@ -99,8 +99,12 @@ func (w *walk) read(ctx context.Context, v *visit) (Entry, error) {
 		e, err := v.wait(ctx)
 		if err == nil {
 			w.policy.succeeded()
+			return e, nil
 		}
-		if err == nil || !isTransient(err) || !w.policy.spend(attempt) || w.policy.pause(ctx, attempt) != nil {
+		if isTransient(err) {
+			err = w.policy.another(ctx, attempt, err)
+		}
+		if err != nil {
 			return e, err
 		}
 		w.repeat()
