@@ -119,7 +119,8 @@ func (h *Held) Err() error {
 // was lost before: then what was done under it may have been done beside somebody else. If
 // no server has answered, client.IsAmbiguous says so of the error: by the clock the lock was
 // held until now, but somebody may have broken it while the connection was down. Nil is
-// that it was held to the end.
+// that it was held to the end, unless the connection broke just then, and somebody broke the
+// lock meanwhile: nobody can tell that from one's own deletion of the node.
 func (h *Held) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	before := h.unlocked

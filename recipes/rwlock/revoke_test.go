@@ -168,10 +168,10 @@ func TestRevokeOfAWaiter(t *testing.T) {
 		if who.Holds || who.Kind != rwlock.Write {
 			t.Fatalf("the last of the contenders is %+v", who)
 		}
-		asked := make(chan struct{})
+		asked, last := make(chan struct{}), who
 		go func() {
 			defer close(asked)
-			out, err := revoker.Revoke(w.Ctx, who, rwlock.NoForce)
+			out, err := revoker.Revoke(w.Ctx, last, rwlock.NoForce)
 			mustBe(w, "revoke", out, rwlock.Released, err)
 		}()
 		for !who.Asked {

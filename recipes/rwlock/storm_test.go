@@ -213,10 +213,14 @@ func (h *history) write(c *client.Client, held *rwlock.Held, s step) {
 	}
 }
 
-// unlock unlocks. A lock that was lost may have been lost before the call had returned.
+// unlock unlocks. A lock that was lost may have been lost before the call had returned. So
+// may one that others revoke, if the connection breaks: see Held.Unlock.
 func (h *history) unlock(held *rwlock.Held, s step, asked int64) {
 	s.what = "unlock"
 	call := h.now()
+	if h.revoke {
+		call = asked
+	}
 	if err := held.Unlock(h.Ctx); err != nil {
 		call = asked
 		h.lost.Add(1)
