@@ -91,13 +91,13 @@ type wanted struct {
 // want begins to ask for a lock, and returns once its place is there.
 func want(w *trial.World, l locker, kind rwlock.Kind, p int32) *wanted {
 	w.Helper()
-	before := len(w.Children("/lock"))
+	before := w.Children("/lock")
 	a := &wanted{World: w, done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
 		a.held, a.err = l.take(w.Ctx, kind, p)
 	}()
-	w.AwaitChildren("/lock", before+1)
+	w.AwaitAnother("/lock", before)
 	return a
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -84,8 +85,9 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fill(t, disk, 4<<20)
-	last, _ := setUntilRefused(t, c, "/a", "0")
+	some := func() { fill(t, disk, 4<<20) }
+	some()
+	last, _ := setUntilRefused(t, c, some, "/a", "0")
 	if got := valueOf(t, other, "/a"); got != last {
 		t.Fatalf("/a is %q, want %q, the last that was acknowledged", got, last)
 	}
@@ -121,8 +123,8 @@ func TestFullDisk(t *testing.T) {
 	if err := c.set("/a", []byte("room")); err != nil {
 		t.Error(err)
 	}
-	fill(t, disk, 4<<20)
-	setUntilRefused(t, c, "/a", "room")
+	some()
+	setUntilRefused(t, c, some, "/a", "room")
 	empty(t, disk)
 	if !s.poll(func() bool { return c.set("/a", []byte("again")) == nil }) {
 		t.Error("writes are still refused although there is room")
@@ -145,13 +147,11 @@ func TestDiskFillsUnderLoad(t *testing.T) {
 		if _, err := c.create(path, nil, jute.ModePersistent); err != nil {
 			t.Fatal(err)
 		}
-		filled := make(chan struct{})
-		go func() {
-			defer close(filled)
-			fill(t, disk, 0)
-		}()
-		last, unanswered := setUntilRefused(t, c, path, "")
-		<-filled
+		all := func() { fill(t, disk, 0) }
+		var filling sync.WaitGroup
+		filling.Go(all)
+		last, unanswered := setUntilRefused(t, c, all, path, "")
+		filling.Wait()
 		s.kill()
 		empty(t, disk)
 		s.start()
@@ -164,10 +164,14 @@ func TestDiskFillsUnderLoad(t *testing.T) {
 // setUntilRefused sets path, which has the value last, over and over until the
 // server refuses it in the documented way or has ended, and returns the last value
 // acknowledged. If the server has ended, unanswered is the value that it may have
-// made durable before it could say so; else it is last, too.
-func setUntilRefused(t *testing.T, c *client, path, last string) (acknowledged, unanswered string) {
+// made durable before it could say so; else it is last, too. What the server gives
+// back of the room on the disk, by deleting what it no longer needs, refill takes.
+func setUntilRefused(t *testing.T, c *client, refill func(), path, last string) (acknowledged, unanswered string) {
 	t.Helper()
 	for deadline, i := time.Now().Add(patience), 1; time.Now().Before(deadline); i++ {
+		if i%100 == 0 {
+			refill()
+		}
 		value := fmt.Sprintf("%d %s", i, strings.Repeat("x", 5000))
 		err := c.set(path, []byte(value))
 		switch {

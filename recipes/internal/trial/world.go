@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +158,22 @@ func (w *World) Children(path string) []string {
 // sorted. A path that does not exist has none.
 func (w *World) AwaitChildren(path string, n int) []string {
 	w.Helper()
+	return w.awaitAmong(path, fmt.Sprintf("%d nodes", n), func(names []string) bool { return len(names) == n })
+}
+
+// AwaitAnother waits until path has a node below it that is not one of those, however many
+// of them are still there.
+func (w *World) AwaitAnother(path string, those []string) {
+	w.Helper()
+	w.awaitAmong(path, "another node", func(names []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(those, name) })
+	})
+}
+
+// awaitAmong waits until the names of the nodes below path are as wanted, and returns them,
+// sorted.
+func (w *World) awaitAmong(path, wanted string, ok func(names []string) bool) []string {
+	w.Helper()
 	for {
 		_, there, created, err := w.Look.ExistsW(w.Ctx, path)
 		w.Must(err)
@@ -171,13 +188,13 @@ func (w *World) AwaitChildren(path string, n int) []string {
 			w.Must(created.Close(w.Ctx))
 			wake = changed
 		}
-		if len(names) == n {
+		if ok(names) {
 			w.Must(wake.Close(w.Ctx))
 			slices.Sort(names)
 			return names
 		}
 		if _, err := wake.Next(w.Ctx); err != nil {
-			w.Fatalf("%s has %q, not %d nodes: %v", path, names, n, err)
+			w.Fatalf("%s has %q, not %s: %v", path, names, wanted, err)
 		}
 	}
 }
