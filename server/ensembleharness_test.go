@@ -208,15 +208,16 @@ func (e *testEnsemble) stop(id int) {
 	}
 }
 
-// kill ends a server as a power cut does: what was not synced is gone.
+// kill ends a server as a power cut does: what was not synced is gone. Nothing is synced
+// any more before it is decided what is left, so that nobody is told of more than that.
 func (e *testEnsemble) kill(id int) {
 	s := e.servers[id]
 	e.set(id, nil)
+	e.disks[id].SetHook(func(op crashfs.Op) error { return crashfs.ErrInjected })
 	left := e.disks[id].Crash(nil)
 	for other := range e.servers {
 		e.net.sever(id, other, true)
 	}
-	e.disks[id].SetHook(func(op crashfs.Op) error { return crashfs.ErrInjected })
 	s.Close()
 	e.disks[id] = left
 	for other := range e.servers {
