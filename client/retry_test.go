@@ -101,8 +101,12 @@ func TestRetryEndsAtItsBounds(t *testing.T) {
 		count := func(ctx context.Context, p *RetryPolicy, run func(context.Context, *RetryPolicy, func(context.Context) error) error, err error) (calls int, took time.Duration) {
 			began := time.Now()
 			got := run(ctx, p, func(context.Context) error { calls++; return err })
-			if !errors.Is(got, ErrConnectionLoss) || IsAmbiguous(got) != IsAmbiguous(err) || errors.Is(got, ctx.Err()) != (ctx.Err() != nil) {
-				t.Errorf("error is %v, want %v and %v", got, err, ctx.Err())
+			want := err
+			if ctx.Err() != nil {
+				want = ctx.Err()
+			}
+			if !errors.Is(got, want) || !errors.Is(got, ErrConnectionLoss) || IsAmbiguous(got) != IsAmbiguous(err) {
+				t.Errorf("error is %v, want %v", got, want)
 			}
 			return calls, time.Since(began)
 		}

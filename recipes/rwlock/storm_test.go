@@ -218,11 +218,11 @@ func (h *history) write(c *client.Client, held *rwlock.Held, s step) {
 func (h *history) unlock(held *rwlock.Held, s step, asked int64) {
 	s.what = "unlock"
 	call := h.now()
-	if h.revoke {
+	err := held.Unlock(h.Ctx)
+	if err != nil || h.revoke {
 		call = asked
 	}
-	if err := held.Unlock(h.Ctx); err != nil {
-		call = asked
+	if err != nil {
 		h.lost.Add(1)
 		if !h.passing(err) {
 			h.Errorf("unlock = %v", err)
