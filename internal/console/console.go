@@ -90,3 +90,12 @@ func escape(b, char []byte, r rune) []byte {
 	}
 	return fmt.Appendf(b, `\U%08x`, r)
 }
+
+// Raw returns the terminal that a Writer writes to, for the control sequences of the
+// program itself. It returns nil if w is no such writer.
+func Raw(w io.Writer) io.Writer {
+	if e, ok := w.(escaping); ok {
+		return e.to
+	}
+	return nil
+}
