@@ -167,13 +167,17 @@ func parallel(n, limit int, f func(i int) error) error {
 	return mu.err
 }
 
-// each runs one job on each connection, all at once.
+// each runs one job on each connection, all at once. A connection for which newJob
+// returns nil has nothing to do.
 func (r *run) each(newJob func(i int) *job) ([]*job, error) {
-	jobs := []*job{}
-	for i := range r.conns {
-		jobs = append(jobs, newJob(i))
+	var jobs []*job
+	var conns []*conn
+	for i, c := range r.conns {
+		if j := newJob(i); j != nil {
+			jobs, conns = append(jobs, j), append(conns, c)
+		}
 	}
-	err := parallel(len(jobs), len(jobs), func(i int) error { return r.conns[i].do(jobs[i]) })
+	err := parallel(len(jobs), len(jobs), func(i int) error { return conns[i].do(jobs[i]) })
 	return jobs, err
 }
 
@@ -224,8 +228,11 @@ func (r *run) stream(sources []source) error {
 	}
 	jobs, err := r.each(func(i int) *job {
 		j := r.job(sources[i], i)
-		if j.count = share(r.cfg.Count, i, len(r.conns)); r.cfg.Count == 0 {
+		switch j.count = share(r.cfg.Count, i, len(r.conns)); {
+		case r.cfg.Count == 0:
 			j.deadline = m.began + int64(r.cfg.Duration)
+		case j.count == 0:
+			return nil // there are fewer operations than connections
 		}
 		j.span = newSpan()
 		return j
