@@ -145,7 +145,10 @@ func execute(c *cobra.Command, args []string, cfg bench.Config, o options) error
 		return err
 	}
 	target.Pids = o.pids
+	p := startProgress(c.ErrOrStderr())
+	cfg.OnPhase = p.begin
 	r, err := bench.Run(c.Context(), target, cfg)
+	p.stop()
 	if err != nil && !errors.Is(err, bench.ErrWrong) {
 		return err
 	}
@@ -165,10 +168,13 @@ func compare(c *cobra.Command, args []string, cfg bench.Config, o options) error
 		return err
 	}
 	a.Pids, b.Pids = o.pidsA, o.pidsB
+	p := startProgress(c.ErrOrStderr())
+	cfg.OnPhase = p.begin
 	seen := func(which string, r bench.Result) {
-		fmt.Fprintf(c.ErrOrStderr(), "%s %s: %.0f/s, %s\n", which, r.Workload, r.Rate, r.Latency)
+		p.say(fmt.Sprintf("%s %s: %.0f/s, %s\n", which, r.Workload, r.Rate, r.Latency))
 	}
 	cmp, err := bench.Compare(c.Context(), a, b, cfg, o.pairs, seen)
+	p.stop()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,13 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // zkbench runs the program and returns its output.
 func zkbench(t *testing.T, args ...string) (stdout, stderr string, err error) {

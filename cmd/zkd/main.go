@@ -15,6 +15,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 func main() {
@@ -25,10 +27,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // a second signal ends a stop that takes too long
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	// What zkd prints has text of other servers, of clients and of files.
+	stdout, stderr := console.Writer(os.Stdout), console.Writer(os.Stderr)
+	err := run(ctx, os.Args[1:], stdout, stderr)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "zkd:", err)
+		fmt.Fprintln(stderr, "zkd:", err)
 		os.Exit(exitCode(err))
 	}
 }
