@@ -125,7 +125,7 @@ func (r *replica) run() {
 }
 
 func (r *replica) tick() {
-	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().FsyncPending)), r.diskFull())
+	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().Pending)), r.diskFull())
 	now := millis(r.now())
 	r.core.Tick(uint64(now), time.Now().UnixMilli())
 	var peers []zab.PeerStatus
