@@ -116,10 +116,13 @@ func newVersion() *cobra.Command {
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Work with configuration files"}
 	var f flags
+	var strict bool
 	check := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say what a configuration file means, and what in it is wrong",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Long: "Say what a configuration file means, and what in it is wrong. The exit code is 0 if a\n" +
+			"server would start with it; with --strict, if there is no warning either.",
+		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, warnings, err := f.load(cmd, args)
 			if err != nil {
@@ -129,13 +132,18 @@ func newConfig() *cobra.Command {
 				return usageError{err}
 			}
 			err = cfg.Describe(cmd.OutOrStdout())
-			for _, r := range fileRemarks(cfg) {
+			remarks := fileRemarks(cfg)
+			for _, r := range remarks {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
+			}
+			if n := len(warnings) + len(remarks); strict && n > 0 && err == nil {
+				return usageError{fmt.Errorf("warnings: %d, and --strict allows none", n)}
 			}
 			return err
 		},
 	}
 	f.addSettings(check)
+	check.Flags().BoolVar(&strict, "strict", false, "take warnings for errors")
 	cmd.AddCommand(check)
 	return cmd
 }

@@ -112,6 +112,9 @@ type Config struct {
 	// EnforceAuthSchemes are the schemes that satisfy EnforceAuth. Not empty if
 	// EnforceAuth is set.
 	EnforceAuthSchemes []string
+	// IgnoreSecurityKeys makes a warning of each setting that asks for a protection
+	// which zkd does not have, instead of an error. Default false.
+	IgnoreSecurityKeys bool
 
 	// FourLetterWhitelist are the enabled four-letter words, or "*" for all.
 	// srvr is always enabled. Default srvr, and isro if ReadOnlyMode is set.
@@ -156,7 +159,8 @@ type Config struct {
 	QuorumListenOnAllIPs bool
 	// LeaderServes lets a leader accept clients. Default true.
 	LeaderServes bool
-	// ReconfigEnabled allows the reconfig operation. Default false.
+	// ReconfigEnabled makes the reconfig operation, which zkd does not have yet,
+	// fail with Unimplemented instead of ReconfigDisabled. Default false.
 	ReconfigEnabled bool
 	// ReadOnlyMode serves read-only clients without a quorum. Default false.
 	ReadOnlyMode bool
@@ -203,8 +207,7 @@ type rawKeys struct {
 	initLimit, syncLimit, connectToLearnerMasterLimit int
 	myID                                              int
 	metricsProvider, peerType                         string
-	requireClientSASL, multiAddress                   bool
-	sasl, learnerSASL, serverSASL                     bool // between servers
+	multiAddress                                      bool
 	tls                                               rawTLS
 }
 

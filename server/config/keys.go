@@ -34,11 +34,26 @@ type Key struct {
 	Default string
 	// Status tells what zkd does with the key.
 	Status Status
+	// Protects says that somebody who sets the key relies on being protected by
+	// it. If zkd does not honour the key, a value that asks for something stops
+	// the start. So does a misspelling of the name.
+	Protects bool
 	// Doc is what the key means, or why it has no effect.
 	Doc string
 
-	value  value // of honoured keys, and of others whose value is checked
-	secret bool  // the value must not be shown
+	value    value    // of honoured keys, and of others whose value is looked at
+	secret   bool     // the value must not be shown
+	harmless []string // values that ask for nothing that zkd does not do, beside false and the like
+}
+
+// asks reports whether a value of a key that zkd does not honour asks for
+// something. A value that turns a feature off does not.
+func (k Key) asks(value string) bool {
+	switch strings.ToLower(value) {
+	case "", "false", "no", "none", "off", "0", "-1":
+		return false
+	}
+	return !slices.Contains(k.harmless, value)
 }
 
 // Unit returns the unit of the value, "" if it has none.
@@ -76,37 +91,39 @@ func newDirectory(keys []Key) directory {
 	return d
 }
 
-// find returns the key that name means.
-func (d directory) find(name string) (Key, bool) {
+// find returns the key that name means. Of several patterns that match, the
+// longest counts.
+func (d directory) find(name string) (key Key, known bool) {
 	short := strings.TrimPrefix(name, "zookeeper.")
 	if i, ok := d.byName[short]; ok {
 		return d.keys[i], true
 	}
 	for _, k := range d.keys {
-		if prefix, isPattern := strings.CutSuffix(k.Name, "*"); isPattern && strings.HasPrefix(short, prefix) {
-			return k, true
+		prefix, isPattern := strings.CutSuffix(k.Name, "*")
+		if isPattern && strings.HasPrefix(short, prefix) && len(k.Name) > len(key.Name) {
+			key, known = k, true
 		}
 	}
-	return Key{}, false
+	return key, known
 }
 
-// nearest returns the known name that name is most likely a misspelling of, ""
-// if none is near.
-func (d directory) nearest(name string) string {
+// nearest returns the known name that name is most likely a misspelling of, and
+// its row; "" if none is near.
+func (d directory) nearest(name string) (best string, key Key) {
 	short := strings.ToLower(strings.TrimPrefix(name, "zookeeper."))
 	if len(short) > 100 {
-		return "" // longer than any key; not worth the time
+		return "", Key{} // longer than any key; not worth the time
 	}
-	best, bestDistance := "", 1+max(1, len(short)/4)
+	bestDistance := 1 + max(1, len(short)/4)
 	for _, k := range d.keys {
 		for _, known := range append([]string{k.Name}, k.Aliases...) {
 			dist := editDistance(short, strings.ToLower(known))
 			if dist < bestDistance && !strings.HasSuffix(known, "*") {
-				best, bestDistance = known, dist
+				best, key, bestDistance = known, k, dist
 			}
 		}
 	}
-	return best
+	return best, key
 }
 
 // editDistance counts the insertions, deletions and replacements of bytes that

@@ -69,12 +69,6 @@ func (l *loader) resolveSegmentSize() {
 
 func (l *loader) resolveAuth() {
 	c := l.c
-	if c.raw.requireClientSASL {
-		c.EnforceAuth = true
-		if !slices.Contains(c.EnforceAuthSchemes, "sasl") {
-			c.EnforceAuthSchemes = append(c.EnforceAuthSchemes, "sasl")
-		}
-	}
 	if c.EnforceAuth && len(c.EnforceAuthSchemes) == 0 {
 		p := l.set["enforce.auth.enabled"]
 		l.fail(property{key: "enforce.auth.schemes", origin: p.origin}, "enforce.auth.enabled=true needs at least one scheme, such as digest")
@@ -85,12 +79,11 @@ func (l *loader) resolveAuth() {
 	if slices.Contains(c.EnforceAuthSchemes, "digest") && !c.DigestAuth {
 		l.warn(l.set["DigestAuthenticationProvider.enabled"], "is false, so no client can satisfy the scheme digest of enforce.auth.schemes")
 	}
-	if slices.Contains(c.EnforceAuthSchemes, "sasl") {
-		p := l.set["enforce.auth.schemes"]
-		if c.raw.requireClientSASL {
-			p = l.set["sessionRequireClientSASLAuth"]
+	for _, scheme := range c.EnforceAuthSchemes {
+		if !slices.Contains([]string{"digest", "ip", "super"}, scheme) {
+			l.unprotected = append(l.unprotected, unprotected{l.set["enforce.auth.schemes"],
+				"it has no scheme " + scheme + ", so no client can satisfy that"})
 		}
-		l.warn(p, "zkd has no SASL yet, so no client can satisfy the scheme sasl")
 	}
 }
 

@@ -47,7 +47,7 @@ type rawTLS struct {
 func quorumTLSKeys(c *Config) []Key {
 	t, raw := &c.QuorumTLS, &c.raw.tls
 	return []Key{
-		{Name: "sslQuorum", Default: "false", value: truth(&raw.quorum),
+		{Name: "sslQuorum", Default: "false", value: truth(&raw.quorum), Protects: true,
 			Doc: "TLS on the links between servers. Needs ssl.quorum.keyStore.location and ssl.quorum.trustStore.location."},
 		{Name: "portUnification", Default: "false", value: truth(&raw.unified),
 			Doc: "Accept links between servers with TLS and without, to change from one to the other server by server."},
