@@ -295,7 +295,7 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
-		o.CacheBytes, o.WindowBytes = learnerCache, learnerCache
+		o.CacheBytes, o.WindowBytes, o.BatchBytes = learnerCache, learnerCache, batchBytes
 		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
 	}
 	return zab.New(o, found.core)

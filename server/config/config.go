@@ -50,7 +50,8 @@ type Config struct {
 	// ThrottledOpWaitTime: a request that waited longer in the queue is answered
 	// with ThrottledOp and not done. 0, the default, is off.
 	ThrottledOpWaitTime time.Duration
-	// MaxBuffer is the size limit of a request, in bytes. Default 1048575.
+	// MaxBuffer is the size limit of a request, in bytes: at most MaxRequest.
+	// Default 1048575.
 	MaxBuffer int
 	// LargeRequestThreshold is the size in bytes from which a request counts as
 	// large; -1, the default, is off.
@@ -187,6 +188,11 @@ type Config struct {
 	settings map[string]property // by the key's name in the table, what was set
 	warnings []Warning
 }
+
+// MaxRequest is the largest MaxBuffer, in bytes. What comes after the client's
+// connection (the transaction, the log, the frames between servers) takes what a
+// request of that size can become, and not more: see server/limits.go.
+const MaxRequest = 64 << 20
 
 // ConnectionThrottle is a token bucket that new connections take from.
 type ConnectionThrottle struct {
