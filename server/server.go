@@ -118,7 +118,7 @@ type Server struct {
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
 
-	listener                  net.Listener
+	listener                  net.Listener             // nil with clientPort=-1
 	addr                      atomic.Pointer[net.Addr] // of listener, once it is open
 	dirLocks                  []io.Closer              // of dataDir and dataLogDir
 	ctx                       context.Context          // of the server's own goroutines
@@ -337,7 +337,9 @@ func (s *Server) Close() error {
 	}
 	s.mu.closed = true
 	s.ending.Store(true)
-	s.listener.Close()
+	if s.listener != nil {
+		s.listener.Close()
+	}
 	s.accepting.Wait()
 	s.handOver()
 	for _, c := range s.conns.all() {

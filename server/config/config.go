@@ -144,9 +144,11 @@ type Config struct {
 	// StandaloneEnabled runs a single server.N as if it were not there. Default
 	// true.
 	StandaloneEnabled bool
-	// InitLimit, SyncLimit and ConnectToLeaderLimit bound how long a follower
-	// may take to connect and synchronize, may lag, and may take to connect.
-	InitLimit, SyncLimit, ConnectToLeaderLimit time.Duration
+	// InitLimit bounds how long a new leader may take to bring a quorum up to its
+	// state.
+	InitLimit time.Duration
+	// SyncLimit bounds the default of ElectionTimeout.
+	SyncLimit time.Duration
 	// ElectionTimeout is the time without a word from the leader after which its
 	// followers look for another one. Default 1 s, or SyncLimit if that is less.
 	ElectionTimeout time.Duration
@@ -209,12 +211,12 @@ type RequestThrottle struct {
 
 // rawKeys holds values that only serve to work out other fields.
 type rawKeys struct {
-	preAllocSize                                      int64
-	initLimit, syncLimit, connectToLearnerMasterLimit int
-	myID                                              int
-	metricsProvider, peerType                         string
-	multiAddress                                      bool
-	tls                                               rawTLS
+	preAllocSize              int64
+	initLimit, syncLimit      int
+	myID                      int
+	metricsProvider, peerType string
+	multiAddress              bool
+	tls                       rawTLS
 }
 
 // Replicated reports whether the server is a member of an ensemble. A single

@@ -62,6 +62,18 @@ func (k Key) Unit() string { return k.value.unit }
 // Allowed describes the good values, "" if the value is not looked at.
 func (k Key) Allowed() string { return k.value.allowed }
 
+// Samples returns a value of each kind that the key has: the least, the most and
+// the usual one of a number, and what turns it off; each word of an enumeration. It
+// is empty for a key whose values depend on the machine, such as files, and for
+// those of the members.
+func (k Key) Samples() []string {
+	samples := slices.Clone(k.value.samples)
+	if k.Default != "" && !slices.Contains(samples, k.Default) {
+		samples = append(samples, k.Default)
+	}
+	return samples
+}
+
 // Keys returns the table of keys, in the order of the documentation.
 func Keys() []Key { return keyTable(new(Config)) }
 

@@ -75,7 +75,7 @@ func ignoredKeys() []Key {
 		group(Ignored, "elections and links between servers have times of their own (zkd.electionTimeout, zkd.heartbeat)",
 			"fastleader.minNotificationInterval", "fastleader.maxNotificationInterval", "cnxTimeout",
 			"quorumCnxnTimeoutMs", "electionPortBindRetry", "leader.maxTimeToWaitForEpoch",
-			"leaderConnectDelayDuringRetryMs", "observer.reconnectDelayMs", "observer.election.DelayMs", "tcpKeepAlive"),
+			"leaderConnectDelayDuringRetryMs", "observer.reconnectDelayMs", "observer.election.DelayMs", "tcpKeepAlive", "connectToLearnerMasterLimit"),
 		group(Ignored, "zkd tries the addresses of a server in turn",
 			"multiAddress.reachabilityCheckEnabled", "multiAddress.reachabilityCheckTimeoutMs"),
 		group(Ignored, "an observer always keeps a log, so that it need not start from nothing",
