@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -68,6 +66,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 			"zkd listens on port 2181 and keeps its data under the user's state directory.",
 		Example: "  zkd conf/zoo_sample.cfg\n  zkd --port 2182 --data-dir /tmp/zkd\n" +
 			"  zkd --config zoo.cfg --set tickTime=500\n  zkd --myid 2 zoo.cfg",
+		Version:       versionLine(),
 		Args:          usageArgs(cobra.MaximumNArgs(1)),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -80,6 +79,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetVersionTemplate("{{.Version}}")
 	fl := root.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "configuration file (zoo.cfg syntax)")
 	f.addSettings(root)
@@ -105,9 +105,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rev, at := revision()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "zkd %s (%s), speaks ZooKeeper %s, %s\n",
-				rev, at.UTC().Format(time.DateOnly), compatVersion, runtime.Version())
+			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}

@@ -86,6 +86,7 @@ func TestCommandLine(t *testing.T) {
 		stdout, stderr string // patterns
 	}{
 		{"version", []string{"version"}, 0, `^zkd \S+ \(.*\), speaks ZooKeeper 3\.9`, ""},
+		{"--version", []string{"--version"}, 0, regexp.QuoteMeta(versionLine()), ""},
 		{"help", []string{"--help"}, 0, "zoo.cfg", ""},
 		{"config check", []string{"config", "check", good}, 0, `(?s)clientPort.*2181.*tickTime`, ""},
 		{"config check of a bad file says all", []string{"config", "check", bad}, exitUsage, "", "tikTime"},

@@ -25,6 +25,9 @@ const ours = `
 	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
 	                   server/snapshot server/wal server/zab
 
+	# What a program was built from.
+	internal/buildinfo: none
+
 	# The PEM files of TLS, the server's and the client's.
 	internal/pemfile:  none
 
@@ -40,7 +43,7 @@ const ours = `
 	# Assembly.
 	server:            jute fourletter internal/vfs server/auth server/config server/datatree server/evaluate
 	                   server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           jute server server/config
+	cmd/zkd:           jute internal/buildinfo server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
@@ -48,7 +51,7 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree recipes recipes/election recipes/lock
+	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo recipes recipes/election recipes/lock
 	cmd/zkcli/shell:   none
 	cmd/zkcli/subtree: client
 
@@ -97,7 +100,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
-	cmd/zkbench:       internal/bench
+	cmd/zkbench:       internal/bench internal/buildinfo
 	test/bench:        internal/bench internal/freeport
 	test/bench/clients: none
 
