@@ -175,6 +175,10 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	r.checkOwner(req, s)
 	txn := newTxn()
 	r.leading.evaluator.Evaluate(req, zxid, nowMs, txn)
+	if txn.Err != 0 && r.refusesWrites() { // it must not cost room
+		r.stand(barrier{origin: req.Origin, code: txn.Err, read: r.sure(req.Origin)})
+		return true
+	}
 	data := payload.encode(txn)
 	r.core.Propose(txn.Zxid, data)
 	r.metrics.proposals.Add(1)

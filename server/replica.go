@@ -133,6 +133,7 @@ func (r *replica) tick() {
 		peers = r.core.Peers(nil)
 		r.peers.Store(&peers)
 	}
+	r.watchQuorumDisks()
 	r.knowLeases(peers)
 	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
 		r.reportTouches(now)

@@ -110,6 +110,7 @@ type Server struct {
 	largeBytes  atomic.Int64
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
+	quorumFull  atomic.Bool  // of a leader: see watchQuorumDisks
 	serving     atomic.Bool  // a leader is known, or this is the one
 	ending      atomic.Bool  // closing, or failed: no new sessions
 	servingFrom atomic.Int64 // time.Duration

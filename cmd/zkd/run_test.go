@@ -110,7 +110,7 @@ func TestCommandLine(t *testing.T) {
 		{"ensemble with another's id", []string{"--myid", "4", ensemble}, exitUsage, "", ""},
 		{"config check of an ensemble", []string{"config", "check", "--myid", "2", ensemble}, 0,
 			`(?s)zkd.myid=2 .*3 voters; a quorum is 2, 1 may fail.*this server: 2, a participant`, ""},
-		{"status of nobody", []string{"status"}, exitUsage, "", ""},
+		{"status of nobody", []string{"status", "--config", filepath.Join(dir, "none.cfg")}, exitUsage, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

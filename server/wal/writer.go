@@ -318,5 +318,8 @@ func (w *Writer) NewReader(after jute.Zxid) (*Reader, error) { return w.log.NewR
 // BytesBehind is Log.BytesBehind.
 func (w *Writer) BytesBehind(after jute.Zxid) (int64, bool) { return w.log.BytesBehind(after) }
 
+// Reserve is Log.Reserve.
+func (w *Writer) Reserve() int64 { return w.log.Reserve() }
+
 // Stats is Log.Stats.
 func (w *Writer) Stats() Stats { return w.log.Stats() }
