@@ -138,6 +138,7 @@ func TestNoRoomAtAll(t *testing.T) {
 		}
 		leave(t, fs, roomForNoDelete)
 		time.Sleep(time.Second)
+		c.nc.SetReadDeadline(time.Now().Add(time.Minute)) // for a server that has failed
 		deleted := 0
 		for ; deleted < nodes; deleted++ {
 			r := c.call(jute.OpDelete, del(fmt.Sprintf("/node-%04d", deleted)))
