@@ -19,20 +19,21 @@ import (
 // servers may break, and what was acknowledged must be there after a restart, from
 // the log or from a snapshot.
 func TestLargestRequests(t *testing.T) {
+	size := config.MaxRequest
 	if testing.Short() {
-		t.Skip("needs some GB of memory")
+		size = 8 << 20 // it needs some GB of memory otherwise
 	}
-	maxBuffer := fmt.Sprintf("jute.maxbuffer=%d", config.MaxRequest)
+	maxBuffer := fmt.Sprintf("jute.maxbuffer=%d", size)
 	t.Run("one", func(t *testing.T) {
 		dir := t.TempDir() // snapshots need real files
 		synctest.Test(t, func(t *testing.T) {
 			s := startOn(t, nil, dir, maxBuffer, "snapCount=2", "forceSync=no")
-			testLargestRequests(t, s)
-			for s.snapshots.size.Load() < config.MaxRequest {
+			testLargestRequests(t, s, size)
+			for s.snapshots.size.Load() < int64(size) {
 				time.Sleep(time.Second)
 			}
 			s = s.restart(t)
-			wantLargest(t, s)
+			wantLargest(t, s, size)
 			s.noErrors(t)
 		})
 	})
@@ -40,7 +41,7 @@ func TestLargestRequests(t *testing.T) {
 		inBubble(t, 3, []string{maxBuffer}, func(t *testing.T, e *testEnsemble) {
 			id := e.follower()
 			before := *e.servers[id].role.Load()
-			testLargestRequests(t, e.servers[id])
+			testLargestRequests(t, e.servers[id], size)
 			e.settled()
 			after := *e.servers[id].role.Load()
 			if after.Leader != before.Leader || after.LeaderGen != before.LeaderGen || after.Epoch != before.Epoch {
@@ -49,21 +50,21 @@ func TestLargestRequests(t *testing.T) {
 			e.stop(id)
 			e.start(id)
 			e.settled()
-			wantLargest(t, e.servers[id])
+			wantLargest(t, e.servers[id], size)
 		})
 	})
 }
 
-// largest is data of a setData request for path that is as long as any may be.
-func largest(path string) string {
+// largest is data for which a setData request for path has so many bytes.
+func largest(path string, size int) string {
 	empty := requestFrame(1, jute.OpSetData, set(path, ""))
-	return strings.Repeat("x", config.MaxRequest-len(empty))
+	return strings.Repeat("x", size-len(empty))
 }
 
-func testLargestRequests(t *testing.T, s *testServer) {
+func testLargestRequests(t *testing.T, s *testServer, size int) {
 	c := s.connect(t)
 	c.create("/a", "")
-	data := largest("/a")
+	data := largest("/a", size)
 
 	over := s.connect(t)
 	over.nc.Write(frameOf(requestFrame(1, jute.OpSetData, set("/a", data+"x")))) // the server need not take it all
@@ -80,7 +81,7 @@ func testLargestRequests(t *testing.T, s *testServer) {
 	for i := range 300 {
 		multi.Ops = append(multi.Ops, jute.MultiOp{Type: jute.OpCreate, Path: fmt.Sprintf("/acl%d", i), ACL: acl})
 	}
-	room := config.MaxRequest - len(requestFrame(1, jute.OpMulti, &multi))
+	room := size - len(requestFrame(1, jute.OpMulti, &multi))
 	multi.Ops[0].Data = []byte(data[:room])
 	c.ok(jute.OpMulti, &multi)
 	for perms := range jute.Perms(1000) {
@@ -107,12 +108,12 @@ func testLargestRequests(t *testing.T, s *testServer) {
 	c.ping()
 }
 
-func wantLargest(t *testing.T, s *testServer) {
+func wantLargest(t *testing.T, s *testServer, size int) {
 	t.Helper()
 	c := s.connect(t)
-	c.in.max = 2 * config.MaxRequest // a reply has more than the data
-	if got, _ := c.get("/a"); got != largest("/a") {
-		t.Errorf("/a has %d bytes, want %d", len(got), len(largest("/a")))
+	c.in.max = 2 * size // a reply has more than the data
+	if got, _ := c.get("/a"); got != largest("/a", size) {
+		t.Errorf("/a has %d bytes, want %d", len(got), len(largest("/a", size)))
 	}
 }
 
