@@ -13,8 +13,9 @@ SOURCES = client cmd examples fourletter internal jute recipes server test
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the programs, into bin/
-	$(GO) build -o bin/ ./cmd/...
+BIN ?= bin
+build: ## the programs, static, into bin/
+	CGO_ENABLED=0 $(GO) build -o $(BIN)/ ./cmd/...
 
 run3: build ## an ensemble of three servers, as in conf/run3: client ports 2181 to 2183, data in ./build/run3
 	@conf/run3/run.sh

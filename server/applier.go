@@ -111,6 +111,7 @@ func (a *applier) special(o *order) error {
 
 // replayTo applies committed entries that are not in memory any more.
 func (a *applier) replayTo(zxid jute.Zxid) error {
+	defer a.wake()
 	return replayLog(a.logWriter, a.state.tree.LastZxid(), zxid, func(e *zab.Entry) error {
 		a.now = a.Server.now()
 		a.state.mu.Lock()
@@ -164,6 +165,12 @@ func (a *applier) applySome(orders []order) {
 	a.snapshots.applied(orders)
 	a.state.mu.Unlock()
 	a.metrics.applySeconds.Observe((a.Server.now() - start).Seconds())
+	a.wake()
+}
+
+// wake wakes the writers of the connections that got something to write, and the
+// readers that paused because of what has been applied now.
+func (a *applier) wake() {
 	for i, c := range a.dirty {
 		c.dirty = false
 		c.kick()

@@ -60,11 +60,11 @@ func (c *peerConn) Write(p []byte) (int, error) {
 func peerAddr(id int) string { return fmt.Sprintf("10.0.0.%d:2888", id) }
 
 func (n *peerNet) listen(id int) func(network, addr string) (net.Listener, error) {
-	return func(_, addr string) (net.Listener, error) {
+	return func(string, string) (net.Listener, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		l := newMemListener()
-		n.listeners[addr] = l
+		n.listeners[peerAddr(id)] = l
 		return l, nil
 	}
 }
@@ -280,7 +280,7 @@ func (e *testEnsemble) agree() bool {
 	for _, s := range e.servers {
 		switch {
 		case s == nil:
-		case !s.serving.Load():
+		case !s.serving.Load() && (s.cfg.LeaderServes || !s.leads()):
 			return false
 		case first == nil:
 			first = s

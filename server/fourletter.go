@@ -128,6 +128,7 @@ func (f facts) Server() fourletter.Server {
 		Outstanding:  f.throttler.waiting.Load(),
 		Zxid:         int64(f.lastApplied()),
 		Nodes:        int64(r.tree.Nodes),
+		Disk:         f.diskRemark(),
 	}
 	f.describeRole(&view)
 	return view
@@ -204,6 +205,10 @@ func (f facts) Metrics() []fourletter.Metric {
 		} else {
 			list = append(list, fourletter.Int(m.name, int64(v)))
 		}
+	}
+	for _, name := range []string{"disk_full", "writes_refused"} { // as zkd_..., in Prometheus
+		i := slices.IndexFunc(ownMetrics, func(m zkMetric) bool { return m.name == "zkd_"+name })
+		list = append(list, fourletter.Int(name, int64(ownMetrics[i].value(r))))
 	}
 	for i := range memberMetrics {
 		if m := &memberMetrics[i]; m.shown(r) {

@@ -178,14 +178,14 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
 	tracked := s.tracker.Get(id)
 	_, alive := s.state.tree.Session(id)
-	if code == jute.ErrNotReadOnly {
-		c.kill() // no new sessions now; another server may have room
-		return
-	}
 	if last := s.state.tree.LastZxid(); c.seen > last {
 		s.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id),
 			zap.Error(fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last)))
 		c.kill()
+		return
+	}
+	if code == jute.ErrNotReadOnly {
+		c.openUnlogged(hasReadOnly)
 		return
 	}
 	if !alive || code != 0 || tracked == nil {

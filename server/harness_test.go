@@ -56,7 +56,9 @@ func parseConfig(t testing.TB, dir string, lines ...string) *config.Config {
 	if cfg.MaxClientCnxns == 60 {
 		cfg.MaxClientCnxns = 0 // all clients of most tests have one address
 	}
-	cfg.WALSegmentSize = 128 << 10 // less than a file may ask for: so that starts are quick
+	if !strings.Contains(text, "\npreAllocSize=") && !strings.Contains(text, "\nzkd.walSegmentSizeKb=") {
+		cfg.WALSegmentSize = 128 << 10 // less than a file may ask for: so that starts are quick
+	}
 	return cfg
 }
 

@@ -175,6 +175,10 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	r.checkOwner(req, s)
 	txn := newTxn()
 	r.leading.evaluator.Evaluate(req, zxid, nowMs, txn)
+	if txn.Err != 0 && r.refusesWrites() { // it must not cost room
+		r.stand(barrier{origin: req.Origin, code: txn.Err, read: r.sure(req.Origin)})
+		return true
+	}
 	data := payload.encode(txn)
 	r.core.Propose(txn.Zxid, data)
 	r.metrics.proposals.Add(1)
@@ -304,23 +308,10 @@ type arena struct {
 
 const arenaChunk = 256 << 10
 
-// sizeHint is about how long the encoding of txn is, most often a little more.
-func sizeHint(txn *datatree.Txn) int {
-	n := 64
-	for i := range txn.Ops {
-		op := &txn.Ops[i]
-		n += len(op.Path) + len(op.Data) + 48
-		for j := range op.ACL {
-			n += len(op.ACL[j].ID.Scheme) + len(op.ACL[j].ID.ID) + 8
-		}
-	}
-	return n
-}
-
 func newArena(n int) *arena { return &arena{left: n} }
 
 func (a *arena) encode(txn *datatree.Txn) []byte {
-	size := sizeHint(txn)
+	size := txn.MaxSize()
 	if cap(a.buf)-len(a.buf) < size {
 		a.buf = make([]byte, 0, max(size, min(size*a.left, arenaChunk)))
 	}

@@ -12,8 +12,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// listen opens the client port and starts accepting.
+// listen opens the client port, if there is to be one, and starts accepting.
 func (s *Server) listen() error {
+	if s.cfg.ClientPort < 0 {
+		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.lastApplied()))
+		return nil
+	}
 	addr := net.JoinHostPort(s.cfg.ClientPortAddress, strconv.Itoa(s.cfg.ClientPort))
 	listen := s.opts.Listen
 	if listen == nil {

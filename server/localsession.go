@@ -11,8 +11,8 @@ import (
 
 // A local session is known to its server alone (semantics.md section 14). It costs
 // the ensemble nothing, and owns no ephemerals. Clients get one where
-// localSessionsEnabled says so, and where a server without a leader serves
-// read-only clients.
+// localSessionsEnabled says so, where a server without a leader serves read-only
+// clients, and while the disk is full.
 
 // locally opens or resumes a session of this server's own, and reports whether
 // that was its business.
@@ -46,8 +46,28 @@ func (s *Server) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
 	return s.state.tree.Session(id)
 }
 
-// openLocal makes c the connection of a local session.
+// openUnlogged opens a local session for a client that asked for an ordinary one,
+// while the disk has no room for the log of that. When there is room again it
+// becomes an ordinary one with its first ephemeral. The caller holds the tree lock;
+// the connection's reader flushes.
+func (c *conn) openUnlogged(hasReadOnly bool) {
+	s := c.srv
+	id := s.ids.Next(func(id jute.SessionID) bool {
+		_, taken := s.state.tree.Session(id)
+		return taken
+	})
+	s.locals.Add(id, c.timeoutMs, millis(c.started))
+	c.beginLocal(id, hasReadOnly)
+}
+
+// openLocal makes c the connection of a local session, and tells its client.
 func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
+	c.beginLocal(id, hasReadOnly)
+	c.flush()
+}
+
+// beginLocal is openLocal without writing to the socket.
+func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
 	s := c.srv
 	if !s.locals.Renew(id, c.timeoutMs, millis(c.started)) {
 		c.kill() // it has just expired
@@ -67,7 +87,6 @@ func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
 		HasReadOnly: hasReadOnly,
 		ReadOnly:    c.readOnly,
 	})
-	c.flush()
 }
 
 // closeLocal ends a local session at its client's wish.
@@ -91,10 +110,12 @@ func (s *Server) expireLocals(now time.Duration) {
 }
 
 // upgrade asks the leader to make the connection's local session one of the whole
-// ensemble, if the request creates an ephemeral and the configuration allows it.
-// The request behind it is then one of a global session.
+// ensemble, if the request creates an ephemeral and the configuration allows it: if
+// it has no local sessions at all, this one is local only because the disk was
+// full. The request after it is then one of a global session.
 func (c *conn) upgrade(req *request) {
-	if !c.local.Load() || !c.srv.cfg.LocalSessionsUpgrading || c.upgrading || !createsEphemeral(req) {
+	allowed := c.srv.cfg.LocalSessionsUpgrading || !c.srv.cfg.LocalSessions
+	if !c.local.Load() || !allowed || c.upgrading || !createsEphemeral(req) {
 		return
 	}
 	c.upgrading = true

@@ -147,6 +147,8 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		DialFunc:   s.opts.DialPeer,
 		Secret:     s.cfg.QuorumSecret,
 		TLS:        peerTLS(&s.cfg.QuorumTLS),
+		MaxFrame:   maxPeerFrame,
+		QueueBytes: maxPeerQueue,
 		Handler:    links{s},
 		Logger:     s.log.Named("peers"),
 		Registerer: s.registry,

@@ -125,7 +125,7 @@ func (r *replica) run() {
 }
 
 func (r *replica) tick() {
-	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().FsyncPending)), r.diskFull())
+	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().Pending)), r.diskFull())
 	now := millis(r.now())
 	r.core.Tick(uint64(now), time.Now().UnixMilli())
 	var peers []zab.PeerStatus
@@ -133,6 +133,7 @@ func (r *replica) tick() {
 		peers = r.core.Peers(nil)
 		r.peers.Store(&peers)
 	}
+	r.watchQuorumDisks()
 	r.knowLeases(peers)
 	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
 		r.reportTouches(now)

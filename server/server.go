@@ -110,6 +110,7 @@ type Server struct {
 	largeBytes  atomic.Int64
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
+	quorumFull  atomic.Bool  // of a leader: see watchQuorumDisks
 	serving     atomic.Bool  // a leader is known, or this is the one
 	ending      atomic.Bool  // closing, or failed: no new sessions
 	servingFrom atomic.Int64 // time.Duration
@@ -118,7 +119,7 @@ type Server struct {
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
 
-	listener                  net.Listener
+	listener                  net.Listener             // nil with clientPort=-1
 	addr                      atomic.Pointer[net.Addr] // of listener, once it is open
 	dirLocks                  []io.Closer              // of dataDir and dataLogDir
 	ctx                       context.Context          // of the server's own goroutines
@@ -295,7 +296,7 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
-		o.CacheBytes, o.WindowBytes = learnerCache, learnerCache
+		o.CacheBytes, o.WindowBytes, o.BatchBytes = learnerCache, learnerCache, batchBytes
 		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
 	}
 	return zab.New(o, found.core)
@@ -337,7 +338,9 @@ func (s *Server) Close() error {
 	}
 	s.mu.closed = true
 	s.ending.Store(true)
-	s.listener.Close()
+	if s.listener != nil {
+		s.listener.Close()
+	}
 	s.accepting.Wait()
 	s.handOver()
 	for _, c := range s.conns.all() {

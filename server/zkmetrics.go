@@ -46,6 +46,16 @@ func integer[T ~int | ~int64 | ~int32](f func(*reading) T) func(*reading) float6
 	return func(r *reading) float64 { return float64(f(r)) }
 }
 
+// condition makes a metric of a condition.
+func condition(f func(*reading) bool) func(*reading) float64 {
+	return func(r *reading) float64 {
+		if f(r) {
+			return 1
+		}
+		return 0
+	}
+}
+
 // zkMetrics are the gauges and counters with ZooKeeper's names (admin.md
 // section 9). What zkd has no equivalent of is left out.
 var zkMetrics = []zkMetric{
@@ -97,12 +107,8 @@ var ownMetrics = []zkMetric{
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *reading) int { return r.applier.in.len() })},
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log behind the last snapshot: what a restart replays.", value: integer(func(r *reading) int64 { return r.logWriter.Stats().SinceSnapRef })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(r *reading) int64 { return r.snapshots.size.Load() })},
-	{name: "zkd_disk_full", help: "1 while writes are refused for want of room on the log's disk.", value: func(r *reading) float64 {
-		if r.diskFull() {
-			return 1
-		}
-		return 0
-	}},
+	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", value: condition((*reading).diskFull)},
+	{name: "zkd_writes_refused", help: "1 while this server, as a leader or alone, refuses writes for want of room on disks.", value: condition((*reading).refusesWrites)},
 	{name: "zkd_bad_passwords_total", help: "Sessions that somebody tried to resume with a wrong password.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.badPasswords.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *reading) int { return r.tree.Containers })},
 	{name: "zkd_ttl_nodes", help: "Znodes with a time to live.", value: integer(func(r *reading) int { return r.tree.TTLs })},

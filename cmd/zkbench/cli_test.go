@@ -140,3 +140,12 @@ func TestKeepThenClean(t *testing.T) {
 		t.Errorf("clean left %v", left)
 	}
 }
+
+// The flag and the subcommand print the same.
+func TestVersion(t *testing.T) {
+	flag, _, err1 := zkbench(t, "--version")
+	sub, _, err2 := zkbench(t, "version")
+	if err1 != nil || err2 != nil || flag != sub || !strings.HasPrefix(flag, "zkbench ") {
+		t.Errorf("--version: %q, %v; version: %q, %v", flag, err1, sub, err2)
+	}
+}

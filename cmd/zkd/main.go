@@ -4,7 +4,8 @@
 //	zkd FILE                run with a zoo.cfg
 //	zkd --config FILE       the same
 //	zkd config check FILE   say what a file means, and what in it is wrong
-//	zkd status HOST:PORT... ask servers for their state
+//	zkd status              ask the server of /etc/zkd/zoo.cfg for its state
+//	zkd status HOST:PORT... ask others
 //	zkd log dump DIR        print what is in the log
 //	zkd version
 package main

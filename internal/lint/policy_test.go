@@ -25,6 +25,9 @@ const ours = `
 	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
 	                   server/snapshot server/wal server/zab
 
+	# What a program was built from.
+	internal/buildinfo: none
+
 	# The PEM files of TLS, the server's and the client's.
 	internal/pemfile:  none
 
@@ -43,7 +46,7 @@ const ours = `
 	# Assembly.
 	server:            jute fourletter internal/vfs server/auth server/config server/datatree server/evaluate
 	                   server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           jute internal/console server server/config
+	cmd/zkd:           jute internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
@@ -51,8 +54,8 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree internal/console recipes recipes/election
-	                   recipes/lock
+	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	                   recipes recipes/election recipes/lock
 	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: client
 
@@ -106,7 +109,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
-	cmd/zkbench:       internal/bench internal/console
+	cmd/zkbench:       internal/bench internal/buildinfo internal/console
 	test/bench:        internal/bench internal/freeport
 	test/bench/clients: none
 

@@ -36,6 +36,34 @@ import (
 // transaction, and decoding accepts no other.
 const txnFormat = 1
 
+// MaxTxn bounds the encoding of a transaction, in bytes. The evaluator makes none
+// that could be longer, and the log and the frames between servers take one of
+// that length: see server/limits.go.
+const MaxTxn = 96 << 20
+
+// MaxSize returns a bound of the length of the encoding of txn, most often a
+// little more than it is.
+func (txn *Txn) MaxSize() int {
+	const (
+		fixed    = 64 // format to number of ops
+		perOp    = 48 // all of an op but strings, data and lists
+		perEntry = 16 // of an ACL: permissions and two lengths
+		perPath  = 5  // its length
+	)
+	n := fixed
+	for i := range txn.Ops {
+		op := &txn.Ops[i]
+		n += perOp + len(op.Path) + len(op.Data)
+		for j := range op.ACL {
+			n += perEntry + len(op.ACL[j].ID.Scheme) + len(op.ACL[j].ID.ID)
+		}
+		for _, path := range op.Paths {
+			n += perPath + len(path)
+		}
+	}
+	return n
+}
+
 // ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row.
 var ErrTxn = errors.New("malformed record")
 

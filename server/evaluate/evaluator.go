@@ -81,7 +81,8 @@ func (e *Evaluator) Applied(zxid jute.Zxid) { e.over.applied(zxid) }
 // since the Unix epoch. The tree must be locked for reading.
 //
 // The transaction takes effect for later calls at once: the caller must propose
-// it, or stop leading.
+// it, or stop leading. It is never longer than datatree.MaxTxn: a request that
+// would make it so is rejected.
 func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *datatree.Txn) {
 	*txn = datatree.Txn{
 		Zxid:    zxid,
@@ -93,8 +94,13 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 	}
 	e.req, e.zxid, e.now, e.aclBytes = req, zxid, nowMs, 0
 	e.over.begin(zxid)
-	if err := e.evaluate(txn); err != nil {
-		txn.Ops = txn.Ops[:0]
+	err := e.evaluate(txn)
+	if err == nil && txn.MaxSize() > datatree.MaxTxn {
+		e.over.rollback()
+		err = jute.ErrBadArguments
+	}
+	if err != nil {
+		txn.Ops, txn.Multi = txn.Ops[:0], false
 		txn.Err = jute.CodeOf(err)
 	}
 	e.req = nil

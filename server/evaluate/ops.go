@@ -190,10 +190,10 @@ func exceeds(usage, growth, limit int64) bool {
 	return growth != 0 && limit >= 0 && usage+growth > limit
 }
 
-// maxACLBytes bounds what the ACL lists of one transaction take in the log. An
+// MaxACLBytes bounds what the ACL lists of one transaction take in the log. An
 // entry with scheme auth stands for all of the caller's identities, so that a
 // request of 1 MiB could ask for lists of gigabytes.
-const maxACLBytes = 16 << 20
+const MaxACLBytes = 16 << 20
 
 // fixACL returns the list to be stored for the one that the request gives.
 func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
@@ -204,7 +204,7 @@ func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
 	for i := range acl {
 		e.aclBytes += len(acl[i].ID.Scheme) + len(acl[i].ID.ID) + 8
 	}
-	if e.aclBytes > maxACLBytes {
+	if e.aclBytes > MaxACLBytes {
 		return nil, jute.ErrInvalidACL
 	}
 	return acl, nil

@@ -470,6 +470,18 @@ func (c *Core) DiskHealth(oldestMs uint64, full bool) {
 	}
 }
 
+// RoomInQuorum reports whether the voters whose disks are not known to be full are
+// a quorum. A leader without one can't commit for long.
+func (c *Core) RoomInQuorum() bool {
+	return c.quorum(func(id SID) bool {
+		if id == c.opt.ID {
+			return !c.full
+		}
+		p := c.peer(id)
+		return p == nil || !p.full
+	})
+}
+
 // Status returns what the core is at the moment.
 func (c *Core) Status() Status { return c.status }
 

@@ -75,6 +75,9 @@ func (a *App) Close() { a.conn.close() }
 func (a *App) Run(ctx context.Context, args []string) int {
 	root := a.root(&a.opts)
 	root.RunE = func(*cobra.Command, []string) error { return a.lines(ctx) }
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version of zkcli")
 	err := a.execute(ctx, root, &a.opts, args)
 	return ExitCode(a.report(err, a.opts.Format))
 }
