@@ -15,9 +15,9 @@ import (
 
 var showFlag = flag.Bool("show", false, "show the transcripts of the scenarios on Apache (with -v)")
 
-var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known.txt with what differs now")
+var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known-3.8.txt with what differs now")
 
-const knownFile = "testdata/known.txt"
+const knownFile = "testdata/known-3.8.txt"
 
 // scenario is one conversation that is held with both servers.
 type scenario struct {
@@ -28,7 +28,7 @@ type scenario struct {
 	run func(w *world)
 }
 
-// difference is one entry of testdata/known.txt: what a scenario's transcripts
+// difference is one entry of testdata/known-3.8.txt: what a scenario's transcripts
 // differ in, and under which ids docs/compat.md explains it.
 type difference struct {
 	ids  []string
@@ -153,7 +153,7 @@ func compareKnown(t *testing.T, want, got string) {
 	}
 }
 
-// TestKnownDifferencesAreExplained keeps docs/compat.md and testdata/known.txt together.
+// TestKnownDifferencesAreExplained keeps docs/compat.md and testdata/known-3.8.txt together.
 func TestKnownDifferencesAreExplained(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compat.md")
 	if err != nil {
@@ -281,7 +281,7 @@ func edits(a, b []string) []edit {
 	return append(head, tail...)
 }
 
-// readKnown reads testdata/known.txt: entries of a line "== scenario [id id]",
+// readKnown reads testdata/known-3.8.txt: entries of a line "== scenario [id id]",
 // followed by the difference's lines.
 func readKnown(t *testing.T) map[string]difference {
 	t.Helper()
