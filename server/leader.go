@@ -174,7 +174,11 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	}
 	r.checkOwner(req, s)
 	txn := newTxn()
-	r.leading.evaluator.Evaluate(req, zxid, nowMs, txn)
+	if !r.leading.evaluator.Evaluate(req, zxid, nowMs, txn) {
+		putTxn(txn)
+		r.stand(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.sure(req.Origin)})
+		return true
+	}
 	data := payload.encode(txn)
 	r.core.Propose(txn.Zxid, data)
 	r.metrics.proposals.Add(1)
@@ -289,10 +293,14 @@ func recycleTxn(o *order) {
 	if o.txn == nil {
 		return
 	}
-	clear(o.txn.Ops)
-	*o.txn = datatree.Txn{Ops: o.txn.Ops[:0]}
-	txns.Put(o.txn)
+	putTxn(o.txn)
 	o.txn = nil
+}
+
+func putTxn(txn *datatree.Txn) {
+	clear(txn.Ops)
+	*txn = datatree.Txn{Ops: txn.Ops[:0]}
+	txns.Put(txn)
 }
 
 // arena is where the encoded transactions of one batch stand side by side. It
