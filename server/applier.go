@@ -416,6 +416,7 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 	}
 }
 
+// answerSync echoes the request's record, so that a null path stays null.
 func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
 	var p jute.SyncRequest
 	d := jute.NewAliasDecoder(req.body)
@@ -424,7 +425,8 @@ func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
 		c.reply(req.xid, zxid, jute.ErrMarshalling)
 		return
 	}
-	c.end(p.Append(c.begin(req.xid, zxid, 0)))
+	record := req.body[:len(req.body)-len(d.Rest())]
+	c.end(append(c.begin(req.xid, zxid, 0), record...))
 }
 
 // appendResult appends the response record of a single write.
