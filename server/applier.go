@@ -189,7 +189,7 @@ func (a *applier) apply(o *order) {
 	a.metrics.commits.Add(1)
 	a.state.tree.Apply(txn, &a.out)
 	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
-	if a.digests.applied(txn.Zxid, a.state.tree) && a.Server.ensemble() {
+	if a.digests.applied(txn.Zxid, a.state.tree, o.Txn() != nil) && a.Server.ensemble() {
 		body := appendDigest(nil, txn.Zxid, a.state.tree.Digest())
 		a.replica.events.put(peerEvent{kind: evDigest, body: body})
 	}
@@ -259,6 +259,7 @@ func (a *applier) deliverTo(w watch.Watcher) {
 		return
 	}
 	a.told++
+	a.metrics.responseSizes.observe(len(a.event) - 4) // without the frame's length
 	a.metrics.watchBytes.Add(int64(len(a.event)))
 	a.markDirty(c)
 }
