@@ -30,14 +30,14 @@ const (
 // runs single commands for their exit status, and compares all that it prints.
 func TestZkCli(t *testing.T) {
 	needZkCli(t)
-	p := startPair(t, config{})
+	p := startPair(t, apache, config{})
 	compareCli(t, zkCliSession, []*server{p.reference, p.subject})
 }
 
 // TestEnsembleZkCli does that on a follower of an ensemble.
 func TestEnsembleZkCli(t *testing.T) {
 	needZkCli(t)
-	reference, subject := startEnsembles(t, config{})
+	reference, subject := startEnsembles(t, apache, config{})
 	var followers []*server
 	for _, e := range []*ensemble{reference, subject} {
 		roles, ok := e.roles()
@@ -80,7 +80,7 @@ func compareCli(t *testing.T, entry string, servers []*server) {
 		t.Errorf("the session on apache printed only %d lines:\n%s", n, strings.Join(transcripts[0], "\n"))
 	}
 	diff := diffLines(transcripts[0], transcripts[1])
-	compareKnown(t, readKnown(t)[entry].diff, diff)
+	compareKnown(t, apache, readKnown(t, apache)[entry].diff, diff)
 	different := strings.Count(diff, "\n- ")
 	summary(t, t.Name(), len(transcripts[0])-different, different)
 }
