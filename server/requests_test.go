@@ -113,32 +113,41 @@ func TestMultiReadStopsAtWhatIsNoRead(t *testing.T) {
 	})
 }
 
-// TestUndecodableWriteTakesNoZxid: it leaves no transaction, and its answer keeps its
-// place among the other requests. A multi that can't be decoded takes a zxid.
+// TestUndecodableWriteTakesNoZxid, at one server and through a follower: it leaves no
+// transaction, and its answer keeps its place among the other requests. A multi that
+// can't be decoded takes a zxid.
 func TestUndecodableWriteTakesNoZxid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startServer(t).connect(t)
-		before := c.ok(jute.OpCreate, create("/a", "", 0)).Zxid
-		var xids []int32
-		ops := []jute.OpCode{jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
-			jute.OpSetData, jute.OpSetACL, jute.OpReconfig}
-		for _, op := range ops {
-			xids = append(xids, c.send(op, bytesRecord("\x00\x00\x00\x02/")), c.send(jute.OpSetData, set("/a", op.String())))
-		}
-		for i, op := range ops {
-			bad, good := c.await(xids[2*i]), c.await(xids[2*i+1])
-			if bad.Err != jute.ErrMarshalling || bad.Zxid != before+jute.Zxid(i) {
-				t.Errorf("%v that is cut off: %v, want ErrMarshalling at %v", op, bad, before+jute.Zxid(i))
-			}
-			if good.Err != 0 || good.Zxid != before+jute.Zxid(i)+1 {
-				t.Errorf("setData after it: %v, want success at %v", good, before+jute.Zxid(i)+1)
-			}
-		}
-		last := before + jute.Zxid(len(ops))
-		if r := c.call(jute.OpMulti, bytesRecord("\x00")); r.Err != jute.ErrMarshalling || r.Zxid != last+1 {
-			t.Errorf("multi that is cut off: %v, want ErrMarshalling at %v", r, last+1)
-		}
+		sendUndecodableWrites(t, startServer(t).connect(t))
 	})
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, 3)
+		sendUndecodableWrites(t, e.servers[e.follower()].connect(t))
+		e.settled()
+	})
+}
+
+func sendUndecodableWrites(t *testing.T, c *client) {
+	before := c.ok(jute.OpCreate, create("/a", "", 0)).Zxid
+	ops := []jute.OpCode{jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
+		jute.OpSetData, jute.OpSetACL, jute.OpReconfig}
+	var xids []int32
+	for _, op := range ops {
+		xids = append(xids, c.send(op, bytesRecord("\x00\x00\x00\x02/")), c.send(jute.OpSetData, set("/a", op.String())))
+	}
+	for i, op := range ops {
+		bad, good := c.await(xids[2*i]), c.await(xids[2*i+1])
+		if bad.Err != jute.ErrMarshalling || bad.Zxid != before+jute.Zxid(i) {
+			t.Errorf("%v that is cut off: %v, want ErrMarshalling at %v", op, bad, before+jute.Zxid(i))
+		}
+		if good.Err != 0 || good.Zxid != before+jute.Zxid(i)+1 {
+			t.Errorf("setData after it: %v, want success at %v", good, before+jute.Zxid(i)+1)
+		}
+	}
+	last := before + jute.Zxid(len(ops))
+	if r := c.call(jute.OpMulti, bytesRecord("\x00")); r.Err != jute.ErrMarshalling || r.Zxid != last+1 {
+		t.Errorf("multi that is cut off: %v, want ErrMarshalling at %v", r, last+1)
+	}
 }
 
 // TestNullPathsOfWrites: the server finds them out where it uses the path, after
