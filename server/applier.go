@@ -196,7 +196,7 @@ func (a *applier) apply(o *order) {
 	a.metrics.commits.Add(1)
 	a.state.tree.Apply(txn, &a.out)
 	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
-	if a.digests.applied(txn.Zxid, a.state.tree) && a.Server.ensemble() {
+	if a.digests.applied(txn.Zxid, a.state.tree, o.Txn() != nil) && a.Server.ensemble() {
 		body := appendDigest(nil, txn.Zxid, a.state.tree.Digest())
 		a.replica.events.put(peerEvent{kind: evDigest, body: body})
 	}
@@ -266,6 +266,7 @@ func (a *applier) deliverTo(w watch.Watcher) {
 		return
 	}
 	a.told++
+	a.metrics.responseSizes.observe(len(a.event) - 4) // without the frame's length
 	a.metrics.watchBytes.Add(int64(len(a.event)))
 	a.markDirty(c)
 }
@@ -423,6 +424,7 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 	}
 }
 
+// answerSync echoes the request's record, so that a null path stays null.
 func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
 	var p jute.SyncRequest
 	d := jute.NewAliasDecoder(req.body)
@@ -431,7 +433,8 @@ func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
 		c.reply(req.xid, zxid, jute.ErrMarshalling)
 		return
 	}
-	c.end(p.Append(c.begin(req.xid, zxid, 0)))
+	record := req.body[:len(req.body)-len(d.Rest())]
+	c.end(append(c.begin(req.xid, zxid, 0), record...))
 }
 
 // appendResult appends the response record of a single write.

@@ -239,7 +239,7 @@ func (f facts) Metrics() []fourletter.Metric {
 
 func (f facts) Digests() []fourletter.Digest {
 	var list []fourletter.Digest
-	for _, e := range f.digests.all() {
+	for _, e := range f.digests.transactions() {
 		list = append(list, fourletter.Digest{Zxid: int64(e.zxid), Value: int64(e.digest.Lo)})
 	}
 	return list

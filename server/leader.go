@@ -174,7 +174,11 @@ func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *
 	}
 	r.checkOwner(req, s)
 	txn := newTxn()
-	r.leading.evaluator.Evaluate(req, zxid, nowMs, txn)
+	if !r.leading.evaluator.Evaluate(req, zxid, nowMs, txn) {
+		putTxn(txn)
+		r.stand(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.sure(req.Origin)})
+		return true
+	}
 	if txn.Err != 0 && r.refusesWrites() { // it must not cost room
 		r.stand(barrier{origin: req.Origin, code: txn.Err, read: r.sure(req.Origin)})
 		return true
@@ -293,10 +297,14 @@ func recycleTxn(o *order) {
 	if o.txn == nil {
 		return
 	}
-	clear(o.txn.Ops)
-	*o.txn = datatree.Txn{Ops: o.txn.Ops[:0]}
-	txns.Put(o.txn)
+	putTxn(o.txn)
 	o.txn = nil
+}
+
+func putTxn(txn *datatree.Txn) {
+	clear(txn.Ops)
+	*txn = datatree.Txn{Ops: txn.Ops[:0]}
+	txns.Put(txn)
 }
 
 // arena is where the encoded transactions of one batch stand side by side. It

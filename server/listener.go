@@ -119,6 +119,7 @@ func (s *Server) forget(c *conn) {
 	c.mu.Unlock()
 	if w := c.watcher.Load(); w != 0 {
 		s.state.watches.Drop(c.watcherID())
+		s.metrics.deadWatchers.Add(1)
 	}
 	s.conns.remove(c, c.ip())
 	s.state.mu.RUnlock()

@@ -143,7 +143,7 @@ func (a *applier) upgraded(id jute.SessionID) {
 }
 
 // createsEphemeral reports whether a request creates an ephemeral, alone or within
-// a multi. What does not decode is the leader's to refuse.
+// a multi. The leader refuses a request that can't be decoded.
 func createsEphemeral(req *request) bool {
 	d := jute.NewAliasDecoder(req.body)
 	switch req.op {
@@ -156,8 +156,11 @@ func createsEphemeral(req *request) bool {
 		m.Decode(&d)
 		for i := range m.Ops {
 			op := &m.Ops[i]
-			if (op.Type == jute.OpCreate || op.Type == jute.OpCreate2) && op.Mode.Ephemeral() {
-				return true
+			switch op.Type {
+			case jute.OpCreate, jute.OpCreate2, jute.OpCreateTTL: // with such a mode, createTTL is create
+				if op.Mode.Ephemeral() {
+					return true
+				}
 			}
 		}
 	}

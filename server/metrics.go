@@ -24,7 +24,8 @@ type metrics struct {
 	elections, snapshotsSent, digestMismatches        atomic.Int64
 	pendingSyncs                                      atomic.Int64
 	leadsFrom                                         atomic.Int64 // time.Duration
-	proposalSizes                                     proposalSizes
+	commitsQueued, deadWatchers                       atomic.Int64
+	proposalSizes, responseSizes                      sizes
 
 	reads, writes latency // from arrival to reply
 	fsync         latency
@@ -39,15 +40,45 @@ type metrics struct {
 	applySeconds prometheus.Histogram
 }
 
+// sizes are the sizes of things in bytes: of the last one, the smallest and the
+// largest. They are -1 before the first.
+type sizes struct{ last, least, most atomic.Int64 }
+
+func (s *sizes) reset() {
+	s.last.Store(-1)
+	s.least.Store(-1)
+	s.most.Store(-1)
+}
+
+func (s *sizes) observe(n int) {
+	size := int64(n)
+	s.last.Store(size)
+	for {
+		least := s.least.Load()
+		if least >= 0 && size >= least || s.least.CompareAndSwap(least, size) {
+			break
+		}
+	}
+	for {
+		most := s.most.Load()
+		if size <= most || s.most.CompareAndSwap(most, size) {
+			break
+		}
+	}
+}
+
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
-	return &metrics{
+	m := &metrics{
 		applySeconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "zkd_apply_seconds",
 			Help:    "Time under the tree's write lock to apply a batch of transactions.",
 			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10),
 		}),
 	}
+	m.proposalSizes.reset()
+	m.responseSizes.reset()
+	return m
 }
 
 func (m *metrics) resetLatencies() {
@@ -55,4 +86,5 @@ func (m *metrics) resetLatencies() {
 	m.writes.reset()
 	m.packetsReceived.Store(0)
 	m.packetsSent.Store(0)
+	m.responseSizes.reset()
 }

@@ -67,12 +67,14 @@ func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 
 // end completes the frame that begin started and unlocks the connection.
 func (c *conn) end(b []byte) {
-	binary.BigEndian.PutUint32(b[c.mu.mark:], uint32(len(b)-c.mu.mark-4))
+	size := len(b) - c.mu.mark - 4
+	binary.BigEndian.PutUint32(b[c.mu.mark:], uint32(size))
 	if c.mu.ending || c.mu.gone {
 		b = b[:c.mu.mark]
 	} else {
 		c.mu.stats.sent++
 		c.srv.metrics.packetsSent.Add(1)
+		c.srv.metrics.responseSizes.observe(size)
 	}
 	c.mu.out.b = b
 	c.mu.Unlock()

@@ -270,6 +270,7 @@ func walRecord(op *zab.LogOp) wal.Record {
 // collect turns what has been committed into orders. What is not at hand any
 // more, the applier reads from the log.
 func (r *replica) collect() {
+	r.metrics.commitsQueued.Add(int64(len(r.out.Committed)))
 	for i := range r.out.Committed {
 		e := &r.out.Committed[i]
 		r.fillGap(e.Prev)

@@ -75,9 +75,7 @@ func (c *conn) handle(frame []byte) error {
 	case jute.OpAuth:
 		return c.authenticate(req)
 	case jute.OpSASL:
-		// Without SASL the answer is an empty token, at once (wire.md section 17).
-		c.end(jute.AppendBuffer(c.begin(req.xid, 0, 0), nil))
-		return nil
+		return c.refuseSASL(req)
 	}
 	if !c.srv.authEnforced(req) {
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
@@ -226,19 +224,16 @@ func (c *conn) answered(req *request, zxid jute.Zxid) {
 }
 
 // authenticate handles an auth packet. It is answered at once, before requests
-// that still wait, and counts for the requests behind it.
+// that still wait, and counts for the requests after it. One that can't be
+// decoded ends the connection without a reply, as in Apache's server.
 func (c *conn) authenticate(req *request) error {
 	var r jute.AuthRequest
 	d := jute.NewDecoder(req.body)
 	r.Decode(&d)
 	if d.Err() != nil {
-		c.reply(req.xid, 0, jute.ErrMarshalling)
-		return nil
+		return fmt.Errorf("auth packet: %w", d.Err())
 	}
 	ids, err := c.srv.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
-	if r.Auth == nil {
-		err = jute.ErrAuthFailed // null proves nothing
-	}
 	if err != nil {
 		c.srv.metrics.authFailed.Add(1)
 		c.reply(req.xid, 0, jute.CodeOf(err))
@@ -250,5 +245,25 @@ func (c *conn) authenticate(req *request) error {
 		return c.submit(req)
 	}
 	c.reply(req.xid, 0, 0)
+	return nil
+}
+
+// errNullToken is a SASL request with no token.
+var errNullToken = errors.New("SASL request with a null token")
+
+// refuseSASL answers a SASL request at once and with an empty token: there is no
+// SASL here (wire.md section 17). One without a token ends the connection
+// without a reply, as in Apache's server.
+func (c *conn) refuseSASL(req *request) error {
+	var r jute.SASLToken
+	d := jute.NewAliasDecoder(req.body)
+	r.Decode(&d)
+	switch {
+	case d.Err() != nil:
+		return fmt.Errorf("SASL request: %w", d.Err())
+	case r.Token == nil:
+		return errNullToken
+	}
+	c.end(jute.AppendBuffer(c.begin(req.xid, 0, 0), nil))
 	return nil
 }

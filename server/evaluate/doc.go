@@ -26,8 +26,9 @@
 //
 // # Invariants
 //
-//   - Every request becomes one transaction: Evaluate can't fail. What is
-//     rejected becomes an error transaction and leaves no trace in the overlay.
+//   - Every request becomes one transaction, except a single write that can't be
+//     decoded. A rejected request becomes an error transaction. Neither leaves a
+//     trace in the overlay.
 //   - The transactions do not depend on how far the tree lags behind, except
 //     that quotas are compared with the usage that has been applied, as in
 //     ZooKeeper.

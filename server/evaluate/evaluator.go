@@ -1,6 +1,9 @@
 package evaluate
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -76,14 +79,19 @@ func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
 // proportion to what those touched.
 func (e *Evaluator) Applied(zxid jute.Zxid) { e.over.applied(zxid) }
 
+// errUndecodable means that a request can't be decoded and takes no zxid.
+var errUndecodable = fmt.Errorf("no transaction: %w", jute.ErrMarshalling)
+
 // Evaluate decides what req does and stores that in txn, reusing the memory of
 // txn.Ops. Zxids must grow from call to call; nowMs is the leader's clock in ms
 // since the Unix epoch. The tree must be locked for reading.
 //
 // The transaction takes effect for later calls at once: the caller must propose
 // it, or stop leading. It is never longer than datatree.MaxTxn: a request that
-// would make it so is rejected.
-func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *datatree.Txn) {
+// would make it so is rejected. Evaluate returns false if there is no transaction,
+// since req can't be decoded. Then the zxid is free, and the answer is
+// jute.ErrMarshalling. (Most multis that can't be decoded have a transaction.)
+func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *datatree.Txn) bool {
 	*txn = datatree.Txn{
 		Zxid:    zxid,
 		Time:    nowMs,
@@ -104,6 +112,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		txn.Err = jute.CodeOf(err)
 	}
 	e.req = nil
+	return !errors.Is(err, errUndecodable)
 }
 
 func (e *Evaluator) evaluate(txn *datatree.Txn) error {
@@ -137,7 +146,7 @@ func (e *Evaluator) single(txn *datatree.Txn) error {
 	op := jute.MultiOp{Type: e.req.Op}
 	op.Decode(&d)
 	if d.Err() != nil {
-		return jute.ErrMarshalling
+		return errUndecodable
 	}
 	return e.op(&op, txn)
 }
@@ -162,7 +171,7 @@ func (e *Evaluator) reconfig() error {
 	var r jute.ReconfigRequest
 	r.Decode(&d)
 	if d.Err() != nil {
-		return jute.ErrMarshalling
+		return errUndecodable
 	}
 	if !e.opts.ReconfigEnabled {
 		return jute.ErrReconfigDisabled

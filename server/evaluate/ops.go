@@ -49,10 +49,14 @@ func (e *Evaluator) permitted(path string, perms jute.Perms) (record, error) {
 }
 
 // parentOf returns the path of the parent, by the rule that create and delete
-// share: the path need not be valid, but must have a '/' and no NUL.
-func parentOf(path string) (string, error) {
+// share: the path need not be valid, but must have a '/' and no NUL. A null path
+// is a null pointer for Apache's server at this place.
+func parentOf(op *jute.MultiOp) (string, error) {
+	path := op.Path
 	i := strings.LastIndexByte(path, '/')
 	switch {
+	case op.NullPath:
+		return "", jute.ErrMarshalling
 	case i < 0 || strings.IndexByte(path, 0) >= 0:
 		return "", jute.ErrBadArguments
 	case i == 0:
@@ -115,7 +119,7 @@ func (e *Evaluator) setACL(txn *datatree.Txn) error {
 	var req jute.SetACLRequest
 	req.Decode(&d)
 	if d.Err() != nil {
-		return jute.ErrMarshalling
+		return errUndecodable
 	}
 	if err := e.checkSession(); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
@@ -181,7 +183,9 @@ func (s *Sim) proposeOne(n *node, sub *submission) bool {
 	txn := &s.making
 	*txn = datatree.Txn{Ops: txn.Ops[:0]}
 	n.evaluator.Applied(n.applied)
-	n.evaluator.Evaluate(req, zxid, int64(s.now/1000), txn)
+	if !n.evaluator.Evaluate(req, zxid, int64(s.now/1000), txn) {
+		panic(fmt.Sprintf("sim: a client sent a %v that can't be decoded", req.Op))
+	}
 	s.spoil(sub, txn)
 	n.core.Propose(zxid, txn.Append(make([]byte, 0, 128)))
 	s.stats.Proposals++
