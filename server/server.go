@@ -76,7 +76,7 @@ type Server struct {
 	metrics  *metrics
 	registry *prometheus.Registry // of all metrics, the log's too
 	fs       vfs.FS
-	epoch    time.Time // of now
+	clock    clock
 
 	state   state
 	schemes *auth.Schemes
@@ -200,8 +200,8 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.mu.closed || s.mu.started {
 		return ErrClosed
 	}
-	s.epoch = time.Now()
-	s.ids = session.NewIDs(uint8(s.id), s.epoch.UnixMilli())
+	s.clock.begin()
+	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli())
 	s.boot = random64()
 	found, err := s.recoverState(ctx)
 	if err != nil {
@@ -406,10 +406,11 @@ func (s *Server) Addr() net.Addr {
 	return nil
 }
 
-// now is the server's monotonic clock.
-func (s *Server) now() time.Duration { return time.Since(s.epoch) }
+// now is the server's clock, of leases, sessions and the core. It does not go back, and
+// does not stand still while the machine is suspended.
+func (s *Server) now() time.Duration { return s.clock.now() }
 
-// millis is a time of the monotonic clock as the session tracker wants it.
+// millis is a time of the server's clock as the core and the session tracker want it.
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 func (s *Server) lastApplied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
