@@ -1,6 +1,7 @@
 package datatree
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
@@ -36,7 +37,7 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 		}
 		out.Results = append(out.Results, result)
 	}
-	t.lastZxid, t.pruning = txn.Zxid, 0
+	t.lastZxid, t.pruning, t.pruned = txn.Zxid, 0, 0
 }
 
 // Prune does a part of a transaction that closes a session with more than n
@@ -49,7 +50,7 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 // Until that Apply the tree is between two states. LastZxid stays that of the state
 // before; Changing tells where the tree differs from that.
 func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
-	if len(txn.Ops) != 1 || txn.Ops[0].Kind != OpCloseSession || len(txn.Ops[0].Paths) > 0 {
+	if len(txn.Ops) != 1 || txn.Ops[0].Kind != OpCloseSession {
 		return false
 	}
 	s := t.sessions.get(txn.Session)
@@ -58,10 +59,7 @@ func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
 	}
 	out.reset()
 	t.pruning = txn.Zxid
-	for range n {
-		id := s.ephemerals.list[s.ephemerals.len()-1]
-		t.deleteNode(txn.Zxid, id, t.path(id), out)
-	}
+	t.deleteEphemerals(s, txn, &txn.Ops[0], out, n)
 	return true
 }
 
@@ -236,33 +234,42 @@ func (t *Tree) setACL(op *Op) Result {
 	return Result{Stat: t.stat(id)}
 }
 
-// closeSession deletes the ephemerals that the leader found, or all if it lists
-// none, and then the session. Whatever the leader missed goes too, so that no
-// ephemeral outlives its session. Closing a session that is gone does nothing:
-// the expirer and the client may both have asked for it.
+// closeSession deletes the session's ephemerals and then the session. Closing a session
+// that is gone does nothing: the expirer and the client may both have asked for it.
 func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
-	s := t.sessions.get(txn.Session)
-	if s == nil {
-		return
+	if s := t.sessions.get(txn.Session); s != nil {
+		t.deleteEphemerals(s, txn, op, out, math.MaxInt)
+		t.dropSession(txn.Session)
 	}
-	for _, path := range op.Paths {
+}
+
+// deleteEphemerals deletes up to n ephemerals of a session that op closes: first those
+// that the leader found, from where the last call for the transaction ended. Whatever
+// the leader missed goes too, so that no ephemeral outlives its session, and all of them
+// if it lists none.
+func (t *Tree) deleteEphemerals(s *session, txn *Txn, op *Op, out *Applied, n int) {
+	for ; n > 0 && t.pruned < len(op.Paths); n-- {
+		path := op.Paths[t.pruned]
+		t.pruned++
 		id := t.find(path)
 		if !s.ephemerals.has(id) {
 			t.skipped++
 			continue
 		}
-		t.delete(txn.Zxid, path, out)
+		t.deleteNode(txn.Zxid, id, path, out)
 	}
-	if s.ephemerals.len() > 0 {
-		left := slices.Sorted(t.Ephemerals(txn.Session))
-		if len(op.Paths) > 0 {
-			t.skipped += uint64(len(left))
-		}
-		for _, path := range left {
-			t.delete(txn.Zxid, path, out)
-		}
+	left := s.ephemerals.list[max(s.ephemerals.len()-n, 0):]
+	paths := make([]string, len(left))
+	for i, id := range left {
+		paths[i] = t.path(id)
 	}
-	t.dropSession(txn.Session)
+	slices.Sort(paths)
+	for _, path := range paths {
+		t.deleteNode(txn.Zxid, t.find(path), path, out)
+	}
+	if len(op.Paths) > 0 {
+		t.skipped += uint64(len(paths))
+	}
 }
 
 // addToIndexes enters id, which has this owner, where it belongs.

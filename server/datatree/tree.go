@@ -22,6 +22,7 @@ type Tree struct {
 
 	lastZxid   jute.Zxid
 	pruning    jute.Zxid // of the transaction that Prune has begun and Apply has not ended; 0 for none
+	pruned     int       // paths of its list that are done
 	digest     Digest
 	ephemerals int
 	dataSize   int64 // bytes of paths and data
