@@ -1,7 +1,6 @@
 package datatree
 
 import (
-	"math"
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
@@ -37,29 +36,48 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 		}
 		out.Results = append(out.Results, result)
 	}
-	t.lastZxid, t.pruning, t.pruned = txn.Zxid, 0, 0
+	t.lastZxid, t.pruning = txn.Zxid, 0
 }
 
-// Prune does a part of a transaction that closes a session with more than n
-// ephemerals: it deletes n of them, puts the events into out, whose old content it
-// overwrites, and returns true. Otherwise it changes nothing and returns false: then
-// it is time to Apply the transaction, which nothing else may precede. So the write
-// lock need not be held for as long as the end of a session with a million
-// ephemerals takes.
+// List gives a transaction that closes a session without naming its ephemerals the list
+// of them, in the order in which Apply deletes them. Only the goroutine that changes the
+// tree may call it, and needs no lock to do so.
+func (t *Tree) List(txn *Txn) {
+	if op := closeOf(txn); op != nil && len(op.Paths) == 0 {
+		op.Paths = slices.Sorted(t.Ephemerals(txn.Session))
+	}
+}
+
+// closeOf returns the operation of a transaction that closes a session, or nil.
+func closeOf(txn *Txn) *Op {
+	if len(txn.Ops) != 1 || txn.Ops[0].Kind != OpCloseSession {
+		return nil
+	}
+	return &txn.Ops[0]
+}
+
+// Prune does a part of a transaction that closes a session and lists more than n
+// ephemerals which are not deleted yet: it deletes the first n of these, puts the
+// events into out, whose old content it overwrites, and returns true. Otherwise it
+// changes nothing and returns false: then it is time to Apply the transaction, which
+// nothing else may precede. So the write lock need not be held for as long as the end of
+// a session with a million ephemerals takes.
 //
 // Until that Apply the tree is between two states. LastZxid stays that of the state
-// before; Changing tells where the tree differs from that.
+// before; Changing tells where the tree differs from that. The order of the deletes is
+// that of Apply, since the usage of quotas can depend on it.
 func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
-	if len(txn.Ops) != 1 || txn.Ops[0].Kind != OpCloseSession {
+	op := closeOf(txn)
+	if op == nil || len(op.Paths)-t.pruned <= n {
 		return false
 	}
 	s := t.sessions.get(txn.Session)
-	if s == nil || s.ephemerals.len() <= n {
+	if s == nil {
 		return false
 	}
 	out.reset()
 	t.pruning = txn.Zxid
-	t.deleteEphemerals(s, txn, &txn.Ops[0], out, n)
+	t.deleteListed(s, txn.Zxid, op.Paths[:t.pruned+n], out)
 	return true
 }
 
@@ -234,41 +252,40 @@ func (t *Tree) setACL(op *Op) Result {
 	return Result{Stat: t.stat(id)}
 }
 
-// closeSession deletes the session's ephemerals and then the session. Closing a session
-// that is gone does nothing: the expirer and the client may both have asked for it.
+// closeSession deletes the ephemerals that the leader found, or all if it lists none,
+// and then the session. Whatever the leader missed goes too, so that no ephemeral
+// outlives its session. Closing a session that is gone does nothing: the expirer and the
+// client may both have asked for it.
 func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
-	if s := t.sessions.get(txn.Session); s != nil {
-		t.deleteEphemerals(s, txn, op, out, math.MaxInt)
-		t.dropSession(txn.Session)
+	s := t.sessions.get(txn.Session)
+	if s == nil {
+		return
 	}
+	t.deleteListed(s, txn.Zxid, op.Paths, out)
+	t.pruned = 0
+	if s.ephemerals.len() > 0 {
+		left := slices.Sorted(t.Ephemerals(txn.Session))
+		if len(op.Paths) > 0 {
+			t.skipped += uint64(len(left))
+		}
+		for _, path := range left {
+			t.delete(txn.Zxid, path, out)
+		}
+	}
+	t.dropSession(txn.Session)
 }
 
-// deleteEphemerals deletes up to n ephemerals of a session that op closes: first those
-// that the leader found, from where the last call for the transaction ended. Whatever
-// the leader missed goes too, so that no ephemeral outlives its session, and all of them
-// if it lists none.
-func (t *Tree) deleteEphemerals(s *session, txn *Txn, op *Op, out *Applied, n int) {
-	for ; n > 0 && t.pruned < len(op.Paths); n-- {
-		path := op.Paths[t.pruned]
-		t.pruned++
+// deleteListed deletes ephemerals of a session, but for those at the beginning of the
+// list that Prune has done.
+func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, out *Applied) {
+	for ; t.pruned < len(paths); t.pruned++ {
+		path := paths[t.pruned]
 		id := t.find(path)
 		if !s.ephemerals.has(id) {
 			t.skipped++
 			continue
 		}
-		t.deleteNode(txn.Zxid, id, path, out)
-	}
-	left := s.ephemerals.list[max(s.ephemerals.len()-n, 0):]
-	paths := make([]string, len(left))
-	for i, id := range left {
-		paths[i] = t.path(id)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
-		t.deleteNode(txn.Zxid, t.find(path), path, out)
-	}
-	if len(op.Paths) > 0 {
-		t.skipped += uint64(len(paths))
+		t.deleteNode(zxid, id, path, out)
 	}
 }
 

@@ -30,7 +30,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of scenarios into te
 // Zxids count from 1, and the time of zxid N is N*10. What the leader would
 // compute (versions, the count of creates, the list of a closing session)
 // the driver does, unless it is given. Words after "=" have no blanks. "all" closes a
-// session without a list; prune does a slice of that.
+// session without a list; prune does a slice of a close, which the next close ends.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -94,6 +94,8 @@ type scenario struct {
 	t    *testing.T
 	tree *Tree
 	out  strings.Builder
+	// closing has been begun by prune.
+	closing *Txn
 }
 
 // block runs commands; consecutive writes joined by + are one transaction.
@@ -128,6 +130,9 @@ func (s *scenario) block(lines []string) {
 
 func (s *scenario) apply(txn *Txn) {
 	var out Applied
+	if closing := s.closing; closing != nil {
+		txn, s.closing = closing, nil
+	}
 	decoded, err := DecodeTxn(txn.Append(nil))
 	if err != nil {
 		s.t.Fatal(err)
@@ -147,11 +152,15 @@ func (s *scenario) events(out *Applied) {
 	}
 }
 
-// prune does a slice of the transaction that closes a session next.
+// prune does a slice of the transaction that closes a session. The first one begins it,
+// and "close N" ends it.
 func (s *scenario) prune(session, n int64) {
 	var out Applied
-	txn := Txn{Zxid: s.tree.LastZxid() + 1, Session: jute.SessionID(session), Ops: []Op{{Kind: OpCloseSession}}}
-	if !s.tree.Prune(&txn, &out, int(n)) {
+	if s.closing == nil {
+		s.closing = &Txn{Zxid: s.tree.LastZxid() + 1, Session: jute.SessionID(session), Ops: []Op{{Kind: OpCloseSession}}}
+		s.tree.List(s.closing)
+	}
+	if !s.tree.Prune(s.closing, &out, int(n)) {
 		fmt.Fprintln(&s.out, "nothing to prune")
 	}
 	s.events(&out)
