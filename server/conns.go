@@ -147,6 +147,13 @@ func (r *conns) heard() (live []*conn, ended []lastTouch) {
 	return r.allLocked(), ended
 }
 
+// numEnded returns how many connections have ended since the last call of heard.
+func (r *conns) numEnded() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.ended)
+}
+
 func (r *conns) len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -101,15 +101,15 @@ func (s *Server) admit(nc net.Conn) {
 func (s *Server) forget(c *conn) {
 	s.state.mu.RLock()
 	c.mu.Lock()
-	for i := range c.mu.pending.len() {
-		req := c.mu.pending.at(i)
+	for i := range c.mu.pending.all() {
+		req := &c.mu.pending.all()[i]
 		s.largeBytes.Add(-req.large)
 		s.throttler.leave(req.size())
 	}
 	c.mu.pending.drop()
 	c.mu.gone = true
 	if c.mu.out != nil {
-		releaseOut(c.mu.out)
+		s.releaseOut(c.mu.out)
 		c.mu.out = nil
 	}
 	c.mu.Unlock()

@@ -23,6 +23,7 @@ type metrics struct {
 	sessionsExpired, containersDeleted                atomic.Int64
 	elections, snapshotsSent, digestMismatches        atomic.Int64
 	pendingSyncs                                      atomic.Int64
+	replayed                                          atomic.Int64 // entries that the applier read from the log
 	leadsFrom                                         atomic.Int64 // time.Duration
 	proposalSizes                                     proposalSizes
 
@@ -33,6 +34,7 @@ type metrics struct {
 	election      latency // from one role in service to the next
 	batch         latency // transactions per fsync, counted as nanoseconds
 	taken         latency // requests per turn of the leader, likewise
+	applyWork     latency // what is done under one hold of the tree's lock, likewise
 	// fired is how many heard of an event, by its type, likewise.
 	fired [jute.EventChildrenChanged + 1]latency
 

@@ -65,6 +65,9 @@ type state struct {
 	mu      sync.RWMutex
 	tree    *datatree.Tree
 	watches *watch.Table // has a lock of its own, after mu
+	// settled is nil while the tree is at a transaction. While one is being applied in
+	// slices, it is closed at the end of that: see conn.lockTree.
+	settled chan struct{}
 }
 
 // Server is a zkd server. Make it with New, run it with Start, end it with
@@ -105,6 +108,9 @@ type Server struct {
 	logWriter *logWriter
 	snapshots *snapshotter
 
+	limits      limits
+	shown       held         // by the peer loop
+	outBytes    atomic.Int64 // see limits.replies
 	throttler   *throttler
 	newSessions tokenBucket
 	largeBytes  atomic.Int64
@@ -169,6 +175,7 @@ func New(opts Options) (*Server, error) {
 		throttler: newThrottler(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests),
 		failed:    make(chan error, 1),
 		id:        standaloneID,
+		limits:    defaultLimits,
 	}
 	if cfg.Replicated() {
 		s.id = zab.SID(cfg.MyID)
@@ -281,7 +288,7 @@ func (s *Server) startLoops(found *recovered) error {
 }
 
 func newApplier(s *Server) *applier {
-	a := &applier{Server: s, in: newQueue[order]()}
+	a := &applier{Server: s, in: newQueue[order](nil)}
 	a.deliver = a.deliverTo
 	return a
 }
@@ -295,15 +302,11 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
-		o.CacheBytes, o.WindowBytes = learnerCache, learnerCache
+		o.CacheBytes, o.WindowBytes = s.limits.cache, s.limits.cache
 		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
 	}
 	return zab.New(o, found.core)
 }
-
-// learnerCache is how many bytes of entries are kept in memory for learners. One
-// that is further behind is served from the log.
-const learnerCache = 8 << 20
 
 // ensemble reports whether there are other servers.
 func (s *Server) ensemble() bool { return s.cfg.Replicated() }

@@ -95,6 +95,22 @@ func (t *Tracker) Renew(id jute.SessionID, timeoutMs int32, now int64) bool {
 	return true
 }
 
+// SetTimeout gives a session the timeout that its client has negotiated on the connection
+// origin. It counts from now, even if the session then expires earlier; but not if a later
+// connection owns the session, whose client negotiates anew, or if it is closing.
+func (t *Tracker) SetTimeout(id jute.SessionID, timeoutMs int32, origin uint64, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[id]
+	if s == nil {
+		return
+	}
+	s.timeout.Store(timeoutMs)
+	if s.Owner() == origin && !s.Closing() {
+		t.startLocked(s, now)
+	}
+}
+
 // Remove forgets a session whose close is applied, and reports whether it was
 // there.
 func (t *Tracker) Remove(id jute.SessionID) bool {
