@@ -12,8 +12,14 @@ import (
 
 var upgradable = []string{"localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"}
 
-// fillDisk makes a server take its disk for full, until its housekeeper looks again.
+// fillDisk makes a server take its disk for full, until its housekeeper looks again. In a
+// bubble time stands still then; and it is not that of a tick, at which a leader with a
+// full disk hands over.
 func (s *testServer) fillDisk(full bool) {
+	if full {
+		time.Sleep(time.Until(time.Now().Truncate(coreTick).Add(coreTick + 3*time.Millisecond)))
+		synctest.Wait()
+	}
 	level := wal.SpaceOK
 	if full {
 		level = wal.SpaceStop
