@@ -32,7 +32,7 @@ const closing int64 = math.MaxInt64
 // ID returns the session's id.
 func (s *Session) ID() jute.SessionID { return s.id }
 
-// TimeoutMs returns the session's timeout as given to Add or Renew.
+// TimeoutMs returns the session's timeout as given to Add, Renew or SetTimeout.
 func (s *Session) TimeoutMs() int32 { return s.timeout.Load() }
 
 // Closing reports whether the session is being closed, or gone.

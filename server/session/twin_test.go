@@ -58,6 +58,15 @@ func (tw *twin) renew(id jute.SessionID, timeout int32, now int64) bool {
 	return true
 }
 
+func (tw *twin) setTimeout(id jute.SessionID, timeout int32, origin uint64, now int64) {
+	if s := tw.sessions[id]; s != nil {
+		s.timeout = timeout
+		if s.owner == origin && !s.closing {
+			s.deadline = tw.deadline(now, timeout)
+		}
+	}
+}
+
 func (tw *twin) markClosing(id jute.SessionID) bool {
 	s := tw.sessions[id]
 	if s == nil || s.closing {
@@ -153,6 +162,9 @@ func stepTwin(t *testing.T, rng *rand.Rand, tracker *Tracker, tw *twin, now int6
 	case n < 25:
 		_, ok := tracker.Add(id, timeout, now)
 		return same("Add", ok, tw.add(id, timeout, now))
+	case n < 28:
+		tracker.SetTimeout(id, timeout, origin, now)
+		tw.setTimeout(id, timeout, origin, now)
 	case n < 50:
 		return same("Touch", tracker.Touch(id, late, timeout), tw.touch(id, late, timeout))
 	case n < 60:
