@@ -141,7 +141,8 @@ func (r *replica) propose(batch []submission) {
 // comes back; else whatever holds it up does.
 func (r *replica) proposeWaiting() {
 	r.decideUnknown()
-	for requests, work := 0, 0; r.canPropose(); {
+	requests, work := 0, 0
+	for r.canPropose() {
 		if requests >= evaluateTurn || work >= evaluateWork {
 			notify(r.again)
 			break
@@ -153,6 +154,9 @@ func (r *replica) proposeWaiting() {
 		}
 		r.leading.waiting.pop(n)
 		r.dispatch() // the log can begin with these
+	}
+	if work > 0 {
+		r.metrics.turnWork.observe(time.Duration(work), 1)
 	}
 	r.awaitApplier()
 }

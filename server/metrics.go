@@ -35,6 +35,7 @@ type metrics struct {
 	batch         latency // transactions per fsync, counted as nanoseconds
 	taken         latency // requests per turn of the leader, likewise
 	applyWork     latency // what is done under one hold of the tree's lock, likewise
+	turnWork      latency // what a leader evaluates in one turn of the peer loop, likewise
 	// fired is how many heard of an event, by its type, likewise.
 	fired [jute.EventChildrenChanged + 1]latency
 

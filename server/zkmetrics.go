@@ -94,6 +94,7 @@ var ownMetrics = []zkMetric{
 	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *reading) int64 { return int64(r.tree.Skipped) })},
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *reading) int64 { return r.throttler.bytes.Load() })},
 	{name: "zkd_apply_work_max", help: "Most changes, events and answers under one hold of the tree's lock.", value: integer(func(r *reading) int64 { return r.metrics.applyWork.max.Load() })},
+	{name: "zkd_turn_work_max", help: "Most requests and changes that were evaluated in one turn of the peer loop.", value: integer(func(r *reading) int64 { return r.metrics.turnWork.max.Load() })},
 	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.replica.in.len() })},
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *reading) int { return r.applier.in.len() })},
 	{name: "zkd_replayed_entries_total", help: "Committed entries that were read from the log to be applied, since they were not in memory.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.replayed.Load() })},
