@@ -248,8 +248,10 @@ func (c *conn) kill() {
 	})
 	c.mu.Lock()
 	c.mu.gone = true
+	c.dropOutLocked()
 	c.mu.Unlock()
 	c.drained.Broadcast()
+	c.srv.throttler.relax() // its reader may be paused
 }
 
 // drain makes the connection end once what it has asked for is answered.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -241,4 +242,148 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 	if err := a.replayTo(before + 50); err == nil || !strings.Contains(err.Error(), "from the log") {
 		t.Errorf("a replay of what the log does not have: %v", err)
 	}
+}
+
+// Clients that take nothing of what they asked to be told are cut off when all of them
+// together hold up too much, though each alone may fall much further behind.
+func TestClientsThatTakeNothingAreCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data")})
+		smallLimits(s.Server)
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		c := s.connectFor(t, 20_000)
+		path := "/" + strings.Repeat("p", 20_000)
+		c.create(path, "")
+		var watchers []*client
+		for range 10 {
+			w := s.dial(t, dialOptions{window: 64 << 10})
+			w.establish(&jute.ConnectRequest{TimeoutMs: 20_000, Password: make([]byte, 16)})
+			w.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: path, Mode: jute.AddPersistent})
+			watchers = append(watchers, w)
+		}
+		const events = 60
+		for range events {
+			c.set(path, "")
+			s.bounded(t)
+		}
+		synctest.Wait()
+		cut, complete := 0, 0
+		for _, w := range watchers {
+			n := 0
+			for n < events {
+				w.nc.SetReadDeadline(time.Now().Add(time.Second))
+				if _, err := w.next(); err != nil {
+					break
+				}
+				n++
+			}
+			if n == events {
+				complete++
+			} else {
+				cut++
+			}
+		}
+		if cut == 0 || complete == 0 {
+			t.Errorf("%d watchers were cut off, and %d heard of everything; want some of both", cut, complete)
+		}
+		c.ping()
+		time.Sleep(2*time.Second + 7*time.Millisecond)
+		synctest.Wait()
+		s.idle(t)
+	})
+}
+
+// A leader that can't propose for a while takes requests in up to a bound. What is beyond
+// it refuses, at its own clients and at those of the others: their connections end. What
+// it has taken in is done and answered.
+func TestALeaderRefusesWhatIsTooMuch(t *testing.T) {
+	tune := func(s *Server) {
+		smallLimits(s)
+		s.limits.log, s.limits.waiting = 256<<10, 1<<20
+	}
+	inTunedBubble(t, 3, tune, nil, func(t *testing.T, e *testEnsemble) {
+		leader := e.servers[e.leader()]
+		counters := []*client{leader.connect(t), e.servers[e.follower()].connect(t)}
+		small := leader.connect(t)
+		small.create("/small", "")
+		value := strings.Repeat("x", 50_000)
+		for i, c := range counters {
+			c.create(fmt.Sprint("/", i), "")
+		}
+		release := e.stallDisks()
+		sent := make([]int, len(counters))
+		for i, c := range counters {
+			for range 100 {
+				c.xid++
+				if _, err := c.nc.Write(frameOf(requestFrame(c.xid, jute.OpSetData, set(fmt.Sprint("/", i), value)))); err != nil {
+					break
+				}
+				sent[i]++
+			}
+		}
+		synctest.Wait()
+		e.bounded()
+		release()
+		for i, c := range counters {
+			answered := 0
+			for {
+				c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+				r, err := c.next()
+				if err != nil {
+					break
+				}
+				if r.Err != 0 {
+					t.Errorf("client %d: %v", i, r)
+				}
+				answered++
+			}
+			if answered == sent[i] {
+				t.Errorf("client %d: all of its %d requests were taken in", i, sent[i])
+			}
+			resumed := c.resumeAt(t, leader)
+			node := resumed.ok(jute.OpExists, get(fmt.Sprint("/", i), false))
+			var stat jute.Stat
+			d := jute.NewDecoder(node.body)
+			stat.Decode(&d)
+			if int(stat.Version) < answered {
+				t.Errorf("client %d: %d writes were answered, and %d done", i, answered, stat.Version)
+			}
+		}
+		small.set("/small", "x")
+		e.idle()
+	})
+}
+
+// A reader that is paused, since too much waits, ends with its connection. It used to wait
+// for the next batch to be applied, which need not come while there is no leader.
+func TestAPausedReaderEndsWithItsConnection(t *testing.T) {
+	inBubble(t, 3, []string{"globalOutstandingLimit=1"}, func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		s := e.servers[leader]
+		c := s.connect(t)
+		release := e.stallDisks()
+		for range 5 {
+			c.send(jute.OpSetData, set("/", ""))
+		}
+		synctest.Wait()
+		if s.throttler.paused.Load() != 1 {
+			t.Fatal("the reader is not paused")
+		}
+		for id := range e.servers {
+			e.net.sever(leader, id, true)
+		}
+		c.eof("the connection to a leader that steps down")
+		synctest.Wait()
+		if n, waiting := s.conns.len(), s.throttler.waiting.Load(); n != 0 || waiting != 0 {
+			t.Errorf("%d connections with %d requests are left", n, waiting)
+		}
+		release()
+		for id := range e.servers {
+			e.net.sever(leader, id, false)
+		}
+		e.idle()
+	})
 }

@@ -108,10 +108,7 @@ func (s *Server) forget(c *conn) {
 	}
 	c.mu.pending.drop()
 	c.mu.gone = true
-	if c.mu.out != nil {
-		s.releaseOut(c.mu.out)
-		c.mu.out = nil
-	}
+	c.dropOutLocked()
 	c.mu.Unlock()
 	if w := c.watcher.Load(); w != 0 {
 		s.state.watches.Drop(c.watcherID())

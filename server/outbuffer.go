@@ -55,6 +55,14 @@ func (s *Server) releaseOut(o *outBuffer) {
 	}
 }
 
+// dropOutLocked gives up what was to be written.
+func (c *conn) dropOutLocked() {
+	if c.mu.out != nil {
+		c.srv.releaseOut(c.mu.out)
+		c.mu.out = nil
+	}
+}
+
 // begin locks the connection, starts a frame with a reply header, and returns
 // the buffer to append the body to. end must follow.
 func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
@@ -92,11 +100,11 @@ func (c *conn) countOutLocked() {
 	}
 }
 
-// behindLocked reports whether the client has fallen too far behind with what it takes: alone,
-// or with more than a chunk while all clients together have too much.
+// behindLocked reports whether the client has fallen too far behind with what it takes:
+// alone, or if its buffer counts while those that count are too much together.
 func (c *conn) behindLocked() bool {
 	out := c.mu.out
-	return out != nil && (out.len() > outLimit || out.len() > outPooled && c.srv.outBytes.Load() > c.srv.limits.replies)
+	return out != nil && (out.len() > outLimit || out.counted > 0 && c.srv.outBytes.Load() > c.srv.limits.replies)
 }
 
 // abandon gives up the frame that begin started and unlocks the connection.
