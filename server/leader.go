@@ -372,18 +372,18 @@ func (r *replica) sure(origin uint64) uint64 {
 // barrier, when it is settled whether the session lives: one that is being closed is
 // called expired only once the close is committed.
 func (r *replica) resume(req *evaluate.Request, now time.Duration) bool {
-	s := r.tracker.Get(req.Session)
 	ms, open := r.leading.evaluator.Timeout(req.Session)
-	lives := s != nil && open && s.Touch(millis(now), max(ms, req.TimeoutMs))
-	renegotiated := lives && ms != req.TimeoutMs && !r.diskFull()
-	if _, ok := r.core.NextZxid(); renegotiated && !(ok && r.leading.evaluator.Ready()) {
-		return false
+	renegotiated := open && ms != req.TimeoutMs && !r.diskFull() && r.tracker.Get(req.Session) != nil && !r.tracker.IsClosing(req.Session)
+	if renegotiated {
+		if _, ok := r.core.NextZxid(); !ok || !r.leading.evaluator.Ready() {
+			return false
+		}
+		ms = req.TimeoutMs
 	}
-	if lives {
-		if old := s.Owner(); old != 0 && old != req.Origin && serverOf(old) != serverOf(req.Origin) {
+	if open {
+		if old, ok := r.tracker.Resume(req.Session, ms, req.Origin, millis(now)); ok && old != 0 && old != req.Origin && serverOf(old) != serverOf(req.Origin) {
 			r.stand(barrier{origin: old, code: jute.ErrSessionMoved})
 		}
-		r.tracker.SetOwner(req.Session, req.Origin)
 	}
 	if renegotiated {
 		req.Resumes = true

@@ -15,7 +15,7 @@ import (
 // commands, where N is a time and T a timeout in ms:
 //
 //	add ID T N, touch ID T N, renew ID T N    print whether it was done
-//	timeout ID T N ORIGIN                     SetTimeout
+//	resume ID T N ORIGIN, timeout ID T N ORIGIN    Resume, SetTimeout
 //	close ID, remove ID                       likewise
 //	expire N                                  prints the sessions that expired
 //	postpone MS, reset N
@@ -46,6 +46,9 @@ func command(tracker *session.Tracker, words []string) (string, error) {
 		return fmt.Sprint(tracker.Touch(id, n[2], timeout)), nil
 	case "renew":
 		return fmt.Sprint(tracker.Renew(id, timeout, n[2])), nil
+	case "resume":
+		before, ok := tracker.Resume(id, timeout, uint64(n[3]), n[2])
+		return fmt.Sprint(before, " ", ok), nil
 	case "timeout":
 		tracker.SetTimeout(id, timeout, uint64(n[3]), n[2])
 		return "", nil
