@@ -270,7 +270,7 @@ func dirSize(fsys vfs.FS, dir string) (size int64) {
 
 // wallTime turns a time of the session tracker into one of the clock on the wall.
 func (f facts) wallTime(ms int64) time.Time {
-	return f.epoch.Add(time.Duration(ms) * time.Millisecond).UTC()
+	return f.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
 }
 
 func (f facts) Sessions() fourletter.Sessions {

@@ -21,6 +21,9 @@ const (
 	// cut: the window of a learner and an entry beyond it, or all requests that
 	// wait for the leader.
 	maxPeerQueue = 256 << 20
+	// maxCache and maxRequests are the defaults of limits.cache and limits.requests.
+	maxCache    = 8 << 20
+	maxRequests = 128 << 20
 	// submissionOverhead bounds what a forwarded request takes beside its body,
 	// with the identities of its connection (auth has 64 KiB for them).
 	submissionOverhead = 256 << 10
@@ -33,8 +36,8 @@ const (
 	_ = uint(wal.MaxPayload - datatree.MaxTxn)
 	_ = uint(maxPeerFrame - datatree.MaxTxn - 2*batchBytes)
 	_ = uint(maxPeerFrame - forwardBytes - config.MaxRequest - submissionOverhead)
-	_ = uint(maxPeerQueue - learnerCache - maxPeerFrame)
-	_ = uint(maxPeerQueue - maxWaitingBytes - config.MaxRequest - submissionOverhead)
+	_ = uint(maxPeerQueue - maxCache - maxPeerFrame)
+	_ = uint(maxPeerQueue - maxRequests - config.MaxRequest - submissionOverhead)
 )
 
 // batchBytes is how many bytes of entries a message between servers has, unless

@@ -105,17 +105,14 @@ func (s *Server) admit(nc net.Conn) {
 func (s *Server) forget(c *conn) {
 	s.state.mu.RLock()
 	c.mu.Lock()
-	for i := range c.mu.pending.len() {
-		req := c.mu.pending.at(i)
+	for i := range c.mu.pending.all() {
+		req := &c.mu.pending.all()[i]
 		s.largeBytes.Add(-req.large)
 		s.throttler.leave(req.size())
 	}
 	c.mu.pending.drop()
 	c.mu.gone = true
-	if c.mu.out != nil {
-		releaseOut(c.mu.out)
-		c.mu.out = nil
-	}
+	c.dropOutLocked()
 	c.mu.Unlock()
 	if w := c.watcher.Load(); w != 0 {
 		s.state.watches.Drop(c.watcherID())

@@ -109,34 +109,44 @@ func (s *Server) expireLocals(now time.Duration) {
 	}
 }
 
-// upgrade asks the leader to make the connection's local session one of the whole
-// ensemble, if the request creates an ephemeral and the configuration allows it: if
-// it has no local sessions at all, this one is local only because the disk was
-// full. The request after it is then one of a global session.
-func (c *conn) upgrade(req *request) {
+// upgrade has the leader make the connection's local session one of the whole ensemble,
+// if the request creates an ephemeral and the configuration allows it: if it has no
+// local sessions at all, this one is local only because the disk was full. It waits for
+// the outcome: then the session is a global one, or if that was refused it is what it
+// was, and the request is one of that session.
+func (c *conn) upgrade(req *request) error {
 	allowed := c.srv.cfg.LocalSessionsUpgrading || !c.srv.cfg.LocalSessions
-	if !c.local.Load() || !allowed || c.upgrading || !createsEphemeral(req) {
-		return
+	if !c.local.Load() || !allowed || !createsEphemeral(req) {
+		return nil
 	}
-	c.upgrading = true
+	outcome := make(chan struct{})
+	c.push(request{op: jute.OpCreateSession, xid: xidUpgrade, received: req.received, ordered: true, outcome: outcome})
 	c.batch = append(c.batch, submission{
 		kind:     submitWrite,
 		received: req.received,
 		req: evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), Origin: c.id, Cxid: xidUpgrade,
 			TimeoutMs: c.timeoutMs},
 	})
+	c.submitBatch()
+	c.flush()
+	return c.await(outcome)
 }
 
-// xidUpgrade marks the creation of a session for which nobody waits.
+// xidUpgrade is the xid of a request to create a session of which the client knows
+// nothing: it gets no reply.
 const xidUpgrade = -100
 
-// upgraded is called when the creation of a session is applied: a connection that
-// had it as a local one goes on with the global one.
-func (a *applier) upgraded(id jute.SessionID) {
+// upgraded is called when the creation of a session is applied. A connection that had it
+// as a local one has a global one from here on. If it was resumed meanwhile with another
+// timeout, it ends: the client negotiates again.
+func (a *applier) upgraded(id jute.SessionID, timeoutMs int32) {
 	if !a.locals.Remove(id) {
 		return
 	}
 	if c := a.conns.of(id); c != nil {
+		if c.timeoutMs != timeoutMs {
+			c.kill()
+		}
 		c.tracked.Store(a.tracker.Get(id))
 		c.local.Store(false)
 	}

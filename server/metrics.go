@@ -23,6 +23,7 @@ type metrics struct {
 	sessionsExpired, containersDeleted                atomic.Int64
 	elections, snapshotsSent, digestMismatches        atomic.Int64
 	pendingSyncs                                      atomic.Int64
+	replayed                                          atomic.Int64 // entries that the applier read from the log
 	leadsFrom                                         atomic.Int64 // time.Duration
 	commitsQueued, deadWatchers                       atomic.Int64
 	proposalSizes, responseSizes                      sizes
@@ -34,6 +35,8 @@ type metrics struct {
 	election      latency // from one role in service to the next
 	batch         latency // transactions per fsync, counted as nanoseconds
 	taken         latency // requests per turn of the leader, likewise
+	applyWork     latency // what is done under one hold of the tree's lock, likewise
+	turnWork      latency // what a leader evaluates in one turn of the peer loop, likewise
 	// fired is how many heard of an event, by its type, likewise.
 	fired [jute.EventChildrenChanged + 1]latency
 

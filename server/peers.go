@@ -39,6 +39,18 @@ type peerEvent struct {
 	at          time.Duration
 }
 
+// size is about how much memory an event takes.
+func (ev *peerEvent) size() int64 {
+	n := int64(len(ev.body)) + 512
+	for i := range ev.msg.Entries {
+		n += entrySize(&ev.msg.Entries[i])
+	}
+	for i := range ev.entries {
+		n += entrySize(&ev.entries[i])
+	}
+	return n
+}
+
 type peerEventKind uint8
 
 const (
@@ -89,6 +101,9 @@ func (r *replica) handle(ev *peerEvent) {
 		r.tellDigest(ev.body)
 	case evExpire:
 		r.expireSessions(ev.at)
+		if r.leading.evaluator != nil { // it need not wait for the next request
+			r.leading.evaluator.Applied(r.lastApplied())
+		}
 	case evTransfer:
 		r.core.Transfer()
 		if r.status.Role != zab.Leading {
@@ -225,7 +240,7 @@ type learners struct {
 }
 
 func newLearners(s *Server) *learners {
-	return &learners{Server: s, reads: newQueue[zab.LogRead](), sends: make(map[zab.SID]context.CancelFunc)}
+	return &learners{Server: s, reads: newQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
 }
 
 // serveLearners starts what the core wants done for learners.
@@ -270,6 +285,7 @@ func (l *learners) run() {
 		for _, req := range batch {
 			l.read(readers, req)
 		}
+		batch = l.reads.done(batch)
 	}
 }
 

@@ -109,8 +109,11 @@ var zkMetrics = []zkMetric{
 var ownMetrics = []zkMetric{
 	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *reading) int64 { return int64(r.tree.Skipped) })},
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *reading) int64 { return r.throttler.bytes.Load() })},
+	{name: "zkd_apply_work_max", help: "Most changes, events and answers under one hold of the tree's lock.", value: integer(func(r *reading) int64 { return r.metrics.applyWork.max.Load() })},
+	{name: "zkd_turn_work_max", help: "Most requests and changes that were evaluated in one turn of the peer loop.", value: integer(func(r *reading) int64 { return r.metrics.turnWork.max.Load() })},
 	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.replica.in.len() })},
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *reading) int { return r.applier.in.len() })},
+	{name: "zkd_replayed_entries_total", help: "Committed entries that were read from the log to be applied, since they were not in memory.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.replayed.Load() })},
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log behind the last snapshot: what a restart replays.", value: integer(func(r *reading) int64 { return r.logWriter.Stats().SinceSnapRef })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(r *reading) int64 { return r.snapshots.size.Load() })},
 	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", value: condition((*reading).diskFull)},
@@ -171,7 +174,17 @@ func (r *reading) minLatency() int64 {
 
 func (r *reading) uptimeMs() int64 { return millis(r.now() - time.Duration(r.servingFrom.Load())) }
 
-// collector shows zkMetrics, ownMetrics and zkSummaries to Prometheus.
+// heldMetrics show what is held, by part: see holding.
+var heldMetrics = []struct {
+	desc  *prometheus.Desc
+	value func(holding) int64
+}{
+	{prometheus.NewDesc("zkd_held_items", "What is under way, by part.", []string{"part"}, nil), func(h holding) int64 { return h.items }},
+	{prometheus.NewDesc("zkd_held_bytes", "Memory of what is under way, by part.", []string{"part"}, nil), func(h holding) int64 { return h.bytes }},
+	{prometheus.NewDesc("zkd_held_limit_bytes", "Bound of zkd_held_bytes, by part; 0 where another part bounds it.", []string{"part"}, nil), func(h holding) int64 { return h.limit }},
+}
+
+// collector shows zkMetrics, ownMetrics, heldMetrics and zkSummaries to Prometheus.
 type collector struct {
 	server    *Server
 	table     []zkMetric
@@ -206,6 +219,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.summaries {
 		ch <- d
 	}
+	for _, m := range heldMetrics {
+		ch <- m.desc
+	}
 }
 
 // Collect is part of prometheus.Collector. It is not called before the state is
@@ -222,6 +238,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for i := range memberMetrics {
 		if m := &memberMetrics[i]; m.shown(r) {
 			ch <- prometheus.MustNewConstMetric(c.members[i], prometheus.GaugeValue, m.value(r))
+		}
+	}
+	for p, h := range c.server.holdings() {
+		for _, m := range heldMetrics {
+			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(m.value(h)), partNames[p])
 		}
 	}
 	for i, m := range zkSummaries {

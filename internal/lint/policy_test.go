@@ -136,7 +136,7 @@ var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "int
 const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
-	golang.org/x/sys:                   internal/vfs server/snapshot cmd/zkcli/shell
+	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/term:                  cmd/zkcli/shell
 	github.com/creack/pty:              internal/ptytest
 	github.com/spf13/pflag:             cmd/

@@ -107,7 +107,7 @@ func (op *Op) append(b []byte) []byte {
 		b = binary.AppendVarint(b, int64(op.Version))
 	case OpError:
 		b = binary.AppendVarint(b, int64(op.Code))
-	case OpCreateSession:
+	case OpCreateSession, OpSetTimeout:
 		b = binary.AppendVarint(b, int64(op.TimeoutMs))
 	case OpCloseSession:
 		b = binary.AppendUvarint(b, uint64(len(op.Paths)))
@@ -321,7 +321,7 @@ func (r *reader) op() Op {
 	case OpNone, OpCheck:
 	case OpError:
 		op.Code = jute.Code(r.int32())
-	case OpCreateSession:
+	case OpCreateSession, OpSetTimeout:
 		op.TimeoutMs = r.int32()
 	case OpCloseSession:
 		if n := r.count(1); n > 0 {

@@ -28,6 +28,7 @@ var eachKind = Txn{
 		{Kind: OpCreateSession, Result: jute.OpCreateSession, TimeoutMs: 40000},
 		{Kind: OpCloseSession, Result: jute.OpCloseSession, Paths: []string{"/a", "", "/b/c"}},
 		{Kind: OpCloseSession},
+		{Kind: OpSetTimeout, Result: jute.OpCreateSession, TimeoutMs: 6000},
 	},
 }
 

@@ -167,6 +167,8 @@ func formatOp(op *datatree.Op) string {
 		return fmt.Sprint(int32(op.Code))
 	case datatree.OpCreateSession:
 		return fmt.Sprintf("open session, timeout %d ms", op.TimeoutMs)
+	case datatree.OpSetTimeout:
+		return fmt.Sprintf("set timeout of session, %d ms", op.TimeoutMs)
 	case datatree.OpCloseSession:
 		return strings.TrimSuffix(fmt.Sprintf("close session, delete %s", strings.Join(op.Paths, " ")), ", delete ")
 	}

@@ -33,7 +33,8 @@ func New() *Table { return &Table{seed: maphash.MakeSeed()} }
 
 // Add registers a watch of w on path. A second one of the same mode changes
 // nothing. The path is copied and need not be valid. No event is on "", so a
-// watch there never fires, as in Apache's server. No Add may come after the Drop of w until the handle is in use again.
+// watch there never fires, as in Apache's server. No Add may come after the Drop of w
+// until the handle is in use again.
 func (t *Table) Add(w Watcher, path string, mode Mode) {
 	path = kept(path)
 	hash := t.hash(path, mode)

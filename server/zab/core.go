@@ -491,6 +491,10 @@ func (c *Core) Committed() jute.Zxid { return c.committed }
 // LastZxid returns the zxid of the last entry, durable or not.
 func (c *Core) LastZxid() jute.Zxid { return c.appended }
 
+// Held returns how many entries are kept in memory, and their bytes: up to about
+// Options.CacheBytes, and twice that of what is not committed.
+func (c *Core) Held() (entries, bytes int) { return c.entries.n, c.entries.bytes }
+
 // Take moves everything produced since the last Take to out, reusing its
 // memory.
 func (c *Core) Take(out *Output) {

@@ -174,8 +174,15 @@ var focuses = map[string]func(*Config){
 	},
 	"no-hold": func(c *Config) {
 		dozers(c)
-		c.ThinkUs, c.Faults = c.ElectionMs*500, [numFaults]uint64{}
-		often(c, FaultPause, FaultSlow)
+		c.ThinkUs = c.ElectionMs * 200
+	},
+	"timeout-forgotten": func(c *Config) {
+		c.Clients, c.DozePct, c.SkewPct, c.SessionMs, c.Timeouts = 5, 20, 0, c.ElectionMs*2, 3
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultKill, FaultTransfer, FaultBreak)
+		c.Faults[FaultKill] *= 5
+		c.Faults[FaultTransfer] *= 5
+		c.Faults[FaultBreak] *= 5
 	},
 	"double-close":  func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
 	"damage-unseen": func(c *Config) { often(c, FaultDamage, FaultKill) },
@@ -209,12 +216,16 @@ var focuses = map[string]func(*Config){
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
 }
 
-// dozers has many clients that are silent for nearly as long as they may, and
-// servers whose reports come late.
+// dozers has many clients that are silent for nearly as long as they may, and servers
+// that are cut off from the leader now and then, and know nothing else of faults.
 func dozers(c *Config) {
-	c.Clients, c.DozePct, c.SkewPct, c.ClosePct, c.Pipeline = 5, 30, 0, 0, 1
-	c.SessionMs, c.ThinkUs = c.ElectionMs*2, c.ElectionMs*50
-	often(c, FaultBlock, FaultPause, FaultPartition, FaultStall)
+	c.Clients, c.DozePct, c.SkewPct, c.ClosePct, c.Pipeline = 5, 10, 0, 0, 1
+	c.SessionMs, c.ThinkUs, c.Timeouts = c.ElectionMs, c.ElectionMs*50, 1
+	c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultBlock, FaultPartition)
+	c.Faults[FaultBlock] *= 3
+	c.Faults[FaultPartition] *= 3
 }
 
 // staleReads lets a leader that hands over hear old answers late, and new ones
