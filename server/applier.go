@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -72,16 +74,18 @@ func (a *applier) run() {
 			for n < len(rest) && n < applyBatch && rest[n].kind <= orderBarrier {
 				n++
 			}
+			var err error
 			if n > 0 {
-				a.applySome(rest[:n])
+				err = a.applySome(rest[:n])
 			} else {
 				n = 1
-				if err := a.special(&rest[0]); err != nil {
-					if a.ctx.Err() == nil {
-						a.fail(err)
-					}
-					return // nothing behind it may be applied
+				err = a.special(&rest[0])
+			}
+			if err != nil {
+				if a.ctx.Err() == nil {
+					a.fail(err)
 				}
+				return // nothing after it may be applied
 			}
 			rest = rest[n:]
 		}
@@ -115,8 +119,7 @@ func (a *applier) replayTo(zxid jute.Zxid) error {
 		a.now = a.Server.now()
 		a.state.mu.Lock()
 		defer a.state.mu.Unlock()
-		a.apply(&order{Entry: *e})
-		return a.ctx.Err()
+		return errors.Join(a.apply(&order{Entry: *e}), a.ctx.Err())
 	})
 }
 
@@ -152,17 +155,15 @@ func (a *applier) knowEnsemble() {
 	a.keys.Store(session.NewKeys(init.Secret))
 }
 
-// applySome applies a few orders under one hold of the lock and then wakes
-// those whom they concern.
-func (a *applier) applySome(orders []order) {
+// applySome applies a few orders under one hold of the lock and then wakes the
+// writers of the connections that they concern. After an error nothing more may
+// be applied.
+func (a *applier) applySome(orders []order) error {
 	a.now = a.Server.now()
 	start := a.now
-	a.state.mu.Lock()
-	for i := range orders {
-		a.apply(&orders[i])
+	if err := a.applyLocked(orders); err != nil {
+		return err
 	}
-	a.snapshots.applied(orders)
-	a.state.mu.Unlock()
 	a.metrics.applySeconds.Observe((a.Server.now() - start).Seconds())
 	for i, c := range a.dirty {
 		c.dirty = false
@@ -171,16 +172,36 @@ func (a *applier) applySome(orders []order) {
 	}
 	a.dirty = a.dirty[:0]
 	a.throttler.relax()
+	return nil
 }
 
-func (a *applier) apply(o *order) {
+// applyLocked applies orders under the lock of the tree.
+func (a *applier) applyLocked(orders []order) error {
+	a.state.mu.Lock()
+	defer a.state.mu.Unlock()
+	for i := range orders {
+		if err := a.apply(&orders[i]); err != nil {
+			return err
+		}
+	}
+	a.snapshots.applied(orders)
+	return nil
+}
+
+// apply applies one order. An error means that a committed entry does not fit what
+// was applied before, or does not decode, although both were checked before it
+// was acknowledged: this server must not continue.
+func (a *applier) apply(o *order) error {
 	if o.kind == orderBarrier {
 		a.passBarrier(o)
-		return
+		return nil
 	}
-	txn := a.txnOf(o)
-	if err := a.ensemble.Apply(&o.Entry); err != nil {
-		a.log.Panic("committed entry does not fit; stop and report this", zap.Stringer("zxid", o.Zxid), zap.Error(err))
+	txn, err := a.txnOf(o)
+	if err == nil {
+		err = a.ensemble.Apply(&o.Entry)
+	}
+	if err != nil {
+		return &HaltError{Reason: fmt.Sprintf("the committed entry %v can't be applied: %v; report this", o.Zxid, err)}
 	}
 	if o.Type == zab.EntryMarker {
 		a.knowEnsemble()
@@ -205,6 +226,7 @@ func (a *applier) apply(o *order) {
 		}
 	}
 	recycleTxn(o)
+	return nil
 }
 
 // passBarrier answers a request that has no transaction.
@@ -219,17 +241,13 @@ func (a *applier) passBarrier(o *order) {
 	}
 }
 
-// txnOf returns the order's transaction. The log was checked when it was
-// written and read; bytes that don't decode here mean that this server can't
-// follow the others any more, so it stops.
-func (a *applier) txnOf(o *order) *datatree.Txn {
-	if o.txn == nil {
-		o.txn = newTxn()
-		if err := transactionOf(&o.Entry, a.state.tree, o.txn); err != nil {
-			a.log.Panic("committed entry can't be applied; stop and report this", zap.Stringer("zxid", o.Zxid), zap.Error(err))
-		}
+// txnOf returns the order's transaction.
+func (a *applier) txnOf(o *order) (*datatree.Txn, error) {
+	if o.txn != nil {
+		return o.txn, nil
 	}
-	return o.txn
+	o.txn = newTxn()
+	return o.txn, transactionOf(&o.Entry, a.state.tree, o.txn)
 }
 
 // tell sends an event to the watchers that wait for it and may read the node.

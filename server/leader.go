@@ -289,10 +289,15 @@ func recycleTxn(o *order) {
 	if o.txn == nil {
 		return
 	}
-	clear(o.txn.Ops)
-	*o.txn = datatree.Txn{Ops: o.txn.Ops[:0]}
-	txns.Put(o.txn)
+	putTxn(o.txn)
 	o.txn = nil
+}
+
+// putTxn gives a transaction back that newTxn returned.
+func putTxn(txn *datatree.Txn) {
+	clear(txn.Ops)
+	*txn = datatree.Txn{Ops: txn.Ops[:0]}
+	txns.Put(txn)
 }
 
 // arena is where the encoded transactions of one batch stand side by side. It

@@ -53,8 +53,12 @@ type Error struct {
 	Cause error
 }
 
-// New returns an Error. If the cause is a fault itself, that decides the kind.
+// New returns an Error. If the cause is a fault itself, that decides the kind;
+// one of the same file is returned as it is.
 func New(kind Kind, file string, cause error) *Error {
+	if inner, ok := cause.(*Error); ok && inner.File == file {
+		return inner
+	}
 	if k := KindOf(cause); k != 0 {
 		kind = k
 	}
@@ -71,9 +75,6 @@ func IO(file string, err error) *Error {
 
 // Error names the file, the kind and the cause.
 func (e *Error) Error() string {
-	if inner, ok := e.Cause.(*Error); ok && inner.File == e.File {
-		return inner.Error()
-	}
 	return fmt.Sprintf("%s is %v: %v", e.File, e.Kind, e.Cause)
 }
 

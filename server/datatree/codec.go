@@ -7,12 +7,13 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
 // A transaction in the log:
 //
-//	byte     format, 1
+//	byte     format, 1 (format.History)
 //	varint   zxid
 //	varint   time
 //	8 bytes  session, big-endian
@@ -34,15 +35,16 @@ import (
 // permissions and else the number of entries plus 1, and for each entry its
 // permissions as a varint, scheme and id. There is one encoding for a
 // transaction, and decoding accepts no other.
-const txnFormat = 1
 
-// ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row.
+// ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row,
+// unless the error is a *format.VersionError: then a later version of zkd wrote
+// it, and it may well be sound.
 var ErrTxn = errors.New("malformed record")
 
 // Append appends the encoding of txn to b and returns the longer slice. It does
 // not allocate but for b.
 func (txn *Txn) Append(b []byte) []byte {
-	b = append(b, txnFormat)
+	b = append(b, byte(format.History.Writes()))
 	b = binary.AppendVarint(b, int64(txn.Zxid))
 	b = binary.AppendVarint(b, txn.Time)
 	b = binary.BigEndian.AppendUint64(b, uint64(txn.Session))
@@ -116,7 +118,8 @@ func appendACL(b []byte, list []jute.ACL) []byte {
 
 // DecodeTxn reads what Append wrote. The strings and data of the transaction
 // share the memory of b, so b must not change while it is in use, nor while the
-// results and events of applying it are. Errors wrap ErrTxn.
+// results and events of applying it are. Errors wrap ErrTxn or are a
+// *format.VersionError.
 func DecodeTxn(b []byte) (Txn, error) {
 	var txn Txn
 	err := txn.Decode(b)
@@ -127,8 +130,10 @@ func DecodeTxn(b []byte) (Txn, error) {
 // transactions of one op does not allocate.
 func (txn *Txn) Decode(b []byte) error {
 	r := reader{s: unsafe.String(unsafe.SliceData(b), len(b))}
-	if f := r.byte(); f != txnFormat && r.err == nil {
-		return fmt.Errorf("decode txn: format %d: %w", f, ErrTxn)
+	if f := r.byte(); r.err == nil {
+		if err := format.History.Check(uint32(f)); err != nil {
+			return fmt.Errorf("decode txn: %w", err)
+		}
 	}
 	clear(txn.Ops)
 	*txn = Txn{
@@ -303,7 +308,10 @@ func (r *reader) op() Op {
 			op.Paths[i] = r.string()
 		}
 	default:
-		r.fail("unknown kind of op")
+		if r.err == nil {
+			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpCloseSession)}
+		}
+		r.s = ""
 	}
 	return op
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -155,8 +156,11 @@ func decodeFrame(b []byte, salt uint32) (frame, error) {
 	if crc := frameCRC(salt, b); crc != f.crc {
 		return frame{}, invalidf("crc %08x, want %08x", f.crc, crc)
 	}
-	if !f.Kind.known() || f.Kind != Append && f.Type != 0 {
-		return frame{}, fmt.Errorf("record of kind %d, type %#x: %w", b[2], b[3], ErrVersion)
+	if !f.Kind.known() {
+		return frame{}, &format.VersionError{What: "log record kind", Found: uint32(f.Kind), Least: uint32(Append), Most: uint32(Ident)}
+	}
+	if f.Kind != Append && f.Type != 0 {
+		return frame{}, &format.VersionError{What: "type of a " + f.Kind.String() + " record", Found: uint32(f.Type)}
 	}
 	for _, c := range b[recordHeader+n:] {
 		if c != 0 {

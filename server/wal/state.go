@@ -57,7 +57,7 @@ func (s *state) apply(r *Record, seq uint64) error {
 		}
 		s.ident = append(s.ident[:0:0], r.Payload...)
 	default:
-		return fmt.Errorf("%v: %w", r.Kind, ErrVersion)
+		return fmt.Errorf("record of %v: %w", r.Kind, errInvalid) // decodeFrame refuses it
 	}
 	return nil
 }
