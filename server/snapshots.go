@@ -329,7 +329,10 @@ func (sn *snapshotter) purge() {
 	n := len(sn.mu.refs) - sn.cfg.SnapRetainCount
 	dropped, keep := sn.mu.refs[:n:n], sn.mu.refs[n:]
 	// The log forgets first, so that it never refers to a file that is gone.
-	segments, err := sn.logWriter.Purge(keep[0].Zxid)
+	segments, err := 0, sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid})
+	if err == nil {
+		segments, err = sn.logWriter.Purge(keep[0].Zxid)
+	}
 	if err == nil {
 		sn.mu.refs = keep
 		sn.replica.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})

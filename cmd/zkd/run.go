@@ -47,6 +47,7 @@ type flags struct {
 	dataDir    string
 	myid       int
 	acceptLoss string
+	setAside   string
 	pprof      string
 }
 
@@ -84,7 +85,9 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", "", "configuration file (zoo.cfg syntax)")
 	f.addSettings(root)
 	fl.StringVar(&f.acceptLoss, "accept-data-loss-after", "",
-		"start on a damaged log and give up for ever what it has after this zxid")
+		"start on a log that can't be read to its end, and give up what it has after this zxid")
+	fl.StringVar(&f.setAside, "set-data-aside", "",
+		"of a member: set aside the data with this id, which the error message names, and get everything from the leader")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
 	root.AddCommand(newVersion(), newConfig(), newLog(), newStatus())
 	return root
@@ -131,6 +134,9 @@ func newConfig() *cobra.Command {
 			err = cfg.Describe(cmd.OutOrStdout())
 			for _, r := range fileRemarks(cfg) {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
+			}
+			if err := server.CheckData(cfg); err != nil {
+				fmt.Fprintln(cmd.OutOrStdout(), "warning: the server will not start:", err)
 			}
 			return err
 		},
@@ -216,6 +222,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		Registerer:      reg,
 		Version:         zooKeeperVersion(),
 		AcceptLossAfter: accept,
+		SetDataAside:    f.setAside,
 	})
 	if err != nil {
 		return usageError{err}

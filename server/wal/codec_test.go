@@ -55,6 +55,7 @@ func FuzzFrame(f *testing.F) {
 		{Kind: Truncate, Zxid: 1, Prev: 2},
 		{Kind: Truncate, Type: 1, Zxid: 1, Prev: 2}, // refused
 		SnapRef{Zxid: 1, Name: "snap"}.Record(),
+		{Kind: Forget, Zxid: 1, Prev: 2},
 	} {
 		b, _ := appendFrame(nil, 1, &frame{Record: r, seq: 3, durable: 2})
 		f.Add(b, uint32(1), false)
@@ -131,6 +132,7 @@ func TestStateRefuses(t *testing.T) {
 		{"a snapshot before the last one, which has no effect", SnapRef{Zxid: 3, Name: "x"}.Record(), nil},
 		{"a snapshot without a name", SnapRef{Zxid: 5}.Record(), errInvalid},
 		{"a hint ahead", Record{Kind: CommitHint, Zxid: 11}, ErrDiscontinuous},
+		{"nothing to remember", Record{Kind: Forget, Zxid: 5}, ErrDiscontinuous},
 		{"a huge identity", Record{Kind: Ident, Payload: make([]byte, MaxIdent+1)}, ErrTooLarge},
 		{"a huge promise", Record{Kind: Promise, Payload: make([]byte, maxPromise+1)}, ErrTooLarge},
 		{"an unknown kind", Record{Kind: 99}, errInvalid},

@@ -63,7 +63,7 @@ func TestOnlyDamageIsSetAside(t *testing.T) {
 			return fsys.Corrupt(files[1], func([]byte) []byte { return nil })
 		}, fault.Damaged, files[1]},
 		{"a later format", corrupt(files[1], func(b []byte) { b[8] = 9; reseal(b) }), fault.Newer, files[1]},
-		{"a later kind of record", func(fsys *crashfs.FS) error { return appendRaw(fsys, Record{Kind: Ident + 1}) }, fault.Newer, files[len(files)-1]},
+		{"a later kind of record", func(fsys *crashfs.FS) error { return appendRaw(fsys, Record{Kind: lastKind + 1}) }, fault.Newer, files[len(files)-1]},
 		{"a segment is missing", func(fsys *crashfs.FS) error { return fsys.Remove(files[1]) }, fault.Missing, files[1]},
 		{"the first segments are missing", func(fsys *crashfs.FS) error {
 			return errors.Join(fsys.Remove(files[0]), fsys.Remove(files[1]))

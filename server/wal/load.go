@@ -237,6 +237,9 @@ func (l *Log) loadFrame(f *frame, at place) error {
 	if err := l.apply(&f.Record, f.seq); err != nil {
 		return err
 	}
+	if f.Kind == Forget {
+		l.forget(f.Zxid)
+	}
 	seg := l.seg
 	seg.note(at, false)
 	seg.end += int64(f.size)

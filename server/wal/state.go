@@ -51,6 +51,10 @@ func (s *state) apply(r *Record, seq uint64) error {
 			return s.misplaced(r)
 		}
 		s.hint = max(s.hint, r.Zxid)
+	case Forget:
+		if r.Zxid > s.base.Zxid {
+			return s.misplaced(r)
+		}
 	case Ident:
 		if len(r.Payload) > MaxIdent {
 			return tooLarge(r)
