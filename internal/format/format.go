@@ -8,7 +8,10 @@
 // refused by the names of both versions, and is never taken for damage.
 //
 // To add a kind, raise Most, so that servers can read it, and keep Writes until
-// all servers of an ensemble have announced that they read it.
+// all servers of an ensemble have announced that they read it. Servers announce
+// what they read of History, and what theirs needs, in the hello of each link;
+// there they also negotiate the version of their protocol, which is not listed
+// here.
 //
 // The package is pure.
 package format
@@ -27,7 +30,6 @@ const (
 	Tree                    // the rows of the tree in a snapshot
 	History                 // entries and transactions, in the log and between servers
 	Digest                  // the formula of the tree's digest
-	Protocol                // the messages and frames between servers
 )
 
 // Range is what this version reads, Least to Most, and what it writes.
@@ -44,7 +46,6 @@ var formats = [...]struct {
 	Tree:      {"snapshot of the tree", Range{1, 1, 1}},
 	History:   {"transaction", Range{1, 1, 1}},
 	Digest:    {"digest", Range{1, 1, 1}},
-	Protocol:  {"peer protocol", Range{2, 2, 2}},
 }
 
 // String returns the name of the format, for messages.
