@@ -5,7 +5,7 @@
 //	zkd --config FILE       the same
 //	zkd config check FILE   say what a file means, and what in it is wrong
 //	zkd status HOST:PORT... ask servers for their state
-//	zkd log dump DIR        print what is in the log
+//	zkd log dump PATH       print what is in a log
 //	zkd version
 package main
 

@@ -171,7 +171,7 @@ func (w *window) expect(off int64, salt uint32, seq uint64, prevCRC uint32) (fra
 var errOutOfPlace = errors.New("record out of place")
 
 // readHeader reads and checks the header of the segment that must begin with
-// the record number first. An error that matches errInvalid means that bytes are
+// the record number first, or with any if first is 0. An error that matches errInvalid means that bytes are
 // damaged; other errors are faults.
 func readHeader(f vfs.File, first uint64) (header, error) {
 	w := window{f: f, limit: headerSize}
@@ -185,7 +185,7 @@ func readHeader(f vfs.File, first uint64) (header, error) {
 	} else if err != nil {
 		return h, fault.New(fault.Newer, f.Name(), err)
 	}
-	if h.first != first {
+	if first > 0 && h.first != first {
 		return h, fault.New(fault.Foreign, f.Name(), fmt.Errorf("its header is that of segment %d", h.first))
 	}
 	info, err := f.Stat()
