@@ -182,12 +182,20 @@ func (d *dataDirs) check(order string) (aside bool, err error) {
 			"If the log is lost, %s", d.cfg.DataLogDir, d.left(), d.ways())
 	case !d.log.Exists && len(d.strangers) > 0 && !d.approved:
 		return false, d.strange()
-	case d.log.Exists && d.ident != nil && d.ident.format > 1 && !d.log.Blank && d.owner == nil && d.ownerErr == nil && !d.approved:
+	case d.unowned() && !d.approved:
 		return false, fmt.Errorf("the log in %s belongs with a data directory that is not %s, which has no file %s: "+
 			"is dataDir right, and is its disk mounted? If that directory is lost and this one is to replace it, make the file %s, and what the log has is used; or %s",
 			d.cfg.DataLogDir, d.cfg.DataDir, ownerFile, filepath.Join(d.cfg.DataDir, initializeFile), d.ways())
 	}
 	return false, nil
+}
+
+// unowned reports whether the log has worked with another dataDir than this one.
+// A first start makes the log, and then the file that names its owner; the first
+// format had no such file.
+func (d *dataDirs) unowned() bool {
+	fresh := d.log.Blank && d.snapshots == 0
+	return d.ident != nil && d.ident.format > 1 && !fresh && d.owner == nil && d.ownerErr == nil
 }
 
 // foreign returns an error if a directory is another server's, or if the two do

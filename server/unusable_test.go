@@ -119,6 +119,9 @@ func TestUnusableSnapshot(t *testing.T) {
 					if fault.KindOf(err) != r.kind || !strings.Contains(err.Error(), "snapshot format 99 was written by a later version of zkd; this version reads 1 to 2") {
 						t.Fatalf("start: %v, want a refusal with both versions", err)
 					}
+					if after := inventory(t, e.volumes(1)); !maps.Equal(after, before) {
+						t.Errorf("files %v, then %v", before, after)
+					}
 					return
 				}
 				check(t, err)
@@ -155,6 +158,55 @@ func foreignSnapshot(t *testing.T, w *world) string {
 	names, err := filepath.Glob(filepath.Join(w.dir, "2/data/snap/*.db"))
 	check(t, err)
 	return names[0]
+}
+
+// TestOlderSnapshotOfALaterVersion: a directory that a later version has worked with
+// is not used, even if the newest snapshot is one that this version reads.
+func TestOlderSnapshotOfALaterVersion(t *testing.T) {
+	w := newWorld(t, 1, true)
+	synctest.Test(t, func(t *testing.T) {
+		e := w.copied(t, 1)
+		snaps := e.snaps(t, 1)
+		hideLog(t, e, fault.Newer)
+		newest := snaps[len(snaps)-1]
+		check(t, os.Rename(newest, newest+".away"))
+		makeNewer(t, e.dataDir(1))
+		check(t, os.Rename(newest+".away", newest))
+		showLog(t, e, fault.Newer)
+		if err := e.boot(1, 1<<30); fault.KindOf(err) != fault.Newer {
+			t.Errorf("start: %v, want a refusal", err)
+		}
+	})
+}
+
+// TestPurgedSnapshotsAreForgotten: the log remembers that it has dropped references,
+// even if their records are still in it. Else the files would be missing at the next
+// start.
+func TestPurgedSnapshotsAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := startOn(t, fastFS{}, dir, "snapCount=4", "autopurge.purgeInterval=1", "autopurge.snapRetainCount=3")
+		c := s.connect(t)
+		c.create("/a", "")
+		for s.metrics.snapshot.count.Load() < 6 {
+			for range 20 {
+				c.set("/a", strings.Repeat("x", 500))
+			}
+			time.Sleep(time.Second) // a snapshot is written
+			c.ping()
+		}
+		s = s.restart(t)
+		s.snapshots.mu.Lock()
+		defer s.snapshots.mu.Unlock()
+		if n := len(s.snapshots.mu.refs); n != 3 {
+			t.Errorf("the log refers to %d snapshots, want 3", n)
+		}
+		for _, ref := range s.snapshots.mu.refs {
+			if _, err := os.Stat(s.snapshots.store.Path(ref.Name)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // TestNoUsableSnapshot: if no snapshot can be used and the log does not reach back,

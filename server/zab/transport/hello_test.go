@@ -74,6 +74,18 @@ func TestLaterVersionsAreLinked(t *testing.T) {
 		b := newNode(t, net, 2, 2, func(o *Options) { o.Reads = 2 })
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
 	})
+	for _, one := range []struct{ ours, theirs helloRecord }{
+		{helloRecord{Reads: 2, Needs: 1}, helloRecord{Reads: 3, Needs: 3}},
+		{helloRecord{Reads: 3, Needs: 3}, helloRecord{Reads: 2, Needs: 1}},
+		{helloRecord{Reads: 2, Needs: 2}, helloRecord{}},
+	} {
+		for _, r := range []*helloRecord{&one.ours, &one.theirs} {
+			r.Min, r.Max, r.Cluster = minVersion, maxVersion, make([]byte, 16)
+		}
+		if err := (&handshake{ours: one.ours, theirs: one.theirs}).checkBoth(); err == nil || !strings.Contains(err.Error(), "is too old") {
+			t.Errorf("%+v: %v, want a refusal", one, err)
+		}
+	}
 	h := validHello()
 	us := helloRecord{Min: minVersion, Max: maxVersion, Reads: 1, Needs: 1, Cluster: h.Cluster}
 	if err := (&handshake{ours: us, theirs: h}).checkBoth(); err != nil {
