@@ -91,7 +91,7 @@ func TestDifferingTreesWithoutAMajority(t *testing.T) {
 }
 
 // TestDigestsOfOtherFormulas: a version of zkd with another formula for the digest
-// has other digests of the same trees. They are not compared, and nobody ends.
+// has other digests of the same trees. They are not compared, and no server ends.
 func TestDigestsOfOtherFormulas(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader := e.leader()

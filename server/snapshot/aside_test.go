@@ -78,7 +78,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestFormat1 reads a snapshot as format 1 had it: without checksums of its own,
+// TestFormat1 reads a snapshot as format 1 had it: without checksums in it,
 // and without the name of its writer.
 func TestFormat1(t *testing.T) {
 	s := open(t, Options{})

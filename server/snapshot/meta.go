@@ -36,7 +36,7 @@ type Meta struct {
 	Incarnation []byte `codec:"incarnation,omitempty"`
 }
 
-// writer says who took the snapshot, for messages.
+// writer names the server that took the snapshot, for messages.
 func (m *Meta) writer() string {
 	switch {
 	case len(m.Incarnation) == 0:

@@ -166,7 +166,7 @@ func (w *window) expect(off int64, salt uint32, seq uint64, prevCRC uint32) (fra
 
 // errOutOfPlace is a whole record that does not follow the one before it. No
 // crash leaves that: each place of a segment is written once. As its checksum
-// starts from that of its own segment's header, it can't be another log's: a
+// starts from that of the header of its segment, it can't be another log's: a
 // write went to the wrong place, or was lost.
 var errOutOfPlace = errors.New("record out of place")
 
