@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,11 @@ type snapshotter struct {
 	// the history must not come behind one that has replaced the history.
 	mu struct {
 		sync.Mutex
-		refs []wal.SnapRef // durable references, oldest first
+		refs []wal.SnapRef // durable references to files that can be used, oldest first
+		// received are the files that came from another server and that the log
+		// does not refer to, by name. It may come to refer to those that are newer
+		// than what is installed.
+		received map[string]jute.Zxid
 	}
 	installs atomic.Int64 // how often the history was replaced; grows under mu
 
@@ -76,6 +81,7 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 		sn.size.Store(used.Size)
 	}
 	sn.mu.refs = refs
+	sn.mu.received = make(map[string]jute.Zxid)
 	sn.idle <- struct{}{}
 	sn.schedule()
 	return sn
@@ -188,7 +194,8 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 		Epoch:  tree.Zxid.Epoch(),
 		Time:   time.Now().UnixMilli(),
 		Digest: digestBytes(tree.Digest),
-		Extra:  map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
+		Server: uint8(sn.ident.server), Incarnation: sn.ident.incarnation[:],
+		Extra: map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
 	}
 	rows := &rowWalk{server: sn.Server, view: view.View}
 	ref, err := sn.store.Write(ctx, meta,
@@ -200,10 +207,11 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 		return wal.SnapRef{}, err
 	}
 	inLog := wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
-	if err := sn.refer(inLog, view); err != nil {
-		return wal.SnapRef{}, errors.Join(err, sn.store.Remove(ref.Name))
+	err = sn.refer(inLog, view)
+	if errors.Is(err, errReplaced) { // after another error the reference may be in the log
+		err = errors.Join(err, sn.store.Remove(ref.Name))
 	}
-	return inLog, nil
+	return inLog, err
 }
 
 var errReplaced = errors.New("the history was replaced meanwhile")
@@ -252,16 +260,62 @@ func (sn *snapshotter) replacing() {
 	sn.installs.Add(1)
 }
 
-// installed tells that the tree is the one of a snapshot from another server now.
+// received notes that the file of a snapshot from another server is there.
+func (sn *snapshotter) received(ref wal.SnapRef) {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	sn.mu.received[ref.Name] = ref.Zxid
+}
+
+// discard removes the file of a snapshot that was received and could not be
+// loaded, unless the log refers to a file of that name, or may come to do so.
+func (sn *snapshotter) discard(name string) error {
+	sn.mu.Lock()
+	_, wanted := sn.mu.received[name]
+	wanted = wanted || slices.ContainsFunc(sn.mu.refs, func(r wal.SnapRef) bool { return r.Name == name })
+	sn.mu.Unlock()
+	if wanted {
+		return nil
+	}
+	return sn.store.Remove(name)
+}
+
+// installed notes that the tree is now the one of a snapshot from another server.
+// The files of the history before it are removed, and those that were received
+// before and are older: the core refuses to install these.
 func (sn *snapshotter) installed(ref wal.SnapRef) {
 	sn.mu.Lock()
+	dropped := sn.mu.refs
 	sn.mu.refs = []wal.SnapRef{ref}
+	delete(sn.mu.received, ref.Name)
+	for name, zxid := range sn.mu.received {
+		if zxid < ref.Zxid {
+			dropped = append(slices.Clip(dropped), wal.SnapRef{Name: name})
+			delete(sn.mu.received, name)
+		}
+	}
 	sn.mu.Unlock()
 	sn.txns, sn.bytes = 0, 0
 	sn.size.Store(ref.Size)
-	if _, err := sn.store.Purge(1, ref.Name); err != nil {
+	if _, err := sn.remove(dropped, ref.Name); err != nil {
 		sn.log.Warn("removing the snapshots of the old history is incomplete", zap.Error(err))
 	}
+}
+
+// remove removes the files of references that the log has dropped, but for the
+// one called keep, and returns their names.
+func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []string, err error) {
+	for _, ref := range dropped {
+		if ref.Name == keep {
+			continue
+		}
+		if rerr := sn.store.Remove(ref.Name); rerr != nil {
+			err = errors.Join(err, rerr)
+			continue
+		}
+		removed = append(removed, ref.Name)
+	}
+	return removed, err
 }
 
 // purge removes the snapshots beyond autopurge.snapRetainCount and the segments
@@ -272,29 +326,23 @@ func (sn *snapshotter) purge() {
 	if len(sn.mu.refs) <= sn.cfg.SnapRetainCount {
 		return
 	}
-	keep := sn.mu.refs[len(sn.mu.refs)-sn.cfg.SnapRetainCount:]
+	n := len(sn.mu.refs) - sn.cfg.SnapRetainCount
+	dropped, keep := sn.mu.refs[:n:n], sn.mu.refs[n:]
 	// The log forgets first, so that it never refers to a file that is gone.
-	segments, err := sn.logWriter.Purge(keep[0].Zxid)
+	segments, err := 0, sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid})
+	if err == nil {
+		segments, err = sn.logWriter.Purge(keep[0].Zxid)
+	}
 	if err == nil {
 		sn.mu.refs = keep
 		sn.replica.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
 		var removed []string
-		removed, err = sn.store.Purge(1, names(keep)...)
+		removed, err = sn.remove(dropped, keep[0].Name)
 		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
 	}
 	if err != nil {
 		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
 	}
-}
-
-// names returns the names of snapshots. What else is in their directory is
-// damaged, or about to be referred to and then the newest.
-func names(refs []wal.SnapRef) []string {
-	list := make([]string, len(refs))
-	for i := range refs {
-		list[i] = refs[i].Name
-	}
-	return list
 }
 
 // rowWalk draws a view's rows, table by table, a batch under each hold of the
