@@ -1,7 +1,9 @@
 package zab
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -18,18 +20,55 @@ type Member struct {
 	Group  uint32
 }
 
-// Members is a configuration of the ensemble, as far as quorums depend on it.
+// Members is a list of the ensemble's servers, as far as quorums depend on it.
 type Members struct {
-	// Version is the zxid of the entry that made it, 0 for the configuration
-	// file's.
+	// Version is the zxid of the entry that made the list, 0 for the list of a
+	// configuration file.
 	Version jute.Zxid
 	List    []Member // sorted by id
 	// Hierarchical counts groups: a quorum has a majority of the weights in a
 	// majority of the groups. Otherwise each voter counts one.
 	Hierarchical bool
+	// Commanded says that a command made the list. Then configuration files, which
+	// know nothing of that, do not change it.
+	Commanded bool
 	// Text is what the shell knows besides: addresses. Opaque.
 	Text []byte
 }
+
+// Same reports whether two lists make the same quorums: they have the same
+// servers with the same roles and, if groups count, the same groups and weights.
+// Versions and texts may differ.
+func (m *Members) Same(o *Members) bool {
+	return m.Hierarchical == o.Hierarchical && slices.EqualFunc(m.List, o.List, func(a, b Member) bool {
+		if !m.Hierarchical {
+			a.Weight, a.Group, b.Weight, b.Group = 0, 0, 0, 0
+		}
+		return a == b
+	})
+}
+
+// String renders the list for log lines, such as "1, 2, 3, 4 (observer)".
+func (m *Members) String() string {
+	var b strings.Builder
+	for i := range m.List {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		one := &m.List[i]
+		fmt.Fprintf(&b, "%d", one.ID)
+		switch {
+		case one.Observer:
+			b.WriteString(" (observer)")
+		case m.Hierarchical:
+			fmt.Fprintf(&b, " (group %d, weight %d)", one.Group, one.Weight)
+		}
+	}
+	return b.String()
+}
+
+// bare returns the list without its version and text: what servers compare.
+func (m *Members) bare() Members { return Members{List: m.List, Hierarchical: m.Hierarchical} }
 
 // Find returns the member with an id, or nil.
 func (m *Members) Find(id SID) *Member {

@@ -28,6 +28,18 @@ const (
 	renewalWithoutQuorum
 	transferWithoutAck
 	hintAheadOfCommit
+	fileDecides
+	markerWithoutList
+	markerReplacesList
+	filesNotCompared
+	oneFileMoves
+	unlistedVotes
+	oldCopyTrusted
+	sameStartTrusted
+	sightingsNotWritten
+	doubtNotTold
+	positionBeforeFsync
+	higherEpochIgnored
 )
 
 var mutantNames = [...]string{
@@ -51,6 +63,18 @@ var mutantNames = [...]string{
 	renewalWithoutQuorum:    "renewal-without-quorum",
 	transferWithoutAck:      "transfer-without-ack",
 	hintAheadOfCommit:       "hint-ahead-of-commit",
+	fileDecides:             "file-decides",
+	markerWithoutList:       "marker-without-list",
+	markerReplacesList:      "marker-replaces-list",
+	filesNotCompared:        "files-not-compared",
+	oneFileMoves:            "one-file-moves-the-ensemble",
+	unlistedVotes:           "unlisted-server-votes",
+	oldCopyTrusted:          "old-copy-trusted",
+	sameStartTrusted:        "old-copy-of-same-start-trusted",
+	sightingsNotWritten:     "sightings-not-written",
+	doubtNotTold:            "doubt-not-told",
+	positionBeforeFsync:     "position-before-fsync",
+	higherEpochIgnored:      "higher-epoch-ignored",
 }
 
 func (m Mutant) String() string {

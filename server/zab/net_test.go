@@ -57,6 +57,9 @@ type server struct {
 	writing     []write
 	incarnation ID
 	damaged     bool
+	file        Members // of the configuration file, read at the start
+	vouched     bool    // start with Options.AcceptOldData
+	copied      []LogOp // an old copy of disk
 
 	// The shell's view of the log and of what is applied.
 	base     SnapInfo
@@ -92,6 +95,9 @@ func newNetwork(t testing.TB, seed uint64, voters, observers int) *network {
 		s.incarnation = n.newID()
 		n.servers = append(n.servers, s)
 	}
+	for _, s := range n.servers {
+		s.file = n.members
+	}
 	return n
 }
 
@@ -110,10 +116,13 @@ func (s *server) start() {
 	s.up, s.frozen = true, false
 	s.boots++
 	r := s.recover()
+	s.disk = append(s.disk, LogOp{Kind: LogSightings, Sightings: r.Sightings})
+	r.Start = uint64(len(s.disk))
 	opt := Options{
-		ID: s.id, Boot: uint64(s.id)<<32 | s.boots, Seed: s.rng.Uint64(), Members: s.members,
-		Init: ClusterInit{Cluster: s.newID(), Secret: [32]byte{1}}, App: []byte("app"), RenewInterval: 3000,
+		ID: s.id, Boot: uint64(s.id)<<32 | s.boots, Seed: s.rng.Uint64(), Members: s.file, AcceptOldData: s.vouched,
+		Init: ClusterInit{Cluster: s.newID(), Secret: [32]byte{1}}, RenewInterval: 3000,
 	}
+	opt.Members.Text = []byte("app")
 	if s.tune != nil {
 		s.tune(&opt)
 	}
@@ -127,11 +136,15 @@ func (s *server) start() {
 // recover folds the disk's records into a history.
 func (s *server) recover() Recovered {
 	s.log, s.base = nil, SnapInfo{}
-	r := Recovered{Incarnation: s.incarnation, Damaged: s.damaged, LogStart: s.logStart}
+	r := Recovered{LogStart: s.logStart}
 	for i := range s.disk {
 		op := &s.disk[i]
 		s.fold(op)
 		switch op.Kind {
+		case LogIncarnation:
+			s.incarnation, s.damaged = op.Incarnation, op.Damaged
+		case LogSightings:
+			r.Sightings = op.Sightings
 		case LogPromise:
 			r.Promise = op.Promise
 		case LogCommitHint:
@@ -140,6 +153,7 @@ func (s *server) recover() Recovered {
 			r.Commit = max(r.Commit, op.Snap.Zxid)
 		}
 	}
+	r.Incarnation, r.Damaged = s.incarnation, s.damaged
 	r.Base = s.base.State
 	r.LastZxid = s.last()
 	r.SnapshotBytes = s.base.Bytes
@@ -158,7 +172,7 @@ func (s *server) recover() Recovered {
 // again.
 func (s *server) restarted() *Core {
 	disk := *s
-	return New(Options{ID: s.id, Members: s.members, Init: ClusterInit{Cluster: ID{1}}}, disk.recover())
+	return New(Options{ID: s.id, Members: s.file, Init: ClusterInit{Cluster: ID{1}}}, disk.recover())
 }
 
 // fold takes a record into the shell's view of the log.
@@ -245,7 +259,7 @@ func (s *server) crash() {
 func (s *server) wipe() {
 	s.disk = nil
 	s.logStart = 0
-	s.incarnation = s.newID()
+	s.incarnation, s.damaged = s.newID(), false
 }
 
 // damage has a stopped server find that the end of its log is lost. Promises that
@@ -260,7 +274,7 @@ func (s *server) damage() {
 		}
 	}
 	s.logStart = 0
-	s.incarnation, s.damaged = s.newID(), true
+	s.disk = append(s.disk, LogOp{Kind: LogIncarnation, Incarnation: s.newID(), Damaged: true})
 }
 
 func (s *server) unlink(o *server) {
@@ -292,8 +306,8 @@ func (n *network) connect() {
 			case can && !linked:
 				n.gens++
 				a.links[b.id], b.links[a.id] = n.gens, n.gens
-				a.core.PeerUp(b.id, n.gens, b.incarnation)
-				b.core.PeerUp(a.id, n.gens, a.incarnation)
+				a.core.PeerUp(b.id, n.gens, b.core.Introduction())
+				b.core.PeerUp(a.id, n.gens, a.core.Introduction())
 				a.take()
 				b.take()
 			case !can && linked:
@@ -339,6 +353,12 @@ func (s *server) take() {
 		s.apply(z)
 	}
 	s.checkLeader()
+	if out.Relink {
+		s.incarnation = s.core.incarnation
+		for _, o := range s.servers {
+			s.unlink(o)
+		}
+	}
 	if !s.noApply && s.core.applied < s.state.Zxid {
 		s.core.Applied(s.state.Zxid)
 		s.take()
