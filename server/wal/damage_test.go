@@ -263,7 +263,7 @@ func TestNewerVersion(t *testing.T) {
 	sample(t, fsys)
 	files := fsys.Files()
 	err := fsys.Corrupt(files[1], func(b []byte) []byte {
-		b[8] = 2
+		b[8] = formatVersion + 1
 		crc := crc32cOf(b[:headerCRC])
 		copy(b[headerCRC:], crc)
 		return b

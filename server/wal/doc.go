@@ -15,7 +15,7 @@
 //
 //	header  offset  size
 //	             0     8  magic "zkdwal\r\n"
-//	             8     4  format version, 1
+//	             8     4  format version, 2
 //	            12     4  length n of the state
 //	            16     8  number of the first record
 //	            24     8  size of the file
@@ -23,8 +23,8 @@
 //	            36     4  zero
 //	            40     n  state: last zxid (8), commit hint (8), zxid (8) and
 //	                      record number (8) of the newest snapshot reference,
-//	                      then identity, promise and that reference's payload,
-//	                      each with a length (2) before it
+//	                      then identity, promise, that reference's payload and
+//	                      notes, each with a length (2) before it
 //	                      zeros
 //	          4092     4  CRC32C of the 4092 bytes before
 //

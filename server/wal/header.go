@@ -11,7 +11,7 @@ const (
 	headerFixed   = 40
 	headerCRC     = headerSize - 4
 	headerMagic   = "zkdwal\r\n"
-	formatVersion = 1
+	formatVersion = 2 // 1 had no notes in the state
 )
 
 // header is the first block of a segment.
@@ -60,8 +60,9 @@ func decodeHeader(b []byte) (header, error) {
 	if crc := headerCRCOf(b); crc != h.crc {
 		return h, invalidf("header crc %08x, want %08x", h.crc, crc)
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		return h, fmt.Errorf("segment of format %d: %w", v, ErrVersion)
+	format := binary.LittleEndian.Uint32(b[8:])
+	if format == 0 || format > formatVersion {
+		return h, fmt.Errorf("segment of format %d: %w", format, ErrVersion)
 	}
 	n := int64(binary.LittleEndian.Uint32(b[12:]))
 	if n > headerCRC-headerFixed || h.first == 0 || h.size < headerSize || binary.LittleEndian.Uint32(b[36:]) != 0 {
@@ -73,6 +74,6 @@ func decodeHeader(b []byte) (header, error) {
 		}
 	}
 	var err error
-	h.state, err = decodeState(b[headerFixed : headerFixed+n])
+	h.state, err = decodeState(b[headerFixed:headerFixed+n], format)
 	return h, err
 }

@@ -26,6 +26,7 @@ type view struct {
 	history        []Record
 	last, hint     jute.Zxid
 	promise, ident string
+	notes          string
 	snaps          []SnapRef
 }
 
@@ -41,6 +42,8 @@ func (m *model) after(n int) view {
 			v.promise = string(r.Payload)
 		case Ident:
 			v.ident = string(r.Payload)
+		case Notes:
+			v.notes = string(r.Payload)
 		case CommitHint:
 			v.hint = max(v.hint, r.Zxid)
 		case Truncate:
@@ -115,7 +118,7 @@ func (m *model) compare(l *Log, rec *Recovered) (int, error) {
 		return 0, fmt.Errorf("%d records, want %d to %d", n, m.acked, len(m.records))
 	}
 	want := m.after(n)
-	if rec.LastZxid != want.last || rec.CommitHint != want.hint || string(rec.Promise) != want.promise || string(rec.Ident) != want.ident {
+	if rec.LastZxid != want.last || rec.CommitHint != want.hint || string(rec.Promise) != want.promise || string(rec.Ident) != want.ident || string(rec.Notes) != want.notes {
 		return 0, fmt.Errorf("recovered %+v, want %+v", rec, want)
 	}
 	if err := checkControl(rec, want.control()); err != nil {
@@ -248,6 +251,8 @@ func (d *driver) records(v *view) []Record {
 		return d.truncate(v)
 	case p < 98:
 		return d.snapshot(v)
+	case p < 99:
+		return []Record{{Kind: Notes, Payload: d.payload(200)}}
 	default:
 		return []Record{{Kind: Ident, Payload: d.payload(30)}}
 	}

@@ -27,10 +27,13 @@ const (
 	CommitHint Kind = 5
 	// Ident replaces the identity by the payload, of at most 1 KiB.
 	Ident Kind = 6
+	// Notes replaces the owner's notes by the payload, of at most 2304 bytes. They are
+	// opaque here. Like the promise they survive a purge.
+	Notes Kind = 7
 )
 
 var kindNames = [...]string{Append: "append", Promise: "promise", Truncate: "truncate",
-	Snapshot: "snapshot", CommitHint: "commithint", Ident: "ident"}
+	Snapshot: "snapshot", CommitHint: "commithint", Ident: "ident", Notes: "notes"}
 
 // String returns the kind in lower case.
 func (k Kind) String() string {
@@ -40,7 +43,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-func (k Kind) known() bool { return k >= Append && k <= Ident }
+func (k Kind) known() bool { return k >= Append && k <= Notes }
 
 // Record is one record of the log.
 type Record struct {
@@ -68,6 +71,8 @@ const (
 	// MaxIdent bounds the identity, in bytes.
 	MaxIdent   = 1 << 10
 	maxPromise = 256
+	// MaxNotes bounds the notes, in bytes.
+	MaxNotes = 2304
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -15,6 +15,7 @@ import (
 type state struct {
 	ident   []byte
 	promise []byte
+	notes   []byte
 	base    SnapRef // the newest; Name is empty if there is none
 	baseSeq uint64  // of its record
 	last    jute.Zxid
@@ -56,6 +57,11 @@ func (s *state) apply(r *Record, seq uint64) error {
 			return tooLarge(r)
 		}
 		s.ident = append(s.ident[:0:0], r.Payload...)
+	case Notes:
+		if len(r.Payload) > MaxNotes {
+			return tooLarge(r)
+		}
+		s.notes = append(s.notes[:0:0], r.Payload...)
 	default:
 		return fmt.Errorf("%v: %w", r.Kind, ErrVersion)
 	}
@@ -90,7 +96,7 @@ func tooLarge(r *Record) error {
 	return fmt.Errorf("%v with %d bytes: %w", r.Kind, len(r.Payload), ErrTooLarge)
 }
 
-// append encodes the state: zxids, then three length-prefixed byte strings.
+// append encodes the state: zxids, then four length-prefixed byte strings.
 func (s *state) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.last))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.hint))
@@ -98,10 +104,11 @@ func (s *state) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, s.baseSeq)
 	b = appendBytes(b, s.ident)
 	b = appendBytes(b, s.promise)
-	if s.base.Name == "" {
-		return appendBytes(b, nil)
+	var ref []byte
+	if s.base.Name != "" {
+		ref = s.base.Record().Payload
 	}
-	return appendBytes(b, s.base.Record().Payload)
+	return appendBytes(appendBytes(b, ref), s.notes)
 }
 
 func appendBytes(b, p []byte) []byte {
@@ -110,8 +117,8 @@ func appendBytes(b, p []byte) []byte {
 
 const stateFixed = 32
 
-// decodeState is the inverse of append.
-func decodeState(b []byte) (state, error) {
+// decodeState is the inverse of append. A state of format 1 has no notes.
+func decodeState(b []byte, format uint32) (state, error) {
 	bad := invalidf("state of %d bytes", len(b))
 	if len(b) < stateFixed {
 		return state{}, bad
@@ -124,7 +131,11 @@ func decodeState(b []byte) (state, error) {
 	zxid := jute.Zxid(binary.LittleEndian.Uint64(b[16:]))
 	rest := b[stateFixed:]
 	var ref []byte
-	for _, dst := range []*[]byte{&s.ident, &s.promise, &ref} {
+	parts := []*[]byte{&s.ident, &s.promise, &ref, &s.notes}
+	if format == 1 {
+		parts = parts[:3]
+	}
+	for _, dst := range parts {
 		if len(rest) < 2 || len(rest)-2 < int(binary.LittleEndian.Uint16(rest)) {
 			return state{}, bad
 		}
@@ -134,7 +145,7 @@ func decodeState(b []byte) (state, error) {
 		}
 		rest = rest[2+n:]
 	}
-	if len(rest) > 0 || len(s.ident) > MaxIdent || len(s.promise) > maxPromise {
+	if len(rest) > 0 || len(s.ident) > MaxIdent || len(s.promise) > maxPromise || len(s.notes) > MaxNotes {
 		return state{}, bad
 	}
 	if len(ref) == 0 {

@@ -41,7 +41,7 @@ type Core struct {
 	hintTo      jute.Zxid // not to wait for the idle moment, up to here
 	busy        bool      // something was handed out to be persisted since the last Tick
 
-	start    uint64 // Recovered.Start
+	start    uint64 // of the present process, in its log; 0 if that is not synced
 	recorded uint64 // records that are durable since
 	seen     sightings
 	// disowned says that this server has given up its incarnation; relinkSeq makes
@@ -118,11 +118,13 @@ func New(opt Options, r Recovered) *Core {
 		random:      opt.Seed ^ uint64(opt.ID)<<56 ^ opt.Boot,
 		promise:     r.Promise,
 		hinted:      r.Commit,
-		start:       r.Start,
-		seen:        sightings{table: slices.Clone(r.Sightings)},
+		seen:        sightings{Notes: Notes{Starts: r.Notes.Starts, Sightings: slices.Clone(r.Notes.Sightings)}},
 	}
 	if !c.standalone && (opt.ID == 0 || opt.Init.Cluster == ID{}) {
 		panic("zab: an ensemble needs Options.ID and Options.Init")
+	}
+	if n := len(r.Notes.Starts); n > 0 {
+		c.start = r.Notes.Starts[n-1].Position
 	}
 	err := c.recover(&r)
 	if opt.AcceptOldData && !c.standalone && err == nil {
@@ -211,7 +213,7 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 		c.paused(gap)
 	}
 	c.tickHint()
-	c.tickSightings()
+	c.tickNotes()
 	switch c.status.Role {
 	case Looking:
 		c.tickLooking()

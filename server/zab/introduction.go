@@ -12,8 +12,8 @@ type Introduction struct {
 	Cluster     ID // of its committed history; zero for none
 	Incarnation ID // of its data
 	Boot        uint64
-	// Start is Recovered.Start of its process.
-	Start uint64
+	// Starts is Notes.Starts of its log; empty if the log is not synced.
+	Starts []Start
 	// Vouched says that its operator accepts its data: Options.AcceptOldData.
 	Vouched bool
 	// Members is the list of its configuration file, without a text.
@@ -27,9 +27,18 @@ type Introduction struct {
 // changes with the Status, and before Output.Relink.
 func (c *Core) Introduction() Introduction {
 	return Introduction{
-		Cluster: c.settled.Init.Cluster, Incarnation: c.incarnation, Boot: c.opt.Boot, Start: c.start,
+		Cluster: c.settled.Init.Cluster, Incarnation: c.incarnation, Boot: c.opt.Boot, Starts: c.seen.Starts,
 		Vouched: c.opt.AcceptOldData, Members: c.opt.Members.bare(), List: c.status.List,
 	}
+}
+
+// start is the number of the record that the server's process wrote to its log
+// first, 0 if it does not say.
+func (in *Introduction) start() uint64 {
+	if n := len(in.Starts); n > 0 {
+		return in.Starts[n-1].Position
+	}
+	return 0
 }
 
 // introduce takes in what a server says of itself on a new link.

@@ -59,12 +59,10 @@ type Recovered struct {
 	LogBytes      int64 // from LogStart to the end
 	SnapshotBytes int64 // of the newest snapshot, which is Base's
 	Incarnation   ID
-	// Start is the number of the record that this start wrote to the log, and
-	// made durable, before anything else. It is 0 if the log is not synced: then
-	// its end may go back honestly, and nobody can tell an old copy of it.
-	Start uint64
-	// Sightings are those of the newest LogSightings.
-	Sightings []Sighting
+	// Notes are those of the newest LogNotes, with the present process as the last
+	// of the starts: that is durable. There are no starts if the log is not synced:
+	// then its end may go back honestly, and nobody can tell an old copy of it.
+	Notes Notes
 	// Damaged says that acknowledged records may have been lost: the server is
 	// not to be counted before it is admitted anew, and Incarnation is a new one.
 	Damaged bool
@@ -79,7 +77,7 @@ type LogOp struct {
 	Upto    jute.Zxid
 	Snap    SnapInfo
 
-	Sightings   []Sighting
+	Notes       Notes
 	Incarnation ID
 	Damaged     bool
 }
@@ -93,7 +91,7 @@ const (
 	LogTruncate                        // drop the entries behind Upto
 	LogCommitHint                      // Upto
 	LogSnapshot                        // Snap, received from another server, replaces the history
-	LogSightings                       // Sightings replaces the table of the other servers' logs; nobody waits for it
+	LogNotes                           // Notes replaces the ones before; nobody waits for it
 	LogIncarnation                     // Incarnation and Damaged replace what Recovered has of them
 )
 

@@ -311,11 +311,12 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	return z, nil
 }
 
-// ready reports whether a server counts and is nearly up to date.
+// ready reports whether a server counts, answers, and is nearly up to date.
 func (c *Core) ready(id SID) bool {
 	if id == c.opt.ID {
 		return true
 	}
 	p := c.linked(id)
-	return p != nil && p.synced && c.reliesOn(p) && p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
+	return p != nil && p.synced && c.reliesOn(p) && c.now < p.echoedAt+3*c.opt.Heartbeat &&
+		p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
 }

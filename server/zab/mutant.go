@@ -35,8 +35,8 @@ const (
 	oneFileMoves
 	unlistedVotes
 	oldCopyTrusted
-	sameStartTrusted
-	sightingsNotWritten
+	grownCopyTrusted
+	notesNotWritten
 	doubtNotTold
 	positionBeforeFsync
 	higherEpochIgnored
@@ -70,8 +70,8 @@ var mutantNames = [...]string{
 	oneFileMoves:            "one-file-moves-the-ensemble",
 	unlistedVotes:           "unlisted-server-votes",
 	oldCopyTrusted:          "old-copy-trusted",
-	sameStartTrusted:        "old-copy-of-same-start-trusted",
-	sightingsNotWritten:     "sightings-not-written",
+	grownCopyTrusted:        "grown-old-copy-trusted",
+	notesNotWritten:         "notes-not-written",
 	doubtNotTold:            "doubt-not-told",
 	positionBeforeFsync:     "position-before-fsync",
 	higherEpochIgnored:      "higher-epoch-ignored",

@@ -116,10 +116,11 @@ func (s *server) start() {
 	s.up, s.frozen = true, false
 	s.boots++
 	r := s.recover()
-	s.disk = append(s.disk, LogOp{Kind: LogSightings, Sightings: r.Sightings})
-	r.Start = uint64(len(s.disk))
+	boot := uint64(s.id)<<32 | s.boots
+	r.Notes.AddStart(Start{boot, uint64(len(s.disk) + 1)})
+	s.disk = append(s.disk, LogOp{Kind: LogNotes, Notes: r.Notes})
 	opt := Options{
-		ID: s.id, Boot: uint64(s.id)<<32 | s.boots, Seed: s.rng.Uint64(), Members: s.file, AcceptOldData: s.vouched,
+		ID: s.id, Boot: boot, Seed: s.rng.Uint64(), Members: s.file, AcceptOldData: s.vouched,
 		Init: ClusterInit{Cluster: s.newID(), Secret: [32]byte{1}}, RenewInterval: 3000,
 	}
 	opt.Members.Text = []byte("app")
@@ -143,8 +144,8 @@ func (s *server) recover() Recovered {
 		switch op.Kind {
 		case LogIncarnation:
 			s.incarnation, s.damaged = op.Incarnation, op.Damaged
-		case LogSightings:
-			r.Sightings = op.Sightings
+		case LogNotes:
+			r.Notes = op.Notes
 		case LogPromise:
 			r.Promise = op.Promise
 		case LogCommitHint:

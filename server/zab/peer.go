@@ -178,7 +178,7 @@ func (c *Core) selfFlags() (f uint16) {
 
 // post sends a message to a linked peer.
 func (c *Core) post(p *peer, m Message) {
-	if !p.up || p.refused {
+	if !p.up || p.refused || p.doubted && m.Kind != MsgDoubt {
 		return
 	}
 	switch m.Kind {

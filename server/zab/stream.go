@@ -51,6 +51,7 @@ type learner struct {
 	told  bool      // to take over, in this hand-over
 	sure  bool      // by its last acknowledgement, that it counts
 	acked jute.Zxid // the most that it has acknowledged in this leadership
+	by    uint64    // the boot of the process that did
 }
 
 // sent is a message of entries that is not acknowledged.
@@ -105,7 +106,7 @@ func (c *Core) startSync(p *peer) {
 	p.match, p.snapAt = 0, 0
 	p.echoedAt, p.heardAt, p.pongSeq, p.leasedSeq = c.now, c.now, 0, 0
 	at := commonPoint(c.tip.Epochs, s.epochs)
-	if at < p.acked && p.start != 0 && !mutated(oldCopyTrusted) {
+	if at < p.acked && p.by != p.boot && p.start != 0 && !mutated(oldCopyTrusted) {
 		c.doubt(p, fmt.Sprintf("it had acknowledged everything up to %v, and has this history up to %v only", p.acked, at))
 		return
 	}
@@ -307,7 +308,9 @@ func (c *Core) acknowledged(p *peer, m *Message) {
 		return
 	}
 	p.match, p.sure = max(p.match, z), sure
-	p.acked = max(p.acked, p.match)
+	if p.match > p.acked {
+		p.acked, p.by = p.match, p.boot
+	}
 	if p.state == learnerSnapshot {
 		c.snapshotAcknowledged(p)
 		return

@@ -23,13 +23,14 @@ const (
 	MutantDamageUnseen           // a damaged log passes for a whole one
 	MutantNoLease                // servers answer alone whenever they like
 	MutantNoHold                 // sessions expire without a thought of what others have not reported
+	MutantNoStartRecord          // a start does not write a record to the log
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-early", "reply-unordered", "sync-only-index",
 	"tracker-outlives", "no-postpone", "expired-early", "no-session-check", "double-close", "same-incarnation", "damage-unseen",
-	"no-lease", "no-hold",
+	"no-lease", "no-hold", "no-start-record",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

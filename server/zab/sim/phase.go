@@ -134,11 +134,15 @@ func (s *Sim) quorumOf(list []*node) bool {
 			logs = append(logs, n)
 		}
 	}
-	return s.decides(logs, func(v zab.SID) bool { return slices.Contains(list, s.node(v)) })
+	in := func(v zab.SID) bool { return slices.Contains(list, s.node(v)) }
+	return s.decides(logs, in) && !slices.ContainsFunc(s.nodes, func(n *node) bool { return s.movable(&n.file) && !isQuorum(&n.file, in) })
 }
 
-// settledLeader returns the node that leads all of list, or nil.
+// settledLeader returns the node that leads all of list, or nil. Those that the
+// members have lost meanwhile do not matter.
 func (s *Sim) settledLeader(list []*node) *node {
+	now := s.membersNow()
+	list = slices.DeleteFunc(slices.Clone(list), func(n *node) bool { return now.Find(n.id) == nil })
 	var leader *node
 	for _, n := range list {
 		if n.alive && n.status.Role == zab.Leading {
