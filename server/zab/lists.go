@@ -58,7 +58,7 @@ func (c *Core) agreed(p *peer) bool {
 // voter reports whether a server has a vote in a list in force: the committed one,
 // and those behind it in the history.
 func (c *Core) voter(id SID) bool {
-	if c.members().Voter(id) || mutated(unlistedVotes) && c.opt.Members.Voter(id) {
+	if c.members().Voter(id) {
 		return true
 	}
 	for i := range c.pending {

@@ -33,7 +33,7 @@ const (
 	markerReplacesList
 	filesNotCompared
 	oneFileMoves
-	unlistedVotes
+	doubtedHeard
 	oldCopyTrusted
 	grownCopyTrusted
 	notesNotWritten
@@ -68,7 +68,7 @@ var mutantNames = [...]string{
 	markerReplacesList:      "marker-replaces-list",
 	filesNotCompared:        "files-not-compared",
 	oneFileMoves:            "one-file-moves-the-ensemble",
-	unlistedVotes:           "unlisted-server-votes",
+	doubtedHeard:            "doubted-server-heard",
 	oldCopyTrusted:          "old-copy-trusted",
 	grownCopyTrusted:        "grown-old-copy-trusted",
 	notesNotWritten:         "notes-not-written",

@@ -210,6 +210,9 @@ func (c *Core) sight(p *peer, in *Introduction) {
 // tells it so.
 func (c *Core) doubt(p *peer, why string) {
 	c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
+	if mutated(doubtedHeard) {
+		return
+	}
 	c.stopLearner(p)
 	p.doubted = true
 	p.granted, p.promised, p.sure, p.match = false, false, false, 0

@@ -171,7 +171,7 @@ func (s *Sim) listsChanged(n *node) {
 // quorum of both lists: I21. A server that has just gone may still be counted.
 func (s *Sim) checkMove(n *node, e *zab.Entry) {
 	var m zab.Members
-	if err := m.Decode(e.Data); err != nil || s.ordered[e.Zxid] {
+	if err := m.Decode(e.Data); err != nil || m.Commanded || s.ordered[e.Zxid] {
 		return
 	}
 	lists := s.inForce(n)

@@ -84,6 +84,10 @@ var focuses = map[string]func(*Config){
 		often(c, FaultPower, FaultInside, FaultKill)
 	},
 	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
+	"files-not-compared":   func(c *Config) { c.Voters, c.OddFile = 5, true },
+	"file-decides":         func(c *Config) { often(c, FaultFiles, FaultPartition) },
+	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
+	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
@@ -116,6 +120,7 @@ var directed = map[string]func(*script){
 	"read-round-too-early":          deposedReads,
 	"read-without-round":            deposedReads,
 	"promise-without-history-check": lateCandidate,
+	"grown-old-copy-trusted":        grownOldCopy,
 }
 
 // broken plays a script and returns what went wrong.

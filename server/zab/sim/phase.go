@@ -101,7 +101,7 @@ func (s *Sim) chooseCore() []*node {
 	nodes := s.listed()
 	for _, i := range s.rng.Perm(len(nodes)) {
 		n := nodes[i]
-		if s.ghost.last > 0 && !(s.counts(n) && (n.weighty() || s.knows(n))) {
+		if s.ghost.last > 0 && !s.able(n.id) {
 			continue
 		}
 		list = append(list, n)
@@ -113,6 +113,12 @@ func (s *Sim) chooseCore() []*node {
 		return list
 	}
 	return nil
+}
+
+// able reports whether a server counts and knows it, or would after a restart.
+func (s *Sim) able(id zab.SID) bool {
+	n := s.node(id)
+	return s.counts(n) && (n.weighty() || s.knows(n))
 }
 
 // weighty reports whether the node, by what it knows, counts as a voter. One without
@@ -186,8 +192,13 @@ func (s *Sim) picture() string {
 }
 
 // converge heals everything and stops the clients: all servers must come to the
-// same state.
+// same state. A change of the members under way may need a server that has just
+// lost its data, which its leader could not know: then nobody can decide.
 func (s *Sim) converge() {
+	if s.ghost.last > 0 && !s.decides(s.nodes, s.able) {
+		s.stats.Stuck++
+		return
+	}
 	s.phase = phaseWhole
 	s.trace(nil, "phase: all heal")
 	s.heal(s.nodes)

@@ -565,6 +565,7 @@ func promote(s *script, leader, n *node, observer bool) {
 	m := *s.membersNow()
 	m.List = append([]zab.Member(nil), m.List...)
 	m.Find(n.id).Observer = observer
+	m.Commanded = true
 	var z jute.Zxid
 	s.wait("members proposed", func() (ok bool) {
 		var err error
@@ -583,6 +584,7 @@ func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
 		m.List = append([]zab.Member(nil), m.List...)
 		old := s.others(first)[0]
 		m.Find(old.id).Observer = true
+		m.Commanded = true
 		s.drop(func(_, to *node, m *zab.Message) bool { return to != old && m.Kind == zab.MsgAppend })
 		z, err := first.core.ProposeMembers(m)
 		if err != nil {
