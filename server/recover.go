@@ -85,7 +85,32 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	}
 	core, err := coreRecovered(rec, st)
 	core.Incarnation, core.Damaged = id.incarnation, id.unproven
+	if err == nil && s.ensemble() {
+		core.Notes, err = s.noteStart(log, rec.Notes)
+	}
 	return &recovered{core: core, ident: id, ensemble: st.ensemble}, err
+}
+
+// noteStart writes to the log that this process begins, so that other servers can
+// tell an old copy of the log: see zab.Notes. If the log is not synced, its end may
+// be lost honestly, and it does not say anything of starts.
+func (s *Server) noteStart(log *wal.Log, payload []byte) (zab.Notes, error) {
+	var notes zab.Notes
+	if payload != nil {
+		if err := notes.Decode(payload); err != nil {
+			return notes, fmt.Errorf("the log's notes: %w: were they written by a newer version?", err)
+		}
+	}
+	if !s.cfg.ForceSync {
+		notes.Starts = nil
+		return notes, nil
+	}
+	notes.AddStart(zab.Start{Boot: s.boot, Position: log.NextSeq()})
+	if err := log.Append([]wal.Record{{Kind: wal.Notes, Payload: notes.Append(nil)}}); err != nil {
+		return notes, err
+	}
+	_, err := log.Sync()
+	return notes, err
 }
 
 // coreRecovered is what the core needs to know of the log.

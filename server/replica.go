@@ -51,6 +51,7 @@ type replica struct {
 	frame      []byte                    // being made for the leader
 	answers    map[zab.SID]*answerFrames // for followers, being made
 	left       []chan<- struct{}         // to be closed when this server does not lead
+	dropPeers  time.Duration             // when to drop the peers that nothing lists any more; 0 for never
 	barred     uint64                    // connections up to this one have been closed with a role
 	held       map[uint64]zab.SID        // reads of the leader's core that are not confirmed, and where they are waited for
 
@@ -134,6 +135,7 @@ func (r *replica) tick() {
 		r.peers.Store(&peers)
 	}
 	r.knowLeases(peers)
+	r.dropUnlisted()
 	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
 		r.reportTouches(now)
 	}
@@ -194,8 +196,12 @@ func (r *replica) dispatch() {
 		r.collected = snap.Zxid
 	}
 	r.collect()
-	if out.Changed {
+	if out.Changed || out.Relink {
+		r.introduce()
 		r.changed(r.core.Status())
+	}
+	if out.Relink {
+		r.transport.Relink()
 	}
 	r.feed()
 	r.metrics.pendingSyncs.Store(int64(len(r.held)))
@@ -241,7 +247,7 @@ func (r *replica) persist() {
 		if r.out.Persist[i].Kind == zab.LogSnapshot {
 			r.snapshots.replacing()
 		}
-		r.records = append(r.records, walRecord(&r.out.Persist[i]))
+		r.records = append(r.records, r.walRecord(&r.out.Persist[i]))
 	}
 	last, err := r.logWriter.Submit(r.records...)
 	clear(r.records)
@@ -251,8 +257,14 @@ func (r *replica) persist() {
 }
 
 // walRecord is a record of the core's as the log has it.
-func walRecord(op *zab.LogOp) wal.Record {
+func (r *replica) walRecord(op *zab.LogOp) wal.Record {
 	switch op.Kind {
+	case zab.LogNotes:
+		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
+	case zab.LogIncarnation:
+		id := r.ident
+		id.incarnation, id.unproven = op.Incarnation, op.Damaged
+		return wal.Record{Kind: wal.Ident, Payload: id.encode()}
 	case zab.LogPromise:
 		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
 	case zab.LogTruncate:
@@ -390,6 +402,9 @@ func (r *replica) changed(now zab.Status) {
 	r.status = now
 	r.role.Store(&now)
 	r.awaited.Store(now.Role == zab.SyncingLeader || now.Role == zab.SyncingFollower)
+	if was.List != now.List || was.Settled != now.Settled {
+		r.listsChanged()
+	}
 	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
 		return // another epoch, or weight
 	}

@@ -47,6 +47,7 @@ type flags struct {
 	dataDir    string
 	myid       int
 	acceptLoss string
+	acceptOld  bool
 	pprof      string
 }
 
@@ -85,6 +86,8 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	f.addSettings(root)
 	fl.StringVar(&f.acceptLoss, "accept-data-loss-after", "",
 		"start on a damaged log and give up for ever what it has after this zxid")
+	fl.BoolVar(&f.acceptOld, "accept-old-data", false,
+		"let a member vote with a data directory that was restored from a copy, although it may have forgotten what it confirmed")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
 	root.AddCommand(newVersion(), newConfig(), newLog(), newStatus())
 	return root
@@ -216,6 +219,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		Registerer:      reg,
 		Version:         zooKeeperVersion(),
 		AcceptLossAfter: accept,
+		AcceptOldData:   f.acceptOld,
 	})
 	if err != nil {
 		return usageError{err}

@@ -71,6 +71,8 @@ func TestStatus(t *testing.T) {
 			[]string{`leader +3/3 +0x`}, ""},
 		{"one voter does not", []string{srvr("leader") + "mntr:zk_version\t3\nzk_synced_followers\t1\nzk_quorum_size\t3\n"},
 			[]string{`leader +2/3 +0x`}, "2 of 3 voters"},
+		{"a file differs", []string{srvr("leader"), srvr("follower") + "mntr:zk_version\t3\nzk_quorum_size\t3\nzk_member_list_differs\t1\nzk_members\t1, 2, 3\nzk_members_of_file\t1, 2\n"},
+			[]string{`leader`, `follower`, `its configuration file has the members 1, 2; those of the ensemble are 1, 2, 3$`}, ""},
 		{"one alone", []string{srvr("standalone")}, []string{`standalone`}, ""},
 		{"no quorum", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`}, "1 of 2"},
 		{"two leaders", []string{srvr("leader"), srvr("leader")}, []string{`leader`, `leader`}, "2 servers say"},

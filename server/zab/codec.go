@@ -267,6 +267,7 @@ func (m *Members) Append(b []byte) []byte {
 	}
 	b = append(b, flags)
 	b = binary.BigEndian.AppendUint64(b, uint64(m.Version))
+	b = binary.BigEndian.AppendUint64(b, uint64(m.TimeMs))
 	b = binary.AppendUvarint(b, uint64(len(m.List)))
 	for i := range m.List {
 		one := &m.List[i]
@@ -293,6 +294,7 @@ func (m *Members) decode(d *decoder) {
 	flags := d.flags(membersHierarchical|membersCommanded, "members")
 	m.Hierarchical, m.Commanded = flags&membersHierarchical != 0, flags&membersCommanded != 0
 	m.Version = d.zxid("members")
+	m.TimeMs = int64(d.u64("members"))
 	n := d.count(4, "members")
 	for i := range n {
 		one := Member{ID: SID(d.u8("members"))}

@@ -71,7 +71,9 @@ func (c *Core) leave() {
 }
 
 // electable reports whether this server may become leader.
-func (c *Core) electable() bool { return c.voter(c.opt.ID) && c.selfCounts() }
+func (c *Core) electable() bool {
+	return c.voter(c.opt.ID) && c.selfCounts() && !c.contested()
+}
 
 // startRound asks everybody.
 func (c *Core) startRound() {
@@ -225,7 +227,7 @@ func (c *Core) yields() bool {
 }
 
 func (c *Core) countPrevotes() {
-	if c.status.Role != Looking || !c.electable() || c.yields() {
+	if c.status.Role != Looking || !c.electable() || c.yields() || c.early() {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {

@@ -32,6 +32,19 @@ func (c *Core) Introduction() Introduction {
 	}
 }
 
+// Heard tells what a server has said with which there is no link, because one of
+// the two does not list the other. If that one has a history, this server must not
+// found another ensemble; and its list of members may be in the way of this one's.
+func (c *Core) Heard(id SID, in Introduction) {
+	if c.standalone || c.status.Role == Halted || id == 0 || id == c.opt.ID || c.linked(id) != nil {
+		return
+	}
+	p := c.addPeer(id)
+	p.seeded = in.Cluster != ID{}
+	c.compareFiles(p, &in)
+	c.refresh()
+}
+
 // start is the number of the record that the server's process wrote to its log
 // first, 0 if it does not say.
 func (in *Introduction) start() uint64 {
@@ -59,7 +72,7 @@ func (c *Core) introduce(p *peer, gen uint64, in *Introduction) {
 // compareFiles reports it if the configuration file of a server has another list
 // of members than that of this one: once for each list, not for each link.
 func (c *Core) compareFiles(p *peer, in *Introduction) {
-	p.sameFile = c.opt.Members.Same(&in.Members)
+	p.heard, p.file, p.sameFile = true, in.Members, c.opt.Members.Same(&in.Members)
 	text := ""
 	if !p.sameFile {
 		text = in.Members.String()
@@ -72,7 +85,7 @@ func (c *Core) compareFiles(p *peer, in *Introduction) {
 		c.event(1, p.id, fmt.Sprintf("the configuration files of both servers have the same members now: %v", &c.opt.Members))
 		return
 	}
-	counts := "neither server votes for the other, since no history says which list is right: make the server lines the same"
+	counts := "no history says yet which list is right, so neither server votes for the other; make the server lines the same and restart"
 	if c.anchored() {
 		counts = fmt.Sprintf("what counts are the members %v, which the history has had since %v", c.tip.Members, c.tip.Members.Version)
 	}

@@ -86,13 +86,13 @@ type LogOp struct {
 type LogOpKind uint8
 
 const (
-	LogAppend     LogOpKind = iota + 1 // Entry
-	LogPromise                         // Promise
-	LogTruncate                        // drop the entries behind Upto
-	LogCommitHint                      // Upto
-	LogSnapshot                        // Snap, received from another server, replaces the history
-	LogNotes                           // Notes replaces the ones before; nobody waits for it
-	LogIncarnation                     // Incarnation and Damaged replace what Recovered has of them
+	LogAppend      LogOpKind = iota + 1 // Entry
+	LogPromise                          // Promise
+	LogTruncate                         // drop the entries behind Upto
+	LogCommitHint                       // Upto
+	LogSnapshot                         // Snap, received from another server, replaces the history
+	LogNotes                            // Notes replaces the ones before; nobody waits for it
+	LogIncarnation                      // Incarnation and Damaged replace what Recovered has of them
 )
 
 // SnapInfo names a snapshot that was received: complete, verified, durable.

@@ -291,7 +291,7 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	if len(c.pending) > 0 {
 		return 0, ErrMembersPending
 	}
-	m.Version = z
+	m.Version, m.TimeMs = z, c.wall
 	data := m.Append(nil)
 	voters := 0
 	for i := range m.List {

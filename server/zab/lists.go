@@ -2,6 +2,7 @@ package zab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -16,7 +17,9 @@ import (
 //
 // As long as the history has no list, because the ensemble is being founded or
 // because older builds wrote it, files decide. Then servers count only those
-// whose files have the same list as their own.
+// whose files have the same list as their own, and none leads while others with
+// another list could elect a leader by that. They wait a moment for those of whom
+// they have not heard yet.
 //
 // A file that differs from the history says what its operator wants. When the
 // files of a quorum of both lists, the leader's among them, have the same new
@@ -67,6 +70,45 @@ func (c *Core) voter(id SID) bool {
 		}
 	}
 	return false
+}
+
+// contested reports whether, while no history has a list, the servers with another
+// list in their files may be a quorum of that: all of them that are not known to
+// have this or a third list.
+func (c *Core) contested() bool {
+	if c.anchored() || mutated(filesNotCompared) {
+		return false
+	}
+	for _, p := range c.peers {
+		if !p.heard || p.refused || p.sameFile {
+			continue
+		}
+		if p.file.Quorum(func(id SID) bool {
+			q := c.peer(id)
+			return id != c.opt.ID && (q == nil || !q.heard || q.file.Same(&p.file)) && c.mayCount(id)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// early reports whether to wait for a voter of the file that has not been heard of
+// since the start: its list may be another one, or it may have data.
+func (c *Core) early() bool {
+	if c.anchored() || c.now >= c.opt.ElectionTimeout {
+		return false
+	}
+	return slices.ContainsFunc(c.opt.Members.List, func(m Member) bool {
+		p := c.peer(m.ID)
+		return m.ID != c.opt.ID && c.opt.Members.Voter(m.ID) && (p == nil || !p.heard)
+	})
+}
+
+// mayCount reports whether a server could count by its data: nobody has admitted
+// the others to the ensemble.
+func (c *Core) mayCount(id SID) bool {
+	return !c.tip.Seeded() || slices.ContainsFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == id })
 }
 
 // quorum reports whether the servers for which in is true are a quorum in each

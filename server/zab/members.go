@@ -32,6 +32,9 @@ type Members struct {
 	// Commanded says that a command made the list. Then configuration files, which
 	// know nothing of that, do not change it.
 	Commanded bool
+	// TimeMs is the wall clock of the leader that proposed the list, in ms; 0 for a
+	// first list, which has the time of its marker.
+	TimeMs int64
 	// Text is what the shell knows besides: addresses. Opaque.
 	Text []byte
 }

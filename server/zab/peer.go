@@ -16,6 +16,7 @@ type peer struct {
 	// Of its Introduction, and what follows from it.
 	incarnation ID
 	boot, start uint64
+	heard       bool    // it has introduced itself, ever
 	file        Members // of its configuration file
 	sameFile    bool    // file is the same list as in the file of this server
 	reported    string  // the list that was reported to differ last

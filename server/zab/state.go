@@ -35,9 +35,9 @@ type EpochEnd struct {
 // says of znodes. Like the tree it results from applying entries in order, so
 // it is part of each snapshot. The zero value is that of an empty history.
 type State struct {
-	Zxid    jute.Zxid   // of the last entry
-	Init    ClusterInit // zero until the first marker
-	Epochs  []EpochEnd  // rising
+	Zxid   jute.Zxid   // of the last entry
+	Init   ClusterInit // zero until the first marker
+	Epochs []EpochEnd  // rising
 	// Members is the list of servers that decides. It is nil until a marker
 	// carries the first one; until then configuration files decide.
 	Members *Members

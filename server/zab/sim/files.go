@@ -134,6 +134,15 @@ func (s *Sim) accepts(n, o *node) bool {
 	return theirs.List > mine.List && slices.Contains(s.clusters(n), theirs.Cluster)
 }
 
+// tellRefused tells a node of another one with which it can't have a link.
+func (s *Sim) tellRefused(n, by *node) {
+	if n.paused || by.paused || s.blocked(n.idx, by.idx) || s.blocked(by.idx, n.idx) {
+		return
+	}
+	n.core.Heard(by.id, by.core.Introduction())
+	s.heed(n)
+}
+
 // clusters are what a node may be a part of: the ensemble of its history, or of
 // the servers in its file to which it has a link.
 func (s *Sim) clusters(n *node) (list []zab.ID) {

@@ -83,6 +83,10 @@ func (s *Sim) dialNow(lo, hi int8) {
 		return
 	}
 	if !s.accepts(a, b) || !s.accepts(b, a) {
+		s.tellRefused(a, b)
+		if b.alive {
+			s.tellRefused(b, a)
+		}
 		s.dial(a, b, s.cfg.ElectionMs*1000+s.between(0, s.cfg.DialMs*1000))
 		return
 	}

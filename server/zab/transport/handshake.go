@@ -240,6 +240,7 @@ func (hs *handshake) checkCaller() error {
 	stranger := hs.t.active(zab.SID(h.From)) == nil
 	if stranger {
 		if err := hs.t.o.Stranger(hs.hello()); err != nil {
+			hs.t.o.Refused(hs.hello())
 			return refuse("id", fmt.Sprintf("server %d is not in the configuration of server %d: %v", h.From, self, err))
 		}
 	}

@@ -67,7 +67,8 @@ type Options struct {
 	// Stranger decides about a server that connects and is not among the peers. It
 	// returns nil to make it one, until SetPeers, or why not. nil lets nobody in.
 	Stranger func(Hello) error
-	// Refused hears of a peer that does not take this server for one of its own.
+	// Refused hears of a server with which there is no link, because one of the two
+	// does not list the other.
 	Refused func(Hello)
 	// Listen are the addresses to listen at. A bind that fails is tried again until
 	// Close (ZOOKEEPER-3320), and logged.
