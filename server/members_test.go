@@ -477,7 +477,7 @@ func TestOldCopyHasNoVote(t *testing.T) {
 		e.start(c)
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
-			if l := e.leaders(); len(l) > 0 {
+			if l := e.leaders(); slices.Contains(l, b) || slices.Contains(l, c) {
 				t.Fatalf("%v lead without 20 acknowledged writes: %s", l, e.roles())
 			}
 		}
@@ -504,9 +504,10 @@ func TestOldCopyHasNoVote(t *testing.T) {
 	})
 }
 
-// A whole ensemble is restored from copies that were made server by server. The
-// servers remember more of each other than the copies have, so nobody leads until
-// the operator says that what came later is given up.
+// A whole ensemble is restored from the copies of a majority, as docs/operations.md
+// says. They were made server by server, so the later one remembers more of the
+// other server than that has now: nobody leads until the operator says that what
+// came later is given up.
 func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		e.servers[e.leader()].connect(t).create("/kept", "1")
@@ -523,6 +524,7 @@ func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 			e.stop(id)
 			e.disks[id] = copies[id]
 		}
+		e.disks[3] = crashfs.New(99)
 		for id := 1; id <= 3; id++ {
 			e.start(id)
 		}
@@ -531,11 +533,12 @@ func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 			t.Fatalf("%v lead; server 1 says %v", l, e.servers[1].messages())
 		}
 		e.vouched = true
-		for id := 1; id <= 3; id++ {
+		for id := 1; id <= 2; id++ {
 			e.stop(id)
 			e.start(id)
 		}
 		e.leader()
+		time.Sleep(3 * time.Second) // the third is admitted
 		e.settled()
 		c := e.servers[1].connect(t)
 		if !c.exists("/kept") || c.exists("/given-up") {
