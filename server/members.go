@@ -113,8 +113,9 @@ func (s *Server) stranger(h transport.Hello) error {
 	case in.List == 0:
 		return errors.New("its configuration file does not list it")
 	}
-	return fmt.Errorf("its configuration file does not list it, and the members of the ensemble are %v since %v. "+
-		"To add a server, put it into the files of the members too, and restart them one by one; if it was removed, stop it", s.lists.Load().settled, in.List)
+	// Short enough for the other side to log it whole.
+	return fmt.Errorf("the members are %v since %v, and its file does not list it either; to add a server, put it into the files of the members",
+		s.lists.Load().settled, in.List)
 }
 
 // ourEnsemble reports whether a cluster is that of this server, or, while it has no

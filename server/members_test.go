@@ -129,7 +129,7 @@ func TestTwoListsNeverMakeTwoLeaders(t *testing.T) {
 		e.split([]int{1, 2}, []int{3, 4, 5}, false)
 		time.Sleep(5 * time.Second)
 		for id := 4; id <= 5; id++ {
-			if s := e.servers[id]; !s.said("the configuration files differ") || !s.said("the members of the ensemble are 1, 2, 3 since 0x100000000") {
+			if s := e.servers[id]; !s.said("the configuration files differ") || !s.said("the members are 1, 2, 3 since 0x100000000, and its file does not list it either") {
 				t.Errorf("server %d says %v", id, s.messages())
 			}
 			e.stop(id) // nobody else lets it in yet
@@ -317,7 +317,7 @@ func TestShrinkByFiles(t *testing.T) {
 		epoch := e.lead(e.leader())
 		e.start(4)
 		time.Sleep(10 * time.Second)
-		if e.servers[4].serving.Load() || !e.servers[4].said("the members of the ensemble are 1, 2, 3 since") {
+		if e.servers[4].serving.Load() || !e.servers[4].said("refused by the other side: server 4 is not in the configuration") {
 			t.Errorf("the removed server: serving %v, says %v", e.servers[4].serving.Load(), e.servers[4].messages())
 		}
 		if now := e.lead(e.leader()); now != epoch {

@@ -86,7 +86,10 @@ func (c *Core) compareFiles(p *peer, in *Introduction) {
 		return
 	}
 	counts := "no history says yet which list is right, so neither server votes for the other; make the server lines the same and restart"
-	if c.anchored() {
+	switch {
+	case !c.anchored() && in.List != 0:
+		counts = fmt.Sprintf("what counts is the list that the history of the other server has had since %v", in.List)
+	case c.anchored():
 		counts = fmt.Sprintf("what counts are the members %v, which the history has had since %v", c.tip.Members, c.tip.Members.Version)
 	}
 	c.event(3, p.id, fmt.Sprintf("the configuration files differ: that of the other server has the members %v, that of this one %v; %s", text, &c.opt.Members, counts))
