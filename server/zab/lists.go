@@ -157,8 +157,12 @@ func (c *Core) reportList() {
 		c.event(3, 0, fmt.Sprintf("this server is not a member: the members are %v since %v. It has no vote. If it was removed, stop it; "+
 			"if it is to be added, put it into the configuration files of the others too, and restart them one by one", list, list.Version))
 	case !list.Same(&c.opt.Members):
-		c.event(2, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. "+
-			"Files change the members when those of a majority, and the leader's, have the same new list", list, list.Version, &c.opt.Members))
+		how := "Files change the members when those of a majority, and the leader's, have the same new list"
+		if list.Commanded {
+			how = "A command has made them, so files do not change them"
+		}
+		c.event(2, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. %s",
+			list, list.Version, &c.opt.Members, how))
 	}
 }
 

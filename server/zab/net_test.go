@@ -30,6 +30,7 @@ type network struct {
 	tune      func(*Options)
 	trace     func(from, to SID, m *Message)
 
+	forged    bool                 // histories differ by hand: not compared any more
 	committed []Entry              // by anybody, ever
 	asked     map[uint64]jute.Zxid // reads: what was committed when they were asked
 	leaders   map[uint32]SID
@@ -226,6 +227,9 @@ func (s *server) apply(z jute.Zxid) {
 		if err := s.state.Apply(e); err != nil {
 			s.t.Fatalf("server %d: apply: %v", s.id, err)
 		}
+		if s.forged {
+			continue
+		}
 		if s.applied < len(s.committed) {
 			if c := s.committed[s.applied]; c.Zxid != e.Zxid || c.Type != e.Type || !bytes.Equal(c.Data, e.Data) {
 				s.t.Fatalf("server %d applies %v %q, another has applied %v %q", s.id, e.Zxid, e.Data, c.Zxid, c.Data)
@@ -412,7 +416,7 @@ func (s *server) checkLeader() {
 	if l := s.leaders[st.Epoch]; l != 0 && l != s.id {
 		s.t.Fatalf("epoch %d is led by servers %d and %d", st.Epoch, l, s.id)
 	}
-	if s.leaders[st.Epoch] == 0 {
+	if s.leaders[st.Epoch] == 0 && !s.forged {
 		for _, e := range s.committed {
 			if e.Zxid.Epoch() < st.Epoch && e.Zxid > s.base.Zxid && !slices.ContainsFunc(s.log, func(o Entry) bool { return o.Zxid == e.Zxid }) {
 				s.t.Fatalf("server %d leads epoch %d without %v, which is committed", s.id, st.Epoch, e.Zxid)

@@ -77,6 +77,7 @@ func (c *Core) confirmed() {
 	if o := &c.others; o.epoch > c.epoch && !o.judged {
 		o.judged = true
 		if p := c.linked(o.rival); p != nil {
+			c.post(p, Message{Kind: MsgLead, Epoch: c.epoch, Zxid: c.listVersion(), Promise: o.epoch, Flags: c.selfFlags()})
 			c.twoLeaders(p, o.epoch, o.list)
 		}
 	}

@@ -29,6 +29,7 @@ import (
 //	purge N               the log up to what is applied
 //	promise N EPOCH TO    on the disk of a stopped server
 //	append N ZXID DATA    the same: an entry behind its last
+//	forge N LIST          the same: these are the members from here on, and that is committed
 //	log N                 what is on the disk and in the history
 //	lists N...            which members count there, and whether files differ
 //	file N LIST           the list of its configuration file, from its next start on
@@ -152,6 +153,12 @@ func (s *stage) each(name string, args []string) (string, error) {
 	case "append":
 		r := one.recover()
 		one.disk = append(one.disk, LogOp{Kind: LogAppend, Entry: Entry{Zxid: jute.Zxid(number(args[1])), Prev: r.LastZxid, Data: []byte(args[2])}})
+	case "forge":
+		s.forged = true
+		m := parseMembers(args[1:])
+		z := one.recover().LastZxid + 1
+		one.disk = append(one.disk, LogOp{Kind: LogAppend, Entry: Entry{Zxid: z, Prev: z - 1, Type: EntryMembers, Data: m.Append(nil)}},
+			LogOp{Kind: LogCommitHint, Upto: z})
 	case "log":
 		return one.listLog(), nil
 	case "events":

@@ -251,13 +251,13 @@ func (c *Core) onDoubt(p *peer, m *Message) {
 // acceptOldData takes back the incarnation under which the ensemble has admitted
 // this server, as far as its data tells.
 func (c *Core) acceptOldData() {
-	i := slices.IndexFunc(c.settled.Admitted, func(a Admission) bool { return a.Server == c.opt.ID })
+	i := slices.IndexFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == c.opt.ID })
 	if i < 0 {
 		c.event(2, 0, "--accept-old-data has no effect: no ensemble has ever admitted the data of this server")
 		return
 	}
 	c.event(2, 0, "the operator vouches for the data of this server (--accept-old-data): it counts, although it may have forgotten what it confirmed")
-	if a := c.settled.Admitted[i]; a.Incarnation != c.incarnation || c.damaged {
+	if a := c.tip.Admitted[i]; a.Incarnation != c.incarnation || c.damaged {
 		c.incarnation, c.damaged = a.Incarnation, false
 		c.unpersisted = append(c.unpersisted, LogOp{Kind: LogIncarnation, Incarnation: c.incarnation})
 	}
