@@ -3,7 +3,6 @@ package zab
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -53,21 +52,21 @@ func (m *Members) Same(o *Members) bool {
 
 // String renders the list for log lines, such as "1, 2, 3, 4 (observer)".
 func (m *Members) String() string {
-	var b strings.Builder
+	var b []byte
 	for i := range m.List {
 		if i > 0 {
-			b.WriteString(", ")
+			b = append(b, ", "...)
 		}
 		one := &m.List[i]
-		fmt.Fprintf(&b, "%d", one.ID)
+		b = fmt.Appendf(b, "%d", one.ID)
 		switch {
 		case one.Observer:
-			b.WriteString(" (observer)")
+			b = append(b, " (observer)"...)
 		case m.Hierarchical:
-			fmt.Fprintf(&b, " (group %d, weight %d)", one.Group, one.Weight)
+			b = fmt.Appendf(b, " (group %d, weight %d)", one.Group, one.Weight)
 		}
 	}
-	return b.String()
+	return string(b)
 }
 
 // bare returns the list without its version and text: what servers compare.

@@ -62,7 +62,11 @@ var focuses = map[string]func(*Config){
 		c.SkewPct = 0
 		often(c, FaultPause)
 	},
-	"no-lease": dozers,
+	"no-lease": func(c *Config) {
+		dozers(c)
+		c.Voters, c.Observers, c.SessionMs, c.Faults = 3, 0, c.ElectionMs, [numFaults]uint64{}
+		often(c, FaultPause)
+	},
 	"no-hold": func(c *Config) {
 		dozers(c)
 		c.ThinkUs, c.Faults = c.ElectionMs*500, [numFaults]uint64{}
