@@ -59,6 +59,7 @@ type replica struct {
 	frame      []byte                    // being made for the leader
 	answers    map[zab.SID]*answerFrames // for followers, being made
 	left       []chan<- struct{}         // to be closed when this server does not lead
+	dropPeers  time.Duration             // when to drop the peers that nothing lists any more; 0 for never
 	barred     uint64                    // connections up to this one have been closed with a role
 	held       map[uint64]heldRead       // reads of the leader's core that barriers wait for
 
@@ -158,6 +159,7 @@ func (r *replica) tick() {
 	}
 	r.watchQuorumDisks()
 	r.knowLeases(peers)
+	r.dropUnlisted()
 	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
 		r.reportTouches(now)
 	}
@@ -220,8 +222,12 @@ func (r *replica) dispatch() {
 		r.collected = snap.Zxid
 	}
 	r.collect()
-	if out.Changed {
+	if out.Changed || out.Relink {
+		r.introduce()
 		r.changed(r.core.Status())
+	}
+	if out.Relink {
+		r.transport.Relink()
 	}
 	r.feed()
 	r.metrics.pendingSyncs.Store(int64(len(r.held)))
@@ -269,7 +275,7 @@ func (r *replica) persist() {
 			r.snapshots.replacing()
 			r.applier.superseded.Store(int64(op.Snap.Zxid)) // before the log forgets what was before
 		}
-		r.records = append(r.records, walRecord(op))
+		r.records = append(r.records, r.walRecord(op))
 		bytes += entrySize(&op.Entry)
 	}
 	last, err := r.logWriter.Submit(r.records...)
@@ -287,8 +293,17 @@ func (r *replica) persist() {
 func entrySize(e *zab.Entry) int64 { return int64(len(e.Data)) + 128 }
 
 // walRecord is a record of the core's as the log has it.
-func walRecord(op *zab.LogOp) wal.Record {
+func (r *replica) walRecord(op *zab.LogOp) wal.Record {
 	switch op.Kind {
+	case zab.LogNotes:
+		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
+	case zab.LogIncarnation:
+		id := r.ident
+		if op.Incarnation != id.incarnation {
+			id.replaced = id.incarnation // of dataDir, until the next start
+		}
+		id.incarnation, id.unproven = op.Incarnation, op.Damaged
+		return wal.Record{Kind: wal.Ident, Payload: id.encode()}
 	case zab.LogPromise:
 		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
 	case zab.LogTruncate:
@@ -446,6 +461,9 @@ func (r *replica) changed(now zab.Status) {
 	was := r.status
 	r.status = now
 	r.role.Store(&now)
+	if was.List != now.List || was.Settled != now.Settled {
+		r.listsChanged()
+	}
 	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
 		return // another epoch, or weight
 	}

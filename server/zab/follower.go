@@ -283,6 +283,7 @@ func (c *Core) onPing(p *peer, m *Message) {
 	if c.full {
 		pong.Flags |= FlagFull
 	}
+	pong.Nonce = c.position()
 	c.post(p, pong)
 	if c.streaming && m.Epoch == c.epoch {
 		c.learnCommit(m.Commit)

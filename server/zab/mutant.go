@@ -28,6 +28,18 @@ const (
 	renewalWithoutQuorum
 	transferWithoutAck
 	hintAheadOfCommit
+	fileDecides
+	markerWithoutList
+	markerReplacesList
+	filesNotCompared
+	oneFileMoves
+	doubtedHeard
+	oldCopyTrusted
+	grownCopyTrusted
+	notesNotWritten
+	doubtNotTold
+	positionBeforeFsync
+	higherEpochIgnored
 )
 
 var mutantNames = [...]string{
@@ -51,6 +63,18 @@ var mutantNames = [...]string{
 	renewalWithoutQuorum:    "renewal-without-quorum",
 	transferWithoutAck:      "transfer-without-ack",
 	hintAheadOfCommit:       "hint-ahead-of-commit",
+	fileDecides:             "file-decides",
+	markerWithoutList:       "marker-without-list",
+	markerReplacesList:      "marker-replaces-list",
+	filesNotCompared:        "files-not-compared",
+	oneFileMoves:            "one-file-moves-the-ensemble",
+	doubtedHeard:            "doubted-server-heard",
+	oldCopyTrusted:          "old-copy-trusted",
+	grownCopyTrusted:        "grown-old-copy-trusted",
+	notesNotWritten:         "notes-not-written",
+	doubtNotTold:            "doubt-not-told",
+	positionBeforeFsync:     "position-before-fsync",
+	higherEpochIgnored:      "higher-epoch-ignored",
 }
 
 func (m Mutant) String() string {

@@ -24,13 +24,14 @@ const (
 	MutantNoLease                 // servers answer alone whenever they like
 	MutantNoHold                  // sessions expire without a thought of what others have not reported
 	MutantTimeoutForgotten        // the timeout of a resumption is known to the leader alone
+	MutantNoStartRecord           // a start does not write a record to the log
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-early", "reply-unordered", "sync-only-index",
 	"tracker-outlives", "no-postpone", "expired-early", "no-session-check", "double-close", "same-incarnation", "damage-unseen",
-	"no-lease", "no-hold", "timeout-forgotten",
+	"no-lease", "no-hold", "timeout-forgotten", "no-start-record",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

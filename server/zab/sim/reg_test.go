@@ -565,6 +565,7 @@ func promote(s *script, leader, n *node, observer bool) {
 	m := *s.membersNow()
 	m.List = append([]zab.Member(nil), m.List...)
 	m.Find(n.id).Observer = observer
+	m.Commanded = true
 	var z jute.Zxid
 	s.wait("members proposed", func() (ok bool) {
 		var err error
@@ -583,6 +584,7 @@ func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
 		m.List = append([]zab.Member(nil), m.List...)
 		old := s.others(first)[0]
 		m.Find(old.id).Observer = true
+		m.Commanded = true
 		s.drop(func(_, to *node, m *zab.Message) bool { return to != old && m.Kind == zab.MsgAppend })
 		z, err := first.core.ProposeMembers(m)
 		if err != nil {
@@ -623,11 +625,13 @@ func fewerVoters(s *script) jute.Zxid {
 	for i := range m.List {
 		m.List[i].Observer = m.List[i].ID != leader.id
 	}
+	m.Commanded = true
 	s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgAppend })
 	z, err := leader.core.ProposeMembers(m)
 	if err != nil {
 		s.fail("script", "members: %v", err)
 	}
+	s.ordered[z] = true
 	s.drain(leader)
 	s.run(s.cfg.ElectionMs / 4)
 	return z
