@@ -251,6 +251,7 @@ var directed = map[string]func(*script){
 	"read-without-round":            deposedReads,
 	"promise-without-history-check": lateCandidate,
 	"grown-old-copy-trusted":        grownOldCopy,
+	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 }
 
