@@ -88,7 +88,7 @@ func placeScenarios() []scenario {
 			l.do(exists("/eph"))
 			o.do(exists("/eph2"))
 			for role := range roleNames {
-				w.on(role).connectWith("X", resume(f.session, 10000))
+				w.on(role).connectWith("X", resume(f.session, timeout))
 			}
 		}},
 		{name: "ensemble: expiry is told everywhere", run: func(w *world) {
@@ -226,17 +226,17 @@ func moveScenarios() []scenario {
 			a.do(create("/mv", "x", 1), createACL(opCreate, "/bob", nil, []acl{{31, "auth", ""}}, 0), getW("/mv"), existsW("/mv2"))
 			a.close()
 			l.do(set("/mv", "y"))
-			b := w.on(otherFollower).connectWith("B", resume(a.session, 7000))
+			b := w.on(otherFollower).connectWith("B", resume(a.session, timeout))
 			b.do(get("/mv"), byPath(opGetEphemerals, "/"), get("/bob"), whoAmI())
 			b.do(setWatches(a.zxid, "as of A", []string{"/mv", "/bob"}, []string{"/mv2"}, []string{"/"}))
 			b.do(auth("digest", "bob:pw"))
 			b.do(get("/bob"), set("/mv", "z"))
 			l.do(create("/mv2", "", 0))
-			c := w.on(leader).connectWith("C", resume(a.session, 7000))
+			c := w.on(leader).connectWith("C", resume(a.session, timeout))
 			b.close()
 			c.do(get("/mv"), set("/mv", "c"), closeSession())
 			for role := range roleNames {
-				w.on(role).connectWith("X", resume(a.session, 7000))
+				w.on(role).connectWith("X", resume(a.session, timeout))
 			}
 			l.do(exists("/mv"))
 		}},
@@ -247,7 +247,7 @@ func moveScenarios() []scenario {
 			a.do(getW("/wm"), childrenW("/wm"), getW("/wm/a"), getW("/wm/b"), existsW("/wm/new"), existsW("/wm/never"))
 			a.close()
 			l.do(set("/wm/a", "1"), del("/wm/b", -1), create("/wm/new", "", 0))
-			b := w.on(otherFollower).connectWith("B", resume(a.session, 10000))
+			b := w.on(otherFollower).connectWith("B", resume(a.session, timeout))
 			w.unsorted = true
 			b.do(setWatches(a.zxid, "as of A", []string{"/wm", "/wm/a", "/wm/b"}, []string{"/wm/new", "/wm/never"}, []string{"/wm"}))
 			w.unsorted = false
@@ -288,7 +288,7 @@ func movedAway(w *world, from, to int, late []request) {
 	a.do(create("/mv/e", "", 1))
 	w.conns = slices.DeleteFunc(w.conns, func(c *conn) bool { return c == a }) // barriers would use it
 	defer a.close()
-	b := w.on(to).connectWith("B", resume(a.session, 10000))
+	b := w.on(to).connectWith("B", resume(a.session, timeout))
 	b.do(set("/mv", "moved"), getW("/mv"))
 	a.send(late...)
 	a.drain()
@@ -353,14 +353,14 @@ func lossScenarios() []scenario {
 			}
 			w.connect("N")
 			w.connectWith("R", connectRequest{timeout: 10000, passwd: make([]byte, 16), readOnly: &yes})
-			w.connectWith("S", resume(l.session, 10000))
+			w.connectWith("S", resume(l.session, timeout))
 			w.start(otherFollower)
 			w.reprobe()
-			m := w.on(otherFollower).connectWith("M", resume(l.session, 10000))
+			m := w.on(otherFollower).connectWith("M", resume(l.session, timeout))
 			m.do(exists("/q/e"), exists("/q/l"), set("/q", "again"))
 			w.start(follower)
 			w.reprobe()
-			g := w.on(follower).connectWith("G", resume(f.session, 10000))
+			g := w.on(follower).connectWith("G", resume(f.session, timeout))
 			g.do(exists("/q/e"), get("/q"))
 			g.tree("/q")
 		}},
@@ -382,9 +382,9 @@ func lossScenarios() []scenario {
 				w.awaitMode(role, "leader", "follower")
 			}
 			w.reprobe()
-			g := w.on(leader).connectWith("G", resume(f.session, 10000))
+			g := w.on(leader).connectWith("G", resume(f.session, timeout))
 			g.do(create("/all/s-", "", 2), byPath(opGetEphemerals, "/"))
-			w.on(otherFollower).connectWith("X", resume(o.session, 10000))
+			w.on(otherFollower).connectWith("X", resume(o.session, timeout))
 			for role := range roleNames {
 				w.on(role).connect("T").tree("/all")
 			}

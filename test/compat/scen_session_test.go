@@ -22,16 +22,16 @@ func sessionScenarios() []scenario {
 			b := w.connectWith("B", resume(a.session, 7000))
 			b.do(get("/res"), byPath(opGetEphemerals, "/"), set("/res", "no watch any more"), closeSession())
 			b.expectEnd()
-			w.connectWith("C", resume(a.session, 7000))
+			w.connectWith("C", resume(a.session, timeout))
 			d := w.connect("D")
 			d.do(exists("/res"))
 		}},
 		{name: "session: resumed while connected", run: func(w *world) {
 			a := w.connect("A")
-			b := w.connectWith("B", resume(a.session, 10000))
+			b := w.connectWith("B", resume(a.session, timeout))
 			a.expectEnd()
 			b.do(exists("/zookeeper"))
-			c := w.connectWith("C", resume(a.session, 10000))
+			c := w.connectWith("C", resume(a.session, timeout))
 			b.expectEnd()
 			c.do(whoAmI())
 		}},
@@ -43,7 +43,7 @@ func sessionScenarios() []scenario {
 				w.connectWith("B", connectRequest{timeout: 10000, session: idOf(a), passwd: pw, readOnly: &no})
 			}
 			w.connectWith("C", connectRequest{timeout: 10000, session: idOf(a) + 1, passwd: passwdOf(a), readOnly: &no})
-			d := w.connectWith("D", resume(a.session, 10000))
+			d := w.connectWith("D", resume(a.session, timeout))
 			d.do(exists("/wrong"))
 		}},
 		{name: "session: wrong password while connected", run: func(w *world) {
@@ -115,10 +115,10 @@ func restart(w *world) {
 		w.logf("start again: %v", err)
 		return
 	}
-	c := w.connectWith("C", resume(a.session, 10000))
+	c := w.connectWith("C", resume(a.session, timeout))
 	c.do(auth("digest", "bob:pw"))
 	c.tree("/")
 	c.do(byPath(opGetEphemerals, "/"), create("/k/s-", "", 2), set("/k/mine", "after"), closeSession())
-	w.connectWith("D", resume(b.session, 10000))
+	w.connectWith("D", resume(b.session, timeout))
 	w.connect("E").do(children("/k"))
 }
