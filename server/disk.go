@@ -35,8 +35,10 @@ func (s *Server) watchDisk() {
 	case wal.SpaceOK:
 		s.log.Info("the disk has enough room", fields...)
 	case wal.SpaceWarn:
+		s.snapshots.tighten()
 		s.log.Warn("the disk is getting full: make room before writes have to stop", fields...)
 	case wal.SpaceStop:
+		s.snapshots.tighten()
 		s.log.Error("the disk is full: writes are refused until there is room; reads and sessions go on", fields...)
 	}
 }

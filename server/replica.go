@@ -47,6 +47,7 @@ type replica struct {
 
 	leading    leading
 	learners   *learners
+	arrivals   *arrivals
 	reportedAt int64                     // time of the last report of touches to the leader, ms
 	frame      []byte                    // being made for the leader
 	answers    map[zab.SID]*answerFrames // for followers, being made
@@ -77,6 +78,7 @@ func newReplica(s *Server, core *zab.Core, applied jute.Zxid) *replica {
 		moved:     make(chan struct{}, 1),
 		core:      core,
 		learners:  newLearners(s),
+		arrivals:  newArrivals(s),
 		links:     make(map[zab.SID]uint64),
 		answers:   make(map[zab.SID]*answerFrames),
 		held:      make(map[uint64]zab.SID),
@@ -128,6 +130,7 @@ func (r *replica) tick() {
 	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().FsyncPending)), r.diskFull())
 	now := millis(r.now())
 	r.core.Tick(uint64(now), time.Now().UnixMilli())
+	r.snapshots.needed.Store(int64(r.core.Needs()))
 	var peers []zab.PeerStatus
 	if r.status.Role == zab.Leading {
 		peers = r.core.Peers(nil)
@@ -177,6 +180,7 @@ func (r *replica) refuse(batch []submission) {
 func (r *replica) dispatch() {
 	r.core.Applied(r.lastApplied())
 	r.core.Take(&r.out)
+	r.arrivals.want(r.core.WantsSnapshot())
 	out := &r.out
 	if len(out.Persist) > 0 {
 		r.persist()
@@ -350,9 +354,13 @@ func (r *replica) sendAnswers() {
 // sendFrame sends a frame unless it is empty, and returns its memory.
 func (r *replica) sendFrame(to zab.SID, kind uint8, frame []byte) []byte {
 	if len(frame) > 0 {
-		r.transport.SendApp(to, r.links[to], kind, frame)
+		r.sendApp(to, r.links[to], kind, frame)
 	}
 	return frame[:0]
+}
+
+func (r *replica) sendApp(to zab.SID, gen uint64, kind uint8, frame []byte) {
+	r.transport.SendApp(to, gen, kind, frame)
 }
 
 // serverOf returns the server that a connection belongs to.
@@ -409,6 +417,12 @@ func (r *replica) changed(now zab.Status) {
 		r.beginService()
 	case zab.Looking:
 		r.metrics.elections.Add(1)
+	}
+	if now.Role != zab.Looking && now.Role != zab.SyncingFollower {
+		r.arrivals.drop(0, errNotWanted)
+	}
+	if was.Role == zab.Leading || was.Role == zab.SyncingLeader {
+		r.learners.forget(0)
 	}
 	if now.Role != zab.Leading {
 		for _, ch := range r.left {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +54,12 @@ type snapshotter struct {
 	}
 	installs atomic.Int64 // how often the history was replaced; grows under mu
 
+	// needed is a jute.Zxid: learners that are being brought up to date need the log
+	// behind it.
+	needed  atomic.Int64
+	holding atomic.Bool   // something is kept for them that would have been purged
+	tight   chan struct{} // has a token when the disk is getting full meanwhile
+
 	// idle has a token while no snapshot is being written.
 	idle chan struct{}
 	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
@@ -70,12 +78,14 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 		store:  store,
 		views:  make(chan frozen, 1),
 		idle:   make(chan struct{}, 1),
+		tight:  make(chan struct{}, 1),
 		bytes:  s.logWriter.Stats().SinceSnapRef,
 	}
 	if used != nil {
 		sn.size.Store(used.Size)
 	}
 	sn.mu.refs = refs
+	sn.needed.Store(math.MaxInt64)
 	sn.idle <- struct{}{}
 	sn.schedule()
 	return sn
@@ -144,6 +154,8 @@ func (sn *snapshotter) run() {
 			sn.take(sn.ctx, view)
 			sn.idle <- struct{}{}
 		case <-purge:
+			sn.purge()
+		case <-sn.tight:
 			sn.purge()
 		case <-sn.stopping:
 			return
@@ -264,15 +276,58 @@ func (sn *snapshotter) installed(ref wal.SnapRef) {
 	}
 }
 
-// purge removes the snapshots beyond autopurge.snapRetainCount and the segments
-// of the log that only they needed.
+// refersTo reports whether the log refers to a snapshot, as far as this server has
+// noted that.
+func (sn *snapshotter) refersTo(name string) bool {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	return slices.ContainsFunc(sn.mu.refs, func(r wal.SnapRef) bool { return r.Name == name })
+}
+
+// purgeFrom returns from which reference on the snapshots are to be kept: the newest
+// autopurge.snapRetainCount, and what learners need that are being brought up to date.
+// These may need long, and would begin again if it went. But they can: when the disk
+// is getting full, what they need goes.
+func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
+	from := max(0, len(refs)-sn.cfg.SnapRetainCount)
+	needed, held := jute.Zxid(sn.needed.Load()), from
+	for held > 0 && refs[held].Zxid > needed {
+		held--
+	}
+	tight := wal.SpaceLevel(sn.diskLevel.Load()) != wal.SpaceOK
+	began := sn.holding.Swap(held < from && !tight)
+	fields := []zap.Field{zap.Stringer("behind", needed), zap.Int("snapshots", from-held)}
+	switch {
+	case held == from:
+	case tight:
+		sn.log.Warn("the disk is getting full: purging the log although a server that joins needs it, which now gets another snapshot", fields...)
+		return from
+	case !began:
+		sn.log.Info("keeping the log for a server that joins", fields...)
+	}
+	return held
+}
+
+// tighten has what is kept for learners purged if need be: the disk is getting full.
+func (sn *snapshotter) tighten() {
+	if sn.holding.Load() {
+		select {
+		case sn.tight <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// purge removes the snapshots that are not to be kept, and the segments of the log
+// that only they needed.
 func (sn *snapshotter) purge() {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
-	if len(sn.mu.refs) <= sn.cfg.SnapRetainCount {
+	from := sn.purgeFrom(sn.mu.refs)
+	if from == 0 {
 		return
 	}
-	keep := sn.mu.refs[len(sn.mu.refs)-sn.cfg.SnapRetainCount:]
+	keep := sn.mu.refs[from:]
 	// The log forgets first, so that it never refers to a file that is gone.
 	segments, err := sn.logWriter.Purge(keep[0].Zxid)
 	if err == nil {

@@ -2,6 +2,7 @@ package zab
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -242,7 +243,7 @@ func (c *Core) PeerUp(id SID, gen uint64, incarnation ID) {
 	if p.incarnation != incarnation {
 		p.seeded, p.damaged, p.sure = false, false, false
 	}
-	p.up, p.gen, p.incarnation, p.refused, p.ours = true, gen, incarnation, false, false
+	p.up, p.gen, p.incarnation, p.refused, p.ours, p.room = true, gen, incarnation, false, false, math.MaxInt
 	switch c.status.Role {
 	case Looking:
 		c.meet(p)
@@ -262,7 +263,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 		return
 	}
 	c.stopLearner(p)
-	p.up, p.granted, p.promised, p.early = false, false, false, nil
+	p.up, p.granted, p.promised = false, false, false
 	pending := c.promise.To == id && c.now < c.promisedUntil
 	if pending {
 		c.promisedUntil = 0

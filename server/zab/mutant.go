@@ -28,6 +28,8 @@ const (
 	renewalWithoutQuorum
 	transferWithoutAck
 	hintAheadOfCommit
+	gapCheckByPing
+	followRestarts
 )
 
 var mutantNames = [...]string{
@@ -51,6 +53,8 @@ var mutantNames = [...]string{
 	renewalWithoutQuorum:    "renewal-without-quorum",
 	transferWithoutAck:      "transfer-without-ack",
 	hintAheadOfCommit:       "hint-ahead-of-commit",
+	gapCheckByPing:          "gap-check-by-ping",
+	followRestarts:          "follow-restarts",
 }
 
 func (m Mutant) String() string {

@@ -23,13 +23,16 @@ const (
 	MutantDamageUnseen           // a damaged log passes for a whole one
 	MutantNoLease                // servers answer alone whenever they like
 	MutantNoHold                 // sessions expire without a thought of what others have not reported
+	MutantOneLane                // heartbeats wait for all that was sent before them
+	MutantConfirmedFirst         // confirmations of barriers overtake these
+	MutantPurgeJoiners           // the log is purged without a thought of who is being brought up to date
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-early", "reply-unordered", "sync-only-index",
 	"tracker-outlives", "no-postpone", "expired-early", "no-session-check", "double-close", "same-incarnation", "damage-unseen",
-	"no-lease", "no-hold",
+	"no-lease", "no-hold", "one-lane", "confirmed-first", "purge-joiners",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

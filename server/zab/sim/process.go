@@ -8,7 +8,7 @@ import (
 // start recovers the node's state and starts its core.
 func (s *Sim) start(n *node) {
 	n.life++
-	n.process = process{alive: true}
+	n.process = process{alive: true, unsettled: make(map[uint64]zab.SID), sends: make(map[zab.SID]*xfer)}
 	n.s.stats.Starts++
 	r := s.recover(n)
 	s.trace(n, "start: promise %v log to %v commit %v applied %v damaged %v", r.Promise, r.LastZxid, r.Commit, n.applied, r.Damaged)
@@ -30,7 +30,7 @@ func (s *Sim) options(n *node) zab.Options {
 		Seed:            s.rng.Uint64(),
 		Members:         s.members,
 		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
-		Heartbeat:       max(c.ElectionMs/10, c.TickMs),
+		Heartbeat:       s.heartbeat(),
 		ElectionTimeout: c.ElectionMs,
 		QuorumTimeout:   c.ElectionMs * 8 / 10,
 		InitLimit:       c.InitMs,

@@ -26,8 +26,9 @@ type Sim struct {
 	links   [16][16]*link
 	blocks  [16][16]int
 	dialing [16][16]bool
-	held    [16][]event // what waits for a paused node
-	core    []int8      // nodes that must make progress, in phaseLive
+	held    [16][]event    // what waits for a paused node
+	ways    [16][16]uint64 // from, to: when all that was sent has passed, µs
+	core    []int8         // nodes that must make progress, in phaseLive
 	ghost   ghost
 	stats   Stats
 	free    []*packet
@@ -181,10 +182,13 @@ func (s *Sim) happen(n *node, e *event) {
 		if n.alive {
 			s.heed(n)
 		}
-	case evSnapSent:
-		s.snapSent(n, p)
+	case evDrained:
+		n.hungry = false
+		s.heed(n)
+	case evXfer:
+		s.xferStep(n, p.xfer)
 	case evSnapGot:
-		s.snapGot(n, p)
+		s.snapGot(n, p.xfer)
 	case evLinkUp:
 		s.linkUp(n, p.link, int(p.to))
 	case evLinkDown:
@@ -238,6 +242,9 @@ func (s *Sim) between(lo, hi uint64) uint64 {
 	}
 	return lo + s.rng.Uint64N(hi-lo)
 }
+
+// heartbeat is the time between two heartbeats, in ms.
+func (s *Sim) heartbeat() uint64 { return max(s.cfg.ElectionMs/10, s.cfg.TickMs) }
 
 func (s *Sim) percent(p int) bool { return p > 0 && s.rng.IntN(100) < p }
 
