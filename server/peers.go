@@ -43,6 +43,7 @@ const (
 	evDown                   // gen
 	evMessage                // msg
 	evApp                    // app, body
+	evDrained                // a link has room again
 	evRead                   // entries behind zxid; !ok: purged
 	evBegun                  // snapshot at zxid is being sent, with token
 	evSent                   // it was delivered, or !ok
@@ -74,6 +75,7 @@ func (r *replica) handle(ev *peerEvent) {
 		if r.links[ev.peer] == ev.gen {
 			r.hear(ev)
 		}
+	case evDrained: // dispatch looks
 	case evRead:
 		r.core.LogRead(ev.peer, ev.gen, ev.zxid, ev.entries, !ev.ok)
 	case evBegun:
@@ -121,6 +123,10 @@ func (l links) ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte) {
 	l.replica.events.put(peerEvent{kind: evApp, peer: peer, gen: gen, app: kind, body: body})
 }
 
+func (l links) Drained(peer zab.SID, gen uint64) {
+	l.replica.events.put(peerEvent{kind: evDrained, peer: peer, gen: gen})
+}
+
 // Stream takes in a snapshot from the leader.
 func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 	err := l.replica.arrivals.receive(peer, header, r)
@@ -147,6 +153,8 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Secret:     s.cfg.QuorumSecret,
 		TLS:        peerTLS(&s.cfg.QuorumTLS),
 		Handler:    links{s},
+		// What is in front of a heartbeat must not take longer than the time between two.
+		BulkDelay:  s.cfg.Heartbeat,
 		Logger:     s.log.Named("peers"),
 		Registerer: s.registry,
 	}

@@ -48,6 +48,7 @@ type replica struct {
 	leading    leading
 	learners   *learners
 	arrivals   *arrivals
+	passed     map[zab.SID]passed        // of each peer
 	reportedAt int64                     // time of the last report of touches to the leader, ms
 	frame      []byte                    // being made for the leader
 	answers    map[zab.SID]*answerFrames // for followers, being made
@@ -79,6 +80,7 @@ func newReplica(s *Server, core *zab.Core, applied jute.Zxid) *replica {
 		core:      core,
 		learners:  newLearners(s),
 		arrivals:  newArrivals(s),
+		passed:    make(map[zab.SID]passed),
 		links:     make(map[zab.SID]uint64),
 		answers:   make(map[zab.SID]*answerFrames),
 		held:      make(map[uint64]zab.SID),
@@ -129,6 +131,7 @@ func (r *replica) run() {
 func (r *replica) tick() {
 	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().FsyncPending)), r.diskFull())
 	now := millis(r.now())
+	r.noteProgress()
 	r.core.Tick(uint64(now), time.Now().UnixMilli())
 	r.snapshots.needed.Store(int64(r.core.Needs()))
 	var peers []zab.PeerStatus
@@ -139,6 +142,36 @@ func (r *replica) tick() {
 	r.knowLeases(peers)
 	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
 		r.reportTouches(now)
+	}
+}
+
+// passed are the bytes of the bulk lane that have come from a peer, and that it has
+// read, as last seen.
+type passed struct{ in, out uint64 }
+
+// noteProgress tells the core which peers something got through to or from.
+func (r *replica) noteProgress() {
+	for peer, gen := range r.links {
+		in, out := r.transport.Progress(peer)
+		was := r.passed[peer]
+		r.passed[peer] = passed{in, out}
+		if r.status.Role == zab.Leading || r.status.Role == zab.SyncingLeader {
+			in, was.in = out, was.out
+		}
+		if in != was.in {
+			r.core.Progress(peer, gen)
+		}
+	}
+}
+
+// tellRoom tells a leader's core what the links take, so that no more waits there than
+// keeps them busy.
+func (r *replica) tellRoom() {
+	if role := r.core.Status().Role; role != zab.Leading && role != zab.SyncingLeader {
+		return
+	}
+	for peer, gen := range r.links {
+		r.core.LinkRoom(peer, gen, r.transport.Room(peer, gen))
 	}
 }
 
@@ -179,6 +212,7 @@ func (r *replica) refuse(batch []submission) {
 // dispatch carries out what the core asks for.
 func (r *replica) dispatch() {
 	r.core.Applied(r.lastApplied())
+	r.tellRoom()
 	r.core.Take(&r.out)
 	r.arrivals.want(r.core.WantsSnapshot())
 	out := &r.out
@@ -360,7 +394,7 @@ func (r *replica) sendFrame(to zab.SID, kind uint8, frame []byte) []byte {
 }
 
 func (r *replica) sendApp(to zab.SID, gen uint64, kind uint8, frame []byte) {
-	r.transport.SendApp(to, gen, kind, frame)
+	r.transport.SendApp(to, gen, laneOf(kind), kind, frame)
 }
 
 // serverOf returns the server that a connection belongs to.

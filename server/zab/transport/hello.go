@@ -16,8 +16,8 @@ import (
 const (
 	magic = "zkd-peer"
 	// The protocol's versions that this server speaks.
-	minVersion = 2
-	maxVersion = 2
+	minVersion = 3
+	maxVersion = 3
 
 	mostHello = 4 << 10 // bytes
 	nonceSize = 32
