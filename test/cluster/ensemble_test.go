@@ -42,6 +42,7 @@ type ensemble struct {
 type shape struct {
 	voters, observers int
 	lines             []string // added to each zoo.cfg
+	only              []string // there instead of constantly
 	// disk makes the data directory of a server; nil is a plain one.
 	disk func(id int) string
 }
@@ -50,6 +51,9 @@ type shape struct {
 func newEnsemble(t testing.TB, of shape) *ensemble {
 	t.Helper()
 	e := &ensemble{t: t, dir: tempDir(t), lines: append(slices.Clone(constantly), of.lines...)}
+	if of.only != nil {
+		e.lines = of.only
+	}
 	for id := 1; id <= of.voters+of.observers; id++ {
 		dir := filepath.Join(e.dir, fmt.Sprint(id))
 		data := filepath.Join(dir, "data")

@@ -12,12 +12,13 @@ const (
 	creditStep = 8 << 10
 
 	leastWindow = 16 << 10
-	firstWindow = 32 << 10
+	firstWindow = 64 << 10
 	mostWindow  = 8 << 20
 
 	// windowAge is how long a pause makes a sender forget what it has learned of
-	// the way: the way may be slower now.
-	windowAge = time.Second
+	// the way: the way may be slower now. On a fast way it is learned again within a
+	// few round trips.
+	windowAge = 50 * time.Millisecond
 	// baseAge is how long the window may be at its least before the delay that
 	// remains is taken for that of the empty way, and mostBase is the most that
 	// is: others that share the way may be the reason.
@@ -31,10 +32,11 @@ const (
 //
 // The receiver credits bulk bytes as it reads them. The pacer measures the time
 // from a write to its credit and keeps what exceeds the delay of the empty way
-// near a target: once per round trip the window shrinks in proportion when the
-// excess was above the target all the time, and grows when it is below and the
-// window was what the sender had to wait for. So a fast way gets a window that
-// never limits it, and a slow one the bytes that it passes in about the target.
+// below a target: once per round trip the window shrinks in proportion when the
+// excess was above the target all the time, and grows when it is below a quarter of
+// it and the window was what the sender had to wait for, the faster the further below.
+// So a fast way gets a window that never limits it, and a slow one the bytes that it
+// passes in a part of the target.
 //
 // TCP's congestion control does not do that: it fills the buffers until one of
 // them overflows. Delay-based controls, such as LEDBAT (RFC 6817), do.
@@ -147,8 +149,10 @@ func (p *pacer) adapt(now time.Time) {
 	switch excess := p.least - base; {
 	case excess > p.target:
 		p.window = max(int(float64(p.window)*max(0.5, float64(p.target)/float64(excess))), leastWindow)
-	case !p.limited || p.last-base > p.target:
-	case p.last-base < p.target/4:
+	case !p.limited || p.last-base >= p.target/4:
+	case p.last-base < p.target/32:
+		p.window = min(8*p.window, mostWindow)
+	case p.last-base < p.target/8:
 		p.window = min(2*p.window, mostWindow)
 	default:
 		p.window = min(p.window+p.window/8, mostWindow)
