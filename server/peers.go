@@ -53,6 +53,7 @@ const (
 	evDigest                 // zxid, body: to be told to the leader
 	evExpire                 // close the sessions that are due at that time
 	evTransfer               // hand over; done is closed when that is done
+	evReserveIDs
 )
 
 // handle takes an event in.
@@ -99,6 +100,8 @@ func (r *replica) handle(ev *peerEvent) {
 		} else {
 			r.left = append(r.left, ev.done)
 		}
+	case evReserveIDs:
+		r.reserveIDs()
 	}
 }
 

@@ -49,6 +49,7 @@ type replica struct {
 	learners   *learners
 	arrivals   *arrivals
 	passed     map[zab.SID]passed        // of each peer
+	reserving  uint64                    // number of the log's record with ident.ids until it is durable, then 0
 	reportedAt int64                     // time of the last report of touches to the leader, ms
 	frame      []byte                    // being made for the leader
 	answers    map[zab.SID]*answerFrames // for followers, being made
@@ -184,6 +185,21 @@ func (r *replica) persisted(upTo uint64) {
 	if n > 0 {
 		r.core.PersistDone(r.logged[n-1].seq)
 		r.logged = append(r.logged[:0], r.logged[n:]...)
+	}
+	if r.reserving != 0 && r.reserving <= upTo {
+		r.ids.Reserved(r.ident.ids)
+		r.reserving = 0
+	}
+}
+
+// reserveIDs makes a higher bound of the ids durable.
+func (r *replica) reserveIDs() {
+	if r.reserving != 0 {
+		return
+	}
+	r.ident.ids = r.ids.Ahead()
+	if n, err := r.logWriter.Submit(r.ident.record()); err == nil { // or the log has failed, and the server ends
+		r.reserving = n
 	}
 }
 
