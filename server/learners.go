@@ -22,8 +22,9 @@ import (
 // snapshot. All of it ends with the link to the learner, and with the role.
 type learners struct {
 	*Server
-	reads *queue[zab.LogRead]
-	sends map[zab.SID]context.CancelFunc // owned by the peer loop
+	reads   *queue[zab.LogRead]
+	waiting atomic.Int64                   // requests for entries that are not in the log yet
+	sends   map[zab.SID]context.CancelFunc // owned by the peer loop
 
 	mu struct {
 		sync.Mutex
@@ -118,6 +119,7 @@ func (l *learners) run() {
 		case <-l.stopping:
 			return
 		}
+		l.waiting.Store(int64(len(r.waiting)))
 	}
 }
 
