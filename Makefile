@@ -13,8 +13,9 @@ SOURCES = client cmd examples fourletter internal jute recipes server test
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the programs, into bin/
-	$(GO) build -o bin/ ./cmd/...
+BIN ?= bin
+build: ## the programs, static, into bin/
+	CGO_ENABLED=0 $(GO) build -o $(BIN)/ ./cmd/...
 
 run3: build ## an ensemble of three servers, as in conf/run3: client ports 2181 to 2183, data in ./build/run3
 	@conf/run3/run.sh
@@ -70,8 +71,10 @@ STEPS ?= 10000
 sim: ## random ensembles in simulation, checked after each step (SEED=1 SEEDS=1 STEPS=10000)
 	$(GO) test -count=1 -timeout 24h -v -run 'TestSim$$' ./server/zab/sim -args -seed $(SEED) -seeds $(SEEDS) -steps $(STEPS)
 
-mutants: ## does the simulator find the faults planted into the core and the nodes? minutes (MUTANT=name)
-	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run 'TestMutants' ./server/zab/sim -args -mutant '$(MUTANT)'
+RUNS ?= 300
+mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
+	$(GO) test -count=1 -tags zabmutants -run '^TestMutants$$' ./server/zab
+	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/zab/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
 ROUNDS ?= 100
 crash: ## kill -9 and restart under load, checking all that was acknowledged (ROUNDS=100)

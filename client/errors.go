@@ -40,6 +40,16 @@ const (
 	ErrThrottled               = jute.ErrThrottledOp
 )
 
+// ErrDiskFull means that the server refuses writes because its disk is full: the
+// operation was not done, and can succeed when somebody has made room. It is
+// ErrNotReadOnly, by which servers of zkd say so, from one that is not read-only.
+var ErrDiskFull error = diskFullError{}
+
+type diskFullError struct{}
+
+func (diskFullError) Error() string { return "the server refuses writes: its disk is full" }
+func (diskFullError) Unwrap() error { return ErrNotReadOnly }
+
 // Error is how an operation failed.
 type Error struct {
 	Op   OpCode

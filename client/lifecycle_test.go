@@ -558,3 +558,30 @@ func TestLastZxid(t *testing.T) {
 		}
 	})
 }
+
+// TestDiskFull: the code by which a read-only server refuses writes means, from one
+// that is not read-only, that its disk is full.
+func TestDiskFull(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newFakeNet(t)
+			c := n.newClient("a", Options{AllowReadOnly: true})
+			conn := n.accept()
+			conn.greeting()
+			conn.welcome(jute.ConnectResponse{TimeoutMs: 10000, SessionID: 5, ReadOnly: readOnly})
+			f := c.Async().Set("/a", nil, AnyVersion)
+			conn.refuse(conn.expect(jute.OpSetData), 1, ErrNotReadOnly)
+			_, err := f.Wait(bg)
+			text := "setData /a: the server refuses writes: its disk is full"
+			if readOnly {
+				text = "setData /a: server is read-only"
+			}
+			if !errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrDiskFull) == readOnly || err.Error() != text {
+				t.Errorf("read-only %v: %v, want %s", readOnly, err, text)
+			}
+			if IsAmbiguous(err) || IsRetryable(err) || !isAnswer(err) {
+				t.Errorf("%v: ambiguous %v, retryable %v, an answer %v", err, IsAmbiguous(err), IsRetryable(err), isAnswer(err))
+			}
+		})
+	}
+}

@@ -317,9 +317,18 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	case h.Err == 0:
 		e.Err, e.Cause, e.Ambiguous = ErrMarshalling, err, isChange(k.op)
 		broken = fmt.Errorf("reply to %v: %w", k.op, err)
+	case h.Err == ErrNotReadOnly && !s.readOnly():
+		e.Err = ErrDiskFull
 	}
 	s.finish(k, h.Zxid, e)
 	return broken
+}
+
+// readOnly reports whether the server is read-only for want of a quorum.
+func (s *session) readOnly() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == StateReadOnly
 }
 
 // settle arms the watch that a reply has set, or forgets it. The error tells that

@@ -109,6 +109,10 @@ type Server struct {
 	Zxid           int64 // last one applied
 	Nodes          int64
 	ProposalSizes  *ProposalSizes // of a leader; nil for others
+	// Disk says what is wrong with the disk of the log, such as "full: ...". It is
+	// shown only if it is not empty, and in no place where Apache's server shows
+	// anything.
+	Disk string
 }
 
 // ProposalSizes has sizes in bytes, -1 before there is any proposal.

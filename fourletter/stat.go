@@ -26,6 +26,9 @@ func (p printer) server(src Source, clients bool) {
 	if sizes := s.ProposalSizes; sizes != nil {
 		p.printf("Proposal sizes last/min/max: %d/%d/%d\n", sizes.Last, sizes.Min, sizes.Max)
 	}
+	if s.Disk != "" {
+		p.printf("Disk: %s\n", s.Disk)
+	}
 }
 
 func (p printer) cons(conns []Connection) {

@@ -3,6 +3,7 @@ package jute
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"unsafe"
 )
 
@@ -131,6 +132,11 @@ func (d *Decoder) length() (n int, null bool) {
 	return int(v), false
 }
 
+// nextIsNull reports whether the next buffer, string or vector is null.
+func (d *Decoder) nextIsNull() bool {
+	return len(d.buf) >= 4 && binary.BigEndian.Uint32(d.buf) == math.MaxUint32
+}
+
 // Buffer reads a buffer; null gives nil, empty gives a slice that is not nil.
 func (d *Decoder) Buffer() []byte {
 	n, null := d.length()
@@ -178,39 +184,39 @@ func (d *Decoder) stringOr(known string) string {
 
 // Count reads the count of a vector whose elements have at least elemSize
 // bytes each, so that a count which can't be true fails before the caller
-// allocates for it. Null gives (0, false).
+// allocates for it. Null gives (0, false). A count below -1 means an empty vector,
+// as in Apache's jute.
 func (d *Decoder) Count(elemSize int) (n int, ok bool) {
 	v := d.Int32()
 	switch {
 	case d.err != nil || v == -1:
 		return 0, false
-	case v < 0 || int(v) > len(d.buf)/elemSize:
+	case int(v) > len(d.buf)/elemSize:
 		d.Fail(fmt.Errorf("%w: %d elements with %d bytes left", ErrLength, v, len(d.buf)))
 		return 0, false
 	}
-	return int(v), true
+	return int(max(v, 0)), true
 }
 
 // Strings reads a vector of ustrings; null and empty both give nil.
 func (d *Decoder) Strings() []string {
-	v, _ := d.nullStrings()
-	return v
+	n, _ := d.Count(4)
+	return d.strings(n, (*Decoder).String)
 }
 
-// nullStrings reads a vector of ustrings and tells whether it was not null.
-func (d *Decoder) nullStrings() (v []string, ok bool) {
-	n, ok := d.Count(4)
+// strings reads n ustrings.
+func (d *Decoder) strings(n int, next func(*Decoder) string) []string {
 	if n == 0 {
-		return nil, ok
+		return nil
 	}
-	v = make([]string, n)
+	v := make([]string, n)
 	for i := range v {
-		v[i] = d.String()
+		v[i] = next(d)
 	}
 	if d.err != nil {
-		return nil, false
+		return nil
 	}
-	return v, true
+	return v
 }
 
 // notNull reads a ustring that must not be null.
@@ -222,13 +228,13 @@ func (d *Decoder) notNull() string {
 	return s
 }
 
-// notNullStrings reads a vector of ustrings that must not be null.
+// notNullStrings reads a vector that must not be null, nor have null in it.
 func (d *Decoder) notNullStrings() []string {
-	v, ok := d.nullStrings()
+	n, ok := d.Count(4)
 	if !ok {
 		d.Fail(ErrNull)
 	}
-	return v
+	return d.strings(n, (*Decoder).notNull)
 }
 
 // failValue fails because an enumeration has no such value.

@@ -1,6 +1,10 @@
 package jute
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
 
 // MultiHeader stands before each operation of a multi and before each result,
 // and ends both lists.
@@ -39,6 +43,9 @@ type MultiOp struct {
 	TTL     int64      // createTTL, milliseconds
 	Version int32      // delete, setData, check
 	Watch   bool       // getData, getChildren; without effect in a multi
+	// NullPath says that the path is null on the wire; Path is "" then. Apache's
+	// server finds that out only when it uses the path.
+	NullPath bool
 }
 
 // reads reports whether op is an operation of a multiRead, not of a multi.
@@ -47,6 +54,15 @@ func reads(op OpCode) bool { return op == OpGetData || op == OpGetChildren }
 // Append appends the operation's own record, without a header. The type must
 // be one that a multi can have.
 func (o *MultiOp) Append(b []byte) []byte {
+	start := len(b)
+	b = o.append(b)
+	if o.NullPath { // each record begins with the path: the length of ""
+		binary.BigEndian.PutUint32(b[start:], math.MaxUint32)
+	}
+	return b
+}
+
+func (o *MultiOp) append(b []byte) []byte {
 	switch o.Type {
 	case OpCreate, OpCreate2, OpCreateContainer:
 		return o.create().Append(b)
@@ -73,41 +89,66 @@ func (o *MultiOp) create() *CreateRequest {
 	return &CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Mode: o.Mode}
 }
 
-// Decode reads the operation's own record, which is the same in a multi and as
-// a request of its own, according to o.Type. A type that can't be in a multi
-// is an error.
-func (o *MultiOp) Decode(d *Decoder) {
+// Decode reads the record of o.Type as a single request has it. A type that
+// can't be in a multi is an error.
+func (o *MultiOp) Decode(d *Decoder) { o.decode(d, false) }
+
+// decode reads the record of o.Type. In a multi there are further errors.
+func (o *MultiOp) decode(d *Decoder, inMulti bool) {
+	if !o.possible() {
+		d.failValue("operation of a multi", int32(o.Type))
+		return
+	}
+	path, ok := d.NullString()
+	o.Path, o.NullPath = path, !ok
 	switch o.Type {
 	case OpCreate, OpCreate2, OpCreateContainer:
-		o.decodeCreate(d)
+		nullACL := o.decodeCreate(d)
+		if inMulti {
+			o.checkCreate(d, nullACL)
+		}
 	case OpCreateTTL:
 		o.decodeCreate(d)
 		o.TTL = d.Int64()
-	case OpDelete:
-		var r DeleteRequest
-		r.Decode(d)
-		o.Path, o.Version = r.Path, r.Version
 	case OpSetData:
-		var r SetDataRequest
-		r.Decode(d)
-		o.Path, o.Data, o.Version = r.Path, r.Data, r.Version
-	case OpCheck:
-		var r CheckVersionRequest
-		r.Decode(d)
-		o.Path, o.Version = r.Path, r.Version
+		o.Data = d.Buffer()
+		o.Version = d.Int32()
+	case OpDelete, OpCheck:
+		o.Version = d.Int32()
 	case OpGetData, OpGetChildren:
-		var r PathWatchRequest
-		r.Decode(d)
-		o.Path, o.Watch = r.Path, r.Watch
-	default:
-		d.failValue("operation of a multi", int32(o.Type))
+		o.Watch = d.Bool()
 	}
 }
 
-func (o *MultiOp) decodeCreate(d *Decoder) {
-	var r CreateRequest
-	r.Decode(d)
-	o.Path, o.Data, o.ACL, o.Mode = r.Path, r.Data, r.ACL, r.Mode
+func (o *MultiOp) decodeCreate(d *Decoder) (nullACL bool) {
+	o.Data = d.Buffer()
+	nullACL = d.nextIsNull()
+	o.ACL = d.ACLs()
+	o.Mode = CreateMode(d.Int32())
+	return nullACL
+}
+
+// checkCreate makes errors of what a create without a time to live can't have in a
+// multi: an unknown mode, a null ACL, or a mode with a time to live. The order of
+// the checks is that of MultiOperationRecord.deserialize in ZooKeeper 3.9.
+func (o *MultiOp) checkCreate(d *Decoder, nullACL bool) {
+	switch {
+	case !o.Mode.Valid():
+		d.failValue("create mode in a multi", int32(o.Mode))
+	case nullACL:
+		d.Fail(ErrNull)
+	case o.Mode.TTL():
+		d.failValue("create mode without a time to live", int32(o.Mode))
+	}
+}
+
+// possible reports whether a multi or multiRead can have operations of this type.
+func (o *MultiOp) possible() bool {
+	switch o.Type {
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck:
+		return true
+	}
+	return reads(o.Type)
 }
 
 // MultiRequest is the body of multi and multiRead.
@@ -125,9 +166,10 @@ func (r *MultiRequest) Append(b []byte) []byte {
 }
 
 // Decode reads the record up to the first header that says done. It fails if an
-// operation can't be in a multi, or if some write and others read; which of
-// both they do is for the caller to compare with its opcode, see Reads. It
-// reuses the memory of r.Ops.
+// operation can't be in a multi, if some operations write and others read, or if a
+// create other than createTTL has a mode that it can't have or, with ErrNull, a
+// null ACL. The caller compares the kind of the operations with its opcode, see
+// Reads. Decode reuses the memory of r.Ops.
 func (r *MultiRequest) Decode(d *Decoder) {
 	r.Ops = r.Ops[:0]
 	for {
@@ -141,7 +183,7 @@ func (r *MultiRequest) Decode(d *Decoder) {
 			return
 		}
 		op := MultiOp{Type: h.Type}
-		op.Decode(d)
+		op.decode(d, true)
 		r.Ops = append(r.Ops, op)
 		if reads(op.Type) != r.Reads() {
 			d.Fail(fmt.Errorf("multi that both reads and writes: %w", ErrMarshalling))

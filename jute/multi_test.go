@@ -69,6 +69,57 @@ func TestMultiRequestDecode(t *testing.T) {
 	}
 }
 
+// TestNullsInMulti: in a multi a null path is kept, for the server refuses the
+// multi or answers a multiRead up to there; and a null ACL is an error, except in
+// createTTL.
+func TestNullsInMulti(t *testing.T) {
+	const (
+		header = " 00 ffffffff "
+		end    = "ffffffff 01 ffffffff "
+		null   = "ffffffff "
+		path   = "00000002 2f61 "
+	)
+	for _, c := range []struct {
+		name     string
+		in       string
+		nullPath bool
+		err      error
+	}{
+		{"delete", "00000002" + header + null + "00000003", true, nil},
+		{"setData", "00000005" + header + null + null + "00000003", true, nil},
+		{"check", "0000000d" + header + null + "00000003", true, nil},
+		{"getData", "00000004" + header + null + "01", true, nil},
+		{"getChildren", "00000008" + header + null + "00", true, nil},
+		{"create", "00000001" + header + null + null + "00000000 00000000", true, nil},
+		{"getData with a path", "00000004" + header + path + "01", false, nil},
+		{"create with a null ACL", "00000001" + header + path + null + null + "00000000", false, ErrNull},
+		{"create2 with a null ACL", "0000000f" + header + path + null + null + "00000000", false, ErrNull},
+		{"createContainer with a null ACL", "00000013" + header + path + null + null + "00000004", false, ErrNull},
+		{"createTTL with a null ACL", "00000015" + header + path + null + null + "00000005 0000000000000009", false, nil},
+	} {
+		in := unhex(t, c.in+end)
+		var r MultiRequest
+		d := NewDecoder(in)
+		r.Decode(&d)
+		if c.err != nil {
+			if !errors.Is(d.Err(), c.err) {
+				t.Errorf("%s: error %v, want %v", c.name, d.Err(), c.err)
+			}
+			continue
+		}
+		if d.Err() != nil || len(r.Ops) != 1 || r.Ops[0].NullPath != c.nullPath {
+			t.Errorf("%s: got %+v and error %v, want a null path: %v", c.name, r, d.Err(), c.nullPath)
+			continue
+		}
+		var again MultiRequest
+		d = NewDecoder(r.Append(nil))
+		again.Decode(&d)
+		if d.Err() != nil || again.Ops[0].NullPath != c.nullPath {
+			t.Errorf("%s: encoded and decoded it is %+v, error %v", c.name, again, d.Err())
+		}
+	}
+}
+
 // TestFailedMulti: the bytes that Apache's server sends when the first of two
 // operations finds no node.
 func TestFailedMulti(t *testing.T) {

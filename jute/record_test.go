@@ -177,7 +177,8 @@ func exampleOps(rng *rand.Rand) []MultiOp {
 		case OpCreateTTL:
 			o.Data, o.ACL, o.Mode, o.TTL = full.Data, full.ACL, full.Mode, full.TTL
 		case OpCreate, OpCreate2, OpCreateContainer:
-			o.Data, o.ACL, o.Mode = full.Data, full.ACL, full.Mode
+			o.Data, o.ACL = full.Data, full.ACL
+			o.Mode = CreateMode(rng.IntN(int(ModeContainer) + 1)) // a multi can't have others
 		case OpSetData:
 			o.Data, o.Version = full.Data, full.Version
 		case OpDelete, OpCheck:

@@ -1,8 +1,8 @@
 package jute
 
-// A null path: operations that read, create or delete can't be decoded then,
-// the others take it for "", which is no valid path. So each answers with the
-// code that Apache's server gives.
+// A null path makes reads undecodable. setData and setACL take it for "", which is
+// no valid path. So each answers with the code that Apache's server gives. For
+// the other writes see MultiOp.
 
 // CreateRequest is the body of create, create2 and createContainer. The opcode
 // decides about containers, not the mode.

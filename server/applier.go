@@ -1,6 +1,9 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -8,13 +11,15 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // order is one element of what the applier works through.
 type order struct {
-	zab.Entry // of an orderEntry; of an orderReplay its Zxid is where to stop
+	zab.Entry       // of an orderEntry; of an orderReplay its Zxid is where to stop
+	held      int64 // bytes that it counts for in applier.backlog
 	kind      orderKind
 	txn       *datatree.Txn  // of an orderEntry that was evaluated here; nil if only Data is at hand
 	origin    uint64         // of a barrier: who waits for it
@@ -35,9 +40,20 @@ const (
 	orderFreeze  // have a snapshot written
 )
 
-// applyBatch is how many orders are applied under one hold of the tree lock:
-// enough to make the lock cheap, few enough that reads never wait long.
-const applyBatch = 64
+// What is done under one hold of the tree's lock is bounded, so that those who read the
+// tree never wait long: the clients' requests, and the peer loop, which also sends the
+// heartbeats. A single transaction can be more than applyWork, as far as jute.maxbuffer
+// and evaluate.Options.MaxListed allow.
+const (
+	applyBatch = 64 // orders
+	// applyWork counts orders, znodes changed, events delivered and reads answered.
+	applyWork = 2048
+	// pruneStep is how many ephemerals of a session that ends are deleted before the
+	// work is looked at. A session with fewer ends at once.
+	pruneStep = 64
+	// replayBytes is about how much of the log is read at a time.
+	replayBytes = 256 << 10
+)
 
 // applier is the only one that changes the tree. In the order of zxids it
 // applies what is committed, tells watchers, and answers the requests that
@@ -53,9 +69,17 @@ type applier struct {
 	dirty   []*conn             // to be woken after the batch
 	now     time.Duration       // of the batch
 	zxid    jute.Zxid           // of the order being applied
+	work    int                 // under the present hold of the lock
 	// ensemble is what the entries applied so far say of the ensemble, as the
 	// tree is what they say of znodes.
 	ensemble zab.State
+
+	// backlog is the bytes of committed entries that are in memory to be applied. The
+	// peer loop adds them, up to limits.backlog. What is beyond stays in the log.
+	backlog atomic.Int64
+	// superseded is the zxid of a snapshot that replaces the history. Up to there the log
+	// may have no entries any more: see skips.
+	superseded atomic.Int64
 }
 
 func (a *applier) run() {
@@ -85,16 +109,11 @@ func (a *applier) run() {
 			}
 			rest = rest[n:]
 		}
-		if a.awaited.Load() {
-			select {
-			case a.replica.moved <- struct{}{}:
-			default:
-			}
-		}
+		batch = a.in.done(batch)
 	}
 }
 
-// special carries out what takes its time. No clients are served meanwhile.
+// special carries out what is no entry.
 func (a *applier) special(o *order) error {
 	switch o.kind {
 	case orderInstall:
@@ -109,16 +128,59 @@ func (a *applier) special(o *order) error {
 	return nil
 }
 
-// replayTo applies committed entries that are not in memory any more.
-func (a *applier) replayTo(zxid jute.Zxid) error {
-	return replayLog(a.logWriter, a.state.tree.LastZxid(), zxid, func(e *zab.Entry) error {
-		a.now = a.Server.now()
-		a.state.mu.Lock()
-		defer a.state.mu.Unlock()
-		a.apply(&order{Entry: *e})
-		return a.ctx.Err()
-	})
+// replayTo applies committed entries that are not in memory any more, up to a zxid.
+func (a *applier) replayTo(upTo jute.Zxid) error {
+	for {
+		err := a.replay(upTo)
+		switch {
+		case a.skips():
+			return nil // whatever went wrong: they are not needed
+		case errors.Is(err, wal.ErrRewritten):
+			continue // entries behind upTo were dropped; they never were committed
+		case err != nil:
+			return fmt.Errorf("read what is committed, up to %v, from the log: %w", upTo, err)
+		}
+		return nil
+	}
 }
+
+func (a *applier) replay(upTo jute.Zxid) error {
+	log, err := a.logWriter.NewReader(a.state.tree.LastZxid())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	var orders []order
+	for {
+		records, err := log.Next(replayBytes)
+		if err == nil && len(records) == 0 {
+			err = fmt.Errorf("it ends at %v", a.state.tree.LastZxid())
+		}
+		if err != nil {
+			return err
+		}
+		for len(records) > 0 {
+			clear(orders)
+			orders = orders[:0]
+			for len(records) > 0 && len(orders) < applyBatch && records[0].Zxid <= upTo {
+				orders = append(orders, order{Entry: entryOf(&records[0])})
+				records = records[1:]
+			}
+			a.applySome(orders)
+			a.metrics.replayed.Add(int64(len(orders)))
+			if a.state.tree.LastZxid() >= upTo || len(orders) == 0 || a.skips() {
+				return nil
+			}
+			if err := a.ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// skips reports whether a snapshot on its way will replace the tree: until then there is
+// nothing to be done. No clients are served meanwhile.
+func (a *applier) skips() bool { return jute.Zxid(a.superseded.Load()) > a.state.tree.LastZxid() }
 
 // installSnapshot replaces the tree by one that another server sent.
 func (a *applier) installSnapshot(rec *received) {
@@ -136,6 +198,7 @@ func (a *applier) installSnapshot(rec *received) {
 	}
 	a.setLastApplied(tree.LastZxid())
 	a.state.mu.Unlock()
+	a.progress()
 	a.snapshots.installed(rec.ref)
 	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
 }
@@ -152,18 +215,35 @@ func (a *applier) knowEnsemble() {
 	a.keys.Store(session.NewKeys(init.Secret))
 }
 
-// applySome applies a few orders under one hold of the lock and then wakes
-// those whom they concern.
+// applySome applies a few orders, and gives way when a hold of the lock has lasted long
+// enough.
 func (a *applier) applySome(orders []order) {
-	a.now = a.Server.now()
-	start := a.now
-	a.state.mu.Lock()
+	a.hold()
 	for i := range orders {
-		a.apply(&orders[i])
+		if o := &orders[i]; !a.skips() {
+			a.apply(o)
+		}
+		a.breathe()
 	}
 	a.snapshots.applied(orders)
+	a.release()
+	for i := range orders {
+		a.backlog.Add(-orders[i].held)
+	}
+}
+
+// hold locks the tree.
+func (a *applier) hold() {
+	a.now = a.Server.now()
+	a.state.mu.Lock()
+	a.work = 0
+}
+
+// release unlocks the tree, and wakes those whom the work since hold concerns.
+func (a *applier) release() {
 	a.state.mu.Unlock()
-	a.metrics.applySeconds.Observe((a.Server.now() - start).Seconds())
+	a.metrics.applySeconds.Observe((a.Server.now() - a.now).Seconds())
+	a.metrics.applyWork.observe(time.Duration(a.work), 1)
 	for i, c := range a.dirty {
 		c.dirty = false
 		c.kick()
@@ -171,40 +251,96 @@ func (a *applier) applySome(orders []order) {
 	}
 	a.dirty = a.dirty[:0]
 	a.throttler.relax()
+	a.progress()
+}
+
+// progress tells the peer loop that more is applied, if it waits for that.
+func (a *applier) progress() {
+	if a.awaited.Load() {
+		notify(a.replica.moved)
+	}
+}
+
+// breathe lets others have the tree, if enough has been done since hold. The tree is at
+// a transaction, or its Changing tells where it is not; nobody else changes it.
+func (a *applier) breathe() {
+	if a.work >= applyWork {
+		a.release()
+		a.hold()
+	}
 }
 
 func (a *applier) apply(o *order) {
+	a.work++
 	if o.kind == orderBarrier {
 		a.passBarrier(o)
 		return
 	}
 	txn := a.txnOf(o)
+	a.zxid = txn.Zxid
+	a.prune(txn)
 	if err := a.ensemble.Apply(&o.Entry); err != nil {
 		a.log.Panic("committed entry does not fit; stop and report this", zap.Stringer("zxid", o.Zxid), zap.Error(err))
 	}
 	if o.Type == zab.EntryMarker {
 		a.knowEnsemble()
 	}
-	a.zxid = txn.Zxid
 	a.metrics.commits.Add(1)
 	a.state.tree.Apply(txn, &a.out)
 	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
-	if a.digests.applied(txn.Zxid, a.state.tree) && a.Server.ensemble() {
+	a.settle()
+	if a.digests.applied(txn.Zxid, a.state.tree, o.Txn() != nil) && a.Server.ensemble() {
 		body := appendDigest(nil, txn.Zxid, a.state.tree.Digest())
 		a.replica.events.put(peerEvent{kind: evDigest, body: body})
 	}
-	for i := range a.out.Events {
-		a.tell(&a.out.Events[i])
-	}
+	a.tellAll()
 	for i := range txn.Ops {
 		a.sessionEffect(txn, &txn.Ops[i])
 	}
-	if txn.Origin != 0 && txn.Cxid != xidUpgrade && serverOf(txn.Origin) == a.id {
+	if txn.Origin != 0 && serverOf(txn.Origin) == a.id {
 		if c := a.conns.get(txn.Origin); c != nil {
 			a.answer(c, o, txn)
 		}
 	}
-	recycleTxn(o)
+	recycleTxn(txn)
+	o.txn = nil
+}
+
+// prune deletes most of the ephemerals of a session that txn closes, if they are many, in
+// slices of the tree's lock. Between two of them clients are served, but for requests
+// that would see a part of the transaction: see conn.lockTree. Events come with the
+// deletes that they tell of, so no client sees a change before its event.
+func (a *applier) prune(txn *datatree.Txn) {
+	if len(txn.Ops) != 1 || txn.Ops[0].Kind != datatree.OpCloseSession || a.state.tree.NumEphemerals(txn.Session) <= pruneStep {
+		return
+	}
+	a.state.settled = make(chan struct{})
+	if len(txn.Ops[0].Paths) == 0 {
+		a.release()
+		a.state.tree.List(txn) // without the lock: nobody else changes the tree
+		a.hold()
+	}
+	for a.state.tree.Prune(txn, &a.out, pruneStep) {
+		a.tellAll()
+		a.breathe()
+	}
+}
+
+// settle lets the requests continue that wait for the end of a transaction in slices.
+func (a *applier) settle() {
+	if a.state.settled != nil {
+		close(a.state.settled)
+		a.state.settled = nil
+	}
+}
+
+// tellAll tells the events of what was applied to those who watch.
+func (a *applier) tellAll() {
+	a.work += len(a.out.Events)
+	for i := range a.out.Events {
+		a.tell(&a.out.Events[i])
+		a.work += int(a.told)
+	}
 }
 
 // passBarrier answers a request that has no transaction.
@@ -254,11 +390,12 @@ func (a *applier) deliverTo(w watch.Watcher) {
 	}
 	if !c.send(a.event) {
 		a.log.Warn("closing connection: it does not take its watch events",
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("behind_bytes", outLimit))
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
 		c.kill()
 		return
 	}
 	a.told++
+	a.metrics.responseSizes.observe(len(a.event) - 4) // without the frame's length
 	a.metrics.watchBytes.Add(int64(len(a.event)))
 	a.markDirty(c)
 }
@@ -290,7 +427,9 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	case datatree.OpCreateSession:
 		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
 		a.tracker.SetOwner(txn.Session, txn.Origin)
-		a.upgraded(txn.Session)
+		a.upgraded(txn.Session, op.TimeoutMs)
+	case datatree.OpSetTimeout:
+		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.now))
 	case datatree.OpCloseSession:
 		a.tracker.Remove(txn.Session)
 		if c := a.conns.release(txn.Session); c != nil && c.id != txn.Origin {
@@ -315,14 +454,16 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 		c.kill()
 		return
 	}
-	a.answerOrdered(c, &req, o, txn)
-	c.answered(&req, a.state.tree.LastZxid())
-	a.observeWrite(c, &req)
+	if req.xid != xidUpgrade || req.outcome == nil {
+		a.answerOrdered(c, &req, o, txn)
+		c.answered(&req, a.state.tree.LastZxid())
+		a.observeWrite(c, &req)
+	}
 	a.popPending(c, &req)
-	if req.op == jute.OpCreateSession {
-		// The reader goes on, and writes the response. Not before it is out of
-		// the queue: nobody would serve a read that came to stand behind it.
-		close(c.established)
+	if req.outcome != nil {
+		// The reader continues, and writes the response. Not before the request is out
+		// of the queue: nobody would serve a read that was queued behind it.
+		close(req.outcome)
 		return
 	}
 	a.serveBehind(c)
@@ -332,7 +473,7 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 // answers reports whether o, which has no transaction, can be what req waits for:
 // a refusal goes with any request.
 func answers(req *request, o *order) bool {
-	return o.code != 0 || req.op == jute.OpSync || req.op == jute.OpCreateSession || !fromLeader(req.op)
+	return o.code != 0 || req.op == jute.OpSync || !fromLeader(req.op)
 }
 
 // serveBehind serves the reads at the head of c's queue, up to the next ordered
@@ -345,11 +486,11 @@ func (a *applier) serveBehind(c *conn) {
 			return
 		}
 		req := *c.mu.pending.front()
-		behind := c.mu.out != nil && c.mu.out.len() > outLimit
+		behind := c.behindLocked()
 		c.mu.Unlock()
 		if behind {
 			a.log.Warn("closing connection: the replies to reads behind one write are too much",
-				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("behind_bytes", outLimit))
+				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
 			c.kill()
 			return
 		}
@@ -359,13 +500,15 @@ func (a *applier) serveBehind(c *conn) {
 		}
 		a.metrics.reads.observe(a.now-req.received, 1)
 		a.popPending(c, &req)
+		a.work++
+		a.breathe()
 	}
 }
 
 func (a *applier) popPending(c *conn, req *request) {
 	c.mu.Lock()
 	if c.mu.pending.len() > 0 { // not torn down meanwhile
-		c.mu.pending.pop()
+		c.mu.pending.pop(1)
 		c.pendingLen.Add(-1)
 		a.throttler.leave(req.size())
 		if c.mu.draining {
@@ -394,7 +537,7 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 		zxid, code, session = txn.Zxid, txn.Err, txn.Session
 	}
 	switch {
-	case req.op == jute.OpCreateSession:
+	case req.outcome != nil:
 		a.answerConnect(c, session, code, req.body[0] == 1)
 	case code == jute.ErrSessionMoved:
 		c.kill() // the client is elsewhere; it must not hear from here
@@ -416,6 +559,7 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 	}
 }
 
+// answerSync echoes the request's record, so that a null path stays null.
 func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
 	var p jute.SyncRequest
 	d := jute.NewAliasDecoder(req.body)
@@ -424,7 +568,8 @@ func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
 		c.reply(req.xid, zxid, jute.ErrMarshalling)
 		return
 	}
-	c.end(p.Append(c.begin(req.xid, zxid, 0)))
+	record := req.body[:len(req.body)-len(d.Rest())]
+	c.end(append(c.begin(req.xid, zxid, 0), record...))
 }
 
 // appendResult appends the response record of a single write.

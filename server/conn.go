@@ -31,7 +31,7 @@ type conn struct {
 	frames *frameReader
 
 	// Owned by the reader.
-	timeoutMs int32         // negotiated; set before the session
+	timeoutMs int32         // negotiated; set before the session, by the applier
 	current   request       // being handled; here, since it would be an allocation elsewhere
 	batch     []submission  // writes of the frames at hand, not yet handed over
 	arena     []byte        // where request bodies of this batch are copied to
@@ -48,28 +48,27 @@ type conn struct {
 	done        chan struct{}             // closed when the connection is being torn down
 	closeOnce   sync.Once
 
-	seen      jute.Zxid                       // the last that the client had seen when it came; set before it is answered
-	readOnly  bool                            // the server had no leader when the client came; set before the session
-	upgrading bool                            // a local session is being made global; owned by the reader
-	fenced    bool                            // a request of the batch at hand went to the leader; owned by the reader
-	tracked   atomic.Pointer[session.Session] // set with established
-	local     atomic.Bool                     // the session is one of this server's own
-	touched   atomic.Int64                    // when the client was last heard of, ms; or arriving
-	reported  int64                           // what the leader was told of that; owned by the peer loop
+	seen     jute.Zxid                       // the last that the client had seen when it came; set before it is answered
+	readOnly bool                            // the server had no leader when the client came; set before the session
+	fenced   bool                            // a request of the batch at hand went to the leader; owned by the reader
+	tracked  atomic.Pointer[session.Session] // set before the session
+	local    atomic.Bool                     // the session is one of this server's own
+	touched  atomic.Int64                    // when the client was last heard of, ms; or arriving
+	reported int64                           // what the leader was told of that; owned by the peer loop
 
 	dirty     bool // owned by the applier: it has to wake the writer
 	hasWriter bool // owned by the applier: the writer has been started
 
 	mu struct {
 		sync.Mutex
-		out      *outBuffer // nil while empty
-		writing  bool       // somebody is writing the socket
-		ending   bool       // close once out is written; nothing more is appended
-		lingers  bool       // with ending: the client may have sent more
-		draining bool       // the server stops: answer what is pending, then end
-		gone     bool       // torn down
-		mark     int        // where the frame being appended begins
-		pending  fifo       // requests behind and including an unanswered write
+		out      *outBuffer    // nil while empty
+		writing  bool          // somebody is writing the socket
+		ending   bool          // close once out is written; nothing more is appended
+		lingers  bool          // with ending: the client may have sent more
+		draining bool          // the server stops: answer what is pending, then end
+		gone     bool          // torn down
+		mark     int           // where the frame being appended begins
+		pending  fifo[request] // requests behind and including an unanswered write
 		stats    connStats
 	}
 	drained sync.Cond // on mu: out has been written, pending got shorter, or the connection is gone
@@ -101,12 +100,12 @@ func (st *connStats) observe(latency time.Duration, n int64) {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
+		established: make(chan struct{}),
 		srv:         s,
 		nc:          nc,
 		id:          s.nextOrigin(),
 		opened:      time.Now(),
 		frames:      newFrameReader(nc, s.cfg.MaxBuffer),
-		established: make(chan struct{}),
 		wake:        make(chan struct{}, 1),
 		done:        make(chan struct{}),
 	}
@@ -249,8 +248,10 @@ func (c *conn) kill() {
 	})
 	c.mu.Lock()
 	c.mu.gone = true
+	c.dropOutLocked()
 	c.mu.Unlock()
 	c.drained.Broadcast()
+	c.srv.throttler.relax() // its reader may be paused
 }
 
 // drain makes the connection end once what it has asked for is answered.

@@ -126,6 +126,10 @@ func (r *conns) watcher(w watch.Watcher) *conn {
 func (r *conns) all() []*conn {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	return r.allLocked()
+}
+
+func (r *conns) allLocked() []*conn {
 	list := make([]*conn, 0, len(r.byOrigin))
 	for _, c := range r.byOrigin {
 		list = append(list, c)
@@ -134,12 +138,20 @@ func (r *conns) all() []*conn {
 }
 
 // heard returns the live connections, and the last touches of those that have ended
-// since the last call.
+// since the last call. Both come from one hold of the lock: a connection that ends at
+// the same moment is in one of the two.
 func (r *conns) heard() (live []*conn, ended []lastTouch) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	ended, r.ended = r.ended, nil
-	r.mu.Unlock()
-	return r.all(), ended
+	return r.allLocked(), ended
+}
+
+// numEnded returns how many connections have ended since the last call of heard.
+func (r *conns) numEnded() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.ended)
 }
 
 func (r *conns) len() int {

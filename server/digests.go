@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/zkd-project/zkd/jute"
@@ -13,7 +14,9 @@ const (
 )
 
 // digestLog keeps the tree's digest at the last zxids that are a multiple of
-// digestEvery, so that servers can be compared with each other.
+// digestEvery, so that servers can be compared with each other. Entries of the
+// ensemble's own, such as the one that begins an epoch, have zxids, too. The
+// servers compare them, but operators see transactions only, as in ZooKeeper.
 type digestLog struct {
 	mu      sync.Mutex
 	entries []digestAt // a ring once it is full
@@ -23,19 +26,21 @@ type digestLog struct {
 type digestAt struct {
 	zxid   jute.Zxid
 	digest datatree.Digest
+	txn    bool // zxid is that of a transaction
 }
 
 func newDigestLog() *digestLog { return &digestLog{} }
 
 // applied notes the digest if zxid is one of those to be kept, and reports whether
-// it is. Only the applier calls it, with the tree locked.
-func (l *digestLog) applied(zxid jute.Zxid, tree *datatree.Tree) bool {
+// it is. txn says whether a transaction has that zxid. Only the applier calls it,
+// with the tree locked.
+func (l *digestLog) applied(zxid jute.Zxid, tree *datatree.Tree, txn bool) bool {
 	if zxid%digestEvery != 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := digestAt{zxid, tree.Digest()}
+	e := digestAt{zxid, tree.Digest(), txn}
 	if len(l.entries) < digestKept {
 		l.entries = append(l.entries, e)
 		return true
@@ -57,11 +62,12 @@ func (l *digestLog) at(zxid jute.Zxid) (datatree.Digest, bool) {
 	return datatree.Digest{}, false
 }
 
-// all returns the entries, oldest first.
-func (l *digestLog) all() []digestAt {
+// transactions returns the entries of transactions, oldest first.
+func (l *digestLog) transactions() []digestAt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := make([]digestAt, 0, len(l.entries))
 	list = append(list, l.entries[l.next:]...)
-	return append(list, l.entries[:l.next]...)
+	list = append(list, l.entries[:l.next]...)
+	return slices.DeleteFunc(list, func(e digestAt) bool { return !e.txn })
 }

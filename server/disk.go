@@ -10,11 +10,33 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
-// watchDisk looks at the room on the log's disk and turns writes off before it
-// is used up, and on again when there is room. Reads go on, sessions stay: it
-// is the operator's turn, not the clients' (zab.md section D.9).
+// A server turns writes off before the disk of its log is used up: then it can
+// still write what makes room again, and needs no repair (zab.md section D.9).
+// Reads and sessions continue, since it is the operator's turn and not the
+// clients'. Each server looks at its own disk. A leader decides about writes: with
+// a full disk it hands over to a server that has room, and refuses writes if there
+// is none, or if the disks of so many voters are full that the others are no
+// quorum.
+//
+// While writes are refused this much is let through:
+//
+//   - delete, if it succeeds: a failed one is answered without a transaction.
+//     Nothing is created meanwhile, so each node is deleted once at most, and all
+//     deletes together take about as much of the log as a snapshot of the nodes.
+//     That, and two segments, is the room at which writes are turned off.
+//   - closeSession, for the same reason: each session is closed once.
+//   - new sessions, but as local ones, which take nothing of the log: see
+//     answerConnect. So no number of clients can use the reserve up.
+//
+// When the disk has less than a segment left, as when something else fills it,
+// deletes are let through only as long as the files that the log has already can
+// take them, with leastReserve to spare. What remains is for the closes, and for
+// the records of elections, which have room of their own in each segment.
+
+// watchDisk looks at the room on the log's disk.
 func (s *Server) watchDisk() {
 	space, level, err := s.logWriter.Space(s.snapshots.size.Load())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,26 +59,63 @@ func (s *Server) watchDisk() {
 	case wal.SpaceWarn:
 		s.snapshots.tighten()
 		s.log.Warn("the disk is getting full: make room before writes have to stop", fields...)
-	case wal.SpaceStop:
+	case wal.SpaceStop, wal.SpaceOut:
 		s.snapshots.tighten()
-		s.log.Error("the disk is full: writes are refused until there is room; reads and sessions go on", fields...)
+		s.log.Error("the disk is full: make room. A leader, or a server of its own, refuses writes until there is", fields...)
 	}
 }
 
-// diskFull reports whether writes have to be refused.
-func (s *Server) diskFull() bool { return wal.SpaceLevel(s.diskLevel.Load()) == wal.SpaceStop }
+// diskFull reports whether there is too little room for writes here.
+func (s *Server) diskFull() bool { return wal.SpaceLevel(s.diskLevel.Load()) >= wal.SpaceStop }
 
-// refusedByDisk is the answer to a request while the disk is full, or 0 to take
-// it in. What makes room passes, and what ends a session: both are small, and
-// there is a reserve for them. A refused write was not done, which clients learn
-// from the code that they know for that.
+// refusesWrites reports whether this server leads and refuses writes for want of
+// room.
+func (s *Server) refusesWrites() bool { return s.leads() && (s.diskFull() || s.quorumFull.Load()) }
+
+// diskRemark says in words what operators are shown of that, "" if all is well.
+func (s *Server) diskRemark() string {
+	switch full := s.diskFull(); {
+	case full && s.leads():
+		return "full: the server refuses writes"
+	case full:
+		return "full: a leader would refuse writes"
+	case s.refusesWrites():
+		return "full on too many servers for a quorum: the server refuses writes"
+	}
+	return ""
+}
+
+// watchQuorumDisks finds out whether the voters that have room are a quorum.
+func (r *replica) watchQuorumDisks() {
+	full := r.status.Role == zab.Leading && !r.core.RoomInQuorum()
+	if r.quorumFull.Swap(full) == full {
+		return
+	}
+	if full {
+		r.log.Error("the disks of too many servers are full for a quorum: writes are refused until there is room")
+	} else {
+		r.log.Info("a quorum has room on its disks")
+	}
+}
+
+// leastReserve is how much of the log's files deletes leave when there is no room
+// for another segment.
+func (s *Server) leastReserve() int64 { return min(1<<20, s.cfg.WALSegmentSize/4) }
+
+// refusedByDisk is the answer to a request while there is no room for writes, or 0
+// to evaluate it. A refused write was not done, which clients learn from the code
+// that they know for that.
 func (r *replica) refusedByDisk(req *evaluate.Request) jute.Code {
-	if !r.diskFull() {
+	if !r.refusesWrites() {
 		return 0
 	}
 	switch req.Op {
-	case jute.OpDelete, jute.OpDeleteContainer, jute.OpCloseSession:
+	case jute.OpCloseSession:
 		return 0
+	case jute.OpDelete, jute.OpDeleteContainer:
+		if wal.SpaceLevel(r.diskLevel.Load()) < wal.SpaceOut || r.logWriter.Reserve() >= r.leastReserve() {
+			return 0
+		}
 	}
 	return jute.ErrNotReadOnly
 }

@@ -55,7 +55,12 @@ func describeOp(op *datatree.Op) string {
 	case datatree.OpCreateSession:
 		return fmt.Sprintf("create session, timeout %d ms", op.TimeoutMs)
 	case datatree.OpCloseSession:
+		if len(op.Paths) == 0 {
+			return "close session"
+		}
 		return fmt.Sprintf("close session, %d ephemerals", len(op.Paths))
+	case datatree.OpSetTimeout:
+		return fmt.Sprintf("resume session, timeout %d ms", op.TimeoutMs)
 	}
 	return fmt.Sprintf("op %d", op.Kind)
 }

@@ -344,6 +344,57 @@ func TestLinearizableReads(t *testing.T) {
 	})
 }
 
+// lagging has a follower lag: what the leader sends it is held up. In between, another
+// value is written to /a, and the write is answered. r reads at the follower.
+func lagging(t *testing.T, e *testEnsemble) (r *client, release func()) {
+	t.Helper()
+	follower, leader := e.follower(), e.leader()
+	r = e.servers[follower].connect(t)
+	w := e.servers[leader].connect(t)
+	w.create("/a", "old")
+	e.settled() // the follower has it
+	release = e.net.hold(leader, follower)
+	w.set("/a", "new")
+	if v, _ := w.get("/a"); v != "new" {
+		t.Fatalf("the leader answers %q", v)
+	}
+	return r, release
+}
+
+// A follower answers reads from the state that it has. A sync before the read waits for
+// what the leader has.
+func TestStaleRead(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		r, release := lagging(t, e)
+		if v, _ := r.get("/a"); v != "old" {
+			t.Errorf("a follower that lags answers %q, want the old value", v)
+		}
+		r.send(jute.OpSync, &jute.SyncRequest{Path: "/"})
+		read := r.send(jute.OpGetData, get("/a", false))
+		synctest.Wait()
+		r.quiet("a sync at a follower that lags")
+		release()
+		r.must() // the sync
+		if v := dataOf(r.await(read)); v != "new" {
+			t.Errorf("after a sync the follower answers %q", v)
+		}
+	})
+}
+
+// With zkd.linearizableReads no read is stale: one at a follower that lags waits.
+func TestLinearizableReadIsNotStale(t *testing.T) {
+	inBubble(t, 3, []string{"zkd.linearizableReads=true"}, func(t *testing.T, e *testEnsemble) {
+		r, release := lagging(t, e)
+		read := r.send(jute.OpGetData, get("/a", false))
+		synctest.Wait()
+		r.quiet("a read at a follower that lags")
+		release()
+		if v := dataOf(r.await(read)); v != "new" {
+			t.Errorf("the follower answers %q", v)
+		}
+	})
+}
+
 // An ensemble that is stopped as a whole, in any order, comes back with all it
 // had, in whatever order its servers start.
 func TestConfigNode(t *testing.T) {

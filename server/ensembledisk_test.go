@@ -255,3 +255,26 @@ func TestEmptyServersWaitForData(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaderStaysWithoutSyncs: with forceSync=no nothing ever waits for a sync,
+// so no disk may look stuck and no leader may hand over because of it.
+func TestLeaderStaysWithoutSyncs(t *testing.T) {
+	inBubble(t, 3, []string{"forceSync=no"}, func(t *testing.T, e *testEnsemble) {
+		first := e.leader()
+		epoch := e.servers[first].role.Load().Epoch
+		c := e.servers[first].connect(t)
+		c.create("/a", "0")
+		for i := range 20 {
+			time.Sleep(time.Second)
+			c.set("/a", fmt.Sprint(i))
+		}
+		if now := e.leader(); now != first || e.servers[now].role.Load().Epoch != epoch {
+			t.Errorf("server %d leads in epoch %d, want %d in %d", now, e.servers[now].role.Load().Epoch, first, epoch)
+		}
+		for id := 1; id <= 3; id++ {
+			if n := e.servers[id].metrics.fsync.count.Load(); n != 0 {
+				t.Errorf("server %d counts %d syncs, and made none", id, n)
+			}
+		}
+	})
+}

@@ -90,11 +90,11 @@ func (c *peerConn) Write(p []byte) (int, error) {
 func peerAddr(id int) string { return fmt.Sprintf("10.0.0.%d:2888", id) }
 
 func (n *peerNet) listen(id int) func(network, addr string) (net.Listener, error) {
-	return func(_, addr string) (net.Listener, error) {
+	return func(string, string) (net.Listener, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		l := newMemListener()
-		n.listeners[addr] = l
+		n.listeners[peerAddr(id)] = l
 		return l, nil
 	}
 }
@@ -165,6 +165,7 @@ type testEnsemble struct {
 	dir     string        // of data, in each disk
 	servers []*testServer // by id; nil while down
 	lines   []string
+	tune    func(*Server) // before a start; may be nil
 }
 
 // startEnsemble starts n servers, with the given lines of configuration. It works
@@ -206,6 +207,9 @@ func (e *testEnsemble) start(id int) *testServer {
 		ListenPeers: e.net.listen(id),
 		DialPeer:    e.net.dial(id),
 	})
+	if e.tune != nil {
+		e.tune(s.Server)
+	}
 	if testing.Verbose() {
 		s.Server.log = zaptest.NewLogger(e.t, zaptest.WrapOptions(zap.Fields(zap.Int("on", id)))).
 			WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, s.Server.log.Core()) }))
@@ -312,7 +316,7 @@ func (e *testEnsemble) agree() bool {
 	for _, s := range e.servers {
 		switch {
 		case s == nil:
-		case !s.serving.Load():
+		case !s.serving.Load() && (s.cfg.LeaderServes || !s.leads()):
 			return false
 		case first == nil:
 			first = s
@@ -355,6 +359,42 @@ func inBubble(t *testing.T, n int, lines []string, test func(t *testing.T, e *te
 		e.settled()
 		test(t, e)
 	})
+}
+
+// inTunedBubble is inBubble for servers that are changed before they start.
+func inTunedBubble(t *testing.T, n int, tune func(*Server), lines []string, test func(t *testing.T, e *testEnsemble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, n, lines...)
+		e.tune = tune
+		for id := 1; id <= n; id++ {
+			e.disks[id] = crashfs.New(uint64(id))
+			e.start(id)
+		}
+		e.leader()
+		time.Sleep(2 * time.Second) // all are admitted
+		e.settled()
+		test(t, e)
+	})
+}
+
+// stallDisks makes the fsyncs of all servers wait until they are released.
+func (e *testEnsemble) stallDisks() (release func()) {
+	well := make(chan struct{})
+	for _, disk := range e.disks[1:] {
+		disk.SetHook(func(op crashfs.Op) error {
+			if op.Kind == crashfs.OpSync {
+				<-well
+			}
+			return nil
+		})
+	}
+	return func() {
+		for _, disk := range e.disks[1:] {
+			disk.SetHook(nil)
+		}
+		close(well)
+	}
 }
 
 func inBubble2(t *testing.T, n int, lines []string, test func(t *testing.T, e *testEnsemble)) {

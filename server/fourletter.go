@@ -128,6 +128,7 @@ func (f facts) Server() fourletter.Server {
 		Outstanding:  f.throttler.waiting.Load(),
 		Zxid:         int64(f.lastApplied()),
 		Nodes:        int64(r.tree.Nodes),
+		Disk:         f.diskRemark(),
 	}
 	f.describeRole(&view)
 	return view
@@ -205,6 +206,10 @@ func (f facts) Metrics() []fourletter.Metric {
 			list = append(list, fourletter.Int(m.name, int64(v)))
 		}
 	}
+	for _, name := range []string{"disk_full", "writes_refused"} { // as zkd_..., in Prometheus
+		i := slices.IndexFunc(ownMetrics, func(m zkMetric) bool { return m.name == "zkd_"+name })
+		list = append(list, fourletter.Int(name, int64(ownMetrics[i].value(r))))
+	}
 	for i := range memberMetrics {
 		if m := &memberMetrics[i]; m.shown(r) {
 			list = append(list, fourletter.Int(m.name, int64(m.value(r))))
@@ -234,7 +239,7 @@ func (f facts) Metrics() []fourletter.Metric {
 
 func (f facts) Digests() []fourletter.Digest {
 	var list []fourletter.Digest
-	for _, e := range f.digests.all() {
+	for _, e := range f.digests.transactions() {
 		list = append(list, fourletter.Digest{Zxid: int64(e.zxid), Value: int64(e.digest.Lo)})
 	}
 	return list
@@ -265,7 +270,7 @@ func dirSize(fsys vfs.FS, dir string) (size int64) {
 
 // wallTime turns a time of the session tracker into one of the clock on the wall.
 func (f facts) wallTime(ms int64) time.Time {
-	return f.epoch.Add(time.Duration(ms) * time.Millisecond).UTC()
+	return f.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
 }
 
 func (f facts) Sessions() fourletter.Sessions {

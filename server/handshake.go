@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 
 	"go.uber.org/zap"
@@ -138,15 +137,13 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	if r.HasReadOnly {
 		readOnly = 1
 	}
-	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}})
+	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: c.established})
 	c.touched.Store(millis(c.started)) // not before then the leader starts the session's time
 	s.replica.submit(sub)
-	select {
-	case <-c.established:
-		return c.establishedOrRefused()
-	case <-c.done:
-		return net.ErrClosed
+	if err := c.await(c.established); err != nil {
+		return err
 	}
+	return c.establishedOrRefused()
 }
 
 func (c *conn) establishedOrRefused() error {
@@ -173,19 +170,20 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 }
 
 // answerConnect is the applier's part: the session has been created, or the
-// barrier of its resumption has been passed. The session exists, or it never
-// will again. The caller holds the tree lock for writing.
+// barrier of its resumption has been passed, or its new timeout is set. The session
+// exists, or it never will again. The client is told the timeout of the tree: that one
+// holds on all servers. The caller holds the tree lock for writing.
 func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
 	tracked := s.tracker.Get(id)
-	_, alive := s.state.tree.Session(id)
-	if code == jute.ErrNotReadOnly {
-		c.kill() // no new sessions now; another server may have room
-		return
-	}
+	timeoutMs, alive := s.state.tree.Session(id)
 	if last := s.state.tree.LastZxid(); c.seen > last {
 		s.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id),
 			zap.Error(fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last)))
 		c.kill()
+		return
+	}
+	if code == jute.ErrNotReadOnly {
+		c.openUnlogged(hasReadOnly)
 		return
 	}
 	if !alive || code != 0 || tracked == nil {
@@ -199,6 +197,7 @@ func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasRe
 	if old := s.conns.claim(id, c); old != nil && old != c {
 		old.kill()
 	}
+	c.timeoutMs = timeoutMs
 	c.tracked.Store(tracked)
 	c.session.Store(int64(id))
 	password := s.keys.Load().Password(id)

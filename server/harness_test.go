@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type testServer struct {
 	opts   Options
 	net    *memListener
 	logged *observer.ObservedLogs
+	slept  *atomic.Int64 // for how long its machine was suspended, in ns: see suspend
 }
 
 // startServer starts a server with the given lines of configuration on a file
@@ -56,7 +58,9 @@ func parseConfig(t testing.TB, dir string, lines ...string) *config.Config {
 	if cfg.MaxClientCnxns == 60 {
 		cfg.MaxClientCnxns = 0 // all clients of most tests have one address
 	}
-	cfg.WALSegmentSize = 128 << 10 // less than a file may ask for: so that starts are quick
+	if !strings.Contains(text, "\npreAllocSize=") && !strings.Contains(text, "\nzkd.walSegmentSizeKb=") {
+		cfg.WALSegmentSize = 128 << 10 // less than a file may ask for: so that starts are quick
+	}
 	return cfg
 }
 
@@ -80,8 +84,18 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 	if err != nil {
 		t.Fatalf("new: %v", err)
 	}
-	return &testServer{Server: s, t: t, opts: opts, net: l, logged: logged}
+	slept := new(atomic.Int64)
+	s.clock.asleep = func() time.Duration { return time.Duration(slept.Load()) }
+	s.clock.read = func() (time.Duration, time.Time) {
+		mono, wall := s.clock.system()
+		return mono, wall.Add(time.Duration(slept.Load()))
+	}
+	return &testServer{Server: s, t: t, opts: opts, net: l, logged: logged, slept: slept}
 }
+
+// suspend makes the server's clocks show what they show when its machine wakes up after
+// a time: the monotonic one has stood still, the others have not.
+func (s *testServer) suspend(d time.Duration) { s.slept.Add(int64(d)) }
 
 // restart stops the server and starts another one on the same data.
 func (s *testServer) restart(t testing.TB) *testServer {
@@ -316,10 +330,11 @@ func (c *client) eof(what string) {
 	}
 }
 
-// quiet requires that nothing has come.
+// quiet requires that nothing has come. Its deadline is not now: a read with a deadline
+// that has passed returns nothing, whatever has come.
 func (c *client) quiet(what string) {
 	c.t.Helper()
-	c.nc.SetReadDeadline(time.Now())
+	c.nc.SetReadDeadline(time.Now().Add(time.Microsecond))
 	f, err := c.frame()
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.t.Errorf("%s: got % x, %v, want nothing", what, f, err)

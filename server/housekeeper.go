@@ -71,11 +71,17 @@ func (s *Server) forgivePause(sinceLast time.Duration) {
 
 // expireSessions proposes the closes of the sessions that were due at now, when no
 // pause was left to be forgiven. The peer loop does so, that nothing comes between
-// the end of a session and the proposal. While requests wait to be proposed none ends:
-// they are signs of life, and would be answered as if the session were to go on.
+// the end of a session and its close: that is behind all requests that have come. Those
+// which wait to be evaluated are signs of life of their sessions, from when they came.
 func (r *replica) expireSessions(now time.Duration) {
-	if r.status.Role != zab.Leading || len(r.leading.waiting) > 0 {
+	if r.status.Role != zab.Leading {
 		return
+	}
+	waiting := r.leading.waiting.all()
+	for i := range waiting {
+		if s := r.tracker.Get(waiting[i].req.Session); s != nil && waiting[i].req.Origin != 0 {
+			s.Touch(millis(waiting[i].received), s.TimeoutMs())
+		}
 	}
 	var closes []submission
 	for _, id := range r.tracker.Expire(millis(now), r.mayLive) {
@@ -90,37 +96,49 @@ func (r *replica) expireSessions(now time.Duration) {
 	r.propose(closes)
 }
 
+// expireSlice is how many containers and TTL nodes are looked at under one hold of the
+// tree's lock.
+const expireSlice = 1024
+
 // removeExpired proposes to remove empty containers and TTL nodes that are due,
 // no faster than znode.container.maxPerMinute. It reports whether the server
-// goes on.
+// continues.
 func (s *Server) removeExpired() bool {
 	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.cfg.ContainerMaxPerMinute, 1)), time.Microsecond))
 	defer pace.Stop()
-	for _, r := range s.dueForRemoval() {
-		select {
-		case <-pace.C:
-		case <-s.stopping:
-			return false
+	var cursor datatree.ExpiryCursor
+	var due []evaluate.Removal
+	for more := true; more; {
+		due, more = s.dueForRemoval(&cursor, due[:0])
+		for _, r := range due {
+			for wait := true; wait; wait = s.replica.in.len() >= expireSlice { // the leader is busy
+				select {
+				case <-pace.C:
+				case <-s.stopping:
+					return false
+				}
+			}
+			if !s.leads() {
+				return true
+			}
+			s.replica.submit(submission{
+				kind:     submitWrite,
+				received: s.now(),
+				req:      evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
+			})
 		}
-		s.replica.submit(submission{
-			kind:     submitWrite,
-			received: s.now(),
-			req:      evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
-		})
 	}
 	return true
 }
 
-// dueForRemoval looks the candidates up. The leader's evaluator looks again, so
-// one that is used meanwhile stays.
-func (s *Server) dueForRemoval() []evaluate.Removal {
-	var due []evaluate.Removal
+// dueForRemoval appends the candidates among the next of those that may expire. The
+// leader's evaluator looks again, so one that is used meanwhile stays.
+func (s *Server) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
 	s.state.mu.RLock()
 	defer s.state.mu.RUnlock()
-	s.state.tree.Expirable(time.Now().UnixMilli(), s.cfg.ContainerMaxNeverUsed.Milliseconds(),
-		func(path string, n datatree.Node) bool {
+	more = s.state.tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.cfg.ContainerMaxNeverUsed.Milliseconds(),
+		func(path string, n datatree.Node) {
 			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
-			return true
 		})
-	return due
+	return due, more
 }

@@ -76,9 +76,7 @@ var errNotYours = errors.New("request with a connection of another server, or of
 
 func (r *replica) hearSubmissions(ev *peerEvent, epoch uint32, b []byte) error {
 	switch {
-	case r.status.Role == zab.SyncingLeader && epoch == r.status.Epoch:
-		r.leading.early = append(r.leading.early, *ev)
-		return nil
+	case r.status.Role == zab.SyncingLeader && epoch == r.status.Epoch: // evaluated when it leads
 	case r.status.Role != zab.Leading || epoch < r.leading.since || epoch > r.status.Epoch:
 		return nil
 	}
@@ -113,17 +111,17 @@ func (r *replica) fromMyLeader(ev *peerEvent) bool {
 	return r.status.Role == zab.Following && ev.peer == r.status.Leader && ev.gen == r.status.LeaderGen
 }
 
-func (r *replica) hearBarriers(ev *peerEvent, b []byte) (err error) {
+func (r *replica) hearBarriers(ev *peerEvent, b []byte) error {
 	if !r.fromMyLeader(ev) {
 		return nil
 	}
-	n := len(r.barriers)
-	r.barriers, err = decodeBarriers(r.barriers, b)
-	for i := n; i < len(r.barriers); i++ {
-		if read := r.barriers[i].read; read != 0 {
-			r.held[read] = r.id
+	barriers, err := decodeBarriers(nil, b)
+	for i := range barriers {
+		if read := barriers[i].read; read != 0 {
+			r.held[read] = heldRead{at: r.id}
 		}
 	}
+	r.barriers.push(barriers...)
 	return err
 }
 

@@ -39,7 +39,7 @@ type sending struct {
 }
 
 func newLearners(s *Server) *learners {
-	l := &learners{Server: s, reads: newQueue[zab.LogRead](), sends: make(map[zab.SID]context.CancelFunc)}
+	l := &learners{Server: s, reads: newQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
 	l.mu.sending = make(map[zab.SID]*sending)
 	return l
 }
@@ -112,6 +112,7 @@ func (l *learners) run() {
 					r.read(req)
 				}
 			}
+			batch = l.reads.done(batch)
 		case <-l.logWriter.logged:
 			for _, req := range r.waiting {
 				r.read(req)

@@ -12,8 +12,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// listen opens the client port and starts accepting.
+// listen opens the client port, if there is to be one, and starts accepting.
 func (s *Server) listen() error {
+	if s.cfg.ClientPort < 0 {
+		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.lastApplied()))
+		return nil
+	}
 	addr := net.JoinHostPort(s.cfg.ClientPortAddress, strconv.Itoa(s.cfg.ClientPort))
 	listen := s.opts.Listen
 	if listen == nil {
@@ -101,20 +105,18 @@ func (s *Server) admit(nc net.Conn) {
 func (s *Server) forget(c *conn) {
 	s.state.mu.RLock()
 	c.mu.Lock()
-	for i := range c.mu.pending.len() {
-		req := c.mu.pending.at(i)
+	for i := range c.mu.pending.all() {
+		req := &c.mu.pending.all()[i]
 		s.largeBytes.Add(-req.large)
 		s.throttler.leave(req.size())
 	}
 	c.mu.pending.drop()
 	c.mu.gone = true
-	if c.mu.out != nil {
-		releaseOut(c.mu.out)
-		c.mu.out = nil
-	}
+	c.dropOutLocked()
 	c.mu.Unlock()
 	if w := c.watcher.Load(); w != 0 {
 		s.state.watches.Drop(c.watcherID())
+		s.metrics.deadWatchers.Add(1)
 	}
 	s.conns.remove(c, c.ip())
 	s.state.mu.RUnlock()

@@ -11,8 +11,8 @@ import (
 
 // A local session is known to its server alone (semantics.md section 14). It costs
 // the ensemble nothing, and owns no ephemerals. Clients get one where
-// localSessionsEnabled says so, and where a server without a leader serves
-// read-only clients.
+// localSessionsEnabled says so, where a server without a leader serves read-only
+// clients, and while the disk is full.
 
 // locally opens or resumes a session of this server's own, and reports whether
 // that was its business.
@@ -46,8 +46,28 @@ func (s *Server) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
 	return s.state.tree.Session(id)
 }
 
-// openLocal makes c the connection of a local session.
+// openUnlogged opens a local session for a client that asked for an ordinary one,
+// while the disk has no room for the log of that. When there is room again it
+// becomes an ordinary one with its first ephemeral. The caller holds the tree lock;
+// the connection's reader flushes.
+func (c *conn) openUnlogged(hasReadOnly bool) {
+	s := c.srv
+	id := s.ids.Next(func(id jute.SessionID) bool {
+		_, taken := s.state.tree.Session(id)
+		return taken
+	})
+	s.locals.Add(id, c.timeoutMs, millis(c.started))
+	c.beginLocal(id, hasReadOnly)
+}
+
+// openLocal makes c the connection of a local session, and tells its client.
 func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
+	c.beginLocal(id, hasReadOnly)
+	c.flush()
+}
+
+// beginLocal is openLocal without writing to the socket.
+func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
 	s := c.srv
 	if !s.locals.Renew(id, c.timeoutMs, millis(c.started)) {
 		c.kill() // it has just expired
@@ -67,7 +87,6 @@ func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
 		HasReadOnly: hasReadOnly,
 		ReadOnly:    c.readOnly,
 	})
-	c.flush()
 }
 
 // closeLocal ends a local session at its client's wish.
@@ -90,39 +109,51 @@ func (s *Server) expireLocals(now time.Duration) {
 	}
 }
 
-// upgrade asks the leader to make the connection's local session one of the whole
-// ensemble, if the request creates an ephemeral and the configuration allows it.
-// The request behind it is then one of a global session.
-func (c *conn) upgrade(req *request) {
-	if !c.local.Load() || !c.srv.cfg.LocalSessionsUpgrading || c.upgrading || !createsEphemeral(req) {
-		return
+// upgrade has the leader make the connection's local session one of the whole ensemble,
+// if the request creates an ephemeral and the configuration allows it: if it has no
+// local sessions at all, this one is local only because the disk was full. It waits for
+// the outcome: then the session is a global one, or if that was refused it is what it
+// was, and the request is one of that session.
+func (c *conn) upgrade(req *request) error {
+	allowed := c.srv.cfg.LocalSessionsUpgrading || !c.srv.cfg.LocalSessions
+	if !c.local.Load() || !allowed || !createsEphemeral(req) {
+		return nil
 	}
-	c.upgrading = true
+	outcome := make(chan struct{})
+	c.push(request{op: jute.OpCreateSession, xid: xidUpgrade, received: req.received, ordered: true, outcome: outcome})
 	c.batch = append(c.batch, submission{
 		kind:     submitWrite,
 		received: req.received,
 		req: evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), Origin: c.id, Cxid: xidUpgrade,
 			TimeoutMs: c.timeoutMs},
 	})
+	c.submitBatch()
+	c.flush()
+	return c.await(outcome)
 }
 
-// xidUpgrade marks the creation of a session for which nobody waits.
+// xidUpgrade is the xid of a request to create a session of which the client knows
+// nothing: it gets no reply.
 const xidUpgrade = -100
 
-// upgraded is called when the creation of a session is applied: a connection that
-// had it as a local one goes on with the global one.
-func (a *applier) upgraded(id jute.SessionID) {
+// upgraded is called when the creation of a session is applied. A connection that had it
+// as a local one has a global one from here on. If it was resumed meanwhile with another
+// timeout, it ends: the client negotiates again.
+func (a *applier) upgraded(id jute.SessionID, timeoutMs int32) {
 	if !a.locals.Remove(id) {
 		return
 	}
 	if c := a.conns.of(id); c != nil {
+		if c.timeoutMs != timeoutMs {
+			c.kill()
+		}
 		c.tracked.Store(a.tracker.Get(id))
 		c.local.Store(false)
 	}
 }
 
 // createsEphemeral reports whether a request creates an ephemeral, alone or within
-// a multi. What does not decode is the leader's to refuse.
+// a multi. The leader refuses a request that can't be decoded.
 func createsEphemeral(req *request) bool {
 	d := jute.NewAliasDecoder(req.body)
 	switch req.op {
@@ -135,8 +166,11 @@ func createsEphemeral(req *request) bool {
 		m.Decode(&d)
 		for i := range m.Ops {
 			op := &m.Ops[i]
-			if (op.Type == jute.OpCreate || op.Type == jute.OpCreate2) && op.Mode.Ephemeral() {
-				return true
+			switch op.Type {
+			case jute.OpCreate, jute.OpCreate2, jute.OpCreateTTL: // with such a mode, createTTL is create
+				if op.Mode.Ephemeral() {
+					return true
+				}
 			}
 		}
 	}

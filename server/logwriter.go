@@ -22,7 +22,9 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 	w := &logWriter{log: log, progress: make(chan struct{}, 1), logged: make(chan struct{}, 1)}
 	o := wal.WriterOptions{
 		Durable: func(d wal.Durable) {
-			s.metrics.fsync.observe(d.Took, 1)
+			if d.Synced {
+				s.metrics.fsync.observe(d.Took, 1)
+			}
 			s.metrics.batch.observe(time.Duration(d.Records), 1)
 			w.durable.Store(d.Seq)
 			for _, hears := range [...]chan struct{}{w.progress, w.logged} {

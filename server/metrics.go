@@ -23,8 +23,10 @@ type metrics struct {
 	sessionsExpired, containersDeleted                atomic.Int64
 	elections, snapshotsSent, digestMismatches        atomic.Int64
 	pendingSyncs                                      atomic.Int64
+	replayed                                          atomic.Int64 // entries that the applier read from the log
 	leadsFrom                                         atomic.Int64 // time.Duration
-	proposalSizes                                     proposalSizes
+	commitsQueued, deadWatchers                       atomic.Int64
+	proposalSizes, responseSizes                      sizes
 
 	reads, writes latency // from arrival to reply
 	fsync         latency
@@ -33,21 +35,53 @@ type metrics struct {
 	election      latency // from one role in service to the next
 	batch         latency // transactions per fsync, counted as nanoseconds
 	taken         latency // requests per turn of the leader, likewise
+	applyWork     latency // what is done under one hold of the tree's lock, likewise
+	turnWork      latency // what a leader evaluates in one turn of the peer loop, likewise
 	// fired is how many heard of an event, by its type, likewise.
 	fired [jute.EventChildrenChanged + 1]latency
 
 	applySeconds prometheus.Histogram
 }
 
+// sizes are the sizes of things in bytes: of the last one, the smallest and the
+// largest. They are -1 before the first.
+type sizes struct{ last, least, most atomic.Int64 }
+
+func (s *sizes) reset() {
+	s.last.Store(-1)
+	s.least.Store(-1)
+	s.most.Store(-1)
+}
+
+func (s *sizes) observe(n int) {
+	size := int64(n)
+	s.last.Store(size)
+	for {
+		least := s.least.Load()
+		if least >= 0 && size >= least || s.least.CompareAndSwap(least, size) {
+			break
+		}
+	}
+	for {
+		most := s.most.Load()
+		if size <= most || s.most.CompareAndSwap(most, size) {
+			break
+		}
+	}
+}
+
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
-	return &metrics{
+	m := &metrics{
 		applySeconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "zkd_apply_seconds",
 			Help:    "Time under the tree's write lock to apply a batch of transactions.",
 			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10),
 		}),
 	}
+	m.proposalSizes.reset()
+	m.responseSizes.reset()
+	return m
 }
 
 func (m *metrics) resetLatencies() {
@@ -55,4 +89,5 @@ func (m *metrics) resetLatencies() {
 	m.writes.reset()
 	m.packetsReceived.Store(0)
 	m.packetsSent.Store(0)
+	m.responseSizes.reset()
 }

@@ -15,7 +15,7 @@ const (
 	// outLimit is how far a client may fall behind with what the applier appends,
 	// before it is cut off: watch events, and replies to reads behind a write. It
 	// also limits one reply to a multiRead. What else a client asks for is limited
-	// by not reading its next request.
+	// by not reading its next request. limits.replies is for all clients together.
 	outLimit = 64 << 20
 )
 
@@ -27,6 +27,7 @@ type outBuffer struct {
 	full     [][]byte // chunks, the oldest first
 	fullSize int      // bytes in full
 	b        []byte   // the last chunk
+	counted  int      // bytes that are in Server.outBytes
 }
 
 func (o *outBuffer) len() int { return o.fullSize + len(o.b) }
@@ -43,10 +44,22 @@ func (o *outBuffer) chunk() []byte {
 
 var outBuffers = sync.Pool{New: func() any { return &outBuffer{b: make([]byte, 0, 4<<10)} }}
 
-func releaseOut(o *outBuffer) {
+// releaseOut gives up a buffer that was written, or will not be.
+func (s *Server) releaseOut(o *outBuffer) {
+	if o.counted > 0 {
+		s.outBytes.Add(-int64(o.counted))
+	}
 	if cap(o.b) <= outPooled {
-		o.full, o.fullSize, o.b = nil, 0, o.b[:0]
+		o.full, o.fullSize, o.b, o.counted = nil, 0, o.b[:0], 0
 		outBuffers.Put(o)
+	}
+}
+
+// dropOutLocked gives up what was to be written.
+func (c *conn) dropOutLocked() {
+	if c.mu.out != nil {
+		c.srv.releaseOut(c.mu.out)
+		c.mu.out = nil
 	}
 }
 
@@ -67,15 +80,33 @@ func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 
 // end completes the frame that begin started and unlocks the connection.
 func (c *conn) end(b []byte) {
-	binary.BigEndian.PutUint32(b[c.mu.mark:], uint32(len(b)-c.mu.mark-4))
+	size := len(b) - c.mu.mark - 4
+	binary.BigEndian.PutUint32(b[c.mu.mark:], uint32(size))
 	if c.mu.ending || c.mu.gone {
 		b = b[:c.mu.mark]
 	} else {
 		c.mu.stats.sent++
 		c.srv.metrics.packetsSent.Add(1)
+		c.srv.metrics.responseSizes.observe(size)
 	}
 	c.mu.out.b = b
+	c.countOutLocked()
 	c.mu.Unlock()
+}
+
+// countOutLocked brings outBytes up to date. A short buffer, as most are, does not count.
+func (c *conn) countOutLocked() {
+	if out := c.mu.out; out.len() > outFlush {
+		c.srv.outBytes.Add(int64(out.len() - out.counted))
+		out.counted = out.len()
+	}
+}
+
+// behindLocked reports whether the client has fallen too far behind with what it takes:
+// alone, or if its buffer counts while those that count are too much together.
+func (c *conn) behindLocked() bool {
+	out := c.mu.out
+	return out != nil && (out.len() > outLimit || out.counted > 0 && c.srv.outBytes.Load() > c.srv.limits.replies)
 }
 
 // abandon gives up the frame that begin started and unlocks the connection.
@@ -97,13 +128,14 @@ func (c *conn) send(frame []byte) bool {
 	if c.mu.ending || c.mu.gone {
 		return true
 	}
+	if c.behindLocked() {
+		return false
+	}
 	if c.mu.out == nil {
 		c.mu.out = outBuffers.Get().(*outBuffer)
 	}
-	if c.mu.out.len() > outLimit {
-		return false
-	}
 	c.mu.out.b = append(c.mu.out.chunk(), frame...)
+	c.countOutLocked()
 	c.mu.stats.sent++
 	c.srv.metrics.packetsSent.Add(1)
 	return true
@@ -141,7 +173,7 @@ func (c *conn) flush() {
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
 		err := c.write(out)
-		releaseOut(out)
+		c.srv.releaseOut(out)
 		c.mu.Lock()
 		if err != nil {
 			c.mu.gone = true

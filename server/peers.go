@@ -36,6 +36,18 @@ type peerEvent struct {
 	at          time.Duration
 }
 
+// size is about how much memory an event takes.
+func (ev *peerEvent) size() int64 {
+	n := int64(len(ev.body)) + 512
+	for i := range ev.msg.Entries {
+		n += entrySize(&ev.msg.Entries[i])
+	}
+	for i := range ev.entries {
+		n += entrySize(&ev.entries[i])
+	}
+	return n
+}
+
 type peerEventKind uint8
 
 const (
@@ -93,6 +105,9 @@ func (r *replica) handle(ev *peerEvent) {
 		r.tellDigest(ev.body)
 	case evExpire:
 		r.expireSessions(ev.at)
+		if r.leading.evaluator != nil { // it need not wait for the next request
+			r.leading.evaluator.Applied(r.lastApplied())
+		}
 	case evTransfer:
 		r.core.Transfer()
 		if r.status.Role != zab.Leading {
@@ -155,6 +170,8 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		DialFunc:   s.opts.DialPeer,
 		Secret:     s.cfg.QuorumSecret,
 		TLS:        peerTLS(&s.cfg.QuorumTLS),
+		MaxFrame:   maxPeerFrame,
+		QueueBytes: maxPeerQueue,
 		Handler:    links{s},
 		// What is in front of a heartbeat must not take longer than the time between two.
 		BulkDelay:  s.cfg.Heartbeat,

@@ -2,46 +2,124 @@ package server
 
 import "sync"
 
+// keptItems is for how many items an empty queue keeps memory: a burst must not cost
+// memory after its end.
+const keptItems = 1024
+
 // queue hands items from any number of goroutines to one that always takes
 // everything there is: batches form by themselves when the taker is busy.
-// It has no bound of its own; what goes in is bounded where it comes from
-// (globalOutstandingLimit, one barrier for each connection).
+// It has no bound of its own: what goes in is bounded where it comes from. Each queue
+// says how.
 type queue[T any] struct {
 	mu    sync.Mutex
 	items []T
+	bytes int64 // of items and of those that are taken and not done
+	taken int64 // bytes of the latter
+	size  func(*T) int64
 	ready chan struct{} // has a token when items may be there
 }
 
-func newQueue[T any]() *queue[T] { return &queue[T]{ready: make(chan struct{}, 1)} }
+// newQueue returns an empty queue of items whose size in bytes a function tells; nil
+// where nobody asks.
+func newQueue[T any](size func(*T) int64) *queue[T] {
+	return &queue[T]{size: size, ready: make(chan struct{}, 1)}
+}
 
 // put appends items in order.
 func (q *queue[T]) put(items ...T) {
 	if len(items) == 0 {
 		return
 	}
+	var bytes int64
+	if q.size != nil {
+		for i := range items {
+			bytes += q.size(&items[i])
+		}
+	}
 	q.mu.Lock()
 	q.items = append(q.items, items...)
+	q.bytes += bytes
 	q.mu.Unlock()
+	notify(q.ready)
+}
+
+// notify puts a token into a channel that has room for one.
+func notify(ready chan struct{}) {
 	select {
-	case q.ready <- struct{}{}:
+	case ready <- struct{}{}:
 	default:
 	}
 }
 
-// take returns all items and gives the queue buf's memory for the next ones.
-// The caller waits on ready first; a token may find the queue empty.
+// take returns all items, and gives the queue the memory of buf, which is empty, for the
+// next ones. The caller waits on ready first; a token may find the queue empty.
 func (q *queue[T]) take(buf []T) []T {
-	clear(buf)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	items := q.items
-	q.items = buf[:0]
+	q.items, q.taken = buf[:0], q.bytes
 	return items
+}
+
+// done says that the items that were taken last are dealt with, and returns their memory
+// for take.
+func (q *queue[T]) done(items []T) []T {
+	q.mu.Lock()
+	q.bytes -= q.taken
+	q.taken = 0
+	q.mu.Unlock()
+	clear(items)
+	if cap(items) > keptItems {
+		return nil
+	}
+	return items[:0]
 }
 
 // len returns how many items wait.
 func (q *queue[T]) len() int {
+	n, _ := q.held()
+	return n
+}
+
+// held returns how many items wait, and the bytes of these and of those that are taken
+// and not done.
+func (q *queue[T]) held() (items int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.items)
+	return len(q.items), q.bytes
 }
+
+// fifo is a list of which the oldest element goes first. Elements lie side by side.
+type fifo[T any] struct {
+	items []T
+	head  int
+}
+
+func (f *fifo[T]) len() int { return len(f.items) - f.head }
+
+func (f *fifo[T]) push(items ...T) { f.items = append(f.items, items...) }
+
+// front returns the oldest element; it is valid until the next push or pop.
+func (f *fifo[T]) front() *T { return &f.items[f.head] }
+
+// all returns the elements, oldest first; they are valid until the next push or pop.
+func (f *fifo[T]) all() []T { return f.items[f.head:] }
+
+// pop removes the n oldest elements.
+func (f *fifo[T]) pop(n int) {
+	clear(f.items[f.head : f.head+n])
+	f.head += n
+	switch {
+	case f.head == len(f.items) && cap(f.items) > keptItems:
+		*f = fifo[T]{}
+	case f.head == len(f.items):
+		f.items, f.head = f.items[:0], 0
+	case f.head >= 256 && f.head*2 >= len(f.items):
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+}
+
+// drop removes all elements.
+func (f *fifo[T]) drop() { *f = fifo[T]{} }

@@ -3,33 +3,11 @@ package server
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/server/zab"
 )
-
-// proposalSizes are the sizes of a leader's proposals, in bytes.
-type proposalSizes struct{ last, least, most atomic.Int64 }
-
-func (p *proposalSizes) reset() {
-	p.last.Store(-1)
-	p.least.Store(-1)
-	p.most.Store(-1)
-}
-
-// observe is called by the peer loop alone.
-func (p *proposalSizes) observe(n int) {
-	size := int64(n)
-	p.last.Store(size)
-	if least := p.least.Load(); least < 0 || size < least {
-		p.least.Store(size)
-	}
-	if size > p.most.Load() {
-		p.most.Store(size)
-	}
-}
 
 // modeOf is what clients and operators call a role in service, and what the
 // server does in it.

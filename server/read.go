@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -219,11 +220,17 @@ func (r *read) getAllChildrenNumber() error {
 	if _, err := r.readable(path); err != nil {
 		return err
 	}
-	r.c.end(jute.AppendInt32(r.begin(), int32(r.state.tree.CountDescendants(path))))
+	n := r.state.tree.CountDescendants(path)
+	if path == "" { // the root by another name, which is below it for Apache's server
+		n++
+	}
+	r.c.end(jute.AppendInt32(r.begin(), int32(n)))
 	return nil
 }
 
-// getEphemerals lists those of the calling session, by a prefix of the string.
+// getEphemerals lists the ephemerals of the calling session whose path begins with
+// the prefix. A prefix of "" or "/" means all, with any spaces around it; in
+// another prefix spaces count (FinalRequestProcessor.java).
 func (r *read) getEphemerals() error {
 	var p jute.GetEphemeralsRequest
 	d := r.body()
@@ -232,7 +239,7 @@ func (r *read) getEphemerals() error {
 		return jute.ErrMarshalling
 	}
 	prefix := p.Prefix
-	if prefix == "/" {
+	if trimmed := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' }); trimmed == "" || trimmed == "/" {
 		prefix = ""
 	}
 	var paths []string
@@ -249,20 +256,27 @@ func (r *read) getEphemerals() error {
 	return nil
 }
 
-// multiRead answers each of its reads by itself; it never fails as a whole once
-// it is understood, unless the answer has more than outLimit bytes: one request
-// has room for so many reads that it could ask for all the memory there is. Watch
-// flags in it mean nothing, as in Apache's server.
+// multiRead answers each of its reads by itself. Watch flags in it mean nothing,
+// as in Apache's server. It fails as a whole if it can't be decoded; at an
+// operation that is no read or has a null path, and then the results so far
+// follow the error, as in Apache's server; and if the answer has more than
+// outLimit bytes: one request has room for so many reads that it could ask for
+// all the memory there is.
 func (r *read) multiRead() error {
 	var m jute.MultiRequest
 	d := r.body()
 	m.Decode(&d)
-	if d.Err() != nil || len(m.Ops) > 0 && !m.Reads() {
+	if d.Err() != nil {
 		return jute.ErrMarshalling
 	}
-	b := r.begin()
+	understood := slices.IndexFunc(m.Ops, func(op jute.MultiOp) bool { return !m.Reads() || op.NullPath })
+	code := jute.ErrMarshalling
+	if understood < 0 {
+		understood, code = len(m.Ops), 0
+	}
+	b := r.c.begin(r.req.xid, r.zxid, code)
 	start := len(b)
-	for i := range m.Ops {
+	for i := range m.Ops[:understood] {
 		b = r.appendReadResult(b, &m.Ops[i])
 		if len(b)-start > outLimit {
 			r.c.abandon(b)

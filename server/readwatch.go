@@ -82,9 +82,6 @@ func (r *read) catchUp(list watch.List, paths []string, since jute.Zxid) {
 
 // appendEvent appends the body of a notification.
 func appendEvent(b []byte, typ jute.EventType, path string) []byte {
-	if path == "" {
-		path = "/"
-	}
 	e := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
 	return e.Append(b)
 }

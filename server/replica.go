@@ -18,6 +18,9 @@ type submission struct {
 	req      evaluate.Request
 }
 
+// size is about how much memory a submission takes.
+func (s *submission) size() int64 { return int64(len(s.req.Body)) + 256 }
+
 type submissionKind uint8
 
 const (
@@ -33,17 +36,22 @@ const (
 //
 // What is committed leaves in one order, with the barriers in their places: see
 // feed.
+//
+// A turn of the loop is short, whatever there is to do: heartbeats go out between two
+// turns.
 type replica struct {
 	*Server
 	in      *queue[submission]
 	events  *queue[peerEvent]
-	moved   chan struct{} // has a token when the applier has got on and awaited is set
+	moved   chan struct{} // has a token when the applier has applied more and awaited is set
+	again   chan struct{} // has a token when the leader can propose more
 	core    *zab.Core
 	out     zab.Output
 	status  zab.Status
 	links   map[zab.SID]uint64 // the present link of each peer
 	records []wal.Record       // being handed to the log writer
-	logged  []loggedBatch
+	logged  fifo[loggedBatch]
+	logging int64 // bytes of logged
 
 	leading    leading
 	learners   *learners
@@ -55,36 +63,46 @@ type replica struct {
 	answers    map[zab.SID]*answerFrames // for followers, being made
 	left       []chan<- struct{}         // to be closed when this server does not lead
 	barred     uint64                    // connections up to this one have been closed with a role
-	held       map[uint64]zab.SID        // reads of the leader's core that are not confirmed, and where they are waited for
+	held       map[uint64]heldRead       // reads of the leader's core that barriers wait for
 
-	orders    []order   // being given to the applier
-	ready     []order   // committed, not given to the applier yet
-	collected jute.Zxid // the last entry put into ready
-	fed       jute.Zxid // the last entry given to the applier
-	barriers  []barrier
+	orders    []order     // being given to the applier
+	ready     fifo[order] // committed, not given to the applier yet
+	told      jute.Zxid   // how far the core knows that entries are applied
+	collected jute.Zxid   // the last entry put into ready
+	fed       jute.Zxid   // the last entry given to the applier
+	barriers  fifo[barrier]
 	lastRead  uint64
 }
 
-// loggedBatch are the batches at the log writer, oldest first: the number that
-// the log gave a batch's last record, and the core's number of the batch.
+// heldRead is a read that was asked for, at the server where its barrier is. It goes when
+// it is confirmed; one that failed stays until its barrier is passed.
+type heldRead struct {
+	at     zab.SID
+	failed bool
+}
+
+// loggedBatch is a batch at the log writer: the number that the log gave the batch's last
+// record, the core's number of the batch, and its size.
 type loggedBatch struct {
-	wal uint64
-	seq zab.Seq
+	wal   uint64
+	seq   zab.Seq
+	bytes int64
 }
 
 func newReplica(s *Server, core *zab.Core, applied jute.Zxid) *replica {
 	return &replica{
 		Server:    s,
-		in:        newQueue[submission](),
-		events:    newQueue[peerEvent](),
+		in:        newQueue((*submission).size),
+		events:    newQueue((*peerEvent).size),
 		moved:     make(chan struct{}, 1),
+		again:     make(chan struct{}, 1),
 		core:      core,
 		learners:  newLearners(s),
 		arrivals:  newArrivals(s),
 		passed:    make(map[zab.SID]passed),
 		links:     make(map[zab.SID]uint64),
 		answers:   make(map[zab.SID]*answerFrames),
-		held:      make(map[uint64]zab.SID),
+		held:      make(map[uint64]heldRead),
 		collected: applied,
 		fed:       applied,
 	}
@@ -112,25 +130,30 @@ func (r *replica) run() {
 			batch = r.in.take(batch)
 			r.metrics.taken.observe(time.Duration(len(batch)), 1)
 			r.process(batch)
+			batch = r.in.done(batch)
 		case <-r.events.ready:
 			events = r.events.take(events)
 			for i := range events {
 				r.handle(&events[i])
 			}
+			events = r.events.done(events)
 		case <-r.logWriter.progress:
 			r.persisted(r.logWriter.durable.Load())
 		case <-r.moved:
+		case <-r.again:
 		case <-tick:
 			r.tick()
 		case <-r.stopping:
 			return
 		}
 		r.dispatch()
+		r.proposeWaiting()
+		r.showHeld()
 	}
 }
 
 func (r *replica) tick() {
-	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().FsyncPending)), r.diskFull())
+	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().Pending)), r.diskFull())
 	now := millis(r.now())
 	r.noteProgress()
 	r.core.Tick(uint64(now), time.Now().UnixMilli())
@@ -140,6 +163,7 @@ func (r *replica) tick() {
 		peers = r.core.Peers(nil)
 		r.peers.Store(&peers)
 	}
+	r.watchQuorumDisks()
 	r.knowLeases(peers)
 	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
 		r.reportTouches(now)
@@ -178,13 +202,14 @@ func (r *replica) tellRoom() {
 
 // persisted tells the core which batches the log has made durable.
 func (r *replica) persisted(upTo uint64) {
-	n := 0
-	for n < len(r.logged) && r.logged[n].wal <= upTo {
-		n++
+	var done zab.Seq
+	for r.logged.len() > 0 && r.logged.front().wal <= upTo {
+		done = r.logged.front().seq
+		r.logging -= r.logged.front().bytes
+		r.logged.pop(1)
 	}
-	if n > 0 {
-		r.core.PersistDone(r.logged[n-1].seq)
-		r.logged = append(r.logged[:0], r.logged[n:]...)
+	if done > 0 {
+		r.core.PersistDone(done)
 	}
 	if r.reserving != 0 && r.reserving <= upTo {
 		r.ids.Reserved(r.ident.ids)
@@ -227,7 +252,8 @@ func (r *replica) refuse(batch []submission) {
 
 // dispatch carries out what the core asks for.
 func (r *replica) dispatch() {
-	r.core.Applied(r.lastApplied())
+	r.told = r.lastApplied()
+	r.core.Applied(r.told)
 	r.tellRoom()
 	r.core.Take(&r.out)
 	r.arrivals.want(r.core.WantsSnapshot())
@@ -244,7 +270,7 @@ func (r *replica) dispatch() {
 	}
 	r.explain()
 	if snap := out.Install; snap != nil {
-		r.ready = append(r.ready, order{kind: orderInstall, Entry: zab.Entry{Zxid: snap.Zxid}, install: snap.Ref.(*received)})
+		r.ready.push(order{kind: orderInstall, Entry: zab.Entry{Zxid: snap.Zxid}, install: snap.Ref.(*received)})
 		r.collected = snap.Zxid
 	}
 	r.collect()
@@ -257,7 +283,6 @@ func (r *replica) dispatch() {
 	if out.Fatal != "" {
 		r.fail(&HaltError{Reason: out.Fatal})
 	}
-	r.resumeHeld()
 }
 
 // HaltError is the end of a server that found its data, or the ensemble, in a
@@ -291,18 +316,29 @@ func (r *replica) explain() {
 // are never durable, so never committed, and the server is stopping already.
 func (r *replica) persist() {
 	r.records = r.records[:0]
+	var bytes int64
 	for i := range r.out.Persist {
-		if r.out.Persist[i].Kind == zab.LogSnapshot {
+		op := &r.out.Persist[i]
+		if op.Kind == zab.LogSnapshot {
 			r.snapshots.replacing()
+			r.applier.superseded.Store(int64(op.Snap.Zxid)) // before the log forgets what was before
 		}
-		r.records = append(r.records, walRecord(&r.out.Persist[i]))
+		r.records = append(r.records, walRecord(op))
+		bytes += entrySize(&op.Entry)
 	}
 	last, err := r.logWriter.Submit(r.records...)
 	clear(r.records)
+	if cap(r.records) > keptItems {
+		r.records = nil
+	}
 	if err == nil {
-		r.logged = append(r.logged, loggedBatch{wal: last, seq: r.out.PersistSeq})
+		r.logged.push(loggedBatch{wal: last, seq: r.out.PersistSeq, bytes: bytes})
+		r.logging += bytes
 	}
 }
+
+// entrySize is about how much memory an entry takes on its way.
+func entrySize(e *zab.Entry) int64 { return int64(len(e.Data)) + 128 }
 
 // walRecord is a record of the core's as the log has it.
 func walRecord(op *zab.LogOp) wal.Record {
@@ -320,64 +356,85 @@ func walRecord(op *zab.LogOp) wal.Record {
 	return wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
 }
 
-// collect turns what has been committed into orders. What is not at hand any
-// more, the applier reads from the log.
+// collect turns what has been committed into orders. What is not in memory any more the
+// applier reads from the log, and also what would make its backlog longer than it may be.
 func (r *replica) collect() {
+	r.metrics.commitsQueued.Add(int64(len(r.out.Committed)))
 	for i := range r.out.Committed {
 		e := &r.out.Committed[i]
-		r.fillGap(e.Prev)
-		r.ready = append(r.ready, order{Entry: *e, txn: r.leading.txnOf(e.Zxid)})
+		r.replayTo(e.Prev)
+		size := entrySize(e)
+		if r.applier.backlog.Load()+size > r.limits.backlog {
+			r.replayTo(e.Zxid)
+			continue
+		}
+		r.applier.backlog.Add(size)
+		r.ready.push(order{Entry: *e, held: size, txn: r.leading.txnOf(e.Zxid)})
 		r.collected = e.Zxid
 	}
-	r.fillGap(r.out.CommitTo)
+	r.replayTo(r.out.CommitTo)
 }
 
-func (r *replica) fillGap(upTo jute.Zxid) {
-	if upTo > r.collected {
-		r.ready = append(r.ready, order{kind: orderReplay, Entry: zab.Entry{Zxid: upTo}})
-		r.collected = upTo
+// replayTo has the applier read the log up to an entry, unless that was collected.
+func (r *replica) replayTo(upTo jute.Zxid) {
+	if upTo <= r.collected {
+		return
 	}
+	r.leading.passed(upTo)
+	r.collected = upTo
+	if n := r.ready.len(); n > 0 && r.ready.all()[n-1].kind == orderReplay {
+		r.ready.all()[n-1].Zxid = upTo
+		return
+	}
+	r.ready.push(order{kind: orderReplay, Entry: zab.Entry{Zxid: upTo}})
 }
 
 // feed gives the applier what is ready, each barrier behind the transactions that
-// it stands behind. A barrier that is not confirmed holds up what comes after it:
-// the request behind a sync must not be answered before it. That costs nothing,
-// since what comes after needs a round to the same servers, and their disks.
+// it stands behind: a replay stops at the places of barriers. A barrier that is not
+// confirmed holds up what comes after it: the request behind a sync must not be answered
+// before it. That costs nothing, since what comes after needs a round to the same
+// servers, and their disks.
 func (r *replica) feed() {
 	out := r.orders[:0]
+	ready, barriers := r.ready.all(), r.barriers.all()
 	n, b := 0, 0
 	for {
-		if b < len(r.barriers) && r.barriers[b].after <= r.fed {
-			if _, held := r.held[r.barriers[b].read]; held {
+		if b < len(barriers) && barriers[b].after <= r.fed {
+			x := &barriers[b]
+			read, held := r.held[x.read]
+			if held && !read.failed {
 				break
 			}
-			x := &r.barriers[b]
-			out = append(out, order{kind: orderBarrier, origin: x.origin, code: x.code, session: x.session})
+			code := x.code
+			if held {
+				delete(r.held, x.read)
+				code = jute.ErrSessionMoved
+			}
+			out = append(out, order{kind: orderBarrier, origin: x.origin, code: code, session: x.session})
 			b++
 			continue
 		}
-		if n == len(r.ready) {
+		if n == len(ready) {
 			break
 		}
-		out = append(out, r.ready[n])
-		r.fed = r.ready[n].Zxid
+		next := &ready[n]
+		if next.kind == orderReplay && b < len(barriers) && barriers[b].after < next.Zxid {
+			r.fed = barriers[b].after
+			out = append(out, order{kind: orderReplay, Entry: zab.Entry{Zxid: r.fed}})
+			continue
+		}
+		out = append(out, *next)
+		r.fed = next.Zxid
 		n++
 	}
 	r.applier.in.put(out...)
 	clear(out)
 	r.orders = out[:0]
-	r.ready = dropFront(r.ready, n)
-	r.barriers = dropFront(r.barriers, b)
-}
-
-// dropFront removes the first n elements and lets go of what they refer to.
-func dropFront[T any](list []T, n int) []T {
-	if n == 0 {
-		return list
+	if cap(out) > keptItems {
+		r.orders = nil
 	}
-	rest := copy(list, list[n:])
-	clear(list[rest:])
-	return list[:rest]
+	r.ready.pop(n)
+	r.barriers.pop(b)
 }
 
 // answerFrames are the frames for one follower that are being made.
@@ -406,6 +463,9 @@ func (r *replica) sendFrame(to zab.SID, kind uint8, frame []byte) []byte {
 	if len(frame) > 0 {
 		r.sendApp(to, r.links[to], kind, frame)
 	}
+	if cap(frame) > 4*forwardBytes {
+		return nil
+	}
 	return frame[:0]
 }
 
@@ -416,26 +476,23 @@ func (r *replica) sendApp(to zab.SID, gen uint64, kind uint8, frame []byte) {
 // serverOf returns the server that a connection belongs to.
 func serverOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
 
-// confirmed notes that a read of the leader's core may be answered, or drops what
-// waits for one that may not: its connection ends, and the client asks elsewhere.
+// confirmed notes that a read of the leader's core may be answered. What waits for one
+// that may not is dropped in its turn: its connection ends, and the client asks elsewhere.
 func (r *replica) confirmed(read zab.ReadResult) {
-	at, ok := r.held[read.ID]
-	if !ok {
-		return
-	}
-	delete(r.held, read.ID)
-	if at != r.id {
-		a := r.answer(at)
+	held, ok := r.held[read.ID]
+	switch {
+	case !ok:
+	case held.at != r.id:
+		delete(r.held, read.ID)
+		a := r.answer(held.at)
 		if len(a.confirmed) == 0 {
 			a.confirmed = beginPeerFrame(a.confirmed, r.status.Epoch)
 		}
 		a.confirmed = appendConfirmed(a.confirmed, read)
-		return
-	}
-	for i := range r.barriers {
-		if r.barriers[i].read == read.ID && !read.OK {
-			r.barriers[i].code = jute.ErrSessionMoved
-		}
+	case read.OK:
+		delete(r.held, read.ID)
+	default:
+		r.held[read.ID] = heldRead{at: held.at, failed: true}
 	}
 }
 
@@ -447,7 +504,6 @@ func (r *replica) changed(now zab.Status) {
 	was := r.status
 	r.status = now
 	r.role.Store(&now)
-	r.awaited.Store(now.Role == zab.SyncingLeader || now.Role == zab.SyncingFollower)
 	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
 		return // another epoch, or weight
 	}
@@ -471,8 +527,9 @@ func (r *replica) changed(now zab.Status) {
 	if now.Role != zab.Looking && now.Role != zab.SyncingFollower {
 		r.arrivals.drop(0, errNotWanted)
 	}
-	if was.Role == zab.Leading || was.Role == zab.SyncingLeader {
+	if now.Role != zab.Leading && now.Role != zab.SyncingLeader {
 		r.learners.forget(0)
+		r.leading.end() // what came too early, too
 	}
 	if now.Role != zab.Leading {
 		for _, ch := range r.left {
@@ -507,7 +564,7 @@ func (r *replica) endService() {
 		}
 	}
 	r.leading.end()
-	r.barriers = dropFront(r.barriers, len(r.barriers))
+	r.barriers.drop()
 	clear(r.held)
 	// Marks of a leader that is none any more: a close may be lost.
 	r.tracker.Reset(millis(r.now()))

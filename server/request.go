@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -21,41 +22,14 @@ type request struct {
 	// writes, sync and connect. The others are served where they are, but not
 	// before an ordered request ahead of them has been answered.
 	ordered bool
+	// outcome is set in a createSession of the connection's own, for which the reader
+	// waits. It is closed when that is settled. (A client can send an op of the same
+	// number.)
+	outcome chan struct{}
 }
 
 // size is about how much memory a waiting request takes.
 func (r *request) size() int64 { return int64(len(r.body)) + 256 }
-
-// fifo is the requests of a connection that wait, oldest first.
-type fifo struct {
-	items []request
-	head  int
-}
-
-func (f *fifo) len() int { return len(f.items) - f.head }
-
-func (f *fifo) push(r request) { f.items = append(f.items, r) }
-
-// front returns the oldest request; it is valid until pop.
-func (f *fifo) front() *request { return &f.items[f.head] }
-
-// at returns the i-th oldest request.
-func (f *fifo) at(i int) *request { return &f.items[f.head+i] }
-
-func (f *fifo) pop() {
-	f.items[f.head] = request{}
-	f.head++
-	if f.head == len(f.items) {
-		f.items, f.head = f.items[:0], 0
-	}
-	if f.head >= 256 && f.head*2 >= len(f.items) {
-		n := copy(f.items, f.items[f.head:])
-		clear(f.items[n:])
-		f.items, f.head = f.items[:n], 0
-	}
-}
-
-func (f *fifo) drop() { *f = fifo{} }
 
 // errShortHeader is a frame that is too short for a request header.
 var errShortHeader = errors.New("frame is too short for a request header")
@@ -75,9 +49,7 @@ func (c *conn) handle(frame []byte) error {
 	case jute.OpAuth:
 		return c.authenticate(req)
 	case jute.OpSASL:
-		// Without SASL the answer is an empty token, at once (wire.md section 17).
-		c.end(jute.AppendBuffer(c.begin(req.xid, 0, 0), nil))
-		return nil
+		return c.refuseSASL(req)
 	}
 	if !c.srv.authEnforced(req) {
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
@@ -85,7 +57,7 @@ func (c *conn) handle(frame []byte) error {
 		return errHangUp
 	}
 	switch {
-	case req.op == jute.OpCloseSession && c.local.Load() && !c.upgrading:
+	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
 	case c.readOnly && fromLeader(req.op):
 		c.reply(req.xid, c.srv.lastApplied(), jute.ErrNotReadOnly)
@@ -132,7 +104,9 @@ func (c *conn) serveInOrder(req *request) error {
 	if c.pendingLen.Load() > 0 && c.pushBehind(req) {
 		return nil
 	}
-	c.srv.state.mu.RLock()
+	if err := c.lockTree(req); err != nil {
+		return err
+	}
 	keep := c.srv.answerRead(c, req)
 	c.srv.state.mu.RUnlock()
 	c.readsNow++
@@ -143,12 +117,59 @@ func (c *conn) serveInOrder(req *request) error {
 	return nil
 }
 
+// lockTree locks the tree for reading, for a request that is to be answered from it. If a
+// transaction is being applied in slices, and the answer could show a part of it, the
+// request waits for the end of that. So each answer shows a state between two
+// transactions, the one of the zxid that it names.
+func (c *conn) lockTree(req *request) error {
+	s := c.srv
+	for {
+		s.state.mu.RLock()
+		settled := s.state.settled
+		if settled == nil || !s.changing(req) {
+			return nil
+		}
+		s.state.mu.RUnlock()
+		c.submitBatch()
+		c.flush()
+		if err := c.await(settled); err != nil {
+			return err
+		}
+	}
+}
+
+// changing reports whether the answer to a request could show a part of the transaction
+// that is being applied. The tree is locked.
+func (s *Server) changing(req *request) bool {
+	switch req.op {
+	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession:
+		return false
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL:
+		d := jute.NewAliasDecoder(req.body)
+		path := d.String()
+		return d.Err() == nil && s.state.tree.Changing(path)
+	}
+	return true
+}
+
+// await blocks the reader until something has happened, or the connection is over.
+func (c *conn) await(happened <-chan struct{}) error {
+	select {
+	case <-happened:
+		return nil
+	case <-c.done:
+		return net.ErrClosed
+	}
+}
+
 // submit queues an ordered request and adds it to the batch for the leader.
 func (c *conn) submit(req *request) error {
 	if err := c.srv.admitLarge(c, req); err != nil {
 		return err
 	}
-	c.upgrade(req)
+	if err := c.upgrade(req); err != nil {
+		return err
+	}
 	c.fenced = true
 	req.ordered = true
 	req.body = c.keep(req.body)
@@ -163,7 +184,7 @@ func (c *conn) submit(req *request) error {
 		received: req.received,
 		req: evaluate.Request{
 			Op:      op,
-			Local:   c.local.Load() && !c.upgrading,
+			Local:   c.local.Load(),
 			Session: c.sessionID(),
 			Cxid:    req.xid,
 			Origin:  c.id,
@@ -226,19 +247,16 @@ func (c *conn) answered(req *request, zxid jute.Zxid) {
 }
 
 // authenticate handles an auth packet. It is answered at once, before requests
-// that still wait, and counts for the requests behind it.
+// that still wait, and counts for the requests after it. One that can't be
+// decoded ends the connection without a reply, as in Apache's server.
 func (c *conn) authenticate(req *request) error {
 	var r jute.AuthRequest
 	d := jute.NewDecoder(req.body)
 	r.Decode(&d)
 	if d.Err() != nil {
-		c.reply(req.xid, 0, jute.ErrMarshalling)
-		return nil
+		return fmt.Errorf("auth packet: %w", d.Err())
 	}
 	ids, err := c.srv.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
-	if r.Auth == nil {
-		err = jute.ErrAuthFailed // null proves nothing
-	}
 	if err != nil {
 		c.srv.metrics.authFailed.Add(1)
 		c.reply(req.xid, 0, jute.CodeOf(err))
@@ -250,5 +268,25 @@ func (c *conn) authenticate(req *request) error {
 		return c.submit(req)
 	}
 	c.reply(req.xid, 0, 0)
+	return nil
+}
+
+// errNullToken is a SASL request with no token.
+var errNullToken = errors.New("SASL request with a null token")
+
+// refuseSASL answers a SASL request at once and with an empty token: there is no
+// SASL here (wire.md section 17). One without a token ends the connection
+// without a reply, as in Apache's server.
+func (c *conn) refuseSASL(req *request) error {
+	var r jute.SASLToken
+	d := jute.NewAliasDecoder(req.body)
+	r.Decode(&d)
+	switch {
+	case d.Err() != nil:
+		return fmt.Errorf("SASL request: %w", d.Err())
+	case r.Token == nil:
+		return errNullToken
+	}
+	c.end(jute.AppendBuffer(c.begin(req.xid, 0, 0), nil))
 	return nil
 }

@@ -65,6 +65,9 @@ type state struct {
 	mu      sync.RWMutex
 	tree    *datatree.Tree
 	watches *watch.Table // has a lock of its own, after mu
+	// settled is nil while the tree is at a transaction. While one is being applied in
+	// slices, it is closed at the end of that: see conn.lockTree.
+	settled chan struct{}
 }
 
 // Server is a zkd server. Make it with New, run it with Start, end it with
@@ -76,7 +79,7 @@ type Server struct {
 	metrics  *metrics
 	registry *prometheus.Registry // of all metrics, the log's too
 	fs       vfs.FS
-	epoch    time.Time // of now
+	clock    clock
 
 	state   state
 	schemes *auth.Schemes
@@ -105,11 +108,15 @@ type Server struct {
 	logWriter *logWriter
 	snapshots *snapshotter
 
+	limits      limits
+	shown       held         // by the peer loop
+	outBytes    atomic.Int64 // see limits.replies
 	throttler   *throttler
 	newSessions tokenBucket
 	largeBytes  atomic.Int64
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
+	quorumFull  atomic.Bool  // of a leader: see watchQuorumDisks
 	serving     atomic.Bool  // a leader is known, or this is the one
 	ending      atomic.Bool  // closing, or failed: no new sessions
 	servingFrom atomic.Int64 // time.Duration
@@ -118,7 +125,7 @@ type Server struct {
 	traceMask   atomic.Int64
 	words       fourletter.Whitelist // the enabled four-letter words
 
-	listener                  net.Listener
+	listener                  net.Listener             // nil with clientPort=-1
 	addr                      atomic.Pointer[net.Addr] // of listener, once it is open
 	dirLocks                  []io.Closer              // of dataDir and dataLogDir
 	ctx                       context.Context          // of the server's own goroutines
@@ -169,6 +176,7 @@ func New(opts Options) (*Server, error) {
 		throttler: newThrottler(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests),
 		failed:    make(chan error, 1),
 		id:        standaloneID,
+		limits:    defaultLimits,
 	}
 	if cfg.Replicated() {
 		s.id = zab.SID(cfg.MyID)
@@ -200,7 +208,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.mu.closed || s.mu.started {
 		return ErrClosed
 	}
-	s.epoch = time.Now()
+	s.clock.begin()
 	s.boot = random64()
 	found, err := s.recoverState(ctx)
 	if err == nil {
@@ -283,7 +291,7 @@ func (s *Server) startLoops(found *recovered) error {
 }
 
 func newApplier(s *Server) *applier {
-	a := &applier{Server: s, in: newQueue[order]()}
+	a := &applier{Server: s, in: newQueue[order](nil)}
 	a.deliver = a.deliverTo
 	return a
 }
@@ -297,15 +305,11 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
-		o.CacheBytes, o.WindowBytes = learnerCache, learnerCache
+		o.CacheBytes, o.WindowBytes, o.BatchBytes = s.limits.cache, s.limits.cache, batchBytes
 		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
 	}
 	return zab.New(o, found.core)
 }
-
-// learnerCache is how many bytes of entries are kept in memory for learners. One
-// that is further behind is served from the log.
-const learnerCache = 8 << 20
 
 // ensemble reports whether there are other servers.
 func (s *Server) ensemble() bool { return s.cfg.Replicated() }
@@ -339,7 +343,9 @@ func (s *Server) Close() error {
 	}
 	s.mu.closed = true
 	s.ending.Store(true)
-	s.listener.Close()
+	if s.listener != nil {
+		s.listener.Close()
+	}
 	s.accepting.Wait()
 	s.handOver()
 	for _, c := range s.conns.all() {
@@ -408,10 +414,11 @@ func (s *Server) Addr() net.Addr {
 	return nil
 }
 
-// now is the server's monotonic clock.
-func (s *Server) now() time.Duration { return time.Since(s.epoch) }
+// now is the server's clock, of leases, sessions and the core. It does not go back, and
+// does not stand still while the machine is suspended.
+func (s *Server) now() time.Duration { return s.clock.now() }
 
-// millis is a time of the monotonic clock as the session tracker wants it.
+// millis is a time of the server's clock as the core and the session tracker want it.
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 func (s *Server) lastApplied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
@@ -422,7 +429,7 @@ func (s *Server) setLastApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 // none is given out again after a restart, whatever the clock says then. When they run
 // short the peer loop reserves more, which owns the identity from then on.
 func (s *Server) reserveFirstIDs() error {
-	s.ids = session.NewIDs(uint8(s.id), s.epoch.UnixMilli(), s.ident.ids)
+	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.ids)
 	s.ident.ids = s.ids.Ahead()
 	if err := s.logWriter.SubmitWait(s.ident.record()); err != nil {
 		return fmt.Errorf("reserve ids of sessions: %w", err)

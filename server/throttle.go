@@ -13,11 +13,12 @@ import (
 // connection can always have one, so none is starved (semantics.md section 16).
 // request_throttle_max_requests is a second limit that works the same way.
 type throttler struct {
-	limit   int64        // 0 means none
-	waiting atomic.Int64 // requests
-	bytes   atomic.Int64 // of their bodies
-	stalls  atomic.Int64 // times that a reader had to wait
-	paused  atomic.Int64
+	limit    int64        // 0 means none
+	maxBytes int64        // limits.requests
+	waiting  atomic.Int64 // requests
+	bytes    atomic.Int64 // of their bodies
+	stalls   atomic.Int64 // times that a reader had to wait
+	paused   atomic.Int64
 
 	mu   sync.Mutex
 	cond *sync.Cond
@@ -28,14 +29,10 @@ func newThrottler(outstanding, requests int) *throttler {
 	if requests > 0 && (outstanding == 0 || requests < outstanding) {
 		outstanding = requests
 	}
-	t := &throttler{limit: int64(outstanding)}
+	t := &throttler{limit: int64(outstanding), maxBytes: defaultLimits.requests}
 	t.cond = sync.NewCond(&t.mu)
 	return t
 }
-
-// maxWaitingBytes is the memory that waiting requests may take before readers
-// pause, whatever their number.
-const maxWaitingBytes = 128 << 20
 
 func (t *throttler) enter(size int64) {
 	t.waiting.Add(1)
@@ -48,7 +45,7 @@ func (t *throttler) leave(size int64) {
 }
 
 func (t *throttler) over() bool {
-	return t.limit > 0 && t.waiting.Load() > t.limit || t.bytes.Load() > maxWaitingBytes
+	return t.limit > 0 && t.waiting.Load() > t.limit || t.bytes.Load() > t.maxBytes
 }
 
 // wait blocks c's reader until the server has less to do, nothing of c's waits,

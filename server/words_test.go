@@ -230,3 +230,111 @@ func TestConfTellsThePortInUse(t *testing.T) {
 		}
 	})
 }
+
+// mntr returns the values of mntr without the zk_ before the names.
+func (s *testServer) mntr(t *testing.T) map[string]string {
+	t.Helper()
+	values := map[string]string{}
+	for line := range strings.Lines(s.ask(t, "mntr", false)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		values[strings.TrimPrefix(name, "zk_")] = value
+	}
+	return values
+}
+
+// TestResponseSizesInMntr: the sizes are those of replies and notifications without
+// the length before them. The connect response is none, and srst forgets them.
+func TestResponseSizesInMntr(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		want := func(when, last, least, most string) {
+			t.Helper()
+			v := s.mntr(t)
+			got := [3]string{v["last_client_response_size"], v["min_client_response_size"], v["max_client_response_size"]}
+			if got != [3]string{last, least, most} {
+				t.Errorf("%s: last, min and max are %q, want %q", when, got, [3]string{last, least, most})
+			}
+		}
+		const header, stat = 16, 68
+		c := s.connect(t)
+		want("after a connect", "-1", "-1", "-1")
+		c.create("/abc", strings.Repeat("x", 1000))
+		want("after a create", "24", "24", "24") // the header and "/abc" with its length
+		c.get("/abc")
+		most := strconv.Itoa(header + 4 + 1000 + stat)
+		want("after a read", most, "24", most)
+		c.ping()
+		want("after a ping", "16", "16", most)
+		if r := c.call(jute.OpGetData, get("/none", true)); r.Err != jute.ErrNoNode {
+			t.Errorf("read of /none: %v", r)
+		}
+		c.ok(jute.OpGetChildren, get("/", true))
+		s.connect(t).create("/d", "") // of 22 bytes
+		want("after an event and a create", "22", "16", most)
+		s.ask(t, "srst", false)
+		want("after srst", "-1", "-1", "-1")
+		if got := s.mntr(t)["connection_drop_probability"]; got != "0.0" {
+			t.Errorf("connection_drop_probability: %q, want 0.0", got)
+		}
+	})
+}
+
+// TestCommitsAndDeadWatchersAreCounted under ZooKeeper's names, in mntr as well as for
+// Prometheus, which shows the same table.
+func TestCommitsAndDeadWatchersAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		number := func(name string) int {
+			t.Helper()
+			n, err := strconv.Atoi(s.mntr(t)[name])
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			return n
+		}
+		c, d := s.connect(t), s.connect(t)
+		before := number("request_commit_queued")
+		c.create("/a", "")
+		c.set("/a", "1")
+		c.call(jute.OpDelete, del("/none")) // a transaction, too
+		c.get("/a")
+		if got := number("request_commit_queued") - before; got != 3 {
+			t.Errorf("request_commit_queued grew by %d for 3 writes", got)
+		}
+		c.ok(jute.OpGetData, get("/a", true))
+		c.nc.Close()
+		d.nc.Close()
+		synctest.Wait()
+		if got := number("dead_watchers_cleared"); got != 1 {
+			t.Errorf("dead_watchers_cleared is %d, want 1: one of two connections had watches", got)
+		}
+	})
+}
+
+// TestHashListsTransactionsOnly: hash has no line for the zxid that begins an epoch,
+// which changes no tree. The servers compare their trees there all the same.
+func TestHashListsTransactionsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, 3)
+		c := e.servers[e.leader()].connect(t)
+		for range 2 * digestEvery {
+			c.set("/zookeeper/quota", "")
+		}
+		e.settled()
+		first := jute.MakeZxid(1, 0)
+		for i, s := range e.servers[1:] {
+			got := s.ask(t, "hash", false)
+			var zxids []string
+			for line := range strings.Lines(got) {
+				zxid, _, _ := strings.Cut(line, ":")
+				zxids = append(zxids, zxid)
+			}
+			if want := fmt.Sprintf("%x %x", int64(first+digestEvery), int64(first+2*digestEvery)); strings.Join(zxids, " ") != want {
+				t.Errorf("server %d lists the zxids %q, want %q; hash says:\n%s", i+1, zxids, want, got)
+			}
+			if _, ok := s.digests.at(first); !ok {
+				t.Errorf("server %d has no digest at %v to compare", i+1, first)
+			}
+		}
+	})
+}

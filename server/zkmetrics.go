@@ -48,6 +48,16 @@ func integer[T ~int | ~int64 | ~int32](f func(*reading) T) func(*reading) float6
 	return func(r *reading) float64 { return float64(f(r)) }
 }
 
+// condition makes a metric of a condition.
+func condition(f func(*reading) bool) func(*reading) float64 {
+	return func(r *reading) float64 {
+		if f(r) {
+			return 1
+		}
+		return 0
+	}
+}
+
 // zkMetrics are the gauges and counters with ZooKeeper's names (admin.md
 // section 9). What zkd has no equivalent of is left out.
 var zkMetrics = []zkMetric{
@@ -67,10 +77,15 @@ var zkMetrics = []zkMetric{
 	{name: "open_file_descriptor_count", help: "Open file descriptors of the process.", value: integer(func(r *reading) int64 { return r.openFDs })},
 	{name: "max_file_descriptor_count", help: "Limit of open file descriptors.", value: integer(func(r *reading) int64 { return r.maxFDs })},
 	{name: "uptime", help: "Time since the server began to serve, ms.", value: integer((*reading).uptimeMs)},
+	{name: "last_client_response_size", help: "Bytes of the last reply or notification; -1 before the first.", value: integer(func(r *reading) int64 { return r.metrics.responseSizes.last.Load() })},
+	{name: "min_client_response_size", help: "Bytes of the smallest reply or notification; -1 before the first.", value: integer(func(r *reading) int64 { return r.metrics.responseSizes.least.Load() })},
+	{name: "max_client_response_size", help: "Bytes of the largest reply or notification; -1 before the first.", value: integer(func(r *reading) int64 { return r.metrics.responseSizes.most.Load() })},
+	{name: "connection_drop_probability", help: "Probability that the connection throttle drops a connection while it has tokens; always 0.", float: true, value: func(*reading) float64 { return 0 }},
 	{name: "auth_failed_count", help: "Auth packets refused.", value: integer(func(r *reading) int64 { return r.metrics.authFailed.Load() })},
 
 	{name: "proposal_count", help: "Transactions proposed.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.proposals.Load() })},
 	{name: "commit_count", help: "Transactions committed and applied.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.commits.Load() })},
+	{name: "request_commit_queued", help: "Committed transactions queued to be applied.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.commitsQueued.Load() })},
 	{name: "snap_count", help: "Snapshots sent to learners.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.snapshotsSent.Load() })},
 	{name: "diff_count", help: "Diffs sent to learners.", counter: true, value: func(*reading) float64 { return 0 }},
 	{name: "looking_count", help: "Elections begun.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.elections.Load() })},
@@ -85,6 +100,7 @@ var zkMetrics = []zkMetric{
 	{name: "bytes_received_count", help: "Bytes received from clients.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.bytesReceived.Load() })},
 	{name: "response_bytes", help: "Bytes sent to clients.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.bytesSent.Load() })},
 	{name: "watch_bytes", help: "Bytes of notifications.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.watchBytes.Load() })},
+	{name: "dead_watchers_cleared", help: "Closed connections whose watches were removed.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.deadWatchers.Load() })},
 	{name: "digest_mismatches_count", help: "Digests that differed from the expected one.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.digestMismatches.Load() })},
 	{name: "unrecoverable_error_count", help: "Errors that stop the server.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.unrecoverable.Load() })},
 	{name: "snapshot_error_count", help: "Snapshots that failed.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.snapshotErrors.Load() })},
@@ -95,16 +111,15 @@ var zkMetrics = []zkMetric{
 var ownMetrics = []zkMetric{
 	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *reading) int64 { return int64(r.tree.Skipped) })},
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *reading) int64 { return r.throttler.bytes.Load() })},
+	{name: "zkd_apply_work_max", help: "Most changes, events and answers under one hold of the tree's lock.", value: integer(func(r *reading) int64 { return r.metrics.applyWork.max.Load() })},
+	{name: "zkd_turn_work_max", help: "Most requests and changes that were evaluated in one turn of the peer loop.", value: integer(func(r *reading) int64 { return r.metrics.turnWork.max.Load() })},
 	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.replica.in.len() })},
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *reading) int { return r.applier.in.len() })},
+	{name: "zkd_replayed_entries_total", help: "Committed entries that were read from the log to be applied, since they were not in memory.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.replayed.Load() })},
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log behind the last snapshot: what a restart replays.", value: integer(func(r *reading) int64 { return r.logWriter.Stats().SinceSnapRef })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(r *reading) int64 { return r.snapshots.size.Load() })},
-	{name: "zkd_disk_full", help: "1 while writes are refused for want of room on the log's disk.", value: func(r *reading) float64 {
-		if r.diskFull() {
-			return 1
-		}
-		return 0
-	}},
+	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", value: condition((*reading).diskFull)},
+	{name: "zkd_writes_refused", help: "1 while this server, as a leader or alone, refuses writes for want of room on disks.", value: condition((*reading).refusesWrites)},
 	{name: "zkd_bad_passwords_total", help: "Sessions that somebody tried to resume with a wrong password.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.badPasswords.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *reading) int { return r.tree.Containers })},
 	{name: "zkd_joiners", help: "Servers that a leader is bringing up to date.", value: learnersThat(func(p *zab.PeerStatus) bool { return !p.Synced })},
@@ -181,7 +196,17 @@ func (r *reading) minLatency() int64 {
 
 func (r *reading) uptimeMs() int64 { return millis(r.now() - time.Duration(r.servingFrom.Load())) }
 
-// collector shows zkMetrics, ownMetrics and zkSummaries to Prometheus.
+// heldMetrics show what is held, by part: see holding.
+var heldMetrics = []struct {
+	desc  *prometheus.Desc
+	value func(holding) int64
+}{
+	{prometheus.NewDesc("zkd_held_items", "What is under way, by part.", []string{"part"}, nil), func(h holding) int64 { return h.items }},
+	{prometheus.NewDesc("zkd_held_bytes", "Memory of what is under way, by part.", []string{"part"}, nil), func(h holding) int64 { return h.bytes }},
+	{prometheus.NewDesc("zkd_held_limit_bytes", "Bound of zkd_held_bytes, by part; 0 where another part bounds it.", []string{"part"}, nil), func(h holding) int64 { return h.limit }},
+}
+
+// collector shows zkMetrics, ownMetrics, heldMetrics and zkSummaries to Prometheus.
 type collector struct {
 	server    *Server
 	table     []zkMetric
@@ -220,6 +245,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- m.done
 		ch <- m.size
 	}
+	for _, m := range heldMetrics {
+		ch <- m.desc
+	}
 }
 
 // Collect is part of prometheus.Collector. It is not called before the state is
@@ -243,6 +271,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			peer := strconv.Itoa(int(x.peer))
 			ch <- prometheus.MustNewConstMetric(m.done, prometheus.GaugeValue, float64(x.done), peer)
 			ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(x.size), peer)
+		}
+	}
+	for p, h := range c.server.holdings() {
+		for _, m := range heldMetrics {
+			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(m.value(h)), partNames[p])
 		}
 	}
 	for i, m := range zkSummaries {

@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/internal/buildinfo"
 )
 
 // run is the whole program. The error is what went wrong with the run, wrong
 // replies included.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	rev, at := buildinfo.Revision()
+	version := fmt.Sprintf("zkbench %s (%s), %s\n", rev, at.UTC().Format(time.DateOnly), runtime.Version())
 	root := &cobra.Command{
 		Use:   "zkbench",
 		Short: "Load generator for servers of ZooKeeper's client protocol",
@@ -22,9 +27,11 @@ reply, and reports throughput, latency and what the load cost the server.
 
 All that a run writes is below one node, /zb-XXXXXXXX, which it deletes at its
 end. The exit code is not 0 if any reply was wrong.`,
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("{{.Version}}")
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -32,6 +39,13 @@ end. The exit code is not 0 if any reply was wrong.`,
 		root.AddCommand(workloadCommand(w))
 	}
 	root.AddCommand(cleanCommand())
+	root.AddCommand(&cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := io.WriteString(c.OutOrStdout(), version)
+			return err
+		},
+	})
 	return root.ExecuteContext(ctx)
 }
 
@@ -145,7 +159,10 @@ func execute(c *cobra.Command, args []string, cfg bench.Config, o options) error
 		return err
 	}
 	target.Pids = o.pids
+	p := startProgress(c.ErrOrStderr())
+	cfg.OnPhase = p.begin
 	r, err := bench.Run(c.Context(), target, cfg)
+	p.stop()
 	if err != nil && !errors.Is(err, bench.ErrWrong) {
 		return err
 	}
@@ -165,10 +182,13 @@ func compare(c *cobra.Command, args []string, cfg bench.Config, o options) error
 		return err
 	}
 	a.Pids, b.Pids = o.pidsA, o.pidsB
+	p := startProgress(c.ErrOrStderr())
+	cfg.OnPhase = p.begin
 	seen := func(which string, r bench.Result) {
-		fmt.Fprintf(c.ErrOrStderr(), "%s %s: %.0f/s, %s\n", which, r.Workload, r.Rate, r.Latency)
+		p.say(fmt.Sprintf("%s %s: %.0f/s, %s\n", which, r.Workload, r.Rate, r.Latency))
 	}
 	cmp, err := bench.Compare(c.Context(), a, b, cfg, o.pairs, seen)
+	p.stop()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,13 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // zkbench runs the program and returns its output.
 func zkbench(t *testing.T, args ...string) (stdout, stderr string, err error) {
@@ -132,5 +138,14 @@ func TestKeepThenClean(t *testing.T) {
 	}
 	if left := s.Paths(); !slices.Equal(left, []string{"/"}) {
 		t.Errorf("clean left %v", left)
+	}
+}
+
+// The flag and the subcommand print the same.
+func TestVersion(t *testing.T) {
+	flag, _, err1 := zkbench(t, "--version")
+	sub, _, err2 := zkbench(t, "version")
+	if err1 != nil || err2 != nil || flag != sub || !strings.HasPrefix(flag, "zkbench ") {
+		t.Errorf("--version: %q, %v; version: %q, %v", flag, err1, sub, err2)
 	}
 }

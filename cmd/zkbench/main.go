@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 func main() {
@@ -16,8 +18,9 @@ func main() {
 	defer stop()
 	// After the first signal the default action is back: a second one kills.
 	context.AfterFunc(ctx, stop)
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "zkbench:", err)
+	stdout, stderr := console.Writer(os.Stdout), console.Writer(os.Stderr)
+	if err := run(ctx, os.Args[1:], stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "zkbench:", err)
 		os.Exit(1)
 	}
 }

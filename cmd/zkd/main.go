@@ -4,7 +4,8 @@
 //	zkd FILE                run with a zoo.cfg
 //	zkd --config FILE       the same
 //	zkd config check FILE   say what a file means, and what in it is wrong
-//	zkd status HOST:PORT... ask servers for their state
+//	zkd status              ask the server of /etc/zkd/zoo.cfg for its state
+//	zkd status HOST:PORT... ask others
 //	zkd log dump DIR        print what is in the log
 //	zkd version
 package main
@@ -15,6 +16,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 func main() {
@@ -25,10 +28,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // a second signal ends a stop that takes too long
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	// What zkd prints has text of other servers, of clients and of files.
+	stdout, stderr := console.Writer(os.Stdout), console.Writer(os.Stderr)
+	err := run(ctx, os.Args[1:], stdout, stderr)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "zkd:", err)
+		fmt.Fprintln(stderr, "zkd:", err)
 		os.Exit(exitCode(err))
 	}
 }

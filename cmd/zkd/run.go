@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -68,6 +66,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 			"zkd listens on port 2181 and keeps its data under the user's state directory.",
 		Example: "  zkd conf/zoo_sample.cfg\n  zkd --port 2182 --data-dir /tmp/zkd\n" +
 			"  zkd --config zoo.cfg --set tickTime=500\n  zkd --myid 2 zoo.cfg",
+		Version:       versionLine(),
 		Args:          usageArgs(cobra.MaximumNArgs(1)),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -80,6 +79,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetVersionTemplate("{{.Version}}")
 	fl := root.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "configuration file (zoo.cfg syntax)")
 	f.addSettings(root)
@@ -105,9 +105,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rev, at := revision()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "zkd %s (%s), speaks ZooKeeper %s, %s\n",
-				rev, at.UTC().Format(time.DateOnly), compatVersion, runtime.Version())
+			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
@@ -116,10 +114,13 @@ func newVersion() *cobra.Command {
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Work with configuration files"}
 	var f flags
+	var strict bool
 	check := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say what a configuration file means, and what in it is wrong",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Long: "Say what a configuration file means, and what in it is wrong. The exit code is 0 if a\n" +
+			"server would start with it; with --strict, if there is no warning either.",
+		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, warnings, err := f.load(cmd, args)
 			if err != nil {
@@ -129,13 +130,18 @@ func newConfig() *cobra.Command {
 				return usageError{err}
 			}
 			err = cfg.Describe(cmd.OutOrStdout())
-			for _, r := range fileRemarks(cfg) {
+			remarks := fileRemarks(cfg)
+			for _, r := range remarks {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
+			}
+			if n := len(warnings) + len(remarks); strict && n > 0 && err == nil {
+				return usageError{fmt.Errorf("warnings: %d, and --strict allows none", n)}
 			}
 			return err
 		},
 	}
 	f.addSettings(check)
+	check.Flags().BoolVar(&strict, "strict", false, "take warnings for errors")
 	cmd.AddCommand(check)
 	return cmd
 }
@@ -198,6 +204,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		return usageError{err}
 	}
 	defer log.Sync()
+	defer heedSignals(log, stderr)()
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}

@@ -73,6 +73,8 @@ func TestCommandLine(t *testing.T) {
 		return path
 	}
 	good := file("good.cfg", "dataDir="+dir+"/data\nclientPort=2181\ntikTime=5\n")
+	clean := file("clean.cfg", "dataDir="+dir+"/data\nclientPort=2181\n")
+	secure := file("secure.cfg", "dataDir="+dir+"/data\nclientPort=2181\n\nsecureClientPort=2281\n")
 	bad := file("bad.cfg", "dataDir="+dir+"/data\nclientPort=99999\ntikTime=5\n")
 	ensemble := file("ensemble.cfg", "dataDir="+dir+"/data\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n"+
 		"server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n")
@@ -84,9 +86,18 @@ func TestCommandLine(t *testing.T) {
 		stdout, stderr string // patterns
 	}{
 		{"version", []string{"version"}, 0, `^zkd \S+ \(.*\), speaks ZooKeeper 3\.9`, ""},
+		{"--version", []string{"--version"}, 0, regexp.QuoteMeta(versionLine()), ""},
 		{"help", []string{"--help"}, 0, "zoo.cfg", ""},
 		{"config check", []string{"config", "check", good}, 0, `(?s)clientPort.*2181.*tickTime`, ""},
 		{"config check of a bad file says all", []string{"config", "check", bad}, exitUsage, "", "tikTime"},
+		{"config check --strict", []string{"config", "check", "--strict", clean}, 0, "clientPort=2181", ""},
+		{"config check --strict of a file with a warning", []string{"config", "check", "--strict", good}, exitUsage, "tikTime", ""},
+		{"config check of a key that protects", []string{"config", "check", secure}, exitUsage, "", ""},
+		{"config check of a key that protects, ignored", []string{"config", "check", "--set", "zkd.ignoreSecurityKeys=true", secure}, 0,
+			"warning: .*secure.cfg:4: secureClientPort", ""},
+		{"config check --strict of a key that protects, ignored",
+			[]string{"config", "check", "--strict", "--set", "zkd.ignoreSecurityKeys=true", secure}, exitUsage, "", ""},
+		{"start with a key that protects", []string{secure}, exitUsage, "", ""},
 		{"bad file", []string{bad}, exitUsage, "", ""},
 		{"missing file", []string{filepath.Join(dir, "none.cfg")}, exitUsage, "", ""},
 		{"two files", []string{good, "--config", good}, exitUsage, "", ""},
@@ -99,7 +110,7 @@ func TestCommandLine(t *testing.T) {
 		{"ensemble with another's id", []string{"--myid", "4", ensemble}, exitUsage, "", ""},
 		{"config check of an ensemble", []string{"config", "check", "--myid", "2", ensemble}, 0,
 			`(?s)zkd.myid=2 .*3 voters; a quorum is 2, 1 may fail.*this server: 2, a participant`, ""},
-		{"status of nobody", []string{"status"}, exitUsage, "", ""},
+		{"status of nobody", []string{"status", "--config", filepath.Join(dir, "none.cfg")}, exitUsage, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

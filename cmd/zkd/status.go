@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,35 +15,76 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/server/config"
 )
 
 // askTimeout bounds the time that one server has for its answer.
 const askTimeout = 2 * time.Second
 
+// installedConfig is the configuration that conf/zkd.service runs a server with.
+const installedConfig = "/etc/zkd/zoo.cfg"
+
 // newStatus makes the command that asks servers how they are. It needs nothing
 // but the four-letter word srvr, which every server of the protocol answers.
 func newStatus() *cobra.Command {
-	var wait time.Duration
+	var file string
+	var o statusOptions
 	cmd := &cobra.Command{
-		Use:   "status HOST:PORT...",
+		Use:   "status [HOST:PORT...]",
 		Short: "Ask servers for their state, and show it in a table",
 		Long: "Ask servers for their state by the four-letter word srvr, and show it in a table.\n" +
-			"HOST:PORT is a client port; a client's list with commas works, too. If the word mntr\n" +
-			"is enabled, the leader tells how many of the voters count at the moment.\n\n" +
-			"Exit code 0 means that all of them serve clients, that at most one leads, and that\n" +
-			"no voter is missing there.",
+			"HOST:PORT is a client port; a client's list with commas works, too. Without one, the\n" +
+			"server of a configuration is asked: that of --config, or else " + installedConfig + ".\n" +
+			"If the word mntr is enabled, the leader tells how many of the voters count at the moment.\n\n" +
+			"Exit code 0 means that all of those asked serve clients. What is wrong or missing\n" +
+			"elsewhere is told below the table; with --strict the exit code is then 1.",
 		Example: "  zkd status zk1:2181 zk2:2181 zk3:2181\n  zkd status --wait 30s localhost:2181",
-		Args:    usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				addr, err := localServer(file)
+				if err != nil {
+					return usageError{err}
+				}
+				args = []string{addr}
+			}
 			addrs, err := clientPorts(args)
 			if err != nil {
 				return usageError{err}
 			}
-			return status(cmd.Context(), cmd.OutOrStdout(), addrs, wait)
+			return status(cmd.Context(), cmd.OutOrStdout(), addrs, o)
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "ask until the exit code would be 0, for so long at most")
+	cmd.Flags().StringVarP(&file, "config", "c", installedConfig, "configuration of the server to ask, if none is named")
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "ask until the exit code would be 0, for so long at most")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with 1 also for what is wrong elsewhere: a missing voter, a full disk")
 	return cmd
+}
+
+// statusOptions say for how long to wait, and for what.
+type statusOptions struct {
+	wait   time.Duration
+	strict bool
+}
+
+// localServer returns where the server of a configuration, on this machine,
+// listens to clients.
+func localServer(file string) (string, error) {
+	cfg, _, err := config.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("name servers as HOST:PORT, or a configuration by --config: there is no %s", file)
+	}
+	if err != nil {
+		return "", err
+	}
+	if cfg.ClientPort <= 0 {
+		return "", fmt.Errorf("%s does not say which port is for clients: name the server as HOST:PORT", file)
+	}
+	host := cfg.ClientPortAddress
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(cfg.ClientPort)), nil
 }
 
 // clientPorts takes lists apart and adds the usual port where there is none.
@@ -66,10 +109,10 @@ func clientPorts(args []string) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// status shows a table of the servers. It asks until they all serve, or ctx is
-// done, or they have been asked for so long.
-func status(ctx context.Context, w io.Writer, addrs []string, wait time.Duration) error {
-	deadline := time.Now().Add(wait)
+// status shows a table of the servers, and what there is to say about it. It asks
+// until all is well, or ctx is done, or they have been asked for as long as o says.
+func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) error {
+	deadline := time.Now().Add(o.wait)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -77,9 +120,14 @@ func status(ctx context.Context, w io.Writer, addrs []string, wait time.Duration
 		for i, addr := range addrs {
 			rows[i] = askServer(ctx, addr)
 		}
+		notes := remarks(rows)
 		err := judge(rows)
+		if err == nil && o.strict && len(notes) > 0 {
+			err = errors.New(notes[0])
+			notes = notes[1:]
+		}
 		if err == nil || !time.Now().Before(deadline) {
-			return errors.Join(showStatus(w, rows), err)
+			return errors.Join(showStatus(w, rows, notes), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -170,18 +218,15 @@ func reason(err error) error {
 	return err
 }
 
-// judge returns an error unless all servers serve, agree on a leader, and count
-// there.
+// judge returns an error unless all servers serve, and agree on a leader.
 func judge(rows []serverStatus) error {
 	serving, leaders := 0, 0
-	var lead serverStatus
 	for _, r := range rows {
 		if r.problem == "" {
 			serving++
 		}
 		if r.fields["Mode"] == "leader" {
 			leaders++
-			lead = r
 		}
 	}
 	switch {
@@ -189,15 +234,26 @@ func judge(rows []serverStatus) error {
 		return fmt.Errorf("%d of %d servers serve clients", serving, len(rows))
 	case leaders > 1:
 		return fmt.Errorf("%d servers say that they lead: ask again, and if that stays, they are of different ensembles", leaders)
-	case lead.counted < lead.voters:
-		return fmt.Errorf("%d of %d voters count: another failure may cost more than one server", lead.counted, lead.voters)
 	}
 	return nil
 }
 
+// remarks tells what is wrong although the servers that were asked serve.
+func remarks(rows []serverStatus) (notes []string) {
+	for _, r := range rows {
+		if r.counted < r.voters {
+			notes = append(notes, fmt.Sprintf("%s: %d of %d voters count: another failure may cost more than one server", r.addr, r.counted, r.voters))
+		}
+		if disk := r.fields["Disk"]; disk != "" {
+			notes = append(notes, fmt.Sprintf("%s: the disk is %s", r.addr, disk))
+		}
+	}
+	return notes
+}
+
 var avgMax = regexp.MustCompile(`^[^/]*/([^/]*)/([^/]*)$`)
 
-func showStatus(w io.Writer, rows []serverStatus) error {
+func showStatus(w io.Writer, rows []serverStatus, notes []string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SERVER\tMODE\tVOTERS\tZXID\tCLIENTS\tNODES\tAVG/MAX ms\tVERSION")
 	for _, r := range rows {
@@ -215,5 +271,13 @@ func showStatus(w io.Writer, rows []serverStatus) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.addr, f["Mode"], voters, f["Zxid"], max(clients-1, 0), // without this one
 			f["Node count"], avgMax.ReplaceAllString(f["Latency min/avg/max"], "$1/$2"), version)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, note := range notes {
+		if _, err := fmt.Fprintln(w, note); err != nil {
+			return err
+		}
+	}
+	return nil
 }

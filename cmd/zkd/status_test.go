@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -59,40 +62,50 @@ func srvr(mode string) string {
 const notServing = "This ZooKeeper instance is not currently serving requests\n"
 
 func TestStatus(t *testing.T) {
+	const oneMissing = "mntr:zk_version\t3\nzk_synced_followers\t1\nzk_quorum_size\t3\n"
+	full := srvr("standalone") + "Disk: full: the server refuses writes\n"
 	for _, test := range []struct {
 		name    string
 		servers []string // what each answers
-		want    []string // patterns of the lines of the table
+		want    []string // patterns of the lines of the table, and of those below it
 		err     string
+		strict  string // the error with --strict, if it is another one
 	}{
 		{"an ensemble", []string{srvr("leader"), srvr("follower"), srvr("observer")},
-			[]string{`leader +0x100000016 +3 +11 +1.25/22 +3.8.0-abc$`, `follower +0x1`, `observer +0x1`}, ""},
+			[]string{`leader +0x100000016 +3 +11 +1.25/22 +3.8.0-abc$`, `follower +0x1`, `observer +0x1`}, "", ""},
 		{"all voters count", []string{srvr("leader") + "mntr:zk_version\t3\nzk_synced_followers\t2\nzk_quorum_size\t3\n"},
-			[]string{`leader +3/3 +0x`}, ""},
-		{"one voter does not", []string{srvr("leader") + "mntr:zk_version\t3\nzk_synced_followers\t1\nzk_quorum_size\t3\n"},
-			[]string{`leader +2/3 +0x`}, "2 of 3 voters"},
-		{"one alone", []string{srvr("standalone")}, []string{`standalone`}, ""},
-		{"no quorum", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`}, "1 of 2"},
-		{"two leaders", []string{srvr("leader"), srvr("leader")}, []string{`leader`, `leader`}, "2 servers say"},
-		{"somebody else", []string{"HTTP/1.1 400 Bad Request\r\n\r\n", ""}, []string{`not as a server`, `not as a server`}, "0 of 2"},
+			[]string{`leader +3/3 +0x`}, "", ""},
+		{"one voter does not", []string{srvr("leader") + oneMissing},
+			[]string{`leader +2/3 +0x`, `: 2 of 3 voters count: another failure may cost`}, "", "2 of 3 voters"},
+		{"one alone", []string{srvr("standalone")}, []string{`standalone`}, "", ""},
+		{"its disk is full", []string{full}, []string{`standalone`, `: the disk is full: the server refuses writes$`}, "", "the disk is full"},
+		{"no quorum", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`}, "1 of 2", ""},
+		{"two leaders", []string{srvr("leader"), srvr("leader")}, []string{`leader`, `leader`}, "2 servers say", ""},
+		{"somebody else", []string{"HTTP/1.1 400 Bad Request\r\n\r\n", ""}, []string{`not as a server`, `not as a server`}, "0 of 2", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			args := []string{"status"}
-			for _, text := range test.servers {
-				args = append(args, answering(t, text))
-			}
-			var out bytes.Buffer
-			err := run(t.Context(), args, &out, io.Discard)
-			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("error %v, want %q", err, test.err)
-			}
-			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-			if len(lines) != 1+len(test.want) {
-				t.Fatalf("got\n%s", &out)
-			}
-			for i, pattern := range test.want {
-				if !regexp.MustCompile(`^` + args[1+i] + ` +.*` + pattern).MatchString(lines[1+i]) {
-					t.Errorf("line %q does not match %q", lines[1+i], pattern)
+			for _, strict := range []bool{false, true} {
+				args, want, wantErr := []string{"status", fmt.Sprintf("--strict=%v", strict)}, test.want, test.err
+				if strict && test.strict != "" {
+					want, wantErr = want[:len(want)-1], test.strict // the remark is the error
+				}
+				addrs := make([]string, len(test.servers))
+				for i, text := range test.servers {
+					addrs[i] = answering(t, text)
+				}
+				var out bytes.Buffer
+				err := run(t.Context(), append(args, addrs...), &out, io.Discard)
+				if wantErr == "" && err != nil || wantErr != "" && (err == nil || exitCode(err) != exitFailure || !strings.Contains(err.Error(), wantErr)) {
+					t.Errorf("strict %v: error %v, want %q", strict, err, wantErr)
+				}
+				lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+				if len(lines) != 1+len(want) {
+					t.Fatalf("strict %v: got\n%s", strict, &out)
+				}
+				for i, pattern := range want {
+					if !regexp.MustCompile(`^` + addrs[min(i, len(addrs)-1)] + `.*` + pattern).MatchString(lines[1+i]) {
+						t.Errorf("line %q does not match %q", lines[1+i], pattern)
+					}
 				}
 			}
 		})
@@ -108,11 +121,11 @@ func TestStatusWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := status(ctx, io.Discard, []string{addr}, time.Minute); !errors.Is(err, context.Canceled) && err != nil {
+	if err := status(ctx, io.Discard, []string{addr}, statusOptions{wait: time.Minute}); !errors.Is(err, context.Canceled) && err != nil {
 		t.Errorf("canceled: %v", err)
 	}
 	refused := answering(t, notServing)
-	if err := status(t.Context(), io.Discard, []string{refused}, time.Millisecond); err == nil {
+	if err := status(t.Context(), io.Discard, []string{refused}, statusOptions{wait: time.Millisecond}); err == nil {
 		t.Error("a server that does not serve was waited for without end")
 	}
 }
@@ -127,6 +140,37 @@ func TestClientPorts(t *testing.T) {
 		got, err := clientPorts(strings.Fields(test.args))
 		if strings.Join(got, " ") != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%q: got %q, %v, want %q", test.args, got, err, test.want)
+		}
+	}
+}
+
+// TestStatusOfALocalServer: without a server to ask, it is the one of a
+// configuration.
+func TestStatusOfALocalServer(t *testing.T) {
+	addr := answering(t, srvr("follower"))
+	_, port, _ := net.SplitHostPort(addr)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "zoo.cfg")
+	for _, test := range []struct{ lines, err string }{
+		{"clientPort=" + port + "\nclientPortAddress=127.0.0.1\n", ""},
+		{"clientPort=" + port + "\nclientPortAddress=0.0.0.0\n", ""},
+		{"clientPort=" + port + "\n", ""},
+		{fmt.Sprintf("initLimit=5\nsyncLimit=2\nzkd.myid=2\nserver.1=a:1:2;1\nserver.2=b:1:2;127.0.0.1:%s\nserver.3=c:1:2;3\n", port), ""},
+		{"clientPort=0\n", "which port"},
+		{"clientPort=none\n", "must be a number"},
+		{"", "there is no "},
+	} {
+		os.Remove(file)
+		if test.lines != "" {
+			write(t, file, "dataDir="+dir+"\n"+test.lines)
+		}
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"status", "--config", file}, &out, io.Discard)
+		switch {
+		case test.err == "" && (err != nil || !strings.Contains(out.String(), "follower")):
+			t.Errorf("%q: %v\n%s", test.lines, err, &out)
+		case test.err != "" && (err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%q: %v, want %s", test.lines, err, test.err)
 		}
 	}
 }

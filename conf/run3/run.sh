@@ -82,7 +82,7 @@ for port in $ports; do
 done
 
 tries=0
-until "$bin" status --wait 500ms "$hosts" >"$data/status" 2>&1; do
+until "$bin" status --strict --wait 500ms "$hosts" >"$data/status" 2>&1; do
 	if buried; then
 		say "Its last words, from $data:" >&2
 		for log in "$data"/zkd-*.log; do

@@ -19,6 +19,7 @@ const deleteBatch = 500
 
 // cleanup deletes the root of the run with everything below it.
 func (r *run) cleanup() error {
+	r.begin(removing, 0, 0)
 	if err := removeTree(r.admin, r.root); err != nil {
 		return fmt.Errorf("clean up (%s is left on the server): %w", r.root, err)
 	}

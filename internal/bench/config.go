@@ -48,21 +48,26 @@ type Config struct {
 	SessionTimeout time.Duration // asked of the server
 	Keep           bool          // leave the nodes of the run
 	Seed           uint64        // of the choice of keys and of the values' contents
+
+	// OnPhase is called when a phase of the run begins, by the goroutine of Run. It may
+	// be nil.
+	OnPhase func(Phase) `json:"-"`
 }
 
-// Defaults returns the configuration of a workload that a user changes.
+// Defaults returns the configuration of a workload that a user changes. Most take
+// five seconds, with the warm-up.
 func Defaults(w Workload) Config {
 	c := Config{
 		Workload: w, Connections: 8, Window: 64, ValueSize: 1024, Keys: 1000, Reads: 0.9,
-		Children: 100, Batch: 10, PathLength: 28, Duration: 10 * time.Second,
-		Warmup: 2 * time.Second, SessionTimeout: 30 * time.Second, Seed: 1,
+		Children: 100, Batch: 10, PathLength: 28, Duration: 4 * time.Second,
+		Warmup: time.Second, SessionTimeout: 30 * time.Second, Seed: 1,
 	}
 	switch w {
 	case Watch:
 		c.Connections = 100
 	case Idle:
 		c.Connections = 1000
-		c.Warmup = 0
+		c.Duration, c.Warmup = 5*time.Second, 0
 	case Outages:
 		c.Connections, c.Window, c.Rate, c.Warmup = 24, 1, 2000, 0
 		c.Duration = time.Minute

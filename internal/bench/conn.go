@@ -51,6 +51,7 @@ type conn struct {
 	ready  int64 // and when the session was there
 	clock  clock
 	notify func(now int64, event []byte) error // reader: gets each watch event
+	count  *atomic.Int64                       // reader: adds the replies; may be nil
 	jobs   chan *job
 	ticker *time.Ticker // time to ping
 
@@ -87,6 +88,7 @@ type connOptions struct {
 	readBuffer int           // bytes; grows when a frame needs more
 	clock      clock
 	notify     func(now int64, event []byte) error // must not block; nil: there are no watches
+	replies    *atomic.Int64                       // counts the replies of all connections; nil: nobody asks
 }
 
 // start runs the goroutines of a session.
@@ -95,6 +97,7 @@ func start(s session, o connOptions) *conn {
 		session: s,
 		clock:   o.clock,
 		notify:  o.notify,
+		count:   o.replies,
 		jobs:    make(chan *job),
 		ticker:  time.NewTicker(s.timeout / 3),
 		ring:    make([]pending, 1<<bits.Len(uint(o.window))),

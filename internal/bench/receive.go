@@ -110,7 +110,10 @@ func (c *conn) handleAll(b []byte, r int) (int, error) {
 		j.reply(p, frame, now)
 		tail++
 	}
-	if tail != c.tail.Load() {
+	if before := c.tail.Load(); tail != before {
+		if c.count != nil {
+			c.count.Add(int64(tail - before))
+		}
 		c.tail.Store(tail)
 		if !c.refill(now) {
 			c.wake()

@@ -8,6 +8,7 @@ import (
 	"math"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -27,6 +28,8 @@ type run struct {
 	admin  *conn // makes and deletes the root, outside of the measurement
 	conns  []*conn
 	result Result
+
+	replies atomic.Int64 // of all connections, for Config.OnPhase
 }
 
 // workloads says how each workload runs, after the root node was made.
@@ -82,6 +85,7 @@ func newRun(ctx context.Context, target Target, cfg Config) *run {
 }
 
 func (r *run) run() (err error) {
+	r.begin(preparing, 0, 0)
 	if r.cfg.Workload == Outages {
 		return r.outage() // its own connections come and go
 	}
@@ -102,7 +106,7 @@ func (r *run) run() (err error) {
 }
 
 func (r *run) options(window int) connOptions {
-	return connOptions{timeout: r.cfg.SessionTimeout, window: window, readBuffer: 64 << 10, clock: r.clock}
+	return connOptions{timeout: r.cfg.SessionTimeout, window: window, readBuffer: 64 << 10, clock: r.clock, replies: &r.replies}
 }
 
 // open opens a connection that is not one of r.conns.
@@ -163,13 +167,17 @@ func parallel(n, limit int, f func(i int) error) error {
 	return mu.err
 }
 
-// each runs one job on each connection, all at once.
+// each runs one job on each connection, all at once. A connection for which newJob
+// returns nil has nothing to do.
 func (r *run) each(newJob func(i int) *job) ([]*job, error) {
-	jobs := []*job{}
-	for i := range r.conns {
-		jobs = append(jobs, newJob(i))
+	var jobs []*job
+	var conns []*conn
+	for i, c := range r.conns {
+		if j := newJob(i); j != nil {
+			jobs, conns = append(jobs, j), append(conns, c)
+		}
 	}
-	err := parallel(len(jobs), len(jobs), func(i int) error { return r.conns[i].do(jobs[i]) })
+	err := parallel(len(jobs), len(jobs), func(i int) error { return conns[i].do(jobs[i]) })
 	return jobs, err
 }
 
@@ -202,6 +210,7 @@ func (r *run) prepare(newJob func(i int) *job) error {
 // stream measures the requests of one source for each connection.
 func (r *run) stream(sources []source) error {
 	if r.cfg.Warmup > 0 {
+		r.begin(warmingUp, r.cfg.Warmup, 0)
 		jobs, err := r.each(func(i int) *job {
 			j := r.job(sources[i], i)
 			j.deadline = r.clock.now() + int64(r.cfg.Warmup)
@@ -212,14 +221,18 @@ func (r *run) stream(sources []source) error {
 			return err
 		}
 	}
+	r.beginMeasuring()
 	m, err := startMeter(r.clock, r.target.Pids)
 	if err != nil {
 		return err
 	}
 	jobs, err := r.each(func(i int) *job {
 		j := r.job(sources[i], i)
-		if j.count = share(r.cfg.Count, i, len(r.conns)); r.cfg.Count == 0 {
+		switch j.count = share(r.cfg.Count, i, len(r.conns)); {
+		case r.cfg.Count == 0:
 			j.deadline = m.began + int64(r.cfg.Duration)
+		case j.count == 0:
+			return nil // there are fewer operations than connections
 		}
 		j.span = newSpan()
 		return j

@@ -28,6 +28,21 @@ func targetOf(s *fake.Server) Target {
 	return Target{Addrs: []string{s.Addr}, Pids: []int{os.Getpid()}}
 }
 
+// A run of fewer operations than connections ends.
+func TestFewerOperationsThanConnections(t *testing.T) {
+	for _, w := range []Workload{Set, Create, Watch, Sessions, Load} {
+		s := fake.Start(t)
+		cfg := small(w)
+		cfg.Connections, cfg.Count = 5, 2
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // ends what does not
+		defer cancel()
+		r, err := Run(ctx, targetOf(s), cfg)
+		if err != nil || ctx.Err() != nil || r.Ops != 2 {
+			t.Errorf("%s: %d operations, %v, %v; want 2", w, r.Ops, err, ctx.Err())
+		}
+	}
+}
+
 func TestWorkloads(t *testing.T) {
 	for w := range workloads {
 		t.Run(string(w), func(t *testing.T) {

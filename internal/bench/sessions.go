@@ -109,6 +109,7 @@ func (r *run) sessions() error {
 		}
 	}
 	if r.cfg.Warmup > 0 {
+		r.begin(warmingUp, r.cfg.Warmup, 0)
 		if err := r.visits(visitors, 0, r.clock.now()+int64(r.cfg.Warmup)); err != nil {
 			return err
 		}
@@ -116,6 +117,7 @@ func (r *run) sessions() error {
 	for i := range visitors {
 		visitors[i].span = newSpan()
 	}
+	r.beginMeasuring()
 	m, err := startMeter(r.clock, r.target.Pids)
 	if err != nil {
 		return err
@@ -145,6 +147,7 @@ func (r *run) visits(visitors []visitor, count, deadline int64) error {
 			if err := visitors[i].visit(r); err != nil && r.ctx.Err() == nil {
 				return err
 			}
+			r.replies.Add(1)
 		}
 		return nil
 	})
@@ -188,6 +191,7 @@ func (r *run) idle() error {
 
 // hold waits for Config.Duration, then checks that no session was lost.
 func (r *run) hold() error {
+	r.begin(holding, r.cfg.Duration, 0)
 	m, err := startMeter(r.clock, r.target.Pids)
 	if err != nil {
 		return err

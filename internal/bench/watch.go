@@ -52,10 +52,12 @@ func (r *run) watch() error {
 		return err
 	}
 	f.measureEvents()
+	r.begin(warmingUp, r.cfg.Warmup, 0)
 	if err := f.rounds(newSpan(), 0, r.clock.now()+int64(r.cfg.Warmup)); err != nil {
 		return err
 	}
 	f.measureEvents()
+	r.begin(measuring, r.cfg.Duration, 0)
 	m, err := startMeter(r.clock, r.target.Pids)
 	if err != nil {
 		return err

@@ -335,6 +335,7 @@ func (r *run) outage() error {
 	if err := w.start(); err != nil {
 		return err
 	}
+	r.beginMeasuring()
 	m, err := startMeter(r.clock, r.target.Pids)
 	if err == nil {
 		w.wait()

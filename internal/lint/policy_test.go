@@ -25,8 +25,14 @@ const ours = `
 	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
 	                   server/snapshot server/wal server/zab
 
+	# What a program was built from.
+	internal/buildinfo: none
+
 	# The PEM files of TLS, the server's and the client's.
 	internal/pemfile:  none
+
+	# What the programs print on a terminal.
+	internal/console:  none
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
@@ -40,7 +46,7 @@ const ours = `
 	# Assembly.
 	server:            jute fourletter internal/vfs server/auth server/config server/datatree server/evaluate
 	                   server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           jute server server/config
+	cmd/zkd:           jute internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
@@ -48,8 +54,9 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree recipes recipes/election recipes/lock
-	cmd/zkcli/shell:   none
+	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	                   recipes recipes/election recipes/lock
+	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: client
 
 	# Recipes: conventions among clients. Of each other they use the common core.
@@ -62,6 +69,11 @@ const ours = `
 	                       recipes/election recipes/event recipes/group
 	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
 	                       recipes/semaphore recipes/twopc recipes/value
+	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config recipes/counter
+	                       recipes/discovery recipes/doublebarrier recipes/election recipes/event recipes/group
+	                       recipes/idempotent recipes/internal/trial recipes/keepalive recipes/lock recipes/naming
+	                       recipes/partitioner recipes/queue recipes/rendezvous recipes/rwlock recipes/semaphore
+	                       recipes/status recipes/twopc recipes/value
 	recipes/lock:          jute client recipes recipes/internal/line
 	recipes/rwlock:        client recipes recipes/internal/line
 	recipes/semaphore:     client recipes recipes/internal/line
@@ -97,7 +109,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
-	cmd/zkbench:       internal/bench
+	cmd/zkbench:       internal/bench internal/buildinfo internal/console
 	test/bench:        internal/bench internal/freeport
 	test/bench/clients: none
 
@@ -124,7 +136,7 @@ var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "int
 const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
-	golang.org/x/sys:                   internal/vfs server/snapshot cmd/zkcli/shell
+	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/term:                  cmd/zkcli/shell
 	github.com/creack/pty:              internal/ptytest
 	github.com/spf13/pflag:             cmd/

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -20,10 +21,15 @@ var (
 	seedRow  = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \|(.*)$`)
 	proof    = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)([A-Z]\w*)?$`)
 	dirInRow = regexp.MustCompile(`^[a-z][a-z/]*$`)
+	scenario = regexp.MustCompile(`^\w+\.txt$`)
+	// grounds are what a row may rest on besides tests: a page or an example, another row,
+	// or the statement that there is none.
+	grounds = regexp.MustCompile(`\]\(|\bas [A-Z]\d+|not yet`)
 )
 
-// TestEachSeedHasItsRow sees that docs/seeds.md leaves nothing out, and that each test
-// that it names is in the directory that it names before.
+// TestEachSeedHasItsRow checks that docs/seeds.md leaves nothing out, that each test and
+// each file of scenarios that it names is in the directory that it names before, and
+// that no row is without grounds.
 func TestEachSeedHasItsRow(t *testing.T) {
 	page, err := os.ReadFile(path.Join(root, "docs/seeds.md"))
 	if err != nil {
@@ -38,19 +44,39 @@ func TestEachSeedHasItsRow(t *testing.T) {
 	tests := testsByDir(t)
 	for _, row := range seedRow.FindAllStringSubmatch(string(page), -1) {
 		got = append(got, row[1])
-		dir := ""
+		dir, grounded := "", grounds.MatchString(row[2])
 		for _, m := range quoted.FindAllStringSubmatch(row[2], -1) {
 			switch name := m[1]; {
+			case scenario.MatchString(name):
+				if !hasScenario(dir, name) {
+					t.Errorf("docs/seeds.md: %s: there is no %s in testdata of %q", row[1], name, dir)
+				}
 			case proof.MatchString(name) && !tests[dir][name]:
 				t.Errorf("docs/seeds.md: %s: there is no %s in %q, the directory named before it", row[1], name, dir)
+			case proof.MatchString(name):
+				grounded = true
 			case dirInRow.MatchString(name) && tests[name] != nil:
 				dir = name
 			}
+		}
+		if !grounded {
+			t.Errorf("docs/seeds.md: %s: it names no test and no page: say \"not yet\" until there is one", row[1])
 		}
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("docs/seeds.md: the rows are %v, want %v", got, want)
 	}
+}
+
+// hasScenario reports whether a directory has a file of scenarios, in its testdata or up
+// to two folders below.
+func hasScenario(dir, name string) bool {
+	for _, pattern := range []string{"testdata", "testdata/*", "testdata/*/*"} {
+		if found, _ := filepath.Glob(path.Join(root, dir, pattern, name)); len(found) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // testsByDir returns the tests, benchmarks and examples of each directory.

@@ -99,7 +99,7 @@ func goFiles(t *testing.T) []*file {
 
 const root = "../.."
 
-// skipped are directories with nothing that people wrote.
+// skipped has nothing that people wrote. In a worktree of git, .git is a file.
 var skipped = map[string]bool{".git": true, "bin": true, "build": true}
 
 var readProject = sync.OnceValues(func() ([]*file, error) {
@@ -116,7 +116,7 @@ var readProject = sync.OnceValues(func() ([]*file, error) {
 		switch {
 		case d.IsDir() && skipped[rel]:
 			return filepath.SkipDir
-		case d.IsDir() || !d.Type().IsRegular():
+		case d.IsDir() || !d.Type().IsRegular() || skipped[rel]:
 			return nil
 		}
 		text, err := os.ReadFile(p)

@@ -25,6 +25,7 @@ type Terminal struct {
 
 	mu      sync.Mutex
 	screen  *Screen
+	all     []byte        // what the program has written
 	changed chan struct{} // closed and replaced when the screen changes
 }
 
@@ -48,15 +49,27 @@ func (t *Terminal) read() {
 	buf := make([]byte, 4096)
 	for {
 		n, err := t.pty.Read(buf)
-		t.mu.Lock()
-		_, _ = t.screen.Write(buf[:n]) // it never fails
-		close(t.changed)
-		t.changed = make(chan struct{})
-		t.mu.Unlock()
+		t.show(buf[:n])
 		if err != nil {
 			return // the program has closed the terminal
 		}
 	}
+}
+
+// show puts what the program has written on the screen. The test fails if the screen
+// does not know a sequence.
+func (t *Terminal) show(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer func() {
+		if why := recover(); why != nil {
+			t.t.Errorf("%v", why)
+		}
+	}()
+	t.all = append(t.all, p...)
+	close(t.changed)
+	t.changed = make(chan struct{})
+	_, _ = t.screen.Write(p) // it returns no error
 }
 
 func (t *Terminal) end() {
@@ -146,6 +159,13 @@ func (t *Terminal) View(fn func(s *Screen)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fn(t.screen)
+}
+
+// Written returns all that the program has written so far, as the terminal got it.
+func (t *Terminal) Written() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.all)
 }
 
 // WaitExit waits until the program ends, and returns its exit code.

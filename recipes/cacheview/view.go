@@ -43,7 +43,7 @@ func open[T any](ctx context.Context, c *client.Client, path string, depth int, 
 	}
 	if err := k.WaitReady(ctx); err != nil {
 		k.Close()
-		return view[T]{}, fmt.Errorf("read %s: %w", path, err)
+		return view[T]{}, fmt.Errorf("read %s: %w", path, line.Lost(err))
 	}
 	return view[T]{k, o.Codec}, nil
 }
@@ -99,5 +99,5 @@ func closed(err error) error {
 	if errors.Is(err, cache.ErrClosed) {
 		return recipes.ErrClosed
 	}
-	return err
+	return line.Lost(err)
 }

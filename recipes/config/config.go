@@ -111,7 +111,7 @@ func (g *Config[T]) follow(events <-chan cache.Event) {
 		case cache.Unreadable:
 			g.deny(fmt.Errorf("read %s: %w", g.path, e.Err))
 		case cache.Closed:
-			g.feed.End(fmt.Errorf("follow %s: %w", g.path, e.Err))
+			g.feed.End(fmt.Errorf("follow %s: %w", g.path, line.Lost(e.Err)))
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (t *Tree) follow(events <-chan cache.Event) {
 		case cache.Unreadable:
 			t.feed.Report(fmt.Errorf("read %s: %w", e.Node.Path, e.Err))
 		case cache.Closed:
-			t.feed.End(fmt.Errorf("follow %s: %w", t.path, e.Err))
+			t.feed.End(fmt.Errorf("follow %s: %w", t.path, line.Lost(e.Err)))
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (n *Names) Follow(ctx context.Context, name string) iter.Seq2[Binding, erro
 			b := binding(name, now.Value, now.Stat)
 			switch {
 			case err != nil:
-				b, err = Binding{}, wrap("follow", name, err)
+				b, err = Binding{}, wrap("follow", name, line.Lost(err))
 			case !now.Exists:
 				b, err = Binding{}, fmt.Errorf("follow %q: %w", name, ErrUnbound)
 			}

@@ -58,8 +58,10 @@ func (q *Bounded) Capacity() int { return q.capacity }
 func (q *Bounded) slot(k int) string { return fmt.Sprintf("%s/%06d", q.also, k) }
 
 // Offer appends an item. It waits while the queue is full. See Queue.Offer for what
-// happens when the connection breaks.
-func (q *Bounded) Offer(ctx context.Context, data []byte) error {
+// happens when the connection breaks. If the session ends, the error wraps
+// recipes.ErrLost.
+func (q *Bounded) Offer(ctx context.Context, data []byte) (err error) {
+	defer func() { err = line.Lost(err) }()
 	ctx, end, err := q.life.begin(ctx)
 	if err != nil {
 		return err

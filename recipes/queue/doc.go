@@ -68,9 +68,13 @@
 //   - Leader lost: as connections lost; calls wait until there is a new one.
 //   - Context ended while a change is under way: it is waited for, two seconds at most,
 //     and counts as done if it was.
-//   - Session ended while a change is under way: the receipt goes with it. If it can't
-//     be known what happened the error is ErrUnknown; a take's has the items in it, as an
-//     *UnknownError. If it is known that nothing happened, it is client.ErrSessionExpired.
+//   - Session ended while a change is under way: the receipt is deleted with the session.
+//     If it can't be known what happened, the error is ErrUnknown; a take's error has the
+//     items in it, as an *UnknownError. If it is known that nothing happened, the error is
+//     client.ErrSessionExpired.
+//   - Session ended while a call waits for an item or for room: the error wraps
+//     recipes.ErrLost and client.ErrSessionExpired. The queue can be used again with the
+//     client's next session.
 //   - Process dies: what it has taken and not worked on is lost, unless the queue is
 //     Leased. At most the batch of one call is: nothing is taken ahead.
 //   - Process paused: it does no harm. A Lease may have been lost meanwhile: its context

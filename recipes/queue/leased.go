@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // Leased is a queue whose items stay in it while they are worked on: a consumer has a
@@ -84,9 +85,11 @@ func (q *Leased) Poll(ctx context.Context) (l *Lease, ok bool, err error) {
 	return l, l != nil, err
 }
 
-// Take is Poll that waits for an item. Those who wait for one are served in the order
-// in which they came, and are not woken before.
+// Take is Poll that waits for an item. Calls that wait are served in the order in
+// which they came, and are not woken before. If the session ends, the error wraps
+// recipes.ErrLost.
 func (q *Leased) Take(ctx context.Context) (l *Lease, err error) {
+	defer func() { err = line.Lost(err) }()
 	call, end, err := q.core.life.begin(ctx)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ func (q *core) Poll(ctx context.Context) (data []byte, ok bool, err error) {
 	return items[0], true, nil
 }
 
-// Take is Poll that waits for an item.
+// Take is Poll that waits for an item. If the session ends, the error wraps
+// recipes.ErrLost.
 func (q *core) Take(ctx context.Context) ([]byte, error) {
 	items, err := q.take(ctx, 1, true)
 	if err != nil {
@@ -36,7 +37,8 @@ func (q *core) PollAll(ctx context.Context, limit int) ([][]byte, error) {
 	return q.take(ctx, limit, false)
 }
 
-// TakeAll is PollAll that waits for the first item.
+// TakeAll is PollAll that waits for the first item. If the session ends, the error
+// wraps recipes.ErrLost.
 func (q *core) TakeAll(ctx context.Context, limit int) ([][]byte, error) {
 	return q.take(ctx, limit, true)
 }
@@ -92,7 +94,8 @@ func orEmpty(data []byte, ok bool, err error) ([]byte, error) {
 }
 
 // take takes up to limit items, and waits for the first one if wait is true.
-func (q *core) take(ctx context.Context, limit int, wait bool) ([][]byte, error) {
+func (q *core) take(ctx context.Context, limit int, wait bool) (items [][]byte, err error) {
+	defer func() { err = line.Lost(err) }()
 	if limit < 1 {
 		return nil, badArgument(q.path, "the limit should be at least 1")
 	}

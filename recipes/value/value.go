@@ -83,7 +83,7 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[client.Value[T], error]
 			if err == nil && !now.Exists {
 				now.Value = v.o.Seed
 			}
-			if !yield(now, err) {
+			if !yield(now, line.Lost(err)) {
 				return
 			}
 		}

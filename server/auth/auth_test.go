@@ -105,6 +105,18 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
+// TestAuthenticateWithNull: null data proves no user, but the ip scheme does not
+// look at it.
+func TestAuthenticateWithNull(t *testing.T) {
+	have := ids("ip:1.1.1.1")
+	if got, err := newSchemes(t).Authenticate("digest", nil, have); !errors.Is(err, jute.ErrAuthFailed) {
+		t.Errorf("digest: got %v, %v, want ErrAuthFailed", got, err)
+	}
+	if got, err := newSchemes(t).Authenticate("ip", nil, have); err != nil || !slices.Equal(got, have) {
+		t.Errorf("ip: got %v, %v, want %v", got, err, have)
+	}
+}
+
 // The digests are what openssl dgst makes of bob:pw.
 func TestAuthenticateHashes(t *testing.T) {
 	for alg, want := range map[string]string{
@@ -270,6 +282,10 @@ func TestFixACL(t *testing.T) {
 		{"IPv6", acl("1 ip:2001:db8::1", "1 ip:2001:db8::/32", "1 ip:::1/128"), nil, nil},
 		{"129 bits", acl("1 ip:::1/129"), nil, invalid},
 		{"IPv6 with zone", acl("1 ip:fe80::1%eth0"), nil, invalid},
+		{"IPv6 with IPv4 in it", acl("1 ip:::ffff:127.0.0.1"), nil, invalid},
+		{"IPv6 block with IPv4 in it", acl("1 ip:::ffff:10.0.0.0/104"), nil, invalid},
+		{"IPv6 that ends with IPv4", acl("1 ip:2001:db8::1.2.3.4"), nil, invalid},
+		{"IPv6 with IPv4 in it, written in hexadecimal", acl("1 ip:::ffff:7f00:1"), nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := slices.Clone(tc.in)

@@ -34,8 +34,13 @@ func matchIP(id, expr string) bool {
 // parseBlock reads an address, or an address and a number of leading bits such
 // as "10.0.0.0/8" or "2001:db8::/32". Bits of the address beyond those don't
 // matter. Numbers with leading zeros or a sign are refused, though Apache takes
-// them: they are octal to some readers and decimal to others.
+// them: they are octal to some readers and decimal to others. IPv6 addresses
+// with an IPv4 address in them, such as "::ffff:10.0.0.1", are refused as in
+// Apache's server: a client with that address is known by the IPv4 address.
 func parseBlock(expr string) (netip.Prefix, bool) {
+	if strings.ContainsRune(expr, ':') && strings.ContainsRune(expr, '.') {
+		return netip.Prefix{}, false
+	}
 	if strings.IndexByte(expr, '/') >= 0 {
 		p, err := netip.ParsePrefix(expr)
 		return p, err == nil

@@ -79,11 +79,12 @@ func New(cfg Config) (*Schemes, error) {
 // Authenticate handles an auth packet of a connection that has the identities
 // ids. It returns ids and what the packet adds, never an identity twice; ids
 // itself is not changed. It fails with jute.ErrAuthFailed if there is no such
-// scheme, if the scheme takes no auth packets, or if the connection would have
-// more than 64 KiB of identities; the connection must be closed then.
+// scheme, if the scheme takes no auth packets, if data is nil, which proves no
+// user, or if the connection would have more than 64 KiB of identities; the
+// connection must be closed then.
 func (s *Schemes) Authenticate(name string, data []byte, ids []jute.ID) ([]jute.ID, error) {
 	sch, ok := s.table[name]
-	if !ok || sch.prove == nil {
+	if !ok || sch.prove == nil || data == nil && sch.personal {
 		return ids, jute.ErrAuthFailed
 	}
 	added := slices.Clip(ids) // appending to it copies

@@ -50,7 +50,8 @@ type Config struct {
 	// ThrottledOpWaitTime: a request that waited longer in the queue is answered
 	// with ThrottledOp and not done. 0, the default, is off.
 	ThrottledOpWaitTime time.Duration
-	// MaxBuffer is the size limit of a request, in bytes. Default 1048575.
+	// MaxBuffer is the size limit of a request, in bytes: at most MaxRequest.
+	// Default 1048575.
 	MaxBuffer int
 	// LargeRequestThreshold is the size in bytes from which a request counts as
 	// large; -1, the default, is off.
@@ -112,6 +113,9 @@ type Config struct {
 	// EnforceAuthSchemes are the schemes that satisfy EnforceAuth. Not empty if
 	// EnforceAuth is set.
 	EnforceAuthSchemes []string
+	// IgnoreSecurityKeys makes a warning of each setting that asks for a protection
+	// which zkd does not have, instead of an error. Default false.
+	IgnoreSecurityKeys bool
 
 	// FourLetterWhitelist are the enabled four-letter words, or "*" for all.
 	// srvr is always enabled. Default srvr, and isro if ReadOnlyMode is set.
@@ -140,9 +144,11 @@ type Config struct {
 	// StandaloneEnabled runs a single server.N as if it were not there. Default
 	// true.
 	StandaloneEnabled bool
-	// InitLimit, SyncLimit and ConnectToLeaderLimit bound how long a follower
-	// may take to connect and synchronize, may lag, and may take to connect.
-	InitLimit, SyncLimit, ConnectToLeaderLimit time.Duration
+	// InitLimit bounds how long a new leader may take to bring a quorum up to its
+	// state.
+	InitLimit time.Duration
+	// SyncLimit bounds the default of ElectionTimeout.
+	SyncLimit time.Duration
 	// ElectionTimeout is the time without a word from the leader after which its
 	// followers look for another one. Default 1 s, or SyncLimit if that is less.
 	ElectionTimeout time.Duration
@@ -156,7 +162,8 @@ type Config struct {
 	QuorumListenOnAllIPs bool
 	// LeaderServes lets a leader accept clients. Default true.
 	LeaderServes bool
-	// ReconfigEnabled allows the reconfig operation. Default false.
+	// ReconfigEnabled makes the reconfig operation, which zkd does not have yet,
+	// fail with Unimplemented instead of ReconfigDisabled. Default false.
 	ReconfigEnabled bool
 	// ReadOnlyMode serves read-only clients without a quorum. Default false.
 	ReadOnlyMode bool
@@ -184,6 +191,11 @@ type Config struct {
 	warnings []Warning
 }
 
+// MaxRequest is the largest MaxBuffer, in bytes. What comes after the client's
+// connection (the transaction, the log, the frames between servers) takes what a
+// request of that size can become, and not more: see server/limits.go.
+const MaxRequest = 64 << 20
+
 // ConnectionThrottle is a token bucket that new connections take from.
 type ConnectionThrottle struct {
 	Tokens    int           // size of the bucket; 0, the default, is off
@@ -199,13 +211,12 @@ type RequestThrottle struct {
 
 // rawKeys holds values that only serve to work out other fields.
 type rawKeys struct {
-	preAllocSize                                      int64
-	initLimit, syncLimit, connectToLearnerMasterLimit int
-	myID                                              int
-	metricsProvider, peerType                         string
-	requireClientSASL, multiAddress                   bool
-	sasl, learnerSASL, serverSASL                     bool // between servers
-	tls                                               rawTLS
+	preAllocSize              int64
+	initLimit, syncLimit      int
+	myID                      int
+	metricsProvider, peerType string
+	multiAddress              bool
+	tls                       rawTLS
 }
 
 // Replicated reports whether the server is a member of an ensemble. A single

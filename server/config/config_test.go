@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,6 @@ func TestDerivedFields(t *testing.T) {
 		{"MaxSessionTimeout", c.MaxSessionTimeout, 40 * time.Second},
 		{"InitLimit", c.InitLimit, 20 * time.Second},
 		{"SyncLimit", c.SyncLimit, 10 * time.Second},
-		{"ConnectToLeaderLimit", c.ConnectToLeaderLimit, 20 * time.Second},
 		{"MaxBuffer", c.MaxBuffer, 4 << 20},
 		{"WALSegmentSize", c.WALSegmentSize, int64(64 << 20)},
 		{"SnapSizeLimit", c.SnapSizeLimit, int64(4 << 30)},
@@ -42,6 +42,17 @@ func TestDerivedFields(t *testing.T) {
 	}
 	if c := mustParse(t, "dataDir=/d\nclientPort=2181\njute.maxbuffer=67108864\n"); c.WALSegmentSize < 4*(64<<20+64<<20) {
 		t.Errorf("a segment of %d bytes is too small for four records of 128 MiB", c.WALSegmentSize)
+	}
+}
+
+// TestLongTicks checks that times that are given in ticks stay times, and session
+// timeouts what the protocol can tell a client.
+func TestLongTicks(t *testing.T) {
+	c := mustParse(t, "dataDir=/d\nclientPort=2181\ntickTime=2147483647\ninitLimit=2147483647\nsyncLimit=2147483647\n"+
+		"server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nzkd.myid=1\n")
+	const most = math.MaxInt32 * time.Millisecond
+	if c.MinSessionTimeout != most || c.MaxSessionTimeout != most || c.InitLimit != math.MaxInt64 || c.SyncLimit != math.MaxInt64 || c.ElectionTimeout != time.Second {
+		t.Errorf("sessions from %v to %v, initLimit %v, syncLimit %v, elections %v", c.MinSessionTimeout, c.MaxSessionTimeout, c.InitLimit, c.SyncLimit, c.ElectionTimeout)
 	}
 }
 
@@ -184,8 +195,8 @@ func TestKeyTable(t *testing.T) {
 			t.Errorf("%s has no documentation", k.Name)
 		}
 		_, _, member := memberKey(k.Name)
-		if (k.Status == Honoured && !member) != (k.value.set != nil) {
-			t.Errorf("%s is %v, but whether it has a value says otherwise", k.Name, k.Status)
+		if k.Status == Honoured && !member && k.value.set == nil {
+			t.Errorf("%s is honoured, and its value is not read", k.Name)
 		}
 	}
 }

@@ -43,8 +43,10 @@ comment only at the start of a line, text is ISO-8859-1, and the last of two lin
 counts. Every key may be written with the prefix ` + "`zookeeper.`" + ` or without. Times may carry
 a unit (` + "`500ms`, `30s`, `5m`, `12h`, `7d`" + `); without one they are in the unit of the table.
 
-A known key with a bad value stops the server, with the line and what is allowed. A key that zkd
-does not know or does not use is a warning.
+A known key with a bad value stops the server, with the line and what is allowed. So does a key that
+asks for a protection which zkd does not have, and a misspelling of such a key. Any other key that
+zkd does not know or does not use is a warning. ` + "`zkd config check`" + ` says the same without a server;
+with ` + "`--strict`" + ` it fails on warnings, too.
 
 This file is made from the table in server/config; do not edit it.
 
@@ -60,17 +62,23 @@ func writeDocs(w io.Writer) {
 				names(k), cell(code(k.Default)), k.Unit(), cell(values(k)), cell(k.Doc))
 		}
 	}
-	writeGroups(w, "Keys for a later feature", Later)
-	writeGroups(w, "Keys that have no use in zkd", Ignored)
+	writeGroups(w, "Keys that ask for a protection which zkd does not have",
+		"They stop the start, unless the value asks for nothing (`false`, `no`, `none`, `off`, `0`, `-1` or nothing at all), or\n"+
+			"`zkd.ignoreSecurityKeys=true` lets the server run without the protection; then they are warnings.",
+		func(k Key) bool { return k.Status != Honoured && k.Protects })
+	writeGroups(w, "Keys for a later feature", "They are accepted with a warning, if their value asks for something.",
+		func(k Key) bool { return k.Status == Later && !k.Protects })
+	writeGroups(w, "Keys that have no use in zkd", "They are accepted with a warning.",
+		func(k Key) bool { return k.Status == Ignored && !k.Protects })
 }
 
 // writeGroups writes the keys without effect, by their reason.
-func writeGroups(w io.Writer, title string, s Status) {
-	fmt.Fprintf(w, "\n## %s\n\nThey are accepted with a warning.\n\n| reason | keys |\n|---|---|\n", title)
+func writeGroups(w io.Writer, title, intro string, belongs func(Key) bool) {
+	fmt.Fprintf(w, "\n## %s\n\n%s\n\n| reason | keys |\n|---|---|\n", title, intro)
 	var reasons []string
 	keys := make(map[string][]string)
 	for _, k := range Keys() {
-		if k.Status != s {
+		if !belongs(k) {
 			continue
 		}
 		if !slices.Contains(reasons, k.Doc) {

@@ -34,11 +34,26 @@ type Key struct {
 	Default string
 	// Status tells what zkd does with the key.
 	Status Status
+	// Protects says that somebody who sets the key relies on being protected by
+	// it. If zkd does not honour the key, a value that asks for something stops
+	// the start. So does a misspelling of the name.
+	Protects bool
 	// Doc is what the key means, or why it has no effect.
 	Doc string
 
-	value  value // of honoured keys, and of others whose value is checked
-	secret bool  // the value must not be shown
+	value    value    // of honoured keys, and of others whose value is looked at
+	secret   bool     // the value must not be shown
+	harmless []string // values that ask for nothing that zkd does not do, beside false and the like
+}
+
+// asks reports whether a value of a key that zkd does not honour asks for
+// something. A value that turns a feature off does not.
+func (k Key) asks(value string) bool {
+	switch strings.ToLower(value) {
+	case "", "false", "no", "none", "off", "0", "-1":
+		return false
+	}
+	return !slices.Contains(k.harmless, value)
 }
 
 // Unit returns the unit of the value, "" if it has none.
@@ -46,6 +61,18 @@ func (k Key) Unit() string { return k.value.unit }
 
 // Allowed describes the good values, "" if the value is not looked at.
 func (k Key) Allowed() string { return k.value.allowed }
+
+// Samples returns a value of each kind that the key has: the least, the most and
+// the usual one of a number, and what turns it off; each word of an enumeration. It
+// is empty for a key whose values depend on the machine, such as files, and for
+// those of the members.
+func (k Key) Samples() []string {
+	samples := slices.Clone(k.value.samples)
+	if k.Default != "" && !slices.Contains(samples, k.Default) {
+		samples = append(samples, k.Default)
+	}
+	return samples
+}
 
 // Keys returns the table of keys, in the order of the documentation.
 func Keys() []Key { return keyTable(new(Config)) }
@@ -76,37 +103,39 @@ func newDirectory(keys []Key) directory {
 	return d
 }
 
-// find returns the key that name means.
-func (d directory) find(name string) (Key, bool) {
+// find returns the key that name means. Of several patterns that match, the
+// longest counts.
+func (d directory) find(name string) (key Key, known bool) {
 	short := strings.TrimPrefix(name, "zookeeper.")
 	if i, ok := d.byName[short]; ok {
 		return d.keys[i], true
 	}
 	for _, k := range d.keys {
-		if prefix, isPattern := strings.CutSuffix(k.Name, "*"); isPattern && strings.HasPrefix(short, prefix) {
-			return k, true
+		prefix, isPattern := strings.CutSuffix(k.Name, "*")
+		if isPattern && strings.HasPrefix(short, prefix) && len(k.Name) > len(key.Name) {
+			key, known = k, true
 		}
 	}
-	return Key{}, false
+	return key, known
 }
 
-// nearest returns the known name that name is most likely a misspelling of, ""
-// if none is near.
-func (d directory) nearest(name string) string {
+// nearest returns the known name that name is most likely a misspelling of, and
+// its row; "" if none is near.
+func (d directory) nearest(name string) (best string, key Key) {
 	short := strings.ToLower(strings.TrimPrefix(name, "zookeeper."))
 	if len(short) > 100 {
-		return "" // longer than any key; not worth the time
+		return "", Key{} // longer than any key; not worth the time
 	}
-	best, bestDistance := "", 1+max(1, len(short)/4)
+	bestDistance := 1 + max(1, len(short)/4)
 	for _, k := range d.keys {
 		for _, known := range append([]string{k.Name}, k.Aliases...) {
 			dist := editDistance(short, strings.ToLower(known))
 			if dist < bestDistance && !strings.HasSuffix(known, "*") {
-				best, bestDistance = known, dist
+				best, key, bestDistance = known, k, dist
 			}
 		}
 	}
-	return best
+	return best, key
 }
 
 // editDistance counts the insertions, deletions and replacements of bytes that

@@ -11,30 +11,53 @@ func group(s Status, doc string, names ...string) []Key {
 	return keys
 }
 
+// protecting makes rows of keys that ask for a protection which zkd does not
+// have, for one reason.
+func protecting(doc string, names ...string) []Key {
+	keys := group(Later, doc, names...)
+	for i := range keys {
+		keys[i].Protects = true
+	}
+	return keys
+}
+
 // laterKeys returns the rows of keys for features that zkd does not have yet.
 func laterKeys() []Key {
 	return slices.Concat(
-		group(Later, "zkd has no TLS for clients yet",
-			"secureClientPort", "secureClientPortAddress", "client.portUnification", "client.certReload",
+		protecting("zkd has no TLS for clients yet",
+			"secureClientPort", "secureClientPortAddress", "client.portUnification",
 			"ssl.keyStore.*", "ssl.trustStore.*", "ssl.protocol", "ssl.enabledProtocols", "ssl.ciphersuites",
 			"ssl.clientAuth", "ssl.hostnameVerification", "ssl.clientHostnameVerification",
-			"ssl.allowReverseDnsLookup", "ssl.crl", "ssl.ocsp", "ssl.authProvider",
-			"ssl.handshakeDetectionTimeoutMillis", "X509AuthenticationProvider.superUser", "fips-mode"),
-		group(Later, "zkd asks nobody whether a server's certificate has been revoked: replace the authority's certificate instead",
+			"ssl.crl", "ssl.ocsp", "ssl.authProvider"),
+		protecting("zkd does not confine itself to the algorithms of FIPS 140", "fips-mode"),
+		protecting("zkd asks nobody whether a server's certificate has been revoked: replace the authority's certificate instead",
 			"ssl.quorum.crl", "ssl.quorum.ocsp"),
-		group(Later, "zkd has no SASL yet",
-			"superUser", "superUser.*", "allowSaslFailedClients", "sasl.serverconfig", "java.security.auth.login.config",
-			"kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal", "kerberos.canonicalizeHostNames",
-			"letAnySaslUserDoX"),
-		group(Later, "zkd loads no classes; of Apache's authentication providers it has digest and ip, without this key",
-			"authProvider.*"),
+		protecting("zkd has no SASL and no Kerberos yet",
+			"sasl.serverconfig", "java.security.auth.login.config", "requireClientAuthScheme", "sessionRequireClientSASLAuth",
+			"kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal", "kerberos.canonicalizeHostNames"),
+		protecting("zkd's servers do not use SASL among themselves: set zkd.quorumSecretFile (a shared secret) or sslQuorum (certificates) instead",
+			"quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"),
+		[]Key{{Name: "authProvider.*", Status: Later, Protects: true,
+			Doc: "zkd loads no classes; of Apache's authentication providers it has digest and ip, without this key",
+			harmless: []string{
+				"org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
+				"org.apache.zookeeper.server.auth.IPAuthenticationProvider"},
+		}},
+		protecting("zkd has no audit log yet", "audit.enable"),
+		protecting("zkd has no metrics over HTTPS yet", "metricsProvider.httpsPort", "metricsProvider.ssl.*"),
+		protecting("zkd's settings for TLS between servers are those that it honours; Go chooses the cipher suites", "ssl.quorum.*"),
+		protecting("zkd does not know this key, and by its name it is about security",
+			"ssl.*", "sasl.*", "kerberos.*", "auth*", "quorum.auth.*", "enforce.auth.*"),
+		group(Later, "zkd has no TLS for clients yet",
+			"client.certReload", "ssl.allowReverseDnsLookup", "ssl.handshakeDetectionTimeoutMillis",
+			"X509AuthenticationProvider.superUser"),
+		group(Later, "zkd has no SASL yet", "superUser", "superUser.*", "allowSaslFailedClients", "letAnySaslUserDoX"),
 		group(Later, "zkd has no scheme that asks for the ensemble's name yet", "ensembleAuthName"),
 		group(Later, "zkd has no AdminServer yet",
 			"admin.enableServer", "admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout",
 			"admin.httpVersion", "admin.portUnification", "admin.forceHttps", "admin.needClientAuth",
 			"admin.snapshot.enabled", "admin.restore.enabled", "admin.rateLimiterIntervalInMS", "admin.*"),
-		group(Later, "zkd has no metrics over HTTPS yet", "metricsProvider.httpsPort", "metricsProvider.ssl.*"),
-		group(Later, "zkd has no audit log yet", "audit.enable", "audit.impl.class"),
+		group(Later, "zkd has no audit log yet", "audit.impl.class"),
 		group(Later, "zkd's observers follow the leader itself", "observerMasterPort"),
 		group(Later, "zkd does not weigh new connections yet; connection_throttle_tokens counts each as one",
 			"connection_throttle_freeze_time", "connection_throttle_drop_increase", "connection_throttle_drop_decrease",
@@ -52,7 +75,7 @@ func ignoredKeys() []Key {
 		group(Ignored, "elections and links between servers have times of their own (zkd.electionTimeout, zkd.heartbeat)",
 			"fastleader.minNotificationInterval", "fastleader.maxNotificationInterval", "cnxTimeout",
 			"quorumCnxnTimeoutMs", "electionPortBindRetry", "leader.maxTimeToWaitForEpoch",
-			"leaderConnectDelayDuringRetryMs", "observer.reconnectDelayMs", "observer.election.DelayMs", "tcpKeepAlive"),
+			"leaderConnectDelayDuringRetryMs", "observer.reconnectDelayMs", "observer.election.DelayMs", "tcpKeepAlive", "connectToLearnerMasterLimit"),
 		group(Ignored, "zkd tries the addresses of a server in turn",
 			"multiAddress.reachabilityCheckEnabled", "multiAddress.reachabilityCheckTimeoutMs"),
 		group(Ignored, "an observer always keeps a log, so that it need not start from nothing",
@@ -64,8 +87,10 @@ func ignoredKeys() []Key {
 			"quorum.auth.learner.loginContext", "quorum.auth.server.loginContext", "quorum.auth.kerberos.servicePrincipal"),
 		group(Ignored, "zkd always reads keys and certificates again when their files change", "sslQuorumReloadCertFiles"),
 		group(Ignored, "with TLS, a server that dials always has to show a certificate", "ssl.quorum.clientAuth"),
-		group(Ignored, "zkd's settings for TLS between servers are those that it honours; Go chooses the cipher suites",
-			"ssl.quorum.*"),
+		group(Ignored, "ssl.quorum.hostnameVerification is about both sides of a link", "ssl.quorum.clientHostnameVerification"),
+		group(Ignored, "zkd compares certificates with the host of the server.N line, and looks up no names of addresses",
+			"ssl.quorum.allowReverseDnsLookup"),
+		group(Ignored, "a link that does not say in 3 s what it is, is closed", "ssl.quorum.handshakeDetectionTimeoutMillis"),
 		group(Ignored, "zkd's log batches by itself: what arrives during an fsync goes with the next one",
 			"flushDelay", "maxWriteQueuePollTime", "maxBatchSize"),
 		group(Ignored, "zkd's log rolls when a segment is full (zkd.walSegmentSizeKb)", "txnLogSizeLimitInKb"),

@@ -98,10 +98,19 @@ type loader struct {
 	set      map[string]property // by the name of the row: what was set last
 	warnings []Warning
 	errs     Errors
+	// unprotected are the settings that ask for a protection which zkd does not
+	// have. What becomes of them is known when all settings are.
+	unprotected []unprotected
 
 	badMember bool     // a server line could not be read
 	badID     bool     // the id of this server could not be read
 	idFrom    property // where MyID comes from; its value is not set
+}
+
+// unprotected is a setting that asks for a protection, and why there is none.
+type unprotected struct {
+	p      property
+	reason string
 }
 
 func newLoader(read func(string) ([]byte, error)) *loader {
@@ -120,6 +129,7 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	members = append(members, l.dynamicFile(members)...)
 	l.members(members)
 	l.resolve()
+	l.protect()
 	l.validate()
 
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return a.Line - b.Line })
@@ -202,13 +212,42 @@ func (l *loader) assign(props []property) (members []property) {
 			continue
 		}
 		l.set[name] = p
-		if k.Status == Honoured {
+		if k.value.set != nil {
 			l.assignOne(k, p)
-		} else {
-			l.warn(p, "has no effect: %s", k.Doc)
+		}
+		if k.Status != Honoured {
+			l.withoutEffect(k, p)
 		}
 	}
 	return members
+}
+
+// withoutEffect deals with a key that zkd knows and does not honour.
+func (l *loader) withoutEffect(k Key, p property) {
+	switch asks := k.asks(p.value); {
+	case asks && k.Protects:
+		reason := k.Doc
+		if near, _ := l.dir.nearest(p.key); strings.HasSuffix(k.Name, "*") && near != "" {
+			reason += "; did you mean " + near + "?"
+		}
+		l.unprotected = append(l.unprotected, unprotected{p, reason})
+	case asks || !k.Protects && k.Status == Ignored:
+		l.warn(p, "has no effect: %s", k.Doc)
+	}
+}
+
+// protect refuses the settings that ask for a protection which zkd does not
+// have: a server that ran without it would be open to what its operator believes
+// to have shut out. The operator can order it to run nevertheless.
+func (l *loader) protect() {
+	for _, u := range l.unprotected {
+		if l.c.IgnoreSecurityKeys {
+			l.warn(u.p, "asks for protection that zkd does not have (%s): the server runs without it, as zkd.ignoreSecurityKeys=true orders", u.reason)
+			continue
+		}
+		u.p.value = "" // it may be a secret
+		l.fail(u.p, "asks for protection that zkd does not have (%s): remove the line, or set zkd.ignoreSecurityKeys=true to run without it", u.reason)
+	}
 }
 
 func (l *loader) assignOne(k Key, p property) {
@@ -226,11 +265,15 @@ func (l *loader) assignOne(k Key, p property) {
 }
 
 func (l *loader) unknown(p property) {
-	if near := l.dir.nearest(p.key); near != "" {
+	near, k := l.dir.nearest(p.key)
+	switch {
+	case near == "":
+		l.warn(p, "is not a key that zkd knows")
+	case k.Protects && k.asks(p.value):
+		l.unprotected = append(l.unprotected, unprotected{p, "there is no such key; did you mean " + near + "?"})
+	default:
 		l.warn(p, "is not a key that zkd knows; did you mean %s?", near)
-		return
 	}
-	l.warn(p, "is not a key that zkd knows")
 }
 
 // dynamicFile reads the properties of the dynamicConfigFile, if there is one.

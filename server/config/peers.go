@@ -12,7 +12,6 @@ const leastSecret = 16
 func (l *loader) resolvePeers() {
 	l.resolveTimes()
 	l.readSecret()
-	l.refuseSASL()
 	l.resolveTLS()
 }
 
@@ -48,24 +47,5 @@ func (l *loader) readSecret() {
 	if len(c.QuorumSecret) < leastSecret {
 		l.fail(p, "has %d bytes, which is too little for a secret: at least %d (make one with: head -c 32 /dev/urandom | base64)",
 			len(c.QuorumSecret), leastSecret)
-	}
-}
-
-// refuseSASL stops a server that was told to authenticate its peers in a way
-// that zkd does not have: to go on would leave its port open to everybody.
-func (l *loader) refuseSASL() {
-	raw := &l.c.raw
-	for _, key := range []struct {
-		name string
-		on   bool
-	}{
-		{"quorum.auth.enableSasl", raw.sasl},
-		{"quorum.auth.learnerRequireSasl", raw.learnerSASL},
-		{"quorum.auth.serverRequireSasl", raw.serverSASL},
-	} {
-		if p := l.set[key.name]; key.on && p.value != "" {
-			l.fail(p, "zkd's servers do not use SASL among themselves: set zkd.quorumSecretFile (a shared secret) or sslQuorum (certificates) instead")
-			return
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,17 +22,13 @@ func (l *loader) resolve() {
 		c.DataLogDir = c.DataDir
 	}
 	if c.MinSessionTimeout < 0 {
-		c.MinSessionTimeout = 2 * c.TickTime
+		c.MinSessionTimeout = min(c.ticks(2), mostSessionTimeout)
 	}
 	if c.MaxSessionTimeout < 0 {
-		c.MaxSessionTimeout = 20 * c.TickTime
+		c.MaxSessionTimeout = min(c.ticks(20), mostSessionTimeout)
 	}
-	c.InitLimit = time.Duration(c.raw.initLimit) * c.TickTime
-	c.SyncLimit = time.Duration(c.raw.syncLimit) * c.TickTime
-	c.ConnectToLeaderLimit = time.Duration(c.raw.connectToLearnerMasterLimit) * c.TickTime
-	if c.ConnectToLeaderLimit == 0 {
-		c.ConnectToLeaderLimit = c.InitLimit
-	}
+	c.InitLimit = c.ticks(c.raw.initLimit)
+	c.SyncLimit = c.ticks(c.raw.syncLimit)
 	c.Metrics = c.raw.metricsProvider == prometheusMetrics
 	l.atLeast("snapCount", &c.SnapCount, minSnapCount)
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
@@ -42,6 +39,18 @@ func (l *loader) resolve() {
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
 		c.FourLetterWhitelist = append(c.FourLetterWhitelist, "isro")
 	}
+}
+
+// mostSessionTimeout is the longest that the protocol can tell a client.
+const mostSessionTimeout = maxInt * time.Millisecond
+
+// ticks returns n times tickTime, or the longest time that there is if that is
+// less.
+func (c *Config) ticks(n int) time.Duration {
+	if n > 0 && c.TickTime > math.MaxInt64/time.Duration(n) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * c.TickTime
 }
 
 // atLeast raises a number that Apache's server raises too.
@@ -69,12 +78,6 @@ func (l *loader) resolveSegmentSize() {
 
 func (l *loader) resolveAuth() {
 	c := l.c
-	if c.raw.requireClientSASL {
-		c.EnforceAuth = true
-		if !slices.Contains(c.EnforceAuthSchemes, "sasl") {
-			c.EnforceAuthSchemes = append(c.EnforceAuthSchemes, "sasl")
-		}
-	}
 	if c.EnforceAuth && len(c.EnforceAuthSchemes) == 0 {
 		p := l.set["enforce.auth.enabled"]
 		l.fail(property{key: "enforce.auth.schemes", origin: p.origin}, "enforce.auth.enabled=true needs at least one scheme, such as digest")
@@ -85,12 +88,11 @@ func (l *loader) resolveAuth() {
 	if slices.Contains(c.EnforceAuthSchemes, "digest") && !c.DigestAuth {
 		l.warn(l.set["DigestAuthenticationProvider.enabled"], "is false, so no client can satisfy the scheme digest of enforce.auth.schemes")
 	}
-	if slices.Contains(c.EnforceAuthSchemes, "sasl") {
-		p := l.set["enforce.auth.schemes"]
-		if c.raw.requireClientSASL {
-			p = l.set["sessionRequireClientSASLAuth"]
+	for _, scheme := range c.EnforceAuthSchemes {
+		if !slices.Contains([]string{"digest", "ip", "super"}, scheme) {
+			l.unprotected = append(l.unprotected, unprotected{l.set["enforce.auth.schemes"],
+				"it has no scheme " + scheme + ", so no client can satisfy that"})
 		}
-		l.warn(p, "zkd has no SASL yet, so no client can satisfy the scheme sasl")
 	}
 }
 

@@ -47,13 +47,13 @@ type rawTLS struct {
 func quorumTLSKeys(c *Config) []Key {
 	t, raw := &c.QuorumTLS, &c.raw.tls
 	return []Key{
-		{Name: "sslQuorum", Default: "false", value: truth(&raw.quorum),
+		{Name: "sslQuorum", Default: "false", value: truth(&raw.quorum), Protects: true,
 			Doc: "TLS on the links between servers. Needs ssl.quorum.keyStore.location and ssl.quorum.trustStore.location."},
 		{Name: "portUnification", Default: "false", value: truth(&raw.unified),
 			Doc: "Accept links between servers with TLS and without, to change from one to the other server by server."},
 		{Name: "ssl.quorum.keyStore.location", value: path(&t.KeyStore),
 			Doc: "PEM file with this server's private key and its certificate, followed by those that lead to the authority. It is read again when it changes."},
-		{Name: "ssl.quorum.keyStore.type", value: text(&raw.keyType),
+		{Name: "ssl.quorum.keyStore.type", value: text(&raw.keyType, "PEM", ""),
 			Doc: "PEM. Default: by the end of the file's name, `.pem`; a file with another name is taken as PEM too."},
 		{Name: "ssl.quorum.keyStore.password", value: text(&raw.keyPassword), secret: true,
 			Doc: "Password of the private key, if that is encrypted (PKCS #8)."},
@@ -61,17 +61,17 @@ func quorumTLSKeys(c *Config) []Key {
 			Doc: "File with that password."},
 		{Name: "ssl.quorum.trustStore.location", value: path(&t.TrustStore),
 			Doc: "PEM file with the certificates of the authorities that signed the servers' certificates. It is read again when it changes."},
-		{Name: "ssl.quorum.trustStore.type", value: text(&raw.caType),
+		{Name: "ssl.quorum.trustStore.type", value: text(&raw.caType, "PEM", ""),
 			Doc: "PEM, as ssl.quorum.keyStore.type."},
-		{Name: "ssl.quorum.trustStore.password", value: text(&raw.caPassword), secret: true,
+		{Name: "ssl.quorum.trustStore.password", value: text(&raw.caPassword, "x"), secret: true,
 			Doc: "Not needed: PEM certificates have no password."},
 		{Name: "ssl.quorum.trustStore.passwordPath", value: text(&raw.caPwPath),
 			Doc: "Not needed."},
 		{Name: "ssl.quorum.hostnameVerification", Default: "true", value: truth(&t.HostnameVerification),
 			Doc: "The certificate of a server must name the host of its server.N line, whether it dials or is dialled."},
-		{Name: "ssl.quorum.protocol", value: text(&raw.protocol),
+		{Name: "ssl.quorum.protocol", value: text(&raw.protocol, "TLSv1.2", "TLSv1.3", "TLS"),
 			Doc: "The only version of TLS: TLSv1.2 or TLSv1.3. Default: both."},
-		{Name: "ssl.quorum.enabledProtocols", value: list(&raw.protocols),
+		{Name: "ssl.quorum.enabledProtocols", value: list(&raw.protocols, "TLSv1.2", "TLSv1.3", "TLSv1.2,TLSv1.3"),
 			Doc: "Versions of TLS that may be used: TLSv1.2, TLSv1.3 or both. It wins over ssl.quorum.protocol."},
 	}
 }

@@ -16,6 +16,7 @@ type value struct {
 	allowed string                 // what a good value is, for errors and docs
 	set     func(text string) bool // stores text in the field, false if it is bad
 	get     func() string          // the field as the file would have it
+	samples []string               // a value of each kind, nil where they depend on the machine
 }
 
 const maxInt = math.MaxInt32 // Apache's limit for most numbers
@@ -36,9 +37,17 @@ func parseNumber(text string) (int64, bool) {
 
 // scaled is a number from lo to hi that is stored multiplied by unit.
 func scaled[T ~int | ~int64](field *T, unitName string, unit T, lo, hi int64) value {
+	samples := []string{strconv.FormatInt(hi, 10)}
+	for n := int64(1); n >= lo && n >= -1; n-- {
+		samples = append(samples, strconv.FormatInt(n, 10)) // what turns something off, and the least that does not
+	}
+	if lo > 1 {
+		samples = append(samples, strconv.FormatInt(lo, 10))
+	}
 	return value{
 		unit:    unitName,
 		allowed: fmt.Sprintf("a number from %d to %d", lo, hi),
+		samples: samples,
 		set: func(text string) bool {
 			n, ok := parseNumber(text)
 			if !ok || n < lo || n > hi {
@@ -117,6 +126,7 @@ func yesNo(field *bool) value { return twoWords(field, "yes", "no") }
 func twoWords(field *bool, yes, no string) value {
 	return value{
 		allowed: yes + " or " + no,
+		samples: []string{yes, no},
 		set: func(text string) bool {
 			*field = strings.EqualFold(text, yes)
 			return *field || strings.EqualFold(text, no)
@@ -134,6 +144,7 @@ func twoWords(field *bool, yes, no string) value {
 func oneOf(field *string, words ...string) value {
 	return value{
 		allowed: "one of " + strings.Join(words, ", "),
+		samples: words,
 		set: func(text string) bool {
 			i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, text) })
 			if i < 0 {
@@ -147,9 +158,10 @@ func oneOf(field *string, words ...string) value {
 }
 
 // text is anything.
-func text(field *string) value {
+func text(field *string, samples ...string) value {
 	return value{
 		allowed: "text",
+		samples: samples,
 		set:     func(t string) bool { *field = t; return true },
 		get:     func() string { return *field },
 	}
@@ -171,6 +183,7 @@ func path(field *string) value {
 func host(field *string) value {
 	return value{
 		allowed: "a host name or an IP address",
+		samples: []string{"localhost", "127.0.0.1", "0.0.0.0"},
 		set: func(t string) (ok bool) {
 			*field, ok = cutBrackets(t)
 			return ok && validHost(*field)
@@ -180,9 +193,10 @@ func host(field *string) value {
 }
 
 // list is a list of words with commas between them.
-func list(field *[]string) value {
+func list(field *[]string, samples ...string) value {
 	return value{
 		allowed: "words with commas between them",
+		samples: samples,
 		set: func(text string) bool {
 			*field = nil
 			for word := range strings.SplitSeq(text, ",") {

@@ -13,16 +13,22 @@ type Applied struct {
 	Events  []Event  // in the order in which watches fire
 }
 
+// reset empties a for the next transaction, and lets go of what it refers to.
+func (a *Applied) reset() {
+	clear(a.Results)
+	clear(a.Events)
+	a.Results, a.Events = a.Results[:0], a.Events[:0]
+}
+
 // Apply writes txn to the tree and puts its results and events into out, whose
 // old content it overwrites. It keeps no memory of txn; results and events share
-// the paths of txn, and ACL lists with the tree.
+// the paths of txn, and ACL lists with the tree. If a part of txn has been done by
+// Prune, it does the rest.
 //
 // It never fails. An operation that can't be applied, because of a bug of the
 // leader, is skipped, counted in Stats.Skipped, and has a Code in its result.
 func (t *Tree) Apply(txn *Txn, out *Applied) {
-	clear(out.Results) // of what it refers to
-	clear(out.Events)
-	out.Results, out.Events = out.Results[:0], out.Events[:0]
+	out.reset()
 	for i := range txn.Ops {
 		result := t.applyOp(txn, &txn.Ops[i], out)
 		if result.Code != 0 && txn.Ops[i].Kind != OpError {
@@ -30,7 +36,64 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 		}
 		out.Results = append(out.Results, result)
 	}
-	t.lastZxid = txn.Zxid
+	t.lastZxid, t.pruning = txn.Zxid, 0
+}
+
+// List gives a transaction that closes a session without naming its ephemerals the list
+// of them, in the order in which Apply deletes them. Only the goroutine that changes the
+// tree may call it, and needs no lock to do so.
+func (t *Tree) List(txn *Txn) {
+	if op := closeOf(txn); op != nil && len(op.Paths) == 0 {
+		op.Paths = slices.Sorted(t.Ephemerals(txn.Session))
+	}
+}
+
+// closeOf returns the operation of a transaction that closes a session, or nil.
+func closeOf(txn *Txn) *Op {
+	if len(txn.Ops) != 1 || txn.Ops[0].Kind != OpCloseSession {
+		return nil
+	}
+	return &txn.Ops[0]
+}
+
+// Prune does a part of a transaction that closes a session and lists more than n
+// ephemerals which are not deleted yet: it deletes the first n of these, puts the
+// events into out, whose old content it overwrites, and returns true. Otherwise it
+// changes nothing and returns false: then it is time to Apply the transaction, which
+// nothing else may precede. So the write lock need not be held for as long as the end of
+// a session with a million ephemerals takes.
+//
+// Until that Apply the tree is between two states. LastZxid stays that of the state
+// before; Changing tells where the tree differs from that. The order of the deletes is
+// that of Apply, since the usage of quotas can depend on it.
+func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
+	op := closeOf(txn)
+	if op == nil || len(op.Paths)-t.pruned <= n {
+		return false
+	}
+	s := t.sessions.get(txn.Session)
+	if s == nil {
+		return false
+	}
+	out.reset()
+	t.pruning = txn.Zxid
+	t.deleteListed(s, txn.Zxid, op.Paths[:t.pruned+n], out)
+	return true
+}
+
+// Changing reports whether Prune has deleted or changed the znode at path since the
+// last Apply. What Get, GetData, GetChildren and Children show of any other path is
+// still as it was at LastZxid, but for the usage in the stats znodes of quotas.
+func (t *Tree) Changing(path string) bool {
+	if t.pruning == 0 {
+		return false
+	}
+	id := t.find(path)
+	if id == 0 { // it may have been deleted; then that has changed its parent
+		dir, _ := split(path)
+		id = t.find(dir)
+	}
+	return id != 0 && t.arena.rec(id).pzxid == t.pruning
 }
 
 func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
@@ -48,6 +111,10 @@ func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
 	case OpCreateSession:
 		if !t.createSession(txn.Session, op.TimeoutMs) {
 			return Result{Code: jute.ErrRuntimeInconsistency}
+		}
+	case OpSetTimeout:
+		if !t.setTimeout(txn.Session, op.TimeoutMs) {
+			return Result{Code: jute.ErrSessionExpired}
 		}
 	case OpCloseSession:
 		t.closeSession(txn, op, out)
@@ -110,16 +177,21 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 
 func (t *Tree) delete(zxid jute.Zxid, path string, out *Applied) jute.Code {
 	id := t.find(path)
-	if id == 0 {
-		return jute.ErrNoNode
-	}
-	r := t.arena.rec(id)
 	switch {
+	case id == 0:
+		return jute.ErrNoNode
 	case id == rootID:
 		return jute.ErrBadArguments
-	case r.children > 0:
+	case t.arena.rec(id).children > 0:
 		return jute.ErrNotEmpty
 	}
+	t.deleteNode(zxid, id, path, out)
+	return 0
+}
+
+// deleteNode deletes id, which is at path and has no children.
+func (t *Tree) deleteNode(zxid jute.Zxid, id nodeID, path string, out *Applied) {
+	r := t.arena.rec(id)
 	parent, acl, bytes := r.parent, t.acls.list(r.acl), int64(r.bytes())
 	dir := parentOf(path)
 	t.uncountNode(path, id)
@@ -136,7 +208,6 @@ func (t *Tree) delete(zxid jute.Zxid, path string, out *Applied) jute.Code {
 		Event{Type: jute.EventChildrenChanged, Path: dir, ACL: t.acls.list(p.acl)})
 	t.quotaDeleted(path)
 	t.charge(path, -1, -bytes)
-	return 0
 }
 
 func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
@@ -181,24 +252,18 @@ func (t *Tree) setACL(op *Op) Result {
 	return Result{Stat: t.stat(id)}
 }
 
-// closeSession deletes the ephemerals that the leader found, or all if it lists
-// none, and then the session. Whatever the leader missed goes too, so that no
-// ephemeral outlives its session. Closing a session that is gone does nothing:
-// the expirer and the client may both have asked for it.
+// closeSession deletes the ephemerals that the leader found, or all if it lists none,
+// and then the session. Whatever the leader missed goes too, so that no ephemeral
+// outlives its session. Closing a session that is gone does nothing: the expirer and the
+// client may both have asked for it.
 func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	s := t.sessions.get(txn.Session)
 	if s == nil {
 		return
 	}
-	for _, path := range op.Paths {
-		id := t.find(path)
-		if _, own := s.ephemerals[id]; !own {
-			t.skipped++
-			continue
-		}
-		t.delete(txn.Zxid, path, out)
-	}
-	if len(s.ephemerals) > 0 {
+	t.deleteListed(s, txn.Zxid, op.Paths, out)
+	t.pruned = 0
+	if s.ephemerals.len() > 0 {
 		left := slices.Sorted(t.Ephemerals(txn.Session))
 		if len(op.Paths) > 0 {
 			t.skipped += uint64(len(left))
@@ -210,29 +275,39 @@ func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	t.dropSession(txn.Session)
 }
 
+// deleteListed deletes ephemerals of a session, but for those at the beginning of the
+// list that Prune has done.
+func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, out *Applied) {
+	for ; t.pruned < len(paths); t.pruned++ {
+		path := paths[t.pruned]
+		id := t.find(path)
+		if !s.ephemerals.has(id) {
+			t.skipped++
+			continue
+		}
+		t.deleteNode(zxid, id, path, out)
+	}
+}
+
 // addToIndexes enters id, which has this owner, where it belongs.
 func (t *Tree) addToIndexes(id nodeID, owner jute.Owner) {
 	if owner.Container() {
-		t.containers[id] = struct{}{}
+		t.containers.add(id)
 	} else if _, ok := owner.TTL(); ok {
-		t.ttls[id] = struct{}{}
+		t.ttls.add(id)
 	} else if s := owner.Session(); s != 0 {
-		e := t.sessions.get(s)
-		if e.ephemerals == nil {
-			e.ephemerals = make(map[nodeID]struct{})
-		}
-		e.ephemerals[id] = struct{}{}
+		t.sessions.get(s).ephemerals.add(id)
 		t.ephemerals++
 	}
 }
 
 func (t *Tree) removeFromIndexes(id nodeID, owner jute.Owner) {
 	if owner.Container() {
-		delete(t.containers, id)
+		t.containers.remove(id)
 	} else if _, ok := owner.TTL(); ok {
-		delete(t.ttls, id)
+		t.ttls.remove(id)
 	} else if s := owner.Session(); s != 0 {
-		delete(t.sessions.get(s).ephemerals, id)
+		t.sessions.get(s).ephemerals.remove(id)
 		t.ephemerals--
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -162,4 +163,73 @@ func BenchmarkTxn(b *testing.B) {
 			}
 		}
 	})
+}
+
+// ephemeralsTree has a session with n ephemerals.
+func ephemeralsTree(n int) *Tree {
+	tree := New()
+	var out Applied
+	apply(tree, &out, Op{Kind: OpCreate, Path: "/bench", ACL: openACL, Cversion: 1})
+	tree.Apply(&Txn{Zxid: tree.LastZxid() + 1, Session: 1, Ops: []Op{{Kind: OpCreateSession, TimeoutMs: 1000}}}, &out)
+	for i := range n {
+		apply(tree, &out, Op{Kind: OpCreate, Path: millionPath(i), ACL: openACL, Owner: jute.OwnerSession(1), Cversion: int32(i) + 1})
+	}
+	return tree
+}
+
+// BenchmarkClose closes a session with a million ephemerals, as a whole and in slices,
+// and shows for how long the tree is held at most.
+func BenchmarkClose(b *testing.B) {
+	for name, slice := range map[string]int{"whole": million, "slices": 1024} {
+		b.Run(name, func(b *testing.B) {
+			var longest time.Duration
+			for range b.N {
+				b.StopTimer()
+				tree := ephemeralsTree(million)
+				txn := Txn{Zxid: tree.LastZxid() + 1, Session: 1, Ops: []Op{{Kind: OpCloseSession}}}
+				var out Applied
+				b.StartTimer()
+				if slice < million {
+					tree.List(&txn)
+				}
+				for more := true; more; {
+					begin := time.Now()
+					if more = tree.Prune(&txn, &out, slice); !more {
+						tree.Apply(&txn, &out)
+					}
+					longest = max(longest, time.Since(begin))
+				}
+			}
+			b.ReportMetric(float64(longest)/1e6, "longest-ms")
+		})
+	}
+}
+
+// BenchmarkExpirable looks for what may expire among a million znodes with a time to
+// live that is over, all at once and in slices.
+func BenchmarkExpirable(b *testing.B) {
+	tree := New()
+	var out Applied
+	apply(tree, &out, Op{Kind: OpCreate, Path: "/bench", ACL: openACL, Cversion: 1})
+	for i := range million {
+		apply(tree, &out, Op{Kind: OpCreate, Path: millionPath(i), ACL: openACL, Owner: jute.OwnerTTL(1), Cversion: int32(i) + 1})
+	}
+	for name, slice := range map[string]int{"whole": million, "slices": 1024} {
+		b.Run(name, func(b *testing.B) {
+			var longest time.Duration
+			for range b.N {
+				var cursor ExpiryCursor
+				found := 0
+				for more := true; more; {
+					begin := time.Now()
+					more = tree.Expirable(&cursor, slice, 1_800_000_000_000, 0, func(string, Node) { found++ })
+					longest = max(longest, time.Since(begin))
+				}
+				if found != million {
+					b.Fatalf("found %d", found)
+				}
+			}
+			b.ReportMetric(float64(longest)/1e6, "longest-ms")
+		})
+	}
 }

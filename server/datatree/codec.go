@@ -36,6 +36,34 @@ import (
 // transaction, and decoding accepts no other.
 const txnFormat = 1
 
+// MaxTxn bounds the encoding of a transaction, in bytes. The evaluator makes none
+// that could be longer, and the log and the frames between servers take one of
+// that length: see server/limits.go.
+const MaxTxn = 96 << 20
+
+// MaxSize returns a bound of the length of the encoding of txn, most often a
+// little more than it is.
+func (txn *Txn) MaxSize() int {
+	const (
+		fixed    = 64 // format to number of ops
+		perOp    = 48 // all of an op but strings, data and lists
+		perEntry = 16 // of an ACL: permissions and two lengths
+		perPath  = 5  // its length
+	)
+	n := fixed
+	for i := range txn.Ops {
+		op := &txn.Ops[i]
+		n += perOp + len(op.Path) + len(op.Data)
+		for j := range op.ACL {
+			n += perEntry + len(op.ACL[j].ID.Scheme) + len(op.ACL[j].ID.ID)
+		}
+		for _, path := range op.Paths {
+			n += perPath + len(path)
+		}
+	}
+	return n
+}
+
 // ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row.
 var ErrTxn = errors.New("malformed record")
 
@@ -79,7 +107,7 @@ func (op *Op) append(b []byte) []byte {
 		b = binary.AppendVarint(b, int64(op.Version))
 	case OpError:
 		b = binary.AppendVarint(b, int64(op.Code))
-	case OpCreateSession:
+	case OpCreateSession, OpSetTimeout:
 		b = binary.AppendVarint(b, int64(op.TimeoutMs))
 	case OpCloseSession:
 		b = binary.AppendUvarint(b, uint64(len(op.Paths)))
@@ -293,7 +321,7 @@ func (r *reader) op() Op {
 	case OpNone, OpCheck:
 	case OpError:
 		op.Code = jute.Code(r.int32())
-	case OpCreateSession:
+	case OpCreateSession, OpSetTimeout:
 		op.TimeoutMs = r.int32()
 	case OpCloseSession:
 		if n := r.count(1); n > 0 {

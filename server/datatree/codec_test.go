@@ -28,12 +28,16 @@ var eachKind = Txn{
 		{Kind: OpCreateSession, Result: jute.OpCreateSession, TimeoutMs: 40000},
 		{Kind: OpCloseSession, Result: jute.OpCloseSession, Paths: []string{"/a", "", "/b/c"}},
 		{Kind: OpCloseSession},
+		{Kind: OpSetTimeout, Result: jute.OpCreateSession, TimeoutMs: 6000},
 	},
 }
 
 func TestTxnRoundTrip(t *testing.T) {
 	for _, txn := range []Txn{{}, eachKind, {Zxid: 1, Err: jute.ErrNodeExists}, {Multi: true}} {
 		b := txn.Append([]byte("before"))[len("before"):]
+		if bound := txn.MaxSize(); len(b) > bound {
+			t.Errorf("%+v takes %d bytes, more than MaxSize says, which is %d", txn, len(b), bound)
+		}
 		got, err := DecodeTxn(b)
 		if err != nil {
 			t.Fatalf("decode %+v: %v", txn, err)
@@ -41,6 +45,27 @@ func TestTxnRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(got, txn) {
 			t.Errorf("got %+v, want %+v", got, txn)
 		}
+	}
+}
+
+// TestMaxSize makes each op as long as its numbers and lengths can make it, many
+// times over: MaxSize must bound the sum.
+func TestMaxSize(t *testing.T) {
+	long := strings.Repeat("x", 1<<14) // the length takes three bytes
+	acl := []jute.ACL{{Perms: math.MinInt32, ID: jute.ID{Scheme: long, ID: long}}, {Perms: math.MaxInt32}}
+	txn := Txn{Zxid: math.MinInt64, Time: math.MinInt64, Session: -1, Cxid: math.MinInt32, Origin: math.MaxUint64, Err: math.MinInt32}
+	for kind := OpNone; kind <= OpCloseSession; kind++ {
+		for range 1000 {
+			txn.Ops = append(txn.Ops, Op{
+				Kind: kind, Result: math.MinInt32, Path: long, Data: []byte(long), ACL: acl, Owner: math.MinInt64,
+				Version: math.MinInt32, Cversion: math.MinInt32, TimeoutMs: math.MinInt32, Code: math.MinInt32,
+				Paths: []string{long, "", long},
+			})
+		}
+		if n, bound := len(txn.Append(nil)), txn.MaxSize(); n > bound {
+			t.Errorf("1000 ops of kind %d take %d bytes, more than MaxSize says, which is %d", kind, n, bound)
+		}
+		txn.Ops = txn.Ops[:0]
 	}
 }
 

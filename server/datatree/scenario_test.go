@@ -21,14 +21,16 @@ var rewrite = flag.Bool("rewrite", false, "write the output of scenarios into te
 //
 //	create PATH [DATA|null] [session=N|container|ttl=MS] [acl=PERMS:SCHEME:ID] [cversion=N]
 //	delete PATH, set PATH [DATA|null] [version=N], setacl PATH PERMS:SCHEME:ID
-//	open N [timeout=MS], close N [PATH...]
-//	stat PATH, get PATH, ls PATH, quota PATH, exceeded, ephemerals N
+//	open N [timeout=MS], timeout N MS, close N [PATH...|all]
+//	prune N COUNT, changing PATH
+//	stat PATH, get PATH, ls PATH, quota PATH, exceeded, ephemerals N, session N
 //	expirable now=MS [never=MS], counts, reload
 //
 // A write is a transaction of its own; "+" before it adds it to the one before.
 // Zxids count from 1, and the time of zxid N is N*10. What the leader would
 // compute (versions, the count of creates, the list of a closing session)
-// the driver does, unless it is given. Words after "=" have no blanks.
+// the driver does, unless it is given. Words after "=" have no blanks. "all" closes a
+// session without a list; prune does a slice of a close, which the next close ends.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -92,6 +94,8 @@ type scenario struct {
 	t    *testing.T
 	tree *Tree
 	out  strings.Builder
+	// closing has been begun by prune.
+	closing *Txn
 }
 
 // block runs commands; consecutive writes joined by + are one transaction.
@@ -126,6 +130,9 @@ func (s *scenario) block(lines []string) {
 
 func (s *scenario) apply(txn *Txn) {
 	var out Applied
+	if closing := s.closing; closing != nil {
+		txn, s.closing = closing, nil
+	}
 	decoded, err := DecodeTxn(txn.Append(nil))
 	if err != nil {
 		s.t.Fatal(err)
@@ -136,9 +143,27 @@ func (s *scenario) apply(txn *Txn) {
 			fmt.Fprintf(&s.out, "skipped: %v\n", r.Code)
 		}
 	}
+	s.events(&out)
+}
+
+func (s *scenario) events(out *Applied) {
 	for _, e := range out.Events {
 		fmt.Fprintf(&s.out, "%v %s%s\n", e.Type, e.Path, aclText(e.ACL))
 	}
+}
+
+// prune does a slice of the transaction that closes a session. The first one begins it,
+// and "close N" ends it.
+func (s *scenario) prune(session, n int64) {
+	var out Applied
+	if s.closing == nil {
+		s.closing = &Txn{Zxid: s.tree.LastZxid() + 1, Session: jute.SessionID(session), Ops: []Op{{Kind: OpCloseSession}}}
+		s.tree.List(s.closing)
+	}
+	if !s.tree.Prune(s.closing, &out, int(n)) {
+		fmt.Fprintln(&s.out, "nothing to prune")
+	}
+	s.events(&out)
 }
 
 // option returns the value of key=value among args.
@@ -186,10 +211,15 @@ func (s *scenario) op(args []string) (Op, jute.SessionID) {
 		return Op{Kind: OpSetACL, Path: rest[0], ACL: s.aclArg([]string{"acl=" + rest[1]}), Version: n.Aversion + 1}, 0
 	case "open":
 		return Op{Kind: OpCreateSession, TimeoutMs: int32(s.number(rest, "timeout", 1000))}, jute.SessionID(s.parse(rest[0]))
+	case "timeout":
+		return Op{Kind: OpSetTimeout, TimeoutMs: int32(s.parse(rest[1]))}, jute.SessionID(s.parse(rest[0]))
 	case "close":
 		session := jute.SessionID(s.parse(rest[0]))
 		paths := rest[1:]
-		if len(paths) == 0 {
+		switch {
+		case len(paths) == 1 && paths[0] == "all":
+			paths = nil
+		case len(paths) == 0:
 			paths = slices.Sorted(s.tree.Ephemerals(session))
 		}
 		return Op{Kind: OpCloseSession, Paths: paths}, session
@@ -270,11 +300,23 @@ func (s *scenario) read(command string, args []string) {
 		}
 	case "ephemerals":
 		fmt.Fprintf(&s.out, "%q\n", slices.Sorted(s.tree.Ephemerals(jute.SessionID(s.parse(args[0])))))
+	case "session":
+		timeout, ok := s.tree.Session(jute.SessionID(s.parse(args[0])))
+		fmt.Fprintf(&s.out, "%v timeout=%d\n", ok, timeout)
+	case "prune":
+		s.prune(s.parse(args[0]), s.parse(args[1]))
+	case "changing":
+		fmt.Fprintln(&s.out, s.tree.Changing(args[0]))
 	case "expirable":
-		s.tree.Expirable(s.number(args, "now", 0), s.number(args, "never", 0), func(path string, n Node) bool {
-			fmt.Fprintf(&s.out, "%s version=%d\n", path, n.Version)
-			return true
-		})
+		var cursor ExpiryCursor
+		var found []string
+		for more := true; more; {
+			more = s.tree.Expirable(&cursor, 2, s.number(args, "now", 0), s.number(args, "never", 0), func(path string, n Node) {
+				found = append(found, fmt.Sprintf("%s version=%d\n", path, n.Version))
+			})
+		}
+		slices.Sort(found)
+		s.out.WriteString(strings.Join(found, ""))
 	case "counts":
 		fmt.Fprintf(&s.out, "%+v\n", s.tree.Stats())
 	case "reload":

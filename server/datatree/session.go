@@ -11,7 +11,7 @@ type session struct {
 	id         jute.SessionID
 	timeoutMs  int32
 	live       bool // the slot is in use
-	ephemerals map[nodeID]struct{}
+	ephemerals idSet
 }
 
 // sessionTable keeps sessions in slots that do not move, so that a view can walk
@@ -91,7 +91,7 @@ func (t *Tree) Ephemerals(s jute.SessionID) iter.Seq[string] {
 		if e == nil {
 			return
 		}
-		for id := range e.ephemerals {
+		for _, id := range e.ephemerals.list {
 			if !yield(t.path(id)) {
 				return
 			}
@@ -102,7 +102,7 @@ func (t *Tree) Ephemerals(s jute.SessionID) iter.Seq[string] {
 // NumEphemerals returns the number of ephemerals of session s.
 func (t *Tree) NumEphemerals(s jute.SessionID) int {
 	if e := t.sessions.get(s); e != nil {
-		return len(e.ephemerals)
+		return e.ephemerals.len()
 	}
 	return 0
 }
@@ -113,7 +113,7 @@ func (t *Tree) EphemeralOwners() iter.Seq2[jute.SessionID, int] {
 	return func(yield func(jute.SessionID, int) bool) {
 		for i := range t.sessions.slots {
 			s := &t.sessions.slots[i]
-			if len(s.ephemerals) > 0 && !yield(s.id, len(s.ephemerals)) {
+			if n := s.ephemerals.len(); n > 0 && !yield(s.id, n) {
 				return
 			}
 		}
@@ -129,6 +129,21 @@ func (t *Tree) createSession(id jute.SessionID, timeoutMs int32) bool {
 		t.view.saveSession(t.sessions.nextSlot())
 	}
 	t.sessions.add(id, timeoutMs)
+	t.digest.add(sessionPart(id, timeoutMs))
+	return true
+}
+
+// setTimeout changes the timeout of a session, if there is one of that id.
+func (t *Tree) setTimeout(id jute.SessionID, timeoutMs int32) bool {
+	s := t.sessions.get(id)
+	if s == nil {
+		return false
+	}
+	if t.view != nil {
+		t.view.saveSession(t.sessions.byID[id])
+	}
+	t.digest.sub(sessionPart(id, s.timeoutMs))
+	s.timeoutMs = timeoutMs
 	t.digest.add(sessionPart(id, timeoutMs))
 	return true
 }

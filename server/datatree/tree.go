@@ -17,10 +17,12 @@ type Tree struct {
 	quotas   map[string]*quota // by the path that the quota is for
 
 	// The znodes that the cleanup looks at.
-	containers map[nodeID]struct{}
-	ttls       map[nodeID]struct{}
+	containers idSet
+	ttls       idSet
 
 	lastZxid   jute.Zxid
+	pruning    jute.Zxid // of the transaction that Prune has begun and Apply has not ended; 0 for none
+	pruned     int       // paths of its list that are done
 	digest     Digest
 	ephemerals int
 	dataSize   int64 // bytes of paths and data
@@ -63,12 +65,10 @@ func New() *Tree {
 // newEmpty returns a tree of nothing but a root.
 func newEmpty() *Tree {
 	t := &Tree{
-		index:      newIndex(),
-		acls:       newACLTable(),
-		sessions:   newSessionTable(),
-		quotas:     make(map[string]*quota),
-		containers: make(map[nodeID]struct{}),
-		ttls:       make(map[nodeID]struct{}),
+		index:    newIndex(),
+		acls:     newACLTable(),
+		sessions: newSessionTable(),
+		quotas:   make(map[string]*quota),
 	}
 	t.arena.alloc()
 	t.arena.setBlob(rootID, "", []byte{})
@@ -220,8 +220,8 @@ func (t *Tree) Stats() Stats {
 		Ephemerals: t.ephemerals,
 		DataSize:   t.dataSize,
 		Sessions:   t.NumSessions(),
-		Containers: len(t.containers),
-		TTLs:       len(t.ttls),
+		Containers: t.containers.len(),
+		TTLs:       t.ttls.len(),
 		Skipped:    t.skipped,
 	}
 }

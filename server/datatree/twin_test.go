@@ -121,6 +121,11 @@ func (w *twin) applyOp(txn *Txn, op Op) (Result, []Event) {
 			return w.skip("", jute.ErrRuntimeInconsistency)
 		}
 		w.sessions[txn.Session] = op.TimeoutMs
+	case OpSetTimeout:
+		if _, ok := w.sessions[txn.Session]; !ok {
+			return w.skip("", jute.ErrSessionExpired)
+		}
+		w.sessions[txn.Session] = op.TimeoutMs
 	case OpCloseSession:
 		return w.closeSession(txn, op)
 	}
@@ -423,8 +428,10 @@ func (g *generator) op(tree *Tree, session jute.SessionID) Op {
 		op.Kind = OpCheck
 	case p < 90:
 		op.Kind, op.Code = OpError, jute.ErrBadVersion
-	case p < 97:
+	case p < 95:
 		op.Kind, op.TimeoutMs = OpCreateSession, int32(g.rng.IntN(40000))
+	case p < 97:
+		op.Kind, op.TimeoutMs = OpSetTimeout, int32(g.rng.IntN(40000))
 	default:
 		op.Kind = OpCloseSession
 		op.Paths = slices.Sorted(tree.Ephemerals(session))
@@ -438,10 +445,51 @@ func (g *generator) op(tree *Tree, session jute.SessionID) Op {
 func (g *generator) txn(tree *Tree) Txn {
 	g.zxid += jute.Zxid(1 + g.rng.IntN(2))
 	txn := Txn{Zxid: g.zxid, Time: g.rng.Int64N(1 << 40), Session: g.session(), Cxid: g.rng.Int32()}
+	if g.rng.IntN(50) == 0 { // as the leader closes sessions
+		txn.Ops = []Op{{Kind: OpCloseSession}}
+		if g.rng.IntN(2) == 0 {
+			txn.Ops[0].Paths = slices.Sorted(tree.Ephemerals(txn.Session))
+		}
+		return txn
+	}
 	for range max(1, g.rng.IntN(10)-6) {
 		txn.Ops = append(txn.Ops, g.op(tree, txn.Session))
 	}
 	return txn
+}
+
+// prune has a part of a transaction done in slices, now and then, and returns the
+// events. What is not said to be changing must be as it is in the twin, which knows
+// nothing of the transaction yet.
+func (w *twin) prune(t *testing.T, tree *Tree, txn *Txn, g *generator) (events []Event) {
+	t.Helper()
+	if g.rng.IntN(4) == 0 {
+		return nil
+	}
+	var out Applied
+	n := 1 + g.rng.IntN(3)
+	tree.List(txn)
+	for tree.Prune(txn, &out, n) {
+		if len(out.Events) > 2*n {
+			t.Fatalf("%d events of a slice of %d nodes", len(out.Events), n)
+		}
+		events = append(events, out.Events...)
+		if tree.LastZxid() != w.zxid || tree.Digest() != tree.computeDigest() {
+			t.Fatalf("between two slices the tree is at %v with digest %v, want %v and %v", tree.LastZxid(), tree.Digest(), w.zxid, tree.computeDigest())
+		}
+		for range 5 {
+			path := g.path()
+			if tree.Changing(path) || strings.HasSuffix(path, "/zookeeper_stats") {
+				continue
+			}
+			got, ok := tree.Get(path)
+			_, want := w.nodes[path]
+			if ok != want || ok && !equalNodes(got, w.get(path)) {
+				t.Fatalf("%s is not said to be changing: %v %+v, was %v %+v", path, ok, got, want, w.get(path))
+			}
+		}
+	}
+	return events
 }
 
 const twinRounds, twinTxns = 40, 4000
@@ -455,12 +503,13 @@ func TestTwin(t *testing.T) {
 		var out Applied
 		for i := range twinTxns {
 			txn := g.txn(tree)
+			pruned := w.prune(t, tree, &txn, g)
 			tree.Apply(&txn, &out)
 			results, events := w.apply(&txn)
 			if !slices.Equal(out.Results, results) {
 				t.Fatalf("seed %#x, txn %d %+v: results %+v, want %+v", seed, i, txn, out.Results, results)
 			}
-			if !equalEvents(out.Events, events) {
+			if !equalEvents(append(pruned, out.Events...), events) {
 				t.Fatalf("seed %#x, txn %d %+v: events %+v, want %+v", seed, i, txn, out.Events, events)
 			}
 			if tree.skipped != w.skipped {
@@ -525,6 +574,7 @@ func TestViewIsFrozen(t *testing.T) {
 		var out Applied
 		step := func() {
 			txn := g.txn(tree)
+			w.prune(t, tree, &txn, g)
 			tree.Apply(&txn, &out)
 			w.apply(&txn)
 		}

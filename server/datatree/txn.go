@@ -37,7 +37,12 @@ const (
 	OpCheck                // nothing: a check of a multi that held
 	OpError                // Code: an op of a rejected multi
 	OpCreateSession        // TimeoutMs; the session is the Txn's
-	OpCloseSession         // Paths: the ephemerals that go with it; the session is the Txn's
+	// OpCloseSession has the session of the Txn. Paths are the ephemerals that go with
+	// it, for readers of the log, and as a check; none stands for all that it has.
+	OpCloseSession
+	// OpSetTimeout has the session of the Txn, which exists: TimeoutMs is what its client
+	// has negotiated when it resumed the session.
+	OpSetTimeout
 )
 
 // Op is one effect of a transaction.

@@ -119,6 +119,14 @@ func (v *View) Meta() Meta { return v.meta }
 // data of such a node is shared as long as it is not overwritten.
 func (v *View) Saved() int { return len(v.saved) }
 
+// Saved is View.Saved of the view that is open, 0 if there is none.
+func (t *Tree) Saved() int {
+	if t.view == nil {
+		return 0
+	}
+	return t.view.Saved()
+}
+
 // save keeps the version of id, unless it did before. Nodes that came after the
 // freeze are saved too, when they change: nothing that was frozen leads to them.
 func (v *View) save(id nodeID) {

@@ -26,7 +26,7 @@ func TestTransactionsStayWithinTheLog(t *testing.T) {
 		var txn datatree.Txn
 		var out datatree.Applied
 		e.Evaluate(req, zxid, 1, &txn)
-		if n := len(txn.Append(nil)); n > 64<<20 {
+		if n := len(txn.Append(nil)); n > datatree.MaxTxn {
 			t.Fatalf("%v becomes a transaction of %d bytes", req.Op, n)
 		}
 		tree.Apply(&txn, &out)
@@ -58,5 +58,53 @@ func TestTransactionsStayWithinTheLog(t *testing.T) {
 	run(&Request{Op: jute.OpCloseSession, Session: session})
 	if s := tree.Stats(); s.Ephemerals != 0 || s.Sessions != 0 || s.Skipped != 0 {
 		t.Errorf("after closing a session with 40 MB of paths: %+v", s)
+	}
+}
+
+// TestTooLargeTransactions: a request whose transaction would be longer than any
+// may be is rejected, and leaves no trace for later requests.
+func TestTooLargeTransactions(t *testing.T) {
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
+	half := make([]byte, datatree.MaxTxn/2)
+	whole := make([]byte, datatree.MaxTxn)
+	for _, test := range []struct {
+		name string
+		op   jute.OpCode
+		body []byte
+	}{
+		{"setData", jute.OpSetData, (&jute.SetDataRequest{Path: "/a", Data: whole, Version: -1}).Append(nil)},
+		{"create", jute.OpCreate, (&jute.CreateRequest{Path: "/b", Data: whole, ACL: open}).Append(nil)},
+		{"multi", jute.OpMulti, (&jute.MultiRequest{Ops: []jute.MultiOp{
+			{Type: jute.OpSetData, Path: "/a", Data: half, Version: -1},
+			{Type: jute.OpCreate, Path: "/b", Data: half, ACL: open},
+			{Type: jute.OpCreate, Path: "/e", ACL: open, Mode: jute.ModeEphemeral},
+		}}).Append(nil)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := New(datatree.New(), schemes, Options{})
+			zxid := jute.Zxid(0)
+			run := func(op jute.OpCode, body []byte) (txn datatree.Txn) {
+				zxid++
+				e.Evaluate(&Request{Op: op, Session: 1, TimeoutMs: 1000, Body: body}, zxid, 1, &txn)
+				return txn
+			}
+			run(jute.OpCreateSession, nil)
+			run(jute.OpCreate, (&jute.CreateRequest{Path: "/a", ACL: open}).Append(nil))
+			if txn := run(test.op, test.body); txn.Err != jute.ErrBadArguments || len(txn.Ops) != 0 || txn.Multi {
+				t.Fatalf("error %v, %d ops, multi %v; want %v and nothing else", txn.Err, len(txn.Ops), txn.Multi, jute.ErrBadArguments)
+			}
+			set := run(jute.OpSetData, (&jute.SetDataRequest{Path: "/a", Version: 0}).Append(nil))
+			create := run(jute.OpCreate, (&jute.CreateRequest{Path: "/b", ACL: open}).Append(nil))
+			if set.Err != 0 || set.Ops[0].Version != 1 || create.Err != 0 || create.Ops[0].Cversion != 2 {
+				t.Errorf("afterwards the set is %+v, the create %+v", set, create)
+			}
+			if closed := run(jute.OpCloseSession, nil); len(closed.Ops[0].Paths) != 0 {
+				t.Errorf("the session has the ephemerals %q", closed.Ops[0].Paths)
+			}
+		})
 	}
 }

@@ -16,7 +16,7 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := e.checkOwner(owner); err != nil {
 		return err
 	}
-	parentPath, err := parentOf(op.Path)
+	parentPath, err := parentOf(op)
 	if err != nil {
 		return err
 	}

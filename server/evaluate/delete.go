@@ -20,7 +20,7 @@ func (e *Evaluator) delete(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := e.checkSession(); err != nil {
 		return err
 	}
-	parentPath, err := parentOf(op.Path)
+	parentPath, err := parentOf(op)
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,15 @@
 //
 // # Invariants
 //
-//   - Every request becomes one transaction: Evaluate can't fail. What is
-//     rejected becomes an error transaction and leaves no trace in the overlay.
+//   - Every request becomes one transaction, except a single write that can't be
+//     decoded. A rejected request becomes an error transaction. Neither leaves a
+//     trace in the overlay.
 //   - The transactions do not depend on how far the tree lags behind, except
 //     that quotas are compared with the usage that has been applied, as in
 //     ZooKeeper.
+//   - A request behind the close of a session with very many ephemerals is not evaluated
+//     before that close is applied (Evaluator.Ready): only then the tree says which
+//     znodes are gone.
 //   - A session that a closeSession was accepted for creates nothing any more, so
 //     no ephemeral outlives its session.
 //   - The checks of an operation are made in ZooKeeper's order, which clients can

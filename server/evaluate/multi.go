@@ -1,19 +1,25 @@
 package evaluate
 
 import (
+	"errors"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // evaluateMulti evaluates all operations of a multi, each after the effects of
-// those before it, or rejects them all. What can't be decoded, or mixes in what
-// is no write, fails as a whole; otherwise the outcome is one result for each
-// operation.
+// those before it, or rejects them all. A multi that can't be decoded or has an
+// operation that is no write fails as a whole. It takes a zxid all the same,
+// except for a null ACL, as in Apache's server. Otherwise the outcome is one
+// result for each operation.
 func (e *Evaluator) evaluateMulti(txn *datatree.Txn) error {
 	d := jute.NewAliasDecoder(e.req.Body)
 	e.multi.Decode(&d)
 	defer e.forgetMulti()
-	if d.Err() != nil || e.multi.Reads() || !e.modesValid() {
+	switch {
+	case errors.Is(d.Err(), jute.ErrNull):
+		return errUndecodable
+	case d.Err() != nil || e.multi.Reads() || !e.resolveOps():
 		return jute.ErrMarshalling
 	}
 	txn.Multi = true
@@ -27,15 +33,32 @@ func (e *Evaluator) evaluateMulti(txn *datatree.Txn) error {
 	return nil
 }
 
-// modesValid reports whether the creates have known modes: in a multi Apache
-// can't even decode others (since 3.7.2).
-func (e *Evaluator) modesValid() bool {
+// resolveOps gives each create the opcode that it has in a multi, where the mode
+// counts for more than the opcode (Op.create in ZooKeeper 3.9). It reports false if
+// a path is null, for then the multi fails as a whole.
+func (e *Evaluator) resolveOps() bool {
 	for i := range e.multi.Ops {
-		if !e.multi.Ops[i].Mode.Valid() {
+		op := &e.multi.Ops[i]
+		if op.NullPath {
 			return false
+		}
+		switch op.Type {
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+			op.Type = createInMulti(op.Type, op.Mode)
 		}
 	}
 	return true
+}
+
+// createInMulti returns the opcode of a create in a multi.
+func createInMulti(op jute.OpCode, mode jute.CreateMode) jute.OpCode {
+	switch {
+	case mode == jute.ModeContainer:
+		return jute.OpCreateContainer
+	case op == jute.OpCreateTTL && !mode.TTL():
+		return jute.OpCreate // the time to live means nothing; an unknown mode fails later
+	}
+	return op
 }
 
 // forgetMulti lets go of the request's body but keeps the list's memory, unless

@@ -49,10 +49,14 @@ func (e *Evaluator) permitted(path string, perms jute.Perms) (record, error) {
 }
 
 // parentOf returns the path of the parent, by the rule that create and delete
-// share: the path need not be valid, but must have a '/' and no NUL.
-func parentOf(path string) (string, error) {
+// share: the path need not be valid, but must have a '/' and no NUL. A null path
+// is a null pointer for Apache's server at this place.
+func parentOf(op *jute.MultiOp) (string, error) {
+	path := op.Path
 	i := strings.LastIndexByte(path, '/')
 	switch {
+	case op.NullPath:
+		return "", jute.ErrMarshalling
 	case i < 0 || strings.IndexByte(path, 0) >= 0:
 		return "", jute.ErrBadArguments
 	case i == 0:
@@ -115,7 +119,7 @@ func (e *Evaluator) setACL(txn *datatree.Txn) error {
 	var req jute.SetACLRequest
 	req.Decode(&d)
 	if d.Err() != nil {
-		return jute.ErrMarshalling
+		return errUndecodable
 	}
 	if err := e.checkSession(); err != nil {
 		return err
@@ -190,10 +194,10 @@ func exceeds(usage, growth, limit int64) bool {
 	return growth != 0 && limit >= 0 && usage+growth > limit
 }
 
-// maxACLBytes bounds what the ACL lists of one transaction take in the log. An
+// MaxACLBytes bounds what the ACL lists of one transaction take in the log. An
 // entry with scheme auth stands for all of the caller's identities, so that a
 // request of 1 MiB could ask for lists of gigabytes.
-const maxACLBytes = 16 << 20
+const MaxACLBytes = 16 << 20
 
 // fixACL returns the list to be stored for the one that the request gives.
 func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
@@ -204,7 +208,7 @@ func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
 	for i := range acl {
 		e.aclBytes += len(acl[i].ID.Scheme) + len(acl[i].ID.ID) + 8
 	}
-	if e.aclBytes > maxACLBytes {
+	if e.aclBytes > MaxACLBytes {
 		return nil, jute.ErrInvalidACL
 	}
 	return acl, nil

@@ -6,6 +6,10 @@ import "github.com/zkd-project/zkd/jute"
 // when nothing is pending.
 const maxIdleTouches = 1 << 14
 
+// maxDropped is how many touches are dropped at a time. A record that stays longer
+// does no harm; a long hold of the tree's lock does.
+const maxDropped = 1 << 16
+
 // record is what a node will be when all accepted transactions are applied: as
 // much of it as decides about requests.
 type record struct {
@@ -23,8 +27,9 @@ type record struct {
 
 // sessionRecord is what a session will be, likewise.
 type sessionRecord struct {
-	zxid jute.Zxid
-	open bool
+	zxid      jute.Zxid
+	open      bool
+	timeoutMs int32 // of one that is open
 }
 
 // overlay holds the records of what accepted transactions touched and the tree
@@ -94,9 +99,10 @@ func (o *overlay) addEphemeral(s jute.SessionID, path string) {
 	o.touches = append(o.touches, touch{zxid: o.zxid, path: path, session: s})
 }
 
-// putSession notes that the transaction opens or closes s.
-func (o *overlay) putSession(s jute.SessionID, open bool) {
-	o.sessions[s] = sessionRecord{zxid: o.zxid, open: open}
+// putSession makes r the record of s.
+func (o *overlay) putSession(s jute.SessionID, r sessionRecord) {
+	r.zxid = o.zxid
+	o.sessions[s] = r
 	o.touches = append(o.touches, touch{zxid: o.zxid, session: s})
 }
 
@@ -122,9 +128,9 @@ func (o *overlay) rollback() {
 }
 
 // applied drops what transactions up to zxid did, unless a later one did it
-// again.
+// again: all of it, or if that is much a part.
 func (o *overlay) applied(zxid jute.Zxid) {
-	for o.head < len(o.touches) && o.touches[o.head].zxid <= zxid {
+	for n := 0; n < maxDropped && o.head < len(o.touches) && o.touches[o.head].zxid <= zxid; n++ {
 		o.drop(&o.touches[o.head])
 		o.touches[o.head] = touch{}
 		o.head++

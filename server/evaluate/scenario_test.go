@@ -35,9 +35,10 @@ type driver struct {
 func (d *driver) command(words []string) (string, error) {
 	args := words[1:]
 	switch words[0] {
-	// options quota reconfig noTTL: the settings, with nothing pending.
+	// options quota reconfig noTTL maxListed=2: the settings, with nothing pending.
 	case "options":
 		d.configure(d.t, evaluate.Options{
+			MaxListed:       maxListed(args),
 			ExtendedTypes:   !slices.Contains(args, "noTTL"),
 			EnforceQuota:    slices.Contains(args, "quota"),
 			ReconfigEnabled: slices.Contains(args, "reconfig"),
@@ -58,6 +59,14 @@ func (d *driver) command(words []string) (string, error) {
 	case "tell":
 		d.ev.Applied(d.tree.LastZxid())
 		return "", nil
+	// ready: whether the evaluator takes requests now.
+	case "ready":
+		return fmt.Sprint(d.ev.Ready()), nil
+	// timeout 1: of a session, as it will be.
+	case "timeout":
+		n, err := strconv.Atoi(args[0])
+		ms, ok := d.ev.Timeout(jute.SessionID(n))
+		return fmt.Sprint(ms, " ", ok), err
 	// tick 10: time passes, in ms.
 	case "tick":
 		n, err := strconv.Atoi(args[0])
@@ -81,6 +90,15 @@ func (d *driver) command(words []string) (string, error) {
 	}
 	txn := d.do(req)
 	return format(&txn), nil
+}
+
+func maxListed(args []string) (n int) {
+	for _, arg := range args {
+		if v, ok := strings.CutPrefix(arg, "maxListed="); ok {
+			n, _ = strconv.Atoi(v)
+		}
+	}
+	return n
 }
 
 func (d *driver) as(args []string) error {
@@ -113,13 +131,17 @@ func (d *driver) request(words []string) (evaluate.Request, error) {
 	req := evaluate.Request{Session: d.session, Auth: d.ids, Local: d.local}
 	args := words[1:]
 	switch words[0] {
-	// open 1: createSession; close 1: closeSession.
-	case "open", "close":
+	// open 1: createSession; close 1: closeSession; resume 1 6000: with another timeout.
+	case "open", "close", "resume":
 		n, err := strconv.ParseInt(args[0], 0, 64)
 		req.Session, req.TimeoutMs = jute.SessionID(n), 4000
 		req.Op = jute.OpCreateSession
-		if words[0] == "close" {
+		switch words[0] {
+		case "close":
 			req.Op = jute.OpCloseSession
+		case "resume":
+			ms, errMs := strconv.Atoi(args[1])
+			req.Resumes, req.TimeoutMs, err = true, int32(ms), errors.Join(err, errMs)
 		}
 		return req, err
 	// remove: deleteContainer of the node that is due, by the server.

@@ -9,10 +9,7 @@ import (
 
 // open reports whether session s exists and is not being closed.
 func (e *Evaluator) open(s jute.SessionID) bool {
-	if r, ok := e.over.sessions[s]; ok {
-		return r.open
-	}
-	_, ok := e.tree.Session(s)
+	_, ok := e.Timeout(s)
 	return ok
 }
 
@@ -33,19 +30,22 @@ func (e *Evaluator) checkOwner(owner jute.Owner) error {
 	return e.checkSession()
 }
 
-// createSession fails with ErrBadArguments if the id is taken or can't be told
-// from the other kinds of owners: the server must pick another.
+// createSession opens a session, or sets the timeout of one that its client resumes. It
+// fails with ErrBadArguments if the id of a new one is taken or can't be told from the
+// other kinds of owners: the server must pick another.
 func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	s := e.req.Session
-	if !jute.OwnerSession(s).Ephemeral() || e.open(s) {
+	op := datatree.Op{Kind: datatree.OpCreateSession, Result: jute.OpCreateSession, TimeoutMs: e.req.TimeoutMs}
+	switch open := e.open(s); {
+	case e.req.Resumes && !open:
+		return jute.ErrSessionExpired
+	case e.req.Resumes:
+		op.Kind = datatree.OpSetTimeout
+	case open || !jute.OwnerSession(s).Ephemeral():
 		return jute.ErrBadArguments
 	}
-	e.over.putSession(s, true)
-	txn.Ops = append(txn.Ops, datatree.Op{
-		Kind:      datatree.OpCreateSession,
-		Result:    jute.OpCreateSession,
-		TimeoutMs: e.req.TimeoutMs,
-	})
+	e.over.putSession(s, sessionRecord{open: true, timeoutMs: e.req.TimeoutMs})
+	txn.Ops = append(txn.Ops, op)
 	return nil
 }
 
@@ -56,19 +56,19 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 	if !e.open(s) {
 		return
 	}
-	paths := e.ephemerals(s)
-	for _, path := range paths {
-		e.dropNode(path)
+	op := datatree.Op{Kind: datatree.OpCloseSession, Result: jute.OpCloseSession}
+	if paths, all := e.ephemerals(s, e.opts.MaxListed); all {
+		for _, path := range paths {
+			e.dropNode(path)
+		}
+		if size(paths) <= maxClosePaths {
+			op.Paths = paths
+		}
+	} else {
+		e.unlisted = e.zxid
 	}
-	e.over.putSession(s, false)
-	if size(paths) > maxClosePaths {
-		paths = nil
-	}
-	txn.Ops = append(txn.Ops, datatree.Op{
-		Kind:   datatree.OpCloseSession,
-		Result: jute.OpCloseSession,
-		Paths:  paths,
-	})
+	e.over.putSession(s, sessionRecord{})
+	txn.Ops = append(txn.Ops, op)
 }
 
 // maxClosePaths bounds the paths that a closeSession lists. Without a list the
@@ -83,23 +83,29 @@ func size(paths []string) (n int) {
 	return n
 }
 
-// ephemerals returns, sorted, the paths of the ephemerals that s will own. Any
-// that the tree does not show is in the overlay's list, and either may show some
-// that will be gone.
-func (e *Evaluator) ephemerals(s jute.SessionID) []string {
-	var paths []string
+// ephemerals returns, sorted, the paths of the ephemerals that s will own, or false if
+// there are about most or more. Any that the tree does not show is in the overlay's
+// list, and either may show some that will be gone.
+func (e *Evaluator) ephemerals(s jute.SessionID, most int) (paths []string, all bool) {
 	for path := range e.tree.Ephemerals(s) {
+		if len(paths) == most {
+			return nil, false
+		}
 		if r, ok := e.over.nodes[path]; !ok || r.ownedBy(s) {
 			paths = append(paths, path)
 		}
 	}
-	for _, path := range e.over.ephemerals[s] {
+	pending := e.over.ephemerals[s]
+	if len(paths)+len(pending) > most {
+		return nil, false
+	}
+	for _, path := range pending {
 		if r := e.over.nodes[path]; r.ownedBy(s) {
 			paths = append(paths, path)
 		}
 	}
 	slices.Sort(paths)
-	return slices.Compact(paths)
+	return slices.Compact(paths), true
 }
 
 func (r *record) ownedBy(s jute.SessionID) bool { return !r.gone && r.owner.Session() == s }

@@ -41,11 +41,14 @@ func (w *world) configure(t testing.TB, opts evaluate.Options) {
 	w.ev = evaluate.New(w.tree, schemes, opts)
 }
 
-// do evaluates a request; its transaction is pending then.
+// do evaluates a request; its transaction is pending then. If there is none the
+// zxid is 0.
 func (w *world) do(req evaluate.Request) datatree.Txn {
 	var txn datatree.Txn
+	if !w.ev.Evaluate(&req, w.zxid+1, w.now, &txn) {
+		return datatree.Txn{Err: txn.Err}
+	}
 	w.zxid++
-	w.ev.Evaluate(&req, w.zxid, w.now, &txn)
 	w.pending = append(w.pending, txn)
 	return txn
 }
@@ -126,6 +129,8 @@ func formatACL(list []jute.ACL) string {
 func format(txn *datatree.Txn) string {
 	head := fmt.Sprintf("%d:", txn.Zxid.Counter())
 	switch {
+	case txn.Zxid == 0:
+		return fmt.Sprintf("no transaction: %v (%d)", txn.Err, int32(txn.Err))
 	case txn.Err != 0:
 		return fmt.Sprintf("%s %v (%d)", head, txn.Err, int32(txn.Err))
 	case txn.Multi:
@@ -162,6 +167,8 @@ func formatOp(op *datatree.Op) string {
 		return fmt.Sprint(int32(op.Code))
 	case datatree.OpCreateSession:
 		return fmt.Sprintf("open session, timeout %d ms", op.TimeoutMs)
+	case datatree.OpSetTimeout:
+		return fmt.Sprintf("set timeout of session, %d ms", op.TimeoutMs)
 	case datatree.OpCloseSession:
 		return strings.TrimSuffix(fmt.Sprintf("close session, delete %s", strings.Join(op.Paths, " ")), ", delete ")
 	}

@@ -37,7 +37,7 @@
 //     the session is closing or was held. A touch leaves a session where it is; Expire moves
 //     it on when its bucket is due.
 //   - A touch never makes a deadline earlier, so it does not matter in which
-//     order the touches of a session arrive. Only Renew and Reset may.
+//     order the touches of a session arrive. Only Renew, SetTimeout and Reset may.
 //
 // # Goroutines
 //

@@ -15,6 +15,7 @@ import (
 // commands, where N is a time and T a timeout in ms:
 //
 //	add ID T N, touch ID T N, renew ID T N    print whether it was done
+//	resume ID T N ORIGIN, timeout ID T N ORIGIN    Resume, SetTimeout
 //	close ID, remove ID                       likewise
 //	expire N                                  prints the sessions that expired
 //	postpone MS, reset N
@@ -29,7 +30,7 @@ func TestScenarios(t *testing.T) {
 }
 
 func command(tracker *session.Tracker, words []string) (string, error) {
-	var n [3]int64
+	var n [4]int64
 	for i, word := range words[1:] {
 		var err error
 		if n[i], err = strconv.ParseInt(word, 10, 64); err != nil {
@@ -45,6 +46,12 @@ func command(tracker *session.Tracker, words []string) (string, error) {
 		return fmt.Sprint(tracker.Touch(id, n[2], timeout)), nil
 	case "renew":
 		return fmt.Sprint(tracker.Renew(id, timeout, n[2])), nil
+	case "resume":
+		before, ok := tracker.Resume(id, timeout, uint64(n[3]), n[2])
+		return fmt.Sprint(before, " ", ok), nil
+	case "timeout":
+		tracker.SetTimeout(id, timeout, uint64(n[3]), n[2])
+		return "", nil
 	case "close":
 		return fmt.Sprint(tracker.MarkClosing(id)), nil
 	case "closing":

@@ -18,6 +18,7 @@ type Session struct {
 	deadline atomic.Int64
 	owner    atomic.Uint64 // 0: none yet
 	timeout  atomic.Int32  // ms; written under tracker.mu
+	resuming atomic.Int32  // ms, or 0; likewise: see Tracker.Resume
 
 	// Guarded by tracker.mu: where the session is in the buckets. A slot of -1
 	// means nowhere.
@@ -32,8 +33,9 @@ const closing int64 = math.MaxInt64
 // ID returns the session's id.
 func (s *Session) ID() jute.SessionID { return s.id }
 
-// TimeoutMs returns the session's timeout as given to Add or Renew.
-func (s *Session) TimeoutMs() int32 { return s.timeout.Load() }
+// TimeoutMs returns the session's timeout as given to Add, Renew or SetTimeout, or the
+// one of a resumption that is under way if that is longer.
+func (s *Session) TimeoutMs() int32 { return max(s.timeout.Load(), s.resuming.Load()) }
 
 // Closing reports whether the session is being closed, or gone.
 func (s *Session) Closing() bool { return s.deadline.Load() == closing }

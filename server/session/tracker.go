@@ -91,8 +91,48 @@ func (t *Tracker) Renew(id jute.SessionID, timeoutMs int32, now int64) bool {
 		return false
 	}
 	s.timeout.Store(timeoutMs)
+	s.resuming.Store(0)
 	t.startLocked(s, now)
 	return true
+}
+
+// Resume makes origin the owner of a session, which has been heard of at now and whose
+// client has asked for a timeout. It returns the owner before, and false if the session is
+// unknown or closing. Until SetTimeout or Reset the longer of the two timeouts counts: a
+// server where the new one is applied may promise that, when this one does not know yet.
+func (t *Tracker) Resume(id jute.SessionID, timeoutMs int32, origin uint64, now int64) (before uint64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[id]
+	if s == nil || s.Closing() {
+		return 0, false
+	}
+	s.resuming.Store(timeoutMs)
+	s.Touch(now, s.TimeoutMs())
+	return s.owner.Swap(origin), true
+}
+
+// SetTimeout gives a session the timeout that its client has negotiated on the connection
+// origin. If origin owns the session, it counts from now, or from when the session was
+// heard of last if that is later, even if the session then expires earlier than before. A
+// later owner has a resumption of its own under way.
+func (t *Tracker) SetTimeout(id jute.SessionID, timeoutMs int32, origin uint64, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[id]
+	if s == nil {
+		return
+	}
+	before := s.TimeoutMs()
+	s.timeout.Store(timeoutMs)
+	if s.Owner() != origin {
+		return
+	}
+	s.resuming.Store(0)
+	if deadline := s.deadline.Load(); deadline != closing {
+		heard := deadline + t.delay.Load() - int64(before) - 1 // or up to a tick earlier
+		t.startLocked(s, max(now, heard))
+	}
 }
 
 // Remove forgets a session whose close is applied, and reports whether it was
@@ -211,6 +251,7 @@ func (t *Tracker) Reset(now int64) {
 	defer t.mu.Unlock()
 	for _, s := range t.sessions {
 		s.owner.Store(0)
+		s.resuming.Store(0)
 		t.startLocked(s, now)
 	}
 }

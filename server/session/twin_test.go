@@ -24,6 +24,7 @@ type twin struct {
 type twinSession struct {
 	deadline int64
 	timeout  int32
+	resuming int32
 	closing  bool
 	owner    uint64
 }
@@ -54,8 +55,32 @@ func (tw *twin) renew(id jute.SessionID, timeout int32, now int64) bool {
 	if s == nil || s.closing {
 		return false
 	}
-	s.deadline, s.timeout = tw.deadline(now, timeout), timeout
+	s.deadline, s.timeout, s.resuming = tw.deadline(now, timeout), timeout, 0
 	return true
+}
+
+func (tw *twin) resume(id jute.SessionID, timeout int32, origin uint64, now int64) (uint64, bool) {
+	s := tw.sessions[id]
+	if s == nil || s.closing {
+		return 0, false
+	}
+	before := s.owner
+	s.resuming, s.owner = timeout, origin
+	s.deadline = max(s.deadline, tw.deadline(now, max(s.timeout, s.resuming)))
+	return before, true
+}
+
+func (tw *twin) setTimeout(id jute.SessionID, timeout int32, origin uint64, now int64) {
+	s := tw.sessions[id]
+	if s == nil {
+		return
+	}
+	heard := s.deadline - int64(max(s.timeout, s.resuming)) - 1
+	s.timeout = timeout
+	if s.owner == origin {
+		s.resuming = 0
+		s.deadline = tw.deadline(max(now, heard), timeout)
+	}
 }
 
 func (tw *twin) markClosing(id jute.SessionID) bool {
@@ -153,6 +178,13 @@ func stepTwin(t *testing.T, rng *rand.Rand, tracker *Tracker, tw *twin, now int6
 	case n < 25:
 		_, ok := tracker.Add(id, timeout, now)
 		return same("Add", ok, tw.add(id, timeout, now))
+	case n < 27:
+		before, ok := tracker.Resume(id, timeout, origin, late)
+		wantBefore, want := tw.resume(id, timeout, origin, late)
+		return same("Resume", ok, want) && same("owner before Resume", before, wantBefore)
+	case n < 30:
+		tracker.SetTimeout(id, timeout, origin, now)
+		tw.setTimeout(id, timeout, origin, now)
 	case n < 50:
 		return same("Touch", tracker.Touch(id, late, timeout), tw.touch(id, late, timeout))
 	case n < 60:
@@ -189,6 +221,8 @@ func compare(t *testing.T, tracker *Tracker, tw *twin) bool {
 			ids = append(ids, id)
 			if s := tw.sessions[id]; s == nil || s.closing || s.deadline != b.At {
 				t.Errorf("%v is in the bucket of %d; it is %+v", id, b.At, s)
+			} else if ms := tracker.Get(id).TimeoutMs(); ms != max(s.timeout, s.resuming) {
+				t.Errorf("%v has a timeout of %d ms; it is %+v", id, ms, s)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ type Log struct {
 	control *control // only while Open runs
 
 	synced    atomic.Uint64 // durable, for the others
-	busySince atomic.Int64  // of the oldest write that no fsync has come back for, as a time since epoch; 0: none
+	busySince atomic.Int64  // when the Append began whose Sync has not returned, as a time since epoch; 0: none
 	spare     spare
 	purge     struct {
 		sync.Mutex
@@ -74,13 +74,14 @@ func (l *Log) NextSeq() uint64 { return l.seq }
 // LastZxid returns the zxid of the last entry appended. Owner only.
 func (l *Log) LastZxid() jute.Zxid { return l.st.last }
 
-// Append writes records behind the last one. They are not durable before Sync
-// returns. After an error nothing is known of the batch, and the log is of no
-// more use. Owner only; it does not retain batch.
+// Append writes records after the last one. They are not durable before Sync
+// returns. After an error nothing is known of the batch, and the log can't be
+// used any more. Owner only; it does not retain batch.
 func (l *Log) Append(batch []Record) error {
 	if l.failed != nil {
 		return l.failed
 	}
+	l.busySince.CompareAndSwap(0, int64(time.Since(l.epoch)))
 	before := l.seq
 	for i := range batch {
 		if err := l.add(batch[i]); err != nil {
@@ -95,7 +96,7 @@ func (l *Log) Append(batch []Record) error {
 }
 
 // Sync makes all that was appended durable and returns the number of the last
-// record. Owner only.
+// record. With Options.NoSync it takes what was written for durable. Owner only.
 func (l *Log) Sync() (uint64, error) {
 	if l.failed != nil {
 		return 0, l.failed
@@ -103,6 +104,7 @@ func (l *Log) Sync() (uint64, error) {
 	if err := l.syncSegment(); err != nil {
 		return 0, l.fail(err)
 	}
+	l.busySince.Store(0)
 	return l.durable, nil
 }
 
@@ -215,7 +217,6 @@ func (l *Log) flush() error {
 		return nil
 	}
 	seg := l.seg
-	l.busySince.CompareAndSwap(0, int64(time.Since(l.epoch))) // until the sync behind it
 	if _, err := l.f.WriteAt(l.buf, seg.end); err != nil {
 		return fmt.Errorf("write log: %w", err)
 	}

@@ -45,9 +45,10 @@ type Stats struct {
 	FsyncMin   time.Duration // 0 if there was none
 	FsyncMax   time.Duration
 	SlowFsyncs uint64 // longer than Options.FsyncWarn
-	// FsyncPending is the age of the oldest write whose fsync has not come back,
-	// 0 if there is none: what grows while the disk is stuck.
-	FsyncPending time.Duration
+	// Pending is the time since the Append began whose Sync has not returned, 0
+	// if there is none. It grows while the disk is stuck, whichever operation it
+	// is stuck in: a write, an fsync, or the change to a new segment.
+	Pending time.Duration
 }
 
 // Stats may be called from any goroutine.
@@ -61,18 +62,16 @@ func (l *Log) Stats() Stats {
 	l.mu.Unlock()
 	s.FileBytes += l.spare.bytes()
 	if t := l.busySince.Load(); t != 0 {
-		s.FsyncPending = time.Since(l.epoch) - time.Duration(t)
+		s.Pending = time.Since(l.epoch) - time.Duration(t)
 	}
 	return s
 }
 
 // timeSync runs an fsync and accounts for it. The owner calls it.
 func (l *Log) timeSync(sync func() error) error {
-	start := time.Since(l.epoch)
-	l.busySince.CompareAndSwap(0, int64(start))
+	start := time.Now()
 	err := sync()
-	l.busySince.Store(0)
-	took := time.Since(l.epoch) - start
+	took := time.Since(start)
 	l.metrics.fsync.Observe(took.Seconds())
 	l.mu.Lock()
 	s := &l.mu.stats

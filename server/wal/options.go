@@ -27,8 +27,8 @@ type Options struct {
 	// NoSync skips every fsync: a power cut then loses or damages the log.
 	// ZooKeeper's forceSync=no.
 	NoSync bool
-	// FsyncWarn is how long an fsync may take before it is logged and counted
-	// as slow; default 1 s. ZooKeeper's fsync.warningthresholdms.
+	// FsyncWarn is how long an fsync may take before it is logged and counted as
+	// slow. ZooKeeper's fsync.warningthresholdms.
 	FsyncWarn time.Duration
 	// AcceptLossAfter lets Open give up what is behind a damage. It must be the
 	// Good field of the CorruptError that Open returns without it.
@@ -59,9 +59,6 @@ func (o *Options) setDefaults() error {
 		o.SegmentSize = 64 << 20
 	}
 	o.SegmentSize = max(o.SegmentSize, minSegmentSize) &^ (align - 1)
-	if o.FsyncWarn == 0 {
-		o.FsyncWarn = time.Second
-	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}

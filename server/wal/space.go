@@ -9,11 +9,12 @@ type SpaceLevel int
 const (
 	SpaceOK   SpaceLevel = iota
 	SpaceWarn            // tell the operator
-	SpaceStop            // accept no more writes
+	SpaceStop            // accept no more writes, but those that make room
+	SpaceOut             // there is no room for another segment: see Log.Reserve
 )
 
-// String returns "ok", "warn" or "stop".
-func (l SpaceLevel) String() string { return [...]string{"ok", "warn", "stop"}[l] }
+// String returns "ok", "warn", "stop" or "out".
+func (l SpaceLevel) String() string { return [...]string{"ok", "warn", "stop", "out"}[l] }
 
 // The shares of a disk that should be free are bounded, so that a large disk
 // with tens of gigabytes left does not stop a small server.
@@ -24,8 +25,8 @@ const (
 
 // Space returns the room on the log's disk and what it means: below 20 % (or 2
 // GiB) free is a warning; below 5 % (or 256 MiB), or below what two segments and
-// one snapshot of that size take, writes should stop. It may be called from any
-// goroutine.
+// one snapshot of that size take, writes should stop; below one segment, the log
+// gets no more of the disk. It may be called from any goroutine.
 func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
 	s, err := l.o.FS.Space(l.o.Dir)
 	if err != nil {
@@ -37,10 +38,22 @@ func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
 func spaceLevel(s vfs.Space, segment, snapshot int64) SpaceLevel {
 	stop := max(2*segment+snapshot, min(s.Total/20, stopFree))
 	switch {
+	case s.Free < segment:
+		return SpaceOut
 	case s.Free < stop:
 		return SpaceStop
 	case s.Free < max(2*stop, min(s.Total/5, warnFree)):
 		return SpaceWarn
 	}
 	return SpaceOK
+}
+
+// Reserve returns how many bytes of records fit into the files that the log has
+// already, beside the room for control records. It may be called from any
+// goroutine.
+func (l *Log) Reserve() int64 {
+	l.mu.Lock()
+	left := l.seg.size - reserve(l.seg.size) - l.seg.end
+	l.mu.Unlock()
+	return max(left, 0) + l.spare.bytes()
 }

@@ -22,6 +22,8 @@ func TestSpaceLevel(t *testing.T) {
 		{1 * gib, 500 << 20, 0, SpaceOK},
 		{1 * gib, 200 << 20, 0, SpaceWarn},
 		{1 * gib, 100 << 20, 0, SpaceStop}, // two segments do not fit
+		{1 * gib, 60 << 20, 0, SpaceOut},   // nor does one
+		{100 * gib, 60 << 20, 10 * gib, SpaceOut},
 		{100 * gib, 15 * gib, 10 * gib, SpaceWarn},
 		{100 * gib, 9 * gib, 10 * gib, SpaceStop},
 		{10000 * gib, 3 * gib, 0, SpaceOK}, // a large disk counts by bytes, not by share
@@ -58,7 +60,7 @@ func TestDiskFull(t *testing.T) {
 	if err := l.Append([]Record{entry(n+1, fmt.Sprintf("%1000d", n))}); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("append to a full log on a full disk: %v", err)
 	}
-	if _, level, err := l.Space(0); err != nil || level != SpaceStop {
+	if _, level, err := l.Space(0); err != nil || level != SpaceOut {
 		t.Fatalf("space: %v, %v", level, err)
 	}
 	fsys.SetCapacity(0)

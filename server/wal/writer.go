@@ -15,10 +15,12 @@ import (
 type Durable struct {
 	Seq  uint64    // of the last durable record
 	Zxid jute.Zxid // of the last entry, all of which are durable
-	// Records is the number of records that this fsync made durable, and Took
-	// how long it took.
+	// Records is the number of records that have become durable.
 	Records int
-	Took    time.Duration
+	// Synced reports whether that took an fsync, and Took is its time. With
+	// Options.NoSync there is none.
+	Synced bool
+	Took   time.Duration
 }
 
 // WriterOptions are the parts of a Writer that its owner provides.
@@ -235,7 +237,7 @@ func (w *Writer) commit(batch []Record) bool {
 		return false
 	}
 	if w.o.Durable != nil {
-		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid(), Records: len(batch), Took: took})
+		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid(), Records: len(batch), Synced: !w.log.o.NoSync, Took: took})
 	}
 	w.mu.Lock()
 	w.mu.durable = seq
@@ -315,6 +317,9 @@ func (w *Writer) NewReader(after jute.Zxid) (*Reader, error) { return w.log.NewR
 
 // BytesBehind is Log.BytesBehind.
 func (w *Writer) BytesBehind(after jute.Zxid) (int64, bool) { return w.log.BytesBehind(after) }
+
+// Reserve is Log.Reserve.
+func (w *Writer) Reserve() int64 { return w.log.Reserve() }
 
 // Stats is Log.Stats.
 func (w *Writer) Stats() Stats { return w.log.Stats() }

@@ -341,3 +341,51 @@ func TestWriterConcurrent(t *testing.T) {
 		t.Errorf("%d entries behind the last snapshot", len(got))
 	}
 }
+
+// TestPending holds up one operation of the disk after the other. As long as it
+// lasts, and whether the log is synced or not, Pending must grow; when nothing
+// waits for the disk it must be 0.
+func TestPending(t *testing.T) {
+	for _, noSync := range []bool{false, true} {
+		for _, kind := range []crashfs.OpKind{crashfs.OpWrite, crashfs.OpSync, crashfs.OpRename, crashfs.OpSyncDir} {
+			if noSync && (kind == crashfs.OpSync || kind == crashfs.OpSyncDir) {
+				continue // there are none
+			}
+			t.Run(fmt.Sprintf("%v/NoSync=%v", kind, noSync), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testPending(t, kind, noSync) })
+			})
+		}
+	}
+}
+
+func testPending(t *testing.T, kind crashfs.OpKind, noSync bool) {
+	fsys := crashfs.New(1)
+	o := testOptions(fsys)
+	o.NoSync = noSync
+	l, _ := mustOpen(t, o)
+	w := NewWriter(l, (&report{}).options())
+	defer w.Close()
+	synctest.Wait() // the spare is ready: from now on only the log's owner works
+	const held = 3 * time.Second
+	var stuck atomic.Bool
+	fsys.SetHook(func(op crashfs.Op) error {
+		if op.Kind == kind && !stuck.Swap(true) {
+			time.Sleep(held)
+		}
+		return nil
+	})
+	for n := 1; !stuck.Load(); n++ { // until a segment is full, if need be
+		if _, err := w.Submit(entry(n, "a record of some length")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	}
+	time.Sleep(held - time.Second)
+	if p := w.Stats().Pending; p != held-time.Second {
+		t.Errorf("%v into the operation: pending for %v", held-time.Second, p)
+	}
+	time.Sleep(time.Minute)
+	if p := w.Stats().Pending; p != 0 {
+		t.Errorf("pending for %v with nothing to do", p)
+	}
+}

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -82,7 +83,7 @@ func command(table *Table, words []string) (string, error) {
 
 // change triggers what a transaction does on path.
 func change(table *Table, verb, path string) string {
-	parent := path[:strings.LastIndexByte(path, '/')]
+	parent := cmp.Or(path[:strings.LastIndexByte(path, '/')], "/")
 	var out strings.Builder
 	trigger := func(typ jute.EventType, path string) {
 		for _, w := range fired(table, typ, path) {

@@ -32,10 +32,11 @@ type watcher struct {
 func New() *Table { return &Table{seed: maphash.MakeSeed()} }
 
 // Add registers a watch of w on path. A second one of the same mode changes
-// nothing. The path is copied; it need not be valid, and "" means "/". No Add
-// may come after the Drop of w until the handle is in use again.
+// nothing. The path is copied and need not be valid. No event is on "", so a
+// watch there never fires, as in Apache's server. No Add may come after the Drop of w
+// until the handle is in use again.
 func (t *Table) Add(w Watcher, path string, mode Mode) {
-	path = rooted(path)
+	path = kept(path)
 	hash := t.hash(path, mode)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +53,7 @@ func (t *Table) Add(w Watcher, path string, mode Mode) {
 // for WatchAny, else of the one mode, and none for an unknown type. It returns
 // false if there was none (the reply is then ErrNoWatcher).
 func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
-	path = rooted(path)
+	path = kept(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.watcherLocked(w)
@@ -70,7 +71,7 @@ func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
 
 // Check reports whether Remove would find a watch.
 func (t *Table) Check(w Watcher, path string, typ jute.WatchType) bool {
-	path = rooted(path)
+	path = kept(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.watcherLocked(w)
@@ -106,10 +107,21 @@ func (t *Table) watcherLocked(w Watcher) *watcher {
 	return nil
 }
 
-// rooted returns the name under which a path is kept: "" is the root.
-func rooted(path string) string {
+// emptyPath stands for "", which marks free records. No znode's path has a NUL.
+const emptyPath = "\x00"
+
+// kept returns the name under which a path is kept.
+func kept(path string) string {
 	if path == "" {
-		return "/"
+		return emptyPath
+	}
+	return path
+}
+
+// given is the inverse of kept.
+func given(path string) string {
+	if path == emptyPath {
+		return ""
 	}
 	return path
 }

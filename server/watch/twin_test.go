@@ -22,7 +22,7 @@ type watch struct {
 	mode    Mode
 }
 
-func (tw twin) add(w Watcher, path string, mode Mode) { tw[watch{w, rooted(path), mode}] = true }
+func (tw twin) add(w Watcher, path string, mode Mode) { tw[watch{w, path, mode}] = true }
 
 func (tw twin) drop(w Watcher) {
 	maps.DeleteFunc(tw, func(x watch, _ bool) bool { return x.watcher == w })
@@ -30,7 +30,7 @@ func (tw twin) drop(w Watcher) {
 
 func (tw twin) match(w Watcher, path string, typ jute.WatchType) (found []watch) {
 	for x := range tw {
-		if x.watcher == w && x.path == rooted(path) && (typ == typeOf[x.mode] || typ == jute.WatchAny) {
+		if x.watcher == w && x.path == path && (typ == typeOf[x.mode] || typ == jute.WatchAny) {
 			found = append(found, x)
 		}
 	}
@@ -51,7 +51,6 @@ func (tw twin) remove(w Watcher, path string, typ jute.WatchType) bool {
 }
 
 func (tw twin) trigger(typ jute.EventType, path string) []Watcher {
-	path = rooted(path)
 	children, deleted := typ == jute.EventChildrenChanged, typ == jute.EventDeleted
 	named := map[Watcher]bool{}
 	for x := range tw {
@@ -64,7 +63,7 @@ func (tw twin) trigger(typ jute.EventType, path string) []Watcher {
 		case Persistent:
 			hears = same
 		case PersistentRecursive:
-			hears = !children && (same || x.path == "/" || strings.HasPrefix(path, x.path+"/"))
+			hears = !children && (same || x.path == "/" || x.path != "" && strings.HasPrefix(path, x.path+"/"))
 		}
 		if !hears {
 			continue

@@ -471,6 +471,18 @@ func (c *Core) DiskHealth(oldestMs uint64, full bool) {
 	}
 }
 
+// RoomInQuorum reports whether the voters whose disks are not known to be full are
+// a quorum. A leader without one can't commit for long.
+func (c *Core) RoomInQuorum() bool {
+	return c.quorum(func(id SID) bool {
+		if id == c.opt.ID {
+			return !c.full
+		}
+		p := c.peer(id)
+		return p == nil || !p.full
+	})
+}
+
 // Status returns what the core is at the moment.
 func (c *Core) Status() Status { return c.status }
 
@@ -479,6 +491,10 @@ func (c *Core) Committed() jute.Zxid { return c.committed }
 
 // LastZxid returns the zxid of the last entry, durable or not.
 func (c *Core) LastZxid() jute.Zxid { return c.appended }
+
+// Held returns how many entries are kept in memory, and their bytes: up to about
+// Options.CacheBytes, and twice that of what is not committed.
+func (c *Core) Held() (entries, bytes int) { return c.entries.n, c.entries.bytes }
 
 // Take moves everything produced since the last Take to out, reusing its
 // memory.

@@ -7,42 +7,46 @@ import (
 	"testing"
 )
 
-// failure ends a run of a mutant: it was noticed.
+// failure is what a random run reports.
 type failure string
 
-// catcher turns what a test would report into a panic with a failure.
+// catcher turns the first report of a test into a panic with a failure, which ends
+// the run.
 type catcher struct{ testing.TB }
 
 func (c catcher) Helper()                   {}
 func (c catcher) Errorf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...))) }
 func (c catcher) Fatalf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...))) }
 
-// TestMutants reports which mutants the random test notices. Most need the
-// simulator; here it is of interest that the switch works.
+// randomFinds are the mutants that TestRandom would find: at least one in thirty of
+// its runs does. The simulator, server/zab/sim, finds all mutants.
+var randomFinds = []Mutant{
+	appendWithoutPrev, staleSyncObeyed, damagedCounted, observerCounted, readWithoutRound, hintAheadOfCommit,
+}
+
+// TestMutants checks that the random test finds what it should, which shows that its
+// checks work.
 func TestMutants(t *testing.T) {
-	for _, m := range Mutants() {
+	for _, m := range randomFinds {
 		t.Run(m.String(), func(t *testing.T) {
 			SetMutant(m)
 			defer SetMutant(0)
-			for seed := range *seeds {
+			for seed := range uint64(300) {
 				if why := noticed(t, seed); why != "" {
-					t.Logf("noticed with seed %d: %s", seed, why)
+					t.Logf("seed %d: %s", seed, why)
 					return
 				}
 			}
-			t.Logf("not noticed in %d runs", *seeds)
+			t.Error("300 random runs do not notice this fault")
 		})
 	}
 }
 
+// noticed returns what a random run reports, or "".
 func noticed(t *testing.T, seed uint64) (why string) {
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case failure:
-			why = string(r)
-		default:
-			why = fmt.Sprint(r)
+		if r := recover(); r != nil {
+			why = fmt.Sprint(r) // a failure, or the core's own panic
 		}
 	}()
 	chaos(catcher{t}, seed, 2500)

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/bench"
 )
 
 func TestParseSizes(t *testing.T) {
@@ -45,6 +51,94 @@ func TestCurveLoad(t *testing.T) {
 		cfg := (&settings{}).curveLoad(n, 0.9)
 		if cfg.Connections != want || cfg.Connections%n != 0 || cfg.Connections*cfg.Window >= 1000 || cfg.Reads != 0.9 {
 			t.Errorf("%d servers: %+v, want %d connections", n, cfg, want)
+		}
+	}
+}
+
+// curveOps is how many operations a point of the tests' curve has.
+const curveOps = 2000
+
+// TestCurve puts the load of the curve on ensembles, and checks its shape without a
+// clock: each operation is answered, and rightly; a write takes one transaction,
+// whatever the size of the ensemble; a read takes none.
+func TestCurve(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprint("servers=", n), func(t *testing.T) {
+			servers := startServers(t, n)
+			c := servers.Client(t)
+			var taken []int64 // transactions, by share
+			for _, reads := range shares {
+				taken = append(taken, transactions(t, c, func() { curvePoint(t, servers, n, reads, curveOps) }))
+			}
+			// The sessions and the nodes of a point take as many for each share.
+			around := taken[len(taken)-1]
+			for i, reads := range shares {
+				writes := taken[i] - around
+				t.Logf("%s: %d writes", percent(reads), writes)
+				switch want := (1 - reads) * curveOps; {
+				case reads == 0 && writes != curveOps:
+					t.Errorf("%d operations that all write take %d transactions", curveOps, writes)
+				case math.Abs(float64(writes)-want) > curveOps/20:
+					t.Errorf("%s: %d operations take %d transactions, want about %.0f", percent(reads), curveOps, writes, want)
+				}
+			}
+		})
+	}
+}
+
+// startServers starts an ensemble in memory that does not change its leader, or a
+// single server.
+func startServers(t testing.TB, n int) *zktest.Proxy {
+	t.Helper()
+	if n == 1 {
+		return zktest.Start(t).Proxy
+	}
+	return zktest.StartEnsemble(t, n, zktest.Patient()).Proxy
+}
+
+// curvePoint puts the load of a point on n servers. All replies must be right.
+func curvePoint(t testing.TB, servers *zktest.Proxy, n int, reads float64, ops int64) bench.Result {
+	t.Helper()
+	cfg := (&settings{}).curveLoad(n, reads)
+	cfg.Count, cfg.Warmup = ops, 0
+	r, err := bench.Run(t.Context(), bench.Target{Addrs: strings.Split(servers.ConnectString(), ",")}, cfg)
+	if err != nil || r.Ops != ops || r.Wrong != 0 {
+		t.Fatalf("%d servers, %s: %d operations of %d, %d wrong replies, %v", n, percent(reads), r.Ops, ops, r.Wrong, err)
+	}
+	return r
+}
+
+// transactions returns how many transactions are committed while fn runs. They have
+// consecutive zxids while the leader stays.
+func transactions(t *testing.T, c *client.Client, fn func()) int64 {
+	t.Helper()
+	mark := func() client.Zxid {
+		_, stat, err := c.CreateStat(t.Context(), "/mark-", nil, client.PersistentSequential, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stat.Czxid
+	}
+	before := mark()
+	fn()
+	after := mark()
+	if before.Epoch() != after.Epoch() {
+		t.Fatalf("the leader has changed: %v, then %v", before, after)
+	}
+	return int64(after-before) - 1
+}
+
+// BenchmarkCurve has the points of the curve on ensembles in memory, in this process.
+// `go run ./test/bench -curve` measures those of servers that are programs with disks.
+func BenchmarkCurve(b *testing.B) {
+	for _, n := range []int{1, 3, 5} {
+		servers := startServers(b, n)
+		for _, reads := range shares {
+			b.Run(fmt.Sprintf("servers=%d/reads=%.0f%%", n, 100*reads), func(b *testing.B) {
+				r := curvePoint(b, servers, n, reads, int64(b.N))
+				b.ReportMetric(r.Rate, "ops/s")
+				b.ReportMetric(0, "ns/op") // of a run with its preparation
+			})
 		}
 	}
 }

@@ -5,7 +5,9 @@ package compat
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +17,11 @@ import (
 
 var showFlag = flag.Bool("show", false, "show the transcripts of the scenarios on Apache (with -v)")
 
-var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known.txt with what differs now")
+var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known-*.txt with what differs now")
 
-const knownFile = "testdata/known.txt"
+// knownFile lists what differs from a line of releases, "3.9", or what differs from one of
+// them, "3.9.3", in other ways.
+func knownFile(release string) string { return "testdata/known-" + release + ".txt" }
 
 // scenario is one conversation that is held with both servers.
 type scenario struct {
@@ -25,35 +29,43 @@ type scenario struct {
 	// own, when set, gives the scenario fresh servers with these settings: it
 	// looks at a fresh tree, needs a setting, or may leave the server dead.
 	own *config
-	run func(w *world)
+	// since39 is set where 3.8 differs in most lines: a write that can't be decoded takes
+	// a zxid there.
+	since39 bool
+	run     func(w *world)
 }
 
-// difference is one entry of testdata/known.txt: what a scenario's transcripts
+// difference is one entry of a known file: what a scenario's transcripts
 // differ in, and under which ids docs/compat.md explains it.
 type difference struct {
 	ids  []string
 	diff string
 }
 
-// TestDifferential holds every scenario with Apache and with the target, and
+// TestDifferential holds every scenario with Apache 3.8 and with the target, and
 // compares the transcripts. Apache's is the "-" side of a difference.
-func TestDifferential(t *testing.T) {
+func TestDifferential(t *testing.T) { testDifferential(t, apache) }
+
+// TestDifferential39 does that with Apache 3.9.
+func TestDifferential39(t *testing.T) { testDifferential(t, apache39) }
+
+func testDifferential(t *testing.T, reference kind) {
 	beside(t)
-	shared := startPair(t, config{})
-	compare(t, scenarios(), 0, func(t *testing.T, s scenario) (a, b []string) {
+	shared := startPair(t, reference, config{})
+	compare(t, reference, scenariosLike(reference), 0, func(t *testing.T, s scenario) (a, b []string) {
 		pair := shared
 		if s.own != nil {
-			pair = startPair(t, *s.own)
+			pair = startPair(t, reference, *s.own)
 		}
 		return pair.hold(s.run)
 	})
-	if target(t) == apache || *rewriteFlag {
+	if target(t) != zkd || *rewriteFlag {
 		return
 	}
-	names := scenarioNames()
-	for name := range readKnown(t) {
+	names := scenarioNames(reference)
+	for name := range readKnown(t, reference) {
 		if !slices.Contains(names, name) {
-			t.Errorf("%s: there is no scenario %q", knownFile, name)
+			t.Errorf("%s: there is no scenario %q", knownFile(releases[reference]), name)
 		}
 	}
 }
@@ -92,13 +104,13 @@ func (left *attempts) again(a []string) bool {
 
 // compare holds scenarios and compares their transcripts with what is known to
 // differ. One that differs otherwise is held again, up to retries times.
-func compare(t *testing.T, list []scenario, retries int, hold func(*testing.T, scenario) (a, b []string)) {
-	known := readKnown(t)
+func compare(t *testing.T, reference kind, list []scenario, retries int, hold func(*testing.T, scenario) (a, b []string)) {
+	known := readKnown(t, reference)
 	found := map[string]string{}
 	passed, failed := 0, 0
 	for _, s := range list {
 		want := known[s.name].diff
-		if target(t) == apache {
+		if target(t) != zkd {
 			want = ""
 		}
 		ok := t.Run(s.name, func(t *testing.T) {
@@ -108,7 +120,7 @@ func compare(t *testing.T, list []scenario, retries int, hold func(*testing.T, s
 				a, b := hold(t, s)
 				diff = diffLines(a, b)
 				if *showFlag {
-					t.Logf("apache:\n%s", strings.Join(a, "\n"))
+					t.Logf("%s:\n%s", reference, strings.Join(a, "\n"))
 				}
 				if diff == want || !left.again(a) {
 					break
@@ -116,8 +128,8 @@ func compare(t *testing.T, list []scenario, retries int, hold func(*testing.T, s
 				t.Logf("held again, because of this difference:\n%s", diff)
 			}
 			found[s.name] = diff
-			if !*rewriteFlag || target(t) == apache {
-				compareKnown(t, want, diff)
+			if !*rewriteFlag || target(t) != zkd {
+				compareKnown(t, reference, want, diff)
 			}
 		})
 		if ok {
@@ -127,62 +139,105 @@ func compare(t *testing.T, list []scenario, retries int, hold func(*testing.T, s
 		}
 	}
 	summary(t, t.Name(), passed, failed)
-	if *rewriteFlag && target(t) != apache {
-		writeKnown(t, known, found)
+	if *rewriteFlag && target(t) == zkd {
+		writeKnown(t, reference, known, found)
 	}
 }
 
-func scenarioNames() []string {
+// scenariosLike are the scenarios of one server that are held with a reference.
+func scenariosLike(reference kind) []scenario {
+	return slices.DeleteFunc(scenarios(), func(s scenario) bool { return s.since39 && reference == apache })
+}
+
+// scenarioNames are those of all scenarios that are held with a reference.
+func scenarioNames(reference kind) []string {
 	names := []string{zkCliSession, zkCliEnsembleSession}
-	for _, s := range slices.Concat(scenarios(), ensembleScenarios(), readOnlyScenarios()) {
+	for _, s := range slices.Concat(scenariosLike(reference), ensembleScenarios(), readOnlyScenarios()) {
 		names = append(names, s.name)
 	}
 	return names
 }
 
-func compareKnown(t *testing.T, want, got string) {
+func compareKnown(t *testing.T, reference kind, want, got string) {
 	t.Helper()
 	switch {
 	case got == want:
 	case want == "":
-		t.Errorf("unexpected difference (- apache, + %s):\n%s", *targetFlag, got)
+		t.Errorf("unexpected difference (- %s, + %s):\n%s", reference, *targetFlag, got)
 	case got == "":
-		t.Errorf("the difference listed in %s is gone:\n%s", knownFile, want)
+		t.Errorf("the difference listed in %s is gone:\n%s", knownFile(releases[reference]), want)
 	default:
-		t.Errorf("the difference is not the one listed in %s.\nlisted:\n%s\nnow:\n%s", knownFile, want, got)
+		t.Errorf("the difference is not the one listed in %s.\nlisted:\n%s\nnow:\n%s", knownFile(releases[reference]), want, got)
 	}
 }
 
-// TestKnownDifferencesAreExplained keeps docs/compat.md and testdata/known.txt together.
+// TestKnownDifferencesAreExplained keeps docs/compat.md and the lists of known differences together.
 func TestKnownDifferencesAreExplained(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compat.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := map[string]bool{}
-	for name, d := range readKnown(t) {
-		if len(d.ids) == 0 {
-			t.Errorf("%s: %q has no id", knownFile, name)
-		}
-		for _, id := range d.ids {
-			used[id] = true
-			if !strings.Contains(string(text), "`"+id+"`") {
-				t.Errorf("%s: id %s of %q is not explained in docs/compat.md", knownFile, id, name)
+	for _, release := range releases {
+		file := knownFile(release)
+		for name, d := range readKnownFile(t, file) {
+			if len(d.ids) == 0 {
+				t.Errorf("%s: %q has no id", file, name)
+			}
+			for _, id := range d.ids {
+				if !strings.Contains(string(text), "`"+id+"`") {
+					t.Errorf("%s: id %s of %q is not explained in docs/compat.md", file, id, name)
+				}
 			}
 		}
 	}
-	t.Logf("%d differences explained", len(used))
 }
 
-// pair is Apache and the target, with the same settings.
+// entryRow is an entry of a table in docs/compat.md: its id, and the test that shows it.
+var entryRow = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|.*\\| ([^|]*) \\|$")
+
+// TestEntriesAreShown checks that each entry of docs/compat.md names a scenario whose known
+// difference has the entry's id: from 3.8 and not from 3.9 where zkd is as 3.9, from 3.9
+// elsewhere.
+func TestEntriesAreShown(t *testing.T) {
+	text, err := os.ReadFile("../../docs/compat.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in38, in39 := readKnownFile(t, knownFile("3.8")), readKnownFile(t, knownFile("3.9"))
+	rows := 0
+	for _, section := range strings.Split(string(text), "\n## ") {
+		as39 := strings.HasPrefix(section, "As in ZooKeeper 3.9")
+		for _, row := range entryRow.FindAllStringSubmatch(section, -1) {
+			rows++
+			id, name := row[1], strings.Trim(row[2], "*")
+			known := in39
+			if as39 {
+				known = in38
+			}
+			if !slices.Contains(known[name].ids, id) {
+				t.Errorf("%s: %q does not show it: no known difference of that scenario has this id", id, name)
+			}
+			for other, d := range in39 {
+				if as39 && slices.Contains(d.ids, id) {
+					t.Errorf("%s: zkd is not as 3.9: see %q in %s", id, other, knownFile("3.9"))
+				}
+			}
+		}
+	}
+	if want := strings.Count(string(text), "\n| `"); rows != want {
+		t.Errorf("%d entries name a test, of %d", rows, want)
+	}
+}
+
+// pair is a server of Apache and the target, with the same settings.
 type pair struct{ reference, subject *server }
 
-func startPair(t *testing.T, cfg config) pair {
+func startPair(t *testing.T, reference kind, cfg config) pair {
 	t.Helper()
-	needApache(t)
+	needReference(t, reference)
 	var p pair
 	var wg sync.WaitGroup
-	wg.Go(func() { p.reference = tryToStart(t, apache, cfg) })
+	wg.Go(func() { p.reference = tryToStart(t, reference, cfg) })
 	wg.Go(func() { p.subject = tryToStart(t, target(t), cfg) })
 	wg.Wait()
 	if p.reference == nil || p.subject == nil {
@@ -281,11 +336,21 @@ func edits(a, b []string) []edit {
 	return append(head, tail...)
 }
 
-// readKnown reads testdata/known.txt: entries of a line "== scenario [id id]",
-// followed by the difference's lines.
-func readKnown(t *testing.T) map[string]difference {
+// readKnown reads what is known to differ from a reference.
+func readKnown(t *testing.T, reference kind) map[string]difference {
 	t.Helper()
-	text, err := os.ReadFile(knownFile)
+	known := readKnownFile(t, knownFile(releases[reference]))
+	if exact := knownFile(versionOf(t, reference)); isFile(exact) {
+		maps.Copy(known, readKnownFile(t, exact))
+	}
+	return known
+}
+
+// readKnownFile reads entries of a line "== scenario [id id]", followed by the
+// difference's lines.
+func readKnownFile(t *testing.T, file string) map[string]difference {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,12 +375,12 @@ func readKnown(t *testing.T) map[string]difference {
 
 // writeKnown writes what was found. The entries of scenarios that did not run
 // stay.
-func writeKnown(t *testing.T, old map[string]difference, found map[string]string) {
+func writeKnown(t *testing.T, reference kind, old map[string]difference, found map[string]string) {
 	t.Helper()
 	var out strings.Builder
-	out.WriteString("What a scenario's transcript says on zkd (+) and not on Apache 3.8 (-). The words in\n" +
-		"brackets are the ids under which docs/compat.md gives the reasons.\n")
-	for _, name := range scenarioNames() {
+	fmt.Fprintf(&out, "What a scenario's transcript says on zkd (+) and not on Apache %s (-). The words in\n"+
+		"brackets are the ids under which docs/compat.md gives the reasons.\n", releases[reference])
+	for _, name := range scenarioNames(reference) {
 		diff, ran := found[name]
 		if !ran {
 			diff = old[name].diff
@@ -324,7 +389,7 @@ func writeKnown(t *testing.T, old map[string]difference, found map[string]string
 			fmt.Fprintf(&out, "\n== %s [%s]\n%s", name, strings.Join(old[name].ids, " "), diff)
 		}
 	}
-	if err := os.WriteFile(knownFile, []byte(out.String()), 0o644); err != nil {
+	if err := os.WriteFile(knownFile(releases[reference]), []byte(out.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,8 +15,13 @@
 //     what their libraries report.
 //   - TestDifferential*: the same bytes to Apache and to the target; replies are
 //     rendered as text, one line each, and compared. Differences that are meant
-//     are in testdata/known.txt; an unlisted difference fails, and so does a listed
+//     are in testdata/known-*.txt; an unlisted difference fails, and so does a listed
 //     one that is gone. docs/compat.md gives the reasons.
+//   - TestMalformed39: the same for seeded malformed requests of every opcode.
+//
+// Apache is 3.8.0, as Debian 12 has it, and in tests with 39 in their names a 3.9: what
+// zookeeper39.sh builds, or the installation that the environment variable ZOOKEEPER39
+// names. Without it these tests are skipped.
 //
 // Applications that keep their state in ZooKeeper run as they are: TestPatroni is a
 // PostgreSQL cluster whose leader is elected in an ensemble, TestTooz and TestTaskflow are
@@ -40,8 +45,8 @@
 // recipes while the leader is killed and started again every second or two.
 //
 // The target is a flag: zkd (built from the tree, or the binary named by -zkd)
-// or apache. Running everything with -target apache compares Apache with
-// itself, which proves that the comparison is sound.
+// or apache (3.8) or apache39. Running everything with -target apache compares Apache
+// with itself, which proves that the comparison is sound.
 //
 // # Goroutines
 //

@@ -32,9 +32,7 @@ type ensemble struct {
 // It is killed when the test ends.
 func startEnsemble(t testing.TB, k kind, cfg config) *ensemble {
 	t.Helper()
-	if k == apache {
-		needApache(t)
-	}
+	needServer(t, k)
 	e := tryToStartEnsemble(t, k, cfg)
 	if e == nil {
 		t.FailNow()
@@ -246,12 +244,12 @@ func (w *world) reprobe() {
 	})
 }
 
-// startEnsembles starts an ensemble of Apache and one of the target.
-func startEnsembles(t *testing.T, cfg config) (reference, subject *ensemble) {
+// startEnsembles starts an ensemble of Apache, of the given release, and one of the target.
+func startEnsembles(t *testing.T, release kind, cfg config) (reference, subject *ensemble) {
 	t.Helper()
-	needApache(t)
+	needReference(t, release)
 	var wg sync.WaitGroup
-	wg.Go(func() { reference = tryToStartEnsemble(t, apache, cfg) })
+	wg.Go(func() { reference = tryToStartEnsemble(t, release, cfg) })
 	wg.Go(func() { subject = tryToStartEnsemble(t, target(t), cfg) })
 	wg.Wait()
 	if reference == nil || subject == nil {

@@ -27,10 +27,14 @@ type need struct{ thing, pkg string }
 
 func (n need) there() bool {
 	if strings.Contains(n.thing, "/") {
-		_, err := os.Stat(n.thing)
-		return err == nil
+		return isFile(n.thing)
 	}
 	_, err := exec.LookPath(n.thing)
+	return err == nil
+}
+
+func isFile(name string) bool {
+	_, err := os.Stat(name)
 	return err == nil
 }
 
@@ -52,6 +56,56 @@ func require(t testing.TB, needs ...need) {
 		t.Fatalf(form, strings.Join(things, ", "), strings.Join(pkgs, " "))
 	}
 	t.Skipf(form, strings.Join(things, ", "), strings.Join(pkgs, " "))
+}
+
+// releases names the line of releases that each kind of Apache's server is of.
+var releases = map[kind]string{apache: "3.8", apache39: "3.9"}
+
+// needReference stops the test if there is no server of that kind to compare with, and
+// logs its version, which run.sh prints.
+func needReference(t testing.TB, k kind) {
+	t.Helper()
+	needServer(t, k)
+	t.Logf("COMPARED with Apache ZooKeeper %s", versionOf(t, k))
+}
+
+// versionOf returns the version of a kind of Apache's server, as its jar's name has it.
+func versionOf(t testing.TB, k kind) string {
+	t.Helper()
+	jars := javaDir + "/zookeeper-3.8.*.jar"
+	if k == apache39 {
+		jars = filepath.Join(zookeeper39, "lib", "zookeeper-3.9.*.jar")
+	}
+	files, err := filepath.Glob(jars)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%s is %q, want one file; error %v", jars, files, err)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(files[0]), "zookeeper-"), ".jar")
+}
+
+// zookeeper39 is the directory of an Apache ZooKeeper 3.9: what zookeeper39.sh prints.
+var zookeeper39 = os.Getenv("ZOOKEEPER39")
+
+// classPath is where the classes of Apache's server are.
+func classPath(k kind) string {
+	if k == apache39 {
+		return filepath.Join(zookeeper39, "lib", "*") + ":" + filepath.Join(zookeeper39, "conf")
+	}
+	return serverClassPath
+}
+
+// needServer stops the test if there is no server of that kind. 3.9 is no package of
+// Debian 12, so a test that lacks it is skipped everywhere.
+func needServer(t testing.TB, k kind) {
+	t.Helper()
+	switch {
+	case k == apache39 && zookeeper39 == "":
+		t.Skip("MISSING Apache ZooKeeper 3.9: set ZOOKEEPER39 to what test/compat/zookeeper39.sh prints")
+	case k == apache39:
+		require(t, need{"java", "default-jre-headless"})
+	case k == apache:
+		needApache(t)
+	}
 }
 
 func needApache(t testing.TB) {

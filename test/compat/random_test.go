@@ -21,20 +21,37 @@ const (
 // the target: several sessions, pipelines, multis, every kind of watch and node,
 // ACLs, reconnects with setWatches. A failure names its seed; -seed runs it alone.
 func TestDifferentialRandom(t *testing.T) {
-	p := startPair(t, config{})
-	compareRandom(t, quickSeeds, p.hold)
+	p := startPair(t, apache, config{})
+	compareRandom(t, apache, quickSeeds, p.hold)
 }
 
-// compareRandom holds seeded random conversations; a full run has one with a new seed.
-func compareRandom(t *testing.T, seeds int, hold func(func(*world)) (a, b []string)) {
-	steps := quickSteps
+// TestDifferentialRandom39 does that with Apache 3.9, and with what zkd has from 3.9:
+// watches of all modes on the same paths, exists where READ is missing, creates of all
+// kinds in a multi.
+func TestDifferentialRandom39(t *testing.T) {
+	t.Parallel()
+	p := startPair(t, apache39, config{})
+	compareRandom(t, apache39, quickSeeds, p.hold)
+}
+
+// amount is how many conversations are held, and of how many steps.
+type amount struct{ seeds, steps int }
+
+// compareRandom holds seeded random conversations of what the reference knows.
+func compareRandom(t *testing.T, reference kind, seeds int, hold func(func(*world)) (a, b []string)) {
+	n := amount{seeds, quickSteps}
 	if *fullFlag {
-		seeds, steps = fullSeeds, fullSteps
+		n = amount{fullSeeds, fullSteps}
 	}
+	compareSeeded(t, n, reference.converse, hold)
+}
+
+// compareSeeded holds seeded conversations; a full run has one with a new seed.
+func compareSeeded(t *testing.T, n amount, converse func(*world, *rand.Rand, int), hold func(func(*world)) (a, b []string)) {
 	list := []uint64{*seedFlag}
 	if *seedFlag == 0 {
 		list = nil
-		for i := range seeds {
+		for i := range n.seeds {
 			list = append(list, uint64(i+1))
 		}
 		if *fullFlag {
@@ -44,7 +61,7 @@ func compareRandom(t *testing.T, seeds int, hold func(func(*world)) (a, b []stri
 	total, passed, replies, refused := 0, 0, 0, 0
 	for _, seed := range list {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			talk := func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), steps) }
+			talk := func(w *world) { converse(w, rand.New(rand.NewPCG(seed, 0)), n.steps) }
 			left := attempts{hangs: maxHangs}
 			a, b := hold(talk)
 			for firstDifference(a, b) >= 0 && left.again(a) {
@@ -71,7 +88,7 @@ func compareRandom(t *testing.T, seeds int, hold func(func(*world)) (a, b []stri
 		}
 	}
 	summary(t, t.Name(), passed, len(list)-passed)
-	t.Logf("%d seeds, %d steps each, %d lines compared, %d of %d replies are errors", len(list), steps, total, refused, replies)
+	t.Logf("%d seeds, %d steps each, %d lines compared, %d of %d replies are errors", len(list), n.steps, total, refused, replies)
 }
 
 func firstDifference(a, b []string) int {
@@ -104,6 +121,7 @@ func around(a, b []string, i int) string {
 type talk struct {
 	w     *world
 	rng   *rand.Rand
+	like  kind // the reference: what it does not know is not asked
 	conns []*conn
 	count int // connections so far
 }
@@ -112,8 +130,8 @@ const talkers = 4
 
 // converse has some sessions do random things below /r, one step at a time, and
 // looks at the whole subtree in the end.
-func converse(w *world, rng *rand.Rand, steps int) {
-	t := &talk{w: w, rng: rng}
+func (reference kind) converse(w *world, rng *rand.Rand, steps int) {
+	t := &talk{w: w, rng: rng, like: reference}
 	w.sortACL = true
 	for range talkers {
 		t.conns = append(t.conns, t.join())
@@ -181,7 +199,11 @@ func (t *talk) leave(i int) {
 func (t *talk) reconnect(c *conn) *conn {
 	back := t.rng.Int64N(20)
 	var lists [][]string
-	for range 3 {
+	kinds := 3
+	if t.like != apache && t.rng.IntN(2) == 0 {
+		kinds = 5 // setWatches2
+	}
+	for range kinds {
 		var list []string
 		for range t.rng.IntN(3) {
 			list = append(list, t.standardPath())
@@ -200,9 +222,9 @@ func (t *talk) reconnect(c *conn) *conn {
 	return d
 }
 
-// Paths come from a small set, so that operations meet. Names that start with p
-// get persistent watches and all others standard ones: in 3.8 a second mode on a
-// path replaces the first, in 3.9 it does not, and the scenarios compare that.
+// Paths come from a small set, so that operations meet. With 3.8, names that start
+// with p get persistent watches and all others standard ones: there a second mode on a
+// path replaces the first.
 var (
 	standardNames   = []string{"a", "b", "q-0000000001", "q-0000000004"}
 	persistentNames = []string{"p", "pp"}
@@ -217,12 +239,18 @@ func (t *talk) standardPath() string {
 }
 
 func (t *talk) persistentPath() string {
+	if t.like != apache && t.rng.IntN(2) == 0 {
+		return t.standardPath()
+	}
 	return "/r/" + persistentNames[t.rng.IntN(len(persistentNames))]
 }
 
-// openPath is a path whose node always lets everyone read: exists looks only at
-// these, as it needs READ from 3.8.4 on.
+// openPath is a path whose node always lets everyone read. With 3.8.0, exists looks only
+// at these, as it needs READ from 3.8.4 on.
 func (t *talk) openPath() string {
+	if t.like != apache && t.rng.IntN(2) == 0 {
+		return t.standardPath()
+	}
 	return []string{"/r/x", "/r/xx", "/r/x/x", "/r/a/x"}[t.rng.IntN(4)]
 }
 
@@ -285,6 +313,8 @@ func (t *talk) create(op int32, path string, flags int32) request {
 // write is a write that may also stand in a multi.
 func (t *talk) write() request {
 	switch n := t.rng.IntN(100); {
+	case n < 15 && t.like != apache: // 3.8 answers create2 in a multi as create
+		return t.create(opCreate2, t.path(), int32(t.rng.IntN(5)))
 	case n < 35:
 		return t.create(opCreate, t.path(), int32(t.rng.IntN(2)))
 	case n < 45:
@@ -313,8 +343,16 @@ func (t *talk) request() request {
 		return t.multi()
 	case n < 88:
 		return t.read()
+	case n < 92 && t.like != apache:
+		return addWatch(t.persistentPath(), int32(t.rng.IntN(2)))
 	case n < 92:
 		return addWatch(t.persistentPath(), 0)
+	case n < 96 && t.like != apache:
+		op := int32(opRemoveWatches)
+		if t.rng.IntN(2) == 0 {
+			op = opCheckWatches
+		}
+		return watchOp(op, t.persistentPath(), int32(1+t.rng.IntN(5)))
 	case n < 96:
 		return watchOp(opRemoveWatches, t.standardPath(), int32(1+t.rng.IntN(3)))
 	case n < 97:

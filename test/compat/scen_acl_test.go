@@ -24,7 +24,9 @@ func aclScenarios() []scenario {
 			} {
 				p := fmt.Sprintf("/a/%d", i)
 				c.do(createACL(opCreate, p, nil, list, 0), byPath(opGetACL, p), setACL("/a/set", list, -1), byPath(opGetACL, "/a/set"))
-				c.do(multi(createACL(opCreate, p+"m", nil, list, 0)))
+				if list != nil { // "odd: null paths" has null lists in a multi
+					c.do(multi(createACL(opCreate, p+"m", nil, list, 0)))
+				}
 			}
 		}},
 		{name: "acl: ipv6 ids", run: func(w *world) {

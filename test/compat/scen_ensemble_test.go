@@ -168,6 +168,32 @@ func placeScenarios() []scenario {
 				c.do(raw(opReconfig, "none, super", enc(nil).str("").str("").str("").i64(-1)))
 			}
 		}},
+		{name: "ensemble: hash", run: func(w *world) {
+			c := w.connect("L")
+			var batch []request
+			for range 150 {
+				batch = append(batch, set("/zookeeper/quota", ""))
+			}
+			c.do(batch...)
+			for role, name := range roleNames {
+				text, err := fourLetterWord(w.on(role).addr, "hash")
+				recent, begins := 0, 0
+				for line := range strings.Lines(text) {
+					var zxid int64
+					if _, scanErr := fmt.Sscanf(line, "%x:", &zxid); scanErr != nil || zxid%128 != 0 {
+						w.logf("%s: %q: %v", name, line, scanErr)
+					}
+					if zxid > w.base {
+						recent++
+					}
+					if zxid&0xffffffff == 0 {
+						begins++
+					}
+				}
+				w.logf("%s: %v, any of this scenario %v, of an epoch's beginning %d", name, err, recent > 0, begins)
+			}
+			c.do(set("/zookeeper/quota", ""))
+		}},
 		{name: "ensemble: words", run: func(w *world) {
 			l, f, o := w.onEach()
 			f.do(create("/words", "", 0), create("/words/e", "", 1), getW("/words"))

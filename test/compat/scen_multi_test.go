@@ -29,7 +29,7 @@ func multiScenarios() []scenario {
 			c.do(create("/f", "", 0))
 			good := []request{create("/f/1", "", 0), set("/f", "x"), create("/f/2-", "", 2), check("/f", -1)}
 			for _, bad := range []request{del("/f/none", -1), create("/f", "", 0), create("/none/x", "", 0), setData("/f", nil, 99), check("/f", 99), check("/none", -1),
-				createACL(opCreate, "/f/acl", nil, nil, 0), create("f", "", 0), create("/f//x", "", 0), del("/", -1), del("/f", 99), setData("/f/..", nil, 0)} {
+				createACL(opCreate, "/f/acl", nil, []acl{}, 0), create("f", "", 0), create("/f//x", "", 0), del("/", -1), del("/f", 99), setData("/f/..", nil, 0)} {
 				for i := range len(good) + 1 {
 					ops := append([]request{}, good[:i]...)
 					ops = append(append(ops, bad), good[i:]...)

@@ -13,6 +13,7 @@ func scenarios() []scenario {
 		freshScenarios(),
 		connectScenarios(),
 		frameScenarios(),
+		oddScenarios(),
 		nodeScenarios(),
 		aclScenarios(),
 		multiScenarios(),

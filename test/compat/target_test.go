@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	targetFlag = flag.String("target", "zkd", "server under test: zkd or apache")
+	targetFlag = flag.String("target", "zkd", "server under test: zkd, apache or apache39")
 	zkdFlag    = flag.String("zkd", "", "zkd binary; built from the tree when empty")
 	fullFlag   = flag.Bool("full", false, "longer runs: more seeds, more operations")
 	seedFlag   = flag.Uint64("seed", 0, "run the random comparison with this seed only")
@@ -40,18 +40,19 @@ const (
 type kind string
 
 const (
-	apache kind = "apache"
-	zkd    kind = "zkd"
+	apache   kind = "apache"   // 3.8, as Debian 12 has it
+	apache39 kind = "apache39" // 3.9, see zookeeper39.sh
+	zkd      kind = "zkd"
 )
 
 // target is the kind under test.
 func target(t testing.TB) kind {
 	t.Helper()
 	switch k := kind(*targetFlag); k {
-	case apache, zkd:
+	case apache, apache39, zkd:
 		return k
 	default:
-		t.Fatalf("-target %q: want zkd or apache", *targetFlag)
+		t.Fatalf("-target %q: want zkd, apache or apache39", *targetFlag)
 		return ""
 	}
 }
@@ -92,9 +93,7 @@ func (c config) settings() map[string]string {
 // killed when the test ends.
 func start(t testing.TB, k kind, cfg config) *server {
 	t.Helper()
-	if k == apache {
-		needApache(t)
-	}
+	needServer(t, k)
 	s := tryToStart(t, k, cfg)
 	if s == nil {
 		t.FailNow()
@@ -220,7 +219,7 @@ func command(t testing.TB, k kind, file string, cfg config) []string {
 	for name, value := range cfg.settings() {
 		args = append(args, "-D"+name+"="+value)
 	}
-	return append(args, "-cp", serverClassPath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+	return append(args, "-cp", classPath(k), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 }
 
 var buildZkd = sync.OnceValues(func() (string, error) {

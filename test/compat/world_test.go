@@ -501,7 +501,7 @@ func (c *conn) frame(payload []byte) {
 	if xid < 0 {
 		line += fmt.Sprintf(" xid=%d", xid)
 	}
-	if code == 0 {
+	if code == 0 || req.op == opMultiRead && len(d.b) > 0 {
 		line += c.w.body(req.op, &d)
 	}
 	if len(d.b) > 0 {

@@ -21,7 +21,7 @@ import (
 
 const (
 	zkCliDeadline = 90 * time.Second
-	// The entries of testdata/known.txt for TestZkCli and TestEnsembleZkCli.
+	// The entries of testdata/known-3.8.txt for TestZkCli and TestEnsembleZkCli.
 	zkCliSession         = "zkCli session"
 	zkCliEnsembleSession = "zkCli session, with a follower"
 )
@@ -30,14 +30,14 @@ const (
 // runs single commands for their exit status, and compares all that it prints.
 func TestZkCli(t *testing.T) {
 	needZkCli(t)
-	p := startPair(t, config{})
+	p := startPair(t, apache, config{})
 	compareCli(t, zkCliSession, []*server{p.reference, p.subject})
 }
 
 // TestEnsembleZkCli does that on a follower of an ensemble.
 func TestEnsembleZkCli(t *testing.T) {
 	needZkCli(t)
-	reference, subject := startEnsembles(t, config{})
+	reference, subject := startEnsembles(t, apache, config{})
 	var followers []*server
 	for _, e := range []*ensemble{reference, subject} {
 		roles, ok := e.roles()
@@ -56,7 +56,7 @@ func needZkCli(t *testing.T) {
 }
 
 // compareCli compares the sessions on two servers, the first of which is
-// Apache's, with the entry of testdata/known.txt.
+// Apache's, with the entry of testdata/known-3.8.txt.
 func compareCli(t *testing.T, entry string, servers []*server) {
 	t.Helper()
 	script, err := os.ReadFile("testdata/zkcli.txt")
@@ -80,7 +80,7 @@ func compareCli(t *testing.T, entry string, servers []*server) {
 		t.Errorf("the session on apache printed only %d lines:\n%s", n, strings.Join(transcripts[0], "\n"))
 	}
 	diff := diffLines(transcripts[0], transcripts[1])
-	compareKnown(t, readKnown(t)[entry].diff, diff)
+	compareKnown(t, apache, readKnown(t, apache)[entry].diff, diff)
 	different := strings.Count(diff, "\n- ")
 	summary(t, t.Name(), len(transcripts[0])-different, different)
 }

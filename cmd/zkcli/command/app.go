@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // Streams are what a process has of its surroundings.
@@ -48,7 +49,7 @@ type App struct {
 func New(s Streams) *App {
 	a := &App{in: s.In, getenv: s.Getenv, commands: commands()}
 	var mu sync.Mutex
-	a.out, a.err = &lockedWriter{mu: &mu, w: s.Out}, &lockedWriter{mu: &mu, w: s.Err}
+	a.out, a.err = newLockedWriter(&mu, s.Out), newLockedWriter(&mu, s.Err)
 	a.opts = defaults(s.Getenv)
 	a.watching.print = true
 	return a
@@ -74,6 +75,9 @@ func (a *App) Close() { a.conn.close() }
 func (a *App) Run(ctx context.Context, args []string) int {
 	root := a.root(&a.opts)
 	root.RunE = func(*cobra.Command, []string) error { return a.lines(ctx) }
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version of zkcli")
 	err := a.execute(ctx, root, &a.opts, args)
 	return ExitCode(a.report(err, a.opts.Format))
 }
@@ -186,14 +190,40 @@ func (a *App) Client(ctx context.Context) (*client.Client, error) {
 	return a.conn.get(ctx, &a.opts, a.event)
 }
 
-// lockedWriter writes whole pieces: results and watch events don't mix.
+// lockedWriter writes whole pieces: results and watch events don't mix. Everything
+// that zkcli prints goes through one. What it writes to a terminal it escapes, as it may
+// come from a znode.
 type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
+	mu     *sync.Mutex
+	w      io.Writer
+	escape bool
+}
+
+func newLockedWriter(mu *sync.Mutex, w io.Writer) *lockedWriter {
+	return &lockedWriter{mu: mu, w: w, escape: console.Is(w)}
 }
 
 // Write writes p.
 func (w *lockedWriter) Write(p []byte) (int, error) {
+	text := p
+	if w.escape {
+		text = console.Escape(p)
+	}
+	if _, err := w.raw().Write(text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// rawWriter writes without escaping.
+type rawWriter lockedWriter
+
+// raw returns a writer for the control sequences of zkcli itself. Text from elsewhere
+// must not be written to it, unless it has been escaped.
+func (w *lockedWriter) raw() *rawWriter { return (*rawWriter)(w) }
+
+// Write writes p as it is.
+func (w *rawWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.w.Write(p)

@@ -21,7 +21,7 @@ func benchCommand() Command {
 			"zkcli is told of. What follows -- goes to zkbench; bench -- --help shows its workloads.\n" +
 			"All that it writes is below one node, which it deletes at its end.",
 		Examples: []Example{
-			{"bench", "gets, for 10 s"},
+			{"bench", "gets, for 5 s"},
 			{"bench set -- -c 50 -d 30s", "sets, on 50 connections"},
 		},
 		Args: []Arg{{Name: "workload", Kind: Word, Words: []string{"create", "set", "get", "mixed", "exists", "children", "ephemeral",

@@ -80,8 +80,11 @@ func (a *App) emitJSON(v any) error {
 	return a.write(b.Bytes())
 }
 
-func (a *App) write(b []byte) error {
-	if _, err := a.out.Write(b); err != nil {
+func (a *App) write(b []byte) error { return written(a.out.Write(b)) }
+
+// written returns the error of a write of a result.
+func written(_ int, err error) error {
+	if err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // meter shows the progress of a long change on stderr, if that is a terminal: a
@@ -30,7 +31,7 @@ func (c *Call) meter() *meter {
 	if c.Options.Format == FormatJSON || columns == 0 {
 		return &meter{}
 	}
-	return &meter{w: c.App.err, columns: columns}
+	return &meter{w: c.App.err.raw(), columns: columns}
 }
 
 // meterPace is how long a line stands before it is drawn anew.
@@ -72,25 +73,12 @@ func (w *lockedWriter) terminal() bool {
 	if s, ok := to.(*shell.Shell); ok {
 		return s.Terminal()
 	}
-	return isTerminal(to)
-}
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
+	return console.Is(to)
 }
 
 // attended reports whether somebody sits at the terminal who can be asked.
 func (c *Call) attended() bool {
-	return !c.App.session && isTerminal(c.App.in) && c.App.err.terminal()
+	return !c.App.session && console.Is(c.App.in) && c.App.err.terminal()
 }
 
 // confirm asks whoever sits at the terminal. If nobody does, it returns nil, or a

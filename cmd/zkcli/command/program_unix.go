@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // runProgram runs a program. When the command's context ends it gets SIGTERM and,
@@ -15,7 +17,7 @@ import (
 // must not outlive the lock: it has a process group of its own. Not so at a
 // terminal, where it shares ours to be able to read, and gets the Ctrl-C by itself.
 func runProgram(cmd *exec.Cmd, grace time.Duration) error {
-	group := !isTerminal(cmd.Stdin)
+	group := !console.Is(cmd.Stdin)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: group}
 	signal := func(s syscall.Signal) error {
 		if group {

@@ -15,7 +15,8 @@ func getCommand() Command {
 	return Command{
 		Name: "get", Synopsis: "[-s] [-w] [-b] [-x] path", Short: "Print the data of a node",
 		Long: "Prints the data as it is, or null if the node has none. With -o raw no newline\n" +
-			"is added: what comes out is what is stored, byte for byte.",
+			"is added: what comes out is what is stored, byte for byte. On a terminal, control\n" +
+			"characters and what is not UTF-8 are escaped.",
 		Examples: []Example{
 			{"get /config", "the data"},
 			{"get -s /config", "the data and the stat"},

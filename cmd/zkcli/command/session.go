@@ -3,12 +3,12 @@ package command
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/buildinfo"
 )
 
 func addAuthCommand() Command {
@@ -202,31 +202,16 @@ func versionCommand() Command {
 		Name: "version", Short: "Print the version of zkcli",
 		Setup: func(*cobra.Command) Run {
 			return func(_ context.Context, c *Call) error {
-				v := version()
+				v, _ := buildinfo.Revision()
 				doc := map[string]string{"version": v}
-				return c.Emit(Output{Text: "ZooKeeper CLI version: zkd " + v, Data: doc, Raw: []byte(v + "\n")})
+				return c.Emit(Output{Text: versionText(), Data: doc, Raw: []byte(v + "\n")})
 			}
 		},
 	}
 }
 
-// version returns what the build has recorded.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	v, revision := info.Main.Version, ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value[:min(12, len(s.Value))]
-		}
-	}
-	if v == "" || v == "(devel)" {
-		v = "devel"
-	}
-	if revision != "" && v == "devel" {
-		v += "-" + revision
-	}
-	return v
+// versionText is what version and --version print.
+func versionText() string {
+	v, _ := buildinfo.Revision()
+	return "ZooKeeper CLI version: zkd " + v
 }

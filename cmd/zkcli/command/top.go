@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 func topCommand() Command {
@@ -174,7 +175,9 @@ func (t *top) show(views []serverView) error {
 	}
 	text := f.text(now)
 	if width := shell.Width(t.c.App.out.writer(), t.c.App.getenv); width > 0 {
-		text = "\x1b[H\x1b[2J" + cutLines(text, width) // home, and clear
+		const homeAndClear = "\x1b[H\x1b[2J"
+		text = cutLines(string(console.Escape([]byte(text))), width)
+		return written(t.c.App.out.raw().Write([]byte(homeAndClear + text)))
 	}
 	return t.c.App.write([]byte(text))
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // Candidate is what a word can become.
@@ -22,6 +24,11 @@ func (c Candidate) label() string {
 		return c.Label
 	}
 	return c.Text
+}
+
+// visible reports whether a line of a terminal shows s as it is.
+func visible(s string) bool {
+	return !strings.ContainsAny(s, "\n\t") && string(console.Escape([]byte(s))) == s
 }
 
 // place is the word that is being completed.

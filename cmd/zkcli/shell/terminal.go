@@ -8,10 +8,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/term"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // newEditor returns the editor for what cfg reads and writes, and whether that is a
@@ -293,8 +296,9 @@ func (t *terminal) showSearch() {
 	}
 }
 
-// complete completes the word before the cursor. If nothing is sure, a list of what
-// can be is shown above the line.
+// complete completes the word before the cursor. If several candidates are left, a list
+// of them is shown above the line. A candidate that the terminal would not show as it is
+// is left out: it must not get into the line.
 func (t *terminal) complete() {
 	if t.cfg.Complete == nil {
 		return
@@ -303,6 +307,7 @@ func (t *terminal) complete() {
 	ctx, cancel := context.WithTimeout(t.keys.ctx, t.cfg.CompleteWait)
 	defer cancel()
 	all, err := t.cfg.Complete(ctx, p.words, p.current)
+	all = slices.DeleteFunc(all, func(c Candidate) bool { return !visible(c.Text) })
 	if t.line.complete(p, all) {
 		return
 	}
@@ -310,7 +315,8 @@ func (t *terminal) complete() {
 	case ctx.Err() != nil:
 		_, _ = fmt.Fprintf(t, "no completion: no answer within %v\n", t.cfg.CompleteWait)
 	case err != nil:
-		_, _ = fmt.Fprintf(t, "no completion: %s\n", strings.TrimSpace(err.Error()))
+		why := console.Escape([]byte(strings.TrimSpace(err.Error())))
+		_, _ = fmt.Fprintf(t, "no completion: %s\n", why)
 	case len(all) > 1:
 		width, height, err := term.GetSize(int(t.out.Fd()))
 		if err != nil {

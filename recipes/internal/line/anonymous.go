@@ -92,7 +92,7 @@ func (p *Place) mine(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	stat, there, err := p.line.Client.Steady().Exists(ctx, p.path)
-	return there && stat.Czxid == p.stat.Czxid, lost(err)
+	return there && stat.Czxid == p.stat.Czxid, Lost(err)
 }
 
 // deleteMine is DeleteGuaranteed of an anonymous place. It does not touch another one.

@@ -59,10 +59,10 @@ func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) 
 			return &Place{line: &own, path: made, stat: stat}, nil
 		}
 		if !errors.Is(err, client.ErrNoNode) || round == rounds {
-			return nil, lost(err)
+			return nil, Lost(err)
 		}
 		if err := l.makePath(ctx); err != nil {
-			return nil, lost(err)
+			return nil, Lost(err)
 		}
 	}
 }
@@ -82,8 +82,8 @@ func (l *Line) make(ctx context.Context, path string, data []byte) (string, clie
 	return l.Client.CreateUnique(ctx, path, data, client.EphemeralSequential, l.ACL)
 }
 
-// lost makes the end of a session an ErrLost, too.
-func lost(err error) error {
+// Lost returns err. If the session has ended, the error wraps recipes.ErrLost as well.
+func Lost(err error) error {
 	if errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, recipes.ErrLost) {
 		return fmt.Errorf("%w: %w", recipes.ErrLost, err)
 	}

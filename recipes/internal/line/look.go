@@ -26,7 +26,7 @@ func Next(ctx context.Context, w *client.Watch) (client.Event, error) {
 	e, err := w.Next(ctx)
 	if err != nil {
 		DropWatch(ctx, w)
-		return e, lost(err)
+		return e, Lost(err)
 	}
 	return e, nil
 }
@@ -38,7 +38,7 @@ func (p *Place) Session() client.SessionID { return p.stat.EphemeralOwner }
 func (l *Line) LookW(ctx context.Context) ([]Entry, *client.Watch, error) {
 	names, _, w, err := l.Client.Steady().ChildrenW(ctx, l.Path)
 	if err != nil {
-		return nil, nil, lost(err)
+		return nil, nil, Lost(err)
 	}
 	entries, err := l.parse(names)
 	if err != nil {

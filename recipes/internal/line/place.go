@@ -50,11 +50,11 @@ func (p *Place) Await(ctx context.Context, rule Rule) error {
 			continue
 		}
 		if err != nil {
-			return lost(err)
+			return Lost(err)
 		}
 		if _, err := w.Next(ctx); err != nil {
 			DropWatch(ctx, w)
-			return lost(fmt.Errorf("wait for %s: %w", w.Path(), err))
+			return Lost(fmt.Errorf("wait for %s: %w", w.Path(), err))
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (p *Place) Try(ctx context.Context, rule Rule) (bool, error) {
 func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
 	entries, err := p.line.List(ctx)
 	if err != nil {
-		return "", lost(err)
+		return "", Lost(err)
 	}
 	own := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == Base(p.path) })
 	if own < 0 {

@@ -23,7 +23,7 @@ func Why(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	return lost(err)
+	return Lost(err)
 }
 
 // RemoveUnique has a node that CreateUnique has made deleted, sooner or later. There is no

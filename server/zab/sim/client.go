@@ -32,6 +32,7 @@ type request struct {
 	floor   jute.Zxid // ghost: highest zxid that any client had seen
 	sent    uint64    // ghost: when, µs
 	fenced  bool      // at its node: it needs the leader's word, though a node could answer it
+	timeout int32     // asked for with reqCreateSession and reqResume, ms
 	op      jute.OpCode
 	body    []byte
 }
@@ -43,6 +44,7 @@ type reply struct {
 	attempt uint32
 	cxid    int32
 	session jute.SessionID
+	timeout int32     // of the session, ms
 	zxid    jute.Zxid // of the transaction, or what the node has applied
 	err     jute.Code
 	closed  bool // the connection has ended
@@ -54,6 +56,7 @@ type conn struct {
 	client    int
 	attempt   uint32
 	session   jute.SessionID
+	timeout   int32     // as the client was told, ms
 	pending   []pending // answered in order: R1
 	touchedMs int64
 	touchedAt uint64 // ghost: when that was, µs
@@ -73,6 +76,7 @@ type pending struct {
 type client struct {
 	id       int
 	session  jute.SessionID
+	timeout  int32 // of the session, as it was told, ms
 	seen     jute.Zxid
 	node     int8 // connected to it, or -1
 	origin   uint64
@@ -93,7 +97,7 @@ func (s *Sim) think(c *client) {
 		us = max(us, s.cfg.SessionMs*50) // even the smallest windows must let learners catch up
 	}
 	if s.cfg.DozePct > 0 && s.phase == phaseChaos && s.percent(s.cfg.DozePct) {
-		us = max(us, s.cfg.SessionMs*1000) // it may come in time, or too late
+		us = max(us, s.cfg.SessionMs*1000, uint64(c.timeout)*1000) // it may come in time, or too late
 	}
 	s.agenda.push(event{at: s.now + s.between(us/2, us*3/2) + 1, kind: evClient, node: -1, arg: int32(c.id)})
 	if c.stopped {
@@ -115,7 +119,7 @@ func (s *Sim) think(c *client) {
 func (s *Sim) connect(c *client) {
 	c.attempt++
 	c.asked = s.now
-	req := request{kind: reqCreateSession, attempt: c.attempt}
+	req := request{kind: reqCreateSession, attempt: c.attempt, timeout: s.drawTimeout()}
 	if c.session != 0 {
 		req.kind, req.session, req.seen = reqResume, c.session, c.seen
 	}
@@ -125,6 +129,14 @@ func (s *Sim) connect(c *client) {
 		n = s.nodes[s.core[s.rng.IntN(len(s.core))]]
 	}
 	s.afterPacket(evToServer, n, s.between(10, 500), &packet{to: n.idx, client: c.id, req: req})
+}
+
+// drawTimeout returns a timeout to ask for, in ms.
+func (s *Sim) drawTimeout() int32 {
+	if s.cfg.Timeouts > 1 {
+		return int32(s.cfg.SessionMs) * int32(1+s.rng.IntN(s.cfg.Timeouts))
+	}
+	return int32(s.cfg.SessionMs)
 }
 
 // ask sends a request.
@@ -271,7 +283,7 @@ func (s *Sim) connected(c *client, r *reply) {
 		c.asked = 0
 		return
 	}
-	c.node, c.origin, c.session = int8(r.origin>>56)-1, r.origin, r.session
+	c.node, c.origin, c.session, c.timeout = int8(r.origin>>56)-1, r.origin, r.session, r.timeout
 	s.stats.Connects++
 	s.checkSeen(c, r.zxid)
 	c.seen = max(c.seen, r.zxid)
@@ -357,14 +369,14 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	}
 	n.lastConn++
 	c := &conn{origin: uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn), client: client, attempt: req.attempt, session: req.session,
-		touchedMs: int64(n.localMs()), touchedAt: s.now}
+		timeout: req.timeout, touchedMs: int64(n.localMs()), touchedAt: s.now}
 	if req.kind == reqCreateSession {
 		c.session = jute.SessionID(c.origin)
 	}
 	n.conns = append(n.conns, c)
 	c.pending = append(c.pending, pending{req: *req})
 	sub := submission{kind: req.kind, req: evaluate.Request{
-		Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: int32(s.cfg.SessionMs),
+		Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout,
 	}}
 	s.submit(n, &sub)
 	s.heed(n)
@@ -380,6 +392,8 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 				n.tracker.Add(txn.Session, txn.Ops[i].TimeoutMs, int64(n.localMs()))
 				_ = n.tracker.SetOwner(txn.Session, txn.Origin) // it was added just now
 				n.heard[txn.Session] = int64(s.now) - n.pausedFor
+			case datatree.OpSetTimeout:
+				n.tracker.SetTimeout(txn.Session, txn.Ops[i].TimeoutMs, txn.Origin, int64(n.localMs()))
 			case datatree.OpCloseSession:
 				n.tracker.Remove(txn.Session)
 				delete(n.heard, txn.Session)
@@ -396,14 +410,16 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 	if c == nil {
 		return
 	}
+	resumed := len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpSetTimeout
 	for i := range c.pending {
 		p := &c.pending[i]
 		if p.ready || !p.req.ordered() {
 			continue
 		}
-		if p.req.fenced || p.req.kind == reqSync || p.req.kind == reqResume || p.req.cxid != txn.Cxid {
+		if p.req.fenced || p.req.kind == reqSync || (p.req.kind == reqResume) != resumed || p.req.cxid != txn.Cxid {
 			continue
 		}
+		s.noteTimeout(n, c, p)
 		p.ready, p.zxid, p.err = true, txn.Zxid, txn.Err
 		s.answer(n, c)
 		return
@@ -450,9 +466,19 @@ func (s *Sim) answerBarrier(n *node, b *barrier) {
 			if _, ok := n.tree.Session(c.session); !ok || b.told {
 				p.err = jute.ErrSessionExpired
 			}
+			s.noteTimeout(n, c, p)
 		}
 		s.answer(n, c)
 		return
+	}
+}
+
+// noteTimeout takes down what a client is told with the answer to a request that opens or
+// resumes its session: the timeout that the tree has.
+func (s *Sim) noteTimeout(n *node, c *conn, p *pending) {
+	ms, ok := n.tree.Session(c.session)
+	if p.req.kind == reqResume && s.cfg.Mutant != MutantTimeoutForgotten && ok && p.err == 0 {
+		c.timeout = ms
 	}
 }
 
@@ -470,12 +496,12 @@ func (s *Sim) answer(n *node, c *conn) {
 		if s.cfg.Mutant == MutantReplyUnordered && len(c.pending) > 1 {
 			p.req, c.pending[1].req = c.pending[1].req, p.req
 		}
-		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, zxid: p.zxid, err: p.err}
+		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, timeout: c.timeout, zxid: p.zxid, err: p.err}
 		sent := p.req.sent
 		c.pending = append(c.pending[:0], c.pending[1:]...)
 		c.last = max(c.last, r.zxid)
 		if r.err == 0 && r.kind != reqClose {
-			s.promise(n, c.session, sent)
+			s.promise(n, c, r.kind, sent)
 		}
 		s.toClient(n, c.client, &r)
 		if r.err == jute.ErrSessionMoved {

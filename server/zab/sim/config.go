@@ -48,7 +48,9 @@ type Config struct {
 	Pipeline     int    // requests that a client has under way
 	ClosePct     int    // requests that end a session
 	DozePct      int    // turns after which a client is silent for about a session's timeout
-	SessionMs    uint64 // timeout of sessions
+	SessionMs    uint64 // shortest timeout of sessions
+	Timeouts     int    // a client asks for up to so many times SessionMs; 0 counts as 1
+	MaxListed    int    // evaluate.Options.MaxListed
 	SnapshotEach int    // entries applied between two snapshots; 0 for none
 	SnapRetain   int    // snapshots kept, and the log behind the oldest
 
@@ -107,7 +109,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%dx%d listed=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -132,6 +134,8 @@ func Draw(seed uint64, steps int) Config {
 	c.drawFaults(r)
 	c.drawRate(r)
 	c.DozePct = pick(r, 0, 0, 0, 2, 10)
+	c.Timeouts = pick(r, 1, 1, 3)
+	c.MaxListed = pick(r, 0, 0, 1)
 	return c
 }
 

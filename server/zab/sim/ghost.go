@@ -59,7 +59,7 @@ type ghost struct {
 	applied datatree.Applied
 
 	sessions map[jute.SessionID]bool   // ever created; false once closed
-	kept     map[jute.SessionID]uint64 // when the newest request was sent that was answered, µs
+	kept     map[jute.SessionID]uint64 // until when its client was promised that it lives, µs
 	expired  map[jute.SessionID]uint64 // when its close was committed, if nobody asked for that
 	acked    jute.Zxid                 // highest zxid in a client's hands
 	tops     [256]uint32               // highest promise epoch made durable, by server

@@ -3,47 +3,143 @@ package sim
 import (
 	"flag"
 	"testing"
+
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 var (
 	mutantFlag  = flag.String("mutant", "", "mutants: only this one")
-	mutantSeeds = flag.Int("mutantseeds", 1000, "mutants: how many seeds each gets")
+	mutantSeeds = flag.Int("mutantseeds", 0, "mutants: count which of so many random runs find each, instead of stopping at the first")
 )
 
-// TestMutantsOfNodes plants each fault of the nodes, which some run must find.
+// mutantLimit is how many random runs may fail to find a mutant. A mutant that
+// usually takes more than a tenth of them needs a focus or a script: otherwise a
+// change elsewhere, which gives each seed another run, might hide it.
+const mutantLimit = 1000
+
+// TestMutantsOfNodes plants each fault of the nodes. A script or a random run
+// must find it.
 func TestMutantsOfNodes(t *testing.T) {
 	for _, m := range Mutants() {
-		if *mutantFlag != "" && *mutantFlag != m.String() {
-			continue
-		}
-		t.Run(m.String(), func(t *testing.T) {
-			hunt(t, m.String(), func(c *Config) { c.Mutant = m })
-		})
+		testMutant(t, mutation{name: m.String(), inRun: m, inCore: func(bool) {}})
 	}
 }
 
-// hunt runs seeds until one fails. Every other run has the conditions under which
-// the mutant shows most easily.
-func hunt(t *testing.T, name string, plant func(*Config)) {
+// mutation is a fault to plant: into the nodes of a run, or into the core of the
+// whole process.
+type mutation struct {
+	name   string
+	inRun  Mutant
+	inCore func(on bool)
+}
+
+// during calls run with the fault planted, and returns what was noticed.
+func (m *mutation) during(cfg Config, run func(Config) *Failure) *Failure {
+	m.inCore(true)
+	defer m.inCore(false)
+	cfg.Mutant = m.inRun
+	return run(cfg)
+}
+
+// testMutant checks that a planted fault is found.
+func testMutant(t *testing.T, m mutation) {
+	if *mutantFlag != "" && *mutantFlag != m.name {
+		return
+	}
+	t.Run(m.name, func(t *testing.T) {
+		found := find(t, m)
+		if *mutantSeeds > 0 {
+			found = countFinds(t, m) || found
+		}
+		if !found {
+			t.Error("nothing finds this fault: give it a line in focuses or in directed")
+		}
+	})
+}
+
+// find reports whether a planted fault is found. If there is a script for it, the
+// script alone must find it.
+func find(t *testing.T, m mutation) bool {
 	t.Helper()
-	for i := range *mutantSeeds {
-		cfg := Draw(uint64(i)+1, 2000)
-		if focus := focuses[name]; focus != nil && i&1 != 0 {
-			focus(&cfg)
-		}
-		plant(&cfg)
-		if r := Run(cfg); r.Failure != nil {
-			t.Logf("seed %d: %v", cfg.Seed, r.Failure)
-			return
+	if script := directed[m.name]; script != nil {
+		play := func(cfg Config) *Failure { return broken(cfg, script) }
+		return finds(t, m, scriptConfig(), play)
+	}
+	for seed := range uint64(mutantLimit) {
+		if finds(t, m, drawFor(seed+1, focuses[m.name]), random) {
+			return true
 		}
 	}
-	if script := directed[name]; script != nil {
-		if f := broken(script); f != nil {
-			t.Logf("only the script finds it: %v", f)
-			return
+	return false
+}
+
+// finds reports whether a run notices a planted fault. The same run without the
+// fault must notice nothing.
+func finds(t *testing.T, m mutation, cfg Config, run func(Config) *Failure) bool {
+	t.Helper()
+	f := m.during(cfg, run)
+	if f == nil {
+		return false
+	}
+	t.Logf("seed %d: %v", cfg.Seed, f)
+	if f := run(cfg); f != nil {
+		t.Errorf("seed %d fails without the planted fault: %v", cfg.Seed, f)
+	}
+	return true
+}
+
+// random is a random run.
+func random(cfg Config) *Failure { return Run(cfg).Failure }
+
+// drawFor draws the conditions of a random run, with a focus unless that is nil.
+func drawFor(seed uint64, focus func(*Config)) Config {
+	cfg := Draw(seed, 2000)
+	if focus != nil {
+		focus(&cfg)
+	}
+	return cfg
+}
+
+// countFinds shows how strong the simulator is: how many random runs find a
+// planted fault, with its focus and without. It reports whether any does.
+func countFinds(t *testing.T, m mutation) (found bool) {
+	t.Helper()
+	for _, focus := range []func(*Config){nil, focuses[m.name]} {
+		count := 0
+		for seed := range uint64(*mutantSeeds) {
+			if m.during(drawFor(seed+1, focus), random) != nil {
+				count++
+			}
+		}
+		t.Logf("found by %d of %d runs (with focus: %v)", count, *mutantSeeds, focus != nil)
+		found = found || count > 0
+		if focuses[m.name] == nil {
+			break
 		}
 	}
-	t.Errorf("%d seeds did not find it", *mutantSeeds)
+	return found
+}
+
+// TestFindersHaveMutants checks that each focus and each script is for a mutant
+// that exists.
+func TestFindersHaveMutants(t *testing.T) {
+	known := make(map[string]bool)
+	for _, m := range Mutants() {
+		known[m.String()] = true
+	}
+	for _, m := range zab.Mutants() {
+		known[m.String()] = true
+	}
+	for name := range focuses {
+		if !known[name] {
+			t.Errorf("focuses has %q, which is no mutant", name)
+		}
+	}
+	for name := range directed {
+		if !known[name] {
+			t.Errorf("directed has %q, which is no mutant", name)
+		}
+	}
 }
 
 // often makes faults come about once in an election.
@@ -54,19 +150,39 @@ func often(c *Config, faults ...Fault) {
 	c.ChaosOnly = true
 }
 
-// focuses are the conditions, by mutant. Those that a few runs of any kind find
-// need none.
+// focuses are the conditions under which random runs find a mutant soon. A mutant
+// that one in fifty runs of any kind finds needs none.
 var focuses = map[string]func(*Config){
 	"no-postpone": func(c *Config) {
 		c.SessionMs = c.ElectionMs / 2
 		c.SkewPct = 0
 		often(c, FaultPause)
 	},
-	"no-lease": dozers,
+	"no-lease": func(c *Config) {
+		dozers(c)
+		c.SessionMs = c.ElectionMs / 2
+	},
+	"early-install": func(c *Config) {
+		c.SnapshotEach, c.SnapRetain, c.CacheBytes = 5, 1, 1
+		c.ThinkUs = c.ElectionMs * 500
+		often(c, FaultFull, FaultPause, FaultTransfer)
+	},
+	"expired-early": func(c *Config) {
+		c.SessionMs = c.ElectionMs / 2
+		c.NetUs, c.FsyncUs = 10000, 50
+		often(c, FaultBlock, FaultStall, FaultBreak)
+	},
 	"no-hold": func(c *Config) {
 		dozers(c)
-		c.ThinkUs, c.Faults = c.ElectionMs*500, [numFaults]uint64{}
-		often(c, FaultPause, FaultSlow)
+		c.ThinkUs = c.ElectionMs * 200
+	},
+	"timeout-forgotten": func(c *Config) {
+		c.Clients, c.DozePct, c.SkewPct, c.SessionMs, c.Timeouts = 5, 20, 0, c.ElectionMs*2, 3
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultKill, FaultTransfer, FaultBreak)
+		c.Faults[FaultKill] *= 5
+		c.Faults[FaultTransfer] *= 5
+		c.Faults[FaultBreak] *= 5
 	},
 	"double-close":  func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
 	"damage-unseen": func(c *Config) { often(c, FaultDamage, FaultKill) },
@@ -80,11 +196,20 @@ var focuses = map[string]func(*Config){
 		often(c, FaultBreak, FaultStall, FaultPower, FaultTransfer)
 	},
 	"epoch-reused-after-restart": func(c *Config) {
-		c.Voters, c.Observers = 3, 0
-		often(c, FaultPower, FaultInside, FaultKill)
+		c.Voters, c.DialMs, c.FsyncUs = 3, 5, 15000
+		often(c, FaultPowerAll, FaultKill)
+	},
+	"promise-repointed": func(c *Config) {
+		c.Voters, c.NetUs, c.FsyncUs, c.DialMs = 3, 10000, 50, 150
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultPowerAll)
+	},
+	"observer-counted": func(c *Config) {
+		c.NetUs, c.FsyncUs, c.DialMs = 50, 5000, 150
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultMembers)
 	},
 	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
-	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
@@ -104,12 +229,16 @@ func slowWays(c *Config) {
 	c.Faults = [numFaults]uint64{}
 }
 
-// dozers has many clients that are silent for nearly as long as they may, and
-// servers whose reports come late.
+// dozers has many clients that are silent for nearly as long as they may, and servers
+// that are cut off from the leader now and then, and know nothing else of faults.
 func dozers(c *Config) {
-	c.Clients, c.DozePct, c.SkewPct, c.ClosePct, c.Pipeline = 5, 30, 0, 0, 1
-	c.SessionMs, c.ThinkUs = c.ElectionMs*2, c.ElectionMs*50
-	often(c, FaultBlock, FaultPause, FaultPartition, FaultStall)
+	c.Clients, c.DozePct, c.SkewPct, c.ClosePct, c.Pipeline = 5, 10, 0, 0, 1
+	c.SessionMs, c.ThinkUs, c.Timeouts = c.ElectionMs, c.ElectionMs*50, 1
+	c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultBlock, FaultPartition)
+	c.Faults[FaultBlock] *= 3
+	c.Faults[FaultPartition] *= 3
 }
 
 // staleReads lets a leader that hands over hear old answers late, and new ones
@@ -123,19 +252,24 @@ func staleReads(c *Config) {
 	often(c, FaultTransfer)
 }
 
-// directed are scripts for what random runs find too rarely: a moment between
-// two events of which each is rare.
+// directed are the scripts that find mutants which random runs find too rarely.
 var directed = map[string]func(*script){
 	"read-round-too-early":          deposedReads,
 	"read-without-round":            deposedReads,
 	"promise-without-history-check": lateCandidate,
 	"follow-restarts":               slowAnswers,
+	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
+}
+
+// scriptConfig is the ensemble for the scripts in directed.
+func scriptConfig() Config {
+	cfg := quiet(3)
+	cfg.Clients, cfg.ElectionMs = 0, 2000
+	return cfg
 }
 
 // broken plays a script and returns what went wrong.
-func broken(do func(*script)) (f *Failure) {
-	cfg := quiet(3)
-	cfg.Clients, cfg.ElectionMs = 0, 2000
+func broken(cfg Config, do func(*script)) (f *Failure) {
 	s := &script{Sim: newSim(cfg)}
 	defer func() {
 		f, _ = recover().(*Failure)

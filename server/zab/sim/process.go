@@ -108,6 +108,11 @@ func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, tx
 	} else if err := txn.Decode(data); err != nil {
 		s.fail("I4", "transaction %v: %v", e.Zxid, err)
 	}
+	if len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession && s.percent(50) { // in slices, as servers do it
+		tree.List(txn)
+		for tree.Prune(txn, out, 1+s.rng.IntN(2)) {
+		}
+	}
 	tree.Apply(txn, out)
 }
 

@@ -630,3 +630,35 @@ func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
 		}
 	})
 }
+
+// A change of the members needs a quorum of the members before it as well.
+func TestReg_OldMembersDecideOnAChange(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		z := fewerVoters(s)
+		if _, ok := s.ghost.index(z); ok {
+			t.Errorf("%v is committed, and only one server has it", z)
+		}
+		s.drop(nil)
+		s.committed(z)
+	})
+}
+
+// fewerVoters has the leader propose that it alone is a voter, and loses what the
+// leader sends of that.
+func fewerVoters(s *script) jute.Zxid {
+	leader := s.lead()
+	s.everywhere()
+	m := *s.membersNow()
+	m.List = append([]zab.Member(nil), m.List...)
+	for i := range m.List {
+		m.List[i].Observer = m.List[i].ID != leader.id
+	}
+	s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgAppend })
+	z, err := leader.core.ProposeMembers(m)
+	if err != nil {
+		s.fail("script", "members: %v", err)
+	}
+	s.drain(leader)
+	s.run(s.cfg.ElectionMs / 4)
+	return z
+}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
@@ -52,6 +54,7 @@ type barrier struct {
 
 type touch struct {
 	session jute.SessionID
+	timeout int32 // ms
 	ageMs   int64
 	at      uint64 // ghost: when that was, µs
 }
@@ -64,7 +67,7 @@ func (s *Sim) maybeLead(n *node) {
 	}
 	s.trace(n, "leads epoch %d", st.Epoch)
 	s.stats.Leads++
-	n.evaluator = evaluate.New(n.tree, s.schemes, evaluate.Options{})
+	n.evaluator = evaluate.New(n.tree, s.schemes, evaluate.Options{MaxListed: s.cfg.MaxListed})
 	n.tracker = session.NewTracker(int64(s.cfg.SessionMs / 10))
 	n.heard = make(map[jute.SessionID]int64)
 	n.since = st.Epoch
@@ -154,7 +157,7 @@ func (s *Sim) resumeHeld(n *node) {
 	if len(n.waiting) == 0 || n.evaluator == nil {
 		return
 	}
-	if _, ok := n.core.NextZxid(); !ok {
+	if !s.ready(n) {
 		return
 	}
 	held := n.waiting
@@ -177,11 +180,9 @@ func (s *Sim) proposeOne(n *node, sub *submission) bool {
 		s.confirm(n, barrier{origin: req.Origin, after: n.core.LastZxid()})
 		return true
 	case reqResume:
-		s.resume(n, req)
-		return true
+		return s.resume(n, sub)
 	}
-	zxid, ok := n.core.NextZxid()
-	if !ok {
+	if !s.ready(n) {
 		return false
 	}
 	if sub.expire {
@@ -194,10 +195,28 @@ func (s *Sim) proposeOne(n *node, sub *submission) bool {
 			n.tracker.MarkClosing(req.Session)
 		}
 	}
+	s.evaluate(n, sub)
+	return true
+}
+
+// ready reports whether a leader can propose now.
+func (s *Sim) ready(n *node) bool {
+	_, ok := n.core.NextZxid()
+	n.evaluator.Applied(n.applied)
+	return ok && n.evaluator.Ready()
+}
+
+// evaluate proposes what a submission becomes.
+func (s *Sim) evaluate(n *node, sub *submission) {
 	txn := &s.making
 	*txn = datatree.Txn{Ops: txn.Ops[:0]}
-	n.evaluator.Applied(n.applied)
-	n.evaluator.Evaluate(req, zxid, int64(s.now/1000), txn)
+	zxid, _ := n.core.NextZxid()
+	if !n.evaluator.Evaluate(&sub.req, zxid, int64(s.now/1000), txn) {
+		panic(fmt.Sprintf("sim: a client sent a %v that can't be decoded", sub.req.Op))
+	}
+	if !n.evaluator.Ready() {
+		s.stats.Unlisted++
+	}
 	s.spoil(sub, txn)
 	n.core.Propose(zxid, txn.Append(make([]byte, 0, 128)))
 	s.stats.Proposals++
@@ -205,7 +224,6 @@ func (s *Sim) proposeOne(n *node, sub *submission) bool {
 		s.replyEarly(n, txn)
 	}
 	n.again = true
-	return true
 }
 
 // spoil is what mutants of the evaluator do to a transaction.
@@ -224,13 +242,34 @@ func (s *Sim) spoil(sub *submission, txn *datatree.Txn) {
 	}
 }
 
-// resume makes the new connection the session's owner. The client is told behind
-// a barrier whether the session lives.
-func (s *Sim) resume(n *node, req *evaluate.Request) {
+// resume makes the new connection the session's owner, and reports whether it could. The
+// client is told behind a barrier whether the session lives, or with the transaction that
+// sets another timeout.
+func (s *Sim) resume(n *node, sub *submission) bool {
+	req := &sub.req
 	now := int64(n.localMs())
-	if n.tracker.Renew(req.Session, req.TimeoutMs, now) {
-		_ = n.tracker.SetOwner(req.Session, req.Origin) // it is there: Renew said so
-		s.noteHeard(n, req.Session, s.now)
+	ms, open := n.evaluator.Timeout(req.Session)
+	renegotiated := open && ms != req.TimeoutMs && n.tracker.Get(req.Session) != nil && !n.tracker.IsClosing(req.Session)
+	if s.cfg.Mutant == MutantTimeoutForgotten && renegotiated {
+		n.tracker.Renew(req.Session, req.TimeoutMs, now)
+		ms, renegotiated = req.TimeoutMs, false
+	}
+	if renegotiated {
+		if !s.ready(n) {
+			return false
+		}
+		ms = req.TimeoutMs
+	}
+	if open {
+		if _, ok := n.tracker.Resume(req.Session, ms, req.Origin, now); ok {
+			s.noteHeard(n, req.Session, s.now)
+		}
+	}
+	if renegotiated {
+		s.stats.Renegotiated++
+		req.Resumes = true
+		s.evaluate(n, sub)
+		return true
 	}
 	b := barrier{origin: req.Origin, after: n.core.LastZxid()}
 	if s.cfg.Mutant == MutantExpiredEarly && n.tracker.IsClosing(req.Session) {
@@ -238,9 +277,10 @@ func (s *Sim) resume(n *node, req *evaluate.Request) {
 	}
 	if n.localMs() >= n.core.AnswersUntil() && s.cfg.Mutant != MutantNoLease {
 		s.confirm(n, b)
-		return
+		return true
 	}
 	s.place(n, b)
+	return true
 }
 
 // confirm has a quorum confirm that a node leads. The barrier takes effect when that
@@ -320,7 +360,7 @@ func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
 		s.fail("S3", "server %d lets session %v expire, of which it knows nothing", n.id, id)
 	}
 	silent := int64(s.now) - n.pausedFor - heard
-	if timeout := int64(s.cfg.SessionMs) * 1000; silent < timeout*85/100 {
-		s.fail("S3", "server %d lets session %v expire after %d ms of %d", n.id, id, silent/1000, timeout/1000)
+	if ms, ok := n.evaluator.Timeout(id); ok && silent < int64(ms)*1000*85/100 {
+		s.fail("S3", "server %d lets session %v expire after %d ms of %d", n.id, id, silent/1000, ms)
 	}
 }

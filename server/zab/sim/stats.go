@@ -19,7 +19,8 @@ type Stats struct {
 	MemberChanges                                int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
-	Expired, ToldExpired                         int
+	Expired, ToldExpired, Renegotiated           int
+	Unlisted                                     int // closes that were evaluated without a list
 	Faults                                       [numFaults]int
 }
 

@@ -16,11 +16,11 @@ type hearsay struct{ upTo, until int64 }
 
 // lateAfter is for how long a session may be silent and be answered without the
 // leader, in ms.
-func (s *Sim) lateAfter() int64 { return int64(s.cfg.SessionMs) / 3 * 2 }
+func lateAfter(timeoutMs int32) int64 { return int64(timeoutMs) / 3 * 2 }
 
 // knownUpTo is up to when the leader has to know all touches, in ms behind the last
 // that it knows. Clocks differ.
-func (s *Sim) knownUpTo() int64 { return int64(s.cfg.SessionMs) / 4 * 3 }
+func knownUpTo(timeoutMs int32) int64 { return int64(timeoutMs) / 4 * 3 }
 
 // arrive notes that a client was heard of, and says whether the node may answer it
 // alone.
@@ -28,12 +28,12 @@ func (s *Sim) arrive(n *node, c *conn) (alone bool) {
 	now, last := int64(n.localMs()), c.touchedMs
 	c.touchedMs, c.touchedAt = now, s.now
 	if n.evaluator != nil {
-		if !n.tracker.Touch(c.session, now, int32(s.cfg.SessionMs)) {
+		if !n.tracker.Touch(c.session, now, c.timeout) {
 			return false
 		}
 		s.noteHeard(n, c.session, s.now)
 	}
-	return now < int64(n.core.AnswersUntil()) && now-last < s.lateAfter() || s.cfg.Mutant == MutantNoLease
+	return now < int64(n.core.AnswersUntil()) && now-last < lateAfter(c.timeout) || s.cfg.Mutant == MutantNoLease
 }
 
 // hasFence reports whether a request waits for the leader's word that could be
@@ -50,10 +50,11 @@ func (c *conn) hasFence() bool {
 // hearOf touches the session of a request at the leader, and reports whether it was
 // not too late for that.
 func (s *Sim) hearOf(n *node, req *evaluate.Request) bool {
-	if n.tracker.Get(req.Session) == nil {
+	t := n.tracker.Get(req.Session)
+	if t == nil {
 		return true
 	}
-	if !n.tracker.Touch(req.Session, int64(n.localMs()), int32(s.cfg.SessionMs)) {
+	if !t.Touch(int64(n.localMs()), t.TimeoutMs()) {
 		return false
 	}
 	s.noteHeard(n, req.Session, s.now)
@@ -73,7 +74,7 @@ func (s *Sim) reportTouches(n *node) {
 		for _, c := range list {
 			if c.touchedMs != c.reported {
 				c.reported = c.touchedMs
-				m.touches = append(m.touches, touch{session: c.session, ageMs: now - c.touchedMs, at: c.touchedAt})
+				m.touches = append(m.touches, touch{session: c.session, timeout: c.timeout, ageMs: now - c.touchedMs, at: c.touchedAt})
 			}
 		}
 	}
@@ -86,7 +87,7 @@ func (s *Sim) hearTouches(n *node, from zab.SID, m *shellMsg) {
 	}
 	now := int64(n.localMs())
 	for _, t := range m.touches {
-		if n.tracker.Touch(t.session, now-t.ageMs, int32(s.cfg.SessionMs)) {
+		if n.tracker.Touch(t.session, now-t.ageMs, t.timeout) {
 			s.noteHeard(n, t.session, t.at)
 		}
 	}
@@ -115,7 +116,7 @@ func (s *Sim) holds(n *node) session.Hold {
 			return false
 		}
 		h := &n.hearsay[at-1]
-		return h.upTo < deadline-int64(timeoutMs)+s.knownUpTo() && int64(n.localMs()) < h.until+int64(timeoutMs)
+		return h.upTo < deadline-int64(timeoutMs)+knownUpTo(timeoutMs) && int64(n.localMs()) < h.until+int64(timeoutMs)
 	}
 }
 
@@ -127,11 +128,20 @@ func (s *Sim) lostLink(n *node, peer zab.SID) {
 }
 
 // promise notes that a client was answered and takes its session for alive, until
-// the timeout after it had asked: S6.
-func (s *Sim) promise(n *node, id jute.SessionID, sent uint64) {
-	g := &s.ghost
-	g.kept[id] = max(g.kept[id], sent)
-	if at, ok := g.expired[id]; ok && at < sent+s.shortest() {
+// the timeout after it had asked: S6. With the answer to a resumption another timeout may
+// count than before. What comes on a connection that its client has given up it does not
+// hear.
+func (s *Sim) promise(n *node, c *conn, kind reqKind, sent uint64) {
+	g, id := &s.ghost, c.session
+	if s.clients[c.client].attempt != c.attempt {
+		return
+	}
+	until := sent + s.shortest(c.timeout)
+	if kind != reqResume {
+		until = max(until, g.kept[id])
+	}
+	g.kept[id] = until
+	if at, ok := g.expired[id]; ok && at < until {
 		s.fail("S6", "server %d answers session %v, which expired %d ms ago, %d ms after it was asked", n.id, id, (s.now-at)/1000, (s.now-sent)/1000)
 	}
 }
@@ -139,12 +149,14 @@ func (s *Sim) promise(n *node, id jute.SessionID, sent uint64) {
 // checkKept checks that a session which expires was not promised to its client: S6.
 func (s *Sim) checkKept(id jute.SessionID) {
 	s.ghost.expired[id] = s.now
-	if sent, ok := s.ghost.kept[id]; ok && s.now < sent+s.shortest() {
-		s.fail("S6", "session %v expires %d ms after its client sent what was answered, of %d", id, (s.now-sent)/1000, s.cfg.SessionMs)
+	if until, ok := s.ghost.kept[id]; ok && s.now < until {
+		s.fail("S6", "session %v expires %d ms before the time that its client was promised", id, (until-s.now)/1000)
 	}
 }
 
-// shortest is how long a session has to live after a sign of life, in µs. Clocks
-// that run too fast or too slow count at the client's server, at the one before
+// shortest is how long a session with a timeout has to live after a sign of life, in µs.
+// Clocks that run too fast or too slow count at the client's server, at the one before
 // and at the leader.
-func (s *Sim) shortest() uint64 { return s.cfg.SessionMs*10*uint64(100-3*s.cfg.SkewPct) - 3000 }
+func (s *Sim) shortest(timeoutMs int32) uint64 {
+	return uint64(timeoutMs)*10*uint64(100-3*s.cfg.SkewPct) - 3000
+}

@@ -1,0 +1,101 @@
+// Package console keeps what a program prints from driving the terminal. Text from
+// elsewhere, such as the data of a znode, may have control sequences: these move the
+// cursor, change the title of the window, or reverse what a line says.
+package console
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Is reports whether a stream is a file that is a terminal.
+func Is(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// Writer returns a writer that escapes what is written to w, if w is a terminal. It
+// returns w itself if not: a file or a pipe gets the bytes as they are. Each write has
+// to be whole text; a character that is split between two is escaped.
+func Writer(w io.Writer) io.Writer {
+	if !Is(w) {
+		return w
+	}
+	return escaping{w}
+}
+
+type escaping struct{ to io.Writer }
+
+// Write writes p, escaped.
+func (w escaping) Write(p []byte) (int, error) {
+	if _, err := w.to.Write(Escape(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Escape returns p with all escaped, as in a Go string, that a terminal may not show
+// as it is: control characters, characters that change the direction of the text, and
+// bytes that are not UTF-8. Tabs and ends of lines stay. It returns p itself if there is
+// nothing to escape.
+func Escape(p []byte) []byte {
+	var b []byte // what is escaped so far of p[:done]
+	done := 0
+	for i := 0; i < len(p); {
+		r, n := utf8.DecodeRune(p[i:])
+		if !shown(p[i:], r, n) {
+			b = append(b, p[done:i]...)
+			b = escape(b, p[i:i+n], r)
+			done = i + n
+		}
+		i += n
+	}
+	if done == 0 {
+		return p
+	}
+	return append(b, p[done:]...)
+}
+
+// shown reports whether the character r, which has n bytes and with which p begins,
+// stays as it is.
+func shown(p []byte, r rune, n int) bool {
+	switch r {
+	case '\n', '\t':
+		return true
+	case '\r':
+		return len(p) > 1 && p[1] == '\n'
+	case utf8.RuneError:
+		return n > 1
+	}
+	return unicode.IsGraphic(r)
+}
+
+func escape(b, char []byte, r rune) []byte {
+	switch {
+	case len(char) == 1:
+		return fmt.Appendf(b, `\x%02x`, char[0])
+	case r < 0x10000:
+		return fmt.Appendf(b, `\u%04x`, r)
+	}
+	return fmt.Appendf(b, `\U%08x`, r)
+}
+
+// Raw returns the terminal that a Writer writes to, for the control sequences of the
+// program itself. It returns nil if w is no such writer.
+func Raw(w io.Writer) io.Writer {
+	if e, ok := w.(escaping); ok {
+		return e.to
+	}
+	return nil
+}

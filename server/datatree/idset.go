@@ -1,0 +1,48 @@
+package datatree
+
+// idSet is a set of nodes. Its elements have places, so that a walk can stop and
+// continue while the set changes: see walk.
+type idSet struct {
+	list  []nodeID
+	place map[nodeID]uint32 // in list
+}
+
+func (s *idSet) len() int { return len(s.list) }
+
+func (s *idSet) has(id nodeID) bool {
+	_, ok := s.place[id]
+	return ok
+}
+
+func (s *idSet) add(id nodeID) {
+	if s.place == nil {
+		s.place = make(map[nodeID]uint32)
+	}
+	s.place[id] = uint32(len(s.list))
+	s.list = append(s.list, id)
+}
+
+// remove takes out id, which is in the set. The last element takes its place.
+func (s *idSet) remove(id nodeID) {
+	at, last := s.place[id], len(s.list)-1
+	s.list[at] = s.list[last]
+	s.place[s.list[at]] = at
+	delete(s.place, id)
+	s.list = s.list[:last]
+	if last == 0 {
+		*s = idSet{} // gives the memory back
+	}
+}
+
+// walk calls visit for up to n elements from the place before left on, downwards, and
+// returns the place to continue at, 0 at the end. A walk begins at len. What is in the
+// set from its beginning to its end is visited: an element only moves to a lower place
+// while it has not been visited. What comes or goes meanwhile may be visited or not, and
+// what moved a second time.
+func (s *idSet) walk(left, n int, visit func(nodeID)) int {
+	for left = min(left, len(s.list)); left > 0 && n > 0; n-- {
+		left--
+		visit(s.list[left])
+	}
+	return left
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// leave makes a file system have so many bytes free.
+func leave(t *testing.T, fs *crashfs.FS, free int64) {
+	t.Helper()
+	fs.SetCapacity(0)
+	if free < 0 {
+		return
+	}
+	s, err := fs.Space("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs.SetCapacity(max(s.Total-s.Free+free, 1))
+}
+
+// With segments of 128 KiB, as the servers of these tests have them.
+const (
+	roomForDeletes  = 200 << 10 // less than writes need
+	roomForNoDelete = 4 << 10   // less than a segment: the log gets no more
+	lotsOfRoom      = -1
+)
+
+// TestFullDisk: on a full disk an operator can open a session and delete; nothing
+// else is written, however often clients try, and every place says why.
+func TestFullDisk(t *testing.T) {
+	for _, lines := range [][]string{
+		nil,
+		{"localSessionsEnabled=true"},
+		{"localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"},
+	} {
+		t.Run(strings.Join(lines, ","), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := crashfs.New(1)
+				s := startOn(t, fs, "/data", lines...)
+				before := s.connect(t)
+				for i := range 5 {
+					before.create(fmt.Sprint("/n", i), "x")
+				}
+				leave(t, fs, roomForDeletes)
+				time.Sleep(time.Second)
+				before.full()
+				s.saysFull(t, "full: the server refuses writes", true)
+
+				operator := s.connect(t)
+				operator.full()
+				operator.ok(jute.OpDelete, del("/n0"))
+				if operator.exists("/n0") || !operator.exists("/n1") {
+					t.Error("the wrong node is deleted")
+				}
+				logged := s.logWriter.Stats().Bytes
+				for range 1000 { // what is in a loop must not take room
+					c := s.connect(t)
+					if r := c.call(jute.OpDelete, del("/none")); r.Err != jute.ErrNoNode {
+						t.Fatalf("delete of no node: %v", r.Err)
+					}
+					if r := c.call(jute.OpDelete, &jute.DeleteRequest{Path: "/n1", Version: 7}); r.Err != jute.ErrBadVersion {
+						t.Fatalf("delete of another version: %v", r.Err)
+					}
+					c.full()
+					c.ok(jute.OpCloseSession, nil)
+				}
+				if now := s.logWriter.Stats().Bytes; now != logged {
+					t.Errorf("1000 sessions and 5000 requests that changed nothing took %d bytes of the log", now-logged)
+				}
+				before.ok(jute.OpCloseSession, nil)
+
+				leave(t, fs, lotsOfRoom)
+				time.Sleep(time.Second)
+				s.saysFull(t, "", false)
+				operator.set("/n1", "y")
+				r := operator.call(jute.OpCreate, create("/e", "", jute.ModeEphemeral))
+				if want := len(lines) != 1; (r.Err == 0) != want {
+					t.Errorf("an ephemeral of the session of before: %v", r.Err)
+				}
+				s.connect(t).create("/after", "")
+			})
+		})
+	}
+}
+
+// full requires that writes are refused, but not reads.
+func (c *client) full() {
+	c.t.Helper()
+	for _, w := range []struct {
+		op   jute.OpCode
+		body record
+	}{{jute.OpSetData, set("/n1", "z")}, {jute.OpCreate, create("/new", "", 0)}} {
+		if r := c.call(w.op, w.body); r.Err != jute.ErrNotReadOnly {
+			c.t.Fatalf("%v on a full disk: %v, want %v", w.op, r.Err, jute.ErrNotReadOnly)
+		}
+	}
+	if v, ok := c.get("/n1"); !ok || v != "x" {
+		c.t.Fatalf("/n1 is %q, %v", v, ok)
+	}
+}
+
+// saysFull requires that srvr, mntr and the metrics agree about the disk.
+func (s *testServer) saysFull(t *testing.T, remark string, refuses bool) {
+	t.Helper()
+	srvr, mntr := s.ask(t, "srvr", false), s.ask(t, "mntr", false)
+	line := "Disk: " + remark + "\n"
+	if strings.Contains(srvr, line) != (remark != "") || strings.Contains(srvr, "Disk: ") != (remark != "") {
+		t.Errorf("srvr, want the line %q:\n%s", line, srvr)
+	}
+	for name, want := range map[string]bool{"disk_full": strings.HasPrefix(remark, "full: "), "writes_refused": refuses} {
+		if !strings.Contains(mntr, fmt.Sprintf("\nzk_%s\t%d\n", name, map[bool]int{true: 1}[want])) {
+			t.Errorf("mntr, want zk_%s to be %v:\n%s", name, want, mntr)
+		}
+	}
+	if got := s.logged.FilterMessageSnippet("the disk is full").Len(); (got > 0) != strings.HasPrefix(remark, "full: ") && remark != "" {
+		t.Errorf("%d lines of the log say that the disk is full", got)
+	}
+}
+
+// TestNoRoomAtAll: when something else fills the disk to the last byte, deletes are
+// let through only while the log's files can take them. The server stays, sessions
+// can be closed, and all is well when there is room again.
+func TestNoRoomAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes = 6000
+		fs := crashfs.New(1)
+		s := startOn(t, fs, "/data")
+		c := s.connect(t)
+		for i := range nodes {
+			c.create(fmt.Sprintf("/node-%04d", i), "x")
+		}
+		leave(t, fs, roomForNoDelete)
+		time.Sleep(time.Second)
+		c.nc.SetReadDeadline(time.Now().Add(time.Minute)) // for a server that has failed
+		deleted := 0
+		for ; deleted < nodes; deleted++ {
+			r := c.call(jute.OpDelete, del(fmt.Sprintf("/node-%04d", deleted)))
+			if r.Err == jute.ErrNotReadOnly {
+				break
+			}
+			if r.Err != 0 {
+				t.Fatalf("delete %d: %v", deleted, r.Err)
+			}
+		}
+		if deleted == 0 || deleted == nodes {
+			t.Errorf("%d of %d deletes were let through; want some, and not all", deleted, nodes)
+		}
+		c.ok(jute.OpCloseSession, nil)
+		operator := s.connect(t)
+		leave(t, fs, lotsOfRoom)
+		time.Sleep(10 * time.Second)
+		operator.ok(jute.OpDelete, del(fmt.Sprintf("/node-%04d", deleted)))
+		select {
+		case err := <-s.Failed():
+			t.Errorf("the server has ended: %v", err)
+		default:
+		}
+	})
+}
+
+// TestFullDisksOfAnEnsemble: a leader with a full disk makes way; if there is no
+// server with room, or none of a quorum, writes are refused, and sessions can be
+// opened on all servers to delete.
+func TestFullDisksOfAnEnsemble(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		e.servers[e.leader()].connect(t).create("/n1", "x")
+		first := e.leader()
+		leave(t, e.disks[first], roomForDeletes)
+		time.Sleep(3 * time.Second)
+		second := e.leader()
+		if second == first {
+			t.Fatalf("server %d leads with a full disk: %s", first, e.roles())
+		}
+		e.settled()
+		e.servers[first].connect(t).set("/n1", "x")
+		e.servers[first].saysFull(t, "full: a leader would refuse writes", false)
+		e.servers[second].saysFull(t, "", false)
+
+		third := 6 - first - second
+		leave(t, e.disks[third], roomForDeletes)
+		time.Sleep(3 * time.Second)
+		if now := e.leader(); now != second {
+			t.Fatalf("server %d leads, although server %d has room", now, second)
+		}
+		e.servers[second].saysFull(t, "full on too many servers for a quorum: the server refuses writes", true)
+		e.refuses(t)
+
+		leave(t, e.disks[second], roomForDeletes)
+		time.Sleep(3 * time.Second)
+		e.refuses(t)
+		e.servers[e.leader()].saysFull(t, "full: the server refuses writes", true)
+
+		for id := 1; id <= 3; id++ {
+			leave(t, e.disks[id], lotsOfRoom)
+		}
+		time.Sleep(3 * time.Second)
+		e.settled()
+		for id := 1; id <= 3; id++ {
+			e.servers[id].connect(t).create(fmt.Sprint("/again", id), "")
+			e.servers[id].saysFull(t, "", false)
+		}
+	})
+}
+
+// refuses requires that sessions can be opened on each server, and that they can
+// delete and nothing else.
+func (e *testEnsemble) refuses(t *testing.T) {
+	t.Helper()
+	for id := 1; id <= 3; id++ {
+		c := e.servers[id].connect(t)
+		c.full()
+		if r := c.call(jute.OpDelete, del("/none")); r.Err != jute.ErrNoNode {
+			t.Errorf("delete at server %d: %v", id, r.Err)
+		}
+		c.ok(jute.OpCloseSession, nil)
+	}
+}

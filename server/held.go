@@ -1,0 +1,153 @@
+package server
+
+import "sync/atomic"
+
+// limits bound what a server holds in memory for work that is under way, in bytes. Tests
+// make them small before the start.
+type limits struct {
+	// cache is how much of the newest entries is kept for learners; one that is further
+	// behind is served from the log. The core keeps up to twice as much of what is not
+	// committed.
+	cache int
+	// requests is for those of this server's clients that wait: see throttler.
+	requests int64
+	// replies is for what is to be written to clients, of connections with more than
+	// outFlush: see outBuffer.
+	replies int64
+	// waiting is for the requests that a leader has not evaluated. What is beyond it
+	// refuses.
+	waiting int64
+	// proposals is for the decoded transactions of a leader that are not committed. What
+	// is beyond is decoded again when it is applied.
+	proposals int64
+	// backlog is for committed entries that the applier has not applied. What is beyond it
+	// reads from the log.
+	backlog int64
+	// log is for records at the log writer. With more, a leader proposes nothing. It is
+	// less than the log writer's own limit, at which handing over records blocks.
+	log int64
+}
+
+var defaultLimits = limits{
+	cache:     maxCache,
+	requests:  maxRequests,
+	replies:   256 << 20,
+	waiting:   512 << 20,
+	proposals: 16 << 20,
+	backlog:   32 << 20,
+	log:       32 << 20,
+}
+
+// part names something that a server holds while it is busy.
+type part int
+
+const (
+	heldRequests  part = iota // of this server's clients, from arrival to answer
+	heldReplies               // of this server's clients, and watch events, not written to their sockets
+	heldSubmitted             // requests handed to the peer loop and not taken
+	heldEvents                // what other servers and goroutines tell the peer loop, not taken
+	heldWaiting               // a leader's: requests not evaluated, and resumptions not decided
+	heldProposals             // a leader's: decoded transactions that are not committed
+	heldOverlay               // a leader's: changes that are evaluated and not applied
+	heldEntries               // the newest entries, which the core keeps
+	heldLog                   // records at the log writer
+	heldBarriers              // outcomes without a transaction that are not given to the applier
+	heldReads                 // rounds of the leader that barriers wait for
+	heldReady                 // orders that are not given to the applier
+	heldBacklog               // orders at the applier, and the entries of these and of heldReady
+	heldEnded                 // connections that have ended since the last report of touches
+	heldView                  // znodes kept for the snapshot that is being written
+	numParts
+)
+
+var partNames = [numParts]string{
+	"requests", "replies", "submitted", "events", "waiting", "proposals", "overlay", "entries", "log", "barriers", "reads", "ready",
+	"backlog", "ended", "view",
+}
+
+// holding is how much there is of a part, and what it is bounded by. Where there is no
+// limit in bytes, another part, or what is said here, bounds the items:
+//
+//   - requests: globalOutstandingLimit and limits.requests; but each connection may have
+//     one. Beyond that connections are not read.
+//   - replies: limits.replies, for events and the replies to reads behind a write. Beyond
+//     that a connection with much to be written is cut off. The reader of a connection
+//     makes one reply more than it has written.
+//   - submitted: requests.
+//   - events: what other servers may send unasked, which is the leader's window for each
+//     learner, and the requests of the other servers' clients.
+//   - waiting: limits.waiting. Beyond that requests are refused: their connections end.
+//   - proposals: limits.proposals. What is beyond is decoded again.
+//   - overlay: entries and what of these is beyond limits.cache, which is in the log.
+//   - entries: twice limits.cache, and the entries of one turn. What is beyond is read
+//     from the log. A server without an ensemble has what is at the log writer.
+//   - log: limits.log, and what one turn proposes. A leader waits with its proposals.
+//   - barriers, reads: requests without a transaction, at all servers if this one leads.
+//   - ready, backlog: limits.backlog. What is beyond stays in the log. A barrier that is
+//     not confirmed holds up ready.
+//   - ended: what can end within half a tickTime.
+//   - view: the znodes that there were when the snapshot began.
+type holding struct {
+	items, bytes int64
+	limit        int64 // of bytes, but for what one turn of the peer loop adds; 0 for none
+}
+
+// held is what the peer loop holds, as of its last turn.
+type held [numParts]struct{ items, bytes atomic.Int64 }
+
+func (h *held) show(p part, items int, bytes int64) {
+	if e := &h[p]; e.items.Load() != int64(items) || e.bytes.Load() != bytes {
+		e.items.Store(int64(items))
+		e.bytes.Store(bytes)
+	}
+}
+
+// showHeld shows what the peer loop holds.
+func (r *replica) showHeld() {
+	l := &r.leading
+	r.shown.show(heldWaiting, l.waiting.len()+l.unknown.len(), l.bytes)
+	r.shown.show(heldProposals, l.proposals.kept.len(), l.proposals.bytes)
+	pending := 0
+	if l.evaluator != nil {
+		pending = l.evaluator.Pending()
+	}
+	r.shown.show(heldOverlay, pending, 0)
+	entries, bytes := r.core.Held()
+	r.shown.show(heldEntries, entries, int64(bytes))
+	r.shown.show(heldLog, r.logged.len(), r.logging)
+	r.shown.show(heldBarriers, r.barriers.len(), 0)
+	r.shown.show(heldReads, len(r.held), 0)
+	r.shown.show(heldReady, r.ready.len(), 0)
+}
+
+// holdings looks at everything that is held.
+func (s *Server) holdings() (list [numParts]holding) {
+	for p := range list {
+		list[p] = holding{items: s.shown[p].items.Load(), bytes: s.shown[p].bytes.Load()}
+	}
+	list[heldRequests] = holding{items: s.throttler.waiting.Load(), bytes: s.throttler.bytes.Load()}
+	for _, c := range s.conns.all() {
+		c.mu.Lock()
+		if c.mu.out != nil {
+			list[heldReplies].items++
+		}
+		c.mu.Unlock()
+	}
+	list[heldReplies].bytes, list[heldReplies].limit = s.outBytes.Load(), s.limits.replies
+	of := func(items int, bytes int64) holding { return holding{items: int64(items), bytes: bytes} }
+	list[heldSubmitted] = of(s.replica.in.held())
+	list[heldEvents] = of(s.replica.events.held())
+	list[heldWaiting].limit = s.limits.waiting
+	list[heldProposals].limit = s.limits.proposals
+	list[heldEntries].limit = 2 * int64(s.limits.cache)
+	if !s.ensemble() {
+		list[heldEntries].limit = s.limits.log // nobody asks for older ones
+	}
+	list[heldLog].limit = s.limits.log
+	list[heldBacklog] = holding{items: int64(s.applier.in.len()), bytes: s.applier.backlog.Load(), limit: s.limits.backlog}
+	list[heldEnded].items = int64(s.conns.numEnded())
+	s.state.mu.RLock()
+	list[heldView].items = int64(s.state.tree.Saved())
+	s.state.mu.RUnlock()
+	return list
+}

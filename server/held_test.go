@@ -1,0 +1,389 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// The oracle of storms: while there is much to do, no part of what a server holds is over
+// its bound; and when that is done, all of it is gone.
+
+// bounded checks the first half. A turn of the peer loop may go beyond a bound.
+func (s *testServer) bounded(t testing.TB) {
+	t.Helper()
+	turn := int64(evaluateWork*256 + 2*s.cfg.MaxBuffer)
+	for p, h := range s.holdings() {
+		if h.limit > 0 && h.bytes > h.limit+turn {
+			t.Errorf("%s: %d bytes are held, the limit is %d", partNames[p], h.bytes, h.limit)
+		}
+	}
+}
+
+// idle checks the second half. The core keeps entries for those that come late.
+func (s *testServer) idle(t testing.TB) {
+	t.Helper()
+	for p, h := range s.holdings() {
+		if part(p) == heldEntries {
+			h = holding{bytes: max(h.bytes-int64(s.limits.cache), 0)}
+		}
+		if h.items != 0 || h.bytes != 0 {
+			t.Errorf("%s: nothing is under way, and %d items with %d bytes are held", partNames[p], h.items, h.bytes)
+		}
+	}
+}
+
+func (e *testEnsemble) bounded() {
+	e.t.Helper()
+	for _, s := range e.servers {
+		if s != nil {
+			s.bounded(e.t)
+		}
+	}
+}
+
+func (e *testEnsemble) idle() {
+	e.t.Helper()
+	e.settled()
+	time.Sleep(2*time.Second + 7*time.Millisecond) // touches are reported; and no server ticks just now
+	synctest.Wait()
+	for _, s := range e.servers {
+		if s != nil {
+			s.idle(e.t)
+		}
+	}
+}
+
+// smallLimits are hit by a few requests.
+func smallLimits(s *Server) {
+	s.limits = limits{
+		cache:     64 << 10,
+		requests:  8 << 20,
+		replies:   4 << 20,
+		waiting:   16 << 20,
+		proposals: 128 << 10,
+		backlog:   256 << 10,
+		log:       32 << 20,
+	}
+	s.throttler.maxBytes = s.limits.requests
+}
+
+// replies reads the replies to requests, which must all have been done.
+func (c *client) replies(xids []int32) (list []reply) {
+	c.t.Helper()
+	for i, xid := range xids {
+		r := c.await(xid)
+		if r.Err != 0 {
+			c.t.Fatalf("reply %d of %d: %v", i, len(xids), r)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// Once more was uncommitted than the core keeps in memory, the leader kept every
+// transaction that it proposed from then on: entries that come from the log were not
+// asked for among its proposals, and these were only dropped in order.
+func TestALeaderForgetsWhatIsCommitted(t *testing.T) {
+	inTunedBubble(t, 3, smallLimits, nil, func(t *testing.T, e *testEnsemble) {
+		s := e.servers[e.leader()]
+		c := s.connect(t)
+		c.create("/a", "")
+		value := strings.Repeat("x", 100_000)
+		release := e.stallDisks()
+		var xids []int32
+		for range 40 {
+			xids = append(xids, c.send(jute.OpSetData, set("/a", value)))
+		}
+		synctest.Wait()
+		e.bounded()
+		release()
+		c.replies(xids)
+		e.idle()
+		for range 3 {
+			xids = xids[:0]
+			for range 200 {
+				xids = append(xids, c.send(jute.OpSetData, set("/a", value[:4000])))
+			}
+			c.replies(xids)
+			e.idle()
+		}
+		s.noErrors(t)
+	})
+}
+
+// A barrier that stands among entries which the applier reads from the log was passed
+// after all of them: its answer came to the wrong request, and the connection was cut.
+func TestBarriersKeepTheirPlaceInAReplay(t *testing.T) {
+	everythingFromTheLog := func(s *Server) { s.limits.backlog = 0 }
+	for name, test := range map[string]struct {
+		at   func(*testEnsemble) int
+		tune func(*Server)
+	}{
+		"leader that has more uncommitted than it keeps": {(*testEnsemble).leader, smallLimits},
+		"leader":   {(*testEnsemble).leader, everythingFromTheLog},
+		"follower": {(*testEnsemble).follower, everythingFromTheLog},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTunedBubble(t, 3, test.tune, nil, func(t *testing.T, e *testEnsemble) {
+				s := e.servers[test.at(e)]
+				c := s.connect(t)
+				moving := s.connectFor(t, 8000)
+				c.create("/a", "")
+				value := strings.Repeat("x", 50_000)
+				release := e.stallDisks()
+				var xids []int32
+				send := func(op jute.OpCode, body record) { xids = append(xids, c.send(op, body)) }
+				for i := range 60 {
+					send(jute.OpSetData, set("/a", fmt.Sprint(i, value)))
+					if i%10 == 5 {
+						send(jute.OpSync, &jute.SyncRequest{Path: "/"})
+						send(jute.OpGetData, get("/a", false))
+					}
+				}
+				resumed := s.dial(t, dialOptions{}) // a barrier too
+				resumed.sendFrame((&jute.ConnectRequest{TimeoutMs: 8000, SessionID: moving.session, Password: moving.pass}).Append(nil))
+				synctest.Wait()
+				release()
+				for i, r := range c.replies(xids) {
+					if i%12 == 7 {
+						if want := fmt.Sprint(i/12*10+5, value); dataOf(r) != want {
+							t.Errorf("reply %d: read %.10q behind a sync, want %.10q", i, dataOf(r), want)
+						}
+					}
+				}
+				if resp := resumed.established(); resp.SessionID != moving.session {
+					t.Errorf("resumed %v, got %+v", moving.session, resp)
+				}
+				if s.metrics.replayed.Load() == 0 {
+					t.Error("nothing was read from the log: the test tests nothing")
+				}
+				e.idle()
+				for _, s := range e.servers[1:] {
+					s.noErrors(t)
+				}
+			})
+		})
+	}
+}
+
+// Entries that are read from the log count for the next snapshot, relax the throttle and
+// wake the writers of connections, like all others. Here all entries are.
+func TestReplayedEntriesAreAppliedLikeOthers(t *testing.T) {
+	dir := t.TempDir() // snapshots need real files
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "globalOutstandingLimit=20", "snapCount=100")
+		e.dir = dir
+		e.tune = func(s *Server) { s.limits.backlog = 0 }
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		s := e.servers[e.leader()]
+		time.Sleep(2 * time.Second)
+		watcher := s.connect(t)
+		watcher.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive})
+		var clients []*client
+		for i := range 4 {
+			clients = append(clients, s.connect(t))
+			clients[i].create(fmt.Sprint("/", i), "")
+		}
+		value := strings.Repeat("x", 10_000)
+		xids := make([][]int32, len(clients))
+		for range 50 {
+			for i, c := range clients {
+				xids[i] = append(xids[i], c.send(jute.OpSetData, set(fmt.Sprint("/", i), value)))
+			}
+		}
+		for i, c := range clients {
+			c.replies(xids[i])
+		}
+		for range 200 + 4 {
+			watcher.must()
+		}
+		if n := s.metrics.replayed.Load(); n < 200 {
+			t.Errorf("%d entries were read from the log, want all", n)
+		}
+		e.idle()
+		if n := s.metrics.snapshot.count.Load(); n == 0 {
+			t.Error("no snapshot was written")
+		}
+		s.noErrors(t)
+	})
+}
+
+// A replay that comes too late, since a snapshot has replaced the history meanwhile, is
+// not needed any more: it must not end the server.
+func TestAReplayIsSupersededByASnapshot(t *testing.T) {
+	s := startServer(t)
+	c := s.connect(t)
+	for i := range 10 {
+		c.create(fmt.Sprint("/", i), "")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The applier's goroutine has ended; the test takes its place.
+	a := s.applier
+	a.superseded.Store(int64(a.state.tree.LastZxid() + 100))
+	if err := a.replayTo(a.state.tree.LastZxid() + 50); err != nil {
+		t.Errorf("a replay that is not needed: %v", err)
+	}
+	before := a.state.tree.LastZxid()
+	a.applySome([]order{{kind: orderBarrier}, {kind: orderEntry}})
+	if a.state.tree.LastZxid() != before {
+		t.Error("an entry was applied that a snapshot will replace")
+	}
+	a.superseded.Store(0)
+	if err := a.replayTo(before + 50); err == nil || !strings.Contains(err.Error(), "from the log") {
+		t.Errorf("a replay of what the log does not have: %v", err)
+	}
+}
+
+// Clients that take nothing of what they asked to be told are cut off when all of them
+// together hold up too much, though each alone may fall much further behind.
+func TestClientsThatTakeNothingAreCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data")})
+		smallLimits(s.Server)
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		c := s.connectFor(t, 20_000)
+		path := "/" + strings.Repeat("p", 20_000)
+		c.create(path, "")
+		var watchers []*client
+		for range 10 {
+			w := s.dial(t, dialOptions{window: 64 << 10})
+			w.establish(&jute.ConnectRequest{TimeoutMs: 20_000, Password: make([]byte, 16)})
+			w.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: path, Mode: jute.AddPersistent})
+			watchers = append(watchers, w)
+		}
+		const events = 60
+		for range events {
+			c.set(path, "")
+			s.bounded(t)
+		}
+		synctest.Wait()
+		cut, complete := 0, 0
+		for _, w := range watchers {
+			n := 0
+			for n < events {
+				w.nc.SetReadDeadline(time.Now().Add(time.Second))
+				if _, err := w.next(); err != nil {
+					break
+				}
+				n++
+			}
+			if n == events {
+				complete++
+			} else {
+				cut++
+			}
+		}
+		if cut == 0 || complete == 0 {
+			t.Errorf("%d watchers were cut off, and %d heard of everything; want some of both", cut, complete)
+		}
+		c.ping()
+		time.Sleep(2*time.Second + 7*time.Millisecond)
+		synctest.Wait()
+		s.idle(t)
+	})
+}
+
+// A leader that can't propose for a while takes requests in up to a bound. What is beyond
+// it refuses, at its own clients and at those of the others: their connections end. What
+// it has taken in is done and answered.
+func TestALeaderRefusesWhatIsTooMuch(t *testing.T) {
+	tune := func(s *Server) {
+		smallLimits(s)
+		s.limits.log, s.limits.waiting = 256<<10, 1<<20
+	}
+	inTunedBubble(t, 3, tune, nil, func(t *testing.T, e *testEnsemble) {
+		leader := e.servers[e.leader()]
+		counters := []*client{leader.connect(t), e.servers[e.follower()].connect(t)}
+		small := leader.connect(t)
+		small.create("/small", "")
+		value := strings.Repeat("x", 50_000)
+		for i, c := range counters {
+			c.create(fmt.Sprint("/", i), "")
+		}
+		release := e.stallDisks()
+		sent := make([]int, len(counters))
+		for i, c := range counters {
+			for range 100 {
+				c.xid++
+				if _, err := c.nc.Write(frameOf(requestFrame(c.xid, jute.OpSetData, set(fmt.Sprint("/", i), value)))); err != nil {
+					break
+				}
+				sent[i]++
+			}
+		}
+		synctest.Wait()
+		e.bounded()
+		release()
+		for i, c := range counters {
+			answered := 0
+			for {
+				c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+				r, err := c.next()
+				if err != nil {
+					break
+				}
+				if r.Err != 0 {
+					t.Errorf("client %d: %v", i, r)
+				}
+				answered++
+			}
+			if answered == sent[i] {
+				t.Errorf("client %d: all of its %d requests were taken in", i, sent[i])
+			}
+			resumed := c.resumeAt(t, leader)
+			node := resumed.ok(jute.OpExists, get(fmt.Sprint("/", i), false))
+			var stat jute.Stat
+			d := jute.NewDecoder(node.body)
+			stat.Decode(&d)
+			if int(stat.Version) < answered {
+				t.Errorf("client %d: %d writes were answered, and %d done", i, answered, stat.Version)
+			}
+		}
+		small.set("/small", "x")
+		e.idle()
+	})
+}
+
+// A reader that is paused, since too much waits, ends with its connection. It used to wait
+// for the next batch to be applied, which need not come while there is no leader.
+func TestAPausedReaderEndsWithItsConnection(t *testing.T) {
+	inBubble(t, 3, []string{"globalOutstandingLimit=1"}, func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		s := e.servers[leader]
+		c := s.connect(t)
+		release := e.stallDisks()
+		for range 5 {
+			c.send(jute.OpSetData, set("/", ""))
+		}
+		synctest.Wait()
+		if s.throttler.paused.Load() != 1 {
+			t.Fatal("the reader is not paused")
+		}
+		for id := range e.servers {
+			e.net.sever(leader, id, true)
+		}
+		c.eof("the connection to a leader that steps down")
+		synctest.Wait()
+		if n, waiting := s.conns.len(), s.throttler.waiting.Load(); n != 0 || waiting != 0 {
+			t.Errorf("%d connections with %d requests are left", n, waiting)
+		}
+		release()
+		for id := range e.servers {
+			e.net.sever(leader, id, false)
+		}
+		e.idle()
+	})
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/wal"
+)
+
+var upgradable = []string{"localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"}
+
+// fillDisk makes a server take its disk for full, until its housekeeper looks again. In a
+// bubble time stands still then; and it is not that of a tick, at which a leader with a
+// full disk hands over.
+func (s *testServer) fillDisk(full bool) {
+	if full {
+		time.Sleep(time.Until(time.Now().Truncate(coreTick).Add(coreTick + 3*time.Millisecond)))
+		synctest.Wait()
+	}
+	level := wal.SpaceOK
+	if full {
+		level = wal.SpaceStop
+	}
+	s.diskLevel.Store(int32(level))
+}
+
+// expect sends requests in one piece and compares the codes of their replies.
+func (c *client) expect(requests ...expected) {
+	c.t.Helper()
+	for i := range requests {
+		requests[i].xid = c.send(requests[i].op, requests[i].body)
+	}
+	for i, want := range requests {
+		if r := c.await(want.xid); r.Err != want.err {
+			c.t.Errorf("request %d, %v: got %v, want %v", i, want.op, r.Err, want.err)
+		}
+	}
+}
+
+type expected struct {
+	op   jute.OpCode
+	body record
+	err  jute.Code
+	xid  int32
+}
+
+// While the disk is full the session of an ephemeral can't be made. That refusal took the
+// place of another answer: replies were shifted by one, and afterwards the connection
+// could write nothing, since its session was neither local nor global.
+func TestARefusedUpgradeLeavesTheSessionLocal(t *testing.T) {
+	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
+		for _, at := range []int{e.leader(), e.follower()} {
+			leader, s := e.servers[e.leader()], e.servers[at]
+			c := s.connect(t)
+			dir := fmt.Sprint("/", at)
+			c.create(dir, "")
+			c.create(dir+"/a", "")
+			leader.fillDisk(true)
+			c.expect(
+				expected{op: jute.OpCreate, body: create(dir+"/e", "", jute.ModeEphemeral), err: jute.ErrNotReadOnly},
+				expected{op: jute.OpGetData, body: get(dir+"/a", false)},
+				expected{op: jute.OpDelete, body: del(dir + "/a")},
+				expected{op: jute.OpSync, body: &jute.SyncRequest{Path: "/"}},
+				expected{op: jute.OpSetData, body: set(dir, "x"), err: jute.ErrNotReadOnly},
+				expected{op: jute.OpCreate, body: create(dir+"/f", "", jute.ModeEphemeral), err: jute.ErrNotReadOnly},
+				expected{op: jute.OpGetData, body: get(dir+"/a", false), err: jute.ErrNoNode},
+			)
+			leader.fillDisk(false)
+			c.set(dir, "y")
+			if _, global := s.globalSession(c.session); global {
+				t.Error("the session became a global one")
+			}
+			// A second connection takes the local session over, as before.
+			c = c.resume(t, 10_000)
+			c.set(dir, "z")
+			c.ephemeral(dir + "/e")
+			c.set(dir, "global")
+			if _, global := s.globalSession(c.session); !global {
+				t.Error("the session was not upgraded when there was room")
+			}
+			c.ok(jute.OpCloseSession, nil)
+			c.eof("a closed session")
+			if d := s.connect(t); d.exists(dir + "/e") {
+				t.Error("the ephemeral outlives its session")
+			}
+			s.noErrors(t)
+		}
+		for _, s := range e.servers[1:] {
+			s.noErrors(t)
+		}
+	})
+}
+
+// The leader refuses an upgrade if the session is a global one already: by the upgrade
+// that an earlier connection asked for. That connection owns it until the client resumes
+// the session, so what the later one asks for is not done.
+func TestAnUpgradeThatComesTwice(t *testing.T) {
+	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
+		at := e.follower()
+		s := e.servers[at]
+		first := s.connect(t)
+		release := e.net.hold(at, e.leader())
+		first.send(jute.OpCreate, create("/e", "", jute.ModeEphemeral))
+		synctest.Wait()
+		first.nc.Close()
+		second := first.resume(t, 10_000)
+		second.send(jute.OpCreate, create("/f", "", jute.ModeEphemeral))
+		synctest.Wait()
+		release()
+		second.eof("a connection that does not own its session")
+		c := second.resumeAt(t, e.servers[e.leader()])
+		if c.session != first.session || c.exists("/f") {
+			t.Errorf("resumed %v, got %v; /f exists: %v", first.session, c.session, c.exists("/f"))
+		}
+		c.ephemeral("/f")
+		for _, s := range e.servers[1:] {
+			s.noErrors(t)
+		}
+	})
+}
+
+// A local session that is resumed with another timeout while its upgrade is under way
+// ends its connection: the client was told one that the others do not know.
+func TestAnUpgradeKeepsTheTimeoutThatWasAnswered(t *testing.T) {
+	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
+		at := e.follower()
+		s := e.servers[at]
+		first := s.connectFor(t, 4000)
+		release := e.net.hold(at, e.leader())
+		first.send(jute.OpCreate, create("/e", "", jute.ModeEphemeral))
+		synctest.Wait()
+		second := first.resume(t, 20_000)
+		release()
+		second.eof("a connection whose client was told another timeout")
+		c := second.resumeAt(t, s)
+		if ms, _ := s.globalSession(c.session); c.timeout != 20_000 || ms != 20_000 {
+			t.Errorf("the client is told %d ms, and %d are stored", c.timeout, ms)
+		}
+	})
+}
+
+// When the leader is lost while an upgrade is under way, the connection ends, and the
+// session is what the outcome of the upgrade makes of it: known everywhere, or here.
+func TestAnUpgradeUnderAChangeOfRole(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		t.Run(fmt.Sprintf("done=%v", done), func(t *testing.T) {
+			inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
+				leader, at := e.leader(), e.follower()
+				s := e.servers[at]
+				c := s.connect(t)
+				c.create("/a", "")
+				from, to := at, leader // the leader does not hear of it
+				if done {
+					from, to = leader, at // what the leader says of it is lost
+				}
+				release := e.net.hold(from, to)
+				c.send(jute.OpCreate, create("/e", "", jute.ModeEphemeral))
+				synctest.Wait()
+				e.net.sever(leader, at, true)
+				release()
+				c.eof("the connection to a server that lost its leader")
+				e.net.sever(leader, at, false)
+				e.settled()
+				c = c.resumeAt(t, s)
+				if c.session == 0 {
+					t.Fatal("the session is gone")
+				}
+				if _, global := s.globalSession(c.session); global != done {
+					t.Errorf("the session is global: %v, want %v", global, done)
+				}
+				c.set("/a", "1")
+				if !c.exists("/e") {
+					c.ephemeral("/e")
+				}
+				for _, s := range e.servers[1:] {
+					s.noErrors(t)
+				}
+			})
+		})
+	}
+}
+
+// Some numbers mean something to servers alone. From a client they are numbers like any
+// others, also when its requests have to go to the leader.
+func TestNumbersOfTheServersOwnFromAClient(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		for _, at := range []int{e.leader(), e.follower()} {
+			s := e.servers[at]
+			for _, op := range []jute.OpCode{jute.OpCreateSession, jute.OpDeleteContainer, 999} {
+				c := s.connectFor(t, 6000)
+				time.Sleep(5 * time.Second) // it is late: the leader has to answer
+				c.sendFrame(requestFrame(7, op, nil))
+				if r := c.must(); r.Xid != 7 || r.Err != jute.ErrUnimplemented {
+					t.Errorf("%v: got %v, want Unimplemented", op, r)
+				}
+				c.eof("an unknown operation")
+			}
+			c := s.connect(t)
+			path := fmt.Sprint("/", at)
+			for _, xid := range []int32{xidUpgrade, 0, jute.XidNotification} {
+				c.sendFrame(requestFrame(xid, jute.OpSync, &jute.SyncRequest{Path: "/"}))
+				if r := c.must(); r.Xid != xid || r.Err != 0 {
+					t.Errorf("sync with xid %d: %v", xid, r)
+				}
+			}
+			c.sendFrame(requestFrame(xidUpgrade, jute.OpCreate, create(path, "", 0)))
+			if r := c.must(); r.Xid != xidUpgrade || r.Err != 0 {
+				t.Errorf("create with xid %d: %v", xidUpgrade, r)
+			}
+			c.set(path, "1")
+			s.noErrors(t)
+		}
+	})
+}

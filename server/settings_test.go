@@ -1,0 +1,477 @@
+package server
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+var (
+	pairs    = flag.Int("settings.pairs", 30, "how many pairs of settings TestPairsOfSettings tries")
+	pairSeed = flag.Uint64("settings.seed", 1, "which pairs")
+)
+
+// setting is one key with one value, and what there is to know to try it.
+type setting struct {
+	key, value string
+
+	lines []string              // what the value needs to be allowed, or to have an effect
+	own   func(id int) []string // lines of one server
+	// contradicts says that the value and the defaults of other keys contradict each
+	// other, and that the configuration is refused because of it.
+	contradicts bool
+	// noClients says that this is what the value is for: on the leader, or anywhere.
+	noClientsOfLeader, noClients bool
+	// noEphemerals, likewise.
+	noEphemerals bool
+	// onDisk has real files: snapshots need them.
+	onDisk bool
+	// prepare makes a disk ready before the first start.
+	prepare func(fs vfs.FS, dir string) error
+	// members replaces the server lines.
+	members []string
+	// patience is how long there may be no leader after the start, 1 min if 0.
+	patience time.Duration
+}
+
+func (s setting) String() string { return s.key + "=" + s.value }
+
+// settingsFiles are files that values of keys name.
+type settingsFiles struct{ secret, dynamic, store, trust, password string }
+
+// settings returns every honoured key with each kind of its values. A key without
+// values is an error: a new one says which it has, in the table of keys or here.
+func settings(t *testing.T, f *settingsFiles) []setting {
+	t.Helper()
+	values := map[string][]string{ // of keys whose values depend on the machine
+		"dataDir":                            {"/elsewhere"},
+		"dataLogDir":                         {"/log"},
+		"group.*":                            {"1:2:3"},
+		"weight.*":                           {"0", "3"},
+		"server.*":                           {"10.0.0.3:2888:3888:observer"},
+		"dynamicConfigFile":                  {f.dynamic},
+		"zkd.quorumSecretFile":               {f.secret},
+		"ssl.quorum.keyStore.location":       {f.store},
+		"ssl.quorum.keyStore.password":       {"not needed"},
+		"ssl.quorum.keyStore.passwordPath":   {f.password},
+		"ssl.quorum.trustStore.location":     {f.trust},
+		"ssl.quorum.trustStore.passwordPath": {f.password},
+	}
+	// elsewhere are the keys that an ensemble in memory can't show, and the test
+	// that does.
+	elsewhere := map[string]string{
+		"clientPortListenBacklog":       "TestEverySettingOfTheProcess in cmd/zkd",
+		"clientTcpKeepAlive":            "TestEverySettingOfTheProcess in cmd/zkd",
+		"metricsProvider.className":     "TestEverySettingOfTheProcess in cmd/zkd",
+		"metricsProvider.httpHost":      "TestEverySettingOfTheProcess in cmd/zkd",
+		"metricsProvider.httpPort":      "TestEverySettingOfTheProcess in cmd/zkd",
+		"metricsProvider.exportJvmInfo": "TestEverySettingOfTheProcess in cmd/zkd",
+		"zkd.logFormat":                 "TestEverySettingOfTheProcess in cmd/zkd",
+		"zkd.logLevel":                  "TestEverySettingOfTheProcess in cmd/zkd",
+		"zkd.myid":                      "TestScenarios/members in server/config; all ensembles here set it",
+	}
+	var list []setting
+	for _, k := range config.Keys() {
+		if k.Status != config.Honoured || elsewhere[k.Name] != "" {
+			delete(elsewhere, k.Name)
+			continue
+		}
+		samples := append(k.Samples(), values[k.Name]...)
+		if len(samples) == 0 {
+			t.Errorf("%s has no values to try: give it some in the table of keys, or here", k.Name)
+		}
+		delete(values, k.Name)
+		for _, v := range samples {
+			s := setting{key: k.Name, value: v}
+			s.know(f)
+			list = append(list, s)
+		}
+	}
+	for name := range values {
+		t.Errorf("%s is not an honoured key", name)
+	}
+	return list
+}
+
+// know fills in what is special about a setting.
+func (s *setting) know(f *settingsFiles) {
+	tls := []string{"sslQuorum=true", "ssl.quorum.keyStore.location=" + f.store, "ssl.quorum.trustStore.location=" + f.trust}
+	off := s.value == "false" || s.value == "no"
+	switch s.key {
+	case "datadir.autocreate", "db.autocreate":
+		if off {
+			s.prepare = func(fs vfs.FS, dir string) error {
+				if err := fs.MkdirAll(dir); err != nil {
+					return err
+				}
+				file, err := fs.Create(filepath.Join(dir, "initialize"))
+				if err != nil {
+					return err
+				}
+				return file.Close()
+			}
+		}
+	case "snapCount", "snapSizeLimitInKb", "autopurge.snapRetainCount", "autopurge.purgeInterval":
+		s.onDisk = true
+		s.lines = []string{"snapCount=20", "forceSync=no"}
+	case "clientPort":
+		s.noClients = s.value == "-1"
+	case "minSessionTimeout":
+		s.contradicts = s.value == "2147483647" // is above the maximum
+	case "maxSessionTimeout":
+		s.contradicts = s.value == "0" || s.value == "1" // is below the minimum
+	case "connection_throttle_fill_time", "connection_throttle_fill_count":
+		s.lines = []string{"connection_throttle_tokens=1"}
+	case "largeRequestMaxBytes":
+		s.lines = []string{"largeRequestThreshold=100000"}
+	case "enforce.auth.enabled":
+		s.lines = []string{"enforce.auth.schemes=digest"}
+	case "enforce.auth.schemes":
+		s.lines = []string{"enforce.auth.enabled=true"}
+	case "initLimit", "syncLimit":
+		s.contradicts = s.value == "0" // an ensemble needs them
+	case "zkd.electionTimeout":
+		s.patience = time.Hour
+	case "zkd.heartbeat":
+		s.lines = []string{"zkd.electionTimeout=600000"}
+		s.patience = time.Hour
+	case "leaderServes":
+		s.noClientsOfLeader = off
+	case "localSessionsEnabled":
+		s.noEphemerals = !off
+	case "localSessionsUpgradingEnabled":
+		s.lines = []string{"localSessionsEnabled=true"}
+		s.noEphemerals = off
+	case "dynamicConfigFile":
+		s.members = []string{}
+	case "group.*":
+		s.key = "group.1"
+	case "weight.*":
+		s.key = "weight.2"
+		s.lines = []string{"group.1=1:2:3"}
+	case "server.*":
+		s.key = "server.3"
+		s.members = []string{"server.1=10.0.0.1:2888:3888", "server.2=10.0.0.2:2888:3888"}
+	case "sslQuorum":
+		s.lines = tls[1:]
+	case "portUnification":
+		s.lines = tls[1:]
+	default:
+		if strings.HasPrefix(s.key, "ssl.quorum.") {
+			s.lines = tls
+		}
+	}
+}
+
+// TestEverySetting runs an ensemble of three with each kind of value of each
+// honoured key for ten seconds, in fake time. See works for what must hold.
+func TestEverySetting(t *testing.T) {
+	f := makeSettingsFiles(t)
+	for _, s := range settings(t, f) {
+		t.Run(strings.ReplaceAll(s.key+"="+filepath.Base(s.value), "/", "_"), func(t *testing.T) { trySettings(t, s) })
+	}
+}
+
+// TestPairsOfSettings does so with two keys at a time: 30 of the tens of thousands
+// of pairs, always the same ones unless it is told otherwise.
+func TestPairsOfSettings(t *testing.T) {
+	list := settings(t, makeSettingsFiles(t))
+	rng := rand.New(rand.NewPCG(*pairSeed, 0))
+	for range *pairs {
+		a, b := list[rng.IntN(len(list))], list[rng.IntN(len(list))]
+		if a.key != b.key {
+			t.Run(fmt.Sprintf("%s,%s", filepath.Base(a.String()), filepath.Base(b.String())), func(t *testing.T) { trySettings(t, a, b) })
+		}
+	}
+}
+
+// together is several settings as one.
+func together(list []setting) (all setting, lines []string) {
+	all.members = slices.Clone(defaultMembers)
+	for _, s := range list {
+		lines = append(lines, s.lines...)
+		all.contradicts = all.contradicts || s.contradicts
+		all.noClients = all.noClients || s.noClients
+		all.noClientsOfLeader = all.noClientsOfLeader || s.noClientsOfLeader
+		all.noEphemerals = all.noEphemerals || s.noEphemerals
+		all.onDisk = all.onDisk || s.onDisk
+		all.patience = max(all.patience, s.patience, time.Minute)
+		if s.prepare != nil {
+			all.prepare = s.prepare
+		}
+		if s.members != nil {
+			all.members = s.members
+		}
+	}
+	for _, s := range list { // they win over what others need
+		lines = append(lines, s.String())
+	}
+	return all, append(lines, all.members...)
+}
+
+var defaultMembers = []string{"server.1=10.0.0.1:2888:3888", "server.2=10.0.0.2:2888:3888", "server.3=10.0.0.3:2888:3888"}
+
+func trySettings(t *testing.T, list ...setting) {
+	all, lines := together(list)
+	dir := t.TempDir()
+	text := strings.Join(slices.Concat([]string{"dataDir=/data", "clientPort=2181", "tickTime=1000", "initLimit=10", "syncLimit=5", "zkd.myid=1"}, lines), "\n")
+	_, _, err := config.Parse(strings.NewReader(text), "zoo.cfg")
+	if len(list) == 1 && (err != nil) != all.contradicts {
+		t.Fatalf("error %v, want one: %v\n%s", err, all.contradicts, text)
+	}
+	if err != nil {
+		return // two values may contradict each other, and the operator is told
+	}
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3)
+		e.lines = append([]string{"initLimit=10", "syncLimit=5"}, lines...)
+		for id := 1; id <= 3; id++ {
+			var fs vfs.FS = vfs.OS{}
+			data := filepath.Join(dir, fmt.Sprint(id))
+			if !all.onDisk {
+				e.disks[id] = crashfs.New(uint64(id))
+				fs, data = e.disks[id], e.dir
+			}
+			if all.prepare != nil {
+				if err := all.prepare(fs, data); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if all.onDisk {
+			e.dir = dir
+		}
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+			time.Sleep(700 * time.Millisecond) // nobody starts all in one moment
+		}
+		e.works(all)
+	})
+}
+
+// works is the checker: it lets clients work for ten seconds, one at each server.
+// Writes are acknowledged, and found on all servers; reads are answered, watches
+// fire, sessions and their ephemerals are kept; the leader is the same for the
+// whole time; nothing ends, and no server logs an error.
+func (e *testEnsemble) works(s setting) {
+	t := e.t
+	for begin := time.Now(); !e.inService(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > s.patience {
+			t.Fatalf("no ensemble after %v: %s", time.Since(begin), e.roles())
+		}
+	}
+	leader := e.leader()
+	epoch := e.servers[leader].role.Load().Epoch
+	var clients []*worker
+	for id := 1; id <= 3; id++ {
+		if !s.noClients && !(s.noClientsOfLeader && id == leader) {
+			clients = append(clients, newWorker(t, e.servers[id], id, !s.noEphemerals))
+		}
+	}
+	for i, w := range clients {
+		w.watch(clients[(i+1)%len(clients)].node)
+	}
+	for step, begin := 0, time.Now(); time.Since(begin) < 10*time.Second; step++ {
+		for _, w := range clients {
+			w.work(step)
+		}
+		for _, w := range clients {
+			w.hear()
+		}
+		for rest := 500 * time.Millisecond; rest > 0; {
+			d := min(rest, shortest(clients)/3)
+			time.Sleep(d)
+			rest -= d
+			for _, w := range clients {
+				w.ping()
+			}
+		}
+	}
+	for _, w := range clients {
+		w.check(e)
+	}
+	if now := e.leader(); now != leader || e.servers[now].role.Load().Epoch != epoch {
+		t.Errorf("server %d leads in epoch %d; server %d had begun, in epoch %d", now, e.servers[now].role.Load().Epoch, leader, epoch)
+	}
+	e.settled()
+	for id := 1; id <= 3; id++ {
+		e.servers[id].noErrors(t)
+		select {
+		case err := <-e.servers[id].Failed():
+			t.Errorf("server %d has ended: %v", id, err)
+		default:
+		}
+	}
+}
+
+// inService reports whether one server leads and the others follow or observe.
+func (e *testEnsemble) inService() bool {
+	leads, follows := 0, 0
+	for _, s := range e.servers {
+		if s != nil {
+			switch s.role.Load().Role {
+			case zab.Leading:
+				leads++
+			case zab.Following:
+				follows++
+			}
+		}
+	}
+	return leads == 1 && follows == 2
+}
+
+func shortest(clients []*worker) time.Duration {
+	d := time.Minute
+	for _, w := range clients {
+		d = min(d, time.Duration(w.timeout)*time.Millisecond)
+	}
+	return max(d, 3*time.Millisecond) // a session lives for a tick at least
+}
+
+// worker is a client that does a little of everything.
+type worker struct {
+	*client
+	node, ephemeralNode, watched, last string
+}
+
+func newWorker(t testing.TB, s *testServer, id int, ephemerals bool) *worker {
+	c := s.dial(t, dialOptions{ip: fmt.Sprintf("10.0.1.%d", id)})
+	c.establish(&jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, 16), HasReadOnly: true})
+	if c.session == 0 {
+		t.Fatalf("server %d gives no session", id)
+	}
+	if got := time.Duration(c.timeout) * time.Millisecond; got <= 0 || got < s.cfg.MinSessionTimeout || got > s.cfg.MaxSessionTimeout {
+		t.Fatalf("server %d gives a session of %v, want %v to %v", id, got, s.cfg.MinSessionTimeout, s.cfg.MaxSessionTimeout)
+	}
+	w := &worker{client: c, node: fmt.Sprintf("/n%d", id)}
+	if s.cfg.EnforceAuth {
+		c.auth("u:p")
+	}
+	c.create(w.node, "")
+	if ephemerals {
+		w.ephemeralNode = fmt.Sprintf("/e%d", id)
+		c.ephemeral(w.ephemeralNode)
+	}
+	return w
+}
+
+// watch begins to watch another client's node.
+func (w *worker) watch(node string) {
+	w.t.Helper()
+	w.watched = node
+	w.ok(jute.OpSync, &jute.SyncRequest{Path: "/"})
+	w.ok(jute.OpGetData, get(w.watched, true))
+}
+
+// work writes, and reads what it wrote.
+func (w *worker) work(step int) {
+	w.t.Helper()
+	w.last = fmt.Sprint("step ", step)
+	w.set(w.node, w.last)
+	if got, ok := w.get(w.node); !ok || got != w.last {
+		w.t.Fatalf("%s is %q, want %q, which was acknowledged", w.node, got, w.last)
+	}
+}
+
+// hear requires that the watch has fired, and sets it again.
+func (w *worker) hear() {
+	w.t.Helper()
+	w.ok(jute.OpSync, &jute.SyncRequest{Path: "/"})
+	fired := slices.ContainsFunc(w.events, func(r reply) bool { return r.event().Path == w.watched })
+	if w.events = nil; !fired {
+		w.t.Fatalf("no event about %s, which was changed", w.watched)
+	}
+	w.ok(jute.OpGetData, get(w.watched, true))
+}
+
+// check looks for the client's nodes in the trees of all servers.
+func (w *worker) check(e *testEnsemble) {
+	w.t.Helper()
+	w.ping()
+	e.settled()
+	for id, s := range e.servers {
+		if s == nil {
+			continue
+		}
+		s.state.mu.RLock()
+		data, _ := s.state.tree.Data(w.node)
+		_, ephemeral := s.state.tree.Get(w.ephemeralNode)
+		s.state.mu.RUnlock()
+		if string(data) != w.last {
+			w.t.Errorf("%s is %q on server %d, want %q", w.node, data, id, w.last)
+		}
+		if w.ephemeralNode != "" && !ephemeral {
+			w.t.Errorf("%s is not on server %d", w.ephemeralNode, id)
+		}
+	}
+}
+
+// makeSettingsFiles makes the files that values of keys name.
+func makeSettingsFiles(t *testing.T) *settingsFiles {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	key, cert := memberCertificate(t)
+	return &settingsFiles{
+		secret:   write("secret", "0123456789abcdef"),
+		dynamic:  write("zoo.cfg.dynamic", strings.Join(defaultMembers, "\n")),
+		store:    write("store.pem", key+cert),
+		trust:    write("trust.pem", cert),
+		password: write("password", "not needed"),
+	}
+}
+
+// memberCertificate returns a key and a certificate, its own authority, with the
+// addresses of the servers, at any time.
+func memberCertificate(t *testing.T) (key, cert string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "zk"}, IsCA: true, BasicConstraintsValid: true,
+		NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	for id := 1; id <= 3; id++ {
+		about.IPAddresses = append(about.IPAddresses, net.IPv4(10, 0, 0, byte(id)))
+	}
+	signed, err := x509.CreateCertificate(cryptorand.Reader, about, about, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}))
+}

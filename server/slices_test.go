@@ -1,0 +1,285 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// ephemerals creates n ephemerals below dir.
+func (c *client) ephemerals(dir string, n int) {
+	c.t.Helper()
+	for i := 0; i < n; {
+		var m jute.MultiRequest
+		for ; i < n && len(m.Ops) < 10_000; i++ {
+			m.Ops = append(m.Ops, jute.MultiOp{Type: jute.OpCreate, Path: dir + "/" + strconv.Itoa(i), ACL: openACL, Mode: jute.ModeEphemeral})
+		}
+		c.ok(jute.OpMulti, &m)
+	}
+}
+
+// Neither the end of a session with very many ephemerals nor its evaluation may hold the
+// tree for long, or keep the peer loop from sending heartbeats. Nodes are counted, not
+// time.
+func TestTheEndOfALargeSessionHoldsNothingForLong(t *testing.T) {
+	for _, closes := range []string{"by its client", "by its timeout"} {
+		t.Run(closes, func(t *testing.T) {
+			inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+				const nodes = 25_000
+				leader, s := e.servers[e.leader()], e.servers[e.follower()]
+				watcher, c := s.connectFor(t, 20_000), s.connectFor(t, 4000)
+				watcher.create("/many", "")
+				c.ephemerals("/many", nodes)
+				watcher.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/many", Mode: jute.AddPersistentRecursive})
+				e.settled()
+				for _, s := range e.servers[1:] {
+					s.metrics.applyWork.reset()
+					s.metrics.turnWork.reset()
+				}
+				if closes == "by its client" {
+					c.send(jute.OpCloseSession, nil)
+				}
+				var zxid jute.Zxid
+				for i := range nodes {
+					ev := watcher.must()
+					if zxid = max(zxid, ev.Zxid); ev.Zxid != zxid || ev.event().Type != jute.EventDeleted {
+						t.Fatalf("event %d: %v, want NodeDeleted with the zxid %v of the close", i, ev, zxid)
+					}
+				}
+				e.settled()
+				if watcher.exists("/many/7") {
+					t.Error("an ephemeral outlives its session")
+				}
+				// Each delete is two events, and one delivery to the watcher.
+				for id, s := range e.servers[1:] {
+					if most := s.metrics.applyWork.max.Load(); most > applyWork+3*pruneStep+10 {
+						t.Errorf("server %d changed and delivered %d under one hold of the lock", id+1, most)
+					}
+				}
+				if most := leader.metrics.turnWork.max.Load(); most > 100 {
+					t.Errorf("the leader's evaluation of the close was %d operations", most)
+				}
+				e.idle()
+				for _, s := range e.servers[1:] {
+					s.noErrors(t)
+				}
+			})
+		})
+	}
+}
+
+// What comes after such a close waits until the tree has it, and is decided rightly.
+func TestRequestsBehindALargeClose(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		s := e.servers[e.leader()]
+		other, c := s.connect(t), s.connect(t)
+		other.create("/many", "")
+		c.ephemerals("/many", 12_000)
+		other.sendFrame(requestFrame(jute.XidPing, jute.OpPing, nil))
+		other.await(jute.XidPing)
+		c.send(jute.OpCreate, create("/many/late", "", jute.ModeEphemeral)) // pending when the close is evaluated
+		c.send(jute.OpCloseSession, nil)
+		synctest.Wait()
+		other.expect(
+			expected{op: jute.OpCreate, body: create("/many/late", "", 0)},
+			expected{op: jute.OpDelete, body: del("/many"), err: jute.ErrNotEmpty},
+			expected{op: jute.OpDelete, body: del("/many/late")},
+			expected{op: jute.OpDelete, body: del("/many")},
+		)
+		e.idle()
+		s.noErrors(t)
+	})
+}
+
+// No client sees a part of a close: each reply shows the state of its zxid, on the servers
+// where the session was and elsewhere, while writes and reads go on.
+func TestALargeCloseIsSeenAsAWhole(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		const nodes = 11_000
+		c := e.servers[e.leader()].connect(t)
+		c.create("/many", "")
+		c.create("/other", "")
+		c.ephemerals("/many", nodes)
+		e.settled()
+		var readers sync.WaitGroup
+		begun := make(chan struct{})
+		closed := make(chan jute.Zxid, 1)
+		for id := 1; id <= 3; id++ {
+			r := e.servers[id].connect(t)
+			readers.Go(func() {
+				<-begun
+				lastFull, firstEmpty := jute.Zxid(0), jute.Zxid(0)
+				for firstEmpty == 0 {
+					list := r.ok(jute.OpGetChildren, get("/many", false))
+					if !r.exists("/other") || r.call(jute.OpSetData, set("/other", "x")).Err != 0 {
+						t.Error("a node of somebody else is gone")
+					}
+					d := jute.NewDecoder(list.body)
+					switch n := d.Int32(); n {
+					case nodes:
+						lastFull = list.Zxid
+					case 0:
+						firstEmpty = list.Zxid
+					default:
+						t.Errorf("server %d shows %d of %d ephemerals at %v", id, n, nodes, list.Zxid)
+						return
+					}
+				}
+				z := <-closed
+				closed <- z
+				if lastFull >= z || firstEmpty < z {
+					t.Errorf("server %d shows all ephemerals at %v and none at %v; the close is %v", id, lastFull, firstEmpty, z)
+				}
+			})
+		}
+		close(begun)
+		r := c.ok(jute.OpCloseSession, nil)
+		closed <- r.Zxid
+		readers.Wait()
+		e.settled()
+	})
+}
+
+// Between two slices only those requests wait whose answer could show a part.
+func TestRequestsBetweenTwoSlices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		owner, c := s.connect(t), s.connect(t)
+		for _, dir := range []string{"/a", "/b"} {
+			c.create(dir, "")
+			c.create(dir+"/stays", "")
+		}
+		for i := range 3 {
+			owner.ephemeral(fmt.Sprint("/a/", i))
+			owner.ephemeral(fmt.Sprint("/b/", i))
+		}
+		var waiters []*client
+		for range 8 {
+			waiters = append(waiters, s.connect(t))
+		}
+		last := s.lastApplied()
+		// The test takes the applier's place: it is idle.
+		a := s.applier
+		txn := datatree.Txn{Zxid: last + 1, Session: owner.session, Ops: []datatree.Op{{Kind: datatree.OpCloseSession}}}
+		a.state.tree.List(&txn)
+		a.hold()
+		a.state.settled = make(chan struct{})
+		if !a.state.tree.Prune(&txn, &a.out, 3) { // those below /a
+			t.Fatal("nothing to prune")
+		}
+		a.release()
+		c.ping()
+		for _, path := range []string{"/b", "/b/0", "/b/stays", "/b/none", "/a/stays", "/"} {
+			if r := c.call(jute.OpExists, get(path, false)); r.Zxid != last || (r.Err == jute.ErrNoNode) != (path == "/b/none") {
+				t.Errorf("%s between two slices: %v", path, r)
+			}
+		}
+		waiting := map[*client]string{}
+		for what, req := range map[string]struct {
+			op   jute.OpCode
+			body record
+		}{
+			"a node that is deleted":        {jute.OpExists, get("/a/0", false)},
+			"a node that never was":         {jute.OpExists, get("/a/none", true)},
+			"the parent":                    {jute.OpGetData, get("/a", false)},
+			"the parent's children":         {jute.OpGetChildren2, get("/a", false)},
+			"the parent's ACL":              {jute.OpGetACL, &jute.PathRequest{Path: "/a"}},
+			"a number of descendants":       {jute.OpGetAllChildrenNumber, &jute.PathRequest{Path: "/"}},
+			"a list of watches to be set":   {jute.OpSetWatches, &jute.SetWatchesRequest{RelativeZxid: 1 << 40, Child: []string{"/b"}}},
+			"a watch for all that is below": {jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive}},
+		} {
+			w := waiters[0]
+			waiters = waiters[1:]
+			w.send(req.op, req.body)
+			waiting[w] = what
+		}
+		synctest.Wait()
+		for w, what := range waiting {
+			w.quiet(what + " between two slices")
+		}
+		a.hold()
+		a.state.tree.Apply(&txn, &a.out)
+		a.setLastApplied(txn.Zxid)
+		a.settle()
+		a.release()
+		for w, what := range waiting {
+			if r := w.must(); r.Zxid != txn.Zxid && r.Zxid != 0 {
+				t.Errorf("%s after the last slice: %v", what, r)
+			}
+		}
+	})
+}
+
+// The search for what may be removed looks at a bounded number of nodes at a time.
+func TestTheCleanerHoldsTheTreeForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connectFor(t, 20_000)
+		const nodes = 3*expireSlice + 10
+		for i := 0; i < nodes; {
+			var m jute.MultiRequest
+			for ; i < nodes && len(m.Ops) < 1000; i++ {
+				m.Ops = append(m.Ops, jute.MultiOp{Type: jute.OpCreateTTL, Path: fmt.Sprint("/", i), ACL: openACL, Mode: jute.ModePersistentTTL, TTL: 1})
+			}
+			c.ok(jute.OpMulti, &m)
+		}
+		time.Sleep(time.Second)
+		var cursor datatree.ExpiryCursor
+		var due []evaluate.Removal
+		total, slices := 0, 0
+		for more := true; more; slices++ {
+			due, more = s.dueForRemoval(&cursor, due[:0])
+			if total += len(due); len(due) > expireSlice {
+				t.Errorf("%d nodes under one hold of the lock", len(due))
+			}
+		}
+		if total != nodes || slices < nodes/expireSlice {
+			t.Errorf("%d nodes in %d slices, want %d", total, slices, nodes)
+		}
+	})
+}
+
+// However much clients have sent, the leader evaluates a bounded part of it before it
+// looks after its heartbeats.
+func TestATurnOfTheLeaderIsShort(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		s := e.servers[e.leader()]
+		var m jute.MultiRequest
+		const ops = 3000
+		for range ops {
+			m.Ops = append(m.Ops, jute.MultiOp{Type: jute.OpSetData, Path: "/", Version: -1})
+		}
+		clients := map[*client][]int32{}
+		for range 5 {
+			clients[s.connect(t)] = nil
+		}
+		s.metrics.turnWork.reset()
+		release := e.stallDisks()
+		for c := range clients {
+			for range 20 {
+				clients[c] = append(clients[c], c.send(jute.OpMulti, &m))
+			}
+		}
+		synctest.Wait()
+		e.bounded()
+		release()
+		for c, xids := range clients {
+			c.replies(xids)
+		}
+		one := int64(ops + len(m.Append(nil))/64)
+		if most := s.metrics.turnWork.max.Load(); most > evaluateWork+one {
+			t.Errorf("%d operations were evaluated in one turn", most)
+		}
+		if n := s.metrics.turnWork.count.Load(); n < 100*ops/(evaluateWork+one) {
+			t.Errorf("only %d turns", n)
+		}
+		e.idle()
+	})
+}
