@@ -96,16 +96,18 @@ func (a *applier) run() {
 			for n < len(rest) && n < applyBatch && rest[n].kind <= orderBarrier {
 				n++
 			}
+			var err error
 			if n > 0 {
-				a.applySome(rest[:n])
+				err = a.applySome(rest[:n])
 			} else {
 				n = 1
-				if err := a.special(&rest[0]); err != nil {
-					if a.ctx.Err() == nil {
-						a.fail(err)
-					}
-					return // nothing behind it may be applied
+				err = a.special(&rest[0])
+			}
+			if err != nil {
+				if a.ctx.Err() == nil {
+					a.fail(err)
 				}
+				return // nothing after it may be applied
 			}
 			rest = rest[n:]
 		}
@@ -136,7 +138,7 @@ func (a *applier) replayTo(upTo jute.Zxid) error {
 		case a.skips():
 			return nil // whatever went wrong: they are not needed
 		case errors.Is(err, wal.ErrRewritten):
-			continue // entries behind upTo were dropped; they never were committed
+			continue // entries after upTo were dropped; they never were committed
 		case err != nil:
 			return fmt.Errorf("read what is committed, up to %v, from the log: %w", upTo, err)
 		}
@@ -166,7 +168,9 @@ func (a *applier) replay(upTo jute.Zxid) error {
 				orders = append(orders, order{Entry: entryOf(&records[0])})
 				records = records[1:]
 			}
-			a.applySome(orders)
+			if err := a.applySome(orders); err != nil {
+				return err
+			}
 			a.metrics.replayed.Add(int64(len(orders)))
 			if a.state.tree.LastZxid() >= upTo || len(orders) == 0 || a.skips() {
 				return nil
@@ -216,20 +220,31 @@ func (a *applier) knowEnsemble() {
 }
 
 // applySome applies a few orders, and gives way when a hold of the lock has lasted long
-// enough.
-func (a *applier) applySome(orders []order) {
-	a.hold()
+// enough. After an error nothing more may be applied.
+func (a *applier) applySome(orders []order) error {
+	if err := a.applyHeld(orders); err != nil {
+		return err
+	}
 	for i := range orders {
-		if o := &orders[i]; !a.skips() {
-			a.apply(o)
+		a.backlog.Add(-orders[i].held)
+	}
+	return nil
+}
+
+func (a *applier) applyHeld(orders []order) error {
+	a.hold()
+	defer a.release()
+	for i := range orders {
+		if a.skips() {
+			continue
+		}
+		if err := a.apply(&orders[i]); err != nil {
+			return err
 		}
 		a.breathe()
 	}
 	a.snapshots.applied(orders)
-	a.release()
-	for i := range orders {
-		a.backlog.Add(-orders[i].held)
-	}
+	return nil
 }
 
 // hold locks the tree.
@@ -239,7 +254,8 @@ func (a *applier) hold() {
 	a.work = 0
 }
 
-// release unlocks the tree, and wakes those whom the work since hold concerns.
+// release unlocks the tree, and wakes the connections and the peer loop, as far as the
+// work since hold concerns them.
 func (a *applier) release() {
 	a.state.mu.Unlock()
 	a.metrics.applySeconds.Observe((a.Server.now() - a.now).Seconds())
@@ -270,18 +286,24 @@ func (a *applier) breathe() {
 	}
 }
 
-func (a *applier) apply(o *order) {
+// apply applies one order. An error means that a committed entry does not fit what
+// was applied before, or does not decode, although both were checked before it
+// was acknowledged: this server must not continue.
+func (a *applier) apply(o *order) error {
 	a.work++
 	if o.kind == orderBarrier {
 		a.passBarrier(o)
-		return
+		return nil
 	}
-	txn := a.txnOf(o)
+	txn, err := a.txnOf(o)
+	if err == nil {
+		err = a.ensemble.Apply(&o.Entry)
+	}
+	if err != nil {
+		return &HaltError{Reason: fmt.Sprintf("the committed entry %v can't be applied: %v; report this", o.Zxid, err)}
+	}
 	a.zxid = txn.Zxid
 	a.prune(txn)
-	if err := a.ensemble.Apply(&o.Entry); err != nil {
-		a.log.Panic("committed entry does not fit; stop and report this", zap.Stringer("zxid", o.Zxid), zap.Error(err))
-	}
 	if o.Type == zab.EntryMarker {
 		a.knowEnsemble()
 	}
@@ -304,6 +326,7 @@ func (a *applier) apply(o *order) {
 	}
 	recycleTxn(txn)
 	o.txn = nil
+	return nil
 }
 
 // prune deletes most of the ephemerals of a session that txn closes, if they are many, in
@@ -355,17 +378,13 @@ func (a *applier) passBarrier(o *order) {
 	}
 }
 
-// txnOf returns the order's transaction. The log was checked when it was
-// written and read; bytes that don't decode here mean that this server can't
-// follow the others any more, so it stops.
-func (a *applier) txnOf(o *order) *datatree.Txn {
-	if o.txn == nil {
-		o.txn = newTxn()
-		if err := transactionOf(&o.Entry, a.state.tree, o.txn); err != nil {
-			a.log.Panic("committed entry can't be applied; stop and report this", zap.Stringer("zxid", o.Zxid), zap.Error(err))
-		}
+// txnOf returns the order's transaction.
+func (a *applier) txnOf(o *order) (*datatree.Txn, error) {
+	if o.txn != nil {
+		return o.txn, nil
 	}
-	return o.txn
+	o.txn = newTxn()
+	return o.txn, transactionOf(&o.Entry, a.state.tree, o.txn)
 }
 
 // tell sends an event to the watchers that wait for it and may read the node.

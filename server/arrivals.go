@@ -70,7 +70,6 @@ func decodeSnapHeader(b []byte) (*received, error) {
 type arrivals struct {
 	*Server
 	turn chan struct{} // has a token while a complete snapshot is loaded and offered to the core
-	kept string        // name of the newest that became the history; who has the turn owns it
 
 	mu struct {
 		sync.Mutex
@@ -229,10 +228,9 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(err, a.discard(ref.Name))
+		err = errors.Join(err, a.discard(ref.Name))
 	}
-	a.kept = ref.Name
-	return nil
+	return err
 }
 
 // offer loads a complete snapshot and gives it to the core, which makes it the
@@ -260,16 +258,17 @@ func (r *replica) take(from zab.SID, rec *received) error {
 	if !r.core.SnapshotReceived(from, rec.token, rec.info()) {
 		return errNotWanted
 	}
+	r.snapshots.received(rec.ref)
 	return nil
 }
 
-// discard removes the file of a snapshot that did not become the history, unless an
-// equal one did before.
+// discard removes the file of a snapshot that did not become the history. When the
+// server stops it is not known whether it did.
 func (a *arrivals) discard(name string) error {
-	if name == a.kept || a.snapshots.refersTo(name) || a.ctx.Err() != nil {
+	if a.ctx.Err() != nil {
 		return nil
 	}
-	return a.snapshots.store.Remove(name)
+	return a.snapshots.discard(name)
 }
 
 // transfer is how far a snapshot has got.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // spoil changes a server's tree behind everyone's back.
@@ -86,4 +88,58 @@ func TestDifferingTreesWithoutAMajority(t *testing.T) {
 			t.Error("a server stopped that may be the right one")
 		}
 	})
+}
+
+// TestDigestsOfOtherFormulas: a version of zkd with another formula for the digest
+// has other digests of the same trees. They are not compared, and no server ends.
+func TestDigestsOfOtherFormulas(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		s := e.servers[leader]
+		c := s.connect(t)
+		for i := range 2 * digestEvery {
+			c.create(fmt.Sprintf("/n%d", i), "")
+		}
+		e.settled()
+		all := s.digests.transactions()
+		zxid := all[len(all)-1].zxid
+		epoch := s.role.Load().Epoch
+		frame := func(formula byte) []byte {
+			body := appendDigest(beginPeerFrame(nil, epoch), zxid, datatree.Digest{Lo: 1})
+			body[4] = formula
+			return body
+		}
+		for id, f := range e.servers {
+			if f != nil && id != leader {
+				links{s.Server}.ReceiveApp(zab.SID(id), s.linkTo(id), frameDigest, frame(2))
+				st := f.role.Load()
+				links{f.Server}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(2))
+			}
+		}
+		c.create("/after", "")
+		e.settled()
+		for id, f := range e.servers {
+			if f != nil && (len(f.failed) > 0 || f.logged.FilterLevelExact(zap.ErrorLevel).Len() > 0) {
+				t.Errorf("server %d ended, or logged %v", id, f.logged.All())
+			}
+		}
+		// With the same formula they are.
+		id := e.follower()
+		f := e.servers[id]
+		st := f.role.Load()
+		links{f.Server}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(1))
+		if err := <-f.Failed(); !strings.Contains(err.Error(), "majority") {
+			t.Errorf("the follower ended with %v", err)
+		}
+	})
+}
+
+// linkTo returns the number of the link to a server.
+func (s *testServer) linkTo(id int) (gen uint64) {
+	for _, p := range s.transport.Peers() {
+		if p.ID == zab.SID(id) {
+			gen = p.Gen
+		}
+	}
+	return gen
 }

@@ -193,6 +193,16 @@ func newEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
 
 func (e *testEnsemble) start(id int) *testServer {
 	e.t.Helper()
+	s, err := e.tryStart(id)
+	if err != nil {
+		e.t.Fatalf("start server %d: %v", id, err)
+	}
+	return s
+}
+
+// tryStart starts a server that may refuse to. change may change its options.
+func (e *testEnsemble) tryStart(id int, change ...func(o *Options)) (*testServer, error) {
+	e.t.Helper()
 	dir := e.dir
 	var fs vfs.FS
 	if e.disks[id] != nil {
@@ -201,12 +211,16 @@ func (e *testEnsemble) start(id int) *testServer {
 		dir = fmt.Sprintf("%s/%d", dir, id)
 	}
 	cfg := parseConfig(e.t, dir, append(slices.Clone(e.lines), fmt.Sprintf("zkd.myid=%d", id))...)
-	s := newTestServer(e.t, Options{
+	o := Options{
 		FS:          fs,
 		Config:      cfg,
 		ListenPeers: e.net.listen(id),
 		DialPeer:    e.net.dial(id),
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s := newTestServer(e.t, o)
 	if e.tune != nil {
 		e.tune(s.Server)
 	}
@@ -215,10 +229,10 @@ func (e *testEnsemble) start(id int) *testServer {
 			WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, s.Server.log.Core()) }))
 	}
 	if err := s.Start(context.Background()); err != nil {
-		e.t.Fatalf("start server %d: %v", id, err)
+		return nil, err
 	}
 	e.set(id, s)
-	return s
+	return s, nil
 }
 
 func (e *testEnsemble) set(id int, s *testServer) {

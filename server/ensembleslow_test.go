@@ -277,11 +277,7 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 		before := e.files(to)
 		a := e.servers[to].replica.arrivals
 		ended := e.streams(leader, to, 1)
-		a.mu.Lock()
-		a.mu.from, a.mu.token = zab.SID(leader), 100
-		close(a.mu.changed)
-		a.mu.changed = make(chan struct{})
-		a.mu.Unlock()
+		a.want(zab.SID(leader), 100)
 		if err := <-ended; err == nil || err == io.EOF {
 			t.Errorf("the sender hears: %v", err)
 		}

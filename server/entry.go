@@ -37,6 +37,18 @@ func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	return nil
 }
 
+// understand returns why this version of zkd does not understand an entry, or
+// nil. txn is scratch memory.
+func understand(e *zab.Entry, txn *datatree.Txn) error {
+	if err := e.Check(); err != nil {
+		return err
+	}
+	if data := e.Txn(); data != nil {
+		return txn.Decode(data)
+	}
+	return nil
+}
+
 // sameConfig reports whether what the znode has is text with a version behind it.
 func sameConfig(data, text []byte) bool {
 	rest, ok := bytes.CutPrefix(data, text)

@@ -3,43 +3,51 @@ package server
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// ident is what names this server's data and protects its sessions. It is made
-// with the data directory and stands in the header of each segment of the log.
+// ident names this server's data and protects its sessions. It is made with the
+// log and stands in the header of each segment.
 //
-//	byte 0       format, 2; 1 is without the last field
+//	byte 0       format (format.Identity)
 //	bytes 1-16   cluster id: names the history
 //	bytes 17-32  incarnation: names this copy of it
 //	bytes 33-64  secret of the session passwords
 //	byte 65      1 if the log took the place of a damaged one, or of one that may be lost: the
 //	             server does not count before it is admitted to an ensemble
-//	bytes 66-73  bound of the ids that have been given out: see session.IDs; big-endian
+//	byte 66      id of the server that the log belongs to; 0 while it never was a member
+//	bytes 67-82  incarnation of the log whose place this one took; zero for none
+//	bytes 83-90  bound of the ids that have been given out, big-endian: see session.IDs
 //
-// Each start writes the identity again, with a higher bound.
+// Format 1 ends after byte 65, and is read. Each start writes the identity again, with a
+// higher bound.
 //
 // Cluster id and secret are those of a server without an ensemble, or what it
 // offers to an ensemble that begins with it: an ensemble has its own.
 type ident struct {
-	cluster, incarnation zab.ID
-	secret               [32]byte
-	unproven             bool
-	ids                  uint64
+	format      uint8
+	cluster     zab.ID
+	incarnation zab.ID
+	secret      [32]byte
+	unproven    bool
+	server      zab.SID
+	replaced    zab.ID
+	ids         uint64
 }
 
 const (
-	identFormat = 2
-	identSize   = 1 + 16 + 16 + 32 + 1 + 8
-	// Format 1.
-	oldIdentSize = identSize - 8
+	identSize1 = 1 + 16 + 16 + 32 + 1
+	identSize  = identSize1 + 1 + 16 + 8
 )
 
-// newIdent makes the identity of a new data directory.
+// newIdent makes the identity of a new log.
 func newIdent() (id ident) {
+	id.format = uint8(format.Identity.Writes())
 	rand.Read(id.cluster[:]) // never fails
 	rand.Read(id.incarnation[:])
 	rand.Read(id.secret[:])
@@ -48,15 +56,21 @@ func newIdent() (id ident) {
 
 func (id *ident) encode() []byte {
 	b := make([]byte, 0, identSize)
-	b = append(b, identFormat)
+	b = append(b, id.format)
 	b = append(b, id.cluster[:]...)
 	b = append(b, id.incarnation[:]...)
 	b = append(b, id.secret[:]...)
-	unproven := byte(0)
 	if id.unproven {
-		unproven = 1
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
 	}
-	return binary.BigEndian.AppendUint64(append(b, unproven), id.ids)
+	if id.format == 1 {
+		return b
+	}
+	b = append(b, byte(id.server))
+	b = append(b, id.replaced[:]...)
+	return binary.BigEndian.AppendUint64(b, id.ids)
 }
 
 func (id *ident) record() wal.Record {
@@ -64,16 +78,39 @@ func (id *ident) record() wal.Record {
 }
 
 func decodeIdent(b []byte) (id ident, err error) {
-	old := len(b) == oldIdentSize && b[0] == 1
-	if !old && (len(b) != identSize || b[0] != identFormat) {
-		return id, fmt.Errorf("the log's identity has %d bytes in a format that this version does not know: was it written by a newer one?", len(b))
+	if len(b) == 0 {
+		return id, errors.New("the log has no identity")
+	}
+	id.format = b[0]
+	if err := format.Identity.Check(uint32(id.format)); err != nil {
+		return id, err
+	}
+	size := identSize
+	if id.format == 1 {
+		size = identSize1
+	}
+	if len(b) != size {
+		return id, fmt.Errorf("the log's identity has %d bytes, not %d", len(b), size)
 	}
 	copy(id.cluster[:], b[1:])
 	copy(id.incarnation[:], b[17:])
 	copy(id.secret[:], b[33:])
 	id.unproven = b[65] != 0
-	if !old {
-		id.ids = binary.BigEndian.Uint64(b[oldIdentSize:])
+	if id.format > 1 {
+		id.server = zab.SID(b[66])
+		copy(id.replaced[:], b[67:])
+		id.ids = binary.BigEndian.Uint64(b[83:])
 	}
 	return id, nil
 }
+
+// belongsTo names the server that data belongs to, for messages.
+func belongsTo(server zab.SID, incarnation zab.ID) string {
+	if server == 0 {
+		return fmt.Sprintf("a single server (%s)", shortID(incarnation))
+	}
+	return fmt.Sprintf("server %d (%s)", server, shortID(incarnation))
+}
+
+// shortID is an incarnation as messages show it, and as --set-data-aside takes it.
+func shortID(id zab.ID) string { return fmt.Sprintf("%x", id[:4]) }

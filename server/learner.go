@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -64,9 +65,11 @@ func (r *replica) hear(ev *peerEvent) {
 			err = r.hearDigest(ev, f.b)
 		case frameDiverged:
 			err = r.hearDiverged(ev, f.b)
+		default:
+			err = fmt.Errorf("frame of kind %d", ev.app)
 		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errOtherFormula) {
 		r.log.Error("frame of another server is wrong; is it of another version?",
 			zap.Uint8("peer", uint8(ev.peer)), zap.Uint8("kind", ev.app), zap.Error(err))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
@@ -293,7 +294,14 @@ func decodeReport(dst []touch, b []byte) (beat uint64, touches []touch, err erro
 	return beat, dst, f.err()
 }
 
+// errOtherFormula is returned for a digest that was made by another formula than
+// this server's: the two can't be compared.
+var errOtherFormula = errors.New("digest of another formula")
+
+// appendDigest appends the formula's number in a byte (format.Digest), the zxid and
+// the digest.
 func appendDigest(b []byte, zxid jute.Zxid, d datatree.Digest) []byte {
+	b = append(b, byte(format.Digest.Writes()))
 	b = binary.LittleEndian.AppendUint64(b, uint64(zxid))
 	b = binary.LittleEndian.AppendUint64(b, d.Hi)
 	return binary.LittleEndian.AppendUint64(b, d.Lo)
@@ -301,9 +309,16 @@ func appendDigest(b []byte, zxid jute.Zxid, d datatree.Digest) []byte {
 
 func decodeDigest(b []byte) (jute.Zxid, datatree.Digest, error) {
 	f := fields{b: b}
+	formula := f.byte()
 	zxid, d := jute.Zxid(f.uint64()), datatree.Digest{Hi: f.uint64(), Lo: f.uint64()}
 	if f.more() {
 		f.fail()
 	}
-	return zxid, d, f.err()
+	if err := f.err(); err != nil {
+		return 0, datatree.Digest{}, err
+	}
+	if formula != byte(format.Digest.Writes()) {
+		return 0, datatree.Digest{}, errOtherFormula
+	}
+	return zxid, d, nil
 }

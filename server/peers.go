@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/zab"
@@ -132,9 +134,40 @@ func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
 	l.replica.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
 }
 
+// Receive takes in a message of a core. Entries that this version of zkd does not
+// understand end the server before its core hears of them: it can neither
+// acknowledge nor apply them, and its disk stays as a later version can use it.
 func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
+	if err := understandAll(m.Entries); err != nil {
+		l.failOn(peer, err)
+		return
+	}
 	l.replica.events.put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
 	m.Entries, m.Epochs = nil, nil // they are the core's
+}
+
+// understandAll returns why this version of zkd does not understand one of some
+// entries, or nil.
+func understandAll(entries []zab.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	txn := newTxn()
+	defer recycleTxn(txn)
+	for i := range entries {
+		if err := understand(&entries[i], txn); err != nil {
+			return fmt.Errorf("entry %v: %w", entries[i].Zxid, err)
+		}
+	}
+	return nil
+}
+
+// failOn ends this server because of what another one sent and it can't read.
+func (s *Server) failOn(peer zab.SID, err error) {
+	if s.ctx.Err() == nil {
+		s.fail(fmt.Errorf("server %d sent what this server can't read: %w. Nothing of it was stored or acknowledged: "+
+			"start this server with the version of zkd that server %d has, or a later one", peer, err, peer))
+	}
 }
 
 func (l links) ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte) {
@@ -150,6 +183,9 @@ func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 	err := l.replica.arrivals.receive(peer, header, r)
 	if err != nil {
 		l.log.Warn("snapshot of another server was not received", zap.Uint8("peer", uint8(peer)), zap.Error(err))
+		if fault.KindOf(err) == fault.Newer {
+			l.failOn(peer, err)
+		}
 	}
 	return err
 }

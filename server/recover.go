@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -27,65 +30,73 @@ type recovered struct {
 	ensemble zab.State // at what has been applied
 }
 
-// recoverState locks the data directory and builds the state from the newest
-// snapshot that is sound and the log behind it: as far as that is known to be
-// committed, which for a server of its own is all of it.
+// recoverState locks the data directories, decides whether they are this server's
+// and complete, and builds the state: from the newest snapshot that can be used
+// and the log after it, as far as that is known to be committed, which for a
+// single server is all of it.
 func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	start := time.Now()
 	if err := s.lockDataDir(ctx); err != nil {
+		return nil, err
+	}
+	dirs, err := examine(s.fs, s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	aside, err := dirs.check(s.opts.SetDataAside)
+	if err != nil {
 		return nil, err
 	}
 	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{FS: s.fs, Reserve: 2 * s.cfg.WALSegmentSize})
 	if err != nil {
 		return nil, err
 	}
-	log, rec, err := s.openLog(store)
+	rec, err := s.openLog(ctx, store, dirs, aside)
 	if err != nil {
 		return nil, err
 	}
-	s.wal = log
-	id, err := decodeIdent(rec.Ident)
+	st, err := s.loadState(ctx, store, rec)
+	var unusable *unusableSnapshots
+	if errors.As(err, &unusable) && unusable.damaged && s.ensemble() && ctx.Err() == nil {
+		// Its bytes are proven to be lost here, and the others have them.
+		if s.wal, rec, err = s.wal.SetAside(err); err == nil {
+			st, err = s.loadState(ctx, store, rec)
+		}
+	}
+	if err != nil {
+		return nil, dirs.advise(err)
+	}
+	id, err := s.settleIdentity(dirs, rec)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.loadState(ctx, store, log, rec)
-	if errors.Is(err, wal.ErrPurged) && s.ensemble() && ctx.Err() == nil {
-		// The snapshot that the history begins with is lost. The others have it.
-		if log, rec, err = log.SetAside(err); err != nil {
-			return nil, err
-		}
-		s.wal = log
-		if id, err = decodeIdent(rec.Ident); err != nil {
-			return nil, err
-		}
-		st, err = s.loadState(ctx, store, log, rec)
-	}
-	if err != nil {
-		return nil, err
-	}
-	tree := st.tree
-	s.state.tree = tree
-	for session, timeoutMs := range tree.Sessions() {
-		s.tracker.Add(session, timeoutMs, millis(s.now()))
-	}
-	if rec.Lost == nil && rec.Damaged == nil {
-		if err := removeUnreferenced(store, rec.Snaps); err != nil {
-			return nil, err
-		}
-	}
-	s.logWriter = newLogWriter(s, log)
-	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used)
-	took := time.Since(start)
-	s.metrics.load.observe(took, 1)
-	s.log.Info("state recovered", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes),
-		zap.Int("sessions", tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
-	if rec.Damaged != nil {
-		s.log.Error("the log is damaged and was set aside; this server does not count until it has everything from the leader, which happens by itself",
-			zap.Error(rec.Damaged))
-	}
+	s.moveUnreferenced(ctx, store, rec, id, st)
+	s.useState(store, rec, st)
+	s.explainStart(rec, st, time.Since(start))
 	core, err := coreRecovered(rec, st)
 	core.Incarnation, core.Damaged = id.incarnation, id.unproven
 	return &recovered{core: core, ident: id, ensemble: st.ensemble}, err
+}
+
+// useState makes a recovered state the server's.
+func (s *Server) useState(store *snapshot.Store, rec *wal.Recovered, st *loaded) {
+	s.state.tree = st.tree
+	for session, timeoutMs := range st.tree.Sessions() {
+		s.tracker.Add(session, timeoutMs, millis(s.now()))
+	}
+	s.logWriter = newLogWriter(s, s.wal)
+	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used)
+}
+
+// explainStart logs what a start found.
+func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration) {
+	s.metrics.load.observe(took, 1)
+	s.log.Info("state recovered", zap.Stringer("zxid", st.tree.LastZxid()), zap.Int("znodes", st.tree.Stats().Nodes),
+		zap.Int("sessions", st.tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
+	if rec.Damaged != nil {
+		s.log.Error("the data was set aside; this server does not count until it has everything from the leader, which happens by itself",
+			zap.Error(rec.Damaged))
+	}
 }
 
 // coreRecovered is what the core needs to know of the log.
@@ -119,37 +130,131 @@ func encodePromise(p zab.Promise) []byte {
 
 func decodePromise(b []byte) (zab.Promise, error) {
 	if len(b) != 5 {
-		return zab.Promise{}, fmt.Errorf("the log's promise has %d bytes: was it written by a newer version?", len(b))
+		return zab.Promise{}, fmt.Errorf("the log's promise has %d bytes, not 5", len(b))
 	}
 	return zab.Promise{Epoch: binary.BigEndian.Uint32(b), To: zab.SID(b[4])}, nil
 }
 
-// openLog opens the log, or makes one where the server may begin anew.
-func (s *Server) openLog(store *snapshot.Store) (*wal.Log, *wal.Recovered, error) {
-	dir := logDir(s.cfg.DataLogDir)
-	fresh, repaired := newIdent(), newIdent()
-	repaired.unproven = true
-	// First, since opening makes a log where there is none.
-	if exists, err := wal.Exists(s.fs, dir); err != nil {
-		return nil, nil, err
-	} else if !exists {
-		if fresh.unproven, err = s.beginAnew(store); err != nil {
-			return nil, nil, err
-		}
-	}
-	return wal.Open(wal.Options{
+// openLog opens the log, or makes one where the server may begin without. With
+// aside, the operator has ordered to set aside what is there.
+func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataDirs, aside bool) (rec *wal.Recovered, err error) {
+	fresh := newIdent()
+	fresh.server = dirs.self()
+	repaired := newIdent()
+	repaired.server, repaired.unproven = fresh.server, true
+	repaired.replaced, _ = dirs.incarnation()
+	o := wal.Options{
 		FS:              s.fs,
-		Dir:             dir,
+		Dir:             logDir(s.cfg.DataLogDir),
 		SegmentSize:     s.cfg.WALSegmentSize,
-		Ident:           fresh.encode(),
 		NoSync:          !s.cfg.ForceSync,
 		FsyncWarn:       s.cfg.FsyncWarningThreshold,
 		AcceptLossAfter: s.opts.AcceptLossAfter,
 		SetAside:        s.ensemble(),
 		SetAsideIdent:   repaired.encode(),
+		CheckEntry:      entryChecker(),
+		Check:           func(rec *wal.Recovered) error { return s.checkRecovered(ctx, store, dirs, rec) },
 		Logger:          s.log.Named("wal"),
 		Registerer:      s.registry,
-	})
+	}
+	switch {
+	case aside:
+		fresh = repaired
+		o.Order = fmt.Errorf("--set-data-aside=%s", s.opts.SetDataAside)
+	case !dirs.log.Exists:
+		if fresh.unproven, err = s.beginEmpty(dirs); err != nil {
+			return nil, err
+		}
+	}
+	o.Ident = fresh.encode()
+	s.wal, rec, err = wal.Open(o)
+	if err != nil {
+		return nil, dirs.advise(err)
+	}
+	return rec, nil
+}
+
+// entryChecker returns a check of the log's entries: that this version understands
+// them. It is called by one goroutine.
+func entryChecker() func(*wal.Record) error {
+	var txn datatree.Txn
+	return func(r *wal.Record) error {
+		e := entryOf(r)
+		return understand(&e, &txn)
+	}
+}
+
+// checkRecovered checks what the log amounts to, before anything is changed: that
+// it is this server's, and that no snapshot it refers to is of a later version.
+// Even where an older snapshot would do, that one shows that a later version has
+// worked with the directory, and going back is the operator's decision.
+func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs *dataDirs, rec *wal.Recovered) error {
+	id, err := decodeIdent(rec.Ident)
+	if err != nil {
+		return err
+	}
+	if err := dirs.otherServer(&id); err != nil {
+		return err
+	}
+	if rec.Promise != nil {
+		if _, err := decodePromise(rec.Promise); err != nil {
+			return err
+		}
+	}
+	for _, ref := range rec.Snaps {
+		if _, err := store.Describe(ctx, ref.Name); fault.KindOf(err) == fault.Newer {
+			return err
+		}
+	}
+	return nil
+}
+
+// advise adds to an error of opening the data what an operator can do about it.
+func (d *dataDirs) advise(err error) error {
+	switch fault.KindOf(err) {
+	case fault.Newer:
+		return fmt.Errorf("%w. Start the version of zkd that wrote it, or a later one", err)
+	case fault.Missing, fault.Unreadable, fault.Foreign, fault.Inconsistent:
+		return fmt.Errorf("%w. Nothing was set aside: put back what is missing. If it is lost, %s", err, d.ways())
+	}
+	return err
+}
+
+// settleIdentity brings the identity in the log and the file IDENTITY in dataDir
+// up to date. A log of an earlier format, and that of a server which becomes a
+// member, get a new identity record with the same incarnation.
+func (s *Server) settleIdentity(dirs *dataDirs, rec *wal.Recovered) (ident, error) {
+	id, err := decodeIdent(rec.Ident)
+	if err != nil {
+		return id, err
+	}
+	was := id
+	id.format = uint8(format.Identity.Writes())
+	if id.server == 0 {
+		id.server = dirs.self()
+	}
+	want := owner{server: id.server, incarnation: id.incarnation}
+	if dirs.owner == nil || *dirs.owner != want {
+		if dirs.ownerErr != nil {
+			s.log.Error("the file that names the owner of dataDir is damaged; it is written again from the log", zap.Error(dirs.ownerErr))
+		}
+		if err := writeOwner(s.fs, s.cfg.DataDir, want); err != nil {
+			return id, err
+		}
+	}
+	if id != was {
+		if err := s.wal.Append([]wal.Record{id.record()}); err != nil {
+			return id, err
+		}
+		if _, err := s.wal.Sync(); err != nil {
+			return id, err
+		}
+	}
+	if !dirs.approved {
+		return id, nil
+	}
+	// It has been heeded, and must not approve of another empty directory later.
+	return id, s.fs.Remove(filepath.Join(s.cfg.DataDir, initializeFile))
 }
 
 // logDir returns where the segments of the log are.
@@ -205,36 +310,25 @@ func (s *Server) lockWithin(ctx context.Context, name string, patience time.Dura
 	}
 }
 
-// beginAnew checks that a server without a log may start with an empty tree. A
-// member that lacks the mark which db.autocreate=false asks for may as well: but
+// beginEmpty checks that a server without data may start with an empty tree. A
+// member that lacks the file which db.autocreate=false asks for may as well: but
 // as one that has lost its data, so that it waits for the others'.
-func (s *Server) beginAnew(store *snapshot.Store) (unproven bool, err error) {
-	files, err := store.List()
-	if err != nil {
-		return false, err
-	}
-	if len(files) > 0 {
-		return false, fmt.Errorf("there are snapshots in %s, but no log in %s: is dataLogDir right? To begin anew, move both away",
-			s.cfg.DataDir, s.cfg.DataLogDir)
-	}
-	if s.cfg.DBAutoCreate {
+func (s *Server) beginEmpty(dirs *dataDirs) (unproven bool, err error) {
+	mark := filepath.Join(s.cfg.DataDir, initializeFile)
+	switch {
+	case s.cfg.DBAutoCreate || dirs.approved:
 		return false, nil
-	}
-	mark := filepath.Join(s.cfg.DataDir, "initialize")
-	switch _, err := s.fs.Stat(mark); {
-	case err == nil:
-		return false, s.fs.Remove(mark)
 	case s.ensemble():
 		s.log.Warn("there is no data, db.autocreate is false, and nobody made the file initialize: this server waits for the others' data and does not count before",
 			zap.String("file", mark))
 		return true, nil
 	default:
-		return false, fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s: %w", mark, err)
+		return false, fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s", mark)
 	}
 }
 
-// upTo returns the references up to the one that was used. The later ones have
-// proved damaged, and must not count when old snapshots are removed.
+// upTo returns the references up to the one that was used. The later ones can't
+// be used, and must not count when old snapshots are removed.
 func upTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
 	n := len(refs)
 	for n > 0 && (used == nil || refs[n-1].Zxid > used.Zxid) {
@@ -243,22 +337,33 @@ func upTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
 	return refs[:n]
 }
 
-// removeUnreferenced removes the snapshots that the log knows nothing of: they
-// were never finished, or are superseded and their removal was interrupted.
-func removeUnreferenced(store *snapshot.Store, refs []wal.SnapRef) error {
+// moveUnreferenced moves the snapshots that the log does not refer to out of the
+// way: they may be all that is left of something. Only what this log itself took,
+// and its history covers, is removed: it was superseded, or a crash came before
+// the reference to it. The start does not fail if that fails.
+func (s *Server) moveUnreferenced(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, id ident, st *loaded) {
 	files, err := store.List()
 	if err != nil {
-		return err
+		s.log.Warn("can't look for snapshots that the log does not refer to", zap.Error(err))
 	}
 	for _, f := range files {
-		if slices.ContainsFunc(refs, func(r wal.SnapRef) bool { return r.Name == f.Name }) {
+		if slices.ContainsFunc(rec.Snaps, func(r wal.SnapRef) bool { return r.Name == f.Name }) {
 			continue
 		}
-		if err := store.Remove(f.Name); err != nil {
-			return err
+		meta, err := store.Describe(ctx, f.Name)
+		if err == nil && bytes.Equal(meta.Incarnation, id.incarnation[:]) && st.ensemble.Contains(meta.Zxid) {
+			err = store.Remove(f.Name)
+		} else {
+			var path string
+			if path, err = store.SetAside(f.Name); err == nil {
+				s.log.Warn("moved a snapshot that the log does not refer to; it is not needed here, and yours to keep or to remove",
+					zap.String("file", path))
+			}
+		}
+		if err != nil {
+			s.log.Warn("a snapshot that the log does not refer to could not be moved", zap.String("snapshot", f.Name), zap.Error(err))
 		}
 	}
-	return nil
 }
 
 // loaded is a state built from the disk.
@@ -269,28 +374,72 @@ type loaded struct {
 	used     *wal.SnapRef // the snapshot; nil for none
 }
 
-// loadState loads the newest snapshot that the log refers to and that is sound,
-// and applies the log behind it. An older snapshot serves if the log still has
-// everything behind that one; otherwise the damage is reported, never papered
-// over with an emptier state.
-func (s *Server) loadState(ctx context.Context, store *snapshot.Store, log *wal.Log, rec *wal.Recovered) (*loaded, error) {
-	var broken error
-	for i := len(rec.Snaps) - 1; i >= 0; i-- {
-		ref := rec.Snaps[i]
-		tree, state, err := loadSnapshot(ctx, store, ref)
-		if err != nil {
-			s.log.Error("snapshot can't be used; trying an older one", zap.String("snapshot", ref.Name), zap.Error(err))
-			broken = errors.Join(broken, err)
-			continue
-		}
-		return s.replay(ctx, log, rec, &loaded{tree: tree, base: state, used: &ref}, broken)
-	}
-	return s.replay(ctx, log, rec, &loaded{tree: datatree.New()}, broken)
+// unusableSnapshots means that the state can't be built: snapshots that the log
+// refers to can't be used, and it does not reach back to an older one.
+type unusableSnapshots struct {
+	damaged bool  // all of them, and they are proven to be
+	cause   error // for each of them, and why the log does not suffice
 }
 
-// replay applies what the log has behind the tree's last zxid and what is
-// committed. broken is what else is to be said if that fails.
-func (s *Server) replay(ctx context.Context, log *wal.Log, rec *wal.Recovered, st *loaded, broken error) (*loaded, error) {
+func (e *unusableSnapshots) Error() string { return e.cause.Error() }
+
+func (e *unusableSnapshots) Unwrap() error { return e.cause }
+
+// loadState loads the newest snapshot that the log refers to and that can be
+// used, and applies the log after it. An older snapshot serves if the log has
+// everything after that one: then nothing is lost, and the files that can't be
+// used are left alone. Otherwise the error is an *unusableSnapshots. A snapshot
+// of a later version is always an error.
+func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered) (*loaded, error) {
+	unusable := &unusableSnapshots{damaged: true}
+	st := &loaded{}
+	for _, ref := range slices.Backward(rec.Snaps) {
+		tree, state, err := s.loadReferenced(ctx, store, ref)
+		if err == nil {
+			*st = loaded{tree: tree, base: state, used: &ref}
+			break
+		}
+		kind := fault.KindOf(err)
+		if kind == fault.Newer || kind == 0 {
+			return nil, err
+		}
+		s.log.Error("snapshot can't be used; trying an older one", zap.String("snapshot", ref.Name), zap.Stringer("reason", kind), zap.Error(err))
+		unusable.damaged = unusable.damaged && kind == fault.Damaged
+		unusable.cause = errors.Join(unusable.cause, err)
+	}
+	if st.used == nil {
+		st.tree = datatree.New()
+	}
+	st, err := s.replay(ctx, rec, st)
+	if !errors.Is(err, wal.ErrPurged) {
+		return st, err
+	}
+	if unusable.cause == nil { // the log begins too late, and refers to no snapshot
+		return nil, err
+	}
+	unusable.cause = errors.Join(fmt.Errorf("the state can't be built: the log begins after zxid %v, and no snapshot that can be used reaches so far: restore one from a backup", rec.FirstZxid),
+		unusable.cause)
+	return nil, unusable
+}
+
+// loadReferenced loads a snapshot that the log refers to. One that was moved away
+// as unreferenced, by a log that has been replaced by this one, is taken back.
+func (s *Server) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, zab.State, error) {
+	tree, state, err := loadSnapshot(ctx, store, ref)
+	if fault.KindOf(err) != fault.Missing {
+		return tree, state, err
+	}
+	back, moved := store.Reclaim(ctx, storeRef(ref))
+	if moved != nil || !back {
+		return tree, state, errors.Join(err, moved)
+	}
+	s.log.Warn("took a snapshot back that had been moved away as unreferenced", zap.String("snapshot", ref.Name))
+	return loadSnapshot(ctx, store, ref)
+}
+
+// replay applies what the log has after the tree's last zxid and what is
+// committed.
+func (s *Server) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*loaded, error) {
 	st.ensemble = st.base.Clone()
 	upTo := rec.LastZxid
 	if s.ensemble() {
@@ -301,21 +450,14 @@ func (s *Server) replay(ctx context.Context, log *wal.Log, rec *wal.Recovered, s
 	}
 	var txn datatree.Txn
 	var out datatree.Applied
-	err := replayLog(log, st.tree.LastZxid(), upTo, func(e *zab.Entry) error {
+	err := replayLog(s.wal, st.tree.LastZxid(), upTo, func(e *zab.Entry) error {
 		if err := transactionOf(e, st.tree, &txn); err != nil {
 			return err
 		}
 		st.tree.Apply(&txn, &out)
 		return errors.Join(st.ensemble.Apply(e), ctx.Err())
 	})
-	if errors.Is(err, wal.ErrPurged) {
-		err = fmt.Errorf("the log in the data directory begins after zxid %v, and no sound snapshot reaches its beginning; "+
-			"restore a snapshot from a backup: %w", st.tree.LastZxid(), err)
-	}
-	if err != nil {
-		return nil, errors.Join(err, broken)
-	}
-	return st, nil
+	return st, err
 }
 
 var errReplayed = errors.New("replayed as far as wanted")
@@ -352,7 +494,8 @@ const (
 )
 
 // loadSnapshot builds a tree from a snapshot, and the ensemble's state. The tree
-// checks its counts and its digest.
+// checks its counts and its digest. The error is a *fault.Error, or that ctx has
+// ended.
 func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (tree *datatree.Tree, state zab.State, err error) {
 	tables := map[string]datatree.Table{
 		sectionACLs:     datatree.TableACLs,
@@ -370,14 +513,16 @@ func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (
 	if err != nil {
 		return nil, state, err
 	}
-	if err := loader.Add(datatree.Row{Table: datatree.TableMeta, Key: []byte(datatree.MetaKey), Value: meta.Extra[extraTree]}); err != nil {
-		return nil, state, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+	// The file is as it was written: whatever is wrong now is no damage of it.
+	err = loader.Add(datatree.Row{Table: datatree.TableMeta, Key: []byte(datatree.MetaKey), Value: meta.Extra[extraTree]})
+	if err == nil {
+		tree, err = loader.Finish()
 	}
-	if tree, err = loader.Finish(); err != nil {
-		return nil, state, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+	if err == nil {
+		err = state.Decode(meta.Extra[extraEnsemble])
 	}
-	if err := state.Decode(meta.Extra[extraEnsemble]); err != nil {
-		return nil, state, fmt.Errorf("snapshot %s: %w", ref.Name, err)
+	if err != nil {
+		return nil, state, fault.New(fault.Inconsistent, store.Path(ref.Name), err)
 	}
 	return tree, state, nil
 }

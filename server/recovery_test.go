@@ -280,6 +280,7 @@ func TestServerOutlivesAnEpoch(t *testing.T) {
 		fs := crashfs.New(1)
 		s := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
 		ident := newIdent()
+		ident.format = 1 // which had no file IDENTITY in dataDir
 		log, _, err := wal.Open(wal.Options{FS: fs, Dir: logDir("/data"), SegmentSize: s.cfg.WALSegmentSize, Ident: ident.encode()})
 		if err != nil {
 			t.Fatal(err)

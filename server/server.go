@@ -49,6 +49,10 @@ type Options struct {
 	// AcceptLossAfter gives up what a damaged log has behind this zxid. Nil
 	// refuses to start on a damaged log.
 	AcceptLossAfter *jute.Zxid
+	// SetDataAside names data of a member, by the id that the error messages of a
+	// start give it, that is to be set aside: the server then gets everything from
+	// the leader, and has no vote before that. Empty is none.
+	SetDataAside string
 	// Listen opens the client port; nil is TCP.
 	Listen func(network, address string) (net.Listener, error)
 	// ListenPeers and DialPeer are for the links between servers; nil is TCP.

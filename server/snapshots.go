@@ -50,7 +50,11 @@ type snapshotter struct {
 	// the history must not come behind one that has replaced the history.
 	mu struct {
 		sync.Mutex
-		refs []wal.SnapRef // durable references, oldest first
+		refs []wal.SnapRef // durable references to files that can be used, oldest first
+		// received are the files that came from another server, that the core has
+		// taken and that are not installed, by name. The log may refer to those that
+		// are newer than what is installed.
+		received map[string]jute.Zxid
 	}
 	installs atomic.Int64 // how often the history was replaced; grows under mu
 
@@ -86,6 +90,7 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 	}
 	sn.mu.refs = refs
 	sn.needed.Store(math.MaxInt64)
+	sn.mu.received = make(map[string]jute.Zxid)
 	sn.idle <- struct{}{}
 	sn.schedule()
 	return sn
@@ -200,7 +205,8 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 		Epoch:  tree.Zxid.Epoch(),
 		Time:   time.Now().UnixMilli(),
 		Digest: digestBytes(tree.Digest),
-		Extra:  map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
+		Server: uint8(sn.ident.server), Incarnation: sn.ident.incarnation[:],
+		Extra: map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
 	}
 	rows := &rowWalk{server: sn.Server, view: view.View}
 	ref, err := sn.store.Write(ctx, meta,
@@ -212,10 +218,11 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 		return wal.SnapRef{}, err
 	}
 	inLog := wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
-	if err := sn.refer(inLog, view); err != nil {
-		return wal.SnapRef{}, errors.Join(err, sn.store.Remove(ref.Name))
+	err = sn.refer(inLog, view)
+	if errors.Is(err, errReplaced) { // after another error the reference may be in the log
+		err = errors.Join(err, sn.store.Remove(ref.Name))
 	}
-	return inLog, nil
+	return inLog, err
 }
 
 var errReplaced = errors.New("the history was replaced meanwhile")
@@ -264,30 +271,69 @@ func (sn *snapshotter) replacing() {
 	sn.installs.Add(1)
 }
 
-// installed tells that the tree is the one of a snapshot from another server now.
+// received notes that the core has taken a snapshot from another server: the log is
+// about to refer to its file.
+func (sn *snapshotter) received(ref wal.SnapRef) {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	sn.mu.received[ref.Name] = ref.Zxid
+}
+
+// discard removes the file of a snapshot that the core has not taken, unless the log
+// refers to a file of that name, or may come to do so.
+func (sn *snapshotter) discard(name string) error {
+	sn.mu.Lock()
+	_, wanted := sn.mu.received[name]
+	wanted = wanted || slices.ContainsFunc(sn.mu.refs, func(r wal.SnapRef) bool { return r.Name == name })
+	sn.mu.Unlock()
+	if wanted {
+		return nil
+	}
+	return sn.store.Remove(name)
+}
+
+// installed notes that the tree is now the one of a snapshot from another server.
+// The files of the history before it are removed, and those that were received
+// before and are older: the core refuses to install these.
 func (sn *snapshotter) installed(ref wal.SnapRef) {
 	sn.mu.Lock()
+	dropped := sn.mu.refs
 	sn.mu.refs = []wal.SnapRef{ref}
+	delete(sn.mu.received, ref.Name)
+	for name, zxid := range sn.mu.received {
+		if zxid < ref.Zxid {
+			dropped = append(slices.Clip(dropped), wal.SnapRef{Name: name})
+			delete(sn.mu.received, name)
+		}
+	}
 	sn.mu.Unlock()
 	sn.txns, sn.bytes = 0, 0
 	sn.size.Store(ref.Size)
-	if _, err := sn.store.Purge(1, ref.Name); err != nil {
+	if _, err := sn.remove(dropped, ref.Name); err != nil {
 		sn.log.Warn("removing the snapshots of the old history is incomplete", zap.Error(err))
 	}
 }
 
-// refersTo reports whether the log refers to a snapshot, as far as this server has
-// noted that.
-func (sn *snapshotter) refersTo(name string) bool {
-	sn.mu.Lock()
-	defer sn.mu.Unlock()
-	return slices.ContainsFunc(sn.mu.refs, func(r wal.SnapRef) bool { return r.Name == name })
+// remove removes the files of references that the log has dropped, but for the
+// one called keep, and returns their names.
+func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []string, err error) {
+	for _, ref := range dropped {
+		if ref.Name == keep {
+			continue
+		}
+		if rerr := sn.store.Remove(ref.Name); rerr != nil {
+			err = errors.Join(err, rerr)
+			continue
+		}
+		removed = append(removed, ref.Name)
+	}
+	return removed, err
 }
 
 // purgeFrom returns from which reference on the snapshots are to be kept: the newest
 // autopurge.snapRetainCount, and what learners need that are being brought up to date.
-// These may need long, and would begin again if it went. But they can: when the disk
-// is getting full, what they need goes.
+// These may need it for long, and would have to begin again without it. When the disk is
+// getting full it is purged nevertheless.
 func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 	from := max(0, len(refs)-sn.cfg.SnapRetainCount)
 	needed, held := jute.Zxid(sn.needed.Load()), from
@@ -308,13 +354,10 @@ func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 	return held
 }
 
-// tighten has what is kept for learners purged if need be: the disk is getting full.
+// tighten has what is kept for learners purged: the disk is getting full.
 func (sn *snapshotter) tighten() {
 	if sn.holding.Load() {
-		select {
-		case sn.tight <- struct{}{}:
-		default:
-		}
+		notify(sn.tight)
 	}
 }
 
@@ -327,29 +370,22 @@ func (sn *snapshotter) purge() {
 	if from == 0 {
 		return
 	}
-	keep := sn.mu.refs[from:]
+	dropped, keep := sn.mu.refs[:from:from], sn.mu.refs[from:]
 	// The log forgets first, so that it never refers to a file that is gone.
-	segments, err := sn.logWriter.Purge(keep[0].Zxid)
+	segments, err := 0, sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid})
+	if err == nil {
+		segments, err = sn.logWriter.Purge(keep[0].Zxid)
+	}
 	if err == nil {
 		sn.mu.refs = keep
 		sn.replica.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
 		var removed []string
-		removed, err = sn.store.Purge(1, names(keep)...)
+		removed, err = sn.remove(dropped, keep[0].Name)
 		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
 	}
 	if err != nil {
 		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
 	}
-}
-
-// names returns the names of snapshots. What else is in their directory is
-// damaged, or about to be referred to and then the newest.
-func names(refs []wal.SnapRef) []string {
-	list := make([]string, len(refs))
-	for i := range refs {
-		list[i] = refs[i].Name
-	}
-	return list
 }
 
 // rowWalk draws a view's rows, table by table, a batch under each hold of the

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,6 +40,26 @@ func TestFileRemarks(t *testing.T) {
 	write(t, filepath.Join(dir, "initialize"), "")
 	if got := remarks(cautious); got != "" {
 		t.Errorf("with the marker: %q", got)
+	}
+}
+
+// TestForeignFilesAreRemarked: config check says of directories what a start would
+// say.
+func TestForeignFilesAreRemarked(t *testing.T) {
+	dir := t.TempDir()
+	cfg := filepath.Join(dir, "zoo.cfg")
+	data := filepath.Join(dir, "data")
+	write(t, cfg, "clientPort=0\nclientPortAddress=127.0.0.1\ndataDir="+data+"\n")
+	if err := os.MkdirAll(filepath.Join(data, "version-2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const want = "version-2 is the data of Apache ZooKeeper, which zkd can't read yet"
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"config", "check", cfg}, &out, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("config check: %v\n%s", err, out.String())
+	}
+	if err := run(t.Context(), []string{cfg}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("start: %v", err)
 	}
 }
 

@@ -6,7 +6,7 @@
 //	zkd config check FILE   say what a file means, and what in it is wrong
 //	zkd status              ask the server of /etc/zkd/zoo.cfg for its state
 //	zkd status HOST:PORT... ask others
-//	zkd log dump DIR        print what is in the log
+//	zkd log dump PATH       print what is in a log
 //	zkd version
 package main
 

@@ -45,6 +45,7 @@ type flags struct {
 	dataDir    string
 	myid       int
 	acceptLoss string
+	setAside   string
 	pprof      string
 }
 
@@ -84,7 +85,9 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	fl.StringVarP(&f.config, "config", "c", "", "configuration file (zoo.cfg syntax)")
 	f.addSettings(root)
 	fl.StringVar(&f.acceptLoss, "accept-data-loss-after", "",
-		"start on a damaged log and give up for ever what it has after this zxid")
+		"start on a log that can't be read to its end, and give up what it has after this zxid")
+	fl.StringVar(&f.setAside, "set-data-aside", "",
+		"of a member: set aside the data with this id, which the error message names, and get everything from the leader")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
 	root.AddCommand(newVersion(), newConfig(), newLog(), newStatus())
 	return root
@@ -133,6 +136,9 @@ func newConfig() *cobra.Command {
 			remarks := fileRemarks(cfg)
 			for _, r := range remarks {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
+			}
+			if problem := server.CheckData(cfg); problem != nil {
+				return usageError{fmt.Errorf("the server would not start with its directories: %w", problem)}
 			}
 			if n := len(warnings) + len(remarks); strict && n > 0 && err == nil {
 				return usageError{fmt.Errorf("warnings: %d, and --strict allows none", n)}
@@ -223,6 +229,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		Registerer:      reg,
 		Version:         zooKeeperVersion(),
 		AcceptLossAfter: accept,
+		SetDataAside:    f.setAside,
 	})
 	if err != nil {
 		return usageError{err}

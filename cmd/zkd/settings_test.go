@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +177,8 @@ func TestEveryFlag(t *testing.T) {
 	file := filepath.Join(dir, "zoo.cfg")
 	write(t, file, "tickTime=1234\n")
 	ports := freePorts(t, 2)
+	member := []string{"--myid", "7", "--set", fmt.Sprintf("server.7=127.0.0.1:%s:%s", ports[0], ports[1]),
+		"--set", "standaloneEnabled=false", "--set", "initLimit=5", "--set", "syncLimit=2"}
 	effects := map[string]func(t *testing.T){
 		"config": func(t *testing.T) {
 			r := serving(t, "--config", file, "--set", "4lw.commands.whitelist=conf")
@@ -203,12 +206,20 @@ func TestEveryFlag(t *testing.T) {
 			}
 		},
 		"myid": func(t *testing.T) {
-			r := serving(t, "--myid", "7", "--set", fmt.Sprintf("server.7=127.0.0.1:%s:%s", ports[0], ports[1]), "--set", "standaloneEnabled=false",
-				"--set", "initLimit=5", "--set", "syncLimit=2")
+			r := serving(t, member...)
 			r.log.await(t, `(now leader)"?,? .*"leader": 7`)
 		},
 		"accept-data-loss-after": func(t *testing.T) { // a sound log has nothing to lose
 			serving(t, "--accept-data-loss-after", "0x1f").answers("127.0.0.1")
+		},
+		"set-data-aside": func(t *testing.T) { // names other data
+			data := t.TempDir()
+			alone := append(slices.Clone(member), "--data-dir", data)
+			serving(t, alone...).stop()
+			err := run(t.Context(), append(alone, "--set-data-aside", "0000"), io.Discard, io.Discard)
+			if err == nil || !strings.Contains(err.Error(), "--set-data-aside=0000: the data here is ") {
+				t.Errorf("it ended with %v", err)
+			}
 		},
 		"pprof": func(t *testing.T) {
 			r := serving(t, "--pprof", "127.0.0.1:0")

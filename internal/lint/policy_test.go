@@ -14,14 +14,18 @@ import (
 const ours = `
 	jute:              none
 
+	# The numbers of formats, and the classes of reasons why a file can't be used.
+	internal/format:   none
+	internal/fault:    internal/format
+
 	# The core. Pure: see below.
-	server/datatree:   jute
+	server/datatree:   jute internal/format
 	server/watch:      jute
 	server/session:    jute
 	server/auth:       jute
 	server/evaluate:   jute server/auth server/datatree
-	server/zab:        jute
-	server/zab/transport: jute internal/pemfile server/zab
+	server/zab:        jute internal/format
+	server/zab/transport: jute internal/format internal/pemfile server/zab
 	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
 	                   server/snapshot server/wal server/zab
 
@@ -36,15 +40,15 @@ const ours = `
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
-	server/wal:        jute internal/vfs
-	server/snapshot:   jute internal/vfs
+	server/wal:        jute internal/fault internal/format internal/vfs
+	server/snapshot:   jute internal/fault internal/format internal/vfs
 	server/config:     none
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
 
 	# Assembly.
-	server:            jute fourletter internal/vfs server/auth server/config server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/format internal/vfs server/auth server/config server/datatree server/evaluate
 	                   server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute internal/buildinfo internal/console server server/config
 
@@ -156,7 +160,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "server/auth", "server/datatree", "server/evaluate", "server/session", "server/watch", "server/zab",
+	"jute", "internal/format", "server/auth", "server/datatree", "server/evaluate", "server/session", "server/watch", "server/zab",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -7,12 +7,13 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
 // A transaction in the log:
 //
-//	byte     format, 1
+//	byte     format, the least that has the kinds of all ops (format.History)
 //	varint   zxid
 //	varint   time
 //	8 bytes  session, big-endian
@@ -34,7 +35,6 @@ import (
 // permissions and else the number of entries plus 1, and for each entry its
 // permissions as a varint, scheme and id. There is one encoding for a
 // transaction, and decoding accepts no other.
-const txnFormat = 1
 
 // MaxTxn bounds the encoding of a transaction, in bytes. The evaluator makes none
 // that could be longer, and the log and the frames between servers take one of
@@ -64,13 +64,15 @@ func (txn *Txn) MaxSize() int {
 	return n
 }
 
-// ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row.
+// ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row,
+// unless the error is a *format.VersionError: then a later version of zkd wrote
+// it, and it may well be sound.
 var ErrTxn = errors.New("malformed record")
 
 // Append appends the encoding of txn to b and returns the longer slice. It does
 // not allocate but for b.
 func (txn *Txn) Append(b []byte) []byte {
-	b = append(b, txnFormat)
+	b = append(b, txn.format())
 	b = binary.AppendVarint(b, int64(txn.Zxid))
 	b = binary.AppendVarint(b, txn.Time)
 	b = binary.BigEndian.AppendUint64(b, uint64(txn.Session))
@@ -83,6 +85,16 @@ func (txn *Txn) Append(b []byte) []byte {
 		b = txn.Ops[i].append(b)
 	}
 	return b
+}
+
+// format returns the least version of format.History that has the kinds of all ops.
+func (txn *Txn) format() byte {
+	for i := range txn.Ops {
+		if txn.Ops[i].Kind == OpSetTimeout {
+			return 2
+		}
+	}
+	return 1
 }
 
 func (op *Op) append(b []byte) []byte {
@@ -144,7 +156,8 @@ func appendACL(b []byte, list []jute.ACL) []byte {
 
 // DecodeTxn reads what Append wrote. The strings and data of the transaction
 // share the memory of b, so b must not change while it is in use, nor while the
-// results and events of applying it are. Errors wrap ErrTxn.
+// results and events of applying it are. Errors wrap ErrTxn or are a
+// *format.VersionError.
 func DecodeTxn(b []byte) (Txn, error) {
 	var txn Txn
 	err := txn.Decode(b)
@@ -155,8 +168,11 @@ func DecodeTxn(b []byte) (Txn, error) {
 // transactions of one op does not allocate.
 func (txn *Txn) Decode(b []byte) error {
 	r := reader{s: unsafe.String(unsafe.SliceData(b), len(b))}
-	if f := r.byte(); f != txnFormat && r.err == nil {
-		return fmt.Errorf("decode txn: format %d: %w", f, ErrTxn)
+	version := r.byte()
+	if r.err == nil {
+		if err := format.History.Check(uint32(version)); err != nil {
+			return fmt.Errorf("decode txn: %w", err)
+		}
 	}
 	clear(txn.Ops)
 	*txn = Txn{
@@ -172,8 +188,11 @@ func (txn *Txn) Decode(b []byte) error {
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
 		txn.Ops = append(txn.Ops, r.op())
 	}
-	if r.s != "" {
+	switch {
+	case r.s != "":
 		r.fail("bytes after the end")
+	case version != txn.format():
+		r.fail("an op that its format does not have, or a higher format than it needs")
 	}
 	if r.err != nil {
 		return fmt.Errorf("decode txn: %w", r.err)
@@ -331,7 +350,10 @@ func (r *reader) op() Op {
 			op.Paths[i] = r.string()
 		}
 	default:
-		r.fail("unknown kind of op")
+		if r.err == nil {
+			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpSetTimeout)}
+		}
+		r.s = ""
 	}
 	return op
 }

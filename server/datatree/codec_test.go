@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -102,7 +103,10 @@ func TestDecodeTxnRefuses(t *testing.T) {
 		in   []byte
 	}{
 		{"longer than the record", append(bytes.Clone(good), 0)},
-		{"other format", append([]byte{2}, good[1:]...)},
+		{"format 0", append([]byte{0}, good[1:]...)},
+		{"later format", append([]byte{3}, good[1:]...)},
+		{"op that its format does not have", append([]byte{1}, good[1:]...)},
+		{"higher format than it needs", append([]byte{2}, (&Txn{}).Append(nil)[1:]...)},
 		{"long varint", append([]byte{1, 0x80, 0}, head[2:]...)},
 		{"overlong varint", append([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, head[2:]...)},
 		{"count of ops", append(bytes.Clone(head), 0xff, 0xff, 0xff, 0xff, 0x0f)},
@@ -116,10 +120,28 @@ func TestDecodeTxnRefuses(t *testing.T) {
 		{"flag of 2", append(bytes.Clone(head[:len(head)-1]), 2, 0)},
 	}
 	for _, tt := range tests {
-		if txn, err := DecodeTxn(tt.in); !errors.Is(err, ErrTxn) {
-			t.Errorf("%s: %+v, %v; want ErrTxn", tt.name, txn, err)
+		if txn, err := DecodeTxn(tt.in); !refused(err) {
+			t.Errorf("%s: %+v, %v; want a refusal", tt.name, txn, err)
 		}
 	}
+	// What a later version wrote is named by its version, and is not malformed.
+	for _, tt := range []struct {
+		in   []byte
+		want string
+	}{
+		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 2"},
+		{append(bytes.Clone(head), 1, 99, 0), "transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 9"},
+	} {
+		if _, err := DecodeTxn(tt.in); err == nil || errors.Is(err, ErrTxn) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want %s", err, tt.want)
+		}
+	}
+}
+
+// refused reports whether a decoder refused its input in one of its two ways.
+func refused(err error) bool {
+	_, newer := errors.AsType[*format.VersionError](err)
+	return newer || errors.Is(err, ErrTxn)
 }
 
 // FuzzDecodeTxn: what decodes encodes to the same bytes, and can be applied.
@@ -136,8 +158,8 @@ func FuzzDecodeTxn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		txn, err := DecodeTxn(b)
 		if err != nil {
-			if !errors.Is(err, ErrTxn) {
-				t.Fatalf("error %v does not wrap ErrTxn", err)
+			if !refused(err) {
+				t.Fatalf("error %v neither wraps ErrTxn nor names a version", err)
 			}
 			return
 		}

@@ -42,8 +42,8 @@ const (
 
 // hash is the state of a hash function of two 64-bit lanes. Each lane takes in
 // 16 bytes by a multiplication to 128 bits whose halves are folded together,
-// as wyhash does. It is part of the snapshot format: a change of it makes
-// snapshots unreadable.
+// as wyhash does. Its formula has a version, format.Digest. It is part of
+// snapshots too: a new formula also needs a new version of format.Tree.
 type hash struct{ a, b uint64 }
 
 // Odd constants with balanced bits.

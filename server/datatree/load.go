@@ -38,8 +38,8 @@ func NewLoader() *Loader {
 	return &Loader{tree: t, acls: []aclID{openACLID}}
 }
 
-// Add takes one row. It keeps neither key nor value. Errors wrap ErrTxn: the
-// snapshot is damaged, and the loader is of no more use.
+// Add takes one row. It keeps neither key nor value. Errors wrap ErrTxn or are a
+// *format.VersionError; the loader is then useless.
 func (l *Loader) Add(row Row) error {
 	var err error
 	switch row.Table {

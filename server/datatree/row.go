@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -54,21 +55,25 @@ type Meta struct {
 	Sessions int
 }
 
-const metaFormat = 1
-
-// AppendMeta appends the encoding of m: a format byte, 1, and the fields as 8
-// bytes each.
+// AppendMeta appends the encoding of m: a format byte (format.Tree), and the
+// fields as 8 bytes each.
 func AppendMeta(b []byte, m *Meta) []byte {
-	b = append(b, metaFormat)
+	b = append(b, byte(format.Tree.Writes()))
 	for _, v := range []uint64{uint64(m.Zxid), m.Digest.Hi, m.Digest.Lo, uint64(m.Nodes), uint64(m.Sessions)} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	return b
 }
 
-// DecodeMeta reads what AppendMeta wrote. Errors wrap ErrTxn.
+// DecodeMeta reads what AppendMeta wrote. Errors wrap ErrTxn or are a
+// *format.VersionError.
 func DecodeMeta(b []byte) (Meta, error) {
-	if len(b) != 1+5*8 || b[0] != metaFormat {
+	if len(b) > 0 {
+		if err := format.Tree.Check(uint32(b[0])); err != nil {
+			return Meta{}, fmt.Errorf("decode snapshot's meta: %w", err)
+		}
+	}
+	if len(b) != 1+5*8 {
 		return Meta{}, fmt.Errorf("decode snapshot's meta: %w", ErrTxn)
 	}
 	v := func(i int) uint64 { return binary.BigEndian.Uint64(b[1+8*i:]) }
@@ -91,21 +96,21 @@ type NodeRow struct {
 	Data                        []byte // nil is null
 }
 
-// The value of a node: a format byte, the fields of NodeRow in their order,
-// big-endian, and the data to the end. Null data is another format.
+// The value of a node: a kind byte, the fields of NodeRow in their order,
+// big-endian, and the data to the end. Null data is another kind.
 const (
-	nodeFormat     = 1
-	nodeFormatNull = 2
-	nodeFixed      = 1 + 6*8 + 4*4
+	nodeKind     = 1
+	nodeKindNull = 2
+	nodeFixed    = 1 + 6*8 + 4*4
 )
 
 // AppendNode appends the encoding of n.
 func AppendNode(b []byte, n *NodeRow) []byte {
-	format := byte(nodeFormat)
+	kind := byte(nodeKind)
 	if n.Data == nil {
-		format = nodeFormatNull
+		kind = nodeKindNull
 	}
-	b = append(b, format)
+	b = append(b, kind)
 	b = binary.BigEndian.AppendUint64(b, uint64(n.Czxid))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.Mzxid))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.Pzxid))
@@ -120,9 +125,13 @@ func AppendNode(b []byte, n *NodeRow) []byte {
 }
 
 // DecodeNode reads what AppendNode wrote. The data shares b's memory. Errors
-// wrap ErrTxn.
+// wrap ErrTxn or are a *format.VersionError.
 func DecodeNode(b []byte) (NodeRow, error) {
-	if len(b) < nodeFixed || b[0] != nodeFormat && (b[0] != nodeFormatNull || len(b) > nodeFixed) {
+	if len(b) > 0 && b[0] > nodeKindNull {
+		return NodeRow{}, fmt.Errorf("decode node: %w",
+			&format.VersionError{What: "node row kind", Found: uint32(b[0]), Least: nodeKind, Most: nodeKindNull})
+	}
+	if len(b) < nodeFixed || b[0] != nodeKind && (b[0] != nodeKindNull || len(b) > nodeFixed) {
 		return NodeRow{}, fmt.Errorf("decode node of %d bytes: %w", len(b), ErrTxn)
 	}
 	word := func(i int) uint64 { return binary.BigEndian.Uint64(b[1+8*i:]) }
@@ -139,7 +148,7 @@ func DecodeNode(b []byte) (NodeRow, error) {
 		Aversion: int32(half(2)),
 		ACL:      half(3),
 	}
-	if b[0] == nodeFormat {
+	if b[0] == nodeKind {
 		n.Data = b[nodeFixed:]
 	}
 	return n, nil

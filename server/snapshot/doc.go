@@ -7,14 +7,19 @@
 //	<dataDir>/tmp/snapshot-<name>           unfinished; removed by Open
 //	<dataDir>/snap/<zxid>-<epoch>.db        zxid as 16 hex digits, epoch decimal
 //	<dataDir>/snap/<zxid>-<epoch>-<crc>.db  from another server; CRC32C as 8 hex digits
+//	<dataDir>/unreferenced/                 files that no log refers to; never removed
 //
 // A file is an ordinary bbolt database with 4096-byte pages, which the bbolt
 // command can open. Each section is a bucket. One more bucket, meta, has
 //
-//	format     the version of this layout, one byte
+//	format     the version of this layout in a byte, and a CRC32C of it (format.Snapshot)
 //	info       Meta in canonical msgpack
-//	complete   the sections with their numbers of keys, in msgpack; written
-//	           last, in a transaction of its own
+//	complete   the sections with their numbers of keys and a checksum of their
+//	           items, and the CRC32C of info, in msgpack; written last, in a
+//	           separate transaction
+//
+// In format 1, format is the byte 1 alone, there are no checksums, and Meta does
+// not say which server took the snapshot. Format 1 is read.
 //
 // Keys of up to 32000 bytes are stored as they are. bbolt allows no more than
 // 32768, but a path may be longer; what is beyond is kept with the value:
@@ -27,13 +32,16 @@
 //
 //   - A file in snap/ is complete and durable: it was built or received in tmp/,
 //     synced and renamed. It never changes.
-//   - Only the Ref that Write or Receiver.Finish returned makes a file a valid snapshot. Nothing in
-//     a bbolt file's data pages is checksummed, so size and CRC32C of the whole
-//     file are in the Ref, and the Ref is kept outside, in the log.
+//   - Only the Ref that Write or Receiver.Finish returned makes a file a valid
+//     snapshot: it has the size and the CRC32C of the whole file, and is kept
+//     outside, in the log. The checksums within the file do not make it valid.
+//     They tell a file that is another one from a file that is damaged.
+//   - A file that no Ref names is moved by SetAside, and never removed, unless
+//     its owner knows that it is superfluous and removes it by its name.
 //   - Load delivers nothing before size and CRC have been found right, and
 //     whatever the file contains, it returns an error instead of failing.
-//   - An error of Write or of a Receiver leaves nothing behind, whatever its reason. A full disk
-//     is therefore harmless.
+//   - An error of Write or of a Receiver leaves no file, whatever its reason. A
+//     full disk is therefore harmless.
 //
 // # Reading without bbolt
 //
@@ -51,5 +59,6 @@
 // # Goroutines
 //
 // A Store may be used from any goroutine. At most one Write runs at a time; a
-// second one waits for it. Receptions run beside it and each other. There are no goroutines of its own.
+// second one waits for it. Receptions run beside it and each other. The package
+// starts no goroutines.
 package snapshot

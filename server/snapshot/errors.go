@@ -1,26 +1,41 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/zkd-project/zkd/internal/fault"
 )
 
 // ErrNoSpace is returned by Write when the disk has less room left than
 // Options.Reserve. The unfinished file is gone; try again when there is space.
 var ErrNoSpace = errors.New("not enough space on the disk for a snapshot")
 
-// InvalidError says that a snapshot can't be used. An older snapshot may serve
-// in its place, if the log still has everything that came after it.
-type InvalidError struct {
-	File  string // path of the file
-	Cause error  // what is wrong with it
+// readError is an error of the operating system while it reads a file.
+type readError struct{ error }
+
+func (e readError) Unwrap() error { return e.error }
+
+// readFailed returns the error for a read at off that delivered too little: a
+// readError, unless the file has ended.
+func readFailed(off int64, err error) error {
+	if err = fmt.Errorf("read at offset %d: %w", off, err); errors.Is(err, io.EOF) {
+		return err
+	}
+	return readError{err}
 }
 
-// Error says what is damaged and what to do.
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("snapshot %s is damaged: %v; the file is of no use: move it away and start again, "+
-		"so that the next older snapshot with the log behind it is used, or restore it from a backup", e.File, e.Cause)
+// faultOf makes err, which is about the file at path, a *fault.Error of the given
+// kind, unless err says otherwise or is that ctx has ended.
+func faultOf(ctx context.Context, kind fault.Kind, path string, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		return fmt.Errorf("read snapshot %s: %w", filepath.Base(path), cause)
+	}
+	if _, ok := errors.AsType[readError](err); ok {
+		kind = fault.Unreadable
+	}
+	return fault.New(kind, path, err)
 }
-
-// Unwrap returns the cause.
-func (e *InvalidError) Unwrap() error { return e.Cause }

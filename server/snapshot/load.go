@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"path/filepath"
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
@@ -17,7 +17,7 @@ const readSize = 1 << 20 // bytes per read of the whole file
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Visitor receives an item of a section. The bytes are valid only until it
-// returns. An error ends the load and counts as damage of the snapshot.
+// returns. An error ends the load and means that the snapshot can't be used.
 type Visitor func(section string, key, value []byte) error
 
 // Load reads the snapshot that ref names: size and CRC first, then every item,
@@ -25,26 +25,48 @@ type Visitor func(section string, key, value []byte) error
 // one, of the keys' bytes. It returns what the snapshot says of itself. The
 // caller compares the digest of what it has built with Meta.Digest.
 //
-// An *InvalidError says that the file is not what ref says; what visit was given
-// must then be thrown away. The cause of ctx is returned when that ends, and
-// other errors, such as fs.ErrNotExist, as they are.
+// A *fault.Error says why the file can't be used; what visit was given must then
+// be thrown away. A file that is not the one that ref names is Damaged, unless
+// its contents are sound by their own checksums: then it is Foreign, or Newer.
+// If the file is the right one and can't be loaded, the reason is Newer or
+// Inconsistent: no byte is damaged. The cause of ctx is returned when that ends.
 func (s *Store) Load(ctx context.Context, ref Ref, visit Visitor) (Meta, error) {
-	f, err := s.opts.FS.Open(s.Path(ref.Name))
+	path := s.Path(ref.Name)
+	f, err := s.opts.FS.Open(path)
 	if err != nil {
-		return Meta{}, fmt.Errorf("load snapshot: %w", err)
+		return Meta{}, fault.IO(path, err)
 	}
 	defer f.Close() // it was only read
 	if err := check(ctx, f, ref); err != nil {
-		return Meta{}, invalid(ctx, s.Path(ref.Name), err)
+		return Meta{}, explain(ctx, f, &ref, faultOf(ctx, fault.Damaged, path, err))
 	}
-	meta, err := read(ctx, f, ref.Size, visit)
+	c, err := read(ctx, f, ref.Size, visit)
 	if err == nil {
-		err = meta.fits(&ref)
+		err = c.meta.fits(&ref)
 	}
 	if err != nil {
-		return Meta{}, invalid(ctx, s.Path(ref.Name), err)
+		return Meta{}, faultOf(ctx, fault.Inconsistent, path, err)
 	}
-	return meta, nil
+	return c.meta, nil
+}
+
+// explain returns why a file does not have the size or the CRC that ref states:
+// damage, unless it is another snapshot, which is sound by its own checksums, or
+// one of a later version.
+func explain(ctx context.Context, f vfs.File, ref *Ref, damage error) error {
+	info, err := f.Stat()
+	if err != nil || fault.KindOf(damage) != fault.Damaged {
+		return damage
+	}
+	c, err := read(ctx, f, info.Size(), func(string, []byte, []byte) error { return nil })
+	switch {
+	case err == nil && c.meta.fits(ref) != nil:
+		return fault.New(fault.Foreign, f.Name(), fmt.Errorf("it is the snapshot of zxid %v by %s, not the one of %v that the log refers to",
+			c.meta.Zxid, c.meta.writer(), ref.Zxid))
+	case err != nil && fault.KindOf(faultOf(ctx, fault.Damaged, f.Name(), err)) != fault.Damaged:
+		return faultOf(ctx, fault.Damaged, f.Name(), err)
+	}
+	return damage
 }
 
 // Verify reads the whole snapshot as Load does and tells whether it is valid.
@@ -53,19 +75,39 @@ func (s *Store) Verify(ctx context.Context, ref Ref) (Meta, error) {
 	return s.Load(ctx, ref, func(string, []byte, []byte) error { return nil })
 }
 
-// invalid makes err an *InvalidError, unless it is that ctx has ended.
-func invalid(ctx context.Context, path string, err error) error {
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
-		return fmt.Errorf("read snapshot %s: %w", filepath.Base(path), cause)
+// Describe returns what the file with the given name says of itself. It is not
+// proven: nothing else of the file is read. A *fault.Error says why the file
+// says nothing that can be understood.
+func (s *Store) Describe(ctx context.Context, name string) (Meta, error) {
+	path := s.Path(name)
+	f, err := s.opts.FS.Open(path)
+	if err != nil {
+		return Meta{}, fault.IO(path, err)
 	}
-	return &InvalidError{File: path, Cause: err}
+	defer f.Close() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return Meta{}, fault.IO(path, err)
+	}
+	p, err := newPages(ctx, f, info.Size())
+	if err != nil {
+		return Meta{}, faultOf(ctx, fault.Damaged, path, err)
+	}
+	c, err := p.contents()
+	if err != nil {
+		return Meta{}, faultOf(ctx, fault.Damaged, path, err)
+	}
+	return c.meta, nil
 }
 
 // check compares size and CRC of the file with those of ref.
 func check(ctx context.Context, f vfs.File, ref Ref) error {
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return readError{err}
+	}
+	if info.IsDir() {
+		return readError{errors.New("it is a directory")}
 	}
 	if info.Size() != ref.Size {
 		return fmt.Errorf("the file has %d bytes, not %d", info.Size(), ref.Size)
@@ -91,62 +133,70 @@ func measure(ctx context.Context, f io.ReaderAt) (size int64, crc uint32, err er
 			return size, crc, nil
 		}
 		if err != nil {
-			return 0, 0, fmt.Errorf("read at offset %d: %w", size, err)
+			return 0, 0, readFailed(size, err)
 		}
 	}
 }
 
 // read walks through the whole file.
-func read(ctx context.Context, f io.ReaderAt, size int64, visit Visitor) (Meta, error) {
+func read(ctx context.Context, f io.ReaderAt, size int64, visit Visitor) (contents, error) {
 	p, err := newPages(ctx, f, size)
 	if err != nil {
-		return Meta{}, err
+		return contents{}, err
 	}
 	c, err := p.contents()
 	if err != nil {
-		return Meta{}, err
+		return c, err
 	}
 	for _, sec := range c.sections {
+		var sum uint64
 		n, err := p.walkNamed(c.buckets, sec.Name, func(k, v []byte) error {
+			sum += itemSum(k, v)
 			k, v, err := lengthen(k, v)
 			if err != nil {
 				return err
 			}
 			return visit(sec.Name, k, v)
 		})
-		if err == nil && n != sec.Count {
+		switch {
+		case err != nil:
+		case n != sec.Count:
 			err = fmt.Errorf("section %s has %d keys, not %d", sec.Name, n, sec.Count)
+		case c.version > 1 && sum != sec.Sum:
+			err = fmt.Errorf("section %s has the checksum %x, not %x", sec.Name, sum, sec.Sum)
 		}
 		if err != nil {
-			return Meta{}, err
+			return c, err
 		}
 	}
-	return c.meta, nil
+	return c, nil
 }
 
-// contents is what a file has, by its own account.
+// contents is what a file says of itself.
 type contents struct {
+	version  uint32
 	meta     Meta
 	buckets  []bucket
 	sections []SectionCount
 }
 
 // contents reads all but the sections.
-func (p *pages) contents() (c contents, err error) {
-	if c.buckets, err = p.buckets(); err != nil {
-		return c, err
+func (p *pages) contents() (contents, error) {
+	buckets, err := p.buckets()
+	if err != nil {
+		return contents{}, err
 	}
 	entries := make(metaBucket)
-	if _, err := p.walkNamed(c.buckets, metaName, func(k, v []byte) error {
+	if _, err := p.walkNamed(buckets, metaName, func(k, v []byte) error {
 		entries[string(k)] = slices.Clone(v)
 		return nil
 	}); err != nil {
-		return c, err
+		return contents{}, err
 	}
-	meta, done, err := entries.read()
-	if err == nil && len(c.buckets) != 1+len(done.Sections) {
-		err = fmt.Errorf("it has %d buckets, not %d", len(c.buckets), 1+len(done.Sections))
+	c, err := entries.read()
+	c.buckets = buckets
+	if err == nil && len(c.buckets) != 1+len(c.sections) {
+		err = fmt.Errorf("it has %d buckets, not %d", len(c.buckets), 1+len(c.sections))
 	}
-	c.meta, c.sections = meta, done.Sections
 	return c, err
 }

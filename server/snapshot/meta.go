@@ -2,16 +2,17 @@ package snapshot
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
-
-const formatVersion = 1
 
 // Meta is what a snapshot says of itself.
 type Meta struct {
@@ -27,6 +28,23 @@ type Meta struct {
 	// Extra is whatever else belongs to the state, by name: the cluster's id,
 	// the ensemble's configuration, the table of epochs.
 	Extra map[string][]byte `codec:"extra"`
+
+	// Server is the id of the server that took the snapshot, 0 for one without
+	// an ensemble, and Incarnation names the log that it was taken of. Snapshots
+	// of format 1 have neither.
+	Server      uint8  `codec:"server,omitempty"`
+	Incarnation []byte `codec:"incarnation,omitempty"`
+}
+
+// writer names the server that took the snapshot, for messages.
+func (m *Meta) writer() string {
+	switch {
+	case len(m.Incarnation) == 0:
+		return "an unknown server"
+	case m.Server == 0:
+		return fmt.Sprintf("a single server (incarnation %.4x)", m.Incarnation)
+	}
+	return fmt.Sprintf("server %d (incarnation %.4x)", m.Server, m.Incarnation)
 }
 
 // fits returns an error if the snapshot is not the one that ref names.
@@ -37,15 +55,42 @@ func (m *Meta) fits(ref *Ref) error {
 	return nil
 }
 
-// SectionCount is the number of keys of a section.
+// SectionCount is the number of keys of a section, and a checksum of its items.
 type SectionCount struct {
 	Name  string `codec:"name"`
 	Count int64  `codec:"count"`
+	Sum   uint64 `codec:"sum,omitempty"` // of the items' itemSum; none in format 1
 }
 
 // complete is the value of meta/complete.
 type complete struct {
-	Sections []SectionCount `codec:"sections"` // in the order in which they were written
+	Sections []SectionCount `codec:"sections"`       // in the order in which they are to be read
+	InfoCRC  uint32         `codec:"info,omitempty"` // CRC32C of meta/info; none in format 1
+}
+
+// itemSum returns the checksum of an item as it is stored: the CRC32C of key and
+// value, and above it the length of the key. A section has the sum of these,
+// which does not depend on the order in which items are written.
+func itemSum(key, value []byte) uint64 {
+	crc := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+	return uint64(len(key))<<32 + uint64(crc)
+}
+
+// The value of meta/format is the version in a byte and, since format 2, the
+// CRC32C of formatSeal and that byte: a flipped bit must not pass for a later
+// version.
+const formatSeal = "zkd snapshot"
+
+func encodeFormat(version byte) []byte {
+	return binary.LittleEndian.AppendUint32([]byte{version}, crc32.Checksum(append([]byte(formatSeal), version), castagnoli))
+}
+
+// decodeFormat returns the version that the value of meta/format states.
+func decodeFormat(b []byte) (uint32, error) {
+	if len(b) == 1 || len(b) == 5 && bytes.Equal(b, encodeFormat(b[0])) {
+		return uint32(b[0]), format.Snapshot.Check(uint32(b[0]))
+	}
+	return 0, fmt.Errorf("meta/format is %x", b)
 }
 
 // encode returns the canonical msgpack form of v, which equal values share.
@@ -75,18 +120,23 @@ func decode(b []byte, v any) error {
 // metaBucket collects the entries of the bucket meta.
 type metaBucket map[string][]byte
 
-func (m metaBucket) read() (meta Meta, done complete, err error) {
-	if f := m["format"]; !slices.Equal(f, []byte{formatVersion}) {
-		return meta, done, fmt.Errorf("meta/format is %v, want version %d", f, formatVersion)
+func (m metaBucket) read() (c contents, err error) {
+	if c.version, err = decodeFormat(m["format"]); err != nil {
+		return c, err
 	}
 	if m["complete"] == nil {
-		return meta, done, errors.New("meta/complete is missing: the file was never finished")
+		return c, errors.New("meta/complete is missing: the file was never finished")
 	}
-	if err = decode(m["info"], &meta); err != nil {
-		return meta, done, fmt.Errorf("decode meta/info: %w", err)
+	if err = decode(m["info"], &c.meta); err != nil {
+		return c, fmt.Errorf("decode meta/info: %w", err)
 	}
+	var done complete
 	if err = decode(m["complete"], &done); err != nil {
-		return meta, done, fmt.Errorf("decode meta/complete: %w", err)
+		return c, fmt.Errorf("decode meta/complete: %w", err)
 	}
-	return meta, done, nil
+	if c.version > 1 && done.InfoCRC != crc32.Checksum(m["info"], castagnoli) {
+		return c, errors.New("the checksum of meta/info is wrong")
+	}
+	c.sections = done.Sections
+	return c, nil
 }

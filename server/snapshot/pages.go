@@ -294,7 +294,7 @@ func (p *pages) bytes(off, n int64) ([]byte, error) {
 		p.buf = slices.Grow(p.buf[:0], int(want))[:want]
 		if n, err := p.file.ReadAt(p.buf, off); n < len(p.buf) {
 			p.buf = p.buf[:0]
-			return nil, fmt.Errorf("read at offset %d: %w", off, err)
+			return nil, readFailed(off, err)
 		}
 		p.begin = off
 	}

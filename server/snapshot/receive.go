@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
@@ -25,16 +26,16 @@ type Reader struct {
 func (r *Reader) Close() error { return r.f.Close() }
 
 // Open opens the file of the snapshot that ref names. It stays readable when the
-// snapshot is removed meanwhile. Only its size has been checked, which is an
-// *InvalidError if it is wrong: whoever receives the bytes checks them all.
+// snapshot is removed meanwhile. Only its size is checked, and a wrong one is a
+// *fault.Error: the receiver checks all bytes.
 func (s *Store) Open(ref Ref) (*Reader, error) {
 	f, err := s.opts.FS.Open(s.Path(ref.Name))
 	if err != nil {
-		return nil, fmt.Errorf("open snapshot: %w", err)
+		return nil, fault.IO(s.Path(ref.Name), err)
 	}
 	info, err := f.Stat()
 	if err == nil && info.Size() != ref.Size {
-		err = &InvalidError{File: s.Path(ref.Name), Cause: fmt.Errorf("the file has %d bytes, not %d", info.Size(), ref.Size)}
+		err = fault.New(fault.Damaged, s.Path(ref.Name), fmt.Errorf("the file has %d bytes, not %d", info.Size(), ref.Size))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -114,7 +115,7 @@ func (r *Receiver) write(p []byte) error {
 // Finish checks size and CRC32C of what came, and that it is a finished snapshot
 // of the right zxid and digest, and makes the file durable under its name. It
 // returns the reference for this server's log. After an error nothing is left;
-// an *InvalidError says that the bytes are not what they should be.
+// a *fault.Error says that the bytes are not what they should be.
 //
 // The items are not looked at: Load reads them, and the caller compares the
 // digest of what it has built, before it makes the reference durable. A snapshot
@@ -157,15 +158,16 @@ func (r *Receiver) check(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return invalid(ctx, r.tmp, err)
+		return faultOf(ctx, fault.Inconsistent, r.tmp, err)
 	}
 	return nil
 }
 
-func (r *Receiver) invalid(cause error) error { return &InvalidError{File: r.tmp, Cause: cause} }
+func (r *Receiver) invalid(cause error) error { return fault.New(fault.Damaged, r.tmp, cause) }
 
-// publish gives the finished file its name. If there is one that has it already,
-// with the same content, from a reception before a crash, that is the one.
+// publish gives the finished file its name. If there is a file of that name with
+// the same content, from an earlier reception, that is the one. A file of that
+// name with another content is moved out of the way.
 func (r *Receiver) publish(ctx context.Context) error {
 	fsys := r.s.opts.FS
 	if err := r.s.reuse(ctx, r.ref); err == nil {
@@ -173,6 +175,11 @@ func (r *Receiver) publish(ctx context.Context) error {
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	if _, err := fsys.Stat(r.s.Path(r.ref.Name)); err == nil {
+		if _, err := r.s.SetAside(r.ref.Name); err != nil {
+			return err
+		}
 	}
 	if err := fsys.Rename(r.tmp, r.s.Path(r.ref.Name)); err != nil {
 		return err

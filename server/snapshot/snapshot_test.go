@@ -19,6 +19,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -319,9 +320,24 @@ func TestCancel(t *testing.T) {
 		}
 		return nil
 	})
-	if _, invalid := errors.AsType[*InvalidError](err); !errors.Is(err, why) || invalid || n == 1000 {
+	if !errors.Is(err, why) || fault.KindOf(err) != 0 || n == 1000 {
 		t.Errorf("Load returned %v after %d items", err, n)
 	}
+}
+
+// written returns the bytes of a snapshot of n nodes.
+func written(t testing.TB, meta Meta, n int) []byte {
+	t.Helper()
+	s := open(t, Options{})
+	ref, err := s.Write(t.Context(), meta, Section{Name: "nodes", Items: nodes(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(s.Path(ref.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func mustWrite(t testing.TB, s *Store, zxid jute.Zxid, n int) Ref {
@@ -382,6 +398,11 @@ func TestInvalid(t *testing.T) {
 		b[at] ^= 1
 		return b
 	}
+	another := written(t, Meta{Zxid: 7, Epoch: 1, Server: 3, Incarnation: []byte{10, 11, 12, 13, 14}}, 900)
+	anotherBad := bytes.Replace(another, []byte("node-00007"), []byte("node-0000x"), 1)
+	later := bytes.ReplaceAll(good, encodeFormat(2), encodeFormat(3))
+	laterRef := ref
+	laterRef.CRC = crcOf(later)
 	other := ref
 	other.Zxid++
 	digest := ref
@@ -390,25 +411,30 @@ func TestInvalid(t *testing.T) {
 		name string
 		file []byte
 		ref  Ref
+		kind fault.Kind
 		want string
 	}{
-		{"a bit in the first page", flip(20), ref, "CRC32C"},
-		{"a bit in the middle", flip(len(good) / 2), ref, "CRC32C"},
-		{"the last bit", flip(len(good) - 1), ref, "CRC32C"},
-		{"cut", good[:len(good)-4096], ref, "bytes, not"},
-		{"longer", append(bytes.Clone(good), 0), ref, "bytes, not"},
-		{"empty", nil, ref, "0 bytes"},
-		{"of another zxid", good, other, "zxid 0x100000002"},
-		{"of another digest", good, digest, "digest"},
+		{"a bit in the first page", flip(20), ref, fault.Damaged, "CRC32C"},
+		{"a bit in the middle", flip(len(good) / 2), ref, fault.Damaged, "CRC32C"},
+		{"the last bit", flip(len(good) - 1), ref, fault.Damaged, "CRC32C"},
+		{"cut", good[:len(good)-4096], ref, fault.Damaged, "bytes, not"},
+		{"longer", append(bytes.Clone(good), 0), ref, fault.Damaged, "bytes, not"},
+		{"empty", nil, ref, fault.Damaged, "0 bytes"},
+		{"another snapshot", another, ref, fault.Foreign, "the snapshot of zxid 0x7 by server 3 (incarnation 0a0b0c0d)"},
+		{"another snapshot, damaged", anotherBad, ref, fault.Damaged, "bytes, not"},
+		{"of a later format", later, laterRef, fault.Newer, "snapshot format 3 was written by a later version of zkd; this version reads 1 to 2"},
+		{"another one of a later format", later, ref, fault.Newer, "snapshot format 3"},
+		{"of another zxid", good, other, fault.Inconsistent, "zxid 0x100000002"},
+		{"of another digest", good, digest, fault.Inconsistent, "digest"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if err := os.WriteFile(s.Path(ref.Name), test.file, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			_, err := s.Verify(t.Context(), test.ref)
-			invalid, ok := errors.AsType[*InvalidError](err)
-			if !ok || invalid.File != s.Path(ref.Name) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
+			f, ok := errors.AsType[*fault.Error](err)
+			if !ok || f.File != s.Path(ref.Name) || f.Kind != test.kind || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q and %v", err, test.want, test.kind)
 			}
 		})
 	}
@@ -420,14 +446,20 @@ func TestInvalid(t *testing.T) {
 	}
 	why := errors.New("bad node")
 	_, err = s.Load(t.Context(), ref, func(string, []byte, []byte) error { return why })
-	if _, ok := errors.AsType[*InvalidError](err); !ok || !errors.Is(err, why) {
+	if fault.KindOf(err) != fault.Inconsistent || !errors.Is(err, why) {
 		t.Errorf("an error of the visitor: %v", err)
 	}
 	if err := s.Remove(ref.Name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Verify(t.Context(), ref); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Verify(t.Context(), ref); fault.KindOf(err) != fault.Missing || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
+	}
+	if err := os.Mkdir(s.Path(ref.Name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Verify(t.Context(), ref); fault.KindOf(err) != fault.Unreadable {
+		t.Errorf("a directory in its place: %v", err)
 	}
 }
 
@@ -453,8 +485,9 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// TestListAndPurge checks which snapshots remain.
-func TestListAndPurge(t *testing.T) {
+// TestListAndRemove checks which files count as snapshots, and that one is
+// removed by its name.
+func TestListAndRemove(t *testing.T) {
 	s := open(t, Options{})
 	for _, name := range []string{"stranger.db", "00-1.db", "0000000000000001-01.db"} {
 		if err := os.WriteFile(s.Path(name), nil, 0o600); err != nil {
@@ -478,18 +511,11 @@ func TestListAndPurge(t *testing.T) {
 	if got := zxids(); !slices.Equal(got, []jute.Zxid{0x100000000, 5, 4, 3, 1}) {
 		t.Errorf("List: %v", got)
 	}
-	removed, err := s.Purge(2, refs[0].Name)
-	if err != nil || !slices.Equal(removed, []string{refs[1].Name, refs[4].Name}) {
-		t.Errorf("Purge(2) removed %v, %v", removed, err)
-	}
-	if got := zxids(); !slices.Equal(got, []jute.Zxid{0x100000000, 5, 3}) {
-		t.Errorf("after Purge(2): %v", got)
-	}
-	if _, err := s.Purge(0); err != nil {
+	if err := errors.Join(s.Remove(refs[1].Name), s.Remove(refs[4].Name)); err != nil {
 		t.Error(err)
 	}
-	if got := zxids(); !slices.Equal(got, []jute.Zxid{0x100000000}) {
-		t.Errorf("after Purge(0): %v", got)
+	if got := zxids(); !slices.Equal(got, []jute.Zxid{0x100000000, 5, 3}) {
+		t.Errorf("after two were removed: %v", got)
 	}
 	if _, err := s.Write(t.Context(), Meta{Zxid: 0x100000000, Epoch: 1}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("the same snapshot again: %v", err)
@@ -637,7 +663,7 @@ func TestReadFaults(t *testing.T) {
 			}
 			return
 		}
-		if _, ok := errors.AsType[*InvalidError](err); !ok || !errors.Is(err, errFault) {
+		if fault.KindOf(err) != fault.Unreadable || !errors.Is(err, errFault) {
 			t.Errorf("read %d failed, but Load returned %v", f.failAt, err)
 		}
 	}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 )
 
 const (
+	snapDir   = "snap" // in dataDir
 	suffix    = ".db"
 	tmpPrefix = "snapshot-"
 
@@ -61,6 +63,7 @@ type Info struct {
 type Store struct {
 	opts      Options
 	snap, tmp string
+	aside     string
 
 	received atomic.Uint64 // receptions begun, for the names of their files
 
@@ -78,7 +81,8 @@ func Open(dataDir string, opts Options) (*Store, error) {
 	if opts.FlushStep <= 0 {
 		opts.FlushStep = defaultFlushStep
 	}
-	s := &Store{opts: opts, snap: filepath.Join(dataDir, "snap"), tmp: filepath.Join(dataDir, "tmp")}
+	s := &Store{opts: opts, snap: filepath.Join(dataDir, snapDir), tmp: filepath.Join(dataDir, "tmp"),
+		aside: filepath.Join(dataDir, asideDir)}
 	for _, dir := range []string{s.snap, s.tmp} {
 		if err := opts.FS.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("make directory of snapshots: %w", err)
@@ -133,8 +137,16 @@ func parseName(name string) (zxid jute.Zxid, epoch uint32, ok bool) {
 
 // List returns the files in the directory of snapshots, the newest first. Files
 // with other names are left out.
-func (s *Store) List() ([]Info, error) {
-	entries, err := s.opts.FS.ReadDir(s.snap)
+func (s *Store) List() ([]Info, error) { return list(s.opts.FS, s.snap) }
+
+// List is Store.List of the store in dataDir, which need not be open: it changes
+// nothing. The error matches fs.ErrNotExist if there is no such directory.
+func List(fsys vfs.FS, dataDir string) ([]Info, error) {
+	return list(fsys, filepath.Join(dataDir, snapDir))
+}
+
+func list(fsys vfs.FS, dir string) ([]Info, error) {
+	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
@@ -175,46 +187,56 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// Purge removes all snapshots but the newest retain ones (at least one) and
-// those in keep, the oldest first, and returns the names of the removed ones.
-// Segments of the log that only these needed may be removed afterwards: when
-// Purge returns, the removals are durable.
-//
-// All files in the directory count, so files that the log does not refer to
-// must have been removed before.
-func (s *Store) Purge(retain int, keep ...string) (removed []string, err error) {
-	return s.removeBut(max(retain, 1), keep)
+// asideDir is the directory in dataDir for files that no log refers to.
+const asideDir = "unreferenced"
+
+// SetAside moves the file with the given name out of the directory of snapshots
+// into the directory "unreferenced" beside it, and returns its path there. What
+// is there is never touched again, but by Reclaim.
+func (s *Store) SetAside(name string) (path string, err error) {
+	if err := s.opts.FS.MkdirAll(s.aside); err != nil {
+		return "", fmt.Errorf("set snapshot %s aside: %w", name, err)
+	}
+	path = filepath.Join(s.aside, name)
+	for n := 2; ; n++ {
+		if _, err := s.opts.FS.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			break
+		} else if err != nil {
+			return "", fmt.Errorf("set snapshot %s aside: %w", name, err)
+		}
+		path = filepath.Join(s.aside, fmt.Sprintf("%s.%d", name, n))
+	}
+	if err := s.move(s.Path(name), path); err != nil {
+		return "", fmt.Errorf("set snapshot %s aside: %w", name, err)
+	}
+	return path, nil
 }
 
-// RemoveOthers removes all snapshots but those named, the oldest first, and
-// returns the names of the removed ones, durably: the log refers to no others,
-// be it that they were never finished, or that an installed snapshot has taken
-// the place of the history that they belong to. While it runs, there must be no
-// snapshot that is finished and not yet referred to.
-func (s *Store) RemoveOthers(keep ...string) (removed []string, err error) {
-	return s.removeBut(0, keep)
-}
-
-func (s *Store) removeBut(retain int, keep []string) (removed []string, err error) {
-	infos, err := s.List()
+// Reclaim moves a file that SetAside moved back to its place, if it is missing
+// there and is the one that ref names. It reports whether it did.
+func (s *Store) Reclaim(ctx context.Context, ref Ref) (bool, error) {
+	if _, err := s.opts.FS.Stat(s.Path(ref.Name)); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	path := filepath.Join(s.aside, ref.Name)
+	f, err := s.opts.FS.Open(path)
 	if err != nil {
-		return nil, err
+		return false, nil
 	}
-	infos = infos[min(retain, len(infos)):]
-	for _, info := range slices.Backward(infos) {
-		if slices.Contains(keep, info.Name) {
-			continue
-		}
-		if err := s.remove(info.Name); err != nil {
-			return removed, err
-		}
-		removed = append(removed, info.Name)
+	err = check(ctx, f, ref)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return false, nil
 	}
-	if len(removed) == 0 {
-		return nil, nil
+	if err := s.move(path, s.Path(ref.Name)); err != nil {
+		return false, fmt.Errorf("take snapshot %s back: %w", ref.Name, err)
 	}
-	if err := s.opts.FS.SyncDir(s.snap); err != nil {
-		return removed, fmt.Errorf("remove snapshots: %w", err)
+	return true, nil
+}
+
+// move renames a file from one directory to another, durably.
+func (s *Store) move(from, to string) error {
+	if err := s.opts.FS.Rename(from, to); err != nil {
+		return err
 	}
-	return removed, nil
+	return errors.Join(s.opts.FS.SyncDir(filepath.Dir(to)), s.opts.FS.SyncDir(filepath.Dir(from)))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"iter"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/zkd-project/zkd/internal/format"
 )
 
 const (
@@ -144,6 +147,7 @@ type builder struct {
 	key    []byte // buffer for a long key
 	long   uint64 // number of long keys so far
 	last   []byte // key of the item before
+	sum    uint64 // of the section's items so far; see itemSum
 }
 
 // all writes everything. bbolt reads the file through a mapping, where an error
@@ -168,7 +172,7 @@ func (b *builder) all(meta Meta, sections []Section) (err error) {
 		if sec.Name == metaName {
 			return fmt.Errorf("section may not be called %s", metaName)
 		}
-		n, err := b.section(sec)
+		count, err := b.section(sec)
 		if err != nil {
 			return fmt.Errorf("section %s: %w", sec.Name, err)
 		}
@@ -177,9 +181,9 @@ func (b *builder) all(meta Meta, sections []Section) (err error) {
 			at = early
 			early++
 		}
-		done.Sections = slices.Insert(done.Sections, at, SectionCount{Name: sec.Name, Count: n})
+		done.Sections = slices.Insert(done.Sections, at, count)
 	}
-	if err := b.meta(meta); err != nil {
+	if err := b.meta(meta, &done); err != nil {
 		return err
 	}
 	return b.complete(done)
@@ -191,16 +195,17 @@ type memoryFault interface {
 	Addr() uintptr
 }
 
-func (b *builder) section(sec Section) (n int64, err error) {
+func (b *builder) section(sec Section) (n SectionCount, err error) {
+	n.Name = sec.Name
 	if err := b.beginWith(sec.Name, true); err != nil {
-		return 0, err
+		return n, err
 	}
-	b.last = b.last[:0]
+	b.last, b.sum = b.last[:0], 0
 	for k, v := range sec.Items {
 		if err := b.put(k, v); err != nil {
 			return n, err
 		}
-		n++
+		n.Count++
 		if b.used < txSize {
 			continue
 		}
@@ -211,20 +216,22 @@ func (b *builder) section(sec Section) (n int64, err error) {
 			return n, err
 		}
 	}
+	n.Sum = b.sum
 	return n, b.commit()
 }
 
 // meta and complete write the bucket meta: first what the snapshot is, then, in
-// a transaction of its own, that it is whole.
-func (b *builder) meta(meta Meta) error {
+// a separate transaction, that it is whole.
+func (b *builder) meta(meta Meta, done *complete) error {
 	info, err := encode(&meta)
 	if err != nil {
 		return fmt.Errorf("encode meta: %w", err)
 	}
+	done.InfoCRC = crc32.Checksum(info, castagnoli)
 	if err := b.beginWith(metaName, true); err != nil {
 		return err
 	}
-	if err := errors.Join(b.put([]byte("format"), []byte{formatVersion}), b.put([]byte("info"), info)); err != nil {
+	if err := errors.Join(b.put([]byte("format"), encodeFormat(byte(format.Snapshot.Writes()))), b.put([]byte("info"), info)); err != nil {
 		return err
 	}
 	return b.commit()
@@ -289,6 +296,7 @@ func (b *builder) put(key, value []byte) error {
 		return fmt.Errorf("key %.100q comes twice", key)
 	}
 	b.last = append(b.last[:0], key...)
+	b.sum += itemSum(key, value)
 	if err := b.bucket.Put(key, b.arena[start:len(b.arena):len(b.arena)]); err != nil {
 		return fmt.Errorf("key %.100q: %w", key, err)
 	}

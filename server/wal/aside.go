@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
@@ -25,14 +26,14 @@ const (
 var errInterrupted = errors.New("setting aside a damaged log was interrupted")
 
 // SetAside closes the log and opens an empty one in its place. It is for a log
-// that reads well and is of no use, since the snapshot that its history begins
-// with is lost, as cause says. What Options.SetAside says of a damaged log holds
-// for it; Recovered.Damaged is set. Owner only.
+// that reads well and is useless because the snapshot that its history begins
+// with is damaged, as cause says. What Options.SetAside says of a damaged log
+// holds for it, and Recovered.Damaged is set. Owner only.
 func (l *Log) SetAside(cause error) (*Log, *Recovered, error) {
 	if err := l.Close(); err != nil {
 		return nil, nil, fmt.Errorf("set aside a log: %w", err)
 	}
-	return openAside(l.o, l.metrics, &CorruptError{Segment: l.o.Dir, Seq: 1, Cause: cause})
+	return openAside(l.o, l.metrics, &CorruptError{Kind: fault.Damaged, Segment: l.o.Dir, Seq: 1, Cause: cause})
 }
 
 // openAside sets a log aside and opens the one that takes its place.
@@ -40,7 +41,7 @@ func openAside(o Options, m metrics, corrupt *CorruptError) (*Log, *Recovered, e
 	if err := setAside(o, m, corrupt); err != nil {
 		return nil, nil, err
 	}
-	o.Logger.Error("set a damaged log aside", zap.Error(corrupt))
+	o.Logger.Error("set a log aside", zap.Error(corrupt))
 	l, rec, err := open(o, m)
 	if err != nil {
 		return nil, nil, err
@@ -71,13 +72,13 @@ func setAside(o Options, m metrics, corrupt *CorruptError) error {
 		l.st.promise, err = newestPromise(o, firsts)
 	}
 	if err != nil {
-		return fmt.Errorf("look for the promise in a damaged log: %w", err)
+		return fmt.Errorf("look for the promise in a log that is to be set aside: %w", err)
 	}
 	if err = l.writeAside(); err == nil {
 		corrupt.Renamed, err = l.swapAside(firsts)
 	}
 	if err != nil {
-		return fmt.Errorf("set aside a damaged log: %w", err)
+		return fmt.Errorf("set aside a log: %w", err)
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (l *Log) writeAside() error {
 		return err
 	}
 	l.f = f
-	h := header{first: 1, size: size, state: l.st}
+	h := l.nextHeader(size)
 	err = l.writeHeader(&h)
 	if err == nil {
 		err = l.publish(tmp, filepath.Join(l.o.Dir, asideName))
@@ -148,7 +149,9 @@ func freeName(fsys vfs.FS, path string) (string, error) {
 
 // newestPromise searches the segments for the promise that was made last: the
 // one of the valid record, or the header, with the highest number. It returns
-// nil if there is none.
+// nil if there is none. If the operator has ordered the log to be set aside,
+// segments that can't be read are passed over: the promise is an additional
+// fence, since the new log has another identity.
 func newestPromise(o Options, firsts []uint64) ([]byte, error) {
 	var s promiseSearch
 	for i, first := range firsts {
@@ -156,7 +159,8 @@ func newestPromise(o Options, firsts []uint64) ([]byte, error) {
 		if i+1 < len(firsts) {
 			limit = firsts[i+1]
 		}
-		if err := s.segment(o.FS, filepath.Join(o.Dir, segmentName(first)), first, limit); err != nil {
+		err := s.segment(o.FS, filepath.Join(o.Dir, segmentName(first)), first, limit)
+		if err != nil && o.Order == nil {
 			return nil, err
 		}
 	}
@@ -227,7 +231,7 @@ func (s *promiseSearch) record(w *window, off int64, salts []uint32, first, limi
 	}
 	for _, salt := range salts {
 		f, err := w.frame(off, salt)
-		if errors.Is(err, errInvalid) || errors.Is(err, ErrVersion) {
+		if errors.Is(err, errInvalid) || fault.KindOf(err) == fault.Newer {
 			continue
 		} else if err != nil {
 			return 0, err

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/fault"
 )
 
 func asideOptions(fsys *crashfs.FS) Options {
@@ -183,6 +184,13 @@ func TestSetAsideCrash(t *testing.T) {
 		if err := damage(fsys, fsys.Files()); err != nil {
 			t.Fatal(err)
 		}
+		options := func(fsys *crashfs.FS) Options {
+			o := asideOptions(fsys)
+			if kind == "missing" {
+				o.Order = errors.New("the operator wants it so")
+			}
+			return o
+		}
 		var look func(fsys *crashfs.FS, depth int)
 		look = func(fsys *crashfs.FS, depth int) {
 			images++
@@ -197,7 +205,7 @@ func TestSetAsideCrash(t *testing.T) {
 					return nil
 				})
 			}
-			_, rec, err := Open(asideOptions(fsys))
+			_, rec, err := Open(options(fsys))
 			fsys.SetHook(nil)
 			if err == nil {
 				err = checkAside(rec, promise)
@@ -215,7 +223,7 @@ func TestSetAsideCrash(t *testing.T) {
 // anything aside.
 func checkNoPart(t *testing.T, fsys *crashfs.FS, promise string) {
 	t.Helper()
-	if exists, err := Exists(fsys, testDir); !exists || err != nil {
+	if id, err := Identify(fsys, testDir); !id.Exists || err != nil {
 		t.Fatalf("there is no log: %v; files %v", err, fsys.Files())
 	}
 	_, rec, err := Open(testOptions(fsys))
@@ -362,7 +370,7 @@ func FuzzSetAside(f *testing.F) {
 		l, rec, err := Open(asideOptions(img))
 		switch {
 		case err != nil:
-			if !errors.Is(err, ErrVersion) {
+			if fault.KindOf(err) != fault.Newer {
 				t.Fatal(err)
 			}
 		case rec.Damaged == nil && rec.LastZxid > 0:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -38,7 +39,7 @@ func TestSnapRefRoundTrip(t *testing.T) {
 		}
 		st := state{ident: bytes.Repeat([]byte{2}, MaxIdent), promise: bytes.Repeat([]byte{3}, maxPromise),
 			base: ref, baseSeq: 4, last: 9, hint: 8}
-		h := header{first: 7, size: headerSize, prevCRC: 3, state: st}
+		h := header{version: 2, first: 7, prev: 5, size: headerSize, prevCRC: 3, state: st}
 		gotH, err := decodeHeader(h.encode())
 		if err != nil || !reflect.DeepEqual(gotH, h) {
 			t.Errorf("header: got %+v, %v, want %+v", gotH, err, h)
@@ -54,6 +55,7 @@ func FuzzFrame(f *testing.F) {
 		{Kind: Truncate, Zxid: 1, Prev: 2},
 		{Kind: Truncate, Type: 1, Zxid: 1, Prev: 2}, // refused
 		SnapRef{Zxid: 1, Name: "snap"}.Record(),
+		{Kind: Forget, Zxid: 1, Prev: 2},
 	} {
 		b, _ := appendFrame(nil, 1, &frame{Record: r, seq: 3, durable: 2})
 		f.Add(b, uint32(1), false)
@@ -68,7 +70,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		got, err := decodeFrame(b, salt)
 		if err != nil {
-			if !errors.Is(err, errInvalid) && !errors.Is(err, ErrVersion) {
+			if !errors.Is(err, errInvalid) && fault.KindOf(err) != fault.Newer {
 				t.Fatalf("unexpected error %v", err)
 			}
 			return
@@ -89,7 +91,9 @@ func FuzzFrame(f *testing.F) {
 
 // FuzzHeader is FuzzFrame for the header of a segment.
 func FuzzHeader(f *testing.F) {
-	h := header{first: 7, size: 1 << 20, prevCRC: 3, state: state{ident: []byte("me"), last: 9, hint: 8}}
+	h := header{version: 2, first: 7, prev: 5, size: 1 << 20, prevCRC: 3, state: state{ident: []byte("me"), last: 9, hint: 8}}
+	f.Add(h.encode(), false)
+	h.version, h.prev = 1, 0
 	f.Add(h.encode(), false)
 	h.state.promise = []byte("promise")
 	h.state.base, h.state.baseSeq = SnapRef{Zxid: 4, Name: "snap", Digest: []byte{1}}, 3
@@ -100,7 +104,7 @@ func FuzzHeader(f *testing.F) {
 		}
 		got, err := decodeHeader(b)
 		if err != nil {
-			if !errors.Is(err, errInvalid) && !errors.Is(err, ErrVersion) {
+			if !errors.Is(err, errInvalid) && fault.KindOf(err) != fault.Newer {
 				t.Fatalf("unexpected error %v", err)
 			}
 			return
@@ -128,9 +132,10 @@ func TestStateRefuses(t *testing.T) {
 		{"a snapshot before the last one, which has no effect", SnapRef{Zxid: 3, Name: "x"}.Record(), nil},
 		{"a snapshot without a name", SnapRef{Zxid: 5}.Record(), errInvalid},
 		{"a hint ahead", Record{Kind: CommitHint, Zxid: 11}, ErrDiscontinuous},
+		{"nothing to remember", Record{Kind: Forget, Zxid: 5}, ErrDiscontinuous},
 		{"a huge identity", Record{Kind: Ident, Payload: make([]byte, MaxIdent+1)}, ErrTooLarge},
 		{"a huge promise", Record{Kind: Promise, Payload: make([]byte, maxPromise+1)}, ErrTooLarge},
-		{"an unknown kind", Record{Kind: 99}, ErrVersion},
+		{"an unknown kind", Record{Kind: 99}, errInvalid},
 	}
 	for _, tt := range tests {
 		if tt.r.Kind != Append {

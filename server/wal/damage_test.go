@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -244,8 +245,16 @@ func TestSegmentsMissing(t *testing.T) {
 		}
 		l, rec, err := Open(testOptions(fsys))
 		if tt.corrupt {
-			if !errors.As(err, new(*CorruptError)) {
-				t.Errorf("segments %v missing: %v, want corruption", tt.missing, err)
+			var c *CorruptError
+			want := files[tt.missing[len(tt.missing)-1]]
+			if tt.missing[0] == 0 {
+				want = files[0]
+			}
+			if !errors.As(err, &c) || c.Kind != fault.Missing || c.Segment != want {
+				t.Errorf("segments %v missing: %v, want %s missing", tt.missing, err, want)
+			}
+			if _, _, err := Open(asideOptions(fsys)); fault.KindOf(err) != fault.Missing || len(fsys.Files()) != len(files)-len(tt.missing) {
+				t.Errorf("segments %v missing: %v and %v, want all left alone", tt.missing, err, fsys.Files())
 			}
 			continue
 		}
@@ -263,7 +272,7 @@ func TestNewerVersion(t *testing.T) {
 	sample(t, fsys)
 	files := fsys.Files()
 	err := fsys.Corrupt(files[1], func(b []byte) []byte {
-		b[8] = 2
+		b[8] = 3
 		crc := crc32cOf(b[:headerCRC])
 		copy(b[headerCRC:], crc)
 		return b
@@ -272,8 +281,8 @@ func TestNewerVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = Open(testOptions(fsys))
-	if !errors.Is(err, ErrVersion) || errors.As(err, new(*CorruptError)) {
-		t.Fatalf("open: %v, want ErrVersion", err)
+	if fault.KindOf(err) != fault.Newer || errors.As(err, new(*CorruptError)) || !strings.Contains(err.Error(), "format 3") {
+		t.Fatalf("open: %v, want the refusal of format 3", err)
 	}
 }
 
@@ -288,7 +297,7 @@ func TestReadError(t *testing.T) {
 		return nil
 	})
 	_, _, err := Open(testOptions(fsys))
-	if !errors.Is(err, crashfs.ErrInjected) || errors.As(err, new(*CorruptError)) {
+	if !errors.Is(err, crashfs.ErrInjected) || fault.KindOf(err) != fault.Unreadable || errors.As(err, new(*CorruptError)) {
 		t.Fatalf("open: %v, want the read error", err)
 	}
 }

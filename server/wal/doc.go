@@ -7,21 +7,24 @@
 // # Files
 //
 // The log is a directory of segments, each named for the number of its first
-// record: 00000000000000000001.wal. Names that end in .tmp are unfinished and
-// are removed by Open; .damaged ones were set aside.
+// record: 00000000000000000001.wal. new.tmp, spare-N.tmp and aside.tmp are
+// unfinished, and Open removes them; names that end in .damaged were set aside.
+// Files with other names are left alone.
 //
 // A segment is a header of 4 KiB, records, and zeros up to the end of the file.
 // All numbers are little-endian.
 //
 //	header  offset  size
 //	             0     8  magic "zkdwal\r\n"
-//	             8     4  format version, 1
+//	             8     4  format version, 2 (format.Segment)
 //	            12     4  length n of the state
 //	            16     8  number of the first record
 //	            24     8  size of the file
 //	            32     4  CRC of the record before the first
 //	            36     4  zero
-//	            40     n  state: last zxid (8), commit hint (8), zxid (8) and
+//	            40     8  number of the first record of the segment before
+//	                      this one, 0 for none; not in format 1
+//	            48     n  state: last zxid (8), commit hint (8), zxid (8) and
 //	                      record number (8) of the newest snapshot reference,
 //	                      then identity, promise and that reference's payload,
 //	                      each with a length (2) before it
@@ -52,7 +55,10 @@
 //
 // A header names the end of all that precedes it: records in earlier segments
 // with its number or higher ones do not count. So a torn end is cut, and records
-// are written anew, without touching the old file.
+// are written again, without touching the old file. It also names the segment
+// before it, so that a missing segment is told from a damaged one.
+//
+// Format 1 is read. It has the state at offset 40, and no Forget records.
 //
 // # The history
 //
@@ -62,19 +68,36 @@
 // commit hint or a snapshot covers. What was dropped stays in the files and is
 // passed over, by Replay and by every [Reader].
 //
-// # Damage
+// A reference to a snapshot holds until the log drops it: a Forget record drops
+// those before the one at its zxid, and an installed snapshot drops all. Only then
+// may the files go.
 //
+// # Damage, and what is not damage
+//
+// What is wrong with a log has a kind (internal/fault), which decides what may be
+// done:
+//
+//	Damaged       a checksum, the chain of records or the size of a segment
+//	              proves that bytes are wrong or gone
+//	Missing       a segment that a later header names is not there
+//	Unreadable    the operating system does not deliver the bytes
+//	Newer         a later version wrote a header, a record or, as
+//	              Options.CheckEntry says, an entry
+//	Foreign       a segment is sound, and another one's
+//	Inconsistent  the checksums are right, and the records contradict each other
+//
+// Only damage may be set aside without an order, because all else may come back.
 // Where a single server must not start, a member of an ensemble can be repaired
-// by the others, if it only forgets nothing that it has promised. With
-// [Options].SetAside an empty log with the newest promise takes the place of the
-// damaged one:
+// by the others, if it keeps what it has promised. With [Options].SetAside an
+// empty log with the newest promise takes the place of the damaged one, and with
+// [Options].Order the place of any log:
 //
 //  1. aside.tmp, the first segment of the new log, is made and synced.
 //  2. Each damaged segment is renamed to .damaged; the directory is synced.
 //  3. aside.tmp gets the name of segment 1; the directory is synced.
 //
-// While there is an aside.tmp, nothing else in the directory counts, and Open goes
-// on from there.
+// While there is an aside.tmp, nothing else in the directory counts, and Open
+// continues from there.
 //
 // # Invariants
 //
@@ -88,7 +111,8 @@
 //     and not recycled.)
 //   - Open changes nothing before it has decided between a torn end, which was
 //     never acknowledged and is cut, and corruption, which is never cut unless
-//     the operator says so. See findEnd.
+//     the operator says so (see findEnd), and before its caller has accepted
+//     what was found (Options.CheckEntry and Check).
 //   - Open makes what it found durable again before it returns. See restart.
 //   - Records out of the history (behind a truncation, before an installed
 //     snapshot) are never replayed, and zxids are checked to chain wherever

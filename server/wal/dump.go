@@ -6,25 +6,26 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
 // Dump describes the log in dir, a line for each segment and record, for
 // operators. It shows payloads by their length only, unless describe is given:
-// that renders the payload of a record, without a line break. Dump changes
-// nothing, may be used on a log that does not open, and goes on behind damage
-// with the next segment. It returns the first error of w or of reading files.
+// that renders a record's payload, without a line break. Dump changes nothing,
+// may be used on a log that does not open, and continues after damage with the
+// next segment. It returns the first error of w or of reading files.
 func Dump(w io.Writer, fsys vfs.FS, dir string, describe func(Record) string) error {
 	firsts, leftovers, err := listSegments(fsys, dir)
 	if err != nil {
 		return err
 	}
 	for i, first := range firsts {
-		var next uint64
+		d := dump{out: w, describe: describe}
 		if i+1 < len(firsts) {
-			next = firsts[i+1]
+			d.next = firsts[i+1]
 		}
-		if err := dumpSegment(w, fsys, dir, first, next, describe); err != nil {
+		if err := d.segment(fsys, filepath.Join(dir, segmentName(first)), first); err != nil {
 			return fmt.Errorf("dump log: %w", err)
 		}
 	}
@@ -36,47 +37,84 @@ func Dump(w io.Writer, fsys vfs.FS, dir string, describe func(Record) string) er
 	return nil
 }
 
-// dumpSegment describes a segment; records from next on do not count, if next is
-// not 0.
-func dumpSegment(out io.Writer, fsys vfs.FS, dir string, first, next uint64, describe func(Record) string) error {
-	f, err := fsys.Open(filepath.Join(dir, segmentName(first)))
+// DumpSegment is Dump for one segment, whatever the name of its file. It does not
+// know of the segments around it, and so not which of the last records count.
+func DumpSegment(w io.Writer, fsys vfs.FS, path string, describe func(Record) string) error {
+	d := dump{out: w, describe: describe}
+	if err := d.segment(fsys, path, 0); err != nil {
+		return fmt.Errorf("dump log: %w", err)
+	}
+	return nil
+}
+
+// HasSegments reports whether dir holds segments of a log.
+func HasSegments(fsys vfs.FS, dir string) bool {
+	firsts, _, err := listSegments(fsys, dir)
+	return err == nil && len(firsts) > 0
+}
+
+// dump is the description of one segment under way.
+type dump struct {
+	out      io.Writer
+	describe func(Record) string
+	next     uint64 // records from here on do not count; 0 if all do
+}
+
+// text describes the payload of a record.
+func (d *dump) text(r Record) string {
+	if d.describe == nil {
+		return fmt.Sprintf("%d bytes", len(r.Payload))
+	}
+	return d.describe(r)
+}
+
+// segment describes the segment that begins with the record number first; 0 stands
+// for the one that its header names.
+func (d *dump) segment(fsys vfs.FS, path string, first uint64) error {
+	f, err := fsys.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	h, err := readHeader(f, first)
 	if err != nil {
-		_, err = fmt.Fprintf(out, "%s: DAMAGED: %v\n", segmentName(first), err)
+		what := ""
+		if errors.Is(err, errInvalid) {
+			what = "DAMAGED: "
+		}
+		_, err = fmt.Fprintf(d.out, "%s: %s%v\n", filepath.Base(path), what, err)
 		return err
 	}
-	st := &h.state
-	_, err = fmt.Fprintf(out, "%s: %d bytes, behind %s, commit hint %s, snapshot %q at %s, identity of %d bytes, promise of %d\n",
-		segmentName(first), h.size, st.last, st.hint, st.base.Name, st.base.Zxid, len(st.ident), len(st.promise))
-	if err != nil {
+	if err := d.header(filepath.Base(path), &h); err != nil {
 		return err
 	}
 	w := window{f: f, limit: h.size}
-	seq, crc, off := first, h.prevCRC, int64(headerSize)
+	seq, crc, off := h.first, h.prevCRC, int64(headerSize)
 	for ; ; seq++ {
 		r, err := w.expect(off, h.crc, seq, crc)
 		if err != nil {
-			return dumpEnd(out, &w, &h, seq, off, next, err)
+			return d.end(&w, &h, seq, off, err)
 		}
 		note := ""
-		if next > 0 && seq >= next {
+		if d.next > 0 && seq >= d.next {
 			note = " (does not count)"
 		}
-		text := fmt.Sprintf("%d bytes", len(r.Payload))
-		if describe != nil {
-			text = describe(r.Record)
-		}
-		if _, err := fmt.Fprintf(out, "%10d @%-9d synced=%d %s %s after %s: %s%s\n",
-			seq, off, r.durable, kindText(&r.Record), r.Zxid, r.Prev, text, note); err != nil {
+		if _, err := fmt.Fprintf(d.out, "%10d @%-9d synced=%d %s %s after %s: %s%s\n",
+			seq, off, r.durable, kindText(&r.Record), r.Zxid, r.Prev, d.text(r.Record), note); err != nil {
 			return err
 		}
 		off += int64(r.size)
 		crc = r.crc
 	}
+}
+
+// header describes the header of a segment.
+func (d *dump) header(name string, h *header) error {
+	st := &h.state
+	_, err := fmt.Fprintf(d.out, "%s: format %d, %d bytes, follows segment %d, after %s, commit hint %s, snapshot %q at %s, identity: %s, promise: %s\n",
+		name, h.version, h.size, h.prev, st.last, st.hint, st.base.Name, st.base.Zxid,
+		d.text(Record{Kind: Ident, Payload: st.ident}), d.text(Record{Kind: Promise, Payload: st.promise}))
+	return err
 }
 
 // kindText names the kind of a record, and the type of an entry that has one.
@@ -87,12 +125,16 @@ func kindText(r *Record) string {
 	return fmt.Sprintf("%s(type %d)", r.Kind, r.Type)
 }
 
-// dumpEnd says what the end of a segment is.
-func dumpEnd(out io.Writer, w *window, h *header, seq uint64, off int64, next uint64, cause error) error {
+// end says what the end of a segment is.
+func (d *dump) end(w *window, h *header, seq uint64, off int64, cause error) error {
 	e := end{offset: off, seq: seq - 1}
-	if errors.Is(cause, errOutOfPlace) {
+	switch {
+	case errors.Is(cause, errOutOfPlace):
 		e.bad = cause
-	} else if !errors.Is(cause, errInvalid) {
+	case fault.KindOf(cause) == fault.Newer:
+		_, err := fmt.Fprintf(d.out, "%10d @%-9d %v\n", seq, off, cause)
+		return err
+	case !errors.Is(cause, errInvalid):
 		return cause
 	}
 	if err := e.lookBehind(w, h.crc, cause); err != nil {
@@ -100,10 +142,10 @@ func dumpEnd(out io.Writer, w *window, h *header, seq uint64, off int64, next ui
 	}
 	var err error
 	switch {
-	case next > 0 && seq < next || e.bad != nil && (next == 0 || seq < next):
-		_, err = fmt.Fprintf(out, "%10d @%-9d DAMAGED: %v\n", seq, off, cause)
+	case d.next > 0 && seq < d.next || e.bad != nil && (d.next == 0 || seq < d.next):
+		_, err = fmt.Fprintf(d.out, "%10d @%-9d DAMAGED: %v\n", seq, off, cause)
 	case e.dirty:
-		_, err = fmt.Fprintf(out, "%10s @%-9d incomplete records, never acknowledged\n", "", off)
+		_, err = fmt.Fprintf(d.out, "%10s @%-9d incomplete records, never acknowledged\n", "", off)
 	}
 	return err
 }

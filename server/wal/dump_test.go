@@ -22,17 +22,21 @@ func TestDump(t *testing.T) {
 	if err := Dump(&b, fsys, testDir, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := `00000000000000000001.wal: 16384 bytes, behind 0x0, commit hint 0x0, snapshot "" at 0x0, identity of 5 bytes, promise of 0
+	want := `00000000000000000001.wal: format 2, 16384 bytes, follows segment 0, after 0x0, commit hint 0x0, snapshot "" at 0x0, identity: 5 bytes, promise: 0 bytes
          1 @4096      synced=0 append 0x1 after 0x0: 3 bytes
          2 @4152      synced=0 append 0x2 after 0x1: 3 bytes
          3 @4208      synced=2 snapshot 0x2 after 0x2: 19 bytes (does not count)
-00000000000000000003.wal: 16384 bytes, behind 0x2, commit hint 0x0, snapshot "" at 0x0, identity of 5 bytes, promise of 0
+00000000000000000003.wal: format 2, 16384 bytes, follows segment 1, after 0x2, commit hint 0x0, snapshot "" at 0x0, identity: 5 bytes, promise: 0 bytes
          3 @4096      synced=2 snapshot 0x2 after 0x2: 19 bytes
          4 @4168      synced=3 append 0x3 after 0x2: 5 bytes
            @4224      incomplete records, never acknowledged
 `
 	if got := b.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	b.Reset()
+	if err := DumpSegment(&b, fsys, first, nil); err != nil || !strings.HasSuffix(want, b.String()) || b.Len() == 0 {
+		t.Errorf("one segment: %v\n%s", err, b.String())
 	}
 	if err := fsys.Corrupt(first, func(b []byte) []byte { b[headerSize+1] = 1; return b }); err != nil {
 		t.Fatal(err)

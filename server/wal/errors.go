@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -29,8 +30,6 @@ var (
 	// ErrNoSnapRef is returned by Purge for a zxid at which the log knows no
 	// durable snapshot reference.
 	ErrNoSnapRef = errors.New("no durable snapshot reference")
-	// ErrVersion is returned by Open for files that a newer version wrote.
-	ErrVersion = errors.New("written by a newer version")
 )
 
 // errInvalid is why a record or a header does not decode.
@@ -40,10 +39,17 @@ func invalidf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
 }
 
-// CorruptError tells that bytes which had been durable are damaged or gone.
-// Open returns it having changed nothing, unless Options.SetAside is given.
+// CorruptError says that a part of the log which had been durable can't be used:
+// its bytes are damaged (fault.Damaged), a segment is gone (fault.Missing), a
+// file belongs to another log (fault.Foreign), or the records contradict each
+// other although their checksums are right (fault.Inconsistent). Open returns
+// it and has changed nothing, except as Options.SetAside says for damage.
+//
+// What can't be read at present, or was written by a later version, is a
+// *fault.Error and no CorruptError.
 type CorruptError struct {
-	Segment string // path of the damaged file
+	Kind    fault.Kind
+	Segment string // path of the file
 	Offset  int64  // of the first bad record in it; 0 for the header
 	Seq     uint64 // of the first lost record
 	// LastSeq is the highest record number that is known to have been durable,
@@ -57,9 +63,9 @@ type CorruptError struct {
 	// Readable is false if nothing before the damage can be read; then
 	// AcceptLossAfter is of no help.
 	Readable bool
-	// Covered is set when a snapshot that is recorded behind the damage makes
-	// up for all of it: with the segments up to the damaged one moved away, the
-	// log opens, and nothing is lost if that snapshot is sound.
+	// Covered is set when a snapshot that is recorded after the damage makes up
+	// for all of it: with the segments up to the damaged one moved away, the log
+	// opens, and nothing is lost if that snapshot is sound.
 	Covered *SnapRef
 	// Aside lists the segments that would have to be moved away for that.
 	Aside []string
@@ -69,11 +75,15 @@ type CorruptError struct {
 	Cause   error
 }
 
-// Error says what is damaged, what is affected, and what can be done.
+// Error says what is wrong, what is affected, and what can be done.
 func (e *CorruptError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "log corrupt: %s at offset %d: %v; records %d to at least %d are affected, zxids after %s",
-		e.Segment, e.Offset, e.Cause, e.Seq, max(e.LastSeq, e.Seq), e.Good)
+	if e.Kind == fault.Missing {
+		fmt.Fprintf(&b, "log incomplete: %s is missing: %v", e.Segment, e.Cause)
+	} else {
+		fmt.Fprintf(&b, "log corrupt: %s at offset %d is %v: %v", e.Segment, e.Offset, e.Kind, e.Cause)
+	}
+	fmt.Fprintf(&b, "; records %d to at least %d are affected, zxids after %s", e.Seq, max(e.LastSeq, e.Seq), e.Good)
 	if e.LastZxid > e.Good {
 		fmt.Fprintf(&b, " up to at least %s", e.LastZxid)
 	}
@@ -87,12 +97,14 @@ func (e *CorruptError) Error() string {
 			e.Covered.Name, e.Covered.Zxid, strings.Join(e.Aside, ", "))
 	}
 	if e.Readable {
-		fmt.Fprintf(&b, " To give up everything after zxid %s for ever, start with --accept-data-loss-after=%s.", e.Good, e.Good)
+		fmt.Fprintf(&b, " To give up everything after zxid %s, start with --accept-data-loss-after=%s.", e.Good, e.Good)
 	} else {
-		b.WriteString(" No record before the damage is readable: restore this directory from a backup.")
+		b.WriteString(" No record before that is readable: restore this directory from a backup.")
 	}
 	return b.String()
 }
 
-// Unwrap returns the cause.
-func (e *CorruptError) Unwrap() error { return e.Cause }
+// Unwrap returns the fault, and through it the cause.
+func (e *CorruptError) Unwrap() error {
+	return &fault.Error{Kind: e.Kind, File: e.Segment, Cause: e.Cause}
+}

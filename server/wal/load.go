@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -44,10 +45,20 @@ func (l *Log) checkBeginning() error {
 		return nil
 	}
 	if seg := l.mu.segs[0]; seg.first > 1 {
-		return &damage{path: seg.path, seq: 1, proven: seg.first - 1, zxid: l.mu.floor.last,
-			cause: errors.New("earlier segments are missing, and no snapshot is recorded that makes up for them")}
+		return &damage{kind: fault.Missing, path: filepath.Join(l.o.Dir, segmentName(1)), seq: 1, proven: seg.first - 1, zxid: l.mu.floor.last,
+			cause: fmt.Errorf("%s is the first that is there, and no snapshot is recorded that makes up for what was before", filepath.Base(seg.path))}
 	}
 	return nil
+}
+
+// check has the caller look at what was read, before anything is changed.
+func (l *Log) check() error {
+	if l.o.Check == nil {
+		return nil
+	}
+	var rec Recovered
+	l.summarize(&rec)
+	return l.o.Check(&rec)
 }
 
 // usableRefs returns the references whose entries are not purged.
@@ -79,9 +90,10 @@ func (l *Log) goBack(m mark) {
 	l.control.entries = m.control
 }
 
-// damage is a place where something durable does not read. load turns it into
-// a CorruptError.
+// damage is a place where something durable can't be used. load turns it into a
+// CorruptError.
 type damage struct {
+	kind   fault.Kind
 	path   string
 	offset int64
 	seq    uint64
@@ -92,13 +104,15 @@ type damage struct {
 
 func (d *damage) Error() string { return d.cause.Error() }
 
-// asDamage wraps errors that mean bad bytes; others are passed on.
-func (l *Log) asDamage(path string, off int64, proven uint64, err error) error {
-	if errors.Is(err, errInvalid) || errors.Is(err, errOutOfPlace) ||
-		errors.Is(err, ErrDiscontinuous) || errors.Is(err, ErrTooLarge) {
-		return &damage{path: path, offset: off, seq: l.seq, proven: proven, cause: err}
+// damageAt returns what err, met at an offset of a file, means: damage of that
+// kind, unless err says otherwise. What is unreadable or of a later version is
+// no damage.
+func (l *Log) damageAt(kind fault.Kind, path string, off int64, proven uint64, err error) error {
+	e := fault.New(kind, path, err)
+	if e.Kind == fault.Unreadable || e.Kind == fault.Newer {
+		return &fault.Error{Kind: e.Kind, File: path, Cause: fmt.Errorf("at offset %d: %w", off, e.Cause)}
 	}
-	return fmt.Errorf("%s at offset %d: %w", path, off, err)
+	return &damage{kind: e.Kind, path: path, offset: off, seq: l.seq, proven: proven, cause: e.Cause}
 }
 
 // explain turns damage in the segment i into the error for the operator.
@@ -107,8 +121,11 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 	if !ok {
 		return err
 	}
+	if i+1 < len(firsts) {
+		l.blameMissing(d, firsts[i], firsts[i+1])
+	}
 	e := &CorruptError{
-		Segment: d.path, Offset: d.offset, Seq: d.seq, LastSeq: d.proven, LastZxid: d.zxid,
+		Kind: d.kind, Segment: d.path, Offset: d.offset, Seq: d.seq, LastSeq: d.proven, LastZxid: d.zxid,
 		Cause: d.cause,
 	}
 	if len(l.mu.segs) > 0 && d.seq >= l.mu.segs[0].first {
@@ -132,12 +149,28 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 	return e
 }
 
+// blameMissing turns damage in the segment first into a missing segment, if the
+// header of the next one that is there names another one before it: then it is
+// that file's records which are gone.
+func (l *Log) blameMissing(d *damage, first, next uint64) {
+	path := filepath.Join(l.o.Dir, segmentName(next))
+	f, err := l.o.FS.Open(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if h, err := readHeader(f, next); err == nil && h.prev > first {
+		d.kind, d.path, d.offset = fault.Missing, filepath.Join(l.o.Dir, segmentName(h.prev)), 0
+		d.cause = fmt.Errorf("%s follows it", filepath.Base(path))
+	}
+}
+
 // loadClosed reads a segment that another one follows, up to the record that the
 // other one names as its end. All of it was durable.
 func (l *Log) loadClosed(w *window, path string, first, last uint64) error {
 	f, err := l.o.FS.Open(path)
 	if err != nil {
-		return err
+		return fault.New(fault.Unreadable, path, err)
 	}
 	defer f.Close()
 	h, err := l.enter(f, path, first, last)
@@ -153,7 +186,7 @@ func (l *Log) enter(f vfs.File, path string, first, proven uint64) (header, erro
 	h, err := readHeader(f, first)
 	if err != nil {
 		l.seq = max(l.seq, first)
-		return h, l.asDamage(path, 0, proven, err)
+		return h, l.damageAt(fault.Damaged, path, 0, proven, err)
 	}
 	if len(l.mu.segs) == 0 {
 		l.seq, l.crc, l.st = h.first, h.prevCRC, h.state
@@ -162,7 +195,7 @@ func (l *Log) enter(f vfs.File, path string, first, proven uint64) (header, erro
 			l.mu.refs = []refAt{{h.state.base, h.state.baseSeq}}
 		}
 	} else if h.prevCRC != l.crc || h.state.last != l.st.last || h.first != l.seq {
-		return h, l.asDamage(path, 0, proven, errOutOfPlace)
+		return h, l.damageAt(fault.Foreign, path, 0, proven, errors.New("it does not continue the segment before it"))
 	}
 	l.pushLocked(newSegment(path, &h))
 	return h, nil
@@ -176,11 +209,11 @@ func (l *Log) loadUpTo(w *window, last uint64) error {
 		seg := l.seg
 		at := place{last: l.st.last, seq: l.seq, offset: seg.end}
 		var err error
-		if f, err = w.expect(at.offset, seg.salt, l.seq, l.crc); err == nil {
-			err = l.loadFrame(&f, at)
+		if f, err = w.expect(at.offset, seg.salt, l.seq, l.crc); err != nil {
+			return l.damageAt(fault.Damaged, seg.path, at.offset, last, err)
 		}
-		if err != nil {
-			return l.asDamage(seg.path, at.offset, last, err)
+		if err = l.loadFrame(&f, at); err != nil { // its checksum is right
+			return l.damageAt(fault.Inconsistent, seg.path, at.offset, last, err)
 		}
 	}
 	return nil
@@ -188,6 +221,11 @@ func (l *Log) loadUpTo(w *window, last uint64) error {
 
 // loadFrame moves the log in memory over one record.
 func (l *Log) loadFrame(f *frame, at place) error {
+	if f.Kind == Append && l.o.CheckEntry != nil {
+		if err := l.o.CheckEntry(&f.Record); err != nil {
+			return fmt.Errorf("entry %s: %w", f.Zxid, err)
+		}
+	}
 	jump := f.Kind == Truncate || f.Kind == Snapshot
 	var cut span
 	if jump {
@@ -198,6 +236,9 @@ func (l *Log) loadFrame(f *frame, at place) error {
 	}
 	if err := l.apply(&f.Record, f.seq); err != nil {
 		return err
+	}
+	if f.Kind == Forget {
+		l.forget(f.Zxid)
 	}
 	seg := l.seg
 	seg.note(at, false)
@@ -217,7 +258,7 @@ func (l *Log) loadFrame(f *frame, at place) error {
 func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 	f, err := l.o.FS.Open(path)
 	if err != nil {
-		return tailInfo{}, err
+		return tailInfo{}, fault.New(fault.Unreadable, path, err)
 	}
 	defer f.Close()
 	h, err := l.enter(f, path, first, first-1)
@@ -227,13 +268,13 @@ func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 	w.reset(f, h.size)
 	end, err := findEnd(w, &h, l.crc)
 	if err != nil {
-		return tailInfo{}, fmt.Errorf("%s: %w", path, err)
+		return tailInfo{}, fault.New(fault.Unreadable, path, err)
 	}
 	if end.bad != nil {
 		if err := l.loadUpTo(w, end.seq); err != nil {
 			return tailInfo{}, err
 		}
-		return tailInfo{}, &damage{path: path, offset: end.offset, seq: end.seq + 1,
+		return tailInfo{}, &damage{kind: fault.Damaged, path: path, offset: end.offset, seq: end.seq + 1,
 			proven: end.provenBehind, zxid: end.zxidBehind, cause: end.bad}
 	}
 	if err := l.loadUpTo(w, end.durable); err != nil {
@@ -245,6 +286,9 @@ func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 		return tailInfo{}, err
 	}
 	if err := l.checkBeginning(); err != nil {
+		return tailInfo{}, err
+	}
+	if err := l.check(); err != nil {
 		return tailInfo{}, err
 	}
 	tail := tailInfo{durable: end.durable, bytes: end.offset - proven.seg.end}

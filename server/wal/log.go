@@ -136,11 +136,21 @@ func (l *Log) add(r Record) error {
 	if err := l.apply(&r, l.seq); err != nil {
 		return err
 	}
+	if r.Kind == Forget {
+		l.forget(r.Zxid)
+	}
 	l.encode(&r)
 	if len(l.buf) >= flushSize {
 		return l.flush()
 	}
 	return nil
+}
+
+// forget drops the references before oldest from memory.
+func (l *Log) forget(oldest jute.Zxid) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.refs = slices.DeleteFunc(slices.Clone(l.mu.refs), func(r refAt) bool { return r.Zxid < oldest })
 }
 
 // addJump adds a record that changes which records are the history.

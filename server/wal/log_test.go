@@ -52,12 +52,12 @@ func replay(t testing.TB, l *Log, after jute.Zxid) []string {
 
 func TestReopenKeepsAll(t *testing.T) {
 	o := Options{Dir: filepath.Join(t.TempDir(), "log"), Ident: []byte("me")}
-	if ok, err := Exists(vfs.OS{}, o.Dir); ok || err != nil {
+	if id, err := Identify(vfs.OS{}, o.Dir); id.Exists || err != nil {
 		t.Fatalf("there is a log before it is made: %v", err)
 	}
 	l, rec := mustOpen(t, o)
-	if ok, err := Exists(vfs.OS{}, o.Dir); !ok || err != nil {
-		t.Fatalf("there is no log: %v", err)
+	if id, err := Identify(vfs.OS{}, o.Dir); !id.Exists || !id.Blank || string(id.Ident) != "me" || err != nil {
+		t.Fatalf("the new log is %+v: %v", id, err)
 	}
 	if !rec.New || string(rec.Ident) != "me" {
 		t.Fatalf("new log: %+v", rec)

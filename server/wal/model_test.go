@@ -41,6 +41,8 @@ func (m *model) after(n int) view {
 			v.promise = string(r.Payload)
 		case Ident:
 			v.ident = string(r.Payload)
+		case Forget:
+			v.snaps = slices.DeleteFunc(slices.Clone(v.snaps), func(s SnapRef) bool { return s.Zxid < r.Zxid })
 		case CommitHint:
 			v.hint = max(v.hint, r.Zxid)
 		case Truncate:
@@ -135,6 +137,9 @@ func (m *model) compare(l *Log, rec *Recovered) (int, error) {
 		}
 	}
 	for _, ref := range rec.Snaps {
+		if !slices.ContainsFunc(want.snaps, func(s SnapRef) bool { return s.Name == ref.Name && s.Zxid == ref.Zxid }) {
+			return 0, fmt.Errorf("snapshot %s at %s is one that was forgotten or replaced", ref.Name, ref.Zxid)
+		}
 		starts = append(starts, ref.Zxid)
 	}
 	if len(starts) == 0 {
@@ -246,8 +251,13 @@ func (d *driver) records(v *view) []Record {
 		return []Record{{Kind: CommitHint, Zxid: v.hint + jute.Zxid(d.rng.IntN(int(v.last-v.hint)+1)/2)}}
 	case p < 91:
 		return d.truncate(v)
-	case p < 98:
+	case p < 96:
 		return d.snapshot(v)
+	case p < 98:
+		if len(v.snaps) == 0 {
+			return []Record{{Kind: Forget}}
+		}
+		return []Record{{Kind: Forget, Zxid: v.snaps[d.rng.IntN(len(v.snaps))].Zxid}}
 	default:
 		return []Record{{Kind: Ident, Payload: d.payload(30)}}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -32,9 +33,9 @@ type Recovered struct {
 	// Torn is set if the end of the log was cut off: the mark of a crash during
 	// a write. What was cut had never been made durable.
 	Torn *TornTail
-	// Damaged is set if Options.SetAside had a damaged log set aside: what was in
-	// it is not recovered, but for the promise. The log is empty and has the
-	// identity of Options.SetAsideIdent. Only the Open that sets aside tells.
+	// Damaged is set if Options.SetAside or Options.Order had the log set aside:
+	// of what was in it only the promise is recovered. The log is empty and has
+	// the identity of Options.SetAsideIdent. Only the Open that sets aside sets it.
 	Damaged *CorruptError
 	// Lost is set if AcceptLossAfter made Open give up damaged records.
 	Lost *CorruptError
@@ -52,10 +53,11 @@ type TornTail struct {
 // survives durable again, and leaves the log ready for records. The caller holds
 // the lock on the directory.
 //
-// It returns a *CorruptError if bytes that had been durable are damaged; then,
-// and with any other error before, nothing was changed. With Options.SetAside it
-// has the damaged log set aside instead. It is idempotent: a crash within it
-// leads to the same result at the next call.
+// It returns a *CorruptError if a part of the log that had been durable can't be
+// used, and a *fault.Error if a file can't be read or is of a later version;
+// then nothing was changed. With Options.SetAside it sets a log with damaged
+// bytes aside instead. It is idempotent: a crash within it leads to the same
+// result at the next call.
 func Open(o Options) (*Log, *Recovered, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, nil, err
@@ -67,15 +69,37 @@ func Open(o Options) (*Log, *Recovered, error) {
 		return nil, nil, fmt.Errorf("open log: %w", err)
 	}
 	m := newMetrics(o.Registerer)
-	l, rec, err := open(o, m)
+	var l *Log
+	var rec *Recovered
+	var err error
+	if o.Order != nil {
+		l, rec, err = openOrdered(o, m)
+	} else {
+		l, rec, err = open(o, m)
+	}
 	var corrupt *CorruptError
-	if errors.As(err, &corrupt) && o.SetAside && o.AcceptLossAfter == nil {
+	if errors.As(err, &corrupt) && corrupt.Kind == fault.Damaged && o.SetAside && o.AcceptLossAfter == nil {
 		l, rec, err = openAside(o, m, corrupt)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("open log: %w", err)
 	}
 	return l, rec, nil
+}
+
+// openOrdered sets the log aside as Options.Order says, if there is one.
+func openOrdered(o Options, m metrics) (*Log, *Recovered, error) {
+	corrupt := &CorruptError{Kind: fault.Damaged, Segment: o.Dir, Seq: 1, Cause: o.Order}
+	firsts, leftovers, err := listSegments(o.FS, o.Dir)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case slices.Contains(leftovers, filepath.Join(o.Dir, asideName)):
+		corrupt.Cause = errInterrupted
+	case len(firsts) == 0:
+		return open(o, m)
+	}
+	return openAside(o, m, corrupt)
 }
 
 // open is Open without setting anything aside.
@@ -85,7 +109,7 @@ func open(o Options, m metrics) (*Log, *Recovered, error) {
 		return nil, nil, err
 	}
 	if aside := filepath.Join(o.Dir, asideName); slices.Contains(leftovers, aside) {
-		return nil, nil, &CorruptError{Segment: aside, Seq: 1, Cause: errInterrupted}
+		return nil, nil, &CorruptError{Kind: fault.Damaged, Segment: aside, Seq: 1, Cause: errInterrupted}
 	}
 	l := newLog(o, m)
 	rec := &Recovered{New: len(firsts) == 0}
@@ -123,14 +147,9 @@ func (l *Log) closeQuietly() {
 // describe fills in what recovery found.
 func (l *Log) describe(rec *Recovered) {
 	l.mu.refs = l.usableRefs()
-	rec.Ident, rec.Promise = l.st.ident, l.st.promise
-	rec.LastZxid, rec.CommitHint = l.st.last, l.st.hint
-	rec.FirstZxid = l.mu.floor.last
-	rec.Control, l.control = l.control.entries, nil
+	l.summarize(rec)
+	l.control = nil
 	rec.LogBytes, _ = l.BytesBehind(rec.FirstZxid)
-	for _, r := range l.mu.refs {
-		rec.Snaps = append(rec.Snaps, r.SnapRef)
-	}
 	if t := rec.Torn; t != nil {
 		l.o.Logger.Warn("cut the incomplete end of the log, which had never been acknowledged",
 			zap.String("segment", t.Segment), zap.Int64("offset", t.Offset), zap.Stringer("zxid", t.After))
@@ -140,6 +159,17 @@ func (l *Log) describe(rec *Recovered) {
 	}
 	s := &l.mu.stats
 	*s = Stats{SinceSnapRef: s.SinceSnapRef}
+}
+
+// summarize fills in what the records amount to that were read so far.
+func (l *Log) summarize(rec *Recovered) {
+	rec.Ident, rec.Promise = l.st.ident, l.st.promise
+	rec.LastZxid, rec.CommitHint = l.st.last, l.st.hint
+	rec.FirstZxid = l.mu.floor.last
+	rec.Control = l.control.entries
+	for _, r := range l.usableRefs() {
+		rec.Snaps = append(rec.Snaps, r.SnapRef)
+	}
 }
 
 // restart makes the surviving records durable again and the log ready to be
@@ -165,7 +195,7 @@ func (l *Log) restart(tail tailInfo, leftovers []string) error {
 	if len(l.mu.segs) > 0 {
 		old = *l.seg
 	}
-	h := header{first: l.seq, size: size, prevCRC: l.crc, state: l.st}
+	h := l.nextHeader(size)
 	if err := l.writeHeader(&h); err != nil {
 		return err
 	}

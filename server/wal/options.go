@@ -34,13 +34,22 @@ type Options struct {
 	// Good field of the CorruptError that Open returns without it.
 	AcceptLossAfter *jute.Zxid
 
-	// SetAside makes Open put an empty log in the place of a damaged one instead
-	// of failing: see Recovered.Damaged. For a server of an ensemble, which the
-	// others can repair.
+	// SetAside makes Open put an empty log in the place of one whose bytes are
+	// damaged (fault.Damaged) instead of failing: see Recovered.Damaged. It is
+	// for a server of an ensemble, which the others can repair.
 	SetAside bool
+	// Order makes Open set aside whatever log there is, for the reason that it
+	// gives: the operator wants it so.
+	Order error
 	// SetAsideIdent is the identity of the log that takes the place of a damaged
 	// one; default: Ident.
 	SetAsideIdent []byte
+
+	// CheckEntry is called with each entry that Open reads, and Check with what
+	// was found, before Open changes anything. An error ends Open. nil accepts
+	// all. A log that is set aside is not checked.
+	CheckEntry func(*Record) error
+	Check      func(*Recovered) error
 
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: metrics are kept but not registered

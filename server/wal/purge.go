@@ -26,6 +26,10 @@ func (l *Log) AppendSnapRef(r SnapRef) error {
 // from there on. It returns how many it deleted. It may be called from any
 // goroutine.
 //
+// The references are forgotten for good when a Forget record says so. Before the
+// files of these snapshots are removed it has to be durable: or a later start
+// would miss them.
+//
 // An error means that a file could not be deleted: the log is sound and goes
 // on, but deletes nothing more before the next Open. Segments go oldest first,
 // each durably before the next one, since the log must never have a hole.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -27,10 +28,15 @@ const (
 	CommitHint Kind = 5
 	// Ident replaces the identity by the payload, of at most 1 KiB.
 	Ident Kind = 6
+	// Forget drops the references to snapshots before the one at Zxid, so that
+	// their files may be removed: see Purge.
+	Forget Kind = 7
+
+	lastKind = Forget
 )
 
 var kindNames = [...]string{Append: "append", Promise: "promise", Truncate: "truncate",
-	Snapshot: "snapshot", CommitHint: "commithint", Ident: "ident"}
+	Snapshot: "snapshot", CommitHint: "commithint", Ident: "ident", Forget: "forget"}
 
 // String returns the kind in lower case.
 func (k Kind) String() string {
@@ -40,7 +46,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-func (k Kind) known() bool { return k >= Append && k <= Ident }
+func (k Kind) known() bool { return k >= Append && k <= lastKind }
 
 // Record is one record of the log.
 type Record struct {
@@ -155,8 +161,11 @@ func decodeFrame(b []byte, salt uint32) (frame, error) {
 	if crc := frameCRC(salt, b); crc != f.crc {
 		return frame{}, invalidf("crc %08x, want %08x", f.crc, crc)
 	}
-	if !f.Kind.known() || f.Kind != Append && f.Type != 0 {
-		return frame{}, fmt.Errorf("record of kind %d, type %#x: %w", b[2], b[3], ErrVersion)
+	if !f.Kind.known() {
+		return frame{}, &format.VersionError{What: "log record kind", Found: uint32(f.Kind), Least: uint32(Append), Most: uint32(lastKind)}
+	}
+	if f.Kind != Append && f.Type != 0 {
+		return frame{}, &format.VersionError{What: "type of a " + f.Kind.String() + " record", Found: uint32(f.Type)}
 	}
 	for _, c := range b[recordHeader+n:] {
 		if c != 0 {

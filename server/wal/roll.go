@@ -38,7 +38,7 @@ func (l *Log) begin(size int) error {
 		}
 	}
 	l.f = f
-	h := header{first: l.seq, size: fileSize, prevCRC: l.crc, state: l.st}
+	h := l.nextHeader(fileSize)
 	if err := l.writeHeader(&h); err != nil {
 		return err
 	}
@@ -64,6 +64,21 @@ func (l *Log) makeSegment(need int64) (f vfs.File, size int64, tmp string, err e
 		return nil, 0, "", fmt.Errorf("make segment: %w", err)
 	}
 	return f, size, tmp, nil
+}
+
+// nextHeader returns the header of a segment of size bytes that begins with the
+// next record.
+func (l *Log) nextHeader(size int64) header {
+	h := newHeader()
+	h.first, h.size, h.prevCRC, h.state = l.seq, size, l.crc, l.st
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, seg := range l.mu.segs {
+		if seg.first < h.first {
+			h.prev = seg.first
+		}
+	}
+	return h
 }
 
 func (l *Log) writeHeader(h *header) error {

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -83,22 +82,18 @@ func listSegments(fsys vfs.FS, dir string) (firsts []uint64, leftovers []string,
 	for _, e := range entries { // sorted by name, and so by number
 		if n, ok := parseSegmentName(e.Name()); ok {
 			firsts = append(firsts, n)
-		} else if strings.HasSuffix(e.Name(), tmpSuffix) {
+		} else if isLeftover(e.Name()) {
 			leftovers = append(leftovers, filepath.Join(dir, e.Name()))
 		}
 	}
 	return firsts, leftovers, nil
 }
 
-// Exists reports whether there is a log in dir: at least one segment, or one that
-// is about to take the place of those that were set aside. A missing directory
-// has none.
-func Exists(fsys vfs.FS, dir string) (bool, error) {
-	firsts, leftovers, err := listSegments(fsys, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return len(firsts) > 0 || slices.Contains(leftovers, filepath.Join(dir, asideName)), err
+// isLeftover reports whether a file is one of those that the log prepares and
+// that mean nothing to a new start. Files of other names are not the log's.
+func isLeftover(name string) bool {
+	return name == newName || name == asideName ||
+		strings.HasPrefix(name, sparePrefix) && strings.HasSuffix(name, tmpSuffix)
 }
 
 // window reads a file by offset through one buffer that only grows for a
@@ -130,7 +125,7 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 	got, err := w.f.ReadAt(w.buf, off)
 	w.buf = w.buf[:got]
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read log: %w", err)
+		return nil, fault.New(fault.Unreadable, w.f.Name(), err)
 	}
 	return w.buf[:min(n, got)], nil
 }
@@ -170,11 +165,14 @@ func (w *window) expect(off int64, salt uint32, seq uint64, prevCRC uint32) (fra
 }
 
 // errOutOfPlace is a whole record that does not follow the one before it. No
-// crash leaves such a thing: each place of a segment is written once.
+// crash leaves that: each place of a segment is written once. As its checksum
+// starts from that of the header of its segment, it can't be another log's: a
+// write went to the wrong place, or was lost.
 var errOutOfPlace = errors.New("record out of place")
 
 // readHeader reads and checks the header of the segment that must begin with
-// the record number first.
+// the record number first, or with any if first is 0. An error that matches errInvalid means that bytes are
+// damaged; other errors are faults.
 func readHeader(f vfs.File, first uint64) (header, error) {
 	w := window{f: f, limit: headerSize}
 	b, err := w.at(0, headerSize)
@@ -182,15 +180,17 @@ func readHeader(f vfs.File, first uint64) (header, error) {
 		return header{}, err
 	}
 	h, err := decodeHeader(b)
-	if err != nil {
+	if errors.Is(err, errInvalid) {
 		return h, err
+	} else if err != nil {
+		return h, fault.New(fault.Newer, f.Name(), err)
 	}
-	if h.first != first {
-		return h, invalidf("header of segment %d", h.first)
+	if first > 0 && h.first != first {
+		return h, fault.New(fault.Foreign, f.Name(), fmt.Errorf("its header is that of segment %d", h.first))
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return h, err
+		return h, fault.IO(f.Name(), err)
 	}
 	if info.Size() < h.size {
 		return h, invalidf("%d bytes of %d", info.Size(), h.size)

@@ -47,6 +47,9 @@ func (r SnapRef) Valid() bool {
 	return r.Name != "" && len(r.Name) <= maxSnapName && len(r.Digest) <= maxDigest && r.Size >= 0
 }
 
+// SnapRef returns the reference that a record of kind Snapshot makes.
+func (r *Record) SnapRef() (SnapRef, error) { return decodeSnapRef(r.Zxid, r.Payload) }
+
 // decodeSnapRef is the inverse of Record. What it returns shares nothing with p.
 func decodeSnapRef(zxid jute.Zxid, p []byte) (SnapRef, error) {
 	bad := invalidf("snapshot reference of %d bytes", len(p))

@@ -13,6 +13,8 @@ import (
 const (
 	tmpSuffix = ".tmp"
 	newName   = "new" + tmpSuffix // a segment that could not take the spare
+	// sparePrefix begins the names of spares.
+	sparePrefix = "spare-"
 )
 
 // spare is the next segment, prepared beforehand: really written zeros, so that
@@ -59,7 +61,7 @@ func (s *spare) wanted() (name string, ok bool) {
 	}
 	s.making = true
 	s.count++
-	return "spare-" + strconv.Itoa(s.count) + tmpSuffix, true
+	return sparePrefix + strconv.Itoa(s.count) + tmpSuffix, true
 }
 
 // made ends what wanted began. f is nil if it came to nothing.

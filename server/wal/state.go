@@ -51,13 +51,17 @@ func (s *state) apply(r *Record, seq uint64) error {
 			return s.misplaced(r)
 		}
 		s.hint = max(s.hint, r.Zxid)
+	case Forget:
+		if r.Zxid > s.base.Zxid {
+			return s.misplaced(r)
+		}
 	case Ident:
 		if len(r.Payload) > MaxIdent {
 			return tooLarge(r)
 		}
 		s.ident = append(s.ident[:0:0], r.Payload...)
 	default:
-		return fmt.Errorf("%v: %w", r.Kind, ErrVersion)
+		return fmt.Errorf("record of %v: %w", r.Kind, errInvalid) // decodeFrame refuses it
 	}
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
 // ErrMalformed is what all decoders of this package return, wrapped, for bytes
-// that no encoder made.
+// that no encoder made. For a kind or a flag that a later version may have added
+// they return a *format.VersionError instead.
 var ErrMalformed = errors.New("malformed")
 
 // The encodings here are canonical: a value has one encoding, and what decodes
@@ -89,11 +91,13 @@ func (d *decoder) id(what string) (id ID) {
 	return id
 }
 
-// flags reads a byte of which only the bits in known may be set.
+// flags reads a byte of which only the bits in known may be set. A later version
+// sets others when it adds fields.
 func (d *decoder) flags(known uint8, what string) uint8 {
 	v := d.u8(what)
 	if v&^known != 0 {
-		d.fail(what)
+		d.err = &format.VersionError{What: what + " flags", Found: uint32(v), Most: uint32(known)}
+		d.b = nil
 	}
 	return v
 }

@@ -2,6 +2,7 @@ package zab
 
 import (
 	"bytes"
+	"errors"
 	"reflect"
 	"testing"
 
@@ -62,6 +63,29 @@ func TestMessagesAreRead(t *testing.T) {
 				t.Errorf("%v: its first %d bytes decode", &want, n)
 			}
 		}
+	}
+}
+
+// TestLaterEntriesAreNotMalformed: a message with an entry of a later version
+// decodes, so that its receiver can say what it does not understand.
+func TestLaterEntriesAreNotMalformed(t *testing.T) {
+	later := []Entry{
+		{Zxid: jute.MakeZxid(1, 5), Prev: jute.MakeZxid(1, 4), Type: 9, Data: []byte{1, 2}},
+		{Zxid: jute.MakeZxid(2, 0), Prev: jute.MakeZxid(1, 4), Type: EntryMarker, Data: append([]byte{0x80}, (&Marker{Leader: 1}).Append(nil)[1:]...)},
+	}
+	for _, e := range later {
+		m := Message{Kind: MsgAppend, Epoch: 1, Prev: e.Prev, Entries: []Entry{e}}
+		var got Message
+		if err := got.Decode(m.Append(nil)); err != nil || !reflect.DeepEqual(got.Entries, m.Entries) {
+			t.Errorf("got %+v, %v; want %+v", got.Entries, err, m.Entries)
+		}
+		if err := e.Check(); !isNewer(err) {
+			t.Errorf("%+v: %v, want a *format.VersionError", e, err)
+		}
+	}
+	bad := Message{Kind: MsgAppend, Epoch: 1, Prev: 1, Entries: []Entry{{Zxid: 2, Prev: 1, Type: EntryAdmit}}}
+	if err := new(Message).Decode(bad.Append(nil)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a malformed admission: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package zab
 import (
 	"errors"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -56,8 +57,10 @@ func (e *Entry) admission() (a Admission, ok bool) {
 	return a, a.Decode(e.Data) == nil
 }
 
-// check reports what can be seen to be wrong with the entry by itself.
-func (e *Entry) check() error {
+// Check returns what is wrong with the entry, as far as the entry alone shows it.
+// It does not look at the payload of a transaction. An entry of a later version
+// of zkd is a *format.VersionError.
+func (e *Entry) Check() error {
 	switch e.Type {
 	case EntryTxn:
 	case EntryTxn | EntryAdmits:
@@ -76,7 +79,7 @@ func (e *Entry) check() error {
 	case EntryMembers:
 		return new(Members).Decode(e.Data)
 	default:
-		return errors.New("entry of an unknown type")
+		return &format.VersionError{What: "entry type", Found: uint32(e.Type), Most: uint32(EntryAdmit)}
 	}
 	if e.Zxid.Counter() == 0 {
 		return errors.New("an epoch begins without a marker")

@@ -155,7 +155,7 @@ func (c *Core) acceptable(e *Entry) error {
 	if e.Zxid.Epoch() > c.epoch {
 		return fmt.Errorf("entry %v is of a later epoch", e.Zxid)
 	}
-	if err := e.check(); err != nil {
+	if err := e.Check(); err != nil {
 		return fmt.Errorf("entry %v: %w", e.Zxid, err)
 	}
 	return c.tip.follows(e)

@@ -2,8 +2,10 @@ package zab
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -228,7 +230,8 @@ func appendEntries(b []byte, entries []Entry) []byte {
 const entrySize = 1 + 8 + 1
 
 // Decode sets m from all of b. The entries' data aliases b; the memory of
-// m.Entries and m.Epochs is reused.
+// m.Entries and m.Epochs is reused. An entry that only a later version of zkd
+// understands is no error here: Entry.Check reports it.
 func (m *Message) Decode(b []byte) error {
 	d := decoder{b: b}
 	*m = Message{Epochs: m.Epochs[:0], Entries: m.Entries[:0]}
@@ -296,13 +299,19 @@ func (m *Message) decodeEntries(d *decoder) {
 		if d.err != nil {
 			return
 		}
-		if err := e.check(); err != nil {
+		if err := e.Check(); err != nil && !isNewer(err) {
 			d.fail(err.Error())
 			return
 		}
 		m.Entries = append(m.Entries, e)
 		prev = e.Zxid
 	}
+}
+
+// isNewer reports whether a later version of zkd made what err is about.
+func isNewer(err error) bool {
+	_, ok := errors.AsType[*format.VersionError](err)
+	return ok
 }
 
 // String describes the message for traces.

@@ -171,6 +171,9 @@ func (s *State) skipTo(z jute.Zxid) {
 	s.extend(z)
 }
 
+// Contains reports whether the entry z is in the history that the state sums up.
+func (s *State) Contains(z jute.Zxid) bool { return s.contains(z) }
+
 // contains reports whether an entry is in the history, or is the place before
 // its first one.
 func (s *State) contains(z jute.Zxid) bool {

@@ -82,6 +82,7 @@ func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 		Min: minVersion, Max: maxVersion, From: uint8(o.Self), To: uint8(to), Purpose: hs.purpose,
 		Cluster: cluster[:], Incarnation: o.Incarnation[:], Boot: o.Boot,
 		Nonce: make([]byte, nonceSize), Secret: len(o.Secret) > 0,
+		Reads: o.Reads, Needs: o.Needs(),
 	}
 	rand.Read(hs.ours.Nonce)
 	b, err := appendRecord([]byte(magic), &hs.ours)
@@ -187,6 +188,10 @@ func (hs *handshake) checkBoth() error {
 	case h.Max < minVersion:
 		return refuse("version", fmt.Sprintf("server %d speaks versions %d to %d of the protocol, server %d only %d to %d: the former is too old",
 			h.From, h.Min, h.Max, us.From, minVersion, maxVersion))
+	case h.Needs > us.Reads:
+		return tooOld(h, us)
+	case us.Needs > max(h.Reads, 1):
+		return tooOld(us, h)
 	case h.Secret != us.Secret:
 		return refuse("secret", fmt.Sprintf("server %d has a shared secret: %t, server %d: %t", h.From, h.Secret, us.From, us.Secret))
 	}
@@ -195,6 +200,13 @@ func (hs *handshake) checkBoth() error {
 			h.From, theirs, us.From, ours))
 	}
 	return nil
+}
+
+// tooOld refuses a link because one server has in its history what another one
+// can't read.
+func tooOld(has, reads *helloRecord) error {
+	return refuse("version", fmt.Sprintf("the history of server %d has transactions of format %d, and server %d reads up to format %d: the version of server %d is too old",
+		has.From, has.Needs, reads.From, max(reads.Reads, 1), reads.From))
 }
 
 // checkAnswer checks the hello of a server that was dialed.

@@ -46,6 +46,8 @@ type helloRecord struct {
 	Boot        uint64  `codec:"boot"`
 	Nonce       []byte  `codec:"nonce"`
 	Secret      bool    `codec:"secret"` // wants a proof that the other side knows it
+	Reads       uint32  `codec:"reads"`  // Options.Reads; absent means 1
+	Needs       uint32  `codec:"needs"`  // Options.Needs; absent means 1
 }
 
 // verdictRecord is what each side says to the other's hello.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -31,6 +32,11 @@ func TestRefusals(t *testing.T) {
 		{"unknown id", func(o *Options) { o.Peers = nil }, nil, "server 2 is not in the configuration of server 1", "server 2 is not in the configuration of server 1"},
 		{"wrong target", nil, peerAt(3, addrOf(1)), "server 1 answers at the address of server 3", "server 1 answers at the address of server 3"},
 		{"other secret", func(o *Options) { o.Secret = []byte("a") }, func(o *Options) { o.Secret = []byte("b") }, "its shared secret is another one", "its shared secret is another one"},
+		{"a history of a later version", func(o *Options) { o.Reads, o.Needs = 3, func() uint32 { return 3 } }, func(o *Options) { o.Reads = 2 },
+			"the history of server 1 has transactions of format 3, and server 2 reads up to format 2: the version of server 2 is too old",
+			"the history of server 1 has transactions of format 3, and server 2 reads up to format 2"},
+		{"a history of a later version at the other server", func(o *Options) { o.Reads = 2 }, func(o *Options) { o.Reads, o.Needs = 3, func() uint32 { return 3 } },
+			"the version of server 1 is too old", "the version of server 1 is too old"},
 		{"secret on one side", func(o *Options) { o.Secret = []byte("a") }, nil, "has a shared secret", "has a shared secret"},
 		{"secret on the other side", nil, func(o *Options) { o.Secret = []byte("a") }, "has a shared secret", "has a shared secret"},
 	}
@@ -57,6 +63,35 @@ func TestRefusals(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLaterVersionsAreLinked: what a server only could write is no reason to refuse
+// it, and a hello without these numbers is one of format 1.
+func TestLaterVersionsAreLinked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a := newNode(t, net, 1, 2, func(o *Options) { o.Reads, o.Needs = 9, func() uint32 { return 1 } })
+		b := newNode(t, net, 2, 2, func(o *Options) { o.Reads = 2 })
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+	})
+	for _, one := range []struct{ ours, theirs helloRecord }{
+		{helloRecord{Reads: 2, Needs: 1}, helloRecord{Reads: 3, Needs: 3}},
+		{helloRecord{Reads: 3, Needs: 3}, helloRecord{Reads: 2, Needs: 1}},
+		{helloRecord{Reads: 2, Needs: 2}, helloRecord{}},
+	} {
+		for _, r := range []*helloRecord{&one.ours, &one.theirs} {
+			r.Min, r.Max, r.Cluster = minVersion, maxVersion, make([]byte, 16)
+		}
+		if err := (&handshake{ours: one.ours, theirs: one.theirs}).checkBoth(); err == nil || !strings.Contains(err.Error(), "is too old") {
+			t.Errorf("%+v: %v, want a refusal", one, err)
+		}
+	}
+	h := validHello()
+	h.Reads = 0
+	us := helloRecord{Min: minVersion, Max: maxVersion, Reads: 1, Needs: 1, Cluster: h.Cluster}
+	if err := (&handshake{ours: us, theirs: h}).checkBoth(); err != nil {
+		t.Errorf("a hello that does not say what it reads: %v", err)
 	}
 }
 
@@ -114,7 +149,7 @@ func dialRaw(t *testing.T, mem *memNet, to zab.SID) *rawPeer {
 }
 
 func validHello() helloRecord {
-	return helloRecord{Min: minVersion, Max: maxVersion, From: 2, To: 1, Purpose: forLink, Cluster: make([]byte, 16), Incarnation: make([]byte, 16),
+	return helloRecord{Min: minVersion, Max: maxVersion, From: 2, To: 1, Purpose: forLink, Reads: format.History.Range().Most, Cluster: make([]byte, 16), Incarnation: make([]byte, 16),
 		Nonce: make([]byte, nonceSize), Boot: 2}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -65,6 +66,13 @@ type Options struct {
 	// Cluster returns the id of the cluster that this server belongs to, zero
 	// while it is unknown. Asked at each hello. nil means unknown.
 	Cluster func() zab.ID
+
+	// Reads is the highest version of format.History that this server reads, and
+	// Needs returns the one that a server must read to share this server's
+	// history. A link between servers of which one needs more than the other
+	// reads is refused. Zero values stand for what this version reads and writes.
+	Reads uint32
+	Needs func() uint32
 
 	Peers []Peer // other servers; an entry for Self is ignored
 	// Listen are the addresses to listen at. A bind that fails is tried again until
@@ -127,6 +135,12 @@ func (o *Options) complete() error {
 	}
 	if o.Cluster == nil {
 		o.Cluster = func() zab.ID { return zab.ID{} }
+	}
+	if o.Reads == 0 {
+		o.Reads = format.History.Range().Most
+	}
+	if o.Needs == nil {
+		o.Needs = format.History.Writes
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

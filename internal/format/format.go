@@ -1,0 +1,87 @@
+// Package format has the version number of everything that zkd stores or sends
+// to other servers: what this version of zkd writes, and what it reads.
+//
+// A number grows when an older version could not read, or would misread, what a
+// newer one writes: a new kind of record, entry or operation counts as much as
+// a new layout. A reader calls [Format.Check] before it looks at anything else,
+// and before it changes or acknowledges anything. So data of a later version is
+// refused by the names of both versions, and is never taken for damage.
+//
+// To add a kind, raise Most, so that servers can read it, and keep Writes until
+// all servers of an ensemble have announced that they read it. Servers announce
+// what they read of History, and what theirs needs, in the hello of each link;
+// there they also negotiate the version of their protocol, which is not listed
+// here.
+//
+// The package is pure.
+package format
+
+import "fmt"
+
+// Format is something that has a version number.
+type Format uint8
+
+// The formats.
+const (
+	Segment   Format = iota // a segment of the log: its header, and the kinds of its records
+	Identity                // the identity in the log
+	Directory               // the file IDENTITY in dataDir
+	Snapshot                // the file of a snapshot: its buckets and what they say of it
+	Tree                    // the rows of the tree in a snapshot
+	History                 // entries and transactions, in the log and between servers
+	Digest                  // the formula of the tree's digest
+)
+
+// Range is what this version reads, Least to Most, and what it writes.
+type Range struct{ Least, Most, Writes uint32 }
+
+var formats = [...]struct {
+	name string
+	Range
+}{
+	Segment:   {"log segment", Range{1, 2, 2}},
+	Identity:  {"log identity", Range{1, 2, 2}},
+	Directory: {"data directory", Range{1, 1, 1}},
+	Snapshot:  {"snapshot", Range{1, 2, 2}},
+	Tree:      {"snapshot of the tree", Range{1, 1, 1}},
+	History:   {"transaction", Range{1, 2, 2}},
+	Digest:    {"digest", Range{1, 1, 1}},
+}
+
+// String returns the name of the format, for messages.
+func (f Format) String() string { return formats[f].name }
+
+// Range returns the versions that this version of zkd reads and writes.
+func (f Format) Range() Range { return formats[f].Range }
+
+// Writes returns the version that this version of zkd writes.
+func (f Format) Writes() uint32 { return formats[f].Writes }
+
+// Check returns nil if this version of zkd reads the version found, and a
+// *VersionError otherwise.
+func (f Format) Check(found uint32) error {
+	if r := formats[f].Range; found < r.Least || found > r.Most {
+		return &VersionError{What: f.String() + " format", Found: found, Least: r.Least, Most: r.Most}
+	}
+	return nil
+}
+
+// VersionError says that something is in a format, or of a kind, that this
+// version of zkd does not read.
+type VersionError struct {
+	What        string // what has the number, such as "log segment format"
+	Found       uint32
+	Least, Most uint32 // what this version reads
+}
+
+// Error names the version that was found and those that can be read.
+func (e *VersionError) Error() string {
+	reads := fmt.Sprintf("%d to %d", e.Least, e.Most)
+	if e.Least == e.Most {
+		reads = fmt.Sprint(e.Most)
+	}
+	if e.Found < e.Least {
+		return fmt.Sprintf("%s %d is none that this version of zkd reads (it reads %s)", e.What, e.Found, reads)
+	}
+	return fmt.Sprintf("%s %d was written by a later version of zkd; this version reads %s", e.What, e.Found, reads)
+}

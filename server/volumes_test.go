@@ -1,0 +1,476 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+var (
+	everyOrder = flag.Bool("orders", false, "TestVolumes runs all orders, which takes long, and not only some")
+	orderSeed  = flag.Uint64("orderseed", 1, "seed by which TestVolumes picks orders")
+)
+
+// fastFS is the operating system's files without waiting for the disk: these
+// tests cut no power.
+type fastFS struct{ vfs.OS }
+
+type fastFile struct{ vfs.File }
+
+func (fastFile) Sync() error     { return nil }
+func (fastFile) SyncData() error { return nil }
+
+func (fastFS) SyncDir(string) error { return nil }
+
+func (f fastFS) Open(name string) (vfs.File, error) { return fast(f.OS.Open(name)) }
+
+func (f fastFS) Create(name string) (vfs.File, error) { return fast(f.OS.Create(name)) }
+
+func (f fastFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	return fast(f.OS.OpenFile(name, flag, perm))
+}
+
+func fast(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return fastFile{f}, nil
+}
+
+// How a volume comes at a start.
+const (
+	present = "present" // as the last start left it
+	absent  = "absent"  // no directory
+	empty   = "empty"   // an empty directory, as a mount point without its disk is
+	others  = "others"  // that of another server
+	newer   = "newer"   // it was used by a later version of zkd
+)
+
+var volumeStates = []string{present, absent, empty, others, newer}
+
+// volumeOrder is three starts of servers, some of whose volumes are not what they
+// should be.
+type volumeOrder struct {
+	servers int    // 1 is a single server
+	hurt    int    // so many of them have these states, the others none
+	volumes string // log, data, both: two volumes; one: one for both directories
+	states  [3]string
+}
+
+func (o volumeOrder) String() string {
+	return fmt.Sprintf("%d of %d, %s, %s", o.hurt, o.servers, o.volumes, strings.Join(o.states[:], " "))
+}
+
+// refused reports whether a server with these volumes in a state must not start.
+// With nothing at all it is a new server; that is so for db.autocreate=true.
+func (o volumeOrder) refused(state string) bool {
+	whole := o.volumes == "both" || o.volumes == "one"
+	switch state {
+	case present:
+		return false
+	case absent, empty:
+		return !whole
+	case others: // nothing tells a single server that a whole set of data is not its own
+		return !whole || o.servers > 1
+	}
+	return true
+}
+
+// volumeOrders returns all orders, or some in which each state comes for each set
+// of servers and volumes.
+func volumeOrders(all bool, seed uint64) (list []volumeOrder) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, servers := range []int{3, 1} {
+		for hurt := 1; hurt <= servers; hurt++ {
+			for _, volumes := range []string{"log", "data", "both", "one"} {
+				o := volumeOrder{servers: servers, hurt: hurt, volumes: volumes}
+				if !all {
+					list = append(list, o.some(rng)...)
+					continue
+				}
+				for i := range 125 {
+					o.states = [3]string{volumeStates[i%5], volumeStates[i/5%5], volumeStates[i/25]}
+					list = append(list, o)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// some returns two orders with all states in them.
+func (o volumeOrder) some(rng *rand.Rand) []volumeOrder {
+	p := rng.Perm(len(volumeStates))
+	a, b := o, o
+	a.states = [3]string{volumeStates[p[0]], volumeStates[p[1]], volumeStates[p[2]]}
+	b.states = [3]string{volumeStates[p[3]], volumeStates[p[4]], volumeStates[rng.IntN(5)]}
+	return []volumeOrder{a, b}
+}
+
+// world is data of servers as TestVolumes finds it: servers with snapshots, and
+// logs that do not reach back to their beginning.
+type world struct {
+	dir   string            // has ID/data, and ID/log unless one volume has both
+	acked map[string]string // what was acknowledged
+}
+
+// TestVolumes starts servers three times, with volumes that are absent, empty,
+// another server's or a later version's, and then once more with everything put
+// back. What was ever acknowledged must be there then, and no start may have lost a
+// file: it may be moved within its volume, but only the log may replace it.
+func TestVolumes(t *testing.T) {
+	worlds := make(map[string]*world)
+	for _, o := range volumeOrders(*everyOrder, *orderSeed) {
+		name := fmt.Sprint(o.servers, o.volumes == "one")
+		if worlds[name] == nil {
+			worlds[name] = newWorld(t, o.servers, o.volumes == "one")
+		}
+		t.Run(o.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) { o.run(t, worlds[name], dir) })
+		})
+	}
+}
+
+// newWorld makes the data of servers: n of an ensemble, or two single ones.
+func newWorld(t *testing.T, n int, oneVolume bool) *world {
+	w := &world{dir: t.TempDir(), acked: make(map[string]string)}
+	synctest.Test(t, func(t *testing.T) {
+		if n > 1 {
+			w.fill(t, newVolumeEnsemble(t, w.dir, n, oneVolume), w.acked, "x")
+			return
+		}
+		w.fill(t, newVolumeEnsemble(t, w.dir, 1, oneVolume), w.acked, "x")
+		other := t.TempDir()
+		w.fill(t, newVolumeEnsemble(t, other, 1, oneVolume), map[string]string{}, "y")
+		check(t, os.Rename(filepath.Join(other, "1"), filepath.Join(w.dir, "2")))
+	})
+	return w
+}
+
+// volumeEnsemble is an ensemble, or a single server, on the operating system's files.
+type volumeEnsemble struct {
+	*testEnsemble
+	n         int
+	oneVolume bool
+}
+
+func newVolumeEnsemble(t *testing.T, dir string, n int, oneVolume bool) *volumeEnsemble {
+	e := &volumeEnsemble{newEnsemble(t, n, "autopurge.purgeInterval=1"), n, oneVolume}
+	if n == 1 {
+		e.lines = []string{"autopurge.purgeInterval=1"}
+	}
+	e.dir = dir
+	return e
+}
+
+func (e *volumeEnsemble) dataDir(id int) string { return filepath.Join(e.dir, fmt.Sprint(id), "data") }
+
+func (e *volumeEnsemble) logDir(id int) string {
+	if e.oneVolume {
+		return e.dataDir(id)
+	}
+	return filepath.Join(e.dir, fmt.Sprint(id), "log")
+}
+
+// volumes returns the volumes of a server.
+func (e *volumeEnsemble) volumes(id int) []string {
+	return slices.Compact([]string{e.dataDir(id), e.logDir(id)})
+}
+
+// boot starts a server, with a snapshot after each snapCount transactions.
+func (e *volumeEnsemble) boot(id, snapCount int) error {
+	_, err := e.tryStart(id, func(o *Options) {
+		o.FS = fastFS{}
+		o.Config.DataDir, o.Config.DataLogDir, o.Config.SnapCount = e.dataDir(id), e.logDir(id), snapCount
+	})
+	return err
+}
+
+// fill has servers work until their logs are purged, and stops them. What they
+// store is made of a letter.
+func (w *world) fill(t *testing.T, e *volumeEnsemble, acked map[string]string, letter string) {
+	for id := 1; id <= e.n; id++ {
+		check(t, e.boot(id, 30))
+	}
+	s := e.servers[e.leader()]
+	time.Sleep(2 * time.Second) // all are admitted
+	c := s.connect(t)
+	for i := range 10 {
+		c.create(fmt.Sprintf("/base%d", i), "")
+	}
+	for i := 0; !e.purged(); i++ {
+		path, value := fmt.Sprintf("/base%d", i%10), fmt.Sprint(i, strings.Repeat(letter, 2000))
+		c.set(path, value)
+		acked[path] = value
+		if i%20 == 0 {
+			time.Sleep(time.Second) // snapshots are written meanwhile
+			c.ping()
+		}
+	}
+	e.settled()
+	e.stopAll()
+}
+
+// purged reports whether no log reaches back to its beginning.
+func (e *volumeEnsemble) purged() bool {
+	for _, s := range e.servers[1:] {
+		if r, err := s.logWriter.NewReader(0); err == nil {
+			r.Close()
+			return false
+		}
+	}
+	return true
+}
+
+func (e *volumeEnsemble) stopAll() {
+	for id, s := range e.servers {
+		if s != nil {
+			e.stop(id)
+		}
+	}
+}
+
+// run plays an order.
+func (o volumeOrder) run(t *testing.T, w *world, dir string) {
+	e := newVolumeEnsemble(t, filepath.Join(dir, "mounted"), o.servers, o.volumes == "one")
+	own := filepath.Join(dir, "own") // the volumes that are not mounted
+	for id := 1; id <= o.servers; id++ {
+		check(t, os.CopyFS(filepath.Join(own, fmt.Sprint(id)), os.DirFS(filepath.Join(w.dir, fmt.Sprint(id)))))
+	}
+	acked := maps.Clone(w.acked)
+	for n, state := range o.states {
+		o.startWith(t, e, w, own, state, acked, n)
+	}
+	o.startWith(t, e, w, own, present, acked, len(o.states))
+	if t.Failed() {
+		return
+	}
+	for id := 1; id <= o.servers; id++ {
+		o.mountAll(t, e, w, own, id, present)
+		check(t, e.boot(id, 1<<30))
+	}
+	e.settled()
+	for id := 1; id <= o.servers; id++ {
+		c := e.servers[id].connect(t)
+		for path, want := range acked {
+			if got, _ := c.get(path); got != want {
+				t.Errorf("server %d: %s is %.20q, and %.20q was acknowledged", id, path, got, want)
+			}
+		}
+	}
+}
+
+// startWith starts the servers once with volumes in a state, lets them work, stops
+// them, and checks that no file is lost.
+func (o volumeOrder) startWith(t *testing.T, e *volumeEnsemble, w *world, own, state string, acked map[string]string, n int) {
+	before := make([]map[string]string, o.servers+1)
+	refused := make([]bool, o.servers+1)
+	for id := 1; id <= o.servers; id++ {
+		o.mountAll(t, e, w, own, id, state)
+		before[id] = inventory(t, e.volumes(id))
+		err := e.boot(id, 1<<30)
+		refused[id] = err != nil
+		if want := id <= o.hurt && o.refused(state); refused[id] != want {
+			t.Errorf("start %d (%s) of server %d: %v; want a refusal: %t", n+1, state, id, err, want)
+		}
+	}
+	time.Sleep(15 * time.Second)
+	e.write(t, acked, n)
+	e.stopAll()
+	for id := 1; id <= o.servers; id++ {
+		after := inventory(t, e.volumes(id))
+		for _, name := range slices.Sorted(maps.Keys(before[id])) {
+			if lost(name, before[id], after, refused[id]) {
+				t.Errorf("start %d (%s) of server %d lost %s", n+1, state, id, name)
+			}
+		}
+		o.unmountAll(t, e, own, id, state)
+	}
+}
+
+// mountAll mounts the volumes of a server for a start.
+func (o volumeOrder) mountAll(t *testing.T, e *volumeEnsemble, w *world, own string, id int, state string) {
+	for _, v := range e.volumes(id) {
+		s := state
+		if !o.hits(e, id, v) {
+			s = present
+		}
+		e.mountAs(t, w, own, id, v, s)
+	}
+}
+
+// hits reports whether a volume of a server is one of those that the states are
+// about.
+func (o volumeOrder) hits(e *volumeEnsemble, id int, volume string) bool {
+	is := map[string]bool{"log": volume == e.logDir(id), "data": volume == e.dataDir(id), "both": true, "one": true}
+	return id <= o.hurt && is[o.volumes]
+}
+
+// unmountAll puts the volumes back that are the server's, and throws the others away.
+func (o volumeOrder) unmountAll(t *testing.T, e *volumeEnsemble, own string, id int, state string) {
+	for _, v := range e.volumes(id) {
+		if !o.hits(e, id, v) || state == present {
+			check(t, os.Rename(v, filepath.Join(own, fmt.Sprint(id), filepath.Base(v))))
+		} else {
+			check(t, os.RemoveAll(v))
+		}
+	}
+}
+
+// mountAs mounts a volume of a server in a state.
+func (e *volumeEnsemble) mountAs(t *testing.T, w *world, own string, id int, volume, state string) {
+	check(t, os.MkdirAll(filepath.Dir(volume), 0o700))
+	home := filepath.Join(own, fmt.Sprint(id), filepath.Base(volume))
+	switch state {
+	case present:
+		check(t, os.Rename(home, volume))
+	case empty:
+		check(t, os.Mkdir(volume, 0o700))
+	case others:
+		other := id%max(e.n, 2) + 1
+		check(t, os.CopyFS(volume, os.DirFS(filepath.Join(w.dir, fmt.Sprint(other), filepath.Base(volume)))))
+	case newer:
+		check(t, os.CopyFS(volume, os.DirFS(home)))
+		makeNewer(t, volume)
+	}
+}
+
+// write has the servers acknowledge something more, if they serve what they
+// served at first: data that an empty ensemble acknowledges is another one's.
+func (e *volumeEnsemble) write(t *testing.T, acked map[string]string, n int) {
+	for id, s := range e.servers {
+		if s == nil || !s.leads() || !e.followed(id) {
+			continue
+		}
+		c := s.connect(t)
+		if got, _ := c.get("/base0"); got == acked["/base0"] {
+			path := fmt.Sprintf("/start%d", n+1)
+			c.create(path, "done")
+			acked[path] = "done"
+			e.settled()
+		}
+		return
+	}
+}
+
+// followed reports whether a majority follows a leader.
+func (e *volumeEnsemble) followed(leader int) bool {
+	following := 1
+	for id, s := range e.servers {
+		if s != nil && id != leader {
+			if st := s.role.Load(); st.Role == zab.Following && int(st.Leader) == leader {
+				following++
+			}
+		}
+	}
+	return following > e.n/2
+}
+
+// inventory returns the hashes of the files with data in volumes, by their names.
+func inventory(t *testing.T, volumes []string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	for _, v := range volumes {
+		err := filepath.WalkDir(v, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || strings.HasSuffix(path, "LOCK") || strings.HasSuffix(path, ".tmp") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			files[path] = fmt.Sprintf("%x", sha256.Sum256(b))
+			return err
+		})
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// lost reports whether a file is gone. A start that was refused changes nothing.
+// Another one may move files; and the log may have replaced its last segment, of
+// which nothing was proven to be durable.
+func lost(name string, before, after map[string]string, refused bool) bool {
+	if refused {
+		return after[name] != before[name]
+	}
+	for path, hash := range after {
+		if hash == before[name] && volumeOf(path) == volumeOf(name) {
+			return false
+		}
+	}
+	if filepath.Ext(name) != ".wal" || after[name] == "" {
+		return true
+	}
+	for other := range before {
+		if filepath.Ext(other) == ".wal" && filepath.Base(other) > filepath.Base(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// volumeOf returns the directory of a server's volume that a file is in.
+func volumeOf(path string) string {
+	for _, dir := range []string{"/data/", "/log/"} {
+		if at := strings.Index(path, dir); at >= 0 {
+			return path[:at+len(dir)]
+		}
+	}
+	return path
+}
+
+// makeNewer makes the files of a volume look as if a later version had written the
+// newest ones: with its numbers, and the right checksums.
+func makeNewer(t *testing.T, volume string) {
+	t.Helper()
+	table := crc32.MakeTable(crc32.Castagnoli)
+	edit := func(pattern string, change func(b []byte)) {
+		names, err := filepath.Glob(filepath.Join(volume, pattern))
+		check(t, err)
+		if len(names) == 0 {
+			return
+		}
+		b, err := os.ReadFile(names[len(names)-1])
+		check(t, err)
+		change(b)
+		check(t, os.WriteFile(names[len(names)-1], b, 0o600))
+	}
+	edit("journal/*.wal", func(b []byte) {
+		b[8] = 99
+		binary.LittleEndian.PutUint32(b[4092:], crc32.Checksum(b[:4092], table))
+	})
+	sealed := func(version byte) string {
+		b := []byte{version}
+		return string(binary.LittleEndian.AppendUint32(b, crc32.Checksum(append([]byte("zkd snapshot"), b...), table)))
+	}
+	edit("snap/*.db", func(b []byte) {
+		changed := strings.ReplaceAll(string(b), sealed(2), sealed(99))
+		if changed == string(b) {
+			t.Error("the snapshot does not state its format")
+		}
+		copy(b, changed)
+	})
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
