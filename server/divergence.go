@@ -74,10 +74,11 @@ func (r *replica) judge(rep *digestReports) {
 
 // majorityDigest returns the digest that a majority of all voters has reported.
 func (r *replica) majorityDigest(rep *digestReports) (datatree.Digest, bool) {
+	list := r.lists.Load().settled
 	votes := make(map[datatree.Digest]int)
-	for _, srv := range r.cfg.Members.Servers {
-		if d, ok := rep.digests[zab.SID(srv.ID)]; ok && !srv.Observer {
-			if votes[d]++; 2*votes[d] > r.cfg.Members.Voters() {
+	for _, one := range list.List {
+		if d, ok := rep.digests[one.ID]; ok && !one.Observer {
+			if votes[d]++; 2*votes[d] > voters(list) {
 				return d, true
 			}
 		}

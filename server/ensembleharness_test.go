@@ -164,8 +164,11 @@ type testEnsemble struct {
 	disks   []*crashfs.FS // by id; nil for the operating system's files
 	dir     string        // of data, in each disk
 	servers []*testServer // by id; nil while down
+	size    int
 	lines   []string
-	tune    func(*Server) // before a start; may be nil
+	files   map[int]string // by id: the members of its configuration file; all for none
+	vouched bool           // start with Options.AcceptOldData
+	tune    func(*Server)  // before a start; may be nil
 }
 
 // startEnsemble starts n servers, with the given lines of configuration. It works
@@ -183,12 +186,28 @@ func startEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
 func newEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
 	e := &testEnsemble{t: t, net: newPeerNet(), disks: make([]*crashfs.FS, n+1), dir: "/data", servers: make([]*testServer, n+1)}
 	e.lines = append(e.lines, "initLimit=10", "syncLimit=5")
-	for id := 1; id <= n; id++ {
-		e.lines = append(e.lines, fmt.Sprintf("server.%d=10.0.0.%d:2888:3888", id, id))
-	}
+	e.size = n
 	e.lines = append(e.lines, lines...)
+	e.files = make(map[int]string)
 	t.Cleanup(e.close)
 	return e
+}
+
+// serverLines are the lines of members in the configuration file of a server: for
+// the file "1 2 3o" those of two participants and an observer.
+func (e *testEnsemble) serverLines(id int) (lines []string) {
+	file := e.files[id]
+	for i := 1; i <= e.size && e.files[id] == ""; i++ {
+		file += fmt.Sprint(i, " ")
+	}
+	for _, word := range strings.Fields(file) {
+		line := fmt.Sprintf("server.%[1]s=10.0.0.%[1]s:2888:3888", strings.TrimSuffix(word, "o"))
+		if strings.HasSuffix(word, "o") {
+			line += ":observer"
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 func (e *testEnsemble) start(id int) *testServer {
@@ -210,12 +229,13 @@ func (e *testEnsemble) tryStart(id int, change ...func(o *Options)) (*testServer
 	} else {
 		dir = fmt.Sprintf("%s/%d", dir, id)
 	}
-	cfg := parseConfig(e.t, dir, append(slices.Clone(e.lines), fmt.Sprintf("zkd.myid=%d", id))...)
+	cfg := parseConfig(e.t, dir, slices.Concat(e.lines, e.serverLines(id), []string{fmt.Sprintf("zkd.myid=%d", id)})...)
 	o := Options{
-		FS:          fs,
-		Config:      cfg,
-		ListenPeers: e.net.listen(id),
-		DialPeer:    e.net.dial(id),
+		FS:            fs,
+		Config:        cfg,
+		AcceptOldData: e.vouched,
+		ListenPeers:   e.net.listen(id),
+		DialPeer:      e.net.dial(id),
 	}
 	for _, c := range change {
 		c(&o)
@@ -283,15 +303,17 @@ func (e *testEnsemble) leader() int {
 			if s == nil || !s.leads() {
 				continue
 			}
-			following := 1
-			for other, f := range e.servers {
-				if f != nil && other != id {
-					if st := f.role.Load(); st.Role == zab.Following && int(st.Leader) == id {
-						following++
-					}
+			if !s.ensemble() || s.lists.Load().settled.Quorum(func(other zab.SID) bool {
+				if int(other) == id {
+					return true
 				}
-			}
-			if following > (len(e.servers)-1)/2 {
+				f := e.servers[other]
+				if f == nil {
+					return false
+				}
+				st := f.role.Load()
+				return st.Role == zab.Following && int(st.Leader) == id
+			}) {
 				return id
 			}
 		}

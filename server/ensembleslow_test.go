@@ -206,8 +206,8 @@ func (e *testEnsemble) streams(from, to, count int) (ended <-chan error) {
 	return ch
 }
 
-// files lists what there is in a server's directories of snapshots.
-func (e *testEnsemble) files(id int) (list []string) {
+// snapFiles lists what there is in a server's directories of snapshots.
+func (e *testEnsemble) snapFiles(id int) (list []string) {
 	for _, dir := range []string{"snap", "tmp"} {
 		entries, err := os.ReadDir(fmt.Sprintf("%s/%d/%s", e.dir, id, dir))
 		if err != nil {
@@ -235,7 +235,7 @@ func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 		other := 6 - leader - to
 		time.Sleep(2 * time.Second)
 		e.settled()
-		before := e.files(to)
+		before := e.snapFiles(to)
 		a := e.servers[to].replica.arrivals
 		for _, from := range []int{leader, other} {
 			ended := e.streams(from, to, 5)
@@ -244,8 +244,8 @@ func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 			}
 		}
 		sizes := a.sizes()
-		if len(sizes) != 2 || sizes[0].done+sizes[1].done != 0 || !slices.Equal(e.files(to), before) {
-			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.files(to), before)
+		if len(sizes) != 2 || sizes[0].done+sizes[1].done != 0 || !slices.Equal(e.snapFiles(to), before) {
+			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.snapFiles(to), before)
 		}
 		e.net.sever(other, to, true)
 		synctest.Wait()
@@ -256,8 +256,8 @@ func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 		e.stop(leader)
 		e.leader()
 		e.settled()
-		if sizes := a.sizes(); len(sizes) != 0 || !slices.Equal(e.files(to), before) {
-			t.Errorf("with another leader: %v, files %v", sizes, e.files(to))
+		if sizes := a.sizes(); len(sizes) != 0 || !slices.Equal(e.snapFiles(to), before) {
+			t.Errorf("with another leader: %v, files %v", sizes, e.snapFiles(to))
 		}
 	})
 }
@@ -274,15 +274,15 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 		}
 		leader, to := e.leader(), e.follower()
 		time.Sleep(2 * time.Second)
-		before := e.files(to)
+		before := e.snapFiles(to)
 		a := e.servers[to].replica.arrivals
 		ended := e.streams(leader, to, 1)
 		a.want(zab.SID(leader), 100)
 		if err := <-ended; err == nil || err == io.EOF {
 			t.Errorf("the sender hears: %v", err)
 		}
-		if sizes := a.sizes(); len(sizes) != 0 || !slices.Equal(e.files(to), before) {
-			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.files(to), before)
+		if sizes := a.sizes(); len(sizes) != 0 || !slices.Equal(e.snapFiles(to), before) {
+			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.snapFiles(to), before)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 const configPath = "/zookeeper/config"
 
 // transactionOf sets txn to what an entry does to the tree. Its slices share the
-// entry's memory. An entry of the ensemble's own only moves the tree's zxid, and
-// brings the configuration that clients can read up to date if that has changed.
+// entry's memory. An entry that is not a client's transaction moves the tree's zxid,
+// and writes the list of members that clients can read if that has changed.
 func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	if data := e.Txn(); data != nil {
 		if err := txn.Decode(data); err != nil {
@@ -22,19 +22,37 @@ func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 		return nil
 	}
 	*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
-	if e.Type != zab.EntryMarker {
-		return nil
+	text, err := configText(e, txn)
+	if err != nil {
+		return err
 	}
-	var m zab.Marker
-	if err := m.Decode(e.Data); err != nil {
-		return fmt.Errorf("marker %v: %w", e.Zxid, err)
-	}
-	txn.Time = m.TimeMs
-	if text, _ := tree.Data(configPath); len(m.App) > 0 && !sameConfig(text, m.App) {
-		data := fmt.Appendf(nil, "%sversion=%x", m.App, uint64(e.Zxid))
+	if data, _ := tree.Data(configPath); len(text) > 0 && !sameConfig(data, text) {
+		data := fmt.Appendf(nil, "%sversion=%x", text, uint64(e.Zxid))
 		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetData, Path: configPath, Data: data, Version: -1})
 	}
 	return nil
+}
+
+// configText returns the text of the list of members that an entry brings, or
+// nothing, and sets the time of txn.
+func configText(e *zab.Entry, txn *datatree.Txn) ([]byte, error) {
+	switch e.Type {
+	case zab.EntryMarker:
+		var m zab.Marker
+		if err := m.Decode(e.Data); err != nil {
+			return nil, fmt.Errorf("marker %v: %w", e.Zxid, err)
+		}
+		txn.Time = m.TimeMs
+		return m.App, nil
+	case zab.EntryMembers:
+		var m zab.Members
+		if err := m.Decode(e.Data); err != nil {
+			return nil, fmt.Errorf("members %v: %w", e.Zxid, err)
+		}
+		txn.Time = m.TimeMs
+		return m.Text, nil
+	}
+	return nil, nil
 }
 
 // understand returns why this version of zkd does not understand an entry, or

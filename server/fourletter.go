@@ -215,6 +215,11 @@ func (f facts) Metrics() []fourletter.Metric {
 			list = append(list, fourletter.Int(m.name, int64(m.value(r))))
 		}
 	}
+	if f.ensemble() {
+		list = append(list,
+			fourletter.Metric{Name: "members", Value: f.lists.Load().settled.String()},
+			fourletter.Metric{Name: "members_of_file", Value: f.intro.Load().Members.String()})
+	}
 	for _, m := range zkSummaries {
 		l := m.of(f.metrics)
 		at := func(v int64) int64 { return int64(float64(v) * m.scale) }

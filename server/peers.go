@@ -20,22 +20,22 @@ import (
 
 // peerEvent is something that the peer loop has to hear of, in its turn.
 type peerEvent struct {
-	kind        peerEventKind
-	peer        zab.SID
-	gen         uint64
-	msg         zab.Message
-	incarnation zab.ID
-	app         uint8
-	body        []byte
-	entries     []zab.Entry
-	zxid        jute.Zxid
-	bytes       int64
-	token       uint64
-	ok          bool
-	received    *received
-	taken       chan<- error
-	done        chan<- struct{}
-	at          time.Duration
+	kind     peerEventKind
+	peer     zab.SID
+	gen      uint64
+	msg      zab.Message
+	intro    zab.Introduction
+	app      uint8
+	body     []byte
+	entries  []zab.Entry
+	zxid     jute.Zxid
+	bytes    int64
+	token    uint64
+	ok       bool
+	received *received
+	taken    chan<- error
+	done     chan<- struct{}
+	at       time.Duration
 }
 
 // size is about how much memory an event takes.
@@ -53,20 +53,21 @@ func (ev *peerEvent) size() int64 {
 type peerEventKind uint8
 
 const (
-	evUp       peerEventKind = iota
-	evDown                   // gen
-	evMessage                // msg
-	evApp                    // app, body
-	evDrained                // a link has room again
-	evRead                   // entries behind zxid; !ok: purged
-	evBegun                  // snapshot at zxid is being sent, with token
-	evSent                   // it was delivered, or !ok
-	evReceived               // received; taken hears whether it becomes the history
-	evTaken                  // snapshot at zxid, bytes
-	evPurged                 // log begins at zxid, bytes
-	evDigest                 // zxid, body: to be told to the leader
-	evExpire                 // close the sessions that are due at that time
-	evTransfer               // hand over; done is closed when that is done
+	evUp       peerEventKind = iota // intro
+	evDown                          // gen
+	evMessage                       // msg
+	evApp                           // app, body
+	evDrained                       // a link has room again
+	evRead                          // entries behind zxid; !ok: purged
+	evBegun                         // snapshot at zxid is being sent, with token
+	evSent                          // it was delivered, or !ok
+	evReceived                      // received; taken hears whether it becomes the history
+	evTaken                         // snapshot at zxid, bytes
+	evPurged                        // log begins at zxid, bytes
+	evDigest                        // zxid, body: to be told to the leader
+	evExpire                        // close the sessions that are due at that time
+	evTransfer                      // hand over; done is closed when that is done
+	evRefused                       // intro: of a server with which there is no link
 	evReserveIDs
 )
 
@@ -75,7 +76,7 @@ func (r *replica) handle(ev *peerEvent) {
 	switch ev.kind {
 	case evUp:
 		r.links[ev.peer] = ev.gen
-		r.core.PeerUp(ev.peer, ev.gen, ev.incarnation)
+		r.core.PeerUp(ev.peer, ev.gen, ev.intro)
 	case evDown:
 		if r.links[ev.peer] == ev.gen {
 			delete(r.links, ev.peer)
@@ -119,6 +120,8 @@ func (r *replica) handle(ev *peerEvent) {
 		}
 	case evReserveIDs:
 		r.reserveIDs()
+	case evRefused:
+		r.core.Heard(ev.peer, ev.intro)
 	}
 }
 
@@ -127,7 +130,7 @@ func (r *replica) handle(ev *peerEvent) {
 type links struct{ *Server }
 
 func (l links) PeerUp(peer zab.SID, gen uint64, h transport.Hello) {
-	l.replica.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, incarnation: h.Incarnation})
+	l.replica.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, intro: h.Introduction})
 }
 
 func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
@@ -190,18 +193,14 @@ func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 	return err
 }
 
-// newTransport makes the links to the other servers of the configuration.
+// newTransport makes the links to the other servers of the ensemble.
 func (s *Server) newTransport() (*transport.Transport, error) {
 	o := transport.Options{
-		Self:        s.id,
-		Incarnation: s.ident.incarnation,
-		Boot:        s.boot,
-		Cluster: func() zab.ID {
-			if id := s.cluster.Load(); id != nil {
-				return *id
-			}
-			return zab.ID{}
-		},
+		Self:       s.id,
+		Introduce:  func() zab.Introduction { return *s.intro.Load() },
+		Peers:      s.peersOf(s.lists.Load()),
+		Stranger:   s.stranger,
+		Refused:    s.refused,
 		ListenFunc: s.opts.ListenPeers,
 		DialFunc:   s.opts.DialPeer,
 		Secret:     s.cfg.QuorumSecret,
@@ -214,19 +213,11 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Logger:     s.log.Named("peers"),
 		Registerer: s.registry,
 	}
-	for _, m := range s.cfg.Members.Servers {
-		var addrs []string
-		for _, a := range m.Addrs {
-			addrs = append(addrs, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
-		}
-		if zab.SID(m.ID) != s.id {
-			o.Peers = append(o.Peers, transport.Peer{ID: zab.SID(m.ID), Addrs: addrs})
-			continue
-		}
-		o.Listen = addrs
-		if s.cfg.QuorumListenOnAllIPs {
-			o.Listen = []string{net.JoinHostPort("", strconv.Itoa(m.Addrs[0].QuorumPort))}
-		}
+	self := s.cfg.Self()
+	o.Advertise = quorumAddrs(&self)
+	o.Listen = o.Advertise
+	if s.cfg.QuorumListenOnAllIPs {
+		o.Listen = []string{net.JoinHostPort("", strconv.Itoa(self.Addrs[0].QuorumPort))}
 	}
 	return transport.New(o)
 }
@@ -255,7 +246,7 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 	return t
 }
 
-// members is the configuration's part that quorums depend on.
+// members is the list of the configuration file, as far as quorums depend on it.
 func members(c *config.Config) zab.Members {
 	m := zab.Members{Hierarchical: c.Members.Hierarchical, Text: []byte(c.Members.Text())}
 	for _, srv := range c.Members.Servers {

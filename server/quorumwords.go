@@ -86,7 +86,16 @@ type memberMetric struct {
 
 // memberMetrics have ZooKeeper's names.
 var memberMetrics = []memberMetric{
-	{zkMetric{name: "quorum_size", help: "Voters of the ensemble.", value: func(r *reading) float64 { return float64(r.cfg.Members.Voters()) }}, false},
+	{zkMetric{name: "quorum_size", help: "Voters of the ensemble.", value: func(r *reading) float64 { return float64(voters(r.lists.Load().settled)) }}, false},
+	{zkMetric{name: "member_list_differs", help: "1 if the configuration file of this server has another list of members than the ensemble.", value: func(r *reading) float64 {
+		if r.role.Load().FileDiffers {
+			return 1
+		}
+		return 0
+	}}, false},
+	{zkMetric{name: "peers_with_other_member_list", help: "Servers whose configuration files have another list of members than that of this server.", value: func(r *reading) float64 {
+		return float64(r.role.Load().OtherFiles)
+	}}, false},
 	{zkMetric{name: "learners", help: "Followers and observers in service.", value: learnersThat(func(p *zab.PeerStatus) bool { return p.Synced })}, true},
 	{zkMetric{name: "synced_followers", help: "Voters in service, without the leader.", value: learnersThat(func(p *zab.PeerStatus) bool { return p.Synced && !p.Observer && p.Counted })}, true},
 	{zkMetric{name: "synced_observers", help: "Observers in service.", value: learnersThat(func(p *zab.PeerStatus) bool { return p.Synced && p.Observer })}, true},

@@ -75,6 +75,9 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	s.explainStart(rec, st, time.Since(start))
 	core, err := coreRecovered(rec, st)
 	core.Incarnation, core.Damaged = id.incarnation, id.unproven
+	if err == nil && s.ensemble() {
+		core.Notes, err = s.noteStart(rec.Notes)
+	}
 	return &recovered{core: core, ident: id, ensemble: st.ensemble}, err
 }
 
@@ -97,6 +100,28 @@ func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration
 		s.log.Error("the data was set aside; this server does not count until it has everything from the leader, which happens by itself",
 			zap.Error(rec.Damaged))
 	}
+}
+
+// noteStart writes to the log that this process begins, so that other servers can
+// tell an old copy of the log: see zab.Notes. If the log is not synced, its end may
+// be lost honestly, and it does not say anything of starts.
+func (s *Server) noteStart(payload []byte) (zab.Notes, error) {
+	var notes zab.Notes
+	if payload != nil {
+		if err := notes.Decode(payload); err != nil {
+			return notes, fmt.Errorf("the log's notes: %w", err)
+		}
+	}
+	if !s.cfg.ForceSync {
+		notes.Starts = nil
+		return notes, nil
+	}
+	notes.AddStart(zab.Start{Boot: s.boot, Position: s.wal.NextSeq()})
+	if err := s.wal.Append([]wal.Record{{Kind: wal.Notes, Payload: notes.Append(nil)}}); err != nil {
+		return notes, err
+	}
+	_, err := s.wal.Sync()
+	return notes, err
 }
 
 // coreRecovered is what the core needs to know of the log.

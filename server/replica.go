@@ -57,11 +57,13 @@ type replica struct {
 	learners   *learners
 	arrivals   *arrivals
 	passed     map[zab.SID]passed        // of each peer
-	reserving  uint64                    // number of the log's record with ident.ids until it is durable, then 0
+	identity   ident                     // as the log has it: Server.ident is that of the start
+	reserving  uint64                    // number of the log's record with identity.ids until it is durable, then 0
 	reportedAt int64                     // time of the last report of touches to the leader, ms
 	frame      []byte                    // being made for the leader
 	answers    map[zab.SID]*answerFrames // for followers, being made
 	left       []chan<- struct{}         // to be closed when this server does not lead
+	dropPeers  time.Duration             // when to drop the peers that nothing lists any more; 0 for never
 	barred     uint64                    // connections up to this one have been closed with a role
 	held       map[uint64]heldRead       // reads of the leader's core that barriers wait for
 
@@ -99,6 +101,7 @@ func newReplica(s *Server, core *zab.Core, applied jute.Zxid) *replica {
 		core:      core,
 		learners:  newLearners(s),
 		arrivals:  newArrivals(s),
+		identity:  s.ident,
 		passed:    make(map[zab.SID]passed),
 		links:     make(map[zab.SID]uint64),
 		answers:   make(map[zab.SID]*answerFrames),
@@ -165,6 +168,7 @@ func (r *replica) tick() {
 	}
 	r.watchQuorumDisks()
 	r.knowLeases(peers)
+	r.dropUnlisted()
 	if now-r.reportedAt >= millis(r.cfg.TickTime)/2 {
 		r.reportTouches(now)
 	}
@@ -212,7 +216,7 @@ func (r *replica) persisted(upTo uint64) {
 		r.core.PersistDone(done)
 	}
 	if r.reserving != 0 && r.reserving <= upTo {
-		r.ids.Reserved(r.ident.ids)
+		r.ids.Reserved(r.identity.ids)
 		r.reserving = 0
 	}
 }
@@ -222,8 +226,8 @@ func (r *replica) reserveIDs() {
 	if r.reserving != 0 {
 		return
 	}
-	r.ident.ids = r.ids.Ahead()
-	if n, err := r.logWriter.Submit(r.ident.record()); err == nil { // or the log has failed, and the server ends
+	r.identity.ids = r.ids.Ahead()
+	if n, err := r.logWriter.Submit(r.identity.record()); err == nil { // or the log has failed, and the server ends
 		r.reserving = n
 	}
 }
@@ -274,8 +278,12 @@ func (r *replica) dispatch() {
 		r.collected = snap.Zxid
 	}
 	r.collect()
-	if out.Changed {
+	if out.Changed || out.Relink {
+		r.introduce()
 		r.changed(r.core.Status())
+	}
+	if out.Relink {
+		r.transport.Relink()
 	}
 	r.feed()
 	r.metrics.pendingSyncs.Store(int64(len(r.held)))
@@ -323,7 +331,7 @@ func (r *replica) persist() {
 			r.snapshots.replacing()
 			r.applier.superseded.Store(int64(op.Snap.Zxid)) // before the log forgets what was before
 		}
-		r.records = append(r.records, walRecord(op))
+		r.records = append(r.records, r.walRecord(op))
 		bytes += entrySize(&op.Entry)
 	}
 	last, err := r.logWriter.Submit(r.records...)
@@ -341,8 +349,17 @@ func (r *replica) persist() {
 func entrySize(e *zab.Entry) int64 { return int64(len(e.Data)) + 128 }
 
 // walRecord is a record of the core's as the log has it.
-func walRecord(op *zab.LogOp) wal.Record {
+func (r *replica) walRecord(op *zab.LogOp) wal.Record {
 	switch op.Kind {
+	case zab.LogNotes:
+		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
+	case zab.LogIncarnation:
+		id := &r.identity
+		if op.Incarnation != id.incarnation {
+			id.replaced = id.incarnation // of dataDir, until the next start
+		}
+		id.incarnation, id.unproven = op.Incarnation, op.Damaged
+		return id.record()
 	case zab.LogPromise:
 		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
 	case zab.LogTruncate:
@@ -504,6 +521,9 @@ func (r *replica) changed(now zab.Status) {
 	was := r.status
 	r.status = now
 	r.role.Store(&now)
+	if was.List != now.List || was.Settled != now.Settled {
+		r.listsChanged()
+	}
 	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
 		return // another epoch, or weight
 	}

@@ -53,6 +53,9 @@ type Options struct {
 	// start give it, that is to be set aside: the server then gets everything from
 	// the leader, and has no vote before that. Empty is none.
 	SetDataAside string
+	// AcceptOldData says that the operator vouches for the data directory of a
+	// member, although other servers have seen a later state of it.
+	AcceptOldData bool
 	// Listen opens the client port; nil is TCP.
 	Listen func(network, address string) (net.Listener, error)
 	// ListenPeers and DialPeer are for the links between servers; nil is TCP.
@@ -98,6 +101,8 @@ type Server struct {
 	boot    uint64 // of this start
 	ident   ident  // of the data directory
 	cluster atomic.Pointer[zab.ID]
+	intro   atomic.Pointer[zab.Introduction] // what hellos say
+	lists   atomic.Pointer[memberLists]
 	role    atomic.Pointer[zab.Status]
 	peers   atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
 	awaited atomic.Bool                      // the peer loop waits for the applier
@@ -269,6 +274,7 @@ func (s *Server) startLoops(found *recovered) error {
 	s.applier.ensemble = found.ensemble
 	s.applier.knowEnsemble()
 	s.replica = newReplica(s, s.newCore(found), found.core.Commit)
+	s.replica.introduce()
 	if s.ensemble() {
 		t, err := s.newTransport()
 		if err != nil {
@@ -304,7 +310,7 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 	o := zab.Options{ID: s.id, Boot: s.boot, Seed: random64()}
 	if s.ensemble() {
 		o.Members = members(s.cfg)
-		o.App = o.Members.Text
+		o.AcceptOldData = s.opts.AcceptOldData
 		o.Init = zab.ClusterInit{Cluster: found.ident.cluster, Secret: found.ident.secret}
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
@@ -431,7 +437,7 @@ func (s *Server) setLastApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
 // none is given out again after a restart, whatever the clock says then. When they run
-// short the peer loop reserves more, which owns the identity from then on.
+// short the peer loop reserves more.
 func (s *Server) reserveFirstIDs() error {
 	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.ids)
 	s.ident.ids = s.ids.Ahead()

@@ -245,6 +245,7 @@ func trySettings(t *testing.T, list ...setting) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3)
+		e.size = 0 // the members are among the lines
 		e.lines = append([]string{"initLimit=10", "syncLimit=5"}, lines...)
 		for id := 1; id <= 3; id++ {
 			var fs vfs.FS = vfs.OS{}

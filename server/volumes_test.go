@@ -173,7 +173,7 @@ type volumeEnsemble struct {
 func newVolumeEnsemble(t *testing.T, dir string, n int, oneVolume bool) *volumeEnsemble {
 	e := &volumeEnsemble{newEnsemble(t, n, "autopurge.purgeInterval=1"), n, oneVolume}
 	if n == 1 {
-		e.lines = []string{"autopurge.purgeInterval=1"}
+		e.size, e.lines = 0, []string{"autopurge.purgeInterval=1"}
 	}
 	e.dir = dir
 	return e

@@ -46,6 +46,7 @@ type flags struct {
 	myid       int
 	acceptLoss string
 	setAside   string
+	acceptOld  bool
 	pprof      string
 }
 
@@ -88,6 +89,8 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		"start on a log that can't be read to its end, and give up what it has after this zxid")
 	fl.StringVar(&f.setAside, "set-data-aside", "",
 		"of a member: set aside the data with this id, which the error message names, and get everything from the leader")
+	fl.BoolVar(&f.acceptOld, "accept-old-data", false,
+		"let a member vote with a data directory that was restored from a copy, although it may have forgotten what it confirmed")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
 	root.AddCommand(newVersion(), newConfig(), newLog(), newStatus())
 	return root
@@ -230,6 +233,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		Version:         zooKeeperVersion(),
 		AcceptLossAfter: accept,
 		SetDataAside:    f.setAside,
+		AcceptOldData:   f.acceptOld,
 	})
 	if err != nil {
 		return usageError{err}

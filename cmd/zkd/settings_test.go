@@ -212,6 +212,9 @@ func TestEveryFlag(t *testing.T) {
 		"accept-data-loss-after": func(t *testing.T) { // a sound log has nothing to lose
 			serving(t, "--accept-data-loss-after", "0x1f").answers("127.0.0.1")
 		},
+		"accept-old-data": func(t *testing.T) { // of a member whose data is not old
+			serving(t, append(slices.Clone(member), "--accept-old-data")...).log.await(t, `(now leader)"?,? .*"leader": 7`)
+		},
 		"set-data-aside": func(t *testing.T) { // names other data
 			data := t.TempDir()
 			alone := append(slices.Clone(member), "--data-dir", data)

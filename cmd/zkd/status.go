@@ -36,7 +36,8 @@ func newStatus() *cobra.Command {
 		Long: "Ask servers for their state by the four-letter word srvr, and show it in a table.\n" +
 			"HOST:PORT is a client port; a client's list with commas works, too. Without one, the\n" +
 			"server of a configuration is asked: that of --config, or else " + installedConfig + ".\n" +
-			"If the word mntr is enabled, the leader tells how many of the voters count at the moment.\n\n" +
+			"If the word mntr is enabled, the leader tells how many of the voters count at the moment,\n" +
+			"and each server whether its configuration file has the ensemble's members.\n\n" +
 			"Exit code 0 means that all of those asked serve clients. What is wrong or missing\n" +
 			"elsewhere is told below the table; with --strict the exit code is then 1.",
 		Example: "  zkd status zk1:2181 zk2:2181 zk3:2181\n  zkd status --wait 30s localhost:2181",
@@ -146,6 +147,9 @@ type serverStatus struct {
 	// Of a leader that says so: the voters, itself among them, and how many of
 	// them it counts.
 	voters, counted int
+	// Of a server whose configuration file has another list of members than the
+	// ensemble: both.
+	members, file string
 }
 
 func askServer(ctx context.Context, addr string) serverStatus {
@@ -167,26 +171,34 @@ func askServer(ctx context.Context, addr string) serverStatus {
 			s.problem = "answers, but not as a server of the protocol"
 		}
 	}
-	if s.fields["Mode"] == "leader" {
-		s.askVoters(ctx)
+	if mode := s.fields["Mode"]; mode != "" && mode != "standalone" {
+		s.askMembers(ctx, mode == "leader")
 	}
 	return s
 }
 
-// askVoters asks a leader how many voters it counts. Where mntr is not enabled,
-// that stays unknown.
-func (s *serverStatus) askVoters(ctx context.Context) {
+// askMembers asks a server for its list of members, and a leader how many voters
+// it counts. Where mntr is not enabled, both stay unknown.
+func (s *serverStatus) askMembers(ctx context.Context, leads bool) {
 	answer, err := askWord(ctx, s.addr, "mntr")
 	if err != nil {
 		return
 	}
-	number := func(key string) int {
+	text := func(key string) string {
 		_, rest, _ := strings.Cut(answer, "\nzk_"+key+"\t")
 		text, _, _ := strings.Cut(rest, "\n")
-		n, _ := strconv.Atoi(text)
+		return text
+	}
+	number := func(key string) int {
+		n, _ := strconv.Atoi(text(key))
 		return n
 	}
-	if s.voters = number("quorum_size"); s.voters > 0 {
+	if number("member_list_differs") > 0 {
+		s.members, s.file = text("members"), text("members_of_file")
+	}
+	if s.voters = number("quorum_size"); !leads {
+		s.voters = 0
+	} else if s.voters > 0 {
 		s.counted = 1 + number("synced_followers")
 	}
 }
@@ -243,6 +255,9 @@ func remarks(rows []serverStatus) (notes []string) {
 	for _, r := range rows {
 		if r.counted < r.voters {
 			notes = append(notes, fmt.Sprintf("%s: %d of %d voters count: another failure may cost more than one server", r.addr, r.counted, r.voters))
+		}
+		if r.file != r.members {
+			notes = append(notes, fmt.Sprintf("%s: its configuration file has the members %s; those of the ensemble are %s", r.addr, r.file, r.members))
 		}
 		if disk := r.fields["Disk"]; disk != "" {
 			notes = append(notes, fmt.Sprintf("%s: the disk is %s", r.addr, disk))

@@ -77,6 +77,8 @@ func TestStatus(t *testing.T) {
 			[]string{`leader +3/3 +0x`}, "", ""},
 		{"one voter does not", []string{srvr("leader") + oneMissing},
 			[]string{`leader +2/3 +0x`, `: 2 of 3 voters count: another failure may cost`}, "", "2 of 3 voters"},
+		{"a file differs", []string{srvr("leader"), srvr("follower") + "mntr:zk_version\t3\nzk_quorum_size\t3\nzk_member_list_differs\t1\nzk_members\t1, 2, 3\nzk_members_of_file\t1, 2\n"},
+			[]string{`leader`, `follower`, `its configuration file has the members 1, 2; those of the ensemble are 1, 2, 3$`}, "", "has the members 1, 2"},
 		{"one alone", []string{srvr("standalone")}, []string{`standalone`}, "", ""},
 		{"its disk is full", []string{full}, []string{`standalone`, `: the disk is full: the server refuses writes$`}, "", "the disk is full"},
 		{"no quorum", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`}, "1 of 2", ""},

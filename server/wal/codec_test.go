@@ -37,13 +37,22 @@ func TestSnapRefRoundTrip(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, ref) {
 			t.Errorf("got %+v, %v, want %+v", got, err, ref)
 		}
-		st := state{ident: bytes.Repeat([]byte{2}, MaxIdent), promise: bytes.Repeat([]byte{3}, maxPromise),
+		st := state{ident: bytes.Repeat([]byte{2}, MaxIdent), promise: bytes.Repeat([]byte{3}, maxPromise), notes: bytes.Repeat([]byte{4}, MaxNotes),
 			base: ref, baseSeq: 4, last: 9, hint: 8}
 		h := header{version: 2, first: 7, prev: 5, size: headerSize, prevCRC: 3, state: st}
 		gotH, err := decodeHeader(h.encode())
 		if err != nil || !reflect.DeepEqual(gotH, h) {
 			t.Errorf("header: got %+v, %v, want %+v", gotH, err, h)
 		}
+	}
+}
+
+// TestOldHeader: segments of format 1, whose states have no notes, still open.
+func TestOldHeader(t *testing.T) {
+	h := header{version: 1, first: 7, size: headerSize, prevCRC: 3, state: state{ident: []byte("me"), promise: []byte{1}, last: 9, hint: 8}}
+	got, err := decodeHeader(h.encode())
+	if err != nil || !reflect.DeepEqual(got, h) {
+		t.Errorf("got %+v, %v, want %+v", got, err, h)
 	}
 }
 
@@ -134,6 +143,7 @@ func TestStateRefuses(t *testing.T) {
 		{"a hint ahead", Record{Kind: CommitHint, Zxid: 11}, ErrDiscontinuous},
 		{"nothing to remember", Record{Kind: Forget, Zxid: 5}, ErrDiscontinuous},
 		{"a huge identity", Record{Kind: Ident, Payload: make([]byte, MaxIdent+1)}, ErrTooLarge},
+		{"huge notes", Record{Kind: Notes, Payload: make([]byte, MaxNotes+1)}, ErrTooLarge},
 		{"a huge promise", Record{Kind: Promise, Payload: make([]byte, maxPromise+1)}, ErrTooLarge},
 		{"an unknown kind", Record{Kind: 99}, errInvalid},
 	}

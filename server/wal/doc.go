@@ -26,8 +26,8 @@
 //	                      this one, 0 for none; not in format 1
 //	            48     n  state: last zxid (8), commit hint (8), zxid (8) and
 //	                      record number (8) of the newest snapshot reference,
-//	                      then identity, promise and that reference's payload,
-//	                      each with a length (2) before it
+//	                      then identity, promise, that reference's payload and
+//	                      notes, each with a length (2) before it
 //	                      zeros
 //	          4092     4  CRC32C of the 4092 bytes before
 //

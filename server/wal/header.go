@@ -49,7 +49,7 @@ func (h *header) encode() []byte {
 	if h.version > 1 {
 		binary.LittleEndian.PutUint64(b[40:], h.prev)
 	}
-	b = h.state.append(b)
+	b = h.state.append(b, h.version)
 	binary.LittleEndian.PutUint32(b[12:], uint32(int64(len(b))-h.fixed()))
 	b = b[:headerSize]
 	h.crc = headerCRCOf(b)
@@ -95,6 +95,6 @@ func decodeHeader(b []byte) (header, error) {
 		}
 	}
 	var err error
-	h.state, err = decodeState(b[fixed : fixed+n])
+	h.state, err = decodeState(b[fixed:fixed+n], h.version)
 	return h, err
 }

@@ -26,6 +26,7 @@ type view struct {
 	history        []Record
 	last, hint     jute.Zxid
 	promise, ident string
+	notes          string
 	snaps          []SnapRef
 }
 
@@ -43,6 +44,8 @@ func (m *model) after(n int) view {
 			v.ident = string(r.Payload)
 		case Forget:
 			v.snaps = slices.DeleteFunc(slices.Clone(v.snaps), func(s SnapRef) bool { return s.Zxid < r.Zxid })
+		case Notes:
+			v.notes = string(r.Payload)
 		case CommitHint:
 			v.hint = max(v.hint, r.Zxid)
 		case Truncate:
@@ -117,7 +120,7 @@ func (m *model) compare(l *Log, rec *Recovered) (int, error) {
 		return 0, fmt.Errorf("%d records, want %d to %d", n, m.acked, len(m.records))
 	}
 	want := m.after(n)
-	if rec.LastZxid != want.last || rec.CommitHint != want.hint || string(rec.Promise) != want.promise || string(rec.Ident) != want.ident {
+	if rec.LastZxid != want.last || rec.CommitHint != want.hint || string(rec.Promise) != want.promise || string(rec.Ident) != want.ident || string(rec.Notes) != want.notes {
 		return 0, fmt.Errorf("recovered %+v, want %+v", rec, want)
 	}
 	if err := checkControl(rec, want.control()); err != nil {
@@ -251,13 +254,15 @@ func (d *driver) records(v *view) []Record {
 		return []Record{{Kind: CommitHint, Zxid: v.hint + jute.Zxid(d.rng.IntN(int(v.last-v.hint)+1)/2)}}
 	case p < 91:
 		return d.truncate(v)
-	case p < 96:
+	case p < 95:
 		return d.snapshot(v)
-	case p < 98:
+	case p < 97:
 		if len(v.snaps) == 0 {
 			return []Record{{Kind: Forget}}
 		}
 		return []Record{{Kind: Forget, Zxid: v.snaps[d.rng.IntN(len(v.snaps))].Zxid}}
+	case p < 99:
+		return []Record{{Kind: Notes, Payload: d.payload(200)}}
 	default:
 		return []Record{{Kind: Ident, Payload: d.payload(30)}}
 	}

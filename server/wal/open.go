@@ -18,6 +18,7 @@ type Recovered struct {
 	New        bool      // there was no log
 	Ident      []byte    // the log's identity
 	Promise    []byte    // payload of the newest promise, nil if there is none
+	Notes      []byte    // payload of the newest notes, nil if there are none
 	LastZxid   jute.Zxid // of the last entry
 	CommitHint jute.Zxid // some zxid known to be committed
 	FirstZxid  jute.Zxid // the oldest one that Replay can begin behind
@@ -163,7 +164,7 @@ func (l *Log) describe(rec *Recovered) {
 
 // summarize fills in what the records amount to that were read so far.
 func (l *Log) summarize(rec *Recovered) {
-	rec.Ident, rec.Promise = l.st.ident, l.st.promise
+	rec.Ident, rec.Promise, rec.Notes = l.st.ident, l.st.promise, l.st.notes
 	rec.LastZxid, rec.CommitHint = l.st.last, l.st.hint
 	rec.FirstZxid = l.mu.floor.last
 	rec.Control = l.control.entries

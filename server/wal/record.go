@@ -31,12 +31,15 @@ const (
 	// Forget drops the references to snapshots before the one at Zxid, so that
 	// their files may be removed: see Purge.
 	Forget Kind = 7
+	// Notes replaces the owner's notes by the payload, of at most 2304 bytes. They are
+	// opaque here. Like the promise they survive a purge.
+	Notes Kind = 8
 
-	lastKind = Forget
+	lastKind = Notes
 )
 
 var kindNames = [...]string{Append: "append", Promise: "promise", Truncate: "truncate",
-	Snapshot: "snapshot", CommitHint: "commithint", Ident: "ident", Forget: "forget"}
+	Snapshot: "snapshot", CommitHint: "commithint", Ident: "ident", Forget: "forget", Notes: "notes"}
 
 // String returns the kind in lower case.
 func (k Kind) String() string {
@@ -74,6 +77,8 @@ const (
 	// MaxIdent bounds the identity, in bytes.
 	MaxIdent   = 1 << 10
 	maxPromise = 256
+	// MaxNotes bounds the notes, in bytes.
+	MaxNotes = 2304
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -15,6 +15,7 @@ import (
 type state struct {
 	ident   []byte
 	promise []byte
+	notes   []byte
 	base    SnapRef // the newest; Name is empty if there is none
 	baseSeq uint64  // of its record
 	last    jute.Zxid
@@ -60,6 +61,11 @@ func (s *state) apply(r *Record, seq uint64) error {
 			return tooLarge(r)
 		}
 		s.ident = append(s.ident[:0:0], r.Payload...)
+	case Notes:
+		if len(r.Payload) > MaxNotes {
+			return tooLarge(r)
+		}
+		s.notes = append(s.notes[:0:0], r.Payload...)
 	default:
 		return fmt.Errorf("record of %v: %w", r.Kind, errInvalid) // decodeFrame refuses it
 	}
@@ -94,18 +100,24 @@ func tooLarge(r *Record) error {
 	return fmt.Errorf("%v with %d bytes: %w", r.Kind, len(r.Payload), ErrTooLarge)
 }
 
-// append encodes the state: zxids, then three length-prefixed byte strings.
-func (s *state) append(b []byte) []byte {
+// append encodes the state: zxids, then length-prefixed byte strings, of which
+// format 1 has no notes.
+func (s *state) append(b []byte, format uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.last))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.hint))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.base.Zxid))
 	b = binary.LittleEndian.AppendUint64(b, s.baseSeq)
 	b = appendBytes(b, s.ident)
 	b = appendBytes(b, s.promise)
-	if s.base.Name == "" {
-		return appendBytes(b, nil)
+	var ref []byte
+	if s.base.Name != "" {
+		ref = s.base.Record().Payload
 	}
-	return appendBytes(b, s.base.Record().Payload)
+	b = appendBytes(b, ref)
+	if format > 1 {
+		b = appendBytes(b, s.notes)
+	}
+	return b
 }
 
 func appendBytes(b, p []byte) []byte {
@@ -115,7 +127,7 @@ func appendBytes(b, p []byte) []byte {
 const stateFixed = 32
 
 // decodeState is the inverse of append.
-func decodeState(b []byte) (state, error) {
+func decodeState(b []byte, format uint32) (state, error) {
 	bad := invalidf("state of %d bytes", len(b))
 	if len(b) < stateFixed {
 		return state{}, bad
@@ -128,7 +140,11 @@ func decodeState(b []byte) (state, error) {
 	zxid := jute.Zxid(binary.LittleEndian.Uint64(b[16:]))
 	rest := b[stateFixed:]
 	var ref []byte
-	for _, dst := range []*[]byte{&s.ident, &s.promise, &ref} {
+	parts := []*[]byte{&s.ident, &s.promise, &ref, &s.notes}
+	if format == 1 {
+		parts = parts[:3]
+	}
+	for _, dst := range parts {
 		if len(rest) < 2 || len(rest)-2 < int(binary.LittleEndian.Uint16(rest)) {
 			return state{}, bad
 		}
@@ -138,7 +154,7 @@ func decodeState(b []byte) (state, error) {
 		}
 		rest = rest[2+n:]
 	}
-	if len(rest) > 0 || len(s.ident) > MaxIdent || len(s.promise) > maxPromise {
+	if len(rest) > 0 || len(s.ident) > MaxIdent || len(s.promise) > maxPromise || len(s.notes) > MaxNotes {
 		return state{}, bad
 	}
 	if len(ref) == 0 {

@@ -198,6 +198,7 @@ const (
 
 	memberObserver      = 1
 	membersHierarchical = 1
+	membersCommanded    = 2
 )
 
 func (i *ClusterInit) append(b []byte) []byte {
@@ -221,12 +222,18 @@ func (m *Marker) Append(b []byte) []byte {
 	if m.Alone {
 		flags |= isAlone
 	}
+	if m.Members != nil {
+		flags |= hasMembers
+	}
 	b = append(b, flags, byte(m.Leader))
 	b = binary.BigEndian.AppendUint64(b, m.Boot)
 	b = binary.BigEndian.AppendUint64(b, uint64(m.TimeMs))
 	if m.Init != nil {
 		b = m.Init.append(b)
 		b = appendAdmissions(b, m.Admitted)
+	}
+	if m.Members != nil {
+		b = m.Members.Append(b)
 	}
 	return appendBytes(b, m.App)
 }
@@ -235,7 +242,7 @@ func (m *Marker) Append(b []byte) []byte {
 func (m *Marker) Decode(b []byte) error {
 	d := decoder{b: b}
 	*m = Marker{}
-	flags := d.flags(hasInit|isAlone, "marker")
+	flags := d.flags(hasInit|hasMembers|isAlone, "marker")
 	m.Alone = flags&isAlone != 0
 	m.Leader = SID(d.u8("marker"))
 	m.Boot = d.u64("marker")
@@ -244,6 +251,10 @@ func (m *Marker) Decode(b []byte) error {
 		m.Init = new(ClusterInit)
 		m.Init.decode(&d)
 		m.Admitted = d.admissions()
+	}
+	if flags&hasMembers != 0 {
+		m.Members = new(Members)
+		m.Members.decode(&d)
 	}
 	m.App = d.text("marker")
 	return d.end("marker")
@@ -255,8 +266,12 @@ func (m *Members) Append(b []byte) []byte {
 	if m.Hierarchical {
 		flags = membersHierarchical
 	}
+	if m.Commanded {
+		flags |= membersCommanded
+	}
 	b = append(b, flags)
 	b = binary.BigEndian.AppendUint64(b, uint64(m.Version))
+	b = binary.BigEndian.AppendUint64(b, uint64(m.TimeMs))
 	b = binary.AppendUvarint(b, uint64(len(m.List)))
 	for i := range m.List {
 		one := &m.List[i]
@@ -280,8 +295,10 @@ func (m *Members) Decode(b []byte) error {
 
 func (m *Members) decode(d *decoder) {
 	*m = Members{}
-	m.Hierarchical = d.flags(membersHierarchical, "members") != 0
+	flags := d.flags(membersHierarchical|membersCommanded, "members")
+	m.Hierarchical, m.Commanded = flags&membersHierarchical != 0, flags&membersCommanded != 0
 	m.Version = d.zxid("members")
+	m.TimeMs = int64(d.u64("members"))
 	n := d.count(4, "members")
 	for i := range n {
 		one := Member{ID: SID(d.u8("members"))}

@@ -32,7 +32,7 @@ func (c *Core) reliesOn(p *peer) bool {
 // what is older goes with its marker. The leader's own disk need not be among
 // the quorum.
 func (c *Core) advanceCommit() {
-	for c.leads() {
+	for c.leads() && c.unconfirmed == 0 {
 		z := c.committable()
 		if z <= c.committed {
 			break

@@ -3,6 +3,7 @@ package zab
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -41,6 +42,15 @@ type Core struct {
 	hintTo      jute.Zxid // not to wait for the idle moment, up to here
 	busy        bool      // something was handed out to be persisted since the last Tick
 
+	start    uint64 // of the present process, in its log; 0 if that is not synced
+	recorded uint64 // records that are durable since
+	seen     sightings
+	// disowned says that this server has given up its incarnation; relinkSeq makes
+	// that durable, and is 0 when the links have been given up as well.
+	disowned     bool
+	relinkSeq    Seq
+	reportedList jute.Zxid // version of the list that reportList has told of
+
 	weighty  bool      // this server counts
 	weightAt jute.Zxid // when a hint of this is durable it would know so after a restart; 0 if it is
 
@@ -59,13 +69,15 @@ type Core struct {
 	install  *SnapInfo
 	fatal    string
 	events   []Event
+	relink   bool
 }
 
-// batch remembers which entries a Seq makes durable.
+// batch remembers what a Seq makes durable.
 type batch struct {
-	seq  Seq
-	last jute.Zxid
-	snap *SnapInfo // becomes the history
+	seq     Seq
+	last    jute.Zxid
+	records int
+	snap    *SnapInfo // becomes the history
 }
 
 // maxEpoch keeps zxids positive: clients compare them as signed numbers.
@@ -107,11 +119,18 @@ func New(opt Options, r Recovered) *Core {
 		random:      opt.Seed ^ uint64(opt.ID)<<56 ^ opt.Boot,
 		promise:     r.Promise,
 		hinted:      r.Commit,
+		seen:        sightings{Notes: Notes{Starts: r.Notes.Starts, Sightings: slices.Clone(r.Notes.Sightings)}},
 	}
 	if !c.standalone && (opt.ID == 0 || opt.Init.Cluster == ID{}) {
 		panic("zab: an ensemble needs Options.ID and Options.Init")
 	}
+	if n := len(r.Notes.Starts); n > 0 {
+		c.start = r.Notes.Starts[n-1].Position
+	}
 	err := c.recover(&r)
+	if opt.AcceptOldData && !c.standalone && err == nil {
+		c.acceptOldData()
+	}
 	c.weighty = c.selfCounts()
 	switch {
 	case err != nil:
@@ -195,6 +214,7 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 		c.paused(gap)
 	}
 	c.tickHint()
+	c.tickNotes()
 	switch c.status.Role {
 	case Looking:
 		c.tickLooking()
@@ -208,14 +228,18 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 	c.tickReads()
 }
 
-// paused takes in that the process was stopped for a while. Nobody may be held
-// to have been silent in that time; but a leader may have been replaced, and
-// proposes nothing before a quorum has confirmed it.
+// paused takes in that the process was stopped for a while. No peer counts as
+// silent for that time. But a leader may have been replaced: a quorum has to
+// confirm it.
 func (c *Core) paused(gap uint64) {
 	c.event(2, 0, fmt.Sprintf("stopped for %d ms", gap))
 	switch c.status.Role {
 	case SyncingLeader, Leading:
-		c.confirmAnew()
+		grace := c.now - min(c.now, c.opt.QuorumTimeout) + 3*c.opt.Heartbeat
+		for _, p := range c.peers {
+			p.echoedAt = max(p.echoedAt, grace)
+		}
+		c.confirm()
 	case SyncingFollower, Following:
 		grace := c.now - min(c.now, c.opt.ElectionTimeout) + 3*c.opt.Heartbeat
 		c.heardAt = max(c.heardAt, grace)
@@ -224,8 +248,8 @@ func (c *Core) paused(gap uint64) {
 }
 
 // PeerUp tells that there is a link to a peer, with a number that grows from link
-// to link.
-func (c *Core) PeerUp(id SID, gen uint64, incarnation ID) {
+// to link, and what the peer has said of itself on it.
+func (c *Core) PeerUp(id SID, gen uint64, in Introduction) {
 	if c.standalone || c.status.Role == Halted {
 		return
 	}
@@ -240,10 +264,11 @@ func (c *Core) PeerUp(id SID, gen uint64, incarnation ID) {
 		}
 		c.PeerDown(id, p.gen)
 	}
-	if p.incarnation != incarnation {
-		p.seeded, p.damaged, p.sure = false, false, false
+	c.introduce(p, gen, &in)
+	if p.doubted {
+		return
 	}
-	p.up, p.gen, p.incarnation, p.refused, p.ours, p.room = true, gen, incarnation, false, false, math.MaxInt
+	p.room = math.MaxInt
 	switch c.status.Role {
 	case Looking:
 		c.meet(p)
@@ -264,6 +289,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 	}
 	c.stopLearner(p)
 	p.up, p.granted, p.promised = false, false, false
+	c.refresh()
 	pending := c.promise.To == id && c.now < c.promisedUntil
 	if pending {
 		c.promisedUntil = 0
@@ -305,6 +331,10 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 		c.stopLearner(p)
 		return
 	}
+	if p.doubted {
+		c.tellDoubt(p)
+		return
+	}
 	switch m.Kind {
 	case MsgAppend:
 		c.onAppend(p, m)
@@ -338,6 +368,10 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 		c.onTimeoutNow(p, m)
 	case MsgRejoin:
 		c.onRejoin(p, m)
+	case MsgLead:
+		c.onLead(p, m)
+	case MsgDoubt:
+		c.onDoubt(p, m)
 	}
 }
 
@@ -399,6 +433,7 @@ func (c *Core) PersistDone(seq Seq) {
 	n := 0
 	for n < len(c.inFlight) && c.inFlight[n].seq <= seq {
 		c.durable = c.inFlight[n].last
+		c.recorded += uint64(c.inFlight[n].records)
 		if s := c.inFlight[n].snap; s != nil {
 			c.install = s
 			c.handed, c.applied = s.Zxid, s.Zxid
@@ -415,6 +450,9 @@ func (c *Core) PersistDone(seq Seq) {
 	}
 	if before < c.promiseSeq && c.promiseSeq <= seq {
 		c.promiseDurable()
+	}
+	if c.relinkSeq != 0 && c.relinkSeq <= seq {
+		c.relinkSeq, c.relink = 0, true
 	}
 	if c.weightAt != 0 && c.hinted >= c.weightAt && c.hintSeq <= seq {
 		c.weightAt = 0
@@ -520,16 +558,17 @@ func (c *Core) Take(out *Output) {
 		Reads:     append(out.Reads[:0], c.reads...),
 		Events:    append(out.Events[:0], c.events...),
 		Install:   c.install,
+		Relink:    c.relink,
 		Changed:   c.changed,
 		Fatal:     c.fatal,
 	}
-	c.install, c.changed = nil, false
+	c.install, c.relink, c.changed = nil, false, false
 	c.readLog, c.sendSnap, c.reads = c.readLog[:0], c.sendSnap[:0], c.reads[:0]
 	c.events = c.events[:0]
 	if len(persist) > 0 {
 		c.lastSeq++
 		c.busy = true
-		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.appended, snap: c.arriving})
+		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.appended, records: len(persist), snap: c.arriving})
 		c.arriving = nil
 		out.PersistSeq = c.lastSeq
 	}
@@ -569,6 +608,8 @@ func (c *Core) noteWeight() {
 func (c *Core) setStatus(s Status) {
 	c.noteWeight()
 	s.Observer = !c.standalone && !c.voter(c.opt.ID)
+	c.listStatus(&s)
+	c.reportList()
 	s.Weightless = ""
 	if !s.Observer {
 		s.Weightless = c.weightless()
@@ -579,7 +620,7 @@ func (c *Core) setStatus(s Status) {
 	}
 }
 
-// refresh looks anew at what follows from the history.
+// refresh brings the status up to date after the history, or the peers, changed.
 func (c *Core) refresh() { c.setStatus(c.status) }
 
 func (c *Core) event(level uint8, peer SID, text string) {
@@ -601,10 +642,13 @@ func (c *Core) fail(reason string) {
 }
 
 // jitter returns a number below n.
-func (c *Core) jitter(n uint64) uint64 {
-	c.random += 0x9e3779b97f4a7c15 // splitmix64
+func (c *Core) jitter(n uint64) uint64 { return c.random64() % max(n, 1) }
+
+// random64 is splitmix64.
+func (c *Core) random64() uint64 {
+	c.random += 0x9e3779b97f4a7c15
 	z := c.random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return (z ^ z>>31) % max(n, 1)
+	return z ^ z>>31
 }

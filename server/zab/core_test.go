@@ -144,8 +144,8 @@ func TestForeigners(t *testing.T) {
 	n := newNetwork(t, 3, 3, 0)
 	n.serve()
 	l := n.leader()
-	l.core.PeerUp(l.id, 99, ID{1})
-	l.core.PeerUp(9, 100, ID{2})
+	l.core.PeerUp(l.id, 99, Introduction{Incarnation: ID{1}})
+	l.core.PeerUp(9, 100, Introduction{Incarnation: ID{2}})
 	l.core.Recv(9, 100, &Message{Kind: MsgFollow, Cluster: ID{3}, Promise: 7})
 	l.take()
 	bad := 0

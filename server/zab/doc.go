@@ -26,8 +26,10 @@
 // Files: core.go has the inputs and Take; election.go the way to a leader;
 // leader.go, stream.go and commit.go what a leader does; follower.go what a
 // learner does; history.go and cache.go the log as the core sees it; state.go
-// what the log says of the ensemble. renewal.go, transfer.go, admission.go and
-// reads.go have one thing each.
+// what the log says of the ensemble. lists.go decides which list of members
+// counts, sighting.go finds old copies of a log, rival.go deals with other leaders,
+// introduction.go with what servers say when a link begins. renewal.go,
+// transfer.go, admission.go and reads.go have one thing each.
 //
 // A core without an ensemble is its own quorum: it begins in epoch 0, its first
 // entry is zxid 0x1, and what is durable is committed.
@@ -48,9 +50,13 @@
 //     admitted again, by an entry that the others committed, and has on its disk
 //     that it was: else it could be needed after a restart, and not know that
 //     it may vote.
+//   - The history's list of members decides about quorums, and changes by an entry
+//     that a quorum of the old and of the new list commits. Where no history has a
+//     list, a server counts those alone that have its own list in their files.
+//   - A server whose log is known to be an old copy is not listened to.
 //   - What is committed is never dropped. A server that is told to do so halts.
 //   - What a peer sends can make the core ignore it, begin its synchronization
-//     anew, or halt; it does not panic.
+//     again, or halt; it does not panic.
 //
 // Check tests those that one core can see, the network of the tests and the
 // simulator those that take several.

@@ -74,7 +74,9 @@ func (c *Core) leave() {
 }
 
 // electable reports whether this server may become leader.
-func (c *Core) electable() bool { return c.voter(c.opt.ID) && c.selfCounts() }
+func (c *Core) electable() bool {
+	return c.voter(c.opt.ID) && c.selfCounts() && !c.contested()
+}
 
 // startRound asks everybody.
 func (c *Core) startRound() {
@@ -150,9 +152,12 @@ func (c *Core) better(id SID, z jute.Zxid, round uint64) bool {
 // mayVote reports whether this server's vote for a candidate, with the flags
 // that it showed, would mean anything. Whether either of them is a voter is for
 // the candidate to say: its history is the longer one, and may have a change of
-// the members that this server does not know of.
-func (c *Core) mayVote(flags uint16) bool {
+// the members that this server does not know of. Only where neither history has a
+// list of members, the files of both must have the same.
+func (c *Core) mayVote(p *peer, flags uint16) bool {
 	switch {
+	case flags&FlagAnchored == 0 && !c.agreed(p):
+		return false
 	case mutated(wipedVotes) || c.selfCounts():
 		return c.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded || mutated(wipedVotes)
 	}
@@ -183,7 +188,7 @@ func (c *Core) onPrevote(p *peer, m *Message) {
 
 func (c *Core) grants(p *peer, m *Message) bool {
 	busy := c.status.Role == Candidate || c.now < c.promisedUntil && c.promise.To != p.id
-	return m.Flags&FlagAsking == 0 && !busy && c.mayVote(m.Flags) && !c.better(p.id, m.Zxid, m.Seq)
+	return m.Flags&FlagAsking == 0 && !busy && c.mayVote(p, m.Flags) && !c.better(p.id, m.Zxid, m.Seq)
 }
 
 func (c *Core) onPrevoteResp(p *peer, m *Message) {
@@ -225,7 +230,7 @@ func (c *Core) yields() bool {
 }
 
 func (c *Core) countPrevotes() {
-	if c.status.Role != Looking || !c.electable() || c.yields() {
+	if c.status.Role != Looking || !c.electable() || c.yields() || c.early() {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {
@@ -405,7 +410,7 @@ func (c *Core) refuses(p *peer, m *Message) bool {
 	case leader != 0 && leader != p.id && !transfer:
 		return true
 	}
-	return !established && !c.mayVote(m.Flags)
+	return !established && !c.mayVote(p, m.Flags)
 }
 
 // sendAckEpoch tells the server that was promised the epoch, if that is durable.
@@ -476,6 +481,7 @@ func (c *Core) onNackEpoch(p *peer, m *Message) {
 		c.countPromises()
 		c.checkHopes()
 	case c.leads() && m.Promise > c.promise.Epoch:
+		c.hearOf(p, m.Promise)
 		c.strayed(p)
 	}
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // TestColdStart: in whatever order servers start, and however long each is
-// without the others, a quorum of them serves soon.
+// without the others, a quorum of them serves soon. To found an ensemble they wait
+// an election timeout for the third server.
 func TestColdStart(t *testing.T) {
 	for seed := range uint64(300) {
 		n := newNetwork(t, seed, 3, 0)
@@ -16,7 +17,7 @@ func TestColdStart(t *testing.T) {
 		n.servers[order[0]].start()
 		n.run(r.IntN(3000))
 		n.servers[order[1]].start()
-		n.until(300, fmt.Sprintf("seed %d: two servers, started as %v, serve", seed, order), n.settledDown)
+		n.until(1300, fmt.Sprintf("seed %d: two servers, started as %v, serve", seed, order), n.settledDown)
 		n.run(r.IntN(100))
 		n.servers[order[2]].start()
 		n.until(300, fmt.Sprintf("seed %d: three servers, started as %v, serve", seed, order), n.settledDown)

@@ -303,6 +303,7 @@ func (c *Core) pong(p *peer, m *Message) {
 	if c.full {
 		pong.Flags |= FlagFull
 	}
+	pong.Nonce = c.position()
 	c.post(p, pong)
 }
 

@@ -19,7 +19,7 @@ type history struct {
 	tip     State   // at appended
 	settled State   // at committed
 	control []Entry // the control entries behind committed
-	// Derived from control: the configurations that are not committed, and whom
+	// Derived from control: the lists of members that are not committed, and whom
 	// the first marker admits if that is not committed.
 	pending []pendingMembers
 	founded []Admission
@@ -32,7 +32,7 @@ type history struct {
 	snapBytes int64
 }
 
-// pendingMembers is a configuration that an entry not committed yet would make.
+// pendingMembers is a list of members in an entry that is not committed yet.
 type pendingMembers struct {
 	Members
 	prev jute.Zxid // the entry before it
@@ -128,12 +128,23 @@ func (h *history) derive() {
 			}
 		case EntryMarker:
 			var m Marker
-			if !h.settled.Seeded() && h.founded == nil && m.Decode(e.Data) == nil && m.Init != nil {
+			if m.Decode(e.Data) != nil {
+				continue
+			}
+			if m.Init != nil && !h.settled.Seeded() && h.founded == nil {
 				h.founded = m.Admitted
+			}
+			if m.Members != nil && h.settled.Members == nil && len(h.pending) == 0 {
+				p := pendingMembers{Members: *m.Members, prev: e.Prev}
+				p.Version = e.Zxid
+				h.pending = append(h.pending, p)
 			}
 		}
 	}
 }
+
+// anchored reports whether the history has a list of members, committed or not.
+func (h *history) anchored() bool { return h.tip.Members != nil }
 
 // shrink drops entries from memory that are more than maxBytes, if they have been
 // handed out as committed; and in any case what is more than twice that: the

@@ -12,14 +12,16 @@ type Options struct {
 	Boot uint64
 	// Seed is where jitter comes from.
 	Seed uint64
-	// Members are those of the configuration file. They count until the history
-	// has an entry that changes them. With none the core is its own quorum and
-	// has no peers: it leads epoch 0 from the first moment.
+	// Members is the list of the configuration file. It decides until the history
+	// has a list. Afterwards it is what this server wants the list to be: see
+	// tickMembers. With an empty list the core is its own quorum and has no
+	// peers: it leads epoch 0 from the first moment.
 	Members Members
 	// Init is given to an ensemble that begins with this server as its leader.
 	Init ClusterInit
-	// App is put into each marker that this core writes. Opaque.
-	App []byte
+	// AcceptOldData says that the operator vouches for the data of this server,
+	// although other servers may have seen a later state of it.
+	AcceptOldData bool
 
 	Heartbeat       uint64 // between two pings of a leader; 0 means 100
 	ElectionTimeout uint64 // without the leader's word; jitter adds up to a half; 0 means 1000
@@ -57,6 +59,10 @@ type Recovered struct {
 	LogBytes      int64 // from LogStart to the end
 	SnapshotBytes int64 // of the newest snapshot, which is Base's
 	Incarnation   ID
+	// Notes are those of the newest LogNotes, with the present process as the last
+	// of the starts: that is durable. There are no starts if the log is not synced:
+	// then its end may go back honestly, and nobody can tell an old copy of it.
+	Notes Notes
 	// Damaged says that acknowledged records may have been lost: the server is
 	// not to be counted before it is admitted anew, and Incarnation is a new one.
 	Damaged bool
@@ -70,17 +76,23 @@ type LogOp struct {
 	Promise Promise
 	Upto    jute.Zxid
 	Snap    SnapInfo
+
+	Notes       Notes
+	Incarnation ID
+	Damaged     bool
 }
 
 // LogOpKind is the kind of a LogOp.
 type LogOpKind uint8
 
 const (
-	LogAppend     LogOpKind = iota + 1 // Entry
-	LogPromise                         // Promise
-	LogTruncate                        // drop the entries behind Upto
-	LogCommitHint                      // Upto
-	LogSnapshot                        // Snap, received from another server, replaces the history
+	LogAppend      LogOpKind = iota + 1 // Entry
+	LogPromise                          // Promise
+	LogTruncate                         // drop the entries behind Upto
+	LogCommitHint                       // Upto
+	LogSnapshot                         // Snap, received from another server, replaces the history
+	LogNotes                            // Notes replaces the ones before; nobody waits for it
+	LogIncarnation                      // Incarnation and Damaged replace what Recovered has of them
 )
 
 // SnapInfo names a snapshot that was received: complete, verified, durable.
@@ -154,6 +166,16 @@ type Status struct {
 	Weightless string
 	// Reason says why the role was taken, for the log.
 	Reason string
+
+	// List is the version of the newest list of members in the history, and
+	// Settled that of the newest committed one; 0 for none. See Core.Lists.
+	List, Settled jute.Zxid
+	// FileDiffers says that the configuration file of this server has another
+	// list than the history.
+	FileDiffers bool
+	// OtherFiles is how many of the linked servers have another list in their
+	// configuration files than this server has in its own.
+	OtherFiles int
 }
 
 // PeerStatus is what a leader knows of a learner.
@@ -198,6 +220,9 @@ type Output struct {
 	// the state at once. Committed goes on behind it.
 	Install *SnapInfo
 	Reads   []ReadResult
+	// Relink is set if this server has another incarnation now: all links are to
+	// be made again, with a new Introduction.
+	Relink bool
 	// Changed is set if Status is not what it was.
 	Changed bool
 	// Fatal is not empty if the server must stop now.

@@ -19,8 +19,9 @@ type leadership struct {
 	shakyAt      uint64 // since when the links that are up are no quorum; 0 if they are
 
 	// unconfirmed is the heartbeat that a quorum has to answer before anything is
-	// proposed again, after the process was stopped; 0 for none.
+	// committed or proposed again; 0 for none. See confirm.
 	unconfirmed uint64
+	others      rivals
 
 	renewing    bool   // the epoch, in place
 	renewTo     uint32 // above this: a joiner promised it to somebody who failed
@@ -90,14 +91,17 @@ func (c *Core) beginLeading() {
 	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
 	c.shakyAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
 	c.handingOver, c.successor = false, 0
-	c.admitting, c.wanted = Admission{}, Members{}
+	c.admitting, c.wanted, c.others = Admission{}, Members{}, rivals{}
 	for _, p := range c.peers {
 		p.learner = learner{echoedAt: c.now, heardAt: c.now}
 	}
 }
 
 func (c *Core) appendMarker() {
-	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, TimeMs: c.wall, App: c.opt.App}
+	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, TimeMs: c.wall, Members: c.proposedList()}
+	if m.Members != nil || c.anchored() && c.tip.Members.Same(&c.opt.Members) {
+		m.App = c.opt.Members.Text
+	}
 	if !c.tip.Seeded() {
 		m.Init = &c.opt.Init
 		m.Admitted = c.founders()
@@ -153,6 +157,7 @@ func (c *Core) tickLeader() {
 		c.nextPing = c.now + c.opt.Heartbeat
 		c.ping(c.leaseFor)
 		c.markStreams()
+		c.claim()
 	}
 	if !c.echoedWithin(c.opt.QuorumTimeout) {
 		c.look("no word from a quorum", 1+c.jitter(c.opt.Heartbeat))
@@ -173,6 +178,9 @@ func (c *Core) tickLeader() {
 	if c.status.Role == Leading {
 		c.tickHandOver()
 		c.tickAdmission()
+	}
+	if c.status.Role == Leading {
+		c.tickMembers()
 	}
 }
 
@@ -217,11 +225,15 @@ func (c *Core) onPong(p *peer, m *Message) {
 	p.echo = max(p.echo, m.Echo)
 	p.pongSeq = max(p.pongSeq, m.Seq)
 	p.diskMs, p.full = uint64(m.Ms), m.Flags&FlagFull != 0
+	c.sightPosition(p, m.Nonce)
 	if m.Zxid != 0 {
 		c.acknowledged(p, m)
 	}
 	if c.unconfirmed != 0 && c.echoed(c.unconfirmed) {
-		c.unconfirmed = 0
+		c.confirmed()
+		if !c.leads() {
+			return
+		}
 	}
 	c.finishReadRound()
 }
@@ -268,16 +280,13 @@ func (c *Core) checkLinks() {
 	}
 }
 
-// confirmAnew has a quorum say that this is still the leader.
-func (c *Core) confirmAnew() {
-	grace := c.now - min(c.now, c.opt.QuorumTimeout) + 3*c.opt.Heartbeat
-	for _, p := range c.peers {
-		p.echoedAt = max(p.echoedAt, grace)
-	}
+// confirm has a quorum say that this is still the leader, before it commits or
+// proposes anything more.
+func (c *Core) confirm() {
 	c.ping(noLease)
 	c.unconfirmed = c.pingSeq
-	if c.echoed(c.unconfirmed) {
-		c.unconfirmed = 0 // alone
+	if c.echoed(c.unconfirmed) { // no other server is needed
+		c.confirmed()
 	}
 }
 
@@ -302,7 +311,7 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	if len(c.pending) > 0 {
 		return 0, ErrMembersPending
 	}
-	m.Version = z
+	m.Version, m.TimeMs = z, c.wall
 	data := m.Append(nil)
 	voters := 0
 	for i := range m.List {
@@ -322,11 +331,12 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	return z, nil
 }
 
-// ready reports whether a server counts and is nearly up to date.
+// ready reports whether a server counts, answers, and is nearly up to date.
 func (c *Core) ready(id SID) bool {
 	if id == c.opt.ID {
 		return true
 	}
 	p := c.linked(id)
-	return p != nil && p.synced && c.reliesOn(p) && p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
+	return p != nil && p.synced && c.reliesOn(p) && c.now < p.echoedAt+3*c.opt.Heartbeat &&
+		p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
 }

@@ -1,6 +1,7 @@
 package zab
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
@@ -18,18 +19,58 @@ type Member struct {
 	Group  uint32
 }
 
-// Members is a configuration of the ensemble, as far as quorums depend on it.
+// Members is a list of the ensemble's servers, as far as quorums depend on it.
 type Members struct {
-	// Version is the zxid of the entry that made it, 0 for the configuration
-	// file's.
+	// Version is the zxid of the entry that made the list, 0 for the list of a
+	// configuration file.
 	Version jute.Zxid
 	List    []Member // sorted by id
 	// Hierarchical counts groups: a quorum has a majority of the weights in a
 	// majority of the groups. Otherwise each voter counts one.
 	Hierarchical bool
+	// Commanded says that a command made the list. Then configuration files, which
+	// know nothing of that, do not change it.
+	Commanded bool
+	// TimeMs is the wall clock of the leader that proposed the list, in ms; 0 for a
+	// first list, which has the time of its marker.
+	TimeMs int64
 	// Text is what the shell knows besides: addresses. Opaque.
 	Text []byte
 }
+
+// Same reports whether two lists make the same quorums: they have the same
+// servers with the same roles and, if groups count, the same groups and weights.
+// Versions and texts may differ.
+func (m *Members) Same(o *Members) bool {
+	return m.Hierarchical == o.Hierarchical && slices.EqualFunc(m.List, o.List, func(a, b Member) bool {
+		if !m.Hierarchical {
+			a.Weight, a.Group, b.Weight, b.Group = 0, 0, 0, 0
+		}
+		return a == b
+	})
+}
+
+// String renders the list for log lines, such as "1, 2, 3, 4 (observer)".
+func (m *Members) String() string {
+	var b []byte
+	for i := range m.List {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		one := &m.List[i]
+		b = fmt.Appendf(b, "%d", one.ID)
+		switch {
+		case one.Observer:
+			b = append(b, " (observer)"...)
+		case m.Hierarchical:
+			b = fmt.Appendf(b, " (group %d, weight %d)", one.Group, one.Weight)
+		}
+	}
+	return string(b)
+}
+
+// bare returns the list without its version and text: what servers compare.
+func (m *Members) bare() Members { return Members{List: m.List, Hierarchical: m.Hierarchical} }
 
 // Find returns the member with an id, or nil.
 func (m *Members) Find(id SID) *Member {

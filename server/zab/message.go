@@ -52,7 +52,9 @@ const (
 	// leader's lease lasted from then on.
 	MsgPing
 	// MsgPong answers: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is
-	// what is durable there, FlagUnsure as in MsgAck, Ms the age of its oldest unfinished fsync, FlagFull.
+	// what is durable there, FlagUnsure as in MsgAck, Ms the age of its oldest
+	// unfinished fsync, FlagFull. Nonce is the number of a record of the sender's
+	// log up to which that is durable; 0 if it does not say.
 	MsgPong
 	// MsgReadIndex asks the leader for a point behind all that was completed: Seq.
 	MsgReadIndex
@@ -64,8 +66,16 @@ const (
 	// MsgRejoin tells a learner that its stream can't go on: to send MsgFollow
 	// again, or if Leader is 0, that the sender does not lead any more.
 	MsgRejoin
+	// MsgLead tells a server that does not follow the sender that the sender leads
+	// Epoch. Zxid is the version of its committed list of members. Promise is not
+	// 0 if a quorum has confirmed the sender although it had heard of a leader of
+	// that higher epoch.
+	MsgLead
+	// MsgDoubt tells a server that its data is an old copy: the sender has seen
+	// the record number Seq of its log. Boot is that of the receiver's process.
+	MsgDoubt
 
-	lastMessageKind = MsgRejoin
+	lastMessageKind = MsgDoubt
 )
 
 var messageNames = [...]string{
@@ -73,6 +83,7 @@ var messageNames = [...]string{
 	MsgNackEpoch: "NACKEPOCH", MsgFollow: "FOLLOW", MsgSync: "SYNC", MsgAppend: "APPEND", MsgAck: "ACK",
 	MsgCommit: "COMMIT", MsgPing: "PING", MsgPong: "PONG", MsgReadIndex: "READINDEX",
 	MsgReadIndexResp: "READINDEX_RESP", MsgTimeoutNow: "TIMEOUT_NOW", MsgRejoin: "REJOIN",
+	MsgLead: "LEAD", MsgDoubt: "DOUBT",
 }
 
 // Bulk reports whether messages of this kind have a place in the stream of entries
@@ -101,11 +112,14 @@ const (
 	FlagCRC
 	FlagUnsure // the sender does not count, or would not know after a restart that it does
 	FlagFull   // the sender's disk is full
+	// FlagAnchored says that the sender's history has a list of members: its
+	// configuration file does not decide.
+	FlagAnchored
 
-	knownFlags = FlagFull<<1 - 1
+	knownFlags = FlagAnchored<<1 - 1
 )
 
-var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "unsure", "full"}
+var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "unsure", "full", "anchored"}
 
 // Message is what one core says to another. Which fields count depends on the
 // kind; the others are zero.

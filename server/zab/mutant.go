@@ -30,6 +30,18 @@ const (
 	hintAheadOfCommit
 	gapCheckByPing
 	followRestarts
+	fileDecides
+	markerWithoutList
+	markerReplacesList
+	filesNotCompared
+	oneFileMoves
+	doubtedHeard
+	oldCopyTrusted
+	grownCopyTrusted
+	notesNotWritten
+	doubtNotTold
+	positionBeforeFsync
+	higherEpochIgnored
 )
 
 var mutantNames = [...]string{
@@ -55,6 +67,18 @@ var mutantNames = [...]string{
 	hintAheadOfCommit:       "hint-ahead-of-commit",
 	gapCheckByPing:          "gap-check-by-ping",
 	followRestarts:          "follow-restarts",
+	fileDecides:             "file-decides",
+	markerWithoutList:       "marker-without-list",
+	markerReplacesList:      "marker-replaces-list",
+	filesNotCompared:        "files-not-compared",
+	oneFileMoves:            "one-file-moves-the-ensemble",
+	doubtedHeard:            "doubted-server-heard",
+	oldCopyTrusted:          "old-copy-trusted",
+	grownCopyTrusted:        "grown-old-copy-trusted",
+	notesNotWritten:         "notes-not-written",
+	doubtNotTold:            "doubt-not-told",
+	positionBeforeFsync:     "position-before-fsync",
+	higherEpochIgnored:      "higher-epoch-ignored",
 }
 
 func (m Mutant) String() string {

@@ -33,6 +33,7 @@ type network struct {
 	trace     func(from, to SID, m *Message)
 	note      func(line string) // of snapshots that are sent
 
+	forged    bool                 // histories differ by hand: not compared any more
 	committed []Entry              // by anybody, ever
 	asked     map[uint64]jute.Zxid // reads: what was committed when they were asked
 	leaders   map[uint32]SID
@@ -61,6 +62,9 @@ type server struct {
 	writing     []write
 	incarnation ID
 	damaged     bool
+	file        Members // of the configuration file, read at the start
+	vouched     bool    // start with Options.AcceptOldData
+	copied      []LogOp // an old copy of disk
 
 	// The shell's view of the log and of what is applied.
 	base     SnapInfo
@@ -96,6 +100,9 @@ func newNetwork(t testing.TB, seed uint64, voters, observers int) *network {
 		s.incarnation = n.newID()
 		n.servers = append(n.servers, s)
 	}
+	for _, s := range n.servers {
+		s.file = n.members
+	}
 	return n
 }
 
@@ -114,10 +121,14 @@ func (s *server) start() {
 	s.up, s.frozen = true, false
 	s.boots++
 	r := s.recover()
+	boot := uint64(s.id)<<32 | s.boots
+	r.Notes.AddStart(Start{boot, uint64(len(s.disk) + 1)})
+	s.disk = append(s.disk, LogOp{Kind: LogNotes, Notes: r.Notes})
 	opt := Options{
-		ID: s.id, Boot: uint64(s.id)<<32 | s.boots, Seed: s.rng.Uint64(), Members: s.members,
-		Init: ClusterInit{Cluster: s.newID(), Secret: [32]byte{1}}, App: []byte("app"), RenewInterval: 3000,
+		ID: s.id, Boot: boot, Seed: s.rng.Uint64(), Members: s.file, AcceptOldData: s.vouched,
+		Init: ClusterInit{Cluster: s.newID(), Secret: [32]byte{1}}, RenewInterval: 3000,
 	}
+	opt.Members.Text = []byte("app")
 	if s.tune != nil {
 		s.tune(&opt)
 	}
@@ -131,11 +142,15 @@ func (s *server) start() {
 // recover folds the disk's records into a history.
 func (s *server) recover() Recovered {
 	s.log, s.base = nil, SnapInfo{}
-	r := Recovered{Incarnation: s.incarnation, Damaged: s.damaged, LogStart: s.logStart}
+	r := Recovered{LogStart: s.logStart}
 	for i := range s.disk {
 		op := &s.disk[i]
 		s.fold(op)
 		switch op.Kind {
+		case LogIncarnation:
+			s.incarnation, s.damaged = op.Incarnation, op.Damaged
+		case LogNotes:
+			r.Notes = op.Notes
 		case LogPromise:
 			r.Promise = op.Promise
 		case LogCommitHint:
@@ -144,6 +159,7 @@ func (s *server) recover() Recovered {
 			r.Commit = max(r.Commit, op.Snap.Zxid)
 		}
 	}
+	r.Incarnation, r.Damaged = s.incarnation, s.damaged
 	r.Base = s.base.State
 	r.LastZxid = s.last()
 	r.SnapshotBytes = s.base.Bytes
@@ -162,7 +178,7 @@ func (s *server) recover() Recovered {
 // again.
 func (s *server) restarted() *Core {
 	disk := *s
-	return New(Options{ID: s.id, Members: s.members, Init: ClusterInit{Cluster: ID{1}}}, disk.recover())
+	return New(Options{ID: s.id, Members: s.file, Init: ClusterInit{Cluster: ID{1}}}, disk.recover())
 }
 
 // fold takes a record into the shell's view of the log.
@@ -215,6 +231,9 @@ func (s *server) apply(z jute.Zxid) {
 		if err := s.state.Apply(e); err != nil {
 			s.t.Fatalf("server %d: apply: %v", s.id, err)
 		}
+		if s.forged {
+			continue
+		}
 		if s.applied < len(s.committed) {
 			if c := s.committed[s.applied]; c.Zxid != e.Zxid || c.Type != e.Type || !bytes.Equal(c.Data, e.Data) {
 				s.t.Fatalf("server %d applies %v %q, another has applied %v %q", s.id, e.Zxid, e.Data, c.Zxid, c.Data)
@@ -249,7 +268,7 @@ func (s *server) crash() {
 func (s *server) wipe() {
 	s.disk = nil
 	s.logStart = 0
-	s.incarnation = s.newID()
+	s.incarnation, s.damaged = s.newID(), false
 }
 
 // damage has a stopped server find that the end of its log is lost. Promises that
@@ -264,7 +283,7 @@ func (s *server) damage() {
 		}
 	}
 	s.logStart = 0
-	s.incarnation, s.damaged = s.newID(), true
+	s.disk = append(s.disk, LogOp{Kind: LogIncarnation, Incarnation: s.newID(), Damaged: true})
 }
 
 func (s *server) unlink(o *server) {
@@ -296,8 +315,8 @@ func (n *network) connect() {
 			case can && !linked:
 				n.gens++
 				a.links[b.id], b.links[a.id] = n.gens, n.gens
-				a.core.PeerUp(b.id, n.gens, b.incarnation)
-				b.core.PeerUp(a.id, n.gens, a.incarnation)
+				a.core.PeerUp(b.id, n.gens, b.core.Introduction())
+				b.core.PeerUp(a.id, n.gens, a.core.Introduction())
 				a.take()
 				b.take()
 			case !can && linked:
@@ -343,6 +362,12 @@ func (s *server) take() {
 		s.apply(z)
 	}
 	s.checkLeader()
+	if out.Relink {
+		s.incarnation = s.core.incarnation
+		for _, o := range s.servers {
+			s.unlink(o)
+		}
+	}
 	if !s.noApply && s.core.applied < s.state.Zxid {
 		s.core.Applied(s.state.Zxid)
 		s.take()
@@ -395,7 +420,7 @@ func (s *server) checkLeader() {
 	if l := s.leaders[st.Epoch]; l != 0 && l != s.id {
 		s.t.Fatalf("epoch %d is led by servers %d and %d", st.Epoch, l, s.id)
 	}
-	if s.leaders[st.Epoch] == 0 {
+	if s.leaders[st.Epoch] == 0 && !s.forged {
 		for _, e := range s.committed {
 			if e.Zxid.Epoch() < st.Epoch && e.Zxid > s.base.Zxid && !slices.ContainsFunc(s.log, func(o Entry) bool { return o.Zxid == e.Zxid }) {
 				s.t.Fatalf("server %d leads epoch %d without %v, which is committed", s.id, st.Epoch, e.Zxid)

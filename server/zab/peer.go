@@ -9,12 +9,21 @@ import (
 // peer is what a core knows of another server. It is made with the first link
 // and stays.
 type peer struct {
-	id          SID
-	up          bool
-	gen         uint64
+	id  SID
+	up  bool
+	gen uint64
+
+	// Of its Introduction, and what follows from it.
 	incarnation ID
-	refused     bool // it belongs to another ensemble: not listened to on this link
-	ours        bool // it was synchronized by this server, or the reverse, on this link
+	boot, start uint64
+	heard       bool    // it has introduced itself, ever
+	file        Members // of its configuration file
+	sameFile    bool    // file is the same list as in the file of this server
+	reported    string  // the list that was reported to differ last
+	doubted     bool    // its data is an old copy: not listened to on this link
+	doubtAt     uint64  // the position that its log had before
+	refused     bool    // it belongs to another ensemble: not listened to on this link
+	ours        bool    // it was synchronized by this server, or the reverse, on this link
 
 	// What it said of itself last.
 	promise uint32
@@ -71,52 +80,16 @@ func (c *Core) linked(id SID) *peer {
 	return nil
 }
 
-// members is the configuration that is committed.
-func (c *Core) members() *Members {
-	if c.settled.Members != nil {
-		return c.settled.Members
-	}
-	return &c.opt.Members
-}
-
-// voter reports whether a server has a vote in a configuration in force: the
-// committed one, and those behind it in the history.
-func (c *Core) voter(id SID) bool {
-	if c.members().Voter(id) {
-		return true
-	}
-	for i := range c.pending {
-		if c.pending[i].Voter(id) {
-			return true
-		}
-	}
-	return false
-}
-
-// quorum reports whether the servers for which in is true are a quorum in each
-// configuration in force.
-func (c *Core) quorum(in func(SID) bool) bool {
-	if n := len(c.pending); n > 0 && mutated(oneConfigQuorum) {
-		return c.pending[n-1].Quorum(in)
-	}
-	if !c.members().Quorum(in) {
-		return false
-	}
-	for i := range c.pending {
-		if !c.pending[i].Quorum(in) {
-			return false
-		}
-	}
-	return true
-}
-
-// counts reports whether a server's word counts, as far as its data is
-// concerned: lost data would break the intersection of quorums. In an ensemble
-// it needs to be admitted with the incarnation that it shows. Before there is
-// one, everybody who has nothing, and has lost nothing, counts.
+// counts reports whether a server's word counts, as far as its data and its list
+// of members are concerned: lost data would break the intersection of quorums. In
+// an ensemble it needs to be admitted with the incarnation that it shows. Before
+// there is one, a server counts that has nothing, and has lost nothing.
 func (c *Core) counts(p *peer) bool {
 	if mutated(damagedCounted) || mutated(wipedVotes) || mutated(observerCounted) && !c.voter(p.id) {
 		return true
+	}
+	if p.doubted || !c.agreed(p) {
+		return false
 	}
 	if c.tip.Seeded() {
 		return c.admits(Admission{p.id, p.incarnation})
@@ -136,6 +109,8 @@ func (c *Core) weightless() string {
 		switch {
 		case c.admits(Admission{c.opt.ID, c.incarnation}):
 			return ""
+		case c.disowned:
+			return "on an old copy of its data, and not admitted again yet"
 		case c.damaged:
 			return "damaged, and not admitted again yet"
 		}
@@ -196,12 +171,15 @@ func (c *Core) selfFlags() (f uint16) {
 	if c.selfCounts() {
 		f |= FlagCounts
 	}
+	if c.anchored() {
+		f |= FlagAnchored
+	}
 	return f
 }
 
 // post sends a message to a linked peer.
 func (c *Core) post(p *peer, m Message) {
-	if !p.up || p.refused {
+	if !p.up || p.refused || p.doubted && m.Kind != MsgDoubt {
 		return
 	}
 	switch m.Kind {

@@ -122,7 +122,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 
 // toggleMember has a leader make a server a voter, or an observer.
 func (n *network) toggleMember(l *server) {
-	m := Members{List: slices.Clone(l.core.members().List)}
+	m := Members{List: slices.Clone(l.core.members().List), Commanded: n.rng.IntN(2) == 0}
 	i := n.rng.IntN(len(m.List))
 	m.List[i].Observer = !m.List[i].Observer
 	if l.core.status.Role == Leading {

@@ -30,7 +30,12 @@ import (
 //	purge N               the log up to what is applied
 //	promise N EPOCH TO    on the disk of a stopped server
 //	append N ZXID DATA    the same: an entry behind its last
+//	forge N LIST          the same: these are the members from here on, and that is committed
 //	log N                 what is on the disk and in the history
+//	lists N...            which members count there, and whether files differ
+//	file N LIST           the list of its configuration file, from its next start on
+//	copy N | restore N    copy the disk of a stopped server; put the copy back
+//	vouch N               its operator accepts old data, from its next start on
 //	trace [KIND...] | messages   collect messages between servers, and print them: those of
 //	                      some kinds, or all but heartbeats; and snapshots
 //	inject FROM TO KIND [field=value ...]   and what TO sends at once
@@ -86,6 +91,8 @@ func (s *stage) command(words []string) (string, error) {
 		return s.inject(args)
 	case "status":
 		return s.statuses(args), nil
+	case "lists":
+		return s.lists(args), nil
 	default:
 		return s.each(words[0], args)
 	}
@@ -128,7 +135,7 @@ func (s *stage) each(name string, args []string) (string, error) {
 	case "wipe":
 		one.wipe()
 	case "damage":
-		one.incarnation, one.damaged = s.newID(), true
+		one.disk = append(one.disk, LogOp{Kind: LogIncarnation, Incarnation: s.newID(), Damaged: true})
 	case "propose":
 		if !one.propose(strings.Join(args[1:], " ")) {
 			return "refused", nil
@@ -153,10 +160,24 @@ func (s *stage) each(name string, args []string) (string, error) {
 	case "append":
 		r := one.recover()
 		one.disk = append(one.disk, LogOp{Kind: LogAppend, Entry: Entry{Zxid: jute.Zxid(number(args[1])), Prev: r.LastZxid, Data: []byte(args[2])}})
+	case "forge":
+		s.forged = true
+		m := parseMembers(args[1:])
+		z := one.recover().LastZxid + 1
+		one.disk = append(one.disk, LogOp{Kind: LogAppend, Entry: Entry{Zxid: z, Prev: z - 1, Type: EntryMembers, Data: m.Append(nil)}},
+			LogOp{Kind: LogCommitHint, Upto: z})
 	case "log":
 		return one.listLog(), nil
 	case "events":
 		return one.warnings(), nil
+	case "file":
+		one.file = parseMembers(args[1:])
+	case "copy":
+		one.copied = slices.Clone(one.disk)
+	case "restore":
+		one.disk = slices.Clone(one.copied)
+	case "vouch":
+		one.vouched = true
 	default:
 		return "", scenario.Unknown([]string{name})
 	}
@@ -219,12 +240,42 @@ func (s *stage) statuses(args []string) string {
 	return b.String()
 }
 
-func (s *server) changeMembers(words []string) string {
-	var m Members
+// lists says what the servers take for the list of members.
+func (s *stage) lists(args []string) string {
+	var b strings.Builder
+	for _, arg := range args {
+		one := s.server(sid(arg))
+		if !one.up {
+			continue
+		}
+		settled, newest := one.core.Lists()
+		st := one.core.Status()
+		fmt.Fprintf(&b, "%d: %v of %v", one.id, settled, st.Settled)
+		if newest != settled {
+			fmt.Fprintf(&b, ", and %v of %v", newest, st.List)
+		}
+		if st.FileDiffers {
+			fmt.Fprintf(&b, "; its file %v", &one.file)
+		}
+		if st.OtherFiles > 0 {
+			fmt.Fprintf(&b, "; %d servers with other files", st.OtherFiles)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func parseMembers(words []string) (m Members) {
 	for _, w := range words {
 		id := strings.TrimSuffix(w, "o")
 		m.List = append(m.List, Member{ID: sid(id), Observer: id != w})
 	}
+	return m
+}
+
+func (s *server) changeMembers(words []string) string {
+	m := parseMembers(words)
+	m.Commanded = true
 	z, err := s.core.ProposeMembers(m)
 	s.take()
 	if err != nil {

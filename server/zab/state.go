@@ -35,10 +35,12 @@ type EpochEnd struct {
 // says of znodes. Like the tree it results from applying entries in order, so
 // it is part of each snapshot. The zero value is that of an empty history.
 type State struct {
-	Zxid    jute.Zxid   // of the last entry
-	Init    ClusterInit // zero until the first marker
-	Epochs  []EpochEnd  // rising
-	Members *Members    // nil until an entry changes the members: the configuration file counts
+	Zxid   jute.Zxid   // of the last entry
+	Init   ClusterInit // zero until the first marker
+	Epochs []EpochEnd  // rising
+	// Members is the list of servers that decides. It is nil until a marker
+	// carries the first one; until then configuration files decide.
+	Members *Members
 	// Admitted is sorted by server. A server that is not in it with its present
 	// incarnation has no weight.
 	Admitted []Admission
@@ -53,11 +55,16 @@ type Marker struct {
 	// promised it: they are admitted.
 	Init     *ClusterInit
 	Admitted []Admission
+	// Members is set in the first marker of an ensemble, and in the first one
+	// behind a history that has no list yet. From there on the history says who
+	// decides. The text of the list is App.
+	Members *Members
 	// Alone is set in the marker of a server without an ensemble that took over a
 	// member's history: from here on that is one of its own, and belongs to no
 	// ensemble.
 	Alone bool
-	// App is the leader's Options.App.
+	// App is the text of the list that decides, with the addresses of the
+	// leader's configuration file. It is empty if that file has another list.
 	App []byte
 }
 
@@ -100,6 +107,7 @@ func (s *State) Apply(e *Entry) error {
 				s.admit(a)
 			}
 		}
+		s.setList(&m, e.Zxid)
 	case EntryMembers:
 		m := new(Members)
 		if err := m.Decode(e.Data); err != nil {
@@ -117,6 +125,23 @@ func (s *State) Apply(e *Entry) error {
 	}
 	s.extend(e.Zxid)
 	return nil
+}
+
+// setList takes the list, or a new text for it, from the marker at z. Clones of
+// the state may share the old list, so that is not changed.
+func (s *State) setList(m *Marker, z jute.Zxid) {
+	var list Members
+	switch {
+	case m.Members != nil && (s.Members == nil || mutated(markerReplacesList)):
+		list = *m.Members
+		list.Version, list.Text = z, nil
+	case s.Members != nil && len(m.App) > 0:
+		list = *s.Members
+	default:
+		return
+	}
+	list.Text = slices.Clone(m.App)
+	s.Members = &list
 }
 
 // follows checks that e can stand behind the last entry: it names it, and its

@@ -53,8 +53,10 @@ type learner struct {
 	leasedSeq    uint64 // the newest pong when it was last told of the lease
 	answersUntil uint64 // no lease of its own that this leader gave it lasts longer
 
-	told bool // to take over, in this hand-over
-	sure bool // by its last acknowledgement, that it counts
+	told  bool      // to take over, in this hand-over
+	sure  bool      // by its last acknowledgement, that it counts
+	acked jute.Zxid // the most that it has acknowledged in this leadership
+	by    uint64    // the boot of the process that did
 }
 
 // sent is a message of entries that is not acknowledged.
@@ -142,6 +144,10 @@ func (c *Core) startSync(p *peer) {
 	p.echoedAt, p.heardAt, p.pongSeq, p.leasedSeq = c.now, c.now, 0, 0
 	p.progressAt = c.now
 	at := commonPoint(c.tip.Epochs, s.epochs)
+	if at < p.acked && p.by != p.boot && p.start != 0 && !mutated(oldCopyTrusted) {
+		c.doubt(p, fmt.Sprintf("it had acknowledged everything up to %v, and has this history up to %v only", p.acked, at))
+		return
+	}
 	if at < s.commit {
 		c.event(3, p.id, fmt.Sprintf("the server says that %v is committed, but only up to %v it has the history of this one", s.commit, at))
 	}
@@ -414,6 +420,9 @@ func (c *Core) acknowledged(p *peer, m *Message) {
 		return
 	}
 	p.match, p.sure = max(p.match, z), sure
+	if p.match > p.acked {
+		p.acked, p.by = p.match, p.boot
+	}
 	if p.state == learnerSnapshot {
 		c.snapshotAcknowledged(p)
 		return

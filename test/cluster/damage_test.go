@@ -64,6 +64,7 @@ func oldCopy(c *campaign) {
 	c.must(os.RemoveAll(s.data))
 	c.must(os.Rename(backup, s.data))
 	s.start()
+	c.says("the data of this server is an old copy", s)
 	c.awaitWrite()
 	c.e.awaitAll()
 }

@@ -33,7 +33,8 @@ var constantly = []string{
 type ensemble struct {
 	t       testing.TB
 	dir     string
-	servers []*server
+	servers []*server // those that are to work
+	all     []*server // and those that are to be added, or were removed
 	net     *network
 	lines   []string
 }
@@ -41,6 +42,7 @@ type ensemble struct {
 // shape says what an ensemble is made of.
 type shape struct {
 	voters, observers int
+	spare             int      // servers that are not members yet
 	lines             []string // added to each zoo.cfg
 	only              []string // there instead of constantly
 	// disk makes the data directory of a server; nil is a plain one.
@@ -54,17 +56,19 @@ func newEnsemble(t testing.TB, of shape) *ensemble {
 	if of.only != nil {
 		e.lines = of.only
 	}
-	for id := 1; id <= of.voters+of.observers; id++ {
+	members := of.voters + of.observers
+	for id := 1; id <= members+of.spare; id++ {
 		dir := filepath.Join(e.dir, fmt.Sprint(id))
 		data := filepath.Join(dir, "data")
 		if of.disk != nil {
 			data = filepath.Join(of.disk(id), "data")
 		}
 		s := newServer(t, id, dir, data)
-		s.observer = id > of.voters
-		e.servers = append(e.servers, s)
+		s.observer = id > of.voters && id <= members
+		e.all = append(e.all, s)
 	}
-	e.net = newNetwork(t, e.servers)
+	e.servers = e.all[:members:members]
+	e.net = newNetwork(t, e.all)
 	for _, s := range e.servers {
 		s.configure(append(slices.Clone(e.lines), e.members(s)...))
 	}
@@ -86,10 +90,13 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
-// members returns the server lines of s: it reaches the others by relays.
-func (e *ensemble) members(s *server) []string {
+// members returns the server lines of s for the servers that are to work.
+func (e *ensemble) members(s *server) []string { return e.lists(s, e.servers) }
+
+// lists returns server lines of s: it reaches the others by relays.
+func (e *ensemble) lists(s *server, members []*server) []string {
 	var lines []string
-	for _, to := range e.servers {
+	for _, to := range members {
 		quorum, election := to.quorum, to.election
 		if to != s {
 			relays := e.net.relays[[2]int{s.id, to.id}]
@@ -108,14 +115,14 @@ func (e *ensemble) members(s *server) []string {
 }
 
 func (e *ensemble) end() {
-	for _, s := range e.servers {
+	for _, s := range e.all {
 		s.kill()
 	}
-	for _, s := range e.servers {
+	for _, s := range e.all {
 		s.checkLog()
 	}
 	if e.t.Failed() {
-		for _, s := range e.servers {
+		for _, s := range e.all {
 			e.t.Logf("end of the log of server %d:\n%s", s.id, tail(s.log(), 6000))
 		}
 	}

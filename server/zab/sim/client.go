@@ -122,6 +122,7 @@ func (s *Sim) connect(c *client) {
 	req := request{kind: reqCreateSession, attempt: c.attempt, timeout: s.drawTimeout()}
 	if c.session != 0 {
 		req.kind, req.session, req.seen = reqResume, c.session, c.seen
+		s.relinquish(c.session, req.timeout)
 	}
 	req.floor, req.sent = s.ghost.acked, s.now
 	n := s.nodes[s.rng.IntN(len(s.nodes))]

@@ -57,6 +57,10 @@ type Config struct {
 	// Faults are the mean times between two faults of a kind; 0 turns it off.
 	Faults [numFaults]uint64
 
+	// OddFile gives one server a list of its own from the beginning, which is no
+	// quorum of that list.
+	OddFile bool
+
 	// ChaosOnly leaves out the phases in which all must become well.
 	ChaosOnly bool
 	// Mutant plants a fault into the nodes themselves.
@@ -84,14 +88,16 @@ const (
 	FaultDamage                 // the end of the log is lost, and that is noticed
 	FaultRollback               // the disk is an old copy of itself, under a new incarnation
 	FaultTransfer               // the leader is told to hand over
-	FaultMembers                // the members are changed
+	FaultMembers                // the members are changed by a command
+	FaultFiles                  // a server is restarted with another list in its configuration file
+	FaultOldCopy                // the disk is an old copy of itself, and its name says nothing of that
 	FaultBadSync                // an fsync fails
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
-	"full", "wipe", "damage", "rollback", "transfer", "members", "badsync",
+	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -115,6 +121,9 @@ func (c *Config) String() string {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
 		}
 	}
+	if c.OddFile {
+		b.WriteString(" oddfile")
+	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
@@ -136,6 +145,7 @@ func Draw(seed uint64, steps int) Config {
 	c.DozePct = pick(r, 0, 0, 0, 2, 10)
 	c.Timeouts = pick(r, 1, 1, 3)
 	c.MaxListed = pick(r, 0, 0, 1)
+	c.OddFile = r.IntN(8) == 0
 	return c
 }
 
@@ -220,7 +230,7 @@ func (c *Config) drawFaults(r *rand.Rand) {
 		}
 		mean := c.ElectionMs * strength * (1 + r.Uint64N(4))
 		switch f {
-		case FaultPowerAll, FaultWipe, FaultDamage, FaultRollback, FaultMembers:
+		case FaultPowerAll, FaultWipe, FaultDamage, FaultRollback, FaultOldCopy, FaultMembers:
 			mean *= 2
 		}
 		c.Faults[f] = mean

@@ -36,6 +36,8 @@ const (
 	recHint
 	recInstall // a received snapshot replaces the history
 	recSnap    // one of the node's own
+	recNotes
+	recIncarnation
 )
 
 // rec is a record of the log.
@@ -45,10 +47,19 @@ type rec struct {
 	promise zab.Promise
 	upto    jute.Zxid
 	snap    *snapshot
+
+	notes       zab.Notes
+	incarnation zab.ID
+	damaged     bool
 }
 
 // history is what records amount to.
 type history struct {
+	records     uint64 // of the log, ever
+	notes       zab.Notes
+	incarnation zab.ID
+	damaged     bool // acknowledged records were found lost
+
 	promise zab.Promise
 	hint    jute.Zxid
 	snaps   []*snapshot // oldest first; the last one is the base
@@ -118,6 +129,7 @@ func (h *history) has(z jute.Zxid) bool {
 }
 
 func (h *history) apply(r *rec) {
+	h.records++
 	switch r.kind {
 	case recAppend:
 		h.ents = append(h.ents, r.ent)
@@ -133,6 +145,10 @@ func (h *history) apply(r *rec) {
 		h.start, h.startChain = r.snap.zxid, r.snap.chain
 	case recSnap:
 		h.snaps = append(h.snaps[:len(h.snaps):len(h.snaps)], r.snap)
+	case recNotes:
+		h.notes = r.notes
+	case recIncarnation:
+		h.incarnation, h.damaged = r.incarnation, r.damaged
 	}
 }
 
@@ -172,16 +188,14 @@ func (h *history) clone() history {
 // records, those not in durable are pending: a power cut keeps any beginning of
 // them.
 type disk struct {
-	incarnation zab.ID
-	damaged     bool // recovery found acknowledged records lost
-	written     history
-	durable     history
-	pending     []rec
-	count       uint64 // records written, but for those lost
-	syncing     bool
-	syncTo      uint64 // the fsync under way covers so many records
-	syncSince   uint64
-	real        *walDisk // nil without a real log
+	written   history
+	durable   history
+	pending   []rec
+	count     uint64 // records written, but for those lost
+	syncing   bool
+	syncTo    uint64 // the fsync under way covers so many records
+	syncSince uint64
+	real      *walDisk // nil without a real log
 }
 
 // durableCount is how many records are durable.

@@ -202,6 +202,9 @@ func (s *Sim) promiseDurable(n *node, p zab.Promise) {
 	if p.Epoch < s.ghost.tops[n.id] {
 		s.fail("I2", "server %d promises epoch %d after %d", n.id, p.Epoch, s.ghost.tops[n.id])
 	}
+	if n.old && p.To != n.id {
+		s.fail("I17", "server %d runs on an old copy of its data, and promises %v", n.id, p)
+	}
 	s.ghost.tops[n.id] = p.Epoch
 	m := s.ghost.promised[p.Epoch]
 	if m == nil {
@@ -275,6 +278,7 @@ func (s *Sim) observe(n *node) {
 	if e := c.Epoch(); e != n.leads && e != n.led {
 		s.fail("I12", "server %d, which leads epoch %d, commits %v by itself", n.id, n.leads, c)
 	}
+	s.checkConfirmed(n, c)
 	for i := h.search(s.ghost.last); i < len(h.ents) && h.ents[i].Zxid <= c; i++ {
 		s.commit(n, &h.ents[i])
 		if h.ents[i].Type == zab.EntryMembers {
@@ -327,9 +331,15 @@ func (s *Sim) commitControl(e *ent) {
 			s.stats.Admits++
 		}
 	}
-	if e.Type == zab.EntryMembers {
+	switch {
+	case e.Type == zab.EntryMembers:
 		g.changes = append(g.changes, memberChange{e.Zxid, g.state.Members})
 		s.stats.MemberChanges++
+		if !s.ordered[e.Zxid] {
+			s.stats.Moves++
+		}
+	case g.state.Members != nil && len(g.changes) == 0: // of the first marker
+		g.changes = append(g.changes, memberChange{e.Zxid, g.state.Members})
 	}
 }
 

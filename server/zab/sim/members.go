@@ -16,52 +16,66 @@ func (s *Sim) changeMembers() {
 	}
 	m := *s.membersNow()
 	m.List = slices.Clone(m.List)
-	id := zab.SID(s.rng.IntN(len(s.nodes)) + 1)
-	one := m.Find(id)
-	switch {
-	case one == nil:
-		m.List = append(m.List, zab.Member{ID: id, Observer: s.percent(50), Weight: 1})
-		slices.SortFunc(m.List, func(a, b zab.Member) int { return int(a.ID) - int(b.ID) })
-	case s.percent(30):
-		m.List = slices.DeleteFunc(m.List, func(o zab.Member) bool { return o.ID == id })
-	default:
-		one.Observer = !one.Observer
-	}
+	s.toggle(&m)
+	m.Commanded = s.percent(30)
 	if len(ids(&m)) < 2 || !isQuorum(&m, func(v zab.SID) bool { return s.counts(s.node(v)) && s.knows(s.node(v)) }) {
 		return
 	}
 	z, err := n.core.ProposeMembers(m)
+	if err == nil {
+		s.ordered[z] = true
+	}
 	s.trace(n, "proposes members %v as %v: %v", ids(&m), z, err)
 	s.heed(n)
 }
 
-// inForce are the members that would decide for a node after a crash: those
-// that it would know to be committed, and all behind them in its log.
-func (s *Sim) inForce(n *node) []*zab.Members {
+// inForce are the lists that would decide for a node after a crash: the one that
+// it would know to be committed, or else the first one, and all behind it in its
+// log. One that has none decides by its file, as long as nobody has a list.
+func (s *Sim) inForce(n *node) (list []*zab.Members) {
 	h := &n.disk.written
-	now, from, known := &s.members, jute.Zxid(0), n.disk.durable.hint
+	from, known := jute.Zxid(0), n.disk.durable.hint
 	if b := n.disk.durable.base(); b != nil {
 		from, known = b.zxid, max(b.zxid, known)
 		if b.state.Members != nil {
-			now = b.state.Members
+			list = append(list, b.state.Members)
 		}
 	}
-	list := []*zab.Members{now}
 	for i := h.search(from); i < len(h.ents); i++ {
 		e := &h.ents[i]
-		if e.Type != zab.EntryMembers {
+		m := s.listOf(e)
+		if m == nil || e.Type == zab.EntryMarker && len(list) > 0 {
 			continue
-		}
-		m := new(zab.Members)
-		if err := m.Decode(e.Data); err != nil {
-			s.fail("I4", "members of %v: %v", e.Zxid, err)
 		}
 		if e.Zxid <= known {
 			list = list[:0]
 		}
 		list = append(list, m)
 	}
+	if len(list) == 0 && s.ghost.last == 0 {
+		list = append(list, &n.file)
+	}
 	return list
+}
+
+// listOf returns the list of members in an entry, or nil.
+func (s *Sim) listOf(e *ent) *zab.Members {
+	var err error
+	m := new(zab.Members)
+	switch e.Type {
+	case zab.EntryMembers:
+		err = m.Decode(e.Data)
+	case zab.EntryMarker:
+		var marker zab.Marker
+		err = marker.Decode(e.Data)
+		m = marker.Members
+	default:
+		return nil
+	}
+	if err != nil {
+		s.fail("I4", "members of %v: %v", e.Zxid, err)
+	}
+	return m
 }
 
 // decides reports whether the servers for which in is true can decide, whatever
@@ -90,9 +104,12 @@ func (s *Sim) listed() (list []*node) {
 
 // checkMembers checks that an entry that changes the members is the only one in
 // the log that is not committed: I18.
-func (s *Sim) checkMembers(n *node, z jute.Zxid) {
-	h := &n.disk.written
-	for i := len(h.ents) - 1; i >= 0 && h.ents[i].Zxid > s.ghost.last; i-- {
+func (s *Sim) checkMembers(n *node, e *zab.Entry) {
+	h, z := &n.disk.written, e.Zxid
+	if _, born := s.ghost.born[z]; !born {
+		s.checkMove(n, e)
+	}
+	for i := len(h.ents) - 1; i >= 0 && h.ents[i].Zxid > max(s.ghost.last, n.core.Committed()); i-- {
 		if h.ents[i].Type == zab.EntryMembers && s.ghost.established[z.Epoch()] == n.id {
 			s.fail("I18", "server %d changes the members by %v, and %v is not committed", n.id, z, h.ents[i].Zxid)
 		}

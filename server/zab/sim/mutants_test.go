@@ -160,7 +160,8 @@ var focuses = map[string]func(*Config){
 	},
 	"no-lease": func(c *Config) {
 		dozers(c)
-		c.SessionMs = c.ElectionMs / 2
+		c.Voters, c.Observers, c.SessionMs, c.Faults = 3, 0, c.ElectionMs, [numFaults]uint64{}
+		often(c, FaultPause)
 	},
 	"early-install": func(c *Config) {
 		c.SnapshotEach, c.SnapRetain, c.CacheBytes = 5, 1, 1
@@ -210,6 +211,11 @@ var focuses = map[string]func(*Config){
 		often(c, FaultMembers)
 	},
 	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
+	"files-not-compared":   func(c *Config) { c.Voters, c.OddFile = 5, true },
+	"file-decides":         func(c *Config) { often(c, FaultFiles, FaultPartition) },
+	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
+	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
+	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
@@ -258,6 +264,8 @@ var directed = map[string]func(*script){
 	"read-without-round":            deposedReads,
 	"promise-without-history-check": lateCandidate,
 	"follow-restarts":               slowAnswers,
+	"grown-old-copy-trusted":        grownOldCopy,
+	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 }
 

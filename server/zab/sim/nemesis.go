@@ -69,10 +69,12 @@ func (s *Sim) strike(f Fault) {
 			l.core.Transfer()
 			s.heed(l)
 		}
-	case FaultWipe, FaultDamage, FaultRollback:
+	case FaultWipe, FaultDamage, FaultRollback, FaultOldCopy:
 		s.planDisaster(n, f)
 	case FaultMembers:
 		s.changeMembers()
+	case FaultFiles:
+		s.changeFile(n)
 	case FaultBadSync:
 		s.trace(n, "fault: %v", f)
 		s.crash(n, true) // what the fsync should have written may be there or not
@@ -191,14 +193,16 @@ func (s *Sim) partition() {
 }
 
 // planDisaster destroys what a server has, if the others can do without it: all
-// that count and keep their disks must still be a quorum.
+// that count and keep their disks must still be a quorum. An old copy is put back
+// under its own name only if all others would know it.
 func (s *Sim) planDisaster(n *node, f Fault) {
-	if f == FaultRollback && n.copy == nil || s.percent(30) {
+	old := f == FaultRollback || f == FaultOldCopy
+	if old && n.copy == nil || s.percent(30) {
 		h := n.disk.durable.clone()
 		n.copy = &h
 		return
 	}
-	if !s.expendable(n) {
+	if !s.expendable(n) || f == FaultOldCopy && !s.knownToBeOld(n) || f == FaultWipe && s.couldFound(n) {
 		return
 	}
 	s.trace(n, "fault: %v", f)
@@ -210,13 +214,19 @@ func (s *Sim) planDisaster(n *node, f Fault) {
 		n.next.damage = true
 	case FaultRollback:
 		n.next.rollback = true
+	case FaultOldCopy:
+		n.next.oldCopy = true
 	}
 	s.disaster(n)
 	s.restartLater(n)
 }
 
-// expendable reports whether a server's disk may be lost now.
+// expendable reports whether a server's disk may be lost now. While one runs on an
+// old copy, the others are needed: they know it.
 func (s *Sim) expendable(n *node) bool {
+	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o.old }) {
+		return false
+	}
 	rest := func(v zab.SID) bool {
 		o := s.node(v)
 		return o != n && s.counts(o) && s.knows(o)
@@ -224,31 +234,51 @@ func (s *Sim) expendable(n *node) bool {
 	return s.ghost.last > 0 && s.decides(s.nodes, rest)
 }
 
+// knownToBeOld reports whether the copy of n would count if nobody noticed it, and
+// every other server has it on its disk that the log of n was further.
+func (s *Sim) knownToBeOld(n *node) bool {
+	if !s.ghost.state.Admits(n.id, n.copy.incarnation) {
+		return false
+	}
+	for _, o := range s.nodes {
+		if o != n && !slices.ContainsFunc(o.disk.durable.notes.Sightings, func(g zab.Sighting) bool {
+			return g.Server == n.id && g.Incarnation == n.copy.incarnation && g.Position > n.copy.records
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 // disaster changes the disk of a server that is down, as planned.
 func (s *Sim) disaster(n *node) {
 	d := &n.disk
 	plan := n.next
-	n.next.wipe, n.next.damage, n.next.rollback = false, false, false
+	n.next.wipe, n.next.damage, n.next.rollback, n.next.oldCopy = false, false, false, false
 	switch {
 	case plan.wipe:
 		s.stats.Wipes++
-		d.durable, d.damaged = history{}, false
+		d.durable = history{incarnation: d.durable.incarnation}
 	case plan.rollback:
 		s.stats.Rollbacks++
 		if n.copy != nil {
 			d.durable = n.copy.clone()
 		}
+	case plan.oldCopy:
+		s.stats.OldCopies++
+		d.durable = n.copy.clone()
+		n.old = true
 	case plan.damage:
 		s.stats.Damages++
 		s.damage(n)
 	default:
 		return
 	}
+	if !plan.oldCopy && s.cfg.Mutant != MutantSameIncarnation && !(plan.damage && s.cfg.Mutant == MutantDamageUnseen) {
+		d.durable.incarnation = s.newID()
+	}
 	d.cut()
 	d.pending = nil
-	if s.cfg.Mutant != MutantSameIncarnation && !(plan.damage && s.cfg.Mutant == MutantDamageUnseen) {
-		d.incarnation = s.newID()
-	}
 	if s.ghost.last > 0 {
 		s.checkDurable(s.ghost.last, "server %d lost what it had", n.id)
 	}
@@ -261,8 +291,11 @@ func (s *Sim) disaster(n *node) {
 // damage loses the end of the log, and perhaps a promise.
 func (s *Sim) damage(n *node) {
 	d := &n.disk
-	d.damaged = s.cfg.Mutant != MutantDamageUnseen
 	h := &d.durable
+	h.damaged = s.cfg.Mutant != MutantDamageUnseen
+	if h.damaged {
+		h.notes = zab.Notes{} // the log that takes its place is empty
+	}
 	if k := len(h.ents); k > 0 {
 		h.ents = h.ents[:s.rng.IntN(k+1)]
 	}
@@ -300,7 +333,7 @@ func (s *Sim) heal(list []*node) {
 					s.breakLink(l, [2]uint64{0, 0})
 				}
 			}
-			if o != n {
+			if o != n && n.alive && o.alive {
 				s.dial(n, o, 1000)
 			}
 		}

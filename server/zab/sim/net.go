@@ -20,6 +20,7 @@ type packet struct {
 	req      request
 	rep      reply
 	undo     func()
+	sent     uint64 // when, µs
 }
 
 // link is a connection between two nodes, ends[0] < ends[1]. Each end numbers
@@ -35,6 +36,7 @@ type link struct {
 	next   [2][2]uint64 // by sender and lane: the next message arrives no earlier
 	slow   uint64       // µs more
 	opened [2]uint64
+	intro  [2]zab.Introduction // what each end said of itself
 	// Ghost, by sender: the last question of which a barrier was announced, and was
 	// heard of.
 	told, heard [2]uint64
@@ -99,6 +101,14 @@ func (s *Sim) dialNow(lo, hi int8) {
 	if old := s.links[lo][hi]; old != nil && !old.dead {
 		return
 	}
+	if !s.accepts(a, b) || !s.accepts(b, a) {
+		s.tellRefused(a, b)
+		if a.alive && b.alive {
+			s.tellRefused(b, a)
+		}
+		s.dial(a, b, s.cfg.ElectionMs*1000+s.between(0, s.cfg.DialMs*1000))
+		return
+	}
 	if a.paused || b.paused || s.blocked(lo, hi) || s.blocked(hi, lo) {
 		s.dial(a, b, s.between(s.cfg.DialMs*500, s.cfg.DialMs*1500))
 		return
@@ -113,6 +123,7 @@ func (s *Sim) dialNow(lo, hi int8) {
 		}
 		n.gen++
 		l.gen[side] = n.gen
+		l.intro[side] = n.core.Introduction()
 		l.opened[side] = s.now + s.between(10, s.cfg.NetUs*2)
 		l.next[1-side] = [2]uint64{l.opened[side], l.opened[side]}
 		s.agenda.push(event{at: l.opened[side], kind: evLinkUp, node: n.idx, life: n.life, pkt: &packet{link: l, to: int8(side)}})
@@ -130,7 +141,8 @@ func (s *Sim) linkUp(n *node, l *link, side int) {
 	s.lostLink(n, peer.id) // the one before, if nobody has told of its end
 	l.up[side] = true
 	s.trace(n, "link %d to %d is up", l.gen[side], peer.id)
-	n.core.PeerUp(peer.id, l.gen[side], peer.disk.incarnation)
+	n.core.PeerUp(peer.id, l.gen[side], l.intro[1-side])
+	s.noteShown(n, peer, &l.intro[1-side])
 	s.heed(n)
 }
 
@@ -200,7 +212,7 @@ func (s *Sim) send(n *node, o *zab.Outgoing) {
 	if int(o.To) > len(s.nodes) || o.To == n.id || o.To == 0 {
 		s.fail("Send", "server %d sends %v to %d", n.id, &o.Msg, o.To)
 	}
-	s.checkSend(n, &o.Msg)
+	s.checkSend(n, o.To, &o.Msg)
 	l := s.linkTo(n, o.To)
 	if l == nil || l.gen[l.side(n)] != o.Gen {
 		return
@@ -260,6 +272,7 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 		s.freePacket(p)
 		return
 	}
+	p.sent = s.now
 	delay := s.between(s.cfg.NetUs/2, s.cfg.NetUs*3/2) + l.slow
 	if s.phase != phaseChaos {
 		delay = min(delay, s.cfg.ElectionMs*1000/40)
@@ -372,6 +385,7 @@ func (s *Sim) deliver(n *node, p *packet) {
 	if s.tracing {
 		s.trace(n, "from %d: %v", from, m)
 	}
+	s.noteRumour(n, from, m, p.sent)
 	n.core.Recv(from, l.gen[side], m)
 	s.freePacket(p)
 	s.heed(n)
@@ -398,7 +412,7 @@ func (s *Sim) tell(n *node, peer zab.SID, gen uint64, m *shellMsg) {
 
 // checkSend checks that what a message asserts would survive a crash of the
 // sender at this moment: I16.
-func (s *Sim) checkSend(n *node, m *zab.Message) {
+func (s *Sim) checkSend(n *node, to zab.SID, m *zab.Message) {
 	d := &n.disk.durable
 	switch m.Kind {
 	case zab.MsgNewEpoch:
@@ -413,6 +427,10 @@ func (s *Sim) checkSend(n *node, m *zab.Message) {
 		if d.promise.Epoch < m.Epoch || !d.has(m.Zxid) || len(d.ents) == 0 && m.Zxid > d.start {
 			last, _ := d.last()
 			s.fail("I16", "server %d sends %v, but durable are promise %v and %v", n.id, m, d.promise, last)
+		}
+	case zab.MsgDoubt:
+		if p := s.node(to); !p.old && p.boot == m.Boot && p.oldBoot != m.Boot {
+			s.fail("I22", "server %d takes server %d to run on an old copy of its data", n.id, to)
 		}
 	case zab.MsgTimeoutNow:
 		if last := n.core.LastZxid(); m.Zxid != last {

@@ -19,9 +19,13 @@ type node struct {
 	disk       disk
 	life       uint32 // processes started
 	copy       *history
-	next       struct{ wipe, damage, rollback bool } // at the next start
-	skew       int64                                 // ppm by which its clock runs too fast
-	full       bool                                  // disk, as the core is told
+	next       struct{ wipe, damage, rollback, oldCopy bool } // at the next start
+	old        bool                                           // ghost: the disk is an old copy, and does not say so
+	oldBoot    uint64                                         // ghost: the process that ran on an old copy
+	file       zab.Members                                    // of its configuration file
+	hadFile    fileSpan                                       // ghost: the list of the process before
+	skew       int64                                          // ppm by which its clock runs too fast
+	full       bool                                           // disk, as the core is told
 	stallUntil uint64
 	gen        uint64 // of the newest link
 
@@ -32,7 +36,11 @@ type node struct {
 type process struct {
 	alive   bool
 	paused  bool
+	boot    uint64
+	list    zab.Members // of the configuration file, as the process has read it
 	core    *zab.Core
+	shown   []sighting // ghost: what it has to remember of others
+	rumour  rumour     // ghost
 	out     zab.Output
 	status  zab.Status
 	leads   uint32 // epoch that it leads, as long as it does
@@ -214,6 +222,9 @@ func (s *Sim) carryOut(n *node) bool {
 	if out.Changed {
 		s.changed(n)
 	}
+	if out.Relink {
+		s.relink(n)
+	}
 	for _, e := range out.Events {
 		s.trace(n, "%s (peer %d)", e.Text, e.Peer)
 		if e.Lost {
@@ -224,6 +235,13 @@ func (s *Sim) carryOut(n *node) bool {
 		s.fail("Fatal", "server %d: %s", n.id, out.Fatal)
 	}
 	return true
+}
+
+// relink makes all links of a node again: it has another incarnation now.
+func (s *Sim) relink(n *node) {
+	for i := range s.nodes {
+		s.breakLink(s.links[n.idx][i], [2]uint64{})
+	}
 }
 
 // carryToDisk writes what is to be persisted, and reports whether the process
@@ -273,7 +291,7 @@ func (s *Sim) persist(n *node, op *zab.LogOp) bool {
 	switch op.Kind {
 	case zab.LogAppend:
 		if op.Entry.Type == zab.EntryMembers {
-			s.checkMembers(n, op.Entry.Zxid)
+			s.checkMembers(n, &op.Entry)
 		}
 		r = rec{kind: recAppend, ent: s.checkAppend(n, &op.Entry)}
 	case zab.LogPromise:
@@ -293,6 +311,10 @@ func (s *Sim) persist(n *node, op *zab.LogOp) bool {
 		snap := op.Snap.Ref.(*snapshot)
 		s.checkInstall(n, snap)
 		r = rec{kind: recInstall, snap: snap}
+	case zab.LogNotes:
+		r = rec{kind: recNotes, notes: op.Notes}
+	case zab.LogIncarnation:
+		r = rec{kind: recIncarnation, incarnation: op.Incarnation, damaged: op.Damaged}
 	}
 	return s.write(n, r)
 }
@@ -338,6 +360,7 @@ func (s *Sim) synced(n *node) {
 		return
 	}
 	s.makeDurable(n, d.syncTo)
+	s.checkRemembered(n)
 	k := 0
 	for k < len(n.batches) && n.batches[k].count <= d.syncTo {
 		k++
@@ -358,8 +381,11 @@ func (s *Sim) synced(n *node) {
 func (s *Sim) makeDurable(n *node, count uint64) {
 	d := &n.disk
 	for i := range d.pending[:count-d.durableCount()] {
-		if r := &d.pending[i]; r.kind == recPromise {
+		switch r := &d.pending[i]; r.kind {
+		case recPromise:
 			s.promiseDurable(n, r.promise)
+		case recIncarnation:
+			n.old = false
 		}
 	}
 	d.makeDurable(count)
@@ -449,6 +475,9 @@ func (s *Sim) changed(n *node) {
 	n.status = n.core.Status()
 	now := &n.status
 	s.trace(n, "%s of epoch %d, leader %d (%s)", roleName(now.Role), now.Epoch, now.Leader, now.Reason)
+	if old.List != now.List || old.Settled != now.Settled {
+		s.listsChanged(n)
+	}
 	same := old.Role == now.Role && old.Leader == now.Leader && old.LeaderGen == now.LeaderGen
 	if same {
 		if now.Role == zab.Leading && now.Epoch != old.Epoch {

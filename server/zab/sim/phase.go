@@ -101,7 +101,7 @@ func (s *Sim) chooseCore() []*node {
 	nodes := s.listed()
 	for _, i := range s.rng.Perm(len(nodes)) {
 		n := nodes[i]
-		if s.ghost.last > 0 && !(s.counts(n) && (n.weighty() || s.knows(n))) {
+		if s.ghost.last > 0 && !s.able(n.id) {
 			continue
 		}
 		list = append(list, n)
@@ -113,6 +113,12 @@ func (s *Sim) chooseCore() []*node {
 		return list
 	}
 	return nil
+}
+
+// able reports whether a server counts and knows it, or would after a restart.
+func (s *Sim) able(id zab.SID) bool {
+	n := s.node(id)
+	return s.counts(n) && (n.weighty() || s.knows(n))
 }
 
 // weighty reports whether the node, by what it knows, counts as a voter. One without
@@ -134,11 +140,15 @@ func (s *Sim) quorumOf(list []*node) bool {
 			logs = append(logs, n)
 		}
 	}
-	return s.decides(logs, func(v zab.SID) bool { return slices.Contains(list, s.node(v)) })
+	in := func(v zab.SID) bool { return slices.Contains(list, s.node(v)) }
+	return s.decides(logs, in) && !slices.ContainsFunc(s.nodes, func(n *node) bool { return s.movable(&n.file) && !isQuorum(&n.file, in) })
 }
 
-// settledLeader returns the node that leads all of list, or nil.
+// settledLeader returns the node that leads all of list, or nil. Those that the
+// members have lost meanwhile do not matter.
 func (s *Sim) settledLeader(list []*node) *node {
+	now := s.membersNow()
+	list = slices.DeleteFunc(slices.Clone(list), func(n *node) bool { return now.Find(n.id) == nil })
 	var leader *node
 	for _, n := range list {
 		if n.alive && n.status.Role == zab.Leading {
@@ -185,8 +195,13 @@ func (s *Sim) picture() string {
 }
 
 // converge heals everything and stops the clients: all servers must come to the
-// same state.
+// same state. A change of the members under way may need a server that has just
+// lost its data, which its leader could not know: then nobody can decide.
 func (s *Sim) converge() {
+	if s.ghost.last > 0 && !s.decides(s.nodes, s.able) {
+		s.stats.Stuck++
+		return
+	}
 	s.phase = phaseWhole
 	s.trace(nil, "phase: all heal")
 	s.heal(s.nodes)

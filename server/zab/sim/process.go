@@ -8,9 +8,18 @@ import (
 // start recovers the node's state and starts its core.
 func (s *Sim) start(n *node) {
 	n.life++
-	n.process = process{alive: true, unsettled: make(map[uint64]zab.SID), sends: make(map[zab.SID]*xfer)}
+	n.process = process{
+		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
+		unsettled: make(map[uint64]zab.SID), sends: make(map[zab.SID]*xfer),
+	}
+	if n.old {
+		n.oldBoot = n.boot
+	}
 	n.s.stats.Starts++
 	r := s.recover(n)
+	if r.Notes = s.markStart(n); !n.alive {
+		return
+	}
 	s.trace(n, "start: promise %v log to %v commit %v applied %v damaged %v", r.Promise, r.LastZxid, r.Commit, n.applied, r.Damaged)
 	n.core = zab.New(s.options(n), r)
 	n.collected = n.applied
@@ -26,9 +35,9 @@ func (s *Sim) options(n *node) zab.Options {
 	c := &s.cfg
 	return zab.Options{
 		ID:              n.id,
-		Boot:            s.rng.Uint64() | 1,
+		Boot:            n.boot,
 		Seed:            s.rng.Uint64(),
-		Members:         s.members,
+		Members:         n.list,
 		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
 		Heartbeat:       s.heartbeat(),
 		ElectionTimeout: c.ElectionMs,
@@ -68,12 +77,29 @@ func (s *Sim) recover(n *node) zab.Recovered {
 	return r
 }
 
+// markStart writes the record that each start begins with, and returns the notes.
+func (s *Sim) markStart(n *node) zab.Notes {
+	d := &n.disk
+	notes := d.written.notes
+	notes.AddStart(zab.Start{Boot: n.boot, Position: d.written.records + 1})
+	if s.cfg.Mutant == MutantNoStartRecord || !s.write(n, rec{kind: recNotes, notes: notes}) || s.cfg.Mutant == MutantNoResync {
+		return notes
+	}
+	if d.real != nil && !d.real.sync() {
+		s.crash(n, true)
+		s.restartLater(n)
+		return notes
+	}
+	s.makeDurable(n, d.count)
+	return notes
+}
+
 // recovered builds the tree, and what the core has to know of the log.
 func (s *Sim) recovered(n *node) zab.Recovered {
 	d := &n.disk
 	h := &d.written
 	n.tree = datatree.New()
-	r := zab.Recovered{Promise: h.promise, LogStart: h.start, LogBytes: h.bytes(), Incarnation: d.incarnation, Damaged: d.damaged}
+	r := zab.Recovered{Promise: h.promise, LogStart: h.start, LogBytes: h.bytes(), Incarnation: h.incarnation, Damaged: h.damaged}
 	if b := h.base(); b != nil {
 		n.tree, n.state, n.applied, n.chain = s.load(b), b.state.Clone(), b.zxid, b.chain
 		r.SnapshotBytes = b.bytes
@@ -124,6 +150,7 @@ func (s *Sim) crash(n *node, power bool) {
 	s.trace(n, "crash, power=%v", power)
 	s.stats.Crashes++
 	n.alive = false
+	n.hadFile = fileSpan{n.list, s.now}
 	for _, c := range n.conns {
 		s.cutConn(n, c)
 	}

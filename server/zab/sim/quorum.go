@@ -16,6 +16,9 @@ type memberChange struct {
 }
 
 func isQuorum(m *zab.Members, in func(zab.SID) bool) bool {
+	if m.Hierarchical {
+		return isGroupQuorum(m, in)
+	}
 	voters, have := 0, 0
 	for _, one := range m.List {
 		if one.Observer {
@@ -27,6 +30,26 @@ func isQuorum(m *zab.Members, in func(zab.SID) bool) bool {
 		}
 	}
 	return 2*have > voters
+}
+
+func isGroupQuorum(m *zab.Members, in func(zab.SID) bool) bool {
+	all, have := map[uint32]int{}, map[uint32]int{}
+	for _, one := range m.List {
+		if one.Observer {
+			continue
+		}
+		all[one.Group] += int(one.Weight)
+		if in(one.ID) {
+			have[one.Group] += int(one.Weight)
+		}
+	}
+	won := 0
+	for g := range all {
+		if 2*have[g] > all[g] {
+			won++
+		}
+	}
+	return 2*won > len(all)
 }
 
 func ids(m *zab.Members) (list []zab.SID) {
@@ -49,22 +72,28 @@ func (s *Sim) node(id zab.SID) *node {
 // counts reports whether a server has weight: what it has on its disk is what it
 // was admitted with, as far as is committed. Before anybody is admitted all do.
 func (s *Sim) counts(n *node) bool {
+	if n.old {
+		return false
+	}
 	if !s.ghost.state.Seeded() {
 		return true
 	}
-	return s.ghost.state.Admits(n.id, n.disk.incarnation)
+	return s.ghost.state.Admits(n.id, n.disk.durable.incarnation)
 }
 
 // knows reports whether a server would know after a crash that it counts: that
 // it was admitted, and that this was committed, is on its disk. A server that
 // does not has to wait for a leader that others elect.
 func (s *Sim) knows(n *node) bool {
+	if n.old {
+		return false
+	}
 	h := &n.disk.durable
 	var state zab.State
 	if b := h.base(); b != nil {
 		state = b.state.Clone()
 	}
-	me := zab.Admission{Server: n.id, Incarnation: n.disk.incarnation}
+	me := zab.Admission{Server: n.id, Incarnation: h.incarnation}
 	for i := h.search(state.Zxid); i < len(h.ents); i++ {
 		e := &h.ents[i]
 		switch {

@@ -80,6 +80,10 @@ func (w *walDisk) write(r *rec) bool {
 		out = wal.Record{Kind: wal.Truncate, Zxid: r.upto}
 	case recHint:
 		out = wal.Record{Kind: wal.CommitHint, Zxid: r.upto}
+	case recNotes:
+		out = wal.Record{Kind: wal.Notes, Payload: r.notes.Append(nil)}
+	case recIncarnation:
+		out = wal.Record{Kind: wal.Ident, Payload: r.incarnation[:]}
 	case recInstall, recSnap:
 		out = snapRef(r.snap, r.kind == recInstall).Record()
 	}

@@ -546,26 +546,30 @@ func TestReg_StuckDiskOfTheLeader(t *testing.T) {
 }
 
 func TestReg_EmptiedServerCountsOnlyWhenAdmitted(t *testing.T) {
-	play(t, quiet(3), func(s *script) {
-		leader := s.lead()
-		s.committed(s.write(leader))
-		s.everywhere()
-		two := s.others(leader)
-		s.down(two[0])
-		two[0].next.wipe = true
-		s.cut(two[1])
-		s.up(two[0])
-		s.wait("it gives up", func() bool { return leader.status.Role != zab.Leading })
-		s.run(s.cfg.ElectionMs * 20)
-		if l := s.leader(); l != nil {
-			t.Fatalf("server %d leads with an empty server's vote", l.id)
-		}
-		s.join()
-		s.everywhere()
-		s.wait("it is admitted", func() bool { return s.counts(two[0]) && s.knows(two[0]) })
-		s.down(two[1])
-		s.committed(s.write(s.lead()))
-	})
+	play(t, quiet(3), emptiedServer)
+}
+
+// emptiedServer leaves the leader alone with a server that lost its data, until that is
+// admitted.
+func emptiedServer(s *script) {
+	leader := s.lead()
+	s.committed(s.write(leader))
+	s.everywhere()
+	two := s.others(leader)
+	s.down(two[0])
+	two[0].next.wipe = true
+	s.cut(two[1])
+	s.up(two[0])
+	s.wait("it gives up", func() bool { return leader.status.Role != zab.Leading })
+	s.run(s.cfg.ElectionMs * 20)
+	if l := s.leader(); l != nil {
+		s.fail("script", "server %d leads with an empty server's vote", l.id)
+	}
+	s.join()
+	s.everywhere()
+	s.wait("it is admitted", func() bool { return s.counts(two[0]) && s.knows(two[0]) })
+	s.down(two[1])
+	s.committed(s.write(s.lead()))
 }
 
 // A change of the members decides who votes, also for those who lack it.
@@ -595,6 +599,7 @@ func promote(s *script, leader, n *node, observer bool) {
 	m := *s.membersNow()
 	m.List = append([]zab.Member(nil), m.List...)
 	m.Find(n.id).Observer = observer
+	m.Commanded = true
 	var z jute.Zxid
 	s.wait("members proposed", func() (ok bool) {
 		var err error
@@ -613,6 +618,7 @@ func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
 		m.List = append([]zab.Member(nil), m.List...)
 		old := s.others(first)[0]
 		m.Find(old.id).Observer = true
+		m.Commanded = true
 		s.drop(func(_, to *node, m *zab.Message) bool { return to != old && m.Kind == zab.MsgAppend })
 		z, err := first.core.ProposeMembers(m)
 		if err != nil {
@@ -653,11 +659,13 @@ func fewerVoters(s *script) jute.Zxid {
 	for i := range m.List {
 		m.List[i].Observer = m.List[i].ID != leader.id
 	}
+	m.Commanded = true
 	s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgAppend })
 	z, err := leader.core.ProposeMembers(m)
 	if err != nil {
 		s.fail("script", "members: %v", err)
 	}
+	s.ordered[z] = true
 	s.drain(leader)
 	s.run(s.cfg.ElectionMs / 4)
 	return z

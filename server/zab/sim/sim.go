@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
@@ -33,6 +34,8 @@ type Sim struct {
 	stats   Stats
 	free    []*packet
 	paths   []string
+	plans   []zab.Members      // that operators want files to have
+	ordered map[jute.Zxid]bool // changes of the members that the nemesis has ordered
 	schemes *auth.Schemes
 
 	txn         datatree.Txn // scratch
@@ -76,7 +79,7 @@ func Trace(cfg Config, w io.Writer, lines int) Result {
 }
 
 func newSim(cfg Config) *Sim {
-	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 1)), ghost: newGhost()}
+	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 1)), ghost: newGhost(), ordered: make(map[jute.Zxid]bool)}
 	s.emptyDigest = s.ghost.tree.Digest()
 	schemes, err := auth.New(auth.Config{})
 	if err != nil {
@@ -89,8 +92,15 @@ func newSim(cfg Config) *Sim {
 		if cfg.SkewPct > 0 {
 			n.skew = int64(s.between(0, uint64(cfg.SkewPct)*20_000)) - int64(cfg.SkewPct)*10_000
 		}
-		n.disk.incarnation = s.newID()
+		n.disk.durable.incarnation = s.newID()
+		n.disk.written.incarnation = n.disk.durable.incarnation
 		s.nodes = append(s.nodes, n)
+	}
+	for _, n := range s.nodes {
+		n.file = s.members
+	}
+	if cfg.OddFile {
+		s.oddFile()
 	}
 	if cfg.WAL {
 		for _, n := range s.nodes {
@@ -99,9 +109,6 @@ func newSim(cfg Config) *Sim {
 	}
 	for i := range 12 {
 		s.paths = append(s.paths, "/"+string(rune('a'+i)))
-	}
-	for _, n := range s.nodes {
-		s.agenda.push(event{at: s.between(0, cfg.ElectionMs*300), kind: evRestart, node: n.idx})
 	}
 	for i := range cfg.Clients {
 		c := &client{id: i, node: -1}
@@ -128,6 +135,9 @@ func (s *Sim) run() (r Result) {
 		s.stats.VirtualMs = s.now / 1000
 		r.Stats = s.stats
 	}()
+	for _, n := range s.nodes {
+		s.agenda.push(event{at: s.between(0, s.cfg.ElectionMs*300), kind: evRestart, node: n.idx})
+	}
 	for s.steps < s.cfg.Steps {
 		s.step()
 	}
@@ -286,6 +296,10 @@ func (r *rec) describe() string {
 		return fmt.Sprintf("hint %v", r.upto)
 	case recInstall:
 		return fmt.Sprintf("install %v", r.snap.zxid)
+	case recNotes:
+		return fmt.Sprintf("notes of %d servers", len(r.notes.Sightings))
+	case recIncarnation:
+		return fmt.Sprintf("incarnation %x", r.incarnation[:4])
 	default:
 		return fmt.Sprintf("snapshot %v", r.snap.zxid)
 	}

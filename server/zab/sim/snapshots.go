@@ -175,6 +175,9 @@ func (s *Sim) checkHeld(n *node, req *zab.LogRead) {
 	if n.leads == 0 || l == nil || l.gen[l.side(n)] != req.Gen {
 		return
 	}
+	if last, _ := s.node(req.Peer).disk.written.last(); last > req.After {
+		return // it got the entries from an earlier message, which came late
+	}
 	if still := s.now - n.moved[req.Peer-1]; still < 2*s.cfg.InitMs*1000 {
 		s.fail("L3", "server %d has purged its log behind %v, and server %d, which needs it, got on %d ms ago", n.id, req.After, req.Peer, still/1000)
 	}

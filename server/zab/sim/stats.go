@@ -14,9 +14,9 @@ type Stats struct {
 	Proposals, Commits, Forwards                 int
 	Truncations, Installs                        int
 	Snapshots, Purges, LogReads, SnapSends       int
-	Wipes, Damages, Rollbacks, Admits            int
+	Wipes, Damages, Rollbacks, OldCopies, Admits int
 	TornRecords                                  int
-	MemberChanges                                int
+	MemberChanges, Moves, Stuck                  int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired, Renegotiated           int

@@ -75,7 +75,7 @@ func loopback(tb testing.TB, change ...func(*Options)) (a, b *Transport, atA, at
 		tb.Fatal(err)
 	}
 	start := func(id zab.SID, h Handler, peers []Peer) *Transport {
-		o := Options{Self: id, Boot: uint64(id), Handler: h, Peers: peers}
+		o := Options{Self: id, Introduce: says(zab.Introduction{Boot: uint64(id)}), Handler: h, Peers: peers}
 		if id == 1 {
 			o.Listen = []string{l.Addr().String()}
 			o.ListenFunc = func(string, string) (net.Listener, error) { return l, nil }

@@ -17,8 +17,9 @@
 // # A connection
 //
 // Both sides begin with the eight bytes "zkd-peer" and a hello, a map in
-// msgpack behind its length: versions of the protocol, cluster, sender, server
-// it wants, incarnation, boot, what the connection is for, 32 random bytes. Then
+// msgpack behind its length: versions of the protocol, sender, server it wants,
+// what the connection is for, 32 random bytes, and the sender's zab.Introduction:
+// cluster, incarnation, boot, list of members and so on. Then
 // the dialer and after it the acceptor sends a verdict: a refusal with its
 // reason, or a proof that it knows the shared secret, which is an HMAC-SHA-256
 // over its own role and both hellos. The dialer goes first, so a stranger who

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -178,6 +179,11 @@ func (n *node) logged(text string) (count int) {
 	return count
 }
 
+// says is an Options.Introduce.
+func says(in zab.Introduction) func() zab.Introduction {
+	return func() zab.Introduction { return in }
+}
+
 // newNode starts a server in an ensemble of size servers.
 func newNode(t *testing.T, net *memNet, id zab.SID, size int, change ...func(*Options)) *node {
 	t.Helper()
@@ -185,7 +191,7 @@ func newNode(t *testing.T, net *memNet, id zab.SID, size int, change ...func(*Op
 	core, logs := observer.New(zapcore.DebugLevel)
 	n.logs = logs
 	o := Options{
-		Self: id, Incarnation: zab.ID{byte(id)}, Boot: uint64(id), Listen: []string{addrOf(id)},
+		Self: id, Introduce: says(zab.Introduction{Incarnation: zab.ID{byte(id)}, Boot: uint64(id)}), Listen: []string{addrOf(id)},
 		ListenFunc: net.listen, DialFunc: net.dialer(hostOf(id)), Handler: n, Logger: zap.New(core),
 	}
 	for p := zab.SID(1); int(p) <= size; p++ {
@@ -253,10 +259,12 @@ func sequence(n int) (want []uint64) {
 func TestTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
-		cluster := func(o *Options) { o.Cluster = func() zab.ID { return zab.ID{9} } }
-		a, b := newNode(t, net, 1, 2, cluster), newNode(t, net, 2, 2)
+		in := zab.Introduction{Incarnation: zab.ID{1}, Boot: 1, Cluster: zab.ID{9}, List: 7, Vouched: true,
+			Starts: []zab.Start{{Boot: 8, Position: 1}, {Boot: 1, Position: 99}}, Members: zab.Members{List: []zab.Member{{ID: 1}, {ID: 2, Observer: true}}}}
+		one := func(o *Options) { o.Introduce, o.Advertise = says(in), []string{"here:2888"} }
+		a, b := newNode(t, net, 1, 2, one), newNode(t, net, 2, 2)
 		within(t, 100*time.Millisecond, "a link", func() bool { return linked(a, b) })
-		if h := b.said()[1]; h.Incarnation != (zab.ID{1}) || h.Boot != 1 || h.Version != maxVersion || h.Cluster != (zab.ID{9}) || h.TLS {
+		if h := b.said()[1]; !reflect.DeepEqual(h.Introduction, in) || h.Version != maxVersion || !slices.Equal(h.Listen, []string{"here:2888"}) || h.TLS {
 			t.Errorf("hello of 1: %+v", h)
 		}
 		const many = 2000
@@ -318,7 +326,7 @@ func TestReturn(t *testing.T) {
 		within(t, time.Second, "all links", func() bool { return linked(a, b, c) })
 		b.close()
 		time.Sleep(time.Hour)
-		b = newNode(t, net, 2, 3, func(o *Options) { o.Boot = 22 })
+		b = newNode(t, net, 2, 3, func(o *Options) { o.Introduce = says(zab.Introduction{Boot: 22}) })
 		within(t, 50*time.Millisecond, "all links again", func() bool { return linked(a, b, c) })
 		if n := a.logged("can't reach a peer"); n > 4 {
 			t.Errorf("%d lines about one peer that is away for an hour", n)

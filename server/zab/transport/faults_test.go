@@ -276,7 +276,7 @@ func TestRestart(t *testing.T) {
 				l := mem.listeners[addrOf(id)]
 				mem.mu.Unlock()
 				l.Close()
-				young := newNode(t, mem, id, 2, func(o *Options) { o.Boot = 77 })
+				young := newNode(t, mem, id, 2, func(o *Options) { o.Introduce = says(zab.Introduction{Boot: 77}) })
 				within(t, time.Second, "a link with the new process", func() bool {
 					return linked(young, other) && other.said()[id].Boot == 77
 				})

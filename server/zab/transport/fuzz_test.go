@@ -92,6 +92,7 @@ func FuzzHello(f *testing.F) {
 		if len(rec) > mostHello {
 			t.Fatalf("a hello of %d bytes", len(rec))
 		}
+		_, _ = h.introduction()
 		again, err := appendRecord([]byte(magic), &h)
 		if err != nil {
 			t.Fatal(err)

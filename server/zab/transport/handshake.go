@@ -20,6 +20,7 @@ type handshake struct {
 	raw           net.Conn // of an acceptor: nc without TLS
 	purpose       purpose
 	ours, theirs  helloRecord
+	intro         zab.Introduction // of the other side
 	dialer        bool
 	dialed, accep []byte // the hellos as sent
 }
@@ -41,6 +42,9 @@ func (t *Transport) dialHandshake(nc net.Conn, to zab.SID, why purpose) (Hello, 
 		return Hello{}, err
 	}
 	if err := hs.hear(); err != nil {
+		if causeOf(err) == "id" {
+			t.o.Refused(hs.hello())
+		}
 		return Hello{}, err
 	}
 	return hs.hello(), nil
@@ -77,12 +81,14 @@ func (hs *handshake) tellOurs(err error) error {
 
 func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 	o := &hs.t.o
-	cluster := o.Cluster()
+	in := o.Introduce()
 	hs.ours = helloRecord{
 		Min: minVersion, Max: maxVersion, From: uint8(o.Self), To: uint8(to), Purpose: hs.purpose,
-		Cluster: cluster[:], Incarnation: o.Incarnation[:], Boot: o.Boot,
+		Cluster: in.Cluster[:], Incarnation: in.Incarnation[:], Boot: in.Boot,
 		Nonce: make([]byte, nonceSize), Secret: len(o.Secret) > 0,
 		Reads: o.Reads, Needs: o.Needs(),
+		Members: in.Members.Append(nil), List: uint64(in.List), Starts: zab.AppendStarts(nil, in.Starts),
+		Vouched: in.Vouched, Listen: o.Advertise,
 	}
 	rand.Read(hs.ours.Nonce)
 	b, err := appendRecord([]byte(magic), &hs.ours)
@@ -97,7 +103,7 @@ func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 func (hs *handshake) hello() Hello {
 	h := &hs.theirs
 	return Hello{
-		ID: zab.SID(h.From), Cluster: zab.ID(h.Cluster), Incarnation: zab.ID(h.Incarnation), Boot: h.Boot,
+		ID: zab.SID(h.From), Introduction: hs.intro, Listen: h.Listen,
 		Version: min(h.Max, maxVersion), TLS: encrypted(hs.nc), Addr: hs.nc.RemoteAddr().String(),
 	}
 }
@@ -178,7 +184,8 @@ func binding(nc net.Conn) []byte {
 	return key
 }
 
-// checkBoth is what either side asks of the other.
+// checkBoth is what either side asks of the other. Hellos of other versions need
+// not make sense.
 func (hs *handshake) checkBoth() error {
 	h, us := &hs.theirs, &hs.ours
 	switch {
@@ -194,6 +201,10 @@ func (hs *handshake) checkBoth() error {
 		return tooOld(us, h)
 	case h.Secret != us.Secret:
 		return refuse("secret", fmt.Sprintf("server %d has a shared secret: %t, server %d: %t", h.From, h.Secret, us.From, us.Secret))
+	}
+	var err error
+	if hs.intro, err = h.introduction(); err != nil {
+		return &reason{"stranger", "a hello that makes no sense: " + printable(err.Error())}
 	}
 	if theirs, ours := zab.ID(h.Cluster), zab.ID(us.Cluster); theirs != ours && theirs != (zab.ID{}) && ours != (zab.ID{}) {
 		return refuse("cluster", fmt.Sprintf("server %d belongs to cluster %x, server %d to cluster %x: is the address right, or has one the data of another ensemble?",
@@ -238,11 +249,18 @@ func (hs *handshake) checkCaller() error {
 	if err := hs.checkBoth(); err != nil {
 		return err
 	}
-	if hs.t.active(zab.SID(h.From)) == nil {
-		return refuse("id", fmt.Sprintf("server %d is not in the configuration of server %d", h.From, self))
+	stranger := hs.t.active(zab.SID(h.From)) == nil
+	if stranger {
+		if err := hs.t.o.Stranger(hs.hello()); err != nil {
+			hs.t.o.Refused(hs.hello())
+			return refuse("id", fmt.Sprintf("server %d is not in the configuration of server %d: %v", h.From, self, err))
+		}
 	}
 	if err := hs.t.checkCertificate(hs.nc, zab.SID(h.From)); err != nil {
 		return err
+	}
+	if stranger {
+		hs.t.addPeer(Peer{ID: zab.SID(h.From), Addrs: h.Listen})
 	}
 	larger := h.From > self
 	switch h.Purpose {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -19,7 +20,7 @@ const (
 	minVersion = 3
 	maxVersion = 3
 
-	mostHello = 4 << 10 // bytes
+	mostHello = 16 << 10 // bytes
 	nonceSize = 32
 )
 
@@ -48,6 +49,23 @@ type helloRecord struct {
 	Secret      bool    `codec:"secret"` // wants a proof that the other side knows it
 	Reads       uint32  `codec:"reads"`  // Options.Reads; absent means 1
 	Needs       uint32  `codec:"needs"`  // Options.Needs; absent means 1
+
+	Members []byte   `codec:"members"` // zab.Members.Append of the configuration file's
+	List    uint64   `codec:"list"`    // version of the list of members in the history
+	Starts  []byte   `codec:"starts"`  // zab.AppendStarts
+	Vouched bool     `codec:"vouched"`
+	Listen  []string `codec:"listen"`
+}
+
+// introduction returns what the hello says of its sender.
+func (h *helloRecord) introduction() (zab.Introduction, error) {
+	in := zab.Introduction{Cluster: zab.ID(h.Cluster), Incarnation: zab.ID(h.Incarnation), Boot: h.Boot,
+		Vouched: h.Vouched, List: jute.Zxid(h.List)}
+	var err error
+	if in.Starts, err = zab.DecodeStarts(h.Starts); err == nil {
+		err = in.Members.Decode(h.Members)
+	}
+	return in, err
 }
 
 // verdictRecord is what each side says to the other's hello.

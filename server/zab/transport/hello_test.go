@@ -3,10 +3,12 @@ package transport
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +20,9 @@ import (
 // TestRefusals has two servers that must not be linked. Both sides log why, once,
 // however often they try.
 func TestRefusals(t *testing.T) {
-	id := func(b byte) func() zab.ID { return func() zab.ID { return zab.ID{b} } }
+	cluster := func(b byte) func(*Options) {
+		return func(o *Options) { o.Introduce = says(zab.Introduction{Boot: uint64(b), Cluster: zab.ID{b}}) }
+	}
 	peerAt := func(id zab.SID, addr string) func(*Options) {
 		return func(o *Options) { o.Peers = []Peer{{ID: id, Addrs: []string{addr}}} }
 	}
@@ -27,7 +31,7 @@ func TestRefusals(t *testing.T) {
 		one, two func(*Options)
 		in1, in2 string // logs of servers 1 and 2
 	}{
-		{"other cluster", func(o *Options) { o.Cluster = id(0xaa) }, func(o *Options) { o.Cluster = id(0xbb) },
+		{"other cluster", cluster(0xaa), cluster(0xbb),
 			"belongs to cluster bb", "belongs to cluster aa"},
 		{"unknown id", func(o *Options) { o.Peers = nil }, nil, "server 2 is not in the configuration of server 1", "server 2 is not in the configuration of server 1"},
 		{"wrong target", nil, peerAt(3, addrOf(1)), "server 1 answers at the address of server 3", "server 1 answers at the address of server 3"},
@@ -115,7 +119,7 @@ func TestSameIDTwice(t *testing.T) {
 				other, first := newNode(t, net, 3-id, 2), newNode(t, net, id, 2)
 				within(t, time.Second, "a link", func() bool { return linked(other, first) })
 				second := newNode(t, net, id, 2, func(o *Options) {
-					o.Boot, o.Listen, o.DialFunc = 99, []string{"elsewhere:2888"}, net.dialer("elsewhere")
+					o.Introduce, o.Listen, o.DialFunc = says(zab.Introduction{Boot: 99}), []string{"elsewhere:2888"}, net.dialer("elsewhere")
 				})
 				time.Sleep(time.Minute)
 				if other.links() != 1 || first.links() != 1 || second.links() != 0 {
@@ -130,6 +134,60 @@ func TestSameIDTwice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNewcomers: a server that is not among the peers is let in by Stranger alone,
+// whichever of the two has the larger id, and the one that is not is told so.
+func TestNewcomers(t *testing.T) {
+	for _, id := range []zab.SID{1, 2} {
+		t.Run(hostOf(id), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newMemNet()
+				var open atomic.Bool
+				var refused atomic.Uint32
+				old := newNode(t, net, id, 2, func(o *Options) {
+					o.Peers = nil
+					o.Stranger = func(h Hello) error {
+						if !open.Load() {
+							return errors.New("it is not among the members 7, 8")
+						}
+						return nil
+					}
+				})
+				young := newNode(t, net, 3-id, 2, func(o *Options) {
+					o.Advertise = []string{addrOf(3 - id)}
+					o.Refused = func(h Hello) { refused.Store(uint32(h.ID)) }
+				})
+				time.Sleep(10 * time.Second)
+				if old.links() != 0 || refused.Load() != uint32(id) || young.logged("it is not among the members 7, 8") == 0 {
+					t.Errorf("links %d, refused by %d, logged %v", old.links(), refused.Load(), young.logs.All())
+				}
+				open.Store(true)
+				within(t, 10*time.Second, "a link", func() bool { return linked(old, young) })
+				open.Store(false)
+				if err := old.tr.SetPeers(nil); err != nil {
+					t.Fatal(err)
+				}
+				within(t, time.Second, "no link", func() bool { return old.gen(young.id) == 0 })
+			})
+		})
+	}
+}
+
+// TestRelink has a server introduce itself once more, as the same process.
+func TestRelink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		var in atomic.Pointer[zab.Introduction]
+		in.Store(&zab.Introduction{Boot: 1, Incarnation: zab.ID{1}})
+		a, b := newNode(t, net, 1, 2, func(o *Options) {
+			o.Introduce = func() zab.Introduction { return *in.Load() }
+		}), newNode(t, net, 2, 2)
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		in.Store(&zab.Introduction{Boot: 1, Incarnation: zab.ID{2}})
+		a.tr.Relink()
+		within(t, time.Second, "a link with the new name", func() bool { return linked(a, b) && b.said()[1].Incarnation == zab.ID{2} })
+	})
 }
 
 // rawPeer speaks the protocol by hand.
@@ -150,7 +208,7 @@ func dialRaw(t *testing.T, mem *memNet, to zab.SID) *rawPeer {
 
 func validHello() helloRecord {
 	return helloRecord{Min: minVersion, Max: maxVersion, From: 2, To: 1, Purpose: forLink, Reads: format.History.Range().Most, Cluster: make([]byte, 16), Incarnation: make([]byte, 16),
-		Nonce: make([]byte, nonceSize), Boot: 2}
+		Nonce: make([]byte, nonceSize), Boot: 2, Members: new(zab.Members).Append(nil), Starts: zab.AppendStarts(nil, nil)}
 }
 
 // greet sends a hello and returns the acceptor's verdict.

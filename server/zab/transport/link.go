@@ -12,6 +12,8 @@ var (
 	errQueue    = &reason{"queue", "more waits to be sent to it than may: it, or the network, is too slow"}
 	errReplaced = &reason{"replaced", "the peer has connected anew"}
 	errRemoved  = &reason{"removed", "the peer has been removed from the configuration"}
+
+	errIntroduction = &reason{"introduction", "this server has something else to say of itself"}
 )
 
 // link is a connection that is up.
@@ -472,7 +474,7 @@ func (l *link) written(w *writing, n int) {
 // ofSameProcess reports whether a hello comes from the process that the link
 // leads to.
 func (l *link) ofSameProcess(h Hello) bool {
-	return l.hello.Boot == h.Boot && l.hello.Incarnation == h.Incarnation
+	return l.hello.Boot == h.Boot
 }
 
 // alive reports whether the other side shows life in time. The peer's slot

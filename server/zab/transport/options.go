@@ -27,13 +27,12 @@ type Peer struct {
 // Hello is what a peer said of itself when it connected. If there is a secret or
 // TLS with IDName, ID is proven; the rest is its word.
 type Hello struct {
-	ID          zab.SID
-	Cluster     zab.ID // zero: it does not know yet
-	Incarnation zab.ID // of its data directory
-	Boot        uint64 // of its process
-	Version     uint32 // of the protocol, as negotiated
-	TLS         bool
-	Addr        string // the remote address
+	ID zab.SID
+	zab.Introduction
+	Listen  []string // where it listens, by its own configuration: host:port
+	Version uint32   // of the protocol, as negotiated
+	TLS     bool
+	Addr    string // the remote address
 }
 
 // Handler hears what happens on the links. Calls for a link come from one
@@ -60,12 +59,12 @@ type Handler interface {
 
 // Options are what New needs. Zero values stand for the defaults.
 type Options struct {
-	Self        zab.SID
-	Incarnation zab.ID
-	Boot        uint64
-	// Cluster returns the id of the cluster that this server belongs to, zero
-	// while it is unknown. Asked at each hello. nil means unknown.
-	Cluster func() zab.ID
+	Self zab.SID
+	// Introduce returns what this server says of itself. It is asked at each hello.
+	// The boot must always be the same. nil says nothing.
+	Introduce func() zab.Introduction
+	// Advertise is where this server listens, by its own configuration: host:port.
+	Advertise []string
 
 	// Reads is the highest version of format.History that this server reads, and
 	// Needs returns the one that a server must read to share this server's
@@ -75,6 +74,12 @@ type Options struct {
 	Needs func() uint32
 
 	Peers []Peer // other servers; an entry for Self is ignored
+	// Stranger decides about a server that connects and is not among the peers. It
+	// returns nil to make it one, until SetPeers, or why not. nil lets nobody in.
+	Stranger func(Hello) error
+	// Refused hears of a server with which there is no link, because one of the two
+	// does not list the other.
+	Refused func(Hello)
 	// Listen are the addresses to listen at. A bind that fails is tried again until
 	// Close (ZOOKEEPER-3320), and logged.
 	Listen     []string
@@ -121,6 +126,8 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
+var errUnlisted = errors.New("it is not listed there")
+
 // keepAlive is how often to see whether a keep-alive is due: if nothing was sent
 // since the last time. So silence lasts for twice as long at most.
 func (o *Options) keepAlive() time.Duration { return min(o.IdleTimeout/8, time.Second/2) }
@@ -133,8 +140,14 @@ func (o *Options) complete() error {
 	if o.Handler == nil {
 		return errors.New("transport: no handler")
 	}
-	if o.Cluster == nil {
-		o.Cluster = func() zab.ID { return zab.ID{} }
+	if o.Introduce == nil {
+		o.Introduce = func() zab.Introduction { return zab.Introduction{} }
+	}
+	if o.Stranger == nil {
+		o.Stranger = func(Hello) error { return errUnlisted }
+	}
+	if o.Refused == nil {
+		o.Refused = func(Hello) {}
 	}
 	if o.Reads == 0 {
 		o.Reads = format.History.Range().Most

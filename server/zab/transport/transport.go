@@ -180,6 +180,29 @@ func (t *Transport) SetPeers(peers []Peer) error {
 	return nil
 }
 
+// addPeer adds a peer that SetPeers did not name. Addresses that make no sense are
+// left out.
+func (t *Transport) addPeer(p Peer) {
+	p.Addrs = slices.DeleteFunc(slices.Clone(p.Addrs), func(addr string) bool {
+		_, _, err := net.SplitHostPort(addr)
+		return err != nil
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.mu.closed {
+		t.configureLocked(p)
+	}
+}
+
+// Relink cuts all links. They are made again, with what Introduce says now.
+func (t *Transport) Relink() {
+	for i := range t.links {
+		if l := t.links[i].Load(); l != nil {
+			l.cut(errIntroduction)
+		}
+	}
+}
+
 // configureLocked adds a peer, or changes its addresses.
 func (t *Transport) configureLocked(want Peer) {
 	p := t.mu.peers[want.ID]

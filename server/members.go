@@ -1,0 +1,139 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
+)
+
+// memberLists are the lists of members that decide: see zab.Core.Lists. They are
+// not changed any more.
+type memberLists struct{ settled, newest *zab.Members }
+
+// voters counts the servers with a vote.
+func voters(m *zab.Members) (n int) {
+	for i := range m.List {
+		if m.Voter(m.List[i].ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// introduce makes known what hellos say, and which members decide.
+func (r *replica) introduce() {
+	in := r.core.Introduction()
+	r.intro.Store(&in)
+	var lists memberLists
+	lists.settled, lists.newest = r.core.Lists()
+	r.lists.Store(&lists)
+}
+
+// listsChanged looks for the servers that have come into the lists of members.
+// Those that have gone are dropped later, so that they can hear of it.
+func (r *replica) listsChanged() {
+	if r.transport == nil {
+		return
+	}
+	peers := r.peersOf(r.lists.Load())
+	for _, p := range r.transport.Peers() {
+		if !slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID }) {
+			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs})
+		}
+	}
+	r.setPeers(peers)
+	r.dropPeers = r.now() + r.cfg.ElectionTimeout
+}
+
+// dropUnlisted drops the servers that neither the lists of members nor the
+// configuration file have any more.
+func (r *replica) dropUnlisted() {
+	if r.dropPeers != 0 && r.now() >= r.dropPeers {
+		r.dropPeers = 0
+		r.setPeers(r.peersOf(r.lists.Load()))
+	}
+}
+
+func (r *replica) setPeers(peers []transport.Peer) {
+	if err := r.transport.SetPeers(peers); err != nil && !errors.Is(err, transport.ErrClosed) {
+		r.log.Error("the servers of the ensemble can't all be linked", zap.Error(err))
+	}
+}
+
+// peersOf returns the servers of the configuration file and of lists of members.
+// Of one that is in both, the file has the addresses.
+func (s *Server) peersOf(lists *memberLists) []transport.Peer {
+	var peers []transport.Peer
+	add := func(servers []config.Server) {
+		for i := range servers {
+			id := zab.SID(servers[i].ID)
+			if id != s.id && !slices.ContainsFunc(peers, func(p transport.Peer) bool { return p.ID == id }) {
+				peers = append(peers, transport.Peer{ID: id, Addrs: quorumAddrs(&servers[i])})
+			}
+		}
+	}
+	add(s.cfg.Members.Servers)
+	for _, list := range []*zab.Members{lists.newest, lists.settled} {
+		m, err := config.ParseMembers(string(list.Text))
+		if err != nil {
+			s.log.Error("the addresses of the ensemble's members make no sense", zap.Stringer("version", list.Version), zap.Error(err))
+			continue
+		}
+		add(m.Servers)
+	}
+	return peers
+}
+
+// quorumAddrs returns where a server listens for other servers.
+func quorumAddrs(s *config.Server) []string {
+	var addrs []string
+	for _, a := range s.Addrs {
+		addrs = append(addrs, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
+	}
+	return addrs
+}
+
+// stranger decides about a server that is neither in the configuration file nor in
+// the history: it may be a member since a change that this server has missed. That
+// takes a later list of the same ensemble.
+func (s *Server) stranger(h transport.Hello) error {
+	in := s.intro.Load()
+	switch {
+	case h.List > in.List && s.ourEnsemble(in, h.Cluster):
+		s.log.Info("links with a server that is a member by a later list", zap.Uint8("sid", uint8(h.ID)), zap.Stringer("version", h.List))
+		return nil
+	case in.List == 0:
+		return errors.New("its configuration file does not list it")
+	}
+	// Short enough for the other side to log it whole.
+	return fmt.Errorf("the members are %v since %v, and its file does not list it either; to add a server, put it into the files of the members",
+		s.lists.Load().settled, in.List)
+}
+
+// ourEnsemble reports whether a cluster is that of this server, or, while it has no
+// history, of a server in its configuration file.
+func (s *Server) ourEnsemble(in *zab.Introduction, cluster zab.ID) bool {
+	if in.Cluster != (zab.ID{}) || cluster == (zab.ID{}) {
+		return in.Cluster == cluster && cluster != zab.ID{}
+	}
+	for _, p := range s.transport.Peers() {
+		if _, listed := s.cfg.Members.Server(int64(p.ID)); listed && p.Up && p.Hello.Cluster == cluster {
+			return true
+		}
+	}
+	return false
+}
+
+// refused takes in what a server says with which there is no link, because one of
+// the two does not list the other.
+func (s *Server) refused(h transport.Hello) {
+	s.replica.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
+}

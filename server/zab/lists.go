@@ -1,0 +1,214 @@
+package zab
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Which list of members decides.
+//
+// The history's list decides, and not that of a server's configuration file:
+// lists that differ from file to file would make quorums that have no server in
+// common. The first marker of an ensemble carries the list of its leader's file.
+// From then on a change takes an entry that needs a quorum of the old and of the
+// new list (EntryMembers).
+//
+// As long as the history has no list, because the ensemble is being founded or
+// because older builds wrote it, files decide. Then servers count only those
+// whose files have the same list as their own, and none leads while others with
+// another list could elect a leader by that. They wait a moment for those of whom
+// they have not heard yet.
+//
+// A file that differs from the history says what its operator wants. When the
+// files of a quorum of both lists, the leader's among them, have the same new
+// list, the leader proposes it. Two quorums of the old list have a server in
+// common, and a server has one file: so only one new list can be proposed, and
+// the ensemble does not go back before a quorum's files do. A list that a command
+// made (Members.Commanded) stays, whatever files say.
+
+// members is the list that decides now: the committed one. A first list decides
+// before it is committed.
+func (c *Core) members() *Members {
+	switch {
+	case mutated(fileDecides):
+	case c.settled.Members != nil:
+		return c.settled.Members
+	case len(c.pending) > 0:
+		return &c.pending[0].Members
+	}
+	return &c.opt.Members
+}
+
+// Lists returns the committed list of members, or what counts in its place, and
+// the newest list in the history; they are the same if no change is under way.
+// The caller must not change them.
+func (c *Core) Lists() (settled, newest *Members) {
+	settled = c.members()
+	if n := len(c.pending); n > 0 {
+		return settled, &c.pending[n-1].Members
+	}
+	return settled, settled
+}
+
+// agreed reports whether a server may count as far as lists are concerned: the
+// history decides, or both files have the same list.
+func (c *Core) agreed(p *peer) bool {
+	return c.anchored() || p.sameFile || mutated(filesNotCompared)
+}
+
+// voter reports whether a server has a vote in a list in force: the committed one,
+// and those behind it in the history.
+func (c *Core) voter(id SID) bool {
+	if c.members().Voter(id) {
+		return true
+	}
+	for i := range c.pending {
+		if c.pending[i].Voter(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// contested reports whether, while no history has a list, the servers with another
+// list in their files may be a quorum of that: all of them that are not known to
+// have this or a third list.
+func (c *Core) contested() bool {
+	if c.anchored() || mutated(filesNotCompared) {
+		return false
+	}
+	for _, p := range c.peers {
+		if !p.heard || p.refused || p.sameFile {
+			continue
+		}
+		if p.file.Quorum(func(id SID) bool {
+			q := c.peer(id)
+			return id != c.opt.ID && (q == nil || !q.heard || q.file.Same(&p.file)) && c.mayCount(id)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// early reports whether to wait for a voter of the file that has not been heard of
+// since the start: its list may be another one, or it may have data.
+func (c *Core) early() bool {
+	if c.anchored() || c.now >= c.opt.ElectionTimeout {
+		return false
+	}
+	return slices.ContainsFunc(c.opt.Members.List, func(m Member) bool {
+		p := c.peer(m.ID)
+		return m.ID != c.opt.ID && c.opt.Members.Voter(m.ID) && (p == nil || !p.heard)
+	})
+}
+
+// mayCount reports whether a server could count by its data: nobody has admitted
+// the others to the ensemble.
+func (c *Core) mayCount(id SID) bool {
+	return !c.tip.Seeded() || slices.ContainsFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == id })
+}
+
+// quorum reports whether the servers for which in is true are a quorum in each
+// list in force.
+func (c *Core) quorum(in func(SID) bool) bool {
+	if n := len(c.pending); n > 0 && mutated(oneConfigQuorum) {
+		return c.pending[n-1].Quorum(in)
+	}
+	if !c.members().Quorum(in) {
+		return false
+	}
+	for i := range c.pending {
+		if !c.pending[i].Quorum(in) {
+			return false
+		}
+	}
+	return true
+}
+
+// listStatus sets what the status says of lists.
+func (c *Core) listStatus(s *Status) {
+	settled, newest := c.Lists()
+	s.List, s.Settled = newest.Version, 0
+	if c.settled.Members != nil {
+		s.Settled = settled.Version
+	}
+	s.FileDiffers = !newest.Same(&c.opt.Members)
+	s.OtherFiles = 0
+	for _, p := range c.peers {
+		if p.up && !p.sameFile {
+			s.OtherFiles++
+		}
+	}
+}
+
+// reportList says what a newly committed list means for this server, once.
+func (c *Core) reportList() {
+	list := c.settled.Members
+	if c.standalone || list == nil || list.Version == c.reportedList {
+		return
+	}
+	c.reportedList = list.Version
+	listed := list.Find(c.opt.ID) != nil
+	switch {
+	case !listed:
+		c.event(3, 0, fmt.Sprintf("this server is not a member: the members are %v since %v. It has no vote. If it was removed, stop it; "+
+			"if it is to be added, put it into the configuration files of the others too, and restart them one by one", list, list.Version))
+	case !list.Same(&c.opt.Members):
+		how := "Files change the members when those of a majority, and the leader's, have the same new list"
+		if list.Commanded {
+			how = "A command has made them, so files do not change them"
+		}
+		c.event(2, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. %s",
+			list, list.Version, &c.opt.Members, how))
+	}
+}
+
+// tickMembers has a leader propose the list of its configuration file if that
+// differs from the history's, and if the servers with the same list in their
+// files are a quorum of both lists. Voters that are to be added are brought up to
+// date and admitted first, as far as they are there.
+func (c *Core) tickMembers() {
+	file := &c.opt.Members
+	if len(c.pending) > 0 || c.committed < c.marker || c.members().Commanded || c.members().Same(file) {
+		return
+	}
+	has := func(id SID) bool {
+		p := c.linked(id)
+		return id == c.opt.ID || p != nil && !p.refused && !p.doubted && p.sameFile
+	}
+	if !(c.members().Quorum(has) && file.Quorum(has)) && !mutated(oneFileMoves) {
+		return
+	}
+	if !c.wanted.Same(file) {
+		c.event(1, 0, fmt.Sprintf("the configuration files of a majority have the members %v instead of %v: the ensemble is going to change to them", file, c.members()))
+		c.wanted = *file
+	}
+	for _, p := range c.peers {
+		if file.Voter(p.id) && has(p.id) && !c.ready(p.id) {
+			return
+		}
+	}
+	if z, err := c.ProposeMembers(*file); err == nil {
+		c.event(1, 0, fmt.Sprintf("changes the members to %v at %v", file, z))
+	}
+}
+
+// proposedList returns the list that a new marker has to carry, nil for none.
+func (c *Core) proposedList() *Members {
+	if c.anchored() && !mutated(markerReplacesList) || mutated(markerWithoutList) {
+		return nil
+	}
+	list := c.opt.Members.bare()
+	return &list
+}
+
+// listVersion is the version of the committed list, 0 for none.
+func (c *Core) listVersion() jute.Zxid {
+	if c.settled.Members == nil {
+		return 0
+	}
+	return c.settled.Members.Version
+}

@@ -1,0 +1,101 @@
+package zab
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// A leader that hears of a higher epoch may have been replaced. It finds out: it
+// commits and proposes nothing until a quorum has answered a heartbeat that was
+// sent afterwards. A leader that was replaced gets no such answers, since a quorum
+// has promised the higher epoch.
+//
+// So if a quorum does confirm a leader that has heard of another leader, of a
+// higher epoch, then two quorums have no server in common. That takes an
+// operator's hand: copies of directories, say, or lists of members that differed
+// before the history had one. Both sides may have acknowledged writes, and nobody
+// can merge them. The one with the older list of members stops; of two with the
+// same list the one with the lower epoch.
+
+// rivals is what a leader has heard of others since it began to lead.
+type rivals struct {
+	heard uint32 // the highest epoch above its own
+	// rival is the leader of the highest epoch among those that have said that
+	// they lead; list is the version of its list of members.
+	rival  SID
+	epoch  uint32
+	list   jute.Zxid
+	judged bool // a quorum has confirmed this leader since
+	told   SID  // the server that was reported to lead beside this one
+}
+
+// hearOf takes in that an epoch above the leader's own exists.
+func (c *Core) hearOf(p *peer, epoch uint32) {
+	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) || mutated(higherEpochIgnored) {
+		return
+	}
+	c.others.heard = epoch
+	c.event(2, p.id, fmt.Sprintf("heard of epoch %d while leading epoch %d: confirms nothing until a majority says that this server still leads", epoch, c.epoch))
+	c.confirm()
+}
+
+// claim tells the servers that do not follow this leader that it leads.
+func (c *Core) claim() {
+	for _, p := range c.peers {
+		if !p.up || p.state != learnerNone || p.invited {
+			continue
+		}
+		m := Message{Kind: MsgLead, Epoch: c.epoch, Zxid: c.listVersion(), Flags: c.selfFlags()}
+		if c.others.judged && c.others.rival == p.id {
+			m.Promise = c.others.epoch
+		}
+		c.post(p, m)
+	}
+}
+
+// onLead takes in that a server leads which this one does not follow.
+func (c *Core) onLead(p *peer, m *Message) {
+	switch {
+	case c.leads() && m.Epoch > c.promise.Epoch:
+		if m.Epoch > c.others.epoch {
+			c.others = rivals{rival: p.id, epoch: m.Epoch, list: m.Zxid}
+			c.hearOf(p, m.Epoch)
+		}
+	case c.leads() && m.Promise >= c.epoch && c.others.told != p.id:
+		c.twoLeaders(p, m.Epoch, m.Zxid)
+	case m.Epoch < c.promise.Epoch && !c.isLeader(p):
+		c.refuseOld(p, m.Epoch)
+	case c.status.Role == Looking:
+		c.join(p)
+	}
+}
+
+// confirmed takes in that a quorum has said that this server still leads.
+func (c *Core) confirmed() {
+	c.unconfirmed = 0
+	if o := &c.others; o.epoch > c.epoch && !o.judged {
+		o.judged = true
+		if p := c.linked(o.rival); p != nil {
+			c.post(p, Message{Kind: MsgLead, Epoch: c.epoch, Zxid: c.listVersion(), Promise: o.epoch, Flags: c.selfFlags()})
+			c.twoLeaders(p, o.epoch, o.list)
+		}
+	}
+	c.advanceCommit()
+}
+
+// twoLeaders takes in that another server leads the same ensemble, and that a
+// quorum has confirmed both.
+func (c *Core) twoLeaders(p *peer, epoch uint32, list jute.Zxid) {
+	c.others.told = p.id
+	own := c.listVersion()
+	text := fmt.Sprintf("servers %d and %d both lead this ensemble, and a majority has confirmed each: server %d leads epoch %d, with the members of %v and %v in its file; "+
+		"server %d leads epoch %d, with the members %v of %v and %v in its file. Each may have confirmed writes that the other does not have. "+
+		"Find out which data is to be kept before you remove any",
+		c.opt.ID, p.id, p.id, epoch, list, &p.file, c.opt.ID, c.epoch, c.members(), own, &c.opt.Members)
+	if own < list || own == list && c.epoch < epoch {
+		c.halt(text)
+		return
+	}
+	c.event(3, p.id, text)
+}

@@ -1,0 +1,320 @@
+package zab
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// An old copy of a server's directory has forgotten what the server has
+// acknowledged and promised since. It must not count, as if it were damaged. The
+// copy can't tell that it is one, but other servers can: the records of a log are
+// numbered, and what is durable stays.
+//
+// Each start of a process writes a record to its log, which the log remembers, and
+// a server shows where its last processes began when a link begins. Servers
+// remember of each other the process that they have seen, and the highest number
+// that a durable record had then. An honest log has that process among its starts,
+// and the next one began behind that number. A log that lacks the process, or in
+// which the next one began too early, is an old copy. A server that sees this does
+// not listen to the other one and tells it so (MsgDoubt). The other one then takes
+// a new incarnation, which no ensemble has admitted: it has no vote until a leader
+// has brought it up to date and the others have admitted it.
+//
+// Only a server that has seen the later state can know. If none of them can be
+// reached, nobody notices.
+
+// Start is the beginning of a process.
+type Start struct {
+	Boot     uint64
+	Position uint64 // number of the record that it wrote to the log first
+}
+
+// Sighting is what is known of the log of another server.
+type Sighting struct {
+	Server      SID
+	Incarnation ID
+	Boot        uint64 // of the process
+	// Position is the highest number that a durable record of the log is known to
+	// have had.
+	Position uint64
+}
+
+// Notes is what a log remembers besides the history and the promise.
+type Notes struct {
+	Starts    []Start    // of this server, oldest first; the present process is the last
+	Sightings []Sighting // of others, sorted by server and incarnation
+}
+
+const (
+	startSize    = 8 + 8
+	sightingSize = 1 + 16 + 8 + 8
+	// MaxStarts and MaxSightings bound the notes, which are kept in the header of
+	// each segment of the log. If there are too many servers, voters take the
+	// places of others.
+	MaxStarts    = 48
+	MaxSightings = 44
+	// notesEvery is how often positions are written to the log while they grow, in
+	// ms.
+	notesEvery = 10_000
+)
+
+// AddStart adds the beginning of the present process.
+func (n *Notes) AddStart(s Start) {
+	n.Starts = append(slices.Clone(n.Starts[max(0, len(n.Starts)-MaxStarts+1):]), s)
+}
+
+// shows reports whether a log with these starts can be the one that was seen, or
+// a later state of it. A process that is older than all of a full list may have
+// been there.
+func (s *Sighting) shows(starts []Start) bool {
+	for i := range starts {
+		if starts[i].Boot == s.Boot {
+			return i+1 == len(starts) || starts[i+1].Position > s.Position
+		}
+	}
+	return len(starts) >= MaxStarts && starts[0].Position > s.Position
+}
+
+func (s *Sighting) compare(o *Sighting) int {
+	if s.Server != o.Server {
+		return int(s.Server) - int(o.Server)
+	}
+	return bytes.Compare(s.Incarnation[:], o.Incarnation[:])
+}
+
+// AppendStarts appends the encoding of starts.
+func AppendStarts(b []byte, list []Start) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = binary.BigEndian.AppendUint64(b, s.Boot)
+		b = binary.BigEndian.AppendUint64(b, s.Position)
+	}
+	return b
+}
+
+func (d *decoder) starts() (list []Start) {
+	const what = "starts"
+	n := d.count(startSize, what)
+	if n > MaxStarts {
+		d.fail(what)
+		return nil
+	}
+	for i := range n {
+		list = append(list, Start{Boot: d.u64(what), Position: d.u64(what)})
+		if list[i].Position == 0 || i > 0 && list[i].Position <= list[i-1].Position {
+			d.fail("starts out of order")
+		}
+	}
+	return list
+}
+
+// DecodeStarts is the inverse of AppendStarts, for all of b.
+func DecodeStarts(b []byte) ([]Start, error) {
+	d := decoder{b: b}
+	list := d.starts()
+	return list, d.end("starts")
+}
+
+// Append appends the encoding of the notes.
+func (n *Notes) Append(b []byte) []byte {
+	b = AppendStarts(b, n.Starts)
+	b = binary.AppendUvarint(b, uint64(len(n.Sightings)))
+	for i := range n.Sightings {
+		s := &n.Sightings[i]
+		b = append(append(b, byte(s.Server)), s.Incarnation[:]...)
+		b = binary.BigEndian.AppendUint64(b, s.Boot)
+		b = binary.BigEndian.AppendUint64(b, s.Position)
+	}
+	return b
+}
+
+// Decode sets n from all of b.
+func (n *Notes) Decode(b []byte) error {
+	const what = "sightings"
+	d := decoder{b: b}
+	*n = Notes{Starts: d.starts()}
+	for i := range d.count(sightingSize, what) {
+		s := Sighting{Server: SID(d.u8(what)), Incarnation: d.id(what), Boot: d.u64(what), Position: d.u64(what)}
+		if s.Server == 0 || i > 0 && s.compare(&n.Sightings[i-1]) <= 0 {
+			d.fail("sightings out of order")
+		}
+		n.Sightings = append(n.Sightings, s)
+	}
+	return d.end(what)
+}
+
+// sightings is what a core remembers of logs: others', and its own.
+type sightings struct {
+	Notes
+	dirty bool   // positions have grown since the notes were written
+	due   uint64 // when they are to be written
+}
+
+// find returns the row of the present incarnation of a peer.
+func (t *sightings) find(p *peer) *Sighting {
+	for i := range t.Sightings {
+		if s := &t.Sightings[i]; s.Server == p.id && s.Incarnation == p.incarnation {
+			return s
+		}
+	}
+	return nil
+}
+
+// addSighting puts a row into the table, in place of one of the same incarnation.
+func (c *Core) addSighting(now Sighting) {
+	t := &c.seen
+	i, found := slices.BinarySearchFunc(t.Sightings, now, func(a, b Sighting) int { return a.compare(&b) })
+	if found {
+		t.Sightings[i] = now
+		return
+	}
+	if len(t.Sightings) < MaxSightings {
+		t.Sightings = slices.Insert(t.Sightings, i, now)
+		return
+	}
+	spare := slices.IndexFunc(t.Sightings, func(s Sighting) bool { return !c.voter(s.Server) })
+	if spare >= 0 && c.voter(now.Server) {
+		t.Sightings = slices.Delete(t.Sightings, spare, spare+1)
+		c.addSighting(now)
+	}
+}
+
+// sight compares what a server shows of its log with what is known of it, and
+// doubts the server if that can't be the same log.
+func (c *Core) sight(p *peer, in *Introduction) {
+	p.doubted, p.doubtAt, p.start = false, 0, in.start()
+	if p.start == 0 {
+		return
+	}
+	old := c.seen.find(p)
+	switch {
+	case old == nil:
+	case old.Boot == in.Boot:
+		return
+	case old.shows(in.Starts):
+	case in.Vouched:
+		c.event(2, p.id, fmt.Sprintf("the log of the server was at record %d, and this is an older state of it; its operator vouches for it", old.Position))
+	case mutated(oldCopyTrusted) || p.start > old.Position && mutated(grownCopyTrusted):
+	default:
+		p.doubtAt = old.Position
+		c.doubt(p, fmt.Sprintf("its log had come to record %d, and what it shows is an older state or goes on from one", old.Position))
+		return
+	}
+	c.addSighting(Sighting{p.id, in.Incarnation, in.Boot, p.start})
+	c.writeNotes()
+}
+
+// doubt stops listening to a server that runs on an old copy of its data, and
+// tells it so.
+func (c *Core) doubt(p *peer, why string) {
+	c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
+	if mutated(doubtedHeard) {
+		return
+	}
+	c.stopLearner(p)
+	p.doubted = true
+	p.granted, p.promised, p.sure, p.match = false, false, false, 0
+	c.tellDoubt(p)
+}
+
+func (c *Core) tellDoubt(p *peer) {
+	if !mutated(doubtNotTold) {
+		c.post(p, Message{Kind: MsgDoubt, Boot: p.boot, Seq: p.doubtAt, Zxid: p.acked})
+	}
+}
+
+// onDoubt takes in that this server runs on an old copy of its data. It gives up
+// its role and its incarnation.
+func (c *Core) onDoubt(p *peer, m *Message) {
+	if m.Boot != c.opt.Boot || c.disowned || c.start == 0 {
+		return
+	}
+	if c.opt.AcceptOldData {
+		return // the operator knows; the next introduction tells the other server
+	}
+	seen := fmt.Sprintf("has seen a later state of its log, at record %d", m.Seq)
+	if m.Zxid > c.appended {
+		seen = fmt.Sprintf("has seen it acknowledge %v, and its history ends at %v", m.Zxid, c.appended)
+	}
+	c.event(3, p.id, "the data of this server is an old copy: the other server "+seen+". "+
+		"It has no vote until a leader has brought it up to date and it is admitted again, which happens by itself while a majority of the others is up. "+
+		"If all servers were restored from copies, and what came later is to be given up, start it with --accept-old-data")
+	c.disowned, c.damaged = true, true
+	c.incarnation = c.newID()
+	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogIncarnation, Incarnation: c.incarnation, Damaged: true})
+	c.relinkSeq = c.pendingSeq()
+	c.look("its data is an old copy", c.opt.Heartbeat)
+}
+
+// acceptOldData takes back the incarnation under which the ensemble has admitted
+// this server, as far as its data tells.
+func (c *Core) acceptOldData() {
+	i := slices.IndexFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == c.opt.ID })
+	if i < 0 {
+		c.event(2, 0, "--accept-old-data has no effect: no ensemble has ever admitted the data of this server")
+		return
+	}
+	c.event(2, 0, "the operator vouches for the data of this server (--accept-old-data): it counts, although it may have forgotten what it confirmed")
+	if a := c.tip.Admitted[i]; a.Incarnation != c.incarnation || c.damaged {
+		c.incarnation, c.damaged = a.Incarnation, false
+		c.unpersisted = append(c.unpersisted, LogOp{Kind: LogIncarnation, Incarnation: c.incarnation})
+	}
+}
+
+// sightPosition takes in how far the log of a learner is.
+func (c *Core) sightPosition(p *peer, position uint64) {
+	if s := c.seen.find(p); s != nil && s.Boot == p.boot && s.Position < position {
+		s.Position = position
+		c.seen.dirty = true
+	}
+}
+
+// tickNotes writes positions that have grown.
+func (c *Core) tickNotes() {
+	if c.seen.dirty && c.now >= c.seen.due {
+		c.writeNotes()
+	}
+}
+
+// writeNotes has the notes written to the log. Nobody waits for that.
+func (c *Core) writeNotes() {
+	c.seen.Sightings = slices.DeleteFunc(c.seen.Sightings, c.outdated)
+	c.seen.dirty, c.seen.due = false, c.now+notesEvery
+	if !mutated(notesNotWritten) {
+		notes := Notes{Starts: c.seen.Starts, Sightings: slices.Clone(c.seen.Sightings)}
+		c.unpersisted = append(c.unpersisted, LogOp{Kind: LogNotes, Notes: notes})
+	}
+}
+
+// outdated reports whether a row is of no use any more: the server has another
+// incarnation, and not the one of the row is admitted. That of an admitted one
+// stays until another one is, since a copy with it may be put back.
+func (c *Core) outdated(s Sighting) bool {
+	p := c.peer(s.Server)
+	return p != nil && p.incarnation != s.Incarnation && !c.tip.Admits(s.Server, s.Incarnation) && !c.admits(Admission{s.Server, s.Incarnation})
+}
+
+// position is how many records of this server's log are durable, or 0 if the log
+// is not synced. The shell may have written more.
+func (c *Core) position() uint64 {
+	if c.start == 0 {
+		return 0
+	}
+	if mutated(positionBeforeFsync) {
+		n := len(c.unpersisted)
+		for i := range c.inFlight {
+			n += c.inFlight[i].records
+		}
+		return c.start + c.recorded + uint64(n)
+	}
+	return c.start + c.recorded
+}
+
+// newID makes a name that nobody else has.
+func (c *Core) newID() (id ID) {
+	binary.BigEndian.PutUint64(id[:8], c.random64())
+	binary.BigEndian.PutUint64(id[8:], c.random64())
+	return id
+}

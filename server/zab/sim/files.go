@@ -1,0 +1,285 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Configuration files: each server has one with a list of members, and reads it at
+// its start. Operators change them server by server, in any order, and not always
+// to the same list.
+
+// fileSpan is the list of a process that has ended, and when it did, µs.
+type fileSpan struct {
+	list  zab.Members
+	until uint64
+}
+
+// oddFile gives one server a list in which it and another one decide. Alone it is
+// no quorum of that list.
+func (s *Sim) oddFile() {
+	odd, other := s.nodes[s.rng.IntN(s.cfg.Voters)], s.nodes[s.rng.IntN(s.cfg.Voters)]
+	if odd == other {
+		return
+	}
+	m := zab.Members{List: slices.Clone(s.members.List)}
+	for i := range m.List {
+		m.List[i].Observer = m.List[i].ID != odd.id && m.List[i].ID != other.id
+	}
+	odd.file = m
+}
+
+// changeFile restarts a server with another list in its configuration file: one of
+// at most two that operators are busy with.
+func (s *Sim) changeFile(n *node) {
+	if s.ghost.last == 0 {
+		return // which list counts is not settled yet
+	}
+	if len(s.plans) == 0 || s.percent(25) {
+		s.plans = append(s.plans, s.planList())
+		s.plans = s.plans[max(0, len(s.plans)-2):]
+	}
+	plan := s.plans[s.rng.IntN(len(s.plans))]
+	if plan.Find(n.id) == nil {
+		return // a file must have its own server
+	}
+	before := n.file
+	n.file = plan
+	if s.couldFound(nil) {
+		n.file = before
+		return
+	}
+	s.trace(n, "fault: the file has the members %v", &plan)
+	s.crash(n, s.percent(30))
+	s.restartLater(n)
+}
+
+// planList draws a list that differs from the one that decides by a few servers.
+func (s *Sim) planList() zab.Members {
+	m := zab.Members{List: slices.Clone(s.membersNow().List)}
+	for range 1 + s.rng.IntN(3) {
+		s.toggle(&m)
+	}
+	if s.percent(15) {
+		m.Hierarchical = true
+		for i := range m.List {
+			m.List[i].Group, m.List[i].Weight = uint32(s.rng.IntN(3)), uint32(1+s.rng.IntN(2))
+		}
+	}
+	if len(ids(&m)) < 2 {
+		return *s.membersNow()
+	}
+	return m
+}
+
+// toggle makes a server a voter, an observer, or no member.
+func (s *Sim) toggle(m *zab.Members) {
+	id := zab.SID(s.rng.IntN(len(s.nodes)) + 1)
+	one := m.Find(id)
+	switch {
+	case one == nil:
+		m.List = append(m.List, zab.Member{ID: id, Observer: s.percent(50), Weight: 1})
+		slices.SortFunc(m.List, func(a, b zab.Member) int { return int(a.ID) - int(b.ID) })
+	case s.percent(30):
+		m.List = slices.DeleteFunc(m.List, func(o zab.Member) bool { return o.ID == id })
+	default:
+		one.Observer = !one.Observer
+	}
+}
+
+// couldFound reports whether servers without data, and wiped if that lost its own,
+// could found another ensemble: they are a quorum of a list that all of them have.
+// Nothing in an ensemble can prevent that.
+func (s *Sim) couldFound(wiped *node) bool {
+	for _, n := range s.nodes {
+		empty := func(v zab.SID) bool {
+			o := s.node(v)
+			if o == nil || !sameList(&o.file, &n.file) && !sameList(&o.list, &n.file) {
+				return false
+			}
+			last, _ := o.disk.durable.last()
+			return o == wiped || last == 0
+		}
+		if isQuorum(&n.file, empty) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameList compares what matters of two lists.
+func sameList(a, b *zab.Members) bool {
+	if a.Hierarchical != b.Hierarchical || len(a.List) != len(b.List) {
+		return false
+	}
+	for i, x := range a.List {
+		y := b.List[i]
+		if x.ID != y.ID || x.Observer != y.Observer || a.Hierarchical && (x.Weight != y.Weight || x.Group != y.Group) {
+			return false
+		}
+	}
+	return true
+}
+
+// accepts reports whether a node makes a link with another one: that is in its
+// file or in its history, or its ensemble's later list has it.
+func (s *Sim) accepts(n, o *node) bool {
+	settled, newest := n.core.Lists()
+	if n.list.Find(o.id) != nil || settled.Find(o.id) != nil || newest.Find(o.id) != nil {
+		return true
+	}
+	mine, theirs := n.core.Introduction(), o.core.Introduction()
+	return theirs.List > mine.List && slices.Contains(s.clusters(n), theirs.Cluster)
+}
+
+// tellRefused tells a node of another one with which it can't have a link.
+func (s *Sim) tellRefused(n, by *node) {
+	if n.paused || by.paused || s.blocked(n.idx, by.idx) || s.blocked(by.idx, n.idx) {
+		return
+	}
+	n.core.Heard(by.id, by.core.Introduction())
+	s.heed(n)
+}
+
+// clusters are what a node may be a part of: the ensemble of its history, or of
+// the servers in its file to which it has a link.
+func (s *Sim) clusters(n *node) (list []zab.ID) {
+	if own := n.core.Introduction().Cluster; own != (zab.ID{}) {
+		return []zab.ID{own}
+	}
+	for _, one := range n.list.List {
+		if l := s.linkTo(n, one.ID); l != nil && one.ID != n.id && l.intro[1-l.side(n)].Cluster != (zab.ID{}) {
+			list = append(list, l.intro[1-l.side(n)].Cluster)
+		}
+	}
+	return list
+}
+
+// listsChanged has a node look for servers that are new in its history, and later
+// drop those that nothing lists any more.
+func (s *Sim) listsChanged(n *node) {
+	life := n.life
+	for _, o := range s.nodes {
+		if o != n && o.alive {
+			s.dial(n, o, s.between(0, s.cfg.DialMs*1000))
+		}
+	}
+	s.afterUndo(s.cfg.ElectionMs*1000, func() {
+		for _, o := range s.nodes {
+			l := s.links[n.idx][o.idx]
+			if o != n && l != nil && !l.dead && n.alive && n.life == life && o.alive && !s.accepts(n, o) {
+				s.breakLink(l, [2]uint64{})
+			}
+		}
+	})
+}
+
+// checkMove checks that a leader which proposes a list by its file does so for a
+// quorum of both lists: I21. A server that has just gone may still be counted.
+func (s *Sim) checkMove(n *node, e *zab.Entry) {
+	var m zab.Members
+	if err := m.Decode(e.Data); err != nil || m.Commanded || s.ordered[e.Zxid] {
+		return
+	}
+	lists := s.inForce(n)
+	old := lists[len(lists)-1]
+	wants := func(v zab.SID) bool {
+		o := s.node(v)
+		return o != nil && (o.alive && sameList(&o.list, &m) || sameList(&o.hadFile.list, &m) && s.now < o.hadFile.until+s.cfg.ElectionMs*20_000)
+	}
+	if !wants(n.id) || !isQuorum(&m, wants) || !isQuorum(old, wants) {
+		s.fail("I21", "server %d changes the members from %v to %v by %v, which the files of a majority do not have", n.id, old, &m, e.Zxid)
+	}
+}
+
+// movable reports whether a leader may change the members to a list, since the
+// files of a quorum have it.
+func (s *Sim) movable(m *zab.Members) bool {
+	now := s.membersNow()
+	has := func(v zab.SID) bool { o := s.node(v); return o != nil && sameList(&o.file, m) }
+	return !now.Commanded && !sameList(m, now) && isQuorum(m, has) && isQuorum(now, has)
+}
+
+// sighting is what a node was shown of another server's log.
+type sighting struct {
+	server      zab.SID
+	incarnation zab.ID
+	position    uint64
+	at          uint64 // µs
+}
+
+// noteShown takes down what a node has to remember of another one.
+func (s *Sim) noteShown(n, peer *node, in *zab.Introduction) {
+	if peer.old || peer.oldBoot == in.Boot || n.core.Status().Role == zab.Halted {
+		return
+	}
+	n.shown = append(n.shown, sighting{peer.id, in.Incarnation, in.Starts[len(in.Starts)-1].Position, s.now})
+}
+
+// checkRemembered checks that what a node was shown is on its disk, when an fsync
+// is done that began later: I23. The node may have been told more since, and it
+// may forget an incarnation that does not count.
+func (s *Sim) checkRemembered(n *node) {
+	began := n.disk.syncSince
+	n.shown = slices.DeleteFunc(n.shown, func(g sighting) bool {
+		if g.at+1000 >= began {
+			return false
+		}
+		if peer := s.node(g.server); peer.disk.durable.incarnation == g.incarnation && s.counts(peer) &&
+			!slices.ContainsFunc(n.disk.durable.notes.Sightings, func(r zab.Sighting) bool {
+				return r.Server == g.server && r.Incarnation == g.incarnation && r.Position >= g.position
+			}) {
+			s.fail("I23", "server %d has forgotten that the log of server %d was at record %d", n.id, g.server, g.position)
+		}
+		return true
+	})
+}
+
+// rumour is what a leader was told of a higher epoch, and since when.
+type rumour struct {
+	epoch, at uint64
+	pongs     [16]uint64 // by server: when the newest answer to a heartbeat was sent
+}
+
+// noteRumour takes down what a message is about to tell a leader.
+func (s *Sim) noteRumour(n *node, from zab.SID, m *zab.Message, sent uint64) {
+	known := max(uint64(n.leads), uint64(n.disk.written.promise.Epoch), n.rumour.epoch)
+	switch m.Kind {
+	case zab.MsgPong:
+		if m.Epoch == n.leads {
+			n.rumour.pongs[from-1] = max(n.rumour.pongs[from-1], sent)
+		}
+	case zab.MsgPing, zab.MsgAppend, zab.MsgCommit, zab.MsgLead:
+		s.heardOf(n, uint64(m.Epoch), known)
+	case zab.MsgNackEpoch:
+		s.heardOf(n, uint64(m.Promise), known)
+	}
+}
+
+// heardOf notes that a leader hears of an epoch. One that is lazy may have heard of
+// it already as a leader, or have promised it, which has not shown yet.
+func (s *Sim) heardOf(n *node, epoch, known uint64) {
+	if epoch <= known {
+		return
+	}
+	n.rumour.epoch = epoch
+	if n.leads != 0 && !n.lazy {
+		n.rumour.at = s.now
+	}
+}
+
+// checkConfirmed checks that a leader which has heard of a higher epoch commits
+// nothing before a quorum has answered it again: I20.
+func (s *Sim) checkConfirmed(n *node, z jute.Zxid) {
+	if n.rumour.at == 0 || n.rumour.epoch <= uint64(max(n.leads, n.led)) {
+		return // or that was in an earlier leadership
+	}
+	for _, m := range s.configsAt(z) {
+		if !isQuorum(m, func(v zab.SID) bool { return v == n.id || s.node(v) != nil && n.rumour.pongs[v-1] > n.rumour.at }) {
+			s.fail("I20", "server %d commits %v in epoch %d, and has heard of epoch %d since a quorum last answered it", n.id, z, n.leads, n.rumour.epoch)
+		}
+	}
+	n.rumour.at = 0
+}

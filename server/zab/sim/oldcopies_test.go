@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// putBack replaces the disk of a stopped server by an older state of it.
+func (s *script) putBack(n *node, old *history) {
+	n.disk.durable = old.clone()
+	n.disk.cut()
+	n.disk.pending = nil
+	n.old = true
+	s.ghost.tops[n.id] = n.disk.durable.promise.Epoch
+}
+
+// TestReg_OldCopyOfADirectory: a copy is made while a server is stopped. It works
+// on with both others, then confirms writes with one of them; then the copy is put
+// back. With the server that was away it must not elect a leader: the writes would
+// be lost.
+func TestReg_OldCopyOfADirectory(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		a := s.leadBy(s.nodes[0])
+		b, c := s.nodes[1], s.nodes[2]
+		s.down(b)
+		copied := b.disk.durable.clone()
+		s.up(b)
+		s.everywhere()
+		s.committed(s.write(a))
+		s.everywhere()
+		s.down(c)
+		for range 20 {
+			s.committed(s.write(a))
+		}
+		s.wait("b has them", func() bool { return b.disk.durable.has(s.ghost.last) })
+		s.down(b)
+		s.putBack(b, &copied)
+		s.down(a)
+		s.up(b)
+		s.up(c)
+		for range 20 * s.cfg.ElectionMs {
+			s.run(1)
+			if l := s.leader(); l != nil {
+				t.Fatalf("server %d leads without what servers 1 and 2 have confirmed", l.id)
+			}
+		}
+		if w := b.status.Weightless; w == "" || b.old {
+			t.Errorf("server 2 was not told that it runs on an old copy: %q, %v", w, b.old)
+		}
+		s.up(a)
+		s.everywhere()
+		s.wait("b is admitted again", func() bool { return s.counts(b) && s.knows(b) })
+		s.down(a)
+		s.committed(s.write(s.lead()))
+	})
+}
+
+// TestReg_GrownOldCopy: an old copy is started so often without meeting anybody that
+// its log gets longer than the one that others have seen. It is not the same log.
+func TestReg_GrownOldCopy(t *testing.T) { play(t, quiet(3), grownOldCopy) }
+
+func grownOldCopy(s *script) {
+	leader := s.leadBy(s.nodes[0])
+	n := s.nodes[1]
+	s.down(n)
+	copied := n.disk.durable.clone()
+	s.up(n)
+	s.everywhere()
+	s.down(n)
+	s.putBack(n, &copied)
+	s.cut(n)
+	for range 20 {
+		s.up(n)
+		s.run(10)
+		s.down(n)
+	}
+	s.join()
+	s.wait("it is told", func() bool { return !n.old })
+	s.wait("it is admitted again", func() bool { return s.counts(n) && s.knows(n) })
+	s.committed(s.write(leader))
+}
+
+// TestReg_CopyOfARunningServer: a copy within the life of a process, as of a volume
+// that is rolled back, is noticed by the leader that has heard of later records.
+func TestReg_CopyOfARunningServer(t *testing.T) {
+	play(t, quiet(3), func(s *script) {
+		leader := s.leadBy(s.nodes[2])
+		n := s.nodes[0]
+		copied := n.disk.durable.clone()
+		for range 5 {
+			s.committed(s.write(leader))
+		}
+		s.wait("it has them", func() bool { return n.disk.durable.has(s.ghost.last) })
+		s.run(s.cfg.ElectionMs)
+		s.down(n)
+		s.putBack(n, &copied)
+		s.drop(func(from, to *node, m *zab.Message) bool { return from == n && m.Kind == zab.MsgAckEpoch })
+		s.up(n)
+		s.wait("it is told", func() bool { return !n.old })
+		s.drop(nil)
+		s.wait("it is admitted again", func() bool { return s.counts(n) && s.knows(n) })
+	})
+}
