@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -277,12 +278,55 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 		before := e.snapFiles(to)
 		a := e.servers[to].replica.arrivals
 		ended := e.streams(leader, to, 1)
+		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
 		a.want(zab.SID(leader), 100)
 		if err := <-ended; err == nil || err == io.EOF {
 			t.Errorf("the sender hears: %v", err)
 		}
 		if sizes := a.sizes(); len(sizes) != 0 || !slices.Equal(e.snapFiles(to), before) {
 			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.snapFiles(to), before)
+		}
+	})
+}
+
+// TestSnapshotThatCameInVainIsRemoved: a sound snapshot of which the core does not want to
+// know any more when it is complete is removed when the link to its sender ends.
+func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3)
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		leader, to := e.servers[e.leader()], e.follower()
+		time.Sleep(2 * time.Second)
+		ref, err := leader.snapshots.newest(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(leader.snapshots.store.Path(ref.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := e.snapFiles(to)
+		a := e.servers[to].replica.arrivals
+		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
+		a.want(leader.id, 100)
+		ended := make(chan error)
+		go func() {
+			ended <- links{e.servers[to].Server}.Stream(leader.id, appendSnapHeader(nil, 100, &ref), bytes.NewReader(b))
+		}()
+		synctest.Wait()
+		if files := e.snapFiles(to); len(files) != len(before)+1 {
+			t.Errorf("the snapshot is not there: %v; before there were %v", files, before)
+		}
+		a.drop(leader.id, errLinkLost)
+		if err := <-ended; !errors.Is(err, errLinkLost) {
+			t.Errorf("the stream ends with %v", err)
+		}
+		if files := e.snapFiles(to); !slices.Equal(files, before) {
+			t.Errorf("files %v; before there were %v", files, before)
 		}
 	})
 }
