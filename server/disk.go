@@ -57,8 +57,10 @@ func (s *Server) watchDisk() {
 	case wal.SpaceOK:
 		s.log.Info("the disk has enough room", fields...)
 	case wal.SpaceWarn:
+		s.snapshots.tighten()
 		s.log.Warn("the disk is getting full: make room before writes have to stop", fields...)
 	case wal.SpaceStop, wal.SpaceOut:
+		s.snapshots.tighten()
 		s.log.Error("the disk is full: make room. A leader, or a server of its own, refuses writes until there is", fields...)
 	}
 }

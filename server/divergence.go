@@ -67,7 +67,7 @@ func (r *replica) judge(rep *digestReports) {
 		default:
 			r.log.Error("the tree of a server differs from those of a majority: it has to stop", zap.Uint8("peer", uint8(id)), zap.Stringer("zxid", rep.zxid))
 			frame := beginPeerFrame(nil, r.status.Epoch)
-			r.transport.SendApp(id, r.links[id], frameDiverged, appendDigest(frame, rep.zxid, right))
+			r.sendApp(id, r.links[id], frameDiverged, appendDigest(frame, rep.zxid, right))
 		}
 	}
 }

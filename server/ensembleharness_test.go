@@ -31,10 +31,40 @@ type peerNet struct {
 	cut       map[[2]int]bool // directed: from, to
 	lossy     map[[2]int]bool
 	held      map[[2]int]chan struct{} // closed when it goes on
+
+	// Taken last, also while a half's lock is held.
+	ways sync.Mutex
+	rate int // bytes per second, in each direction between two servers; 0 is no limit
+	free map[[2]int]time.Time
+}
+
+// arrival returns when n bytes arrive that are written now. All connections from one
+// server to another share the rate, and what was written first passes first.
+func (n *peerNet) arrival(from, to, bytes int) time.Time {
+	n.ways.Lock()
+	defer n.ways.Unlock()
+	if n.rate == 0 {
+		return time.Time{}
+	}
+	at := n.free[[2]int{from, to}]
+	if now := time.Now(); at.Before(now) {
+		at = now
+	}
+	at = at.Add(time.Duration(bytes) * time.Second / time.Duration(n.rate))
+	n.free[[2]int{from, to}] = at
+	return at
+}
+
+// setRate limits what passes between any two servers.
+func (n *peerNet) setRate(bytesPerSecond int) {
+	n.ways.Lock()
+	defer n.ways.Unlock()
+	n.rate = bytesPerSecond
 }
 
 func newPeerNet() *peerNet {
-	return &peerNet{listeners: map[string]*memListener{}, cut: map[[2]int]bool{}, lossy: map[[2]int]bool{}, held: map[[2]int]chan struct{}{}}
+	return &peerNet{listeners: map[string]*memListener{}, cut: map[[2]int]bool{}, lossy: map[[2]int]bool{}, held: map[[2]int]chan struct{}{},
+		free: map[[2]int]time.Time{}}
 }
 
 // peerConn is one end of a link; what is written on a lossy link vanishes.
@@ -80,6 +110,8 @@ func (n *peerNet) dial(from int) func(ctx context.Context, network, addr string)
 			return nil, syscall.ECONNREFUSED
 		}
 		near, far := l.pair(fmt.Sprintf("10.0.0.%d", from), 16<<20)
+		near.out.slow = func(bytes int) time.Time { return n.arrival(from, to, bytes) }
+		near.in.slow = func(bytes int) time.Time { return n.arrival(to, from, bytes) }
 		here, there := &peerConn{near, n, from, to}, &peerConn{far, n, to, from}
 		if err := l.accept(there); err != nil {
 			return nil, err

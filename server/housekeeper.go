@@ -25,6 +25,9 @@ func (s *Server) keepHouse() {
 			s.forgivePause(now - last)
 			last = now
 			s.watchDisk()
+			if s.ids.Short() {
+				s.replica.events.put(peerEvent{kind: evReserveIDs})
+			}
 			exceeded = s.watchQuotas(exceeded)
 			s.replica.events.put(peerEvent{kind: evExpire, at: now})
 			s.expireLocals(now)

@@ -2,10 +2,12 @@ package server
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -20,8 +22,10 @@ import (
 //	             server does not count before it is admitted to an ensemble
 //	byte 66      id of the server that the log belongs to; 0 while it never was a member
 //	bytes 67-82  incarnation of the log whose place this one took; zero for none
+//	bytes 83-90  bound of the ids that have been given out, big-endian: see session.IDs
 //
-// Format 1 ends after byte 65, and is read.
+// Format 1 ends after byte 65, and is read. Each start writes the identity again, with a
+// higher bound.
 //
 // Cluster id and secret are those of a server without an ensemble, or what it
 // offers to an ensemble that begins with it: an ensemble has its own.
@@ -33,11 +37,12 @@ type ident struct {
 	unproven    bool
 	server      zab.SID
 	replaced    zab.ID
+	ids         uint64
 }
 
 const (
 	identSize1 = 1 + 16 + 16 + 32 + 1
-	identSize  = identSize1 + 1 + 16
+	identSize  = identSize1 + 1 + 16 + 8
 )
 
 // newIdent makes the identity of a new log.
@@ -64,7 +69,12 @@ func (id *ident) encode() []byte {
 		return b
 	}
 	b = append(b, byte(id.server))
-	return append(b, id.replaced[:]...)
+	b = append(b, id.replaced[:]...)
+	return binary.BigEndian.AppendUint64(b, id.ids)
+}
+
+func (id *ident) record() wal.Record {
+	return wal.Record{Kind: wal.Ident, Payload: id.encode()}
 }
 
 func decodeIdent(b []byte) (id ident, err error) {
@@ -89,6 +99,7 @@ func decodeIdent(b []byte) (id ident, err error) {
 	if id.format > 1 {
 		id.server = zab.SID(b[66])
 		copy(id.replaced[:], b[67:])
+		id.ids = binary.BigEndian.Uint64(b[83:])
 	}
 	return id, nil
 }

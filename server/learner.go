@@ -41,7 +41,7 @@ func (r *replica) forward(batch []submission) {
 }
 
 func (r *replica) toLeader(kind uint8, frame []byte) {
-	r.transport.SendApp(r.status.Leader, r.status.LeaderGen, kind, frame)
+	r.sendApp(r.status.Leader, r.status.LeaderGen, kind, frame)
 }
 
 // hear takes in a frame from another server. What belongs to another time is

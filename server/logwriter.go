@@ -15,10 +15,11 @@ type logWriter struct {
 	log      *wal.Log
 	durable  atomic.Uint64 // number of the last durable record
 	progress chan struct{} // has a token when durable has grown
+	logged   chan struct{} // likewise, for who reads the log for learners
 }
 
 func newLogWriter(s *Server, log *wal.Log) *logWriter {
-	w := &logWriter{log: log, progress: make(chan struct{}, 1)}
+	w := &logWriter{log: log, progress: make(chan struct{}, 1), logged: make(chan struct{}, 1)}
 	o := wal.WriterOptions{
 		Durable: func(d wal.Durable) {
 			if d.Synced {
@@ -26,9 +27,11 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 			}
 			s.metrics.batch.observe(time.Duration(d.Records), 1)
 			w.durable.Store(d.Seq)
-			select {
-			case w.progress <- struct{}{}:
-			default:
+			for _, hears := range [...]chan struct{}{w.progress, w.logged} {
+				select {
+				case hears <- struct{}{}:
+				default:
+				}
 			}
 		},
 		Fatal: s.fail,

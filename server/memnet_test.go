@@ -89,8 +89,10 @@ type half struct {
 	buf      []byte
 	head     int // of buf: what is before it has been read
 	window   int
-	ended    bool // no more will be written
-	unread   bool // nobody reads any more
+	slow     func(n int) time.Time // when n bytes that are written now arrive; nil for at once
+	way      []underway            // of the bytes in buf, while slow
+	ended    bool                  // no more will be written
+	unread   bool                  // nobody reads any more
 	deadline [2]time.Time
 	timer    [2]*time.Timer
 }
@@ -99,6 +101,52 @@ const (
 	readSide = iota
 	writeSide
 )
+
+// underway says when bytes arrive.
+type underway struct {
+	bytes int
+	at    time.Time
+}
+
+// arrivedLocked returns how many bytes can be read now.
+func (h *half) arrivedLocked() (n int) {
+	now := time.Now()
+	for _, u := range h.way {
+		if u.at.After(now) {
+			return n
+		}
+		n += u.bytes
+	}
+	return len(h.buf) - h.head
+}
+
+// passLocked notes when n bytes that are written now arrive.
+func (h *half) passLocked(n int) {
+	var at time.Time
+	if h.slow != nil {
+		at = h.slow(n)
+	}
+	if at.IsZero() && len(h.way) == 0 {
+		return
+	}
+	h.way = append(h.way, underway{n, at})
+	time.AfterFunc(time.Until(at), func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.change.Broadcast()
+	})
+}
+
+// leftLocked notes that n bytes have been read.
+func (h *half) leftLocked(n int) {
+	for n > 0 && len(h.way) > 0 {
+		k := min(n, h.way[0].bytes)
+		if h.way[0].bytes -= k; h.way[0].bytes == 0 {
+			h.way = h.way[1:]
+		}
+		n -= k
+	}
+}
 
 func newHalf(window int) *half {
 	h := &half{window: window}
@@ -131,19 +179,21 @@ func (h *half) read(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
+		arrived := h.arrivedLocked()
 		switch {
 		case h.unread:
 			return 0, net.ErrClosed
 		case h.late(readSide):
 			return 0, os.ErrDeadlineExceeded
-		case len(h.buf) > h.head:
-			n := copy(p, h.buf[h.head:])
+		case arrived > 0:
+			n := copy(p, h.buf[h.head:h.head+arrived])
+			h.leftLocked(n)
 			if h.head += n; h.head == len(h.buf) {
 				h.buf, h.head = h.buf[:0], 0
 			}
 			h.change.Broadcast()
 			return n, nil
-		case h.ended:
+		case h.ended && len(h.buf) == h.head:
 			return 0, io.EOF
 		}
 		h.change.Wait()
@@ -164,6 +214,10 @@ func (h *half) write(p []byte) (n int, err error) {
 			return n, syscall.EPIPE
 		case room > 0:
 			k := min(room, len(p))
+			if h.slow != nil {
+				k = min(k, 4<<10)
+			}
+			h.passLocked(k)
 			if h.head > h.window {
 				h.buf, h.head = h.buf[:copy(h.buf, h.buf[h.head:])], 0
 			}

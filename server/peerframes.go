@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
 // The frames that servers exchange beside the messages of their cores. Numbers
@@ -32,6 +33,18 @@ const (
 	// the receiver's is not.
 	frameDiverged = 6
 )
+
+// laneOf returns the lane of a kind of frames. What has a place among entries, or
+// among frames that have, is in the bulk lane: barriers stand before the entries
+// behind them; a confirmation is of a barrier that was announced; submissions are in
+// the order in which clients sent them. Reports of touches say all that they mean, and
+// keep sessions alive: they don't wait.
+func laneOf(kind uint8) transport.Lane {
+	if kind == frameTouches {
+		return transport.Control
+	}
+	return transport.Bulk
+}
 
 var errPeerFrame = errors.New("malformed frame")
 

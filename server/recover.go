@@ -268,8 +268,7 @@ func (s *Server) settleIdentity(dirs *dataDirs, rec *wal.Recovered) (ident, erro
 		}
 	}
 	if id != was {
-		record := wal.Record{Kind: wal.Ident, Payload: id.encode()}
-		if err := s.wal.Append([]wal.Record{record}); err != nil {
+		if err := s.wal.Append([]wal.Record{id.record()}); err != nil {
 			return id, err
 		}
 		if _, err := s.wal.Sync(); err != nil {

@@ -55,6 +55,10 @@ type replica struct {
 
 	leading    leading
 	learners   *learners
+	arrivals   *arrivals
+	passed     map[zab.SID]passed        // of each peer
+	identity   ident                     // as the log has it: Server.ident is that of the start
+	reserving  uint64                    // number of the log's record with identity.ids until it is durable, then 0
 	reportedAt int64                     // time of the last report of touches to the leader, ms
 	frame      []byte                    // being made for the leader
 	answers    map[zab.SID]*answerFrames // for followers, being made
@@ -96,6 +100,9 @@ func newReplica(s *Server, core *zab.Core, applied jute.Zxid) *replica {
 		again:     make(chan struct{}, 1),
 		core:      core,
 		learners:  newLearners(s),
+		arrivals:  newArrivals(s),
+		identity:  s.ident,
+		passed:    make(map[zab.SID]passed),
 		links:     make(map[zab.SID]uint64),
 		answers:   make(map[zab.SID]*answerFrames),
 		held:      make(map[uint64]heldRead),
@@ -151,7 +158,9 @@ func (r *replica) run() {
 func (r *replica) tick() {
 	r.core.DiskHealth(uint64(millis(r.logWriter.Stats().Pending)), r.diskFull())
 	now := millis(r.now())
+	r.noteProgress()
 	r.core.Tick(uint64(now), time.Now().UnixMilli())
+	r.snapshots.needed.Store(int64(r.core.Needs()))
 	var peers []zab.PeerStatus
 	if r.status.Role == zab.Leading {
 		peers = r.core.Peers(nil)
@@ -165,6 +174,36 @@ func (r *replica) tick() {
 	}
 }
 
+// passed are the bytes of the bulk lane that have come from a peer, and that it has
+// read, as last seen.
+type passed struct{ in, out uint64 }
+
+// noteProgress tells the core which peers something got through to or from.
+func (r *replica) noteProgress() {
+	for peer, gen := range r.links {
+		in, out := r.transport.Progress(peer)
+		was := r.passed[peer]
+		r.passed[peer] = passed{in, out}
+		if r.status.Role == zab.Leading || r.status.Role == zab.SyncingLeader {
+			in, was.in = out, was.out
+		}
+		if in != was.in {
+			r.core.Progress(peer, gen)
+		}
+	}
+}
+
+// tellRoom tells a leader's core what the links take, so that no more waits there than
+// keeps them busy.
+func (r *replica) tellRoom() {
+	if role := r.core.Status().Role; role != zab.Leading && role != zab.SyncingLeader {
+		return
+	}
+	for peer, gen := range r.links {
+		r.core.LinkRoom(peer, gen, r.transport.Room(peer, gen))
+	}
+}
+
 // persisted tells the core which batches the log has made durable.
 func (r *replica) persisted(upTo uint64) {
 	var done zab.Seq
@@ -175,6 +214,21 @@ func (r *replica) persisted(upTo uint64) {
 	}
 	if done > 0 {
 		r.core.PersistDone(done)
+	}
+	if r.reserving != 0 && r.reserving <= upTo {
+		r.ids.Reserved(r.identity.ids)
+		r.reserving = 0
+	}
+}
+
+// reserveIDs makes a higher bound of the ids durable.
+func (r *replica) reserveIDs() {
+	if r.reserving != 0 {
+		return
+	}
+	r.identity.ids = r.ids.Ahead()
+	if n, err := r.logWriter.Submit(r.identity.record()); err == nil { // or the log has failed, and the server ends
+		r.reserving = n
 	}
 }
 
@@ -204,7 +258,9 @@ func (r *replica) refuse(batch []submission) {
 func (r *replica) dispatch() {
 	r.told = r.lastApplied()
 	r.core.Applied(r.told)
+	r.tellRoom()
 	r.core.Take(&r.out)
+	r.arrivals.want(r.core.WantsSnapshot())
 	out := &r.out
 	if len(out.Persist) > 0 {
 		r.persist()
@@ -298,12 +354,12 @@ func (r *replica) walRecord(op *zab.LogOp) wal.Record {
 	case zab.LogNotes:
 		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
 	case zab.LogIncarnation:
-		id := r.ident
+		id := &r.identity
 		if op.Incarnation != id.incarnation {
 			id.replaced = id.incarnation // of dataDir, until the next start
 		}
 		id.incarnation, id.unproven = op.Incarnation, op.Damaged
-		return wal.Record{Kind: wal.Ident, Payload: id.encode()}
+		return id.record()
 	case zab.LogPromise:
 		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
 	case zab.LogTruncate:
@@ -422,12 +478,16 @@ func (r *replica) sendAnswers() {
 // sendFrame sends a frame unless it is empty, and returns its memory.
 func (r *replica) sendFrame(to zab.SID, kind uint8, frame []byte) []byte {
 	if len(frame) > 0 {
-		r.transport.SendApp(to, r.links[to], kind, frame)
+		r.sendApp(to, r.links[to], kind, frame)
 	}
 	if cap(frame) > 4*forwardBytes {
 		return nil
 	}
 	return frame[:0]
+}
+
+func (r *replica) sendApp(to zab.SID, gen uint64, kind uint8, frame []byte) {
+	r.transport.SendApp(to, gen, laneOf(kind), kind, frame)
 }
 
 // serverOf returns the server that a connection belongs to.
@@ -484,7 +544,11 @@ func (r *replica) changed(now zab.Status) {
 	case zab.Looking:
 		r.metrics.elections.Add(1)
 	}
+	if now.Role != zab.Looking && now.Role != zab.SyncingFollower {
+		r.arrivals.drop(0, errNotWanted)
+	}
 	if now.Role != zab.Leading && now.Role != zab.SyncingLeader {
+		r.learners.forget(0)
 		r.leading.end() // what came too early, too
 	}
 	if now.Role != zab.Leading {

@@ -218,9 +218,12 @@ func (s *Server) Start(ctx context.Context) error {
 		return ErrClosed
 	}
 	s.clock.begin()
-	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli())
 	s.boot = random64()
 	found, err := s.recoverState(ctx)
+	if err == nil {
+		s.ident = found.ident
+		err = s.reserveFirstIDs()
+	}
 	if err != nil {
 		s.closeStorage()
 		s.mu.closed = true
@@ -266,7 +269,6 @@ func (s *Server) unregister() {
 // loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
 // ensemble, the links to the other servers and what serves learners.
 func (s *Server) startLoops(found *recovered) error {
-	s.ident = found.ident
 	s.setLastApplied(found.core.Commit)
 	s.applier = newApplier(s)
 	s.applier.ensemble = found.ensemble
@@ -432,6 +434,19 @@ func millis(d time.Duration) int64 { return d.Milliseconds() }
 func (s *Server) lastApplied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
 
 func (s *Server) setLastApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
+
+// reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
+// none is given out again after a restart, whatever the clock says then. When they run
+// short the peer loop reserves more.
+func (s *Server) reserveFirstIDs() error {
+	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.ids)
+	s.ident.ids = s.ids.Ahead()
+	if err := s.logWriter.SubmitWait(s.ident.record()); err != nil {
+		return fmt.Errorf("reserve ids of sessions: %w", err)
+	}
+	s.ids.Reserved(s.ident.ids)
+	return nil
+}
 
 // nextOrigin returns a number for a connection that no other has, on this or
 // another server, now or after a restart.

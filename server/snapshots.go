@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -50,12 +51,18 @@ type snapshotter struct {
 	mu struct {
 		sync.Mutex
 		refs []wal.SnapRef // durable references to files that can be used, oldest first
-		// received are the files that came from another server and that the log
-		// does not refer to, by name. It may come to refer to those that are newer
-		// than what is installed.
+		// received are the files that came from another server, that the core has
+		// taken and that are not installed, by name. The log may refer to those that
+		// are newer than what is installed.
 		received map[string]jute.Zxid
 	}
 	installs atomic.Int64 // how often the history was replaced; grows under mu
+
+	// needed is a jute.Zxid: learners that are being brought up to date need the log
+	// behind it.
+	needed  atomic.Int64
+	holding atomic.Bool   // something is kept for them that would have been purged
+	tight   chan struct{} // has a token when the disk is getting full meanwhile
 
 	// idle has a token while no snapshot is being written.
 	idle chan struct{}
@@ -75,12 +82,14 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 		store:  store,
 		views:  make(chan frozen, 1),
 		idle:   make(chan struct{}, 1),
+		tight:  make(chan struct{}, 1),
 		bytes:  s.logWriter.Stats().SinceSnapRef,
 	}
 	if used != nil {
 		sn.size.Store(used.Size)
 	}
 	sn.mu.refs = refs
+	sn.needed.Store(math.MaxInt64)
 	sn.mu.received = make(map[string]jute.Zxid)
 	sn.idle <- struct{}{}
 	sn.schedule()
@@ -150,6 +159,8 @@ func (sn *snapshotter) run() {
 			sn.take(sn.ctx, view)
 			sn.idle <- struct{}{}
 		case <-purge:
+			sn.purge()
+		case <-sn.tight:
 			sn.purge()
 		case <-sn.stopping:
 			return
@@ -260,15 +271,16 @@ func (sn *snapshotter) replacing() {
 	sn.installs.Add(1)
 }
 
-// received notes that the file of a snapshot from another server is there.
+// received notes that the core has taken a snapshot from another server: the log is
+// about to refer to its file.
 func (sn *snapshotter) received(ref wal.SnapRef) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
 	sn.mu.received[ref.Name] = ref.Zxid
 }
 
-// discard removes the file of a snapshot that was received and could not be
-// loaded, unless the log refers to a file of that name, or may come to do so.
+// discard removes the file of a snapshot that the core has not taken, unless the log
+// refers to a file of that name, or may come to do so.
 func (sn *snapshotter) discard(name string) error {
 	sn.mu.Lock()
 	_, wanted := sn.mu.received[name]
@@ -318,16 +330,47 @@ func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []str
 	return removed, err
 }
 
-// purge removes the snapshots beyond autopurge.snapRetainCount and the segments
-// of the log that only they needed.
+// purgeFrom returns from which reference on the snapshots are to be kept: the newest
+// autopurge.snapRetainCount, and what learners need that are being brought up to date.
+// These may need it for long, and would have to begin again without it. When the disk is
+// getting full it is purged nevertheless.
+func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
+	from := max(0, len(refs)-sn.cfg.SnapRetainCount)
+	needed, held := jute.Zxid(sn.needed.Load()), from
+	for held > 0 && refs[held].Zxid > needed {
+		held--
+	}
+	tight := wal.SpaceLevel(sn.diskLevel.Load()) != wal.SpaceOK
+	began := sn.holding.Swap(held < from && !tight)
+	fields := []zap.Field{zap.Stringer("behind", needed), zap.Int("snapshots", from-held)}
+	switch {
+	case held == from:
+	case tight:
+		sn.log.Warn("the disk is getting full: purging the log although a server that joins needs it, which now gets another snapshot", fields...)
+		return from
+	case !began:
+		sn.log.Info("keeping the log for a server that joins", fields...)
+	}
+	return held
+}
+
+// tighten has what is kept for learners purged: the disk is getting full.
+func (sn *snapshotter) tighten() {
+	if sn.holding.Load() {
+		notify(sn.tight)
+	}
+}
+
+// purge removes the snapshots that are not to be kept, and the segments of the log
+// that only they needed.
 func (sn *snapshotter) purge() {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
-	if len(sn.mu.refs) <= sn.cfg.SnapRetainCount {
+	from := sn.purgeFrom(sn.mu.refs)
+	if from == 0 {
 		return
 	}
-	n := len(sn.mu.refs) - sn.cfg.SnapRetainCount
-	dropped, keep := sn.mu.refs[:n:n], sn.mu.refs[n:]
+	dropped, keep := sn.mu.refs[:from:from], sn.mu.refs[from:]
 	// The log forgets first, so that it never refers to a file that is gone.
 	segments, err := 0, sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid})
 	if err == nil {

@@ -2,12 +2,14 @@ package server
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // reading is one look at everything that the metrics are made from, so that
@@ -120,7 +122,27 @@ var ownMetrics = []zkMetric{
 	{name: "zkd_writes_refused", help: "1 while this server, as a leader or alone, refuses writes for want of room on disks.", value: condition((*reading).refusesWrites)},
 	{name: "zkd_bad_passwords_total", help: "Sessions that somebody tried to resume with a wrong password.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.badPasswords.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *reading) int { return r.tree.Containers })},
+	{name: "zkd_joiners", help: "Servers that a leader is bringing up to date.", value: learnersThat(func(p *zab.PeerStatus) bool { return !p.Synced })},
+	{name: "zkd_learner_reads_waiting", help: "Learners for which a leader waits for its log.", value: integer(func(r *reading) int64 { return r.replica.learners.waiting.Load() })},
+	{name: "zkd_snapshots_arriving", help: "Snapshots that other servers are sending, read or not.", value: integer(func(r *reading) int { return len(r.replica.arrivals.sizes()) })},
 	{name: "zkd_ttl_nodes", help: "Znodes with a time to live.", value: integer(func(r *reading) int { return r.tree.TTLs })},
+}
+
+// transferMetrics tell how far snapshots on their way have got.
+var transferMetrics = []struct {
+	done, size *prometheus.Desc
+	list       func(*reading) []transfer
+}{
+	{
+		prometheus.NewDesc("zkd_snapshot_sent_bytes", "Bytes of the snapshot on its way to a server that have been sent.", []string{"peer"}, nil),
+		prometheus.NewDesc("zkd_snapshot_sending_bytes", "Size of the snapshot on its way to a server.", []string{"peer"}, nil),
+		func(r *reading) []transfer { return r.replica.learners.sizes() },
+	},
+	{
+		prometheus.NewDesc("zkd_snapshot_received_bytes", "Bytes of the snapshot on its way from a server that have come.", []string{"peer"}, nil),
+		prometheus.NewDesc("zkd_snapshot_receiving_bytes", "Size of the snapshot on its way from a server.", []string{"peer"}, nil),
+		func(r *reading) []transfer { return r.replica.arrivals.sizes() },
+	},
 }
 
 // zkSummary is a distribution under ZooKeeper's name, in ms or in units.
@@ -219,6 +241,10 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.summaries {
 		ch <- d
 	}
+	for _, m := range transferMetrics {
+		ch <- m.done
+		ch <- m.size
+	}
 	for _, m := range heldMetrics {
 		ch <- m.desc
 	}
@@ -238,6 +264,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for i := range memberMetrics {
 		if m := &memberMetrics[i]; m.shown(r) {
 			ch <- prometheus.MustNewConstMetric(c.members[i], prometheus.GaugeValue, m.value(r))
+		}
+	}
+	for _, m := range transferMetrics {
+		for _, x := range m.list(r) {
+			peer := strconv.Itoa(int(x.peer))
+			ch <- prometheus.MustNewConstMetric(m.done, prometheus.GaugeValue, float64(x.done), peer)
+			ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(x.size), peer)
 		}
 	}
 	for p, h := range c.server.holdings() {

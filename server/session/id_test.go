@@ -25,7 +25,7 @@ func TestIDs(t *testing.T) {
 		{"the server's byte stays on overflow", 3, 1<<40 - 1, nil, []string{"0x3ffffffffff0000"}},
 	}
 	for _, tt := range tests {
-		ids := session.NewIDs(tt.server, tt.nowMs)
+		ids := newIDs(t, tt.server, tt.nowMs, 0)
 		taken := func(id jute.SessionID) bool {
 			for _, other := range tt.taken {
 				if id == other {
@@ -42,10 +42,53 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+func newIDs(t *testing.T, server uint8, nowMs int64, bound uint64) *session.IDs {
+	t.Helper()
+	ids := session.NewIDs(server, nowMs, bound)
+	ids.Reserved(ids.Ahead())
+	return ids
+}
+
+// TestIDsOverRestarts starts again at the same time, and at earlier ones, after more
+// ids than the clock moved on. No id comes twice.
+func TestIDsOverRestarts(t *testing.T) {
+	seen := map[jute.SessionID]bool{}
+	var bound uint64
+	for start, nowMs := range []int64{1000, 1000, 999, 1, 1000, 1001, 2000} {
+		ids := session.NewIDs(7, nowMs, bound)
+		bound = ids.Ahead()
+		ids.Reserved(bound)
+		for range 1<<16 + 100 {
+			id := ids.Next(nil)
+			if seen[id] {
+				t.Fatalf("start %d: id %v comes again", start+1, id)
+			}
+			seen[id] = true
+		}
+		if ids.Short() {
+			t.Errorf("start %d: short of ids", start+1)
+		}
+	}
+}
+
+// TestIDsAreReservedBefore: no id is given out that is not reserved.
+func TestIDsAreReservedBefore(t *testing.T) {
+	ids := session.NewIDs(1, 1, 0)
+	if !ids.Short() {
+		t.Error("nothing is reserved, and it is not short of ids")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an id was given out")
+		}
+	}()
+	ids.Next(nil)
+}
+
 // TestIDsCarry counts over the low 16 bits, and over the end of the clock's
 // bits: the byte of the server stays, and the one forbidden id is left out.
 func TestIDsCarry(t *testing.T) {
-	ids := session.NewIDs(0, 1<<40-1)
+	ids := newIDs(t, 0, 1<<40-1, 0)
 	seen := map[jute.SessionID]bool{}
 	for range 1<<16 + 10 {
 		id := ids.Next(nil)
@@ -59,7 +102,7 @@ func TestIDsCarry(t *testing.T) {
 // TestIDsConcurrent takes ids from several goroutines: none comes twice.
 func TestIDsConcurrent(t *testing.T) {
 	const goroutines, each = 4, 1000
-	ids := session.NewIDs(1, 1)
+	ids := newIDs(t, 1, 1, 0)
 	var wg sync.WaitGroup
 	got := make([][]jute.SessionID, goroutines)
 	for g := range goroutines {

@@ -2,6 +2,7 @@ package zab
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
@@ -267,6 +268,7 @@ func (c *Core) PeerUp(id SID, gen uint64, in Introduction) {
 	if p.doubted {
 		return
 	}
+	p.room = math.MaxInt
 	switch c.status.Role {
 	case Looking:
 		c.meet(p)
@@ -286,7 +288,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 		return
 	}
 	c.stopLearner(p)
-	p.up, p.granted, p.promised, p.early = false, false, false, nil
+	p.up, p.granted, p.promised = false, false, false
 	c.refresh()
 	pending := c.promise.To == id && c.now < c.promisedUntil
 	if pending {

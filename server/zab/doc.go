@@ -18,6 +18,11 @@
 // quorum has it durable. Synchronization and broadcast are one stream with one
 // cursor for each learner.
 //
+// A learner that is far behind gets a snapshot, on a connection of its own. Nothing
+// calls off a snapshot that is under way but the end of the link or of the leader, or a
+// learner whose history has become another one. Meanwhile the log behind it is kept
+// (Core.Needs), as long as bytes get through (Core.Progress).
+//
 // Files: core.go has the inputs and Take; election.go the way to a leader;
 // leader.go, stream.go and commit.go what a leader does; follower.go what a
 // learner does; history.go and cache.go the log as the core sees it; state.go
@@ -55,6 +60,28 @@
 //
 // Check tests those that one core can see, the network of the tests and the
 // simulator those that take several.
+//
+// # Order of messages
+//
+// A link has two lanes. SYNC, APPEND and COMMIT are bulk: they come in the order sent,
+// without a hole. All other messages are control messages, in order too: one may
+// overtake bulk messages, by as much as a slow link delays these; no bulk message
+// overtakes a control message. What rests on that:
+//
+//   - What was sent and did not come is seen by COMMIT alone, which says how far its
+//     sender had sent entries. A PING comes before entries that were sent before it.
+//   - A PING's commit counts as far as its receiver has entries: while it streams, its
+//     history is a beginning of the leader's.
+//   - A NEWEPOCH, of a renewal, or a REJOIN comes before entries that were sent before
+//     it. These are dropped: the receiver does not stream until the next SYNC, which
+//     comes behind them.
+//   - A SYNC is obeyed for the nonce of the newest summary alone, and a summary that is
+//     repeated keeps its nonce. So a FOLLOW that overtakes nothing, and is sent again
+//     while the SYNC is on its way, does no harm.
+//   - A PONG says that no epoch above the PING's was promised when it was sent, not
+//     that anything has been received. Leases and read rounds rest on that. A learner
+//     with a lease may lag behind by what is on its way: see lease.go.
+//   - A TIMEOUT_NOW names the last entry, which its receiver has acknowledged.
 //
 // # Goroutines
 //

@@ -32,9 +32,12 @@ type election struct {
 	// become its leader, before others get a pre-vote.
 	promisedUntil uint64
 	ackEpochDue   bool // when the promise is durable
-	nonce         uint64
-	nonceVersion  uint64 // of the history at the newest summary; nonce 0 is none
-	nonces        uint64
+	// nonce is the newest summary's, 0 for none; the history and the promise were these
+	// then.
+	nonce        uint64
+	nonceVersion uint64
+	noncePromise Promise
+	nonces       uint64
 }
 
 // fairRounds is for how many rounds the highest id wins among equals. Later
@@ -427,10 +430,13 @@ func (c *Core) sendAckEpoch() {
 
 // summarize makes a message with the summary of the history. The leader's answer
 // must repeat its nonce, and is obeyed once, if the history is still the same:
-// a late one would cut off what was acknowledged since.
+// a late one would cut off what was acknowledged since. A summary that is repeated
+// keeps its nonce, so that an answer which is on its way still counts.
 func (c *Core) summarize(kind MessageKind) Message {
-	c.nonces++
-	c.nonce, c.nonceVersion = c.nonces, c.version
+	if c.nonce == 0 || c.nonceVersion != c.version || c.noncePromise != c.promise || mutated(followRestarts) {
+		c.nonces++
+		c.nonce, c.nonceVersion, c.noncePromise = c.nonces, c.version, c.promise
+	}
 	return Message{
 		Kind: kind, Promise: c.promise.Epoch, Leader: c.promise.To, Flags: c.selfFlags(),
 		Zxid: c.appended, Commit: c.committed, Epochs: append([]EpochEnd(nil), c.tip.Epochs...),
@@ -462,9 +468,8 @@ func (c *Core) onAckEpoch(p *peer, m *Message) {
 			}
 			c.countPromises()
 		}
-	case c.leads() && m.Epoch == c.epoch && !p.summary.stale(m):
-		p.summary = summaryOf(m)
-		c.startSync(p)
+	case c.leads() && m.Epoch == c.epoch:
+		c.attend(p, m)
 	}
 }
 

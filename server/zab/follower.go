@@ -2,7 +2,6 @@ package zab
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -28,21 +27,10 @@ type following struct {
 	target jute.Zxid // to be applied before clients are served; 0 until it is known
 
 	snapToken uint64    // of the snapshot waited for; 0 for none
-	snapFrom  uint64    // since when
+	snapFrom  uint64    // when that began, or bytes of it came last
 	common    jute.Zxid // up to here the leader has this server's history
 	arriving  *SnapInfo // becomes the history with the next batch
 }
-
-// earlySnapshot is one that came before the message that announces it: snapshots
-// travel on streams of their own.
-type earlySnapshot struct {
-	token uint64
-	snap  SnapInfo
-}
-
-// maxEarly is how many of these a peer keeps. One counts; but those that were sent
-// before, and called off, may come behind it.
-const maxEarly = 4
 
 func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving} }
 
@@ -86,6 +74,7 @@ func (c *Core) onSync(p *peer, m *Message) {
 	switch {
 	case !c.tip.contains(at):
 		c.event(2, p.id, fmt.Sprintf("asked to go on behind %v, which this server does not have", at))
+		c.nonce = 0 // the next summary must not get the same answer
 		return
 	case at < c.committed:
 		c.halt(fmt.Sprintf("the leader, server %d, has the history of this server only up to %v, but %v is committed: data was lost, here or there", p.id, at, c.committed))
@@ -100,9 +89,6 @@ func (c *Core) onSync(p *peer, m *Message) {
 		c.streaming = false
 		c.stopServing()
 		c.snapToken, c.snapFrom, c.common = m.Seq, c.now, at
-		if i := slices.IndexFunc(p.early, func(e earlySnapshot) bool { return e.token == m.Seq }); i >= 0 {
-			c.SnapshotReceived(p.id, m.Seq, p.early[i].snap)
-		}
 		return
 	}
 	c.truncate(at)
@@ -144,7 +130,7 @@ func (c *Core) onAppend(p *peer, m *Message) {
 			continue // sent twice
 		}
 		if err := c.acceptable(&e); err != nil {
-			c.gap(p, err.Error())
+			c.lost(p, err.Error())
 			return
 		}
 		c.append(e)
@@ -175,10 +161,16 @@ func (c *Core) acceptable(e *Entry) error {
 	return c.tip.follows(e)
 }
 
-// gap has the leader begin anew: something between was lost on the way.
+// lost takes in that entries did not come that were sent before.
+func (c *Core) lost(p *peer, why string) {
+	c.events = append(c.events, Event{Level: 2, Peer: p.id, Text: "entries were lost on the way: " + why, Lost: true})
+	c.gap(p, why)
+}
+
+// gap asks the leader to be synchronized again.
 func (c *Core) gap(p *peer, why string) {
 	c.event(0, p.id, "has to be synchronized again: "+why)
-	c.streaming = false
+	c.streaming, c.snapToken = false, 0
 	c.sendFollow(p)
 }
 
@@ -188,9 +180,19 @@ func (c *Core) refuseOld(p *peer, epoch uint32) {
 }
 
 func (c *Core) onCommit(p *peer, m *Message) {
-	if c.isLeader(p) && m.Epoch == c.epoch {
-		c.heardFrom()
-		c.learnCommit(m.Commit)
+	if !c.isLeader(p) || m.Epoch != c.epoch {
+		return
+	}
+	c.heardFrom()
+	c.learnCommit(m.Commit)
+	c.checkGap(p, m.Zxid)
+}
+
+// checkGap sees that this server has the entries that it was sent. The message that
+// says how far that is must have its place behind them.
+func (c *Core) checkGap(p *peer, sent jute.Zxid) {
+	if c.streaming && sent > c.appended {
+		c.lost(p, fmt.Sprintf("%v was sent, and %v is the last here", sent, c.appended))
 	}
 }
 
@@ -263,10 +265,13 @@ func (c *Core) onPing(p *peer, m *Message) {
 	case m.Epoch < c.promise.Epoch:
 		c.refuseOld(p, m.Epoch)
 		return
-	default:
-		if c.status.Role == Looking && p.id != c.opt.ID {
-			c.join(p) // it leads
+	case c.status.Role == Looking: // p leads
+		if c.promise == (Promise{m.Epoch, p.id}) {
+			c.pong(p, m)
 		}
+		c.join(p)
+		return
+	default:
 		return
 	}
 	c.heardFrom()
@@ -275,6 +280,21 @@ func (c *Core) onPing(p *peer, m *Message) {
 	}
 	c.beat = max(c.beat, m.Seq)
 	c.leased(m)
+	c.pong(p, m)
+	if c.streaming && m.Epoch == c.epoch {
+		// Entries may be on their way that were sent before. What is committed of those
+		// that are here is so all the same: while it streams, the leader has them too.
+		c.learnCommit(m.Commit)
+		if mutated(gapCheckByPing) {
+			c.checkGap(p, m.Zxid)
+		}
+	}
+}
+
+// pong answers a heartbeat. It says that no higher epoch was promised, so it may be
+// sent while MsgSync of that epoch is still on its way: a new leader must not give up
+// because that takes long.
+func (c *Core) pong(p *peer, m *Message) {
 	c.pongSeq = c.stamp(c.pongSeq)
 	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.pongSeq, Echo: m.Seq, Ms: uint32(min(c.diskMs, 1<<32-1))}
 	if c.streaming && m.Epoch == c.epoch {
@@ -285,24 +305,21 @@ func (c *Core) onPing(p *peer, m *Message) {
 	}
 	pong.Nonce = c.position()
 	c.post(p, pong)
-	if c.streaming && m.Epoch == c.epoch {
-		c.learnCommit(m.Commit)
-		if m.Zxid > c.appended {
-			c.gap(p, fmt.Sprintf("%v was sent, and %v is the last here", m.Zxid, c.appended))
-		}
-	}
 }
 
-// onRejoin begins anew with a leader, or looks for another if that has given up.
+// onRejoin asks a leader again to be synchronized, or looks for another if that has
+// given up. It may come before the MsgSync that it makes void.
 func (c *Core) onRejoin(p *peer, m *Message) {
-	if !c.isLeader(p) || m.Epoch != c.epoch {
-		return
-	}
-	if m.Leader == 0 {
+	switch {
+	case c.isLeader(p) && m.Epoch == c.epoch && m.Leader == 0:
 		c.look("the leader gave up", 0)
-		return
+	case c.isLeader(p) && m.Epoch == c.epoch:
+		c.nonce = 0
+		c.gap(p, "the leader wants it")
+	case c.status.Role == Looking && c.joining == p.id && c.joiningGen == p.gen && m.Leader != 0:
+		c.nonce = 0
+		c.sendFollow(p)
 	}
-	c.gap(p, "the leader wants it")
 }
 
 // tickLearner leaves a leader that is silent, or does not hear.
@@ -316,7 +333,6 @@ func (c *Core) tickLearner() {
 	case c.streaming:
 	case c.snapToken != 0:
 		if c.now >= c.snapFrom+10*c.opt.InitLimit {
-			c.snapFrom = c.now
 			c.gap(p, "no snapshot came")
 		}
 	case c.now >= c.joinedAt+5*c.opt.Heartbeat:
@@ -324,25 +340,30 @@ func (c *Core) tickLearner() {
 	}
 }
 
-// SnapshotReceived tells that a snapshot from the leader is complete, verified
-// and durable in its file. token came with it. The core decides whether it
-// still wants it.
-func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) {
+// WantsSnapshot returns the token of the snapshot that this server waits for and who
+// sends it, or 0. If that becomes 0 it may become the same again: when the leader has
+// renewed its epoch, say.
+func (c *Core) WantsSnapshot() (from SID, token uint64) {
+	if !c.follows() || c.snapToken == 0 || c.promise != (Promise{c.epoch, c.status.Leader}) {
+		return 0, 0
+	}
+	return c.status.Leader, c.snapToken
+}
+
+// SnapshotReceived tells that the snapshot that WantsSnapshot names is complete,
+// verified and durable in its file. It returns false if that is not the one, or of no
+// use.
+func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) bool {
 	p := c.linked(from)
-	if p == nil {
-		return // what would announce it was lost with the link
+	if wants, t := c.WantsSnapshot(); p == nil || token == 0 || from != wants || token != t {
+		return false
 	}
-	if !c.isLeader(p) || token == 0 || token != c.snapToken || c.promise != (Promise{c.epoch, from}) {
-		p.early = append(p.early[max(0, len(p.early)-maxEarly+1):], earlySnapshot{token, snap})
-		return
-	}
-	p.early = nil
 	c.snapToken = 0
 	if snap.Zxid < max(c.committed, c.common) || snap.Zxid != snap.State.Zxid {
 		// Whether or not what would be dropped is known to be committed: it may be,
 		// counting on this server.
 		c.gap(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.committed, c.common)))
-		return
+		return false
 	}
 	c.event(1, from, fmt.Sprintf("installs the snapshot at %v", snap.Zxid))
 	c.replace(&snap)
@@ -355,4 +376,5 @@ func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) {
 	c.streaming = true
 	c.ackSeq = c.pendingSeq()
 	c.refresh()
+	return true
 }

@@ -122,9 +122,9 @@ type LogRead struct {
 }
 
 // SnapSend asks to stream the newest snapshot, which must be at or behind
-// AtLeast, to a learner; the answer goes to Core.SnapshotSent. Token goes
-// along: the receiver hands it to Core.SnapshotReceived. With Stop the stream
-// under way is of no use any more.
+// AtLeast, to a learner. Core.SnapshotBegun is to be told which one that is, and
+// Core.SnapshotSent how it ended. Token goes along: the receiver begins when its
+// Core.WantsSnapshot names it. With Stop the stream under way is of no use any more.
 type SnapSend struct {
 	Peer    SID
 	Gen     uint64
@@ -197,6 +197,9 @@ type Event struct {
 	Level uint8 // 0 debug, 1 info, 2 warning, 3 error
 	Text  string
 	Peer  SID // 0 if none is concerned
+	// Lost says that entries that a leader sent did not come, or not in their order.
+	// No link may do that.
+	Lost bool
 }
 
 // Output is everything that a core produced since the last Take.

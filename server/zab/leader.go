@@ -74,7 +74,9 @@ func (c *Core) establish() {
 	for _, p := range c.peers {
 		switch {
 		case p.promised:
-			c.startSync(p)
+			c.synchronize(p)
+		case c.sending(p, p.served.last, p.served.epochs):
+			c.inviteLearner(p)
 		case p.state != learnerNone:
 			c.stopLearner(p)
 			c.inviteLearner(p)
@@ -154,6 +156,7 @@ func (c *Core) tickLeader() {
 	if c.now >= c.nextPing {
 		c.nextPing = c.now + c.opt.Heartbeat
 		c.ping(c.leaseFor)
+		c.markStreams()
 		c.claim()
 	}
 	if !c.echoedWithin(c.opt.QuorumTimeout) {
@@ -189,11 +192,28 @@ func (c *Core) ping(lease func(*peer) uint32) {
 			continue
 		}
 		m := Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq, Echo: p.pongSeq, Ms: lease(p)}
-		if p.state == learnerStream {
+		if mutated(gapCheckByPing) && p.state == learnerStream {
 			m.Zxid = p.next
 		}
 		c.post(p, m)
 	}
+}
+
+// markStreams tells learners how far they have been sent entries, if they have not
+// acknowledged them: one that does not have them notices.
+func (c *Core) markStreams() {
+	for _, p := range c.peers {
+		if p.state == learnerStream && p.match < p.next {
+			c.mark(p)
+		}
+	}
+}
+
+// mark tells a learner what is committed and what it has been sent. The message
+// has its place among the entries.
+func (c *Core) mark(p *peer) {
+	p.sentCommit = c.committed
+	c.post(p, Message{Kind: MsgCommit, Epoch: c.epoch, Commit: c.committed, Zxid: p.next})
 }
 
 func (c *Core) onPong(p *peer, m *Message) {

@@ -3,9 +3,11 @@ package zab
 import "math"
 
 // A lease says until when a server may answer clients by itself, without a word
-// from anybody. Two things rest on that: a read is not older than a lease, and a
-// leader knows when a server that it lost can have told a client for the last
-// time that its session lives.
+// from anybody. Two things rest on that: a server that is cut off soon stops to answer
+// reads from its past, and a leader knows when a server that it lost can have told a
+// client for the last time that its session lives. A lease says nothing of how far its
+// holder has got: heartbeats overtake entries, so one on a slow link answers from as
+// far back as the entries that are on their way.
 //
 // The leader's lease is LongestLease from the moment at which it sent the
 // newest heartbeat that a quorum has answered. Whoever leads next was promised

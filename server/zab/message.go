@@ -44,7 +44,8 @@ const (
 	// MsgAck says that the sender's durable history equals the leader's up to Zxid;
 	// with FlagUnsure, that it is not to be counted yet.
 	MsgAck
-	// MsgCommit has the leader's Commit.
+	// MsgCommit has the leader's Commit, and in Zxid the last entry that was sent before
+	// it.
 	MsgCommit
 	// MsgPing is the leader's heartbeat: Seq, Commit; Echo is the Seq of the last
 	// pong that it got from this learner, and Ms, if it is not 0, how long the
@@ -84,6 +85,11 @@ var messageNames = [...]string{
 	MsgReadIndexResp: "READINDEX_RESP", MsgTimeoutNow: "TIMEOUT_NOW", MsgRejoin: "REJOIN",
 	MsgLead: "LEAD", MsgDoubt: "DOUBT",
 }
+
+// Bulk reports whether messages of this kind have a place in the stream of entries
+// to a learner: they keep their order among each other, and wait for each other.
+// All other messages may overtake them. See the package comment.
+func (k MessageKind) Bulk() bool { return k == MsgSync || k == MsgAppend || k == MsgCommit }
 
 func (k MessageKind) String() string {
 	if k == 0 || k > lastMessageKind {

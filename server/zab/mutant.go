@@ -28,6 +28,8 @@ const (
 	renewalWithoutQuorum
 	transferWithoutAck
 	hintAheadOfCommit
+	gapCheckByPing
+	followRestarts
 	fileDecides
 	markerWithoutList
 	markerReplacesList
@@ -63,6 +65,8 @@ var mutantNames = [...]string{
 	renewalWithoutQuorum:    "renewal-without-quorum",
 	transferWithoutAck:      "transfer-without-ack",
 	hintAheadOfCommit:       "hint-ahead-of-commit",
+	gapCheckByPing:          "gap-check-by-ping",
+	followRestarts:          "follow-restarts",
 	fileDecides:             "file-decides",
 	markerWithoutList:       "marker-without-list",
 	markerReplacesList:      "marker-replaces-list",

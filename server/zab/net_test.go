@@ -23,12 +23,15 @@ type network struct {
 	gens    uint64
 	cut     map[[2]SID]bool // no link
 	deaf    map[[2]SID]bool // from, to: silently lost
+	slow    map[[2]SID]bool // from, to: the bulk lane is held up; control messages overtake what waits there
+	waiting []flight        // in slow lanes
 
 	drop, dup float64
 	delay     int // most, in ms, more than 1
 	fsync     int
 	tune      func(*Options)
 	trace     func(from, to SID, m *Message)
+	note      func(line string) // of snapshots that are sent
 
 	forged    bool                 // histories differ by hand: not compared any more
 	committed []Entry              // by anybody, ever
@@ -43,6 +46,7 @@ type flight struct {
 	data     []byte
 	snap     *SnapInfo
 	token    uint64
+	tries    int
 }
 
 // server is a core with its shell.
@@ -86,7 +90,7 @@ type write struct {
 
 func newNetwork(t testing.TB, seed uint64, voters, observers int) *network {
 	n := &network{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]SID]bool{}, deaf: map[[2]SID]bool{}, asked: map[uint64]jute.Zxid{},
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]SID]bool{}, deaf: map[[2]SID]bool{}, slow: map[[2]SID]bool{}, asked: map[uint64]jute.Zxid{},
 		delay: 1, fsync: 1, leaders: map[uint32]SID{},
 	}
 	for i := range voters + observers {
@@ -434,9 +438,27 @@ func (s *server) send(o *Outgoing) {
 	if s.trace != nil {
 		s.trace(s.id, o.To, &o.Msg)
 	}
+	if s.slow[[2]SID{s.id, o.To}] && o.Msg.Kind.Bulk() {
+		s.waiting = append(s.waiting, f)
+		return
+	}
 	s.launch(f)
 	if s.rng.Float64() < s.dup {
 		s.launch(f)
+	}
+}
+
+// speedUp lets the bulk lane from a server to another go on.
+func (n *network) speedUp(from, to SID) {
+	delete(n.slow, [2]SID{from, to})
+	waiting := n.waiting
+	n.waiting = nil
+	for _, f := range waiting {
+		if f.from == from && f.to == to {
+			n.launch(f)
+		} else {
+			n.waiting = append(n.waiting, f)
+		}
 	}
 }
 
@@ -464,15 +486,23 @@ func (s *server) readLog(list []LogRead) {
 
 func (s *server) sendSnapshots(list []SnapSend) {
 	for _, r := range list {
+		if s.note != nil {
+			s.note(fmt.Sprintf("%d>%d snapshot, called off: %v", s.id, r.Peer, r.Stop))
+		}
 		if r.Stop {
+			s.flying = slices.DeleteFunc(s.flying, func(f flight) bool { return f.snap != nil && f.from == s.id && f.token == r.Token })
 			continue
+		}
+		if s.slow[[2]SID{s.id, r.Peer}] {
+			continue // a snapshot on its way takes as long
 		}
 		snap := s.snapshot
 		if snap == nil || snap.Zxid < r.AtLeast {
 			snap = s.newSnapshot()
 		}
 		s.launch(flight{from: s.id, to: r.Peer, gen: r.Gen, snap: snap, token: r.Token})
-		s.core.SnapshotSent(r.Peer, r.Gen, snap.Zxid, true)
+		s.core.SnapshotBegun(r.Peer, r.Gen, r.Token, snap.Zxid)
+		s.core.SnapshotSent(r.Peer, r.Gen, r.Token, snap.Zxid, true)
 	}
 }
 
@@ -520,8 +550,13 @@ func (n *network) deliver(f flight) {
 		return
 	}
 	if f.snap != nil {
-		s.core.SnapshotReceived(f.from, f.token, *f.snap)
-		s.take()
+		if from, token := s.core.WantsSnapshot(); from == f.from && token == f.token {
+			s.core.SnapshotReceived(f.from, f.token, *f.snap)
+			s.take()
+		} else if f.tries < 1000 { // what announces it is on its way, or it has been called off
+			f.tries++
+			n.launch(f)
+		}
 		return
 	}
 	var m Message

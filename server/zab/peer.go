@@ -37,8 +37,8 @@ type peer struct {
 	nacked   bool
 	summary  summary // with the promise
 
-	early   []earlySnapshot // of its, if it leads
-	learner                 // if this server leads
+	room    int // see Core.LinkRoom
+	learner     // if this server leads
 }
 
 // summary is what a server says of its history, to be synchronized.

@@ -18,6 +18,7 @@ import (
 //	small                 caches and windows of some hundred bytes; before ensemble
 //	start N... | kill N... | wipe N | damage N | freeze N... | thaw N...
 //	cut A B | mend A B | deaf FROM TO | hear FROM TO | isolate N | heal
+//	slow FROM TO | speed FROM TO   hold up the bulk lane, or let it go on
 //	run MS                let time pass
 //	settle                until all that are up serve, and have applied the same
 //	status [N...]         what they are
@@ -35,7 +36,8 @@ import (
 //	file N LIST           the list of its configuration file, from its next start on
 //	copy N | restore N    copy the disk of a stopped server; put the copy back
 //	vouch N               its operator accepts old data, from its next start on
-//	trace | messages      collect messages between servers, and print them, without heartbeats
+//	trace [KIND...] | messages   collect messages between servers, and print them: those of
+//	                      some kinds, or all but heartbeats; and snapshots
 //	inject FROM TO KIND [field=value ...]   and what TO sends at once
 //	events N              warnings and errors, since the last time
 func TestScenarios(t *testing.T) {
@@ -70,15 +72,20 @@ func (s *stage) command(words []string) (string, error) {
 		s.connect()
 	case "deaf", "hear":
 		s.deaf[[2]SID{sid(args[0]), sid(args[1])}] = words[0] == "deaf"
+	case "slow":
+		s.slow[[2]SID{sid(args[0]), sid(args[1])}] = true
+	case "speed":
+		s.speedUp(sid(args[0]), sid(args[1]))
 	case "trace":
 		s.tracing = nil
+		s.note = func(line string) { s.tracing = append(s.tracing, line) }
 		s.trace = func(from, to SID, m *Message) {
-			if m.Kind != MsgPing && m.Kind != MsgPong {
+			if slices.Contains(args, m.Kind.String()) || len(args) == 0 && m.Kind != MsgPing && m.Kind != MsgPong {
 				s.tracing = append(s.tracing, fmt.Sprintf("%d>%d %v", from, to, m))
 			}
 		}
 	case "messages":
-		s.trace = nil
+		s.trace, s.note = nil, nil
 		return strings.Join(s.tracing, "\n"), nil
 	case "inject":
 		return s.inject(args)

@@ -86,11 +86,9 @@ func TestQueuedSnapshot(t *testing.T) {
 	n.until(1000, "it serves", n.settledDown)
 }
 
-// TestEarlySnapshots: a snapshot can come before the message that announces it. Others
-// must not push it out, neither one of a server that does not lead any more nor one
-// that the leader had begun to send before: the next would come when the learner has
-// lost patience.
-func TestEarlySnapshots(t *testing.T) {
+// TestUnwantedSnapshots: a snapshot that no MsgSync of the leader announces is not
+// taken, whoever sends it, and nothing is kept of it. When it has been announced it is.
+func TestUnwantedSnapshots(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()
 	one, l := n.server(1), n.leader()
@@ -103,20 +101,28 @@ func TestEarlySnapshots(t *testing.T) {
 	state := one.state.Clone()
 	state.skipTo(l.core.LastZxid() + 10)
 	snap := SnapInfo{Zxid: state.Zxid, State: state}
-	one.core.SnapshotReceived(l.id, 7, snap)
-	one.core.SnapshotReceived(other, 7, *one.newSnapshot())
-	one.core.SnapshotReceived(l.id, 6, *one.newSnapshot())
+	unwanted := func(from SID, token uint64) {
+		t.Helper()
+		if one.core.SnapshotReceived(from, token, snap) {
+			t.Errorf("took snapshot %d of server %d", token, from)
+		}
+	}
+	unwanted(l.id, 7)
 	one.core.gap(one.core.peer(l.id), "test")
 	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
-	if one.core.LastZxid() != snap.Zxid {
+	if from, token := one.core.WantsSnapshot(); from != l.id || token != 7 {
+		t.Errorf("wants snapshot %d of server %d, not 7 of server %d", token, from, l.id)
+	}
+	unwanted(other, 7)
+	unwanted(l.id, 6)
+	unwanted(l.id, 0)
+	if !one.core.SnapshotReceived(l.id, 7, snap) || one.core.LastZxid() != snap.Zxid {
 		t.Errorf("the history ends at %v, the leader's snapshot has %v", one.core.LastZxid(), snap.Zxid)
 	}
-	for token := range uint64(100) {
-		one.core.SnapshotReceived(l.id, token, snap)
-	}
-	if k := len(one.core.peer(l.id).early); k > maxEarly {
-		t.Errorf("%d snapshots are kept that nobody has announced", k)
+	unwanted(l.id, 7)
+	if _, token := one.core.WantsSnapshot(); token != 0 {
+		t.Errorf("still wants snapshot %d", token)
 	}
 }
 

@@ -2,6 +2,7 @@ package zab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -24,19 +25,23 @@ const maxSnapshots = 2
 //
 // Invariant: match <= next.
 type learner struct {
-	state   learnerState
-	invited bool // was asked to promise the epoch, so as to be synchronized
-	synced  bool
-	next    jute.Zxid // the last entry sent; before the snapshot, what it has in common
-	match   jute.Zxid // durable there
-	token   uint64    // of the snapshot
-	snapAt  jute.Zxid // where that is, when it has been delivered
+	state     learnerState
+	invited   bool // was asked to promise the epoch, so as to be synchronized
+	synced    bool
+	next      jute.Zxid // the last entry sent; before the snapshot, what it has in common
+	match     jute.Zxid // durable there
+	served    summary   // what the newest MsgSync answered, but for its nonce
+	common    jute.Zxid // what the learner was told to drop its history behind
+	token     uint64    // of the snapshot
+	snapAt    jute.Zxid // where that is, when it is being sent; 0 before
+	delivered bool      // all of it
 
 	inflight      []sent
 	inflightBytes int
 	sentCommit    jute.Zxid
 	reading       bool      // from the log
 	readAfter     jute.Zxid // where it reads
+	progressAt    uint64    // when bytes of entries or of the snapshot got through last
 
 	echo     uint64 // newest heartbeat answered
 	echoedAt uint64
@@ -80,14 +85,46 @@ func (c *Core) onFollow(p *peer, m *Message) {
 	case m.Promise > c.promise.Epoch:
 		c.strayed(p)
 	case m.Promise == c.epoch && m.Leader == c.opt.ID:
-		if !p.summary.stale(m) {
-			p.summary = summaryOf(m)
-			c.startSync(p)
-		}
+		c.attend(p, m)
 	default:
-		c.stopLearner(p)
+		if !c.sending(p, m.Zxid, m.Epochs) {
+			c.stopLearner(p)
+		}
 		c.inviteLearner(p)
 	}
+}
+
+// sending reports whether a snapshot is to be sent to a learner, or is being sent, that
+// was chosen for a certain history.
+func (c *Core) sending(p *peer, last jute.Zxid, epochs []EpochEnd) bool {
+	return (p.state == learnerQueued || p.state == learnerSnapshot && !p.delivered) &&
+		p.served.last == last && slices.Equal(p.served.epochs, epochs) && !mutated(followRestarts)
+}
+
+// attend answers a learner's summary of its history. One that asks again for what is
+// under way to it is told again what that is: MsgSync may have been lost, or is on
+// its way behind much else. The work itself goes on; to begin it again each time
+// would be never to finish it on a slow link.
+func (c *Core) attend(p *peer, m *Message) {
+	s := &p.summary
+	switch {
+	case m.Boot == s.boot && m.Nonce < s.nonce: // it came late: the sender would not obey the answer
+	case m.Boot == s.boot && m.Nonce == s.nonce && p.state != learnerNone:
+		c.sendSync(p)
+	default:
+		p.summary = summaryOf(m)
+		c.synchronize(p)
+	}
+}
+
+// synchronize brings a learner up to date that has sent a summary. If a snapshot is on
+// its way for the same history it stays the right one.
+func (c *Core) synchronize(p *peer) {
+	if c.sending(p, p.summary.last, p.summary.epochs) {
+		c.sendSync(p)
+		return
+	}
+	c.startSync(p)
 }
 
 // inviteLearner has a server promise the epoch first. There can be no other
@@ -101,10 +138,11 @@ func (c *Core) inviteLearner(p *peer) {
 // same step: no proposal can fall in between (ZOOKEEPER-962, 3104, 4394).
 func (c *Core) startSync(p *peer) {
 	s := &p.summary
-	p.ours = true
+	p.ours, p.served = true, *s
 	c.stopLearner(p)
-	p.match, p.snapAt = 0, 0
+	p.match, p.snapAt, p.delivered = 0, 0, false
 	p.echoedAt, p.heardAt, p.pongSeq, p.leasedSeq = c.now, c.now, 0, 0
+	p.progressAt = c.now
 	at := commonPoint(c.tip.Epochs, s.epochs)
 	if at < p.acked && p.by != p.boot && p.start != 0 && !mutated(oldCopyTrusted) {
 		c.doubt(p, fmt.Sprintf("it had acknowledged everything up to %v, and has this history up to %v only", p.acked, at))
@@ -113,26 +151,32 @@ func (c *Core) startSync(p *peer) {
 	if at < s.commit {
 		c.event(3, p.id, fmt.Sprintf("the server says that %v is committed, but only up to %v it has the history of this one", s.commit, at))
 	}
-	m := Message{Kind: MsgSync, Epoch: c.epoch, Zxid: at, Boot: s.boot, Nonce: s.nonce, Commit: c.committed}
-	if e := c.entries.find(at); e != nil {
-		m.CRC, m.Flags = e.crc(), FlagCRC
-	}
+	p.state, p.next, p.common = learnerStream, at, at
 	if c.needsSnapshot(at) {
 		c.nonces++
 		p.token = max(c.opt.Boot+c.nonces, 1) // one of an earlier process must not pass for it
-		m.Seq = p.token
-		m.Flags |= FlagSnapshot
-		p.state, p.next = learnerQueued, at
-	} else {
-		p.state, p.next = learnerStream, at
+		p.state = learnerQueued
 	}
 	p.sentCommit = c.committed
 	if !c.voter(p.id) {
 		p.next = min(p.next, c.committed)
 	}
-	c.post(p, m)
+	c.sendSync(p)
 	c.post(p, Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq})
 	c.startSnapshots()
+}
+
+// sendSync tells a learner where what it is sent begins.
+func (c *Core) sendSync(p *peer) {
+	m := Message{Kind: MsgSync, Epoch: c.epoch, Zxid: p.common, Boot: p.summary.boot, Nonce: p.summary.nonce, Commit: c.committed}
+	if e := c.entries.find(p.common); e != nil {
+		m.CRC, m.Flags = e.crc(), FlagCRC
+	}
+	if p.state != learnerStream {
+		m.Seq = p.token
+		m.Flags |= FlagSnapshot
+	}
+	c.post(p, m)
 }
 
 // smallLog is up to where the log is sent rather than a snapshot, in bytes.
@@ -179,15 +223,32 @@ func (c *Core) startSnapshots() {
 	}
 }
 
+// sends returns the learner to which a snapshot with a token is being sent, or nil.
+func (c *Core) sends(peer SID, gen, token uint64) *peer {
+	p := c.linked(peer)
+	if p == nil || p.gen != gen || p.token != token || p.state != learnerSnapshot || !c.leads() {
+		return nil
+	}
+	return p
+}
+
+// SnapshotBegun tells which snapshot is being sent for Output.SendSnap: from then on
+// the log behind it is needed.
+func (c *Core) SnapshotBegun(peer SID, gen, token uint64, zxid jute.Zxid) {
+	if p := c.sends(peer, gen, token); p != nil {
+		p.snapAt, p.progressAt = zxid, c.now
+	}
+}
+
 // SnapshotSent answers Output.SendSnap: the snapshot at zxid has been delivered,
 // or not.
-func (c *Core) SnapshotSent(peer SID, gen uint64, zxid jute.Zxid, ok bool) {
-	p := c.linked(peer)
-	if p == nil || p.gen != gen || p.state != learnerSnapshot || !c.leads() {
+func (c *Core) SnapshotSent(peer SID, gen, token uint64, zxid jute.Zxid, ok bool) {
+	p := c.sends(peer, gen, token)
+	if p == nil {
 		return
 	}
 	if ok {
-		p.snapAt = zxid
+		p.snapAt, p.delivered, p.progressAt = zxid, true, c.now
 		c.snapshotAcknowledged(p)
 		return
 	}
@@ -198,7 +259,7 @@ func (c *Core) SnapshotSent(peer SID, gen uint64, zxid jute.Zxid, ok bool) {
 // snapshotAcknowledged streams what is behind a snapshot, when the learner has
 // made it its history.
 func (c *Core) snapshotAcknowledged(p *peer) {
-	if p.state == learnerSnapshot && p.snapAt != 0 && p.match >= p.snapAt {
+	if p.state == learnerSnapshot && p.delivered && p.match >= p.snapAt {
 		p.state, p.next = learnerStream, p.match
 		c.startSnapshots()
 	}
@@ -231,29 +292,80 @@ func (c *Core) feed(p *peer) {
 	if !c.voter(p.id) {
 		end = c.committed
 	}
-	for p.next < end && !p.reading && p.hasRoom(c.opt.WindowBytes) {
+	for p.next < end && !p.reading && p.inflightBytes < c.opt.WindowBytes && p.room > 0 {
+		batch := min(c.opt.BatchBytes, p.room)
 		i, ok := c.entries.after(p.next)
 		if !ok {
 			p.reading, p.readAfter = true, p.next
-			c.readLog = append(c.readLog, LogRead{Peer: p.id, Gen: p.gen, After: p.next, MaxBytes: c.opt.BatchBytes})
+			c.readLog = append(c.readLog, LogRead{Peer: p.id, Gen: p.gen, After: p.next, MaxBytes: batch})
 			break
 		}
-		entries, bytes := c.entries.run(i, end, c.opt.BatchBytes)
+		entries, bytes := c.entries.run(i, end, batch)
 		c.sendEntries(p, entries, bytes)
 	}
 	if p.sentCommit < c.committed {
-		p.sentCommit = c.committed
-		c.post(p, Message{Kind: MsgCommit, Epoch: c.epoch, Commit: c.committed})
+		c.mark(p)
 	}
 }
 
-func (p *peer) hasRoom(window int) bool { return p.inflightBytes < window }
+// LinkRoom tells how many bytes of entries the link to a peer should be given before
+// the next call. Without calls it takes any number.
+func (c *Core) LinkRoom(peer SID, gen uint64, bytes int) {
+	if p := c.linked(peer); p != nil && p.gen == gen {
+		p.room = bytes
+	}
+}
+
+// Progress tells that bytes of entries, or of a snapshot, got through: to a peer and
+// were read there, or from it. Who is slow is not gone: a leader waits longer for the
+// learners that it needs, and a learner for the snapshot, and for its leader's word.
+// None of that is a promise to anybody. Leases end as ever.
+func (c *Core) Progress(peer SID, gen uint64) {
+	p := c.linked(peer)
+	switch {
+	case p == nil || p.gen != gen:
+	case c.isLeader(p):
+		c.heardFrom()
+		c.snapFrom = c.now
+	case c.leads() && p.state != learnerNone:
+		p.progressAt = c.now
+		if c.voter(p.id) && c.counts(p) {
+			c.initDeadline = max(c.initDeadline, c.now+c.opt.InitLimit)
+		}
+	}
+}
+
+// joinerPatience is for how many times InitLimit a learner may be without progress
+// before the log is not kept for it any more. When it has got all of a snapshot it has
+// to load it.
+const joinerPatience = 3
+
+// Needs returns the zxid behind which the log must be kept for the learners that are
+// being brought up to date, as long as they make progress. It returns the last one if
+// there are none.
+func (c *Core) Needs() jute.Zxid {
+	needs := c.appended
+	if !c.leads() {
+		return needs
+	}
+	for _, p := range c.peers {
+		switch {
+		case c.now >= p.progressAt+joinerPatience*c.opt.InitLimit:
+		case p.state == learnerStream:
+			needs = min(needs, p.next)
+		case p.state == learnerSnapshot && p.snapAt != 0:
+			needs = min(needs, p.snapAt)
+		}
+	}
+	return needs
+}
 
 func (c *Core) sendEntries(p *peer, entries []Entry, bytes int) {
 	last := entries[len(entries)-1].Zxid
 	c.post(p, Message{Kind: MsgAppend, Epoch: c.epoch, Prev: p.next, Commit: c.committed, Entries: entries})
 	p.inflight = append(p.inflight, sent{last, bytes})
 	p.inflightBytes += bytes
+	p.room -= min(p.room, bytes)
 	p.next = last
 	p.sentCommit = c.committed
 }

@@ -44,6 +44,7 @@ type shape struct {
 	voters, observers int
 	spare             int      // servers that are not members yet
 	lines             []string // added to each zoo.cfg
+	only              []string // there instead of constantly
 	// disk makes the data directory of a server; nil is a plain one.
 	disk func(id int) string
 }
@@ -52,6 +53,9 @@ type shape struct {
 func newEnsemble(t testing.TB, of shape) *ensemble {
 	t.Helper()
 	e := &ensemble{t: t, dir: tempDir(t), lines: append(slices.Clone(constantly), of.lines...)}
+	if of.only != nil {
+		e.lines = of.only
+	}
 	members := of.voters + of.observers
 	for id := 1; id <= members+of.spare; id++ {
 		dir := filepath.Join(e.dir, fmt.Sprint(id))

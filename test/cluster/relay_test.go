@@ -13,6 +13,19 @@ type flow struct {
 	mu      sync.Mutex
 	state   weather
 	changed chan struct{} // closed when state changes
+	way     way           // of all connections, if they share the rate
+}
+
+// way is what lets bytes pass at a rate, in the order in which they came.
+type way struct{ free time.Time }
+
+// pass returns when n bytes that have come now have passed.
+func (w *way) pass(n, rate int) time.Time {
+	if now := time.Now(); w.free.Before(now) {
+		w.free = now
+	}
+	w.free = w.free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	return w.free
 }
 
 // weather is what happens to bytes on their way.
@@ -20,7 +33,8 @@ type weather struct {
 	refused bool          // connections are reset, and new ones refused
 	held    bool          // nothing arrives; when that ends, all of it does, as TCP sends again
 	delay   time.Duration // of each byte
-	rate    int           // bytes per second; 0 is no limit
+	rate    int           // bytes per second, of each connection; 0 is no limit
+	shared  bool          // the rate is that of all connections together
 }
 
 func newFlow() *flow { return &flow{changed: make(chan struct{})} }
@@ -37,6 +51,24 @@ func (f *flow) get() (weather, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state, f.changed
+}
+
+// due returns when n bytes that a connection has brought now may be delivered. own is
+// the connection's way.
+func (f *flow) due(n int, own *way) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	due := time.Now().Add(f.state.delay)
+	if f.state.rate == 0 {
+		return due
+	}
+	if f.state.shared {
+		own = &f.way
+	}
+	if at := own.pass(n, f.state.rate); at.After(due) {
+		return at
+	}
+	return due
 }
 
 // await returns true when bytes may pass, or false when done is closed before.
@@ -180,25 +212,26 @@ func (p *pipe) end(reset bool) {
 
 // chunk is a piece of a stream under way.
 type chunk struct {
-	b    []byte
-	read time.Time
+	b   []byte
+	due time.Time
 }
 
-// pump carries bytes from src to dst as the flow allows. What is under way when
-// src ends is still delivered.
+// pump carries bytes from src to dst as the flow allows, and buffers up to 8 MiB, as a
+// network does. What is under way when src ends is still delivered.
 func (p *pipe) pump(dst, src net.Conn, f *flow) {
 	defer p.end(false)
-	way := make(chan chunk, 256)
+	under := make(chan chunk, 256)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		defer close(way)
+		defer close(under)
 		buf := make([]byte, 32<<10)
+		var own way
 		for {
 			n, err := src.Read(buf)
 			if n > 0 {
 				select {
-				case way <- chunk{slices.Clone(buf[:n]), time.Now()}:
+				case under <- chunk{slices.Clone(buf[:n]), f.due(n, &own)}:
 				case <-p.done:
 					return
 				}
@@ -208,7 +241,7 @@ func (p *pipe) pump(dst, src net.Conn, f *flow) {
 			}
 		}
 	})
-	for c := range way {
+	for c := range under {
 		if !p.deliver(dst, c, f) {
 			p.end(false)
 			return
@@ -217,12 +250,7 @@ func (p *pipe) pump(dst, src net.Conn, f *flow) {
 }
 
 func (p *pipe) deliver(dst net.Conn, c chunk, f *flow) bool {
-	w, _ := f.get()
-	wait := time.Until(c.read.Add(w.delay))
-	if w.rate > 0 {
-		wait = max(wait, time.Duration(len(c.b))*time.Second/time.Duration(w.rate))
-	}
-	if wait > 0 {
+	if wait := time.Until(c.due); wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-p.done:

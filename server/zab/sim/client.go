@@ -122,6 +122,7 @@ func (s *Sim) connect(c *client) {
 	req := request{kind: reqCreateSession, attempt: c.attempt, timeout: s.drawTimeout()}
 	if c.session != 0 {
 		req.kind, req.session, req.seen = reqResume, c.session, c.seen
+		s.relinquish(c.session, req.timeout)
 	}
 	req.floor, req.sent = s.ghost.acked, s.now
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
@@ -184,6 +185,9 @@ func (s *Sim) chooseWrite(req *request) {
 	switch s.rng.IntN(10) {
 	case 0, 1, 2, 3:
 		op.Data = strconv.AppendUint(nil, s.rng.Uint64()>>40, 36)
+		if s.percent(s.cfg.BigPct) {
+			op.Data = append(op.Data, make([]byte, s.cfg.BigBytes)...)
+		}
 	case 4, 5:
 		op.Type, op.ACL = jute.OpCreate, openACL
 	case 6, 7:
@@ -431,7 +435,7 @@ func (r *request) ordered() bool { return r.fenced || r.kind != reqRead && r.kin
 func (s *Sim) answerBarriers(n *node) {
 	k := 0
 	for _, b := range n.barriers {
-		if b.after > n.applied && !b.told {
+		if _, waits := n.unsettled[b.read]; waits || b.after > n.applied && !b.told {
 			n.barriers[k] = b
 			k++
 			continue

@@ -34,6 +34,10 @@ type Config struct {
 	ApplyUs    uint64 // between commit and apply; 0 is at once
 	SnapMs     uint64 // to write or to send a snapshot
 	ReadUs     uint64 // to read the log for a learner, at most
+	Rate       uint64 // bytes per ms that pass from one server to another; 0 is no limit
+	SnapBytes  int64  // of a snapshot on its way, beside its rows
+	BigBytes   int    // of a large value
+	BigPct     int    // writes with one
 	DialMs     uint64 // between two attempts to connect
 	SkewPct    int    // by which clocks run too fast or too slow, at most
 	DropPct    int    // messages lost, one by one; else links lose suffixes only
@@ -110,6 +114,7 @@ func (c *Config) String() string {
 		c.CacheBytes, c.WindowBytes, c.BatchBytes, c.Encode, c.WAL, c.LazyPct)
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
+	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
 	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%dx%d listed=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
@@ -136,6 +141,7 @@ func Draw(seed uint64, steps int) Config {
 	c.drawSizes(r)
 	c.drawNetwork(r)
 	c.drawFaults(r)
+	c.drawRate(r)
 	c.DozePct = pick(r, 0, 0, 0, 2, 10)
 	c.Timeouts = pick(r, 1, 1, 3)
 	c.MaxListed = pick(r, 0, 0, 1)
@@ -194,6 +200,25 @@ func (c *Config) drawNetwork(r *rand.Rand) {
 		c.DropPct = pick(r, 0, 1, 5, 20)
 		c.DupPct = pick(r, 0, 1, 5, 20)
 		c.ReorderPct = pick(r, 0, 5, 20)
+	}
+}
+
+// drawRate limits the rate of the ways in some runs, so that a snapshot takes as long as
+// elections, and a large value longer than heartbeats may be missing. Where there must
+// be progress, clients want less than half of the rate.
+func (c *Config) drawRate(r *rand.Rand) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	requests := uint64(c.Clients) * 20 // per SessionMs: see think
+	c.Rate = max(pick[uint64](r, 20, 100, 400), 4*requests*150/c.SessionMs+10)
+	c.SnapBytes = int64(c.Rate * c.ElectionMs * pick[uint64](r, 0, 1, 5))
+	if c.BigPct = pick(r, 0, 1, 1); c.BigPct == 0 {
+		return
+	}
+	c.BigBytes = int(c.Rate * c.ElectionMs / 4)
+	if large := 2 * c.ElectionMs; requests*large*10 < 3*100*c.SessionMs { // one in 100
+		c.BigBytes = int(c.Rate * large)
 	}
 }
 

@@ -11,7 +11,8 @@ const (
 	evApply                         // of a node: committed entries go into the tree
 	evLogRead                       // packet: entries that the core asked for are read
 	evSnapStep                      // of a node: its snapshot is written
-	evSnapSent                      // packet: a snapshot is delivered to another node, or not
+	evDrained                       // of a node: a link has room again
+	evXfer                          // packet: the next step of sending a snapshot to another node
 	evSnapGot                       // packet: a received snapshot is durable in its file
 	evLinkUp                        // packet: one end learns of a new link
 	evLinkDown                      // packet: one end learns that a link is gone

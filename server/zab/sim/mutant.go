@@ -24,6 +24,9 @@ const (
 	MutantNoLease                 // servers answer alone whenever they like
 	MutantNoHold                  // sessions expire without a thought of what others have not reported
 	MutantTimeoutForgotten        // the timeout of a resumption is known to the leader alone
+	MutantOneLane                 // heartbeats wait for all that was sent before them
+	MutantConfirmedFirst          // confirmations of barriers overtake these
+	MutantPurgeJoiners            // the log is purged without a thought of who is being brought up to date
 	MutantNoStartRecord           // a start does not write a record to the log
 	numMutants
 )
@@ -31,7 +34,7 @@ const (
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-early", "reply-unordered", "sync-only-index",
 	"tracker-outlives", "no-postpone", "expired-early", "no-session-check", "double-close", "same-incarnation", "damage-unseen",
-	"no-lease", "no-hold", "timeout-forgotten", "no-start-record",
+	"no-lease", "no-hold", "timeout-forgotten", "one-lane", "confirmed-first", "purge-joiners", "no-start-record",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

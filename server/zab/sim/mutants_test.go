@@ -218,8 +218,21 @@ var focuses = map[string]func(*Config){
 	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
+	"one-lane":             slowWays,
 	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
+}
+
+// slowWays has large values that take longer than heartbeats may be missing, and
+// snapshots that take several elections.
+func slowWays(c *Config) {
+	c.Voters, c.Observers, c.Clients = 3, 0, 2
+	c.SessionMs, c.ThinkUs = c.ElectionMs*8, c.ElectionMs*50
+	c.Rate = 100
+	c.SnapBytes = int64(c.Rate * c.ElectionMs * 5)
+	c.BigBytes, c.BigPct = int(c.Rate*c.ElectionMs*2), 1
+	c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0
+	c.Faults = [numFaults]uint64{}
 }
 
 // dozers has many clients that are silent for nearly as long as they may, and servers
@@ -250,6 +263,7 @@ var directed = map[string]func(*script){
 	"read-round-too-early":          deposedReads,
 	"read-without-round":            deposedReads,
 	"promise-without-history-check": lateCandidate,
+	"follow-restarts":               slowAnswers,
 	"grown-old-copy-trusted":        grownOldCopy,
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },

@@ -13,9 +13,9 @@ type packet struct {
 	msg      zab.Message
 	raw      []byte // the message instead, encoded
 	shell    *shellMsg
+	bulk     bool // in that lane
 	read     zab.LogRead
-	send     zab.SnapSend
-	snap     *snapshot
+	xfer     *xfer
 	client   int
 	req      request
 	rep      reply
@@ -29,13 +29,32 @@ type link struct {
 	s      *Sim
 	ends   [2]int8
 	gen    [2]uint64
-	up     [2]bool   // the end knows of the link
-	dead   bool      // nothing gets through any more
-	lossy  [2]bool   // by sender: something was lost, so all that follows is lost
-	next   [2]uint64 // by sender: the next message arrives no earlier
-	slow   uint64    // µs more
+	up     [2]bool      // the end knows of the link
+	dead   bool         // nothing gets through any more
+	lossy  [2]bool      // by sender: something was lost, so all that follows is lost
+	unsure [2]bool      // by sender: single messages were lost, or came in another order
+	next   [2][2]uint64 // by sender and lane: the next message arrives no earlier
+	slow   uint64       // µs more
 	opened [2]uint64
 	intro  [2]zab.Introduction // what each end said of itself
+	// Ghost, by sender: the last question of which a barrier was announced, and was
+	// heard of.
+	told, heard [2]uint64
+}
+
+// The lanes of a link: messages in one keep their order, and control messages
+// overtake those in the other.
+const (
+	laneControl = iota
+	laneBulk
+)
+
+// lane is that of a packet.
+func (s *Sim) lane(p *packet) int {
+	if p.bulk || s.cfg.Mutant == MutantOneLane {
+		return laneBulk
+	}
+	return laneControl
 }
 
 // side is the index of a node's end.
@@ -84,7 +103,7 @@ func (s *Sim) dialNow(lo, hi int8) {
 	}
 	if !s.accepts(a, b) || !s.accepts(b, a) {
 		s.tellRefused(a, b)
-		if b.alive {
+		if a.alive && b.alive {
 			s.tellRefused(b, a)
 		}
 		s.dial(a, b, s.cfg.ElectionMs*1000+s.between(0, s.cfg.DialMs*1000))
@@ -106,7 +125,7 @@ func (s *Sim) dialNow(lo, hi int8) {
 		l.gen[side] = n.gen
 		l.intro[side] = n.core.Introduction()
 		l.opened[side] = s.now + s.between(10, s.cfg.NetUs*2)
-		l.next[1-side] = l.opened[side]
+		l.next[1-side] = [2]uint64{l.opened[side], l.opened[side]}
 		s.agenda.push(event{at: l.opened[side], kind: evLinkUp, node: n.idx, life: n.life, pkt: &packet{link: l, to: int8(side)}})
 	}
 	s.links[lo][hi], s.links[hi][lo] = l, l
@@ -202,11 +221,16 @@ func (s *Sim) send(n *node, o *zab.Outgoing) {
 	if s.tracing {
 		s.trace(n, "send to %d: %v", o.To, &o.Msg)
 	}
-	if s.filter != nil && !s.filter(n, s.nodes[o.To-1], &o.Msg) {
-		return
+	if o.Msg.Kind == zab.MsgSync {
+		n.moved[o.To-1] = s.now
 	}
 	side := l.side(n)
+	if s.filter != nil && !s.filter(n, s.nodes[o.To-1], &o.Msg) {
+		l.unsure[side] = true
+		return
+	}
 	if s.chaotic() {
+		l.unsure[side] = true
 		if s.percent(s.cfg.DropPct) {
 			s.stats.Dropped++
 			return
@@ -227,7 +251,7 @@ func (s *Sim) chaotic() bool {
 // pack makes a packet that shares no memory with the sender that may change.
 func (s *Sim) pack(n *node, l *link, o *zab.Outgoing) *packet {
 	p := s.newPacket()
-	p.from, p.to, p.link = n.idx, int8(o.To-1), l
+	p.from, p.to, p.link, p.bulk = n.idx, int8(o.To-1), l, o.Msg.Kind.Bulk()
 	if s.cfg.Encode {
 		p.raw = o.Msg.Append(nil)
 		return p
@@ -255,14 +279,79 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	} else if s.rng.Uint32()&63 == 0 {
 		delay *= 10
 	}
-	at := s.now + delay
+	lane := s.lane(p)
+	at := s.passes(n, s.nodes[p.to], p.size(), lane) + delay
 	if astray {
 		at += s.between(0, s.cfg.NetUs*20)
 	} else {
-		at = max(at, l.next[side])
-		l.next[side] = at
+		at = max(at, l.next[side][lane])
+		l.next[side][lane] = at
 	}
 	s.agenda.push(event{at: at, kind: evDeliver, node: p.to, pkt: p})
+}
+
+// size is about how many bytes a packet has.
+func (p *packet) size() int {
+	n := 50 + len(p.raw)
+	if p.shell != nil {
+		n += len(p.shell.sub.req.Body)
+	}
+	for i := range p.msg.Entries {
+		n += 20 + len(p.msg.Entries[i].Data)
+	}
+	return n
+}
+
+// passes returns when bytes that are sent now have passed the way to another node,
+// which all that is in the bulk lane and in snapshots shares. A control message
+// waits only for what is in the network's buffers, which the transport keeps short.
+func (s *Sim) passes(from, to *node, bytes, lane int) uint64 {
+	if s.cfg.Rate == 0 {
+		return s.now
+	}
+	free := max(s.ways[from.idx][to.idx], s.now)
+	if lane == laneControl {
+		return s.now + s.between(0, min(free-s.now, s.heartbeat()*1000))
+	}
+	free += uint64(bytes) * 1000 / s.cfg.Rate
+	s.ways[from.idx][to.idx] = free
+	return free
+}
+
+// tellRoom tells a leader how many bytes its links should be given.
+func (s *Sim) tellRoom(n *node) {
+	if s.cfg.Rate == 0 || n.leads == 0 {
+		return
+	}
+	limit := 2 * s.heartbeat() * s.cfg.Rate
+	for _, o := range s.nodes {
+		l := s.linkTo(n, o.id)
+		if o == n || l == nil {
+			continue
+		}
+		waits := (max(s.ways[n.idx][o.idx], s.now) - s.now) * s.cfg.Rate / 1000
+		room := limit - min(waits, limit)
+		n.core.LinkRoom(o.id, l.gen[l.side(n)], int(room))
+		if room < limit/2 && !n.hungry {
+			n.hungry = true
+			s.after(evDrained, n, (waits-limit/2)*1000/s.cfg.Rate+1)
+		}
+	}
+}
+
+// noteProgress tells a node's core from and to whom bulk bytes got through.
+func (s *Sim) noteProgress(n *node) {
+	for i := range s.nodes {
+		passed := n.cameFrom[i]
+		if n.leads != 0 {
+			passed = n.gotTo[i]
+		}
+		n.cameFrom[i], n.gotTo[i] = false, false
+		if l := s.linkTo(n, zab.SID(i+1)); passed && l != nil {
+			n.moved[i] = s.now
+			n.core.Progress(zab.SID(i+1), l.gen[l.side(n)])
+		}
+	}
 }
 
 // deliver gives a packet to the node that it has arrived at.
@@ -278,8 +367,11 @@ func (s *Sim) deliver(n *node, p *packet) {
 		return
 	}
 	from := zab.SID(p.from + 1)
+	if p.bulk {
+		n.cameFrom[p.from], s.nodes[p.from].gotTo[n.idx] = true, true
+	}
 	if p.shell != nil {
-		s.hear(n, from, p.shell)
+		s.hear(n, from, l, p.shell)
 		s.freePacket(p)
 		return
 	}
@@ -307,7 +399,14 @@ func (s *Sim) tell(n *node, peer zab.SID, gen uint64, m *shellMsg) {
 		return
 	}
 	p := s.newPacket()
+	switch side := l.side(n); m.kind {
+	case shellBarrier:
+		l.told[side] = max(l.told[side], m.barrier.read)
+	case shellConfirmed:
+		m.follows = m.read <= l.told[side]
+	}
 	p.from, p.to, p.link, p.shell = n.idx, int8(peer-1), l, m
+	p.bulk = m.kind != shellTouches && !(m.kind == shellConfirmed && s.cfg.Mutant == MutantConfirmedFirst)
 	s.put(n, l, l.side(n), p, false)
 }
 

@@ -51,6 +51,12 @@ type process struct {
 	own     []ownSnap // references to own snapshots on their way to the disk
 	inside  int       // outputs until a crash; 0 is never
 
+	hungry   bool     // evDrained is under way
+	gotTo    [16]bool // since the last tick: bulk bytes got to the node
+	cameFrom [16]bool
+	moved    [16]uint64        // ghost: when a learner was last synchronized, or got on, µs
+	sends    map[zab.SID]*xfer // snapshots on their way to others
+
 	lastTick   uint64 // local ms
 	reportedAt uint64
 	seenCommit jute.Zxid
@@ -72,7 +78,7 @@ type process struct {
 	ended     []*conn // since the last report of touches
 	lastConn  uint32
 	barriers  []barrier
-	reads     []barrier // waiting for the core to confirm
+	unsettled map[uint64]zab.SID // questions of the leader's core without an answer, and where that is waited for
 	lastRead  uint64
 	evaluator *evaluate.Evaluator
 	tracker   *session.Tracker
@@ -118,6 +124,7 @@ func (s *Sim) tick(n *node) {
 		oldest = (s.now - n.disk.syncSince) / 1000
 	}
 	n.core.DiskHealth(oldest, n.full)
+	s.noteProgress(n)
 	n.core.Tick(now, int64(s.now/1000)+1_000_000)
 	for _, p := range n.core.Peers(nil) {
 		n.hearsay[p.ID-1].until = int64(p.AnswersUntil)
@@ -153,6 +160,7 @@ func (s *Sim) drain(n *node) {
 	for {
 		n.again = false
 		n.core.Applied(n.applied)
+		s.tellRoom(n)
 		n.core.Take(&n.out)
 		if !s.carryOut(n) {
 			return
@@ -219,6 +227,9 @@ func (s *Sim) carryOut(n *node) bool {
 	}
 	for _, e := range out.Events {
 		s.trace(n, "%s (peer %d)", e.Text, e.Peer)
+		if e.Lost {
+			s.checkLost(n, &e)
+		}
 	}
 	if out.Fatal != "" {
 		s.fail("Fatal", "server %d: %s", n.id, out.Fatal)

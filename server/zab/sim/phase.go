@@ -171,6 +171,9 @@ func (s *Sim) settled(list []*node) bool { return s.settledLeader(list) != nil }
 // until runs until done, which must be within a while.
 func (s *Sim) until(text string, done func() bool, args ...any) {
 	end := s.now + (60*s.cfg.ElectionMs+3*s.cfg.InitMs+2*s.cfg.RenewMs)*1000 + 500*(s.cfg.FsyncUs+s.cfg.NetUs) + 40*s.cfg.SnapMs*1000
+	if s.cfg.Rate > 0 {
+		end += 40 * uint64(s.cfg.SnapBytes+int64(s.cfg.BigBytes)) * 1000 / s.cfg.Rate
+	}
 	for k := 0; ; k++ {
 		if k&15 == 0 && done() {
 			return

@@ -8,7 +8,10 @@ import (
 // start recovers the node's state and starts its core.
 func (s *Sim) start(n *node) {
 	n.life++
-	n.process = process{alive: true, boot: s.rng.Uint64() | 1, list: n.file}
+	n.process = process{
+		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
+		unsettled: make(map[uint64]zab.SID), sends: make(map[zab.SID]*xfer),
+	}
 	if n.old {
 		n.oldBoot = n.boot
 	}
@@ -36,7 +39,7 @@ func (s *Sim) options(n *node) zab.Options {
 		Seed:            s.rng.Uint64(),
 		Members:         n.list,
 		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
-		Heartbeat:       max(c.ElectionMs/10, c.TickMs),
+		Heartbeat:       s.heartbeat(),
 		ElectionTimeout: c.ElectionMs,
 		QuorumTimeout:   c.ElectionMs * 8 / 10,
 		InitLimit:       c.InitMs,

@@ -364,14 +364,16 @@ func TestReg_ZK3642_BrokenOffSnapshot(t *testing.T) {
 	})
 }
 
-// A snapshot travels apart from the messages, and may be there first.
+// A snapshot travels apart from the messages, and may be there first. It waits.
 func TestReg_SnapshotBeforeItsAnnouncement(t *testing.T) {
 	play(t, snapshotting(), func(s *script) {
-		_, lag := lagging(s)
+		leader, lag := lagging(s)
 		s.up(lag)
 		s.hold(func(_, to *node, m *zab.Message) bool { return to == lag && m.Kind == zab.MsgSync })
-		s.wait("the snapshot is there", func() bool { return s.stats.SnapSends > 0 })
-		s.run(10)
+		s.wait("the snapshot is there", func() bool { x := leader.sends[lag.id]; return x != nil && x.tries > 10 })
+		if s.stats.SnapSends > 0 {
+			t.Error("it was read before the server knew what it is")
+		}
 		s.release()
 		start := s.now
 		s.everywhere()
@@ -379,6 +381,34 @@ func TestReg_SnapshotBeforeItsAnnouncement(t *testing.T) {
 			t.Errorf("it took %d ms", took)
 		}
 	})
+}
+
+// The leader's answer takes longer than a learner waits before it asks again, each
+// time. The first answer counts nevertheless, or it would never join.
+func TestReg_SlowAnswersToALearner(t *testing.T) {
+	t.Run("entries", func(t *testing.T) { play(t, quiet(3), slowAnswers) })
+	t.Run("snapshot", func(t *testing.T) { play(t, snapshotting(), slowAnswers) })
+}
+
+func slowAnswers(s *script) {
+	leader := s.lead()
+	lag := s.others(leader)[0]
+	s.down(lag)
+	for range 40 {
+		s.committed(s.write(leader))
+	}
+	late := 7 * s.heartbeat() * 1000
+	s.filter = func(from, to *node, m *zab.Message) bool {
+		if to != lag || !m.Kind.Bulk() {
+			return true
+		}
+		l := s.linkTo(from, to.id)
+		p := s.pack(from, l, &zab.Outgoing{To: to.id, Msg: *m})
+		s.afterUndo(late, func() { s.put(from, l, l.side(from), p, false) })
+		return false
+	}
+	s.up(lag)
+	s.everywhere()
 }
 
 // An acknowledgement that comes while the log is read for the learner must not

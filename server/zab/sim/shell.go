@@ -17,9 +17,10 @@ import (
 type shellKind uint8
 
 const (
-	shellSubmit  shellKind = iota + 1 // sub
-	shellBarrier                      // barrier
-	shellTouches                      // touches
+	shellSubmit    shellKind = iota + 1 // sub
+	shellBarrier                        // barrier
+	shellTouches                        // touches
+	shellConfirmed                      // read, ok
 )
 
 type shellMsg struct {
@@ -29,6 +30,9 @@ type shellMsg struct {
 	barrier barrier
 	touches []touch
 	beat    uint64 // with touches: the newest heartbeat heard before
+	read    uint64
+	ok      bool
+	follows bool // ghost: the barrier was announced over the same link
 }
 
 // submission is what a client wants of the leader.
@@ -82,7 +86,7 @@ func (s *Sim) endService(n *node) {
 		n.tracker = nil
 	}
 	n.evaluator = nil
-	n.waiting, n.barriers, n.reads = nil, nil, nil
+	n.waiting, n.barriers, n.unsettled = nil, nil, make(map[uint64]zab.SID)
 	for _, c := range n.conns {
 		s.cutConn(n, c)
 	}
@@ -102,7 +106,7 @@ func (s *Sim) submit(n *node, sub *submission) {
 }
 
 // hear takes in what another node's shell says.
-func (s *Sim) hear(n *node, from zab.SID, m *shellMsg) {
+func (s *Sim) hear(n *node, from zab.SID, l *link, m *shellMsg) {
 	switch m.kind {
 	case shellSubmit:
 		if n.evaluator != nil && m.epoch >= n.since && m.epoch <= n.status.Epoch {
@@ -110,9 +114,21 @@ func (s *Sim) hear(n *node, from zab.SID, m *shellMsg) {
 			s.heed(n)
 		}
 	case shellBarrier:
+		side := 1 - l.side(n)
+		l.heard[side] = max(l.heard[side], m.barrier.read)
 		if n.status.Role == zab.Following && n.status.Leader == from {
+			if m.barrier.read != 0 {
+				n.unsettled[m.barrier.read] = n.id
+			}
 			n.barriers = append(n.barriers, m.barrier)
 			s.answerBarriers(n)
+		}
+	case shellConfirmed:
+		if side := 1 - l.side(n); m.follows && m.read > l.heard[side] {
+			s.fail("L1", "server %d hears of question %d before the barrier that waits for it", n.id, m.read)
+		}
+		if n.status.Role == zab.Following && n.status.Leader == from {
+			s.settle(n, m.read, m.ok)
 		}
 	case shellTouches:
 		s.hearTouches(n, from, m)
@@ -267,14 +283,18 @@ func (s *Sim) resume(n *node, sub *submission) bool {
 	return true
 }
 
-// confirm has a quorum confirm that a node leads, before what waits for that is
-// placed.
+// confirm has a quorum confirm that a node leads. The barrier takes effect when that
+// is done.
 func (s *Sim) confirm(n *node, b barrier) {
 	n.lastRead++
 	b.read = n.lastRead
-	n.reads = append(n.reads, b)
+	n.unsettled[b.read] = zab.SID(b.origin >> 56)
 	n.core.ReadIndex(n.lastRead)
 	n.again = true
+	if s.cfg.Mutant == MutantSyncOnlyIndex {
+		b.after = 0
+	}
+	s.place(n, b)
 }
 
 // place puts a barrier where its client is.
@@ -289,23 +309,32 @@ func (s *Sim) place(n *node, b barrier) {
 
 // confirmed takes in the answer to a question of ReadIndex.
 func (s *Sim) confirmed(n *node, r zab.ReadResult) {
-	for i := range n.reads {
-		b := n.reads[i]
-		if b.read != r.ID {
-			continue
-		}
-		n.reads = append(n.reads[:i], n.reads[i+1:]...)
-		if !r.OK {
-			return // the client asks again, or connects to another server
-		}
-		s.stats.Syncs++
-		b.after = max(b.after, r.Index)
-		if s.cfg.Mutant == MutantSyncOnlyIndex {
-			b.after = 0
-		}
-		s.place(n, b)
+	at, ok := n.unsettled[r.ID]
+	if !ok {
 		return
 	}
+	if at != n.id {
+		delete(n.unsettled, r.ID)
+		s.tell(n, at, 0, &shellMsg{kind: shellConfirmed, read: r.ID, ok: r.OK})
+		return
+	}
+	s.settle(n, r.ID, r.OK)
+}
+
+// settle lets the barrier take effect that waited for a question, or ends the
+// connection that waits for it: its client asks elsewhere.
+func (s *Sim) settle(n *node, read uint64, ok bool) {
+	if n.unsettled[read] != n.id {
+		return
+	}
+	delete(n.unsettled, read)
+	for i := range n.barriers {
+		if b := &n.barriers[i]; b.read == read {
+			b.moved = b.moved || !ok
+			s.stats.Syncs++
+		}
+	}
+	s.answerBarriers(n)
 }
 
 // expire closes the sessions that were not heard of for too long. While requests wait

@@ -27,8 +27,9 @@ type Sim struct {
 	links   [16][16]*link
 	blocks  [16][16]int
 	dialing [16][16]bool
-	held    [16][]event // what waits for a paused node
-	core    []int8      // nodes that must make progress, in phaseLive
+	held    [16][]event    // what waits for a paused node
+	ways    [16][16]uint64 // from, to: when all that was sent has passed, µs
+	core    []int8         // nodes that must make progress, in phaseLive
 	ghost   ghost
 	stats   Stats
 	free    []*packet
@@ -109,9 +110,6 @@ func newSim(cfg Config) *Sim {
 	for i := range 12 {
 		s.paths = append(s.paths, "/"+string(rune('a'+i)))
 	}
-	for _, n := range s.nodes {
-		s.agenda.push(event{at: s.between(0, cfg.ElectionMs*300), kind: evRestart, node: n.idx})
-	}
 	for i := range cfg.Clients {
 		c := &client{id: i, node: -1}
 		s.clients = append(s.clients, c)
@@ -137,6 +135,9 @@ func (s *Sim) run() (r Result) {
 		s.stats.VirtualMs = s.now / 1000
 		r.Stats = s.stats
 	}()
+	for _, n := range s.nodes {
+		s.agenda.push(event{at: s.between(0, s.cfg.ElectionMs*300), kind: evRestart, node: n.idx})
+	}
 	for s.steps < s.cfg.Steps {
 		s.step()
 	}
@@ -191,10 +192,13 @@ func (s *Sim) happen(n *node, e *event) {
 		if n.alive {
 			s.heed(n)
 		}
-	case evSnapSent:
-		s.snapSent(n, p)
+	case evDrained:
+		n.hungry = false
+		s.heed(n)
+	case evXfer:
+		s.xferStep(n, p.xfer)
 	case evSnapGot:
-		s.snapGot(n, p)
+		s.snapGot(n, p.xfer)
 	case evLinkUp:
 		s.linkUp(n, p.link, int(p.to))
 	case evLinkDown:
@@ -248,6 +252,9 @@ func (s *Sim) between(lo, hi uint64) uint64 {
 	}
 	return lo + s.rng.Uint64N(hi-lo)
 }
+
+// heartbeat is the time between two heartbeats, in ms.
+func (s *Sim) heartbeat() uint64 { return max(s.cfg.ElectionMs/10, s.cfg.TickMs) }
 
 func (s *Sim) percent(p int) bool { return p > 0 && s.rng.IntN(100) < p }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -129,8 +130,10 @@ func (s *Sim) purge(n *node) {
 	if len(d.pending) > 0 {
 		return // simpler: another time
 	}
-	if s.phase != phaseChaos {
-		return // or learners would run after the log's beginning for ever
+	if s.cfg.Mutant != MutantPurgeJoiners {
+		for needs := n.core.Needs(); keep < len(d.durable.snaps) && d.durable.snaps[len(d.durable.snaps)-keep].zxid > needs; {
+			keep++
+		}
 	}
 	purged := d.durable.purge(keep)
 	d.written.purge(keep)
@@ -158,54 +161,141 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 	if s.tracing {
 		s.trace(n, "log read for %d behind %v: %d entries, %v", req.Peer, req.After, len(list), ok)
 	}
+	if !ok {
+		s.checkHeld(n, req)
+	}
 	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)
 	s.heed(n)
 }
 
-// sendSnap sends the newest snapshot to a learner.
-func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
-	if req.Stop {
-		return // it gets there and is not wanted
-	}
-	var snap *snapshot
-	for _, o := range n.disk.durable.snaps {
-		if o.zxid >= req.AtLeast {
-			snap = o
-		}
-	}
-	p := &packet{from: n.idx, to: n.idx, send: req, snap: snap}
-	if l := s.linkTo(n, req.Peer); l != nil && l.gen[l.side(n)] == req.Gen {
-		p.link = l
-	}
-	s.afterPacket(evSnapSent, n, s.between(s.cfg.SnapMs*100, s.cfg.SnapMs*2000), p)
-}
-
-// snapSent ends the transfer of a snapshot.
-func (s *Sim) snapSent(n *node, p *packet) {
-	req, snap := &p.send, p.snap
-	ok := snap != nil && p.link != nil && p.link.works(n)
-	if !ok {
-		if snap == nil {
-			s.freeze(n) // so that there is one when it is asked for again
-		}
-		n.core.SnapshotSent(req.Peer, req.Gen, 0, false)
-		s.heed(n)
+// checkHeld checks that what the log does not have any more is not needed by a
+// learner that gets on: L3.
+func (s *Sim) checkHeld(n *node, req *zab.LogRead) {
+	l := s.linkTo(n, req.Peer)
+	if n.leads == 0 || l == nil || l.gen[l.side(n)] != req.Gen {
 		return
 	}
-	s.stats.SnapSends++
-	to := s.node(req.Peer)
-	s.afterPacket(evSnapGot, to, s.between(s.cfg.FsyncUs, s.cfg.FsyncUs*4), &packet{from: n.idx, to: to.idx, send: *req, snap: snap})
-	n.core.SnapshotSent(req.Peer, req.Gen, snap.zxid, true)
+	if last, _ := s.node(req.Peer).disk.written.last(); last > req.After {
+		return // it got the entries from an earlier message, which came late
+	}
+	if still := s.now - n.moved[req.Peer-1]; still < 2*s.cfg.InitMs*1000 {
+		s.fail("L3", "server %d has purged its log behind %v, and server %d, which needs it, got on %d ms ago", n.id, req.After, req.Peer, still/1000)
+	}
+}
+
+// checkLost checks that a learner takes entries for lost only if a link has lost
+// something: L2.
+func (s *Sim) checkLost(n *node, e *zab.Event) {
+	l := s.linkTo(n, e.Peer)
+	if l == nil {
+		return
+	}
+	if side := 1 - l.side(n); !l.lossy[side] && !l.unsure[side] {
+		s.fail("L2", "server %d: %s; but the link from server %d has lost nothing", n.id, e.Text, e.Peer)
+	}
+}
+
+// xfer is a snapshot on its way to a learner. The receiver reads nothing of it before
+// its core waits for it.
+type xfer struct {
+	req   zab.SnapSend
+	snap  *snapshot
+	from  *node
+	to    *node
+	life  uint32 // of the receiver's process
+	link  *link  // on which the sender learned what the receiver needs
+	left  int64  // bytes
+	tries int    // for the receiver's core to wait for it
+}
+
+// xferSteps is in how many steps a snapshot is sent.
+const xferSteps = 16
+
+// sendSnap sends the newest snapshot to a learner.
+func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
+	delete(n.sends, req.Peer) // whatever is under way is called off
+	if req.Stop {
+		return
+	}
+	x := &xfer{req: req, from: n, to: s.node(req.Peer)}
+	x.life = x.to.life
+	if l := s.linkTo(n, req.Peer); l != nil && l.gen[l.side(n)] == req.Gen {
+		x.link = l
+	}
+	for _, o := range n.disk.durable.snaps {
+		if o.zxid >= req.AtLeast {
+			x.snap = o
+		}
+	}
+	n.sends[req.Peer] = x
+	if x.snap != nil {
+		x.left = x.snap.bytes + s.cfg.SnapBytes
+		n.core.SnapshotBegun(req.Peer, req.Gen, req.Token, x.snap.zxid)
+		n.moved[req.Peer-1] = s.now
+	}
+	s.afterPacket(evXfer, n, s.between(s.cfg.SnapMs*100, s.cfg.SnapMs*2000), &packet{xfer: x})
+}
+
+// xferStep sends a part of a snapshot, unless it was called off.
+func (s *Sim) xferStep(n *node, x *xfer) {
+	from, token := zab.SID(0), uint64(0)
+	switch {
+	case n.sends[x.req.Peer] != x:
+		return
+	case x.snap == nil:
+		s.freeze(n) // so that there is one when it is asked for again
+		s.xferEnd(n, x, false)
+		return
+	case x.link == nil || !x.link.works(n) || !x.to.alive || x.to.life != x.life || x.tries > 1000:
+		s.xferEnd(n, x, false)
+		return
+	case !x.to.paused:
+		from, token = x.to.core.WantsSnapshot()
+	}
+	if from != n.id || token != x.req.Token { // it is not read
+		x.tries++
+		s.afterPacket(evXfer, n, s.heartbeat()*500, &packet{xfer: x})
+		return
+	}
+	if x.left == 0 {
+		s.stats.SnapSends++
+		s.afterPacket(evSnapGot, x.to, s.between(s.cfg.FsyncUs, s.cfg.FsyncUs*4), &packet{xfer: x})
+		return
+	}
+	piece := min(x.left, (x.snap.bytes+s.cfg.SnapBytes)/xferSteps+1)
+	x.left -= piece
+	n.gotTo[x.to.idx], x.to.cameFrom[n.idx] = true, true
+	s.afterPacket(evXfer, n, s.passes(n, x.to, int(piece), laneBulk)-s.now, &packet{xfer: x})
+}
+
+// xferEnd tells the sender how it ended.
+func (s *Sim) xferEnd(n *node, x *xfer, ok bool) {
+	if n.sends[x.req.Peer] != x {
+		return
+	}
+	delete(n.sends, x.req.Peer)
+	zxid := jute.Zxid(0)
+	if ok {
+		zxid = x.snap.zxid
+	}
+	n.core.SnapshotSent(x.req.Peer, x.req.Gen, x.req.Token, zxid, ok)
 	s.heed(n)
 }
 
 // snapGot tells of a received snapshot, which is in its file now.
-func (s *Sim) snapGot(n *node, p *packet) {
-	snap := p.snap
+func (s *Sim) snapGot(n *node, x *xfer) {
+	snap := x.snap
 	info := zab.SnapInfo{Zxid: snap.zxid, State: snap.state.Clone(), Bytes: snap.bytes, Ref: snap}
 	if s.cfg.Mutant == MutantEarlyInstall && snap.zxid > n.applied {
 		s.install(n, snap)
 	}
-	n.core.SnapshotReceived(zab.SID(p.from+1), p.send.Token, info)
+	if from, token := n.core.WantsSnapshot(); from != x.from.id || token != x.req.Token {
+		s.afterPacket(evXfer, x.from, 1, &packet{xfer: x}) // it waits to be wanted again
+		return
+	}
+	ok := n.core.SnapshotReceived(x.from.id, x.req.Token, info)
 	s.heed(n)
+	if x.from.alive && x.link.works(n) {
+		s.xferEnd(x.from, x, ok)
+	}
 }

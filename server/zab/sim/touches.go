@@ -146,6 +146,14 @@ func (s *Sim) promise(n *node, c *conn, kind reqKind, sent uint64) {
 	}
 }
 
+// relinquish notes that a client asks for another timeout. It may take effect although
+// the client never hears the answer: the client can't count on more than that from now on.
+func (s *Sim) relinquish(id jute.SessionID, timeoutMs int32) {
+	if until, ok := s.ghost.kept[id]; ok {
+		s.ghost.kept[id] = min(until, s.now+s.shortest(timeoutMs))
+	}
+}
+
 // checkKept checks that a session which expires was not promised to its client: S6.
 func (s *Sim) checkKept(id jute.SessionID) {
 	s.ghost.expired[id] = s.now

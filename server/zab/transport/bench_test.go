@@ -52,6 +52,8 @@ func (c *collector) Receive(_ zab.SID, gen uint64, m *zab.Message) {
 
 func (c *collector) ReceiveApp(zab.SID, uint64, uint8, []byte) {}
 
+func (c *collector) Drained(zab.SID, uint64) {}
+
 func (c *collector) Stream(_ zab.SID, _ []byte, r io.Reader) error {
 	_, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{r}, make([]byte, 128<<10))
 	return err

@@ -1,6 +1,6 @@
 // Package transport carries what the servers of an ensemble say to each other:
-// one link for each pair of servers, for control and log traffic, and bulk
-// streams on connections of their own.
+// one link for each pair of servers, with a lane for control messages and one for
+// entries, and streams for snapshots, on connections of their own.
 //
 // It decides who may speak and keeps links up; what is said is none of its
 // business. It knows a [zab.Message] only as something that encodes itself.
@@ -42,10 +42,28 @@
 // The checksum is there because that of TCP, 16 bits, lets one in 65,536
 // damaged packets pass, and network gear does damage some.
 //
-// On a link the kinds are keep-alive, probe, echo, message, message with
+// On a link the kinds are keep-alive, probe, echo, credit, message, message with
 // entries, and app frame (its first byte is the caller's kind). On a stream they
-// are header, data, end and abort from the dialer, and keep-alive and result
+// are header, data, end and abort from the dialer, and keep-alive, credit and result
 // from the acceptor.
+//
+// # Lanes
+//
+// Messages and app frames of the bulk lane have the highest bit of their kind set. One
+// with a body of more than 16 KiB is cut: a frame with its length (4) and kind (1), then
+// pieces. Between two frames of the bulk lane the writer sends all that waits in the
+// control lane.
+//
+// That alone would not help much: what has been written can't be overtaken any more,
+// and sockets, relays and routers buffer megabytes. So the receiver credits the bytes
+// of the bulk lane, and of streams, as it reads them, in a frame with their number since
+// the connection began (8). The sender keeps what is written and not credited below a
+// window that follows the rate of the way, so that bytes are on it for about
+// Options.BulkDelay longer than on an empty one: see pacer.
+//
+// What waits for the window waits in the link's queue, and would wait there in vain if
+// its receiver ceased to need it. So the user asks Room before it sends entries, and
+// sends no more.
 //
 // The shared secret proves who connected. It does not protect what is sent
 // afterwards from someone who controls the network: TLS does.
@@ -54,8 +72,14 @@
 //
 //   - PeerUp and PeerDown alternate strictly for each peer. Each gen is used once
 //     by the process, and they grow.
-//   - Receive and ReceiveApp of a gen come between its PeerUp and its PeerDown, in
-//     the order sent, without a hole: a link loses only a suffix.
+//   - Receive and ReceiveApp of a gen come between its PeerUp and its PeerDown. Those
+//     of a lane come in the order sent, without a hole: a link loses only a suffix of
+//     each lane. What was sent in the bulk lane does not come before what was sent
+//     earlier in the control lane; the reverse it may.
+//   - A control frame waits for no more than the bulk frame that is being written, and
+//     for what the window lets be on its way.
+//   - A sender never waits for a credit that does not come: with less on its way than a
+//     receiver may leave uncredited, it writes the next frame.
 //   - What is sent with a gen goes over that link or nowhere.
 //   - Send never blocks. A link that can't keep up is cut, not waited for.
 //   - Bytes from the network close their own connection at worst
@@ -76,6 +100,8 @@
 //	await       one per sent stream     waits for the receiver's result
 //
 // The reader of a link makes all calls of the Handler for it. Everything ends
-// before Close returns. Queues are bounded by Options.QueueBytes, accepted
-// connections whose handshake is not done by 256, streams of a peer by 8.
+// before Close returns. Of a link's queues the bulk lane's is bounded by
+// Options.QueueBytes, the control lane's by 32 MiB; in between a message that comes in
+// pieces is held, of Options.MaxFrame at most. Accepted connections whose handshake is
+// not done are bounded by 256, streams of a peer by 8.
 package transport

@@ -46,6 +46,7 @@ type node struct {
 	got     []uint64 // Seq of messages
 	app     [][]byte
 	entries [][]byte
+	drained int
 }
 
 func (n *node) PeerUp(peer zab.SID, gen uint64, h Hello) {
@@ -93,6 +94,13 @@ func (n *node) ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte) {
 	defer n.mu.Unlock()
 	n.checkUp(peer, gen)
 	n.app = append(n.app, append([]byte{kind}, body...))
+}
+
+func (n *node) Drained(peer zab.SID, gen uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.checkUp(peer, gen)
+	n.drained++
 }
 
 func (n *node) Stream(_ zab.SID, header []byte, r io.Reader) error {
@@ -270,8 +278,8 @@ func TestTwo(t *testing.T) {
 			m.Entries = append(m.Entries, zab.Entry{Zxid: jute.MakeZxid(1, i+1), Prev: jute.MakeZxid(1, i), Data: big})
 		}
 		a.tr.Send(2, a.gen(2), m)
-		a.tr.SendApp(2, a.gen(2), 7, []byte("hello"))
-		a.tr.SendApp(2, a.gen(2)+1, 7, []byte("other gen"))
+		a.tr.SendApp(2, a.gen(2), Bulk, 7, []byte("hello"))
+		a.tr.SendApp(2, a.gen(2)+1, Bulk, 7, []byte("other gen"))
 		synctest.Wait()
 		for _, n := range []*node{a, b} {
 			want := sequence(many)

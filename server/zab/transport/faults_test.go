@@ -160,7 +160,7 @@ func TestQueueOverflow(t *testing.T) {
 		net.hold("s1", "s2", true)
 		gen := a.gen(2)
 		for range 12 {
-			a.tr.SendApp(2, gen, 1, make([]byte, 100<<10)) // must not block
+			a.tr.SendApp(2, gen, Bulk, 1, make([]byte, 100<<10)) // must not block
 		}
 		synctest.Wait()
 		if a.gen(2) == gen || len(a.why()) != 1 || !strings.Contains(a.why()[0], "too slow") {
@@ -174,14 +174,14 @@ func TestFrameTooLong(t *testing.T) {
 		net := newMemNet()
 		a, b := newNode(t, net, 1, 2, func(o *Options) { o.MaxFrame = 1000 }), newNode(t, net, 2, 2)
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
-		a.tr.SendApp(2, a.gen(2), 1, make([]byte, 2000))
-		b.tr.SendApp(1, b.gen(1), 1, make([]byte, 900))
+		a.tr.SendApp(2, a.gen(2), Bulk, 1, make([]byte, 2000))
+		b.tr.SendApp(1, b.gen(1), Bulk, 1, make([]byte, 900))
 		synctest.Wait()
 		if len(a.why()) != 1 || len(b.apps()) != 0 {
 			t.Errorf("sending more than MaxFrame: %q", a.why())
 		}
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
-		b.tr.SendApp(1, b.gen(1), 1, make([]byte, 2000))
+		b.tr.SendApp(1, b.gen(1), Bulk, 1, make([]byte, 2000))
 		synctest.Wait()
 		if len(a.why()) != 2 || len(a.apps()) > 1 {
 			t.Errorf("receiving more than MaxFrame: %q", a.why())

@@ -14,17 +14,27 @@ const (
 	kindMessage   uint8 = 4 // a zab.Message without entries
 	kindEntries   uint8 = 5 // a zab.Message whose entries alias the body
 	kindApp       uint8 = 6
+	kindCredit    uint8 = 7  // how many bulk bytes were read since the connection began, in 8 bytes
+	kindLong      uint8 = 8  // begins a frame that is cut into pieces: its length in 4 bytes, its kind
+	kindPiece     uint8 = 9  // the next bytes of it
 	kindHeader    uint8 = 16 // of a stream
 	kindData      uint8 = 17
 	kindEnd       uint8 = 18
 	kindAbort     uint8 = 19 // with the reason
 	kindResult    uint8 = 20 // with the error's text, none if it is nil
+
+	// bulk is added to the kind of a frame of the bulk lane. The receiver credits
+	// these, and the data of streams.
+	bulk uint8 = 0x80
 )
 
 const (
 	frameHead  = 5 // length and kind
 	frameTail  = 4 // checksum
 	readBuffer = 64 << 10
+	// pieceSize is the longest body of a frame in the bulk lane. Longer messages
+	// are cut, and control frames go between the pieces.
+	pieceSize = 16 << 10
 	// firstPiece is how much is allocated for a frame because its length says so.
 	// More follows as bytes arrive. Batches of the core are about 1 MiB.
 	firstPiece = 2 << 20
@@ -76,8 +86,18 @@ func newFrameReader(r io.Reader, sum bool, maxFrame, buffer int) *frameReader {
 	return &frameReader{r: r, sum: sum, max: maxFrame, buf: make([]byte, buffer)}
 }
 
-// keeps reports whether who gets the body keeps it.
-func keeps(kind uint8) bool { return kind == kindEntries || kind == kindApp }
+// keeps reports whether the receiver of a body keeps it.
+func keeps(kind uint8) bool {
+	kind &^= bulk
+	return kind == kindEntries || kind == kindApp
+}
+
+// size returns how many bytes the frame has that was returned last.
+func (f *frameReader) size() int { return 4 + int(binary.BigEndian.Uint32(f.head[:])) }
+
+// drained reports whether all that was read has been returned: the next frame
+// takes another read.
+func (f *frameReader) drained() bool { return len(f.have) == 0 }
 
 // next returns the next frame. The body of a kind that is kept is newly
 // allocated; that of others is valid until the next call.

@@ -240,7 +240,8 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"good", func(*helloRecord) {}, "", ""},
 		{"versions that overlap", func(h *helloRecord) { h.Max = 7 }, "", ""},
-		{"newer", func(h *helloRecord) { h.Min, h.Max = 4, 5 }, "version", "server 2 speaks versions 4 to 5 of the protocol, server 1 only 3 to 3: it is too old"},
+		{"newer", func(h *helloRecord) { h.Min, h.Max = maxVersion+1, maxVersion+2 }, "version",
+			fmt.Sprintf("server 2 speaks versions %d to %d of the protocol, server 1 only %d to %d: it is too old", maxVersion+1, maxVersion+2, minVersion, maxVersion)},
 		{"older", func(h *helloRecord) { h.Min, h.Max = 1, 1 }, "version", "the former is too old"},
 		{"wrong target", func(h *helloRecord) { h.To = 9 }, "target", "server 2 looks for server 9, and this is server 1"},
 		{"our own id", func(h *helloRecord) { h.From = 1 }, "duplicate", "another process uses id 1"},

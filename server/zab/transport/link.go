@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"encoding/binary"
 	"sync"
 	"time"
 
@@ -29,17 +30,31 @@ type link struct {
 	dead chan struct{} // closed with mu.err set
 	done chan struct{} // closed when PeerDown has returned
 
+	// Of the reader.
+	begun    time.Time // zero once the first echo has come
+	joiner   joiner
+	scratch  [8]byte
+	read     uint64 // bulk bytes
+	credited uint64 // of these, what the peer has been told
+
 	mu struct {
 		sync.Mutex
-		out outQueue
-		err error // why the link is dead, or nil
+		control outQueue // frames
+		bulk    outQueue // records; see cutter
+		pace    pacer
+		hungry  bool  // Room was short: the handler wants to hear when there is more
+		err     error // why the link is dead, or nil
 	}
 }
 
 func newLink(t *Transport, p *peer, h Hello, c *conn) *link {
-	return &link{t: t, p: p, hello: h, conn: c, sum: !h.TLS,
+	l := &link{t: t, p: p, hello: h, conn: c, sum: !h.TLS,
 		wake: make(chan struct{}, 1), echo: make(chan struct{}, 1),
-		dead: make(chan struct{}), done: make(chan struct{})}
+		dead: make(chan struct{}), done: make(chan struct{}),
+		joiner: joiner{max: t.o.MaxFrame}}
+	p.delay.Store(0)
+	l.mu.pace = newPacer(t.o.BulkDelay, &p.delay)
+	return l
 }
 
 // run is the reader. It returns when the link is gone.
@@ -47,6 +62,8 @@ func (l *link) run() {
 	var writer sync.WaitGroup
 	writer.Go(l.writeLoop)
 	l.p.linked(l)
+	l.begun = time.Now()
+	l.signal(kindProbe)
 	l.t.o.Handler.PeerUp(l.p.id, l.gen, l.hello)
 	l.cut(l.readLoop())
 	writer.Wait()
@@ -76,7 +93,7 @@ func (l *link) cutLocked(err error) {
 		return
 	}
 	l.mu.err = err
-	l.mu.out.chunks = nil
+	l.mu.control.chunks, l.mu.bulk.chunks = nil, nil
 	close(l.dead)
 	l.conn.Close()
 }
@@ -102,10 +119,45 @@ func (l *link) readLoop() error {
 		default:
 		}
 		l.p.framesIn.Add(1)
-		if err := l.receive(kind, body, &msg); err != nil {
+		whole := true
+		if kind&bulk != 0 {
+			l.read += uint64(frames.size())
+			l.p.bulkIn.Add(uint64(frames.size()))
+			kind, body, whole, err = l.join(kind&^bulk, body)
+		}
+		if whole && err == nil {
+			err = l.receive(kind, body, &msg)
+		}
+		if err != nil {
 			return err
 		}
+		if due(l.read-l.credited, frames) {
+			l.credited = l.read
+			l.control(kindCredit, binary.BigEndian.AppendUint64(l.scratch[:0], l.read))
+		}
 	}
+}
+
+// due reports whether a receiver has read so many bytes that it should credit
+// them. While more is at hand it waits a little, to send fewer credits.
+func due(bytes uint64, frames *frameReader) bool {
+	return bytes >= creditStep && (frames.drained() || bytes >= readBuffer)
+}
+
+// join puts long frames of the bulk lane together. It reports whether it returns a
+// whole one.
+func (l *link) join(kind uint8, body []byte) (_ uint8, _ []byte, whole bool, err error) {
+	switch kind {
+	case kindLong:
+		return 0, nil, false, l.joiner.begin(body)
+	case kindPiece:
+		kind, body, err = l.joiner.add(body)
+		return kind, body, body != nil, err
+	}
+	if l.joiner.size > 0 || kind < kindMessage || kind > kindApp {
+		return 0, nil, false, errFrameKind
+	}
+	return kind, body, true, nil
 }
 
 func (l *link) receive(kind uint8, body []byte, msg *zab.Message) error {
@@ -124,10 +176,13 @@ func (l *link) receive(kind uint8, body []byte, msg *zab.Message) error {
 			return errFrameKind
 		}
 		l.t.o.Handler.ReceiveApp(l.p.id, l.gen, body[0], body[1:])
+	case kindCredit:
+		return l.credit(body)
 	case kindKeepAlive:
 	case kindProbe:
 		l.signal(kindEcho)
 	case kindEcho:
+		l.measure()
 		select {
 		case l.echo <- struct{}{}:
 		default:
@@ -138,75 +193,162 @@ func (l *link) receive(kind uint8, body []byte, msg *zab.Message) error {
 	return nil
 }
 
+// measure takes the time of the first echo for the delay of the empty way: nothing
+// else has been sent over it.
+func (l *link) measure() {
+	if !l.begun.IsZero() {
+		l.p.delay.CompareAndSwap(0, int64(max(time.Since(l.begun), 1)))
+		l.begun = time.Time{}
+	}
+}
+
+// credit takes in how many bulk bytes the peer has read.
+func (l *link) credit(body []byte) error {
+	if len(body) != 8 {
+		return errFrameKind
+	}
+	read := binary.BigEndian.Uint64(body)
+	l.mu.Lock()
+	before := l.mu.pace.read
+	if !l.mu.pace.credit(read, time.Now()) {
+		l.mu.Unlock()
+		return errFrameKind
+	}
+	fed := l.mu.hungry && 2*l.roomLocked() >= l.limitLocked()
+	if fed {
+		l.mu.hungry = false
+	}
+	l.mu.Unlock()
+	l.p.bulkOut.Add(read - before)
+	l.rouse()
+	if fed {
+		l.t.o.Handler.Drained(l.p.id, l.gen)
+	}
+	return nil
+}
+
+// leastBacklog is what the bulk lane takes at least.
+const leastBacklog = 256 << 10
+
+// limitLocked is how many bulk bytes should be under way: what is written and
+// not read, and as much again, so that the writer does not wait for the handler.
+func (l *link) limitLocked() int { return max(2*l.mu.pace.window, leastBacklog) }
+
+func (l *link) roomLocked() int {
+	return max(0, l.limitLocked()-l.mu.bulk.bytes-l.mu.pace.unread())
+}
+
+// room returns how many bytes the bulk lane should be given now.
+func (l *link) room() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.pace.age(time.Now())
+	n := l.roomLocked()
+	if 2*n < l.limitLocked() {
+		l.mu.hungry = true
+	}
+	return n
+}
+
 // send queues a message.
 func (l *link) send(m *zab.Message) {
 	kind := kindMessage
 	if hasEntries(m) {
 		kind = kindEntries
 	}
+	lane := laneOf(m)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.err == nil {
-		c := l.mu.out.begin(sizeOf(m))
-		l.queueLocked(c, m.Append(beginFrame(c.b, kind)))
+	if c, b := l.beginLocked(lane, kind, sizeOf(m)); c != nil {
+		l.queueLocked(lane, c, m.Append(b))
 	}
 }
 
 // sendApp queues an app frame.
-func (l *link) sendApp(kind uint8, body []byte) {
+func (l *link) sendApp(lane Lane, kind uint8, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.err == nil {
-		c := l.mu.out.begin(frameHead + 1 + len(body) + frameTail)
-		b := append(beginFrame(c.b, kindApp), kind)
-		l.queueLocked(c, append(b, body...))
+	if c, b := l.beginLocked(lane, kindApp, frameHead+1+len(body)+frameTail); c != nil {
+		l.queueLocked(lane, c, append(append(b, kind), body...))
+	}
+}
+
+// control queues a frame of the transport's own.
+func (l *link) control(kind uint8, body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c, b := l.beginLocked(Control, kind, frameHead+len(body)+frameTail); c != nil {
+		l.queueLocked(Control, c, append(b, body...))
 	}
 }
 
 // signal queues a frame without a body.
-func (l *link) signal(kind uint8) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.err == nil {
-		c := l.mu.out.begin(frameHead + frameTail)
-		l.queueLocked(c, beginFrame(c.b, kind))
+func (l *link) signal(kind uint8) { l.control(kind, nil) }
+
+// beginLocked returns the chunk for a frame of about n bytes, and its bytes with
+// the head of the frame behind them. It returns nil if the link is dead.
+func (l *link) beginLocked(lane Lane, kind uint8, n int) (*chunk, []byte) {
+	switch {
+	case l.mu.err != nil:
+		return nil, nil
+	case lane == Control:
+		c := l.mu.control.begin(n)
+		return c, beginFrame(c.b, kind)
 	}
+	c := l.mu.bulk.begin(n)
+	return c, beginRecord(c.b, kind)
 }
 
-// queueLocked completes the frame that b has behind the chunk's bytes, and makes
-// b these.
-func (l *link) queueLocked(c *chunk, b []byte) {
+// queueLocked completes what b has behind the chunk's bytes, and makes b these.
+func (l *link) queueLocked(lane Lane, c *chunk, b []byte) {
 	start := len(c.b)
 	if len(b)-start > l.t.o.MaxFrame {
 		l.cutLocked(errFrameLong)
 		return
 	}
-	c.b = endFrame(b, start, l.sum)
+	q, most := &l.mu.bulk, l.t.o.QueueBytes
+	if lane == Control {
+		q, most = &l.mu.control, mostControl
+		c.b = endFrame(b, start, l.sum)
+	} else {
+		endRecord(b, start)
+		c.b = b
+	}
 	l.p.framesOut.Add(1)
-	if l.mu.out.bytes += len(c.b) - start; l.mu.out.bytes > l.t.o.QueueBytes {
+	if q.bytes += len(c.b) - start; q.bytes > most {
 		l.cutLocked(errQueue)
 		return
 	}
 	if start == 0 { // otherwise the writer is awake, and has not taken the chunk yet
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.rouse()
 	}
 }
 
-// queued returns how many bytes wait.
-func (l *link) queued() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.out.bytes
+// mostControl is how many bytes may wait in the control lane before the link is
+// cut. Reports of touches are the longest frames there: some 20 bytes for each
+// session.
+const mostControl = 32 << 20
+
+// rouse wakes the writer.
+func (l *link) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
 }
 
-// writeLoop is the writer: it writes all that is queued at once.
+// load returns what waits in each lane, and what the bulk lane has under way.
+func (l *link) load() (control, bulk, unread, window int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.control.bytes, l.mu.bulk.bytes, l.mu.pace.unread(), l.mu.pace.window
+}
+
+// writeLoop is the writer.
 func (l *link) writeLoop() {
 	tick := time.NewTicker(l.t.o.keepAlive())
 	defer tick.Stop()
-	var list []*chunk // to swap with the queue's
+	w := writing{cutter: cutter{sum: l.sum}, buf: make([]byte, 0, shortBuffer)}
 	for quiet := false; ; {
 		select {
 		case <-l.wake:
@@ -220,8 +362,8 @@ func (l *link) writeLoop() {
 		case <-l.dead:
 			return
 		}
-		for list = l.take(list); len(list) > 0; list = l.take(list) {
-			if err := l.write(list); err != nil {
+		for l.take(&w) {
+			if err := l.write(&w); err != nil {
 				l.cut(err)
 				return
 			}
@@ -237,31 +379,96 @@ func (l *link) unwake() {
 	}
 }
 
-// write writes chunks and gives them back.
-func (l *link) write(list []*chunk) error {
-	for i, c := range list {
+// The writer writes so much at a time in the bulk lane, as far as the window allows.
+// Control frames go out between two writes.
+const (
+	writeBuffer = 256 << 10
+	shortBuffer = 64 << 10 // while the window is small
+)
+
+// writing is what the writer has taken from the queues.
+type writing struct {
+	control []*chunk
+	cutter
+	buf []byte // frames of the bulk lane
+}
+
+// take collects what is to be written next: all control frames, and bulk frames
+// as far as the window allows. It reports whether there is anything.
+func (l *link) take(w *writing) bool {
+	room := l.takeQueues(w)
+	w.buf = w.buf[:0]
+	if room > shortBuffer && cap(w.buf) < writeBuffer {
+		w.buf = make([]byte, 0, writeBuffer)
+	}
+	if room > 0 {
+		var records int
+		w.buf, records = w.cut(w.buf, room)
+		l.wrote(len(w.buf), records)
+	}
+	return len(w.control)+len(w.buf) > 0
+}
+
+// takeQueues takes the queues, and returns how many bulk bytes may be written: 0
+// if the next frame is longer.
+func (l *link) takeQueues(w *writing) (room int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.control.chunks, w.control = w.control[:0], l.mu.control.chunks
+	if !w.pending() {
+		for i, c := range w.list {
+			l.mu.bulk.recycle(c)
+			w.list[i] = nil
+		}
+		l.mu.bulk.chunks, w.list, w.spent = w.list[:0], l.mu.bulk.chunks, 0
+	}
+	if !w.pending() {
+		return 0
+	}
+	return l.mu.pace.room(w.next(), time.Now())
+}
+
+// wrote notes that bulk frames are about to be written, of so many bytes of
+// records.
+func (l *link) wrote(frames, records int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.bulk.bytes -= records
+	l.mu.pace.write(frames, time.Now())
+}
+
+// write writes what take has collected.
+func (l *link) write(w *writing) error {
+	n := 0
+	for i, c := range w.control {
+		n += len(c.b)
+		if i == len(w.control)-1 && len(c.b)+len(w.buf) <= cap(c.b) { // one write instead of two
+			c.b, w.buf = append(c.b, w.buf...), w.buf[:0]
+		}
 		if _, err := l.conn.Write(c.b); err != nil {
 			return err
 		}
-		l.written(c)
-		list[i] = nil
 	}
-	return nil
+	l.written(w, n)
+	if len(w.buf) == 0 {
+		return nil
+	}
+	_, err := l.conn.Write(w.buf)
+	return err
 }
 
-// take swaps the queue's chunks with an empty list.
-func (l *link) take(empty []*chunk) []*chunk {
+// written gives back the chunks of n bytes of control frames.
+func (l *link) written(w *writing, n int) {
+	if n == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := l.mu.out.chunks
-	l.mu.out.chunks = empty[:0]
-	return list
-}
-
-func (l *link) written(c *chunk) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.out.written(c)
+	l.mu.control.bytes -= n
+	for i, c := range w.control {
+		l.mu.control.recycle(c)
+		w.control[i] = nil
+	}
 }
 
 // ofSameProcess reports whether a hello comes from the process that the link

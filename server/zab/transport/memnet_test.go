@@ -19,16 +19,33 @@ type memNet struct {
 	listeners map[string]*memListener
 	conns     map[*memConn]struct{}
 	port      int
+	window    int // bytes that a connection takes before they are read
 
 	// Taken last, also by who holds the lock of a half, which is taken after mu.
 	ways sync.Mutex
 	deaf map[[2]string]bool // from, to: what is sent is held back
-	slow map[[2]string]int  // bytes per second
+	slow map[[2]string]*wire
+}
+
+// wire is a way with a limited rate. All connections share it, and what is
+// written first passes first.
+type wire struct {
+	rate int       // bytes per second
+	free time.Time // when all that was written has passed
+}
+
+// pass returns when n more bytes will have passed.
+func (w *wire) pass(n int) time.Time {
+	if now := time.Now(); w.free.Before(now) {
+		w.free = now
+	}
+	w.free = w.free.Add(time.Duration(n) * time.Second / time.Duration(w.rate))
+	return w.free
 }
 
 func newMemNet() *memNet {
 	return &memNet{listeners: make(map[string]*memListener), conns: make(map[*memConn]struct{}),
-		deaf: make(map[[2]string]bool), slow: make(map[[2]string]int)}
+		deaf: make(map[[2]string]bool), slow: make(map[[2]string]*wire), window: 64 << 10}
 }
 
 // hold holds back what one host sends to another, or lets it through again.
@@ -82,7 +99,7 @@ func (n *memNet) crash(host string) {
 func (n *memNet) setSlow(from, to string, rate int) {
 	n.ways.Lock()
 	defer n.ways.Unlock()
-	n.slow[[2]string{from, to}] = rate
+	n.slow[[2]string{from, to}] = &wire{rate: rate}
 }
 
 func (n *memNet) isDeaf(from, to string) bool {
@@ -91,10 +108,14 @@ func (n *memNet) isDeaf(from, to string) bool {
 	return n.deaf[[2]string{from, to}]
 }
 
-func (n *memNet) rate(from, to string) int {
+// arrival returns when bytes that are written now arrive.
+func (n *memNet) arrival(from, to string, bytes int) time.Time {
 	n.ways.Lock()
 	defer n.ways.Unlock()
-	return n.slow[[2]string{from, to}]
+	if w := n.slow[[2]string{from, to}]; w != nil {
+		return w.pass(bytes)
+	}
+	return time.Time{}
 }
 
 // listen is a ListenFunc. The host of the address is that of the server.
@@ -123,8 +144,6 @@ func (n *memNet) dialer(host string) func(context.Context, string, string) (net.
 		return n.connect(host, to, addr)
 	}
 }
-
-const memWindow = 64 << 10
 
 func (n *memNet) connect(from, to, addr string) (net.Conn, error) {
 	n.mu.Lock()
@@ -198,10 +217,18 @@ type half struct {
 	mu       sync.Mutex
 	change   sync.Cond
 	buf      []byte
-	ended    bool  // no more will be written
-	err      error // for both sides
+	head     int        // of buf: what is before it has been read
+	way      []underway // of the bytes in buf, on a slow way
+	ended    bool       // no more will be written
+	err      error      // for both sides
 	deadline [2]time.Time
 	timer    [2]*time.Timer
+}
+
+// underway says when bytes arrive.
+type underway struct {
+	bytes int
+	at    time.Time
 }
 
 const (
@@ -247,30 +274,59 @@ func (h *half) setDeadline(side int, t time.Time) {
 }
 
 func (h *half) read(p []byte) (int, error) {
-	if rate := h.n.rate(h.from, h.to); rate > 0 {
-		p = p[:min(len(p), 4<<10)]
-		<-time.After(time.Duration(len(p)) * time.Second / time.Duration(rate))
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
+		arrived := h.arrivedLocked()
 		switch {
 		case h.err != nil:
 			return 0, h.err
 		case h.late(readSide):
 			return 0, os.ErrDeadlineExceeded
 		case h.lost.Load() || h.n.isDeaf(h.from, h.to):
-		case len(h.buf) > 0:
-			n := copy(p, h.buf)
-			h.buf = h.buf[:copy(h.buf, h.buf[n:])]
+		case arrived > 0:
+			n := copy(p, h.buf[h.head:h.head+arrived])
+			if h.head += n; h.head > len(h.buf)/2 {
+				h.buf, h.head = h.buf[:copy(h.buf, h.buf[h.head:])], 0
+			}
+			h.leftLocked(n)
 			h.change.Broadcast()
 			return n, nil
-		case h.ended:
+		case h.ended && h.waitingLocked() == 0:
 			return 0, io.EOF
 		}
 		h.change.Wait()
 	}
 }
+
+// arrivedLocked returns how many bytes can be read now.
+func (h *half) arrivedLocked() (n int) {
+	now := time.Now()
+	for _, u := range h.way {
+		if u.at.After(now) {
+			return n
+		}
+		n += u.bytes
+	}
+	return h.waitingLocked()
+}
+
+// waitingLocked returns how many bytes have not been read.
+func (h *half) waitingLocked() int { return len(h.buf) - h.head }
+
+// leftLocked notes that n bytes have been read.
+func (h *half) leftLocked(n int) {
+	for n > 0 && len(h.way) > 0 {
+		k := min(n, h.way[0].bytes)
+		if h.way[0].bytes -= k; h.way[0].bytes == 0 {
+			h.way = h.way[1:]
+		}
+		n -= k
+	}
+}
+
+// packet is how many bytes a slow way passes at a time.
+const packet = 4 << 10
 
 func (h *half) write(p []byte) (n int, err error) {
 	h.mu.Lock()
@@ -283,8 +339,12 @@ func (h *half) write(p []byte) (n int, err error) {
 			return n, os.ErrDeadlineExceeded
 		case h.ended:
 			return n, net.ErrClosed
-		case len(h.buf) < memWindow:
-			k := min(memWindow-len(h.buf), len(p))
+		case h.waitingLocked() < h.n.window:
+			k := min(h.n.window-h.waitingLocked(), len(p), packet)
+			if at := h.n.arrival(h.from, h.to, k); !at.IsZero() || len(h.way) > 0 {
+				h.way = append(h.way, underway{k, at})
+				time.AfterFunc(time.Until(at), h.kick)
+			}
 			h.buf = append(h.buf, p[:k]...)
 			p, n = p[k:], n+k
 			h.change.Broadcast()

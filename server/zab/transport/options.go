@@ -48,6 +48,8 @@ type Handler interface {
 	Receive(peer zab.SID, gen uint64, m *zab.Message)
 	// ReceiveApp hands over what SendApp was given. body is the handler's.
 	ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte)
+	// Drained tells that a link for which Room returned little has room again.
+	Drained(peer zab.SID, gen uint64)
 	// Stream reads a stream that the peer opened; it may take its time. r ends with
 	// io.EOF only if the sender closed the stream properly. The result is told to
 	// the sender: its Close returns an error with this one's text. Streams are not
@@ -109,9 +111,15 @@ type Options struct {
 	// MaxFrame bounds a frame, in bytes. A longer message cuts the link on which it
 	// is sent. 0 means 64 MiB.
 	MaxFrame int
-	// QueueBytes is how much may wait to be written to a peer before the link is
-	// cut. 0 means 128 MiB.
+	// QueueBytes is how much may wait in the bulk lane of a link before it is cut:
+	// more than a message, and than all requests that a follower may have to pass
+	// on. 0 means 256 MiB.
 	QueueBytes int
+	// BulkDelay is for how long bulk bytes may be on their way to a peer beyond what
+	// an empty network takes, about: control frames wait so long for those that were
+	// written before them. It should be small beside the time in which heartbeats are
+	// missed. 0 means 100 ms.
+	BulkDelay time.Duration
 
 	Handler    Handler
 	Logger     *zap.Logger           // nil: none
@@ -155,7 +163,8 @@ func (o *Options) complete() error {
 		value time.Duration
 	}{
 		{&o.IdleTimeout, 5 * time.Second}, {&o.WriteTimeout, 5 * time.Second}, {&o.DialTimeout, 6 * time.Second},
-		{&o.HandshakeTimeout, 3 * time.Second}, {&o.ProbeTimeout, 500 * time.Millisecond}, {&o.RedialMin, 20 * time.Millisecond}, {&o.RedialMax, time.Second},
+		{&o.HandshakeTimeout, 3 * time.Second}, {&o.ProbeTimeout, 500 * time.Millisecond},
+		{&o.BulkDelay, 100 * time.Millisecond}, {&o.RedialMin, 20 * time.Millisecond}, {&o.RedialMax, time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value
@@ -166,7 +175,7 @@ func (o *Options) complete() error {
 		o.MaxFrame = 64 << 20
 	}
 	if o.QueueBytes <= 0 {
-		o.QueueBytes = 128 << 20
+		o.QueueBytes = 256 << 20
 	}
 	for _, addr := range o.Listen {
 		if _, _, err := net.SplitHostPort(addr); err != nil {

@@ -11,7 +11,7 @@ const (
 	chunkPooled = 4 << 20 // larger ones are left to the garbage collector
 )
 
-// chunk holds whole frames on their way out.
+// chunk holds frames, or records of the bulk lane, on their way out.
 type chunk struct{ b []byte }
 
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }}
@@ -33,11 +33,11 @@ func (c *chunk) release() {
 	}
 }
 
-// outQueue is what waits to be written: frames in chunks, so that a long queue
-// is not copied as it grows.
+// outQueue is what waits to be written in one lane, in chunks, so that a long
+// queue is not copied as it grows.
 type outQueue struct {
 	chunks []*chunk
-	bytes  int    // in chunks, and in those taken and not written yet
+	bytes  int    // in chunks, and in those that the writer has taken and not dealt with
 	spare  *chunk // empty, or nil: what a link with little to say uses again and again
 }
 
@@ -56,9 +56,8 @@ func (q *outQueue) begin(n int) *chunk {
 	return c
 }
 
-// written takes back a chunk of which the bytes have been written.
-func (q *outQueue) written(c *chunk) {
-	q.bytes -= len(c.b)
+// recycle takes back a chunk whose bytes are not needed any more.
+func (q *outQueue) recycle(c *chunk) {
 	if q.spare == nil && cap(c.b) <= 2*chunkSize {
 		c.b = c.b[:0]
 		q.spare = c

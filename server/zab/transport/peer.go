@@ -30,6 +30,8 @@ type peer struct {
 	bytesIn, bytesOut, framesIn, framesOut atomic.Uint64
 	failures                               atomic.Uint64 // of dialing
 	streams                                atomic.Int64  // being received
+	bulkIn, bulkOut                        atomic.Uint64 // bytes that arrived, and that the peer has credited
+	delay                                  atomic.Int64  // of the empty way: see pacer
 
 	mu struct {
 		sync.Mutex
@@ -289,7 +291,8 @@ func (p *peer) status() PeerStatus {
 	s.FramesIn, s.FramesOut = p.framesIn.Load(), p.framesOut.Load()
 	s.DialFailures = p.failures.Load()
 	if up != nil {
-		s.Gen, s.QueueBytes = up.gen, up.queued()
+		s.Gen = up.gen
+		s.ControlBytes, s.BulkBytes, s.UnreadBytes, s.WindowBytes = up.load()
 	}
 	return s
 }

@@ -19,9 +19,12 @@ type PeerStatus struct {
 
 	BytesIn, BytesOut   uint64
 	FramesIn, FramesOut uint64
-	QueueBytes          int    // waiting to be written
-	Links               uint64 // how often it was up
-	DialFailures        uint64
+	// What waits to be written in each lane; of the bulk lane also what is written
+	// and not read at the other end, and how much that may be at the moment.
+	ControlBytes, BulkBytes, UnreadBytes, WindowBytes int
+
+	Links        uint64 // how often it was up
+	DialFailures uint64
 	// LastError is why the newest attempt to reach it failed, or why the newest
 	// link went down; empty since a link is up.
 	LastError   string

@@ -59,7 +59,8 @@ func TestStatusAndMetrics(t *testing.T) {
 			atLeast     float64
 		}{
 			{"zkd_peer_up", "1", 1}, {"zkd_peer_up", "2", 0}, {"zkd_peer_received_bytes_total", "1", 20},
-			{"zkd_peer_received_frames_total", "1", 2}, {"zkd_peer_sent_frames_total", "1", 1}, {"zkd_peer_queue_bytes", "1", 0},
+			{"zkd_peer_received_frames_total", "1", 2}, {"zkd_peer_sent_frames_total", "1", 1}, {"zkd_peer_bulk_queue_bytes", "1", 0},
+			{"zkd_peer_control_queue_bytes", "1", 0}, {"zkd_peer_bulk_unread_bytes", "1", 0}, {"zkd_peer_bulk_window_bytes", "1", leastWindow},
 			{"zkd_peer_links_total", "1", 1}, {"zkd_peer_dial_failures_total", "2", 50}, {"zkd_peer_refused_total", "unreachable", 50},
 			{"zkd_peer_stale_messages_total", "", 0},
 		} {

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,8 @@ import (
 )
 
 const (
-	streamPiece  = 128 << 10 // of data in a frame
+	streamPiece  = 128 << 10 // of data in a frame, at most
+	shortPiece   = 16 << 10  // while the window is small
 	streamFrame  = streamPiece + frameHead + frameTail
 	mostReason   = 1 << 10 // bytes of an error's text
 	abortTimeout = 100 * time.Millisecond
@@ -24,6 +26,7 @@ var errAborted = errors.New("stream aborted")
 // called from any.
 type Stream struct {
 	t    *Transport
+	p    *peer
 	conn *conn
 	sum  bool
 
@@ -35,11 +38,18 @@ type Stream struct {
 	ended  chan struct{}
 	over   bool // the user's: Close has been called
 
-	// writing is held while a frame is begun or written. Who waits for the network
-	// holds it, so nobody may wait for it but the user, who is one.
+	// writing is held while a frame is begun or written, also while that waits for
+	// the network. Only the user waits for it.
 	writing sync.Mutex
 	buf     []byte // the frame that is being filled
+	full    int    // its size when it is
 	idle    bool   // nothing was written since the last pulse
+
+	credited chan struct{} // the receiver has read more
+	mu       struct {
+		sync.Mutex
+		pace pacer
+	}
 }
 
 // OpenStream opens a stream to a peer, whose Handler.Stream sees header first. It
@@ -62,7 +72,9 @@ func (t *Transport) OpenStream(ctx context.Context, to zab.SID, header []byte) (
 		return nil, fmt.Errorf("open stream to server %d: %w", to, err)
 	}
 	c.stall = 0 // a receiver may be slow as long as it shows life
-	s := &Stream{t: t, conn: c, sum: !h.TLS, result: make(chan struct{}), ended: make(chan struct{}), buf: make([]byte, 0, streamFrame)}
+	s := &Stream{t: t, p: p, conn: c, sum: !h.TLS, result: make(chan struct{}), ended: make(chan struct{}),
+		buf: make([]byte, 0, streamFrame), credited: make(chan struct{}, 1)}
+	s.mu.pace = newPacer(t.o.BulkDelay, &p.delay)
 	t.goroutines.Go(s.await)
 	t.goroutines.Go(s.pulse)
 	s.unhook = context.AfterFunc(ctx, func() { s.Abort(context.Cause(ctx)) })
@@ -93,17 +105,26 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		if len(s.buf) == 0 {
 			s.buf = beginFrame(s.buf, kindData)
+			s.full = frameHead + s.piece()
 		}
-		k := min(len(p), frameHead+streamPiece-len(s.buf))
+		k := min(len(p), s.full-len(s.buf))
 		s.buf = append(s.buf, p[:k]...)
 		n, p = n+k, p[k:]
-		if len(s.buf) == frameHead+streamPiece {
+		if len(s.buf) == s.full {
 			if err := s.flushLocked(); err != nil {
 				return n, err
 			}
 		}
 	}
 	return n, nil
+}
+
+// piece returns how much data the next frame should have: little beside what may
+// be on its way.
+func (s *Stream) piece() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(s.mu.pace.window/4, shortPiece), streamPiece)
 }
 
 // flushLocked writes the frame that was begun, if there is one.
@@ -118,10 +139,56 @@ func (s *Stream) flushLocked() error {
 	if len(s.buf) == 0 {
 		return nil
 	}
-	_, err := s.conn.Write(endFrame(s.buf, 0, s.sum))
+	frame := endFrame(s.buf, 0, s.sum)
+	if frame[4] == kindData && !s.awaitRoom(len(frame)) {
+		return s.failure(nil)
+	}
+	_, err := s.conn.Write(frame)
 	s.buf, s.idle = s.buf[:0], false
 	if err != nil {
 		return s.failure(err)
+	}
+	return nil
+}
+
+// awaitRoom waits until n bytes more may be on their way to the receiver. It
+// returns false if the stream ends before.
+func (s *Stream) awaitRoom(n int) bool {
+	for !s.takeRoom(n) {
+		select {
+		case <-s.credited:
+		case <-s.ended:
+			return false
+		case <-s.result:
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Stream) takeRoom(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.mu.pace.room(n, now) == 0 {
+		return false
+	}
+	s.mu.pace.write(n, now)
+	return true
+}
+
+// credit takes in how many bytes the receiver has read.
+func (s *Stream) credit(body []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.mu.pace.read
+	if len(body) != 8 || !s.mu.pace.credit(binary.BigEndian.Uint64(body), time.Now()) {
+		return errFrameKind
+	}
+	s.p.bulkOut.Add(s.mu.pace.read - before)
+	select {
+	case s.credited <- struct{}{}:
+	default:
 	}
 	return nil
 }
@@ -216,6 +283,10 @@ func (s *Stream) await() {
 			s.err = midFrame(err)
 		case kind == kindKeepAlive:
 			continue
+		case kind == kindCredit:
+			if s.err = s.credit(body); s.err == nil {
+				continue
+			}
 		case kind != kindResult:
 			s.err = errFrameKind
 		case len(body) == 0:
@@ -286,7 +357,7 @@ func (t *Transport) serveStream(ctx context.Context, p *peer, hs *handshake) err
 	}
 	c := p.timed(hs.nc, hs.raw)
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	in := &streamReader{frames: newFrameReader(c, !encrypted(hs.nc), streamFrame, streamFrame)}
+	in := &streamReader{p: p, conn: c, frames: newFrameReader(c, !encrypted(hs.nc), streamFrame, streamFrame)}
 	header, err := in.header()
 	if err != nil {
 		return err
@@ -341,9 +412,14 @@ func (t *Transport) answer(c *conn, in *streamReader, result error) error {
 
 // streamReader is what Handler.Stream reads.
 type streamReader struct {
+	p      *peer
+	conn   *conn
 	frames *frameReader
 	rest   []byte // of a data frame
 	err    error  // final
+
+	read, credited uint64 // bytes of data frames; of these, what the sender has been told
+	frame          []byte // of the last credit
 }
 
 func (r *streamReader) header() ([]byte, error) {
@@ -378,6 +454,19 @@ func (r *streamReader) complete() error {
 	return nil
 }
 
+// credit tells the sender from time to time how many bytes have been read. If that
+// fails the sender is gone, and what it sent last says why.
+func (r *streamReader) credit() {
+	r.read += uint64(r.frames.size())
+	r.p.bulkIn.Add(uint64(r.frames.size()))
+	if due(r.read-r.credited, r.frames) {
+		r.credited = r.read
+		r.frame = binary.BigEndian.AppendUint64(beginFrame(r.frame[:0], kindCredit), r.read)
+		r.frame = endFrame(r.frame, 0, r.frames.sum)
+		_, _ = r.conn.Write(r.frame)
+	}
+}
+
 func (r *streamReader) next() {
 	kind, body, err := r.frames.next()
 	switch {
@@ -385,6 +474,7 @@ func (r *streamReader) next() {
 		r.err = midFrame(err)
 	case kind == kindData:
 		r.rest = body
+		r.credit()
 	case kind == kindKeepAlive:
 	case kind == kindEnd:
 		r.err = io.EOF

@@ -104,11 +104,12 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// Send queues a message for a peer, encoding it at once: m is the caller's again when
-// Send returns. It never blocks. If gen is not that of the link to the peer, the
-// message is dropped. If more than Options.QueueBytes wait, the link is cut.
+// Send queues a message for a peer, in the lane that its kind has, encoding it at
+// once: m is the caller's again when Send returns. It never blocks. If gen is not
+// that of the link to the peer, the message is dropped. If more than
+// Options.QueueBytes wait, the link is cut.
 func (t *Transport) Send(to zab.SID, gen uint64, m *zab.Message) {
-	if l := t.links[to].Load(); l != nil && l.gen == gen {
+	if l := t.link(to, gen); l != nil {
 		l.send(m)
 		return
 	}
@@ -117,12 +118,39 @@ func (t *Transport) Send(to zab.SID, gen uint64, m *zab.Message) {
 
 // SendApp is Send for bytes that the core knows nothing of. kind is the caller's,
 // and body is copied.
-func (t *Transport) SendApp(to zab.SID, gen uint64, kind uint8, body []byte) {
-	if l := t.links[to].Load(); l != nil && l.gen == gen {
-		l.sendApp(kind, body)
+func (t *Transport) SendApp(to zab.SID, gen uint64, lane Lane, kind uint8, body []byte) {
+	if l := t.link(to, gen); l != nil {
+		l.sendApp(lane, kind, body)
 		return
 	}
 	t.metrics.stale.Add(1)
+}
+
+// Room returns how many bytes should be sent in the bulk lane of a link now. More
+// would only wait in its queue, and what is sent after them with them. If it is
+// little, Handler.Drained is called when there is more.
+func (t *Transport) Room(to zab.SID, gen uint64) int {
+	if l := t.link(to, gen); l != nil {
+		return l.room()
+	}
+	return 0
+}
+
+// Progress returns how many bulk bytes have arrived from a peer, and how many it
+// has read, over all links and streams since Start.
+func (t *Transport) Progress(peer zab.SID) (in, out uint64) {
+	if l := t.links[peer].Load(); l != nil {
+		return l.p.bulkIn.Load(), l.p.bulkOut.Load()
+	}
+	return 0, 0
+}
+
+// link returns the link to a peer with a gen, or nil.
+func (t *Transport) link(to zab.SID, gen uint64) *link {
+	if l := t.links[to].Load(); l != nil && l.gen == gen {
+		return l
+	}
+	return nil
 }
 
 // SetPeers replaces the peers. Links to those that stay are not touched, links to

@@ -1,0 +1,310 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// received is a snapshot that has come from another server and is durable.
+type received struct {
+	token uint64
+	ref   wal.SnapRef
+	state zab.State
+	tree  *datatree.Tree
+}
+
+func (r *received) info() zab.SnapInfo {
+	return zab.SnapInfo{Zxid: r.ref.Zxid, State: r.state, Bytes: r.ref.Size, Ref: r}
+}
+
+// The header of a stream with a snapshot: token, zxid, size, CRC, name, digest.
+func appendSnapHeader(b []byte, token uint64, ref *wal.SnapRef) []byte {
+	b = binary.LittleEndian.AppendUint64(b, token)
+	b = binary.LittleEndian.AppendUint64(b, uint64(ref.Zxid))
+	b = binary.LittleEndian.AppendUint64(b, uint64(ref.Size))
+	b = binary.LittleEndian.AppendUint32(b, ref.CRC)
+	b = appendBytes(b, ref.Name)
+	return appendBytes(b, ref.Digest)
+}
+
+func decodeSnapHeader(b []byte) (*received, error) {
+	f := fields{b: b}
+	rec := &received{token: f.uint64(), ref: wal.SnapRef{
+		Zxid: jute.Zxid(f.uint64()), Size: int64(f.uint64()), CRC: f.uint32(), Name: f.string(), Digest: f.bytes(), Installed: true,
+	}}
+	if f.more() {
+		f.fail()
+	}
+	if err := f.err(); err != nil {
+		return nil, fmt.Errorf("header of a snapshot: %w", err)
+	}
+	if !rec.ref.Valid() {
+		return nil, errors.New("header of a snapshot: reference out of bounds")
+	}
+	return rec, nil
+}
+
+// arrivals are the snapshots that other servers are sending to this one. A leader
+// announces its snapshot over the link and sends it on a connection of its own, so
+// either may come first. A snapshot that the core does not wait for waits unread: its
+// sender is held up after some kilobytes.
+//
+// Bounds: of each server one arrival, the newest. Bytes are read of the one alone that
+// the core waits for, into a file without a name; it is loaded into memory when it is
+// complete and the core still waits for it, one at a time. Nothing of an arrival is
+// left when it has ended in another way than as this server's history.
+type arrivals struct {
+	*Server
+	turn chan struct{} // has a token while a complete snapshot is loaded and offered to the core
+
+	mu struct {
+		sync.Mutex
+		from    zab.SID // the core waits for the snapshot of this server
+		token   uint64  // with this token; 0 for none
+		changed chan struct{}
+		list    map[zab.SID]*arrival
+	}
+}
+
+// arrival is one snapshot on its way to this server.
+type arrival struct {
+	from  zab.SID
+	token uint64
+	size  int64
+	bytes atomic.Int64 // that have come
+	ctx   context.Context
+	end   context.CancelCauseFunc
+}
+
+// Reasons why an arrival ends before it is complete.
+var (
+	errNotWanted   = errors.New("the snapshot is not wanted any more")
+	errNotNow      = errors.New("the snapshot is not wanted at the moment")
+	errNewerStream = errors.New("the sender has begun to send another snapshot")
+	errLinkLost    = errors.New("the link to the sender is gone")
+)
+
+func newArrivals(s *Server) *arrivals {
+	a := &arrivals{Server: s, turn: make(chan struct{}, 1)}
+	a.mu.changed = make(chan struct{})
+	a.mu.list = make(map[zab.SID]*arrival)
+	return a
+}
+
+// want tells which snapshot the core waits for, 0 for none. One that is coming stays
+// while the core waits for none: it may be about to want it again.
+func (a *arrivals) want(from zab.SID, token uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.from == from && a.mu.token == token {
+		return
+	}
+	a.mu.from, a.mu.token = from, token
+	close(a.mu.changed)
+	a.mu.changed = make(chan struct{})
+	for _, x := range a.mu.list {
+		if token != 0 && (x.from != from || x.token != token) {
+			x.end(errNotWanted)
+		}
+	}
+}
+
+// drop ends the arrivals from a server, or from all if that is 0.
+func (a *arrivals) drop(from zab.SID, why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.mu.list {
+		if from == 0 || x.from == from {
+			x.end(why)
+		}
+	}
+}
+
+// enter begins an arrival. It ends the one before from the same server.
+func (a *arrivals) enter(from zab.SID, rec *received) *arrival {
+	x := &arrival{from: from, token: rec.token, size: rec.ref.Size}
+	x.ctx, x.end = context.WithCancelCause(a.ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.mu.list[from]; old != nil {
+		old.end(errNewerStream)
+	}
+	a.mu.list[from] = x
+	return x
+}
+
+func (a *arrivals) leave(x *arrival) {
+	x.end(nil)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.list[x.from] == x {
+		delete(a.mu.list, x.from)
+	}
+}
+
+// await waits until the core waits for an arrival.
+func (a *arrivals) await(x *arrival) error {
+	late := time.NewTimer(10 * a.cfg.InitLimit)
+	defer late.Stop()
+	for {
+		a.mu.Lock()
+		wanted, changed := a.mu.from == x.from && a.mu.token == x.token, a.mu.changed
+		a.mu.Unlock()
+		if wanted && x.ctx.Err() == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-x.ctx.Done():
+			return context.Cause(x.ctx)
+		case <-late.C:
+			return errNotWanted
+		}
+	}
+}
+
+// sizes returns how far each arrival has come.
+func (a *arrivals) sizes() (list []transfer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.mu.list {
+		list = append(list, transfer{x.from, x.bytes.Load(), x.size})
+	}
+	slices.SortFunc(list, byPeer)
+	return list
+}
+
+// receive takes in the snapshot of a stream.
+func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
+	rec, err := decodeSnapHeader(header)
+	if err != nil {
+		return err
+	}
+	x := a.enter(from, rec)
+	defer a.leave(x)
+	if err := a.await(x); err != nil {
+		return err
+	}
+	in, err := a.snapshots.store.Receive(storeRef(rec.ref))
+	if err != nil {
+		return err
+	}
+	log := a.log.With(zap.Uint8("peer", uint8(from)), zap.Stringer("zxid", rec.ref.Zxid))
+	log.Info("receiving snapshot", zap.Int64("bytes", rec.ref.Size))
+	if _, err := io.Copy(in, &tally{ctx: x.ctx, r: r, done: &x.bytes, size: x.size, log: log, text: "receiving snapshot"}); err != nil {
+		return errors.Join(err, in.Abort())
+	}
+	if err := a.await(x); err != nil {
+		return errors.Join(err, in.Abort())
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-x.ctx.Done():
+		return errors.Join(context.Cause(x.ctx), in.Abort())
+	}
+	ref, err := in.Finish(x.ctx)
+	if err != nil {
+		return err
+	}
+	rec.ref.Name = ref.Name // not the sender's
+	for err = a.offer(x, rec); errors.Is(err, errNotNow); err = a.offer(x, rec) {
+		if err = a.await(x); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, a.discard(ref.Name))
+	}
+	return err
+}
+
+// offer loads a complete snapshot and gives it to the core, which makes it the
+// history. What can't be loaded must not become that. It returns errNotNow if the core
+// does not wait for it meanwhile.
+func (a *arrivals) offer(x *arrival, rec *received) (err error) {
+	if rec.tree, rec.state, err = loadSnapshot(x.ctx, a.snapshots.store, rec.ref); err != nil {
+		return err
+	}
+	taken := make(chan error, 1)
+	a.replica.events.put(peerEvent{kind: evReceived, peer: x.from, received: rec, taken: taken})
+	select {
+	case err := <-taken:
+		return err
+	case <-a.stopping:
+		return context.Cause(a.ctx)
+	}
+}
+
+// take gives a complete snapshot to the core.
+func (r *replica) take(from zab.SID, rec *received) error {
+	if wants, token := r.core.WantsSnapshot(); wants != from || token != rec.token {
+		return errNotNow
+	}
+	if !r.core.SnapshotReceived(from, rec.token, rec.info()) {
+		return errNotWanted
+	}
+	r.snapshots.received(rec.ref)
+	return nil
+}
+
+// discard removes the file of a snapshot that did not become the history. When the
+// server stops it is not known whether it did.
+func (a *arrivals) discard(name string) error {
+	if a.ctx.Err() != nil {
+		return nil
+	}
+	return a.snapshots.discard(name)
+}
+
+// transfer is how far a snapshot has got.
+type transfer struct {
+	peer       zab.SID
+	done, size int64 // bytes
+}
+
+func byPeer(x, y transfer) int { return int(x.peer) - int(y.peer) }
+
+// tally counts what is read, and logs now and then how far it is.
+type tally struct {
+	ctx  context.Context
+	r    io.Reader
+	done *atomic.Int64
+	size int64
+	log  *zap.Logger
+	text string
+	last time.Time
+}
+
+// tallyEvery is the time between two lines in the log.
+const tallyEvery = 10 * time.Second
+
+func (t *tally) Read(p []byte) (int, error) {
+	if t.ctx.Err() != nil {
+		return 0, context.Cause(t.ctx)
+	}
+	n, err := t.r.Read(p)
+	done := t.done.Add(int64(n))
+	switch now := time.Now(); {
+	case t.last.IsZero():
+		t.last = now
+	case now.Sub(t.last) >= tallyEvery:
+		t.last = now
+		t.log.Info(t.text, zap.Int64("done_bytes", done), zap.Int64("of_bytes", t.size))
+	}
+	return n, err
+}

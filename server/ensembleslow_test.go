@@ -1,0 +1,376 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// TestBurstsOverSlowLinks has a client write a burst over links that pass less than a
+// tenth of it in the time after which heartbeats are missed. The leader stays, all of it
+// is acknowledged, and the followers go on answering reads by themselves.
+func TestBurstsOverSlowLinks(t *testing.T) {
+	for _, tt := range []struct{ rate, value, sets int }{
+		{1_000_000, 100_000, 60}, {500_000, 1_000_000, 5}, {4_000_000, 1_000_000, 15},
+	} {
+		t.Run(fmt.Sprintf("rate=%d/value=%d", tt.rate, tt.value), func(t *testing.T) {
+			inBubble(t, 3, []string{"jute.maxbuffer=2000000"}, func(t *testing.T, e *testEnsemble) {
+				leader := e.leader()
+				epoch := e.servers[leader].role.Load().Epoch
+				w := e.servers[leader].dial(t, dialOptions{window: 64 << 20})
+				w.establish(&jute.ConnectRequest{TimeoutMs: 20_000, Password: make([]byte, 16), HasReadOnly: true})
+				w.create("/a", "")
+				reader := e.servers[e.follower()].connect(t)
+				e.net.setRate(tt.rate)
+				acked := make(chan struct{})
+				go func() {
+					defer close(acked)
+					for i := range tt.sets {
+						w.send(jute.OpSetData, set("/a", strings.Repeat("x", tt.value)+fmt.Sprint(i)))
+					}
+					for i := range tt.sets {
+						if r, err := w.next(); err != nil || r.Err != 0 {
+							t.Errorf("set %d: %v %v", i, r.Err, err)
+							return
+						}
+					}
+				}()
+				for slowest := time.Duration(0); ; time.Sleep(50 * time.Millisecond) {
+					begun := time.Now()
+					reader.get("/zookeeper")
+					slowest = max(slowest, time.Since(begun))
+					select {
+					case <-acked:
+					default:
+						continue
+					}
+					if slowest > 0 {
+						t.Errorf("a read took %v", slowest)
+					}
+					break
+				}
+				if st := e.servers[leader].role.Load(); st.Role != zab.Leading || st.Epoch != epoch {
+					t.Errorf("server %d led epoch %d, and is now: %s", leader, epoch, e.roles())
+				}
+				e.net.setRate(0)
+				e.settled()
+			})
+		})
+	}
+}
+
+// slowJoin has an ensemble with a tree of 4 MB take an empty server in, over links of
+// 1 MB per second, while clients write all the time.
+func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, joiner int)) {
+	dir := t.TempDir() // snapshots need real files
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3, "snapCount=40", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		leader := e.servers[e.leader()]
+		time.Sleep(2 * time.Second)
+		c := leader.connect(t)
+		value := strings.Repeat("x", 20_000)
+		for i := range 200 {
+			c.create(fmt.Sprintf("/n%04d", i), value)
+		}
+		for i := range 500 {
+			c.set(fmt.Sprintf("/n%04d", i%200), value)
+			if i%20 == 0 {
+				time.Sleep(time.Second) // snapshots are written beside the work
+			}
+		}
+		if _, err := leader.logWriter.NewReader(0); !errors.Is(err, wal.ErrPurged) {
+			t.Fatalf("the log still reaches back to the beginning: %v", err)
+		}
+		joiner := e.follower()
+		e.stop(joiner)
+		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprint(joiner))); err != nil {
+			t.Fatal(err)
+		}
+		e.net.setRate(1_000_000)
+		e.start(joiner)
+		for i := range 600 {
+			if e.servers[joiner].serving.Load() {
+				check(e, leader, joiner)
+				e.net.setRate(0)
+				e.settled()
+				return
+			}
+			c.set(fmt.Sprintf("/n%04d", i%200), value)
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Fatalf("server %d does not join within a minute: %s", joiner, e.roles())
+	})
+}
+
+// TestJoinerIsServedToTheEnd: one snapshot is sent, and the log behind it is kept,
+// although many snapshots come after it of which only the newest is to be kept.
+func TestJoinerIsServedToTheEnd(t *testing.T) {
+	slowJoin(t, func(e *testEnsemble, leader *testServer, joiner int) {
+		if n := leader.metrics.snapshotsSent.Load(); n != 1 || !leader.leads() {
+			t.Errorf("%d snapshots were sent; %s", n, e.roles())
+		}
+		if leader.logged.FilterMessageSnippet("was not sent").Len() > 0 || leader.snapshots.store == nil {
+			t.Error("a snapshot was not delivered")
+		}
+	})
+}
+
+// TestPurgeFrom: what is purged while a server is being brought up to date.
+func TestPurgeFrom(t *testing.T) {
+	s := startServer(t, "autopurge.snapRetainCount=3")
+	refs := make([]wal.SnapRef, 5)
+	for i := range refs {
+		refs[i].Zxid = jute.Zxid(10 * (i + 1))
+	}
+	for _, tt := range []struct {
+		needed jute.Zxid
+		level  wal.SpaceLevel
+		from   int
+	}{
+		{1000, wal.SpaceOK, 2},
+		{30, wal.SpaceOK, 2}, // the log behind 30, and the snapshot there
+		{29, wal.SpaceOK, 1},
+		{20, wal.SpaceOK, 1},
+		{19, wal.SpaceOK, 0},
+		{5, wal.SpaceOK, 0},
+		{5, wal.SpaceWarn, 2}, // the disk comes first
+		{5, wal.SpaceStop, 2},
+		{1000, wal.SpaceStop, 2},
+	} {
+		s.snapshots.needed.Store(int64(tt.needed))
+		s.diskLevel.Store(int32(tt.level))
+		if from := s.snapshots.purgeFrom(refs); from != tt.from {
+			t.Errorf("behind %v is needed, room %v: keeps from %d on, want %d", tt.needed, tt.level, from, tt.from)
+		}
+		if holding := s.snapshots.holding.Load(); holding != (tt.from < 2) {
+			t.Errorf("behind %v is needed, room %v: holds %v", tt.needed, tt.level, holding)
+		}
+	}
+	if n := s.logged.FilterMessageSnippet("although a server that joins needs it").Len(); n != 2 {
+		t.Errorf("%d warnings that a joining server has to begin again, want 2", n)
+	}
+	s.diskLevel.Store(int32(wal.SpaceOK))
+}
+
+// TestTightDiskPurges: when the disk gets full while something is kept for a server that
+// joins, it is purged at once.
+func TestTightDiskPurges(t *testing.T) {
+	s := startServer(t)
+	s.snapshots.tighten()
+	if len(s.snapshots.tight) > 0 {
+		t.Error("wants a purge although nothing is kept")
+	}
+	s.snapshots.holding.Store(true)
+	s.snapshots.mu.Lock() // so that the purge waits
+	s.snapshots.tighten()
+	s.snapshots.tighten()
+	s.snapshots.mu.Unlock()
+}
+
+// streams opens streams of snapshots from one server to another that no core has asked
+// for, and returns when each is held up or over.
+func (e *testEnsemble) streams(from, to, count int) (ended <-chan error) {
+	e.t.Helper()
+	ch := make(chan error, count)
+	for i := range count {
+		ref := wal.SnapRef{Zxid: 0x100000001, Name: "0000000100000001-1.db", Size: 1 << 20, Digest: make([]byte, 16)}
+		s, err := e.servers[from].transport.OpenStream(e.t.Context(), zab.SID(to), appendSnapHeader(nil, uint64(100+i), &ref))
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		go func() {
+			_, err := s.Write(make([]byte, 1<<20))
+			if err == nil {
+				err = s.Close()
+			}
+			s.Abort(nil)
+			ch <- err
+		}()
+		synctest.Wait()
+	}
+	return ch
+}
+
+// snapFiles lists what there is in a server's directories of snapshots.
+func (e *testEnsemble) snapFiles(id int) (list []string) {
+	for _, dir := range []string{"snap", "tmp"} {
+		entries, err := os.ReadDir(fmt.Sprintf("%s/%d/%s", e.dir, id, dir))
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		for _, f := range entries {
+			list = append(list, dir+"/"+f.Name())
+		}
+	}
+	return list
+}
+
+// TestUnwantedSnapshotsAreNotRead: snapshots that no leader has announced are neither
+// read nor kept, however many come, and nothing of them is left when the link or the
+// role ends.
+func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3)
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		leader, to := e.leader(), e.follower()
+		other := 6 - leader - to
+		time.Sleep(2 * time.Second)
+		e.settled()
+		before := e.snapFiles(to)
+		a := e.servers[to].replica.arrivals
+		for _, from := range []int{leader, other} {
+			ended := e.streams(from, to, 5)
+			if n := len(ended); n != 4 {
+				t.Errorf("%d of 5 streams of server %d have ended: all but the newest should", n, from)
+			}
+		}
+		sizes := a.sizes()
+		if len(sizes) != 2 || sizes[0].done+sizes[1].done != 0 || !slices.Equal(e.snapFiles(to), before) {
+			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.snapFiles(to), before)
+		}
+		e.net.sever(other, to, true)
+		synctest.Wait()
+		if sizes := a.sizes(); len(sizes) != 1 || int(sizes[0].peer) != leader {
+			t.Errorf("without the link to server %d: %v", other, sizes)
+		}
+		e.net.sever(other, to, false)
+		e.stop(leader)
+		e.leader()
+		e.settled()
+		if sizes := a.sizes(); len(sizes) != 0 || !slices.Equal(e.snapFiles(to), before) {
+			t.Errorf("with another leader: %v, files %v", sizes, e.snapFiles(to))
+		}
+	})
+}
+
+// TestDamagedSnapshotIsNotKept: a snapshot that the core waits for, and that turns out
+// not to be one, is removed.
+func TestDamagedSnapshotIsNotKept(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3)
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		leader, to := e.leader(), e.follower()
+		time.Sleep(2 * time.Second)
+		before := e.snapFiles(to)
+		a := e.servers[to].replica.arrivals
+		ended := e.streams(leader, to, 1)
+		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
+		a.want(zab.SID(leader), 100)
+		if err := <-ended; err == nil || err == io.EOF {
+			t.Errorf("the sender hears: %v", err)
+		}
+		if sizes := a.sizes(); len(sizes) != 0 || !slices.Equal(e.snapFiles(to), before) {
+			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.snapFiles(to), before)
+		}
+	})
+}
+
+// TestSnapshotThatCameInVainIsRemoved: a sound snapshot of which the core does not want to
+// know any more when it is complete is removed when the link to its sender ends.
+func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3)
+		e.dir = dir
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		leader, to := e.servers[e.leader()], e.follower()
+		time.Sleep(2 * time.Second)
+		ref, err := leader.snapshots.newest(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(leader.snapshots.store.Path(ref.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := e.snapFiles(to)
+		a := e.servers[to].replica.arrivals
+		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
+		a.want(leader.id, 100)
+		ended := make(chan error)
+		go func() {
+			ended <- links{e.servers[to].Server}.Stream(leader.id, appendSnapHeader(nil, 100, &ref), bytes.NewReader(b))
+		}()
+		synctest.Wait()
+		if files := e.snapFiles(to); len(files) != len(before)+1 {
+			t.Errorf("the snapshot is not there: %v; before there were %v", files, before)
+		}
+		a.drop(leader.id, errLinkLost)
+		if err := <-ended; !errors.Is(err, errLinkLost) {
+			t.Errorf("the stream ends with %v", err)
+		}
+		if files := e.snapFiles(to); !slices.Equal(files, before) {
+			t.Errorf("files %v; before there were %v", files, before)
+		}
+	})
+}
+
+// TestReaderOfTheLogForgets: a request for entries that are not in the log yet waits for
+// the log, without a timer, and no longer than the link to the learner or the role.
+func TestReaderOfTheLogForgets(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		id := e.leader()
+		leader := e.servers[id]
+		l := leader.replica.learners
+		ask := func(peer zab.SID) {
+			l.reads.put(zab.LogRead{Peer: peer, Gen: 1, After: leader.lastApplied(), MaxBytes: 1000})
+			synctest.Wait()
+		}
+		want := func(n int64, when string) {
+			t.Helper()
+			synctest.Wait()
+			if got := l.waiting.Load(); got != n {
+				t.Errorf("%s: %d requests wait, want %d", when, got, n)
+			}
+		}
+		for range 3 {
+			ask(7)
+		}
+		ask(8)
+		want(2, "two peers have asked")
+		l.forget(7)
+		want(1, "one is gone")
+		c := leader.connect(t)
+		c.create("/a", "")
+		want(0, "more is in the log")
+		ask(7)
+		ask(8)
+		want(2, "both have asked again")
+		for other := 1; other <= 3; other++ {
+			if other != id {
+				e.net.sever(id, other, true)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if leader.leads() {
+			t.Fatal("it still leads")
+		}
+		want(0, "it does not lead any more")
+	})
+}

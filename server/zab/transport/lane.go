@@ -1,0 +1,141 @@
+package transport
+
+import (
+	"encoding/binary"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Lane is one of the two orders in which a link carries frames. Within a lane
+// they arrive in the order sent, without a hole. A control frame may overtake bulk
+// frames; no bulk frame overtakes a control frame.
+type Lane uint8
+
+const (
+	// Control is for what must not wait: heartbeats, acknowledgements, elections.
+	Control Lane = iota
+	// Bulk is for entries, and for what has a place among them.
+	Bulk
+)
+
+// laneOf returns the lane of a message.
+func laneOf(m *zab.Message) Lane {
+	if m.Kind.Bulk() {
+		return Bulk
+	}
+	return Control
+}
+
+// recordHead is what precedes a body in the queue of the bulk lane: its length
+// (4) and kind (1).
+const recordHead = 4 + 1
+
+func beginRecord(b []byte, kind uint8) []byte { return append(b, 0, 0, 0, 0, kind) }
+
+// endRecord completes the record that begins at start.
+func endRecord(b []byte, start int) {
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-recordHead))
+}
+
+// cutter makes frames of records. Its chunks are those that the writer has taken
+// from the queue of the bulk lane.
+type cutter struct {
+	sum   bool
+	list  []*chunk
+	spent int // chunks of list, from the first on, of which all has been cut
+	at    int // in the next chunk
+	inner int // bytes left of the body that is being cut into pieces
+}
+
+// pending reports whether there is something to cut.
+func (c *cutter) pending() bool { return c.spent < len(c.list) }
+
+// rest returns what is left of the chunk that is being cut.
+func (c *cutter) rest() []byte { return c.list[c.spent].b[c.at:] }
+
+// head returns what the next frame is, with the number of bytes of its body.
+// There must be one.
+func (c *cutter) head() (kind uint8, size int) {
+	if c.inner > 0 {
+		return kindPiece, min(c.inner, pieceSize)
+	}
+	b := c.rest()
+	if n := int(binary.BigEndian.Uint32(b)); n <= pieceSize {
+		return b[4], n
+	}
+	return kindLong, recordHead
+}
+
+// next returns the size of the next frame.
+func (c *cutter) next() int {
+	_, n := c.head()
+	if c.sum {
+		n += frameTail
+	}
+	return frameHead + n
+}
+
+// cut appends frames to b, as many as fit into room bytes and b's capacity. It
+// returns b and how many bytes of records they had.
+func (c *cutter) cut(b []byte, room int) (frames []byte, records int) {
+	for end := len(b) + min(room, cap(b)-len(b)); c.pending() && len(b)+c.next() <= end; {
+		kind, n := c.head()
+		body := c.rest()
+		switch {
+		case kind == kindLong:
+			c.inner = int(binary.BigEndian.Uint32(body))
+		case c.inner > 0:
+			c.inner -= n
+		default:
+			body = body[recordHead:]
+			records += recordHead
+			c.at += recordHead
+		}
+		b = appendFrame(b, kind|bulk, body[:n], c.sum)
+		records += n
+		if c.at += n; c.at == len(c.list[c.spent].b) {
+			c.spent, c.at = c.spent+1, 0
+		}
+	}
+	return b, records
+}
+
+// joiner puts the pieces of long frames together.
+type joiner struct {
+	max  int // of a body
+	kind uint8
+	size int // of the whole body; 0 while there is none
+	body []byte
+}
+
+// begin takes in the head of a long frame.
+func (j *joiner) begin(head []byte) error {
+	if j.size > 0 || len(head) != recordHead {
+		return errFrameKind
+	}
+	j.size, j.kind = int(binary.BigEndian.Uint32(head)), head[4]
+	if j.size <= pieceSize || j.size > j.max {
+		return errFrameLength
+	}
+	j.body = make([]byte, 0, min(j.size, firstPiece))
+	return nil
+}
+
+// add takes in a piece. With the last one it returns the kind and the body of the
+// frame, else a nil body. The body is the caller's.
+func (j *joiner) add(piece []byte) (kind uint8, body []byte, err error) {
+	if j.size == 0 || len(piece) == 0 || len(piece) > j.size-len(j.body) {
+		return 0, nil, errFrameKind
+	}
+	if len(j.body)+len(piece) > cap(j.body) {
+		grown := make([]byte, len(j.body), min(j.size, 2*cap(j.body)))
+		copy(grown, j.body)
+		j.body = grown
+	}
+	if j.body = append(j.body, piece...); len(j.body) < j.size {
+		return 0, nil, nil
+	}
+	kind, body = j.kind, j.body
+	*j = joiner{max: j.max}
+	return kind, body, nil
+}
