@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants crash cluster soak compat apps bench benchcmp lint fmt tidy cover check clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster soak compat apps bench benchcmp lint fmt tidy cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
 	$(GO) test -count=1 -tags zabmutants -run '^TestMutants$$' ./server/zab
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/zab/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
+
+orders: ## starts with every order of volumes that are present, absent, empty, another server's or a later version's: minutes
+	$(GO) test -count=1 -timeout 2h -v -run '^TestVolumes$$' ./server -args -orders
 
 ROUNDS ?= 100
 crash: ## kill -9 and restart under load, checking all that was acknowledged (ROUNDS=100)

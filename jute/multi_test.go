@@ -71,7 +71,7 @@ func TestMultiRequestDecode(t *testing.T) {
 
 // TestNullsInMulti: in a multi a null path is kept, for the server refuses the
 // multi or answers a multiRead up to there; and a null ACL is an error, except in
-// createTTL.
+// createTTL. So is a mode that a create can't have in a multi.
 func TestNullsInMulti(t *testing.T) {
 	const (
 		header = " 00 ffffffff "
@@ -92,6 +92,8 @@ func TestNullsInMulti(t *testing.T) {
 		{"getChildren", "00000008" + header + null + "00", true, nil},
 		{"create", "00000001" + header + null + null + "00000000 00000000", true, nil},
 		{"getData with a path", "00000004" + header + path + "01", false, nil},
+		{"create with a time to live", "00000001" + header + path + null + "00000000 00000005", false, ErrMarshalling},
+		{"create2 with an unknown mode", "0000000f" + header + path + null + "00000000 00000009", false, ErrMarshalling},
 		{"create with a null ACL", "00000001" + header + path + null + null + "00000000", false, ErrNull},
 		{"create2 with a null ACL", "0000000f" + header + path + null + null + "00000000", false, ErrNull},
 		{"createContainer with a null ACL", "00000013" + header + path + null + null + "00000004", false, ErrNull},

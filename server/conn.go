@@ -33,10 +33,10 @@ type conn struct {
 	// Owned by the reader.
 	timeoutMs int32         // negotiated; set before the session, by the applier
 	current   request       // being handled; here, since it would be an allocation elsewhere
-	batch     []submission  // writes of the frames at hand, not yet handed over
+	batch     []submission  // writes of the frames being handled, not yet handed over
 	arena     []byte        // where request bodies of this batch are copied to
 	readsNow  int           // reads answered since the last settle
-	started   time.Duration // when the frames at hand were received
+	started   time.Duration // when the frames being handled were received
 	alone     bool          // they may be answered without the leader
 
 	session     atomic.Int64              // jute.SessionID; 0 until established
@@ -50,7 +50,7 @@ type conn struct {
 
 	seen     jute.Zxid                       // the last that the client had seen when it came; set before it is answered
 	readOnly bool                            // the server had no leader when the client came; set before the session
-	fenced   bool                            // a request of the batch at hand went to the leader; owned by the reader
+	fenced   bool                            // a request of the present batch went to the leader; owned by the reader
 	tracked  atomic.Pointer[session.Session] // set before the session
 	local    atomic.Bool                     // the session is one of this server's own
 	touched  atomic.Int64                    // when the client was last heard of, ms; or arriving

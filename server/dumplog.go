@@ -45,6 +45,8 @@ func describe(r wal.Record) string {
 		text, err = describeIdent(r.Payload)
 	case wal.Snapshot:
 		text, err = describeSnapshot(&r)
+	case wal.Notes:
+		text, err = describeNotes(r.Payload)
 	case wal.Truncate:
 		text = "the entries after it are dropped"
 	case wal.CommitHint:
@@ -76,6 +78,20 @@ func describeIdent(b []byte) (string, error) {
 		text += ", made without its data"
 	}
 	return text, err
+}
+
+func describeNotes(b []byte) (string, error) {
+	var n zab.Notes
+	err := n.Decode(b)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d starts", len(n.Starts))
+	if len(n.Starts) > 0 {
+		fmt.Fprintf(&text, ", the last one at record %d", n.Starts[len(n.Starts)-1].Position)
+	}
+	for _, s := range n.Sightings {
+		fmt.Fprintf(&text, "; server %d (%s) was seen at record %d of its log", s.Server, shortID(s.Incarnation), s.Position)
+	}
+	return text.String(), err
 }
 
 func describeSnapshot(r *wal.Record) (string, error) {

@@ -47,11 +47,14 @@ func TestDumpLog(t *testing.T) {
 				}
 			}
 			for _, want := range []string{
-				`create "/a", 1 bytes`, "begin of the epoch, ", "committed", fmt.Sprintf("of server %d (", id), " to server ",
+				`create "/a", 1 bytes`, "begin of the epoch, ", "committed", fmt.Sprintf("of server %d (", id), " to server ", " starts, the last one at record ", " was seen at record ",
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("server %d: no %q in\n%s", id, want, text)
 				}
+			}
+			if strings.Contains(text, ": \n") {
+				t.Errorf("server %d: a record is not described:\n%s", id, text)
 			}
 			if !strings.Contains(text, "admits server 1 with incarnation ") {
 				t.Errorf("server %d: no admission in\n%s", id, text)

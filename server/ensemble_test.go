@@ -395,8 +395,7 @@ func TestLinearizableReadIsNotStale(t *testing.T) {
 	})
 }
 
-// An ensemble that is stopped as a whole, in any order, comes back with all it
-// had, in whatever order its servers start.
+// /zookeeper/config shows the members on all servers.
 func TestConfigNode(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		want := "server.1=10.0.0.1:2888:3888:participant\nserver.2=10.0.0.2:2888:3888:participant\nserver.3=10.0.0.3:2888:3888:participant\nversion=100000000"
@@ -407,12 +406,3 @@ func TestConfigNode(t *testing.T) {
 		}
 	})
 }
-
-// A server that was away for so long that the others' logs do not reach back gets
-// a snapshot, and what came behind it.
-// A server whose snapshots are gone has a log that begins in the air. The others
-// have everything, so it is repaired without an operator.
-// With the others lost for good, a server's data goes on alone, and founds a new
-// ensemble later, with all that it had.
-// With db.autocreate=false an empty server joins, and never begins an ensemble of
-// its own, however many of them there are.

@@ -227,7 +227,7 @@ func (r *replica) evaluate(batch []submission, maxWork int) (n, work int) {
 	return n, work
 }
 
-// one takes one submission in. It reports whether it could, and how much work its
+// one evaluates and proposes one submission, or refuses it. It reports whether it could, and how much work its
 // transaction was. The tree is locked for reading.
 func (r *replica) one(sub *submission, now time.Duration, nowMs int64, payload *arena) (work int, ok bool) {
 	req := &sub.req

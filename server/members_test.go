@@ -112,8 +112,23 @@ func TestTwoListsNeverMakeTwoLeaders(t *testing.T) {
 		e.restart(3, "1 2 3 4 5")
 		e.restart(4, "1 2 3 4 5")
 		e.restart(5, "1 2 3 4 5")
+		for range 20 { // server 3 must lead: else 4 and 5 stay empty, and nothing could go wrong
+			if e.leader() == 3 {
+				break
+			}
+			e.kill(1)
+			e.kill(2)
+			time.Sleep(2 * time.Second)
+			e.start(2)
+			e.start(1)
+			time.Sleep(2 * time.Second)
+		}
+		if l := e.leader(); l != 3 {
+			t.Fatalf("server %d leads", l)
+		}
 		time.Sleep(5 * time.Second)
 		e.split([]int{1, 2}, []int{3, 4, 5}, true)
+		time.Sleep(2 * time.Second) // server 3 finds out that it has lost its quorum
 		for range 150 {
 			time.Sleep(100 * time.Millisecond)
 			for _, id := range e.leaders() {
@@ -324,7 +339,7 @@ func TestShrinkByFiles(t *testing.T) {
 			t.Errorf("epoch %d became %d", epoch, now)
 		}
 		e.stop(4)
-		e.stop(e.leader()) // two of three go on
+		e.stop(e.leader()) // two of three continue
 		w.write(3)
 	})
 }
@@ -369,7 +384,7 @@ func TestOldFileChangesNothing(t *testing.T) {
 		e.start(1)
 		e.awaitMembers("1, 2, 3, 4, 5")
 		w.write(3)
-		// Server 1 can lead, with 4 and 5, and its file is of no account.
+		// Server 1 can lead, with 4 and 5, whatever its file says.
 		for range 20 {
 			l := e.leader()
 			if l == 1 {
@@ -450,7 +465,7 @@ func TestNewServersFoundNothing(t *testing.T) {
 	})
 }
 
-// A copy of a member's directory is made while the member is stopped. It goes on,
+// A copy of a member's directory is made while the member is stopped. It continues,
 // and confirms writes together with one other server; then the copy is put back.
 // With the third server, which lacks the writes as well, it must elect no leader.
 func TestOldCopyHasNoVote(t *testing.T) {
@@ -556,7 +571,7 @@ func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 	})
 }
 
-// Without forceSync the end of a log may be lost honestly: nothing is compared.
+// Without forceSync the end of a log may be lost by a crash: nothing is compared.
 func TestUnsyncedLogIsNotDoubted(t *testing.T) {
 	inBubble(t, 3, []string{"forceSync=no"}, func(t *testing.T, e *testEnsemble) {
 		if in := e.servers[1].intro.Load(); len(in.Starts) != 0 {

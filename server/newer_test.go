@@ -61,7 +61,7 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
 			links{s.Server}.Receive(status.Leader, status.LeaderGen, &came)
-			err := <-s.Failed()
+			err := s.mustFail(t)
 			if fault.KindOf(err) != fault.Newer || !strings.Contains(err.Error(), tt.want) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("server %d sent what this server can't read", status.Leader)) {
 				t.Errorf("%s: the server ended with %v, want %q", tt.name, err, tt.want)
@@ -139,7 +139,7 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 			t.Errorf("the stream: %v", err)
 		}
 		const want = "snapshot format 99 was written by a later version of zkd; this version reads 1 to 2"
-		if err := <-s.Failed(); fault.KindOf(err) != fault.Newer || !strings.Contains(err.Error(), want) {
+		if err := s.mustFail(t); fault.KindOf(err) != fault.Newer || !strings.Contains(err.Error(), want) {
 			t.Errorf("the server ended with %v, want %q", err, want)
 		}
 		for name := range inventory(t, []string{s.cfg.DataDir}) {
@@ -148,4 +148,16 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 			}
 		}
 	})
+}
+
+// mustFail waits until the server ends by itself, and returns why.
+func (s *testServer) mustFail(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-s.Failed():
+		return err
+	case <-time.After(time.Minute):
+		t.Fatal("the server does not end")
+		return nil
+	}
 }

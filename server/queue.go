@@ -8,7 +8,7 @@ const keptItems = 1024
 
 // queue hands items from any number of goroutines to one that always takes
 // everything there is: batches form by themselves when the taker is busy.
-// It has no bound of its own: what goes in is bounded where it comes from. Each queue
+// It has no bound: what goes in is bounded where it comes from. Each queue
 // says how.
 type queue[T any] struct {
 	mu    sync.Mutex

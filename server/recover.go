@@ -104,7 +104,7 @@ func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration
 
 // noteStart writes to the log that this process begins, so that other servers can
 // tell an old copy of the log: see zab.Notes. If the log is not synced, its end may
-// be lost honestly, and it does not say anything of starts.
+// be lost by a crash, and it does not say anything of starts.
 func (s *Server) noteStart(payload []byte) (zab.Notes, error) {
 	var notes zab.Notes
 	if payload != nil {

@@ -51,7 +51,7 @@ type Options struct {
 	AcceptLossAfter *jute.Zxid
 	// SetDataAside names data of a member, by the id that the error messages of a
 	// start give it, that is to be set aside: the server then gets everything from
-	// the leader, and has no vote before that. Empty is none.
+	// the leader, and has no vote before that. "" names none.
 	SetDataAside string
 	// AcceptOldData says that the operator vouches for the data directory of a
 	// member, although other servers have seen a later state of it.

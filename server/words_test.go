@@ -243,7 +243,7 @@ func (s *testServer) mntr(t *testing.T) map[string]string {
 }
 
 // TestResponseSizesInMntr: the sizes are those of replies and notifications without
-// the length before them. The connect response is none, and srst forgets them.
+// the length before them. The connect response does not count, and srst forgets them.
 func TestResponseSizesInMntr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)

@@ -107,7 +107,8 @@ var zkMetrics = []zkMetric{
 	{name: "ttl_node_deleted_count", help: "Containers and TTL nodes removed when due.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.containersDeleted.Load() })},
 }
 
-// ownMetrics are those that ZooKeeper has not; only Prometheus shows them.
+// ownMetrics are those that ZooKeeper does not have. Prometheus shows them, and mntr
+// those about a full disk.
 var ownMetrics = []zkMetric{
 	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *reading) int64 { return int64(r.tree.Skipped) })},
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *reading) int64 { return r.throttler.bytes.Load() })},

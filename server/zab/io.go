@@ -61,7 +61,7 @@ type Recovered struct {
 	Incarnation   ID
 	// Notes are those of the newest LogNotes, with the present process as the last
 	// of the starts: that is durable. There are no starts if the log is not synced:
-	// then its end may go back honestly, and nobody can tell an old copy of it.
+	// then its end may be lost by a crash, and nobody can tell an old copy of it.
 	Notes Notes
 	// Damaged says that acknowledged records may have been lost: the server is
 	// not to be counted before it is admitted anew, and Incarnation is a new one.

@@ -199,7 +199,7 @@ func (c *Core) sight(p *peer, in *Introduction) {
 	case mutated(oldCopyTrusted) || p.start > old.Position && mutated(grownCopyTrusted):
 	default:
 		p.doubtAt = old.Position
-		c.doubt(p, fmt.Sprintf("its log had come to record %d, and what it shows is an older state or goes on from one", old.Position))
+		c.doubt(p, fmt.Sprintf("its log had come to record %d, and what it shows is an older state, or continues one", old.Position))
 		return
 	}
 	c.addSighting(Sighting{p.id, in.Incarnation, in.Boot, p.start})

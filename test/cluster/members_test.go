@@ -99,6 +99,15 @@ func twoLists(c *campaign) {
 		s.start()
 	}
 	c.refile(all[2], all)
+	for range 10 { // server 3 should lead: it brings the data to 4 and 5
+		leader := c.e.awaitLeader()
+		if leader == all[2] {
+			break
+		}
+		leader.stop()
+		leader.start()
+		c.e.awaitAll()
+	}
 	for _, a := range all[:2] {
 		for _, b := range all[2:] {
 			c.e.net.cut(a.id, b.id)
@@ -120,7 +129,7 @@ func twoLists(c *campaign) {
 	c.awaitMembers(all[:3]...)
 }
 
-// grow goes on from there, as the document says.
+// grow completes the change, as the document says.
 func grow(c *campaign) {
 	all := c.e.all
 	for _, s := range c.leaderLast(all[:2]) {

@@ -10,7 +10,7 @@ import (
 )
 
 // oddScenarios are requests that are decodable and strange, or just not decodable, in
-// ways that 3.9 answers by rules of its own.
+// ways about which 3.9 differs from 3.8.
 func oddScenarios() []scenario {
 	return []scenario{
 		{name: "odd: create modes in a multi", run: createModes},

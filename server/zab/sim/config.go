@@ -57,7 +57,7 @@ type Config struct {
 	// Faults are the mean times between two faults of a kind; 0 turns it off.
 	Faults [numFaults]uint64
 
-	// OddFile gives one server a list of its own from the beginning, which is no
+	// OddFile gives one server a different list from the beginning, which is no
 	// quorum of that list.
 	OddFile bool
 

@@ -139,7 +139,7 @@ func (l *link) readLoop() error {
 }
 
 // due reports whether a receiver has read so many bytes that it should credit
-// them. While more is at hand it waits a little, to send fewer credits.
+// them. While more has arrived it waits a little, to send fewer credits.
 func due(bytes uint64, frames *frameReader) bool {
 	return bytes >= creditStep && (frames.drained() || bytes >= readBuffer)
 }
