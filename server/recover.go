@@ -70,15 +70,18 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.moveUnreferenced(ctx, store, rec, id, st)
-	s.useState(store, rec, st)
-	s.explainStart(rec, st, time.Since(start))
 	core, err := coreRecovered(rec, st)
 	core.Incarnation, core.Damaged = id.incarnation, id.unproven
 	if err == nil && s.ensemble() {
 		core.Notes, err = s.noteStart(rec.Notes)
 	}
-	return &recovered{core: core, ident: id, ensemble: st.ensemble}, err
+	if err != nil {
+		return nil, err
+	}
+	s.moveUnreferenced(ctx, store, rec, id, st)
+	s.useState(store, rec, st) // from here on the log is its writer's
+	s.explainStart(rec, st, time.Since(start))
+	return &recovered{core: core, ident: id, ensemble: st.ensemble}, nil
 }
 
 // useState makes a recovered state the server's.

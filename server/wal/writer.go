@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -223,6 +224,10 @@ func (w *Writer) stopping() bool {
 // commit makes the batch durable and tells those who wait. It reports whether
 // the log still works.
 func (w *Writer) commit(batch []Record) bool {
+	if next, want := w.log.NextSeq(), w.mu.durable+1; next != want { // only commit writes durable
+		w.fail(fmt.Errorf("the log's next record has number %d, its writer's %d: something else has written to the log", next, want))
+		return false
+	}
 	segment := w.log.seg
 	err := w.log.Append(batch)
 	var seq uint64

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -387,5 +388,26 @@ func testPending(t *testing.T, kind crashfs.OpKind, noSync bool) {
 	time.Sleep(time.Minute)
 	if p := w.Stats().Pending; p != 0 {
 		t.Errorf("pending for %v with nothing to do", p)
+	}
+}
+
+// A record that goes past the writer shifts the numbers of those after it: each would be
+// reported durable with the one before it. So the writer fails.
+func TestWriterNoticesOtherWrites(t *testing.T) {
+	l, _, err := Open(Options{FS: crashfs.New(1), Dir: "/log", Ident: []byte("me")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	w := NewWriter(l, WriterOptions{Fatal: func(err error) { failed <- err }})
+	defer w.Close()
+	if err := l.Append([]Record{{Kind: Promise, Payload: []byte{1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.SubmitWait(Record{Kind: Promise, Payload: []byte{2}}); err == nil {
+		t.Error("the next record is reported durable")
+	}
+	if err := <-failed; !strings.Contains(err.Error(), "something else has written to the log") {
+		t.Errorf("the writer failed with %v", err)
 	}
 }
