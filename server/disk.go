@@ -29,7 +29,9 @@ import (
 //     That, and two segments, is the room at which writes are turned off.
 //   - closeSession, for the same reason: each session is closed once.
 //   - new sessions, but as local ones, which take nothing of the log: see
-//     answerConnect. So no number of clients can use the reserve up.
+//     answerConnect. So no number of clients can use the reserve up. While the
+//     leader can hand over there are none: a local session ends when its client
+//     moves to another server.
 //
 // When the disk has less than a segment left, as when something else fills it,
 // deletes are let through only as long as the files that the log has already can
@@ -112,6 +114,10 @@ func (r *replica) refusedByDisk(req *evaluate.Request) jute.Code {
 	switch req.Op {
 	case jute.OpCloseSession:
 		return 0
+	case jute.OpCreateSession:
+		if r.ensemble() && !r.quorumFull.Load() && req.Cxid != xidUpgrade {
+			return jute.ErrSessionMoved // the client asks again, and soon there is a leader with room
+		}
 	case jute.OpDelete, jute.OpDeleteContainer:
 		if wal.SpaceLevel(r.diskLevel.Load()) < wal.SpaceOut || r.logWriter.Reserve() >= r.leastReserve() {
 			return 0

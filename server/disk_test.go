@@ -209,6 +209,21 @@ func TestFullDisksOfAnEnsemble(t *testing.T) {
 	})
 }
 
+// A leader whose disk has just become full hands over. A client that asks it for a session
+// before that is sent away. It was given a local session, which expired when the client
+// moved to another server a moment later.
+func TestNoLocalSessionBeforeALeaderHandsOver(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		leader := e.servers[e.leader()]
+		leader.fillDisk(true)
+		if _, ok := leader.tryConnect(t, "10.0.0.2"); ok {
+			t.Error("a leader that hands over opens a session")
+		}
+		leader.fillDisk(false)
+		leader.connect(t).create("/a", "")
+	})
+}
+
 // refuses requires that sessions can be opened on each server, and that they can
 // delete and nothing else.
 func (e *testEnsemble) refuses(t *testing.T) {
