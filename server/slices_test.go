@@ -166,6 +166,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		}
 		last := s.lastApplied()
 		// The test takes the applier's place: it is idle.
+		synctest.Wait()
 		a := s.applier
 		txn := datatree.Txn{Zxid: last + 1, Session: owner.session, Ops: []datatree.Op{{Kind: datatree.OpCloseSession}}}
 		a.state.tree.List(&txn)
