@@ -21,7 +21,8 @@ type campaign struct {
 	clients []*client
 	flies   []*mayfly
 	rounds  int
-	marked  int64 // when the fault of the round began
+	marked  int64    // when the fault of the round began
+	refused [2]int64 // see history
 
 	kept struct { // of the round before
 		prefix string
@@ -163,6 +164,8 @@ func (c *campaign) check(f fault, prefix string, before jute.Zxid) {
 		return
 	}
 	h := collect(prefix, before, c.clients)
+	h.refuse(c.refused)
+	c.refused = [2]int64{}
 	for _, m := range c.flies {
 		if m.life != nil {
 			h.lives[m.life.id] = m.life

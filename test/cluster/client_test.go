@@ -109,7 +109,7 @@ func (c *client) connect() bool {
 	}
 	log.session = conn.session
 	if c.life == nil {
-		c.life = &life{id: conn.session, timeout: int64(conn.timeout)}
+		c.life = &life{id: conn.session, timeout: int64(conn.timeout), begun: log.call}
 		c.lives = append(c.lives, c.life)
 	} else if conn.session != c.life.id {
 		c.err = fmt.Errorf("client %d: session %v was asked for, and %v came", c.id, c.life.id, conn.session)

@@ -189,6 +189,7 @@ func diskFaults(disks map[int]*disk) []fault {
 		on("disk of follower is full", follower, fill),
 		on("disk of leader is full", leader, fill),
 		{"disks of majority are full", func(c *campaign) {
+			c.refused[0] = c.now()
 			for _, s := range c.e.voters()[1:] {
 				c.must(disks[s.id].fill(0))
 			}
@@ -197,6 +198,7 @@ func diskFaults(disks map[int]*disk) []fault {
 				c.must(disks[s.id].empty())
 			}
 			c.wait(time.Second)
+			c.refused[1] = c.now()
 		}},
 		on("disk is full at the start", follower, func(c *campaign, s *server, d *disk) {
 			s.kill()

@@ -14,7 +14,32 @@ type history struct {
 	lives  map[jute.SessionID]*life
 	// before is the zxid that all of the history lies behind.
 	before jute.Zxid
+	// refused is when servers began to refuse writes for want of room, and when that had
+	// ended.
+	refused [2]int64
 }
+
+// refuse sets the time in which servers refuse writes for want of room. What fails then
+// may have no transaction. Neither may the closes of sessions that begin then: they may
+// be local ones.
+func (h *history) refuse(span [2]int64) {
+	h.refused = span
+	for _, o := range h.ops {
+		fails := o.write() && o.state == refused && o.ret > span[0] && o.call < span[1]
+		l := h.lives[o.session]
+		if fails || o.code == jute.OpCloseSession && l != nil && h.local(l) {
+			o.unlogged, o.zxid = true, 0
+		}
+	}
+	for _, l := range h.lives {
+		if h.local(l) {
+			l.closed = 0
+		}
+	}
+}
+
+// local reports whether a session may be one that a single server knows.
+func (h *history) local(l *life) bool { return l.begun >= h.refused[0] && l.begun < h.refused[1] }
 
 // collect puts together what clients have recorded.
 func collect(prefix string, before jute.Zxid, clients []*client) *history {

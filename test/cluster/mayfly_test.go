@@ -73,7 +73,7 @@ func (m *mayfly) connect() *conn {
 		return nil
 	}
 	if m.life == nil {
-		m.life = &life{id: c.session, timeout: int64(c.timeout)}
+		m.life = &life{id: c.session, timeout: int64(c.timeout), begun: call}
 	} else {
 		m.resumed++
 	}

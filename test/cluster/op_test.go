@@ -43,10 +43,11 @@ type op struct {
 	err       jute.Code // of the reply, or of the first operation that failed in a multi
 	zxid      jute.Zxid // of the reply's header; of an unknown op that was seen to have happened, its own
 
-	got   string    // data read
-	stat  jute.Stat // in the reply
-	names []string  // children read
-	made  string    // path created
+	got      string    // data read
+	stat     jute.Stat // in the reply
+	names    []string  // children read
+	made     string    // path created
+	unlogged bool      // refused without a transaction: see history.refuse
 }
 
 func (o *op) String() string {
@@ -92,10 +93,10 @@ func (o *op) since() int64 {
 	return o.sync.call
 }
 
-// turnedAway reports whether the request was refused before anybody looked at it:
-// its session has ended or moved, or the disk is full.
+// turnedAway reports whether the request was refused without a transaction: its session
+// has ended or moved, or disks are full.
 func (o *op) turnedAway() bool {
-	return o.state == refused && (o.err == jute.ErrNotReadOnly || o.err == jute.ErrSessionExpired || o.err == jute.ErrSessionMoved)
+	return o.unlogged || o.state == refused && (o.err == jute.ErrNotReadOnly || o.err == jute.ErrSessionExpired || o.err == jute.ErrSessionMoved)
 }
 
 // parts returns the operations of a multi, or the op itself.
@@ -262,6 +263,7 @@ type connLog struct {
 type life struct {
 	id      jute.SessionID
 	timeout int64 // ns
+	begun   int64 // when the session was asked for
 	// touched is when the last request was sent that has been answered;
 	// written likewise for those that went to the leader.
 	touched, written int64

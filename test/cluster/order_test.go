@@ -130,7 +130,7 @@ func checkMonotonic(log *connLog, f *findings) {
 func checkExpiry(h *history, slack time.Duration) findings {
 	var f findings
 	for _, l := range h.lives {
-		if l.expired == 0 || l.closing {
+		if l.expired == 0 || l.closing || h.local(l) {
 			continue
 		}
 		if early := l.written + l.timeout - l.expired; early > 0 {
