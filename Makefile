@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster soak compat apps bench benchcmp lint fmt tidy cover check clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster links soak compat apps bench benchcmp lint fmt tidy cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ crash: ## kill -9 and restart under load, checking all that was acknowledged (RO
 
 cluster: ## ensembles of real servers: all faults once, kill -9 over and over (ROUNDS=100)
 	$(GO) test -count=1 -timeout 12h -parallel 3 -v ./test/cluster -args -fault . -rounds $(ROUNDS)
+
+links: ## servers join over links of 0.5 to 12 MB/s, with each load: some ten minutes
+	$(GO) test -count=1 -timeout 2h -v -run '^TestSlowLinks$$' ./test/cluster -args -links
 
 soak: ## ensembles under one random fault after the other, for TIME=8h
 	$(GO) test -count=1 -timeout 0 -v -run TestSoak ./test/cluster -args -fault . -time $(TIME)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 )
+
+var links = flag.Bool("links", false, "TestSlowLinks runs all rates, loads and joiners, which takes long, and not only three")
 
 // narrow is an ensemble on slow links: the rate in each direction between two servers,
 // what clients write meanwhile, and which server joins.
@@ -31,14 +34,14 @@ func (n narrow) String() string {
 
 // TestSlowLinks has a server join an ensemble on slow links while clients write in
 // bursts. The leader stays, what was acknowledged is everywhere in the end, and the
-// server joins. Without -fault these are three cases, else all.
+// server joins. Without -links these are three cases, else all.
 func TestSlowLinks(t *testing.T) {
 	if testing.Short() {
 		return
 	}
 	t.Parallel()
 	list := []narrow{{500_000, 1_000_000, "late"}, {1_000_000, 1_000_000, "snapshot"}, {4_000_000, 100_000, "empty"}}
-	if *only != "" {
+	if *links {
 		list = nil
 		for _, rate := range []int{500_000, 1_000_000, 4_000_000, 12_000_000} {
 			for _, value := range []int{0, 100_000, 1_000_000} {
@@ -50,7 +53,7 @@ func TestSlowLinks(t *testing.T) {
 	}
 	for _, n := range list {
 		t.Run(n.String(), func(t *testing.T) {
-			if *only == "" {
+			if !*links {
 				t.Parallel()
 			}
 			n.run(t)
