@@ -79,7 +79,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 		return nil, err
 	}
 	s.moveUnreferenced(ctx, store, rec, id, st)
-	s.useState(store, rec, st) // from here on the log is its writer's
+	s.useState(store, rec, st) // from here on only its writer writes to the log
 	s.explainStart(rec, st, time.Since(start))
 	return &recovered{core: core, ident: id, ensemble: st.ensemble}, nil
 }

@@ -203,7 +203,12 @@ func (s *Sim) promiseDurable(n *node, p zab.Promise) {
 		s.fail("I2", "server %d promises epoch %d after %d", n.id, p.Epoch, s.ghost.tops[n.id])
 	}
 	if n.old && p.To != n.id {
-		s.fail("I17", "server %d runs on an old copy of its data, and promises %v", n.id, p)
+		if s.ghost.state.Admits(n.id, n.disk.durable.incarnation) {
+			s.fail("I17", "server %d runs on an old copy of its data, and promises %v", n.id, p)
+		}
+		// Another incarnation was admitted since the copy was put back, so the copy has no
+		// vote, and nobody needs to remember it.
+		n.old = false
 	}
 	s.ghost.tops[n.id] = p.Epoch
 	m := s.ghost.promised[p.Epoch]
