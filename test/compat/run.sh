@@ -18,7 +18,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 
-target=zkd full="" tags=compat pattern="." skip="-skip ^TestEnsemble(ReadOnly|Follower|Random|Differential)39$"
+target=zkd full="" tags=compat pattern="." skip="-skip ^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom)39$"
 while [ $# -gt 0 ]; do
 	case "$1" in
 	-full) full="-full" skip="" ;;
