@@ -53,18 +53,26 @@ func (s *sizes) reset() {
 	s.most.Store(-1)
 }
 
-func (s *sizes) observe(n int) {
-	size := int64(n)
-	s.last.Store(size)
+func (s *sizes) observe(n int) { s.observeAll(int64(n), int64(n), int64(n)) }
+
+// merge observes the replies in a buffer.
+func (s *sizes) merge(o *outBuffer) {
+	if o.most > 0 {
+		s.observeAll(int64(o.last), int64(o.least), int64(o.most))
+	}
+}
+
+func (s *sizes) observeAll(last, least, most int64) {
+	s.last.Store(last)
 	for {
-		least := s.least.Load()
-		if least >= 0 && size >= least || s.least.CompareAndSwap(least, size) {
+		before := s.least.Load()
+		if before >= 0 && least >= before || s.least.CompareAndSwap(before, least) {
 			break
 		}
 	}
 	for {
-		most := s.most.Load()
-		if size <= most || s.most.CompareAndSwap(most, size) {
+		before := s.most.Load()
+		if most <= before || s.most.CompareAndSwap(before, most) {
 			break
 		}
 	}

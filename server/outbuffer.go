@@ -28,6 +28,16 @@ type outBuffer struct {
 	fullSize int      // bytes in full
 	b        []byte   // the last chunk
 	counted  int      // bytes that are in Server.outBytes
+	// sizes of the replies in it; all 0 if there are none
+	last, least, most int
+}
+
+// saw notes the size of a reply.
+func (o *outBuffer) saw(size int) {
+	o.last, o.most = size, max(o.most, size)
+	if o.least == 0 || size < o.least {
+		o.least = size
+	}
 }
 
 func (o *outBuffer) len() int { return o.fullSize + len(o.b) }
@@ -50,7 +60,7 @@ func (s *Server) releaseOut(o *outBuffer) {
 		s.outBytes.Add(-int64(o.counted))
 	}
 	if cap(o.b) <= outPooled {
-		o.full, o.fullSize, o.b, o.counted = nil, 0, o.b[:0], 0
+		*o = outBuffer{b: o.b[:0]}
 		outBuffers.Put(o)
 	}
 }
@@ -87,7 +97,7 @@ func (c *conn) end(b []byte) {
 	} else {
 		c.mu.stats.sent++
 		c.srv.metrics.packetsSent.Add(1)
-		c.srv.metrics.responseSizes.observe(size)
+		c.mu.out.saw(size)
 	}
 	c.mu.out.b = b
 	c.countOutLocked()
@@ -172,6 +182,7 @@ func (c *conn) flush() {
 		c.mu.out = nil
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
+		c.srv.metrics.responseSizes.merge(out) // once for all replies: it is shared by all connections
 		err := c.write(out)
 		c.srv.releaseOut(out)
 		c.mu.Lock()
