@@ -59,7 +59,7 @@ func decodeSnapHeader(b []byte) (*received, error) {
 }
 
 // arrivals are the snapshots that other servers are sending to this one. A leader
-// announces its snapshot over the link and sends it on a connection of its own, so
+// announces its snapshot over the link and sends it on another connection, so
 // either may come first. A snapshot that the core does not wait for waits unread: its
 // sender is held up after some kilobytes.
 //

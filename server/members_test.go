@@ -102,7 +102,7 @@ func (s *testServer) messages() (lines []string) {
 // An ensemble of three is to grow to five by rolling restarts, as users of static
 // files do it. In the middle of that two servers have the old list of three and
 // three have the new one of five, and the network falls into just these parts: each
-// part is a majority of its own list. Only one of them may lead.
+// part is a majority of the list in its files. Only one of them may lead.
 func TestTwoListsNeverMakeTwoLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startFiles(t, 5, map[int]string{1: "1 2 3", 2: "1 2 3", 3: "1 2 3"})

@@ -92,7 +92,7 @@ func (p *progress) erase() {
 	_, _ = io.WriteString(p.terminal, "\r")
 }
 
-// draw writes over what is on the line. Nobody is told of an error: the run does not
+// draw writes over what is on the line. An error is not reported: the run does not
 // need the terminal.
 func (p *progress) draw(line string) {
 	_, _ = fmt.Fprintf(p.terminal, "\r%-*s", p.width, line)

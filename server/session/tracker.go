@@ -115,7 +115,7 @@ func (t *Tracker) Resume(id jute.SessionID, timeoutMs int32, origin uint64, now 
 // SetTimeout gives a session the timeout that its client has negotiated on the connection
 // origin. If origin owns the session, it counts from now, or from when the session was
 // heard of last if that is later, even if the session then expires earlier than before. A
-// later owner has a resumption of its own under way.
+// later owner has another resumption under way.
 func (t *Tracker) SetTimeout(id jute.SessionID, timeoutMs int32, origin uint64, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

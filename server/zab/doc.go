@@ -18,7 +18,7 @@
 // quorum has it durable. Synchronization and broadcast are one stream with one
 // cursor for each learner.
 //
-// A learner that is far behind gets a snapshot, on a connection of its own. Nothing
+// A learner that is far behind gets a snapshot, on a separate connection. Nothing
 // calls off a snapshot that is under way but the end of the link or of the leader, or a
 // learner whose history has become another one. Meanwhile the log behind it is kept
 // (Core.Needs), as long as bytes get through (Core.Progress).

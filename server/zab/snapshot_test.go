@@ -87,7 +87,7 @@ func TestQueuedSnapshot(t *testing.T) {
 }
 
 // TestUnwantedSnapshots: a snapshot that no MsgSync of the leader announces is not
-// taken, whoever sends it, and nothing is kept of it. When it has been announced it is.
+// taken from any server, and nothing is kept of it. When it has been announced it is.
 func TestUnwantedSnapshots(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()

@@ -103,7 +103,7 @@ func (c *Core) sending(p *peer, last jute.Zxid, epochs []EpochEnd) bool {
 
 // attend answers a learner's summary of its history. One that asks again for what is
 // under way to it is told again what that is: MsgSync may have been lost, or is on
-// its way behind much else. The work itself goes on; to begin it again each time
+// its way behind much else. The work itself continues; to begin it again each time
 // would be never to finish it on a slow link.
 func (c *Core) attend(p *peer, m *Message) {
 	s := &p.summary
