@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -278,8 +279,7 @@ func TestIdempotentRefusals(t *testing.T) {
 // and nobody makes one that nobody knows of.
 func TestCreateProtectedAcrossServers(t *testing.T) {
 	srv := newWorld(t, 3)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.First(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	const clients, creates = 4, 8
 	type breaks struct{ first, second int } // in the order of requests; the second counts from the first

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -204,21 +204,15 @@ func (n *peerNet) heal() {
 	clear(n.lossy)
 }
 
-var freshSeeds = flag.Bool("fresh", false, "TestNothingAcknowledgedIsLost draws its seeds, and each run has others")
-
 // Whatever happens to servers and links, what was acknowledged stays, sessions
 // never see time run backwards, and in the end all servers are the same.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
-	seeds := 8
+	count := uint64(8)
 	if testing.Short() {
-		seeds = 1
+		count = 1
 	}
-	var base uint64
-	if *freshSeeds {
-		base = rand.Uint64()
-	}
-	for i := range seeds {
-		seed := base + uint64(i)
+	first := seeds.First(t)
+	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { hurt(t, seed) })
 		})

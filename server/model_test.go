@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -271,8 +272,7 @@ func TestPipelinesAreAnsweredInOrder(t *testing.T) {
 	} {
 		t.Run(test.line, func(t *testing.T) {
 			s := startServer(t, test.line)
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := seeds.First(t)
 			var wg sync.WaitGroup
 			for n := range 5 {
 				c := s.dial(t, dialOptions{window: test.window})

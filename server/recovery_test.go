@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -72,8 +73,7 @@ func (s *testServer) work(t *testing.T, seed uint64, clients, requests int) {
 // log segments go.
 func TestRestartsUnderSnapshots(t *testing.T) {
 	dir := t.TempDir()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.First(t)
 	s := startOn(t, vfs.OS{}, dir, "snapCount=200", "forceSync=no", "maxSessionTimeout=3600000")
 	for round := range uint64(4) {
 		s.work(t, seed+round, 4, 1000)
@@ -182,8 +182,7 @@ func TestPurgeKeepsASoundSnapshot(t *testing.T) {
 // what was synced and random parts of the rest, and the next server has at least
 // what clients were told.
 func TestPowerCutsLoseNothingAcknowledged(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	fs := crashfs.New(seed)
 	acked := map[string]int{}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -149,8 +150,7 @@ func (r *mirror) reconnect() {
 // do. They see no change before its event, and everything in the order of zxids.
 func TestWatchersMissNoChange(t *testing.T) {
 	s := startServer(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.First(t)
 	var paths []string
 	for i := range 6 {
 		paths = append(paths, "/w"+strconv.Itoa(i))

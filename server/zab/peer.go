@@ -53,6 +53,10 @@ type summary struct {
 // not obey an answer, and must not be thought to wait for one.
 func (s *summary) stale(m *Message) bool { return m.Boot == s.boot && m.Nonce <= s.nonce }
 
+// later reports whether the summary is a later one than that of a message of the same
+// process, which came late.
+func (s *summary) later(m *Message) bool { return m.Boot == s.boot && m.Nonce < s.nonce }
+
 func summaryOf(m *Message) summary {
 	return summary{last: m.Zxid, commit: m.Commit, boot: m.Boot, nonce: m.Nonce, epochs: slices.Clone(m.Epochs)}
 }

@@ -82,6 +82,7 @@ func (c *Core) onFollow(p *peer, m *Message) {
 	p.heardAt = c.now
 	switch {
 	case c.renewing:
+	case p.summary.later(m): // what is under way for that one is not called off
 	case m.Promise > c.promise.Epoch:
 		c.strayed(p)
 	case m.Promise == c.epoch && m.Leader == c.opt.ID:
@@ -108,7 +109,7 @@ func (c *Core) sending(p *peer, last jute.Zxid, epochs []EpochEnd) bool {
 func (c *Core) attend(p *peer, m *Message) {
 	s := &p.summary
 	switch {
-	case m.Boot == s.boot && m.Nonce < s.nonce: // it came late: the sender would not obey the answer
+	case s.later(m): // the sender would not obey the answer
 	case m.Boot == s.boot && m.Nonce == s.nonce && p.state != learnerNone:
 		c.sendSync(p)
 	default:

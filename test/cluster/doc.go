@@ -31,9 +31,9 @@
 //	go test ./test/cluster                          three servers, the main faults once
 //	make cluster ROUNDS=100                         kill -9 over and over
 //	make soak TIME=8h                               a random fault after the other
-//	go test ./test/cluster -v -run TestFaults/hang -args -seed 7
+//	ZKD_SEED=7 go test ./test/cluster -v -run TestFaults/hang
 //
-// Flags behind -args: -seed repeats the random choices, if not the moments;
+// ZKD_SEED repeats the random choices, if not the moments. Flags after -args:
 // -target apache runs Apache's servers, as Debian installs them, in place of
 // zkd; -zkd names the program under test instead of building it; -keep leaves
 // the directories of the servers for a look. Faults of disks need root, and say

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/seeds"
 )
 
 var (
 	rounds     = flag.Int("rounds", 1, "rounds of TestKill")
 	soakTime   = flag.Duration("time", 0, "how long TestSoak runs")
-	seedFlag   = flag.Uint64("seed", 0, "seed of the random choices; 0 picks one")
 	target     = flag.String("target", "zkd", "zkd, or apache for the servers of Debian's package zookeeper")
 	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
 	buildFlags = flag.String("build", "", "flags of the go build of the program, such as -race")
@@ -62,13 +63,8 @@ func buildAndRun(m *testing.M) int {
 
 func apache() bool { return *target == "apache" }
 
-// newRand returns the random source of a test and logs its seed.
+// newRand returns the random source of a test.
 func newRand(t testing.TB) *rand.Rand {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seeds.First(t), 0))
 }

@@ -13,6 +13,6 @@
 //     back expire, and the ephemerals go with them.
 //   - Damage is reported and not papered over; no client can harm another.
 //
-// The runs are random. Each prints its seed, and -seed repeats the choices, if
-// not the moments. -rounds sets how often TestKill kills the server.
+// The runs are random. ZKD_SEED has the seed of the choices, if not of the
+// moments. -rounds sets how often TestKill kills the server.
 package crash

@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/seeds"
 )
 
 var (
 	rounds     = flag.Int("rounds", 20, "how often TestKill kills the server")
-	seedFlag   = flag.Uint64("seed", 0, "seed of the random choices; 0 picks one")
 	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
 	buildFlags = flag.String("build", "", "flags of the go build of the program, such as -race")
 )
@@ -48,13 +49,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// newRand returns the random source of a test and logs its seed.
+// newRand returns the random source of a test.
 func newRand(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seeds.First(t), 0))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	. "github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/seeds"
 )
 
 // node is one that a test creates.
@@ -103,8 +104,7 @@ func paths(t *testing.T, c *client.Client, root string) []string {
 
 func TestLiveIsInTreeOrder(t *testing.T) {
 	c := zktest.Start(t).Client(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.First(t)
 	nodes := forest(rand.New(rand.NewPCG(seed, 0)), "/live", 300)
 	plant(t, c, nodes...)
 	want := make([]string, len(nodes))

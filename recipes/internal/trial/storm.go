@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -54,7 +55,7 @@ type lane struct {
 	c     *client.Client
 }
 
-var seedFlag = flag.Uint64("storm", 0, "the seed of the only storm to run; 0 runs a few, of new seeds")
+var seedFlag = flag.Uint64("storm", 0, "the seed of the only storm to run; 0 runs a few")
 
 // Storms runs fn in storms, one after the other: each has its own seed, a subtest's
 // name; one that fails says how to repeat it. Faults are broken connections, before or
@@ -79,7 +80,7 @@ func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
 		o.Faults = 12
 	}
 	t.Parallel()
-	first := 1 + rand.Uint64N(1<<32)
+	first := seeds.First(t)
 	if *seedFlag != 0 {
 		first, o.Seeds = *seedFlag, 1
 	}

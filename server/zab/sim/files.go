@@ -274,7 +274,7 @@ func (s *Sim) heardOf(n *node, epoch, known uint64) {
 // nothing before a quorum has answered it again: I20.
 func (s *Sim) checkConfirmed(n *node, z jute.Zxid) {
 	if n.rumour.at == 0 || n.rumour.epoch <= uint64(max(n.leads, n.led)) {
-		return // or that was in an earlier leadership
+		return
 	}
 	for _, m := range s.configsAt(z) {
 		if !isQuorum(m, func(v zab.SID) bool { return v == n.id || s.node(v) != nil && n.rumour.pongs[v-1] > n.rumour.at }) {

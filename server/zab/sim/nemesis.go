@@ -235,10 +235,17 @@ func (s *Sim) expendable(n *node) bool {
 }
 
 // knownToBeOld reports whether the copy of n would count if nobody noticed it, and
-// every other server has it on its disk that the log of n was further.
+// every other server has it on its disk that the log of n was further. A server that
+// was a quorum by itself at the time of the copy asks nobody before it leads.
 func (s *Sim) knownToBeOld(n *node) bool {
 	if !s.ghost.state.Admits(n.id, n.copy.incarnation) {
 		return false
+	}
+	last, _ := n.copy.last()
+	for _, m := range s.configsAt(last) {
+		if isQuorum(m, func(v zab.SID) bool { return v == n.id }) {
+			return false
+		}
 	}
 	for _, o := range s.nodes {
 		if o != n && !slices.ContainsFunc(o.disk.durable.notes.Sightings, func(g zab.Sighting) bool {

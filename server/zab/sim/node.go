@@ -39,8 +39,9 @@ type process struct {
 	boot    uint64
 	list    zab.Members // of the configuration file, as the process has read it
 	core    *zab.Core
-	shown   []sighting // ghost: what it has to remember of others
-	rumour  rumour     // ghost
+	shown   []sighting      // ghost: what it has to remember of others
+	rumour  rumour          // ghost
+	read    [16]zab.LogRead // ghost: by learner, what was last read for it
 	out     zab.Output
 	status  zab.Status
 	leads   uint32 // epoch that it leads, as long as it does
@@ -279,6 +280,9 @@ func (s *Sim) noteRole(n *node) {
 	switch st.Role {
 	case zab.Leading, zab.SyncingLeader:
 		n.leads = st.Epoch
+		if n.leads != n.led {
+			n.rumour.at = 0 // what was heard before a leadership begins is no news to it
+		}
 		s.establish(n, st.Epoch)
 	case zab.Halted:
 		s.fail("Halted", "server %d: %s", n.id, st.Reason)

@@ -135,6 +135,9 @@ func (s *Sim) purge(n *node) {
 			keep++
 		}
 	}
+	if keep >= len(d.durable.snaps) {
+		return // as the server does: the log is kept with the snapshots
+	}
 	purged := d.durable.purge(keep)
 	d.written.purge(keep)
 	if d.real != nil {
@@ -161,7 +164,10 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 	if s.tracing {
 		s.trace(n, "log read for %d behind %v: %d entries, %v", req.Peer, req.After, len(list), ok)
 	}
-	if !ok {
+	before := &n.read[req.Peer-1]
+	if ok {
+		*before = *req
+	} else if before.Gen != req.Gen || before.After != req.After { // or else this is the second request for what it got
 		s.checkHeld(n, req)
 	}
 	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)
