@@ -49,7 +49,7 @@ RACE_ONE = ./server
 # They take minutes there, and what they are about is no race.
 RACE_SKIP = ^Test(EverySetting|Volumes|LargestRequests|ATurnOfTheLeaderIsShort)$$
 # They break the connection at each of their requests: of these one in four is enough here.
-RACE_SHORT = ./recipes/... ./examples/...
+RACE_SHORT = ./recipes/...
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $(if $(findstring command,$(origin PKG)),$(PKG),$(RACE))
 	$(if $(findstring command,$(origin PKG)),,CGO_ENABLED=1 $(GO) test -race -short -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE))

@@ -446,7 +446,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	case datatree.OpCreateSession:
 		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
 		a.tracker.SetOwner(txn.Session, txn.Origin)
-		a.upgraded(txn.Session, op.TimeoutMs)
+		a.upgraded(txn.Session, txn.Origin)
 	case datatree.OpSetTimeout:
 		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.now))
 	case datatree.OpCloseSession:

@@ -137,14 +137,15 @@ func (c *conn) upgrade(req *request) error {
 const xidUpgrade = -100
 
 // upgraded is called when the creation of a session is applied. A connection that had it
-// as a local one has a global one from here on. If it was resumed meanwhile with another
-// timeout, it ends: the client negotiates again.
-func (a *applier) upgraded(id jute.SessionID, timeoutMs int32) {
+// as a local one has a global one from here on. If another connection than origin has
+// resumed it meanwhile, that one ends: the leader does not know it as the owner, and
+// perhaps not its timeout. Its client resumes the global session.
+func (a *applier) upgraded(id jute.SessionID, origin uint64) {
 	if !a.locals.Remove(id) {
 		return
 	}
 	if c := a.conns.of(id); c != nil {
-		if c.timeoutMs != timeoutMs {
+		if c.id != origin {
 			c.kill()
 		}
 		c.tracked.Store(a.tracker.Get(id))

@@ -118,9 +118,6 @@ func testOurClient(t *testing.T, servers, pattern string) {
 func testPackages(t *testing.T, servers, pattern string, packages ...string) {
 	t.Helper()
 	args := []string{"test", "-count=1", "-json", "-timeout=10m", "-run=" + pattern}
-	if !*fullFlag {
-		args = append(args, "-short")
-	}
 	for _, p := range packages {
 		args = append(args, "github.com/zkd-project/zkd/"+p)
 	}

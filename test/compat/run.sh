@@ -5,9 +5,9 @@
 #   test/compat/run.sh              zkd, quick
 #   test/compat/run.sh -full        more seeds and steps in the random comparisons, all
 #                                   comparisons with 3.9 as well as with 3.8, kazoo's suite
-#                                   on three servers as well as on one, all tests of the
-#                                   recipes on Apache, and Patroni and OpenStack's
-#                                   libraries in full, also on Apache
+#                                   on three servers as well as on one, the recipes on
+#                                   Apache, random comparisons of ensembles, and Patroni
+#                                   and OpenStack's libraries in full, also on Apache
 #   test/compat/run.sh -apps        the applications alone, as with -full: needs Node.js, npm,
 #                                   make, and a network to get modules and packages from
 #   test/compat/run.sh -apache      Apache itself as the target: the baseline
@@ -20,7 +20,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 
-target=zkd full="" tags=compat pattern="." skip="-skip ^TestEnsembleKazoo\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom)39$"
+target=zkd full="" tags=compat pattern="." skip="-skip ^Test(EnsembleKazoo|EnsembleRandom|Recipes)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom)39$"
 while [ $# -gt 0 ]; do
 	case "$1" in
 	-full) full="-full" skip="" ;;
