@@ -10,34 +10,11 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
-)
-
-// order is one element of what the applier works through.
-type order struct {
-	zab.Entry       // of an orderEntry; of an orderReplay its Zxid is where to stop
-	held      int64 // bytes that it counts for in applier.backlog
-	kind      orderKind
-	txn       *datatree.Txn  // of an orderEntry that was evaluated here; nil if only Data is at hand
-	origin    uint64         // of a barrier: who waits for it
-	code      jute.Code      // of a barrier: the request's outcome
-	session   jute.SessionID // of a barrier: the session concerned
-	install   *received
-}
-
-type orderKind uint8
-
-const (
-	orderEntry orderKind = iota // committed
-	// orderBarrier stands where a request without a transaction (sync, the
-	// resumption of a session, a request that was refused) was ordered.
-	orderBarrier
-	orderReplay  // apply what the log has up to Zxid
-	orderInstall // replace the tree by a snapshot that was received
-	orderFreeze  // have a snapshot written
 )
 
 // What is done under one hold of the tree's lock is bounded, so that those who read the
@@ -60,7 +37,7 @@ const (
 // waited, with the reads behind them.
 type applier struct {
 	*Server
-	in      *queue[order]
+	in      *queue[replica.Order]
 	out     datatree.Applied
 	deliver func(watch.Watcher) // deliverTo, made once
 	ev      *datatree.Event     // being told
@@ -83,7 +60,7 @@ type applier struct {
 }
 
 func (a *applier) run() {
-	var batch []order
+	var batch []replica.Order
 	for {
 		select {
 		case <-a.in.ready:
@@ -93,7 +70,7 @@ func (a *applier) run() {
 		batch = a.in.take(batch)
 		for rest := batch; len(rest) > 0; {
 			n := 0
-			for n < len(rest) && n < applyBatch && rest[n].kind <= orderBarrier {
+			for n < len(rest) && n < applyBatch && rest[n].Kind <= replica.OrderBarrier {
 				n++
 			}
 			var err error
@@ -116,11 +93,11 @@ func (a *applier) run() {
 }
 
 // special carries out what is no entry.
-func (a *applier) special(o *order) error {
-	switch o.kind {
-	case orderInstall:
-		a.installSnapshot(o.install)
-	case orderFreeze:
+func (a *applier) special(o *replica.Order) error {
+	switch o.Kind {
+	case replica.OrderInstall:
+		a.installSnapshot(o.Install.(*received))
+	case replica.OrderFreeze:
 		a.state.mu.Lock()
 		a.snapshots.freeze()
 		a.state.mu.Unlock()
@@ -152,7 +129,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 		return err
 	}
 	defer log.Close()
-	var orders []order
+	var orders []replica.Order
 	for {
 		records, err := log.Next(replayBytes)
 		if err == nil && len(records) == 0 {
@@ -165,7 +142,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 			clear(orders)
 			orders = orders[:0]
 			for len(records) > 0 && len(orders) < applyBatch && records[0].Zxid <= upTo {
-				orders = append(orders, order{Entry: entryOf(&records[0])})
+				orders = append(orders, replica.Order{Entry: entryOf(&records[0])})
 				records = records[1:]
 			}
 			if err := a.applySome(orders); err != nil {
@@ -221,17 +198,17 @@ func (a *applier) knowEnsemble() {
 
 // applySome applies a few orders, and gives way when a hold of the lock has lasted long
 // enough. After an error nothing more may be applied.
-func (a *applier) applySome(orders []order) error {
+func (a *applier) applySome(orders []replica.Order) error {
 	if err := a.applyHeld(orders); err != nil {
 		return err
 	}
 	for i := range orders {
-		a.backlog.Add(-orders[i].held)
+		a.backlog.Add(-orders[i].Held)
 	}
 	return nil
 }
 
-func (a *applier) applyHeld(orders []order) error {
+func (a *applier) applyHeld(orders []replica.Order) error {
 	a.hold()
 	defer a.release()
 	for i := range orders {
@@ -273,7 +250,7 @@ func (a *applier) release() {
 // progress tells the peer loop that more is applied, if it waits for that.
 func (a *applier) progress() {
 	if a.awaited.Load() {
-		notify(a.replica.moved)
+		notify(a.loop.moved)
 	}
 }
 
@@ -289,9 +266,9 @@ func (a *applier) breathe() {
 // apply applies one order. An error means that a committed entry does not fit what
 // was applied before, or does not decode, although both were checked before it
 // was acknowledged: this server must not continue.
-func (a *applier) apply(o *order) error {
+func (a *applier) apply(o *replica.Order) error {
 	a.work++
-	if o.kind == orderBarrier {
+	if o.Kind == replica.OrderBarrier {
 		a.passBarrier(o)
 		return nil
 	}
@@ -311,21 +288,20 @@ func (a *applier) apply(o *order) error {
 	a.state.tree.Apply(txn, &a.out)
 	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
 	a.settle()
-	if a.digests.applied(txn.Zxid, a.state.tree, o.Txn() != nil) && a.Server.ensemble() {
-		body := appendDigest(nil, txn.Zxid, a.state.tree.Digest())
-		a.replica.events.put(peerEvent{kind: evDigest, body: body})
+	if a.digests.applied(txn.Zxid, a.state.tree, o.Entry.Txn() != nil) && a.Server.ensemble() {
+		a.loop.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.tree.Digest()})
 	}
 	a.tellAll()
 	for i := range txn.Ops {
 		a.sessionEffect(txn, &txn.Ops[i])
 	}
-	if txn.Origin != 0 && serverOf(txn.Origin) == a.id {
+	if txn.Origin != 0 && replica.ServerOf(txn.Origin) == a.id {
 		if c := a.conns.get(txn.Origin); c != nil {
 			a.answer(c, o, txn)
 		}
 	}
-	recycleTxn(txn)
-	o.txn = nil
+	replica.RecycleTxn(txn)
+	o.Txn = nil
 	return nil
 }
 
@@ -367,11 +343,11 @@ func (a *applier) tellAll() {
 }
 
 // passBarrier answers a request that has no transaction.
-func (a *applier) passBarrier(o *order) {
-	c := a.conns.get(o.origin)
+func (a *applier) passBarrier(o *replica.Order) {
+	c := a.conns.get(o.Origin)
 	switch {
 	case c == nil:
-	case o.code == jute.ErrSessionMoved:
+	case o.Code == jute.ErrSessionMoved:
 		c.kill() // its session is elsewhere now
 	default:
 		a.answer(c, o, nil)
@@ -379,12 +355,12 @@ func (a *applier) passBarrier(o *order) {
 }
 
 // txnOf returns the order's transaction.
-func (a *applier) txnOf(o *order) (*datatree.Txn, error) {
-	if o.txn != nil {
-		return o.txn, nil
+func (a *applier) txnOf(o *replica.Order) (*datatree.Txn, error) {
+	if o.Txn != nil {
+		return o.Txn, nil
 	}
-	o.txn = newTxn()
-	return o.txn, transactionOf(&o.Entry, a.state.tree, o.txn)
+	o.Txn = replica.NewTxn()
+	return o.Txn, transactionOf(&o.Entry, a.state.tree, o.Txn)
 }
 
 // tell sends an event to the watchers that wait for it and may read the node.
@@ -459,13 +435,13 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 
 // answer gives the oldest pending request of c its reply, and then serves the
 // reads that waited behind it. txn is nil for a barrier.
-func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
+func (a *applier) answer(c *conn, o *replica.Order, txn *datatree.Txn) {
 	c.mu.Lock()
-	if c.mu.gone || c.mu.ending || c.mu.pending.len() == 0 {
+	if c.mu.gone || c.mu.ending || c.mu.pending.Len() == 0 {
 		c.mu.Unlock()
 		return
 	}
-	req := *c.mu.pending.front()
+	req := *c.mu.pending.Front()
 	c.mu.Unlock()
 	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !answers(&req, o) {
 		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
@@ -473,7 +449,7 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 		c.kill()
 		return
 	}
-	if req.xid != xidUpgrade || req.outcome == nil {
+	if req.xid != replica.UpgradeXid || req.outcome == nil {
 		a.answerOrdered(c, &req, o, txn)
 		c.answered(&req, a.state.tree.LastZxid())
 		a.observeWrite(c, &req)
@@ -491,8 +467,8 @@ func (a *applier) answer(c *conn, o *order, txn *datatree.Txn) {
 
 // answers reports whether o, which has no transaction, can be what req waits for:
 // a refusal goes with any request.
-func answers(req *request, o *order) bool {
-	return o.code != 0 || req.op == jute.OpSync || !fromLeader(req.op)
+func answers(req *request, o *replica.Order) bool {
+	return o.Code != 0 || req.op == jute.OpSync || !replica.Ordered(req.op)
 }
 
 // serveBehind serves the reads at the head of c's queue, up to the next ordered
@@ -500,11 +476,11 @@ func answers(req *request, o *order) bool {
 func (a *applier) serveBehind(c *conn) {
 	for {
 		c.mu.Lock()
-		if c.mu.gone || c.mu.pending.len() == 0 || c.mu.pending.front().ordered {
+		if c.mu.gone || c.mu.pending.Len() == 0 || c.mu.pending.Front().ordered {
 			c.mu.Unlock()
 			return
 		}
-		req := *c.mu.pending.front()
+		req := *c.mu.pending.Front()
 		behind := c.behindLocked()
 		c.mu.Unlock()
 		if behind {
@@ -526,8 +502,8 @@ func (a *applier) serveBehind(c *conn) {
 
 func (a *applier) popPending(c *conn, req *request) {
 	c.mu.Lock()
-	if c.mu.pending.len() > 0 { // not torn down meanwhile
-		c.mu.pending.pop(1)
+	if c.mu.pending.Len() > 0 { // not torn down meanwhile
+		c.mu.pending.Pop(1)
 		c.pendingLen.Add(-1)
 		a.throttler.leave(req.size())
 		if c.mu.draining {
@@ -550,8 +526,8 @@ func (a *applier) observeWrite(c *conn, req *request) {
 }
 
 // answerOrdered appends the reply to a request that was ordered by the leader.
-func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.Txn) {
-	zxid, code, session := a.state.tree.LastZxid(), o.code, o.session
+func (a *applier) answerOrdered(c *conn, req *request, o *replica.Order, txn *datatree.Txn) {
+	zxid, code, session := a.state.tree.LastZxid(), o.Code, o.Session
 	if txn != nil {
 		zxid, code, session = txn.Zxid, txn.Err, txn.Session
 	}
@@ -562,7 +538,7 @@ func (a *applier) answerOrdered(c *conn, req *request, o *order, txn *datatree.T
 		c.kill() // the client is elsewhere; it must not hear from here
 	case code != 0:
 		c.reply(req.xid, zxid, code)
-	case !fromLeader(req.op):
+	case !replica.Ordered(req.op):
 		if !a.answerRead(c, req) {
 			c.endAfterFlush()
 		}

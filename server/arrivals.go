@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/wal"
@@ -37,19 +38,16 @@ func appendSnapHeader(b []byte, token uint64, ref *wal.SnapRef) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(ref.Zxid))
 	b = binary.LittleEndian.AppendUint64(b, uint64(ref.Size))
 	b = binary.LittleEndian.AppendUint32(b, ref.CRC)
-	b = appendBytes(b, ref.Name)
-	return appendBytes(b, ref.Digest)
+	b = wire.AppendBytes(b, ref.Name)
+	return wire.AppendBytes(b, ref.Digest)
 }
 
 func decodeSnapHeader(b []byte) (*received, error) {
-	f := fields{b: b}
-	rec := &received{token: f.uint64(), ref: wal.SnapRef{
-		Zxid: jute.Zxid(f.uint64()), Size: int64(f.uint64()), CRC: f.uint32(), Name: f.string(), Digest: f.bytes(), Installed: true,
+	f := wire.NewReader(b)
+	rec := &received{token: f.Uint64(), ref: wal.SnapRef{
+		Zxid: jute.Zxid(f.Uint64()), Size: int64(f.Uint64()), CRC: f.Uint32(), Name: f.String(), Digest: f.Bytes(), Installed: true,
 	}}
-	if f.more() {
-		f.fail()
-	}
-	if err := f.err(); err != nil {
+	if err := f.End(); err != nil {
 		return nil, fmt.Errorf("header of a snapshot: %w", err)
 	}
 	if !rec.ref.Valid() {
@@ -241,7 +239,7 @@ func (a *arrivals) offer(x *arrival, rec *received) (err error) {
 		return err
 	}
 	taken := make(chan error, 1)
-	a.replica.events.put(peerEvent{kind: evReceived, peer: x.from, received: rec, taken: taken})
+	a.loop.events.put(peerEvent{kind: evReceived, peer: x.from, received: rec, taken: taken})
 	select {
 	case err := <-taken:
 		return err
@@ -251,14 +249,15 @@ func (a *arrivals) offer(x *arrival, rec *received) (err error) {
 }
 
 // take gives a complete snapshot to the core.
-func (r *replica) take(from zab.SID, rec *received) error {
-	if wants, token := r.core.WantsSnapshot(); wants != from || token != rec.token {
+func (l *loop) take(from zab.SID, rec *received) error {
+	core := l.replica.Core
+	if wants, token := core.WantsSnapshot(); wants != from || token != rec.token {
 		return errNotNow
 	}
-	if !r.core.SnapshotReceived(from, rec.token, rec.info()) {
+	if !core.SnapshotReceived(from, rec.token, rec.info()) {
 		return errNotWanted
 	}
-	r.snapshots.received(rec.ref)
+	l.snapshots.received(rec.ref)
 	return nil
 }
 

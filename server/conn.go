@@ -11,7 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
 )
@@ -31,13 +33,13 @@ type conn struct {
 	frames *frameReader
 
 	// Owned by the reader.
-	timeoutMs int32         // negotiated; set before the session, by the applier
-	current   request       // being handled; here, since it would be an allocation elsewhere
-	batch     []submission  // writes of the frames being handled, not yet handed over
-	arena     []byte        // where request bodies of this batch are copied to
-	readsNow  int           // reads answered since the last settle
-	started   time.Duration // when the frames being handled were received
-	alone     bool          // they may be answered without the leader
+	timeoutMs int32                // negotiated; set before the session, by the applier
+	current   request              // being handled; here, since it would be an allocation elsewhere
+	batch     []replica.Submission // writes of the frames being handled, not yet handed over
+	arena     []byte               // where request bodies of this batch are copied to
+	readsNow  int                  // reads answered since the last settle
+	started   time.Duration        // when the frames being handled were received
+	alone     bool                 // they may be answered without the leader
 
 	session     atomic.Int64              // jute.SessionID; 0 until established
 	auth        atomic.Pointer[[]jute.ID] // credentials; the slice is immutable
@@ -61,14 +63,14 @@ type conn struct {
 
 	mu struct {
 		sync.Mutex
-		out      *outBuffer    // nil while empty
-		writing  bool          // somebody is writing the socket
-		ending   bool          // close once out is written; nothing more is appended
-		lingers  bool          // with ending: the client may have sent more
-		draining bool          // the server stops: answer what is pending, then end
-		gone     bool          // torn down
-		mark     int           // where the frame being appended begins
-		pending  fifo[request] // requests behind and including an unanswered write
+		out      *outBuffer         // nil while empty
+		writing  bool               // somebody is writing the socket
+		ending   bool               // close once out is written; nothing more is appended
+		lingers  bool               // with ending: the client may have sent more
+		draining bool               // the server stops: answer what is pending, then end
+		gone     bool               // torn down
+		mark     int                // where the frame being appended begins
+		pending  fifo.List[request] // requests behind and including an unanswered write
 		stats    connStats
 	}
 	drained sync.Cond // on mu: out has been written, pending got shorter, or the connection is gone
@@ -222,7 +224,7 @@ func (c *conn) settle(handled int) {
 
 // submitBatch hands the batch's writes to the leader.
 func (c *conn) submitBatch() {
-	c.srv.replica.submit(c.batch...)
+	c.srv.loop.submit(c.batch...)
 	clear(c.batch)
 	c.batch = c.batch[:0]
 	c.arena = nil
@@ -302,7 +304,7 @@ const lingerTimeout = time.Second
 func (c *conn) finish() (lingers bool) {
 	c.mu.Lock()
 	if c.mu.draining {
-		for c.mu.pending.len() > 0 && !c.mu.ending && !c.mu.gone {
+		for c.mu.pending.Len() > 0 && !c.mu.ending && !c.mu.gone {
 			c.drained.Wait()
 		}
 		c.mu.ending = true

@@ -7,10 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/wal"
-	"github.com/zkd-project/zkd/server/zab"
 )
 
 // A server turns writes off before the disk of its log is used up: then it can
@@ -87,41 +84,15 @@ func (s *Server) diskRemark() string {
 	return ""
 }
 
-// watchQuorumDisks finds out whether the voters that have room are a quorum.
-func (r *replica) watchQuorumDisks() {
-	full := r.status.Role == zab.Leading && !r.core.RoomInQuorum()
-	if r.quorumFull.Swap(full) == full {
-		return
-	}
-	if full {
-		r.log.Error("the disks of too many servers are full for a quorum: writes are refused until there is room")
-	} else {
-		r.log.Info("a quorum has room on its disks")
-	}
-}
-
 // leastReserve is how much of the log's files deletes leave when there is no room
 // for another segment.
 func (s *Server) leastReserve() int64 { return min(1<<20, s.cfg.WALSegmentSize/4) }
 
-// refusedByDisk is the answer to a request while there is no room for writes, or 0
-// to evaluate it. A refused write was not done, which clients learn from the code
-// that they know for that.
-func (r *replica) refusedByDisk(req *evaluate.Request) jute.Code {
-	if !r.refusesWrites() {
-		return 0
-	}
-	switch req.Op {
-	case jute.OpCloseSession:
-		return 0
-	case jute.OpCreateSession:
-		if r.ensemble() && !r.quorumFull.Load() && req.Cxid != xidUpgrade {
-			return jute.ErrSessionMoved // the client asks again, and soon there is a leader with room
-		}
-	case jute.OpDelete, jute.OpDeleteContainer:
-		if wal.SpaceLevel(r.diskLevel.Load()) < wal.SpaceOut || r.logWriter.Reserve() >= r.leastReserve() {
-			return 0
-		}
-	}
-	return jute.ErrNotReadOnly
+// diskDoor is what a leader asks of the disk.
+type diskDoor struct{ s *Server }
+
+func (d diskDoor) Full() bool { return d.s.diskFull() }
+
+func (d diskDoor) RoomForDeletes() bool {
+	return wal.SpaceLevel(d.s.diskLevel.Load()) < wal.SpaceOut || d.s.logWriter.Reserve() >= d.s.leastReserve()
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -104,10 +105,11 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 		all := s.digests.transactions()
 		zxid := all[len(all)-1].zxid
 		epoch := s.role.Load().Epoch
+		const frameDigest, frameDiverged = 4, 6 // see server/replica/wire.go
 		frame := func(formula byte) []byte {
-			body := appendDigest(beginPeerFrame(nil, epoch), zxid, datatree.Digest{Lo: 1})
-			body[4] = formula
-			return body
+			body := append(binary.LittleEndian.AppendUint32(nil, epoch), formula)
+			body = binary.LittleEndian.AppendUint64(body, uint64(zxid))
+			return append(body, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)
 		}
 		for id, f := range e.servers {
 			if f != nil && id != leader {

@@ -237,7 +237,7 @@ func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		e.settled()
 		before := e.snapFiles(to)
-		a := e.servers[to].replica.arrivals
+		a := e.servers[to].loop.arrivals
 		for _, from := range []int{leader, other} {
 			ended := e.streams(from, to, 5)
 			if n := len(ended); n != 4 {
@@ -276,7 +276,7 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 		leader, to := e.leader(), e.follower()
 		time.Sleep(2 * time.Second)
 		before := e.snapFiles(to)
-		a := e.servers[to].replica.arrivals
+		a := e.servers[to].loop.arrivals
 		ended := e.streams(leader, to, 1)
 		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
 		a.want(zab.SID(leader), 100)
@@ -310,7 +310,7 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := e.snapFiles(to)
-		a := e.servers[to].replica.arrivals
+		a := e.servers[to].loop.arrivals
 		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
 		a.want(leader.id, 100)
 		ended := make(chan error)
@@ -337,7 +337,7 @@ func TestReaderOfTheLogForgets(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		id := e.leader()
 		leader := e.servers[id]
-		l := leader.replica.learners
+		l := leader.loop.learners
 		ask := func(peer zab.SID) {
 			l.reads.put(zab.LogRead{Peer: peer, Gen: 1, After: leader.lastApplied(), MaxBytes: 1000})
 			synctest.Wait()

@@ -166,7 +166,7 @@ func (c *conn) facts(asks bool) fourletter.Connection {
 		Remote:        remoteAddrPort(c),
 		Reading:       !asks,
 		Writing:       c.mu.out != nil,
-		Queued:        int64(c.mu.pending.len()),
+		Queued:        int64(c.mu.pending.Len()),
 		Received:      st.received,
 		Sent:          st.sent,
 		Session:       c.session.Load(),

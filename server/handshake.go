@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 )
 
@@ -116,13 +117,13 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	if done, err := c.locally(r); done || err != nil {
 		return err
 	}
-	sub := submission{
-		kind:     submitWrite,
-		received: c.started,
-		req:      evaluate.Request{Op: jute.OpCreateSession, Session: r.SessionID, Origin: c.id, TimeoutMs: c.timeoutMs},
+	sub := replica.Submission{
+		Kind:     replica.Write,
+		Received: c.started,
+		Request:  evaluate.Request{Op: jute.OpCreateSession, Session: r.SessionID, Origin: c.id, TimeoutMs: c.timeoutMs},
 	}
 	if r.SessionID == 0 {
-		sub.req.Session = s.nextSession()
+		sub.Request.Session = s.nextSession()
 	} else {
 		// The password comes first: knowing an id must not be enough to cut its
 		// owner off, as it is in Apache's server.
@@ -131,7 +132,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 			c.refuseSession(r.HasReadOnly)
 			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
 		}
-		sub.kind = submitResume
+		sub.Kind = replica.Resume
 	}
 	readOnly := byte(0)
 	if r.HasReadOnly {
@@ -139,7 +140,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	}
 	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: c.established})
 	c.touched.Store(millis(c.started)) // not before then the leader starts the session's time
-	s.replica.submit(sub)
+	s.loop.submit(sub)
 	if err := c.await(c.established); err != nil {
 		return err
 	}

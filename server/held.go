@@ -1,6 +1,10 @@
 package server
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/server/replica"
+)
 
 // limits bound what a server holds in memory for work that is under way, in bytes. Tests
 // make them small before the start.
@@ -26,6 +30,11 @@ type limits struct {
 	// log is for records at the log writer. With more, a leader proposes nothing. It is
 	// less than the log writer's own limit, at which handing over records blocks.
 	log int64
+}
+
+// replica returns the limits of the server's replica.
+func (l *limits) replica() replica.Limits {
+	return replica.Limits{Waiting: l.waiting, Proposals: l.proposals, Backlog: l.backlog, Log: l.log}
 }
 
 var defaultLimits = limits{
@@ -103,21 +112,18 @@ func (h *held) show(p part, items int, bytes int64) {
 }
 
 // showHeld shows what the peer loop holds.
-func (r *replica) showHeld() {
-	l := &r.leading
-	r.shown.show(heldWaiting, l.waiting.len()+l.unknown.len(), l.bytes)
-	r.shown.show(heldProposals, l.proposals.kept.len(), l.proposals.bytes)
-	pending := 0
-	if l.evaluator != nil {
-		pending = l.evaluator.Pending()
-	}
-	r.shown.show(heldOverlay, pending, 0)
-	entries, bytes := r.core.Held()
-	r.shown.show(heldEntries, entries, int64(bytes))
-	r.shown.show(heldLog, r.logged.len(), r.logging)
-	r.shown.show(heldBarriers, r.barriers.len(), 0)
-	r.shown.show(heldReads, len(r.held), 0)
-	r.shown.show(heldReady, r.ready.len(), 0)
+func (l *loop) showHeld() {
+	h := l.replica.Held()
+	l.shown.show(heldWaiting, h.Waiting, h.WaitingBytes)
+	l.shown.show(heldProposals, h.Proposals, h.ProposalBytes)
+	l.shown.show(heldOverlay, h.Overlay, 0)
+	entries, bytes := l.replica.Core.Held()
+	l.shown.show(heldEntries, entries, int64(bytes))
+	l.shown.show(heldLog, h.Log, h.LogBytes)
+	l.shown.show(heldBarriers, h.Barriers, 0)
+	l.shown.show(heldReads, h.Reads, 0)
+	l.shown.show(heldReady, h.Ready, 0)
+	l.metrics.pendingSyncs.Store(int64(h.Reads))
 }
 
 // holdings looks at everything that is held.
@@ -135,8 +141,8 @@ func (s *Server) holdings() (list [numParts]holding) {
 	}
 	list[heldReplies].bytes, list[heldReplies].limit = s.outBytes.Load(), s.limits.replies
 	of := func(items int, bytes int64) holding { return holding{items: int64(items), bytes: bytes} }
-	list[heldSubmitted] = of(s.replica.in.held())
-	list[heldEvents] = of(s.replica.events.held())
+	list[heldSubmitted] = of(s.loop.in.held())
+	list[heldEvents] = of(s.loop.events.held())
 	list[heldWaiting].limit = s.limits.waiting
 	list[heldProposals].limit = s.limits.proposals
 	list[heldEntries].limit = 2 * int64(s.limits.cache)

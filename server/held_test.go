@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 // The oracle of storms: while there is much to do, no part of what a server holds is over
@@ -17,7 +18,7 @@ import (
 // bounded checks the first half. A turn of the peer loop may go beyond a bound.
 func (s *testServer) bounded(t testing.TB) {
 	t.Helper()
-	turn := int64(evaluateWork*256 + 2*s.cfg.MaxBuffer)
+	turn := int64(replica.EvaluateWork*256 + 2*s.cfg.MaxBuffer)
 	for p, h := range s.holdings() {
 		if h.limit > 0 && h.bytes > h.limit+turn {
 			t.Errorf("%s: %d bytes are held, the limit is %d", partNames[p], h.bytes, h.limit)
@@ -234,7 +235,7 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 		t.Errorf("a replay that is not needed: %v", err)
 	}
 	before := a.state.tree.LastZxid()
-	a.applySome([]order{{kind: orderBarrier}, {kind: orderEntry}})
+	a.applySome([]replica.Order{{Kind: replica.OrderBarrier}, {Kind: replica.OrderEntry}})
 	if a.state.tree.LastZxid() != before {
 		t.Error("an entry was applied that a snapshot will replace")
 	}

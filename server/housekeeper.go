@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -26,10 +27,10 @@ func (s *Server) keepHouse() {
 			last = now
 			s.watchDisk()
 			if s.ids.Short() {
-				s.replica.events.put(peerEvent{kind: evReserveIDs})
+				s.loop.events.put(peerEvent{kind: evReserveIDs})
 			}
 			exceeded = s.watchQuotas(exceeded)
-			s.replica.events.put(peerEvent{kind: evExpire, at: now})
+			s.loop.events.put(peerEvent{kind: evExpire, at: now})
 			s.expireLocals(now)
 			s.considerReadOnly(now)
 		case <-s.stopping:
@@ -69,33 +70,6 @@ func (s *Server) forgivePause(sinceLast time.Duration) {
 	}
 }
 
-// expireSessions proposes the closes of the sessions that were due at now, when no
-// pause was left to be forgiven. The peer loop does so, that nothing comes between
-// the end of a session and its close: that is behind all requests that have come. Those
-// which wait to be evaluated are signs of life of their sessions, from when they came.
-func (r *replica) expireSessions(now time.Duration) {
-	if r.status.Role != zab.Leading {
-		return
-	}
-	waiting := r.leading.waiting.all()
-	for i := range waiting {
-		if s := r.tracker.Get(waiting[i].req.Session); s != nil && waiting[i].req.Origin != 0 {
-			s.Touch(millis(waiting[i].received), s.TimeoutMs())
-		}
-	}
-	var closes []submission
-	for _, id := range r.tracker.Expire(millis(now), r.mayLive) {
-		r.metrics.sessionsExpired.Add(1)
-		r.log.Info("session expired", zap.Stringer("session", id))
-		closes = append(closes, submission{
-			kind:     submitWrite,
-			received: now,
-			req:      evaluate.Request{Op: jute.OpCloseSession, Session: id},
-		})
-	}
-	r.propose(closes)
-}
-
 // expireSlice is how many containers and TTL nodes are looked at under one hold of the
 // tree's lock.
 const expireSlice = 1024
@@ -111,7 +85,7 @@ func (s *Server) removeExpired() bool {
 	for more := true; more; {
 		due, more = s.dueForRemoval(&cursor, due[:0])
 		for _, r := range due {
-			for wait := true; wait; wait = s.replica.in.len() >= expireSlice { // the leader is busy
+			for wait := true; wait; wait = s.loop.in.len() >= expireSlice { // the leader is busy
 				select {
 				case <-pace.C:
 				case <-s.stopping:
@@ -121,10 +95,9 @@ func (s *Server) removeExpired() bool {
 			if !s.leads() {
 				return true
 			}
-			s.replica.submit(submission{
-				kind:     submitWrite,
-				received: s.now(),
-				req:      evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
+			s.loop.submit(replica.Submission{
+				Received: s.now(),
+				Request:  evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
 			})
 		}
 	}

@@ -45,16 +45,16 @@ func newLearners(s *Server) *learners {
 }
 
 // serveLearners starts what the core wants done for learners.
-func (r *replica) serveLearners() {
-	r.learners.reads.put(r.out.ReadLog...)
-	for _, send := range r.out.SendSnap {
-		r.learners.stopSending(send.Peer)
+func (l *loop) serveLearners() {
+	l.learners.reads.put(l.out.ReadLog...)
+	for _, send := range l.out.SendSnap {
+		l.learners.stopSending(send.Peer)
 		if send.Stop {
 			continue
 		}
-		ctx, cancel := context.WithCancel(r.ctx)
-		r.learners.sends[send.Peer] = cancel
-		r.loops.Go(func() { r.learners.sendSnapshot(ctx, send) })
+		ctx, cancel := context.WithCancel(l.ctx)
+		l.learners.sends[send.Peer] = cancel
+		l.loops.Go(func() { l.learners.sendSnapshot(ctx, send) })
 	}
 }
 
@@ -159,7 +159,7 @@ func (r *logReader) read(req zab.LogRead) {
 		entries[i] = entryOf(&records[i])
 		place.after = records[i].Zxid
 	}
-	r.replica.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
+	r.loop.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
 }
 
 // place returns where a request begins.
@@ -186,7 +186,7 @@ func (r *logReader) failed(req zab.LogRead, err error) {
 	if !errors.Is(err, wal.ErrPurged) {
 		r.log.Warn("reading the log for another server failed", zap.Uint8("peer", uint8(req.Peer)), zap.Stringer("after", req.After), zap.Error(err))
 	}
-	r.replica.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After})
+	r.loop.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After})
 }
 
 func entryOf(rec *wal.Record) zab.Entry {
@@ -199,7 +199,7 @@ func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 	if err != nil && ctx.Err() == nil {
 		l.log.Warn("snapshot was not sent", zap.Uint8("peer", uint8(req.Peer)), zap.Error(err))
 	}
-	l.replica.events.put(peerEvent{kind: evSent, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: zxid, ok: err == nil})
+	l.loop.events.put(peerEvent{kind: evSent, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: zxid, ok: err == nil})
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {
@@ -207,7 +207,7 @@ func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Z
 	if err != nil {
 		return 0, err
 	}
-	l.replica.events.put(peerEvent{kind: evBegun, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: ref.Zxid})
+	l.loop.events.put(peerEvent{kind: evBegun, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: ref.Zxid})
 	file, err := l.snapshots.store.Open(storeRef(ref))
 	if err != nil {
 		return 0, err

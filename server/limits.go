@@ -4,6 +4,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
@@ -24,9 +25,6 @@ const (
 	// maxCache and maxRequests are the defaults of limits.cache and limits.requests.
 	maxCache    = 8 << 20
 	maxRequests = 128 << 20
-	// submissionOverhead bounds what a forwarded request takes beside its body,
-	// with the identities of its connection (auth has 64 KiB for them).
-	submissionOverhead = 256 << 10
 )
 
 // A line that does not compile names a layer that takes less than what the one
@@ -35,9 +33,9 @@ const (
 	_ = uint(datatree.MaxTxn - config.MaxRequest - evaluate.MaxACLBytes)
 	_ = uint(wal.MaxPayload - datatree.MaxTxn)
 	_ = uint(maxPeerFrame - datatree.MaxTxn - 2*batchBytes)
-	_ = uint(maxPeerFrame - forwardBytes - config.MaxRequest - submissionOverhead)
+	_ = uint(maxPeerFrame - replica.ForwardBytes - config.MaxRequest - replica.SubmissionOverhead)
 	_ = uint(maxPeerQueue - maxCache - maxPeerFrame)
-	_ = uint(maxPeerQueue - maxRequests - config.MaxRequest - submissionOverhead)
+	_ = uint(maxPeerQueue - maxRequests - config.MaxRequest - replica.SubmissionOverhead)
 )
 
 // batchBytes is how many bytes of entries a message between servers has, unless

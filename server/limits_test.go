@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
-	"github.com/zkd-project/zkd/server/evaluate"
 )
 
 // TestLargestRequests sends what the largest jute.maxbuffer allows, in each form
@@ -114,15 +112,5 @@ func wantLargest(t *testing.T, s *testServer, size int) {
 	c.in.max = 2 * size // a reply has more than the data
 	if got, _ := c.get("/a"); got != largest("/a", size) {
 		t.Errorf("/a has %d bytes, want %d", len(got), len(largest("/a", size)))
-	}
-}
-
-// TestSubmissionOverhead: what a forwarded request takes beside its body is within
-// what the size of a frame allows for it.
-func TestSubmissionOverhead(t *testing.T) {
-	ids := slices.Repeat([]jute.ID{{Scheme: "digest", ID: "u:" + strings.Repeat("h", 28)}}, 64<<10/(6+30+32))
-	sub := submission{kind: submitWrite, req: evaluate.Request{Op: -1 << 31, Cxid: -1 << 31, TimeoutMs: -1 << 31, Refused: -1 << 31, Auth: ids}}
-	if n := len(appendSubmission(nil, &sub, nil)); n > submissionOverhead {
-		t.Errorf("a request with %d identities takes %d bytes beside its body, more than %d", len(ids), n, submissionOverhead)
 	}
 }

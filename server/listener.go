@@ -105,12 +105,12 @@ func (s *Server) admit(nc net.Conn) {
 func (s *Server) forget(c *conn) {
 	s.state.mu.RLock()
 	c.mu.Lock()
-	for i := range c.mu.pending.all() {
-		req := &c.mu.pending.all()[i]
+	for i := range c.mu.pending.All() {
+		req := &c.mu.pending.All()[i]
 		s.largeBytes.Add(-req.large)
 		s.throttler.leave(req.size())
 	}
-	c.mu.pending.drop()
+	c.mu.pending.Clear()
 	c.mu.gone = true
 	c.dropOutLocked()
 	c.mu.Unlock()

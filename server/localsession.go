@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 // A local session is known to its server alone (semantics.md section 14). It costs
@@ -120,21 +121,17 @@ func (c *conn) upgrade(req *request) error {
 		return nil
 	}
 	outcome := make(chan struct{})
-	c.push(request{op: jute.OpCreateSession, xid: xidUpgrade, received: req.received, ordered: true, outcome: outcome})
-	c.batch = append(c.batch, submission{
-		kind:     submitWrite,
-		received: req.received,
-		req: evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), Origin: c.id, Cxid: xidUpgrade,
+	c.push(request{op: jute.OpCreateSession, xid: replica.UpgradeXid, received: req.received, ordered: true, outcome: outcome})
+	c.batch = append(c.batch, replica.Submission{
+		Kind:     replica.Write,
+		Received: req.received,
+		Request: evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), Origin: c.id, Cxid: replica.UpgradeXid,
 			TimeoutMs: c.timeoutMs},
 	})
 	c.submitBatch()
 	c.flush()
 	return c.await(outcome)
 }
-
-// xidUpgrade is the xid of a request to create a session of which the client knows
-// nothing: it gets no reply.
-const xidUpgrade = -100
 
 // upgraded is called when the creation of a session is applied. A connection that had it
 // as a local one has a global one from here on. If another connection than origin has

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
@@ -200,15 +201,15 @@ func TestNumbersOfTheServersOwnFromAClient(t *testing.T) {
 			}
 			c := s.connect(t)
 			path := fmt.Sprint("/", at)
-			for _, xid := range []int32{xidUpgrade, 0, jute.XidNotification} {
+			for _, xid := range []int32{replica.UpgradeXid, 0, jute.XidNotification} {
 				c.sendFrame(requestFrame(xid, jute.OpSync, &jute.SyncRequest{Path: "/"}))
 				if r := c.must(); r.Xid != xid || r.Err != 0 {
 					t.Errorf("sync with xid %d: %v", xid, r)
 				}
 			}
-			c.sendFrame(requestFrame(xidUpgrade, jute.OpCreate, create(path, "", 0)))
-			if r := c.must(); r.Xid != xidUpgrade || r.Err != 0 {
-				t.Errorf("create with xid %d: %v", xidUpgrade, r)
+			c.sendFrame(requestFrame(replica.UpgradeXid, jute.OpCreate, create(path, "", 0)))
+			if r := c.must(); r.Xid != replica.UpgradeXid || r.Err != 0 {
+				t.Errorf("create with xid %d: %v", replica.UpgradeXid, r)
 			}
 			c.set(path, "1")
 			s.noErrors(t)

@@ -18,53 +18,43 @@ import (
 // not changed any more.
 type memberLists struct{ settled, newest *zab.Members }
 
-// voters counts the servers with a vote.
-func voters(m *zab.Members) (n int) {
-	for i := range m.List {
-		if m.Voter(m.List[i].ID) {
-			n++
-		}
-	}
-	return n
-}
-
 // introduce makes known what hellos say, and which members decide.
-func (r *replica) introduce() {
-	in := r.core.Introduction()
-	r.intro.Store(&in)
+func (l *loop) introduce() {
+	in := l.replica.Core.Introduction()
+	l.intro.Store(&in)
 	var lists memberLists
-	lists.settled, lists.newest = r.core.Lists()
-	r.lists.Store(&lists)
+	lists.settled, lists.newest = l.replica.Core.Lists()
+	l.lists.Store(&lists)
 }
 
 // listsChanged looks for the servers that have come into the lists of members.
 // Those that have gone are dropped later, so that they can hear of it.
-func (r *replica) listsChanged() {
-	if r.transport == nil {
+func (l *loop) listsChanged() {
+	if l.transport == nil {
 		return
 	}
-	peers := r.peersOf(r.lists.Load())
-	for _, p := range r.transport.Peers() {
+	peers := l.peersOf(l.lists.Load())
+	for _, p := range l.transport.Peers() {
 		if !slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID }) {
 			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs})
 		}
 	}
-	r.setPeers(peers)
-	r.dropPeers = r.now() + r.cfg.ElectionTimeout
+	l.setPeers(peers)
+	l.dropPeers = l.now() + l.cfg.ElectionTimeout
 }
 
 // dropUnlisted drops the servers that neither the lists of members nor the
 // configuration file have any more.
-func (r *replica) dropUnlisted() {
-	if r.dropPeers != 0 && r.now() >= r.dropPeers {
-		r.dropPeers = 0
-		r.setPeers(r.peersOf(r.lists.Load()))
+func (l *loop) dropUnlisted() {
+	if l.dropPeers != 0 && l.now() >= l.dropPeers {
+		l.dropPeers = 0
+		l.setPeers(l.peersOf(l.lists.Load()))
 	}
 }
 
-func (r *replica) setPeers(peers []transport.Peer) {
-	if err := r.transport.SetPeers(peers); err != nil && !errors.Is(err, transport.ErrClosed) {
-		r.log.Error("the servers of the ensemble can't all be linked", zap.Error(err))
+func (l *loop) setPeers(peers []transport.Peer) {
+	if err := l.transport.SetPeers(peers); err != nil && !errors.Is(err, transport.ErrClosed) {
+		l.log.Error("the servers of the ensemble can't all be linked", zap.Error(err))
 	}
 }
 
@@ -135,5 +125,5 @@ func (s *Server) ourEnsemble(in *zab.Introduction, cluster zab.ID) bool {
 // refused takes in what a server says with which there is no link, because one of
 // the two does not list the other.
 func (s *Server) refused(h transport.Hello) {
-	s.replica.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
+	s.loop.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
 }

@@ -134,7 +134,7 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 		ref.CRC = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 		before := inventory(t, []string{s.cfg.DataDir})
 		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
-		s.replica.arrivals.want(2, 1)
+		s.loop.arrivals.want(2, 1)
 		if err := (links{s.Server}).Stream(2, appendSnapHeader(nil, 1, &ref), bytes.NewReader(b)); fault.KindOf(err) != fault.Newer {
 			t.Errorf("the stream: %v", err)
 		}

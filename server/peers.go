@@ -14,6 +14,8 @@ import (
 	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
@@ -27,6 +29,7 @@ type peerEvent struct {
 	intro    zab.Introduction
 	app      uint8
 	body     []byte
+	digest   datatree.Digest
 	entries  []zab.Entry
 	zxid     jute.Zxid
 	bytes    int64
@@ -42,10 +45,10 @@ type peerEvent struct {
 func (ev *peerEvent) size() int64 {
 	n := int64(len(ev.body)) + 512
 	for i := range ev.msg.Entries {
-		n += entrySize(&ev.msg.Entries[i])
+		n += replica.EntrySize(&ev.msg.Entries[i])
 	}
 	for i := range ev.entries {
-		n += entrySize(&ev.entries[i])
+		n += replica.EntrySize(&ev.entries[i])
 	}
 	return n
 }
@@ -64,7 +67,7 @@ const (
 	evReceived                      // received; taken hears whether it becomes the history
 	evTaken                         // snapshot at zxid, bytes
 	evPurged                        // log begins at zxid, bytes
-	evDigest                        // zxid, body: to be told to the leader
+	evDigest                        // digest at zxid, to be told to the leader
 	evExpire                        // close the sessions that are due at that time
 	evTransfer                      // hand over; done is closed when that is done
 	evRefused                       // intro: of a server with which there is no link
@@ -72,56 +75,50 @@ const (
 )
 
 // handle takes an event in.
-func (r *replica) handle(ev *peerEvent) {
+func (l *loop) handle(ev *peerEvent) {
+	core := l.replica.Core
 	switch ev.kind {
 	case evUp:
-		r.links[ev.peer] = ev.gen
-		r.core.PeerUp(ev.peer, ev.gen, ev.intro)
+		l.replica.PeerUp(ev.peer, ev.gen, ev.intro)
 	case evDown:
-		if r.links[ev.peer] == ev.gen {
-			delete(r.links, ev.peer)
-			r.lostLink(ev.peer)
-		}
-		r.learners.forget(ev.peer)
-		r.arrivals.drop(ev.peer, errLinkLost)
-		r.core.PeerDown(ev.peer, ev.gen)
+		l.learners.forget(ev.peer)
+		l.arrivals.drop(ev.peer, errLinkLost)
+		l.replica.PeerDown(ev.peer, ev.gen)
 	case evMessage:
-		r.core.Recv(ev.peer, ev.gen, &ev.msg)
+		core.Recv(ev.peer, ev.gen, &ev.msg)
 	case evApp:
-		if r.links[ev.peer] == ev.gen {
-			r.hear(ev)
+		if err := l.replica.Frame(ev.peer, ev.gen, ev.app, ev.body); err != nil {
+			l.log.Error("frame of another server is wrong; is it of another version?",
+				zap.Uint8("peer", uint8(ev.peer)), zap.Uint8("kind", ev.app), zap.Error(err))
 		}
-	case evDrained: // dispatch looks
+	case evDrained: // the turn looks
 	case evRead:
-		r.core.LogRead(ev.peer, ev.gen, ev.zxid, ev.entries, !ev.ok)
+		core.LogRead(ev.peer, ev.gen, ev.zxid, ev.entries, !ev.ok)
 	case evBegun:
-		r.core.SnapshotBegun(ev.peer, ev.gen, ev.token, ev.zxid)
+		core.SnapshotBegun(ev.peer, ev.gen, ev.token, ev.zxid)
 	case evSent:
-		r.core.SnapshotSent(ev.peer, ev.gen, ev.token, ev.zxid, ev.ok)
+		core.SnapshotSent(ev.peer, ev.gen, ev.token, ev.zxid, ev.ok)
 	case evReceived:
-		ev.taken <- r.take(ev.peer, ev.received)
+		ev.taken <- l.take(ev.peer, ev.received)
 	case evTaken:
-		r.core.SnapshotTaken(ev.zxid, ev.bytes)
+		core.SnapshotTaken(ev.zxid, ev.bytes)
 	case evPurged:
-		r.core.LogPurged(ev.zxid, ev.bytes)
+		core.LogPurged(ev.zxid, ev.bytes)
 	case evDigest:
-		r.tellDigest(ev.body)
+		l.replica.Digest(ev.zxid, ev.digest)
 	case evExpire:
-		r.expireSessions(ev.at)
-		if r.leading.evaluator != nil { // it need not wait for the next request
-			r.leading.evaluator.Applied(r.lastApplied())
-		}
+		l.replica.Expire(ev.at)
 	case evTransfer:
-		r.core.Transfer()
-		if r.status.Role != zab.Leading {
+		core.Transfer()
+		if l.replica.Status().Role != zab.Leading {
 			close(ev.done)
 		} else {
-			r.left = append(r.left, ev.done)
+			l.left = append(l.left, ev.done)
 		}
 	case evReserveIDs:
-		r.reserveIDs()
+		l.reserveIDs()
 	case evRefused:
-		r.core.Heard(ev.peer, ev.intro)
+		core.Heard(ev.peer, ev.intro)
 	}
 }
 
@@ -130,11 +127,11 @@ func (r *replica) handle(ev *peerEvent) {
 type links struct{ *Server }
 
 func (l links) PeerUp(peer zab.SID, gen uint64, h transport.Hello) {
-	l.replica.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, intro: h.Introduction})
+	l.loop.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, intro: h.Introduction})
 }
 
 func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
-	l.replica.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
+	l.loop.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
 }
 
 // Receive takes in a message of a core. Entries that this version of zkd does not
@@ -145,7 +142,7 @@ func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 		l.failOn(peer, err)
 		return
 	}
-	l.replica.events.put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
+	l.loop.events.put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
 	m.Entries, m.Epochs = nil, nil // they are the core's
 }
 
@@ -155,8 +152,8 @@ func understandAll(entries []zab.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	txn := newTxn()
-	defer recycleTxn(txn)
+	txn := replica.NewTxn()
+	defer replica.RecycleTxn(txn)
 	for i := range entries {
 		if err := understand(&entries[i], txn); err != nil {
 			return fmt.Errorf("entry %v: %w", entries[i].Zxid, err)
@@ -174,16 +171,16 @@ func (s *Server) failOn(peer zab.SID, err error) {
 }
 
 func (l links) ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte) {
-	l.replica.events.put(peerEvent{kind: evApp, peer: peer, gen: gen, app: kind, body: body})
+	l.loop.events.put(peerEvent{kind: evApp, peer: peer, gen: gen, app: kind, body: body})
 }
 
 func (l links) Drained(peer zab.SID, gen uint64) {
-	l.replica.events.put(peerEvent{kind: evDrained, peer: peer, gen: gen})
+	l.loop.events.put(peerEvent{kind: evDrained, peer: peer, gen: gen})
 }
 
 // Stream takes in a snapshot from the leader.
 func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
-	err := l.replica.arrivals.receive(peer, header, r)
+	err := l.loop.arrivals.receive(peer, header, r)
 	if err != nil {
 		l.log.Warn("snapshot of another server was not received", zap.Uint8("peer", uint8(peer)), zap.Error(err))
 		if fault.KindOf(err) == fault.Newer {

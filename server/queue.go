@@ -88,38 +88,3 @@ func (q *queue[T]) held() (items int, bytes int64) {
 	defer q.mu.Unlock()
 	return len(q.items), q.bytes
 }
-
-// fifo is a list of which the oldest element goes first. Elements lie side by side.
-type fifo[T any] struct {
-	items []T
-	head  int
-}
-
-func (f *fifo[T]) len() int { return len(f.items) - f.head }
-
-func (f *fifo[T]) push(items ...T) { f.items = append(f.items, items...) }
-
-// front returns the oldest element; it is valid until the next push or pop.
-func (f *fifo[T]) front() *T { return &f.items[f.head] }
-
-// all returns the elements, oldest first; they are valid until the next push or pop.
-func (f *fifo[T]) all() []T { return f.items[f.head:] }
-
-// pop removes the n oldest elements.
-func (f *fifo[T]) pop(n int) {
-	clear(f.items[f.head : f.head+n])
-	f.head += n
-	switch {
-	case f.head == len(f.items) && cap(f.items) > keptItems:
-		*f = fifo[T]{}
-	case f.head == len(f.items):
-		f.items, f.head = f.items[:0], 0
-	case f.head >= 256 && f.head*2 >= len(f.items):
-		n := copy(f.items, f.items[f.head:])
-		clear(f.items[n:])
-		f.items, f.head = f.items[:n], 0
-	}
-}
-
-// drop removes all elements.
-func (f *fifo[T]) drop() { *f = fifo[T]{} }

@@ -86,7 +86,7 @@ type memberMetric struct {
 
 // memberMetrics have ZooKeeper's names.
 var memberMetrics = []memberMetric{
-	{zkMetric{name: "quorum_size", help: "Voters of the ensemble.", value: func(r *reading) float64 { return float64(voters(r.lists.Load().settled)) }}, false},
+	{zkMetric{name: "quorum_size", help: "Voters of the ensemble.", value: func(r *reading) float64 { return float64(r.lists.Load().settled.NumVoters()) }}, false},
 	{zkMetric{name: "member_list_differs", help: "1 if the configuration file of this server has another list of members than the ensemble.", value: func(r *reading) float64 {
 		if r.role.Load().FileDiffers {
 			return 1

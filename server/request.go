@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 // request is one request of a connection, from its arrival to its reply.
@@ -59,24 +60,13 @@ func (c *conn) handle(frame []byte) error {
 	switch {
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
-	case c.readOnly && fromLeader(req.op):
+	case c.readOnly && replica.Ordered(req.op):
 		c.reply(req.xid, c.srv.lastApplied(), jute.ErrNotReadOnly)
 		return nil
-	case fromLeader(req.op), c.mustFence(req.op):
+	case replica.Ordered(req.op), c.mustFence(req.op):
 		return c.submit(req)
 	}
 	return c.serveInOrder(req)
-}
-
-// fromLeader reports whether a client's op is ordered by the leader.
-func fromLeader(op jute.OpCode) bool {
-	switch op {
-	case jute.OpCreateSession, jute.OpDeleteContainer: // the server's own
-		return false
-	case jute.OpSync:
-		return true
-	}
-	return op.Write()
 }
 
 // mustFence reports whether a request that needs no leader is to be confirmed by it
@@ -174,15 +164,15 @@ func (c *conn) submit(req *request) error {
 	req.ordered = true
 	req.body = c.keep(req.body)
 	c.push(*req)
-	kind := submitWrite
+	kind := replica.Write
 	op := req.op
-	if op == jute.OpSync || !fromLeader(op) {
-		kind, op = submitBarrier, jute.OpSync
+	if op == jute.OpSync || !replica.Ordered(op) {
+		kind, op = replica.Barrier, jute.OpSync
 	}
-	c.batch = append(c.batch, submission{
-		kind:     kind,
-		received: req.received,
-		req: evaluate.Request{
+	c.batch = append(c.batch, replica.Submission{
+		Kind:     kind,
+		Received: req.received,
+		Request: evaluate.Request{
 			Op:      op,
 			Local:   c.local.Load(),
 			Session: c.sessionID(),
@@ -209,7 +199,7 @@ func (c *conn) pushBehind(req *request) bool {
 	queued.body = c.keep(req.body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.pending.len() == 0 {
+	if c.mu.pending.Len() == 0 {
 		return false
 	}
 	c.pushLocked(queued)
@@ -217,7 +207,7 @@ func (c *conn) pushBehind(req *request) bool {
 }
 
 func (c *conn) pushLocked(req request) {
-	c.mu.pending.push(req)
+	c.mu.pending.Push(req)
 	c.pendingLen.Add(1)
 	c.srv.throttler.enter(req.size())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/watch"
@@ -108,9 +109,8 @@ type Server struct {
 	awaited atomic.Bool                      // the peer loop waits for the applier
 
 	answersUntil atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
-	hearsay      [256]hearsay // by server, of a leader
 
-	replica   *replica
+	loop      *loop
 	transport *transport.Transport // nil without an ensemble
 	applier   *applier
 	wal       *wal.Log // until logWriter has it
@@ -273,8 +273,8 @@ func (s *Server) startLoops(found *recovered) error {
 	s.applier = newApplier(s)
 	s.applier.ensemble = found.ensemble
 	s.applier.knowEnsemble()
-	s.replica = newReplica(s, s.newCore(found), found.core.Commit)
-	s.replica.introduce()
+	s.loop = newLoop(s, s.newCore(found), found)
+	s.loop.introduce()
 	if s.ensemble() {
 		t, err := s.newTransport()
 		if err != nil {
@@ -282,13 +282,15 @@ func (s *Server) startLoops(found *recovered) error {
 		}
 		s.transport = t
 	}
-	s.replica.knowLeases(nil)
 	if s.ensemble() {
-		s.replica.tick() // the core knows the time before anything happens
+		s.loop.tick() // the core knows the time before anything happens
+	} else {
+		s.loop.replica.KnowLeases()
+		s.answersUntil.Store(s.loop.replica.AnswersUntil())
 	}
-	s.replica.dispatch() // so that a server of its own serves at once
+	s.loop.carryOut() // so that a server of its own serves at once
 	s.watchDisk()
-	s.loops.Go(s.replica.run)
+	s.loops.Go(s.loop.run)
 	s.loops.Go(s.applier.run)
 	s.loops.Go(s.snapshots.run)
 	s.loops.Go(s.keepHouse)
@@ -296,12 +298,12 @@ func (s *Server) startLoops(found *recovered) error {
 	if s.transport == nil {
 		return nil
 	}
-	s.loops.Go(s.replica.learners.run)
+	s.loops.Go(s.loop.learners.run)
 	return s.transport.Start()
 }
 
 func newApplier(s *Server) *applier {
-	a := &applier{Server: s, in: newQueue[order](nil)}
+	a := &applier{Server: s, in: newQueue[replica.Order](nil)}
 	a.deliver = a.deliverTo
 	return a
 }
@@ -385,7 +387,7 @@ func (s *Server) handOver() {
 		return
 	}
 	done := make(chan struct{})
-	s.replica.events.put(peerEvent{kind: evTransfer, done: done})
+	s.loop.events.put(peerEvent{kind: evTransfer, done: done})
 	select {
 	case <-done:
 	case <-time.After(s.cfg.ElectionTimeout):

@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 func (s *testServer) numSessions() int {
@@ -453,7 +454,7 @@ func TestResumeOfAnExpiringSession(t *testing.T) {
 		again := jute.ConnectRequest{TimeoutMs: 10_000, SessionID: c.session, Password: c.pass}
 		early.sendFrame(again.Append(nil))
 		early.eof("a session that is about to be closed")
-		s.replica.submit(submission{req: evaluate.Request{Op: jute.OpCloseSession, Session: c.session}})
+		s.loop.submit(replica.Submission{Request: evaluate.Request{Op: jute.OpCloseSession, Session: c.session}})
 		if r := s.dial(t, dialOptions{}).establish(&again); r.SessionID != 0 {
 			t.Errorf("resumed the closed session: %+v", r)
 		}

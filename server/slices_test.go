@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 // ephemerals creates n ephemerals below dir.
@@ -275,10 +276,10 @@ func TestATurnOfTheLeaderIsShort(t *testing.T) {
 			c.replies(xids)
 		}
 		one := int64(ops + len(m.Append(nil))/64)
-		if most := s.metrics.turnWork.max.Load(); most > evaluateWork+one {
+		if most := s.metrics.turnWork.max.Load(); most > replica.EvaluateWork+one {
 			t.Errorf("%d operations were evaluated in one turn", most)
 		}
-		if n := s.metrics.turnWork.count.Load(); n < 100*ops/(evaluateWork+one) {
+		if n := s.metrics.turnWork.count.Load(); n < 100*ops/(replica.EvaluateWork+one) {
 			t.Errorf("only %d turns", n)
 		}
 		e.idle()

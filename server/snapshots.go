@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
 )
@@ -105,9 +106,9 @@ func (sn *snapshotter) schedule() {
 
 // applied counts what the applier did and freezes the tree when a snapshot is
 // due and none is being written. The tree is locked for writing.
-func (sn *snapshotter) applied(orders []order) {
+func (sn *snapshotter) applied(orders []replica.Order) {
 	for i := range orders {
-		if orders[i].kind == orderEntry {
+		if orders[i].Kind == replica.OrderEntry {
 			sn.txns++
 			sn.bytes += int64(len(orders[i].Data))
 		}
@@ -190,7 +191,7 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),
 		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
 	sn.size.Store(ref.Size)
-	sn.replica.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
+	sn.loop.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
 	if sn.cfg.PurgeInterval > 0 {
 		sn.purge()
 	}
@@ -254,7 +255,7 @@ func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapR
 			return refs[n-1], nil
 		}
 		if turn%20 == 0 { // what is being written now may be too old
-			sn.applier.in.put(order{kind: orderFreeze})
+			sn.applier.in.put(replica.Order{Kind: replica.OrderFreeze})
 		}
 		select {
 		case <-look.C:
@@ -378,7 +379,7 @@ func (sn *snapshotter) purge() {
 	}
 	if err == nil {
 		sn.mu.refs = keep
-		sn.replica.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
+		sn.loop.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
 		var removed []string
 		removed, err = sn.remove(dropped, keep[0].Name)
 		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))

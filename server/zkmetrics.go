@@ -114,7 +114,7 @@ var ownMetrics = []zkMetric{
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *reading) int64 { return r.throttler.bytes.Load() })},
 	{name: "zkd_apply_work_max", help: "Most changes, events and answers under one hold of the tree's lock.", value: integer(func(r *reading) int64 { return r.metrics.applyWork.max.Load() })},
 	{name: "zkd_turn_work_max", help: "Most requests and changes that were evaluated in one turn of the peer loop.", value: integer(func(r *reading) int64 { return r.metrics.turnWork.max.Load() })},
-	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.replica.in.len() })},
+	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *reading) int { return r.loop.in.len() })},
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *reading) int { return r.applier.in.len() })},
 	{name: "zkd_replayed_entries_total", help: "Committed entries that were read from the log to be applied, since they were not in memory.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.replayed.Load() })},
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log behind the last snapshot: what a restart replays.", value: integer(func(r *reading) int64 { return r.logWriter.Stats().SinceSnapRef })},
@@ -124,8 +124,8 @@ var ownMetrics = []zkMetric{
 	{name: "zkd_bad_passwords_total", help: "Sessions that somebody tried to resume with a wrong password.", counter: true, value: integer(func(r *reading) int64 { return r.metrics.badPasswords.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *reading) int { return r.tree.Containers })},
 	{name: "zkd_joiners", help: "Servers that a leader is bringing up to date.", value: learnersThat(func(p *zab.PeerStatus) bool { return !p.Synced })},
-	{name: "zkd_learner_reads_waiting", help: "Learners for which a leader waits for its log.", value: integer(func(r *reading) int64 { return r.replica.learners.waiting.Load() })},
-	{name: "zkd_snapshots_arriving", help: "Snapshots that other servers are sending, read or not.", value: integer(func(r *reading) int { return len(r.replica.arrivals.sizes()) })},
+	{name: "zkd_learner_reads_waiting", help: "Learners for which a leader waits for its log.", value: integer(func(r *reading) int64 { return r.loop.learners.waiting.Load() })},
+	{name: "zkd_snapshots_arriving", help: "Snapshots that other servers are sending, read or not.", value: integer(func(r *reading) int { return len(r.loop.arrivals.sizes()) })},
 	{name: "zkd_ttl_nodes", help: "Znodes with a time to live.", value: integer(func(r *reading) int { return r.tree.TTLs })},
 }
 
@@ -137,12 +137,12 @@ var transferMetrics = []struct {
 	{
 		prometheus.NewDesc("zkd_snapshot_sent_bytes", "Bytes of the snapshot on its way to a server that have been sent.", []string{"peer"}, nil),
 		prometheus.NewDesc("zkd_snapshot_sending_bytes", "Size of the snapshot on its way to a server.", []string{"peer"}, nil),
-		func(r *reading) []transfer { return r.replica.learners.sizes() },
+		func(r *reading) []transfer { return r.loop.learners.sizes() },
 	},
 	{
 		prometheus.NewDesc("zkd_snapshot_received_bytes", "Bytes of the snapshot on its way from a server that have come.", []string{"peer"}, nil),
 		prometheus.NewDesc("zkd_snapshot_receiving_bytes", "Size of the snapshot on its way from a server.", []string{"peer"}, nil),
-		func(r *reading) []transfer { return r.replica.arrivals.sizes() },
+		func(r *reading) []transfer { return r.loop.arrivals.sizes() },
 	},
 }
 

@@ -25,9 +25,16 @@ const ours = `
 	server/auth:       jute
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format
+	# What a server does with requests, above zab. The simulator runs it, too.
+	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
+	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/pemfile server/zab
 	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
 	                   server/snapshot server/wal server/zab
+
+	# Lists and records in memory.
+	internal/fifo:     none
+	internal/wire:     none
 
 	# What a program was built from.
 	internal/buildinfo: none
@@ -49,8 +56,8 @@ const ours = `
 	fourletter:        none
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/format internal/vfs server/auth server/config server/datatree server/evaluate
-	                   server/session server/snapshot server/wal server/watch server/zab server/zab/transport
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datatree server/evaluate
+	                   server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
@@ -161,7 +168,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "internal/format", "server/auth", "server/datatree", "server/evaluate", "server/session", "server/watch", "server/zab",
+	"jute", "internal/format", "server/auth", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -88,6 +88,16 @@ func (m *Members) Voter(id SID) bool {
 	return one != nil && !one.Observer && (!m.Hierarchical || one.Weight > 0)
 }
 
+// NumVoters returns the number of servers with a vote that can count.
+func (m *Members) NumVoters() (n int) {
+	for i := range m.List {
+		if m.Voter(m.List[i].ID) {
+			n++
+		}
+	}
+	return n
+}
+
 // Quorum reports whether the voters for which in is true are a quorum. Without
 // groups it is more than half of the voters. With groups it has more than half
 // of the weight in more than half of the groups that have any weight. Two

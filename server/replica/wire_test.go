@@ -1,8 +1,10 @@
-package server
+package replica
 
 import (
 	"bytes"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,18 +14,18 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-func sampleSubmissions() []submission {
+func sampleSubmissions() []Submission {
 	bob := []jute.ID{{Scheme: "ip", ID: "10.0.0.1"}, {Scheme: "digest", ID: "bob:x"}}
-	return []submission{
-		{kind: submitWrite, req: evaluate.Request{Op: jute.OpCreate, Session: 0x1a, Cxid: 7, Origin: 3<<56 | 9, Auth: bob, Body: []byte("body")}},
-		{kind: submitBarrier, req: evaluate.Request{Op: jute.OpSync, Session: 0x1a, Cxid: 8, Origin: 3<<56 | 9, Auth: bob, Body: []byte{}}},
-		{kind: submitResume, req: evaluate.Request{Op: jute.OpCreateSession, Session: -1, TimeoutMs: 30000, Origin: 1<<64 - 1, Auth: []jute.ID{}, Body: []byte("pw")}},
-		{kind: submitWrite, req: evaluate.Request{Op: jute.OpCloseSession, Session: 5, Cxid: -11, Local: true, Refused: jute.ErrNoAuth, Auth: bob[:1], Body: []byte{}}},
+	return []Submission{
+		{Request: evaluate.Request{Op: jute.OpCreate, Session: 0x1a, Cxid: 7, Origin: 3<<56 | 9, Auth: bob, Body: []byte("body")}},
+		{Kind: Barrier, Request: evaluate.Request{Op: jute.OpSync, Session: 0x1a, Cxid: 8, Origin: 3<<56 | 9, Auth: bob, Body: []byte{}}},
+		{Kind: Resume, Request: evaluate.Request{Op: jute.OpCreateSession, Session: -1, TimeoutMs: 30000, Origin: 1<<64 - 1, Auth: []jute.ID{}, Body: []byte("pw")}},
+		{Request: evaluate.Request{Op: jute.OpCloseSession, Session: 5, Cxid: -11, Local: true, Refused: jute.ErrNoAuth, Auth: bob[:1], Body: []byte{}}},
 	}
 }
 
-func appendSubmissions(b []byte, subs []submission) []byte {
-	var before *submission
+func appendSubmissions(b []byte, subs []Submission) []byte {
+	var before *Submission
 	for i := range subs {
 		b = appendSubmission(b, &subs[i], before)
 		before = &subs[i]
@@ -37,7 +39,7 @@ func TestPeerFramesKeepWhatTheyCarry(t *testing.T) {
 	subs := sampleSubmissions()
 	got, err := decodeSubmissions(nil, appendSubmissions(nil, subs), time.Second)
 	for i := range subs {
-		subs[i].received = time.Second
+		subs[i].Received = time.Second
 	}
 	if err != nil || !reflect.DeepEqual(got, subs) {
 		t.Errorf("submissions: %v\ngot  %+v\nwant %+v", err, got, subs)
@@ -50,7 +52,7 @@ func TestPeerFramesKeepWhatTheyCarry(t *testing.T) {
 	if got, err := decodeBarriers(nil, b); err != nil || !reflect.DeepEqual(got, barriers) {
 		t.Errorf("barriers: %+v, %v", got, err)
 	}
-	touches := []touch{{session: -7, timeoutMs: 4000, ageMs: 250}, {session: 1, timeoutMs: -1, ageMs: -1}}
+	touches := []Touch{{Session: -7, TimeoutMs: 4000, AgeMs: 250}, {Session: 1, TimeoutMs: -1, AgeMs: -1}}
 	b = beginReport(nil, 1<<60+5)
 	for _, x := range touches {
 		b = appendTouch(b, x)
@@ -93,17 +95,17 @@ func TestPeerFramesThatEndEarly(t *testing.T) {
 	if _, _, err := decodeDigest(append(digest, 0)); err == nil {
 		t.Error("a digest with something behind it is taken")
 	}
-	if _, err := decodeSubmissions(nil, []byte{byte(submitResume) + 1, submissionSameAuth, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0}, 0); err == nil {
+	if _, err := decodeSubmissions(nil, []byte{byte(Resume) + 1, submissionSameAuth, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0}, 0); err == nil {
 		t.Error("a submission of an unknown kind is taken")
 	}
 }
 
 // FuzzPeerFrames decodes anything as each of the frames: nothing panics, and what
-// is taken comes out again as it was encoded anew.
+// is taken comes out again as it was encoded again.
 func FuzzPeerFrames(f *testing.F) {
 	f.Add(appendSubmissions(nil, sampleSubmissions()))
 	f.Add(appendBarrier(nil, &barrier{after: 1, code: -101}))
-	f.Add(appendTouch(appendTouch(beginReport(nil, 1), touch{session: 1}), touch{ageMs: 1 << 40}))
+	f.Add(appendTouch(appendTouch(beginReport(nil, 1), Touch{Session: 1}), Touch{AgeMs: 1 << 40}))
 	f.Add(appendConfirmed(nil, zab.ReadResult{ID: 1, OK: true}))
 	f.Add(appendDigest(nil, 5, datatree.Digest{Lo: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -147,18 +149,28 @@ func FuzzPeerFrames(f *testing.F) {
 }
 
 // sameSubmissions compares submissions; no credentials and none are the same.
-func sameSubmissions(a, b []submission) bool {
+func sameSubmissions(a, b []Submission) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
 		x, y := a[i], b[i]
-		if len(x.req.Auth) == 0 && len(y.req.Auth) == 0 {
-			x.req.Auth, y.req.Auth = nil, nil
+		if len(x.Request.Auth) == 0 && len(y.Request.Auth) == 0 {
+			x.Request.Auth, y.Request.Auth = nil, nil
 		}
 		if !reflect.DeepEqual(x, y) {
 			return false
 		}
 	}
 	return true
+}
+
+// TestSubmissionOverhead: what a forwarded request takes beside its body is within
+// what the size of a frame allows for it.
+func TestSubmissionOverhead(t *testing.T) {
+	ids := slices.Repeat([]jute.ID{{Scheme: "digest", ID: "u:" + strings.Repeat("h", 28)}}, 64<<10/(6+30+32))
+	sub := Submission{Request: evaluate.Request{Op: -1 << 31, Cxid: -1 << 31, TimeoutMs: -1 << 31, Refused: -1 << 31, Auth: ids}}
+	if n := len(appendSubmission(nil, &sub, nil)); n > SubmissionOverhead {
+		t.Errorf("a request with %d identities takes %d bytes beside its body, more than %d", len(ids), n, SubmissionOverhead)
+	}
 }

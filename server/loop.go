@@ -1,0 +1,443 @@
+package server
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
+)
+
+// loop is the peer loop. It owns the replica: it hands over what clients, other servers,
+// the log and the clock bring, and carries out what the replica asks for.
+//
+// A turn of the loop is short, whatever there is to do: heartbeats are sent between two
+// turns.
+type loop struct {
+	*Server
+	replica *replica.Replica
+	in      *queue[replica.Submission]
+	events  *queue[peerEvent]
+	moved   chan struct{} // has a token when the applier has applied more and awaited is set
+	again   chan struct{} // has a token when the leader can propose more
+	out     replica.Output
+	records []wal.Record // being handed to the log writer
+	logged  fifo.List[loggedBatch]
+
+	learners   *learners
+	arrivals   *arrivals
+	passed     map[zab.SID]passed // of each peer
+	identity   ident              // as the log has it: Server.ident is that of the start
+	reserving  uint64             // number of the log's record with identity.ids until it is durable, then 0
+	reportedAt int64              // time of the last report of touches to the leader, ms
+	touches    []replica.Touch    // being reported
+	left       []chan<- struct{}  // to be closed when this server does not lead
+	dropPeers  time.Duration      // when to drop the peers that nothing lists any more; 0 for never
+	counted    replica.Stats      // what the metrics have
+}
+
+// loggedBatch is a batch at the log writer: the number that the log gave the batch's last
+// record, and the core's number of the batch.
+type loggedBatch struct {
+	wal uint64
+	seq zab.Seq
+}
+
+func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
+	l := &loop{
+		Server:   s,
+		in:       newQueue((*replica.Submission).Size),
+		events:   newQueue((*peerEvent).size),
+		moved:    make(chan struct{}, 1),
+		again:    make(chan struct{}, 1),
+		learners: newLearners(s),
+		arrivals: newArrivals(s),
+		identity: s.ident,
+		passed:   make(map[zab.SID]passed),
+	}
+	l.replica = replica.New(core, found.core.Commit, replica.Options{
+		ID:           s.id,
+		Ensemble:     s.ensemble(),
+		LeaderServes: s.cfg.LeaderServes,
+		MaxWait:      s.cfg.ThrottledOpWaitTime,
+		Evaluate: evaluate.Options{
+			ExtendedTypes:   s.cfg.ExtendedTypes,
+			EnforceQuota:    s.cfg.EnforceQuota,
+			ReconfigEnabled: s.cfg.ReconfigEnabled,
+		},
+		Schemes:   s.schemes,
+		Limits:    s.limits.replica(),
+		State:     ordered{s},
+		Disk:      diskDoor{s},
+		Tracker:   s.tracker,
+		Backlog:   &s.applier.backlog,
+		NewOrigin: s.nextOrigin,
+		Now:       s.now,
+		Wall:      func() int64 { return time.Now().UnixMilli() },
+		Proposed: func(bytes int) {
+			s.metrics.proposals.Add(1)
+			s.metrics.proposalSizes.observe(bytes)
+		},
+	})
+	return l
+}
+
+// ordered is what a replica sees of what the applier has done.
+type ordered struct{ s *Server }
+
+func (o ordered) RLock() *datatree.Tree {
+	o.s.state.mu.RLock()
+	return o.s.state.tree
+}
+
+func (o ordered) RUnlock()           { o.s.state.mu.RUnlock() }
+func (o ordered) Applied() jute.Zxid { return o.s.lastApplied() }
+
+func (o ordered) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.s.digests.at(zxid) }
+
+// submit hands requests over, in order. It may be called from any goroutine.
+func (l *loop) submit(subs ...replica.Submission) { l.in.put(subs...) }
+
+// coreTick is how often the core hears what time it is. Heartbeats and elections
+// are some multiples of it.
+const coreTick = 20 * time.Millisecond
+
+func (l *loop) run() {
+	var tick <-chan time.Time
+	if l.ensemble() {
+		t := time.NewTicker(coreTick)
+		defer t.Stop()
+		tick = t.C
+	}
+	var batch []replica.Submission
+	var events []peerEvent
+	for {
+		select {
+		case <-l.in.ready:
+			batch = l.in.take(batch)
+			l.metrics.taken.observe(time.Duration(len(batch)), 1)
+			l.replica.Submit(batch)
+			batch = l.in.done(batch)
+		case <-l.events.ready:
+			events = l.events.take(events)
+			for i := range events {
+				l.handle(&events[i])
+			}
+			events = l.events.done(events)
+		case <-l.logWriter.progress:
+			l.persisted(l.logWriter.durable.Load())
+		case <-l.moved:
+		case <-l.again:
+		case <-tick:
+			l.tick()
+		case <-l.stopping:
+			return
+		}
+		l.turn()
+	}
+}
+
+func (l *loop) tick() {
+	l.replica.Core.DiskHealth(uint64(millis(l.logWriter.Stats().Pending)), l.diskFull())
+	l.noteProgress()
+	l.replica.Tick()
+	l.snapshots.needed.Store(int64(l.replica.Core.Needs()))
+	if l.leads() {
+		peers := l.replica.Core.Peers(nil)
+		l.peers.Store(&peers)
+	}
+	l.answersUntil.Store(l.replica.AnswersUntil())
+	l.quorumFull.Store(l.replica.QuorumFull())
+	l.dropUnlisted()
+	if now := millis(l.now()); now-l.reportedAt >= millis(l.cfg.TickTime)/2 {
+		l.reportTouches(now)
+	}
+}
+
+// passed are the bytes of the bulk lane that have come from a peer, and that it has
+// read, as last seen.
+type passed struct{ in, out uint64 }
+
+// noteProgress tells the core which peers something got through to or from.
+func (l *loop) noteProgress() {
+	leads := l.replica.Leads()
+	for peer, gen := range l.replica.Links() {
+		in, out := l.transport.Progress(peer)
+		was := l.passed[peer]
+		l.passed[peer] = passed{in, out}
+		if leads {
+			in, was.in = out, was.out
+		}
+		if in != was.in {
+			l.replica.Core.Progress(peer, gen)
+		}
+	}
+}
+
+// tellRoom tells a leader's core what the links take, so that no more waits there than
+// keeps them busy.
+func (l *loop) tellRoom() {
+	if !l.replica.Leads() {
+		return
+	}
+	for peer, gen := range l.replica.Links() {
+		l.replica.Core.LinkRoom(peer, gen, l.transport.Room(peer, gen))
+	}
+}
+
+// persisted tells the replica which batches the log has made durable.
+func (l *loop) persisted(upTo uint64) {
+	var done zab.Seq
+	for l.logged.Len() > 0 && l.logged.Front().wal <= upTo {
+		done = l.logged.Front().seq
+		l.logged.Pop(1)
+	}
+	if done > 0 {
+		l.replica.Persisted(done)
+	}
+	if l.reserving != 0 && l.reserving <= upTo {
+		l.ids.Reserved(l.identity.ids)
+		l.reserving = 0
+	}
+}
+
+// reserveIDs makes a higher bound of the ids durable.
+func (l *loop) reserveIDs() {
+	if l.reserving != 0 {
+		return
+	}
+	l.identity.ids = l.ids.Ahead()
+	if n, err := l.logWriter.Submit(l.identity.record()); err == nil { // or the log has failed, and the server ends
+		l.reserving = n
+	}
+}
+
+// turn carries out what the inputs of a turn lead to, and has a leader propose what
+// waits, as much as a turn allows.
+func (l *loop) turn() {
+	l.replica.Turn()
+	l.carryOut()
+	for l.replica.Propose() {
+		l.carryOut()
+	}
+	work, more := l.replica.Work()
+	if work > 0 {
+		l.metrics.turnWork.observe(time.Duration(work), 1)
+	}
+	if more {
+		notify(l.again)
+	}
+	awaits, _ := l.replica.AwaitsApplied()
+	l.awaited.Store(awaits)
+	if _, more := l.replica.AwaitsApplied(); more {
+		notify(l.moved) // it moved before awaited was set
+	}
+	l.showHeld()
+}
+
+// carryOut carries out what the replica asks for, in its order.
+func (l *loop) carryOut() {
+	l.tellRoom()
+	out := &l.out
+	l.replica.Take(out)
+	l.arrivals.want(l.replica.Core.WantsSnapshot())
+	if len(out.Persist) > 0 {
+		l.persist()
+	}
+	for i := range out.Frames {
+		f := &out.Frames[i]
+		lane := transport.Bulk
+		if f.Urgent {
+			lane = transport.Control
+		}
+		l.transport.SendApp(f.To, f.Gen, lane, f.Kind, f.Body)
+	}
+	for i := range out.Send {
+		l.transport.Send(out.Send[i].To, out.Send[i].Gen, &out.Send[i].Msg)
+	}
+	l.explain()
+	if out.Changed || out.Relink {
+		l.introduce()
+		l.changed()
+	}
+	if out.Relink {
+		l.transport.Relink()
+	}
+	l.endConnections()
+	l.metrics.commitsQueued.Add(int64(len(out.Committed)))
+	l.applier.in.put(out.Orders...)
+	l.serveLearners()
+	l.count()
+	if out.Fatal != "" {
+		l.fail(&HaltError{Reason: out.Fatal})
+	}
+}
+
+// endConnections ends the connections whose requests can't be answered, and tells of
+// the sessions that expire.
+func (l *loop) endConnections() {
+	for _, origin := range l.out.End {
+		if c := l.conns.get(origin); c != nil {
+			c.kill()
+		}
+	}
+	for _, id := range l.out.Expired {
+		l.metrics.sessionsExpired.Add(1)
+		l.log.Info("session expired", zap.Stringer("session", id))
+	}
+}
+
+// count adds what the replica has counted to the metrics.
+func (l *loop) count() {
+	now := l.replica.Stats()
+	if now != l.counted {
+		l.metrics.throttledOps.Add(now.Throttled - l.counted.Throttled)
+		l.metrics.digestMismatches.Add(now.DigestMismatches - l.counted.DigestMismatches)
+		l.counted = now
+	}
+}
+
+// HaltError is the end of a server that found its data, or the ensemble, in a
+// state that must not be.
+type HaltError struct{ Reason string }
+
+// Error says what was found.
+func (e *HaltError) Error() string { return "replication: " + e.Reason }
+
+// explain logs what the core found worth it.
+func (l *loop) explain() {
+	for _, e := range l.out.Events {
+		var fields []zap.Field
+		if e.Peer != 0 {
+			fields = append(fields, zap.Uint8("peer", uint8(e.Peer)))
+		}
+		switch e.Level {
+		case 0:
+			l.log.Debug(e.Text, fields...)
+		case 1:
+			l.log.Info(e.Text, fields...)
+		case 2:
+			l.log.Warn(e.Text, fields...)
+		default:
+			l.log.Error(e.Text, fields...)
+		}
+	}
+}
+
+// persist gives the core's records to the log writer. If the log has failed they
+// are never durable, so never committed, and the server is stopping already.
+func (l *loop) persist() {
+	l.records = l.records[:0]
+	for i := range l.out.Persist {
+		op := &l.out.Persist[i]
+		if op.Kind == zab.LogSnapshot {
+			l.snapshots.replacing()
+			l.applier.superseded.Store(int64(op.Snap.Zxid)) // before the log forgets what was before
+		}
+		l.records = append(l.records, l.walRecord(op))
+	}
+	last, err := l.logWriter.Submit(l.records...)
+	clear(l.records)
+	if cap(l.records) > keptItems {
+		l.records = nil
+	}
+	if err == nil {
+		l.logged.Push(loggedBatch{wal: last, seq: l.out.PersistSeq})
+	}
+}
+
+// walRecord is a record of the core's as the log has it.
+func (l *loop) walRecord(op *zab.LogOp) wal.Record {
+	switch op.Kind {
+	case zab.LogNotes:
+		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
+	case zab.LogIncarnation:
+		id := &l.identity
+		if op.Incarnation != id.incarnation {
+			id.replaced = id.incarnation // of dataDir, until the next start
+		}
+		id.incarnation, id.unproven = op.Incarnation, op.Damaged
+		return id.record()
+	case zab.LogPromise:
+		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
+	case zab.LogTruncate:
+		return wal.Record{Kind: wal.Truncate, Zxid: op.Upto}
+	case zab.LogCommitHint:
+		return wal.Record{Kind: wal.CommitHint, Zxid: op.Upto}
+	case zab.LogSnapshot:
+		return op.Snap.Ref.(*received).ref.Record()
+	}
+	e := &op.Entry
+	return wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
+}
+
+// changed makes a change of the status known, and lets clients in or ends their
+// connections: see replica.Output.
+func (l *loop) changed() {
+	was, now := l.out.Was, l.out.Status
+	l.role.Store(&now)
+	if was.List != now.List || was.Settled != now.Settled {
+		l.listsChanged()
+	}
+	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
+		return
+	}
+	if l.ensemble() {
+		l.log.Info("now "+explainRole(now), zap.Uint32("epoch", now.Epoch), zap.Uint8("leader", uint8(now.Leader)),
+			zap.Stringer("zxid", l.replica.Core.LastZxid()), zap.String("reason", now.Reason))
+	}
+	if l.out.ServiceEnded {
+		l.endService()
+	}
+	switch {
+	case now.Role == zab.Leading && was.Role != zab.Leading:
+		l.metrics.proposalSizes.reset()
+		l.metrics.leadsFrom.Store(int64(l.now()))
+	case now.Role == zab.Looking:
+		l.metrics.elections.Add(1)
+	}
+	if l.out.ServiceBegan {
+		l.beginService()
+	}
+	if now.Role != zab.Looking && now.Role != zab.SyncingFollower {
+		l.arrivals.drop(0, errNotWanted)
+	}
+	if now.Role != zab.Leading && now.Role != zab.SyncingLeader {
+		l.learners.forget(0)
+	}
+	if now.Role != zab.Leading {
+		for _, ch := range l.left {
+			close(ch)
+		}
+		l.left = nil
+	}
+}
+
+// beginService lets clients in.
+func (l *loop) beginService() {
+	now := l.now()
+	l.servingFrom.Store(int64(now))
+	if l.ensemble() {
+		l.metrics.election.observe(now-time.Duration(l.idleSince.Load()), 1)
+		l.endReadOnly()
+	}
+	l.serving.Store(!l.ending.Load())
+}
+
+// endService ends the connections that have asked for anything.
+func (l *loop) endService() {
+	l.serving.Store(false)
+	l.idleSince.Store(int64(l.now()))
+	for _, c := range l.conns.all() {
+		if c.asked() {
+			c.kill()
+		}
+	}
+}

@@ -1,0 +1,415 @@
+package replica
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// What the leader evaluates in one turn is bounded, and so is what it
+// evaluates under one hold of the tree's read lock: heartbeats, the applier and readers
+// wait no longer than that.
+const (
+	EvaluateBatch = 64   // requests under one hold
+	EvaluateTurn  = 1024 // requests in a turn
+	// EvaluateWork counts requests, the operations that they become and every 256 bytes of
+	// these, in a turn. The last request may go beyond, as far as jute.maxbuffer allows.
+	EvaluateWork = 4096
+)
+
+// leading is what a replica has only while it leads.
+type leading struct {
+	evaluator *evaluate.Evaluator
+	since     uint32 // epoch in which it began
+	proposals proposals
+	// waiting is not evaluated yet; what other servers sent before this one was ready
+	// to lead, too.
+	waiting fifo.List[Submission]
+	bytes   int64           // of waiting
+	reports []digestReports // oldest first
+	// unknown want to resume sessions that this server does not know. It may be
+	// about to: another server can have applied, and told its client, what is only
+	// proposed here.
+	unknown fifo.List[unknownResume]
+	// requests and work are what was evaluated in this turn; more says that the turn
+	// ended before everything was.
+	requests, work int
+	more           bool
+}
+
+type unknownResume struct {
+	after jute.Zxid // decided when this is applied
+	sub   Submission
+}
+
+// proposals are the transactions proposed here and not committed, oldest first: the
+// applier need not decode what this leader has encoded. They are kept up to a number of
+// bytes; what is beyond is decoded again.
+type proposals struct {
+	kept  fifo.List[proposal]
+	bytes int64 // of kept
+}
+
+type proposal struct {
+	zxid jute.Zxid
+	txn  *datatree.Txn
+	size int64
+}
+
+// keep keeps a transaction of size bytes, if that does not exceed the limit.
+func (p *proposals) keep(txn *datatree.Txn, size, limit int64) {
+	if p.bytes+size > limit {
+		RecycleTxn(txn)
+		return
+	}
+	p.bytes += size
+	p.kept.Push(proposal{txn.Zxid, txn, size})
+}
+
+// pop removes the oldest one.
+func (p *proposals) pop() *datatree.Txn {
+	txn := p.kept.Front().txn
+	p.bytes -= p.kept.Front().size
+	p.kept.Pop(1)
+	return txn
+}
+
+// passed drops what was proposed up to zxid: it is committed, and comes from the log.
+func (l *leading) passed(zxid jute.Zxid) {
+	for l.proposals.kept.Len() > 0 && l.proposals.kept.Front().zxid <= zxid {
+		RecycleTxn(l.proposals.pop())
+	}
+}
+
+// txnOf returns the transaction that was proposed here under zxid, or nil if it is not
+// kept. Zxids are asked for in rising order.
+func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
+	l.passed(zxid - 1)
+	if l.proposals.kept.Len() == 0 || l.proposals.kept.Front().zxid != zxid {
+		return nil
+	}
+	return l.proposals.pop()
+}
+
+// end forgets everything: this server leads no more.
+func (l *leading) end() { *l = leading{} }
+
+// lead begins to lead. The tree has everything up to the marker. Nobody knows which
+// clients were heard of last, so all sessions get their full timeout, from when the
+// leases of earlier leaders have ended.
+func (r *Replica) lead(now zab.Status) {
+	tree := r.o.State.RLock()
+	defer r.o.State.RUnlock()
+	r.leading = leading{
+		since:     now.Epoch,
+		waiting:   r.leading.waiting,
+		bytes:     r.leading.bytes,
+		evaluator: evaluate.New(tree, r.o.Schemes, r.o.Evaluate),
+	}
+	leasesEnd := r.now()
+	if r.o.Ensemble {
+		leasesEnd += int64(r.Core.LongestLease())
+	}
+	r.o.Tracker.Reset(leasesEnd)
+}
+
+// enqueue takes requests in. They are evaluated and proposed in their turn. If too much
+// waits, clients' requests are refused: their connections end.
+func (r *Replica) enqueue(batch []Submission) {
+	for i := range batch {
+		sub := &batch[i]
+		if size := sub.Size(); sub.Request.Origin == 0 || r.leading.bytes+size <= r.o.Limits.Waiting {
+			r.leading.waiting.Push(*sub)
+			r.leading.bytes += size
+		} else {
+			r.place(barrier{origin: sub.Request.Origin, code: jute.ErrSessionMoved})
+		}
+	}
+}
+
+// Turn begins a turn: Propose may do as much again.
+func (r *Replica) Turn() { r.leading.requests, r.leading.work, r.leading.more = 0, 0, false }
+
+// Propose evaluates and proposes requests that wait, as many as may be evaluated under
+// one hold of the tree's lock, and reports whether there is something to be taken: the
+// log can begin with it. A turn ends when it returns false.
+func (r *Replica) Propose() bool {
+	if r.decideUnknown() {
+		return true
+	}
+	l := &r.leading
+	if !r.canPropose() {
+		return false
+	}
+	if l.requests >= EvaluateTurn || l.work >= EvaluateWork {
+		l.more = true
+		return false
+	}
+	n, w := r.evaluate(l.waiting.All(), EvaluateWork-l.work)
+	l.requests, l.work = l.requests+n, l.work+w
+	for i := range n {
+		l.bytes -= l.waiting.All()[i].Size()
+	}
+	l.waiting.Pop(n)
+	return true
+}
+
+// Work returns how much work the turn has been, and whether it ended before everything
+// was done that could be.
+func (r *Replica) Work() (work int, more bool) { return r.leading.work, r.leading.more }
+
+// canPropose reports whether something waits and may be proposed now: not while the epoch
+// is being renewed, while a close has to be applied first, or while the log has so much
+// to write that it could hold up the loop.
+func (r *Replica) canPropose() bool {
+	if r.leading.waiting.Len() == 0 || r.status.Role != zab.Leading || r.logging >= r.o.Limits.Log {
+		return false
+	}
+	_, ok := r.Core.NextZxid()
+	if ok && !r.leading.evaluator.Ready() {
+		r.leading.evaluator.Applied(r.o.State.Applied())
+	}
+	return ok && r.leading.evaluator.Ready()
+}
+
+// AwaitsApplied reports whether this replica waits until more is applied than it has
+// heard of, and whether there is.
+func (r *Replica) AwaitsApplied() (awaits, more bool) {
+	role, l := r.status.Role, &r.leading
+	awaits = role == zab.SyncingLeader || role == zab.SyncingFollower || l.unknown.Len() > 0 ||
+		l.evaluator != nil && !l.evaluator.Ready()
+	return awaits, awaits && r.told < r.o.State.Applied()
+}
+
+// decideUnknown decides about the resumptions of sessions that were not known, if it is
+// known now whether there are such sessions. It reports whether it did.
+func (r *Replica) decideUnknown() (decided bool) {
+	list := &r.leading.unknown
+	if list.Len() == 0 {
+		return false
+	}
+	r.o.State.RLock()
+	defer r.o.State.RUnlock()
+	for ; list.Len() > 0 && list.Front().after <= r.o.State.Applied(); list.Pop(1) {
+		if !r.resume(&list.Front().sub.Request) {
+			break
+		}
+		decided = true
+	}
+	return decided
+}
+
+// evaluate proposes the first requests of a batch, as many as may be evaluated under one
+// hold of the tree's lock, and returns how many and how much work that was.
+func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
+	batch = batch[:min(len(batch), EvaluateBatch)]
+	now, wall := r.o.Now(), r.o.Wall()
+	payload := newArena(len(batch))
+	tree := r.o.State.RLock()
+	defer r.o.State.RUnlock()
+	r.leading.evaluator.Applied(tree.LastZxid())
+	for n < len(batch) && work < maxWork && r.leading.evaluator.Ready() {
+		w, ok := r.one(&batch[n], now, wall, payload)
+		if !ok {
+			break
+		}
+		n++
+		work += 1 + w
+	}
+	return n, work
+}
+
+// one evaluates and proposes one submission, or refuses it. It reports whether it could,
+// and how much work its transaction was. The tree is locked for reading.
+func (r *Replica) one(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
+	req := &sub.Request
+	if req.Origin != 0 && req.Origin <= r.barred && ServerOf(req.Origin) == r.o.ID {
+		r.end = append(r.end, req.Origin)
+		return 0, true
+	}
+	s, lives := r.touch(req, now)
+	if code := r.refusal(sub, now); code != 0 {
+		r.place(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
+		return 0, true
+	}
+	switch sub.Kind {
+	case Barrier:
+		b := barrier{origin: req.Origin, read: r.readQuorum(req.Origin)}
+		if !lives {
+			b.code = jute.ErrSessionMoved
+		}
+		r.place(b)
+		return 0, true
+	case Resume:
+		if last := r.Core.LastZxid(); r.o.Tracker.Get(req.Session) == nil && r.o.State.Applied() < last {
+			r.leading.unknown.Push(unknownResume{last, *sub})
+			return 0, true
+		}
+		return 1, r.resume(req)
+	}
+	r.checkOwner(req, s)
+	return r.proposeOne(req, wall, payload)
+}
+
+// proposeOne evaluates a request and proposes the transaction that it becomes. It reports
+// whether it could, and how much work that was. The tree is locked for reading.
+func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) (work int, ok bool) {
+	zxid, ok := r.Core.NextZxid()
+	if !ok {
+		return 0, false
+	}
+	txn := NewTxn()
+	if !r.leading.evaluator.Evaluate(req, zxid, wall, txn) {
+		RecycleTxn(txn)
+		r.place(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.leaseOrRead(req.Origin)})
+		return 0, true
+	}
+	if txn.Err != 0 && r.refusesWrites() { // it must not cost room
+		r.place(barrier{origin: req.Origin, code: txn.Err, read: r.leaseOrRead(req.Origin)})
+		return 0, true
+	}
+	data := payload.encode(txn)
+	work = len(txn.Ops) + len(data)/256
+	if len(txn.Ops) == 1 {
+		work += len(txn.Ops[0].Paths)
+	}
+	r.Core.Propose(txn.Zxid, data)
+	if r.o.Proposed != nil {
+		r.o.Proposed(len(data))
+	}
+	r.leading.proposals.keep(txn, int64(len(data)), r.o.Limits.Proposals)
+	return work, true
+}
+
+// refusal returns the code by which a write is turned away before it is evaluated,
+// without a trace in the log, or 0.
+func (r *Replica) refusal(sub *Submission, now time.Duration) jute.Code {
+	if sub.Kind != Write {
+		return 0
+	}
+	op := sub.Request.Op
+	if r.o.MaxWait > 0 && now-sub.Received > r.o.MaxWait && op != jute.OpCloseSession && op != jute.OpCreateSession {
+		r.stats.Throttled++
+		return jute.ErrThrottledOp
+	}
+	return r.refusedByDisk(&sub.Request)
+}
+
+// refusesWrites reports whether this server leads and refuses writes for want of room.
+func (r *Replica) refusesWrites() bool {
+	return r.status.Role == zab.Leading && (r.fullDisk || r.o.Disk.Full())
+}
+
+// refusedByDisk is the answer to a request while there is no room for writes, or 0 to
+// evaluate it. A refused write was not done, which clients learn from the code that they
+// know for that.
+func (r *Replica) refusedByDisk(req *evaluate.Request) jute.Code {
+	if !r.refusesWrites() {
+		return 0
+	}
+	switch req.Op {
+	case jute.OpCloseSession:
+		return 0
+	case jute.OpCreateSession:
+		if r.o.Ensemble && !r.fullDisk && req.Cxid != UpgradeXid {
+			return jute.ErrSessionMoved // the client asks again, and soon there is a leader with room
+		}
+	case jute.OpDelete, jute.OpDeleteContainer:
+		if r.o.Disk.RoomForDeletes() {
+			return 0
+		}
+	}
+	return jute.ErrNotReadOnly
+}
+
+// checkOwner refuses what a client sent before it moved to another connection.
+// Whether the session is open is the evaluator's question.
+func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
+	if s == nil || req.Op == jute.OpCreateSession {
+		return
+	}
+	if err := s.CheckOwner(req.Origin); errors.Is(err, jute.ErrSessionMoved) {
+		req.Refused = jute.ErrSessionMoved
+		return
+	}
+	if req.Op == jute.OpCloseSession {
+		r.o.Tracker.MarkClosing(req.Session) // so that it does not expire as well
+	}
+}
+
+// resume makes the new connection the session's owner: what the old one has still under
+// way is refused from here on, and the old one ends at its server. It reports whether it
+// could.
+//
+// The client is answered with the timeout that the tree has then. If it has negotiated
+// another one, the answer waits for a transaction that sets it, so that it holds on every
+// leader and after every restart. While the disk is full there is no such transaction,
+// and the session continues with its old timeout. Otherwise the answer waits for a
+// barrier, when it is settled whether the session lives: a client hears that its session
+// has expired only once the close is committed.
+func (r *Replica) resume(req *evaluate.Request) bool {
+	tracker := r.o.Tracker
+	ms, open := r.leading.evaluator.Timeout(req.Session)
+	renegotiated := open && ms != req.TimeoutMs && !r.refusesWrites() && tracker.Get(req.Session) != nil && !tracker.IsClosing(req.Session)
+	if renegotiated {
+		if _, ok := r.Core.NextZxid(); !ok || !r.leading.evaluator.Ready() {
+			return false
+		}
+		ms = req.TimeoutMs
+	}
+	if open {
+		if old, ok := tracker.Resume(req.Session, ms, req.Origin, r.now()); ok && old != 0 && old != req.Origin && ServerOf(old) != ServerOf(req.Origin) {
+			r.place(barrier{origin: old, code: jute.ErrSessionMoved})
+		}
+	}
+	if renegotiated {
+		req.Resumes = true
+		r.proposeOne(req, r.o.Wall(), newArena(1))
+		return true
+	}
+	r.place(barrier{origin: req.Origin, session: req.Session, read: r.leaseOrRead(req.Origin)})
+	return true
+}
+
+// txns are the transactions between the evaluator and the applier of a leader.
+var txns = sync.Pool{New: func() any { return new(datatree.Txn) }}
+
+// NewTxn returns an empty transaction.
+func NewTxn() *datatree.Txn { return txns.Get().(*datatree.Txn) }
+
+// RecycleTxn gives the memory of a transaction that is applied, or passed, to a later
+// one.
+func RecycleTxn(txn *datatree.Txn) {
+	clear(txn.Ops)
+	*txn = datatree.Txn{Ops: txn.Ops[:0]}
+	txns.Put(txn)
+}
+
+// arena is where the encoded transactions of one batch stand side by side. It
+// is left to the garbage collector with the last of them.
+type arena struct {
+	buf  []byte
+	left int // requests still to come, to guess the size
+}
+
+const arenaChunk = 256 << 10
+
+func newArena(n int) *arena { return &arena{left: n} }
+
+func (a *arena) encode(txn *datatree.Txn) []byte {
+	size := txn.MaxSize()
+	if cap(a.buf)-len(a.buf) < size {
+		a.buf = make([]byte, 0, max(size, min(size*a.left, arenaChunk)))
+	}
+	a.left--
+	n := len(a.buf)
+	a.buf = txn.Append(a.buf)
+	return a.buf[n:len(a.buf):len(a.buf)]
+}

@@ -1,0 +1,140 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Any server answers pings and reads by itself, and a client that got an answer relies
+// on it that its session lives for its timeout from when it asked. But the leader lets
+// sessions expire, and hears of touches later, or never. So:
+//
+//   - A server answers by itself only while it has a lease (AnswersUntil), and only a
+//     client that was not silent for long (LateAfter). Other requests are answered
+//     after a barrier of the leader, which touches the session or refuses. In a healthy
+//     ensemble there are none.
+//   - A report of touches tells the newest heartbeat that its server had heard. The
+//     leader knows when it sent that: of touches before then it knows all.
+//   - The leader does not let a session of another server expire unless it knows all
+//     touches up to the moment from which a client would have been late (knownUpTo), or
+//     that server has had no lease for the session's whole timeout (mayLive).
+//   - The last reports of a server can be lost with the link to it. Then its sessions
+//     are touched as of the end of its lease, and those of all servers when a leader
+//     begins: the leases of earlier leaders have run out by then.
+
+// LateAfter is for how long a client may be silent, in ms, and be answered without the
+// leader. Client libraries ping after a third of the timeout.
+func LateAfter(timeoutMs int32) int64 { return int64(timeoutMs) / 3 * 2 }
+
+// knownUpTo is up to when the leader has to know all touches, in ms after the last one
+// that it knows: longer than LateAfter, as clocks differ.
+func knownUpTo(timeoutMs int32) int64 { return int64(timeoutMs) / 4 * 3 }
+
+// hearsay is what a leader knows of another server's clients, in ms of its own clock.
+type hearsay struct {
+	upTo  int64 // touches before this were reported
+	until int64 // the server answers nobody by itself later than this
+}
+
+// AnswersUntil is until when this server answers clients by itself, in ms of its clock,
+// as of the last Tick.
+func (r *Replica) AnswersUntil() int64 { return r.leasedTo }
+
+// KnowLeases finds out until when this server answers by itself, and if it leads until
+// when the others do: before they hear of it.
+func (r *Replica) KnowLeases() {
+	r.leasedTo = int64(r.Core.AnswersUntil())
+	for i := range r.peers {
+		r.hearsay[r.peers[i].ID].until = int64(r.peers[i].AnswersUntil)
+	}
+}
+
+// Follows reports whether touches are to be reported to a leader.
+func (r *Replica) Follows() bool {
+	return r.status.Role == zab.Following || r.status.Role == zab.SyncingFollower
+}
+
+// ReportTouches tells the leader which sessions were heard of since the last report. An
+// empty report tells that there were none.
+func (r *Replica) ReportTouches(touches []Touch) {
+	if !r.Follows() {
+		return
+	}
+	begin := r.beginFrame()
+	r.buf = beginReport(r.buf, r.Core.Beat())
+	for _, t := range touches {
+		r.buf = appendTouch(r.buf, t)
+	}
+	r.toLeader(frameTouches, begin)
+}
+
+func (r *Replica) hearTouches(peer zab.SID, b []byte) error {
+	if r.status.Role != zab.Leading {
+		return nil // all touches up to the moment from which it leads are made up for
+	}
+	beat, touches, err := decodeReport(nil, b)
+	if err != nil {
+		return err
+	}
+	now := r.now()
+	for _, t := range touches {
+		r.o.Tracker.Touch(t.Session, now-t.AgeMs, t.TimeoutMs)
+	}
+	r.hearsay[peer].upTo = int64(r.Core.BeatTime(beat))
+	return nil
+}
+
+// touch touches the session of a client's request. lives is false if it is too late for
+// that. A session that is not known here is about to be, or its close stands before the
+// request.
+func (r *Replica) touch(req *evaluate.Request, now time.Duration) (s *session.Session, lives bool) {
+	if req.Origin == 0 {
+		return nil, true
+	}
+	s = r.o.Tracker.Get(req.Session)
+	return s, s == nil || s.Touch(now.Milliseconds(), s.TimeoutMs())
+}
+
+// mayLive reports whether the client of a session may have been answered by the owner's
+// server so late that the session must not expire yet.
+func (r *Replica) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
+	at := ServerOf(owner)
+	if owner == 0 || at == r.o.ID {
+		return false
+	}
+	h := &r.hearsay[at]
+	return h.upTo < deadline-int64(timeoutMs)+knownUpTo(timeoutMs) && r.now() < h.until+int64(timeoutMs)
+}
+
+// lostLink makes up for the reports of a server that were lost with the link.
+func (r *Replica) lostLink(to zab.SID) {
+	if r.status.Role == zab.Leading {
+		r.o.Tracker.TouchOwned(func(owner uint64) bool { return owner != 0 && ServerOf(owner) == to }, r.hearsay[to].until)
+	}
+}
+
+// Expire proposes the closes of the sessions that were due at a time, when no pause was
+// left to be forgiven. Requests that wait to be evaluated are signs of life of their
+// sessions, from when they came; the closes stand after them.
+func (r *Replica) Expire(at time.Duration) {
+	if r.status.Role != zab.Leading {
+		return
+	}
+	waiting := r.leading.waiting.All()
+	for i := range waiting {
+		if s := r.o.Tracker.Get(waiting[i].Request.Session); s != nil && waiting[i].Request.Origin != 0 {
+			s.Touch(waiting[i].Received.Milliseconds(), s.TimeoutMs())
+		}
+	}
+	var closes []Submission
+	for _, id := range r.o.Tracker.Expire(at.Milliseconds(), r.mayLive) {
+		r.expired = append(r.expired, id)
+		closes = append(closes, Submission{Received: at, Request: evaluate.Request{Op: jute.OpCloseSession, Session: id}})
+	}
+	r.enqueue(closes)
+	r.leading.evaluator.Applied(r.o.State.Applied()) // it need not wait for the next request
+}

@@ -1,0 +1,446 @@
+package replica
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Submission is what a connection, or the server itself, asks of the leader.
+type Submission struct {
+	Kind     Kind
+	Received time.Duration
+	Request  evaluate.Request
+}
+
+// Size is about how much memory a submission takes.
+func (s *Submission) Size() int64 { return int64(len(s.Request.Body)) + 256 }
+
+// Kind is what becomes of a submission.
+type Kind uint8
+
+const (
+	Write   Kind = iota // a transaction
+	Barrier             // sync: answered when all before it is applied, if the leader still leads
+	Resume              // a session continues on another connection
+)
+
+// UpgradeXid is the xid of a request of the server's own: to make a local session one
+// of the ensemble. Its client gets no reply.
+const UpgradeXid = -100
+
+// Order is one element of what the applier works through.
+type Order struct {
+	zab.Entry // of an OrderEntry; of an OrderReplay its Zxid is where to stop
+	Kind      OrderKind
+	Held      int64          // bytes that it counts for in Options.Backlog
+	Txn       *datatree.Txn  // of an OrderEntry that was evaluated here, or nil
+	Origin    uint64         // of a barrier: the connection that waits for it
+	Code      jute.Code      // of a barrier: the request's outcome
+	Session   jute.SessionID // of a barrier: the session concerned
+	Install   any            // of an OrderInstall: zab.SnapInfo.Ref
+}
+
+// OrderKind is the kind of an Order.
+type OrderKind uint8
+
+const (
+	OrderEntry   OrderKind = iota // committed
+	OrderBarrier                  // answer a request that has no transaction
+	OrderReplay                   // apply what the log has up to Zxid
+	OrderInstall                  // replace the tree by a snapshot that was received
+	OrderFreeze                   // have a snapshot written; the applier's own
+)
+
+// State is what the applier has made of the committed entries.
+type State interface {
+	// RLock locks the tree for reading, and returns it.
+	RLock() *datatree.Tree
+	RUnlock()
+	// Applied returns the zxid of the last entry that is applied.
+	Applied() jute.Zxid
+	// DigestAt returns the tree's digest at a zxid, if it is known.
+	DigestAt(jute.Zxid) (datatree.Digest, bool)
+}
+
+// Disk is what a leader asks of its disk before it accepts writes.
+type Disk interface {
+	// Full reports whether there is too little room for writes.
+	Full() bool
+	// RoomForDeletes reports whether deletes may use the reserve.
+	RoomForDeletes() bool
+}
+
+// Limits bound what a replica holds in memory, in bytes.
+type Limits struct {
+	// Waiting is for the requests that a leader has not evaluated. It refuses what
+	// exceeds that.
+	Waiting int64
+	// Proposals is for the decoded transactions of a leader that are not committed. What
+	// exceeds that is decoded again when it is applied.
+	Proposals int64
+	// Backlog is for committed entries that are not applied. What exceeds that is read
+	// from the log.
+	Backlog int64
+	// Log is for records that are not durable. With more, a leader proposes nothing.
+	Log int64
+}
+
+// Options are what a replica is made of.
+type Options struct {
+	ID           zab.SID
+	Ensemble     bool // there are other servers
+	LeaderServes bool // clients, too
+	// MaxWait is for how long a client's request may wait to be evaluated; 0 is for no
+	// limit.
+	MaxWait  time.Duration
+	Evaluate evaluate.Options
+	Schemes  *auth.Schemes
+	Limits   Limits
+
+	State   State
+	Disk    Disk
+	Tracker *session.Tracker
+	// Backlog is the bytes of committed entries in memory that are not applied. The
+	// replica adds them, and the applier subtracts them.
+	Backlog *atomic.Int64
+	// NewOrigin returns a number that is higher than that of every connection so far.
+	NewOrigin func() uint64
+	// Now is the server's clock; Wall is the time of day, in ms.
+	Now  func() time.Duration
+	Wall func() int64
+	// Proposed hears of each transaction that is proposed, in bytes. It may be nil.
+	Proposed func(bytes int)
+}
+
+// Stats count what a replica has done since its start.
+type Stats struct {
+	Throttled        int64 // requests refused because they waited for too long
+	DigestMismatches int64 // differences found between the trees of servers
+}
+
+// Replica is the part of a server that orders requests: see the package's comment.
+type Replica struct {
+	// Core is the replica's core. Messages, log reads, snapshots and the health of the
+	// disk are its inputs alone; what Replica has a method for goes through that.
+	Core *zab.Core
+
+	o      Options
+	status zab.Status
+	links  map[zab.SID]uint64 // the present link of each peer
+
+	leading  leading
+	hearsay  [256]hearsay // by server, of a leader
+	leasedTo int64        // until when this server answers by itself, ms
+	peers    []zab.PeerStatus
+	fullDisk bool // of a leader: too few disks have room for a quorum
+	barred   uint64
+	told     jute.Zxid // how far the core knows that entries are applied
+
+	logged  fifo.List[batch] // not durable
+	logging int64            // bytes of logged
+
+	collected jute.Zxid             // the last entry put into ready
+	fed       jute.Zxid             // the last entry given to the applier
+	ready     fifo.List[Order]      // committed, not given to the applier yet
+	barriers  fifo.List[barrier]    // of this server
+	reads     map[uint64]quorumRead // that barriers wait for
+	lastRead  uint64
+
+	answers []answers // for other servers
+	frames  []Frame   // to be taken
+	buf     []byte    // of frames
+	end     []uint64  // to be taken
+	events  []zab.Event
+	expired []jute.SessionID
+	fatal   string
+	stats   Stats
+}
+
+// batch is a batch of records that the log has been given.
+type batch struct {
+	seq   zab.Seq
+	bytes int64
+}
+
+// Frame is what one server tells another one besides the messages of their cores.
+type Frame struct {
+	To     zab.SID
+	Gen    uint64 // of the link; if there is another one by now, drop the frame
+	Kind   uint8
+	Urgent bool // it travels in the control lane
+	Body   []byte
+}
+
+// Output is what a Replica wants done, in this order. What it refers to stays valid
+// until the next Take with the same Output.
+type Output struct {
+	zab.Output // Committed, CommitTo, Reads and Install are dealt with
+	Frames     []Frame
+	// Was and Status are the status before and now, if Changed.
+	Was, Status zab.Status
+	// ServiceEnded says that the role ended in which clients were served: all
+	// connections end that have asked for anything.
+	ServiceEnded bool
+	// ServiceBegan says that clients can be served.
+	ServiceBegan bool
+	End          []uint64         // origins of connections that end
+	Expired      []jute.SessionID // sessions whose close is proposed
+	Orders       []Order
+
+	buf []byte
+}
+
+// New makes a replica that continues from what was recovered: all entries up to
+// applied are in the tree.
+func New(core *zab.Core, applied jute.Zxid, o Options) *Replica {
+	return &Replica{
+		Core:      core,
+		o:         o,
+		links:     make(map[zab.SID]uint64),
+		reads:     make(map[uint64]quorumRead),
+		collected: applied,
+		fed:       applied,
+	}
+}
+
+// ServerOf returns the server that a connection belongs to.
+func ServerOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
+
+// Status returns the status as of the last Take.
+func (r *Replica) Status() zab.Status { return r.status }
+
+// Stats returns counts.
+func (r *Replica) Stats() Stats { return r.stats }
+
+func (r *Replica) now() int64 { return r.o.Now().Milliseconds() }
+
+func (r *Replica) event(level uint8, peer zab.SID, text string) {
+	r.events = append(r.events, zab.Event{Level: level, Peer: peer, Text: text})
+}
+
+// Tick tells the time.
+func (r *Replica) Tick() {
+	r.Core.Tick(uint64(r.now()), r.o.Wall())
+	r.peers = r.peers[:0]
+	if r.status.Role == zab.Leading {
+		r.peers = r.Core.Peers(r.peers)
+	}
+	r.watchQuorumDisks()
+	r.KnowLeases()
+}
+
+// watchQuorumDisks finds out whether the voters that have room are a quorum.
+func (r *Replica) watchQuorumDisks() {
+	full := r.status.Role == zab.Leading && !r.Core.RoomInQuorum()
+	if r.fullDisk == full {
+		return
+	}
+	r.fullDisk = full
+	if full {
+		r.event(3, 0, "the disks of too many servers are full for a quorum: writes are refused until there is room")
+	} else {
+		r.event(1, 0, "a quorum has room on its disks")
+	}
+}
+
+// QuorumFull reports whether this server leads, and too few disks have room for a
+// quorum.
+func (r *Replica) QuorumFull() bool { return r.fullDisk }
+
+// PeerUp tells of a new link to a server.
+func (r *Replica) PeerUp(peer zab.SID, gen uint64, in zab.Introduction) {
+	r.links[peer] = gen
+	r.Core.PeerUp(peer, gen, in)
+}
+
+// PeerDown tells of the end of a link.
+func (r *Replica) PeerDown(peer zab.SID, gen uint64) {
+	if r.links[peer] == gen {
+		delete(r.links, peer)
+		r.lostLink(peer)
+	}
+	r.Core.PeerDown(peer, gen)
+}
+
+// Links returns the links that are up: the number of each peer's.
+func (r *Replica) Links() map[zab.SID]uint64 { return r.links }
+
+// Leads reports whether this server leads, or is about to.
+func (r *Replica) Leads() bool {
+	role := r.Core.Status().Role
+	return role == zab.Leading || role == zab.SyncingLeader
+}
+
+// Persisted tells that the batches up to seq are durable.
+func (r *Replica) Persisted(seq zab.Seq) {
+	for r.logged.Len() > 0 && r.logged.Front().seq <= seq {
+		r.logging -= r.logged.Front().bytes
+		r.logged.Pop(1)
+	}
+	r.Core.PersistDone(seq)
+}
+
+// Submit deals with what clients of this server want, by its role. The requests' bodies
+// must not change.
+func (r *Replica) Submit(batch []Submission) {
+	switch r.status.Role {
+	case zab.Leading:
+		r.enqueue(batch)
+	case zab.Following:
+		r.forward(batch)
+	default: // what they asked for has not been done
+		for i := range batch {
+			r.end = append(r.end, batch[i].Request.Origin)
+		}
+	}
+}
+
+// Take moves what there is to do into out. Call it after inputs, and again after
+// Propose has done something.
+func (r *Replica) Take(out *Output) {
+	r.told = r.o.State.Applied()
+	r.Core.Applied(r.told)
+	r.Core.Take(&out.Output)
+	r.notePersist(out)
+	for _, read := range out.Reads {
+		r.confirmed(read)
+	}
+	r.takeFrames(out)
+	if snap := out.Install; snap != nil {
+		r.ready.Push(Order{Kind: OrderInstall, Entry: zab.Entry{Zxid: snap.Zxid}, Install: snap.Ref})
+		r.collected = snap.Zxid
+	}
+	r.collect(out)
+	out.ServiceEnded, out.ServiceBegan = false, false
+	if out.Changed || out.Relink {
+		r.changed(out)
+	}
+	r.feed(out)
+	out.End = append(out.End[:0], r.end...)
+	r.end = r.end[:0]
+	out.Expired = append(out.Expired[:0], r.expired...)
+	r.expired = r.expired[:0]
+	out.Events = append(out.Events, r.events...)
+	r.events = r.events[:0]
+	if out.Fatal == "" {
+		out.Fatal = r.fatal
+	}
+}
+
+func (r *Replica) notePersist(out *Output) {
+	if len(out.Persist) == 0 {
+		return
+	}
+	var bytes int64
+	for i := range out.Persist {
+		bytes += EntrySize(&out.Persist[i].Entry)
+	}
+	r.logged.Push(batch{seq: out.PersistSeq, bytes: bytes})
+	r.logging += bytes
+}
+
+// EntrySize is about how much memory an entry takes on its way.
+func EntrySize(e *zab.Entry) int64 { return int64(len(e.Data)) + 128 }
+
+// collect turns what has been committed into orders. The applier reads from the log
+// what is not in memory any more, and what would make its backlog too long.
+func (r *Replica) collect(out *Output) {
+	for i := range out.Committed {
+		e := &out.Committed[i]
+		r.replayTo(e.Prev)
+		size := EntrySize(e)
+		if r.o.Backlog.Load()+size > r.o.Limits.Backlog {
+			r.replayTo(e.Zxid)
+			continue
+		}
+		r.o.Backlog.Add(size)
+		r.ready.Push(Order{Entry: *e, Held: size, Txn: r.leading.txnOf(e.Zxid)})
+		r.collected = e.Zxid
+	}
+	r.replayTo(out.CommitTo)
+}
+
+// replayTo has the applier read the log up to an entry, unless that was collected.
+func (r *Replica) replayTo(upTo jute.Zxid) {
+	if upTo <= r.collected {
+		return
+	}
+	r.leading.passed(upTo)
+	r.collected = upTo
+	if n := r.ready.Len(); n > 0 && r.ready.All()[n-1].Kind == OrderReplay {
+		r.ready.All()[n-1].Zxid = upTo
+		return
+	}
+	r.ready.Push(Order{Kind: OrderReplay, Entry: zab.Entry{Zxid: upTo}})
+}
+
+// changed deals with a change of the core's status. When a role ends in which clients
+// were served, or the link to the leader is another one, the clients' connections end:
+// the requests that are under way may be lost, and no later request of the same client
+// may take effect then.
+func (r *Replica) changed(out *Output) {
+	was, now := r.status, r.Core.Status()
+	r.status = now
+	out.Was, out.Status = was, now
+	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
+		return // another epoch, or weight
+	}
+	if serves(was.Role) && (was.Role != now.Role || was.Leader != now.Leader || was.LeaderGen != now.LeaderGen) {
+		r.endService()
+		out.ServiceEnded = true
+	}
+	switch now.Role {
+	case zab.Leading:
+		if was.Role != zab.Leading {
+			r.lead(now)
+			out.ServiceBegan = r.o.LeaderServes || !r.o.Ensemble
+		}
+	case zab.Following:
+		out.ServiceBegan = true
+	}
+	if now.Role != zab.Leading && now.Role != zab.SyncingLeader {
+		r.leading.end() // what came too early, too
+	}
+}
+
+func serves(role zab.Role) bool { return role == zab.Leading || role == zab.Following }
+
+// endService forgets what clients have under way here. The sessions live on, and their
+// clients continue at the first server that follows a leader.
+func (r *Replica) endService() {
+	r.barred = r.o.NewOrigin()
+	r.leading.end()
+	r.barriers.Clear()
+	clear(r.reads)
+	// The marks of a former leader: a close that it proposed may be lost.
+	r.o.Tracker.Reset(r.now())
+}
+
+// Holding is what a replica holds in memory.
+type Holding struct {
+	Waiting, Proposals, Overlay, Log, Barriers, Reads, Ready int
+	WaitingBytes, ProposalBytes, LogBytes                    int64
+}
+
+// Held returns what is held in memory.
+func (r *Replica) Held() Holding {
+	l := &r.leading
+	h := Holding{
+		Waiting: l.waiting.Len() + l.unknown.Len(), WaitingBytes: l.bytes,
+		Proposals: l.proposals.kept.Len(), ProposalBytes: l.proposals.bytes,
+		Log: r.logged.Len(), LogBytes: r.logging,
+		Barriers: r.barriers.Len(), Reads: len(r.reads), Ready: r.ready.Len(),
+	}
+	if l.evaluator != nil {
+		h.Overlay = l.evaluator.Pending()
+	}
+	return h
+}
