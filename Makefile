@@ -71,12 +71,12 @@ SEED  ?= 1
 SEEDS ?= 1
 STEPS ?= 10000
 sim: ## random ensembles in simulation, checked after each step (SEED=1 SEEDS=1 STEPS=10000)
-	$(GO) test -count=1 -timeout 24h -v -run 'TestSim$$' ./server/zab/sim -args -seed $(SEED) -seeds $(SEEDS) -steps $(STEPS)
+	$(GO) test -count=1 -timeout 24h -v -run 'TestSim$$' ./server/sim -args -seed $(SEED) -seeds $(SEEDS) -steps $(STEPS)
 
 RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
 	$(GO) test -count=1 -tags zabmutants -run '^TestMutants$$' ./server/zab
-	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/zab/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
+	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
 orders: ## starts with every order of volumes that are present, absent, empty, another server's or a later version's: minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestVolumes$$' ./server -args -orders

@@ -29,7 +29,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/pemfile server/zab
-	server/zab/sim:    jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/session
+	server/sim:        jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/replica server/session
 	                   server/snapshot server/wal server/zab
 
 	# Lists and records in memory.

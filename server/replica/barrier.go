@@ -59,6 +59,13 @@ func (r *Replica) answersFor(to zab.SID) *answers {
 // client.
 func (r *Replica) place(b barrier) {
 	b.after = r.Core.LastZxid()
+	if mutated(barrierEarly) || mutated(expiredEarly) && b.code == jute.ErrSessionExpired {
+		b.after = 0
+	}
+	if mutated(wrongConnection) && r.placed != 0 && ServerOf(r.placed) == ServerOf(b.origin) {
+		b.origin, r.placed = r.placed, b.origin
+	}
+	r.placed = b.origin
 	to := ServerOf(b.origin)
 	if to == r.o.ID {
 		r.barriers.Push(b)
@@ -83,7 +90,7 @@ func (r *Replica) readQuorum(origin uint64) uint64 {
 // leaseOrRead returns 0 while the leader's lease holds, and otherwise the number of the
 // quorum read that the barrier of a connection must wait for.
 func (r *Replica) leaseOrRead(origin uint64) uint64 {
-	if r.now() < r.leasedTo {
+	if r.now() < r.leasedTo || mutated(leaseForEver) {
 		return 0
 	}
 	return r.readQuorum(origin)
@@ -141,7 +148,7 @@ func (r *Replica) feed(out *Output) {
 			break
 		}
 		next := &ready[n]
-		if next.Kind == OrderReplay && b < len(barriers) && barriers[b].after < next.Zxid {
+		if next.Kind == OrderReplay && !mutated(replayPassesBarriers) && b < len(barriers) && barriers[b].after < next.Zxid {
 			r.fed = barriers[b].after
 			orders = append(orders, Order{Kind: OrderReplay, Entry: zab.Entry{Zxid: r.fed}})
 			continue

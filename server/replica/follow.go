@@ -35,7 +35,13 @@ func (r *Replica) forward(batch []Submission) {
 			r.end = append(r.end, sub.Request.Origin)
 			continue
 		}
+		if mutated(forwardDrops) && sub.Request.Cxid%8 == 7 {
+			continue
+		}
 		r.buf = appendSubmission(r.buf, sub, before)
+		if mutated(forwardedTwice) && sub.Request.Cxid%8 == 7 {
+			r.buf = appendSubmission(r.buf, sub, nil)
+		}
 		before = sub
 		if len(r.buf)-begin >= ForwardBytes {
 			r.toLeader(frameSubmissions, begin)

@@ -32,7 +32,9 @@ type leading struct {
 	// waiting is not evaluated yet; what other servers sent before this one was ready
 	// to lead, too.
 	waiting fifo.List[Submission]
-	bytes   int64           // of waiting
+	bytes   int64 // of waiting
+	// refused are connections that end because a request of theirs was refused.
+	refused map[uint64]bool
 	reports []digestReports // oldest first
 	// unknown want to resume sessions that this server does not know. It may be
 	// about to: another server can have applied, and told its client, what is only
@@ -83,6 +85,9 @@ func (p *proposals) pop() *datatree.Txn {
 
 // passed drops what was proposed up to zxid: it is committed, and comes from the log.
 func (l *leading) passed(zxid jute.Zxid) {
+	if mutated(proposalsKept) {
+		return
+	}
 	for l.proposals.kept.Len() > 0 && l.proposals.kept.Front().zxid <= zxid {
 		RecycleTxn(l.proposals.pop())
 	}
@@ -91,7 +96,9 @@ func (l *leading) passed(zxid jute.Zxid) {
 // txnOf returns the transaction that was proposed here under zxid, or nil if it is not
 // kept. Zxids are asked for in rising order.
 func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
-	l.passed(zxid - 1)
+	if !mutated(proposalsKept) {
+		l.passed(zxid - 1)
+	}
 	if l.proposals.kept.Len() == 0 || l.proposals.kept.Front().zxid != zxid {
 		return nil
 	}
@@ -111,6 +118,7 @@ func (r *Replica) lead(now zab.Status) {
 		since:     now.Epoch,
 		waiting:   r.leading.waiting,
 		bytes:     r.leading.bytes,
+		refused:   r.leading.refused,
 		evaluator: evaluate.New(tree, r.o.Schemes, r.o.Evaluate),
 	}
 	leasesEnd := r.now()
@@ -121,15 +129,23 @@ func (r *Replica) lead(now zab.Status) {
 }
 
 // enqueue takes requests in. They are evaluated and proposed in their turn. If too much
-// waits, clients' requests are refused: their connections end.
+// waits, clients' requests are refused: their connections end, and nothing that they ask
+// for later is done.
 func (r *Replica) enqueue(batch []Submission) {
 	for i := range batch {
-		sub := &batch[i]
-		if size := sub.Size(); sub.Request.Origin == 0 || r.leading.bytes+size <= r.o.Limits.Waiting {
-			r.leading.waiting.Push(*sub)
-			r.leading.bytes += size
-		} else {
-			r.place(barrier{origin: sub.Request.Origin, code: jute.ErrSessionMoved})
+		sub, l := &batch[i], &r.leading
+		origin, size := sub.Request.Origin, sub.Size()
+		switch {
+		case origin != 0 && l.refused[origin] && !mutated(refusedServed):
+		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
+			l.waiting.Push(*sub)
+			l.bytes += size
+		default:
+			if l.refused == nil {
+				l.refused = make(map[uint64]bool)
+			}
+			l.refused[origin] = true
+			r.place(barrier{origin: origin, code: jute.ErrSessionMoved})
 		}
 	}
 }
@@ -275,6 +291,9 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 		r.place(barrier{origin: req.Origin, code: txn.Err, read: r.leaseOrRead(req.Origin)})
 		return 0, true
 	}
+	if mutated(doubleClose) || mutated(noSessionCheck) {
+		spoil(req, txn)
+	}
 	data := payload.encode(txn)
 	work = len(txn.Ops) + len(data)/256
 	if len(txn.Ops) == 1 {
@@ -283,6 +302,10 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 	r.Core.Propose(txn.Zxid, data)
 	if r.o.Proposed != nil {
 		r.o.Proposed(len(data))
+	}
+	if mutated(replyBeforeCommit) && ServerOf(req.Origin) == r.o.ID && req.Op != jute.OpCreateSession {
+		r.place(barrier{origin: req.Origin})
+		r.barriers.All()[r.barriers.Len()-1].after = 0
 	}
 	r.leading.proposals.keep(txn, int64(len(data)), r.o.Limits.Proposals)
 	return work, true
@@ -332,7 +355,7 @@ func (r *Replica) refusedByDisk(req *evaluate.Request) jute.Code {
 // checkOwner refuses what a client sent before it moved to another connection.
 // Whether the session is open is the evaluator's question.
 func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
-	if s == nil || req.Op == jute.OpCreateSession {
+	if s == nil || req.Op == jute.OpCreateSession || mutated(ownerUnchecked) {
 		return
 	}
 	if err := s.CheckOwner(req.Origin); errors.Is(err, jute.ErrSessionMoved) {
@@ -358,6 +381,9 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 	tracker := r.o.Tracker
 	ms, open := r.leading.evaluator.Timeout(req.Session)
 	renegotiated := open && ms != req.TimeoutMs && !r.refusesWrites() && tracker.Get(req.Session) != nil && !tracker.IsClosing(req.Session)
+	if mutated(timeoutForgotten) && renegotiated {
+		ms, renegotiated = req.TimeoutMs, false
+	}
 	if renegotiated {
 		if _, ok := r.Core.NextZxid(); !ok || !r.leading.evaluator.Ready() {
 			return false
@@ -368,6 +394,10 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 		if old, ok := tracker.Resume(req.Session, ms, req.Origin, r.now()); ok && old != 0 && old != req.Origin && ServerOf(old) != ServerOf(req.Origin) {
 			r.place(barrier{origin: old, code: jute.ErrSessionMoved})
 		}
+	}
+	if mutated(expiredEarly) && tracker.IsClosing(req.Session) {
+		r.place(barrier{origin: req.Origin, session: req.Session, code: jute.ErrSessionExpired})
+		return true
 	}
 	if renegotiated {
 		req.Resumes = true

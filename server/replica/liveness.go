@@ -28,7 +28,12 @@ import (
 
 // LateAfter is for how long a client may be silent, in ms, and be answered without the
 // leader. Client libraries ping after a third of the timeout.
-func LateAfter(timeoutMs int32) int64 { return int64(timeoutMs) / 3 * 2 }
+func LateAfter(timeoutMs int32) int64 {
+	if mutated(leaseForEver) {
+		return 1 << 62
+	}
+	return int64(timeoutMs) / 3 * 2
+}
 
 // knownUpTo is up to when the leader has to know all touches, in ms after the last one
 // that it knows: longer than LateAfter, as clocks differ.
@@ -48,6 +53,9 @@ func (r *Replica) AnswersUntil() int64 { return r.leasedTo }
 // when the others do: before they hear of it.
 func (r *Replica) KnowLeases() {
 	r.leasedTo = int64(r.Core.AnswersUntil())
+	if mutated(leaseForEver) {
+		r.leasedTo = 1 << 62
+	}
 	for i := range r.peers {
 		r.hearsay[r.peers[i].ID].until = int64(r.peers[i].AnswersUntil)
 	}
@@ -82,6 +90,9 @@ func (r *Replica) hearTouches(peer zab.SID, b []byte) error {
 	}
 	now := r.now()
 	for _, t := range touches {
+		if mutated(touchesDropped) && t.Session%2 == 0 {
+			continue
+		}
 		r.o.Tracker.Touch(t.Session, now-t.AgeMs, t.TimeoutMs)
 	}
 	r.hearsay[peer].upTo = int64(r.Core.BeatTime(beat))
@@ -103,7 +114,7 @@ func (r *Replica) touch(req *evaluate.Request, now time.Duration) (s *session.Se
 // server so late that the session must not expire yet.
 func (r *Replica) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
 	at := ServerOf(owner)
-	if owner == 0 || at == r.o.ID {
+	if owner == 0 || at == r.o.ID || mutated(nothingHeld) {
 		return false
 	}
 	h := &r.hearsay[at]
@@ -112,7 +123,7 @@ func (r *Replica) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
 
 // lostLink makes up for the reports of a server that were lost with the link.
 func (r *Replica) lostLink(to zab.SID) {
-	if r.status.Role == zab.Leading {
+	if r.status.Role == zab.Leading && !mutated(lostTouches) {
 		r.o.Tracker.TouchOwned(func(owner uint64) bool { return owner != 0 && ServerOf(owner) == to }, r.hearsay[to].until)
 	}
 }
@@ -125,6 +136,9 @@ func (r *Replica) Expire(at time.Duration) {
 		return
 	}
 	waiting := r.leading.waiting.All()
+	if mutated(waitingIgnored) {
+		waiting = nil
+	}
 	for i := range waiting {
 		if s := r.o.Tracker.Get(waiting[i].Request.Session); s != nil && waiting[i].Request.Origin != 0 {
 			s.Touch(waiting[i].Received.Milliseconds(), s.TimeoutMs())

@@ -140,8 +140,9 @@ type Replica struct {
 	hearsay  [256]hearsay // by server, of a leader
 	leasedTo int64        // until when this server answers by itself, ms
 	peers    []zab.PeerStatus
-	fullDisk bool // of a leader: too few disks have room for a quorum
-	barred   uint64
+	fullDisk bool      // of a leader: too few disks have room for a quorum
+	barred   uint64    // connections up to this one have ended with a role
+	placed   uint64    // the connection of the last barrier, for a planted fault
 	told     jute.Zxid // how far the core knows that entries are applied
 
 	logged  fifo.List[batch] // not durable
@@ -357,7 +358,7 @@ func (r *Replica) collect(out *Output) {
 		e := &out.Committed[i]
 		r.replayTo(e.Prev)
 		size := EntrySize(e)
-		if r.o.Backlog.Load()+size > r.o.Limits.Backlog {
+		if r.o.Backlog.Load()+size > r.o.Limits.Backlog && !mutated(backlogUnbounded) {
 			r.replayTo(e.Zxid)
 			continue
 		}
@@ -406,7 +407,7 @@ func (r *Replica) changed(out *Output) {
 	case zab.Following:
 		out.ServiceBegan = true
 	}
-	if now.Role != zab.Leading && now.Role != zab.SyncingLeader {
+	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !mutated(keptOverRoles) {
 		r.leading.end() // what came too early, too
 	}
 }
@@ -417,6 +418,9 @@ func serves(role zab.Role) bool { return role == zab.Leading || role == zab.Foll
 // clients continue at the first server that follows a leader.
 func (r *Replica) endService() {
 	r.barred = r.o.NewOrigin()
+	if mutated(keptOverRoles) {
+		return
+	}
 	r.leading.end()
 	r.barriers.Clear()
 	clear(r.reads)

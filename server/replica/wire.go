@@ -39,7 +39,9 @@ const (
 // for them. All other kinds keep the order in which they were sent, also with the
 // entries of the core: a barrier stands before the entries that follow it, a
 // confirmation follows its barrier, and requests stay in the order of their clients.
-func urgent(kind uint8) bool { return kind == frameTouches }
+func urgent(kind uint8) bool {
+	return kind == frameTouches || mutated(confirmedFirst) && kind == frameConfirmed
+}
 
 // Touch is a sign of life of a session.
 type Touch struct {

@@ -19,7 +19,7 @@ func (c catcher) Errorf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...)
 func (c catcher) Fatalf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...))) }
 
 // randomFinds are the mutants that TestRandom would find: at least one in thirty of
-// its runs does. The simulator, server/zab/sim, finds all mutants.
+// its runs does. The simulator, server/sim, finds all mutants.
 var randomFinds = []Mutant{
 	appendWithoutPrev, staleSyncObeyed, damagedCounted, observerCounted, readWithoutRound, hintAheadOfCommit,
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -63,7 +64,11 @@ func find(t *testing.T, m mutation) bool {
 	t.Helper()
 	if script := directed[m.name]; script != nil {
 		play := func(cfg Config) *Failure { return broken(cfg, script) }
-		return finds(t, m, scriptConfig(), play)
+		cfg := scriptConfig()
+		if m.name == "waiting-ignored" {
+			shortSessions(&cfg)
+		}
+		return finds(t, m, cfg, play)
 	}
 	for seed := range uint64(mutantLimit) {
 		if finds(t, m, drawFor(seed+1, focuses[m.name]), random) {
@@ -130,6 +135,9 @@ func TestFindersHaveMutants(t *testing.T) {
 	for _, m := range zab.Mutants() {
 		known[m.String()] = true
 	}
+	for _, m := range replica.Mutants() {
+		known[m.String()] = true
+	}
 	for name := range focuses {
 		if !known[name] {
 			t.Errorf("focuses has %q, which is no mutant", name)
@@ -185,8 +193,21 @@ var focuses = map[string]func(*Config){
 		c.Faults[FaultTransfer] *= 5
 		c.Faults[FaultBreak] *= 5
 	},
-	"double-close":  func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
-	"damage-unseen": func(c *Config) { often(c, FaultDamage, FaultKill) },
+	"owner-unchecked": func(c *Config) {
+		c.Pipeline, c.Clients, c.SessionMs, c.FsyncUs, c.NetUs = 16, 5, c.ElectionMs, 15000, 10000
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultPause, FaultSlow)
+	},
+	"lost-touches": func(c *Config) {
+		dozers(c)
+		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultBreak)
+		c.Faults[FaultBreak] /= 4
+	},
+	"touches-dropped": dozers,
+	"double-close":    func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
+	"damage-unseen":   func(c *Config) { often(c, FaultDamage, FaultKill) },
 	"old-epoch-committed-by-counting": func(c *Config) {
 		c.Voters, c.Observers, c.BatchBytes, c.WindowBytes, c.FsyncUs = 3, 0, 1, 1, 5000
 		often(c, FaultPower, FaultBreak)
@@ -267,6 +288,7 @@ var directed = map[string]func(*script){
 	"grown-old-copy-trusted":        grownOldCopy,
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
+	"waiting-ignored":               sessionDue,
 }
 
 // scriptConfig is the ensemble for the scripts in directed.

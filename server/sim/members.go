@@ -11,7 +11,7 @@ import (
 // voter, an observer, or is left out.
 func (s *Sim) changeMembers() {
 	n := s.leader()
-	if n == nil || n.paused || n.evaluator == nil {
+	if n == nil || n.paused || !n.leading() {
 		return
 	}
 	m := *s.membersNow()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -26,7 +27,7 @@ func stranded(s *script, entries int) (old *node, lost jute.Zxid) {
 	s.drop(nil)
 	s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old })
 	leader := s.leader()
-	s.wait("it leads", func() bool { return leader.evaluator != nil })
+	s.wait("it leads", func() bool { return leader.leading() })
 	s.committed(s.write(leader))
 	return old, lost
 }
@@ -244,42 +245,50 @@ func TestReg_ZK1277_CounterStopsBeforeItWraps(t *testing.T) {
 // it lives (seed 700011629).
 func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
 	cfg := quiet(3)
+	shortSessions(&cfg)
+	play(t, cfg, sessionDue)
+}
+
+// shortSessions has sessions that are shorter than elections, and an epoch that has to
+// be renewed soon.
+func shortSessions(cfg *Config) {
 	cfg.InitialCounter = 0xfffffffe - 4
 	cfg.SessionMs, cfg.ElectionMs = 1_000, 2_000
-	play(t, cfg, func(s *script) {
-		leader := s.lead()
-		id, origin := jute.SessionID(7), uint64(leader.id)<<56|7
-		ask := func(kind reqKind) {
-			s.submit(leader, &submission{kind: kind, req: evaluate.Request{
-				Op: jute.OpCreateSession, Session: id, Origin: origin, TimeoutMs: int32(cfg.SessionMs)}})
-			s.heed(leader)
-		}
-		ask(reqCreateSession)
-		s.wait("the session", func() bool { _, ok := leader.tree.Session(id); return ok })
-		s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgNewEpoch || m.Kind == zab.MsgAckEpoch })
-		for {
-			if _, ok := leader.core.NextZxid(); !ok {
-				break
-			}
-			s.write(leader)
-		}
-		s.run(cfg.SessionMs / 2)
-		if len(leader.waiting) != 0 {
-			t.Fatal("something else waits")
+}
+
+func sessionDue(s *script) {
+	leader := s.lead()
+	id, origin := jute.SessionID(7), leader.newOrigin()
+	ask := func(kind replica.Kind) {
+		s.submit(leader, kind, evaluate.Request{
+			Op: jute.OpCreateSession, Session: id, Origin: origin, TimeoutMs: int32(s.cfg.SessionMs)})
+		s.heed(leader)
+	}
+	ask(replica.Write)
+	s.wait("the session", func() bool { _, ok := leader.tree.Session(id); return ok })
+	s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgNewEpoch || m.Kind == zab.MsgAckEpoch })
+	for {
+		if _, ok := leader.core.NextZxid(); !ok {
+			break
 		}
 		s.write(leader)
-		ask(reqResume)
-		s.run(cfg.SessionMs)
-		s.drop(nil)
-		s.wait("the next epoch", func() bool { return len(leader.waiting) == 0 })
-		if leader.status.Role != zab.Leading || s.stats.Leads != 1 {
-			t.Fatal("another leader")
-		}
-		s.run(cfg.SessionMs / 2)
-		if _, ok := leader.tree.Session(id); !ok {
-			t.Error("the session has expired behind its resumption")
-		}
-	})
+	}
+	s.run(s.cfg.SessionMs / 2)
+	if leader.rep.Held().Waiting != 0 {
+		s.fail("script", "something else waits")
+	}
+	s.write(leader)
+	ask(replica.Resume)
+	s.run(s.cfg.SessionMs * 3 / 4) // beyond its end, were it not for the resumption
+	s.drop(nil)
+	s.wait("the next epoch", func() bool { return leader.rep.Held().Waiting == 0 })
+	if leader.status.Role != zab.Leading || s.stats.Leads != 1 {
+		s.fail("script", "another leader")
+	}
+	s.run(s.cfg.SessionMs / 2)
+	if _, ok := leader.tree.Session(id); !ok {
+		s.fail("S6", "session %v has expired behind its resumption", id)
+	}
 }
 
 // "Leaders epoch is less than accepted epoch": ZooKeeper loops until somebody
@@ -456,7 +465,7 @@ func deposedReads(s *script) {
 	}
 	old.core.Transfer()
 	s.drain(old)
-	s.wait("a successor", func() bool { l := s.leader(); return l != old && l.evaluator != nil })
+	s.wait("a successor", func() bool { l := s.leader(); return l != old && l.leading() })
 	s.filter = func(from, to *node, _ *zab.Message) bool { return from != old && to != old }
 	z := s.write(s.leader())
 	s.committed(z)
@@ -464,11 +473,11 @@ func deposedReads(s *script) {
 		s.fail("script", "the old leader knows too soon")
 	}
 	old.core.ReadIndex(2)
-	old.core.Take(&old.out)
+	old.core.Take(&old.out.Output)
 	reads := append([]zab.ReadResult(nil), old.out.Reads...)
 	for _, h := range s.held {
 		old.core.Recv(h.from.id, h.l.gen[h.l.side(old)], &h.p.msg)
-		old.core.Take(&old.out)
+		old.core.Take(&old.out.Output)
 		reads = append(reads, old.out.Reads...)
 	}
 	for _, r := range reads {
@@ -510,7 +519,7 @@ func lateCandidate(s *script) {
 	s.wait("it asks", func() bool { return len(s.held) > 0 })
 	s.filter = func(from, _ *node, _ *zab.Message) bool { return from != late }
 	s.up(first)
-	s.wait("the others have a leader", func() bool { l := s.leader(); return l != nil && l.evaluator != nil })
+	s.wait("the others have a leader", func() bool { l := s.leader(); return l != nil && l.leading() })
 	s.committed(s.write(s.leader()))
 	s.wait("both have it", func() bool { return other.disk.durable.has(s.ghost.last) })
 	s.down(first)
@@ -525,7 +534,7 @@ func TestReg_OneWayLinks(t *testing.T) {
 		for _, n := range s.others(old) {
 			s.block(n, old) // it is heard, and hears nobody
 		}
-		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.evaluator != nil })
+		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.leading() })
 		if old.status.Role == zab.Leading {
 			t.Error("the old leader still leads")
 		}
@@ -540,7 +549,7 @@ func TestReg_StuckDiskOfTheLeader(t *testing.T) {
 		old.stallUntil = s.now + s.cfg.ElectionMs*100_000
 		z := s.write(old)
 		s.committed(z) // by the others
-		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.evaluator != nil })
+		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.leading() })
 		s.committed(s.write(s.leader()))
 	})
 }
@@ -629,7 +638,7 @@ func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
 		s.down(first)
 		s.drop(nil)
 		s.wait("it led", func() bool { return s.ghost.established[z.Epoch()+1] == old.id })
-		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.evaluator != nil })
+		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.leading() })
 		s.everywhere()
 		if old.status.Role != zab.Following || !old.status.Observer {
 			t.Errorf("the old leader is %s", roleName(old.status.Role))

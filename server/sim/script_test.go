@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -115,7 +116,10 @@ func (s *script) leadBy(n *node) *node {
 func (s *script) write(n *node) jute.Zxid {
 	s.paths++
 	op := jute.MultiOp{Type: jute.OpCreate, Path: "/n" + string(rune('A'+s.paths/26%26)) + string(rune('a'+s.paths%26)), ACL: openACL}
-	s.propose(n, &submission{kind: reqWrite, req: evaluate.Request{Op: op.Type, Body: op.Append(nil)}})
+	s.submit(n, replica.Write, evaluate.Request{Op: op.Type, Body: op.Append(nil)})
+	s.handOver(n)
+	n.rep.Turn()
+	n.rep.Propose()
 	z := n.core.LastZxid()
 	s.drain(n)
 	return z

@@ -5,8 +5,21 @@ package sim
 import (
 	"testing"
 
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
+
+// TestMutantsOfReplicas plants each fault of the replica.
+func TestMutantsOfReplicas(t *testing.T) {
+	for _, m := range replica.Mutants() {
+		testMutant(t, mutation{name: m.String(), inCore: func(on bool) {
+			replica.SetMutant(0)
+			if on {
+				replica.SetMutant(m)
+			}
+		}})
+	}
+}
 
 // TestMutants plants each fault of the core. A script or a random run must find it.
 func TestMutants(t *testing.T) {

@@ -59,6 +59,7 @@ type Config struct {
 
 	// OddFile gives one server a different list from the beginning, which is no
 	// quorum of that list.
+	Backlog int64 // bytes that the applier and a leader hold; 0 for a lot
 	OddFile bool
 
 	// ChaosOnly leaves out the phases in which all must become well.
@@ -115,7 +116,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%dx%d listed=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -146,6 +147,7 @@ func Draw(seed uint64, steps int) Config {
 	c.Timeouts = pick(r, 1, 1, 3)
 	c.MaxListed = pick(r, 0, 0, 1)
 	c.OddFile = r.IntN(8) == 0
+	c.Backlog = pick[int64](r, 0, 0, 600, 3000)
 	return c
 }
 

@@ -2,11 +2,12 @@ package sim
 
 import (
 	"fmt"
-	"math"
+	"sync/atomic"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -42,7 +43,8 @@ type process struct {
 	shown   []sighting      // ghost: what it has to remember of others
 	rumour  rumour          // ghost
 	read    [16]zab.LogRead // ghost: by learner, what was last read for it
-	out     zab.Output
+	rep     *replica.Replica
+	out     replica.Output
 	status  zab.Status
 	leads   uint32 // epoch that it leads, as long as it does
 	led     uint32 // what leads was when its outputs were looked at before
@@ -62,33 +64,31 @@ type process struct {
 	reportedAt uint64
 	seenCommit jute.Zxid
 
-	tree      *datatree.Tree
-	state     zab.State
-	applied   jute.Zxid
-	chain     uint64
-	queue     []zab.Entry // committed, to be applied
-	collected jute.Zxid   // end of queue
-	applying  bool        // evApply is under way
-	view      *datatree.View
-	viewState zab.State
-	viewChain uint64
-	sinceSnap int
+	tree       *datatree.Tree
+	state      zab.State
+	applied    jute.Zxid
+	chain      uint64
+	digests    map[jute.Zxid]datatree.Digest
+	queue      []replica.Order // to be applied
+	backlog    *atomic.Int64   // bytes of queue, and of what the replica will put there
+	collected  jute.Zxid       // end of queue
+	superseded jute.Zxid       // a snapshot on its way replaces the tree up to there
+	applying   bool            // evApply is under way
+	view       *datatree.View
+	viewState  zab.State
+	viewChain  uint64
+	sinceSnap  int
 
 	serving   bool
 	conns     []*conn
 	ended     []*conn // since the last report of touches
 	lastConn  uint32
-	barriers  []barrier
-	unsettled map[uint64]zab.SID // questions of the leader's core without an answer, and where that is waited for
-	lastRead  uint64
-	evaluator *evaluate.Evaluator
+	telling   []ghostTouch         // in the report that is being made
+	inbox     []replica.Submission // of clients, not handed to the replica
 	tracker   *session.Tracker
-	hearsay   [16]hearsay              // as leader, of the other servers
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
-	pausedFor int64  // ghost: µs that this process was paused, in all
-	since     uint32 // epoch in which it began to lead
-	waiting   []submission
+	pausedFor int64 // ghost: µs that this process was paused, in all
 }
 
 type batch struct {
@@ -116,7 +116,7 @@ func (n *node) localUs(ms uint64) uint64 {
 func (s *Sim) tick(n *node) {
 	now := n.localMs()
 	gap := int64(now) - int64(n.lastTick) - int64(s.cfg.TickMs)
-	if n.lastTick > 0 && gap > int64(s.cfg.TickMs)*4 && n.tracker != nil && s.cfg.Mutant != MutantNoPostpone {
+	if n.lastTick > 0 && gap > int64(s.cfg.TickMs)*4 && s.cfg.Mutant != MutantNoPostpone {
 		n.tracker.Postpone(gap)
 	}
 	n.lastTick = now
@@ -126,11 +126,8 @@ func (s *Sim) tick(n *node) {
 	}
 	n.core.DiskHealth(oldest, n.full)
 	s.noteProgress(n)
-	n.core.Tick(now, int64(s.now/1000)+1_000_000)
-	for _, p := range n.core.Peers(nil) {
-		n.hearsay[p.ID-1].until = int64(p.AnswersUntil)
-	}
-	s.expire(n)
+	n.rep.Tick()
+	n.rep.Expire(time.Duration(now) * time.Millisecond)
 	if now-n.reportedAt >= s.cfg.SessionMs/4 {
 		n.reportedAt = now
 		s.reportTouches(n)
@@ -156,20 +153,29 @@ func (s *Sim) heed(n *node) {
 	s.drain(n)
 }
 
-// drain carries out what the core wants. It may end the process.
+// drain carries out what the replica wants. It may end the process.
 func (s *Sim) drain(n *node) {
+	n.rep.Turn()
+	late := s.cfg.LazyPct > 0 && len(n.inbox) > 0 && s.percent(30)
+	if late { // the loop deals with what else has come first, perhaps several times
+		s.after(evDrain, n, s.between(1, 2*s.cfg.NetUs))
+	} else if s.percent(50) {
+		s.handOver(n)
+	}
 	for {
 		n.again = false
-		n.core.Applied(n.applied)
 		s.tellRoom(n)
-		n.core.Take(&n.out)
+		n.rep.Take(&n.out)
 		if !s.carryOut(n) {
 			return
 		}
-		s.resumeHeld(n)
-		if !n.again {
-			return
+		handed := !late && s.handOver(n)
+		if !n.rep.Propose() && !n.again && !handed {
+			break
 		}
+	}
+	if _, more := n.rep.Work(); more {
+		s.after(evDrain, n, 1)
 	}
 }
 
@@ -197,31 +203,31 @@ func (s *Sim) carryOut(n *node) bool {
 	}
 	s.noteRole(n)
 	s.observe(n)
+	for i := range out.Frames {
+		if !s.point(n) {
+			return false
+		}
+		s.sendFrame(n, &out.Frames[i])
+	}
 	for i := range out.Send {
 		if !s.point(n) {
 			return false
 		}
 		s.send(n, &out.Send[i])
 	}
-	if out.Install != nil {
-		s.install(n, out.Install.Ref.(*snapshot))
+	if out.Changed {
+		s.changed(n)
 	}
-	s.collect(n)
+	s.carryOrders(n)
 	if !s.point(n) {
 		return false
 	}
 	s.applySoon(n)
-	for i := range out.Reads {
-		s.confirmed(n, out.Reads[i])
-	}
 	for i := range out.ReadLog {
 		s.readLog(n, out.ReadLog[i])
 	}
 	for i := range out.SendSnap {
 		s.sendSnap(n, out.SendSnap[i])
-	}
-	if out.Changed {
-		s.changed(n)
 	}
 	if out.Relink {
 		s.relink(n)
@@ -259,18 +265,6 @@ func (s *Sim) carryToDisk(n *node) bool {
 		s.startSync(n)
 	}
 	return true
-}
-
-// applySoon has the queue applied, at once or as an applier of its own would.
-func (s *Sim) applySoon(n *node) {
-	switch {
-	case n.applying || len(n.queue) == 0:
-	case s.cfg.ApplyUs == 0:
-		s.applyAll(n)
-	default:
-		n.applying = true
-		s.after(evApply, n, s.between(1, 2*s.cfg.ApplyUs))
-	}
 }
 
 // noteRole tells the ghost of a role at the moment when it shows.
@@ -314,6 +308,7 @@ func (s *Sim) persist(n *node, op *zab.LogOp) bool {
 	case zab.LogSnapshot:
 		snap := op.Snap.Ref.(*snapshot)
 		s.checkInstall(n, snap)
+		n.superseded = snap.zxid
 		r = rec{kind: recInstall, snap: snap}
 	case zab.LogNotes:
 		r = rec{kind: recNotes, notes: op.Notes}
@@ -370,7 +365,7 @@ func (s *Sim) synced(n *node) {
 		k++
 	}
 	if k > 0 {
-		n.core.PersistDone(n.batches[k-1].seq)
+		n.rep.Persisted(n.batches[k-1].seq)
 		n.batches = append(n.batches[:0], n.batches[k:]...)
 	}
 	for len(n.own) > 0 && n.own[0].count <= d.syncTo {
@@ -395,107 +390,19 @@ func (s *Sim) makeDurable(n *node, count uint64) {
 	d.makeDurable(count)
 }
 
-// collect queues what is committed. What is not at hand comes from the log.
-func (s *Sim) collect(n *node) {
-	for i := range n.out.Committed {
-		e := &n.out.Committed[i]
-		if e.Zxid <= n.collected {
-			s.fail("I10", "server %d is given %v to apply after %v", n.id, e.Zxid, n.collected)
-		}
-		s.fillGap(n, e.Prev)
-		if e.Prev != n.collected {
-			s.fail("I10", "server %d is given %v behind %v to apply after %v", n.id, e.Zxid, e.Prev, n.collected)
-		}
-		n.queue = append(n.queue, *e)
-		n.collected = e.Zxid
-	}
-	s.fillGap(n, n.out.CommitTo)
-	if n.collected > n.core.Committed() {
-		s.fail("I12", "server %d is given %v to apply, but knows commit %v", n.id, n.collected, n.core.Committed())
-	}
-}
-
-func (s *Sim) fillGap(n *node, upTo jute.Zxid) {
-	if upTo <= n.collected {
-		return
-	}
-	h := &n.disk.written
-	list, ok := h.read(n.collected, math.MaxInt)
-	if !ok || !h.has(upTo) {
-		s.fail("I10", "server %d is told to apply (%v, %v], which its log does not have", n.id, n.collected, upTo)
-	}
-	for i := range list {
-		if list[i].Zxid <= upTo {
-			n.queue = append(n.queue, list[i])
-		}
-	}
-	n.collected = upTo
-}
-
-// applyAll applies what is queued, and answers those who wait for it.
-func (s *Sim) applyAll(n *node) {
-	n.applying = false
-	for i := range n.queue {
-		e := &n.queue[i]
-		s.applyEntry(e, n.tree, &n.state, &s.txn, &s.result)
-		n.applied = e.Zxid
-		n.chain = mix(n.chain, hashEntry(e))
-		n.sinceSnap++
-		s.checkApplied(n)
-		if e.Txn() != nil {
-			s.afterApply(n, &s.txn)
-		}
-		s.answerBarriers(n)
-	}
-	clear(n.queue)
-	n.queue = n.queue[:0]
-	if each := s.cfg.SnapshotEach; each > 0 && n.sinceSnap >= each {
-		s.freeze(n)
-	}
-	if n.evaluator != nil {
-		n.evaluator.Applied(n.applied)
-	}
-	s.maybeLead(n)
-	n.again = true
-}
-
-// install replaces a node's state by a received snapshot.
-func (s *Sim) install(n *node, snap *snapshot) {
-	if n.view != nil {
-		n.view.Close()
-		n.view = nil
-	}
-	n.tree, n.state, n.applied, n.chain = s.load(snap), snap.state.Clone(), snap.zxid, snap.chain
-	n.queue, n.collected = n.queue[:0], snap.zxid
-	n.sinceSnap = 0
-	n.again = true
-	s.trace(n, "install snapshot at %v", snap.zxid)
-	s.checkApplied(n)
-}
-
 // changed follows a change of the core's status.
 func (s *Sim) changed(n *node) {
-	old := n.status
-	n.status = n.core.Status()
+	old := n.out.Was
+	n.status = n.out.Status
 	now := &n.status
 	s.trace(n, "%s of epoch %d, leader %d (%s)", roleName(now.Role), now.Epoch, now.Leader, now.Reason)
 	if old.List != now.List || old.Settled != now.Settled {
 		s.listsChanged(n)
 	}
-	same := old.Role == now.Role && old.Leader == now.Leader && old.LeaderGen == now.LeaderGen
-	if same {
-		if now.Role == zab.Leading && now.Epoch != old.Epoch {
-			s.stats.Renewals++
-		}
-		return
+	if old.Role == now.Role && now.Role == zab.Leading && now.Epoch != old.Epoch {
+		s.stats.Renewals++
 	}
-	if n.serving || n.evaluator != nil {
-		s.endService(n)
-	}
-	if now.Role == zab.Following {
-		n.serving = true
-	}
-	s.maybeLead(n)
+	s.serviceChanged(n)
 }
 
 // picture tells what the node is doing.
@@ -507,6 +414,7 @@ func (n *node) picture() string {
 		st := n.core.Status()
 		text += fmt.Sprintf(" %s epoch=%d leader=%d commit=%v applied=%v weightless=%q reason=%q", roleName(st.Role), st.Epoch, st.Leader,
 			n.core.Committed(), n.applied, st.Weightless, st.Reason)
+		text += fmt.Sprintf(" holds %+v, backlog %d", n.rep.Held(), n.backlog.Load())
 		if st != n.status {
 			text += fmt.Sprintf(", was told %+v", n.status)
 		}

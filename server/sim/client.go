@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 // reqKind is what a client asks for.
@@ -48,6 +50,7 @@ type reply struct {
 	zxid    jute.Zxid // of the transaction, or what the node has applied
 	err     jute.Code
 	closed  bool // the connection has ended
+	refused bool // there is no transaction
 }
 
 // conn is a client's connection at a node.
@@ -65,10 +68,11 @@ type conn struct {
 }
 
 type pending struct {
-	req   request
-	ready bool
-	zxid  jute.Zxid
-	err   jute.Code
+	req     request
+	ready   bool
+	zxid    jute.Zxid
+	err     jute.Code
+	refused bool // there is no transaction
 }
 
 // client is a model of a ZooKeeper client: one session at a time, kept over
@@ -246,8 +250,10 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	if r.zxid < c.seen {
 		s.fail("I19", "client %d sees %v after %v", c.id, r.zxid, c.seen)
 	}
-	switch req.kind {
-	case reqWrite, reqClose:
+	switch {
+	case r.refused:
+		s.stats.Refused++
+	case req.kind == reqWrite || req.kind == reqClose:
 		c.writes++
 		i, ok := s.ghost.index(r.zxid)
 		if !ok {
@@ -260,7 +266,7 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 		if r.zxid <= req.floor {
 			s.fail("I19", "client %d wrote %v after %v had been answered", c.id, r.zxid, req.floor)
 		}
-	case reqSync:
+	case req.kind == reqSync:
 		if r.zxid < req.floor {
 			s.fail("I19", "client %d: sync at %v, but %v had been answered before it", c.id, r.zxid, req.floor)
 		}
@@ -311,12 +317,8 @@ func (s *Sim) lostConn(c *client) {
 // serve takes a client's request in.
 func (s *Sim) serve(n *node, client int, req *request) {
 	if req.kind == 0 {
-		for i, c := range n.conns {
-			if c.origin == req.origin {
-				n.ended = append(n.ended, c)
-				n.conns = append(n.conns[:i], n.conns[i+1:]...)
-				return
-			}
+		if c := n.conn(req.origin); c != nil {
+			n.forget(c)
 		}
 		return
 	}
@@ -342,14 +344,14 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		s.answer(n, c)
 		return
 	}
-	kind := req.kind
+	kind, op := replica.Write, req.op
+	if req.fenced || req.kind == reqSync {
+		kind, op = replica.Barrier, jute.OpSync
+	}
 	if req.fenced {
 		s.stats.Fences++
-		kind = reqSync
 	}
-	s.submit(n, &submission{kind: kind, req: evaluate.Request{
-		Op: req.op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body,
-	}})
+	s.submit(n, kind, evaluate.Request{Op: op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body})
 	s.heed(n)
 }
 
@@ -368,117 +370,107 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 		return
 	}
-	n.lastConn++
-	c := &conn{origin: uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn), client: client, attempt: req.attempt, session: req.session,
+	c := &conn{origin: n.newOrigin(), client: client, attempt: req.attempt, session: req.session,
 		timeout: req.timeout, touchedMs: int64(n.localMs()), touchedAt: s.now}
 	if req.kind == reqCreateSession {
 		c.session = jute.SessionID(c.origin)
 	}
 	n.conns = append(n.conns, c)
 	c.pending = append(c.pending, pending{req: *req})
-	sub := submission{kind: req.kind, req: evaluate.Request{
-		Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout,
-	}}
-	s.submit(n, &sub)
+	kind := replica.Write
+	if req.kind == reqResume {
+		kind = replica.Resume
+	}
+	s.submit(n, kind, evaluate.Request{Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout})
 	s.heed(n)
 }
 
-// afterApply answers the request of a transaction, and keeps the leader's
-// tracker in step with the tree.
+// afterApply keeps the tracker in step with the tree, and answers the request of a
+// transaction.
 func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
-	if n.tracker != nil {
-		for i := range txn.Ops {
-			switch txn.Ops[i].Kind {
-			case datatree.OpCreateSession:
-				n.tracker.Add(txn.Session, txn.Ops[i].TimeoutMs, int64(n.localMs()))
-				_ = n.tracker.SetOwner(txn.Session, txn.Origin) // it was added just now
-				n.heard[txn.Session] = int64(s.now) - n.pausedFor
-			case datatree.OpSetTimeout:
-				n.tracker.SetTimeout(txn.Session, txn.Ops[i].TimeoutMs, txn.Origin, int64(n.localMs()))
-			case datatree.OpCloseSession:
-				n.tracker.Remove(txn.Session)
-				delete(n.heard, txn.Session)
+	now := int64(n.localMs())
+	for i := range txn.Ops {
+		switch txn.Ops[i].Kind {
+		case datatree.OpCreateSession:
+			n.tracker.Add(txn.Session, txn.Ops[i].TimeoutMs, now)
+			_ = n.tracker.SetOwner(txn.Session, txn.Origin) // it was added just now
+			if n.leading() {
+				s.noteHeard(n, txn.Session, s.now)
 			}
+		case datatree.OpSetTimeout:
+			n.tracker.SetTimeout(txn.Session, txn.Ops[i].TimeoutMs, txn.Origin, now)
+			s.stats.Renegotiated++
+		case datatree.OpCloseSession:
+			n.tracker.Remove(txn.Session)
+			delete(n.heard, txn.Session)
+			s.closeSession(n, txn.Session, txn.Origin)
 		}
 	}
-	if txn.Origin == 0 {
-		s.cutSession(n, txn.Session) // it expired
-	}
-	if uint8(txn.Origin>>56) != uint8(n.id) {
+	if replica.ServerOf(txn.Origin) != n.id {
 		return
 	}
 	c := n.conn(txn.Origin)
 	if c == nil {
 		return
 	}
-	resumed := len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpSetTimeout
-	for i := range c.pending {
-		p := &c.pending[i]
-		if p.ready || !p.req.ordered() {
-			continue
-		}
-		if p.req.fenced || p.req.kind == reqSync || (p.req.kind == reqResume) != resumed || p.req.cxid != txn.Cxid {
-			continue
-		}
-		s.noteTimeout(n, c, p)
-		p.ready, p.zxid, p.err = true, txn.Zxid, txn.Err
-		s.answer(n, c)
-		return
+	p := c.waits()
+	if p == nil || p.req.fenced || p.req.kind == reqSync || p.req.cxid != txn.Cxid {
+		s.fail("R1", "server %d applies %v for request %d of a connection that waits for %+v", n.id, txn.Zxid, txn.Cxid, p)
 	}
-	s.fail("R1", "server %d applies %v for request %d, and does not wait for it", n.id, txn.Zxid, txn.Cxid)
+	s.noteTimeout(n, c, p)
+	p.ready, p.zxid, p.err = true, txn.Zxid, txn.Err
+	s.answer(n, c)
+}
+
+// waits returns the oldest request of a connection that the leader has to order and
+// that has no outcome yet, or nil.
+func (c *conn) waits() *pending {
+	for i := range c.pending {
+		if p := &c.pending[i]; !p.ready && p.req.ordered() {
+			return p
+		}
+	}
+	return nil
 }
 
 // ordered reports whether the leader orders such requests.
 func (r *request) ordered() bool { return r.fenced || r.kind != reqRead && r.kind != reqPing }
 
-// answerBarriers answers what stands behind entries that are applied.
-func (s *Sim) answerBarriers(n *node) {
-	k := 0
-	for _, b := range n.barriers {
-		if _, waits := n.unsettled[b.read]; waits || b.after > n.applied && !b.told {
-			n.barriers[k] = b
-			k++
-			continue
-		}
-		s.answerBarrier(n, &b)
-	}
-	n.barriers = n.barriers[:k]
-}
-
-func (s *Sim) answerBarrier(n *node, b *barrier) {
-	c := n.conn(b.origin)
+// passBarrier answers a request that has no transaction.
+func (s *Sim) passBarrier(n *node, o *replica.Order) {
+	c := n.conn(o.Origin)
 	if c == nil {
 		return
 	}
-	if b.moved {
-		s.cutConn(n, c)
+	p := c.waits()
+	switch {
+	case o.Code == jute.ErrSessionMoved:
+		s.endConn(n, c)
+		return
+	case p == nil:
+		s.fail("R1", "server %d passes a barrier of a connection that waits for nothing", n.id)
+	case o.Code == 0 && !p.req.fenced && p.req.kind != reqSync && p.req.kind != reqResume:
+		s.fail("R1", "server %d passes a barrier without an outcome for a %v", n.id, p.req.op)
+	case o.Code != 0 && p.req.kind == reqCreateSession: // a server opens a local session here
+		s.endConn(n, c)
 		return
 	}
-	for i := range c.pending {
-		p := &c.pending[i]
-		if p.ready || !p.req.fenced && p.req.kind != reqSync && p.req.kind != reqResume {
-			continue
+	s.stats.Syncs++
+	p.ready, p.zxid, p.err, p.refused = true, n.applied, o.Code, o.Code != 0
+	if p.req.kind == reqResume {
+		if _, ok := n.tree.Session(c.session); !ok {
+			p.err = jute.ErrSessionExpired
 		}
-		p.ready, p.zxid = true, n.applied
-		if p.req.fenced {
-			p.zxid = max(b.after, c.last) // writes behind it may be applied
-		}
-		if p.req.kind == reqResume {
-			if _, ok := n.tree.Session(c.session); !ok || b.told {
-				p.err = jute.ErrSessionExpired
-			}
-			s.noteTimeout(n, c, p)
-		}
-		s.answer(n, c)
-		return
+		s.noteTimeout(n, c, p)
 	}
+	s.answer(n, c)
 }
 
 // noteTimeout takes down what a client is told with the answer to a request that opens or
 // resumes its session: the timeout that the tree has.
 func (s *Sim) noteTimeout(n *node, c *conn, p *pending) {
 	ms, ok := n.tree.Session(c.session)
-	if p.req.kind == reqResume && s.cfg.Mutant != MutantTimeoutForgotten && ok && p.err == 0 {
+	if p.req.kind == reqResume && !replica.TimeoutForgotten() && ok && p.err == 0 {
 		c.timeout = ms
 	}
 }
@@ -497,27 +489,21 @@ func (s *Sim) answer(n *node, c *conn) {
 		if s.cfg.Mutant == MutantReplyUnordered && len(c.pending) > 1 {
 			p.req, c.pending[1].req = c.pending[1].req, p.req
 		}
-		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, timeout: c.timeout, zxid: p.zxid, err: p.err}
+		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, timeout: c.timeout, zxid: p.zxid, err: p.err, refused: p.refused}
 		sent := p.req.sent
 		c.pending = append(c.pending[:0], c.pending[1:]...)
 		c.last = max(c.last, r.zxid)
+		if r.err == 0 && (r.kind == reqCreateSession || r.kind == reqResume) && s.clients[c.client].attempt == c.attempt {
+			s.ghost.resumed(c.session, c.origin)
+		}
 		if r.err == 0 && r.kind != reqClose {
 			s.promise(n, c, r.kind, sent)
 		}
 		s.toClient(n, c.client, &r)
 		if r.err == jute.ErrSessionMoved {
-			s.cutConn(n, c)
+			s.endConn(n, c)
 			return
 		}
-	}
-}
-
-// replyEarly is the mutant that answers before anything is committed.
-func (s *Sim) replyEarly(n *node, txn *datatree.Txn) {
-	if c := n.conn(txn.Origin); c != nil && len(c.pending) == 1 && c.pending[0].req.kind == reqWrite {
-		p := &c.pending[0]
-		p.ready, p.zxid, p.err = true, txn.Zxid, txn.Err
-		s.answer(n, c)
 	}
 }
 
@@ -526,7 +512,14 @@ func (s *Sim) toClient(n *node, client int, r *reply) {
 	s.agenda.push(event{at: s.now + 100, kind: evToClient, node: -1, arg: int32(client), pkt: &packet{from: n.idx, rep: *r}})
 }
 
-// cutConn tells a client that its connection has ended.
-func (s *Sim) cutConn(n *node, c *conn) {
+// endConn ends a connection, and tells its client.
+func (s *Sim) endConn(n *node, c *conn) {
+	n.forget(c)
 	s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
+}
+
+// forget removes a connection that has ended.
+func (n *node) forget(c *conn) {
+	n.conns = slices.DeleteFunc(n.conns, func(o *conn) bool { return o == c })
+	n.ended = append(n.ended, c)
 }

@@ -220,6 +220,14 @@ func (s *Sim) converge() {
 	for _, n := range s.listed() {
 		s.checkApplied(n)
 	}
+	s.until("a server still holds requests", func() bool {
+		for _, n := range s.listed() {
+			if !s.nothingHeld(n) {
+				return false
+			}
+		}
+		return true
+	})
 	if skipped := s.ghost.tree.Stats().Skipped; skipped > 0 {
 		s.fail("S1", "%d operations could not be applied", skipped)
 	}

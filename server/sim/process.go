@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -10,7 +12,8 @@ func (s *Sim) start(n *node) {
 	n.life++
 	n.process = process{
 		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
-		unsettled: make(map[uint64]zab.SID), sends: make(map[zab.SID]*xfer),
+		sends: make(map[zab.SID]*xfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
+		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {
 		n.oldBoot = n.boot
@@ -21,7 +24,10 @@ func (s *Sim) start(n *node) {
 		return
 	}
 	s.trace(n, "start: promise %v log to %v commit %v applied %v damaged %v", r.Promise, r.LastZxid, r.Commit, n.applied, r.Damaged)
-	n.core = zab.New(s.options(n), r)
+	for id, ms := range n.tree.Sessions() {
+		n.tracker.Add(id, ms, int64(n.localMs()))
+	}
+	n.rep = s.newReplica(n, r)
 	n.collected = n.applied
 	s.after(evTick, n, 0)
 	for _, p := range s.nodes {
@@ -125,14 +131,24 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 
 // applyEntry applies the next entry of a history.
 func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
-	if err := state.Apply(e); err != nil {
-		s.fail("I10", "%v", err)
-	}
+	s.decode(e, txn)
+	s.applyTxn(e, tree, state, txn, out)
+}
+
+// decode decodes the transaction of an entry.
+func (s *Sim) decode(e *zab.Entry, txn *datatree.Txn) {
 	data := e.Txn()
 	if data == nil {
 		*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
 	} else if err := txn.Decode(data); err != nil {
 		s.fail("I4", "transaction %v: %v", e.Zxid, err)
+	}
+}
+
+// applyTxn applies an entry whose transaction is txn.
+func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
+	if err := state.Apply(e); err != nil {
+		s.fail("I10", "%v", err)
 	}
 	if len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession && s.percent(50) { // in slices, as servers do it
 		tree.List(txn)
@@ -152,7 +168,7 @@ func (s *Sim) crash(n *node, power bool) {
 	n.alive = false
 	n.hadFile = fileSpan{n.list, s.now}
 	for _, c := range n.conns {
-		s.cutConn(n, c)
+		s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
 	}
 	n.process = process{}
 	s.lose(n, power)

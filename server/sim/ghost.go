@@ -52,9 +52,12 @@ type ghost struct {
 
 	commits []commit // the longest committed sequence ever seen
 	last    jute.Zxid
-	tree    *datatree.Tree // the reference, at last
-	state   zab.State      // likewise
-	changes []memberChange // among commits
+	tree    *datatree.Tree            // the reference, at last
+	state   zab.State                 // likewise
+	changes []memberChange            // among commits
+	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
+	owner   map[jute.SessionID]uint64 // the connection whose client was told that the session is its
+	left    map[uint64]bool           // connections that sessions have left
 	txn     datatree.Txn
 	applied datatree.Applied
 
@@ -76,6 +79,9 @@ func newGhost() ghost {
 		sessions:    make(map[jute.SessionID]bool),
 		kept:        make(map[jute.SessionID]uint64),
 		expired:     make(map[jute.SessionID]uint64),
+		asked:       make(map[uint64][]int32),
+		owner:       make(map[jute.SessionID]uint64),
+		left:        make(map[uint64]bool),
 	}
 }
 
@@ -317,6 +323,7 @@ func (s *Sim) commit(n *node, e *ent) {
 		txn := &g.txn
 		c.session, c.origin, c.cxid, c.err = txn.Session, txn.Origin, txn.Cxid, txn.Err
 		s.checkTxn(txn)
+		s.checkOrigin(txn)
 	}
 	if skipped := g.tree.Stats().Skipped; skipped > 0 {
 		s.fail("S1", "%v can't be applied: %v", e.Zxid, describeTxn(&g.txn))
@@ -346,6 +353,34 @@ func (s *Sim) commitControl(e *ent) {
 	case g.state.Members != nil && len(g.changes) == 0: // of the first marker
 		g.changes = append(g.changes, memberChange{e.Zxid, g.state.Members})
 	}
+}
+
+// checkOrigin checks that the writes of a connection take effect in their order, without
+// a gap, R2, and that none does after the client was told that its session is on another
+// connection now: S7.
+func (s *Sim) checkOrigin(txn *datatree.Txn) {
+	g := &s.ghost
+	asked := g.asked[txn.Origin]
+	if len(asked) == 0 || txn.Origin == 0 {
+		return
+	}
+	if txn.Err == 0 && g.left[txn.Origin] {
+		s.fail("S7", "session %v has left connection %#x, and %v is a write of that connection", txn.Session, txn.Origin, txn.Zxid)
+	}
+	if s.cfg.Faults[FaultFull] == 0 { // a full disk refuses writes
+		if len(asked) == 0 || asked[0] != txn.Cxid {
+			s.fail("R2", "connection %#x asked for %v, and %v is request %d", txn.Origin, asked, txn.Zxid, txn.Cxid)
+		}
+		g.asked[txn.Origin] = asked[1:]
+	}
+}
+
+// resumed notes that a client is told that its session is on a connection now.
+func (g *ghost) resumed(id jute.SessionID, origin uint64) {
+	if old := g.owner[id]; old != 0 && old != origin {
+		g.left[old] = true
+	}
+	g.owner[id] = origin
 }
 
 // checkTxn follows the life of sessions: S1, S2, S5.

@@ -20,7 +20,7 @@ type Stats struct {
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired, Renegotiated           int
-	Unlisted                                     int // closes that were evaluated without a list
+	Replays, Refused                             int
 	Faults                                       [numFaults]int
 }
 

@@ -11,9 +11,10 @@ type packet struct {
 	from, to int8 // nodes
 	link     *link
 	msg      zab.Message
-	raw      []byte // the message instead, encoded
-	shell    *shellMsg
-	bulk     bool // in that lane
+	raw      []byte       // the message instead, encoded
+	frame    uint8        // the kind of a frame of the replica, which is raw; 0 for none
+	touches  []ghostTouch // in that frame
+	bulk     bool         // in that lane
 	read     zab.LogRead
 	xfer     *xfer
 	client   int
@@ -37,9 +38,6 @@ type link struct {
 	slow   uint64       // µs more
 	opened [2]uint64
 	intro  [2]zab.Introduction // what each end said of itself
-	// Ghost, by sender: the last question of which a barrier was announced, and was
-	// heard of.
-	told, heard [2]uint64
 }
 
 // The lanes of a link: messages in one keep their order, and control messages
@@ -138,10 +136,9 @@ func (s *Sim) linkUp(n *node, l *link, side int) {
 		return
 	}
 	peer := s.nodes[l.ends[1-side]]
-	s.lostLink(n, peer.id) // the one before, if nobody has told of its end
 	l.up[side] = true
 	s.trace(n, "link %d to %d is up", l.gen[side], peer.id)
-	n.core.PeerUp(peer.id, l.gen[side], l.intro[1-side])
+	n.rep.PeerUp(peer.id, l.gen[side], l.intro[1-side])
 	s.noteShown(n, peer, &l.intro[1-side])
 	s.heed(n)
 }
@@ -154,8 +151,7 @@ func (s *Sim) linkDown(n *node, l *link, side int) {
 	l.up[side] = false
 	peer := s.nodes[l.ends[1-side]]
 	s.trace(n, "link %d to %d is down", l.gen[side], peer.id)
-	s.lostLink(n, peer.id)
-	n.core.PeerDown(peer.id, l.gen[side])
+	n.rep.PeerDown(peer.id, l.gen[side])
 	s.heed(n)
 }
 
@@ -266,7 +262,7 @@ func (s *Sim) pack(n *node, l *link, o *zab.Outgoing) *packet {
 func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	if l.dead || l.lossy[side] || s.blocked(n.idx, p.to) {
 		s.stats.Dropped++
-		if !l.dead && (p.shell != nil || !s.chaotic()) {
+		if !l.dead && (p.frame != 0 || !s.chaotic()) {
 			s.spoilLink(l, side)
 		}
 		s.freePacket(p)
@@ -293,9 +289,6 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 // size is about how many bytes a packet has.
 func (p *packet) size() int {
 	n := 50 + len(p.raw)
-	if p.shell != nil {
-		n += len(p.shell.sub.req.Body)
-	}
 	for i := range p.msg.Entries {
 		n += 20 + len(p.msg.Entries[i].Data)
 	}
@@ -360,7 +353,7 @@ func (s *Sim) deliver(n *node, p *packet) {
 	side := l.side(n)
 	if l.dead || !l.up[side] || s.blocked(p.from, p.to) || !n.alive {
 		s.stats.Dropped++
-		if !l.dead && l.up[side] && (p.shell != nil || !s.chaotic()) {
+		if !l.dead && l.up[side] && (p.frame != 0 || !s.chaotic()) {
 			s.spoilLink(l, 1-side)
 		}
 		s.freePacket(p)
@@ -370,8 +363,8 @@ func (s *Sim) deliver(n *node, p *packet) {
 	if p.bulk {
 		n.cameFrom[p.from], s.nodes[p.from].gotTo[n.idx] = true, true
 	}
-	if p.shell != nil {
-		s.hear(n, from, l, p.shell)
+	if p.frame != 0 {
+		s.hearFrame(n, p)
 		s.freePacket(p)
 		return
 	}
@@ -389,25 +382,6 @@ func (s *Sim) deliver(n *node, p *packet) {
 	n.core.Recv(from, l.gen[side], m)
 	s.freePacket(p)
 	s.heed(n)
-}
-
-// tell sends something of the shell's to a peer: in order, and never lost but
-// with all that follows.
-func (s *Sim) tell(n *node, peer zab.SID, gen uint64, m *shellMsg) {
-	l := s.linkTo(n, peer)
-	if l == nil || gen != 0 && l.gen[l.side(n)] != gen {
-		return
-	}
-	p := s.newPacket()
-	switch side := l.side(n); m.kind {
-	case shellBarrier:
-		l.told[side] = max(l.told[side], m.barrier.read)
-	case shellConfirmed:
-		m.follows = m.read <= l.told[side]
-	}
-	p.from, p.to, p.link, p.shell = n.idx, int8(peer-1), l, m
-	p.bulk = m.kind != shellTouches && !(m.kind == shellConfirmed && s.cfg.Mutant == MutantConfirmedFirst)
-	s.put(n, l, l.side(n), p, false)
 }
 
 // checkSend checks that what a message asserts would survive a crash of the

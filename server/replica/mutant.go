@@ -1,0 +1,94 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// Mutant is a fault that can be put into a replica on purpose, in a build with the tag
+// zabmutants: each takes away one rule, and the simulator must notice. In other builds
+// the compiler removes them.
+type Mutant uint8
+
+const (
+	barrierEarly Mutant = iota + 1
+	expiredEarly
+	leaseForEver
+	nothingHeld
+	timeoutForgotten
+	confirmedFirst
+	doubleClose
+	noSessionCheck
+	replyBeforeCommit
+	wrongConnection
+	keptOverRoles
+	ownerUnchecked
+	lostTouches
+	replayPassesBarriers
+	proposalsKept
+	forwardedTwice
+	waitingIgnored
+	touchesDropped
+	refusedServed
+	backlogUnbounded
+	forwardDrops
+)
+
+var mutantNames = [...]string{
+	barrierEarly:         "barrier-early",
+	expiredEarly:         "expired-early",
+	leaseForEver:         "no-lease",
+	nothingHeld:          "no-hold",
+	timeoutForgotten:     "timeout-forgotten",
+	confirmedFirst:       "confirmed-first",
+	doubleClose:          "double-close",
+	noSessionCheck:       "no-session-check",
+	replyBeforeCommit:    "reply-early",
+	wrongConnection:      "wrong-connection",
+	keptOverRoles:        "kept-over-roles",
+	ownerUnchecked:       "owner-unchecked",
+	lostTouches:          "lost-touches",
+	replayPassesBarriers: "replay-passes-barriers",
+	proposalsKept:        "proposals-kept",
+	forwardedTwice:       "forwarded-twice",
+	waitingIgnored:       "waiting-ignored",
+	touchesDropped:       "touches-dropped",
+	refusedServed:        "refused-served",
+	backlogUnbounded:     "backlog-unbounded",
+	forwardDrops:         "forward-drops",
+}
+
+func (m Mutant) String() string {
+	if int(m) < len(mutantNames) && m > 0 {
+		return mutantNames[m]
+	}
+	return fmt.Sprintf("mutant(%d)", uint8(m))
+}
+
+// TimeoutForgotten reports whether that fault is put in: the server then also answers
+// with the timeout that the client has asked for.
+func TimeoutForgotten() bool { return mutated(timeoutForgotten) }
+
+// Mutants returns all of them.
+func Mutants() []Mutant {
+	list := make([]Mutant, 0, len(mutantNames)-1)
+	for m := barrierEarly; int(m) < len(mutantNames); m++ {
+		list = append(list, m)
+	}
+	return list
+}
+
+// spoil is what faults of the evaluator do to a transaction.
+func spoil(req *evaluate.Request, txn *datatree.Txn) {
+	switch {
+	case mutated(doubleClose) && req.Op == jute.OpCloseSession && len(txn.Ops) == 0:
+		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCloseSession, Result: jute.OpCloseSession})
+	case mutated(noSessionCheck) && txn.Err == jute.ErrSessionExpired && req.Op == jute.OpCreate:
+		txn.Err = 0
+		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCreate, Result: jute.OpCreate, Path: "/stray",
+			ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}, Owner: jute.OwnerSession(req.Session), Cversion: 1})
+	}
+}

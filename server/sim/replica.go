@@ -1,0 +1,308 @@
+package sim
+
+import (
+	"bytes"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// A node runs the replica that servers run, with a disk, a network and an applier of
+// the simulator's around it.
+
+// door is what a replica sees of its node.
+type door struct{ *node }
+
+func (d door) RLock() *datatree.Tree { return d.tree }
+func (d door) RUnlock()              {}
+func (d door) Applied() jute.Zxid    { return d.applied }
+func (d door) Full() bool            { return d.full }
+func (d door) RoomForDeletes() bool  { return true }
+
+func (d door) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) {
+	digest, ok := d.digests[zxid]
+	return digest, ok
+}
+
+func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
+	n.core = zab.New(s.options(n), r)
+	n.backlog = new(atomic.Int64)
+	return replica.New(n.core, n.applied, replica.Options{
+		ID:           n.id,
+		Ensemble:     true,
+		LeaderServes: true,
+		Evaluate:     evaluate.Options{MaxListed: s.cfg.MaxListed},
+		Schemes:      s.schemes,
+		Limits:       s.limits(),
+		State:        door{n},
+		Disk:         door{n},
+		Tracker:      n.tracker,
+		Backlog:      n.backlog,
+		NewOrigin:    n.newOrigin,
+		Now:          func() time.Duration { return time.Duration(n.localMs()) * time.Millisecond },
+		Wall:         func() int64 { return int64(s.now / 1000) },
+		Proposed:     func(int) { s.stats.Proposals++ },
+	})
+}
+
+func (s *Sim) limits() replica.Limits {
+	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20}
+	if s.cfg.Backlog > 0 {
+		l.Proposals, l.Backlog, l.Waiting = s.cfg.Backlog, s.cfg.Backlog, s.cfg.Backlog
+	}
+	return l
+}
+
+// newOrigin numbers a connection, higher than all before it on this server.
+func (n *node) newOrigin() uint64 {
+	n.lastConn++
+	return uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn)
+}
+
+// leading reports whether the node leads, in service.
+func (n *node) leading() bool { return n.alive && n.status.Role == zab.Leading }
+
+// submit hands over what clients of this node want.
+func (s *Sim) submit(n *node, kind replica.Kind, req evaluate.Request) {
+	if n.status.Role == zab.Following {
+		s.stats.Forwards++
+	}
+	n.inbox = append(n.inbox, replica.Submission{Kind: kind, Received: time.Duration(n.localMs()) * time.Millisecond, Request: req})
+	if kind == replica.Write && req.Op != jute.OpCreateSession {
+		s.ghost.asked[req.Origin] = append(s.ghost.asked[req.Origin], req.Cxid)
+	}
+}
+
+// handOver gives the replica what clients want, and reports whether there was anything.
+func (s *Sim) handOver(n *node) bool {
+	if len(n.inbox) == 0 {
+		return false
+	}
+	n.rep.Submit(n.inbox)
+	n.inbox = n.inbox[:0]
+	return true
+}
+
+// sendFrame puts a frame of the replica on its way.
+func (s *Sim) sendFrame(n *node, f *replica.Frame) {
+	touches := n.telling
+	if f.Urgent {
+		n.telling = nil
+	}
+	l := s.linkTo(n, f.To)
+	if l == nil || l.gen[l.side(n)] != f.Gen {
+		return
+	}
+	if s.tracing {
+		s.trace(n, "frame of kind %d to %d: %d bytes", f.Kind, f.To, len(f.Body))
+	}
+	p := s.newPacket()
+	p.from, p.to, p.link, p.bulk, p.frame, p.raw = n.idx, int8(f.To-1), l, !f.Urgent, f.Kind, bytes.Clone(f.Body)
+	if f.Urgent {
+		p.touches = touches
+	}
+	s.put(n, l, l.side(n), p, false)
+}
+
+// hearFrame gives a frame to the replica.
+func (s *Sim) hearFrame(n *node, p *packet) {
+	from := zab.SID(p.from + 1)
+	if err := n.rep.Frame(from, p.link.gen[p.link.side(n)], p.frame, p.raw); err != nil {
+		s.fail("Frame", "server %d gets a frame of kind %d from %d: %v", n.id, p.frame, from, err)
+	}
+	for _, t := range p.touches {
+		if n.leading() && n.tracker.Get(t.session) != nil && !n.tracker.IsClosing(t.session) {
+			s.noteHeard(n, t.session, t.at)
+		}
+	}
+	s.heed(n)
+}
+
+// carryOrders queues what is to be applied: I10, I12.
+func (s *Sim) carryOrders(n *node) {
+	for i := range n.out.Orders {
+		o := &n.out.Orders[i]
+		if o.Kind == replica.OrderBarrier {
+			continue
+		}
+		if o.Zxid <= n.collected {
+			s.fail("I10", "server %d is given %v to apply after %v", n.id, o.Zxid, n.collected)
+		}
+		n.collected = o.Zxid
+	}
+	if n.collected > n.core.Committed() {
+		s.fail("I12", "server %d is given %v to apply, but knows commit %v", n.id, n.collected, n.core.Committed())
+	}
+	n.queue = append(n.queue, n.out.Orders...)
+	if n.leading() {
+		for _, id := range n.out.Expired {
+			s.checkExpiry(n, id)
+		}
+	}
+	for _, origin := range n.out.End {
+		if c := n.conn(origin); c != nil {
+			s.endConn(n, c)
+		}
+	}
+	if limit := s.limits().Proposals; n.rep.Held().ProposalBytes > limit || n.backlog.Load() > s.limits().Backlog {
+		s.fail("B1", "server %d holds %d bytes of proposals and %d of its backlog", n.id, n.rep.Held().ProposalBytes, n.backlog.Load())
+	}
+}
+
+// serviceChanged follows a change of the role in which clients are served.
+func (s *Sim) serviceChanged(n *node) {
+	if n.out.ServiceEnded {
+		n.serving = false
+		for len(n.conns) > 0 {
+			s.endConn(n, n.conns[0])
+		}
+	}
+	if !n.out.ServiceBegan {
+		return
+	}
+	n.serving = true
+	if n.status.Role == zab.Leading {
+		s.trace(n, "leads epoch %d", n.status.Epoch)
+		s.stats.Leads++
+		n.heard = make(map[jute.SessionID]int64)
+		for id := range n.tree.Sessions() {
+			n.heard[id] = int64(s.now) - n.pausedFor
+		}
+	}
+}
+
+// applySoon has the queue applied, at once or as an applier of its own would.
+func (s *Sim) applySoon(n *node) {
+	switch {
+	case n.applying || len(n.queue) == 0:
+	case s.cfg.ApplyUs == 0:
+		s.applyAll(n)
+	default:
+		n.applying = true
+		s.after(evApply, n, s.between(1, 2*s.cfg.ApplyUs))
+	}
+}
+
+// applyAll applies what is queued, and answers the requests that wait for it.
+func (s *Sim) applyAll(n *node) {
+	n.applying = false
+	for len(n.queue) > 0 {
+		o := n.queue[0]
+		n.queue = append(n.queue[:0], n.queue[1:]...)
+		skips := n.superseded > n.applied // a snapshot will replace the tree
+		switch o.Kind {
+		case replica.OrderEntry:
+			n.backlog.Add(-o.Held)
+			if !skips {
+				s.applyOne(n, &o.Entry, o.Txn)
+			}
+		case replica.OrderReplay:
+			if !skips {
+				s.replay(n, o.Zxid)
+			}
+		case replica.OrderInstall:
+			s.install(n, o.Install.(*snapshot))
+		case replica.OrderBarrier:
+			if !skips {
+				s.passBarrier(n, &o)
+			}
+		}
+	}
+	if each := s.cfg.SnapshotEach; each > 0 && n.sinceSnap >= each {
+		s.freeze(n)
+	}
+	n.again = true
+}
+
+// replay applies entries that are not in memory any more, from the log.
+func (s *Sim) replay(n *node, upTo jute.Zxid) {
+	h := &n.disk.written
+	list, ok := h.read(n.applied, 1<<30)
+	if !ok || !h.has(upTo) {
+		s.fail("I10", "server %d is told to apply (%v, %v], which its log does not have", n.id, n.applied, upTo)
+	}
+	s.stats.Replays++
+	for i := range list {
+		if list[i].Zxid <= upTo {
+			s.applyOne(n, &list[i], nil)
+		}
+	}
+}
+
+// applyOne applies an entry. txn is its transaction, or nil if that is to be decoded.
+func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
+	if e.Prev != n.applied {
+		s.fail("I10", "server %d applies %v, which follows %v, after %v", n.id, e.Zxid, e.Prev, n.applied)
+	}
+	if txn != nil && txn.Zxid != e.Zxid {
+		s.fail("I10", "server %d applies transaction %v as %v", n.id, txn.Zxid, e.Zxid)
+	}
+	if txn == nil {
+		txn = &s.txn
+		s.decode(e, txn)
+	} else {
+		defer replica.RecycleTxn(txn)
+	}
+	s.applyTxn(e, n.tree, &n.state, txn, &s.result)
+	n.applied = e.Zxid
+	n.chain = mix(n.chain, hashEntry(e))
+	n.sinceSnap++
+	s.checkApplied(n)
+	if e.Zxid%16 == 0 {
+		n.digests[e.Zxid] = n.tree.Digest()
+		n.rep.Digest(e.Zxid, n.tree.Digest())
+	}
+	if e.Txn() != nil {
+		s.afterApply(n, txn)
+	}
+}
+
+// install replaces a node's state by a received snapshot.
+func (s *Sim) install(n *node, snap *snapshot) {
+	if n.view != nil {
+		n.view.Close()
+		n.view = nil
+	}
+	for id := range n.tree.Sessions() {
+		n.tracker.Remove(id)
+	}
+	n.tree, n.state, n.applied, n.chain = s.load(snap), snap.state.Clone(), snap.zxid, snap.chain
+	for id, ms := range n.tree.Sessions() {
+		n.tracker.Add(id, ms, int64(n.localMs()))
+	}
+	n.sinceSnap = 0
+	n.again = true
+	s.trace(n, "install snapshot at %v", snap.zxid)
+	s.checkApplied(n)
+}
+
+// checkExpiry checks that a session that is to be closed has been silent for its
+// timeout, as far as this leader could know: S3.
+func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
+	heard, ok := n.heard[id]
+	t := n.tracker.Get(id)
+	if !ok || t == nil {
+		return // it was closed meanwhile
+	}
+	silent := int64(s.now) - n.pausedFor - heard
+	if ms := t.TimeoutMs(); silent < int64(ms)*1000*85/100 {
+		s.fail("S3", "server %d lets session %v expire after %d ms of %d", n.id, id, silent/1000, ms)
+	}
+}
+
+// noteHeard tells the ghost that a leader knows that a session was alive at a time. The
+// time that the leader was paused before does not count.
+func (s *Sim) noteHeard(n *node, id jute.SessionID, at uint64) {
+	n.heard[id] = max(n.heard[id], int64(at)-n.pausedFor)
+}
+
+// nothingHeld reports whether a node holds nothing in memory for requests: B2.
+func (s *Sim) nothingHeld(n *node) bool {
+	h := n.rep.Held()
+	return h.Waiting+h.Proposals+h.Overlay+h.Barriers+h.Reads+h.Ready == 0 && h.WaitingBytes+h.ProposalBytes+n.backlog.Load() == 0
+}
