@@ -364,8 +364,8 @@ func (s *Sim) checkOrigin(txn *datatree.Txn) {
 	if len(asked) == 0 || txn.Origin == 0 {
 		return
 	}
-	if txn.Err == 0 && g.left[txn.Origin] {
-		s.fail("S7", "session %v has left connection %#x, and %v is a write of that connection", txn.Session, txn.Origin, txn.Zxid)
+	if txn.Err == 0 && len(txn.Ops) > 0 && txn.Ops[0].Kind != datatree.OpError && g.left[txn.Origin] {
+		s.fail("S7", "session %v has left connection %#x, of which this is a write: %s", txn.Session, txn.Origin, describeTxn(txn))
 	}
 	if s.cfg.Faults[FaultFull] == 0 { // a full disk refuses writes
 		if len(asked) == 0 || asked[0] != txn.Cxid {

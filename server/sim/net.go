@@ -219,6 +219,7 @@ func (s *Sim) send(n *node, o *zab.Outgoing) {
 	}
 	if o.Msg.Kind == zab.MsgSync {
 		n.moved[o.To-1] = s.now
+		n.inLog[o.To-1] = o.Msg.Zxid >= n.disk.written.start
 	}
 	side := l.side(n)
 	if s.filter != nil && !s.filter(n, s.nodes[o.To-1], &o.Msg) {

@@ -57,6 +57,7 @@ type process struct {
 	hungry   bool     // evDrained is under way
 	gotTo    [16]bool // since the last tick: bulk bytes got to the node
 	cameFrom [16]bool
+	inLog    [16]bool          // ghost: the log had what a learner needed when it was last synchronized
 	moved    [16]uint64        // ghost: when a learner was last synchronized, or got on, µs
 	sends    map[zab.SID]*xfer // snapshots on their way to others
 

@@ -178,7 +178,7 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 // learner that gets on: L3.
 func (s *Sim) checkHeld(n *node, req *zab.LogRead) {
 	l := s.linkTo(n, req.Peer)
-	if n.leads == 0 || l == nil || l.gen[l.side(n)] != req.Gen {
+	if n.leads == 0 || l == nil || l.gen[l.side(n)] != req.Gen || !n.inLog[req.Peer-1] {
 		return
 	}
 	if last, _ := s.node(req.Peer).disk.written.last(); last > req.After {
