@@ -679,3 +679,53 @@ func fewerVoters(s *script) jute.Zxid {
 	s.run(s.cfg.ElectionMs / 4)
 	return z
 }
+
+// A leader that has no room for a request refuses it, and the connection ends when all
+// before it is applied. What the connection has asked for meanwhile must not be done: a
+// client's writes take effect in their order and without a gap.
+func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
+	cfg := quiet(3)
+	cfg.Backlog = 600
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		origin := leader.newOrigin()
+		for cxid, size := range []int{0, 1000, 0} {
+			op := jute.MultiOp{Type: jute.OpSetData, Path: "/", Data: make([]byte, size), Version: -1}
+			s.submit(leader, replica.Write, evaluate.Request{Op: op.Type, Origin: origin, Cxid: int32(cxid), Body: op.Append(nil)})
+		}
+		s.heed(leader)
+		s.committed(s.write(leader)) // which is of another connection
+		if asked := s.ghost.asked[origin]; len(asked) != 2 || asked[0] != 1 {
+			t.Errorf("of three requests, %d are not done", len(asked))
+		}
+	})
+}
+
+// A learner's summary that comes late, after a later one by which it is served, calls
+// nothing off: the leader keeps the log that the learner needs.
+func TestReg_LateSummary(t *testing.T) {
+	cfg := quiet(3)
+	cfg.WindowBytes, cfg.BatchBytes = 200, 100
+	play(t, cfg, func(s *script) {
+		leader := s.lead()
+		learner := s.others(leader)[0]
+		s.down(learner)
+		for range 20 {
+			s.committed(s.write(leader))
+		}
+		s.drop(func(from, _ *node, m *zab.Message) bool { return from == learner && m.Kind == zab.MsgAck })
+		s.up(learner)
+		s.wait("the learner is served", func() bool {
+			l := s.linkTo(leader, learner.id)
+			return l != nil && learner.status.Role == zab.SyncingFollower && leader.core.Needs() < leader.core.LastZxid()
+		})
+		l := s.linkTo(leader, learner.id)
+		late := zab.Message{Kind: zab.MsgFollow, Boot: learner.boot}
+		leader.core.Recv(learner.id, l.gen[l.side(leader)], &late)
+		if needs, last := leader.core.Needs(), leader.core.LastZxid(); needs >= last {
+			t.Errorf("the log behind %v is needed, the last entry is %v", needs, last)
+		}
+		s.drop(nil)
+		s.everywhere()
+	})
+}

@@ -43,24 +43,6 @@ func TestSim(t *testing.T) {
 	t.Logf("%d seeds from %d, %d steps, %.1f s: %.0f steps/s, %.1f seeds/s\n%v", seeds, first, total, took, float64(total)/took, float64(seeds)/took, &sum)
 }
 
-// TestSeedsThatFailed runs the seeds of campaigns that found a defect: of the core,
-// or of the simulator's own checks.
-func TestSeedsThatFailed(t *testing.T) {
-	for seed, found := range map[uint64]string{
-		26718896:   "the incarnation of an old copy had been replaced, and the ghost expected its promise",
-		264691979:  "the real log was purged where the model kept it for a learner",
-		500001116:  "a leader was taken to have heard of an epoch of which it had heard as a candidate",
-		600000324:  "the same",
-		500004993:  "an old copy of a server that was a quorum by itself",
-		800001971:  "a summary that came late called off the stream that a later one had begun",
-		1300008591: "the log was purged after a second request for the same entries, the first of which was answered",
-	} {
-		if r := Run(Draw(seed, 10_000)); r.Failure != nil {
-			t.Errorf("seed %d (%s): %v", seed, found, r.Failure)
-		}
-	}
-}
-
 // report shows a failed run so that it can be repeated and understood.
 func report(t *testing.T, r Result) {
 	t.Helper()
