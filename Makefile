@@ -56,7 +56,7 @@ race: ## tests under the race detector, of the packages with goroutines (or PKG=
 	$(if $(findstring command,$(origin PKG)),,CGO_ENABLED=1 $(GO) test -race -short $(RACE_SHORT))
 
 # Packages whose tests compare with files and can rewrite these.
-SCENARIOS = ./cmd/zkcli/command ./fourletter ./jute ./server/config ./server/datatree ./server/evaluate ./server/session ./server/watch ./server/zab
+SCENARIOS = ./cmd/zkcli/command ./fourletter ./jute ./server/config ./server/datatree ./server/evaluate ./server/session ./server/sim ./server/watch ./server/zab
 scenario: ## text scenarios and golden files; REWRITE=1 writes the actual output into them
 	$(GO) test -count=1 -run '^Test(Docs|Golden|Scenarios|Scripts|Vectors)$$' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -37,6 +38,28 @@ type request struct {
 	timeout int32     // asked for with reqCreateSession and reqResume, ms
 	op      jute.OpCode
 	body    []byte
+}
+
+var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close"}
+
+func (r *request) String() string {
+	switch r.kind {
+	case reqCreateSession, reqResume:
+		return fmt.Sprintf("%s %v, timeout %d", reqNames[r.kind], r.session, r.timeout)
+	case reqWrite:
+		return fmt.Sprintf("%v, cxid %d", r.op, r.cxid)
+	}
+	return fmt.Sprintf("%s, cxid %d", reqNames[r.kind], r.cxid)
+}
+
+func (r *reply) String() string {
+	switch {
+	case r.closed:
+		return "the connection ends"
+	case r.kind == reqCreateSession || r.kind == reqResume:
+		return fmt.Sprintf("%s %v, timeout %d, error %d", reqNames[r.kind], r.session, r.timeout, r.err)
+	}
+	return fmt.Sprintf("%s, cxid %d, zxid %v, error %d", reqNames[r.kind], r.cxid, r.zxid, r.err)
 }
 
 // reply is what a node answers.
@@ -316,6 +339,9 @@ func (s *Sim) lostConn(c *client) {
 
 // serve takes a client's request in.
 func (s *Sim) serve(n *node, client int, req *request) {
+	if s.tracing && req.kind != 0 {
+		s.trace(n, "client %d asks: %v", client, req)
+	}
 	if req.kind == 0 {
 		if c := n.conn(req.origin); c != nil {
 			n.forget(c)
@@ -509,6 +535,9 @@ func (s *Sim) answer(n *node, c *conn) {
 
 // toClient sends a reply.
 func (s *Sim) toClient(n *node, client int, r *reply) {
+	if s.tracing {
+		s.trace(n, "answer client %d: %v", client, r)
+	}
 	s.agenda.push(event{at: s.now + 100, kind: evToClient, node: -1, arg: int32(client), pkt: &packet{from: n.idx, rep: *r}})
 }
 

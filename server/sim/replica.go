@@ -99,7 +99,7 @@ func (s *Sim) sendFrame(n *node, f *replica.Frame) {
 		return
 	}
 	if s.tracing {
-		s.trace(n, "frame of kind %d to %d: %d bytes", f.Kind, f.To, len(f.Body))
+		s.trace(n, "send to %d: %s", f.To, replica.DescribeFrame(f.Kind, f.Body))
 	}
 	p := s.newPacket()
 	p.from, p.to, p.link, p.bulk, p.frame, p.raw = n.idx, int8(f.To-1), l, !f.Urgent, f.Kind, bytes.Clone(f.Body)
