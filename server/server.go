@@ -288,7 +288,7 @@ func (s *Server) startLoops(found *recovered) error {
 		s.loop.replica.KnowLeases()
 		s.answersUntil.Store(s.loop.replica.AnswersUntil())
 	}
-	s.loop.carryOut() // so that a server of its own serves at once
+	s.loop.carryOut() // so that a server without an ensemble serves at once
 	s.watchDisk()
 	s.loops.Go(s.loop.run)
 	s.loops.Go(s.applier.run)

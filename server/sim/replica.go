@@ -176,7 +176,7 @@ func (s *Sim) serviceChanged(n *node) {
 	}
 }
 
-// applySoon has the queue applied, at once or as an applier of its own would.
+// applySoon has the queue applied, at once, or as a goroutine for it would.
 func (s *Sim) applySoon(n *node) {
 	switch {
 	case n.applying || len(n.queue) == 0:
