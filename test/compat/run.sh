@@ -6,7 +6,8 @@
 #   test/compat/run.sh -full        more seeds and steps in the random comparisons, all
 #                                   comparisons with 3.9 as well as with 3.8, kazoo's suite
 #                                   on three servers as well as on one, the recipes on
-#                                   Apache, random comparisons of ensembles, and Patroni
+#                                   Apache, comparisons of followers and random ones of
+#                                   ensembles, and Patroni
 #                                   and OpenStack's libraries in full, also on Apache
 #   test/compat/run.sh -apps        the applications alone, as with -full: needs Node.js, npm,
 #                                   make, and a network to get modules and packages from
@@ -20,14 +21,14 @@
 set -u
 cd "$(dirname "$0")/../.."
 
-target=zkd full="" tags=compat pattern="." skip="-skip ^Test(EnsembleKazoo|EnsembleRandom|Recipes)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom)39$"
+target=zkd full="" tags=compat pattern="." skip="-skip ^Test(EnsembleKazoo|EnsembleRandom|EnsembleFollower|Recipes)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom)39$"
 while [ $# -gt 0 ]; do
 	case "$1" in
 	-full) full="-full" skip="" ;;
 	-apps) full="-full" tags="compat,apps" pattern="^Test(Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
 	-apache) target=apache ;;
 	-run) pattern=$2 skip="" && shift ;;
-	*) sed -n '2,20s/^# \{0,1\}//p' "$0" && exit 2 ;;
+	*) sed -n '2,21s/^# \{0,1\}//p' "$0" && exit 2 ;;
 	esac
 	shift
 done
