@@ -7,8 +7,8 @@
 #                                   comparisons with 3.9 as well as with 3.8, kazoo's suite
 #                                   on three servers as well as on one, the recipes on
 #                                   Apache, comparisons of followers and random ones of
-#                                   ensembles, and Patroni
-#                                   and OpenStack's libraries in full, also on Apache
+#                                   ensembles, and Patroni and OpenStack's libraries in
+#                                   full, also on Apache
 #   test/compat/run.sh -apps        the applications alone, as with -full: needs Node.js, npm,
 #                                   make, and a network to get modules and packages from
 #   test/compat/run.sh -apache      Apache itself as the target: the baseline
