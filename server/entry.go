@@ -55,14 +55,13 @@ func configText(e *zab.Entry, txn *datatree.Txn) ([]byte, error) {
 	return nil, nil
 }
 
-// understand returns why this version of zkd does not understand an entry, or
-// nil. txn is scratch memory.
-func understand(e *zab.Entry, txn *datatree.Txn) error {
+// understand returns why this version of zkd does not understand an entry, or nil.
+func understand(e *zab.Entry) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
 	if data := e.Txn(); data != nil {
-		return txn.Decode(data)
+		return datatree.CheckTxn(data)
 	}
 	return nil
 }

@@ -149,13 +149,8 @@ func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 // understandAll returns why this version of zkd does not understand one of some
 // entries, or nil.
 func understandAll(entries []zab.Entry) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	txn := replica.NewTxn()
-	defer replica.RecycleTxn(txn)
 	for i := range entries {
-		if err := understand(&entries[i], txn); err != nil {
+		if err := understand(&entries[i]); err != nil {
 			return fmt.Errorf("entry %v: %w", entries[i].Zxid, err)
 		}
 	}

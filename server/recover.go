@@ -180,7 +180,7 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataD
 		AcceptLossAfter: s.opts.AcceptLossAfter,
 		SetAside:        s.ensemble(),
 		SetAsideIdent:   repaired.encode(),
-		CheckEntry:      entryChecker(),
+		CheckEntry:      checkEntry,
 		Check:           func(rec *wal.Recovered) error { return s.checkRecovered(ctx, store, dirs, rec) },
 		Logger:          s.log.Named("wal"),
 		Registerer:      s.registry,
@@ -202,14 +202,10 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataD
 	return rec, nil
 }
 
-// entryChecker returns a check of the log's entries: that this version understands
-// them. It is called by one goroutine.
-func entryChecker() func(*wal.Record) error {
-	var txn datatree.Txn
-	return func(r *wal.Record) error {
-		e := entryOf(r)
-		return understand(&e, &txn)
-	}
+// checkEntry reports whether this version understands an entry of the log.
+func checkEntry(r *wal.Record) error {
+	e := entryOf(r)
+	return understand(&e)
 }
 
 // checkRecovered checks what the log amounts to, before anything is changed: that

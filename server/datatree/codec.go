@@ -200,6 +200,29 @@ func (txn *Txn) Decode(b []byte) error {
 	return nil
 }
 
+// CheckTxn reports whether this version of zkd understands an encoded transaction. Of one
+// with a single op, as most are, it looks at the kind alone: it is called for each entry
+// that a server is sent.
+func CheckTxn(b []byte) error {
+	r := reader{s: unsafe.String(unsafe.SliceData(b), len(b))}
+	version := r.byte()
+	r.varint() // Zxid
+	r.varint() // Time
+	r.uint64() // Session
+	r.int32()  // Cxid
+	r.uint64() // Origin
+	r.int32()  // Err
+	r.bool()   // Multi
+	if n := r.count(2); n == 1 {
+		op := Txn{Ops: []Op{{Kind: OpKind(r.byte())}}}
+		if r.err == nil && op.Ops[0].Kind <= OpSetTimeout && version == op.format() {
+			return nil
+		}
+	}
+	_, err := DecodeTxn(b)
+	return err
+}
+
 // reader decodes a string that its results share. After the first error it
 // returns zero values.
 type reader struct {

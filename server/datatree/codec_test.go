@@ -157,6 +157,9 @@ func FuzzDecodeTxn(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		txn, err := DecodeTxn(b)
+		if check := CheckTxn(b); check != nil && err == nil {
+			t.Fatalf("it decodes, and is not understood: %v", check)
+		}
 		if err != nil {
 			if !refused(err) {
 				t.Fatalf("error %v neither wraps ErrTxn nor names a version", err)
