@@ -89,10 +89,17 @@ func (txn *Txn) Append(b []byte) []byte {
 
 // format returns the least version of format.History that has the kinds of all ops.
 func (txn *Txn) format() byte {
+	least := byte(1)
 	for i := range txn.Ops {
-		if txn.Ops[i].Kind == OpSetTimeout {
-			return 2
-		}
+		least = max(least, txn.Ops[i].Kind.format())
+	}
+	return least
+}
+
+// format returns the first version of format.History that has the kind.
+func (k OpKind) format() byte {
+	if k == OpSetTimeout {
+		return 2
 	}
 	return 1
 }
@@ -188,24 +195,19 @@ func (txn *Txn) Decode(b []byte) error {
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
 		txn.Ops = append(txn.Ops, r.op())
 	}
-	switch {
-	case r.s != "":
-		r.fail("bytes after the end")
-	case version != txn.format():
-		r.fail("an op that its format does not have, or a higher format than it needs")
-	}
-	if r.err != nil {
-		return fmt.Errorf("decode txn: %w", r.err)
-	}
-	return nil
+	return r.end(version, txn.format())
 }
 
-// CheckTxn reports whether this version of zkd understands an encoded transaction. Of one
-// with a single op, as most are, it looks at the kind alone: it is called for each entry
-// that a server is sent.
+// CheckTxn returns the error of DecodeTxn, and keeps nothing of the transaction: it is
+// called for each entry that a server is sent.
 func CheckTxn(b []byte) error {
 	r := reader{s: unsafe.String(unsafe.SliceData(b), len(b))}
 	version := r.byte()
+	if r.err == nil {
+		if err := format.History.Check(uint32(version)); err != nil {
+			return fmt.Errorf("decode txn: %w", err)
+		}
+	}
 	r.varint() // Zxid
 	r.varint() // Time
 	r.uint64() // Session
@@ -213,14 +215,27 @@ func CheckTxn(b []byte) error {
 	r.uint64() // Origin
 	r.int32()  // Err
 	r.bool()   // Multi
-	if n := r.count(2); n == 1 {
-		op := Txn{Ops: []Op{{Kind: OpKind(r.byte())}}}
-		if r.err == nil && op.Ops[0].Kind <= OpSetTimeout && version == op.format() {
-			return nil
-		}
+	least := byte(1)
+	for n := r.count(2); n > 0 && r.err == nil; n-- {
+		op := r.op()
+		least = max(least, op.Kind.format())
 	}
-	_, err := DecodeTxn(b)
-	return err
+	return r.end(version, least)
+}
+
+// end returns the error of a transaction that ends here, in a format that must be the
+// least one that has its kinds of ops.
+func (r *reader) end(version, least byte) error {
+	switch {
+	case r.s != "":
+		r.fail("bytes after the end")
+	case version != least:
+		r.fail("an op that its format does not have, or a higher format than it needs")
+	}
+	if r.err != nil {
+		return fmt.Errorf("decode txn: %w", r.err)
+	}
+	return nil
 }
 
 // reader decodes a string that its results share. After the first error it
