@@ -163,6 +163,14 @@ func BenchmarkTxn(b *testing.B) {
 			}
 		}
 	})
+	b.Run("check", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := CheckTxn(buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 // ephemeralsTree has a session with n ephemerals.

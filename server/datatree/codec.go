@@ -174,7 +174,7 @@ func DecodeTxn(b []byte) (Txn, error) {
 // Decode is DecodeTxn into a transaction whose Ops it reuses: reading a log of
 // transactions of one op does not allocate.
 func (txn *Txn) Decode(b []byte) error {
-	r := reader{s: unsafe.String(unsafe.SliceData(b), len(b))}
+	r := newReader(b)
 	version := r.byte()
 	if r.err == nil {
 		if err := format.History.Check(uint32(version)); err != nil {
@@ -193,7 +193,8 @@ func (txn *Txn) Decode(b []byte) error {
 		Ops:     txn.Ops[:0],
 	}
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
-		txn.Ops = append(txn.Ops, r.op())
+		txn.Ops = append(txn.Ops, Op{})
+		r.op(&txn.Ops[len(txn.Ops)-1])
 	}
 	return r.end(version, txn.format())
 }
@@ -201,7 +202,7 @@ func (txn *Txn) Decode(b []byte) error {
 // CheckTxn returns the error of DecodeTxn, and keeps nothing of the transaction: it is
 // called for each entry that a server is sent.
 func CheckTxn(b []byte) error {
-	r := reader{s: unsafe.String(unsafe.SliceData(b), len(b))}
+	r := newReader(b)
 	version := r.byte()
 	if r.err == nil {
 		if err := format.History.Check(uint32(version)); err != nil {
@@ -217,7 +218,8 @@ func CheckTxn(b []byte) error {
 	r.bool()   // Multi
 	least := byte(1)
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
-		op := r.op()
+		var op Op
+		r.op(&op)
 		least = max(least, op.Kind.format())
 	}
 	return r.end(version, least)
@@ -227,7 +229,7 @@ func CheckTxn(b []byte) error {
 // least one that has its kinds of ops.
 func (r *reader) end(version, least byte) error {
 	switch {
-	case r.s != "":
+	case r.left() > 0:
 		r.fail("bytes after the end")
 	case version != least:
 		r.fail("an op that its format does not have, or a higher format than it needs")
@@ -242,30 +244,37 @@ func (r *reader) end(version, least byte) error {
 // returns zero values.
 type reader struct {
 	s   string
+	at  int // of s, what is next
 	err error
 }
+
+func newReader(b []byte) reader { return reader{s: unsafe.String(unsafe.SliceData(b), len(b))} }
+
+// left returns how many bytes have not been read.
+func (r *reader) left() int { return len(r.s) - r.at }
 
 func (r *reader) fail(what string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%s: %w", what, ErrTxn)
 	}
-	r.s = ""
+	r.at = len(r.s)
 }
 
 func (r *reader) take(n int) string {
-	if n > len(r.s) {
+	if n > r.left() {
 		r.fail("truncated")
 		return ""
 	}
-	s := r.s[:n]
-	r.s = r.s[n:]
-	return s
+	r.at += n
+	return r.s[r.at-n : r.at]
 }
 
 func (r *reader) byte() byte {
-	if s := r.take(1); s != "" {
-		return s[0]
+	if r.at < len(r.s) {
+		r.at++
+		return r.s[r.at-1]
 	}
+	r.fail("truncated")
 	return 0
 }
 
@@ -278,24 +287,35 @@ func (r *reader) bool() bool {
 }
 
 func (r *reader) uint64() uint64 {
-	s := r.take(8)
-	if s == "" {
+	if r.left() < 8 {
+		r.fail("truncated")
 		return 0
 	}
-	return binary.BigEndian.Uint64([]byte(s))
+	r.at += 8
+	return binary.BigEndian.Uint64([]byte(r.s[r.at-8 : r.at]))
 }
 
+// uvarint reads what most often is one byte.
 func (r *reader) uvarint() uint64 {
+	if r.at < len(r.s) && r.s[r.at] < 0x80 {
+		r.at++
+		return uint64(r.s[r.at-1])
+	}
+	return r.longUvarint()
+}
+
+func (r *reader) longUvarint() uint64 {
+	s := r.s[r.at:]
 	var v uint64
-	for i := 0; i < len(r.s); i++ {
-		c := r.s[i]
+	for i := 0; i < len(s); i++ {
+		c := s[i]
 		if i == 9 && c > 1 || c == 0 && i > 0 {
 			r.fail("varint too long")
 			return 0
 		}
 		v |= uint64(c&0x7f) << (7 * i)
 		if c < 0x80 {
-			r.s = r.s[i+1:]
+			r.at += i + 1
 			return v
 		}
 	}
@@ -320,7 +340,7 @@ func (r *reader) int32() int32 {
 // count reads the number of elements that follow, of size bytes at least.
 func (r *reader) count(size int) int {
 	n := r.uvarint()
-	if n > uint64(len(r.s)/size) {
+	if n > uint64(r.left()/size) {
 		r.fail("impossible count")
 		return 0
 	}
@@ -336,7 +356,7 @@ func (r *reader) data() []byte {
 		return nil
 	case n == 1:
 		return []byte{}
-	case n-1 > uint64(len(r.s)):
+	case n-1 > uint64(r.left()):
 		r.fail("truncated")
 		return nil
 	}
@@ -349,7 +369,7 @@ func (r *reader) acl() []jute.ACL {
 	if n == 0 {
 		return openACL
 	}
-	if n--; n > uint64(len(r.s)/3) {
+	if n--; n > uint64(r.left()/3) {
 		r.fail("impossible count")
 		return nil
 	}
@@ -363,8 +383,9 @@ func (r *reader) acl() []jute.ACL {
 	return list
 }
 
-func (r *reader) op() Op {
-	op := Op{Kind: OpKind(r.byte()), Result: jute.OpCode(r.int32())}
+// op reads an op into one that is zero.
+func (r *reader) op(op *Op) {
+	op.Kind, op.Result = OpKind(r.byte()), jute.OpCode(r.int32())
 	switch op.Kind {
 	case OpCreate:
 		op.Path, op.Data, op.ACL = r.string(), r.data(), r.acl()
@@ -391,7 +412,6 @@ func (r *reader) op() Op {
 		if r.err == nil {
 			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpSetTimeout)}
 		}
-		r.s = ""
+		r.at = len(r.s)
 	}
-	return op
 }

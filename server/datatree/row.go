@@ -159,7 +159,7 @@ func decodeACLRow(b []byte) (string, error) {
 	key := string(b)
 	r := reader{s: key}
 	list := r.acl()
-	if r.s != "" || isOpenACL(list) {
+	if r.left() > 0 || isOpenACL(list) {
 		r.fail("not an ACL list")
 	}
 	if r.err != nil {

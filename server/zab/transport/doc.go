@@ -56,10 +56,11 @@
 //
 // That alone would not help much: what has been written can't be overtaken any more,
 // and sockets, relays and routers buffer megabytes. So the receiver credits the bytes
-// of the bulk lane, and of streams, as it reads them, in a frame with their number since
-// the connection began (8). The sender keeps what is written and not credited below a
-// window that follows the rate of the way, so that bytes are on it for about
-// Options.BulkDelay longer than on an empty one: see pacer.
+// of the bulk lane, and of streams, in a frame with their number since the connection
+// began (8). It does so at once for frames whose kind has the second highest bit set,
+// and otherwise with the next control frame, or after 20 ms. The sender keeps what
+// is written and not credited below a window that follows the rate of the way, so that
+// bytes are on it for about Options.BulkDelay longer than on an empty one: see pacer.
 //
 // What waits for the window waits in the link's queue, and would wait there in vain if
 // its receiver ceased to need it. So the user asks Room before it sends entries, and
@@ -79,7 +80,7 @@
 //   - A control frame waits for no more than the bulk frame that is being written, and
 //     for what the window lets be on its way.
 //   - A sender never waits for a credit that does not come: with less on its way than a
-//     receiver may leave uncredited, it writes the next frame.
+//     receiver may leave uncredited for good, it writes the next frame.
 //   - What is sent with a gen goes over that link or nowhere.
 //   - Send never blocks. A link that can't keep up is cut, not waited for.
 //   - Bytes from the network close their own connection at worst

@@ -26,6 +26,8 @@ const (
 	// bulk is added to the kind of a frame of the bulk lane. The receiver credits
 	// these, and the data of streams.
 	bulk uint8 = 0x80
+	// asks is added to that if the receiver should do so at once.
+	asks uint8 = 0x40
 )
 
 const (
@@ -88,7 +90,7 @@ func newFrameReader(r io.Reader, sum bool, maxFrame, buffer int) *frameReader {
 
 // keeps reports whether the receiver of a body keeps it.
 func keeps(kind uint8) bool {
-	kind &^= bulk
+	kind &^= bulk | asks
 	return kind == kindEntries || kind == kindApp
 }
 

@@ -75,10 +75,16 @@ func (c *cutter) next() int {
 	return frameHead + n
 }
 
-// cut appends frames to b, as many as fit into room bytes and b's capacity. It
-// returns b and how many bytes of records they had.
-func (c *cutter) cut(b []byte, room int) (frames []byte, records int) {
-	for end := len(b) + min(room, cap(b)-len(b)); c.pending() && len(b)+c.next() <= end; {
+// cut appends frames to b, which is empty, as many as fit into room bytes and b's
+// capacity. Those that do not end within the first quiet bytes ask for a credit. It
+// returns b, how many of its bytes are of frames that do not ask, and how many bytes
+// of records all frames have.
+func (c *cutter) cut(b []byte, room, quiet int) (frames []byte, unasked, records int) {
+	for c.pending() {
+		end := len(b) + c.next()
+		if end > min(room, cap(b)) {
+			break
+		}
 		kind, n := c.head()
 		body := c.rest()
 		switch {
@@ -91,13 +97,19 @@ func (c *cutter) cut(b []byte, room int) (frames []byte, records int) {
 			records += recordHead
 			c.at += recordHead
 		}
-		b = appendFrame(b, kind|bulk, body[:n], c.sum)
+		kind |= bulk
+		if end > quiet {
+			kind |= asks
+		} else {
+			unasked = end
+		}
+		b = appendFrame(b, kind, body[:n], c.sum)
 		records += n
 		if c.at += n; c.at == len(c.list[c.spent].b) {
 			c.spent, c.at = c.spent+1, 0
 		}
 	}
-	return b, records
+	return b, unasked, records
 }
 
 // joiner puts the pieces of long frames together.

@@ -31,18 +31,16 @@ type link struct {
 	done chan struct{} // closed when PeerDown has returned
 
 	// Of the reader.
-	begun    time.Time // zero once the first echo has come
-	joiner   joiner
-	scratch  [8]byte
-	read     uint64 // bulk bytes
-	credited uint64 // of these, what the peer has been told
+	begun  time.Time // zero once the first echo has come
+	joiner joiner
 
 	mu struct {
 		sync.Mutex
 		control outQueue // frames
 		bulk    outQueue // records; see cutter
 		pace    pacer
-		hungry  bool  // Room was short: the handler wants to hear when there is more
+		hungry  bool // Room was short: the handler wants to hear when there is more
+		debt    debt
 		err     error // why the link is dead, or nil
 	}
 }
@@ -94,6 +92,9 @@ func (l *link) cutLocked(err error) {
 	}
 	l.mu.err = err
 	l.mu.control.chunks, l.mu.bulk.chunks = nil, nil
+	if l.mu.debt.timer != nil {
+		l.mu.debt.timer.Stop()
+	}
 	close(l.dead)
 	l.conn.Close()
 }
@@ -119,11 +120,10 @@ func (l *link) readLoop() error {
 		default:
 		}
 		l.p.framesIn.Add(1)
-		whole := true
-		if kind&bulk != 0 {
-			l.read += uint64(frames.size())
+		inBulk, asked, whole := kind&bulk != 0, kind&asks != 0, true
+		if inBulk {
 			l.p.bulkIn.Add(uint64(frames.size()))
-			kind, body, whole, err = l.join(kind&^bulk, body)
+			kind, body, whole, err = l.join(kind&^(bulk|asks), body)
 		}
 		if whole && err == nil {
 			err = l.receive(kind, body, &msg)
@@ -131,17 +131,10 @@ func (l *link) readLoop() error {
 		if err != nil {
 			return err
 		}
-		if due(l.read-l.credited, frames) {
-			l.credited = l.read
-			l.control(kindCredit, binary.BigEndian.AppendUint64(l.scratch[:0], l.read))
+		if inBulk {
+			l.owe(frames.size(), asked, !frames.drained())
 		}
 	}
-}
-
-// due reports whether a receiver has read so many bytes that it should credit
-// them. While more has arrived it waits a little, to send fewer credits.
-func due(bytes uint64, frames *frameReader) bool {
-	return bytes >= creditStep && (frames.drained() || bytes >= readBuffer)
 }
 
 // join puts long frames of the bulk lane together. It reports whether it returns a
@@ -218,9 +211,12 @@ func (l *link) credit(body []byte) error {
 	if fed {
 		l.mu.hungry = false
 	}
+	waits := l.mu.bulk.bytes > 0
 	l.mu.Unlock()
 	l.p.bulkOut.Add(read - before)
-	l.rouse()
+	if waits {
+		l.rouse()
+	}
 	if fed {
 		l.t.o.Handler.Drained(l.p.id, l.gen)
 	}
@@ -396,24 +392,27 @@ type writing struct {
 // take collects what is to be written next: all control frames, and bulk frames
 // as far as the window allows. It reports whether there is anything.
 func (l *link) take(w *writing) bool {
-	room := l.takeQueues(w)
+	room, quiet := l.takeQueues(w)
 	w.buf = w.buf[:0]
 	if room > shortBuffer && cap(w.buf) < writeBuffer {
 		w.buf = make([]byte, 0, writeBuffer)
 	}
 	if room > 0 {
-		var records int
-		w.buf, records = w.cut(w.buf, room)
-		l.wrote(len(w.buf), records)
+		var unasked, records int
+		w.buf, unasked, records = w.cut(w.buf, room, quiet)
+		l.wrote(len(w.buf), unasked, records)
 	}
 	return len(w.control)+len(w.buf) > 0
 }
 
-// takeQueues takes the queues, and returns how many bulk bytes may be written: 0
-// if the next frame is longer.
-func (l *link) takeQueues(w *writing) (room int) {
+// takeQueues takes the queues, and returns how many bulk bytes may be written, 0
+// if the next frame is longer, and how many of these need no credit at once.
+func (l *link) takeQueues(w *writing) (room, quiet int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.mu.control.chunks) > 0 || len(l.mu.bulk.chunks) > 0 {
+		l.payLocked() // with what is written anyway
+	}
 	l.mu.control.chunks, w.control = w.control[:0], l.mu.control.chunks
 	if !w.pending() {
 		for i, c := range w.list {
@@ -423,18 +422,18 @@ func (l *link) takeQueues(w *writing) (room int) {
 		l.mu.bulk.chunks, w.list, w.spent = w.list[:0], l.mu.bulk.chunks, 0
 	}
 	if !w.pending() {
-		return 0
+		return 0, 0
 	}
-	return l.mu.pace.room(w.next(), time.Now())
+	return l.mu.pace.room(w.next(), time.Now()), l.mu.pace.quiet()
 }
 
 // wrote notes that bulk frames are about to be written, of so many bytes of
-// records.
-func (l *link) wrote(frames, records int) {
+// records. Those after the first unasked bytes ask for a credit.
+func (l *link) wrote(frames, unasked, records int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.bulk.bytes -= records
-	l.mu.pace.write(frames, time.Now())
+	l.mu.pace.write(unasked, frames-unasked, time.Now())
 }
 
 // write writes what take has collected.

@@ -7,10 +7,6 @@ import (
 )
 
 const (
-	// creditStep is how many bulk bytes a receiver reads before it says so. A
-	// credit costs a frame, and usually a system call, in the other direction.
-	creditStep = 8 << 10
-
 	leastWindow = 16 << 10
 	firstWindow = 64 << 10
 	mostWindow  = 8 << 20
@@ -30,8 +26,9 @@ const (
 // the other end has not read yet. These fill the buffers of sockets, routers and
 // relays, and what is written after them waits for as long as they take.
 //
-// The receiver credits bulk bytes as it reads them. The pacer measures the time
-// from a write to its credit and keeps what exceeds the delay of the empty way
+// The receiver credits bulk bytes, and at once those for which the sender asks, which it
+// does when half of the window is on its way. The pacer measures the time from the write
+// of these to their credit and keeps what exceeds the delay of the empty way
 // below a target: once per round trip the window shrinks in proportion when the
 // excess was above the target all the time, and grows when it is below a quarter of
 // it and the window was what the sender had to wait for, the faster the further below.
@@ -42,8 +39,8 @@ const (
 // them overflows. Delay-based controls, such as LEDBAT (RFC 6817), do.
 //
 // Invariant: when a write begins, what is on its way is no more than the window
-// with it, or was less than a receiver leaves uncredited. So a sender never waits
-// for a credit that does not come.
+// with it, or was less than a receiver leaves uncredited for good. So a sender never
+// waits for a credit that does not come.
 type pacer struct {
 	target time.Duration
 	base   *atomic.Int64 // least delay of the way, ns; shared by the connections to a peer
@@ -61,10 +58,11 @@ type pacer struct {
 	lowestNow time.Duration // least delay since then
 }
 
-// mark says when the bytes before end began to be written.
+// mark says when the bytes from start to end began to be written, which asked for a
+// credit.
 type mark struct {
-	end uint64
-	at  time.Time
+	start, end uint64
+	at         time.Time
 }
 
 // markEvery bounds the marks: writes that follow each other within it share one.
@@ -100,15 +98,20 @@ func (p *pacer) room(n int, now time.Time) int {
 	return 0
 }
 
-// write notes that n bytes are about to be written.
-func (p *pacer) write(n int, now time.Time) {
+// quiet returns how many bytes may be written now that need not ask for a credit.
+func (p *pacer) quiet() int { return p.window/2 - p.unread() }
+
+// write notes that bytes are about to be written, first some that do not ask for a
+// credit, and then some that do.
+func (p *pacer) write(unasked, asking int, now time.Time) {
 	p.wroteAt = now
-	p.sent += uint64(n)
-	if k := len(p.marks); k > 0 && now.Sub(p.marks[k-1].at) < markEvery {
+	start := p.sent + uint64(unasked)
+	p.sent = start + uint64(asking)
+	if k := len(p.marks); asking > 0 && k > 0 && now.Sub(p.marks[k-1].at) < markEvery {
 		p.marks[k-1].end = p.sent
-		return
+	} else if asking > 0 {
+		p.marks = append(p.marks, mark{start, p.sent, now})
 	}
-	p.marks = append(p.marks, mark{p.sent, now})
 }
 
 // credit takes in that the other end has read so many bytes, in all. It returns
@@ -122,7 +125,7 @@ func (p *pacer) credit(read uint64, now time.Time) bool {
 	for k < len(p.marks) && p.marks[k].end < read {
 		k++
 	}
-	if k < len(p.marks) { // it has the byte that the other end read last
+	if k < len(p.marks) && p.marks[k].start < read { // it has the byte that the other end read last
 		p.last = now.Sub(p.marks[k].at)
 		p.least = min(p.least, p.last)
 		if p.marks[k].end == read {
@@ -130,7 +133,7 @@ func (p *pacer) credit(read uint64, now time.Time) bool {
 		}
 	}
 	p.marks = append(p.marks[:0], p.marks[k:]...)
-	if read >= p.round {
+	if read >= p.round && p.least != math.MaxInt64 {
 		p.adapt(now)
 		p.round, p.least, p.limited = p.sent, math.MaxInt64, false
 	}
@@ -139,9 +142,6 @@ func (p *pacer) credit(read uint64, now time.Time) bool {
 
 // adapt sets the window for the next round trip.
 func (p *pacer) adapt(now time.Time) {
-	if p.least == math.MaxInt64 {
-		return
-	}
 	if base := p.base.Load(); base == 0 || int64(p.least) < base {
 		p.base.Store(max(int64(p.least), 1))
 	}

@@ -173,7 +173,7 @@ func (s *Stream) takeRoom(n int) bool {
 	if s.mu.pace.room(n, now) == 0 {
 		return false
 	}
-	s.mu.pace.write(n, now)
+	s.mu.pace.write(0, n, now)
 	return true
 }
 
@@ -459,7 +459,7 @@ func (r *streamReader) complete() error {
 func (r *streamReader) credit() {
 	r.read += uint64(r.frames.size())
 	r.p.bulkIn.Add(uint64(r.frames.size()))
-	if due(r.read-r.credited, r.frames) {
+	if n := r.read - r.credited; n >= creditStep && (r.frames.drained() || n >= readBuffer) {
 		r.credited = r.read
 		r.frame = binary.BigEndian.AppendUint64(beginFrame(r.frame[:0], kindCredit), r.read)
 		r.frame = endFrame(r.frame, 0, r.frames.sum)
