@@ -202,9 +202,11 @@ func (a *applier) applySome(orders []replica.Order) error {
 	if err := a.applyHeld(orders); err != nil {
 		return err
 	}
+	var held int64
 	for i := range orders {
-		a.backlog.Add(-orders[i].Held)
+		held += orders[i].Held
 	}
+	a.backlog.Add(-held)
 	return nil
 }
 

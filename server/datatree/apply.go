@@ -149,7 +149,8 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 		return Result{Path: op.Path, Code: code}
 	}
 	dir := parentOf(op.Path)
-	t.uncountStat(dir, parent)
+	above := placeOf(dir, parent)
+	t.uncountStat(above)
 	id := t.link(parent, name, op.Data)
 	r := t.arena.rec(id)
 	r.czxid, r.mzxid, r.pzxid = txn.Zxid, txn.Zxid, txn.Zxid
@@ -157,14 +158,14 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 	r.owner = op.Owner
 	r.acl = t.acls.intern(op.ACL)
 	t.addToIndexes(id, r.owner)
-	t.countNode(op.Path, id)
+	t.countNode(placeOf(op.Path, id))
 
 	p := t.arena.rec(parent) // saved by link
 	if op.Cversion-p.cversion > 0 {
 		p.cversion = op.Cversion // the larger one, in a counter that wraps
 	}
 	p.pzxid = txn.Zxid
-	t.countStat(dir, parent)
+	t.countStat(above)
 
 	result := Result{Path: op.Path, Stat: t.stat(id)}
 	out.Events = append(out.Events,
@@ -194,15 +195,16 @@ func (t *Tree) deleteNode(zxid jute.Zxid, id nodeID, path string, out *Applied) 
 	r := t.arena.rec(id)
 	parent, acl, bytes := r.parent, t.acls.list(r.acl), int64(r.bytes())
 	dir := parentOf(path)
-	t.uncountNode(path, id)
-	t.uncountStat(dir, parent)
+	above := placeOf(dir, parent)
+	t.uncountNode(placeOf(path, id))
+	t.uncountStat(above)
 	t.removeFromIndexes(id, r.owner)
 	p := t.change(parent)
 	p.pzxid = max(p.pzxid, zxid)
 	t.change(id) // saved while its ACL has an id
 	t.acls.release(r.acl)
 	t.unlink(id)
-	t.countStat(dir, parent)
+	t.countStat(above)
 	out.Events = append(out.Events,
 		Event{Type: jute.EventDeleted, Path: path, ACL: acl},
 		Event{Type: jute.EventChildrenChanged, Path: dir, ACL: t.acls.list(p.acl)})
@@ -215,12 +217,13 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	if id == 0 {
 		return Result{Code: jute.ErrNoNode}
 	}
-	t.uncountNode(op.Path, id)
+	at := placeOf(op.Path, id)
+	t.uncountNode(at)
 	r := t.change(id)
 	grown := int64(len(op.Data) - r.bytes())
 	t.arena.setBlob(id, t.arena.name(id), op.Data)
 	r.version, r.mzxid, r.mtime = op.Version, txn.Zxid, txn.Time
-	t.countNode(op.Path, id)
+	t.countNode(at)
 	result := Result{Stat: t.stat(id)}
 	out.Events = append(out.Events,
 		Event{Type: jute.EventDataChanged, Path: displayed(op.Path), ACL: t.acls.list(r.acl)})
@@ -242,13 +245,14 @@ func (t *Tree) setACL(op *Op) Result {
 	if id == 0 {
 		return Result{Code: jute.ErrNoNode}
 	}
-	t.uncountStat(op.Path, id)
+	at := placeOf(op.Path, id)
+	t.uncountStat(at)
 	r := t.change(id)
 	old := r.acl
 	r.acl = t.acls.intern(op.ACL)
 	t.acls.release(old)
 	r.aversion = op.Version
-	t.countStat(op.Path, id)
+	t.countStat(at)
 	return Result{Stat: t.stat(id)}
 }
 
@@ -312,30 +316,34 @@ func (t *Tree) removeFromIndexes(id nodeID, owner jute.Owner) {
 	}
 }
 
-// countNode adds the node to the digest and its bytes to the size; uncountNode
+// place is a znode as the digest and the size count it.
+type place struct {
+	id      nodeID
+	hash    hash // of the path
+	pathLen int
+}
+
+func placeOf(path string, id nodeID) place { return place{id, hashPath(path), len(path)} }
+
+// countNode adds the znode to the digest and its bytes to the size; uncountNode
 // takes them out before a change. countStat and uncountStat are for a change
 // that leaves the data alone.
-func (t *Tree) countNode(path string, id nodeID) {
-	r, h := t.arena.rec(id), hashPath(path)
-	t.digest.add(dataPart(h, r, t.arena.blobOf(id, r)))
-	t.digest.add(t.statPart(h, r))
-	t.dataSize += int64(len(path) + r.bytes())
+func (t *Tree) countNode(at place) {
+	r := t.arena.rec(at.id)
+	t.digest.add(dataPart(at.hash, r, t.arena.blobOf(at.id, r)))
+	t.digest.add(t.statPart(at.hash, r))
+	t.dataSize += int64(at.pathLen + r.bytes())
 }
 
-func (t *Tree) uncountNode(path string, id nodeID) {
-	r, h := t.arena.rec(id), hashPath(path)
-	t.digest.sub(dataPart(h, r, t.arena.blobOf(id, r)))
-	t.digest.sub(t.statPart(h, r))
-	t.dataSize -= int64(len(path) + r.bytes())
+func (t *Tree) uncountNode(at place) {
+	r := t.arena.rec(at.id)
+	t.digest.sub(dataPart(at.hash, r, t.arena.blobOf(at.id, r)))
+	t.digest.sub(t.statPart(at.hash, r))
+	t.dataSize -= int64(at.pathLen + r.bytes())
 }
 
-func (t *Tree) countStat(path string, id nodeID) {
-	t.digest.add(t.statPart(hashPath(path), t.arena.rec(id)))
-}
-
-func (t *Tree) uncountStat(path string, id nodeID) {
-	t.digest.sub(t.statPart(hashPath(path), t.arena.rec(id)))
-}
+func (t *Tree) countStat(at place)   { t.digest.add(t.statPart(at.hash, t.arena.rec(at.id))) }
+func (t *Tree) uncountStat(at place) { t.digest.sub(t.statPart(at.hash, t.arena.rec(at.id))) }
 
 func (t *Tree) statPart(path hash, r *record) hash {
 	return statPart(path, r, t.acls.entries[r.acl].hash)

@@ -295,17 +295,12 @@ func (r *reader) uint64() uint64 {
 	return binary.BigEndian.Uint64([]byte(r.s[r.at-8 : r.at]))
 }
 
-// uvarint reads what most often is one byte.
 func (r *reader) uvarint() uint64 {
-	if r.at < len(r.s) && r.s[r.at] < 0x80 {
-		r.at++
-		return uint64(r.s[r.at-1])
-	}
-	return r.longUvarint()
-}
-
-func (r *reader) longUvarint() uint64 {
 	s := r.s[r.at:]
+	if s != "" && s[0] < 0x80 { // the commonest
+		r.at++
+		return uint64(s[0])
+	}
 	var v uint64
 	for i := 0; i < len(s); i++ {
 		c := s[i]

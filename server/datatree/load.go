@@ -127,7 +127,7 @@ func (l *Loader) addNode(key, value []byte) error {
 		}
 	}
 	path := unsafe.String(unsafe.SliceData(l.path), len(l.path)) // until the next row
-	t.countNode(path, id)
+	t.countNode(placeOf(path, id))
 	if target, name, ok := quotaTarget(path); ok {
 		t.noteQuota(target, name, id)
 	}

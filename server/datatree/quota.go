@@ -200,10 +200,11 @@ func (t *Tree) charge(path string, count, bytes int64) {
 func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	stats.Count, stats.Bytes = usage.Count, usage.Bytes
 	var text [96]byte
-	t.uncountNode(q.statsPath, q.statsID)
+	at := placeOf(q.statsPath, q.statsID)
+	t.uncountNode(at)
 	t.change(q.statsID)
 	t.arena.setBlob(q.statsID, statsName, appendLimits(text[:0], stats))
-	t.countNode(q.statsPath, q.statsID)
+	t.countNode(at)
 }
 
 // usage counts the subtree at path; an absent one has nothing.

@@ -354,18 +354,20 @@ func EntrySize(e *zab.Entry) int64 { return int64(len(e.Data)) + 128 }
 // collect turns what has been committed into orders. The applier reads from the log
 // what is not in memory any more, and what would make its backlog too long.
 func (r *Replica) collect(out *Output) {
+	room, taken := r.o.Limits.Backlog-r.o.Backlog.Load(), int64(0)
 	for i := range out.Committed {
 		e := &out.Committed[i]
 		r.replayTo(e.Prev)
 		size := EntrySize(e)
-		if r.o.Backlog.Load()+size > r.o.Limits.Backlog && !mutated(backlogUnbounded) {
+		if taken+size > room && !mutated(backlogUnbounded) {
 			r.replayTo(e.Zxid)
 			continue
 		}
-		r.o.Backlog.Add(size)
+		taken += size
 		r.ready.Push(Order{Entry: *e, Held: size, Txn: r.leading.txnOf(e.Zxid)})
 		r.collected = e.Zxid
 	}
+	r.o.Backlog.Add(taken)
 	r.replayTo(out.CommitTo)
 }
 
