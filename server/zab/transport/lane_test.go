@@ -252,6 +252,41 @@ func TestStreamsLeaveRoomForHeartbeats(t *testing.T) {
 	})
 }
 
+// TestCreditsWaitForCompany: less than half of the window is credited with the next
+// control frame, or after creditDelay, and more at once.
+func TestCreditsWaitForCompany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNet()
+		a, b := newNode(t, net, 1, 2), newNode(t, net, 2, 2)
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		credited := func(n int) uint64 {
+			t.Helper()
+			_, before := a.tr.Progress(2)
+			a.tr.Send(2, a.gen(2), entriesOf(1, n))
+			synctest.Wait()
+			_, after := a.tr.Progress(2)
+			return after - before
+		}
+		if n := credited(2 * creditStep); n != 0 {
+			t.Errorf("%d bytes were credited at once", n)
+		}
+		time.Sleep(creditDelay)
+		synctest.Wait()
+		if _, n := a.tr.Progress(2); n < 2*creditStep {
+			t.Errorf("%d bytes are credited after %v", n, creditDelay)
+		}
+		credited(2 * creditStep)
+		b.send(1, 1)
+		synctest.Wait()
+		if _, n := a.tr.Progress(2); n < 4*creditStep {
+			t.Errorf("%d bytes are credited after a control frame", n)
+		}
+		if n := credited(firstWindow); n < firstWindow/2 {
+			t.Errorf("of a whole window %d bytes were credited at once", n)
+		}
+	})
+}
+
 // TestBadBulk sends frames that a peer must not send. Each ends its link.
 func TestBadBulk(t *testing.T) {
 	long := func(n uint32, kind uint8) []byte {
@@ -272,6 +307,7 @@ func TestBadBulk(t *testing.T) {
 			append([]byte{kindPiece | bulk}, make([]byte, pieceSize)...), {kindPiece | bulk, 1, 2}}},
 		{"keep-alive in the bulk lane", [][]byte{{kindKeepAlive | bulk}}},
 		{"piece in the control lane", [][]byte{{kindPiece, 1}}},
+		{"a control frame that asks for a credit", [][]byte{{kindKeepAlive | asks}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
