@@ -436,7 +436,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 }
 
 // answer gives the oldest pending request of c its reply, and then serves the
-// reads that waited behind it. txn is nil for a barrier.
+// reads that waited for that. txn is nil for a barrier.
 func (a *applier) answer(c *conn, o *replica.Order, txn *datatree.Txn) {
 	c.mu.Lock()
 	if c.mu.gone || c.mu.ending || c.mu.pending.Len() == 0 {
@@ -444,26 +444,32 @@ func (a *applier) answer(c *conn, o *replica.Order, txn *datatree.Txn) {
 		return
 	}
 	req := *c.mu.pending.Front()
-	c.mu.Unlock()
 	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !answers(&req, o) {
+		c.mu.Unlock()
 		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
 			zap.Stringer("zxid", o.Zxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
 		c.kill()
 		return
 	}
-	if req.xid != replica.UpgradeXid || req.outcome == nil {
-		a.answerOrdered(c, &req, o, txn)
-		c.answered(&req, a.state.tree.LastZxid())
-		a.observeWrite(c, &req)
+	if !a.replyLocked(c, &req, o, txn) {
+		c.mu.Unlock()
+		a.answerSpecial(c, &req, o, txn)
+		c.mu.Lock()
 	}
-	a.popPending(c, &req)
+	if req.xid != replica.UpgradeXid || req.outcome == nil {
+		a.observeLocked(c, &req)
+	}
+	reads := a.popLocked(c, &req)
+	c.mu.Unlock()
 	if req.outcome != nil {
 		// The reader continues, and writes the response. Not before the request is out
-		// of the queue: nobody would serve a read that was queued behind it.
+		// of the queue: nobody would serve a read that was queued after it.
 		close(req.outcome)
 		return
 	}
-	a.serveBehind(c)
+	if reads {
+		a.serveReads(c)
+	}
 	a.markDirty(c)
 }
 
@@ -473,12 +479,12 @@ func answers(req *request, o *replica.Order) bool {
 	return o.Code != 0 || req.op == jute.OpSync || !replica.Ordered(req.op)
 }
 
-// serveBehind serves the reads at the head of c's queue, up to the next ordered
+// serveReads serves the reads at the head of c's queue, up to the next ordered
 // request.
-func (a *applier) serveBehind(c *conn) {
-	for {
+func (a *applier) serveReads(c *conn) {
+	for more := true; more; {
 		c.mu.Lock()
-		if c.mu.gone || c.mu.pending.Len() == 0 || c.mu.pending.Front().ordered {
+		if c.mu.gone || c.mu.pending.Len() == 0 {
 			c.mu.Unlock()
 			return
 		}
@@ -496,63 +502,84 @@ func (a *applier) serveBehind(c *conn) {
 			return
 		}
 		a.metrics.reads.observe(a.now-req.received, 1)
-		a.popPending(c, &req)
+		c.mu.Lock()
+		more = a.popLocked(c, &req)
+		c.mu.Unlock()
 		a.work++
 		a.breathe()
 	}
 }
 
-func (a *applier) popPending(c *conn, req *request) {
-	c.mu.Lock()
-	if c.mu.pending.Len() > 0 { // not torn down meanwhile
-		c.mu.pending.Pop(1)
-		c.pendingLen.Add(-1)
-		a.throttler.leave(req.size())
-		if c.mu.draining {
-			c.drained.Broadcast()
-		}
+// popLocked takes the request that has been answered out of c's queue, and reports
+// whether a read is next.
+func (a *applier) popLocked(c *conn, req *request) (read bool) {
+	pending := &c.mu.pending
+	if pending.Len() == 0 { // torn down meanwhile
+		return false
 	}
-	c.mu.Unlock()
+	pending.Pop(1)
 	if req.large > 0 {
 		a.largeBytes.Add(-req.large)
 	}
+	c.pendingLen.Add(-1)
+	a.throttler.leave(req.size())
+	if c.mu.draining {
+		c.drained.Broadcast()
+	}
+	return pending.Len() > 0 && !pending.Front().ordered
 }
 
-func (a *applier) observeWrite(c *conn, req *request) {
+// observeLocked counts the answer to a request that was ordered by the leader.
+func (a *applier) observeLocked(c *conn, req *request) {
 	latency := a.now - req.received
 	a.metrics.writes.observe(latency, 1)
-	c.mu.Lock()
+	c.mu.stats.answered(req, a.state.tree.LastZxid())
 	c.mu.stats.observe(latency, 1)
 	c.mu.stats.lastResponse = a.now
-	c.mu.Unlock()
 }
 
-// answerOrdered appends the reply to a request that was ordered by the leader.
-func (a *applier) answerOrdered(c *conn, req *request, o *replica.Order, txn *datatree.Txn) {
+// replyLocked appends the reply to a write, and reports whether that was one.
+func (a *applier) replyLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn) bool {
+	zxid, code := a.state.tree.LastZxid(), o.Code
+	if txn != nil {
+		zxid, code = txn.Zxid, txn.Err
+	}
+	switch {
+	case req.outcome != nil, code == jute.ErrSessionMoved, txn == nil && code == 0, code == 0 && req.op == jute.OpCloseSession:
+		return false
+	case code != 0:
+		c.endLocked(c.beginLocked(req.xid, zxid, code))
+	case txn.Multi:
+		c.endLocked(a.appendMulti(c.beginLocked(req.xid, zxid, 0), txn))
+	default:
+		c.endLocked(appendResult(c.beginLocked(req.xid, zxid, 0), req.op, &a.out.Results[0]))
+	}
+	return true
+}
+
+// answerSpecial answers an ordered request that is more than a write, or that the
+// connection ends with.
+func (a *applier) answerSpecial(c *conn, req *request, o *replica.Order, txn *datatree.Txn) {
 	zxid, code, session := a.state.tree.LastZxid(), o.Code, o.Session
 	if txn != nil {
 		zxid, code, session = txn.Zxid, txn.Err, txn.Session
 	}
 	switch {
 	case req.outcome != nil:
-		a.answerConnect(c, session, code, req.body[0] == 1)
+		if req.xid != replica.UpgradeXid {
+			a.answerConnect(c, session, code, req.body[0] == 1)
+		}
 	case code == jute.ErrSessionMoved:
 		c.kill() // the client is elsewhere; it must not hear from here
-	case code != 0:
-		c.reply(req.xid, zxid, code)
 	case !replica.Ordered(req.op):
 		if !a.answerRead(c, req) {
 			c.endAfterFlush()
 		}
 	case req.op == jute.OpSync:
 		a.answerSync(c, req, zxid)
-	case req.op == jute.OpCloseSession:
+	default: // closeSession
 		c.reply(req.xid, zxid, 0)
 		c.endSession()
-	case txn.Multi:
-		c.end(a.appendMulti(c.begin(req.xid, zxid, 0), txn))
-	default:
-		c.end(appendResult(c.begin(req.xid, zxid, 0), req.op, &a.out.Results[0]))
 	}
 }
 

@@ -100,6 +100,14 @@ func (st *connStats) observe(latency time.Duration, n int64) {
 	st.count += n
 }
 
+// answered notes the reply to a request.
+func (st *connStats) answered(req *request, zxid jute.Zxid) {
+	st.lastOp, st.lastZxid = req.op, zxid
+	if req.xid >= 0 {
+		st.lastCxid = int64(req.xid)
+	}
+}
+
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
 		established: make(chan struct{}),

@@ -94,7 +94,7 @@ func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
 func (r *read) closeLocal() {
 	r.locals.Remove(r.c.sessionID())
 	r.conns.release(r.c.sessionID())
-	r.c.reply(r.req.xid, r.zxid, 0)
+	r.reply(r.req.xid, r.zxid, 0)
 	r.c.endSession()
 }
 

@@ -77,6 +77,10 @@ func (c *conn) dropOutLocked() {
 // the buffer to append the body to. end must follow.
 func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 	c.mu.Lock()
+	return c.beginLocked(xid, zxid, code)
+}
+
+func (c *conn) beginLocked(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 	if c.mu.out == nil {
 		c.mu.out = outBuffers.Get().(*outBuffer)
 	}
@@ -90,6 +94,11 @@ func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 
 // end completes the frame that begin started and unlocks the connection.
 func (c *conn) end(b []byte) {
+	c.endLocked(b)
+	c.mu.Unlock()
+}
+
+func (c *conn) endLocked(b []byte) {
 	size := len(b) - c.mu.mark - 4
 	binary.BigEndian.PutUint32(b[c.mu.mark:], uint32(size))
 	if c.mu.ending || c.mu.gone {
@@ -101,7 +110,6 @@ func (c *conn) end(b []byte) {
 	}
 	c.mu.out.b = b
 	c.countOutLocked()
-	c.mu.Unlock()
 }
 
 // countOutLocked brings outBytes up to date. A short buffer, as most are, does not count.

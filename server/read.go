@@ -30,9 +30,8 @@ func (s *Server) answerRead(c *conn, req *request) (keep bool) {
 		return false
 	}
 	if err != nil {
-		c.reply(req.xid, r.zxid, jute.CodeOf(err))
+		r.reply(req.xid, r.zxid, jute.CodeOf(err))
 	}
-	c.answered(req, r.zxid)
 	return true
 }
 
@@ -41,9 +40,9 @@ func (s *Server) answerRead(c *conn, req *request) (keep bool) {
 func (r *read) dispatch() (err error, known bool) {
 	switch r.req.op {
 	case jute.OpPing:
-		r.c.reply(jute.XidPing, r.zxid, 0)
+		r.reply(jute.XidPing, r.zxid, 0)
 	case jute.OpAuth: // it was done when it came
-		r.c.reply(r.req.xid, 0, 0)
+		r.reply(r.req.xid, 0, 0)
 	case jute.OpGetData:
 		err = r.getData()
 	case jute.OpExists:
@@ -76,7 +75,17 @@ func (r *read) dispatch() (err error, known bool) {
 	return err, true
 }
 
+// begin starts the reply, and locks the connection until end.
 func (r *read) begin() []byte { return r.c.begin(r.req.xid, r.zxid, 0) }
+
+func (r *read) end(b []byte) {
+	r.c.mu.stats.answered(r.req, r.zxid)
+	r.c.end(b)
+}
+
+func (r *read) reply(xid int32, zxid jute.Zxid, code jute.Code) {
+	r.end(r.c.begin(xid, zxid, code))
+}
 
 func (r *read) body() jute.Decoder { return jute.NewAliasDecoder(r.req.body) }
 
@@ -137,7 +146,7 @@ func (r *read) getData() error {
 		r.watch(p.Path, watch.Data)
 	}
 	stat := node.Stat()
-	r.c.end(stat.Append(jute.AppendBuffer(r.begin(), data)))
+	r.end(stat.Append(jute.AppendBuffer(r.begin(), data)))
 	return nil
 }
 
@@ -163,7 +172,7 @@ func (r *read) exists() error {
 		return jute.ErrNoNode
 	}
 	stat := node.Stat()
-	r.c.end(stat.Append(r.begin()))
+	r.end(stat.Append(r.begin()))
 	return nil
 }
 
@@ -187,7 +196,7 @@ func (r *read) getChildren(withStat bool) error {
 		stat := node.Stat()
 		b = stat.Append(b)
 	}
-	r.c.end(b)
+	r.end(b)
 	return nil
 }
 
@@ -208,7 +217,7 @@ func (r *read) getACL() error {
 		acl = auth.Redact(acl)
 	}
 	stat := node.Stat()
-	r.c.end(stat.Append(jute.AppendACLs(r.begin(), acl)))
+	r.end(stat.Append(jute.AppendACLs(r.begin(), acl)))
 	return nil
 }
 
@@ -224,7 +233,7 @@ func (r *read) getAllChildrenNumber() error {
 	if path == "" { // the root by another name, which is below it for Apache's server
 		n++
 	}
-	r.c.end(jute.AppendInt32(r.begin(), int32(n)))
+	r.end(jute.AppendInt32(r.begin(), int32(n)))
 	return nil
 }
 
@@ -252,7 +261,7 @@ func (r *read) getEphemerals() error {
 	for _, path := range paths {
 		b = jute.AppendString(b, path)
 	}
-	r.c.end(b)
+	r.end(b)
 	return nil
 }
 
@@ -283,7 +292,7 @@ func (r *read) multiRead() error {
 			return jute.ErrBadArguments
 		}
 	}
-	r.c.end(jute.AppendMultiEnd(b))
+	r.end(jute.AppendMultiEnd(b))
 	return nil
 }
 
@@ -312,5 +321,5 @@ func (r *read) whoAmI() {
 		b = jute.AppendString(b, id.Scheme)
 		b = jute.AppendString(b, auth.User(id))
 	}
-	r.c.end(b)
+	r.end(b)
 }

@@ -17,7 +17,7 @@ func (r *read) addWatch() error {
 		return jute.ErrMarshalling
 	}
 	r.watch(p.Path, mode)
-	r.c.end(jute.AppendInt32(r.begin(), jute.Code(0)))
+	r.end(jute.AppendInt32(r.begin(), jute.Code(0)))
 	return nil
 }
 
@@ -41,7 +41,7 @@ func (r *read) checkOrRemoveWatches() error {
 	if !found {
 		return jute.ErrNoWatcher
 	}
-	r.c.reply(r.req.xid, r.zxid, 0)
+	r.reply(r.req.xid, r.zxid, 0)
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (r *read) setWatches() error {
 	r.catchUp(watch.ChildList, p.Child, p.RelativeZxid)
 	r.catchUp(watch.PersistentList, p.Persistent, p.RelativeZxid)
 	r.catchUp(watch.RecursiveList, p.PersistentRecursive, p.RelativeZxid)
-	r.c.reply(r.req.xid, r.zxid, 0)
+	r.reply(r.req.xid, r.zxid, 0)
 	return nil
 }
 

@@ -225,17 +225,6 @@ func (c *conn) throttle() error {
 	return c.srv.throttler.wait(c)
 }
 
-// answered notes what cons shows of a request's reply.
-func (c *conn) answered(req *request, zxid jute.Zxid) {
-	c.mu.Lock()
-	st := &c.mu.stats
-	st.lastOp, st.lastZxid = req.op, zxid
-	if req.xid >= 0 {
-		st.lastCxid = int64(req.xid)
-	}
-	c.mu.Unlock()
-}
-
 // authenticate handles an auth packet. It is answered at once, before requests
 // that still wait, and counts for the requests after it. One that can't be
 // decoded ends the connection without a reply, as in Apache's server.
