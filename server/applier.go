@@ -148,7 +148,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 			if err := a.applySome(orders); err != nil {
 				return err
 			}
-			a.metrics.replayed.Add(int64(len(orders)))
+			a.metrics.Replayed.Add(int64(len(orders)))
 			if a.state.tree.LastZxid() >= upTo || len(orders) == 0 || a.skips() {
 				return nil
 			}
@@ -237,8 +237,8 @@ func (a *applier) hold() {
 // work since hold concerns them.
 func (a *applier) release() {
 	a.state.mu.Unlock()
-	a.metrics.applySeconds.Observe((a.Server.now() - a.now).Seconds())
-	a.metrics.applyWork.observe(time.Duration(a.work), 1)
+	a.metrics.ApplySeconds.Observe((a.Server.now() - a.now).Seconds())
+	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
 	for i, c := range a.dirty {
 		c.dirty = false
 		c.kick()
@@ -286,7 +286,7 @@ func (a *applier) apply(o *replica.Order) error {
 	if o.Type == zab.EntryMarker {
 		a.knowEnsemble()
 	}
-	a.metrics.commits.Add(1)
+	a.metrics.Commits.Add(1)
 	a.state.tree.Apply(txn, &a.out)
 	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
 	a.settle()
@@ -370,7 +370,7 @@ func (a *applier) tell(ev *datatree.Event) {
 	a.ev, a.event, a.told = ev, a.event[:0], 0
 	a.state.watches.Trigger(ev.Type, ev.Path, a.deliver)
 	if a.told > 0 {
-		a.metrics.fired[ev.Type].observe(a.told, 1)
+		a.metrics.Fired[ev.Type].Observe(a.told, 1)
 	}
 }
 
@@ -392,8 +392,8 @@ func (a *applier) deliverTo(w watch.Watcher) {
 		return
 	}
 	a.told++
-	a.metrics.responseSizes.observe(len(a.event) - 4) // without the frame's length
-	a.metrics.watchBytes.Add(int64(len(a.event)))
+	a.metrics.ResponseSizes.Observe(len(a.event) - 4) // without the frame's length
+	a.metrics.WatchBytes.Add(int64(len(a.event)))
 	a.markDirty(c)
 }
 
@@ -419,7 +419,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	switch op.Kind {
 	case datatree.OpDelete:
 		if txn.Session == 0 { // by the cleaner
-			a.metrics.containersDeleted.Add(1)
+			a.metrics.ContainersDeleted.Add(1)
 		}
 	case datatree.OpCreateSession:
 		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
@@ -501,7 +501,7 @@ func (a *applier) serveReads(c *conn) {
 			c.endAfterFlush()
 			return
 		}
-		a.metrics.reads.observe(a.now-req.received, 1)
+		a.metrics.Reads.Observe(a.now-req.received, 1)
 		c.mu.Lock()
 		more = a.popLocked(c, &req)
 		c.mu.Unlock()
@@ -532,7 +532,7 @@ func (a *applier) popLocked(c *conn, req *request) (read bool) {
 // observeLocked counts the answer to a request that was ordered by the leader.
 func (a *applier) observeLocked(c *conn, req *request) {
 	latency := a.now - req.received
-	a.metrics.writes.observe(latency, 1)
+	a.metrics.Writes.Observe(latency, 1)
 	c.mu.stats.answered(req, a.state.tree.LastZxid())
 	c.mu.stats.observe(latency, 1)
 	c.mu.stats.lastResponse = a.now

@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -176,11 +177,11 @@ func (a *arrivals) await(x *arrival) error {
 }
 
 // sizes returns how far each arrival has come.
-func (a *arrivals) sizes() (list []transfer) {
+func (a *arrivals) sizes() (list []monitor.Transfer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, x := range a.mu.list {
-		list = append(list, transfer{x.from, x.bytes.Load(), x.size})
+		list = append(list, monitor.Transfer{Peer: x.from, Done: x.bytes.Load(), Size: x.size})
 	}
 	slices.SortFunc(list, byPeer)
 	return list
@@ -270,13 +271,7 @@ func (a *arrivals) discard(name string) error {
 	return a.snapshots.discard(name)
 }
 
-// transfer is how far a snapshot has got.
-type transfer struct {
-	peer       zab.SID
-	done, size int64 // bytes
-}
-
-func byPeer(x, y transfer) int { return int(x.peer) - int(y.peer) }
+func byPeer(x, y monitor.Transfer) int { return int(x.Peer) - int(y.Peer) }
 
 // tally counts what is read, and logs now and then how far it is.
 type tally struct {

@@ -174,7 +174,7 @@ func (c *conn) run() error {
 			return err
 		}
 		n, err := c.frames.fill()
-		c.srv.metrics.bytesReceived.Add(int64(n))
+		c.srv.metrics.BytesReceived.Add(int64(n))
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (c *conn) settle(handled int) {
 	}
 	c.current = request{} // lets go of the read buffer
 	c.submitBatch()
-	c.srv.metrics.packetsReceived.Add(int64(handled))
+	c.srv.metrics.PacketsReceived.Add(int64(handled))
 	reads := c.readsNow
 	c.readsNow = 0
 	c.mu.Lock()
@@ -224,7 +224,7 @@ func (c *conn) settle(handled int) {
 		c.mu.stats.lastResponse = c.srv.now()
 		latency := c.mu.stats.lastResponse - c.started
 		c.mu.stats.observe(latency, int64(reads))
-		c.srv.metrics.reads.observe(latency, int64(reads))
+		c.srv.metrics.Reads.Observe(latency, int64(reads))
 	}
 	c.mu.Unlock()
 	c.flush()

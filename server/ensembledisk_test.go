@@ -131,7 +131,7 @@ func TestSnapshotToALateServer(t *testing.T) {
 		}
 		e.start(late)
 		e.settled()
-		if e.servers[e.leader()].metrics.snapshotsSent.Load() != 1 {
+		if e.servers[e.leader()].metrics.SnapshotsSent.Load() != 1 {
 			t.Error("the late server was synchronized without a snapshot")
 		}
 		for _, id := range []int{late, late} { // and once more from its own disk
@@ -297,7 +297,7 @@ func TestLeaderStaysWithoutSyncs(t *testing.T) {
 			t.Errorf("server %d leads in epoch %d, want %d in %d", now, e.servers[now].role.Load().Epoch, first, epoch)
 		}
 		for id := 1; id <= 3; id++ {
-			if n := e.servers[id].metrics.fsync.count.Load(); n != 0 {
+			if n := e.servers[id].metrics.Fsync.Count(); n != 0 {
 				t.Errorf("server %d counts %d syncs, and made none", id, n)
 			}
 		}

@@ -122,7 +122,7 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 // although many snapshots come after it of which only the newest is to be kept.
 func TestJoinerIsServedToTheEnd(t *testing.T) {
 	slowJoin(t, func(e *testEnsemble, leader *testServer, joiner int) {
-		if n := leader.metrics.snapshotsSent.Load(); n != 1 || !leader.leads() {
+		if n := leader.metrics.SnapshotsSent.Load(); n != 1 || !leader.leads() {
 			t.Errorf("%d snapshots were sent; %s", n, e.roles())
 		}
 		if leader.logged.FilterMessageSnippet("was not sent").Len() > 0 || leader.snapshots.store == nil {
@@ -245,12 +245,12 @@ func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 			}
 		}
 		sizes := a.sizes()
-		if len(sizes) != 2 || sizes[0].done+sizes[1].done != 0 || !slices.Equal(e.snapFiles(to), before) {
+		if len(sizes) != 2 || sizes[0].Done+sizes[1].Done != 0 || !slices.Equal(e.snapFiles(to), before) {
 			t.Errorf("arrivals %v, files %v; before there were %v", sizes, e.snapFiles(to), before)
 		}
 		e.net.sever(other, to, true)
 		synctest.Wait()
-		if sizes := a.sizes(); len(sizes) != 1 || int(sizes[0].peer) != leader {
+		if sizes := a.sizes(); len(sizes) != 1 || int(sizes[0].Peer) != leader {
 			t.Errorf("without the link to server %d: %v", other, sizes)
 		}
 		e.net.sever(other, to, false)

@@ -119,15 +119,15 @@ func (f facts) Server() fourletter.Server {
 	r := f.read()
 	view := fourletter.Server{
 		Mode:         "standalone",
-		MinLatencyMs: r.minLatency(),
-		AvgLatencyMs: r.avgLatency(),
-		MaxLatencyMs: r.maxLatency(),
-		Received:     f.metrics.packetsReceived.Load(),
-		Sent:         f.metrics.packetsSent.Load(),
+		MinLatencyMs: r.MinLatency(),
+		AvgLatencyMs: r.AvgLatency(),
+		MaxLatencyMs: r.MaxLatency(),
+		Received:     f.metrics.PacketsReceived.Load(),
+		Sent:         f.metrics.PacketsSent.Load(),
 		Connections:  f.conns.len(),
 		Outstanding:  f.throttler.waiting.Load(),
 		Zxid:         int64(f.lastApplied()),
-		Nodes:        int64(r.tree.Nodes),
+		Nodes:        int64(r.Tree.Nodes),
 		Disk:         f.diskRemark(),
 	}
 	f.describeRole(&view)
@@ -196,51 +196,7 @@ func remoteAddrPort(c *conn) netip.AddrPort {
 	return ap
 }
 
-func (f facts) Metrics() []fourletter.Metric {
-	r := f.read()
-	var list []fourletter.Metric
-	for _, m := range zkMetrics {
-		if v := m.value(r); m.float {
-			list = append(list, fourletter.Float(m.name, v))
-		} else {
-			list = append(list, fourletter.Int(m.name, int64(v)))
-		}
-	}
-	for _, name := range []string{"disk_full", "writes_refused"} { // as zkd_..., in Prometheus
-		i := slices.IndexFunc(ownMetrics, func(m zkMetric) bool { return m.name == "zkd_"+name })
-		list = append(list, fourletter.Int(name, int64(ownMetrics[i].value(r))))
-	}
-	for i := range memberMetrics {
-		if m := &memberMetrics[i]; m.shown(r) {
-			list = append(list, fourletter.Int(m.name, int64(m.value(r))))
-		}
-	}
-	if f.ensemble() {
-		list = append(list,
-			fourletter.Metric{Name: "members", Value: f.lists.Load().settled.String()},
-			fourletter.Metric{Name: "members_of_file", Value: f.intro.Load().Members.String()})
-	}
-	for _, m := range zkSummaries {
-		l := m.of(f.metrics)
-		at := func(v int64) int64 { return int64(float64(v) * m.scale) }
-		list = append(list,
-			fourletter.Float("avg_"+m.name, l.mean()*1e6*m.scale),
-			fourletter.Int("min_"+m.name, at(max(l.min.Load()-1, 0))),
-			fourletter.Int("max_"+m.name, at(l.max.Load())),
-			fourletter.Int("cnt_"+m.name, l.count.Load()),
-			fourletter.Int("sum_"+m.name, at(l.sum.Load())))
-		if !m.advanced {
-			continue
-		}
-		for _, q := range []struct {
-			name string
-			q    float64
-		}{{"p50_", 0.5}, {"p95_", 0.95}, {"p99_", 0.99}, {"p999_", 0.999}} {
-			list = append(list, fourletter.Int(q.name+m.name, int64(m.quantile(l, q.q))))
-		}
-	}
-	return list
-}
+func (f facts) Metrics() []fourletter.Metric { return f.read().Words() }
 
 func (f facts) Digests() []fourletter.Digest {
 	var list []fourletter.Digest
@@ -388,7 +344,7 @@ func (f facts) WatchesByPath() []fourletter.PathSessions {
 
 func (f facts) TraceMask() int64        { return f.traceMask.Load() }
 func (f facts) SetTraceMask(mask int64) { f.traceMask.Store(mask) }
-func (f facts) ResetServerStats()       { f.metrics.resetLatencies() }
+func (f facts) ResetServerStats()       { f.metrics.ResetLatencies() }
 
 func (f facts) ResetConnectionStats() {
 	for _, c := range f.conns.all() {

@@ -55,7 +55,7 @@ func (c *conn) handshake() error {
 // sessionless names the end of a client that never said who it is.
 func (c *conn) sessionless(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.srv.metrics.sessionless.Add(1)
+		c.srv.metrics.Sessionless.Add(1)
 		return errSessionless
 	}
 	return err
@@ -88,7 +88,7 @@ func (c *conn) firstFrame() ([]byte, error) {
 // refusal closes the connection without a word, so the client tries another
 // server (wire.md section 3).
 func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
-	s.metrics.connectionRequests.Add(1)
+	s.metrics.ConnectionRequests.Add(1)
 	switch {
 	case s.ending.Load():
 		return errNotServing
@@ -97,7 +97,7 @@ func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
 			return errNotServing
 		}
 	case !s.newSessions.take(s.now()):
-		s.metrics.connectionDrops.Add(1)
+		s.metrics.ConnectionDrops.Add(1)
 		return errTooManyOpened
 	}
 	// A session is resumed behind everything that the leader had ordered, so a
@@ -128,7 +128,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		// The password comes first: knowing an id must not be enough to cut its
 		// owner off, as it is in Apache's server.
 		if !s.keys.Load().Verify(r.SessionID, r.Password) {
-			s.metrics.badPasswords.Add(1)
+			s.metrics.BadPasswords.Add(1)
 			c.refuseSession(r.HasReadOnly)
 			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
 		}

@@ -3,6 +3,7 @@ package server
 import (
 	"sync/atomic"
 
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -74,8 +75,7 @@ var partNames = [numParts]string{
 	"backlog", "ended", "view",
 }
 
-// holding is how much there is of a part, and what it is bounded by. Where there is no
-// limit in bytes, another part, or what is said here, bounds the items:
+// What bounds each part, where the limit in bytes does not:
 //
 //   - requests: globalOutstandingLimit and limits.requests; but each connection may have
 //     one. Beyond that connections are not read.
@@ -96,10 +96,6 @@ var partNames = [numParts]string{
 //     not confirmed holds up ready.
 //   - ended: what can end within half a tickTime.
 //   - view: the znodes that there were when the snapshot began.
-type holding struct {
-	items, bytes int64
-	limit        int64 // of bytes, but for what one turn of the peer loop adds; 0 for none
-}
 
 // held is what the peer loop holds, as of its last turn.
 type held [numParts]struct{ items, bytes atomic.Int64 }
@@ -123,37 +119,43 @@ func (l *loop) showHeld() {
 	l.shown.show(heldBarriers, h.Barriers, 0)
 	l.shown.show(heldReads, h.Reads, 0)
 	l.shown.show(heldReady, h.Ready, 0)
-	l.metrics.pendingSyncs.Store(int64(h.Reads))
+	l.metrics.PendingSyncs.Store(int64(h.Reads))
 }
 
 // holdings looks at everything that is held.
-func (s *Server) holdings() (list [numParts]holding) {
+func (s *Server) holdings() []monitor.Holding {
+	list := make([]monitor.Holding, numParts)
 	for p := range list {
-		list[p] = holding{items: s.shown[p].items.Load(), bytes: s.shown[p].bytes.Load()}
+		list[p] = monitor.Holding{Part: partNames[p], Items: s.shown[p].items.Load(), Bytes: s.shown[p].bytes.Load()}
 	}
-	list[heldRequests] = holding{items: s.throttler.waiting.Load(), bytes: s.throttler.bytes.Load()}
+	set := func(p part, items int, bytes int64) {
+		list[p].Items, list[p].Bytes = int64(items), bytes
+	}
+	set(heldRequests, int(s.throttler.waiting.Load()), s.throttler.bytes.Load())
 	for _, c := range s.conns.all() {
 		c.mu.Lock()
 		if c.mu.out != nil {
-			list[heldReplies].items++
+			list[heldReplies].Items++
 		}
 		c.mu.Unlock()
 	}
-	list[heldReplies].bytes, list[heldReplies].limit = s.outBytes.Load(), s.limits.replies
-	of := func(items int, bytes int64) holding { return holding{items: int64(items), bytes: bytes} }
-	list[heldSubmitted] = of(s.loop.in.held())
-	list[heldEvents] = of(s.loop.events.held())
-	list[heldWaiting].limit = s.limits.waiting
-	list[heldProposals].limit = s.limits.proposals
-	list[heldEntries].limit = 2 * int64(s.limits.cache)
+	list[heldReplies].Bytes, list[heldReplies].Limit = s.outBytes.Load(), s.limits.replies
+	items, bytes := s.loop.in.held()
+	set(heldSubmitted, items, bytes)
+	items, bytes = s.loop.events.held()
+	set(heldEvents, items, bytes)
+	list[heldWaiting].Limit = s.limits.waiting
+	list[heldProposals].Limit = s.limits.proposals
+	list[heldEntries].Limit = 2 * int64(s.limits.cache)
 	if !s.ensemble() {
-		list[heldEntries].limit = s.limits.log // nobody asks for older ones
+		list[heldEntries].Limit = s.limits.log // nobody asks for older ones
 	}
-	list[heldLog].limit = s.limits.log
-	list[heldBacklog] = holding{items: int64(s.applier.in.len()), bytes: s.applier.backlog.Load(), limit: s.limits.backlog}
-	list[heldEnded].items = int64(s.conns.numEnded())
+	list[heldLog].Limit = s.limits.log
+	set(heldBacklog, s.applier.in.len(), s.applier.backlog.Load())
+	list[heldBacklog].Limit = s.limits.backlog
+	list[heldEnded].Items = int64(s.conns.numEnded())
 	s.state.mu.RLock()
-	list[heldView].items = int64(s.state.tree.Saved())
+	list[heldView].Items = int64(s.state.tree.Saved())
 	s.state.mu.RUnlock()
 	return list
 }

@@ -19,9 +19,9 @@ import (
 func (s *testServer) bounded(t testing.TB) {
 	t.Helper()
 	turn := int64(replica.EvaluateWork*256 + 2*s.cfg.MaxBuffer)
-	for p, h := range s.holdings() {
-		if h.limit > 0 && h.bytes > h.limit+turn {
-			t.Errorf("%s: %d bytes are held, the limit is %d", partNames[p], h.bytes, h.limit)
+	for _, h := range s.holdings() {
+		if h.Limit > 0 && h.Bytes > h.Limit+turn {
+			t.Errorf("%s: %d bytes are held, the limit is %d", h.Part, h.Bytes, h.Limit)
 		}
 	}
 }
@@ -31,10 +31,10 @@ func (s *testServer) idle(t testing.TB) {
 	t.Helper()
 	for p, h := range s.holdings() {
 		if part(p) == heldEntries {
-			h = holding{bytes: max(h.bytes-int64(s.limits.cache), 0)}
+			h.Items, h.Bytes = 0, max(h.Bytes-int64(s.limits.cache), 0)
 		}
-		if h.items != 0 || h.bytes != 0 {
-			t.Errorf("%s: nothing is under way, and %d items with %d bytes are held", partNames[p], h.items, h.bytes)
+		if h.Items != 0 || h.Bytes != 0 {
+			t.Errorf("%s: nothing is under way, and %d items with %d bytes are held", h.Part, h.Items, h.Bytes)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestBarriersKeepTheirPlaceInAReplay(t *testing.T) {
 				if resp := resumed.established(); resp.SessionID != moving.session {
 					t.Errorf("resumed %v, got %+v", moving.session, resp)
 				}
-				if s.metrics.replayed.Load() == 0 {
+				if s.metrics.Replayed.Load() == 0 {
 					t.Error("nothing was read from the log: the test tests nothing")
 				}
 				e.idle()
@@ -206,11 +206,11 @@ func TestReplayedEntriesAreAppliedLikeOthers(t *testing.T) {
 		for range 200 + 4 {
 			watcher.must()
 		}
-		if n := s.metrics.replayed.Load(); n < 200 {
+		if n := s.metrics.Replayed.Load(); n < 200 {
 			t.Errorf("%d entries were read from the log, want all", n)
 		}
 		e.idle()
-		if n := s.metrics.snapshot.count.Load(); n == 0 {
+		if n := s.metrics.Snapshot.Count(); n == 0 {
 			t.Error("no snapshot was written")
 		}
 		s.noErrors(t)

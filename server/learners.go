@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -228,7 +229,7 @@ func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Z
 	if err := stream.Close(); err != nil {
 		return 0, err
 	}
-	l.metrics.snapshotsSent.Add(1)
+	l.metrics.SnapshotsSent.Add(1)
 	return ref.Zxid, nil
 }
 
@@ -249,11 +250,11 @@ func (l *learners) endSending(peer zab.SID, x *sending) {
 }
 
 // sizes returns how far each snapshot has got.
-func (l *learners) sizes() (list []transfer) {
+func (l *learners) sizes() (list []monitor.Transfer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for peer, x := range l.mu.sending {
-		list = append(list, transfer{peer, x.bytes.Load(), x.size})
+		list = append(list, monitor.Transfer{Peer: peer, Done: x.bytes.Load(), Size: x.size})
 	}
 	slices.SortFunc(list, byPeer)
 	return list

@@ -90,7 +90,7 @@ func (s *Server) acceptLoop() {
 func (s *Server) admit(nc net.Conn) {
 	c := newConn(s, nc)
 	if !s.conns.add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
-		s.metrics.connectionRejected.Add(1)
+		s.metrics.ConnectionRejected.Add(1)
 		s.log.Warn("too many connections: closing a new one; see maxClientCnxns and maxCnxns",
 			zap.Stringer("remote", nc.RemoteAddr()))
 		nc.Close()
@@ -116,7 +116,7 @@ func (s *Server) forget(c *conn) {
 	c.mu.Unlock()
 	if w := c.watcher.Load(); w != 0 {
 		s.state.watches.Drop(c.watcherID())
-		s.metrics.deadWatchers.Add(1)
+		s.metrics.DeadWatchers.Add(1)
 	}
 	s.conns.remove(c, c.ip())
 	s.state.mu.RUnlock()

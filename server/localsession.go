@@ -101,7 +101,7 @@ func (r *read) closeLocal() {
 // expireLocals ends the local sessions whose clients have not been heard of.
 func (s *Server) expireLocals(now time.Duration) {
 	for _, id := range s.locals.Expire(millis(now), nil) {
-		s.metrics.sessionsExpired.Add(1)
+		s.metrics.SessionsExpired.Add(1)
 		s.log.Info("local session expired", zap.Stringer("session", id))
 		s.locals.Remove(id)
 		if c := s.conns.release(id); c != nil {

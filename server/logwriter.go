@@ -23,9 +23,9 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 	o := wal.WriterOptions{
 		Durable: func(d wal.Durable) {
 			if d.Synced {
-				s.metrics.fsync.observe(d.Took, 1)
+				s.metrics.Fsync.Observe(d.Took, 1)
 			}
-			s.metrics.batch.observe(time.Duration(d.Records), 1)
+			s.metrics.Batch.Observe(time.Duration(d.Records), 1)
 			w.durable.Store(d.Seq)
 			for _, hears := range [...]chan struct{}{w.progress, w.logged} {
 				select {

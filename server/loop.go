@@ -82,8 +82,8 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		Now:       s.now,
 		Wall:      func() int64 { return time.Now().UnixMilli() },
 		Proposed: func(bytes int) {
-			s.metrics.proposals.Add(1)
-			s.metrics.proposalSizes.observe(bytes)
+			s.metrics.Proposals.Add(1)
+			s.metrics.ProposalSizes.Observe(bytes)
 		},
 	})
 	return l
@@ -122,7 +122,7 @@ func (l *loop) run() {
 		select {
 		case <-l.in.ready:
 			batch = l.in.take(batch)
-			l.metrics.taken.observe(time.Duration(len(batch)), 1)
+			l.metrics.Taken.Observe(time.Duration(len(batch)), 1)
 			l.replica.Submit(batch)
 			batch = l.in.done(batch)
 		case <-l.events.ready:
@@ -229,7 +229,7 @@ func (l *loop) turn() {
 	}
 	work, more := l.replica.Work()
 	if work > 0 {
-		l.metrics.turnWork.observe(time.Duration(work), 1)
+		l.metrics.TurnWork.Observe(time.Duration(work), 1)
 	}
 	if more {
 		notify(l.again)
@@ -271,7 +271,7 @@ func (l *loop) carryOut() {
 		l.transport.Relink()
 	}
 	l.endConnections()
-	l.metrics.commitsQueued.Add(int64(len(out.Committed)))
+	l.metrics.CommitsQueued.Add(int64(len(out.Committed)))
 	l.applier.in.put(out.Orders...)
 	l.serveLearners()
 	l.count()
@@ -289,7 +289,7 @@ func (l *loop) endConnections() {
 		}
 	}
 	for _, id := range l.out.Expired {
-		l.metrics.sessionsExpired.Add(1)
+		l.metrics.SessionsExpired.Add(1)
 		l.log.Info("session expired", zap.Stringer("session", id))
 	}
 }
@@ -298,8 +298,8 @@ func (l *loop) endConnections() {
 func (l *loop) count() {
 	now := l.replica.Stats()
 	if now != l.counted {
-		l.metrics.throttledOps.Add(now.Throttled - l.counted.Throttled)
-		l.metrics.digestMismatches.Add(now.DigestMismatches - l.counted.DigestMismatches)
+		l.metrics.ThrottledOps.Add(now.Throttled - l.counted.Throttled)
+		l.metrics.DigestMismatches.Add(now.DigestMismatches - l.counted.DigestMismatches)
 		l.counted = now
 	}
 }
@@ -398,10 +398,10 @@ func (l *loop) changed() {
 	}
 	switch {
 	case now.Role == zab.Leading && was.Role != zab.Leading:
-		l.metrics.proposalSizes.reset()
-		l.metrics.leadsFrom.Store(int64(l.now()))
+		l.metrics.ProposalSizes.Reset()
+		l.metrics.LeadsFrom.Store(int64(l.now()))
 	case now.Role == zab.Looking:
-		l.metrics.elections.Add(1)
+		l.metrics.Elections.Add(1)
 	}
 	if l.out.ServiceBegan {
 		l.beginService()
@@ -425,7 +425,7 @@ func (l *loop) beginService() {
 	now := l.now()
 	l.servingFrom.Store(int64(now))
 	if l.ensemble() {
-		l.metrics.election.observe(now-time.Duration(l.idleSince.Load()), 1)
+		l.metrics.Election.Observe(now-time.Duration(l.idleSince.Load()), 1)
 		l.endReadOnly()
 	}
 	l.serving.Store(!l.ending.Load())

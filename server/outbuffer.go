@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
 const (
@@ -37,6 +38,13 @@ func (o *outBuffer) saw(size int) {
 	o.last, o.most = size, max(o.most, size)
 	if o.least == 0 || size < o.least {
 		o.least = size
+	}
+}
+
+// showSizes counts the replies, once for all: the counter is shared by all connections.
+func (o *outBuffer) showSizes(sizes *monitor.Sizes) {
+	if o.most > 0 {
+		sizes.ObserveAll(int64(o.last), int64(o.least), int64(o.most))
 	}
 }
 
@@ -105,7 +113,7 @@ func (c *conn) endLocked(b []byte) {
 		b = b[:c.mu.mark]
 	} else {
 		c.mu.stats.sent++
-		c.srv.metrics.packetsSent.Add(1)
+		c.srv.metrics.PacketsSent.Add(1)
 		c.mu.out.saw(size)
 	}
 	c.mu.out.b = b
@@ -155,7 +163,7 @@ func (c *conn) send(frame []byte) bool {
 	c.mu.out.b = append(c.mu.out.chunk(), frame...)
 	c.countOutLocked()
 	c.mu.stats.sent++
-	c.srv.metrics.packetsSent.Add(1)
+	c.srv.metrics.PacketsSent.Add(1)
 	return true
 }
 
@@ -190,7 +198,7 @@ func (c *conn) flush() {
 		c.mu.out = nil
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
-		c.srv.metrics.responseSizes.merge(out) // once for all replies: it is shared by all connections
+		out.showSizes(&c.srv.metrics.ResponseSizes)
 		err := c.write(out)
 		c.srv.releaseOut(out)
 		c.mu.Lock()
@@ -209,11 +217,11 @@ func (c *conn) write(out *outBuffer) error {
 		if _, err := c.nc.Write(b); err != nil {
 			return err
 		}
-		c.srv.metrics.bytesSent.Add(int64(len(b)))
+		c.srv.metrics.BytesSent.Add(int64(len(b)))
 		out.full[i] = nil
 	}
 	n, err := c.nc.Write(out.b)
-	c.srv.metrics.bytesSent.Add(int64(n))
+	c.srv.metrics.BytesSent.Add(int64(n))
 	return err
 }
 

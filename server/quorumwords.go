@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/server/zab"
@@ -34,8 +33,8 @@ func (f facts) describeRole(view *fourletter.Server) {
 	st := f.role.Load()
 	view.Mode, view.PeerState = modeOf(st)
 	if st.Role == zab.Leading {
-		p := &f.metrics.proposalSizes
-		view.ProposalSizes = &fourletter.ProposalSizes{Last: p.last.Load(), Min: p.least.Load(), Max: p.most.Load()}
+		p := &f.metrics.ProposalSizes
+		view.ProposalSizes = &fourletter.ProposalSizes{Last: p.Last.Load(), Min: p.Least.Load(), Max: p.Most.Load()}
 	}
 	if st.Observer {
 		view.ObserverMaster = int64(st.Leader)
@@ -76,57 +75,6 @@ func (f facts) learnerSessions() []fourletter.SessionTimeout {
 	}
 	slices.SortFunc(list, func(a, b fourletter.SessionTimeout) int { return int(min(max(a.Session-b.Session, -1), 1)) })
 	return list
-}
-
-// memberMetric is a number that only some servers of an ensemble show.
-type memberMetric struct {
-	zkMetric
-	leader bool // only a leader
-}
-
-// memberMetrics have ZooKeeper's names.
-var memberMetrics = []memberMetric{
-	{zkMetric{name: "quorum_size", help: "Voters of the ensemble.", value: func(r *reading) float64 { return float64(r.lists.Load().settled.NumVoters()) }}, false},
-	{zkMetric{name: "member_list_differs", help: "1 if the configuration file of this server has another list of members than the ensemble.", value: func(r *reading) float64 {
-		if r.role.Load().FileDiffers {
-			return 1
-		}
-		return 0
-	}}, false},
-	{zkMetric{name: "peers_with_other_member_list", help: "Servers whose configuration files have another list of members than that of this server.", value: func(r *reading) float64 {
-		return float64(r.role.Load().OtherFiles)
-	}}, false},
-	{zkMetric{name: "learners", help: "Followers and observers in service.", value: learnersThat(func(p *zab.PeerStatus) bool { return p.Synced })}, true},
-	{zkMetric{name: "synced_followers", help: "Voters in service, without the leader.", value: learnersThat(func(p *zab.PeerStatus) bool { return p.Synced && !p.Observer && p.Counted })}, true},
-	{zkMetric{name: "synced_observers", help: "Observers in service.", value: learnersThat(func(p *zab.PeerStatus) bool { return p.Synced && p.Observer })}, true},
-	{zkMetric{name: "synced_non_voting_followers", help: "Followers in service that are not counted.", value: learnersThat(func(p *zab.PeerStatus) bool { return p.Synced && !p.Observer && !p.Counted })}, true},
-	{zkMetric{name: "pending_syncs", help: "Sync requests that wait.", value: func(r *reading) float64 { return float64(r.metrics.pendingSyncs.Load()) }}, true},
-	{zkMetric{name: "leader_uptime", help: "Time since this server leads, ms.", value: func(r *reading) float64 {
-		return float64(millis(r.now() - time.Duration(r.metrics.leadsFrom.Load())))
-	}}, true},
-	{zkMetric{name: "last_proposal_size", help: "Bytes of the leader's last proposal.", value: func(r *reading) float64 { return float64(r.metrics.proposalSizes.last.Load()) }}, true},
-	{zkMetric{name: "min_proposal_size", help: "Bytes of the leader's smallest proposal.", value: func(r *reading) float64 { return float64(r.metrics.proposalSizes.least.Load()) }}, true},
-	{zkMetric{name: "max_proposal_size", help: "Bytes of the leader's largest proposal.", value: func(r *reading) float64 { return float64(r.metrics.proposalSizes.most.Load()) }}, true},
-}
-
-// learnersThat counts the learners for which is holds.
-func learnersThat(is func(*zab.PeerStatus) bool) func(*reading) float64 {
-	return func(r *reading) float64 {
-		n := 0
-		if list := r.peers.Load(); list != nil {
-			for i := range *list {
-				if is(&(*list)[i]) {
-					n++
-				}
-			}
-		}
-		return float64(n)
-	}
-}
-
-// shown reports whether the server that r looks at has the metric now.
-func (m *memberMetric) shown(r *reading) bool {
-	return r.ensemble() && r.serving.Load() && (!m.leader || r.leads())
 }
 
 // explainRole is how the log describes a server's part in the ensemble.

@@ -96,7 +96,7 @@ func (s *Server) useState(store *snapshot.Store, rec *wal.Recovered, st *loaded)
 
 // explainStart logs what a start found.
 func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration) {
-	s.metrics.load.observe(took, 1)
+	s.metrics.Load.Observe(took, 1)
 	s.log.Info("state recovered", zap.Stringer("zxid", st.tree.LastZxid()), zap.Int("znodes", st.tree.Stats().Nodes),
 		zap.Int("sessions", st.tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
 	if rec.Damaged != nil {

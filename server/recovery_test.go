@@ -86,7 +86,7 @@ func TestRestartsUnderSnapshots(t *testing.T) {
 			t.Fatalf("seed %d round %d: digest %v at %v after the restart, was %v at %v", seed, round, got, s.lastApplied(), want, zxid)
 		}
 	}
-	if n := s.metrics.snapshotErrors.Load(); n != 0 {
+	if n := s.metrics.SnapshotErrors.Load(); n != 0 {
 		t.Errorf("%d snapshots failed", n)
 	}
 	s.noErrors(t)
@@ -158,8 +158,8 @@ func TestPurgeKeepsASoundSnapshot(t *testing.T) {
 		damage(t, f)
 	}
 	s = startWith(t, s.opts)
-	before := s.metrics.snapshot.count.Load()
-	for s.metrics.snapshot.count.Load() == before {
+	before := s.metrics.Snapshot.Count()
+	for s.metrics.Snapshot.Count() == before {
 		s.work(t, 2, 1, 200)
 	}
 	want := s.digest()
@@ -248,7 +248,7 @@ func TestSessionsAndContainersSurviveASnapshot(t *testing.T) {
 	c.ephemeral("/e")
 	c.container("/c")
 	c.ttl("/t", time.Hour)
-	for s.metrics.snapshot.count.Load() == 0 {
+	for s.metrics.Snapshot.Count() == 0 {
 		s.work(t, 3, 1, 100)
 	}
 	s = s.restart(t)

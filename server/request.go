@@ -237,7 +237,7 @@ func (c *conn) authenticate(req *request) error {
 	}
 	ids, err := c.srv.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
 	if err != nil {
-		c.srv.metrics.authFailed.Add(1)
+		c.srv.metrics.AuthFailed.Add(1)
 		c.reply(req.xid, 0, jute.CodeOf(err))
 		c.endAfterFlush()
 		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
@@ -84,7 +85,7 @@ type Server struct {
 	cfg      *config.Config
 	opts     Options
 	log      *zap.Logger
-	metrics  *metrics
+	metrics  *monitor.Metrics
 	registry *prometheus.Registry // of all metrics, the log's too
 	fs       vfs.FS
 	clock    clock
@@ -177,7 +178,7 @@ func New(opts Options) (*Server, error) {
 		cfg:       cfg,
 		opts:      opts,
 		log:       opts.Logger,
-		metrics:   newMetrics(registry),
+		metrics:   monitor.NewMetrics(registry),
 		fs:        opts.FS,
 		schemes:   schemes,
 		conns:     newConns(cfg.Replicated()),
@@ -204,7 +205,7 @@ func New(opts Options) (*Server, error) {
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.locals = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.traceMask.Store(defaultTraceMask)
-	registry.MustRegister(newCollector(s))
+	registry.MustRegister(monitor.NewCollector(s.read))
 	return s, nil
 }
 
@@ -334,7 +335,7 @@ func (s *Server) Failed() <-chan error { return s.failed }
 // fail is called by whatever can't go on, and counts once.
 func (s *Server) fail(err error) {
 	s.failOnce.Do(func() {
-		s.metrics.unrecoverable.Add(1)
+		s.metrics.Unrecoverable.Add(1)
 		s.ending.Store(true)
 		s.serving.Store(false)
 		s.log.Error("stopping: the server can't keep its promises", zap.Error(err))

@@ -395,7 +395,7 @@ func TestBadHandshakesAreClosedWithoutAWord(t *testing.T) {
 		if took := time.Since(begun); took < 10*time.Second || took > 20*time.Second {
 			t.Errorf("a silent connection was closed after %v, want 10 s to 20 s", took)
 		}
-		if n := s.metrics.sessionless.Load(); n != 1 {
+		if n := s.metrics.Sessionless.Load(); n != 1 {
 			t.Errorf("%d connections counted as without session, want 1", n)
 		}
 		if n := s.numSessions(); n != 0 {

@@ -41,8 +41,8 @@ func TestTheEndOfALargeSessionHoldsNothingForLong(t *testing.T) {
 				watcher.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/many", Mode: jute.AddPersistentRecursive})
 				e.settled()
 				for _, s := range e.servers[1:] {
-					s.metrics.applyWork.reset()
-					s.metrics.turnWork.reset()
+					s.metrics.ApplyWork.Reset()
+					s.metrics.TurnWork.Reset()
 				}
 				if closes == "by its client" {
 					c.send(jute.OpCloseSession, nil)
@@ -60,11 +60,11 @@ func TestTheEndOfALargeSessionHoldsNothingForLong(t *testing.T) {
 				}
 				// Each delete is two events, and one delivery to the watcher.
 				for id, s := range e.servers[1:] {
-					if most := s.metrics.applyWork.max.Load(); most > applyWork+3*pruneStep+10 {
+					if most := s.metrics.ApplyWork.Max(); most > applyWork+3*pruneStep+10 {
 						t.Errorf("server %d changed and delivered %d under one hold of the lock", id+1, most)
 					}
 				}
-				if most := leader.metrics.turnWork.max.Load(); most > 100 {
+				if most := leader.metrics.TurnWork.Max(); most > 100 {
 					t.Errorf("the leader's evaluation of the close was %d operations", most)
 				}
 				e.idle()
@@ -262,7 +262,7 @@ func TestATurnOfTheLeaderIsShort(t *testing.T) {
 		for range 5 {
 			clients[s.connect(t)] = nil
 		}
-		s.metrics.turnWork.reset()
+		s.metrics.TurnWork.Reset()
 		release := e.stallDisks()
 		for c := range clients {
 			for range 20 {
@@ -276,10 +276,10 @@ func TestATurnOfTheLeaderIsShort(t *testing.T) {
 			c.replies(xids)
 		}
 		one := int64(ops + len(m.Append(nil))/64)
-		if most := s.metrics.turnWork.max.Load(); most > replica.EvaluateWork+one {
+		if most := s.metrics.TurnWork.Max(); int64(most) > replica.EvaluateWork+one {
 			t.Errorf("%d operations were evaluated in one turn", most)
 		}
-		if n := s.metrics.turnWork.count.Load(); n < 100*ops/(replica.EvaluateWork+one) {
+		if n := s.metrics.TurnWork.Count(); n < 100*ops/(replica.EvaluateWork+one) {
 			t.Errorf("only %d turns", n)
 		}
 		e.idle()

@@ -181,13 +181,13 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	ref, err := sn.write(ctx, view)
 	if err != nil {
 		if ctx.Err() == nil {
-			sn.metrics.snapshotErrors.Add(1)
+			sn.metrics.SnapshotErrors.Add(1)
 			sn.log.Error("snapshot failed; the log is complete, and another will be tried later", zap.Error(err))
 		}
 		return
 	}
 	took := sn.now() - start
-	sn.metrics.snapshot.observe(took, 1)
+	sn.metrics.Snapshot.Observe(took, 1)
 	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),
 		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
 	sn.size.Store(ref.Size)

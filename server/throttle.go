@@ -116,7 +116,7 @@ func (s *Server) admitLarge(c *conn, req *request) error {
 	}
 	if s.largeBytes.Add(size) > int64(s.cfg.LargeRequestMaxBytes) {
 		s.largeBytes.Add(-size)
-		s.metrics.largeRejected.Add(1)
+		s.metrics.LargeRejected.Add(1)
 		return fmt.Errorf("%v of %d bytes: %w", req.op, size, errTooMuchInFlight)
 	}
 	req.large = size

@@ -139,7 +139,7 @@ func TestLargeRequestsAreBounded(t *testing.T) {
 	if n := s.largeBytes.Load(); n != 0 {
 		t.Errorf("%d bytes count as being in work in the end", n)
 	}
-	if n := s.metrics.largeRejected.Load(); n != 1 {
+	if n := s.metrics.LargeRejected.Load(); n != 1 {
 		t.Errorf("%d requests were rejected, want 1", n)
 	}
 }
@@ -152,14 +152,14 @@ func TestRequestsThatWaitedTooLongAreNotDone(t *testing.T) {
 	s.state.mu.Lock() // holds up the leader
 	first.send(jute.OpSetData, set("/", ""))
 	first.nc.out.drained()
-	for s.metrics.taken.count.Load() < 3 { // it has taken the first, and what follows is behind
+	for s.metrics.Taken.Count() < 3 { // it has taken the first, and what follows is behind
 		runtime.Gosched()
 	}
 	create1 := c.send(jute.OpCreate, create("/a", "", 0))
 	read := c.send(jute.OpGetData, get("/", false))
 	create2 := c.send(jute.OpCreate, create("/b", "", 0))
 	// The time that counts is when the server has read them, however late that is.
-	for s.metrics.packetsReceived.Load() < 4 {
+	for s.metrics.PacketsReceived.Load() < 4 {
 		runtime.Gosched()
 	}
 	for all := s.now(); s.now()-all <= limit; {

@@ -188,7 +188,7 @@ func TestPurgedSnapshotsAreForgotten(t *testing.T) {
 		s := startOn(t, fastFS{}, dir, "snapCount=4", "autopurge.purgeInterval=1", "autopurge.snapRetainCount=3")
 		c := s.connect(t)
 		c.create("/a", "")
-		for s.metrics.snapshot.count.Load() < 6 {
+		for s.metrics.Snapshot.Count() < 6 {
 			for range 20 {
 				c.set("/a", strings.Repeat("x", 500))
 			}
@@ -331,7 +331,7 @@ func TestOldLogLosesNoSnapshots(t *testing.T) {
 		check(t, os.CopyFS(filepath.Join(dir, "oldsnaps"), os.DirFS(filepath.Join(e.dataDir(1), "snap"))))
 		check(t, e.boot(1, 10))
 		c := e.servers[1].connect(t)
-		for i := 0; e.servers[1].metrics.snapshot.count.Load() == 0; i++ {
+		for i := 0; e.servers[1].metrics.Snapshot.Count() == 0; i++ {
 			c.create(fmt.Sprintf("/late%d", i), strings.Repeat("z", 2000))
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -133,7 +133,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"server/zkmetrics.go", "server/metrics.go", "server/wal/metrics.go"} {
+	for _, name := range []string{"server/monitor/names.go", "server/monitor/metrics.go", "server/wal/metrics.go"} {
 		text, err := os.ReadFile(path.Join(root, name))
 		if err != nil {
 			t.Fatal(err)

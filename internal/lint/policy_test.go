@@ -55,9 +55,12 @@ const ours = `
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
 
+	# What a server counts of itself, by the names that operators know.
+	server/monitor:    jute fourletter server/datatree server/zab
+
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datatree server/evaluate
-	                   server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
+	                   server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
@@ -153,7 +156,7 @@ const theirs = `
 	github.com/creack/pty:              internal/ptytest
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
-	github.com/prometheus:              server server/zab/transport server/wal server/snapshot cmd/zkd
+	github.com/prometheus:              server server/monitor server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/
 	github.com/HdrHistogram:            internal/bench
 	go.uber.org/goleak:                 tests

@@ -1,0 +1,123 @@
+package monitor
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// transferNumbers tell how far snapshots on their way have got.
+var transferNumbers = []struct {
+	done, size *prometheus.Desc
+	list       func(*Reading) []Transfer
+}{
+	{
+		prometheus.NewDesc("zkd_snapshot_sent_bytes", "Bytes of the snapshot on its way to a server that have been sent.", []string{"peer"}, nil),
+		prometheus.NewDesc("zkd_snapshot_sending_bytes", "Size of the snapshot on its way to a server.", []string{"peer"}, nil),
+		func(r *Reading) []Transfer { return r.Sending },
+	},
+	{
+		prometheus.NewDesc("zkd_snapshot_received_bytes", "Bytes of the snapshot on its way from a server that have come.", []string{"peer"}, nil),
+		prometheus.NewDesc("zkd_snapshot_receiving_bytes", "Size of the snapshot on its way from a server.", []string{"peer"}, nil),
+		func(r *Reading) []Transfer { return r.Arriving },
+	},
+}
+
+// heldNumbers show what is held, by part: see Holding.
+var heldNumbers = []struct {
+	desc  *prometheus.Desc
+	value func(*Holding) int64
+}{
+	{prometheus.NewDesc("zkd_held_items", "What is under way, by part.", []string{"part"}, nil), func(h *Holding) int64 { return h.Items }},
+	{prometheus.NewDesc("zkd_held_bytes", "Memory of what is under way, by part.", []string{"part"}, nil), func(h *Holding) int64 { return h.Bytes }},
+	{prometheus.NewDesc("zkd_held_limit_bytes", "Bound of zkd_held_bytes, by part; 0 where another part bounds it.", []string{"part"}, nil), func(h *Holding) int64 { return h.Limit }},
+}
+
+// collector shows what a server's readings have to Prometheus.
+type collector struct {
+	read      func() *Reading
+	table     []number
+	metrics   []*prometheus.Desc
+	members   []*prometheus.Desc // of memberNumbers
+	summaries []*prometheus.Desc
+}
+
+// NewCollector returns a collector that calls read each time that it is asked.
+func NewCollector(read func() *Reading) prometheus.Collector {
+	c := &collector{read: read}
+	c.table = slices.Concat(numbers, ownNumbers)
+	for _, m := range memberNumbers {
+		c.members = append(c.members, prometheus.NewDesc(m.name, m.help, nil, nil))
+	}
+	for _, m := range c.table {
+		c.metrics = append(c.metrics, prometheus.NewDesc(m.name, m.help, nil, nil))
+	}
+	for _, m := range summaries {
+		c.summaries = append(c.summaries, prometheus.NewDesc(m.name, m.help, nil, nil))
+	}
+	return c
+}
+
+// Describe is part of prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.metrics {
+		ch <- d
+	}
+	for _, d := range c.members {
+		ch <- d
+	}
+	for _, d := range c.summaries {
+		ch <- d
+	}
+	for _, m := range transferNumbers {
+		ch <- m.done
+		ch <- m.size
+	}
+	for _, m := range heldNumbers {
+		ch <- m.desc
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	r := c.read()
+	for i, m := range c.table {
+		kind := prometheus.GaugeValue
+		if m.counter {
+			kind = prometheus.CounterValue
+		}
+		ch <- prometheus.MustNewConstMetric(c.metrics[i], kind, m.value(r))
+	}
+	for i := range memberNumbers {
+		if m := &memberNumbers[i]; m.shown(r) {
+			ch <- prometheus.MustNewConstMetric(c.members[i], prometheus.GaugeValue, m.value(r))
+		}
+	}
+	for _, m := range transferNumbers {
+		for _, x := range m.list(r) {
+			peer := strconv.Itoa(int(x.Peer))
+			ch <- prometheus.MustNewConstMetric(m.done, prometheus.GaugeValue, float64(x.Done), peer)
+			ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(x.Size), peer)
+		}
+	}
+	for i := range r.Held {
+		for _, m := range heldNumbers {
+			h := &r.Held[i]
+			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(m.value(h)), h.Part)
+		}
+	}
+	for i, m := range summaries {
+		l := m.of(r.Metrics)
+		quantiles := map[float64]float64{0.5: m.quantile(l, 0.5)}
+		if m.advanced {
+			quantiles[0.9] = m.quantile(l, 0.9)
+			quantiles[0.95] = m.quantile(l, 0.95)
+			quantiles[0.99] = m.quantile(l, 0.99)
+		}
+		ch <- prometheus.MustNewConstSummary(c.summaries[i], uint64(l.Count()),
+			float64(l.Sum())*m.scale, quantiles)
+	}
+}
+
+func (m *summary) quantile(l *Histogram, q float64) float64 { return float64(l.Quantile(q)) * m.scale }

@@ -1,0 +1,60 @@
+package monitor
+
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Reading is one look at a server, so that the numbers made from it agree with each
+// other.
+type Reading struct {
+	*Metrics
+
+	Tree             datatree.Stats
+	Watches          int
+	Sessions         int
+	LocalSessions    int
+	Connections      int
+	WaitingRequests  int64         // requests that wait for the leader
+	WaitingBytes     int64         // their memory
+	Stalls           int64         // times that a connection was paused
+	Uptime           time.Duration // since the server began to serve
+	LeaderQueue      int           // requests that the leader has not taken
+	ApplierQueue     int           // committed transactions that are not applied
+	LogAfterSnapshot int64         // bytes
+	SnapshotBytes    int64
+	DiskFull         bool
+	RefusesWrites    bool
+	OpenFiles        int64 // -1 where the system does not tell
+	MaxFiles         int64
+
+	// Of a member of an ensemble.
+	Ensemble     bool
+	Serving      bool
+	Role         *zab.Status
+	Members      string // the list of the history
+	FileMembers  string // the list of the configuration file
+	Voters       int
+	Peers        []zab.PeerStatus // of a leader
+	LeaderUptime time.Duration    // of a leader
+	LearnerReads int64            // learners for which a leader waits for its log
+	Sending      []Transfer       // snapshots for learners
+	Arriving     []Transfer       // snapshots from other servers
+
+	Held []Holding
+}
+
+// Transfer is a snapshot on its way.
+type Transfer struct {
+	Peer       zab.SID
+	Done, Size int64 // bytes
+}
+
+// Holding is how much of something a server holds while it is busy.
+type Holding struct {
+	Part         string
+	Items, Bytes int64
+	Limit        int64 // of bytes; 0 for none
+}
