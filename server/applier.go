@@ -9,11 +9,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
-	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -39,14 +39,10 @@ type applier struct {
 	*Server
 	in      *queue[replica.Order]
 	out     datatree.Applied
-	deliver func(watch.Watcher) // deliverTo, made once
-	ev      *datatree.Event     // being told
-	event   []byte              // its notification, encoded once; empty until somebody hears it
-	told    time.Duration       // how many hear it, as latency counts
-	dirty   []*conn             // to be woken after the batch
-	now     time.Duration       // of the batch
-	zxid    jute.Zxid           // of the order being applied
-	work    int                 // under the present hold of the lock
+	answers *clients.Answers
+	now     time.Duration // of the batch
+	zxid    jute.Zxid     // of the order being applied
+	work    int           // under the present hold of the lock
 	// ensemble is what the entries applied so far say of the ensemble, as the
 	// tree is what they say of znodes.
 	ensemble zab.State
@@ -98,9 +94,9 @@ func (a *applier) special(o *replica.Order) error {
 	case replica.OrderInstall:
 		a.installSnapshot(o.Install.(*received))
 	case replica.OrderFreeze:
-		a.state.mu.Lock()
+		a.state.Lock()
 		a.snapshots.freeze()
-		a.state.mu.Unlock()
+		a.state.Unlock()
 	default:
 		return a.replayTo(o.Zxid)
 	}
@@ -124,7 +120,7 @@ func (a *applier) replayTo(upTo jute.Zxid) error {
 }
 
 func (a *applier) replay(upTo jute.Zxid) error {
-	log, err := a.logWriter.NewReader(a.state.tree.LastZxid())
+	log, err := a.logWriter.NewReader(a.state.Tree.LastZxid())
 	if err != nil {
 		return err
 	}
@@ -133,7 +129,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 	for {
 		records, err := log.Next(replayBytes)
 		if err == nil && len(records) == 0 {
-			err = fmt.Errorf("it ends at %v", a.state.tree.LastZxid())
+			err = fmt.Errorf("it ends at %v", a.state.Tree.LastZxid())
 		}
 		if err != nil {
 			return err
@@ -149,7 +145,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 				return err
 			}
 			a.metrics.Replayed.Add(int64(len(orders)))
-			if a.state.tree.LastZxid() >= upTo || len(orders) == 0 || a.skips() {
+			if a.state.Tree.LastZxid() >= upTo || len(orders) == 0 || a.skips() {
 				return nil
 			}
 			if err := a.ctx.Err(); err != nil {
@@ -161,16 +157,16 @@ func (a *applier) replay(upTo jute.Zxid) error {
 
 // skips reports whether a snapshot on its way will replace the tree: until then there is
 // nothing to be done. No clients are served meanwhile.
-func (a *applier) skips() bool { return jute.Zxid(a.superseded.Load()) > a.state.tree.LastZxid() }
+func (a *applier) skips() bool { return jute.Zxid(a.superseded.Load()) > a.state.Tree.LastZxid() }
 
 // installSnapshot replaces the tree by one that another server sent.
 func (a *applier) installSnapshot(rec *received) {
 	tree := rec.tree
-	a.state.mu.Lock()
-	for id := range a.state.tree.Sessions() {
+	a.state.Lock()
+	for id := range a.state.Tree.Sessions() {
 		a.tracker.Remove(id)
 	}
-	a.state.tree = tree
+	a.state.Tree = tree
 	a.ensemble = rec.state
 	a.knowEnsemble()
 	now := millis(a.Server.now())
@@ -178,7 +174,7 @@ func (a *applier) installSnapshot(rec *received) {
 		a.tracker.Add(id, timeoutMs, now)
 	}
 	a.setLastApplied(tree.LastZxid())
-	a.state.mu.Unlock()
+	a.state.Unlock()
 	a.progress()
 	a.snapshots.installed(rec.ref)
 	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
@@ -229,23 +225,18 @@ func (a *applier) applyHeld(orders []replica.Order) error {
 // hold locks the tree.
 func (a *applier) hold() {
 	a.now = a.Server.now()
-	a.state.mu.Lock()
+	a.state.Lock()
+	a.answers.Begin(a.now)
 	a.work = 0
 }
 
 // release unlocks the tree, and wakes the connections and the peer loop, as far as the
 // work since hold concerns them.
 func (a *applier) release() {
-	a.state.mu.Unlock()
+	a.state.Unlock()
 	a.metrics.ApplySeconds.Observe((a.Server.now() - a.now).Seconds())
 	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
-	for i, c := range a.dirty {
-		c.dirty = false
-		c.kick()
-		a.dirty[i] = nil
-	}
-	a.dirty = a.dirty[:0]
-	a.throttler.relax()
+	a.answers.Wake()
 	a.progress()
 }
 
@@ -271,7 +262,7 @@ func (a *applier) breathe() {
 func (a *applier) apply(o *replica.Order) error {
 	a.work++
 	if o.Kind == replica.OrderBarrier {
-		a.passBarrier(o)
+		a.answers.Barrier(o)
 		return nil
 	}
 	txn, err := a.txnOf(o)
@@ -287,20 +278,18 @@ func (a *applier) apply(o *replica.Order) error {
 		a.knowEnsemble()
 	}
 	a.metrics.Commits.Add(1)
-	a.state.tree.Apply(txn, &a.out)
+	a.state.Tree.Apply(txn, &a.out)
 	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
 	a.settle()
-	if a.digests.applied(txn.Zxid, a.state.tree, o.Entry.Txn() != nil) && a.Server.ensemble() {
-		a.loop.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.tree.Digest()})
+	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.Server.ensemble() {
+		a.loop.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
 	}
 	a.tellAll()
 	for i := range txn.Ops {
 		a.sessionEffect(txn, &txn.Ops[i])
 	}
 	if txn.Origin != 0 && replica.ServerOf(txn.Origin) == a.id {
-		if c := a.conns.get(txn.Origin); c != nil {
-			a.answer(c, o, txn)
-		}
+		a.answers.Answer(o, txn, a.out.Results)
 	}
 	replica.RecycleTxn(txn)
 	o.Txn = nil
@@ -312,16 +301,16 @@ func (a *applier) apply(o *replica.Order) error {
 // that would see a part of the transaction: see conn.lockTree. Events come with the
 // deletes that they tell of, so no client sees a change before its event.
 func (a *applier) prune(txn *datatree.Txn) {
-	if len(txn.Ops) != 1 || txn.Ops[0].Kind != datatree.OpCloseSession || a.state.tree.NumEphemerals(txn.Session) <= pruneStep {
+	if len(txn.Ops) != 1 || txn.Ops[0].Kind != datatree.OpCloseSession || a.state.Tree.NumEphemerals(txn.Session) <= pruneStep {
 		return
 	}
-	a.state.settled = make(chan struct{})
+	a.state.Settled = make(chan struct{})
 	if len(txn.Ops[0].Paths) == 0 {
 		a.release()
-		a.state.tree.List(txn) // without the lock: nobody else changes the tree
+		a.state.Tree.List(txn) // without the lock: nobody else changes the tree
 		a.hold()
 	}
-	for a.state.tree.Prune(txn, &a.out, pruneStep) {
+	for a.state.Tree.Prune(txn, &a.out, pruneStep) {
 		a.tellAll()
 		a.breathe()
 	}
@@ -329,9 +318,9 @@ func (a *applier) prune(txn *datatree.Txn) {
 
 // settle lets the requests continue that wait for the end of a transaction in slices.
 func (a *applier) settle() {
-	if a.state.settled != nil {
-		close(a.state.settled)
-		a.state.settled = nil
+	if a.state.Settled != nil {
+		close(a.state.Settled)
+		a.state.Settled = nil
 	}
 }
 
@@ -339,20 +328,11 @@ func (a *applier) settle() {
 func (a *applier) tellAll() {
 	a.work += len(a.out.Events)
 	for i := range a.out.Events {
-		a.tell(&a.out.Events[i])
-		a.work += int(a.told)
-	}
-}
-
-// passBarrier answers a request that has no transaction.
-func (a *applier) passBarrier(o *replica.Order) {
-	c := a.conns.get(o.Origin)
-	switch {
-	case c == nil:
-	case o.Code == jute.ErrSessionMoved:
-		c.kill() // its session is elsewhere now
-	default:
-		a.answer(c, o, nil)
+		ev := &a.out.Events[i]
+		if heard := a.answers.Tell(ev, a.zxid); heard > 0 {
+			a.metrics.Fired[ev.Type].Observe(time.Duration(heard), 1)
+			a.work += heard
+		}
 	}
 }
 
@@ -362,55 +342,7 @@ func (a *applier) txnOf(o *replica.Order) (*datatree.Txn, error) {
 		return o.Txn, nil
 	}
 	o.Txn = replica.NewTxn()
-	return o.Txn, transactionOf(&o.Entry, a.state.tree, o.Txn)
-}
-
-// tell sends an event to the watchers that wait for it and may read the node.
-func (a *applier) tell(ev *datatree.Event) {
-	a.ev, a.event, a.told = ev, a.event[:0], 0
-	a.state.watches.Trigger(ev.Type, ev.Path, a.deliver)
-	if a.told > 0 {
-		a.metrics.Fired[ev.Type].Observe(a.told, 1)
-	}
-}
-
-// deliverTo sends the event at hand to one watcher. The watch table is locked.
-func (a *applier) deliverTo(w watch.Watcher) {
-	c := a.conns.watcher(w)
-	if c == nil || !a.schemes.Allowed(a.ev.ACL, jute.PermRead, *c.auth.Load()) {
-		return
-	}
-	if len(a.event) == 0 {
-		b, mark := jute.BeginFrame(a.event)
-		h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: a.zxid}
-		a.event = jute.EndFrame(appendEvent(h.Append(b), a.ev.Type, a.ev.Path), mark)
-	}
-	if !c.send(a.event) {
-		a.log.Warn("closing connection: it does not take its watch events",
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
-		c.kill()
-		return
-	}
-	a.told++
-	a.metrics.ResponseSizes.Observe(len(a.event) - 4) // without the frame's length
-	a.metrics.WatchBytes.Add(int64(len(a.event)))
-	a.markDirty(c)
-}
-
-// markDirty has the connection's writer woken after the batch. The writer begins
-// with the first thing that it has to write: many connections never have any.
-// Under the tree lock the reader can't be through with forget, so the group that
-// both belong to is not waited for in vain.
-func (a *applier) markDirty(c *conn) {
-	if c.dirty {
-		return
-	}
-	c.dirty = true
-	a.dirty = append(a.dirty, c)
-	if !c.hasWriter {
-		c.hasWriter = true
-		a.clients.Go(c.writeLoop)
-	}
+	return o.Txn, transactionOf(&o.Entry, a.state.Tree, o.Txn)
 }
 
 // sessionEffect keeps the tracker and the connections in step with the session
@@ -424,200 +356,11 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	case datatree.OpCreateSession:
 		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
 		a.tracker.SetOwner(txn.Session, txn.Origin)
-		a.upgraded(txn.Session, txn.Origin)
+		a.answers.SessionOpened(txn.Session, txn.Origin)
 	case datatree.OpSetTimeout:
 		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.now))
 	case datatree.OpCloseSession:
 		a.tracker.Remove(txn.Session)
-		if c := a.conns.release(txn.Session); c != nil && c.id != txn.Origin {
-			c.kill() // expired, or closed from elsewhere
-		}
+		a.answers.SessionClosed(txn.Session, txn.Origin)
 	}
-}
-
-// answer gives the oldest pending request of c its reply, and then serves the
-// reads that waited for that. txn is nil for a barrier.
-func (a *applier) answer(c *conn, o *replica.Order, txn *datatree.Txn) {
-	c.mu.Lock()
-	if c.mu.gone || c.mu.ending || c.mu.pending.Len() == 0 {
-		c.mu.Unlock()
-		return
-	}
-	req := *c.mu.pending.Front()
-	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !answers(&req, o) {
-		c.mu.Unlock()
-		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
-			zap.Stringer("zxid", o.Zxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
-		c.kill()
-		return
-	}
-	if !a.replyLocked(c, &req, o, txn) {
-		c.mu.Unlock()
-		a.answerSpecial(c, &req, o, txn)
-		c.mu.Lock()
-	}
-	if req.xid != replica.UpgradeXid || req.outcome == nil {
-		a.observeLocked(c, &req)
-	}
-	reads := a.popLocked(c, &req)
-	c.mu.Unlock()
-	if req.outcome != nil {
-		// The reader continues, and writes the response. Not before the request is out
-		// of the queue: nobody would serve a read that was queued after it.
-		close(req.outcome)
-		return
-	}
-	if reads {
-		a.serveReads(c)
-	}
-	a.markDirty(c)
-}
-
-// answers reports whether o, which has no transaction, can be what req waits for:
-// a refusal goes with any request.
-func answers(req *request, o *replica.Order) bool {
-	return o.Code != 0 || req.op == jute.OpSync || !replica.Ordered(req.op)
-}
-
-// serveReads serves the reads at the head of c's queue, up to the next ordered
-// request.
-func (a *applier) serveReads(c *conn) {
-	for more := true; more; {
-		c.mu.Lock()
-		if c.mu.gone || c.mu.pending.Len() == 0 {
-			c.mu.Unlock()
-			return
-		}
-		req := *c.mu.pending.Front()
-		behind := c.behindLocked()
-		c.mu.Unlock()
-		if behind {
-			a.log.Warn("closing connection: the replies to reads behind one write are too much",
-				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
-			c.kill()
-			return
-		}
-		if !a.answerRead(c, &req) {
-			c.endAfterFlush()
-			return
-		}
-		a.metrics.Reads.Observe(a.now-req.received, 1)
-		c.mu.Lock()
-		more = a.popLocked(c, &req)
-		c.mu.Unlock()
-		a.work++
-		a.breathe()
-	}
-}
-
-// popLocked takes the request that has been answered out of c's queue, and reports
-// whether a read is next.
-func (a *applier) popLocked(c *conn, req *request) (read bool) {
-	pending := &c.mu.pending
-	if pending.Len() == 0 { // torn down meanwhile
-		return false
-	}
-	pending.Pop(1)
-	if req.large > 0 {
-		a.largeBytes.Add(-req.large)
-	}
-	c.pendingLen.Add(-1)
-	a.throttler.leave(req.size())
-	if c.mu.draining {
-		c.drained.Broadcast()
-	}
-	return pending.Len() > 0 && !pending.Front().ordered
-}
-
-// observeLocked counts the answer to a request that was ordered by the leader.
-func (a *applier) observeLocked(c *conn, req *request) {
-	latency := a.now - req.received
-	a.metrics.Writes.Observe(latency, 1)
-	c.mu.stats.answered(req, a.state.tree.LastZxid())
-	c.mu.stats.observe(latency, 1)
-	c.mu.stats.lastResponse = a.now
-}
-
-// replyLocked appends the reply to a write, and reports whether that was one.
-func (a *applier) replyLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn) bool {
-	zxid, code := a.state.tree.LastZxid(), o.Code
-	if txn != nil {
-		zxid, code = txn.Zxid, txn.Err
-	}
-	switch {
-	case req.outcome != nil, code == jute.ErrSessionMoved, txn == nil && code == 0, code == 0 && req.op == jute.OpCloseSession:
-		return false
-	case code != 0:
-		c.endLocked(c.beginLocked(req.xid, zxid, code))
-	case txn.Multi:
-		c.endLocked(a.appendMulti(c.beginLocked(req.xid, zxid, 0), txn))
-	default:
-		c.endLocked(appendResult(c.beginLocked(req.xid, zxid, 0), req.op, &a.out.Results[0]))
-	}
-	return true
-}
-
-// answerSpecial answers an ordered request that is more than a write, or that the
-// connection ends with.
-func (a *applier) answerSpecial(c *conn, req *request, o *replica.Order, txn *datatree.Txn) {
-	zxid, code, session := a.state.tree.LastZxid(), o.Code, o.Session
-	if txn != nil {
-		zxid, code, session = txn.Zxid, txn.Err, txn.Session
-	}
-	switch {
-	case req.outcome != nil:
-		if req.xid != replica.UpgradeXid {
-			a.answerConnect(c, session, code, req.body[0] == 1)
-		}
-	case code == jute.ErrSessionMoved:
-		c.kill() // the client is elsewhere; it must not hear from here
-	case !replica.Ordered(req.op):
-		if !a.answerRead(c, req) {
-			c.endAfterFlush()
-		}
-	case req.op == jute.OpSync:
-		a.answerSync(c, req, zxid)
-	default: // closeSession
-		c.reply(req.xid, zxid, 0)
-		c.endSession()
-	}
-}
-
-// answerSync echoes the request's record, so that a null path stays null.
-func (a *applier) answerSync(c *conn, req *request, zxid jute.Zxid) {
-	var p jute.SyncRequest
-	d := jute.NewAliasDecoder(req.body)
-	p.Decode(&d)
-	if d.Err() != nil {
-		c.reply(req.xid, zxid, jute.ErrMarshalling)
-		return
-	}
-	record := req.body[:len(req.body)-len(d.Rest())]
-	c.end(append(c.begin(req.xid, zxid, 0), record...))
-}
-
-// appendResult appends the response record of a single write.
-func appendResult(b []byte, op jute.OpCode, res *datatree.Result) []byte {
-	switch op {
-	case jute.OpCreate:
-		return jute.AppendString(b, res.Path)
-	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return res.Stat.Append(jute.AppendString(b, res.Path))
-	case jute.OpSetData, jute.OpSetACL:
-		return res.Stat.Append(b)
-	}
-	return b // delete
-}
-
-// appendMulti appends a multi's results, one for each of its operations.
-func (a *applier) appendMulti(b []byte, txn *datatree.Txn) []byte {
-	for i := range txn.Ops {
-		op, res := &txn.Ops[i], &a.out.Results[i]
-		m := jute.MultiResult{Type: op.Result, Path: res.Path, Stat: res.Stat}
-		if op.Kind == datatree.OpError {
-			m = jute.MultiResult{Type: jute.OpError, Err: op.Code}
-		}
-		b = m.Append(b)
-	}
-	return jute.AppendMultiEnd(b)
 }

@@ -131,6 +131,6 @@ func TestCleanupIsPacedAndSessionsStillExpire(t *testing.T) {
 		if n := s.logged.FilterMessageSnippet("paused").Len(); n != 0 {
 			t.Error("cleaning up counts as a pause of the process")
 		}
-		s.closeWithin(t, lingerTimeout)
+		s.closeWithin(t, time.Second)
 	})
 }

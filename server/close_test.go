@@ -93,7 +93,7 @@ func TestCloseDoesNotWaitFor(t *testing.T) {
 			for range 20 {
 				c.send(jute.OpGetData, get("/big", false))
 			}
-		}, most: shutdownTimeout + lingerTimeout},
+		}, most: shutdownTimeout + time.Second},
 		"a client that does not read its events": {setUp: func(t *testing.T, s *testServer) {
 			c := s.dial(t, dialOptions{window: 1000})
 			c.establish(&jute.ConnectRequest{TimeoutMs: 10_000})
@@ -102,14 +102,14 @@ func TestCloseDoesNotWaitFor(t *testing.T) {
 			for range 100 {
 				w.set("/", "")
 			}
-		}, most: shutdownTimeout + lingerTimeout},
+		}, most: shutdownTimeout + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := startServer(t, test.lines...)
 				test.setUp(t, s)
 				synctest.Wait()
-				s.closeWithin(t, max(test.most, lingerTimeout))
+				s.closeWithin(t, max(test.most, time.Second))
 			})
 		})
 	}
@@ -250,7 +250,7 @@ func TestFailedDiskAcknowledgesNothing(t *testing.T) {
 				late := s.dial(t, dialOptions{})
 				late.sendFrame((&jute.ConnectRequest{TimeoutMs: 5000}).Append(nil))
 				late.eof("a failed server")
-				s.closeWithin(t, shutdownTimeout+lingerTimeout)
+				s.closeWithin(t, shutdownTimeout+time.Second)
 				wg.Wait()
 
 				again := startOn(t, fs.Crash(nil), "/data")
@@ -285,7 +285,7 @@ func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
 		c := s.dial(t, dialOptions{})
 		c.sendFrame((&jute.ConnectRequest{TimeoutMs: 5000}).Append(nil))
 		<-s.Failed()
-		s.closeWithin(t, shutdownTimeout+lingerTimeout)
+		s.closeWithin(t, shutdownTimeout+time.Second)
 		c.eof("a connection without an answer")
 	})
 }

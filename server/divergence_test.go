@@ -18,11 +18,11 @@ import (
 
 // spoil changes a server's tree behind everyone's back.
 func (s *testServer) spoil() {
-	s.state.mu.Lock()
-	defer s.state.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	var out datatree.Applied
-	s.state.tree.Apply(&datatree.Txn{
-		Zxid: s.state.tree.LastZxid(),
+	s.state.Tree.Apply(&datatree.Txn{
+		Zxid: s.state.Tree.LastZxid(),
 		Ops:  []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: []byte("wrong"), Version: 1}},
 	}, &out)
 }

@@ -1,22 +1,25 @@
-// Package server is a zkd server: it accepts clients, takes their requests
-// through the broadcast into the tree, and answers them.
+// Package server is a zkd server. It puts the parts together that have packages of their
+// own: it recovers the state, runs the peer loop, the applier and the snapshotter, and
+// serves clients.
 //
 // # The way of a request
 //
-// A connection's reader cuts frames from the socket. It serves reads itself,
-// from the tree, under the tree's read lock. A write goes into the connection's
-// queue of pending requests and to the leader, the peer loop, which evaluates it
-// against the tree and the writes still under way, and proposes the resulting
-// transaction to the core. The core has the log writer make it durable and then
-// declares it committed; the applier writes it to the tree, sends watch events,
-// and answers the request at the head of the connection's queue and the reads
-// waiting behind it.
+//	clients ──── submissions ───▶ loop ─── records ──▶ log writer
+//	   ▲                           │ ▲                     │
+//	   │                           │ └──── durable ────────┘
+//	   │                           └────── committed ─▶ applier ─▶ tree
+//	   └───────────── answers and events ────────────────┘
+//
+// A connection of package clients serves reads from the tree, and hands writes to the
+// peer loop, which runs the server's replica: see package replica. The log writer makes
+// what the replica says durable. What is committed goes to the applier, which changes the
+// tree, sends watch events, and answers the requests of this server's clients.
 //
 // # Invariants
 //
 //   - Replies leave a connection in the order of its requests; auth is the
-//     exception, which the protocol asks for. A read behind a pending write of
-//     its connection sees that write and nothing of the connection's later ones.
+//     exception, which the protocol asks for. A read that follows a pending write of
+//     its connection sees that write and none of the connection's later ones.
 //   - No client sees a change before it has the event of a watch that it held on
 //     it: events and replies enter one buffer, and the applier appends events
 //     while it holds the tree's write lock.
@@ -27,8 +30,8 @@
 //
 // # Goroutines
 //
-// For the server: the accept loop, the peer loop (leader.go), the log writer
-// (package wal), the applier, the snapshotter, the housekeeper, the cleaner of
-// containers and TTL nodes. For each connection: a reader and a writer. The
-// methods of Server may be called from any goroutine.
+// The peer loop (loop.go), the log writer (package wal), the applier, the snapshotter,
+// the housekeeper, and the cleaner of containers and TTL nodes. Package clients has an
+// accept loop and two goroutines for each connection. The methods of Server may be
+// called from any goroutine.
 package server

@@ -37,7 +37,7 @@ func (n *counter) attach() bool {
 	if err != nil {
 		return false
 	}
-	next := &client{t: n.t, nc: nc, srv: s, in: newFrameReader(nc, 64<<20)}
+	next := &client{t: n.t, nc: nc, srv: s, in: newFrames(nc)}
 	r := jute.ConnectRequest{TimeoutMs: 20_000, Password: make([]byte, 16), HasReadOnly: true}
 	if n.c != nil {
 		n.c.nc.Close()

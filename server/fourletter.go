@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"net"
-	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -15,33 +14,11 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
-	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/session"
-	"github.com/zkd-project/zkd/server/watch"
 )
 
 const defaultTraceMask = 306 // Apache's
-
-// fourLetterWord answers a four-letter word if the connection begins with one.
-func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
-	cmd, ok := fourletter.Lookup(word)
-	if !ok {
-		return false, nil
-	}
-	c.frames.take(len(word))
-	arg, ok := c.frames.take(cmd.ArgLen())
-	for !ok {
-		if _, err := c.frames.fill(); err != nil {
-			return true, err
-		}
-		arg, ok = c.frames.take(cmd.ArgLen())
-	}
-	c.srv.log.Debug("four-letter word " + cmd.String())
-	c.nc.SetWriteDeadline(time.Now().Add(c.srv.cfg.SessionlessCnxnTimeout))
-	err = fourletter.Execute(c.nc, cmd, arg, c.srv.words, facts{c.srv, c})
-	c.endAfterFlush()
-	return true, err
-}
 
 // whitelist makes the set of enabled words.
 func (s *Server) whitelist() fourletter.Whitelist {
@@ -52,14 +29,14 @@ func (s *Server) whitelist() fourletter.Whitelist {
 // facts is the fourletter.Source of a server, as seen from a connection.
 type facts struct {
 	*srv
-	c *conn
+	clients.Facts
 }
 
 // srv is Server by a name that leaves Source's method Server free.
 type srv = Server
 
-func (f facts) Serving() bool   { return f.serving.Load() || f.readOnly.Load() }
-func (f facts) ReadOnly() bool  { return f.readOnly.Load() && !f.serving.Load() }
+func (f facts) Serving() bool   { return f.serving.Load() || f.clients.ReadOnly() }
+func (f facts) ReadOnly() bool  { return f.clients.ReadOnly() && !f.serving.Load() }
 func (f facts) Version() string { return f.opts.Version }
 
 func (f facts) Environment() []fourletter.KV {
@@ -124,76 +101,14 @@ func (f facts) Server() fourletter.Server {
 		MaxLatencyMs: r.MaxLatency(),
 		Received:     f.metrics.PacketsReceived.Load(),
 		Sent:         f.metrics.PacketsSent.Load(),
-		Connections:  f.conns.len(),
-		Outstanding:  f.throttler.waiting.Load(),
+		Connections:  r.Connections,
+		Outstanding:  r.WaitingRequests,
 		Zxid:         int64(f.lastApplied()),
 		Nodes:        int64(r.Tree.Nodes),
 		Disk:         f.diskRemark(),
 	}
 	f.describeRole(&view)
 	return view
-}
-
-func (f facts) Connections() []fourletter.Connection {
-	list := f.conns.all()
-	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
-	out := make([]fourletter.Connection, len(list))
-	for i, c := range list {
-		out[i] = c.facts(c == f.c)
-	}
-	return out
-}
-
-// opCodes are the short names of operations in cons.
-var opCodes = map[jute.OpCode]string{
-	jute.OpPing: "PING", jute.OpCreateSession: "SESS", jute.OpCreate: "CREA", jute.OpCreate2: "CREA",
-	jute.OpCreateContainer: "CREA", jute.OpCreateTTL: "CREA", jute.OpDelete: "DELE", jute.OpSetData: "SETD",
-	jute.OpSetACL: "SETA", jute.OpGetACL: "GETA", jute.OpGetData: "GETD", jute.OpGetChildren: "GETC",
-	jute.OpGetChildren2: "GETC", jute.OpGetAllChildrenNumber: "GETACN", jute.OpExists: "EXIS",
-	jute.OpSetWatches: "SETW", jute.OpSetWatches2: "STW2", jute.OpAddWatch: "ADDW", jute.OpCheckWatches: "CHKW",
-	jute.OpRemoveWatches: "REMW", jute.OpMulti: "MULT", jute.OpMultiRead: "MLTR", jute.OpSync: "SYNC",
-	jute.OpCheck: "CHEC", jute.OpCloseSession: "CLOS", jute.OpReconfig: "RECO", jute.OpWhoAmI: "HOMI",
-	jute.OpGetEphemerals: "GETE",
-}
-
-// facts describes the connection. The one that asks has no interest in input:
-// Apache shows its own that way.
-func (c *conn) facts(asks bool) fourletter.Connection {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	st := &c.mu.stats
-	f := fourletter.Connection{
-		Remote:        remoteAddrPort(c),
-		Reading:       !asks,
-		Writing:       c.mu.out != nil,
-		Queued:        int64(c.mu.pending.Len()),
-		Received:      st.received,
-		Sent:          st.sent,
-		Session:       c.session.Load(),
-		LastOp:        "NA",
-		Established:   c.opened,
-		LastCxid:      st.lastCxid,
-		LastZxid:      int64(st.lastZxid),
-		LastReplyMs:   millis(st.lastResponse),
-		LastLatencyMs: millis(st.lastLatency),
-		MinLatencyMs:  millis(st.minLatency),
-		MaxLatencyMs:  millis(st.maxLatency),
-	}
-	if f.Session != 0 { // the timeout was settled before the session was
-		f.TimeoutMs = int64(c.timeoutMs)
-	}
-	if name, ok := opCodes[st.lastOp]; ok {
-		f.LastOp = name
-	}
-	if st.count > 0 {
-		f.AvgLatencyMs = millis(st.totalLatency) / st.count
-	}
-	return f
-}
-
-func remoteAddrPort(c *conn) netip.AddrPort {
-	ap, _ := netip.ParseAddrPort(c.nc.RemoteAddr().String()) // zero for what is no TCP connection
-	return ap
 }
 
 func (f facts) Metrics() []fourletter.Metric { return f.read().Words() }
@@ -237,18 +152,18 @@ func (f facts) wallTime(ms int64) time.Time {
 func (f facts) Sessions() fourletter.Sessions {
 	var s fourletter.Sessions
 	if s.LocalEnabled = f.cfg.LocalSessions; s.LocalEnabled {
-		s.Local = f.sessionBuckets(f.locals)
+		s.Local = f.sessionBuckets(f.clients.LocalBuckets())
 	}
 	if s.Learner = f.ensemble() && !f.leads(); s.Learner {
 		s.Timeouts = f.learnerSessions()
 		return s
 	}
-	s.Buckets = f.sessionBuckets(f.tracker)
+	s.Buckets = f.sessionBuckets(f.tracker.Buckets())
 	return s
 }
 
-func (f facts) sessionBuckets(t *session.Tracker) (list []fourletter.SessionBucket) {
-	for _, b := range t.Buckets() {
+func (f facts) sessionBuckets(buckets []session.Bucket) (list []fourletter.SessionBucket) {
+	for _, b := range buckets {
 		out := fourletter.SessionBucket{Expires: f.wallTime(b.At)}
 		for _, id := range b.Sessions {
 			out.Sessions = append(out.Sessions, int64(id))
@@ -258,13 +173,37 @@ func (f facts) sessionBuckets(t *session.Tracker) (list []fourletter.SessionBuck
 	return list
 }
 
+func (f facts) Ephemerals() []fourletter.SessionPaths {
+	var list []fourletter.SessionPaths
+	f.state.RLock()
+	defer f.state.RUnlock()
+	for id := range f.state.Tree.EphemeralOwners() {
+		s := fourletter.SessionPaths{Session: int64(id)}
+		for path := range f.state.Tree.Ephemerals(id) {
+			s.Paths = append(s.Paths, path)
+		}
+		slices.Sort(s.Paths)
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b fourletter.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
+	return list
+}
+
+func (f facts) WatchCount() fourletter.WatchCount {
+	s := f.state.Watches.Summary()
+	return fourletter.WatchCount{Connections: s.Connections, Paths: s.Paths, Watches: s.Watches}
+}
+
+func (f facts) TraceMask() int64        { return f.traceMask.Load() }
+func (f facts) SetTraceMask(mask int64) { f.traceMask.Store(mask) }
+func (f facts) ResetServerStats()       { f.metrics.ResetLatencies() }
+
 // ConnectionDeadlines shows connections with the deadline of their session: zkd
 // closes a silent connection when its session expires.
 func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 	bySession := make(map[int64]fourletter.ConnectionID)
 	var without []fourletter.ConnectionID
-	for _, c := range f.conns.all() {
-		id := fourletter.ConnectionID{Remote: remoteAddrPort(c), Session: c.session.Load()}
+	for _, id := range f.ConnectionIDs() {
 		if id.Session == 0 {
 			without = append(without, id)
 		} else {
@@ -289,67 +228,4 @@ func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 	}
 	slices.SortStableFunc(list, func(a, b fourletter.ConnectionBucket) int { return a.Expires.Compare(b.Expires) })
 	return list
-}
-
-func (f facts) Ephemerals() []fourletter.SessionPaths {
-	var list []fourletter.SessionPaths
-	f.state.mu.RLock()
-	defer f.state.mu.RUnlock()
-	for id := range f.state.tree.EphemeralOwners() {
-		s := fourletter.SessionPaths{Session: int64(id)}
-		for path := range f.state.tree.Ephemerals(id) {
-			s.Paths = append(s.Paths, path)
-		}
-		slices.Sort(s.Paths)
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b fourletter.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
-	return list
-}
-
-func (f facts) WatchCount() fourletter.WatchCount {
-	s := f.state.watches.Summary()
-	return fourletter.WatchCount{Connections: s.Connections, Paths: s.Paths, Watches: s.Watches}
-}
-
-func (f facts) WatchesBySession() []fourletter.SessionPaths {
-	var list []fourletter.SessionPaths
-	for _, c := range f.conns.all() {
-		w := c.watcher.Load()
-		if w == 0 {
-			continue
-		}
-		if paths := f.state.watches.AppendPaths(nil, watch.Watcher(w-1)); len(paths) > 0 {
-			list = append(list, fourletter.SessionPaths{Session: c.session.Load(), Paths: paths})
-		}
-	}
-	slices.SortFunc(list, func(a, b fourletter.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
-	return list
-}
-
-func (f facts) WatchesByPath() []fourletter.PathSessions {
-	var list []fourletter.PathSessions
-	for path, watchers := range f.state.watches.ByPath() {
-		p := fourletter.PathSessions{Path: path}
-		for _, w := range watchers {
-			if c := f.conns.watcher(w); c != nil {
-				p.Sessions = append(p.Sessions, c.session.Load())
-			}
-		}
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b fourletter.PathSessions) int { return cmp.Compare(a.Path, b.Path) })
-	return list
-}
-
-func (f facts) TraceMask() int64        { return f.traceMask.Load() }
-func (f facts) SetTraceMask(mask int64) { f.traceMask.Store(mask) }
-func (f facts) ResetServerStats()       { f.metrics.ResetLatencies() }
-
-func (f facts) ResetConnectionStats() {
-	for _, c := range f.conns.all() {
-		c.mu.Lock()
-		c.mu.stats = connStats{lastCxid: -1}
-		c.mu.Unlock()
-	}
 }

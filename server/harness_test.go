@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -141,12 +142,49 @@ func (r reply) event() (e jute.WatcherEvent) {
 	return e
 }
 
+// connections returns how many clients are connected.
+func (s *Server) connections() int { return s.read().Connections }
+
+// globalSession looks for a session of the ensemble, and returns its timeout.
+func (s *Server) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.state.Tree.Session(id)
+}
+
+// frames reads what a server sends.
+type frames struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+func newFrames(nc net.Conn) *frames { return &frames{r: bufio.NewReaderSize(nc, 64<<10)} }
+
+// next returns the next frame, which is valid until the following call.
+func (f *frames) next() ([]byte, error) {
+	head, err := f.r.Peek(4)
+	if err != nil {
+		if len(head) > 0 && err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint32(head))
+	f.r.Discard(4)
+	if cap(f.buf) < n {
+		f.buf = make([]byte, n)
+	}
+	f.buf = f.buf[:n]
+	_, err = io.ReadFull(f.r, f.buf)
+	return f.buf, err
+}
+
 // client is a raw client: what it sends and gets is in the hands of the test.
 type client struct {
 	t       testing.TB
 	nc      *memConn
 	srv     *testServer
-	in      *frameReader
+	in      *frames
 	xid     int32
 	session jute.SessionID
 	pass    []byte
@@ -174,7 +212,7 @@ func (s *testServer) dial(t testing.TB, o dialOptions) *client {
 		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	return &client{t: t, nc: nc, srv: s, in: newFrameReader(nc, 64<<20)}
+	return &client{t: t, nc: nc, srv: s, in: newFrames(nc)}
 }
 
 // connect opens a session of 10 seconds.
@@ -256,7 +294,7 @@ func (c *client) send(op jute.OpCode, body record) int32 {
 
 // frame reads one frame.
 func (c *client) frame() ([]byte, error) {
-	f, err := nextFrame(c.in)
+	f, err := c.in.next()
 	return bytes.Clone(f), err
 }
 

@@ -126,20 +126,12 @@ func (l *loop) showHeld() {
 func (s *Server) holdings() []monitor.Holding {
 	list := make([]monitor.Holding, numParts)
 	for p := range list {
-		list[p] = monitor.Holding{Part: partNames[p], Items: s.shown[p].items.Load(), Bytes: s.shown[p].bytes.Load()}
+		list[p] = monitor.Holding{Items: s.shown[p].items.Load(), Bytes: s.shown[p].bytes.Load()}
 	}
 	set := func(p part, items int, bytes int64) {
 		list[p].Items, list[p].Bytes = int64(items), bytes
 	}
-	set(heldRequests, int(s.throttler.waiting.Load()), s.throttler.bytes.Load())
-	for _, c := range s.conns.all() {
-		c.mu.Lock()
-		if c.mu.out != nil {
-			list[heldReplies].Items++
-		}
-		c.mu.Unlock()
-	}
-	list[heldReplies].Bytes, list[heldReplies].Limit = s.outBytes.Load(), s.limits.replies
+	list[heldRequests], list[heldReplies], list[heldEnded] = s.clients.Held()
 	items, bytes := s.loop.in.held()
 	set(heldSubmitted, items, bytes)
 	items, bytes = s.loop.events.held()
@@ -153,9 +145,11 @@ func (s *Server) holdings() []monitor.Holding {
 	list[heldLog].Limit = s.limits.log
 	set(heldBacklog, s.applier.in.len(), s.applier.backlog.Load())
 	list[heldBacklog].Limit = s.limits.backlog
-	list[heldEnded].Items = int64(s.conns.numEnded())
-	s.state.mu.RLock()
-	list[heldView].Items = int64(s.state.tree.Saved())
-	s.state.mu.RUnlock()
+	s.state.RLock()
+	list[heldView].Items = int64(s.state.Tree.Saved())
+	s.state.RUnlock()
+	for p := range list {
+		list[p].Part = partNames[p]
+	}
 	return list
 }

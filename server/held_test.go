@@ -71,7 +71,6 @@ func smallLimits(s *Server) {
 		backlog:   256 << 10,
 		log:       32 << 20,
 	}
-	s.throttler.maxBytes = s.limits.requests
 }
 
 // replies reads the replies to requests, which must all have been done.
@@ -230,13 +229,13 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 	}
 	// The applier's goroutine has ended; the test takes its place.
 	a := s.applier
-	a.superseded.Store(int64(a.state.tree.LastZxid() + 100))
-	if err := a.replayTo(a.state.tree.LastZxid() + 50); err != nil {
+	a.superseded.Store(int64(a.state.Tree.LastZxid() + 100))
+	if err := a.replayTo(a.state.Tree.LastZxid() + 50); err != nil {
 		t.Errorf("a replay that is not needed: %v", err)
 	}
-	before := a.state.tree.LastZxid()
+	before := a.state.Tree.LastZxid()
 	a.applySome([]replica.Order{{Kind: replica.OrderBarrier}, {Kind: replica.OrderEntry}})
-	if a.state.tree.LastZxid() != before {
+	if a.state.Tree.LastZxid() != before {
 		t.Error("an entry was applied that a snapshot will replace")
 	}
 	a.superseded.Store(0)
@@ -370,7 +369,7 @@ func TestAPausedReaderEndsWithItsConnection(t *testing.T) {
 			c.send(jute.OpSetData, set("/", ""))
 		}
 		synctest.Wait()
-		if s.throttler.paused.Load() != 1 {
+		if s.read().Stalls == 0 {
 			t.Fatal("the reader is not paused")
 		}
 		for id := range e.servers {
@@ -378,7 +377,7 @@ func TestAPausedReaderEndsWithItsConnection(t *testing.T) {
 		}
 		c.eof("the connection to a leader that steps down")
 		synctest.Wait()
-		if n, waiting := s.conns.len(), s.throttler.waiting.Load(); n != 0 || waiting != 0 {
+		if n, waiting := s.connections(), s.read().WaitingRequests; n != 0 || waiting != 0 {
 			t.Errorf("%d connections with %d requests are left", n, waiting)
 		}
 		release()

@@ -31,8 +31,7 @@ func (s *Server) keepHouse() {
 			}
 			exceeded = s.watchQuotas(exceeded)
 			s.loop.events.put(peerEvent{kind: evExpire, at: now})
-			s.expireLocals(now)
-			s.considerReadOnly(now)
+			s.clients.Tick(now)
 		case <-s.stopping:
 			return
 		}
@@ -66,7 +65,7 @@ func (s *Server) forgivePause(sinceLast time.Duration) {
 	if gap := sinceLast - s.cfg.TickTime/2; gap > s.cfg.TickTime/2 {
 		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", gap))
 		s.tracker.Postpone(millis(gap))
-		s.locals.Postpone(millis(gap))
+		s.clients.Postpone(gap)
 	}
 }
 
@@ -107,9 +106,9 @@ func (s *Server) removeExpired() bool {
 // dueForRemoval appends the candidates among the next of those that may expire. The
 // leader's evaluator looks again, so one that is used meanwhile stays.
 func (s *Server) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
-	s.state.mu.RLock()
-	defer s.state.mu.RUnlock()
-	more = s.state.tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.cfg.ContainerMaxNeverUsed.Milliseconds(),
+	s.state.RLock()
+	defer s.state.RUnlock()
+	more = s.state.Tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.cfg.ContainerMaxNeverUsed.Milliseconds(),
 		func(path string, n datatree.Node) {
 			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
 		})

@@ -93,11 +93,11 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 type ordered struct{ s *Server }
 
 func (o ordered) RLock() *datatree.Tree {
-	o.s.state.mu.RLock()
-	return o.s.state.tree
+	o.s.state.RLock()
+	return o.s.state.Tree
 }
 
-func (o ordered) RUnlock()           { o.s.state.mu.RUnlock() }
+func (o ordered) RUnlock()           { o.s.state.RUnlock() }
 func (o ordered) Applied() jute.Zxid { return o.s.lastApplied() }
 
 func (o ordered) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.s.digests.at(zxid) }
@@ -158,6 +158,17 @@ func (l *loop) tick() {
 	l.dropUnlisted()
 	if now := millis(l.now()); now-l.reportedAt >= millis(l.cfg.TickTime)/2 {
 		l.reportTouches(now)
+	}
+}
+
+// reportTouches tells the leader which sessions were heard of since the last report. See
+// server/replica for what that is for.
+func (l *loop) reportTouches(now int64) {
+	l.reportedAt = now
+	follows := l.replica.Follows()
+	l.touches = l.clients.Touches(l.touches[:0], now, follows)
+	if follows {
+		l.replica.ReportTouches(l.touches)
 	}
 }
 
@@ -284,9 +295,7 @@ func (l *loop) carryOut() {
 // the sessions that expire.
 func (l *loop) endConnections() {
 	for _, origin := range l.out.End {
-		if c := l.conns.get(origin); c != nil {
-			c.kill()
-		}
+		l.clients.Kill(origin)
 	}
 	for _, id := range l.out.Expired {
 		l.metrics.SessionsExpired.Add(1)
@@ -426,7 +435,7 @@ func (l *loop) beginService() {
 	l.servingFrom.Store(int64(now))
 	if l.ensemble() {
 		l.metrics.Election.Observe(now-time.Duration(l.idleSince.Load()), 1)
-		l.endReadOnly()
+		l.clients.EndReadOnly()
 	}
 	l.serving.Store(!l.ending.Load())
 }
@@ -435,9 +444,5 @@ func (l *loop) beginService() {
 func (l *loop) endService() {
 	l.serving.Store(false)
 	l.idleSince.Store(int64(l.now()))
-	for _, c := range l.conns.all() {
-		if c.asked() {
-			c.kill()
-		}
-	}
+	l.clients.EndService()
 }

@@ -56,10 +56,10 @@ func (f facts) quorumSettings() *fourletter.Quorum {
 		Observer:     self.Observer,
 	}
 	if !f.ReadOnly() {
-		f.state.mu.RLock()
-		text, _ := f.state.tree.Data(configPath)
+		f.state.RLock()
+		text, _ := f.state.Tree.Data(configPath)
 		q.Membership = string(text)
-		f.state.mu.RUnlock()
+		f.state.RUnlock()
 	}
 	return q
 }
@@ -68,9 +68,9 @@ func (f facts) quorumSettings() *fourletter.Quorum {
 // does not lead.
 func (f facts) learnerSessions() []fourletter.SessionTimeout {
 	var list []fourletter.SessionTimeout
-	f.state.mu.RLock()
-	defer f.state.mu.RUnlock()
-	for id, timeoutMs := range f.state.tree.Sessions() {
+	f.state.RLock()
+	defer f.state.RUnlock()
+	for id, timeoutMs := range f.state.Tree.Sessions() {
 		list = append(list, fourletter.SessionTimeout{Session: int64(id), TimeoutMs: int64(timeoutMs)})
 	}
 	slices.SortFunc(list, func(a, b fourletter.SessionTimeout) int { return int(min(max(a.Session-b.Session, -1), 1)) })

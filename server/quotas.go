@@ -18,9 +18,9 @@ func (s *Server) watchQuotas(last exceededQuotas) exceededQuotas {
 	if !s.leads() {
 		return nil
 	}
-	s.state.mu.RLock()
-	list := slices.Collect(s.state.tree.Exceeded())
-	s.state.mu.RUnlock()
+	s.state.RLock()
+	list := slices.Collect(s.state.Tree.Exceeded())
+	s.state.RUnlock()
 	now := make(exceededQuotas, len(list))
 	for i := range list {
 		q := &list[i]

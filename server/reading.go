@@ -12,12 +12,7 @@ func (s *Server) read() *monitor.Reading {
 	now := s.now()
 	r := &monitor.Reading{
 		Metrics:          s.metrics,
-		Watches:          s.state.watches.Count(),
-		LocalSessions:    s.locals.Len(),
-		Connections:      s.conns.len(),
-		WaitingRequests:  s.throttler.waiting.Load(),
-		WaitingBytes:     s.throttler.bytes.Load(),
-		Stalls:           s.throttler.stalls.Load(),
+		Watches:          s.state.Watches.Count(),
 		Uptime:           now - time.Duration(s.servingFrom.Load()),
 		LeaderQueue:      s.loop.in.len(),
 		ApplierQueue:     s.applier.in.len(),
@@ -34,10 +29,11 @@ func (s *Server) read() *monitor.Reading {
 		Arriving:         s.loop.arrivals.sizes(),
 		Held:             s.holdings(),
 	}
-	s.state.mu.RLock()
-	r.Tree = s.state.tree.Stats()
-	r.Sessions = s.state.tree.NumSessions()
-	s.state.mu.RUnlock()
+	s.clients.Show(r)
+	s.state.RLock()
+	r.Tree = s.state.Tree.Stats()
+	r.Sessions = s.state.Tree.NumSessions()
+	s.state.RUnlock()
 	r.OpenFiles, r.MaxFiles = fileDescriptors()
 	if peers := s.peers.Load(); peers != nil {
 		r.Peers = *peers

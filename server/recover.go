@@ -86,7 +86,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 
 // useState makes a recovered state the server's.
 func (s *Server) useState(store *snapshot.Store, rec *wal.Recovered, st *loaded) {
-	s.state.tree = st.tree
+	s.state.Tree = st.tree
 	for session, timeoutMs := range st.tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}

@@ -20,9 +20,9 @@ import (
 )
 
 func (s *testServer) digest() datatree.Digest {
-	s.state.mu.RLock()
-	defer s.state.mu.RUnlock()
-	return s.state.tree.Digest()
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.state.Tree.Digest()
 }
 
 // work has clients make random changes at once, sessions with ephemerals among
@@ -262,12 +262,12 @@ func TestSessionsAndContainersSurviveASnapshot(t *testing.T) {
 	if paths.Decode(&d); len(paths.Paths) != 1 || paths.Paths[0] != "/e" {
 		t.Errorf("ephemerals %v", paths.Paths)
 	}
-	s.state.mu.RLock()
-	defer s.state.mu.RUnlock()
-	if n, _ := s.state.tree.Get("/c"); !n.Owner.Container() {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	if n, _ := s.state.Tree.Get("/c"); !n.Owner.Container() {
 		t.Errorf("/c: %+v", n)
 	}
-	if n, _ := s.state.tree.Get("/t"); n.Owner != jute.OwnerTTL(time.Hour.Milliseconds()) {
+	if n, _ := s.state.Tree.Get("/t"); n.Owner != jute.OwnerTTL(time.Hour.Milliseconds()) {
 		t.Errorf("/t: %+v", n)
 	}
 }

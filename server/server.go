@@ -17,8 +17,8 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
-	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -65,20 +65,6 @@ type Options struct {
 	DialPeer    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// state is what requests are served from. One lock orders reads, the
-// registration of watches and the applier's changes.
-//
-// Lock order: state.mu, then the watch table, then conns, then a connection.
-// Nothing blocks while one is held.
-type state struct {
-	mu      sync.RWMutex
-	tree    *datatree.Tree
-	watches *watch.Table // has a lock of its own, after mu
-	// settled is nil while the tree is at a transaction. While one is being applied in
-	// slices, it is closed at the end of that: see conn.lockTree.
-	settled chan struct{}
-}
-
 // Server is a zkd server. Make it with New, run it with Start, end it with
 // Close.
 type Server struct {
@@ -90,13 +76,12 @@ type Server struct {
 	fs       vfs.FS
 	clock    clock
 
-	state   state
+	state   clients.State
 	schemes *auth.Schemes
 	keys    atomic.Pointer[session.Keys]
 	ids     *session.IDs // of sessions and of origins
 	tracker *session.Tracker
-	locals  *session.Tracker // of local sessions
-	conns   *conns
+	clients *clients.Clients
 	digests *digestLog
 
 	id      zab.SID
@@ -120,10 +105,6 @@ type Server struct {
 
 	limits      limits
 	shown       held         // by the peer loop
-	outBytes    atomic.Int64 // see limits.replies
-	throttler   *throttler
-	newSessions tokenBucket
-	largeBytes  atomic.Int64
 	applied     atomic.Int64 // jute.Zxid
 	diskLevel   atomic.Int32 // wal.SpaceLevel
 	quorumFull  atomic.Bool  // of a leader: see watchQuorumDisks
@@ -131,19 +112,16 @@ type Server struct {
 	ending      atomic.Bool  // closing, or failed: no new sessions
 	servingFrom atomic.Int64 // time.Duration
 	idleSince   atomic.Int64 // when service last ended; time.Duration
-	readOnly    atomic.Bool  // serving read-only clients for want of a leader
 	traceMask   atomic.Int64
-	words       fourletter.Whitelist // the enabled four-letter words
+	addr        atomic.Pointer[net.Addr] // of the client port, once it is open
 
-	listener                  net.Listener             // nil with clientPort=-1
-	addr                      atomic.Pointer[net.Addr] // of listener, once it is open
-	dirLocks                  []io.Closer              // of dataDir and dataLogDir
-	ctx                       context.Context          // of the server's own goroutines
-	stop                      context.CancelFunc
-	stopping                  <-chan struct{} // the end of ctx
-	failed                    chan error      // has the error that stops the process
-	failOnce                  sync.Once
-	accepting, clients, loops sync.WaitGroup
+	dirLocks []io.Closer     // of dataDir and dataLogDir
+	ctx      context.Context // of the server's own goroutines
+	stop     context.CancelFunc
+	stopping <-chan struct{} // the end of ctx
+	failed   chan error      // has the error that stops the process
+	failOnce sync.Once
+	loops    sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -174,36 +152,26 @@ func New(opts Options) (*Server, error) {
 	}
 	registry := prometheus.NewRegistry()
 	s := &Server{
-		registry:  registry,
-		cfg:       cfg,
-		opts:      opts,
-		log:       opts.Logger,
-		metrics:   monitor.NewMetrics(registry),
-		fs:        opts.FS,
-		schemes:   schemes,
-		conns:     newConns(cfg.Replicated()),
-		digests:   newDigestLog(),
-		throttler: newThrottler(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests),
-		failed:    make(chan error, 1),
-		id:        standaloneID,
-		limits:    defaultLimits,
+		registry: registry,
+		cfg:      cfg,
+		opts:     opts,
+		log:      opts.Logger,
+		metrics:  monitor.NewMetrics(registry),
+		fs:       opts.FS,
+		schemes:  schemes,
+		digests:  newDigestLog(),
+		failed:   make(chan error, 1),
+		id:       standaloneID,
+		limits:   defaultLimits,
 	}
 	if cfg.Replicated() {
 		s.id = zab.SID(cfg.MyID)
 	}
 	s.role.Store(&zab.Status{})
-	s.newSessions = tokenBucket{
-		size:   cfg.ConnectionThrottle.Tokens,
-		every:  max(cfg.ConnectionThrottle.FillTime, time.Millisecond),
-		count:  cfg.ConnectionThrottle.FillCount,
-		tokens: cfg.ConnectionThrottle.Tokens,
-	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stopping = s.ctx.Done()
-	s.state.watches = watch.New()
-	s.words = s.whitelist()
+	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
-	s.locals = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.traceMask.Store(defaultTraceMask)
 	registry.MustRegister(monitor.NewCollector(s.read))
 	return s, nil
@@ -252,10 +220,12 @@ func (s *Server) open() error {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	if err := s.listen(); err != nil {
+	addr, err := s.clients.Listen()
+	if err != nil {
 		s.unregister()
 		return err
 	}
+	s.addr.Store(&addr)
 	return nil
 }
 
@@ -271,6 +241,7 @@ func (s *Server) unregister() {
 // ensemble, the links to the other servers and what serves learners.
 func (s *Server) startLoops(found *recovered) error {
 	s.setLastApplied(found.core.Commit)
+	s.clients = s.newClients()
 	s.applier = newApplier(s)
 	s.applier.ensemble = found.ensemble
 	s.applier.knowEnsemble()
@@ -305,8 +276,43 @@ func (s *Server) startLoops(found *recovered) error {
 
 func newApplier(s *Server) *applier {
 	a := &applier{Server: s, in: newQueue[replica.Order](nil)}
-	a.deliver = a.deliverTo
+	a.answers = s.clients.NewAnswers(func() {
+		a.work++
+		a.breathe()
+	})
 	return a
+}
+
+func (s *Server) newClients() *clients.Clients {
+	return clients.New(clients.Options{
+		Config:   s.cfg,
+		Logger:   s.log,
+		Metrics:  s.metrics,
+		Limits:   clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
+		Backend:  backend{s},
+		State:    &s.state,
+		Schemes:  s.schemes,
+		IDs:      s.ids,
+		Sessions: s.tracker,
+		Keys:     &s.keys,
+		Words:    s.whitelist(),
+		Listen:   s.opts.Listen,
+	})
+}
+
+// backend is the server as its clients need it.
+type backend struct{ s *Server }
+
+func (b backend) Submit(subs ...replica.Submission) { b.s.loop.submit(subs...) }
+func (b backend) Now() time.Duration                { return b.s.now() }
+func (b backend) Applied() jute.Zxid                { return b.s.lastApplied() }
+func (b backend) AnswersUntil() int64               { return b.s.answersUntil.Load() }
+func (b backend) Serving() bool                     { return b.s.serving.Load() }
+func (b backend) Ending() bool                      { return b.s.ending.Load() }
+func (b backend) IdleSince() time.Duration          { return time.Duration(b.s.idleSince.Load()) }
+
+func (b backend) Facts(origin uint64) fourletter.Source {
+	return facts{b.s, b.s.clients.Facts(origin)}
 }
 
 func (s *Server) newCore(found *recovered) *zab.Core {
@@ -356,29 +362,12 @@ func (s *Server) Close() error {
 	}
 	s.mu.closed = true
 	s.ending.Store(true)
-	if s.listener != nil {
-		s.listener.Close()
-	}
-	s.accepting.Wait()
+	s.clients.Refuse()
 	s.handOver()
-	for _, c := range s.conns.all() {
-		c.drain()
-	}
-	s.throttler.relax()
-	late := time.AfterFunc(s.cfg.RequestThrottle.ShutdownTimeout, s.killAll)
-	s.clients.Wait()
-	late.Stop()
+	s.clients.Close(s.cfg.RequestThrottle.ShutdownTimeout)
 	s.stopLoops()
 	s.unregister()
 	return s.closeStorage()
-}
-
-// killAll ends the connections that are left, whatever they wait for: the
-// outcome of their handshake, say, which a failed log never tells.
-func (s *Server) killAll() {
-	for _, c := range s.conns.all() {
-		c.kill()
-	}
 }
 
 // handOver makes another server the leader before this one goes, if it can: then
@@ -454,13 +443,3 @@ func (s *Server) reserveFirstIDs() error {
 // nextOrigin returns a number for a connection that no other has, on this or
 // another server, now or after a restart.
 func (s *Server) nextOrigin() uint64 { return uint64(s.ids.Next(nil)) }
-
-// nextSession returns a fresh session id.
-func (s *Server) nextSession() jute.SessionID {
-	s.state.mu.RLock()
-	defer s.state.mu.RUnlock()
-	return s.ids.Next(func(id jute.SessionID) bool {
-		_, taken := s.state.tree.Session(id)
-		return taken
-	})
-}

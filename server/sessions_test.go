@@ -2,9 +2,7 @@ package server
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +18,9 @@ import (
 )
 
 func (s *testServer) numSessions() int {
-	s.state.mu.RLock()
-	defer s.state.mu.RUnlock()
-	return s.state.tree.NumSessions()
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.state.Tree.NumSessions()
 }
 
 // TestConnectResponseEchoesReadOnlyByte: clients that don't send the byte parse
@@ -359,10 +357,10 @@ func TestSessionsStorm(t *testing.T) {
 		if children.Decode(&d); len(children.Children) != 0 {
 			t.Errorf("%d ephemerals are left", len(children.Children))
 		}
-		if n, c := s.numSessions(), s.conns.len(); n != 1 || c != 1 {
+		if n, c := s.numSessions(), s.connections(); n != 1 || c != 1 {
 			t.Errorf("%d sessions and %d connections are left, want the keeper's", n, c)
 		}
-		if n := s.throttler.waiting.Load(); n != 0 {
+		if n := s.read().WaitingRequests; n != 0 {
 			t.Errorf("%d requests count as waiting", n)
 		}
 		if n := s.tracker.Len(); n != 1 {
@@ -427,20 +425,6 @@ func TestBadFramesEndOnlyTheirConnection(t *testing.T) {
 			t.Errorf("frame of 0xFFFFF bytes: %v", r)
 		}
 	})
-}
-
-// TestRefusedClientIsNotServed: the requests that a client sends right behind a
-// connect request that is refused without a word (a full disk) are not looked at.
-func TestRefusedClientIsNotServed(t *testing.T) {
-	s := startServer(t)
-	nc, peer := net.Pipe()
-	defer peer.Close()
-	c := newConn(s.Server, nc)
-	c.kill() // what the applier does
-	close(c.established)
-	if err := c.establishedOrRefused(); !errors.Is(err, errHangUp) {
-		t.Errorf("a refused connection goes on: %v", err)
-	}
 }
 
 // TestResumeOfAnExpiringSession whose close is not proposed yet: nobody is told

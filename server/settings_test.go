@@ -415,10 +415,10 @@ func (w *worker) check(e *testEnsemble) {
 		if s == nil {
 			continue
 		}
-		s.state.mu.RLock()
-		data, _ := s.state.tree.Data(w.node)
-		_, ephemeral := s.state.tree.Get(w.ephemeralNode)
-		s.state.mu.RUnlock()
+		s.state.RLock()
+		data, _ := s.state.Tree.Data(w.node)
+		_, ephemeral := s.state.Tree.Get(w.ephemeralNode)
+		s.state.RUnlock()
 		if string(data) != w.last {
 			w.t.Errorf("%s is %q on server %d, want %q", w.node, data, id, w.last)
 		}

@@ -170,10 +170,10 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		synctest.Wait()
 		a := s.applier
 		txn := datatree.Txn{Zxid: last + 1, Session: owner.session, Ops: []datatree.Op{{Kind: datatree.OpCloseSession}}}
-		a.state.tree.List(&txn)
+		a.state.Tree.List(&txn)
 		a.hold()
-		a.state.settled = make(chan struct{})
-		if !a.state.tree.Prune(&txn, &a.out, 3) { // those below /a
+		a.state.Settled = make(chan struct{})
+		if !a.state.Tree.Prune(&txn, &a.out, 3) { // those below /a
 			t.Fatal("nothing to prune")
 		}
 		a.release()
@@ -207,7 +207,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 			w.quiet(what + " between two slices")
 		}
 		a.hold()
-		a.state.tree.Apply(&txn, &a.out)
+		a.state.Tree.Apply(&txn, &a.out)
 		a.setLastApplied(txn.Zxid)
 		a.settle()
 		a.release()

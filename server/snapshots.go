@@ -128,7 +128,7 @@ func (sn *snapshotter) freeze() {
 	}
 	sn.txns, sn.bytes = 0, 0
 	sn.schedule()
-	sn.views <- frozen{sn.state.tree.Freeze(), sn.applier.ensemble.Append(nil), sn.installs.Load()}
+	sn.views <- frozen{sn.state.Tree.Freeze(), sn.applier.ensemble.Append(nil), sn.installs.Load()}
 }
 
 // due reports whether enough has happened for a snapshot.
@@ -174,9 +174,9 @@ func (sn *snapshotter) run() {
 func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	start := sn.now()
 	defer func() {
-		sn.state.mu.Lock()
+		sn.state.Lock()
 		view.Close()
-		sn.state.mu.Unlock()
+		sn.state.Unlock()
 	}()
 	ref, err := sn.write(ctx, view)
 	if err != nil {
@@ -412,9 +412,9 @@ func (w *rowWalk) peek() (datatree.Row, bool) {
 		w.begun = true
 		w.view.Sort()
 		w.batch.Reset()
-		w.server.state.mu.RLock()
+		w.server.state.RLock()
 		w.more = w.view.Step(&w.batch, walkBudget)
-		w.server.state.mu.RUnlock()
+		w.server.state.RUnlock()
 		w.rows = w.rows[:0]
 		for row := range w.batch.All() {
 			w.rows = append(w.rows, row)

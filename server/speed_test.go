@@ -8,35 +8,6 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestReadsOfAnIdleConnectionAllocateNothing, from the frame to the reply.
-func TestReadsOfAnIdleConnectionAllocateNothing(t *testing.T) {
-	s := startServer(t)
-	c := s.connect(t)
-	c.create("/n", strings.Repeat("x", 100))
-	c.create("/n/child", "")
-	sc := s.conns.all()[0]
-	for name, frame := range map[string][]byte{
-		"getData":      requestFrame(1, jute.OpGetData, get("/n", false)),
-		"exists":       requestFrame(1, jute.OpExists, get("/n", false)),
-		"absent":       requestFrame(1, jute.OpExists, get("/m", false)),
-		"getChildren2": requestFrame(1, jute.OpGetChildren2, get("/n", false)),
-		"ping":         requestFrame(jute.XidPing, jute.OpPing, nil),
-	} {
-		// The test takes the place of the connection's reader, which sleeps.
-		n := testing.AllocsPerRun(200, func() {
-			if err := sc.handle(frame); err != nil {
-				t.Fatal(err)
-			}
-			sc.mu.Lock()
-			sc.mu.out.b = sc.mu.out.b[:0]
-			sc.mu.Unlock()
-		})
-		if n != 0 {
-			t.Errorf("%s allocates %v times, want none", name, n)
-		}
-	}
-}
-
 // BenchmarkPipe serves one client in memory, window requests at a time.
 func BenchmarkPipe(b *testing.B) {
 	for name, op := range map[string]jute.OpCode{"get": jute.OpGetData, "set": jute.OpSetData} {
@@ -61,7 +32,7 @@ func BenchmarkPipe(b *testing.B) {
 					}
 					c.nc.Write(batch)
 					for range window {
-						if _, err := nextFrame(c.in); err != nil {
+						if _, err := c.in.next(); err != nil {
 							b.Fatal(err)
 						}
 					}

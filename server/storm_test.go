@@ -37,7 +37,7 @@ func (s *stormClient) connect(t *testing.T) bool {
 		s.c.nc.Close()
 		r.SessionID, r.Password = s.c.session, s.c.pass
 	}
-	s.c = &client{t: t, nc: nc, srv: srv, in: newFrameReader(nc, 64<<20)}
+	s.c = &client{t: t, nc: nc, srv: srv, in: newFrames(nc)}
 	nc.Write(frameOf(r.Append(nil))) // a failure shows when the response is read
 	nc.SetReadDeadline(time.Now().Add(2 * time.Second))
 	frame, err := s.c.frame()
@@ -215,7 +215,7 @@ func storm(t *testing.T, seed uint64, strikes int) {
 		time.Sleep(20 * time.Second) // what is left of the sessions expires
 		e.idle()
 		for id, s := range e.servers[1:] {
-			if n := s.conns.len(); n != 0 {
+			if n := s.connections(); n != 0 {
 				t.Errorf("server %d has %d connections", id+1, n)
 			}
 			if n := s.numSessions(); n != 0 {

@@ -136,7 +136,7 @@ func TestLargeRequestsAreBounded(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if n := s.largeBytes.Load(); n != 0 {
+	if n := s.read().LargeBytes; n != 0 {
 		t.Errorf("%d bytes count as being in work in the end", n)
 	}
 	if n := s.metrics.LargeRejected.Load(); n != 1 {
@@ -149,7 +149,7 @@ func TestRequestsThatWaitedTooLongAreNotDone(t *testing.T) {
 	const limit = 10 * time.Millisecond
 	s := startServer(t, "zookeeper.throttled_op_wait_time=10")
 	c, first := s.connect(t), s.connect(t)
-	s.state.mu.Lock() // holds up the leader
+	s.state.Lock() // holds up the leader
 	first.send(jute.OpSetData, set("/", ""))
 	first.nc.out.drained()
 	for s.metrics.Taken.Count() < 3 { // it has taken the first, and what follows is behind
@@ -165,7 +165,7 @@ func TestRequestsThatWaitedTooLongAreNotDone(t *testing.T) {
 	for all := s.now(); s.now()-all <= limit; {
 		runtime.Gosched()
 	}
-	s.state.mu.Unlock()
+	s.state.Unlock()
 	for _, want := range []struct {
 		xid int32
 		err jute.Code
@@ -245,15 +245,8 @@ func TestClientThatDoesNotReadIsNotRead(t *testing.T) {
 					}
 				})
 				synctest.Wait()
-				held := 0
-				for _, sc := range s.conns.all() {
-					sc.mu.Lock()
-					if sc.mu.out != nil {
-						held += sc.mu.out.len()
-					}
-					sc.mu.Unlock()
-				}
-				if held > 2*size {
+				_, replies, _ := s.clients.Held()
+				if held := replies.Bytes; held > 2*size {
 					t.Errorf("the server holds %d bytes of replies that the client does not take", held)
 				}
 				other.ping()

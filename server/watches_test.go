@@ -164,10 +164,10 @@ func TestWatchersMissNoChange(t *testing.T) {
 				t.Errorf("watcher %d: %v", n, err)
 				return
 			}
-			s.state.mu.RLock()
-			defer s.state.mu.RUnlock()
+			s.state.RLock()
+			defer s.state.RUnlock()
 			for _, p := range r.paths {
-				if node, _ := s.state.tree.Get(p); node.Mzxid != r.known[p] || !r.armed[p] {
+				if node, _ := s.state.Tree.Get(p); node.Mzxid != r.known[p] || !r.armed[p] {
 					t.Errorf("watcher %d: %s has mzxid %v, known is %v, watched %v", n, p, node.Mzxid, r.known[p], r.armed[p])
 				}
 			}
@@ -380,7 +380,7 @@ func TestWatchesGoWithTheirConnection(t *testing.T) {
 			c.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive})
 			c = c.resume(t, 10_000)
 			synctest.Wait()
-			if n := s.state.watches.Count(); n != 0 {
+			if n := s.state.Watches.Count(); n != 0 {
 				t.Fatalf("%d watches are left", n)
 			}
 			c.set("/", "")
@@ -404,14 +404,15 @@ func TestClientThatTakesNoEventsIsCutOff(t *testing.T) {
 		deaf.establish(&jute.ConnectRequest{TimeoutMs: 20_000})
 		deaf.sendFrame(requestFrame(1, jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive}))
 		deaf.must()
+		const outLimit = 64 << 20 // of one client
 		n := 0
-		for ; n < outLimit/400_000+10 && s.conns.len() == 2; n++ {
+		for ; n < outLimit/400_000+10 && s.connections() == 2; n++ {
 			w.set(path, "")
 			synctest.Wait()
 		}
-		if n < outLimit/400_000 || s.conns.len() != 1 {
+		if n < outLimit/400_000 || s.connections() != 1 {
 			t.Errorf("after %d events of 400 kB not taken, %d connections are left; want the watcher cut off at %d MB",
-				n, s.conns.len(), outLimit>>20)
+				n, s.connections(), outLimit>>20)
 		}
 	})
 }

@@ -79,8 +79,8 @@ func TestFourLetterWordsOverThePort(t *testing.T) {
 			}
 		}
 		c.ping()
-		if s.conns.len() != 1 {
-			t.Errorf("%d connections are left", s.conns.len())
+		if s.connections() != 1 {
+			t.Errorf("%d connections are left", s.connections())
 		}
 		s.noErrors(t)
 	})

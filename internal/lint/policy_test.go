@@ -58,9 +58,13 @@ const ours = `
 	# What a server counts of itself, by the names that operators know.
 	server/monitor:    jute fourletter server/datatree server/zab
 
+	# The clients' connections. What they ask of the server is clients.Backend.
+	server/clients:    jute fourletter internal/fifo server/auth server/config server/datatree server/evaluate server/monitor
+	                   server/replica server/session server/watch
+
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datatree server/evaluate
-	                   server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
+	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
@@ -155,7 +159,7 @@ const theirs = `
 	golang.org/x/term:                  cmd/zkcli/shell
 	github.com/creack/pty:              internal/ptytest
 	github.com/spf13/pflag:             cmd/
-	go.uber.org/zap:                    server server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
+	go.uber.org/zap:                    server server/clients server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
 	github.com/prometheus:              server server/monitor server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/
 	github.com/HdrHistogram:            internal/bench

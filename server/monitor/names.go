@@ -84,6 +84,7 @@ var numbers = []number{
 var ownNumbers = []number{
 	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *Reading) int64 { return int64(r.Tree.Skipped) })},
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *Reading) int64 { return r.WaitingBytes })},
+	{name: "zkd_large_requests_bytes", help: "Bytes of large requests that wait, which largeRequestMaxBytes bounds.", value: integer(func(r *Reading) int64 { return r.LargeBytes })},
 	{name: "zkd_apply_work_max", help: "Most changes, events and answers under one hold of the tree's lock.", value: integer(func(r *Reading) int64 { return int64(r.ApplyWork.Max()) })},
 	{name: "zkd_turn_work_max", help: "Most requests and changes that were evaluated in one turn of the peer loop.", value: integer(func(r *Reading) int64 { return int64(r.TurnWork.Max()) })},
 	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *Reading) int { return r.LeaderQueue })},

@@ -19,6 +19,7 @@ type Reading struct {
 	Connections      int
 	WaitingRequests  int64         // requests that wait for the leader
 	WaitingBytes     int64         // their memory
+	LargeBytes       int64         // of large requests that wait
 	Stalls           int64         // times that a connection was paused
 	Uptime           time.Duration // since the server began to serve
 	LeaderQueue      int           // requests that the leader has not taken

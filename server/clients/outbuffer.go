@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"encoding/binary"
@@ -63,7 +63,7 @@ func (o *outBuffer) chunk() []byte {
 var outBuffers = sync.Pool{New: func() any { return &outBuffer{b: make([]byte, 0, 4<<10)} }}
 
 // releaseOut gives up a buffer that was written, or will not be.
-func (s *Server) releaseOut(o *outBuffer) {
+func (s *Clients) releaseOut(o *outBuffer) {
 	if o.counted > 0 {
 		s.outBytes.Add(-int64(o.counted))
 	}
@@ -76,7 +76,7 @@ func (s *Server) releaseOut(o *outBuffer) {
 // dropOutLocked gives up what was to be written.
 func (c *conn) dropOutLocked() {
 	if c.mu.out != nil {
-		c.srv.releaseOut(c.mu.out)
+		c.clients.releaseOut(c.mu.out)
 		c.mu.out = nil
 	}
 }
@@ -113,7 +113,7 @@ func (c *conn) endLocked(b []byte) {
 		b = b[:c.mu.mark]
 	} else {
 		c.mu.stats.sent++
-		c.srv.metrics.PacketsSent.Add(1)
+		c.clients.metrics.PacketsSent.Add(1)
 		c.mu.out.saw(size)
 	}
 	c.mu.out.b = b
@@ -123,7 +123,7 @@ func (c *conn) endLocked(b []byte) {
 // countOutLocked brings outBytes up to date. A short buffer, as most are, does not count.
 func (c *conn) countOutLocked() {
 	if out := c.mu.out; out.len() > outFlush {
-		c.srv.outBytes.Add(int64(out.len() - out.counted))
+		c.clients.outBytes.Add(int64(out.len() - out.counted))
 		out.counted = out.len()
 	}
 }
@@ -132,7 +132,7 @@ func (c *conn) countOutLocked() {
 // alone, or if its buffer counts while those that count are too much together.
 func (c *conn) behindLocked() bool {
 	out := c.mu.out
-	return out != nil && (out.len() > outLimit || out.counted > 0 && c.srv.outBytes.Load() > c.srv.limits.replies)
+	return out != nil && (out.len() > outLimit || out.counted > 0 && c.clients.outBytes.Load() > c.clients.limits.Replies)
 }
 
 // abandon gives up the frame that begin started and unlocks the connection.
@@ -163,7 +163,7 @@ func (c *conn) send(frame []byte) bool {
 	c.mu.out.b = append(c.mu.out.chunk(), frame...)
 	c.countOutLocked()
 	c.mu.stats.sent++
-	c.srv.metrics.PacketsSent.Add(1)
+	c.clients.metrics.PacketsSent.Add(1)
 	return true
 }
 
@@ -198,9 +198,9 @@ func (c *conn) flush() {
 		c.mu.out = nil
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
-		out.showSizes(&c.srv.metrics.ResponseSizes)
+		out.showSizes(&c.clients.metrics.ResponseSizes)
 		err := c.write(out)
-		c.srv.releaseOut(out)
+		c.clients.releaseOut(out)
 		c.mu.Lock()
 		if err != nil {
 			c.mu.gone = true
@@ -217,11 +217,11 @@ func (c *conn) write(out *outBuffer) error {
 		if _, err := c.nc.Write(b); err != nil {
 			return err
 		}
-		c.srv.metrics.BytesSent.Add(int64(len(b)))
+		c.clients.metrics.BytesSent.Add(int64(len(b)))
 		out.full[i] = nil
 	}
 	n, err := c.nc.Write(out.b)
-	c.srv.metrics.BytesSent.Add(int64(n))
+	c.clients.metrics.BytesSent.Add(int64(n))
 	return err
 }
 

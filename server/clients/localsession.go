@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"time"
@@ -18,7 +18,7 @@ import (
 // locally opens or resumes a session of this server's own, and reports whether
 // that was its business.
 func (c *conn) locally(r *jute.ConnectRequest) (done bool, err error) {
-	s := c.srv
+	s := c.clients
 	id := r.SessionID
 	switch {
 	case id == 0 && (c.readOnly || s.cfg.LocalSessions):
@@ -41,10 +41,10 @@ func (c *conn) locally(r *jute.ConnectRequest) (done bool, err error) {
 	return true, nil
 }
 
-func (s *Server) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
-	s.state.mu.RLock()
-	defer s.state.mu.RUnlock()
-	return s.state.tree.Session(id)
+func (s *Clients) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.state.Tree.Session(id)
 }
 
 // openUnlogged opens a local session for a client that asked for an ordinary one,
@@ -52,11 +52,8 @@ func (s *Server) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
 // becomes an ordinary one with its first ephemeral. The caller holds the tree lock;
 // the connection's reader flushes.
 func (c *conn) openUnlogged(hasReadOnly bool) {
-	s := c.srv
-	id := s.ids.Next(func(id jute.SessionID) bool {
-		_, taken := s.state.tree.Session(id)
-		return taken
-	})
+	s := c.clients
+	id := s.nextSessionLocked()
 	s.locals.Add(id, c.timeoutMs, millis(c.started))
 	c.beginLocal(id, hasReadOnly)
 }
@@ -69,7 +66,7 @@ func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
 
 // beginLocal is openLocal without writing to the socket.
 func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
-	s := c.srv
+	s := c.clients
 	if !s.locals.Renew(id, c.timeoutMs, millis(c.started)) {
 		c.kill() // it has just expired
 		return
@@ -99,7 +96,7 @@ func (r *read) closeLocal() {
 }
 
 // expireLocals ends the local sessions whose clients have not been heard of.
-func (s *Server) expireLocals(now time.Duration) {
+func (s *Clients) expireLocals(now time.Duration) {
 	for _, id := range s.locals.Expire(millis(now), nil) {
 		s.metrics.SessionsExpired.Add(1)
 		s.log.Info("local session expired", zap.Stringer("session", id))
@@ -116,7 +113,7 @@ func (s *Server) expireLocals(now time.Duration) {
 // the outcome: then the session is a global one, or if that was refused it is what it
 // was, and the request is one of that session.
 func (c *conn) upgrade(req *request) error {
-	allowed := c.srv.cfg.LocalSessionsUpgrading || !c.srv.cfg.LocalSessions
+	allowed := c.clients.cfg.LocalSessionsUpgrading || !c.clients.cfg.LocalSessions
 	if !c.local.Load() || !allowed || !createsEphemeral(req) {
 		return nil
 	}
@@ -133,11 +130,11 @@ func (c *conn) upgrade(req *request) error {
 	return c.await(outcome)
 }
 
-// upgraded is called when the creation of a session is applied. A connection that had it
+// SessionOpened is called when the creation of a session is applied. A connection that had it
 // as a local one has a global one from here on. If another connection than origin has
 // resumed it meanwhile, that one ends: the leader does not know it as the owner, and
 // perhaps not its timeout. Its client resumes the global session.
-func (a *applier) upgraded(id jute.SessionID, origin uint64) {
+func (a *Answers) SessionOpened(id jute.SessionID, origin uint64) {
 	if !a.locals.Remove(id) {
 		return
 	}
@@ -178,19 +175,19 @@ func createsEphemeral(req *request) bool {
 // considerReadOnly lets read-only clients in when there has been no leader for a
 // while (readonlymode.enabled, semantics.md section 15). They see the last
 // committed state, and are sent away when there is a leader again.
-func (s *Server) considerReadOnly(now time.Duration) {
-	if !s.cfg.ReadOnlyMode || !s.ensemble() || s.serving.Load() || s.ending.Load() || s.readOnly.Load() {
+func (s *Clients) considerReadOnly(now time.Duration) {
+	if !s.cfg.ReadOnlyMode || !s.cfg.Replicated() || s.backend.Serving() || s.backend.Ending() || s.readOnly.Load() {
 		return
 	}
-	if now-time.Duration(s.idleSince.Load()) < max(2*time.Second, s.cfg.TickTime) {
+	if now-s.backend.IdleSince() < max(2*time.Second, s.cfg.TickTime) {
 		return
 	}
-	s.log.Warn("no leader: serving read-only clients from the last committed state", zap.Stringer("zxid", s.lastApplied()))
+	s.log.Warn("no leader: serving read-only clients from the last committed state", zap.Stringer("zxid", s.backend.Applied()))
 	s.readOnly.Store(true)
 }
 
-// endReadOnly sends read-only clients away.
-func (s *Server) endReadOnly() {
+// EndReadOnly sends read-only clients away: there is a leader.
+func (s *Clients) EndReadOnly() {
 	if !s.readOnly.Swap(false) {
 		return
 	}

@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"github.com/zkd-project/zkd/jute"
@@ -34,9 +34,9 @@ func (r *read) checkOrRemoveWatches() error {
 	w := r.c.watcherID()
 	found := false
 	if r.req.op == jute.OpCheckWatches {
-		found = r.state.watches.Check(w, p.Path, p.Type)
+		found = r.state.Watches.Check(w, p.Path, p.Type)
 	} else {
-		found = r.state.watches.Remove(w, p.Path, p.Type)
+		found = r.state.Watches.Remove(w, p.Path, p.Type)
 	}
 	if !found {
 		return jute.ErrNoWatcher
@@ -70,7 +70,7 @@ func (r *read) setWatches() error {
 
 func (r *read) catchUp(list watch.List, paths []string, since jute.Zxid) {
 	for _, path := range paths {
-		node, ok := r.state.tree.Get(path)
+		node, ok := r.state.Tree.Get(path)
 		event, mode, missed := list.CatchUp(watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}, since)
 		if !missed {
 			r.watch(path, mode)

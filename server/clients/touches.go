@@ -1,4 +1,4 @@
-package server
+package clients
 
 import "github.com/zkd-project/zkd/server/replica"
 
@@ -10,22 +10,21 @@ const arriving = -1
 // is handled, and whether its requests may be answered without the leader.
 func (c *conn) arrive() {
 	last := c.touched.Swap(arriving)
-	c.started = c.srv.now()
+	c.started = c.clients.now()
 	now := millis(c.started)
 	c.touched.Store(now)
 	lives := c.tracked.Load().Touch(now, c.timeoutMs)
-	c.alone = c.local.Load() || lives && now < c.srv.answersUntil.Load() && now-last < replica.LateAfter(c.timeoutMs)
+	c.alone = c.local.Load() || lives && now < c.clients.backend.AnswersUntil() && now-last < replica.LateAfter(c.timeoutMs)
 }
 
-// reportTouches tells the leader which sessions were heard of since the last report, also
-// on connections that have ended since. See server/replica for what that is for.
-func (l *loop) reportTouches(now int64) {
-	l.reportedAt = now
-	live, ended := l.conns.heard()
-	if !l.replica.Follows() {
-		return
+// Touches appends to list the sessions that were heard of since the last call, also on
+// connections that have ended since. Without report it forgets those that have ended,
+// and returns none.
+func (s *Clients) Touches(list []replica.Touch, now int64, report bool) []replica.Touch {
+	live, ended := s.conns.heard()
+	if !report {
+		return list
 	}
-	touches := l.touches[:0]
 	for _, c := range live {
 		at, id := c.touched.Load(), c.sessionID()
 		if at == c.reported || id == 0 || c.local.Load() {
@@ -35,11 +34,10 @@ func (l *loop) reportTouches(now int64) {
 		if at == arriving {
 			at = now
 		}
-		touches = append(touches, replica.Touch{Session: id, TimeoutMs: c.timeoutMs, AgeMs: now - at})
+		list = append(list, replica.Touch{Session: id, TimeoutMs: c.timeoutMs, AgeMs: now - at})
 	}
 	for _, t := range ended {
-		touches = append(touches, replica.Touch{Session: t.session, TimeoutMs: t.timeoutMs, AgeMs: now - t.at})
+		list = append(list, replica.Touch{Session: t.session, TimeoutMs: t.timeoutMs, AgeMs: now - t.at})
 	}
-	l.replica.ReportTouches(touches)
-	l.touches = touches
+	return list
 }

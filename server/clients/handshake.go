@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ var (
 // The first four bytes decide: a four-letter word, or the length of a connect
 // request. Nothing more is read until the session stands.
 func (c *conn) handshake() error {
-	c.readWithin(c.srv.cfg.SessionlessCnxnTimeout)
+	c.readWithin(c.clients.cfg.SessionlessCnxnTimeout)
 	word, err := c.firstWord()
 	if err != nil {
 		return c.sessionless(err)
@@ -38,7 +38,7 @@ func (c *conn) handshake() error {
 		return c.sessionless(err)
 	}
 	c.readWithoutDeadline()
-	c.started = c.srv.now()
+	c.started = c.clients.now()
 
 	var r jute.ConnectRequest
 	d := jute.NewDecoder(frame)
@@ -46,7 +46,7 @@ func (c *conn) handshake() error {
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", errBadConnect, d.Err())
 	}
-	if err := c.srv.admitConnect(c, &r); err != nil {
+	if err := c.clients.admitConnect(c, &r); err != nil {
 		return err
 	}
 	return c.connect(&r)
@@ -55,7 +55,7 @@ func (c *conn) handshake() error {
 // sessionless names the end of a client that never said who it is.
 func (c *conn) sessionless(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.srv.metrics.Sessionless.Add(1)
+		c.clients.metrics.Sessionless.Add(1)
 		return errSessionless
 	}
 	return err
@@ -87,12 +87,12 @@ func (c *conn) firstFrame() ([]byte, error) {
 // admitConnect checks a connect request before anything is done for it. A
 // refusal closes the connection without a word, so the client tries another
 // server (wire.md section 3).
-func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
+func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	s.metrics.ConnectionRequests.Add(1)
 	switch {
-	case s.ending.Load():
+	case s.backend.Ending():
 		return errNotServing
-	case !s.serving.Load():
+	case !s.backend.Serving():
 		if c.readOnly = s.readOnly.Load() && r.ReadOnly; !c.readOnly {
 			return errNotServing
 		}
@@ -103,7 +103,7 @@ func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	// A session is resumed behind everything that the leader had ordered, so a
 	// server that is only a little late need not turn the client away: see
 	// answerConnect. Where nothing is going to be applied, it has to be now.
-	if last := s.lastApplied(); r.LastZxidSeen > last && (c.readOnly || r.SessionID == 0 || !s.ensemble()) {
+	if last := s.backend.Applied(); r.LastZxidSeen > last && (c.readOnly || r.SessionID == 0 || !s.cfg.Replicated()) {
 		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
 	}
 	c.seen = r.LastZxidSeen
@@ -112,7 +112,7 @@ func (s *Server) admitConnect(c *conn, r *jute.ConnectRequest) error {
 
 // connect makes or resumes the session and waits until that is decided.
 func (c *conn) connect(r *jute.ConnectRequest) error {
-	s := c.srv
+	s := c.clients
 	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
 	if done, err := c.locally(r); done || err != nil {
 		return err
@@ -140,7 +140,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	}
 	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: c.established})
 	c.touched.Store(millis(c.started)) // not before then the leader starts the session's time
-	s.loop.submit(sub)
+	s.backend.Submit(sub)
 	if err := c.await(c.established); err != nil {
 		return err
 	}
@@ -174,10 +174,10 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 // barrier of its resumption has been passed, or its new timeout is set. The session
 // exists, or it never will again. The client is told the timeout of the tree: that one
 // holds on all servers. The caller holds the tree lock for writing.
-func (s *Server) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
+func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
 	tracked := s.tracker.Get(id)
-	timeoutMs, alive := s.state.tree.Session(id)
-	if last := s.state.tree.LastZxid(); c.seen > last {
+	timeoutMs, alive := s.state.Tree.Session(id)
+	if last := s.state.Tree.LastZxid(); c.seen > last {
 		s.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id),
 			zap.Error(fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last)))
 		c.kill()

@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 // lock is held, for reading or writing, from the look-up to the moment at which
 // the reply and the watch are in place: so no change can fall between them.
 type read struct {
-	*Server
+	*Clients
 	c    *conn
 	req  *request
 	zxid jute.Zxid
@@ -22,8 +22,8 @@ type read struct {
 
 // answerRead answers a request that needs no leader, and reports whether the
 // connection goes on. The caller holds the tree lock.
-func (s *Server) answerRead(c *conn, req *request) (keep bool) {
-	r := read{s, c, req, s.state.tree.LastZxid()}
+func (s *Clients) answerRead(c *conn, req *request) (keep bool) {
+	r := read{s, c, req, s.state.Tree.LastZxid()}
 	err, known := r.dispatch()
 	if !known {
 		c.reply(req.xid, -1, jute.ErrUnimplemented)
@@ -97,12 +97,12 @@ func (r *read) allowed(acl []jute.ACL, perms jute.Perms) error {
 }
 
 func (r *read) watch(path string, mode watch.Mode) {
-	r.state.watches.Add(r.c.watcherID(), path, mode)
+	r.state.Watches.Add(r.c.watcherID(), path, mode)
 }
 
 // readable looks up a node that the client may read.
 func (r *read) readable(path string) (datatree.Node, error) {
-	node, ok := r.state.tree.Get(path)
+	node, ok := r.state.Tree.Get(path)
 	if !ok {
 		return node, jute.ErrNoNode
 	}
@@ -135,7 +135,7 @@ func (r *read) getData() error {
 	if err != nil {
 		return err
 	}
-	data, node, ok := r.state.tree.GetData(p.Path)
+	data, node, ok := r.state.Tree.GetData(p.Path)
 	if !ok {
 		return jute.ErrNoNode
 	}
@@ -158,7 +158,7 @@ func (r *read) exists() error {
 	if strings.IndexByte(p.Path, 0) >= 0 {
 		return jute.ErrBadArguments
 	}
-	node, ok := r.state.tree.Get(p.Path)
+	node, ok := r.state.Tree.Get(p.Path)
 	if ok {
 		// Needed since ZOOKEEPER-4799; before, existence was for everyone.
 		if err := r.allowed(node.ACL, jute.PermRead); err != nil {
@@ -189,7 +189,7 @@ func (r *read) getChildren(withStat bool) error {
 		r.watch(p.Path, watch.Child)
 	}
 	b := jute.AppendInt32(r.begin(), node.NumChildren)
-	for name := range r.state.tree.Children(p.Path) {
+	for name := range r.state.Tree.Children(p.Path) {
 		b = jute.AppendString(b, name)
 	}
 	if withStat {
@@ -205,7 +205,7 @@ func (r *read) getACL() error {
 	if err != nil {
 		return err
 	}
-	node, ok := r.state.tree.Get(path)
+	node, ok := r.state.Tree.Get(path)
 	if !ok {
 		return jute.ErrNoNode
 	}
@@ -229,7 +229,7 @@ func (r *read) getAllChildrenNumber() error {
 	if _, err := r.readable(path); err != nil {
 		return err
 	}
-	n := r.state.tree.CountDescendants(path)
+	n := r.state.Tree.CountDescendants(path)
 	if path == "" { // the root by another name, which is below it for Apache's server
 		n++
 	}
@@ -252,7 +252,7 @@ func (r *read) getEphemerals() error {
 		prefix = ""
 	}
 	var paths []string
-	for path := range r.state.tree.Ephemerals(r.c.sessionID()) {
+	for path := range r.state.Tree.Ephemerals(r.c.sessionID()) {
 		if strings.HasPrefix(path, prefix) {
 			paths = append(paths, path)
 		}
@@ -297,7 +297,7 @@ func (r *read) multiRead() error {
 }
 
 func (r *read) appendReadResult(b []byte, op *jute.MultiOp) []byte {
-	data, node, ok := r.state.tree.GetData(op.Path)
+	data, node, ok := r.state.Tree.GetData(op.Path)
 	res := jute.MultiResult{Type: op.Type}
 	switch {
 	case !ok:
@@ -308,7 +308,7 @@ func (r *read) appendReadResult(b []byte, op *jute.MultiOp) []byte {
 		res.Data, res.Stat = data, node.Stat()
 	default:
 		res.Children = make([]string, 0, node.NumChildren)
-		for name := range r.state.tree.Children(op.Path) {
+		for name := range r.state.Tree.Children(op.Path) {
 			res.Children = append(res.Children, name)
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"errors"
@@ -26,11 +26,11 @@ import (
 // left something in the out buffer: answers to writes, watch events. Only one of
 // them writes the socket at a time.
 type conn struct {
-	srv    *Server
-	nc     net.Conn
-	id     uint64 // origin of its requests, unique over servers and restarts
-	opened time.Time
-	frames *frameReader
+	clients *Clients
+	nc      net.Conn
+	id      uint64 // origin of its requests, unique over servers and restarts
+	opened  time.Time
+	frames  *frameReader
 
 	// Owned by the reader.
 	timeoutMs int32                // negotiated; set before the session, by the applier
@@ -108,12 +108,12 @@ func (st *connStats) answered(req *request, zxid jute.Zxid) {
 	}
 }
 
-func newConn(s *Server, nc net.Conn) *conn {
+func newConn(s *Clients, nc net.Conn) *conn {
 	c := &conn{
 		established: make(chan struct{}),
-		srv:         s,
+		clients:     s,
 		nc:          nc,
-		id:          s.nextOrigin(),
+		id:          uint64(s.ids.Next(nil)),
 		opened:      time.Now(),
 		frames:      newFrameReader(nc, s.cfg.MaxBuffer),
 		wake:        make(chan struct{}, 1),
@@ -149,7 +149,7 @@ func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load
 func (c *conn) serve() {
 	defer c.tearDown()
 	if err := c.run(); !endOfConnection(err) {
-		c.srv.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()),
+		c.clients.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()),
 			zap.Stringer("session", c.sessionID()), zap.Error(err))
 	}
 }
@@ -174,7 +174,7 @@ func (c *conn) run() error {
 			return err
 		}
 		n, err := c.frames.fill()
-		c.srv.metrics.BytesReceived.Add(int64(n))
+		c.clients.metrics.BytesReceived.Add(int64(n))
 		if err != nil {
 			return err
 		}
@@ -215,16 +215,16 @@ func (c *conn) settle(handled int) {
 	}
 	c.current = request{} // lets go of the read buffer
 	c.submitBatch()
-	c.srv.metrics.PacketsReceived.Add(int64(handled))
+	c.clients.metrics.PacketsReceived.Add(int64(handled))
 	reads := c.readsNow
 	c.readsNow = 0
 	c.mu.Lock()
 	c.mu.stats.received += int64(handled)
 	if reads > 0 {
-		c.mu.stats.lastResponse = c.srv.now()
+		c.mu.stats.lastResponse = c.clients.now()
 		latency := c.mu.stats.lastResponse - c.started
 		c.mu.stats.observe(latency, int64(reads))
-		c.srv.metrics.Reads.Observe(latency, int64(reads))
+		c.clients.metrics.Reads.Observe(latency, int64(reads))
 	}
 	c.mu.Unlock()
 	c.flush()
@@ -232,7 +232,7 @@ func (c *conn) settle(handled int) {
 
 // submitBatch hands the batch's writes to the leader.
 func (c *conn) submitBatch() {
-	c.srv.loop.submit(c.batch...)
+	c.clients.backend.Submit(c.batch...)
 	clear(c.batch)
 	c.batch = c.batch[:0]
 	c.arena = nil
@@ -261,7 +261,7 @@ func (c *conn) kill() {
 	c.dropOutLocked()
 	c.mu.Unlock()
 	c.drained.Broadcast()
-	c.srv.throttler.relax() // its reader may be paused
+	c.clients.throttler.relax() // its reader may be paused
 }
 
 // drain makes the connection end once what it has asked for is answered.
@@ -270,7 +270,7 @@ func (c *conn) drain() {
 	defer c.mu.Unlock()
 	c.mu.draining = true
 	c.nc.SetReadDeadline(time.Now()) // wakes the reader
-	c.nc.SetWriteDeadline(time.Now().Add(c.srv.cfg.RequestThrottle.ShutdownTimeout))
+	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.RequestThrottle.ShutdownTimeout))
 }
 
 // readWithin sets the deadline of the handshake, unless the server is stopping
@@ -296,7 +296,7 @@ func (c *conn) readWithoutDeadline() {
 // tearDown runs when the reader ends.
 func (c *conn) tearDown() {
 	lingers := c.finish()
-	c.srv.forget(c) // it counts no more
+	c.clients.forget(c) // it counts no more
 	if lingers {
 		c.linger()
 	}
@@ -354,7 +354,7 @@ func (c *conn) watcherID() watch.Watcher {
 	if w := c.watcher.Load(); w != 0 {
 		return watch.Watcher(w - 1)
 	}
-	w := c.srv.conns.addWatcher(c)
+	w := c.clients.conns.addWatcher(c)
 	c.watcher.Store(uint64(w) + 1)
 	return w
 }

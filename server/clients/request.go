@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"errors"
@@ -52,7 +52,7 @@ func (c *conn) handle(frame []byte) error {
 	case jute.OpSASL:
 		return c.refuseSASL(req)
 	}
-	if !c.srv.authEnforced(req) {
+	if !c.clients.authEnforced(req) {
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
 		c.endAfterFlush()
 		return errHangUp
@@ -61,7 +61,7 @@ func (c *conn) handle(frame []byte) error {
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
 	case c.readOnly && replica.Ordered(req.op):
-		c.reply(req.xid, c.srv.lastApplied(), jute.ErrNotReadOnly)
+		c.reply(req.xid, c.clients.backend.Applied(), jute.ErrNotReadOnly)
 		return nil
 	case replica.Ordered(req.op), c.mustFence(req.op):
 		return c.submit(req)
@@ -76,7 +76,7 @@ func (c *conn) mustFence(op jute.OpCode) bool {
 	if c.fenced || c.readOnly {
 		return false
 	}
-	return !c.alone || c.srv.cfg.LinearizableReads && fenced(op)
+	return !c.alone || c.clients.cfg.LinearizableReads && fenced(op)
 }
 
 // fenced reports whether op reads the tree.
@@ -97,8 +97,8 @@ func (c *conn) serveInOrder(req *request) error {
 	if err := c.lockTree(req); err != nil {
 		return err
 	}
-	keep := c.srv.answerRead(c, req)
-	c.srv.state.mu.RUnlock()
+	keep := c.clients.answerRead(c, req)
+	c.clients.state.RUnlock()
 	c.readsNow++
 	if !keep {
 		c.endAfterFlush()
@@ -112,14 +112,14 @@ func (c *conn) serveInOrder(req *request) error {
 // request waits for the end of that. So each answer shows a state between two
 // transactions, the one of the zxid that it names.
 func (c *conn) lockTree(req *request) error {
-	s := c.srv
+	s := c.clients
 	for {
-		s.state.mu.RLock()
-		settled := s.state.settled
+		s.state.RLock()
+		settled := s.state.Settled
 		if settled == nil || !s.changing(req) {
 			return nil
 		}
-		s.state.mu.RUnlock()
+		s.state.RUnlock()
 		c.submitBatch()
 		c.flush()
 		if err := c.await(settled); err != nil {
@@ -130,14 +130,14 @@ func (c *conn) lockTree(req *request) error {
 
 // changing reports whether the answer to a request could show a part of the transaction
 // that is being applied. The tree is locked.
-func (s *Server) changing(req *request) bool {
+func (s *Clients) changing(req *request) bool {
 	switch req.op {
 	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession:
 		return false
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL:
 		d := jute.NewAliasDecoder(req.body)
 		path := d.String()
-		return d.Err() == nil && s.state.tree.Changing(path)
+		return d.Err() == nil && s.state.Tree.Changing(path)
 	}
 	return true
 }
@@ -154,7 +154,7 @@ func (c *conn) await(happened <-chan struct{}) error {
 
 // submit queues an ordered request and adds it to the batch for the leader.
 func (c *conn) submit(req *request) error {
-	if err := c.srv.admitLarge(c, req); err != nil {
+	if err := c.clients.admitLarge(c, req); err != nil {
 		return err
 	}
 	if err := c.upgrade(req); err != nil {
@@ -209,7 +209,7 @@ func (c *conn) pushBehind(req *request) bool {
 func (c *conn) pushLocked(req request) {
 	c.mu.pending.Push(req)
 	c.pendingLen.Add(1)
-	c.srv.throttler.enter(req.size())
+	c.clients.throttler.enter(req.size())
 }
 
 // throttle pauses the reader while the client is slow to take what it asked
@@ -217,12 +217,12 @@ func (c *conn) pushLocked(req request) {
 // it (globalOutstandingLimit). TCP does the rest.
 func (c *conn) throttle() error {
 	c.makeRoom()
-	if c.pendingLen.Load() == 0 || !c.srv.throttler.over() {
+	if c.pendingLen.Load() == 0 || !c.clients.throttler.over() {
 		return nil
 	}
 	c.submitBatch()
 	c.flush()
-	return c.srv.throttler.wait(c)
+	return c.clients.throttler.wait(c)
 }
 
 // authenticate handles an auth packet. It is answered at once, before requests
@@ -235,9 +235,9 @@ func (c *conn) authenticate(req *request) error {
 	if d.Err() != nil {
 		return fmt.Errorf("auth packet: %w", d.Err())
 	}
-	ids, err := c.srv.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
+	ids, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
 	if err != nil {
-		c.srv.metrics.AuthFailed.Add(1)
+		c.clients.metrics.AuthFailed.Add(1)
 		c.reply(req.xid, 0, jute.CodeOf(err))
 		c.endAfterFlush()
 		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)

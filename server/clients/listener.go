@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"context"
@@ -12,35 +12,35 @@ import (
 	"go.uber.org/zap"
 )
 
-// listen opens the client port, if there is to be one, and starts accepting.
-func (s *Server) listen() error {
+// Listen opens the client port, if there is to be one, and starts accepting. It returns
+// the port's address, or nil.
+func (s *Clients) Listen() (net.Addr, error) {
 	if s.cfg.ClientPort < 0 {
-		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.lastApplied()))
-		return nil
+		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.backend.Applied()))
+		return nil, nil
 	}
 	addr := net.JoinHostPort(s.cfg.ClientPortAddress, strconv.Itoa(s.cfg.ClientPort))
-	listen := s.opts.Listen
+	listen := s.listenFunc
 	if listen == nil {
 		listen = s.listenTCP
 	}
 	l, err := listen("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("listen for clients on %s: %w", addr, err)
+		return nil, fmt.Errorf("listen for clients on %s: %w", addr, err)
 	}
 	s.listener = l
 	if err := setBacklog(l, s.cfg.ClientPortListenBacklog); err != nil {
-		return fmt.Errorf("set clientPortListenBacklog: %w", errors.Join(err, l.Close()))
+		return nil, fmt.Errorf("set clientPortListenBacklog: %w", errors.Join(err, l.Close()))
 	}
 	bound := l.Addr()
-	s.addr.Store(&bound)
-	s.log.Info("serving clients", zap.Stringer("address", bound), zap.Stringer("zxid", s.lastApplied()))
+	s.log.Info("serving clients", zap.Stringer("address", bound), zap.Stringer("zxid", s.backend.Applied()))
 	s.accepting.Go(s.acceptLoop)
-	return nil
+	return bound, nil
 }
 
 // listenTCP opens a port whose connections have keep-alives only if
 // clientTcpKeepAlive says so: Go's default costs each new one four system calls.
-func (s *Server) listenTCP(network, addr string) (net.Listener, error) {
+func (s *Clients) listenTCP(network, addr string) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: -1}
 	if s.cfg.ClientTCPKeepAlive {
 		lc.KeepAlive = 0
@@ -64,11 +64,11 @@ func setBacklog(l net.Listener, n int) error {
 	return errors.Join(err, errListen)
 }
 
-func (s *Server) acceptLoop() {
+func (s *Clients) acceptLoop() {
 	for {
 		nc, err := s.listener.Accept()
 		switch {
-		case errors.Is(err, net.ErrClosed), err != nil && s.ending.Load():
+		case errors.Is(err, net.ErrClosed), err != nil && s.backend.Ending():
 			return // whatever a listener of Options.Listen says when it is closed
 		case err != nil:
 			// Out of file descriptors, most likely: existing clients go on, and
@@ -76,7 +76,7 @@ func (s *Server) acceptLoop() {
 			s.log.Warn("can't accept a connection", zap.Error(err))
 			select {
 			case <-time.After(100 * time.Millisecond):
-			case <-s.stopping:
+			case <-s.refusing:
 				return
 			}
 			continue
@@ -87,7 +87,7 @@ func (s *Server) acceptLoop() {
 
 // admit starts a connection if the limits allow one more. Otherwise it closes it
 // without a word, which makes a client try another server.
-func (s *Server) admit(nc net.Conn) {
+func (s *Clients) admit(nc net.Conn) {
 	c := newConn(s, nc)
 	if !s.conns.add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
 		s.metrics.ConnectionRejected.Add(1)
@@ -96,14 +96,14 @@ func (s *Server) admit(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	s.clients.Go(c.serve)
+	s.running.Go(c.serve)
 }
 
 // forget removes a connection that has ended from everything that knows it.
 // Under the tree lock nothing can add a watch for it meanwhile: its reader has
 // ended, and the applier, which serves its queued reads, holds the lock to do so.
-func (s *Server) forget(c *conn) {
-	s.state.mu.RLock()
+func (s *Clients) forget(c *conn) {
+	s.state.RLock()
 	c.mu.Lock()
 	for i := range c.mu.pending.All() {
 		req := &c.mu.pending.All()[i]
@@ -115,11 +115,11 @@ func (s *Server) forget(c *conn) {
 	c.dropOutLocked()
 	c.mu.Unlock()
 	if w := c.watcher.Load(); w != 0 {
-		s.state.watches.Drop(c.watcherID())
+		s.state.Watches.Drop(c.watcherID())
 		s.metrics.DeadWatchers.Add(1)
 	}
 	s.conns.remove(c, c.ip())
-	s.state.mu.RUnlock()
+	s.state.RUnlock()
 	s.throttler.relax()
 }
 

@@ -1,4 +1,4 @@
-package server
+package clients
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 // request_throttle_max_requests is a second limit that works the same way.
 type throttler struct {
 	limit    int64        // 0 means none
-	maxBytes int64        // limits.requests
+	maxBytes int64        // Limits.Requests
 	waiting  atomic.Int64 // requests
 	bytes    atomic.Int64 // of their bodies
 	stalls   atomic.Int64 // times that a reader had to wait
@@ -24,12 +24,13 @@ type throttler struct {
 	cond *sync.Cond
 }
 
-// newThrottler takes the two limits, of which 0 means none.
-func newThrottler(outstanding, requests int) *throttler {
+// newThrottler takes the two limits of the configuration, of which 0 means none, and
+// Limits.Requests.
+func newThrottler(outstanding, requests int, maxBytes int64) *throttler {
 	if requests > 0 && (outstanding == 0 || requests < outstanding) {
 		outstanding = requests
 	}
-	t := &throttler{limit: int64(outstanding), maxBytes: defaultLimits.requests}
+	t := &throttler{limit: int64(outstanding), maxBytes: maxBytes}
 	t.cond = sync.NewCond(&t.mu)
 	return t
 }
@@ -109,7 +110,7 @@ var errTooMuchInFlight = errors.New("large requests in flight exceed largeReques
 // admitLarge bounds the memory that large requests hold until they are
 // answered (largeRequestThreshold, off by default). A request beyond the bound
 // closes its connection.
-func (s *Server) admitLarge(c *conn, req *request) error {
+func (s *Clients) admitLarge(c *conn, req *request) error {
 	size := int64(len(req.body) + 8)
 	if s.cfg.LargeRequestThreshold < 0 || size <= int64(s.cfg.LargeRequestThreshold) {
 		return nil
@@ -125,7 +126,7 @@ func (s *Server) admitLarge(c *conn, req *request) error {
 
 // authEnforced reports whether the connection may make this request, given
 // enforce.auth.schemes.
-func (s *Server) authEnforced(req *request) bool {
+func (s *Clients) authEnforced(req *request) bool {
 	if !s.cfg.EnforceAuth {
 		return true
 	}

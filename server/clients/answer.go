@@ -1,0 +1,310 @@
+package clients
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// Answers carries what the applier does to the connections that wait for it. All methods
+// are the applier's, which has State locked for writing, but for Wake.
+type Answers struct {
+	*Clients
+	served func() // see NewAnswers
+
+	now     time.Duration       // of the batch
+	dirty   []*conn             // to be woken after the batch
+	deliver func(watch.Watcher) // deliverTo, made once
+	ev      *datatree.Event     // being told
+	zxid    jute.Zxid           // of the transaction that it belongs to
+	event   []byte              // its notification, encoded once; empty until a watcher is found
+	told    int                 // how many watchers have been sent it
+}
+
+// NewAnswers returns the applier's side of the clients. served is called after each read
+// that had waited for an answer. It may unlock State for a while.
+func (s *Clients) NewAnswers(served func()) *Answers {
+	a := &Answers{Clients: s, served: served}
+	a.deliver = a.deliverTo
+	return a
+}
+
+// Begin begins a batch.
+func (a *Answers) Begin(now time.Duration) { a.now = now }
+
+// Wake has what the batch produced written to the clients. State is not locked.
+func (a *Answers) Wake() {
+	for i, c := range a.dirty {
+		c.dirty = false
+		c.kick()
+		a.dirty[i] = nil
+	}
+	a.dirty = a.dirty[:0]
+	a.throttler.relax()
+}
+
+// Answer gives the result of a transaction to the connection that asked for it, if that
+// is still there.
+func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
+	if c := a.conns.get(txn.Origin); c != nil {
+		a.answer(c, o, txn, results)
+	}
+}
+
+// SessionClosed ends the connection of a session that was closed, unless that closed it:
+// then the answer is its end.
+func (a *Answers) SessionClosed(id jute.SessionID, origin uint64) {
+	if c := a.conns.release(id); c != nil && c.id != origin {
+		c.kill()
+	}
+}
+
+// Barrier answers a request that has no transaction.
+func (a *Answers) Barrier(o *replica.Order) {
+	c := a.conns.get(o.Origin)
+	switch {
+	case c == nil:
+	case o.Code == jute.ErrSessionMoved:
+		c.kill() // its session is elsewhere now
+	default:
+		a.answer(c, o, nil, nil)
+	}
+}
+
+// Tell sends an event of a transaction to the watchers that wait for it and may read the
+// node. It returns how many there are.
+func (a *Answers) Tell(ev *datatree.Event, zxid jute.Zxid) (told int) {
+	a.ev, a.zxid, a.event, a.told = ev, zxid, a.event[:0], 0
+	a.state.Watches.Trigger(ev.Type, ev.Path, a.deliver)
+	return a.told
+}
+
+// deliverTo sends the event to one watcher. The watch table is locked.
+func (a *Answers) deliverTo(w watch.Watcher) {
+	c := a.conns.watcher(w)
+	if c == nil || !a.schemes.Allowed(a.ev.ACL, jute.PermRead, *c.auth.Load()) {
+		return
+	}
+	if len(a.event) == 0 {
+		b, mark := jute.BeginFrame(a.event)
+		h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: a.zxid}
+		a.event = jute.EndFrame(appendEvent(h.Append(b), a.ev.Type, a.ev.Path), mark)
+	}
+	if !c.send(a.event) {
+		a.log.Warn("closing connection: it does not take its watch events",
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
+		c.kill()
+		return
+	}
+	a.told++
+	a.metrics.ResponseSizes.Observe(len(a.event) - 4) // without the frame's length
+	a.metrics.WatchBytes.Add(int64(len(a.event)))
+	a.markDirty(c)
+}
+
+// markDirty has the connection's writer woken after the batch. The writer begins
+// with the first thing that it has to write: many connections never have any.
+// Under the tree lock the reader can't be through with forget, so the group that
+// both belong to is not waited for in vain.
+func (a *Answers) markDirty(c *conn) {
+	if c.dirty {
+		return
+	}
+	c.dirty = true
+	a.dirty = append(a.dirty, c)
+	if !c.hasWriter {
+		c.hasWriter = true
+		a.running.Go(c.writeLoop)
+	}
+}
+
+// answer gives the oldest pending request of c its reply, and then serves the
+// reads that waited for that. txn is nil for a barrier.
+func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
+	c.mu.Lock()
+	if c.mu.gone || c.mu.ending || c.mu.pending.Len() == 0 {
+		c.mu.Unlock()
+		return
+	}
+	req := *c.mu.pending.Front()
+	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !answers(&req, o) {
+		c.mu.Unlock()
+		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
+			zap.Stringer("zxid", o.Zxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
+		c.kill()
+		return
+	}
+	if !a.replyLocked(c, &req, o, txn, results) {
+		c.mu.Unlock()
+		a.answerSpecial(c, &req, o, txn)
+		c.mu.Lock()
+	}
+	if req.xid != replica.UpgradeXid || req.outcome == nil {
+		a.observeLocked(c, &req)
+	}
+	reads := a.popLocked(c, &req)
+	c.mu.Unlock()
+	if req.outcome != nil {
+		// The reader continues, and writes the response. Not before the request is out
+		// of the queue: nobody would serve a read that was queued after it.
+		close(req.outcome)
+		return
+	}
+	if reads {
+		a.serveReads(c)
+	}
+	a.markDirty(c)
+}
+
+// answers reports whether o, which has no transaction, can be what req waits for:
+// a refusal goes with any request.
+func answers(req *request, o *replica.Order) bool {
+	return o.Code != 0 || req.op == jute.OpSync || !replica.Ordered(req.op)
+}
+
+// serveReads serves the reads at the head of c's queue, up to the next ordered
+// request.
+func (a *Answers) serveReads(c *conn) {
+	for more := true; more; {
+		c.mu.Lock()
+		if c.mu.gone || c.mu.pending.Len() == 0 {
+			c.mu.Unlock()
+			return
+		}
+		req := *c.mu.pending.Front()
+		behind := c.behindLocked()
+		c.mu.Unlock()
+		if behind {
+			a.log.Warn("closing connection: the replies to reads behind one write are too much",
+				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
+			c.kill()
+			return
+		}
+		if !a.answerRead(c, &req) {
+			c.endAfterFlush()
+			return
+		}
+		a.metrics.Reads.Observe(a.now-req.received, 1)
+		c.mu.Lock()
+		more = a.popLocked(c, &req)
+		c.mu.Unlock()
+		a.served()
+	}
+}
+
+// popLocked takes the request that has been answered out of c's queue, and reports
+// whether a read is next.
+func (a *Answers) popLocked(c *conn, req *request) (read bool) {
+	pending := &c.mu.pending
+	if pending.Len() == 0 { // torn down meanwhile
+		return false
+	}
+	pending.Pop(1)
+	if req.large > 0 {
+		a.largeBytes.Add(-req.large)
+	}
+	c.pendingLen.Add(-1)
+	a.throttler.leave(req.size())
+	if c.mu.draining {
+		c.drained.Broadcast()
+	}
+	return pending.Len() > 0 && !pending.Front().ordered
+}
+
+// observeLocked counts the answer to a request that was ordered by the leader.
+func (a *Answers) observeLocked(c *conn, req *request) {
+	latency := a.now - req.received
+	a.metrics.Writes.Observe(latency, 1)
+	c.mu.stats.answered(req, a.state.Tree.LastZxid())
+	c.mu.stats.observe(latency, 1)
+	c.mu.stats.lastResponse = a.now
+}
+
+// replyLocked appends the reply to a write, and reports whether that was one.
+func (a *Answers) replyLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) bool {
+	zxid, code := a.state.Tree.LastZxid(), o.Code
+	if txn != nil {
+		zxid, code = txn.Zxid, txn.Err
+	}
+	switch {
+	case req.outcome != nil, code == jute.ErrSessionMoved, txn == nil && code == 0, code == 0 && req.op == jute.OpCloseSession:
+		return false
+	case code != 0:
+		c.endLocked(c.beginLocked(req.xid, zxid, code))
+	case txn.Multi:
+		c.endLocked(appendMulti(c.beginLocked(req.xid, zxid, 0), txn, results))
+	default:
+		c.endLocked(appendResult(c.beginLocked(req.xid, zxid, 0), req.op, &results[0]))
+	}
+	return true
+}
+
+// answerSpecial answers an ordered request that is more than a write, or that the
+// connection ends with.
+func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *datatree.Txn) {
+	zxid, code, session := a.state.Tree.LastZxid(), o.Code, o.Session
+	if txn != nil {
+		zxid, code, session = txn.Zxid, txn.Err, txn.Session
+	}
+	switch {
+	case req.outcome != nil:
+		if req.xid != replica.UpgradeXid {
+			a.answerConnect(c, session, code, req.body[0] == 1)
+		}
+	case code == jute.ErrSessionMoved:
+		c.kill() // the client is elsewhere; it must not hear from here
+	case !replica.Ordered(req.op):
+		if !a.answerRead(c, req) {
+			c.endAfterFlush()
+		}
+	case req.op == jute.OpSync:
+		a.answerSync(c, req, zxid)
+	default: // closeSession
+		c.reply(req.xid, zxid, 0)
+		c.endSession()
+	}
+}
+
+// answerSync echoes the request's record, so that a null path stays null.
+func (a *Answers) answerSync(c *conn, req *request, zxid jute.Zxid) {
+	var p jute.SyncRequest
+	d := jute.NewAliasDecoder(req.body)
+	p.Decode(&d)
+	if d.Err() != nil {
+		c.reply(req.xid, zxid, jute.ErrMarshalling)
+		return
+	}
+	record := req.body[:len(req.body)-len(d.Rest())]
+	c.end(append(c.begin(req.xid, zxid, 0), record...))
+}
+
+// appendResult appends the response record of a single write.
+func appendResult(b []byte, op jute.OpCode, res *datatree.Result) []byte {
+	switch op {
+	case jute.OpCreate:
+		return jute.AppendString(b, res.Path)
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return res.Stat.Append(jute.AppendString(b, res.Path))
+	case jute.OpSetData, jute.OpSetACL:
+		return res.Stat.Append(b)
+	}
+	return b // delete
+}
+
+// appendMulti appends a multi's results, one for each of its operations.
+func appendMulti(b []byte, txn *datatree.Txn, results []datatree.Result) []byte {
+	for i := range txn.Ops {
+		op, res := &txn.Ops[i], &results[i]
+		m := jute.MultiResult{Type: op.Result, Path: res.Path, Stat: res.Stat}
+		if op.Kind == datatree.OpError {
+			m = jute.MultiResult{Type: jute.OpError, Err: op.Code}
+		}
+		b = m.Append(b)
+	}
+	return jute.AppendMultiEnd(b)
+}

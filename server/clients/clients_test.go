@@ -1,0 +1,178 @@
+package clients
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// standin is a server that answers nothing.
+type standin struct{ submitted []replica.Submission }
+
+func (b *standin) Submit(subs ...replica.Submission) { b.submitted = append(b.submitted, subs...) }
+func (b *standin) Now() time.Duration                { return time.Second }
+func (b *standin) Applied() jute.Zxid                { return 7 }
+func (b *standin) AnswersUntil() int64               { return 1 << 40 }
+func (b *standin) Serving() bool                     { return true }
+func (b *standin) Ending() bool                      { return false }
+func (b *standin) IdleSince() time.Duration          { return 0 }
+func (b *standin) Facts(uint64) fourletter.Source    { return nil }
+
+// newTestClients returns Clients on an empty tree.
+func newTestClients(t *testing.T) (*Clients, *standin) {
+	t.Helper()
+	cfg, _, err := config.Parse(strings.NewReader("dataDir=/data\nclientPort=2181\n"), "zoo.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &standin{}
+	ids := session.NewIDs(1, 1, 0)
+	ids.Reserved(ids.Ahead())
+	return New(Options{
+		Config:   cfg,
+		Logger:   zap.NewNop(),
+		Metrics:  monitor.NewMetrics(nil),
+		Limits:   Limits{Requests: 1 << 20, Replies: 1 << 20},
+		Backend:  b,
+		State:    &State{Tree: datatree.New(), Watches: watch.New()},
+		Schemes:  schemes,
+		IDs:      ids,
+		Sessions: session.NewTracker(1000),
+		Keys:     new(atomic.Pointer[session.Keys]),
+	}), b
+}
+
+// newTestConn returns a connection without its goroutines.
+func newTestConn(t *testing.T, s *Clients) *conn {
+	t.Helper()
+	nc, peer := net.Pipe()
+	t.Cleanup(func() { peer.Close() })
+	return newConn(s, nc)
+}
+
+// TestRefusedClientIsNotServed: the requests that a client sends right after a
+// connect request that is refused without a word are not looked at.
+func TestRefusedClientIsNotServed(t *testing.T) {
+	s, _ := newTestClients(t)
+	c := newTestConn(t, s)
+	c.kill() // what the applier does
+	close(c.established)
+	if err := c.establishedOrRefused(); !errors.Is(err, errHangUp) {
+		t.Errorf("a refused connection is served: %v", err)
+	}
+}
+
+// TestReadsAllocateNothing, from the frame to the reply.
+func TestReadsAllocateNothing(t *testing.T) {
+	s, _ := newTestClients(t)
+	var out datatree.Applied
+	for i, path := range []string{"/n", "/n/child"} {
+		s.state.Tree.Apply(&datatree.Txn{Zxid: jute.Zxid(i + 1), Ops: []datatree.Op{{
+			Kind: datatree.OpCreate, Path: path, Data: make([]byte, 100), ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}, Cversion: 1,
+		}}}, &out)
+	}
+	c := newTestConn(t, s)
+	c.alone = true
+	frame := func(xid int32, op jute.OpCode, path string) []byte {
+		h := jute.RequestHeader{Xid: xid, Type: op}
+		b := h.Append(nil)
+		if path != "" {
+			r := jute.PathWatchRequest{Path: path}
+			b = r.Append(b)
+		}
+		return b
+	}
+	for name, frame := range map[string][]byte{
+		"getData":      frame(1, jute.OpGetData, "/n"),
+		"exists":       frame(1, jute.OpExists, "/n"),
+		"absent":       frame(1, jute.OpExists, "/m"),
+		"getChildren2": frame(1, jute.OpGetChildren2, "/n"),
+		"ping":         frame(jute.XidPing, jute.OpPing, ""),
+	} {
+		replies := c.mu.stats.sent
+		n := testing.AllocsPerRun(200, func() {
+			if err := c.handle(frame); err != nil {
+				t.Fatal(err)
+			}
+			c.mu.Lock()
+			c.mu.out.b = c.mu.out.b[:0]
+			c.mu.Unlock()
+		})
+		if n != 0 {
+			t.Errorf("%s allocates %v times, want none", name, n)
+		}
+		if c.mu.stats.sent == replies {
+			t.Errorf("%s has no reply", name)
+		}
+	}
+}
+
+// TestAnswersComeInOrder: a read that comes between two writes is answered between them,
+// and nothing is left in the queue.
+func TestAnswersComeInOrder(t *testing.T) {
+	s, b := newTestClients(t)
+	c := newTestConn(t, s)
+	c.tracked.Store(&session.Session{})
+	s.conns.add(c, c.ip(), 0, 0)
+	a := s.NewAnswers(func() {})
+	write := func(xid int32) {
+		h := jute.RequestHeader{Xid: xid, Type: jute.OpSetData}
+		r := jute.SetDataRequest{Path: "/", Version: -1}
+		if err := c.handle(r.Append(h.Append(nil))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1)
+	h := jute.RequestHeader{Xid: 2, Type: jute.OpExists}
+	r := jute.PathWatchRequest{Path: "/"}
+	if err := c.handle(r.Append(h.Append(nil))); err != nil { // waits for the write
+		t.Fatal(err)
+	}
+	write(3)
+	c.submitBatch()
+	if len(b.submitted) != 2 || c.mu.out != nil {
+		t.Fatalf("%d requests were handed over, want the 2 writes; replies %v", len(b.submitted), c.mu.out)
+	}
+	s.state.Lock()
+	a.Begin(s.now())
+	c.hasWriter = true // the test looks at the buffer instead
+	for _, sub := range b.submitted {
+		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.id, Ops: []datatree.Op{{Kind: datatree.OpSetData, Result: jute.OpSetData}}}
+		a.Answer(&replica.Order{}, txn, []datatree.Result{{}})
+	}
+	s.state.Unlock()
+	var xids []int32
+	for rest := c.mu.out.b; len(rest) > 0; {
+		n := int(rest[0])<<24 | int(rest[1])<<16 | int(rest[2])<<8 | int(rest[3])
+		var reply jute.ReplyHeader
+		d := jute.NewDecoder(rest[4 : 4+n])
+		reply.Decode(&d)
+		xids = append(xids, reply.Xid)
+		rest = rest[4+n:]
+	}
+	if len(xids) != 3 || xids[0] != 1 || xids[1] != 2 || xids[2] != 3 {
+		t.Errorf("replies to %v, want 1, 2, 3", xids)
+	}
+	if n := c.pendingLen.Load(); n != 0 || s.throttler.waiting.Load() != 0 {
+		t.Errorf("%d requests wait", n)
+	}
+}

@@ -1,0 +1,155 @@
+package clients
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// fourLetterWord answers a four-letter word if the connection begins with one.
+func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
+	cmd, ok := fourletter.Lookup(word)
+	if !ok {
+		return false, nil
+	}
+	c.frames.take(len(word))
+	arg, ok := c.frames.take(cmd.ArgLen())
+	for !ok {
+		if _, err := c.frames.fill(); err != nil {
+			return true, err
+		}
+		arg, ok = c.frames.take(cmd.ArgLen())
+	}
+	c.clients.log.Debug("four-letter word " + cmd.String())
+	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.SessionlessCnxnTimeout))
+	err = fourletter.Execute(c.nc, cmd, arg, c.clients.words, c.clients.backend.Facts(c.id))
+	c.endAfterFlush()
+	return true, err
+}
+
+// Facts is the part of fourletter.Source that is about connections.
+type Facts struct {
+	clients *Clients
+	asker   uint64
+}
+
+// Facts returns what is shown to the connection asker.
+func (s *Clients) Facts(asker uint64) Facts { return Facts{s, asker} }
+
+// Connections implements fourletter.Source.
+func (f Facts) Connections() []fourletter.Connection {
+	list := f.clients.conns.all()
+	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
+	out := make([]fourletter.Connection, len(list))
+	for i, c := range list {
+		out[i] = c.facts(c.id == f.asker)
+	}
+	return out
+}
+
+// opCodes are the short names of operations in cons.
+var opCodes = map[jute.OpCode]string{
+	jute.OpPing: "PING", jute.OpCreateSession: "SESS", jute.OpCreate: "CREA", jute.OpCreate2: "CREA",
+	jute.OpCreateContainer: "CREA", jute.OpCreateTTL: "CREA", jute.OpDelete: "DELE", jute.OpSetData: "SETD",
+	jute.OpSetACL: "SETA", jute.OpGetACL: "GETA", jute.OpGetData: "GETD", jute.OpGetChildren: "GETC",
+	jute.OpGetChildren2: "GETC", jute.OpGetAllChildrenNumber: "GETACN", jute.OpExists: "EXIS",
+	jute.OpSetWatches: "SETW", jute.OpSetWatches2: "STW2", jute.OpAddWatch: "ADDW", jute.OpCheckWatches: "CHKW",
+	jute.OpRemoveWatches: "REMW", jute.OpMulti: "MULT", jute.OpMultiRead: "MLTR", jute.OpSync: "SYNC",
+	jute.OpCheck: "CHEC", jute.OpCloseSession: "CLOS", jute.OpReconfig: "RECO", jute.OpWhoAmI: "HOMI",
+	jute.OpGetEphemerals: "GETE",
+}
+
+// facts describes the connection. The one that asks has no interest in input:
+// Apache shows its own that way.
+func (c *conn) facts(asks bool) fourletter.Connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := &c.mu.stats
+	f := fourletter.Connection{
+		Remote:        remoteAddrPort(c),
+		Reading:       !asks,
+		Writing:       c.mu.out != nil,
+		Queued:        int64(c.mu.pending.Len()),
+		Received:      st.received,
+		Sent:          st.sent,
+		Session:       c.session.Load(),
+		LastOp:        "NA",
+		Established:   c.opened,
+		LastCxid:      st.lastCxid,
+		LastZxid:      int64(st.lastZxid),
+		LastReplyMs:   millis(st.lastResponse),
+		LastLatencyMs: millis(st.lastLatency),
+		MinLatencyMs:  millis(st.minLatency),
+		MaxLatencyMs:  millis(st.maxLatency),
+	}
+	if f.Session != 0 { // the timeout was settled before the session was
+		f.TimeoutMs = int64(c.timeoutMs)
+	}
+	if name, ok := opCodes[st.lastOp]; ok {
+		f.LastOp = name
+	}
+	if st.count > 0 {
+		f.AvgLatencyMs = millis(st.totalLatency) / st.count
+	}
+	return f
+}
+
+func remoteAddrPort(c *conn) netip.AddrPort {
+	ap, _ := netip.ParseAddrPort(c.nc.RemoteAddr().String()) // zero for what is no TCP connection
+	return ap
+}
+
+// ConnectionIDs returns the connections, in no particular order.
+func (f Facts) ConnectionIDs() []fourletter.ConnectionID {
+	var list []fourletter.ConnectionID
+	for _, c := range f.clients.conns.all() {
+		list = append(list, fourletter.ConnectionID{Remote: remoteAddrPort(c), Session: c.session.Load()})
+	}
+	return list
+}
+
+// WatchesBySession implements fourletter.Source.
+func (f Facts) WatchesBySession() []fourletter.SessionPaths {
+	var list []fourletter.SessionPaths
+	for _, c := range f.clients.conns.all() {
+		w := c.watcher.Load()
+		if w == 0 {
+			continue
+		}
+		if paths := f.clients.state.Watches.AppendPaths(nil, watch.Watcher(w-1)); len(paths) > 0 {
+			list = append(list, fourletter.SessionPaths{Session: c.session.Load(), Paths: paths})
+		}
+	}
+	slices.SortFunc(list, func(a, b fourletter.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
+	return list
+}
+
+// WatchesByPath implements fourletter.Source.
+func (f Facts) WatchesByPath() []fourletter.PathSessions {
+	var list []fourletter.PathSessions
+	for path, watchers := range f.clients.state.Watches.ByPath() {
+		p := fourletter.PathSessions{Path: path}
+		for _, w := range watchers {
+			if c := f.clients.conns.watcher(w); c != nil {
+				p.Sessions = append(p.Sessions, c.session.Load())
+			}
+		}
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b fourletter.PathSessions) int { return cmp.Compare(a.Path, b.Path) })
+	return list
+}
+
+// ResetConnectionStats implements fourletter.Source.
+func (f Facts) ResetConnectionStats() {
+	for _, c := range f.clients.conns.all() {
+		c.mu.Lock()
+		c.mu.stats = connStats{lastCxid: -1}
+		c.mu.Unlock()
+	}
+}
