@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -36,34 +35,60 @@ const (
 // applies what is committed, tells watchers, and answers the requests that
 // waited, with the reads behind them.
 type applier struct {
-	*Server
-	in      *queue[replica.Order]
-	out     datatree.Applied
-	answers *clients.Answers
-	now     time.Duration // of the batch
-	zxid    jute.Zxid     // of the order being applied
-	work    int           // under the present hold of the lock
+	*life
+	*standing
+	*handover
+	id        zab.SID
+	secret    [32]byte // of session passwords, while the history has none
+	state     *clients.State
+	answers   *clients.Answers
+	tracker   *session.Tracker
+	digests   *digestLog
+	snapshots *snapshotter
+	logWriter *logWriter
+	events    *queue[peerEvent]
+
+	out  datatree.Applied
+	at   time.Duration // of the batch
+	zxid jute.Zxid     // of the order being applied
+	work int           // under the present hold of the lock
 	// ensemble is what the entries applied so far say of the ensemble, as the
 	// tree is what they say of znodes.
 	ensemble zab.State
+}
 
-	// backlog is the bytes of committed entries that are in memory to be applied. The
-	// peer loop adds them, up to limits.backlog. What is beyond stays in the log.
-	backlog atomic.Int64
-	// superseded is the zxid of a snapshot that replaces the history. Up to there the log
-	// may have no entries any more: see skips.
-	superseded atomic.Int64
+func newApplier(s *Server, ensemble zab.State) *applier {
+	a := &applier{
+		life:      s.life,
+		standing:  s.standing,
+		handover:  s.handover,
+		id:        s.id,
+		secret:    s.ident.secret,
+		state:     &s.state,
+		tracker:   s.tracker,
+		digests:   s.digests,
+		snapshots: s.snapshots,
+		logWriter: s.logWriter,
+		events:    s.events,
+		ensemble:  ensemble,
+	}
+	a.answers = s.clients.NewAnswers(func() {
+		a.work++
+		a.breathe()
+	})
+	a.knowEnsemble()
+	return a
 }
 
 func (a *applier) run() {
 	var batch []replica.Order
 	for {
 		select {
-		case <-a.in.ready:
+		case <-a.orders.ready:
 		case <-a.stopping:
 			return
 		}
-		batch = a.in.take(batch)
+		batch = a.orders.take(batch)
 		for rest := batch; len(rest) > 0; {
 			n := 0
 			for n < len(rest) && n < applyBatch && rest[n].Kind <= replica.OrderBarrier {
@@ -84,7 +109,7 @@ func (a *applier) run() {
 			}
 			rest = rest[n:]
 		}
-		batch = a.in.done(batch)
+		batch = a.orders.done(batch)
 	}
 }
 
@@ -95,7 +120,7 @@ func (a *applier) special(o *replica.Order) error {
 		a.installSnapshot(o.Install.(*received))
 	case replica.OrderFreeze:
 		a.state.Lock()
-		a.snapshots.freeze()
+		a.snapshots.freeze(&a.ensemble)
 		a.state.Unlock()
 	default:
 		return a.replayTo(o.Zxid)
@@ -169,11 +194,11 @@ func (a *applier) installSnapshot(rec *received) {
 	a.state.Tree = tree
 	a.ensemble = rec.state
 	a.knowEnsemble()
-	now := millis(a.Server.now())
+	now := millis(a.life.now())
 	for id, timeoutMs := range tree.Sessions() {
 		a.tracker.Add(id, timeoutMs, now)
 	}
-	a.setLastApplied(tree.LastZxid())
+	a.state.SetApplied(tree.LastZxid())
 	a.state.Unlock()
 	a.progress()
 	a.snapshots.installed(rec.ref)
@@ -185,7 +210,7 @@ func (a *applier) knowEnsemble() {
 	init := a.ensemble.Init
 	if !a.ensemble.Seeded() {
 		a.cluster.Store(nil)
-		a.keys.Store(session.NewKeys(a.ident.secret))
+		a.keys.Store(session.NewKeys(a.secret))
 		return
 	}
 	a.cluster.Store(&init.Cluster)
@@ -218,15 +243,15 @@ func (a *applier) applyHeld(orders []replica.Order) error {
 		}
 		a.breathe()
 	}
-	a.snapshots.applied(orders)
+	a.snapshots.applied(orders, &a.ensemble)
 	return nil
 }
 
 // hold locks the tree.
 func (a *applier) hold() {
-	a.now = a.Server.now()
+	a.at = a.life.now()
 	a.state.Lock()
-	a.answers.Begin(a.now)
+	a.answers.Begin(a.at)
 	a.work = 0
 }
 
@@ -234,17 +259,10 @@ func (a *applier) hold() {
 // work since hold concerns them.
 func (a *applier) release() {
 	a.state.Unlock()
-	a.metrics.ApplySeconds.Observe((a.Server.now() - a.now).Seconds())
+	a.metrics.ApplySeconds.Observe((a.life.now() - a.at).Seconds())
 	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
 	a.answers.Wake()
 	a.progress()
-}
-
-// progress tells the peer loop that more is applied, if it waits for that.
-func (a *applier) progress() {
-	if a.awaited.Load() {
-		notify(a.loop.moved)
-	}
 }
 
 // breathe lets others have the tree, if enough has been done since hold. The tree is at
@@ -279,10 +297,10 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)
-	a.setLastApplied(txn.Zxid) // before any reply shows it: its client may come back at once
+	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may come back at once
 	a.settle()
-	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.Server.ensemble() {
-		a.loop.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
+	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.life.ensemble() {
+		a.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
 	}
 	a.tellAll()
 	for i := range txn.Ops {
@@ -354,11 +372,11 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 			a.metrics.ContainersDeleted.Add(1)
 		}
 	case datatree.OpCreateSession:
-		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.now))
+		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.at))
 		a.tracker.SetOwner(txn.Session, txn.Origin)
 		a.answers.SessionOpened(txn.Session, txn.Origin)
 	case datatree.OpSetTimeout:
-		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.now))
+		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.at))
 	case datatree.OpCloseSession:
 		a.tracker.Remove(txn.Session)
 		a.answers.SessionClosed(txn.Session, txn.Origin)

@@ -67,8 +67,10 @@ func decodeSnapHeader(b []byte) (*received, error) {
 // complete and the core still waits for it, one at a time. Nothing of an arrival is
 // left when it has ended in another way than as this server's history.
 type arrivals struct {
-	*Server
-	turn chan struct{} // has a token while a complete snapshot is loaded and offered to the core
+	*life
+	events    *queue[peerEvent]
+	snapshots *snapshotter
+	turn      chan struct{} // has a token while a complete snapshot is loaded and offered to the core
 
 	mu struct {
 		sync.Mutex
@@ -98,7 +100,7 @@ var (
 )
 
 func newArrivals(s *Server) *arrivals {
-	a := &arrivals{Server: s, turn: make(chan struct{}, 1)}
+	a := &arrivals{life: s.life, events: s.events, snapshots: s.snapshots, turn: make(chan struct{}, 1)}
 	a.mu.changed = make(chan struct{})
 	a.mu.list = make(map[zab.SID]*arrival)
 	return a
@@ -240,7 +242,7 @@ func (a *arrivals) offer(x *arrival, rec *received) (err error) {
 		return err
 	}
 	taken := make(chan error, 1)
-	a.loop.events.put(peerEvent{kind: evReceived, peer: x.from, received: rec, taken: taken})
+	a.events.put(peerEvent{kind: evReceived, peer: x.from, received: rec, taken: taken})
 	select {
 	case err := <-taken:
 		return err

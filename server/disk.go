@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -32,48 +33,70 @@ import (
 //
 // When the disk has less than a segment left, as when something else fills it,
 // deletes are let through only as long as the files that the log has already can
-// take them, with leastReserve to spare. What remains is for the closes, and for
+// take them, with a quarter of a segment, or 1 MiB, to spare. What remains is for the closes, and for
 // the records of elections, which have room of their own in each segment.
 
-// watchDisk looks at the room on the log's disk.
-func (s *Server) watchDisk() {
-	space, level, err := s.logWriter.Space(s.snapshots.size.Load())
+// disk is the disk of the log.
+type disk struct {
+	*life
+	level     atomic.Int32 // wal.SpaceLevel
+	logWriter *logWriter   // set by the start
+}
+
+func (d *disk) at() wal.SpaceLevel { return wal.SpaceLevel(d.level.Load()) }
+
+// look finds out how much room there is, and reports whether that has become scarce.
+// snapshot is the size of the last snapshot.
+func (d *disk) look(snapshot int64) (tight bool) {
+	space, level, err := d.logWriter.Space(snapshot)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Somebody removed it: what is written goes to files without a name, which
 		// the next start will not find.
-		s.fail(fmt.Errorf("the directory of the log is gone: %w", err))
-		return
+		d.fail(fmt.Errorf("the directory of the log is gone: %w", err))
+		return false
 	}
 	if err != nil {
-		s.log.Warn("can't tell how full the disk is", zap.Error(err))
-		return
+		d.log.Warn("can't tell how full the disk is", zap.Error(err))
+		return false
 	}
-	if was := wal.SpaceLevel(s.diskLevel.Swap(int32(level))); was == level {
-		return
+	if was := wal.SpaceLevel(d.level.Swap(int32(level))); was == level {
+		return false
 	}
-	fields := []zap.Field{zap.String("dir", s.cfg.DataLogDir), zap.Int64("free_bytes", space.Free), zap.Int64("total_bytes", space.Total)}
+	fields := []zap.Field{zap.String("dir", d.cfg.DataLogDir), zap.Int64("free_bytes", space.Free), zap.Int64("total_bytes", space.Total)}
 	switch level {
 	case wal.SpaceOK:
-		s.log.Info("the disk has enough room", fields...)
+		d.log.Info("the disk has enough room", fields...)
 	case wal.SpaceWarn:
-		s.snapshots.tighten()
-		s.log.Warn("the disk is getting full: make room before writes have to stop", fields...)
+		d.log.Warn("the disk is getting full: make room before writes have to stop", fields...)
 	case wal.SpaceStop, wal.SpaceOut:
+		d.log.Error("the disk is full: make room. A leader, or a server of its own, refuses writes until there is", fields...)
+	}
+	return level != wal.SpaceOK
+}
+
+// Full implements replica.Disk: there is too little room for writes.
+func (d *disk) Full() bool { return d.at() >= wal.SpaceStop }
+
+// RoomForDeletes implements replica.Disk.
+func (d *disk) RoomForDeletes() bool {
+	leastReserve := min(1<<20, d.cfg.WALSegmentSize/4)
+	return d.at() < wal.SpaceOut || d.logWriter.Reserve() >= leastReserve
+}
+
+// watchDisk looks at the disk.
+func (s *Server) watchDisk() {
+	if s.disk.look(s.snapshots.size.Load()) {
 		s.snapshots.tighten()
-		s.log.Error("the disk is full: make room. A leader, or a server of its own, refuses writes until there is", fields...)
 	}
 }
 
-// diskFull reports whether there is too little room for writes here.
-func (s *Server) diskFull() bool { return wal.SpaceLevel(s.diskLevel.Load()) >= wal.SpaceStop }
-
 // refusesWrites reports whether this server leads and refuses writes for want of
 // room.
-func (s *Server) refusesWrites() bool { return s.leads() && (s.diskFull() || s.quorumFull.Load()) }
+func (s *Server) refusesWrites() bool { return s.leads() && (s.disk.Full() || s.quorumFull.Load()) }
 
 // diskRemark says in words what operators are shown of that, "" if all is well.
 func (s *Server) diskRemark() string {
-	switch full := s.diskFull(); {
+	switch full := s.disk.Full(); {
 	case full && s.leads():
 		return "full: the server refuses writes"
 	case full:
@@ -82,17 +105,4 @@ func (s *Server) diskRemark() string {
 		return "full on too many servers for a quorum: the server refuses writes"
 	}
 	return ""
-}
-
-// leastReserve is how much of the log's files deletes leave when there is no room
-// for another segment.
-func (s *Server) leastReserve() int64 { return min(1<<20, s.cfg.WALSegmentSize/4) }
-
-// diskDoor is what a leader asks of the disk.
-type diskDoor struct{ s *Server }
-
-func (d diskDoor) Full() bool { return d.s.diskFull() }
-
-func (d diskDoor) RoomForDeletes() bool {
-	return wal.SpaceLevel(d.s.diskLevel.Load()) < wal.SpaceOut || d.s.logWriter.Reserve() >= d.s.leastReserve()
 }

@@ -113,9 +113,9 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 		}
 		for id, f := range e.servers {
 			if f != nil && id != leader {
-				links{s.Server}.ReceiveApp(zab.SID(id), s.linkTo(id), frameDigest, frame(2))
+				links{s.loop}.ReceiveApp(zab.SID(id), s.linkTo(id), frameDigest, frame(2))
 				st := f.role.Load()
-				links{f.Server}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(2))
+				links{f.loop}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(2))
 			}
 		}
 		c.create("/after", "")
@@ -129,7 +129,7 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 		id := e.follower()
 		f := e.servers[id]
 		st := f.role.Load()
-		links{f.Server}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(1))
+		links{f.loop}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(1))
 		if err := <-f.Failed(); !strings.Contains(err.Error(), "majority") {
 			t.Errorf("the follower ended with %v", err)
 		}

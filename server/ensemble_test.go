@@ -303,9 +303,9 @@ func TestReadOnlyMode(t *testing.T) {
 func TestLocalSessions(t *testing.T) {
 	inBubble(t, 3, []string{"localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"}, func(t *testing.T, e *testEnsemble) {
 		s := e.servers[e.follower()]
-		before := s.lastApplied()
+		before := s.state.Applied()
 		c := s.connect(t)
-		if s.lastApplied() != before {
+		if s.state.Applied() != before {
 			t.Error("a local session took a transaction")
 		}
 		c.create("/a", "1")

@@ -328,7 +328,7 @@ func (e *testEnsemble) roles() string {
 	for id, s := range e.servers {
 		if s != nil {
 			st := s.role.Load()
-			fmt.Fprintf(&b, "%d: %s of epoch %d, leader %d (%s), applied %v; ", id, explainRole(*st), st.Epoch, st.Leader, st.Reason, s.lastApplied())
+			fmt.Fprintf(&b, "%d: %s of epoch %d, leader %d (%s), applied %v; ", id, explainRole(*st), st.Epoch, st.Leader, st.Reason, s.state.Applied())
 		}
 	}
 	return b.String()
@@ -357,7 +357,7 @@ func (e *testEnsemble) agree() bool {
 		case first == nil:
 			first = s
 		default:
-			if s.lastApplied() != first.lastApplied() || s.digest() != first.digest() {
+			if s.state.Applied() != first.state.Applied() || s.digest() != first.digest() {
 				return false
 			}
 		}

@@ -154,7 +154,7 @@ func TestPurgeFrom(t *testing.T) {
 		{1000, wal.SpaceStop, 2},
 	} {
 		s.snapshots.needed.Store(int64(tt.needed))
-		s.diskLevel.Store(int32(tt.level))
+		s.disk.level.Store(int32(tt.level))
 		if from := s.snapshots.purgeFrom(refs); from != tt.from {
 			t.Errorf("behind %v is needed, room %v: keeps from %d on, want %d", tt.needed, tt.level, from, tt.from)
 		}
@@ -165,7 +165,7 @@ func TestPurgeFrom(t *testing.T) {
 	if n := s.logged.FilterMessageSnippet("although a server that joins needs it").Len(); n != 2 {
 		t.Errorf("%d warnings that a joining server has to begin again, want 2", n)
 	}
-	s.diskLevel.Store(int32(wal.SpaceOK))
+	s.disk.level.Store(int32(wal.SpaceOK))
 }
 
 // TestTightDiskPurges: when the disk gets full while something is kept for a server that
@@ -315,7 +315,7 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 		a.want(leader.id, 100)
 		ended := make(chan error)
 		go func() {
-			ended <- links{e.servers[to].Server}.Stream(leader.id, appendSnapHeader(nil, 100, &ref), bytes.NewReader(b))
+			ended <- links{e.servers[to].loop}.Stream(leader.id, appendSnapHeader(nil, 100, &ref), bytes.NewReader(b))
 		}()
 		synctest.Wait()
 		if files := e.snapFiles(to); len(files) != len(before)+1 {
@@ -339,7 +339,7 @@ func TestReaderOfTheLogForgets(t *testing.T) {
 		leader := e.servers[id]
 		l := leader.loop.learners
 		ask := func(peer zab.SID) {
-			l.reads.put(zab.LogRead{Peer: peer, Gen: 1, After: leader.lastApplied(), MaxBytes: 1000})
+			l.reads.put(zab.LogRead{Peer: peer, Gen: 1, After: leader.state.Applied(), MaxBytes: 1000})
 			synctest.Wait()
 		}
 		want := func(n int64, when string) {

@@ -74,7 +74,7 @@ func TestEveryServerKnowsTheTimeout(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		b := e.believer(t, 1, 4000)
 		for i, ms := range []int32{20_000, 6000, 6000, 12_000, 2000} {
-			before := e.servers[1].lastApplied()
+			before := e.servers[1].state.Applied()
 			b.resumeWith(t, 1+i%3, ms)
 			e.settled()
 			for id, s := range e.servers[1:] {
@@ -82,7 +82,7 @@ func TestEveryServerKnowsTheTimeout(t *testing.T) {
 					t.Errorf("resumption %d: server %d has a timeout of %d ms, want %d", i, id+1, got, ms)
 				}
 			}
-			if i == 2 && e.servers[1].lastApplied() != before {
+			if i == 2 && e.servers[1].state.Applied() != before {
 				t.Error("a resumption with the same timeout took a transaction")
 			}
 		}

@@ -35,6 +35,9 @@ type facts struct {
 // srv is Server by a name that leaves Source's method Server free.
 type srv = Server
 
+// facts returns what is shown to a connection.
+func (s *Server) facts(origin uint64) fourletter.Source { return facts{s, s.clients.Facts(origin)} }
+
 func (f facts) Serving() bool   { return f.serving.Load() || f.clients.ReadOnly() }
 func (f facts) ReadOnly() bool  { return f.clients.ReadOnly() && !f.serving.Load() }
 func (f facts) Version() string { return f.opts.Version }
@@ -103,7 +106,7 @@ func (f facts) Server() fourletter.Server {
 		Sent:         f.metrics.PacketsSent.Load(),
 		Connections:  r.Connections,
 		Outstanding:  r.WaitingRequests,
-		Zxid:         int64(f.lastApplied()),
+		Zxid:         int64(f.state.Applied()),
 		Nodes:        int64(r.Tree.Nodes),
 		Disk:         f.diskRemark(),
 	}
@@ -194,8 +197,8 @@ func (f facts) WatchCount() fourletter.WatchCount {
 	return fourletter.WatchCount{Connections: s.Connections, Paths: s.Paths, Watches: s.Watches}
 }
 
-func (f facts) TraceMask() int64        { return f.traceMask.Load() }
-func (f facts) SetTraceMask(mask int64) { f.traceMask.Store(mask) }
+func (f facts) TraceMask() int64        { return f.trace.Load() }
+func (f facts) SetTraceMask(mask int64) { f.trace.Store(mask) }
 func (f facts) ResetServerStats()       { f.metrics.ResetLatencies() }
 
 // ConnectionDeadlines shows connections with the deadline of their session: zkd

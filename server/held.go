@@ -132,9 +132,9 @@ func (s *Server) holdings() []monitor.Holding {
 		list[p].Items, list[p].Bytes = int64(items), bytes
 	}
 	list[heldRequests], list[heldReplies], list[heldEnded] = s.clients.Held()
-	items, bytes := s.loop.in.held()
+	items, bytes := s.submissions.held()
 	set(heldSubmitted, items, bytes)
-	items, bytes = s.loop.events.held()
+	items, bytes = s.events.held()
 	set(heldEvents, items, bytes)
 	list[heldWaiting].Limit = s.limits.waiting
 	list[heldProposals].Limit = s.limits.proposals
@@ -143,7 +143,7 @@ func (s *Server) holdings() []monitor.Holding {
 		list[heldEntries].Limit = s.limits.log // nobody asks for older ones
 	}
 	list[heldLog].Limit = s.limits.log
-	set(heldBacklog, s.applier.in.len(), s.applier.backlog.Load())
+	set(heldBacklog, s.handover.orders.len(), s.handover.backlog.Load())
 	list[heldBacklog].Limit = s.limits.backlog
 	s.state.RLock()
 	list[heldView].Items = int64(s.state.Tree.Saved())

@@ -9,7 +9,6 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/zab"
 )
 
 // keepHouse does what is due each tick: it lets sessions expire, and looks at the
@@ -27,19 +26,16 @@ func (s *Server) keepHouse() {
 			last = now
 			s.watchDisk()
 			if s.ids.Short() {
-				s.loop.events.put(peerEvent{kind: evReserveIDs})
+				s.events.put(peerEvent{kind: evReserveIDs})
 			}
 			exceeded = s.watchQuotas(exceeded)
-			s.loop.events.put(peerEvent{kind: evExpire, at: now})
+			s.events.put(peerEvent{kind: evExpire, at: now})
 			s.clients.Tick(now)
 		case <-s.stopping:
 			return
 		}
 	}
 }
-
-// leads reports whether this server is the leader, in service.
-func (s *Server) leads() bool { return s.role.Load().Role == zab.Leading }
 
 // cleanUp removes containers and TTL nodes that are due. It takes its time, so
 // that it has a goroutine of its own.
@@ -84,7 +80,7 @@ func (s *Server) removeExpired() bool {
 	for more := true; more; {
 		due, more = s.dueForRemoval(&cursor, due[:0])
 		for _, r := range due {
-			for wait := true; wait; wait = s.loop.in.len() >= expireSlice { // the leader is busy
+			for wait := true; wait; wait = s.submissions.len() >= expireSlice { // the leader is busy
 				select {
 				case <-pace.C:
 				case <-s.stopping:
@@ -94,7 +90,7 @@ func (s *Server) removeExpired() bool {
 			if !s.leads() {
 				return true
 			}
-			s.loop.submit(replica.Submission{
+			s.submissions.put(replica.Submission{
 				Received: s.now(),
 				Request:  evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
 			})

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
 // learners is what a leader does for servers that lag, beside the peer loop: it
@@ -22,7 +23,12 @@ import (
 // Bounds: of each learner one request for entries, one place in the log, and one
 // snapshot. All of it ends with the link to the learner, and with the role.
 type learners struct {
-	*Server
+	*life
+	events    *queue[peerEvent]
+	logWriter *logWriter
+	snapshots *snapshotter
+	transport *transport.Transport // set by the start
+
 	reads   *queue[zab.LogRead]
 	waiting atomic.Int64                   // requests for entries that are not in the log yet
 	sends   map[zab.SID]context.CancelFunc // owned by the peer loop
@@ -40,7 +46,8 @@ type sending struct {
 }
 
 func newLearners(s *Server) *learners {
-	l := &learners{Server: s, reads: newQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
+	l := &learners{life: s.life, events: s.events, logWriter: s.logWriter, snapshots: s.snapshots,
+		reads: newQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
 	l.mu.sending = make(map[zab.SID]*sending)
 	return l
 }
@@ -160,7 +167,7 @@ func (r *logReader) read(req zab.LogRead) {
 		entries[i] = entryOf(&records[i])
 		place.after = records[i].Zxid
 	}
-	r.loop.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
+	r.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
 }
 
 // place returns where a request begins.
@@ -187,7 +194,7 @@ func (r *logReader) failed(req zab.LogRead, err error) {
 	if !errors.Is(err, wal.ErrPurged) {
 		r.log.Warn("reading the log for another server failed", zap.Uint8("peer", uint8(req.Peer)), zap.Stringer("after", req.After), zap.Error(err))
 	}
-	r.loop.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After})
+	r.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After})
 }
 
 func entryOf(rec *wal.Record) zab.Entry {
@@ -200,7 +207,7 @@ func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 	if err != nil && ctx.Err() == nil {
 		l.log.Warn("snapshot was not sent", zap.Uint8("peer", uint8(req.Peer)), zap.Error(err))
 	}
-	l.loop.events.put(peerEvent{kind: evSent, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: zxid, ok: err == nil})
+	l.events.put(peerEvent{kind: evSent, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: zxid, ok: err == nil})
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {
@@ -208,7 +215,7 @@ func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Z
 	if err != nil {
 		return 0, err
 	}
-	l.loop.events.put(peerEvent{kind: evBegun, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: ref.Zxid})
+	l.events.put(peerEvent{kind: evBegun, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: ref.Zxid})
 	file, err := l.snapshots.store.Open(storeRef(ref))
 	if err != nil {
 		return 0, err

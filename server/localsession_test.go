@@ -25,7 +25,7 @@ func (s *testServer) fillDisk(full bool) {
 	if full {
 		level = wal.SpaceStop
 	}
-	s.diskLevel.Store(int32(level))
+	s.disk.level.Store(int32(level))
 }
 
 // expect sends requests in one piece and compares the codes of their replies.

@@ -7,9 +7,11 @@ import (
 
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -21,15 +23,24 @@ import (
 // A turn of the loop is short, whatever there is to do: heartbeats are sent between two
 // turns.
 type loop struct {
-	*Server
-	replica *replica.Replica
-	in      *queue[replica.Submission]
-	events  *queue[peerEvent]
-	moved   chan struct{} // has a token when the applier has applied more and awaited is set
-	again   chan struct{} // has a token when the leader can propose more
-	out     replica.Output
-	records []wal.Record // being handed to the log writer
-	logged  fifo.List[loggedBatch]
+	*life
+	*standing
+	*handover
+	id        zab.SID
+	ids       *session.IDs
+	disk      *disk
+	clients   *clients.Clients
+	snapshots *snapshotter
+	logWriter *logWriter
+	transport *transport.Transport // set by the start; nil without an ensemble
+
+	replica     *replica.Replica
+	submissions *queue[replica.Submission]
+	events      *queue[peerEvent]
+	again       chan struct{} // has a token when the leader can propose more
+	out         replica.Output
+	records     []wal.Record // being handed to the log writer
+	logged      fifo.List[loggedBatch]
 
 	learners   *learners
 	arrivals   *arrivals
@@ -52,15 +63,22 @@ type loggedBatch struct {
 
 func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 	l := &loop{
-		Server:   s,
-		in:       newQueue((*replica.Submission).Size),
-		events:   newQueue((*peerEvent).size),
-		moved:    make(chan struct{}, 1),
-		again:    make(chan struct{}, 1),
-		learners: newLearners(s),
-		arrivals: newArrivals(s),
-		identity: s.ident,
-		passed:   make(map[zab.SID]passed),
+		life:        s.life,
+		standing:    s.standing,
+		handover:    s.handover,
+		id:          s.id,
+		ids:         s.ids,
+		disk:        s.disk,
+		clients:     s.clients,
+		snapshots:   s.snapshots,
+		logWriter:   s.logWriter,
+		submissions: s.submissions,
+		events:      s.events,
+		again:       make(chan struct{}, 1),
+		learners:    newLearners(s),
+		arrivals:    newArrivals(s),
+		identity:    s.ident,
+		passed:      make(map[zab.SID]passed),
 	}
 	l.replica = replica.New(core, found.core.Commit, replica.Options{
 		ID:           s.id,
@@ -74,11 +92,11 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		},
 		Schemes:   s.schemes,
 		Limits:    s.limits.replica(),
-		State:     ordered{s},
-		Disk:      diskDoor{s},
+		State:     ordered{&s.state, s.digests},
+		Disk:      s.disk,
 		Tracker:   s.tracker,
-		Backlog:   &s.applier.backlog,
-		NewOrigin: s.nextOrigin,
+		Backlog:   &s.handover.backlog,
+		NewOrigin: func() uint64 { return uint64(s.ids.Next(nil)) },
 		Now:       s.now,
 		Wall:      func() int64 { return time.Now().UnixMilli() },
 		Proposed: func(bytes int) {
@@ -90,20 +108,20 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 }
 
 // ordered is what a replica sees of what the applier has done.
-type ordered struct{ s *Server }
-
-func (o ordered) RLock() *datatree.Tree {
-	o.s.state.RLock()
-	return o.s.state.Tree
+type ordered struct {
+	state   *clients.State
+	digests *digestLog
 }
 
-func (o ordered) RUnlock()           { o.s.state.RUnlock() }
-func (o ordered) Applied() jute.Zxid { return o.s.lastApplied() }
+func (o ordered) RLock() *datatree.Tree {
+	o.state.RLock()
+	return o.state.Tree
+}
 
-func (o ordered) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.s.digests.at(zxid) }
+func (o ordered) RUnlock()           { o.state.RUnlock() }
+func (o ordered) Applied() jute.Zxid { return o.state.Applied() }
 
-// submit hands requests over, in order. It may be called from any goroutine.
-func (l *loop) submit(subs ...replica.Submission) { l.in.put(subs...) }
+func (o ordered) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.at(zxid) }
 
 // coreTick is how often the core hears what time it is. Heartbeats and elections
 // are some multiples of it.
@@ -120,11 +138,11 @@ func (l *loop) run() {
 	var events []peerEvent
 	for {
 		select {
-		case <-l.in.ready:
-			batch = l.in.take(batch)
+		case <-l.submissions.ready:
+			batch = l.submissions.take(batch)
 			l.metrics.Taken.Observe(time.Duration(len(batch)), 1)
 			l.replica.Submit(batch)
-			batch = l.in.done(batch)
+			batch = l.submissions.done(batch)
 		case <-l.events.ready:
 			events = l.events.take(events)
 			for i := range events {
@@ -145,7 +163,7 @@ func (l *loop) run() {
 }
 
 func (l *loop) tick() {
-	l.replica.Core.DiskHealth(uint64(millis(l.logWriter.Stats().Pending)), l.diskFull())
+	l.replica.Core.DiskHealth(uint64(millis(l.logWriter.Stats().Pending)), l.disk.Full())
 	l.noteProgress()
 	l.replica.Tick()
 	l.snapshots.needed.Store(int64(l.replica.Core.Needs()))
@@ -283,7 +301,7 @@ func (l *loop) carryOut() {
 	}
 	l.endConnections()
 	l.metrics.CommitsQueued.Add(int64(len(out.Committed)))
-	l.applier.in.put(out.Orders...)
+	l.orders.put(out.Orders...)
 	l.serveLearners()
 	l.count()
 	if out.Fatal != "" {
@@ -348,7 +366,7 @@ func (l *loop) persist() {
 		op := &l.out.Persist[i]
 		if op.Kind == zab.LogSnapshot {
 			l.snapshots.replacing()
-			l.applier.superseded.Store(int64(op.Snap.Zxid)) // before the log forgets what was before
+			l.supersede(op.Snap.Zxid) // before the log forgets what was before
 		}
 		l.records = append(l.records, l.walRecord(op))
 	}

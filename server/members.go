@@ -60,21 +60,21 @@ func (l *loop) setPeers(peers []transport.Peer) {
 
 // peersOf returns the servers of the configuration file and of lists of members.
 // Of one that is in both, the file has the addresses.
-func (s *Server) peersOf(lists *memberLists) []transport.Peer {
+func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	var peers []transport.Peer
 	add := func(servers []config.Server) {
 		for i := range servers {
 			id := zab.SID(servers[i].ID)
-			if id != s.id && !slices.ContainsFunc(peers, func(p transport.Peer) bool { return p.ID == id }) {
+			if id != l.id && !slices.ContainsFunc(peers, func(p transport.Peer) bool { return p.ID == id }) {
 				peers = append(peers, transport.Peer{ID: id, Addrs: quorumAddrs(&servers[i])})
 			}
 		}
 	}
-	add(s.cfg.Members.Servers)
+	add(l.cfg.Members.Servers)
 	for _, list := range []*zab.Members{lists.newest, lists.settled} {
 		m, err := config.ParseMembers(string(list.Text))
 		if err != nil {
-			s.log.Error("the addresses of the ensemble's members make no sense", zap.Stringer("version", list.Version), zap.Error(err))
+			l.log.Error("the addresses of the ensemble's members make no sense", zap.Stringer("version", list.Version), zap.Error(err))
 			continue
 		}
 		add(m.Servers)
@@ -125,5 +125,5 @@ func (s *Server) ourEnsemble(in *zab.Introduction, cluster zab.ID) bool {
 // refused takes in what a server says with which there is no link, because one of
 // the two does not list the other.
 func (s *Server) refused(h transport.Hello) {
-	s.loop.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
+	s.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
 }

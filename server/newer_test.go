@@ -51,7 +51,7 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 			e.settled()
 			id := e.follower()
 			s := e.servers[id]
-			status, last := s.role.Load(), s.lastApplied()
+			status, last := s.role.Load(), s.state.Applied()
 			entry := tt.entry
 			entry.Zxid, entry.Prev = last+1, last
 			m := zab.Message{Kind: zab.MsgAppend, Epoch: status.Epoch, Prev: last, Commit: last + 1, Entries: []zab.Entry{entry}}
@@ -60,7 +60,7 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 			if err := came.Decode(m.Append(nil)); err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
-			links{s.Server}.Receive(status.Leader, status.LeaderGen, &came)
+			links{s.loop}.Receive(status.Leader, status.LeaderGen, &came)
 			err := s.mustFail(t)
 			if fault.KindOf(err) != fault.Newer || !strings.Contains(err.Error(), tt.want) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("server %d sent what this server can't read", status.Leader)) {
@@ -70,7 +70,7 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 			e.stop(id)
 			e.start(id) // the entry was not the leader's, and nothing of it is in the log
 			e.settled()
-			if got := e.servers[id].lastApplied(); got != last && got.Epoch() == last.Epoch() {
+			if got := e.servers[id].state.Applied(); got != last && got.Epoch() == last.Epoch() {
 				t.Errorf("%s: applied %v, want %v", tt.name, got, last)
 			}
 		})
@@ -135,7 +135,7 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 		before := inventory(t, []string{s.cfg.DataDir})
 		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
 		s.loop.arrivals.want(2, 1)
-		if err := (links{s.Server}).Stream(2, appendSnapHeader(nil, 1, &ref), bytes.NewReader(b)); fault.KindOf(err) != fault.Newer {
+		if err := (links{s.loop}).Stream(2, appendSnapHeader(nil, 1, &ref), bytes.NewReader(b)); fault.KindOf(err) != fault.Newer {
 			t.Errorf("the stream: %v", err)
 		}
 		const want = "snapshot format 99 was written by a later version of zkd; this version reads 1 to 2"

@@ -124,14 +124,14 @@ func (l *loop) handle(ev *peerEvent) {
 
 // links is the transport.Handler of a server: it queues what comes for the peer
 // loop.
-type links struct{ *Server }
+type links struct{ *loop }
 
 func (l links) PeerUp(peer zab.SID, gen uint64, h transport.Hello) {
-	l.loop.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, intro: h.Introduction})
+	l.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, intro: h.Introduction})
 }
 
 func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
-	l.loop.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
+	l.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
 }
 
 // Receive takes in a message of a core. Entries that this version of zkd does not
@@ -142,7 +142,7 @@ func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 		l.failOn(peer, err)
 		return
 	}
-	l.loop.events.put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
+	l.events.put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
 	m.Entries, m.Epochs = nil, nil // they are the core's
 }
 
@@ -158,24 +158,24 @@ func understandAll(entries []zab.Entry) error {
 }
 
 // failOn ends this server because of what another one sent and it can't read.
-func (s *Server) failOn(peer zab.SID, err error) {
-	if s.ctx.Err() == nil {
-		s.fail(fmt.Errorf("server %d sent what this server can't read: %w. Nothing of it was stored or acknowledged: "+
+func (l links) failOn(peer zab.SID, err error) {
+	if l.ctx.Err() == nil {
+		l.fail(fmt.Errorf("server %d sent what this server can't read: %w. Nothing of it was stored or acknowledged: "+
 			"start this server with the version of zkd that server %d has, or a later one", peer, err, peer))
 	}
 }
 
 func (l links) ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte) {
-	l.loop.events.put(peerEvent{kind: evApp, peer: peer, gen: gen, app: kind, body: body})
+	l.events.put(peerEvent{kind: evApp, peer: peer, gen: gen, app: kind, body: body})
 }
 
 func (l links) Drained(peer zab.SID, gen uint64) {
-	l.loop.events.put(peerEvent{kind: evDrained, peer: peer, gen: gen})
+	l.events.put(peerEvent{kind: evDrained, peer: peer, gen: gen})
 }
 
 // Stream takes in a snapshot from the leader.
 func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
-	err := l.loop.arrivals.receive(peer, header, r)
+	err := l.arrivals.receive(peer, header, r)
 	if err != nil {
 		l.log.Warn("snapshot of another server was not received", zap.Uint8("peer", uint8(peer)), zap.Error(err))
 		if fault.KindOf(err) == fault.Newer {
@@ -190,7 +190,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 	o := transport.Options{
 		Self:       s.id,
 		Introduce:  func() zab.Introduction { return *s.intro.Load() },
-		Peers:      s.peersOf(s.lists.Load()),
+		Peers:      s.loop.peersOf(s.lists.Load()),
 		Stranger:   s.stranger,
 		Refused:    s.refused,
 		ListenFunc: s.opts.ListenPeers,
@@ -199,7 +199,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		TLS:        peerTLS(&s.cfg.QuorumTLS),
 		MaxFrame:   maxPeerFrame,
 		QueueBytes: maxPeerQueue,
-		Handler:    links{s},
+		Handler:    links{s.loop},
 		// What is in front of a heartbeat must not take longer than the time between two.
 		BulkDelay:  s.cfg.Heartbeat,
 		Logger:     s.log.Named("peers"),

@@ -26,7 +26,6 @@ import (
 // recovered is what a start found on the disk.
 type recovered struct {
 	core     zab.Recovered
-	ident    ident
 	ensemble zab.State // at what has been applied
 }
 
@@ -79,9 +78,10 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 		return nil, err
 	}
 	s.moveUnreferenced(ctx, store, rec, id, st)
+	s.ident = id
 	s.useState(store, rec, st) // from here on only its writer writes to the log
 	s.explainStart(rec, st, time.Since(start))
-	return &recovered{core: core, ident: id, ensemble: st.ensemble}, nil
+	return &recovered{core: core, ensemble: st.ensemble}, nil
 }
 
 // useState makes a recovered state the server's.
@@ -91,6 +91,7 @@ func (s *Server) useState(store *snapshot.Store, rec *wal.Recovered, st *loaded)
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}
 	s.logWriter = newLogWriter(s, s.wal)
+	s.disk.logWriter = s.logWriter
 	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used)
 }
 

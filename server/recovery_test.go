@@ -80,10 +80,10 @@ func TestRestartsUnderSnapshots(t *testing.T) {
 		if round == 3 { // the last is done without what the first rounds left
 			break
 		}
-		want, zxid := s.digest(), s.lastApplied()
+		want, zxid := s.digest(), s.state.Applied()
 		s = s.restart(t)
-		if got := s.digest(); got != want || s.lastApplied() != zxid {
-			t.Fatalf("seed %d round %d: digest %v at %v after the restart, was %v at %v", seed, round, got, s.lastApplied(), want, zxid)
+		if got := s.digest(); got != want || s.state.Applied() != zxid {
+			t.Fatalf("seed %d round %d: digest %v at %v after the restart, was %v at %v", seed, round, got, s.state.Applied(), want, zxid)
 		}
 	}
 	if n := s.metrics.SnapshotErrors.Load(); n != 0 {

@@ -68,60 +68,39 @@ type Options struct {
 // Server is a zkd server. Make it with New, run it with Start, end it with
 // Close.
 type Server struct {
-	cfg      *config.Config
+	*life
+	*standing
 	opts     Options
-	log      *zap.Logger
-	metrics  *monitor.Metrics
 	registry *prometheus.Registry // of all metrics, the log's too
 	fs       vfs.FS
-	clock    clock
+
+	id       zab.SID
+	boot     uint64      // of this start
+	ident    ident       // of the data directory, at the start
+	dirLocks []io.Closer // of dataDir and dataLogDir
+	limits   limits
+	schemes  *auth.Schemes
+	ids      *session.IDs // of sessions and of origins
+	tracker  *session.Tracker
 
 	state   clients.State
-	schemes *auth.Schemes
-	keys    atomic.Pointer[session.Keys]
-	ids     *session.IDs // of sessions and of origins
-	tracker *session.Tracker
-	clients *clients.Clients
 	digests *digestLog
+	disk    *disk
+	trace   atomic.Int64             // the trace mask, which means nothing
+	addr    atomic.Pointer[net.Addr] // of the client port, once it is open
 
-	id      zab.SID
-	boot    uint64 // of this start
-	ident   ident  // of the data directory
-	cluster atomic.Pointer[zab.ID]
-	intro   atomic.Pointer[zab.Introduction] // what hellos say
-	lists   atomic.Pointer[memberLists]
-	role    atomic.Pointer[zab.Status]
-	peers   atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
-	awaited atomic.Bool                      // the peer loop waits for the applier
+	// The parts talk to each other by these queues.
+	submissions *queue[replica.Submission] // of clients, to the peer loop
+	events      *queue[peerEvent]          // of other servers and goroutines, to the peer loop
+	handover    *handover                  // of the peer loop, to the applier
 
-	answersUntil atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
-
-	loop      *loop
-	transport *transport.Transport // nil without an ensemble
-	applier   *applier
 	wal       *wal.Log // until logWriter has it
 	logWriter *logWriter
 	snapshots *snapshotter
-
-	limits      limits
-	shown       held         // by the peer loop
-	applied     atomic.Int64 // jute.Zxid
-	diskLevel   atomic.Int32 // wal.SpaceLevel
-	quorumFull  atomic.Bool  // of a leader: see watchQuorumDisks
-	serving     atomic.Bool  // a leader is known, or this is the one
-	ending      atomic.Bool  // closing, or failed: no new sessions
-	servingFrom atomic.Int64 // time.Duration
-	idleSince   atomic.Int64 // when service last ended; time.Duration
-	traceMask   atomic.Int64
-	addr        atomic.Pointer[net.Addr] // of the client port, once it is open
-
-	dirLocks []io.Closer     // of dataDir and dataLogDir
-	ctx      context.Context // of the server's own goroutines
-	stop     context.CancelFunc
-	stopping <-chan struct{} // the end of ctx
-	failed   chan error      // has the error that stops the process
-	failOnce sync.Once
-	loops    sync.WaitGroup
+	clients   *clients.Clients
+	applier   *applier
+	loop      *loop
+	transport *transport.Transport // nil without an ensemble
 
 	mu struct {
 		sync.Mutex
@@ -152,27 +131,27 @@ func New(opts Options) (*Server, error) {
 	}
 	registry := prometheus.NewRegistry()
 	s := &Server{
-		registry: registry,
-		cfg:      cfg,
-		opts:     opts,
-		log:      opts.Logger,
-		metrics:  monitor.NewMetrics(registry),
-		fs:       opts.FS,
-		schemes:  schemes,
-		digests:  newDigestLog(),
-		failed:   make(chan error, 1),
-		id:       standaloneID,
-		limits:   defaultLimits,
+		life:        newLife(cfg, opts.Logger, monitor.NewMetrics(registry)),
+		standing:    new(standing),
+		registry:    registry,
+		opts:        opts,
+		fs:          opts.FS,
+		schemes:     schemes,
+		digests:     newDigestLog(),
+		id:          standaloneID,
+		limits:      defaultLimits,
+		submissions: newQueue((*replica.Submission).Size),
+		events:      newQueue((*peerEvent).size),
+		handover:    newHandover(),
 	}
+	s.disk = &disk{life: s.life}
 	if cfg.Replicated() {
 		s.id = zab.SID(cfg.MyID)
 	}
 	s.role.Store(&zab.Status{})
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.stopping = s.ctx.Done()
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
-	s.traceMask.Store(defaultTraceMask)
+	s.trace.Store(defaultTraceMask)
 	registry.MustRegister(monitor.NewCollector(s.read))
 	return s, nil
 }
@@ -190,7 +169,6 @@ func (s *Server) Start(ctx context.Context) error {
 	s.boot = random64()
 	found, err := s.recoverState(ctx)
 	if err == nil {
-		s.ident = found.ident
 		err = s.reserveFirstIDs()
 	}
 	if err != nil {
@@ -240,11 +218,9 @@ func (s *Server) unregister() {
 // loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
 // ensemble, the links to the other servers and what serves learners.
 func (s *Server) startLoops(found *recovered) error {
-	s.setLastApplied(found.core.Commit)
+	s.state.SetApplied(found.core.Commit)
 	s.clients = s.newClients()
-	s.applier = newApplier(s)
-	s.applier.ensemble = found.ensemble
-	s.applier.knowEnsemble()
+	s.applier = newApplier(s, found.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
 	s.loop.introduce()
 	if s.ensemble() {
@@ -253,6 +229,7 @@ func (s *Server) startLoops(found *recovered) error {
 			return err
 		}
 		s.transport = t
+		s.loop.transport, s.loop.learners.transport = t, t
 	}
 	if s.ensemble() {
 		s.loop.tick() // the core knows the time before anything happens
@@ -274,22 +251,13 @@ func (s *Server) startLoops(found *recovered) error {
 	return s.transport.Start()
 }
 
-func newApplier(s *Server) *applier {
-	a := &applier{Server: s, in: newQueue[replica.Order](nil)}
-	a.answers = s.clients.NewAnswers(func() {
-		a.work++
-		a.breathe()
-	})
-	return a
-}
-
 func (s *Server) newClients() *clients.Clients {
 	return clients.New(clients.Options{
 		Config:   s.cfg,
 		Logger:   s.log,
 		Metrics:  s.metrics,
 		Limits:   clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
-		Backend:  backend{s},
+		Backend:  backend{s.life, s.standing, s.submissions, s.facts},
 		State:    &s.state,
 		Schemes:  s.schemes,
 		IDs:      s.ids,
@@ -301,26 +269,27 @@ func (s *Server) newClients() *clients.Clients {
 }
 
 // backend is the server as its clients need it.
-type backend struct{ s *Server }
-
-func (b backend) Submit(subs ...replica.Submission) { b.s.loop.submit(subs...) }
-func (b backend) Now() time.Duration                { return b.s.now() }
-func (b backend) Applied() jute.Zxid                { return b.s.lastApplied() }
-func (b backend) AnswersUntil() int64               { return b.s.answersUntil.Load() }
-func (b backend) Serving() bool                     { return b.s.serving.Load() }
-func (b backend) Ending() bool                      { return b.s.ending.Load() }
-func (b backend) IdleSince() time.Duration          { return time.Duration(b.s.idleSince.Load()) }
-
-func (b backend) Facts(origin uint64) fourletter.Source {
-	return facts{b.s, b.s.clients.Facts(origin)}
+type backend struct {
+	*life
+	*standing
+	submissions *queue[replica.Submission]
+	facts       func(origin uint64) fourletter.Source
 }
+
+func (b backend) Submit(subs ...replica.Submission)     { b.submissions.put(subs...) }
+func (b backend) Now() time.Duration                    { return b.now() }
+func (b backend) AnswersUntil() int64                   { return b.answersUntil.Load() }
+func (b backend) Serving() bool                         { return b.serving.Load() }
+func (b backend) Ending() bool                          { return b.ending.Load() }
+func (b backend) IdleSince() time.Duration              { return time.Duration(b.idleSince.Load()) }
+func (b backend) Facts(origin uint64) fourletter.Source { return b.facts(origin) }
 
 func (s *Server) newCore(found *recovered) *zab.Core {
 	o := zab.Options{ID: s.id, Boot: s.boot, Seed: random64()}
 	if s.ensemble() {
 		o.Members = members(s.cfg)
 		o.AcceptOldData = s.opts.AcceptOldData
-		o.Init = zab.ClusterInit{Cluster: found.ident.cluster, Secret: found.ident.secret}
+		o.Init = zab.ClusterInit{Cluster: s.ident.cluster, Secret: s.ident.secret}
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
@@ -330,24 +299,10 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 	return zab.New(o, found.core)
 }
 
-// ensemble reports whether there are other servers.
-func (s *Server) ensemble() bool { return s.cfg.Replicated() }
-
 // Failed returns a channel that gets the error of a server that can't keep its
 // promises any more, such as a failed fsync. The process must then end: nothing
 // that was not durable has been acknowledged, and nothing more will be.
 func (s *Server) Failed() <-chan error { return s.failed }
-
-// fail is called by whatever can't go on, and counts once.
-func (s *Server) fail(err error) {
-	s.failOnce.Do(func() {
-		s.metrics.Unrecoverable.Add(1)
-		s.ending.Store(true)
-		s.serving.Store(false)
-		s.log.Error("stopping: the server can't keep its promises", zap.Error(err))
-		s.failed <- err
-	})
-}
 
 // Close stops the server: no new clients, no new requests; what was accepted is
 // finished and answered, as far as request_throttler.shutdownTimeout allows.
@@ -377,7 +332,7 @@ func (s *Server) handOver() {
 		return
 	}
 	done := make(chan struct{})
-	s.loop.events.put(peerEvent{kind: evTransfer, done: done})
+	s.events.put(peerEvent{kind: evTransfer, done: done})
 	select {
 	case <-done:
 	case <-time.After(s.cfg.ElectionTimeout):
@@ -415,17 +370,6 @@ func (s *Server) Addr() net.Addr {
 	}
 	return nil
 }
-
-// now is the server's clock, of leases, sessions and the core. It does not go back, and
-// does not stand still while the machine is suspended.
-func (s *Server) now() time.Duration { return s.clock.now() }
-
-// millis is a time of the server's clock as the core and the session tracker want it.
-func millis(d time.Duration) int64 { return d.Milliseconds() }
-
-func (s *Server) lastApplied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
-
-func (s *Server) setLastApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
 // none is given out again after a restart, whatever the clock says then. When they run

@@ -165,7 +165,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		for range 8 {
 			waiters = append(waiters, s.connect(t))
 		}
-		last := s.lastApplied()
+		last := s.state.Applied()
 		// The test takes the applier's place: it is idle.
 		synctest.Wait()
 		a := s.applier
@@ -208,7 +208,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		}
 		a.hold()
 		a.state.Tree.Apply(&txn, &a.out)
-		a.setLastApplied(txn.Zxid)
+		a.state.SetApplied(txn.Zxid)
 		a.settle()
 		a.release()
 		for w, what := range waiting {

@@ -15,10 +15,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 const (
@@ -38,9 +40,15 @@ const (
 // make superfluous. The applier freezes the tree; the snapshotter's goroutine
 // walks the frozen view.
 type snapshotter struct {
-	*Server
-	store *snapshot.Store
-	views chan frozen // from the applier; holds one
+	*life
+	ident     ident
+	state     *clients.State
+	disk      *disk
+	logWriter *logWriter
+	events    *queue[peerEvent]
+	orders    *queue[replica.Order]
+	store     *snapshot.Store
+	views     chan frozen // from the applier; holds one
 
 	// Owned by the applier.
 	txns  int   // since the last snapshot
@@ -79,12 +87,18 @@ type frozen struct {
 
 func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
 	sn := &snapshotter{
-		Server: s,
-		store:  store,
-		views:  make(chan frozen, 1),
-		idle:   make(chan struct{}, 1),
-		tight:  make(chan struct{}, 1),
-		bytes:  s.logWriter.Stats().SinceSnapRef,
+		life:      s.life,
+		ident:     s.ident,
+		state:     &s.state,
+		disk:      s.disk,
+		logWriter: s.logWriter,
+		events:    s.events,
+		orders:    s.handover.orders,
+		store:     store,
+		views:     make(chan frozen, 1),
+		idle:      make(chan struct{}, 1),
+		tight:     make(chan struct{}, 1),
+		bytes:     s.logWriter.Stats().SinceSnapRef,
 	}
 	if used != nil {
 		sn.size.Store(used.Size)
@@ -106,7 +120,7 @@ func (sn *snapshotter) schedule() {
 
 // applied counts what the applier did and freezes the tree when a snapshot is
 // due and none is being written. The tree is locked for writing.
-func (sn *snapshotter) applied(orders []replica.Order) {
+func (sn *snapshotter) applied(orders []replica.Order, ensemble *zab.State) {
 	for i := range orders {
 		if orders[i].Kind == replica.OrderEntry {
 			sn.txns++
@@ -114,13 +128,13 @@ func (sn *snapshotter) applied(orders []replica.Order) {
 		}
 	}
 	if sn.due() {
-		sn.freeze()
+		sn.freeze(ensemble)
 	}
 }
 
 // freeze has a snapshot written of the tree as it is now, unless one is being
 // written. The tree is locked for writing.
-func (sn *snapshotter) freeze() {
+func (sn *snapshotter) freeze(ensemble *zab.State) {
 	select {
 	case <-sn.idle:
 	default:
@@ -128,7 +142,7 @@ func (sn *snapshotter) freeze() {
 	}
 	sn.txns, sn.bytes = 0, 0
 	sn.schedule()
-	sn.views <- frozen{sn.state.Tree.Freeze(), sn.applier.ensemble.Append(nil), sn.installs.Load()}
+	sn.views <- frozen{sn.state.Tree.Freeze(), ensemble.Append(nil), sn.installs.Load()}
 }
 
 // due reports whether enough has happened for a snapshot.
@@ -191,7 +205,7 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),
 		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
 	sn.size.Store(ref.Size)
-	sn.loop.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
+	sn.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
 	if sn.cfg.PurgeInterval > 0 {
 		sn.purge()
 	}
@@ -209,7 +223,7 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 		Server: uint8(sn.ident.server), Incarnation: sn.ident.incarnation[:],
 		Extra: map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
 	}
-	rows := &rowWalk{server: sn.Server, view: view.View}
+	rows := &rowWalk{state: sn.state, view: view.View}
 	ref, err := sn.store.Write(ctx, meta,
 		snapshot.Section{Name: sectionSessions, Items: rows.of(datatree.TableSessions)},
 		snapshot.Section{Name: sectionNodes, Items: rows.of(datatree.TableNodes)},
@@ -255,7 +269,7 @@ func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapR
 			return refs[n-1], nil
 		}
 		if turn%20 == 0 { // what is being written now may be too old
-			sn.applier.in.put(replica.Order{Kind: replica.OrderFreeze})
+			sn.orders.put(replica.Order{Kind: replica.OrderFreeze})
 		}
 		select {
 		case <-look.C:
@@ -341,7 +355,7 @@ func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 	for held > 0 && refs[held].Zxid > needed {
 		held--
 	}
-	tight := wal.SpaceLevel(sn.diskLevel.Load()) != wal.SpaceOK
+	tight := sn.disk.at() != wal.SpaceOK
 	began := sn.holding.Swap(held < from && !tight)
 	fields := []zap.Field{zap.Stringer("behind", needed), zap.Int("snapshots", from-held)}
 	switch {
@@ -379,7 +393,7 @@ func (sn *snapshotter) purge() {
 	}
 	if err == nil {
 		sn.mu.refs = keep
-		sn.loop.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
+		sn.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
 		var removed []string
 		removed, err = sn.remove(dropped, keep[0].Name)
 		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
@@ -393,13 +407,13 @@ func (sn *snapshotter) purge() {
 // tree's read lock. ACL lists turn up between the nodes and are few, so they are
 // set aside until the nodes are through.
 type rowWalk struct {
-	server *Server
-	view   *datatree.View
-	batch  datatree.Batch
-	rows   []datatree.Row // of batch, not drawn yet
-	more   bool
-	begun  bool
-	acls   []datatree.Row
+	state *clients.State
+	view  *datatree.View
+	batch datatree.Batch
+	rows  []datatree.Row // of batch, not drawn yet
+	more  bool
+	begun bool
+	acls  []datatree.Row
 }
 
 // peek returns the next row without taking it, or false at the end. It stays
@@ -412,9 +426,9 @@ func (w *rowWalk) peek() (datatree.Row, bool) {
 		w.begun = true
 		w.view.Sort()
 		w.batch.Reset()
-		w.server.state.RLock()
+		w.state.RLock()
 		w.more = w.view.Step(&w.batch, walkBudget)
-		w.server.state.RUnlock()
+		w.state.RUnlock()
 		w.rows = w.rows[:0]
 		for row := range w.batch.All() {
 			w.rows = append(w.rows, row)

@@ -28,7 +28,15 @@ type State struct {
 	// Settled is nil while the tree is at a transaction. While one is being applied in
 	// slices, it is closed at the end of that: see conn.lockTree.
 	Settled chan struct{}
+
+	applied atomic.Int64 // jute.Zxid
 }
+
+// Applied returns the zxid of the last entry that is applied. It needs no lock.
+func (s *State) Applied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
+
+// SetApplied is called before anything shows what the entry did.
+func (s *State) SetApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 
 // Backend is the server as its clients need it. It may be called from any goroutine, and
 // does not block.
@@ -37,8 +45,6 @@ type Backend interface {
 	Submit(...replica.Submission)
 	// Now is the server's clock.
 	Now() time.Duration
-	// Applied returns the zxid of the last entry that is applied.
-	Applied() jute.Zxid
 	// AnswersUntil returns until when this server may answer reads alone, in ms of Now.
 	AnswersUntil() int64
 	// Serving reports whether a leader is known, or this server is the leader.

@@ -26,7 +26,6 @@ type standin struct{ submitted []replica.Submission }
 
 func (b *standin) Submit(subs ...replica.Submission) { b.submitted = append(b.submitted, subs...) }
 func (b *standin) Now() time.Duration                { return time.Second }
-func (b *standin) Applied() jute.Zxid                { return 7 }
 func (b *standin) AnswersUntil() int64               { return 1 << 40 }
 func (b *standin) Serving() bool                     { return true }
 func (b *standin) Ending() bool                      { return false }

@@ -103,7 +103,7 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	// A session is resumed behind everything that the leader had ordered, so a
 	// server that is only a little late need not turn the client away: see
 	// answerConnect. Where nothing is going to be applied, it has to be now.
-	if last := s.backend.Applied(); r.LastZxidSeen > last && (c.readOnly || r.SessionID == 0 || !s.cfg.Replicated()) {
+	if last := s.state.Applied(); r.LastZxidSeen > last && (c.readOnly || r.SessionID == 0 || !s.cfg.Replicated()) {
 		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
 	}
 	c.seen = r.LastZxidSeen

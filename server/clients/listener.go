@@ -16,7 +16,7 @@ import (
 // the port's address, or nil.
 func (s *Clients) Listen() (net.Addr, error) {
 	if s.cfg.ClientPort < 0 {
-		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.backend.Applied()))
+		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.state.Applied()))
 		return nil, nil
 	}
 	addr := net.JoinHostPort(s.cfg.ClientPortAddress, strconv.Itoa(s.cfg.ClientPort))
@@ -33,7 +33,7 @@ func (s *Clients) Listen() (net.Addr, error) {
 		return nil, fmt.Errorf("set clientPortListenBacklog: %w", errors.Join(err, l.Close()))
 	}
 	bound := l.Addr()
-	s.log.Info("serving clients", zap.Stringer("address", bound), zap.Stringer("zxid", s.backend.Applied()))
+	s.log.Info("serving clients", zap.Stringer("address", bound), zap.Stringer("zxid", s.state.Applied()))
 	s.accepting.Go(s.acceptLoop)
 	return bound, nil
 }

@@ -182,7 +182,7 @@ func (s *Clients) considerReadOnly(now time.Duration) {
 	if now-s.backend.IdleSince() < max(2*time.Second, s.cfg.TickTime) {
 		return
 	}
-	s.log.Warn("no leader: serving read-only clients from the last committed state", zap.Stringer("zxid", s.backend.Applied()))
+	s.log.Warn("no leader: serving read-only clients from the last committed state", zap.Stringer("zxid", s.state.Applied()))
 	s.readOnly.Store(true)
 }
 

@@ -61,7 +61,7 @@ func (c *conn) handle(frame []byte) error {
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
 	case c.readOnly && replica.Ordered(req.op):
-		c.reply(req.xid, c.clients.backend.Applied(), jute.ErrNotReadOnly)
+		c.reply(req.xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
 		return nil
 	case replica.Ordered(req.op), c.mustFence(req.op):
 		return c.submit(req)

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// life is what every part of a server needs: its configuration, its clock, its log and
+// counters, and its beginning and end. It knows no part.
+type life struct {
+	cfg     *config.Config
+	log     *zap.Logger
+	metrics *monitor.Metrics
+	clock   clock
+
+	ctx      context.Context // of the server's own goroutines
+	stop     context.CancelFunc
+	stopping <-chan struct{} // the end of ctx
+	loops    sync.WaitGroup  // the goroutines that live as long as the server
+
+	serving  atomic.Bool // a leader is known, or this is the one
+	ending   atomic.Bool // closing, or failed: no new sessions
+	failed   chan error  // has the error that stops the process
+	failOnce sync.Once
+}
+
+func newLife(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *life {
+	l := &life{cfg: cfg, log: log, metrics: metrics, failed: make(chan error, 1)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.stopping = l.ctx.Done()
+	return l
+}
+
+// now is the server's clock, of leases, sessions and the core. It does not go back, and
+// does not stand still while the machine is suspended.
+func (l *life) now() time.Duration { return l.clock.now() }
+
+// millis is a time of the server's clock as the core and the session tracker want it.
+func millis(d time.Duration) int64 { return d.Milliseconds() }
+
+// ensemble reports whether there are other servers.
+func (l *life) ensemble() bool { return l.cfg.Replicated() }
+
+// fail ends the server, because it can't keep its promises any more. The first error
+// counts.
+func (l *life) fail(err error) {
+	l.failOnce.Do(func() {
+		l.metrics.Unrecoverable.Add(1)
+		l.ending.Store(true)
+		l.serving.Store(false)
+		l.log.Error("stopping: the server can't keep its promises", zap.Error(err))
+		l.failed <- err
+	})
+}
+
+// standing is what the peer loop, and the applier for the last two, make known of this
+// server's part in the ensemble.
+type standing struct {
+	role         atomic.Pointer[zab.Status]
+	intro        atomic.Pointer[zab.Introduction] // what hellos say
+	lists        atomic.Pointer[memberLists]
+	peers        atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
+	shown        held
+	answersUntil atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
+	quorumFull   atomic.Bool  // of a leader: the disks of so many voters are full that the others are no quorum
+	servingFrom  atomic.Int64 // time.Duration
+	idleSince    atomic.Int64 // when service last ended; time.Duration
+
+	cluster atomic.Pointer[zab.ID]       // nil while the history does not tell
+	keys    atomic.Pointer[session.Keys] // of session passwords
+}
+
+// leads reports whether this server is the leader, in service.
+func (st *standing) leads() bool { return st.role.Load().Role == zab.Leading }
