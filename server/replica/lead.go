@@ -123,7 +123,10 @@ func (r *Replica) lead(now zab.Status) {
 	}
 	leasesEnd := r.now()
 	if r.o.Ensemble {
-		leasesEnd += int64(r.Core.LongestLease())
+		leasesEnd += zab.MaxLease
+	}
+	if mutated(ownLeaseWaited) {
+		leasesEnd = r.now() + int64(r.Core.LongestLease())
 	}
 	r.o.Tracker.Reset(leasesEnd)
 }

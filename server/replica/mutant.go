@@ -35,6 +35,7 @@ const (
 	refusedServed
 	backlogUnbounded
 	forwardDrops
+	ownLeaseWaited
 )
 
 var mutantNames = [...]string{
@@ -59,6 +60,7 @@ var mutantNames = [...]string{
 	refusedServed:        "refused-served",
 	backlogUnbounded:     "backlog-unbounded",
 	forwardDrops:         "forward-drops",
+	ownLeaseWaited:       "own-lease-waited",
 }
 
 func (m Mutant) String() string {

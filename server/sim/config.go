@@ -62,6 +62,13 @@ type Config struct {
 	Backlog int64 // bytes that the applier and a leader hold; 0 for a lot
 	OddFile bool
 
+	// Groups makes the first list hierarchical, of so many groups; 0 for a plain one.
+	Groups int
+	// SharedRate makes all ways from a server share its rate.
+	SharedRate bool
+	// Settings has each server its own times and limits.
+	Settings bool
+
 	// ChaosOnly leaves out the phases in which all must become well.
 	ChaosOnly bool
 	// Mutant plants a fault into the nodes themselves.
@@ -125,6 +132,15 @@ func (c *Config) String() string {
 	if c.OddFile {
 		b.WriteString(" oddfile")
 	}
+	if c.Groups > 0 {
+		fmt.Fprintf(&b, " groups=%d", c.Groups)
+	}
+	if c.SharedRate {
+		b.WriteString(" sharedrate")
+	}
+	if c.Settings {
+		b.WriteString(" settings")
+	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
@@ -148,6 +164,12 @@ func Draw(seed uint64, steps int) Config {
 	c.MaxListed = pick(r, 0, 0, 1)
 	c.OddFile = r.IntN(8) == 0
 	c.Backlog = pick[int64](r, 0, 0, 600, 3000)
+	c.Groups = pick(r, 0, 0, 0, 0, 2, 3)
+	if c.Rate > 0 && r.IntN(2) == 0 {
+		c.SharedRate = true
+		c.Rate *= uint64(c.servers() - 1)
+	}
+	c.Settings = r.IntN(4) == 0
 	return c
 }
 

@@ -18,10 +18,10 @@ type fileSpan struct {
 }
 
 // oddFile gives one server a list in which it and another one decide. Alone it is
-// no quorum of that list.
+// no quorum of that list. The others are one of theirs, so that they can begin.
 func (s *Sim) oddFile() {
 	odd, other := s.nodes[s.rng.IntN(s.cfg.Voters)], s.nodes[s.rng.IntN(s.cfg.Voters)]
-	if odd == other {
+	if odd == other || !isQuorum(&s.members, func(id zab.SID) bool { return id != odd.id }) {
 		return
 	}
 	m := zab.Members{List: slices.Clone(s.members.List)}

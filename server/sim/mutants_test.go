@@ -65,8 +65,11 @@ func find(t *testing.T, m mutation) bool {
 	if script := directed[m.name]; script != nil {
 		play := func(cfg Config) *Failure { return broken(cfg, script) }
 		cfg := scriptConfig()
-		if m.name == "waiting-ignored" {
+		switch m.name {
+		case "waiting-ignored":
 			shortSessions(&cfg)
+		case "own-lease-waited", "unbounded-lease":
+			longElections(&cfg)
 		}
 		return finds(t, m, cfg, play)
 	}
@@ -186,11 +189,12 @@ var focuses = map[string]func(*Config){
 		c.ThinkUs = c.ElectionMs * 200
 	},
 	"timeout-forgotten": func(c *Config) {
-		c.Clients, c.DozePct, c.SkewPct, c.SessionMs, c.Timeouts = 5, 20, 0, c.ElectionMs*2, 3
+		c.ElectionMs, c.Steps = 1000, 6000 // so that leaders last longer than leases
+		c.Clients, c.DozePct, c.SkewPct, c.SessionMs, c.Timeouts = 5, 20, 0, 2000, 3
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultKill, FaultTransfer, FaultBreak)
-		c.Faults[FaultKill] *= 5
-		c.Faults[FaultTransfer] *= 5
+		c.Faults[FaultKill] *= 10
+		c.Faults[FaultTransfer] *= 20
 		c.Faults[FaultBreak] *= 5
 	},
 	"owner-unchecked": func(c *Config) {
@@ -205,9 +209,9 @@ var focuses = map[string]func(*Config){
 		often(c, FaultBreak)
 		c.Faults[FaultBreak] /= 4
 	},
-	"touches-dropped": dozers,
-	"double-close":    func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
-	"damage-unseen":   func(c *Config) { often(c, FaultDamage, FaultKill) },
+	"touches-dropped":  dozers,
+	"double-close":     func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
+	"damage-unseen":    func(c *Config) { often(c, FaultDamage, FaultKill) },
 	"old-epoch-committed-by-counting": func(c *Config) {
 		c.Voters, c.Observers, c.BatchBytes, c.WindowBytes, c.FsyncUs = 3, 0, 1, 1, 5000
 		often(c, FaultPower, FaultBreak)
@@ -232,7 +236,7 @@ var focuses = map[string]func(*Config){
 		often(c, FaultMembers)
 	},
 	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
-	"files-not-compared":   func(c *Config) { c.Voters, c.OddFile = 5, true },
+	"files-not-compared":   func(c *Config) { c.Voters, c.OddFile, c.Groups = 5, true, 0 },
 	"file-decides":         func(c *Config) { often(c, FaultFiles, FaultPartition) },
 	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
@@ -289,6 +293,8 @@ var directed = map[string]func(*script){
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"waiting-ignored":               sessionDue,
+	"own-lease-waited":              longLeases,
+	"unbounded-lease":               longLeases,
 }
 
 // scriptConfig is the ensemble for the scripts in directed.

@@ -303,13 +303,22 @@ func (s *Sim) passes(from, to *node, bytes, lane int) uint64 {
 	if s.cfg.Rate == 0 {
 		return s.now
 	}
-	free := max(s.ways[from.idx][to.idx], s.now)
+	way := s.way(from, to)
+	free := max(*way, s.now)
 	if lane == laneControl {
 		return s.now + s.between(0, min(free-s.now, s.heartbeat()*1000))
 	}
 	free += uint64(bytes) * 1000 / s.cfg.Rate
-	s.ways[from.idx][to.idx] = free
+	*way = free
 	return free
+}
+
+// way returns when the way from one node to another is free.
+func (s *Sim) way(from, to *node) *uint64 {
+	if s.cfg.SharedRate {
+		return &s.ways[from.idx][from.idx]
+	}
+	return &s.ways[from.idx][to.idx]
 }
 
 // tellRoom tells a leader how many bytes its links should be given.
@@ -323,7 +332,7 @@ func (s *Sim) tellRoom(n *node) {
 		if o == n || l == nil {
 			continue
 		}
-		waits := (max(s.ways[n.idx][o.idx], s.now) - s.now) * s.cfg.Rate / 1000
+		waits := (max(*s.way(n, o), s.now) - s.now) * s.cfg.Rate / 1000
 		room := limit - min(waits, limit)
 		n.core.LinkRoom(o.id, l.gen[l.side(n)], int(room))
 		if room < limit/2 && !n.hungry {

@@ -26,6 +26,7 @@ type node struct {
 	file       zab.Members                                    // of its configuration file
 	hadFile    fileSpan                                       // ghost: the list of the process before
 	skew       int64                                          // ppm by which its clock runs too fast
+	settings   *settings                                      // where they differ from Sim.cfg, or nil
 	full       bool                                           // disk, as the core is told
 	stallUntil uint64
 	gen        uint64 // of the newest link

@@ -38,14 +38,17 @@ func (s *Sim) start(n *node) {
 }
 
 func (s *Sim) options(n *node) zab.Options {
-	c := &s.cfg
+	c := s.cfg
+	if n.settings != nil {
+		n.settings.apply(&c)
+	}
 	return zab.Options{
 		ID:              n.id,
 		Boot:            n.boot,
 		Seed:            s.rng.Uint64(),
 		Members:         n.list,
 		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
-		Heartbeat:       s.heartbeat(),
+		Heartbeat:       c.heartbeat(),
 		ElectionTimeout: c.ElectionMs,
 		QuorumTimeout:   c.ElectionMs * 8 / 10,
 		InitLimit:       c.InitMs,
@@ -196,4 +199,28 @@ func (s *Sim) restart(n *node) {
 	}
 	s.disaster(n)
 	s.start(n)
+}
+
+// settings are those of one server, where they differ.
+type settings struct {
+	electionMs uint64
+	cache      int
+	window     int
+	backlog    int64
+}
+
+// drawSettings draws settings as servers have them while an operator changes one after
+// the other.
+func (s *Sim) drawSettings() *settings {
+	pct := func(of uint64, list ...uint64) uint64 { return of * list[s.rng.IntN(len(list))] / 100 }
+	return &settings{
+		electionMs: pct(s.cfg.ElectionMs, 30, 100, 100, 300, 1000),
+		cache:      int(pct(uint64(s.cfg.CacheBytes), 50, 100, 400)),
+		window:     int(pct(uint64(s.cfg.WindowBytes), 50, 100, 400)),
+		backlog:    int64(pct(uint64(s.cfg.Backlog), 50, 100, 400)),
+	}
+}
+
+func (x *settings) apply(c *Config) {
+	c.ElectionMs, c.CacheBytes, c.WindowBytes, c.Backlog = x.electionMs, x.cache, x.window, x.backlog
 }

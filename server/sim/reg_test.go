@@ -249,6 +249,64 @@ func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
 	play(t, cfg, sessionDue)
 }
 
+// TestReg_LeasesOfALeaderWithOtherSettings: a leader whose elections take long gives long
+// leases. One that comes after it, with other settings, lets no session expire whose
+// client the earlier leader may still have answered.
+func TestReg_LeasesOfALeaderWithOtherSettings(t *testing.T) {
+	cfg := quiet(3)
+	longElections(&cfg)
+	play(t, cfg, longLeases)
+}
+
+func longElections(cfg *Config) {
+	cfg.Clients, cfg.SessionMs, cfg.ElectionMs = 0, 1_000, 5_000
+}
+
+func longLeases(s *script) {
+	leader := s.lead()
+	for _, o := range s.others(leader) {
+		o.settings = &settings{electionMs: s.cfg.ElectionMs / 10}
+		s.down(o)
+		s.up(o)
+		s.wait("the server is back", func() bool { return o.status.Role == zab.Following && o.status.Leader == leader.id })
+	}
+	id := jute.SessionID(7)
+	s.submit(leader, replica.Write, evaluate.Request{
+		Op: jute.OpCreateSession, Session: id, Origin: leader.newOrigin(), TimeoutMs: int32(s.cfg.SessionMs)})
+	s.heed(leader)
+	s.wait("the session", func() bool { _, ok := leader.tree.Session(id); return ok })
+	s.everywhere()
+	s.run(s.cfg.SessionMs / 4)
+	for _, o := range s.others(leader) { // nobody notices
+		s.blocks[leader.idx][o.idx], s.blocks[o.idx][leader.idx] = 1, 1
+	}
+	answers := func() bool {
+		return leader.status.Role == zab.Leading && int64(leader.localMs()) < leader.rep.AnswersUntil()
+	}
+	asked := s.now
+	s.wait("the leader answers no more", func() bool {
+		if !answers() {
+			return true
+		}
+		asked = s.now
+		leader.tracker.Get(id).Touch(int64(leader.localMs()), int32(s.cfg.SessionMs)) // the client pings
+		return false
+	})
+	s.trace(leader, "answered until %d", asked)
+	for s.now < asked+(s.cfg.SessionMs-1)*1000 {
+		s.step()
+		for _, o := range s.others(leader) {
+			if _, ok := o.tree.Session(id); !ok {
+				s.fail("S6", "server %d has closed session %v %d ms after its client was answered", o.id, id, (s.now-asked)/1000)
+			}
+		}
+	}
+	s.wait("the session expires", func() bool {
+		_, ok := s.others(leader)[0].tree.Session(id)
+		return !ok
+	})
+}
+
 // shortSessions has sessions that are shorter than elections, and an epoch that has to
 // be renewed soon.
 func shortSessions(cfg *Config) {

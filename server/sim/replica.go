@@ -38,7 +38,7 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 		LeaderServes: true,
 		Evaluate:     evaluate.Options{MaxListed: s.cfg.MaxListed},
 		Schemes:      s.schemes,
-		Limits:       s.limits(),
+		Limits:       s.limits(n),
 		State:        door{n},
 		Disk:         door{n},
 		Tracker:      n.tracker,
@@ -50,10 +50,14 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 	})
 }
 
-func (s *Sim) limits() replica.Limits {
+func (s *Sim) limits(n *node) replica.Limits {
+	c := s.cfg
+	if n.settings != nil {
+		n.settings.apply(&c)
+	}
 	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20}
-	if s.cfg.Backlog > 0 {
-		l.Proposals, l.Backlog, l.Waiting = s.cfg.Backlog, s.cfg.Backlog, s.cfg.Backlog
+	if c.Backlog > 0 {
+		l.Proposals, l.Backlog, l.Waiting = c.Backlog, c.Backlog, c.Backlog
 	}
 	return l
 }
@@ -149,7 +153,8 @@ func (s *Sim) carryOrders(n *node) {
 			s.endConn(n, c)
 		}
 	}
-	if limit := s.limits().Proposals; n.rep.Held().ProposalBytes > limit || n.backlog.Load() > s.limits().Backlog {
+	limits := s.limits(n)
+	if limit := limits.Proposals; n.rep.Held().ProposalBytes > limit || n.backlog.Load() > limits.Backlog {
 		s.fail("B1", "server %d holds %d bytes of proposals and %d of its backlog", n.id, n.rep.Held().ProposalBytes, n.backlog.Load())
 	}
 }

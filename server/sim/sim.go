@@ -96,8 +96,17 @@ func newSim(cfg Config) *Sim {
 		n.disk.written.incarnation = n.disk.durable.incarnation
 		s.nodes = append(s.nodes, n)
 	}
+	if cfg.Groups > 0 {
+		s.members.Hierarchical = true
+		for i := range s.members.List {
+			s.members.List[i].Group, s.members.List[i].Weight = uint32(i%cfg.Groups), uint32(s.between(1, 3))
+		}
+	}
 	for _, n := range s.nodes {
 		n.file = s.members
+		if cfg.Settings {
+			n.settings = s.drawSettings()
+		}
 	}
 	if cfg.OddFile {
 		s.oddFile()
@@ -254,7 +263,9 @@ func (s *Sim) between(lo, hi uint64) uint64 {
 }
 
 // heartbeat is the time between two heartbeats, in ms.
-func (s *Sim) heartbeat() uint64 { return max(s.cfg.ElectionMs/10, s.cfg.TickMs) }
+func (s *Sim) heartbeat() uint64 { return s.cfg.heartbeat() }
+
+func (c *Config) heartbeat() uint64 { return max(c.ElectionMs/10, c.TickMs) }
 
 func (s *Sim) percent(p int) bool { return p > 0 && s.rng.IntN(100) < p }
 

@@ -10,9 +10,10 @@ import "math"
 // far back as the entries that are on their way.
 //
 // The leader's lease is LongestLease from the moment at which it sent the
-// newest heartbeat that a quorum has answered. Whoever leads next was promised
+// newest heartbeat that a quorum has answered. The next leader was promised
 // its epoch by a server of that quorum, and later; so it knows that no lease of
-// an earlier epoch lasts for more than LongestLease from the beginning of its own.
+// an earlier epoch lasts for more than MaxLease from the beginning of its own,
+// whatever the settings of the earlier leaders were.
 //
 // A learner's lease is never longer than its leader's. With a heartbeat it hears
 // which of its answers came through, and how much was left of the leader's lease
@@ -41,9 +42,19 @@ func (c *Core) AnswersUntil() uint64 {
 	return c.origin + c.lease
 }
 
-// LongestLease is how long a lease lasts at most, in ms. A learner's is two
-// heartbeats old when it hears of it, and has to last until the next one.
-func (c *Core) LongestLease() uint64 { return max(c.opt.ElectionTimeout, 6*c.opt.Heartbeat) }
+// MaxLease bounds the leases of all servers, in ms. Learners whose heartbeats come more
+// than a third of it apart have none for some of the time: then they ask their leader.
+const MaxLease = 2000
+
+// LongestLease is how long the leases that this server gives last at most, in ms. A
+// learner's is two heartbeats old when it hears of it, and has to last until the next one.
+func (c *Core) LongestLease() uint64 {
+	longest := max(c.opt.ElectionTimeout, 6*c.opt.Heartbeat)
+	if mutated(unboundedLease) {
+		return longest
+	}
+	return min(longest, MaxLease)
+}
 
 // Beat returns the newest heartbeat that this learner has heard of its leader.
 func (c *Core) Beat() uint64 { return c.beat }

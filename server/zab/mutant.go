@@ -42,6 +42,7 @@ const (
 	doubtNotTold
 	positionBeforeFsync
 	higherEpochIgnored
+	unboundedLease
 )
 
 var mutantNames = [...]string{
@@ -79,6 +80,7 @@ var mutantNames = [...]string{
 	doubtNotTold:            "doubt-not-told",
 	positionBeforeFsync:     "position-before-fsync",
 	higherEpochIgnored:      "higher-epoch-ignored",
+	unboundedLease:          "unbounded-lease",
 }
 
 func (m Mutant) String() string {
