@@ -18,7 +18,7 @@ build: ## the programs, static, into bin/
 	CGO_ENABLED=0 $(GO) build -o $(BIN)/ ./cmd/...
 
 run3: build ## an ensemble of three servers, as in conf/run3: client ports 2181 to 2183, data in ./build/run3
-	@conf/run3/run.sh
+	@scripts/run3.sh
 
 # The four-letter words and the metrics are off by default; here somebody looks.
 PORT ?= 2181

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts the three servers of this directory, shows what to try, tells who leads,
-# and stops them on Ctrl-C. Run it from the project's directory: make run3.
+# Starts the three servers of conf/run3, shows what to try, reports the leader, and
+# stops the servers on Ctrl-C. Run it from the project's directory: make run3.
 set -u
 
 bin=${ZKD:-bin/zkd}

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Starts and stops zkd as Apache's zkServer.sh does ZooKeeper, for scripts and
-# habits that go by that name. A service manager does it better: zkd.service.
+# habits that go by that name. A service manager does it better: conf/zkd.service.
 #
 #   zkServer.sh [--config DIR] {start|start-foreground|stop|restart|status|version|print-cmd} [FILE]
 #
-# FILE is a zoo.cfg, looked for in DIR unless it has a path. From the environment:
+# FILE is a zoo.cfg, looked for in DIR unless it has a path. DIR is the directory of
+# this script if it has that file, and else ../conf. From the environment:
 # ZKD (the program; zkd beside this script, in ../bin or on PATH), ZOOCFGDIR, ZOOCFG,
 # ZOOPIDFILE, ZOO_LOG_DIR, ZOO_DATADIR_AUTOCREATE_DISABLE.
 set -u
@@ -106,7 +107,7 @@ status() {
 	esac
 }
 
-dir=${ZOOCFGDIR:-$here}
+dir=${ZOOCFGDIR:-}
 if [ "${1:-}" = --config ]; then
 	[ $# -ge 2 ] || usage
 	dir=$2
@@ -114,7 +115,16 @@ if [ "${1:-}" = --config ]; then
 fi
 verb=${1:-}
 cfg=${2:-${ZOOCFG:-zoo.cfg}}
-case $cfg in */*) ;; *) cfg=$dir/$cfg ;; esac
+case $cfg in
+*/*) ;;
+*)
+	if [ -z "$dir" ]; then
+		dir=$here
+		[ -r "$here/$cfg" ] || [ ! -d "$here/../conf" ] || dir=$(cd "$here/../conf" && pwd)
+	fi
+	cfg=$dir/$cfg
+	;;
+esac
 
 zkd=$(find_zkd) || exit 1
 case $verb in
