@@ -116,11 +116,8 @@ const ours = `
 	recipes/twopc:         client recipes recipes/internal/line
 
 	# Programs of the books. They see what users see.
-	examples/masterworker/layout:  client
-	examples/masterworker/program: client examples/masterworker/layout
-	examples/masterworker/sync:    client examples/masterworker/layout examples/masterworker/program examples/masterworker/mwtest
-	examples/masterworker/async:   client examples/masterworker/layout examples/masterworker/program examples/masterworker/mwtest
-	examples/masterworker/mwtest:  jute client client/zktest examples/masterworker/layout examples/masterworker/program
+	examples/masterworker/layout: client
+	examples/masterworker: client examples/masterworker/layout
 	examples/queue:        client recipes/queue
 	examples/lock:         client recipes recipes/lock
 	examples/config:       client recipes/config

@@ -1,15 +1,16 @@
-package mwtest
+package main
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
-// tests are what a system has to pass.
+// tests are the scenes of TestSystem, each in a world of its own.
 var tests = []struct {
 	name string
 	run  func(w *world)
@@ -40,21 +41,22 @@ var tests = []struct {
 // storms are how many there are, each with a seed of its own.
 const storms = 3
 
-// Run has a system pass all tests: on a server of its own, or on those that
-// zktest.ServersVariable names.
-func Run(t *testing.T, sys program.System) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSystem runs on a server of its own, or on those that zktest.ServersVariable names.
+func TestSystem(t *testing.T) {
 	servers := zktest.Target(t, 1)
 	t.Run("all", func(t *testing.T) { // returns when the parallel tests have ended
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
-				test.run(newWorld(t, sys, servers))
+				test.run(newWorld(t, servers))
 			})
 		}
-		t.Run("Faults", func(t *testing.T) { faults(t, sys, servers) })
+		t.Run("Faults", func(t *testing.T) { faults(t, servers) })
 		first := rand.Uint64N(1 << 32)
 		for seed := first; seed < first+storms; seed++ {
-			t.Run(fmt.Sprintf("Storm-%d", seed), func(t *testing.T) { storm(t, sys, seed) })
+			t.Run(fmt.Sprintf("Storm-%d", seed), func(t *testing.T) { storm(t, seed) })
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package mwtest
+package main
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
 // A storm has so many faults, and so many tasks are queued with each.
@@ -20,20 +19,20 @@ const (
 // connections break, sessions of masters and workers end, and the servers' leader is
 // killed, if they are ours to kill. In the end each task has been done. The seed
 // decides on the faults; not on how the machine interleaves the programs.
-func storm(t *testing.T, sys program.System, seed uint64) {
+func storm(t *testing.T, seed uint64) {
 	t.Parallel()
 	s := &stormy{rng: rand.New(rand.NewPCG(seed, 0))}
 	if zktest.External() {
-		s.world = newWorld(t, sys, zktest.Target(t, 1))
+		s.world = newWorld(t, zktest.Target(t, 1))
 	} else {
 		s.ensemble = zktest.StartEnsemble(t, 3)
-		s.world = newWorld(t, sys, s.ensemble.Proxy)
+		s.world = newWorld(t, s.ensemble.Proxy)
 	}
 	for i := range 2 {
 		s.masters = append(s.masters, s.master(fmt.Sprintf("m%d", i+1), s.lane()))
 	}
 	for i := range 3 {
-		s.workers = append(s.workers, s.worker(fmt.Sprintf("w%d", i+1), s.lane(), program.Upper))
+		s.workers = append(s.workers, s.worker(fmt.Sprintf("w%d", i+1), s.lane(), Upper))
 	}
 	client := s.lane()
 	var batches []*submission
@@ -58,7 +57,7 @@ type stormy struct {
 }
 
 // tasks are those of a batch: half of them are to be queued once.
-func (s *stormy) tasks(batch int) (tasks []program.Task) {
+func (s *stormy) tasks(batch int) (tasks []Task) {
 	for i := range stormTasks {
 		id := ""
 		if i%2 == 0 {

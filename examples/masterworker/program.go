@@ -1,4 +1,4 @@
-package program
+package main
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func Main(ctx context.Context, args []string, out Streams, s System) int {
 	context.AfterFunc(ctx, stop) // a second signal kills: servers that are down may keep it waiting
 	c, err := parse(args, out)
 	if err != nil {
-		return 2 // it has been said why
+		return 2 // parse has reported the error
 	}
 	if err := c.run(ctx, s); err != nil {
 		fmt.Fprintln(out.Err, err)
@@ -102,7 +102,7 @@ func (c *command) run(ctx context.Context, s System) error {
 	}
 }
 
-// again runs fn for one session after the other.
+// again runs fn in one session after the other.
 func (c *command) again(ctx context.Context, fn func() error) error {
 	for {
 		err := fn()
@@ -119,7 +119,7 @@ func (c *command) again(ctx context.Context, fn func() error) error {
 
 // connect waits for the servers as long as it takes.
 func (c *command) connect(ctx context.Context, o client.Options) (*client.Client, error) {
-	o.Logger = client.NoLog // a program that is not an example would leave this alone
+	o.Logger = client.NoLog // only to keep the output of an example short
 	return client.Connect(ctx, c.servers, o)
 }
 
@@ -140,7 +140,7 @@ func (c *command) submission() Submission {
 	return s
 }
 
-// Upper is a Handler that has little to do.
+// Upper is the Handler of the command line.
 func Upper(_ context.Context, data []byte) ([]byte, error) {
 	return bytes.ToUpper(data), nil
 }

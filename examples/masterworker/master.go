@@ -8,18 +8,17 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
-// master wants to be the master. As long as somebody else is, he stands by.
+// master is a candidate: it stands by while another program is the master.
 type master struct {
 	name string
 	c    *client.Client
 	log  *log.Logger
 }
 
-// runMaster is a master for one session, until ctx ends.
-func runMaster(ctx context.Context, connect program.Connect, name string, log *log.Logger) error {
+// runMaster runs a master for one session, until ctx ends.
+func runMaster(ctx context.Context, connect Connect, name string, log *log.Logger) error {
 	c, err := connect(ctx, client.Options{})
 	if err != nil {
 		return err
@@ -32,7 +31,7 @@ func runMaster(ctx context.Context, connect program.Connect, name string, log *l
 	return nil
 }
 
-// run returns why the session or the context has ended.
+// run returns the error that ended the session, or the cause of ctx.
 func (m *master) run(ctx context.Context) error {
 	if err := bootstrap(ctx, m.c); err != nil {
 		return err
@@ -51,11 +50,11 @@ func (m *master) run(ctx context.Context) error {
 	}
 }
 
-// campaign returns when we are the master, and since which epoch.
+// campaign returns when this program is the master, with the epoch in which it is.
 //
-// It always begins with a look. That is what makes it right when the connection
-// breaks as we create /master: the look finds out whether that was done, and nothing
-// has to be remembered.
+// Each attempt begins with a look at /master. That is what makes it correct when the
+// connection breaks under the create of /master: the look finds out whether the create
+// was done, and nothing has to be remembered.
 func (m *master) campaign(ctx context.Context) (epoch int32, err error) {
 	for {
 		found, err := m.look(ctx)
@@ -78,9 +77,9 @@ func (m *master) campaign(ctx context.Context) (epoch int32, err error) {
 		case err == nil:
 			return found.epoch + 1, nil
 		case errors.Is(err, client.ErrNodeExists), errors.Is(err, client.ErrBadVersion):
-			// Somebody was quicker; or we were, before the connection broke.
+			// Another program was faster; or this one, before the connection broke.
 		case client.IsAmbiguous(err), client.IsRetryable(err):
-			// We may be the master and not know it.
+			// This program may be the master without knowing it.
 		default:
 			return 0, err
 		}
@@ -90,13 +89,13 @@ func (m *master) campaign(ctx context.Context) (epoch int32, err error) {
 	}
 }
 
-// mastership is who is the master at a moment.
+// mastership says which program is the master at one moment.
 type mastership struct {
 	exists, ours bool
 	epoch        int32
 }
 
-// look reads both nodes at one moment: so if /master is ours the epoch is, too.
+// look reads both nodes at one moment, so if /master is ours then so is the epoch.
 func (m *master) look(ctx context.Context) (mastership, error) {
 	results, err := m.c.MultiRead(ctx, client.GetOp(layout.Master), client.GetOp(layout.Epoch))
 	if err != nil {
@@ -112,13 +111,13 @@ func (m *master) look(ctx context.Context) (mastership, error) {
 	if node.Err != nil {
 		return mastership{}, fmt.Errorf("read %s: %w", layout.Master, node.Err)
 	}
-	// The name would not do: we may have been here before, in a session that has not
-	// ended yet.
+	// The name is not enough: it may be that of an earlier session of this program
+	// which has not expired yet.
 	session, _ := m.c.Session()
 	return mastership{exists: true, ours: node.Stat.EphemeralOwner == session, epoch: epoch.Stat.Version}, nil
 }
 
-// standBy returns when the master has changed, or never was.
+// standBy returns when the master has changed, or if there is none.
 func (m *master) standBy(ctx context.Context) error {
 	name, _, watch, err := m.c.GetW(ctx, layout.Master)
 	if errors.Is(err, client.ErrNoNode) {

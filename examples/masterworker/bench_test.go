@@ -1,4 +1,4 @@
-package mwtest
+package main
 
 import (
 	"bytes"
@@ -10,24 +10,23 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
-// Bench measures how long a master takes to assign 10,000 tasks, on an ensemble of
-// three in this process.
-func Bench(b *testing.B, sys program.System) {
+// BenchmarkAssign measures how long a master takes to assign 10,000 tasks, on an
+// ensemble of three in this process.
+func BenchmarkAssign(b *testing.B) {
 	const tasks = 10_000
 	e := zktest.StartEnsemble(b, 3)
 	for b.Loop() {
 		b.StopTimer()
-		w := newWorld(b, sys, e.Proxy)
+		w := newWorld(b, e.Proxy)
 		w.fill(tasks)
 		l := w.lane()
 		given := &counter{left: tasks, done: make(chan struct{})}
 		ctx, stop := context.WithCancel(w.ctx)
 		ended := make(chan error, 1)
 		b.StartTimer()
-		go func() { ended <- sys.Master(ctx, l.connect, "m1", log.New(given, "", 0)) }()
+		go func() { ended <- runMaster(ctx, l.connect, "m1", log.New(given, "", 0)) }()
 		select {
 		case <-given.done:
 		case err := <-ended:

@@ -5,11 +5,10 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
-// look returns what is going on, as it was at one moment.
-func look(ctx context.Context, connect program.Connect) (layout.State, error) {
+// look returns the state of the system at one moment.
+func look(ctx context.Context, connect Connect) (layout.State, error) {
 	c, err := connect(ctx, client.Options{})
 	if err != nil {
 		return layout.State{}, err

@@ -1,4 +1,4 @@
-package mwtest
+package main
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
 // patience ends what hangs; nothing is decided by it otherwise.
@@ -23,17 +22,16 @@ const patience = 60 * time.Second
 type world struct {
 	testing.TB
 	ctx     context.Context // ends what hangs
-	sys     program.System
 	servers *zktest.Proxy
 	dir     string         // the clients' "/"
 	look    *client.Client // which nothing befalls
 }
 
-func newWorld(t testing.TB, sys program.System, servers *zktest.Proxy) *world {
+func newWorld(t testing.TB, servers *zktest.Proxy) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	w := &world{TB: t, ctx: ctx, sys: sys, servers: servers}
+	w := &world{TB: t, ctx: ctx, servers: servers}
 	c := servers.Client(t).WithRetry(quick())
 	dir, err := c.CreateProtected(ctx, "/mwtest", nil, client.Persistent, nil)
 	w.must(err)
@@ -56,7 +54,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// lane is the way to the servers of one program.
+// lane is the way to the servers of one
 type lane struct {
 	*zktest.Proxy
 	dir string
@@ -151,11 +149,11 @@ func (r *role) end() error {
 func (w *world) log() *log.Logger { return log.New(w.Output(), "", log.Ltime|log.Lmicroseconds) }
 
 func (w *world) master(name string, l *lane) *role {
-	return w.start(l, func(ctx context.Context) error { return w.sys.Master(ctx, l.connect, name, w.log()) })
+	return w.start(l, func(ctx context.Context) error { return runMaster(ctx, l.connect, name, w.log()) })
 }
 
-func (w *world) worker(name string, l *lane, do program.Handler) *role {
-	return w.start(l, func(ctx context.Context) error { return w.sys.Worker(ctx, l.connect, name, do, w.log()) })
+func (w *world) worker(name string, l *lane, do Handler) *role {
+	return w.start(l, func(ctx context.Context) error { return runWorker(ctx, l.connect, name, do, w.log()) })
 }
 
 // submission is one that runs.
@@ -167,9 +165,9 @@ type submission struct {
 }
 
 // submit queues tasks, and leaves the results on the servers.
-func (w *world) submit(l *lane, tasks ...program.Task) *submission {
+func (w *world) submit(l *lane, tasks ...Task) *submission {
 	s := &submission{names: make(map[int]string), results: make(map[int]layout.Result)}
-	o := program.Submission{Tasks: tasks, Keep: true, Done: func(i int, task string, r layout.Result) {
+	o := Submission{Tasks: tasks, Keep: true, Done: func(i int, task string, r layout.Result) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if before, ok := s.names[i]; ok && before != task && tasks[i].ID != "" {
@@ -177,7 +175,7 @@ func (w *world) submit(l *lane, tasks ...program.Task) *submission {
 		}
 		s.names[i], s.results[i] = task, r
 	}}
-	s.role = w.start(l, func(ctx context.Context) error { return w.sys.Submit(ctx, l.connect, o) })
+	s.role = w.start(l, func(ctx context.Context) error { return submit(ctx, l.connect, o) })
 	return s
 }
 
@@ -265,7 +263,5 @@ func (w *world) settled() layout.State {
 	})
 }
 
-const idle = "idle"
-
 // task makes one; an empty id is for one that may be queued twice.
-func task(id, text string) program.Task { return program.Task{ID: id, Data: []byte(text)} }
+func task(id, text string) Task { return Task{ID: id, Data: []byte(text)} }

@@ -11,24 +11,24 @@ import (
 )
 
 var (
-	errDeposed  = errors.New("somebody else is the master, or nobody")
+	errDeposed  = errors.New("this program is not the master any more")
 	errNoWorker = errors.New("the worker is gone")
 )
 
-// reign is what a master does as long as he is: he gives tasks to workers, and takes
-// them back from those who are gone. It begins with whatever the master before has
-// left half done; nothing is different then.
+// reign is the work of the elected master: it assigns tasks to workers, and takes back
+// the tasks of workers that are gone. Work that the master before has left half done
+// needs no special treatment.
 type reign struct {
 	*master
 	epoch   int32
 	workers []string // the last list of them
-	present []string // those of them who haven't been found to be gone since
-	tasks   []string // that nobody has yet
-	// What tells of changes; nil before the first look.
+	present []string // those of them that have not been found gone since
+	tasks   []string // not assigned yet
+	// The watches that report changes; nil before the first look.
 	deposed, workersChanged, tasksChanged *client.Watch
 }
 
-// run returns errDeposed, or why the session or the context has ended.
+// run returns errDeposed, the error that ended the session, or the cause of ctx.
 func (r *reign) run(ctx context.Context) error {
 	defer r.unwatch(ctx)
 	if err := r.begin(ctx); err != nil {
@@ -49,7 +49,7 @@ func (r *reign) run(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-r.workersChanged.Events(): // closed if the session ends; the look then says so
+		case <-r.workersChanged.Events(): // closed if the session ends; then the next look fails
 		case <-r.tasksChanged.Events():
 		case <-r.deposed.Events():
 			return errDeposed
@@ -59,9 +59,9 @@ func (r *reign) run(ctx context.Context) error {
 	}
 }
 
-// begin has us told when we are not the master any more. And it takes all whom
-// anything was ever assigned to for workers: so those who have gone while there was
-// no master are missed by the first look.
+// begin sets the watch that reports the loss of /master. It also counts every name that
+// has a node below /assign as a worker, so the first look finds those gone that left
+// while there was no master.
 func (r *reign) begin(ctx context.Context) (err error) {
 	session, _ := r.c.Session()
 	_, stat, watch, err := r.c.GetW(ctx, layout.Master)
@@ -79,7 +79,7 @@ func (r *reign) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// lookAtWorkers takes back the tasks of those who have gone since the last look.
+// lookAtWorkers takes back the tasks of the workers that have gone since the last look.
 func (r *reign) lookAtWorkers(ctx context.Context) error {
 	now, _, watch, err := r.c.ChildrenW(ctx, layout.Workers)
 	if err != nil {
@@ -108,11 +108,11 @@ func (r *reign) lookAtTasks(ctx context.Context) error {
 	return nil
 }
 
-// takeBack queues again what a worker has been given and has not done.
+// takeBack queues the tasks of a worker again that it has not done.
 func (r *reign) takeBack(ctx context.Context, worker string) error {
 	tasks, _, err := r.c.Children(ctx, layout.Assignments(worker))
 	if errors.Is(err, client.ErrNoNode) {
-		return nil // somebody has tidied up
+		return nil // the directory has been removed
 	}
 	if err != nil {
 		return err
@@ -126,14 +126,14 @@ func (r *reign) takeBack(ctx context.Context, worker string) error {
 	return nil
 }
 
-// assignAll gives away all tasks, as long as there are workers.
+// assignAll assigns all tasks, as long as there are workers.
 func (r *reign) assignAll(ctx context.Context) error {
 	for len(r.tasks) > 0 && len(r.present) > 0 {
 		task, worker := r.tasks[0], r.present[rand.IntN(len(r.present))]
 		err := r.move(ctx, layout.Queued(task), layout.Assigned(worker, task), layout.Worker(worker))
 		if errors.Is(err, errNoWorker) {
 			r.present = slices.DeleteFunc(r.present, func(name string) bool { return name == worker })
-			continue // with another one; the watch has fired, or is about to
+			continue // with another worker; the watch has fired or will
 		}
 		if err != nil {
 			return err
@@ -144,9 +144,9 @@ func (r *reign) assignAll(ctx context.Context) error {
 	return nil
 }
 
-// move moves a task, if we are the master, and all that it depends on is there. That
-// the task is gone is no error: then it has been moved, maybe by ourselves
-// at the first attempt. So the multi can be repeated.
+// move moves a task, if this program is the master and the nodes of dependsOn exist.
+// It is no error if the task is gone: then it has been moved, maybe by an earlier
+// attempt of this call whose reply was lost. So the multi can be repeated.
 func (r *reign) move(ctx context.Context, from, to string, dependsOn ...string) error {
 	data, _, err := r.c.Get(ctx, from)
 	if errors.Is(err, client.ErrNoNode) {
@@ -164,7 +164,7 @@ func (r *reign) move(ctx context.Context, from, to string, dependsOn ...string) 
 		_, err := r.c.Multi(ctx, ops...)
 		return err
 	})
-	// A multi fails with the error of one of its operations. Here it matters of which.
+	// A multi fails with the error of one of its operations; the path says which.
 	failed, ok := errors.AsType[*client.MultiError](err)
 	switch {
 	case !ok:
@@ -179,8 +179,7 @@ func (r *reign) move(ctx context.Context, from, to string, dependsOn ...string) 
 	return err
 }
 
-// unwatch tells the servers that we don't want to hear any more. If the session is
-// over, there is nobody to tell.
+// unwatch removes the watches, unless the session has ended.
 func (r *reign) unwatch(ctx context.Context) {
 	for _, w := range []*client.Watch{r.deposed, r.workersChanged, r.tasksChanged} {
 		if w != nil && ctx.Err() == nil {

@@ -1,4 +1,4 @@
-package mwtest
+package main
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -24,7 +23,7 @@ type gate struct {
 func newGate() *gate { return &gate{make(chan string, 100), make(chan struct{})} }
 
 // do waits for the gate to open, whatever ctx says, and answers with the name.
-func (g *gate) do(name string) program.Handler {
+func (g *gate) do(name string) Handler {
 	return func(_ context.Context, data []byte) ([]byte, error) {
 		g.began <- string(data)
 		<-g.open
@@ -33,7 +32,7 @@ func (g *gate) do(name string) program.Handler {
 }
 
 // says is a handler that answers with the name.
-func says(name string) program.Handler {
+func says(name string) Handler {
 	return func(_ context.Context, data []byte) ([]byte, error) {
 		return []byte(name + " did " + string(data)), nil
 	}
@@ -50,12 +49,12 @@ func (w *world) equal(got []string, want ...string) {
 // fetched are not kept unless that was asked for.
 func allIsDone(w *world) {
 	w.master("m1", w.lane())
-	w.worker("w1", w.lane(), program.Upper)
-	w.worker("w2", w.lane(), program.Upper)
+	w.worker("w1", w.lane(), Upper)
+	w.worker("w2", w.lane(), Upper)
 	got := make([]string, 4)
 	queued := make([]string, 4)
-	o := program.Submission{
-		Tasks:  []program.Task{task("", "a"), task("", "b"), task("x", "c"), task("y", "d")},
+	o := Submission{
+		Tasks:  []Task{task("", "a"), task("", "b"), task("x", "c"), task("y", "d")},
 		Queued: func(i int, name string) { queued[i] = name },
 		Done: func(i int, name string, r layout.Result) {
 			got[i] += string(r.Text)
@@ -64,7 +63,7 @@ func allIsDone(w *world) {
 			}
 		},
 	}
-	w.must(w.sys.Submit(w.ctx, w.lane().connect, o))
+	w.must(submit(w.ctx, w.lane().connect, o))
 	w.equal(got, "A", "B", "C", "D")
 	if s := w.settled(); len(s.Done) != 0 {
 		w.Errorf("results are left: %q", s.Done)
@@ -72,7 +71,7 @@ func allIsDone(w *world) {
 }
 
 func adminSeesNothing(w *world) {
-	s, err := w.sys.Admin(w.ctx, w.lane().connect)
+	s, err := look(w.ctx, w.lane().connect)
 	w.must(err)
 	var out strings.Builder
 	s.Print(&out)
@@ -92,7 +91,7 @@ func adminSeesAll(w *world) {
 	w.await("two tasks assigned", func(s layout.State) bool {
 		return len(find(s, "w1").Tasks) == 2 && find(s, "w1").Status != idle
 	})
-	s, err := w.sys.Admin(w.ctx, w.lane().connect)
+	s, err := look(w.ctx, w.lane().connect)
 	w.must(err)
 	_, stat, err := w.look.Get(w.ctx, layout.Master)
 	w.must(err)
@@ -144,7 +143,7 @@ func halfDoneWorkIsTakenOver(w *world) {
 		_, err := w.look.Create(w.ctx, path, []byte(path), client.Persistent, nil)
 		w.must(err)
 	}
-	w.worker("w1", w.lane(), program.Upper)
+	w.worker("w1", w.lane(), Upper)
 	w.master("m1", w.lane())
 	w.await("both are done", func(s layout.State) bool { return len(s.Done) == 2 })
 	w.equal(w.settled().Done, "task-0000001000", "task-0000001001")
@@ -177,7 +176,7 @@ func lateResultIsDropped(w *world) {
 	g := newGate()
 	l := w.lane()
 	ended := make(chan error, 1)
-	go func() { ended <- w.sys.Worker(w.ctx, l.connect, "w1", g.do("w1"), w.log()) }()
+	go func() { ended <- runWorker(w.ctx, l.connect, "w1", g.do("w1"), w.log()) }()
 	s := w.submit(w.lane(), task("a", "1"))
 	<-g.began
 	w.worker("w2", w.lane(), says("w2"))
@@ -398,7 +397,7 @@ func oneOfAName(w *world) {
 // Tasks wait as long as there are no workers.
 func tasksWaitForWorkers(w *world) {
 	w.master("m1", w.lane())
-	var tasks []program.Task
+	var tasks []Task
 	var want []string
 	for i := range 200 {
 		tasks = append(tasks, task("", fmt.Sprint(i)))
@@ -412,7 +411,7 @@ func tasksWaitForWorkers(w *world) {
 }
 
 func badID(w *world) {
-	err := w.sys.Submit(w.ctx, w.lane().connect, program.Submission{Tasks: []program.Task{task("a/b", "1")}})
+	err := submit(w.ctx, w.lane().connect, Submission{Tasks: []Task{task("a/b", "1")}})
 	if err == nil || !strings.Contains(err.Error(), "slash") {
 		w.Errorf("an id with a slash: %v", err)
 	}

@@ -9,9 +9,8 @@ import (
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
 )
 
-// settle repeats a change until its outcome is known. It is for changes that do no
-// harm when they are done twice. There is no pause: while there is no connection the
-// next attempt waits for one.
+// settle repeats a change until its outcome is known. The change must be harmless if it
+// is done twice. There is no pause: without a connection, the next attempt waits for one.
 func settle(ctx context.Context, change func() error) error {
 	for {
 		err := change()
@@ -21,14 +20,14 @@ func settle(ctx context.Context, change func() error) error {
 	}
 }
 
-// bootstrap makes the nodes that all share. Whoever comes first makes them.
+// bootstrap creates the parent nodes that do not exist yet.
 func bootstrap(ctx context.Context, c *client.Client) error {
 	for _, path := range layout.Parents() {
 		err := settle(ctx, func() error {
 			_, err := c.Create(ctx, path, nil, client.Persistent, nil)
 			return err
 		})
-		// That it exists may be our own doing, if the connection broke. It doesn't matter.
+		// An earlier attempt may have created the node before the connection broke.
 		if err != nil && !errors.Is(err, client.ErrNodeExists) {
 			return fmt.Errorf("make the parent nodes: %w", err)
 		}
@@ -36,8 +35,8 @@ func bootstrap(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// leave closes the session. All that was ephemeral is gone then: the others need not
-// wait until it expires.
+// leave closes the session. That removes its ephemeral nodes at once, rather than when
+// the session would expire.
 func leave(ctx context.Context, c *client.Client) {
-	_ = c.Close(context.WithoutCancel(ctx)) // if it fails, the session ends by itself, later
+	_ = c.Close(context.WithoutCancel(ctx)) // if it fails, the session expires later
 }

@@ -8,24 +8,23 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
-// worker does what he is given, one task after the other.
+// worker does the tasks that are assigned to it, one after the other.
 type worker struct {
 	name   string
 	c      *client.Client
-	do     program.Handler
+	do     Handler
 	log    *log.Logger
 	status string // as it was last reported
 }
 
-// idle is the status of a worker who has nothing to do.
+// idle is the status of a worker without a task.
 const idle = "idle"
 
-// runWorker is a worker for one session, until ctx ends. He then says what has become
-// of the task at hand, if it is done; the others go back with the session.
-func runWorker(ctx context.Context, connect program.Connect, name string, do program.Handler, log *log.Logger) error {
+// runWorker runs a worker for one session, until ctx ends. It then finishes the current
+// task; the others return to the queue when the session ends.
+func runWorker(ctx context.Context, connect Connect, name string, do Handler, log *log.Logger) error {
 	c, err := connect(ctx, client.Options{})
 	if err != nil {
 		return err
@@ -38,7 +37,7 @@ func runWorker(ctx context.Context, connect program.Connect, name string, do pro
 	return nil
 }
 
-// run returns why the session or the context has ended.
+// run returns the error that ended the session, or the cause of ctx.
 func (w *worker) run(ctx context.Context) error {
 	if err := bootstrap(ctx, w.c); err != nil {
 		return err
@@ -66,8 +65,8 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// register makes the place for our tasks first, and then shows that we are here: the
-// master must find the former when he sees the latter.
+// register creates the directory of the worker's tasks first, and then the node that
+// shows the worker: the master must find the directory once it sees the worker.
 func (w *worker) register(ctx context.Context) error {
 	err := settle(ctx, func() error {
 		_, err := w.c.Create(ctx, layout.Assignments(w.name), nil, client.Persistent, nil)
@@ -95,9 +94,9 @@ func (w *worker) register(ctx context.Context) error {
 	}
 }
 
-// isOurs reports whether the node with our name is of this session: we have created
-// it, and the connection broke. If it is not, it is that of a session of ours before
-// this one, or of somebody of the same name, and isOurs returns when it is gone.
+// isOurs reports whether this session has created the node with the worker's name, which
+// is the case if the connection broke under the create. Otherwise the node belongs to an
+// earlier session or to another worker of that name, and isOurs returns when it is gone.
 func (w *worker) isOurs(ctx context.Context) (bool, error) {
 	_, stat, gone, err := w.c.GetW(ctx, layout.Worker(w.name))
 	if errors.Is(err, client.ErrNoNode) {
@@ -110,15 +109,15 @@ func (w *worker) isOurs(ctx context.Context) (bool, error) {
 		return true, gone.Close(ctx)
 	}
 	w.log.Printf("%s: waits until the one before is gone", w.name)
-	_, err = gone.Next(ctx) // or changed; then we come here again
+	_, err = gone.Next(ctx) // or changed; then register asks again
 	return false, err
 }
 
-// work does a task and says so.
+// work does a task and stores the result.
 func (w *worker) work(ctx context.Context, task string) error {
 	data, _, err := w.c.Get(ctx, layout.Assigned(w.name, task))
 	if errors.Is(err, client.ErrNoNode) {
-		return nil // it was taken back
+		return nil // the master has taken it back
 	}
 	if err != nil {
 		return err
@@ -128,18 +127,18 @@ func (w *worker) work(ctx context.Context, task string) error {
 	}
 	text, err := w.do(ctx, data)
 	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx) // given up, not failed
+		return context.Cause(ctx) // the handler gave up; that is no failure
 	}
 	result := layout.Result{Text: text}
 	if err != nil {
 		result = layout.Result{Failed: true, Text: []byte(err.Error())}
 	}
-	return w.finish(context.WithoutCancel(ctx), task, result) // done is done, even if we are to end
+	return w.finish(context.WithoutCancel(ctx), task, result) // the task is done, even if the worker is to end
 }
 
-// finish puts the result in the place of the task. If that has been taken back, as
-// we were thought to be dead, the result is dropped: somebody else will do the task, or
-// has. It is also what a second attempt finds if the first was done.
+// finish replaces the task by its result. If the master has taken the task back because
+// it took this worker for dead, the result is dropped: another worker does the task. A
+// repeated attempt finds the same if the first attempt was done.
 func (w *worker) finish(ctx context.Context, task string, result layout.Result) error {
 	err := settle(ctx, func() error {
 		_, err := w.c.Multi(ctx,
@@ -157,10 +156,10 @@ func (w *worker) finish(ctx context.Context, task string, result layout.Result) 
 	return err
 }
 
-// report writes our status. It can be repeated without a look, as nobody but this
-// goroutine writes it, and there is no newer status before this one is written: with
-// several at work, a late attempt of one could undo what another has written since.
-// See ../async for what is to be done then.
+// report writes the worker's status. It can be repeated without a look, because only
+// this goroutine writes the status, and it writes no newer one before this one is
+// written. With several writers, a late attempt of one could replace what another has
+// written since; recipes/status solves that.
 func (w *worker) report(ctx context.Context, status string) error {
 	if status == w.status {
 		return nil
@@ -172,5 +171,5 @@ func (w *worker) report(ctx context.Context, status string) error {
 	if err == nil {
 		w.status = status
 	}
-	return err // ErrNoNode: somebody has taken us out of service
+	return err // ErrNoNode: the node was deleted to take the worker out of service
 }

@@ -1,4 +1,4 @@
-package mwtest
+package main
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package mwtest
+package main
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
 // atOnce is how many runs there are at a time: they mostly wait.
@@ -16,7 +15,7 @@ const atOnce = 8
 
 // faults breaks the connection of each role before and after each request that it
 // makes, one run for each. In another run it ends its session there in addition.
-func faults(t *testing.T, sys program.System, servers *zktest.Proxy) {
+func faults(t *testing.T, servers *zktest.Proxy) {
 	t.Parallel()
 	type run struct {
 		who, kind string
@@ -28,7 +27,7 @@ func faults(t *testing.T, sys program.System, servers *zktest.Proxy) {
 		workers.Go(func() {
 			for r := range runs {
 				t.Run(fmt.Sprintf("%s-%s-%d", r.who, r.kind, r.n), func(t *testing.T) {
-					w := newWorld(t, sys, servers)
+					w := newWorld(t, servers)
 					l := w.lane()
 					defer harm(l, r.kind, r.n)()
 					scene(w, r.who, l)
@@ -37,7 +36,7 @@ func faults(t *testing.T, sys program.System, servers *zktest.Proxy) {
 		})
 	}
 	for _, who := range []string{"master", "worker", "submit"} {
-		for n := range requests(t, sys, servers, who) {
+		for n := range requests(t, servers, who) {
 			expired := []string{"expired-before", "expired-after"}[n%2]
 			for _, kind := range []string{"cut-before", "cut-after", expired} {
 				runs <- run{who, kind, 1 + n}
@@ -49,9 +48,9 @@ func faults(t *testing.T, sys program.System, servers *zktest.Proxy) {
 }
 
 // requests returns how many a role makes when nothing befalls it.
-func requests(t *testing.T, sys program.System, servers *zktest.Proxy, who string) (n int) {
+func requests(t *testing.T, servers *zktest.Proxy, who string) (n int) {
 	t.Run(who+"-unharmed", func(t *testing.T) {
-		w := newWorld(t, sys, servers)
+		w := newWorld(t, servers)
 		l := w.lane()
 		rec := l.Record()
 		scene(w, who, l)

@@ -1,4 +1,4 @@
-package program
+package main
 
 import (
 	"bytes"
@@ -14,13 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // run runs a program and returns its exit code and what it writes.
 func run(s System, args ...string) (code int, out, errs string) {

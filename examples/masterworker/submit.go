@@ -9,14 +9,13 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
-	"github.com/zkd-project/zkd/examples/masterworker/program"
 )
 
-// submitter has tasks to be done.
+// submitter is a client that queues tasks.
 type submitter struct{ c *client.Client }
 
 // submit queues tasks and waits until they are done.
-func submit(ctx context.Context, connect program.Connect, s program.Submission) error {
+func submit(ctx context.Context, connect Connect, s Submission) error {
 	c, err := connect(ctx, client.Options{})
 	if err != nil {
 		return err
@@ -25,7 +24,7 @@ func submit(ctx context.Context, connect program.Connect, s program.Submission) 
 	return (&submitter{c.Steady()}).run(ctx, s)
 }
 
-func (s *submitter) run(ctx context.Context, o program.Submission) error {
+func (s *submitter) run(ctx context.Context, o Submission) error {
 	if err := bootstrap(ctx, s.c); err != nil {
 		return err
 	}
@@ -56,15 +55,15 @@ func (s *submitter) run(ctx context.Context, o program.Submission) error {
 	return nil
 }
 
-// queue queues a task and returns its name: the servers add a number to it.
-func (s *submitter) queue(ctx context.Context, task program.Task) (name string, err error) {
+// queue queues a task and returns its name, to which the servers have added a number.
+func (s *submitter) queue(ctx context.Context, task Task) (name string, err error) {
 	if strings.Contains(task.ID, "/") {
 		return "", fmt.Errorf("the id %q has a slash", task.ID)
 	}
 	if task.ID != "" {
 		return s.queueOnce(ctx, task)
 	}
-	err = settle(ctx, func() error { // which may queue it twice
+	err = settle(ctx, func() error { // this may queue the task twice
 		name, err = s.create(ctx, task)
 		return err
 	})
@@ -73,9 +72,9 @@ func (s *submitter) queue(ctx context.Context, task program.Task) (name string, 
 
 // queueOnce looks for the task before each attempt to create it.
 //
-// client.CreateProtected would look below /tasks only, and create a second one if the
-// master has moved the first away meanwhile.
-func (s *submitter) queueOnce(ctx context.Context, task program.Task) (name string, err error) {
+// client.CreateProtected would look below /tasks only, and create a second task if the
+// master has moved the first one meanwhile.
+func (s *submitter) queueOnce(ctx context.Context, task Task) (name string, err error) {
 	err = settle(ctx, func() error {
 		name, err = s.find(ctx, task.ID)
 		if name == "" && err == nil {
@@ -86,15 +85,15 @@ func (s *submitter) queueOnce(ctx context.Context, task program.Task) (name stri
 	return name, err
 }
 
-func (s *submitter) create(ctx context.Context, task program.Task) (name string, err error) {
+func (s *submitter) create(ctx context.Context, task Task) (name string, err error) {
 	path, err := s.c.Create(ctx, layout.NewTask(task.ID), task.Data, client.PersistentSequential, nil)
 	return strings.TrimPrefix(path, layout.Tasks+"/"), err
 }
 
-// find returns the name of the task with an id, wherever it is, or "". It reads all
-// places at one moment, as tasks go from one to another and back.
+// find returns the name of the task with an id, or "" if there is none. It reads all
+// places at one moment, because tasks move between them in both directions.
 func (s *submitter) find(ctx context.Context, id string) (string, error) {
-	// This server may not have what another one has taken from us.
+	// This server may not have applied yet what another one has acknowledged.
 	if err := s.c.Sync(ctx, layout.Tasks); err != nil {
 		return "", err
 	}
@@ -112,7 +111,7 @@ func (s *submitter) find(ctx context.Context, id string) (string, error) {
 			return "", err
 		}
 		if !containsAll(workers, places[0].Children) {
-			continue // there is a new worker: he may have it
+			continue // there is a new worker, which may have the task
 		}
 		for _, place := range places[1:] {
 			if place.Err != nil && !errors.Is(place.Err, client.ErrNoNode) {
@@ -151,7 +150,7 @@ func (s *submitter) await(ctx context.Context, task string) (layout.Result, erro
 	return layout.ParseResult(data)
 }
 
-// forget removes a result. That it is gone may be our own doing.
+// forget removes a result. An earlier attempt may have removed it already.
 func (s *submitter) forget(ctx context.Context, task string) error {
 	err := settle(ctx, func() error { return s.c.Delete(ctx, layout.Done(task), client.AnyVersion) })
 	if errors.Is(err, client.ErrNoNode) {
