@@ -18,7 +18,7 @@ func lookClosely(ctx context.Context, server string) serverView {
 	if v.Mode == "" {
 		return v
 	}
-	text, err := ask(ctx, server, "cons")
+	text, err := word(ctx, server, "cons")
 	if err != nil {
 		if v.Problem == "" {
 			v.Problem = err.Error()

@@ -3,37 +3,24 @@ package command
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
-// maxAnswer is the longest answer, in bytes, that is taken of a server.
-const maxAnswer = 16 << 20
-
-// ask sends a four-letter word to a server and returns its answer.
-func ask(ctx context.Context, server, word string) (string, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server)
+// word asks a server by a four-letter word.
+func word(ctx context.Context, server, word string) (string, error) {
+	answer, err := ask.Word(ctx, server, word)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%s: no answer in time", word)
+	}
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	if _, err = conn.Write([]byte(word)); err != nil {
-		return "", fmt.Errorf("send %s: %w", word, err)
-	}
-	text, err := io.ReadAll(io.LimitReader(conn, maxAnswer))
-	if err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("no answer in time")
-		}
-		return "", fmt.Errorf("%s: %w", word, err)
-	}
-	switch answer := string(text); {
+	switch {
 	case strings.Contains(answer, "is not executed because it is not in the whitelist"):
 		return "", &notListedError{word}
 	case strings.Contains(answer, "not currently serving requests"):
@@ -84,7 +71,7 @@ type serverView struct {
 // look asks a server for srvr and mntr.
 func look(ctx context.Context, server string) serverView {
 	v := serverView{Server: server}
-	text, err := ask(ctx, server, "srvr")
+	text, err := word(ctx, server, "srvr")
 	if err != nil {
 		v.Problem = err.Error()
 		v.Reachable = err == errNotServing
@@ -92,7 +79,7 @@ func look(ctx context.Context, server string) serverView {
 	}
 	v.Reachable = true
 	v.readSrvr(text)
-	text, err = ask(ctx, server, "mntr")
+	text, err = word(ctx, server, "mntr")
 	if err != nil {
 		v.Problem = err.Error()
 		return v
@@ -102,49 +89,29 @@ func look(ctx context.Context, server string) serverView {
 }
 
 func (v *serverView) readSrvr(text string) {
-	for line := range strings.Lines(text) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok {
-			continue
-		}
-		switch key {
-		case "Zookeeper version":
-			v.Version, _, _ = strings.Cut(value, ",")
-		case "Latency min/avg/max":
-			fmt.Sscanf(value, "%g/%g/%g", &v.LatencyMin, &v.LatencyAvg, &v.LatencyMax)
-		case "Received":
-			fmt.Sscan(value, &v.Received)
-		case "Sent":
-			fmt.Sscan(value, &v.Sent)
-		case "Connections":
-			fmt.Sscan(value, &v.Connections)
-		case "Outstanding":
-			fmt.Sscan(value, &v.Outstanding)
-		case "Zxid":
-			v.Zxid = value
-			fmt.Sscanf(value, "0x%x", &v.zxid)
-		case "Mode":
-			v.Mode = value
-		case "Node count":
-			fmt.Sscan(value, &v.Nodes)
-		}
-	}
+	fields := ask.Fields(text, ": ")
+	v.Version, _, _ = strings.Cut(fields["Zookeeper version"], ",")
+	v.Mode, v.Zxid = fields["Mode"], fields["Zxid"]
+	// What is missing or not a number stays 0.
+	fmt.Sscanf(fields["Latency min/avg/max"], "%g/%g/%g", &v.LatencyMin, &v.LatencyAvg, &v.LatencyMax)
+	fmt.Sscan(fields["Received"], &v.Received)
+	fmt.Sscan(fields["Sent"], &v.Sent)
+	fmt.Sscan(fields["Connections"], &v.Connections)
+	fmt.Sscan(fields["Outstanding"], &v.Outstanding)
+	fmt.Sscan(fields["Node count"], &v.Nodes)
+	fmt.Sscanf(v.Zxid, "0x%x", &v.zxid)
 }
 
 func (v *serverView) readMntr(text string) {
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+	fields := ask.Fields(text, "\t")
+	number := func(key string) *int64 {
 		var n int64
-		if _, err := fmt.Sscan(value, &n); err != nil {
-			continue
+		if _, err := fmt.Sscan(fields[key], &n); err != nil {
+			return nil
 		}
-		switch key {
-		case "zk_watch_count":
-			v.Watches = &n
-		case "zk_global_sessions":
-			v.Sessions = &n
-		}
+		return &n
 	}
+	v.Watches, v.Sessions = number("zk_watch_count"), number("zk_global_sessions")
 }
 
 // lookAll asks all servers at once.
