@@ -157,6 +157,7 @@ const theirs = `
 	go.etcd.io/bbolt:                   server/snapshot
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/term:                  cmd/zkcli/shell
+	golang.org/x/text:                  cmd/zkcli/shell
 	github.com/creack/pty:              internal/ptytest
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/clients server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
