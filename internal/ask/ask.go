@@ -30,10 +30,13 @@ func Word(ctx context.Context, addr, word string) (string, error) {
 		return "", fmt.Errorf("send %s: %w", word, err)
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, most+1))
-	if err == nil && len(answer) > most {
-		return "", fmt.Errorf("%s: the answer is longer than %d bytes", word, most)
+	switch {
+	case err != nil:
+		return string(answer), fmt.Errorf("read the answer to %s: %w", word, err)
+	case len(answer) > most:
+		return "", fmt.Errorf("the answer to %s is longer than %d bytes", word, most)
 	}
-	return string(answer), err
+	return string(answer), nil
 }
 
 // Within is Word with a time limit.

@@ -76,8 +76,9 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree internal/ask internal/buildinfo internal/console
+	cmd/zkcli/command: client client/cache cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/lock
+	cmd/zkcli/servers: client internal/ask
 	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: client
 

@@ -21,7 +21,7 @@
 //	one znode        read.go stat.go create.go write.go data.go acl.go quota.go
 //	many znodes      tree.go treeview.go find.go du.go export.go import.go diff.go,
 //	                 with lister.go and nodes.go
-//	servers          ensemble.go top.go config.go bench.go, with fourwords.go and conns.go
+//	servers          ensemble.go top.go config.go bench.go, with package servers
 //	locks            lock.go locklist.go runlocked.go program_*.go
 //
 // # Output
@@ -43,8 +43,8 @@
 // at a time, and a result waits for the events that came before it. The package starts
 // four kinds of goroutines: each persistent watch has one that empties its channel, and
 // ends with the watch (event.go); while a lock or leadership is held, one waits for its
-// loss, and ends before the command does (lock.go); lookAll has one for each server, and
-// waits for them (fourwords.go); and each read of stdin, and each opening of a file that
+// loss, and ends before the command does (lock.go); servers.LookAll has one for each
+// server, and waits for them; and each read of stdin, and each opening of a file that
 // may be a pipe, has one, which continues after a signal until the other side does
 // something (stdin.go).
 package command

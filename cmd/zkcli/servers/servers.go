@@ -1,8 +1,10 @@
-package command
+package servers
 
 import (
 	"context"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +34,7 @@ func word(ctx context.Context, server, word string) (string, error) {
 	}
 }
 
-// notListedError is a word that the server is configured not to answer.
+// notListedError means that the server is configured not to answer a word.
 type notListedError struct{ word string }
 
 // Error says what to configure.
@@ -42,21 +44,21 @@ func (e *notListedError) Error() string {
 
 var errNotServing = fmt.Errorf("not serving: no quorum")
 
-// serverView is what a server says of itself.
-type serverView struct {
+// View is what a server reports about itself.
+type View struct {
 	Server    string `json:"server"`
 	Reachable bool   `json:"reachable"`
 	Mode      string `json:"mode,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Zxid      string `json:"zxid,omitempty"`
-	// Lag is how many transactions the server is behind the leader, or the furthest
-	// of those asked. It is nil if that is not known: the epochs differ.
+	// Lag is how many transactions the server is behind the leader, or behind the most
+	// advanced of the servers. It is nil if the epochs differ.
 	Lag         *int64  `json:"lag"`
 	LatencyMin  float64 `json:"latencyMinMs"`
 	LatencyAvg  float64 `json:"latencyAvgMs"`
 	LatencyMax  float64 `json:"latencyMaxMs"`
 	Connections int64   `json:"connections"`
-	Sessions    *int64  `json:"sessions"` // of the ensemble, where mntr says it
+	Sessions    *int64  `json:"sessions"` // of the ensemble; nil if mntr does not say
 	Watches     *int64  `json:"watches"`
 	Nodes       int64   `json:"nodes"`
 	Outstanding int64   `json:"outstanding"`
@@ -64,13 +66,15 @@ type serverView struct {
 	Sent        int64   `json:"sent"`
 	Problem     string  `json:"problem,omitempty"`
 
-	zxid  client.Zxid
-	conns []connView
+	// Conns are the connections, of LookClosely.
+	Conns []Conn `json:"-"`
+
+	zxid client.Zxid
 }
 
-// look asks a server for srvr and mntr.
-func look(ctx context.Context, server string) serverView {
-	v := serverView{Server: server}
+// Look asks a server by srvr and mntr.
+func Look(ctx context.Context, server string) View {
+	v := View{Server: server}
 	text, err := word(ctx, server, "srvr")
 	if err != nil {
 		v.Problem = err.Error()
@@ -88,7 +92,7 @@ func look(ctx context.Context, server string) serverView {
 	return v
 }
 
-func (v *serverView) readSrvr(text string) {
+func (v *View) readSrvr(text string) {
 	fields := ask.Fields(text, ": ")
 	v.Version, _, _ = strings.Cut(fields["Zookeeper version"], ",")
 	v.Mode, v.Zxid = fields["Mode"], fields["Zxid"]
@@ -102,7 +106,7 @@ func (v *serverView) readSrvr(text string) {
 	fmt.Sscanf(v.Zxid, "0x%x", &v.zxid)
 }
 
-func (v *serverView) readMntr(text string) {
+func (v *View) readMntr(text string) {
 	fields := ask.Fields(text, "\t")
 	number := func(key string) *int64 {
 		var n int64
@@ -114,11 +118,12 @@ func (v *serverView) readMntr(text string) {
 	v.Watches, v.Sessions = number("zk_watch_count"), number("zk_global_sessions")
 }
 
-// lookAll asks all servers at once.
-func lookAll(ctx context.Context, servers []string, limit time.Duration, one func(context.Context, string) serverView) []serverView {
+// LookAll asks all servers at once, each by a function such as Look, and waits for them
+// for the limit at most.
+func LookAll(ctx context.Context, servers []string, limit time.Duration, one func(context.Context, string) View) []View {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	views := make([]serverView, len(servers))
+	views := make([]View, len(servers))
 	var wg sync.WaitGroup
 	for i, server := range servers {
 		wg.Go(func() { views[i] = one(ctx, server) })
@@ -128,8 +133,9 @@ func lookAll(ctx context.Context, servers []string, limit time.Duration, one fun
 	return views
 }
 
-// measureLag compares the servers' zxids with the leader's, or else the highest.
-func measureLag(views []serverView) {
+// measureLag compares the zxids of the servers with that of the leader, or with the
+// highest one.
+func measureLag(views []View) {
 	var head client.Zxid
 	for _, v := range views {
 		if v.Mode == "leader" {
@@ -141,9 +147,43 @@ func measureLag(views []serverView) {
 	for i := range views {
 		v := &views[i]
 		if v.Zxid != "" && v.zxid.Epoch() == head.Epoch() {
-			// The servers are asked one after the other: one may be ahead by now.
+			// The servers answer at different moments: one may be ahead of the leader by now.
 			lag := max(0, int64(head-v.zxid))
 			v.Lag = &lag
 		}
 	}
+}
+
+// Addresses returns where clients reach the servers of an ensemble's configuration. A
+// line is server.1=host:2888:3888[|…]:participant;[address:]port. The host of a
+// server that listens at all its addresses is that of its peer address.
+func Addresses(config string) []string {
+	var list []string
+	for line := range strings.Lines(config) {
+		_, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		peer, at, found := strings.Cut(value, ";")
+		if !ok || !found || !strings.HasPrefix(line, "server.") {
+			continue
+		}
+		host, port, err := net.SplitHostPort(at)
+		if err != nil {
+			host, port = "", at
+		}
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			host = peerHost(peer)
+		}
+		list = append(list, net.JoinHostPort(host, port))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// peerHost returns the host of host:port:port or [v6]:port:port.
+func peerHost(peer string) string {
+	if rest, ok := strings.CutPrefix(peer, "["); ok {
+		host, _, _ := strings.Cut(rest, "]")
+		return host
+	}
+	host, _, _ := strings.Cut(peer, ":")
+	return host
 }
