@@ -43,7 +43,7 @@ func BenchmarkAssign(b *testing.B) {
 	b.ReportMetric(float64(tasks)*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// fill queues tasks, and registers a worker who does none.
+// fill queues tasks, and registers a worker that does none.
 func (w *world) fill(tasks int) {
 	for _, path := range append(layout.Parents(), layout.Worker("w1"), layout.Assignments("w1")) {
 		_, err := w.look.Create(w.ctx, path, []byte(idle), client.Persistent, nil)

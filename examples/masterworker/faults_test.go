@@ -47,7 +47,7 @@ func faults(t *testing.T, servers *zktest.Proxy) {
 	workers.Wait()
 }
 
-// requests returns how many a role makes when nothing befalls it.
+// requests returns how many requests a role makes without a fault.
 func requests(t *testing.T, servers *zktest.Proxy, who string) (n int) {
 	t.Run(who+"-unharmed", func(t *testing.T) {
 		w := newWorld(t, servers)

@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// A worker goes when the master has just chosen him for a task, and the connection breaks
-// under the assignment: when it is repeated it isn't made, also not to be taken back.
+// A worker leaves when the master has just chosen it for a task, and the connection breaks
+// under the assignment. The repeated assignment is refused; it is not made and taken back.
 func nothingForWhoIsGone(w *world) {
 	l := w.lane()
 	w.master("m1", l)
@@ -18,7 +18,7 @@ func nothingForWhoIsGone(w *world) {
 		_, err := w.look.Create(w.ctx, path, []byte(idle), client.Persistent, nil)
 		w.must(err)
 	}
-	l.Refuse() // until he is gone
+	l.Refuse() // until the worker is gone
 	cut := l.CutBefore(func(op client.OpCode, path string) bool {
 		return op == jute.OpMulti && strings.HasPrefix(path, w.dir+layout.Assignments("gone")+"/")
 	})

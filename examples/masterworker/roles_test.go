@@ -45,7 +45,7 @@ func (w *world) equal(got []string, want ...string) {
 	}
 }
 
-// Each task is done once, whoever does it, and nothing is left; results that are
+// Each task is done once, by either worker, and nothing is left; results that are
 // fetched are not kept unless that was asked for.
 func allIsDone(w *world) {
 	w.master("m1", w.lane())
@@ -107,8 +107,8 @@ func adminSeesAll(w *world) {
 	}
 }
 
-// When the master's session ends, the one who stands by goes on, and the old one
-// comes back as one who stands by.
+// When the master's session ends, the other candidate takes over, and the old master
+// returns as a candidate.
 func masterFailsOver(w *world) {
 	one := w.master("m1", w.lane())
 	w.await("the first master", masterIs("m1"))
@@ -117,7 +117,7 @@ func masterFailsOver(w *world) {
 	w.master("m2", l)
 	w.must(rec.Await(w.ctx, "m2 stands by", func(r zktest.Traced) bool { return r.Watch && r.Path == w.dir+layout.Master }))
 	back := one.Record()
-	one.Refuse() // else he may be quicker
+	one.Refuse() // otherwise it may be faster
 	one.expire()
 	w.await("the second master", masterIs("m2"))
 	one.Accept()
@@ -132,8 +132,8 @@ func masterFailsOver(w *world) {
 	}
 }
 
-// A master who comes to what another has left assigns what is waiting, and what was
-// assigned to somebody who is not there any more.
+// A new master assigns the tasks that are waiting, and those that were assigned to a worker
+// that does not exist any more.
 func halfDoneWorkIsTakenOver(w *world) {
 	for _, path := range append(layout.Parents(), layout.Assignments("dead")) {
 		_, err := w.look.Create(w.ctx, path, nil, client.Persistent, nil)
@@ -169,8 +169,8 @@ func deadWorkersTasksGoToOthers(w *world) {
 	}
 }
 
-// A worker whose node was deleted by hand is out of service: his tasks go to others.
-// He lives, and is late with his result: it is refused, as he doesn't have the task.
+// A worker whose node was deleted by hand is out of service: its tasks go to others. It
+// is alive and late with its result, which is refused: the task is not its own any more.
 func lateResultIsDropped(w *world) {
 	w.master("m1", w.lane())
 	g := newGate()
@@ -193,8 +193,8 @@ func lateResultIsDropped(w *world) {
 	}
 }
 
-// Of two masters of one name the second stands by, too: he doesn't take the other's
-// node for his own.
+// Of two masters with the same name the second one stands by, too: it does not take the
+// other's node for its own.
 func twoMastersOfAName(w *world) {
 	one := w.master("m", w.lane())
 	w.await("the first", masterIs("m"))
@@ -217,8 +217,8 @@ func twoMastersOfAName(w *world) {
 }
 
 // A worker goes just as a task comes: the master learns of the task first, chooses
-// the worker, and is about to give it to him when all that he had is taken back.
-// The task must not be left with him.
+// the worker, and is about to assign the task when all tasks of the worker are taken back.
+// The task must not stay with the worker.
 func taskOfALeavingWorker(w *world) {
 	for _, path := range append(layout.Parents(), layout.Assignments("w1"), layout.Worker("w1")) {
 		_, err := w.look.Create(w.ctx, path, nil, client.Persistent, nil)
@@ -237,8 +237,8 @@ func taskOfALeavingWorker(w *world) {
 	w.await("it is done", func(s layout.State) bool { return len(s.Done) == 1 })
 }
 
-// A master is cut off as he is about to assign a task. Somebody else becomes master
-// meanwhile. When the old one is back, the servers refuse what he was about to do.
+// A master is cut off when it is about to assign a task, and another becomes master. When
+// the old master is connected again, the servers refuse the assignment.
 func oldMasterIsFenced(w *world) {
 	old := w.master("m1", w.lane())
 	w.await("the first master", masterIs("m1"))
@@ -250,7 +250,7 @@ func oldMasterIsFenced(w *world) {
 	old.Refuse()
 	s := w.submit(w.lane(), task("a", "1"))
 	<-cut.Done()
-	// Not a real master: he does nothing.
+	// This is no real master: it does nothing.
 	w.must(w.look.Delete(w.ctx, layout.Master, client.AnyVersion))
 	_, err := w.look.Multi(w.ctx, client.CreateOp(layout.Master, []byte("m2"), client.Ephemeral, nil),
 		client.SetOp(layout.Epoch, []byte("m2"), client.AnyVersion))
@@ -347,8 +347,8 @@ func failedIsAResult(w *world) {
 	w.equal(w.submit(w.lane(), task("a", "1")).wait(w), "failed: no idea how")
 }
 
-// A worker who is told to end brings the task at hand to its end. The others go back,
-// and to somebody else.
+// A worker that is told to end finishes its current task. The others return to the queue,
+// and go to another worker.
 func workerEndsCleanly(w *world) {
 	w.master("m1", w.lane())
 	g := newGate()

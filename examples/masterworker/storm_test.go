@@ -15,10 +15,10 @@ const (
 	stormTasks  = 6
 )
 
-// storm has everything befall everybody, in random order, while tasks are queued:
-// connections break, sessions of masters and workers end, and the servers' leader is
-// killed, if they are ours to kill. In the end each task has been done. The seed
-// decides on the faults; not on how the machine interleaves the programs.
+// storm breaks connections, ends the sessions of masters and workers, and kills the leader
+// of the servers (if the test has started them), in random order, while tasks are queued. In
+// the end each task has been done. The seed decides on the faults, but not on how the
+// machine interleaves the programs.
 func storm(t *testing.T, seed uint64) {
 	t.Parallel()
 	s := &stormy{rng: rand.New(rand.NewPCG(seed, 0))}

@@ -24,7 +24,7 @@ type world struct {
 	ctx     context.Context // ends what hangs
 	servers *zktest.Proxy
 	dir     string         // the clients' "/"
-	look    *client.Client // which nothing befalls
+	look    *client.Client // which has no faults
 }
 
 func newWorld(t testing.TB, servers *zktest.Proxy) *world {
@@ -74,7 +74,7 @@ func (w *world) lane() *lane {
 	return &lane{Proxy: zktest.NewProxy(w, servers...), dir: w.dir}
 }
 
-// calm returns a lane that no fault may befall: others' clients are there, too.
+// calm returns a lane without faults: other tests use it, too.
 func (w *world) calm() *lane { return &lane{Proxy: w.servers, dir: w.dir} }
 
 func (l *lane) connect(ctx context.Context, o client.Options) (*client.Client, error) {
@@ -193,8 +193,8 @@ func (s *submission) wait(w *world) []string {
 	return texts
 }
 
-// state reads what is there, as the administrator does but for the way. What anybody has
-// been told of is in it, whatever server told him.
+// state reads the state of the system without the code under test. It includes all that any
+// server has acknowledged.
 func (w *world) state() layout.State {
 	w.Helper()
 	w.must(w.look.Sync(w.ctx, "/"))
