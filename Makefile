@@ -18,7 +18,7 @@ build: ## the programs, static, into bin/
 	CGO_ENABLED=0 $(GO) build -o $(BIN)/ ./cmd/...
 
 run3: build ## an ensemble of three servers, as in conf/run3: client ports 2181 to 2183, data in ./build/run3
-	@conf/run3/run.sh
+	@scripts/run3.sh
 
 # The four-letter words and the metrics are off by default; here somebody looks.
 PORT ?= 2181
@@ -41,7 +41,7 @@ test: ## all tests (PKG=./server/wal for one package)
 	$(GO) test $(PKG)
 
 # Where several goroutines share something.
-RACE = ./client ./client/cache ./client/zktest ./cmd/zkcli/command ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/zab/transport ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
+RACE = ./client ./client/cache ./client/zktest ./cmd/zkcli/command ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/zab/transport ./server/session ./server/snapshot ./server/wal ./server/watch ./fourletter ./internal/bench ./internal/crashfs ./internal/vfs
 # The race detector of Go 1.26 crashes where timers of testing/synctest fire on two
 # processors (golang/go#78156), as they do by the thousand here: so on one, and with fewer
 # seeds. What it finds it finds by the order of events, not by their happening at once.

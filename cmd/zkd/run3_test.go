@@ -84,7 +84,7 @@ func TestRun3ScriptSaysWhy(t *testing.T) {
 	}
 }
 
-// startScript starts conf/run3/run.sh on the files in dir.
+// startScript starts scripts/run3.sh on the files in dir.
 func startScript(t *testing.T, dir string, ports []string) (*exec.Cmd, *output) {
 	t.Helper()
 	self, err := os.Executable()
@@ -92,7 +92,7 @@ func startScript(t *testing.T, dir string, ports []string) (*exec.Cmd, *output) 
 		t.Fatal(err)
 	}
 	out := newOutput()
-	cmd := exec.Command("sh", "../../conf/run3/run.sh")
+	cmd := exec.Command("sh", "../../scripts/run3.sh")
 	cmd.Env = append(os.Environ(), asProgram+"=1", "ZKD="+self, "CONF="+dir, "DATA="+filepath.Join(dir, "data"), "PORTS="+strings.Join(ports, " "))
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

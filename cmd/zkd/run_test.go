@@ -12,8 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 func TestMain(m *testing.M) {
@@ -156,7 +159,7 @@ func TestServe(t *testing.T) {
 		clients := log.await(t, `serving clients.*"address": "([^"]*)"`)
 		metrics := log.await(t, `serving metrics.*"address": "([^"]*)"`)
 		profiles := log.await(t, `serving profiles.*"address": "([^"]*)"`)
-		if got := ask(t, clients, "ruok"); got != "imok" {
+		if got := answer(t, clients, "ruok"); got != "imok" {
 			t.Errorf("ruok: %q", got)
 		}
 		if page := fetch(t, "http://"+metrics+"/metrics"); !strings.Contains(page, "\nznode_count 5\n") || !strings.Contains(page, "\ngo_goroutines ") {
@@ -195,19 +198,14 @@ func TestServeSaysWhyItCannot(t *testing.T) {
 	}
 }
 
-func ask(t *testing.T, addr, word string) string {
+// answer asks a server by a four-letter word, as somebody types it.
+func answer(t *testing.T, addr, word string) string {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
+	text, err := ask.Within(time.Minute, addr, word+"\r\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	io.WriteString(c, word+"\r\n")
-	b, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return text
 }
 
 func fetch(t *testing.T, url string) string {

@@ -68,7 +68,7 @@ func serving(t *testing.T, args ...string) *running {
 // answers requires that the server answers at its port on a host.
 func (r *running) answers(host string) {
 	r.t.Helper()
-	if got := ask(r.t, net.JoinHostPort(host, r.port), "srvr"); !strings.Contains(got, "Mode: ") {
+	if got := answer(r.t, net.JoinHostPort(host, r.port), "srvr"); !strings.Contains(got, "Mode: ") {
 		r.t.Errorf("srvr: %q", got)
 	}
 }
@@ -93,7 +93,7 @@ var settingsOfTheProcess = map[string]func(t *testing.T, value string){
 			}
 		case "0":
 			r := serving(t, "--set", "clientPort=0", "--set", "clientPortAddress=127.0.0.1")
-			ask(t, r.log.await(t, `serving clients.*"address": "([^"]*)"`), "srvr")
+			answer(t, r.log.await(t, `serving clients.*"address": "([^"]*)"`), "srvr")
 		default: // the least and the largest port may be somebody else's
 			serving(t).answers("127.0.0.1")
 		}
@@ -182,13 +182,13 @@ func TestEveryFlag(t *testing.T) {
 	effects := map[string]func(t *testing.T){
 		"config": func(t *testing.T) {
 			r := serving(t, "--config", file, "--set", "4lw.commands.whitelist=conf")
-			if conf := ask(t, "127.0.0.1:"+r.port, "conf"); !strings.Contains(conf, "tickTime=1234\n") {
+			if conf := answer(t, "127.0.0.1:"+r.port, "conf"); !strings.Contains(conf, "tickTime=1234\n") {
 				t.Errorf("conf:\n%s", conf)
 			}
 		},
 		"set": func(t *testing.T) {
 			r := serving(t, "--set", "4lw.commands.whitelist=conf", "--set", "tickTime=1234")
-			if conf := ask(t, "127.0.0.1:"+r.port, "conf"); !strings.Contains(conf, "tickTime=1234\n") {
+			if conf := answer(t, "127.0.0.1:"+r.port, "conf"); !strings.Contains(conf, "tickTime=1234\n") {
 				t.Errorf("conf:\n%s", conf)
 			}
 		},

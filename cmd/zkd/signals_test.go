@@ -31,7 +31,7 @@ func TestSignals(t *testing.T) {
 	awaitOf(t, out, ended, `(SIGHUP): there is nothing to reload`)
 	cmd.Process.Signal(syscall.SIGQUIT)
 	awaitOf(t, out, ended, `(?s)(SIGQUIT): the stacks of all goroutines follow.*(?:main|zkd)\.serve`)
-	if got := ask(t, addr, "srvr"); !strings.Contains(got, "Mode: standalone") {
+	if got := answer(t, addr, "srvr"); !strings.Contains(got, "Mode: standalone") {
 		t.Errorf("after the signals: %q", got)
 	}
 	cmd.Process.Signal(syscall.SIGTERM)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -161,12 +162,7 @@ func askServer(ctx context.Context, addr string) serverStatus {
 	case strings.Contains(answer, "not currently serving"):
 		s.problem = "does not serve: it is starting, or finds no quorum"
 	default:
-		s.fields = make(map[string]string)
-		for line := range strings.Lines(answer) {
-			if name, value, ok := strings.Cut(line, ": "); ok {
-				s.fields[name] = strings.TrimSpace(value)
-			}
-		}
+		s.fields = ask.Fields(answer, ": ")
 		if s.fields["Mode"] == "" {
 			s.problem = "answers, but not as a server of the protocol"
 		}
@@ -184,11 +180,8 @@ func (s *serverStatus) askMembers(ctx context.Context, leads bool) {
 	if err != nil {
 		return
 	}
-	text := func(key string) string {
-		_, rest, _ := strings.Cut(answer, "\nzk_"+key+"\t")
-		text, _, _ := strings.Cut(rest, "\n")
-		return text
-	}
+	fields := ask.Fields(answer, "\t")
+	text := func(key string) string { return fields["zk_"+key] }
 	number := func(key string) int {
 		n, _ := strconv.Atoi(text(key))
 		return n
@@ -205,21 +198,13 @@ func (s *serverStatus) askMembers(ctx context.Context, leads bool) {
 
 // askWord sends a four-letter word and returns the answer.
 func askWord(ctx context.Context, addr, word string) (string, error) {
-	d := net.Dialer{Timeout: askTimeout}
-	c, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := ask.Word(ctx, addr, word)
+	if err != nil && answer == "" {
 		return "", reason(err)
 	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(askTimeout))
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", reason(err)
-	}
-	answer, err := io.ReadAll(io.LimitReader(c, 1<<20))
-	if err != nil && len(answer) == 0 {
-		return "", reason(err)
-	}
-	return string(answer), nil
+	return answer, nil
 }
 
 // reason takes the addresses, which the table shows, off an error of a socket.

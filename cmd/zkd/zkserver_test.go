@@ -9,7 +9,9 @@ import (
 	"testing"
 )
 
-// conf/zkServer.sh takes the verbs of Apache's script, says what it says, and has
+const zkServerScript = "../../scripts/zkServer.sh"
+
+// scripts/zkServer.sh takes the verbs of Apache's script, says what it says, and has
 // its exit codes.
 func TestZkServerScript(t *testing.T) {
 	t.Parallel() // it waits for processes, most of the time
@@ -21,7 +23,7 @@ func TestZkServerScript(t *testing.T) {
 	write(t, filepath.Join(dir, "zoo.cfg"), fmt.Sprintf(
 		"dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\n", filepath.Join(dir, "data"), port))
 	run := func(args ...string) (string, int) {
-		cmd := exec.Command("sh", append([]string{"../../conf/zkServer.sh", "--config", dir}, args...)...)
+		cmd := exec.Command("sh", append([]string{zkServerScript, "--config", dir}, args...)...)
 		cmd.Env = append(os.Environ(), asProgram+"=1", "ZKD="+self, "ZOO_LOG_DIR="+filepath.Join(dir, "logs"))
 		out, err := cmd.Output()
 		if _, exited := err.(*exec.ExitError); err != nil && !exited {
@@ -65,5 +67,30 @@ func TestZkServerScript(t *testing.T) {
 	write(t, filepath.Join(dir, "zoo.cfg"), "dataDir="+filepath.Join(dir, "data")+"\nclientPort=none\n")
 	if out, code := run("start"); out != "Starting zookeeper ... FAILED TO START\n" || code != 1 {
 		t.Errorf("start with a bad file: exit code %d, output %q", code, out)
+	}
+}
+
+// Without --config, zkServer.sh takes the file beside it, or that in ../conf.
+func TestZkServerScriptFindsItsFile(t *testing.T) {
+	text, err := os.ReadFile(zkServerScript)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, sub := range []string{"bin", "conf"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := filepath.Join(dir, "bin", "zkServer.sh")
+	write(t, script, string(text))
+	for _, sub := range []string{"conf", "bin"} { // the second one has precedence
+		cfg := filepath.Join(dir, sub, "zoo.cfg")
+		write(t, cfg, "dataDir="+dir+"\n")
+		cmd := exec.Command("sh", script, "print-cmd")
+		cmd.Env = append(os.Environ(), "ZKD=/bin/true", "ZOOCFGDIR=", "ZOOCFG=")
+		if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"`+cfg+`"`) {
+			t.Errorf("print-cmd: %q, %v; want %s", out, err, cfg)
+		}
 	}
 }

@@ -8,9 +8,13 @@ import (
 	"text/tabwriter"
 )
 
-// Comparison is a number of pairs of runs, one on each of two targets. The
-// runs of a pair follow each other, and the target that goes first changes
-// from pair to pair, so that what drifts on the machine meets both.
+// Comparison is a number of pairs of runs, one on each of two targets. The runs of a
+// pair follow each other, and the target that goes first changes from pair to pair, so
+// that a drift of the machine affects both.
+//
+// The figures are medians, ranges, and the ratios within the pairs. benchstat does not
+// replace them: it compares two samples without regard to pairs, and gives no interval
+// for fewer than six runs, while five pairs are the default here.
 type Comparison struct {
 	Workload Workload `json:"workload"`
 	A        []Result `json:"a"`
@@ -34,7 +38,7 @@ type Spread struct {
 	Max    float64 `json:"max"`
 }
 
-// NewSpread summarizes vs, of which there must be one at least.
+// NewSpread summarizes vs, which must not be empty.
 func NewSpread(vs []float64) Spread {
 	s := slices.Sorted(slices.Values(vs))
 	n := len(s)
@@ -173,7 +177,7 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	for _, f := range c.Figures {
 		fmt.Fprintf(tw, "%s (%s)\t", f.Name, f.Unit)
 		for _, s := range []Spread{f.A, f.B} {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t", digits3(s.Median), digits3(s.Min), digits3(s.Max))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t", Digits(s.Median), Digits(s.Min), Digits(s.Max))
 		}
 		fmt.Fprintf(tw, "%.2f\t%.2f\t%.2f\t\n", f.Ratio.Median, f.Ratio.Min, f.Ratio.Max)
 	}

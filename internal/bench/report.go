@@ -79,15 +79,15 @@ func (l *Latency) String() string {
 func micros(us float64) string {
 	switch {
 	case us >= 1e6:
-		return digits3(us/1e6) + " s"
+		return Digits(us/1e6) + " s"
 	case us >= 1e3:
-		return digits3(us/1e3) + " ms"
+		return Digits(us/1e3) + " ms"
 	}
-	return digits3(us) + " us"
+	return Digits(us) + " us"
 }
 
-// digits3 renders v with three significant digits, and all before the point.
-func digits3(v float64) string {
+// Digits renders v with three significant digits, and all digits before the point.
+func Digits(v float64) string {
 	switch {
 	case v >= 100 || v <= -100 || v == 0:
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -97,7 +97,7 @@ func digits3(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-func mebi(bytes int64) string { return digits3(float64(bytes)/(1<<20)) + " MiB" }
+func mebi(bytes int64) string { return Digits(float64(bytes)/(1<<20)) + " MiB" }
 
 // group renders n with commas between groups of three digits.
 func group(n int64) string {

@@ -39,6 +39,9 @@ const ours = `
 	# What a program was built from.
 	internal/buildinfo: none
 
+	# Four-letter words, as their clients send them.
+	internal/ask:      none
+
 	# The PEM files of TLS, the server's and the client's.
 	internal/pemfile:  none
 
@@ -65,7 +68,7 @@ const ours = `
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           jute internal/buildinfo internal/console server server/config
+	cmd/zkd:           jute internal/ask internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
@@ -73,8 +76,9 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	cmd/zkcli/command: client client/cache cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/lock
+	cmd/zkcli/servers: client internal/ask
 	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: client
 
@@ -116,11 +120,8 @@ const ours = `
 	recipes/twopc:         client recipes recipes/internal/line
 
 	# Programs of the books. They see what users see.
-	examples/masterworker/layout:  client
-	examples/masterworker/program: client examples/masterworker/layout
-	examples/masterworker/sync:    client examples/masterworker/layout examples/masterworker/program examples/masterworker/mwtest
-	examples/masterworker/async:   client examples/masterworker/layout examples/masterworker/program examples/masterworker/mwtest
-	examples/masterworker/mwtest:  jute client client/zktest examples/masterworker/layout examples/masterworker/program
+	examples/masterworker/layout: client
+	examples/masterworker: client examples/masterworker/layout
 	examples/queue:        client recipes/queue
 	examples/lock:         client recipes recipes/lock
 	examples/config:       client recipes/config
@@ -129,7 +130,7 @@ const ours = `
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
 	cmd/zkbench:       internal/bench internal/buildinfo internal/console
-	test/bench:        internal/bench internal/freeport
+	test/bench:        internal/ask internal/bench internal/freeport
 	test/bench/clients: none
 
 	# For tests.
@@ -148,7 +149,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -157,6 +158,7 @@ const theirs = `
 	go.etcd.io/bbolt:                   server/snapshot
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/term:                  cmd/zkcli/shell
+	golang.org/x/text:                  cmd/zkcli/shell
 	github.com/creack/pty:              internal/ptytest
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/clients server/zab/transport server/wal server/snapshot cmd/zkd client/zktest

@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 // apache is the program name that stands for the Apache ZooKeeper that
@@ -138,28 +137,14 @@ func (s *server) tail() string {
 // wordTimeout bounds the answer to a four-letter word.
 const wordTimeout = time.Second
 
-var modeLine = regexp.MustCompile(`(?m)^Mode: (.*)$`)
-
 // mode asks the server what it is: standalone, leader, follower; or "", when it
 // does not serve.
 func (s *server) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, wordTimeout)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", s.addr)
+	text, err := ask.Word(ctx, s.addr, "srvr")
 	if err != nil {
 		return ""
 	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(wordTimeout)); err != nil {
-		return ""
-	}
-	if _, err := io.WriteString(c, "srvr"); err != nil {
-		return ""
-	}
-	text, err := io.ReadAll(c)
-	if m := modeLine.FindSubmatch(text); err == nil && m != nil {
-		return string(m[1])
-	}
-	return ""
+	return ask.Mode(text)
 }

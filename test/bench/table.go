@@ -23,7 +23,7 @@ func writeTable(w io.Writer, rows []bench.Figure, a, b string) error {
 		if r.Unit == unitTimes {
 			last = ""
 		}
-		fmt.Fprintf(&t, "| %s (%s) | %s | %s | %s |\n", r.Name, r.Unit, cell(r.A, number), cell(r.B, number), last)
+		fmt.Fprintf(&t, "| %s (%s) | %s | %s | %s |\n", r.Name, r.Unit, cell(r.A, bench.Digits), cell(r.B, bench.Digits), last)
 	}
 	_, err := w.Write(t.Bytes())
 	return err
@@ -82,7 +82,7 @@ func writePoints(t *bytes.Buffer, lines []*line, of func(*line) [][]float64) {
 	for i, reads := range shares {
 		fmt.Fprintf(t, "| %s", percent(reads))
 		for _, l := range lines {
-			fmt.Fprintf(t, " | %s", cell(bench.NewSpread(of(l)[i]), number))
+			fmt.Fprintf(t, " | %s", cell(bench.NewSpread(of(l)[i]), bench.Digits))
 		}
 		t.WriteString(" |\n")
 	}
@@ -97,17 +97,6 @@ func cell(s bench.Spread, format func(float64) string) string {
 }
 
 func ratio(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-
-// number gives three digits, and all before the point.
-func number(v float64) string {
-	switch {
-	case v >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
 
 // machine describes what the figures were measured on.
 func machine() string {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 // TestMembers changes the members of an ensemble as docs/operations.md says: by
@@ -56,7 +58,7 @@ func (c *campaign) refile(s *server, members []*server) {
 
 // fact returns what mntr of a server says under a name.
 func (s *server) fact(name string) string {
-	text, err := fourLetters(s.addr, "mntr", time.Second)
+	text, err := ask.Within(time.Second, s.addr, "mntr")
 	if err != nil {
 		return ""
 	}

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/internal/freeport"
 )
 
@@ -186,18 +186,12 @@ func (s *server) mode() string {
 	if !s.running() || s.paused {
 		return ""
 	}
-	text, err := fourLetters(s.addr, "srvr", time.Second)
+	text, err := ask.Within(time.Second, s.addr, "srvr")
 	if err != nil {
 		return ""
 	}
-	m := modeLine.FindStringSubmatch(text)
-	if m == nil {
-		return ""
-	}
-	return m[1]
+	return ask.Mode(text)
 }
-
-var modeLine = regexp.MustCompile(`(?m)^Mode: (\S+)`)
 
 // log returns all that the server's processes have written.
 func (s *server) log() string {
@@ -226,24 +220,6 @@ func (s *server) checkLog() {
 	if at := never.FindStringIndex(log); at != nil {
 		s.t.Errorf("the log of server %d has %q:\n%s", s.id, log[at[0]:at[1]], log[max(0, at[0]-500):min(len(log), at[1]+4000)])
 	}
-}
-
-// fourLetters sends a four-letter word and returns the answer.
-func fourLetters(addr, word string, wait time.Duration) (string, error) {
-	nc, err := net.DialTimeout("tcp", addr, wait)
-	if err != nil {
-		return "", err
-	}
-	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(wait)); err != nil {
-		return "", err
-	}
-	if _, err := nc.Write([]byte(word)); err != nil {
-		return "", err
-	}
-	var b bytes.Buffer
-	_, err = b.ReadFrom(nc)
-	return b.String(), err
 }
 
 func tail(s string, n int) string {

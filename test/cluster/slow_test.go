@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -156,7 +157,7 @@ var zxidLine = regexp.MustCompile(`(?m)^Zxid: 0x([0-9a-f]+)`)
 // epochOf returns the epoch of a server's last zxid.
 func epochOf(t *testing.T, s *server) string {
 	t.Helper()
-	text, err := fourLetters(s.addr, "srvr", patience)
+	text, err := ask.Within(patience, s.addr, "srvr")
 	m := zxidLine.FindStringSubmatch(text)
 	if err != nil || m == nil || len(m[1]) < 9 {
 		t.Fatalf("server %d: srvr: %v %q", s.id, err, text)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 const eventDeadline = 15 * time.Second
@@ -358,7 +360,7 @@ func goWords(t *testing.T, s *server) {
 	if !slices.ContainsFunc(clients[0].Clients, func(c *zk.ServerClient) bool { return c.SessionID == conn.SessionID() && c.Timeout == 10000 }) {
 		t.Errorf("cons lacks session %x: %+v", conn.SessionID(), clients[0].Clients)
 	}
-	text, err := fourLetterWord(s.addr, "srvr")
+	text, err := ask.Within(wordTimeout, s.addr, "srvr")
 	if err != nil || !srvrForm.MatchString(text) {
 		t.Errorf("srvr: %v %q", err, text)
 	}

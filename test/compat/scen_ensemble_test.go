@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 // ensembleScenarios lists the scenarios that need three servers. Those at the
@@ -176,7 +178,7 @@ func placeScenarios() []scenario {
 			}
 			c.do(batch...)
 			for role, name := range roleNames {
-				text, err := fourLetterWord(w.on(role).addr, "hash")
+				text, err := ask.Within(wordTimeout, w.on(role).addr, "hash")
 				recent, begins := 0, 0
 				for line := range strings.Lines(text) {
 					var zxid int64

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 // oddScenarios are requests that are decodable and strange, or just not decodable, in
@@ -78,7 +80,7 @@ func oddScenarios() []scenario {
 		{name: "odd: sizes of responses", own: &config{}, run: func(w *world) {
 			c := w.connect("A")
 			sizes := func() {
-				text, err := fourLetterWord(w.addr, "mntr")
+				text, err := ask.Within(wordTimeout, w.addr, "mntr")
 				if err != nil {
 					w.logf("mntr: %v", err)
 				}

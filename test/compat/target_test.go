@@ -6,19 +6,17 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/internal/freeport"
 )
 
@@ -287,16 +285,17 @@ func (s *server) waitFor(what string, f func() bool) error {
 	return fmt.Errorf("not %s after %v", what, startDeadline)
 }
 
-var modeLine = regexp.MustCompile(`(?m)^Mode: (.*)$`)
+// wordTimeout bounds the answer to a four-letter word.
+const wordTimeout = 5 * time.Second
 
 // mode is what the server says it is: standalone, leader, follower, read-only;
 // or "" when it does not serve.
 func (s *server) mode() string {
-	text, err := fourLetterWord(s.addr, "srvr")
-	if m := modeLine.FindStringSubmatch(text); err == nil && m != nil {
-		return m[1]
+	text, err := ask.Within(wordTimeout, s.addr, "srvr")
+	if err != nil {
+		return ""
 	}
-	return ""
+	return ask.Mode(text)
 }
 
 // alive tells whether the process runs and answers.
@@ -323,23 +322,6 @@ func (s *server) dying() bool {
 func (s *server) kill() {
 	s.cmd.Process.Kill() //nolint:errcheck // it may be gone already
 	<-s.exited
-}
-
-// fourLetterWord sends the word and returns all that the server answers.
-func fourLetterWord(addr, word string) (string, error) {
-	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(c)
-	return string(text), err
 }
 
 // tail returns the last n lines of a file.

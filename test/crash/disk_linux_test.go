@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -106,12 +107,12 @@ func TestFullDisk(t *testing.T) {
 	if _, err := operator.create("/more", nil, jute.ModePersistent); !errors.Is(err, jute.ErrNotReadOnly) {
 		t.Errorf("create on a full disk: %v, want %v", err, jute.ErrNotReadOnly)
 	}
-	if answer, err := fourLetters(s.addr, "srvr"); !strings.Contains(answer, "\nDisk: full: the server refuses writes\n") {
+	if answer, err := ask.Within(patience, s.addr, "srvr"); !strings.Contains(answer, "\nDisk: full: the server refuses writes\n") {
 		t.Errorf("srvr does not say that the disk is full: %v\n%s", err, answer)
 	}
 	s.kill()
 	s.launch()
-	if s.poll(func() bool { answer, _ := fourLetters(s.addr, "ruok"); return answer == "imok" }) {
+	if s.poll(func() bool { answer, _ := ask.Within(patience, s.addr, "ruok"); return answer == "imok" }) {
 		t.Log("starts on a full disk")
 		s.kill()
 	} else if log := s.logNow(); !strings.Contains(log, "no space left on device") {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -266,7 +267,7 @@ func awaitGone(t *testing.T, s *server, c *client) {
 	t.Helper()
 	local := c.nc.LocalAddr().String()
 	if !s.poll(func() bool {
-		answer, err := fourLetters(s.addr, "cons")
+		answer, err := ask.Within(patience, s.addr, "cons")
 		return err == nil && !strings.Contains(answer, local)
 	}) {
 		t.Error("the server keeps a connection that reads nothing")
@@ -451,7 +452,7 @@ func TestUnreadWords(t *testing.T) {
 		defer nc.Close()
 		local := nc.LocalAddr().String()
 		if !s.poll(func() bool {
-			answer, err := fourLetters(s.addr, "cons")
+			answer, err := ask.Within(patience, s.addr, "cons")
 			return err == nil && !strings.Contains(answer, local)
 		}) {
 			t.Error("the server keeps a connection that does not read its answer")

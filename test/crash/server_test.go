@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/jute"
@@ -123,7 +123,7 @@ func (s *server) awaitServing() {
 	var last error
 	if !s.poll(func() bool {
 		var answer string
-		answer, last = fourLetters(s.addr, "ruok")
+		answer, last = ask.Within(patience, s.addr, "ruok")
 		return answer == "imok"
 	}) {
 		s.t.Fatalf("server does not serve (%v); its log:\n%s", last, tail(s.logNow(), 4000))
@@ -283,24 +283,6 @@ func (s *server) connect() *client {
 	}
 	s.t.Cleanup(c.close)
 	return c
-}
-
-// fourLetters sends a four-letter word and returns the answer.
-func fourLetters(addr, word string) (string, error) {
-	nc, err := net.DialTimeout("tcp", addr, patience)
-	if err != nil {
-		return "", err
-	}
-	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		return "", err
-	}
-	if _, err := nc.Write([]byte(word)); err != nil {
-		return "", err
-	}
-	var b bytes.Buffer
-	_, err = b.ReadFrom(nc)
-	return b.String(), err
 }
 
 func tail(s string, n int) string {

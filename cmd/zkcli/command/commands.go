@@ -1,8 +1,8 @@
 package command
 
-// commands lists all commands, in the order of the help.
+// commands returns all commands, in the order of the help.
 func commands() []Command {
-	return append([]Command{
+	return []Command{
 		lsCommand(), getCommand(), statCommand(), getACLCommand(), countCommand(), ephemeralsCommand(),
 		createCommand(), setCommand(), setACLCommand(), deleteCommand(), deleteAllCommand(),
 		addWatchCommand(), removeWatchesCommand(), printWatchesCommand(), syncCommand(),
@@ -10,5 +10,10 @@ func commands() []Command {
 		configCommand(), reconfigCommand(),
 		addAuthCommand(), whoAmICommand(), connectCommand(), closeCommand(),
 		historyCommand(), redoCommand(), helpCommand(), versionCommand(), quitCommand("quit"), quitCommand("exit"),
-	}, extraCommands()...)
+
+		// Apache's zkCli.sh does not have these.
+		treeCommand(), findCommand(), duCommand(), exportCommand(), importCommand(), diffCommand(),
+		watchCommand(), topCommand(), ensembleCommand(), benchCommand(),
+		lockCommand(), electCommand(),
+	}
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 )
 
 func ensembleCommand() Command {
@@ -30,11 +30,11 @@ func ensembleCommand() Command {
 			limit := 3 * time.Second
 			flags.Flags().Var((*millis)(&limit), "within", "wait so long for the answers")
 			return func(ctx context.Context, c *Call) error {
-				servers, err := c.servers(ctx, *all)
+				addrs, err := c.servers(ctx, *all)
 				if err != nil {
 					return err
 				}
-				return c.ensemble(lookAll(ctx, servers, limit, look))
+				return c.ensemble(servers.LookAll(ctx, addrs, limit, servers.Look))
 			}
 		},
 	}
@@ -42,12 +42,12 @@ func ensembleCommand() Command {
 
 // servers returns the addresses to ask.
 func (c *Call) servers(ctx context.Context, all bool) ([]string, error) {
-	servers, _, err := client.ParseServers(c.Options.Server)
+	addrs, _, err := client.ParseServers(c.Options.Server)
 	if err != nil {
 		return nil, &UsageError{Text: err.Error() + ". A server is written host:port, as in -server localhost:2181"}
 	}
 	if !all {
-		return servers, nil
+		return addrs, nil
 	}
 	zk, err := c.Client(ctx)
 	if err != nil {
@@ -57,55 +57,21 @@ func (c *Call) servers(ctx context.Context, all bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := clientAddresses(string(config))
+	members := servers.Addresses(string(config))
 	if len(members) == 0 {
 		return nil, fmt.Errorf("the configuration names no client address: it is a single server, or a static configuration without ;clientPort")
 	}
 	return members, nil
 }
 
-// clientAddresses returns where clients reach the servers of a configuration. A
-// line is server.1=host:2888:3888[|…]:participant;[address:]port. A server that
-// listens at all its addresses is found at its host.
-func clientAddresses(config string) []string {
-	var list []string
-	for line := range strings.Lines(config) {
-		_, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		peer, at, found := strings.Cut(value, ";")
-		if !ok || !found || !strings.HasPrefix(line, "server.") {
-			continue
-		}
-		host, port, err := net.SplitHostPort(at)
-		if err != nil {
-			host, port = "", at
-		}
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-			host = peerHost(peer)
-		}
-		list = append(list, net.JoinHostPort(host, port))
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-// peerHost returns the host of host:port:port or [v6]:port:port.
-func peerHost(peer string) string {
-	if rest, ok := strings.CutPrefix(peer, "["); ok {
-		host, _, _ := strings.Cut(rest, "]")
-		return host
-	}
-	host, _, _ := strings.Cut(peer, ":")
-	return host
-}
-
 var ensembleHeading = []string{"SERVER", "MODE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNS", "SESSIONS", "WATCHES", "NODES", "OUTSTANDING"}
 
-func (c *Call) ensemble(views []serverView) error {
+func (c *Call) ensemble(views []servers.View) error {
 	bad := false
 	rows := [][]string{ensembleHeading}
 	var notes []string
 	for _, v := range views {
-		rows = append(rows, v.row())
+		rows = append(rows, row(v))
 		if v.Problem != "" {
 			notes = append(notes, v.Server+": "+v.Problem)
 		}
@@ -130,7 +96,7 @@ func (c *Call) ensemble(views []serverView) error {
 	return nil
 }
 
-func (v *serverView) row() []string {
+func row(v servers.View) []string {
 	if v.Mode == "" {
 		state := "unreachable"
 		if v.Reachable {

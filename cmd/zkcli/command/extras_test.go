@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 )
 
@@ -110,31 +111,17 @@ server3: srvr: no answer (is this a TLS port?)`
 	}
 }
 
-func TestLookGivesUp(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	v := lookAll(t.Context(), []string{l.Addr().String()}, time.Millisecond, look)[0]
-	if v.Mode != "" || v.Problem == "" {
-		t.Errorf("%+v", v)
-	}
-}
-
-func TestClientAddresses(t *testing.T) {
-	const config = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=zk2:2888:3888|zk2b:2888:3888:observer;2182\n" +
-		"server.3=[::1]:2888:3888;[::]:2183\nserver.4=zk4:2888:3888:participant;10.0.0.4:2184\nserver.5=zk5:2888:3888\nversion=100000000"
-	want := []string{"10.0.0.4:2184", "[::1]:2183", "zk1:2181", "zk2:2182"}
-	if got := clientAddresses(config); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestBusyConnections(t *testing.T) {
-	const before = " /127.0.0.1:42318[1](queued=0,recved=6,sent=6,sid=0x1,lop=EXIS,est=1,to=10000)\n /127.0.0.1:4[0](queued=0,recved=1,sent=0)\n\n"
-	const after = " /127.0.0.1:42318[1](queued=2,recved=26,sent=16,sid=0x1,lop=SETD,est=1,to=10000)\n /[::1]:5[1](queued=0,recved=4,sent=4,sid=0x2,lop=PING)\n\n"
-	got := busy(serverView{Server: "s", conns: readCons(after)}, serverView{conns: readCons(before)}, 2)
+	before := []servers.Conn{
+		{Client: "127.0.0.1:42318", Session: "0x1", Received: 6, Sent: 6, LastOp: "EXIS"},
+		{Client: "127.0.0.1:4", Received: 1},
+	}
+	after := []servers.Conn{
+		{Client: "127.0.0.1:42318", Session: "0x1", Queued: 2, Received: 26, Sent: 16, LastOp: "SETD"},
+		{Client: "[::1]:5", Session: "0x2", Received: 4, Sent: 4, LastOp: "PING"},
+		{Client: "[::1]:6", Received: 1},
+	}
+	got := busy(servers.View{Server: "s", Conns: after}, servers.View{Conns: before}, 2)
 	want := []topConn{
 		{Server: "s", Client: "127.0.0.1:42318", Session: "0x1", Requests: 10, Replies: 5, Queued: 2, LastOp: "SETD"},
 		{Server: "s", Client: "[::1]:5", Session: "0x2", Requests: 2, Replies: 2, LastOp: "PING"},

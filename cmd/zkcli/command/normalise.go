@@ -8,12 +8,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// normalise puts a command line as zkCli.sh takes it into the one form that can't
-// be misread: the program's flags, the command's name, its flags, "--", its
-// arguments. Flags have one dash or two, -server like --server, and stand before,
-// among or behind the arguments; single letters may be joined, -sR. What begins
-// with a dash and a digit is an argument; so is everything behind "--". With an
-// error come the flags before the mistake.
+// normalise rewrites a command line of zkCli.sh for cobra, in the one form that cannot be
+// misread: the program's flags, the command's name, its flags, "--", its arguments.
+//
+// zkCli.sh parses its lines with Apache Commons CLI, and scripts rely on what that accepts
+// and pflag does not: long names after one dash, as in -server or -add, beside joined
+// letters, as in -sR; arguments that begin with a dash and a digit, as in "set /a -5"; and
+// names of commands in any case. Which words are values of flags, and so neither the
+// command nor an argument, depends on the flags, so this cannot be done word by word.
+//
+// Flags may stand before, among and after the arguments; all that follows "--" is an
+// argument. With an error, normalise returns the flags before the mistake.
 func normalise(root *cobra.Command, args []string) ([]string, error) {
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		return append(args[:1:1], spellFlags(root, args[1:])...), nil
@@ -28,7 +33,7 @@ func normalise(root *cobra.Command, args []string) ([]string, error) {
 	return slices.Concat(n.flags, []string{"--"}, n.args), nil
 }
 
-// spellFlags gives the flags of an unfinished line two dashes, for cobra's
+// spellFlags rewrites the flags of an unfinished line with two dashes, for cobra's
 // completion. The last word is the one to complete.
 func spellFlags(root *cobra.Command, args []string) []string {
 	if len(args) == 0 {
@@ -50,7 +55,7 @@ func spellFlags(root *cobra.Command, args []string) []string {
 
 // normaliser reads one line.
 type normaliser struct {
-	cmd   *cobra.Command // the root, and then the command of the name
+	cmd   *cobra.Command // the root, and the command once its name has been read
 	flags []string       // with the command's name and those of subcommands
 	args  []string
 }
@@ -84,7 +89,7 @@ func (n *normaliser) all(args []string) error {
 	return nil
 }
 
-// isFlag tells a flag from an argument that begins with a dash.
+// isFlag reports whether a word is a flag, rather than an argument that begins with a dash.
 func isFlag(arg string) bool {
 	return len(arg) > 1 && arg[0] == '-' && (arg[1] < '0' || arg[1] > '9')
 }
@@ -187,7 +192,8 @@ func (n *normaliser) usage() string {
 
 const rootUsage = "zkcli [-server host:port,...] [flags] [command arguments...]"
 
-// nearest returns the name that is most like the given one, or "" if none is.
+// nearest returns the name that is most similar to the given one, or "" if none is
+// similar. (cobra's suggestions do not count swaps, and are in no order.)
 func nearest(name string, names []string) string {
 	best, most := "", max(1, len(name)/3)+1
 	for _, n := range names {
@@ -198,8 +204,8 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours
-// that make b of a.
+// distance returns how many insertions, deletions, replacements and swaps of neighbours
+// turn a into b.
 func distance(a, b string) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -214,4 +215,11 @@ func versionCommand() Command {
 func versionText() string {
 	v, _ := buildinfo.Revision()
 	return "ZooKeeper CLI version: zkd " + v
+}
+
+// pathList returns a list of paths as a result. name is the field's name in JSON.
+func pathList(name string, paths []string) Output {
+	slices.Sort(paths)
+	doc := map[string][]string{name: append([]string{}, paths...)}
+	return Output{Text: bracketed(paths), Data: doc, Raw: lines(paths), Table: column("PATH", paths)}
 }

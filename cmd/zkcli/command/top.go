@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 	"github.com/zkd-project/zkd/internal/console"
@@ -57,7 +58,7 @@ type top struct {
 	changes map[string]int // by subtree, since the last frame
 	events  int
 	missed  bool
-	before  []serverView
+	before  []servers.View
 	since   time.Time
 }
 
@@ -73,7 +74,7 @@ type topFrame struct {
 }
 
 type topServer struct {
-	serverView
+	servers.View
 	Requests float64 `json:"requestsPerSecond"`
 	Replies  float64 `json:"repliesPerSecond"`
 }
@@ -104,25 +105,25 @@ func (t *top) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeWatch(ctx, w)) }()
-	servers, err := t.c.servers(ctx, false)
+	addrs, err := t.c.servers(ctx, false)
 	if err != nil {
 		return err
 	}
-	t.reset(lookAll(ctx, servers, t.interval, lookClosely))
+	t.reset(servers.LookAll(ctx, addrs, t.interval, servers.LookClosely))
 	ticker := time.NewTicker(t.interval)
 	defer ticker.Stop()
 	for n := 0; t.frames <= 0 || n < t.frames; n++ {
 		if err := t.collect(ctx, w, ticker.C); err != nil {
 			return err
 		}
-		if err := t.show(lookAll(ctx, servers, t.interval, lookClosely)); err != nil {
+		if err := t.show(servers.LookAll(ctx, addrs, t.interval, servers.LookClosely)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *top) reset(views []serverView) {
+func (t *top) reset(views []servers.View) {
 	t.changes, t.events, t.missed = make(map[string]int), 0, false
 	t.before, t.since = views, time.Now()
 }
@@ -165,7 +166,7 @@ func prefix(path string, depth int) string {
 	return path
 }
 
-func (t *top) show(views []serverView) error {
+func (t *top) show(views []servers.View) error {
 	now := time.Now()
 	f := t.frame(views, now.Sub(t.since).Seconds())
 	f.Time = stamp(now)
@@ -192,11 +193,11 @@ func cutLines(text string, width int) string {
 	return b.String()
 }
 
-func (t *top) frame(views []serverView, seconds float64) topFrame {
+func (t *top) frame(views []servers.View, seconds float64) topFrame {
 	f := topFrame{Seconds: seconds, Changes: float64(t.events) / seconds, Missed: t.missed,
 		Servers: []topServer{}, Connections: []topConn{}, Subtrees: []topSubtree{}}
 	for i, v := range views {
-		s := topServer{serverView: v}
+		s := topServer{View: v}
 		if b := t.before[i]; v.Mode != "" && b.Mode != "" {
 			s.Requests = rate(v.Received, b.Received, seconds)
 			s.Replies = rate(v.Sent, b.Sent, seconds)
@@ -214,6 +215,27 @@ func (t *top) frame(views []serverView, seconds float64) topFrame {
 	slices.SortStableFunc(f.Subtrees, func(a, b topSubtree) int { return cmp.Compare(b.Changes, a.Changes) })
 	f.Subtrees = f.Subtrees[:min(t.lines, len(f.Subtrees))]
 	return f
+}
+
+// busy returns what the connections of a server have done since an earlier look. A new
+// connection counts from its beginning.
+func busy(now, before servers.View, seconds float64) []topConn {
+	was := make(map[string]servers.Conn, len(before.Conns))
+	for _, c := range before.Conns {
+		was[c.Client+c.Session] = c
+	}
+	var list []topConn
+	for _, c := range now.Conns {
+		if c.Session == "" {
+			continue // the one that asked
+		}
+		b := was[c.Client+c.Session]
+		list = append(list, topConn{
+			Server: now.Server, Client: c.Client, Session: c.Session, Queued: c.Queued, LastOp: c.LastOp,
+			Requests: rate(c.Received, b.Received, seconds), Replies: rate(c.Sent, b.Sent, seconds),
+		})
+	}
+	return list
 }
 
 // rate is a counter's growth. It is 0 if the counter was reset.

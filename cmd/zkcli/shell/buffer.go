@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
 // maxLine is how many runes a line may have: enough for the largest data that a
@@ -156,18 +158,11 @@ func (b *buffer) fromColumns(line string, pos int) {
 
 func unfill(line string) string { return strings.ReplaceAll(line, string(filler), "") }
 
-// wideSymbols are the blocks of symbols that terminals show in two columns:
-// CJK punctuation, full width forms and signs, pictures.
-var wideSymbols = &unicode.RangeTable{
-	R16: []unicode.Range16{{Lo: 0x3001, Hi: 0x303e, Stride: 1}, {Lo: 0xff01, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
-	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1}},
-}
-
-// wide says whether a terminal shows a rune in two columns.
+// wide reports whether a terminal shows a rune in two columns.
 func wide(r rune) bool {
-	if r < 0x1100 {
-		return false
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return true
 	}
-	return unicode.In(r, wideSymbols, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi) &&
-		(r < 0xff61 || r > 0xffdc) // the half width forms
+	return false
 }

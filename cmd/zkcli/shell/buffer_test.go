@@ -37,6 +37,19 @@ func TestBufferColumns(t *testing.T) {
 	}
 }
 
+func TestWide(t *testing.T) {
+	for _, r := range "日가あ、Ａ￥😀🪐⌚" {
+		if !wide(r) {
+			t.Errorf("%c (%U) is narrow, want wide", r, r)
+		}
+	}
+	for _, r := range "aé/…ｱ€→" {
+		if wide(r) {
+			t.Errorf("%c (%U) is wide, want narrow", r, r)
+		}
+	}
+}
+
 func TestListCountsWhatDoesNotFit(t *testing.T) {
 	var all []Candidate
 	for i := range 12_361 {

@@ -16,20 +16,20 @@ const (
 	Status  = "/status"
 )
 
-// Parents returns the nodes that must be there before anything can be done. Each
-// program makes sure of them when it starts: so it doesn't matter which is first.
+// Parents returns the nodes that must exist before anything can be done. Each program
+// creates those that are missing, so the programs can be started in any order.
 func Parents() []string { return []string{Epoch, Workers, Tasks, Assign, Status} }
 
-// Worker returns the node by which a worker shows that he is there.
+// Worker returns the node that shows that a worker is there.
 func Worker(name string) string { return Workers + "/" + name }
 
-// Assignments returns the node below which a worker's tasks are.
+// Assignments returns the parent node of a worker's tasks.
 func Assignments(worker string) string { return Assign + "/" + worker }
 
-// Assigned returns the node of a task that a worker is to do.
+// Assigned returns the node of a task that is assigned to a worker.
 func Assigned(worker, task string) string { return Assignments(worker) + "/" + task }
 
-// Queued returns the node of a task that nobody has yet.
+// Queued returns the node of a task that is not assigned yet.
 func Queued(task string) string { return Tasks + "/" + task }
 
 // Done returns the node of a task that is done.
@@ -38,8 +38,8 @@ func Done(task string) string { return Status + "/" + task }
 // digits are how many the servers append to the name of a sequential node.
 const digits = 10
 
-// NewTask returns the path to create a task at, with a sequential mode. An empty id
-// is for a task that may be queued twice if the connection breaks.
+// NewTask returns the path at which a task is created, with a sequential mode. A task
+// with an empty id may be queued twice if the connection breaks.
 func NewTask(id string) string {
 	if id == "" {
 		return Tasks + "/task-"

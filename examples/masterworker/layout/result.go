@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Result is what has become of a task.
+// Result is the outcome of a task.
 type Result struct {
 	Failed bool
-	Text   []byte // the outcome, or why it failed
+	Text   []byte // the result, or why the task failed
 }
 
 // The data of a status node begin with one of these, so that it can be read by eye.

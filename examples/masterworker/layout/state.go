@@ -11,25 +11,25 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// State is what an administrator gets to see.
+// State is the state of the system that an administrator sees.
 type State struct {
 	Master  string    // the name, or "" if there is none
-	Since   time.Time // when he became master
+	Since   time.Time // when it became master
 	Workers []WorkerState
-	Waiting []string // tasks that nobody has yet, the oldest first
-	Done    []string // tasks whose results nobody has fetched
+	Waiting []string // tasks that are not assigned yet, the oldest first
+	Done    []string // tasks whose results have not been removed
 }
 
-// WorkerState is one of State's workers.
+// WorkerState is the state of one worker.
 type WorkerState struct {
 	Name   string
-	Status string    // "" if he is gone
-	Since  time.Time // when he came
-	Tasks  []string  // that he has been given and has not done
+	Status string    // "" if it is gone
+	Since  time.Time // when it registered
+	Tasks  []string  // assigned and not done
 }
 
-// StateOps are the reads, for a MultiRead, from which ReadState makes the State. The
-// workers are all that may be listed: those below /assign.
+// StateOps returns the reads, for a MultiRead, from which ReadState makes the State.
+// workers are the children of /assign.
 func StateOps(workers []string) []client.Op {
 	ops := []client.Op{client.GetOp(Master), client.ChildrenOp(Tasks), client.ChildrenOp(Status)}
 	for _, name := range workers {
@@ -38,7 +38,7 @@ func StateOps(workers []string) []client.Op {
 	return ops
 }
 
-// ReadState makes a State of the results of StateOps. That a node isn't there is no
+// ReadState makes a State of the results of StateOps. A node that does not exist is no
 // error.
 func ReadState(workers []string, results []client.OpResult) (State, error) {
 	for _, r := range results {

@@ -1,0 +1,189 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/ask"
+)
+
+// word asks a server by a four-letter word.
+func word(ctx context.Context, server, word string) (string, error) {
+	answer, err := ask.Word(ctx, server, word)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%s: no answer in time", word)
+	}
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case strings.Contains(answer, "is not executed because it is not in the whitelist"):
+		return "", &notListedError{word}
+	case strings.Contains(answer, "not currently serving requests"):
+		return "", errNotServing
+	case answer == "" && word != "cons":
+		return "", fmt.Errorf("%s: no answer (is this a TLS port?)", word)
+	default:
+		return answer, nil
+	}
+}
+
+// notListedError means that the server is configured not to answer a word.
+type notListedError struct{ word string }
+
+// Error says what to configure.
+func (e *notListedError) Error() string {
+	return fmt.Sprintf("%s is not in the server's 4lw.commands.whitelist", e.word)
+}
+
+var errNotServing = fmt.Errorf("not serving: no quorum")
+
+// View is what a server reports about itself.
+type View struct {
+	Server    string `json:"server"`
+	Reachable bool   `json:"reachable"`
+	Mode      string `json:"mode,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Zxid      string `json:"zxid,omitempty"`
+	// Lag is how many transactions the server is behind the leader, or behind the most
+	// advanced of the servers. It is nil if the epochs differ.
+	Lag         *int64  `json:"lag"`
+	LatencyMin  float64 `json:"latencyMinMs"`
+	LatencyAvg  float64 `json:"latencyAvgMs"`
+	LatencyMax  float64 `json:"latencyMaxMs"`
+	Connections int64   `json:"connections"`
+	Sessions    *int64  `json:"sessions"` // of the ensemble; nil if mntr does not say
+	Watches     *int64  `json:"watches"`
+	Nodes       int64   `json:"nodes"`
+	Outstanding int64   `json:"outstanding"`
+	Received    int64   `json:"received"` // packets, since the start
+	Sent        int64   `json:"sent"`
+	Problem     string  `json:"problem,omitempty"`
+
+	// Conns are the connections, of LookClosely.
+	Conns []Conn `json:"-"`
+
+	zxid client.Zxid
+}
+
+// Look asks a server by srvr and mntr.
+func Look(ctx context.Context, server string) View {
+	v := View{Server: server}
+	text, err := word(ctx, server, "srvr")
+	if err != nil {
+		v.Problem = err.Error()
+		v.Reachable = err == errNotServing
+		return v
+	}
+	v.Reachable = true
+	v.readSrvr(text)
+	text, err = word(ctx, server, "mntr")
+	if err != nil {
+		v.Problem = err.Error()
+		return v
+	}
+	v.readMntr(text)
+	return v
+}
+
+func (v *View) readSrvr(text string) {
+	fields := ask.Fields(text, ": ")
+	v.Version, _, _ = strings.Cut(fields["Zookeeper version"], ",")
+	v.Mode, v.Zxid = fields["Mode"], fields["Zxid"]
+	// What is missing or not a number stays 0.
+	fmt.Sscanf(fields["Latency min/avg/max"], "%g/%g/%g", &v.LatencyMin, &v.LatencyAvg, &v.LatencyMax)
+	fmt.Sscan(fields["Received"], &v.Received)
+	fmt.Sscan(fields["Sent"], &v.Sent)
+	fmt.Sscan(fields["Connections"], &v.Connections)
+	fmt.Sscan(fields["Outstanding"], &v.Outstanding)
+	fmt.Sscan(fields["Node count"], &v.Nodes)
+	fmt.Sscanf(v.Zxid, "0x%x", &v.zxid)
+}
+
+func (v *View) readMntr(text string) {
+	fields := ask.Fields(text, "\t")
+	number := func(key string) *int64 {
+		var n int64
+		if _, err := fmt.Sscan(fields[key], &n); err != nil {
+			return nil
+		}
+		return &n
+	}
+	v.Watches, v.Sessions = number("zk_watch_count"), number("zk_global_sessions")
+}
+
+// LookAll asks all servers at once, each by a function such as Look, and waits for them
+// for the limit at most.
+func LookAll(ctx context.Context, servers []string, limit time.Duration, one func(context.Context, string) View) []View {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	views := make([]View, len(servers))
+	var wg sync.WaitGroup
+	for i, server := range servers {
+		wg.Go(func() { views[i] = one(ctx, server) })
+	}
+	wg.Wait()
+	measureLag(views)
+	return views
+}
+
+// measureLag compares the zxids of the servers with that of the leader, or with the
+// highest one.
+func measureLag(views []View) {
+	var head client.Zxid
+	for _, v := range views {
+		if v.Mode == "leader" {
+			head = v.zxid
+			break
+		}
+		head = max(head, v.zxid)
+	}
+	for i := range views {
+		v := &views[i]
+		if v.Zxid != "" && v.zxid.Epoch() == head.Epoch() {
+			// The servers answer at different moments: one may be ahead of the leader by now.
+			lag := max(0, int64(head-v.zxid))
+			v.Lag = &lag
+		}
+	}
+}
+
+// Addresses returns where clients reach the servers of an ensemble's configuration. A
+// line is server.1=host:2888:3888[|…]:participant;[address:]port. The host of a
+// server that listens at all its addresses is that of its peer address.
+func Addresses(config string) []string {
+	var list []string
+	for line := range strings.Lines(config) {
+		_, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		peer, at, found := strings.Cut(value, ";")
+		if !ok || !found || !strings.HasPrefix(line, "server.") {
+			continue
+		}
+		host, port, err := net.SplitHostPort(at)
+		if err != nil {
+			host, port = "", at
+		}
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			host = peerHost(peer)
+		}
+		list = append(list, net.JoinHostPort(host, port))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// peerHost returns the host of host:port:port or [v6]:port:port.
+func peerHost(peer string) string {
+	if rest, ok := strings.CutPrefix(peer, "["); ok {
+		host, _, _ := strings.Cut(rest, "]")
+		return host
+	}
+	host, _, _ := strings.Cut(peer, ":")
+	return host
+}

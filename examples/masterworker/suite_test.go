@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkd-project/zkd/client/zktest"
+)
+
+// tests are the scenes of TestSystem, each in a world of its own.
+var tests = []struct {
+	name string
+	run  func(w *world)
+}{
+	{"AllIsDone", allIsDone},
+	{"AdminSeesNothing", adminSeesNothing},
+	{"AdminSeesAll", adminSeesAll},
+	{"MasterFailsOver", masterFailsOver},
+	{"HalfDoneWorkIsTakenOver", halfDoneWorkIsTakenOver},
+	{"DeadWorkersTasksGoToOthers", deadWorkersTasksGoToOthers},
+	{"LateResultIsDropped", lateResultIsDropped},
+	{"TwoMastersOfAName", twoMastersOfAName},
+	{"TaskOfALeavingWorker", taskOfALeavingWorker},
+	{"NothingForWhoIsGone", nothingForWhoIsGone},
+	{"OldMasterIsFenced", oldMasterIsFenced},
+	{"OnceWhileAssigned", onceWhileAssigned},
+	{"OnceWhileDone", onceWhileDone},
+	{"OnceInTwoSessions", onceInTwoSessions},
+	{"WithoutAnIDTwice", withoutAnIDTwice},
+	{"FailedIsAResult", failedIsAResult},
+	{"WorkerEndsCleanly", workerEndsCleanly},
+	{"MasterEndsCleanly", masterEndsCleanly},
+	{"OneOfAName", oneOfAName},
+	{"TasksWaitForWorkers", tasksWaitForWorkers},
+	{"BadID", badID},
+}
+
+// storms are how many there are, each with a seed of its own.
+const storms = 3
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSystem runs on a server of its own, or on those that zktest.ServersVariable names.
+func TestSystem(t *testing.T) {
+	servers := zktest.Target(t, 1)
+	t.Run("all", func(t *testing.T) { // returns when the parallel tests have ended
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				test.run(newWorld(t, servers))
+			})
+		}
+		t.Run("Faults", func(t *testing.T) { faults(t, servers) })
+		first := rand.Uint64N(1 << 32)
+		for seed := first; seed < first+storms; seed++ {
+			t.Run(fmt.Sprintf("Storm-%d", seed), func(t *testing.T) { storm(t, seed) })
+		}
+	})
+}
