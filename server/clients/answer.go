@@ -14,8 +14,8 @@ import (
 // Answers carries what the applier does to the connections that wait for it. All methods
 // are the applier's, which has State locked for writing, but for Wake.
 type Answers struct {
-	*Clients
-	served func() // see NewAnswers
+	clients *Clients
+	served  func() // see NewAnswers
 
 	now     time.Duration       // of the batch
 	dirty   []*conn             // to be woken after the batch
@@ -29,7 +29,7 @@ type Answers struct {
 // NewAnswers returns the applier's side of the clients. served is called after each read
 // that had waited for an answer. It may unlock State for a while.
 func (s *Clients) NewAnswers(served func()) *Answers {
-	a := &Answers{Clients: s, served: served}
+	a := &Answers{clients: s, served: served}
 	a.deliver = a.deliverTo
 	return a
 }
@@ -45,13 +45,13 @@ func (a *Answers) Wake() {
 		a.dirty[i] = nil
 	}
 	a.dirty = a.dirty[:0]
-	a.throttler.relax()
+	a.clients.throttler.relax()
 }
 
 // Answer gives the result of a transaction to the connection that asked for it, if that
 // is still there.
 func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
-	if c := a.conns.get(txn.Origin); c != nil {
+	if c := a.clients.conns.get(txn.Origin); c != nil {
 		a.answer(c, o, txn, results)
 	}
 }
@@ -59,14 +59,14 @@ func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree
 // SessionClosed ends the connection of a session that was closed, unless that closed it:
 // then the answer is its end.
 func (a *Answers) SessionClosed(id jute.SessionID, origin uint64) {
-	if c := a.conns.release(id); c != nil && c.id != origin {
+	if c := a.clients.conns.release(id); c != nil && c.id != origin {
 		c.kill()
 	}
 }
 
 // Barrier answers a request that has no transaction.
 func (a *Answers) Barrier(o *replica.Order) {
-	c := a.conns.get(o.Origin)
+	c := a.clients.conns.get(o.Origin)
 	switch {
 	case c == nil:
 	case o.Code == jute.ErrSessionMoved:
@@ -80,14 +80,14 @@ func (a *Answers) Barrier(o *replica.Order) {
 // node. It returns how many there are.
 func (a *Answers) Tell(ev *datatree.Event, zxid jute.Zxid) (told int) {
 	a.ev, a.zxid, a.event, a.told = ev, zxid, a.event[:0], 0
-	a.state.Watches.Trigger(ev.Type, ev.Path, a.deliver)
+	a.clients.state.Watches.Trigger(ev.Type, ev.Path, a.deliver)
 	return a.told
 }
 
 // deliverTo sends the event to one watcher. The watch table is locked.
 func (a *Answers) deliverTo(w watch.Watcher) {
-	c := a.conns.watcher(w)
-	if c == nil || !a.schemes.Allowed(a.ev.ACL, jute.PermRead, *c.auth.Load()) {
+	c := a.clients.conns.watcher(w)
+	if c == nil || !a.clients.schemes.Allowed(a.ev.ACL, jute.PermRead, *c.auth.Load()) {
 		return
 	}
 	if len(a.event) == 0 {
@@ -96,14 +96,14 @@ func (a *Answers) deliverTo(w watch.Watcher) {
 		a.event = jute.EndFrame(appendEvent(h.Append(b), a.ev.Type, a.ev.Path), mark)
 	}
 	if !c.send(a.event) {
-		a.log.Warn("closing connection: it does not take its watch events",
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
+		a.clients.log.Warn("closing connection: it does not take its watch events",
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.clients.outBytes.Load()))
 		c.kill()
 		return
 	}
 	a.told++
-	a.metrics.ResponseSizes.Observe(len(a.event) - 4) // without the frame's length
-	a.metrics.WatchBytes.Add(int64(len(a.event)))
+	a.clients.metrics.ResponseSizes.Observe(len(a.event) - 4) // without the frame's length
+	a.clients.metrics.WatchBytes.Add(int64(len(a.event)))
 	a.markDirty(c)
 }
 
@@ -119,7 +119,7 @@ func (a *Answers) markDirty(c *conn) {
 	a.dirty = append(a.dirty, c)
 	if !c.hasWriter {
 		c.hasWriter = true
-		a.running.Go(c.writeLoop)
+		a.clients.running.Go(c.writeLoop)
 	}
 }
 
@@ -134,7 +134,7 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 	req := *c.mu.pending.Front()
 	if !req.ordered || txn != nil && txn.Cxid != req.xid || txn == nil && !answers(&req, o) {
 		c.mu.Unlock()
-		a.log.Error("answer does not belong to the oldest request: closing the connection; report this",
+		a.clients.log.Error("answer does not belong to the oldest request: closing the connection; report this",
 			zap.Stringer("zxid", o.Zxid), zap.Int32("xid", req.xid), zap.Stringer("op", req.op))
 		c.kill()
 		return
@@ -180,16 +180,16 @@ func (a *Answers) serveReads(c *conn) {
 		behind := c.behindLocked()
 		c.mu.Unlock()
 		if behind {
-			a.log.Warn("closing connection: the replies to reads behind one write are too much",
-				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.outBytes.Load()))
+			a.clients.log.Warn("closing connection: the replies to reads behind one write are too much",
+				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.clients.outBytes.Load()))
 			c.kill()
 			return
 		}
-		if !a.answerRead(c, &req) {
+		if !a.clients.answerRead(c, &req) {
 			c.endAfterFlush()
 			return
 		}
-		a.metrics.Reads.Observe(a.now-req.received, 1)
+		a.clients.metrics.Reads.Observe(a.now-req.received, 1)
 		c.mu.Lock()
 		more = a.popLocked(c, &req)
 		c.mu.Unlock()
@@ -206,10 +206,10 @@ func (a *Answers) popLocked(c *conn, req *request) (read bool) {
 	}
 	pending.Pop(1)
 	if req.large > 0 {
-		a.largeBytes.Add(-req.large)
+		a.clients.largeBytes.Add(-req.large)
 	}
 	c.pendingLen.Add(-1)
-	a.throttler.leave(req.size())
+	a.clients.throttler.leave(req.size())
 	if c.mu.draining {
 		c.drained.Broadcast()
 	}
@@ -219,15 +219,15 @@ func (a *Answers) popLocked(c *conn, req *request) (read bool) {
 // observeLocked counts the answer to a request that was ordered by the leader.
 func (a *Answers) observeLocked(c *conn, req *request) {
 	latency := a.now - req.received
-	a.metrics.Writes.Observe(latency, 1)
-	c.mu.stats.answered(req, a.state.Tree.LastZxid())
+	a.clients.metrics.Writes.Observe(latency, 1)
+	c.mu.stats.answered(req, a.clients.state.Tree.LastZxid())
 	c.mu.stats.observe(latency, 1)
 	c.mu.stats.lastResponse = a.now
 }
 
 // replyLocked appends the reply to a write, and reports whether that was one.
 func (a *Answers) replyLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) bool {
-	zxid, code := a.state.Tree.LastZxid(), o.Code
+	zxid, code := a.clients.state.Tree.LastZxid(), o.Code
 	if txn != nil {
 		zxid, code = txn.Zxid, txn.Err
 	}
@@ -247,19 +247,19 @@ func (a *Answers) replyLocked(c *conn, req *request, o *replica.Order, txn *data
 // answerSpecial answers an ordered request that is more than a write, or that the
 // connection ends with.
 func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *datatree.Txn) {
-	zxid, code, session := a.state.Tree.LastZxid(), o.Code, o.Session
+	zxid, code, session := a.clients.state.Tree.LastZxid(), o.Code, o.Session
 	if txn != nil {
 		zxid, code, session = txn.Zxid, txn.Err, txn.Session
 	}
 	switch {
 	case req.outcome != nil:
 		if req.xid != replica.UpgradeXid {
-			a.answerConnect(c, session, code, req.body[0] == 1)
+			a.clients.answerConnect(c, session, code, req.body[0] == 1)
 		}
 	case code == jute.ErrSessionMoved:
 		c.kill() // the client is elsewhere; it must not hear from here
 	case !replica.Ordered(req.op):
-		if !a.answerRead(c, req) {
+		if !a.clients.answerRead(c, req) {
 			c.endAfterFlush()
 		}
 	case req.op == jute.OpSync:

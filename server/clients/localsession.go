@@ -135,14 +135,14 @@ func (c *conn) upgrade(req *request) error {
 // resumed it meanwhile, that one ends: the leader does not know it as the owner, and
 // perhaps not its timeout. Its client resumes the global session.
 func (a *Answers) SessionOpened(id jute.SessionID, origin uint64) {
-	if !a.locals.Remove(id) {
+	if !a.clients.locals.Remove(id) {
 		return
 	}
-	if c := a.conns.of(id); c != nil {
+	if c := a.clients.conns.of(id); c != nil {
 		if c.id != origin {
 			c.kill()
 		}
-		c.tracked.Store(a.tracker.Get(id))
+		c.tracked.Store(a.clients.tracker.Get(id))
 		c.local.Store(false)
 	}
 }

@@ -39,8 +39,8 @@ func LateAfter(timeoutMs int32) int64 {
 // that it knows: longer than LateAfter, as clocks differ.
 func knownUpTo(timeoutMs int32) int64 { return int64(timeoutMs) / 4 * 3 }
 
-// hearsay is what a leader knows of another server's clients, in ms of its own clock.
-type hearsay struct {
+// remoteTouches is what a leader knows of another server's clients, in ms of its own clock.
+type remoteTouches struct {
 	upTo  int64 // touches before this were reported
 	until int64 // the server answers nobody by itself later than this
 }
@@ -57,7 +57,7 @@ func (r *Replica) KnowLeases() {
 		r.leasedTo = 1 << 62
 	}
 	for i := range r.peers {
-		r.hearsay[r.peers[i].ID].until = int64(r.peers[i].AnswersUntil)
+		r.remote[r.peers[i].ID].until = int64(r.peers[i].AnswersUntil)
 	}
 }
 
@@ -95,7 +95,7 @@ func (r *Replica) hearTouches(peer zab.SID, b []byte) error {
 		}
 		r.o.Tracker.Touch(t.Session, now-t.AgeMs, t.TimeoutMs)
 	}
-	r.hearsay[peer].upTo = int64(r.Core.BeatTime(beat))
+	r.remote[peer].upTo = int64(r.Core.BeatTime(beat))
 	return nil
 }
 
@@ -117,14 +117,14 @@ func (r *Replica) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
 	if owner == 0 || at == r.o.ID || mutated(nothingHeld) {
 		return false
 	}
-	h := &r.hearsay[at]
+	h := &r.remote[at]
 	return h.upTo < deadline-int64(timeoutMs)+knownUpTo(timeoutMs) && r.now() < h.until+int64(timeoutMs)
 }
 
 // lostLink makes up for the reports of a server that were lost with the link.
 func (r *Replica) lostLink(to zab.SID) {
 	if r.status.Role == zab.Leading && !mutated(lostTouches) {
-		r.o.Tracker.TouchOwned(func(owner uint64) bool { return owner != 0 && ServerOf(owner) == to }, r.hearsay[to].until)
+		r.o.Tracker.TouchOwned(func(owner uint64) bool { return owner != 0 && ServerOf(owner) == to }, r.remote[to].until)
 	}
 }
 

@@ -137,8 +137,8 @@ type Replica struct {
 	links  map[zab.SID]uint64 // the present link of each peer
 
 	leading  leading
-	hearsay  [256]hearsay // by server, of a leader
-	leasedTo int64        // until when this server answers by itself, ms
+	remote   [256]remoteTouches // by server, of a leader
+	leasedTo int64              // until when this server answers by itself, ms
 	peers    []zab.PeerStatus
 	fullDisk bool      // of a leader: too few disks have room for a quorum
 	barred   uint64    // connections up to this one have ended with a role

@@ -209,9 +209,9 @@ var focuses = map[string]func(*Config){
 		often(c, FaultBreak)
 		c.Faults[FaultBreak] /= 4
 	},
-	"touches-dropped":  dozers,
-	"double-close":     func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
-	"damage-unseen":    func(c *Config) { often(c, FaultDamage, FaultKill) },
+	"touches-dropped": dozers,
+	"double-close":    func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
+	"damage-unseen":   func(c *Config) { often(c, FaultDamage, FaultKill) },
 	"old-epoch-committed-by-counting": func(c *Config) {
 		c.Voters, c.Observers, c.BatchBytes, c.WindowBytes, c.FsyncUs = 3, 0, 1, 1, 5000
 		often(c, FaultPower, FaultBreak)
