@@ -15,10 +15,11 @@ type Config struct {
 	Clients   int
 	Steps     int // of chaos
 
-	TickMs     uint64 // between two ticks of a core
-	ElectionMs uint64 // Options.ElectionTimeout; the other timeouts follow from it
-	InitMs     uint64 // Options.InitLimit
-	RenewMs    uint64 // Options.RenewInterval
+	TickMs      uint64 // between two ticks of a core
+	ElectionMs  uint64 // Options.ElectionTimeout; the other timeouts follow from it
+	HeartbeatMs uint64 // 0 for a tenth of ElectionMs
+	InitMs      uint64 // Options.InitLimit
+	RenewMs     uint64 // Options.RenewInterval
 
 	InitialCounter uint32
 	CacheBytes     int // 0: the core's default, as in the next two

@@ -69,7 +69,7 @@ func find(t *testing.T, m mutation) bool {
 		case "waiting-ignored":
 			shortSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
-			longElections(&cfg)
+			slowElections(&cfg)
 		}
 		return finds(t, m, cfg, play)
 	}

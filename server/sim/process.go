@@ -48,7 +48,7 @@ func (s *Sim) options(n *node) zab.Options {
 		Seed:            s.rng.Uint64(),
 		Members:         n.list,
 		Init:            zab.ClusterInit{Cluster: s.newID(), Secret: [32]byte{byte(n.id), byte(n.life)}},
-		Heartbeat:       c.heartbeat(),
+		Heartbeat:       s.heartbeat(),
 		ElectionTimeout: c.ElectionMs,
 		QuorumTimeout:   c.ElectionMs * 8 / 10,
 		InitLimit:       c.InitMs,
@@ -201,7 +201,8 @@ func (s *Sim) restart(n *node) {
 	s.start(n)
 }
 
-// settings are those of one server, where they differ.
+// settings are those of one server, where they differ. The time between two heartbeats
+// does not: it must be well below the shortest election timeout.
 type settings struct {
 	electionMs uint64
 	cache      int
@@ -214,7 +215,7 @@ type settings struct {
 func (s *Sim) drawSettings() *settings {
 	pct := func(of uint64, list ...uint64) uint64 { return of * list[s.rng.IntN(len(list))] / 100 }
 	return &settings{
-		electionMs: pct(s.cfg.ElectionMs, 30, 100, 100, 300, 1000),
+		electionMs: pct(s.cfg.ElectionMs, 100, 100, 150, 300, 1000),
 		cache:      int(pct(uint64(s.cfg.CacheBytes), 50, 100, 400)),
 		window:     int(pct(uint64(s.cfg.WindowBytes), 50, 100, 400)),
 		backlog:    int64(pct(uint64(s.cfg.Backlog), 50, 100, 400)),

@@ -254,12 +254,12 @@ func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
 // client the earlier leader may still have answered.
 func TestReg_LeasesOfALeaderWithOtherSettings(t *testing.T) {
 	cfg := quiet(3)
-	longElections(&cfg)
+	slowElections(&cfg)
 	play(t, cfg, longLeases)
 }
 
-func longElections(cfg *Config) {
-	cfg.Clients, cfg.SessionMs, cfg.ElectionMs = 0, 1_000, 5_000
+func slowElections(cfg *Config) {
+	cfg.Clients, cfg.SessionMs, cfg.ElectionMs, cfg.HeartbeatMs = 0, 1_000, 5_000, 50
 }
 
 func longLeases(s *script) {
@@ -292,7 +292,6 @@ func longLeases(s *script) {
 		leader.tracker.Get(id).Touch(int64(leader.localMs()), int32(s.cfg.SessionMs)) // the client pings
 		return false
 	})
-	s.trace(leader, "answered until %d", asked)
 	for s.now < asked+(s.cfg.SessionMs-1)*1000 {
 		s.step()
 		for _, o := range s.others(leader) {

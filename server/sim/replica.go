@@ -121,7 +121,7 @@ func (s *Sim) hearFrame(n *node, p *packet) {
 	}
 	for _, t := range p.touches {
 		if n.leading() && n.tracker.Get(t.session) != nil && !n.tracker.IsClosing(t.session) {
-			s.noteHeard(n, t.session, t.at)
+			s.noteTouch(n, t.session, t.timeout, t.at)
 		}
 	}
 	s.heed(n)
@@ -297,6 +297,14 @@ func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
 	silent := int64(s.now) - n.pausedFor - heard
 	if ms := t.TimeoutMs(); silent < int64(ms)*1000*85/100 {
 		s.fail("S3", "server %d lets session %v expire after %d ms of %d", n.id, id, silent/1000, ms)
+	}
+}
+
+// noteTouch is noteHeard for a touch. On a connection that asked for a shorter timeout than
+// the session's, and has had no answer, a touch counts for no longer than that.
+func (s *Sim) noteTouch(n *node, id jute.SessionID, timeoutMs int32, at uint64) {
+	if t := n.tracker.Get(id); t == nil || timeoutMs >= t.TimeoutMs() {
+		s.noteHeard(n, id, at)
 	}
 }
 

@@ -263,9 +263,12 @@ func (s *Sim) between(lo, hi uint64) uint64 {
 }
 
 // heartbeat is the time between two heartbeats, in ms.
-func (s *Sim) heartbeat() uint64 { return s.cfg.heartbeat() }
-
-func (c *Config) heartbeat() uint64 { return max(c.ElectionMs/10, c.TickMs) }
+func (s *Sim) heartbeat() uint64 {
+	if s.cfg.HeartbeatMs > 0 {
+		return s.cfg.HeartbeatMs
+	}
+	return max(s.cfg.ElectionMs/10, s.cfg.TickMs)
+}
 
 func (s *Sim) percent(p int) bool { return p > 0 && s.rng.IntN(100) < p }
 

@@ -10,6 +10,7 @@ import (
 // ghostTouch is when a session was heard of, which a report tells.
 type ghostTouch struct {
 	session jute.SessionID
+	timeout int32  // of its connection, ms
 	at      uint64 // µs
 }
 
@@ -20,7 +21,7 @@ func (s *Sim) arrive(n *node, c *conn) (alone bool) {
 	c.touchedMs, c.touchedAt = now, s.now
 	lives := n.tracker.Touch(c.session, now, c.timeout)
 	if lives && n.leading() {
-		s.noteHeard(n, c.session, s.now)
+		s.noteTouch(n, c.session, c.timeout, s.now)
 	}
 	return lives && now < n.rep.AnswersUntil() && now-last < replica.LateAfter(c.timeout)
 }
@@ -51,7 +52,7 @@ func (s *Sim) reportTouches(n *node) {
 			if c.touchedMs != c.reported {
 				c.reported = c.touchedMs
 				touches = append(touches, replica.Touch{Session: c.session, TimeoutMs: c.timeout, AgeMs: now - c.touchedMs})
-				n.telling = append(n.telling, ghostTouch{c.session, c.touchedAt})
+				n.telling = append(n.telling, ghostTouch{c.session, c.timeout, c.touchedAt})
 			}
 		}
 	}
