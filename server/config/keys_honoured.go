@@ -163,7 +163,7 @@ func ensembleKeys(c *Config) []Key {
 		{Name: "zkd.electionTimeout", Default: "1000", value: millis(&c.ElectionTimeout, leastElectionTimeout.Milliseconds(), 600000),
 			Doc: "Time without a word from the leader after which its followers look for another one; up to a half is added at random. At most syncLimit unless it is set."},
 		{Name: "zkd.heartbeat", Default: "100", value: millis(&c.Heartbeat, 20, 200000),
-			Doc: "Time between two pings of the leader; at most a third of zkd.electionTimeout."},
+			Doc: "Time between two pings of the leader; at most a third of zkd.electionTimeout, of any server. With more than 600 followers have no lease for a part of the time, and ask the leader before they answer."},
 		{Name: "peerType", Default: "participant", value: oneOf(&c.raw.peerType, "participant", "observer"),
 			Doc: "Role of this server. The role in its server.N line wins."},
 		{Name: "leaderServes", Default: "yes", value: yesNo(&c.LeaderServes),
