@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -90,7 +91,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 		return nil, explainTLS(err) // a server refuses the client's certificate only now
 	}
 	if s.opts.SASL != nil {
-		if err := l.sasl(in, host); err != nil {
+		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: in.next}, host, s.opts.SASL, s.opts.SASLOptional); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/client/sasl"
 )
 
 // DefaultTimeout is the session timeout that is asked for unless Options.Timeout
@@ -56,12 +58,13 @@ type Options struct {
 	// {"digest", []byte("user:password")}.
 	Auth []Auth
 
-	// SASL makes the client's end of a SASL exchange with the server of that
-	// name: see DigestMD5. It is called once for each connection. Nil is for none.
-	SASL func(server string) (SASLMechanism, error)
+	// SASL returns the client's side of a SASL exchange with the server of that
+	// name: see sasl.DigestMD5. It is called once for each connection. Nil means no
+	// SASL.
+	SASL func(server string) (sasl.Mechanism, error)
 
-	// SASLOptional goes on without authentication at a server that has no SASL,
-	// instead of trying the next one. A server that refuses the credentials ends
+	// SASLOptional uses a server that has no SASL without authentication, instead of
+	// trying the next one. A server that refuses the credentials ends
 	// the session with ErrAuthFailed either way.
 	SASLOptional bool
 

@@ -72,11 +72,12 @@ const ours = `
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
-	client:            jute internal/pemfile
+	client:            jute client/sasl internal/pemfile
+	client/sasl:       jute
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	cmd/zkcli/command: client client/cache client/sasl cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/lock
 	cmd/zkcli/servers: client internal/ask
 	cmd/zkcli/shell:   internal/console
@@ -149,7 +150,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial", "client/sasl"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

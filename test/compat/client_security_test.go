@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/internal/freeport"
 )
 
@@ -92,7 +93,7 @@ func testSASL(t *testing.T, srv *server) {
 	for _, u := range []struct{ user, password string }{
 		{"bob", "secret"}, {"renée", "pässwort"}, {"Жук", "пароль"}, {`a"b\c`, `q"r\s`},
 	} {
-		c, err := dialClient(t, srv.addr, client.Options{SASL: client.DigestMD5(u.user, u.password)})
+		c, err := dialClient(t, srv.addr, client.Options{SASL: sasl.DigestMD5(u.user, u.password)})
 		if err != nil {
 			t.Errorf("%s: %v", u.user, err)
 			continue
@@ -110,7 +111,7 @@ func testSASL(t *testing.T, srv *server) {
 		}
 	}
 	for _, u := range []struct{ user, password string }{{"bob", "wrong"}, {"nobody", "wrong"}, {"bob", ""}} {
-		_, err := dialClient(t, srv.addr, client.Options{SASL: client.DigestMD5(u.user, u.password)})
+		_, err := dialClient(t, srv.addr, client.Options{SASL: sasl.DigestMD5(u.user, u.password)})
 		if !errors.Is(err, client.ErrAuthFailed) || !strings.Contains(err.Error(), "check the user's name and password") {
 			t.Errorf("user %q, password %q: %v; want ErrAuthFailed and what to check", u.user, u.password, err)
 		}
@@ -123,7 +124,7 @@ func TestClientSASLNone(t *testing.T) {
 	for _, k := range []kind{apache, zkd} {
 		t.Run(string(k), func(t *testing.T) {
 			srv := start(t, k, config{})
-			opts := client.Options{SASL: client.DigestMD5("bob", "secret")}
+			opts := client.Options{SASL: sasl.DigestMD5("bob", "secret")}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			opts.Logger = client.NoLog
@@ -148,7 +149,7 @@ func TestClientSASLIgnored(t *testing.T) {
 	srv := saslServer(t, map[string]string{"zookeeper.allowSaslFailedClients": "true"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := client.Connect(ctx, srv.addr, client.Options{SASL: client.DigestMD5("bob", "wrong"), Logger: client.NoLog})
+	_, err := client.Connect(ctx, srv.addr, client.Options{SASL: sasl.DigestMD5("bob", "wrong"), Logger: client.NoLog})
 	if err == nil || !strings.Contains(err.Error(), "allowSaslFailedClients") {
 		t.Errorf("connect: %v; want an error that tells of allowSaslFailedClients", err)
 	}

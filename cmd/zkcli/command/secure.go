@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/sasl"
 )
 
 // The environment variables for passwords, which flags would show to everybody
@@ -71,7 +72,7 @@ func (s *security) apply(o *client.Options) error {
 	if err != nil {
 		return err
 	}
-	o.SASL = client.DigestMD5(s.saslUser, password)
+	o.SASL = sasl.DigestMD5(s.saslUser, password)
 	return nil
 }
 

@@ -1,6 +1,7 @@
-package client
+package sasl
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -42,17 +43,27 @@ type saslAnswer struct {
 	short bool  // sends a frame without a token
 }
 
+// readFrame returns the payload of the next frame.
+func readFrame(r io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(size[:]))
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
 // saslWith runs an exchange with a server that answers so, and returns what the
 // server was sent.
-func saslWith(t *testing.T, o Options, answers []saslAnswer) (sent []string, err error) {
+func saslWith(t *testing.T, begin func(string) (Mechanism, error), optional bool, answers []saslAnswer) (sent []string, err error) {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
 		defer theirs.Close()
-		in := newFrames(theirs, 1<<20)
 		for i, a := range answers {
-			frame, err := in.next()
+			frame, err := readFrame(theirs)
 			if err != nil {
 				served <- fmt.Errorf("read token %d: %w", i, err)
 				return
@@ -78,8 +89,8 @@ func saslWith(t *testing.T, o Options, answers []saslAnswer) (sent []string, err
 		}
 		served <- nil
 	}()
-	l := &link{s: &session{opts: o}, nc: ours}
-	err = l.sasl(newFrames(ours, 1<<20), "zk1")
+	c := Conn{Writer: ours, Next: func() ([]byte, error) { return readFrame(ours) }}
+	err = Authenticate(c, "zk1", begin, optional)
 	ours.Close()
 	if e := <-served; e != nil && !errors.Is(e, io.EOF) {
 		t.Error(e)
@@ -106,35 +117,34 @@ func TestSASLExchange(t *testing.T) {
 		{name: "an empty challenge is one", words: "a b", answers: []saslAnswer{say(""), null}, sent: "a b"},
 		{name: "no SASL", words: "a b", answers: []saslAnswer{null}, sent: "a", want: "the server has no SASL"},
 		{name: "no SASL, optional", words: "a b", optional: true, answers: []saslAnswer{null}, sent: "a"},
-		{name: "refused", words: "a b -", answers: []saslAnswer{say("1"), {code: ErrAuthFailed}}, sent: "a b",
+		{name: "refused", words: "a b -", answers: []saslAnswer{say("1"), {code: jute.ErrAuthFailed}}, sent: "a b",
 			want: "SASL SCRIPT: authentication failed: the server refused the credentials: check the user's name", final: true},
-		{name: "refused, optional", words: "a b", optional: true, answers: []saslAnswer{{code: ErrAuthFailed}}, sent: "a",
+		{name: "refused, optional", words: "a b", optional: true, answers: []saslAnswer{{code: jute.ErrAuthFailed}}, sent: "a",
 			want: "refused the credentials", final: true},
-		{name: "refused at the end", words: "a b", answers: []saslAnswer{say("1"), {code: ErrSASLRequired}}, sent: "a b",
+		{name: "refused at the end", words: "a b", answers: []saslAnswer{say("1"), {code: jute.ErrSessionClosedRequireSASL}}, sent: "a b",
 			want: "refused the credentials", final: true},
-		{name: "refused without a body", words: "a b", answers: []saslAnswer{{code: ErrAuthFailed, short: true}}, sent: "a",
+		{name: "refused without a body", words: "a b", answers: []saslAnswer{{code: jute.ErrAuthFailed, short: true}}, sent: "a",
 			want: "refused the credentials", final: true},
 		{name: "refusal ignored", words: "a b -", optional: true, answers: []saslAnswer{say("1"), null}, sent: "a b",
 			want: "allowSaslFailedClients"},
-		{name: "another code", words: "a b", answers: []saslAnswer{{code: jute.ErrThrottledOp}}, sent: "a", want: ErrThrottled.Error()},
+		{name: "another code", words: "a b", answers: []saslAnswer{{code: jute.ErrThrottledOp}}, sent: "a", want: jute.ErrThrottledOp.Error()},
 		{name: "cut", words: "a b", answers: []saslAnswer{{cut: true}}, sent: "a", want: "closed the connection"},
 		{name: "wrong xid", words: "a b", answers: []saslAnswer{{xid: 1}}, sent: "a", want: "a reply with xid 2 where that to xid 1 was due"},
 		{name: "no token", words: "a b", answers: []saslAnswer{{short: true}}, sent: "a", want: "decode reply"},
 		{name: "the client gives up", words: "a b", stepErr: errors.New("bad word"), answers: []saslAnswer{say("1")}, sent: "a", want: "bad word"},
-		{name: "the client is sure", words: "a b", stepErr: fmt.Errorf("no ticket: %w", ErrAuthFailed), answers: []saslAnswer{say("1")}, sent: "a",
+		{name: "the client is sure", words: "a b", stepErr: fmt.Errorf("no ticket: %w", jute.ErrAuthFailed), answers: []saslAnswer{say("1")}, sent: "a",
 			want: "no ticket", final: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := &script{words: strings.Fields(c.words), err: c.stepErr}
-			o := Options{SASLOptional: c.optional, SASL: func(string) (SASLMechanism, error) { return m, nil }}
-			sent, err := saslWith(t, o, c.answers)
+			sent, err := saslWith(t, func(string) (Mechanism, error) { return m, nil }, c.optional, c.answers)
 			if got := strings.Join(sent, " "); got != c.sent {
 				t.Errorf("sent %q, want %q", got, c.sent)
 			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
-			if final := errors.Is(err, ErrAuthFailed); final != c.final {
+			if final := errors.Is(err, jute.ErrAuthFailed); final != c.final {
 				t.Errorf("error %v: final is %v, want %v", err, final, c.final)
 			}
 		})
@@ -143,13 +153,12 @@ func TestSASLExchange(t *testing.T) {
 
 // TestSASLDigestMD5 exchanges with a server that answers as Apache does.
 func TestSASLDigestMD5(t *testing.T) {
-	m := &digestMD5{user: "bob", password: "secret", uri: saslDigestURI, cnonce: "c"}
+	m := &digestMD5{user: "bob", password: "secret", uri: digestURI, cnonce: "c"}
 	a1, err := m.secret(digestChallenge{realm: "zk-sasl-md5", nonce: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{SASL: func(string) (SASLMechanism, error) { return m, nil }}
-	sent, err := saslWith(t, o, []saslAnswer{
+	sent, err := saslWith(t, func(string) (Mechanism, error) { return m, nil }, false, []saslAnswer{
 		{token: []byte(`realm="zk-sasl-md5",nonce="n",charset=utf-8,algorithm=md5-sess`)},
 		{token: []byte("rspauth=" + m.proof(a1, "n", ""))},
 	})
@@ -159,8 +168,8 @@ func TestSASLDigestMD5(t *testing.T) {
 }
 
 func TestSASLNoMechanism(t *testing.T) {
-	o := Options{SASL: func(server string) (SASLMechanism, error) { return nil, errors.New("no key for " + server) }}
-	if _, err := saslWith(t, o, nil); err == nil || err.Error() != "SASL: no key for zk1" {
+	begin := func(server string) (Mechanism, error) { return nil, errors.New("no key for " + server) }
+	if _, err := saslWith(t, begin, false, nil); err == nil || err.Error() != "SASL: no key for zk1" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package sasl
 
 import (
 	"crypto/md5"
@@ -12,30 +12,30 @@ import (
 	"unicode/utf8"
 )
 
-// The name under which ZooKeeper's servers do DIGEST-MD5, whatever their host is
-// called: protocol "zookeeper", server "zk-sasl-md5".
-const saslDigestURI = "zookeeper/zk-sasl-md5"
+// digestURI names the service in DIGEST-MD5. ZooKeeper's servers all use the same
+// name, whatever their host is called: protocol "zookeeper", server "zk-sasl-md5".
+const digestURI = "zookeeper/zk-sasl-md5"
 
 // mostChallenge is the longest challenge, in bytes: RFC 2831 section 2.1.1.
 const mostChallenge = 2048
 
-// DigestMD5 is for Options.SASL: it authenticates to servers that have the user
-// and the password in their JAAS configuration (DigestLoginModule). The password
-// does not go over the wire, but what goes there lets it be guessed offline: use
-// TLS as well, or long passwords. The server has to prove that it knows the
+// DigestMD5 returns a value for client.Options.SASL. It authenticates to servers that
+// have the user and the password in their JAAS configuration (DigestLoginModule). The
+// password is not sent, but an attacker who reads the exchange can guess it offline:
+// use TLS as well, or long passwords. The server must prove that it knows the
 // password, too.
 //
-// The identity that the client gains has the scheme "sasl" and the user's name
-// as its id. It has nothing to do with the scheme "digest" of Options.Auth.
-func DigestMD5(user, password string) func(server string) (SASLMechanism, error) {
-	return func(string) (SASLMechanism, error) {
+// The client's identity then has the scheme "sasl" and the user's name as its id. It
+// is unrelated to the scheme "digest" of client.Options.Auth.
+func DigestMD5(user, password string) func(server string) (Mechanism, error) {
+	return func(string) (Mechanism, error) {
 		switch {
 		case user == "":
 			return nil, errors.New("DIGEST-MD5: no user name")
 		case !utf8.ValidString(user) || !utf8.ValidString(password):
 			return nil, errors.New("DIGEST-MD5: the user name and the password must be UTF-8")
 		}
-		return &digestMD5{user: user, password: password, uri: saslDigestURI, cnonce: rand.Text()}, nil
+		return &digestMD5{user: user, password: password, uri: digestURI, cnonce: rand.Text()}, nil
 	}
 }
 
@@ -102,12 +102,12 @@ func (m *digestMD5) answer(c digestChallenge) ([]byte, error) {
 	if c.utf8 {
 		b.WriteString("charset=utf-8,")
 	}
-	fmt.Fprintf(&b, "username=%s,", quoteSASL(user))
+	fmt.Fprintf(&b, "username=%s,", quote(user))
 	if c.hasRealm {
-		fmt.Fprintf(&b, "realm=%s,", quoteSASL(c.realm))
+		fmt.Fprintf(&b, "realm=%s,", quote(c.realm))
 	}
 	fmt.Fprintf(&b, "nonce=%s,nc=00000001,cnonce=%s,digest-uri=%s,response=%s,qop=auth",
-		quoteSASL(c.nonce), quoteSASL(m.cnonce), quoteSASL(m.uri), m.proof(a1, c.nonce, "AUTHENTICATE"))
+		quote(c.nonce), quote(m.cnonce), quote(m.uri), m.proof(a1, c.nonce, "AUTHENTICATE"))
 	return []byte(b.String()), nil
 }
 
@@ -155,8 +155,8 @@ func latin1(s string) (string, bool) {
 	return string(b), true
 }
 
-// quoteSASL returns s as a quoted-string.
-func quoteSASL(s string) string {
+// quote returns s as a quoted-string.
+func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 

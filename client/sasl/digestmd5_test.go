@@ -1,4 +1,4 @@
-package client
+package sasl
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func TestDigestMD5Charsets(t *testing.T) {
 		{"Жук", "pä", plain + ",charset=utf-8", `username="Жук"`, "Жук:r:p\xe4"},
 		{`a"b\c`, `"\`, plain, `username="a\"b\\c"`, `a"b\c:r:"\`},
 	} {
-		m := &digestMD5{user: c.user, password: c.password, uri: saslDigestURI, cnonce: "c", step: 1}
+		m := &digestMD5{user: c.user, password: c.password, uri: digestURI, cnonce: "c", step: 1}
 		answer, _, err := m.Step([]byte(c.challenge))
 		if err != nil || !strings.Contains(string(answer), c.name) {
 			t.Errorf("%s with %s: %s, %v; want %s in it", c.user, c.challenge, answer, err, c.name)
@@ -48,7 +48,7 @@ func TestDigestMD5Charsets(t *testing.T) {
 		}
 		h := func(s string) string { return hexMD5(s) }
 		raw := unhex(t, h(c.hashed))
-		want := "response=" + h(h(raw+":n:c")+":n:00000001:c:auth:"+h("AUTHENTICATE:"+saslDigestURI))
+		want := "response=" + h(h(raw+":n:c")+":n:00000001:c:auth:"+h("AUTHENTICATE:"+digestURI))
 		if !strings.Contains(string(answer), want) {
 			t.Errorf("%s with %s: %s; want %s in it", c.user, c.challenge, answer, want)
 		}
@@ -111,7 +111,7 @@ func TestDigestMD5Challenges(t *testing.T) {
 
 func TestDigestMD5Proof(t *testing.T) {
 	for _, proof := range []string{"", "rspauth=", "rspauth=ea40f60335c427b5527b84dbabcdfffd", `rspauth="`, "x=1"} {
-		m := &digestMD5{user: "bob", password: "secret", uri: saslDigestURI, cnonce: "c", step: 1}
+		m := &digestMD5{user: "bob", password: "secret", uri: digestURI, cnonce: "c", step: 1}
 		if _, _, err := m.Step([]byte(zkChallenge)); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func FuzzDigestMD5Challenge(f *testing.F) {
 	f.Add(`nonce="a\"b",algorithm=md5-sess , ,x=y,`)
 	f.Add("rspauth=ea40f60335c427b5527b84dbabcdfffd")
 	f.Fuzz(func(t *testing.T, s string) {
-		m := &digestMD5{user: "bob", password: "secret", uri: saslDigestURI, cnonce: "c", step: 1}
+		m := &digestMD5{user: "bob", password: "secret", uri: digestURI, cnonce: "c", step: 1}
 		m.Step([]byte(s)) //nolint:errcheck // it must not panic
 		list, err := parseDirectives(s)
 		if err != nil {
@@ -154,7 +154,7 @@ func FuzzDigestMD5Challenge(f *testing.F) {
 		}
 		var b strings.Builder
 		for _, d := range list {
-			b.WriteString(d.name + "=" + quoteSASL(d.value) + ",")
+			b.WriteString(d.name + "=" + quote(d.value) + ",")
 		}
 		again, err := parseDirectives(b.String())
 		if err != nil || fmt.Sprint(again) != fmt.Sprint(list) {

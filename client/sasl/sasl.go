@@ -1,4 +1,4 @@
-package client
+package sasl
 
 import (
 	"errors"
@@ -8,15 +8,15 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// SASLMechanism is the client's end of one SASL exchange: see DigestMD5. If it
-// has a String method, errors name it so.
+// Mechanism is the client's side of one SASL exchange: see DigestMD5. If it has a
+// String method, errors use it to name the mechanism.
 //
-// An error of Step fails the connection, and the next server is tried. If it
-// wraps ErrAuthFailed it ends the session.
+// An error of Step fails the connection, and the client tries the next server. An
+// error that wraps jute.ErrAuthFailed ends the session.
 //
 // Kerberos (GSSAPI, RFC 4752) needs a library, which this package does not
-// import. With github.com/jcmturner/gokrb5/v8, and k made for each connection by
-// Options.SASL with the server's name as k.host, it takes two steps:
+// import. With github.com/jcmturner/gokrb5/v8, and a k that Options.SASL makes for
+// each connection with the server's name in k.host, it takes two steps:
 //
 //	func (k *kerberos) Step(challenge []byte) ([]byte, bool, error) {
 //		if k.ticket == nil { // first: the ticket for the server
@@ -48,42 +48,50 @@ import (
 //		b, err := answer.Marshal()
 //		return b, true, err
 //	}
-type SASLMechanism interface {
-	// Step takes the server's challenge, nil at first, and returns the answer,
-	// which is sent even if it is empty. done tells that the exchange ends with
-	// it: the server will confirm the answer, or refuse it, and its token is of no
-	// interest any more. If the answer is nil, then nothing is sent, and the server
-	// counts as authenticated, too.
+type Mechanism interface {
+	// Step takes the server's challenge, which is nil the first time, and returns
+	// the answer, which is sent even if it is empty. done means that this answer
+	// ends the exchange: the server confirms or refuses it, and the token in its
+	// reply is ignored. If done is true and the answer is nil, nothing is sent, and
+	// the server counts as authenticated as well.
 	Step(challenge []byte) (answer []byte, done bool, err error)
 }
 
-// What a server says with a null token in place of a challenge.
+// The errors for a server that answers with a null token instead of a challenge.
 var (
 	errNoSASL = errors.New("the server has no SASL: give it a Server section in its JAAS configuration, " +
 		"or set Options.SASLOptional")
-	errSASLIgnored = errors.New("the server refused the SASL credentials, and serves the client as one without any " +
+	errIgnored = errors.New("the server refused the SASL credentials, and serves the client as one without any " +
 		"(zookeeper.allowSaslFailedClients): check the user's name and password")
 )
 
-// sasl authenticates the connection before it is used. wire.md section 17.
-func (l *link) sasl(in *frames, host string) error {
-	m, err := l.s.opts.SASL(host)
+// Conn is a connection on which nothing but the connect request and its answer have
+// been exchanged.
+type Conn struct {
+	io.Writer
+	// Next returns the payload of the next frame from the server.
+	Next func() ([]byte, error)
+}
+
+// Authenticate runs the exchange of the mechanism that begin returns for the server.
+// If optional is true, it returns nil for a server that has no SASL. The frames are
+// described in section 17 of docs/spec/wire.md.
+func Authenticate(c Conn, server string, begin func(server string) (Mechanism, error), optional bool) error {
+	m, err := begin(server)
 	if err != nil {
 		return fmt.Errorf("SASL: %w", err)
 	}
-	if err := l.saslExchange(in, m); err != nil {
-		if errors.Is(err, errNoSASL) && l.s.opts.SASLOptional {
-			return nil
-		}
-		if named, ok := m.(fmt.Stringer); ok {
-			return fmt.Errorf("SASL %v: %w", named, err)
-		}
-		return fmt.Errorf("SASL: %w", err)
+	err = c.exchange(m)
+	if err == nil || optional && errors.Is(err, errNoSASL) {
+		return nil
 	}
-	return nil
+	if named, ok := m.(fmt.Stringer); ok {
+		return fmt.Errorf("SASL %v: %w", named, err)
+	}
+	return fmt.Errorf("SASL: %w", err)
 }
 
-func (l *link) saslExchange(in *frames, m SASLMechanism) error {
+func (c Conn) exchange(m Mechanism) error {
 	var challenge []byte
 	for xid := int32(1); ; xid++ {
 		answer, done, err := m.Step(challenge)
@@ -93,7 +101,7 @@ func (l *link) saslExchange(in *frames, m SASLMechanism) error {
 		if done && answer == nil {
 			return nil
 		}
-		if challenge, err = l.saslSend(in, xid, answer); err != nil {
+		if challenge, err = c.send(xid, answer); err != nil {
 			return err
 		}
 		switch {
@@ -102,34 +110,34 @@ func (l *link) saslExchange(in *frames, m SASLMechanism) error {
 		case challenge == nil && xid == 1:
 			return errNoSASL
 		case challenge == nil:
-			return errSASLIgnored
+			return errIgnored
 		}
 	}
 }
 
-// saslSend sends one token and returns the server's.
-func (l *link) saslSend(in *frames, xid int32, token []byte) ([]byte, error) {
+// send sends one token and returns the server's.
+func (c Conn) send(xid int32, token []byte) ([]byte, error) {
 	if token == nil {
 		token = []byte{} // Apache takes no null
 	}
 	b, mark := jute.BeginFrame(nil)
 	h := jute.RequestHeader{Xid: xid, Type: jute.OpSASL}
 	r := jute.SASLToken{Token: token}
-	if _, err := l.nc.Write(jute.EndFrame(r.Append(h.Append(b)), mark)); err != nil {
+	if _, err := c.Write(jute.EndFrame(r.Append(h.Append(b)), mark)); err != nil {
 		return nil, fmt.Errorf("send token: %w", err)
 	}
-	frame, err := in.next()
+	frame, err := c.Next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("the server closed the connection instead of an answer")
 		}
 		return nil, err
 	}
-	return saslReply(frame, xid)
+	return readReply(frame, xid)
 }
 
-// saslReply reads the server's answer to a token. A null token is nil.
-func saslReply(frame []byte, xid int32) ([]byte, error) {
+// readReply reads the server's answer to a token. A null token is nil.
+func readReply(frame []byte, xid int32) ([]byte, error) {
 	d := jute.NewDecoder(frame)
 	var h jute.ReplyHeader
 	var r jute.SASLToken
@@ -139,9 +147,9 @@ func saslReply(frame []byte, xid int32) ([]byte, error) {
 		return nil, fmt.Errorf("decode reply: %w", d.Err())
 	case h.Xid != xid:
 		return nil, fmt.Errorf("a reply with xid %d where that to xid %d was due", h.Xid, xid)
-	case h.Err == ErrAuthFailed || h.Err == ErrSASLRequired:
+	case h.Err == jute.ErrAuthFailed || h.Err == jute.ErrSessionClosedRequireSASL:
 		return nil, fmt.Errorf("%w: the server refused the credentials: check the user's name and password, "+
-			"and the Server section of the server's JAAS configuration; the server's log says more", ErrAuthFailed)
+			"and the Server section of the server's JAAS configuration; the server's log says more", jute.ErrAuthFailed)
 	case h.Err != 0:
 		return nil, h.Err
 	}
