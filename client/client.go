@@ -72,6 +72,20 @@ func (c *Client) Close(ctx context.Context) error { return c.s.close(ctx) }
 // says why they aren't: ctx ended, or the session is over.
 func (c *Client) WaitConnected(ctx context.Context) error { return c.s.waitConnected(ctx) }
 
+// Options returns the options of the session, with the defaults filled in, as they
+// hold for this view: Retry is the view's policy if it has one, and RenewSession is
+// false for a view of InSession.
+func (c *Client) Options() Options {
+	o := c.s.opts
+	o.Retry, o.RenewSession = c.policy(), o.RenewSession && c.bound == 0
+	return o
+}
+
+// Background calls fn in a goroutine of the session, for work that a caller has left
+// unfinished. fn's context ends with the session, and Close waits for fn. Background
+// reports false, and does not call fn, if the session is closed already.
+func (c *Client) Background(fn func(ctx context.Context)) bool { return c.s.inBackground(fn) }
+
 // State returns the session's state.
 func (c *Client) State() State { return State(c.s.stateNow.Load()) }
 

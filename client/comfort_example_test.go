@@ -24,13 +24,13 @@ func ExampleClient_WithRetry() {
 	// Output: idle, <nil>
 }
 
-// Several operations that can be begun anew as a whole.
-func ExampleRetryIdempotent() {
+// Several operations that can be repeated as a whole.
+func ExampleRetryPolicy_Do() {
 	ctx, c, stop := exampleClient()
 	defer stop()
 
 	policy := &client.RetryPolicy{Attempts: 5, Backoff: 100 * time.Millisecond, MaxBackoff: time.Second}
-	err := client.RetryIdempotent(ctx, policy, func(ctx context.Context) error {
+	err := policy.Do(ctx, client.IsTransient, func(ctx context.Context) error {
 		if err := c.EnsurePath(ctx, "/app/workers", nil); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func (c *Client) createUnique(ctx context.Context, path, unique string, data []b
 	}
 	p := &protected{c: c.once(), path: unique, mode: mode}
 	p.dir = path[:max(strings.LastIndexByte(path, '/'), 1)]
-	made, err := p.settle(ctx, c.steady(), data, acl)
+	made, err := p.settle(ctx, c.policy(), data, acl)
 	if err != nil && p.unknown {
 		c.s.inBackground(p.clean)
 	}
@@ -100,10 +100,10 @@ type protected struct {
 // settle tries until the outcome is known.
 func (p *protected) settle(ctx context.Context, policy *RetryPolicy, data []byte, acl []ACL) (Created, error) {
 	var made Created
-	err := retry(ctx, policy, func(ctx context.Context) (err error) {
+	err := policy.Do(ctx, IsTransient, func(ctx context.Context) (err error) {
 		made, err = p.attempt(ctx, data, acl)
 		return err
-	}, isTransient)
+	})
 	return made, inDoubt(err, createOp(p.mode, true), p.path, p.unknown)
 }
 
@@ -153,7 +153,7 @@ func (p *protected) find(ctx context.Context) (Created, error) {
 
 // clean deletes the node if there is one.
 func (p *protected) clean(ctx context.Context) {
-	err := retry(ctx, stubborn, func(ctx context.Context) error {
+	err := stubborn.Do(ctx, p.c.worthTrying, func(ctx context.Context) error {
 		found, err := p.find(ctx)
 		if found.Path == "" || err != nil {
 			return err
@@ -163,7 +163,7 @@ func (p *protected) clean(ctx context.Context) {
 			return nil
 		}
 		return err
-	}, p.c.worthTrying)
+	})
 	if err != nil && !p.mode.Ephemeral() {
 		p.c.s.log(slog.LevelWarn, "node may be left over: delete it", "path", p.path, "sequential", p.mode.Sequential(), "err", err)
 	}
@@ -182,7 +182,7 @@ func (c *Client) CreateIdempotent(ctx context.Context, path string, data []byte,
 		return &Error{Op: op, Path: path, Err: ErrBadArguments, Cause: errors.New("a sequential create can't be recognised by its path: see CreateProtected")}
 	}
 	once, unknown := c.once(), false
-	err := retry(ctx, c.steady(), func(ctx context.Context) error {
+	err := c.policy().Do(ctx, IsTransient, func(ctx context.Context) error {
 		_, err := once.Create(ctx, path, data, mode, acl)
 		if unknown && errors.Is(err, ErrNodeExists) {
 			ours, lookErr := once.madeAs(ctx, path, data, mode)
@@ -195,7 +195,7 @@ func (c *Client) CreateIdempotent(ctx context.Context, path string, data []byte,
 			unknown = unknown && !isAnswer(err) || IsAmbiguous(err)
 		}
 		return err
-	}, isTransient)
+	})
 	return inDoubt(err, op, path, unknown)
 }
 
@@ -230,7 +230,7 @@ func (c *Client) SetIdempotent(ctx context.Context, path string, data []byte, ve
 	if version == AnyVersion {
 		return Stat{}, w.error(ErrBadArguments, errors.New("a set that may be repeated needs the version it is for"))
 	}
-	err := w.settle(ctx, c.steady())
+	err := w.settle(ctx, c.policy())
 	return w.stat, err
 }
 
@@ -251,7 +251,7 @@ func (w *write) error(err error, cause error) *Error {
 }
 
 func (w *write) settle(ctx context.Context, policy *RetryPolicy) error {
-	err := retry(ctx, policy, w.attempt, isTransient)
+	err := policy.Do(ctx, IsTransient, w.attempt)
 	return inDoubt(err, jute.OpSetData, w.path, w.unknown)
 }
 
@@ -316,3 +316,18 @@ func join(dir, name string) string {
 	}
 	return dir + "/" + name
 }
+
+// isAnswer reports whether err is what a server has to say of the operation itself. That
+// the session or the context has ended is not: it leaves open what became of an attempt
+// before.
+func isAnswer(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || IsTransient(err) {
+		return false
+	}
+	code, ok := errors.AsType[jute.Code](e.Err)
+	return ok && code != ErrSessionExpired && code != ErrClosed && code != ErrAuthFailed
+}
+
+// once returns the view of c that tries nothing again, for what does so by itself.
+func (c *Client) once() *Client { return c.WithRetry(nil) }

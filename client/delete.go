@@ -17,7 +17,7 @@ import (
 // RetryPolicy says, or DefaultRetry.
 func (c *Client) DeleteIdempotent(ctx context.Context, path string, version int32) error {
 	d := c.newDeletion(path, version)
-	return d.settle(ctx, c.steady())
+	return d.settle(ctx, c.policy())
 }
 
 // DeleteGuaranteed is DeleteIdempotent of any version that does not give up when
@@ -40,7 +40,7 @@ func (c *Client) DeleteUnique(ctx context.Context, path string) error {
 
 // guarantee deletes, and leaves to the background what it can't wait for.
 func (c *Client) guarantee(ctx context.Context, d *deletion) error {
-	err := d.settle(ctx, c.steady())
+	err := d.settle(ctx, c.policy())
 	if err != nil && (ctx.Err() != nil || c.worthTrying(err)) {
 		c.s.inBackground(d.finish)
 	}
@@ -53,7 +53,7 @@ var stubborn = &RetryPolicy{Backoff: 100 * time.Millisecond, MaxBackoff: 5 * tim
 // worthTrying reports whether what goes on in the background is to go on after err.
 func (c *Client) worthTrying(err error) bool {
 	renewed := c.s.opts.RenewSession && c.bound == 0
-	return isTransient(err) || errors.Is(err, ErrNotReadOnly) || renewed && errors.Is(err, ErrSessionExpired)
+	return IsTransient(err) || errors.Is(err, ErrNotReadOnly) || renewed && errors.Is(err, ErrSessionExpired)
 }
 
 // deletion is a delete under way of one node: the one that was created at czxid.
@@ -72,7 +72,7 @@ func (c *Client) newDeletion(path string, version int32) *deletion {
 }
 
 func (d *deletion) settle(ctx context.Context, policy *RetryPolicy) error {
-	err := retry(ctx, policy, d.attempt, isTransient)
+	err := policy.Do(ctx, IsTransient, d.attempt)
 	return inDoubt(err, jute.OpDelete, d.path, d.unknown)
 }
 
@@ -122,7 +122,7 @@ func (d *deletion) look(ctx context.Context) (gone bool, err error) {
 
 // finish goes on until the node is gone.
 func (d *deletion) finish(ctx context.Context) {
-	err := retry(ctx, stubborn, d.attempt, d.c.worthTrying)
+	err := stubborn.Do(ctx, d.c.worthTrying, d.attempt)
 	if err != nil && !errors.Is(err, ErrNoNode) {
 		d.c.s.log(slog.LevelWarn, "guaranteed delete has failed", "path", d.path, "err", err)
 	}

@@ -87,7 +87,7 @@ func (c *Client) DeleteAll(ctx context.Context, path string, o DeleteOptions) (d
 	if o.Batch == 0 {
 		o.Batch = deleteBatch
 	}
-	r := &removal{c: c.once(), policy: c.steady(), path: path, o: o}
+	r := &removal{c: c.once(), policy: c.policy(), path: path, o: o}
 	r.o.KeepRoot = o.KeepRoot || full == "/"
 	for round := 1; ; round++ {
 		again, err := r.round(ctx, round)
@@ -268,13 +268,13 @@ func (r *removal) settle(ctx context.Context, b batch) {
 	switch {
 	case err == nil:
 		r.deleted += len(b.paths)
-		r.policy.succeeded()
+		r.policy.Succeeded()
 		return
 	case !doubt && isReply(err) && !over:
 		r.oneByOne(ctx, b.paths, false, 1)
 		return
-	case isTransient(err) && !over:
-		if err = r.policy.another(ctx, 1, err); err == nil {
+	case IsTransient(err) && !over:
+		if err = r.policy.Again(ctx, 1, err); err == nil {
 			r.oneByOne(ctx, b.paths, doubt, 2)
 			return
 		}
@@ -318,7 +318,7 @@ func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool, atte
 			switch {
 			case err == nil || errors.Is(err, ErrNoNode):
 				r.deleted++
-			case isTransient(err):
+			case IsTransient(err):
 				again, broken = append(again, paths[i]), err
 				doubt = doubt || IsAmbiguous(err)
 			default:
@@ -326,7 +326,7 @@ func (r *removal) oneByOne(ctx context.Context, paths []string, doubt bool, atte
 			}
 		}
 		if broken != nil {
-			if err := r.policy.another(ctx, attempt, broken); err != nil {
+			if err := r.policy.Again(ctx, attempt, broken); err != nil {
 				r.giveUp(err, len(again), doubt)
 				return
 			}

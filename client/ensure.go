@@ -40,9 +40,9 @@ func (c *Client) ensure(ctx context.Context, path string, mode CreateMode, acl [
 	top := *e.c
 	top.root = "" // what is above the view's root is to be created, too
 	e.c = &top
-	policy := c.steady()
+	policy := c.policy()
 	for round := 1; ; round++ {
-		err := retry(ctx, policy, e.round, isTransient)
+		err := policy.Do(ctx, IsTransient, e.round)
 		if !errors.Is(err, ErrNoNode) || round == ensureRounds {
 			return c.named(err)
 		}

@@ -77,6 +77,12 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	}
 }
 
+// Cancel gives the operation up, because of cause. If the request has not been sent, it
+// is not sent any more, and there will be no result. Otherwise the result is still to
+// come, and if the operation is a change the returned error IsAmbiguous. Only asking
+// for a result that is there already, with Result, tells more.
+func (f *Future[T]) Cancel(cause error) error { return f.c.s.leave(&f.call, cause, true) }
+
 // Done returns a channel that is closed once the result is there.
 func (f *Future[T]) Done() <-chan struct{} {
 	f.mu.Lock()
@@ -191,10 +197,10 @@ func do[T any](ctx context.Context, c *Client, pool *sync.Pool, start func(f *Fu
 		case c.retry == nil:
 			return val, err
 		case err == nil:
-			c.retry.succeeded()
+			c.retry.Succeeded()
 			return val, nil
 		case IsRetryable(err):
-			err = c.retry.another(ctx, attempt, err)
+			err = c.retry.Again(ctx, attempt, err)
 		}
 		if err != nil {
 			return val, err

@@ -54,6 +54,11 @@ type Options struct {
 	// no other is there. The client goes on looking for a better one.
 	AllowReadOnly bool
 
+	// Retry says how operations are repeated by views of Steady, and by packages
+	// settle, tree and typed. Its budget bounds the retries of the whole session. Nil
+	// means DefaultRetry().
+	Retry *RetryPolicy
+
 	// Auth are identities that the client has on each connection, such as
 	// {"digest", []byte("user:password")}.
 	Auth []Auth
@@ -197,6 +202,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SlowCallback == 0 {
 		o.SlowCallback = time.Second
+	}
+	if o.Retry == nil {
+		o.Retry = DefaultRetry()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -11,30 +11,32 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// RetryPolicy says how often and at what pace something that failed is tried
-// again. It may be shared by many views and goroutines, and must not be changed
-// while it is in use.
+// RetryPolicy says how often, and after which pauses, a failed operation is repeated.
+// A session has one, Options.Retry, which is used by every view without a policy of
+// its own, and by packages settle, tree and typed. A policy may be shared by many
+// views and goroutines, and must not be changed while it is in use.
 //
-// An attempt made while the session has no connection waits for one. So attempts
-// count how often a connection broke under the operation, not how long an outage
-// took: that is up to the context, and to the session's timeout.
+// An attempt that begins while the session has no connection waits for one. So
+// attempts count how often a connection broke during the operation, not how long an
+// outage took: the context and the session's timeout bound that.
 type RetryPolicy struct {
-	// Attempts in all, the first among them. 0 is as many as the context allows.
+	// Attempts is the number of attempts in all, including the first. 0 means as many
+	// as the context allows.
 	Attempts int
-	// Backoff is the pause before the second attempt; each further one is twice as
-	// long, up to MaxBackoff. The real pause is between half of that and the whole.
-	// If MaxBackoff is 0 all pauses are like the first.
+	// Backoff is the pause before the second attempt; each further pause is twice as
+	// long, up to MaxBackoff. The actual pause is random, between half of that and
+	// the whole. If MaxBackoff is 0, the pauses do not grow.
 	Backoff, MaxBackoff time.Duration
-	// Budget bounds the retries of all operations together. Nil is without bounds.
+	// Budget bounds the retries of all operations together. Nil means no bound.
 	Budget *RetryBudget
-	// Jitter returns numbers in [0, 1) that vary the pauses; it is called from
-	// many goroutines. Nil is rand.Float64.
+	// Jitter returns numbers in [0, 1) that vary the pauses; it is called from many
+	// goroutines. Nil means rand.Float64.
 	Jitter func() float64
 }
 
-// DefaultRetry returns a policy that is good for most, with a budget of its own:
-// ten attempts, pauses from 50 ms to 2 s, and once they are used up one retry for
-// ten operations that succeed.
+// DefaultRetry returns a new policy with a full budget: ten attempts, pauses from 50 ms
+// to 2 s, and a budget that allows 500 retries at once, and one more for every ten
+// operations that succeed.
 func DefaultRetry() *RetryPolicy {
 	return &RetryPolicy{Attempts: 10, Backoff: 50 * time.Millisecond, MaxBackoff: 2 * time.Second, Budget: NewRetryBudget(1000, 0.1)}
 }
@@ -78,40 +80,41 @@ func (b *RetryBudget) failed() bool {
 	}
 }
 
-// WithRetry returns a view of c whose operations are tried again as p says when
-// the connection breaks or the server is throttled, if that is safe: reads always
-// are; changes only if it is known that they have not been done, so an error of a
-// change that IsAmbiguous is never hidden. Nothing is tried again once the context
-// or the session has ended. Asynchronous operations aren't tried again. Nil is for
-// no retries.
+// WithRetry returns a view of c whose operations are repeated as p says when the
+// connection breaks or the server is throttled, if that is safe. A read is always safe
+// to repeat. A change is repeated only if it is known that it was not done, so a
+// change's error that IsAmbiguous always reaches the caller. Nothing is repeated after
+// the context or the session has ended, and asynchronous operations never are. If p is
+// nil, the view repeats nothing.
 //
-// Why an ambiguous change is left to the caller: repeated, a create that was done
-// makes a second sequential node, or fails with ErrNodeExists of the caller's own
-// node; a delete fails with ErrNoNode, or deletes what somebody else has created
-// since; an unconditional set overwrites what was written since, perhaps by
-// another goroutine of the same program, with an older value. A caller that
-// repeats must look first. CreateProtected, CreateIdempotent, SetIdempotent and
-// DeleteIdempotent do that.
+// An ambiguous change is left to the caller because repeating it blindly can do harm.
+// A second create may make a second sequential node, or fail with ErrNodeExists
+// because of the caller's own node. A second delete may fail with ErrNoNode, or delete
+// a node that another client has created since. A second unconditional set may
+// overwrite a newer value. A caller that repeats must look first: package settle does.
 func (c *Client) WithRetry(p *RetryPolicy) *Client {
 	view := *c
 	view.retry = p
 	return &view
 }
 
-// Steady returns a view of c with retries: c itself if it has a policy, and else c
-// with DefaultRetry. It is for code that is given a client and can't go on without
-// its reads.
-func (c *Client) Steady() *Client {
+// Steady returns c if it has a policy from WithRetry, and otherwise a view of c whose
+// operations are repeated by the session's policy, Options.Retry.
+func (c *Client) Steady() *Client { return c.WithRetry(c.policy()) }
+
+// policy returns the policy of the view, or the session's if the view has none.
+func (c *Client) policy() *RetryPolicy {
 	if c.retry != nil {
-		return c
+		return c.retry
 	}
-	return c.WithRetry(DefaultRetry())
+	return c.s.opts.Retry
 }
 
-// another makes the pause between an attempt, counted from 1, that has failed with err,
-// and the next, and returns nil. If there is to be no other it returns what the whole
-// fails with: err when the policy has had enough, and interrupted when ctx ends.
-func (p *RetryPolicy) another(ctx context.Context, attempt int, err error) error {
+// Again is for loops that Do does not fit. It makes the pause between an attempt,
+// counted from 1, that has failed with err, and the next one, and returns nil. If there
+// should be no other attempt, it returns the error of the whole: err if the policy
+// allows no more, and if ctx has ended an error that wraps both.
+func (p *RetryPolicy) Again(ctx context.Context, attempt int, err error) error {
 	if !p.spend(attempt) {
 		return err
 	}
@@ -136,8 +139,9 @@ func interrupted(err, cause error) error {
 	return &ended
 }
 
-// succeeded is told of an operation that was done.
-func (p *RetryPolicy) succeeded() {
+// Succeeded records an operation that was done, which gives back a part of the budget.
+// Do calls it; a loop that uses Again must, too.
+func (p *RetryPolicy) Succeeded() {
 	if p.Budget != nil {
 		p.Budget.succeeded()
 	}
@@ -174,17 +178,17 @@ func (p *RetryPolicy) delay(attempt int) time.Duration {
 	return d/2 + time.Duration(jitter()*float64(d-d/2))
 }
 
-// IsRetryable reports whether what failed with err can safely be tried again and
-// may succeed then: the connection is lost, the session had moved on to another
-// connection, or the server was throttled; and if it was a change, it has not been
-// done.
-func IsRetryable(err error) bool { return isTransient(err) && !IsAmbiguous(err) }
+// IsRetryable reports whether the operation that failed with err can safely be
+// repeated and may then succeed: err IsTransient, and the operation has not been done
+// if it is a change.
+func IsRetryable(err error) bool { return IsTransient(err) && !IsAmbiguous(err) }
 
-// isTransient reports whether err is about the moment, not about what was asked
-// for. What fails with it may have been done nevertheless.
-func isTransient(err error) bool {
+// IsTransient reports whether err depends on the moment rather than on the request:
+// the connection is lost, the session has moved to another connection, or the server
+// is throttled. An operation that fails with such an error may have been done.
+func IsTransient(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Op == jute.OpRemoveWatches { // its watches go before it is sent
+	if !ok || e.Op == jute.OpRemoveWatches { // the client forgets its watches before it sends this
 		return false
 	}
 	switch e.Err {
@@ -194,45 +198,20 @@ func isTransient(err error) bool {
 	return false
 }
 
-// isAnswer reports whether err is what a server has to say of the operation itself. That
-// the session or the context has ended is not: it leaves open what became of an attempt
-// before.
-func isAnswer(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	if !ok || isTransient(err) {
-		return false
-	}
-	code, ok := errors.AsType[jute.Code](e.Err)
-	return ok && code != ErrSessionExpired && code != ErrClosed && code != ErrAuthFailed
-}
-
-// Retry calls fn until it returns nil or an error that is not IsRetryable, or until
-// p has had enough; then it returns fn's last error, and the context's with it if that has
-// ended. fn may do several operations: it must be able to begin anew after each of them. If
-// p is nil DefaultRetry is used.
-func Retry(ctx context.Context, p *RetryPolicy, fn func(ctx context.Context) error) error {
-	return retry(ctx, p, fn, IsRetryable)
-}
-
-// RetryIdempotent is Retry for a function that may be done twice, or once more
-// after it was done: it is called again after ambiguous errors, too. See WithRetry
-// for what is not idempotent though it looks like it.
-func RetryIdempotent(ctx context.Context, p *RetryPolicy, fn func(ctx context.Context) error) error {
-	return retry(ctx, p, fn, isTransient)
-}
-
-func retry(ctx context.Context, p *RetryPolicy, fn func(ctx context.Context) error, worth func(error) bool) error {
-	if p == nil {
-		p = DefaultRetry()
-	}
+// Do calls fn until it returns nil, or an error for which worth is false, or the policy
+// allows no further attempt. It then returns fn's last error, and the context's with it
+// if that has ended. fn may do several operations, and must be able to start again
+// after each of them. worth is IsRetryable, or IsTransient if doing the whole twice does
+// no harm; see WithRetry for what only seems harmless.
+func (p *RetryPolicy) Do(ctx context.Context, worth func(error) bool, fn func(ctx context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		err := fn(ctx)
 		if err == nil {
-			p.succeeded()
+			p.Succeeded()
 			return nil
 		}
 		if worth(err) {
-			err = p.another(ctx, attempt, err)
+			err = p.Again(ctx, attempt, err)
 		}
 		switch {
 		case err == nil:
@@ -242,21 +221,4 @@ func retry(ctx context.Context, p *RetryPolicy, fn func(ctx context.Context) err
 			return err
 		}
 	}
-}
-
-// once returns the view of c that tries nothing again, for what does so by itself.
-func (c *Client) once() *Client {
-	if c.retry == nil {
-		return c
-	}
-	return c.WithRetry(nil)
-}
-
-// steady returns the policy of what repeats its own operations: the view's, or the
-// default one.
-func (c *Client) steady() *RetryPolicy {
-	if c.retry != nil {
-		return c.retry
-	}
-	return DefaultRetry()
 }

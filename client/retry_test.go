@@ -41,7 +41,7 @@ func TestRetryDelay(t *testing.T) {
 func TestIsRetryable(t *testing.T) {
 	tests := []struct {
 		err            error
-		want, repeated bool // repeated: by RetryIdempotent
+		want, repeated bool // repeated: IsTransient
 	}{
 		{&Error{Op: jute.OpGetData, Err: ErrConnectionLoss}, true, true},
 		{&Error{Op: jute.OpSetData, Err: ErrConnectionLoss}, true, true},
@@ -58,8 +58,8 @@ func TestIsRetryable(t *testing.T) {
 		{nil, false, false},
 	}
 	for _, test := range tests {
-		if got, repeated := IsRetryable(test.err), isTransient(test.err); got != test.want || repeated != test.repeated {
-			t.Errorf("%v: IsRetryable is %v, isTransient %v", test.err, got, repeated)
+		if got, repeated := IsRetryable(test.err), IsTransient(test.err); got != test.want || repeated != test.repeated {
+			t.Errorf("%v: IsRetryable is %v, IsTransient %v", test.err, got, repeated)
 		}
 	}
 }
@@ -98,9 +98,9 @@ func TestRetryEndsAtItsBounds(t *testing.T) {
 		policy := func() *RetryPolicy {
 			return &RetryPolicy{Attempts: 3, Backoff: time.Second, Jitter: func() float64 { return 0 }}
 		}
-		count := func(ctx context.Context, p *RetryPolicy, run func(context.Context, *RetryPolicy, func(context.Context) error) error, err error) (calls int, took time.Duration) {
+		count := func(ctx context.Context, p *RetryPolicy, worth func(error) bool, err error) (calls int, took time.Duration) {
 			began := time.Now()
-			got := run(ctx, p, func(context.Context) error { calls++; return err })
+			got := p.Do(ctx, worth, func(context.Context) error { calls++; return err })
 			want := err
 			if ctx.Err() != nil {
 				want = ctx.Err()
@@ -110,29 +110,29 @@ func TestRetryEndsAtItsBounds(t *testing.T) {
 			}
 			return calls, time.Since(began)
 		}
-		if calls, took := count(t.Context(), policy(), Retry, lost); calls != 3 || took != 1000*time.Millisecond {
+		if calls, took := count(t.Context(), policy(), IsRetryable, lost); calls != 3 || took != 1000*time.Millisecond {
 			t.Errorf("%d calls in %v", calls, took)
 		}
-		if calls, _ := count(t.Context(), policy(), Retry, doubt); calls != 1 {
+		if calls, _ := count(t.Context(), policy(), IsRetryable, doubt); calls != 1 {
 			t.Errorf("an ambiguous error: %d calls", calls)
 		}
-		if calls, _ := count(t.Context(), policy(), RetryIdempotent, doubt); calls != 3 {
+		if calls, _ := count(t.Context(), policy(), IsTransient, doubt); calls != 3 {
 			t.Errorf("an ambiguous error of what is idempotent: %d calls", calls)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()
-		if calls, took := count(ctx, policy(), Retry, lost); calls != 2 || took != 700*time.Millisecond {
+		if calls, took := count(ctx, policy(), IsRetryable, lost); calls != 2 || took != 700*time.Millisecond {
 			t.Errorf("%d calls in %v, the context ended after 700ms", calls, took)
 		}
-		if calls, _ := count(ctx, policy(), Retry, lost); calls != 1 {
+		if calls, _ := count(ctx, policy(), IsRetryable, lost); calls != 1 {
 			t.Errorf("%d calls with a context that has ended", calls)
 		}
 		p := policy()
 		p.Attempts, p.Budget = 0, NewRetryBudget(10, 0)
-		if calls, _ := count(t.Context(), p, Retry, lost); calls != 5 {
+		if calls, _ := count(t.Context(), p, IsRetryable, lost); calls != 5 {
 			t.Errorf("%d calls with a budget of 10", calls)
 		}
-		if calls, _ := count(t.Context(), nil, Retry, lost); calls != 10 {
+		if calls, _ := count(t.Context(), DefaultRetry(), IsRetryable, lost); calls != 10 {
 			t.Errorf("%d calls with the default policy", calls)
 		}
 	})
@@ -142,7 +142,7 @@ func TestRetrySucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := DefaultRetry()
 		calls := 0
-		err := Retry(t.Context(), p, func(context.Context) error {
+		err := p.Do(t.Context(), IsRetryable, func(context.Context) error {
 			if calls++; calls < 4 {
 				return &Error{Op: jute.OpGetData, Err: ErrConnectionLoss}
 			}

@@ -125,9 +125,9 @@ func (t *Typed[T]) Set(ctx context.Context, v T, version int32) (Stat, error) {
 // (another client may have counted to the same number), or has changed further
 // since: then the error is ErrBadVersion, and IsAmbiguous. See UpdateIdempotent.
 func (t *Typed[T]) Update(ctx context.Context, fn func(T) (T, error)) (T, Stat, error) {
-	return t.update(ctx, t.c.WithRetry(t.c.steady()), fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
+	return t.update(ctx, t.c.WithRetry(t.c.policy()), fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
 		w := &write{c: t.c.once(), path: t.path, data: data, version: old.Version, czxid: old.Czxid}
-		err := w.settle(ctx, t.c.steady())
+		err := w.settle(ctx, t.c.policy())
 		if err == nil && w.looked {
 			w.unknown = true
 			err = w.error(ErrBadVersion, errors.New("the node has the value, but others may have set it"))
@@ -140,7 +140,7 @@ func (t *Typed[T]) Update(ctx context.Context, fn func(T) (T, error)) (T, Stat, 
 // as one that sets a field to a fixed value: after an error that IsAmbiguous it
 // begins again.
 func (t *Typed[T]) UpdateIdempotent(ctx context.Context, fn func(T) (T, error)) (v T, stat Stat, err error) {
-	err = RetryIdempotent(ctx, t.c.steady(), func(ctx context.Context) error {
+	err = t.c.policy().Do(ctx, IsTransient, func(ctx context.Context) error {
 		once := t.c.once()
 		v, stat, err = t.update(ctx, once, fn, func(ctx context.Context, data []byte, old Stat) (Stat, error) {
 			return once.Set(ctx, t.path, data, old.Version)
@@ -192,7 +192,7 @@ type Value[T any] struct {
 // The node need not exist.
 func (t *Typed[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
 	return func(yield func(Value[T], error) bool) {
-		f := &following[T]{Typed: &Typed[T]{c: t.c.WithRetry(t.c.steady()).WithInbox(nil), path: t.path, codec: t.codec}}
+		f := &following[T]{Typed: &Typed[T]{c: t.c.WithRetry(t.c.policy()).WithInbox(nil), path: t.path, codec: t.codec}}
 		for {
 			now, data, watch, err := f.look(ctx)
 			if err != nil {

@@ -46,7 +46,7 @@ func (c *Client) Walk(ctx context.Context, path string, o WalkOptions) iter.Seq2
 		o.Window = 256
 	}
 	return func(yield func(Entry, error) bool) {
-		w := &walk{c: c.once(), o: o, policy: c.steady(), pending: visits{breadth: o.BreadthFirst}}
+		w := &walk{c: c.once(), o: o, policy: c.policy(), pending: visits{breadth: o.BreadthFirst}}
 		w.pending.insert(0, []*visit{{path: path}})
 		w.run(ctx, yield)
 	}
@@ -98,11 +98,11 @@ func (w *walk) read(ctx context.Context, v *visit) (Entry, error) {
 		}
 		e, err := v.wait(ctx)
 		if err == nil {
-			w.policy.succeeded()
+			w.policy.Succeeded()
 			return e, nil
 		}
-		if isTransient(err) {
-			err = w.policy.another(ctx, attempt, err)
+		if IsTransient(err) {
+			err = w.policy.Again(ctx, attempt, err)
 		}
 		if err != nil {
 			return e, err
@@ -190,7 +190,7 @@ func isBroken[T any](f *Future[T]) bool {
 		return false
 	}
 	_, ok, err := f.Result()
-	return ok && err != nil && isTransient(err)
+	return ok && err != nil && IsTransient(err)
 }
 
 // wait puts the results together. Data and the list of children may be of different
