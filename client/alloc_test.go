@@ -87,8 +87,8 @@ func TestAllocations(t *testing.T) {
 		most float64
 		fn   func() error
 	}{
-		{"get", 1, func() error { _, _, err := c.Get(bg, "/some/path"); return err }},
-		{"exists", 0, func() error { _, _, err := c.Exists(bg, "/some/path"); return err }},
+		{"get", 1, func() error { _, err := c.Get(bg, "/some/path"); return err }},
+		{"exists", 0, func() error { _, err := c.Exists(bg, "/some/path"); return err }},
 		{"set", 0, func() error { _, err := c.Set(bg, "/some/path", []byte{}, -1); return err }},
 	} {
 		got := testing.AllocsPerRun(2000, func() {
@@ -107,7 +107,7 @@ func BenchmarkGet(b *testing.B) {
 	c := newEchoClient(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := c.Get(bg, "/some/path"); err != nil {
+		if _, err := c.Get(bg, "/some/path"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func BenchmarkGetParallel(b *testing.B) {
 	b.SetParallelism(50)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, _, err := c.Get(bg, "/some/path"); err != nil {
+			if _, err := c.Get(bg, "/some/path"); err != nil {
 				b.Error(err)
 			}
 		}

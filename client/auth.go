@@ -11,22 +11,19 @@ import (
 // authEntry is an identity that each connection gets.
 type authEntry struct {
 	Auth
-	sent    bool    // on the connection at hand, and not answered
-	known   bool    // the connection at hand has it
+	sent    bool    // on the current connection, and not answered yet
+	known   bool    // the current connection has it
 	waiting []*call // AddAuths that wait for an answer
 }
 
-func (c *Client) startAuth(f *Future[None], scheme string, auth []byte) {
-	s := c.s
-	f.op = jute.OpAuth
-	if scheme == "" {
-		s.refuse(&f.call, jute.OpAuth, "", errors.New("no scheme, such as \"digest\""))
-		return
-	}
+// authenticate issues an AddAuth. Its request is not one of those in the order of
+// xids, and is sent again on each connection.
+func (s *session) authenticate(k *call) {
+	scheme, auth := k.args.auth.Scheme, k.args.auth.Data
 	s.mu.Lock()
-	if err := s.refusalLocked(&f.call); err != nil {
+	if err := s.refusalLocked(k); err != nil {
 		s.mu.Unlock()
-		s.fail(&f.call, err, nil, false)
+		s.fail(k, err, nil, false)
 		return
 	}
 	i := slices.IndexFunc(s.auths, func(a *authEntry) bool { return a.Scheme == scheme && string(a.Data) == string(auth) })
@@ -37,10 +34,10 @@ func (c *Client) startAuth(f *Future[None], scheme string, auth []byte) {
 	a := s.auths[i]
 	if a.known {
 		s.mu.Unlock()
-		s.finish(&f.call, 0, nil)
+		s.finish(k, 0, nil)
 		return
 	}
-	a.waiting = append(a.waiting, &f.call)
+	a.waiting = append(a.waiting, k)
 	l := s.conn
 	if l == nil || a.sent {
 		s.mu.Unlock()

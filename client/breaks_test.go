@@ -176,33 +176,33 @@ func (b *breakage) broken() bool {
 func (b *breakage) children(ctx context.Context, path string) []string {
 	b.t.Helper()
 	must(b.t, b.look.Sync(ctx, path))
-	names, _, err := b.look.Children(ctx, path)
+	list, err := b.look.Children(ctx, path)
 	must(b.t, err)
-	slices.Sort(names)
-	return names
+	slices.Sort(list.Names)
+	return list.Names
 }
 
 // data returns a node's data, as the other client sees it.
 func (b *breakage) data(ctx context.Context, path string) (string, client.Stat) {
 	b.t.Helper()
 	must(b.t, b.look.Sync(ctx, path))
-	data, stat, err := b.look.Get(ctx, path)
+	node, err := b.look.Get(ctx, path)
 	must(b.t, err)
-	return string(data), stat
+	return string(node.Data), node.Stat
 }
 
 // awaitGone waits until a directory has no nodes.
 func (b *breakage) awaitGone(ctx context.Context, path string) {
 	b.t.Helper()
 	for {
-		names, _, w, err := b.look.ChildrenW(ctx, path)
+		list, err := b.look.ChildrenW(ctx, path)
 		must(b.t, err)
-		if len(names) == 0 {
-			must(b.t, w.Close(ctx))
+		if len(list.Names) == 0 {
+			must(b.t, list.Watch.Close(ctx))
 			return
 		}
-		if _, err := w.Next(ctx); err != nil {
-			b.t.Fatalf("%v are left: %v", names, err)
+		if _, err := list.Watch.Next(ctx); err != nil {
+			b.t.Fatalf("%v are left: %v", list.Names, err)
 		}
 	}
 }

@@ -116,8 +116,8 @@ func TestCallbackThatWaits(t *testing.T) {
 		conn := n.connect()
 		got := make(chan string, 3)
 		c.Async().Get("/1", func(Node, error) {
-			b, _, err := c.Get(bg, "/2")
-			got <- fmt.Sprint(string(b), err)
+			node, err := c.Get(bg, "/2")
+			got <- fmt.Sprint(string(node.Data), err)
 			c.Async().Get("/3", func(v Node, err error) { got <- fmt.Sprint(string(v.Data), err) })
 		})
 		for range 3 {

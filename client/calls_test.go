@@ -107,7 +107,7 @@ func TestAmbiguousIsWhatWasSent(t *testing.T) {
 func TestWaitingCallsAreSent(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{Auth: []Auth{{"digest", []byte("a:a")}}})
-		early := c.Async().Create("/first", nil, Persistent, nil)
+		early := c.Async().Create("/first", nil, CreateOptions{})
 		conn := n.connect()
 		conn.reply(conn.expect(jute.OpAuth), 0, nil)
 		conn.reply(conn.expect(jute.OpCreate), 5, &jute.PathResponse{Path: "/first"})
@@ -161,13 +161,13 @@ func TestContextEndsBeforeSending(t *testing.T) {
 		c := n.newClient("a", Options{})
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
-		_, err := c.Create(ctx, "/x", nil, Persistent, nil)
+		_, err := c.Create(ctx, "/x", nil, CreateOptions{})
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errRefused) || IsAmbiguous(err) {
 			t.Errorf("create: %v", err)
 		}
-		_, _, w, err := c.GetW(ctx, "/x")
-		if err == nil || w != nil || tableSize(c) != 0 {
-			t.Errorf("GetW: %v, %v, %d watches", w, err, tableSize(c))
+		node, err := c.GetW(ctx, "/x")
+		if err == nil || node.Watch != nil || tableSize(c) != 0 {
+			t.Errorf("GetW: %v, %v, %d watches", node.Watch, err, tableSize(c))
 		}
 		n.setDown(nil, "a:2181")
 		conn := n.connect()
@@ -187,7 +187,7 @@ func TestContextThatHasEnded(t *testing.T) {
 		ctx, cancel := context.WithCancel(bg)
 		cancel()
 		for range 20 {
-			if _, err := c.Create(ctx, "/x", nil, Persistent, nil); !errors.Is(err, context.Canceled) || IsAmbiguous(err) {
+			if _, err := c.Create(ctx, "/x", nil, CreateOptions{}); !errors.Is(err, context.Canceled) || IsAmbiguous(err) {
 				t.Fatalf("create: %v", err)
 			}
 			if err := c.AddAuth(ctx, "digest", []byte("a:b")); !errors.Is(err, context.Canceled) {
@@ -211,7 +211,7 @@ func TestContextEndsInFlight(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(bg)
 		set := goErr(func() error { _, err := c.Set(ctx, "/x", nil, -1); return err })
 		rset := conn.expect(jute.OpSetData)
-		get := goErr(func() error { _, _, w, err := c.GetW(ctx, "/x"); _ = w; return err })
+		get := goErr(func() error { node, err := c.GetW(ctx, "/x"); _ = node.Watch; return err })
 		rget := conn.expect(jute.OpGetData)
 		cancel(cause)
 		if err := within(t, "set", set); !errors.Is(err, cause) || !IsAmbiguous(err) {
@@ -220,7 +220,7 @@ func TestContextEndsInFlight(t *testing.T) {
 		if err := within(t, "get", get); !errors.Is(err, cause) || IsAmbiguous(err) {
 			t.Errorf("get: %v", err)
 		}
-		other := goDo(func() (string, error) { b, _, err := c.Get(bg, "/y"); return string(b), err })
+		other := goDo(func() (string, error) { node, err := c.Get(bg, "/y"); return string(node.Data), err })
 		rother := conn.expect(jute.OpGetData)
 		conn.reply(rset, 1, &Stat{})
 		conn.answerGet(rget, 2, "late")
@@ -239,15 +239,15 @@ func TestRequestTooLarge(t *testing.T) {
 		c := n.newClient("a", Options{MaxRequest: 1000})
 		conn := n.connect()
 		waitState(t, c, StateConnected)
-		before := goErr(func() error { _, _, err := c.Exists(bg, "/before"); return err })
+		before := goErr(func() error { _, err := c.Exists(bg, "/before"); return err })
 		first := conn.expect(jute.OpExists)
 		_, err := c.Set(bg, "/x", make([]byte, 1000), -1)
 		if !errors.Is(err, ErrBadArguments) || IsAmbiguous(err) || !strings.Contains(err.Error(), "1000") {
 			t.Errorf("set: %v", err)
 		}
-		_, _, w, err := c.GetW(bg, "/"+strings.Repeat("x", 1000))
-		if !errors.Is(err, ErrBadArguments) || w != nil || tableSize(c) != 0 {
-			t.Errorf("GetW: %v, %v, %d watches", w, err, tableSize(c))
+		node, err := c.GetW(bg, "/"+strings.Repeat("x", 1000))
+		if !errors.Is(err, ErrBadArguments) || node.Watch != nil || tableSize(c) != 0 {
+			t.Errorf("GetW: %v, %v, %d watches", node.Watch, err, tableSize(c))
 		}
 		after := goErr(func() error { _, err := c.Set(bg, "/x", make([]byte, 900), -1); return err })
 		r := conn.expect(jute.OpSetData)
@@ -310,11 +310,11 @@ func TestWatchOnlyWithSuccess(t *testing.T) {
 		c := n.newClient("a", Options{})
 		conn := n.connect()
 		calls := map[string]func() (*Watch, error){
-			"get":      func() (*Watch, error) { _, _, w, err := c.GetW(bg, "/x"); return w, err },
-			"exists":   func() (*Watch, error) { _, _, w, err := c.ExistsW(bg, "/x"); return w, err },
-			"children": func() (*Watch, error) { _, _, w, err := c.ChildrenW(bg, "/x"); return w, err },
+			"get":      func() (*Watch, error) { node, err := c.GetW(bg, "/x"); return node.Watch, err },
+			"exists":   func() (*Watch, error) { found, err := c.ExistsW(bg, "/x"); return found.Watch, err },
+			"children": func() (*Watch, error) { list, err := c.ChildrenW(bg, "/x"); return list.Watch, err },
 			"addWatch": func() (*Watch, error) { return c.AddWatch(bg, "/x", WatchRecursive) },
-			"config":   func() (*Watch, error) { _, _, w, err := c.GetConfigW(bg); return w, err },
+			"config":   func() (*Watch, error) { node, err := c.GetConfigW(bg); return node.Watch, err },
 		}
 		for what, call := range calls {
 			for _, code := range []jute.Code{ErrNoNode, ErrNoAuth} {
@@ -499,15 +499,15 @@ func TestNoResultGoesToAnother(t *testing.T) {
 				for i := range 100 {
 					ctx, cancel := context.WithTimeout(bg, time.Duration(r.IntN(6000))*time.Microsecond)
 					path := fmt.Sprintf("/%d/%d", g, i)
-					b, _, err := c.Get(ctx, path)
+					node, err := c.Get(ctx, path)
 					cancel()
 					switch {
-					case err == nil && string(b) == path:
+					case err == nil && string(node.Data) == path:
 						got.Add(1)
 					case errors.Is(err, context.DeadlineExceeded):
 						left.Add(1)
 					default:
-						t.Errorf("get %s: %q, %v", path, b, err)
+						t.Errorf("get %s: %q, %v", path, node.Data, err)
 					}
 				}
 			})
@@ -532,7 +532,7 @@ func TestManyCallersLeave(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 3000 {
 			wg.Go(func() {
-				if _, _, _, err := c.GetW(ctx, fmt.Sprint("/", i)); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := c.GetW(ctx, fmt.Sprint("/", i)); !errors.Is(err, context.DeadlineExceeded) {
 					t.Error(err)
 				}
 			})

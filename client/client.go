@@ -230,21 +230,3 @@ func (c *Client) strip(path string) string {
 	}
 	return rest
 }
-
-// begin checks the path of an operation and opens its request: the body is to be
-// appended to c.s.enc and handed to c.s.end. If it returns false the operation
-// has failed, and its future knows.
-func (c *Client) begin(k *call, op jute.OpCode, path string, sequential bool) (full string, ok bool) {
-	full, err := c.full(path, sequential)
-	if err != nil {
-		c.s.refuse(k, op, path, err)
-		return "", false
-	}
-	return full, c.beginFree(k, op, path)
-}
-
-// beginFree is begin for an operation whose path, if any, needs no check.
-func (c *Client) beginFree(k *call, op jute.OpCode, path string) bool {
-	k.op, k.path = op, path
-	return c.s.begin(k)
-}

@@ -29,7 +29,7 @@ func TestClose(t *testing.T) {
 		if v, err := get.Wait(bg); err != nil || string(v.Data) != "still" {
 			t.Errorf("a call before Close: %q, %v", v.Data, err)
 		}
-		if _, _, err := c.Get(bg, "/x"); !errors.Is(err, ErrClosed) || IsAmbiguous(err) {
+		if _, err := c.Get(bg, "/x"); !errors.Is(err, ErrClosed) || IsAmbiguous(err) {
 			t.Errorf("a call after Close: %v", err)
 		}
 		quiet(t, "Close", closed)

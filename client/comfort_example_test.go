@@ -15,12 +15,12 @@ func ExampleClient_WithRetry() {
 	defer stop()
 
 	steady := c.WithRetry(client.DefaultRetry())
-	_, err := steady.Create(ctx, "/status", []byte("idle"), client.Persistent, nil)
+	_, err := steady.Create(ctx, "/status", []byte("idle"), client.CreateOptions{})
 	if client.IsAmbiguous(err) {
 		fmt.Println("look before you create it again")
 	}
-	data, _, err := steady.Get(ctx, "/status")
-	fmt.Printf("%s, %v\n", data, err)
+	node, err := steady.Get(ctx, "/status")
+	fmt.Printf("%s, %v\n", node.Data, err)
 	// Output: idle, <nil>
 }
 

@@ -76,7 +76,7 @@ func (c *Client) CreateUnique(ctx context.Context, path string, data []byte, mod
 // createUnique creates the node at unique, which is asked for as path.
 func (c *Client) createUnique(ctx context.Context, path, unique string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
 	if _, err := c.full(path, mode.Sequential()); err != nil {
-		return "", Stat{}, &Error{Op: createOp(mode, true), Path: path, Err: ErrBadArguments, Cause: err}
+		return "", Stat{}, &Error{Op: createOp(mode), Path: path, Err: ErrBadArguments, Cause: err}
 	}
 	p := &protected{c: c.once(), path: unique, mode: mode}
 	p.dir = path[:max(strings.LastIndexByte(path, '/'), 1)]
@@ -104,7 +104,7 @@ func (p *protected) settle(ctx context.Context, policy *RetryPolicy, data []byte
 		made, err = p.attempt(ctx, data, acl)
 		return err
 	})
-	return made, inDoubt(err, createOp(p.mode, true), p.path, p.unknown)
+	return made, inDoubt(err, createOp(p.mode), p.path, p.unknown)
 }
 
 // attempt looks for the node if it may be there, and else creates it.
@@ -116,9 +116,9 @@ func (p *protected) attempt(ctx context.Context, data []byte, acl []ACL) (Create
 		}
 		p.unknown = false
 	}
-	path, stat, err := p.c.CreateStat(ctx, p.path, data, p.mode, acl)
+	made, err := p.c.Create(ctx, p.path, data, CreateOptions{Mode: p.mode, ACL: acl, Stat: true})
 	p.unknown = IsAmbiguous(err)
-	return Created{Path: path, Stat: stat}, err
+	return made, err
 }
 
 // find returns the node, or one without a path if there is none and won't be one of the
@@ -130,25 +130,25 @@ func (p *protected) find(ctx context.Context) (Created, error) {
 	}
 	path := p.path
 	if p.mode.Sequential() {
-		names, _, err := p.c.Children(ctx, p.dir)
+		list, err := p.c.Children(ctx, p.dir)
 		if err != nil && !errors.Is(err, ErrNoNode) {
 			return Created{}, err
 		}
 		prefix := jute.Base(p.path)
-		i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+		i := slices.IndexFunc(list.Names, func(name string) bool { return strings.HasPrefix(name, prefix) })
 		if i < 0 {
 			return Created{}, nil
 		}
-		path = join(p.dir, names[i])
+		path = join(p.dir, list.Names[i])
 	}
-	stat, exists, err := p.c.Exists(ctx, path)
-	if err != nil || !exists {
+	node, err := p.c.Exists(ctx, path)
+	if err != nil || !node.Exists {
 		return Created{}, err
 	}
-	if id, _ := p.c.Session(); p.mode.Ephemeral() && stat.EphemeralOwner != id {
-		return Created{}, &Error{Op: createOp(p.mode, true), Path: path, Err: ErrSessionExpired, Cause: errors.New("the node was made by the session before, and goes with it")}
+	if id, _ := p.c.Session(); p.mode.Ephemeral() && node.Stat.EphemeralOwner != id {
+		return Created{}, &Error{Op: createOp(p.mode), Path: path, Err: ErrSessionExpired, Cause: errors.New("the node was made by the session before, and goes with it")}
 	}
-	return Created{Path: path, Stat: stat}, nil
+	return Created{Path: path, Stat: node.Stat}, nil
 }
 
 // clean deletes the node if there is one.
@@ -177,13 +177,13 @@ func (p *protected) clean(ctx context.Context) {
 // for ours; where that matters, as with a lock, put something unique in the data.
 // It repeats as the view's RetryPolicy says, or DefaultRetry.
 func (c *Client) CreateIdempotent(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) error {
-	op := createOp(mode, false)
+	op := (&CreateOptions{Mode: mode}).code()
 	if mode.Sequential() {
 		return &Error{Op: op, Path: path, Err: ErrBadArguments, Cause: errors.New("a sequential create can't be recognised by its path: see CreateProtected")}
 	}
 	once, unknown := c.once(), false
 	err := c.policy().Do(ctx, IsTransient, func(ctx context.Context) error {
-		_, err := once.Create(ctx, path, data, mode, acl)
+		_, err := once.Create(ctx, path, data, CreateOptions{Mode: mode, ACL: acl})
 		if unknown && errors.Is(err, ErrNodeExists) {
 			ours, lookErr := once.madeAs(ctx, path, data, mode)
 			if ours || lookErr != nil {
@@ -201,7 +201,7 @@ func (c *Client) CreateIdempotent(ctx context.Context, path string, data []byte,
 
 // madeAs reports whether a node looks as a create of this session would have made it.
 func (c *Client) madeAs(ctx context.Context, path string, data []byte, mode CreateMode) (bool, error) {
-	got, stat, err := c.Get(ctx, path)
+	node, err := c.Get(ctx, path)
 	if errors.Is(err, ErrNoNode) {
 		return false, nil
 	}
@@ -212,7 +212,7 @@ func (c *Client) madeAs(ctx context.Context, path string, data []byte, mode Crea
 	if mode.Ephemeral() {
 		owner, _ = c.Session()
 	}
-	return stat.EphemeralOwner == owner && stat.Version == 0 && bytes.Equal(got, data), nil
+	return node.Stat.EphemeralOwner == owner && node.Stat.Version == 0 && bytes.Equal(node.Data, data), nil
 }
 
 // SetIdempotent is Set that is repeated if the connection breaks: if an attempt may
@@ -276,20 +276,20 @@ func (w *write) look(ctx context.Context) (done bool, err error) {
 	if err := w.c.Sync(ctx, w.path); err != nil {
 		return false, err
 	}
-	data, stat, err := w.c.Get(ctx, w.path)
+	node, err := w.c.Get(ctx, w.path)
 	switch {
 	case errors.Is(err, ErrNoNode):
 		return false, w.error(ErrNoNode, nil)
 	case err != nil:
 		return false, err
-	case w.czxid != 0 && stat.Czxid != w.czxid:
+	case w.czxid != 0 && node.Stat.Czxid != w.czxid:
 		return false, w.error(ErrBadVersion, errors.New("the node has been created anew"))
-	case stat.Version == w.version:
+	case node.Stat.Version == w.version:
 		return false, nil
-	case stat.Version != w.version+1:
+	case node.Stat.Version != w.version+1:
 		return false, w.error(ErrBadVersion, nil)
-	case bytes.Equal(data, w.data):
-		w.stat, w.unknown, w.looked = stat, false, true
+	case bytes.Equal(node.Data, w.data):
+		w.stat, w.unknown, w.looked = node.Stat, false, true
 		return true, nil
 	}
 	w.unknown = false // somebody else's set was the one that made this version
@@ -331,3 +331,6 @@ func isAnswer(err error) bool {
 
 // once returns the view of c that tries nothing again, for what does so by itself.
 func (c *Client) once() *Client { return c.WithRetry(nil) }
+
+// createOp is the operation of a create that returns the Stat.
+func createOp(mode CreateMode) OpCode { return (&CreateOptions{Mode: mode, Stat: true}).code() }

@@ -172,7 +172,7 @@ func TestCreateIdempotentWhateverBreaks(t *testing.T) {
 
 func TestCreateIdempotentOfAnothersNode(t *testing.T) {
 	everyBreak(t, func(b *breakage) {
-		_, err := b.look.Create(b.t.Context(), "/a", []byte("theirs"), client.Persistent, nil)
+		_, err := b.look.Create(b.t.Context(), "/a", []byte("theirs"), client.CreateOptions{})
 		must(b.t, err)
 	}, func(ctx context.Context, b *breakage) {
 		err := b.c.CreateIdempotent(ctx, "/a", []byte("ours"), client.Persistent, nil)
@@ -191,7 +191,7 @@ func TestCreateIdempotentTellsOwnersApart(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- b.c.CreateIdempotent(t.Context(), "/a", []byte("x"), client.Ephemeral, nil) }()
 	<-b.cut.Done()
-	_, err := b.look.Create(t.Context(), "/a", []byte("x"), client.Ephemeral, nil)
+	_, err := b.look.Create(t.Context(), "/a", []byte("x"), client.CreateOptions{Mode: client.Ephemeral})
 	must(t, err)
 	b.p.Accept()
 	mustBe(t, <-done, client.ErrNodeExists)
@@ -199,7 +199,7 @@ func TestCreateIdempotentTellsOwnersApart(t *testing.T) {
 
 func TestSetIdempotentWhateverBreaks(t *testing.T) {
 	everyBreak(t, func(b *breakage) {
-		_, err := b.look.Create(b.t.Context(), "/a", []byte("old"), client.Persistent, nil)
+		_, err := b.look.Create(b.t.Context(), "/a", []byte("old"), client.CreateOptions{})
 		must(b.t, err)
 	}, func(ctx context.Context, b *breakage) {
 		stat, err := b.c.SetIdempotent(ctx, "/a", []byte("new"), 0)
@@ -231,7 +231,7 @@ func TestSetIdempotentMeetsAnothersSet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ctx := t.Context()
 			b := newBreakage(ctx, t, srv, look, fmt.Sprintf("d%d", i))
-			_, err := b.look.Create(ctx, "/a", []byte("old"), client.Persistent, nil)
+			_, err := b.look.Create(ctx, "/a", []byte("old"), client.CreateOptions{})
 			must(t, err)
 			b.cut = test.break_(b.p, zktest.Op(jute.OpSetData))
 			b.p.Refuse()
@@ -316,12 +316,12 @@ func TestCreateProtectedAcrossServers(t *testing.T) {
 	work.Wait()
 	look := srv.client(t)
 	must(t, look.Sync(t.Context(), "/"))
-	names, _, err := look.Children(t.Context(), "/")
+	list, err := look.Children(t.Context(), "/")
 	must(t, err)
-	if len(names) != clients*creates || len(made) != len(names) {
-		t.Errorf("%d creates returned %d paths, and there are %d nodes", clients*creates, len(made), len(names))
+	if len(list.Names) != clients*creates || len(made) != len(list.Names) {
+		t.Errorf("%d creates returned %d paths, and there are %d nodes", clients*creates, len(made), len(list.Names))
 	}
-	for _, name := range names {
+	for _, name := range list.Names {
 		if !made["/"+name] {
 			t.Errorf("nobody knows of %s", name)
 		}

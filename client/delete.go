@@ -99,10 +99,10 @@ func (d *deletion) look(ctx context.Context) (gone bool, err error) {
 			return false, err
 		}
 	}
-	stat, exists, err := d.c.Exists(ctx, d.path)
-	if err == nil && !exists && !d.unknown && d.czxid == 0 { // the server may lag behind
+	node, err := d.c.Exists(ctx, d.path)
+	if err == nil && !node.Exists && !d.unknown && d.czxid == 0 { // the server may lag behind
 		if err = d.c.Sync(ctx, d.path); err == nil {
-			stat, exists, err = d.c.Exists(ctx, d.path)
+			node, err = d.c.Exists(ctx, d.path)
 		}
 	}
 	switch {
@@ -110,13 +110,13 @@ func (d *deletion) look(ctx context.Context) (gone bool, err error) {
 		return false, nil // it can be deleted all the same, but not be told from a later one
 	case err != nil:
 		return false, err
-	case d.czxid != 0 && (!exists || stat.Czxid != d.czxid):
+	case d.czxid != 0 && (!node.Exists || node.Stat.Czxid != d.czxid):
 		d.unknown = false
 		return true, nil
-	case !exists:
+	case !node.Exists:
 		return false, &Error{Op: jute.OpDelete, Path: d.path, Err: ErrNoNode}
 	}
-	d.czxid, d.unknown = stat.Czxid, false
+	d.czxid, d.unknown = node.Stat.Czxid, false
 	return false, nil
 }
 

@@ -14,7 +14,7 @@ import (
 func create(t *testing.T, c *client.Client, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		_, err := c.Create(t.Context(), path, []byte(path), client.Persistent, nil)
+		_, err := c.Create(t.Context(), path, []byte(path), client.CreateOptions{})
 		must(t, err)
 	}
 }

@@ -199,18 +199,18 @@ func (r *removal) list(ctx context.Context) ([]string, error) {
 // queue: that none of them has children. It takes two requests instead of one for
 // each. If it isn't so, or an error comes, list finds out what there is.
 func (r *removal) listFlat(ctx context.Context) (paths []string, ok bool) {
-	names, _, err := r.c.Children(ctx, r.path)
-	if err != nil || len(names) < flatSize {
+	list, err := r.c.Children(ctx, r.path)
+	if err != nil || len(list.Names) < flatSize {
 		return nil, false
 	}
 	n, err := r.c.CountDescendants(ctx, r.path)
-	if err != nil || n != len(names) {
+	if err != nil || n != len(list.Names) {
 		return nil, false
 	}
 	if !r.o.KeepRoot {
 		paths = append(paths, r.path)
 	}
-	for _, name := range names {
+	for _, name := range list.Names {
 		paths = append(paths, join(r.path, name))
 	}
 	return paths, true

@@ -55,8 +55,8 @@ func TestDeleteAllOptions(t *testing.T) {
 			if _, err := c.DeleteAll(t.Context(), "/", client.DeleteOptions{}); err != nil {
 				t.Errorf("delete the view's root: %v", err)
 			}
-			if _, exists, err := c.Exists(t.Context(), "/"); err != nil || exists {
-				t.Errorf("the view's root is there: %v, %v", exists, err)
+			if found, err := c.Exists(t.Context(), "/"); err != nil || found.Exists {
+				t.Errorf("the view's root is there: %v, %v", found.Exists, err)
 			}
 		})
 	}
@@ -78,12 +78,12 @@ func TestDeleteAllSparesTheServersNodes(t *testing.T) {
 	if err != nil || n != 4 {
 		t.Errorf("deleted %d, %v", n, err)
 	}
-	names, _, err := c.Children(t.Context(), "/")
-	if err != nil || strings.Join(names, " ") != "zookeeper" {
-		t.Errorf("left are %v, %v", names, err)
+	list, err := c.Children(t.Context(), "/")
+	if err != nil || strings.Join(list.Names, " ") != "zookeeper" {
+		t.Errorf("left are %v, %v", list.Names, err)
 	}
-	if _, exists, err := c.Exists(t.Context(), "/zookeeper/config"); err != nil || !exists {
-		t.Errorf("/zookeeper/config: %v, %v", exists, err)
+	if found, err := c.Exists(t.Context(), "/zookeeper/config"); err != nil || !found.Exists {
+		t.Errorf("/zookeeper/config: %v, %v", found.Exists, err)
 	}
 }
 
@@ -164,8 +164,8 @@ func TestDeleteAllOfATreeThatGrows(t *testing.T) {
 	if err != nil || grown == 0 || n != len(paths)+grown {
 		t.Errorf("deleted %d of 30 and %d that came, %v", n, grown, err)
 	}
-	if _, exists, err := c.Exists(t.Context(), "/g"); err != nil || exists {
-		t.Errorf("/g: %v, %v", exists, err)
+	if found, err := c.Exists(t.Context(), "/g"); err != nil || found.Exists {
+		t.Errorf("/g: %v, %v", found.Exists, err)
 	}
 }
 
@@ -189,15 +189,15 @@ func TestDeleteAllAmongOthers(t *testing.T) {
 		others.Go(func() {
 			for i := range 50 { // errors are those of nodes that are gone
 				other.Delete(t.Context(), fmt.Sprintf("/d/%d/%d", i, who), client.AnyVersion)
-				other.Create(t.Context(), fmt.Sprintf("/d/%d/new-%d", 49-i, who), nil, client.Persistent, nil)
+				other.Create(t.Context(), fmt.Sprintf("/d/%d/new-%d", 49-i, who), nil, client.CreateOptions{})
 			}
 		})
 	}
 	_, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{})
 	must(t, err)
 	others.Wait()
-	if _, exists, err := c.Exists(t.Context(), "/d"); err != nil || exists {
-		t.Errorf("/d: %v, %v", exists, err)
+	if found, err := c.Exists(t.Context(), "/d"); err != nil || found.Exists {
+		t.Errorf("/d: %v, %v", found.Exists, err)
 	}
 }
 

@@ -6,7 +6,7 @@
 //		return err // says which servers failed, and why
 //	}
 //	defer c.Close(context.Background())
-//	data, stat, err := c.Get(ctx, "/config")
+//	node, err := c.Get(ctx, "/config")
 //
 // # Session
 //

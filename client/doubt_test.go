@@ -26,7 +26,7 @@ func TestDoubtOutlivesTheSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := deadline(t)
 			p := zktest.Start(t)
-			_, err := p.Client(t).Create(ctx, "/b", nil, client.Persistent, nil)
+			_, err := p.Client(t).Create(ctx, "/b", nil, client.CreateOptions{})
 			must(t, err)
 			lost, expired := make(chan struct{}), make(chan struct{})
 			c := p.Client(t, func(o *client.Options) {

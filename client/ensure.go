@@ -31,7 +31,7 @@ func (c *Client) EnsureContainer(ctx context.Context, path string, acl []ACL) er
 func (c *Client) ensure(ctx context.Context, path string, mode CreateMode, acl []ACL) error {
 	full, err := c.full(path, false)
 	if err != nil {
-		return &Error{Op: createOp(mode, false), Path: path, Err: ErrBadArguments, Cause: err}
+		return &Error{Op: (&CreateOptions{Mode: mode}).code(), Path: path, Err: ErrBadArguments, Cause: err}
 	}
 	if full == "/" {
 		return nil
@@ -78,7 +78,7 @@ func (e *ensuring) round(ctx context.Context) error {
 	}
 	made := make([]*Future[Created], len(missing))
 	for i, path := range missing {
-		made[i] = e.c.Async().Create(path, nil, e.mode, e.acl)
+		made[i] = e.c.Async().Create(path, nil, CreateOptions{Mode: e.mode, ACL: e.acl})
 	}
 	var failed error
 	for _, f := range made {
@@ -130,9 +130,9 @@ func (c *Client) named(err error) error {
 // the parent exists. Of the node itself it is a plain Create, with its errors.
 func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	for round := 1; ; round++ {
-		made, err := c.Create(ctx, path, data, mode, acl)
+		made, err := c.Create(ctx, path, data, CreateOptions{Mode: mode, ACL: acl})
 		if !errors.Is(err, ErrNoNode) || round == ensureRounds {
-			return made, err
+			return made.Path, err
 		}
 		parent := path[:max(strings.LastIndexByte(path, '/'), 1)]
 		if err := c.EnsurePath(ctx, parent, acl); err != nil {

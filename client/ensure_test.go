@@ -12,8 +12,8 @@ import (
 func TestEnsurePathWhateverBreaks(t *testing.T) {
 	everyBreak(t, func(b *breakage) { create(b.t, b.look, "/a") }, func(ctx context.Context, b *breakage) {
 		must(b.t, b.c.EnsurePath(ctx, "/a/b/c", nil))
-		_, exists, err := b.look.Exists(ctx, "/a/b/c")
-		if must(b.t, err); !exists {
+		found, err := b.look.Exists(ctx, "/a/b/c")
+		if must(b.t, err); !found.Exists {
 			b.t.Fatal("it does not exist")
 		}
 		if data, _ := b.data(ctx, "/a"); data != "/a" {
@@ -68,13 +68,13 @@ func TestEnsurePathMakesTheRootOfANamespace(t *testing.T) {
 	view := c.Namespace("/apps/one")
 	must(t, view.EnsureContainer(t.Context(), "/a", nil))
 	for _, path := range []string{"/apps", "/apps/one", "/apps/one/a"} {
-		if _, exists, err := c.Exists(t.Context(), path); err != nil || !exists {
-			t.Errorf("%s: %v, %v", path, exists, err)
+		if found, err := c.Exists(t.Context(), path); err != nil || !found.Exists {
+			t.Errorf("%s: %v, %v", path, found.Exists, err)
 		}
 	}
 	other := c.Namespace("/apps/two")
 	must(t, other.EnsurePath(t.Context(), "/", nil))
-	_, err := other.Create(t.Context(), "/x", nil, client.Persistent, nil)
+	_, err := other.Create(t.Context(), "/x", nil, client.CreateOptions{})
 	must(t, err)
 	must(t, c.EnsurePath(t.Context(), "/", nil))
 	mustBe(t, c.EnsurePath(t.Context(), "a//b", nil), client.ErrBadArguments)

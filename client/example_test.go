@@ -36,11 +36,11 @@ func ExampleClient_Create() {
 	ctx, c, stop := exampleClient()
 	defer stop()
 
-	path, err := c.Create(ctx, "/config", []byte("v1"), client.Persistent, nil)
-	fmt.Println(path, err)
-	path, err = c.Create(ctx, "/config/task-", nil, client.PersistentSequential, nil)
-	fmt.Println(path, err)
-	_, err = c.Create(ctx, "/config", nil, client.Persistent, nil)
+	made, err := c.Create(ctx, "/config", []byte("v1"), client.CreateOptions{})
+	fmt.Println(made.Path, err)
+	made, err = c.Create(ctx, "/config/task-", nil, client.CreateOptions{Mode: client.PersistentSequential})
+	fmt.Println(made.Path, err)
+	_, err = c.Create(ctx, "/config", nil, client.CreateOptions{})
 	fmt.Println(err)
 	// Output:
 	// /config <nil>
@@ -52,9 +52,9 @@ func ExampleClient_Get() {
 	ctx, c, stop := exampleClient()
 	defer stop()
 
-	c.Create(ctx, "/config", []byte("v1"), client.Persistent, nil)
-	data, stat, err := c.Get(ctx, "/config")
-	fmt.Printf("%s, version %d, %v\n", data, stat.Version, err)
+	c.Create(ctx, "/config", []byte("v1"), client.CreateOptions{})
+	node, err := c.Get(ctx, "/config")
+	fmt.Printf("%s, version %d, %v\n", node.Data, node.Stat.Version, err)
 	// Output: v1, version 0, <nil>
 }
 
@@ -64,11 +64,11 @@ func ExampleClient_Set() {
 	ctx, c, stop := exampleClient()
 	defer stop()
 
-	c.Create(ctx, "/counter", []byte("1"), client.Persistent, nil)
-	_, stat, _ := c.Get(ctx, "/counter")
+	c.Create(ctx, "/counter", []byte("1"), client.CreateOptions{})
+	node, _ := c.Get(ctx, "/counter")
 	c.Set(ctx, "/counter", []byte("10"), client.AnyVersion) // somebody else
 
-	_, err := c.Set(ctx, "/counter", []byte("2"), stat.Version)
+	_, err := c.Set(ctx, "/counter", []byte("2"), node.Stat.Version)
 	fmt.Println(errors.Is(err, client.ErrBadVersion))
 	fmt.Println(err)
 	// Output:
@@ -81,10 +81,10 @@ func ExampleClient_Children() {
 	defer stop()
 
 	c.CreateAll(ctx, "/workers/b", nil, client.Ephemeral, nil) // with its parents
-	c.Create(ctx, "/workers/a", nil, client.Ephemeral, nil)
-	names, _, err := c.Children(ctx, "/workers")
-	slices.Sort(names)
-	fmt.Println(names, err)
+	c.Create(ctx, "/workers/a", nil, client.CreateOptions{Mode: client.Ephemeral})
+	list, err := c.Children(ctx, "/workers")
+	slices.Sort(list.Names)
+	fmt.Println(list.Names, err)
 	// Output: [a b] <nil>
 }
 
@@ -93,14 +93,14 @@ func ExampleClient_GetW() {
 	ctx, c, stop := exampleClient()
 	defer stop()
 
-	c.Create(ctx, "/config", []byte("v1"), client.Persistent, nil)
-	_, _, watch, err := c.GetW(ctx, "/config")
+	c.Create(ctx, "/config", []byte("v1"), client.CreateOptions{})
+	node, err := c.GetW(ctx, "/config")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	c.Set(ctx, "/config", []byte("v2"), client.AnyVersion)
-	ev, err := watch.Next(ctx)
+	ev, err := node.Watch.Next(ctx)
 	fmt.Println(ev.Type, ev.Path, err)
 	// Output: NodeDataChanged /config <nil>
 }
@@ -134,11 +134,11 @@ func ExampleClient_Multi() {
 	defer stop()
 
 	_, err := c.Multi(ctx,
-		client.CreateOp("/order", []byte("3 apples"), client.Persistent, nil),
+		client.CreateOp("/order", []byte("3 apples"), client.CreateOptions{}),
 		client.SetOp("/stock", []byte("7"), 4))
 	fmt.Println(err)
-	_, exists, _ := c.Exists(ctx, "/order")
-	fmt.Println(exists)
+	found, _ := c.Exists(ctx, "/order")
+	fmt.Println(found.Exists)
 	// Output:
 	// multi /order: node does not exist: operation 1, setData /stock
 	// false
@@ -152,7 +152,7 @@ func ExampleClient_Async() {
 	a := c.Async()
 	var created []*client.Future[client.Created]
 	for i := range 500 {
-		created = append(created, a.Create(fmt.Sprintf("/n%d", i), nil, client.Persistent, nil))
+		created = append(created, a.Create(fmt.Sprintf("/n%d", i), nil, client.CreateOptions{}))
 	}
 	failed := 0
 	for _, f := range created {
@@ -187,7 +187,7 @@ func ExampleIsAmbiguous() {
 	defer c.Close(ctx)
 
 	proxy.CutAfter(zktest.Writes()) // the next write is done, but its reply gets lost
-	_, err = c.Create(ctx, "/a", nil, client.Persistent, nil)
+	_, err = c.Create(ctx, "/a", nil, client.CreateOptions{})
 	fmt.Println(errors.Is(err, client.ErrConnectionLoss), client.IsAmbiguous(err))
 
 	// This one takes care of it.
@@ -222,10 +222,11 @@ func (t *exampleTest) servers() string {
 	if err != nil {
 		t.Fatalf("connect to %s: %v", servers, err)
 	}
-	t.root, err = c.Create(ctx, "/example-", nil, client.PersistentSequential, nil)
+	made, err := c.Create(ctx, "/example-", nil, client.CreateOptions{Mode: client.PersistentSequential})
 	if err != nil {
 		t.Fatalf("create the examples' root: %v", err)
 	}
+	t.root = made.Path
 	t.Cleanup(func() {
 		c.DeleteAll(ctx, t.root, client.DeleteOptions{})
 		c.Close(ctx)

@@ -18,7 +18,7 @@ func TestExpiryToldByServer(t *testing.T) {
 		waitState(t, c, StateConnected)
 		conn.Close()
 		waitState(t, c, StateSuspended)
-		call := goErr(func() error { _, _, err := c.Get(bg, "/x"); return err })
+		call := goErr(func() error { _, err := c.Get(bg, "/x"); return err })
 		synctest.Wait()
 		n.accept().expire()
 		err := within(t, "get", call)
@@ -26,7 +26,7 @@ func TestExpiryToldByServer(t *testing.T) {
 			t.Errorf("waiting call: %v", err)
 		}
 		waitState(t, c, StateExpired)
-		if _, _, err := c.Get(bg, "/x"); !errors.Is(err, ErrSessionExpired) {
+		if _, err := c.Get(bg, "/x"); !errors.Is(err, ErrSessionExpired) {
 			t.Errorf("call after: %v", err)
 		}
 		if err := c.WaitConnected(bg); !errors.Is(err, ErrSessionExpired) {
@@ -35,7 +35,7 @@ func TestExpiryToldByServer(t *testing.T) {
 		if err := c.Close(bg); err != nil || c.State() != StateClosed {
 			t.Errorf("Close: %v, %v", err, c.State())
 		}
-		if _, _, err := c.Get(bg, "/x"); !errors.Is(err, ErrClosed) {
+		if _, err := c.Get(bg, "/x"); !errors.Is(err, ErrClosed) {
 			t.Errorf("call after Close: %v", err)
 		}
 	})
@@ -51,7 +51,7 @@ func TestExpiryWhileCutOff(t *testing.T) {
 		waitState(t, c, StateConnected)
 		time.Sleep(time.Second)
 		sent := time.Now()
-		got := goErr(func() error { _, _, err := c.Exists(bg, "/"); return err })
+		got := goErr(func() error { _, err := c.Exists(bg, "/"); return err })
 		r := conn.expect(jute.OpExists)
 		time.Sleep(time.Second) // the answer takes its time
 		conn.reply(r, 1, &Stat{})
@@ -80,7 +80,7 @@ func TestExpiryCountsPings(t *testing.T) {
 			c := n.newClient("a", Options{Timeout: 9 * time.Second})
 			conn := n.connect()
 			exists := func() {
-				got := goErr(func() error { _, _, err := c.Exists(bg, "/"); return err })
+				got := goErr(func() error { _, err := c.Exists(bg, "/"); return err })
 				conn.reply(conn.expect(jute.OpExists), 1, &Stat{})
 				if err := <-got; err != nil {
 					t.Fatal(err)
@@ -175,7 +175,7 @@ func TestRenewSession(t *testing.T) {
 		stop := c.OnState(func(s StateChange) { states = append(states, s.To) })
 		defer stop()
 		conn := n.connect()
-		got := goDo(func() (*Watch, error) { _, _, w, err := c.GetW(bg, "/x"); return w, err })
+		got := goDo(func() (*Watch, error) { node, err := c.GetW(bg, "/x"); return node.Watch, err })
 		conn.answerGet(conn.expect(jute.OpGetData), 77, "")
 		w := within(t, "GetW", got).val
 		conn.Close()
@@ -189,7 +189,7 @@ func TestRenewSession(t *testing.T) {
 		}
 		conn.welcome(jute.ConnectResponse{TimeoutMs: 5000, SessionID: 99, Password: fakePassword})
 		waitState(t, c, StateConnected)
-		get := goErr(func() error { _, _, err := c.Get(bg, "/x"); return err })
+		get := goErr(func() error { _, err := c.Get(bg, "/x"); return err })
 		conn.answerGet(conn.expect(jute.OpGetData), 78, "")
 		if err := within(t, "get", get); err != nil {
 			t.Error(err)

@@ -19,17 +19,17 @@ func TestCloseTakesNoOtherWatchAlong(t *testing.T) {
 	s := zktest.Start(t)
 	c, other := s.Client(t), s.Client(t)
 	ctx := t.Context()
-	if _, err := c.Create(ctx, "/a", nil, client.Persistent, nil); err != nil {
+	if _, err := c.Create(ctx, "/a", nil, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 300 {
-		_, _, first, err := c.GetW(ctx, "/a")
+		first, err := c.GetW(ctx, "/a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		closed := make(chan error, 1)
-		go func() { closed <- first.Close(ctx) }()
-		_, _, second, err := c.GetW(ctx, "/a")
+		go func() { closed <- first.Watch.Close(ctx) }()
+		second, err := c.GetW(ctx, "/a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestCloseTakesNoOtherWatchAlong(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait, cancel := context.WithTimeout(ctx, 10*time.Second)
-		if _, err := second.Next(wait); err != nil {
+		if _, err := second.Watch.Next(wait); err != nil {
 			t.Fatalf("the watch set meanwhile: %v", err)
 		}
 		cancel()
@@ -57,15 +57,15 @@ func TestWatchThatWasLeftIsRemoved(t *testing.T) {
 			return err
 		},
 		"data": func(ctx context.Context, c *client.Client) error {
-			_, _, _, err := c.GetW(ctx, "/zookeeper")
+			_, err := c.GetW(ctx, "/zookeeper")
 			return err
 		},
 		"children": func(ctx context.Context, c *client.Client) error {
-			_, _, _, err := c.ChildrenW(ctx, "/zookeeper")
+			_, err := c.ChildrenW(ctx, "/zookeeper")
 			return err
 		},
 		"nothing there": func(ctx context.Context, c *client.Client) error {
-			_, _, _, err := c.ExistsW(ctx, "/a")
+			_, err := c.ExistsW(ctx, "/a")
 			return err
 		},
 	} {
@@ -93,7 +93,7 @@ func TestEndedContext(t *testing.T) {
 	c := s.Client(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Create(ctx, "/a", nil, client.Persistent, nil)
+	_, err := c.Create(ctx, "/a", nil, client.CreateOptions{})
 	if !errors.Is(err, context.Canceled) || client.IsAmbiguous(err) {
 		t.Errorf("create = %v, want one that was not sent", err)
 	}

@@ -16,10 +16,12 @@ type call struct {
 	frame []byte // the request, while it waits for a connection
 	// ctx is that of a caller who waits: nothing is issued once it has ended. Nil
 	// for asynchronous calls.
-	ctx    context.Context
-	watch  *Watch    // what the reply is to set, or nil
-	bound  SessionID // see Client.InSession; 0 is any
-	issued time.Time
+	ctx     context.Context
+	watch   *Watch    // that the reply sets, or nil
+	removed bool      // of removeWatches: there were watches to close
+	bound   SessionID // see Client.InSession; 0 is any
+	issued  time.Time
+	args    args // until the request is encoded
 	// result is the Future that the call belongs to.
 	result result
 }
@@ -40,10 +42,9 @@ type result interface {
 // Future is the result of an asynchronous operation, to be.
 type Future[T any] struct {
 	call
-	c      *Client
-	decode func(f *Future[T], d *jute.Decoder) // reads the body of the reply into val
-	refuse func(f *Future[T], code jute.Code) bool
-	then   []func(T, error)
+	c    *Client
+	row  *op[T]
+	then []func(T, error)
 
 	mu   sync.Mutex
 	done bool
@@ -127,13 +128,13 @@ func (f *Future[T]) await(ctx context.Context) (val T, again bool, err error) {
 
 func (f *Future[T]) reply(d *jute.Decoder, code jute.Code) error {
 	if code != 0 {
-		if f.refuse != nil && f.refuse(f, code) {
+		if f.row.refused != nil && f.row.refused(f, code) {
 			return nil
 		}
 		return code
 	}
-	if f.decode != nil {
-		f.decode(f, d)
+	if f.row.decode != nil {
+		f.row.decode(f, d)
 	}
 	return d.Err()
 }
@@ -161,49 +162,11 @@ func (f *Future[T]) callback() {
 }
 
 // reset makes f ready for an operation whose caller waits for it.
-func (f *Future[T]) reset(ctx context.Context, c *Client) {
+func (f *Future[T]) reset(ctx context.Context, c *Client, row *op[T], a args) {
 	wake := f.wake
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
-	*f = Future[T]{c: c, wake: wake}
-	f.ctx, f.result, f.bound = ctx, f, c.bound
-}
-
-// newFuture makes the future of an asynchronous operation.
-func newFuture[T any](c *Client, then []func(T, error)) *Future[T] {
-	f := &Future[T]{c: c, then: then}
-	f.result, f.bound = f, c.bound
-	return f
-}
-
-// do runs an operation to its end: start issues it, and again after failures that
-// the view's retry policy takes care of. Futures come from pool.
-func do[T any](ctx context.Context, c *Client, pool *sync.Pool, start func(f *Future[T])) (T, error) {
-	for attempt := 1; ; attempt++ {
-		f, _ := pool.Get().(*Future[T])
-		if f == nil {
-			f = new(Future[T])
-		}
-		f.reset(ctx, c)
-		start(f)
-		val, again, err := f.await(ctx)
-		if again {
-			var none T
-			f.val, f.ctx = none, nil
-			pool.Put(f)
-		}
-		switch {
-		case c.retry == nil:
-			return val, err
-		case err == nil:
-			c.retry.Succeeded()
-			return val, nil
-		case IsRetryable(err):
-			err = c.retry.Again(ctx, attempt, err)
-		}
-		if err != nil {
-			return val, err
-		}
-	}
+	*f = Future[T]{c: c, row: row, wake: wake}
+	f.ctx, f.result, f.bound, f.args = ctx, f, c.bound, a
 }

@@ -82,7 +82,7 @@ func TestCallsWaitForTheFirstConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	f := c.Async().Create("/a", []byte("early"), client.Persistent, nil)
+	f := c.Async().Create("/a", []byte("early"), client.CreateOptions{})
 	if _, done, err := f.Result(); done || c.State() != client.StateConnecting {
 		t.Fatalf("without a server: done %v, %v, in state %v", done, err, c.State())
 	}
@@ -90,8 +90,8 @@ func TestCallsWaitForTheFirstConnection(t *testing.T) {
 	if _, err := f.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if data, _, err := c.Get(t.Context(), "/a"); string(data) != "early" || err != nil {
-		t.Errorf("get = %q, %v", data, err)
+	if node, err := c.Get(t.Context(), "/a"); string(node.Data) != "early" || err != nil {
+		t.Errorf("get = %q, %v", node.Data, err)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestSessionIsTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.Create(t.Context(), "/mine", nil, client.Ephemeral, nil); err != nil {
+	if _, err := first.Create(t.Context(), "/mine", nil, client.CreateOptions{Mode: client.Ephemeral}); err != nil {
 		t.Fatal(err)
 	}
 	var key client.SessionKey
@@ -118,8 +118,8 @@ func TestSessionIsTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stat, ok, err := second.Exists(t.Context(), "/mine"); err != nil || !ok || stat.EphemeralOwner != key.ID {
-		t.Errorf("exists = %+v, %v, %v, want a node of session %v", stat, ok, err, key.ID)
+	if found, err := second.Exists(t.Context(), "/mine"); err != nil || !found.Exists || found.Stat.EphemeralOwner != key.ID {
+		t.Errorf("exists = %+v, %v, %v, want a node of session %v", found.Stat, found.Exists, err, key.ID)
 	}
 	if err := second.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestStatesWhenTheServerRestarts(t *testing.T) {
 			t.Fatalf("state %v of session %v, want %v of %v", got.To, got.Session, want, id)
 		}
 	}
-	if _, _, err := c.Get(t.Context(), "/"); err != nil {
+	if _, err := c.Get(t.Context(), "/"); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan struct{}) // callbacks come in order
@@ -223,7 +223,7 @@ func TestSessionDeadlineMovesWithAnswersUntilTheSessionEnds(t *testing.T) {
 	srv := zktest.Start(t)
 	c := srv.Client(t)
 	before := time.Now()
-	if _, _, err := c.Exists(t.Context(), "/"); err != nil {
+	if _, err := c.Exists(t.Context(), "/"); err != nil {
 		t.Fatal(err)
 	}
 	end := c.SessionDeadline()

@@ -103,7 +103,7 @@ func TestOneBudgetForASession(t *testing.T) {
 		failures := 0
 		for i := range 2 {
 			view := c.Namespace("/app").Steady()
-			done := goErr(func() error { _, _, err := view.Get(bg, "/x"); return err })
+			done := goErr(func() error { _, err := view.Get(bg, "/x"); return err })
 			failures += breakAll(t, n, false, done)
 			if want := 3 + i; failures != want { // the third failure leaves half of the budget
 				t.Errorf("%d failures after %d operations, want %d", failures, i+1, want)

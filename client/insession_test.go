@@ -17,19 +17,19 @@ func TestInSession(t *testing.T) {
 	c := p.Client(t, func(o *client.Options) { o.RenewSession = true })
 	id, _ := c.Session()
 	bound := c.InSession(id)
-	_, err := bound.Create(ctx, "/a", nil, client.Ephemeral, nil)
+	_, err := bound.Create(ctx, "/a", nil, client.CreateOptions{Mode: client.Ephemeral})
 	must(t, err)
 
 	p.ExpireSession(id)
-	_, err = c.Create(ctx, "/a", []byte("another's"), client.Persistent, nil)
+	_, err = c.Create(ctx, "/a", []byte("another's"), client.CreateOptions{})
 	for errors.Is(err, client.ErrSessionExpired) || errors.Is(err, client.ErrConnectionLoss) {
-		_, err = c.Create(ctx, "/a", []byte("another's"), client.Persistent, nil)
+		_, err = c.Create(ctx, "/a", []byte("another's"), client.CreateOptions{})
 	}
 	must(t, err)
 	mustBe(t, bound.Delete(ctx, "/a", 0), client.ErrSessionExpired)
 	_, err = bound.Async().Set("/a", nil, 0).Wait(ctx)
 	mustBe(t, err, client.ErrSessionExpired)
-	_, _, err = bound.WithRetry(client.DefaultRetry()).Namespace("/").Get(ctx, "/a")
+	_, err = bound.WithRetry(client.DefaultRetry()).Namespace("/").Get(ctx, "/a")
 	mustBe(t, err, client.ErrSessionExpired)
 	_, err = bound.InSession(0).Set(ctx, "/a", nil, 0)
 	must(t, err)

@@ -324,7 +324,7 @@ func TestPingAtAThird(t *testing.T) {
 		}
 		for range 5 { // every 2 s: no ping
 			time.Sleep(2 * time.Second)
-			got := goErr(func() error { _, _, err := c.Exists(bg, "/"); return err })
+			got := goErr(func() error { _, err := c.Exists(bg, "/"); return err })
 			conn.reply(conn.expect(jute.OpExists), 1, &Stat{})
 			if err := <-got; err != nil {
 				t.Fatal(err)
@@ -361,7 +361,7 @@ func TestPiecesOfAReplyAreSignsOfLife(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{Timeout: 9 * time.Second})
 		conn := n.connect()
-		got := goDo(func() ([]byte, error) { b, _, err := c.Get(bg, "/x"); return b, err })
+		got := goDo(func() ([]byte, error) { node, err := c.Get(bg, "/x"); return node.Data, err })
 		r := conn.expect(jute.OpGetData)
 		go func() { // swallow the pings
 			for {
@@ -438,7 +438,7 @@ func TestAuthFailed(t *testing.T) {
 			t.Errorf("call under way: %v", err)
 		}
 		waitState(t, c, StateAuthFailed)
-		if _, _, err := c.Get(bg, "/x"); !errors.Is(err, ErrAuthFailed) {
+		if _, err := c.Get(bg, "/x"); !errors.Is(err, ErrAuthFailed) {
 			t.Errorf("call after: %v", err)
 		}
 		if err := c.WaitConnected(bg); !errors.Is(err, ErrAuthFailed) {

@@ -287,7 +287,7 @@ func (m *modelRun) work(worker int) {
 			m.note(tok, err)
 		case 1:
 			tok := token()
-			_, err := m.c.Create(ctx, "/c/"+strings.ReplaceAll(tok, " ", "-"), []byte(tok), Persistent, nil)
+			_, err := m.c.Create(ctx, "/c/"+strings.ReplaceAll(tok, " ", "-"), []byte(tok), CreateOptions{})
 			m.note(tok, err)
 		case 2: // many at once, by futures or callbacks
 			var wg sync.WaitGroup
@@ -310,16 +310,16 @@ func (m *modelRun) work(worker int) {
 }
 
 func (m *modelRun) watch(ctx context.Context, path string) {
-	_, stat, w, err := m.c.GetW(ctx, path)
-	if (err == nil) != (w != nil) {
-		m.t.Errorf("seed %d: watch %v with %v", m.seed, w, err)
+	node, err := m.c.GetW(ctx, path)
+	if (err == nil) != (node.Watch != nil) {
+		m.t.Errorf("seed %d: watch %v with %v", m.seed, node.Watch, err)
 	}
 	if err != nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.watches = append(m.watches, modelWatch{w, path, stat.Version})
+	m.watches = append(m.watches, modelWatch{node.Watch, path, node.Stat.Version})
 }
 
 // closeWatch closes one of the watches, with events or without.
@@ -406,7 +406,7 @@ func runModel(t *testing.T, seed uint64) {
 // settle waits until the client has seen all that there is.
 func (m *modelRun) settle() {
 	for {
-		if _, _, err := m.c.Get(bg, "/s0"); err == nil {
+		if _, err := m.c.Get(bg, "/s0"); err == nil {
 			break
 		}
 	}

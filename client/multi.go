@@ -1,10 +1,6 @@
 package client
 
-import (
-	"time"
-
-	"github.com/zkd-project/zkd/jute"
-)
+import "github.com/zkd-project/zkd/jute"
 
 // Op is one operation of a Multi or a MultiRead.
 type Op struct{ op jute.MultiOp }
@@ -21,14 +17,11 @@ type OpResult struct {
 	Err error
 }
 
-// CreateOp creates a node: see Client.Create.
-func CreateOp(path string, data []byte, mode CreateMode, acl []ACL) Op {
-	return Op{jute.MultiOp{Type: createOp(mode, true), Path: path, Data: data, Mode: mode, ACL: acl}}
-}
-
-// CreateTTLOp creates a node with a time to live: see Client.CreateTTL.
-func CreateTTLOp(path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration) Op {
-	return Op{jute.MultiOp{Type: jute.OpCreateTTL, Path: path, Data: data, Mode: mode, ACL: acl, TTL: ttl.Milliseconds()}}
+// CreateOp creates a node: see Client.Create. The result always has the path, and the
+// Stat if the server returns it, whatever o.Stat is.
+func CreateOp(path string, data []byte, o CreateOptions) Op {
+	o.Stat = true
+	return Op{jute.MultiOp{Type: o.code(), Path: path, Data: data, Mode: o.Mode, ACL: o.acl(), TTL: o.TTL.Milliseconds()}}
 }
 
 // DeleteOp deletes a node: see Client.Delete.
@@ -53,33 +46,27 @@ func GetOp(path string) Op { return Op{jute.MultiOp{Type: jute.OpGetData, Path: 
 // ChildrenOp lists a node's children, in a MultiRead.
 func ChildrenOp(path string) Op { return Op{jute.MultiOp{Type: jute.OpGetChildren, Path: path}} }
 
-func (c *Client) startMulti(f *Future[[]OpResult], code jute.OpCode, ops []Op) {
-	r := jute.MultiRequest{Ops: make([]jute.MultiOp, len(ops))}
-	for i, op := range ops {
-		o := op.op
-		full, err := c.full(o.Path, o.Mode.Sequential() && isCreate(o.Type))
+func checkMulti(c *Client, k *call) error {
+	k.path = ""
+	if len(k.args.ops) > 0 {
+		k.path = k.args.ops[0].op.Path
+	}
+	k.args.multi = make([]jute.MultiOp, len(k.args.ops))
+	for i, op := range k.args.ops {
+		full, err := c.full(op.op.Path, op.op.Mode.Sequential() && isCreate(op.op.Type))
 		if err != nil {
-			c.s.refuse(&f.call, code, o.Path, err)
-			return
+			k.path = op.op.Path
+			return err
 		}
-		if o.ACL == nil && isCreate(o.Type) {
-			o.ACL = openACL
-		}
-		o.Path = full
-		r.Ops[i] = o
+		k.args.multi[i] = op.op
+		k.args.multi[i].Path = full
 	}
-	var path string
-	if len(ops) > 0 {
-		path = ops[0].op.Path
-	}
-	if !c.beginFree(&f.call, code, path) {
-		return
-	}
-	f.decode = decodeMultiRead
-	if code == jute.OpMulti {
-		f.decode = func(f *Future[[]OpResult], d *jute.Decoder) { decodeMulti(f, d, r.Ops) }
-	}
-	c.s.end(&f.call, r.Append(c.s.enc))
+	return nil
+}
+
+func encodeMulti(_ *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.MultiRequest{Ops: k.args.multi}
+	return r.Append(b), nil
 }
 
 func isCreate(op jute.OpCode) bool {
@@ -104,8 +91,9 @@ func decodeMultiRead(f *Future[[]OpResult], d *jute.Decoder) {
 
 // decodeMulti reads the results, and fails with the first error that is not the
 // consequence of another.
-func decodeMulti(f *Future[[]OpResult], d *jute.Decoder, ops []jute.MultiOp) {
+func decodeMulti(f *Future[[]OpResult], d *jute.Decoder) {
 	decodeMultiRead(f, d)
+	ops := f.args.multi
 	if d.Err() != nil {
 		return
 	}

@@ -15,7 +15,7 @@ func TestMultiInNamespace(t *testing.T) {
 		c := n.newClient("a/app", Options{})
 		conn := n.connect()
 		ops := []Op{
-			CreateOp("/s-", nil, PersistentSequential, nil), CreateOp("/c", nil, Container, nil), SetOp("/x", []byte("1"), 3), DeleteOp("/y", AnyVersion), CheckOp("/", 0),
+			CreateOp("/s-", nil, CreateOptions{Mode: PersistentSequential}), CreateOp("/c", nil, CreateOptions{Mode: Container}), SetOp("/x", []byte("1"), 3), DeleteOp("/y", AnyVersion), CheckOp("/", 0),
 		}
 		f := c.Async().Multi(ops)
 		r := conn.expect(jute.OpMulti)

@@ -13,19 +13,19 @@ import (
 
 func TestReadsOfARetryingViewSurviveEveryBreak(t *testing.T) {
 	everyBreak(t, func(b *breakage) {
-		_, err := b.look.Create(b.t.Context(), "/a", []byte("x"), client.Persistent, nil)
+		_, err := b.look.Create(b.t.Context(), "/a", []byte("x"), client.CreateOptions{})
 		must(b.t, err)
 	}, func(ctx context.Context, b *breakage) {
-		data, _, err := b.c.Get(ctx, "/a")
+		node, err := b.c.Get(ctx, "/a")
 		must(b.t, err)
-		names, _, w, err := b.c.ChildrenW(ctx, "/")
+		list, err := b.c.ChildrenW(ctx, "/")
 		must(b.t, err)
-		if string(data) != "x" || len(names) != 1 {
-			b.t.Fatalf("data is %q, children are %v", data, names)
+		if string(node.Data) != "x" || len(list.Names) != 1 {
+			b.t.Fatalf("data is %q, children are %v", node.Data, list.Names)
 		}
-		_, err = b.look.Create(ctx, "/b", nil, client.Persistent, nil)
+		_, err = b.look.Create(ctx, "/b", nil, client.CreateOptions{})
 		must(b.t, err)
-		if ev, err := w.Next(ctx); err != nil || ev.Type != client.EventChildrenChanged {
+		if ev, err := list.Watch.Next(ctx); err != nil || ev.Type != client.EventChildrenChanged {
 			b.t.Fatalf("the watch has %v, %v", ev, err)
 		}
 	})
@@ -35,7 +35,7 @@ func TestReadsOfARetryingViewSurviveEveryBreak(t *testing.T) {
 // and never done twice.
 func TestChangesOfARetryingViewAreDoneAtMostOnce(t *testing.T) {
 	everyBreak(t, nil, func(ctx context.Context, b *breakage) {
-		_, err := b.c.Create(ctx, "/task-", nil, client.PersistentSequential, nil)
+		_, err := b.c.Create(ctx, "/task-", nil, client.CreateOptions{Mode: client.PersistentSequential})
 		if err != nil && !client.IsAmbiguous(err) {
 			b.t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestChangesOfARetryingViewAreDoneAtMostOnce(t *testing.T) {
 
 func TestRetryingViewGivesUpWithTheSession(t *testing.T) {
 	everyExpiry(t, false, func(ctx context.Context, b *breakage) {
-		_, _, err := b.c.Get(ctx, "/")
+		_, err := b.c.Get(ctx, "/")
 		if b.broken() {
 			mustBe(b.t, err, client.ErrSessionExpired)
 		} else {
@@ -65,7 +65,7 @@ func TestCancelledBetweenAttempts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := b.c.WithRetry(&client.RetryPolicy{Backoff: time.Hour, Jitter: func() float64 { cancel(); return 0 }})
 	b.cut = b.breakAt("before", zktest.Op(jute.OpGetData))
-	_, _, err := c.Get(ctx, "/")
+	_, err := c.Get(ctx, "/")
 	mustBe(t, err, context.Canceled)
 	mustBe(t, err, client.ErrConnectionLoss)
 	if client.IsAmbiguous(err) || client.IsRetryable(err) || !strings.HasPrefix(err.Error(), "getData /: context canceled: connection loss") {
@@ -83,7 +83,7 @@ func TestOldStatusDoesNotOverwriteANewerOne(t *testing.T) {
 			srv := newWorld(t, 1)
 			b := newBreakage(ctx, t, srv, srv.client(t), "d")
 			// 1. The status is known, with its version.
-			_, err := b.c.Create(ctx, "/status", []byte("idle"), client.Persistent, nil)
+			_, err := b.c.Create(ctx, "/status", []byte("idle"), client.CreateOptions{})
 			must(t, err)
 			// 2. The worker begins to work, and the connection breaks.
 			b.cut = b.breakAt(where, zktest.Op(jute.OpSetData))

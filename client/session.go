@@ -29,7 +29,7 @@ type session struct {
 	// background are goroutines that see to what calls have left unfinished: see
 	// inBackground.
 	background sync.WaitGroup
-	pools      pools
+	ops        *table
 	queue      callbacks
 	stateNow   atomic.Int32 // state, for readers without the lock
 
@@ -68,11 +68,6 @@ type session struct {
 	listeners []*listener
 }
 
-// pools have the futures of the operations that wait.
-type pools struct {
-	created, none, presence, node, listing, access, stat, results, watch, strings, count, identities sync.Pool
-}
-
 // maxOut is how many bytes may wait to be written before calls have to wait.
 const maxOut = 16 << 20
 
@@ -84,7 +79,7 @@ const firstBatch = 64 << 10
 func newSession(list []string, o Options) *session {
 	s := &session{
 		opts: o, hosts: newHosts(list, o.Fixed, o.Rand), timeout: o.Timeout,
-		changed: make(chan struct{}), finished: make(chan struct{}), watches: newWatches(),
+		ops: newTable(), changed: make(chan struct{}), finished: make(chan struct{}), watches: newWatches(),
 		queue: callbacks{log: o.Logger, slow: o.SlowCallback},
 	}
 	if key := o.Session; key.ID != 0 {
@@ -228,12 +223,6 @@ func (s *session) undo() {
 	s.mu.Unlock()
 }
 
-// refuse fails a call that can't be issued.
-func (s *session) refuse(k *call, op jute.OpCode, path string, err error) {
-	k.op, k.path = op, path
-	s.fail(k, ErrBadArguments, err, false)
-}
-
 // leave is called when the caller of k stops waiting because of err. With drop,
 // a call that waits for a connection is given up.
 func (s *session) leave(k *call, err error, drop bool) error {
@@ -369,8 +358,8 @@ func (s *session) close(ctx context.Context) error {
 	s.closing = true
 	var f *Future[None]
 	if !again && !over && connected {
-		f = newFuture[None](&Client{s: s}, nil)
-		f.op = jute.OpCloseSession
+		f = &Future[None]{c: &Client{s: s}, row: new(op[None])}
+		f.result, f.op = f, jute.OpCloseSession
 		s.openLocked(&f.call)
 		s.end(&f.call, s.enc)
 	} else {

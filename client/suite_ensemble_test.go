@@ -18,13 +18,13 @@ func TestSuiteMove(t *testing.T) {
 	ctx := deadline(t)
 	other := w.client(t)
 	c := w.api(t, false)
-	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	makeNode(t, c.Client, "/a", "")
 	id, _ := c.Session()
 	states := c.States(ctx)
 	for round := range 3 {
-		data, err := c.GetW(ctx, "/a")
+		node, err := c.GetW(ctx, "/a")
 		ok(t, err)
 		tree, err := c.AddWatch(ctx, "/a", client.WatchRecursive)
 		ok(t, err)
@@ -43,7 +43,7 @@ func TestSuiteMove(t *testing.T) {
 		}
 		_, err = other.Set(ctx, "/a", fmt.Append(nil, round), client.AnyVersion)
 		ok(t, err)
-		for _, watch := range []*client.Watch{data, tree} {
+		for _, watch := range []*client.Watch{node.Watch, tree} {
 			ev, err := watch.Next(ctx)
 			if err == nil && ev.Type == rearmed {
 				ev, err = watch.Next(ctx)
@@ -53,8 +53,8 @@ func TestSuiteMove(t *testing.T) {
 			}
 		}
 		ok(t, tree.Close(ctx))
-		if stat, there, err := c.Exists(ctx, "/e"); !there || err != nil || stat.EphemeralOwner != id {
-			t.Errorf("exists /e = %v %+v, %v", there, stat, err)
+		if found, err := c.Exists(ctx, "/e"); !found.Exists || err != nil || found.Stat.EphemeralOwner != id {
+			t.Errorf("exists /e = %v %+v, %v", found.Exists, found.Stat, err)
 		}
 	}
 }
@@ -74,8 +74,8 @@ func TestSuiteSync(t *testing.T) {
 				_, err := writer.Set(ctx, "/a", []byte(want), client.AnyVersion)
 				ok(t, err)
 				ok(t, reader.Sync(ctx, "/a"))
-				if data, _, err := reader.Get(ctx, "/a"); err != nil || string(data) != want {
-					t.Fatalf("read %q, %v after %q was written", data, err, want)
+				if node, err := reader.Get(ctx, "/a"); err != nil || string(node.Data) != want {
+					t.Fatalf("read %q, %v after %q was written", node.Data, err, want)
 				}
 			}
 		})
@@ -97,12 +97,12 @@ func TestSuiteNeverBackInTime(t *testing.T) {
 	for i := range 20 {
 		_, err := writer.Set(ctx, "/a", fmt.Append(nil, i), client.AnyVersion)
 		ok(t, err)
-		_, stat, err := reader.Get(ctx, "/a")
+		node, err := reader.Get(ctx, "/a")
 		ok(t, err)
-		if stat.Mzxid < seen.Mzxid {
-			t.Fatalf("read version %d after %d", stat.Version, seen.Version)
+		if node.Stat.Mzxid < seen.Mzxid {
+			t.Fatalf("read version %d after %d", node.Stat.Version, seen.Version)
 		}
-		if seen = stat; i%5 == 4 {
+		if seen = node.Stat; i%5 == 4 {
 			w.CutSession(id)
 		}
 	}
@@ -114,15 +114,15 @@ func TestSuiteServersOfConfig(t *testing.T) {
 	ctx := deadline(t)
 	for _, async := range []bool{false, true} {
 		c := w.api(t, async)
-		data, _, err := c.GetConfig(ctx)
-		if err != nil || strings.Count(string(data), "server.") != 3 || !strings.Contains(string(data), "version=") {
-			t.Errorf("getConfig = %q, %v", data, err)
+		config, err := c.GetConfig(ctx)
+		if err != nil || strings.Count(string(config.Data), "server.") != 3 || !strings.Contains(string(config.Data), "version=") {
+			t.Errorf("getConfig = %q, %v", config.Data, err)
 		}
-		data, _, watch, err := c.GetConfigW(ctx)
-		if err != nil || !strings.Contains(string(data), "server.1=") || watch == nil {
-			t.Errorf("getConfigW = %q, %v", data, err)
+		config, err = c.GetConfigW(ctx)
+		if err != nil || !strings.Contains(string(config.Data), "server.1=") || config.Watch == nil {
+			t.Errorf("getConfigW = %q, %v", config.Data, err)
 		}
-		ok(t, watch.Close(ctx))
+		ok(t, config.Watch.Close(ctx))
 	}
 }
 
@@ -149,9 +149,9 @@ func TestSuiteLeaderKilled(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)
 	ctx := deadline(t)
 	c := e.Client(t)
-	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
-	_, err = c.Create(ctx, "/q", nil, client.Persistent, nil)
+	_, err = c.Create(ctx, "/q", nil, client.CreateOptions{})
 	ok(t, err)
 	id, _ := c.Session()
 	acknowledged := map[string]bool{}
@@ -161,7 +161,7 @@ func TestSuiteLeaderKilled(t *testing.T) {
 		go func() {
 			defer close(writes)
 			for i := range cap(writes) {
-				writes <- c.Async().Create(fmt.Sprintf("/q/%d-%03d", round, i), nil, client.Persistent, nil)
+				writes <- c.Async().Create(fmt.Sprintf("/q/%d-%03d", round, i), nil, client.CreateOptions{})
 			}
 		}()
 		for range 10 {
@@ -184,10 +184,10 @@ func TestSuiteLeaderKilled(t *testing.T) {
 		e.Restart(killed)
 		ok(t, e.WaitAll(ctx))
 	}
-	names, _, err := c.WithRetry(client.DefaultRetry()).Children(ctx, "/q")
+	list, err := c.WithRetry(client.DefaultRetry()).Children(ctx, "/q")
 	ok(t, err)
 	there := map[string]bool{}
-	for _, name := range names {
+	for _, name := range list.Names {
 		there["/q/"+name] = true
 	}
 	for path := range acknowledged {
@@ -198,7 +198,7 @@ func TestSuiteLeaderKilled(t *testing.T) {
 	if extra := len(there) - len(acknowledged); extra > ambiguous {
 		t.Errorf("%d nodes that were not acknowledged, of %d that may be there", extra, ambiguous)
 	}
-	if stat, ok, err := c.Exists(ctx, "/e"); !ok || err != nil || stat.EphemeralOwner != id {
-		t.Errorf("the ephemeral node: %v %+v, %v", ok, stat, err)
+	if found, err := c.Exists(ctx, "/e"); !found.Exists || err != nil || found.Stat.EphemeralOwner != id {
+		t.Errorf("the ephemeral node: %v %+v, %v", found.Exists, found.Stat, err)
 	}
 }

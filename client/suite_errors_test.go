@@ -19,36 +19,40 @@ func TestSuiteErrors(t *testing.T) {
 		ctx := deadline(t)
 		makeNode(t, c.Client, "/a", "")
 		makeNode(t, c.Client, "/a/b", "")
-		_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
-		_, err = w.client(t, super).Create(ctx, "/locked", nil, client.Persistent, []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "digest", ID: "x:y"}}})
+		_, err = w.client(t, super).Create(ctx, "/locked", nil, client.CreateOptions{ACL: []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "digest", ID: "x:y"}}}})
 		ok(t, err)
 		make := func(path string, mode client.CreateMode, acl []client.ACL) error {
-			_, err := c.Create(ctx, path, nil, mode, acl)
+			_, err := c.Create(ctx, path, nil, client.CreateOptions{Mode: mode, ACL: acl})
 			return err
 		}
 		ttl := func(mode client.CreateMode, d time.Duration) error {
-			_, _, err := c.CreateTTL(ctx, "/t", nil, mode, d)
+			_, err := c.Create(ctx, "/t", nil, client.CreateOptions{Mode: mode, TTL: d})
 			return err
 		}
-		get := func(path string) error { _, _, err := c.Get(ctx, path); return err }
+		get := func(path string) error { _, err := c.Get(ctx, path); return err }
 		set := func(path string, version int32) error { _, err := c.Set(ctx, path, nil, version); return err }
-		children := func(path string) error { _, _, err := c.Children(ctx, path); return err }
-		getACL := func(path string) error { _, _, err := c.GetACL(ctx, path); return err }
+		children := func(path string) error { _, err := c.Children(ctx, path); return err }
+		getACL := func(path string) error { _, err := c.GetACL(ctx, path); return err }
 		setACL := func(path string, acl []client.ACL, version int32) error {
 			_, err := c.SetACL(ctx, path, acl, version)
 			return err
 		}
-		exists := func(path string) error { _, _, err := c.Exists(ctx, path); return err }
+		exists := func(path string) error { _, err := c.Exists(ctx, path); return err }
 		count := func(path string) error { _, err := c.CountDescendants(ctx, path); return err }
 		getW := func(path string) error {
-			watch, err := c.GetW(ctx, path)
-			if watch != nil {
+			node, err := c.GetW(ctx, path)
+			if node.Watch != nil {
 				t.Errorf("a watch of a get that failed")
 			}
 			return err
 		}
 		addWatch := func(path string, mode client.WatchMode) error { _, err := c.AddWatch(ctx, path, mode); return err }
+		reconfig := func() error {
+			_, err := c.Reconfig(ctx, client.Members{Leaving: "7"}, -1)
+			return err
+		}
 		tests := []struct {
 			err  error
 			want error
@@ -68,7 +72,7 @@ func TestSuiteErrors(t *testing.T) {
 			{make("", client.Persistent, nil), client.ErrBadArguments, "create: "},
 			{make("/a\x00", client.Persistent, nil), client.ErrBadArguments, "create "},
 			{make("/c", 17, nil), client.ErrBadArguments, "create /c: "},
-			{make("/c", client.PersistentTTL, nil), client.ErrBadArguments, "create /c: "},
+			{make("/c", client.PersistentTTL, nil), client.ErrBadArguments, "createTTL /c: "},
 			{ttl(client.PersistentTTL, 0), client.ErrBadArguments, "createTTL /t: "},
 			{ttl(client.PersistentTTL, -time.Second), client.ErrBadArguments, "createTTL /t: "},
 			{ttl(client.PersistentTTL, (1<<40)*time.Millisecond), client.ErrBadArguments, "createTTL /t: "},
@@ -96,7 +100,7 @@ func TestSuiteErrors(t *testing.T) {
 			{addWatch("x", client.WatchPersistent), client.ErrBadArguments, "addWatch x: "},
 			{c.CheckWatches(ctx, "/a", client.AnyWatches), client.ErrNoWatcher, "checkWatches /a: "},
 			{c.RemoveWatches(ctx, "/a", client.AnyWatches), client.ErrNoWatcher, "removeWatches /a: "},
-			{c.Reconfig(ctx, "", "7", -1), client.ErrReconfigDisabled, "reconfig: "},
+			{reconfig(), client.ErrReconfigDisabled, "reconfig: "},
 		}
 		for _, tt := range tests {
 			failsWith(t, tt.err, tt.want, tt.text)
@@ -104,8 +108,8 @@ func TestSuiteErrors(t *testing.T) {
 				t.Errorf("%v: the sentinel is %v, want %v", tt.err, e.Err, tt.want)
 			}
 		}
-		if _, there, err := c.Exists(ctx, "/c"); there || err != nil {
-			t.Errorf("exists /c = %v, %v", there, err)
+		if found, err := c.Exists(ctx, "/c"); found.Exists || err != nil {
+			t.Errorf("exists /c = %v, %v", found.Exists, err)
 		}
 	})
 }
@@ -117,7 +121,7 @@ func TestSuiteAuthFailed(t *testing.T) {
 		states := c.States(ctx)
 		failsWith(t, c.AddAuth(ctx, "no such", "x"), client.ErrAuthFailed, "auth")
 		ended(t, states, client.StateAuthFailed)
-		_, _, err := c.Get(ctx, "/")
+		_, err := c.Get(ctx, "/")
 		failsWith(t, err, client.ErrAuthFailed, "getData /")
 	})
 }
@@ -130,7 +134,7 @@ func TestSuiteAmbiguous(t *testing.T) {
 		do func(context.Context, api) error
 	}{
 		"create": {jute.OpCreate, func(ctx context.Context, c api) error {
-			_, err := c.Create(ctx, "/new", nil, client.Persistent, nil)
+			_, err := c.Create(ctx, "/new", nil, client.CreateOptions{})
 			return err
 		}},
 		"setData": {jute.OpSetData, func(ctx context.Context, c api) error {
@@ -151,9 +155,9 @@ func TestSuiteAmbiguous(t *testing.T) {
 		op client.OpCode
 		do func(context.Context, api) error
 	}{
-		"getData":      {jute.OpGetData, func(ctx context.Context, c api) error { _, _, err := c.Get(ctx, "/a"); return err }},
-		"exists":       {jute.OpExists, func(ctx context.Context, c api) error { _, _, err := c.Exists(ctx, "/a"); return err }},
-		"getChildren2": {jute.OpGetChildren2, func(ctx context.Context, c api) error { _, _, err := c.Children(ctx, "/a"); return err }},
+		"getData":      {jute.OpGetData, func(ctx context.Context, c api) error { _, err := c.Get(ctx, "/a"); return err }},
+		"exists":       {jute.OpExists, func(ctx context.Context, c api) error { _, err := c.Exists(ctx, "/a"); return err }},
+		"getChildren2": {jute.OpGetChildren2, func(ctx context.Context, c api) error { _, err := c.Children(ctx, "/a"); return err }},
 		"sync":         {jute.OpSync, func(ctx context.Context, c api) error { return c.Sync(ctx, "/a") }},
 	}
 	inBothForms(t, func(t *testing.T, w *world, first api) {
@@ -182,9 +186,9 @@ func TestSuiteAmbiguous(t *testing.T) {
 					t.Errorf("%s was done with %v", name, cut.Err())
 				}
 			}
-			_, there, err := first.Exists(ctx, "/new")
-			if there != after || err != nil {
-				t.Errorf("after=%v: exists /new = %v, %v", after, there, err)
+			found, err := first.Exists(ctx, "/new")
+			if found.Exists != after || err != nil {
+				t.Errorf("after=%v: exists /new = %v, %v", after, found.Exists, err)
 			}
 		}
 	})
@@ -218,10 +222,10 @@ func TestSuiteCanceled(t *testing.T) {
 	ended(t, states, client.StateSuspended)
 	waiting, stop := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, why)
 	defer stop()
-	_, err = c.Create(waiting, "/b", nil, client.Persistent, nil)
+	_, err = c.Create(waiting, "/b", nil, client.CreateOptions{})
 	failsWith(t, err, why, "create /b: ", w.Addr())
 	w.Accept()
-	if _, there, err := c.Exists(deadline(t), "/b"); there || err != nil {
-		t.Errorf("exists /b = %v, %v", there, err)
+	if found, err := c.Exists(deadline(t), "/b"); found.Exists || err != nil {
+		t.Errorf("exists /b = %v, %v", found.Exists, err)
 	}
 }

@@ -16,32 +16,32 @@ import (
 func TestSuiteNodes(t *testing.T) {
 	inBothForms(t, func(t *testing.T, _ *world, c api) {
 		ctx := deadline(t)
-		path, made, err := c.CreateStat(ctx, "/a", []byte("one"), client.Persistent, nil)
-		if err != nil || path != "/a" || made.Czxid == 0 || made.DataLength != 3 {
-			t.Fatalf("create = %q %+v, %v", path, made, err)
+		made2, err := c.Create(ctx, "/a", []byte("one"), client.CreateOptions{Stat: true})
+		if err != nil || made2.Path != "/a" || made2.Stat.Czxid == 0 || made2.Stat.DataLength != 3 {
+			t.Fatalf("create = %q %+v, %v", made2.Path, made2.Stat, err)
 		}
-		data, stat, err := c.Get(ctx, "/a")
-		if err != nil || string(data) != "one" || stat != made {
-			t.Errorf("get = %q %+v, %v; want %+v", data, stat, err, made)
+		node, err := c.Get(ctx, "/a")
+		if err != nil || string(node.Data) != "one" || node.Stat != made2.Stat {
+			t.Errorf("get = %q %+v, %v; want %+v", node.Data, node.Stat, err, made2.Stat)
 		}
-		set, err := c.Set(ctx, "/a", []byte("two!"), made.Version)
-		if err != nil || set.Version != 1 || set.Mzxid <= made.Mzxid || set.DataLength != 4 || set.Czxid != made.Czxid {
+		set, err := c.Set(ctx, "/a", []byte("two!"), made2.Stat.Version)
+		if err != nil || set.Version != 1 || set.Mzxid <= made2.Stat.Mzxid || set.DataLength != 4 || set.Czxid != made2.Stat.Czxid {
 			t.Errorf("set = %+v, %v", set, err)
 		}
-		if _, err := c.Create(ctx, "/a/b", nil, client.Persistent, nil); err != nil {
+		if _, err := c.Create(ctx, "/a/b", nil, client.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
-		names, parent, err := c.Children(ctx, "/a")
-		if err != nil || !slices.Equal(names, []string{"b"}) || parent.NumChildren != 1 || parent.Cversion != 1 {
-			t.Errorf("children = %q %+v, %v", names, parent, err)
+		list, err := c.Children(ctx, "/a")
+		if err != nil || !slices.Equal(list.Names, []string{"b"}) || list.Stat.NumChildren != 1 || list.Stat.Cversion != 1 {
+			t.Errorf("children = %q %+v, %v", list.Names, list.Stat, err)
 		}
-		if stat, there, err := c.Exists(ctx, "/a"); err != nil || !there || stat != parent {
-			t.Errorf("exists = %v %+v, %v", there, stat, err)
+		if found, err := c.Exists(ctx, "/a"); err != nil || !found.Exists || found.Stat != list.Stat {
+			t.Errorf("exists = %v %+v, %v", found.Exists, found.Stat, err)
 		}
 		ok(t, c.Delete(ctx, "/a/b", 0))
 		ok(t, c.Delete(ctx, "/a", client.AnyVersion))
-		if stat, there, err := c.Exists(ctx, "/a"); err != nil || there || stat != (client.Stat{}) {
-			t.Errorf("exists = %v %+v, %v", there, stat, err)
+		if found, err := c.Exists(ctx, "/a"); err != nil || found.Exists || found.Stat != (client.Stat{}) {
+			t.Errorf("exists = %v %+v, %v", found.Exists, found.Stat, err)
 		}
 		ok(t, c.Sync(ctx, "/"))
 		ok(t, c.Sync(ctx, "/no such node"))
@@ -53,18 +53,18 @@ func TestSuiteNullData(t *testing.T) {
 	inBothForms(t, func(t *testing.T, _ *world, c api) {
 		ctx := deadline(t)
 		for name, data := range map[string][]byte{"/null": nil, "/empty": {}} {
-			_, err := c.Create(ctx, name, data, client.Persistent, nil)
+			_, err := c.Create(ctx, name, data, client.CreateOptions{})
 			ok(t, err)
-			got, stat, err := c.Get(ctx, name)
-			if err != nil || len(got) != 0 || (got == nil) != (data == nil) || stat.DataLength != 0 {
-				t.Errorf("get %s = %#v, %v", name, got, err)
+			node, err := c.Get(ctx, name)
+			if err != nil || len(node.Data) != 0 || (node.Data == nil) != (data == nil) || node.Stat.DataLength != 0 {
+				t.Errorf("get %s = %#v, %v", name, node.Data, err)
 			}
 			_, err = c.Set(ctx, name, []byte("x"), client.AnyVersion)
 			ok(t, err)
 			_, err = c.Set(ctx, name, data, client.AnyVersion)
 			ok(t, err)
-			if got, _, err := c.Get(ctx, name); err != nil || (got == nil) != (data == nil) {
-				t.Errorf("get %s after a set = %#v, %v", name, got, err)
+			if node2, err := c.Get(ctx, name); err != nil || (node2.Data == nil) != (data == nil) {
+				t.Errorf("get %s after a set = %#v, %v", name, node2.Data, err)
 			}
 		}
 	})
@@ -76,15 +76,13 @@ func TestSuiteModes(t *testing.T) {
 		id, _ := c.Session()
 		for _, mode := range []client.CreateMode{client.Persistent, client.Ephemeral, client.PersistentSequential,
 			client.EphemeralSequential, client.Container, client.PersistentTTL, client.PersistentSequentialTTL} {
-			var path string
-			var stat client.Stat
-			var err error
 			want := fmt.Sprintf("/n%d-", mode)
+			o := client.CreateOptions{Mode: mode, Stat: true}
 			if mode.TTL() {
-				path, stat, err = c.CreateTTL(ctx, want, []byte("x"), mode, time.Hour)
-			} else {
-				path, stat, err = c.CreateStat(ctx, want, []byte("x"), mode, nil)
+				o.TTL = time.Hour
 			}
+			made, err := c.Create(ctx, want, []byte("x"), o)
+			path, stat := made.Path, made.Stat
 			if err != nil {
 				t.Errorf("create mode %d: %v", mode, err)
 				continue
@@ -97,17 +95,17 @@ func TestSuiteModes(t *testing.T) {
 			if owner := stat.EphemeralOwner; mode.Ephemeral() && owner != id || !mode.Ephemeral() && owner != 0 {
 				t.Errorf("mode %d: owner %v, session %v", mode, owner, id)
 			}
-			if got, there, err := c.Exists(ctx, path); err != nil || !there || got.EphemeralOwner != stat.EphemeralOwner {
-				t.Errorf("exists %s = %v %+v, %v", path, there, got, err)
+			if found, err := c.Exists(ctx, path); err != nil || !found.Exists || found.Stat.EphemeralOwner != stat.EphemeralOwner {
+				t.Errorf("exists %s = %v %+v, %v", path, found.Exists, found.Stat, err)
 			}
 		}
-		first, err := c.Create(ctx, "/q", nil, client.Persistent, nil)
+		first, err := c.Create(ctx, "/q", nil, client.CreateOptions{})
 		ok(t, err)
 		var paths []string
 		for range 3 {
-			p, err := c.Create(ctx, first+"/", nil, client.PersistentSequential, nil)
+			p, err := c.Create(ctx, first.Path+"/", nil, client.CreateOptions{Mode: client.PersistentSequential})
 			ok(t, err)
-			paths = append(paths, p)
+			paths = append(paths, p.Path)
 		}
 		if want := []string{"/q/0000000000", "/q/0000000001", "/q/0000000002"}; !slices.Equal(paths, want) {
 			t.Errorf("sequential nodes %q, want %q", paths, want)
@@ -120,24 +118,24 @@ func TestSuiteModes(t *testing.T) {
 func TestSuiteNodesThatGo(t *testing.T) {
 	inBothForms(t, func(t *testing.T, _ *world, c api) {
 		ctx := deadline(t)
-		_, _, err := c.CreateTTL(ctx, "/ttl", nil, client.PersistentTTL, time.Millisecond)
+		_, err := c.Create(ctx, "/ttl", nil, client.CreateOptions{Mode: client.PersistentTTL, TTL: time.Millisecond})
 		ok(t, err)
-		_, err = c.Create(ctx, "/box", nil, client.Container, nil)
+		_, err = c.Create(ctx, "/box", nil, client.CreateOptions{Mode: client.Container})
 		ok(t, err)
 		for _, path := range []string{"/ttl", "/box"} {
-			watch, err := c.ExistsW(ctx, path)
+			found, err := c.ExistsW(ctx, path)
 			ok(t, err)
 			if path == "/box" {
-				_, err = c.Multi(ctx, client.CreateOp("/box/a", nil, client.Persistent, nil), client.DeleteOp("/box/a", 0))
+				_, err = c.Multi(ctx, client.CreateOp("/box/a", nil, client.CreateOptions{}), client.DeleteOp("/box/a", 0))
 				ok(t, err)
 			}
 			// Either it is gone already, and the watch waits for its creation.
-			_, there, err := c.Exists(ctx, path)
+			found2, err := c.Exists(ctx, path)
 			ok(t, err)
-			if !there {
+			if !found2.Exists {
 				continue
 			}
-			if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
+			if ev, err := found.Watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
 				t.Errorf("%s: event %v, %v", path, ev, err)
 			}
 		}
@@ -148,25 +146,25 @@ func TestSuiteACL(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
 		ok(t, c.AddAuth(ctx, "digest", "ann:secret"))
-		_, err := c.Create(ctx, "/own", []byte("x"), client.Persistent, client.CreatorACL())
+		_, err := c.Create(ctx, "/own", []byte("x"), client.CreateOptions{ACL: client.CreatorACL()})
 		ok(t, err)
-		acl, stat, err := c.GetACL(ctx, "/own")
-		if err != nil || len(acl) != 1 || acl[0].Perms != client.PermAll || acl[0].ID.Scheme != "digest" || !strings.HasPrefix(acl[0].ID.ID, "ann:") {
-			t.Errorf("getACL = %v, %v", acl, err)
+		access, err := c.GetACL(ctx, "/own")
+		if err != nil || len(access.ACL) != 1 || access.ACL[0].Perms != client.PermAll || access.ACL[0].ID.Scheme != "digest" || !strings.HasPrefix(access.ACL[0].ID.ID, "ann:") {
+			t.Errorf("getACL = %v, %v", access.ACL, err)
 		}
 		stranger := w.client(t)
-		_, _, err = stranger.Get(ctx, "/own")
+		_, err = stranger.Get(ctx, "/own")
 		failsWith(t, err, client.ErrNoAuth, "getData", "/own")
 		_, err = stranger.Set(ctx, "/own", nil, client.AnyVersion)
 		failsWith(t, err, client.ErrNoAuth, "setData", "/own")
-		_, err = c.SetACL(ctx, "/own", client.ReadACL(), stat.Aversion+1)
+		_, err = c.SetACL(ctx, "/own", client.ReadACL(), access.Stat.Aversion+1)
 		failsWith(t, err, client.ErrBadVersion, "setACL", "/own")
-		after, err := c.SetACL(ctx, "/own", append(client.ReadACL(), acl...), stat.Aversion)
-		if err != nil || after.Aversion != stat.Aversion+1 {
+		after, err := c.SetACL(ctx, "/own", append(client.ReadACL(), access.ACL...), access.Stat.Aversion)
+		if err != nil || after.Aversion != access.Stat.Aversion+1 {
 			t.Errorf("setACL = %+v, %v", after, err)
 		}
-		if data, _, err := stranger.Get(ctx, "/own"); err != nil || string(data) != "x" {
-			t.Errorf("get = %q, %v", data, err)
+		if node, err := stranger.Get(ctx, "/own"); err != nil || string(node.Data) != "x" {
+			t.Errorf("get = %q, %v", node.Data, err)
 		}
 		// Whom the servers take it for outlives the connection.
 		states := c.States(ctx)
@@ -187,10 +185,10 @@ func TestSuiteMulti(t *testing.T) {
 	inBothForms(t, func(t *testing.T, _ *world, c api) {
 		ctx := deadline(t)
 		results, err := c.Multi(ctx,
-			client.CreateOp("/m", []byte("a"), client.Persistent, nil),
-			client.CreateOp("/m/s-", nil, client.PersistentSequential, nil),
-			client.CreateOp("/box", nil, client.Container, nil),
-			client.CreateTTLOp("/ttl", nil, client.PersistentTTL, nil, time.Hour),
+			client.CreateOp("/m", []byte("a"), client.CreateOptions{}),
+			client.CreateOp("/m/s-", nil, client.CreateOptions{Mode: client.PersistentSequential}),
+			client.CreateOp("/box", nil, client.CreateOptions{Mode: client.Container}),
+			client.CreateOp("/ttl", nil, client.CreateOptions{Mode: client.PersistentTTL, TTL: time.Hour}),
 			client.SetOp("/m", []byte("b"), 0),
 			client.CheckOp("/m", 1),
 			client.DeleteOp("/ttl", client.AnyVersion))
@@ -211,8 +209,8 @@ func TestSuiteMulti(t *testing.T) {
 		if len(results) != 3 || results[0].Err != nil || results[1].Err != client.ErrNotEmpty || results[2].Err != client.ErrRuntimeInconsistency {
 			t.Errorf("results %+v", results)
 		}
-		if data, stat, err := c.Get(ctx, "/m"); err != nil || string(data) != "b" || stat.Version != 1 {
-			t.Errorf("after a multi that failed: %q %+v, %v", data, stat, err)
+		if node, err := c.Get(ctx, "/m"); err != nil || string(node.Data) != "b" || node.Stat.Version != 1 {
+			t.Errorf("after a multi that failed: %q %+v, %v", node.Data, node.Stat, err)
 		}
 		if results, err := c.Multi(ctx); err != nil || len(results) != 0 {
 			t.Errorf("a multi of nothing = %v, %v", results, err)
@@ -251,7 +249,7 @@ func TestSuiteCounts(t *testing.T) {
 			t.Errorf("descendants of /a: %d, %v", n, err)
 		}
 		for _, p := range []string{"/a/e", "/ab/e", "/e"} {
-			_, err := c.Create(ctx, p, nil, client.Ephemeral, nil)
+			_, err := c.Create(ctx, p, nil, client.CreateOptions{Mode: client.Ephemeral})
 			ok(t, err)
 		}
 		for prefix, want := range map[string][]string{"/": {"/a/e", "/ab/e", "/e"}, "/a/": {"/a/e"}, "/a": {"/a/e", "/ab/e"}, "/x": nil} {
@@ -276,7 +274,7 @@ func TestSuiteLargeListing(t *testing.T) {
 	for i := range nodes / perMulti {
 		var ops []client.Op
 		for j := range perMulti {
-			ops = append(ops, client.CreateOp(fmt.Sprintf("/%s%05d", name, i*perMulti+j), nil, client.Persistent, nil))
+			ops = append(ops, client.CreateOp(fmt.Sprintf("/%s%05d", name, i*perMulti+j), nil, client.CreateOptions{}))
 		}
 		multis = append(multis, c.Async().Multi(ops))
 	}
@@ -284,16 +282,16 @@ func TestSuiteLargeListing(t *testing.T) {
 		_, err := m.Wait(ctx)
 		ok(t, err)
 	}
-	names, stat, err := c.Children(ctx, "/")
+	list, err := c.Children(ctx, "/")
 	size := 0
-	for _, n := range names {
+	for _, n := range list.Names {
 		size += 4 + len(n)
 	}
-	if err != nil || len(names) != nodes || stat.NumChildren != nodes || size < 3<<20 {
-		t.Errorf("%d children in %d bytes, %v", len(names), size, err)
+	if err != nil || len(list.Names) != nodes || list.Stat.NumChildren != nodes || size < 3<<20 {
+		t.Errorf("%d children in %d bytes, %v", len(list.Names), size, err)
 	}
 	small := w.client(t, func(o *client.Options) { o.MaxReply = 1 << 20 })
-	_, _, err = small.Children(ctx, "/")
+	_, err = small.Children(ctx, "/")
 	failsWith(t, err, client.ErrConnectionLoss, "getChildren", "1048576", "MaxReply")
 }
 
@@ -304,10 +302,10 @@ func TestSuiteLargeRequests(t *testing.T) {
 		ctx := deadline(t)
 		states := c.States(ctx)
 		big := bytes.Repeat([]byte("x"), 1_000_000)
-		_, err := c.Create(ctx, "/big", big, client.Persistent, nil)
+		_, err := c.Create(ctx, "/big", big, client.CreateOptions{})
 		ok(t, err)
-		if data, _, err := c.Get(ctx, "/big"); err != nil || !bytes.Equal(data, big) {
-			t.Errorf("get: %d bytes, %v", len(data), err)
+		if node, err := c.Get(ctx, "/big"); err != nil || !bytes.Equal(node.Data, big) {
+			t.Errorf("get: %d bytes, %v", len(node.Data), err)
 		}
 		_, err = c.Set(ctx, "/big", make([]byte, client.DefaultMaxRequest), client.AnyVersion)
 		failsWith(t, err, client.ErrBadArguments, "setData", "/big", "1048575", "MaxRequest", "jute.maxbuffer")
@@ -331,34 +329,34 @@ func TestSuiteChroot(t *testing.T) {
 	for name, c := range map[string]*client.Client{"connect string": byString, "namespace": plain.Namespace("/app")} {
 		t.Run(name, func(t *testing.T) {
 			ctx := deadline(t)
-			if data, _, err := c.Get(ctx, "/"); err != nil || string(data) != "root" {
-				t.Errorf("get / = %q, %v", data, err)
+			if node, err := c.Get(ctx, "/"); err != nil || string(node.Data) != "root" {
+				t.Errorf("get / = %q, %v", node.Data, err)
 			}
 			watch, err := c.AddWatch(ctx, "/", client.WatchRecursive)
 			ok(t, err)
-			path, err := c.Create(ctx, "/s-", nil, client.EphemeralSequential, nil)
-			if err != nil || !strings.HasPrefix(path, "/s-") {
-				t.Errorf("create = %q, %v", path, err)
+			made, err := c.Create(ctx, "/s-", nil, client.CreateOptions{Mode: client.EphemeralSequential})
+			if err != nil || !strings.HasPrefix(made.Path, "/s-") {
+				t.Errorf("create = %q, %v", made.Path, err)
 			}
-			if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventCreated || ev.Path != path {
+			if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventCreated || ev.Path != made.Path {
 				t.Errorf("event %v, %v", ev, err)
 			}
-			if _, there, err := plain.Exists(ctx, "/app"+path); err != nil || !there {
-				t.Errorf("exists /app%s = %v, %v", path, there, err)
+			if found, err := plain.Exists(ctx, "/app"+made.Path); err != nil || !found.Exists {
+				t.Errorf("exists /app%s = %v, %v", made.Path, found.Exists, err)
 			}
-			results, err := c.Multi(ctx, client.CreateOp("/m-", nil, client.PersistentSequential, nil))
+			results, err := c.Multi(ctx, client.CreateOp("/m-", nil, client.CreateOptions{Mode: client.PersistentSequential}))
 			if err != nil || !strings.HasPrefix(results[0].Path, "/m-") {
 				t.Errorf("multi = %+v, %v", results, err)
 			}
-			if got, err := c.Ephemerals(ctx, "/"); err != nil || !slices.Equal(got, []string{path}) {
+			if got, err := c.Ephemerals(ctx, "/"); err != nil || !slices.Equal(got, []string{made.Path}) {
 				t.Errorf("ephemerals = %q, %v", got, err)
 			}
-			_, _, err = c.Get(ctx, "/none")
+			_, err = c.Get(ctx, "/none")
 			failsWith(t, err, client.ErrNoNode, "getData /none:")
-			if _, _, err := c.GetConfig(ctx); err != nil {
+			if _, err := c.GetConfig(ctx); err != nil {
 				t.Errorf("getConfig = %v", err)
 			}
-			ok(t, c.Delete(ctx, path, client.AnyVersion))
+			ok(t, c.Delete(ctx, made.Path, client.AnyVersion))
 			ok(t, watch.Close(ctx))
 		})
 	}

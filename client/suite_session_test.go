@@ -20,7 +20,7 @@ func TestSuiteClose(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
 		other := w.client(t)
-		_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
 		makeNode(t, c.Client, "/p", "")
 		states := c.States(ctx)
@@ -32,13 +32,13 @@ func TestSuiteClose(t *testing.T) {
 			t.Error("a state after the last")
 		}
 		for path, want := range map[string]bool{"/e": false, "/p": true} {
-			if _, there, err := other.Exists(ctx, path); there != want || err != nil {
-				t.Errorf("exists %s = %v, %v", path, there, err)
+			if found, err := other.Exists(ctx, path); found.Exists != want || err != nil {
+				t.Errorf("exists %s = %v, %v", path, found.Exists, err)
 			}
 		}
-		_, _, err = c.Get(ctx, "/p")
+		_, err = c.Get(ctx, "/p")
 		failsWith(t, err, client.ErrClosed, "getData /p: ")
-		_, err = c.Create(ctx, "/q", nil, client.Persistent, nil)
+		_, err = c.Create(ctx, "/q", nil, client.CreateOptions{})
 		failsWith(t, err, client.ErrClosed, "create /q: ")
 		ok(t, c.Close(ctx))
 	})
@@ -49,7 +49,7 @@ func TestSuiteClose(t *testing.T) {
 func TestSuiteBreak(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
-		_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
 		id, _ := c.Session()
 		states := c.States(ctx)
@@ -58,15 +58,15 @@ func TestSuiteBreak(t *testing.T) {
 		if change := ended(t, states, client.StateSuspended); change.Err == nil || change.Session != id {
 			t.Errorf("suspended: %+v", change)
 		}
-		write := c.a.Create("/late", nil, client.Persistent, nil) // waits for the connection
+		write := c.a.Create("/late", nil, client.CreateOptions{}) // waits for the connection
 		w.Accept()
 		ended(t, states, client.StateConnected)
 		if _, err := write.Wait(ctx); err != nil {
 			t.Errorf("create while suspended: %v", err)
 		}
-		stat, there, err := c.Exists(ctx, "/e")
-		if again, _ := c.Session(); !there || err != nil || again != id || stat.EphemeralOwner != id {
-			t.Errorf("session %v, before %v; exists /e = %v %+v, %v", again, id, there, stat, err)
+		found, err := c.Exists(ctx, "/e")
+		if again, _ := c.Session(); !found.Exists || err != nil || again != id || found.Stat.EphemeralOwner != id {
+			t.Errorf("session %v, before %v; exists /e = %v %+v, %v", again, id, found.Exists, found.Stat, err)
 		}
 	})
 }
@@ -76,14 +76,14 @@ func TestSuiteExpiry(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
 		other := w.client(t)
-		_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
-		_, _, watch, err := other.ExistsW(ctx, "/e")
+		found, err := other.ExistsW(ctx, "/e")
 		ok(t, err)
 		states := c.States(ctx)
 		id, _ := c.Session()
 		w.ExpireSession(id)
-		if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
+		if ev, err := found.Watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
 			t.Errorf("event %v, %v", ev, err)
 		}
 		if change := ended(t, states, client.StateExpired); !errors.Is(change.Err, client.ErrSessionExpired) {
@@ -101,9 +101,9 @@ func TestSuiteRenewSession(t *testing.T) {
 	w := newWorld(t, 1)
 	ctx := deadline(t)
 	c := w.client(t, func(o *client.Options) { o.RenewSession = true })
-	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
-	_, _, watch, err := c.GetW(ctx, "/e")
+	node, err := c.GetW(ctx, "/e")
 	ok(t, err)
 	states := c.States(ctx)
 	old, _ := c.Session()
@@ -113,14 +113,14 @@ func TestSuiteRenewSession(t *testing.T) {
 			t.Errorf("state %v, want %v", change.To, want)
 		}
 	}
-	if _, err := watch.Next(ctx); !errors.Is(err, client.ErrSessionExpired) {
+	if _, err := node.Watch.Next(ctx); !errors.Is(err, client.ErrSessionExpired) {
 		t.Errorf("the old session's watch ends with %v", err)
 	}
-	_, there, err := c.Exists(ctx, "/e")
-	if id, _ := c.Session(); id == old || there || err != nil {
-		t.Errorf("session %v, before %v; exists /e = %v, %v", id, old, there, err)
+	found, err := c.Exists(ctx, "/e")
+	if id, _ := c.Session(); id == old || found.Exists || err != nil {
+		t.Errorf("session %v, before %v; exists /e = %v, %v", id, old, found.Exists, err)
 	}
-	_, err = c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	_, err = c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 }
 
@@ -133,9 +133,9 @@ func TestSuiteSilence(t *testing.T) {
 	other := w.client(t)
 	door := zktest.NewProxy(t, w.Addr())
 	c := door.Client(t, func(o *client.Options) { o.Timeout = 1500 * time.Millisecond }).Namespace(w.root)
-	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
-	_, _, watch, err := other.ExistsW(ctx, "/e")
+	found, err := other.ExistsW(ctx, "/e")
 	ok(t, err)
 	states := c.States(ctx)
 	door.Stall()
@@ -144,7 +144,7 @@ func TestSuiteSilence(t *testing.T) {
 	if !errors.Is(change.Err, client.ErrSessionExpired) {
 		t.Errorf("expired: %+v", change)
 	}
-	if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
+	if ev, err := found.Watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
 		t.Errorf("event %v, %v", ev, err)
 	}
 }
@@ -155,14 +155,14 @@ func TestSuitePings(t *testing.T) {
 	w := newWorld(t, 1)
 	ctx := deadline(t)
 	c := w.client(t, func(o *client.Options) { o.Timeout = 2 * time.Second })
-	_, err := c.Create(ctx, "/e", nil, client.Ephemeral, nil)
+	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	states := c.States(ctx)
 	if err := w.AwaitRequests(ctx, jute.OpPing, 5); err != nil { // one in a third of the timeout, or two
 		t.Fatal(err)
 	}
-	if _, there, err := c.Exists(ctx, "/e"); !there || err != nil {
-		t.Errorf("exists = %v, %v", there, err)
+	if found, err := c.Exists(ctx, "/e"); !found.Exists || err != nil {
+		t.Errorf("exists = %v, %v", found.Exists, err)
 	}
 	select {
 	case change := <-states:

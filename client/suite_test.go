@@ -35,7 +35,7 @@ func newWorld(t *testing.T, n int) *world {
 	w := &world{Proxy: zktest.Target(t, n, zktest.Config(superDigest)),
 		root: fmt.Sprintf("/suite-%d-%d", time.Now().UnixNano(), worlds.Add(1))}
 	admin := w.Proxy.Client(t, super)
-	if _, err := admin.Create(deadline(t), w.root, nil, client.Persistent, nil); err != nil {
+	if _, err := admin.Create(deadline(t), w.root, nil, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if zktest.External() {
@@ -82,7 +82,7 @@ func ok(t testing.TB, err error) {
 
 func makeNode(t testing.TB, c *client.Client, path, data string) {
 	t.Helper()
-	_, err := c.Create(deadline(t), path, []byte(data), client.Persistent, nil)
+	_, err := c.Create(deadline(t), path, []byte(data), client.CreateOptions{})
 	ok(t, err)
 }
 
@@ -137,28 +137,11 @@ func (w *world) api(t *testing.T, async bool, opts ...func(*client.Options)) api
 	return api{Client: c, a: c.Async(), async: async}
 }
 
-func (c api) Create(ctx context.Context, path string, data []byte, mode client.CreateMode, acl []client.ACL) (string, error) {
+func (c api) Create(ctx context.Context, path string, data []byte, o client.CreateOptions) (client.Created, error) {
 	if !c.async {
-		return c.Client.Create(ctx, path, data, mode, acl)
+		return c.Client.Create(ctx, path, data, o)
 	}
-	v, err := c.a.Create(path, data, mode, acl).Wait(ctx)
-	return v.Path, err
-}
-
-func (c api) CreateStat(ctx context.Context, path string, data []byte, mode client.CreateMode, acl []client.ACL) (string, client.Stat, error) {
-	if !c.async {
-		return c.Client.CreateStat(ctx, path, data, mode, acl)
-	}
-	v, err := c.a.CreateStat(path, data, mode, acl).Wait(ctx)
-	return v.Path, v.Stat, err
-}
-
-func (c api) CreateTTL(ctx context.Context, path string, data []byte, mode client.CreateMode, ttl time.Duration) (string, client.Stat, error) {
-	if !c.async {
-		return c.Client.CreateTTL(ctx, path, data, mode, nil, ttl)
-	}
-	v, err := c.a.CreateTTL(path, data, mode, nil, ttl).Wait(ctx)
-	return v.Path, v.Stat, err
+	return c.a.Create(path, data, o).Wait(ctx)
 }
 
 func (c api) Delete(ctx context.Context, path string, version int32) error {
@@ -169,20 +152,53 @@ func (c api) Delete(ctx context.Context, path string, version int32) error {
 	return err
 }
 
-func (c api) Exists(ctx context.Context, path string) (client.Stat, bool, error) {
+func (c api) Exists(ctx context.Context, path string) (client.Presence, error) {
 	if !c.async {
 		return c.Client.Exists(ctx, path)
 	}
-	v, err := c.a.Exists(path).Wait(ctx)
-	return v.Stat, v.Exists, err
+	return c.a.Exists(path).Wait(ctx)
 }
 
-func (c api) Get(ctx context.Context, path string) ([]byte, client.Stat, error) {
+func (c api) ExistsW(ctx context.Context, path string) (client.Presence, error) {
+	if !c.async {
+		return c.Client.ExistsW(ctx, path)
+	}
+	return c.a.ExistsW(path).Wait(ctx)
+}
+
+func (c api) Get(ctx context.Context, path string) (client.Node, error) {
 	if !c.async {
 		return c.Client.Get(ctx, path)
 	}
-	v, err := c.a.Get(path).Wait(ctx)
-	return v.Data, v.Stat, err
+	return c.a.Get(path).Wait(ctx)
+}
+
+func (c api) GetW(ctx context.Context, path string) (client.Node, error) {
+	if !c.async {
+		return c.Client.GetW(ctx, path)
+	}
+	return c.a.GetW(path).Wait(ctx)
+}
+
+func (c api) Children(ctx context.Context, path string) (client.Listing, error) {
+	if !c.async {
+		return c.Client.Children(ctx, path)
+	}
+	return c.a.Children(path).Wait(ctx)
+}
+
+func (c api) ChildrenW(ctx context.Context, path string) (client.Listing, error) {
+	if !c.async {
+		return c.Client.ChildrenW(ctx, path)
+	}
+	return c.a.ChildrenW(path).Wait(ctx)
+}
+
+func (c api) GetACL(ctx context.Context, path string) (client.Access, error) {
+	if !c.async {
+		return c.Client.GetACL(ctx, path)
+	}
+	return c.a.GetACL(path).Wait(ctx)
 }
 
 func (c api) Set(ctx context.Context, path string, data []byte, version int32) (client.Stat, error) {
@@ -190,22 +206,6 @@ func (c api) Set(ctx context.Context, path string, data []byte, version int32) (
 		return c.Client.Set(ctx, path, data, version)
 	}
 	return c.a.Set(path, data, version).Wait(ctx)
-}
-
-func (c api) Children(ctx context.Context, path string) ([]string, client.Stat, error) {
-	if !c.async {
-		return c.Client.Children(ctx, path)
-	}
-	v, err := c.a.Children(path).Wait(ctx)
-	return v.Names, v.Stat, err
-}
-
-func (c api) GetACL(ctx context.Context, path string) ([]client.ACL, client.Stat, error) {
-	if !c.async {
-		return c.Client.GetACL(ctx, path)
-	}
-	v, err := c.a.GetACL(path).Wait(ctx)
-	return v.ACL, v.Stat, err
 }
 
 func (c api) SetACL(ctx context.Context, path string, acl []client.ACL, version int32) (client.Stat, error) {
@@ -235,33 +235,6 @@ func (c api) MultiRead(ctx context.Context, ops ...client.Op) ([]client.OpResult
 		return c.Client.MultiRead(ctx, ops...)
 	}
 	return c.a.MultiRead(ops).Wait(ctx)
-}
-
-func (c api) GetW(ctx context.Context, path string) (*client.Watch, error) {
-	if !c.async {
-		_, _, w, err := c.Client.GetW(ctx, path)
-		return w, err
-	}
-	v, err := c.a.GetW(path).Wait(ctx)
-	return v.Watch, err
-}
-
-func (c api) ExistsW(ctx context.Context, path string) (*client.Watch, error) {
-	if !c.async {
-		_, _, w, err := c.Client.ExistsW(ctx, path)
-		return w, err
-	}
-	v, err := c.a.ExistsW(path).Wait(ctx)
-	return v.Watch, err
-}
-
-func (c api) ChildrenW(ctx context.Context, path string) (*client.Watch, error) {
-	if !c.async {
-		_, _, w, err := c.Client.ChildrenW(ctx, path)
-		return w, err
-	}
-	v, err := c.a.ChildrenW(path).Wait(ctx)
-	return v.Watch, err
 }
 
 func (c api) AddWatch(ctx context.Context, path string, mode client.WatchMode) (*client.Watch, error) {
@@ -308,21 +281,18 @@ func (c api) WhoAmI(ctx context.Context) ([]client.Identity, error) {
 	return c.a.WhoAmI().Wait(ctx)
 }
 
-func (c api) GetConfig(ctx context.Context) ([]byte, client.Stat, error) {
+func (c api) GetConfig(ctx context.Context) (client.Node, error) {
 	if !c.async {
 		return c.Client.GetConfig(ctx)
 	}
-	v, err := c.a.GetConfig().Wait(ctx)
-	return v.Data, v.Stat, err
+	return c.a.GetConfig().Wait(ctx)
 }
 
-func (c api) Reconfig(ctx context.Context, joining, leaving string, version int64) error {
+func (c api) Reconfig(ctx context.Context, m client.Members, version int64) (client.Node, error) {
 	if !c.async {
-		_, _, err := c.Client.Reconfig(ctx, joining, leaving, version)
-		return err
+		return c.Client.Reconfig(ctx, m, version)
 	}
-	_, err := c.a.Reconfig(joining, leaving, version).Wait(ctx)
-	return err
+	return c.a.Reconfig(m, version).Wait(ctx)
 }
 
 func (c api) AddAuth(ctx context.Context, scheme, auth string) error {

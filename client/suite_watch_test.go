@@ -31,11 +31,20 @@ const (
 )
 
 var watchKinds = []watchKind{
-	{"data", func(ctx context.Context, c api) (*client.Watch, error) { return c.GetW(ctx, "/a") },
+	{"data", func(ctx context.Context, c api) (*client.Watch, error) {
+		v, err := c.GetW(ctx, "/a")
+		return v.Watch, err
+	},
 		client.DataWatches, false, []client.EventType{changed, deleted}, nil},
-	{"exist", func(ctx context.Context, c api) (*client.Watch, error) { return c.ExistsW(ctx, "/a") },
+	{"exist", func(ctx context.Context, c api) (*client.Watch, error) {
+		v, err := c.ExistsW(ctx, "/a")
+		return v.Watch, err
+	},
 		client.DataWatches, false, []client.EventType{created, changed, deleted}, nil},
-	{"child", func(ctx context.Context, c api) (*client.Watch, error) { return c.ChildrenW(ctx, "/a") },
+	{"child", func(ctx context.Context, c api) (*client.Watch, error) {
+		v, err := c.ChildrenW(ctx, "/a")
+		return v.Watch, err
+	},
 		client.ChildWatches, false, []client.EventType{children, deleted}, nil},
 	{"persistent", func(ctx context.Context, c api) (*client.Watch, error) {
 		return c.AddWatch(ctx, "/a", client.WatchPersistent)
@@ -56,7 +65,7 @@ type change struct {
 
 var changes = []change{
 	{"create", created, 0, true, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Create(ctx, "/a", nil, client.Persistent, nil)
+		_, err := c.Create(ctx, "/a", nil, client.CreateOptions{})
 		return err
 	}},
 	{"set", changed, 0, false, func(ctx context.Context, c *client.Client) error {
@@ -64,7 +73,7 @@ var changes = []change{
 		return err
 	}},
 	{"create child", children, created, false, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Create(ctx, "/a/b", nil, client.Persistent, nil)
+		_, err := c.Create(ctx, "/a/b", nil, client.CreateOptions{})
 		return err
 	}},
 	{"delete", deleted, 0, false, func(ctx context.Context, c *client.Client) error {
@@ -214,19 +223,19 @@ func TestSuiteEventBeforeReply(t *testing.T) {
 		writer := w.client(t)
 		makeNode(t, c.Client, "/a", "")
 		for i := range 50 {
-			watch, err := c.GetW(ctx, "/a")
+			node, err := c.GetW(ctx, "/a")
 			ok(t, err)
 			want := fmt.Sprint(i)
 			write := writer.Async().Set("/a", []byte(want), client.AnyVersion)
 			for {
-				data, _, err := c.Get(ctx, "/a")
+				node2, err := c.Get(ctx, "/a")
 				ok(t, err)
-				if string(data) == want {
+				if string(node2.Data) == want {
 					break
 				}
 			}
 			select {
-			case ev := <-watch.Events():
+			case ev := <-node.Watch.Events():
 				if ev.Type != changed {
 					t.Errorf("event %v", ev)
 				}
@@ -402,10 +411,10 @@ func TestSuiteFailedReadSetsNoWatch(t *testing.T) {
 		ctx := deadline(t)
 		makeNode(t, c.Client, "/a", "")
 		cut := w.CutAfter(func(op client.OpCode, _ string) bool { return op == jute.OpGetData })
-		watch, err := c.GetW(ctx, "/a")
+		node, err := c.GetW(ctx, "/a")
 		<-cut.Done()
 		failsWith(t, err, client.ErrConnectionLoss, "getData /a: ")
-		if watch != nil {
+		if node.Watch != nil {
 			t.Error("a watch came with an error")
 		}
 		failsWith(t, c.CheckWatches(ctx, "/a", client.AnyWatches), client.ErrNoWatcher)
@@ -436,7 +445,7 @@ func TestSuiteManyWatches(t *testing.T) {
 	ended(t, states, client.StateConnected)
 	var creates []*client.Future[client.Created]
 	for i := range nodes {
-		creates = append(creates, c.Async().Create(fmt.Sprintf("%s%d", long, i), nil, client.Persistent, nil))
+		creates = append(creates, c.Async().Create(fmt.Sprintf("%s%d", long, i), nil, client.CreateOptions{}))
 	}
 	for i, f := range creates {
 		_, err := f.Wait(ctx)

@@ -71,13 +71,13 @@ func (t *Typed[T]) Path() string { return t.path }
 // Get returns the node's value; the Stat's Version is for Set. ErrData if
 // the data is not a T.
 func (t *Typed[T]) Get(ctx context.Context) (T, Stat, error) {
-	data, stat, err := t.c.Get(ctx, t.path)
+	node, err := t.c.Get(ctx, t.path)
 	if err != nil {
 		var none T
-		return none, stat, err
+		return none, Stat{}, err
 	}
-	v, err := t.decode(data)
-	return v, stat, err
+	v, err := t.decode(node.Data)
+	return v, node.Stat, err
 }
 
 func (t *Typed[T]) decode(data []byte) (T, error) {
@@ -102,7 +102,8 @@ func (t *Typed[T]) Create(ctx context.Context, v T, mode CreateMode, acl []ACL) 
 	if err != nil {
 		return "", err
 	}
-	return t.c.Create(ctx, t.path, data, mode, acl)
+	made, err := t.c.Create(ctx, t.path, data, CreateOptions{Mode: mode, ACL: acl})
+	return made.Path, err
 }
 
 // Set replaces the node's value if its version is version, or any if that is
@@ -235,21 +236,21 @@ type following[T any] struct {
 // look reads the node and sets a watch for its next change.
 func (f *following[T]) look(ctx context.Context) (now Value[T], data []byte, watch *Watch, err error) {
 	for {
-		data, stat, watch, err := f.c.GetW(ctx, f.path)
+		node, err := f.c.GetW(ctx, f.path)
 		if err == nil {
-			return Value[T]{Stat: stat, Exists: true}, data, watch, nil
+			return Value[T]{Stat: node.Stat, Exists: true}, node.Data, node.Watch, nil
 		}
 		if !errors.Is(err, ErrNoNode) {
 			return now, nil, nil, err
 		}
-		_, exists, watch, err := f.c.ExistsW(ctx, f.path)
+		found, err := f.c.ExistsW(ctx, f.path)
 		if err != nil {
 			return now, nil, nil, err
 		}
-		if !exists {
-			return now, nil, watch, nil
+		if !found.Exists {
+			return now, nil, found.Watch, nil
 		}
-		f.c.drop(watch) // the node has been created in between
+		f.c.drop(found.Watch) // the node has been created in between
 	}
 }
 

@@ -25,8 +25,8 @@ func TestTypedCodecs(t *testing.T) {
 	object := client.NewTyped[settings](c, "/json", nil)
 	_, err := object.Create(ctx, settings{"a", 1}, client.Persistent, nil)
 	must(t, err)
-	if data, _, _ := c.Get(ctx, "/json"); string(data) != `{"Name":"a","Count":1}` {
-		t.Errorf("JSON is %q", data)
+	if node, _ := c.Get(ctx, "/json"); string(node.Data) != `{"Name":"a","Count":1}` {
+		t.Errorf("JSON is %q", node.Data)
 	}
 	stat, err := object.Set(ctx, settings{"b", 2}, 0)
 	must(t, err)
@@ -54,7 +54,7 @@ func TestTypedCodecs(t *testing.T) {
 func TestTypedBadData(t *testing.T) {
 	c := newWorld(t, 1).client(t)
 	node := client.NewTyped[settings](c, "/a", nil)
-	_, err := c.Create(t.Context(), "/a", []byte("{"), client.Persistent, nil)
+	_, err := c.Create(t.Context(), "/a", []byte("{"), client.CreateOptions{})
 	must(t, err)
 	_, stat, err := node.Get(t.Context())
 	mustBe(t, err, client.ErrData)
@@ -177,11 +177,14 @@ func TestFollow(t *testing.T) {
 		do   func() error
 		want string
 	}{
-		{func() error { _, err := c.Create(t.Context(), "/s", []byte("one"), client.Persistent, nil); return err }, "one"},
+		{func() error { _, err := c.Create(t.Context(), "/s", []byte("one"), client.CreateOptions{}); return err }, "one"},
 		{func() error { _, err := c.Set(t.Context(), "/s", []byte("two"), 0); return err }, "two"},
 		{func() error { _, err := c.Set(t.Context(), "/s", []byte("two"), 1); return err }, "two"},
 		{func() error { return c.Delete(t.Context(), "/s", client.AnyVersion) }, "-"},
-		{func() error { _, err := c.Create(t.Context(), "/s", nil, client.Ephemeral, nil); return err }, ""},
+		{func() error {
+			_, err := c.Create(t.Context(), "/s", nil, client.CreateOptions{Mode: client.Ephemeral})
+			return err
+		}, ""},
 	}
 	step := 0
 	for v, err := range client.NewTyped(srv.client(t), "/s", client.String{}).Follow(t.Context()) {
@@ -238,7 +241,7 @@ func TestFollowWhileCutOff(t *testing.T) {
 			b.p.Refuse()
 			b.p.CutConnections()
 			must(t, b.look.Delete(ctx, "/s", client.AnyVersion))
-			_, err := b.look.Create(ctx, "/s", []byte("new"), client.Persistent, nil)
+			_, err := b.look.Create(ctx, "/s", []byte("new"), client.CreateOptions{})
 			must(t, err)
 			b.p.Accept()
 			continue
@@ -251,7 +254,7 @@ func TestFollowWhileCutOff(t *testing.T) {
 
 func TestFollowGoesOnAfterBadData(t *testing.T) {
 	c := newWorld(t, 1).client(t)
-	_, err := c.Create(t.Context(), "/n", []byte("x"), client.Persistent, nil)
+	_, err := c.Create(t.Context(), "/n", []byte("x"), client.CreateOptions{})
 	must(t, err)
 	bad := false
 	for v, err := range client.NewTyped[int](c, "/n", nil).Follow(t.Context()) {
@@ -289,7 +292,7 @@ func TestFollowEnds(t *testing.T) {
 				id, _ := c.Session()
 				srv.ExpireSession(id)
 				if renew {
-					_, err := srv.client(t).Create(t.Context(), "/n", []byte("5"), client.Ephemeral, nil)
+					_, err := srv.client(t).Create(t.Context(), "/n", []byte("5"), client.CreateOptions{Mode: client.Ephemeral})
 					must(t, err)
 				}
 				continue

@@ -34,7 +34,7 @@ type (
 // The modes of a create. Sequential ones get ten digits appended to the name;
 // ephemeral nodes go with the session; a container goes some time after its last
 // child; TTL nodes go if they are not changed and have no children for as long
-// as their time to live says (create them with CreateTTL).
+// as their time to live says (CreateOptions.TTL).
 const (
 	Persistent              = jute.ModePersistent
 	Ephemeral               = jute.ModeEphemeral

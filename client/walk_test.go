@@ -17,7 +17,7 @@ func makeTree(t *testing.T, c *client.Client, paths ...string) {
 	t.Helper()
 	made := make([]*client.Future[client.Created], len(paths))
 	for i, path := range paths {
-		made[i] = c.Async().Create(path, []byte(path), client.Persistent, nil)
+		made[i] = c.Async().Create(path, []byte(path), client.CreateOptions{})
 	}
 	for _, f := range made {
 		_, err := f.Wait(t.Context())
@@ -74,16 +74,16 @@ func TestWalkEntries(t *testing.T) {
 	for _, depth := range []int{0, 1} {
 		for e, err := range c.Walk(t.Context(), "/a", client.WalkOptions{Data: true, Depth: depth}) {
 			must(t, err)
-			data, stat, err := c.Get(t.Context(), e.Path)
+			node, err := c.Get(t.Context(), e.Path)
 			must(t, err)
-			names, _, err := c.Children(t.Context(), e.Path)
+			list, err := c.Children(t.Context(), e.Path)
 			must(t, err)
-			slices.Sort(names)
-			if e.Stat != stat || string(e.Data) != string(data) || e.Depth != strings.Count(e.Path, "/")-1 {
-				t.Errorf("entry is %+v, the node %+v, %q", e, stat, data)
+			slices.Sort(list.Names)
+			if e.Stat != node.Stat || string(e.Data) != string(node.Data) || e.Depth != strings.Count(e.Path, "/")-1 {
+				t.Errorf("entry is %+v, the node %+v, %q", e, node.Stat, node.Data)
 			}
-			if (depth == 0 || e.Depth < depth) && !slices.Equal(e.Children, names) {
-				t.Errorf("%s has children %v, want %v", e.Path, e.Children, names)
+			if (depth == 0 || e.Depth < depth) && !slices.Equal(e.Children, list.Names) {
+				t.Errorf("%s has children %v, want %v", e.Path, e.Children, list.Names)
 			}
 		}
 	}

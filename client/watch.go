@@ -165,7 +165,7 @@ func (w *Watch) Close(ctx context.Context) error {
 // forget tells the server that nobody needs a watch any more, if that is so.
 func (w *Watch) forget(ctx context.Context) error {
 	root := &Client{s: w.c.s}
-	_, err := do(ctx, root, &root.s.pools.none, func(f *Future[None]) { root.startForget(f, w) })
+	_, err := do(ctx, root, &root.s.ops.forget, args{path: w.full, target: w})
 	if errors.Is(err, ErrNoWatcher) || errors.Is(err, ErrConnectionLoss) {
 		return nil // it is gone at the server, one way or the other
 	}

@@ -13,7 +13,7 @@ func TestWatcherPathsAreBelowTheRoot(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	ctx := t.Context()
-	if _, err := s.Client(t).Create(ctx, "/app", nil, client.Persistent, nil); err != nil {
+	if _, err := s.Client(t).Create(ctx, "/app", nil, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	told, traced := make(chan client.Event, 10), make(chan client.Event, 10)
@@ -36,7 +36,7 @@ func TestWatcherPathsAreBelowTheRoot(t *testing.T) {
 	if _, err := c.Set(ctx, "/", nil, client.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Create(ctx, "/a", nil, client.Persistent, nil); err != nil {
+	if _, err := c.Create(ctx, "/a", nil, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/", "/a"} {

@@ -42,15 +42,15 @@ func armed(t *testing.T, conn *fakeConn, call func() (*Watch, error), code jute.
 }
 
 func getW(c *Client, path string) func() (*Watch, error) {
-	return func() (*Watch, error) { _, _, w, err := c.GetW(bg, path); return w, err }
+	return func() (*Watch, error) { node, err := c.GetW(bg, path); return node.Watch, err }
 }
 
 func existsW(c *Client, path string) func() (*Watch, error) {
-	return func() (*Watch, error) { _, _, w, err := c.ExistsW(bg, path); return w, err }
+	return func() (*Watch, error) { found, err := c.ExistsW(bg, path); return found.Watch, err }
 }
 
 func childrenW(c *Client, path string) func() (*Watch, error) {
-	return func() (*Watch, error) { _, _, w, err := c.ChildrenW(bg, path); return w, err }
+	return func() (*Watch, error) { list, err := c.ChildrenW(bg, path); return list.Watch, err }
 }
 
 func addW(c *Client, path string, mode WatchMode) func() (*Watch, error) {
@@ -187,7 +187,7 @@ func TestEventBeforeReply(t *testing.T) {
 		all := armed(t, conn, addW(c, "/", WatchRecursive), 0)
 		for i := range 10 {
 			got := goDo(func() ([]string, error) {
-				_, _, err := c.Get(bg, "/x")
+				_, err := c.Get(bg, "/x")
 				return append(events(one), events(all)...), err
 			})
 			r := conn.expect(jute.OpGetData)

@@ -14,16 +14,16 @@ import (
 func fill(b *testing.B, c *client.Client, root string, n int) {
 	b.Helper()
 	ctx := b.Context()
-	if _, err := c.Create(ctx, root, nil, client.Persistent, nil); err != nil {
+	if _, err := c.Create(ctx, root, nil, client.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	data := make([]byte, 100)
 	var last *client.Future[client.Created]
 	for i := range n {
 		if i%1000 == 0 {
-			c.Async().Create(fmt.Sprintf("%s/%04d", root, i/1000), nil, client.Persistent, nil)
+			c.Async().Create(fmt.Sprintf("%s/%04d", root, i/1000), nil, client.CreateOptions{})
 		}
-		last = c.Async().Create(fmt.Sprintf("%s/%04d/n%06d", root, i/1000, i), data, client.Persistent, nil)
+		last = c.Async().Create(fmt.Sprintf("%s/%04d/n%06d", root, i/1000, i), data, client.CreateOptions{})
 	}
 	if _, err := last.Wait(ctx); err != nil {
 		b.Fatal(err)

@@ -105,7 +105,7 @@ func (w *world) must(err error) {
 
 func (w *world) create(path string, data string) {
 	w.t.Helper()
-	_, err := w.w.Create(w.ctx, w.root+path, []byte(data), client.Persistent, nil)
+	_, err := w.w.Create(w.ctx, w.root+path, []byte(data), client.CreateOptions{})
 	w.must(err)
 }
 
@@ -128,19 +128,19 @@ func treeOf(ctx context.Context, t testing.TB, c *client.Client, path string) ma
 	for len(todo) > 0 {
 		path := todo[0]
 		todo = todo[1:]
-		data, stat, err := c.Get(ctx, path)
+		node2, err := c.Get(ctx, path)
 		if err != nil {
 			if len(all) == 0 && strings.Contains(err.Error(), client.ErrNoNode.Error()) {
 				return all
 			}
 			t.Fatal(err)
 		}
-		all[path] = Node{Path: path, Data: data, Stat: stat}
-		names, _, err := c.Children(ctx, path)
+		all[path] = Node{Path: path, Data: node2.Data, Stat: node2.Stat}
+		list, err := c.Children(ctx, path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range names {
+		for _, name := range list.Names {
 			todo = append(todo, join(path, name))
 		}
 	}

@@ -107,7 +107,7 @@ func TestUnreadable(t *testing.T) {
 		secret := []client.ACL{{Perms: client.PermAll &^ client.PermRead, ID: client.ID{Scheme: "world", ID: "anyone"}}}
 		w.create("", "")
 		w.create("/open", "")
-		_, err := w.w.Create(w.ctx, w.root+"/secret", []byte("x"), client.Persistent, secret)
+		_, err := w.w.Create(w.ctx, w.root+"/secret", []byte("x"), client.CreateOptions{ACL: secret})
 		w.must(err)
 		w.create("/secret/below", "")
 		k := w.open(w.client(), o)

@@ -103,17 +103,17 @@ func (a *attacker) write(n int) {
 		path := a.path()
 		switch a.rnd.IntN(20) {
 		case 0, 1, 2, 3, 4, 5, 6, 7, 8:
-			_, err = a.w.Create(a.ctx, path, a.data(), client.Persistent, nil)
+			_, err = a.w.Create(a.ctx, path, a.data(), client.CreateOptions{})
 		case 9, 10, 11, 12:
 			_, err = a.w.Set(a.ctx, path, a.data(), client.AnyVersion)
 		case 13, 14, 15, 16:
 			err = a.w.Delete(a.ctx, path, client.AnyVersion)
 		case 17: // deleted and created again, as one change
-			_, err = a.w.Multi(a.ctx, client.DeleteOp(path, client.AnyVersion), client.CreateOp(path, a.data(), client.Persistent, nil))
+			_, err = a.w.Multi(a.ctx, client.DeleteOp(path, client.AnyVersion), client.CreateOp(path, a.data(), client.CreateOptions{}))
 		case 18:
 			err = a.deleteAll(path)
 		case 19:
-			_, err = a.w.Create(a.ctx, path, a.data(), client.Ephemeral, nil)
+			_, err = a.w.Create(a.ctx, path, a.data(), client.CreateOptions{Mode: client.Ephemeral})
 		}
 		switch {
 		case err == nil, errors.Is(err, client.ErrNoNode), errors.Is(err, client.ErrNodeExists), errors.Is(err, client.ErrNotEmpty),
@@ -125,11 +125,11 @@ func (a *attacker) write(n int) {
 }
 
 func (a *attacker) deleteAll(path string) error {
-	names, _, err := a.w.Children(a.ctx, path)
+	list, err := a.w.Children(a.ctx, path)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range list.Names {
 		if err := a.deleteAll(path + "/" + name); err != nil {
 			return err
 		}

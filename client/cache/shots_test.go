@@ -34,22 +34,22 @@ func TestShotsCostNoGoroutines(t *testing.T) {
 func TestShotThatFiredBeforeItWasTakenOn(t *testing.T) {
 	w := newWorld(t, addresses(t))
 	w.create("", "")
-	_, _, watch, err := w.client().GetW(w.ctx, w.root)
+	node2, err := w.client().GetW(w.ctx, w.root)
 	w.must(err)
 	s := shots{set: map[shot]*client.Watch{}}
 	sh := shot{w.root, false}
-	if !s.add(sh, watch) || !s.has(w.root, false) || s.has(w.root, true) {
+	if !s.add(sh, node2.Watch) || !s.has(w.root, false) || s.has(w.root, true) {
 		t.Error("a watch was not taken on")
 	}
-	if _, ok := s.fired(watch); !ok || s.has(w.root, false) {
+	if _, ok := s.fired(node2.Watch); !ok || s.has(w.root, false) {
 		t.Error("a watch that has fired is there still")
 	}
 	w.set("", "")
-	<-watch.Events()
-	if s.add(sh, watch) || s.has(w.root, false) {
+	<-node2.Watch.Events()
+	if s.add(sh, node2.Watch) || s.has(w.root, false) {
 		t.Error("a watch that has fired was taken on")
 	}
-	if _, ok := s.fired(watch); ok {
+	if _, ok := s.fired(node2.Watch); ok {
 		t.Error("it is said to have fired twice")
 	}
 }

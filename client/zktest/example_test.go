@@ -20,10 +20,10 @@ func Example() {
 	s := zktest.Start(t)
 	c := s.Client(t)
 	cut := s.CutAfter(zktest.Op(jute.OpCreate))
-	_, err := c.Create(ctx, "/a", nil, client.Persistent, nil)
+	_, err := c.Create(ctx, "/a", nil, client.CreateOptions{})
 	fmt.Println(errors.Is(err, client.ErrConnectionLoss), client.IsAmbiguous(err), cut.Err())
-	_, exists, err := c.Exists(ctx, "/a")
-	fmt.Println(exists, err)
+	found, err := c.Exists(ctx, "/a")
+	fmt.Println(found.Exists, err)
 	// Output:
 	// true true <nil>
 	// true <nil>
@@ -36,13 +36,13 @@ func ExampleStartEnsemble() {
 
 	e := zktest.StartEnsemble(t, 3)
 	c := e.Client(t)
-	path, err := c.Create(ctx, "/a", []byte("x"), client.Ephemeral, nil)
-	fmt.Println(path, err)
+	made, err := c.Create(ctx, "/a", []byte("x"), client.CreateOptions{Mode: client.Ephemeral})
+	fmt.Println(made.Path, err)
 	killed := e.KillLeader()
 	leader, err := e.WaitLeader(ctx)
 	fmt.Println(leader != killed, err)
-	data, _, err := c.WithRetry(client.DefaultRetry()).Get(ctx, "/a")
-	fmt.Printf("%s %v\n", data, err)
+	node, err := c.WithRetry(client.DefaultRetry()).Get(ctx, "/a")
+	fmt.Printf("%s %v\n", node.Data, err)
 	// Output:
 	// /a <nil>
 	// true <nil>

@@ -12,8 +12,8 @@ import (
 // expectData fails unless a node has the data, as a client sees it at its server.
 func expectData(t *testing.T, c *client.Client, path, want string) {
 	t.Helper()
-	if data, _, err := c.Get(deadline(t), path); err != nil || string(data) != want {
-		t.Errorf("%s has %q, %v, want %q", path, data, err, want)
+	if node, err := c.Get(deadline(t), path); err != nil || string(node.Data) != want {
+		t.Errorf("%s has %q, %v, want %q", path, node.Data, err, want)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestIsolate(t *testing.T) {
 	e.Isolate(leader)
 	write := c.Async().Set("/a", []byte("lost"), client.AnyVersion)
 	awaitOther(t, e, leader)
-	if _, err := e.Client(t).Create(ctx, "/b", nil, client.Persistent, nil); err != nil {
+	if _, err := e.Client(t).Create(ctx, "/b", nil, client.CreateOptions{}); err != nil {
 		t.Errorf("create with a majority: %v", err)
 	}
 	if _, err := write.Wait(ctx); !client.IsAmbiguous(err) {
@@ -45,8 +45,8 @@ func TestIsolate(t *testing.T) {
 	if err := e.WaitAll(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if data, _, err := c.WithRetry(client.DefaultRetry()).Get(ctx, "/a"); err != nil || string(data) == "lost" {
-		t.Errorf("/a has %q, %v", data, err)
+	if node, err := c.WithRetry(client.DefaultRetry()).Get(ctx, "/a"); err != nil || string(node.Data) == "lost" {
+		t.Errorf("/a has %q, %v", node.Data, err)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestLag(t *testing.T) {
 	if err := here.Sync(ctx, "/"); err != nil {
 		t.Fatal(err)
 	}
-	_, _, w, err := here.GetW(ctx, "/a")
+	node, err := here.GetW(ctx, "/a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func TestLag(t *testing.T) {
 	put(t, there, "/a", "new")
 	expectData(t, here, "/a", "old")
 	sync := other.Async().Sync("/")
-	write := other.Async().Create("/b", nil, client.Persistent, nil)
+	write := other.Async().Create("/b", nil, client.CreateOptions{})
 	third := e.At(6 - slow - e.Leader() - 1).Client(t)
-	for done := false; !done && err == nil; { // the others do it
-		_, done, err = third.Exists(ctx, "/b")
+	for done := (client.Presence{}); !done.Exists && err == nil; { // the others do it
+		done, err = third.Exists(ctx, "/b")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestLag(t *testing.T) {
 	expectData(t, third, "/a", "new")
 	expectData(t, here, "/a", "old")
 	select {
-	case ev := <-w.Events():
+	case ev := <-node.Watch.Events():
 		t.Errorf("event %v at a server that lags", ev)
 	case <-sync.Done():
 		t.Error("a sync is answered by a server that lags")
@@ -110,7 +110,7 @@ func TestLag(t *testing.T) {
 	}
 
 	e.CatchUp(slow)
-	if ev, err := w.Next(ctx); err != nil || ev.Type != client.EventDataChanged {
+	if ev, err := node.Watch.Next(ctx); err != nil || ev.Type != client.EventDataChanged {
 		t.Errorf("event %v, %v", ev, err)
 	}
 	expectData(t, here, "/a", "new")

@@ -28,7 +28,7 @@ func deadline(t testing.TB) context.Context {
 
 func mustCreate(t testing.TB, c *client.Client, path string, mode client.CreateMode) {
 	t.Helper()
-	if _, err := c.Create(deadline(t), path, nil, mode, nil); err != nil {
+	if _, err := c.Create(deadline(t), path, nil, client.CreateOptions{Mode: mode}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,7 +57,7 @@ func TestCuts(t *testing.T) {
 			cut := arm(zktest.OpAt(jute.OpCreate, "/n5"))
 			var creates []*client.Future[client.Created]
 			for i := range 10 {
-				creates = append(creates, c.Async().Create(fmt.Sprintf("/n%d", i), nil, client.Persistent, nil))
+				creates = append(creates, c.Async().Create(fmt.Sprintf("/n%d", i), nil, client.CreateOptions{}))
 			}
 			await(t, "cut", cut.Done())
 			for i, f := range creates {
@@ -67,9 +67,9 @@ func TestCuts(t *testing.T) {
 				}
 			}
 			for i := range 10 {
-				_, exists, err := c.Exists(deadline(t), fmt.Sprintf("/n%d", i))
-				if want := i < 5 || i == 5 && after; exists != want || err != nil {
-					t.Errorf("exists /n%d = %v, %v; want %v", i, exists, err, want)
+				found, err := c.Exists(deadline(t), fmt.Sprintf("/n%d", i))
+				if want := i < 5 || i == 5 && after; found.Exists != want || err != nil {
+					t.Errorf("exists /n%d = %v, %v; want %v", i, found.Exists, err, want)
 				}
 			}
 			if err := cut.Err(); after && err != nil || !after && err != client.ErrConnectionLoss {
@@ -84,7 +84,7 @@ func TestCutAfterAFailure(t *testing.T) {
 	c := s.Client(t)
 	mustCreate(t, c, "/a", client.Persistent)
 	cut := s.CutAfter(zktest.Writes())
-	_, err := c.Create(deadline(t), "/a", nil, client.Persistent, nil)
+	_, err := c.Create(deadline(t), "/a", nil, client.CreateOptions{})
 	await(t, "cut", cut.Done())
 	if !client.IsAmbiguous(err) || cut.Err() != client.ErrNodeExists {
 		t.Errorf("create = %v, the reply was %v", err, cut.Err())
@@ -100,25 +100,25 @@ func TestMatches(t *testing.T) {
 	never := s.CutBefore(zktest.At("/a"))
 	never.Cancel()
 	third := s.CutBefore(zktest.Nth(3, zktest.Op(jute.OpExists, jute.OpGetData)))
-	if _, _, err := c.Get(ctx, "/a"); err != nil {
+	if _, err := c.Get(ctx, "/a"); err != nil {
 		t.Errorf("first read: %v", err)
 	}
-	if _, _, err := c.Exists(ctx, "/a"); err != nil {
+	if _, err := c.Exists(ctx, "/a"); err != nil {
 		t.Errorf("second read: %v", err)
 	}
-	if _, _, err := c.Exists(ctx, "/a"); !errors.Is(err, client.ErrConnectionLoss) {
+	if _, err := c.Exists(ctx, "/a"); !errors.Is(err, client.ErrConnectionLoss) {
 		t.Errorf("third read: %v", err)
 	}
 	await(t, "third", third.Done())
 
 	inMulti := s.CutAfter(zktest.OpAt(jute.OpMulti, "/c"))
-	_, err := c.Multi(ctx, client.CreateOp("/b", nil, client.Persistent, nil), client.CreateOp("/c", nil, client.Persistent, nil))
+	_, err := c.Multi(ctx, client.CreateOp("/b", nil, client.CreateOptions{}), client.CreateOp("/c", nil, client.CreateOptions{}))
 	if !client.IsAmbiguous(err) {
 		t.Errorf("multi = %v", err)
 	}
 	await(t, "multi", inMulti.Done())
-	if _, ok, err := c.Exists(ctx, "/c"); !ok || err != nil {
-		t.Errorf("exists /c = %v, %v", ok, err)
+	if found, err := c.Exists(ctx, "/c"); !found.Exists || err != nil {
+		t.Errorf("exists /c = %v, %v", found.Exists, err)
 	}
 
 	next := s.CutBefore(zktest.Any())
@@ -160,8 +160,8 @@ func TestStall(t *testing.T) {
 		t.Errorf("delete: %v", err)
 	}
 	s.Resume()
-	if _, ok, err := c.Exists(deadline(t), "/a"); !ok || err != nil {
-		t.Errorf("exists = %v, %v", ok, err)
+	if found, err := c.Exists(deadline(t), "/a"); !found.Exists || err != nil {
+		t.Errorf("exists = %v, %v", found.Exists, err)
 	}
 	if n := s.Requests().Since(before)[jute.OpDelete]; n != 0 {
 		t.Errorf("%d deletes got through", n)
@@ -202,11 +202,11 @@ func TestLargeFrames(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 60_000)
-	if _, err := c.Create(ctx, "/a", data, client.Persistent, nil); err != nil {
+	if _, err := c.Create(ctx, "/a", data, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := c.Get(ctx, "/a"); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("got %d bytes, %v; want %d", len(got), err, len(data))
+	if node, err := c.Get(ctx, "/a"); err != nil || !bytes.Equal(node.Data, data) {
+		t.Errorf("got %d bytes, %v; want %d", len(node.Data), err, len(data))
 	}
 }
 
@@ -251,12 +251,12 @@ func TestExpireSession(t *testing.T) {
 	mustCreate(t, owner, "/e", client.Ephemeral)
 	id, _ := owner.Session()
 	s.ExpireSession(id)
-	if _, ok, err := other.Exists(ctx, "/e"); ok || err != nil {
-		t.Errorf("the ephemeral is there: %v, %v", ok, err)
+	if found, err := other.Exists(ctx, "/e"); found.Exists || err != nil {
+		t.Errorf("the ephemeral is there: %v, %v", found.Exists, err)
 	}
-	if _, _, err := owner.Get(ctx, "/"); !errors.Is(err, client.ErrSessionExpired) {
+	if _, err := owner.Get(ctx, "/"); !errors.Is(err, client.ErrSessionExpired) {
 		// The break may have come in the middle.
-		if _, _, err = owner.Get(ctx, "/"); !errors.Is(err, client.ErrSessionExpired) {
+		if _, err = owner.Get(ctx, "/"); !errors.Is(err, client.ErrSessionExpired) {
 			t.Errorf("get = %v", err)
 		}
 	}

@@ -15,23 +15,23 @@ func TestRecording(t *testing.T) {
 	c := srv.Client(t)
 	rec := srv.Record()
 	ctx := t.Context()
-	if _, err := c.Create(ctx, "/a", nil, client.Persistent, nil); err != nil {
+	if _, err := c.Create(ctx, "/a", nil, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, w, err := c.GetW(ctx, "/a")
+	node, err := c.GetW(ctx, "/a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Multi(ctx, client.CheckOp("/a", 0), client.SetOp("/a", nil, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Next(ctx); err != nil {
+	if _, err := node.Watch.Next(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := rec.Await(ctx, "the event", func(r zktest.Traced) bool { return r.Op == 0 }); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Children(ctx, "/"); err != nil {
+	if _, err := c.Children(ctx, "/"); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -36,8 +36,8 @@ func TestRestart(t *testing.T) {
 			if again, _ := c.Session(); again != id || s.Addr() != addr {
 				t.Errorf("session %v at %s, before %v at %s", again, s.Addr(), id, addr)
 			}
-			if _, ok, err := c.Exists(deadline(t), "/e"); !ok || err != nil {
-				t.Errorf("exists = %v, %v", ok, err)
+			if found, err := c.Exists(deadline(t), "/e"); !found.Exists || err != nil {
+				t.Errorf("exists = %v, %v", found.Exists, err)
 			}
 		})
 	}
@@ -50,12 +50,12 @@ func TestRealExpiry(t *testing.T) {
 	c := zktest.NewProxy(t, s.Addr())
 	owner := c.Client(t, func(o *client.Options) { o.Timeout = 200 * time.Millisecond })
 	mustCreate(t, owner, "/e", client.Ephemeral)
-	_, _, w, err := watcher.ExistsW(deadline(t), "/e")
+	found, err := watcher.ExistsW(deadline(t), "/e")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Stall()
-	if ev, err := w.Next(deadline(t)); err != nil || ev.Type != client.EventDeleted {
+	if ev, err := found.Watch.Next(deadline(t)); err != nil || ev.Type != client.EventDeleted {
 		t.Errorf("event %v, %v", ev, err)
 	}
 	c.Resume()
@@ -93,15 +93,15 @@ func TestEnsemble(t *testing.T) {
 	if err != nil || killed != first || second == first {
 		t.Errorf("killed %d, which led: %d; now %d leads, %v", killed, first, second, err)
 	}
-	if _, ok, err := c.Exists(ctx, "/e"); !ok || err != nil {
-		t.Errorf("exists = %v, %v", ok, err)
+	if found, err := c.Exists(ctx, "/e"); !found.Exists || err != nil {
+		t.Errorf("exists = %v, %v", found.Exists, err)
 	}
 	e.Restart(killed)
 	if err := e.WaitAll(ctx); err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := e.At(killed-1).Client(t).Exists(ctx, "/e"); !ok || err != nil {
-		t.Errorf("exists at the server that was down = %v, %v", ok, err)
+	if found, err := e.At(killed-1).Client(t).Exists(ctx, "/e"); !found.Exists || err != nil {
+		t.Errorf("exists at the server that was down = %v, %v", found.Exists, err)
 	}
 	e.Stop(second)
 	if third, err := e.WaitLeader(ctx); err != nil || third == second {
@@ -109,8 +109,8 @@ func TestEnsemble(t *testing.T) {
 	}
 	id, _ := c.Session()
 	e.ExpireSession(id)
-	if _, ok, err := e.Client(t).Exists(ctx, "/e"); ok || err != nil {
-		t.Errorf("exists after expiry = %v, %v", ok, err)
+	if found, err := e.Client(t).Exists(ctx, "/e"); found.Exists || err != nil {
+		t.Errorf("exists after expiry = %v, %v", found.Exists, err)
 	}
 }
 
@@ -118,13 +118,13 @@ func TestEnsemble(t *testing.T) {
 // they know.
 func TestConnectString(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)
-	config, _, err := e.Client(t).GetConfig(deadline(t))
+	config, err := e.Client(t).GetConfig(deadline(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, addr := range strings.Split(e.ConnectString(), ",") {
-		if !strings.Contains(string(config), ";"+addr) {
-			t.Errorf("%s is not in the configuration:\n%s", addr, config)
+		if !strings.Contains(string(config.Data), ";"+addr) {
+			t.Errorf("%s is not in the configuration:\n%s", addr, config.Data)
 		}
 	}
 }

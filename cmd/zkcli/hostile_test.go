@@ -39,7 +39,7 @@ func hostile(t *testing.T) *zktest.Server {
 		{Perms: client.PermRead, ID: client.ID{Scheme: "digest", ID: evilUser + ":aGFzaA=="}},
 	}
 	for _, path := range []string{evilPath, evilPath + "/" + evilName, "/plain", "/plain/" + evilName} {
-		if _, err := c.Create(t.Context(), path, []byte(evil), client.Persistent, acl); err != nil {
+		if _, err := c.Create(t.Context(), path, []byte(evil), client.CreateOptions{ACL: acl}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -72,7 +72,7 @@ func (s *session) shows(pattern string) {
 func createAll(t *testing.T, c *client.Client, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		if _, err := c.Create(t.Context(), path, []byte("data of "+path), client.Persistent, nil); err != nil {
+		if _, err := c.Create(t.Context(), path, []byte("data of "+path), client.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

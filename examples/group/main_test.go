@@ -57,12 +57,12 @@ func (p *program) stop() error {
 // killed, and lets it have no other.
 func (p *program) die(look *client.Client, name string) {
 	p.t.Helper()
-	stat, _, err := look.Steady().Exists(p.t.Context(), "/group/"+name)
+	found, err := look.Steady().Exists(p.t.Context(), "/group/"+name)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.proxy.Refuse()
-	p.proxy.ExpireSession(stat.EphemeralOwner)
+	p.proxy.ExpireSession(found.Stat.EphemeralOwner)
 }
 
 // await waits until the program has printed the lines, in that order.

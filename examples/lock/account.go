@@ -84,9 +84,9 @@ func (a *account) read(ctx context.Context) (book, error) {
 		return nil, err
 	}
 	b := book{}
-	data, _, err := a.c.Steady().Get(ctx, a.path)
-	if err == nil && len(data) > 0 {
-		b, err = client.JSON[book]{}.Decode(data)
+	node, err := a.c.Steady().Get(ctx, a.path)
+	if err == nil && len(node.Data) > 0 {
+		b, err = client.JSON[book]{}.Decode(node.Data)
 	}
 	return b, err
 }

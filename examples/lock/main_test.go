@@ -74,11 +74,11 @@ func TestDeposits(t *testing.T) {
 	if err := look.Steady().Sync(ctx, "/bank"); err != nil { // its server may be a little late
 		t.Fatal(err)
 	}
-	data, _, err := look.Steady().Get(ctx, "/bank/book")
+	node, err := look.Steady().Get(ctx, "/bank/book")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := client.JSON[book]{}.Decode(data)
+	b, err := client.JSON[book]{}.Decode(node.Data)
 	if err != nil || len(b) != tellers || b.balance() != tellers*deposits {
 		t.Errorf("the book is %v, %v\n%s", b, err, out.text.String())
 	}

@@ -18,13 +18,13 @@ func look(ctx context.Context, connect Connect) (layout.State, error) {
 	if err := bootstrap(ctx, c); err != nil {
 		return layout.State{}, err
 	}
-	workers, _, err := c.Children(ctx, layout.Assign)
+	workers, err := c.Children(ctx, layout.Assign)
 	if err != nil {
 		return layout.State{}, err
 	}
-	results, err := c.MultiRead(ctx, layout.StateOps(workers)...)
+	results, err := c.MultiRead(ctx, layout.StateOps(workers.Names)...)
 	if err != nil {
 		return layout.State{}, err
 	}
-	return layout.ReadState(workers, results)
+	return layout.ReadState(workers.Names, results)
 }

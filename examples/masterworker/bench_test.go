@@ -46,12 +46,12 @@ func BenchmarkAssign(b *testing.B) {
 // fill queues tasks, and registers a worker that does none.
 func (w *world) fill(tasks int) {
 	for _, path := range append(layout.Parents(), layout.Worker("w1"), layout.Assignments("w1")) {
-		_, err := w.look.Create(w.ctx, path, []byte(idle), client.Persistent, nil)
+		_, err := w.look.Create(w.ctx, path, []byte(idle), client.CreateOptions{})
 		w.must(err)
 	}
 	var made []*client.Future[client.Created]
 	for i := range tasks {
-		made = append(made, w.look.Async().Create(layout.NewTask(""), fmt.Append(nil, i), client.PersistentSequential, nil))
+		made = append(made, w.look.Async().Create(layout.NewTask(""), fmt.Append(nil, i), client.CreateOptions{Mode: client.PersistentSequential}))
 	}
 	for _, f := range made {
 		_, err := f.Wait(w.ctx)

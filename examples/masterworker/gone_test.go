@@ -15,7 +15,7 @@ func nothingForWhoIsGone(w *world) {
 	w.master("m1", l)
 	w.await("the master", masterIs("m1"))
 	for _, path := range []string{layout.Assignments("gone"), layout.Worker("gone")} {
-		_, err := w.look.Create(w.ctx, path, []byte(idle), client.Persistent, nil)
+		_, err := w.look.Create(w.ctx, path, []byte(idle), client.CreateOptions{})
 		w.must(err)
 	}
 	l.Refuse() // until the worker is gone
@@ -28,8 +28,8 @@ func nothingForWhoIsGone(w *world) {
 	l.Accept()
 	w.worker("w1", w.lane(), says("w1"))
 	w.equal(s.wait(w), "done: w1 did 1")
-	_, stat, err := w.look.Get(w.ctx, layout.Assignments("gone"))
-	if err != nil || stat.Cversion != 0 {
-		w.Errorf("who was gone has been assigned something: his node has cversion %d, %v", stat.Cversion, err)
+	node, err := w.look.Get(w.ctx, layout.Assignments("gone"))
+	if err != nil || node.Stat.Cversion != 0 {
+		w.Errorf("who was gone has been assigned something: his node has cversion %d, %v", node.Stat.Cversion, err)
 	}
 }

@@ -71,7 +71,7 @@ func (m *master) campaign(ctx context.Context) (epoch int32, err error) {
 			continue
 		}
 		_, err = m.c.Multi(ctx,
-			client.CreateOp(layout.Master, []byte(m.name), client.Ephemeral, nil),
+			client.CreateOp(layout.Master, []byte(m.name), client.CreateOptions{Mode: client.Ephemeral}),
 			client.SetOp(layout.Epoch, []byte(m.name), found.epoch))
 		switch {
 		case err == nil:
@@ -119,14 +119,14 @@ func (m *master) look(ctx context.Context) (mastership, error) {
 
 // standBy returns when the master has changed, or if there is none.
 func (m *master) standBy(ctx context.Context) error {
-	name, _, watch, err := m.c.GetW(ctx, layout.Master)
+	node, err := m.c.GetW(ctx, layout.Master)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	m.log.Printf("%s: stands by; the master is %s", m.name, name)
-	_, err = watch.Next(ctx)
+	m.log.Printf("%s: stands by; the master is %s", m.name, node.Data)
+	_, err = node.Watch.Next(ctx)
 	return err
 }

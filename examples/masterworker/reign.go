@@ -64,60 +64,61 @@ func (r *reign) run(ctx context.Context) error {
 // while there was no master.
 func (r *reign) begin(ctx context.Context) (err error) {
 	session, _ := r.c.Session()
-	_, stat, watch, err := r.c.GetW(ctx, layout.Master)
+	node, err := r.c.GetW(ctx, layout.Master)
 	if errors.Is(err, client.ErrNoNode) {
 		return errDeposed
 	}
 	if err != nil {
 		return err
 	}
-	r.deposed = watch
-	if stat.EphemeralOwner != session {
+	r.deposed = node.Watch
+	if node.Stat.EphemeralOwner != session {
 		return errDeposed
 	}
-	r.workers, _, err = r.c.Children(ctx, layout.Assign)
+	list, err := r.c.Children(ctx, layout.Assign)
+	r.workers = list.Names
 	return err
 }
 
 // lookAtWorkers takes back the tasks of the workers that have gone since the last look.
 func (r *reign) lookAtWorkers(ctx context.Context) error {
-	now, _, watch, err := r.c.ChildrenW(ctx, layout.Workers)
+	list, err := r.c.ChildrenW(ctx, layout.Workers)
 	if err != nil {
 		return err
 	}
-	r.workersChanged = watch
+	r.workersChanged = list.Watch
 	for _, name := range r.workers {
-		if slices.Contains(now, name) {
+		if slices.Contains(list.Names, name) {
 			continue
 		}
 		if err := r.takeBack(ctx, name); err != nil {
 			return err
 		}
 	}
-	r.workers, r.present = now, slices.Clone(now)
+	r.workers, r.present = list.Names, slices.Clone(list.Names)
 	return nil
 }
 
 func (r *reign) lookAtTasks(ctx context.Context) error {
-	tasks, _, watch, err := r.c.ChildrenW(ctx, layout.Tasks)
+	list, err := r.c.ChildrenW(ctx, layout.Tasks)
 	if err != nil {
 		return err
 	}
-	layout.Oldest(tasks)
-	r.tasks, r.tasksChanged = tasks, watch
+	layout.Oldest(list.Names)
+	r.tasks, r.tasksChanged = list.Names, list.Watch
 	return nil
 }
 
 // takeBack queues the tasks of a worker again that it has not done.
 func (r *reign) takeBack(ctx context.Context, worker string) error {
-	tasks, _, err := r.c.Children(ctx, layout.Assignments(worker))
+	tasks, err := r.c.Children(ctx, layout.Assignments(worker))
 	if errors.Is(err, client.ErrNoNode) {
 		return nil // the directory has been removed
 	}
 	if err != nil {
 		return err
 	}
-	for _, task := range tasks {
+	for _, task := range tasks.Names {
 		if err := r.move(ctx, layout.Assigned(worker, task), layout.Queued(task)); err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (r *reign) assignAll(ctx context.Context) error {
 // It is no error if the task is gone: then it has been moved, maybe by an earlier
 // attempt of this call whose reply was lost. So the multi can be repeated.
 func (r *reign) move(ctx context.Context, from, to string, dependsOn ...string) error {
-	data, _, err := r.c.Get(ctx, from)
+	node, err := r.c.Get(ctx, from)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}
@@ -159,7 +160,7 @@ func (r *reign) move(ctx context.Context, from, to string, dependsOn ...string) 
 	for _, path := range dependsOn {
 		ops = append(ops, client.CheckOp(path, client.AnyVersion))
 	}
-	ops = append(ops, client.DeleteOp(from, client.AnyVersion), client.CreateOp(to, data, client.Persistent, nil))
+	ops = append(ops, client.DeleteOp(from, client.AnyVersion), client.CreateOp(to, node.Data, client.CreateOptions{}))
 	err = settle(ctx, func() error {
 		_, err := r.c.Multi(ctx, ops...)
 		return err

@@ -93,10 +93,10 @@ func adminSeesAll(w *world) {
 	})
 	s, err := look(w.ctx, w.lane().connect)
 	w.must(err)
-	_, stat, err := w.look.Get(w.ctx, layout.Master)
+	node, err := w.look.Get(w.ctx, layout.Master)
 	w.must(err)
-	if s.Master != "m1" || !s.Since.Equal(time.UnixMilli(stat.Ctime)) {
-		w.Errorf("the master is %s since %v, want m1 since %d ms", s.Master, s.Since, stat.Ctime)
+	if s.Master != "m1" || !s.Since.Equal(time.UnixMilli(node.Stat.Ctime)) {
+		w.Errorf("the master is %s since %v, want m1 since %d ms", s.Master, s.Since, node.Stat.Ctime)
 	}
 	one := find(s, "w1")
 	if one.Status != "works on "+one.Tasks[0] || one.Since.IsZero() || len(one.Tasks) != 2 {
@@ -127,8 +127,8 @@ func masterFailsOver(w *world) {
 	if s := w.settled(); s.Master != "m2" {
 		w.Errorf("the master is %s", s.Master)
 	}
-	if _, stat, err := w.look.Get(w.ctx, layout.Epoch); err != nil || stat.Version != 2 {
-		w.Errorf("the epoch is %d, want 2; %v", stat.Version, err)
+	if node, err := w.look.Get(w.ctx, layout.Epoch); err != nil || node.Stat.Version != 2 {
+		w.Errorf("the epoch is %d, want 2; %v", node.Stat.Version, err)
 	}
 }
 
@@ -136,11 +136,11 @@ func masterFailsOver(w *world) {
 // that does not exist any more.
 func halfDoneWorkIsTakenOver(w *world) {
 	for _, path := range append(layout.Parents(), layout.Assignments("dead")) {
-		_, err := w.look.Create(w.ctx, path, nil, client.Persistent, nil)
+		_, err := w.look.Create(w.ctx, path, nil, client.CreateOptions{})
 		w.must(err)
 	}
 	for _, path := range []string{layout.Assigned("dead", "task-0000001000"), layout.Queued("task-0000001001")} {
-		_, err := w.look.Create(w.ctx, path, []byte(path), client.Persistent, nil)
+		_, err := w.look.Create(w.ctx, path, []byte(path), client.CreateOptions{})
 		w.must(err)
 	}
 	w.worker("w1", w.lane(), Upper)
@@ -187,9 +187,9 @@ func lateResultIsDropped(w *world) {
 	if err := <-ended; !errors.Is(err, client.ErrNoNode) {
 		w.Errorf("the worker ended with %v, want that his node is gone", err)
 	}
-	data, stat, err := w.look.Get(w.ctx, layout.Done(w.settled().Done[0]))
-	if string(data) != "done: w2 did 1" || stat.Version != 0 || err != nil {
-		w.Errorf("the result is %q, version %d, %v", data, stat.Version, err)
+	node, err := w.look.Get(w.ctx, layout.Done(w.settled().Done[0]))
+	if string(node.Data) != "done: w2 did 1" || node.Stat.Version != 0 || err != nil {
+		w.Errorf("the result is %q, version %d, %v", node.Data, node.Stat.Version, err)
 	}
 }
 
@@ -211,8 +211,8 @@ func twoMastersOfAName(w *world) {
 	}
 	w.must(one.end())
 	w.equal(w.submit(w.lane(), task("b", "2")).wait(w), "done: w1 did 2")
-	if _, stat, err := w.look.Get(w.ctx, layout.Epoch); err != nil || stat.Version != 2 {
-		w.Errorf("the epoch is %d, want 2; %v", stat.Version, err)
+	if node, err := w.look.Get(w.ctx, layout.Epoch); err != nil || node.Stat.Version != 2 {
+		w.Errorf("the epoch is %d, want 2; %v", node.Stat.Version, err)
 	}
 }
 
@@ -221,7 +221,7 @@ func twoMastersOfAName(w *world) {
 // The task must not stay with the worker.
 func taskOfALeavingWorker(w *world) {
 	for _, path := range append(layout.Parents(), layout.Assignments("w1"), layout.Worker("w1")) {
-		_, err := w.look.Create(w.ctx, path, nil, client.Persistent, nil)
+		_, err := w.look.Create(w.ctx, path, nil, client.CreateOptions{})
 		w.must(err)
 	}
 	l := w.lane()
@@ -229,7 +229,7 @@ func taskOfALeavingWorker(w *world) {
 	m := w.master("m1", l)
 	w.must(rec.Await(w.ctx, "the master waits for tasks", func(r zktest.Traced) bool { return r.Watch && r.Path == w.dir+layout.Tasks }))
 	m.Stall()
-	_, err := w.look.Create(w.ctx, layout.NewTask(""), []byte("1"), client.PersistentSequential, nil)
+	_, err := w.look.Create(w.ctx, layout.NewTask(""), []byte("1"), client.CreateOptions{Mode: client.PersistentSequential})
 	w.must(err)
 	w.must(w.look.Delete(w.ctx, layout.Worker("w1"), client.AnyVersion))
 	m.Resume()
@@ -252,7 +252,7 @@ func oldMasterIsFenced(w *world) {
 	<-cut.Done()
 	// This is no real master: it does nothing.
 	w.must(w.look.Delete(w.ctx, layout.Master, client.AnyVersion))
-	_, err := w.look.Multi(w.ctx, client.CreateOp(layout.Master, []byte("m2"), client.Ephemeral, nil),
+	_, err := w.look.Multi(w.ctx, client.CreateOp(layout.Master, []byte("m2"), client.CreateOptions{Mode: client.Ephemeral}),
 		client.SetOp(layout.Epoch, []byte("m2"), client.AnyVersion))
 	w.must(err)
 	rec := old.Record()

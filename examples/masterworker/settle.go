@@ -24,7 +24,7 @@ func settle(ctx context.Context, change func() error) error {
 func bootstrap(ctx context.Context, c *client.Client) error {
 	for _, path := range layout.Parents() {
 		err := settle(ctx, func() error {
-			_, err := c.Create(ctx, path, nil, client.Persistent, nil)
+			_, err := c.Create(ctx, path, nil, client.CreateOptions{})
 			return err
 		})
 		// An earlier attempt may have created the node before the connection broke.

@@ -86,8 +86,8 @@ func (s *submitter) queueOnce(ctx context.Context, task Task) (name string, err 
 }
 
 func (s *submitter) create(ctx context.Context, task Task) (name string, err error) {
-	path, err := s.c.Create(ctx, layout.NewTask(task.ID), task.Data, client.PersistentSequential, nil)
-	return strings.TrimPrefix(path, layout.Tasks+"/"), err
+	made, err := s.c.Create(ctx, layout.NewTask(task.ID), task.Data, client.CreateOptions{Mode: client.PersistentSequential})
+	return strings.TrimPrefix(made.Path, layout.Tasks+"/"), err
 }
 
 // find returns the name of the task with an id, or "" if there is none. It reads all
@@ -98,19 +98,19 @@ func (s *submitter) find(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	for {
-		workers, _, err := s.c.Children(ctx, layout.Assign)
+		workers, err := s.c.Children(ctx, layout.Assign)
 		if err != nil {
 			return "", err
 		}
 		ops := []client.Op{client.ChildrenOp(layout.Assign), client.ChildrenOp(layout.Tasks), client.ChildrenOp(layout.Status)}
-		for _, worker := range workers {
+		for _, worker := range workers.Names {
 			ops = append(ops, client.ChildrenOp(layout.Assignments(worker)))
 		}
 		places, err := s.c.MultiRead(ctx, ops...)
 		if err != nil {
 			return "", err
 		}
-		if !containsAll(workers, places[0].Children) {
+		if !containsAll(workers.Names, places[0].Children) {
 			continue // there is a new worker, which may have the task
 		}
 		for _, place := range places[1:] {
@@ -133,21 +133,21 @@ func containsAll(all, some []string) bool {
 
 // await returns when a task is done.
 func (s *submitter) await(ctx context.Context, task string) (layout.Result, error) {
-	_, done, created, err := s.c.ExistsW(ctx, layout.Done(task))
+	found, err := s.c.ExistsW(ctx, layout.Done(task))
 	if err != nil {
 		return layout.Result{}, err
 	}
-	if !done {
-		_, err = created.Next(ctx)
+	if !found.Exists {
+		_, err = found.Watch.Next(ctx)
 	}
-	if err := errors.Join(err, created.Close(context.WithoutCancel(ctx))); err != nil {
+	if err := errors.Join(err, found.Watch.Close(context.WithoutCancel(ctx))); err != nil {
 		return layout.Result{}, err
 	}
-	data, _, err := s.c.Get(ctx, layout.Done(task))
+	node, err := s.c.Get(ctx, layout.Done(task))
 	if err != nil {
 		return layout.Result{}, err
 	}
-	return layout.ParseResult(data)
+	return layout.ParseResult(node.Data)
 }
 
 // forget removes a result. An earlier attempt may have removed it already.

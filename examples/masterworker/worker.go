@@ -46,12 +46,12 @@ func (w *worker) run(ctx context.Context) error {
 		return err
 	}
 	for {
-		tasks, _, changed, err := w.c.ChildrenW(ctx, layout.Assignments(w.name))
+		list, err := w.c.ChildrenW(ctx, layout.Assignments(w.name))
 		if err != nil {
 			return err
 		}
-		layout.Oldest(tasks)
-		for _, task := range tasks {
+		layout.Oldest(list.Names)
+		for _, task := range list.Names {
 			if err := w.work(ctx, task); err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (w *worker) run(ctx context.Context) error {
 		if err := w.report(ctx, idle); err != nil {
 			return err
 		}
-		if _, err := changed.Next(ctx); err != nil {
+		if _, err := list.Watch.Next(ctx); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (w *worker) run(ctx context.Context) error {
 // shows the worker: the master must find the directory once it sees the worker.
 func (w *worker) register(ctx context.Context) error {
 	err := settle(ctx, func() error {
-		_, err := w.c.Create(ctx, layout.Assignments(w.name), nil, client.Persistent, nil)
+		_, err := w.c.Create(ctx, layout.Assignments(w.name), nil, client.CreateOptions{})
 		return err
 	})
 	if err != nil && !errors.Is(err, client.ErrNodeExists) {
@@ -77,7 +77,7 @@ func (w *worker) register(ctx context.Context) error {
 	}
 	for {
 		err := settle(ctx, func() error {
-			_, err := w.c.Create(ctx, layout.Worker(w.name), []byte(idle), client.Ephemeral, nil)
+			_, err := w.c.Create(ctx, layout.Worker(w.name), []byte(idle), client.CreateOptions{Mode: client.Ephemeral})
 			return err
 		})
 		if errors.Is(err, client.ErrNodeExists) {
@@ -98,24 +98,24 @@ func (w *worker) register(ctx context.Context) error {
 // is the case if the connection broke under the create. Otherwise the node belongs to an
 // earlier session or to another worker of that name, and isOurs returns when it is gone.
 func (w *worker) isOurs(ctx context.Context) (bool, error) {
-	_, stat, gone, err := w.c.GetW(ctx, layout.Worker(w.name))
+	node, err := w.c.GetW(ctx, layout.Worker(w.name))
 	if errors.Is(err, client.ErrNoNode) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if session, _ := w.c.Session(); stat.EphemeralOwner == session {
-		return true, gone.Close(ctx)
+	if session, _ := w.c.Session(); node.Stat.EphemeralOwner == session {
+		return true, node.Watch.Close(ctx)
 	}
 	w.log.Printf("%s: waits until the one before is gone", w.name)
-	_, err = gone.Next(ctx) // or changed; then register asks again
+	_, err = node.Watch.Next(ctx) // or changed; then register asks again
 	return false, err
 }
 
 // work does a task and stores the result.
 func (w *worker) work(ctx context.Context, task string) error {
-	data, _, err := w.c.Get(ctx, layout.Assigned(w.name, task))
+	node, err := w.c.Get(ctx, layout.Assigned(w.name, task))
 	if errors.Is(err, client.ErrNoNode) {
 		return nil // the master has taken it back
 	}
@@ -125,7 +125,7 @@ func (w *worker) work(ctx context.Context, task string) error {
 	if err := w.report(ctx, "works on "+task); err != nil {
 		return err
 	}
-	text, err := w.do(ctx, data)
+	text, err := w.do(ctx, node.Data)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx) // the handler gave up; that is no failure
 	}
@@ -143,7 +143,7 @@ func (w *worker) finish(ctx context.Context, task string, result layout.Result) 
 	err := settle(ctx, func() error {
 		_, err := w.c.Multi(ctx,
 			client.DeleteOp(layout.Assigned(w.name, task), client.AnyVersion),
-			client.CreateOp(layout.Done(task), result.Encode(), client.Persistent, nil))
+			client.CreateOp(layout.Done(task), result.Encode(), client.CreateOptions{}))
 		return err
 	})
 	failed, _ := errors.AsType[*client.MultiError](err)

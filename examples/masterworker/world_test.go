@@ -198,14 +198,14 @@ func (s *submission) wait(w *world) []string {
 func (w *world) state() layout.State {
 	w.Helper()
 	w.must(w.look.Sync(w.ctx, "/"))
-	workers, _, err := w.look.Children(w.ctx, layout.Assign)
+	workers, err := w.look.Children(w.ctx, layout.Assign)
 	if errors.Is(err, client.ErrNoNode) {
 		return layout.State{}
 	}
 	w.must(err)
-	results, err := w.look.MultiRead(w.ctx, layout.StateOps(workers)...)
+	results, err := w.look.MultiRead(w.ctx, layout.StateOps(workers.Names)...)
 	w.must(err)
-	state, err := layout.ReadState(workers, results)
+	state, err := layout.ReadState(workers.Names, results)
 	w.must(err)
 	return state
 }

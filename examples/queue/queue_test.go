@@ -26,7 +26,7 @@ func program(t *testing.T, servers *zktest.Proxy) func(args ...string) (string, 
 	t.Helper()
 	root := fmt.Sprintf("/test-%d", time.Now().UnixNano())
 	c := servers.Client(t)
-	if _, err := c.Create(t.Context(), root, nil, client.Persistent, nil); err != nil {
+	if _, err := c.Create(t.Context(), root, nil, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -70,8 +70,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // intruder is the error of a barrier whose node has children. It names one, if it may.
 func (b *Barrier) intruder(ctx context.Context) error {
 	child := "children"
-	if names, _, err := b.c.Steady().Children(ctx, b.path); err == nil && len(names) > 0 {
-		child = fmt.Sprintf("a child %q", names[0])
+	if list, err := b.c.Steady().Children(ctx, b.path); err == nil && len(list.Names) > 0 {
+		child = fmt.Sprintf("a child %q", list.Names[0])
 	}
 	return fmt.Errorf("%w: it has %s; delete that, or use another path", recipes.ErrLayout, child)
 }
@@ -82,8 +82,8 @@ func (b *Barrier) Present(ctx context.Context) (bool, error) {
 	if err := c.Sync(ctx, b.path); err != nil {
 		return false, b.wrap(ctx, "look at", err)
 	}
-	_, there, err := c.Exists(ctx, b.path)
-	return there, b.wrap(ctx, "look at", err)
+	found, err := c.Exists(ctx, b.path)
+	return found.Exists, b.wrap(ctx, "look at", err)
 }
 
 // Wait waits until the barrier is not in place.
@@ -99,14 +99,14 @@ func (b *Barrier) wait(ctx context.Context) error {
 		return err
 	}
 	for {
-		_, _, w, err := c.GetW(ctx, b.path)
+		node, err := c.GetW(ctx, b.path)
 		if errors.Is(err, client.ErrNoNode) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := line.Next(ctx, w); err != nil {
+		if _, err := line.Next(ctx, node.Watch); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func awaitWatch(w *trial.World, rec *zktest.Recording, n int, clients ...*client
 		return n <= len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch }))
 	}))
 	for _, c := range append(clients, w.C) { // what comes behind it is answered behind it
-		_, _, err := c.Exists(w.Ctx, "/")
+		_, err := c.Exists(w.Ctx, "/")
 		w.Must(err)
 	}
 }
@@ -143,7 +143,7 @@ func TestSetAgain(t *testing.T) {
 	rec := w.Record()
 	done := wait(w.Ctx, at(t, w.C, "/b"))
 	awaitWatch(w, rec, 1)
-	_, err := w.Look.Multi(w.Ctx, client.DeleteOp("/b", 0), client.CreateOp("/b", nil, client.Persistent, nil))
+	_, err := w.Look.Multi(w.Ctx, client.DeleteOp("/b", 0), client.CreateOp("/b", nil, client.CreateOptions{}))
 	w.Must(err)
 	awaitWatch(w, rec, 2)
 	if len(done) != 0 {
@@ -216,9 +216,9 @@ func TestBadUse(t *testing.T) {
 	if !strings.Contains(err.Error(), "foreign") {
 		t.Errorf("remove = %v, want the child's name in it", err)
 	}
-	_, err = w.Look.Create(w.Ctx, "/c", nil, client.Persistent, []client.ACL{client.DigestACL(client.PermAll, "me", "secret"), {Perms: client.PermCreate, ID: jute.WorldAnyone}})
+	_, err = w.Look.Create(w.Ctx, "/c", nil, client.CreateOptions{ACL: []client.ACL{client.DigestACL(client.PermAll, "me", "secret"), {Perms: client.PermCreate, ID: jute.WorldAnyone}}})
 	w.Must(err)
-	_, err = w.Look.Create(w.Ctx, "/c/foreign", nil, client.Persistent, nil)
+	_, err = w.Look.Create(w.Ctx, "/c/foreign", nil, client.CreateOptions{})
 	w.Must(err)
 	mustBe(t, at(t, w.C, "/c").Remove(w.Ctx), recipes.ErrLayout) // also where it may not see which
 }

@@ -24,7 +24,7 @@ func Example() {
 	}
 	defer workers.Close(ctx)
 	c.CreateAll(ctx, "/workers/1", []byte(`{"Host": "a"}`), client.Persistent, nil)
-	c.Create(ctx, "/workers/2", []byte(`{"Host": "b"}`), client.Persistent, nil)
+	c.Create(ctx, "/workers/2", []byte(`{"Host": "b"}`), client.CreateOptions{})
 	for change, err := range workers.Follow(ctx) {
 		fmt.Println(change.Name, change.Now.Value.Host, err)
 		if change.Name == "2" {

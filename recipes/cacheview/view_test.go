@@ -132,7 +132,7 @@ func TestNoValue(t *testing.T) {
 	w := trial.New(t)
 	put(w, "/app/a", "1")
 	put(w, "/app/bad", "one")
-	_, err := w.Look.Create(w.Ctx, "/app/dir", nil, client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/app/dir", nil, client.CreateOptions{})
 	w.Must(err)
 	put(w, "/app/dir/b", "2")
 	nodes, err := cacheview.OpenTree(w.Ctx, w.C, "/app", cacheview.Options[int]{})
@@ -210,7 +210,7 @@ func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	put(w, "/app/a", "1")
 	secret := []client.ACL{client.DigestACL(client.PermAll, "admin", "secret")}
-	_, err := w.Look.Create(w.Ctx, "/app/s", []byte("2"), client.Persistent, secret)
+	_, err := w.Look.Create(w.Ctx, "/app/s", []byte("2"), client.CreateOptions{ACL: secret})
 	w.Must(err)
 	nodes, err := cacheview.OpenChildren(w.Ctx, w.C, "/app", cacheview.Options[int]{})
 	w.Must(err)

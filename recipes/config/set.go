@@ -44,12 +44,12 @@ func Set[T any](ctx context.Context, c *client.Client, path string, o Options[T]
 
 // replace sets the node's data, or creates it; others may be faster.
 func replace(ctx context.Context, c *client.Client, path string, data []byte, acl []client.ACL) (version int32, err error) {
-	stat, exists, err := c.Exists(ctx, path)
+	found, err := c.Exists(ctx, path)
 	if err != nil {
 		return 0, err
 	}
-	if exists {
-		return set(ctx, c, path, data, stat.Version)
+	if found.Exists {
+		return set(ctx, c, path, data, found.Stat.Version)
 	}
 	err = c.CreateIdempotent(ctx, path, data, client.Persistent, acl)
 	if errors.Is(err, client.ErrNoNode) && !client.IsAmbiguous(err) {

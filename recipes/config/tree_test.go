@@ -130,7 +130,7 @@ func TestReadersWaitForReady(t *testing.T) {
 		t.Errorf("update in the middle of a change = %v", err)
 	}
 	write(w, "/app/keys/b", "2")
-	_, err = w.Look.Create(w.Ctx, "/app/keys/ready", nil, client.Persistent, nil)
+	_, err = w.Look.Create(w.Ctx, "/app/keys/ready", nil, client.CreateOptions{})
 	w.Must(err)
 	for now, err := range tree.Follow(w.Ctx) {
 		if err == nil {
@@ -173,7 +173,7 @@ func TestTreeUpdateBesideAnotherProgram(t *testing.T) {
 			w.Must(w.Look.Delete(w.Ctx, "/app/keys/ready", client.AnyVersion))
 			_, err := w.Look.Set(w.Ctx, "/app/keys/a", []byte("2"), client.AnyVersion)
 			w.Must(err)
-			_, err = w.Look.Create(w.Ctx, "/app/keys/ready", nil, client.Persistent, nil)
+			_, err = w.Look.Create(w.Ctx, "/app/keys/ready", nil, client.CreateOptions{})
 			w.Must(err)
 		}
 		k["b"] = "as a: " + k["a"]
@@ -263,7 +263,7 @@ func TestTreeBadUse(t *testing.T) {
 func TestTreeForbidden(t *testing.T) {
 	w := trial.New(t)
 	update(w, w.Look, keys{"a": "1"})
-	_, err := w.Look.Create(w.Ctx, "/app/keys/fixed", []byte("1"), client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/app/keys/fixed", []byte("1"), client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	tree := openTree(t, w.Ctx, w.C, config.TreeOptions{})
 	_, err = tree.Update(w.Ctx, func(k keys) error { k["a"], k["fixed"] = "2", "2"; return nil })

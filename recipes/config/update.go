@@ -20,11 +20,11 @@ const rounds = 100
 // if there is no directory, or an empty one, and ErrNotReady if there is no node "ready".
 func read(ctx context.Context, c *client.Client, dir string) (Snapshot, error) {
 	for range rounds {
-		names, _, err := c.Children(ctx, dir)
+		list, err := c.Children(ctx, dir)
 		if err != nil {
 			return Snapshot{}, err
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
+		names := slices.DeleteFunc(list.Names, func(name string) bool { return name == readyName })
 		ops := []client.Op{client.GetOp(dir + "/" + readyName), client.ChildrenOp(dir)}
 		for _, name := range names {
 			ops = append(ops, client.GetOp(dir+"/"+name))
@@ -209,14 +209,14 @@ func (u *update) ops(tag []byte) []client.Op {
 	ready := u.dir + "/" + readyName
 	ops := []client.Op{client.SetOp(ready, tag, u.was.Version)}
 	if u.was.Version < 0 {
-		ops[0] = client.CreateOp(ready, tag, client.Persistent, u.acl)
+		ops[0] = client.CreateOp(ready, tag, client.CreateOptions{ACL: u.acl})
 	}
 	for _, key := range slices.Sorted(maps.Keys(u.keys)) {
 		text, path := u.keys[key], u.dir+"/"+key
 		was, exists := u.was.Keys[key]
 		switch {
 		case !exists:
-			ops = append(ops, client.CreateOp(path, []byte(text), client.Persistent, u.acl))
+			ops = append(ops, client.CreateOp(path, []byte(text), client.CreateOptions{ACL: u.acl}))
 		case was != text:
 			ops = append(ops, client.SetOp(path, []byte(text), u.was.versions[key]))
 		case u.was.Version == 0:
@@ -237,14 +237,15 @@ func (u *update) look(ctx context.Context, c *client.Client, tag []byte, err err
 	if lookErr := c.Sync(ctx, u.dir); lookErr != nil {
 		return stat, false, line.InDoubt(err, lookErr)
 	}
-	data, stat, lookErr := c.Get(ctx, u.dir+"/"+readyName)
+	node, lookErr := c.Get(ctx, u.dir+"/"+readyName)
+	stat = node.Stat
 	first, gone := u.was.Version < 0, errors.Is(lookErr, client.ErrNoNode)
 	switch {
 	case gone && first || lookErr == nil && !first && stat.Mzxid == u.was.Zxid:
 		return stat, true, line.Settled(err, nil)
 	case lookErr != nil:
 		return stat, false, line.InDoubt(err, lookErr)
-	case string(data) == string(tag):
+	case string(node.Data) == string(tag):
 		return stat, false, nil
 	}
 	faster := &client.Error{Err: client.ErrBadVersion, Cause: errors.New("somebody else has changed the directory")}

@@ -34,7 +34,7 @@ func TestLayouts(t *testing.T) {
 		{counter.Decimal, "-2", -2},
 	} {
 		path := fmt.Sprintf("/n%d", i)
-		_, err := w.Look.Create(w.Ctx, path, []byte(test.data), client.Persistent, nil)
+		_, err := w.Look.Create(w.Ctx, path, []byte(test.data), client.CreateOptions{})
 		w.Must(err)
 		n, err := counter.New(w.C, path, counter.Options{Layout: test.layout, Seed: 7})
 		w.Must(err)
@@ -44,10 +44,10 @@ func TestLayouts(t *testing.T) {
 		if _, err := n.Set(w.Ctx, test.want); err != nil {
 			t.Errorf("%v: set = %v", test.layout, err)
 		}
-		data, _, err := w.Look.Get(w.Ctx, path)
+		node, err := w.Look.Get(w.Ctx, path)
 		w.Must(err)
-		if test.data != "" && string(data) != test.data {
-			t.Errorf("%v: %d is written as %q, want %q", test.layout, test.want, data, test.data)
+		if test.data != "" && string(node.Data) != test.data {
+			t.Errorf("%v: %d is written as %q, want %q", test.layout, test.want, node.Data, test.data)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestNoNumber(t *testing.T) {
 	w := trial.New(t)
 	for layout, data := range map[counter.Layout]string{counter.Long: "1234567", counter.Int: "12345678", counter.Decimal: "1.5"} {
 		path := "/" + layout.String()
-		_, err := w.Look.Create(w.Ctx, path, []byte(data), client.Persistent, nil)
+		_, err := w.Look.Create(w.Ctx, path, []byte(data), client.CreateOptions{})
 		w.Must(err)
 		n, err := counter.New(w.C, path, counter.Options{Layout: layout})
 		w.Must(err)

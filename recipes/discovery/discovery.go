@@ -101,12 +101,12 @@ func (d *Discovery) service(name string) string { return line.Join(d.base, name)
 // Names returns the names of all services, sorted. One whose last instance has gone may
 // be listed for a while.
 func (d *Discovery) Names(ctx context.Context) ([]string, error) {
-	names, _, err := d.c.Steady().Children(ctx, d.base)
+	list, err := d.c.Steady().Children(ctx, d.base)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
-	slices.Sort(names)
-	return names, err
+	slices.Sort(list.Names)
+	return list.Names, err
 }
 
 // Find returns the instances of a service, sorted by ID: none if there is no such
@@ -117,23 +117,23 @@ func (d *Discovery) Find(ctx context.Context, name string) ([]Instance, error) {
 		return nil, fmt.Errorf("find: %w", err)
 	}
 	c, dir := d.c.Steady(), d.service(name)
-	ids, _, err := c.Children(ctx, dir)
+	ids, err := c.Children(ctx, dir)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(ids)
-	reads := make([]*client.Future[client.Node], len(ids))
-	for i, id := range ids {
+	slices.Sort(ids.Names)
+	reads := make([]*client.Future[client.Node], len(ids.Names))
+	for i, id := range ids.Names {
 		reads[i] = c.Async().Get(line.Join(dir, id))
 	}
 	var found []Instance
-	for i, id := range ids {
+	for i, id := range ids.Names {
 		node, err := reads[i].Wait(ctx)
 		if client.IsRetryable(err) {
-			node.Data, _, err = c.Get(ctx, line.Join(dir, id))
+			node, err = c.Get(ctx, line.Join(dir, id))
 		}
 		switch {
 		case errors.Is(err, client.ErrNoNode):

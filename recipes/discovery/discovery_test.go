@@ -141,7 +141,7 @@ func TestProvider(t *testing.T) {
 	disabled := web("4")
 	disabled.Disabled = true
 	register(w, w.C, disabled)
-	_, err = w.Look.Create(w.Ctx, "/services/web/broken", []byte("{"), client.Persistent, nil)
+	_, err = w.Look.Create(w.Ctx, "/services/web/broken", []byte("{"), client.CreateOptions{})
 	w.Must(err)
 	await(w, p, "1 2 3 4")
 
@@ -250,7 +250,7 @@ func TestTrace(t *testing.T) {
 // spent compares what was recorded, in whatever order.
 func spent(w *trial.World, rec *zktest.Recording, want ...string) {
 	w.Helper()
-	_, _, err := w.C.Exists(w.Ctx, "/end") // what was asked for before is recorded
+	_, err := w.C.Exists(w.Ctx, "/end") // what was asked for before is recorded
 	w.Must(err)
 	got := w.Trace(rec)
 	slices.Sort(got)
@@ -313,11 +313,11 @@ func TestBadUse(t *testing.T) {
 
 func TestACLs(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Multi(w.Ctx, client.CreateOp("/services", nil, client.Persistent, nil), client.CreateOp("/services/web", nil, client.Persistent, client.ReadACL()))
+	_, err := w.Look.Multi(w.Ctx, client.CreateOp("/services", nil, client.CreateOptions{}), client.CreateOp("/services/web", nil, client.CreateOptions{ACL: client.ReadACL()}))
 	w.Must(err)
 	_, err = newDiscovery(w, w.C).Register(w.Ctx, web("1"))
 	mustBe(t, err, client.ErrNoAuth)
-	_, err = w.Look.Create(w.Ctx, "/closed", nil, client.Persistent, []client.ACL{client.DigestACL(client.PermAll, "ann", "pw")})
+	_, err = w.Look.Create(w.Ctx, "/closed", nil, client.CreateOptions{ACL: []client.ACL{client.DigestACL(client.PermAll, "ann", "pw")}})
 	w.Must(err)
 	d, err := discovery.New(w.C, "/closed", discovery.Options{})
 	w.Must(err)

@@ -268,7 +268,7 @@ func TestForeignChild(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/b", nil, client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/b", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	_, err = barrier(w, w.C, 1).Enter(w.Ctx)
 	mustBe(w, err, client.ErrNoAuth)
@@ -285,14 +285,14 @@ func TestOptions(t *testing.T) {
 	in, err := b.Enter(w.Ctx)
 	w.Must(err)
 	defer in.Leave(w.Ctx)
-	names, _, err := w.C.Children(w.Ctx, "/far/away")
+	list, err := w.C.Children(w.Ctx, "/far/away")
 	w.Must(err)
-	for _, name := range names {
-		data, _, err := w.C.Get(w.Ctx, "/far/away/"+name)
-		if want := "host-7"; err != nil || name != "ready" && string(data) != want {
-			t.Errorf("%s has %q, %v, want %q", name, data, err, want)
+	for _, name := range list.Names {
+		node, err := w.C.Get(w.Ctx, "/far/away/"+name)
+		if want := "host-7"; err != nil || name != "ready" && string(node.Data) != want {
+			t.Errorf("%s has %q, %v, want %q", name, node.Data, err, want)
 		}
 	}
-	_, _, err = w.Look.Children(w.Ctx, "/far/away")
+	_, err = w.Look.Children(w.Ctx, "/far/away")
 	mustBe(w, err, client.ErrNoAuth)
 }

@@ -63,7 +63,8 @@ func (e *entry) look(ctx context.Context) (err error) {
 	if e.watch != nil {
 		line.DropWatch(ctx, e.watch)
 	}
-	e.ready, e.open, e.watch, err = e.c.ExistsW(ctx, line.Join(e.path, ready))
+	found, err := e.c.ExistsW(ctx, line.Join(e.path, ready))
+	e.ready, e.open, e.watch = found.Stat, found.Exists, found.Watch
 	return err
 }
 
@@ -121,7 +122,7 @@ func (e *entry) opened(ctx context.Context, names []string) (bool, error) {
 	if e.open {
 		ops = append(ops, client.SetOp(path, nil, e.ready.Version))
 	} else {
-		ops = append(ops, client.CreateOp(path, nil, client.Persistent, e.o.ACL))
+		ops = append(ops, client.CreateOp(path, nil, client.CreateOptions{ACL: e.o.ACL}))
 	}
 	_, err := e.c.Multi(ctx, ops...)
 	switch {

@@ -42,19 +42,19 @@ func TestEveryFaultAsFirst(t *testing.T) {
 func awaitNobody(ctx context.Context, t testing.TB, c *client.Client) {
 	t.Helper()
 	for {
-		names, _, w, err := c.ChildrenW(ctx, "/b")
+		list, err := c.ChildrenW(ctx, "/b")
 		if errors.Is(err, client.ErrNoNode) {
 			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(names) == 0 || len(names) == 1 && names[0] == "ready" {
-			_ = w.Close(ctx)
+		if len(list.Names) == 0 || len(list.Names) == 1 && list.Names[0] == "ready" {
+			_ = list.Watch.Close(ctx)
 			return
 		}
-		if _, err := w.Next(ctx); err != nil {
-			t.Fatalf("%q are there still: %v", names, err)
+		if _, err := list.Watch.Next(ctx); err != nil {
+			t.Fatalf("%q are there still: %v", list.Names, err)
 		}
 	}
 }

@@ -97,9 +97,11 @@ func (d *departure) begin(ctx context.Context) (names []string, err error) {
 	if err := d.c.Sync(ctx, d.b.path); err != nil {
 		return nil, err
 	}
-	if d.ready, d.open, err = d.c.Exists(ctx, line.Join(d.b.path, ready)); err != nil {
+	found, err := d.c.Exists(ctx, line.Join(d.b.path, ready))
+	if err != nil {
 		return nil, err
 	}
+	d.ready, d.open = found.Stat, found.Exists
 	names, stat, err := participants(ctx, d.c, d.b.path)
 	if err != nil {
 		return nil, err
@@ -134,19 +136,19 @@ func (d *departure) first(ctx context.Context, lowest string) error {
 
 // wait waits until a participant has gone, or returns before that: the caller looks.
 func (d *departure) wait(ctx context.Context, name string) error {
-	_, stat, w, err := d.c.GetW(ctx, line.Join(d.b.path, name))
+	node, err := d.c.GetW(ctx, line.Join(d.b.path, name))
 	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if stat.Czxid > d.since { // it waits for the next round
+	if node.Stat.Czxid > d.since { // it waits for the next round
 		d.party = slices.DeleteFunc(d.party, func(n string) bool { return n == name })
-		line.DropWatch(ctx, w)
+		line.DropWatch(ctx, node.Watch)
 		return nil
 	}
-	_, err = line.Next(ctx, w)
+	_, err = line.Next(ctx, node.Watch)
 	return err
 }
 

@@ -17,14 +17,15 @@ const ready = "ready"
 // participants returns the sorted names of the participants' nodes, and the Stat of
 // the barrier's. There are none if that does not exist.
 func participants(ctx context.Context, c *client.Client, path string) ([]string, client.Stat, error) {
-	names, stat, err := c.Children(ctx, path)
+	list, err := c.Children(ctx, path)
+	stat := list.Stat
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, stat, nil
 	}
 	if err != nil {
 		return nil, stat, err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == ready })
+	names := slices.DeleteFunc(list.Names, func(name string) bool { return name == ready })
 	for _, name := range names {
 		if !isID(name) {
 			return nil, stat, fmt.Errorf("%w: %s has a child %q; delete it, or use another path", recipes.ErrLayout, path, name)

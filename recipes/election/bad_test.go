@@ -136,7 +136,7 @@ func TestForeignChildren(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	w.Must(w.Look.AddAuth(w.Ctx, "digest", []byte("owner:secret")))
-	_, err := w.Look.Create(w.Ctx, "/closed", nil, client.Persistent, []client.ACL{client.DigestACL(client.PermAll, "owner", "secret")})
+	_, err := w.Look.Create(w.Ctx, "/closed", nil, client.CreateOptions{ACL: []client.ACL{client.DigestACL(client.PermAll, "owner", "secret")}})
 	w.Must(err)
 	for _, path := range []string{"/closed", "/closed/below"} {
 		l := start(t, w.C, path, election.Options{})
@@ -158,7 +158,7 @@ func TestForbidden(t *testing.T) {
 	}
 	l := start(t, w.Look, "/e", election.Options{ACL: []client.ACL{client.DigestACL(client.PermAll, "owner", "secret")}})
 	await(w, l)
-	if _, err := w.C.Create(w.Ctx, "/e/_c_", nil, client.Persistent, nil); !errors.Is(err, client.ErrNoAuth) {
+	if _, err := w.C.Create(w.Ctx, "/e/_c_", nil, client.CreateOptions{}); !errors.Is(err, client.ErrNoAuth) {
 		t.Errorf("the path is open: %v", err)
 	}
 }

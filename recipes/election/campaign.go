@@ -92,7 +92,7 @@ func (g *Campaign) async() client.Async { return g.run.c.Async() }
 
 func (g *Campaign) runForMaster() {
 	if !g.closed() {
-		g.async().CreateStat(g.m.path, g.run.data, client.Ephemeral, g.m.o.ACL, g.masterCreated)
+		g.async().Create(g.m.path, g.run.data, client.CreateOptions{Mode: client.Ephemeral, ACL: g.m.o.ACL, Stat: true}, g.masterCreated)
 	}
 }
 

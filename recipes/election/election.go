@@ -95,7 +95,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	for i, entry := range entries {
 		node, err := nodes[i].Wait(ctx)
 		if client.IsRetryable(err) {
-			node.Data, node.Stat, err = c.Get(ctx, line.Join(e.Path(), entry.Name))
+			node, err = c.Get(ctx, line.Join(e.Path(), entry.Name))
 		}
 		if errors.Is(err, client.ErrNoNode) {
 			continue // it has gone meanwhile

@@ -65,7 +65,7 @@ func lead(w *trial.World, l *election.Latch, last client.Zxid) (client.Zxid, err
 	if err := leadership.Acknowledge(w.Ctx, []byte("ready")); err != nil {
 		return token, err
 	}
-	if _, err := w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/done-", nil, client.PersistentSequential, nil))...); err != nil && !client.IsAmbiguous(err) && !over(w, err) && !(w.Expires && errors.Is(err, client.ErrNoNode)) {
+	if _, err := w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/done-", nil, client.CreateOptions{Mode: client.PersistentSequential}))...); err != nil && !client.IsAmbiguous(err) && !over(w, err) && !(w.Expires && errors.Is(err, client.ErrNoNode)) {
 		w.Errorf("%s: guarded change = %v", w.Fault, err)
 	}
 	if leader, _, err := anyLayout(w).Leader(w.Ctx); !w.Expires {
@@ -152,18 +152,18 @@ func TestEveryFaultStanding(t *testing.T) {
 func awaitOther(w *trial.World, path string, n int, result chan error) []string {
 	w.Helper()
 	for {
-		names, _, watch, err := w.Look.ChildrenW(w.Ctx, path)
+		list, err := w.Look.ChildrenW(w.Ctx, path)
 		w.Must(err)
-		if len(names) > n {
-			w.Must(watch.Close(w.Ctx))
-			return names
+		if len(list.Names) > n {
+			w.Must(list.Watch.Close(w.Ctx))
+			return list.Names
 		}
 		select {
-		case <-watch.Events():
+		case <-list.Watch.Events():
 		case err := <-result:
 			result <- err
-			w.Must(watch.Close(w.Ctx))
-			return names
+			w.Must(list.Watch.Close(w.Ctx))
+			return list.Names
 		case <-w.Ctx.Done():
 			w.Fatal("nobody joins")
 		}

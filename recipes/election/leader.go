@@ -49,23 +49,23 @@ func (e *Election) unless(ctx context.Context, verb string, err error) error {
 // its acknowledgement.
 func (e *Election) look(ctx context.Context, name string) (Leader, bool, error) {
 	c := e.c.Steady()
-	data, stat, err := c.Get(ctx, line.Join(e.Path(), name))
+	node, err := c.Get(ctx, line.Join(e.Path(), name))
 	if errors.Is(err, client.ErrNoNode) {
 		return Leader{}, false, nil
 	}
 	if err != nil {
 		return Leader{}, false, err
 	}
-	leader := Leader{Candidate: e.candidate(name, data, stat)}
+	leader := Leader{Candidate: e.candidate(name, node.Data, node.Stat)}
 	path := line.Join(e.acks, name)
-	ack, _, err := c.Get(ctx, path)
+	ack, err := c.Get(ctx, path)
 	if errors.Is(err, client.ErrNoNode) {
 		return leader, true, nil
 	}
 	if err != nil {
 		return Leader{}, false, err
 	}
-	token, said, ok := parseAck(ack)
+	token, said, ok := parseAck(ack.Data)
 	if !ok {
 		return Leader{}, false, fmt.Errorf("%w: %s is no acknowledgement; delete it", recipes.ErrLayout, path)
 	}
@@ -93,19 +93,19 @@ func (e *Election) WaitAcknowledged(ctx context.Context) (Leader, error) {
 // acknowledgements.
 func (e *Election) waitOnce(ctx context.Context) (Leader, bool, error) {
 	c := e.c.Steady()
-	names, stat, err := c.Children(ctx, e.acks)
+	list, err := c.Children(ctx, e.acks)
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
 		return Leader{}, false, err
 	}
 	// Not having to wait needs no watch.
-	if leader, ok, err := e.acknowledged(ctx, names); ok || err != nil {
+	if leader, ok, err := e.acknowledged(ctx, list.Names); ok || err != nil {
 		return leader, ok, err
 	}
 	now, w, err := e.watchAcks(ctx)
 	if err != nil {
 		return Leader{}, false, err
 	}
-	if now.Czxid != stat.Czxid || now.Pzxid != stat.Pzxid {
+	if now.Czxid != list.Stat.Czxid || now.Pzxid != list.Stat.Pzxid {
 		line.DropWatch(ctx, w)
 		return Leader{}, false, nil
 	}
@@ -120,15 +120,15 @@ func (e *Election) waitOnce(ctx context.Context) (Leader, bool, error) {
 func (e *Election) watchAcks(ctx context.Context) (client.Stat, *client.Watch, error) {
 	c := e.c.Steady()
 	for {
-		_, stat, w, err := c.ChildrenW(ctx, e.acks)
+		list, err := c.ChildrenW(ctx, e.acks)
 		if !errors.Is(err, client.ErrNoNode) {
-			return stat, w, err
+			return list.Stat, list.Watch, err
 		}
-		_, there, w, err := c.ExistsW(ctx, e.acks)
-		if err != nil || !there {
-			return client.Stat{}, w, err
+		found, err := c.ExistsW(ctx, e.acks)
+		if err != nil || !found.Exists {
+			return client.Stat{}, found.Watch, err
 		}
-		line.DropWatch(ctx, w) // it has been made in between
+		line.DropWatch(ctx, found.Watch) // it has been made in between
 	}
 }
 
@@ -171,14 +171,14 @@ func (e *Election) acknowledge(ctx context.Context, place *line.Place, data []by
 func (e *Election) replaceAck(ctx context.Context, c *client.Client, place *line.Place, ack []byte) error {
 	path := e.ackPath(place)
 	for {
-		old, stat, err := c.Get(ctx, path)
+		node, err := c.Get(ctx, path)
 		if err != nil {
 			return err
 		}
-		if isLater(old, place.Token()) {
+		if isLater(node.Data, place.Token()) {
 			return fmt.Errorf("%w: %s is that of a later leader", recipes.ErrLost, path)
 		}
-		_, err = c.SetIdempotent(ctx, path, ack, stat.Version)
+		_, err = c.SetIdempotent(ctx, path, ack, node.Stat.Version)
 		if !errors.Is(err, client.ErrBadVersion) {
 			return err
 		}

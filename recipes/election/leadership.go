@@ -149,7 +149,7 @@ func (l *Leadership) clear(ctx context.Context) (first bool, err error) {
 func (l *Leadership) withdraw(ctx context.Context) error {
 	c, path := l.e.c.InSession(l.place.Session()), l.e.ackPath(l.place)
 	if l.e.line.Layout.Anonymous {
-		if ack, _, err := c.Steady().Get(ctx, path); err == nil && isLater(ack, l.Token()) {
+		if ack, err := c.Steady().Get(ctx, path); err == nil && isLater(ack.Data, l.Token()) {
 			return nil
 		}
 	}

@@ -54,14 +54,14 @@ func (m *Master) Path() string { return m.path }
 // Current returns who is master, and false if nobody is. It may be somebody else by the
 // time that it returns.
 func (m *Master) Current(ctx context.Context) (Candidate, bool, error) {
-	data, stat, err := m.c.Steady().Get(ctx, m.path)
+	node, err := m.c.Steady().Get(ctx, m.path)
 	if errors.Is(err, client.ErrNoNode) {
 		return Candidate{}, false, nil
 	}
 	if err != nil {
 		return Candidate{}, false, m.failed(ctx, "find", err)
 	}
-	return Candidate{ID: masterID(data), Path: m.path, Token: stat.Czxid, Session: stat.EphemeralOwner}, true, nil
+	return Candidate{ID: masterID(node.Data), Path: m.path, Token: node.Stat.Czxid, Session: node.Stat.EphemeralOwner}, true, nil
 }
 
 // Run waits until it is master, calls fn then, and resigns when fn has returned. fn's
@@ -162,10 +162,10 @@ func masterID(data []byte) string {
 // of a connection leaves open checkMaster settles.
 func (r *run) runForMaster(ctx context.Context) (client.Stat, bool, error) {
 	for {
-		_, stat, err := r.c.CreateStat(ctx, r.m.path, r.data, client.Ephemeral, r.m.o.ACL)
+		made, err := r.c.Create(ctx, r.m.path, r.data, client.CreateOptions{Mode: client.Ephemeral, ACL: r.m.o.ACL, Stat: true})
 		switch {
 		case err == nil:
-			return stat, true, nil
+			return made.Stat, true, nil
 		case errors.Is(err, client.ErrNodeExists):
 			return client.Stat{}, false, nil
 		case errors.Is(err, client.ErrNoNode):
@@ -196,14 +196,14 @@ func (r *run) checkMaster(ctx context.Context) (client.Stat, bool, error) {
 			return client.Stat{}, false, err
 		}
 	}
-	data, stat, err := r.c.Get(ctx, r.m.path)
+	node, err := r.c.Get(ctx, r.m.path)
 	if errors.Is(err, client.ErrNoNode) {
 		return client.Stat{}, false, nil
 	}
 	if err == nil {
-		r.recognise(data, stat)
+		r.recognise(node.Data, node.Stat)
 	}
-	return stat, err == nil, err
+	return node.Stat, err == nil, err
 }
 
 // recognise notes which node is the run's own, if this is it.
@@ -218,14 +218,14 @@ func (r *run) mine(stat client.Stat) bool { return r.czxid != 0 && stat.Czxid ==
 // masterGone waits until the master's node is gone.
 func (r *run) masterGone(ctx context.Context) error {
 	for {
-		_, _, w, err := r.c.GetW(ctx, r.m.path)
+		node, err := r.c.GetW(ctx, r.m.path)
 		if errors.Is(err, client.ErrNoNode) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		event, err := line.Next(ctx, w)
+		event, err := line.Next(ctx, node.Watch)
 		if err != nil || event.Type == client.EventDeleted {
 			return err
 		}

@@ -181,18 +181,18 @@ func TestMasterOfTheBook(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			w := trial.New(t)
-			_, stat, err := w.Look.CreateStat(w.Ctx, "/master", []byte("2a4f"), client.Ephemeral, nil)
+			made, err := w.Look.Create(w.Ctx, "/master", []byte("2a4f"), client.CreateOptions{Mode: client.Ephemeral, Stat: true})
 			w.Must(err)
 			a := way.start(t, w.C, "/master", "a")
-			isMaster(w, a.master, "2a4f", stat.Czxid)
+			isMaster(w, a.master, "2a4f", made.Stat.Czxid)
 			w.Must(w.Proxy.AwaitNotifications(w.Ctx, 0))
 			w.Must(w.Look.Delete(w.Ctx, "/master", client.AnyVersion))
 			ms := a.until(w, election.Elected).Mastership
 			isMaster(w, a.master, "a", ms.Token())
-			data, _, err := w.Look.Get(w.Ctx, "/master")
+			node, err := w.Look.Get(w.Ctx, "/master")
 			w.Must(err)
-			if !strings.HasPrefix(string(data), "a ") || len(data) != len("a ")+36 {
-				t.Errorf("the master's data are %q", data)
+			if !strings.HasPrefix(string(node.Data), "a ") || len(node.Data) != len("a ")+36 {
+				t.Errorf("the master's data are %q", node.Data)
 			}
 		})
 	}
@@ -203,7 +203,7 @@ func TestTraceMaster(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			w := trial.New(t)
-			_, _, err := w.Look.CreateStat(w.Ctx, "/master", []byte("2a4f"), client.Ephemeral, nil)
+			_, err := w.Look.Create(w.Ctx, "/master", []byte("2a4f"), client.CreateOptions{Mode: client.Ephemeral, Stat: true})
 			w.Must(err)
 			rec := w.Record()
 			a := way.start(t, w.C, "/master", "a")

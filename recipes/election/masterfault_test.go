@@ -23,7 +23,7 @@ func TestEveryFaultMaster(t *testing.T) {
 			t.Run(way.name+map[bool]string{true: "/renewed"}[renew], func(t *testing.T) {
 				trial.Every(t, renew, func(w *trial.World) {
 					w.Must(w.Look.EnsureContainer(w.Ctx, "/app", nil))
-					_, stat, err := w.Look.CreateStat(w.Ctx, "/app/master", []byte("other"), client.Ephemeral, nil)
+					made, err := w.Look.Create(w.Ctx, "/app/master", []byte("other"), client.CreateOptions{Mode: client.Ephemeral, Stat: true})
 					w.Must(err)
 					a := way.start(w, w.C, "/app/master", "a")
 					if w.Fault == "unharmed" {
@@ -31,7 +31,7 @@ func TestEveryFaultMaster(t *testing.T) {
 						answered(w)
 					}
 					w.Must(w.Look.Delete(w.Ctx, "/app/master", client.AnyVersion))
-					for last, terms := stat.Czxid, 0; terms < 2; terms++ {
+					for last, terms := made.Stat.Czxid, 0; terms < 2; terms++ {
 						ms := a.elected(w)
 						if ms == nil && w.Expires && !renew {
 							break
@@ -94,7 +94,7 @@ func TestEveryFaultMasterGivesUp(t *testing.T) {
 				if names := w.AwaitChildren("/", 0); len(names) > 0 {
 					w.Errorf("%s: there are %q left", w.Fault, names)
 				}
-				_, err := w.Look.Create(w.Ctx, "/master", []byte("other"), client.Ephemeral, nil)
+				_, err := w.Look.Create(w.Ctx, "/master", []byte("other"), client.CreateOptions{Mode: client.Ephemeral})
 				w.Must(err)
 				_ = w.C.Close(w.Ctx) // and what goes on in the background
 				if names := w.Children("/"); len(names) != 1 {

@@ -107,7 +107,7 @@ func TestAcknowledgement(t *testing.T) {
 		}
 	}
 	// The same name, another node: as if the path had been made anew.
-	ack, _, err := w.Look.Get(w.Ctx, "/e-acknowledged/n_0000000000")
+	ack, err := w.Look.Get(w.Ctx, "/e-acknowledged/n_0000000000")
 	w.Must(err)
 	w.Must(first.Resign(w.Ctx))
 	w.Must(l.Close(w.Ctx))
@@ -118,7 +118,7 @@ func TestAcknowledgement(t *testing.T) {
 	if second.Path() != first.Path() {
 		t.Fatalf("paths %s, %s", first.Path(), second.Path())
 	}
-	_, err = w.Look.CreateAll(w.Ctx, "/e-acknowledged/n_0000000000", ack, client.Ephemeral, nil)
+	_, err = w.Look.CreateAll(w.Ctx, "/e-acknowledged/n_0000000000", ack.Data, client.Ephemeral, nil)
 	w.Must(err)
 	leader, ok, err = e.Leader(w.Ctx)
 	if err != nil || !ok || leader.ID != "b" || leader.Acknowledged {
@@ -143,10 +143,10 @@ func TestGuard(t *testing.T) {
 	w := trial.New(t)
 	l := start(t, w.C, "/e", election.Options{})
 	leadership := await(w, l)
-	_, err := w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/a", nil, client.Persistent, nil))...)
+	_, err := w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/a", nil, client.CreateOptions{}))...)
 	w.Must(err)
 	w.Must(w.Look.Delete(w.Ctx, leadership.Path(), client.AnyVersion))
-	_, err = w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/b", nil, client.Persistent, nil))...)
+	_, err = w.C.Multi(w.Ctx, leadership.Guard(client.CreateOp("/b", nil, client.CreateOptions{}))...)
 	if !errors.Is(err, client.ErrNoNode) {
 		t.Errorf("guarded change of who was deposed = %v", err)
 	}
@@ -193,7 +193,7 @@ func TestAcknowledgementOfALaterLeader(t *testing.T) {
 		return nil
 	})
 	w.Must(err)
-	if data, _, err := w.Look.Get(w.Ctx, path); err != nil || string(data) != string(ack) {
-		t.Errorf("the later leader's acknowledgement is %q, %v", data, err)
+	if node, err := w.Look.Get(w.Ctx, path); err != nil || string(node.Data) != string(ack) {
+		t.Errorf("the later leader's acknowledgement is %q, %v", node.Data, err)
 	}
 }

@@ -131,19 +131,19 @@ func (e *Event) watch(ctx context.Context) error {
 		return err
 	}
 	for {
-		data, stat, w, err := c.GetW(ctx, e.path)
+		node, err := c.GetW(ctx, e.path)
 		if err != nil {
 			return err
 		}
-		s, err := e.decode(data)
-		if stat.Czxid != made.Czxid { // somebody has deleted it, and it was made anew
-			first, made = s, stat
+		s, err := e.decode(node.Data)
+		if node.Stat.Czxid != made.Czxid { // somebody has deleted it, and it was made anew
+			first, made = s, node.Stat
 		}
 		if err != nil || s.Set || s.Turn != first.Turn {
-			line.DropWatch(ctx, w)
+			line.DropWatch(ctx, node.Watch)
 			return err
 		}
-		if _, err := line.Next(ctx, w); err != nil {
+		if _, err := line.Next(ctx, node.Watch); err != nil {
 			return err
 		}
 	}

@@ -107,7 +107,7 @@ func TestManualReleasesAll(t *testing.T) {
 			}
 			w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool { return len(watches(rec)) >= n }))
 			for _, c := range clients { // what comes behind the reads is answered behind them
-				_, _, err := c.Exists(w.Ctx, "/")
+				_, err := c.Exists(w.Ctx, "/")
 				w.Must(err)
 			}
 			release(w, manual(t, w.Look))
@@ -222,7 +222,7 @@ func TestManualGivesUp(t *testing.T) {
 	rec := w.Record()
 	done := wait(ctx, manual(t, w.C))
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
 	w.Must(err)
 	cancel(why)
 	mustBe(t, <-done, why)
@@ -237,7 +237,7 @@ func TestTraceAuto(t *testing.T) {
 	rec := w.Record()
 	done := wait(w.Ctx, auto(t, w.C))
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
 	w.Must(err)
 	w.Must(auto(t, w.Look).Set(w.Ctx))
 	w.Must(<-done)
@@ -297,7 +297,7 @@ func TestBadUse(t *testing.T) {
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
 	mustBe(t, auto(t, w.C).Set(w.Ctx), recipes.ErrLayout)
 	w.Must(w.Look.Delete(w.Ctx, "/dir/e", client.AnyVersion))
-	_, err := w.Look.Create(w.Ctx, "/dir/e", []byte("hello"), client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/dir/e", []byte("hello"), client.CreateOptions{})
 	w.Must(err)
 	mustBe(t, manual(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
 	mustBe(t, manual(t, w.C).Set(w.Ctx), recipes.ErrLayout)
@@ -310,7 +310,7 @@ func TestForeignChild(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(auto(t, w.C).Reset(w.Ctx))
-	_, err := w.Look.Create(w.Ctx, "/dir/e/foreign", nil, client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/dir/e/foreign", nil, client.CreateOptions{})
 	w.Must(err)
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
 	w.Must(auto(t, w.C).Set(w.Ctx)) // whoever waits
@@ -349,7 +349,7 @@ func TestWaitersAreCountedInSync(t *testing.T) {
 					if op == jute.OpGetData {
 						once.Do(func() {
 							for range c.waiters {
-								_, err := w.Look.Create(w.Ctx, "/dir/e/_c_"+line.NewID()+"-waiter-", nil, client.EphemeralSequential, nil)
+								_, err := w.Look.Create(w.Ctx, "/dir/e/_c_"+line.NewID()+"-waiter-", nil, client.CreateOptions{Mode: client.EphemeralSequential})
 								w.Must(err)
 							}
 						})
@@ -357,10 +357,10 @@ func TestWaitersAreCountedInSync(t *testing.T) {
 				}
 			})
 			w.Must(c.signal(auto(t, late), w.Ctx))
-			data, _, err := w.Look.Get(w.Ctx, "/dir/e")
+			node, err := w.Look.Get(w.Ctx, "/dir/e")
 			w.Must(err)
-			if want := fmt.Sprintf(`"signals":%d`, c.before+1); !strings.Contains(string(data), want) {
-				t.Errorf("the event is %s, want in it %s", data, want)
+			if want := fmt.Sprintf(`"signals":%d`, c.before+1); !strings.Contains(string(node.Data), want) {
+				t.Errorf("the event is %s, want in it %s", node.Data, want)
 			}
 		})
 	}

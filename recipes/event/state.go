@@ -81,12 +81,12 @@ func (e *Event) decode(data []byte) (s state, err error) {
 
 // read returns the state.
 func (e *Event) read(ctx context.Context) (state, client.Stat, error) {
-	data, stat, err := e.c.Steady().Get(ctx, e.path)
+	node, err := e.c.Steady().Get(ctx, e.path)
 	if err != nil {
-		return state{}, stat, err
+		return state{}, node.Stat, err
 	}
-	s, err := e.decode(data)
-	return s, stat, err
+	s, err := e.decode(node.Data)
+	return s, node.Stat, err
 }
 
 // ensure makes the event if there is none, and returns its state. It is persistent,

@@ -41,21 +41,21 @@ type taking struct {
 // signal waits until there is one. Only the first in line watches the event.
 func (t *taking) signal(ctx context.Context) error {
 	for {
-		data, stat, w, err := t.c.GetW(ctx, t.path)
+		node, err := t.c.GetW(ctx, t.path)
 		if err != nil {
 			return err
 		}
-		s, err := t.decode(data)
+		s, err := t.decode(node.Data)
 		switch {
 		case err != nil:
-			line.DropWatch(ctx, w)
+			line.DropWatch(ctx, node.Watch)
 			return err
 		case s.Signals == 0:
-			_, err = line.Next(ctx, w)
+			_, err = line.Next(ctx, node.Watch)
 		default:
 			var taken bool
-			taken, err = t.consume(ctx, s, stat)
-			line.DropWatch(ctx, w)
+			taken, err = t.consume(ctx, s, node.Stat)
+			line.DropWatch(ctx, node.Watch)
 			if taken {
 				return nil
 			}

@@ -118,7 +118,7 @@ func (g *Group) Size(ctx context.Context) (int, error) {
 
 // names returns the names of the members' nodes.
 func (g *Group) names(ctx context.Context) ([]string, error) {
-	names, _, err := g.c.Steady().Children(ctx, g.path)
+	list, err := g.c.Steady().Children(ctx, g.path)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
@@ -126,7 +126,7 @@ func (g *Group) names(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var members []string
-	for _, name := range names {
+	for _, name := range list.Names {
 		_, ok := g.o.Layout.id(name, nil)
 		switch {
 		case ok:
@@ -147,7 +147,7 @@ func (g *Group) read(ctx context.Context, name string, read *client.Future[clien
 	}
 	node, err := read.Wait(ctx)
 	if client.IsRetryable(err) {
-		node.Data, node.Stat, err = g.c.Steady().Get(ctx, line.Join(g.path, name))
+		node, err = g.c.Steady().Get(ctx, line.Join(g.path, name))
 	}
 	if errors.Is(err, client.ErrNoNode) {
 		return Member{}, false, nil // it has left between

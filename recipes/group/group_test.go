@@ -247,7 +247,7 @@ func TestTraceOfFollower(t *testing.T) {
 // spent compares what was recorded, in whatever order.
 func spent(w *trial.World, rec *zktest.Recording, want ...string) {
 	w.Helper()
-	_, _, err := w.C.Exists(w.Ctx, "/end") // what was asked for before is recorded
+	_, err := w.C.Exists(w.Ctx, "/end") // what was asked for before is recorded
 	w.Must(err)
 	got := w.Trace(rec)
 	slices.Sort(got)
@@ -285,7 +285,7 @@ func TestKazooLayouts(t *testing.T) {
 		"0123456789abcdef0123456789abcdef__party__": "ann", "fedcba9876543210fedcba9876543210__party__": "bob",
 		"00000000000000000000000000000000__party__": "bob", "somebody-else": "",
 	} {
-		_, err := w.Look.Create(w.Ctx, "/g/"+name, []byte(data), client.Ephemeral, nil)
+		_, err := w.Look.Create(w.Ctx, "/g/"+name, []byte(data), client.CreateOptions{Mode: client.Ephemeral})
 		w.Must(err)
 	}
 	o := group.Options{Layout: group.Party}
@@ -298,8 +298,8 @@ func TestKazooLayouts(t *testing.T) {
 	if n, err := newGroup(w, w.C, o).Size(w.Ctx); n != 4 || err != nil {
 		t.Errorf("size is %d, %v", n, err)
 	}
-	if data, stat, err := w.Look.Get(w.Ctx, "/g/"+members[3].Name); string(data) != "cat" || stat.EphemeralOwner == 0 || err != nil {
-		t.Errorf("own node has %q, %+v, %v", data, stat, err)
+	if node, err := w.Look.Get(w.Ctx, "/g/"+members[3].Name); string(node.Data) != "cat" || node.Stat.EphemeralOwner == 0 || err != nil {
+		t.Errorf("own node has %q, %+v, %v", node.Data, node.Stat, err)
 	}
 }
 
@@ -391,14 +391,14 @@ func TestForeignChildren(t *testing.T) {
 
 func TestACLs(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/g", nil, client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/g", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	_, err = newGroup(w, w.C, group.Options{}).Join(w.Ctx, "a", nil)
 	mustBe(t, err, client.ErrNoAuth)
 	if !strings.Contains(err.Error(), "/g/a") {
 		t.Errorf("error is %v", err)
 	}
-	_, err = w.Look.Create(w.Ctx, "/h", nil, client.Persistent, []client.ACL{client.DigestACL(client.PermAll, "ann", "pw")})
+	_, err = w.Look.Create(w.Ctx, "/h", nil, client.CreateOptions{ACL: []client.ACL{client.DigestACL(client.PermAll, "ann", "pw")}})
 	w.Must(err)
 	h, err := group.New(w.C, "/h", group.Options{})
 	w.Must(err)

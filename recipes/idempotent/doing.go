@@ -69,12 +69,12 @@ func (d *doing) error(err error) error {
 
 // found tells whose the marker is that there is.
 func (d *doing) found(ctx context.Context) (Outcome, error) {
-	data, stat, err := d.r.c.Get(ctx, d.marker)
+	node, err := d.r.c.Get(ctx, d.marker)
 	switch {
 	case err == nil:
-		return outcome(string(data) != d.tag, stat), nil
+		return outcome(string(node.Data) != d.tag, node.Stat), nil
 	case d.doubt == nil: // then it can't be ours: that it was there is enough
-		return outcome(true, stat), nil
+		return outcome(true, node.Stat), nil
 	}
 	return Outcome{}, d.error(err)
 }

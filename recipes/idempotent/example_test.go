@@ -16,7 +16,7 @@ func Example() {
 	c := zktest.Start(t).Client(t)
 	ctx := context.Background()
 	for path, data := range map[string]string{"/anna": "10", "/ben": "0"} {
-		c.Create(ctx, path, []byte(data), client.Persistent, nil)
+		c.Create(ctx, path, []byte(data), client.CreateOptions{})
 	}
 
 	requests, err := idempotent.New(c, "/transfers", idempotent.Options{})
@@ -31,8 +31,8 @@ func Example() {
 		fmt.Println("before:", done.Before, err)
 	}
 	for _, path := range []string{"/anna", "/ben"} {
-		data, stat, err := c.Get(ctx, path)
-		fmt.Printf("%s %s, changed %d times, %v\n", path, data, stat.Version, err)
+		node, err := c.Get(ctx, path)
+		fmt.Printf("%s %s, changed %d times, %v\n", path, node.Data, node.Stat.Version, err)
 	}
 	// Output:
 	// before: false <nil>

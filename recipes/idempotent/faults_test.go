@@ -92,12 +92,12 @@ func TestStorm(t *testing.T) {
 			})
 		}
 		work.Wait()
-		names, _, err := s.Look.Children(s.Ctx, "/items")
+		list, err := s.Look.Children(s.Ctx, "/items")
 		if err != nil {
 			s.Fatal(err)
 		}
-		if len(names) != last+1 {
-			s.Errorf("there are %d items, want %d", len(names), last+1)
+		if len(list.Names) != last+1 {
+			s.Errorf("there are %d items, want %d", len(list.Names), last+1)
 		}
 		for id, n := range firsts {
 			if n > 1 {

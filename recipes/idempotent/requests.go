@@ -90,9 +90,9 @@ func (r *Requests) Do(ctx context.Context, id string, ops ...client.Op) (Outcome
 
 func (r *Requests) create(marker, tag string) client.Op {
 	if r.o.TTL > 0 {
-		return client.CreateTTLOp(marker, []byte(tag), client.PersistentTTL, r.o.ACL, r.o.TTL)
+		return client.CreateOp(marker, []byte(tag), client.CreateOptions{Mode: client.PersistentTTL, ACL: r.o.ACL, TTL: r.o.TTL})
 	}
-	return client.CreateOp(marker, []byte(tag), client.Persistent, r.o.ACL)
+	return client.CreateOp(marker, []byte(tag), client.CreateOptions{ACL: r.o.ACL})
 }
 
 // Done reports whether a request has been done, as the server knows it, which may lag
@@ -102,8 +102,8 @@ func (r *Requests) Done(ctx context.Context, id string) (Outcome, bool, error) {
 	if err != nil {
 		return Outcome{}, false, err
 	}
-	stat, exists, err := r.c.Exists(ctx, marker)
-	return outcome(exists, stat), exists, err
+	found, err := r.c.Exists(ctx, marker)
+	return outcome(found.Exists, found.Stat), found.Exists, err
 }
 
 // Forget removes a request's marker: nobody will ask for it again. There is no error if

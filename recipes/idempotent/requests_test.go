@@ -26,13 +26,13 @@ func open(t *testing.T, c *client.Client) *idempotent.Requests {
 
 // enqueue is a change that would be seen if it were made twice.
 func enqueue() client.Op {
-	return client.CreateOp("/items/item-", nil, client.PersistentSequential, nil)
+	return client.CreateOp("/items/item-", nil, client.CreateOptions{Mode: client.PersistentSequential})
 }
 
 // items makes the parent of what enqueue makes.
 func items(w *trial.World) {
 	w.Helper()
-	_, err := w.Look.Create(w.Ctx, "/items", nil, client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/items", nil, client.CreateOptions{})
 	w.Must(err)
 }
 
@@ -90,7 +90,7 @@ func TestRepeat(t *testing.T) {
 func TestFailedOperation(t *testing.T) {
 	w := trial.New(t)
 	r := open(t, w.C)
-	_, err := w.Look.Create(w.Ctx, "/stock", []byte("1"), client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/stock", []byte("1"), client.CreateOptions{})
 	w.Must(err)
 	_, err = r.Do(w.Ctx, "1", client.CheckOp("/stock", 0), enqueue())
 	failed, ok := errors.AsType[*client.MultiError](err)
@@ -211,12 +211,12 @@ func TestForeignChildren(t *testing.T) {
 	_, err := r.Do(w.Ctx, "1")
 	w.Must(err)
 	for _, name := range []string{"other", "done-%41"} {
-		path, err := w.Look.Create(w.Ctx, "/app/requests/"+name, nil, client.Persistent, nil)
+		made, err := w.Look.Create(w.Ctx, "/app/requests/"+name, nil, client.CreateOptions{})
 		w.Must(err)
-		if n, err := r.Prune(w.Ctx, 0); n != 0 || !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), path) {
-			t.Errorf("prune beside %s = %d, %v", path, n, err)
+		if n, err := r.Prune(w.Ctx, 0); n != 0 || !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), made.Path) {
+			t.Errorf("prune beside %s = %d, %v", made.Path, n, err)
 		}
-		w.Must(w.Look.Delete(w.Ctx, path, client.AnyVersion))
+		w.Must(w.Look.Delete(w.Ctx, made.Path, client.AnyVersion))
 	}
 	if got := w.Children("/app/requests"); len(got) != 1 {
 		t.Errorf("markers are %q, want one", got)

@@ -31,11 +31,11 @@ func Example() {
 	node.WaitThere(ctx)
 	node.SetData(ctx, []byte("busy"))
 
-	data, _, err := c.Get(ctx, "/workers/w1")
-	fmt.Printf("%s, %v\n", data, err)
+	node2, err := c.Get(ctx, "/workers/w1")
+	fmt.Printf("%s, %v\n", node2.Data, err)
 	node.Close(ctx)
-	_, there, err := c.Exists(ctx, "/workers/w1")
-	fmt.Println(there, err)
+	found, err := c.Exists(ctx, "/workers/w1")
+	fmt.Println(found.Exists, err)
 	// Output:
 	// busy, <nil>
 	// false <nil>

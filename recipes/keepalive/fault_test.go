@@ -166,26 +166,26 @@ func (w *witness) look() map[int]int {
 	if err := w.s.Look.Sync(w.s.Ctx, "/d"); err != nil {
 		return nil // another look follows
 	}
-	names, _, err := w.s.Look.Children(w.s.Ctx, "/d")
+	list, err := w.s.Look.Children(w.s.Ctx, "/d")
 	if err != nil {
 		w.s.Errorf("list: %v", err)
 	}
-	for _, name := range names {
+	for _, name := range list.Names {
 		plain, _, _ := client.ProtectedName(name)
 		i, err := strconv.Atoi(plain[:1])
-		if err != nil || slices.ContainsFunc(names, func(n string) bool {
+		if err != nil || slices.ContainsFunc(list.Names, func(n string) bool {
 			p, _, _ := client.ProtectedName(n)
 			return n != name && strings.HasPrefix(p, plain[:1])
 		}) {
-			w.s.Errorf("two of a kind: %q", names)
+			w.s.Errorf("two of a kind: %q", list.Names)
 		}
-		data, _, err := w.s.Look.Get(w.s.Ctx, "/d/"+name)
+		node, err := w.s.Look.Get(w.s.Ctx, "/d/"+name)
 		if errors.Is(err, client.ErrNoNode) {
 			continue
 		}
-		n, err := strconv.Atoi(string(data))
+		n, err := strconv.Atoi(string(node.Data))
 		if err != nil || n < w.last[i] {
-			w.s.Errorf("%s has %q, after %d", name, data, w.last[i])
+			w.s.Errorf("%s has %q, after %d", name, node.Data, w.last[i])
 		}
 		w.last[i], counts[i] = n, n
 	}

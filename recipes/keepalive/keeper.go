@@ -208,7 +208,8 @@ func (k *keeper) refuse(asked uint64, err error) {
 // put is the create itself.
 func (k *keeper) put(data []byte) (string, client.Stat, error) {
 	if k.path != "" {
-		return k.c.WithRetry(nil).CreateStat(k.ctx, k.path, data, client.Ephemeral, k.n.o.ACL)
+		made, err := k.c.WithRetry(nil).Create(k.ctx, k.path, data, client.CreateOptions{Mode: client.Ephemeral, ACL: k.n.o.ACL, Stat: true})
+		return made.Path, made.Stat, err
 	}
 	i := strings.LastIndexByte(k.n.path, '/') + 1
 	unique := k.n.path[:i] + "_c_" + line.NewID() + "-" + k.n.path[i:]
@@ -229,7 +230,7 @@ func (k *keeper) look(want []byte, asked uint64) error {
 	if err := c.Sync(k.ctx, k.path); err != nil {
 		return err
 	}
-	data, stat, err := c.Get(k.ctx, k.path)
+	node, err := c.Get(k.ctx, k.path)
 	if errors.Is(err, client.ErrNoNode) {
 		k.unsure = false
 		return k.gone()
@@ -238,13 +239,13 @@ func (k *keeper) look(want []byte, asked uint64) error {
 		return err
 	}
 	k.unsure = false
-	if !k.mine(stat) {
-		return k.blocked(stat)
+	if !k.mine(node.Stat) {
+		return k.blocked(node.Stat)
 	}
-	if !bytes.Equal(data, want) {
+	if !bytes.Equal(node.Data, want) {
 		asked = 0
 	}
-	k.found(stat, data, asked)
+	k.found(node.Stat, node.Data, asked)
 	return nil
 }
 
@@ -279,15 +280,15 @@ func (k *keeper) blocked(stat client.Stat) error {
 // setWatch sets the watch for the end of what is at the path. A watch of children does
 // that without being fired by the data.
 func (k *keeper) setWatch() error {
-	_, stat, w, err := k.c.Steady().ChildrenW(k.ctx, k.path)
+	list, err := k.c.Steady().ChildrenW(k.ctx, k.path)
 	switch {
 	case errors.Is(err, client.ErrNoNode):
 		return k.gone()
 	case err != nil:
 		return err
 	}
-	k.watch = w
-	if k.mine(stat) != k.there || stat.EphemeralOwner == 0 {
+	k.watch = list.Watch
+	if k.mine(list.Stat) != k.there || list.Stat.EphemeralOwner == 0 {
 		k.unsure = true // another node than the one that was there
 	}
 	return nil
@@ -366,12 +367,12 @@ func (k *keeper) remove() error {
 func (k *keeper) abandon() {
 	defer k.dropWatch()
 	for {
-		stat, exists, err := k.c.Steady().Exists(k.ctx, k.name())
+		found, err := k.c.Steady().Exists(k.ctx, k.name())
 		switch {
-		case err == nil && (!exists || !k.mine(stat)):
+		case err == nil && (!found.Exists || !k.mine(found.Stat)):
 			return
 		case err == nil:
-			k.stat, k.unsure = stat, false
+			k.stat, k.unsure = found.Stat, false
 			err = k.remove()
 		case k.there && errors.Is(err, client.ErrNoAuth): // to be deleted, but not to be seen
 			err = k.remove()

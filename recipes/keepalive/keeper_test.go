@@ -13,7 +13,7 @@ import (
 func TestNodeOfTheSessionBefore(t *testing.T) {
 	w := trial.New(t)
 	before := w.Other()
-	_, err := before.Create(w.Ctx, "/a", []byte("1"), client.Ephemeral, nil)
+	_, err := before.Create(w.Ctx, "/a", []byte("1"), client.CreateOptions{Mode: client.Ephemeral})
 	w.Must(err)
 	n, err := New(w.C, "/a", Options{})
 	w.Must(err)
@@ -36,13 +36,13 @@ func TestNodeOfTheSessionBefore(t *testing.T) {
 			break
 		}
 	}
-	data, stat, err := w.Look.Get(w.Ctx, "/a")
+	node, err := w.Look.Get(w.Ctx, "/a")
 	ours, _ := w.C.Session()
-	if string(data) != "2" || stat.EphemeralOwner != ours {
-		t.Errorf("the node is %q of session %v, %v", data, stat.EphemeralOwner, err)
+	if string(node.Data) != "2" || node.Stat.EphemeralOwner != ours {
+		t.Errorf("the node is %q of session %v, %v", node.Data, node.Stat.EphemeralOwner, err)
 	}
 	w.Must(n.Close(w.Ctx))
-	if _, _, err := w.Look.Get(w.Ctx, "/a"); !errors.Is(err, client.ErrNoNode) {
+	if _, err := w.Look.Get(w.Ctx, "/a"); !errors.Is(err, client.ErrNoNode) {
 		t.Errorf("after Close: %v", err)
 	}
 }

@@ -48,9 +48,9 @@ func awaitEnd(w *trial.World, n *keepalive.Node) error {
 func read(w *trial.World, path string) (string, client.Stat) {
 	w.Helper()
 	w.Must(w.Look.Sync(w.Ctx, path))
-	data, stat, err := w.Look.Get(w.Ctx, path)
+	node, err := w.Look.Get(w.Ctx, path)
 	w.Must(err)
-	return string(data), stat
+	return string(node.Data), node.Stat
 }
 
 // awaitAnother waits until there is another node at path than the one created at that
@@ -203,7 +203,7 @@ func TestEndIfDeletedComesBack(t *testing.T) {
 func TestFollow(t *testing.T) {
 	w := trial.New(t)
 	theirs := w.Other()
-	_, err := theirs.Create(w.Ctx, "/a", nil, client.Ephemeral, nil)
+	_, err := theirs.Create(w.Ctx, "/a", nil, client.CreateOptions{Mode: client.Ephemeral})
 	w.Must(err)
 	n := launch(w, w.C, "/a", "", keepalive.Options{Patient: true})
 	var last error
@@ -233,7 +233,7 @@ func TestFollow(t *testing.T) {
 func TestSomebodyElsesNode(t *testing.T) {
 	w := trial.New(t)
 	theirs := w.Other()
-	_, err := theirs.Create(w.Ctx, "/a", []byte("theirs"), client.Ephemeral, nil)
+	_, err := theirs.Create(w.Ctx, "/a", []byte("theirs"), client.CreateOptions{Mode: client.Ephemeral})
 	w.Must(err)
 	n := launch(w, w.C, "/a", "ours", keepalive.Options{})
 	err = awaitEnd(w, n)
@@ -251,7 +251,7 @@ func TestSomebodyElsesNode(t *testing.T) {
 		t.Errorf("data is %q", data)
 	}
 
-	_, err = w.Look.Create(w.Ctx, "/p", nil, client.Persistent, nil)
+	_, err = w.Look.Create(w.Ctx, "/p", nil, client.CreateOptions{})
 	w.Must(err)
 	n = launch(w, w.C, "/p", "", keepalive.Options{Patient: true})
 	mustBe(t, awaitEnd(w, n), recipes.ErrLayout)
@@ -264,7 +264,7 @@ func TestSomebodyElsesNode(t *testing.T) {
 func TestReplacedByAnother(t *testing.T) {
 	w := trial.New(t)
 	n := start(w, w.C, "/a", "ours", keepalive.Options{})
-	_, err := w.Look.Multi(w.Ctx, client.DeleteOp("/a", client.AnyVersion), client.CreateOp("/a", []byte("theirs"), client.Ephemeral, nil))
+	_, err := w.Look.Multi(w.Ctx, client.DeleteOp("/a", client.AnyVersion), client.CreateOp("/a", []byte("theirs"), client.CreateOptions{Mode: client.Ephemeral}))
 	w.Must(err)
 	mustBe(t, awaitEnd(w, n), client.ErrNodeExists)
 	w.Must(n.Close(w.Ctx))
@@ -356,7 +356,7 @@ func TestBadUse(t *testing.T) {
 // ACLs that forbid are clear errors, and leave nothing behind.
 func TestACLs(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/closed", nil, client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/closed", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	n := launch(w, w.C, "/closed/a", "", keepalive.Options{})
 	mustBe(t, awaitEnd(w, n), client.ErrNoAuth)

@@ -106,14 +106,14 @@ func Break(ctx context.Context, c *client.Client, who Contender) (Contender, err
 	if err != nil {
 		return Contender{}, fmt.Errorf("break %s: %w", who.Path, err)
 	}
-	data, stat, err := c.Get(ctx, who.Path)
-	if err == nil && stat.Czxid != who.Token {
+	node, err := c.Get(ctx, who.Path)
+	if err == nil && node.Stat.Czxid != who.Token {
 		err = fmt.Errorf("another one is there by now: %w", client.ErrBadVersion)
 	}
 	if err == nil {
 		// The servers can't compare a czxid: the look comes right before the delete, of the
 		// version that was looked at.
-		err = c.DeleteIdempotent(ctx, who.Path, stat.Version)
+		err = c.DeleteIdempotent(ctx, who.Path, node.Stat.Version)
 	}
 	if err != nil {
 		return Contender{}, fmt.Errorf("break %s: %w", who.Path, err)
@@ -121,7 +121,7 @@ func Break(ctx context.Context, c *client.Client, who Contender) (Contender, err
 	if before != "" {
 		line.Nudge(ctx, c, before)
 	}
-	broken := contender(client.Entry{Path: who.Path, Data: data, Stat: stat})
+	broken := contender(client.Entry{Path: who.Path, Data: node.Data, Stat: node.Stat})
 	broken.Holds = who.Holds
 	return broken, nil
 }
@@ -129,14 +129,14 @@ func Break(ctx context.Context, c *client.Client, who Contender) (Contender, err
 // ahead returns the path of the place before that one, or "" if there is none.
 func ahead(ctx context.Context, c *client.Client, place string) (string, error) {
 	dir := line.Parent(place)
-	names, _, err := c.Children(ctx, dir)
+	list, err := c.Children(ctx, dir)
 	if err != nil {
 		return "", err
 	}
 	any := anybodys()
 	own, ok := any.Parse(line.Base(place))
 	var last *line.Entry
-	for _, name := range names {
+	for _, name := range list.Names {
 		if e, known := any.Parse(name); ok && known && e.Before(own) && (last == nil || last.Before(e)) {
 			last = &e
 		}

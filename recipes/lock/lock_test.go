@@ -159,8 +159,8 @@ func TestBreakOfOneWhoWaits(t *testing.T) {
 	w.Must(err)
 	mustBe(t, (<-out).err, recipes.ErrLost)
 	w.Must(first.Err())
-	if data, _, err := w.Look.Get(w.Ctx, first.Path()); string(data) != "first" || err != nil {
-		t.Errorf("the data of the one before are %q, %v", data, err)
+	if node, err := w.Look.Get(w.Ctx, first.Path()); string(node.Data) != "first" || err != nil {
+		t.Errorf("the data of the one before are %q, %v", node.Data, err)
 	}
 	w.Must(first.Unlock(w.Ctx))
 	got := <-third
@@ -330,10 +330,10 @@ func TestACL(t *testing.T) {
 	w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("user:secret")))
 	h := held(w, w.C, lock.Options{ACL: acl})
 	for _, path := range []string{"/l", h.Path()} {
-		got, _, err := w.C.GetACL(w.Ctx, path)
+		access, err := w.C.GetACL(w.Ctx, path)
 		w.Must(err)
-		if !slices.Equal(got, acl) {
-			t.Errorf("%s has %v", path, got)
+		if !slices.Equal(access.ACL, acl) {
+			t.Errorf("%s has %v", path, access.ACL)
 		}
 	}
 	stranger := mutex(t, w.Look, lock.Options{})
@@ -345,17 +345,17 @@ func TestACL(t *testing.T) {
 	mustBe(t, err, client.ErrNoAuth)
 	w.Must(h.Err())
 	w.Must(h.Unlock(w.Ctx))
-	names, _, err := w.C.Children(w.Ctx, "/l")
+	list, err := w.C.Children(w.Ctx, "/l")
 	w.Must(err)
-	if len(names) > 0 {
-		t.Errorf("left: %q", names)
+	if len(list.Names) > 0 {
+		t.Errorf("left: %q", list.Names)
 	}
 }
 
 // A lock whose holder can't read its own node can't be watched: it counts as lost.
 func TestACLThatForbidsToRead(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/l", nil, client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/l", nil, client.CreateOptions{})
 	w.Must(err)
 	h := held(w, w.C, lock.Options{ACL: []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}})
 	<-h.Context().Done()
@@ -440,7 +440,7 @@ func TestContendersWhereNumbersWrapAround(t *testing.T) {
 			want = append(want, "/locks/"+label+"/"+label+number)
 		}
 		for _, path := range []string{want[2], want[0], want[1]} {
-			_, err := w.C.Create(w.Ctx, path, nil, client.Persistent, nil)
+			_, err := w.C.Create(w.Ctx, path, nil, client.CreateOptions{})
 			w.Must(err)
 		}
 		list, err := lock.Contenders(w.Ctx, w.C, "/locks/"+label)

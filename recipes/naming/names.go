@@ -103,11 +103,11 @@ func (n *Names) Rebind(ctx context.Context, name string, value []byte, version i
 	for {
 		at := version
 		if version == client.AnyVersion {
-			stat, _, err := n.c.Exists(ctx, path) // if a server that lags behind has none, the set will tell
+			found, err := n.c.Exists(ctx, path) // if a server that lags behind has none, the set will tell
 			if err != nil {
 				return 0, wrap("rebind", name, err)
 			}
-			at = stat.Version
+			at = found.Stat.Version
 		}
 		stat, err := n.c.SetIdempotent(ctx, path, value, at)
 		faster := errors.Is(err, client.ErrBadVersion) && !client.IsAmbiguous(err)
@@ -134,11 +134,11 @@ func (n *Names) Resolve(ctx context.Context, name string) (Binding, error) {
 	if err != nil {
 		return Binding{}, err
 	}
-	data, stat, err := n.c.Get(ctx, path)
+	node, err := n.c.Get(ctx, path)
 	if err != nil {
 		return Binding{}, wrap("resolve", name, err)
 	}
-	return binding(name, data, stat), nil
+	return binding(name, node.Data, node.Stat), nil
 }
 
 func binding(name string, data []byte, stat client.Stat) Binding {
@@ -202,15 +202,15 @@ func (n *Names) List(ctx context.Context, context string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	children, _, err := n.c.Children(ctx, dir)
+	list, err := n.c.Children(ctx, dir)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list %q: %w", context, err)
 	}
-	entries := make([]Entry, 0, len(children))
-	for _, child := range children {
+	entries := make([]Entry, 0, len(list.Names))
+	for _, child := range list.Names {
 		escaped, isContext := strings.CutSuffix(child, contextMark)
 		part, err := line.Unescape(escaped)
 		if err != nil || strings.Contains(part, "/") {

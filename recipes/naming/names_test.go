@@ -130,9 +130,9 @@ func TestAnyName(t *testing.T) {
 	if err != nil || !slices.Equal(got, all) {
 		t.Errorf("listed are %q, %v, want %q", got, err, all)
 	}
-	data, _, err := w.Look.Get(w.Ctx, "/app/names/a")
-	if err != nil || string(data) != "value of a" {
-		t.Errorf("the node of a has %q, %v: other programs can't read it", data, err)
+	node, err := w.Look.Get(w.Ctx, "/app/names/a")
+	if err != nil || string(node.Data) != "value of a" {
+		t.Errorf("the node of a has %q, %v: other programs can't read it", node.Data, err)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
 	names := open(t, w.C)
 	w.Must(names.Bind(w.Ctx, "a", nil))
-	_, err := w.Look.Create(w.Ctx, "/app/names/a b", nil, client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/app/names/a b", nil, client.CreateOptions{})
 	w.Must(err)
 	if _, err := names.List(w.Ctx, ""); !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), `"a b"`) {
 		t.Errorf("list = %v, want ErrLayout with the child", err)

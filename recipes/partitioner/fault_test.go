@@ -43,7 +43,8 @@ type books struct {
 func (b *books) work(ctx context.Context, own *partitioner.Partition) {
 	path := "/books/" + own.Name()
 	for ctx.Err() == nil {
-		_, stat, err := b.c.Steady().Get(ctx, path)
+		node, err := b.c.Steady().Get(ctx, path)
+		stat := node.Stat
 		for err == nil && ctx.Err() == nil {
 			stat, err = b.count(ctx, own, path, stat.Version)
 		}

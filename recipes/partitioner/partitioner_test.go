@@ -176,7 +176,7 @@ func TestReleasing(t *testing.T) {
 // done.
 func TestTokenAndGuard(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/data", nil, client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/data", nil, client.CreateOptions{})
 	w.Must(err)
 	owners := make(chan *partitioner.Partition, 100)
 	tell := func(ctx context.Context, own *partitioner.Partition) {
@@ -243,7 +243,7 @@ func TestTrace(t *testing.T) {
 	third.acquired(w, 3)
 	a.acquired(w, 3)
 	b.acquired(w, 3)
-	_, _, err := w.C.Exists(w.Ctx, "/end") // what was asked for before is recorded
+	_, err := w.C.Exists(w.Ctx, "/end") // what was asked for before is recorded
 	w.Must(err)
 	all := w.Trace(rec)
 	for _, c := range []struct {
@@ -321,7 +321,7 @@ func TestBadUse(t *testing.T) {
 
 func TestACLs(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/p", nil, client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/p", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	a := run(w, w.C, "a", idle)
 	<-a.done

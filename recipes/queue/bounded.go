@@ -107,8 +107,8 @@ func (q *Bounded) try(ctx context.Context, data []byte) (bool, error) {
 			mode = client.Ephemeral
 		}
 		err := q.change(ctx, []client.Op{
-			client.CreateOp(q.slot(k), nil, mode, q.o.ACL),
-			client.CreateOp(line.Join(q.dir, q.naming.stem(int64(k))), data, q.o.mode(), q.o.ACL),
+			client.CreateOp(q.slot(k), nil, client.CreateOptions{Mode: mode, ACL: q.o.ACL}),
+			client.CreateOp(line.Join(q.dir, q.naming.stem(int64(k))), data, client.CreateOptions{Mode: q.o.mode(), ACL: q.o.ACL}),
 		})
 		if !errors.Is(err, client.ErrNodeExists) || client.IsAmbiguous(err) {
 			return err == nil, err
@@ -132,12 +132,12 @@ func (q *Bounded) guess() (int, bool) {
 // look reads which slots are free, and remembers some of them: from a random one on, so
 // that not all want the same.
 func (q *Bounded) look(ctx context.Context) error {
-	names, _, err := q.c.Children(ctx, q.also)
+	list, err := q.c.Children(ctx, q.also)
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
 		return err
 	}
-	used := make(map[string]bool, len(names))
-	for _, name := range names {
+	used := make(map[string]bool, len(list.Names))
+	for _, name := range list.Names {
 		used[line.Join(q.also, name)] = true
 	}
 	var free []int
@@ -158,12 +158,12 @@ func (q *Bounded) look(ctx context.Context) error {
 
 // watchSlots watches for slots to become free.
 func (q *Bounded) watchSlots(ctx context.Context) ([]*client.Watch, error) {
-	_, _, w, err := q.c.ChildrenW(ctx, q.also)
+	list, err := q.c.ChildrenW(ctx, q.also)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, q.ensure(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return []*client.Watch{w}, nil
+	return []*client.Watch{list.Watch}, nil
 }

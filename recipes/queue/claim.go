@@ -69,7 +69,7 @@ func (cl *claim) make(ctx context.Context, acl []client.ACL) (client.Zxid, error
 	for {
 		results, err := cl.c.Multi(ctx,
 			client.SetOp(cl.entry, cl.data, cl.version),
-			client.CreateOp(cl.taken, []byte(cl.id), client.Ephemeral, acl),
+			client.CreateOp(cl.taken, []byte(cl.id), client.CreateOptions{Mode: client.Ephemeral, ACL: acl}),
 			client.SetOp(cl.taken, []byte(cl.id), claimed-1))
 		switch at := failed(err); {
 		case err == nil:
@@ -97,11 +97,11 @@ func (cl *claim) make(ctx context.Context, acl []client.ACL) (client.Zxid, error
 
 // look returns the zxid of the claim if it was made.
 func (cl *claim) look(ctx context.Context) (client.Zxid, error) {
-	data, stat, err := cl.c.Get(ctx, cl.taken)
-	if errors.Is(err, client.ErrNoNode) || err == nil && string(data) != cl.id {
+	node, err := cl.c.Get(ctx, cl.taken)
+	if errors.Is(err, client.ErrNoNode) || err == nil && string(node.Data) != cl.id {
 		return 0, nil
 	}
-	return stat.Mzxid, err
+	return node.Stat.Mzxid, err
 }
 
 // withdraw ends a claim that may have been made, or may be made yet.
@@ -147,7 +147,7 @@ func (q *Leased) bury(ctx context.Context, cl *claim) error {
 	for round := 1; ; round++ {
 		err := q.core.once(ctx,
 			client.DeleteOp(cl.entry, cl.version),
-			client.CreateOp(line.Join(q.dead, stem), cl.data, client.PersistentSequential, q.core.o.ACL))
+			client.CreateOp(line.Join(q.dead, stem), cl.data, client.CreateOptions{Mode: client.PersistentSequential, ACL: q.core.o.ACL}))
 		switch at := failed(err); {
 		case at == 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion)):
 			return nil // somebody else has it

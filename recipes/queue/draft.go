@@ -97,9 +97,9 @@ func (q *TwoPhase) prepare(ctx context.Context, d *Draft) error {
 				return nil
 			}
 		}
-		path, err := q.c.Create(ctx, line.Join(q.dir, d.stem()), q.naming.encode(d.Data), client.PersistentSequential, q.o.ACL)
+		made, err := q.c.Create(ctx, line.Join(q.dir, d.stem()), q.naming.encode(d.Data), client.CreateOptions{Mode: client.PersistentSequential, ACL: q.o.ACL})
 		if err == nil {
-			d.Item = line.Base(path)
+			d.Item = line.Base(made.Path)
 			return nil
 		}
 		d.fresh = !client.IsAmbiguous(err)
@@ -151,7 +151,7 @@ func (q *TwoPhase) publish(ctx context.Context, d *Draft) error {
 			return err
 		}
 		// A read waits for the connection, and for as long as the policy says.
-		if _, _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
+		if _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
 			return err
 		}
 	}

@@ -117,13 +117,13 @@ func exampleClient(t *standin.T) (context.Context, *client.Client) {
 	if err != nil {
 		t.Fatalf("connect to %s: %v", servers, err)
 	}
-	root, err := c.Create(ctx, "/example-", nil, client.PersistentSequential, nil)
+	root, err := c.Create(ctx, "/example-", nil, client.CreateOptions{Mode: client.PersistentSequential})
 	if err != nil {
 		t.Fatalf("create the example's root: %v", err)
 	}
 	t.Cleanup(func() {
-		c.DeleteAll(ctx, root, client.DeleteOptions{})
+		c.DeleteAll(ctx, root.Path, client.DeleteOptions{})
 		c.Close(ctx)
 	})
-	return ctx, c.Namespace(root)
+	return ctx, c.Namespace(root.Path)
 }

@@ -86,7 +86,7 @@ func (l *Lease) end(ctx context.Context, op client.Op) error {
 			return nil
 		case client.IsAmbiguous(err):
 			l.unsure = true
-			if _, _, lookErr := l.c.Exists(ctx, l.taken); lookErr != nil {
+			if _, lookErr := l.c.Exists(ctx, l.taken); lookErr != nil {
 				return l.failed(lookErr)
 			}
 		default:

@@ -151,7 +151,7 @@ func TestLeaseThatWasTakenAway(t *testing.T) {
 		if by == "zkd" {
 			_, err = other.Take(w.Ctx)
 		} else {
-			_, err = w.Look.Create(w.Ctx, claim, []byte("kazoo"), client.Ephemeral, nil)
+			_, err = w.Look.Create(w.Ctx, claim, []byte("kazoo"), client.CreateOptions{Mode: client.Ephemeral})
 		}
 		w.Must(err)
 		if err := l.Ack(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {

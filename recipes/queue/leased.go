@@ -166,20 +166,17 @@ func (q *Leased) try(ctx context.Context, list func(context.Context) error) (*Le
 
 // list fills the stock with items that nobody has.
 func (q *Leased) list(ctx context.Context) error {
-	items, _, err := q.core.c.Children(ctx, q.core.dir)
-	if errors.Is(err, client.ErrNoNode) {
-		items, err = nil, nil
-	}
-	if err != nil {
+	items, err := q.core.c.Children(ctx, q.core.dir)
+	if err != nil && !errors.Is(err, client.ErrNoNode) {
 		return err
 	}
-	var taken []string
-	if len(items) > 0 {
-		if taken, _, err = q.core.c.Children(ctx, q.taken); err != nil && !errors.Is(err, client.ErrNoNode) {
+	var taken client.Listing
+	if len(items.Names) > 0 {
+		if taken, err = q.core.c.Children(ctx, q.taken); err != nil && !errors.Is(err, client.ErrNoNode) {
 			return err
 		}
 	}
-	return q.fill(items, taken)
+	return q.fill(items.Names, taken.Names)
 }
 
 func (q *Leased) fill(items, taken []string) error {
@@ -203,23 +200,23 @@ func (q *Leased) fill(items, taken []string) error {
 
 // watch is list that sets watches on what it lists.
 func (q *Leased) watch(ctx context.Context) ([]*client.Watch, error) {
-	items, _, w1, err := q.core.c.ChildrenW(ctx, q.core.dir)
+	list, err := q.core.c.ChildrenW(ctx, q.core.dir)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, q.core.ensure(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	taken, _, w2, err := q.core.c.ChildrenW(ctx, q.taken)
+	list2, err := q.core.c.ChildrenW(ctx, q.taken)
 	if err == nil {
-		err = q.fill(items, taken)
+		err = q.fill(list.Names, list2.Names)
 	}
 	if err == nil {
-		return []*client.Watch{w1, w2}, nil
+		return []*client.Watch{list.Watch, list2.Watch}, nil
 	}
-	dropWatch(ctx, w1)
-	if w2 != nil {
-		dropWatch(ctx, w2)
+	dropWatch(ctx, list.Watch)
+	if list2.Watch != nil {
+		dropWatch(ctx, list2.Watch)
 	}
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, q.core.ensure(ctx)

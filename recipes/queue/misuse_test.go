@@ -76,7 +76,7 @@ func TestNodesOfSomebodyElse(t *testing.T) {
 			if kind == "bounded" {
 				dir += "/items"
 			}
-			_, err := w.Look.Create(w.Ctx, dir+"/alien", nil, client.Persistent, nil)
+			_, err := w.Look.Create(w.Ctx, dir+"/alien", nil, client.CreateOptions{})
 			w.Must(err)
 			if _, err := q.Take(w.Ctx); !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), `"alien"`) {
 				t.Errorf("Take = %v, want an ErrLayout that names alien", err)
@@ -95,10 +95,10 @@ func TestDelayOfBrokenItems(t *testing.T) {
 	q := openDelay(w, w.C, "/q", queue.Options{})
 	w.Must(q.Offer(w.Ctx, []byte("a"), time.UnixMilli(1)))
 	path := "/q/" + w.Children("/q")[0]
-	good, _, err := w.Look.Get(w.Ctx, path)
+	good, err := w.Look.Get(w.Ctx, path)
 	w.Must(err)
-	two := append(append([]byte{}, good[:len(good)-1]...), good[4:]...)
-	for _, bad := range [][]byte{nil, []byte("plain"), good[:len(good)-1], two} {
+	two := append(append([]byte{}, good.Data[:len(good.Data)-1]...), good.Data[4:]...)
+	for _, bad := range [][]byte{nil, []byte("plain"), good.Data[:len(good.Data)-1], two} {
 		_, err := w.Look.Set(w.Ctx, path, bad, client.AnyVersion)
 		w.Must(err)
 		fresh := openDelay(w, w.C, "/q", queue.Options{})

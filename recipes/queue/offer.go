@@ -64,7 +64,7 @@ func (q *core) offer(ctx context.Context, rank int64, items ...[]byte) error {
 		n := batch(items[offered:])
 		ops := make([]client.Op, n)
 		for i, data := range items[offered : offered+n] {
-			ops[i] = client.CreateOp(path, q.naming.encode(data), q.o.mode(), q.o.ACL)
+			ops[i] = client.CreateOp(path, q.naming.encode(data), client.CreateOptions{Mode: q.o.mode(), ACL: q.o.ACL})
 		}
 		if err := q.change(ctx, ops); err != nil {
 			if offered > 0 || client.IsAmbiguous(err) && len(items) > 1 {
@@ -106,7 +106,7 @@ func (q *core) attempt(ctx context.Context, ops []client.Op) error {
 			return err
 		}
 		// A read waits for the connection, and for as long as the policy says.
-		if _, _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
+		if _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
 			return err
 		}
 	}

@@ -95,8 +95,8 @@ func (q *core) Len(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer end()
-	stat, _, err := q.c.Exists(ctx, q.dir)
-	return int(stat.NumChildren), err
+	found, err := q.c.Exists(ctx, q.dir)
+	return int(found.Stat.NumChildren), err
 }
 
 // Close ends the calls that are under way, waits for them and gives up what the

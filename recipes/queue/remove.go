@@ -130,7 +130,7 @@ func (q *core) removeBlind(ctx context.Context, ops []client.Op) (at int, err er
 			return -1, nil
 		case client.IsAmbiguous(err):
 			unsure = true
-			if _, _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
+			if _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
 				return -1, unknown(q.dir, err)
 			}
 		case unsure:
@@ -148,8 +148,8 @@ func (q *core) settle(ctx context.Context, items []loot, err error) ([][]byte, e
 	}
 	var gone []loot
 	for _, it := range items {
-		_, there, lookErr := q.c.Exists(ctx, line.Join(q.dir, it.name))
-		if there { // nobody has taken it
+		found, lookErr := q.c.Exists(ctx, line.Join(q.dir, it.name))
+		if found.Exists { // nobody has taken it
 			q.stock.put(it.entry)
 		} else if gone = append(gone, it); lookErr != nil {
 			return nil, &UnknownError{Data: data(items), Err: err}

@@ -34,8 +34,8 @@ func (e *entry) read(ctx context.Context, c *client.Client, dir string) (client.
 	if err == nil || errors.Is(err, client.ErrNoNode) || ctx.Err() != nil {
 		return node, err
 	}
-	data, stat, err := c.Get(ctx, line.Join(dir, e.name)) // the connection broke
-	return client.Node{Data: data, Stat: stat}, err
+	node2, err := c.Get(ctx, line.Join(dir, e.name)) // the connection broke
+	return client.Node{Data: node2.Data, Stat: node2.Stat}, err
 }
 
 // Reading ahead begins with one item and goes on to this many, if items are taken one

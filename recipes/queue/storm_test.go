@@ -285,9 +285,9 @@ func TestStormOfABoundedQueue(t *testing.T) {
 			if ok || client.IsAmbiguous(err1) {
 				h.add(i, false, word, 0, ok)
 			}
-			names, _, err := s.Look.Children(s.Ctx, "/q/items")
-			if err == nil && len(names) > capacity {
-				s.Errorf("there are %d items: %q", len(names), names)
+			list, err := s.Look.Children(s.Ctx, "/q/items")
+			if err == nil && len(list.Names) > capacity {
+				s.Errorf("there are %d items: %q", len(list.Names), list.Names)
 			}
 			if round%3 == 0 {
 				return []error{err1} // else it would hardly ever be full
@@ -317,8 +317,8 @@ func TestStormOfABoundedQueue(t *testing.T) {
 			h.add(s.Clients(), true, string(data), 0, true)
 		}
 		h.settled(s.T)
-		if names, _, err := s.Look.Children(s.Ctx, "/q/slots"); len(names) != 0 || err != nil {
-			s.Errorf("slots %q are in use by nothing (%v)", names, err)
+		if list, err := s.Look.Children(s.Ctx, "/q/slots"); len(list.Names) != 0 || err != nil {
+			s.Errorf("slots %q are in use by nothing (%v)", list.Names, err)
 		}
 	})
 }

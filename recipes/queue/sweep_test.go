@@ -71,11 +71,11 @@ func TestSweepOfADraftThatIsOffered(t *testing.T) {
 		if _, err := w.Look.Set(w.Ctx, "/q", nil, client.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		_, dir, err := w.Look.Get(w.Ctx, "/q")
+		dir, err := w.Look.Get(w.Ctx, "/q")
 		w.Must(err)
-		_, stat, err := w.Look.Get(w.Ctx, "/q/"+d.Item)
+		node, err := w.Look.Get(w.Ctx, "/q/"+d.Item)
 		w.Must(err)
-		old = dir.Mtime > stat.Ctime
+		old = dir.Stat.Mtime > node.Stat.Ctime
 	}
 	if n, err := q.Sweep(w.Ctx, time.Millisecond); n != 0 || err != nil {
 		t.Errorf("Sweep = %d, %v, want that it leaves the item", n, err)

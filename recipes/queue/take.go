@@ -62,18 +62,18 @@ func (q *core) Peek(ctx context.Context) (data []byte, ok bool, err error) {
 		}
 		drafts := 0
 		for _, e := range entries {
-			data, _, err := q.c.Get(ctx, line.Join(q.dir, e.name))
+			node, err := q.c.Get(ctx, line.Join(q.dir, e.name))
 			if errors.Is(err, client.ErrNoNode) {
 				continue
 			}
 			if err == nil {
-				data, err = q.naming.decode(line.Join(q.dir, e.name), data)
+				node.Data, err = q.naming.decode(line.Join(q.dir, e.name), node.Data)
 			}
 			if errors.Is(err, errDraft) {
 				drafts++
 				continue
 			}
-			return data, err == nil, err
+			return node.Data, err == nil, err
 		}
 		if drafts == len(entries) {
 			return nil, false, nil
@@ -156,14 +156,14 @@ func (q *core) pop(ctx context.Context, n int) ([]*entry, error) {
 
 // list reads the list of items.
 func (q *core) list(ctx context.Context) ([]*entry, error) {
-	names, _, err := q.c.Children(ctx, q.dir)
+	list, err := q.c.Children(ctx, q.dir)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return q.naming.parseAll(q.dir, names)
+	return q.naming.parseAll(q.dir, list.Names)
 }
 
 // await is pop that waits. Of the calls that wait only one watches the list; it goes
@@ -190,19 +190,19 @@ func (q *core) await(ctx context.Context, n int) ([]*entry, error) {
 // watchEmpty returns when the list may not be empty any more. It reads the list again
 // with the watch, so that nothing is missed that came since it was read without.
 func (q *core) watchEmpty(ctx context.Context) error {
-	names, _, w, err := q.c.ChildrenW(ctx, q.dir)
+	list, err := q.c.ChildrenW(ctx, q.dir)
 	if errors.Is(err, client.ErrNoNode) {
 		return q.ensure(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if len(names) > 0 {
-		dropWatch(ctx, w)
+	if len(list.Names) > 0 {
+		dropWatch(ctx, list.Watch)
 		return nil
 	}
-	if _, err := w.Next(ctx); err != nil {
-		dropWatch(ctx, w)
+	if _, err := list.Watch.Next(ctx); err != nil {
+		dropWatch(ctx, list.Watch)
 		return err
 	}
 	return nil

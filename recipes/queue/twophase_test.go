@@ -89,8 +89,8 @@ func TestOfferRepeated(t *testing.T) {
 		w.Must(q.Offer(w.Ctx, d))
 		w.Must(other.Offer(w.Ctx, copied))
 	}
-	if _, stat, err := w.Look.Get(w.Ctx, "/q/"+d.Item); stat.Version != 1 || err != nil {
-		t.Errorf("the flag was set %d times (%v), want once", stat.Version, err)
+	if node, err := w.Look.Get(w.Ctx, "/q/"+d.Item); node.Stat.Version != 1 || err != nil {
+		t.Errorf("the flag was set %d times (%v), want once", node.Stat.Version, err)
 	}
 	if got := drain(w, q); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("took %q, want a", got)

@@ -33,27 +33,27 @@ func (p *party) meet(ctx context.Context) (Meeting, error) {
 		if err != nil {
 			return Meeting{}, err
 		}
-		data, stat, err := p.c.Get(ctx, p.own)
+		node, err := p.c.Get(ctx, p.own)
 		if err != nil {
 			return Meeting{}, p.gone(err)
 		}
-		if stat.Version > 0 {
-			return meeting(data, stat)
+		if node.Stat.Version > 0 {
+			return meeting(node.Data, node.Stat)
 		}
 	}
 }
 
 // wait waits until the own node is changed.
 func (p *party) wait(ctx context.Context) error {
-	_, stat, w, err := p.c.GetW(ctx, p.own)
+	node, err := p.c.GetW(ctx, p.own)
 	if err != nil {
 		return p.gone(err)
 	}
-	if stat.Version > 0 {
-		line.DropWatch(ctx, w)
+	if node.Stat.Version > 0 {
+		line.DropWatch(ctx, node.Watch)
 		return nil
 	}
-	_, err = line.Next(ctx, w)
+	_, err = line.Next(ctx, node.Watch)
 	return err
 }
 
@@ -73,19 +73,19 @@ func (p *party) match(ctx context.Context) (enough bool, err error) {
 	var group []invited
 	for _, e := range entries {
 		path := line.Join(p.line.Path, e.Name)
-		data, stat, err := p.c.Get(ctx, path)
+		node, err := p.c.Get(ctx, path)
 		switch {
 		case errors.Is(err, client.ErrNoNode):
 			continue
 		case err != nil:
 			return false, err
-		case stat.Version > 0:
+		case node.Stat.Version > 0:
 			if path == p.own {
 				return false, nil // we have met
 			}
 			continue
 		}
-		if group = append(group, invited{path, data}); len(group) == p.n {
+		if group = append(group, invited{path, node.Data}); len(group) == p.n {
 			return true, p.introduce(ctx, group)
 		}
 	}
@@ -122,9 +122,9 @@ func (p *party) giveUp(ctx context.Context, why error) (Meeting, error) {
 		case err == nil:
 			return Meeting{}, line.Settled(why, nil)
 		case errors.Is(err, client.ErrBadVersion):
-			data, stat, getErr := p.c.Get(ctx, p.own)
+			node, getErr := p.c.Get(ctx, p.own)
 			if getErr == nil {
-				return meeting(data, stat)
+				return meeting(node.Data, node.Stat)
 			}
 			err = getErr
 		case errors.Is(err, client.ErrNoNode) && attempt > 1:

@@ -206,7 +206,7 @@ func TestTrace(t *testing.T) {
 	rec := w.Record()
 	done := meet(w.Ctx, place(t, w.C, 2), "a")
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
 	w.Must(err)
 	mustMeet(t, <-meet(w.Ctx, place(t, w.Look, 2), "b"), 1, "a", "b")
 	mustMeet(t, <-done, 0, "a", "b")
@@ -255,7 +255,7 @@ func TestBadUse(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/pairs", nil, client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/pairs", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	mustBe(t, (<-meet(w.Ctx, place(t, w.C, 2), "a")).err, client.ErrNoAuth)
 }

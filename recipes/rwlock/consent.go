@@ -66,8 +66,8 @@ func (h *Held) askedAgain() bool {
 		}
 		h.again = false
 		h.mu.Unlock()
-		data, _, err := h.b.line.Client.Steady().Get(h.Context(), h.path)
-		if err != nil || isRequest(data) {
+		node, err := h.b.line.Client.Steady().Get(h.Context(), h.path)
+		if err != nil || isRequest(node.Data) {
 			return err == nil
 		}
 	}
@@ -78,11 +78,11 @@ func (h *Held) askedAgain() bool {
 // an answer of his own.
 func (h *Held) refuse() error {
 	c := h.b.line.Client.Steady()
-	data, stat, err := c.Get(h.Context(), h.path)
-	if err != nil || !isRequest(data) {
+	node, err := c.Get(h.Context(), h.path)
+	if err != nil || !isRequest(node.Data) {
 		return err
 	}
-	_, err = c.SetIdempotent(h.Context(), h.path, h.b.o.Data, stat.Version)
+	_, err = c.SetIdempotent(h.Context(), h.path, h.b.o.Data, node.Stat.Version)
 	if errors.Is(err, client.ErrBadVersion) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -51,14 +51,14 @@ func (b *base) describe(ctx context.Context, all []Contender) ([]Contender, erro
 	c := b.line.Client.Steady()
 	var there []Contender
 	for _, who := range all {
-		data, stat, err := c.Get(ctx, who.Path)
+		node, err := c.Get(ctx, who.Path)
 		if errors.Is(err, client.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("contenders of %s: %w", b.Path(), line.Why(ctx, err))
 		}
-		there = append(there, who.with(data, stat))
+		there = append(there, who.with(node.Data, node.Stat))
 	}
 	return there, nil
 }

@@ -159,8 +159,8 @@ func (h *Held) beside(ctx context.Context) (*Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, there, err := c.Exists(ctx, h.node)
-	if err == nil && !there {
+	found, err := c.Exists(ctx, h.node)
+	if err == nil && !found.Exists {
 		err = gone(h.node)
 	}
 	if err != nil {

@@ -181,7 +181,7 @@ func (c *claim) take(ctx context.Context, version int32) error {
 	if c.kind == Write {
 		unchanged = client.SetOp(c.p.Path(), []byte(line.Base(c.place.Path())), version)
 	}
-	_, err := c.c.Multi(ctx, c.place.Guard(unchanged, client.CreateOp(c.grant(), c.p.o.Data, client.Ephemeral, c.p.o.ACL))...)
+	_, err := c.c.Multi(ctx, c.place.Guard(unchanged, client.CreateOp(c.grant(), c.p.o.Data, client.CreateOptions{Mode: client.Ephemeral, ACL: c.p.o.ACL}))...)
 	for _, passing := range []error{client.ErrBadVersion, client.ErrNodeExists, client.ErrNoNode} {
 		if errors.Is(err, passing) {
 			return nil
@@ -196,11 +196,11 @@ func (c *claim) take(ctx context.Context, version int32) error {
 
 // date finds out since when there is the grant.
 func (c *claim) date(ctx context.Context) error {
-	stat, there, err := c.c.Exists(ctx, c.grant())
-	if err == nil && !there {
+	found, err := c.c.Exists(ctx, c.grant())
+	if err == nil && !found.Exists {
 		err = gone(c.grant())
 	}
-	c.token = stat.Czxid
+	c.token = found.Stat.Czxid
 	return err
 }
 
@@ -211,15 +211,15 @@ func (c *claim) wait(ctx context.Context, sitting []*seat, own, before *seat) er
 			return err
 		}
 	}
-	_, _, w, err := c.c.GetW(ctx, line.Join(c.p.Path(), before.node()))
+	node, err := c.c.GetW(ctx, line.Join(c.p.Path(), before.node()))
 	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := line.Next(ctx, w); err != nil {
-		return fmt.Errorf("wait for %s: %w", w.Path(), err)
+	if _, err := line.Next(ctx, node.Watch); err != nil {
+		return fmt.Errorf("wait for %s: %w", node.Watch.Path(), err)
 	}
 	return nil
 }

@@ -41,21 +41,21 @@ func TestPriorityAsksWhoSlipsIn(t *testing.T) {
 	w := trial.New(t)
 	stem := "/lock/_c_" + line.NewID() + "-p0-read-"
 	w.Must(w.Look.EnsureContainer(w.Ctx, "/lock", nil))
-	place, err := w.Look.Create(w.Ctx, stem, nil, client.EphemeralSequential, nil)
+	place, err := w.Look.Create(w.Ctx, stem, nil, client.CreateOptions{Mode: client.EphemeralSequential})
 	w.Must(err)
-	grant := strings.Replace(place, "-read-", "-read-held-", 1)
+	grant := strings.Replace(place.Path, "-read-", "-read-held-", 1)
 	var once sync.Once
 	c := w.Other(func(o *client.Options) {
 		o.Trace.Request = func(op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
 			if op == jute.OpGetChildren2 {
 				once.Do(func() {
-					_, err := w.Look.Create(w.Ctx, grant, nil, client.Ephemeral, nil)
+					_, err := w.Look.Create(w.Ctx, grant, nil, client.CreateOptions{Mode: client.Ephemeral})
 					w.Must(err)
 				})
 			}
 		}
 	})
-	_, _, changed, err := w.Look.GetW(w.Ctx, place)
+	changed, err := w.Look.GetW(w.Ctx, place.Path)
 	w.Must(err)
 	l, err := rwlock.NewPriority(c, "/lock", rwlock.Options{Ask: true})
 	w.Must(err)
@@ -67,15 +67,15 @@ func TestPriorityAsksWhoSlipsIn(t *testing.T) {
 		}
 		writer <- err
 	}()
-	if _, err := changed.Next(w.Ctx); err != nil {
+	if _, err := changed.Watch.Next(w.Ctx); err != nil {
 		t.Fatalf("the reader is not asked: %v", err)
 	}
-	data, _, err := w.Look.Get(w.Ctx, place)
+	node, err := w.Look.Get(w.Ctx, place.Path)
 	w.Must(err)
-	if string(data) != string(rwlock.Unlock) {
-		t.Errorf("the reader is asked with %q", data)
+	if string(node.Data) != string(rwlock.Unlock) {
+		t.Errorf("the reader is asked with %q", node.Data)
 	}
 	w.Must(w.Look.Delete(w.Ctx, grant, client.AnyVersion))
-	w.Must(w.Look.Delete(w.Ctx, place, client.AnyVersion))
+	w.Must(w.Look.Delete(w.Ctx, place.Path, client.AnyVersion))
 	w.Must(<-writer)
 }

@@ -91,15 +91,15 @@ func (b *base) ask(ctx context.Context, path string, refusal bool) (Outcome, err
 		return releasedIfGone(err)
 	}
 	for {
-		data, _, w, err := c.GetW(ctx, path)
+		node, err := c.GetW(ctx, path)
 		if err != nil {
 			return releasedIfGone(err)
 		}
-		if refusal && !isRequest(data) {
-			line.DropWatch(ctx, w)
+		if refusal && !isRequest(node.Data) {
+			line.DropWatch(ctx, node.Watch)
 			return Refused, nil
 		}
-		e, err := line.Next(ctx, w)
+		e, err := line.Next(ctx, node.Watch)
 		if err != nil {
 			return Undecided, err
 		}
@@ -113,11 +113,11 @@ func (b *base) ask(ctx context.Context, path string, refusal bool) (Outcome, err
 func (b *base) request(ctx context.Context, path string) error {
 	c := b.line.Client.Steady()
 	for {
-		data, stat, err := c.Get(ctx, path)
-		if err != nil || isRequest(data) {
+		node, err := c.Get(ctx, path)
+		if err != nil || isRequest(node.Data) {
 			return err
 		}
-		_, err = c.SetIdempotent(ctx, path, []byte(b.o.Request), stat.Version)
+		_, err = c.SetIdempotent(ctx, path, []byte(b.o.Request), node.Stat.Version)
 		if !errors.Is(err, client.ErrBadVersion) {
 			return err
 		}
@@ -135,7 +135,7 @@ func releasedIfGone(err error) (Outcome, error) {
 // nobody is granted anything without that. It is Released if the node had gone by itself.
 func (b *base) force(ctx context.Context, who Contender) (Contender, Outcome, error) {
 	c := b.line.Client.Steady()
-	data, stat, err := c.Get(ctx, who.Path)
+	node, err := c.Get(ctx, who.Path)
 	if err == nil {
 		err = c.DeleteIdempotent(ctx, who.Path, client.AnyVersion)
 	}
@@ -149,5 +149,5 @@ func (b *base) force(ctx context.Context, who Contender) (Contender, Outcome, er
 			err = nil
 		}
 	}
-	return who.with(data, stat), out, err
+	return who.with(node.Data, node.Stat), out, err
 }

@@ -59,10 +59,10 @@ func TestTraceOfAFreePriority(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s:\n\t%s\nwant\n\t%s", kind, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 		}
-		_, stat, err := w.Look.Get(w.Ctx, "/lock")
+		node, err := w.Look.Get(w.Ctx, "/lock")
 		w.Must(err)
-		if stat.Version != int32(kind) {
-			t.Errorf("after a %s lock the version is %d", kind, stat.Version)
+		if node.Stat.Version != int32(kind) {
+			t.Errorf("after a %s lock the version is %d", kind, node.Stat.Version)
 		}
 		unlock(w, h)
 		mustTrace(w, "unlock", rec, "delete "+stem+"held-#", "event NodeDeleted "+stem+"held-#",

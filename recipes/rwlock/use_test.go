@@ -197,7 +197,7 @@ func TestKazooTakesPart(t *testing.T) {
 	l, err := rwlock.New(w.C, "/lock", rwlock.Options{})
 	w.Must(err)
 	w.Must(w.Look.EnsurePath(w.Ctx, "/lock", nil))
-	reader, err := w.Look.Create(w.Ctx, "/lock/0d6a5c0be0b84b8f9d0e7c1b2a394857__rlock__", nil, client.EphemeralSequential, nil)
+	reader, err := w.Look.Create(w.Ctx, "/lock/0d6a5c0be0b84b8f9d0e7c1b2a394857__rlock__", nil, client.CreateOptions{Mode: client.EphemeralSequential})
 	w.Must(err)
 	r, ok, err := l.TryRLock(w.Ctx)
 	if !ok || err != nil {
@@ -207,16 +207,16 @@ func TestKazooTakesPart(t *testing.T) {
 		t.Errorf("write lock beside kazoo's reader = %v, %v", ok, err)
 	}
 	unlock(w, r)
-	w.Must(w.Look.Delete(w.Ctx, reader, -1))
-	writer, err := w.Look.Create(w.Ctx, "/lock/0d6a5c0be0b84b8f9d0e7c1b2a394857__lock__", []byte("py"), client.EphemeralSequential, nil)
+	w.Must(w.Look.Delete(w.Ctx, reader.Path, -1))
+	writer, err := w.Look.Create(w.Ctx, "/lock/0d6a5c0be0b84b8f9d0e7c1b2a394857__lock__", []byte("py"), client.CreateOptions{Mode: client.EphemeralSequential})
 	w.Must(err)
 	if _, ok, err := l.TryRLock(w.Ctx); ok || err != nil {
 		t.Errorf("read lock beside kazoo's writer = %v, %v", ok, err)
 	}
 	all, err := l.Contenders(w.Ctx)
 	w.Must(err)
-	if len(all) != 1 || all[0].Kind != rwlock.Write || !all[0].Holds || string(all[0].Data) != "py" || all[0].Path != writer {
+	if len(all) != 1 || all[0].Kind != rwlock.Write || !all[0].Holds || string(all[0].Data) != "py" || all[0].Path != writer.Path {
 		t.Errorf("contenders are %+v", all)
 	}
-	w.Must(w.Look.Delete(w.Ctx, writer, -1))
+	w.Must(w.Look.Delete(w.Ctx, writer.Path, -1))
 }

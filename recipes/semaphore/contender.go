@@ -65,14 +65,14 @@ func (s *Semaphore) describe(ctx context.Context, l *line.Line) ([]Contender, er
 	var all []Contender
 	for _, e := range entries {
 		path := line.Join(l.Path, e.Name)
-		data, stat, err := s.c.Get(ctx, path)
+		node, err := s.c.Get(ctx, path)
 		if errors.Is(err, client.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, contender(path, data, stat))
+		all = append(all, contender(path, node.Data, node.Stat))
 	}
 	return all, nil
 }
@@ -91,7 +91,7 @@ func (s *Semaphore) Break(ctx context.Context, who Contender) (Contender, error)
 	if err := s.ours(who); err != nil {
 		return Contender{}, err
 	}
-	data, stat, err := s.c.Get(ctx, who.Path)
+	node, err := s.c.Get(ctx, who.Path)
 	var waiting []line.Entry
 	if err == nil {
 		waiting, err = s.locks.List(ctx)
@@ -106,7 +106,7 @@ func (s *Semaphore) Break(ctx context.Context, who Contender) (Contender, error)
 	if i := slices.IndexFunc(waiting, isIt); i > 0 { // it watches the one before it alone
 		line.Nudge(ctx, s.c, line.Join(s.locks.Path, waiting[i-1].Name))
 	}
-	broken := contender(who.Path, data, stat)
+	broken := contender(who.Path, node.Data, node.Stat)
 	broken.Holds = who.Holds
 	return broken, nil
 }

@@ -78,7 +78,7 @@ func waiting(w *trial.World, ctx context.Context, s *semaphore.Semaphore) *waite
 // shared makes the node that says how many leases there are.
 func shared(w *trial.World, n int32) {
 	w.Helper()
-	_, err := w.Look.Create(w.Ctx, "/count", semaphore.EncodeCount(n), client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/count", semaphore.EncodeCount(n), client.CreateOptions{})
 	w.Must(err)
 }
 

@@ -17,11 +17,11 @@ func (s *Semaphore) limit(ctx context.Context) (int, error) {
 	if s.o.Count == "" {
 		return s.n, nil
 	}
-	data, _, err := s.c.Get(ctx, s.o.Count)
+	node, err := s.c.Get(ctx, s.o.Count)
 	if err != nil {
 		return 0, err
 	}
-	return s.decode(data)
+	return s.decode(node.Data)
 }
 
 // limitW is limit with a watch, which is nil if it can't change.
@@ -29,16 +29,16 @@ func (s *Semaphore) limitW(ctx context.Context) (int, *client.Watch, error) {
 	if s.o.Count == "" {
 		return s.n, nil, nil
 	}
-	data, _, w, err := s.c.GetW(ctx, s.o.Count)
+	node, err := s.c.GetW(ctx, s.o.Count)
 	if err != nil {
 		return 0, nil, err
 	}
-	limit, err := s.decode(data)
+	limit, err := s.decode(node.Data)
 	if err != nil {
-		line.DropWatch(ctx, w)
+		line.DropWatch(ctx, node.Watch)
 		return 0, nil, err
 	}
-	return limit, w, nil
+	return limit, node.Watch, nil
 }
 
 func (s *Semaphore) decode(data []byte) (int, error) {
@@ -56,14 +56,14 @@ func EncodeCount(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uin
 func (s *Semaphore) agree(ctx context.Context) error {
 	own := []byte(strconv.Itoa(s.n))
 	for {
-		data, stat, err := s.c.Get(ctx, s.path)
+		node, err := s.c.Get(ctx, s.path)
 		switch {
 		case errors.Is(err, client.ErrNoNode):
 			err = s.create(ctx, own)
-		case err == nil && len(data) == 0:
-			_, err = s.c.SetIdempotent(ctx, s.path, own, stat.Version)
+		case err == nil && len(node.Data) == 0:
+			_, err = s.c.SetIdempotent(ctx, s.path, own, node.Stat.Version)
 		case err == nil:
-			return s.compare(data)
+			return s.compare(node.Data)
 		}
 		again := errors.Is(err, client.ErrNodeExists) || errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode)
 		if !again {

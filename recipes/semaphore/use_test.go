@@ -69,8 +69,8 @@ func TestProgramsThatDisagree(t *testing.T) {
 		lease, err := other.Acquire(w.Ctx, 2)
 		w.Must(err)
 		w.Must(lease.Return(w.Ctx))
-		if got, _, err := w.Look.Get(w.Ctx, "/sem"); string(got) != then || err != nil {
-			t.Errorf("the data are %q, %v, want %q", got, err, then)
+		if node, err := w.Look.Get(w.Ctx, "/sem"); string(node.Data) != then || err != nil {
+			t.Errorf("the data are %q, %v, want %q", node.Data, err, then)
 		}
 	}
 	empty(w)
@@ -264,7 +264,7 @@ func TestNamespaceThatDoesNotExist(t *testing.T) {
 	l, err := s.Acquire(w.Ctx, 1)
 	w.Must(err)
 	w.Must(l.Return(w.Ctx))
-	if data, _, err := w.Look.Get(w.Ctx, "/app/sem"); err != nil || string(data) != "1" {
-		t.Errorf("the semaphore's node has %q, %v", data, err)
+	if node, err := w.Look.Get(w.Ctx, "/app/sem"); err != nil || string(node.Data) != "1" {
+		t.Errorf("the semaphore's node has %q, %v", node.Data, err)
 	}
 }

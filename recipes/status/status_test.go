@@ -149,9 +149,9 @@ func TestOlderStatusIsNotWrittenOverNewer(t *testing.T) {
 func look(w *trial.World, path string) client.Stat {
 	w.Helper()
 	w.Must(w.Look.Sync(w.Ctx, path))
-	_, stat, err := w.Look.Get(w.Ctx, path)
+	node, err := w.Look.Get(w.Ctx, path)
 	w.Must(err)
-	return stat
+	return node.Stat
 }
 
 // "idle" is what there was before: when "working" was lost there is nothing to write.

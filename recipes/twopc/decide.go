@@ -96,22 +96,22 @@ func (d *deciding) step(ctx context.Context) (rec record, err error) {
 // came or went has counted in the cversion, so one that is gone shows, though nobody
 // may have seen it.
 func (d *deciding) look(ctx context.Context) error {
-	names, stat, w, err := d.c.ChildrenW(ctx, d.path)
+	list, err := d.c.ChildrenW(ctx, d.path)
 	if err != nil {
 		return err
 	}
-	d.list = w
-	if err := d.checkNames(d.rec, names); err != nil {
+	d.list = list.Watch
+	if err := d.checkNames(d.rec, list.Names); err != nil {
 		return err
 	}
 	d.present = map[string]bool{}
-	for _, name := range names {
+	for _, name := range list.Names {
 		if site, ok := strings.CutPrefix(name, sitePrefix); ok {
 			d.present[site] = true
 		}
 	}
 	const others = 1 // the decision's node
-	d.failed = int(stat.Cversion) > len(d.present)+others
+	d.failed = int(list.Stat.Cversion) > len(d.present)+others
 	return nil
 }
 
@@ -158,20 +158,20 @@ func (d *deciding) missing(ctx context.Context, site string, err error) (Decisio
 
 // voteOf returns a site's vote. If it has none yet it leaves a watch in d.vote.
 func (d *deciding) voteOf(ctx context.Context, site string) (Outcome, client.Stat, error) {
-	data, stat, err := d.c.Get(ctx, d.site(site))
-	if err != nil || len(data) > 0 {
-		return Outcome(data), stat, err
+	node, err := d.c.Get(ctx, d.site(site))
+	if err != nil || len(node.Data) > 0 {
+		return Outcome(node.Data), node.Stat, err
 	}
-	data, stat, w, err := d.c.GetW(ctx, d.site(site))
+	node, err = d.c.GetW(ctx, d.site(site))
 	if err != nil {
-		return "", stat, err
+		return "", node.Stat, err
 	}
-	if len(data) > 0 {
-		line.DropWatch(ctx, w)
-		return Outcome(data), stat, nil
+	if len(node.Data) > 0 {
+		line.DropWatch(ctx, node.Watch)
+		return Outcome(node.Data), node.Stat, nil
 	}
-	d.vote = w
-	return "", stat, nil
+	d.vote = node.Watch
+	return "", node.Stat, nil
 }
 
 // wait waits until one of the watches fires, and takes that out.

@@ -73,9 +73,9 @@ func checkOrder(w *trial.World, path string, h history) {
 			w.Must(err)
 			w.Must(b.Vote(w.Ctx, h.b))
 		}
-		data, _, err := w.Look.Get(w.Ctx, path+"/decision")
+		node, err := w.Look.Get(w.Ctx, path+"/decision")
 		w.Must(err)
-		if request != h.later || h.what == "nothing" || strings.Contains(string(data), "outcome") {
+		if request != h.later || h.what == "nothing" || strings.Contains(string(node.Data), "outcome") {
 			return
 		}
 		if h.what == "abort" {

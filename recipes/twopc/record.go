@@ -60,14 +60,15 @@ func (t *Transaction) decode(data []byte) (r record, err error) {
 // one may have heard of the transaction before the server has.
 func (t *Transaction) get(ctx context.Context, path string) ([]byte, client.Stat, error) {
 	c := t.c.Steady()
-	data, stat, err := c.Get(ctx, path)
+	node, err := c.Get(ctx, path)
 	if !errors.Is(err, client.ErrNoNode) {
-		return data, stat, err
+		return node.Data, node.Stat, err
 	}
 	if err := c.Sync(ctx, t.path); err != nil {
-		return nil, stat, err
+		return nil, node.Stat, err
 	}
-	return c.Get(ctx, path)
+	node, err = c.Get(ctx, path)
+	return node.Data, node.Stat, err
 }
 
 // read returns the record.
@@ -86,12 +87,12 @@ func (t *Transaction) readW(ctx context.Context) (record, *client.Watch, error) 
 	if err != nil || rec.decided() {
 		return rec, nil, err
 	}
-	data, _, w, err := t.c.Steady().GetW(ctx, t.node(decisionNode))
+	node, err := t.c.Steady().GetW(ctx, t.node(decisionNode))
 	if err != nil {
 		return rec, nil, err
 	}
-	rec, err = t.decode(data)
-	return rec, w, err
+	rec, err = t.decode(node.Data)
+	return rec, node.Watch, err
 }
 
 // settle records a decision if there is none, and returns what is recorded then. It is

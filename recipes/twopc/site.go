@@ -111,12 +111,12 @@ func (s *Site) voted(ctx context.Context, v Outcome, err error) error {
 	case !errors.Is(err, client.ErrBadVersion):
 		return err
 	}
-	data, _, getErr := s.c.Steady().Get(ctx, s.t.site(s.name))
+	node, getErr := s.c.Steady().Get(ctx, s.t.site(s.name))
 	switch {
 	case getErr != nil:
 		return getErr
-	case string(data) == string(v):
+	case string(node.Data) == string(v):
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrVoted, data)
+	return fmt.Errorf("%w: %s", ErrVoted, node.Data)
 }

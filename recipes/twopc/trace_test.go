@@ -23,7 +23,7 @@ func TestTraceSite(t *testing.T) {
 	w.Must(join(w, w.C, "a").Vote(w.Ctx, twopc.Commit))
 	awaited := background(w.Ctx, transaction(t, w.C).Await)
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
 	w.Must(err)
 	mustDecide(t, background(w.Ctx, transaction(t, w.Look).Decide), twopc.Commit)
 	mustDecide(t, awaited, twopc.Commit)
@@ -123,7 +123,7 @@ func awaitWatches(w *trial.World, rec *zktest.Recording, name string, n int, cli
 		return n == len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch || !strings.HasSuffix(r.Path, name) }))
 	}))
 	for _, c := range clients { // the reply comes behind that of the watch
-		_, _, err := c.Exists(w.Ctx, "/")
+		_, err := c.Exists(w.Ctx, "/")
 		w.Must(err)
 	}
 }

@@ -65,12 +65,12 @@ func (t *Transaction) Begin(ctx context.Context, p Plan) error {
 	}
 	rec := record{ID: line.NewID(), Sites: p.Sites, Ephemeral: p.Ephemeral}
 	ops := []client.Op{
-		client.CreateOp(t.path, p.Data, client.Persistent, t.acl),
-		client.CreateOp(t.node(decisionNode), rec.encode(), client.Persistent, t.acl),
+		client.CreateOp(t.path, p.Data, client.CreateOptions{ACL: t.acl}),
+		client.CreateOp(t.node(decisionNode), rec.encode(), client.CreateOptions{ACL: t.acl}),
 	}
 	for _, site := range p.Sites {
 		if !p.Ephemeral {
-			ops = append(ops, client.CreateOp(t.site(site), nil, client.Persistent, t.acl))
+			ops = append(ops, client.CreateOp(t.site(site), nil, client.CreateOptions{ACL: t.acl}))
 		}
 	}
 	return t.wrap(ctx, "begin", t.create(ctx, rec.ID, ops))
@@ -160,18 +160,18 @@ func (t *Transaction) end(ctx context.Context) error {
 		if !rec.decided() {
 			return ErrUndecided
 		}
-		names, _, err := c.Children(ctx, t.path)
+		list, err := c.Children(ctx, t.path)
 		if errors.Is(err, client.ErrNoNode) {
 			return nil
 		}
 		if err == nil {
-			err = t.checkNames(rec, names)
+			err = t.checkNames(rec, list.Names)
 		}
 		if err != nil {
 			return err
 		}
 		var ops []client.Op
-		for _, name := range names {
+		for _, name := range list.Names {
 			ops = append(ops, client.DeleteOp(t.node(name), client.AnyVersion))
 		}
 		_, err = c.Multi(ctx, append(ops, client.DeleteOp(t.path, client.AnyVersion))...)

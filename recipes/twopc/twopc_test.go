@@ -251,7 +251,7 @@ func TestGivesUp(t *testing.T) {
 			w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool {
 				return 2+i == len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch }))
 			}))
-			_, _, err := w.C.Exists(w.Ctx, "/") // its reply comes behind those of the watches'
+			_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind those of the watches'
 			w.Must(err)
 			cancel(why)
 			mustBe(w, (<-done).err, why)
@@ -297,7 +297,7 @@ func TestBadUse(t *testing.T) {
 	_, err = tx.Join(w.Ctx, "a")
 	mustBe(t, err, client.ErrNodeExists)
 	mustBe(t, a.Vote(w.Ctx, "perhaps"), client.ErrBadArguments)
-	_, err = w.Look.Create(w.Ctx, path+"/lock", nil, client.Persistent, nil)
+	_, err = w.Look.Create(w.Ctx, path+"/lock", nil, client.CreateOptions{})
 	w.Must(err)
 	_, err = tx.Decide(w.Ctx)
 	mustBe(t, err, recipes.ErrLayout)

@@ -196,11 +196,11 @@ func Conflict(err error) bool {
 }
 
 func (v *Value[T]) raw(ctx context.Context) (data []byte, stat client.Stat, exists bool, err error) {
-	data, stat, err = v.c.Get(ctx, v.path)
+	node, err := v.c.Get(ctx, v.path)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, client.Stat{}, false, nil
 	}
-	return data, stat, err == nil, err
+	return node.Data, node.Stat, err == nil, err
 }
 
 // plant makes the node with the seed. It is the same whoever has made it, so that the

@@ -171,7 +171,7 @@ func TestBadUse(t *testing.T) {
 	}
 	v, err := value.New(w.C, "/n", value.Options[int]{Exact: true})
 	w.Must(err)
-	_, err = w.Look.Create(w.Ctx, "/n", []byte("seven"), client.Persistent, nil)
+	_, err = w.Look.Create(w.Ctx, "/n", []byte("seven"), client.CreateOptions{})
 	w.Must(err)
 	more := func(n int) (int, error) { return n + 1, nil }
 	if _, err := v.Update(w.Ctx, more); !errors.Is(err, client.ErrData) || !strings.Contains(err.Error(), "/n") {
@@ -201,7 +201,7 @@ func TestBadUse(t *testing.T) {
 // An ACL that forbids comes through with the path, and leaves nothing.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/n", []byte("1"), client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/n", []byte("1"), client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	for _, exact := range []bool{true, false} {
 		v, err := value.New(w.C, "/n", value.Options[int]{Exact: exact})

@@ -45,17 +45,17 @@ func (w *write) look(ctx context.Context, err error) (again bool, why error) {
 	if lookErr := w.c.Sync(ctx, w.path); lookErr != nil {
 		return false, line.InDoubt(err, lookErr)
 	}
-	data, stat, lookErr := w.c.Get(ctx, w.path)
+	node, lookErr := w.c.Get(ctx, w.path)
 	switch {
 	case lookErr != nil:
 		return false, line.InDoubt(err, lookErr)
-	case stat.Czxid != w.old.Czxid && w.old.Czxid != 0:
+	case node.Stat.Czxid != w.old.Czxid && w.old.Czxid != 0:
 		return false, line.InDoubt(err, badVersion("the node has been made anew"))
-	case stat.Version == w.old.Version:
+	case node.Stat.Version == w.old.Version:
 		return true, nil
-	case stat.Version == w.old.Version+1 && !bytes.Equal(data, w.data):
+	case node.Stat.Version == w.old.Version+1 && !bytes.Equal(node.Data, w.data):
 		return false, line.Settled(err, badVersion("somebody else has set it"))
-	case stat.Version == w.old.Version+1:
+	case node.Stat.Version == w.old.Version+1:
 		return false, line.InDoubt(err, badVersion("the node has the value, but somebody else may have set it"))
 	}
 	return false, line.InDoubt(err, badVersion("the node has been changed further since"))

@@ -113,11 +113,11 @@ func curvePoint(t testing.TB, servers *zktest.Proxy, n int, reads float64, ops i
 func transactions(t *testing.T, c *client.Client, fn func()) int64 {
 	t.Helper()
 	mark := func() client.Zxid {
-		_, stat, err := c.CreateStat(t.Context(), "/mark-", nil, client.PersistentSequential, nil)
+		made, err := c.Create(t.Context(), "/mark-", nil, client.CreateOptions{Mode: client.PersistentSequential, Stat: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return stat.Czxid
+		return made.Stat.Czxid
 	}
 	before := mark()
 	fn()

@@ -103,10 +103,10 @@ func testSASL(t *testing.T, srv *server) {
 		}
 		path := "/" + u.user
 		acl := []client.ACL{{Perms: client.PermAll, ID: client.ID{Scheme: "sasl", ID: u.user}}}
-		if _, err := c.Create(t.Context(), path, nil, client.Persistent, acl); err != nil {
+		if _, err := c.Create(t.Context(), path, nil, client.CreateOptions{ACL: acl}); err != nil {
 			t.Errorf("create %s: %v", path, err)
 		}
-		if _, _, err := c.Get(t.Context(), path); err != nil {
+		if _, err := c.Get(t.Context(), path); err != nil {
 			t.Errorf("get %s, which belongs to the user: %v", path, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestClientSASLNone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := c.Get(t.Context(), "/"); err != nil {
+			if _, err := c.Get(t.Context(), "/"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -244,11 +244,11 @@ func TestClientTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Create(t.Context(), "/bob", []byte("x"), client.Persistent, acl); err != nil {
+	if _, err := c.Create(t.Context(), "/bob", []byte("x"), client.CreateOptions{ACL: acl}); err != nil {
 		t.Error(err)
 	}
-	if data, _, err := c.Get(t.Context(), "/bob"); string(data) != "x" || err != nil {
-		t.Errorf("get /bob: %q, %v", data, err)
+	if node, err := c.Get(t.Context(), "/bob"); string(node.Data) != "x" || err != nil {
+		t.Errorf("get /bob: %q, %v", node.Data, err)
 	}
 
 	for _, bad := range []struct {

@@ -70,32 +70,32 @@ func TestClientReconfig(t *testing.T) {
 		t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // it tried
 		return c
 	}
-	if _, _, err := connect(client.Options{}).Reconfig(ctx, "", fmt.Sprint(leaves), -1); !errors.Is(err, client.ErrNoAuth) {
+	if _, err := connect(client.Options{}).Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1); !errors.Is(err, client.ErrNoAuth) {
 		t.Errorf("reconfig by anybody: %v", err)
 	}
 	c := connect(client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte("super:secret")}}})
-	if _, _, err := c.Reconfig(ctx, "", fmt.Sprint(leaves), 0x77777777); !errors.Is(err, client.ErrBadVersion) {
+	if _, err := c.Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, 0x77777777); !errors.Is(err, client.ErrBadVersion) {
 		t.Errorf("reconfig of another version: %v", err)
 	}
-	before, _, watch, err := c.GetConfigW(ctx)
+	node, err := c.GetConfigW(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, _, err := c.Reconfig(ctx, "", fmt.Sprint(leaves), -1)
+	after, err := c.Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1)
 	gone := fmt.Sprintf("server.%d=", leaves)
-	if err != nil || !strings.Contains(string(before), gone) || strings.Contains(string(after), gone) {
-		t.Errorf("reconfig: %q, before %q, %v", after, before, err)
+	if err != nil || !strings.Contains(string(node.Data), gone) || strings.Contains(string(after.Data), gone) {
+		t.Errorf("reconfig: %q, before %q, %v", after.Data, node.Data, err)
 	}
-	if ev, err := watch.Next(ctx); err != nil || ev.Type != client.EventDataChanged || ev.Path != "/zookeeper/config" {
+	if ev, err := node.Watch.Next(ctx); err != nil || ev.Type != client.EventDataChanged || ev.Path != "/zookeeper/config" {
 		t.Errorf("event %v, %v", ev, err)
 	}
-	for line := range strings.Lines(string(before)) {
+	for line := range strings.Lines(string(node.Data)) {
 		if strings.HasPrefix(line, gone) {
-			after, _, err = c.Reconfig(ctx, strings.TrimSpace(line)+";"+roles[follower].addr, "", -1)
+			after, err = c.Reconfig(ctx, client.Members{Joining: strings.TrimSpace(line) + ";" + roles[follower].addr}, -1)
 		}
 	}
-	if err != nil || !strings.Contains(string(after), gone) {
-		t.Errorf("reconfig back: %q, %v", after, err)
+	if err != nil || !strings.Contains(string(after.Data), gone) {
+		t.Errorf("reconfig back: %q, %v", after.Data, err)
 	}
 }
 

@@ -189,7 +189,7 @@ func (s *stage) prepare() error {
 
 // play meets the others and does our part.
 func (s *stage) play() error {
-	if _, err := s.c.Create(s.ctx, s.at("here/go"), nil, client.Persistent, nil); err != nil {
+	if _, err := s.c.Create(s.ctx, s.at("here/go"), nil, client.CreateOptions{}); err != nil {
 		return err
 	}
 	if err := s.await("here", s.all()); err != nil {
@@ -201,22 +201,22 @@ func (s *stage) play() error {
 // await waits until a node has n children.
 func (s *stage) await(name string, n int) error {
 	for {
-		names, _, w, err := s.c.ChildrenW(s.ctx, s.at(name))
+		list, err := s.c.ChildrenW(s.ctx, s.at(name))
 		if err != nil {
 			return err
 		}
-		if len(names) >= n {
-			return w.Close(s.ctx)
+		if len(list.Names) >= n {
+			return list.Watch.Close(s.ctx)
 		}
-		if _, err := w.Next(s.ctx); err != nil {
-			return fmt.Errorf("only %q: %w", names, err)
+		if _, err := list.Watch.Next(s.ctx); err != nil {
+			return fmt.Errorf("only %q: %w", list.Names, err)
 		}
 	}
 }
 
 // alone does what must not be done by two at a time.
 func (s *stage) alone() error {
-	if _, err := s.c.Create(s.ctx, s.at("inside"), nil, client.Persistent, nil); err != nil {
+	if _, err := s.c.Create(s.ctx, s.at("inside"), nil, client.CreateOptions{}); err != nil {
 		return err
 	}
 	n, err := s.count()
@@ -230,11 +230,11 @@ func (s *stage) alone() error {
 }
 
 func (s *stage) count() (int, error) {
-	data, _, err := s.c.Get(s.ctx, s.at("count"))
+	node, err := s.c.Get(s.ctx, s.at("count"))
 	if err != nil {
 		return 0, err
 	}
-	return strconv.Atoi(string(data))
+	return strconv.Atoi(string(node.Data))
 }
 
 func allCounted(s *stage) error {
@@ -303,13 +303,13 @@ func (s *stage) readTwice() error {
 	if err != nil {
 		return err
 	}
-	_, writing, err := s.c.Exists(s.ctx, s.at("inside"))
+	writing, err := s.c.Exists(s.ctx, s.at("inside"))
 	if err != nil {
 		return err
 	}
 	after, err := s.count()
-	if err == nil && (writing || before != after) {
-		return fmt.Errorf("somebody writes while we read: %d, %d, inside %t", before, after, writing)
+	if err == nil && (writing.Exists || before != after) {
+		return fmt.Errorf("somebody writes while we read: %d, %d, inside %t", before, after, writing.Exists)
 	}
 	return err
 }
@@ -342,15 +342,15 @@ func sharing(s *stage) error {
 }
 
 func (s *stage) oneOfTwo() error {
-	path, err := s.c.Create(s.ctx, s.at("holders/h-"), nil, client.EphemeralSequential, nil)
+	made, err := s.c.Create(s.ctx, s.at("holders/h-"), nil, client.CreateOptions{Mode: client.EphemeralSequential})
 	if err != nil {
 		return err
 	}
-	names, _, err := s.c.Children(s.ctx, s.at("holders"))
-	if err == nil && len(names) > 2 {
-		return fmt.Errorf("%q hold two leases", names)
+	list, err := s.c.Children(s.ctx, s.at("holders"))
+	if err == nil && len(list.Names) > 2 {
+		return fmt.Errorf("%q hold two leases", list.Names)
 	}
-	return errors.Join(err, s.c.Delete(s.ctx, path, client.AnyVersion))
+	return errors.Join(err, s.c.Delete(s.ctx, made.Path, client.AnyVersion))
 }
 
 // releasing removes the barrier before which the others wait.
@@ -399,15 +399,15 @@ func meeting(s *stage) error {
 }
 
 func (s *stage) mark(name string) error {
-	_, err := s.c.Create(s.ctx, s.at(name), nil, client.Persistent, nil)
+	_, err := s.c.Create(s.ctx, s.at(name), nil, client.CreateOptions{})
 	return err
 }
 
 // marked fails unless all have marked.
 func (s *stage) marked(name string) error {
-	names, _, err := s.c.Children(s.ctx, s.at(name))
-	if err == nil && len(names) != s.all() {
-		return fmt.Errorf("%s: only %q are there", name, names)
+	list, err := s.c.Children(s.ctx, s.at(name))
+	if err == nil && len(list.Names) != s.all() {
+		return fmt.Errorf("%s: only %q are there", name, list.Names)
 	}
 	return err
 }
@@ -474,9 +474,9 @@ func joining(s *stage) error {
 }
 
 func allTaken(s *stage) error {
-	names, _, err := s.c.Children(s.ctx, s.at("taken"))
-	if want := s.all() * contendRounds; err == nil && len(names) != want {
-		return fmt.Errorf("%d items were taken, want %d", len(names), want)
+	list, err := s.c.Children(s.ctx, s.at("taken"))
+	if want := s.all() * contendRounds; err == nil && len(list.Names) != want {
+		return fmt.Errorf("%d items were taken, want %d", len(list.Names), want)
 	}
 	return err
 }

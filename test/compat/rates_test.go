@@ -137,21 +137,21 @@ func naiveHerd(b *testing.B, r *rate) {
 	places.Add(r.n)
 	r.measured(b, "herd", func() error {
 		return together(r.n, func(i int) error {
-			own, err := clients[i].Create(b.Context(), r.path+"/n-", nil, client.EphemeralSequential, nil)
+			own, err := clients[i].Create(b.Context(), r.path+"/n-", nil, client.CreateOptions{Mode: client.EphemeralSequential})
 			places.Done()
 			if err != nil {
 				return err
 			}
 			places.Wait()
 			for {
-				names, _, w, err := clients[i].ChildrenW(b.Context(), r.path)
+				list, err := clients[i].ChildrenW(b.Context(), r.path)
 				if err != nil {
 					return err
 				}
-				if slices.Min(names) == own[len(r.path)+1:] {
-					return clients[i].Delete(b.Context(), own, client.AnyVersion)
+				if slices.Min(list.Names) == own.Path[len(r.path)+1:] {
+					return clients[i].Delete(b.Context(), own.Path, client.AnyVersion)
 				}
-				if _, err := w.Next(b.Context()); err != nil {
+				if _, err := list.Watch.Next(b.Context()); err != nil {
 					return err
 				}
 			}
@@ -167,11 +167,11 @@ func ourHerd(b *testing.B, r *rate) {
 	}
 	first := sync.OnceValue(func() error { // all are in the line
 		for {
-			names, _, w, err := c.ChildrenW(b.Context(), r.path)
-			if err != nil || len(names) == r.n {
+			list, err := c.ChildrenW(b.Context(), r.path)
+			if err != nil || len(list.Names) == r.n {
 				return err
 			}
-			if _, err := w.Next(b.Context()); err != nil {
+			if _, err := list.Watch.Next(b.Context()); err != nil {
 				return err
 			}
 		}

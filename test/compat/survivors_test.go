@@ -140,10 +140,10 @@ func (p *survivors) plant() {
 	p.t.Helper()
 	ops := []client.Op{}
 	for _, path := range []string{"/count", "/ledger", "/marks", "/owned"} {
-		ops = append(ops, client.CreateOp(path, nil, client.Persistent, nil))
+		ops = append(ops, client.CreateOp(path, nil, client.CreateOptions{}))
 	}
 	for i := range p.writers {
-		ops = append(ops, client.CreateOp(fmt.Sprintf("/count/%d", i), []byte("0"), client.Persistent, nil))
+		ops = append(ops, client.CreateOp(fmt.Sprintf("/count/%d", i), []byte("0"), client.CreateOptions{}))
 	}
 	if _, err := p.writers[0].Multi(p.ctx, ops...); err != nil {
 		p.t.Fatal(err)
@@ -152,7 +152,7 @@ func (p *survivors) plant() {
 		if err := c.Sync(p.ctx, "/"); err != nil {
 			p.t.Fatal(err)
 		}
-		if _, err := c.Create(p.ctx, fmt.Sprintf("/owned/%d", i), nil, client.Ephemeral, nil); err != nil {
+		if _, err := c.Create(p.ctx, fmt.Sprintf("/owned/%d", i), nil, client.CreateOptions{Mode: client.Ephemeral}); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -196,10 +196,10 @@ func (p *survivors) write(i int) {
 		value := []byte(strconv.FormatInt(n, 10))
 		p.once("setData "+count, client.ErrBadVersion,
 			func() error { _, err := c.Set(p.ctx, count, value, int32(n-1)); return err },
-			func() (bool, error) { data, _, err := c.Get(p.ctx, count); return string(data) == string(value), err }, c)
+			func() (bool, error) { node, err := c.Get(p.ctx, count); return string(node.Data) == string(value), err }, c)
 		p.once("create "+entry, client.ErrNodeExists,
-			func() error { _, err := c.Create(p.ctx, entry, value, client.Persistent, nil); return err },
-			func() (bool, error) { _, there, err := c.Exists(p.ctx, entry); return there, err }, c)
+			func() error { _, err := c.Create(p.ctx, entry, value, client.CreateOptions{}); return err },
+			func() (bool, error) { found, err := c.Exists(p.ctx, entry); return found.Exists, err }, c)
 		if p.ctx.Err() == nil {
 			p.last[i].Store(n)
 		}
@@ -268,8 +268,8 @@ func (p *survivors) watch(c *client.Client) {
 	s := p.sighting("child watch of /ledger", (*survivors).entries)
 	p.work.Go(func() {
 		p.follow(c, s, "getChildren2 /ledger", func() (int64, *client.Watch, error) {
-			names, _, w, err := c.ChildrenW(p.ctx, "/ledger")
-			return int64(len(names)), w, err
+			list, err := c.ChildrenW(p.ctx, "/ledger")
+			return int64(len(list.Names)), list.Watch, err
 		})
 	})
 	persistent := p.sighting("persistent watch of /ledger", (*survivors).entries)
@@ -306,15 +306,15 @@ func (p *survivors) entries() int64 {
 }
 
 func (p *survivors) readCount(c *client.Client, path string) (int64, *client.Watch, error) {
-	data, _, w, err := c.GetW(p.ctx, path)
+	node, err := c.GetW(p.ctx, path)
 	if err != nil {
 		return 0, nil, err
 	}
-	n, err := strconv.ParseInt(string(data), 10, 64)
+	n, err := strconv.ParseInt(string(node.Data), 10, 64)
 	if err != nil {
-		p.fail("%s has %q", path, data)
+		p.fail("%s has %q", path, node.Data)
 	}
-	return n, w, nil
+	return n, node.Watch, nil
 }
 
 // follow reads with a one-shot watch, and again when that has fired.
@@ -382,11 +382,11 @@ func (p *survivors) adder(c *client.Client, s *sighting) func(client.Event) {
 		}
 		for _, path := range paths {
 			for p.ctx.Err() == nil {
-				data, _, err := c.Get(p.ctx, path)
+				node, err := c.Get(p.ctx, path)
 				if again, _ := p.expected(err, "getData "+path, false); again {
 					continue
 				}
-				counts[path], _ = strconv.ParseInt(string(data), 10, 64)
+				counts[path], _ = strconv.ParseInt(string(node.Data), 10, 64)
 				break
 			}
 		}
@@ -400,9 +400,9 @@ func (p *survivors) adder(c *client.Client, s *sighting) func(client.Event) {
 
 func (p *survivors) children(c *client.Client, path string) ([]string, bool) {
 	for p.ctx.Err() == nil {
-		names, _, err := c.Children(p.ctx, path)
+		list, err := c.Children(p.ctx, path)
 		if again, _ := p.expected(err, "getChildren2 "+path, false); !again {
-			return names, err == nil
+			return list.Names, err == nil
 		}
 	}
 	return nil, false
@@ -441,11 +441,11 @@ func (p *survivors) expectMark() []*client.Watch {
 	p.marks++
 	var all []*client.Watch
 	for _, c := range p.watchers {
-		_, there, w, err := c.ExistsW(p.ctx, fmt.Sprintf("/marks/%d", p.marks))
-		if err != nil || there {
-			p.t.Fatalf("exists = %v, %v", there, err)
+		found, err := c.ExistsW(p.ctx, fmt.Sprintf("/marks/%d", p.marks))
+		if err != nil || found.Exists {
+			p.t.Fatalf("exists = %v, %v", found.Exists, err)
 		}
-		all = append(all, w)
+		all = append(all, found.Watch)
 	}
 	return all
 }
@@ -456,8 +456,8 @@ func (p *survivors) mark(watches []*client.Watch) {
 	path := fmt.Sprintf("/marks/%d", p.marks)
 	c := p.owners[0]
 	p.once("create "+path, client.ErrNodeExists,
-		func() error { _, err := c.Create(p.ctx, path, nil, client.Persistent, nil); return err },
-		func() (bool, error) { _, there, err := c.Exists(p.ctx, path); return there, err }, c)
+		func() error { _, err := c.Create(p.ctx, path, nil, client.CreateOptions{}); return err },
+		func() (bool, error) { found, err := c.Exists(p.ctx, path); return found.Exists, err }, c)
 	ctx, cancel := context.WithTimeout(p.ctx, survival)
 	defer cancel()
 	for i, w := range watches {

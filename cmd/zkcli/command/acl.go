@@ -25,13 +25,13 @@ func getACLCommand() Command {
 				if err != nil {
 					return err
 				}
-				acl, st, err := zk.GetACL(ctx, c.Arg(0))
+				access, err := zk.GetACL(ctx, c.Arg(0))
 				if err != nil {
 					return err
 				}
-				o := aclOutput(c.Arg(0), acl, st)
+				o := aclOutput(c.Arg(0), access.ACL, access.Stat)
 				if *stat {
-					o.Text += statText(st)
+					o.Text += statText(access.Stat)
 				}
 				return c.Emit(o)
 			}

@@ -172,7 +172,7 @@ func (a *App) completePath(ctx context.Context, word string) ([]shell.Candidate,
 	if err != nil {
 		return nil, err
 	}
-	names, _, err := zk.Children(ctx, parent)
+	list, err := zk.Children(ctx, parent)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
@@ -180,7 +180,7 @@ func (a *App) completePath(ctx context.Context, word string) ([]shell.Candidate,
 		return nil, err
 	}
 	var found []shell.Candidate
-	for _, path := range childPaths(parent, names) {
+	for _, path := range childPaths(parent, list.Names) {
 		found = append(found, shell.Candidate{Text: path, Label: path[strings.LastIndexByte(path, '/')+1:], Open: true})
 	}
 	found = beginning(word, found)
@@ -193,11 +193,11 @@ func (a *App) completePath(ctx context.Context, word string) ([]shell.Candidate,
 // completed continues a path that is complete: with a slash if the node has
 // children, and else with the end of the word.
 func completed(ctx context.Context, zk *client.Client, c shell.Candidate) ([]shell.Candidate, error) {
-	stat, ok, err := zk.Exists(ctx, c.Text)
+	found, err := zk.Exists(ctx, c.Text)
 	if err != nil {
 		return nil, err
 	}
-	if c.Open = ok && stat.NumChildren > 0; c.Open {
+	if c.Open = found.Exists && found.Stat.NumChildren > 0; c.Open {
 		c.Text += "/"
 	}
 	return []shell.Candidate{c}, nil

@@ -48,11 +48,12 @@ func (c *Call) config(ctx context.Context, watch bool) ([]byte, client.Stat, err
 		return nil, client.Stat{}, err
 	}
 	if !watch {
-		return zk.GetConfig(ctx)
+		node, err := zk.GetConfig(ctx)
+		return node.Data, node.Stat, err
 	}
-	data, st, w, err := zk.GetConfigW(ctx)
-	c.App.watching.add(w, client.DataWatches)
-	return data, st, err
+	node, err := zk.GetConfigW(ctx)
+	c.App.watching.add(node.Watch, client.DataWatches)
+	return node.Data, node.Stat, err
 }
 
 // ensembleConfig is the configuration in JSON.
@@ -195,10 +196,12 @@ func (r *reconfig) run(ctx context.Context, c *Call) ([]byte, client.Stat, error
 	if err != nil {
 		return nil, client.Stat{}, err
 	}
-	if whole {
-		return zk.ReconfigMembers(ctx, r.members, version)
+	members := client.Members{All: r.members}
+	if !whole {
+		members = client.Members{Joining: strings.Join(r.add, ","), Leaving: strings.Join(r.remove, ",")}
 	}
-	return zk.Reconfig(ctx, strings.Join(r.add, ","), strings.Join(r.remove, ","), version)
+	node, err := zk.Reconfig(ctx, members, version)
+	return node.Data, node.Stat, err
 }
 
 // readMembers returns the servers of a dynamic configuration file.

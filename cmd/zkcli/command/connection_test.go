@@ -111,7 +111,7 @@ func TestComplete(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
 	for _, path := range []string{"/app", "/app/a", "/app/b", "/apple"} {
-		if _, err := c.Create(t.Context(), path, nil, client.Persistent, nil); err != nil {
+		if _, err := c.Create(t.Context(), path, nil, client.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -101,14 +101,14 @@ func (c *Call) create(ctx context.Context, n *newNode, b64 bool) error {
 	if err != nil {
 		return err
 	}
-	path := c.Arg(0)
+	o := client.CreateOptions{Mode: n.mode(), ACL: acl}
 	if n.hasTTL {
-		path, _, err = zk.CreateTTL(ctx, path, data, n.mode(), acl, time.Duration(n.ttl)*time.Millisecond)
-	} else {
-		path, err = zk.Create(ctx, path, data, n.mode(), acl)
+		o.TTL = time.Duration(n.ttl) * time.Millisecond
 	}
+	made, err := zk.Create(ctx, c.Arg(0), data, o)
 	if err != nil {
 		return aclError(err, acl)
 	}
+	path := made.Path
 	return c.Emit(Output{Note: "Created " + path, Data: nodePath{path}, Raw: []byte(path + "\n"), Table: column("CREATED", []string{path})})
 }

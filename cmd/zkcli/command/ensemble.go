@@ -53,11 +53,11 @@ func (c *Call) servers(ctx context.Context, all bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, _, err := zk.GetConfig(ctx)
+	config, err := zk.GetConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	members := servers.Addresses(string(config))
+	members := servers.Addresses(string(config.Data))
 	if len(members) == 0 {
 		return nil, fmt.Errorf("the configuration names no client address: it is a single server, or a static configuration without ;clientPort")
 	}

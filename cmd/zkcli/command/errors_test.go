@@ -70,7 +70,7 @@ func TestErrorsOfNodesAndFilesHaveTheirForm(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
 	create(t, c, "/a", "")
-	if _, err := c.Create(t.Context(), "/a/secret", nil, client.Persistent, []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "ip", ID: "192.0.2.1"}}}); err != nil {
+	if _, err := c.Create(t.Context(), "/a/secret", nil, client.CreateOptions{ACL: []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "ip", ID: "192.0.2.1"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

@@ -284,11 +284,11 @@ func (q *query) newerThan(path string) error {
 
 func (q *query) resolve(ctx context.Context, zk *client.Client) error {
 	for _, ref := range q.newer {
-		_, stat, err := zk.Get(ctx, ref.path)
+		node, err := zk.Get(ctx, ref.path)
 		if err != nil {
 			return err
 		}
-		ref.at = stat.Mzxid
+		ref.at = node.Stat.Mzxid
 	}
 	return nil
 }

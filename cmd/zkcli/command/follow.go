@@ -124,7 +124,7 @@ func (f *follower) print(ctx context.Context, ev client.Event) error {
 		f.left--
 	}
 	if f.data && (ev.Type == client.EventCreated || ev.Type == client.EventDataChanged) {
-		data, stat, err := f.zk.Get(ctx, ev.Path)
+		node, err := f.zk.Get(ctx, ev.Path)
 		switch {
 		case errors.Is(err, client.ErrNoNode), errors.Is(err, client.ErrNoAuth), errors.Is(err, client.ErrConnectionLoss):
 			text += "  (data: " + describe(err).Error + ")"
@@ -132,9 +132,9 @@ func (f *follower) print(ctx context.Context, ev client.Event) error {
 			return err
 		default:
 			var d nodeData
-			d.set(data)
-			doc.Data, doc.Encoding, doc.Bytes = d.Data, d.Encoding, &stat.DataLength
-			text += "  " + shortData(data)
+			d.set(node.Data)
+			doc.Data, doc.Encoding, doc.Bytes = d.Data, d.Encoding, &node.Stat.DataLength
+			text += "  " + shortData(node.Data)
 		}
 	}
 	return f.c.Emit(Output{Text: text, Data: doc, Raw: []byte(ev.Path + "\n")})

@@ -117,7 +117,7 @@ func TestWatchEndsByCtrlC(t *testing.T) {
 
 func create(t *testing.T, c *client.Client, path, data string) {
 	t.Helper()
-	if _, err := c.Create(t.Context(), path, []byte(data), client.Persistent, nil); err != nil {
+	if _, err := c.Create(t.Context(), path, []byte(data), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -125,9 +125,9 @@ func create(t *testing.T, c *client.Client, path, data string) {
 // nothingBelow checks that a lock left nothing. Its path, a container, may be gone.
 func nothingBelow(t *testing.T, c *client.Client, path string) {
 	t.Helper()
-	names, _, err := c.Children(t.Context(), path)
-	if err != nil && !errors.Is(err, client.ErrNoNode) || len(names) != 0 {
-		t.Errorf("left: %q, %v", names, err)
+	list, err := c.Children(t.Context(), path)
+	if err != nil && !errors.Is(err, client.ErrNoNode) || len(list.Names) != 0 {
+		t.Errorf("left: %q, %v", list.Names, err)
 	}
 }
 
@@ -274,11 +274,11 @@ func TestLockThatIsLost(t *testing.T) {
 			}
 		},
 		"expired": func(t *testing.T, s *zktest.Server, c *client.Client, node string) {
-			stat, _, err := c.Exists(t.Context(), node)
+			found, err := c.Exists(t.Context(), node)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.ExpireSession(stat.EphemeralOwner)
+			s.ExpireSession(found.Stat.EphemeralOwner)
 		},
 	} {
 		for command, what := range map[string]string{"lock": "the lock", "elect": "the leadership"} {
@@ -306,12 +306,12 @@ func TestElection(t *testing.T) {
 	c := s.Client(t)
 	first := start(t, s.ConnectString(), "elect", "--id", "one", "/e", "--", "sh", "-c", "echo leads; sleep 1000")
 	first.out.await(t, "leads")
-	names, _, err := c.Children(t.Context(), "/e")
-	if err != nil || len(names) != 1 || !strings.Contains(names[0], "-latch-") {
-		t.Fatalf("candidates %q, %v", names, err)
+	list, err := c.Children(t.Context(), "/e")
+	if err != nil || len(list.Names) != 1 || !strings.Contains(list.Names[0], "-latch-") {
+		t.Fatalf("candidates %q, %v", list.Names, err)
 	}
-	if data, _, err := c.Get(t.Context(), "/e/"+names[0]); string(data) != "one" || err != nil {
-		t.Errorf("id %q, %v", data, err)
+	if node, err := c.Get(t.Context(), "/e/"+list.Names[0]); string(node.Data) != "one" || err != nil {
+		t.Errorf("id %q, %v", node.Data, err)
 	}
 	second := start(t, s.ConnectString(), "elect", "/e", "--", "echo", "leads")
 	first.stop()
@@ -339,7 +339,7 @@ func TestInterruptedImportSaysWhatIsLeft(t *testing.T) {
 	}
 	// /t/b may be read by all, and changed by nobody else.
 	acl := append(client.CreatorACL(), client.ReadACL()...)
-	if _, err := c.Create(t.Context(), "/t/b", []byte("theirs"), client.Persistent, acl); err != nil {
+	if _, err := c.Create(t.Context(), "/t/b", []byte("theirs"), client.CreateOptions{ACL: acl}); err != nil {
 		t.Fatal(err)
 	}
 	r := start(t, s.ConnectString(), "import", "--overwrite", "-b", "1", file, "/t")
@@ -380,7 +380,7 @@ func TestInterruptedDeleteAll(t *testing.T) {
 	const nodes = 3000
 	var ops []client.Op
 	for i := range nodes {
-		ops = append(ops, client.CreateOp(fmt.Sprintf("/d/%d", i), nil, client.Persistent, nil))
+		ops = append(ops, client.CreateOp(fmt.Sprintf("/d/%d", i), nil, client.CreateOptions{}))
 	}
 	if _, err := c.Multi(t.Context(), ops...); err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestInterruptedDeleteAll(t *testing.T) {
 	before := s.Requests()
 	r := start(t, s.ConnectString(), "deleteall", "-b", "1", "/d")
 	for s.Requests().Since(before).Of(jute.OpMulti) < 10 {
-		if _, _, err := c.Exists(t.Context(), "/d"); err != nil {
+		if _, err := c.Exists(t.Context(), "/d"); err != nil {
 			t.Fatal(err)
 		}
 	}

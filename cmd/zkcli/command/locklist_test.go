@@ -24,7 +24,7 @@ func contend(t *testing.T, c *client.Client) {
 	create(t, c, "/l", "")
 	create(t, c, "/l/readme", "")
 	for _, i := range []int{2, 0, 1} {
-		if _, err := c.Create(t.Context(), "/l/"+contenders[i], []byte{'a' + byte(i)}, client.Ephemeral, nil); err != nil {
+		if _, err := c.Create(t.Context(), "/l/"+contenders[i], []byte{'a' + byte(i)}, client.CreateOptions{Mode: client.Ephemeral}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestLockBreakSparesAnother(t *testing.T) {
 	if err := queue[0].remove(t.Context(), c); !errors.Is(err, client.ErrBadVersion) {
 		t.Errorf("another's node: %v", err)
 	}
-	if _, there, err := c.Exists(t.Context(), queue[0].Path); err != nil || !there {
-		t.Errorf("another's node is there: %v, %v", there, err)
+	if found, err := c.Exists(t.Context(), queue[0].Path); err != nil || !found.Exists {
+		t.Errorf("another's node is there: %v, %v", found.Exists, err)
 	}
 }

@@ -174,23 +174,23 @@ func (q *quota) set(ctx context.Context, change func(*limits)) error {
 	if err := q.open(ctx); err != nil {
 		return err
 	}
-	_, there, err := q.zk.Exists(ctx, q.path)
+	found, err := q.zk.Exists(ctx, q.path)
 	if err != nil {
 		return err
 	}
-	if !there {
+	if !found.Exists {
 		return q.missing("%s does not exist.")
 	}
-	data, st, err := q.zk.Get(ctx, q.node(limitsName))
+	node, err := q.zk.Get(ctx, q.node(limitsName))
 	if errors.Is(err, client.ErrNoNode) {
 		return q.create(ctx, change)
 	}
 	if err != nil {
 		return err
 	}
-	l := parseLimits(string(data))
+	l := parseLimits(string(node.Data))
 	change(&l)
-	if _, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), st.Version); err != nil {
+	if _, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), node.Stat.Version); err != nil {
 		return err
 	}
 	return q.made(ctx, l)
@@ -198,11 +198,11 @@ func (q *quota) set(ctx context.Context, change func(*limits)) error {
 
 // made warns of a limit that is exceeded already.
 func (q *quota) made(ctx context.Context, l limits) error {
-	stats, _, err := q.zk.Get(ctx, q.node(statsName))
+	stats, err := q.zk.Get(ctx, q.node(statsName))
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
 		return err
 	}
-	used := parseLimits(string(stats))
+	used := parseLimits(string(stats.Data))
 	text := ""
 	if l.Count >= 0 && l.Count < used.Count {
 		text += fmt.Sprintf("[Warning]: the count quota you create is less than the existing count:%d\n", used.Count)
@@ -223,7 +223,7 @@ func (q *quota) create(ctx context.Context, change func(*limits)) error {
 		return err
 	}
 	for _, n := range [][2]string{{limitsName, l.text()}, {statsName, "count=0,bytes=0"}} {
-		_, err := q.zk.Create(ctx, q.node(n[0]), []byte(n[1]), client.Persistent, nil)
+		_, err := q.zk.Create(ctx, q.node(n[0]), []byte(n[1]), client.CreateOptions{})
 		if err != nil && !errors.Is(err, client.ErrNodeExists) {
 			return err
 		}
@@ -237,7 +237,7 @@ func (q *quota) ensure(ctx context.Context, path string) error {
 		if i < len(path) && path[i] != '/' {
 			continue
 		}
-		_, err := q.zk.Create(ctx, path[:i], nil, client.Persistent, nil)
+		_, err := q.zk.Create(ctx, path[:i], nil, client.CreateOptions{})
 		if err != nil && !errors.Is(err, client.ErrNodeExists) {
 			return err
 		}
@@ -253,11 +253,11 @@ func (q *quota) checkNesting(ctx context.Context) error {
 		if parent == "" {
 			break
 		}
-		_, there, err := q.zk.Exists(ctx, quotaRoot+parent+"/"+limitsName)
+		found, err := q.zk.Exists(ctx, quotaRoot+parent+"/"+limitsName)
 		if err != nil {
 			return err
 		}
-		if there {
+		if found.Exists {
 			return fmt.Errorf("%s has a parent %s which has a quota", q.path, parent)
 		}
 	}
@@ -280,16 +280,16 @@ func (q *quota) lift(ctx context.Context, change func(*limits)) error {
 	if err := q.open(ctx); err != nil {
 		return err
 	}
-	data, st, err := q.zk.Get(ctx, q.node(limitsName))
+	node, err := q.zk.Get(ctx, q.node(limitsName))
 	if errors.Is(err, client.ErrNoNode) {
 		return q.none()
 	}
 	if err != nil {
 		return err
 	}
-	l := parseLimits(string(data))
+	l := parseLimits(string(node.Data))
 	change(&l)
-	if _, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), st.Version); err != nil {
+	if _, err = q.zk.Set(ctx, q.node(limitsName), []byte(l.text()), node.Stat.Version); err != nil {
 		return err
 	}
 	return q.c.Emit(Output{Data: quotaDoc{Path: q.path, Limits: &l}})
@@ -348,18 +348,18 @@ func (q *quota) list(ctx context.Context) error {
 	if q.c.Options.Format == FormatText {
 		q.c.App.say("absolute path is %s", q.node(limitsName))
 	}
-	data, _, err := q.zk.Get(ctx, q.node(limitsName))
+	node, err := q.zk.Get(ctx, q.node(limitsName))
 	if errors.Is(err, client.ErrNoNode) {
 		return q.missing("quota for %s does not exist.")
 	}
 	if err != nil {
 		return err
 	}
-	stats, _, err := q.zk.Get(ctx, q.node(statsName))
+	stats, err := q.zk.Get(ctx, q.node(statsName))
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
 		return err
 	}
-	l, used := parseLimits(string(data)), parseLimits(string(stats))
+	l, used := parseLimits(string(node.Data)), parseLimits(string(stats.Data))
 	text := fmt.Sprintf("Output quota for %s %s\nOutput stat for %s %s", q.path, l.text(), q.path, used.usage())
 	doc := quotaDoc{Path: q.path, Limits: &l, Usage: &quotaUsage{used.Count, used.Bytes}}
 	return q.c.Emit(Output{Text: text, Data: doc, Table: l.table(used)})

@@ -67,11 +67,12 @@ func (c *Call) get(ctx context.Context, watch bool) ([]byte, client.Stat, error)
 		return nil, client.Stat{}, err
 	}
 	if !watch {
-		return zk.Get(ctx, c.Arg(0))
+		node, err := zk.Get(ctx, c.Arg(0))
+		return node.Data, node.Stat, err
 	}
-	data, st, w, err := zk.GetW(ctx, c.Arg(0))
-	c.App.watching.add(w, client.DataWatches)
-	return data, st, err
+	node, err := zk.GetW(ctx, c.Arg(0))
+	c.App.watching.add(node.Watch, client.DataWatches)
+	return node.Data, node.Stat, err
 }
 
 func statCommand() Command {
@@ -104,19 +105,17 @@ func (c *Call) stat(ctx context.Context, watch bool) (client.Stat, error) {
 	if err != nil {
 		return client.Stat{}, err
 	}
-	var st client.Stat
-	var there bool
+	var found client.Presence
 	if watch {
-		var w *client.Watch
-		st, there, w, err = zk.ExistsW(ctx, c.Arg(0))
-		c.App.watching.add(w, client.DataWatches)
+		found, err = zk.ExistsW(ctx, c.Arg(0))
+		c.App.watching.add(found.Watch, client.DataWatches)
 	} else {
-		st, there, err = zk.Exists(ctx, c.Arg(0))
+		found, err = zk.Exists(ctx, c.Arg(0))
 	}
-	if err == nil && !there {
+	if err == nil && !found.Exists {
 		err = &client.Error{Path: c.Arg(0), Err: client.ErrNoNode}
 	}
-	return st, err
+	return found.Stat, err
 }
 
 func lsCommand() Command {
@@ -171,18 +170,16 @@ func (c *Call) list(ctx context.Context, watch, stat bool) error {
 
 // children returns the names of a node's children, sorted.
 func (c *Call) children(ctx context.Context, zk *client.Client, path string, watch bool) ([]string, client.Stat, error) {
-	var names []string
-	var st client.Stat
+	var list client.Listing
 	var err error
 	if watch {
-		var w *client.Watch
-		names, st, w, err = zk.ChildrenW(ctx, path)
-		c.App.watching.add(w, client.ChildWatches)
+		list, err = zk.ChildrenW(ctx, path)
+		c.App.watching.add(list.Watch, client.ChildWatches)
 	} else {
-		names, st, err = zk.Children(ctx, path)
+		list, err = zk.Children(ctx, path)
 	}
-	slices.Sort(names)
-	return names, st, err
+	slices.Sort(list.Names)
+	return list.Names, list.Stat, err
 }
 
 // bracketed is a list as Java prints it.

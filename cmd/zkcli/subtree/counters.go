@@ -50,18 +50,18 @@ func (im *importer) raiseCounter(ctx context.Context, path string, want int32) (
 		top = ""
 	}
 	for {
-		stat, ok, err := im.c.Exists(ctx, path)
+		found, err := im.c.Exists(ctx, path)
 		if errors.Is(err, client.ErrConnectionLoss) && ctx.Err() == nil {
 			continue
 		}
-		missing := int(want) - int(creations(stat))
-		if err != nil || !ok || missing <= 0 {
+		missing := int(want) - int(creations(found.Stat))
+		if err != nil || !found.Exists || missing <= 0 {
 			return raised, err
 		}
 		pairs := min(missing, im.o.Batch/2+1, im.o.MaxBytes/(2*len(path)+200)+1)
 		var ops []client.Op
 		for range pairs {
-			ops = append(ops, client.CreateOp(top+counterName, nil, client.Persistent, nil),
+			ops = append(ops, client.CreateOp(top+counterName, nil, client.CreateOptions{}),
 				client.DeleteOp(top+counterName, client.AnyVersion))
 		}
 		_, err = im.c.Multi(ctx, ops...)

@@ -206,9 +206,9 @@ func TestImportRaisesCounters(t *testing.T) {
 	c := zktest.Start(t).Client(t)
 	plant(t, c, node{path: "/f"}, node{path: "/f/q"})
 	for range 30 {
-		path, err := c.Create(t.Context(), "/f/q/n-", nil, client.PersistentSequential, nil)
-		if err == nil && !strings.HasSuffix(path, "7") {
-			err = c.Delete(t.Context(), path, client.AnyVersion)
+		made, err := c.Create(t.Context(), "/f/q/n-", nil, client.CreateOptions{Mode: client.PersistentSequential})
+		if err == nil && !strings.HasSuffix(made.Path, "7") {
+			err = c.Delete(t.Context(), made.Path, client.AnyVersion)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -218,9 +218,9 @@ func TestImportRaisesCounters(t *testing.T) {
 	if err != nil || r.Counters != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	path, err := c.Create(t.Context(), "/to/q/n-", nil, client.PersistentSequential, nil)
-	if err != nil || path != "/to/q/n-0000000030" {
-		t.Errorf("the next is %s, %v", path, err)
+	made2, err := c.Create(t.Context(), "/to/q/n-", nil, client.CreateOptions{Mode: client.PersistentSequential})
+	if err != nil || made2.Path != "/to/q/n-0000000030" {
+		t.Errorf("the next is %s, %v", made2.Path, err)
 	}
 }
 

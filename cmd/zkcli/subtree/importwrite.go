@@ -235,11 +235,11 @@ func (im *importer) createOp(n *Node) client.Op {
 	}
 	switch n.Kind() {
 	case Container:
-		return client.CreateOp(path, n.Data, client.Container, acl)
+		return client.CreateOp(path, n.Data, client.CreateOptions{Mode: client.Container, ACL: acl})
 	case TTL:
-		return client.CreateTTLOp(path, n.Data, client.PersistentTTL, acl, timeToLive(n.Stat))
+		return client.CreateOp(path, n.Data, client.CreateOptions{Mode: client.PersistentTTL, ACL: acl, TTL: timeToLive(n.Stat)})
 	}
-	return client.CreateOp(path, n.Data, client.Persistent, acl)
+	return client.CreateOp(path, n.Data, client.CreateOptions{ACL: acl})
 }
 
 // commit sends the operations and then the changes of ACLs.

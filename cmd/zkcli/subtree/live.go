@@ -118,7 +118,7 @@ func withACLs(ctx context.Context, c *client.Client, root string, window int, no
 func await(ctx context.Context, c *client.Client, path string, f *client.Future[client.Access]) ([]client.ACL, error) {
 	access, err := f.Wait(ctx)
 	for errors.Is(err, client.ErrConnectionLoss) && ctx.Err() == nil {
-		access.ACL, access.Stat, err = c.GetACL(ctx, path)
+		access, err = c.GetACL(ctx, path)
 	}
 	return access.ACL, err
 }

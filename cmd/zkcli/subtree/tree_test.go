@@ -27,7 +27,7 @@ type node struct {
 func plant(t *testing.T, c *client.Client, nodes ...node) {
 	t.Helper()
 	for _, n := range nodes {
-		if _, err := c.Create(t.Context(), n.path, n.data, n.mode, n.acl); err != nil {
+		if _, err := c.Create(t.Context(), n.path, n.data, client.CreateOptions{Mode: n.mode, ACL: n.acl}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,63 +21,63 @@ type anonymous struct {
 }
 
 // joinAnonymous makes the place, once.
-func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (string, client.Stat, error) {
+func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (client.Created, error) {
 	if err := l.Client.WaitConnected(ctx); err != nil {
-		return "", client.Stat{}, err // else there is no session to tell the place by
+		return client.Created{}, err // else there is no session to tell the place by
 	}
 	a := &anonymous{line: l, data: data, after: l.Client.LastZxid()}
 	a.session, _ = l.Client.Session()
 	a.c = l.Client.Steady().InSession(a.session)
 	for {
-		made, stat, err := a.c.CreateStat(ctx, stem, data, client.EphemeralSequential, l.ACL)
+		made, err := a.c.Create(ctx, stem, data, client.CreateOptions{Mode: client.EphemeralSequential, ACL: l.ACL, Stat: true})
 		if !client.IsAmbiguous(err) {
-			return made, stat, err
+			return made, err
 		}
-		made, stat, lookErr := a.find(ctx)
+		made, lookErr := a.find(ctx)
 		if lookErr != nil {
 			go a.forget()
-			return "", client.Stat{}, lookErr
+			return client.Created{}, lookErr
 		}
-		if made != "" {
-			return made, stat, nil
+		if made.Path != "" {
+			return made, nil
 		}
 	}
 }
 
-// find returns the place, or "" if there is none and won't be one of the creates sent so
+// find returns the place, or one without a path if there is none and won't be one of the creates sent so
 // far: the servers refuse what a session sent on its connections before this one.
-func (a *anonymous) find(ctx context.Context) (string, client.Stat, error) {
+func (a *anonymous) find(ctx context.Context) (client.Created, error) {
 	if err := a.c.Sync(ctx, a.line.Path); err != nil {
-		return "", client.Stat{}, err
+		return client.Created{}, err
 	}
-	names, _, err := a.c.Children(ctx, a.line.Path)
+	list, err := a.c.Children(ctx, a.line.Path)
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
-		return "", client.Stat{}, err
+		return client.Created{}, err
 	}
-	for _, name := range names {
+	for _, name := range list.Names {
 		if _, ok := a.line.Layout.Parse(name); !ok {
 			continue
 		}
 		path := Join(a.line.Path, name)
-		data, stat, err := a.c.Get(ctx, path)
+		node, err := a.c.Get(ctx, path)
 		switch {
 		case errors.Is(err, client.ErrNoNode):
 		case err != nil:
-			return "", client.Stat{}, err
-		case stat.EphemeralOwner == a.session && stat.Czxid > a.after && bytes.Equal(data, a.data):
-			return path, stat, nil
+			return client.Created{}, err
+		case node.Stat.EphemeralOwner == a.session && node.Stat.Czxid > a.after && bytes.Equal(node.Data, a.data):
+			return client.Created{Path: path, Stat: node.Stat}, nil
 		}
 	}
-	return "", client.Stat{}, nil
+	return client.Created{}, nil
 }
 
 // forget deletes the place if there is one. It ends with the session at the latest.
 func (a *anonymous) forget() {
 	ctx := context.Background()
 	for {
-		made, _, err := a.find(ctx)
-		if made != "" {
-			err = a.c.DeleteGuaranteed(ctx, made)
+		made, err := a.find(ctx)
+		if made.Path != "" {
+			err = a.c.DeleteGuaranteed(ctx, made.Path)
 		}
 		if !errors.Is(err, client.ErrConnectionLoss) {
 			return
@@ -91,8 +91,8 @@ func (p *Place) mine(ctx context.Context) (bool, error) {
 	if !p.line.Layout.Anonymous {
 		return true, nil
 	}
-	stat, there, err := p.line.Client.Steady().Exists(ctx, p.path)
-	return there && stat.Czxid == p.stat.Czxid, Lost(err)
+	found, err := p.line.Client.Steady().Exists(ctx, p.path)
+	return found.Exists && found.Stat.Czxid == p.stat.Czxid, Lost(err)
 }
 
 // deleteMine is DeleteGuaranteed of an anonymous place. It does not touch another one.

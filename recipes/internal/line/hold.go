@@ -171,23 +171,23 @@ func (h *Hold) run(states <-chan client.StateChange) error {
 // watchNode tells of changes of the node's data, and returns why the hold is lost.
 func (h *Hold) watchNode() error {
 	for {
-		data, stat, w, err := h.c.GetW(h.watching, h.path)
+		node, err := h.c.GetW(h.watching, h.path)
 		if errors.Is(err, client.ErrNoNode) {
 			return h.deleted()
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %s can't be watched: %w", recipes.ErrLost, h.path, err)
 		}
-		if h.czxid != 0 && stat.Czxid != h.czxid {
-			DropWatch(h.watching, w)
+		if h.czxid != 0 && node.Stat.Czxid != h.czxid {
+			DropWatch(h.watching, node.Watch)
 			return h.deleted()
 		}
 		if h.changed != nil {
-			h.changed(data)
+			h.changed(node.Data)
 		}
-		e, err := w.Next(h.watching)
+		e, err := node.Watch.Next(h.watching)
 		if err != nil {
-			DropWatch(h.watching, w)
+			DropWatch(h.watching, node.Watch)
 			return fmt.Errorf("%w: %s is no longer watched: %w", recipes.ErrLost, h.path, err)
 		}
 		if e.Type == client.EventDeleted {

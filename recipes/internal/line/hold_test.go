@@ -139,8 +139,8 @@ func TestStopLeavesNoWatch(t *testing.T) {
 	h.Stop()
 	h.Stop()
 	noWatch(w, p.Path())
-	if _, there, err := w.Look.Exists(w.Ctx, p.Path()); !there || err != nil {
-		t.Errorf("the node: %v, %v", there, err)
+	if found, err := w.Look.Exists(w.Ctx, p.Path()); !found.Exists || err != nil {
+		t.Errorf("the node: %v, %v", found.Exists, err)
 	}
 }
 

@@ -52,11 +52,11 @@ func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) 
 	path := Join(l.Path, l.Layout.stem(kind, session))
 	const rounds = 10 // a container may be deleted between being made and being used
 	for round := 1; ; round++ {
-		made, stat, err := l.make(ctx, path, data)
+		made, err := l.make(ctx, path, data)
 		if err == nil {
 			own := *l
-			own.Client = l.Client.InSession(stat.EphemeralOwner)
-			return &Place{line: &own, path: made, stat: stat}, nil
+			own.Client = l.Client.InSession(made.Stat.EphemeralOwner)
+			return &Place{line: &own, path: made.Path, stat: made.Stat}, nil
 		}
 		if !errors.Is(err, client.ErrNoNode) || round == rounds {
 			return nil, Lost(err)
@@ -75,11 +75,12 @@ func (l *Line) makePath(ctx context.Context) error {
 }
 
 // make creates a place, once.
-func (l *Line) make(ctx context.Context, path string, data []byte) (string, client.Stat, error) {
+func (l *Line) make(ctx context.Context, path string, data []byte) (client.Created, error) {
 	if l.Layout.Anonymous {
 		return l.joinAnonymous(ctx, path, data)
 	}
-	return l.Client.CreateUnique(ctx, path, data, client.EphemeralSequential, l.ACL)
+	made, stat, err := l.Client.CreateUnique(ctx, path, data, client.EphemeralSequential, l.ACL)
+	return client.Created{Path: made, Stat: stat}, err
 }
 
 // Lost returns err. If the session has ended, the error wraps recipes.ErrLost as well.

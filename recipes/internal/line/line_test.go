@@ -47,7 +47,7 @@ func TestList(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("list is %q, want %q", got, want)
 	}
-	_, err = w.Look.Create(w.Ctx, "/line/config", nil, client.Persistent, nil)
+	_, err = w.Look.Create(w.Ctx, "/line/config", nil, client.CreateOptions{})
 	w.Must(err)
 	if _, err := l.List(w.Ctx); !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), `"config"`) {
 		t.Errorf("with somebody else's child: %v", err)
@@ -76,10 +76,10 @@ func TestJoinMakesThePath(t *testing.T) {
 	if !deleted {
 		t.Error("no container was made")
 	}
-	data, stat, err := w.Look.Get(w.Ctx, p.Path())
+	node, err := w.Look.Get(w.Ctx, p.Path())
 	id, _ := c.Session()
-	if err != nil || string(data) != "data" || stat.EphemeralOwner != id || stat.Czxid != p.Token() || p.Session() != id {
-		t.Errorf("the place is %q, %+v, %v", data, stat, err)
+	if err != nil || string(node.Data) != "data" || node.Stat.EphemeralOwner != id || node.Stat.Czxid != p.Token() || p.Session() != id {
+		t.Errorf("the place is %q, %+v, %v", node.Data, node.Stat, err)
 	}
 	w.Must(p.Leave(w.Ctx))
 	w.Must(p.Leave(w.Ctx)) // it is gone already
@@ -88,7 +88,7 @@ func TestJoinMakesThePath(t *testing.T) {
 // A place that can't be made is told of, and there is none.
 func TestJoinThatIsForbidden(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.Create(w.Ctx, "/line", nil, client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/line", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	if _, err := newLine(w.C).Join(w.Ctx, 0, nil); !errors.Is(err, client.ErrNoAuth) {
 		t.Errorf("join = %v", err)

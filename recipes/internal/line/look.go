@@ -9,15 +9,15 @@ import (
 
 // Look is List that returns the Stat of the path, too, which is of the same moment.
 func (l *Line) Look(ctx context.Context) ([]Entry, client.Stat, error) {
-	names, stat, err := l.Client.Steady().Children(ctx, l.Path)
+	list, err := l.Client.Steady().Children(ctx, l.Path)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, client.Stat{}, nil
 	}
 	if err != nil {
 		return nil, client.Stat{}, err
 	}
-	entries, err := l.parse(names)
-	return entries, stat, err
+	entries, err := l.parse(list.Names)
+	return entries, list.Stat, err
 }
 
 // Next waits for the watch's event. If ctx ends before, or the session, it closes the
@@ -36,14 +36,14 @@ func (p *Place) Session() client.SessionID { return p.stat.EphemeralOwner }
 
 // LookW is Look that sets a watch on the list.
 func (l *Line) LookW(ctx context.Context) ([]Entry, *client.Watch, error) {
-	names, _, w, err := l.Client.Steady().ChildrenW(ctx, l.Path)
+	list, err := l.Client.Steady().ChildrenW(ctx, l.Path)
 	if err != nil {
 		return nil, nil, Lost(err)
 	}
-	entries, err := l.parse(names)
+	entries, err := l.parse(list.Names)
 	if err != nil {
-		DropWatch(ctx, w)
+		DropWatch(ctx, list.Watch)
 		return nil, nil, err
 	}
-	return entries, w, nil
+	return entries, list.Watch, nil
 }

@@ -9,8 +9,8 @@ import (
 // Nudge has whoever waits for a node look again, as the data are what it watches: it
 // writes them as they are. What can't be written is left alone.
 func Nudge(ctx context.Context, c *client.Client, path string) {
-	data, stat, err := c.Get(ctx, path)
+	node, err := c.Get(ctx, path)
 	if err == nil {
-		_, _ = c.Set(ctx, path, data, stat.Version)
+		_, _ = c.Set(ctx, path, node.Data, node.Stat.Version)
 	}
 }

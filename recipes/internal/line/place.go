@@ -45,16 +45,16 @@ func (p *Place) Await(ctx context.Context, rule Rule) error {
 		if blocker == "" || err != nil {
 			return err
 		}
-		_, _, w, err := c.GetW(ctx, Join(p.line.Path, blocker))
+		node, err := c.GetW(ctx, Join(p.line.Path, blocker))
 		if errors.Is(err, client.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return Lost(err)
 		}
-		if _, err := w.Next(ctx); err != nil {
-			DropWatch(ctx, w)
-			return Lost(fmt.Errorf("wait for %s: %w", w.Path(), err))
+		if _, err := node.Watch.Next(ctx); err != nil {
+			DropWatch(ctx, node.Watch)
+			return Lost(fmt.Errorf("wait for %s: %w", node.Watch.Path(), err))
 		}
 	}
 }

@@ -46,10 +46,10 @@ func TestGuard(t *testing.T) {
 	l := &line.Line{Client: w.C, Path: "/line", Layout: &line.Layout{Labels: []string{"place-"}}}
 	place, err := l.Join(w.Ctx, 0, nil)
 	w.Must(err)
-	_, err = w.C.Multi(w.Ctx, place.Guard(client.CreateOp("/a", nil, client.Persistent, nil))...)
+	_, err = w.C.Multi(w.Ctx, place.Guard(client.CreateOp("/a", nil, client.CreateOptions{}))...)
 	w.Must(err)
 	w.Must(w.Look.Delete(w.Ctx, place.Path(), client.AnyVersion))
-	_, err = w.C.Multi(w.Ctx, place.Guard(client.CreateOp("/b", nil, client.Persistent, nil))...)
+	_, err = w.C.Multi(w.Ctx, place.Guard(client.CreateOp("/b", nil, client.CreateOptions{}))...)
 	failed, ok := errors.AsType[*client.MultiError](err)
 	if !ok || failed.Path != place.Path() || !errors.Is(err, client.ErrNoNode) {
 		t.Errorf("guarded create of who has lost his place = %v", err)
@@ -62,12 +62,12 @@ func TestGuard(t *testing.T) {
 // A node that was made in the place of the one that is held is not taken for it.
 func TestHoldOfAnotherNode(t *testing.T) {
 	w := trial.New(t)
-	_, stat, err := w.C.CreateStat(w.Ctx, "/master", nil, client.Ephemeral, nil)
+	made, err := w.C.Create(w.Ctx, "/master", nil, client.CreateOptions{Mode: client.Ephemeral, Stat: true})
 	w.Must(err)
 	w.Must(w.Look.Delete(w.Ctx, "/master", client.AnyVersion))
-	_, err = w.Look.Create(w.Ctx, "/master", nil, client.Ephemeral, nil)
+	_, err = w.Look.Create(w.Ctx, "/master", nil, client.CreateOptions{Mode: client.Ephemeral})
 	w.Must(err)
-	h := line.NewHold(w.Ctx, w.C, "/master", line.HoldOptions{Czxid: stat.Czxid})
+	h := line.NewHold(w.Ctx, w.C, "/master", line.HoldOptions{Czxid: made.Stat.Czxid})
 	defer h.Stop()
 	<-h.Context().Done()
 	if err := h.Err(); !errors.Is(err, recipes.ErrLost) {

@@ -261,7 +261,8 @@ func candidate(w *trial.World, c *client.Client) error {
 }
 
 func node(w *trial.World, c *client.Client) error {
-	return only(c.Create(w.Ctx, "/r", nil, client.Ephemeral, nil))
+	_, err := c.Create(w.Ctx, "/r", nil, client.CreateOptions{Mode: client.Ephemeral})
+	return err
 }
 
 // exclusive offers an item and takes it as the only consumer.

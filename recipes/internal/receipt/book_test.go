@@ -26,13 +26,13 @@ func open(c *client.Client) *receipt.Book {
 
 // add is a change that, done twice, makes two nodes.
 func add(word string) client.Op {
-	return client.CreateOp("/words/"+word+"-", nil, client.PersistentSequential, nil)
+	return client.CreateOp("/words/"+word+"-", nil, client.CreateOptions{Mode: client.PersistentSequential})
 }
 
 // begin makes the directory of the words.
 func begin(w *trial.World) {
 	w.Helper()
-	_, err := w.Look.Create(w.Ctx, "/words", nil, client.Persistent, nil)
+	_, err := w.Look.Create(w.Ctx, "/words", nil, client.CreateOptions{})
 	w.Must(err)
 }
 
@@ -148,17 +148,17 @@ func TestDoneIsDoneThoughItsTraceIsGone(t *testing.T) {
 	w := trial.New(t)
 	begin(w)
 	b := open(w.C)
-	_, err := b.Do(w.Ctx, client.CreateOp("/words/a", nil, client.Persistent, nil))
+	_, err := b.Do(w.Ctx, client.CreateOp("/words/a", nil, client.CreateOptions{}))
 	w.Must(err)
 	cut := w.Proxy.CutAfter(func(op client.OpCode, _ string) bool { return op.String() == "multi" })
-	done, err := b.Do(w.Ctx, client.DeleteOp("/words/a", -1), client.CreateOp("/words/b", nil, client.Persistent, nil))
+	done, err := b.Do(w.Ctx, client.DeleteOp("/words/a", -1), client.CreateOp("/words/b", nil, client.CreateOptions{}))
 	<-cut.Done()
 	if err != nil || done.Results != nil {
 		t.Errorf("Do = %+v, %v, want that the receipt tells", done, err)
 	}
-	_, stat, err := w.Look.Get(w.Ctx, "/words/b")
-	if err != nil || stat.Czxid != done.Receipt.Mzxid {
-		t.Errorf("the change was %x, the receipt says %x (%v)", stat.Czxid, done.Receipt.Mzxid, err)
+	node, err := w.Look.Get(w.Ctx, "/words/b")
+	if err != nil || node.Stat.Czxid != done.Receipt.Mzxid {
+		t.Errorf("the change was %x, the receipt says %x (%v)", node.Stat.Czxid, done.Receipt.Mzxid, err)
 	}
 	w.Must(b.Close(w.Ctx))
 }
@@ -183,7 +183,7 @@ func TestDoneBehindTheLook(t *testing.T) {
 				}
 			}).WithRetry(trial.Quick()).Namespace(w.Dir())
 			b := receipt.New(c, receipt.Options{Path: func() string { return path }})
-			own := client.CreateOp(path, nil, client.Ephemeral, nil)
+			own := client.CreateOp(path, nil, client.CreateOptions{Mode: client.Ephemeral})
 			if !first {
 				_, err := b.Do(w.Ctx, add("before"))
 				w.Must(err)
@@ -277,7 +277,7 @@ func TestClosedUnderWay(t *testing.T) {
 func TestNoPlaceForReceipts(t *testing.T) {
 	w := trial.New(t)
 	begin(w)
-	_, err := w.Look.Create(w.Ctx, "/receipts", nil, client.Persistent, client.ReadACL())
+	_, err := w.Look.Create(w.Ctx, "/receipts", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
 	forbidden := open(w.C)
 	nowhere := receipt.New(w.C, receipt.Options{Path: func() string { return "/none/r" }})

@@ -30,7 +30,7 @@ type change struct {
 // op is the receipt's part in a change: the first one makes the node.
 func (ch *change) op() client.Op {
 	if ch.r.changes == 0 {
-		return client.CreateOp(ch.r.path, nil, client.Ephemeral, ch.b.o.ACL)
+		return client.CreateOp(ch.r.path, nil, client.CreateOptions{Mode: client.Ephemeral, ACL: ch.b.o.ACL})
 	}
 	return client.SetOp(ch.r.path, nil, ch.r.changes-1)
 }
@@ -91,14 +91,14 @@ func (ch *change) mend(ctx context.Context, err error) error {
 // look reads the receipt: ok is that the change was done. If not it may still be on its
 // way, or known to other servers only: then it is found when it is tried again.
 func (ch *change) look(ctx context.Context) (done Done, ok bool, err error) {
-	stat, there, err := ch.c.Exists(ctx, ch.r.path)
+	found, err := ch.c.Exists(ctx, ch.r.path)
 	switch {
 	case err != nil:
 		return Done{}, false, ch.inDoubt(err)
-	case there && stat.Version == ch.r.changes:
+	case found.Exists && found.Stat.Version == ch.r.changes:
 		ch.r.changes++
-		return Done{Receipt: stat}, true, nil
-	case !there && ch.r.changes > 0:
+		return Done{Receipt: found.Stat}, true, nil
+	case !found.Exists && ch.r.changes > 0:
 		return Done{}, false, ch.inDoubt(errDeleted)
 	}
 	return Done{}, false, nil

@@ -238,7 +238,7 @@ func TestIdempotent(t *testing.T) {
 	here, there := both(w, func(c *client.Client) (*idempotent.Requests, error) {
 		return idempotent.New(c, "/done", idempotent.Options{})
 	})
-	op := func(i string) client.Op { return client.CreateOp("/w"+i, nil, client.Persistent, nil) }
+	op := func(i string) client.Op { return client.CreateOp("/w"+i, nil, client.CreateOptions{}) }
 	w.lag()
 	_, err := there.Do(w.ctx, "1", op("1"))
 	w.must(err)

@@ -128,10 +128,10 @@ func TestAutoResetEventWithoutWaiters(t *testing.T) {
 	})
 	w.must(there.Set(w.ctx))
 	ghost := "/e/_c_00000000-0000-4000-8000-000000000000-waiter-"
-	path, err := w.there.Create(w.ctx, ghost, nil, client.EphemeralSequential, nil) // one that is paused
+	made, err := w.there.Create(w.ctx, ghost, nil, client.CreateOptions{Mode: client.EphemeralSequential}) // one that is paused
 	w.must(err)
 	w.lag()
-	w.must(w.there.Delete(w.ctx, path, client.AnyVersion))
+	w.must(w.there.Delete(w.ctx, made.Path, client.AnyVersion))
 	w.must(behindErr(w, here.Set))
 	w.must(there.Wait(w.ctx))
 	if set, err := there.IsSet(w.ctx); err != nil || set {
@@ -143,17 +143,17 @@ func TestAutoResetEventWithoutWaiters(t *testing.T) {
 func (w *world) awaitChildren(c *client.Client, path string, n int) {
 	w.Helper()
 	for {
-		names, _, watch, err := c.ChildrenW(w.ctx, path)
+		list, err := c.ChildrenW(w.ctx, path)
 		if errors.Is(err, client.ErrNoNode) {
 			w.must(c.Sync(w.ctx, path))
 			continue
 		}
 		w.must(err)
-		if len(names) == n {
-			w.must(watch.Close(w.ctx))
+		if len(list.Names) == n {
+			w.must(list.Watch.Close(w.ctx))
 			return
 		}
-		_, err = watch.Next(w.ctx)
+		_, err = list.Watch.Next(w.ctx)
 		w.must(err)
 	}
 }
@@ -260,8 +260,8 @@ func TestTwoPCDecide(t *testing.T) {
 	if d := <-done; d.err != nil || d.value.Outcome != twopc.Commit {
 		t.Errorf("decided %+v, %v", d.value, d.err)
 	}
-	names, _, err := w.there.Children(w.ctx, "/tx")
-	if w.must(err); !slices.Contains(names, "decision") {
-		t.Errorf("there are %q", names)
+	list, err := w.there.Children(w.ctx, "/tx")
+	if w.must(err); !slices.Contains(list.Names, "decision") {
+		t.Errorf("there are %q", list.Names)
 	}
 }

@@ -16,7 +16,7 @@ type Held interface {
 
 // Write makes a change that is done only if held is held.
 func Write(ctx context.Context, c *client.Client, held Held) error {
-	_, err := c.Multi(ctx, held.Guard(client.CreateOp("/w-", nil, client.PersistentSequential, nil))...)
+	_, err := c.Multi(ctx, held.Guard(client.CreateOp("/w-", nil, client.CreateOptions{Mode: client.PersistentSequential}))...)
 	return err
 }
 

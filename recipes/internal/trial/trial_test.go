@@ -24,8 +24,8 @@ func TestEveryHitsEachRequest(t *testing.T) {
 	group(t, func(t *testing.T) {
 		trial.Every(t, false, func(w *trial.World) {
 			c := w.C.WithRetry(nil)
-			_, err1 := c.Create(w.Ctx, "/a", nil, client.Ephemeral, nil)
-			_, err2 := c.Create(w.Ctx, "/b", nil, client.Persistent, nil)
+			_, err1 := c.Create(w.Ctx, "/a", nil, client.CreateOptions{Mode: client.Ephemeral})
+			_, err2 := c.Create(w.Ctx, "/b", nil, client.CreateOptions{})
 			if err1 == nil && err2 == nil != !w.Hit() {
 				w.Errorf("%s: create = %v, %v", w.Fault, err1, err2)
 			}
@@ -68,7 +68,7 @@ func TestTraceIsReadable(t *testing.T) {
 	rec := w.Record()
 	path, err := w.C.CreateProtected(w.Ctx, "/lock-", nil, client.EphemeralSequential, nil)
 	w.Must(err)
-	_, _, _, err = w.C.GetW(w.Ctx, path)
+	_, err = w.C.GetW(w.Ctx, path)
 	w.Must(err)
 	got := w.Trace(rec)
 	want := []string{"create2 /_c_GUID-lock-", "getData /_c_GUID-lock-# watch"}
@@ -86,7 +86,7 @@ func TestStorms(t *testing.T) {
 			for i := range s.Clients() {
 				work.Go(func() {
 					for !s.Over() {
-						_, _, err := s.Client(i).WithRetry(nil).Get(s.Ctx, "/")
+						_, err := s.Client(i).WithRetry(nil).Get(s.Ctx, "/")
 						switch {
 						case errors.Is(err, client.ErrSessionExpired):
 							sessions.Add(1)

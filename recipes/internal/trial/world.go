@@ -145,13 +145,13 @@ func (w *World) Must(err error) {
 func (w *World) Children(path string) []string {
 	w.Helper()
 	w.Must(w.Look.Sync(w.Ctx, path))
-	names, _, err := w.Look.Children(w.Ctx, path)
+	list, err := w.Look.Children(w.Ctx, path)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}
 	w.Must(err)
-	slices.Sort(names)
-	return names
+	slices.Sort(list.Names)
+	return list.Names
 }
 
 // AwaitChildren waits until path has n nodes below it, and returns their names,
@@ -175,18 +175,17 @@ func (w *World) AwaitAnother(path string, those []string) {
 func (w *World) awaitAmong(path, wanted string, ok func(names []string) bool) []string {
 	w.Helper()
 	for {
-		_, there, created, err := w.Look.ExistsW(w.Ctx, path)
+		found, err := w.Look.ExistsW(w.Ctx, path)
 		w.Must(err)
 		var names []string
-		wake := created
-		if there {
-			var changed *client.Watch
-			names, _, changed, err = w.Look.ChildrenW(w.Ctx, path)
+		wake := found.Watch
+		if found.Exists {
+			list, err := w.Look.ChildrenW(w.Ctx, path)
 			if err != nil {
 				continue // it has gone between
 			}
-			w.Must(created.Close(w.Ctx))
-			wake = changed
+			w.Must(found.Watch.Close(w.Ctx))
+			names, wake = list.Names, list.Watch
 		}
 		if ok(names) {
 			w.Must(wake.Close(w.Ctx))

@@ -46,10 +46,10 @@ func ours(b *testing.B, addr string) *client.Client {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { c.Close(context.Background()) })
-	if _, _, err := c.Get(ctx, "/bench"); err == nil {
+	if _, err := c.Get(ctx, "/bench"); err == nil {
 		return c
 	}
-	if _, err := c.Create(ctx, "/bench", make([]byte, 100), client.Persistent, nil); err != nil {
+	if _, err := c.Create(ctx, "/bench", make([]byte, 100), client.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	return c
@@ -95,7 +95,7 @@ func BenchmarkGet(b *testing.B) {
 	addr := server(b)
 	c, ctx := ours(b, addr), context.Background()
 	get := func() error {
-		_, _, err := c.Get(ctx, "/bench")
+		_, err := c.Get(ctx, "/bench")
 		return err
 	}
 	z := theirs(b, addr)
@@ -155,7 +155,7 @@ func BenchmarkReadTree(b *testing.B) {
 	var made []*client.Future[client.Created]
 	for i := range paths {
 		paths[i] = fmt.Sprintf("/bench/n%05d", i)
-		made = append(made, c.Async().Create(paths[i], make([]byte, 100), client.Persistent, nil))
+		made = append(made, c.Async().Create(paths[i], make([]byte, 100), client.CreateOptions{}))
 	}
 	for _, f := range made {
 		f.Wait(ctx)
@@ -163,7 +163,7 @@ func BenchmarkReadTree(b *testing.B) {
 	b.Run("one-by-one", func(b *testing.B) {
 		for b.Loop() {
 			for _, p := range paths {
-				if _, _, err := c.Get(ctx, p); err != nil {
+				if _, err := c.Get(ctx, p); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,0 +1,245 @@
+package client
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// The columns of the table: check, encode, decode and refused of each operation.
+
+func checkPath(c *Client, k *call) (err error) {
+	k.args.full, err = c.full(k.args.path, false)
+	return err
+}
+
+func encodePath(_ *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.PathRequest{Path: k.args.full}
+	return r.Append(b), nil
+}
+
+func encodeNothing(_ *Client, _ *call, b []byte) ([]byte, error) { return b, nil }
+
+// openACL is OpenACL without an allocation; nobody changes it.
+var openACL = OpenACL()
+
+// acl returns the ACL to create the node with.
+func (o *CreateOptions) acl() []ACL {
+	if o.ACL == nil {
+		return openACL
+	}
+	return o.ACL
+}
+
+// code returns the operation that creates such a node.
+func (o *CreateOptions) code() jute.OpCode {
+	switch {
+	case o.TTL != 0 || o.Mode.TTL():
+		return jute.OpCreateTTL
+	case o.Mode == Container:
+		return jute.OpCreateContainer
+	case o.Stat:
+		return jute.OpCreate2
+	}
+	return jute.OpCreate
+}
+
+func checkCreate(c *Client, k *call) (err error) {
+	k.op = k.args.create.code()
+	k.args.full, err = c.full(k.args.path, k.args.create.Mode.Sequential())
+	return err
+}
+
+func encodeCreate(_ *Client, k *call, b []byte) ([]byte, error) {
+	o := &k.args.create
+	r := jute.CreateTTLRequest{
+		CreateRequest: jute.CreateRequest{Path: k.args.full, Data: k.args.data, ACL: o.acl(), Mode: o.Mode},
+		TTL:           o.TTL.Milliseconds(),
+	}
+	if k.op == jute.OpCreateTTL {
+		return r.Append(b), nil
+	}
+	return r.CreateRequest.Append(b), nil
+}
+
+func decodeCreated(f *Future[Created], d *jute.Decoder) {
+	f.val.Path = f.c.strip(d.String())
+	if f.op != jute.OpCreate {
+		f.val.Stat.Decode(d)
+	}
+}
+
+func encodeDelete(_ *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.DeleteRequest{Path: k.args.full, Version: int32(k.args.version)}
+	return r.Append(b), nil
+}
+
+func encodeSync(_ *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.SyncRequest{Path: k.args.full}
+	return r.Append(b), nil
+}
+
+// encodeRead is for the reads that can set a watch.
+func encodeRead(c *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.PathWatchRequest{Path: k.args.full}
+	if k.args.watched {
+		r.Watch = c.s.watches.arm(k, c.newWatch(k.path, k.args.kind), k.args.full)
+	}
+	return r.Append(b), nil
+}
+
+// watchSet returns the watch that a reply has set, if the reply is valid.
+func (k *call) watchSet(d *jute.Decoder) *Watch {
+	if d.Err() != nil {
+		return nil
+	}
+	return k.watch
+}
+
+func decodePresence(f *Future[Presence], d *jute.Decoder) {
+	f.val.Stat.Decode(d)
+	f.val.Exists, f.val.Watch = true, f.watchSet(d)
+}
+
+func isAbsent(f *Future[Presence], code jute.Code) bool {
+	if code != ErrNoNode {
+		return false
+	}
+	f.val.Watch = f.watch
+	return true
+}
+
+func decodeNode(f *Future[Node], d *jute.Decoder) {
+	f.val.Data = d.Buffer()
+	f.val.Stat.Decode(d)
+	f.val.Watch = f.watchSet(d)
+}
+
+func decodeListing(f *Future[Listing], d *jute.Decoder) {
+	f.val.Names = d.Strings()
+	f.val.Stat.Decode(d)
+	f.val.Watch = f.watchSet(d)
+}
+
+func encodeSet(_ *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.SetDataRequest{Path: k.args.full, Data: k.args.data, Version: int32(k.args.version)}
+	return r.Append(b), nil
+}
+
+func decodeStat(f *Future[Stat], d *jute.Decoder) { f.val.Decode(d) }
+
+func decodeAccess(f *Future[Access], d *jute.Decoder) {
+	f.val.ACL = d.ACLs()
+	f.val.Stat.Decode(d)
+}
+
+func encodeSetACL(_ *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.SetACLRequest{Path: k.args.full, ACL: k.args.acl, Version: int32(k.args.version)}
+	return r.Append(b), nil
+}
+
+// encodeAddWatch sets a persistent watch, unless one of the mode is set already.
+func encodeAddWatch(c *Client, k *call, b []byte) ([]byte, error) {
+	mode := k.args.mode
+	if !c.s.watches.arm(k, c.newWatch(k.path, k.args.kind), k.args.full) {
+		mode = WatchRecursive // a narrower one would replace the one that is there
+	}
+	r := jute.AddWatchRequest{Path: k.args.full, Mode: mode}
+	return r.Append(b), nil
+}
+
+func decodeWatch(f *Future[*Watch], d *jute.Decoder) { f.val = f.watchSet(d) }
+
+func encodeCheckWatches(_ *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.RemoveWatchesRequest{Path: k.args.full, Type: jute.WatchType(k.args.typ)}
+	return r.Append(b), nil
+}
+
+// encodeRemoveWatches closes all watches of the type at a path. The server keeps
+// those that other watches there need.
+func encodeRemoveWatches(c *Client, k *call, b []byte) ([]byte, error) {
+	t, full, typ := &c.s.watches, k.args.full, k.args.typ
+	taken := t.take(full, typ)
+	for _, w := range taken {
+		w.end(ErrWatchClosed)
+	}
+	k.removed = len(taken) > 0
+	switch shared := t.shared(full, typ); {
+	case shared && k.removed:
+		return nil, errDone{}
+	case shared:
+		return nil, ErrNoWatcher
+	}
+	if typ == AnyWatches || typ == RecursiveWatches {
+		delete(t.recursive, full)
+	}
+	r := jute.RemoveWatchesRequest{Path: full, Type: jute.WatchType(typ)}
+	return r.Append(b), nil
+}
+
+// hadWatches: watches that were closed here may have fired meanwhile, and so be gone
+// at the server.
+func hadWatches(f *Future[None], code jute.Code) bool { return f.removed && code == ErrNoWatcher }
+
+// encodeForget removes a watch at the server that is no longer in the table, unless
+// another watch needs it. That is decided when the request gets its place: a watch set
+// before is in the table, and one set later follows the request.
+func encodeForget(c *Client, k *call, b []byte) ([]byte, error) {
+	w := k.args.target
+	typ, ok := c.s.watches.unneeded(w.full, w.kind)
+	if !ok || c.s.conn == nil {
+		return nil, errDone{}
+	}
+	r := jute.RemoveWatchesRequest{Path: w.full, Type: jute.WatchType(typ)}
+	return r.Append(b), nil
+}
+
+func encodeEphemerals(c *Client, k *call, b []byte) ([]byte, error) {
+	r := jute.GetEphemeralsRequest{Prefix: c.root + k.path}
+	if k.path == "/" && c.root != "" {
+		r.Prefix = c.root // the view's root may be an ephemeral itself
+	}
+	return r.Append(b), nil
+}
+
+// decodeEphemerals leaves out what begins like the view's root but is not below it.
+func decodeEphemerals(f *Future[[]string], d *jute.Decoder) {
+	for _, p := range d.Strings() {
+		if rest, ok := strings.CutPrefix(p, f.c.root); ok && (rest == "" || rest[0] == '/') {
+			f.val = append(f.val, f.c.strip(p))
+		}
+	}
+}
+
+func decodeCount(f *Future[int], d *jute.Decoder) { f.val = int(d.Int32()) }
+
+func decodeIdentities(f *Future[[]Identity], d *jute.Decoder) {
+	var r jute.WhoAmIResponse
+	r.Decode(d)
+	f.val = r.Clients
+}
+
+// configPath is where the servers keep their configuration; no namespace hides it.
+const configPath = "/zookeeper/config"
+
+// encodeReconfig encodes by hand because Apache's servers tell an incremental change
+// from a whole list by which strings are null, and jute.ReconfigRequest does not tell
+// null from empty.
+func encodeReconfig(_ *Client, k *call, b []byte) ([]byte, error) {
+	for _, s := range []string{k.args.members.Joining, k.args.members.Leaving, k.args.members.All} {
+		if s == "" {
+			b = jute.AppendInt32(b, int32(-1))
+		} else {
+			b = jute.AppendString(b, s)
+		}
+	}
+	return jute.AppendInt64(b, k.args.version), nil
+}
+
+func checkAuth(_ *Client, k *call) error {
+	if k.args.auth.Scheme == "" {
+		return errors.New("no scheme, such as \"digest\"")
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// op is an operation of the protocol with result T. The methods of Client and of Async
+// are the two ways to do it.
+type op[T any] struct {
+	code jute.OpCode
+	// check validates the arguments before the request gets its place in the order of
+	// requests. It may choose another code.
+	check func(c *Client, k *call) error
+	// encode appends the request's body to b, while session.mu is held. An error is the
+	// result of an operation that needs no request: errDone for success.
+	encode func(c *Client, k *call, b []byte) ([]byte, error)
+	// decode reads the body of a successful reply into f.val. Nil: there is none.
+	decode func(f *Future[T], d *jute.Decoder)
+	// refused reports whether an error of the server is a success. May be nil.
+	refused func(f *Future[T], code jute.Code) bool
+	// pool has futures of operations whose callers wait.
+	pool sync.Pool
+}
+
+// args are the arguments of an operation. Each operation uses some of them.
+type args struct {
+	path    string // as the caller names it
+	full    string // as the servers name it: see checkPath
+	data    []byte
+	version int64
+	acl     []ACL
+	create  CreateOptions
+	mode    WatchMode
+	typ     WatchType
+	watched bool      // a read sets a watch
+	kind    watchKind // of that watch, and of AddWatch's
+	target  *Watch    // of forget
+	auth    Auth
+	members Members
+	ops     []Op
+	multi   []jute.MultiOp // ops as the servers name their paths; until the reply
+}
+
+// errDone is what encode returns for an operation that is done without a request.
+type errDone struct{}
+
+func (errDone) Error() string { return "done" }
+
+// do does an operation and waits for its result. It repeats it as the view's policy
+// says.
+func do[T any](ctx context.Context, c *Client, o *op[T], a args) (T, error) {
+	for attempt := 1; ; attempt++ {
+		f, _ := o.pool.Get().(*Future[T])
+		if f == nil {
+			f = new(Future[T])
+		}
+		f.reset(ctx, c, o, a)
+		f.issue()
+		val, again, err := f.await(ctx)
+		if again {
+			var none T
+			f.val, f.ctx, f.args = none, nil, args{}
+			o.pool.Put(f)
+		}
+		switch {
+		case c.retry == nil:
+			return val, err
+		case err == nil:
+			c.retry.Succeeded()
+			return val, nil
+		case IsRetryable(err):
+			err = c.retry.Again(ctx, attempt, err)
+		}
+		if err != nil {
+			return val, err
+		}
+	}
+}
+
+// start issues an operation and does not wait for its result.
+func start[T any](c *Client, o *op[T], a args, then []func(T, error)) *Future[T] {
+	f := &Future[T]{c: c, row: o, then: then}
+	f.result, f.bound, f.args = f, c.bound, a
+	f.issue()
+	return f
+}
+
+// issue appends the request to the session's out buffer. The result comes to f, also
+// if an argument is invalid.
+func (f *Future[T]) issue() {
+	o, c, k := f.row, f.c, &f.call
+	k.op, k.path = o.code, k.args.path
+	if o.check != nil {
+		if err := o.check(c, k); err != nil {
+			c.s.fail(k, ErrBadArguments, err, false)
+			return
+		}
+	}
+	if o.code == jute.OpAuth { // it is no request among the others
+		c.s.authenticate(k)
+		return
+	}
+	if !c.s.begin(k) {
+		return
+	}
+	b, err := o.encode(c, k, c.s.enc)
+	k.args = args{multi: k.args.multi} // the rest is the caller's again
+	switch {
+	case err == nil:
+		c.s.end(k, b)
+	case err == errDone{}:
+		c.s.undo()
+		c.s.finish(k, 0, nil)
+	default:
+		c.s.undo()
+		c.s.finish(k, 0, &Error{Op: k.op, Path: k.path, Err: err})
+	}
+}
+
+// table has the operations. Each session has its own, because of the pools.
+type table struct {
+	create           op[Created]
+	delete, sync     op[None]
+	exists           op[Presence]
+	get, getConfig   op[Node]
+	children         op[Listing]
+	set, setACL      op[Stat]
+	getACL           op[Access]
+	multi, multiRead op[[]OpResult]
+	addWatch         op[*Watch]
+	checkWatches     op[None]
+	removeWatches    op[None]
+	forget           op[None]
+	ephemerals       op[[]string]
+	countDescendants op[int]
+	whoAmI           op[[]Identity]
+	reconfig         op[Node]
+	addAuth          op[None]
+}
+
+func newTable() *table {
+	return &table{
+		create:   op[Created]{code: jute.OpCreate, check: checkCreate, encode: encodeCreate, decode: decodeCreated},
+		delete:   op[None]{code: jute.OpDelete, check: checkPath, encode: encodeDelete},
+		sync:     op[None]{code: jute.OpSync, check: checkPath, encode: encodeSync},
+		exists:   op[Presence]{code: jute.OpExists, check: checkPath, encode: encodeRead, decode: decodePresence, refused: isAbsent},
+		get:      op[Node]{code: jute.OpGetData, check: checkPath, encode: encodeRead, decode: decodeNode},
+		children: op[Listing]{code: jute.OpGetChildren2, check: checkPath, encode: encodeRead, decode: decodeListing},
+		set:      op[Stat]{code: jute.OpSetData, check: checkPath, encode: encodeSet, decode: decodeStat},
+		getACL:   op[Access]{code: jute.OpGetACL, check: checkPath, encode: encodePath, decode: decodeAccess},
+		setACL:   op[Stat]{code: jute.OpSetACL, check: checkPath, encode: encodeSetACL, decode: decodeStat},
+
+		multi:     op[[]OpResult]{code: jute.OpMulti, check: checkMulti, encode: encodeMulti, decode: decodeMulti},
+		multiRead: op[[]OpResult]{code: jute.OpMultiRead, check: checkMulti, encode: encodeMulti, decode: decodeMultiRead},
+
+		addWatch:      op[*Watch]{code: jute.OpAddWatch, check: checkPath, encode: encodeAddWatch, decode: decodeWatch},
+		checkWatches:  op[None]{code: jute.OpCheckWatches, check: checkPath, encode: encodeCheckWatches},
+		removeWatches: op[None]{code: jute.OpRemoveWatches, check: checkPath, encode: encodeRemoveWatches, refused: hadWatches},
+		forget:        op[None]{code: jute.OpRemoveWatches, encode: encodeForget},
+
+		ephemerals:       op[[]string]{code: jute.OpGetEphemerals, encode: encodeEphemerals, decode: decodeEphemerals},
+		countDescendants: op[int]{code: jute.OpGetAllChildrenNumber, check: checkPath, encode: encodePath, decode: decodeCount},
+		whoAmI:           op[[]Identity]{code: jute.OpWhoAmI, encode: encodeNothing, decode: decodeIdentities},
+		getConfig:        op[Node]{code: jute.OpGetData, encode: encodeRead, decode: decodeNode},
+		reconfig:         op[Node]{code: jute.OpReconfig, encode: encodeReconfig, decode: decodeNode},
+		addAuth:          op[None]{code: jute.OpAuth, check: checkAuth},
+	}
+}
