@@ -183,6 +183,14 @@ func (c *Client) Namespace(path string) *Client {
 	return &view
 }
 
+// Unrooted returns a view of c whose paths are those of the servers, whatever the
+// connect string and Namespace say.
+func (c *Client) Unrooted() *Client {
+	view := *c
+	view.root = ""
+	return &view
+}
+
 // InSession returns a view of c whose operations are done in the session with that
 // id or not at all: ErrSessionExpired if there is another one. It is for clients
 // with Options.RenewSession, and for changes that rest on something which ends with

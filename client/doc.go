@@ -10,42 +10,47 @@
 //
 // # Session
 //
-// A Client is a session. The session outlives its connection: when a server or
-// the way to it fails, the client connects to another one and goes on, with its
-// ephemeral nodes and its watches. What happens meanwhile:
+// A Client is a session. The session outlives its connection: when a server or the
+// network fails, the client connects to another server and keeps its ephemeral nodes
+// and its watches. Meanwhile:
 //
 //   - Operations that were under way fail with ErrConnectionLoss. IsAmbiguous
-//     tells those that may have happened from those that surely have not.
+//     reports whether an operation may have been done.
 //   - New operations wait for the connection, as long as their context lets them.
 //   - If no server is reached within the session's timeout the session counts as
 //     expired (see Options.KeepSession). All operations then fail with
 //     ErrSessionExpired, unless Options.RenewSession asks for a new session.
 //
-// State, WaitConnected, States and OnState show where the session is. Don't make
-// a new Client because of a lost connection: the one at hand is at it already.
+// State, WaitConnected, States and OnState show the session's state. Do not make a new
+// Client because of a lost connection: the client is reconnecting already.
 //
 // # Order
 //
-// Operations of one goroutine, and asynchronous ones in the order in which they
-// were issued, are done by the servers in that order. Watch events keep their
-// place among the replies: by the time that a read returns a change, the events
-// that the change fired are in the channels of their watches.
+// The servers do the operations of one goroutine in order, and asynchronous ones in the
+// order in which they were issued. Watch events keep their place among the replies: when
+// a read returns a change, the events that the change fired are in the channels of their
+// watches.
 //
 // # Ownership
 //
-// What a call is given is encoded before the call returns, an asynchronous one
-// too, and may be changed then. What it returns is the caller's.
+// A call encodes its arguments before it returns, also an asynchronous one; the caller may
+// change them then. Results belong to the caller.
 //
 // # Views
 //
-// Namespace, WithRetry, InSession, WithInbox and Async return views: cheap values
-// that share the session. Closing one closes the session.
+// Namespace, Unrooted, WithRetry, Steady, InSession, WithInbox and Async return views:
+// cheap values that share the session. Closing one closes the session.
+//
+// # Packages above
+//
+// This package is the protocol. Package settle repeats writes until their outcome is
+// known, tree walks and deletes subtrees, typed reads and writes Go values, cache keeps a
+// subtree in memory, and sasl authenticates.
 //
 // # Goroutines
 //
-// All methods may be called from any goroutine. A client runs three goroutines
-// of its own while it is connected, one for callbacks while there are any, and
-// one for each call that has left something to be seen to, such as
-// DeleteGuaranteed. Close ends them; it waits for all but the callbacks, the last
-// of which is told of StateClosed.
+// All methods may be called from any goroutine. A client runs three goroutines while it
+// is connected, one for callbacks while there are any, and one for each call that has
+// left work to Background. Close ends them, and waits for all but the callbacks, the
+// last of which reports StateClosed.
 package client

@@ -4,20 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/internal/trial"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/standin"
 )
 
 // The first ten things that one does.
 
 func ExampleConnect() {
-	servers, stop := exampleServers()
+	servers, stop := trial.ExampleServers()
 	defer stop()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -80,7 +79,7 @@ func ExampleClient_Children() {
 	ctx, c, stop := exampleClient()
 	defer stop()
 
-	c.CreateAll(ctx, "/workers/b", nil, client.Ephemeral, nil) // with its parents
+	settle.CreateAll(ctx, c, "/workers/b", nil, client.CreateOptions{Mode: client.Ephemeral}) // with its parents
 	c.Create(ctx, "/workers/a", nil, client.CreateOptions{Mode: client.Ephemeral})
 	list, err := c.Children(ctx, "/workers")
 	slices.Sort(list.Names)
@@ -116,7 +115,7 @@ func ExampleClient_AddWatch() {
 		return
 	}
 	defer watch.Close(ctx)
-	c.CreateAll(ctx, "/a/b", nil, client.Persistent, nil)
+	settle.CreateAll(ctx, c, "/a/b", nil, client.CreateOptions{})
 	c.Delete(ctx, "/a/b", client.AnyVersion)
 	for range 3 {
 		ev, _ := watch.Next(ctx)
@@ -175,11 +174,11 @@ func ExampleClient_Async() {
 
 // What fails because the connection broke may have been done.
 func ExampleIsAmbiguous() {
-	t := newExampleTest()
+	t := trial.NewExample()
 	defer t.End()
-	proxy := zktest.NewProxy(t, t.servers())
+	proxy := zktest.NewProxy(t, t.Servers())
 	ctx := context.Background()
-	c, err := client.Connect(ctx, proxy.ConnectString()+t.root, client.Options{Logger: client.NoLog})
+	c, err := client.Connect(ctx, proxy.ConnectString()+t.Root, client.Options{Logger: client.NoLog})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -192,64 +191,9 @@ func ExampleIsAmbiguous() {
 
 	// This one takes care of it.
 	proxy.CutAfter(zktest.Writes())
-	err = c.CreateIdempotent(ctx, "/b", nil, client.Persistent, nil)
+	_, err = settle.Create(ctx, c, "/b", nil, settle.CreateOptions{})
 	fmt.Println(err)
 	// Output:
 	// true true
 	// <nil>
-}
-
-// --- What the examples run on: a server of their own, or the servers that
-// ZKD_TEST_SERVERS names.
-
-// exampleTest is an example's stand-in for a *testing.T.
-type exampleTest struct {
-	*standin.T
-	root string
-}
-
-func newExampleTest() *exampleTest { return &exampleTest{T: standin.Example()} }
-
-// servers returns the address of a server, and makes the node t.root on it, below
-// which the example works.
-func (t *exampleTest) servers() string {
-	servers, _, _ := strings.Cut(os.Getenv("ZKD_TEST_SERVERS"), ",")
-	if servers == "" {
-		servers = zktest.Start(t).ConnectString()
-	}
-	ctx := context.Background()
-	c, err := client.Connect(ctx, servers, client.Options{Logger: client.NoLog})
-	if err != nil {
-		t.Fatalf("connect to %s: %v", servers, err)
-	}
-	made, err := c.Create(ctx, "/example-", nil, client.CreateOptions{Mode: client.PersistentSequential})
-	if err != nil {
-		t.Fatalf("create the examples' root: %v", err)
-	}
-	t.root = made.Path
-	t.Cleanup(func() {
-		c.DeleteAll(ctx, t.root, client.DeleteOptions{})
-		c.Close(ctx)
-	})
-	return servers
-}
-
-func exampleServers() (servers string, stop func()) {
-	t := newExampleTest()
-	servers = t.servers()
-	return servers + t.root, t.End
-}
-
-func exampleClient() (context.Context, *client.Client, func()) {
-	t := newExampleTest()
-	servers := t.servers()
-	ctx := context.Background()
-	c, err := client.Connect(ctx, servers+t.root, client.Options{Logger: client.NoLog})
-	if err != nil {
-		t.Fatalf("connect to %s: %v", servers, err)
-	}
-	return ctx, c, func() {
-		c.Close(ctx)
-		t.End()
-	}
 }

@@ -21,9 +21,8 @@ func TestEverySyncCallHasItsAsyncTwin(t *testing.T) {
 	sync, async := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Async]()
 	// What is not one operation of the protocol.
 	others := strings.Fields(`Async Background Close ConnectedSince InSession LastError LastZxid Namespace OnState Options Root Server Session SessionDeadline State
-		States Steady Timeout WaitConnected WithInbox WithRetry
-		CreateAll CreateIdempotent CreateProtected CreateUnique DeleteAll DeleteGuaranteed DeleteIdempotent DeleteUnique EnsureContainer EnsurePath
-		SetIdempotent Walk`)
+		States Steady Timeout Unrooted WaitConnected WithInbox WithRetry`)
+
 	for i := range sync.NumMethod() {
 		m := sync.Method(i)
 		if slices.Contains(others, m.Name) {

@@ -1,116 +1,94 @@
-package client
+package client_test
 
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
+	"github.com/zkd-project/zkd/client/typed"
+	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
 
-// What repeats its own operations keeps to the view's policy: to the number of
-// attempts, and to the budget.
+// Functions that repeat their own operations obey the view's policy: the number of
+// attempts, and the budget.
 func TestHelpersKeepToThePolicy(t *testing.T) {
-	helpers := map[string]func(ctx context.Context, c *Client) error{
-		"CreateProtected": func(ctx context.Context, c *Client) error {
-			_, err := c.CreateProtected(ctx, "/x-", nil, EphemeralSequential, nil)
+	helpers := map[string]func(ctx context.Context, c *client.Client) error{
+		"create by GUID": func(ctx context.Context, c *client.Client) error {
+			_, err := settle.Create(ctx, c, "/x-", nil, settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByGUID})
 			return err
 		},
-		"CreateIdempotent": func(ctx context.Context, c *Client) error { return c.CreateIdempotent(ctx, "/x", nil, Persistent, nil) },
-		"SetIdempotent":    func(ctx context.Context, c *Client) error { _, err := c.SetIdempotent(ctx, "/x", nil, 1); return err },
-		"DeleteIdempotent": func(ctx context.Context, c *Client) error { return c.DeleteIdempotent(ctx, "/x", -1) },
-		"EnsurePath":       func(ctx context.Context, c *Client) error { return c.EnsurePath(ctx, "/x", nil) },
-		"DeleteAll": func(ctx context.Context, c *Client) error {
-			_, err := c.DeleteAll(ctx, "/x", DeleteOptions{KeepRoot: true})
+		"create by data": func(ctx context.Context, c *client.Client) error {
+			_, err := settle.Create(ctx, c, "/y", nil, settle.CreateOptions{})
 			return err
 		},
-		"Walk": func(ctx context.Context, c *Client) (last error) {
-			for _, err := range c.Walk(ctx, "/x", WalkOptions{}) {
+		"set": func(ctx context.Context, c *client.Client) error {
+			_, err := settle.Set(ctx, c, "/x", nil, 1)
+			return err
+		},
+		"delete": func(ctx context.Context, c *client.Client) error {
+			return settle.Delete(ctx, c, "/x", client.AnyVersion, settle.DeleteOptions{})
+		},
+		"ensure": func(ctx context.Context, c *client.Client) error {
+			return settle.Ensure(ctx, c, "/x", client.CreateOptions{})
+		},
+		"delete a tree": func(ctx context.Context, c *client.Client) error {
+			_, err := tree.Delete(ctx, c, "/x", tree.DeleteOptions{KeepRoot: true})
+			return err
+		},
+		"walk": func(ctx context.Context, c *client.Client) (last error) {
+			for _, err := range tree.Walk(ctx, c, "/x", tree.WalkOptions{}) {
 				last = err
 			}
 			return last
 		},
-		"Update": func(ctx context.Context, c *Client) error {
-			_, _, err := NewTyped[int](c, "/x", nil).Update(ctx, func(n int) (int, error) { return n + 1, nil })
+		"update": func(ctx context.Context, c *client.Client) error {
+			_, _, err := typed.New[int](c, "/x", nil).Update(ctx, func(n int) (int, error) { return n + 1, nil })
 			return err
 		},
-		"UpdateIdempotent": func(ctx context.Context, c *Client) error {
-			_, _, err := NewTyped[int](c, "/x", nil).UpdateIdempotent(ctx, func(n int) (int, error) { return 7, nil })
+		"idempotent update": func(ctx context.Context, c *client.Client) error {
+			_, _, err := typed.New[int](c, "/x", nil).UpdateIdempotent(ctx, func(n int) (int, error) { return 7, nil })
 			return err
 		},
 	}
-	policies := map[string]*RetryPolicy{
-		"attempts": {Attempts: 3},
-		"budget":   {Budget: NewRetryBudget(6, 0)}, // the third failure leaves half of it
+	policies := map[string]func() *client.RetryPolicy{
+		"attempts": func() *client.RetryPolicy { return &client.RetryPolicy{Attempts: 3} },
+		"budget": func() *client.RetryPolicy {
+			return &client.RetryPolicy{Budget: client.NewRetryBudget(6, 0)} // the third failure leaves half of it
+		},
 	}
 	for name, help := range helpers {
 		for which, policy := range policies {
 			t.Run(name+"/"+which, func(t *testing.T) {
-				p := *policy
-				if p.Budget != nil {
-					p.Budget = NewRetryBudget(6, 0)
+				ctx := deadline(t)
+				srv := newWorld(t, 1)
+				b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+				for _, path := range []string{"/x", "/x/a"} {
+					_, err := b.Look.Create(ctx, path, []byte("1"), client.CreateOptions{})
+					must(t, err)
 				}
-				bubble(t, func(t *testing.T, n *fakeNet) {
-					c := n.newClient("a", Options{}).WithRetry(&p)
-					done := goErr(func() error { return help(bg, c) })
-					if failures := breakAll(t, n, name == "DeleteAll", done); failures != 3 {
-						t.Errorf("%d attempts, want 3", failures)
+				var broken atomic.Int64
+				match := func(op client.OpCode, path string) bool {
+					// The multis of a tree's deletion are broken rather than its walk.
+					found := zktest.Any()(op, path) && (name != "delete a tree" || op != jute.OpGetChildren2)
+					if found {
+						broken.Add(1)
 					}
-				})
+					return found
+				}
+				for range 10 {
+					defer b.P.CutBefore(match).Cancel()
+				}
+				err := help(ctx, b.C.WithRetry(policy()))
+				failures := broken.Load()
+				if !errors.Is(err, client.ErrConnectionLoss) || failures != 3 {
+					t.Errorf("%d attempts, want 3, and error %v", failures, err)
+				}
 			})
 		}
 	}
-}
-
-// breakAll breaks each connection at the first request that is not a list of children,
-// or that is one of a Walk, until done has an error. It returns how many it has broken.
-func breakAll(t *testing.T, n *fakeNet, list bool, done <-chan error) (broken int) {
-	t.Helper()
-	for broken < 50 {
-		select {
-		case err := <-done:
-			if !errors.Is(err, ErrConnectionLoss) {
-				t.Errorf("error %v", err)
-			}
-			return broken
-		case conn := <-n.accepted:
-			conn.greet()
-			for {
-				r, err := conn.read()
-				if err != nil {
-					break
-				}
-				if list && r.op == jute.OpGetChildren2 {
-					names := map[string][]string{"/x": {"a"}}[r.path()]
-					conn.reply(r, 1, &jute.GetChildren2Response{Children: names})
-					continue
-				}
-				broken++
-				conn.Close()
-				break
-			}
-		}
-	}
-	t.Fatal("it never gives up")
-	return broken
-}
-
-// Operations of all views share the session's policy, and so its budget bounds them
-// together.
-func TestOneBudgetForASession(t *testing.T) {
-	bubble(t, func(t *testing.T, n *fakeNet) {
-		c := n.newClient("a", Options{Retry: &RetryPolicy{Budget: NewRetryBudget(6, 0)}})
-		failures := 0
-		for i := range 2 {
-			view := c.Namespace("/app").Steady()
-			done := goErr(func() error { _, err := view.Get(bg, "/x"); return err })
-			failures += breakAll(t, n, false, done)
-			if want := 3 + i; failures != want { // the third failure leaves half of the budget
-				t.Errorf("%d failures after %d operations, want %d", failures, i+1, want)
-			}
-		}
-		if c.Steady().retry != c.Options().Retry || c.Steady().retry != c.Namespace("/b").Steady().retry {
-			t.Error("views have policies of their own")
-		}
-	})
 }

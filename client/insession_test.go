@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
@@ -56,7 +57,7 @@ func TestInSessionBackground(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	mustBe(t, c.InSession(id).DeleteGuaranteed(ended, "/a"), context.Canceled)
+	mustBe(t, settle.Delete(ended, c.InSession(id), "/a", client.AnyVersion, settle.DeleteOptions{Insist: true}), context.Canceled)
 	select {
 	case <-gaveUp:
 	case <-ctx.Done():

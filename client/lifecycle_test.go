@@ -579,8 +579,8 @@ func TestDiskFull(t *testing.T) {
 			if !errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrDiskFull) == readOnly || err.Error() != text {
 				t.Errorf("read-only %v: %v, want %s", readOnly, err, text)
 			}
-			if IsAmbiguous(err) || IsRetryable(err) || !isAnswer(err) {
-				t.Errorf("%v: ambiguous %v, retryable %v, an answer %v", err, IsAmbiguous(err), IsRetryable(err), isAnswer(err))
+			if IsAmbiguous(err) || IsRetryable(err) {
+				t.Errorf("%v: ambiguous %v, retryable %v", err, IsAmbiguous(err), IsRetryable(err))
 			}
 		})
 	}

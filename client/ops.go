@@ -6,14 +6,15 @@ import "context"
 // there is such a node. Nil data is null, which a get tells apart from empty data.
 //
 // If the connection breaks before the reply, the node may or may not have been created,
-// and the error IsAmbiguous. settle.Create finds out; it and settle.CreateAll also
-// create parents that are missing.
+// and the error IsAmbiguous. settle.Create repeats the create until it knows.
+// settle.CreateAll also creates missing parents.
 func (c *Client) Create(ctx context.Context, path string, data []byte, o CreateOptions) (Created, error) {
 	return do(ctx, c, &c.s.ops.create, args{path: path, data: data, create: o})
 }
 
-// Delete deletes a node that has no children (ErrNotEmpty) if its version is
-// version (ErrBadVersion), or any if that is AnyVersion.
+// Delete deletes a node that has no children (ErrNotEmpty) if its version is version
+// (ErrBadVersion), or any if that is AnyVersion. settle.Delete repeats that until it
+// knows that the node is gone; tree.Delete deletes what is below a node, too.
 func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	_, err := do(ctx, c, &c.s.ops.delete, args{path: path, version: int64(version)})
 	return err

@@ -16,8 +16,8 @@ import (
 func TestSuiteMove(t *testing.T) {
 	w := newWorld(t, 3)
 	ctx := deadline(t)
-	other := w.client(t)
-	c := w.api(t, false)
+	other := w.Client(t)
+	c := apiOf(t, w, false)
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	makeNode(t, c.Client, "/a", "")
@@ -66,7 +66,7 @@ func TestSuiteSync(t *testing.T) {
 		t.Run(map[bool]string{false: "sync", true: "async"}[async], func(t *testing.T) {
 			w := newWorld(t, 3)
 			ctx := deadline(t)
-			writer, c := w.at(t, 0), w.at(t, 1)
+			writer, c := w.Only(t, 0), w.Only(t, 1)
 			reader := api{Client: c, a: c.Async(), async: async}
 			makeNode(t, writer, "/a", "")
 			for i := range 30 {
@@ -89,9 +89,9 @@ func TestSuiteSync(t *testing.T) {
 func TestSuiteNeverBackInTime(t *testing.T) {
 	w := newWorld(t, 3)
 	ctx := deadline(t)
-	writer := w.client(t)
+	writer := w.Client(t)
 	makeNode(t, writer, "/a", "")
-	reader := w.client(t).WithRetry(client.DefaultRetry())
+	reader := w.Client(t).WithRetry(client.DefaultRetry())
 	id, _ := reader.Session()
 	seen := client.Stat{}
 	for i := range 20 {
@@ -113,7 +113,7 @@ func TestSuiteServersOfConfig(t *testing.T) {
 	w := newWorld(t, 3)
 	ctx := deadline(t)
 	for _, async := range []bool{false, true} {
-		c := w.api(t, async)
+		c := apiOf(t, w, async)
 		config, err := c.GetConfig(ctx)
 		if err != nil || strings.Count(string(config.Data), "server.") != 3 || !strings.Contains(string(config.Data), "version=") {
 			t.Errorf("getConfig = %q, %v", config.Data, err)
@@ -132,7 +132,7 @@ func TestSuiteOneServerLeft(t *testing.T) {
 	w := newWorld(t, 3)
 	w.At(0).Stall()
 	w.At(1).Refuse()
-	c, err := client.Connect(deadline(t), w.ConnectString()+w.root, client.Options{Fixed: true, Timeout: 3 * time.Second, Logger: client.NoLog})
+	c, err := client.Connect(deadline(t), w.ConnectString()+w.Root, client.Options{Fixed: true, Timeout: 3 * time.Second, Logger: client.NoLog})
 	ok(t, err)
 	if c.Server() != w.At(2).Addr() {
 		t.Errorf("connected to %s, want %s", c.Server(), w.At(2).Addr())

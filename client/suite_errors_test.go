@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/internal/trial"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -21,7 +22,7 @@ func TestSuiteErrors(t *testing.T) {
 		makeNode(t, c.Client, "/a/b", "")
 		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
-		_, err = w.client(t, super).Create(ctx, "/locked", nil, client.CreateOptions{ACL: []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "digest", ID: "x:y"}}}})
+		_, err = w.Client(t, trial.Super).Create(ctx, "/locked", nil, client.CreateOptions{ACL: []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "digest", ID: "x:y"}}}})
 		ok(t, err)
 		make := func(path string, mode client.CreateMode, acl []client.ACL) error {
 			_, err := c.Create(ctx, path, nil, client.CreateOptions{Mode: mode, ACL: acl})
@@ -169,13 +170,13 @@ func TestSuiteAmbiguous(t *testing.T) {
 				arm = w.CutAfter
 			}
 			for name, r := range reads {
-				c := w.api(t, first.async) // one that breaks often would make pauses
+				c := apiOf(t, w, first.async) // one that breaks often would make pauses
 				cut := arm(zktest.Op(r.op))
 				failsWith(t, r.do(ctx, c), client.ErrConnectionLoss, name+" /a: ")
 				<-cut.Done()
 			}
 			for name, change := range changes {
-				c := w.api(t, first.async)
+				c := apiOf(t, w, first.async)
 				cut := arm(zktest.Op(change.op))
 				err := change.do(ctx, c)
 				<-cut.Done()
@@ -198,7 +199,7 @@ func TestSuiteAmbiguous(t *testing.T) {
 // connection is surely not done, one that has been sent may be.
 func TestSuiteCanceled(t *testing.T) {
 	w := newWorld(t, 1)
-	c := w.client(t)
+	c := w.Client(t)
 	makeNode(t, c, "/a", "")
 	states := c.States(t.Context())
 	w.Stall()

@@ -152,7 +152,7 @@ func TestSuiteACL(t *testing.T) {
 		if err != nil || len(access.ACL) != 1 || access.ACL[0].Perms != client.PermAll || access.ACL[0].ID.Scheme != "digest" || !strings.HasPrefix(access.ACL[0].ID.ID, "ann:") {
 			t.Errorf("getACL = %v, %v", access.ACL, err)
 		}
-		stranger := w.client(t)
+		stranger := w.Client(t)
 		_, err = stranger.Get(ctx, "/own")
 		failsWith(t, err, client.ErrNoAuth, "getData", "/own")
 		_, err = stranger.Set(ctx, "/own", nil, client.AnyVersion)
@@ -266,7 +266,7 @@ func TestSuiteCounts(t *testing.T) {
 // have, and refuses it where the options say so.
 func TestSuiteLargeListing(t *testing.T) {
 	w := newWorld(t, 1)
-	c := w.client(t)
+	c := w.Client(t)
 	ctx := deadline(t)
 	const nodes, perMulti = 14_000, 1000
 	name := strings.Repeat("n", 220)
@@ -290,7 +290,7 @@ func TestSuiteLargeListing(t *testing.T) {
 	if err != nil || len(list.Names) != nodes || list.Stat.NumChildren != nodes || size < 3<<20 {
 		t.Errorf("%d children in %d bytes, %v", len(list.Names), size, err)
 	}
-	small := w.client(t, func(o *client.Options) { o.MaxReply = 1 << 20 })
+	small := w.Client(t, func(o *client.Options) { o.MaxReply = 1 << 20 })
 	_, err = small.Children(ctx, "/")
 	failsWith(t, err, client.ErrConnectionLoss, "getChildren", "1048576", "MaxReply")
 }
@@ -321,9 +321,9 @@ func TestSuiteLargeRequests(t *testing.T) {
 // TestSuiteChroot shows that no path of the servers gets through a namespace.
 func TestSuiteChroot(t *testing.T) {
 	w := newWorld(t, 1)
-	plain := w.client(t)
+	plain := w.Client(t)
 	makeNode(t, plain, "/app", "root")
-	byString, err := client.Connect(deadline(t), w.ConnectString()+w.root+"/app", client.Options{Logger: client.NoLog})
+	byString, err := client.Connect(deadline(t), w.ConnectString()+w.Root+"/app", client.Options{Logger: client.NoLog})
 	ok(t, err)
 	defer byString.Close(deadline(t))
 	for name, c := range map[string]*client.Client{"connect string": byString, "namespace": plain.Namespace("/app")} {

@@ -19,7 +19,7 @@ import (
 func TestSuiteClose(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
-		other := w.client(t)
+		other := w.Client(t)
 		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
 		makeNode(t, c.Client, "/p", "")
@@ -75,7 +75,7 @@ func TestSuiteBreak(t *testing.T) {
 func TestSuiteExpiry(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
-		other := w.client(t)
+		other := w.Client(t)
 		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
 		found, err := other.ExistsW(ctx, "/e")
@@ -100,7 +100,7 @@ func TestSuiteExpiry(t *testing.T) {
 func TestSuiteRenewSession(t *testing.T) {
 	w := newWorld(t, 1)
 	ctx := deadline(t)
-	c := w.client(t, func(o *client.Options) { o.RenewSession = true })
+	c := w.Client(t, func(o *client.Options) { o.RenewSession = true })
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	node, err := c.GetW(ctx, "/e")
@@ -130,9 +130,9 @@ func TestSuiteSilence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	ctx := deadline(t)
-	other := w.client(t)
+	other := w.Client(t)
 	door := zktest.NewProxy(t, w.Addr())
-	c := door.Client(t, func(o *client.Options) { o.Timeout = 1500 * time.Millisecond }).Namespace(w.root)
+	c := door.Client(t, func(o *client.Options) { o.Timeout = 1500 * time.Millisecond }).Namespace(w.Root)
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	found, err := other.ExistsW(ctx, "/e")
@@ -154,7 +154,7 @@ func TestSuitePings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	ctx := deadline(t)
-	c := w.client(t, func(o *client.Options) { o.Timeout = 2 * time.Second })
+	c := w.Client(t, func(o *client.Options) { o.Timeout = 2 * time.Second })
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	states := c.States(ctx)
@@ -175,7 +175,7 @@ func TestSuitePings(t *testing.T) {
 // the order of their issue, callbacks included.
 func TestSuiteOrder(t *testing.T) {
 	w := newWorld(t, 1)
-	c := w.client(t)
+	c := w.Client(t)
 	ctx := deadline(t)
 	makeNode(t, c, "/a", "")
 	const rounds = 200

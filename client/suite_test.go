@@ -3,75 +3,16 @@ package client_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/client/zktest"
 )
 
 // The suite_*_test.go files hold what the client promises against real servers:
 // zkd's in this process, or those that ZKD_TEST_SERVERS names, such as Apache's.
 // The latter need extendedTypesEnabled, the super user super:secret, and a short
 // znode.container.checkIntervalMs; test/compat starts them so.
-
-// superDigest is the configuration's line for the super user super:secret.
-const superDigest = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="
-
-// world is servers to test against, with a place of its own in their tree.
-type world struct {
-	*zktest.Proxy
-	root string
-}
-
-var worlds atomic.Int64
-
-// newWorld starts or finds n servers.
-func newWorld(t *testing.T, n int) *world {
-	t.Helper()
-	w := &world{Proxy: zktest.Target(t, n, zktest.Config(superDigest)),
-		root: fmt.Sprintf("/suite-%d-%d", time.Now().UnixNano(), worlds.Add(1))}
-	admin := w.Proxy.Client(t, super)
-	if _, err := admin.Create(deadline(t), w.root, nil, client.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if zktest.External() {
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			if _, err := admin.DeleteAll(ctx, w.root, client.DeleteOptions{}); err != nil {
-				t.Errorf("clean up: %v", err)
-			}
-		})
-	}
-	return w
-}
-
-func super(o *client.Options) {
-	o.Auth = append(o.Auth, client.Auth{Scheme: "digest", Data: []byte("super:secret")})
-}
-
-// client returns a client whose root is the world's place.
-func (w *world) client(t *testing.T, opts ...func(*client.Options)) *client.Client {
-	t.Helper()
-	return w.Proxy.Client(t, opts...).Namespace(w.root)
-}
-
-// at returns a client that knows the i-th server only.
-func (w *world) at(t *testing.T, i int, opts ...func(*client.Options)) *client.Client {
-	t.Helper()
-	return w.Proxy.At(i).Client(t, opts...).Namespace(w.root)
-}
-
-// deadline ends a test that waits for what does not come.
-func deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func ok(t testing.TB, err error) {
 	t.Helper()
@@ -126,14 +67,14 @@ func inBothForms(t *testing.T, test func(t *testing.T, w *world, c api)) {
 	for _, async := range []bool{false, true} {
 		t.Run(map[bool]string{false: "sync", true: "async"}[async], func(t *testing.T) {
 			w := newWorld(t, 1)
-			test(t, w, w.api(t, async))
+			test(t, w, apiOf(t, w, async))
 		})
 	}
 }
 
-func (w *world) api(t *testing.T, async bool, opts ...func(*client.Options)) api {
+func apiOf(t *testing.T, w *world, async bool, opts ...func(*client.Options)) api {
 	t.Helper()
-	c := w.client(t, opts...)
+	c := w.Client(t, opts...)
 	return api{Client: c, a: c.Async(), async: async}
 }
 

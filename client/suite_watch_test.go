@@ -127,9 +127,9 @@ func forAllWatches(t *testing.T, test func(t *testing.T, w *world, c api, k watc
 				}
 				t.Run(k.name+"/"+ch.name, func(t *testing.T) {
 					place := *w
-					place.root = fmt.Sprintf("%s/%s-%s", w.root, k.name, ch.name)
+					place.Root = fmt.Sprintf("%s/%s-%s", w.Root, k.name, ch.name)
 					makeNode(t, c.Namespace("/"), fmt.Sprintf("/%s-%s", k.name, ch.name), "")
-					mine := place.api(t, c.async)
+					mine := apiOf(t, &place, c.async)
 					if !ch.fresh {
 						makeNode(t, mine.Client, "/a", "")
 					}
@@ -172,7 +172,7 @@ func TestSuiteWatches(t *testing.T) {
 func TestSuiteWatchesMissNothing(t *testing.T) {
 	forAllWatches(t, func(t *testing.T, w *world, c api, k watchKind, ch change) {
 		ctx := deadline(t)
-		other := w.client(t)
+		other := w.Client(t)
 		watch, err := k.set(ctx, c)
 		ok(t, err)
 		states := c.States(ctx)
@@ -220,7 +220,7 @@ func TestSuiteWatchesAreSetAgain(t *testing.T) {
 func TestSuiteEventBeforeReply(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
-		writer := w.client(t)
+		writer := w.Client(t)
 		makeNode(t, c.Client, "/a", "")
 		for i := range 50 {
 			node, err := c.GetW(ctx, "/a")
@@ -282,7 +282,7 @@ func TestSuiteSharedWatches(t *testing.T) {
 		for _, second := range watchKinds {
 			t.Run(first.name+"/"+second.name, func(t *testing.T) {
 				w := newWorld(t, 1)
-				c := w.api(t, false)
+				c := apiOf(t, w, false)
 				ctx := deadline(t)
 				makeNode(t, c.Client, "/a", "")
 				one, err := first.set(ctx, c)
@@ -320,7 +320,7 @@ func TestSuiteWideWatchGoes(t *testing.T) {
 			for _, broken := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/break=%v", wide.name, k.name, broken), func(t *testing.T) {
 					w := newWorld(t, 1)
-					c := w.api(t, false)
+					c := apiOf(t, w, false)
 					ctx := deadline(t)
 					makeNode(t, c.Client, "/a", "")
 					narrow, err := k.set(ctx, c)
@@ -356,7 +356,7 @@ func TestSuiteNarrowWatchGoes(t *testing.T) {
 		for _, k := range watchKinds[:3] {
 			t.Run(wide.name+"/"+k.name, func(t *testing.T) {
 				w := newWorld(t, 1)
-				c := w.api(t, false)
+				c := apiOf(t, w, false)
 				ctx := deadline(t)
 				makeNode(t, c.Client, "/a", "")
 				stays, err := wide.set(ctx, c)
@@ -384,7 +384,7 @@ func TestSuiteCloseOneWatch(t *testing.T) {
 	for _, k := range watchKinds {
 		t.Run(k.name, func(t *testing.T) {
 			w := newWorld(t, 1)
-			c := w.api(t, false)
+			c := apiOf(t, w, false)
 			ctx := deadline(t)
 			makeNode(t, c.Client, "/a", "")
 			one, err := k.set(ctx, c)
@@ -425,7 +425,7 @@ func TestSuiteFailedReadSetsNoWatch(t *testing.T) {
 // each of them back at the next connection.
 func TestSuiteManyWatches(t *testing.T) {
 	w := newWorld(t, 1)
-	c := w.client(t)
+	c := w.Client(t)
 	ctx := deadline(t)
 	const nodes = 3000
 	long := fmt.Sprintf("/%0400d-", 0)
@@ -474,7 +474,7 @@ func TestSuiteWatchesEnd(t *testing.T) {
 	for name, e := range ends {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1)
-			c := w.api(t, false)
+			c := apiOf(t, w, false)
 			ctx := deadline(t)
 			makeNode(t, c.Client, "/a", "")
 			var all []*client.Watch

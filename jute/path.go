@@ -84,6 +84,14 @@ func Parent(path string) string {
 	return parent
 }
 
+// Join returns the path of a child.
+func Join(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
+}
+
 // Base returns the name of the node, without its parent: see [SplitPath].
 func Base(path string) string {
 	_, name := SplitPath(path)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/client/settle"
 )
 
 // Who is there, and when does that change?
@@ -14,7 +15,7 @@ func Example() {
 	defer done()
 	ctx := context.Background()
 	create := func(path, data string) {
-		if _, err := c.CreateAll(ctx, path, []byte(data), client.Persistent, nil); err != nil {
+		if _, err := settle.CreateAll(ctx, c, path, []byte(data), client.CreateOptions{}); err != nil {
 			fmt.Println(err)
 		}
 	}
@@ -53,7 +54,7 @@ func ExampleCache_Events() {
 	defer done()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if _, err := c.CreateAll(ctx, "/flags/dark", []byte("off"), client.Persistent, nil); err != nil {
+	if _, err := settle.CreateAll(ctx, c, "/flags/dark", []byte("off"), client.CreateOptions{}); err != nil {
 		fmt.Println(err)
 		return
 	}

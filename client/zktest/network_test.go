@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
@@ -157,7 +158,7 @@ func TestStrand(t *testing.T) {
 			e.Strand(lost)
 			write := writer.Async().Set("/a", []byte("lost"), client.AnyVersion)
 			awaitOther(t, e, lost)
-			if _, err := rest.WithRetry(client.DefaultRetry()).SetIdempotent(ctx, "/a", []byte("new"), 1); err != nil {
+			if _, err := settle.Set(ctx, rest.WithRetry(client.DefaultRetry()), "/a", []byte("new"), 1); err != nil {
 				t.Fatal(err)
 			}
 			expectData(t, here, "/a", "old")

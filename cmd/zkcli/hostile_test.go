@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/ptytest"
 )
@@ -46,7 +47,7 @@ func hostile(t *testing.T) *zktest.Server {
 	for _, path := range []string{"/lock", "/other"} {
 		createAll(t, c, path)
 	}
-	if _, _, err := c.CreateUnique(t.Context(), "/lock/lock-", []byte(evil), client.EphemeralSequential, nil); err != nil {
+	if _, err := settle.Create(t.Context(), c, "/lock/lock-", []byte(evil), settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByPath}); err != nil {
 		t.Fatal(err)
 	}
 	return server

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -80,20 +82,20 @@ func (a *account) enter(ctx context.Context) (balance int, err error) {
 
 // read returns the book, which is made if there is none.
 func (a *account) read(ctx context.Context) (book, error) {
-	if err := a.c.EnsurePath(ctx, a.path, nil); err != nil {
+	if err := settle.Ensure(ctx, a.c, a.path, client.CreateOptions{}); err != nil {
 		return nil, err
 	}
 	b := book{}
 	node, err := a.c.Steady().Get(ctx, a.path)
 	if err == nil && len(node.Data) > 0 {
-		b, err = client.JSON[book]{}.Decode(node.Data)
+		b, err = typed.JSON[book]{}.Decode(node.Data)
 	}
 	return b, err
 }
 
 // write replaces the book, unless the lock has been lost.
 func (a *account) write(ctx context.Context, held *lock.Held, b book) error {
-	data, err := client.JSON[book]{}.Encode(b)
+	data, err := typed.JSON[book]{}.Encode(b)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -78,7 +78,7 @@ func TestDeposits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := client.JSON[book]{}.Decode(node.Data)
+	b, err := typed.JSON[book]{}.Decode(node.Data)
 	if err != nil || len(b) != tellers || b.balance() != tellers*deposits {
 		t.Errorf("the book is %v, %v\n%s", b, err, out.text.String())
 	}

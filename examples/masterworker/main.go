@@ -20,7 +20,7 @@
 //   - client.ErrConnectionLoss of a read: the client repeats the read (Steady).
 //   - client.ErrConnectionLoss of a change: the change may have been made or not
 //     (client.IsAmbiguous). Each change here can be repeated, or is looked up first:
-//     see settle and its callers.
+//     see untilKnown and its callers.
 //   - client.ErrNodeExists, ErrNoNode, ErrBadVersion: another program, or an earlier
 //     attempt of this one, was faster. Each caller says which, and what that means.
 //   - client.ErrSessionExpired: the role ends with it, and command.again starts the

@@ -161,7 +161,7 @@ func (r *reign) move(ctx context.Context, from, to string, dependsOn ...string) 
 		ops = append(ops, client.CheckOp(path, client.AnyVersion))
 	}
 	ops = append(ops, client.DeleteOp(from, client.AnyVersion), client.CreateOp(to, node.Data, client.CreateOptions{}))
-	err = settle(ctx, func() error {
+	err = untilKnown(ctx, func() error {
 		_, err := r.c.Multi(ctx, ops...)
 		return err
 	})

@@ -63,7 +63,7 @@ func (s *submitter) queue(ctx context.Context, task Task) (name string, err erro
 	if task.ID != "" {
 		return s.queueOnce(ctx, task)
 	}
-	err = settle(ctx, func() error { // this may queue the task twice
+	err = untilKnown(ctx, func() error { // this may queue the task twice
 		name, err = s.create(ctx, task)
 		return err
 	})
@@ -72,10 +72,10 @@ func (s *submitter) queue(ctx context.Context, task Task) (name string, err erro
 
 // queueOnce looks for the task before each attempt to create it.
 //
-// client.CreateProtected would look below /tasks only, and create a second task if the
+// settle.Create would look below /tasks only, and create a second task if the
 // master has moved the first one meanwhile.
 func (s *submitter) queueOnce(ctx context.Context, task Task) (name string, err error) {
-	err = settle(ctx, func() error {
+	err = untilKnown(ctx, func() error {
 		name, err = s.find(ctx, task.ID)
 		if name == "" && err == nil {
 			name, err = s.create(ctx, task)
@@ -152,7 +152,7 @@ func (s *submitter) await(ctx context.Context, task string) (layout.Result, erro
 
 // forget removes a result. An earlier attempt may have removed it already.
 func (s *submitter) forget(ctx context.Context, task string) error {
-	err := settle(ctx, func() error { return s.c.Delete(ctx, layout.Done(task), client.AnyVersion) })
+	err := untilKnown(ctx, func() error { return s.c.Delete(ctx, layout.Done(task), client.AnyVersion) })
 	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}

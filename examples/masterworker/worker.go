@@ -68,7 +68,7 @@ func (w *worker) run(ctx context.Context) error {
 // register creates the directory of the worker's tasks first, and then the node that
 // shows the worker: the master must find the directory once it sees the worker.
 func (w *worker) register(ctx context.Context) error {
-	err := settle(ctx, func() error {
+	err := untilKnown(ctx, func() error {
 		_, err := w.c.Create(ctx, layout.Assignments(w.name), nil, client.CreateOptions{})
 		return err
 	})
@@ -76,7 +76,7 @@ func (w *worker) register(ctx context.Context) error {
 		return err
 	}
 	for {
-		err := settle(ctx, func() error {
+		err := untilKnown(ctx, func() error {
 			_, err := w.c.Create(ctx, layout.Worker(w.name), []byte(idle), client.CreateOptions{Mode: client.Ephemeral})
 			return err
 		})
@@ -140,7 +140,7 @@ func (w *worker) work(ctx context.Context, task string) error {
 // it took this worker for dead, the result is dropped: another worker does the task. A
 // repeated attempt finds the same if the first attempt was done.
 func (w *worker) finish(ctx context.Context, task string, result layout.Result) error {
-	err := settle(ctx, func() error {
+	err := untilKnown(ctx, func() error {
 		_, err := w.c.Multi(ctx,
 			client.DeleteOp(layout.Assigned(w.name, task), client.AnyVersion),
 			client.CreateOp(layout.Done(task), result.Encode(), client.CreateOptions{}))
@@ -164,7 +164,7 @@ func (w *worker) report(ctx context.Context, status string) error {
 	if status == w.status {
 		return nil
 	}
-	err := settle(ctx, func() error {
+	err := untilKnown(ctx, func() error {
 		_, err := w.c.Set(ctx, layout.Worker(w.name), []byte(status), client.AnyVersion)
 		return err
 	})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
 )
@@ -33,11 +35,11 @@ func newWorld(t testing.TB, servers *zktest.Proxy) *world {
 	t.Cleanup(cancel)
 	w := &world{TB: t, ctx: ctx, servers: servers}
 	c := servers.Client(t).WithRetry(quick())
-	dir, err := c.CreateProtected(ctx, "/mwtest", nil, client.Persistent, nil)
+	dir, err := settle.Create(ctx, c, "/mwtest", nil, settle.CreateOptions{By: settle.ByGUID})
 	w.must(err)
-	w.dir, w.look = dir, c.Namespace(dir)
+	w.dir, w.look = dir.Path, c.Namespace(dir.Path)
 	if zktest.External() {
-		t.Cleanup(func() { c.DeleteAll(context.WithoutCancel(ctx), dir, client.DeleteOptions{}) })
+		t.Cleanup(func() { tree.Delete(context.WithoutCancel(ctx), c, dir.Path, tree.DeleteOptions{}) })
 	}
 	return w
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes/queue"
 )
@@ -30,7 +31,7 @@ func program(t *testing.T, servers *zktest.Proxy) func(args ...string) (string, 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := c.DeleteAll(context.Background(), root, client.DeleteOptions{}); err != nil {
+		if _, err := tree.Delete(context.Background(), c, root, tree.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -74,21 +74,26 @@ const ours = `
 	# zktest, which starts servers inside the tests of others.
 	client:            jute client/sasl internal/pemfile
 	client/sasl:       jute
+	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
+	client/settle:     jute client
+	client/tree:       jute client
+	client/typed:      client client/settle
+	client/internal/trial: client client/settle client/tree client/zktest internal/standin
 	client/cache:      client
 	client/zktest:     jute client internal/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache client/sasl cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	cmd/zkcli/command: client client/cache client/sasl client/tree cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/lock
 	cmd/zkcli/servers: client internal/ask
 	cmd/zkcli/shell:   internal/console
-	cmd/zkcli/subtree: client
+	cmd/zkcli/subtree: client client/settle client/tree
 
 	# Recipes: conventions among clients. Of each other they use the common core.
 	recipes:               none
-	recipes/internal/line: jute client recipes
+	recipes/internal/line: jute client client/settle recipes
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
-	recipes/internal/trial: client client/zktest internal/seeds recipes recipes/internal/line
+	recipes/internal/trial: client client/settle client/tree client/zktest internal/seeds recipes recipes/internal/line
 	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery recipes/doublebarrier
 	                       recipes/election recipes/event recipes/group
 	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
@@ -98,33 +103,33 @@ const ours = `
 	                       recipes/idempotent recipes/internal/trial recipes/keepalive recipes/lock recipes/naming
 	                       recipes/partitioner recipes/queue recipes/rendezvous recipes/rwlock recipes/semaphore
 	                       recipes/status recipes/twopc recipes/value
-	recipes/lock:          jute client recipes recipes/internal/line
-	recipes/rwlock:        client recipes recipes/internal/line
-	recipes/semaphore:     client recipes recipes/internal/line
-	recipes/election:      client recipes recipes/internal/line
-	recipes/barrier:       client recipes recipes/internal/line
-	recipes/doublebarrier: client recipes recipes/internal/line
+	recipes/lock:          jute client client/settle client/tree recipes recipes/internal/line
+	recipes/rwlock:        client client/settle recipes recipes/internal/line
+	recipes/semaphore:     client client/settle recipes recipes/internal/line
+	recipes/election:      client client/settle recipes recipes/internal/line
+	recipes/barrier:       client client/settle recipes recipes/internal/line
+	recipes/doublebarrier: client client/settle recipes recipes/internal/line
 	recipes/rendezvous:    client recipes recipes/internal/line
-	recipes/event:         client recipes recipes/internal/line
-	recipes/queue:         client recipes recipes/internal/line recipes/internal/receipt
-	recipes/keepalive:     client recipes recipes/internal/line
+	recipes/event:         client client/settle recipes recipes/internal/line
+	recipes/queue:         client client/settle client/tree recipes recipes/internal/line recipes/internal/receipt
+	recipes/keepalive:     client client/settle recipes recipes/internal/line
 	recipes/group:         client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/status:        client recipes recipes/internal/line recipes/group recipes/keepalive
 	recipes/discovery:     client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
-	recipes/naming:        client recipes recipes/internal/line
-	recipes/config:        client client/cache recipes recipes/internal/feed recipes/internal/line
-	recipes/value:         client recipes recipes/internal/line recipes/internal/receipt
-	recipes/counter:       client recipes recipes/internal/line recipes/lock recipes/value
-	recipes/idempotent:    client recipes recipes/internal/line
-	recipes/cacheview:     client client/cache recipes recipes/internal/line
-	recipes/twopc:         client recipes recipes/internal/line
+	recipes/naming:        client client/settle client/typed recipes recipes/internal/line
+	recipes/config:        client client/cache client/settle client/typed recipes recipes/internal/feed recipes/internal/line
+	recipes/value:         client client/settle client/typed recipes recipes/internal/line recipes/internal/receipt
+	recipes/counter:       client client/typed recipes recipes/internal/line recipes/lock recipes/value
+	recipes/idempotent:    client client/settle client/tree recipes recipes/internal/line
+	recipes/cacheview:     client client/cache client/typed recipes recipes/internal/line
+	recipes/twopc:         client client/settle recipes recipes/internal/line
 
 	# Programs of the books. They see what users see.
 	examples/masterworker/layout: client
 	examples/masterworker: client examples/masterworker/layout
 	examples/queue:        client recipes/queue
-	examples/lock:         client recipes recipes/lock
+	examples/lock:         client client/settle client/typed recipes recipes/lock
 	examples/config:       client recipes/config
 	examples/group:        client recipes/group
 
@@ -150,7 +155,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial", "client/sasl"}
+var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -38,14 +39,14 @@ func New(c *client.Client, path string, o Options) (*Barrier, error) {
 func (b *Barrier) Set(ctx context.Context) error {
 	const rounds = 10 // a container may be deleted between being made and being used
 	for round := 1; ; round++ {
-		err := b.c.CreateIdempotent(ctx, b.path, nil, client.Persistent, b.acl)
+		_, err := settle.Create(ctx, b.c, b.path, nil, settle.CreateOptions{ACL: b.acl})
 		switch {
 		case errors.Is(err, client.ErrNodeExists):
 			return nil
 		case !errors.Is(err, client.ErrNoNode) || round == rounds:
 			return b.wrap(ctx, "set", err)
 		}
-		if err := b.c.EnsureContainer(ctx, line.Parent(b.path), b.acl); err != nil {
+		if err := settle.Ensure(ctx, b.c, line.Parent(b.path), client.CreateOptions{Mode: client.Container, ACL: b.acl}); err != nil {
 			return b.wrap(ctx, "set", err)
 		}
 	}
@@ -57,7 +58,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	if err := b.c.Steady().Sync(ctx, b.path); err != nil { // else the server may not know of it yet
 		return b.wrap(ctx, "remove", err)
 	}
-	err := b.c.DeleteIdempotent(ctx, b.path, client.AnyVersion)
+	err := settle.Delete(ctx, b.c, b.path, client.AnyVersion, settle.DeleteOptions{})
 	switch {
 	case errors.Is(err, client.ErrNoNode):
 		return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
@@ -210,7 +211,7 @@ func TestBadUse(t *testing.T) {
 	if _, err := barrier.New(nil, "/b", barrier.Options{}); err == nil {
 		t.Error("New without a client has no error")
 	}
-	w.Must(w.Look.EnsurePath(w.Ctx, "/b/foreign", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/b/foreign", client.CreateOptions{}))
 	err := at(t, w.C, "/b").Remove(w.Ctx)
 	mustBe(t, err, recipes.ErrLayout)
 	if !strings.Contains(err.Error(), "foreign") {

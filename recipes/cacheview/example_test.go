@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/standin"
 	"github.com/zkd-project/zkd/recipes/cacheview"
@@ -23,7 +24,7 @@ func Example() {
 		return
 	}
 	defer workers.Close(ctx)
-	c.CreateAll(ctx, "/workers/1", []byte(`{"Host": "a"}`), client.Persistent, nil)
+	settle.CreateAll(ctx, c, "/workers/1", []byte(`{"Host": "a"}`), client.CreateOptions{})
 	c.Create(ctx, "/workers/2", []byte(`{"Host": "b"}`), client.CreateOptions{})
 	for change, err := range workers.Follow(ctx) {
 		fmt.Println(change.Name, change.Now.Value.Host, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/cacheview"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
@@ -60,7 +61,7 @@ func TestStorm(t *testing.T) {
 				path, data := fmt.Sprint("/app/", n%names), []byte(fmt.Sprint(n))
 				_, err := s.Look.Set(s.Ctx, path, data, client.AnyVersion)
 				if errors.Is(err, client.ErrNoNode) {
-					_, err = s.Look.CreateAll(s.Ctx, path, data, client.Persistent, nil)
+					_, err = settle.CreateAll(s.Ctx, s.Look, path, data, client.CreateOptions{})
 				}
 				if err != nil && !client.IsAmbiguous(err) {
 					s.Errorf("write = %v", err)

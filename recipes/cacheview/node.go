@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/client/typed"
 )
 
 // Node is a view of one node.
@@ -24,24 +25,24 @@ func OpenNode[T any](ctx context.Context, c *client.Client, path string, o Optio
 
 // Current returns the node's value; Exists is false if there is no node, or one without
 // data that the codec can't read, or one that the client may not read, which only Follow
-// tells apart. The error wraps client.ErrData if the data is not a T.
-func (n *Node[T]) Current() (client.Value[T], error) {
+// tells apart. The error wraps typed.ErrData if the data is not a T.
+func (n *Node[T]) Current() (typed.Value[T], error) {
 	node, exists := n.cache.Get(n.Path())
 	if !exists {
-		return client.Value[T]{}, nil
+		return typed.Value[T]{}, nil
 	}
 	return n.value(node)
 }
 
 // Follow returns what Current does, and then again after each change of the data, and
-// when the node comes or goes. Data that is not a T comes with a client.ErrData, and a
+// when the node comes or goes. Data that is not a T comes with a typed.ErrData, and a
 // node that may not be read with a client.ErrNoAuth; more follows. The last is an error:
 // the cause of ctx's end, recipes.ErrClosed, or what ended the session.
-func (n *Node[T]) Follow(ctx context.Context) iter.Seq2[client.Value[T], error] {
-	return func(yield func(client.Value[T], error) bool) {
+func (n *Node[T]) Follow(ctx context.Context) iter.Seq2[typed.Value[T], error] {
+	return func(yield func(typed.Value[T], error) bool) {
 		began := false
 		end := n.each(ctx, func(e cache.Event) bool {
-			none := client.Value[T]{}
+			none := typed.Value[T]{}
 			switch {
 			case e.Type == cache.Added, e.DataChanged():
 				began = true
@@ -56,7 +57,7 @@ func (n *Node[T]) Follow(ctx context.Context) iter.Seq2[client.Value[T], error] 
 			return true
 		})
 		if end != nil {
-			yield(client.Value[T]{}, end)
+			yield(typed.Value[T]{}, end)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -42,7 +43,7 @@ func (n *Nodes[T]) name(path string) string {
 }
 
 // Current returns all values by their names. Those whose data is not a T are left out, and
-// the error, which wraps client.ErrData, names them.
+// the error, which wraps typed.ErrData, names them.
 func (n *Nodes[T]) Current() (map[string]T, error) {
 	all := make(map[string]T)
 	var bad []error
@@ -75,10 +76,10 @@ func (n *Nodes[T]) Names() []string {
 }
 
 // Get returns a node's value: see Node.Current.
-func (n *Nodes[T]) Get(name string) (client.Value[T], error) {
+func (n *Nodes[T]) Get(name string) (typed.Value[T], error) {
 	node, exists := n.cache.Get(line.Join(n.Path(), name))
 	if !exists || name == "" {
-		return client.Value[T]{}, nil
+		return typed.Value[T]{}, nil
 	}
 	return n.value(node)
 }
@@ -86,11 +87,11 @@ func (n *Nodes[T]) Get(name string) (client.Value[T], error) {
 // Change is what has happened to a node: Now without Exists is that it has gone.
 type Change[T any] struct {
 	Name string
-	Now  client.Value[T]
+	Now  typed.Value[T]
 }
 
 // Follow returns the nodes that there are, and then each change: a node that comes or
-// goes, or whose data change. A node whose data is not a T comes with a client.ErrData,
+// goes, or whose data change. A node whose data is not a T comes with a typed.ErrData,
 // and one that may not be read with a client.ErrNoAuth; more follows. The last is an
 // error: the cause of ctx's end, recipes.ErrClosed, or what ended the session.
 func (n *Nodes[T]) Follow(ctx context.Context) iter.Seq2[Change[T], error] {

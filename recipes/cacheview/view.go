@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -15,8 +16,8 @@ import (
 // Options are what a view can be told. The zero value is good for most.
 type Options[T any] struct {
 	// Codec makes values of data. It must not keep the data, nor change them. Nil is
-	// client.JSON.
-	Codec client.Codec[T]
+	// typed.JSON.
+	Codec typed.Codec[T]
 	// MaxBytes is how much memory the nodes may take: see cache.Options.
 	MaxBytes int64
 }
@@ -24,13 +25,13 @@ type Options[T any] struct {
 // view is what Node and Nodes have in common.
 type view[T any] struct {
 	cache *cache.Cache
-	codec client.Codec[T]
+	codec typed.Codec[T]
 }
 
 // open makes a view, and waits until all has been read that there is.
 func open[T any](ctx context.Context, c *client.Client, path string, depth int, o Options[T]) (view[T], error) {
 	if o.Codec == nil {
-		o.Codec = client.JSON[T]{}
+		o.Codec = typed.JSON[T]{}
 	}
 	if path != "/" {
 		if err := line.CheckPath(path); err != nil {
@@ -65,15 +66,15 @@ func (v *view[T]) Close(context.Context) error {
 }
 
 // value returns what a node stands for. Without Exists it is to be left out.
-func (v *view[T]) value(n cache.Node) (client.Value[T], error) {
+func (v *view[T]) value(n cache.Node) (typed.Value[T], error) {
 	t, err := v.codec.Decode(n.Data)
 	if err != nil && len(n.Data) == 0 {
-		return client.Value[T]{}, nil
+		return typed.Value[T]{}, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("decode %s: %w: %w", n.Path, client.ErrData, err)
+		err = fmt.Errorf("decode %s: %w: %w", n.Path, typed.ErrData, err)
 	}
-	return client.Value[T]{Value: t, Stat: n.Stat, Exists: true}, err
+	return typed.Value[T]{Value: t, Stat: n.Stat, Exists: true}, err
 }
 
 // each calls fn for each event until it returns false. At the end it returns why: the

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/cacheview"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -19,7 +21,7 @@ func put(w *trial.World, path, data string) {
 	w.Helper()
 	_, err := w.Look.Set(w.Ctx, path, []byte(data), client.AnyVersion)
 	if errors.Is(err, client.ErrNoNode) {
-		_, err = w.Look.CreateAll(w.Ctx, path, []byte(data), client.Persistent, nil)
+		_, err = settle.CreateAll(w.Ctx, w.Look, path, []byte(data), client.CreateOptions{})
 	}
 	w.Must(err)
 }
@@ -52,7 +54,7 @@ func TestNode(t *testing.T) {
 		if !now.Exists {
 			got = "none"
 		}
-		if errors.Is(err, client.ErrData) && strings.Contains(err.Error(), "/n") {
+		if errors.Is(err, typed.ErrData) && strings.Contains(err.Error(), "/n") {
 			got = "bad"
 		} else {
 			w.Must(err)
@@ -86,7 +88,7 @@ func TestNodes(t *testing.T) {
 			put(w, "/app/a", "1")
 			put(w, "/app/a/x", "1")
 			put(w, "/app/b", "2")
-			nodes, err := test.open(w.Ctx, w.C, "/app", cacheview.Options[string]{Codec: client.String{}})
+			nodes, err := test.open(w.Ctx, w.C, "/app", cacheview.Options[string]{Codec: typed.String{}})
 			w.Must(err)
 			defer nodes.Close(w.Ctx)
 			// What is done once it is seen that. Changes that come faster may be seen as one.
@@ -139,7 +141,7 @@ func TestNoValue(t *testing.T) {
 	w.Must(err)
 	defer nodes.Close(w.Ctx)
 	got, err := nodes.Current()
-	if !maps.Equal(got, map[string]int{"a": 1, "dir/b": 2}) || !errors.Is(err, client.ErrData) || !strings.Contains(err.Error(), "/app/bad") {
+	if !maps.Equal(got, map[string]int{"a": 1, "dir/b": 2}) || !errors.Is(err, typed.ErrData) || !strings.Contains(err.Error(), "/app/bad") {
 		t.Errorf("it is %v, %v, want two values, and the one that is none", got, err)
 	}
 	if strings.Contains(err.Error(), "/app/dir") {

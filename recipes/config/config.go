@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/feed"
 	"github.com/zkd-project/zkd/recipes/internal/line"
@@ -20,8 +21,8 @@ var ErrInvalid = errors.New("invalid configuration")
 
 // Options are what a Config can be told. The zero value is good for most.
 type Options[T any] struct {
-	// Codec makes data of values and back. Nil is client.JSON.
-	Codec client.Codec[T]
+	// Codec makes data of values and back. Nil is typed.JSON.
+	Codec typed.Codec[T]
 	// Validate returns what is wrong with a value. Nil lets all pass.
 	Validate func(T) error
 	// Default is the value while there is no node. It is not written. If it is nil the
@@ -35,7 +36,7 @@ type Options[T any] struct {
 func (o *Options[T]) decode(path string, data []byte) (T, error) {
 	v, err := o.Codec.Decode(data)
 	if err != nil {
-		return v, fmt.Errorf("decode %s: %w: %w", path, client.ErrData, err)
+		return v, fmt.Errorf("decode %s: %w: %w", path, typed.ErrData, err)
 	}
 	return v, o.check(path, v)
 }
@@ -52,7 +53,7 @@ func (o *Options[T]) check(path string, v T) error {
 
 func (o *Options[T]) complete() {
 	if o.Codec == nil {
-		o.Codec = client.JSON[T]{}
+		o.Codec = typed.JSON[T]{}
 	}
 }
 
@@ -63,7 +64,7 @@ type Config[T any] struct {
 	path  string
 	o     Options[T]
 	cache *cache.Cache
-	feed  feed.Feed[client.Value[T]]
+	feed  feed.Feed[typed.Value[T]]
 	run   sync.WaitGroup
 
 	mu     sync.Mutex // taken to bring the feed up to the cache
@@ -138,7 +139,7 @@ func (g *Config[T]) catchUp() {
 		g.feed.Report(err)
 		return
 	}
-	g.feed.Put(client.Value[T]{Value: v, Stat: node.Stat, Exists: true})
+	g.feed.Put(typed.Value[T]{Value: v, Stat: node.Stat, Exists: true})
 }
 
 // deny notes that the node can't be read.
@@ -154,7 +155,7 @@ func (g *Config[T]) deny(why error) {
 func (g *Config[T]) missingLocked() {
 	problem := g.denied
 	if g.o.Default != nil && (problem == nil || !g.feed.Now().Valid) {
-		g.feed.Put(client.Value[T]{Value: *g.o.Default})
+		g.feed.Put(typed.Value[T]{Value: *g.o.Default})
 	} else if problem == nil {
 		problem = fmt.Errorf("read %s: %w", g.path, client.ErrNoNode)
 	}
@@ -181,9 +182,9 @@ func (g *Config[T]) Get() T { return g.feed.Now().Value.Value }
 
 // Current returns Get's value with the Stat of the node that had it. Exists is false if
 // it is the default.
-func (g *Config[T]) Current() client.Value[T] { return g.feed.Now().Value }
+func (g *Config[T]) Current() typed.Value[T] { return g.feed.Now().Value }
 
-// Problem returns why Get's value is not the newest that there is: a client.ErrData, an
+// Problem returns why Get's value is not the newest that there is: a typed.ErrData, an
 // ErrInvalid, a client.ErrNoNode or ErrNoAuth, or why the Config has ended. It is nil
 // if it is the newest, as far as is known: see Stale.
 func (g *Config[T]) Problem() error { return g.feed.Now().Err }
@@ -212,7 +213,7 @@ func (g *Config[T]) closed(err error) error {
 // any more. What is not good comes as an error, with the last good value, and is followed
 // by more. The last is an error: ctx's cause, recipes.ErrClosed, or what ended the
 // session.
-func (g *Config[T]) Follow(ctx context.Context) iter.Seq2[client.Value[T], error] {
+func (g *Config[T]) Follow(ctx context.Context) iter.Seq2[typed.Value[T], error] {
 	return g.feed.Follow(ctx)
 }
 

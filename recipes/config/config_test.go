@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/config"
@@ -89,7 +91,7 @@ func TestInvalidKeepsTheLastGood(t *testing.T) {
 	}{
 		{func() {}, 1, nil},
 		{func() { write(w, "/app/config", `{"Rate":-1}`) }, 1, config.ErrInvalid},
-		{func() { write(w, "/app/config", `{"Rate":`) }, 1, client.ErrData},
+		{func() { write(w, "/app/config", `{"Rate":`) }, 1, typed.ErrData},
 		{func() { write(w, "/app/config", `{"Rate":2}`) }, 2, nil},
 		{func() { w.Must(w.Look.Delete(w.Ctx, "/app/config", client.AnyVersion)) }, 2, client.ErrNoNode},
 		{func() { set(w, 3) }, 3, nil},
@@ -123,7 +125,7 @@ func TestDefault(t *testing.T) {
 	i := 0
 	for now, err := range cfg.Follow(w.Ctx) {
 		w.Must(err)
-		want := []client.Value[limits]{{Value: limits{7}}, {Value: limits{8}, Exists: true}, {Value: limits{7}}}[i]
+		want := []typed.Value[limits]{{Value: limits{7}}, {Value: limits{8}, Exists: true}, {Value: limits{7}}}[i]
 		if now.Value != want.Value || now.Exists != want.Exists {
 			t.Errorf("step %d: %+v, want %+v", i, now, want)
 		}
@@ -156,7 +158,7 @@ func TestOpenWaits(t *testing.T) {
 		t.Errorf("open = %v, want the cause and the path", err)
 	}
 
-	_, err := w.Look.CreateAll(w.Ctx, "/app/config", []byte("bad"), client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/app/config", []byte("bad"), client.CreateOptions{})
 	w.Must(err)
 	go func() {
 		cfg, err := config.Open(w.Ctx, w.C, "/app/config", options)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -28,7 +30,7 @@ func Set[T any](ctx context.Context, c *client.Client, path string, o Options[T]
 	}
 	data, err := o.Codec.Encode(v)
 	if err != nil {
-		return 0, fmt.Errorf("encode %s: %w: %w", path, client.ErrData, err)
+		return 0, fmt.Errorf("encode %s: %w: %w", path, typed.ErrData, err)
 	}
 	c = c.Steady()
 	if version != client.AnyVersion {
@@ -51,9 +53,9 @@ func replace(ctx context.Context, c *client.Client, path string, data []byte, ac
 	if found.Exists {
 		return set(ctx, c, path, data, found.Stat.Version)
 	}
-	err = c.CreateIdempotent(ctx, path, data, client.Persistent, acl)
+	_, err = settle.Create(ctx, c, path, data, settle.CreateOptions{ACL: acl})
 	if errors.Is(err, client.ErrNoNode) && !client.IsAmbiguous(err) {
-		if err := c.EnsureContainer(ctx, line.Parent(path), acl); err != nil {
+		if err := settle.Ensure(ctx, c, line.Parent(path), client.CreateOptions{Mode: client.Container, ACL: acl}); err != nil {
 			return 0, line.Settled(err, nil)
 		}
 		return 0, err // to begin anew
@@ -65,7 +67,7 @@ func replace(ctx context.Context, c *client.Client, path string, data []byte, ac
 }
 
 func set(ctx context.Context, c *client.Client, path string, data []byte, version int32) (int32, error) {
-	stat, err := c.SetIdempotent(ctx, path, data, version)
+	stat, err := settle.Set(ctx, c, path, data, version)
 	return stat.Version, err
 }
 

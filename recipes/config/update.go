@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -132,10 +133,10 @@ func base(ctx context.Context, c *client.Client, dir string, acl []client.ACL) (
 	if !errors.Is(err, client.ErrNoNode) {
 		return was, err
 	}
-	if err := c.EnsureContainer(ctx, line.Parent(dir), acl); err != nil {
+	if err := settle.Ensure(ctx, c, line.Parent(dir), client.CreateOptions{Mode: client.Container, ACL: acl}); err != nil {
 		return none, line.Settled(err, nil)
 	}
-	return none, line.Settled(c.EnsurePath(ctx, dir, acl), nil)
+	return none, line.Settled(settle.Ensure(ctx, c, dir, client.CreateOptions{ACL: acl}), nil)
 }
 
 func checkKeys(dir string, keys map[string]string) error {

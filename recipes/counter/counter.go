@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/value"
@@ -75,12 +76,12 @@ func (n *Counter) Path() string { return n.v.Path() }
 
 // Get returns the number as the server knows it, which may lag behind: a
 // client.Client.Sync before makes it that of now. If there is no node it is the seed. The
-// error wraps client.ErrData if the node's data is no number.
-func (n *Counter) Get(ctx context.Context) (client.Value[int64], error) { return n.v.Get(ctx) }
+// error wraps typed.ErrData if the node's data is no number.
+func (n *Counter) Get(ctx context.Context) (typed.Value[int64], error) { return n.v.Get(ctx) }
 
 // Follow returns the number as it is now and after each change, skipping those that are
 // not the newest any more: see value.Value.Follow.
-func (n *Counter) Follow(ctx context.Context) iter.Seq2[client.Value[int64], error] {
+func (n *Counter) Follow(ctx context.Context) iter.Seq2[typed.Value[int64], error] {
 	return n.v.Follow(ctx)
 }
 
@@ -103,13 +104,13 @@ func (n *Counter) Add(ctx context.Context, delta int64) (Change, error) {
 }
 
 // Set replaces the number, whatever it is, also if the node's data is none.
-func (n *Counter) Set(ctx context.Context, to int64) (client.Value[int64], error) {
+func (n *Counter) Set(ctx context.Context, to int64) (typed.Value[int64], error) {
 	return n.v.Set(ctx, to)
 }
 
 // TrySet replaces the number if it is still that which Get, Follow or TrySet has
 // returned, and of the same version: see value.Value.TrySet.
-func (n *Counter) TrySet(ctx context.Context, old client.Value[int64], to int64) (client.Value[int64], error) {
+func (n *Counter) TrySet(ctx context.Context, old typed.Value[int64], to int64) (typed.Value[int64], error) {
 	return n.v.TrySet(ctx, old, to)
 }
 
@@ -177,7 +178,7 @@ func (n *Counter) try(ctx context.Context, fn func(int64) (int64, error), did *C
 
 // next returns the number and what fn makes of it. If that is an error, of a number that
 // may be an old one, it is what fn makes of the one that the leader knows.
-func (n *Counter) next(ctx context.Context, fn func(int64) (int64, error)) (old client.Value[int64], to int64, err error) {
+func (n *Counter) next(ctx context.Context, fn func(int64) (int64, error)) (old typed.Value[int64], to int64, err error) {
 	for synced := false; ; synced = true {
 		if old, err = n.v.Get(ctx); err != nil {
 			return old, 0, err

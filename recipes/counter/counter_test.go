@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -60,7 +62,7 @@ func TestNoNumber(t *testing.T) {
 		w.Must(err)
 		n, err := counter.New(w.C, path, counter.Options{Layout: layout})
 		w.Must(err)
-		if _, err := n.Increment(w.Ctx); !errors.Is(err, client.ErrData) || !strings.Contains(err.Error(), path) {
+		if _, err := n.Increment(w.Ctx); !errors.Is(err, typed.ErrData) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%v: increment of %q = %v, want ErrData with the path", layout, data, err)
 		}
 		if _, err := n.Set(w.Ctx, 3); err != nil {
@@ -246,7 +248,7 @@ func TestBadUse(t *testing.T) {
 // Nodes of somebody else where the lock is are a clear error, and nothing is counted.
 func TestForeignLock(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.CreateAll(w.Ctx, "/app/lock/somebody", nil, client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/app/lock/somebody", nil, client.CreateOptions{})
 	w.Must(err)
 	n, other := open(t, w.C, counter.Options{Lock: "/app/lock", Tries: 1}), open(t, w.Other(), counter.Options{})
 	did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {

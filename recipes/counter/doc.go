@@ -41,7 +41,7 @@
 //     changed. That is so under the lock, too, which is there to keep contenders from
 //     spoiling each other's tries: nothing depends on its being held.
 //
-// A count that would not fit is ErrOverflow, and data that is no number client.ErrData;
+// A count that would not fit is ErrOverflow, and data that is no number typed.ErrData;
 // nothing is done then.
 //
 // # What the caller must do

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/discovery"
@@ -302,7 +303,7 @@ func TestBadUse(t *testing.T) {
 	_, err = p.Instances(w.Ctx)
 	mustBe(t, err, recipes.ErrClosed)
 
-	_, err = w.Look.CreateAll(w.Ctx, "/services/web/foreign", nil, client.Persistent, nil)
+	_, err = settle.CreateAll(w.Ctx, w.Look, "/services/web/foreign", nil, client.CreateOptions{})
 	w.Must(err)
 	_, err = d.Find(w.Ctx, "web")
 	mustBe(t, err, recipes.ErrLayout)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/doublebarrier"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -181,7 +182,7 @@ func TestDeletedParticipantIsLost(t *testing.T) {
 func TestStaleReady(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/b/ready", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/b/ready", client.CreateOptions{}))
 	first := enter(w.Ctx, barrier(w, w.C, 2))
 	w.AwaitChildren("/b", 2)
 	w.Must(w.Look.Sync(w.Ctx, "/"))
@@ -254,7 +255,7 @@ func TestBadUse(t *testing.T) {
 func TestForeignChild(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/b/lock-0000000001", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/b/lock-0000000001", client.CreateOptions{}))
 	_, err := barrier(w, w.C, 1).Enter(w.Ctx)
 	mustBe(w, err, recipes.ErrLayout)
 	if !strings.Contains(err.Error(), "lock-0000000001") {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -73,15 +74,15 @@ func (e *entry) join(ctx context.Context) error {
 	path := line.Join(e.path, line.NewID())
 	const rounds = 10 // a container may be deleted between being made and being used
 	for round := 1; ; round++ {
-		_, stat, err := e.Barrier.c.CreateUnique(ctx, path, []byte(e.o.Name), client.Ephemeral, e.o.ACL)
+		made, err := settle.Create(ctx, e.Barrier.c, path, []byte(e.o.Name), settle.CreateOptions{Mode: client.Ephemeral, ACL: e.o.ACL, By: settle.ByPath})
 		if err == nil {
-			e.own, e.stat, e.c = path, stat, e.c.InSession(stat.EphemeralOwner)
+			e.own, e.stat, e.c = path, made.Stat, e.c.InSession(made.Stat.EphemeralOwner)
 			return nil
 		}
 		if !errors.Is(err, client.ErrNoNode) || round == rounds {
 			return err
 		}
-		if err := e.Barrier.c.EnsureContainer(ctx, e.path, e.o.ACL); err != nil {
+		if err := settle.Ensure(ctx, e.Barrier.c, e.path, client.CreateOptions{Mode: client.Container, ACL: e.o.ACL}); err != nil {
 			return err
 		}
 	}

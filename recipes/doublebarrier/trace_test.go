@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes/doublebarrier"
@@ -20,7 +21,7 @@ import (
 func TestTraceEnter(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/b", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/b", client.CreateOptions{}))
 	rec := w.Record()
 	done := enter(w.Ctx, barrier(t, w.C, 2))
 	w.Must(rec.Await(w.Ctx, "list", func(r zktest.Traced) bool { return r.Op == jute.OpGetChildren || r.Op == jute.OpGetChildren2 }))
@@ -213,7 +214,7 @@ func TestOpenedBeforeTheOwnNode(t *testing.T) {
 func TestOpenedWhileCutOff(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/b", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/b", client.CreateOptions{}))
 	cut := w.Proxy.CutAfter(zktest.Op(jute.OpCreate2))
 	w.Proxy.Refuse()
 	done := enter(w.Ctx, barrier(t, w.C, 2))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -109,7 +110,7 @@ func TestForeignChildren(t *testing.T) {
 		if layout == election.RecipePage {
 			foreign = path + "/n_000"
 		}
-		_, err := w.Look.CreateAll(w.Ctx, foreign, nil, client.Persistent, nil)
+		_, err := settle.CreateAll(w.Ctx, w.Look, foreign, nil, client.CreateOptions{})
 		w.Must(err)
 		l := start(t, w.C, path, election.Options{ID: "a", Layout: layout})
 		_, err = l.Await(w.Ctx)
@@ -125,7 +126,7 @@ func TestForeignChildren(t *testing.T) {
 	}
 	l := start(t, w.C, "/e", election.Options{})
 	name := strings.TrimPrefix(await(w, l).Path(), "/e")
-	_, err := w.Look.CreateAll(w.Ctx, "/e-acknowledged"+name, []byte("yes"), client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/e-acknowledged"+name, []byte("yes"), client.CreateOptions{})
 	w.Must(err)
 	if _, _, err := l.Election().Leader(w.Ctx); !errors.Is(err, recipes.ErrLayout) {
 		t.Errorf("leader with a foreign acknowledgement = %v", err)

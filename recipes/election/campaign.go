@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -114,7 +115,7 @@ func (g *Campaign) masterCreated(made client.Created, err error) {
 
 // makeParent waits for its calls: it is seldom that it has to make any.
 func (g *Campaign) makeParent() {
-	if err := g.run.c.EnsureContainer(g.ctx, line.Parent(g.m.path), g.m.o.ACL); err != nil {
+	if err := settle.Ensure(g.ctx, g.run.c, line.Parent(g.m.path), client.CreateOptions{Mode: client.Container, ACL: g.m.o.ACL}); err != nil {
 		g.failed(err)
 		return
 	}

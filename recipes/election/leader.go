@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -155,14 +156,14 @@ func (e *Election) acknowledge(ctx context.Context, place *line.Place, data []by
 	path, ack := e.ackPath(place), formatAck(place.Token(), data)
 	const rounds = 10 // a container may be deleted between being made and being used
 	for round := 1; ; round++ {
-		err := c.CreateIdempotent(ctx, path, ack, client.Ephemeral, e.line.ACL)
+		_, err := settle.Create(ctx, c, path, ack, settle.CreateOptions{Mode: client.Ephemeral, ACL: e.line.ACL})
 		switch {
 		case errors.Is(err, client.ErrNodeExists):
 			return e.replaceAck(ctx, c, place, ack)
 		case !errors.Is(err, client.ErrNoNode) || round == rounds:
 			return err
 		}
-		if err := c.EnsureContainer(ctx, e.acks, e.line.ACL); err != nil {
+		if err := settle.Ensure(ctx, c, e.acks, client.CreateOptions{Mode: client.Container, ACL: e.line.ACL}); err != nil {
 			return err
 		}
 	}
@@ -178,7 +179,7 @@ func (e *Election) replaceAck(ctx context.Context, c *client.Client, place *line
 		if isLater(node.Data, place.Token()) {
 			return fmt.Errorf("%w: %s is that of a later leader", recipes.ErrLost, path)
 		}
-		_, err = c.SetIdempotent(ctx, path, ack, node.Stat.Version)
+		_, err = settle.Set(ctx, c, path, ack, node.Stat.Version)
 		if !errors.Is(err, client.ErrBadVersion) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -169,7 +170,7 @@ func (r *run) runForMaster(ctx context.Context) (client.Stat, bool, error) {
 		case errors.Is(err, client.ErrNodeExists):
 			return client.Stat{}, false, nil
 		case errors.Is(err, client.ErrNoNode):
-			if err := r.c.EnsureContainer(ctx, line.Parent(r.m.path), r.m.o.ACL); err != nil {
+			if err := settle.Ensure(ctx, r.c, line.Parent(r.m.path), client.CreateOptions{Mode: client.Container, ACL: r.m.o.ACL}); err != nil {
 				return client.Stat{}, false, err
 			}
 			continue

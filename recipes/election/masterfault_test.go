@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
@@ -22,7 +23,7 @@ func TestEveryFaultMaster(t *testing.T) {
 		for _, renew := range []bool{false, true} {
 			t.Run(way.name+map[bool]string{true: "/renewed"}[renew], func(t *testing.T) {
 				trial.Every(t, renew, func(w *trial.World) {
-					w.Must(w.Look.EnsureContainer(w.Ctx, "/app", nil))
+					w.Must(settle.Ensure(w.Ctx, w.Look, "/app", client.CreateOptions{Mode: client.Container}))
 					made, err := w.Look.Create(w.Ctx, "/app/master", []byte("other"), client.CreateOptions{Mode: client.Ephemeral, Stat: true})
 					w.Must(err)
 					a := way.start(w, w.C, "/app/master", "a")

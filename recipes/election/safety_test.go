@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
@@ -111,14 +113,14 @@ func TestAcknowledgement(t *testing.T) {
 	w.Must(err)
 	w.Must(first.Resign(w.Ctx))
 	w.Must(l.Close(w.Ctx))
-	_, err = w.Look.DeleteAll(w.Ctx, "/e", client.DeleteOptions{})
+	_, err = tree.Delete(w.Ctx, w.Look, "/e", tree.DeleteOptions{})
 	w.Must(err)
 	l = start(t, w.C, "/e", election.Options{ID: "b", Layout: election.ElectionSupport})
 	second := await(w, l)
 	if second.Path() != first.Path() {
 		t.Fatalf("paths %s, %s", first.Path(), second.Path())
 	}
-	_, err = w.Look.CreateAll(w.Ctx, "/e-acknowledged/n_0000000000", ack.Data, client.Ephemeral, nil)
+	_, err = settle.CreateAll(w.Ctx, w.Look, "/e-acknowledged/n_0000000000", ack.Data, client.CreateOptions{Mode: client.Ephemeral})
 	w.Must(err)
 	leader, ok, err = e.Leader(w.Ctx)
 	if err != nil || !ok || leader.ID != "b" || leader.Acknowledged {

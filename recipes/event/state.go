@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -99,13 +100,13 @@ func (e *Event) ensure(ctx context.Context) (state, client.Stat, error) {
 			return s, stat, err
 		}
 		none := state{Kind: e.kind()}
-		err = e.c.CreateIdempotent(ctx, e.path, none.encode(), client.Persistent, e.o.ACL)
+		_, err = settle.Create(ctx, e.c, e.path, none.encode(), settle.CreateOptions{ACL: e.o.ACL})
 		switch {
 		case err == nil:
 		case errors.Is(err, client.ErrNodeExists):
 			err = e.c.Steady().Sync(ctx, e.path) // the server that we read from may not have it yet
 		case errors.Is(err, client.ErrNoNode) && round < rounds:
-			err = e.c.EnsureContainer(ctx, line.Parent(e.path), e.o.ACL)
+			err = settle.Ensure(ctx, e.c, line.Parent(e.path), client.CreateOptions{Mode: client.Container, ACL: e.o.ACL})
 		}
 		if err != nil {
 			return s, stat, err

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/group"
@@ -207,7 +208,7 @@ func awaitTrace(w *trial.World, rec *zktest.Recording, want ...string) {
 
 func TestTraceOfMember(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/g", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/g", client.CreateOptions{}))
 	rec := w.Record()
 	m := join(w, newGroup(w, w.C, group.Options{}), "a", "1")
 	awaitTrace(w, rec, "create2 /g/a", "getChildren2 /g/a watch")
@@ -280,7 +281,7 @@ func TestTraceOfReads(t *testing.T) {
 // The nodes of kazoo's parties, as it makes and reads them.
 func TestKazooLayouts(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/g", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/g", client.CreateOptions{}))
 	for name, data := range map[string]string{
 		"0123456789abcdef0123456789abcdef__party__": "ann", "fedcba9876543210fedcba9876543210__party__": "bob",
 		"00000000000000000000000000000000__party__": "bob", "somebody-else": "",
@@ -374,7 +375,7 @@ func TestPatientJoin(t *testing.T) {
 
 func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.CreateAll(w.Ctx, "/g/foreign", nil, client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/g/foreign", nil, client.CreateOptions{})
 	w.Must(err)
 	for _, layout := range []group.Layout{group.Named, group.ShallowParty} {
 		g := newGroup(w, w.C, group.Options{Layout: layout})

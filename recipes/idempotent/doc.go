@@ -15,7 +15,7 @@
 // done in one multi that also creates a marker of that name: when there is a marker, they
 // have been done.
 //
-// Where a change is not repeated by anybody else, client.CreateProtected, SetIdempotent
+// Where a change is not repeated by anybody else, settle.Create, settle.Set
 // and the like, or value.Options.Exact, take fewer nodes.
 //
 // # Layout on the tree

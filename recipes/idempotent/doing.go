@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -37,7 +38,7 @@ func (d *doing) settle(ctx context.Context) (Outcome, error) {
 			return d.found(ctx)
 		case failed == 0 && errors.Is(err, client.ErrNoNode) && round < rounds:
 			d.doubt = nil
-			err = line.Settled(d.r.c.EnsureContainer(ctx, d.r.path, d.r.o.ACL), nil)
+			err = line.Settled(settle.Ensure(ctx, d.r.c, d.r.path, client.CreateOptions{Mode: client.Container, ACL: d.r.o.ACL}), nil)
 			if err != nil && !d.again(ctx, err) {
 				return Outcome{}, err
 			}

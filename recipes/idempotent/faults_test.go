@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
@@ -71,7 +72,7 @@ func TestEveryFaultPrune(t *testing.T) {
 // in loses connections and sessions, asks again, and has rivals that do the same.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
-		if err := s.Look.EnsurePath(s.Ctx, "/items", nil); err != nil {
+		if err := settle.Ensure(s.Ctx, s.Look, "/items", client.CreateOptions{}); err != nil {
 			s.Fatal(err)
 		}
 		var mu sync.Mutex

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -113,7 +115,7 @@ func (r *Requests) Forget(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	err = r.c.DeleteIdempotent(ctx, marker, client.AnyVersion)
+	err = settle.Delete(ctx, r.c, marker, client.AnyVersion, settle.DeleteOptions{})
 	if errors.Is(err, client.ErrNoNode) {
 		return nil
 	}
@@ -155,7 +157,7 @@ func (r *Requests) Prune(ctx context.Context, age time.Duration) (removed int, e
 
 // before returns the markers made before that time, in milliseconds.
 func (r *Requests) before(ctx context.Context, time int64) (markers []string, err error) {
-	for e, err := range r.c.Walk(ctx, r.path, client.WalkOptions{Depth: 1}) {
+	for e, err := range tree.Walk(ctx, r.c, r.path, tree.WalkOptions{Depth: 1}) {
 		if errors.Is(err, client.ErrNoNode) {
 			return nil, nil // it was empty, and has just gone
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
@@ -232,7 +233,7 @@ func TestForbiddenInDoubt(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			w := trial.New(t)
 			items(w)
-			_, err := w.Look.CreateAll(w.Ctx, "/app/requests", nil, client.Persistent, nil)
+			_, err := settle.CreateAll(w.Ctx, w.Look, "/app/requests", nil, client.CreateOptions{})
 			w.Must(err)
 			broken := cut(w.Proxy, zktest.Op(jute.OpMulti))
 			w.Proxy.Refuse()
@@ -257,7 +258,7 @@ func TestForbiddenInDoubt(t *testing.T) {
 func TestFailedOperationAfterDoubt(t *testing.T) {
 	w := trial.New(t)
 	items(w)
-	_, err := w.Look.CreateAll(w.Ctx, "/app/requests", nil, client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/app/requests", nil, client.CreateOptions{})
 	w.Must(err)
 	cut := w.Proxy.CutBefore(zktest.Op(jute.OpMulti))
 	_, err = open(t, w.C).Do(w.Ctx, "1", enqueue(), client.CheckOp("/items", 7))
@@ -270,7 +271,7 @@ func TestFailedOperationAfterDoubt(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	items(w)
-	_, err := w.Look.CreateAll(w.Ctx, "/app/requests", nil, client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/app/requests", nil, client.CreateOptions{})
 	w.Must(err)
 	_, err = w.Look.SetACL(w.Ctx, "/app/requests", client.ReadACL(), client.AnyVersion)
 	w.Must(err)

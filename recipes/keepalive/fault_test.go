@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/keepalive"
@@ -51,7 +53,7 @@ func TestEveryFaultWithRenewal(t *testing.T) {
 // awaitData waits until the node at path has that data.
 func awaitData(w *trial.World, path, data string) client.Stat {
 	w.Helper()
-	for v, err := range client.NewTyped(w.Look, path, client.String{}).Follow(w.Ctx) {
+	for v, err := range typed.New(w.Look, path, typed.String{}).Follow(w.Ctx) {
 		w.Must(err)
 		if v.Exists && v.Value == data {
 			return v.Stat
@@ -90,7 +92,7 @@ func TestEveryFaultWithoutRenewal(t *testing.T) {
 // the last count, and none after Close.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Renew: true}, func(s *trial.Storm) {
-		s.Look.EnsurePath(s.Ctx, "/d", nil)
+		settle.Ensure(s.Ctx, s.Look, "/d", client.CreateOptions{})
 		var nodes []*keepalive.Node
 		for i := range s.Clients() {
 			n, err := keepalive.New(s.Client(i), fmt.Sprintf("/d/%d", i), keepalive.Options{Sequential: i%2 == 0})
@@ -171,10 +173,10 @@ func (w *witness) look() map[int]int {
 		w.s.Errorf("list: %v", err)
 	}
 	for _, name := range list.Names {
-		plain, _, _ := client.ProtectedName(name)
+		plain, _, _ := settle.ProtectedName(name)
 		i, err := strconv.Atoi(plain[:1])
 		if err != nil || slices.ContainsFunc(list.Names, func(n string) bool {
-			p, _, _ := client.ProtectedName(n)
+			p, _, _ := settle.ProtectedName(n)
 			return n != name && strings.HasPrefix(p, plain[:1])
 		}) {
 			w.s.Errorf("two of a kind: %q", list.Names)

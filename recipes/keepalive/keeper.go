@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -169,7 +170,7 @@ func (k *keeper) create(data []byte, asked uint64) error {
 	path, stat, err := k.put(data)
 	switch {
 	case errors.Is(err, client.ErrNoNode):
-		return k.c.EnsureContainer(k.ctx, k.dir(), k.n.o.ACL)
+		return settle.Ensure(k.ctx, k.c, k.dir(), client.CreateOptions{Mode: client.Container, ACL: k.n.o.ACL})
 	case errors.Is(err, client.ErrNodeExists):
 		k.unsure = true
 		return nil
@@ -213,7 +214,8 @@ func (k *keeper) put(data []byte) (string, client.Stat, error) {
 	}
 	i := strings.LastIndexByte(k.n.path, '/') + 1
 	unique := k.n.path[:i] + "_c_" + line.NewID() + "-" + k.n.path[i:]
-	return k.c.CreateUnique(k.ctx, unique, data, client.EphemeralSequential, k.n.o.ACL)
+	made, err := settle.Create(k.ctx, k.c, unique, data, settle.CreateOptions{Mode: client.EphemeralSequential, ACL: k.n.o.ACL, By: settle.ByPath})
+	return made.Path, made.Stat, err
 }
 
 // dir is where the node is.
@@ -222,7 +224,7 @@ func (k *keeper) dir() string { return k.n.path[:max(strings.LastIndexByte(k.n.p
 // look finds out what there is after a connection broke, or when something was not as
 // it should be.
 func (k *keeper) look(want []byte, asked uint64) error {
-	if k.path == "" { // CreateUnique has looked, or does so in the background
+	if k.path == "" { // settle.Create has looked, or does so in the background
 		k.unsure = false
 		return nil
 	}

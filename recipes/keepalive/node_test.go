@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
@@ -57,7 +59,7 @@ func read(w *trial.World, path string) (string, client.Stat) {
 // zxid.
 func awaitAnother(w *trial.World, path string, than client.Zxid) client.Stat {
 	w.Helper()
-	for v, err := range client.NewTyped(w.Look, path, client.String{}).Follow(w.Ctx) {
+	for v, err := range typed.New(w.Look, path, typed.String{}).Follow(w.Ctx) {
 		w.Must(err)
 		if v.Exists && v.Stat.Czxid != than {
 			return v.Stat
@@ -90,7 +92,7 @@ func awaitTrace(w *trial.World, rec *zktest.Recording, want ...string) {
 // which wakes nobody here, and one to end. It does not poll.
 func TestTrace(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/d", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/d", client.CreateOptions{}))
 	rec := w.Record()
 	n := start(w, w.C, "/d/a", "1", keepalive.Options{})
 	awaitTrace(w, rec, "create2 /d/a", "getChildren2 /d/a watch")
@@ -378,7 +380,7 @@ func TestACLs(t *testing.T) {
 		t.Errorf("data that was refused is there: %q", data)
 	}
 
-	w.Must(w.Look.EnsurePath(w.Ctx, "/d", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/d", client.CreateOptions{}))
 	n = start(w, w.C, "/d/a", "", keepalive.Options{})
 	_, err = w.Look.SetACL(w.Ctx, "/d", client.ReadACL(), client.AnyVersion)
 	w.Must(err)
@@ -416,7 +418,7 @@ func TestCloseInDoubt(t *testing.T) {
 	for name, o := range kinds {
 		t.Run(name, func(t *testing.T) {
 			w := trial.New(t)
-			w.Must(w.Look.EnsurePath(w.Ctx, "/d", nil))
+			w.Must(settle.Ensure(w.Ctx, w.Look, "/d", client.CreateOptions{}))
 			cut := w.Proxy.CutAfter(zktest.Op(jute.OpCreate2))
 			w.Proxy.Refuse()
 			n := launch(w, w.C, "/d/a", "", o)

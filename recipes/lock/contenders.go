@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -58,7 +60,7 @@ func Contenders(ctx context.Context, c *client.Client, path string) ([]Contender
 	any := anybodys()
 	var entries []line.Entry
 	found := make(map[string]Contender)
-	for node, err := range c.Walk(ctx, path, client.WalkOptions{Depth: 1, Data: true}) {
+	for node, err := range tree.Walk(ctx, c, path, tree.WalkOptions{Depth: 1, Data: true}) {
 		if err != nil {
 			return nil, fmt.Errorf("contenders of %s: %w", path, err)
 		}
@@ -85,7 +87,7 @@ func anybodys() *line.Layout {
 	}}
 }
 
-func contender(n client.Entry) Contender {
+func contender(n tree.Entry) Contender {
 	return Contender{
 		Path: n.Path, Data: n.Data, Session: jute.Owner(n.Stat.EphemeralOwner).Session(),
 		Since: time.UnixMilli(n.Stat.Ctime), Token: n.Stat.Czxid,
@@ -113,7 +115,7 @@ func Break(ctx context.Context, c *client.Client, who Contender) (Contender, err
 	if err == nil {
 		// The servers can't compare a czxid: the look comes right before the delete, of the
 		// version that was looked at.
-		err = c.DeleteIdempotent(ctx, who.Path, node.Stat.Version)
+		err = settle.Delete(ctx, c, who.Path, node.Stat.Version, settle.DeleteOptions{})
 	}
 	if err != nil {
 		return Contender{}, fmt.Errorf("break %s: %w", who.Path, err)
@@ -121,7 +123,7 @@ func Break(ctx context.Context, c *client.Client, who Contender) (Contender, err
 	if before != "" {
 		line.Nudge(ctx, c, before)
 	}
-	broken := contender(client.Entry{Path: who.Path, Data: node.Data, Stat: node.Stat})
+	broken := contender(tree.Entry{Path: who.Path, Data: node.Data, Stat: node.Stat})
 	broken.Holds = who.Holds
 	return broken, nil
 }

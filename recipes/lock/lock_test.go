@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
@@ -305,7 +306,7 @@ func TestWaiting(t *testing.T) {
 func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
 	for _, name := range []string{"readme", "_c_5f1d3c7a-5a7e-4d0c-9a5e-1f5c8f0a7b11-latch-0000000001", "a__rlock__0000000001", "lock-1", "x-y-0000000001"} {
-		_, err := w.Look.CreateAll(w.Ctx, "/l/"+name, nil, client.Persistent, nil)
+		_, err := settle.CreateAll(w.Ctx, w.Look, "/l/"+name, nil, client.CreateOptions{})
 		w.Must(err)
 		m := mutex(t, w.C, lock.Options{})
 		_, err = m.Lock(w.Ctx)
@@ -412,7 +413,7 @@ func TestContendersOfAnything(t *testing.T) {
 	_, err := lock.Contenders(w.Ctx, w.C, "/l")
 	mustBe(t, err, client.ErrNoNode)
 	for _, name := range []string{"readme", "n_0000000003", "_c_1-latch-0000000001", "-__READ__-2147483648", "_c_2-lock-0000000002"} {
-		_, err := w.Look.CreateAll(w.Ctx, "/l/"+name, nil, client.Persistent, nil)
+		_, err := settle.CreateAll(w.Ctx, w.Look, "/l/"+name, nil, client.CreateOptions{})
 		w.Must(err)
 	}
 	list, err := lock.Contenders(w.Ctx, w.C, "/l")
@@ -432,9 +433,9 @@ func TestContendersOfAnything(t *testing.T) {
 // The numbers that come after 2^31-1 have a sign, which is told from the hyphen of a label.
 func TestContendersWhereNumbersWrapAround(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.C.EnsurePath(w.Ctx, "/locks", nil))
+	w.Must(settle.Ensure(w.Ctx, w.C, "/locks", client.CreateOptions{}))
 	for _, label := range []string{"_c_5f1d3c7a-lock-", "5f1d__lock__", "n_"} {
-		w.Must(w.C.EnsurePath(w.Ctx, "/locks/"+label, nil))
+		w.Must(settle.Ensure(w.Ctx, w.C, "/locks/"+label, client.CreateOptions{}))
 		var want []string
 		for _, number := range []string{"2147483646", "-2147483647", "-1000000001"} {
 			want = append(want, "/locks/"+label+"/"+label+number)

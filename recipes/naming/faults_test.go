@@ -32,7 +32,7 @@ func TestEveryFault(t *testing.T) {
 			case err == nil && got != is, err != nil && !client.IsAmbiguous(err) && got != was, got != was && got != is:
 				w.Errorf("after %s = %v the name is %q, before it was %q", what, err, got, was)
 			case err != nil: // as it would have been
-				settle(w, look, name, is)
+				bindAs(w, look, name, is)
 			}
 		}
 		expect("bind", "a/b", names.Bind(w.Ctx, "a/b", []byte("1")), "-", "1")
@@ -44,8 +44,8 @@ func TestEveryFault(t *testing.T) {
 	})
 }
 
-// settle makes a name be bound to a value, or with "-" not at all.
-func settle(w *trial.World, look *naming.Names, name, value string) {
+// bindAs makes a name be bound to a value, or with "-" not at all.
+func bindAs(w *trial.World, look *naming.Names, name, value string) {
 	w.Helper()
 	if err := look.Unbind(w.Ctx, name, client.AnyVersion); err != nil && !errors.Is(err, naming.ErrUnbound) {
 		w.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -73,14 +75,14 @@ func (n *Names) bind(ctx context.Context, name string, value []byte, mode client
 	}
 	const rounds = 10 // a container may be deleted between being made and being used
 	for round := 1; ; round++ {
-		err := n.c.CreateIdempotent(ctx, path, value, mode, n.o.ACL)
+		_, err := settle.Create(ctx, n.c, path, value, settle.CreateOptions{Mode: mode, ACL: n.o.ACL})
 		if errors.Is(err, client.ErrNodeExists) && !client.IsAmbiguous(err) {
 			return fmt.Errorf("bind %q: %w: %w", name, ErrBound, err)
 		}
 		if !errors.Is(err, client.ErrNoNode) || client.IsAmbiguous(err) || round == rounds {
 			return wrap("bind", name, err)
 		}
-		if err := n.c.EnsureContainer(ctx, line.Parent(path), n.o.ACL); err != nil {
+		if err := settle.Ensure(ctx, n.c, line.Parent(path), client.CreateOptions{Mode: client.Container, ACL: n.o.ACL}); err != nil {
 			return wrap("bind", name, line.Settled(err, nil))
 		}
 	}
@@ -109,7 +111,7 @@ func (n *Names) Rebind(ctx context.Context, name string, value []byte, version i
 			}
 			at = found.Stat.Version
 		}
-		stat, err := n.c.SetIdempotent(ctx, path, value, at)
+		stat, err := settle.Set(ctx, n.c, path, value, at)
 		faster := errors.Is(err, client.ErrBadVersion) && !client.IsAmbiguous(err)
 		if !faster || version != client.AnyVersion {
 			return stat.Version, wrap("rebind", name, err)
@@ -125,7 +127,7 @@ func (n *Names) Unbind(ctx context.Context, name string, version int32) error {
 	if err != nil {
 		return err
 	}
-	return wrap("unbind", name, n.c.DeleteIdempotent(ctx, path, version))
+	return wrap("unbind", name, settle.Delete(ctx, n.c, path, version, settle.DeleteOptions{}))
 }
 
 // Resolve returns what a name is bound to. The error wraps ErrUnbound if it is not.
@@ -167,7 +169,7 @@ func (n *Names) Follow(ctx context.Context, name string) iter.Seq2[Binding, erro
 			yield(Binding{}, err)
 			return
 		}
-		for now, err := range client.NewTyped(n.c, path, raw{}).Follow(ctx) {
+		for now, err := range typed.New(n.c, path, raw{}).Follow(ctx) {
 			b := binding(name, now.Value, now.Stat)
 			switch {
 			case err != nil:

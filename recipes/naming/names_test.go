@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/naming"
@@ -288,7 +289,7 @@ func TestForeignChildren(t *testing.T) {
 
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
-	_, err := w.Look.CreateAll(w.Ctx, "/app/names", nil, client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/app/names", nil, client.CreateOptions{})
 	w.Must(err)
 	_, err = w.Look.SetACL(w.Ctx, "/app/names", client.ReadACL(), client.AnyVersion)
 	w.Must(err)

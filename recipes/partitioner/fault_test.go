@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/partitioner"
 )
@@ -70,7 +72,7 @@ func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Renew: true}, func(s *trial.Storm) {
 		all := []string{"0", "1", "2", "3", "4", "5"}
 		for _, name := range all {
-			if err := s.Look.EnsurePath(s.Ctx, "/books/"+name, nil); err != nil {
+			if err := settle.Ensure(s.Ctx, s.Look, "/books/"+name, client.CreateOptions{}); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -145,8 +147,8 @@ func settled(s *trial.Storm, p *partitioner.Partitioner, partitions int) []strin
 // tokens checks that those of the entries don't go back.
 func tokens(ctx context.Context, s *trial.Storm, path string) {
 	last := 0
-	for v, err := range client.NewTyped[int](s.Look, path, nil).Follow(ctx) {
-		if errors.Is(err, client.ErrData) {
+	for v, err := range typed.New[int](s.Look, path, nil).Follow(ctx) {
+		if errors.Is(err, typed.ErrData) {
 			continue // nobody has made an entry yet
 		}
 		if err != nil {

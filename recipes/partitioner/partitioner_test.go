@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/partitioner"
@@ -306,7 +307,7 @@ func TestBadUse(t *testing.T) {
 	b := run(w, w.C, "b", idle)
 	b.acquired(w, 1)
 	mustBe(t, b.stop(), context.Canceled)
-	_, err := w.Look.CreateAll(w.Ctx, "/p/locks/q1/foreign", nil, client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/p/locks/q1/foreign", nil, client.CreateOptions{})
 	w.Must(err)
 	c := run(w, w.C, "c", idle)
 	<-c.done

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/standin"
 	"github.com/zkd-project/zkd/recipes/queue"
@@ -122,7 +123,7 @@ func exampleClient(t *standin.T) (context.Context, *client.Client) {
 		t.Fatalf("create the example's root: %v", err)
 	}
 	t.Cleanup(func() {
-		c.DeleteAll(ctx, root.Path, client.DeleteOptions{})
+		tree.Delete(ctx, c, root.Path, tree.DeleteOptions{})
 		c.Close(ctx)
 	})
 	return ctx, c.Namespace(root.Path)

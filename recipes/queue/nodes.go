@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -18,14 +19,14 @@ const rounds = 10
 // anew while somebody has a list of them.
 func ensure(ctx context.Context, c *client.Client, path string, acl []client.ACL) error {
 	for round := 1; ; round++ {
-		err := c.CreateIdempotent(ctx, path, nil, client.Persistent, acl)
+		_, err := settle.Create(ctx, c, path, nil, settle.CreateOptions{ACL: acl})
 		if err == nil || errors.Is(err, client.ErrNodeExists) {
 			return nil
 		}
 		if !errors.Is(err, client.ErrNoNode) || round == rounds {
 			return err
 		}
-		if err := c.EnsureContainer(ctx, line.Parent(path), acl); err != nil {
+		if err := settle.Ensure(ctx, c, line.Parent(path), client.CreateOptions{Mode: client.Container, ACL: acl}); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/receipt"
 )
@@ -12,9 +13,11 @@ import (
 // newReceipts returns the receipts with which changes are done once.
 func newReceipts(c *client.Client, dir string, acl []client.ACL) *receipt.Book {
 	return receipt.New(c, receipt.Options{
-		Path:    func() string { return line.Join(dir, line.NewID()) },
-		Missing: func(ctx context.Context) error { return c.EnsureContainer(ctx, dir, acl) },
-		ACL:     acl,
+		Path: func() string { return line.Join(dir, line.NewID()) },
+		Missing: func(ctx context.Context) error {
+			return settle.Ensure(ctx, c, dir, client.CreateOptions{Mode: client.Container, ACL: acl})
+		},
+		ACL: acl,
 	})
 }
 

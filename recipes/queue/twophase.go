@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -81,7 +82,7 @@ func (q *TwoPhase) Sweep(ctx context.Context, age time.Duration) (removed int, e
 
 // drafts returns the paths of those that were made before a time, in milliseconds.
 func (q *TwoPhase) drafts(ctx context.Context, before int64) (paths []string, err error) {
-	for e, err := range q.c.Walk(ctx, q.dir, client.WalkOptions{Depth: 1}) {
+	for e, err := range tree.Walk(ctx, q.c, q.dir, tree.WalkOptions{Depth: 1}) {
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -342,7 +343,7 @@ func TestTwoPhaseRefuses(t *testing.T) {
 func TestTwoPhaseOfBrokenItems(t *testing.T) {
 	w := trial.New(t)
 	for _, name := range []string{"_c_a-item-0000000000", "_c_a-0000000000", "qn-0000000000"} {
-		_, err := w.Look.CreateAll(w.Ctx, "/q/"+name, nil, client.Persistent, nil)
+		_, err := settle.CreateAll(w.Ctx, w.Look, "/q/"+name, nil, client.CreateOptions{})
 		w.Must(err)
 		q := openTwoPhase(w, w.C, "/q", queue.Options{})
 		_, _, err1 := q.Poll(w.Ctx)

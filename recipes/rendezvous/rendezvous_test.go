@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
@@ -202,7 +203,7 @@ func TestDeadIsNotMet(t *testing.T) {
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/pairs", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/pairs", client.CreateOptions{}))
 	rec := w.Record()
 	done := meet(w.Ctx, place(t, w.C, 2), "a")
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))

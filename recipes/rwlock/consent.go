@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 )
 
 // Request is the data that a node gets to ask its contender to unlock. Both are
@@ -82,7 +83,7 @@ func (h *Held) refuse() error {
 	if err != nil || !isRequest(node.Data) {
 		return err
 	}
-	_, err = c.SetIdempotent(h.Context(), h.path, h.b.o.Data, node.Stat.Version)
+	_, err = settle.Set(h.Context(), c, h.path, h.b.o.Data, node.Stat.Version)
 	if errors.Is(err, client.ErrBadVersion) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

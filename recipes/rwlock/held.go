@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -155,7 +156,7 @@ func (h *Held) nested(ctx context.Context, kind Kind) (*Held, error) {
 func (h *Held) beside(ctx context.Context) (*Held, error) {
 	b := h.b
 	c := b.line.Client.Steady().InSession(h.session)
-	path, _, err := c.CreateUnique(ctx, h.shareName(), b.o.Data, client.Ephemeral, b.o.ACL)
+	made, err := settle.Create(ctx, c, h.shareName(), b.o.Data, settle.CreateOptions{Mode: client.Ephemeral, ACL: b.o.ACL, By: settle.ByPath})
 	if err != nil {
 		return nil, err
 	}
@@ -164,11 +165,11 @@ func (h *Held) beside(ctx context.Context) (*Held, error) {
 		err = gone(h.node)
 	}
 	if err != nil {
-		return nil, errors.Join(err, line.RemoveUnique(ctx, c, path))
+		return nil, errors.Join(err, line.RemoveUnique(ctx, c, made.Path))
 	}
-	read := &Held{b: b, kind: Read, path: path, node: path, share: h.share, token: h.token, session: h.session}
+	read := &Held{b: b, kind: Read, path: made.Path, node: made.Path, share: h.share, token: h.token, session: h.session}
 	o := line.HoldOptions{Reserve: b.o.Reserve, Changed: read.changed, Session: h.session}
-	read.begin(func() { read.holds = []*line.Hold{line.NewHold(read.values(ctx), b.line.Client, path, o)} })
+	read.begin(func() { read.holds = []*line.Hold{line.NewHold(read.values(ctx), b.line.Client, made.Path, o)} })
 	return read, nil
 }
 

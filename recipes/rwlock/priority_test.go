@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes/internal/line"
@@ -20,7 +21,7 @@ import (
 func TestGrantThatIsInDoubtIsLookedForInSync(t *testing.T) {
 	for _, kind := range []rwlock.Kind{rwlock.Read, rwlock.Write} {
 		w := trial.New(t)
-		w.Must(w.Look.EnsureContainer(w.Ctx, "/lock", nil))
+		w.Must(settle.Ensure(w.Ctx, w.Look, "/lock", client.CreateOptions{Mode: client.Container}))
 		l, err := rwlock.NewPriority(w.C, "/lock", rwlock.Options{})
 		w.Must(err)
 		w.Proxy.CutAfter(zktest.Op(jute.OpMulti))
@@ -40,7 +41,7 @@ func TestGrantThatIsInDoubtIsLookedForInSync(t *testing.T) {
 func TestPriorityAsksWhoSlipsIn(t *testing.T) {
 	w := trial.New(t)
 	stem := "/lock/_c_" + line.NewID() + "-p0-read-"
-	w.Must(w.Look.EnsureContainer(w.Ctx, "/lock", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/lock", client.CreateOptions{Mode: client.Container}))
 	place, err := w.Look.Create(w.Ctx, stem, nil, client.CreateOptions{Mode: client.EphemeralSequential})
 	w.Must(err)
 	grant := strings.Replace(place.Path, "-read-", "-read-held-", 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -117,7 +118,7 @@ func (b *base) request(ctx context.Context, path string) error {
 		if err != nil || isRequest(node.Data) {
 			return err
 		}
-		_, err = c.SetIdempotent(ctx, path, []byte(b.o.Request), node.Stat.Version)
+		_, err = settle.Set(ctx, c, path, []byte(b.o.Request), node.Stat.Version)
 		if !errors.Is(err, client.ErrBadVersion) {
 			return err
 		}
@@ -137,14 +138,14 @@ func (b *base) force(ctx context.Context, who Contender) (Contender, Outcome, er
 	c := b.line.Client.Steady()
 	node, err := c.Get(ctx, who.Path)
 	if err == nil {
-		err = c.DeleteIdempotent(ctx, who.Path, client.AnyVersion)
+		err = settle.Delete(ctx, c, who.Path, client.AnyVersion, settle.DeleteOptions{})
 	}
 	out := Forced
 	if errors.Is(err, client.ErrNoNode) {
 		out, err = Released, nil
 	}
 	if grant := b.grant(who.Path); err == nil && grant != "" {
-		err = c.DeleteIdempotent(ctx, grant, client.AnyVersion)
+		err = settle.Delete(ctx, c, grant, client.AnyVersion, settle.DeleteOptions{})
 		if errors.Is(err, client.ErrNoNode) {
 			err = nil
 		}

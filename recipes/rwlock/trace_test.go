@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/rwlock"
@@ -23,7 +24,7 @@ func mustTrace(w *trial.World, what string, rec *zktest.Recording, want ...strin
 func TestTraceOfAFreeLock(t *testing.T) {
 	for kind, name := range map[rwlock.Kind]string{rwlock.Read: "/lock/_c_GUID-__READ__", rwlock.Write: "/lock/_c_GUID-__WRIT__"} {
 		w := trial.New(t)
-		w.Must(w.Look.EnsureContainer(w.Ctx, "/lock", nil))
+		w.Must(settle.Ensure(w.Ctx, w.Look, "/lock", client.CreateOptions{Mode: client.Container}))
 		l, err := rwlock.New(w.C, "/lock", rwlock.Options{})
 		w.Must(err)
 		rec := w.Record()
@@ -41,7 +42,7 @@ func TestTraceOfAFreeLock(t *testing.T) {
 func TestTraceOfAFreePriority(t *testing.T) {
 	for _, kind := range []rwlock.Kind{rwlock.Read, rwlock.Write} {
 		w := trial.New(t)
-		w.Must(w.Look.EnsureContainer(w.Ctx, "/lock", nil))
+		w.Must(settle.Ensure(w.Ctx, w.Look, "/lock", client.CreateOptions{Mode: client.Container}))
 		l, err := rwlock.NewPriority(w.C, "/lock", rwlock.Options{})
 		w.Must(err)
 		rec := w.Record()

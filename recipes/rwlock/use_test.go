@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/rwlock"
@@ -42,7 +43,7 @@ func TestNewTellsWhatIsWrong(t *testing.T) {
 // A child that is somebody else's makes all fail, and nothing is left.
 func TestForeignChildren(t *testing.T) {
 	both(t, func(w *trial.World, lock func(*client.Client, rwlock.Options) locker) {
-		_, err := w.Look.CreateAll(w.Ctx, "/lock/_c_x-lock-0000000001", nil, client.Persistent, nil)
+		_, err := settle.CreateAll(w.Ctx, w.Look, "/lock/_c_x-lock-0000000001", nil, client.CreateOptions{})
 		w.Must(err)
 		l := lock(w.C, rwlock.Options{})
 		_, err1 := l.take(w.Ctx, rwlock.Write, 0)
@@ -196,7 +197,7 @@ func TestKazooTakesPart(t *testing.T) {
 	w := trial.New(t)
 	l, err := rwlock.New(w.C, "/lock", rwlock.Options{})
 	w.Must(err)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/lock", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/lock", client.CreateOptions{}))
 	reader, err := w.Look.Create(w.Ctx, "/lock/0d6a5c0be0b84b8f9d0e7c1b2a394857__rlock__", nil, client.CreateOptions{Mode: client.EphemeralSequential})
 	w.Must(err)
 	r, ok, err := l.TryRLock(w.Ctx)

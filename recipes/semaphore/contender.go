@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -97,7 +98,7 @@ func (s *Semaphore) Break(ctx context.Context, who Contender) (Contender, error)
 		waiting, err = s.locks.List(ctx)
 	}
 	if err == nil {
-		err = s.c.DeleteIdempotent(ctx, who.Path, client.AnyVersion)
+		err = settle.Delete(ctx, s.c, who.Path, client.AnyVersion, settle.DeleteOptions{})
 	}
 	if err != nil {
 		return Contender{}, fmt.Errorf("break %s: %w", who.Path, line.Why(ctx, err))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -61,7 +62,7 @@ func (s *Semaphore) agree(ctx context.Context) error {
 		case errors.Is(err, client.ErrNoNode):
 			err = s.create(ctx, own)
 		case err == nil && len(node.Data) == 0:
-			_, err = s.c.SetIdempotent(ctx, s.path, own, node.Stat.Version)
+			_, err = settle.Set(ctx, s.c, s.path, own, node.Stat.Version)
 		case err == nil:
 			return s.compare(node.Data)
 		}
@@ -73,10 +74,11 @@ func (s *Semaphore) agree(ctx context.Context) error {
 }
 
 func (s *Semaphore) create(ctx context.Context, data []byte) error {
-	if err := s.c.EnsureContainer(ctx, line.Parent(s.path), s.o.ACL); err != nil {
+	if err := settle.Ensure(ctx, s.c, line.Parent(s.path), client.CreateOptions{Mode: client.Container, ACL: s.o.ACL}); err != nil {
 		return err
 	}
-	return s.c.CreateIdempotent(ctx, s.path, data, client.Container, s.o.ACL)
+	_, err := settle.Create(ctx, s.c, s.path, data, settle.CreateOptions{Mode: client.Container, ACL: s.o.ACL})
+	return err
 }
 
 // compare passes over data that are no number: they mean something else.

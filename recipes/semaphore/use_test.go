@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -119,7 +120,7 @@ func TestSharedCount(t *testing.T) {
 func TestForeignChildren(t *testing.T) {
 	for _, path := range []string{"/sem/leases/x", "/sem/locks/x"} {
 		w := trial.New(t)
-		_, err := w.Look.CreateAll(w.Ctx, path, nil, client.Persistent, nil)
+		_, err := settle.CreateAll(w.Ctx, w.Look, path, nil, client.CreateOptions{})
 		w.Must(err)
 		s := newSemaphore(w, w.C, 1, semaphore.Options{})
 		_, err1 := s.Acquire(w.Ctx, 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
@@ -177,7 +178,7 @@ func TestBackToTheStatusBefore(t *testing.T) {
 // its own (seeds.md C42).
 func TestRegistrationWhoseReplyIsLost(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/workers", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/workers", client.CreateOptions{}))
 	cut := w.Proxy.CutAfter(zktest.Op(jute.OpCreate2))
 	r := register(w, w.C, "w1", "Idle")
 	<-cut.Done()
@@ -221,7 +222,7 @@ func TestMonitorIsCutOff(t *testing.T) {
 // What a status costs: one write, which wakes nobody but the monitors, each once.
 func TestTrace(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/workers", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/workers", client.CreateOptions{}))
 	monitor := zktest.NewProxy(t, w.Proxy.Addr())
 	register(w, w.Look, "other", "idle")
 	rec := w.Record()
@@ -268,7 +269,7 @@ func TestBadUse(t *testing.T) {
 	mustBe(t, r.Set(w.Ctx, "x"), recipes.ErrClosed)
 	mustBe(t, r.Err(), recipes.ErrClosed)
 
-	_, err := w.Look.CreateAll(w.Ctx, "/workers/foreign", nil, client.Persistent, nil)
+	_, err := settle.CreateAll(w.Ctx, w.Look, "/workers/foreign", nil, client.CreateOptions{})
 	w.Must(err)
 	_, err = newBoard(w, w.C).Workers(w.Ctx)
 	mustBe(t, err, recipes.ErrLayout)

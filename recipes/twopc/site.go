@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -48,7 +49,7 @@ func (t *Transaction) join(ctx context.Context, name string) (*Site, error) {
 		if s.c, _, err = line.Bind(ctx, t.c); err != nil {
 			return nil, err
 		}
-		err = s.c.CreateIdempotent(ctx, t.site(name), nil, client.Ephemeral, t.acl)
+		_, err = settle.Create(ctx, s.c, t.site(name), nil, settle.CreateOptions{Mode: client.Ephemeral, ACL: t.acl})
 	}
 	return s, err
 }
@@ -81,7 +82,7 @@ func (s *Site) Vote(ctx context.Context, v Outcome) error {
 }
 
 func (s *Site) commit(ctx context.Context) error {
-	_, err := s.c.SetIdempotent(ctx, s.t.site(s.name), []byte(Commit), 0)
+	_, err := settle.Set(ctx, s.c, s.t.site(s.name), []byte(Commit), 0)
 	return s.voted(ctx, Commit, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -96,7 +97,7 @@ func (t *Transaction) create(ctx context.Context, id string, ops []client.Op) er
 			return err
 		case errors.Is(err, client.ErrNoNode) && round < rounds:
 			round++
-			if err := t.c.EnsureContainer(ctx, line.Parent(t.path), t.acl); err != nil {
+			if err := settle.Ensure(ctx, t.c, line.Parent(t.path), client.CreateOptions{Mode: client.Container, ACL: t.acl}); err != nil {
 				return err
 			}
 		case !client.IsAmbiguous(err) || ctx.Err() != nil:

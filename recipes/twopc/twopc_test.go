@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
@@ -358,7 +359,7 @@ func TestBeginInDoubt(t *testing.T) {
 	blind[0].Perms &^= client.PermRead
 	tx, err := twopc.New(w.C, path, twopc.Options{ACL: blind})
 	w.Must(err)
-	w.Must(w.Look.EnsurePath(w.Ctx, "/tx", nil))
+	w.Must(settle.Ensure(w.Ctx, w.Look, "/tx", client.CreateOptions{}))
 	w.Proxy.CutAfter(zktest.Op(jute.OpMulti))
 	err = tx.Begin(w.Ctx, twopc.Plan{Sites: []string{"a"}})
 	mustBe(t, err, client.ErrNoAuth)

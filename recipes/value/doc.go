@@ -9,7 +9,7 @@
 //	})
 //	for now, err := range limits.Follow(ctx) { ... }
 //
-// It stands on client.Typed, and has what that leaves to its user: the node is made
+// It stands on typed.Node, and has what that leaves to its user: the node is made
 // when it is first changed, and a change whose reply is lost is found out about.
 //
 // # Layout on the tree

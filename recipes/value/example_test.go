@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/standin"
 	"github.com/zkd-project/zkd/recipes/value"
@@ -33,7 +33,7 @@ func Example() {
 	now, err := shared.Get(ctx)
 	fmt.Printf("%+v, version %d, %v\n", now.Value, now.Stat.Version, err)
 
-	_, err = shared.TrySet(ctx, client.Value[limits]{}, limits{}) // as if there were none yet
+	_, err = shared.TrySet(ctx, typed.Value[limits]{}, limits{}) // as if there were none yet
 	fmt.Println(value.Conflict(err))
 	// Output:
 	// {Rate:200 Burst:10}, version 1, <nil>

@@ -8,6 +8,8 @@ import (
 	"iter"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/receipt"
@@ -15,8 +17,8 @@ import (
 
 // Options are what a Value can be told. The zero value is good for most.
 type Options[T any] struct {
-	// Codec makes data of values and back. Nil is client.JSON.
-	Codec client.Codec[T]
+	// Codec makes data of values and back. Nil is typed.JSON.
+	Codec typed.Codec[T]
 	// Seed is the value as long as there is no node.
 	Seed T
 	// Exact finds out in all cases what has become of a change whose reply is
@@ -31,8 +33,8 @@ type Options[T any] struct {
 type Value[T any] struct {
 	c     *client.Client
 	path  string
-	typed *client.Typed[T]
-	codec client.Codec[T]
+	typed *typed.Node[T]
+	codec typed.Codec[T]
 	o     Options[T]
 	marks *receipt.Book // nil unless Options.Exact
 }
@@ -43,10 +45,10 @@ func New[T any](c *client.Client, path string, o Options[T]) (*Value[T], error) 
 		return nil, fmt.Errorf("value: %w", err)
 	}
 	if o.Codec == nil {
-		o.Codec = client.JSON[T]{}
+		o.Codec = typed.JSON[T]{}
 	}
 	v := &Value[T]{c: c.Steady(), path: path, codec: o.Codec, o: o}
-	v.typed = client.NewTyped(v.c, path, o.Codec)
+	v.typed = typed.New(v.c, path, o.Codec)
 	if o.Exact {
 		v.marks = receipt.New(v.c, receipt.Options{
 			Path: func() string { return path + "/_c_" + line.NewID() + "-mark" },
@@ -61,24 +63,24 @@ func (v *Value[T]) Path() string { return v.path }
 
 // Get returns the value as the server knows it, which may lag behind: a
 // client.Client.Sync before makes it that of now. If there is no node it is the seed,
-// and Exists is false. The error wraps client.ErrData if the node's data is not a T.
-func (v *Value[T]) Get(ctx context.Context) (client.Value[T], error) {
+// and Exists is false. The error wraps typed.ErrData if the node's data is not a T.
+func (v *Value[T]) Get(ctx context.Context) (typed.Value[T], error) {
 	now, stat, err := v.typed.Get(ctx)
 	if errors.Is(err, client.ErrNoNode) {
-		return client.Value[T]{Value: v.o.Seed}, nil
+		return typed.Value[T]{Value: v.o.Seed}, nil
 	}
 	if err != nil {
-		return client.Value[T]{}, err
+		return typed.Value[T]{}, err
 	}
-	return client.Value[T]{Value: now, Stat: stat, Exists: true}, nil
+	return typed.Value[T]{Value: now, Stat: stat, Exists: true}, nil
 }
 
 // Follow returns the value as it is now, and then as it is after each change, as
-// client.Typed.Follow does: changes that come fast are skipped but for the last, and
-// data that is not a T comes with a client.ErrData and is followed by more. While there
+// typed.Node.Follow does: changes that come fast are skipped but for the last, and
+// data that is not a T comes with a typed.ErrData and is followed by more. While there
 // is no node the value is the seed.
-func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[client.Value[T], error] {
-	return func(yield func(client.Value[T], error) bool) {
+func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[typed.Value[T], error] {
+	return func(yield func(typed.Value[T], error) bool) {
 		for now, err := range v.typed.Follow(ctx) {
 			if err == nil && !now.Exists {
 				now.Value = v.o.Seed
@@ -94,14 +96,14 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[client.Value[T], error]
 // of the same version, or without a node. It returns the new one. The error wraps
 // client.ErrBadVersion if somebody was faster, and nothing is done then; unless
 // client.IsAmbiguous(err): see the package's documentation.
-func (v *Value[T]) TrySet(ctx context.Context, old client.Value[T], to T) (client.Value[T], error) {
-	none := client.Value[T]{}
+func (v *Value[T]) TrySet(ctx context.Context, old typed.Value[T], to T) (typed.Value[T], error) {
+	none := typed.Value[T]{}
 	if v.marks != nil && v.marks.Closed() {
 		return none, recipes.ErrClosed
 	}
 	data, err := v.codec.Encode(to)
 	if err != nil {
-		return none, fmt.Errorf("encode %s: %w: %w", v.path, client.ErrData, err)
+		return none, fmt.Errorf("encode %s: %w: %w", v.path, typed.ErrData, err)
 	}
 	if !old.Exists {
 		if old.Stat, err = v.plant(ctx); err != nil {
@@ -115,7 +117,7 @@ func (v *Value[T]) TrySet(ctx context.Context, old client.Value[T], to T) (clien
 	if err != nil {
 		return none, err
 	}
-	return client.Value[T]{Value: to, Stat: stat, Exists: true}, nil
+	return typed.Value[T]{Value: to, Stat: stat, Exists: true}, nil
 }
 
 func (v *Value[T]) write(ctx context.Context, data []byte, old client.Stat) (client.Stat, error) {
@@ -134,7 +136,7 @@ func (v *Value[T]) write(ctx context.Context, data []byte, old client.Stat) (cli
 // somebody else is faster fn is called again with the newer value: so it must do
 // nothing but compute. An error of fn ends it, if fn has the same for what the leader
 // knows. See the package's documentation for when an error is ambiguous.
-func (v *Value[T]) Update(ctx context.Context, fn func(T) (T, error)) (client.Value[T], error) {
+func (v *Value[T]) Update(ctx context.Context, fn func(T) (T, error)) (typed.Value[T], error) {
 	for synced := false; ; {
 		old, err := v.Get(ctx)
 		if err != nil {
@@ -148,7 +150,7 @@ func (v *Value[T]) Update(ctx context.Context, fn func(T) (T, error)) (client.Va
 			}
 		}
 		if err != nil {
-			return client.Value[T]{}, err
+			return typed.Value[T]{}, err
 		}
 		now, err := v.TrySet(ctx, old, to)
 		if !Conflict(err) {
@@ -160,13 +162,13 @@ func (v *Value[T]) Update(ctx context.Context, fn func(T) (T, error)) (client.Va
 // Set replaces the value, whatever it is, also if it is not a T. It is Update with a
 // fixed value, but if the same value is found after a lost reply it doesn't matter whose
 // it is.
-func (v *Value[T]) Set(ctx context.Context, to T) (client.Value[T], error) {
+func (v *Value[T]) Set(ctx context.Context, to T) (typed.Value[T], error) {
 	for {
 		_, stat, exists, err := v.raw(ctx)
 		if err != nil {
-			return client.Value[T]{}, err
+			return typed.Value[T]{}, err
 		}
-		now, err := v.set(ctx, client.Value[T]{Stat: stat, Exists: exists}, to)
+		now, err := v.set(ctx, typed.Value[T]{Stat: stat, Exists: exists}, to)
 		if !Conflict(err) {
 			return now, err
 		}
@@ -174,19 +176,19 @@ func (v *Value[T]) Set(ctx context.Context, to T) (client.Value[T], error) {
 }
 
 // set is TrySet that takes another's same data for its own.
-func (v *Value[T]) set(ctx context.Context, old client.Value[T], to T) (client.Value[T], error) {
+func (v *Value[T]) set(ctx context.Context, old typed.Value[T], to T) (typed.Value[T], error) {
 	if v.marks != nil || !old.Exists {
 		return v.TrySet(ctx, old, to)
 	}
 	data, err := v.codec.Encode(to)
 	if err != nil {
-		return client.Value[T]{}, fmt.Errorf("encode %s: %w: %w", v.path, client.ErrData, err)
+		return typed.Value[T]{}, fmt.Errorf("encode %s: %w: %w", v.path, typed.ErrData, err)
 	}
-	stat, err := v.c.SetIdempotent(ctx, v.path, data, old.Stat.Version)
+	stat, err := settle.Set(ctx, v.c, v.path, data, old.Stat.Version)
 	if errors.Is(err, client.ErrNoNode) && !client.IsAmbiguous(err) {
 		err = fmt.Errorf("%w: the node is gone: %w", client.ErrBadVersion, err)
 	}
-	return client.Value[T]{Value: to, Stat: stat, Exists: err == nil}, err
+	return typed.Value[T]{Value: to, Stat: stat, Exists: err == nil}, err
 }
 
 // Conflict reports whether err is that somebody else was faster, and surely nothing
@@ -209,15 +211,15 @@ func (v *Value[T]) raw(ctx context.Context) (data []byte, stat client.Stat, exis
 func (v *Value[T]) plant(ctx context.Context) (client.Stat, error) {
 	seed, err := v.codec.Encode(v.o.Seed)
 	if err != nil {
-		return client.Stat{}, fmt.Errorf("encode the seed of %s: %w: %w", v.path, client.ErrData, err)
+		return client.Stat{}, fmt.Errorf("encode the seed of %s: %w: %w", v.path, typed.ErrData, err)
 	}
 	const rounds = 10 // a container may be deleted between being made and being used
 	for round := 1; ; round++ {
-		err = v.c.CreateIdempotent(ctx, v.path, seed, client.Persistent, v.o.ACL)
+		_, err = settle.Create(ctx, v.c, v.path, seed, settle.CreateOptions{ACL: v.o.ACL})
 		if err == nil || !errors.Is(err, client.ErrNoNode) || round == rounds {
 			break
 		}
-		if err := v.c.EnsureContainer(ctx, line.Parent(v.path), v.o.ACL); err != nil {
+		if err := settle.Ensure(ctx, v.c, line.Parent(v.path), client.CreateOptions{Mode: client.Container, ACL: v.o.ACL}); err != nil {
 			return client.Stat{}, line.Settled(err, nil)
 		}
 	}

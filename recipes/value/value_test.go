@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/value"
@@ -99,7 +102,7 @@ func TestSeed(t *testing.T) {
 			w.Must(w.Look.Delete(w.Ctx, "/a/b/n", client.AnyVersion))
 			continue
 		}
-		_, err := w.Look.CreateAll(w.Ctx, "/a/b/n", []byte("8"), client.Persistent, nil)
+		_, err := settle.CreateAll(w.Ctx, w.Look, "/a/b/n", []byte("8"), client.CreateOptions{})
 		w.Must(err)
 	}
 	if !slices.Equal(got, []int{7, 8, 7}) {
@@ -124,7 +127,7 @@ func TestTrySet(t *testing.T) {
 			w.Must(err)
 			second, err := v.TrySet(w.Ctx, first, 2)
 			w.Must(err)
-			for _, old := range []client.Value[int]{unborn, first} {
+			for _, old := range []typed.Value[int]{unborn, first} {
 				if now, err := v.TrySet(w.Ctx, old, 3); !value.Conflict(err) {
 					t.Errorf("set of %+v = %+v, %v, want a conflict", old, now, err)
 				}
@@ -156,7 +159,7 @@ func TestDeletedMark(t *testing.T) {
 		if err != nil || now.Value != want {
 			t.Fatalf("update %d = %+v, %v, want %d", i, now, err, want)
 		}
-		_, err = w.Look.DeleteAll(w.Ctx, "/n", client.DeleteOptions{KeepRoot: i == 0})
+		_, err = tree.Delete(w.Ctx, w.Look, "/n", tree.DeleteOptions{KeepRoot: i == 0})
 		w.Must(err)
 	}
 	w.Must(v.Close(w.Ctx))
@@ -174,7 +177,7 @@ func TestBadUse(t *testing.T) {
 	_, err = w.Look.Create(w.Ctx, "/n", []byte("seven"), client.CreateOptions{})
 	w.Must(err)
 	more := func(n int) (int, error) { return n + 1, nil }
-	if _, err := v.Update(w.Ctx, more); !errors.Is(err, client.ErrData) || !strings.Contains(err.Error(), "/n") {
+	if _, err := v.Update(w.Ctx, more); !errors.Is(err, typed.ErrData) || !strings.Contains(err.Error(), "/n") {
 		t.Errorf("update of what is no number = %v, want ErrData with the path", err)
 	}
 	if now, err := v.Set(w.Ctx, 7); err != nil || now.Value != 7 {

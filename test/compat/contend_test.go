@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/doublebarrier"
@@ -180,7 +181,7 @@ func (s *stage) prepare() error {
 		}
 	}
 	for name, data := range nodes {
-		if _, err := s.c.CreateAll(s.ctx, s.at(name), []byte(data), client.Persistent, nil); err != nil {
+		if _, err := settle.CreateAll(s.ctx, s.c, s.at(name), []byte(data), client.CreateOptions{}); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/queue"
@@ -130,7 +131,7 @@ func naiveHerd(b *testing.B, r *rate) {
 	for i := range clients {
 		clients[i] = r.p.Client(b)
 	}
-	if err := clients[0].EnsurePath(b.Context(), r.path, nil); err != nil {
+	if err := settle.Ensure(b.Context(), clients[0], r.path, client.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	var places sync.WaitGroup

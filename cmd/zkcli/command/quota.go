@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 )
 
 // The nodes of quotas (semantics.md section 12).
@@ -261,7 +262,7 @@ func (q *quota) checkNesting(ctx context.Context) error {
 			return fmt.Errorf("%s has a parent %s which has a quota", q.path, parent)
 		}
 	}
-	for e, err := range q.zk.Walk(ctx, quotaRoot+q.path, client.WalkOptions{}) {
+	for e, err := range tree.Walk(ctx, q.zk, quotaRoot+q.path, tree.WalkOptions{}) {
 		if errors.Is(err, client.ErrNoNode) {
 			return nil
 		}

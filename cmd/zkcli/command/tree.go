@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 )
 
@@ -24,14 +25,14 @@ func deleteAllCommand() Command {
 			dryRun := boolFlag(flags, "dry-run", "", "only say how many nodes there are")
 			yes := boolFlag(flags, "yes", "", "don't ask")
 			return func(ctx context.Context, c *Call) error {
-				return c.deleteAll(ctx, client.DeleteOptions{Batch: max(0, *batch), DryRun: *dryRun}, *yes || *dryRun)
+				return c.deleteAll(ctx, tree.DeleteOptions{Batch: max(0, *batch), DryRun: *dryRun}, *yes || *dryRun)
 			}
 		},
 	}
 }
 
 // deleteAll deletes a subtree. sure says that there is nothing to ask.
-func (c *Call) deleteAll(ctx context.Context, o client.DeleteOptions, sure bool) error {
+func (c *Call) deleteAll(ctx context.Context, o tree.DeleteOptions, sure bool) error {
 	zk, err := c.Client(ctx)
 	if err != nil {
 		return err
@@ -54,13 +55,13 @@ func (c *Call) deleteAll(ctx context.Context, o client.DeleteOptions, sure bool)
 			return c.Emit(Output{Data: treeChange{Path: c.Arg(0)}})
 		}
 	}
-	n, err := zk.DeleteAll(ctx, c.Arg(0), o)
+	n, err := tree.Delete(ctx, zk, c.Arg(0), o)
 	m.clear()
 	doc := treeChange{Path: c.Arg(0), Done: n, Total: n, DryRun: o.DryRun}
 	if o.DryRun {
 		doc.Done, doc.Left = 0, n
 	}
-	if e, ok := errors.AsType[*client.DeleteAllError](err); ok {
+	if e, ok := errors.AsType[*tree.DeleteError](err); ok {
 		doc.Done, doc.Left, doc.Unknown = e.Deleted, e.Left, e.Unknown
 		doc.Total = e.Deleted + e.Left + e.Unknown
 		err = e.Err
@@ -70,16 +71,16 @@ func (c *Call) deleteAll(ctx context.Context, o client.DeleteOptions, sure bool)
 
 // confirmDeletion asks, if many nodes are to be deleted and somebody is there, or
 // all of them. It returns false if there is nothing to delete.
-func (c *Call) confirmDeletion(ctx context.Context, zk *client.Client, m *meter, o client.DeleteOptions) (some bool, err error) {
+func (c *Call) confirmDeletion(ctx context.Context, zk *client.Client, m *meter, o tree.DeleteOptions) (some bool, err error) {
 	const many = 10_000
 	all := c.Arg(0) == "/"
 	if !all && !c.attended() {
 		return true, nil
 	}
 	o.DryRun = true
-	n, err := zk.DeleteAll(ctx, c.Arg(0), o)
+	n, err := tree.Delete(ctx, zk, c.Arg(0), o)
 	m.clear()
-	if e, ok := errors.AsType[*client.DeleteAllError](err); ok {
+	if e, ok := errors.AsType[*tree.DeleteError](err); ok {
 		return false, fmt.Errorf("nothing deleted: %w", e.Err)
 	}
 	if err == nil && (all && n > 0 || n > many) {

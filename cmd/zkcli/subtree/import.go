@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 )
 
 // ImportOptions are for Import. The zero value creates what is missing and
@@ -65,7 +66,7 @@ func Import(ctx context.Context, c *client.Client, root string, open func() (io.
 		return im.report, err
 	}
 	im.begin()
-	if err := c.EnsurePath(ctx, Parent(root), nil); err != nil {
+	if err := settle.Ensure(ctx, c, Parent(root), client.CreateOptions{}); err != nil {
 		return im.report, err
 	}
 	if err := im.run(ctx, open, im.write); err != nil {

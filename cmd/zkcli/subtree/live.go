@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 )
 
 // ReadOptions say what Live reads.
@@ -41,13 +42,13 @@ func Live(ctx context.Context, c *client.Client, root string, o ReadOptions) ite
 
 // walk is Live without ACLs.
 func walk(ctx context.Context, c *client.Client, root string, o ReadOptions) iter.Seq2[Node, error] {
-	wo := client.WalkOptions{Data: o.Data, Window: o.Window}
+	wo := tree.WalkOptions{Data: o.Data, Window: o.Window}
 	if o.Limit {
 		wo.Depth = max(o.Depth, 1)
 	}
 	system := o.SkipSystem && root == "/" && c.Root() == ""
 	return func(yield func(Node, error) bool) {
-		for e, err := range c.Walk(ctx, root, wo) {
+		for e, err := range tree.Walk(ctx, c, root, wo) {
 			if o.Limit && e.Depth > o.Depth {
 				return // the first child, where only the root was asked for
 			}

@@ -10,7 +10,7 @@ import (
 
 // prune deletes the nodes that the file doesn't have, the lowest first, in batches
 // of which each is done whole or not at all. Those that are gone already count as
-// deleted. It is not client.DeleteAll because of a node that somebody has put there
+// deleted. It is not tree.Delete because of a node that somebody has put there
 // since the plan was made: that one stays, and the import fails.
 func (im *importer) prune(ctx context.Context) error {
 	paths := make([]string, len(im.doomed))

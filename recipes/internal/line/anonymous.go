@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 )
 
 // anonymous is the making of a place whose name does not tell who has made it.
@@ -77,7 +78,7 @@ func (a *anonymous) forget() {
 	for {
 		made, err := a.find(ctx)
 		if made.Path != "" {
-			err = a.c.DeleteGuaranteed(ctx, made.Path)
+			err = settle.Delete(ctx, a.c, made.Path, client.AnyVersion, settle.DeleteOptions{Insist: true})
 		}
 		if !errors.Is(err, client.ErrConnectionLoss) {
 			return
@@ -95,7 +96,7 @@ func (p *Place) mine(ctx context.Context) (bool, error) {
 	return found.Exists && found.Stat.Czxid == p.stat.Czxid, Lost(err)
 }
 
-// deleteMine is DeleteGuaranteed of an anonymous place. It does not touch another one.
+// deleteMine deletes an anonymous place, sooner or later. It does not touch another one.
 func (p *Place) deleteMine(ctx context.Context, path string) error {
 	remove := func(ctx context.Context) error {
 		mine, err := p.mine(ctx)
@@ -105,7 +106,7 @@ func (p *Place) deleteMine(ctx context.Context, path string) error {
 		case !mine:
 			return fmt.Errorf("%w: the path has been made anew", client.ErrNoNode)
 		}
-		return p.line.Client.DeleteGuaranteed(ctx, path)
+		return settle.Delete(ctx, p.line.Client, path, client.AnyVersion, settle.DeleteOptions{Insist: true})
 	}
 	err := remove(ctx)
 	if err != nil && (ctx.Err() != nil || errors.Is(err, client.ErrConnectionLoss)) {

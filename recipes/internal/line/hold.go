@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 )
 
@@ -64,7 +65,7 @@ func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) 
 		o.Session, _ = c.Session()
 	}
 	h := &Hold{c: c.Steady().InSession(o.Session), path: path, session: o.Session, czxid: o.Czxid, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
-	h.end = func(ctx context.Context) error { return end(ctx, h.c, path, h.c.DeleteGuaranteed) }
+	h.end = func(ctx context.Context) error { return end(ctx, h.c, path, settle.DeleteOptions{Insist: true}) }
 	h.ctx, h.lose = context.WithCancelCause(ctx)
 	h.watching, h.unwatch = context.WithCancel(context.WithoutCancel(ctx))
 	states := c.States(h.ctx) // from now on: the state is looked at behind it

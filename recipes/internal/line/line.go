@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 )
 
@@ -71,7 +72,7 @@ func (l *Line) makePath(ctx context.Context) error {
 	if l.Make != nil {
 		return l.Make(ctx)
 	}
-	return l.Client.EnsureContainer(ctx, l.Path, l.ACL)
+	return settle.Ensure(ctx, l.Client, l.Path, client.CreateOptions{Mode: client.Container, ACL: l.ACL})
 }
 
 // make creates a place, once.
@@ -79,8 +80,7 @@ func (l *Line) make(ctx context.Context, path string, data []byte) (client.Creat
 	if l.Layout.Anonymous {
 		return l.joinAnonymous(ctx, path, data)
 	}
-	made, stat, err := l.Client.CreateUnique(ctx, path, data, client.EphemeralSequential, l.ACL)
-	return client.Created{Path: made, Stat: stat}, err
+	return settle.Create(ctx, l.Client, path, data, settle.CreateOptions{Mode: client.EphemeralSequential, ACL: l.ACL, By: settle.ByPath})
 }
 
 // Lost returns err. If the session has ended, the error wraps recipes.ErrLost as well.

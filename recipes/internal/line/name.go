@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 )
 
 // Layout says what the nodes of places are called: a stem that is unique, and the
@@ -87,4 +88,4 @@ func Number(name, stem string) (int32, bool) {
 func digits(n int32) string { return fmt.Sprintf("%010d", n) }
 
 // NewID returns what makes a name unique.
-func NewID() string { return client.NewGUID() }
+func NewID() string { return settle.NewGUID() }

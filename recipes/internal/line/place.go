@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 )
 
@@ -103,9 +104,9 @@ func (p *Place) Leave(ctx context.Context) error {
 // end deletes the node.
 func (p *Place) end(ctx context.Context) error {
 	if p.line.Layout.Anonymous {
-		return end(ctx, p.line.Client, p.path, p.deleteMine)
+		return endBy(ctx, p.line.Client, p.path, p.deleteMine)
 	}
-	return end(ctx, p.line.Client, p.path, p.line.Client.DeleteUnique)
+	return end(ctx, p.line.Client, p.path, settle.DeleteOptions{Insist: true, Unique: true})
 }
 
 // leaving is how long to wait for servers when ctx has ended.
@@ -114,7 +115,14 @@ const leaving = 2 * time.Second
 // end has a node of one's own deleted, sooner or later. The error wraps
 // recipes.ErrLost if the node was gone before, and is ambiguous if the deletion goes on in
 // the background: whether it will find the node is not known.
-func end(ctx context.Context, c *client.Client, path string, guaranteed func(context.Context, string) error) error {
+func end(ctx context.Context, c *client.Client, path string, o settle.DeleteOptions) error {
+	return endBy(ctx, c, path, func(ctx context.Context, path string) error {
+		return settle.Delete(ctx, c, path, client.AnyVersion, o)
+	})
+}
+
+// endBy is end by that function.
+func endBy(ctx context.Context, c *client.Client, path string, guaranteed func(context.Context, string) error) error {
 	if ctx.Err() == nil || c.State().Connected() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaving)

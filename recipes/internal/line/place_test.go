@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -106,7 +107,7 @@ func TestAnonymousPlaceOfAnother(t *testing.T) {
 		return l
 	}
 	mine := join(w, numbered(w.C))
-	_, err := w.Look.DeleteAll(w.Ctx, "/line", client.DeleteOptions{})
+	_, err := tree.Delete(w.Ctx, w.Look, "/line", tree.DeleteOptions{})
 	w.Must(err)
 	other := join(w, numbered(w.Look))
 	if mine.Path() != other.Path() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 )
 
 // DropWatch closes a watch whose event nobody waits for any more, also if ctx has
@@ -26,8 +27,8 @@ func Why(ctx context.Context, err error) error {
 	return Lost(err)
 }
 
-// RemoveUnique has a node that CreateUnique has made deleted, sooner or later. There is no
+// RemoveUnique has a node of settle.ByPath deleted, sooner or later. There is no
 // error if it is gone, however that came.
 func RemoveUnique(ctx context.Context, c *client.Client, path string) error {
-	return unlessGone(end(ctx, c, path, c.DeleteUnique))
+	return unlessGone(end(ctx, c, path, settle.DeleteOptions{Insist: true, Unique: true}))
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
@@ -255,8 +256,8 @@ func acquire(w *trial.World, c *client.Client) error {
 
 // candidate is before all others in the election.
 func candidate(w *trial.World, c *client.Client) error {
-	w.Must(c.EnsureContainer(w.Ctx, "/r", nil))
-	_, _, err := c.CreateUnique(w.Ctx, "/r/latch-", nil, client.EphemeralSequential, nil)
+	w.Must(settle.Ensure(w.Ctx, c, "/r", client.CreateOptions{Mode: client.Container}))
+	_, err := settle.Create(w.Ctx, c, "/r/latch-", nil, settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByPath})
 	return err
 }
 
@@ -483,7 +484,7 @@ func TestStrangersNodesAreNamed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := trial.New(t)
-			_, err := w.Look.CreateAll(w.Ctx, tt.node, []byte(tt.data), client.Persistent, nil)
+			_, err := settle.CreateAll(w.Ctx, w.Look, tt.node, []byte(tt.data), client.CreateOptions{})
 			w.Must(err)
 			named := tt.node[strings.LastIndexByte(tt.node, '/')+1:]
 			if err := tt.call(w, w.C); !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), named) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/receipt"
@@ -19,8 +20,10 @@ import (
 // open returns a Book with receipts below /receipts.
 func open(c *client.Client) *receipt.Book {
 	return receipt.New(c, receipt.Options{
-		Path:    func() string { return "/receipts/" + line.NewID() },
-		Missing: func(ctx context.Context) error { return c.EnsureContainer(ctx, "/receipts", nil) },
+		Path: func() string { return "/receipts/" + line.NewID() },
+		Missing: func(ctx context.Context) error {
+			return settle.Ensure(ctx, c, "/receipts", client.CreateOptions{Mode: client.Container})
+		},
 	})
 }
 
@@ -170,7 +173,7 @@ func TestDoneBehindTheLook(t *testing.T) {
 		t.Run(fmt.Sprintf("first=%t", first), func(t *testing.T) {
 			w := trial.New(t)
 			begin(w)
-			w.Must(w.Look.EnsureContainer(w.Ctx, "/receipts", nil))
+			w.Must(settle.Ensure(w.Ctx, w.Look, "/receipts", client.CreateOptions{Mode: client.Container}))
 			path := "/receipts/" + line.NewID()
 			var late []client.Op
 			c := w.Proxy.Client(t, func(o *client.Options) {
@@ -259,7 +262,7 @@ func TestClosedUnderWay(t *testing.T) {
 	b = receipt.New(w.C, receipt.Options{
 		Path: func() string { return "/receipts/" + line.NewID() },
 		Missing: func(ctx context.Context) error {
-			return errors.Join(w.C.EnsureContainer(ctx, "/receipts", nil), b.Close(ctx))
+			return errors.Join(settle.Ensure(ctx, w.C, "/receipts", client.CreateOptions{Mode: client.Container}), b.Close(ctx))
 		},
 	})
 	_, err := b.Do(w.Ctx, add("a"))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes/config"
 	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/idempotent"
@@ -174,7 +175,7 @@ func TestValue(t *testing.T) {
 				w.lag()
 				now, err := there.Update(w.ctx, add(1))
 				w.must(err)
-				was, err := behind(w, func(ctx context.Context) (client.Value[int], error) { return here.Update(ctx, add(10)) })
+				was, err := behind(w, func(ctx context.Context) (typed.Value[int], error) { return here.Update(ctx, add(10)) })
 				if w.must(err); was.Value != now.Value+10 {
 					t.Errorf("%d: updated to %d from %d", i, was.Value, now.Value)
 				}
@@ -184,14 +185,14 @@ func TestValue(t *testing.T) {
 			w.lag()
 			_, err = there.Set(w.ctx, 0)
 			w.must(err)
-			_, err = behind(w, func(ctx context.Context) (client.Value[int], error) { return here.TrySet(ctx, old, 5) })
+			_, err = behind(w, func(ctx context.Context) (typed.Value[int], error) { return here.TrySet(ctx, old, 5) })
 			if !value.Conflict(err) {
 				t.Errorf("a set of what was changed is %v", err)
 			}
 			w.lag()
 			_, err = there.Set(w.ctx, 1)
 			w.must(err)
-			_, err = behind(w, func(ctx context.Context) (client.Value[int], error) { return here.Set(ctx, 2) })
+			_, err = behind(w, func(ctx context.Context) (typed.Value[int], error) { return here.Set(ctx, 2) })
 			w.must(err)
 			w.must(w.there.Sync(w.ctx, "/"))
 			if end, err := there.Get(w.ctx); err != nil || end.Value != 2 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/recipes/internal/line"
@@ -127,7 +128,7 @@ func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 	s.Ctx = ctx
 	w := &World{T: t, servers: s.servers, dir: s.dir}
 	look := s.servers.Client(t).WithRetry(Quick())
-	if err := look.CreateIdempotent(ctx, s.dir, nil, client.Persistent, nil); err != nil {
+	if _, err := settle.Create(ctx, look, s.dir, nil, settle.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.remove(look) })

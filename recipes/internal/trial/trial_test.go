@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -66,9 +67,9 @@ func group(t *testing.T, fn func(t *testing.T)) {
 func TestTraceIsReadable(t *testing.T) {
 	w := trial.New(t)
 	rec := w.Record()
-	path, err := w.C.CreateProtected(w.Ctx, "/lock-", nil, client.EphemeralSequential, nil)
+	made, err := settle.Create(w.Ctx, w.C, "/lock-", nil, settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByGUID})
 	w.Must(err)
-	_, err = w.C.GetW(w.Ctx, path)
+	_, err = w.C.GetW(w.Ctx, made.Path)
 	w.Must(err)
 	got := w.Trace(rec)
 	want := []string{"create2 /_c_GUID-lock-", "getData /_c_GUID-lock-# watch"}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
@@ -61,7 +63,7 @@ func newWorld(t *testing.T, servers *zktest.Proxy, look *client.Client) *World {
 	w.Ctx = ctx
 	look = look.WithRetry(Quick())
 	w.Look = look.Namespace(w.dir)
-	if err := look.CreateIdempotent(ctx, w.dir, nil, client.Persistent, nil); err != nil {
+	if _, err := settle.Create(ctx, look, w.dir, nil, settle.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.remove(look) })
@@ -86,7 +88,7 @@ func (w *World) remove(look *client.Client) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := look.DeleteAll(ctx, w.dir, client.DeleteOptions{}); err != nil {
+	if _, err := tree.Delete(ctx, look, w.dir, tree.DeleteOptions{}); err != nil {
 		w.Logf("remove %s: %v", w.dir, err)
 	}
 }

@@ -1,4 +1,4 @@
-package client_test
+package settle_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -20,10 +21,10 @@ func create(t *testing.T, c *client.Client, paths ...string) {
 }
 
 func TestDeleteIdempotentWhateverBreaks(t *testing.T) {
-	everyBreak(t, func(b *breakage) { create(b.t, b.look, "/a") }, func(ctx context.Context, b *breakage) {
-		must(b.t, b.c.DeleteIdempotent(ctx, "/a", 0))
-		if names := b.children(ctx, "/"); len(names) > 0 {
-			b.t.Fatalf("%v are left", names)
+	everyBreak(t, func(b *breakage) { create(b.T, b.Look, "/a") }, func(ctx context.Context, b *breakage) {
+		must(b.T, settle.Delete(ctx, b.C, "/a", 0, settle.DeleteOptions{}))
+		if names := b.Children(ctx, "/"); len(names) > 0 {
+			b.T.Fatalf("%v are left", names)
 		}
 	})
 }
@@ -41,11 +42,11 @@ func TestDeleteIdempotentFailsLikeDelete(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			everyBreak(t, func(b *breakage) { create(b.t, b.look, "/a", "/parent", "/parent/child") }, func(ctx context.Context, b *breakage) {
-				err := b.c.DeleteIdempotent(ctx, test.path, test.version)
-				mustBe(b.t, err, test.want)
+			everyBreak(t, func(b *breakage) { create(b.T, b.Look, "/a", "/parent", "/parent/child") }, func(ctx context.Context, b *breakage) {
+				err := settle.Delete(ctx, b.C, test.path, test.version, settle.DeleteOptions{})
+				mustBe(b.T, err, test.want)
 				if client.IsAmbiguous(err) {
-					b.t.Fatalf("%v: it is known that it was not done", err)
+					b.T.Fatalf("%v: it is known that it was not done", err)
 				}
 			})
 		})
@@ -59,20 +60,20 @@ func TestDeleteIdempotentSparesTheNodeThatCameLater(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			ctx := t.Context()
 			srv := newWorld(t, 1)
-			b := newBreakage(ctx, t, srv, srv.client(t), "d")
-			create(t, b.look, "/a")
-			b.cut = b.breakAt(where, zktest.Op(jute.OpDelete))
-			b.p.Refuse()
+			b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+			create(t, b.Look, "/a")
+			b.Cut = b.BreakAt(where, zktest.Op(jute.OpDelete))
+			b.P.Refuse()
 			done := make(chan error)
-			go func() { done <- b.c.DeleteIdempotent(ctx, "/a", client.AnyVersion) }()
-			<-b.cut.Done()
+			go func() { done <- settle.Delete(ctx, b.C, "/a", client.AnyVersion, settle.DeleteOptions{}) }()
+			<-b.Cut.Done()
 			if where == "before" {
-				must(t, b.look.Delete(ctx, "/a", client.AnyVersion))
+				must(t, b.Look.Delete(ctx, "/a", client.AnyVersion))
 			}
-			create(t, b.look, "/a")
-			b.p.Accept()
+			create(t, b.Look, "/a")
+			b.P.Accept()
 			must(t, <-done)
-			if names := b.children(ctx, "/"); len(names) != 1 {
+			if names := b.Children(ctx, "/"); len(names) != 1 {
 				t.Fatal("it deleted the node that somebody created later")
 			}
 		})
@@ -81,39 +82,39 @@ func TestDeleteIdempotentSparesTheNodeThatCameLater(t *testing.T) {
 
 // A caller that goes away at any point of a guaranteed delete finds it done later.
 func TestDeleteGuaranteedGoesOnInTheBackground(t *testing.T) {
-	everyBreak(t, func(b *breakage) { create(b.t, b.look, "/a") }, func(ctx context.Context, b *breakage) {
+	everyBreak(t, func(b *breakage) { create(b.T, b.Look, "/a") }, func(ctx context.Context, b *breakage) {
 		caller, leave := context.WithCancel(ctx)
 		go func() {
 			select {
-			case <-b.cut.Done():
+			case <-b.Cut.Done():
 			case <-caller.Done():
 			}
 			leave()
 		}()
-		err := b.c.DeleteGuaranteed(caller, "/a")
+		err := settle.Delete(caller, b.C, "/a", client.AnyVersion, settle.DeleteOptions{Insist: true})
 		if err != nil && caller.Err() == nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		leave()
-		b.awaitGone(ctx, "/")
+		b.AwaitGone(ctx, "/")
 	})
 }
 
 // A node whose path is its own for ever needn't be looked at before it is deleted.
 func TestDeleteOfAUniqueNodeTakesOneRequest(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
-	protected, err := c.CreateProtected(t.Context(), "/lock-", nil, client.EphemeralSequential, nil)
+	c := srv.Client(t)
+	protected, err := settle.Create(t.Context(), c, "/lock-", nil, settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByGUID})
 	must(t, err)
-	unique, _, err := c.CreateUnique(t.Context(), "/0d6a5c0be0b8-lock-", nil, client.EphemeralSequential, nil)
+	unique, err := settle.Create(t.Context(), c, "/0d6a5c0be0b8-lock-", nil, settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByPath})
 	must(t, err)
 	before := srv.Requests()
-	must(t, c.DeleteGuaranteed(t.Context(), protected))
-	must(t, c.DeleteUnique(t.Context(), unique))
+	must(t, settle.Delete(t.Context(), c, protected.Path, client.AnyVersion, settle.DeleteOptions{Insist: true}))
+	must(t, settle.Delete(t.Context(), c, unique.Path, client.AnyVersion, settle.DeleteOptions{Insist: true, Unique: true}))
 	if n := srv.Requests().Since(before).Total(); n != 2 {
 		t.Errorf("two deletes took %d requests", n)
 	}
-	mustBe(t, c.DeleteUnique(t.Context(), unique), client.ErrNoNode)
+	mustBe(t, settle.Delete(t.Context(), c, unique.Path, client.AnyVersion, settle.DeleteOptions{Insist: true, Unique: true}), client.ErrNoNode)
 }
 
 // That there is no node is not said by a server that lags behind.
@@ -121,7 +122,7 @@ func TestDeleteIdempotentSyncsBeforeItFindsNothing(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
 	rec := s.Record()
-	mustBe(t, c.DeleteIdempotent(t.Context(), "/a", client.AnyVersion), client.ErrNoNode)
+	mustBe(t, settle.Delete(t.Context(), c, "/a", client.AnyVersion, settle.DeleteOptions{}), client.ErrNoNode)
 	var got []string
 	for _, r := range rec.Take() {
 		got = append(got, r.String())
@@ -134,11 +135,11 @@ func TestDeleteIdempotentSyncsBeforeItFindsNothing(t *testing.T) {
 // The reply to the delete is lost: that the node has gone is not taken for an error.
 func TestDeleteUniqueOutlastsALostReply(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
-	unique, _, err := c.CreateUnique(t.Context(), "/0d6a5c0be0b8-lock-", nil, client.EphemeralSequential, nil)
+	c := srv.Client(t)
+	unique, err := settle.Create(t.Context(), c, "/0d6a5c0be0b8-lock-", nil, settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByPath})
 	must(t, err)
 	cut := srv.CutAfter(zktest.Op(jute.OpDelete))
-	must(t, c.DeleteUnique(t.Context(), unique))
+	must(t, settle.Delete(t.Context(), c, unique.Path, client.AnyVersion, settle.DeleteOptions{Insist: true, Unique: true}))
 	<-cut.Done()
 }
 
@@ -146,34 +147,34 @@ func TestDeleteUniqueOutlastsALostReply(t *testing.T) {
 func TestDeleteGuaranteedEnds(t *testing.T) {
 	ctx := t.Context()
 	srv := newWorld(t, 1)
-	b := newBreakage(ctx, t, srv, srv.client(t), "d")
-	mustBe(t, b.c.DeleteGuaranteed(ctx, "/none"), client.ErrNoNode)
-	create(t, b.look, "/a", "/a/b")
-	mustBe(t, b.c.DeleteGuaranteed(ctx, "/a"), client.ErrNotEmpty)
+	b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+	mustBe(t, settle.Delete(ctx, b.C, "/none", client.AnyVersion, settle.DeleteOptions{Insist: true}), client.ErrNoNode)
+	create(t, b.Look, "/a", "/a/b")
+	mustBe(t, settle.Delete(ctx, b.C, "/a", client.AnyVersion, settle.DeleteOptions{Insist: true}), client.ErrNotEmpty)
 
-	b.cut = b.p.CutBefore(zktest.Any())
-	b.p.Refuse()
+	b.Cut = b.P.CutBefore(zktest.Any())
+	b.P.Refuse()
 	caller, leave := context.WithCancel(ctx)
 	go func() {
-		<-b.cut.Done()
+		<-b.Cut.Done()
 		leave()
 	}()
 	// Whether it sees the end of ctx or of the connection first is open.
-	if err := b.c.DeleteGuaranteed(caller, "/a/b"); !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrConnectionLoss) {
+	if err := settle.Delete(caller, b.C, "/a/b", client.AnyVersion, settle.DeleteOptions{Insist: true}); !errors.Is(err, context.Canceled) && !errors.Is(err, client.ErrConnectionLoss) {
 		t.Errorf("error is %v, want that of the context or of the connection", err)
 	}
-	b.c.Close(ctx)
-	mustBe(t, b.c.DeleteGuaranteed(ctx, "/a/b"), client.ErrClosed)
+	b.C.Close(ctx)
+	mustBe(t, settle.Delete(ctx, b.C, "/a/b", client.AnyVersion, settle.DeleteOptions{Insist: true}), client.ErrClosed)
 }
 
 // The new session finishes what the old one has begun.
 func TestDeleteGuaranteedAndTheEndOfTheSession(t *testing.T) {
 	everyExpiry(t, true, func(ctx context.Context, b *breakage) {
-		create(b.t, b.look, "/a")
-		err := b.c.DeleteGuaranteed(ctx, "/a")
+		create(b.T, b.Look, "/a")
+		err := settle.Delete(ctx, b.C, "/a", client.AnyVersion, settle.DeleteOptions{Insist: true})
 		if err != nil {
-			mustBe(b.t, err, client.ErrSessionExpired)
+			mustBe(b.T, err, client.ErrSessionExpired)
 		}
-		b.awaitGone(ctx, "/")
+		b.AwaitGone(ctx, "/")
 	})
 }

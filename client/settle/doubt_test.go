@@ -1,4 +1,4 @@
-package client_test
+package settle_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
@@ -14,14 +15,19 @@ import (
 func TestDoubtOutlivesTheSession(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, c *client.Client) error{
 		"create": func(ctx context.Context, c *client.Client) error {
-			return c.CreateIdempotent(ctx, "/a", nil, client.Persistent, nil)
-		},
-		"set": func(ctx context.Context, c *client.Client) error {
-			_, err := c.SetIdempotent(ctx, "/b", []byte("2"), 0)
+			_, err := settle.Create(ctx, c, "/a", nil, settle.CreateOptions{})
 			return err
 		},
-		"delete":        func(ctx context.Context, c *client.Client) error { return c.DeleteIdempotent(ctx, "/b", 0) },
-		"delete unique": func(ctx context.Context, c *client.Client) error { return c.DeleteUnique(ctx, "/b") },
+		"set": func(ctx context.Context, c *client.Client) error {
+			_, err := settle.Set(ctx, c, "/b", []byte("2"), 0)
+			return err
+		},
+		"delete": func(ctx context.Context, c *client.Client) error {
+			return settle.Delete(ctx, c, "/b", 0, settle.DeleteOptions{})
+		},
+		"delete unique": func(ctx context.Context, c *client.Client) error {
+			return settle.Delete(ctx, c, "/b", client.AnyVersion, settle.DeleteOptions{Insist: true, Unique: true})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := deadline(t)

@@ -1,4 +1,4 @@
-package client
+package tree
 
 import (
 	"context"
@@ -6,47 +6,51 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
-// WalkOptions say how to walk. The zero value goes depth first through everything.
+// WalkOptions say how to walk. The zero value visits everything, depth first.
 type WalkOptions struct {
-	// BreadthFirst has the nodes of one depth before those that are deeper.
+	// BreadthFirst visits all nodes of one depth before those that are deeper.
 	BreadthFirst bool
 	// Data reads each node's data, too: a second request for each.
 	Data bool
-	// Depth is how far to go below the path: 1 is its children. 0 is all the way.
+	// Depth limits how far the walk goes below the path: 1 means its children. 0 means
+	// no limit.
 	Depth int
-	// Window is how many nodes are being read at a time. Breadth first, that is
-	// also how many results are held at a time; depth first they may be as many at
-	// each depth. 0 is 256.
+	// Window is how many nodes are read at a time. Breadth first, that is also how many
+	// results are held at a time; depth first, there may be as many at each depth. 0
+	// means 256.
 	Window int
 }
 
-// Entry is a node that Walk has come to.
+// Entry is a node that Walk visits.
 type Entry struct {
 	Path     string
-	Stat     Stat
+	Stat     client.Stat
 	Data     []byte   // with WalkOptions.Data
 	Children []string // names, sorted; not for nodes at WalkOptions.Depth with children
-	Depth    int      // below the path that the walk began at: 0 for that itself
+	Depth    int      // below the path where the walk began, which has 0
 }
 
-// Walk visits a node and all below it: parents before their children, children in
-// the order of their names. Reads are pipelined, so that a round trip is not waited
-// for at each node. It is no snapshot: nodes that go while it walks are left out,
-// and so may be those that come.
+// Walk visits a node and all nodes below it: parents before their children, children in
+// the order of their names. Reads are pipelined, so a walk does not wait a round trip
+// for each node. It is not a snapshot: it omits nodes that are deleted while it walks,
+// and may omit nodes that are created.
 //
-// An error that concerns one node, such as ErrNoAuth, comes with an Entry that has
-// its Path, and the walk goes on without what is below if the loop does; any other
-// error has no Path and is the last. ErrNoNode is returned if the first node does
-// not exist. Reads that fail because the connection broke are repeated as the
-// view's RetryPolicy says, or DefaultRetry.
-func (c *Client) Walk(ctx context.Context, path string, o WalkOptions) iter.Seq2[Entry, error] {
+// An error that concerns one node, such as ErrNoAuth, comes with an Entry that has the
+// node's Path, and the walk continues without the nodes below if the loop does. Any
+// other error has no Path and is the last. ErrNoNode is returned if the first node does
+// not exist. Reads that fail because the connection broke are repeated as the policy of
+// c says.
+func Walk(ctx context.Context, c *client.Client, path string, o WalkOptions) iter.Seq2[Entry, error] {
 	if o.Window <= 0 {
 		o.Window = 256
 	}
 	return func(yield func(Entry, error) bool) {
-		w := &walk{c: c.once(), o: o, policy: c.policy(), pending: visits{breadth: o.BreadthFirst}}
+		w := &walk{c: c.WithRetry(nil), o: o, policy: c.Options().Retry, pending: visits{breadth: o.BreadthFirst}}
 		w.pending.insert(0, []*visit{{path: path}})
 		w.run(ctx, yield)
 	}
@@ -54,9 +58,9 @@ func (c *Client) Walk(ctx context.Context, path string, o WalkOptions) iter.Seq2
 
 // walk is a walk under way.
 type walk struct {
-	c       *Client
+	c       *client.Client
 	o       WalkOptions
-	policy  *RetryPolicy
+	policy  *client.RetryPolicy
 	pending visits
 	since   int // visits done since requests were last issued
 }
@@ -75,8 +79,8 @@ func (w *walk) run(ctx context.Context, yield func(Entry, error) bool) {
 			if !yield(e, nil) {
 				return
 			}
-		case errors.Is(err, ErrNoNode) && v.depth > 0:
-		case errors.Is(err, ErrNoAuth):
+		case errors.Is(err, client.ErrNoNode) && v.depth > 0:
+		case errors.Is(err, client.ErrNoAuth):
 			if !yield(Entry{Path: v.path, Depth: v.depth}, err) {
 				return
 			}
@@ -101,7 +105,7 @@ func (w *walk) read(ctx context.Context, v *visit) (Entry, error) {
 			w.policy.Succeeded()
 			return e, nil
 		}
-		if IsTransient(err) {
+		if client.IsTransient(err) {
 			err = w.policy.Again(ctx, attempt, err)
 		}
 		if err != nil {
@@ -111,8 +115,8 @@ func (w *walk) read(ctx context.Context, v *visit) (Entry, error) {
 	}
 }
 
-// issue sees to it that the visits that are due next are being read. Depth first,
-// the children of one whose results have come are due right behind it.
+// issue makes sure that the visits that are due next are being read. Depth first, the
+// children of a visit whose results have come are due right after it.
 func (w *walk) issue() {
 	w.since = 0
 	for i := 0; i < w.o.Window && i < w.pending.len(); i++ {
@@ -167,7 +171,7 @@ func (w *walk) repeat() {
 func (w *walk) children(v *visit, names []string) []*visit {
 	all := make([]*visit, len(names))
 	for i, name := range names {
-		all[i] = &visit{path: join(v.path, name), depth: v.depth + 1}
+		all[i] = &visit{path: jute.Join(v.path, name), depth: v.depth + 1}
 	}
 	return all
 }
@@ -177,20 +181,20 @@ type visit struct {
 	path     string
 	depth    int
 	expanded bool // its children are among the pending visits
-	listing  *Future[Listing]
-	presence *Future[Presence]
-	node     *Future[Node]
+	listing  *client.Future[client.Listing]
+	presence *client.Future[client.Presence]
+	node     *client.Future[client.Node]
 }
 
 func (v *visit) issued() bool { return v.listing != nil || v.presence != nil || v.node != nil }
 
 // isBroken reports whether a read has failed in a way that is worth another attempt.
-func isBroken[T any](f *Future[T]) bool {
+func isBroken[T any](f *client.Future[T]) bool {
 	if f == nil {
 		return false
 	}
 	_, ok, err := f.Result()
-	return ok && err != nil && IsTransient(err)
+	return ok && err != nil && client.IsTransient(err)
 }
 
 // wait puts the results together. Data and the list of children may be of different
@@ -211,7 +215,7 @@ func (v *visit) wait(ctx context.Context) (Entry, error) {
 			return e, err
 		}
 		if !p.Exists {
-			return e, &Error{Op: v.presence.op, Path: v.path, Err: ErrNoNode}
+			return e, &client.Error{Op: jute.OpExists, Path: v.path, Err: client.ErrNoNode}
 		}
 		e.Stat = p.Stat
 	}

@@ -1,4 +1,4 @@
-package client_test
+package tree_test
 
 import (
 	"context"
@@ -9,18 +9,20 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
 
 func TestDeleteAllWhateverBreaks(t *testing.T) {
-	everyBreak(t, func(b *breakage) { makeTree(b.t, b.look, forest...) }, func(ctx context.Context, b *breakage) {
-		n, err := b.c.DeleteAll(ctx, "/a", client.DeleteOptions{})
+	everyBreak(t, func(b *breakage) { makeTree(b.T, b.Look, forest...) }, func(ctx context.Context, b *breakage) {
+		n, err := tree.Delete(ctx, b.C, "/a", tree.DeleteOptions{})
 		if err != nil || n != 5 {
-			b.t.Fatalf("deleted %d, %v", n, err)
+			b.T.Fatalf("deleted %d, %v", n, err)
 		}
-		if got, err := walked(ctx, b.look, "/", client.WalkOptions{}); err != nil || strings.Join(got, " ") != "/ /b /b/z /b-c" {
-			b.t.Fatalf("left are %v, %v", got, err)
+		if got, err := walked(ctx, b.Look, "/", tree.WalkOptions{}); err != nil || strings.Join(got, " ") != "/ /b /b/z /b-c" {
+			b.T.Fatalf("left are %v, %v", got, err)
 		}
 	})
 }
@@ -30,29 +32,29 @@ func TestDeleteAllOptions(t *testing.T) {
 	tests := []struct {
 		name string
 		path string
-		o    client.DeleteOptions
+		o    tree.DeleteOptions
 		n    int
 		left string
 	}{
-		{"keep the root", "/a", client.DeleteOptions{KeepRoot: true}, 4, "/ /a /b /b/z /b-c"},
-		{"dry run", "/a", client.DeleteOptions{DryRun: true}, 5, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
-		{"a leaf", "/b/z", client.DeleteOptions{}, 1, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b-c"},
-		{"nothing below", "/b/z", client.DeleteOptions{KeepRoot: true}, 0, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
+		{"keep the root", "/a", tree.DeleteOptions{KeepRoot: true}, 4, "/ /a /b /b/z /b-c"},
+		{"dry run", "/a", tree.DeleteOptions{DryRun: true}, 5, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
+		{"a leaf", "/b/z", tree.DeleteOptions{}, 1, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b-c"},
+		{"nothing below", "/b/z", tree.DeleteOptions{KeepRoot: true}, 0, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := srv.client(t).Namespace(fmt.Sprintf("/d%d", i))
-			must(t, c.EnsurePath(t.Context(), "/", nil))
+			c := srv.Client(t).Namespace(fmt.Sprintf("/d%d", i))
+			must(t, settle.Ensure(t.Context(), c, "/", client.CreateOptions{}))
 			makeTree(t, c, forest...)
-			n, err := c.DeleteAll(t.Context(), test.path, test.o)
+			n, err := tree.Delete(t.Context(), c, test.path, test.o)
 			if err != nil || n != test.n {
 				t.Errorf("deleted %d, %v; want %d", n, err, test.n)
 			}
-			got, err := walked(t.Context(), c, "/", client.WalkOptions{})
+			got, err := walked(t.Context(), c, "/", tree.WalkOptions{})
 			if err != nil || strings.Join(got, " ") != test.left {
 				t.Errorf("left are %v, %v; want %s", got, err, test.left)
 			}
-			if _, err := c.DeleteAll(t.Context(), "/", client.DeleteOptions{}); err != nil {
+			if _, err := tree.Delete(t.Context(), c, "/", tree.DeleteOptions{}); err != nil {
 				t.Errorf("delete the view's root: %v", err)
 			}
 			if found, err := c.Exists(t.Context(), "/"); err != nil || found.Exists {
@@ -65,16 +67,16 @@ func TestDeleteAllOptions(t *testing.T) {
 func TestDeleteAllSparesTheServersNodes(t *testing.T) {
 	c := zktest.Start(t).Client(t) // it empties the whole tree
 	for _, path := range []string{"/zookeeper", "/zookeeper/quota"} {
-		_, err := c.DeleteAll(t.Context(), path, client.DeleteOptions{})
+		_, err := tree.Delete(t.Context(), c, path, tree.DeleteOptions{})
 		mustBe(t, err, client.ErrBadArguments)
 	}
-	_, err := c.Namespace("/zookeeper").DeleteAll(t.Context(), "/quota", client.DeleteOptions{})
+	_, err := tree.Delete(t.Context(), c.Namespace("/zookeeper"), "/quota", tree.DeleteOptions{})
 	mustBe(t, err, client.ErrBadArguments)
-	_, err = c.DeleteAll(t.Context(), "/none", client.DeleteOptions{})
+	_, err = tree.Delete(t.Context(), c, "/none", tree.DeleteOptions{})
 	mustBe(t, err, client.ErrNoNode)
 
 	makeTree(t, c, "/a", "/a/b", "/zookeeperish", "/zookeeperish/x")
-	n, err := c.DeleteAll(t.Context(), "/", client.DeleteOptions{})
+	n, err := tree.Delete(t.Context(), c, "/", tree.DeleteOptions{})
 	if err != nil || n != 4 {
 		t.Errorf("deleted %d, %v", n, err)
 	}
@@ -97,7 +99,7 @@ func TestDeleteAllOfManyNodes(t *testing.T) {
 
 func testDeleteMany(t *testing.T, more []string) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
+	c := srv.Client(t)
 	paths := []string{"/many"}
 	for i := range 3000 {
 		paths = append(paths, fmt.Sprintf("/many/%04d", i))
@@ -109,7 +111,7 @@ func testDeleteMany(t *testing.T, more []string) {
 	makeTree(t, c, paths...)
 	before := srv.Requests()
 	var done, found int
-	n, err := c.DeleteAll(t.Context(), "/many", client.DeleteOptions{Progress: func(d, f int) {
+	n, err := tree.Delete(t.Context(), c, "/many", tree.DeleteOptions{Progress: func(d, f int) {
 		if d < done || f < found || d > f {
 			t.Errorf("progress goes from %d of %d to %d of %d", done, found, d, f)
 		}
@@ -129,7 +131,7 @@ func testDeleteMany(t *testing.T, more []string) {
 
 func TestDeleteAllInBatches(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
+	c := srv.Client(t)
 	paths := []string{"/b"}
 	for i := range 9 {
 		paths = append(paths, fmt.Sprintf("/b/%d", i))
@@ -137,25 +139,25 @@ func TestDeleteAllInBatches(t *testing.T) {
 	for batch, multis := range map[int]int{0: 1, 1: 10, 3: 4, 10: 1, 100: 1} {
 		makeTree(t, c, paths...)
 		before := srv.Requests()
-		n, err := c.DeleteAll(t.Context(), "/b", client.DeleteOptions{Batch: batch})
+		n, err := tree.Delete(t.Context(), c, "/b", tree.DeleteOptions{Batch: batch})
 		if sent := srv.Requests().Since(before).Of(jute.OpMulti); err != nil || n != 10 || sent != multis {
 			t.Errorf("batch %d: deleted %d by %d multis, %v; want %d multis", batch, n, sent, err, multis)
 		}
 	}
-	_, err := c.DeleteAll(t.Context(), "/", client.DeleteOptions{Batch: -1})
+	_, err := tree.Delete(t.Context(), c, "/", tree.DeleteOptions{Batch: -1})
 	mustBe(t, err, client.ErrBadArguments)
 }
 
 // Somebody creates a node each time when something was deleted, for a while.
 func TestDeleteAllOfATreeThatGrows(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	paths := []string{"/g"} // more than are deleted at a time
 	for i := range 29 {
 		paths = append(paths, fmt.Sprintf("/g/%d", i))
 	}
 	makeTree(t, c, paths...)
 	grown := 0
-	n, err := c.DeleteAll(t.Context(), "/g", client.DeleteOptions{Batch: 1, Progress: func(done, _ int) {
+	n, err := tree.Delete(t.Context(), c, "/g", tree.DeleteOptions{Batch: 1, Progress: func(done, _ int) {
 		if done < 4 && done > grown {
 			grown++
 			makeTree(t, c, fmt.Sprintf("/g/new%d", grown))
@@ -172,7 +174,7 @@ func TestDeleteAllOfATreeThatGrows(t *testing.T) {
 // Others create nodes in the tree and delete some while it goes.
 func TestDeleteAllAmongOthers(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
+	c := srv.Client(t)
 	paths := []string{"/d"}
 	for i := range 50 {
 		for j := range 20 {
@@ -185,7 +187,7 @@ func TestDeleteAllAmongOthers(t *testing.T) {
 	makeTree(t, c, paths...)
 	var others sync.WaitGroup
 	for who := range 2 {
-		other := srv.client(t)
+		other := srv.Client(t)
 		others.Go(func() {
 			for i := range 50 { // errors are those of nodes that are gone
 				other.Delete(t.Context(), fmt.Sprintf("/d/%d/%d", i, who), client.AnyVersion)
@@ -193,7 +195,7 @@ func TestDeleteAllAmongOthers(t *testing.T) {
 			}
 		})
 	}
-	_, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{})
+	_, err := tree.Delete(t.Context(), c, "/d", tree.DeleteOptions{})
 	must(t, err)
 	others.Wait()
 	if found, err := c.Exists(t.Context(), "/d"); err != nil || found.Exists {
@@ -204,20 +206,20 @@ func TestDeleteAllAmongOthers(t *testing.T) {
 // The caller ends it in the middle: what the error says is what there is.
 func TestDeleteAllThatIsCancelledSaysWhatIsLeft(t *testing.T) {
 	const nodes = 20000
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	paths := []string{"/d"}
 	for i := range nodes - 1 {
 		paths = append(paths, fmt.Sprintf("/d/%d", i))
 	}
 	makeTree(t, c, paths...)
 	ctx, cancel := context.WithCancel(t.Context())
-	n, err := c.DeleteAll(ctx, "/d", client.DeleteOptions{Progress: func(done, found int) {
+	n, err := tree.Delete(ctx, c, "/d", tree.DeleteOptions{Progress: func(done, found int) {
 		if done > 0 {
 			cancel()
 		}
 	}})
 	mustBe(t, err, context.Canceled)
-	e, ok := errors.AsType[*client.DeleteAllError](err)
+	e, ok := errors.AsType[*tree.DeleteError](err)
 	if !ok || e.Deleted != n || e.Deleted+e.Left != nodes || e.Unknown != 0 || e.Left == 0 {
 		t.Fatalf("%+v", e)
 	}
@@ -230,72 +232,72 @@ func TestDeleteAllThatIsCancelledSaysWhatIsLeft(t *testing.T) {
 // The caller leaves when the connection breaks, at any point: what the error says is
 // not less than what is there, and not more than it calls unknown.
 func TestDeleteAllThatIsLeftAtABreak(t *testing.T) {
-	everyBreak(t, func(b *breakage) { makeTree(b.t, b.look, forest...) }, func(ctx context.Context, b *breakage) {
+	everyBreak(t, func(b *breakage) { makeTree(b.T, b.Look, forest...) }, func(ctx context.Context, b *breakage) {
 		caller, leave := context.WithCancel(ctx)
 		defer leave()
 		go func() {
 			select {
-			case <-b.cut.Done():
+			case <-b.Cut.Done():
 			case <-caller.Done():
 			}
 			leave()
 		}()
-		_, err := b.c.DeleteAll(caller, "/a", client.DeleteOptions{})
-		b.checkLeft(ctx, err)
+		_, err := tree.Delete(caller, b.C, "/a", tree.DeleteOptions{})
+		checkLeft(ctx, b, err)
 	})
 }
 
-// checkLeft compares what DeleteAll of /a in a forest says with what there is.
-func (b *breakage) checkLeft(ctx context.Context, err error) {
-	b.t.Helper()
-	must(b.t, b.look.Sync(ctx, "/"))
-	got, lookErr := walked(ctx, b.look, "/a", client.WalkOptions{})
+// checkLeft compares what Delete of /a in a forest says with what there is.
+func checkLeft(ctx context.Context, b *breakage, err error) {
+	b.T.Helper()
+	must(b.T, b.Look.Sync(ctx, "/"))
+	got, lookErr := walked(ctx, b.Look, "/a", tree.WalkOptions{})
 	if lookErr != nil && !errors.Is(lookErr, client.ErrNoNode) {
-		b.t.Fatal(lookErr)
+		b.T.Fatal(lookErr)
 	}
-	e, ok := errors.AsType[*client.DeleteAllError](err)
+	e, ok := errors.AsType[*tree.DeleteError](err)
 	if err != nil && !ok {
-		b.t.Fatalf("error is %v", err)
+		b.T.Fatalf("error is %v", err)
 	}
 	if err == nil {
-		e = &client.DeleteAllError{Deleted: 5}
+		e = &tree.DeleteError{Deleted: 5}
 	}
 	listed := e.Deleted+e.Left+e.Unknown == 5 // and not ended before it knew of all
 	if e.Left > len(got) || listed && e.Left+e.Unknown < len(got) {
-		b.t.Fatalf("%+v, but %v are left", e, got)
+		b.T.Fatalf("%+v, but %v are left", e, got)
 	}
 }
 
 // The session ends in the middle: the sums are right, whatever is unknown.
 func TestDeleteAllAndTheEndOfTheSession(t *testing.T) {
 	everyExpiry(t, false, func(ctx context.Context, b *breakage) {
-		makeTree(b.t, b.look, forest...)
-		_, err := b.c.DeleteAll(ctx, "/a", client.DeleteOptions{})
-		if !b.broken() {
-			must(b.t, err)
+		makeTree(b.T, b.Look, forest...)
+		_, err := tree.Delete(ctx, b.C, "/a", tree.DeleteOptions{})
+		if !b.Broken() {
+			must(b.T, err)
 			return
 		}
-		mustBe(b.t, err, client.ErrSessionExpired)
-		b.checkLeft(ctx, err)
+		mustBe(b.T, err, client.ErrSessionExpired)
+		checkLeft(ctx, b, err)
 	})
 }
 
 func TestDeleteAllGoesRoundWhatItMayNot(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	makeTree(t, c, "/d", "/d/a", "/d/closed", "/d/closed/x", "/d/z", "/d/z/1")
 	closed := []client.ACL{{Perms: client.PermRead, ID: client.ID{Scheme: "world", ID: "anyone"}}}
 	_, err := c.SetACL(t.Context(), "/d/closed", closed, client.AnyVersion)
 	must(t, err)
-	n, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{})
+	n, err := tree.Delete(t.Context(), c, "/d", tree.DeleteOptions{})
 	mustBe(t, err, client.ErrNoAuth)
-	e, ok := errors.AsType[*client.DeleteAllError](err)
+	e, ok := errors.AsType[*tree.DeleteError](err)
 	if !ok || n != 3 || e.Deleted != 3 || e.Left != 3 {
 		t.Errorf("deleted %d, %v", n, err)
 	}
 	if want := "delete /d/closed/x: "; !strings.Contains(err.Error(), want) {
 		t.Errorf("%q does not say %q", err, want)
 	}
-	got, err := walked(t.Context(), c, "/d", client.WalkOptions{})
+	got, err := walked(t.Context(), c, "/d", tree.WalkOptions{})
 	if err != nil || strings.Join(got, " ") != "/d /d/closed /d/closed/x" {
 		t.Errorf("left are %v, %v", got, err)
 	}
@@ -303,18 +305,18 @@ func TestDeleteAllGoesRoundWhatItMayNot(t *testing.T) {
 
 // What may not be listed can be deleted all the same, if it has no children.
 func TestDeleteAllOfWhatMayNotBeListed(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	makeTree(t, c, "/d", "/d/closed")
 	secret := []client.ACL{{Perms: client.PermAdmin, ID: client.ID{Scheme: "world", ID: "anyone"}}}
 	_, err := c.SetACL(t.Context(), "/d/closed", secret, client.AnyVersion)
 	must(t, err)
-	if n, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{}); n != 2 || err != nil {
+	if n, err := tree.Delete(t.Context(), c, "/d", tree.DeleteOptions{}); n != 2 || err != nil {
 		t.Errorf("deleted %d, %v", n, err)
 	}
 	makeTree(t, c, "/d", "/d/x")
 	_, err = c.SetACL(t.Context(), "/d", secret, client.AnyVersion)
 	must(t, err)
-	n, err := c.DeleteAll(t.Context(), "/d", client.DeleteOptions{KeepRoot: true})
+	n, err := tree.Delete(t.Context(), c, "/d", tree.DeleteOptions{KeepRoot: true})
 	mustBe(t, err, client.ErrNoAuth)
 	if n != 0 {
 		t.Errorf("deleted %d of what could not be listed", n)

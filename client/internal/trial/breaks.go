@@ -1,4 +1,4 @@
-package client_test
+package trial
 
 import (
 	"context"
@@ -13,39 +13,40 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
 // attemptLimit ends what hangs; nothing is decided by it otherwise.
 const attemptLimit = 30 * time.Second
 
-// quick is a retry policy for tests: patient, but without long pauses.
-func quick() *client.RetryPolicy {
+// Quick is a retry policy for tests: patient, but without long pauses.
+func Quick() *client.RetryPolicy {
 	return &client.RetryPolicy{Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}
 }
 
-// breakage is one way to break a connection under an operation.
-type breakage struct {
-	t    *testing.T
-	name string
-	p    *zktest.Proxy
-	// c is the client whose connection breaks, look another one; both have their
+// Breakage is one way to break a connection under an operation.
+type Breakage struct {
+	T    *testing.T
+	Name string
+	P    *zktest.Proxy
+	// C is the client whose connection breaks, look another one; both have their
 	// paths below the same directory, which is empty.
-	c, look *client.Client
-	cut     *zktest.Cut
+	C, Look *client.Client
+	Cut     *zktest.Cut
 }
 
-// everyBreak calls work with a client whose connection breaks at its first
+// EveryBreak calls work with a client whose connection breaks at its first
 // request, then at its second, and so on until it makes no more: once before the
 // request reaches the server and once before the reply reaches the client. Then it
 // does the same with a connection that has broken at the first request before, so
 // that what the client does to recover is broken, too. prepare makes what work
 // needs. t runs beside other tests.
-func everyBreak(t *testing.T, prepare func(b *breakage), work func(ctx context.Context, b *breakage)) {
+func EveryBreak(t *testing.T, prepare func(b *Breakage), work func(ctx context.Context, b *Breakage)) {
 	t.Helper()
 	t.Parallel()
-	srv := newWorld(t, 1)
-	look := srv.client(t)
+	srv := NewWorld(t, 1)
+	look := srv.Client(t)
 	for _, first := range []string{"", "before-1-", "after-1-"} {
 		for _, where := range []string{"before", "after"} {
 			for n, last := 1, false; !last; n++ { // a cut counts what comes after those before it
@@ -53,17 +54,17 @@ func everyBreak(t *testing.T, prepare func(b *breakage), work func(ctx context.C
 				t.Run(name, func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), attemptLimit)
 					defer cancel()
-					b := newBreakage(ctx, t, srv, look, name)
+					b := NewBreakage(ctx, t, srv, look, name)
 					if prepare != nil {
 						prepare(b)
 					}
 					if first != "" {
-						b.breakAt(first, zktest.Any())
+						b.BreakAt(first, zktest.Any())
 					}
-					b.cut = b.breakAt(where, zktest.Nth(n, zktest.Any()))
+					b.Cut = b.BreakAt(where, zktest.Nth(n, zktest.Any()))
 					work(ctx, b)
-					last = !b.broken()
-					b.cut.Cancel()
+					last = !b.Broken()
+					b.Cut.Cancel()
 				})
 				if t.Failed() {
 					return
@@ -76,32 +77,33 @@ func everyBreak(t *testing.T, prepare func(b *breakage), work func(ctx context.C
 	}
 }
 
-// breakAt breaks the connection at a request.
-func (b *breakage) breakAt(where string, m zktest.Match) *zktest.Cut {
+// BreakAt breaks the connection at a request.
+func (b *Breakage) BreakAt(where string, m zktest.Match) *zktest.Cut {
 	if strings.HasPrefix(where, "before") {
-		return b.p.CutBefore(m)
+		return b.P.CutBefore(m)
 	}
-	return b.p.CutAfter(m)
+	return b.P.CutAfter(m)
 }
 
-func newBreakage(ctx context.Context, t *testing.T, srv *world, look *client.Client, name string) *breakage {
+// NewBreakage makes one without a cut, below a new directory of that name.
+func NewBreakage(ctx context.Context, t *testing.T, srv *World, look *client.Client, name string) *Breakage {
 	t.Helper()
 	// Of several addresses the client tries the next one without a pause.
-	b := &breakage{t: t, name: name, p: zktest.NewProxy(t, srv.Addr(), srv.Addr(), srv.Addr(), srv.Addr())}
+	b := &Breakage{T: t, Name: name, P: zktest.NewProxy(t, srv.Addr(), srv.Addr(), srv.Addr(), srv.Addr())}
 	dir := "/" + name
-	must(t, look.EnsurePath(ctx, dir, nil))
-	b.c = b.p.Client(t).WithRetry(quick()).Namespace(srv.root + dir)
-	b.look = look.Namespace(dir)
+	Must(t, settle.Ensure(ctx, look, dir, client.CreateOptions{}))
+	b.C = b.P.Client(t).WithRetry(Quick()).Namespace(srv.Root + dir)
+	b.Look = look.Namespace(dir)
 	return b
 }
 
-// everyExpiry is everyBreak where the session ends before the client can connect
+// EveryExpiry is EveryBreak where the session ends before the client can connect
 // again; it outlives a break at the first request. t runs beside other tests.
-func everyExpiry(t *testing.T, renew bool, work func(ctx context.Context, b *breakage)) {
+func EveryExpiry(t *testing.T, renew bool, work func(ctx context.Context, b *Breakage)) {
 	t.Helper()
 	t.Parallel()
-	srv := newWorld(t, 1)
-	look := srv.client(t)
+	srv := NewWorld(t, 1)
+	look := srv.Client(t)
 	for _, first := range []string{"", "before-1-", "after-1-"} {
 		for _, where := range []string{"before", "after"} {
 			for n, last := 1, false; !last; n++ {
@@ -114,14 +116,14 @@ func everyExpiry(t *testing.T, renew bool, work func(ctx context.Context, b *bre
 	}
 }
 
-func testExpiry(t *testing.T, srv *world, look *client.Client, first, where string, n int, renew bool, work func(ctx context.Context, b *breakage)) (broken bool) {
+func testExpiry(t *testing.T, srv *World, look *client.Client, first, where string, n int, renew bool, work func(ctx context.Context, b *Breakage)) (broken bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), attemptLimit)
 	defer cancel()
 	name := fmt.Sprintf("%s%s-%d", first, where, n)
-	b := newBreakage(ctx, t, srv, look, name)
+	b := NewBreakage(ctx, t, srv, look, name)
 	var hit atomic.Bool
 	expired := make(chan struct{})
-	c := b.p.Client(t, func(o *client.Options) {
+	c := b.P.Client(t, func(o *client.Options) {
 		o.RenewSession = renew
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if hit.Load() {
@@ -130,9 +132,9 @@ func testExpiry(t *testing.T, srv *world, look *client.Client, first, where stri
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}
 	})
-	b.c = c.WithRetry(quick()).Namespace(srv.root + "/" + name)
+	b.C = c.WithRetry(Quick()).Namespace(srv.Root + "/" + name)
 	if first != "" {
-		b.breakAt(first, zktest.Any())
+		b.BreakAt(first, zktest.Any())
 	}
 	nth := zktest.Nth(n, zktest.Any())
 	m := func(op client.OpCode, path string) bool {
@@ -142,79 +144,81 @@ func testExpiry(t *testing.T, srv *world, look *client.Client, first, where stri
 		hit.Store(true)
 		return true
 	}
-	b.cut = b.breakAt(where, m)
+	b.Cut = b.BreakAt(where, m)
 	var expiry sync.WaitGroup
 	expiry.Go(func() {
 		defer close(expired)
 		select {
-		case <-b.cut.Done():
+		case <-b.Cut.Done():
 			id, _ := c.Session()
-			b.p.ExpireSession(id)
+			b.P.ExpireSession(id)
 		case <-ctx.Done():
 		}
 	})
 	work(ctx, b)
-	broken = b.broken()
-	b.cut.Cancel()
+	broken = b.Broken()
+	b.Cut.Cancel()
 	cancel()
 	expiry.Wait()
 	return broken
 }
 
-// broken reports whether the connection has been broken.
-func (b *breakage) broken() bool {
+// Broken reports whether the connection has been broken.
+func (b *Breakage) Broken() bool {
 	select {
-	case <-b.cut.Done():
+	case <-b.Cut.Done():
 		return true
 	default:
 		return false
 	}
 }
 
-// children returns the names of the nodes of a directory, as the other client sees
+// Children returns the names of the nodes of a directory, as the other client sees
 // them.
-func (b *breakage) children(ctx context.Context, path string) []string {
-	b.t.Helper()
-	must(b.t, b.look.Sync(ctx, path))
-	list, err := b.look.Children(ctx, path)
-	must(b.t, err)
+func (b *Breakage) Children(ctx context.Context, path string) []string {
+	b.T.Helper()
+	Must(b.T, b.Look.Sync(ctx, path))
+	list, err := b.Look.Children(ctx, path)
+	Must(b.T, err)
 	slices.Sort(list.Names)
 	return list.Names
 }
 
-// data returns a node's data, as the other client sees it.
-func (b *breakage) data(ctx context.Context, path string) (string, client.Stat) {
-	b.t.Helper()
-	must(b.t, b.look.Sync(ctx, path))
-	node, err := b.look.Get(ctx, path)
-	must(b.t, err)
+// Data returns a node's data, as the other client sees it.
+func (b *Breakage) Data(ctx context.Context, path string) (string, client.Stat) {
+	b.T.Helper()
+	Must(b.T, b.Look.Sync(ctx, path))
+	node, err := b.Look.Get(ctx, path)
+	Must(b.T, err)
 	return string(node.Data), node.Stat
 }
 
-// awaitGone waits until a directory has no nodes.
-func (b *breakage) awaitGone(ctx context.Context, path string) {
-	b.t.Helper()
+// AwaitGone waits until a directory has no nodes.
+func (b *Breakage) AwaitGone(ctx context.Context, path string) {
+	b.T.Helper()
 	for {
-		list, err := b.look.ChildrenW(ctx, path)
-		must(b.t, err)
+		list, err := b.Look.ChildrenW(ctx, path)
+		Must(b.T, err)
 		if len(list.Names) == 0 {
-			must(b.t, list.Watch.Close(ctx))
+			Must(b.T, list.Watch.Close(ctx))
 			return
 		}
 		if _, err := list.Watch.Next(ctx); err != nil {
-			b.t.Fatalf("%v are left: %v", list.Names, err)
+			b.T.Fatalf("%v are left: %v", list.Names, err)
 		}
 	}
 }
 
-func must(t *testing.T, err error) {
+// Must ends the test if there is an error.
+func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func mustBe(t *testing.T, err, want error) {
+// MustBe ends the test unless err is want.
+func MustBe(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Fatalf("error is %v, want %v", err, want)

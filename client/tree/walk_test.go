@@ -1,4 +1,4 @@
-package client_test
+package tree_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/tree"
 )
 
 func contains(s, sub string) bool { return strings.Contains(s, sub) }
@@ -25,8 +27,8 @@ func makeTree(t *testing.T, c *client.Client, paths ...string) {
 	}
 }
 
-func walked(ctx context.Context, c *client.Client, path string, o client.WalkOptions) (paths []string, err error) {
-	for e, err := range c.Walk(ctx, path, o) {
+func walked(ctx context.Context, c *client.Client, path string, o tree.WalkOptions) (paths []string, err error) {
+	for e, err := range tree.Walk(ctx, c, path, o) {
 		if err != nil {
 			return paths, err
 		}
@@ -39,21 +41,21 @@ var forest = []string{"/a", "/a/x", "/a/x/1", "/a/x/2", "/a/y", "/b", "/b-c", "/
 
 func TestWalkOrder(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t).Namespace("/d")
-	must(t, c.EnsurePath(t.Context(), "/", nil))
+	c := srv.Client(t).Namespace("/d")
+	must(t, settle.Ensure(t.Context(), c, "/", client.CreateOptions{}))
 	makeTree(t, c, forest...)
 	tests := []struct {
 		name string
 		path string
-		o    client.WalkOptions
+		o    tree.WalkOptions
 		want string
 	}{
-		{"depth first", "/", client.WalkOptions{}, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
-		{"breadth first", "/", client.WalkOptions{BreadthFirst: true}, "/ /a /b /b-c /a/x /a/y /b/z /a/x/1 /a/x/2"},
-		{"part", "/a/x", client.WalkOptions{}, "/a/x /a/x/1 /a/x/2"},
-		{"children only", "/", client.WalkOptions{Depth: 1}, "/ /a /b /b-c"},
-		{"two levels", "/", client.WalkOptions{Depth: 2, BreadthFirst: true}, "/ /a /b /b-c /a/x /a/y /b/z"},
-		{"a leaf", "/b/z", client.WalkOptions{}, "/b/z"},
+		{"depth first", "/", tree.WalkOptions{}, "/ /a /a/x /a/x/1 /a/x/2 /a/y /b /b/z /b-c"},
+		{"breadth first", "/", tree.WalkOptions{BreadthFirst: true}, "/ /a /b /b-c /a/x /a/y /b/z /a/x/1 /a/x/2"},
+		{"part", "/a/x", tree.WalkOptions{}, "/a/x /a/x/1 /a/x/2"},
+		{"children only", "/", tree.WalkOptions{Depth: 1}, "/ /a /b /b-c"},
+		{"two levels", "/", tree.WalkOptions{Depth: 2, BreadthFirst: true}, "/ /a /b /b-c /a/x /a/y /b/z"},
+		{"a leaf", "/b/z", tree.WalkOptions{}, "/b/z"},
 	}
 	for _, test := range tests {
 		for _, window := range []int{0, 1, 2, 5} {
@@ -69,10 +71,10 @@ func TestWalkOrder(t *testing.T) {
 }
 
 func TestWalkEntries(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	makeTree(t, c, forest...)
 	for _, depth := range []int{0, 1} {
-		for e, err := range c.Walk(t.Context(), "/a", client.WalkOptions{Data: true, Depth: depth}) {
+		for e, err := range tree.Walk(t.Context(), c, "/a", tree.WalkOptions{Data: true, Depth: depth}) {
 			must(t, err)
 			node, err := c.Get(t.Context(), e.Path)
 			must(t, err)
@@ -87,7 +89,7 @@ func TestWalkEntries(t *testing.T) {
 			}
 		}
 	}
-	for e, err := range c.Walk(t.Context(), "/a", client.WalkOptions{Depth: 1}) {
+	for e, err := range tree.Walk(t.Context(), c, "/a", tree.WalkOptions{Depth: 1}) {
 		if must(t, err); e.Path == "/a/x" && e.Stat.NumChildren != 2 {
 			t.Errorf("the entry at the last depth is %+v", e)
 		}
@@ -95,16 +97,16 @@ func TestWalkEntries(t *testing.T) {
 }
 
 func TestWalkWhateverBreaks(t *testing.T) {
-	for _, o := range []client.WalkOptions{{Data: true, Window: 3}, {BreadthFirst: true, Window: 4}, {Depth: 2, Window: 2}} {
+	for _, o := range []tree.WalkOptions{{Data: true, Window: 3}, {BreadthFirst: true, Window: 4}, {Depth: 2, Window: 2}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
-			everyBreak(t, func(b *breakage) { makeTree(b.t, b.look, "/a", "/a/x", "/b", "/b/y") }, func(ctx context.Context, b *breakage) {
+			everyBreak(t, func(b *breakage) { makeTree(b.T, b.Look, "/a", "/a/x", "/b", "/b/y") }, func(ctx context.Context, b *breakage) {
 				want := "/ /a /a/x /b /b/y"
 				if o.BreadthFirst {
 					want = "/ /a /b /a/x /b/y"
 				}
-				got, err := walked(ctx, b.c, "/", o)
+				got, err := walked(ctx, b.C, "/", o)
 				if err != nil || strings.Join(got, " ") != want {
-					b.t.Fatalf("%v, %v", got, err)
+					b.T.Fatalf("%v, %v", got, err)
 				}
 			})
 		})
@@ -113,19 +115,19 @@ func TestWalkWhateverBreaks(t *testing.T) {
 
 func TestWalkEndsWithTheSession(t *testing.T) {
 	everyExpiry(t, false, func(ctx context.Context, b *breakage) {
-		makeTree(b.t, b.look, "/a", "/a/x")
-		_, err := walked(ctx, b.c, "/", client.WalkOptions{Window: 1})
-		if b.broken() {
-			mustBe(b.t, err, client.ErrSessionExpired)
+		makeTree(b.T, b.Look, "/a", "/a/x")
+		_, err := walked(ctx, b.C, "/", tree.WalkOptions{Window: 1})
+		if b.Broken() {
+			mustBe(b.T, err, client.ErrSessionExpired)
 		} else {
-			must(b.t, err)
+			must(b.T, err)
 		}
 	})
 }
 
 func TestWalkOfWhatIsNotThere(t *testing.T) {
-	c := newWorld(t, 1).client(t)
-	for _, o := range []client.WalkOptions{{}, {Data: true}, {BreadthFirst: true}} {
+	c := newWorld(t, 1).Client(t)
+	for _, o := range []tree.WalkOptions{{}, {Data: true}, {BreadthFirst: true}} {
 		_, err := walked(t.Context(), c, "/none", o)
 		mustBe(t, err, client.ErrNoNode)
 		_, err = walked(t.Context(), c, "none", o)
@@ -133,19 +135,19 @@ func TestWalkOfWhatIsNotThere(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := walked(ctx, c, "/", client.WalkOptions{})
+	_, err := walked(ctx, c, "/", tree.WalkOptions{})
 	mustBe(t, err, context.Canceled)
 }
 
 // Nodes that go under the walk are left out; the loop itself deletes them here.
 func TestWalkSkipsWhatVanishes(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	makeTree(t, c, "/d", "/d/a", "/d/b", "/d/b/c", "/d/z")
 	var got []string
-	for e, err := range c.Walk(t.Context(), "/d", client.WalkOptions{Window: 1}) {
+	for e, err := range tree.Walk(t.Context(), c, "/d", tree.WalkOptions{Window: 1}) {
 		must(t, err)
 		if got = append(got, e.Path); e.Path == "/d/a" {
-			_, err := c.DeleteAll(t.Context(), "/d/b", client.DeleteOptions{})
+			_, err := tree.Delete(t.Context(), c, "/d/b", tree.DeleteOptions{})
 			must(t, err)
 		}
 	}
@@ -156,13 +158,13 @@ func TestWalkSkipsWhatVanishes(t *testing.T) {
 
 func TestWalkGoesOnWhereItMayNotRead(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
+	c := srv.Client(t)
 	makeTree(t, c, "/d", "/d/a", "/d/closed", "/d/closed/x", "/d/z")
 	admin := []client.ACL{{Perms: client.PermAll, ID: client.ID{Scheme: "ip", ID: "192.0.2.1"}}}
 	_, err := c.SetACL(t.Context(), "/d/closed", admin, client.AnyVersion)
 	must(t, err)
 	var got []string
-	for e, err := range c.Walk(t.Context(), "/d", client.WalkOptions{}) {
+	for e, err := range tree.Walk(t.Context(), c, "/d", tree.WalkOptions{}) {
 		if err != nil {
 			mustBe(t, err, client.ErrNoAuth)
 			e.Path += "!"
@@ -176,7 +178,7 @@ func TestWalkGoesOnWhereItMayNotRead(t *testing.T) {
 
 // A wide tree and a deep one, against the sorted list of what was created.
 func TestWalkOfManyNodes(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	paths := []string{"/many"}
 	for i := range 300 {
 		dir := fmt.Sprintf("/many/%03d", i)
@@ -189,13 +191,13 @@ func TestWalkOfManyNodes(t *testing.T) {
 		paths = append(paths, path)
 	}
 	makeTree(t, c, paths...)
-	for _, o := range []client.WalkOptions{{}, {Window: 7}, {Window: 16, Data: true}} {
+	for _, o := range []tree.WalkOptions{{}, {Window: 7}, {Window: 16, Data: true}} {
 		got, err := walked(t.Context(), c, "/many", o)
 		if must(t, err); !slices.Equal(got, paths) {
 			t.Errorf("%+v: walked %d nodes, want %d", o, len(got), len(paths))
 		}
 	}
-	got, err := walked(t.Context(), c, "/many", client.WalkOptions{BreadthFirst: true, Window: 7})
+	got, err := walked(t.Context(), c, "/many", tree.WalkOptions{BreadthFirst: true, Window: 7})
 	must(t, err)
 	slices.SortStableFunc(paths, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
 	if !slices.Equal(got, paths) {

@@ -1,4 +1,4 @@
-package client_test
+package settle_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/seeds"
 	"github.com/zkd-project/zkd/jute"
@@ -25,18 +26,18 @@ func TestCreateProtectedMakesOneNodeWhateverBreaks(t *testing.T) {
 	for name, mode := range createModes {
 		t.Run(name, func(t *testing.T) {
 			everyBreak(t, nil, func(ctx context.Context, b *breakage) {
-				path, err := b.c.CreateProtected(ctx, "/lock-", []byte("x"), mode, nil)
-				must(b.t, err)
-				names := b.children(ctx, "/")
-				if len(names) != 1 || path != "/"+names[0] {
-					b.t.Fatalf("created %s, there are %v", path, names)
+				made, err := settle.Create(ctx, b.C, "/lock-", []byte("x"), settle.CreateOptions{Mode: mode, By: settle.ByGUID})
+				must(b.T, err)
+				names := b.Children(ctx, "/")
+				if len(names) != 1 || made.Path != "/"+names[0] {
+					b.T.Fatalf("created %s, there are %v", made.Path, names)
 				}
-				plain, guid, ok := client.ProtectedName(names[0])
+				plain, guid, ok := settle.ProtectedName(names[0])
 				if !ok || len(guid) != 36 || !strings.HasPrefix(plain, "lock-") {
-					b.t.Fatalf("%s is %q, %q, %v", names[0], plain, guid, ok)
+					b.T.Fatalf("%s is %q, %q, %v", names[0], plain, guid, ok)
 				}
-				if _, stat := b.data(ctx, path); (stat.EphemeralOwner != 0) != mode.Ephemeral() {
-					b.t.Fatalf("owner is %v", stat.EphemeralOwner)
+				if _, stat := b.Data(ctx, made.Path); (stat.EphemeralOwner != 0) != mode.Ephemeral() {
+					b.T.Fatalf("owner is %v", stat.EphemeralOwner)
 				}
 			})
 		})
@@ -45,13 +46,13 @@ func TestCreateProtectedMakesOneNodeWhateverBreaks(t *testing.T) {
 
 func TestCreateUniqueMakesOneNodeWhateverBreaks(t *testing.T) {
 	everyBreak(t, nil, func(ctx context.Context, b *breakage) {
-		path, stat, err := b.c.CreateUnique(ctx, "/5f1d__lock__", []byte("x"), client.EphemeralSequential, nil)
-		must(b.t, err)
-		if names := b.children(ctx, "/"); len(names) != 1 || path != "/"+names[0] || !strings.HasPrefix(path, "/5f1d__lock__") {
-			b.t.Fatalf("created %s, there are %v", path, names)
+		made, err := settle.Create(ctx, b.C, "/5f1d__lock__", []byte("x"), settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByPath})
+		must(b.T, err)
+		if names := b.Children(ctx, "/"); len(names) != 1 || made.Path != "/"+names[0] || !strings.HasPrefix(made.Path, "/5f1d__lock__") {
+			b.T.Fatalf("created %s, there are %v", made.Path, names)
 		}
-		if _, want := b.data(ctx, path); stat != want {
-			b.t.Fatalf("stat is %+v, want %+v", stat, want)
+		if _, want := b.Data(ctx, made.Path); made.Stat != want {
+			b.T.Fatalf("stat is %+v, want %+v", made.Stat, want)
 		}
 	})
 }
@@ -68,7 +69,7 @@ func TestProtectedNameIsCurators(t *testing.T) {
 		{"", "", ""},
 	}
 	for _, test := range tests {
-		plain, guid, ok := client.ProtectedName(test.name)
+		plain, guid, ok := settle.ProtectedName(test.name)
 		if plain != test.plain || guid != test.guid || ok != (guid != "") {
 			t.Errorf("ProtectedName(%q) = %q, %q, %v", test.name, plain, guid, ok)
 		}
@@ -79,45 +80,45 @@ func TestProtectedNameIsCurators(t *testing.T) {
 // it behind: nobody would release it.
 func TestCreateProtectedThatIsGivenUpLeavesNothing(t *testing.T) {
 	srv := newWorld(t, 1)
-	look := srv.client(t)
+	look := srv.Client(t)
 	for name, mode := range createModes {
 		t.Run(name, func(t *testing.T) {
 			b := newBreakage(t.Context(), t, srv, look, strings.ReplaceAll(name, " ", "-"))
-			b.cut = b.p.CutAfter(zktest.Any())
-			b.p.Refuse()
+			b.Cut = b.P.CutAfter(zktest.Any())
+			b.P.Refuse()
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				<-b.cut.Done()
+				<-b.Cut.Done()
 				cancel()
 			}()
-			_, err := b.c.CreateProtected(ctx, "/lock-", nil, mode, nil)
+			_, err := settle.Create(ctx, b.C, "/lock-", nil, settle.CreateOptions{Mode: mode, By: settle.ByGUID})
 			if !client.IsAmbiguous(err) {
 				t.Fatalf("error is %v, want one that is ambiguous", err)
 			}
-			if names := b.children(t.Context(), "/"); len(names) != 1 {
+			if names := b.Children(t.Context(), "/"); len(names) != 1 {
 				t.Fatalf("there are %v before the connection is back", names)
 			}
-			b.p.Accept()
-			b.awaitGone(t.Context(), "/")
+			b.P.Accept()
+			b.AwaitGone(t.Context(), "/")
 		})
 	}
 }
 
 func TestCloseEndsTheSearchForANode(t *testing.T) {
 	srv := newWorld(t, 1)
-	b := newBreakage(t.Context(), t, srv, srv.client(t), "d")
-	b.cut = b.p.CutAfter(zktest.Any())
-	b.p.Refuse()
+	b := newBreakage(t.Context(), t, srv, srv.Client(t), "d")
+	b.Cut = b.P.CutAfter(zktest.Any())
+	b.P.Refuse()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		<-b.cut.Done()
+		<-b.Cut.Done()
 		cancel()
 	}()
-	_, err := b.c.CreateProtected(ctx, "/x", nil, client.Persistent, nil)
+	_, err := settle.Create(ctx, b.C, "/x", nil, settle.CreateOptions{By: settle.ByGUID})
 	if !client.IsAmbiguous(err) {
 		t.Fatalf("error is %v, want one that is ambiguous", err)
 	}
-	b.c.Close(t.Context()) // goleak sees what it leaves running
+	b.C.Close(t.Context()) // goleak sees what it leaves running
 }
 
 // When the session expires under a protected create there is no node, or the caller
@@ -127,27 +128,27 @@ func TestCreateProtectedAndTheEndOfTheSession(t *testing.T) {
 		for _, renew := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s renew=%v", name, renew), func(t *testing.T) {
 				everyExpiry(t, renew, func(ctx context.Context, b *breakage) {
-					path, err := b.c.CreateProtected(ctx, "/lock-", nil, mode, nil)
-					if !b.broken() {
+					made, err := settle.Create(ctx, b.C, "/lock-", nil, settle.CreateOptions{Mode: mode, By: settle.ByGUID})
+					if !b.Broken() {
 						must(t, err)
 						return
 					}
 					switch {
 					case err == nil && mode.Ephemeral():
-						_, stat := b.data(ctx, path)
-						if id, _ := b.c.Session(); stat.EphemeralOwner != id {
-							t.Fatalf("%s belongs to %v, the session is %v", path, stat.EphemeralOwner, id)
+						_, stat := b.Data(ctx, made.Path)
+						if id, _ := b.C.Session(); stat.EphemeralOwner != id {
+							t.Fatalf("%s belongs to %v, the session is %v", made.Path, stat.EphemeralOwner, id)
 						}
 					case err == nil && !renew:
-						t.Fatalf("created %s without a session", path)
+						t.Fatalf("created %s without a session", made.Path)
 					case err == nil:
-						if names := b.children(ctx, "/"); len(names) != 1 {
-							t.Fatalf("created %s, there are %v", path, names)
+						if names := b.Children(ctx, "/"); len(names) != 1 {
+							t.Fatalf("created %s, there are %v", made.Path, names)
 						}
 					case !errors.Is(err, client.ErrSessionExpired):
 						t.Fatalf("error is %v", err)
 					case renew || mode.Ephemeral():
-						b.awaitGone(ctx, "/")
+						b.AwaitGone(ctx, "/")
 					case !client.IsAmbiguous(err):
 						t.Fatalf("a node may be left, and the error says nothing: %v", err)
 					}
@@ -161,9 +162,10 @@ func TestCreateIdempotentWhateverBreaks(t *testing.T) {
 	for _, mode := range []string{"persistent", "ephemeral", "container"} {
 		t.Run(mode, func(t *testing.T) {
 			everyBreak(t, nil, func(ctx context.Context, b *breakage) {
-				must(b.t, b.c.CreateIdempotent(ctx, "/a", []byte("x"), createModes[mode], nil))
-				if data, stat := b.data(ctx, "/a"); data != "x" || stat.Version != 0 {
-					b.t.Fatalf("data is %q, version %d", data, stat.Version)
+				_, err := settle.Create(ctx, b.C, "/a", []byte("x"), settle.CreateOptions{Mode: createModes[mode]})
+				must(b.T, err)
+				if data, stat := b.Data(ctx, "/a"); data != "x" || stat.Version != 0 {
+					b.T.Fatalf("data is %q, version %d", data, stat.Version)
 				}
 			})
 		})
@@ -172,40 +174,43 @@ func TestCreateIdempotentWhateverBreaks(t *testing.T) {
 
 func TestCreateIdempotentOfAnothersNode(t *testing.T) {
 	everyBreak(t, func(b *breakage) {
-		_, err := b.look.Create(b.t.Context(), "/a", []byte("theirs"), client.CreateOptions{})
-		must(b.t, err)
+		_, err := b.Look.Create(b.T.Context(), "/a", []byte("theirs"), client.CreateOptions{})
+		must(b.T, err)
 	}, func(ctx context.Context, b *breakage) {
-		err := b.c.CreateIdempotent(ctx, "/a", []byte("ours"), client.Persistent, nil)
-		mustBe(b.t, err, client.ErrNodeExists)
+		_, err := settle.Create(ctx, b.C, "/a", []byte("ours"), settle.CreateOptions{})
+		mustBe(b.T, err, client.ErrNodeExists)
 		if client.IsAmbiguous(err) {
-			b.t.Fatalf("%v: it is known that it was not done", err)
+			b.T.Fatalf("%v: it is known that it was not done", err)
 		}
 	})
 }
 
 func TestCreateIdempotentTellsOwnersApart(t *testing.T) {
 	srv := newWorld(t, 1)
-	b := newBreakage(t.Context(), t, srv, srv.client(t), "d")
-	b.cut = b.p.CutBefore(zktest.Any())
-	b.p.Refuse()
+	b := newBreakage(t.Context(), t, srv, srv.Client(t), "d")
+	b.Cut = b.P.CutBefore(zktest.Any())
+	b.P.Refuse()
 	done := make(chan error)
-	go func() { done <- b.c.CreateIdempotent(t.Context(), "/a", []byte("x"), client.Ephemeral, nil) }()
-	<-b.cut.Done()
-	_, err := b.look.Create(t.Context(), "/a", []byte("x"), client.CreateOptions{Mode: client.Ephemeral})
+	go func() {
+		_, err := settle.Create(t.Context(), b.C, "/a", []byte("x"), settle.CreateOptions{Mode: client.Ephemeral})
+		done <- err
+	}()
+	<-b.Cut.Done()
+	_, err := b.Look.Create(t.Context(), "/a", []byte("x"), client.CreateOptions{Mode: client.Ephemeral})
 	must(t, err)
-	b.p.Accept()
+	b.P.Accept()
 	mustBe(t, <-done, client.ErrNodeExists)
 }
 
 func TestSetIdempotentWhateverBreaks(t *testing.T) {
 	everyBreak(t, func(b *breakage) {
-		_, err := b.look.Create(b.t.Context(), "/a", []byte("old"), client.CreateOptions{})
-		must(b.t, err)
+		_, err := b.Look.Create(b.T.Context(), "/a", []byte("old"), client.CreateOptions{})
+		must(b.T, err)
 	}, func(ctx context.Context, b *breakage) {
-		stat, err := b.c.SetIdempotent(ctx, "/a", []byte("new"), 0)
-		must(b.t, err)
-		if data, now := b.data(ctx, "/a"); data != "new" || now.Version != 1 || stat != now {
-			b.t.Fatalf("data is %q, stat %+v, returned %+v", data, now, stat)
+		stat, err := settle.Set(ctx, b.C, "/a", []byte("new"), 0)
+		must(b.T, err)
+		if data, now := b.Data(ctx, "/a"); data != "new" || now.Version != 1 || stat != now {
+			b.T.Fatalf("data is %q, stat %+v, returned %+v", data, now, stat)
 		}
 	})
 }
@@ -226,36 +231,36 @@ func TestSetIdempotentMeetsAnothersSet(t *testing.T) {
 		{"done, then deleted", (*zktest.Proxy).CutAfter, nil, client.ErrNoNode, true},
 	}
 	srv := newWorld(t, 1)
-	look := srv.client(t)
+	look := srv.Client(t)
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			ctx := t.Context()
 			b := newBreakage(ctx, t, srv, look, fmt.Sprintf("d%d", i))
-			_, err := b.look.Create(ctx, "/a", []byte("old"), client.CreateOptions{})
+			_, err := b.Look.Create(ctx, "/a", []byte("old"), client.CreateOptions{})
 			must(t, err)
-			b.cut = test.break_(b.p, zktest.Op(jute.OpSetData))
-			b.p.Refuse()
+			b.Cut = test.break_(b.P, zktest.Op(jute.OpSetData))
+			b.P.Refuse()
 			done := make(chan error)
 			go func() {
-				_, err := b.c.SetIdempotent(ctx, "/a", []byte("ours"), 0)
+				_, err := settle.Set(ctx, b.C, "/a", []byte("ours"), 0)
 				done <- err
 			}()
-			<-b.cut.Done()
+			<-b.Cut.Done()
 			for _, data := range test.others {
-				_, err := b.look.Set(ctx, "/a", []byte(data), client.AnyVersion)
+				_, err := b.Look.Set(ctx, "/a", []byte(data), client.AnyVersion)
 				must(t, err)
 			}
 			if test.others == nil {
-				must(t, b.look.Delete(ctx, "/a", client.AnyVersion))
+				must(t, b.Look.Delete(ctx, "/a", client.AnyVersion))
 			}
-			b.p.Accept()
+			b.P.Accept()
 			err = <-done
 			mustBe(t, err, test.want)
 			if client.IsAmbiguous(err) != test.doubt {
 				t.Fatalf("ambiguous is %v of %v", !test.doubt, err)
 			}
 			if n := len(test.others); n > 0 {
-				if data, _ := b.data(ctx, "/a"); data != test.others[n-1] {
+				if data, _ := b.Data(ctx, "/a"); data != test.others[n-1] {
 					t.Fatalf("data is %q", data)
 				}
 			}
@@ -264,13 +269,14 @@ func TestSetIdempotentMeetsAnothersSet(t *testing.T) {
 }
 
 func TestIdempotentRefusals(t *testing.T) {
-	c := newWorld(t, 1).client(t)
-	_, err := c.SetIdempotent(t.Context(), "/a", nil, client.AnyVersion)
+	c := newWorld(t, 1).Client(t)
+	_, err := settle.Set(t.Context(), c, "/a", nil, client.AnyVersion)
 	mustBe(t, err, client.ErrBadArguments)
-	mustBe(t, c.CreateIdempotent(t.Context(), "/a", nil, client.PersistentSequential, nil), client.ErrBadArguments)
-	_, err = c.CreateProtected(t.Context(), "a", nil, client.Persistent, nil)
+	_, err = settle.Create(t.Context(), c, "/a", nil, settle.CreateOptions{Mode: client.PersistentSequential})
 	mustBe(t, err, client.ErrBadArguments)
-	_, err = c.CreateProtected(t.Context(), "/none/a", nil, client.Persistent, nil)
+	_, err = settle.Create(t.Context(), c, "a", nil, settle.CreateOptions{By: settle.ByGUID})
+	mustBe(t, err, client.ErrBadArguments)
+	_, err = settle.Create(t.Context(), c, "/none/a", nil, settle.CreateOptions{By: settle.ByGUID})
 	mustBe(t, err, client.ErrNoNode)
 }
 
@@ -292,7 +298,7 @@ func TestCreateProtectedAcrossServers(t *testing.T) {
 	var work sync.WaitGroup
 	for i := range clients {
 		p := zktest.NewProxy(t, srv.At(0).Addr(), srv.At(1).Addr(), srv.At(2).Addr())
-		c := p.Client(t).WithRetry(quick()).Namespace(srv.root)
+		c := p.Client(t).WithRetry(quick()).Namespace(srv.Root)
 		work.Go(func() {
 			for j := range creates {
 				at := plan[i*creates+j]
@@ -301,20 +307,20 @@ func TestCreateProtectedAcrossServers(t *testing.T) {
 					first, second = second, first
 				}
 				one, two := first(zktest.Nth(at.first, zktest.Any())), second(zktest.Nth(at.second, zktest.Any()))
-				path, err := c.CreateProtected(t.Context(), "/n-", nil, client.PersistentSequential, nil)
+				made2, err := settle.Create(t.Context(), c, "/n-", nil, settle.CreateOptions{Mode: client.PersistentSequential, By: settle.ByGUID})
 				one.Cancel()
 				two.Cancel()
 				if err != nil {
 					t.Errorf("client %d, create %d: %v", i, j, err)
 				}
 				mu.Lock()
-				made[path] = true
+				made[made2.Path] = true
 				mu.Unlock()
 			}
 		})
 	}
 	work.Wait()
-	look := srv.client(t)
+	look := srv.Client(t)
 	must(t, look.Sync(t.Context(), "/"))
 	list, err := look.Children(t.Context(), "/")
 	must(t, err)

@@ -1,4 +1,4 @@
-package client_test
+package typed_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -19,11 +20,11 @@ type settings struct {
 }
 
 func TestTypedCodecs(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	ctx := t.Context()
 
-	object := client.NewTyped[settings](c, "/json", nil)
-	_, err := object.Create(ctx, settings{"a", 1}, client.Persistent, nil)
+	object := typed.New[settings](c, "/json", nil)
+	_, err := object.Create(ctx, settings{"a", 1}, client.CreateOptions{})
 	must(t, err)
 	if node, _ := c.Get(ctx, "/json"); string(node.Data) != `{"Name":"a","Count":1}` {
 		t.Errorf("JSON is %q", node.Data)
@@ -36,15 +37,15 @@ func TestTypedCodecs(t *testing.T) {
 	_, err = object.Set(ctx, settings{}, 0)
 	mustBe(t, err, client.ErrBadVersion)
 
-	text := client.NewTyped(c, "/text", client.String{})
-	_, err = text.Create(ctx, "hello", client.Persistent, nil)
+	text := typed.New(c, "/text", typed.String{})
+	_, err = text.Create(ctx, "hello", client.CreateOptions{})
 	must(t, err)
 	if v, _, err := text.Get(ctx); err != nil || v != "hello" {
 		t.Errorf("%q, %v", v, err)
 	}
 
-	addr := client.NewTyped(c, "/addr", client.Text[netip.Addr, *netip.Addr]{})
-	_, err = addr.Create(ctx, netip.MustParseAddr("::1"), client.Persistent, nil)
+	addr := typed.New(c, "/addr", typed.Text[netip.Addr, *netip.Addr]{})
+	_, err = addr.Create(ctx, netip.MustParseAddr("::1"), client.CreateOptions{})
 	must(t, err)
 	if v, _, err := addr.Get(ctx); err != nil || v.String() != "::1" {
 		t.Errorf("%v, %v", v, err)
@@ -52,18 +53,18 @@ func TestTypedCodecs(t *testing.T) {
 }
 
 func TestTypedBadData(t *testing.T) {
-	c := newWorld(t, 1).client(t)
-	node := client.NewTyped[settings](c, "/a", nil)
+	c := newWorld(t, 1).Client(t)
+	node := typed.New[settings](c, "/a", nil)
 	_, err := c.Create(t.Context(), "/a", []byte("{"), client.CreateOptions{})
 	must(t, err)
 	_, stat, err := node.Get(t.Context())
-	mustBe(t, err, client.ErrData)
+	mustBe(t, err, typed.ErrData)
 	if stat.Czxid == 0 || !strings.Contains(err.Error(), "decode /a: ") {
 		t.Errorf("stat is %+v, error %q", stat, err)
 	}
-	_, err = client.NewTyped[chan int](c, "/a", nil).Set(t.Context(), nil, 0)
-	mustBe(t, err, client.ErrData)
-	_, _, err = client.NewTyped[settings](c, "/none", nil).Get(t.Context())
+	_, err = typed.New[chan int](c, "/a", nil).Set(t.Context(), nil, 0)
+	mustBe(t, err, typed.ErrData)
+	_, _, err = typed.New[settings](c, "/none", nil).Get(t.Context())
 	mustBe(t, err, client.ErrNoNode)
 }
 
@@ -73,35 +74,35 @@ func increment(n int) (int, error) { return n + 1, nil }
 // says is not is not.
 func TestUpdateIsExact(t *testing.T) {
 	everyBreak(t, func(b *breakage) {
-		_, err := client.NewTyped[int](b.look, "/n", nil).Create(b.t.Context(), 0, client.Persistent, nil)
-		must(b.t, err)
+		_, err := typed.New[int](b.Look, "/n", nil).Create(b.T.Context(), 0, client.CreateOptions{})
+		must(b.T, err)
 	}, func(ctx context.Context, b *breakage) {
-		_, _, err := client.NewTyped[int](b.c, "/n", nil).Update(ctx, increment)
-		data, _ := b.data(ctx, "/n")
+		_, _, err := typed.New[int](b.C, "/n", nil).Update(ctx, increment)
+		data, _ := b.Data(ctx, "/n")
 		switch {
 		case err == nil && data == "1", client.IsAmbiguous(err) && (data == "0" || data == "1"):
 		default:
-			b.t.Fatalf("the count is %s, error is %v", data, err)
+			b.T.Fatalf("the count is %s, error is %v", data, err)
 		}
 	})
 }
 
 func TestUpdateIdempotentWhateverBreaks(t *testing.T) {
 	everyBreak(t, func(b *breakage) {
-		_, err := client.NewTyped[settings](b.look, "/s", nil).Create(b.t.Context(), settings{"a", 7}, client.Persistent, nil)
-		must(b.t, err)
+		_, err := typed.New[settings](b.Look, "/s", nil).Create(b.T.Context(), settings{"a", 7}, client.CreateOptions{})
+		must(b.T, err)
 	}, func(ctx context.Context, b *breakage) {
-		node := client.NewTyped[settings](b.c, "/s", nil)
+		node := typed.New[settings](b.C, "/s", nil)
 		v, _, err := node.UpdateIdempotent(ctx, func(s settings) (settings, error) {
 			s.Name = "b"
 			return s, nil
 		})
 		want := settings{"b", 7}
 		if err != nil || v != want {
-			b.t.Fatalf("%v, %v", v, err)
+			b.T.Fatalf("%v, %v", v, err)
 		}
-		if v, _, err := client.NewTyped[settings](b.look, "/s", nil).Get(ctx); err != nil || v != want {
-			b.t.Fatalf("%v, %v", v, err)
+		if v, _, err := typed.New[settings](b.Look, "/s", nil).Get(ctx); err != nil || v != want {
+			b.T.Fatalf("%v, %v", v, err)
 		}
 	})
 }
@@ -112,21 +113,21 @@ func TestUpdateIdempotentWhateverBreaks(t *testing.T) {
 func TestUpdateDoesNotTakeAnothersCountForItsOwn(t *testing.T) {
 	ctx := t.Context()
 	srv := newWorld(t, 1)
-	b := newBreakage(ctx, t, srv, srv.client(t), "d")
-	theirs := client.NewTyped[int](b.look, "/n", nil)
-	_, err := theirs.Create(ctx, 0, client.Persistent, nil)
+	b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+	theirs := typed.New[int](b.Look, "/n", nil)
+	_, err := theirs.Create(ctx, 0, client.CreateOptions{})
 	must(t, err)
-	b.cut = b.p.CutBefore(zktest.Op(jute.OpSetData))
-	b.p.Refuse()
+	b.Cut = b.P.CutBefore(zktest.Op(jute.OpSetData))
+	b.P.Refuse()
 	done := make(chan error)
 	go func() {
-		_, _, err := client.NewTyped[int](b.c, "/n", nil).Update(ctx, increment)
+		_, _, err := typed.New[int](b.C, "/n", nil).Update(ctx, increment)
 		done <- err
 	}()
-	<-b.cut.Done()
+	<-b.Cut.Done()
 	_, _, err = theirs.Update(ctx, increment)
 	must(t, err)
-	b.p.Accept()
+	b.P.Accept()
 	if err := <-done; !client.IsAmbiguous(err) || !errors.Is(err, client.ErrBadVersion) {
 		t.Errorf("error is %v, and the count is one for two", err)
 	}
@@ -134,11 +135,11 @@ func TestUpdateDoesNotTakeAnothersCountForItsOwn(t *testing.T) {
 
 func TestUpdatesOfManyAddUp(t *testing.T) {
 	srv := newWorld(t, 1)
-	_, err := client.NewTyped[int](srv.client(t), "/n", nil).Create(t.Context(), 0, client.Persistent, nil)
+	_, err := typed.New[int](srv.Client(t), "/n", nil).Create(t.Context(), 0, client.CreateOptions{})
 	must(t, err)
 	var work sync.WaitGroup
 	for range 4 {
-		node := client.NewTyped[int](srv.client(t), "/n", nil)
+		node := typed.New[int](srv.Client(t), "/n", nil)
 		work.Go(func() {
 			for range 25 {
 				if _, _, err := node.Update(t.Context(), increment); err != nil {
@@ -148,17 +149,17 @@ func TestUpdatesOfManyAddUp(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if n, _, err := client.NewTyped[int](srv.client(t), "/n", nil).Get(t.Context()); err != nil || n != 100 {
+	if n, _, err := typed.New[int](srv.Client(t), "/n", nil).Get(t.Context()); err != nil || n != 100 {
 		t.Errorf("the count is %d, %v", n, err)
 	}
 }
 
 func TestUpdateEndsWithItsFunction(t *testing.T) {
-	c := newWorld(t, 1).client(t)
-	node := client.NewTyped[int](c, "/n", nil)
+	c := newWorld(t, 1).Client(t)
+	node := typed.New[int](c, "/n", nil)
 	_, _, err := node.Update(t.Context(), increment)
 	mustBe(t, err, client.ErrNoNode)
-	_, err = node.Create(t.Context(), 5, client.Persistent, nil)
+	_, err = node.Create(t.Context(), 5, client.CreateOptions{})
 	must(t, err)
 	stop := errors.New("stop")
 	_, _, err = node.Update(t.Context(), func(int) (int, error) { return 0, stop })
@@ -172,7 +173,7 @@ func TestUpdateEndsWithItsFunction(t *testing.T) {
 // deletion and its return.
 func TestFollow(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
+	c := srv.Client(t)
 	steps := []struct {
 		do   func() error
 		want string
@@ -187,7 +188,7 @@ func TestFollow(t *testing.T) {
 		}, ""},
 	}
 	step := 0
-	for v, err := range client.NewTyped(srv.client(t), "/s", client.String{}).Follow(t.Context()) {
+	for v, err := range typed.New(srv.Client(t), "/s", typed.String{}).Follow(t.Context()) {
 		must(t, err)
 		got := v.Value
 		if !v.Exists {
@@ -211,19 +212,19 @@ func TestFollow(t *testing.T) {
 // A change made at any point of a follower's breaking connection is not missed.
 func TestFollowWhateverBreaks(t *testing.T) {
 	everyBreak(t, nil, func(ctx context.Context, b *breakage) {
-		theirs := client.NewTyped[int](b.look, "/n", nil)
-		for v, err := range client.NewTyped[int](b.c, "/n", nil).Follow(ctx) {
-			must(b.t, err)
+		theirs := typed.New[int](b.Look, "/n", nil)
+		for v, err := range typed.New[int](b.C, "/n", nil).Follow(ctx) {
+			must(b.T, err)
 			if !v.Exists {
-				_, err := theirs.Create(ctx, 1, client.Persistent, nil)
-				must(b.t, err)
+				_, err := theirs.Create(ctx, 1, client.CreateOptions{})
+				must(b.T, err)
 				continue
 			}
 			if v.Value == 3 {
 				return
 			}
 			_, err := theirs.Set(ctx, v.Value+1, v.Stat.Version)
-			must(b.t, err)
+			must(b.T, err)
 		}
 	})
 }
@@ -232,18 +233,19 @@ func TestFollowWhateverBreaks(t *testing.T) {
 func TestFollowWhileCutOff(t *testing.T) {
 	ctx := t.Context()
 	srv := newWorld(t, 1)
-	b := newBreakage(ctx, t, srv, srv.client(t), "d")
-	create(t, b.look, "/s")
+	b := newBreakage(ctx, t, srv, srv.Client(t), "d")
+	_, err := b.Look.Create(ctx, "/s", []byte("/s"), client.CreateOptions{})
+	must(t, err)
 	looked := 0
-	for v, err := range client.NewTyped(b.c, "/s", client.String{}).Follow(ctx) {
+	for v, err := range typed.New(b.C, "/s", typed.String{}).Follow(ctx) {
 		must(t, err)
 		if looked++; looked == 1 {
-			b.p.Refuse()
-			b.p.CutConnections()
-			must(t, b.look.Delete(ctx, "/s", client.AnyVersion))
-			_, err := b.look.Create(ctx, "/s", []byte("new"), client.CreateOptions{})
+			b.P.Refuse()
+			b.P.CutConnections()
+			must(t, b.Look.Delete(ctx, "/s", client.AnyVersion))
+			_, err := b.Look.Create(ctx, "/s", []byte("new"), client.CreateOptions{})
 			must(t, err)
-			b.p.Accept()
+			b.P.Accept()
 			continue
 		}
 		if v.Value == "new" {
@@ -253,13 +255,13 @@ func TestFollowWhileCutOff(t *testing.T) {
 }
 
 func TestFollowGoesOnAfterBadData(t *testing.T) {
-	c := newWorld(t, 1).client(t)
+	c := newWorld(t, 1).Client(t)
 	_, err := c.Create(t.Context(), "/n", []byte("x"), client.CreateOptions{})
 	must(t, err)
 	bad := false
-	for v, err := range client.NewTyped[int](c, "/n", nil).Follow(t.Context()) {
+	for v, err := range typed.New[int](c, "/n", nil).Follow(t.Context()) {
 		if !bad {
-			mustBe(t, err, client.ErrData)
+			mustBe(t, err, typed.ErrData)
 			bad = true
 			_, err := c.Set(t.Context(), "/n", []byte("7"), 0)
 			must(t, err)
@@ -278,21 +280,21 @@ func TestFollowEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var last error
-	for _, err := range client.NewTyped[int](srv.client(t), "/n", nil).Follow(ctx) {
+	for _, err := range typed.New[int](srv.Client(t), "/n", nil).Follow(ctx) {
 		last = err
 		cancel()
 	}
 	mustBe(t, last, context.Canceled)
 
 	for _, renew := range []bool{false, true} {
-		c := srv.client(t, func(o *client.Options) { o.RenewSession = renew })
+		c := srv.Client(t, func(o *client.Options) { o.RenewSession = renew })
 		looked := 0
-		for v, err := range client.NewTyped[int](c, "/n", nil).Follow(t.Context()) {
+		for v, err := range typed.New[int](c, "/n", nil).Follow(t.Context()) {
 			if looked++; looked == 1 {
 				id, _ := c.Session()
 				srv.ExpireSession(id)
 				if renew {
-					_, err := srv.client(t).Create(t.Context(), "/n", []byte("5"), client.CreateOptions{Mode: client.Ephemeral})
+					_, err := srv.Client(t).Create(t.Context(), "/n", []byte("5"), client.CreateOptions{Mode: client.Ephemeral})
 					must(t, err)
 				}
 				continue
@@ -312,8 +314,8 @@ func TestFollowEnds(t *testing.T) {
 // Nothing is left at the server when the loop is left.
 func TestFollowLeavesNoWatch(t *testing.T) {
 	srv := newWorld(t, 1)
-	c := srv.client(t)
-	for range client.NewTyped[int](c, "/n", nil).Follow(t.Context()) {
+	c := srv.Client(t)
+	for range typed.New[int](c, "/n", nil).Follow(t.Context()) {
 		break
 	}
 	must(t, srv.AwaitRequests(t.Context(), jute.OpRemoveWatches, 1))

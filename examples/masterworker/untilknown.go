@@ -9,9 +9,9 @@ import (
 	"github.com/zkd-project/zkd/examples/masterworker/layout"
 )
 
-// settle repeats a change until its outcome is known. The change must be harmless if it
+// untilKnown repeats a change until its outcome is known. The change must be harmless if it
 // is done twice. There is no pause: without a connection, the next attempt waits for one.
-func settle(ctx context.Context, change func() error) error {
+func untilKnown(ctx context.Context, change func() error) error {
 	for {
 		err := change()
 		if !client.IsAmbiguous(err) && !client.IsRetryable(err) || ctx.Err() != nil {
@@ -23,7 +23,7 @@ func settle(ctx context.Context, change func() error) error {
 // bootstrap creates the parent nodes that do not exist yet.
 func bootstrap(ctx context.Context, c *client.Client) error {
 	for _, path := range layout.Parents() {
-		err := settle(ctx, func() error {
+		err := untilKnown(ctx, func() error {
 			_, err := c.Create(ctx, path, nil, client.CreateOptions{})
 			return err
 		})

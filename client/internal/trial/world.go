@@ -1,0 +1,69 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
+	"github.com/zkd-project/zkd/client/zktest"
+)
+
+// superDigest is the configuration's line for the super user super:secret.
+const superDigest = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="
+
+// World is servers to test against, with a place of its own in their tree.
+type World struct {
+	*zktest.Proxy
+	Root string
+}
+
+var worlds atomic.Int64
+
+// NewWorld starts or finds n servers.
+func NewWorld(t *testing.T, n int) *World {
+	t.Helper()
+	w := &World{Proxy: zktest.Target(t, n, zktest.Config(superDigest)),
+		Root: fmt.Sprintf("/suite-%d-%d", time.Now().UnixNano(), worlds.Add(1))}
+	admin := w.Proxy.Client(t, Super)
+	if _, err := admin.Create(Deadline(t), w.Root, nil, client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if zktest.External() {
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if _, err := tree.Delete(ctx, admin, w.Root, tree.DeleteOptions{}); err != nil {
+				t.Errorf("clean up: %v", err)
+			}
+		})
+	}
+	return w
+}
+
+// Super is an option of clients: they are the super user.
+func Super(o *client.Options) {
+	o.Auth = append(o.Auth, client.Auth{Scheme: "digest", Data: []byte("super:secret")})
+}
+
+// Client returns a client whose root is the world's place.
+func (w *World) Client(t *testing.T, opts ...func(*client.Options)) *client.Client {
+	t.Helper()
+	return w.Proxy.Client(t, opts...).Namespace(w.Root)
+}
+
+// Only returns a client that knows the i-th server only.
+func (w *World) Only(t *testing.T, i int, opts ...func(*client.Options)) *client.Client {
+	t.Helper()
+	return w.Proxy.At(i).Client(t, opts...).Namespace(w.Root)
+}
+
+// Deadline ends a test that waits for what does not come.
+func Deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
