@@ -97,68 +97,47 @@ func (c *Client) Session() (id SessionID, password []byte) {
 	return c.s.id, append([]byte(nil), c.s.password...)
 }
 
-// Timeout returns the session's timeout as the servers decided on it, or what is
-// asked for before the first connection.
-func (c *Client) Timeout() time.Duration {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	return c.s.timeout
+// Status is what a client knows of its session and its connection at one time.
+type Status struct {
+	// Timeout is the session's timeout as the servers decided it, or the one that is
+	// asked for before the first connection.
+	Timeout time.Duration
+	// Deadline is when the session's timeout has passed since the client sent the last
+	// request or ping that a server with a quorum answered. It moves with each such
+	// answer. After it the session may be gone, and what its ephemeral nodes stood for
+	// may belong to another client. It is zero while there is no session, and after the
+	// session is known to have ended.
+	Deadline time.Time
+	// Server is the address of the server that the client is connected to, or "".
+	Server string
+	// Since is when the current connection was made, or zero if there is none. If two
+	// calls return the same time, no connection was lost in between, whether or not the
+	// changes of state have been received.
+	Since time.Time
+	// LastZxid is the highest zxid of a reply: what the client has seen of the ensemble's
+	// history.
+	LastZxid Zxid
+	// Err lists the last failure to connect of each server. It is nil while the client is
+	// connected.
+	Err error
 }
 
-// SessionDeadline returns until when the servers keep the session, as far as the
-// client knows: its timeout after it has sent the last request or ping that was
-// answered by a server with a quorum. It moves with each such answer; after it the session may be gone, and what
-// its ephemeral nodes stood for may be somebody else's. It is zero while there is no
-// session, which includes one that is known to have ended.
-func (c *Client) SessionDeadline() time.Time {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if c.s.id == 0 || c.s.state.Final() {
-		return time.Time{}
+// Status returns what the client knows of its session and its connection.
+func (c *Client) Status() Status {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{Timeout: s.timeout, LastZxid: s.lastZxid}
+	if s.id != 0 && !s.state.Final() {
+		st.Deadline = s.kept.Add(s.timeout)
 	}
-	return c.s.kept.Add(c.s.timeout)
-}
-
-// Server returns the address of the server that the client is connected to, or "".
-func (c *Client) Server() string {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if c.s.conn == nil {
-		return ""
+	if s.conn != nil {
+		st.Server, st.Since = s.conn.server, s.conn.began
 	}
-	return c.s.conn.server
-}
-
-// ConnectedSince returns when the connection at hand was made, and whether there
-// is one. Two calls that return the same time have seen the same connection: so
-// one knows that none was lost in between, whether or not the changes of state
-// have been received.
-func (c *Client) ConnectedSince() (since time.Time, connected bool) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if c.s.conn == nil {
-		return time.Time{}, false
+	if !s.state.Connected() && len(s.failures) > 0 {
+		st.Err = s.connectErrorLocked(ErrConnectionLoss)
 	}
-	return c.s.conn.began, true
-}
-
-// LastZxid returns the highest zxid that a reply had: what the client has seen of
-// the ensemble's history.
-func (c *Client) LastZxid() Zxid {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	return c.s.lastZxid
-}
-
-// LastError returns the last failure to connect of each server, or nil while the
-// client is connected.
-func (c *Client) LastError() error {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if c.s.state.Connected() || len(c.s.failures) == 0 {
-		return nil
-	}
-	return c.s.connectErrorLocked(ErrConnectionLoss)
+	return st
 }
 
 // OnState calls fn for each change of the session's state, in the callbacks'

@@ -270,8 +270,8 @@ func TestWaitConnected(t *testing.T) {
 		c := n.newClient("a", Options{})
 		waiting := goErr(func() error { return c.WaitConnected(bg) })
 		time.Sleep(time.Second)
-		if err := c.LastError(); !errors.Is(err, errRefused) {
-			t.Errorf("LastError %v", err)
+		if err := c.Status().Err; !errors.Is(err, errRefused) {
+			t.Errorf("Status.Err %v", err)
 		}
 		quiet(t, "WaitConnected", waiting)
 		n.setDown(nil, "a:2181")

@@ -199,8 +199,8 @@ func TestRenewSession(t *testing.T) {
 		if !reflect.DeepEqual(states, want) || !reflect.DeepEqual(events, want) {
 			t.Errorf("OnState %v, Watcher %v, want %v", states, events, want)
 		}
-		if id, _ := c.Session(); id != 99 || c.Timeout() != 5*time.Second {
-			t.Errorf("session %v, timeout %v", id, c.Timeout())
+		if id, _ := c.Session(); id != 99 || c.Status().Timeout != 5*time.Second {
+			t.Errorf("session %v, timeout %v", id, c.Status().Timeout)
 		}
 	})
 }

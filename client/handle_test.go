@@ -20,8 +20,8 @@ import (
 func TestEverySyncCallHasItsAsyncTwin(t *testing.T) {
 	sync, async := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Async]()
 	// What is not one operation of the protocol.
-	others := strings.Fields(`Async Background Close ConnectedSince InSession LastError LastZxid Namespace OnState Options Root Server Session SessionDeadline State
-		States Steady Timeout Unrooted WaitConnected WithInbox WithRetry`)
+	others := strings.Fields(`Async Background Close InSession Namespace OnState Options Root Session State
+		States Status Steady Unrooted WaitConnected WithInbox WithRetry`)
 
 	for i := range sync.NumMethod() {
 		m := sync.Method(i)
@@ -189,7 +189,7 @@ func TestLogOfAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	established := `msg="session established" server=` + s.Addr() + " address=" + s.Addr() + " session=" + id.String() + " timeout=" + c.Timeout().String()
+	established := `msg="session established" server=` + s.Addr() + " address=" + s.Addr() + " session=" + id.String() + " timeout=" + c.Status().Timeout.String()
 	wants := []string{established, `level=WARN msg="connection lost" server=` + s.Addr() + " session=" + id.String(), established}
 	if len(lines) != len(wants) {
 		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(wants), out.String())
@@ -225,14 +225,14 @@ func TestSessionDeadlineMovesWithAnswersUntilTheSessionEnds(t *testing.T) {
 	if _, err := c.Exists(t.Context(), "/"); err != nil {
 		t.Fatal(err)
 	}
-	end := c.SessionDeadline()
-	if end.Before(before.Add(c.Timeout())) || end.After(time.Now().Add(c.Timeout())) {
+	end := c.Status().Deadline
+	if end.Before(before.Add(c.Status().Timeout)) || end.After(time.Now().Add(c.Status().Timeout)) {
 		t.Errorf("the session is kept until %v, but was heard of between %v and %v", end, before, time.Now())
 	}
 	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if end := c.SessionDeadline(); !end.IsZero() {
+	if end := c.Status().Deadline; !end.IsZero() {
 		t.Errorf("a closed session is kept until %v", end)
 	}
 }

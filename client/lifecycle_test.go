@@ -23,19 +23,19 @@ func TestConnectRequest(t *testing.T) {
 		if !reflect.DeepEqual(r, want) {
 			t.Errorf("connect request %+v, want %+v", r, want)
 		}
-		if id, _ := c.Session(); id != 0 || c.Timeout() != 4*time.Second || c.Server() != "" {
-			t.Errorf("before: session %v, timeout %v, server %q", id, c.Timeout(), c.Server())
+		if id, _ := c.Session(); id != 0 || c.Status().Timeout != 4*time.Second || c.Status().Server != "" {
+			t.Errorf("before: session %v, timeout %v, server %q", id, c.Status().Timeout, c.Status().Server)
 		}
 		conn.welcome(jute.ConnectResponse{TimeoutMs: 6000, SessionID: fakeSession, Password: fakePassword})
 		if err := c.WaitConnected(bg); err != nil {
 			t.Fatal(err)
 		}
 		id, password := c.Session()
-		if id != fakeSession || string(password) != string(fakePassword) || c.Timeout() != 6*time.Second || c.Server() != "a:2181" {
-			t.Errorf("after: session %v %q, timeout %v, server %q", id, password, c.Timeout(), c.Server())
+		if id != fakeSession || string(password) != string(fakePassword) || c.Status().Timeout != 6*time.Second || c.Status().Server != "a:2181" {
+			t.Errorf("after: session %v %q, timeout %v, server %q", id, password, c.Status().Timeout, c.Status().Server)
 		}
-		if err := c.LastError(); err != nil {
-			t.Errorf("LastError %v while connected", err)
+		if err := c.Status().Err; err != nil {
+			t.Errorf("Status.Err %v while connected", err)
 		}
 	})
 }
@@ -274,8 +274,8 @@ func TestNamesAreResolvedAtEachAttempt(t *testing.T) {
 		if err := c.WaitConnected(bg); err != nil {
 			t.Fatal(err)
 		}
-		if c.Server() != "zk:99" {
-			t.Errorf("Server() = %q", c.Server())
+		if c.Status().Server != "zk:99" {
+			t.Errorf("Server() = %q", c.Status().Server)
 		}
 		seen := map[string]bool{}
 		for _, d := range n.dials() {
@@ -549,8 +549,8 @@ func TestLastZxid(t *testing.T) {
 		}
 		conn.notify(EventCreated, "/x", 100)
 		synctest.Wait()
-		if c.LastZxid() != 9 {
-			t.Errorf("LastZxid %v", c.LastZxid())
+		if c.Status().LastZxid != 9 {
+			t.Errorf("LastZxid %v", c.Status().LastZxid)
 		}
 		conn.Close()
 		if r := n.accept().greet(); r.LastZxidSeen != 9 {

@@ -28,7 +28,7 @@ type Options struct {
 	// Timeout of the session: how long the servers keep it, with its ephemeral
 	// nodes, when they don't hear of the client. 0 is DefaultTimeout. The servers
 	// may decide on another value, often between 2 and 20 ticks of 2 s: see
-	// Client.Timeout.
+	// Client.Status.
 	Timeout time.Duration
 
 	// RenewSession begins a new session when one expires, instead of failing all

@@ -7,16 +7,16 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
-// TestConnectedSince shows that connections can be told apart by when they were
+// TestConnectionsAreToldApart shows that connections can be told apart by when they were
 // made.
-func TestConnectedSince(t *testing.T) {
+func TestConnectionsAreToldApart(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
 	states := c.States(t.Context())
-	first, ok := c.ConnectedSince()
-	again, _ := c.ConnectedSince()
-	if !ok || !first.Equal(again) {
-		t.Fatalf("one connection was made at %v and %v, connected %v", first, again, ok)
+	first := c.Status().Since
+	again := c.Status().Since
+	if first.IsZero() || !first.Equal(again) {
+		t.Fatalf("one connection was made at %v and %v, connected %v", first, again, !first.IsZero())
 	}
 	s.CutConnections()
 	for change := range states {
@@ -24,7 +24,7 @@ func TestConnectedSince(t *testing.T) {
 			break
 		}
 	}
-	if second, ok := c.ConnectedSince(); !ok || !second.After(first) {
-		t.Errorf("the second connection was made at %v, the first at %v, connected %v", second, first, ok)
+	if second := c.Status().Since; !second.After(first) {
+		t.Errorf("the second connection was made at %v, the first at %v, connected %v", second, first, !second.IsZero())
 	}
 }

@@ -73,8 +73,8 @@ func TestSRVLooksAgain(t *testing.T) {
 		if err := c.WaitConnected(bg); err != nil || time.Since(began) > 0 {
 			t.Fatalf("connected after %v: %v", time.Since(began), err)
 		}
-		if c.Server() != "b:2" {
-			t.Errorf("server %q", c.Server())
+		if c.Status().Server != "b:2" {
+			t.Errorf("server %q", c.Status().Server)
 		}
 		n.setDown(errRefused, "b:2", "z:2181")
 		srv.set(nil, srvName, "c:3")
@@ -112,8 +112,8 @@ func TestSRVFailure(t *testing.T) {
 			}
 			srv.set(nil, srvName, "a:1")
 			n.connect()
-			if err := c.WaitConnected(bg); err != nil || c.LastError() != nil {
-				t.Errorf("WaitConnected: %v, %v", err, c.LastError())
+			if err := c.WaitConnected(bg); err != nil || c.Status().Err != nil {
+				t.Errorf("WaitConnected: %v, %v", err, c.Status().Err)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func TestSuiteMove(t *testing.T) {
 		tree, err := c.AddWatch(ctx, "/a", client.WatchRecursive)
 		ok(t, err)
 		for i := range w.Len() {
-			if w.At(i).Addr() == c.Server() {
+			if w.At(i).Addr() == c.Status().Server {
 				w.At(i).Refuse()
 				defer w.At(i).Accept()
 				w.At(i).CutSession(id)
@@ -134,8 +134,8 @@ func TestSuiteOneServerLeft(t *testing.T) {
 	w.At(1).Refuse()
 	c, err := client.Connect(deadline(t), w.ConnectString()+w.Root, client.Options{Fixed: true, Timeout: 3 * time.Second, Logger: client.NoLog})
 	ok(t, err)
-	if c.Server() != w.At(2).Addr() {
-		t.Errorf("connected to %s, want %s", c.Server(), w.At(2).Addr())
+	if c.Status().Server != w.At(2).Addr() {
+		t.Errorf("connected to %s, want %s", c.Status().Server, w.At(2).Addr())
 	}
 	ok(t, c.Close(deadline(t)))
 	w.At(0).Resume()

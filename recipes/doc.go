@@ -32,7 +32,7 @@
 //   - No polling, and no herds: who waits watches one thing, and is woken when it is
 //     his turn.
 //   - What is held ends with the session, at the latest at
-//     client.Client.SessionDeadline, when others may hold it. A context tells of it,
+//     client.Status.Deadline, when others may hold it. A context tells of it,
 //     but a process that was stopped for long may run a moment longer than it should:
 //     only a fencing token protects from that.
 package recipes

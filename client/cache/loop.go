@@ -175,7 +175,7 @@ func (l *loop) arm() error {
 			return err
 		}
 		err := l.client.Sync(l.ctx, l.tree.path)
-		if err == nil && l.client.LastZxid() < l.seen {
+		if err == nil && l.client.Status().LastZxid < l.seen {
 			if sleep(l.ctx, lagPause) != nil {
 				return ErrClosed
 			}
@@ -252,11 +252,11 @@ func (l *loop) setStale(err error) {
 // rescan reads everything, again or for the first time.
 func (l *loop) rescan() {
 	l.gen++
-	l.conn, _ = l.client.ConnectedSince()
+	l.conn = l.client.Status().Since
 	waiting := append(l.work.restart(), l.held...)
 	l.again, l.held = nil, nil
 	l.work.mark(l.tree.path, wantNode, l.work.now())
-	gen, zxid := l.gen, l.client.LastZxid()
+	gen, zxid := l.gen, l.client.Status().LastZxid
 	l.work.barrier(append([]func(){func() { l.fresh(gen, zxid) }}, waiting...)...)
 }
 
@@ -371,15 +371,15 @@ func (l *loop) levels() int {
 // missedNone reports whether the connection is still that on which everything was
 // read: what the watch has told by now is then all that there was to tell.
 func (l *loop) missedNone() bool {
-	conn, ok := l.client.ConnectedSince()
-	return ok && conn.Equal(l.conn)
+	conn := l.client.Status().Since
+	return !conn.IsZero() && conn.Equal(l.conn)
 }
 
 // sync calls then when the cache has all that the server had when it answered a
 // sync just now. If that was on another connection it is when all has been read on
 // that one, or a later one: its change of state is about to come.
 func (l *loop) sync(then func()) {
-	zxid := l.client.LastZxid()
+	zxid := l.client.Status().LastZxid
 	if !l.missedNone() {
 		l.held = append(l.held, then)
 		return
@@ -406,7 +406,7 @@ func (l *loop) catchUp() {
 // settle notes how far the cache is known to be complete: if there is nothing to
 // read and no event pending, up to what the client had seen before it was looked.
 func (l *loop) settle() {
-	zxid := l.client.LastZxid()
+	zxid := l.client.Status().LastZxid
 	l.seen = max(l.seen, zxid)
 	armed := l.watch != nil && !l.watch.Fired()
 	if zxid > l.version && l.work.idle() && armed && !l.inbox.Pending() && l.missedNone() {

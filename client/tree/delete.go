@@ -85,7 +85,7 @@ func Delete(ctx context.Context, c *client.Client, path string, o DeleteOptions)
 	all := c.Options()
 	r := &removal{
 		c: c.WithRetry(nil), policy: all.Retry, path: path, o: o,
-		most: min(deleteBatchBytes, all.MaxRequest/2), timeout: c.Timeout(),
+		most: min(deleteBatchBytes, all.MaxRequest/2), timeout: c.Status().Timeout,
 	}
 	r.o.KeepRoot = o.KeepRoot || full == ""
 	for round := 1; ; round++ {

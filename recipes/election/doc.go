@@ -67,7 +67,7 @@
 //
 //   - Connection lost before or after any request: the request is repeated where its
 //     outcome can be found out, and none makes a second node. While the connection is down
-//     leadership lasts until client.Client.SessionDeadline, less Options.Reserve: until
+//     leadership lasts until client.Status.Deadline, less Options.Reserve: until
 //     then the servers give it to nobody.
 //   - The session has expired, or the servers may have ended it: leadership is lost. A
 //     Latch and RunAgain join again in the new session if there is one

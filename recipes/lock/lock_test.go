@@ -130,8 +130,8 @@ func TestLockThatIsLost(t *testing.T) {
 // With the servers gone the lock is lost before they may give it to somebody else.
 func TestReserve(t *testing.T) {
 	w := trial.New(t)
-	h := held(w, w.C, lock.Options{Reserve: w.C.Timeout() - time.Millisecond})
-	before := w.C.SessionDeadline()
+	h := held(w, w.C, lock.Options{Reserve: w.C.Status().Timeout - time.Millisecond})
+	before := w.C.Status().Deadline
 	w.Proxy.Refuse()
 	w.Proxy.CutConnections()
 	<-h.Context().Done()

@@ -42,7 +42,7 @@
 // When nothing changes any more, each partition has an owner, and they are even.
 //
 //   - Connection lost before or after a request: hidden. While it is down partitions stay
-//     owned until client.Client.SessionDeadline.
+//     owned until client.Status.Deadline.
 //   - Session ended: the contexts of all work end, with a cause that wraps
 //     recipes.ErrLost. With client.Options.RenewSession the member joins again. Without,
 //     Run returns recipes.ErrLost.

@@ -104,7 +104,7 @@
 //
 //   - Connection lost before or after any request: it is repeated where its outcome
 //     can be found out, and no request makes a second node. While the connection is
-//     down the lock counts as held until client.Client.SessionDeadline, less
+//     down the lock counts as held until client.Status.Deadline, less
 //     Options.Reserve: until then the servers give it to nobody.
 //   - The session has expired, or the servers may have ended it: the lock is lost. A
 //     wait fails with recipes.ErrLost; the caller may begin anew.

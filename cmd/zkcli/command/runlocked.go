@@ -160,7 +160,7 @@ func (r *locked) run(ctx context.Context, c *Call, take take) (err error) {
 		return err
 	}
 	defer c.App.quiet()()
-	grace, reserve := margins(zk.Timeout(), r.grace)
+	grace, reserve := margins(zk.Status().Timeout, r.grace)
 	held, giveUp, err := r.await(ctx, c, take, &contest{zk: zk, path: c.Args[0], reserve: grace + reserve})
 	if err != nil {
 		return err

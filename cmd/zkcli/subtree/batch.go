@@ -50,7 +50,7 @@ func stream[T any](all []T) iter.Seq2[T, error] {
 func grace(ctx context.Context, c *client.Client) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(c.Timeout(), cancel)
+		timer := time.AfterFunc(c.Status().Timeout, cancel)
 		context.AfterFunc(limited, func() { timer.Stop() })
 	})
 	return limited, func() { stop(); cancel() }

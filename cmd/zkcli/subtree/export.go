@@ -39,7 +39,7 @@ func Export(ctx context.Context, c *client.Client, root string, w io.Writer, o E
 	if err := c.Sync(ctx, root); err != nil {
 		return done, err
 	}
-	h := Header{Source: o.Source, Path: root, Zxid: c.LastZxid(), Time: o.Now, About: about(ctx, c, root)}
+	h := Header{Source: o.Source, Path: root, Zxid: c.Status().LastZxid, Time: o.Now, About: about(ctx, c, root)}
 	out, err := NewWriter(w, h)
 	if err != nil {
 		return done, err

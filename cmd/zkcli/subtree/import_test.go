@@ -50,9 +50,9 @@ func TestImportDoesAsItIsTold(t *testing.T) {
 		}
 		dry := test.o
 		dry.DryRun = true
-		zxid := c.LastZxid()
+		zxid := c.Status().LastZxid
 		planned, dryErr := Import(t.Context(), c, root, from(file), dry)
-		if c.LastZxid() != zxid {
+		if c.Status().LastZxid != zxid {
 			t.Errorf("%s: a dry run has written", test.name)
 		}
 		r, err := Import(t.Context(), c, root, from(file), test.o)

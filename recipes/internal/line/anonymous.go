@@ -26,7 +26,7 @@ func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (cli
 	if err := l.Client.WaitConnected(ctx); err != nil {
 		return client.Created{}, err // else there is no session to tell the place by
 	}
-	a := &anonymous{line: l, data: data, after: l.Client.LastZxid()}
+	a := &anonymous{line: l, data: data, after: l.Client.Status().LastZxid}
 	a.session, _ = l.Client.Session()
 	a.c = l.Client.Steady().InSession(a.session)
 	for {

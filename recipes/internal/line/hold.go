@@ -132,9 +132,9 @@ func (h *Hold) End(ctx context.Context) error {
 // reserve is for when the connection is down: else the next ping moves the deadline.
 func (h *Hold) deadline(state client.State) time.Time {
 	if state == client.StateConnected {
-		return h.c.SessionDeadline()
+		return h.c.Status().Deadline
 	}
-	return h.c.SessionDeadline().Add(-h.reserve)
+	return h.c.Status().Deadline.Add(-h.reserve)
 }
 
 func (h *Hold) late() error {

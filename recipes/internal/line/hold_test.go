@@ -73,11 +73,11 @@ func TestHoldOfAClientThatIsClosed(t *testing.T) {
 // does not count while the connection is up, though the deadline is nearer than that.
 func TestHoldWhileTheConnectionIsDown(t *testing.T) {
 	w := trial.New(t)
-	_, h, _ := watched(w, line.HoldOptions{Reserve: w.C.Timeout() - 100*time.Millisecond})
+	_, h, _ := watched(w, line.HoldOptions{Reserve: w.C.Status().Timeout - 100*time.Millisecond})
 	_, long, _ := watched(w, line.HoldOptions{})
 	w.Must(h.Err())
 	w.Proxy.Refuse()
-	deadline := w.C.SessionDeadline()
+	deadline := w.C.Status().Deadline
 	w.Proxy.CutConnections()
 	mustLose(t, h)
 	if time.Now().After(deadline) {
@@ -93,7 +93,7 @@ func TestHoldWhileTheConnectionIsDown(t *testing.T) {
 // What Err has said to be lost is not held again a moment later: the context has ended.
 func TestHoldThatIsFoundLost(t *testing.T) {
 	w := trial.New(t)
-	_, h, _ := watched(w, line.HoldOptions{Reserve: w.C.Timeout()})
+	_, h, _ := watched(w, line.HoldOptions{Reserve: w.C.Status().Timeout})
 	w.Proxy.Refuse()
 	w.Proxy.CutConnections()
 	for h.Err() == nil {
@@ -186,7 +186,7 @@ func TestHoldTellsOfData(t *testing.T) {
 func TestDeadlineAtAReadOnlyServer(t *testing.T) {
 	w := trial.New(t)
 	_, h, _ := watched(w, line.HoldOptions{Reserve: time.Second})
-	connected := w.C.SessionDeadline()
+	connected := w.C.Status().Deadline
 	for state, want := range map[client.State]time.Time{
 		client.StateConnected: connected,
 		client.StateReadOnly:  connected.Add(-time.Second),
