@@ -23,8 +23,8 @@ func DigestID(user, password string) ID {
 	return ID{Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// DigestACL grants perms to whoever authenticates with this user and password:
-// see DigestID.
+// DigestACL grants perms to clients that authenticate with this user and password: see
+// DigestID.
 func DigestACL(perms Perms, user, password string) ACL {
 	return ACL{Perms: perms, ID: DigestID(user, password)}
 }

@@ -41,7 +41,7 @@ const (
 )
 
 // ErrDiskFull means that the server refuses writes because its disk is full: the
-// operation was not done, and can succeed when somebody has made room. It is
+// operation was not done, and can succeed once there is room again. It is
 // ErrNotReadOnly, by which servers of zkd say so, from one that is not read-only.
 var ErrDiskFull error = diskFullError{}
 
@@ -56,10 +56,10 @@ type Error struct {
 	Path string // as the caller named it; empty for operations without a path
 	// Err is one of the sentinels above, or the error of the context.
 	Err error
-	// Cause is what lies behind Err, if anything is known: how the connection was
+	// Cause explains Err, if more is known: how the connection was
 	// lost, what is wrong with an argument, which servers could not be reached.
 	Cause error
-	// Ambiguous tells that the operation may have been done, or may be done yet.
+	// Ambiguous means that the operation may have been done, or may still be done.
 	Ambiguous bool
 }
 

@@ -39,7 +39,7 @@ type result interface {
 	hasCallback() bool
 }
 
-// Future is the result of an asynchronous operation, to be.
+// Future is the result of an asynchronous operation that may still be under way.
 type Future[T any] struct {
 	call
 	c    *Client
@@ -55,9 +55,9 @@ type Future[T any] struct {
 	err  error
 }
 
-// Wait returns the result once it is there. If ctx ends first it returns ctx's
-// error (ambiguous, if the operation is a change: it goes on, sent or not), and
-// Wait can be called again.
+// Wait waits for the result and returns it. If ctx ends first, Wait returns ctx's error,
+// which IsAmbiguous for a change because the operation is not cancelled, and can be
+// called again.
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	f.mu.Lock()
 	if f.done {
@@ -80,8 +80,8 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 
 // Cancel gives the operation up, because of cause. If the request has not been sent, it
 // is not sent any more, and there will be no result. Otherwise the result is still to
-// come, and if the operation is a change the returned error IsAmbiguous. Only asking
-// for a result that is there already, with Result, tells more.
+// come, and if the operation is a change, the returned error IsAmbiguous. Result returns
+// it if it is there already.
 func (f *Future[T]) Cancel(cause error) error { return f.c.s.leave(&f.call, cause, true) }
 
 // Done returns a channel that is closed once the result is there.
@@ -97,7 +97,7 @@ func (f *Future[T]) Done() <-chan struct{} {
 	return f.open
 }
 
-// Result returns the result if it is there; ok tells whether it is.
+// Result returns the result if it is there; ok reports whether it is.
 func (f *Future[T]) Result() (val T, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,8 +1,8 @@
 package client
 
-// Inbox takes the events of many watches: those that are set through a view of
-// Client.WithInbox. They have no channels of their own, and so it takes no goroutine
-// for each to hear of them. Events come in the order in which the server sent them.
+// Inbox receives the events of many watches: those set through a view of
+// Client.WithInbox. These watches have no channels, so one goroutine can receive the
+// events of all. Events come in the order in which the server sent them.
 type Inbox struct{ notices *stream[Notice] }
 
 // Notice is an event, and the watch that has it.
@@ -16,7 +16,8 @@ func NewInbox() *Inbox { return &Inbox{newStream[Notice](persistentBuffer)} }
 
 // WithInbox returns a view of c whose watches hand their events to b instead of to
 // channels of their own: their Events is nil, and Next waits for its context only.
-// That a watch has ended without an event is not told. A nil b is as without it.
+// An inbox does not report that a watch ended without an event. If b is nil, watches
+// have their own channels.
 func (c *Client) WithInbox(b *Inbox) *Client {
 	view := *c
 	view.inbox = b

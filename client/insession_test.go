@@ -18,6 +18,9 @@ func TestInSession(t *testing.T) {
 	c := p.Client(t, func(o *client.Options) { o.RenewSession = true })
 	id, _ := c.Session()
 	bound := c.InSession(id)
+	if !c.Options().RenewSession || bound.Options().RenewSession {
+		t.Error("operations of a session are not those of the next one")
+	}
 	_, err := bound.Create(ctx, "/a", nil, client.CreateOptions{Mode: client.Ephemeral})
 	must(t, err)
 

@@ -332,8 +332,8 @@ func (s *session) readOnly() bool {
 	return s.state == StateReadOnly
 }
 
-// settle arms the watch that a reply has set, or forgets it. The error tells that
-// the watches must be set anew, on another connection.
+// settle arms the watch that a reply has set, or forgets it. An error means that the
+// watches must be set again, on another connection.
 func (s *session) settle(w *Watch, h *jute.ReplyHeader, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -398,7 +398,7 @@ func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
 	return nil
 }
 
-// told passes an event on to those who hear of all.
+// told passes an event to Options.Watcher and Trace.Event.
 func (s *session) told(ev Event) {
 	ev.Path = (&Client{s: s, root: s.root}).strip(ev.Path)
 	if t := s.opts.Trace.Event; t != nil {

@@ -23,35 +23,35 @@ const DefaultTimeout = 10 * time.Second
 // they are configured otherwise: jute.maxbuffer.
 const DefaultMaxRequest = 0xfffff
 
-// Options are what a client can be told. The zero value is good for most.
+// Options configure a client. The zero value is good for most.
 type Options struct {
-	// Timeout of the session: how long the servers keep it, with its ephemeral
-	// nodes, when they don't hear of the client. 0 is DefaultTimeout. The servers
-	// may decide on another value, often between 2 and 20 ticks of 2 s: see
+	// Timeout is how long the servers keep the session, with its ephemeral nodes,
+	// without a request or ping of the client. 0 means DefaultTimeout. The servers may
+	// decide on another value, often between 2 and 20 ticks of 2 s: see
 	// Client.Status.
 	Timeout time.Duration
 
-	// RenewSession begins a new session when one expires, instead of failing all
-	// operations for ever. The new session has none of the old one's ephemeral
-	// nodes and watches: watches of the old session are closed.
+	// RenewSession begins a new session when one expires, instead of failing all later
+	// operations. The new session has none of the old one's ephemeral nodes and
+	// watches: watches of the old session are closed.
 	RenewSession bool
 
-	// KeepSession goes on trying to reach a server with the same session for
-	// however long it takes, and believes only a server that the session is
-	// expired. The default is to take the session as expired when no server has
-	// been reached for its timeout, so that no one believes to hold a lock which
-	// has gone to somebody else. Set it where outages of all servers are to be
-	// sat out: servers that were all down keep the sessions.
+	// KeepSession keeps trying to reach a server with the same session, however long
+	// it takes, and takes the session as expired only when a server says so. The
+	// default is to take the session as expired when no server has been reached for
+	// its timeout, so that no program believes that it holds a lock which another one
+	// has by now. Set it to survive outages of all servers: servers that were all down
+	// keep the sessions.
 	KeepSession bool
 
-	// Session goes on with a session that exists already, such as that of a process
-	// before this one, instead of beginning one: what Client.Session returned
-	// there. If the servers don't know it any more it counts as expired. Of two
-	// clients with one session each takes the connection from the other.
+	// Session resumes an existing session, such as that of an earlier process, instead
+	// of beginning one: it is what Client.Session returned there. If the servers do not
+	// know it any more, it counts as expired. If two clients use one session, each
+	// takes the connection from the other.
 	Session SessionKey
 
 	// AllowReadOnly takes a server that has no quorum and serves reads only, if
-	// no other is there. The client goes on looking for a better one.
+	// no other is there. The client keeps looking for a better one.
 	AllowReadOnly bool
 
 	// Retry says how operations are repeated by views of Steady, and by packages
@@ -77,15 +77,15 @@ type Options struct {
 	// server's host name if it is empty. Nil is for plain TCP.
 	TLS *tls.Config
 
-	// TLSFor is asked instead of TLS, for each connection anew and with the
-	// server's host name: see TLSFiles, for certificates that are renewed.
+	// TLSFor is called instead of using TLS, for each connection, with the server's
+	// host name: see TLSFiles, for certificates that are renewed.
 	TLSFor func(server string) (*tls.Config, error)
 
 	// Dial opens connections; nil is net.Dialer's DialContext. The address has
 	// an IP address instead of a name unless Resolve is nil and Dial is not.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Resolve looks up the addresses of a host, at each attempt anew; nil is
+	// Resolve looks up the addresses of a host before each attempt; nil means
 	// net.DefaultResolver's LookupHost.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 
@@ -107,17 +107,17 @@ type Options struct {
 	// cut at a larger one. 0 is 256 MiB.
 	MaxReply int
 
-	// Watcher is told of each event of each watch and of each change of the
-	// session's state, in order, in the callbacks' goroutine. May be nil.
+	// Watcher is called with each event of each watch and each change of the session's
+	// state, in order, in the callbacks' goroutine. May be nil.
 	Watcher func(Event)
 
 	// SlowCallback is after how long a callback that does not return is named in
 	// the log: it keeps all others waiting. 0 is 1 s.
 	SlowCallback time.Duration
 
-	// Logger is told of connections made and lost, of outages in which no server
-	// is reached, of sessions that end, and of callbacks that block; never of data.
-	// A *slog.Logger will do. Nil is slog.Default(); see NoLog.
+	// Logger logs connections made and lost, outages in which no server is reached,
+	// sessions that end, and callbacks that block, but no data. It may be a
+	// *slog.Logger. Nil means slog.Default(); see NoLog.
 	Logger Logger
 
 	// Trace has hooks for metrics and tracing.
@@ -128,7 +128,7 @@ type Options struct {
 	Rand *rand.Rand
 }
 
-// SessionKey is what it takes to take a session over. It is a secret.
+// SessionKey lets another client take a session over. It is a secret.
 type SessionKey struct {
 	ID       SessionID
 	Password []byte

@@ -226,7 +226,7 @@ func (s *session) lookupSRV(ctx context.Context, name string) []string {
 	return servers
 }
 
-// unreachable says of an error that ends the session what lies behind it.
+// unreachable explains an error that ends the session.
 func (s *session) unreachable(err error) error {
 	if s.ctx.Err() == nil && !errors.Is(err, errExpiredByServer) && !errors.Is(err, ErrAuthFailed) {
 		s.mu.Lock()
@@ -374,7 +374,7 @@ func (s *session) releaseLocked(most int) {
 	s.room.Broadcast()
 }
 
-// reissueLocked decides anew, for the watches of the calls that are waiting, how
+// reissueLocked decides again, for the watches of the calls that are waiting, how
 // the server is to be told of them: what was to cover them may have been closed.
 // The last byte of the request says it, being the flag of a read, or the lowest
 // byte of the mode.

@@ -174,7 +174,7 @@ func (s *session) overLocked() error {
 func (s *session) openLocked(k *call) {
 	s.seq++
 	k.seq = s.seq
-	var b []byte // a buffer of its own if it has to wait
+	var b []byte // a separate buffer if the call has to wait
 	if !s.holdsLocked() {
 		b = s.out
 	}
@@ -183,7 +183,7 @@ func (s *session) openLocked(k *call) {
 	s.enc = h.Append(b)
 }
 
-// holdsLocked reports whether calls have to wait: for a connection, or behind others.
+// holdsLocked reports whether calls have to wait: for a connection, or for earlier calls.
 func (s *session) holdsLocked() bool { return s.conn == nil || s.waiting > 0 }
 
 // xidOf returns the xid of a call: 1 to 2^31-1, and again.

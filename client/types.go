@@ -80,9 +80,9 @@ func CreatorACL() []ACL { return []ACL{{Perms: PermAll, ID: ID{Scheme: "auth"}}}
 // EventType tells what happened.
 type EventType int
 
-// The types of events. EventRearmed is this client's own: it comes to a
-// persistent watch when the watch is set again after the connection was lost.
-// What changed in between was not seen: read again what you go by.
+// The types of events. EventRearmed is not one of the protocol: a persistent watch gets
+// it when the client has set the watch again after the connection was lost. Changes in
+// between were not seen, so read again.
 const (
 	EventSession         EventType = -1 // the session changed its state
 	EventCreated                   = EventType(jute.EventCreated)
@@ -111,7 +111,7 @@ func (t EventType) String() string {
 	return fmt.Sprintf("EventType(%d)", int(t))
 }
 
-// Event is what a watch is told.
+// Event is one event of a watch.
 type Event struct {
 	Type EventType
 	// State is that of the session at the time.

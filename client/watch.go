@@ -41,14 +41,14 @@ func watchKindOf(mode WatchMode) watchKind {
 	return watchPersistent
 }
 
-// Watch is told what happens at a path. A one-shot watch (of GetW, ExistsW,
-// ChildrenW) gets one event, and its channel is closed behind it. A persistent
-// one (of AddWatch) gets events until it is closed.
+// Watch reports what happens at a path. A one-shot watch (of GetW, ExistsW, ChildrenW)
+// gets one event, after which its channel is closed. A persistent watch (of AddWatch)
+// gets events until it is closed.
 //
-// A watch outlives its connection: the client sets it again at the next server.
-// What a one-shot watch waits for is not missed meanwhile; a persistent watch gets
-// an EventRearmed, after which its owner should read again what it goes by. When
-// the session ends the channel is closed without an event, and Err says why.
+// A watch outlives its connection: the client sets it again at the next server. A
+// one-shot watch does not miss its event meanwhile. A persistent watch gets an
+// EventRearmed, after which its owner should read again. When the session ends, the
+// channel is closed without an event, and Err says why.
 type Watch struct {
 	c      *Client
 	path   string // as the caller named it
@@ -82,9 +82,9 @@ func (c *Client) newWatch(path string, kind watchKind) *Watch {
 // Path returns the path that the watch was set on.
 func (w *Watch) Path() string { return w.path }
 
-// Events returns the channel of events. It is closed behind the one event of a
-// one-shot watch, and when the watch or the session ends. No event is dropped
-// before that because the channel is not read. Nil if there is an Inbox.
+// Events returns the channel of events. It is closed after the one event of a one-shot
+// watch, and when the watch or the session ends. No event is dropped before that, even
+// if the channel is not read. Events is nil if there is an Inbox.
 func (w *Watch) Events() <-chan Event {
 	if w.events == nil {
 		return nil
@@ -195,7 +195,7 @@ func (w *Watch) end(err error) {
 	w.finish(true)
 }
 
-// finish closes the channel, behind what has been pushed or at once.
+// finish closes the channel, at once or after the events that have been pushed.
 func (w *Watch) finish(drop bool) {
 	w.over.Store(true)
 	if w.events != nil {

@@ -21,9 +21,9 @@ import (
 // children, which is all but those that must not be read.
 type watches struct {
 	byPath [watchKinds]map[string][]*Watch
-	// recursive are the paths on which the server at hand has a recursive watch.
+	// recursive are the paths on which the current server has a recursive watch.
 	recursive map[string]bool
-	// since, if it is not 0, is as of when there are watches that the server at hand
+	// since, if it is not 0, is as of when there are watches that the current server
 	// has been asked to set by themselves, and has not said that it did: see uncover.
 	since Zxid
 }

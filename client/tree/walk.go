@@ -263,7 +263,7 @@ func (p *visits) pop() {
 }
 
 // insert adds children: in a stack so that the first becomes the i-th that is due,
-// in a queue behind all.
+// in a queue after all others.
 func (p *visits) insert(i int, children []*visit) {
 	if p.breadth {
 		p.list = append(p.list, children...)

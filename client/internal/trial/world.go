@@ -15,7 +15,7 @@ import (
 // superDigest is the configuration's line for the super user super:secret.
 const superDigest = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="
 
-// World is servers to test against, with a place of its own in their tree.
+// World is a set of servers to test against, and a node for the test's own nodes.
 type World struct {
 	*zktest.Proxy
 	Root string
