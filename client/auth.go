@@ -18,17 +18,16 @@ type authEntry struct {
 
 // authenticate issues an AddAuth. Its request is not one of those in the order of
 // xids, and is sent again on each connection.
-func (s *session) authenticate(k *call) {
-	scheme, auth := k.args.auth.Scheme, k.args.auth.Data
+func (s *session) authenticate(k *call, auth Auth) {
 	s.mu.Lock()
 	if err := s.refusalLocked(k); err != nil {
 		s.mu.Unlock()
 		s.fail(k, err, nil, false)
 		return
 	}
-	i := slices.IndexFunc(s.auths, func(a *authEntry) bool { return a.Scheme == scheme && string(a.Data) == string(auth) })
+	i := slices.IndexFunc(s.auths, func(a *authEntry) bool { return a.Scheme == auth.Scheme && string(a.Data) == string(auth.Data) })
 	if i < 0 {
-		s.auths = append(s.auths, &authEntry{Auth: Auth{Scheme: scheme, Data: slices.Clone(auth)}})
+		s.auths = append(s.auths, &authEntry{Auth: Auth{Scheme: auth.Scheme, Data: slices.Clone(auth.Data)}})
 		i = len(s.auths) - 1
 	}
 	a := s.auths[i]

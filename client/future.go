@@ -21,7 +21,7 @@ type call struct {
 	removed bool      // of removeWatches: there were watches to close
 	bound   SessionID // see Client.InSession; 0 is any
 	issued  time.Time
-	args    args // until the request is encoded
+	multi   []jute.MultiOp // of a multi: its operations, by the names of the servers
 	// result is the Future that the call belongs to.
 	result result
 }
@@ -162,11 +162,11 @@ func (f *Future[T]) callback() {
 }
 
 // reset makes f ready for an operation whose caller waits for it.
-func (f *Future[T]) reset(ctx context.Context, c *Client, row *op[T], a args) {
+func (f *Future[T]) reset(ctx context.Context, c *Client, row *op[T]) {
 	wake := f.wake
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
 	*f = Future[T]{c: c, row: row, wake: wake}
-	f.ctx, f.result, f.bound, f.args = ctx, f, c.bound, a
+	f.ctx, f.result, f.bound = ctx, f, c.bound
 }

@@ -46,26 +46,26 @@ func GetOp(path string) Op { return Op{jute.MultiOp{Type: jute.OpGetData, Path: 
 // ChildrenOp lists a node's children, in a MultiRead.
 func ChildrenOp(path string) Op { return Op{jute.MultiOp{Type: jute.OpGetChildren, Path: path}} }
 
-func checkMulti(c *Client, k *call) error {
+func checkMulti(c *Client, k *call, a *args) error {
 	k.path = ""
-	if len(k.args.ops) > 0 {
-		k.path = k.args.ops[0].op.Path
+	if len(a.ops) > 0 {
+		k.path = a.ops[0].op.Path
 	}
-	k.args.multi = make([]jute.MultiOp, len(k.args.ops))
-	for i, op := range k.args.ops {
+	k.multi = make([]jute.MultiOp, len(a.ops))
+	for i, op := range a.ops {
 		full, err := c.full(op.op.Path, op.op.Mode.Sequential() && isCreate(op.op.Type))
 		if err != nil {
 			k.path = op.op.Path
 			return err
 		}
-		k.args.multi[i] = op.op
-		k.args.multi[i].Path = full
+		k.multi[i] = op.op
+		k.multi[i].Path = full
 	}
 	return nil
 }
 
-func encodeMulti(_ *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.MultiRequest{Ops: k.args.multi}
+func encodeMulti(_ *Client, k *call, _ *args, b []byte) ([]byte, error) {
+	r := jute.MultiRequest{Ops: k.multi}
 	return r.Append(b), nil
 }
 
@@ -93,7 +93,7 @@ func decodeMultiRead(f *Future[[]OpResult], d *jute.Decoder) {
 // consequence of another.
 func decodeMulti(f *Future[[]OpResult], d *jute.Decoder) {
 	decodeMultiRead(f, d)
-	ops := f.args.multi
+	ops := f.multi
 	if d.Err() != nil {
 		return
 	}

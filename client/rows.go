@@ -9,17 +9,17 @@ import (
 
 // The columns of the table: check, encode, decode and refused of each operation.
 
-func checkPath(c *Client, k *call) (err error) {
-	k.args.full, err = c.full(k.args.path, false)
+func checkPath(c *Client, _ *call, a *args) (err error) {
+	a.full, err = c.full(a.path, false)
 	return err
 }
 
-func encodePath(_ *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.PathRequest{Path: k.args.full}
+func encodePath(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	r := jute.PathRequest{Path: a.full}
 	return r.Append(b), nil
 }
 
-func encodeNothing(_ *Client, _ *call, b []byte) ([]byte, error) { return b, nil }
+func encodeNothing(_ *Client, _ *call, a *args, b []byte) ([]byte, error) { return b, nil }
 
 // openACL is OpenACL without an allocation; nobody changes it.
 var openACL = OpenACL()
@@ -45,16 +45,16 @@ func (o *CreateOptions) code() jute.OpCode {
 	return jute.OpCreate
 }
 
-func checkCreate(c *Client, k *call) (err error) {
-	k.op = k.args.create.code()
-	k.args.full, err = c.full(k.args.path, k.args.create.Mode.Sequential())
+func checkCreate(c *Client, k *call, a *args) (err error) {
+	k.op = a.create.code()
+	a.full, err = c.full(a.path, a.create.Mode.Sequential())
 	return err
 }
 
-func encodeCreate(_ *Client, k *call, b []byte) ([]byte, error) {
-	o := &k.args.create
+func encodeCreate(_ *Client, k *call, a *args, b []byte) ([]byte, error) {
+	o := &a.create
 	r := jute.CreateTTLRequest{
-		CreateRequest: jute.CreateRequest{Path: k.args.full, Data: k.args.data, ACL: o.acl(), Mode: o.Mode},
+		CreateRequest: jute.CreateRequest{Path: a.full, Data: a.data, ACL: o.acl(), Mode: o.Mode},
 		TTL:           o.TTL.Milliseconds(),
 	}
 	if k.op == jute.OpCreateTTL {
@@ -70,21 +70,21 @@ func decodeCreated(f *Future[Created], d *jute.Decoder) {
 	}
 }
 
-func encodeDelete(_ *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.DeleteRequest{Path: k.args.full, Version: int32(k.args.version)}
+func encodeDelete(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	r := jute.DeleteRequest{Path: a.full, Version: int32(a.version)}
 	return r.Append(b), nil
 }
 
-func encodeSync(_ *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.SyncRequest{Path: k.args.full}
+func encodeSync(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	r := jute.SyncRequest{Path: a.full}
 	return r.Append(b), nil
 }
 
 // encodeRead is for the reads that can set a watch.
-func encodeRead(c *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.PathWatchRequest{Path: k.args.full}
-	if k.args.watched {
-		r.Watch = c.s.watches.arm(k, c.newWatch(k.path, k.args.kind), k.args.full)
+func encodeRead(c *Client, k *call, a *args, b []byte) ([]byte, error) {
+	r := jute.PathWatchRequest{Path: a.full}
+	if a.watched {
+		r.Watch = c.s.watches.arm(k, c.newWatch(k.path, a.kind), a.full)
 	}
 	return r.Append(b), nil
 }
@@ -122,8 +122,8 @@ func decodeListing(f *Future[Listing], d *jute.Decoder) {
 	f.val.Watch = f.watchSet(d)
 }
 
-func encodeSet(_ *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.SetDataRequest{Path: k.args.full, Data: k.args.data, Version: int32(k.args.version)}
+func encodeSet(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	r := jute.SetDataRequest{Path: a.full, Data: a.data, Version: int32(a.version)}
 	return r.Append(b), nil
 }
 
@@ -134,32 +134,32 @@ func decodeAccess(f *Future[Access], d *jute.Decoder) {
 	f.val.Stat.Decode(d)
 }
 
-func encodeSetACL(_ *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.SetACLRequest{Path: k.args.full, ACL: k.args.acl, Version: int32(k.args.version)}
+func encodeSetACL(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	r := jute.SetACLRequest{Path: a.full, ACL: a.acl, Version: int32(a.version)}
 	return r.Append(b), nil
 }
 
 // encodeAddWatch sets a persistent watch, unless one of the mode is set already.
-func encodeAddWatch(c *Client, k *call, b []byte) ([]byte, error) {
-	mode := k.args.mode
-	if !c.s.watches.arm(k, c.newWatch(k.path, k.args.kind), k.args.full) {
+func encodeAddWatch(c *Client, k *call, a *args, b []byte) ([]byte, error) {
+	mode := a.mode
+	if !c.s.watches.arm(k, c.newWatch(k.path, a.kind), a.full) {
 		mode = WatchRecursive // a narrower one would replace the one that is there
 	}
-	r := jute.AddWatchRequest{Path: k.args.full, Mode: mode}
+	r := jute.AddWatchRequest{Path: a.full, Mode: mode}
 	return r.Append(b), nil
 }
 
 func decodeWatch(f *Future[*Watch], d *jute.Decoder) { f.val = f.watchSet(d) }
 
-func encodeCheckWatches(_ *Client, k *call, b []byte) ([]byte, error) {
-	r := jute.RemoveWatchesRequest{Path: k.args.full, Type: jute.WatchType(k.args.typ)}
+func encodeCheckWatches(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	r := jute.RemoveWatchesRequest{Path: a.full, Type: jute.WatchType(a.typ)}
 	return r.Append(b), nil
 }
 
 // encodeRemoveWatches closes all watches of the type at a path. The server keeps
 // those that other watches there need.
-func encodeRemoveWatches(c *Client, k *call, b []byte) ([]byte, error) {
-	t, full, typ := &c.s.watches, k.args.full, k.args.typ
+func encodeRemoveWatches(c *Client, k *call, a *args, b []byte) ([]byte, error) {
+	t, full, typ := &c.s.watches, a.full, a.typ
 	taken := t.take(full, typ)
 	for _, w := range taken {
 		w.end(ErrWatchClosed)
@@ -185,8 +185,8 @@ func hadWatches(f *Future[None], code jute.Code) bool { return f.removed && code
 // encodeForget removes a watch at the server that is no longer in the table, unless
 // another watch needs it. That is decided when the request gets its place: a watch set
 // before is in the table, and one set later follows the request.
-func encodeForget(c *Client, k *call, b []byte) ([]byte, error) {
-	w := k.args.target
+func encodeForget(c *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	w := a.target
 	typ, ok := c.s.watches.unneeded(w.full, w.kind)
 	if !ok || c.s.conn == nil {
 		return nil, errDone{}
@@ -195,7 +195,7 @@ func encodeForget(c *Client, k *call, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-func encodeEphemerals(c *Client, k *call, b []byte) ([]byte, error) {
+func encodeEphemerals(c *Client, k *call, _ *args, b []byte) ([]byte, error) {
 	r := jute.GetEphemeralsRequest{Prefix: c.root + k.path}
 	if k.path == "/" && c.root != "" {
 		r.Prefix = c.root // the view's root may be an ephemeral itself
@@ -226,19 +226,19 @@ const configPath = "/zookeeper/config"
 // encodeReconfig encodes by hand because Apache's servers tell an incremental change
 // from a whole list by which strings are null, and jute.ReconfigRequest does not tell
 // null from empty.
-func encodeReconfig(_ *Client, k *call, b []byte) ([]byte, error) {
-	for _, s := range []string{k.args.members.Joining, k.args.members.Leaving, k.args.members.All} {
+func encodeReconfig(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	for _, s := range []string{a.members.Joining, a.members.Leaving, a.members.All} {
 		if s == "" {
 			b = jute.AppendInt32(b, int32(-1))
 		} else {
 			b = jute.AppendString(b, s)
 		}
 	}
-	return jute.AppendInt64(b, k.args.version), nil
+	return jute.AppendInt64(b, a.version), nil
 }
 
-func checkAuth(_ *Client, k *call) error {
-	if k.args.auth.Scheme == "" {
+func checkAuth(_ *Client, _ *call, a *args) error {
+	if a.auth.Scheme == "" {
 		return errors.New("no scheme, such as \"digest\"")
 	}
 	return nil

@@ -13,10 +13,10 @@ type op[T any] struct {
 	code jute.OpCode
 	// check validates the arguments before the request gets its place in the order of
 	// requests. It may choose another code.
-	check func(c *Client, k *call) error
+	check func(c *Client, k *call, a *args) error
 	// encode appends the request's body to b, while session.mu is held. An error is the
 	// result of an operation that needs no request: errDone for success.
-	encode func(c *Client, k *call, b []byte) ([]byte, error)
+	encode func(c *Client, k *call, a *args, b []byte) ([]byte, error)
 	// decode reads the body of a successful reply into f.val. Nil: there is none.
 	decode func(f *Future[T], d *jute.Decoder)
 	// refused reports whether an error of the server is a success. May be nil.
@@ -41,7 +41,6 @@ type args struct {
 	auth    Auth
 	members Members
 	ops     []Op
-	multi   []jute.MultiOp // ops as the servers name their paths; until the reply
 }
 
 // errDone is what encode returns for an operation that is done without a request.
@@ -57,12 +56,12 @@ func do[T any](ctx context.Context, c *Client, o *op[T], a args) (T, error) {
 		if f == nil {
 			f = new(Future[T])
 		}
-		f.reset(ctx, c, o, a)
-		f.issue()
+		f.reset(ctx, c, o)
+		f.issue(&a)
 		val, again, err := f.await(ctx)
 		if again {
 			var none T
-			f.val, f.ctx, f.args = none, nil, args{}
+			f.val, f.ctx, f.multi = none, nil, nil
 			o.pool.Put(f)
 		}
 		switch {
@@ -83,45 +82,51 @@ func do[T any](ctx context.Context, c *Client, o *op[T], a args) (T, error) {
 // start issues an operation and does not wait for its result.
 func start[T any](c *Client, o *op[T], a args, then []func(T, error)) *Future[T] {
 	f := &Future[T]{c: c, row: o, then: then}
-	f.result, f.bound, f.args = f, c.bound, a
-	f.issue()
+	f.result, f.bound = f, c.bound
+	f.issue(&a)
 	return f
 }
 
 // issue appends the request to the session's out buffer. The result comes to f, also
 // if an argument is invalid.
-func (f *Future[T]) issue() {
+func (f *Future[T]) issue(given *args) {
 	o, c, k := f.row, f.c, &f.call
-	k.op, k.path = o.code, k.args.path
+	a, _ := c.s.ops.args.Get().(*args) // given itself would be allocated for each call
+	if a == nil {
+		a = new(args)
+	}
+	*a = *given
+	k.op, k.path = o.code, a.path
+	err := error(nil)
 	if o.check != nil {
-		if err := o.check(c, k); err != nil {
-			c.s.fail(k, ErrBadArguments, err, false)
-			return
+		err = o.check(c, k, a)
+	}
+	switch {
+	case err != nil:
+		c.s.fail(k, ErrBadArguments, err, false)
+	case o.code == jute.OpAuth: // it is no request among the others
+		c.s.authenticate(k, a.auth)
+	case c.s.begin(k):
+		b, err := o.encode(c, k, a, c.s.enc)
+		switch {
+		case err == nil:
+			c.s.end(k, b)
+		case err == errDone{}:
+			c.s.undo()
+			c.s.finish(k, 0, nil)
+		default:
+			c.s.undo()
+			c.s.finish(k, 0, &Error{Op: k.op, Path: k.path, Err: err})
 		}
 	}
-	if o.code == jute.OpAuth { // it is no request among the others
-		c.s.authenticate(k)
-		return
-	}
-	if !c.s.begin(k) {
-		return
-	}
-	b, err := o.encode(c, k, c.s.enc)
-	k.args = args{multi: k.args.multi} // the rest is the caller's again
-	switch {
-	case err == nil:
-		c.s.end(k, b)
-	case err == errDone{}:
-		c.s.undo()
-		c.s.finish(k, 0, nil)
-	default:
-		c.s.undo()
-		c.s.finish(k, 0, &Error{Op: k.op, Path: k.path, Err: err})
-	}
+	*a = args{}
+	c.s.ops.args.Put(a)
 }
 
 // table has the operations. Each session has its own, because of the pools.
 type table struct {
+	args sync.Pool // of *args, between their check and the end of the encoding
+
 	create           op[Created]
 	delete, sync     op[None]
 	exists           op[Presence]
