@@ -12,8 +12,6 @@ import (
 	"github.com/zkd-project/zkd/client/tree"
 )
 
-func contains(s, sub string) bool { return strings.Contains(s, sub) }
-
 // makeTree creates nodes in the order given, pipelined; each has its path for data.
 func makeTree(t *testing.T, c *client.Client, paths ...string) {
 	t.Helper()
