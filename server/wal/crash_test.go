@@ -13,7 +13,6 @@ import (
 // it. Each image must recover to a prefix of the written records that includes all
 // acknowledged ones. Recovering it again, also after a crash at any point of the recovery,
 // must give the same result.
-// a crash at any point of the recovery, must give the same.
 func TestCrash(t *testing.T) {
 	images := 0
 	seeds(t, 16, func(t *testing.T, seed uint64) {

@@ -99,7 +99,7 @@ func (h *history) find(after jute.Zxid) (int, place, error) {
 }
 
 // BytesBehind estimates, without reading, how many bytes of records the log has after the
-// entry after, at most about 256 KiB too many. It returns false if the log does not reach
+// zxid after, at most about 256 KiB too many. It returns false if the log does not reach
 // back so far. It may be called from any goroutine.
 func (l *Log) BytesBehind(after jute.Zxid) (int64, bool) {
 	h := l.history()

@@ -57,9 +57,6 @@
 // Check tests the invariants that one core can see; the network of the tests and the
 // simulator test those that involve several.
 //
-// Check tests those that one core can see, the network of the tests and the
-// simulator those that take several.
-//
 // # Order of messages
 //
 // A link has two lanes. SYNC, APPEND and COMMIT are bulk messages: they arrive in the order

@@ -371,7 +371,7 @@ func (c *Core) sendEntries(p *peer, entries []Entry, bytes int) {
 	p.sentCommit = c.committed
 }
 
-// LogRead answers Output.ReadLog with entries after after. purged means that the log no
+// LogRead answers Output.ReadLog with entries after a zxid. purged means that the log no
 // longer has them.
 func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, purged bool) {
 	p := c.linked(peer)

@@ -87,7 +87,7 @@
 //
 // # Goroutines
 //
-//	listener    one per address         binds until Close; accepts
+//	listener    one per address         retries to bind until Close; accepts
 //	acceptor    one per accepted conn   handshake; then it is the link's reader, or
 //	                                    runs Handler.Stream
 //	dialer      one per peer            dials or calls; then it is the link's reader

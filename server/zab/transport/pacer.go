@@ -33,7 +33,6 @@ const (
 // target and the sender had to wait for the window; the further below, the faster. So a
 // fast path gets a window that never limits it, and a slow path the bytes that it passes in
 // a part of the target.
-// passes in a part of the target.
 //
 // TCP's congestion control does not achieve this: it fills the buffers until one of them
 // overflows. Delay-based controls, such as LEDBAT (RFC 6817), do.
