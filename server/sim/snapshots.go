@@ -166,7 +166,7 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 	before := &n.read[req.Peer-1]
 	if ok {
 		*before = *req
-	} else if before.Gen != req.Gen || before.After != req.After { // otherwise this is the second request for entries that it got
+	} else if before.Gen != req.Gen || before.After != req.After { // else a second request for the same entries
 		s.checkHeld(n, req)
 	}
 	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)

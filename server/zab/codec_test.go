@@ -59,7 +59,7 @@ func TestMessagesAreRead(t *testing.T) {
 			}
 		}
 		for n := range b {
-			if new(Message).Decode(b[:n]) == nil && n != 3 { // 3 bytes are a message without fields, if they say so
+			if new(Message).Decode(b[:n]) == nil && n != 3 { // 3 bytes may be a message without fields
 				t.Errorf("%v: its first %d bytes decode", &want, n)
 			}
 		}

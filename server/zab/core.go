@@ -51,8 +51,10 @@ type Core struct {
 	relinkSeq    Seq
 	reportedList jute.Zxid // version of the list that reportList reported last
 
-	weighty  bool      // this server counts
-	weightAt jute.Zxid // zxid whose commit hint must be durable for this server to know after a restart that it counts; 0 if it is
+	weighty bool // this server counts
+	// weightAt is the zxid whose commit hint must be durable for this server to know after a
+	// restart that it counts; 0 if it is durable.
+	weightAt jute.Zxid
 
 	peers []*peer // sorted by id
 	byID  [256]*peer
@@ -502,7 +504,7 @@ func (c *Core) DiskHealth(oldestMs uint64, full bool) {
 	case oldestMs > c.opt.DiskStall:
 		c.handOver("the disk is stuck")
 	case full:
-		c.handOver("the disk is full") // to a server that has room; if there is none, this leader refuses writes
+		c.handOver("the disk is full") // if no server has room, this leader refuses writes
 	}
 }
 
