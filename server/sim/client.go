@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// reqKind is what a client asks for.
+// reqKind is the kind of a client's request.
 type reqKind uint8
 
 const (
@@ -24,17 +24,17 @@ const (
 	reqClose
 )
 
-// request is what a client sends.
+// request is a request of a client.
 type request struct {
 	kind    reqKind
-	origin  uint64 // the connection, as its node numbered it; 0 before
-	attempt uint32 // of the client to connect
+	origin  uint64 // the connection, as numbered by its node; 0 before
+	attempt uint32 // the client's attempt to connect
 	cxid    int32
 	session jute.SessionID
 	seen    jute.Zxid // highest zxid that the client has seen
 	floor   jute.Zxid // ghost: highest zxid that any client had seen
-	sent    uint64    // ghost: when, µs
-	fenced  bool      // at its node: it needs the leader's word, though a node could answer it
+	sent    uint64    // ghost: time of sending, µs
+	fenced  bool      // at its node: it needs the leader's confirmation, though a node could answer it
 	timeout int32     // asked for with reqCreateSession and reqResume, ms
 	op      jute.OpCode
 	body    []byte
@@ -62,7 +62,7 @@ func (r *reply) String() string {
 	return fmt.Sprintf("%s, cxid %d, zxid %v, error %d", reqNames[r.kind], r.cxid, r.zxid, r.err)
 }
 
-// reply is what a node answers.
+// reply is a node's answer.
 type reply struct {
 	kind    reqKind
 	origin  uint64
@@ -70,7 +70,7 @@ type reply struct {
 	cxid    int32
 	session jute.SessionID
 	timeout int32     // of the session, ms
-	zxid    jute.Zxid // of the transaction, or what the node has applied
+	zxid    jute.Zxid // of the transaction, or the zxid that the node has applied
 	err     jute.Code
 	closed  bool // the connection has ended
 	refused bool // there is no transaction
@@ -82,11 +82,11 @@ type conn struct {
 	client    int
 	attempt   uint32
 	session   jute.SessionID
-	timeout   int32     // as the client was told, ms
+	timeout   int32     // as told to the client, ms
 	pending   []pending // answered in order: R1
 	touchedMs int64
-	touchedAt uint64 // ghost: when that was, µs
-	reported  int64  // the touch that the leader was told of
+	touchedAt uint64 // ghost: time of the touch, µs
+	reported  int64  // the touch reported to the leader
 	last      jute.Zxid
 }
 
@@ -98,14 +98,14 @@ type pending struct {
 	refused bool // there is no transaction
 }
 
-// client is a model of a ZooKeeper client: one session at a time, kept over
-// connections to any server.
+// client is a model of a ZooKeeper client: one session at a time, kept across connections
+// to any server.
 type client struct {
 	id       int
 	session  jute.SessionID
-	timeout  int32 // of the session, as it was told, ms
+	timeout  int32 // of the session, as told to the client, ms
 	seen     jute.Zxid
-	node     int8 // connected to it, or -1
+	node     int8 // the node it is connected to, or -1
 	origin   uint64
 	attempt  uint32
 	asked    uint64 // when it began to connect, or sent the oldest request
@@ -117,7 +117,7 @@ type client struct {
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
 
-// think is a client's turn.
+// think runs a client's turn.
 func (s *Sim) think(c *client) {
 	us := s.cfg.ThinkUs
 	if s.phase != phaseChaos {
@@ -142,7 +142,7 @@ func (s *Sim) think(c *client) {
 	}
 }
 
-// connect tries any node.
+// connect tries to connect to a random node.
 func (s *Sim) connect(c *client) {
 	c.attempt++
 	c.asked = s.now
@@ -179,12 +179,12 @@ func (s *Sim) ask(c *client) {
 	s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: req})
 }
 
-// choose draws what a client wants.
+// choose draws a client's next request.
 func (s *Sim) choose(c *client, req *request) {
 	d := s.rng.IntN(100)
 	for i := range c.inFlight {
 		if c.inFlight[i].kind == reqSync {
-			d %= 35 // what is behind a sync must not be answered before it: no writes
+			d %= 35 // requests after a sync must not be answered before it: no writes
 		}
 	}
 	switch {
@@ -232,10 +232,10 @@ func (s *Sim) chooseWrite(req *request) {
 	req.op, req.body = op.Type, op.Append(make([]byte, 0, 64))
 }
 
-// received takes in a reply.
+// received handles a reply.
 func (s *Sim) received(c *client, r *reply) {
 	if r.attempt != c.attempt {
-		return // of a connection that the client has given up
+		return // from a connection that the client has given up
 	}
 	if r.closed {
 		s.lostConn(c)
@@ -296,7 +296,7 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	}
 }
 
-// connected ends an attempt to connect.
+// connected completes an attempt to connect.
 func (s *Sim) connected(c *client, r *reply) {
 	if c.node >= 0 {
 		s.fail("R1", "client %d is connected twice", c.id)
@@ -326,7 +326,7 @@ func (s *Sim) checkSeen(c *client, z jute.Zxid) {
 	}
 }
 
-// lostConn gives up a connection. What was asked may happen or not.
+// lostConn gives up a connection. The outstanding requests may take effect or not.
 func (s *Sim) lostConn(c *client) {
 	if c.node >= 0 {
 		s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
@@ -337,7 +337,7 @@ func (s *Sim) lostConn(c *client) {
 	c.asked = 0
 }
 
-// serve takes a client's request in.
+// serve accepts a client's request.
 func (s *Sim) serve(n *node, client int, req *request) {
 	if s.tracing && req.kind != 0 {
 		s.trace(n, "client %d asks: %v", client, req)
@@ -390,7 +390,7 @@ func (n *node) conn(origin uint64) *conn {
 	return nil
 }
 
-// openConn begins a connection, with a new session or one that there is.
+// openConn begins a connection, with a new or an existing session.
 func (s *Sim) openConn(n *node, client int, req *request) {
 	if req.seen > n.applied {
 		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
@@ -411,8 +411,7 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	s.heed(n)
 }
 
-// afterApply keeps the tracker in step with the tree, and answers the request of a
-// transaction.
+// afterApply updates the tracker from the tree, and answers the request of a transaction.
 func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 	now := int64(n.localMs())
 	for i := range txn.Ops {
@@ -448,8 +447,8 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 	s.answer(n, c)
 }
 
-// waits returns the oldest request of a connection that the leader has to order and
-// that has no outcome yet, or nil.
+// waits returns the oldest request of a connection that the leader has to order and that
+// has no outcome yet, or nil.
 func (c *conn) waits() *pending {
 	for i := range c.pending {
 		if p := &c.pending[i]; !p.ready && p.req.ordered() {
@@ -492,8 +491,8 @@ func (s *Sim) passBarrier(n *node, o *replica.Order) {
 	s.answer(n, c)
 }
 
-// noteTimeout takes down what a client is told with the answer to a request that opens or
-// resumes its session: the timeout that the tree has.
+// noteTimeout records the timeout that a client is told in the answer to a request that
+// opens or resumes its session: the timeout in the tree.
 func (s *Sim) noteTimeout(n *node, c *conn, p *pending) {
 	ms, ok := n.tree.Session(c.session)
 	if p.req.kind == reqResume && !replica.TimeoutForgotten() && ok && p.err == 0 {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Config says what a run is like. Draw makes one from a seed; scripted tests
-// write their own. Times are in virtual ms, unless the name says otherwise.
+// Config is the configuration of a run. Draw makes one from a seed; scripted tests write
+// their own. Times are in virtual ms, unless the name says otherwise.
 type Config struct {
 	Seed      uint64
 	Voters    int
 	Observers int
 	Clients   int
-	Steps     int // of chaos
+	Steps     int // length of the chaos phase
 
 	TickMs      uint64 // between two ticks of a core
 	ElectionMs  uint64 // Options.ElectionTimeout; the other timeouts follow from it
@@ -26,80 +26,80 @@ type Config struct {
 	WindowBytes    int
 	BatchBytes     int
 
-	Encode  bool // messages travel as bytes
-	WAL     bool // a real log besides the model
-	LazyPct int  // inputs after which the node does not look for outputs at once
+	Encode  bool // messages are sent encoded
+	WAL     bool // a real log in addition to the model
+	LazyPct int  // inputs after which the node does not take outputs at once
 
 	NetUs      uint64 // usual delay of a message
 	FsyncUs    uint64 // usual time of an fsync
 	ApplyUs    uint64 // between commit and apply; 0 is at once
 	SnapMs     uint64 // to write or to send a snapshot
-	ReadUs     uint64 // to read the log for a learner, at most
-	Rate       uint64 // bytes per ms that pass from one server to another; 0 is no limit
-	SnapBytes  int64  // of a snapshot on its way, beside its rows
+	ReadUs     uint64 // maximum time to read the log for a learner
+	Rate       uint64 // bytes per ms from one server to another; 0 means no limit
+	SnapBytes  int64  // of a snapshot in transit, besides its rows
 	BigBytes   int    // of a large value
-	BigPct     int    // writes with one
+	BigPct     int    // share of writes with a large value
 	DialMs     uint64 // between two attempts to connect
-	SkewPct    int    // by which clocks run too fast or too slow, at most
-	DropPct    int    // messages lost, one by one; else links lose suffixes only
-	DupPct     int    // messages that come twice
-	ReorderPct int    // messages that others overtake
+	SkewPct    int    // maximum rate by which clocks run too fast or too slow
+	DropPct    int    // messages lost individually; otherwise links lose only suffixes
+	DupPct     int    // messages delivered twice
+	ReorderPct int    // messages overtaken by others
 
 	ThinkUs      uint64 // of a client between two requests
-	Pipeline     int    // requests that a client has under way
+	Pipeline     int    // outstanding requests of a client
 	ClosePct     int    // requests that end a session
 	DozePct      int    // turns after which a client is silent for about a session's timeout
 	SessionMs    uint64 // shortest timeout of sessions
-	Timeouts     int    // a client asks for up to so many times SessionMs; 0 counts as 1
+	Timeouts     int    // a client asks for up to this many times SessionMs; 0 counts as 1
 	MaxListed    int    // evaluate.Options.MaxListed
 	SnapshotEach int    // entries applied between two snapshots; 0 for none
 	SnapRetain   int    // snapshots kept, and the log behind the oldest
 
-	// Faults are the mean times between two faults of a kind; 0 turns it off.
+	// Faults are the mean times between two faults of a kind; 0 disables the kind.
 	Faults [numFaults]uint64
 
-	// OddFile gives one server a different list from the beginning, which is no
-	// quorum of that list.
 	Backlog int64 // bytes that the applier and a leader hold; 0 for a lot
+	// OddFile gives one server a different list from the start. That server alone is no
+	// quorum of its list.
 	OddFile bool
 
-	// Groups makes the first list hierarchical, of so many groups; 0 for a plain one.
+	// Groups makes the first list hierarchical with this many groups; 0 means a plain list.
 	Groups int
-	// SharedRate makes all ways from a server share its rate.
+	// SharedRate makes all paths from a server share its rate.
 	SharedRate bool
-	// Settings has each server its own times and limits.
+	// Settings gives each server its own times and limits.
 	Settings bool
 
-	// ChaosOnly leaves out the phases in which all must become well.
+	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
-	// Mutant plants a fault into the nodes themselves.
+	// Mutant plants a fault in the nodes.
 	Mutant Mutant
 }
 
-// Fault is a kind of what the nemesis does.
+// Fault is a kind of fault that the nemesis causes.
 type Fault uint8
 
 // The faults.
 const (
 	FaultKill      Fault = iota // the process dies and starts again
-	FaultPower                  // so does the machine: what was not synced may be lost
-	FaultPowerAll               // of all servers
+	FaultPower                  // the machine fails, too: unsynced data may be lost
+	FaultPowerAll               // power failure of all servers
 	FaultInside                 // a process dies between two outputs of one Take
 	FaultPause                  // the process stops for a while
 	FaultBreak                  // a link breaks
 	FaultHalfOpen               // a link breaks, and one end learns of it late
 	FaultBlock                  // one direction between two servers is blocked
-	FaultPartition              // the servers fall into parts
+	FaultPartition              // the servers are partitioned
 	FaultSlow                   // a link becomes slow
 	FaultStall                  // an fsync takes very long
-	FaultFull                   // the disk is said to be full
+	FaultFull                   // the disk is reported to be full
 	FaultWipe                   // the disk is empty at the next start
 	FaultDamage                 // the end of the log is lost, and that is noticed
-	FaultRollback               // the disk is an old copy of itself, under a new incarnation
+	FaultRollback               // the disk is replaced by an old copy, under a new incarnation
 	FaultTransfer               // the leader is told to hand over
 	FaultMembers                // the members are changed by a command
 	FaultFiles                  // a server is restarted with another list in its configuration file
-	FaultOldCopy                // the disk is an old copy of itself, and its name says nothing of that
+	FaultOldCopy                // the disk is replaced by an old copy, under its old incarnation
 	FaultBadSync                // an fsync fails
 	numFaults
 )
@@ -111,7 +111,7 @@ var faultNames = [numFaults]string{
 
 func (f Fault) String() string { return faultNames[f] }
 
-// servers is how many there are.
+// servers returns the number of servers.
 func (c *Config) servers() int { return c.Voters + c.Observers }
 
 // String renders the configuration in one line.
@@ -148,7 +148,7 @@ func (c *Config) String() string {
 	return b.String()
 }
 
-// Draw makes the configuration of a seed.
+// Draw returns the configuration for a seed.
 func Draw(seed uint64, steps int) Config {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
 	c := Config{Seed: seed, Steps: steps}
@@ -174,7 +174,7 @@ func Draw(seed uint64, steps int) Config {
 	return c
 }
 
-// Base is a configuration without faults.
+// Base returns a configuration without faults.
 func Base(seed uint64) Config {
 	return Config{
 		Seed: seed, Voters: 3, Clients: 2, Steps: 3000,
@@ -228,9 +228,9 @@ func (c *Config) drawNetwork(r *rand.Rand) {
 	}
 }
 
-// drawRate limits the rate of the ways in some runs, so that a snapshot takes as long as
-// elections, and a large value longer than heartbeats may be missing. Where there must
-// be progress, clients want less than half of the rate.
+// drawRate limits the rate of the paths in some runs, so that a snapshot takes as long as
+// elections, and a large value longer than heartbeats may be missing. If progress is
+// required, clients use less than half of the rate.
 func (c *Config) drawRate(r *rand.Rand) {
 	if r.IntN(4) > 0 {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// snapshot is a snapshot file. It never changes, so nodes that send it to each
-// other share it.
+// snapshot is a snapshot file. It never changes, so nodes that send it to each other share
+// it.
 type snapshot struct {
 	zxid   jute.Zxid
 	chain  uint64 // of the history up to zxid
@@ -19,8 +19,8 @@ type snapshot struct {
 	bytes  int64
 }
 
-// ent is an entry with the hash of the history that ends with it: two histories
-// that have the same chain somewhere are the same up to there.
+// ent is an entry with the hash of the history up to it: two histories with the same chain
+// at some zxid are equal up to there.
 type ent struct {
 	zab.Entry
 	chain uint64
@@ -35,7 +35,7 @@ const (
 	recTruncate
 	recHint
 	recInstall // a received snapshot replaces the history
-	recSnap    // one of the node's own
+	recSnap    // a snapshot of the node itself
 	recNotes
 	recIncarnation
 )
@@ -53,18 +53,18 @@ type rec struct {
 	damaged     bool
 }
 
-// history is what records amount to.
+// history is the result of the records.
 type history struct {
-	records     uint64 // of the log, ever
+	records     uint64 // total records of the log
 	notes       zab.Notes
 	incarnation zab.ID
-	damaged     bool // acknowledged records were found lost
+	damaged     bool // a loss of acknowledged records was found
 
 	promise zab.Promise
 	hint    jute.Zxid
 	snaps   []*snapshot // oldest first; the last one is the base
-	// ents are the entries behind start, whose chain is startChain. The first
-	// ones may be covered by a snapshot.
+	// ents are the entries after start, whose chain is startChain. A snapshot may cover the first
+	// ones.
 	start      jute.Zxid
 	startChain uint64
 	ents       []ent
@@ -85,13 +85,13 @@ func (h *history) last() (jute.Zxid, uint64) {
 	return h.start, h.startChain
 }
 
-// search returns the index of the first entry behind z.
+// search returns the index of the first entry after z.
 func (h *history) search(z jute.Zxid) int {
 	n := len(h.ents)
 	if n == 0 || h.ents[n-1].Zxid <= z {
 		return n
 	}
-	// Mostly z is near the end, and of the same epoch.
+	// Usually z is near the end, and of the same epoch.
 	last := h.ents[n-1].Zxid
 	if d := last - z; d <= jute.Zxid(n) && last.Epoch() == z.Epoch() {
 		if i := n - int(d); i >= 1 && h.ents[i-1].Zxid == z {
@@ -109,8 +109,7 @@ func (h *history) search(z jute.Zxid) int {
 	return lo
 }
 
-// chainAt returns the chain at z, if the history can be told there: z is an
-// entry, or where it starts.
+// chainAt returns the chain at z, if z is an entry or the start of the history.
 func (h *history) chainAt(z jute.Zxid) (uint64, bool) {
 	if i := h.search(z); i > 0 && h.ents[i-1].Zxid == z {
 		return h.ents[i-1].chain, true
@@ -118,8 +117,8 @@ func (h *history) chainAt(z jute.Zxid) (uint64, bool) {
 	return h.startChain, z == h.start
 }
 
-// has reports whether the history contains z. What a snapshot at the start
-// covers is committed, so it is had as well.
+// has reports whether the history contains z. Entries covered by a snapshot at the start
+// are committed, so they count as contained.
 func (h *history) has(z jute.Zxid) bool {
 	if z <= h.start {
 		return true
@@ -152,8 +151,8 @@ func (h *history) apply(r *rec) {
 	}
 }
 
-// purge forgets the oldest snapshots but for keep, and the entries before them.
-// It reports whether anything went.
+// purge drops all but the newest keep snapshots, and the entries before them. It reports
+// whether it dropped anything.
 func (h *history) purge(keep int) bool {
 	n := len(h.snaps) - keep
 	if n <= 0 {
@@ -184,21 +183,20 @@ func (h *history) clone() history {
 	return c
 }
 
-// disk is a server's disk: the model of its log, and its snapshot files. Of the
-// records, those not in durable are pending: a power cut keeps any beginning of
-// them.
+// disk is a server's disk: the model of its log, and its snapshot files. The records not in
+// durable are pending: a power cut keeps any prefix of them.
 type disk struct {
 	written   history
 	durable   history
 	pending   []rec
-	count     uint64 // records written, but for those lost
+	count     uint64 // records written, except lost ones
 	syncing   bool
-	syncTo    uint64 // the fsync under way covers so many records
+	syncTo    uint64 // the fsync under way covers this many records
 	syncSince uint64
 	real      *walDisk // nil without a real log
 }
 
-// durableCount is how many records are durable.
+// durableCount returns the number of durable records.
 func (d *disk) durableCount() uint64 { return d.count - uint64(len(d.pending)) }
 
 func (d *disk) write(r rec) {
@@ -218,7 +216,7 @@ func (d *disk) makeDurable(count uint64) {
 	d.pending = d.pending[:rest]
 }
 
-// survivors draws how many of the pending records a power cut leaves.
+// survivors draws how many pending records survive a power cut.
 func (d *disk) survivors(r *rand.Rand) int {
 	n := len(d.pending)
 	if n == 0 {
@@ -242,7 +240,7 @@ func (d *disk) cut() {
 	d.written = d.durable.clone()
 }
 
-// read returns entries behind after, at least one and of about max bytes, and
+// read returns entries after after, at least one and about maxBytes in total. It returns
 // false if the log does not reach back so far.
 func (h *history) read(after jute.Zxid, maxBytes int) ([]zab.Entry, bool) {
 	if _, ok := h.chainAt(after); !ok {

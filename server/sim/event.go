@@ -1,16 +1,16 @@
 package sim
 
-// eventKind is what happens in an event.
+// eventKind is the kind of an event.
 type eventKind uint8
 
 const (
 	evTick     eventKind = iota + 1 // of a node's clock
 	evDeliver                       // packet: arrives at a node
-	evSynced                        // of a node's disk: the fsync under way is done
-	evDrain                         // of a node: what it put off
-	evApply                         // of a node: committed entries go into the tree
-	evLogRead                       // packet: entries that the core asked for are read
-	evSnapStep                      // of a node: its snapshot is written
+	evSynced                        // of a node's disk: the fsync under way has finished
+	evDrain                         // of a node: take the outputs that it put off
+	evApply                         // of a node: apply committed entries to the tree
+	evLogRead                       // packet: the entries that the core asked for have been read
+	evSnapStep                      // of a node: its snapshot has been written
 	evDrained                       // of a node: a link has room again
 	evXfer                          // packet: the next step of sending a snapshot to another node
 	evSnapGot                       // packet: a received snapshot is durable in its file
@@ -19,42 +19,42 @@ const (
 	evDial                          // arg: pair of nodes without a link
 	evRestart                       // of a node: its process starts
 	evResume                        // of a node: it was paused
-	evFault                         // arg: the nemesis does one
+	evFault                         // arg: a fault of the nemesis
 	evUndo                          // packet: a fault ends
-	evClient                        // arg: client that has something to do
+	evClient                        // arg: client whose turn it is
 	evToClient                      // packet: a reply reaches a client
 	evToServer                      // packet: a request reaches a node
 )
 
-// event is something that will happen.
+// event is a future event.
 type event struct {
 	at   uint64 // µs
-	seq  int64  // breaks ties: of its making, or below all those
+	seq  int64  // breaks ties: order of creation, or below all those
 	pkt  *packet
-	life uint32 // of the process that it belongs to; 0 if to none
+	life uint32 // of the process that it belongs to; 0 for none
 	arg  int32
-	node int8 // -1 if it concerns none
+	node int8 // -1 for none
 	kind eventKind
 }
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// agenda is the events to come: a heap of four children each, which is flat and
-// so touches less memory than one of two.
+// agenda holds the future events: a heap with four children per element, which is flatter
+// and so touches less memory than a binary heap.
 type agenda struct {
 	heap  []event
 	seq   int64
 	first int64
 }
 
-// push adds an event behind all others of its time.
+// push adds an event after all others of its time.
 func (a *agenda) push(e event) {
 	a.seq++
 	e.seq = a.seq
 	a.add(e)
 }
 
-// pushFirst adds events before all others of their times, and in their order.
+// pushFirst adds events before all others of their times, in the given order.
 func (a *agenda) pushFirst(events []event) {
 	a.first -= int64(len(events))
 	for i, e := range events {
@@ -77,7 +77,7 @@ func (a *agenda) add(e event) {
 	a.heap[i] = e
 }
 
-// pop takes the next event. There must be one.
+// pop removes and returns the next event. There must be one.
 func (a *agenda) pop() event {
 	top := a.heap[0]
 	n := len(a.heap) - 1

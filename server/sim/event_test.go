@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestHeldEventsComeFirst is what a run with seed 100300742 came upon: a request that
-// arrived in the very microsecond in which a paused node went on overtook those that
-// had waited, and the client saw its writes in another order.
+// TestHeldEventsComeFirst is the case that a run with seed 100300742 found: a request that
+// arrived in the very microsecond in which a paused node continued overtook those that had
+// waited, and the client saw its writes in another order.
 func TestHeldEventsComeFirst(t *testing.T) {
 	var a agenda
 	a.push(event{at: 6, arg: 7})

@@ -7,18 +7,18 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Configuration files: each server has one with a list of members, and reads it at
-// its start. Operators change them server by server, in any order, and not always
-// to the same list.
+// Configuration files: each server has a file with a list of members, and reads it when it
+// starts. Operators change the files server by server, in any order, and not always to the
+// same list.
 
-// fileSpan is the list of a process that has ended, and when it did, µs.
+// fileSpan is the list of a process that has ended, and the time of its end, µs.
 type fileSpan struct {
 	list  zab.Members
 	until uint64
 }
 
-// oddFile gives one server a list in which it and another one decide. Alone it is
-// no quorum of that list. The others are one of theirs, so that they can begin.
+// oddFile gives one server a list in which it and another server decide. Alone it is no
+// quorum of that list. The others are a quorum of theirs, so that they can begin.
 func (s *Sim) oddFile() {
 	odd, other := s.nodes[s.rng.IntN(s.cfg.Voters)], s.nodes[s.rng.IntN(s.cfg.Voters)]
 	if odd == other || !isQuorum(&s.members, func(id zab.SID) bool { return id != odd.id }) {
@@ -31,11 +31,11 @@ func (s *Sim) oddFile() {
 	odd.file = m
 }
 
-// changeFile restarts a server with another list in its configuration file: one of
-// at most two that operators are busy with.
+// changeFile restarts a server with another list in its configuration file: one of at most
+// two lists that operators are distributing.
 func (s *Sim) changeFile(n *node) {
 	if s.ghost.last == 0 {
-		return // which list counts is not settled yet
+		return // it is not settled yet which list counts
 	}
 	if len(s.plans) == 0 || s.percent(25) {
 		s.plans = append(s.plans, s.planList())
@@ -43,7 +43,7 @@ func (s *Sim) changeFile(n *node) {
 	}
 	plan := s.plans[s.rng.IntN(len(s.plans))]
 	if plan.Find(n.id) == nil {
-		return // a file must have its own server
+		return // a file must list its own server
 	}
 	before := n.file
 	n.file = plan
@@ -89,9 +89,9 @@ func (s *Sim) toggle(m *zab.Members) {
 	}
 }
 
-// couldFound reports whether servers without data, and wiped if that lost its own,
-// could found another ensemble: they are a quorum of a list that all of them have.
-// Nothing in an ensemble can prevent that.
+// couldFound reports whether servers without data, including wiped if it lost its data,
+// could found another ensemble: they are a quorum of a list that all of them have. Nothing
+// in an ensemble can prevent that.
 func (s *Sim) couldFound(wiped *node) bool {
 	for _, n := range s.nodes {
 		empty := func(v zab.SID) bool {
@@ -109,7 +109,7 @@ func (s *Sim) couldFound(wiped *node) bool {
 	return false
 }
 
-// sameList compares what matters of two lists.
+// sameList compares the lists except versions and texts.
 func sameList(a, b *zab.Members) bool {
 	if a.Hierarchical != b.Hierarchical || len(a.List) != len(b.List) {
 		return false
@@ -123,8 +123,8 @@ func sameList(a, b *zab.Members) bool {
 	return true
 }
 
-// accepts reports whether a node makes a link with another one: that is in its
-// file or in its history, or its ensemble's later list has it.
+// accepts reports whether a node links to another one: that one is in its file or in its
+// history, or the later list of its ensemble has it.
 func (s *Sim) accepts(n, o *node) bool {
 	settled, newest := n.core.Lists()
 	if n.list.Find(o.id) != nil || settled.Find(o.id) != nil || newest.Find(o.id) != nil {
@@ -134,7 +134,7 @@ func (s *Sim) accepts(n, o *node) bool {
 	return theirs.List > mine.List && slices.Contains(s.clusters(n), theirs.Cluster)
 }
 
-// tellRefused tells a node of another one with which it can't have a link.
+// tellRefused tells a node about another one to which it can't have a link.
 func (s *Sim) tellRefused(n, by *node) {
 	if n.paused || by.paused || s.blocked(n.idx, by.idx) || s.blocked(by.idx, n.idx) {
 		return
@@ -143,8 +143,8 @@ func (s *Sim) tellRefused(n, by *node) {
 	s.heed(n)
 }
 
-// clusters are what a node may be a part of: the ensemble of its history, or of
-// the servers in its file to which it has a link.
+// clusters returns the clusters that a node may belong to: the ensemble of its history, or
+// those of the servers in its file to which it has a link.
 func (s *Sim) clusters(n *node) (list []zab.ID) {
 	if own := n.core.Introduction().Cluster; own != (zab.ID{}) {
 		return []zab.ID{own}
@@ -157,8 +157,8 @@ func (s *Sim) clusters(n *node) (list []zab.ID) {
 	return list
 }
 
-// listsChanged has a node look for servers that are new in its history, and later
-// drop those that nothing lists any more.
+// listsChanged makes a node link to servers that are new in its history, and later drop
+// those that no list contains any more.
 func (s *Sim) listsChanged(n *node) {
 	life := n.life
 	for _, o := range s.nodes {
@@ -176,8 +176,8 @@ func (s *Sim) listsChanged(n *node) {
 	})
 }
 
-// checkMove checks that a leader which proposes a list by its file does so for a
-// quorum of both lists: I21. A server that has just gone may still be counted.
+// checkMove checks that a leader that proposes the list in its file does so for a quorum of
+// both lists: I21. A server that has just gone may still be counted.
 func (s *Sim) checkMove(n *node, e *zab.Entry) {
 	var m zab.Members
 	if err := m.Decode(e.Data); err != nil || m.Commanded || s.ordered[e.Zxid] {
@@ -194,15 +194,15 @@ func (s *Sim) checkMove(n *node, e *zab.Entry) {
 	}
 }
 
-// movable reports whether a leader may change the members to a list, since the
-// files of a quorum have it.
+// movable reports whether a leader may change the members to a list, because the files of a
+// quorum have it.
 func (s *Sim) movable(m *zab.Members) bool {
 	now := s.membersNow()
 	has := func(v zab.SID) bool { o := s.node(v); return o != nil && sameList(&o.file, m) }
 	return !now.Commanded && !sameList(m, now) && isQuorum(m, has) && isQuorum(now, has)
 }
 
-// sighting is what a node was shown of another server's log.
+// sighting is the state of another server's log that a node was shown.
 type sighting struct {
 	server      zab.SID
 	incarnation zab.ID
@@ -210,7 +210,7 @@ type sighting struct {
 	at          uint64 // µs
 }
 
-// noteShown takes down what a node has to remember of another one.
+// noteShown records what a node has to remember about another one.
 func (s *Sim) noteShown(n, peer *node, in *zab.Introduction) {
 	if peer.old || peer.oldBoot == in.Boot || n.core.Status().Role == zab.Halted {
 		return
@@ -218,9 +218,9 @@ func (s *Sim) noteShown(n, peer *node, in *zab.Introduction) {
 	n.shown = append(n.shown, sighting{peer.id, in.Incarnation, in.Starts[len(in.Starts)-1].Position, s.now})
 }
 
-// checkRemembered checks that what a node was shown is on its disk, when an fsync
-// is done that began later: I23. The node may have been told more since, and it
-// may forget an incarnation that does not count.
+// checkRemembered checks that what a node was shown is on its disk when an fsync that began
+// later has finished: I23. The node may have been told more since, and it may forget an
+// incarnation that does not count.
 func (s *Sim) checkRemembered(n *node) {
 	began := n.disk.syncSince
 	n.shown = slices.DeleteFunc(n.shown, func(g sighting) bool {
@@ -237,13 +237,13 @@ func (s *Sim) checkRemembered(n *node) {
 	})
 }
 
-// rumour is what a leader was told of a higher epoch, and since when.
+// rumour is a leader's news of a higher epoch, with its time.
 type rumour struct {
 	epoch, at uint64
 	pongs     [16]uint64 // by server: when the newest answer to a heartbeat was sent
 }
 
-// noteRumour takes down what a message is about to tell a leader.
+// noteRumour records the news that a message is about to bring to a leader.
 func (s *Sim) noteRumour(n *node, from zab.SID, m *zab.Message, sent uint64) {
 	known := max(uint64(n.leads), uint64(n.disk.written.promise.Epoch), n.rumour.epoch)
 	switch m.Kind {
@@ -258,8 +258,8 @@ func (s *Sim) noteRumour(n *node, from zab.SID, m *zab.Message, sent uint64) {
 	}
 }
 
-// heardOf notes that a leader hears of an epoch. One that is lazy may have heard of
-// it already as a leader, or have promised it, which has not shown yet.
+// heardOf records that a leader hears of an epoch. A lazy one may have heard of it already
+// as a leader, or have promised it, without having shown it yet.
 func (s *Sim) heardOf(n *node, epoch, known uint64) {
 	if epoch <= known {
 		return
@@ -270,8 +270,8 @@ func (s *Sim) heardOf(n *node, epoch, known uint64) {
 	}
 }
 
-// checkConfirmed checks that a leader which has heard of a higher epoch commits
-// nothing before a quorum has answered it again: I20.
+// checkConfirmed checks that a leader that has heard of a higher epoch commits nothing
+// before a quorum has answered it again: I20.
 func (s *Sim) checkConfirmed(n *node, z jute.Zxid) {
 	if n.rumour.at == 0 || n.rumour.epoch <= uint64(max(n.leads, n.led)) {
 		return

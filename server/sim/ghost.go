@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Failure is a broken invariant.
+// Failure is a violated invariant.
 type Failure struct {
 	Invariant string // its id in zab.md B.4
 	Text      string
@@ -26,47 +26,46 @@ func (s *Sim) fail(invariant, format string, args ...any) {
 	panic(&Failure{Invariant: invariant, Text: fmt.Sprintf(format, args...), Step: s.steps, At: s.now})
 }
 
-// birth is what is known of an entry from the moment when it was made.
+// birth is what is known about an entry from its creation.
 type birth struct {
 	chain uint64
 	by    zab.SID
 }
 
-// commit is an element of the committed sequence, with what the reference says
-// of it.
+// commit is an element of the committed sequence, with the state of the reference.
 type commit struct {
 	zxid    jute.Zxid
 	chain   uint64
-	digest  datatree.Digest // of the tree behind it
+	digest  datatree.Digest // of the tree after it
 	session jute.SessionID
 	origin  uint64
 	cxid    int32
 	err     jute.Code
 }
 
-// ghost is what no server can know.
+// ghost holds what no server can know.
 type ghost struct {
 	born        map[jute.Zxid]birth
 	established map[uint32]zab.SID            // leader by epoch
-	promised    map[uint32]map[zab.SID]uint64 // epoch, leader: bits of those whose promise was durable
+	promised    map[uint32]map[zab.SID]uint64 // epoch, leader: bits of the servers whose promise was durable
 
 	commits []commit // the longest committed sequence ever seen
 	last    jute.Zxid
-	tree    *datatree.Tree            // the reference, at last
+	tree    *datatree.Tree            // the reference, after the last commit
 	state   zab.State                 // likewise
 	changes []memberChange            // among commits
 	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
-	owner   map[jute.SessionID]uint64 // the connection whose client was told that the session is its
+	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client
 	left    map[uint64]bool           // connections that sessions have left
 	txn     datatree.Txn
 	applied datatree.Applied
 
-	sessions map[jute.SessionID]bool   // ever created; false once closed
+	sessions map[jute.SessionID]bool   // all sessions ever created; false once closed
 	kept     map[jute.SessionID]uint64 // until when its client was promised that it lives, µs
-	expired  map[jute.SessionID]uint64 // when its close was committed, if nobody asked for that
-	acked    jute.Zxid                 // highest zxid in a client's hands
+	expired  map[jute.SessionID]uint64 // when its close was committed, if no client asked for it
+	acked    jute.Zxid                 // highest zxid known to a client
 	tops     [256]uint32               // highest promise epoch made durable, by server
-	admits   [256]zab.ID               // with which incarnation each server was admitted last
+	admits   [256]zab.ID               // the incarnation with which each server was last admitted
 	configs  []*zab.Members            // scratch
 }
 
@@ -85,7 +84,7 @@ func newGhost() ghost {
 	}
 }
 
-// index returns where z is in the committed sequence.
+// index returns the index of z in the committed sequence.
 func (g *ghost) index(z jute.Zxid) (int, bool) {
 	n := len(g.commits)
 	if n > 0 {
@@ -115,7 +114,7 @@ func (g *ghost) digestAt(z jute.Zxid, empty datatree.Digest) (datatree.Digest, b
 	return g.commits[i].digest, true
 }
 
-// hashEntry hashes what an entry says.
+// hashEntry returns a hash of an entry's content.
 func hashEntry(e *zab.Entry) uint64 {
 	h := uint64(e.Zxid)*0x9e3779b97f4a7c15 ^ uint64(e.Prev)*0xd1b54a32d192ed03 ^ uint64(e.Type)<<56
 	data := e.Data
@@ -158,8 +157,8 @@ func (s *Sim) checkAppend(n *node, e *zab.Entry) ent {
 	return r
 }
 
-// follows checks the counter: an epoch begins with a marker, whose counter is 0,
-// and has no holes but the one that Options.InitialCounter asks for.
+// follows checks the counter: an epoch begins with a marker, whose counter is 0, and has no
+// holes except the one for Options.InitialCounter.
 func (s *Sim) follows(e *zab.Entry) bool {
 	if e.Zxid.Epoch() != e.Prev.Epoch() || e.Prev == 0 {
 		return e.Zxid.Counter() == 0 && e.Type == zab.EntryMarker
@@ -173,7 +172,7 @@ func (s *Sim) follows(e *zab.Entry) bool {
 	return e.Zxid == e.Prev+1
 }
 
-// establish notes that a node leads an epoch: I1, I7.
+// establish records that a node leads an epoch: I1, I7.
 func (s *Sim) establish(n *node, epoch uint32) {
 	by, ok := s.ghost.established[epoch]
 	if ok && by != n.id {
@@ -188,7 +187,7 @@ func (s *Sim) establish(n *node, epoch uint32) {
 	quorum := func(v zab.SID) bool { return promised>>v&1 != 0 }
 	ok = s.quorumNow(quorum)
 	if epoch < s.ghost.last.Epoch() {
-		// It comes too late to lead anybody, and may not know of later members.
+		// It comes too late to lead any server, and may not know of later members.
 		ok = ok || isQuorum(&s.members, quorum)
 		for _, c := range s.ghost.changes {
 			ok = ok || isQuorum(c.members, quorum)
@@ -203,7 +202,7 @@ func (s *Sim) establish(n *node, epoch uint32) {
 	}
 }
 
-// promiseDurable notes a promise that would survive: I2.
+// promiseDurable records a promise that would survive: I2.
 func (s *Sim) promiseDurable(n *node, p zab.Promise) {
 	if p.Epoch < s.ghost.tops[n.id] {
 		s.fail("I2", "server %d promises epoch %d after %d", n.id, p.Epoch, s.ghost.tops[n.id])
@@ -212,8 +211,8 @@ func (s *Sim) promiseDurable(n *node, p zab.Promise) {
 		if s.ghost.state.Admits(n.id, n.disk.durable.incarnation) {
 			s.fail("I17", "server %d runs on an old copy of its data, and promises %v", n.id, p)
 		}
-		// Another incarnation was admitted since the copy was put back, so the copy has no
-		// vote, and nobody needs to remember it.
+		// Another incarnation was admitted since the copy was put back, so the copy has no vote,
+		// and no server needs to remember it.
 		n.old = false
 	}
 	s.ghost.tops[n.id] = p.Epoch
@@ -225,7 +224,7 @@ func (s *Sim) promiseDurable(n *node, p zab.Promise) {
 	m[p.To] |= 1 << n.id
 }
 
-// checkTruncate checks that nothing committed goes: I14.
+// checkTruncate checks that no committed entry is dropped: I14.
 func (s *Sim) checkTruncate(n *node, upto jute.Zxid) {
 	s.stats.Truncations++
 	h := &n.disk.written
@@ -263,8 +262,8 @@ func (s *Sim) checkInstall(n *node, snap *snapshot) {
 	}
 }
 
-// observe looks at what a node's core says after its outputs were taken, and
-// extends the committed sequence.
+// observe examines the state of a node's core after its outputs were taken, and extends the
+// committed sequence.
 func (s *Sim) observe(n *node) {
 	c := n.core.Committed()
 	if c <= s.ghost.last {
@@ -284,8 +283,8 @@ func (s *Sim) observe(n *node) {
 	if chain, _ := h.chainAt(s.ghost.last); chain != s.ghost.lastChain() {
 		s.fail("I6", "server %d commits %v on another history than that up to %v", n.id, c, s.ghost.last)
 	}
-	// What it led when it was looked at before counts as well: it may have
-	// committed, and then renewed its epoch or stepped down, all in one go.
+	// The epoch that it led at the last look counts as well: it may have committed, and then
+	// renewed its epoch or stepped down, all in one step.
 	if e := c.Epoch(); e != n.leads && e != n.led {
 		s.fail("I12", "server %d, which leads epoch %d, commits %v by itself", n.id, n.leads, c)
 	}
@@ -307,8 +306,7 @@ func (g *ghost) lastChain() uint64 {
 	return 0
 }
 
-// commit puts an entry at the end of the committed sequence and applies it to
-// the reference.
+// commit appends an entry to the committed sequence and applies it to the reference.
 func (s *Sim) commit(n *node, e *ent) {
 	g := &s.ghost
 	if e.Zxid.Counter() == 0 {
@@ -334,7 +332,7 @@ func (s *Sim) commit(n *node, e *ent) {
 	s.stats.Commits++
 }
 
-// commitControl follows who counts, and who is a member.
+// commitControl updates the admissions and the members.
 func (s *Sim) commitControl(e *ent) {
 	g := &s.ghost
 	for _, a := range g.state.Admitted {
@@ -350,14 +348,14 @@ func (s *Sim) commitControl(e *ent) {
 		if !s.ordered[e.Zxid] {
 			s.stats.Moves++
 		}
-	case g.state.Members != nil && len(g.changes) == 0: // of the first marker
+	case g.state.Members != nil && len(g.changes) == 0: // the list of the first marker
 		g.changes = append(g.changes, memberChange{e.Zxid, g.state.Members})
 	}
 }
 
-// checkOrigin checks that the writes of a connection take effect in their order, without
+// checkOrigin checks that the writes of a connection take effect in their order and without
 // a gap, R2, and that none does after the client was told that its session is on another
-// connection now: S7.
+// connection: S7.
 func (s *Sim) checkOrigin(txn *datatree.Txn) {
 	g := &s.ghost
 	asked := g.asked[txn.Origin]
@@ -375,7 +373,7 @@ func (s *Sim) checkOrigin(txn *datatree.Txn) {
 	}
 }
 
-// resumed notes that a client is told that its session is on a connection now.
+// resumed records that a client is told that its session is on a connection now.
 func (g *ghost) resumed(id jute.SessionID, origin uint64) {
 	if old := g.owner[id]; old != 0 && old != origin {
 		g.left[old] = true
@@ -383,7 +381,7 @@ func (g *ghost) resumed(id jute.SessionID, origin uint64) {
 	g.owner[id] = origin
 }
 
-// checkTxn follows the life of sessions: S1, S2, S5.
+// checkTxn checks the life of sessions: S1, S2, S5.
 func (s *Sim) checkTxn(txn *datatree.Txn) {
 	g := &s.ghost
 	for i := range txn.Ops {
@@ -413,9 +411,9 @@ func (s *Sim) checkTxn(txn *datatree.Txn) {
 	}
 }
 
-// checkDurable checks that z can't be lost: there is no quorum of servers that
-// count, could elect one of them, and don't have z on a disk that would survive
-// a power cut now: I8.
+// checkDurable checks that z can't be lost. It would be if a quorum of servers that count
+// could elect one of them while none has z on a disk that would survive a power cut now:
+// I8.
 func (s *Sim) checkDurable(z jute.Zxid, why string, args ...any) {
 	lacks := func(v zab.SID) bool {
 		n := s.node(v)
@@ -428,8 +426,7 @@ func (s *Sim) checkDurable(z jute.Zxid, why string, args ...any) {
 	}
 }
 
-// checkLeaders checks that those who lead later epochs have all that is
-// committed: I7.
+// checkLeaders checks that the leaders of later epochs have all committed entries: I7.
 func (s *Sim) checkLeaders() {
 	for _, n := range s.nodes {
 		if !n.alive || n.leads == 0 || n.leads <= s.ghost.last.Epoch() {

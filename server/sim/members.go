@@ -7,8 +7,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// changeMembers has the leader propose other members: one server becomes a
-// voter, an observer, or is left out.
+// changeMembers makes the leader propose other members: one server becomes a voter or an
+// observer, or is left out.
 func (s *Sim) changeMembers() {
 	n := s.leader()
 	if n == nil || n.paused || !n.leading() {
@@ -29,9 +29,9 @@ func (s *Sim) changeMembers() {
 	s.heed(n)
 }
 
-// inForce are the lists that would decide for a node after a crash: the one that
-// it would know to be committed, or else the first one, and all behind it in its
-// log. One that has none decides by its file, as long as nobody has a list.
+// inForce returns the lists that would decide for a node after a crash: the list that it
+// would know to be committed, or else the first one, and all later ones in its log. A node
+// without a list decides by its file, as long as no node has a list.
 func (s *Sim) inForce(n *node) (list []*zab.Members) {
 	h := &n.disk.written
 	from, known := jute.Zxid(0), n.disk.durable.hint
@@ -78,8 +78,8 @@ func (s *Sim) listOf(e *ent) *zab.Members {
 	return m
 }
 
-// decides reports whether the servers for which in is true can decide, whatever
-// those of a list know of the members.
+// decides reports whether the servers for which in is true can decide, whichever of their
+// lists are in force.
 func (s *Sim) decides(list []*node, in func(zab.SID) bool) bool {
 	for _, n := range list {
 		for _, m := range s.inForce(n) {
@@ -91,7 +91,7 @@ func (s *Sim) decides(list []*node, in func(zab.SID) bool) bool {
 	return s.quorumNow(in)
 }
 
-// listed returns the nodes that are members by what is committed.
+// listed returns the nodes that are members in the committed list.
 func (s *Sim) listed() (list []*node) {
 	m := s.membersNow()
 	for _, n := range s.nodes {
@@ -102,8 +102,8 @@ func (s *Sim) listed() (list []*node) {
 	return list
 }
 
-// checkMembers checks that an entry that changes the members is the only one in
-// the log that is not committed: I18.
+// checkMembers checks that an entry that changes the members is the only such entry in the
+// log that is not committed: I18.
 func (s *Sim) checkMembers(n *node, e *zab.Entry) {
 	h, z := &n.disk.written, e.Zxid
 	if _, born := s.ghost.born[z]; !born {

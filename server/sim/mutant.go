@@ -1,22 +1,22 @@
 package sim
 
-// Mutant is a fault of the nodes themselves, planted to see whether it is found.
-// Those of the core are in package zab, in builds with the tag zabmutants.
+// Mutant is a fault of the nodes, planted to see whether it is found. The faults of the
+// core are in package zab, in builds with the tag zabmutants.
 type Mutant uint8
 
 // The mutants.
 const (
 	MutantNone            Mutant = iota
 	MutantNoResync               // recovery does not make the log's end durable again
-	MutantDirtySnapshot          // a snapshot has what is not committed
+	MutantDirtySnapshot          // a snapshot includes uncommitted entries
 	MutantEarlyInstall           // a received snapshot counts before its reference is durable
 	MutantPurgeBase              // the log is purged beyond the newest snapshot
 	MutantReplyUnordered         // answers leave in another order than requests came
 	MutantNoPostpone             // sessions expire right after a pause
-	MutantSameIncarnation        // a wiped or restored disk keeps its name
-	MutantDamageUnseen           // a damaged log passes for a whole one
-	MutantOneLane                // heartbeats wait for all that was sent before them
-	MutantPurgeJoiners           // the log is purged without a thought of who is being brought up to date
+	MutantSameIncarnation        // a wiped or restored disk keeps its incarnation
+	MutantDamageUnseen           // a damaged log is taken for an intact one
+	MutantOneLane                // heartbeats wait for everything sent before them
+	MutantPurgeJoiners           // the log is purged although learners still need it
 	MutantNoStartRecord          // a start does not write a record to the log
 	numMutants
 )

@@ -13,28 +13,27 @@ var (
 	mutantSeeds = flag.Int("mutantseeds", 0, "mutants: count which of so many random runs find each, instead of stopping at the first")
 )
 
-// mutantLimit is how many random runs may fail to find a mutant. A mutant that
-// usually takes more than a tenth of them needs a focus or a script: otherwise a
-// change elsewhere, which gives each seed another run, might hide it.
+// mutantLimit is how many random runs may fail to find a mutant. A mutant that usually
+// takes more than a tenth of them needs a focus or a script: otherwise a change elsewhere,
+// which gives each seed another run, might hide it.
 const mutantLimit = 1000
 
-// TestMutantsOfNodes plants each fault of the nodes. A script or a random run
-// must find it.
+// TestMutantsOfNodes plants each fault of the nodes. A script or a random run must find it.
 func TestMutantsOfNodes(t *testing.T) {
 	for _, m := range Mutants() {
 		testMutant(t, mutation{name: m.String(), inRun: m, inCore: func(bool) {}})
 	}
 }
 
-// mutation is a fault to plant: into the nodes of a run, or into the core of the
-// whole process.
+// mutation is a fault to plant: in the nodes of a run, or in the core for the whole
+// process.
 type mutation struct {
 	name   string
 	inRun  Mutant
 	inCore func(on bool)
 }
 
-// during calls run with the fault planted, and returns what was noticed.
+// during calls run with the fault planted, and returns the failure noticed.
 func (m *mutation) during(cfg Config, run func(Config) *Failure) *Failure {
 	m.inCore(true)
 	defer m.inCore(false)
@@ -58,8 +57,8 @@ func testMutant(t *testing.T, m mutation) {
 	})
 }
 
-// find reports whether a planted fault is found. If there is a script for it, the
-// script alone must find it.
+// find reports whether a planted fault is found. If there is a script for the fault, only
+// the script is used.
 func find(t *testing.T, m mutation) bool {
 	t.Helper()
 	if script := directed[m.name]; script != nil {
@@ -81,8 +80,8 @@ func find(t *testing.T, m mutation) bool {
 	return false
 }
 
-// finds reports whether a run notices a planted fault. The same run without the
-// fault must notice nothing.
+// finds reports whether a run notices a planted fault. The same run without the fault must
+// notice nothing.
 func finds(t *testing.T, m mutation, cfg Config, run func(Config) *Failure) bool {
 	t.Helper()
 	f := m.during(cfg, run)
@@ -99,7 +98,7 @@ func finds(t *testing.T, m mutation, cfg Config, run func(Config) *Failure) bool
 // random is a random run.
 func random(cfg Config) *Failure { return Run(cfg).Failure }
 
-// drawFor draws the conditions of a random run, with a focus unless that is nil.
+// drawFor draws the configuration of a random run, with a focus unless it is nil.
 func drawFor(seed uint64, focus func(*Config)) Config {
 	cfg := Draw(seed, 2000)
 	if focus != nil {
@@ -108,8 +107,8 @@ func drawFor(seed uint64, focus func(*Config)) Config {
 	return cfg
 }
 
-// countFinds shows how strong the simulator is: how many random runs find a
-// planted fault, with its focus and without. It reports whether any does.
+// countFinds measures the strength of the simulator: how many random runs find a planted
+// fault, with its focus and without. It reports whether any does.
 func countFinds(t *testing.T, m mutation) (found bool) {
 	t.Helper()
 	for _, focus := range []func(*Config){nil, focuses[m.name]} {
@@ -128,8 +127,7 @@ func countFinds(t *testing.T, m mutation) (found bool) {
 	return found
 }
 
-// TestFindersHaveMutants checks that each focus and each script is for a mutant
-// that exists.
+// TestFindersHaveMutants checks that the mutant of each focus and of each script exists.
 func TestFindersHaveMutants(t *testing.T) {
 	known := make(map[string]bool)
 	for _, m := range Mutants() {
@@ -153,7 +151,7 @@ func TestFindersHaveMutants(t *testing.T) {
 	}
 }
 
-// often makes faults come about once in an election.
+// often makes faults occur about once per election.
 func often(c *Config, faults ...Fault) {
 	for _, f := range faults {
 		c.Faults[f] = c.ElectionMs
@@ -161,8 +159,8 @@ func often(c *Config, faults ...Fault) {
 	c.ChaosOnly = true
 }
 
-// focuses are the conditions under which random runs find a mutant soon. A mutant
-// that one in fifty runs of any kind finds needs none.
+// focuses are the configurations in which random runs find a mutant soon. A mutant that one
+// in fifty runs of any kind finds needs none.
 var focuses = map[string]func(*Config){
 	"no-postpone": func(c *Config) {
 		c.SessionMs = c.ElectionMs / 2
@@ -248,8 +246,8 @@ var focuses = map[string]func(*Config){
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
 }
 
-// slowWays has large values that take longer than heartbeats may be missing, and
-// snapshots that take several elections.
+// slowWays has large values that take longer than heartbeats may be missing, and snapshots
+// that take several elections.
 func slowWays(c *Config) {
 	c.Voters, c.Observers, c.Clients = 3, 0, 2
 	c.SessionMs, c.ThinkUs = c.ElectionMs*8, c.ElectionMs*50
@@ -260,8 +258,8 @@ func slowWays(c *Config) {
 	c.Faults = [numFaults]uint64{}
 }
 
-// dozers has many clients that are silent for nearly as long as they may, and servers
-// that are cut off from the leader now and then, and know nothing else of faults.
+// dozers has many clients that are silent for nearly as long as allowed, and servers that
+// are sometimes cut off from the leader, without other faults.
 func dozers(c *Config) {
 	c.Clients, c.DozePct, c.SkewPct, c.ClosePct, c.Pipeline = 5, 10, 0, 0, 1
 	c.SessionMs, c.ThinkUs, c.Timeouts = c.ElectionMs, c.ElectionMs*50, 1
@@ -272,8 +270,8 @@ func dozers(c *Config) {
 	c.Faults[FaultPartition] *= 3
 }
 
-// staleReads lets a leader that hands over hear old answers late, and new ones
-// not at all.
+// staleReads makes a leader that hands over receive old answers late, and new answers not
+// at all.
 func staleReads(c *Config) {
 	c.Clients, c.Pipeline, c.Voters, c.Observers = 5, 16, 3, 0
 	c.ThinkUs, c.NetUs, c.FsyncUs, c.ApplyUs, c.Steps = c.ElectionMs*50, c.ElectionMs*15, 50, 0, 10000
@@ -283,7 +281,7 @@ func staleReads(c *Config) {
 	often(c, FaultTransfer)
 }
 
-// directed are the scripts that find mutants which random runs find too rarely.
+// directed are the scripts for mutants that random runs find too rarely.
 var directed = map[string]func(*script){
 	"read-round-too-early":          deposedReads,
 	"read-without-round":            deposedReads,
@@ -297,14 +295,14 @@ var directed = map[string]func(*script){
 	"unbounded-lease":               longLeases,
 }
 
-// scriptConfig is the ensemble for the scripts in directed.
+// scriptConfig returns the ensemble for the scripts in directed.
 func scriptConfig() Config {
 	cfg := quiet(3)
 	cfg.Clients, cfg.ElectionMs = 0, 2000
 	return cfg
 }
 
-// broken plays a script and returns what went wrong.
+// broken plays a script and returns the failure.
 func broken(cfg Config, do func(*script)) (f *Failure) {
 	s := &script{Sim: newSim(cfg)}
 	defer func() {

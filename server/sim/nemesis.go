@@ -6,14 +6,14 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// scheduleFault makes the next fault of a kind due.
+// scheduleFault schedules the next fault of a kind.
 func (s *Sim) scheduleFault(f Fault) {
 	if mean := s.cfg.Faults[f]; mean > 0 {
 		s.agenda.push(event{at: s.now + s.between(0, 2000*mean), kind: evFault, node: -1, arg: int32(f)})
 	}
 }
 
-// strike does a fault.
+// strike causes a fault.
 func (s *Sim) strike(f Fault) {
 	if s.phase != phaseChaos {
 		return
@@ -77,7 +77,7 @@ func (s *Sim) strike(f Fault) {
 		s.changeFile(n)
 	case FaultBadSync:
 		s.trace(n, "fault: %v", f)
-		s.crash(n, true) // what the fsync should have written may be there or not
+		s.crash(n, true) // the data of the fsync may be on the disk or not
 		s.restartLater(n)
 	}
 }
@@ -114,7 +114,7 @@ func (s *Sim) restartLater(n *node) {
 	s.agenda.push(event{at: s.now + after, kind: evRestart, node: n.idx})
 }
 
-// pause stops a process: what happens to it meanwhile waits.
+// pause stops a process. Events for it wait meanwhile.
 func (s *Sim) pause(n *node, us uint64) {
 	if !n.alive || n.paused {
 		return
@@ -129,14 +129,14 @@ func (s *Sim) resumeNode(n *node) {
 	s.trace(n, "resumed")
 	n.paused = false
 	if us, short := s.now-n.pausedAt, s.cfg.TickMs*6000; us > short {
-		n.pausedFor += int64(us - short) // shorter ones look like nothing
+		n.pausedFor += int64(us - short) // shorter pauses are not noticed
 	}
 	held := s.held[n.idx]
 	s.held[n.idx] = nil
 	for i := range held {
 		held[i].at = s.now
 	}
-	ticksFirst := s.percent(50) // the clock may be heard before the messages, or behind them
+	ticksFirst := s.percent(50) // the process may see the clock before the messages, or after them
 	slices.SortStableFunc(held, func(e, o event) int {
 		switch tick := e.kind == evTick; {
 		case tick == (o.kind == evTick):
@@ -146,14 +146,14 @@ func (s *Sim) resumeNode(n *node) {
 		}
 		return 1
 	})
-	// Before what arrives just now: links keep their order, over a pause too.
+	// Before the messages that arrive now: links keep their order across a pause.
 	s.agenda.pushFirst(held)
 }
 
 func (s *Sim) block(a, b *node)   { s.blocks[a.idx][b.idx]++ }
 func (s *Sim) unblock(a, b *node) { s.blocks[a.idx][b.idx]-- }
 
-// partition cuts the servers into parts, or lets them see only some others.
+// partition divides the servers, or lets them reach only some others.
 func (s *Sim) partition() {
 	k := len(s.nodes)
 	var cut [16][16]bool
@@ -192,9 +192,9 @@ func (s *Sim) partition() {
 	s.afterUndo(s.between(s.cfg.ElectionMs*300, s.cfg.ElectionMs*6000), func() { apply(-1) })
 }
 
-// planDisaster destroys what a server has, if the others can do without it: all
-// that count and keep their disks must still be a quorum. An old copy is put back
-// under its own name only if all others would know it.
+// planDisaster destroys a server's data if the others can do without it: the servers that
+// count and keep their disks must still be a quorum. An old copy is put back under its own
+// incarnation only if all others would recognize it.
 func (s *Sim) planDisaster(n *node, f Fault) {
 	old := f == FaultRollback || f == FaultOldCopy
 	if old && n.copy == nil || s.percent(30) {
@@ -221,8 +221,8 @@ func (s *Sim) planDisaster(n *node, f Fault) {
 	s.restartLater(n)
 }
 
-// expendable reports whether a server's disk may be lost now. While one runs on an
-// old copy, the others are needed: they know it.
+// expendable reports whether a server's disk may be lost now. While a server runs on an old
+// copy, the others are needed, because they recognize it.
 func (s *Sim) expendable(n *node) bool {
 	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o.old }) {
 		return false
@@ -234,9 +234,9 @@ func (s *Sim) expendable(n *node) bool {
 	return s.ghost.last > 0 && s.decides(s.nodes, rest)
 }
 
-// knownToBeOld reports whether the copy of n would count if nobody noticed it, and
-// every other server has it on its disk that the log of n was further. A server that
-// was a quorum by itself at the time of the copy asks nobody before it leads.
+// knownToBeOld reports whether the copy of n would count if no server noticed it, and every
+// other server has on its disk that the log of n was further. A server that was a quorum by
+// itself at the time of the copy asks no other server before it leads.
 func (s *Sim) knownToBeOld(n *node) bool {
 	if !s.ghost.state.Admits(n.id, n.copy.incarnation) {
 		return false
@@ -295,19 +295,19 @@ func (s *Sim) disaster(n *node) {
 	}
 }
 
-// damage loses the end of the log, and perhaps a promise.
+// damage drops the end of the log, and perhaps a promise.
 func (s *Sim) damage(n *node) {
 	d := &n.disk
 	h := &d.durable
 	h.damaged = s.cfg.Mutant != MutantDamageUnseen
 	if h.damaged {
-		h.notes = zab.Notes{} // the log that takes its place is empty
+		h.notes = zab.Notes{} // the log that replaces it is empty
 	}
 	if k := len(h.ents); k > 0 {
 		h.ents = h.ents[:s.rng.IntN(k+1)]
 	}
 	if b := h.base(); b != nil {
-		if last, _ := h.last(); last < b.zxid { // up to the snapshot all is had from there
+		if last, _ := h.last(); last < b.zxid { // the snapshot has everything up to its zxid
 			h.ents, h.start, h.startChain = nil, b.zxid, b.chain
 			h.snaps = h.snaps[len(h.snaps)-1:]
 		}

@@ -6,48 +6,49 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// packet is what an event carries. Which fields count depends on the event.
+// packet is the payload of an event. The kind of the event determines which fields are
+// used.
 type packet struct {
 	from, to int8 // nodes
 	link     *link
 	msg      zab.Message
 	raw      []byte       // the message instead, encoded
-	frame    uint8        // the kind of a frame of the replica, which is raw; 0 for none
+	frame    uint8        // the kind of a frame of the replica, which is in raw; 0 for none
 	touches  []ghostTouch // in that frame
-	bulk     bool         // in that lane
+	bulk     bool         // sent in the bulk lane
 	read     zab.LogRead
 	xfer     *xfer
 	client   int
 	req      request
 	rep      reply
 	undo     func()
-	sent     uint64 // when, µs
+	sent     uint64 // time of sending, µs
 }
 
-// link is a connection between two nodes, ends[0] < ends[1]. Each end numbers
-// its links for itself, and learns of the end of the link for itself.
+// link is a connection between two nodes, ends[0] < ends[1]. Each end numbers its links and
+// learns of the end of the link separately.
 type link struct {
 	s      *Sim
 	ends   [2]int8
 	gen    [2]uint64
 	up     [2]bool      // the end knows of the link
 	dead   bool         // nothing gets through any more
-	lossy  [2]bool      // by sender: something was lost, so all that follows is lost
-	unsure [2]bool      // by sender: single messages were lost, or came in another order
+	lossy  [2]bool      // by sender: something was lost, so everything that follows is lost
+	unsure [2]bool      // by sender: single messages were lost, or reordered
 	next   [2][2]uint64 // by sender and lane: the next message arrives no earlier
-	slow   uint64       // µs more
+	slow   uint64       // additional delay, µs
 	opened [2]uint64
-	intro  [2]zab.Introduction // what each end said of itself
+	intro  [2]zab.Introduction // the introduction of each end
 }
 
-// The lanes of a link: messages in one keep their order, and control messages
-// overtake those in the other.
+// The lanes of a link: messages in one keep their order, and control messages overtake
+// those in the other.
 const (
 	laneControl = iota
 	laneBulk
 )
 
-// lane is that of a packet.
+// lane returns the lane of a packet.
 func (s *Sim) lane(p *packet) int {
 	if p.bulk || s.cfg.Mutant == MutantOneLane {
 		return laneBulk
@@ -55,7 +56,7 @@ func (s *Sim) lane(p *packet) int {
 	return laneControl
 }
 
-// side is the index of a node's end.
+// side returns the index of a node's end.
 func (l *link) side(n *node) int {
 	if l.ends[0] == n.idx {
 		return 0
@@ -63,7 +64,7 @@ func (l *link) side(n *node) int {
 	return 1
 }
 
-// works reports whether something sent by n gets through.
+// works reports whether a message from n gets through.
 func (l *link) works(n *node) bool {
 	side := l.side(n)
 	return !l.dead && l.up[side] && l.up[1-side] && !l.lossy[side] && !l.s.blocked(l.ends[side], l.ends[1-side])
@@ -72,7 +73,7 @@ func (l *link) works(n *node) bool {
 // blocked reports whether nothing gets from one node to another.
 func (s *Sim) blocked(from, to int8) bool { return s.blocks[from][to] > 0 }
 
-// linkTo returns the present link of n to a peer, or nil.
+// linkTo returns the current link of n to a peer, or nil.
 func (s *Sim) linkTo(n *node, peer zab.SID) *link {
 	if l := s.links[n.idx][int8(peer-1)]; l != nil && l.up[l.side(n)] {
 		return l
@@ -155,8 +156,8 @@ func (s *Sim) linkDown(n *node, l *link, side int) {
 	s.heed(n)
 }
 
-// breakLink ends a link: what is under way is lost. Each end learns of it some
-// time later, unless that is 0 for at once; a half-open link takes long.
+// breakLink ends a link: messages in transit are lost. Each end learns of it after the
+// given time, or at once if that is 0; for a half-open link it takes long.
 func (s *Sim) breakLink(l *link, after [2]uint64) {
 	if l == nil || l.dead {
 		return
@@ -185,14 +186,14 @@ func (s *Sim) dropLinks(n *node) {
 		l.up[l.side(n)] = false
 		after := s.between(10, s.cfg.NetUs*4)
 		if s.percent(10) {
-			after = s.between(1, s.cfg.ElectionMs*3000) // its machine says nothing
+			after = s.between(1, s.cfg.ElectionMs*3000) // its machine sends nothing
 		}
 		s.breakLink(l, [2]uint64{after, after})
 	}
 }
 
-// spoilLink notes that something was lost on a link. A transport would find out
-// in the end, and break it.
+// spoilLink records that something was lost on a link. A transport would eventually notice,
+// and break the link.
 func (s *Sim) spoilLink(l *link, side int) {
 	if l.lossy[side] {
 		return
@@ -203,7 +204,7 @@ func (s *Sim) spoilLink(l *link, side int) {
 	})
 }
 
-// send puts a message of the core on its way.
+// send sends a message of the core.
 func (s *Sim) send(n *node, o *zab.Outgoing) {
 	if int(o.To) > len(s.nodes) || o.To == n.id || o.To == 0 {
 		s.fail("Send", "server %d sends %v to %d", n.id, &o.Msg, o.To)
@@ -240,12 +241,12 @@ func (s *Sim) send(n *node, o *zab.Outgoing) {
 	s.put(n, l, side, s.pack(n, l, o), s.chaotic() && s.percent(s.cfg.ReorderPct))
 }
 
-// chaotic reports whether messages meet fates of their own.
+// chaotic reports whether messages may be lost, doubled or reordered individually.
 func (s *Sim) chaotic() bool {
 	return s.phase == phaseChaos && s.cfg.DropPct+s.cfg.DupPct+s.cfg.ReorderPct > 0
 }
 
-// pack makes a packet that shares no memory with the sender that may change.
+// pack makes a packet that shares no mutable memory with the sender.
 func (s *Sim) pack(n *node, l *link, o *zab.Outgoing) *packet {
 	p := s.newPacket()
 	p.from, p.to, p.link, p.bulk = n.idx, int8(o.To-1), l, o.Msg.Kind.Bulk()
@@ -259,7 +260,8 @@ func (s *Sim) pack(n *node, l *link, o *zab.Outgoing) *packet {
 	return p
 }
 
-// put lets a packet arrive after the link's delay; astray, in no order.
+// put schedules the arrival of a packet after the link's delay; an astray one may be
+// reordered.
 func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	if l.dead || l.lossy[side] || s.blocked(n.idx, p.to) {
 		s.stats.Dropped++
@@ -287,7 +289,7 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	s.agenda.push(event{at: at, kind: evDeliver, node: p.to, pkt: p})
 }
 
-// size is about how many bytes a packet has.
+// size returns the approximate size of a packet, in bytes.
 func (p *packet) size() int {
 	n := 50 + len(p.raw)
 	for i := range p.msg.Entries {
@@ -296,9 +298,9 @@ func (p *packet) size() int {
 	return n
 }
 
-// passes returns when bytes that are sent now have passed the way to another node,
-// which all that is in the bulk lane and in snapshots shares. A control message
-// waits only for what is in the network's buffers, which the transport keeps short.
+// passes returns when bytes sent now have passed the path to another node, which the bulk
+// lane and snapshots share. A control message waits only for the bytes in the network's
+// buffers, which the transport keeps short.
 func (s *Sim) passes(from, to *node, bytes, lane int) uint64 {
 	if s.cfg.Rate == 0 {
 		return s.now
@@ -313,7 +315,7 @@ func (s *Sim) passes(from, to *node, bytes, lane int) uint64 {
 	return free
 }
 
-// way returns when the way from one node to another is free.
+// way returns the time at which the path from one node to another is free.
 func (s *Sim) way(from, to *node) *uint64 {
 	if s.cfg.SharedRate {
 		return &s.ways[from.idx][from.idx]
@@ -321,7 +323,7 @@ func (s *Sim) way(from, to *node) *uint64 {
 	return &s.ways[from.idx][to.idx]
 }
 
-// tellRoom tells a leader how many bytes its links should be given.
+// tellRoom tells a leader how many bytes its links accept.
 func (s *Sim) tellRoom(n *node) {
 	if s.cfg.Rate == 0 || n.leads == 0 {
 		return
@@ -342,7 +344,7 @@ func (s *Sim) tellRoom(n *node) {
 	}
 }
 
-// noteProgress tells a node's core from and to whom bulk bytes got through.
+// noteProgress reports to a node's core the peers from and to which bulk bytes got through.
 func (s *Sim) noteProgress(n *node) {
 	for i := range s.nodes {
 		passed := n.cameFrom[i]
@@ -357,7 +359,7 @@ func (s *Sim) noteProgress(n *node) {
 	}
 }
 
-// deliver gives a packet to the node that it has arrived at.
+// deliver delivers a packet to its node.
 func (s *Sim) deliver(n *node, p *packet) {
 	l := p.link
 	side := l.side(n)
@@ -394,8 +396,8 @@ func (s *Sim) deliver(n *node, p *packet) {
 	s.heed(n)
 }
 
-// checkSend checks that what a message asserts would survive a crash of the
-// sender at this moment: I16.
+// checkSend checks that the assertions of a message would survive a crash of the sender
+// now: I16.
 func (s *Sim) checkSend(n *node, to zab.SID, m *zab.Message) {
 	d := &n.disk.durable
 	switch m.Kind {
@@ -427,7 +429,7 @@ func (s *Sim) checkSend(n *node, to zab.SID, m *zab.Message) {
 	}
 }
 
-// newPacket and freePacket keep packets that messages have used.
+// newPacket and freePacket reuse packets.
 func (s *Sim) newPacket() *packet {
 	if k := len(s.free); k > 0 {
 		p := s.free[k-1]

@@ -12,55 +12,55 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// node is a server: what stays in its machine, and the process that runs there.
+// node is a server: the machine and its disk, and the process that runs there.
 type node struct {
 	id         zab.SID
 	idx        int8
 	s          *Sim
 	disk       disk
-	life       uint32 // processes started
+	life       uint32 // number of processes started
 	copy       *history
 	next       struct{ wipe, damage, rollback, oldCopy bool } // at the next start
 	old        bool                                           // ghost: the disk is an old copy, and does not say so
 	oldBoot    uint64                                         // ghost: the process that ran on an old copy
-	file       zab.Members                                    // of its configuration file
-	hadFile    fileSpan                                       // ghost: the list of the process before
+	file       zab.Members                                    // list in the configuration file
+	hadFile    fileSpan                                       // ghost: the list of the previous process
 	skew       int64                                          // ppm by which its clock runs too fast
 	settings   *settings                                      // where they differ from Sim.cfg, or nil
-	full       bool                                           // disk, as the core is told
+	full       bool                                           // disk full, as reported to the core
 	stallUntil uint64
 	gen        uint64 // of the newest link
 
 	process
 }
 
-// process is what a crash takes away.
+// process is the state that a crash destroys.
 type process struct {
 	alive   bool
 	paused  bool
 	boot    uint64
-	list    zab.Members // of the configuration file, as the process has read it
+	list    zab.Members // list in the configuration file, as the process has read it
 	core    *zab.Core
-	shown   []sighting      // ghost: what it has to remember of others
+	shown   []sighting      // ghost: what it has to remember about others
 	rumour  rumour          // ghost
-	read    [16]zab.LogRead // ghost: by learner, what was last read for it
+	read    [16]zab.LogRead // ghost: by learner, the last read for it
 	rep     *replica.Replica
 	out     replica.Output
 	status  zab.Status
-	leads   uint32 // epoch that it leads, as long as it does
-	led     uint32 // what leads was when its outputs were looked at before
+	leads   uint32 // epoch that it leads, while it does
+	led     uint32 // value of leads when its outputs were last examined
 	lazy    bool   // evDrain is under way
-	again   bool   // the core heard something while its outputs were carried out
+	again   bool   // the core got an input while its outputs were carried out
 	batches []batch
 	own     []ownSnap // references to own snapshots on their way to the disk
-	inside  int       // outputs until a crash; 0 is never
+	inside  int       // outputs until a crash; 0 means never
 
 	hungry   bool     // evDrained is under way
-	gotTo    [16]bool // since the last tick: bulk bytes got to the node
+	gotTo    [16]bool // since the last tick: bulk bytes reached the node
 	cameFrom [16]bool
 	inLog    [16]bool          // ghost: the log had what a learner needed when it was last synchronized
-	moved    [16]uint64        // ghost: when a learner was last synchronized, or got on, µs
-	sends    map[zab.SID]*xfer // snapshots on their way to others
+	moved    [16]uint64        // ghost: when a learner was last synchronized, or made progress, µs
+	sends    map[zab.SID]*xfer // snapshots in transit to others
 
 	lastTick   uint64 // local ms
 	reportedAt uint64
@@ -72,9 +72,9 @@ type process struct {
 	chain      uint64
 	digests    map[jute.Zxid]datatree.Digest
 	queue      []replica.Order // to be applied
-	backlog    *atomic.Int64   // bytes of queue, and of what the replica will put there
+	backlog    *atomic.Int64   // bytes of queue, and of what the replica will add to it
 	collected  jute.Zxid       // end of queue
-	superseded jute.Zxid       // a snapshot on its way replaces the tree up to there
+	superseded jute.Zxid       // a snapshot in transit replaces the tree up to this zxid
 	applying   bool            // evApply is under way
 	view       *datatree.View
 	viewState  zab.State
@@ -85,17 +85,17 @@ type process struct {
 	conns     []*conn
 	ended     []*conn // since the last report of touches
 	lastConn  uint32
-	telling   []ghostTouch         // in the report that is being made
-	inbox     []replica.Submission // of clients, not handed to the replica
+	telling   []ghostTouch         // in the report under construction
+	inbox     []replica.Submission // requests of clients, not yet handed to the replica
 	tracker   *session.Tracker
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
-	pausedFor int64 // ghost: µs that this process was paused, in all
+	pausedFor int64 // ghost: total µs that this process was paused
 }
 
 type batch struct {
 	seq   zab.Seq
-	count uint64 // durable once so many records are
+	count uint64 // durable once this many records are
 }
 
 type ownSnap struct {
@@ -103,18 +103,18 @@ type ownSnap struct {
 	count uint64
 }
 
-// localMs is the node's monotonic clock.
+// localMs returns the node's monotonic clock.
 func (n *node) localMs() uint64 {
 	us := int64(n.s.now) + int64(n.s.now)/1000*n.skew/1000
 	return uint64(us)/1000 + 1
 }
 
-// localUs is how many virtual µs the node takes for ms of its own clock.
+// localUs returns the virtual µs that correspond to ms of the node's clock.
 func (n *node) localUs(ms uint64) uint64 {
 	return uint64(int64(ms) * 1_000_000_000 / (1_000_000 + n.skew))
 }
 
-// tick tells a node the time.
+// tick advances a node's time.
 func (s *Sim) tick(n *node) {
 	now := n.localMs()
 	gap := int64(now) - int64(n.lastTick) - int64(s.cfg.TickMs)
@@ -141,8 +141,8 @@ func (s *Sim) tick(n *node) {
 	s.after(evTick, n, n.localUs(s.cfg.TickMs))
 }
 
-// heed has the node look for outputs: at once, or a little later, as a loop does
-// that takes in several inputs first.
+// heed makes the node take outputs: at once, or a little later, like a loop that first
+// handles several inputs.
 func (s *Sim) heed(n *node) {
 	if n.lazy {
 		return
@@ -155,11 +155,11 @@ func (s *Sim) heed(n *node) {
 	s.drain(n)
 }
 
-// drain carries out what the replica wants. It may end the process.
+// drain carries out the outputs of the replica. It may end the process.
 func (s *Sim) drain(n *node) {
 	n.rep.Turn()
 	late := s.cfg.LazyPct > 0 && len(n.inbox) > 0 && s.percent(30)
-	if late { // the loop deals with what else has come first, perhaps several times
+	if late { // the loop first handles other events, perhaps several times
 		s.after(evDrain, n, s.between(1, 2*s.cfg.NetUs))
 	} else if s.percent(50) {
 		s.handOver(n)
@@ -181,8 +181,8 @@ func (s *Sim) drain(n *node) {
 	}
 }
 
-// point is where a process may die: between two outputs. It reports whether it
-// goes on.
+// point is a place between two outputs at which a process may crash. It reports whether the
+// process continues.
 func (s *Sim) point(n *node) bool {
 	if n.inside == 0 {
 		return true
@@ -197,7 +197,7 @@ func (s *Sim) point(n *node) bool {
 	return false
 }
 
-// carryOut reports whether the node is still alive.
+// carryOut carries out the outputs, and reports whether the node is still alive.
 func (s *Sim) carryOut(n *node) bool {
 	out := &n.out
 	if !s.carryToDisk(n) {
@@ -246,15 +246,15 @@ func (s *Sim) carryOut(n *node) bool {
 	return true
 }
 
-// relink makes all links of a node again: it has another incarnation now.
+// relink makes all links of a node again, because it has another incarnation.
 func (s *Sim) relink(n *node) {
 	for i := range s.nodes {
 		s.breakLink(s.links[n.idx][i], [2]uint64{})
 	}
 }
 
-// carryToDisk writes what is to be persisted, and reports whether the process
-// lives on.
+// carryToDisk writes the records to be persisted, and reports whether the process is still
+// alive.
 func (s *Sim) carryToDisk(n *node) bool {
 	out := &n.out
 	for i := range out.Persist {
@@ -269,7 +269,7 @@ func (s *Sim) carryToDisk(n *node) bool {
 	return true
 }
 
-// noteRole tells the ghost of a role at the moment when it shows.
+// noteRole tells the ghost about a role at the moment when it becomes visible.
 func (s *Sim) noteRole(n *node) {
 	st := n.core.Status()
 	n.led, n.leads = n.leads, 0
@@ -277,7 +277,7 @@ func (s *Sim) noteRole(n *node) {
 	case zab.Leading, zab.SyncingLeader:
 		n.leads = st.Epoch
 		if n.leads != n.led {
-			n.rumour.at = 0 // what was heard before a leadership begins is no news to it
+			n.rumour.at = 0 // news from before a leadership does not count in it
 		}
 		s.establish(n, st.Epoch)
 	case zab.Halted:
@@ -285,7 +285,7 @@ func (s *Sim) noteRole(n *node) {
 	}
 }
 
-// persist writes a record, and reports whether the process lives on.
+// persist writes a record, and reports whether the process is still alive.
 func (s *Sim) persist(n *node, op *zab.LogOp) bool {
 	var r rec
 	switch op.Kind {
@@ -351,7 +351,7 @@ func (s *Sim) startSync(n *node) {
 	s.after(evSynced, n, took)
 }
 
-// synced ends the fsync under way.
+// synced completes the fsync under way.
 func (s *Sim) synced(n *node) {
 	d := &n.disk
 	d.syncing = false
@@ -378,7 +378,7 @@ func (s *Sim) synced(n *node) {
 	s.heed(n)
 }
 
-// makeDurable moves the mark of what is durable, and tells the ghost.
+// makeDurable moves the mark of durable records, and tells the ghost.
 func (s *Sim) makeDurable(n *node, count uint64) {
 	d := &n.disk
 	for i := range d.pending[:count-d.durableCount()] {
@@ -392,7 +392,7 @@ func (s *Sim) makeDurable(n *node, count uint64) {
 	d.makeDurable(count)
 }
 
-// changed follows a change of the core's status.
+// changed handles a change of the core's status.
 func (s *Sim) changed(n *node) {
 	old := n.out.Was
 	n.status = n.out.Status
@@ -407,7 +407,7 @@ func (s *Sim) changed(n *node) {
 	s.serviceChanged(n)
 }
 
-// picture tells what the node is doing.
+// picture describes the state of the node.
 func (n *node) picture() string {
 	last, _ := n.disk.written.last()
 	text := fmt.Sprintf("server %d: alive=%v paused=%v counts=%v promise=%v log=(%v, %v]", n.id, n.alive, n.paused,

@@ -6,7 +6,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// putBack replaces the disk of a stopped server by an older state of it.
+// putBack replaces the disk of a stopped server by an older state.
 func (s *script) putBack(n *node, old *history) {
 	n.disk.durable = old.clone()
 	n.disk.cut()
@@ -15,9 +15,9 @@ func (s *script) putBack(n *node, old *history) {
 	s.ghost.tops[n.id] = n.disk.durable.promise.Epoch
 }
 
-// TestReg_OldCopyOfADirectory: a copy is made while a server is stopped. It works
-// on with both others, then confirms writes with one of them; then the copy is put
-// back. With the server that was away it must not elect a leader: the writes would
+// TestReg_OldCopyOfADirectory: a copy is made while a server is stopped. The server
+// continues with both others, then confirms writes with one of them; then the copy is put
+// back. Together with the server that was away it must not elect a leader: the writes would
 // be lost.
 func TestReg_OldCopyOfADirectory(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
@@ -56,7 +56,7 @@ func TestReg_OldCopyOfADirectory(t *testing.T) {
 	})
 }
 
-// TestReg_GrownOldCopy: an old copy is started so often without meeting anybody that
+// TestReg_GrownOldCopy: an old copy is started so often without meeting another server that
 // its log gets longer than the one that others have seen. It is not the same log.
 func TestReg_GrownOldCopy(t *testing.T) { play(t, quiet(3), grownOldCopy) }
 
@@ -81,7 +81,7 @@ func grownOldCopy(s *script) {
 	s.committed(s.write(leader))
 }
 
-// TestReg_CopyOfARunningServer: a copy within the life of a process, as of a volume
+// TestReg_CopyOfARunningServer: a copy made during the life of a process, such as a volume
 // that is rolled back, is noticed by the leader that has heard of later records.
 func TestReg_CopyOfARunningServer(t *testing.T) {
 	play(t, quiet(3), func(s *script) {

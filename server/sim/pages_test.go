@@ -11,9 +11,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestScenarios runs testdata/*.txt: what clients ask of an ensemble, with each message
-// between the servers, each record of a log and each answer, in the order in which they
-// happen. Heartbeats, hints and notes are left out. The commands:
+// TestScenarios runs testdata/*.txt: requests of clients, with each message between the
+// servers, each record of a log and each answer, in the order in which they happen.
+// Heartbeats, hints and notes are left out. The commands:
 //
 //	ensemble V            V servers, of which the last one leads
 //	connect C N           client C, the next one from 0 on, opens a session at server N
@@ -21,7 +21,7 @@ import (
 //	ask C WHAT...         client C asks at once for all of: create, set, sync, read, ping, close
 //	settle                until all is answered, and applied everywhere
 //	run MS                let time pass
-//	hold FROM TO | free   stop what FROM says to TO, but not its log; let everything go on
+//	hold FROM TO | free   stop the messages from FROM to TO, but not its log; release all
 //	kill N | start N
 //	handover N            server N becomes the leader
 //	show                  what has happened since the last time
@@ -34,7 +34,7 @@ func TestScenarios(t *testing.T) {
 type page struct {
 	*script
 	t     *testing.T
-	shown int // lines
+	shown int // number of lines
 }
 
 func (p *page) command(words []string) (out string, err error) {
@@ -100,7 +100,7 @@ func (p *page) command(words []string) (out string, err error) {
 	return "", nil
 }
 
-// askFor has a client ask for something.
+// askFor makes a client send a request.
 func (p *page) askFor(c *client, what string) error {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: p.ghost.acked, sent: p.now}
@@ -128,10 +128,10 @@ func (p *page) askFor(c *client, what string) error {
 	return nil
 }
 
-// left out of the pages: they say nothing of requests, and come all the time.
+// pageNoise is left out of the pages: it says nothing about requests, and is frequent.
 var pageNoise = []string{"PING", "PONG", "write hint", "write notes", "from ", "DIGEST", "TOUCHES"}
 
-// show returns what has happened since the last time.
+// show returns the events since the last call.
 func (p *page) show() string {
 	var b strings.Builder
 	for _, line := range p.lines[p.shown:] {

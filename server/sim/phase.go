@@ -16,12 +16,12 @@ const (
 	phaseWhole       // everything works
 )
 
-// live heals a quorum, leaves all others as broken as they are and breaks them
-// more, and requires progress.
+// live heals a quorum, keeps all others broken and breaks them further, and requires
+// progress.
 func (s *Sim) live() {
 	core := s.chooseCore()
 	if core == nil {
-		return // nobody could make progress: see expendable
+		return // no quorum could make progress: see expendable
 	}
 	s.phase = phaseLive
 	s.core = s.core[:0]
@@ -43,7 +43,7 @@ func (s *Sim) live() {
 		}
 		return s.settled(core)
 	}, ids(&zab.Members{List: members(core)}))
-	s.idle(2 * s.cfg.ElectionMs) // a hand-over that was under way may end
+	s.idle(2 * s.cfg.ElectionMs) // a hand-over under way may end
 	s.until("the quorum %v is without a leader", func() bool { return s.settled(core) }, ids(&zab.Members{List: members(core)}))
 	leader := s.settledLeader(core)
 	epoch := leader.status.Epoch
@@ -53,8 +53,8 @@ func (s *Sim) live() {
 	}
 }
 
-// breakOthers leaves all servers but those of the core broken for good: each may
-// crash, and of a link to another it has one direction at most.
+// breakOthers breaks all servers outside of the core permanently: each may crash, and a
+// link to another server works in one direction at most.
 func (s *Sim) breakOthers(core []*node) {
 	for _, n := range s.nodes {
 		if slices.Contains(core, n) {
@@ -64,8 +64,7 @@ func (s *Sim) breakOthers(core []*node) {
 			s.crash(n, s.percent(50)) // it may start again
 		}
 		for _, o := range s.nodes {
-			// With both directions it could lead those of the quorum that reach it,
-			// and rightly so.
+			// With both directions it could rightly lead those of the quorum that reach it.
 			which := s.rng.IntN(3)
 			if o != n && which != 0 {
 				s.blocks[n.idx][o.idx] += forGood
@@ -84,7 +83,7 @@ func (s *Sim) idle(ms uint64) {
 	}
 }
 
-// forGood is more than all blocks that end by themselves.
+// forGood is larger than the number of all blocks that end by themselves.
 const forGood = 1 << 20
 
 func members(list []*node) (m []zab.Member) {
@@ -94,8 +93,8 @@ func members(list []*node) (m []zab.Member) {
 	return m
 }
 
-// chooseCore draws a quorum of servers that count and know it, or all if there
-// has never been a leader.
+// chooseCore draws a quorum of servers that count and know it, or returns all if there has
+// never been a leader.
 func (s *Sim) chooseCore() []*node {
 	var list []*node
 	nodes := s.listed()
@@ -121,8 +120,8 @@ func (s *Sim) able(id zab.SID) bool {
 	return s.counts(n) && (n.weighty() || s.knows(n))
 }
 
-// weighty reports whether the node, by what it knows, counts as a voter. One without
-// data does so until it hears of those that have some.
+// weighty reports whether the node counts as a voter, by its own knowledge. A node without
+// data does so until it hears of nodes that have data.
 func (n *node) weighty() bool {
 	if last, _ := n.disk.written.last(); !n.alive || last == 0 {
 		return false
@@ -131,8 +130,8 @@ func (n *node) weighty() bool {
 	return !st.Observer && st.Weightless == ""
 }
 
-// quorumOf reports whether the nodes of a list can decide alone, also by what is on
-// its way to them: members that a leader has proposed just now.
+// quorumOf reports whether the nodes of a list can decide alone, also with messages in
+// transit to them: members that a leader has just proposed.
 func (s *Sim) quorumOf(list []*node) bool {
 	logs := slices.Clone(list)
 	for _, n := range s.nodes {
@@ -144,8 +143,8 @@ func (s *Sim) quorumOf(list []*node) bool {
 	return s.decides(logs, in) && !slices.ContainsFunc(s.nodes, func(n *node) bool { return s.movable(&n.file) && !isQuorum(&n.file, in) })
 }
 
-// settledLeader returns the node that leads all of list, or nil. Those that the
-// members have lost meanwhile do not matter.
+// settledLeader returns the node that leads all of list, or nil. Nodes that are no longer
+// members do not matter.
 func (s *Sim) settledLeader(list []*node) *node {
 	now := s.membersNow()
 	list = slices.DeleteFunc(slices.Clone(list), func(n *node) bool { return now.Find(n.id) == nil })
@@ -168,7 +167,7 @@ func (s *Sim) settledLeader(list []*node) *node {
 
 func (s *Sim) settled(list []*node) bool { return s.settledLeader(list) != nil }
 
-// until runs until done, which must be within a while.
+// until runs until done returns true, which must happen within a while.
 func (s *Sim) until(text string, done func() bool, args ...any) {
 	end := s.now + (60*s.cfg.ElectionMs+3*s.cfg.InitMs+2*s.cfg.RenewMs)*1000 + 500*(s.cfg.FsyncUs+s.cfg.NetUs) + 40*s.cfg.SnapMs*1000
 	if s.cfg.Rate > 0 {
@@ -194,9 +193,9 @@ func (s *Sim) picture() string {
 	return text + fmt.Sprintf("\n\tmembers %+v, changes %d, settled %v, all count %v", s.membersNow().List, len(s.ghost.changes), s.settled(s.listed()), s.allCount())
 }
 
-// converge heals everything and stops the clients: all servers must come to the
-// same state. A change of the members under way may need a server that has just
-// lost its data, which its leader could not know: then nobody can decide.
+// converge heals everything and stops the clients: all servers must reach the same state. A
+// change of the members under way may need a server that has just lost its data, which its
+// leader could not know: then no quorum can decide.
 func (s *Sim) converge() {
 	if s.ghost.last > 0 && !s.decides(s.nodes, s.able) {
 		s.stats.Stuck++

@@ -61,15 +61,15 @@ func (s *Sim) options(n *node) zab.Options {
 	}
 }
 
-// recover reads the disk: the tree from the newest snapshot and the committed
-// part of the log behind it.
+// recover reads the disk: it builds the tree from the newest snapshot and the committed
+// entries after it.
 func (s *Sim) recover(n *node) zab.Recovered {
 	d := &n.disk
 	if d.real != nil {
 		s.recoverReal(n)
 	}
 	if s.cfg.Mutant != MutantNoResync {
-		for len(d.pending) > 0 { // made durable again before anybody hears of it
+		for len(d.pending) > 0 { // made durable again before any server learns of it
 			s.makeDurable(n, d.durableCount()+1)
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Sim) markStart(n *node) zab.Notes {
 	return notes
 }
 
-// recovered builds the tree, and what the core has to know of the log.
+// recovered builds the tree and the core's view of the log.
 func (s *Sim) recovered(n *node) zab.Recovered {
 	d := &n.disk
 	h := &d.written
@@ -153,7 +153,7 @@ func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn 
 	if err := state.Apply(e); err != nil {
 		s.fail("I10", "%v", err)
 	}
-	if len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession && s.percent(50) { // in slices, as servers do it
+	if len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession && s.percent(50) { // in slices, like servers do
 		tree.List(txn)
 		for tree.Prune(txn, out, 1+s.rng.IntN(2)) {
 		}
@@ -161,7 +161,7 @@ func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn 
 	tree.Apply(txn, out)
 }
 
-// crash ends the process; with power, the machine goes down with it.
+// crash ends the process; with power, also the machine.
 func (s *Sim) crash(n *node, power bool) {
 	if !n.alive {
 		return
@@ -178,8 +178,8 @@ func (s *Sim) crash(n *node, power bool) {
 	s.dropLinks(n)
 }
 
-// lose ends the writing of a log, and with power it takes away a random part of
-// what was not durable. What a real log loses shows when it is opened.
+// lose ends the writing of a log. With power, a random part of the records that are not
+// durable is lost. What a real log loses shows when it is opened.
 func (s *Sim) lose(n *node, power bool) {
 	d := &n.disk
 	d.syncing = false
@@ -192,7 +192,7 @@ func (s *Sim) lose(n *node, power bool) {
 	}
 }
 
-// restart starts the process again, with what happened to its disk meanwhile.
+// restart starts the process again, after the planned changes to its disk.
 func (s *Sim) restart(n *node) {
 	if n.alive {
 		return
@@ -201,8 +201,8 @@ func (s *Sim) restart(n *node) {
 	s.start(n)
 }
 
-// settings are those of one server, where they differ. The time between two heartbeats
-// does not: it must be well below the shortest election timeout.
+// settings are the settings in which one server differs. The time between two heartbeats is
+// not among them: it must be well below the shortest election timeout.
 type settings struct {
 	electionMs uint64
 	cache      int
@@ -210,8 +210,8 @@ type settings struct {
 	backlog    int64
 }
 
-// drawSettings draws settings as servers have them while an operator changes one after
-// the other.
+// drawSettings draws settings that servers may have while an operator changes them one by
+// one.
 func (s *Sim) drawSettings() *settings {
 	pct := func(of uint64, list ...uint64) uint64 { return of * list[s.rng.IntN(len(list))] / 100 }
 	return &settings{

@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// The ghost's own idea of members and quorums: it shares no code with the core.
+// The ghost's implementation of members and quorums, which shares no code with the core.
 
 // memberChange is an entry that changes the members.
 type memberChange struct {
@@ -61,7 +61,7 @@ func ids(m *zab.Members) (list []zab.SID) {
 	return list
 }
 
-// node returns a server by its id.
+// node returns the server with the given id.
 func (s *Sim) node(id zab.SID) *node {
 	if id == 0 || int(id) > len(s.nodes) {
 		return nil
@@ -69,8 +69,8 @@ func (s *Sim) node(id zab.SID) *node {
 	return s.nodes[id-1]
 }
 
-// counts reports whether a server has weight: what it has on its disk is what it
-// was admitted with, as far as is committed. Before anybody is admitted all do.
+// counts reports whether a server has weight: its disk has the incarnation that was
+// admitted, by the committed entries. Before any server is admitted, all count.
 func (s *Sim) counts(n *node) bool {
 	if n.old {
 		return false
@@ -81,9 +81,9 @@ func (s *Sim) counts(n *node) bool {
 	return s.ghost.state.Admits(n.id, n.disk.durable.incarnation)
 }
 
-// knows reports whether a server would know after a crash that it counts: that
-// it was admitted, and that this was committed, is on its disk. A server that
-// does not has to wait for a leader that others elect.
+// knows reports whether a server would know after a crash that it counts: its admission and
+// the admission's commit are on its disk. Otherwise it has to wait for a leader that others
+// elect.
 func (s *Sim) knows(n *node) bool {
 	if n.old {
 		return false
@@ -103,7 +103,7 @@ func (s *Sim) knows(n *node) bool {
 			}
 		case state.Seeded():
 			return state.Admits(me.Server, me.Incarnation)
-		case e.Type == zab.EntryMarker: // the first one, perhaps committed
+		case e.Type == zab.EntryMarker: // the first marker, perhaps committed
 			var m zab.Marker
 			return m.Decode(e.Data) == nil && slices.Contains(m.Admitted, me)
 		}
@@ -111,8 +111,8 @@ func (s *Sim) knows(n *node) bool {
 	return state.Admits(me.Server, me.Incarnation)
 }
 
-// configsAt are the members that decide at z, which is committed: the ones by
-// then, and for an entry that changes them those before as well.
+// configsAt returns the members that decide at z, which is committed: the members at that
+// point, and for an entry that changes them the previous ones as well.
 func (s *Sim) configsAt(z jute.Zxid) []*zab.Members {
 	g := &s.ghost
 	list := g.configs[:0]
@@ -131,13 +131,12 @@ func (s *Sim) configsAt(z jute.Zxid) []*zab.Members {
 	return g.configs
 }
 
-// quorumNow reports whether servers are a quorum of the members by what is
-// committed.
+// quorumNow reports whether servers are a quorum of the committed members.
 func (s *Sim) quorumNow(in func(zab.SID) bool) bool {
 	return isQuorum(s.membersNow(), in)
 }
 
-// membersNow are the members by what is committed.
+// membersNow returns the committed members.
 func (s *Sim) membersNow() *zab.Members {
 	if k := len(s.ghost.changes); k > 0 {
 		return s.ghost.changes[k-1].members

@@ -11,19 +11,19 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// walDisk is a real log on a simulated file system, written beside the model.
-// Each record of the model is one of the log's.
+// walDisk is a real log on a simulated file system, written in addition to the model. Each
+// record of the model is one of the log's.
 type walDisk struct {
 	fs     *crashfs.FS
 	log    *wal.Log
-	offset uint64 // number of a record in the log, less that in the model
+	offset uint64 // number of a record in the log, minus that in the model
 	syncs  int
 	broken bool // the next fsync fails
 }
 
 const segmentSize = 32 << 10
 
-// newReal gives a node a new file system with a log of what is durable.
+// newReal gives a node a new file system with a log of the durable records.
 func (s *Sim) newReal(n *node) {
 	w := &walDisk{fs: crashfs.New(s.rng.Uint64())}
 	n.disk.real = w
@@ -99,7 +99,7 @@ func encodePromise(p zab.Promise) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, p.Epoch), byte(p.To))
 }
 
-// sync makes everything durable, and reports whether it could.
+// sync makes everything durable, and reports whether it succeeded.
 func (w *walDisk) sync() bool {
 	if w.broken {
 		w.broken = false
@@ -112,13 +112,13 @@ func (w *walDisk) sync() bool {
 	}
 	w.syncs++
 	if w.syncs%4 == 0 {
-		_ = w.log.PrepareSpare() // without one the log goes on
+		_ = w.log.PrepareSpare() // without a spare the log continues
 	}
 	_, err := w.log.Sync()
 	return err == nil
 }
 
-// end is the end of the process, and with power of the machine.
+// end ends the process and, with power, the machine.
 func (w *walDisk) end(power bool, r *rand.Rand) {
 	if power {
 		w.fs = w.fs.Crash(r)
@@ -128,15 +128,15 @@ func (w *walDisk) end(power bool, r *rand.Rand) {
 	w.log = nil
 }
 
-// purge forgets what is before the snapshot at z.
+// purge drops everything before the snapshot at z.
 func (w *walDisk) purge(z jute.Zxid) {
 	if _, err := w.log.Purge(z); err != nil {
 		panic(fmt.Sprintf("purge to %v: %v", z, err))
 	}
 }
 
-// recoverReal opens the log again. What it finds must be what was durable and a
-// beginning of what was written behind that.
+// recoverReal opens the log again. It must find the durable records and a prefix of the
+// records written after them.
 func (s *Sim) recoverReal(n *node) {
 	d := &n.disk
 	w := d.real

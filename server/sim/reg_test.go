@@ -9,12 +9,11 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// The tests of this file are the ways in which ZooKeeper's replication went
-// wrong (zab.md section C), by their number in its tracker, and those in which
-// zkd's own did.
+// The tests of this file are known faults of ZooKeeper's replication (zab.md section C), by
+// their number in its tracker, and former faults of zkd.
 
-// stranded makes a leader append entries that nobody else gets, and the others
-// elect another one and go on.
+// stranded makes a leader append entries that no other server gets, and the others elect
+// another leader and continue.
 func stranded(s *script, entries int) (old *node, lost jute.Zxid) {
 	old = s.lead()
 	s.committed(s.write(old))
@@ -135,7 +134,7 @@ func TestReg_ZK2959_ObserversDoNotCount(t *testing.T) {
 	})
 }
 
-// Of many power cuts each leaves another part of what was being written.
+// Each of many power cuts leaves another part of the data being written.
 func TestReg_ZK4643_PowerCutWhileAnEpochBegins(t *testing.T) {
 	for seed := range uint64(200) {
 		cfg := quiet(3)
@@ -171,7 +170,7 @@ func TestReg_ZK3911_NoAckOfAnEpochThatIsNotOnDisk(t *testing.T) {
 		for _, n := range s.others(leader) {
 			n.stallUntil = s.now + 300_000
 		}
-		s.run(s.cfg.ElectionMs * 20) // they elect one, slowly; an early word breaks I16
+		s.run(s.cfg.ElectionMs * 20) // they elect one, slowly; a premature message breaks I16
 		for _, n := range s.nodes {
 			s.down(n)
 		}
@@ -186,7 +185,7 @@ func TestReg_ZK4394_CommitOfAnEntryThatIsStillToCome(t *testing.T) {
 		slow := s.others(leader)[0]
 		s.hold(func(from, to *node, m *zab.Message) bool { return to == slow && m.Kind == zab.MsgAppend })
 		s.committed(s.write(leader))
-		s.run(5) // the commit gets there
+		s.run(5) // the commit arrives there
 		s.release()
 		s.everywhere()
 	})
@@ -240,9 +239,9 @@ func TestReg_ZK1277_CounterStopsBeforeItWraps(t *testing.T) {
 	})
 }
 
-// A client comes back just in time, but the leader can't propose anything: the session
-// must not be counted out meanwhile, only for its close to stand behind the answer that
-// it lives (seed 700011629).
+// A client comes back just in time, but the leader can't propose anything. The session must
+// not be expired meanwhile; otherwise its close would follow the answer that it lives (seed
+// 700011629).
 func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
 	cfg := quiet(3)
 	shortSessions(&cfg)
@@ -250,8 +249,8 @@ func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
 }
 
 // TestReg_LeasesOfALeaderWithOtherSettings: a leader whose elections take long gives long
-// leases. One that comes after it, with other settings, lets no session expire whose
-// client the earlier leader may still have answered.
+// leases. A later leader with other settings expires no session whose client the earlier
+// leader may still have answered.
 func TestReg_LeasesOfALeaderWithOtherSettings(t *testing.T) {
 	cfg := quiet(3)
 	slowElections(&cfg)
@@ -277,7 +276,7 @@ func longLeases(s *script) {
 	s.wait("the session", func() bool { _, ok := leader.tree.Session(id); return ok })
 	s.everywhere()
 	s.run(s.cfg.SessionMs / 4)
-	for _, o := range s.others(leader) { // nobody notices
+	for _, o := range s.others(leader) { // no server notices
 		s.blocks[leader.idx][o.idx], s.blocks[o.idx][leader.idx] = 1, 1
 	}
 	answers := func() bool {
@@ -306,8 +305,8 @@ func longLeases(s *script) {
 	})
 }
 
-// shortSessions has sessions that are shorter than elections, and an epoch that has to
-// be renewed soon.
+// shortSessions has sessions that are shorter than elections, and an epoch that has to be
+// renewed soon.
 func shortSessions(cfg *Config) {
 	cfg.InitialCounter = 0xfffffffe - 4
 	cfg.SessionMs, cfg.ElectionMs = 1_000, 2_000
@@ -336,7 +335,7 @@ func sessionDue(s *script) {
 	}
 	s.write(leader)
 	ask(replica.Resume)
-	s.run(s.cfg.SessionMs * 3 / 4) // beyond its end, were it not for the resumption
+	s.run(s.cfg.SessionMs * 3 / 4) // after its end, if it had not been resumed
 	s.drop(nil)
 	s.wait("the next epoch", func() bool { return leader.rep.Held().Waiting == 0 })
 	if leader.status.Role != zab.Leading || s.stats.Leads != 1 {
@@ -348,8 +347,8 @@ func sessionDue(s *script) {
 	}
 }
 
-// "Leaders epoch is less than accepted epoch": ZooKeeper loops until somebody
-// restarts the leader.
+// "Leaders epoch is less than accepted epoch": ZooKeeper loops until an operator restarts
+// the leader.
 func TestReg_JoinerPromisedAHigherEpoch(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
 		leader := s.lead()
@@ -387,7 +386,7 @@ func TestReg_ZK1732_JoinsALeaderThatThereIs(t *testing.T) {
 	})
 }
 
-// lagging lets a learner fall so far behind that only a snapshot helps.
+// lagging makes a learner lag so far that only a snapshot helps.
 func lagging(s *script) (leader, lag *node) {
 	leader = s.lead()
 	lag = s.others(leader)[0]
@@ -430,7 +429,7 @@ func TestReg_ZK3642_BrokenOffSnapshot(t *testing.T) {
 	})
 }
 
-// A snapshot travels apart from the messages, and may be there first. It waits.
+// A snapshot travels separately from the messages, and may arrive first. It waits.
 func TestReg_SnapshotBeforeItsAnnouncement(t *testing.T) {
 	play(t, snapshotting(), func(s *script) {
 		leader, lag := lagging(s)
@@ -449,8 +448,8 @@ func TestReg_SnapshotBeforeItsAnnouncement(t *testing.T) {
 	})
 }
 
-// The leader's answer takes longer than a learner waits before it asks again, each
-// time. The first answer counts nevertheless, or it would never join.
+// The leader's answer repeatedly takes longer than a learner waits before it asks again.
+// The first answer counts nevertheless; otherwise the learner would never join.
 func TestReg_SlowAnswersToALearner(t *testing.T) {
 	t.Run("entries", func(t *testing.T) { play(t, quiet(3), slowAnswers) })
 	t.Run("snapshot", func(t *testing.T) { play(t, snapshotting(), slowAnswers) })
@@ -477,8 +476,8 @@ func slowAnswers(s *script) {
 	s.everywhere()
 }
 
-// An acknowledgement that comes while the log is read for the learner must not
-// leave the read without an end.
+// An acknowledgement that comes while the log is read for the learner must not leave the
+// read unfinished.
 func TestReg_AckDuringALogRead(t *testing.T) {
 	cfg := quiet(3)
 	cfg.CacheBytes, cfg.ReadUs = 1, 20_000
@@ -504,9 +503,9 @@ func TestReg_ZK1675_SyncAtADeposedLeader(t *testing.T) {
 	play(t, quiet(3), func(s *script) { deposedReads(s) })
 }
 
-// deposedReads asks a leader for a read index while its successor commits: once
-// before, so that a round is under way, and once after. What is asked after must
-// not be answered with what the round says.
+// deposedReads asks a leader for a read index while its successor commits: once before, so
+// that a round is under way, and once after. The result of the round must not answer the
+// later question.
 func deposedReads(s *script) {
 	old := s.lead()
 	s.committed(s.write(old))
@@ -544,7 +543,7 @@ func deposedReads(s *script) {
 	}
 }
 
-// An election that is late must weigh the history that there is by then.
+// A late election must consider the history that exists by then.
 func TestReg_LateCandidate(t *testing.T) {
 	cfg := quiet(3)
 	cfg.ElectionMs = 2000
@@ -555,9 +554,8 @@ func TestReg_LateCandidate(t *testing.T) {
 	})
 }
 
-// lateCandidate has server 3 become a candidate when all are equal, of an epoch
-// far ahead. Its question arrives when the others have had a leader and have
-// committed more.
+// lateCandidate makes server 3 a candidate for an epoch far ahead when all are equal. Its
+// question arrives when the others have had a leader and have committed more.
 func lateCandidate(s *script) {
 	first, other, late := s.leadBy(s.nodes[0]), s.nodes[1], s.nodes[2]
 	s.everywhere()
@@ -569,7 +567,7 @@ func lateCandidate(s *script) {
 	s.up(late)
 	s.hold(func(from, _ *node, m *zab.Message) bool {
 		if from == late && m.Kind != zab.MsgNewEpoch {
-			m.Promise = first.status.Epoch // the others know nothing of its promise, or they would go beyond it
+			m.Promise = first.status.Epoch // the others do not know its promise, or they would go beyond it
 		}
 		return from == late && m.Kind == zab.MsgNewEpoch
 	})
@@ -589,7 +587,7 @@ func TestReg_OneWayLinks(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
 		old := s.lead()
 		for _, n := range s.others(old) {
-			s.block(n, old) // it is heard, and hears nobody
+			s.block(n, old) // it is heard, but hears no other server
 		}
 		s.wait("another leader", func() bool { l := s.leader(); return l != nil && l != old && l.leading() })
 		if old.status.Role == zab.Leading {
@@ -615,8 +613,8 @@ func TestReg_EmptiedServerCountsOnlyWhenAdmitted(t *testing.T) {
 	play(t, quiet(3), emptiedServer)
 }
 
-// emptiedServer leaves the leader alone with a server that lost its data, until that is
-// admitted.
+// emptiedServer leaves the leader alone with a server that lost its data, until that server
+// is admitted.
 func emptiedServer(s *script) {
 	leader := s.lead()
 	s.committed(s.write(leader))
@@ -638,7 +636,7 @@ func emptiedServer(s *script) {
 	s.committed(s.write(s.lead()))
 }
 
-// A change of the members decides who votes, also for those who lack it.
+// A change of the members decides about votes, also on servers that lack it.
 func TestReg_VoterByAnEntryThatItLacks(t *testing.T) {
 	cfg := quiet(3)
 	cfg.Observers = 1
@@ -703,7 +701,7 @@ func TestReg_LeaderThatIsNoVoterGoes(t *testing.T) {
 	})
 }
 
-// A change of the members needs a quorum of the members before it as well.
+// A change of the members needs a quorum of the previous members as well.
 func TestReg_OldMembersDecideOnAChange(t *testing.T) {
 	play(t, quiet(3), func(s *script) {
 		z := fewerVoters(s)
@@ -715,8 +713,8 @@ func TestReg_OldMembersDecideOnAChange(t *testing.T) {
 	})
 }
 
-// fewerVoters has the leader propose that it alone is a voter, and loses what the
-// leader sends of that.
+// fewerVoters makes the leader propose that it is the only voter, and drops the messages in
+// which the leader sends the proposal.
 func fewerVoters(s *script) jute.Zxid {
 	leader := s.lead()
 	s.everywhere()
@@ -737,8 +735,8 @@ func fewerVoters(s *script) jute.Zxid {
 	return z
 }
 
-// A leader that has no room for a request refuses it, and the connection ends when all
-// before it is applied. What the connection has asked for meanwhile must not be done: a
+// A leader that has no room for a request refuses it, and the connection ends when
+// everything before it is applied. Later requests of the connection must not be executed: a
 // client's writes take effect in their order and without a gap.
 func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 	cfg := quiet(3)
@@ -751,15 +749,15 @@ func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 			s.submit(leader, replica.Write, evaluate.Request{Op: op.Type, Origin: origin, Cxid: int32(cxid), Body: op.Append(nil)})
 		}
 		s.heed(leader)
-		s.committed(s.write(leader)) // which is of another connection
+		s.committed(s.write(leader)) // from another connection
 		if asked := s.ghost.asked[origin]; len(asked) != 2 || asked[0] != 1 {
 			t.Errorf("of three requests, %d are not done", len(asked))
 		}
 	})
 }
 
-// A learner's summary that comes late, after a later one by which it is served, calls
-// nothing off: the leader keeps the log that the learner needs.
+// A learner's summary that comes late, after a later one by which it is served, cancels
+// nothing: the leader keeps the log that the learner needs.
 func TestReg_LateSummary(t *testing.T) {
 	cfg := quiet(3)
 	cfg.WindowBytes, cfg.BatchBytes = 200, 100

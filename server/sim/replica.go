@@ -12,10 +12,10 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// A node runs the replica that servers run, with a disk, a network and an applier of
-// the simulator's around it.
+// A node runs the same replica as servers, with the simulator's disk, network and applier
+// around it.
 
-// door is what a replica sees of its node.
+// door is a replica's view of its node.
 type door struct{ *node }
 
 func (d door) RLock() *datatree.Tree { return d.tree }
@@ -62,16 +62,16 @@ func (s *Sim) limits(n *node) replica.Limits {
 	return l
 }
 
-// newOrigin numbers a connection, higher than all before it on this server.
+// newOrigin returns a number for a connection, higher than all earlier ones on this server.
 func (n *node) newOrigin() uint64 {
 	n.lastConn++
 	return uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn)
 }
 
-// leading reports whether the node leads, in service.
+// leading reports whether the node leads and serves.
 func (n *node) leading() bool { return n.alive && n.status.Role == zab.Leading }
 
-// submit hands over what clients of this node want.
+// submit submits a request of this node's clients.
 func (s *Sim) submit(n *node, kind replica.Kind, req evaluate.Request) {
 	if n.status.Role == zab.Following {
 		s.stats.Forwards++
@@ -82,7 +82,7 @@ func (s *Sim) submit(n *node, kind replica.Kind, req evaluate.Request) {
 	}
 }
 
-// handOver gives the replica what clients want, and reports whether there was anything.
+// handOver hands the clients' requests to the replica, and reports whether there were any.
 func (s *Sim) handOver(n *node) bool {
 	if len(n.inbox) == 0 {
 		return false
@@ -92,7 +92,7 @@ func (s *Sim) handOver(n *node) bool {
 	return true
 }
 
-// sendFrame puts a frame of the replica on its way.
+// sendFrame sends a frame of the replica.
 func (s *Sim) sendFrame(n *node, f *replica.Frame) {
 	touches := n.telling
 	if f.Urgent {
@@ -113,7 +113,7 @@ func (s *Sim) sendFrame(n *node, f *replica.Frame) {
 	s.put(n, l, l.side(n), p, false)
 }
 
-// hearFrame gives a frame to the replica.
+// hearFrame delivers a frame to the replica.
 func (s *Sim) hearFrame(n *node, p *packet) {
 	from := zab.SID(p.from + 1)
 	if err := n.rep.Frame(from, p.link.gen[p.link.side(n)], p.frame, p.raw); err != nil {
@@ -127,7 +127,7 @@ func (s *Sim) hearFrame(n *node, p *packet) {
 	s.heed(n)
 }
 
-// carryOrders queues what is to be applied: I10, I12.
+// carryOrders queues the orders to be applied: I10, I12.
 func (s *Sim) carryOrders(n *node) {
 	for i := range n.out.Orders {
 		o := &n.out.Orders[i]
@@ -159,7 +159,7 @@ func (s *Sim) carryOrders(n *node) {
 	}
 }
 
-// serviceChanged follows a change of the role in which clients are served.
+// serviceChanged handles a change of the role in which clients are served.
 func (s *Sim) serviceChanged(n *node) {
 	if n.out.ServiceEnded {
 		n.serving = false
@@ -181,7 +181,7 @@ func (s *Sim) serviceChanged(n *node) {
 	}
 }
 
-// applySoon has the queue applied, at once, or as a goroutine for it would.
+// applySoon applies the queue, either at once or later, like a separate goroutine.
 func (s *Sim) applySoon(n *node) {
 	switch {
 	case n.applying || len(n.queue) == 0:
@@ -193,7 +193,7 @@ func (s *Sim) applySoon(n *node) {
 	}
 }
 
-// applyAll applies what is queued, and answers the requests that wait for it.
+// applyAll applies the queue, and answers the requests that wait for it.
 func (s *Sim) applyAll(n *node) {
 	n.applying = false
 	for len(n.queue) > 0 {
@@ -224,7 +224,7 @@ func (s *Sim) applyAll(n *node) {
 	n.again = true
 }
 
-// replay applies entries that are not in memory any more, from the log.
+// replay applies entries from the log that are no longer in memory.
 func (s *Sim) replay(n *node, upTo jute.Zxid) {
 	h := &n.disk.written
 	list, ok := h.read(n.applied, 1<<30)
@@ -239,7 +239,7 @@ func (s *Sim) replay(n *node, upTo jute.Zxid) {
 	}
 }
 
-// applyOne applies an entry. txn is its transaction, or nil if that is to be decoded.
+// applyOne applies an entry. txn is its transaction, or nil if it has to be decoded.
 func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 	if e.Prev != n.applied {
 		s.fail("I10", "server %d applies %v, which follows %v, after %v", n.id, e.Zxid, e.Prev, n.applied)
@@ -286,8 +286,8 @@ func (s *Sim) install(n *node, snap *snapshot) {
 	s.checkApplied(n)
 }
 
-// checkExpiry checks that a session that is to be closed has been silent for its
-// timeout, as far as this leader could know: S3.
+// checkExpiry checks that a session to be closed has been silent for its timeout, as far as
+// this leader could know: S3.
 func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
 	heard, ok := n.heard[id]
 	t := n.tracker.Get(id)
@@ -300,16 +300,17 @@ func (s *Sim) checkExpiry(n *node, id jute.SessionID) {
 	}
 }
 
-// noteTouch is noteHeard for a touch. On a connection that asked for a shorter timeout than
-// the session's, and has had no answer, a touch counts for no longer than that.
+// noteTouch is like noteHeard for a touch. On a connection that asked for a shorter timeout
+// than the session's, and has had no answer, a touch counts for no longer than that
+// timeout.
 func (s *Sim) noteTouch(n *node, id jute.SessionID, timeoutMs int32, at uint64) {
 	if t := n.tracker.Get(id); t == nil || timeoutMs >= t.TimeoutMs() {
 		s.noteHeard(n, id, at)
 	}
 }
 
-// noteHeard tells the ghost that a leader knows that a session was alive at a time. The
-// time that the leader was paused before does not count.
+// noteHeard tells the ghost that a leader knows that a session was alive at a time. Earlier
+// pauses of the leader do not count.
 func (s *Sim) noteHeard(n *node, id jute.SessionID, at uint64) {
 	n.heard[id] = max(n.heard[id], int64(at)-n.pausedFor)
 }

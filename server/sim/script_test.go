@@ -10,8 +10,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// script forces situations onto an ensemble without faults or clients of its
-// own. The invariants are checked after each of its steps as ever.
+// script forces situations onto an ensemble without random faults or clients. The
+// invariants are checked after each step, as in every run.
 type script struct {
 	*Sim
 	t     testing.TB
@@ -19,15 +19,15 @@ type script struct {
 	held  []heldMessage
 }
 
-// heldMessage is one that was stopped on its way.
+// heldMessage is a message stopped in transit.
 type heldMessage struct {
 	from *node
 	l    *link
 	p    *packet
 }
 
-// play runs a script on an ensemble of n voters. A broken invariant fails the
-// test and shows what happened.
+// play runs a script on an ensemble of n voters. A violated invariant fails the test and
+// prints the events.
 func play(t testing.TB, cfg Config, do func(s *script)) {
 	t.Helper()
 	cfg.Clients = 0
@@ -67,7 +67,7 @@ func (s *script) run(ms uint64) {
 	}
 }
 
-// wait runs until something is so.
+// wait runs until a condition holds.
 func (s *script) wait(what string, done func() bool) {
 	for end := s.now + 200*s.cfg.ElectionMs*1000; !done(); s.step() {
 		if s.now > end {
@@ -90,7 +90,7 @@ func (s *script) lead() *node {
 	return s.settledLeader(up())
 }
 
-// leadBy has a certain server become the leader of all.
+// leadBy makes a certain server the leader of all.
 func (s *script) leadBy(n *node) *node {
 	for range 50 {
 		l := s.lead()
@@ -99,7 +99,7 @@ func (s *script) leadBy(n *node) *node {
 		}
 		for _, o := range s.nodes {
 			if o != l && o != n && len(s.nodes) == 3 {
-				s.cut(o) // so that the choice falls on n
+				s.cut(o) // so that n is elected
 			}
 		}
 		s.run(s.cfg.ElectionMs / 2)
@@ -125,7 +125,7 @@ func (s *script) write(n *node) jute.Zxid {
 	return z
 }
 
-// committed waits until an entry is.
+// committed waits until an entry is committed.
 func (s *script) committed(z jute.Zxid) {
 	s.wait("committed "+z.String(), func() bool { _, ok := s.ghost.index(z); return ok })
 }
@@ -143,7 +143,7 @@ func (s *script) everywhere() {
 	})
 }
 
-// cut separates some servers from all others, and join ends all separations.
+// cut separates some servers from all others; join ends all separations.
 func (s *script) cut(list ...*node) {
 	in := make(map[*node]bool)
 	for _, n := range list {
@@ -175,8 +175,7 @@ func (s *script) others(n *node) (list []*node) {
 	return list
 }
 
-// hold stops the messages that a condition is true for, and release lets them go
-// on.
+// hold stops the messages for which a condition is true; release delivers them.
 func (s *script) hold(which func(from, to *node, m *zab.Message) bool) {
 	s.filter = func(from, to *node, m *zab.Message) bool {
 		if !which(from, to, m) {
@@ -196,8 +195,7 @@ func (s *script) release() {
 	s.held = nil
 }
 
-// drop loses the messages that a condition is true for, until it is called with
-// nil.
+// drop drops the messages for which a condition is true, until it is called with nil.
 func (s *script) drop(which func(from, to *node, m *zab.Message) bool) {
 	s.filter = nil
 	if which != nil {
@@ -205,7 +203,7 @@ func (s *script) drop(which func(from, to *node, m *zab.Message) bool) {
 	}
 }
 
-// quiet is an ensemble of voters without faults.
+// quiet returns an ensemble of voters without faults.
 func quiet(voters int) Config {
 	c := Base(1)
 	c.Voters = voters

@@ -1,7 +1,7 @@
 package sim
 
-// Shrink looks for a smaller configuration that breaks the same invariant: fewer
-// faults, clients and servers, and no steps behind the failure.
+// Shrink looks for a smaller configuration that violates the same invariant: fewer faults,
+// clients and servers, and no steps after the failure.
 func Shrink(r Result) Result {
 	try := func(change func(*Config)) {
 		c := r.Config

@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Sim is an ensemble. It belongs to one goroutine.
+// Sim is a simulated ensemble. It belongs to one goroutine.
 type Sim struct {
 	cfg     Config
 	rng     *rand.Rand
@@ -27,15 +27,15 @@ type Sim struct {
 	links   [16][16]*link
 	blocks  [16][16]int
 	dialing [16][16]bool
-	held    [16][]event    // what waits for a paused node
-	ways    [16][16]uint64 // from, to: when all that was sent has passed, µs
+	held    [16][]event    // events that wait for a paused node
+	ways    [16][16]uint64 // from, to: when everything sent has passed, µs
 	core    []int8         // nodes that must make progress, in phaseLive
 	ghost   ghost
 	stats   Stats
 	free    []*packet
 	paths   []string
-	plans   []zab.Members      // that operators want files to have
-	ordered map[jute.Zxid]bool // changes of the members that the nemesis has ordered
+	plans   []zab.Members      // lists that operators are distributing
+	ordered map[jute.Zxid]bool // changes of the members that the nemesis has requested
 	schemes *auth.Schemes
 
 	txn         datatree.Txn // scratch
@@ -45,16 +45,16 @@ type Sim struct {
 
 	tracing bool
 	lines   []string
-	// filter sees each message of a core before it is sent; false stops it.
+	// filter is called with each message of a core before it is sent; false drops it.
 	filter func(from, to *node, m *zab.Message) bool
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	Config  Config
-	Failure *Failure // nil if all went well
+	Failure *Failure // nil on success
 	Steps   int
-	Hash    uint64 // of all that happened
+	Hash    uint64 // of all events
 	Stats   Stats
 }
 
@@ -63,8 +63,7 @@ func Run(cfg Config) Result {
 	return newSim(cfg).run()
 }
 
-// Trace runs an ensemble again and writes what happened last, at most lines
-// lines of it.
+// Trace repeats a run and writes its last events, at most lines lines.
 func Trace(cfg Config, w io.Writer, lines int) Result {
 	s := newSim(cfg)
 	s.tracing = true
@@ -73,7 +72,7 @@ func Trace(cfg Config, w io.Writer, lines int) Result {
 		s.lines = s.lines[k-lines:]
 	}
 	for _, line := range s.lines {
-		_, _ = fmt.Fprintln(w, line) // it is for a person to read
+		_, _ = fmt.Fprintln(w, line) // for a person to read
 	}
 	return r
 }
@@ -83,7 +82,7 @@ func newSim(cfg Config) *Sim {
 	s.emptyDigest = s.ghost.tree.Digest()
 	schemes, err := auth.New(auth.Config{})
 	if err != nil {
-		panic(err) // it has nothing that could be wrong
+		panic(err) // its configuration is always valid
 	}
 	s.schemes = schemes
 	for i := range cfg.servers() {
@@ -157,7 +156,7 @@ func (s *Sim) run() (r Result) {
 	return r
 }
 
-// step carries out the next event.
+// step executes the next event.
 func (s *Sim) step() {
 	e := s.agenda.pop()
 	s.steps++
@@ -237,7 +236,7 @@ func (s *Sim) happen(n *node, e *event) {
 	}
 }
 
-// after makes an event of a node's present process.
+// after schedules an event of a node's current process.
 func (s *Sim) after(kind eventKind, n *node, us uint64) {
 	s.agenda.push(event{at: s.now + us, kind: kind, node: n.idx, life: n.life})
 }
@@ -245,7 +244,7 @@ func (s *Sim) after(kind eventKind, n *node, us uint64) {
 func (s *Sim) afterPacket(kind eventKind, n *node, us uint64, p *packet) {
 	life := n.life
 	if kind == evToServer {
-		life = 0 // it finds out whether there is a process
+		life = 0 // the event checks whether there is a process
 	}
 	s.agenda.push(event{at: s.now + us, kind: kind, node: n.idx, life: life, pkt: p})
 }
@@ -279,7 +278,7 @@ func (s *Sim) newID() (id zab.ID) {
 	return id
 }
 
-// trace notes what happens, in runs that somebody will look at.
+// trace records an event, in runs whose trace is wanted.
 func (s *Sim) trace(n *node, format string, args ...any) {
 	if !s.tracing {
 		return

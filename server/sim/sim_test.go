@@ -43,7 +43,7 @@ func TestSim(t *testing.T) {
 	t.Logf("%d seeds from %d, %d steps, %.1f s: %.0f steps/s, %.1f seeds/s\n%v", seeds, first, total, took, float64(total)/took, float64(seeds)/took, &sum)
 }
 
-// report shows a failed run so that it can be repeated and understood.
+// report prints a failed run so that it can be repeated and analyzed.
 func report(t *testing.T, r Result) {
 	t.Helper()
 	Trace(r.Config, os.Stderr, *traceFlag)
@@ -51,7 +51,7 @@ func report(t *testing.T, r Result) {
 	t.Errorf("make sim SEED=%d STEPS=%d\n%v\n%v\nsmaller: %v\n%v", r.Config.Seed, r.Config.Steps, &r.Config, r.Failure, &small.Config, small.Failure)
 }
 
-// TestReplay runs some seeds twice: all must happen in the same way.
+// TestReplay runs some seeds twice: both runs must be identical.
 func TestReplay(t *testing.T) {
 	for seed := uint64(1000); seed < 1020; seed++ {
 		cfg := Draw(seed, 2000)

@@ -8,8 +8,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// freeze begins a snapshot. What is applied until it is finished must not show
-// in it.
+// freeze begins a snapshot. Entries applied before it is finished must not show in it.
 func (s *Sim) freeze(n *node) {
 	if n.view != nil || n.applied == 0 {
 		return
@@ -23,7 +22,7 @@ func (s *Sim) freeze(n *node) {
 // snapWritten finishes the file of a snapshot and writes its reference.
 func (s *Sim) snapWritten(n *node) {
 	if n.view == nil {
-		return // another server's came in between
+		return // another server's snapshot came in between
 	}
 	snap := s.makeSnapshot(n)
 	n.view.Close()
@@ -59,7 +58,7 @@ func (s *Sim) makeSnapshot(n *node) *snapshot {
 	return snap
 }
 
-// dirty adds to a snapshot what the log has behind it, committed or not.
+// dirty adds the later entries of the log to a snapshot, committed or not.
 func (s *Sim) dirty(n *node, snap *snapshot) *snapshot {
 	tree, state, chain := s.load(snap), snap.state.Clone(), snap.chain
 	h := &n.disk.written
@@ -103,7 +102,7 @@ func (s *Sim) load(snap *snapshot) *datatree.Tree {
 	return tree
 }
 
-// ownSnapDurable lets the node forget what is older.
+// ownSnapDurable lets the node purge older data.
 func (s *Sim) ownSnapDurable(n *node, snap *snapshot) {
 	n.core.SnapshotTaken(snap.zxid, snap.bytes)
 	s.purge(n)
@@ -113,7 +112,7 @@ func (s *Sim) purge(n *node) {
 	d := &n.disk
 	keep := s.cfg.SnapRetain
 	if s.cfg.Mutant == MutantPurgeBase && len(d.written.snaps) > 0 {
-		// The log goes up to what is applied, not up to what a snapshot has.
+		// The log is kept up to the applied zxid, not only up to that of a snapshot.
 		for _, h := range []*history{&d.written, &d.durable} {
 			if i := h.search(n.applied); i > 0 {
 				h.start, h.startChain = h.ents[i-1].Zxid, h.ents[i-1].chain
@@ -123,12 +122,12 @@ func (s *Sim) purge(n *node) {
 		n.core.LogPurged(d.written.start, d.written.bytes())
 		return
 	}
-	// Only what a durable reference covers may go.
+	// Only data that a durable reference covers may be purged.
 	if len(d.durable.snaps) <= keep || d.durable.base() != d.written.base() || len(d.durable.snaps) != len(d.written.snaps) {
 		return
 	}
 	if len(d.pending) > 0 {
-		return // simpler: another time
+		return // simpler: purge later
 	}
 	if s.cfg.Mutant != MutantPurgeJoiners {
 		for needs := n.core.Needs(); keep < len(d.durable.snaps) && d.durable.snaps[len(d.durable.snaps)-keep].zxid > needs; {
@@ -136,7 +135,7 @@ func (s *Sim) purge(n *node) {
 		}
 	}
 	if keep >= len(d.durable.snaps) {
-		return // as the server does: the log is kept with the snapshots
+		return // like the server: the log is kept with the snapshots
 	}
 	purged := d.durable.purge(keep)
 	d.written.purge(keep)
@@ -167,15 +166,15 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 	before := &n.read[req.Peer-1]
 	if ok {
 		*before = *req
-	} else if before.Gen != req.Gen || before.After != req.After { // or else this is the second request for what it got
+	} else if before.Gen != req.Gen || before.After != req.After { // else a second request for the same entries
 		s.checkHeld(n, req)
 	}
 	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)
 	s.heed(n)
 }
 
-// checkHeld checks that what the log does not have any more is not needed by a
-// learner that gets on: L3.
+// checkHeld checks that a learner that makes progress needs no entry that the log no longer
+// has: L3.
 func (s *Sim) checkHeld(n *node, req *zab.LogRead) {
 	l := s.linkTo(n, req.Peer)
 	if n.leads == 0 || l == nil || l.gen[l.side(n)] != req.Gen || !n.inLog[req.Peer-1] {
@@ -189,8 +188,8 @@ func (s *Sim) checkHeld(n *node, req *zab.LogRead) {
 	}
 }
 
-// checkLost checks that a learner takes entries for lost only if a link has lost
-// something: L2.
+// checkLost checks that a learner reports lost entries only if a link has lost something:
+// L2.
 func (s *Sim) checkLost(n *node, e *zab.Event) {
 	l := s.linkTo(n, e.Peer)
 	if l == nil {
@@ -201,8 +200,8 @@ func (s *Sim) checkLost(n *node, e *zab.Event) {
 	}
 }
 
-// xfer is a snapshot on its way to a learner. The receiver reads nothing of it before
-// its core waits for it.
+// xfer is a snapshot in transit to a learner. The receiver reads nothing before its core
+// waits for the snapshot.
 type xfer struct {
 	req   zab.SnapSend
 	snap  *snapshot
@@ -211,15 +210,15 @@ type xfer struct {
 	life  uint32 // of the receiver's process
 	link  *link  // on which the sender learned what the receiver needs
 	left  int64  // bytes
-	tries int    // for the receiver's core to wait for it
+	tries int    // attempts, while the receiver's core does not wait for it
 }
 
-// xferSteps is in how many steps a snapshot is sent.
+// xferSteps is the number of steps in which a snapshot is sent.
 const xferSteps = 16
 
 // sendSnap sends the newest snapshot to a learner.
 func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
-	delete(n.sends, req.Peer) // whatever is under way is called off
+	delete(n.sends, req.Peer) // cancels the transfer under way
 	if req.Stop {
 		return
 	}
@@ -242,14 +241,14 @@ func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
 	s.afterPacket(evXfer, n, s.between(s.cfg.SnapMs*100, s.cfg.SnapMs*2000), &packet{xfer: x})
 }
 
-// xferStep sends a part of a snapshot, unless it was called off.
+// xferStep sends a part of a snapshot, unless the transfer was cancelled.
 func (s *Sim) xferStep(n *node, x *xfer) {
 	from, token := zab.SID(0), uint64(0)
 	switch {
 	case n.sends[x.req.Peer] != x:
 		return
 	case x.snap == nil:
-		s.freeze(n) // so that there is one when it is asked for again
+		s.freeze(n) // so that there is one at the next request
 		s.xferEnd(n, x, false)
 		return
 	case x.link == nil || !x.link.works(n) || !x.to.alive || x.to.life != x.life || x.tries > 1000:
@@ -258,7 +257,7 @@ func (s *Sim) xferStep(n *node, x *xfer) {
 	case !x.to.paused:
 		from, token = x.to.core.WantsSnapshot()
 	}
-	if from != n.id || token != x.req.Token { // it is not read
+	if from != n.id || token != x.req.Token { // the receiver does not read it
 		x.tries++
 		s.afterPacket(evXfer, n, s.heartbeat()*500, &packet{xfer: x})
 		return
@@ -274,7 +273,7 @@ func (s *Sim) xferStep(n *node, x *xfer) {
 	s.afterPacket(evXfer, n, s.passes(n, x.to, int(piece), laneBulk)-s.now, &packet{xfer: x})
 }
 
-// xferEnd tells the sender how it ended.
+// xferEnd tells the sender the outcome.
 func (s *Sim) xferEnd(n *node, x *xfer, ok bool) {
 	if n.sends[x.req.Peer] != x {
 		return
@@ -288,7 +287,7 @@ func (s *Sim) xferEnd(n *node, x *xfer, ok bool) {
 	s.heed(n)
 }
 
-// snapGot tells of a received snapshot, which is in its file now.
+// snapGot reports a received snapshot that is now durable in its file.
 func (s *Sim) snapGot(n *node, x *xfer) {
 	snap := x.snap
 	info := zab.SnapInfo{Zxid: snap.zxid, State: snap.state.Clone(), Bytes: snap.bytes, Ref: snap}
@@ -296,7 +295,7 @@ func (s *Sim) snapGot(n *node, x *xfer) {
 		s.install(n, snap)
 	}
 	if from, token := n.core.WantsSnapshot(); from != x.from.id || token != x.req.Token {
-		s.afterPacket(evXfer, x.from, 1, &packet{xfer: x}) // it waits to be wanted again
+		s.afterPacket(evXfer, x.from, 1, &packet{xfer: x}) // it waits until it is wanted again
 		return
 	}
 	ok := n.core.SnapshotReceived(x.from.id, x.req.Token, info)

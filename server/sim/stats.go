@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Stats counts what happened, so that one can see that it did.
+// Stats counts events, to show that they occurred.
 type Stats struct {
 	VirtualMs                                    uint64
 	Starts, Crashes, Inside                      int

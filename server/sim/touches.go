@@ -7,15 +7,15 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// ghostTouch is when a session was heard of, which a report tells.
+// ghostTouch is a touch in a report: when a session was last heard of.
 type ghostTouch struct {
 	session jute.SessionID
 	timeout int32  // of its connection, ms
 	at      uint64 // µs
 }
 
-// arrive notes that a client was heard of, and says whether the node may answer it
-// alone.
+// arrive records that a client was heard of, and reports whether the node may answer it
+// without the leader.
 func (s *Sim) arrive(n *node, c *conn) (alone bool) {
 	now, last := int64(n.localMs()), c.touchedMs
 	c.touchedMs, c.touchedAt = now, s.now
@@ -26,8 +26,8 @@ func (s *Sim) arrive(n *node, c *conn) (alone bool) {
 	return lives && now < n.rep.AnswersUntil() && now-last < replica.LateAfter(c.timeout)
 }
 
-// hasFence reports whether a request waits for the leader's word that could be
-// answered without.
+// hasFence reports whether a request waits for the leader's confirmation although a node
+// could answer it alone.
 func (c *conn) hasFence() bool {
 	for i := range c.pending {
 		if c.pending[i].req.fenced {
@@ -59,9 +59,9 @@ func (s *Sim) reportTouches(n *node) {
 	n.rep.ReportTouches(touches)
 }
 
-// closeSession ends the connections of a session that is closed, but for the one that
-// asked for it. There is a second one when the client came back before the end of the
-// first was known.
+// closeSession ends the connections of a closed session, except the one that requested it.
+// There is a second connection if the client came back before the end of the first was
+// known.
 func (s *Sim) closeSession(n *node, id jute.SessionID, origin uint64) {
 	for _, c := range slices.Clone(n.conns) {
 		if c.session == id && c.origin != origin {
@@ -70,10 +70,9 @@ func (s *Sim) closeSession(n *node, id jute.SessionID, origin uint64) {
 	}
 }
 
-// promise notes that a client was answered and takes its session for alive, until
-// the timeout after it had asked: S6. With the answer to a resumption another timeout may
-// count than before. What comes on a connection that its client has given up it does not
-// hear.
+// promise records that a client was answered and counts on its session until the timeout
+// after its request: S6. The answer to a resumption may change the timeout. A client does
+// not receive answers on a connection that it has given up.
 func (s *Sim) promise(n *node, c *conn, kind reqKind, sent uint64) {
 	g, id := &s.ghost, c.session
 	if s.clients[c.client].attempt != c.attempt {
@@ -89,15 +88,16 @@ func (s *Sim) promise(n *node, c *conn, kind reqKind, sent uint64) {
 	}
 }
 
-// relinquish notes that a client asks for another timeout. It may take effect although
-// the client never hears the answer: the client can't count on more than that from now on.
+// relinquish records that a client asks for another timeout. It may take effect although
+// the client never receives the answer: from now on the client can't count on a longer
+// timeout.
 func (s *Sim) relinquish(id jute.SessionID, timeoutMs int32) {
 	if until, ok := s.ghost.kept[id]; ok {
 		s.ghost.kept[id] = min(until, s.now+s.shortest(timeoutMs))
 	}
 }
 
-// checkKept checks that a session which expires was not promised to its client: S6.
+// checkKept checks that the expiry of a session breaks no promise to its client: S6.
 func (s *Sim) checkKept(id jute.SessionID) {
 	s.ghost.expired[id] = s.now
 	if until, ok := s.ghost.kept[id]; ok && s.now < until {
@@ -105,9 +105,9 @@ func (s *Sim) checkKept(id jute.SessionID) {
 	}
 }
 
-// shortest is how long a session with a timeout has to live after a sign of life, in µs.
-// Clocks that run too fast or too slow count at the client's server, at the one before
-// and at the leader.
+// shortest returns the minimum life of a session with the given timeout after a sign of
+// life, in µs. It accounts for the clock skew of the client's server, of the previous one
+// and of the leader.
 func (s *Sim) shortest(timeoutMs int32) uint64 {
 	return uint64(timeoutMs)*10*uint64(100-3*s.cfg.SkewPct) - 3000
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestSetAsideAndReclaim moves files out of the way and takes the right one back.
+// TestSetAsideAndReclaim moves files away and takes the right one back.
 func TestSetAsideAndReclaim(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})
@@ -78,8 +78,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestFormat1 reads a snapshot as format 1 had it: without checksums in it,
-// and without the name of its writer.
+// TestFormat1 reads a snapshot of format 1: without checksums in it, and without the name
+// of its writer.
 func TestFormat1(t *testing.T) {
 	s := open(t, Options{})
 	ref := Ref{Name: FileName(5, 1), Zxid: 5}
@@ -125,7 +125,7 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// TestFormatByte: no flipped bit of the format passes for a later version.
+// TestFormatByte: no flipped bit of the format makes it look like a later version.
 func TestFormatByte(t *testing.T) {
 	good := encodeFormat(2)
 	for bit := range 8 * len(good) {

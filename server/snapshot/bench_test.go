@@ -64,8 +64,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkReceive takes in a snapshot of 200,000 nodes, in pieces of 64 KiB, as
-// io.Copy has them.
+// BenchmarkReceive receives a snapshot of 200,000 nodes, in pieces of 64 KiB as io.Copy
+// delivers them.
 func BenchmarkReceive(b *testing.B) {
 	from := sentSnapshot(b, 7, 200_000)
 	s := open(b, Options{})

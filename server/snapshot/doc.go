@@ -1,6 +1,6 @@
-// Package snapshot writes and reads snapshots: the whole state of a server at
-// one zxid, in one bbolt file. It knows nothing of znodes: a snapshot consists
-// of sections, and a section of keys and values, which are bytes.
+// Package snapshot writes and reads snapshots: the whole state of a server at one zxid, in
+// one bbolt file. It knows nothing about znodes: a snapshot consists of sections, and a
+// section consists of keys and values, which are bytes.
 //
 // # Files
 //
@@ -18,11 +18,11 @@
 //	           items, and the CRC32C of info, in msgpack; written last, in a
 //	           separate transaction
 //
-// In format 1, format is the byte 1 alone, there are no checksums, and Meta does
-// not say which server took the snapshot. Format 1 is read.
+// In format 1, the format value is the single byte 1, there are no checksums, and Meta does
+// not say which server took the snapshot. Format 1 can be read.
 //
-// Keys of up to 32000 bytes are stored as they are. bbolt allows no more than
-// 32768, but a path may be longer; what is beyond is kept with the value:
+// Keys of up to 32000 bytes are stored as they are. bbolt allows at most 32768 bytes, but a
+// path may be longer; the rest of a longer key is stored with the value:
 //
 //	key     first 32000 bytes of the key, then a running number (8 bytes, big
 //	        endian), so that keys with the same beginning keep their order
@@ -30,35 +30,33 @@
 //
 // # Invariants
 //
-//   - A file in snap/ is complete and durable: it was built or received in tmp/,
-//     synced and renamed. It never changes.
-//   - Only the Ref that Write or Receiver.Finish returned makes a file a valid
-//     snapshot: it has the size and the CRC32C of the whole file, and is kept
-//     outside, in the log. The checksums within the file do not make it valid.
-//     They tell a file that is another one from a file that is damaged.
-//   - A file that no Ref names is moved by SetAside, and never removed, unless
-//     its owner knows that it is superfluous and removes it by its name.
-//   - Load delivers nothing before size and CRC have been found right, and
-//     whatever the file contains, it returns an error instead of failing.
-//   - An error of Write or of a Receiver leaves no file, whatever its reason. A
-//     full disk is therefore harmless.
+//   - A file in snap/ is complete and durable: it was built or received in tmp/, synced and
+//     renamed. It never changes.
+//   - Only the Ref that Write or Receiver.Finish returned makes a file a valid snapshot. It
+//     has the size and the CRC32C of the whole file, and is kept outside the file, in the
+//     log. The checksums within the file do not make it valid; they distinguish another
+//     snapshot's file from a damaged one.
+//   - A file that no Ref names is moved by SetAside, and never removed, unless its owner
+//     knows that it is superfluous and removes it by name.
+//   - Load delivers nothing before it has checked size and CRC. Whatever the file contains,
+//     Load returns an error instead of crashing.
+//   - After an error of Write or of a Receiver no file is left. A full disk is therefore
+//     harmless.
 //
 // # Reading without bbolt
 //
-// bbolt maps a file into memory and trusts what it finds there: a read error
-// arrives as SIGBUS, a wrong page as a panic, and a page that is its own
-// descendant as a stack overflow, which nothing can recover. So Load reads the
-// pages itself (pages.go), in about a hundred lines that check every offset. As
-// it asks for pages through vfs.FS into one buffer, no mapping stays resident.
-// The tests compare it with bbolt's own cursor.
+// bbolt maps a file into memory and trusts its contents: a read error arrives as SIGBUS, a
+// wrong page as a panic, and a page that is its own descendant as a stack overflow, which
+// can't be recovered. So Load reads the pages itself (pages.go), in about a hundred lines
+// that check every offset. It reads pages through vfs.FS into one buffer, so no mapping
+// stays resident. The tests compare it with bbolt's cursor.
 //
-// Writing is bbolt's, on a file of the operating system, because bbolt accepts
-// no other: FS then serves for everything around it, and must be vfs.OS or a
-// wrapper that shows the same files.
+// bbolt writes the file, on a file of the operating system, because it accepts no other. FS
+// serves everything else, and must be vfs.OS or a wrapper that shows the same files.
 //
 // # Goroutines
 //
-// A Store may be used from any goroutine. At most one Write runs at a time; a
-// second one waits for it. Receptions run beside it and each other. The package
-// starts no goroutines.
+// A Store may be used from any goroutine. At most one Write runs at a time; a second one
+// waits for it. Receptions run concurrently with it and with each other. The package starts
+// no goroutines.
 package snapshot

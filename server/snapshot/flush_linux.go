@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flushPages waits for what it sent to the disk the last time, and sends what
-// has become dirty since, without waiting for it. Unlike fdatasync it writes no
-// metadata and flushes no disk cache, so the fsync of the log does not queue
-// behind it; durability comes with the Sync at the end.
+// flushPages waits for the pages that its previous call sent to the disk, and sends the
+// pages that have become dirty since, without waiting. Unlike fdatasync it writes no
+// metadata and flushes no disk cache, so the fsync of the log does not queue up after it.
+// The Sync at the end makes the file durable.
 func flushPages(f *os.File) error {
 	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE
 	for {
@@ -17,7 +17,7 @@ func flushPages(f *os.File) error {
 		switch err {
 		case unix.EINTR:
 			continue
-		case unix.ENOSYS, unix.EINVAL, unix.ESPIPE: // a file system without it
+		case unix.ENOSYS, unix.EINVAL, unix.ESPIPE: // not supported by the file system
 			return f.Sync()
 		}
 		return err

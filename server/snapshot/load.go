@@ -20,16 +20,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // returns. An error ends the load and means that the snapshot can't be used.
 type Visitor func(section string, key, value []byte) error
 
-// Load reads the snapshot that ref names: size and CRC first, then every item,
-// in the order in which the sections were written, early ones first, and, within
-// one, of the keys' bytes. It returns what the snapshot says of itself. The
-// caller compares the digest of what it has built with Meta.Digest.
+// Load reads the snapshot that ref names: first it checks size and CRC, then it delivers
+// every item. Sections come in the order in which they were written, early ones first;
+// items of a section in the order of the keys' bytes. Load returns the Meta of the
+// snapshot. The caller compares the digest of the state that it has built with Meta.Digest.
 //
-// A *fault.Error says why the file can't be used; what visit was given must then
-// be thrown away. A file that is not the one that ref names is Damaged, unless
-// its contents are sound by their own checksums: then it is Foreign, or Newer.
-// If the file is the right one and can't be loaded, the reason is Newer or
-// Inconsistent: no byte is damaged. The cause of ctx is returned when that ends.
+// A *fault.Error says why the file can't be used; the caller must then discard all items. A
+// file that is not the one that ref names is Damaged, unless its contents are sound by
+// their own checksums: then it is Foreign, or Newer. If the file is the right one and can't
+// be loaded, the kind is Newer or Inconsistent: no byte is damaged. When ctx ends, Load
+// returns its cause.
 func (s *Store) Load(ctx context.Context, ref Ref, visit Visitor) (Meta, error) {
 	path := s.Path(ref.Name)
 	f, err := s.opts.FS.Open(path)
@@ -50,9 +50,8 @@ func (s *Store) Load(ctx context.Context, ref Ref, visit Visitor) (Meta, error) 
 	return c.meta, nil
 }
 
-// explain returns why a file does not have the size or the CRC that ref states:
-// damage, unless it is another snapshot, which is sound by its own checksums, or
-// one of a later version.
+// explain returns why a file does not have the size or the CRC in ref: damage, unless the
+// file is another snapshot that is sound by its own checksums, or one of a later version.
 func explain(ctx context.Context, f vfs.File, ref *Ref, damage error) error {
 	info, err := f.Stat()
 	if err != nil || fault.KindOf(damage) != fault.Damaged {
@@ -69,15 +68,14 @@ func explain(ctx context.Context, f vfs.File, ref *Ref, damage error) error {
 	return damage
 }
 
-// Verify reads the whole snapshot as Load does and tells whether it is valid.
-// The digest of the content remains for the caller to check.
+// Verify reads the whole snapshot like Load and reports whether it is valid. The caller
+// still has to check the digest of the content.
 func (s *Store) Verify(ctx context.Context, ref Ref) (Meta, error) {
 	return s.Load(ctx, ref, func(string, []byte, []byte) error { return nil })
 }
 
-// Describe returns what the file with the given name says of itself. It is not
-// proven: nothing else of the file is read. A *fault.Error says why the file
-// says nothing that can be understood.
+// Describe returns the Meta in the file with the given name, unverified: it reads nothing
+// else of the file. A *fault.Error says why the Meta can't be read.
 func (s *Store) Describe(ctx context.Context, name string) (Meta, error) {
 	path := s.Path(name)
 	f, err := s.opts.FS.Open(path)
@@ -119,7 +117,7 @@ func check(ctx context.Context, f vfs.File, ref Ref) error {
 	return err
 }
 
-// measure returns size and CRC32C of a file.
+// measure returns the size and CRC32C of a file.
 func measure(ctx context.Context, f io.ReaderAt) (size int64, crc uint32, err error) {
 	buf := make([]byte, readSize)
 	for {
@@ -138,7 +136,7 @@ func measure(ctx context.Context, f io.ReaderAt) (size int64, crc uint32, err er
 	}
 }
 
-// read walks through the whole file.
+// read reads the whole file.
 func read(ctx context.Context, f io.ReaderAt, size int64, visit Visitor) (contents, error) {
 	p, err := newPages(ctx, f, size)
 	if err != nil {
@@ -172,7 +170,7 @@ func read(ctx context.Context, f io.ReaderAt, size int64, visit Visitor) (conten
 	return c, nil
 }
 
-// contents is what a file says of itself.
+// contents is what a file says about itself.
 type contents struct {
 	version  uint32
 	meta     Meta
@@ -180,7 +178,7 @@ type contents struct {
 	sections []SectionCount
 }
 
-// contents reads all but the sections.
+// contents reads everything except the sections.
 func (p *pages) contents() (contents, error) {
 	buckets, err := p.buckets()
 	if err != nil {

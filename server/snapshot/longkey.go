@@ -5,16 +5,16 @@ import (
 	"errors"
 )
 
-// plainKeyMax is the length up to which keys are stored as they are. A longer
-// key is stored as its first plainKeyMax bytes and eight more, so stored keys of
-// that one length, and no others, are shortened ones. It sorts behind a plain
-// key that it begins with, as it should.
+// plainKeyMax is the length up to which keys are stored as they are. A longer key is stored
+// as its first plainKeyMax bytes and eight more, so exactly the stored keys of that length
+// are shortened ones. A shortened key sorts after a plain key that is its prefix, as it
+// should.
 const (
 	plainKeyMax  = 32000
 	shortenedLen = plainKeyMax + 8
 )
 
-// shorten returns key and value in their stored form.
+// shorten returns the stored form of key and value.
 func (b *builder) shorten(key, value []byte) (k, v []byte) {
 	if len(key) <= plainKeyMax {
 		return key, value

@@ -14,7 +14,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Meta is what a snapshot says of itself.
+// Meta describes a snapshot.
 type Meta struct {
 	// Zxid is the last transaction that the snapshot contains.
 	Zxid jute.Zxid `codec:"zxid"`
@@ -22,16 +22,15 @@ type Meta struct {
 	Epoch uint32 `codec:"epoch"`
 	// Time is when it was taken, ms since the Unix epoch.
 	Time int64 `codec:"time"`
-	// Digest is a digest of the content, opaque here. The caller compares it
-	// with that of the state that it has loaded.
+	// Digest is a digest of the content, opaque here. The caller compares it with that of the
+	// state that it has loaded.
 	Digest []byte `codec:"digest"`
-	// Extra is whatever else belongs to the state, by name: the cluster's id,
-	// the ensemble's configuration, the table of epochs.
+	// Extra is other data that belong to the state, by name: the cluster's id, the ensemble's
+	// configuration, the table of epochs.
 	Extra map[string][]byte `codec:"extra"`
 
-	// Server is the id of the server that took the snapshot, 0 for one without
-	// an ensemble, and Incarnation names the log that it was taken of. Snapshots
-	// of format 1 have neither.
+	// Server is the id of the server that took the snapshot, 0 for one without an ensemble.
+	// Incarnation names the log that it was taken from. Snapshots of format 1 have neither.
 	Server      uint8  `codec:"server,omitempty"`
 	Incarnation []byte `codec:"incarnation,omitempty"`
 }
@@ -68,24 +67,23 @@ type complete struct {
 	InfoCRC  uint32         `codec:"info,omitempty"` // CRC32C of meta/info; none in format 1
 }
 
-// itemSum returns the checksum of an item as it is stored: the CRC32C of key and
-// value, and above it the length of the key. A section has the sum of these,
-// which does not depend on the order in which items are written.
+// itemSum returns the checksum of an item as it is stored: the CRC32C of key and value, and
+// above it the length of the key. The checksum of a section is the sum of these, which does
+// not depend on the order in which items are written.
 func itemSum(key, value []byte) uint64 {
 	crc := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
 	return uint64(len(key))<<32 + uint64(crc)
 }
 
-// The value of meta/format is the version in a byte and, since format 2, the
-// CRC32C of formatSeal and that byte: a flipped bit must not pass for a later
-// version.
+// The value of meta/format is the version in a byte and, since format 2, the CRC32C of
+// formatSeal and that byte: a flipped bit must not look like a later version.
 const formatSeal = "zkd snapshot"
 
 func encodeFormat(version byte) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{version}, crc32.Checksum(append([]byte(formatSeal), version), castagnoli))
 }
 
-// decodeFormat returns the version that the value of meta/format states.
+// decodeFormat returns the version in the value of meta/format.
 func decodeFormat(b []byte) (uint32, error) {
 	if len(b) == 1 || len(b) == 5 && bytes.Equal(b, encodeFormat(b[0])) {
 		return uint32(b[0]), format.Snapshot.Check(uint32(b[0]))
@@ -93,7 +91,7 @@ func decodeFormat(b []byte) (uint32, error) {
 	return 0, fmt.Errorf("meta/format is %x", b)
 }
 
-// encode returns the canonical msgpack form of v, which equal values share.
+// encode returns the canonical msgpack form of v, which is the same for equal values.
 func encode(v any) ([]byte, error) {
 	var b []byte
 	h := &codec.MsgpackHandle{WriteExt: true}
@@ -102,8 +100,8 @@ func encode(v any) ([]byte, error) {
 	return b, err
 }
 
-// decode reads what encode wrote. The decoder allocates no more than a small
-// multiple of b. It refuses b if it is not exactly what encode would write.
+// decode reads the output of encode. The decoder allocates at most a small multiple of the
+// size of b. It refuses b if it is not exactly what encode would write.
 func decode(b []byte, v any) error {
 	h := &codec.MsgpackHandle{WriteExt: true}
 	h.MaxInitLen = 1024

@@ -21,8 +21,8 @@ import (
 //	magic 4, version 4, page size 4, flags 4, root bucket 16, freelist 8,
 //	number of pages 8, txid 8, FNV-1a of the 56 bytes before 8
 //
-// The other pages in use form B+trees, one for each bucket. A page has count
-// elements behind its header; pos is counted from the begin of the element:
+// The other pages in use form B+trees, one for each bucket. A page has count elements after
+// its header; pos is counted from the start of the element:
 //
 //	branch:  pos 4, key size 4, page id 8
 //	leaf:    flags 4, pos 4, key size 4, value size 4, then key and value at pos
@@ -46,14 +46,14 @@ const (
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
 
-	maxDepth   = 32        // a tree with two keys per page is not that high
-	bufferSize = 256 << 10 // pages mostly follow one another
+	maxDepth   = 32        // a tree with two keys per page is never this high
+	bufferSize = 256 << 10 // pages are mostly adjacent
 )
 
 var native = binary.NativeEndian
 
-// pages reads the trees of a bbolt file. It trusts nothing: each page belongs to
-// one tree and comes once, so a walk ends, and each slice is within its page.
+// pages reads the trees of a bbolt file. It trusts nothing in it: each page belongs to one
+// tree and is read once, so a walk ends, and each slice is within its page.
 type pages struct {
 	ctx   context.Context
 	file  io.ReaderAt
@@ -93,7 +93,7 @@ func (p *pages) newestMeta() (newest boltMeta, err error) {
 		if m, ok := parseMeta(b); ok && (!found || m.txid > newest.txid) {
 			newest, found = m, true
 		}
-		p.seen[0] |= 1 << id // it belongs to no tree
+		p.seen[0] |= 1 << id // a meta page belongs to no tree
 	}
 	if !found {
 		return boltMeta{}, errors.New("both meta pages are bad")
@@ -101,7 +101,7 @@ func (p *pages) newestMeta() (newest boltMeta, err error) {
 	return newest, nil
 }
 
-// parseMeta reads a meta page, if it is a valid one.
+// parseMeta reads a meta page. ok is false if it is not valid.
 func parseMeta(page []byte) (m boltMeta, ok bool) {
 	b := page[pageHeaderSize:][:metaSize]
 	sum := fnv.New64a()
@@ -112,7 +112,7 @@ func parseMeta(page []byte) (m boltMeta, ok bool) {
 		native.Uint32(b[8:]) == pageSize && native.Uint64(b[56:]) == sum.Sum64()
 }
 
-// bucket is where a bucket is: at a root page, or in an inline page.
+// bucket is the place of a bucket: a root page, or an inline page.
 type bucket struct {
 	name   string
 	root   uint64
@@ -140,9 +140,8 @@ func (p *pages) buckets() ([]bucket, error) {
 	return list, nil
 }
 
-// walkNamed visits the items of the bucket called name in the order of their
-// keys, and returns their number. What it hands out is valid until visit
-// returns.
+// walkNamed visits the items of the bucket called name in the order of their keys, and
+// returns their number. The key and value are valid until visit returns.
 func (p *pages) walkNamed(list []bucket, name string, visit func(key, value []byte) error) (n int64, err error) {
 	i := slices.IndexFunc(list, func(b bucket) bool { return b.name == name })
 	if i < 0 {
@@ -163,9 +162,9 @@ func (p *pages) walkNamed(list []bucket, name string, visit func(key, value []by
 // walk is one pass through a tree.
 type walk struct {
 	pages *pages
-	flags uint32 // that each leaf element has
+	flags uint32 // required of each leaf element
 	visit func(key, value []byte) error
-	last  []byte // key of the item before
+	last  []byte // key of the previous item
 	n     int64  // items so far
 }
 
@@ -188,7 +187,7 @@ func (w *walk) tree(id uint64, depth int) error {
 		}
 		return nil
 	case flagBranch:
-		children, err := branch(page) // a copy: the page goes when the next one is read
+		children, err := branch(page) // a copy: reading the next page overwrites this one
 		if err != nil {
 			return fmt.Errorf("page %d: %w", id, err)
 		}
@@ -249,7 +248,7 @@ func (w *walk) leaf(page []byte) error {
 	return nil
 }
 
-// elements returns the part of a page that has its elements.
+// elements returns the part of a page after its header.
 func elements(page []byte) ([]byte, error) {
 	n := int(native.Uint16(page[10:])) * elementSize
 	if n > len(page)-pageHeaderSize {

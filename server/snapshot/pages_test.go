@@ -30,8 +30,8 @@ func smallFile(t testing.TB) []byte {
 	return file
 }
 
-// readBytes reads a file as Load does after size and CRC have been found right.
-// It counts the items.
+// readBytes reads a file as Load does after the checks of size and CRC. It counts the
+// items.
 func readBytes(file []byte) (n int, err error) {
 	_, err = read(context.Background(), bytes.NewReader(file), int64(len(file)), func(_ string, k, v []byte) error {
 		n++
@@ -45,8 +45,8 @@ func readBytes(file []byte) (n int, err error) {
 
 const smallItems = 2 + 4 + 150
 
-// TestStructure damages what Load relies on, where a CRC would not tell: as if
-// the file had been written so.
+// TestStructure damages the structures that Load relies on, with a matching CRC: as if the
+// file had been written that way.
 func TestStructure(t *testing.T) {
 	good := smallFile(t)
 	if n, err := readBytes(good); err != nil || n != smallItems {
@@ -102,8 +102,8 @@ func TestStructure(t *testing.T) {
 			}
 		})
 	}
-	// One bad meta page is no harm if the other is the newer one; if it is the
-	// older one, what it shows was not complete.
+	// One bad meta page is harmless if the other is the newer one; if the other is the older one,
+	// it describes a file that was not complete.
 	for _, at := range []int{20, pageSize + 20} {
 		file := bytes.Clone(good)
 		file[at] ^= 1
@@ -113,8 +113,8 @@ func TestStructure(t *testing.T) {
 	}
 }
 
-// TestMutations changes random bytes of a file whose CRC is then taken for
-// right: Load returns an error or as many items as before, and does not fail.
+// TestMutations changes random bytes of a file and skips the CRC check: Load returns an
+// error or as many items as before, and does not crash.
 func TestMutations(t *testing.T) {
 	good := smallFile(t)
 	for seed := range uint64(3000) {
@@ -149,8 +149,7 @@ func FuzzPages(f *testing.F) {
 	})
 }
 
-// FuzzMeta decodes arbitrary bytes as Meta; what decodes must encode to the same
-// bytes.
+// FuzzMeta decodes arbitrary bytes as Meta; decoded input must encode to the same bytes.
 func FuzzMeta(f *testing.F) {
 	for _, meta := range []Meta{{}, {Zxid: -1, Epoch: 1 << 31, Time: 1, Digest: []byte{}, Extra: map[string][]byte{"a": nil, "b": {1}}}} {
 		b, err := encode(&meta)

@@ -15,8 +15,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
-// Reader reads the bytes of a snapshot's file, for sending them to another
-// server.
+// Reader reads the bytes of a snapshot's file, to send them to another server.
 type Reader struct {
 	*io.SectionReader
 	f vfs.File
@@ -25,9 +24,9 @@ type Reader struct {
 // Close closes the file.
 func (r *Reader) Close() error { return r.f.Close() }
 
-// Open opens the file of the snapshot that ref names. It stays readable when the
-// snapshot is removed meanwhile. Only its size is checked, and a wrong one is a
-// *fault.Error: the receiver checks all bytes.
+// Open opens the file of the snapshot that ref names. It stays readable if the snapshot is
+// removed meanwhile. Open checks only the size, and returns a *fault.Error for a wrong one:
+// the receiver checks all bytes.
 func (s *Store) Open(ref Ref) (*Reader, error) {
 	f, err := s.opts.FS.Open(s.Path(ref.Name))
 	if err != nil {
@@ -43,25 +42,24 @@ func (s *Store) Open(ref Ref) (*Reader, error) {
 	return &Reader{io.NewSectionReader(f, 0, ref.Size), f}, nil
 }
 
-// Receiver takes in the file of a snapshot from another server. It belongs to
-// one goroutine. Until Finish nothing of it counts, and a crash leaves only a
-// file that the next Open removes.
+// Receiver receives the file of a snapshot from another server. It belongs to one
+// goroutine. The file does not count until Finish; a crash leaves only a file that the next
+// Open removes.
 type Receiver struct {
 	s        *Store
-	ref      Ref // with the name that the file will have here
+	ref      Ref // with the name of the file on this server
 	tmp      string
-	f        vfs.File // nil when it is over
+	f        vfs.File // nil after the reception has ended
 	size     int64
 	crc      uint32
 	unsynced int
 }
 
-// Receive begins to take in the snapshot that ref describes, as its sender does.
-// It returns ErrNoSpace if there is not enough room for it.
+// Receive begins to receive the snapshot that ref, from its sender, describes. It returns
+// ErrNoSpace if there is not enough room.
 //
-// The name of the file is not the sender's. It says what the content is, so that
-// a snapshot of this server's own at the same zxid, which its log may refer to,
-// is left alone.
+// The name of the file is not the sender's. It is derived from the content, so that this
+// server's own snapshot at the same zxid, which its log may refer to, is not overwritten.
 func (s *Store) Receive(ref Ref) (*Receiver, error) {
 	zxid, epoch, ok := parseName(ref.Name)
 	if !ok || zxid != ref.Zxid || ref.Size <= 0 {
@@ -81,8 +79,8 @@ func (s *Store) Receive(ref Ref) (*Receiver, error) {
 	return r, nil
 }
 
-// Write takes the next bytes. After an error, a full disk for example, the
-// reception is over, and nothing is left of it.
+// Write writes the next bytes. After an error, such as a full disk, the reception has ended
+// and left no file.
 func (r *Receiver) Write(p []byte) (int, error) {
 	if r.f == nil {
 		return 0, fs.ErrClosed
@@ -112,14 +110,14 @@ func (r *Receiver) write(p []byte) error {
 	return r.s.checkSpace(r.ref.Size - r.size)
 }
 
-// Finish checks size and CRC32C of what came, and that it is a finished snapshot
-// of the right zxid and digest, and makes the file durable under its name. It
-// returns the reference for this server's log. After an error nothing is left;
-// a *fault.Error says that the bytes are not what they should be.
+// Finish checks the size and CRC32C of the received bytes, and that they are a complete
+// snapshot with the right zxid and digest. It makes the file durable under its name and
+// returns the reference for this server's log. After an error no file is left; a
+// *fault.Error means that the bytes are wrong.
 //
-// The items are not looked at: Load reads them, and the caller compares the
-// digest of what it has built, before it makes the reference durable. A snapshot
-// that fails there is to be removed.
+// Finish does not check the items: Load reads them, and the caller compares the digest of
+// the state that it has built before it makes the reference durable. It must remove a
+// snapshot that fails there.
 func (r *Receiver) Finish(ctx context.Context) (Ref, error) {
 	if r.f == nil {
 		return Ref{}, fs.ErrClosed
@@ -142,7 +140,7 @@ func (r *Receiver) Finish(ctx context.Context) (Ref, error) {
 	return r.ref, nil
 }
 
-// check compares what came with the reference.
+// check compares the received bytes with the reference.
 func (r *Receiver) check(ctx context.Context) error {
 	if r.size != r.ref.Size {
 		return r.invalid(fmt.Errorf("%d bytes came, not %d", r.size, r.ref.Size))
@@ -165,9 +163,9 @@ func (r *Receiver) check(ctx context.Context) error {
 
 func (r *Receiver) invalid(cause error) error { return fault.New(fault.Damaged, r.tmp, cause) }
 
-// publish gives the finished file its name. If there is a file of that name with
-// the same content, from an earlier reception, that is the one. A file of that
-// name with another content is moved out of the way.
+// publish gives the finished file its name. An existing file of that name with the same
+// content, from an earlier reception, is used instead. An existing file with another
+// content is moved away.
 func (r *Receiver) publish(ctx context.Context) error {
 	fsys := r.s.opts.FS
 	if err := r.s.reuse(ctx, r.ref); err == nil {
@@ -190,8 +188,8 @@ func (r *Receiver) publish(ctx context.Context) error {
 	return nil
 }
 
-// reuse makes the bytes of a file durable again that is there already, and
-// returns an error if it is not the one that ref names.
+// reuse makes the bytes of an existing file durable again. It returns an error if the file
+// is not the one that ref names.
 func (s *Store) reuse(ctx context.Context, ref Ref) error {
 	f, err := s.opts.FS.OpenFile(s.Path(ref.Name), os.O_RDWR, 0)
 	if err != nil {
@@ -203,8 +201,7 @@ func (s *Store) reuse(ctx context.Context, ref Ref) error {
 	return errors.Join(err, f.Close())
 }
 
-// Abort ends the reception and leaves nothing of it. After Finish or an error it
-// does nothing.
+// Abort ends the reception and removes its file. After Finish or an error it does nothing.
 func (r *Receiver) Abort() error {
 	if r.f == nil {
 		return nil
@@ -222,7 +219,7 @@ func (r *Receiver) giveUp(err error) error {
 
 func (r *Receiver) cleanUp() error {
 	if r.f != nil {
-		_ = r.f.Close() // it is thrown away
+		_ = r.f.Close() // the file is discarded
 		r.f = nil
 	}
 	if err := r.s.opts.FS.Remove(r.tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,13 +18,13 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// sent is a snapshot as it comes from another server.
+// sent is a snapshot from another server.
 type sent struct {
 	ref  Ref
 	file []byte
 }
 
-// sentSnapshot writes a snapshot of n items and reads it as a sender does.
+// sentSnapshot writes a snapshot of n items and reads it like a sender.
 func sentSnapshot(t testing.TB, zxid jute.Zxid, n int) sent {
 	t.Helper()
 	s := open(t, Options{})
@@ -45,7 +45,7 @@ func sentSnapshot(t testing.TB, zxid jute.Zxid, n int) sent {
 	return sent{ref, file}
 }
 
-// receive takes in a file in pieces.
+// receive receives a file in pieces.
 func receive(s *Store, ref Ref, file []byte) (Ref, error) {
 	r, err := s.Receive(ref)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestReceive(t *testing.T) {
 	s := open(t, Options{FlushStep: 30_000})
 	own := mustWrite(t, s, 7, 10) // of the same zxid, with other content
 	var got Ref
-	for range 2 { // the second time it is there already
+	for range 2 { // the second time the file exists already
 		var err error
 		if got, err = receive(s, from.ref, from.file); err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestReceive(t *testing.T) {
 	if c, _ := load(t, s, own); len(c["nodes"]) != 10 {
 		t.Errorf("own snapshot has %d nodes", len(c["nodes"]))
 	}
-	// It may be sent on under the name that it has here.
+	// It may be forwarded under its local name.
 	again, err := receive(s, got, from.file)
 	if err != nil || again.Name != got.Name {
 		t.Errorf("received again as %+v, %v", again, err)
@@ -98,8 +98,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestReceiveWrong: nothing that is not exactly the snapshot that was announced
-// gets a name, and nothing is left of it.
+// TestReceiveWrong: only exactly the announced snapshot gets a name; nothing is left of any
+// other.
 func TestReceiveWrong(t *testing.T) {
 	from := sentSnapshot(t, 7, 300)
 	other := sentSnapshot(t, 8, 300)
@@ -210,9 +210,9 @@ func crashStore(t testing.TB, fsys *crashfs.FS, reserve int64) *Store {
 	return s
 }
 
-// TestReceiveCrash looks at what a power cut leaves before each operation of a
-// reception, and of a second one that finds the first one's file: no name, or the
-// whole snapshot; and the name, once Finish has returned.
+// TestReceiveCrash examines what a power cut leaves before each operation of a reception,
+// and of a second one that finds the first one's file: either no name, or the whole
+// snapshot; and the name, once Finish has returned.
 func TestReceiveCrash(t *testing.T) {
 	from := sentSnapshot(t, 7, 500)
 	fsys := crashfs.New(1)
@@ -261,8 +261,8 @@ func TestReceiveCrash(t *testing.T) {
 	}
 }
 
-// TestReceiveFaults fails each operation in turn. Nothing is left but what the
-// failed operation itself may leave, and a second try works.
+// TestReceiveFaults fails each operation in turn. Nothing is left except what the failed
+// operation itself may leave, and a second try works.
 func TestReceiveFaults(t *testing.T) {
 	from := sentSnapshot(t, 7, 500)
 	for n := 0; ; n++ {

@@ -24,7 +24,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// content is what a snapshot has: by section, by key.
+// content is the content of a snapshot: by section, by key.
 type content map[string]map[string]string
 
 func open(t testing.TB, opts Options) *Store {
@@ -44,7 +44,7 @@ func (c content) sections() (list []Section) {
 	return list
 }
 
-// items yields m in the order of keys. As a caller may, it reuses its buffers.
+// items yields m in the order of keys. Like a caller may, it reuses its buffers.
 func items(m map[string]string, keys []string) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		var k, v []byte
@@ -79,7 +79,7 @@ func load(t testing.TB, s *Store, ref Ref) (content, Meta) {
 	return c, meta
 }
 
-// bboltContent reads a snapshot with bbolt's own cursor: the dumb twin of Load.
+// bboltContent reads a snapshot with bbolt's cursor: the dumb twin of Load.
 func bboltContent(t *testing.T, path string) content {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
@@ -112,7 +112,7 @@ func equal(a, b content) bool {
 	return maps.EqualFunc(a, b, func(x, y map[string]string) bool { return maps.Equal(x, y) })
 }
 
-// dropEmpty removes empty sections, of which Load visits nothing.
+// dropEmpty removes empty sections, for which Load makes no calls.
 func (c content) dropEmpty() content {
 	c = maps.Clone(c)
 	maps.DeleteFunc(c, func(_ string, m map[string]string) bool { return len(m) == 0 })
@@ -147,8 +147,8 @@ func randomString(r *rand.Rand, n int) string {
 	return string(b)
 }
 
-// TestLoadReturnsWhatWasWritten writes random snapshots, some in random order,
-// and compares what Load and what bbolt read with what was written.
+// TestLoadReturnsWhatWasWritten writes random snapshots, some in random order, and compares
+// the results of Load and of bbolt with the written items.
 func TestLoadReturnsWhatWasWritten(t *testing.T) {
 	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -180,7 +180,7 @@ func TestLoadReturnsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestManyTransactions writes more than fits in one transaction.
+// TestManyTransactions writes more than fits into one transaction.
 func TestManyTransactions(t *testing.T) {
 	const n = 100_000 // 20 MB
 	s := open(t, Options{FlushStep: 4 << 20})
@@ -211,15 +211,15 @@ func TestManyTransactions(t *testing.T) {
 	if count["nodes"] != n || count["sessions"] != 10 {
 		t.Error(count)
 	}
-	// The pages are full: what bbolt adds is its 16 bytes per key, the branch
-	// pages and what transactions leave behind.
+	// The pages are full: bbolt adds 16 bytes per key, the branch pages and the pages freed by
+	// transactions.
 	if limit := int64(n) * (200 + 16) * 115 / 100; ref.Size > limit {
 		t.Errorf("the file has %d bytes, want at most %d", ref.Size, limit)
 	}
 }
 
-// TestLongKeys checks keys that bbolt would refuse: they come back whole and in
-// order, between the others.
+// TestLongKeys checks keys that bbolt would refuse: they are returned complete and in
+// order, among the others.
 func TestLongKeys(t *testing.T) {
 	base := strings.Repeat("x", plainKeyMax-1)
 	keys := []string{base, base + "a", base + "a\x00", base + "ab", base + "ab" + strings.Repeat("y", 1<<20), base + "b", base + "bz", base + "c", "y"}
@@ -277,7 +277,7 @@ func TestBadSections(t *testing.T) {
 	}
 }
 
-// checkEmpty checks that neither a snapshot nor an unfinished file is there.
+// checkEmpty checks that there is neither a snapshot nor an unfinished file.
 func checkEmpty(t *testing.T, s *Store) {
 	t.Helper()
 	for _, dir := range []string{s.snap, s.tmp} {
@@ -288,7 +288,7 @@ func checkEmpty(t *testing.T, s *Store) {
 	}
 }
 
-// TestCancel ends the context in the middle of a Write and of a Load.
+// TestCancel ends the context during a Write and during a Load.
 func TestCancel(t *testing.T) {
 	why := errors.New("shutting down")
 	s := open(t, Options{})
@@ -463,7 +463,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestUnfinished opens a file that lacks the last transaction of Write.
+// TestUnfinished opens a file without the last transaction of Write.
 func TestUnfinished(t *testing.T) {
 	s := open(t, Options{})
 	ref := mustWrite(t, s, 1, 10)
@@ -485,8 +485,8 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// TestListAndRemove checks which files count as snapshots, and that one is
-// removed by its name.
+// TestListAndRemove checks which files count as snapshots, and that one can be removed by
+// name.
 func TestListAndRemove(t *testing.T) {
 	s := open(t, Options{})
 	for _, name := range []string{"stranger.db", "00-1.db", "0000000000000001-01.db"} {
@@ -528,8 +528,8 @@ func TestListAndRemove(t *testing.T) {
 	}
 }
 
-// TestOpenCleansUp checks that Open removes what a killed Write left, and
-// nothing else.
+// TestOpenCleansUp checks that Open removes the files that a killed Write left, and nothing
+// else.
 func TestOpenCleansUp(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})
@@ -554,8 +554,7 @@ func TestOpenCleansUp(t *testing.T) {
 	}
 }
 
-// faultyFS records the operations that change something, and fails the one with
-// number failAt.
+// faultyFS records the operations that change something, and fails operation number failAt.
 type faultyFS struct {
 	vfs.FS
 	ops    []string
@@ -617,10 +616,9 @@ func (f *faultyFile) Close() error {
 	return errors.Join(f.fs.op("close"), f.File.Close())
 }
 
-// TestFaults fails each operation in turn: Write returns the error, leaves
-// nothing behind, and works again afterwards. The order of the operations is
-// what makes a file durable before it has its name, and its name before there
-// is a reference.
+// TestFaults fails each operation in turn: Write returns the error, leaves no file, and
+// works again afterwards. The order of the operations makes a file durable before it has
+// its name, and its name durable before there is a reference.
 func TestFaults(t *testing.T) {
 	const order = "open read sync close rename syncdir"
 	for failAt := 0; ; failAt++ {
@@ -691,7 +689,7 @@ func (f *readFaultsFile) ReadAt(b []byte, off int64) (int, error) {
 	return f.File.ReadAt(b, off)
 }
 
-// TestLoadAllocations checks that the number of items does not matter.
+// TestLoadAllocations checks that allocations do not depend on the number of items.
 func TestLoadAllocations(t *testing.T) {
 	s := open(t, Options{})
 	ref := mustWrite(t, s, 1, 20_000)

@@ -27,21 +27,21 @@ const (
 
 // Options are the settings of a Store.
 type Options struct {
-	// FS is the file system. nil is the operating system's. See the package's
-	// documentation for what else it may be.
+	// FS is the file system. nil means the operating system's. See the package comment for other
+	// possible values.
 	FS vfs.FS
-	// FlushStep is how many bytes are written before they are sent to the disk.
-	// Never are more than about twice that many waiting in memory, so that the
-	// log's fsync has little to wait for. Default 16 MiB.
+	// FlushStep is how many bytes are written before they are sent to the disk. At most about
+	// twice that many bytes wait in memory, so that the log's fsync does not wait long. Default
+	// 16 MiB.
 	FlushStep int
-	// BytesPerSecond limits the speed of writing; 0 is no limit.
+	// BytesPerSecond limits the rate of writing; 0 means no limit.
 	BytesPerSecond int64
-	// Reserve is the room that Write leaves on the disk, in bytes. 0 uses it up.
+	// Reserve is the free space that Write leaves on the disk, in bytes; 0 means none.
 	Reserve int64
 }
 
-// Ref names a snapshot and what its file must be. It is what makes the snapshot
-// valid, so it belongs into the log.
+// Ref names a snapshot and identifies the content of its file. It makes the snapshot valid,
+// so it belongs in the log.
 type Ref struct {
 	Name   string // of the file, without directory
 	Zxid   jute.Zxid
@@ -50,8 +50,7 @@ type Ref struct {
 	Digest []byte // Meta.Digest
 }
 
-// Info describes a file in the directory of snapshots. Nothing says that it is
-// valid.
+// Info describes a file in the directory of snapshots. The file need not be valid.
 type Info struct {
 	Name  string
 	Zxid  jute.Zxid
@@ -59,21 +58,21 @@ type Info struct {
 	Size  int64 // bytes
 }
 
-// Store is the snapshots of one data directory.
+// Store manages the snapshots of one data directory.
 type Store struct {
 	opts      Options
 	snap, tmp string
 	aside     string
 
-	received atomic.Uint64 // receptions begun, for the names of their files
+	received atomic.Uint64 // number of receptions begun, for the names of their files
 
 	write   sync.Mutex    // held while Write runs
 	maxSize int           // tests: size limit of a file under construction, 0 is none
 	onFlush func(n int64) // tests: called with the bytes written so far
 }
 
-// Open returns the store of dataDir. It makes the directories snap and tmp where
-// they are missing, and removes what an unfinished Write left in tmp.
+// Open returns the store of dataDir. It makes missing directories, and removes files that
+// an unfinished Write left in tmp.
 func Open(dataDir string, opts Options) (*Store, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.OS{}
@@ -135,11 +134,11 @@ func parseName(name string) (zxid jute.Zxid, epoch uint32, ok bool) {
 	return zxid, epoch, true
 }
 
-// List returns the files in the directory of snapshots, the newest first. Files
-// with other names are left out.
+// List returns the files in the directory of snapshots, newest first. Files with other
+// names are ignored.
 func (s *Store) List() ([]Info, error) { return list(s.opts.FS, s.snap) }
 
-// List is Store.List of the store in dataDir, which need not be open: it changes
+// List is like Store.List for the store in dataDir, which need not be open: it changes
 // nothing. The error matches fs.ErrNotExist if there is no such directory.
 func List(fsys vfs.FS, dataDir string) ([]Info, error) {
 	return list(fsys, filepath.Join(dataDir, snapDir))
@@ -168,8 +167,8 @@ func list(fsys vfs.FS, dir string) ([]Info, error) {
 	return infos, nil
 }
 
-// Remove removes the file with the given name, durably. One that does not exist
-// is not an error.
+// Remove removes the file with the given name, durably. It is no error if the file does not
+// exist.
 func (s *Store) Remove(name string) error {
 	if err := s.remove(name); err != nil {
 		return err
@@ -190,9 +189,9 @@ func (s *Store) remove(name string) error {
 // asideDir is the directory in dataDir for files that no log refers to.
 const asideDir = "unreferenced"
 
-// SetAside moves the file with the given name out of the directory of snapshots
-// into the directory "unreferenced" beside it, and returns its path there. What
-// is there is never touched again, but by Reclaim.
+// SetAside moves the file with the given name out of the directory of snapshots into the
+// directory "unreferenced" next to it, and returns its new path. Only Reclaim touches files
+// there.
 func (s *Store) SetAside(name string) (path string, err error) {
 	if err := s.opts.FS.MkdirAll(s.aside); err != nil {
 		return "", fmt.Errorf("set snapshot %s aside: %w", name, err)
@@ -212,8 +211,8 @@ func (s *Store) SetAside(name string) (path string, err error) {
 	return path, nil
 }
 
-// Reclaim moves a file that SetAside moved back to its place, if it is missing
-// there and is the one that ref names. It reports whether it did.
+// Reclaim moves a file back that SetAside moved, if it is missing from its place and is the
+// one that ref names. It reports whether it did.
 func (s *Store) Reclaim(ctx context.Context, ref Ref) (bool, error) {
 	if _, err := s.opts.FS.Stat(s.Path(ref.Name)); !errors.Is(err, fs.ErrNotExist) {
 		return false, nil

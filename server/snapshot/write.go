@@ -22,31 +22,29 @@ const (
 	pageSize    = 4096
 	txSize      = 2 << 20 // key and value bytes per transaction; with 8 MiB a Write needs 45 MB more memory and no less time
 	lockTimeout = time.Second
-	mapSize     = 64 << 20 // address space to begin with
+	mapSize     = 64 << 20 // initial address space
 	metaName    = "meta"
 )
 
 // Section is a named part of a snapshot.
 type Section struct {
-	// Name is any but "meta" and the empty one.
+	// Name is not empty and not "meta".
 	Name string
-	// Items are the keys, each not empty and only once, and their values. In
-	// the order of the keys' bytes they are written fastest. The bytes need
-	// stay valid only until the next item.
+	// Items are the unique, non-empty keys and their values. Writing is fastest in the order of
+	// the keys' bytes. The bytes need to stay valid only until the next item.
 	Items iter.Seq2[[]byte, []byte]
-	// Early makes Load deliver the section before those that are not early,
-	// although it is written in its turn: what others refer to may be known only
-	// when they have been written.
+	// Early makes Load deliver the section before those that are not early, although it is
+	// written in its turn: its content may be known only when other sections have been written.
 	Early bool
 }
 
-// Write writes the snapshot of sections and meta, and returns the reference to
-// it when the file is durable under its name. It blocks for as long as that
-// takes. The items are drawn on the calling goroutine.
+// Write writes the snapshot of sections and meta, and returns its reference when the file
+// is durable under its name. It blocks until then. It iterates over the items on the
+// calling goroutine.
 //
-// It fails with the cause of ctx when that ends, with an error that matches
-// fs.ErrExist when the snapshot is there already, with ErrNoSpace or ENOSPC when
-// the disk is full. After any error the unfinished file is gone.
+// It fails with the cause of ctx when that ends, with an error that matches fs.ErrExist
+// when the snapshot already exists, and with ErrNoSpace or ENOSPC when the disk is full.
+// After any error the unfinished file is gone.
 func (s *Store) Write(ctx context.Context, meta Meta, sections ...Section) (Ref, error) {
 	s.write.Lock()
 	defer s.write.Unlock()
@@ -87,15 +85,14 @@ func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections 
 		return Ref{}, err
 	}
 	if err := s.opts.FS.SyncDir(s.snap); err != nil {
-		// Whether the name is durable is unknown. Without a Ref it counts for
-		// nothing, so it may go or stay; gone is better.
+		// It is unknown whether the name is durable. Without a Ref the file does not count, so it
+		// may be removed or stay; removing it is better.
 		return Ref{}, errors.Join(err, s.remove(name))
 	}
 	return Ref{Name: name, Zxid: meta.Zxid, Size: size, CRC: crc, Digest: meta.Digest}, nil
 }
 
-// seal makes the finished file durable and measures it, by reading back what is
-// really there.
+// seal makes the finished file durable and measures it by reading it back.
 func (s *Store) seal(ctx context.Context, path string) (size int64, crc uint32, err error) {
 	f, err := s.opts.FS.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -113,7 +110,7 @@ func (s *Store) build(ctx context.Context, path string, meta Meta, sections []Se
 	b := builder{ctx: ctx, flusher: flusher{ctx: ctx, s: s, begin: time.Now()}}
 	b.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout:         lockTimeout,
-		NoSync:          true, // the file is thrown away after a crash
+		NoSync:          true, // the file is discarded after a crash
 		NoGrowSync:      true,
 		NoFreelistSync:  true,
 		FreelistType:    bbolt.FreelistMapType,
@@ -142,16 +139,16 @@ type builder struct {
 
 	tx     *bbolt.Tx
 	bucket *bbolt.Bucket
-	arena  []byte // values of the transaction: bbolt wants them to stay valid
+	arena  []byte // values of the transaction: bbolt requires them to stay valid
 	used   int    // key and value bytes of the transaction
 	key    []byte // buffer for a long key
 	long   uint64 // number of long keys so far
-	last   []byte // key of the item before
+	last   []byte // key of the previous item
 	sum    uint64 // of the section's items so far; see itemSum
 }
 
-// all writes everything. bbolt reads the file through a mapping, where an error
-// of the disk is a fault: that is made an error too.
+// all writes the whole file. bbolt reads the file through a mapping, where a disk error
+// raises a fault; all converts it to an error.
 func (b *builder) all(meta Meta, sections []Section) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -189,7 +186,7 @@ func (b *builder) all(meta Meta, sections []Section) (err error) {
 	return b.complete(done)
 }
 
-// memoryFault is the panic of a fault in mapped memory.
+// memoryFault is the panic value of a fault in mapped memory.
 type memoryFault interface {
 	error
 	Addr() uintptr
@@ -220,8 +217,8 @@ func (b *builder) section(sec Section) (n SectionCount, err error) {
 	return n, b.commit()
 }
 
-// meta and complete write the bucket meta: first what the snapshot is, then, in
-// a separate transaction, that it is whole.
+// meta and complete write the bucket meta: first the description of the snapshot, then, in
+// a separate transaction, the mark that it is complete.
 func (b *builder) meta(meta Meta, done *complete) error {
 	info, err := encode(&meta)
 	if err != nil {
@@ -254,7 +251,7 @@ func (b *builder) complete(done complete) error {
 	return b.db.Sync()
 }
 
-// beginWith begins a transaction on a bucket, which is made if it is new.
+// beginWith begins a transaction on a bucket. It creates the bucket if isNew is set.
 func (b *builder) beginWith(bucket string, isNew bool) (err error) {
 	if err := context.Cause(b.ctx); err != nil {
 		return err
@@ -287,7 +284,7 @@ func (b *builder) commit() error {
 func (b *builder) put(key, value []byte) error {
 	key, value = b.shorten(key, value)
 	if len(b.arena)+len(value) > cap(b.arena) {
-		b.arena = make([]byte, 0, max(txSize+txSize/8, len(value))) // the old one belongs to bbolt till the commit
+		b.arena = make([]byte, 0, max(txSize+txSize/8, len(value))) // bbolt owns the old one until the commit
 	}
 	start := len(b.arena)
 	b.arena = append(b.arena, value...)
@@ -303,14 +300,14 @@ func (b *builder) put(key, value []byte) error {
 	return nil
 }
 
-// flusher sends what was written to the disk step by step, keeps to the speed
-// limit and looks after the free space.
+// flusher sends written bytes to the disk step by step, enforces the rate limit and checks
+// the free space.
 type flusher struct {
 	ctx      context.Context
 	s        *Store
 	file     *os.File
 	begin    time.Time
-	written  int64 // bytes in all
+	written  int64 // total bytes
 	unsynced int64 // bytes since the last step
 }
 
@@ -331,7 +328,7 @@ func (f *flusher) step(n int64) error {
 	return errors.Join(f.s.checkSpace(0), f.pace())
 }
 
-// checkSpace returns ErrNoSpace if there is no room for so many more bytes.
+// checkSpace returns ErrNoSpace if the disk has no room for the given number of bytes.
 func (s *Store) checkSpace(more int64) error {
 	if s.opts.Reserve <= 0 {
 		return nil
@@ -343,7 +340,7 @@ func (s *Store) checkSpace(more int64) error {
 	return err
 }
 
-// pace waits until what was written is within the speed limit.
+// pace waits until the written bytes are within the rate limit.
 func (f *flusher) pace() error {
 	limit := f.s.opts.BytesPerSecond
 	if limit <= 0 {

@@ -16,19 +16,19 @@ import (
 
 const (
 	damagedSuffix = ".damaged"
-	// asideName is the first segment of the log that takes the place of a
-	// damaged one, until it does.
+	// asideName is the first segment of the log that replaces a damaged one, until all damaged
+	// segments are renamed.
 	asideName = "aside" + tmpSuffix
 )
 
-// errInterrupted is the cause of damage that an earlier run had found and not
-// come to the end of setting aside.
+// errInterrupted is the cause of damage that an earlier run found without finishing to set
+// the log aside.
 var errInterrupted = errors.New("setting aside a damaged log was interrupted")
 
-// SetAside closes the log and opens an empty one in its place. It is for a log
-// that reads well and is useless because the snapshot that its history begins
-// with is damaged, as cause says. What Options.SetAside says of a damaged log
-// holds for it, and Recovered.Damaged is set. Owner only.
+// SetAside closes the log and opens an empty one in its place. It is for a log that reads
+// well but is useless because the snapshot that its history begins with is damaged, for the
+// reason cause. It does what Options.SetAside describes for a damaged log, and sets
+// Recovered.Damaged. Owner only.
 func (l *Log) SetAside(cause error) (*Log, *Recovered, error) {
 	if err := l.Close(); err != nil {
 		return nil, nil, fmt.Errorf("set aside a log: %w", err)
@@ -36,7 +36,7 @@ func (l *Log) SetAside(cause error) (*Log, *Recovered, error) {
 	return openAside(l.o, l.metrics, &CorruptError{Kind: fault.Damaged, Segment: l.o.Dir, Seq: 1, Cause: cause})
 }
 
-// openAside sets a log aside and opens the one that takes its place.
+// openAside sets a log aside and opens its replacement.
 func openAside(o Options, m metrics, corrupt *CorruptError) (*Log, *Recovered, error) {
 	if err := setAside(o, m, corrupt); err != nil {
 		return nil, nil, err
@@ -50,15 +50,14 @@ func openAside(o Options, m metrics, corrupt *CorruptError) (*Log, *Recovered, e
 	return l, rec, nil
 }
 
-// setAside puts an empty log in the place of a damaged one: with the identity of
-// the options, and with the newest promise that any readable record or header
-// has. The damaged segments get names that end in .damaged, which it notes in
-// corrupt.
+// setAside replaces a damaged log by an empty one with the identity of the options and the
+// newest promise in any readable record or header. It renames the damaged segments to names
+// that end in .damaged, and lists these in corrupt.
 //
-// The first segment of the new log is durable, as asideName, before the first of
-// the old ones is renamed, and gets its own name when all of them are. So a crash
-// leaves the damaged log, or the mark to go on from, but never a part of the log
-// that looks like a whole one, nor an empty directory.
+// The first segment of the new log is durable, as asideName, before the first old segment
+// is renamed. It gets its final name when all of them are. So a crash leaves either the
+// damaged log or the mark to continue from, but never a part of the log that looks
+// complete, nor an empty directory.
 func setAside(o Options, m metrics, corrupt *CorruptError) error {
 	firsts, _, err := listSegments(o.FS, o.Dir)
 	if err != nil {
@@ -83,7 +82,7 @@ func setAside(o Options, m metrics, corrupt *CorruptError) error {
 	return nil
 }
 
-// promiseOfAside returns the promise that an interrupted run has found.
+// promiseOfAside returns the promise found by an interrupted run.
 func promiseOfAside(o Options) ([]byte, error) {
 	f, err := o.FS.Open(filepath.Join(o.Dir, asideName))
 	if err != nil {
@@ -94,8 +93,8 @@ func promiseOfAside(o Options) ([]byte, error) {
 	return h.state.promise, err
 }
 
-// writeAside makes the first segment of the new log. An earlier one is replaced:
-// that it can be read does not mean that it is on the disk.
+// writeAside makes the first segment of the new log. It replaces an earlier one, which may
+// be readable without being on the disk.
 func (l *Log) writeAside() error {
 	f, size, tmp, err := l.makeSegment(headerSize)
 	if err != nil {
@@ -110,8 +109,8 @@ func (l *Log) writeAside() error {
 	return errors.Join(err, f.Close())
 }
 
-// swapAside renames the damaged segments, and then the first one of the new log.
-// It returns the names that the damaged ones have now.
+// swapAside renames the damaged segments, and then the first segment of the new log. It
+// returns the new names of the damaged segments.
 func (l *Log) swapAside(firsts []uint64) ([]string, error) {
 	names := []string{}
 	for _, first := range firsts {
@@ -134,7 +133,7 @@ func (l *Log) swapAside(firsts []uint64) ([]string, error) {
 	return names, l.syncDir()
 }
 
-// freeName returns a name for a damaged file that no earlier damage has.
+// freeName returns a name for a damaged file that no earlier damaged file has.
 func freeName(fsys vfs.FS, path string) (string, error) {
 	name := path + damagedSuffix
 	for n := 2; ; n++ {
@@ -147,11 +146,10 @@ func freeName(fsys vfs.FS, path string) (string, error) {
 	}
 }
 
-// newestPromise searches the segments for the promise that was made last: the
-// one of the valid record, or the header, with the highest number. It returns
-// nil if there is none. If the operator has ordered the log to be set aside,
-// segments that can't be read are passed over: the promise is an additional
-// fence, since the new log has another identity.
+// newestPromise searches the segments for the newest promise: the one in the valid record
+// or header with the highest number. It returns nil if there is none. If the operator has
+// ordered the log to be set aside, segments that can't be read are skipped: the promise is
+// only an additional fence, since the new log has another identity.
 func newestPromise(o Options, firsts []uint64) ([]byte, error) {
 	var s promiseSearch
 	for i, first := range firsts {
@@ -170,7 +168,7 @@ func newestPromise(o Options, firsts []uint64) ([]byte, error) {
 // promiseSearch is the newest promise found so far.
 type promiseSearch struct {
 	promise []byte
-	seq     uint64 // of its record, or of the last one that a header accounts for
+	seq     uint64 // of its record, or of the last record that a header accounts for
 }
 
 func (s *promiseSearch) found(promise []byte, seq uint64) {
@@ -179,8 +177,7 @@ func (s *promiseSearch) found(promise []byte, seq uint64) {
 	}
 }
 
-// segment searches a segment. Its records from limit on do not count, unless
-// limit is 0.
+// segment searches a segment. Unless limit is 0, records from limit on do not count.
 func (s *promiseSearch) segment(fsys vfs.FS, path string, first, limit uint64) error {
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -200,7 +197,7 @@ func (s *promiseSearch) segment(fsys vfs.FS, path string, first, limit uint64) e
 	if err == nil {
 		s.found(h.state.promise, h.first-1)
 	}
-	// The salt of the records is the CRC, even if that is what does not fit.
+	// The salt of the records is the CRC of the header, even if the header does not match it.
 	salts := []uint32{h.crc}
 	if crc := headerCRCOf(b); crc != h.crc {
 		salts = append(salts, crc)
@@ -215,7 +212,7 @@ func (s *promiseSearch) segment(fsys vfs.FS, path string, first, limit uint64) e
 	return nil
 }
 
-// record looks for a record at off, and returns how far to go on.
+// record looks for a record at off, and returns the distance to the next place to look at.
 func (s *promiseSearch) record(w *window, off int64, salts []uint32, first, limit uint64) (int64, error) {
 	b, err := w.at(off, recordHeader)
 	if err != nil {
@@ -224,7 +221,7 @@ func (s *promiseSearch) record(w *window, off int64, salts []uint32, first, limi
 	if len(b) < recordHeader || binary.LittleEndian.Uint16(b) != recordMagic {
 		return align, nil
 	}
-	// As in end.inspect: a plausible number before a checksum.
+	// As in end.inspect: check for a plausible number before computing a checksum.
 	seq := binary.LittleEndian.Uint64(b[8:])
 	if seq < first || seq-first > uint64(w.limit)/recordHeader {
 		return align, nil

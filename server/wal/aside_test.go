@@ -22,8 +22,8 @@ func asideOptions(fsys *crashfs.FS) Options {
 	return o
 }
 
-// promises writes a log of several segments with a promise behind each entry,
-// and the last promise twice. It returns that.
+// promises writes a log of several segments with a promise after each entry, and the last
+// promise twice. It returns the last promise.
 func promises(t testing.TB, fsys *crashfs.FS) string {
 	t.Helper()
 	l, _ := mustOpen(t, testOptions(fsys))
@@ -41,7 +41,7 @@ func promises(t testing.TB, fsys *crashfs.FS) string {
 	return "\x01\x28"
 }
 
-// checkAside checks a log that has taken the place of a damaged one.
+// checkAside checks a log that has replaced a damaged one.
 func checkAside(rec *Recovered, promise string) error {
 	if rec.New || rec.LastZxid != 0 || rec.FirstZxid != 0 || rec.CommitHint != 0 || len(rec.Snaps) > 0 || len(rec.Control) > 0 ||
 		string(rec.Ident) != "anew" || string(rec.Promise) != promise {
@@ -68,7 +68,7 @@ func TestSetAside(t *testing.T) {
 		if round == 0 && len(rec.Damaged.Renamed) != len(files) {
 			t.Errorf("renamed %q, want all of %q", rec.Damaged.Renamed, files)
 		}
-		// It is repaired, and is an ordinary log.
+		// The log is repaired, and is an ordinary one.
 		mustAppend(t, l, SnapRef{Zxid: 100, Name: "snap", Installed: true}.Record(), Record{Kind: Append, Zxid: 1 << 32, Prev: 100, Type: 1})
 		mustAppend(t, l, Record{Kind: CommitHint, Zxid: 1 << 32})
 		_, rec = mustOpen(t, asideOptions(fsys))
@@ -82,8 +82,8 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// TestSetAsideByteDamage changes bytes all over a log. Whatever is damaged, the
-// newest promise is kept, as there are two records of it, and nothing else.
+// TestSetAsideByteDamage changes bytes all over a log. Whatever is damaged, the newest
+// promise is kept, since there are two records of it, and nothing else.
 func TestSetAsideByteDamage(t *testing.T) {
 	fsys := crashfs.New(1)
 	promise := promises(t, fsys)
@@ -115,9 +115,9 @@ func TestSetAsideByteDamage(t *testing.T) {
 	}
 }
 
-// TestSetAsideRandom changes bytes of random histories, at whose end the promise
-// stands twice, and something behind that: all is as it was, but for the last
-// record, or the log is set aside with the promise.
+// TestSetAsideRandom changes bytes of random histories that end with the promise twice and
+// one more record. Either everything except the last record is unchanged, or the log is set
+// aside with the promise.
 func TestSetAsideRandom(t *testing.T) {
 	aside := 0
 	seeds(t, 20, func(t *testing.T, seed uint64) {
@@ -160,10 +160,9 @@ func TestSetAsideRandom(t *testing.T) {
 	t.Logf("%d set aside", aside)
 }
 
-// TestSetAsideCrash crashes before each operation of setting a log aside, with
-// several kinds of damage, and within what goes on from there. It must always end
-// with the empty log and the promise, and never in between with a part of the
-// damaged log, or with no log at all.
+// TestSetAsideCrash crashes before each operation of setting a log aside, with several
+// kinds of damage, and within the continuation after a crash. It must always end with the
+// empty log and the promise, and never leave a part of the damaged log, or no log at all.
 func TestSetAsideCrash(t *testing.T) {
 	damages := map[string]func(fsys *crashfs.FS, files []string) error{
 		"record": func(fsys *crashfs.FS, files []string) error {
@@ -219,8 +218,8 @@ func TestSetAsideCrash(t *testing.T) {
 	t.Logf("%d images", images)
 }
 
-// checkNoPart opens a log that is being set aside, or has been, without setting
-// anything aside.
+// checkNoPart opens a log that is being set aside, or has been, without setting anything
+// aside.
 func checkNoPart(t *testing.T, fsys *crashfs.FS, promise string) {
 	t.Helper()
 	if id, err := Identify(fsys, testDir); !id.Exists || err != nil {
@@ -237,8 +236,8 @@ func checkNoPart(t *testing.T, fsys *crashfs.FS, promise string) {
 	}
 }
 
-// TestSetAsideFaults fails each change of the disk in turn while a log is set
-// aside. Open reports it, and works the next time.
+// TestSetAsideFaults fails each change of the disk in turn while a log is set aside. Open
+// reports the failure, and works the next time.
 func TestSetAsideFaults(t *testing.T) {
 	for n := 0; ; n++ {
 		fsys := crashfs.New(uint64(n))
@@ -282,7 +281,7 @@ func TestSetAsideFaults(t *testing.T) {
 	}
 }
 
-// TestSetAsideNot: what is not damage of the log does not set it aside.
+// TestSetAsideNot: faults other than damage of the log do not set it aside.
 func TestSetAsideNot(t *testing.T) {
 	fsys := crashfs.New(1)
 	sample(t, fsys)
@@ -313,8 +312,8 @@ func TestSetAsideNot(t *testing.T) {
 	}
 }
 
-// TestNewestPromise: of the promises that can still be read, the one with the
-// highest number counts, wherever it is.
+// TestNewestPromise: of the promises that can still be read, the one with the highest
+// number counts, wherever it is.
 func TestNewestPromise(t *testing.T) {
 	fsys := crashfs.New(1)
 	promises(t, fsys)
@@ -334,7 +333,7 @@ func TestNewestPromise(t *testing.T) {
 	}
 	var got [][]byte
 	for i := len(files) - 1; i >= 0; i-- {
-		for _, from := range []int{headerSize, 0} { // the header is left, then nothing
+		for _, from := range []int{headerSize, 0} { // first the header is left, then nothing
 			if err := fsys.Corrupt(files[i], zero(from)); err != nil {
 				t.Fatal(err)
 			}
@@ -349,8 +348,8 @@ func TestNewestPromise(t *testing.T) {
 	}
 }
 
-// FuzzSetAside: whatever stands in the segments, a log opens, with something of
-// what was written, or with nothing and perhaps a promise.
+// FuzzSetAside: whatever the segments contain, a log opens, either with some of the written
+// records, or with none and perhaps a promise.
 func FuzzSetAside(f *testing.F) {
 	fsys := crashfs.New(1)
 	promise := promises(f, fsys)
@@ -383,7 +382,7 @@ func FuzzSetAside(f *testing.F) {
 	})
 }
 
-// A log that reads well can be of no use: its snapshot is lost.
+// A log that reads well can be useless: its snapshot is lost.
 func TestSetAsideSound(t *testing.T) {
 	fsys := crashfs.New(1)
 	promise := promises(t, fsys)

@@ -12,8 +12,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestAppendAllocates nothing per record: 100 records of 1 KiB cost at most one
-// allocation, now and then.
+// TestAppendAllocates checks that appending does not allocate per record: 100 records of 1
+// KiB cost at most an occasional allocation.
 func TestAppendAllocates(t *testing.T) {
 	l, _ := mustOpen(t, Options{Dir: t.TempDir(), NoSync: true})
 	defer l.Close()
@@ -40,7 +40,7 @@ func fill(batch []Record, last jute.Zxid, payload []byte) {
 	}
 }
 
-// BenchmarkEncode is the cost of a record of 1 KiB without writing it.
+// BenchmarkEncode measures encoding a record of 1 KiB without writing it.
 func BenchmarkEncode(b *testing.B) {
 	f := frame{Record: Record{Kind: Append, Zxid: 2, Prev: 1, Payload: make([]byte, 1024)}, seq: 2}
 	var buf []byte
@@ -51,7 +51,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend is the cost of encoding and writing, without any fsync.
+// BenchmarkAppend measures encoding and writing, without any fsync.
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		b.Run(fmt.Sprintf("batch=%d/size=1k", n), func(b *testing.B) {
@@ -73,7 +73,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// trim gives back the disk space of a benchmark.
+// trim frees the disk space of a benchmark.
 func trim(b *testing.B, l *Log) {
 	b.Helper()
 	ref := SnapRef{Zxid: l.LastZxid(), Name: "end"}
@@ -85,8 +85,8 @@ func trim(b *testing.B, l *Log) {
 	}
 }
 
-// BenchmarkWriter is durable entries of 1 KiB through a Writer, with so many
-// callers of which each waits for its own.
+// BenchmarkWriter measures durable entries of 1 KiB through a Writer, with several callers
+// that each wait for their own entry.
 func BenchmarkWriter(b *testing.B) {
 	for _, callers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("callers=%d/size=1k", callers), func(b *testing.B) {
@@ -129,8 +129,8 @@ func BenchmarkWriter(b *testing.B) {
 	}
 }
 
-// BenchmarkColdStart is a restart with a million entries of 300 bytes: reading
-// and checking the log, and replaying it. The log is in the page cache.
+// BenchmarkColdStart measures a restart with a million entries of 300 bytes: reading and
+// checking the log, and replaying it. The log is in the page cache.
 func BenchmarkColdStart(b *testing.B) {
 	const entries = 1_000_000
 	o := Options{Dir: b.TempDir(), NoSync: true}
@@ -205,7 +205,7 @@ func BenchmarkColdStart(b *testing.B) {
 	})
 }
 
-// BenchmarkOpenEmpty is the first start of a server.
+// BenchmarkOpenEmpty measures the first start of a server.
 func BenchmarkOpenEmpty(b *testing.B) {
 	dir, i := b.TempDir(), 0
 	for b.Loop() {
@@ -215,8 +215,8 @@ func BenchmarkOpenEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkSync is why segments are zeroed beforehand: one write of 4 KiB and an
-// fdatasync, on a file of written zeros, on one only extended, and on one that
+// BenchmarkSync shows why segments are zeroed in advance: it measures one write of 4 KiB
+// and an fdatasync, on a file of written zeros, on one only extended, and on one that
 // grows.
 func BenchmarkSync(b *testing.B) {
 	const size = 64 << 20
@@ -252,8 +252,8 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// BenchmarkSimulated is what a simulator does millions of times, on a disk in
-// memory: fifty small synced batches, a power cut, and recovery.
+// BenchmarkSimulated measures what a simulator does millions of times, on a disk in memory:
+// fifty small synced batches, a power cut, and recovery.
 func BenchmarkSimulated(b *testing.B) {
 	for _, size := range []int64{16 << 10, 256 << 10} {
 		b.Run(fmt.Sprintf("segment=%dk", size>>10), func(b *testing.B) {

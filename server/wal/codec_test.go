@@ -47,7 +47,7 @@ func TestSnapRefRoundTrip(t *testing.T) {
 	}
 }
 
-// TestOldHeader: segments of format 1, whose states have no notes, still open.
+// TestOldHeader: segments of format 1, whose states have no notes, can still be opened.
 func TestOldHeader(t *testing.T) {
 	h := header{version: 1, first: 7, size: headerSize, prevCRC: 3, state: state{ident: []byte("me"), promise: []byte{1}, last: 9, hint: 8}}
 	got, err := decodeHeader(h.encode())
@@ -56,7 +56,7 @@ func TestOldHeader(t *testing.T) {
 	}
 }
 
-// FuzzFrame: no input makes the decoder panic, and what decodes encodes back.
+// FuzzFrame: no input makes the decoder panic, and decoded input encodes to the same bytes.
 func FuzzFrame(f *testing.F) {
 	for _, r := range []Record{
 		{Kind: Append, Zxid: 2, Prev: 1, Payload: []byte("payload")},

@@ -2,11 +2,11 @@ package wal
 
 import "slices"
 
-// control gathers the entries whose type is not 0 while records are read in.
+// control collects the entries whose type is not 0 while records are read.
 type control struct{ entries []Record }
 
-// apply follows the history over a record. installed tells of a snapshot
-// reference that it is one of another server's.
+// apply updates the entries for a record. installed means that a snapshot reference is that
+// of another server's snapshot.
 func (c *control) apply(r *Record, installed bool) {
 	switch {
 	case r.Kind == Append && r.Type != 0:
@@ -18,13 +18,13 @@ func (c *control) apply(r *Record, installed bool) {
 		for n > 0 && c.entries[n-1].Zxid > r.Zxid {
 			n--
 		}
-		c.entries = slices.Clip(c.entries[:n]) // a mark may hold those behind
+		c.entries = slices.Clip(c.entries[:n]) // a mark may hold the entries after n
 	case r.Kind == Snapshot && installed:
 		c.entries = nil
 	}
 }
 
-// mark returns the entries up to now; what follows leaves them alone.
+// mark returns the entries so far; later calls do not change them.
 func (c *control) mark() []Record {
 	c.entries = slices.Clip(c.entries)
 	return c.entries

@@ -8,11 +8,11 @@ import (
 	"github.com/zkd-project/zkd/internal/crashfs"
 )
 
-// TestCrash runs random histories, and before every operation on the disk looks
-// at what a power cut there would leave: nothing of what was not synced, and
-// several random mixtures of it. Each image must recover to a prefix of what was
-// written that holds all that was acknowledged; recovering it again, also after
-// a crash at any point of the recovery, must give the same.
+// TestCrash runs random histories. Before every operation on the disk it examines what a
+// power cut there would leave: none of the unsynced data, and several random mixtures of
+// it. Each image must recover to a prefix of the written records that includes all
+// acknowledged ones. Recovering it again, also after a crash at any point of the recovery,
+// must give the same result.
 func TestCrash(t *testing.T) {
 	images := 0
 	seeds(t, 16, func(t *testing.T, seed uint64) {
@@ -45,11 +45,11 @@ func TestCrash(t *testing.T) {
 type crasher struct {
 	t      *testing.T
 	rng    *rand.Rand
-	nested int // one of so many images is also crashed within its recovery
+	nested int // one of this many images is also crashed within its recovery
 	images int
 }
 
-// source picks how much of what was not synced survives.
+// source selects how much of the unsynced data survives.
 func (c *crasher) source() *rand.Rand {
 	if c.rng.IntN(4) == 0 {
 		return nil
@@ -57,8 +57,8 @@ func (c *crasher) source() *rand.Rand {
 	return rand.New(rand.NewPCG(c.rng.Uint64(), 0))
 }
 
-// look checks one image. In a killed image not everything seen is durable, so a
-// crash within its recovery may lose what was not acknowledged.
+// look checks one image. In a killed image not all visible data are durable, so a crash
+// within its recovery may lose records that were not acknowledged.
 func (c *crasher) look(m *model, image *crashfs.FS, killed bool) int {
 	c.t.Helper()
 	c.images++
@@ -67,7 +67,7 @@ func (c *crasher) look(m *model, image *crashfs.FS, killed bool) int {
 	if err != nil {
 		c.t.Fatalf("image %d: %v\nfiles: %v", c.images, err, before.Files())
 	}
-	// What recovery reported is durable from then on.
+	// Records that recovery reported are durable from then on.
 	sealed := *m
 	sealed.acked = n
 	if _, again, err := sealed.check(image.Crash(nil)); err != nil || again != n {
@@ -79,8 +79,8 @@ func (c *crasher) look(m *model, image *crashfs.FS, killed bool) int {
 	return n
 }
 
-// crashWithin recovers an image that has n records, and crashes before each
-// operation of it.
+// crashWithin recovers an image that has n records, and crashes before each operation of
+// the recovery.
 func (c *crasher) crashWithin(m *model, image *crashfs.FS, n int, killed bool) {
 	image.SetHook(func(op crashfs.Op) error {
 		if op.Kind.Mutates() {
@@ -113,9 +113,9 @@ func (c *crasher) reopen(m *model, fsys *crashfs.FS) (*Log, *crashfs.FS) {
 	return l, fsys
 }
 
-// TestFaults fails each operation of a life in turn. The log must stop, and what
-// it had acknowledged must survive, first the restart of the process (which sees
-// pages that will never reach the disk), then a power cut behind that.
+// TestFaults fails each operation of a life in turn. The log must stop, and acknowledged
+// records must survive, first a restart of the process (which sees pages that will never
+// reach the disk), then a power cut after that.
 func TestFaults(t *testing.T) {
 	faults := 0
 	seeds(t, 6, func(t *testing.T, seed uint64) {
@@ -169,7 +169,7 @@ func faultAt(t *testing.T, seed uint64, n int) bool {
 	return failed == crashfs.Op{}
 }
 
-// checkDead checks that a failed log touches nothing any more.
+// checkDead checks that a failed log touches no file any more.
 func checkDead(t *testing.T, l *Log, fsys *crashfs.FS) {
 	t.Helper()
 	fsys.SetHook(func(op crashfs.Op) error {

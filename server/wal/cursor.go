@@ -12,8 +12,8 @@ type cursor struct {
 	dead []span    // records out of the history that are not passed yet
 }
 
-// pass moves the cursor over a record and reports whether it is an entry of the
-// history. Each of those must follow the one before it.
+// pass moves the cursor over a record and reports whether it is an entry of the history.
+// Each such entry must follow the previous one.
 func (c *cursor) pass(f *frame) (bool, error) {
 	for len(c.dead) > 0 && c.dead[0].to <= f.seq {
 		c.dead = c.dead[1:]

@@ -14,9 +14,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// sample writes a log of several segments, each entry synced on its own, with a
-// snapshot reference in the middle, and a commit hint at the end which proves
-// that all before it was durable. It returns the entries.
+// sample writes a log of several segments, each entry synced separately, with a snapshot
+// reference in the middle, and a commit hint at the end which proves that everything before
+// it was durable. It returns the entries.
 func sample(t testing.TB, fsys *crashfs.FS) []string {
 	t.Helper()
 	l, _ := mustOpen(t, testOptions(fsys))
@@ -36,9 +36,9 @@ func sample(t testing.TB, fsys *crashfs.FS) []string {
 	return want
 }
 
-// TestByteDamage changes bytes all over a log. Whatever was proven durable must
-// be missed; only the last record, behind which there is no proof, may be taken
-// for torn; and the log must never be read differently without a word.
+// TestByteDamage changes bytes all over a log. The loss of any record proven durable must
+// be detected; only the last record, which no later record proves, may be taken for torn;
+// and a log must never be read differently without an error.
 func TestByteDamage(t *testing.T) {
 	fsys := crashfs.New(1)
 	want := sample(t, fsys)
@@ -94,8 +94,8 @@ func fileSize(t testing.TB, fsys *crashfs.FS, name string) int {
 	return int(info.Size())
 }
 
-// verdict opens a damaged sample and says what came of it. Opening it may not
-// change anything if it is corrupt.
+// verdict opens a damaged sample and returns the outcome. Opening may not change a corrupt
+// log.
 func verdict(t testing.TB, fsys *crashfs.FS, want []string) string {
 	t.Helper()
 	changes := 0
@@ -286,7 +286,7 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
-// TestReadError must not be taken for damage: the bytes may be fine.
+// TestReadError: a read error must not be taken for damage, since the bytes may be intact.
 func TestReadError(t *testing.T) {
 	fsys := crashfs.New(1)
 	sample(t, fsys)
@@ -302,8 +302,8 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// TestUnsyncedTailIsTorn: a crash in the middle of a large batch leaves any mix
-// of its sectors, and whole records behind holes are no proof of durability.
+// TestUnsyncedTailIsTorn: a crash in the middle of a large batch leaves any mix of its
+// sectors, and whole records after holes do not prove durability.
 func TestUnsyncedTailIsTorn(t *testing.T) {
 	fsys := crashfs.New(1)
 	l, _ := mustOpen(t, testOptions(fsys))
@@ -329,8 +329,8 @@ func TestUnsyncedTailIsTorn(t *testing.T) {
 	}
 }
 
-// TestOutOfPlace: a whole record that follows another one than the last is
-// nothing that a crash leaves behind, even with no proof behind it.
+// TestOutOfPlace: no crash leaves a whole record that does not follow the last one, even
+// without a later proof.
 func TestOutOfPlace(t *testing.T) {
 	fsys := crashfs.New(1)
 	l, _ := mustOpen(t, testOptions(fsys))

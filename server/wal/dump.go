@@ -10,11 +10,11 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
-// Dump describes the log in dir, a line for each segment and record, for
-// operators. It shows payloads by their length only, unless describe is given:
-// that renders a record's payload, without a line break. Dump changes nothing,
-// may be used on a log that does not open, and continues after damage with the
-// next segment. It returns the first error of w or of reading files.
+// Dump describes the log in dir for operators, with a line for each segment and record. It
+// shows only the length of a payload, unless describe is given, which renders a record's
+// payload without a line break. Dump changes nothing, works on a log that can't be opened,
+// and continues after damage with the next segment. It returns the first error of w or of
+// reading files.
 func Dump(w io.Writer, fsys vfs.FS, dir string, describe func(Record) string) error {
 	firsts, leftovers, err := listSegments(fsys, dir)
 	if err != nil {
@@ -37,8 +37,8 @@ func Dump(w io.Writer, fsys vfs.FS, dir string, describe func(Record) string) er
 	return nil
 }
 
-// DumpSegment is Dump for one segment, whatever the name of its file. It does not
-// know of the segments around it, and so not which of the last records count.
+// DumpSegment is like Dump for one segment, in a file of any name. It does not see the
+// neighboring segments, so it does not know which of the last records count.
 func DumpSegment(w io.Writer, fsys vfs.FS, path string, describe func(Record) string) error {
 	d := dump{out: w, describe: describe}
 	if err := d.segment(fsys, path, 0); err != nil {
@@ -53,7 +53,7 @@ func HasSegments(fsys vfs.FS, dir string) bool {
 	return err == nil && len(firsts) > 0
 }
 
-// dump is the description of one segment under way.
+// dump is the description of a segment in progress.
 type dump struct {
 	out      io.Writer
 	describe func(Record) string
@@ -68,8 +68,8 @@ func (d *dump) text(r Record) string {
 	return d.describe(r)
 }
 
-// segment describes the segment that begins with the record number first; 0 stands
-// for the one that its header names.
+// segment describes the segment that begins with the record number first, or with the
+// number that its header names if first is 0.
 func (d *dump) segment(fsys vfs.FS, path string, first uint64) error {
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *dump) header(name string, h *header) error {
 	return err
 }
 
-// kindText names the kind of a record, and the type of an entry that has one.
+// kindText returns the kind of a record, and the type of an entry that has one.
 func kindText(r *Record) string {
 	if r.Type == 0 {
 		return r.Kind.String()
@@ -125,7 +125,7 @@ func kindText(r *Record) string {
 	return fmt.Sprintf("%s(type %d)", r.Kind, r.Type)
 }
 
-// end says what the end of a segment is.
+// end describes the end of a segment.
 func (d *dump) end(w *window, h *header, seq uint64, off int64, cause error) error {
 	e := end{offset: off, seq: seq - 1}
 	switch {

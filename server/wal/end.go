@@ -8,31 +8,29 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// end is where the records of the last segment end, and what lies behind.
+// end is the end of the records of the last segment, and what lies after it.
 type end struct {
 	offset  int64
 	seq     uint64 // of the last record before it
 	durable uint64 // the highest record proven durable, at most seq
-	dirty   bool   // there is something but zeros behind
+	dirty   bool   // not all bytes after the end are zero
 	// bad is set if the record at offset had been durable: the log is corrupt.
 	bad          error
 	provenBehind uint64
 	zxidBehind   jute.Zxid
 }
 
-// findEnd walks the records of the last segment up to the first place where none
-// follows. Whether that is the end that a crash leaves or damage is told by what
-// is behind it:
+// findEnd walks the records of the last segment up to the first place without one. The
+// bytes after that place tell whether a crash left this end or it is damage:
 //
-//   - A record there that says that the missing one had been synced when it was
-//     written: damage.
-//   - A whole record right at the place that does not belong there: damage, as
-//     each place of a segment is written only once.
-//   - Anything else was written by the batches whose fsync never completed, and
-//     parts of them may have reached the disk in any order: a torn end.
+//   - A later record that says that the missing one had been synced: damage.
+//   - A whole record at the place itself that does not belong there: damage, since each
+//     place of a segment is written only once.
+//   - Anything else was written by batches whose fsync never completed. Parts of them may
+//     have reached the disk in any order: a torn end.
 //
-// A commit hint proves nothing more than its own durable number does, since a
-// hint that is written is never ahead of what is durable.
+// A commit hint proves no more than its own durable number does, since a written hint is
+// never ahead of what is durable.
 func findEnd(w *window, h *header, crc uint32) (end, error) {
 	e := end{offset: headerSize, seq: h.first - 1, durable: h.first - 1}
 	for {
@@ -51,8 +49,8 @@ func findEnd(w *window, h *header, crc uint32) (end, error) {
 	}
 }
 
-// lookBehind searches the rest of the segment for records that prove that the
-// one missing at e.offset had been durable.
+// lookBehind searches the rest of the segment for records that prove that the record
+// missing at e.offset had been durable.
 func (e *end) lookBehind(w *window, salt uint32, cause error) error {
 	for off := e.offset; off < w.limit; {
 		b, err := w.at(off, 4096)
@@ -79,8 +77,8 @@ func (e *end) lookBehind(w *window, salt uint32, cause error) error {
 	return nil
 }
 
-// inspect looks for a record at off, takes account of it if there is one, and
-// returns how far to go on.
+// inspect looks for a record at off, evaluates it if there is one, and returns the distance
+// to the next place to look at.
 func (e *end) inspect(w *window, off int64, salt uint32) (int64, error) {
 	b, err := w.at(off, recordHeader)
 	if err != nil {
@@ -89,8 +87,8 @@ func (e *end) inspect(w *window, off int64, salt uint32) (int64, error) {
 	if len(b) < recordHeader || binary.LittleEndian.Uint16(b) != recordMagic {
 		return align, nil
 	}
-	// Look at the number before the checksum: bytes that clients made up must
-	// not cost a checksum of megabytes at every step.
+	// Check the number before the checksum: bytes made up by clients must not cost a checksum of
+	// megabytes at every step.
 	seq := binary.LittleEndian.Uint64(b[8:])
 	if seq <= e.seq || seq-e.seq > uint64(w.limit)/recordHeader {
 		return align, nil
@@ -108,7 +106,7 @@ func (e *end) inspect(w *window, off int64, salt uint32) (int64, error) {
 	return int64(f.size), nil
 }
 
-// zeroBlock is compared with; nobody writes it.
+// zeroBlock is for comparison; it is never written.
 var zeroBlock [4096]byte
 
 func allZero(b []byte) bool { return bytes.Equal(b, zeroBlock[:len(b)]) }

@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/internal/format"
 )
 
-// contents returns what the files have, by name.
+// contents returns the contents of the files, by name.
 func contents(t testing.TB, fsys *crashfs.FS) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -27,9 +27,9 @@ func contents(t testing.TB, fsys *crashfs.FS) map[string]string {
 	return files
 }
 
-// TestOnlyDamageIsSetAside opens a log with one thing wrong at a time, with
-// leave to set it aside. Only bytes that a checksum proves wrong are: whatever
-// else is the matter stops Open, which names the file and changes nothing.
+// TestOnlyDamageIsSetAside opens a log with one fault at a time, and with permission to set
+// it aside. Only bytes that a checksum proves wrong are set aside: every other fault stops
+// Open, which names the file and changes nothing.
 func TestOnlyDamageIsSetAside(t *testing.T) {
 	base := crashfs.New(1)
 	sample(t, base)
@@ -124,8 +124,8 @@ func TestOnlyDamageIsSetAside(t *testing.T) {
 	}
 }
 
-// appendRaw appends a record to the log as a program with a defect, or of a
-// later version, would: with the right checksums, whatever it says.
+// appendRaw appends a record to the log like a defective or later program: with the right
+// checksums, whatever its content.
 func appendRaw(fsys *crashfs.FS, r Record) error {
 	l := newLog(testOptions(fsys), newMetrics(nil))
 	firsts, _, err := listSegments(fsys, testDir)
@@ -170,8 +170,8 @@ func lastCRC(w *window, h *header, crc uint32, seq uint64) (uint32, error) {
 	return crc, nil
 }
 
-// TestOrderSetsAside: on the operator's order even a sound log is set aside, with
-// its promise. Without a log there is nothing to set aside.
+// TestOrderSetsAside: on the operator's order even a sound log is set aside, with its
+// promise. Without a log there is nothing to set aside.
 func TestOrderSetsAside(t *testing.T) {
 	fsys := crashfs.New(1)
 	promise := promises(t, fsys)
@@ -188,8 +188,8 @@ func TestOrderSetsAside(t *testing.T) {
 	}
 }
 
-// TestCheckComesFirst: what the owner of the log does not accept stops Open before
-// it has changed anything.
+// TestCheckComesFirst: if the owner of the log rejects it, Open stops before it has changed
+// anything.
 func TestCheckComesFirst(t *testing.T) {
 	base := crashfs.New(1)
 	sample(t, base)
@@ -238,8 +238,8 @@ func TestCheckComesFirst(t *testing.T) {
 	}
 }
 
-// TestOtherFilesAreLeft: Open removes what the log itself prepares, and nothing
-// that only looks like it.
+// TestOtherFilesAreLeft: Open removes the files that the log itself prepares, and no files
+// with similar names.
 func TestOtherFilesAreLeft(t *testing.T) {
 	fsys := crashfs.New(1)
 	sample(t, fsys)

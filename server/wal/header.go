@@ -19,15 +19,15 @@ const (
 // header is the first block of a segment.
 type header struct {
 	version uint32 // of the format
-	first   uint64 // seq of the first record; what precedes ends at first-1
+	first   uint64 // seq of the first record; earlier records end at first-1
 	size    int64  // of the file, in bytes
 	prevCRC uint32 // of the record first-1
-	prev    uint64 // first seq of the segment before; 0 if there was none, or in format 1
+	prev    uint64 // first seq of the previous segment; 0 if there was none, or in format 1
 	state   state  // as of the record first-1
 	crc     uint32 // of the block: the salt of the segment's records
 }
 
-// newHeader returns a header in the format that is written.
+// newHeader returns a header in the current write format.
 func newHeader() header { return header{version: format.Segment.Writes()} }
 
 // fixed returns the size of the fixed fields.
@@ -60,8 +60,8 @@ func (h *header) encode() []byte {
 // headerCRCOf returns the CRC that the block should have.
 func headerCRCOf(b []byte) uint32 { return crc32.Checksum(b[:headerCRC], castagnoli) }
 
-// decodeHeader is the inverse of encode. The crc field is set even if the block
-// is not valid, so that the records after it can be examined.
+// decodeHeader is the inverse of encode. It sets crc even if the block is not valid, so
+// that the records after it can be examined.
 func decodeHeader(b []byte) (header, error) {
 	if len(b) != headerSize {
 		return header{}, invalidf("header of %d bytes", len(b))

@@ -10,21 +10,21 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
-// Identity is what a look at a log tells about it without reading its records.
+// Identity is the information about a log that is available without reading its records.
 type Identity struct {
-	// Exists is set if there is a log: at least one segment, or one that is
-	// about to take the place of those that were set aside.
+	// Exists is set if there is a log: at least one segment, or one that is about to replace the
+	// segments that were set aside.
 	Exists bool
-	// Ident is the identity in the newest header that can be read. It is nil if
-	// the headers of all segments are damaged.
+	// Ident is the identity in the newest readable header. It is nil if the headers of all
+	// segments are damaged.
 	Ident []byte
 	// Blank is set if no record was ever written to the log.
 	Blank bool
 }
 
-// Identify looks at the log in dir and changes nothing. A missing directory has
-// no log. The error is a *fault.Error if a header can't be read, or if a later
-// version wrote it; damaged headers are passed over.
+// Identify examines the log in dir and changes nothing. A missing directory has no log. The
+// error is a *fault.Error if a header can't be read, or if a later version wrote it;
+// damaged headers are skipped.
 func Identify(fsys vfs.FS, dir string) (id Identity, err error) {
 	firsts, leftovers, err := listSegments(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,8 +52,8 @@ func Identify(fsys vfs.FS, dir string) (id Identity, err error) {
 	return id, nil
 }
 
-// identify reads the header of a segment, and looks whether a record follows it
-// or was before it.
+// identify reads the header of a segment, and checks whether any record follows it or
+// precedes it.
 func identify(fsys vfs.FS, name string, first uint64) (h header, blank bool, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {

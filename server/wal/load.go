@@ -11,15 +11,15 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// tailInfo is what the last segment's records prove.
+// tailInfo is what the records of the last segment prove.
 type tailInfo struct {
 	durable uint64 // number of the last record proven durable
-	bytes   int64  // of the records behind that one
+	bytes   int64  // of the records after that one
 	torn    *TornTail
 }
 
-// load reads and checks the segments. What it leaves in memory ends at the last
-// record proven durable. It changes nothing on disk.
+// load reads and checks the segments. The log in memory then ends at the last record proven
+// durable. It changes nothing on disk.
 func (l *Log) load(firsts []uint64) (tailInfo, error) {
 	var tail tailInfo
 	var w window
@@ -38,8 +38,8 @@ func (l *Log) load(firsts []uint64) (tailInfo, error) {
 	return tail, nil
 }
 
-// checkBeginning finds segments missing in front: a history that does not begin
-// at the beginning needs a snapshot to stand on.
+// checkBeginning detects missing first segments: a history that does not begin at zxid 0
+// needs a snapshot to build on.
 func (l *Log) checkBeginning() error {
 	if len(l.mu.segs) == 0 || len(l.usableRefs()) > 0 {
 		return nil
@@ -51,7 +51,7 @@ func (l *Log) checkBeginning() error {
 	return nil
 }
 
-// check has the caller look at what was read, before anything is changed.
+// check calls the caller's checks of what was read, before anything is changed.
 func (l *Log) check() error {
 	if l.o.Check == nil {
 		return nil
@@ -66,7 +66,7 @@ func (l *Log) usableRefs() []refAt {
 	return slices.DeleteFunc(slices.Clone(l.mu.refs), func(r refAt) bool { return r.Zxid < l.mu.floor.last })
 }
 
-// mark is what loading records changes.
+// mark holds the values that loading records changes.
 type mark struct {
 	seq          uint64
 	crc          uint32
@@ -90,23 +90,21 @@ func (l *Log) goBack(m mark) {
 	l.control.entries = m.control
 }
 
-// damage is a place where something durable can't be used. load turns it into a
-// CorruptError.
+// damage is a place where durable data can't be used. load turns it into a CorruptError.
 type damage struct {
 	kind   fault.Kind
 	path   string
 	offset int64
 	seq    uint64
 	proven uint64    // highest seq known to have been durable
-	zxid   jute.Zxid // highest one seen behind the damage
+	zxid   jute.Zxid // highest zxid seen after the damage
 	cause  error
 }
 
 func (d *damage) Error() string { return d.cause.Error() }
 
-// damageAt returns what err, met at an offset of a file, means: damage of that
-// kind, unless err says otherwise. What is unreadable or of a later version is
-// no damage.
+// damageAt converts err, found at an offset of a file, to damage of the given kind, unless
+// err says otherwise. Data that are unreadable or of a later version are no damage.
 func (l *Log) damageAt(kind fault.Kind, path string, off int64, proven uint64, err error) error {
 	e := fault.New(kind, path, err)
 	if e.Kind == fault.Unreadable || e.Kind == fault.Newer {
@@ -115,7 +113,7 @@ func (l *Log) damageAt(kind fault.Kind, path string, off int64, proven uint64, e
 	return &damage{kind: e.Kind, path: path, offset: off, seq: l.seq, proven: proven, cause: e.Cause}
 }
 
-// explain turns damage in the segment i into the error for the operator.
+// explain converts damage in segment i to the error for the operator.
 func (l *Log) explain(err error, firsts []uint64, i int) error {
 	d, ok := err.(*damage)
 	if !ok {
@@ -136,7 +134,7 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 		return e
 	}
 	e.LastSeq = max(e.LastSeq, rest[len(rest)-1]-1)
-	// Would the log behind the damage stand on its own?
+	// Check whether the log after the damage is usable by itself.
 	probe := newLog(Options{FS: l.o.FS, Dir: l.o.Dir}, l.metrics)
 	if tail, err := probe.load(rest); err == nil && len(probe.usableRefs()) > 0 {
 		e.LastSeq = max(e.LastSeq, tail.durable)
@@ -149,9 +147,9 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 	return e
 }
 
-// blameMissing turns damage in the segment first into a missing segment, if the
-// header of the next one that is there names another one before it: then it is
-// that file's records which are gone.
+// blameMissing turns damage in the segment first into a missing segment if the header of
+// the next existing segment names another predecessor: then the records of that file are
+// gone.
 func (l *Log) blameMissing(d *damage, first, next uint64) {
 	path := filepath.Join(l.o.Dir, segmentName(next))
 	f, err := l.o.FS.Open(path)
@@ -165,8 +163,8 @@ func (l *Log) blameMissing(d *damage, first, next uint64) {
 	}
 }
 
-// loadClosed reads a segment that another one follows, up to the record that the
-// other one names as its end. All of it was durable.
+// loadClosed reads a segment that is followed by another, up to the record that the header
+// of the other one names as its end. All of it was durable.
 func (l *Log) loadClosed(w *window, path string, first, last uint64) error {
 	f, err := l.o.FS.Open(path)
 	if err != nil {
@@ -219,7 +217,7 @@ func (l *Log) loadUpTo(w *window, last uint64) error {
 	return nil
 }
 
-// loadFrame moves the log in memory over one record.
+// loadFrame applies one record to the log in memory.
 func (l *Log) loadFrame(f *frame, at place) error {
 	if f.Kind == Append && l.o.CheckEntry != nil {
 		if err := l.o.CheckEntry(&f.Record); err != nil {
@@ -253,8 +251,8 @@ func (l *Log) loadFrame(f *frame, at place) error {
 	return nil
 }
 
-// loadLast reads the last segment: it finds the end, decides what kind of end it
-// is, and loads the records proven durable.
+// loadLast reads the last segment: it finds the end, decides which kind of end it is, and
+// loads the records proven durable.
 func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 	f, err := l.o.FS.Open(path)
 	if err != nil {
@@ -280,7 +278,7 @@ func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 	if err := l.loadUpTo(w, end.durable); err != nil {
 		return tailInfo{}, err
 	}
-	// See that the rest is sound, too, but leave it for restart to copy.
+	// Check that the rest is sound, too, but leave it for restart to copy.
 	proven := l.mark()
 	if err := l.loadUpTo(w, end.seq); err != nil {
 		return tailInfo{}, err

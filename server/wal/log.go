@@ -17,20 +17,20 @@ import (
 const (
 	// maxReserve is the room at the tail of a segment for control records.
 	maxReserve = 64 << 10
-	// flushSize is how many bytes are gathered for one write.
+	// flushSize is how many bytes are collected for one write.
 	flushSize = 4 << 20
 )
 
-// Log is an open log. See the package comment for who may call what.
+// Log is an open log. See the package comment for its goroutines.
 type Log struct {
 	o       Options
 	metrics metrics
 	epoch   time.Time // of the durations in busySince; in the past, so none is 0
 
-	// Of the owner, who appends. Invariant: durable <= written < seq.
+	// Used by the owner only, which appends. Invariant: durable <= written < seq.
 	f       vfs.File // of the last segment
-	seg     *segment // the last one; changed with mu held, so the owner may read it without
-	st      state    // as of the last record in buf, or else written
+	seg     *segment // the last one; changed with mu held, so the owner may read it without mu
+	st      state    // after the last record in buf, or the last one written if buf is empty
 	buf     []byte   // encoded, not yet written
 	seq     uint64   // of the next record
 	crc     uint32   // of the last record
@@ -40,7 +40,7 @@ type Log struct {
 	failed  error    // the first failure; nothing works after it
 	control *control // only while Open runs
 
-	synced    atomic.Uint64 // durable, for the others
+	synced    atomic.Uint64 // durable, for other goroutines
 	busySince atomic.Int64  // when the Append began whose Sync has not returned, as a time since epoch; 0: none
 	spare     spare
 	purge     struct {
@@ -51,7 +51,7 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		segs  []*segment // in order; the last one is being written
-		floor place      // the oldest point that Replay can begin at
+		floor place      // the oldest place that Replay can begin at
 		dead  []span     // records that truncations took out of the history, in order
 		refs  []refAt    // retained, oldest first
 		jumps uint64     // truncations and installed snapshots so far
@@ -68,15 +68,15 @@ type refAt struct {
 	seq uint64
 }
 
-// NextSeq returns the number that the next record will get. Owner only.
+// NextSeq returns the number of the next record. Owner only.
 func (l *Log) NextSeq() uint64 { return l.seq }
 
 // LastZxid returns the zxid of the last entry appended. Owner only.
 func (l *Log) LastZxid() jute.Zxid { return l.st.last }
 
-// Append writes records after the last one. They are not durable before Sync
-// returns. After an error nothing is known of the batch, and the log can't be
-// used any more. Owner only; it does not retain batch.
+// Append writes records after the last one. They are not durable before Sync returns. After
+// an error the state of the batch is unknown, and the log can't be used any more. Append
+// does not retain batch. Owner only.
 func (l *Log) Append(batch []Record) error {
 	if l.failed != nil {
 		return l.failed
@@ -95,8 +95,8 @@ func (l *Log) Append(batch []Record) error {
 	return nil
 }
 
-// Sync makes all that was appended durable and returns the number of the last
-// record. With Options.NoSync it takes what was written for durable. Owner only.
+// Sync makes everything appended durable and returns the number of the last record. With
+// Options.NoSync it treats written records as durable. Owner only.
 func (l *Log) Sync() (uint64, error) {
 	if l.failed != nil {
 		return 0, l.failed
@@ -108,8 +108,8 @@ func (l *Log) Sync() (uint64, error) {
 	return l.durable, nil
 }
 
-// fail makes err the end of the log: after a failed write or fsync nobody
-// knows what is on disk, and a second fsync may report success regardless.
+// fail makes err the final error of the log: after a failed write or fsync the contents of
+// the disk are unknown, and a second fsync may report success regardless.
 func (l *Log) fail(err error) error {
 	l.failed = fmt.Errorf("log failed: %w", err)
 	return l.failed
@@ -153,7 +153,7 @@ func (l *Log) forget(oldest jute.Zxid) {
 	l.mu.refs = slices.DeleteFunc(slices.Clone(l.mu.refs), func(r refAt) bool { return r.Zxid < oldest })
 }
 
-// addJump adds a record that changes which records are the history.
+// addJump adds a record that changes which records form the history.
 func (l *Log) addJump(r Record) error {
 	if err := l.flush(); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (l *Log) addJump(r Record) error {
 	return nil
 }
 
-// apply moves the state over a record.
+// apply updates the state for a record.
 func (l *Log) apply(r *Record, seq uint64) error {
 	if err := l.st.apply(r, seq); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (l *Log) encode(r *Record) {
 	l.seq++
 }
 
-// noteBefore gathers an index entry for the next record when one is due.
+// noteBefore collects an index entry for the next record when one is due.
 func (l *Log) noteBefore() {
 	seg := l.seg
 	at := seg.end + int64(len(l.buf))
@@ -207,11 +207,11 @@ func (l *Log) noteBefore() {
 	}
 }
 
-// reserve returns the room at the tail of a segment that is for control
-// records: a full disk must not prevent a promise.
+// reserve returns the room at the tail of a segment that is reserved for control records: a
+// full disk must not prevent a promise.
 func reserve(size int64) int64 { return min(maxReserve, size/8) &^ (align - 1) }
 
-// fits reports whether a record of that size still goes into the segment.
+// fits reports whether a record of the given size still fits into the segment.
 func (l *Log) fits(size int, kind Kind) bool {
 	seg := l.seg
 	limit := seg.size
@@ -221,7 +221,7 @@ func (l *Log) fits(size int, kind Kind) bool {
 	return seg.end+int64(len(l.buf))+int64(size) <= limit
 }
 
-// flush writes the buffer with one write.
+// flush writes the buffer in one write.
 func (l *Log) flush() error {
 	if len(l.buf) == 0 {
 		return nil
@@ -245,7 +245,7 @@ func (l *Log) flush() error {
 	l.pending = l.pending[:0]
 	l.buf = l.buf[:0]
 	if cap(l.buf) > 2*flushSize {
-		l.buf = nil // one huge record must not cost its size for ever
+		l.buf = nil // release the memory after one huge record
 	}
 	return nil
 }
@@ -269,8 +269,8 @@ func (l *Log) setDurable(seq uint64) {
 	l.synced.Store(seq)
 }
 
-// jumpLocked accounts for a truncation or a snapshot reference at a place: cut
-// is the records that it takes out of the history.
+// jumpLocked records a truncation or a snapshot reference at a place: cut is the records
+// that it takes out of the history.
 func (l *Log) jumpLocked(r *Record, base SnapRef, at place, cut span) {
 	if r.Kind == Snapshot {
 		if l.st.baseSeq != at.seq {
@@ -295,8 +295,7 @@ func (l *Log) jumpLocked(r *Record, base SnapRef, at place, cut span) {
 	}
 }
 
-// addSpan adds a span that ends behind all others and takes in those that begin
-// within it.
+// addSpan adds a span that ends after all others and absorbs those that begin within it.
 func addSpan(dead []span, s span) []span {
 	for len(dead) > 0 && dead[len(dead)-1].from >= s.from {
 		dead = dead[:len(dead)-1]
@@ -308,7 +307,7 @@ func addSpan(dead []span, s span) []span {
 	return append(slices.Clip(dead), s) // readers may hold the old slice
 }
 
-// warnSlow reports an fsync that took too long, in ZooKeeper's words.
+// warnSlow logs an fsync that took too long, in ZooKeeper's words.
 func (l *Log) warnSlow(took time.Duration) {
 	l.o.Logger.Warn("fsync-ing the write ahead log took longer than the threshold; this adversely affects operation latency",
 		zap.Duration("took", took), zap.Duration("threshold", l.o.FsyncWarn))
@@ -324,7 +323,7 @@ func (l *Log) Close() error {
 	l.spare.discard()
 	err := l.f.Close()
 	if failed != nil {
-		return nil // its owner knows; there is nothing to add
+		return nil // the owner knows it already
 	}
 	if err != nil {
 		return fmt.Errorf("close log: %w", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// entry returns the record of a standalone history's n-th entry.
+// entry returns the record of the n-th entry of a standalone history.
 func entry(n int, payload string) Record {
 	return Record{Kind: Append, Zxid: jute.Zxid(n), Prev: jute.Zxid(n - 1), Payload: []byte(payload)}
 }
@@ -93,7 +93,7 @@ func TestReopenKeepsAll(t *testing.T) {
 	}
 }
 
-// TestLeftovers: files that a crash left unfinished go, others stay.
+// TestLeftovers: files that a crash left unfinished are removed, others stay.
 func TestLeftovers(t *testing.T) {
 	fsys := crashfs.New(1)
 	l, _ := mustOpen(t, testOptions(fsys))
@@ -112,8 +112,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestRestartsDoNotGrow: starting again and again without writing makes no more
-// files.
+// TestRestartsDoNotGrow: repeated starts without writing create no additional files.
 func TestRestartsDoNotGrow(t *testing.T) {
 	fsys := crashfs.New(1)
 	l, _ := mustOpen(t, testOptions(fsys))

@@ -30,14 +30,14 @@ func newMetrics(reg prometheus.Registerer) metrics {
 	}
 }
 
-// Stats is what the log counts, since Open unless said otherwise.
+// Stats are the counters of the log, since Open unless noted otherwise.
 type Stats struct {
-	Segments  int    // files now
-	FileBytes int64  // their sizes now, with the spare
+	Segments  int    // current number of files
+	FileBytes int64  // their current sizes, with the spare
 	Records   uint64 // appended
 	Bytes     int64  // appended
-	// SinceSnapRef is the bytes of records behind the newest snapshot
-	// reference, those of earlier runs included: what a restart replays.
+	// SinceSnapRef is the bytes of records after the newest snapshot reference, including those
+	// of earlier runs: what a restart replays.
 	SinceSnapRef int64
 
 	Fsyncs     uint64
@@ -45,9 +45,9 @@ type Stats struct {
 	FsyncMin   time.Duration // 0 if there was none
 	FsyncMax   time.Duration
 	SlowFsyncs uint64 // longer than Options.FsyncWarn
-	// Pending is the time since the Append began whose Sync has not returned, 0
-	// if there is none. It grows while the disk is stuck, whichever operation it
-	// is stuck in: a write, an fsync, or the change to a new segment.
+	// Pending is the time since the Append began whose Sync has not returned, 0 if there is none.
+	// It grows while the disk is stuck in any operation: a write, an fsync, or the change to a
+	// new segment.
 	Pending time.Duration
 }
 
@@ -67,7 +67,7 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// timeSync runs an fsync and accounts for it. The owner calls it.
+// timeSync runs an fsync and records its duration. The owner calls it.
 func (l *Log) timeSync(sync func() error) error {
 	start := time.Now()
 	err := sync()

@@ -13,15 +13,15 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// model is what a log should be: every record ever handed to it, in order, how
-// many of them were reported durable, and how far it was purged.
+// model is the expected log: every record ever handed to it, in order, how many of them
+// were reported durable, and how far it was purged.
 type model struct {
 	records []Record
 	acked   int
 	purged  jute.Zxid
 }
 
-// view is what some first records of a model amount to.
+// view is the result of the first records of a model.
 type view struct {
 	history        []Record
 	last, hint     jute.Zxid
@@ -30,7 +30,7 @@ type view struct {
 	snaps          []SnapRef
 }
 
-// after folds the first n records, the slow and obvious way.
+// after folds the first n records in the slow and obvious way.
 func (m *model) after(n int) view {
 	v := view{ident: "ident"}
 	for _, r := range m.records[:n] {
@@ -101,8 +101,8 @@ func testOptions(fsys *crashfs.FS) Options {
 	return Options{FS: fsys, Dir: testDir, SegmentSize: minSegmentSize, Ident: []byte("ident")}
 }
 
-// check opens the log on fsys and compares it with the model. It returns the
-// log, and how many records it has.
+// check opens the log on fsys and compares it with the model. It returns the log and the
+// number of its records.
 func (m *model) check(fsys *crashfs.FS) (*Log, int, error) {
 	l, rec, err := Open(testOptions(fsys))
 	if err != nil {
@@ -112,8 +112,7 @@ func (m *model) check(fsys *crashfs.FS) (*Log, int, error) {
 	return l, n, err
 }
 
-// compare compares what was recovered with the model, and returns how many
-// records there are.
+// compare compares the recovered log with the model, and returns the number of records.
 func (m *model) compare(l *Log, rec *Recovered) (int, error) {
 	n := int(l.NextSeq() - 1)
 	if n < m.acked || n > len(m.records) {
@@ -156,8 +155,8 @@ func (m *model) compare(l *Log, rec *Recovered) (int, error) {
 	return n, nil
 }
 
-// checkControl checks the entries with a type: all those that the log reaches
-// back to, and none that is not in the history.
+// checkControl checks the entries with a type: all those in the log, and none outside of
+// the history.
 func checkControl(rec *Recovered, want []Record) error {
 	extra := len(want) - len(rec.Control)
 	if extra < 0 || extra > 0 && want[extra-1].Zxid > rec.FirstZxid {
@@ -179,7 +178,7 @@ func same(got, want *Record) error {
 	return nil
 }
 
-// compare replays the log behind a zxid.
+// compare replays the log after a zxid.
 func compare(l *Log, after jute.Zxid, want []Record) error {
 	i := 0
 	err := l.Replay(after, func(r Record) error {
@@ -205,7 +204,7 @@ func compare(l *Log, after jute.Zxid, want []Record) error {
 	return err
 }
 
-// driver does random things to a log and keeps the model in step.
+// driver does random operations on a log and updates the model.
 type driver struct {
 	m       *model
 	rng     *rand.Rand
@@ -214,10 +213,10 @@ type driver struct {
 	readers []*follower
 }
 
-// begin goes on with another log.
+// begin continues with another log.
 func (d *driver) begin(l *Log) { d.log, d.readers = l, nil }
 
-// step does one thing. An error means that the log failed.
+// step does one operation. An error means that the log failed.
 func (d *driver) step() error {
 	v := d.m.after(len(d.m.records))
 	switch p := d.rng.IntN(100); {
@@ -243,7 +242,7 @@ func (d *driver) step() error {
 	}
 }
 
-// records returns some that may follow the history.
+// records returns some records that may follow the history.
 func (d *driver) records(v *view) []Record {
 	switch p := d.rng.IntN(100); {
 	case p < 75:
@@ -337,7 +336,7 @@ func (d *driver) snapshot(v *view) []Record {
 	return []Record{ref.Record()}
 }
 
-// replay reads the log from somewhere, as it is being written.
+// replay reads the log from a random zxid while it is being written.
 func (d *driver) replay(v *view) error {
 	z := d.start(v)
 	if err := compare(d.log, z, v.behind(z)); err != nil {
@@ -359,7 +358,7 @@ func (d *driver) start(v *view) jute.Zxid {
 	return entries[d.rng.IntN(len(entries))].Zxid
 }
 
-// follower is a Reader and how far it has come.
+// follower is a Reader with its position.
 type follower struct {
 	*Reader
 	at    jute.Zxid
@@ -375,7 +374,7 @@ func (m *model) jumps() (n int) {
 	return n
 }
 
-// follow lets one of a few readers, or a new one, read on.
+// follow lets one of a few readers, or a new one, read further.
 func (d *driver) follow(v *view) error {
 	i := d.rng.IntN(4)
 	if i >= len(d.readers) {
@@ -431,8 +430,8 @@ func (d *driver) purge(v *view) error {
 
 var moreSeeds = flag.Int("seeds", 0, "number of seeds of the random tests, if not 0")
 
-// seeds runs f for some seeds, the same ones each time. To replay one, use
-// go test -run 'TestCrash/seed=17$', with -seeds if it is a high one.
+// seeds runs f for some seeds, the same ones each time. To replay one, use go test -run
+// 'TestCrash/seed=17$', with -seeds for a high one.
 func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	if *moreSeeds > 0 {
 		n = *moreSeeds

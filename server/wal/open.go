@@ -13,7 +13,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Recovered is what Open found.
+// Recovered is the result of Open.
 type Recovered struct {
 	New        bool      // there was no log
 	Ident      []byte    // the log's identity
@@ -21,28 +21,27 @@ type Recovered struct {
 	Notes      []byte    // payload of the newest notes, nil if there are none
 	LastZxid   jute.Zxid // of the last entry
 	CommitHint jute.Zxid // some zxid known to be committed
-	FirstZxid  jute.Zxid // the oldest one that Replay can begin behind
-	// Snaps are the snapshot references that the log's entries reach to, oldest
-	// first. Their files may be gone or damaged, which is for the caller to see.
+	FirstZxid  jute.Zxid // the oldest zxid that Replay can begin after
+	// Snaps are the snapshot references that the log's entries reach to, oldest first. Their
+	// files may be gone or damaged; the caller has to check.
 	Snaps []SnapRef
-	// Control are the entries of the history whose type is not 0, in order, as
-	// far as the log reaches back: also those that a snapshot covers. The
-	// payloads are the caller's.
+	// Control are the entries of the history whose type is not 0, in order, as far as the log
+	// reaches back: also those that a snapshot covers. The caller owns the payloads.
 	Control []Record
-	// LogBytes is what the log holds from FirstZxid on, in bytes of records.
+	// LogBytes is the size of the records from FirstZxid on.
 	LogBytes int64
-	// Torn is set if the end of the log was cut off: the mark of a crash during
-	// a write. What was cut had never been made durable.
+	// Torn is set if the end of the log was cut off: a crash interrupted a write. The records cut
+	// had never been made durable.
 	Torn *TornTail
-	// Damaged is set if Options.SetAside or Options.Order had the log set aside:
-	// of what was in it only the promise is recovered. The log is empty and has
-	// the identity of Options.SetAsideIdent. Only the Open that sets aside sets it.
+	// Damaged is set if Options.SetAside or Options.Order set the log aside: only its promise is
+	// recovered. The log is empty and has the identity of Options.SetAsideIdent. Only the Open
+	// that sets the log aside sets it.
 	Damaged *CorruptError
 	// Lost is set if AcceptLossAfter made Open give up damaged records.
 	Lost *CorruptError
 }
 
-// TornTail is an end of the log that a crash left incomplete.
+// TornTail is the end of a log that a crash left incomplete.
 type TornTail struct {
 	Segment string
 	Offset  int64  // where the records that count end
@@ -50,15 +49,14 @@ type TornTail struct {
 	After   jute.Zxid
 }
 
-// Open reads the log in o.Dir, tells a torn end from corruption, makes what
-// survives durable again, and leaves the log ready for records. The caller holds
+// Open reads the log in o.Dir, distinguishes a torn end from corruption, makes the
+// surviving records durable again, and leaves the log ready for records. The caller holds
 // the lock on the directory.
 //
-// It returns a *CorruptError if a part of the log that had been durable can't be
-// used, and a *fault.Error if a file can't be read or is of a later version;
-// then nothing was changed. With Options.SetAside it sets a log with damaged
-// bytes aside instead. It is idempotent: a crash within it leads to the same
-// result at the next call.
+// It returns a *CorruptError if a part of the log that had been durable can't be used, and
+// a *fault.Error if a file can't be read or is of a later version; then it has changed
+// nothing. With Options.SetAside it sets a log with damaged bytes aside instead. Open is
+// idempotent: a crash within it leads to the same result at the next call.
 func Open(o Options) (*Log, *Recovered, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, nil, err
@@ -103,7 +101,7 @@ func openOrdered(o Options, m metrics) (*Log, *Recovered, error) {
 	return openAside(o, m, corrupt)
 }
 
-// open is Open without setting anything aside.
+// open is like Open, but sets nothing aside.
 func open(o Options, m metrics) (*Log, *Recovered, error) {
 	firsts, leftovers, err := listSegments(o.FS, o.Dir)
 	if err != nil {
@@ -141,11 +139,11 @@ func newLog(o Options, m metrics) *Log {
 
 func (l *Log) closeQuietly() {
 	if l.f != nil {
-		_ = l.f.Close() // the error that led here is the one to report
+		_ = l.f.Close() // the error that led here is reported
 	}
 }
 
-// describe fills in what recovery found.
+// describe fills in the results of recovery.
 func (l *Log) describe(rec *Recovered) {
 	l.mu.refs = l.usableRefs()
 	l.summarize(rec)
@@ -162,7 +160,7 @@ func (l *Log) describe(rec *Recovered) {
 	*s = Stats{SinceSnapRef: s.SinceSnapRef}
 }
 
-// summarize fills in what the records amount to that were read so far.
+// summarize fills in the results of the records read so far.
 func (l *Log) summarize(rec *Recovered) {
 	rec.Ident, rec.Promise, rec.Notes = l.st.ident, l.st.promise, l.st.notes
 	rec.LastZxid, rec.CommitHint = l.st.last, l.st.hint
@@ -173,12 +171,12 @@ func (l *Log) summarize(rec *Recovered) {
 	}
 }
 
-// restart makes the surviving records durable again and the log ready to be
-// written: it copies what is not proven durable into a fresh segment, whose
-// header names the last proven record as the end of what precedes. The file gets
-// its name only when all of that is synced, so a crash leaves the old end or
-// the new one. What was read may never have reached the disk: the process may
-// have died before its fsync, or an fsync may have failed.
+// restart makes the surviving records durable again and the log ready to be written. It
+// copies the records not proven durable into a fresh segment, whose header names the last
+// proven record as the end of what precedes. The file gets its name only when all of it is
+// synced, so a crash leaves the old end or the new one. Records that were read may never
+// have reached the disk: the process may have died before its fsync, or an fsync may have
+// failed.
 func (l *Log) restart(tail tailInfo, leftovers []string) error {
 	for _, name := range leftovers {
 		if err := l.o.FS.Remove(name); err != nil {
@@ -213,8 +211,8 @@ func (l *Log) restart(tail tailInfo, leftovers []string) error {
 	return nil
 }
 
-// copyTail appends the records of the old last segment that are not proven
-// durable, with the numbers that they had.
+// copyTail appends the records of the old last segment that are not proven durable, with
+// their old numbers.
 func (l *Log) copyTail(old *segment, tail tailInfo) error {
 	if tail.bytes == 0 {
 		return nil
@@ -238,9 +236,9 @@ func (l *Log) copyTail(old *segment, tail tailInfo) error {
 	return l.flush()
 }
 
-// acceptLoss gives up the records from the damage on, if the operator named the
-// right place: the files behind it are set aside, newest first, and the segment
-// that restart writes disowns the rest.
+// acceptLoss gives up the records from the damage on, if the operator named the right
+// place: the later files are set aside, newest first, and the segment that restart writes
+// disowns the rest.
 func (l *Log) acceptLoss(c *CorruptError, firsts []uint64) (tailInfo, error) {
 	if want := *l.o.AcceptLossAfter; want != c.Good || !c.Readable {
 		return tailInfo{}, fmt.Errorf("accept data loss after %s: not where the damage is: %w", want, c)

@@ -12,17 +12,16 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Options says where the log is and how it is written. Zero values are the
-// defaults but for Dir.
+// Options are the settings of a log. Zero values mean the defaults, except for Dir.
 type Options struct {
 	FS  vfs.FS // default: the operating system's
-	Dir string // of the segments; made if need be
+	Dir string // of the segments; created if necessary
 
 	// SegmentSize is the size of a full-grown segment, in bytes; default 64
 	// MiB, at least 16 KiB. ZooKeeper's preAllocSize.
 	SegmentSize int64
-	// Ident is an opaque identity, at most MaxIdent bytes, that a new log is
-	// given. An existing log keeps its own; Open returns it.
+	// Ident is an opaque identity, at most MaxIdent bytes, for a new log. An existing log keeps
+	// its own; Open returns it.
 	Ident []byte
 	// NoSync skips every fsync: a power cut then loses or damages the log.
 	// ZooKeeper's forceSync=no.
@@ -30,24 +29,23 @@ type Options struct {
 	// FsyncWarn is how long an fsync may take before it is logged and counted as
 	// slow. ZooKeeper's fsync.warningthresholdms.
 	FsyncWarn time.Duration
-	// AcceptLossAfter lets Open give up what is behind a damage. It must be the
-	// Good field of the CorruptError that Open returns without it.
+	// AcceptLossAfter lets Open give up everything after a damage. It must be the Good field of
+	// the CorruptError that Open returns without it.
 	AcceptLossAfter *jute.Zxid
 
-	// SetAside makes Open put an empty log in the place of one whose bytes are
-	// damaged (fault.Damaged) instead of failing: see Recovered.Damaged. It is
-	// for a server of an ensemble, which the others can repair.
+	// SetAside makes Open replace a log whose bytes are damaged (fault.Damaged) by an empty one
+	// instead of failing: see Recovered.Damaged. It is for a server of an ensemble, which the
+	// others can repair.
 	SetAside bool
-	// Order makes Open set aside whatever log there is, for the reason that it
-	// gives: the operator wants it so.
+	// Order makes Open set aside any existing log, at the operator's request. It is the reason to
+	// report.
 	Order error
-	// SetAsideIdent is the identity of the log that takes the place of a damaged
-	// one; default: Ident.
+	// SetAsideIdent is the identity of the log that replaces a damaged one; default: Ident.
 	SetAsideIdent []byte
 
-	// CheckEntry is called with each entry that Open reads, and Check with what
-	// was found, before Open changes anything. An error ends Open. nil accepts
-	// all. A log that is set aside is not checked.
+	// CheckEntry is called with each entry that Open reads, and Check with the result, before
+	// Open changes anything. An error ends Open. nil accepts everything. A log that is set aside
+	// is not checked.
 	CheckEntry func(*Record) error
 	Check      func(*Recovered) error
 

@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// AppendSnapRef makes a reference durable: it appends it and syncs. Owner only.
+// AppendSnapRef appends a reference and syncs it. Owner only.
 func (l *Log) AppendSnapRef(r SnapRef) error {
 	if !r.Valid() {
 		return fmt.Errorf("snapshot reference %q: %w", r.Name, ErrTooLarge)
@@ -21,18 +21,17 @@ func (l *Log) AppendSnapRef(r SnapRef) error {
 	return err
 }
 
-// Purge forgets the snapshot references before oldest, which must be the zxid of
-// a durable reference, and deletes the segments that are not needed to replay
-// from there on. It returns how many it deleted. It may be called from any
-// goroutine.
+// Purge forgets the snapshot references before oldest, which must be the zxid of a durable
+// reference, and deletes the segments that are not needed to replay from there on. It
+// returns how many it deleted. It may be called from any goroutine.
 //
-// The references are forgotten for good when a Forget record says so. Before the
-// files of these snapshots are removed it has to be durable: or a later start
-// would miss them.
+// The references are forgotten permanently by a Forget record. That record has to be
+// durable before the files of these snapshots are removed; otherwise a later start would
+// miss them.
 //
-// An error means that a file could not be deleted: the log is sound and goes
-// on, but deletes nothing more before the next Open. Segments go oldest first,
-// each durably before the next one, since the log must never have a hole.
+// An error means that a file could not be deleted. The log remains sound and usable, but
+// deletes nothing more before the next Open. Segments are deleted oldest first, each
+// durably before the next one, since the log must never have a hole.
 func (l *Log) Purge(oldest jute.Zxid) (int, error) {
 	l.purge.Lock()
 	defer l.purge.Unlock()
@@ -50,8 +49,8 @@ func (l *Log) Purge(oldest jute.Zxid) (int, error) {
 	return n, nil
 }
 
-// purgeable forgets old references and returns the paths of the segments that
-// nothing needs then.
+// purgeable forgets old references and returns the paths of the segments that are then no
+// longer needed.
 func (l *Log) purgeable(oldest jute.Zxid) ([]string, error) {
 	h := l.history()
 	l.mu.Lock()
@@ -68,9 +67,9 @@ func (l *Log) purgeable(oldest jute.Zxid) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The record of the reference may go, too: then no entry behind oldest comes
-	// before the first segment that stays, so that reference is the newest one
-	// there, and the segment's header names it.
+	// The record of the reference may be deleted, too: then no entry after oldest comes before
+	// the first segment that stays, so that reference is the newest one there, and the segment's
+	// header names it.
 	var victims []string
 	for _, seg := range h.segs[:keep] {
 		victims = append(victims, seg.path)
@@ -97,8 +96,8 @@ func (l *Log) deleteFirst(path string) error {
 	return nil
 }
 
-// lowest returns the place from which the most of the history is seen: where it
-// was shortest, by a truncation for example, or else the first one.
+// lowest returns the place from which most of the history is seen: where it was shortest,
+// for example by a truncation, or else the first one.
 func lowest(segs []*segment) place {
 	at := segs[0].index[0]
 	for _, seg := range segs {

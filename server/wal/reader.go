@@ -13,16 +13,16 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Reader reads the entries of the history in order, at its own pace, while the
-// log is written: what is written is read, durable or not. It remembers its
-// place, so a call costs what it returns. One goroutine at a time may use it.
+// Reader reads the entries of the history in order while the log is written. It reads
+// written entries, durable or not. It remembers its place, so the cost of a call depends
+// only on what it returns. Only one goroutine at a time may use it.
 type Reader struct {
 	log   *Log
 	jumps uint64 // of the log, when the reader was made
 	cursor
-	seg *segment // being read; the log's, with its lock
+	seg *segment // being read; owned by the log and guarded by its lock
 	f   vfs.File // of seg
-	// The next record, and the CRC of the one before it if one was read.
+	// The number of the next record, and the CRC of the previous one if one was read.
 	seq     uint64
 	off     int64
 	crc     uint32
@@ -30,10 +30,10 @@ type Reader struct {
 	err     error // the first failure; there is nothing after it
 }
 
-// NewReader returns a reader of the entries behind after, which must be the zxid
-// of an entry or of a snapshot reference, or 0, as for Replay: if it is not, the
-// error matches ErrDiscontinuous, or ErrPurged if the log does not reach back so
-// far. It may be called from any goroutine. The caller closes the reader.
+// NewReader returns a reader of the entries after a zxid, which must be the zxid of an entry
+// or of a snapshot reference, or 0, as for Replay. Otherwise the error matches
+// ErrDiscontinuous, or ErrPurged if the log does not reach back so far. It may be called
+// from any goroutine. The caller closes the reader.
 func (l *Log) NewReader(after jute.Zxid) (*Reader, error) {
 	h := l.history()
 	i, from, err := h.find(after)
@@ -50,7 +50,7 @@ func (l *Log) NewReader(after jute.Zxid) (*Reader, error) {
 	return r, nil
 }
 
-// seek passes the entries up to after.
+// seek skips the entries up to after.
 func (r *Reader) seek(after jute.Zxid) error {
 	for r.at < after {
 		b, err := r.read(indexStep)
@@ -72,13 +72,13 @@ func (r *Reader) seek(after jute.Zxid) error {
 	return nil
 }
 
-// Next returns the next entries, of about maxBytes but at least one, or none if
-// there is nothing more now: then ask again later. The records and their
-// payloads are the caller's; the payloads of one call share their memory.
+// Next returns the next entries, of about maxBytes but at least one. It returns none if
+// there is nothing more now; the caller may ask again later. The caller owns the records
+// and their payloads; the payloads of one call share their memory.
 //
-// It returns ErrRewritten if the history was changed behind the reader's back,
-// and ErrPurged if it fell so far behind that the log has the next entries no
-// longer. After an error the reader is of no use; close it.
+// It returns ErrRewritten if the history was changed since the reader was made, and
+// ErrPurged if the log no longer has the next entries. After an error the reader can't be
+// used; close it.
 func (r *Reader) Next(maxBytes int) ([]Record, error) {
 	for r.err == nil {
 		b, err := r.read(maxBytes)
@@ -110,8 +110,8 @@ func (r *Reader) Close() error {
 	return f.Close()
 }
 
-// next takes the record at the beginning of b, which stands at the cursor. ok is
-// set if it is an entry of the history.
+// next decodes the record at the beginning of b, which is the one at the cursor. ok is set
+// if it is an entry of the history.
 func (r *Reader) next(b []byte) (rest []byte, rec Record, ok bool, err error) {
 	f, err := decodeFrame(b, r.seg.salt)
 	if err == nil && (f.seq != r.seq || r.chained && f.prevCRC != r.crc) {
@@ -127,8 +127,8 @@ func (r *Reader) next(b []byte) (rest []byte, rec Record, ok bool, err error) {
 	return b[f.size:], f.Record, ok, nil
 }
 
-// read returns about n bytes of the file at the cursor, or as many as the next
-// record has if that is more. None means that there is no further record.
+// read returns about n bytes of the file at the cursor, or the whole next record if it is
+// larger. It returns none if there is no further record.
 func (r *Reader) read(n int) ([]byte, error) {
 	end, err := r.locate()
 	if err != nil || end == r.off {
@@ -163,8 +163,8 @@ func (r *Reader) fill(b []byte, from int) error {
 	return nil
 }
 
-// locate returns the offset behind the last written record of the segment that
-// is being read, and turns to the next segment at the end of one.
+// locate returns the offset after the last written record of the current segment. At the
+// end of a segment it switches to the next one.
 func (r *Reader) locate() (int64, error) {
 	l := r.log
 	for {
@@ -189,8 +189,8 @@ func (r *Reader) locate() (int64, error) {
 	}
 }
 
-// followingLocked returns the segment behind seg, seg itself if it is the last
-// one, or nil if the one behind it was purged.
+// followingLocked returns the segment after seg, seg itself if it is the last one, or nil
+// if the following one was purged.
 func (l *Log) followingLocked(seg *segment) *segment {
 	segs := l.mu.segs
 	if segs[len(segs)-1] == seg {
@@ -203,7 +203,7 @@ func (l *Log) followingLocked(seg *segment) *segment {
 	return segs[i]
 }
 
-// enter turns to a segment.
+// enter switches to a segment.
 func (r *Reader) enter(seg *segment, path string, off int64) error {
 	f, err := r.log.o.FS.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -218,8 +218,8 @@ func (r *Reader) enter(seg *segment, path string, off int64) error {
 	return nil
 }
 
-// wholeSize returns the size of the record that b begins with, or 0 if b does not
-// hold all of it.
+// wholeSize returns the size of the record that b begins with, or 0 if b does not hold all
+// of it.
 func wholeSize(b []byte) int {
 	if len(b) < recordHeader || binary.LittleEndian.Uint16(b) != recordMagic {
 		return 0

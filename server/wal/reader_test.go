@@ -13,7 +13,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// readAll reads with a reader to the end.
+// readAll reads all entries of a reader.
 func readAll(t testing.TB, r *Reader, maxBytes int) (list []string) {
 	t.Helper()
 	for {
@@ -40,8 +40,8 @@ func mustRead(t testing.TB, l *Log, after jute.Zxid) *Reader {
 	return r
 }
 
-// TestReader follows a log over several segments while it is written, in calls of
-// several sizes.
+// TestReader follows a log over several segments while it is written, in calls of several
+// sizes.
 func TestReader(t *testing.T) {
 	for _, maxBytes := range []int{0, 1, 700, 3000, 1 << 20} {
 		fsys := crashfs.New(1)
@@ -94,7 +94,7 @@ func TestReaderErrors(t *testing.T) {
 	if _, err := l.NewReader(2); !errors.Is(err, ErrPurged) {
 		t.Errorf("behind what was purged: %v", err)
 	}
-	// The file that it has open is still there; the next one is not.
+	// Its open file still exists; the next one does not.
 	err := error(nil)
 	for err == nil {
 		_, err = slow.Next(10_000)
@@ -127,7 +127,8 @@ func TestReaderErrors(t *testing.T) {
 	}
 }
 
-// TestReaderDamage: bytes that rot behind the log's back are no entries.
+// TestReaderDamage: bytes that were damaged after they were written are not returned as
+// entries.
 func TestReaderDamage(t *testing.T) {
 	fsys := crashfs.New(1)
 	l, _ := mustOpen(t, testOptions(fsys))
@@ -150,7 +151,7 @@ func TestReaderDamage(t *testing.T) {
 	}
 }
 
-// TestReaderKeeps: what a call has returned is the caller's.
+// TestReaderKeeps: the caller owns the results of a call.
 func TestReaderKeeps(t *testing.T) {
 	l, _ := mustOpen(t, testOptions(crashfs.New(1)))
 	mustAppend(t, l, entry(1, "one"), entry(2, "two"), entry(3, "three"))
@@ -171,8 +172,8 @@ func TestReaderKeeps(t *testing.T) {
 	}
 }
 
-// TestReaderBeside reads from several goroutines what another one writes through
-// segment after segment, while those are purged that all have passed.
+// TestReaderBeside reads from several goroutines while another one writes segment after
+// segment, and segments that all readers have passed are purged.
 func TestReaderBeside(t *testing.T) {
 	const entries, every = 3000, 300
 	l, _ := mustOpen(t, testOptions(crashfs.New(1)))
@@ -218,7 +219,7 @@ func TestReaderBeside(t *testing.T) {
 	t.Logf("%d segments were purged", deleted)
 }
 
-// follow reads so many entries, with their zxids as payloads.
+// follow reads the given number of entries, whose payloads are their zxids.
 func follow(r *Reader, entries, maxBytes int, progress *atomic.Int64) error {
 	for next := jute.Zxid(1); next <= jute.Zxid(entries); {
 		got, err := r.Next(maxBytes)
@@ -239,7 +240,7 @@ func follow(r *Reader, entries, maxBytes int, progress *atomic.Int64) error {
 	return nil
 }
 
-// TestReaderAllocates one buffer and one list of records for each call.
+// TestReaderAllocates checks that a call allocates one buffer and one list of records.
 func TestReaderAllocates(t *testing.T) {
 	l, _ := mustOpen(t, Options{Dir: t.TempDir(), NoSync: true})
 	defer l.Close()

@@ -9,22 +9,21 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Kind tells what a record means for the history.
+// Kind is the kind of a record: its effect on the history.
 type Kind uint8
 
 // The kinds. The numbers are part of the format: append, never renumber.
 const (
-	// Append adds the entry Zxid behind Prev.
+	// Append adds the entry Zxid after Prev.
 	Append Kind = 1
-	// Promise replaces the promise by the payload, of at most 256 bytes.
-	// Zxid is not looked at.
+	// Promise replaces the promise by the payload, of at most 256 bytes. Zxid is ignored.
 	Promise Kind = 2
-	// Truncate drops the entries behind Zxid, none of which may be committed.
+	// Truncate drops the entries after Zxid, none of which may be committed.
 	Truncate Kind = 3
 	// Snapshot names a snapshot at Zxid; see SnapRef. One that is older than the
 	// newest has no effect.
 	Snapshot Kind = 4
-	// CommitHint tells that the entries up to Zxid are committed.
+	// CommitHint says that the entries up to Zxid are committed.
 	CommitHint Kind = 5
 	// Ident replaces the identity by the payload, of at most 1 KiB.
 	Ident Kind = 6
@@ -54,16 +53,14 @@ func (k Kind) known() bool { return k >= Append && k <= lastKind }
 // Record is one record of the log.
 type Record struct {
 	Kind Kind
-	// Type is a mark that the owner gives an entry, and is opaque here. Entries
-	// whose type is not 0 are found again without reading the others: see
-	// Recovered.Control. Other kinds have none.
+	// Type is set by the owner for an entry, and is opaque here. Entries whose type is not 0 can
+	// be found without reading the others: see Recovered.Control. Other kinds have none.
 	Type uint8
 	Zxid jute.Zxid
-	// Prev is the zxid of the last entry before the record. For Append the
-	// caller states it, and the log checks it; for other kinds the log sets it.
+	// Prev is the zxid of the last entry before the record. For Append the caller sets it, and
+	// the log checks it; for other kinds the log sets it.
 	Prev jute.Zxid
-	// Payload belongs to the log until the record is durable, and must not
-	// change meanwhile.
+	// Payload belongs to the log until the record is durable, and must not change until then.
 	Payload []byte
 }
 
@@ -83,7 +80,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frame is a record as it stands in a segment.
+// frame is a record as encoded in a segment.
 type frame struct {
 	Record
 	seq     uint64
@@ -96,8 +93,8 @@ type frame struct {
 // frameSize returns the bytes that a record with n bytes of payload takes.
 func frameSize(n int) int { return (recordHeader + n + align - 1) &^ (align - 1) }
 
-// appendFrame encodes r behind b and returns its CRC. salt is the CRC of the
-// segment's header; the CRC of a record starts from it.
+// appendFrame encodes r after b and returns its CRC. salt is the CRC of the segment's
+// header; the CRC of a record starts from it.
 func appendFrame(b []byte, salt uint32, f *frame) ([]byte, uint32) {
 	start := len(b)
 	var h [recordHeader]byte
@@ -119,13 +116,13 @@ func appendFrame(b []byte, salt uint32, f *frame) ([]byte, uint32) {
 	return b, crc
 }
 
-// frameCRC covers everything of the frame but the CRC itself.
+// frameCRC returns the CRC of the whole frame except the CRC itself.
 func frameCRC(salt uint32, b []byte) uint32 {
 	return crc32.Update(crc32.Update(salt, castagnoli, b[:44]), castagnoli, b[recordHeader:])
 }
 
-// payloadLen reads the length of the record whose header is h and checks it
-// against the room behind it, before anyone allocates or reads so much.
+// payloadLen reads the length of the record whose header is h and checks it against the
+// room after it, before anything of that length is allocated or read.
 func payloadLen(h []byte, room int64) (int, error) {
 	if m := binary.LittleEndian.Uint16(h); m != recordMagic {
 		return 0, invalidf("magic %#04x", m)
@@ -137,8 +134,8 @@ func payloadLen(h []byte, room int64) (int, error) {
 	return int(n), nil
 }
 
-// decodeFrame reads the record at the start of b, which holds all of it or is
-// too short. The payload is a part of b.
+// decodeFrame reads the record at the start of b, which may be truncated. The payload is a
+// part of b.
 func decodeFrame(b []byte, salt uint32) (frame, error) {
 	if len(b) < recordHeader {
 		return frame{}, invalidf("%d bytes", len(b))

@@ -9,10 +9,10 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// history is a consistent view of what the log held at some moment.
+// history is a consistent view of the log at some moment.
 type history struct {
 	segs  []segment
-	live  []*segment // the same ones, as they go on
+	live  []*segment // the same segments, which change further
 	dead  []span
 	floor place
 	jumps uint64
@@ -28,16 +28,15 @@ func (l *Log) history() history {
 	return h
 }
 
-// Replay calls fn with each entry of the history behind the zxid after, in
-// order. after must be the zxid of an entry or of a snapshot reference, or 0
-// for a history from its very beginning; each entry must follow the one before
-// it, and the first one must follow after, or Replay returns an error that
-// matches ErrDiscontinuous. It returns ErrPurged if the log does not reach back
+// Replay calls fn with each entry of the history after the zxid after, in order. after must
+// be the zxid of an entry or of a snapshot reference, or 0 for the whole history. Each
+// entry must follow the previous one, and the first must follow after, or Replay returns an
+// error that matches ErrDiscontinuous. It returns ErrPurged if the log does not reach back
 // so far, and fn's error if fn returns one.
 //
-// The payload is valid only until fn returns. Replay may be called from any
-// goroutine, also while the log is written: it ends with what had been written
-// when it was called, durable or not.
+// The payload is valid only until fn returns. Replay may be called from any goroutine, also
+// while the log is written: it ends with the last record written when it was called,
+// durable or not.
 func (l *Log) Replay(after jute.Zxid, fn func(Record) error) error {
 	h := l.history()
 	err := h.entries(l, after, func(f *frame) error { return fn(f.Record) })
@@ -50,7 +49,7 @@ func (l *Log) Replay(after jute.Zxid, fn func(Record) error) error {
 // errStop ends a walk early.
 var errStop = errors.New("stop")
 
-// entries calls fn with each entry behind after.
+// entries calls fn with each entry after the zxid after.
 func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error {
 	start, from, err := h.find(after)
 	if err != nil {
@@ -83,9 +82,9 @@ func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error 
 	return nil
 }
 
-// find returns the latest place from which all entries behind after are seen,
-// and the index of its segment: the history before that place ended at or before
-// after, so what counts of it is not behind after.
+// find returns the latest place from which all entries after the zxid after are seen, and
+// the index of its segment. The history before that place ended at or before after, so none
+// of its entries is needed.
 func (h *history) find(after jute.Zxid) (int, place, error) {
 	if after >= h.floor.last {
 		for i := len(h.segs) - 1; i >= 0; i-- {
@@ -99,9 +98,9 @@ func (h *history) find(after jute.Zxid) (int, place, error) {
 	return 0, place{}, fmt.Errorf("entries behind %s (the log begins behind %s): %w", after, h.floor.last, ErrPurged)
 }
 
-// BytesBehind estimates, without reading, how many bytes of records the log has
-// from the entry behind after on, to about 256 KiB too many. It returns false if
-// the log does not reach back so far. It may be called from any goroutine.
+// BytesBehind estimates, without reading, how many bytes of records the log has after the
+// zxid after, at most about 256 KiB too many. It returns false if the log does not reach
+// back so far. It may be called from any goroutine.
 func (l *Log) BytesBehind(after jute.Zxid) (int64, bool) {
 	h := l.history()
 	start, from, err := h.find(after)
@@ -115,7 +114,7 @@ func (l *Log) BytesBehind(after jute.Zxid) (int64, bool) {
 	return n, true
 }
 
-// walk calls fn with each record of the segment from a place on, or from its
+// walk calls fn with each record of the segment from a place on, or from the segment's
 // beginning if the place is zero.
 func walk(l *Log, seg *segment, from place, w *window, fn func(*frame) error) error {
 	f, err := l.o.FS.Open(seg.path)
@@ -148,8 +147,8 @@ func walk(l *Log, seg *segment, from place, w *window, fn func(*frame) error) er
 	return nil
 }
 
-// cutFor returns the records that r, a truncation or a snapshot reference, takes
-// out of the history. All records before r have been written.
+// cutFor returns the records that r, a truncation or a snapshot reference, takes out of the
+// history. All records before r have been written.
 func (l *Log) cutFor(r *Record) (span, error) {
 	cut := span{to: l.seq, from: l.seq}
 	if r.Kind == Snapshot {
@@ -162,7 +161,7 @@ func (l *Log) cutFor(r *Record) (span, error) {
 	}
 	h := l.history()
 	if r.Zxid < h.floor.last {
-		// It cuts into what was purged: of the entries that are left, all.
+		// It cuts into the purged part: all remaining entries are cut.
 		cut.from = h.floor.seq
 		return cut, nil
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 )
 
-// startSize is the size of a segment that could not take the prepared one:
-// zeroing so much costs a few milliseconds.
+// startSize is the size of a segment made when the spare can't be used: zeroing that much
+// takes a few milliseconds.
 const startSize = 1 << 20
 
-// roll ends the last segment and begins another with room for a record of that
-// size. Everything in the old one is durable before the new one exists.
+// roll ends the last segment and begins another with room for a record of the given size.
+// Everything in the old segment is durable before the new one exists.
 func (l *Log) roll(size int) error {
 	if err := l.flush(); err != nil {
 		return err
@@ -26,8 +26,8 @@ func (l *Log) roll(size int) error {
 	return l.begin(size)
 }
 
-// begin makes the segment for the next record, with room for one of that size,
-// out of the spare if that is ready and large enough.
+// begin makes the segment for the next record, with room for a record of the given size. It
+// uses the spare if that is ready and large enough.
 func (l *Log) begin(size int) error {
 	need := segmentFor(int64(size))
 	f, fileSize, tmp := l.spare.take(need)
@@ -50,13 +50,13 @@ func (l *Log) begin(size int) error {
 	return nil
 }
 
-// segmentFor returns the least size of a segment that can take so many bytes of
-// entries.
+// segmentFor returns the minimum size of a segment that can hold the given number of bytes
+// of entries.
 func segmentFor(entries int64) int64 {
 	return ((headerSize+entries)*8/7 + align) &^ (align - 1)
 }
 
-// makeSegment makes a file of zeros for a segment there and then.
+// makeSegment makes a file of zeros for a segment synchronously.
 func (l *Log) makeSegment(need int64) (f vfs.File, size int64, tmp string, err error) {
 	size = max(min(startSize, l.o.SegmentSize), need)
 	tmp = filepath.Join(l.o.Dir, newName)
@@ -88,8 +88,8 @@ func (l *Log) writeHeader(h *header) error {
 	return nil
 }
 
-// adopt makes the open file the last segment of the log in memory, replacing
-// one that begins with the same record.
+// adopt makes the open file the last segment of the log in memory. It replaces a segment
+// that begins with the same record.
 func (l *Log) adopt(path string, h *header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

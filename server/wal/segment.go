@@ -15,8 +15,7 @@ import (
 
 const (
 	segmentSuffix = ".wal"
-	// indexStep is the distance between the places that a segment's index
-	// remembers, in bytes.
+	// indexStep is the distance between the places in a segment's index, in bytes.
 	indexStep = 256 << 10
 	// windowSize is how much is read at a time.
 	windowSize = 1 << 20
@@ -26,13 +25,12 @@ const (
 type segment struct {
 	path    string
 	first   uint64 // seq of the first record
-	next    uint64 // seq behind the last record that counts
-	end     int64  // offset behind the last record that counts
+	next    uint64 // seq after the last record that counts
+	end     int64  // offset after the last record that counts
 	size    int64
 	salt    uint32
 	prevCRC uint32 // of the record first-1
-	// index has places in the order of their offsets; the first one is the
-	// beginning of the records.
+	// index has places in the order of their offsets; the first is the beginning of the records.
 	index []place
 }
 
@@ -51,8 +49,8 @@ func newSegment(path string, h *header) *segment {
 	}
 }
 
-// note adds the place before a record to the index if it is far enough from
-// the last one there, or if the history jumps there.
+// note adds the place before a record to the index if it is far enough from the last one
+// there, or if the history jumps there.
 func (s *segment) note(p place, jump bool) {
 	if jump || p.offset-s.index[len(s.index)-1].offset >= indexStep {
 		s.index = append(s.index, p)
@@ -61,8 +59,8 @@ func (s *segment) note(p place, jump bool) {
 
 func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
 
-// parseSegmentName returns the number of the first record, and whether name is
-// that of a segment at all.
+// parseSegmentName returns the number of the first record, and whether name is the name of
+// a segment.
 func parseSegmentName(name string) (uint64, bool) {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
 	if !ok || len(digits) != 20 {
@@ -72,8 +70,8 @@ func parseSegmentName(name string) (uint64, bool) {
 	return n, err == nil && n > 0
 }
 
-// listSegments returns the first record numbers of the segments in dir, in
-// order, and the names of leftovers that a new start removes.
+// listSegments returns the first record numbers of the segments in dir, in order, and the
+// names of leftovers that a new start removes.
 func listSegments(fsys vfs.FS, dir string) (firsts []uint64, leftovers []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -89,29 +87,29 @@ func listSegments(fsys vfs.FS, dir string) (firsts []uint64, leftovers []string,
 	return firsts, leftovers, nil
 }
 
-// isLeftover reports whether a file is one of those that the log prepares and
-// that mean nothing to a new start. Files of other names are not the log's.
+// isLeftover reports whether a file is an unfinished one of the log, which a new start
+// ignores. Files with other names do not belong to the log.
 func isLeftover(name string) bool {
 	return name == newName || name == asideName ||
 		strings.HasPrefix(name, sparePrefix) && strings.HasSuffix(name, tmpSuffix)
 }
 
-// window reads a file by offset through one buffer that only grows for a
-// record larger than it.
+// window reads a file by offset through one buffer, which grows only for a record larger
+// than it.
 type window struct {
 	f     vfs.File
-	limit int64 // offset behind what may be read
+	limit int64 // end of the readable bytes
 	buf   []byte
 	off   int64 // of buf[0] in the file
 }
 
-// reset turns the window to another file.
+// reset switches the window to another file.
 func (w *window) reset(f vfs.File, limit int64) {
 	*w = window{f: f, limit: limit, buf: w.buf[:0]}
 }
 
-// at returns up to n bytes at off, fewer only at the limit or at the end of the
-// file. They stay valid until the next call.
+// at returns up to n bytes at off, fewer only at the limit or at the end of the file. They
+// are valid until the next call.
 func (w *window) at(off int64, n int) ([]byte, error) {
 	n = int(min(int64(n), max(0, w.limit-off)))
 	if i := off - w.off; i >= 0 && i+int64(n) <= int64(len(w.buf)) {
@@ -130,8 +128,7 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 	return w.buf[:min(n, got)], nil
 }
 
-// frame reads the record at off. An error that matches errInvalid tells that
-// there is none.
+// frame reads the record at off. An error that matches errInvalid means that there is none.
 func (w *window) frame(off int64, salt uint32) (frame, error) {
 	h, err := w.at(off, recordHeader)
 	if err != nil {
@@ -151,8 +148,8 @@ func (w *window) frame(off int64, salt uint32) (frame, error) {
 	return decodeFrame(b, salt)
 }
 
-// expect reads the record at off, which must be the one number seq behind one
-// whose CRC is prevCRC.
+// expect reads the record at off, which must have the number seq and follow a record whose
+// CRC is prevCRC.
 func (w *window) expect(off int64, salt uint32, seq uint64, prevCRC uint32) (frame, error) {
 	f, err := w.frame(off, salt)
 	if err != nil {
@@ -164,15 +161,15 @@ func (w *window) expect(off int64, salt uint32, seq uint64, prevCRC uint32) (fra
 	return f, nil
 }
 
-// errOutOfPlace is a whole record that does not follow the one before it. No
-// crash leaves that: each place of a segment is written once. As its checksum
-// starts from that of the header of its segment, it can't be another log's: a
-// write went to the wrong place, or was lost.
+// errOutOfPlace is a whole record that does not follow the previous one. No crash leaves
+// that: each place of a segment is written once. Its checksum starts from that of its
+// segment's header, so it can't be another log's: a write went to the wrong place, or was
+// lost.
 var errOutOfPlace = errors.New("record out of place")
 
-// readHeader reads and checks the header of the segment that must begin with
-// the record number first, or with any if first is 0. An error that matches errInvalid means that bytes are
-// damaged; other errors are faults.
+// readHeader reads and checks the header of the segment that must begin with the record
+// number first, or with any if first is 0. An error that matches errInvalid means that
+// bytes are damaged; other errors are faults.
 func readHeader(f vfs.File, first uint64) (header, error) {
 	w := window{f: f, limit: headerSize}
 	b, err := w.at(0, headerSize)

@@ -6,16 +6,16 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// SnapRef names a snapshot. A snapshot counts from the moment its reference is
-// durable in the log, and one without a reference does not.
+// SnapRef names a snapshot. A snapshot counts only once its reference is durable in the
+// log.
 type SnapRef struct {
-	Zxid   jute.Zxid // the snapshot holds the entries up to and with this one
+	Zxid   jute.Zxid // the snapshot holds the entries up to and including this one
 	Name   string    // of the file, without directory; 1 to 255 bytes
 	Size   int64     // of the file, in bytes
 	CRC    uint32    // CRC32C of the file
 	Digest []byte    // of the content, at most 64 bytes; opaque here
-	// Installed marks a snapshot that came from another server: it replaces
-	// the whole history, where one's own shortens it from the front.
+	// Installed marks a snapshot from another server: it replaces the whole history, while a
+	// server's own snapshot shortens the history from the front.
 	Installed bool
 }
 
@@ -25,7 +25,7 @@ const (
 	snapRefMin  = 1 + 8 + 4 + 1 + 1
 )
 
-// Record returns the record that makes the reference.
+// Record returns the record of the reference.
 func (r SnapRef) Record() Record {
 	b := make([]byte, 0, snapRefMin+len(r.Digest)+len(r.Name))
 	var installed byte
@@ -47,10 +47,10 @@ func (r SnapRef) Valid() bool {
 	return r.Name != "" && len(r.Name) <= maxSnapName && len(r.Digest) <= maxDigest && r.Size >= 0
 }
 
-// SnapRef returns the reference that a record of kind Snapshot makes.
+// SnapRef returns the reference in a record of kind Snapshot.
 func (r *Record) SnapRef() (SnapRef, error) { return decodeSnapRef(r.Zxid, r.Payload) }
 
-// decodeSnapRef is the inverse of Record. What it returns shares nothing with p.
+// decodeSnapRef is the inverse of Record. Its result shares nothing with p.
 func decodeSnapRef(zxid jute.Zxid, p []byte) (SnapRef, error) {
 	bad := invalidf("snapshot reference of %d bytes", len(p))
 	if len(p) < snapRefMin || p[0] > 1 {

@@ -2,31 +2,31 @@ package wal
 
 import "github.com/zkd-project/zkd/internal/vfs"
 
-// SpaceLevel tells what a server should do about the room on the log's disk.
+// SpaceLevel says how a server should react to the free space on the log's disk.
 type SpaceLevel int
 
 // The levels.
 const (
 	SpaceOK   SpaceLevel = iota
 	SpaceWarn            // tell the operator
-	SpaceStop            // accept no more writes, but those that make room
+	SpaceStop            // accept no more writes, except those that free space
 	SpaceOut             // there is no room for another segment: see Log.Reserve
 )
 
 // String returns "ok", "warn", "stop" or "out".
 func (l SpaceLevel) String() string { return [...]string{"ok", "warn", "stop", "out"}[l] }
 
-// The shares of a disk that should be free are bounded, so that a large disk
-// with tens of gigabytes left does not stop a small server.
+// The shares of a disk that should be free are bounded, so that a large disk with tens of
+// gigabytes left does not stop a small server.
 const (
 	warnFree = 2 << 30
 	stopFree = 256 << 20
 )
 
-// Space returns the room on the log's disk and what it means: below 20 % (or 2
-// GiB) free is a warning; below 5 % (or 256 MiB), or below what two segments and
-// one snapshot of that size take, writes should stop; below one segment, the log
-// gets no more of the disk. It may be called from any goroutine.
+// Space returns the free space on the log's disk and its level. Below 20 % (or 2 GiB) free
+// is a warning. Below 5 % (or 256 MiB), or below the size of two segments and one snapshot
+// of the given size, writes should stop. Below one segment, the log gets no more of the
+// disk. Space may be called from any goroutine.
 func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
 	s, err := l.o.FS.Space(l.o.Dir)
 	if err != nil {
@@ -48,9 +48,8 @@ func spaceLevel(s vfs.Space, segment, snapshot int64) SpaceLevel {
 	return SpaceOK
 }
 
-// Reserve returns how many bytes of records fit into the files that the log has
-// already, beside the room for control records. It may be called from any
-// goroutine.
+// Reserve returns how many bytes of records fit into the files that the log already has,
+// without the room for control records. It may be called from any goroutine.
 func (l *Log) Reserve() int64 {
 	l.mu.Lock()
 	left := l.seg.size - reserve(l.seg.size) - l.seg.end

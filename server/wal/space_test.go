@@ -26,7 +26,7 @@ func TestSpaceLevel(t *testing.T) {
 		{100 * gib, 60 << 20, 10 * gib, SpaceOut},
 		{100 * gib, 15 * gib, 10 * gib, SpaceWarn},
 		{100 * gib, 9 * gib, 10 * gib, SpaceStop},
-		{10000 * gib, 3 * gib, 0, SpaceOK}, // a large disk counts by bytes, not by share
+		{10000 * gib, 3 * gib, 0, SpaceOK}, // a large disk is judged by bytes, not by share
 	}
 	for _, tt := range tests {
 		if got := spaceLevel(vfs.Space{Total: tt.total, Free: tt.free}, 64<<20, tt.snapshot); got != tt.want {
@@ -35,10 +35,9 @@ func TestSpaceLevel(t *testing.T) {
 	}
 }
 
-// TestDiskFull: a full disk does not hinder writing within the segment, nor
-// promises in its reserve, and making the spare fails without harm. When the
-// segment is full of entries, the log fails, and recovers with all that was
-// acknowledged once there is room.
+// TestDiskFull: a full disk prevents neither writing within the segment nor promises in its
+// reserve, and failing to make the spare is harmless. When the segment is full of entries,
+// the log fails. It recovers everything acknowledged once there is space.
 func TestDiskFull(t *testing.T) {
 	fsys := crashfs.New(1)
 	l, _ := mustOpen(t, testOptions(fsys))
@@ -70,7 +69,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestOpenOnFullDisk fails, but changes nothing, and works when there is room.
+// TestOpenOnFullDisk: Open fails without changing anything, and works when there is space.
 func TestOpenOnFullDisk(t *testing.T) {
 	fsys := crashfs.New(1)
 	want := sample(t, fsys)

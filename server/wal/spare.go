@@ -12,25 +12,25 @@ import (
 
 const (
 	tmpSuffix = ".tmp"
-	newName   = "new" + tmpSuffix // a segment that could not take the spare
+	newName   = "new" + tmpSuffix // a segment made when the spare could not be used
 	// sparePrefix begins the names of spares.
 	sparePrefix = "spare-"
 )
 
-// spare is the next segment, prepared beforehand: really written zeros, so that
-// writing records later changes no metadata of the file, and fdatasync costs one
-// disk write. It is safe for concurrent use.
+// spare is the next segment, prepared in advance: zeros that were actually written, so that
+// writing records later changes no metadata of the file, and fdatasync costs one disk
+// write. It is safe for concurrent use.
 type spare struct {
 	mu     sync.Mutex
 	f      vfs.File // nil unless ready
 	path   string
 	size   int64
-	count  int // of those made, for their names: one that was taken may not be renamed yet
+	count  int // spares made so far, for their names: one that was taken may not be renamed yet
 	making bool
 	closed bool
 }
 
-// take hands out the spare if it is ready and has at least need bytes.
+// take returns the spare if it is ready and has at least need bytes.
 func (s *spare) take(need int64) (f vfs.File, size int64, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +51,8 @@ func (s *spare) bytes() int64 {
 	return s.size
 }
 
-// wanted reports whether to make a spare, and under what name, and if so claims
-// the making of it.
+// wanted reports whether to make a spare, and returns its name. If so, it claims the
+// making.
 func (s *spare) wanted() (name string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *spare) wanted() (name string, ok bool) {
 	return sparePrefix + strconv.Itoa(s.count) + tmpSuffix, true
 }
 
-// made ends what wanted began. f is nil if it came to nothing.
+// made completes what wanted claimed. f is nil on failure.
 func (s *spare) made(f vfs.File, path string, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *spare) made(f vfs.File, path string, size int64) {
 	s.f, s.path, s.size = f, path, size
 }
 
-// stop ends the making of spares, at once, but keeps one that is ready.
+// stop ends the making of spares at once, but keeps one that is ready.
 func (s *spare) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,13 +101,12 @@ func (s *spare) discard() {
 	}
 }
 
-// growth is the ratio of the sizes of a spare and the segment before it.
+// growth is the ratio between the size of a spare and that of the previous segment.
 const growth = 4
 
-// PrepareSpare makes the next segment ready unless it is already. It may take as
-// long as writing a segment does, and may run beside everything else. An error,
-// a full disk for example, harms nothing: the log goes on without a spare, and
-// the call may be repeated.
+// PrepareSpare makes the next segment ready unless it is already. It may take as long as
+// writing a segment, and may run concurrently with everything else. An error, such as a
+// full disk, is harmless: the log continues without a spare, and the call may be repeated.
 func (l *Log) PrepareSpare() error {
 	name, ok := l.spare.wanted()
 	if !ok {
@@ -125,8 +124,7 @@ func (l *Log) PrepareSpare() error {
 	return nil
 }
 
-// zeroFile makes a file of zeros; without syncing there is no use in writing
-// them.
+// zeroFile makes a file of zeros; without syncing it does not write them.
 func (l *Log) zeroFile(path string, size int64, stopped func() bool) (vfs.File, error) {
 	if !l.o.NoSync {
 		return zeroFile(l.o.FS, path, size, stopped)
@@ -143,10 +141,9 @@ func (l *Log) zeroFile(path string, size int64, stopped func() bool) (vfs.File, 
 
 var zeros [256 << 10]byte
 
-// zeroFile creates a file of so many bytes of zeros, written and synced in
-// steps, so that it does not pile up dirty pages in front of the log's fsync.
-// On failure it removes the file. It gives up with ErrClosed when stopped says
-// so.
+// zeroFile creates a file of size bytes of zeros, written and synced in steps, so that it
+// does not queue dirty pages in front of the log's fsync. On failure it removes the file.
+// It returns ErrClosed when stopped returns true.
 func zeroFile(fsys vfs.FS, path string, size int64, stopped func() bool) (vfs.File, error) {
 	const syncStep = 16 * int64(len(zeros))
 	f, err := fsys.Create(path)

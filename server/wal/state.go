@@ -7,9 +7,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// state is what the records up to some point amount to, apart from the entries
-// themselves. Each segment's header holds the state at its beginning, so that
-// earlier segments may go.
+// state is the result of the records up to some point, except the entries themselves. Each
+// segment's header holds the state at its beginning, so that earlier segments can be
+// deleted.
 //
 // Invariant: base.Zxid <= hint <= last.
 type state struct {
@@ -22,8 +22,8 @@ type state struct {
 	hint    jute.Zxid
 }
 
-// apply moves the state over the record number seq, or returns an error that
-// matches ErrDiscontinuous or ErrTooLarge and leaves the state as it was.
+// apply updates the state for record number seq. If it returns an error, which matches
+// ErrDiscontinuous or ErrTooLarge, the state is unchanged.
 func (s *state) apply(r *Record, seq uint64) error {
 	if r.Prev != s.last {
 		return fmt.Errorf("%v %s behind %s, but the last entry is %s: %w", r.Kind, r.Zxid, r.Prev, s.last, ErrDiscontinuous)
@@ -40,7 +40,7 @@ func (s *state) apply(r *Record, seq uint64) error {
 		}
 		s.promise = append(s.promise[:0:0], r.Payload...)
 	case Truncate:
-		// What is committed stays, and a snapshot has only that.
+		// Committed entries stay, and a snapshot contains only committed ones.
 		if r.Zxid > s.last || r.Zxid < s.base.Zxid || r.Zxid < s.hint {
 			return s.misplaced(r)
 		}
@@ -79,16 +79,16 @@ func (s *state) applySnapRef(r *Record, seq uint64) error {
 	}
 	switch {
 	case ref.Installed && ref.Zxid < s.hint:
-		return s.misplaced(r) // it would take back what is committed
+		return s.misplaced(r) // it would drop committed entries
 	case ref.Installed:
 		s.last = ref.Zxid
 	case ref.Zxid > s.last:
 		return s.misplaced(r)
 	case ref.Zxid < s.base.Zxid:
-		return nil // it was under way when a newer one was installed
+		return nil // it was being written when a newer one was installed
 	}
 	s.base, s.baseSeq = ref, seq
-	s.hint = max(s.hint, ref.Zxid) // only what is committed gets into a snapshot
+	s.hint = max(s.hint, ref.Zxid) // a snapshot contains only committed entries
 	return nil
 }
 
@@ -100,8 +100,8 @@ func tooLarge(r *Record) error {
 	return fmt.Errorf("%v with %d bytes: %w", r.Kind, len(r.Payload), ErrTooLarge)
 }
 
-// append encodes the state: zxids, then length-prefixed byte strings, of which
-// format 1 has no notes.
+// append encodes the state: zxids, then length-prefixed byte strings. Format 1 has no
+// notes.
 func (s *state) append(b []byte, format uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.last))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.hint))

@@ -12,10 +12,10 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Durable tells how far the log is on stable storage.
+// Durable reports how far the log is on stable storage.
 type Durable struct {
 	Seq  uint64    // of the last durable record
-	Zxid jute.Zxid // of the last entry, all of which are durable
+	Zxid jute.Zxid // of the last entry; all entries are durable
 	// Records is the number of records that have become durable.
 	Records int
 	// Synced reports whether that took an fsync, and Took is its time. With
@@ -24,41 +24,41 @@ type Durable struct {
 	Took   time.Duration
 }
 
-// WriterOptions are the parts of a Writer that its owner provides.
+// WriterOptions are the callbacks and settings of a Writer.
 type WriterOptions struct {
 	// Durable is called from the writer's goroutine after each fsync. It should
 	// be quick: the next batch waits for it. It must not call the Writer's
 	// Close or SubmitWait.
 	Durable func(Durable)
-	// Fatal is called once, from the writer's goroutine, with the first failed
-	// write or fsync. The writer touches no file any more, and nothing that is
-	// not yet reported durable ever will be. The process should end.
+	// Fatal is called once, from the writer's goroutine, with the first failed write or fsync.
+	// The writer touches no file afterwards, and no further record will become durable. The
+	// process should end.
 	Fatal func(error)
-	// Commit returns a zxid known to be committed, for the hints written when
-	// idle. Nil means that what is durable is committed: a quorum of one. It is
-	// called from the writer's goroutine.
+	// Commit returns a zxid known to be committed, for the hints written when idle. Nil means
+	// that durable entries are committed: a quorum of one. It is called from the writer's
+	// goroutine.
 	Commit func() jute.Zxid
-	// Idle is how long after a write the writer appends a commit hint, if
-	// nothing else comes; default 100 ms. The hint proves to a later recovery
-	// that what precedes had been durable.
+	// Idle is how long after a write the writer appends a commit hint if no other record comes;
+	// default 100 ms. The hint proves to a later recovery that the records before it had been
+	// durable.
 	Idle time.Duration
-	// MaxQueue bounds the payloads waiting for the disk, in bytes; default 64
-	// MiB. Submit blocks while there are more.
+	// MaxQueue bounds the payloads waiting for the disk, in bytes; default 64 MiB. Submit blocks
+	// while there are more.
 	MaxQueue int64
 }
 
 // spareRetry is how long to wait after a spare segment could not be made.
 const spareRetry = 5 * time.Second
 
-// Writer writes a log from one goroutine: it takes everything that is queued,
-// writes it, syncs once, reports, and begins again. Under load batches form by
-// themselves, and one fsync is in flight at any time. Another goroutine keeps
-// the spare segment ready. It is safe for concurrent use.
+// Writer writes a log from one goroutine in a loop: it takes everything queued, writes it,
+// syncs once and reports. Under load this forms batches, and at most one fsync is in
+// flight. Another goroutine keeps the spare segment ready. A Writer is safe for concurrent
+// use.
 type Writer struct {
 	log *Log
 	o   WriterOptions
 
-	work  chan struct{} // has one element if there may be something to do
+	work  chan struct{} // has one element if there may be work
 	spare chan struct{} // has one element if a segment was begun
 	done  chan struct{} // closed when the writer's goroutine has ended
 	wg    sync.WaitGroup
@@ -95,10 +95,10 @@ func NewWriter(l *Log, o WriterOptions) *Writer {
 	return w
 }
 
-// Submit queues records and returns the number of the last one: it is durable
-// when Durable has been called with that number or a higher one. It copies
-// batch, but not the payloads. It blocks while the queue is full, and returns
-// ErrClosed after Close, or the failure of the log.
+// Submit queues records and returns the number of the last one. The record is durable when
+// Durable has been called with that number or a higher one. Submit copies batch, but not
+// the payloads. It blocks while the queue is full, and returns ErrClosed after Close, or
+// the failure of the log.
 func (w *Writer) Submit(batch ...Record) (uint64, error) {
 	var size int64
 	for i := range batch {
@@ -122,7 +122,7 @@ func (w *Writer) Submit(batch ...Record) (uint64, error) {
 	return w.mu.next - 1, nil
 }
 
-// SubmitWait is Submit that returns only when the records are durable.
+// SubmitWait is like Submit, but returns only when the records are durable.
 func (w *Writer) SubmitWait(batch ...Record) error {
 	seq, err := w.Submit(batch...)
 	if err != nil {
@@ -150,8 +150,8 @@ func notify(c chan struct{}) {
 	}
 }
 
-// Close writes and syncs what is queued, and closes the log. It returns the
-// failure of the log if there is one.
+// Close writes and syncs all queued records and closes the log. It returns the failure of
+// the log if there is one.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	w.mu.closed = true
@@ -205,9 +205,9 @@ func (w *Writer) write() {
 	}
 }
 
-// take swaps the queue for the emptied last batch.
+// take exchanges the queue for the emptied last batch.
 func (w *Writer) take(last []Record) []Record {
-	clear(last) // let go of the payloads
+	clear(last) // release the payloads
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	batch := w.mu.queue
@@ -221,8 +221,8 @@ func (w *Writer) stopping() bool {
 	return w.mu.closed && len(w.mu.queue) == 0
 }
 
-// commit makes the batch durable and tells those who wait. It reports whether
-// the log still works.
+// commit makes the batch durable and notifies waiting goroutines. It reports whether the
+// log still works.
 func (w *Writer) commit(batch []Record) bool {
 	if next, want := w.log.NextSeq(), w.mu.durable+1; next != want { // only commit writes durable
 		w.fail(fmt.Errorf("the log's next record has number %d, its writer's %d: something else has written to the log", next, want))
@@ -257,7 +257,7 @@ func (w *Writer) commit(batch []Record) bool {
 	return true
 }
 
-// fail ends the writer.
+// fail stops the writer with err.
 func (w *Writer) fail(err error) {
 	w.log.spare.stop()
 	w.mu.Lock()
@@ -271,8 +271,8 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// hint appends a commit hint, unless something was submitted meanwhile: then
-// that is as good a proof, and another hint will follow it.
+// hint appends a commit hint, unless something was submitted meanwhile: that is an equal
+// proof, and another hint will follow it.
 func (w *Writer) hint() bool {
 	w.mu.Lock()
 	if len(w.mu.queue) > 0 {
@@ -284,8 +284,8 @@ func (w *Writer) hint() bool {
 	w.mu.Unlock()
 	zxid := w.o.Commit()
 	if zxid > w.log.LastZxid() {
-		// What is committed is not all here yet, and what is here need not be a
-		// part of it: nothing new is known.
+		// The committed entries have not all arrived here, and the local entries need not be
+		// among them: there is nothing new to hint.
 		zxid = w.log.st.hint
 	}
 	return w.commit([]Record{{Kind: CommitHint, Zxid: zxid}})

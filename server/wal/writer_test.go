@@ -16,7 +16,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// report collects what a Writer tells.
+// report collects the calls of a Writer.
 type report struct {
 	mu      sync.Mutex
 	durable []Durable
@@ -47,8 +47,8 @@ func (r *report) last() Durable {
 	return r.durable[len(r.durable)-1]
 }
 
-// TestWriterGroupsCommits holds the first fsync until all else is queued: two
-// fsyncs must do for everything, and none may be reported before its fsync.
+// TestWriterGroupsCommits holds the first fsync until everything else is queued: two fsyncs
+// must suffice, and no record may be reported before its fsync.
 func TestWriterGroupsCommits(t *testing.T) {
 	fsys := crashfs.New(1)
 	l, _ := mustOpen(t, testOptions(fsys))
@@ -106,9 +106,9 @@ func TestWriterGroupsCommits(t *testing.T) {
 	}
 }
 
-// TestWriterFails fails each operation of a writer's life in turn. Fatal must be
-// called once, no file of the log touched after it, and what was reported
-// durable must be there.
+// TestWriterFails fails each operation of a writer's life in turn. Fatal must be called
+// once, no file of the log touched afterwards, and all records reported durable must be
+// there.
 func TestWriterFails(t *testing.T) {
 	for n := 0; ; n++ {
 		fsys := crashfs.New(uint64(n))
@@ -161,8 +161,8 @@ func (r *report) failed() int {
 	return len(r.fatal)
 }
 
-// TestWriterIdleHint: a while after the last write a commit hint is written, one
-// only, and it proves that what precedes was durable.
+// TestWriterIdleHint: a while after the last write exactly one commit hint is written,
+// which proves that the records before it were durable.
 func TestWriterIdleHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New(1)
@@ -209,8 +209,8 @@ func TestWriterIdleHint(t *testing.T) {
 	})
 }
 
-// TestWriterHintAhead: what is committed elsewhere and not here yet says nothing
-// of the entries that are here, which may have to go.
+// TestWriterHintAhead: a commit of entries that have not arrived here says nothing about
+// the local entries, which may have to be dropped.
 func TestWriterHintAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New(1)
@@ -243,7 +243,8 @@ func TestWriterHintAhead(t *testing.T) {
 	})
 }
 
-// TestWriterBlocksWhenFull: Submit waits for room, and gets it.
+// TestWriterBlocksWhenFull: Submit waits for space in the queue, and continues when there
+// is some.
 func TestWriterBlocksWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New(1)
@@ -284,8 +285,8 @@ func TestWriterBlocksWhenFull(t *testing.T) {
 	})
 }
 
-// TestWriterConcurrent has readers, a purger and writers at once, for the race
-// detector, and checks that nothing is missing at the end.
+// TestWriterConcurrent runs readers, a purger and writers concurrently, for the race
+// detector, and checks that no record is missing at the end.
 func TestWriterConcurrent(t *testing.T) {
 	const total = 3000
 	o := Options{Dir: t.TempDir(), SegmentSize: 64 << 10}
@@ -343,9 +344,9 @@ func TestWriterConcurrent(t *testing.T) {
 	}
 }
 
-// TestPending holds up one operation of the disk after the other. As long as it
-// lasts, and whether the log is synced or not, Pending must grow; when nothing
-// waits for the disk it must be 0.
+// TestPending blocks one operation of the disk after the other. While one is blocked,
+// whether or not the log is synced, Pending must grow; when nothing waits for the disk it
+// must be 0.
 func TestPending(t *testing.T) {
 	for _, noSync := range []bool{false, true} {
 		for _, kind := range []crashfs.OpKind{crashfs.OpWrite, crashfs.OpSync, crashfs.OpRename, crashfs.OpSyncDir} {
@@ -375,7 +376,7 @@ func testPending(t *testing.T, kind crashfs.OpKind, noSync bool) {
 		}
 		return nil
 	})
-	for n := 1; !stuck.Load(); n++ { // until a segment is full, if need be
+	for n := 1; !stuck.Load(); n++ { // until a segment is full, if necessary
 		if _, err := w.Submit(entry(n, "a record of some length")); err != nil {
 			t.Fatal(err)
 		}
@@ -391,8 +392,8 @@ func testPending(t *testing.T, kind crashfs.OpKind, noSync bool) {
 	}
 }
 
-// A record that goes past the writer shifts the numbers of those after it: each would be
-// reported durable with the one before it. So the writer fails.
+// A record that bypasses the writer shifts the numbers of later ones: each would be
+// reported durable with its predecessor. So the writer fails.
 func TestWriterNoticesOtherWrites(t *testing.T) {
 	l, _, err := Open(Options{FS: crashfs.New(1), Dir: "/log", Ident: []byte("me")})
 	if err != nil {

@@ -6,9 +6,10 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// tickAdmission admits servers that have the history but were empty or damaged
-// before: by an entry that is committed without them. It goes along with the
-// next transaction, or if none comes for a second by itself.
+// tickAdmission admits servers that have the history but were empty or damaged before. An
+// admission is an entry that is committed without the admitted server's vote. It is
+// attached to the next transaction or, if none comes within a second, appended as an entry
+// by itself.
 func (c *Core) tickAdmission() {
 	if c.admitting.Server != 0 {
 		p := c.linked(c.admitting.Server)
@@ -29,7 +30,7 @@ func (c *Core) tickAdmission() {
 	c.nextAdmission()
 }
 
-// nextAdmission finds a server to be admitted.
+// nextAdmission selects a server to be admitted.
 func (c *Core) nextAdmission() {
 	if c.admitting.Server != 0 || !c.leads() {
 		return
@@ -45,7 +46,7 @@ func (c *Core) nextAdmission() {
 // admissionPatience is how long an admission waits for a transaction, in ms.
 const admissionPatience = 1000
 
-// attachAdmission puts the admission that waits in front of a transaction.
+// attachAdmission puts the waiting admission in front of a transaction.
 func (c *Core) attachAdmission(e *Entry) {
 	data := make([]byte, 0, admissionSize+len(e.Data))
 	e.Data = append(c.admitting.Append(data), e.Data...)
@@ -53,7 +54,7 @@ func (c *Core) attachAdmission(e *Entry) {
 	c.admit(e.Zxid)
 }
 
-// admit takes down that the entry z admits the server that waits for it.
+// admit records that the entry z admits the waiting server.
 func (c *Core) admit(z jute.Zxid) {
 	c.event(1, c.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
 	c.admitting = Admission{}

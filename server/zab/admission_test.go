@@ -7,9 +7,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestAdmissionIsDurable: a server that was wiped counts again when it has on its
-// disk that it does. Else it could be needed after a restart, for what was
-// committed with it, and not know that it may vote.
+// TestAdmissionIsDurable: a wiped server counts again only when its disk says that it does.
+// Otherwise it could be needed after a restart, for entries committed with its help,
+// without knowing that it may vote.
 func TestAdmissionIsDurable(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.fsync = 20
@@ -26,7 +26,7 @@ func TestAdmissionIsDurable(t *testing.T) {
 	n.until(20, "an admission waits", func() bool { return l.core.admitting.Server == two.id })
 	l.propose("with the admission")
 	n.until(100, "the other has acknowledged it", func() bool { return one.core.acked == admit })
-	one.frozen = true // but the leader has not heard of that
+	one.frozen = true // but the leader does not know that yet
 	l.propose("counted on the newcomer")
 	last := l.core.LastZxid()
 	n.deaf[[2]SID{l.id, two.id}] = true // from now on
@@ -42,8 +42,8 @@ func TestAdmissionIsDurable(t *testing.T) {
 	two.checkCountsAfterRestart(last)
 }
 
-// checkCountsAfterRestart sees that a server which was needed to commit z would
-// know that it counts if it stopped now.
+// checkCountsAfterRestart checks that a server that was needed to commit z would know that
+// it counts if it stopped now.
 func (s *server) checkCountsAfterRestart(z jute.Zxid) {
 	s.t.Helper()
 	if why := s.restarted().Status().Weightless; why != "" {
@@ -51,9 +51,9 @@ func (s *server) checkCountsAfterRestart(z jute.Zxid) {
 	}
 }
 
-// TestAdmissionKnownToOther: of a quorum only the server that was admitted knows
-// after a restart that its admission was committed. The other one has the longer
-// history, and has to learn that it can count on it.
+// TestAdmissionKnownToOther: in a quorum, only the server that was admitted knows after a
+// restart that its admission was committed. The other one has the longer history, and has
+// to learn that it can count on it.
 func TestAdmissionKnownToOther(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	for _, s := range n.servers {

@@ -7,8 +7,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestEnsembleFromOldMember: a member's data, run alone for a while, founds a new
-// ensemble. Its learners get the old ensemble's history on the way.
+// TestEnsembleFromOldMember: a member's data, run alone for some time, found a new
+// ensemble. Its learners receive the old ensemble's history on the way.
 func TestEnsembleFromOldMember(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.tune = func(o *Options) { o.CacheBytes, o.WindowBytes, o.BatchBytes = 300, 400, 200 }
@@ -25,7 +25,7 @@ func TestEnsembleFromOldMember(t *testing.T) {
 		s.crash()
 	}
 	one := n.server(1)
-	n.fsync = 60 // so that they take a while, and heartbeats
+	n.fsync = 60 // so that fsyncs take some time, and heartbeats happen meanwhile
 	one.runAlone()
 	for _, s := range n.servers[1:] {
 		s.wipe()
@@ -41,7 +41,7 @@ func TestEnsembleFromOldMember(t *testing.T) {
 	n.until(5000, "a late one, too", func() bool { return n.settledDown() && n.converged() })
 }
 
-// runAlone has a stopped server run without an ensemble, and make a transaction.
+// runAlone runs a stopped server without an ensemble, and makes a transaction.
 func (s *server) runAlone() {
 	c := New(Options{}, s.recover())
 	z, _ := c.NextZxid()

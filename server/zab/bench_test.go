@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// steady is an ensemble of three in the middle of broadcasting, driven by hand so
-// that nothing but the cores' own work is measured.
+// steady is a broadcasting ensemble of three, driven by hand so that only the cores' own
+// work is measured.
 type steady struct {
 	leader, follower *Core
 	down             uint64 // the leader's link to the follower
@@ -51,7 +51,7 @@ func (s *steady) round(t testing.TB, batch int) {
 	s.follower.Applied(s.learn.CommitTo)
 }
 
-// carry delivers what one sends to the other.
+// carry delivers the messages of one core to the other.
 func (s *steady) carry(out *Output, to *Core, id, from SID, gen uint64) {
 	for i := range out.Send {
 		if out.Send[i].To == id {
@@ -60,9 +60,9 @@ func (s *steady) carry(out *Output, to *Core, id, from SID, gen uint64) {
 	}
 }
 
-// TestBroadcastAllocations: a transaction costs the cores no allocation of its
-// own, on the leader and on the follower together. What is left are the chunks
-// of the caches: each is one for hundreds of entries.
+// TestBroadcastAllocations: a transaction costs the cores no separate allocation, on the
+// leader and the follower together. The remaining allocations are the chunks of the caches,
+// one for hundreds of entries.
 func TestBroadcastAllocations(t *testing.T) {
 	s := newSteady(t)
 	for range 2000 {

@@ -6,19 +6,19 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// cache holds the newest entries of the history in memory: for the learners,
-// and until they are committed. It is a queue of chunks. What has been handed
-// out of a chunk is never written to again, so messages may alias it.
+// cache holds the newest entries of the history in memory: for the learners, and until they
+// are committed. It is a queue of chunks. The part of a chunk that was returned to a caller
+// is never written again, so messages may alias it.
 type cache struct {
 	chunks [][]Entry // each of capacity chunkLen; all but the last are full
-	head   int       // entries of the first chunk that were dropped
+	head   int       // dropped entries of the first chunk
 	n      int
 	bytes  int
 }
 
 const (
 	chunkLen = 512
-	// entryOverhead is about what an entry takes in memory besides its data.
+	// entryOverhead is the approximate memory that an entry takes besides its data.
 	entryOverhead = 64
 )
 
@@ -53,13 +53,13 @@ func (q *cache) behind(z jute.Zxid) int {
 	return low
 }
 
-// after returns the index of the entry that follows z, and whether it is here.
+// after returns the index of the entry that follows z, and whether the cache holds it.
 func (q *cache) after(z jute.Zxid) (int, bool) {
 	i := q.behind(z)
 	return i, i < q.n && q.at(i).Prev == z
 }
 
-// find returns the entry with a zxid, or nil.
+// find returns the entry with the zxid z, or nil.
 func (q *cache) find(z jute.Zxid) *Entry {
 	if i := q.behind(z) - 1; i >= 0 && q.at(i).Zxid == z {
 		return q.at(i)
@@ -67,8 +67,8 @@ func (q *cache) find(z jute.Zxid) *Entry {
 	return nil
 }
 
-// run returns entries from the i-th on, up to a zxid: at least one if there is,
-// about maxBytes, and not over the end of a chunk.
+// run returns entries from index i on, with zxids up to upto: at least one if there is one,
+// about maxBytes in total, and all from one chunk.
 func (q *cache) run(i int, upto jute.Zxid, maxBytes int) (entries []Entry, bytes int) {
 	at := i + q.head
 	chunk := q.chunks[at/chunkLen]
@@ -81,7 +81,7 @@ func (q *cache) run(i int, upto jute.Zxid, maxBytes int) (entries []Entry, bytes
 	return chunk[from:to:to], bytes
 }
 
-// drop forgets the first entry.
+// drop removes the first entry.
 func (q *cache) drop() {
 	q.bytes -= entryBytes(q.at(0))
 	q.head++
@@ -93,7 +93,7 @@ func (q *cache) drop() {
 	}
 }
 
-// truncate forgets the entries behind z.
+// truncate removes the entries after z.
 func (q *cache) truncate(z jute.Zxid) {
 	keep := q.behind(z)
 	for i := keep; i < q.n; i++ {
@@ -113,7 +113,7 @@ func (q *cache) truncate(z jute.Zxid) {
 	q.chunks = append(q.chunks[:full:full], last)
 }
 
-// crc is the checksum by which two servers compare an entry.
+// crc returns the checksum by which two servers compare an entry.
 func (e *Entry) crc() uint32 {
 	var b [17]byte
 	b[0] = byte(e.Type)

@@ -2,8 +2,9 @@ package zab
 
 import "fmt"
 
-// Check returns an error if the core contradicts itself: a bug, whatever the
-// others sent. It is cheap enough to be called after each input.
+// Check returns an error if the core contradicts itself. Such an error is a bug of the
+// core, regardless of the messages received. Check is cheap enough to be called after each
+// input.
 func (c *Core) Check() error {
 	h := &c.history
 	switch {
@@ -47,7 +48,7 @@ func (c *Core) checkRole() error {
 		return fmt.Errorf("leads epoch %d actively, committed is %v", c.epoch, c.committed)
 	case c.follows() && c.streaming && c.promise != (Promise{c.epoch, s.Leader}):
 		return fmt.Errorf("follows server %d in epoch %d, promised %d to %d", s.Leader, c.epoch, c.promise.Epoch, c.promise.To)
-	case c.tip.Seeded() && c.appended.Epoch() > c.promise.Epoch: // a server alone makes no promises
+	case c.tip.Seeded() && c.appended.Epoch() > c.promise.Epoch: // a standalone server makes no promises
 		return fmt.Errorf("the last entry is %v, promised is epoch %d", c.appended, c.promise.Epoch)
 	}
 	if !c.leads() {

@@ -9,14 +9,14 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// ErrMalformed is what all decoders of this package return, wrapped, for bytes
-// that no encoder made. For a kind or a flag that a later version may have added
-// they return a *format.VersionError instead.
+// ErrMalformed is returned, wrapped, by all decoders of this package for bytes that no
+// encoder produces. For a kind or a flag that a later version may have added they return a
+// *format.VersionError instead.
 var ErrMalformed = errors.New("malformed")
 
-// The encodings here are canonical: a value has one encoding, and what decodes
-// without an error encodes to the same bytes. Numbers of fixed width are big
-// endian, lengths and most others uvarints in their shortest form.
+// The encodings are canonical: each value has exactly one encoding, and bytes that decode
+// without an error encode to the same bytes. Fixed-width numbers are big endian; lengths
+// and most other numbers are uvarints in their shortest form.
 
 // decoder reads from b and remembers the first error.
 type decoder struct {
@@ -59,7 +59,7 @@ func (d *decoder) zxid(what string) jute.Zxid { return jute.Zxid(d.u64(what)) }
 
 func (d *decoder) uvarint(what string) uint64 {
 	v, n := binary.Uvarint(d.b)
-	if n <= 0 || n > 1 && d.b[n-1] == 0 { // cut off, too long, or not the shortest form
+	if n <= 0 || n > 1 && d.b[n-1] == 0 { // truncated, too long, or not the shortest form
 		d.fail(what)
 		return 0
 	}
@@ -91,8 +91,8 @@ func (d *decoder) id(what string) (id ID) {
 	return id
 }
 
-// flags reads a byte of which only the bits in known may be set. A later version
-// sets others when it adds fields.
+// flags reads a byte in which only the bits in known may be set. A later version sets other
+// bits when it adds fields.
 func (d *decoder) flags(known uint8, what string) uint8 {
 	v := d.u8(what)
 	if v&^known != 0 {
@@ -102,7 +102,7 @@ func (d *decoder) flags(known uint8, what string) uint8 {
 	return v
 }
 
-// end returns the first error; bytes left over are one.
+// end returns the first error. Bytes left over are an error.
 func (d *decoder) end(what string) error {
 	if len(d.b) > 0 {
 		d.fail(what + ": bytes behind the end")
@@ -114,7 +114,8 @@ func appendBytes(b, p []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(p))), p...)
 }
 
-// text reads a length and that many bytes, which alias the input; nil for none.
+// text reads a length and that many bytes, which alias the input. It returns nil for length
+// 0.
 func (d *decoder) text(what string) []byte {
 	n := d.count(1, what)
 	if n == 0 {

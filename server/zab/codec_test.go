@@ -59,7 +59,7 @@ func TestMessagesAreRead(t *testing.T) {
 			}
 		}
 		for n := range b {
-			if new(Message).Decode(b[:n]) == nil && n != 3 { // 3 bytes are one without fields, if they say so
+			if new(Message).Decode(b[:n]) == nil && n != 3 { // 3 bytes may be a message without fields
 				t.Errorf("%v: its first %d bytes decode", &want, n)
 			}
 		}
@@ -116,7 +116,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzState feeds all decoders but the message's.
+// FuzzState feeds all decoders except the message's.
 func FuzzState(f *testing.F) {
 	s := sampleState()
 	f.Add(s.Append(nil))

@@ -2,7 +2,7 @@ package zab
 
 import "github.com/zkd-project/zkd/jute"
 
-// matched is how far a server's acknowledgements count.
+// matched returns the zxid up to which a server's acknowledgements count.
 func (c *Core) matched(id SID) jute.Zxid {
 	if id == c.opt.ID {
 		if !c.selfCounts() {
@@ -20,17 +20,17 @@ func (c *Core) matched(id SID) jute.Zxid {
 	return p.match
 }
 
-// reliesOn reports whether what a learner has acknowledged counts: it has been
-// admitted, and would know so after a restart. Else it could have what was
-// committed with its help, and not vote, nor be voted for.
+// reliesOn reports whether a learner's acknowledgements count: it has been admitted, and
+// would know that after a restart. Otherwise it could hold entries that were committed with
+// its help, but neither vote nor be voted for.
 func (c *Core) reliesOn(p *peer) bool {
 	return c.counts(p) && (p.sure || mutated(damagedCounted))
 }
 
-// advanceCommit commits what a quorum of each configuration in force there has
-// durable. Only entries of the leader's own epoch are committed by counting:
-// what is older goes with its marker. The leader's own disk need not be among
-// the quorum.
+// advanceCommit commits the entries that are durable on a quorum of each configuration in
+// force at them. Only entries of the leader's own epoch are committed by counting; older
+// entries are committed with the epoch's marker. The quorum need not include the leader's
+// own disk.
 func (c *Core) advanceCommit() {
 	for c.leads() && c.unconfirmed == 0 {
 		z := c.committable()
@@ -48,13 +48,13 @@ func (c *Core) committable() (best jute.Zxid) {
 		best = c.tryCommit(best, c.matched(p.id))
 	}
 	best = c.tryCommit(best, c.matched(c.opt.ID))
-	for i := range c.pending { // up to it the configuration before may suffice
+	for i := range c.pending { // up to this entry the previous configuration may suffice
 		best = c.tryCommit(best, c.pending[i].prev)
 	}
 	return best
 }
 
-// tryCommit returns z if that is more than best and committed by counting.
+// tryCommit returns z if z is above best and committed by counting, and best otherwise.
 func (c *Core) tryCommit(best, z jute.Zxid) jute.Zxid {
 	if z <= best || z <= c.committed || z < c.marker && !mutated(oldEpochByCounting) {
 		return best
@@ -91,14 +91,14 @@ func (c *Core) commitAsLeader(z jute.Zxid) {
 	}
 }
 
-// controlCommitted takes in that the ensemble's state changed.
+// controlCommitted handles a change of the ensemble's committed state.
 func (c *Core) controlCommitted() {
 	c.hintTo = c.committed
 	c.refresh()
 	c.handOverIfNoVoter()
 }
 
-// addHint adds a commit hint to what is about to be persisted anyway.
+// addHint adds a commit hint to a batch that is persisted anyway.
 func (c *Core) addHint() {
 	if c.standalone || c.now < c.hintedAt+c.opt.ElectionTimeout && !c.hintDue() {
 		return
@@ -106,8 +106,8 @@ func (c *Core) addHint() {
 	c.hint()
 }
 
-// hint puts out how far the history is known to be committed. It is never waited
-// for: an old hint makes a restart slower, and nothing else.
+// hint persists the committed zxid. Nothing waits for it: an old hint only makes a restart
+// slower.
 func (c *Core) hint() {
 	z := min(c.committed, c.durable)
 	if mutated(hintAheadOfCommit) {
@@ -121,11 +121,11 @@ func (c *Core) hint() {
 	c.hintSeq = c.pendingSeq()
 }
 
-// hintDue reports whether to put a hint out at once: something was committed that
-// says who counts.
+// hintDue reports whether to persist a hint at once, because an entry that changes which
+// servers count was committed.
 func (c *Core) hintDue() bool { return c.hinted < c.hintTo && c.durable >= c.hintTo }
 
-// tickHint puts a hint out when nothing was persisted since the last Tick.
+// tickHint persists a hint if nothing was persisted since the last Tick.
 func (c *Core) tickHint() {
 	if !c.busy && len(c.unpersisted) == 0 && len(c.inFlight) == 0 {
 		c.hint()

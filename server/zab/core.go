@@ -17,42 +17,44 @@ type Core struct {
 	status      Status
 	changed     bool
 
-	origin uint64 // of now, on the shell's clock
+	origin uint64 // value of now at the first Tick, on the shell's clock
 	now    uint64 // ms since the first Tick
 	wall   int64
 	ticked bool
 	random uint64
 	diskMs uint64
-	full   bool   // the disk
-	ran    bool   // was candidate since the start
+	full   bool   // the disk is full
+	ran    bool   // has been a candidate since the start
 	lease  uint64 // see AnswersUntil
 
 	history
 
 	promise    Promise
-	promiseSeq Seq // makes it durable
+	promiseSeq Seq // the batch that makes the promise durable
 
-	lastSeq     Seq // of the newest batch handed out
-	persisted   Seq // PersistDone
+	lastSeq     Seq // newest batch handed out
+	persisted   Seq // newest batch reported by PersistDone
 	unpersisted []LogOp
-	inFlight    []batch // handed out, PersistDone not seen; in order
+	inFlight    []batch // handed out, not yet reported by PersistDone; in order
 	hinted      jute.Zxid
 	hintedAt    uint64
-	hintSeq     Seq       // makes the newest hint durable
-	hintTo      jute.Zxid // not to wait for the idle moment, up to here
+	hintSeq     Seq       // the batch that makes the newest hint durable
+	hintTo      jute.Zxid // up to here the hint does not wait for an idle moment
 	busy        bool      // something was handed out to be persisted since the last Tick
 
-	start    uint64 // of the present process, in its log; 0 if that is not synced
-	recorded uint64 // records that are durable since
+	start    uint64 // record number at which the present process starts in its log; 0 if the log is not synced
+	recorded uint64 // records that have become durable since then
 	seen     sightings
-	// disowned says that this server has given up its incarnation; relinkSeq makes
-	// that durable, and is 0 when the links have been given up as well.
+	// disowned means that this server has given up its incarnation. relinkSeq is the batch that
+	// makes that durable; it is 0 once the links have been given up as well.
 	disowned     bool
 	relinkSeq    Seq
-	reportedList jute.Zxid // version of the list that reportList has told of
+	reportedList jute.Zxid // version of the list that reportList reported last
 
-	weighty  bool      // this server counts
-	weightAt jute.Zxid // when a hint of this is durable it would know so after a restart; 0 if it is
+	weighty bool // this server counts
+	// weightAt is the zxid whose commit hint must be durable for this server to know after a
+	// restart that it counts; 0 if it is durable.
+	weightAt jute.Zxid
 
 	peers []*peer // sorted by id
 	byID  [256]*peer
@@ -72,7 +74,7 @@ type Core struct {
 	relink   bool
 }
 
-// batch remembers what a Seq makes durable.
+// batch records what becomes durable with a Seq.
 type batch struct {
 	seq     Seq
 	last    jute.Zxid
@@ -106,8 +108,8 @@ func (o *Options) fill() {
 	}
 }
 
-// New returns a core that continues the recovered history. Options of an
-// ensemble that lack what is needed are a bug of the caller and panic.
+// New returns a core that continues the recovered history. It panics if Options of an
+// ensemble lack a required field; that is a bug of the caller.
 func New(opt Options, r Recovered) *Core {
 	opt.fill()
 	c := &Core{
@@ -146,16 +148,16 @@ func New(opt Options, r Recovered) *Core {
 	return c
 }
 
-// goAlone makes a member's history one of this server's own. The ensemble may go
-// on without it and use the same zxids for something else, so this history must
-// never be taken for the ensemble's again.
+// goAlone turns a member's history into a separate one that belongs to this server alone.
+// The ensemble may continue without it and reuse the same zxids for other entries, so this
+// history must never again pass for the ensemble's.
 func (c *Core) goAlone() {
 	c.event(2, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server goes on with a history of its own, and can't return to that ensemble with it", c.tip.Init.Cluster))
 	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, Alone: true}
 	c.append(Entry{Zxid: jute.MakeZxid(c.appended.Epoch()+1, 0), Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
 }
 
-// recover sets the history.
+// recover sets the history from r.
 func (c *Core) recover(r *Recovered) error {
 	h := &c.history
 	h.appended, h.durable = r.LastZxid, r.LastZxid
@@ -181,7 +183,7 @@ func (c *Core) recover(r *Recovered) error {
 			return err
 		}
 		if founding && h.tip.Seeded() {
-			commit = max(commit, e.Prev) // a server alone commits what is durable
+			commit = max(commit, e.Prev) // a standalone server commits what is durable
 		}
 		h.control = append(h.control, *e)
 	}
@@ -194,9 +196,8 @@ func (c *Core) recover(r *Recovered) error {
 	return nil
 }
 
-// Tick tells the time: now is of a monotonic clock, wallMs of the wall clock,
-// both in ms. Call it every 10 to 25 ms. A jump of now shows that the process
-// was stopped.
+// Tick advances the time: now comes from a monotonic clock, wallMs from the wall clock,
+// both in ms. Call it every 10 to 25 ms. A jump of now means that the process was stopped.
 func (c *Core) Tick(now uint64, wallMs int64) {
 	c.wall = wallMs
 	if !c.ticked {
@@ -228,9 +229,8 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 	c.tickReads()
 }
 
-// paused takes in that the process was stopped for a while. No peer counts as
-// silent for that time. But a leader may have been replaced: a quorum has to
-// confirm it.
+// paused handles a stop of the process for gap ms. No peer counts as silent for that time.
+// A leader may have been replaced meanwhile, so a quorum has to confirm it.
 func (c *Core) paused(gap uint64) {
 	c.event(2, 0, fmt.Sprintf("stopped for %d ms", gap))
 	switch c.status.Role {
@@ -247,8 +247,8 @@ func (c *Core) paused(gap uint64) {
 	}
 }
 
-// PeerUp tells that there is a link to a peer, with a number that grows from link
-// to link, and what the peer has said of itself on it.
+// PeerUp reports a new link to a peer. gen is the link's number, which grows from link to
+// link; in is what the peer said about itself on it.
 func (c *Core) PeerUp(id SID, gen uint64, in Introduction) {
 	if c.standalone || c.status.Role == Halted {
 		return
@@ -281,7 +281,7 @@ func (c *Core) PeerUp(id SID, gen uint64, in Introduction) {
 	}
 }
 
-// PeerDown tells that a link is gone. Nothing more will be received on it.
+// PeerDown reports that a link is gone. Nothing more will be received on it.
 func (c *Core) PeerDown(id SID, gen uint64) {
 	p := c.linked(id)
 	if p == nil || p.gen != gen {
@@ -313,18 +313,18 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 	}
 }
 
-// Recv takes a message that came over a link. It and the memory that its entries
-// alias belong to the core from then on, but for the Message itself.
+// Recv handles a message that came over a link. The core owns the memory that the entries
+// alias from then on, but not the Message itself.
 func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	p := c.linked(from)
 	if p == nil || p.gen != gen || p.refused || c.status.Role == Halted {
 		return
 	}
 	if m.Promise > maxEpoch {
-		return // nobody promises that: the epoch above would be a lower one
+		return // no server promises that epoch: the next one would wrap around
 	}
-	// A learner may get the history of an older ensemble first, of which its leader
-	// was a member. So who is ours is not asked any more what it is called.
+	// A learner may first receive the history of an older ensemble of which its leader was a
+	// member, so the cluster id of a peer in ours is not checked.
 	if own := c.settled.Init.Cluster; !p.ours && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
 		p.refused = true
 		c.event(3, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
@@ -375,7 +375,7 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	}
 }
 
-// NextZxid returns the zxid of the next proposal, and false if this server can't
+// NextZxid returns the zxid of the next proposal. It returns false if this server can't
 // propose now: it does not lead, or its epoch is being renewed.
 func (c *Core) NextZxid() (jute.Zxid, bool) {
 	z := c.appended
@@ -394,8 +394,8 @@ func (c *Core) NextZxid() (jute.Zxid, bool) {
 	return z + 1, z.Counter() < lastCounter || mutated(counterWraps)
 }
 
-// Propose appends a transaction. zxid must be NextZxid; data belongs to the core
-// from then on. Anything else is a bug of the caller and panics.
+// Propose appends a transaction. zxid must equal NextZxid, else Propose panics. The core
+// owns data from then on.
 func (c *Core) Propose(zxid jute.Zxid, data []byte) {
 	if next, ok := c.NextZxid(); !ok || zxid != next {
 		panic(fmt.Sprintf("zab: proposal %v, next is %v", zxid, next))
@@ -410,7 +410,7 @@ func (c *Core) Propose(zxid jute.Zxid, data []byte) {
 	}
 }
 
-// append adds an entry at the end of the history and of what is to be persisted.
+// append adds an entry to the history and to the batch to be persisted.
 func (c *Core) append(e Entry) {
 	if err := c.push(e); err != nil {
 		c.fail(fmt.Sprintf("append: %v", err))
@@ -419,8 +419,8 @@ func (c *Core) append(e Entry) {
 	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogAppend, Entry: e})
 }
 
-// PersistDone tells that all batches up to seq are on stable storage. There is
-// no opposite: a process whose log fails stops.
+// PersistDone reports that all batches up to seq are on stable storage. A failure has no
+// counterpart: a process whose log fails stops.
 func (c *Core) PersistDone(seq Seq) {
 	if seq > c.lastSeq {
 		panic(fmt.Sprintf("zab: batch %d is durable, but only %d were handed out", seq, c.lastSeq))
@@ -437,7 +437,7 @@ func (c *Core) PersistDone(seq Seq) {
 		if s := c.inFlight[n].snap; s != nil {
 			c.install = s
 			c.handed, c.applied = s.Zxid, s.Zxid
-			c.durable = max(c.durable, s.Zxid) // last is less if another snapshot came since
+			c.durable = max(c.durable, s.Zxid) // last is smaller if another snapshot came since
 		}
 		n++
 	}
@@ -456,7 +456,7 @@ func (c *Core) PersistDone(seq Seq) {
 	}
 	if c.weightAt != 0 && c.hinted >= c.weightAt && c.hintSeq <= seq {
 		c.weightAt = 0
-		c.acked = 0 // acknowledge again: now it counts
+		c.acked = 0 // acknowledge again, because it counts now
 	}
 	switch c.status.Role {
 	case SyncingLeader, Leading:
@@ -466,7 +466,7 @@ func (c *Core) PersistDone(seq Seq) {
 	}
 }
 
-// pendingSeq is the batch that makes everything durable that was put out so far.
+// pendingSeq returns the batch that makes everything persisted so far durable.
 func (c *Core) pendingSeq() Seq {
 	if len(c.unpersisted) > 0 {
 		return c.lastSeq + 1
@@ -474,7 +474,7 @@ func (c *Core) pendingSeq() Seq {
 	return c.lastSeq
 }
 
-// Applied tells how far the shell has applied what was committed.
+// Applied reports up to which zxid the shell has applied committed entries.
 func (c *Core) Applied(upto jute.Zxid) {
 	c.applied = max(c.applied, upto)
 	switch c.status.Role {
@@ -485,19 +485,18 @@ func (c *Core) Applied(upto jute.Zxid) {
 	}
 }
 
-// SnapshotTaken tells of a snapshot of this server's own whose reference is
-// durable.
+// SnapshotTaken reports a snapshot made by this server whose reference is durable.
 func (c *Core) SnapshotTaken(zxid jute.Zxid, bytes int64) {
 	if zxid > c.snapZxid {
 		c.snapZxid, c.snapBytes = zxid, bytes
 	}
 }
 
-// LogPurged tells behind which zxid the log can be read now.
+// LogPurged reports the zxid after which the log can still be read.
 func (c *Core) LogPurged(start jute.Zxid, bytes int64) { c.logStart, c.logBytes = start, bytes }
 
-// DiskHealth tells for how long the oldest fsync has been under way, in ms, and
-// whether the disk is full.
+// DiskHealth reports the age of the oldest unfinished fsync, in ms, and whether the disk is
+// full.
 func (c *Core) DiskHealth(oldestMs uint64, full bool) {
 	c.diskMs, c.full = oldestMs, full
 	switch {
@@ -505,12 +504,12 @@ func (c *Core) DiskHealth(oldestMs uint64, full bool) {
 	case oldestMs > c.opt.DiskStall:
 		c.handOver("the disk is stuck")
 	case full:
-		c.handOver("the disk is full") // to one that has room; if none has, this one refuses writes
+		c.handOver("the disk is full") // if no server has room, this leader refuses writes
 	}
 }
 
-// RoomInQuorum reports whether the voters whose disks are not known to be full are
-// a quorum. A leader without one can't commit for long.
+// RoomInQuorum reports whether the voters whose disks are not known to be full form a
+// quorum. A leader without such a quorum soon can't commit.
 func (c *Core) RoomInQuorum() bool {
 	return c.quorum(func(id SID) bool {
 		if id == c.opt.ID {
@@ -521,7 +520,7 @@ func (c *Core) RoomInQuorum() bool {
 	})
 }
 
-// Status returns what the core is at the moment.
+// Status returns the current status.
 func (c *Core) Status() Status { return c.status }
 
 // Committed returns the highest zxid known to be committed.
@@ -530,12 +529,11 @@ func (c *Core) Committed() jute.Zxid { return c.committed }
 // LastZxid returns the zxid of the last entry, durable or not.
 func (c *Core) LastZxid() jute.Zxid { return c.appended }
 
-// Held returns how many entries are kept in memory, and their bytes: up to about
-// Options.CacheBytes, and twice that of what is not committed.
+// Held returns the number of entries kept in memory and their bytes: about
+// Options.CacheBytes at most, or twice that while entries are not committed.
 func (c *Core) Held() (entries, bytes int) { return c.entries.n, c.entries.bytes }
 
-// Take moves everything produced since the last Take to out, reusing its
-// memory.
+// Take moves everything produced since the last Take to out, reusing its memory.
 func (c *Core) Take(out *Output) {
 	c.startReadRound()
 	c.feedLearners()
@@ -575,7 +573,7 @@ func (c *Core) Take(out *Output) {
 	c.takeCommitted(out)
 }
 
-// takeCommitted hands out what may be applied since the last time.
+// takeCommitted outputs the entries that have become applicable since the last call.
 func (c *Core) takeCommitted(out *Output) {
 	out.CommitTo = max(c.handed, min(c.committed, c.durable))
 	for i := c.entries.behind(c.handed); i < c.entries.n; i++ {
@@ -593,8 +591,8 @@ func (c *Core) takeCommitted(out *Output) {
 	c.shrink(keep)
 }
 
-// noteWeight takes in whether this server counts now. If it does by an entry that
-// was committed, a hint has to make that durable.
+// noteWeight updates whether this server counts. If an entry that was committed made it
+// count, a hint has to make that durable.
 func (c *Core) noteWeight() {
 	counts := c.selfCounts()
 	if counts && !c.weighty && c.settled.Seeded() {
@@ -604,7 +602,7 @@ func (c *Core) noteWeight() {
 	c.weighty = counts
 }
 
-// setStatus changes what the core says of itself.
+// setStatus changes the status.
 func (c *Core) setStatus(s Status) {
 	c.noteWeight()
 	s.Observer = !c.standalone && !c.voter(c.opt.ID)
@@ -620,22 +618,22 @@ func (c *Core) setStatus(s Status) {
 	}
 }
 
-// refresh brings the status up to date after the history, or the peers, changed.
+// refresh updates the status after the history or the peers changed.
 func (c *Core) refresh() { c.setStatus(c.status) }
 
 func (c *Core) event(level uint8, peer SID, text string) {
 	c.events = append(c.events, Event{Level: level, Text: text, Peer: peer})
 }
 
-// halt stops taking part: the histories of servers contradict each other, and
-// only a human can tell which data is to be kept.
+// halt stops taking part: the histories of servers contradict each other, and only an
+// operator can decide which data to keep.
 func (c *Core) halt(reason string) {
 	c.leave()
 	c.event(3, 0, "halted: "+reason)
 	c.setStatus(Status{Role: Halted, Epoch: c.appended.Epoch(), Reason: reason})
 }
 
-// fail stops the process: the core contradicts itself.
+// fail stops the process because the core contradicts itself.
 func (c *Core) fail(reason string) {
 	c.fatal = reason
 	c.halt(reason)

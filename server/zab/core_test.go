@@ -15,8 +15,8 @@ func alone(last jute.Zxid) *Core {
 	return c
 }
 
-// TestAlone: without an ensemble a core leads from the first moment, begins with
-// zxid 0x1, and commits what is durable.
+// TestAlone: without an ensemble a core leads from the start, begins with zxid 0x1, and
+// commits durable entries.
 func TestAlone(t *testing.T) {
 	c := alone(0)
 	if s := c.Status(); s.Role != Leading || s.Epoch != 0 || s.Leader != 1 {
@@ -53,7 +53,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestAloneCounterUsedUp: a lone server goes on in the next epoch.
+// TestAloneCounterUsedUp: a standalone server continues in the next epoch.
 func TestAloneCounterUsedUp(t *testing.T) {
 	c := alone(0xFFFFFFFF)
 	z, ok := c.NextZxid()
@@ -66,7 +66,7 @@ func TestAloneCounterUsedUp(t *testing.T) {
 	}
 }
 
-// TestMisuse: what only a bug of the caller can bring about panics.
+// TestMisuse: errors that only a bug of the caller can cause panic.
 func TestMisuse(t *testing.T) {
 	ensemble := Members{List: []Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	for name, fn := range map[string]func(){
@@ -88,8 +88,8 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestFromAloneToEnsemble: the history of a server that was alone becomes the
-// ensemble's; all of it counts as committed.
+// TestFromAloneToEnsemble: the history of a standalone server becomes the ensemble's; all
+// of it counts as committed.
 func TestFromAloneToEnsemble(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	s := n.server(1)
@@ -105,8 +105,8 @@ func TestFromAloneToEnsemble(t *testing.T) {
 	}
 }
 
-// TestGarbage: nothing that a peer sends does harm: the core stays consistent,
-// and does not fail.
+// TestGarbage: messages from a peer do no harm: the core stays consistent and does not
+// fail.
 func TestGarbage(t *testing.T) {
 	n := newNetwork(t, 3, 3, 0)
 	n.serve()
@@ -121,7 +121,7 @@ func TestGarbage(t *testing.T) {
 			Seq: number(), Echo: number(), Nonce: number(),
 		}
 		if m.Kind == MsgAck || m.Kind == MsgPong || m.Kind == MsgSync && from == st.Leader || m.Kind == MsgNewEpoch {
-			continue // a peer is believed what it says of itself, a leader what it says of all
+			continue // a peer is believed about itself, a leader about everything
 		}
 		if m.Kind == MsgCommit || m.Kind == MsgPing || m.Kind == MsgAppend {
 			m.Commit = min(m.Commit, s.core.Committed())
@@ -163,8 +163,8 @@ func TestForeigners(t *testing.T) {
 	}
 }
 
-// A member's data run alone is another history from then on: it may not be taken
-// for the ensemble's, and can found a new one.
+// A member's data that were run alone are a separate history from then on: they may not be
+// taken for the ensemble's, and can found a new one.
 func TestFromEnsembleToAlone(t *testing.T) {
 	first := Marker{Leader: 1, Init: &ClusterInit{Cluster: ID{1}}, Admitted: []Admission{{1, ID{7}}}}
 	history := []Entry{{Zxid: jute.MakeZxid(3, 0), Type: EntryMarker, Data: first.Append(nil)}}

@@ -6,46 +6,46 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// election is how a server without a leader gets one. It asks whether it would
-// be promised an epoch (pre-vote, which binds nobody), makes the promise to
-// itself durable, and asks for the others'. With a quorum of durable promises it
-// is the epoch's leader: two quorums share a server, and that promised the epoch
-// to one only.
+// election is the state of a server that looks for a leader. The server asks whether it
+// would be promised an epoch (pre-vote, which binds no server), makes its promise to itself
+// durable, and asks the others for theirs. With durable promises from a quorum it leads the
+// epoch: two quorums share a server, and that server promised the epoch only once.
 type election struct {
 	round     uint64
-	nextRound uint64 // when it begins
-	fairAt    uint64 // since when rounds are counted
-	waitUntil uint64 // in a fair round, for the answers of all that are linked
+	nextRound uint64 // when the next round begins
+	fairAt    uint64 // when the counting of rounds began
+	waitUntil uint64 // in a fair round, the end of the wait for answers of all linked servers
 	outdone   bool   // a better server has answered in this round, or a leader is alive
 
-	// joining is the leader that was asked with MsgFollow last.
+	// joining is the leader to which MsgFollow was sent last.
 	joining    SID
 	joiningGen uint64
 	joinedAt   uint64
 
-	deadline uint64 // of a candidate, or of a renewal
-	foundBy  uint64 // until then a new ensemble waits for all that are linked
+	deadline uint64 // of a candidacy, or of a renewal
+	foundBy  uint64 // until then a new ensemble waits for all linked servers
 	resendAt uint64
-	transfer uint32 // the epoch whose leader made this server its successor
+	transfer uint32 // the epoch whose leader chose this server as its successor
 
-	// promisedUntil is how long the server that was promised an epoch is given to
-	// become its leader, before others get a pre-vote.
+	// promisedUntil is the end of the time that the server that was promised an epoch has to
+	// become its leader. Until then no other server gets a pre-vote.
 	promisedUntil uint64
-	ackEpochDue   bool // when the promise is durable
-	// nonce is the newest summary's, 0 for none; the history and the promise were these
-	// then.
+	ackEpochDue   bool // to be sent when the promise is durable
+	// nonce is the nonce of the newest summary, 0 for none. The two fields after it are the
+	// history's version and the promise at that time.
 	nonce        uint64
 	nonceVersion uint64
 	noncePromise Promise
 	nonces       uint64
 }
 
-// fairRounds is for how many rounds the highest id wins among equals. Later
-// everybody may, or a better server that is out of reach would be in the way.
+// fairRounds is the number of rounds in which the highest id wins among equal servers.
+// Later every server may win, since a better server that can't be reached would block the
+// election.
 const fairRounds = 2
 
-// look gives up what the server is, and looks for a leader, or becomes one. The
-// first round begins after a delay.
+// look gives up the current role and looks for a leader, or becomes one. The first round
+// begins after delay ms.
 func (c *Core) look(reason string, delay uint64) {
 	c.leave()
 	c.setStatus(Status{Role: Looking, Epoch: c.tip.Zxid.Epoch(), Reason: reason})
@@ -59,8 +59,8 @@ func (c *Core) look(reason string, delay uint64) {
 	}
 }
 
-// leave ends whatever the role was. Nothing is cleaned up in the log: what is
-// not committed is for the next leader to decide.
+// leave ends the current role. It does not touch the log: the next leader decides about
+// entries that are not committed.
 func (c *Core) leave() {
 	switch c.status.Role {
 	case SyncingLeader, Leading:
@@ -78,7 +78,7 @@ func (c *Core) electable() bool {
 	return c.voter(c.opt.ID) && c.selfCounts() && !c.contested()
 }
 
-// startRound asks everybody.
+// startRound sends a pre-vote request to every peer.
 func (c *Core) startRound() {
 	c.round++
 	wait := c.opt.Heartbeat * min(1+c.round/8, 10)
@@ -92,9 +92,9 @@ func (c *Core) startRound() {
 	c.countPrevotes()
 }
 
-// meet asks a server that has just been linked. If rounds have not been fair for
-// a while they begin anew: or this server, which had nobody to ask, and the other
-// one would become candidates at the same time.
+// meet sends a pre-vote request to a newly linked server. If the fair rounds began long
+// enough ago, it restarts them. Otherwise this server, which had no peer to ask, and the
+// new one would become candidates at the same time.
 func (c *Core) meet(p *peer) {
 	if c.now < c.fairAt+c.opt.ElectionTimeout || !c.voter(p.id) {
 		c.sendPrevote(p)
@@ -113,8 +113,8 @@ func (c *Core) sendPrevote(p *peer) {
 	c.post(p, m)
 }
 
-// listedFlag tells a server that the first marker, not committed yet, lists it:
-// it may help to commit that although it has no data itself.
+// listedFlag returns FlagListed if the uncommitted first marker lists the peer. The peer
+// may then help to commit the marker although it has no data.
 func (c *Core) listedFlag(p *peer) uint16 {
 	if !c.settled.Seeded() && c.tip.Seeded() && c.admits(Admission{p.id, p.incarnation}) {
 		return FlagListed
@@ -130,7 +130,7 @@ func (c *Core) tickLooking() {
 	}
 }
 
-// liveLeader returns the leader that this server leads as or hears of, or 0.
+// liveLeader returns this server if it leads, else the leader that it still hears, or 0.
 func (c *Core) liveLeader() SID {
 	switch c.status.Role {
 	case SyncingLeader, Leading:
@@ -143,17 +143,16 @@ func (c *Core) liveLeader() SID {
 	return 0
 }
 
-// better reports whether this server should rather lead than one with the last
-// zxid z, in a round.
+// better reports whether this server is a better leader than server id with the last zxid
+// z, in the given round.
 func (c *Core) better(id SID, z jute.Zxid, round uint64) bool {
 	return c.appended > z || c.appended == z && round <= fairRounds && c.opt.ID > id && c.electable()
 }
 
-// mayVote reports whether this server's vote for a candidate, with the flags
-// that it showed, would mean anything. Whether either of them is a voter is for
-// the candidate to say: its history is the longer one, and may have a change of
-// the members that this server does not know of. Only where neither history has a
-// list of members, the files of both must have the same.
+// mayVote reports whether this server's vote for a candidate with the given flags would be
+// valid. The candidate decides whether either of them is a voter: its history is the longer
+// one, and may have a change of the members that this server does not know. Only if neither
+// history has a list of members, both servers' files must have the same list.
 func (c *Core) mayVote(p *peer, flags uint16) bool {
 	switch {
 	case flags&FlagAnchored == 0 && !c.agreed(p):
@@ -167,11 +166,11 @@ func (c *Core) mayVote(p *peer, flags uint16) bool {
 func (c *Core) onPrevote(p *peer, m *Message) {
 	c.note(p, m)
 	if c.promise.To == p.id {
-		c.promisedUntil = 0 // it gave up
+		c.promisedUntil = 0 // the peer gave up
 	}
 	resp := Message{Kind: MsgPrevoteResp, Seq: m.Seq, Zxid: c.appended, Commit: c.committed, Promise: c.promise.Epoch, Flags: c.selfFlags()}
 	if !c.voter(c.opt.ID) {
-		resp.Promise = 0 // the epochs of an observer are of no interest
+		resp.Promise = 0 // epochs of an observer do not matter
 	}
 	leader := c.liveLeader()
 	if leader != 0 {
@@ -182,7 +181,7 @@ func (c *Core) onPrevote(p *peer, m *Message) {
 	c.post(p, resp)
 	if leader == 0 && resp.Flags&FlagGranted == 0 && c.status.Role == Looking && c.electable() && !p.granted &&
 		(c.better(p.id, m.Zxid, m.Seq) || m.Flags&FlagAsking != 0) {
-		c.sendPrevote(p) // it is looking now, and had perhaps a leader when it was asked
+		c.sendPrevote(p) // the peer is looking now; it may have had a leader when it was asked
 	}
 }
 
@@ -214,9 +213,9 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 	c.countPrevotes()
 }
 
-// yields reports whether to leave this round to a better server, or to a leader:
-// two candidates at a time could split the promises. A server that is linked but
-// hangs is waited for only a moment.
+// yields reports whether to leave this round to a better server, or to a leader, because
+// two concurrent candidates could split the promises. A linked server that hangs delays a
+// round only briefly.
 func (c *Core) yields() bool {
 	if c.round > fairRounds || c.outdone {
 		return c.round <= fairRounds
@@ -245,7 +244,7 @@ func (c *Core) countPrevotes() {
 	}
 }
 
-// nextEpoch is above all epochs that were ever promised, as far as is known.
+// nextEpoch returns an epoch above all epochs known to be promised.
 func (c *Core) nextEpoch() uint32 {
 	e := max(c.promise.Epoch, c.appended.Epoch())
 	for _, p := range c.peers {
@@ -259,8 +258,8 @@ func (c *Core) nextEpoch() uint32 {
 	return e + 1
 }
 
-// campaign makes this server a candidate: with its own promise durable it asks
-// for the others'. transfer is the epoch of the leader that wants it so, or 0.
+// campaign makes this server a candidate: when its own promise is durable, it asks for the
+// others'. transfer is the epoch of the leader that requested it, or 0.
 func (c *Core) campaign(transfer uint32) {
 	e := c.nextEpoch()
 	if e > maxEpoch {
@@ -273,8 +272,8 @@ func (c *Core) campaign(transfer uint32) {
 	c.askPromises(e)
 }
 
-// askPromises promises an epoch to this server itself, which when durable is
-// followed by asking the others.
+// askPromises promises an epoch to this server. When that is durable, the server asks the
+// others.
 func (c *Core) askPromises(e uint32) {
 	c.ran = true
 	for _, p := range c.peers {
@@ -288,7 +287,7 @@ func (c *Core) askPromises(e uint32) {
 	}
 }
 
-// setPromise promises an epoch. It holds in memory at once; others hear of it
+// setPromise promises an epoch. The promise holds in memory at once; it is sent to others
 // when it is durable.
 func (c *Core) setPromise(to Promise) {
 	c.promise = to
@@ -297,12 +296,12 @@ func (c *Core) setPromise(to Promise) {
 	c.promiseSeq = c.pendingSeq()
 }
 
-// asking reports whether this server asks for promises now.
+// asking reports whether this server is asking for promises.
 func (c *Core) asking() bool {
 	return (c.status.Role == Candidate || c.renewing) && c.promise.To == c.opt.ID
 }
 
-// promiseDurable goes on with what had to wait for that.
+// promiseDurable continues the steps that waited for the promise to be durable.
 func (c *Core) promiseDurable() {
 	if c.asking() {
 		c.sendNewEpochs()
@@ -347,8 +346,8 @@ func (c *Core) tickCandidate() {
 	}
 }
 
-// founding reports whether to wait a moment more for promises although there is
-// a quorum: who founds an ensemble need not be admitted later.
+// founding reports whether to wait a moment for more promises although there is already a
+// quorum: a server that takes part in founding an ensemble need not be admitted later.
 func (c *Core) founding() bool {
 	if c.tip.Seeded() || c.now >= c.foundBy {
 		return false
@@ -376,7 +375,7 @@ func (c *Core) onNewEpoch(p *peer, m *Message) {
 	}
 	switch {
 	case c.isLeader(p) && leadsSince(m, c.status.Epoch):
-		c.streaming = false // until it synchronizes us in its new epoch
+		c.streaming = false // until the peer synchronizes this server in its new epoch
 		c.joinedAt = c.now
 	case c.status.Role != Looking:
 		c.look(fmt.Sprintf("server %d leads epoch %d", p.id, m.Epoch), c.opt.ElectionTimeout)
@@ -389,8 +388,8 @@ func (c *Core) onNewEpoch(p *peer, m *Message) {
 	c.sendAckEpoch()
 }
 
-// leadsSince reports whether the sender of a MsgNewEpoch has led all the time since an
-// epoch, and only renews: what it was sent in that epoch it knows of.
+// leadsSince reports whether the sender of a MsgNewEpoch has led continuously since epoch
+// and only renews. It then knows all that was sent to it in that epoch.
 func leadsSince(m *Message, epoch uint32) bool {
 	return m.Flags&FlagTransfer == 0 && 0 < m.Promise && m.Promise <= epoch
 }
@@ -413,7 +412,8 @@ func (c *Core) refuses(p *peer, m *Message) bool {
 	return !established && !c.mayVote(p, m.Flags)
 }
 
-// sendAckEpoch tells the server that was promised the epoch, if that is durable.
+// sendAckEpoch acknowledges the promise to the server that it was made to, once it is
+// durable.
 func (c *Core) sendAckEpoch() {
 	if c.persisted < c.promiseSeq && !mutated(ackEpochBeforeFsync) {
 		return
@@ -428,10 +428,10 @@ func (c *Core) sendAckEpoch() {
 	c.post(p, m)
 }
 
-// summarize makes a message with the summary of the history. The leader's answer
-// must repeat its nonce, and is obeyed once, if the history is still the same:
-// a late one would cut off what was acknowledged since. A summary that is repeated
-// keeps its nonce, so that an answer which is on its way still counts.
+// summarize returns a message with the summary of the history. The leader's answer must
+// repeat the nonce. It is obeyed once, and only if the history has not changed: a late
+// answer would cut off entries acknowledged since. A repeated summary keeps its nonce, so
+// that an answer already on its way still counts.
 func (c *Core) summarize(kind MessageKind) Message {
 	if c.nonce == 0 || c.nonceVersion != c.version || c.noncePromise != c.promise || mutated(followRestarts) {
 		c.nonces++
@@ -444,10 +444,10 @@ func (c *Core) summarize(kind MessageKind) Message {
 	}
 }
 
-// join asks an established leader to be synchronized.
+// join asks an established leader for synchronization.
 func (c *Core) join(p *peer) {
 	if c.joining == p.id && c.joiningGen == p.gen && c.now < c.joinedAt+5*c.opt.Heartbeat {
-		return // it has not had the time to answer
+		return // the leader has not had time to answer
 	}
 	c.sendFollow(p)
 }
@@ -486,8 +486,7 @@ func (c *Core) onNackEpoch(p *peer, m *Message) {
 	}
 }
 
-// checkHopes has a candidate give up at once that can't be promised the epoch by
-// a quorum any more.
+// checkHopes ends a candidacy at once when a quorum can no longer promise the epoch.
 func (c *Core) checkHopes() {
 	if c.status.Role == Candidate && !c.quorum(func(id SID) bool {
 		p := c.linked(id)
@@ -497,8 +496,8 @@ func (c *Core) checkHopes() {
 	}
 }
 
-// countPromises makes this server the leader of the epoch, with a quorum of
-// durable promises.
+// countPromises makes this server the leader of the epoch when a quorum's promises are
+// durable.
 func (c *Core) countPromises() {
 	if c.persisted < c.promiseSeq && !mutated(newEpochBeforeFsync) {
 		return

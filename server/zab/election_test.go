@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestColdStart: in whatever order servers start, and however long each is
-// without the others, a quorum of them serves soon. To found an ensemble they wait
-// an election timeout for the third server.
+// TestColdStart: in whatever order servers start, and however long each runs without the
+// others, a quorum of them serves soon. To found an ensemble they wait an election timeout
+// for the third server.
 func TestColdStart(t *testing.T) {
 	for seed := range uint64(300) {
 		n := newNetwork(t, seed, 3, 0)

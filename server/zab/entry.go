@@ -7,8 +7,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// EntryType says what an entry of the history is. The numbers are part of the
-// formats of the log and of the peer protocol: append, never renumber.
+// EntryType is the type of an entry of the history. The numbers are part of the formats of
+// the log and of the peer protocol: append new ones, never renumber.
 type EntryType uint8
 
 const (
@@ -18,20 +18,20 @@ const (
 	EntryMarker EntryType = 1
 	// EntryMembers changes the members. Its data is an encoded Members.
 	EntryMembers EntryType = 2
-	// EntryAdmit admits a server, and is nothing else: no client's transaction
-	// came in time to carry the admission. Its data is an Admission.
+	// EntryAdmit only admits a server: no client's transaction came in time to carry the
+	// admission. Its data is an Admission.
 	EntryAdmit EntryType = 3
 )
 
-// EntryAdmits is set in the type of a transaction that carries an admission as
-// well: the data begins with an Admission, and the payload follows. So admitting
-// a server takes no zxid of its own.
+// EntryAdmits is set in the type of a transaction that also carries an admission: the data
+// begins with an Admission, and the payload follows. So admitting a server takes no
+// separate zxid.
 const EntryAdmits EntryType = 0x80
 
 // Entry is one element of the replicated history.
 type Entry struct {
 	Zxid jute.Zxid
-	Prev jute.Zxid // zxid of the entry before it
+	Prev jute.Zxid // zxid of the previous entry
 	Type EntryType
 	Data []byte
 }
@@ -49,7 +49,7 @@ func (e *Entry) Txn() []byte {
 	return nil
 }
 
-// admission returns the admission that the entry holds, and false for none.
+// admission returns the admission that the entry holds; ok is false if it holds none.
 func (e *Entry) admission() (a Admission, ok bool) {
 	if e.Type != EntryAdmit && e.Type != EntryTxn|EntryAdmits {
 		return a, false
@@ -57,9 +57,9 @@ func (e *Entry) admission() (a Admission, ok bool) {
 	return a, a.Decode(e.Data) == nil
 }
 
-// Check returns what is wrong with the entry, as far as the entry alone shows it.
-// It does not look at the payload of a transaction. An entry of a later version
-// of zkd is a *format.VersionError.
+// Check returns an error if the entry by itself is invalid. It does not check the payload
+// of a transaction. For an entry of a later version of zkd it returns a
+// *format.VersionError.
 func (e *Entry) Check() error {
 	switch e.Type {
 	case EntryTxn:
@@ -87,6 +87,5 @@ func (e *Entry) Check() error {
 	return nil
 }
 
-// Control reports whether the entry changes more than the tree: the ensemble's
-// own State.
+// Control reports whether the entry changes the ensemble's State, not only the tree.
 func (e *Entry) Control() bool { return e.Type != EntryTxn }

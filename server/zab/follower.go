@@ -6,35 +6,35 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// following is what a server has as a learner: a follower or an observer.
+// following is the state of a learner: a follower or an observer.
 //
-// Invariant: while streaming, all of its history is known to equal the leader's.
+// Invariant: while streaming is set, the whole history is known to equal the leader's.
 type following struct {
 	streaming bool
-	heardAt   uint64 // the leader's last word
-	patience  uint64 // how long it may be silent
+	heardAt   uint64 // when the leader was last heard
+	patience  uint64 // how long the leader may be silent
 
-	beat uint64 // the newest heartbeat of the leader
+	beat uint64 // the leader's newest heartbeat
 
-	// The leader repeats the number of our last pong, a stamp. If it gets none of them
-	// the link works in one direction only.
+	// The leader echoes the number of the last pong, a stamp. If no pong arrives there, the link
+	// works in one direction only.
 	pongSeq   uint64
 	echoedSeq uint64
 	echoedAt  uint64
 
-	ackSeq Seq       // what was done on MsgSync is durable with it
-	acked  jute.Zxid // since MsgSync
-	target jute.Zxid // to be applied before clients are served; 0 until it is known
+	ackSeq Seq       // the batch that makes the changes made on MsgSync durable
+	acked  jute.Zxid // acknowledged since MsgSync
+	target jute.Zxid // to be applied before clients are served; 0 if not known yet
 
-	snapToken uint64    // of the snapshot waited for; 0 for none
-	snapFrom  uint64    // when that began, or bytes of it came last
+	snapToken uint64    // of the awaited snapshot; 0 for none
+	snapFrom  uint64    // when the wait began, or bytes of the snapshot came last
 	common    jute.Zxid // up to here the leader has this server's history
 	arriving  *SnapInfo // becomes the history with the next batch
 }
 
 func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving} }
 
-// follow takes a server as the leader, or goes on with it in a new epoch.
+// follow makes p the leader, or continues with it in a new epoch.
 func (c *Core) follow(p *peer, epoch uint32) {
 	if s := c.status; c.follows() && s.Leader == p.id && s.LeaderGen == p.gen {
 		s.Epoch = epoch
@@ -62,9 +62,9 @@ func (c *Core) follows() bool {
 // isLeader reports whether p is the leader that this server follows.
 func (c *Core) isLeader(p *peer) bool { return c.follows() && c.status.Leader == p.id }
 
-// onSync obeys a leader that was promised its epoch: it drops what the leader's
-// history does not have, which is safe because that one has everything that was
-// or can be committed in any epoch before.
+// onSync handles MsgSync from a leader that was promised its epoch. It drops the entries
+// that the leader's history lacks. That is safe because the leader has every entry that was
+// or can be committed in any earlier epoch.
 func (c *Core) onSync(p *peer, m *Message) {
 	fresh := m.Nonce != 0 && m.Nonce == c.nonce && m.Boot == c.opt.Boot && c.nonceVersion == c.version
 	if c.promise != (Promise{m.Epoch, p.id}) || !fresh && !mutated(staleSyncObeyed) || c.leads() || c.status.Role == Candidate {
@@ -74,7 +74,7 @@ func (c *Core) onSync(p *peer, m *Message) {
 	switch {
 	case !c.tip.contains(at):
 		c.event(2, p.id, fmt.Sprintf("asked to go on behind %v, which this server does not have", at))
-		c.nonce = 0 // the next summary must not get the same answer
+		c.nonce = 0 // the next summary must not match the same answer
 		return
 	case at < c.committed:
 		c.halt(fmt.Sprintf("the leader, server %d, has the history of this server only up to %v, but %v is committed: data was lost, here or there", p.id, at, c.committed))
@@ -98,7 +98,7 @@ func (c *Core) onSync(p *peer, m *Message) {
 	c.sendAck()
 }
 
-// truncate drops the entries behind z, by a record in the log.
+// truncate drops the entries after z, by a record in the log.
 func (c *Core) truncate(z jute.Zxid) {
 	if z == c.appended {
 		return
@@ -111,10 +111,10 @@ func (c *Core) truncate(z jute.Zxid) {
 	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogTruncate, Upto: z})
 }
 
-// heardFrom takes down that the leader is alive.
+// heardFrom records that the leader is alive.
 func (c *Core) heardFrom() { c.heardAt = c.now }
 
-// onAppend adds entries that stand directly behind this server's history.
+// onAppend adds entries that directly follow this server's history.
 func (c *Core) onAppend(p *peer, m *Message) {
 	if m.Epoch < c.promise.Epoch && !c.isLeader(p) {
 		c.refuseOld(p, m.Epoch)
@@ -147,7 +147,7 @@ func (c *Core) onAppend(p *peer, m *Message) {
 	}
 }
 
-// acceptable checks an entry of the leader's.
+// acceptable checks an entry from the leader.
 func (c *Core) acceptable(e *Entry) error {
 	if mutated(appendWithoutPrev) && e.Prev != c.appended && e.Zxid > c.appended {
 		e.Prev = c.appended
@@ -161,20 +161,20 @@ func (c *Core) acceptable(e *Entry) error {
 	return c.tip.follows(e)
 }
 
-// lost takes in that entries did not come that were sent before.
+// lost handles the loss of entries that the leader sent.
 func (c *Core) lost(p *peer, why string) {
 	c.events = append(c.events, Event{Level: 2, Peer: p.id, Text: "entries were lost on the way: " + why, Lost: true})
 	c.gap(p, why)
 }
 
-// gap asks the leader to be synchronized again.
+// gap asks the leader to synchronize this server again.
 func (c *Core) gap(p *peer, why string) {
 	c.event(0, p.id, "has to be synchronized again: "+why)
 	c.streaming, c.snapToken = false, 0
 	c.sendFollow(p)
 }
 
-// refuseOld tells a leader whose epoch is over.
+// refuseOld tells a leader that its epoch is over.
 func (c *Core) refuseOld(p *peer, epoch uint32) {
 	c.post(p, Message{Kind: MsgNackEpoch, Epoch: epoch, Promise: c.promise.Epoch, Zxid: c.appended, Flags: c.selfFlags()})
 }
@@ -188,15 +188,15 @@ func (c *Core) onCommit(p *peer, m *Message) {
 	c.checkGap(p, m.Zxid)
 }
 
-// checkGap sees that this server has the entries that it was sent. The message that
-// says how far that is must have its place behind them.
+// checkGap checks that this server has all entries up to sent. The message that carries
+// sent must be ordered after the entries.
 func (c *Core) checkGap(p *peer, sent jute.Zxid) {
 	if c.streaming && sent > c.appended {
 		c.lost(p, fmt.Sprintf("%v was sent, and %v is the last here", sent, c.appended))
 	}
 }
 
-// learnCommit takes in how far the leader has committed.
+// learnCommit updates the committed zxid from the leader's.
 func (c *Core) learnCommit(z jute.Zxid) {
 	if !c.streaming {
 		return
@@ -213,8 +213,8 @@ func (c *Core) learnCommit(z jute.Zxid) {
 	c.checkFollowing()
 }
 
-// checkFollowing begins to serve clients: when the marker is durable here and
-// known to be committed, and what the leader then had committed is applied.
+// checkFollowing begins to serve clients when the marker is durable here and known to be
+// committed, and the entries that the leader had committed by then are applied.
 func (c *Core) checkFollowing() {
 	if c.status.Role != SyncingFollower || !c.streaming || c.target == 0 ||
 		c.acked < c.marker || c.committed < c.marker || c.applied < c.target {
@@ -225,8 +225,8 @@ func (c *Core) checkFollowing() {
 	c.setStatus(s)
 }
 
-// stopServing ends the service for clients until checkFollowing: what a snapshot skips
-// would be neither an event nor the end of a session to them.
+// stopServing stops serving clients until checkFollowing: clients would miss the events and
+// the ends of sessions that a snapshot skips.
 func (c *Core) stopServing() {
 	if c.status.Role == Following {
 		s := c.status
@@ -235,7 +235,7 @@ func (c *Core) stopServing() {
 	}
 }
 
-// sendAck tells the leader how far this server's history is durable.
+// sendAck tells the leader up to which zxid this server's history is durable.
 func (c *Core) sendAck() {
 	z := c.durable
 	ready := c.streaming && c.persisted >= c.ackSeq
@@ -251,7 +251,7 @@ func (c *Core) sendAck() {
 	c.checkFollowing()
 }
 
-// unsureFlag tells the leader not to count on this server.
+// unsureFlag returns FlagUnsure if the leader must not count on this server.
 func (c *Core) unsureFlag() uint16 {
 	if c.weighty && c.weightAt == 0 {
 		return 0
@@ -282,8 +282,9 @@ func (c *Core) onPing(p *peer, m *Message) {
 	c.leased(m)
 	c.pong(p, m)
 	if c.streaming && m.Epoch == c.epoch {
-		// Entries may be on their way that were sent before. What is committed of those
-		// that are here is so all the same: while it streams, the leader has them too.
+		// Entries sent before the ping may still be on their way. Of the entries that have
+		// arrived, those up to m.Commit are committed: while this server streams, the leader has
+		// them too.
 		c.learnCommit(m.Commit)
 		if mutated(gapCheckByPing) {
 			c.checkGap(p, m.Zxid)
@@ -291,14 +292,14 @@ func (c *Core) onPing(p *peer, m *Message) {
 	}
 }
 
-// pong answers a heartbeat. It says that no higher epoch was promised, so it may be
-// sent while MsgSync of that epoch is still on its way: a new leader must not give up
-// because that takes long.
+// pong answers a heartbeat. It says that no higher epoch was promised, so it may be sent
+// while MsgSync of that epoch is still on its way: a new leader must not give up because
+// that takes long.
 func (c *Core) pong(p *peer, m *Message) {
 	c.pongSeq = c.stamp(c.pongSeq)
 	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.pongSeq, Echo: m.Seq, Ms: uint32(min(c.diskMs, 1<<32-1))}
 	if c.streaming && m.Epoch == c.epoch {
-		pong.Zxid, pong.Flags = c.acked, c.unsureFlag() // what told it may have been lost
+		pong.Zxid, pong.Flags = c.acked, c.unsureFlag() // an earlier acknowledgement may have been lost
 	}
 	if c.full {
 		pong.Flags |= FlagFull
@@ -307,8 +308,8 @@ func (c *Core) pong(p *peer, m *Message) {
 	c.post(p, pong)
 }
 
-// onRejoin asks a leader again to be synchronized, or looks for another if that has
-// given up. It may come before the MsgSync that it makes void.
+// onRejoin asks the leader again for synchronization, or looks for another leader if this
+// one has given up. It may arrive before the MsgSync that it cancels.
 func (c *Core) onRejoin(p *peer, m *Message) {
 	switch {
 	case c.isLeader(p) && m.Epoch == c.epoch && m.Leader == 0:
@@ -322,7 +323,7 @@ func (c *Core) onRejoin(p *peer, m *Message) {
 	}
 }
 
-// tickLearner leaves a leader that is silent, or does not hear.
+// tickLearner leaves a leader that is silent or does not hear this server.
 func (c *Core) tickLearner() {
 	p := c.linked(c.status.Leader)
 	switch {
@@ -340,9 +341,9 @@ func (c *Core) tickLearner() {
 	}
 }
 
-// WantsSnapshot returns the token of the snapshot that this server waits for and who
-// sends it, or 0. If that becomes 0 it may become the same again: when the leader has
-// renewed its epoch, say.
+// WantsSnapshot returns the token of the awaited snapshot and the server that sends it, or
+// 0. After 0 the same token may come back, for example when the leader has renewed its
+// epoch.
 func (c *Core) WantsSnapshot() (from SID, token uint64) {
 	if !c.follows() || c.snapToken == 0 || c.promise != (Promise{c.epoch, c.status.Leader}) {
 		return 0, 0
@@ -350,9 +351,8 @@ func (c *Core) WantsSnapshot() (from SID, token uint64) {
 	return c.status.Leader, c.snapToken
 }
 
-// SnapshotReceived tells that the snapshot that WantsSnapshot names is complete,
-// verified and durable in its file. It returns false if that is not the one, or of no
-// use.
+// SnapshotReceived reports that the snapshot named by WantsSnapshot is complete, verified
+// and durable in its file. It returns false if it is not the awaited one, or is useless.
 func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) bool {
 	p := c.linked(from)
 	if wants, t := c.WantsSnapshot(); p == nil || token == 0 || from != wants || token != t {
@@ -360,8 +360,8 @@ func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) bool {
 	}
 	c.snapToken = 0
 	if snap.Zxid < max(c.committed, c.common) || snap.Zxid != snap.State.Zxid {
-		// Whether or not what would be dropped is known to be committed: it may be,
-		// counting on this server.
+		// The entries that the snapshot would drop may be committed, counting on this server,
+		// even if they are not known to be.
 		c.gap(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.committed, c.common)))
 		return false
 	}

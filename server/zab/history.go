@@ -4,8 +4,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// history is the server's log as the core sees it: where it ends, how much of
-// it is durable and committed, and what it says of the ensemble.
+// history is the core's view of the server's log: where it ends, how much of it is durable
+// and committed, and the state of the ensemble in it.
 //
 // Invariant: handed <= committed <= appended, handed <= durable <= appended.
 type history struct {
@@ -18,13 +18,13 @@ type history struct {
 
 	tip     State   // at appended
 	settled State   // at committed
-	control []Entry // the control entries behind committed
-	// Derived from control: the lists of members that are not committed, and whom
-	// the first marker admits if that is not committed.
+	control []Entry // the control entries after committed
+	// Derived from control: the uncommitted lists of members, and the servers that the first
+	// marker admits if it is not committed.
 	pending []pendingMembers
 	founded []Admission
 
-	version uint64 // changes with the log, so that it can be seen to be the same
+	version uint64 // changes with the log, so that an unchanged log can be recognized
 
 	logStart  jute.Zxid
 	logBytes  int64
@@ -35,11 +35,11 @@ type history struct {
 // pendingMembers is a list of members in an entry that is not committed yet.
 type pendingMembers struct {
 	Members
-	prev jute.Zxid // the entry before it
+	prev jute.Zxid // zxid of the previous entry
 }
 
-// push adds the next entry at the end. It has been checked against tip, if it is
-// a transaction; else it is now.
+// push adds the next entry at the end. A transaction has been checked against tip before;
+// any other entry is checked here.
 func (h *history) push(e Entry) error {
 	if e.Type == EntryTxn {
 		h.tip.extend(e.Zxid)
@@ -56,7 +56,7 @@ func (h *history) push(e Entry) error {
 	return nil
 }
 
-// truncate drops the entries behind z, none of which is committed.
+// truncate drops the entries after z, none of which is committed.
 func (h *history) truncate(z jute.Zxid) {
 	h.entries.truncate(z)
 	n := 0
@@ -95,8 +95,7 @@ func (h *history) replace(s *SnapInfo) {
 	h.derive()
 }
 
-// commit moves the committed point to z, and returns whether control entries
-// were passed.
+// commit moves the committed point to z, and reports whether it passed control entries.
 func (h *history) commit(z jute.Zxid) (control bool) {
 	h.committed = z
 	for len(h.control) > 0 && h.control[0].Zxid <= z {
@@ -114,7 +113,7 @@ func (h *history) commit(z jute.Zxid) (control bool) {
 	return control
 }
 
-// derive sets what follows from control. All of it has been decoded before.
+// derive sets the fields derived from control. All entries have been decoded before.
 func (h *history) derive() {
 	h.pending, h.founded = nil, nil
 	for i := range h.control {
@@ -146,9 +145,9 @@ func (h *history) derive() {
 // anchored reports whether the history has a list of members, committed or not.
 func (h *history) anchored() bool { return h.tip.Members != nil }
 
-// shrink drops entries from memory that are more than maxBytes, if they have been
-// handed out as committed; and in any case what is more than twice that: the
-// shell can read it from its log.
+// shrink drops the oldest entries from memory. Above maxBytes it drops entries that have
+// been handed out as committed; above twice that it drops any, since the shell can read
+// them from its log.
 func (h *history) shrink(maxBytes int) {
 	for h.entries.n > 0 && h.entries.bytes > maxBytes &&
 		(h.entries.at(0).Zxid <= h.handed || h.entries.bytes > 2*maxBytes && maxBytes > 0) {
@@ -156,9 +155,9 @@ func (h *history) shrink(maxBytes int) {
 	}
 }
 
-// admits reports whether a server is to be counted with an incarnation, in a
-// history that has a first marker: by what is committed, or if not even that
-// marker is, by what it says.
+// admits reports whether a server counts with an incarnation, in a history that has a first
+// marker: by the committed state, or by the marker's own list if the marker is not
+// committed.
 func (h *history) admits(a Admission) bool {
 	list := h.settled.Admitted
 	if !h.settled.Seeded() {

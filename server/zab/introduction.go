@@ -6,25 +6,24 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Introduction is what a server says of itself when a link to it begins. It does
-// not change while the link stands.
+// Introduction is what a server says about itself when a link to it begins. It does not
+// change while the link is up.
 type Introduction struct {
 	Cluster     ID // of its committed history; zero for none
 	Incarnation ID // of its data
 	Boot        uint64
 	// Starts is Notes.Starts of its log; empty if the log is not synced.
 	Starts []Start
-	// Vouched says that its operator accepts its data: Options.AcceptOldData.
+	// Vouched means that its operator accepts its data: Options.AcceptOldData.
 	Vouched bool
-	// Members is the list of its configuration file, without a text.
+	// Members is the list in its configuration file, without a text.
 	Members Members
-	// List is the version of the newest list of members in its history, 0 if that
-	// has none.
+	// List is the version of the newest list of members in its history, 0 for none.
 	List jute.Zxid
 }
 
-// Introduction returns what this server is to say of itself on new links. It
-// changes with the Status, and before Output.Relink.
+// Introduction returns what this server says about itself on new links. It changes with the
+// Status, and before Output.Relink.
 func (c *Core) Introduction() Introduction {
 	return Introduction{
 		Cluster: c.settled.Init.Cluster, Incarnation: c.incarnation, Boot: c.opt.Boot, Starts: c.seen.Starts,
@@ -32,9 +31,9 @@ func (c *Core) Introduction() Introduction {
 	}
 }
 
-// Heard tells what a server has said with which there is no link, because one of
-// the two does not list the other. If that one has a history, this server must not
-// found another ensemble; and its list of members may be in the way of this one's.
+// Heard reports the introduction of a server to which there is no link because one of the
+// two does not list the other. If that server has a history, this server must not found
+// another ensemble; and its list of members may contest this server's.
 func (c *Core) Heard(id SID, in Introduction) {
 	if c.standalone || c.status.Role == Halted || id == 0 || id == c.opt.ID || c.linked(id) != nil {
 		return
@@ -45,8 +44,8 @@ func (c *Core) Heard(id SID, in Introduction) {
 	c.refresh()
 }
 
-// start is the number of the record that the server's process wrote to its log
-// first, 0 if it does not say.
+// start returns the number of the first record that the server's process wrote to its log,
+// 0 if it does not say.
 func (in *Introduction) start() uint64 {
 	if n := len(in.Starts); n > 0 {
 		return in.Starts[n-1].Position
@@ -54,7 +53,7 @@ func (in *Introduction) start() uint64 {
 	return 0
 }
 
-// introduce takes in what a server says of itself on a new link.
+// introduce handles the introduction of a server on a new link.
 func (c *Core) introduce(p *peer, gen uint64, in *Introduction) {
 	if p.incarnation != in.Incarnation {
 		p.seeded, p.damaged, p.sure = false, false, false
@@ -69,8 +68,8 @@ func (c *Core) introduce(p *peer, gen uint64, in *Introduction) {
 	c.refresh()
 }
 
-// compareFiles reports it if the configuration file of a server has another list
-// of members than that of this one: once for each list, not for each link.
+// compareFiles reports a server whose configuration file has another list of members than
+// this server's file: once for each list, not for each link.
 func (c *Core) compareFiles(p *peer, in *Introduction) {
 	p.heard, p.file, p.sameFile = true, in.Members, c.opt.Members.Same(&in.Members)
 	text := ""

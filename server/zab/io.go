@@ -5,27 +5,26 @@ import "github.com/zkd-project/zkd/jute"
 // Seq numbers the batches handed out to be persisted. It starts at 1.
 type Seq uint64
 
-// Options are what a core is told about its server. All times are in ms.
+// Options are the settings of a core. All times are in ms.
 type Options struct {
 	ID SID // not 0
 	// Boot is random for each start of the process.
 	Boot uint64
-	// Seed is where jitter comes from.
+	// Seed is the seed of the jitter.
 	Seed uint64
-	// Members is the list of the configuration file. It decides until the history
-	// has a list. Afterwards it is what this server wants the list to be: see
-	// tickMembers. With an empty list the core is its own quorum and has no
-	// peers: it leads epoch 0 from the first moment.
+	// Members is the list in the configuration file. It decides until the history has a list.
+	// Afterwards it is the list that this server wants: see tickMembers. With an empty list the
+	// core is its own quorum and has no peers: it leads epoch 0 from the start.
 	Members Members
 	// Init is given to an ensemble that begins with this server as its leader.
 	Init ClusterInit
-	// AcceptOldData says that the operator vouches for the data of this server,
-	// although other servers may have seen a later state of it.
+	// AcceptOldData means that the operator vouches for this server's data, although other
+	// servers may have seen a later state of it.
 	AcceptOldData bool
 
 	Heartbeat       uint64 // between two pings of a leader; 0 means 100
-	ElectionTimeout uint64 // without the leader's word; jitter adds up to a half; 0 means 1000
-	QuorumTimeout   uint64 // a leader without echo from a quorum gives up; 0 means 800
+	ElectionTimeout uint64 // silence of the leader before an election; jitter adds up to a half; 0 means 1000
+	QuorumTimeout   uint64 // a leader without an echo from a quorum for this long gives up; 0 means 800
 	InitLimit       uint64 // to synchronize a quorum; 0 means 20000
 	DiskStall       uint64 // a leader with an fsync this old hands over; 0 means 2000
 	RenewInterval   uint64 // between renewals for the sake of stuck joiners; 0 means 10000
@@ -34,42 +33,40 @@ type Options struct {
 	WindowBytes int // sent to a learner and not acknowledged; 0 means 16 MiB
 	BatchBytes  int // in one message; 0 means 1 MiB
 
-	// InitialCounter is for tests: the first transaction of each epoch gets the
-	// counter behind it.
+	// InitialCounter is for tests: the first transaction of each epoch gets the counter after it.
 	InitialCounter uint32
 }
 
-// Promise is the highest epoch promised, and to whom.
+// Promise is the highest epoch promised, and the server that it was promised to.
 type Promise struct {
 	Epoch uint32
 	To    SID
 }
 
-// Recovered is what a core needs to know of the log that it continues.
+// Recovered is what a core needs to know about the log that it continues.
 type Recovered struct {
 	Promise  Promise
 	Base     State   // at the snapshot that the history begins with; zero for none
-	Control  []Entry // those behind Base for which Entry.Control is true, with their data
+	Control  []Entry // entries after Base for which Entry.Control is true, with their data
 	LastZxid jute.Zxid
-	// Commit is the highest zxid known to be committed: of a hint, or of the
-	// snapshot. The server has applied so far. Without peers it is LastZxid.
+	// Commit is the highest zxid known to be committed: from a hint, or from the snapshot. The
+	// server has applied entries up to it. Without peers it is LastZxid.
 	Commit jute.Zxid
-	// LogStart is the oldest zxid behind which the log can be read.
+	// LogStart is the oldest zxid after which the log can be read.
 	LogStart      jute.Zxid
 	LogBytes      int64 // from LogStart to the end
 	SnapshotBytes int64 // of the newest snapshot, which is Base's
 	Incarnation   ID
-	// Notes are those of the newest LogNotes, with the present process as the last
-	// of the starts: that is durable. There are no starts if the log is not synced:
-	// then its end may be lost by a crash, and nobody can tell an old copy of it.
+	// Notes are those of the newest LogNotes, with the present process as the last start, which
+	// is durable. There are no starts if the log is not synced: a crash may then lose its end, so
+	// an old copy can't be told from a crashed log.
 	Notes Notes
-	// Damaged says that acknowledged records may have been lost: the server is
-	// not to be counted before it is admitted anew, and Incarnation is a new one.
+	// Damaged means that acknowledged records may have been lost: the server does not count until
+	// it is admitted again, and Incarnation is a new one.
 	Damaged bool
 }
 
-// LogOp is a record for the log. Of the fields after Kind only those named with
-// the kind are set.
+// LogOp is a record for the log. Only the fields named with its Kind are set.
 type LogOp struct {
 	Kind    LogOpKind
 	Entry   Entry
@@ -88,14 +85,14 @@ type LogOpKind uint8
 const (
 	LogAppend      LogOpKind = iota + 1 // Entry
 	LogPromise                          // Promise
-	LogTruncate                         // drop the entries behind Upto
+	LogTruncate                         // drop the entries after Upto
 	LogCommitHint                       // Upto
 	LogSnapshot                         // Snap, received from another server, replaces the history
-	LogNotes                            // Notes replaces the ones before; nobody waits for it
-	LogIncarnation                      // Incarnation and Damaged replace what Recovered has of them
+	LogNotes                            // Notes replaces the previous ones; nothing waits for it
+	LogIncarnation                      // Incarnation and Damaged replace those of Recovered
 )
 
-// SnapInfo names a snapshot that was received: complete, verified, durable.
+// SnapInfo names a received snapshot: complete, verified and durable.
 type SnapInfo struct {
 	Zxid  jute.Zxid
 	State State // at Zxid
@@ -104,16 +101,15 @@ type SnapInfo struct {
 	Ref any
 }
 
-// Outgoing is a message to a peer. It has been released: nothing need be waited
-// for.
+// Outgoing is a message to a peer. It can be sent at once.
 type Outgoing struct {
 	To  SID
-	Gen uint64 // of the link to use; if there is another one by now, drop it
+	Gen uint64 // of the link to use; if the link has changed, drop the message
 	Msg Message
 }
 
-// LogRead asks for entries behind After, of about MaxBytes and at least one. The
-// answer goes to Core.LogRead.
+// LogRead asks for entries after After: at least one, about MaxBytes in total. The answer
+// goes to Core.LogRead.
 type LogRead struct {
 	Peer     SID
 	Gen      uint64
@@ -121,10 +117,10 @@ type LogRead struct {
 	MaxBytes int
 }
 
-// SnapSend asks to stream the newest snapshot, which must be at or behind
-// AtLeast, to a learner. Core.SnapshotBegun is to be told which one that is, and
-// Core.SnapshotSent how it ended. Token goes along: the receiver begins when its
-// Core.WantsSnapshot names it. With Stop the stream under way is of no use any more.
+// SnapSend asks to stream the newest snapshot, which must be at or after AtLeast, to a
+// learner. Report the snapshot chosen with Core.SnapshotBegun, and the outcome with
+// Core.SnapshotSent. Token is sent along: the receiver begins when its Core.WantsSnapshot
+// returns it. With Stop set, the stream under way is no longer needed.
 type SnapSend struct {
 	Peer    SID
 	Gen     uint64
@@ -137,32 +133,32 @@ type SnapSend struct {
 type ReadResult struct {
 	ID uint64
 	OK bool // false: not known to lead, or no leader known; ask again later
-	// Index is a zxid: a state that has it has all that was completed before
-	// the question.
+	// Index is a zxid: a state that includes it includes everything completed before the
+	// question.
 	Index jute.Zxid
 }
 
-// Role is what a server is at the moment.
+// Role is the current role of a server.
 type Role uint8
 
 const (
 	Looking         Role = iota // for a leader
 	Candidate                   // has asked for promises
-	SyncingLeader               // is leader of its epoch, but a quorum does not have its history yet
+	SyncingLeader               // leads its epoch, but a quorum does not have its history yet
 	Leading                     // accepts proposals
 	SyncingFollower             // brings its history up to the leader's
-	Following                   // serves clients; of an observer too, see Status.Observer
-	Halted                      // found that something is wrong; see Status.Reason
+	Following                   // serves clients; also an observer, see Status.Observer
+	Halted                      // found a contradiction; see Status.Reason
 )
 
-// Status is what a core says of itself.
+// Status is the current status of a core.
 type Status struct {
 	Role      Role
 	Observer  bool   // this server is an observer
-	Epoch     uint32 // led or followed, or else of the last marker
+	Epoch     uint32 // led or followed, else that of the last marker
 	Leader    SID    // 0 if none is known
 	LeaderGen uint64 // of the link to the leader, if that is another server
-	// Weightless says why the server is not counted, or is empty.
+	// Weightless says why the server does not count, or is empty.
 	Weightless string
 	// Reason says why the role was taken, for the log.
 	Reason string
@@ -170,35 +166,33 @@ type Status struct {
 	// List is the version of the newest list of members in the history, and
 	// Settled that of the newest committed one; 0 for none. See Core.Lists.
 	List, Settled jute.Zxid
-	// FileDiffers says that the configuration file of this server has another
-	// list than the history.
+	// FileDiffers means that this server's configuration file has another list than the history.
 	FileDiffers bool
-	// OtherFiles is how many of the linked servers have another list in their
-	// configuration files than this server has in its own.
+	// OtherFiles is the number of linked servers whose configuration files have another list than
+	// this server's.
 	OtherFiles int
 }
 
-// PeerStatus is what a leader knows of a learner.
+// PeerStatus is what a leader knows about a learner.
 type PeerStatus struct {
 	ID       SID
 	Observer bool
 	Synced   bool      // serves clients
 	Counted  bool      // its acknowledgements count
-	Match    jute.Zxid // durable there, as far as is known
+	Match    jute.Zxid // durable there, as far as known
 	Behind   int       // bytes sent and not acknowledged
-	HeardMs  uint64    // ms since its last word
-	// AnswersUntil is a bound for what Core.AnswersUntil returns there, on this
-	// server's clock.
+	HeardMs  uint64    // ms since it was last heard
+	// AnswersUntil is an upper bound of Core.AnswersUntil on the learner, on this server's clock.
 	AnswersUntil uint64
 }
 
-// Event is something worth a line in the log.
+// Event is a message for the log.
 type Event struct {
 	Level uint8 // 0 debug, 1 info, 2 warning, 3 error
 	Text  string
-	Peer  SID // 0 if none is concerned
-	// Lost says that entries that a leader sent did not come, or not in their order.
-	// No link may do that.
+	Peer  SID // 0 if it concerns no peer
+	// Lost means that entries from a leader did not arrive, or arrived out of order. A correct
+	// link never does that.
 	Lost bool
 }
 
@@ -207,23 +201,22 @@ type Output struct {
 	Persist    []LogOp // in order; empty means nothing to write
 	PersistSeq Seq     // of this batch; meaningful if Persist is not empty
 	Send       []Outgoing
-	// CommitTo is how far entries may be applied: the lower of what is committed
-	// and what is durable here. Committed are those that became so, in order, as
-	// far as they are at hand: what lies between the ones handed out before and
-	// the first of these, or CommitTo if there are none, is to be read from the
-	// log.
+	// CommitTo is the zxid up to which entries may be applied: the lower of the committed and the
+	// durable zxid. Committed holds the entries that have become so, in order, as far as they are
+	// in memory. The entries between the last one handed out before and the first of these (or
+	// CommitTo if there are none) must be read from the log.
 	CommitTo  jute.Zxid
 	Committed []Entry
 	ReadLog   []LogRead
 	SendSnap  []SnapSend
-	// Install is a received snapshot whose reference is durable now: it replaces
-	// the state at once. Committed goes on behind it.
+	// Install is a received snapshot whose reference is now durable. It replaces the state at
+	// once; Committed continues after it.
 	Install *SnapInfo
 	Reads   []ReadResult
-	// Relink is set if this server has another incarnation now: all links are to
-	// be made again, with a new Introduction.
+	// Relink is set if this server has a new incarnation: all links must be made again, with a
+	// new Introduction.
 	Relink bool
-	// Changed is set if Status is not what it was.
+	// Changed is set if Status has changed.
 	Changed bool
 	// Fatal is not empty if the server must stop now.
 	Fatal  string

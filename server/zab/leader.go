@@ -7,49 +7,49 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// leadership is what a server has as the leader of an epoch.
+// leadership is the state of the leader of an epoch.
 type leadership struct {
 	epoch  uint32    // led or followed
-	marker jute.Zxid // begins it
+	marker jute.Zxid // begins the epoch
 	since  uint32    // the epoch in which this server began to lead
 
 	initDeadline uint64
 	pingSeq      uint64 // of the newest heartbeat: a stamp
 	nextPing     uint64
-	shakyAt      uint64 // since when the links that are up are no quorum; 0 if they are
+	shakyAt      uint64 // when the linked servers stopped being a quorum; 0 if they are one
 
-	// unconfirmed is the heartbeat that a quorum has to answer before anything is
-	// committed or proposed again; 0 for none. See confirm.
+	// unconfirmed is the heartbeat that a quorum has to answer before anything more is committed
+	// or proposed; 0 for none. See confirm.
 	unconfirmed uint64
 	others      rivals
 
-	renewing    bool   // the epoch, in place
-	renewTo     uint32 // above this: a joiner promised it to somebody who failed
+	renewing    bool   // the epoch is being renewed in place
+	renewTo     uint32 // renew above this epoch: a joiner promised it to a server that failed
 	lastRenewal uint64
-	renewed     bool // there was one
+	renewed     bool // a renewal has been done
 
 	handingOver  bool
-	successor    SID // was told to take over
+	successor    SID // the server told to take over
 	toldAt       uint64
 	handDeadline uint64
 
-	admitting   Admission // to go along with the next proposal; server 0 for none
+	admitting   Admission // to be attached to the next proposal; server 0 for none
 	admittingAt uint64
-	wanted      Members // of a change refused for want of servers that count
+	wanted      Members // of a change refused because too few of its servers count
 }
 
 // leads reports whether this server is the leader of its epoch, active or not.
 func (c *Core) leads() bool { return c.status.Role == SyncingLeader || c.status.Role == Leading }
 
-// proposing reports whether the leader takes proposals.
+// proposing reports whether the leader accepts proposals.
 func (c *Core) proposing() bool {
 	return c.status.Role == Leading && !c.renewing && !c.handingOver && c.unconfirmed == 0
 }
 
-// establish begins the epoch that a quorum has promised to this server. Its
-// history becomes that of the ensemble when the marker, which stands behind it,
-// is committed: nothing in it is committed for being on a quorum already, since
-// an entry of an old epoch can be overwritten even then.
+// establish begins the epoch that a quorum has promised to this server. The server's
+// history becomes the ensemble's when the marker after it is committed. Being on a quorum
+// does not commit the older entries, since an entry of an old epoch can still be
+// overwritten.
 func (c *Core) establish() {
 	renewal := c.renewing
 	c.renewing = false
@@ -86,7 +86,7 @@ func (c *Core) establish() {
 	c.advanceCommit()
 }
 
-// beginLeading sets up a new leader.
+// beginLeading initializes a new leader.
 func (c *Core) beginLeading() {
 	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
 	c.shakyAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
@@ -109,8 +109,8 @@ func (c *Core) appendMarker() {
 	c.append(Entry{Zxid: c.marker, Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
 }
 
-// founders are the servers that an ensemble begins with: those which promised
-// its first epoch, of the voters.
+// founders returns the servers that an ensemble begins with: the voters that promised its
+// first epoch.
 func (c *Core) founders() (list []Admission) {
 	self := Admission{c.opt.ID, c.incarnation}
 	for _, p := range c.peers {
@@ -128,7 +128,7 @@ func (c *Core) founders() (list []Admission) {
 	return list
 }
 
-// leaveLeading stops being leader.
+// leaveLeading ends the leadership.
 func (c *Core) leaveLeading() {
 	for _, p := range c.peers {
 		if p.state != learnerNone {
@@ -141,8 +141,7 @@ func (c *Core) leaveLeading() {
 	c.admitting = Admission{}
 }
 
-// activate makes a leader active when its history is on a quorum and applied
-// here.
+// activate makes a leader active when its history is on a quorum and applied here.
 func (c *Core) activate() {
 	if c.status.Role != SyncingLeader || c.committed < c.marker || c.applied < c.marker {
 		return
@@ -150,7 +149,7 @@ func (c *Core) activate() {
 	c.setStatus(Status{Role: Leading, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum has its history"})
 }
 
-// tickLeader does what is due.
+// tickLeader runs the leader's periodic work.
 func (c *Core) tickLeader() {
 	c.renewLease()
 	if c.now >= c.nextPing {
@@ -170,7 +169,7 @@ func (c *Core) tickLeader() {
 		c.look("a quorum was not synchronized in time", 1+c.jitter(c.opt.Heartbeat))
 		return
 	}
-	c.startSnapshots() // in the place of learners that are gone
+	c.startSnapshots() // in place of learners that are gone
 	if c.status.Role != Leading {
 		return
 	}
@@ -184,7 +183,7 @@ func (c *Core) tickLeader() {
 	}
 }
 
-// ping sends a heartbeat to all learners, and says what lease returns.
+// ping sends a heartbeat to all learners, with the value of lease.
 func (c *Core) ping(lease func(*peer) uint32) {
 	c.pingSeq = c.stamp(c.pingSeq)
 	for _, p := range c.peers {
@@ -199,8 +198,8 @@ func (c *Core) ping(lease func(*peer) uint32) {
 	}
 }
 
-// markStreams tells learners how far they have been sent entries, if they have not
-// acknowledged them: one that does not have them notices.
+// markStreams tells learners up to which entry they have been sent, if they have not
+// acknowledged it, so that a learner that lacks entries notices.
 func (c *Core) markStreams() {
 	for _, p := range c.peers {
 		if p.state == learnerStream && p.match < p.next {
@@ -209,8 +208,8 @@ func (c *Core) markStreams() {
 	}
 }
 
-// mark tells a learner what is committed and what it has been sent. The message
-// has its place among the entries.
+// mark sends a learner the committed zxid and the last entry sent. The message is ordered
+// among the entries.
 func (c *Core) mark(p *peer) {
 	p.sentCommit = c.committed
 	c.post(p, Message{Kind: MsgCommit, Epoch: c.epoch, Commit: c.committed, Zxid: p.next})
@@ -238,8 +237,8 @@ func (c *Core) onPong(p *peer, m *Message) {
 	c.finishReadRound()
 }
 
-// echoed reports whether a quorum has answered a heartbeat, or a later one: it
-// has been leader until after that was sent.
+// echoed reports whether a quorum has answered the heartbeat seq or a later one: this
+// server was still the leader after it sent that heartbeat.
 func (c *Core) echoed(seq uint64) bool {
 	return c.quorum(func(id SID) bool {
 		if id == c.opt.ID {
@@ -260,8 +259,8 @@ func (c *Core) echoedWithin(ms uint64) bool {
 	})
 }
 
-// checkLinks gives up if the servers that are linked and follow are no quorum,
-// unless they come back within a heartbeat.
+// checkLinks gives up if the linked followers are no quorum, unless they come back within a
+// heartbeat.
 func (c *Core) checkLinks() {
 	ok := c.quorum(func(id SID) bool {
 		if id == c.opt.ID {
@@ -280,8 +279,7 @@ func (c *Core) checkLinks() {
 	}
 }
 
-// confirm has a quorum say that this is still the leader, before it commits or
-// proposes anything more.
+// confirm makes a quorum confirm this leader before it commits or proposes anything more.
 func (c *Core) confirm() {
 	c.ping(noLease)
 	c.unconfirmed = c.pingSeq
@@ -290,7 +288,7 @@ func (c *Core) confirm() {
 	}
 }
 
-// Reasons why a change of the members is refused.
+// Reasons to refuse a change of the members.
 var (
 	ErrNotLeading     = errors.New("this server does not lead")
 	ErrMembersPending = errors.New("another change of the members is not committed yet")
@@ -298,11 +296,11 @@ var (
 	ErrBadMembers     = errors.New("the members are not in order, or without a voter")
 )
 
-// ProposeMembers appends an entry that changes the members, and returns its
-// zxid. From it on entries need a quorum of the old and of the new members; when
-// it is committed, the new ones alone count. One change at a time. After
-// ErrNoQuorum try again: servers that would be voters are admitted meanwhile, if
-// they follow; else one voter could never get others.
+// ProposeMembers appends an entry that changes the members, and returns its zxid. From that
+// entry on entries need a quorum of the old and of the new members; once it is committed,
+// only the new ones count. Only one change may be under way. After ErrNoQuorum try again:
+// meanwhile servers that would become voters are admitted if they follow; otherwise a
+// single voter could never get others.
 func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	z, ok := c.NextZxid()
 	if !ok || c.committed < c.marker || c.standalone {

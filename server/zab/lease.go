@@ -2,39 +2,36 @@ package zab
 
 import "math"
 
-// A lease says until when a server may answer clients by itself, without a word
-// from anybody. Two things rest on that: a server that is cut off soon stops to answer
-// reads from its past, and a leader knows when a server that it lost can have told a
-// client for the last time that its session lives. A lease says nothing of how far its
-// holder has got: heartbeats overtake entries, so one on a slow link answers from as
-// far back as the entries that are on their way.
+// A lease is the time until which a server may answer clients without asking another
+// server. It serves two purposes: a server that is cut off soon stops answering reads from
+// old state, and a leader knows when a server that it lost can last have told a client that
+// its session is alive. A lease says nothing about how far its holder has caught up:
+// heartbeats overtake entries, so a holder on a slow link answers from a state that lacks
+// the entries on their way.
 //
-// The leader's lease is LongestLease from the moment at which it sent the
-// newest heartbeat that a quorum has answered. The next leader was promised
-// its epoch by a server of that quorum, and later; so it knows that no lease of
-// an earlier epoch lasts for more than MaxLease from the beginning of its own,
-// whatever the settings of the earlier leaders were.
+// The leader's lease is LongestLease from the moment at which it sent the newest heartbeat
+// that a quorum has answered. The next leader was promised its epoch later, by a server of
+// that quorum. So it knows that no lease of an earlier epoch lasts longer than MaxLease
+// from the beginning of its own, whatever the settings of the earlier leaders were.
 //
-// A learner's lease is never longer than its leader's. With a heartbeat it hears
-// which of its answers came through, and how much was left of the leader's lease
-// then. It had sent that answer before, so from the moment of sending that much is
-// its own.
+// A learner's lease is never longer than its leader's. A heartbeat tells the learner which
+// of its answers arrived, and how much was left of the leader's lease then. The learner
+// sent that answer earlier, so its own lease lasts that long from the moment of sending.
 //
-// What is left is only said with the heartbeats of Tick: no answer can have been
-// sent after the time that the leader then takes for the present, even if it was
-// stopped for a while.
+// Only the heartbeats of Tick carry the remaining time: no answer can have been sent after
+// the time that the leader then reads as now, even if the leader was stopped for a while.
 
-// stampBits are the low bits of a stamp, which keep stamps of one ms apart.
+// stampBits are the low bits of a stamp, which distinguish stamps of the same ms.
 const stampBits = 16
 
-// stamp returns a number for a heartbeat, or for an answer to one. It is larger
-// than the last one, and tells when it was made, or a little earlier.
+// stamp returns a number for a heartbeat or for an answer to one. It is larger than last,
+// and encodes the time of its creation, or a slightly earlier time.
 func (c *Core) stamp(last uint64) uint64 { return max(last+1, c.now<<stampBits) }
 
 func stampTime(stamp uint64) uint64 { return stamp >> stampBits }
 
-// AnswersUntil returns until when this server may answer by itself, in ms on the
-// clock of Tick. It never goes back.
+// AnswersUntil returns the time until which this server may answer by itself, in ms on the
+// clock of Tick. It never decreases.
 func (c *Core) AnswersUntil() uint64 {
 	if c.standalone {
 		return math.MaxInt64
@@ -43,11 +40,12 @@ func (c *Core) AnswersUntil() uint64 {
 }
 
 // MaxLease bounds the leases of all servers, in ms. Learners whose heartbeats come more
-// than a third of it apart have none for some of the time: then they ask their leader.
+// than a third of it apart have no lease for some of the time; they ask their leader then.
 const MaxLease = 2000
 
-// LongestLease is how long the leases that this server gives last at most, in ms. A
-// learner's is two heartbeats old when it hears of it, and has to last until the next one.
+// LongestLease returns the maximum length of the leases that this server gives, in ms. A
+// learner's lease is two heartbeats old when it learns of it, and has to last until the
+// next heartbeat.
 func (c *Core) LongestLease() uint64 {
 	longest := max(c.opt.ElectionTimeout, 6*c.opt.Heartbeat)
 	if mutated(unboundedLease) {
@@ -56,11 +54,11 @@ func (c *Core) LongestLease() uint64 {
 	return min(longest, MaxLease)
 }
 
-// Beat returns the newest heartbeat that this learner has heard of its leader.
+// Beat returns the newest heartbeat that this learner has received from its leader.
 func (c *Core) Beat() uint64 { return c.beat }
 
-// BeatTime returns when this leader sent a heartbeat, or a little earlier, in ms
-// on the clock of Tick.
+// BeatTime returns when this leader sent a heartbeat, or a slightly earlier time, in ms on
+// the clock of Tick.
 func (c *Core) BeatTime(beat uint64) uint64 { return c.origin + min(stampTime(beat), c.now) }
 
 // renewLease finds the newest heartbeat that a quorum has answered.
@@ -79,8 +77,8 @@ func (c *Core) renewLease() {
 	}
 }
 
-// leaseFor returns what to tell a learner of the leader's lease: what is left of
-// it, if the learner has answered since it was told.
+// leaseFor returns the rest of the leader's lease to send to a learner, if the learner has
+// answered since it was last sent one, and 0 otherwise.
 func (c *Core) leaseFor(p *peer) uint32 {
 	if p.pongSeq <= p.leasedSeq || c.lease <= c.now {
 		return 0
@@ -92,7 +90,7 @@ func (c *Core) leaseFor(p *peer) uint32 {
 // noLease is for heartbeats outside of Tick.
 func noLease(*peer) uint32 { return 0 }
 
-// leased takes in what the leader said of its lease.
+// leased extends this learner's lease by what the leader sent.
 func (c *Core) leased(m *Message) {
 	if m.Ms != 0 {
 		c.lease = max(c.lease, stampTime(min(m.Echo, c.pongSeq))+uint64(m.Ms))

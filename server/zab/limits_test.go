@@ -6,8 +6,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestEpochBeyondAll: a promise of an epoch that can't be, which only a fault can
-// have made, does not have a server promise less than it has already.
+// TestEpochBeyondAll: a promise of an impossible epoch, which only a fault can have made,
+// does not make a server promise less than it already has.
 func TestEpochBeyondAll(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()

@@ -7,29 +7,27 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Which list of members decides.
+// Which list of members decides:
 //
-// The history's list decides, and not that of a server's configuration file:
-// lists that differ from file to file would make quorums that have no server in
-// common. The first marker of an ensemble carries the list of its leader's file.
-// From then on a change takes an entry that needs a quorum of the old and of the
-// new list (EntryMembers).
+// The history's list decides, not the list in a server's configuration file: lists that
+// differ from file to file would make quorums without a common server. The first marker of
+// an ensemble carries the list in its leader's file. From then on a change takes an entry
+// that needs a quorum of the old and of the new list (EntryMembers).
 //
-// As long as the history has no list, because the ensemble is being founded or
-// because older builds wrote it, files decide. Then servers count only those
-// whose files have the same list as their own, and none leads while others with
-// another list could elect a leader by that. They wait a moment for those of whom
-// they have not heard yet.
+// While the history has no list, because the ensemble is being founded or because older
+// builds wrote it, files decide. Then a server counts only the servers whose files have the
+// same list as its own, and does not lead while others with another list could elect a
+// leader by that list. It waits a moment for servers that it has not heard of yet.
 //
-// A file that differs from the history says what its operator wants. When the
-// files of a quorum of both lists, the leader's among them, have the same new
-// list, the leader proposes it. Two quorums of the old list have a server in
-// common, and a server has one file: so only one new list can be proposed, and
-// the ensemble does not go back before a quorum's files do. A list that a command
-// made (Members.Commanded) stays, whatever files say.
+// A file that differs from the history says what its operator wants. When the files of a
+// quorum of both lists, including the leader's, have the same new list, the leader proposes
+// it. Two quorums of the old list share a server, and a server has one file: so only one
+// new list can be proposed, and the ensemble does not return to the old list before the
+// files of a quorum do. A list that a command made (Members.Commanded) stays, whatever the
+// files say.
 
-// members is the list that decides now: the committed one. A first list decides
-// before it is committed.
+// members returns the list that decides now: the committed one. A first list decides before
+// it is committed.
 func (c *Core) members() *Members {
 	switch {
 	case mutated(fileDecides):
@@ -41,9 +39,9 @@ func (c *Core) members() *Members {
 	return &c.opt.Members
 }
 
-// Lists returns the committed list of members, or what counts in its place, and
-// the newest list in the history; they are the same if no change is under way.
-// The caller must not change them.
+// Lists returns the committed list of members, or the list used in its place, and the
+// newest list in the history; they are the same if no change is under way. The caller must
+// not change them.
 func (c *Core) Lists() (settled, newest *Members) {
 	settled = c.members()
 	if n := len(c.pending); n > 0 {
@@ -52,14 +50,14 @@ func (c *Core) Lists() (settled, newest *Members) {
 	return settled, settled
 }
 
-// agreed reports whether a server may count as far as lists are concerned: the
-// history decides, or both files have the same list.
+// agreed reports whether the lists allow a server to count: the history decides, or both
+// files have the same list.
 func (c *Core) agreed(p *peer) bool {
 	return c.anchored() || p.sameFile || mutated(filesNotCompared)
 }
 
-// voter reports whether a server has a vote in a list in force: the committed one,
-// and those behind it in the history.
+// voter reports whether a server has a vote in a list in force: the committed list, and the
+// later ones in the history.
 func (c *Core) voter(id SID) bool {
 	if c.members().Voter(id) {
 		return true
@@ -72,9 +70,9 @@ func (c *Core) voter(id SID) bool {
 	return false
 }
 
-// contested reports whether, while no history has a list, the servers with another
-// list in their files may be a quorum of that: all of them that are not known to
-// have this or a third list.
+// contested reports whether, while no history has a list, the servers with another list in
+// their files may form a quorum of that list. A server counts as one of them unless it is
+// known to have this list or a third one.
 func (c *Core) contested() bool {
 	if c.anchored() || mutated(filesNotCompared) {
 		return false
@@ -93,8 +91,8 @@ func (c *Core) contested() bool {
 	return false
 }
 
-// early reports whether to wait for a voter of the file that has not been heard of
-// since the start: its list may be another one, or it may have data.
+// early reports whether to wait for a voter of the file that has not been heard of since
+// the start: its list may differ, or it may have data.
 func (c *Core) early() bool {
 	if c.anchored() || c.now >= c.opt.ElectionTimeout {
 		return false
@@ -105,14 +103,14 @@ func (c *Core) early() bool {
 	})
 }
 
-// mayCount reports whether a server could count by its data: nobody has admitted
-// the others to the ensemble.
+// mayCount reports whether a server could count by its data: either there is no ensemble
+// yet, or the ensemble has admitted the server.
 func (c *Core) mayCount(id SID) bool {
 	return !c.tip.Seeded() || slices.ContainsFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == id })
 }
 
-// quorum reports whether the servers for which in is true are a quorum in each
-// list in force.
+// quorum reports whether the servers for which in is true are a quorum in each list in
+// force.
 func (c *Core) quorum(in func(SID) bool) bool {
 	if n := len(c.pending); n > 0 && mutated(oneConfigQuorum) {
 		return c.pending[n-1].Quorum(in)
@@ -128,7 +126,7 @@ func (c *Core) quorum(in func(SID) bool) bool {
 	return true
 }
 
-// listStatus sets what the status says of lists.
+// listStatus sets the fields of the status about lists.
 func (c *Core) listStatus(s *Status) {
 	settled, newest := c.Lists()
 	s.List, s.Settled = newest.Version, 0
@@ -144,7 +142,7 @@ func (c *Core) listStatus(s *Status) {
 	}
 }
 
-// reportList says what a newly committed list means for this server, once.
+// reportList reports, once, what a newly committed list means for this server.
 func (c *Core) reportList() {
 	list := c.settled.Members
 	if c.standalone || list == nil || list.Version == c.reportedList {
@@ -166,10 +164,10 @@ func (c *Core) reportList() {
 	}
 }
 
-// tickMembers has a leader propose the list of its configuration file if that
-// differs from the history's, and if the servers with the same list in their
-// files are a quorum of both lists. Voters that are to be added are brought up to
-// date and admitted first, as far as they are there.
+// tickMembers makes a leader propose the list in its configuration file if it differs from
+// the history's and the servers with the same list in their files are a quorum of both
+// lists. Voters to be added are first brought up to date and admitted, as far as they are
+// linked.
 func (c *Core) tickMembers() {
 	file := &c.opt.Members
 	if len(c.pending) > 0 || c.committed < c.marker || c.members().Commanded || c.members().Same(file) {
@@ -205,7 +203,7 @@ func (c *Core) proposedList() *Members {
 	return &list
 }
 
-// listVersion is the version of the committed list, 0 for none.
+// listVersion returns the version of the committed list, 0 for none.
 func (c *Core) listVersion() jute.Zxid {
 	if c.settled.Members == nil {
 		return 0

@@ -14,27 +14,27 @@ type SID uint8
 type Member struct {
 	ID       SID
 	Observer bool
-	// Weight is its number of votes in its group; 0 is never counted.
+	// Weight is its number of votes in its group; a server with weight 0 never counts.
 	Weight uint32
 	Group  uint32
 }
 
-// Members is a list of the ensemble's servers, as far as quorums depend on it.
+// Members is a list of the ensemble's servers, with all that quorums depend on.
 type Members struct {
 	// Version is the zxid of the entry that made the list, 0 for the list of a
 	// configuration file.
 	Version jute.Zxid
 	List    []Member // sorted by id
-	// Hierarchical counts groups: a quorum has a majority of the weights in a
-	// majority of the groups. Otherwise each voter counts one.
+	// Hierarchical means that groups count: a quorum has a majority of the weights in a majority
+	// of the groups. Otherwise each voter has one vote.
 	Hierarchical bool
-	// Commanded says that a command made the list. Then configuration files, which
-	// know nothing of that, do not change it.
+	// Commanded means that a command made the list. Configuration files, which do not know it,
+	// then do not change it.
 	Commanded bool
-	// TimeMs is the wall clock of the leader that proposed the list, in ms; 0 for a
-	// first list, which has the time of its marker.
+	// TimeMs is the wall clock of the leader that proposed the list, in ms. It is 0 for a first
+	// list, which has the time of its marker.
 	TimeMs int64
-	// Text is what the shell knows besides: addresses. Opaque.
+	// Text is additional data of the shell: addresses. Opaque.
 	Text []byte
 }
 
@@ -69,10 +69,10 @@ func (m *Members) String() string {
 	return string(b)
 }
 
-// bare returns the list without its version and text: what servers compare.
+// bare returns the list without its version and text, as servers compare it.
 func (m *Members) bare() Members { return Members{List: m.List, Hierarchical: m.Hierarchical} }
 
-// Find returns the member with an id, or nil.
+// Find returns the member with the given id, or nil.
 func (m *Members) Find(id SID) *Member {
 	for i := range m.List {
 		if m.List[i].ID == id {
@@ -98,10 +98,9 @@ func (m *Members) NumVoters() (n int) {
 	return n
 }
 
-// Quorum reports whether the voters for which in is true are a quorum. Without
-// groups it is more than half of the voters. With groups it has more than half
-// of the weight in more than half of the groups that have any weight. Two
-// quorums always have a server in common.
+// Quorum reports whether the voters for which in is true are a quorum. Without groups a
+// quorum is more than half of the voters. With groups it has more than half of the weight
+// in more than half of the groups that have any weight. Two quorums always share a server.
 func (m *Members) Quorum(in func(SID) bool) bool {
 	if m.Hierarchical {
 		return m.groupQuorum(in)

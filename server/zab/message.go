@@ -14,62 +14,58 @@ import (
 type MessageKind uint8
 
 const (
-	// MsgPrevote asks whether the sender would get a promise. It changes nothing.
-	// Epoch is the one that it would ask for; Zxid its last; Commit what it knows
-	// to be committed; Seq its round.
+	// MsgPrevote asks whether the sender would get a promise. It changes nothing. Epoch is the
+	// epoch that it would ask for, Zxid its last zxid, Commit its committed zxid, Seq its round.
 	MsgPrevote MessageKind = iota + 1
-	// MsgPrevoteResp answers: FlagGranted or not; Zxid, Commit and Promise of the sender;
-	// Leader and Epoch if it knows one that is alive; Seq repeats the round.
+	// MsgPrevoteResp answers MsgPrevote: FlagGranted or not; Zxid, Commit and Promise of the
+	// sender; Leader and Epoch if it knows a live leader; Seq repeats the round.
 	MsgPrevoteResp
-	// MsgNewEpoch asks for a promise: Epoch; Zxid, the sender's last. With
-	// FlagTransfer, Promise is the epoch whose leader sends its successor; else, of
-	// a leader, the one in which it began. Who followed it from then on, and only he,
-	// goes on with his clients: it knows of what he has sent.
+	// MsgNewEpoch asks for a promise of Epoch; Zxid is the sender's last. With FlagTransfer,
+	// Promise is the epoch whose leader chose the sender as its successor. Otherwise, from a
+	// leader, Promise is the epoch in which it began to lead. Only a server that has followed it
+	// since then keeps its clients: the leader knows all that this server has sent.
 	MsgNewEpoch
-	// MsgAckEpoch says that the promise of Epoch is durable. A summary: Zxid,
-	// Commit, Epochs, and Boot and Nonce to answer it.
+	// MsgAckEpoch says that the promise of Epoch is durable. It carries a summary: Zxid, Commit,
+	// Epochs, and Boot and Nonce for the answer.
 	MsgAckEpoch
-	// MsgNackEpoch refuses Epoch: Promise and Zxid of the sender.
+	// MsgNackEpoch refuses Epoch. It carries Promise and Zxid of the sender.
 	MsgNackEpoch
-	// MsgFollow asks an established leader to be synchronized: Promise, and to
-	// whom it was given in Leader; a summary as in MsgAckEpoch.
+	// MsgFollow asks an established leader for synchronization. It carries Promise, in Leader the
+	// server that it was given to, and a summary as in MsgAckEpoch.
 	MsgFollow
-	// MsgSync tells a learner of Epoch to drop what it has behind Zxid, to stream
-	// from there; or with FlagSnapshot to wait for the snapshot with the token
-	// Seq. Boot and Nonce are those of the summary answered. Commit is the
-	// leader's. With FlagCRC, CRC is that of the entry at Zxid.
+	// MsgSync tells a learner of Epoch to drop its entries after Zxid and to stream from there;
+	// or with FlagSnapshot to wait for the snapshot with the token Seq. Boot and Nonce are those
+	// of the summary that it answers. Commit is the leader's. With FlagCRC, CRC is that of the
+	// entry at Zxid.
 	MsgSync
-	// MsgAppend has Entries behind Prev, and Commit.
+	// MsgAppend carries Entries after Prev, and Commit.
 	MsgAppend
-	// MsgAck says that the sender's durable history equals the leader's up to Zxid;
-	// with FlagUnsure, that it is not to be counted yet.
+	// MsgAck says that the sender's durable history equals the leader's up to Zxid. With
+	// FlagUnsure the sender must not be counted yet.
 	MsgAck
-	// MsgCommit has the leader's Commit, and in Zxid the last entry that was sent before
-	// it.
+	// MsgCommit carries the leader's Commit, and in Zxid the last entry sent before it.
 	MsgCommit
-	// MsgPing is the leader's heartbeat: Seq, Commit; Echo is the Seq of the last
-	// pong that it got from this learner, and Ms, if it is not 0, how long the
-	// leader's lease lasted from then on.
+	// MsgPing is the leader's heartbeat: Seq, Commit; Echo is the Seq of the last pong received
+	// from this learner, and Ms, if not 0, how long the leader's lease lasted from then on.
 	MsgPing
-	// MsgPong answers: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is
-	// what is durable there, FlagUnsure as in MsgAck, Ms the age of its oldest
-	// unfinished fsync, FlagFull. Nonce is the number of a record of the sender's
-	// log up to which that is durable; 0 if it does not say.
+	// MsgPong answers MsgPing: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is the
+	// sender's durable zxid, FlagUnsure as in MsgAck, Ms the age of its oldest unfinished fsync,
+	// FlagFull says that its disk is full. Nonce is the number of a record up to which its log is
+	// durable; 0 if it does not say.
 	MsgPong
-	// MsgReadIndex asks the leader for a point behind all that was completed: Seq.
+	// MsgReadIndex asks the leader for a point after everything completed so far: Seq.
 	MsgReadIndex
-	// MsgReadIndexResp answers with Seq, Commit, and FlagGranted if it is one.
+	// MsgReadIndexResp answers with Seq and Commit, and FlagGranted if Commit is such a point.
 	MsgReadIndexResp
-	// MsgTimeoutNow tells the learner that has everything up to Zxid to become
-	// the leader behind the leader of Epoch.
+	// MsgTimeoutNow tells the learner that has everything up to Zxid to become the leader after
+	// the leader of Epoch.
 	MsgTimeoutNow
-	// MsgRejoin tells a learner that its stream can't go on: to send MsgFollow
-	// again, or if Leader is 0, that the sender does not lead any more.
+	// MsgRejoin tells a learner that its stream can't continue. It has to send MsgFollow again;
+	// or if Leader is 0, the sender does not lead any more.
 	MsgRejoin
-	// MsgLead tells a server that does not follow the sender that the sender leads
-	// Epoch. Zxid is the version of its committed list of members. Promise is not
-	// 0 if a quorum has confirmed the sender although it had heard of a leader of
-	// that higher epoch.
+	// MsgLead tells a server that does not follow the sender that the sender leads Epoch. Zxid is
+	// the version of its committed list of members. Promise is not 0 if a quorum has confirmed
+	// the sender although it had heard of a leader of that higher epoch.
 	MsgLead
 	// MsgDoubt tells a server that its data is an old copy: the sender has seen
 	// the record number Seq of its log. Boot is that of the receiver's process.
@@ -86,9 +82,9 @@ var messageNames = [...]string{
 	MsgLead: "LEAD", MsgDoubt: "DOUBT",
 }
 
-// Bulk reports whether messages of this kind have a place in the stream of entries
-// to a learner: they keep their order among each other, and wait for each other.
-// All other messages may overtake them. See the package comment.
+// Bulk reports whether messages of this kind are ordered in the stream of entries to a
+// learner: they keep their order and wait for each other. All other messages may overtake
+// them. See the package comment.
 func (k MessageKind) Bulk() bool { return k == MsgSync || k == MsgAppend || k == MsgCommit }
 
 func (k MessageKind) String() string {
@@ -103,17 +99,17 @@ const (
 	FlagGranted     uint16 = 1 << iota // the answer is yes
 	FlagSeeded                         // the sender's history has a first marker
 	FlagDamaged                        // the sender's log was damaged and it has not been admitted since
-	FlagCounts                         // by its own history the sender may be counted
-	FlagAsking                         // the sender can't be elected, it only looks for a leader
+	FlagCounts                         // by its own history the sender counts
+	FlagAsking                         // the sender can't be elected and only looks for a leader
 	FlagEstablished                    // the sender has a quorum's promises already
-	FlagTransfer                       // the leader before wants it so
+	FlagTransfer                       // the previous leader requested it
 	FlagListed                         // the sender's first marker lists the receiver's incarnation
 	FlagSnapshot
 	FlagCRC
 	FlagUnsure // the sender does not count, or would not know after a restart that it does
 	FlagFull   // the sender's disk is full
-	// FlagAnchored says that the sender's history has a list of members: its
-	// configuration file does not decide.
+	// FlagAnchored means that the sender's history has a list of members, so its configuration
+	// file does not decide.
 	FlagAnchored
 
 	knownFlags = FlagAnchored<<1 - 1
@@ -121,8 +117,8 @@ const (
 
 var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "unsure", "full", "anchored"}
 
-// Message is what one core says to another. Which fields count depends on the
-// kind; the others are zero.
+// Message is a message from one core to another. Its kind determines which fields are used;
+// the others are zero.
 type Message struct {
 	Kind    MessageKind
 	Leader  SID
@@ -138,14 +134,14 @@ type Message struct {
 	Echo    uint64
 	Boot    uint64
 	Nonce   uint64
-	// Cluster is what the sender's committed history is called, if it has a name.
-	// Messages within a stream are without it.
+	// Cluster is the id of the sender's committed history, if it has one. Messages within a
+	// stream omit it.
 	Cluster ID
 	Epochs  []EpochEnd
-	Entries []Entry // each one's Prev is the zxid before it, the first one's is Prev
+	Entries []Entry // the Prev of each is the zxid before it; that of the first is Prev
 }
 
-// Bits that say which fields follow: in this order, and only those not zero.
+// Bits for the fields that follow: in this order, and only those that are not zero.
 const (
 	fieldLeader = 1 << iota
 	fieldFlags
@@ -193,8 +189,8 @@ func (m *Message) fields() (bits uint16) {
 	return bits
 }
 
-// Append appends the message's encoding to b: its kind in a byte, 16 bits that
-// say which fields are not zero, and these.
+// Append appends the message's encoding to b: its kind in a byte, 16 bits for the fields
+// that are not zero, and these fields.
 func (m *Message) Append(b []byte) []byte {
 	bits := m.fields()
 	b = append(b, byte(m.Kind))
@@ -240,12 +236,12 @@ func appendEntries(b []byte, entries []Entry) []byte {
 	return b
 }
 
-// entrySize is the least that an entry takes.
+// entrySize is the minimum size of an encoded entry.
 const entrySize = 1 + 8 + 1
 
-// Decode sets m from all of b. The entries' data aliases b; the memory of
-// m.Entries and m.Epochs is reused. An entry that only a later version of zkd
-// understands is no error here: Entry.Check reports it.
+// Decode sets m from all of b. The entries' data aliases b; the memory of m.Entries and
+// m.Epochs is reused. An entry that only a later version of zkd understands is no error
+// here: Entry.Check reports it.
 func (m *Message) Decode(b []byte) error {
 	d := decoder{b: b}
 	*m = Message{Epochs: m.Epochs[:0], Entries: m.Entries[:0]}
@@ -322,7 +318,7 @@ func (m *Message) decodeEntries(d *decoder) {
 	}
 }
 
-// isNewer reports whether a later version of zkd made what err is about.
+// isNewer reports whether err is about data of a later version of zkd.
 func isNewer(err error) bool {
 	_, ok := errors.AsType[*format.VersionError](err)
 	return ok

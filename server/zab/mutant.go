@@ -2,9 +2,9 @@ package zab
 
 import "fmt"
 
-// Mutant is a fault that can be put into the core on purpose, in a build with
-// the tag zabmutants: each takes away one rule on which safety rests, and the
-// simulator must notice. In other builds the compiler removes them.
+// Mutant is a deliberate fault in the core, in a build with the tag zabmutants. Each mutant
+// removes one rule that safety depends on, and the simulator must notice. In other builds
+// the compiler removes them.
 type Mutant uint8
 
 const (

@@ -2,6 +2,6 @@
 
 package zab
 
-// mutated reports whether a fault has been put in on purpose. Never here: it
-// takes a build with the tag zabmutants.
+// mutated reports whether a deliberate fault is active. That takes a build with the tag
+// zabmutants; here it is always false.
 func mutated(Mutant) bool { return false }

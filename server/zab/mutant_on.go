@@ -2,11 +2,10 @@
 
 package zab
 
-// active is the fault that was put in. It is meant for one process that tests
-// one fault at a time.
+// active is the active fault. A process tests one fault at a time.
 var active Mutant
 
-// SetMutant puts a fault in; 0 puts none in.
+// SetMutant activates a fault; 0 deactivates it.
 func SetMutant(m Mutant) { active = m }
 
 func mutated(m Mutant) bool { return m == active }

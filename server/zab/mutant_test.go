@@ -7,25 +7,24 @@ import (
 	"testing"
 )
 
-// failure is what a random run reports.
+// failure is the report of a random run.
 type failure string
 
-// catcher turns the first report of a test into a panic with a failure, which ends
-// the run.
+// catcher turns the first report of a test into a panic with a failure, which ends the run.
 type catcher struct{ testing.TB }
 
 func (c catcher) Helper()                   {}
 func (c catcher) Errorf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...))) }
 func (c catcher) Fatalf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...))) }
 
-// randomFinds are the mutants that TestRandom would find: at least one in thirty of
-// its runs does. The simulator, server/sim, finds all mutants.
+// randomFinds are the mutants that TestRandom would find: at least one in thirty of its
+// runs does. The simulator, server/sim, finds all mutants.
 var randomFinds = []Mutant{
 	appendWithoutPrev, staleSyncObeyed, damagedCounted, observerCounted, readWithoutRound, hintAheadOfCommit,
 }
 
-// TestMutants checks that the random test finds what it should, which shows that its
-// checks work.
+// TestMutants checks that the random test finds these mutants, which shows that its checks
+// work.
 func TestMutants(t *testing.T) {
 	for _, m := range randomFinds {
 		t.Run(m.String(), func(t *testing.T) {
@@ -42,11 +41,11 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// noticed returns what a random run reports, or "".
+// noticed returns the report of a random run, or "".
 func noticed(t *testing.T, seed uint64) (why string) {
 	defer func() {
 		if r := recover(); r != nil {
-			why = fmt.Sprint(r) // a failure, or the core's own panic
+			why = fmt.Sprint(r) // a failure, or a panic of the core
 		}
 	}()
 	chaos(catcher{t}, seed, 2500)

@@ -10,32 +10,32 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// network is a small ensemble of cores in one goroutine: a clock of ms, links
-// with delays, and disks that forget what was not PersistDone. It checks the
-// main invariants after each step.
+// network is a small ensemble of cores in one goroutine: a clock in ms, links with delays,
+// and disks that forget everything without a PersistDone. It checks the main invariants
+// after each step.
 type network struct {
 	t       testing.TB
 	rng     *rand.Rand
 	now     uint64
 	members Members
-	servers []*server // by id - 1
+	servers []*server // index: id - 1
 	flying  []flight
 	gens    uint64
 	cut     map[[2]SID]bool // no link
-	deaf    map[[2]SID]bool // from, to: silently lost
-	slow    map[[2]SID]bool // from, to: the bulk lane is held up; control messages overtake what waits there
+	deaf    map[[2]SID]bool // from, to: messages are silently lost
+	slow    map[[2]SID]bool // from, to: the bulk lane is held up; control messages overtake it
 	waiting []flight        // in slow lanes
 
 	drop, dup float64
-	delay     int // most, in ms, more than 1
+	delay     int // maximum in ms, more than 1
 	fsync     int
 	tune      func(*Options)
 	trace     func(from, to SID, m *Message)
-	note      func(line string) // of snapshots that are sent
+	note      func(line string) // called for each snapshot sent
 
-	forged    bool                 // histories differ by hand: not compared any more
-	committed []Entry              // by anybody, ever
-	asked     map[uint64]jute.Zxid // reads: what was committed when they were asked
+	forged    bool                 // histories were changed by hand: no longer compared
+	committed []Entry              // by any server, ever
+	asked     map[uint64]jute.Zxid // reads: the committed zxid when each was asked
 	leaders   map[uint32]SID
 }
 
@@ -66,16 +66,16 @@ type server struct {
 	vouched     bool    // start with Options.AcceptOldData
 	copied      []LogOp // an old copy of disk
 
-	// The shell's view of the log and of what is applied.
+	// The shell's view of the log and of the applied state.
 	base     SnapInfo
 	log      []Entry
-	state    State // of what is applied
-	applied  int   // entries of the network's committed
+	state    State // of the applied entries
+	applied  int   // number of entries of network.committed
 	logStart jute.Zxid
 	frozen   bool // not scheduled
 	noApply  bool
 
-	snapshot *SnapInfo // to be sent, if it is new enough; nil is one of what is applied
+	snapshot *SnapInfo // to be sent, if it is new enough; nil means one of the applied state
 
 	links  map[SID]uint64
 	reads  []ReadResult
@@ -116,7 +116,7 @@ func (n *network) newID() (id ID) {
 
 func (n *network) server(id SID) *server { return n.servers[id-1] }
 
-// start starts a server on what its disk has.
+// start starts a server from its disk.
 func (s *server) start() {
 	s.up, s.frozen = true, false
 	s.boots++
@@ -139,7 +139,7 @@ func (s *server) start() {
 	s.take()
 }
 
-// recover folds the disk's records into a history.
+// recover builds a history from the disk's records.
 func (s *server) recover() Recovered {
 	s.log, s.base = nil, SnapInfo{}
 	r := Recovered{LogStart: s.logStart}
@@ -174,14 +174,14 @@ func (s *server) recover() Recovered {
 	return r
 }
 
-// restarted returns what a core would be if the server stopped now and started
+// restarted returns the core that the server would have if it stopped now and started
 // again.
 func (s *server) restarted() *Core {
 	disk := *s
 	return New(Options{ID: s.id, Members: s.file, Init: ClusterInit{Cluster: ID{1}}}, disk.recover())
 }
 
-// fold takes a record into the shell's view of the log.
+// fold applies a record to the shell's view of the log.
 func (s *server) fold(op *LogOp) {
 	switch op.Kind {
 	case LogAppend:
@@ -209,7 +209,7 @@ func (s *server) last() jute.Zxid {
 	return s.base.Zxid
 }
 
-// index returns how many of the committed entries are up to z.
+// index returns how many committed entries there are up to z.
 func (n *network) index(z jute.Zxid) int {
 	i := slices.IndexFunc(n.committed, func(e Entry) bool { return e.Zxid > z })
 	if i < 0 {
@@ -218,7 +218,7 @@ func (n *network) index(z jute.Zxid) int {
 	return i
 }
 
-// apply applies the log up to z, and compares it with what others applied.
+// apply applies the log up to z, and compares it with the entries applied by others.
 func (s *server) apply(z jute.Zxid) {
 	for i := range s.log {
 		e := &s.log[i]
@@ -248,7 +248,7 @@ func (s *server) apply(z jute.Zxid) {
 	}
 }
 
-// crash stops a server. What was not durable is lost, but for some of it.
+// crash stops a server. Data that were not durable are lost, except a random part.
 func (s *server) crash() {
 	for _, w := range s.writing {
 		keep := s.rng.IntN(len(w.ops) + 1)
@@ -271,8 +271,8 @@ func (s *server) wipe() {
 	s.incarnation, s.damaged = s.newID(), false
 }
 
-// damage has a stopped server find that the end of its log is lost. Promises that
-// can be read are kept.
+// damage makes a stopped server find that the end of its log is lost. Readable promises are
+// kept.
 func (s *server) damage() {
 	cut := s.rng.IntN(len(s.disk) + 1)
 	rest := s.disk[cut:]
@@ -305,7 +305,7 @@ func (s *server) unlink(o *server) {
 
 func pair(a, b SID) [2]SID { return [2]SID{min(a, b), max(a, b)} }
 
-// connect links whoever can be.
+// connect links all servers that can be linked.
 func (n *network) connect() {
 	for i := range n.servers {
 		a := n.servers[len(n.servers)-1-i]
@@ -326,7 +326,7 @@ func (n *network) connect() {
 	}
 }
 
-// take carries out what the core asks for.
+// take carries out the outputs of the core.
 func (s *server) take() {
 	if err := s.core.Check(); err != nil {
 		s.t.Fatalf("server %d: %v", s.id, err)
@@ -374,7 +374,7 @@ func (s *server) take() {
 	}
 }
 
-// read asks for a read index.
+// read requests a read index.
 func (s *server) read() {
 	id := uint64(len(s.asked) + 1)
 	s.asked[id] = 0
@@ -385,8 +385,8 @@ func (s *server) read() {
 	s.take()
 }
 
-// checkReads sees that a read gets to see all that had been completed anywhere
-// when it was asked.
+// checkReads checks that a read sees everything that had been completed anywhere when it
+// was asked.
 func (s *server) checkReads(list []ReadResult) {
 	for _, r := range list {
 		if r.OK && r.Index < s.asked[r.ID] {
@@ -396,8 +396,7 @@ func (s *server) checkReads(list []ReadResult) {
 	s.reads = append(s.reads, list...)
 }
 
-// checkCommitted sees that the entries handed out are the end of what is to be
-// applied.
+// checkCommitted checks that the entries handed out are the end of those to be applied.
 func (s *server) checkCommitted(out *Output) {
 	for i := range out.Committed {
 		e := &out.Committed[i]
@@ -410,8 +409,8 @@ func (s *server) checkCommitted(out *Output) {
 	}
 }
 
-// checkLeader sees that an epoch has one leader, which has all that is committed
-// in epochs before.
+// checkLeader checks that an epoch has one leader, which has all entries committed in
+// earlier epochs.
 func (s *server) checkLeader() {
 	st := s.core.Status()
 	if st.Role != SyncingLeader && st.Role != Leading {
@@ -448,7 +447,7 @@ func (s *server) send(o *Outgoing) {
 	}
 }
 
-// speedUp lets the bulk lane from a server to another go on.
+// speedUp releases the bulk lane from a server to another.
 func (n *network) speedUp(from, to SID) {
 	delete(n.slow, [2]SID{from, to})
 	waiting := n.waiting
@@ -510,7 +509,7 @@ func (s *server) newSnapshot() *SnapInfo {
 	return &SnapInfo{Zxid: s.state.Zxid, State: s.state.Clone(), Bytes: 1000}
 }
 
-// step lets a ms pass.
+// step advances the time by a ms.
 func (n *network) step() {
 	n.now++
 	n.connect()
@@ -553,7 +552,7 @@ func (n *network) deliver(f flight) {
 		if from, token := s.core.WantsSnapshot(); from == f.from && token == f.token {
 			s.core.SnapshotReceived(f.from, f.token, *f.snap)
 			s.take()
-		} else if f.tries < 1000 { // what announces it is on its way, or it has been called off
+		} else if f.tries < 1000 { // the message that announces it is on its way, or it was cancelled
 			f.tries++
 			n.launch(f)
 		}
@@ -576,7 +575,7 @@ func (n *network) run(ms int) {
 	}
 }
 
-// until runs until cond holds.
+// until steps until cond holds.
 func (n *network) until(ms int, what string, cond func() bool) {
 	n.t.Helper()
 	for range ms {
@@ -616,7 +615,7 @@ func (n *network) serve() {
 	n.until(1000, "all serve", n.settledDown)
 }
 
-// settledDown reports whether all servers that are up serve, with one leader.
+// settledDown reports whether all running servers serve, with one leader.
 func (n *network) settledDown() bool {
 	l := n.leader()
 	if l == nil {
@@ -630,7 +629,7 @@ func (n *network) settledDown() bool {
 	return true
 }
 
-// propose proposes at a server and reports whether it took it.
+// propose proposes at a server and reports whether the server accepted.
 func (s *server) propose(data string) bool {
 	if !s.up {
 		return false
@@ -644,7 +643,7 @@ func (s *server) propose(data string) bool {
 	return true
 }
 
-// converged reports whether all that are up have applied all.
+// converged reports whether all running servers have applied everything.
 func (n *network) converged() bool {
 	l := n.leader()
 	for _, s := range n.servers {

@@ -6,65 +6,65 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// peer is what a core knows of another server. It is made with the first link
-// and stays.
+// peer is what a core knows about another server. It is created with the first link and
+// kept.
 type peer struct {
 	id  SID
 	up  bool
 	gen uint64
 
-	// Of its Introduction, and what follows from it.
+	// From its Introduction, and derived from it.
 	incarnation ID
 	boot, start uint64
-	heard       bool    // it has introduced itself, ever
-	file        Members // of its configuration file
-	sameFile    bool    // file is the same list as in the file of this server
-	reported    string  // the list that was reported to differ last
-	doubted     bool    // its data is an old copy: not listened to on this link
+	heard       bool    // it has introduced itself at least once
+	file        Members // the list in its configuration file
+	sameFile    bool    // file is the same list as in this server's file
+	reported    string  // the last list that was reported to differ
+	doubted     bool    // its data is an old copy: ignored on this link
 	doubtAt     uint64  // the position that its log had before
-	refused     bool    // it belongs to another ensemble: not listened to on this link
+	refused     bool    // it belongs to another ensemble: ignored on this link
 	ours        bool    // it was synchronized by this server, or the reverse, on this link
 
-	// What it said of itself last.
+	// From its last message.
 	promise uint32
 	seeded  bool
 	damaged bool
 
 	// Election and discovery.
 	granted  bool // the pre-vote of this round
-	answered bool // it, one way or the other
-	promised bool // the epoch asked for
+	answered bool // it answered the pre-vote, granted or not
+	promised bool // it promised the epoch asked for
 	nacked   bool
-	summary  summary // with the promise
+	summary  summary // sent with the promise
 
 	room    int // see Core.LinkRoom
 	learner     // if this server leads
 }
 
-// summary is what a server says of its history, to be synchronized.
+// summary is a server's description of its history, for synchronization.
 type summary struct {
 	last, commit jute.Zxid
 	boot, nonce  uint64
 	epochs       []EpochEnd
 }
 
-// stale reports whether a message with a summary is one that came before, or was
-// sent before one that came: numbers rise while a process lives. The sender would
-// not obey an answer, and must not be thought to wait for one.
+// stale reports whether the summary in m is one that came before, or was sent before one
+// that came: nonces rise while a process lives. The sender would not obey an answer, and
+// must not be thought to wait for one.
 func (s *summary) stale(m *Message) bool { return m.Boot == s.boot && m.Nonce <= s.nonce }
 
-// later reports whether the summary is a later one than that of a message of the same
-// process, which came late.
+// later reports whether s is later than the summary in m of the same process, which arrived
+// late.
 func (s *summary) later(m *Message) bool { return m.Boot == s.boot && m.Nonce < s.nonce }
 
 func summaryOf(m *Message) summary {
 	return summary{last: m.Zxid, commit: m.Commit, boot: m.Boot, nonce: m.Nonce, epochs: slices.Clone(m.Epochs)}
 }
 
-// peer returns the peer with an id, or nil if there never was a link to it.
+// peer returns the peer with the given id, or nil if there never was a link to it.
 func (c *Core) peer(id SID) *peer { return c.byID[id] }
 
-// addPeer returns the peer with an id and makes it if need be.
+// addPeer returns the peer with the given id and creates it if necessary.
 func (c *Core) addPeer(id SID) *peer {
 	if p := c.byID[id]; p != nil {
 		return p
@@ -84,10 +84,10 @@ func (c *Core) linked(id SID) *peer {
 	return nil
 }
 
-// counts reports whether a server's word counts, as far as its data and its list
-// of members are concerned: lost data would break the intersection of quorums. In
-// an ensemble it needs to be admitted with the incarnation that it shows. Before
-// there is one, a server counts that has nothing, and has lost nothing.
+// counts reports whether a server counts, by its data and its list of members: lost data
+// would break the intersection of quorums. In an ensemble it must be admitted with its
+// current incarnation. Before there is an ensemble, a server counts that has no data and
+// has lost none.
 func (c *Core) counts(p *peer) bool {
 	if mutated(damagedCounted) || mutated(wipedVotes) || mutated(observerCounted) && !c.voter(p.id) {
 		return true
@@ -104,7 +104,7 @@ func (c *Core) counts(p *peer) bool {
 // selfCounts is counts for this server.
 func (c *Core) selfCounts() bool { return c.weightless() == "" }
 
-// weightless says why this server does not count, or returns "".
+// weightless returns why this server does not count, or "".
 func (c *Core) weightless() string {
 	switch {
 	case c.standalone:
@@ -127,8 +127,7 @@ func (c *Core) weightless() string {
 	return ""
 }
 
-// knowsSeeded reports whether some server has told that it has an ensemble's
-// history.
+// knowsSeeded reports whether some server has said that it has an ensemble's history.
 func (c *Core) knowsSeeded() bool {
 	for _, p := range c.peers {
 		if p.seeded {
@@ -138,21 +137,20 @@ func (c *Core) knowsSeeded() bool {
 	return false
 }
 
-// note takes down what each message of the phases before the stream says of its
-// sender.
+// note records the sender's state that the messages of the phases before the stream carry.
 func (c *Core) note(p *peer, m *Message) {
 	p.promise = max(p.promise, m.Promise)
 	p.damaged = m.Flags&FlagDamaged != 0
 	if seeded := m.Flags&FlagSeeded != 0; p.seeded != seeded {
 		p.seeded = seeded
-		c.refresh() // this server may have no weight now
+		c.refresh() // this server may have lost its weight
 	}
 	c.takeCommit(m)
 }
 
-// takeCommit learns from a server of the same ensemble how far the history is
-// committed: if both have an entry they are equal up to it. A server without a
-// leader may need that to know who counts, after a restart with an old hint.
+// takeCommit learns from a server of the same ensemble how far the history is committed: if
+// both have an entry, they are equal up to it. After a restart with an old hint, a server
+// without a leader may need that to know which servers count.
 func (c *Core) takeCommit(m *Message) {
 	ours := m.Cluster != (ID{}) && m.Cluster == c.tip.Init.Cluster
 	if !ours || c.leads() || c.follows() || m.Commit <= c.committed || !c.tip.contains(m.Commit) {
@@ -164,7 +162,7 @@ func (c *Core) takeCommit(m *Message) {
 	}
 }
 
-// selfFlags are the flags that a server says of itself.
+// selfFlags returns the flags that describe this server.
 func (c *Core) selfFlags() (f uint16) {
 	if c.tip.Seeded() {
 		f |= FlagSeeded

@@ -12,9 +12,9 @@ var (
 	firstSeed = flag.Uint64("first", 0, "the first of them")
 )
 
-// TestRandom drives ensembles through crashes, lost and doubled messages, cut and
-// deaf links, and pauses; then heals everything, and wants all servers to serve
-// and to have applied the same. The network checks the invariants on the way.
+// TestRandom drives ensembles through crashes, lost and doubled messages, cut and deaf
+// links, and pauses. Then it heals everything, and requires all servers to serve and to
+// have applied the same entries. The network checks the invariants on the way.
 func TestRandom(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { chaos(t, seed, 2500) })
@@ -25,7 +25,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 	voters := 3 + 2*int(seed%2)
 	n := newNetwork(t, seed, voters, int(seed/2%2))
 	r := n.rng
-	on := func(most float64) float64 { // a fault is off in half of the runs
+	on := func(most float64) float64 { // a fault is disabled in half of the runs
 		return most * r.Float64() * float64(r.IntN(2))
 	}
 	n.drop, n.dup = on(0.05), on(0.05)
@@ -39,7 +39,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 			o.CacheBytes, o.WindowBytes, o.BatchBytes = 500, 1000, 300
 		}
 		if seed%5 == 0 {
-			o.InitialCounter = 0xFFFEFFF0 // renewals are near
+			o.InitialCounter = 0xFFFEFFF0 // close to a renewal
 		}
 	}
 	for _, s := range n.servers {
@@ -120,7 +120,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 	}
 }
 
-// toggleMember has a leader make a server a voter, or an observer.
+// toggleMember makes a leader turn a server into a voter or an observer.
 func (n *network) toggleMember(l *server) {
 	m := Members{List: slices.Clone(l.core.members().List), Commanded: n.rng.IntN(2) == 0}
 	i := n.rng.IntN(len(m.List))
@@ -131,7 +131,7 @@ func (n *network) toggleMember(l *server) {
 	}
 }
 
-// powerCut stops all servers, and starts all but one.
+// powerCut stops all servers, and starts all except one.
 func (n *network) powerCut() {
 	for _, s := range n.servers {
 		if s.up {
@@ -146,15 +146,15 @@ func (n *network) powerCut() {
 	}
 }
 
-// coldStart stops everything, and starts no more servers than a leader would have
-// needed: these must serve.
+// coldStart stops all servers, and starts no more than a leader would have needed: these
+// must serve.
 func (n *network) coldStart() {
 	l := n.leader()
 	if l == nil {
 		return
 	}
-	// A change of the members that was just committed may not be known to be: then
-	// the old members are needed once more.
+	// A change of the members that was just committed may not be known to be committed: then the
+	// old members are needed once more.
 	var some []SID
 	in := func(id SID) bool { return slices.Contains(some, id) }
 	enough := func() bool {
@@ -184,8 +184,8 @@ func (n *network) coldStart() {
 	n.until(20_000, fmt.Sprintf("servers %v serve", some), n.settledDown)
 }
 
-// expendable reports whether the ensemble can go on if a server loses its data:
-// whether the others that the leader has seen admitted are a quorum.
+// expendable reports whether the ensemble can continue if a server loses its data: whether
+// the others that the leader has seen admitted are a quorum.
 func (n *network) expendable(s *server) bool {
 	l := n.leader()
 	return l != nil && l.core.quorum(func(id SID) bool {

@@ -2,23 +2,22 @@ package zab
 
 import "github.com/zkd-project/zkd/jute"
 
-// barriers are questions for a point behind everything that was completed
-// before. The leader takes what it has committed, and then has a quorum confirm
-// by a heartbeat sent later that it still leads: else another one may have
-// committed more already (ZOOKEEPER-1675). Questions that come while a heartbeat
-// is under way are for the next one.
+// barriers are requests for a point after everything that was completed before. The leader
+// takes its committed zxid, and then a quorum confirms, by a heartbeat sent later, that it
+// still leads; otherwise another leader may already have committed more (ZOOKEEPER-1675).
+// Requests that come while a heartbeat is under way wait for the next one.
 type barriers struct {
 	asked     []question // for the next heartbeat
 	inRound   []question // for readRound
 	readRound uint64     // the heartbeat under way; 0 for none
 
-	// As a learner: own ids go to the leader by the batch.
+	// On a learner: its own ids are forwarded to the leader in batches.
 	forward  []uint64
 	forwards []forwarded
 	batches  uint64
 }
 
-// question is asked by this server, if peer is 0, or by a learner.
+// question is a request by this server, if peer is 0, or by a learner.
 type question struct {
 	peer  SID
 	gen   uint64
@@ -26,16 +25,15 @@ type question struct {
 	index jute.Zxid
 }
 
-// forwarded is a batch of ids that the leader was asked for.
+// forwarded is a batch of ids that was sent to the leader.
 type forwarded struct {
 	batch uint64
 	ids   []uint64
 	at    uint64
 }
 
-// ReadIndex asks for a point behind everything that was completed before. The
-// answer comes in Output.Reads with the same id, at the latest when the role
-// changes.
+// ReadIndex asks for a point after everything that was completed before. The answer comes
+// in Output.Reads with the same id, at the latest when the role changes.
 func (c *Core) ReadIndex(id uint64) {
 	switch {
 	case c.status.Role == Leading:
@@ -47,7 +45,7 @@ func (c *Core) ReadIndex(id uint64) {
 	}
 }
 
-// ask takes a question in at the leader.
+// ask queues a question at the leader.
 func (c *Core) ask(q question) {
 	q.index = c.committed
 	if c.standalone || mutated(readWithoutRound) {
@@ -77,7 +75,7 @@ func (c *Core) answer(q question, ok bool) {
 	c.post(p, m)
 }
 
-// startReadRound sends a heartbeat for the questions that wait.
+// startReadRound sends a heartbeat for the waiting questions.
 func (c *Core) startReadRound() {
 	if len(c.asked) == 0 || c.readRound != 0 || c.status.Role != Leading {
 		return
@@ -110,14 +108,14 @@ func (c *Core) onReadIndex(p *peer, m *Message) {
 	c.ask(q)
 }
 
-// sendReadIndex asks the leader, once for all questions that came since.
+// sendReadIndex asks the leader, once for all questions since the last call.
 func (c *Core) sendReadIndex() {
 	if len(c.forward) == 0 {
 		return
 	}
 	p := c.linked(c.status.Leader)
 	if p == nil {
-		return // about to look for another
+		return // about to look for another leader
 	}
 	c.batches++
 	c.forwards = append(c.forwards, forwarded{c.batches, c.forward, c.now})
@@ -147,7 +145,7 @@ func (c *Core) resolve(ids []uint64, ok bool, index jute.Zxid) {
 	}
 }
 
-// tickReads gives up questions whose answer must have been lost.
+// tickReads fails questions whose answer must have been lost.
 func (c *Core) tickReads() {
 	for len(c.forwards) > 0 && c.now >= c.forwards[0].at+c.opt.ElectionTimeout {
 		c.resolve(c.forwards[0].ids, false, 0)
@@ -155,7 +153,7 @@ func (c *Core) tickReads() {
 	}
 }
 
-// failReads answers everything that is open: the role ends.
+// failReads fails all open questions when the role ends.
 func (c *Core) failReads() {
 	for _, list := range [...][]question{c.inRound, c.asked} {
 		for _, q := range list {

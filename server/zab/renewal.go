@@ -3,16 +3,16 @@ package zab
 import "fmt"
 
 const (
-	// renewalCounter is where a leader begins to renew its epoch, and
-	// lastCounter where it stops to propose: a counter never runs over into the
-	// epoch (ZOOKEEPER-1277).
+	// renewalCounter is the counter at which a leader begins to renew its epoch, and lastCounter
+	// the one at which it stops proposing: a counter never overflows into the epoch
+	// (ZOOKEEPER-1277).
 	renewalCounter = 0xFFFF0000
 	lastCounter    = 0xFFFFFFFE
 )
 
-// strayed takes in that a server has promised a higher epoch than this leader's,
-// to one that did not become leader of it, or will depose this one. In the first
-// case it can't follow before the leader's epoch is higher still.
+// strayed handles a server that has promised an epoch higher than this leader's. The server
+// that it was promised to either failed to lead it or will depose this leader. In the first
+// case the stray can follow again only when the leader's epoch is higher still.
 func (c *Core) strayed(p *peer) {
 	c.stopLearner(p)
 	if c.renewTo < p.promise {
@@ -21,9 +21,9 @@ func (c *Core) strayed(p *peer) {
 	c.checkLinks()
 }
 
-// tickRenewal renews the epoch in place when that is needed: the leader asks for
-// promises of a higher one and goes on behind a new marker. Learners keep their
-// role and their clients.
+// tickRenewal renews the epoch in place when necessary: the leader asks for promises of a
+// higher epoch and continues after a new marker. Learners keep their role and their
+// clients.
 func (c *Core) tickRenewal() {
 	if c.renewing {
 		switch {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestCounterRunsOut: near the end of its counters a leader renews its epoch in
-// place, without losing its role or its followers; at the end it stops to
-// propose rather than run over into the epoch (ZOOKEEPER-1277).
+// TestCounterRunsOut: near the end of its counters a leader renews its epoch in place,
+// without losing its role or its followers. At the end it stops proposing so that the
+// counter does not overflow into the epoch (ZOOKEEPER-1277).
 func TestCounterRunsOut(t *testing.T) {
 	n := newNetwork(t, 1, 3, 1)
 	n.tune = func(o *Options) { o.InitialCounter = lastCounter - 2 }
@@ -46,8 +46,8 @@ func TestStuckDisk(t *testing.T) {
 	n.until(100, "another leads", func() bool { return n.leader() != nil && n.leader() != l })
 }
 
-// TestStoppedLeader: a leader whose process was stopped for less than an
-// election proposes again only when a quorum has confirmed it.
+// TestStoppedLeader: a leader whose process was stopped for less than an election proposes
+// again only after a quorum has confirmed it.
 func TestStoppedLeader(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()
@@ -66,8 +66,8 @@ func TestStoppedLeader(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a leader with a full disk hands over to one that has room, and
-// stays if nobody has.
+// TestFullDisk: a leader with a full disk hands over to a server with free space, and stays
+// if there is none.
 func TestFullDisk(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()
@@ -98,9 +98,9 @@ func TestFullDisk(t *testing.T) {
 	n.until(200, "the one that has room leads", func() bool { return n.leader() == others[0] })
 }
 
-// TestFollowSentTwice: a FOLLOW that comes again, late, changes nothing. The learner
-// has the answer already and would not obey another one: a leader that began to send
-// it a snapshot would wait for it without end (simulator, seed 102068).
+// TestFollowSentTwice: a FOLLOW that arrives twice, late, changes nothing. The learner has
+// the answer already and would not obey another one: a leader that began to send it a
+// snapshot would wait for it indefinitely (simulator, seed 102068).
 func TestFollowSentTwice(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()

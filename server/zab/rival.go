@@ -6,31 +6,29 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// A leader that hears of a higher epoch may have been replaced. It finds out: it
-// commits and proposes nothing until a quorum has answered a heartbeat that was
-// sent afterwards. A leader that was replaced gets no such answers, since a quorum
-// has promised the higher epoch.
+// A leader that hears of a higher epoch may have been replaced. To find out, it commits and
+// proposes nothing until a quorum has answered a heartbeat sent afterwards. A leader that
+// was replaced gets no such answers, since a quorum has promised the higher epoch.
 //
-// So if a quorum does confirm a leader that has heard of another leader, of a
-// higher epoch, then two quorums have no server in common. That takes an
-// operator's hand: copies of directories, say, or lists of members that differed
-// before the history had one. Both sides may have acknowledged writes, and nobody
-// can merge them. The one with the older list of members stops; of two with the
-// same list the one with the lower epoch.
+// So if a quorum does confirm a leader that has heard of another leader of a higher epoch,
+// two quorums have no server in common. Only an operator can cause that: by copying
+// directories, or by lists of members that differed before the history had one. Both sides
+// may have acknowledged writes, and nobody can merge them. The leader with the older list
+// of members stops; with equal lists, the one with the lower epoch.
 
-// rivals is what a leader has heard of others since it began to lead.
+// rivals is what a leader has heard of other leaders since it began to lead.
 type rivals struct {
 	heard uint32 // the highest epoch above its own
-	// rival is the leader of the highest epoch among those that have said that
-	// they lead; list is the version of its list of members.
+	// rival is the leader with the highest epoch among the servers that said that they lead; list
+	// is the version of its list of members.
 	rival  SID
 	epoch  uint32
 	list   jute.Zxid
 	judged bool // a quorum has confirmed this leader since
-	told   SID  // the server that was reported to lead beside this one
+	told   SID  // the server that was reported as a second leader
 }
 
-// hearOf takes in that an epoch above the leader's own exists.
+// hearOf handles the news of an epoch above the leader's own.
 func (c *Core) hearOf(p *peer, epoch uint32) {
 	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) || mutated(higherEpochIgnored) {
 		return
@@ -54,7 +52,7 @@ func (c *Core) claim() {
 	}
 }
 
-// onLead takes in that a server leads which this one does not follow.
+// onLead handles the claim of a leader that this server does not follow.
 func (c *Core) onLead(p *peer, m *Message) {
 	switch {
 	case c.leads() && m.Epoch > c.promise.Epoch:
@@ -71,7 +69,7 @@ func (c *Core) onLead(p *peer, m *Message) {
 	}
 }
 
-// confirmed takes in that a quorum has said that this server still leads.
+// confirmed handles the confirmation of this leader by a quorum.
 func (c *Core) confirmed() {
 	c.unconfirmed = 0
 	if o := &c.others; o.epoch > c.epoch && !o.judged {
@@ -84,8 +82,7 @@ func (c *Core) confirmed() {
 	c.advanceCommit()
 }
 
-// twoLeaders takes in that another server leads the same ensemble, and that a
-// quorum has confirmed both.
+// twoLeaders handles two leaders of the same ensemble that quorums have both confirmed.
 func (c *Core) twoLeaders(p *peer, epoch uint32, list jute.Zxid) {
 	c.others.told = p.id
 	own := c.listVersion()

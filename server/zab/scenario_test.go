@@ -18,10 +18,10 @@ import (
 //	small                 caches and windows of some hundred bytes; before ensemble
 //	start N... | kill N... | wipe N | damage N | freeze N... | thaw N...
 //	cut A B | mend A B | deaf FROM TO | hear FROM TO | isolate N | heal
-//	slow FROM TO | speed FROM TO   hold up the bulk lane, or let it go on
+//	slow FROM TO | speed FROM TO   hold up the bulk lane, or release it
 //	run MS                let time pass
-//	settle                until all that are up serve, and have applied the same
-//	status [N...]         what they are
+//	settle                until all running servers serve, and have applied the same
+//	status [N...]         print their status
 //	propose N DATA        a transaction
 //	members N LIST        change the members: "1 2 3 4o"
 //	read N                a read barrier; its answer comes with "reads"
@@ -29,16 +29,16 @@ import (
 //	transfer N            hand over
 //	purge N               the log up to what is applied
 //	promise N EPOCH TO    on the disk of a stopped server
-//	append N ZXID DATA    the same: an entry behind its last
-//	forge N LIST          the same: these are the members from here on, and that is committed
-//	log N                 what is on the disk and in the history
+//	append N ZXID DATA    the same: an entry after its last
+//	forge N LIST          the same: from here on these are the members, and that is committed
+//	log N                 print the records on the disk and the history
 //	lists N...            which members count there, and whether files differ
 //	file N LIST           the list of its configuration file, from its next start on
 //	copy N | restore N    copy the disk of a stopped server; put the copy back
 //	vouch N               its operator accepts old data, from its next start on
 //	trace [KIND...] | messages   collect messages between servers, and print them: those of
 //	                      some kinds, or all but heartbeats; and snapshots
-//	inject FROM TO KIND [field=value ...]   and what TO sends at once
+//	inject FROM TO KIND [field=value ...]   print also what TO sends at once
 //	events N              warnings and errors, since the last time
 func TestScenarios(t *testing.T) {
 	scenario.Run(t, "testdata/*.txt", func(t *testing.T) scenario.Command {
@@ -118,7 +118,7 @@ func (s *stage) ensemble(args []string) {
 	}
 }
 
-// each runs a command about one server, or several.
+// each runs a command for one or several servers.
 func (s *stage) each(name string, args []string) (string, error) {
 	switch name {
 	case "start", "kill", "freeze", "thaw", "isolate":
@@ -240,7 +240,7 @@ func (s *stage) statuses(args []string) string {
 	return b.String()
 }
 
-// lists says what the servers take for the list of members.
+// lists prints the servers' lists of members.
 func (s *stage) lists(args []string) string {
 	var b strings.Builder
 	for _, arg := range args {
@@ -321,8 +321,8 @@ func (s *server) warnings() string {
 	return strings.Join(list, "\n")
 }
 
-// inject has a server receive a message made by hand, and prints what it sends
-// and becomes.
+// inject makes a server receive a message made by hand, and prints the messages that it
+// sends and its new status.
 func (s *stage) inject(args []string) (string, error) {
 	from, to := sid(args[0]), s.server(sid(args[1]))
 	m := Message{}

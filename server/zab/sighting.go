@@ -7,37 +7,34 @@ import (
 	"slices"
 )
 
-// An old copy of a server's directory has forgotten what the server has
-// acknowledged and promised since. It must not count, as if it were damaged. The
-// copy can't tell that it is one, but other servers can: the records of a log are
-// numbered, and what is durable stays.
+// An old copy of a server's directory lacks what the server has acknowledged and promised
+// since. Like a damaged log, it must not count. The copy can't detect that it is one, but
+// other servers can: the records of a log are numbered, and durable records stay.
 //
-// Each start of a process writes a record to its log, which the log remembers, and
-// a server shows where its last processes began when a link begins. Servers
-// remember of each other the process that they have seen, and the highest number
-// that a durable record had then. An honest log has that process among its starts,
-// and the next one began behind that number. A log that lacks the process, or in
-// which the next one began too early, is an old copy. A server that sees this does
-// not listen to the other one and tells it so (MsgDoubt). The other one then takes
-// a new incarnation, which no ensemble has admitted: it has no vote until a leader
-// has brought it up to date and the others have admitted it.
+// Each start of a process writes a record to its log, which the log remembers. When a link
+// begins, a server shows where its last processes started. Servers remember for each other
+// the last process seen, and the highest number that a durable record had then. An honest
+// log has that process among its starts, and the next one started after that number. A log
+// that lacks the process, or in which the next one started too early, is an old copy. A
+// server that sees this ignores the other one and tells it so (MsgDoubt). The other one
+// then takes a new incarnation, which no ensemble has admitted: it has no vote until a
+// leader has brought it up to date and the others have admitted it.
 //
-// Only a server that has seen the later state can know. If none of them can be
-// reached, nobody notices.
+// Only a server that has seen the later state can know. If none of them can be reached, an
+// old copy goes unnoticed.
 
-// Start is the beginning of a process.
+// Start is the start of a process.
 type Start struct {
 	Boot     uint64
-	Position uint64 // number of the record that it wrote to the log first
+	Position uint64 // number of the first record that it wrote to the log
 }
 
-// Sighting is what is known of the log of another server.
+// Sighting is what is known about the log of another server.
 type Sighting struct {
 	Server      SID
 	Incarnation ID
 	Boot        uint64 // of the process
-	// Position is the highest number that a durable record of the log is known to
-	// have had.
+	// Position is the highest number that a durable record of the log is known to have had.
 	Position uint64
 }
 
@@ -50,24 +47,21 @@ type Notes struct {
 const (
 	startSize    = 8 + 8
 	sightingSize = 1 + 16 + 8 + 8
-	// MaxStarts and MaxSightings bound the notes, which are kept in the header of
-	// each segment of the log. If there are too many servers, voters take the
-	// places of others.
+	// MaxStarts and MaxSightings bound the notes, which are kept in the header of each segment of
+	// the log. If there are too many servers, voters replace others.
 	MaxStarts    = 48
 	MaxSightings = 44
-	// notesEvery is how often positions are written to the log while they grow, in
-	// ms.
+	// notesEvery is the interval at which growing positions are written to the log, in ms.
 	notesEvery = 10_000
 )
 
-// AddStart adds the beginning of the present process.
+// AddStart adds the start of the present process.
 func (n *Notes) AddStart(s Start) {
 	n.Starts = append(slices.Clone(n.Starts[max(0, len(n.Starts)-MaxStarts+1):]), s)
 }
 
-// shows reports whether a log with these starts can be the one that was seen, or
-// a later state of it. A process that is older than all of a full list may have
-// been there.
+// shows reports whether a log with these starts can be the one that was seen, or a later
+// state of it. A process older than all starts of a full list may have been in it.
 func (s *Sighting) shows(starts []Start) bool {
 	for i := range starts {
 		if starts[i].Boot == s.Boot {
@@ -145,14 +139,14 @@ func (n *Notes) Decode(b []byte) error {
 	return d.end(what)
 }
 
-// sightings is what a core remembers of logs: others', and its own.
+// sightings is what a core remembers of the logs of others and of its own.
 type sightings struct {
 	Notes
 	dirty bool   // positions have grown since the notes were written
-	due   uint64 // when they are to be written
+	due   uint64 // when the notes are to be written
 }
 
-// find returns the row of the present incarnation of a peer.
+// find returns the row of a peer's current incarnation.
 func (t *sightings) find(p *peer) *Sighting {
 	for i := range t.Sightings {
 		if s := &t.Sightings[i]; s.Server == p.id && s.Incarnation == p.incarnation {
@@ -162,7 +156,7 @@ func (t *sightings) find(p *peer) *Sighting {
 	return nil
 }
 
-// addSighting puts a row into the table, in place of one of the same incarnation.
+// addSighting puts a row into the table, replacing one of the same incarnation.
 func (c *Core) addSighting(now Sighting) {
 	t := &c.seen
 	i, found := slices.BinarySearchFunc(t.Sightings, now, func(a, b Sighting) int { return a.compare(&b) })
@@ -181,8 +175,8 @@ func (c *Core) addSighting(now Sighting) {
 	}
 }
 
-// sight compares what a server shows of its log with what is known of it, and
-// doubts the server if that can't be the same log.
+// sight compares the log that a server shows with what is known about it, and doubts the
+// server if it can't be the same log.
 func (c *Core) sight(p *peer, in *Introduction) {
 	p.doubted, p.doubtAt, p.start = false, 0, in.start()
 	if p.start == 0 {
@@ -206,8 +200,7 @@ func (c *Core) sight(p *peer, in *Introduction) {
 	c.writeNotes()
 }
 
-// doubt stops listening to a server that runs on an old copy of its data, and
-// tells it so.
+// doubt ignores a server that runs on an old copy of its data from now on, and tells it so.
 func (c *Core) doubt(p *peer, why string) {
 	c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
 	if mutated(doubtedHeard) {
@@ -225,7 +218,7 @@ func (c *Core) tellDoubt(p *peer) {
 	}
 }
 
-// onDoubt takes in that this server runs on an old copy of its data. It gives up
+// onDoubt handles the report that this server runs on an old copy of its data. It gives up
 // its role and its incarnation.
 func (c *Core) onDoubt(p *peer, m *Message) {
 	if m.Boot != c.opt.Boot || c.disowned || c.start == 0 {
@@ -248,8 +241,8 @@ func (c *Core) onDoubt(p *peer, m *Message) {
 	c.look("its data is an old copy", c.opt.Heartbeat)
 }
 
-// acceptOldData takes back the incarnation under which the ensemble has admitted
-// this server, as far as its data tells.
+// acceptOldData restores the incarnation under which the ensemble has admitted this server,
+// as far as its data shows.
 func (c *Core) acceptOldData() {
 	i := slices.IndexFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == c.opt.ID })
 	if i < 0 {
@@ -263,7 +256,7 @@ func (c *Core) acceptOldData() {
 	}
 }
 
-// sightPosition takes in how far the log of a learner is.
+// sightPosition records the position of a learner's log.
 func (c *Core) sightPosition(p *peer, position uint64) {
 	if s := c.seen.find(p); s != nil && s.Boot == p.boot && s.Position < position {
 		s.Position = position
@@ -278,7 +271,7 @@ func (c *Core) tickNotes() {
 	}
 }
 
-// writeNotes has the notes written to the log. Nobody waits for that.
+// writeNotes writes the notes to the log. Nothing waits for that.
 func (c *Core) writeNotes() {
 	c.seen.Sightings = slices.DeleteFunc(c.seen.Sightings, c.outdated)
 	c.seen.dirty, c.seen.due = false, c.now+notesEvery
@@ -288,16 +281,16 @@ func (c *Core) writeNotes() {
 	}
 }
 
-// outdated reports whether a row is of no use any more: the server has another
-// incarnation, and not the one of the row is admitted. That of an admitted one
-// stays until another one is, since a copy with it may be put back.
+// outdated reports whether a row is obsolete: the server has another incarnation, and the
+// row's incarnation is not admitted. The row of an admitted incarnation stays until another
+// one is admitted, since a copy with it may be put back.
 func (c *Core) outdated(s Sighting) bool {
 	p := c.peer(s.Server)
 	return p != nil && p.incarnation != s.Incarnation && !c.tip.Admits(s.Server, s.Incarnation) && !c.admits(Admission{s.Server, s.Incarnation})
 }
 
-// position is how many records of this server's log are durable, or 0 if the log
-// is not synced. The shell may have written more.
+// position returns the number of durable records of this server's log, or 0 if the log is
+// not synced. The shell may have written more.
 func (c *Core) position() uint64 {
 	if c.start == 0 {
 		return 0
@@ -312,7 +305,7 @@ func (c *Core) position() uint64 {
 	return c.start + c.recorded
 }
 
-// newID makes a name that nobody else has.
+// newID returns a unique random ID.
 func (c *Core) newID() (id ID) {
 	binary.BigEndian.PutUint64(id[:8], c.random64())
 	binary.BigEndian.PutUint64(id[8:], c.random64())

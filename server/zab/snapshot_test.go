@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// TestOldSnapshot: a snapshot is no way to bring a learner up to date that has
-// more than the snapshot already, however much shorter it is than the log: until
-// the rest came again, what the learner had acknowledged would be on one server
-// less than was counted.
+// TestOldSnapshot: a learner that already has more than the snapshot is never brought up to
+// date with it, however much shorter it is than the log. Until the rest arrived again,
+// entries that the learner had acknowledged would be on one server fewer than was counted.
 func TestOldSnapshot(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.tune = func(o *Options) { o.CacheBytes, o.WindowBytes, o.BatchBytes = 100, 400, 200 }
@@ -37,8 +36,7 @@ func TestOldSnapshot(t *testing.T) {
 	})
 }
 
-// TestSnapshotBehindCommonPoint: nor does a learner take one, if all the same a
-// leader sends it.
+// TestSnapshotBehindCommonPoint: a learner refuses such a snapshot if a leader sends it.
 func TestSnapshotBehindCommonPoint(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()
@@ -58,8 +56,8 @@ func TestSnapshotBehindCommonPoint(t *testing.T) {
 	}
 }
 
-// TestQueuedSnapshot: who waits for its turn to get a snapshot gets it, if those
-// before it went away in the middle of theirs.
+// TestQueuedSnapshot: a learner that waits for a snapshot gets it if those before it
+// disconnect during theirs.
 func TestQueuedSnapshot(t *testing.T) {
 	n := newNetwork(t, 1, 3, 3)
 	n.serve()
@@ -86,8 +84,8 @@ func TestQueuedSnapshot(t *testing.T) {
 	n.until(1000, "it serves", n.settledDown)
 }
 
-// TestUnwantedSnapshots: a snapshot that no MsgSync of the leader announces is not
-// taken from any server, and nothing is kept of it. When it has been announced it is.
+// TestUnwantedSnapshots: a snapshot that no MsgSync of the leader announces is refused from
+// any server, and nothing of it is kept. Once announced, it is accepted.
 func TestUnwantedSnapshots(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()
@@ -126,9 +124,9 @@ func TestUnwantedSnapshots(t *testing.T) {
 	}
 }
 
-// TestNoServiceOverASnapshot: a follower that has fallen so far behind that it gets a
-// snapshot serves no clients until it has caught up. Their watches and sessions would
-// not learn of what the snapshot skips.
+// TestNoServiceOverASnapshot: a follower that lags so far that it gets a snapshot serves no
+// clients until it has caught up. Their watches and sessions would miss what the snapshot
+// skips.
 func TestNoServiceOverASnapshot(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()

@@ -12,12 +12,12 @@ type ID [16]byte
 
 // ClusterInit is what the first leader of an ensemble gives it.
 type ClusterInit struct {
-	Cluster ID       // names the history for ever
+	Cluster ID       // names the history permanently
 	Secret  [32]byte // of the session passwords
 }
 
-// Admission says that a server counts, as long as it has the data that it had
-// when this incarnation was made.
+// Admission says that a server counts, as long as it has the data that it had when this
+// incarnation was created.
 type Admission struct {
 	Server      SID
 	Incarnation ID
@@ -25,54 +25,52 @@ type Admission struct {
 
 const admissionSize = 1 + 16
 
-// EpochEnd is one row of the table of epochs: where the entries of an epoch end.
+// EpochEnd is a row of the table of epochs: where the entries of an epoch end.
 type EpochEnd struct {
 	Epoch uint32
 	Last  uint32 // highest counter
 }
 
-// State is what a history says of the ensemble itself, as the tree is what it
-// says of znodes. Like the tree it results from applying entries in order, so
-// it is part of each snapshot. The zero value is that of an empty history.
+// State is the state of the ensemble itself that a history contains, beside the tree of
+// znodes. Like the tree it results from applying entries in order, so it is part of each
+// snapshot. The zero value is the state of an empty history.
 type State struct {
 	Zxid   jute.Zxid   // of the last entry
 	Init   ClusterInit // zero until the first marker
-	Epochs []EpochEnd  // rising
-	// Members is the list of servers that decides. It is nil until a marker
-	// carries the first one; until then configuration files decide.
+	Epochs []EpochEnd  // ascending
+	// Members is the list of servers that decides. It is nil until a marker carries the first
+	// one; until then configuration files decide.
 	Members *Members
-	// Admitted is sorted by server. A server that is not in it with its present
-	// incarnation has no weight.
+	// Admitted is sorted by server. A server whose current incarnation is not in it has no
+	// weight.
 	Admitted []Admission
 }
 
-// Marker is the data of a marker.
+// Marker is the data of an EntryMarker.
 type Marker struct {
 	Leader SID
 	Boot   uint64 // of the leader's process
 	TimeMs int64  // the leader's wall clock, ms since the Unix epoch
-	// Init is set in the first marker of an ensemble, with the servers that
-	// promised it: they are admitted.
+	// Init is set in the first marker of an ensemble, together with Admitted: the servers that
+	// promised its epoch.
 	Init     *ClusterInit
 	Admitted []Admission
-	// Members is set in the first marker of an ensemble, and in the first one
-	// behind a history that has no list yet. From there on the history says who
-	// decides. The text of the list is App.
+	// Members is set in the first marker of an ensemble, and in the first marker after a history
+	// without a list. From then on the history's list decides. The text of the list is App.
 	Members *Members
-	// Alone is set in the marker of a server without an ensemble that took over a
-	// member's history: from here on that is one of its own, and belongs to no
-	// ensemble.
+	// Alone is set in the marker of a server without an ensemble that took over a member's
+	// history: from here on the history belongs to that server alone, and to no ensemble.
 	Alone bool
-	// App is the text of the list that decides, with the addresses of the
-	// leader's configuration file. It is empty if that file has another list.
+	// App is the text of the list that decides, with the addresses in the leader's configuration
+	// file. It is empty if that file has another list.
 	App []byte
 }
 
-// Seeded reports whether the history is an ensemble's: it has a first marker.
-// That of a server which always was alone is not.
+// Seeded reports whether the history is an ensemble's: it has a first marker. The history
+// of a server that has always run alone has none.
 func (s *State) Seeded() bool { return s.Init.Cluster != ID{} }
 
-// Admits reports whether a server counts with an incarnation.
+// Admits reports whether a server counts with the given incarnation.
 func (s *State) Admits(server SID, incarnation ID) bool {
 	return slices.Contains(s.Admitted, Admission{server, incarnation})
 }
@@ -85,8 +83,8 @@ func (s *State) Clone() State {
 	return c
 }
 
-// Apply adds the next entry. It returns an error, and changes nothing, if the
-// entry can't be the next one.
+// Apply adds the next entry. If the entry can't be the next one, it returns an error and
+// changes nothing.
 func (s *State) Apply(e *Entry) error {
 	if err := s.follows(e); err != nil {
 		return err
@@ -127,8 +125,8 @@ func (s *State) Apply(e *Entry) error {
 	return nil
 }
 
-// setList takes the list, or a new text for it, from the marker at z. Clones of
-// the state may share the old list, so that is not changed.
+// setList takes the list, or a new text for it, from the marker at z. Clones of the state
+// may share the old list, so it is not changed.
 func (s *State) setList(m *Marker, z jute.Zxid) {
 	var list Members
 	switch {
@@ -144,10 +142,10 @@ func (s *State) setList(m *Marker, z jute.Zxid) {
 	s.Members = &list
 }
 
-// follows checks that e can stand behind the last entry: it names it, and its
-// zxid is the next one of the epoch or begins a later one. Only in a history
-// without an ensemble an epoch begins without a marker, when the counter of the
-// one before is used up. The first counter of an epoch may be any, for tests.
+// follows checks that e can follow the last entry: it names that entry, and its zxid is the
+// next one of the epoch or begins a later epoch. Only in a history without an ensemble does
+// an epoch begin without a marker, when the counter of the previous one is used up. For
+// tests, the first counter of an epoch may be any.
 func (s *State) follows(e *Entry) error {
 	z, last := e.Zxid, s.Zxid
 	if e.Prev != last {
@@ -182,9 +180,9 @@ func (s *State) extend(z jute.Zxid) {
 	s.Epochs = append(s.Epochs, EpochEnd{z.Epoch(), z.Counter()})
 }
 
-// skipTo moves the end of the history to z, if that is ahead, over entries that
-// are not at hand: none of them is a control entry. So an epoch that begins on
-// the way began where the counter of the one before it was used up.
+// skipTo moves the end of the history to z, if that is ahead, over entries that are not
+// available; none of them is a control entry. So an epoch that begins in between began
+// where the counter of the previous one was used up.
 func (s *State) skipTo(z jute.Zxid) {
 	if z <= s.Zxid {
 		return
@@ -196,11 +194,11 @@ func (s *State) skipTo(z jute.Zxid) {
 	s.extend(z)
 }
 
-// Contains reports whether the entry z is in the history that the state sums up.
+// Contains reports whether the entry z is in the history that s summarizes.
 func (s *State) Contains(z jute.Zxid) bool { return s.contains(z) }
 
-// contains reports whether an entry is in the history, or is the place before
-// its first one.
+// contains reports whether an entry is in the history, or is the place before its first
+// one.
 func (s *State) contains(z jute.Zxid) bool {
 	if z == 0 {
 		return true
@@ -216,7 +214,7 @@ func (s *State) contains(z jute.Zxid) bool {
 // admit sets the incarnation with which a server counts.
 func (s *State) admit(a Admission) {
 	i, found := slices.BinarySearchFunc(s.Admitted, a.Server, func(a Admission, id SID) int { return int(a.Server) - int(id) })
-	s.Admitted = slices.Clone(s.Admitted) // others may hold the old one
+	s.Admitted = slices.Clone(s.Admitted) // others may hold the old slice
 	if found {
 		s.Admitted[i] = a
 		return
@@ -224,8 +222,8 @@ func (s *State) admit(a Admission) {
 	s.Admitted = slices.Insert(s.Admitted, i, a)
 }
 
-// commonPoint returns the last entry that two histories have in common, given
-// the tables of their epochs. Log matching makes it so: who has an entry has all
+// commonPoint returns the last entry that two histories have in common, given the tables of
+// their epochs. It follows from log matching: a server that has an entry has all entries
 // before it, and the entries of an epoch are those of its one leader, in order.
 func commonPoint(a, b []EpochEnd) jute.Zxid {
 	i, j := len(a)-1, len(b)-1

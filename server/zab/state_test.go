@@ -10,9 +10,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestCommonPoint compares the tables' answer with the longest common prefix of
-// random histories that obey log matching: each grows from a prefix of one that
-// was there.
+// TestCommonPoint compares the result of the tables with the longest common prefix of
+// random histories that obey log matching: each grows from a prefix of an existing one.
 func TestCommonPoint(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -23,7 +22,7 @@ func TestCommonPoint(t *testing.T) {
 			for c := range uint32(r.IntN(4)) {
 				led = append(led, jute.MakeZxid(epoch, c+1))
 			}
-			for range 3 { // followers have a part of it
+			for range 3 { // followers have a prefix of it
 				histories = append(histories, led[:len(from)+1+r.IntN(len(led)-len(from))])
 			}
 		}
@@ -52,9 +51,8 @@ func table(history []jute.Zxid) []EpochEnd {
 	return s.Epochs
 }
 
-// TestQuorumsIntersect: any two quorums of a configuration have a server in
-// common, whatever the weights and groups; and the plain majority is counted as
-// one would by hand.
+// TestQuorumsIntersect: any two quorums of a configuration have a server in common, for any
+// weights and groups; and the plain majority is counted as by hand.
 func TestQuorumsIntersect(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -98,8 +96,8 @@ func TestQuorumsIntersect(t *testing.T) {
 	}
 }
 
-// TestHierarchicalQuorum: the example of ZooKeeper's documentation, three groups
-// of three servers each, and one group of weight 0.
+// TestHierarchicalQuorum: the example in ZooKeeper's documentation, three groups of three
+// servers each, and one group of weight 0.
 func TestHierarchicalQuorum(t *testing.T) {
 	m := Members{Hierarchical: true}
 	for id := range SID(9) {
@@ -125,7 +123,7 @@ func TestHierarchicalQuorum(t *testing.T) {
 	}
 }
 
-// TestStateApply: entries must chain, and what does not changes nothing.
+// TestStateApply: entries must chain; an entry that does not changes nothing.
 func TestStateApply(t *testing.T) {
 	entries := samples()[4].Entries
 	var s State
@@ -156,7 +154,7 @@ func TestStateApply(t *testing.T) {
 	}
 }
 
-// TestCache is a dumb twin: a slice.
+// TestCache compares the cache with a dumb twin, a slice.
 func TestCache(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -7,56 +7,56 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// learnerState says what a leader does for a learner.
+// learnerState is what a leader is doing for a learner.
 type learnerState uint8
 
 const (
 	learnerNone     learnerState = iota
-	learnerStream                // sends entries from next on
-	learnerQueued                // a snapshot is to be sent, when others' are done
+	learnerStream                // sends entries after next
+	learnerQueued                // a snapshot is to be sent, when others are done
 	learnerSnapshot              // a snapshot is being sent
 )
 
-// maxSnapshots is how many learners are sent snapshots at a time.
+// maxSnapshots is the number of learners that are sent snapshots at the same time.
 const maxSnapshots = 2
 
-// learner is what a leader keeps of a peer. Synchronizing one and keeping it up
-// to date is the same: there is one cursor into the leader's log.
+// learner is a leader's state for a peer. Synchronizing it and keeping it up to date are
+// the same: there is one cursor into the leader's log.
 //
 // Invariant: match <= next.
 type learner struct {
 	state     learnerState
-	invited   bool // was asked to promise the epoch, so as to be synchronized
+	invited   bool // was asked to promise the epoch before its synchronization
 	synced    bool
-	next      jute.Zxid // the last entry sent; before the snapshot, what it has in common
+	next      jute.Zxid // the last entry sent; before the snapshot, the common point
 	match     jute.Zxid // durable there
-	served    summary   // what the newest MsgSync answered, but for its nonce
-	common    jute.Zxid // what the learner was told to drop its history behind
+	served    summary   // the summary that the newest MsgSync answered, except its nonce
+	common    jute.Zxid // the learner was told to drop its history after it
 	token     uint64    // of the snapshot
-	snapAt    jute.Zxid // where that is, when it is being sent; 0 before
-	delivered bool      // all of it
+	snapAt    jute.Zxid // the snapshot's zxid, while it is being sent; 0 before
+	delivered bool      // the whole snapshot
 
 	inflight      []sent
 	inflightBytes int
 	sentCommit    jute.Zxid
 	reading       bool      // from the log
-	readAfter     jute.Zxid // where it reads
-	progressAt    uint64    // when bytes of entries or of the snapshot got through last
+	readAfter     jute.Zxid // where the read starts
+	progressAt    uint64    // when bytes of entries or of the snapshot last got through
 
 	echo     uint64 // newest heartbeat answered
 	echoedAt uint64
 	heardAt  uint64
 	pongSeq  uint64
 	diskMs   uint64
-	full     bool // its disk
+	full     bool // its disk is full
 
-	leasedSeq    uint64 // the newest pong when it was last told of the lease
-	answersUntil uint64 // no lease of its own that this leader gave it lasts longer
+	leasedSeq    uint64 // the newest pong when it was last sent a lease
+	answersUntil uint64 // upper bound of the leases that this leader gave it
 
-	told  bool      // to take over, in this hand-over
-	sure  bool      // by its last acknowledgement, that it counts
-	acked jute.Zxid // the most that it has acknowledged in this leadership
-	by    uint64    // the boot of the process that did
+	told  bool      // told to take over, in this hand-over
+	sure  bool      // by its last acknowledgement, it counts
+	acked jute.Zxid // the highest zxid that it has acknowledged in this leadership
+	by    uint64    // the boot of the process that acknowledged it
 }
 
 // sent is a message of entries that is not acknowledged.
@@ -73,7 +73,7 @@ func (c *Core) stopLearner(p *peer) {
 	p.inflight, p.inflightBytes = p.inflight[:0], 0
 }
 
-// onFollow takes a server in that wants to follow.
+// onFollow accepts a server that wants to follow.
 func (c *Core) onFollow(p *peer, m *Message) {
 	c.note(p, m)
 	if !c.leads() {
@@ -82,7 +82,7 @@ func (c *Core) onFollow(p *peer, m *Message) {
 	p.heardAt = c.now
 	switch {
 	case c.renewing:
-	case p.summary.later(m): // what is under way for that one is not called off
+	case p.summary.later(m): // the work under way for the later summary is not cancelled
 	case m.Promise > c.promise.Epoch:
 		c.strayed(p)
 	case m.Promise == c.epoch && m.Leader == c.opt.ID:
@@ -95,17 +95,16 @@ func (c *Core) onFollow(p *peer, m *Message) {
 	}
 }
 
-// sending reports whether a snapshot is to be sent to a learner, or is being sent, that
-// was chosen for a certain history.
+// sending reports whether a snapshot chosen for the given history is queued or being sent
+// to a learner.
 func (c *Core) sending(p *peer, last jute.Zxid, epochs []EpochEnd) bool {
 	return (p.state == learnerQueued || p.state == learnerSnapshot && !p.delivered) &&
 		p.served.last == last && slices.Equal(p.served.epochs, epochs) && !mutated(followRestarts)
 }
 
-// attend answers a learner's summary of its history. One that asks again for what is
-// under way to it is told again what that is: MsgSync may have been lost, or is on
-// its way behind much else. The work itself continues; to begin it again each time
-// would be never to finish it on a slow link.
+// attend answers a learner's summary of its history. If the learner asks again for what is
+// already under way, it only gets MsgSync again, which may have been lost or delayed. The
+// work itself continues: restarting it each time would never finish on a slow link.
 func (c *Core) attend(p *peer, m *Message) {
 	s := &p.summary
 	switch {
@@ -118,8 +117,8 @@ func (c *Core) attend(p *peer, m *Message) {
 	}
 }
 
-// synchronize brings a learner up to date that has sent a summary. If a snapshot is on
-// its way for the same history it stays the right one.
+// synchronize brings a learner that has sent a summary up to date. A snapshot on its way
+// for the same history remains valid.
 func (c *Core) synchronize(p *peer) {
 	if c.sending(p, p.summary.last, p.summary.epochs) {
 		c.sendSync(p)
@@ -128,15 +127,15 @@ func (c *Core) synchronize(p *peer) {
 	c.startSync(p)
 }
 
-// inviteLearner has a server promise the epoch first. There can be no other
-// leader of the epoch, so it may do so even if it promised it to another.
+// inviteLearner makes a server promise the epoch first. There can be no other leader of the
+// epoch, so the server may do so even if it promised it to another.
 func (c *Core) inviteLearner(p *peer) {
 	p.invited = true
 	c.post(p, Message{Kind: MsgNewEpoch, Epoch: c.epoch, Promise: c.since, Zxid: c.appended, Flags: FlagEstablished | c.selfFlags()})
 }
 
-// startSync decides how to bring a learner up to date, and sets the cursor in the
-// same step: no proposal can fall in between (ZOOKEEPER-962, 3104, 4394).
+// startSync decides how to bring a learner up to date, and sets the cursor in the same
+// step, so that no proposal can fall in between (ZOOKEEPER-962, 3104, 4394).
 func (c *Core) startSync(p *peer) {
 	s := &p.summary
 	p.ours, p.served = true, *s
@@ -155,7 +154,7 @@ func (c *Core) startSync(p *peer) {
 	p.state, p.next, p.common = learnerStream, at, at
 	if c.needsSnapshot(at) {
 		c.nonces++
-		p.token = max(c.opt.Boot+c.nonces, 1) // one of an earlier process must not pass for it
+		p.token = max(c.opt.Boot+c.nonces, 1) // distinct from those of an earlier process
 		p.state = learnerQueued
 	}
 	p.sentCommit = c.committed
@@ -167,7 +166,7 @@ func (c *Core) startSync(p *peer) {
 	c.startSnapshots()
 }
 
-// sendSync tells a learner where what it is sent begins.
+// sendSync tells a learner where its stream begins.
 func (c *Core) sendSync(p *peer) {
 	m := Message{Kind: MsgSync, Epoch: c.epoch, Zxid: p.common, Boot: p.summary.boot, Nonce: p.summary.nonce, Commit: c.committed}
 	if e := c.entries.find(p.common); e != nil {
@@ -180,14 +179,14 @@ func (c *Core) sendSync(p *peer) {
 	c.post(p, m)
 }
 
-// smallLog is up to where the log is sent rather than a snapshot, in bytes.
+// smallLog is the size up to which the log is sent rather than a snapshot, in bytes.
 const smallLog = 64 << 20
 
-// needsSnapshot reports whether a learner with the history up to z is better
-// served by a snapshot: the log behind z is gone, or it is more than a third of
-// a snapshot (as ZooKeeper's snapshotSizeFactor has it). One that is older than z
-// is never sent: what the learner has acknowledged behind it may be counted on,
-// and would be gone there until it came again.
+// needsSnapshot reports whether a snapshot is better for a learner with the history up to
+// z: the log after z is gone, or is larger than a third of a snapshot (like ZooKeeper's
+// snapshotSizeFactor). A snapshot older than z is never sent: the learner's
+// acknowledgements after it may have been counted, and the learner would lack these entries
+// until they were sent again.
 func (c *Core) needsSnapshot(z jute.Zxid) bool {
 	if _, ok := c.entries.after(z); ok || z == c.appended {
 		return false
@@ -205,7 +204,7 @@ func (c *Core) needsSnapshot(z jute.Zxid) bool {
 	return bytes > smallLog && bytes > float64(c.snapBytes)/3 && c.snapBytes > 0
 }
 
-// startSnapshots begins to send queued ones, voters first.
+// startSnapshots begins to send queued snapshots, to voters first.
 func (c *Core) startSnapshots() {
 	free := maxSnapshots
 	for _, p := range c.peers {
@@ -224,7 +223,8 @@ func (c *Core) startSnapshots() {
 	}
 }
 
-// sends returns the learner to which a snapshot with a token is being sent, or nil.
+// sends returns the learner to which the snapshot with the given token is being sent, or
+// nil.
 func (c *Core) sends(peer SID, gen, token uint64) *peer {
 	p := c.linked(peer)
 	if p == nil || p.gen != gen || p.token != token || p.state != learnerSnapshot || !c.leads() {
@@ -233,16 +233,16 @@ func (c *Core) sends(peer SID, gen, token uint64) *peer {
 	return p
 }
 
-// SnapshotBegun tells which snapshot is being sent for Output.SendSnap: from then on
-// the log behind it is needed.
+// SnapshotBegun reports which snapshot is being sent for Output.SendSnap. From then on the
+// log after it is needed.
 func (c *Core) SnapshotBegun(peer SID, gen, token uint64, zxid jute.Zxid) {
 	if p := c.sends(peer, gen, token); p != nil {
 		p.snapAt, p.progressAt = zxid, c.now
 	}
 }
 
-// SnapshotSent answers Output.SendSnap: the snapshot at zxid has been delivered,
-// or not.
+// SnapshotSent reports the outcome of Output.SendSnap: whether the snapshot at zxid was
+// delivered.
 func (c *Core) SnapshotSent(peer SID, gen, token uint64, zxid jute.Zxid, ok bool) {
 	p := c.sends(peer, gen, token)
 	if p == nil {
@@ -257,8 +257,8 @@ func (c *Core) SnapshotSent(peer SID, gen, token uint64, zxid jute.Zxid, ok bool
 	c.restart(p)
 }
 
-// snapshotAcknowledged streams what is behind a snapshot, when the learner has
-// made it its history.
+// snapshotAcknowledged streams the entries after a snapshot once the learner has made the
+// snapshot its history.
 func (c *Core) snapshotAcknowledged(p *peer) {
 	if p.state == learnerSnapshot && p.delivered && p.match >= p.snapAt {
 		p.state, p.next = learnerStream, p.match
@@ -266,7 +266,7 @@ func (c *Core) snapshotAcknowledged(p *peer) {
 	}
 }
 
-// restart has a learner begin anew.
+// restart makes a learner start its synchronization again.
 func (c *Core) restart(p *peer) {
 	c.stopLearner(p)
 	p.invited = true
@@ -274,7 +274,7 @@ func (c *Core) restart(p *peer) {
 	c.startSnapshots()
 }
 
-// feedLearners sends what is due to all learners.
+// feedLearners sends entries that are due to all learners.
 func (c *Core) feedLearners() {
 	if !c.leads() || c.renewing {
 		return
@@ -286,8 +286,8 @@ func (c *Core) feedLearners() {
 	}
 }
 
-// feed sends a learner entries as far as its window allows, and what is
-// committed if no entries tell it.
+// feed sends a learner entries as far as its window allows, and the committed zxid if no
+// entries carry it.
 func (c *Core) feed(p *peer) {
 	end := c.appended
 	if !c.voter(p.id) {
@@ -309,18 +309,18 @@ func (c *Core) feed(p *peer) {
 	}
 }
 
-// LinkRoom tells how many bytes of entries the link to a peer should be given before
-// the next call. Without calls it takes any number.
+// LinkRoom sets how many bytes of entries the link to a peer accepts before the next call.
+// Without calls the link accepts any number.
 func (c *Core) LinkRoom(peer SID, gen uint64, bytes int) {
 	if p := c.linked(peer); p != nil && p.gen == gen {
 		p.room = bytes
 	}
 }
 
-// Progress tells that bytes of entries, or of a snapshot, got through: to a peer and
-// were read there, or from it. Who is slow is not gone: a leader waits longer for the
-// learners that it needs, and a learner for the snapshot, and for its leader's word.
-// None of that is a promise to anybody. Leases end as ever.
+// Progress reports that bytes of entries, or of a snapshot, got through: to a peer that
+// read them, or from it. A slow server is not a dead one: a leader waits longer for the
+// learners that it needs, and a learner for the snapshot and for its leader's messages.
+// Progress promises nothing, and does not extend leases.
 func (c *Core) Progress(peer SID, gen uint64) {
 	p := c.linked(peer)
 	switch {
@@ -336,14 +336,14 @@ func (c *Core) Progress(peer SID, gen uint64) {
 	}
 }
 
-// joinerPatience is for how many times InitLimit a learner may be without progress
-// before the log is not kept for it any more. When it has got all of a snapshot it has
+// joinerPatience is how long a learner may make no progress, in multiples of InitLimit,
+// before the log is no longer kept for it. A learner that has received a whole snapshot has
 // to load it.
 const joinerPatience = 3
 
-// Needs returns the zxid behind which the log must be kept for the learners that are
-// being brought up to date, as long as they make progress. It returns the last one if
-// there are none.
+// Needs returns the zxid after which the log must be kept for the learners that are being
+// brought up to date, as long as they make progress. It returns the last zxid if there are
+// none.
 func (c *Core) Needs() jute.Zxid {
 	needs := c.appended
 	if !c.leads() {
@@ -371,8 +371,8 @@ func (c *Core) sendEntries(p *peer, entries []Entry, bytes int) {
 	p.sentCommit = c.committed
 }
 
-// LogRead answers Output.ReadLog: entries behind after. purged says that the log
-// does not have them any more.
+// LogRead answers Output.ReadLog with entries after a zxid. purged means that the log no
+// longer has them.
 func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, purged bool) {
 	p := c.linked(peer)
 	if p == nil || p.gen != gen || !p.reading || p.readAfter != after || !c.leads() {
@@ -380,7 +380,7 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 	}
 	p.reading = false
 	if p.next != after {
-		return // meanwhile it showed that it has more than was known
+		return // meanwhile it has shown that it has more
 	}
 	if purged {
 		c.restart(p)
@@ -410,7 +410,7 @@ func (c *Core) onAck(p *peer, m *Message) {
 	}
 }
 
-// acknowledged takes in that a learner has everything up to m.Zxid durable.
+// acknowledged handles a learner's report that everything up to m.Zxid is durable.
 func (c *Core) acknowledged(p *peer, m *Message) {
 	z, sure := m.Zxid, m.Flags&FlagUnsure == 0
 	if p.state == learnerNone || p.state == learnerQueued || !c.tip.contains(z) {
@@ -428,7 +428,7 @@ func (c *Core) acknowledged(p *peer, m *Message) {
 		c.snapshotAcknowledged(p)
 		return
 	}
-	p.next = max(p.next, z) // an observer may have more than what is committed
+	p.next = max(p.next, z) // an observer may have more than the committed entries
 	n := 0
 	for n < len(p.inflight) && p.inflight[n].upto <= z {
 		p.inflightBytes -= p.inflight[n].bytes
@@ -442,7 +442,7 @@ func (c *Core) acknowledged(p *peer, m *Message) {
 	}
 }
 
-// Peers appends what a leader knows of its learners, sorted by id.
+// Peers appends what a leader knows about its learners, sorted by id.
 func (c *Core) Peers(dst []PeerStatus) []PeerStatus {
 	if !c.leads() {
 		return dst

@@ -1,12 +1,12 @@
 package zab
 
-// Transfer makes a leader hand over to the learner that is best prepared, before
-// it stops for maintenance. It accepts no more proposals. Without such a learner
-// nothing changes. When the role changes it is done.
+// Transfer makes a leader hand over to the best prepared learner, before it stops for
+// maintenance. It accepts no more proposals. Without such a learner nothing changes. The
+// transfer is done when the role changes.
 func (c *Core) Transfer() { c.handOver("asked to") }
 
-// handOver begins to hand over: when the successor has everything, it is told to
-// take over at once, and the others promise it although they hear this leader.
+// handOver begins to hand over: when the successor has everything, it is told to take over
+// at once, and the others promise it an epoch although they still hear this leader.
 func (c *Core) handOver(why string) {
 	if c.status.Role != Leading || c.handingOver || c.renewing || c.bestSuccessor() == nil {
 		return
@@ -20,8 +20,8 @@ func (c *Core) handOver(why string) {
 	c.tryHandOver()
 }
 
-// bestSuccessor is the voter that is the least behind, of those that are well;
-// among equals rather one that has not been told in vain.
+// bestSuccessor returns the healthy voter that lags least; among equals it prefers one that
+// has not been told in vain.
 func (c *Core) bestSuccessor() (best *peer) {
 	for _, p := range c.peers {
 		well := p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall && !p.full &&
@@ -35,7 +35,7 @@ func (c *Core) bestSuccessor() (best *peer) {
 
 func (c *Core) tryHandOver() {
 	if c.successor != 0 && c.now < c.toldAt+3*c.opt.Heartbeat {
-		return // it is at it
+		return // the successor is taking over
 	}
 	p := c.bestSuccessor()
 	if p == nil || p.match < c.appended && !mutated(transferWithoutAck) {
@@ -45,15 +45,15 @@ func (c *Core) tryHandOver() {
 	c.post(p, Message{Kind: MsgTimeoutNow, Epoch: c.epoch, Zxid: p.match, Commit: c.committed})
 }
 
-// successorLost has another one told: the link to the server that was told to take
-// over is gone, and perhaps it never heard of it.
+// successorLost chooses another successor: the link to the server that was told to take
+// over is gone, and the message may not have arrived.
 func (c *Core) successorLost() {
 	c.successor = 0
 	c.tryHandOver()
 }
 
-// handOverIfNoVoter has a leader go that the members do not list as a voter any
-// more: as soon as that is committed, or when there is somebody who can take over.
+// handOverIfNoVoter makes a leader leave that the members no longer list as a voter: as
+// soon as that is committed, or when another server can take over.
 func (c *Core) handOverIfNoVoter() {
 	if !c.voter(c.opt.ID) {
 		c.handOver("this server is no voter any more")

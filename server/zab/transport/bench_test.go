@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// collector is a handler that tells how much it has got, and answers pings.
+// collector is a handler that counts what it receives, and answers pings.
 type collector struct {
 	mu      sync.Mutex
 	cond    sync.Cond
@@ -108,8 +108,8 @@ func batch(entries, size int) *zab.Message {
 	return m
 }
 
-// BenchmarkEntries sends batches of log entries over loopback, at most 8 MiB
-// ahead of the receiver.
+// BenchmarkEntries sends batches of log entries over loopback, at most 8 MiB ahead of the
+// receiver.
 func BenchmarkEntries(b *testing.B) {
 	for _, shape := range []struct{ entries, size int }{{1, 100}, {1, 1 << 10}, {60, 1 << 10}, {1000, 1 << 10}} {
 		b.Run(fmt.Sprintf("batch=%d/size=%d", shape.entries, shape.size), func(b *testing.B) {
@@ -130,7 +130,7 @@ func BenchmarkEntries(b *testing.B) {
 	}
 }
 
-// BenchmarkRoundTrip is one message there and one back.
+// BenchmarkRoundTrip sends one message and one answer.
 func BenchmarkRoundTrip(b *testing.B) {
 	from, to, atA, atB := loopback(b)
 	pong := &zab.Message{Kind: zab.MsgPong}
@@ -165,7 +165,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestControlAllocatesNothing sends pings to and fro: neither end may allocate.
+// TestControlAllocatesNothing sends pings both ways: neither end may allocate.
 func TestControlAllocatesNothing(t *testing.T) {
 	from, to, atA, atB := loopback(t)
 	pong := &zab.Message{Kind: zab.MsgPong}

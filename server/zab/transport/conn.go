@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// conn is a connection whose deadlines begin anew with each read and write, and
-// that counts its bytes.
+// conn is a connection that restarts its deadline with each read and write, and counts its
+// bytes.
 type conn struct {
 	net.Conn
-	raw         net.Conn      // the same without TLS
+	raw         net.Conn      // the underlying connection, without TLS
 	idle, stall time.Duration // deadlines of one read and of one write; 0 for none
 	in, out     *atomic.Uint64
-	reads       atomic.Uint64 // that brought something
+	reads       atomic.Uint64 // that returned data
 }
 
 var (
@@ -24,7 +24,7 @@ var (
 	errStuck  = &reason{"stuck", "the network takes nothing of what is sent to it"}
 )
 
-// Read fails with errSilent if nothing comes in time.
+// Read fails with errSilent if nothing arrives in time.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.idle > 0 {
 		if err := c.Conn.SetReadDeadline(time.Now().Add(c.idle)); err != nil {
@@ -42,11 +42,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writePiece is what must be taken within one deadline: a slow network is not a
-// dead one.
+// writePiece is the number of bytes that must be accepted within one deadline. A deadline
+// for each piece tolerates a slow network.
 const writePiece = 256 << 10
 
-// Write fails with errStuck if a piece is not taken in time.
+// Write fails with errStuck if a piece is not accepted in time.
 func (c *conn) Write(p []byte) (n int, err error) {
 	for len(p) > 0 && err == nil {
 		if c.stall > 0 {
@@ -65,8 +65,8 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Close does not say goodbye, as closing TLS would: that waits for a network that
-// may take nothing.
+// Close skips the close message of TLS, which would wait for a network that may accept
+// nothing.
 func (c *conn) Close() error { return c.raw.Close() }
 
 // encrypted reports whether a connection is TLS.
@@ -75,7 +75,7 @@ func encrypted(nc net.Conn) bool {
 	return ok
 }
 
-// sniffed is a connection of which the first byte has been read already.
+// sniffed is a connection whose first byte has been read already.
 type sniffed struct {
 	net.Conn
 	first []byte

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	// creditStep is how many bulk bytes a receiver may leave uncredited for good.
+	// creditStep is how many bulk bytes a receiver may leave uncredited indefinitely.
 	creditStep = 8 << 10
-	// creditDelay is for how long it may leave more than that uncredited, if nobody asks.
+	// creditDelay is how long it may leave more than that uncredited if the sender does not ask.
 	creditDelay = 20 * time.Millisecond
 )
 
-// debt is what the peer has not been told of the bulk bytes that were read. A credit by
-// itself costs a system call at both ends, so most go out with other control frames,
-// such as acknowledgements.
+// debt counts the bulk bytes that were read and not yet credited to the peer. A separate
+// credit costs a system call at both ends, so most credits go out with other control
+// frames, such as acknowledgements.
 type debt struct {
 	read     uint64 // bulk bytes
 	credited uint64
 	asked    bool        // the peer waits, or will soon
-	timer    *time.Timer // calls pay; nil until it is needed
-	runs     bool        // the timer
+	timer    *time.Timer // calls pay; nil until needed
+	runs     bool        // the timer is running
 }
 
-// owe notes that a frame of n bulk bytes has been read, whether it asks for a credit, and
+// owe records that a frame of n bulk bytes has been read, whether it asks for a credit, and
 // whether more frames have arrived.
 func (l *link) owe(n int, asks, more bool) {
 	l.mu.Lock()
@@ -44,7 +44,7 @@ func (l *link) owe(n int, asks, more bool) {
 	}
 }
 
-// pay credits what is still owed when the timer fires.
+// pay sends the credit still owed when the timer fires.
 func (l *link) pay() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

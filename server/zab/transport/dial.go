@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// nextAddress is how long an address of a peer is tried alone before the next
-// one is tried as well.
+// nextAddress is how long a dial to one address of a peer may take before the next address
+// is dialed as well.
 const nextAddress = 250 * time.Millisecond
 
-// connect dials a peer and does the handshake. The connection's raw is to be
-// dropped in the end.
+// connect dials a peer and does the handshake. The caller must drop the connection's raw in
+// the end.
 func (t *Transport) connect(ctx context.Context, p *peer, why purpose) (*conn, Hello, error) {
 	nc, host, err := t.dialAny(ctx, p.addrs())
 	if err != nil {
@@ -36,7 +36,7 @@ func (t *Transport) connect(ctx context.Context, p *peer, why purpose) (*conn, H
 	return p.timed(secured, nc), h, nil
 }
 
-// introduce does the TLS handshake, if there is to be one, and our own.
+// introduce does the TLS handshake, if configured, and then the transport's own.
 func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *peer, why purpose) (net.Conn, Hello, error) {
 	if err := nc.SetDeadline(time.Now().Add(t.o.HandshakeTimeout + t.o.ProbeTimeout)); err != nil {
 		return nil, Hello{}, err
@@ -57,21 +57,21 @@ func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *
 	return secured, h, nc.SetDeadline(time.Time{})
 }
 
-// dialed is what came of dialing the address with this index.
+// dialed is the result of dialing the address with this index.
 type dialed struct {
 	at  int
 	nc  net.Conn
 	err error
 }
 
-// dialAny connects to the first of the addresses that answers, and returns the
-// host it dialed. They are started one after the other, each when all before have
-// failed or are slow, so that one that swallows all packets delays nobody. After
-// RedialMax the first is dialed again: the kernel repeats a lost SYN too seldom,
-// and a name may have changed.
+// dialAny connects to the first of the addresses that answers, and returns the host it
+// dialed. The dials start one after the other, each when all earlier ones have failed or
+// are slow, so an address that swallows all packets delays no other. After RedialMax the
+// first address is dialed again: the kernel repeats a lost SYN too seldom, and a name may
+// have changed.
 func (t *Transport) dialAny(ctx context.Context, addrs []string) (net.Conn, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.o.DialTimeout)
-	defer cancel() // the other attempts
+	defer cancel() // ends the other attempts
 	results := make(chan dialed)
 	errs := make([]error, len(addrs))
 	for started, running := 0, 0; len(addrs) > 0; {
@@ -102,7 +102,7 @@ func (t *Transport) dialAny(ctx context.Context, addrs []string) (net.Conn, stri
 	return nil, "", errors.New("no address")
 }
 
-// attempt dials an address. If nobody wants the result any more, it closes it.
+// attempt dials an address. If the result is no longer wanted, it closes the connection.
 func (t *Transport) attempt(ctx context.Context, at int, addr string, results chan<- dialed) {
 	nc, err := t.dial(ctx, addr)
 	select {

@@ -1,29 +1,27 @@
-// Package transport carries what the servers of an ensemble say to each other:
-// one link for each pair of servers, with a lane for control messages and one for
-// entries, and streams for snapshots, on connections of their own.
+// Package transport carries the messages between the servers of an ensemble: one link for
+// each pair of servers, with a lane for control messages and one for entries, and streams
+// for snapshots, on separate connections.
 //
-// It decides who may speak and keeps links up; what is said is none of its
-// business. It knows a [zab.Message] only as something that encodes itself.
+// The package authenticates peers and keeps links up. It does not interpret messages: to
+// it, a [zab.Message] is only a value that encodes itself.
 //
 // # Links
 //
-// The server with the larger id dials the other one's quorum port. Each peer
-// has its own dialer, so one that can't be reached or whose name does not
-// resolve delays no other (ZOOKEEPER-900, 3756). Names are resolved at each
-// attempt (ZOOKEEPER-1506, 2982, 4708). A server with the smaller id calls: it
-// connects, says hello and thereby makes the larger one dial without waiting
-// for the end of its back-off.
+// The server with the larger id dials the other one's quorum port. Each peer has a separate
+// dialer, so a peer that can't be reached or whose name does not resolve delays no other
+// (ZOOKEEPER-900, 3756). Names are resolved at each attempt (ZOOKEEPER-1506, 2982, 4708). A
+// server with the smaller id calls: it connects and says hello, which makes the larger one
+// dial without waiting for the end of its back-off.
 //
 // # A connection
 //
-// Both sides begin with the eight bytes "zkd-peer" and a hello, a map in
-// msgpack behind its length: versions of the protocol, sender, server it wants,
-// what the connection is for, 32 random bytes, and the sender's zab.Introduction:
-// cluster, incarnation, boot, list of members and so on. Then
-// the dialer and after it the acceptor sends a verdict: a refusal with its
-// reason, or a proof that it knows the shared secret, which is an HMAC-SHA-256
-// over its own role and both hellos. The dialer goes first, so a stranger who
-// connects gets nothing that a secret could be guessed from.
+// Both sides begin with the eight bytes "zkd-peer" and a hello: its length and a map in
+// msgpack. The hello has the versions of the protocol, the sender, the server it wants, the
+// purpose of the connection, 32 random bytes, and the sender's zab.Introduction: cluster,
+// incarnation, boot, list of members and so on. Then the dialer, and after it the acceptor,
+// sends a verdict: a refusal with its reason, or a proof that it knows the shared secret.
+// The proof is an HMAC-SHA-256 over the sender's role and both hellos. The dialer goes
+// first, so a stranger that connects gets nothing to guess the secret from.
 //
 //	dialer                             acceptor
 //	magic hello      ->
@@ -39,8 +37,8 @@
 //	n bytes   body
 //	4 bytes   CRC-32C of all before; not over TLS, which has better
 //
-// The checksum is there because that of TCP, 16 bits, lets one in 65,536
-// damaged packets pass, and network gear does damage some.
+// The checksum is needed because TCP's 16-bit checksum misses one in 65,536 damaged
+// packets, and some network equipment damages packets.
 //
 // On a link the kinds are keep-alive, probe, echo, credit, message, message with
 // entries, and app frame (its first byte is the caller's kind). On a stream they
@@ -49,49 +47,47 @@
 //
 // # Lanes
 //
-// Messages and app frames of the bulk lane have the highest bit of their kind set. One
+// Messages and app frames of the bulk lane have the highest bit of their kind set. A frame
 // with a body of more than 16 KiB is cut: a frame with its length (4) and kind (1), then
-// pieces. Between two frames of the bulk lane the writer sends all that waits in the
+// pieces. Between two frames of the bulk lane the writer sends everything that waits in the
 // control lane.
 //
-// That alone would not help much: what has been written can't be overtaken any more,
-// and sockets, relays and routers buffer megabytes. So the receiver credits the bytes
-// of the bulk lane, and of streams, in a frame with their number since the connection
-// began (8). It does so at once for frames whose kind has the second highest bit set,
-// and otherwise with the next control frame, or after 20 ms. The sender keeps what
-// is written and not credited below a window that follows the rate of the way, so that
-// bytes are on it for about Options.BulkDelay longer than on an empty one: see pacer.
+// That alone is not enough: bytes already written can't be overtaken, and sockets, relays
+// and routers buffer megabytes. So the receiver credits the bytes of the bulk lane, and of
+// streams, in a frame with their number since the connection began (8). It does so at once
+// for frames whose kind has the second highest bit set, and otherwise with the next control
+// frame, or after 20 ms. The sender keeps the written, uncredited bytes below a window that
+// follows the rate of the path, so that they are in flight for about Options.BulkDelay
+// longer than on an idle path: see pacer.
 //
-// What waits for the window waits in the link's queue, and would wait there in vain if
-// its receiver ceased to need it. So the user asks Room before it sends entries, and
-// sends no more.
+// Bytes that wait for the window stay in the link's queue, even if the receiver no longer
+// needs them. So the user calls Room before it sends entries, and sends no more than that.
 //
-// The shared secret proves who connected. It does not protect what is sent
-// afterwards from someone who controls the network: TLS does.
+// The shared secret authenticates the connection. Only TLS protects the data sent
+// afterwards from an attacker that controls the network.
 //
 // # Invariants
 //
-//   - PeerUp and PeerDown alternate strictly for each peer. Each gen is used once
-//     by the process, and they grow.
-//   - Receive and ReceiveApp of a gen come between its PeerUp and its PeerDown. Those
-//     of a lane come in the order sent, without a hole: a link loses only a suffix of
-//     each lane. What was sent in the bulk lane does not come before what was sent
-//     earlier in the control lane; the reverse it may.
-//   - A control frame waits for no more than the bulk frame that is being written, and
-//     for what the window lets be on its way.
-//   - A sender never waits for a credit that does not come: with less on its way than a
-//     receiver may leave uncredited for good, it writes the next frame.
-//   - What is sent with a gen goes over that link or nowhere.
-//   - Send never blocks. A link that can't keep up is cut, not waited for.
-//   - Bytes from the network close their own connection at worst
-//     (ZOOKEEPER-3769), and a length makes no memory be allocated that does not
-//     arrive.
-//   - No wait is without end: silence, a full socket and a slow handshake each
-//     have their deadline (ZOOKEEPER-3240).
+//   - PeerUp and PeerDown alternate strictly for each peer. Each gen is used once by the
+//     process, and gens grow.
+//   - Receive and ReceiveApp of a gen come between its PeerUp and its PeerDown. Those of a
+//     lane come in the order sent, without gaps: a link loses only a suffix of each lane. A
+//     bulk message never arrives before a control message that was sent earlier; the
+//     reverse is possible.
+//   - A control frame waits only for the bulk frame that is being written, and for the
+//     bytes that the window allows in flight.
+//   - A sender never waits for a credit that does not come: with less in flight than a
+//     receiver may leave uncredited indefinitely, it writes the next frame.
+//   - A message sent with a gen uses that link or is dropped.
+//   - Send never blocks. A link that can't keep up is cut.
+//   - Bytes from the network can at worst close their own connection (ZOOKEEPER-3769), and
+//     a length field causes no allocation beyond the bytes that arrive.
+//   - Every wait ends: silence, a full socket and a slow handshake each have a deadline
+//     (ZOOKEEPER-3240).
 //
 // # Goroutines
 //
-//	listener    one per address         binds, for ever; accepts
+//	listener    one per address         retries to bind until Close; accepts
 //	acceptor    one per accepted conn   handshake; then it is the link's reader, or
 //	                                    runs Handler.Stream
 //	dialer      one per peer            dials or calls; then it is the link's reader
@@ -100,9 +96,9 @@
 //	pulse       one per stream and end  sends keep-alives
 //	await       one per sent stream     waits for the receiver's result
 //
-// The reader of a link makes all calls of the Handler for it. Everything ends
-// before Close returns. Of a link's queues the bulk lane's is bounded by
-// Options.QueueBytes, the control lane's by 32 MiB; in between a message that comes in
-// pieces is held, of Options.MaxFrame at most. Accepted connections whose handshake is
-// not done are bounded by 256, streams of a peer by 8.
+// The reader of a link makes all calls of the Handler for it. Everything ends before Close
+// returns. A link's bulk queue is bounded by Options.QueueBytes, its control queue by 32
+// MiB. The reader also holds one message that arrives in pieces, of at most
+// Options.MaxFrame. Accepted connections whose handshake is not done are bounded by 256,
+// streams of a peer by 8.
 package transport

@@ -25,8 +25,8 @@ import (
 func hostOf(id zab.SID) string { return fmt.Sprintf("s%d", id) }
 func addrOf(id zab.SID) string { return hostOf(id) + ":2888" }
 
-// node is a transport under test, with a handler that records, and that checks
-// what must hold for any handler.
+// node is a transport under test, with a handler that records its calls and checks the
+// rules for any handler.
 type node struct {
 	t    *testing.T
 	id   zab.SID
@@ -34,7 +34,7 @@ type node struct {
 	logs *observer.ObservedLogs
 
 	onStream func(header []byte, r io.Reader) error
-	onDown   func() // before PeerDown is noted
+	onDown   func() // called before PeerDown is recorded
 
 	mu      sync.Mutex
 	up      map[zab.SID]uint64
@@ -42,7 +42,7 @@ type node struct {
 	last    uint64 // gen
 	seen    map[uint64]bool
 	ups     int
-	downs   []string // why
+	downs   []string // reasons
 	got     []uint64 // Seq of messages
 	app     [][]byte
 	entries [][]byte
@@ -110,7 +110,7 @@ func (n *node) Stream(_ zab.SID, header []byte, r io.Reader) error {
 	return n.onStream(header, r)
 }
 
-// gen returns that of the link to a peer, 0 if there is none.
+// gen returns the gen of the link to a peer, 0 if there is none.
 func (n *node) gen(peer zab.SID) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,7 +127,7 @@ func (n *node) send(to zab.SID, seq uint64) {
 	n.tr.Send(to, n.gen(to), &zab.Message{Kind: zab.MsgPing, Seq: seq})
 }
 
-// Copies of what was recorded.
+// Copies of the recorded calls.
 
 func (n *node) links() int {
 	n.mu.Lock()
@@ -165,7 +165,7 @@ func (n *node) data() [][]byte {
 	return slices.Clone(n.entries)
 }
 
-// logged reports how many lines of the log have a text in message or fields.
+// logged returns how many lines of the log contain a text in their message or fields.
 func (n *node) logged(text string) (count int) {
 	for _, e := range n.logs.All() {
 		line := e.Message
@@ -221,7 +221,7 @@ func (n *node) close() {
 	}
 }
 
-// within waits until ok, in the bubble's time.
+// within waits until ok returns true, in the bubble's time.
 func within(t *testing.T, d time.Duration, what string, ok func() bool) {
 	t.Helper()
 	end := time.Now().Add(d)
@@ -296,15 +296,15 @@ func TestTwo(t *testing.T) {
 		if len(b.apps()) != 1 || string(b.apps()[0]) != "\x07hello" {
 			t.Errorf("app frames %q", b.apps())
 		}
-		time.Sleep(time.Minute) // keep-alives hold the link
+		time.Sleep(time.Minute) // keep-alives keep the link up
 		if a.links() != 1 || b.links() != 1 || !linked(a, b) {
 			t.Errorf("the link did not last: %v %v", a.why(), b.why())
 		}
 	})
 }
 
-// TestFiveInAnyOrder starts servers so far apart that the earlier ones are at the
-// end of their back-off.
+// TestFiveInAnyOrder starts servers so far apart that the earlier ones are at the end of
+// their back-off.
 func TestFiveInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
@@ -317,8 +317,8 @@ func TestFiveInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestReturn sees that a server that was away is linked at once, whatever its id:
-// it makes the others forget their back-off.
+// TestReturn checks that a server that was away is linked at once, whatever its id: it
+// makes the others reset their back-off.
 func TestReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()

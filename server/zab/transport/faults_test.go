@@ -15,8 +15,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// TestFaults breaks the way between servers 1 and 2 of three. The link must go
-// down in time, the others must not notice, and afterwards it must come back.
+// TestFaults breaks the path between servers 1 and 2 of three. The link must go down in
+// time, the others must not notice, and the link must come back afterwards.
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -44,7 +44,7 @@ func TestFaults(t *testing.T) {
 					tt.breakIt(net)
 					if tt.downIn > 0 {
 						within(t, tt.downIn, "both sides notice", func() bool { return a.gen(2) == 0 && b.gen(1) == 0 })
-						a.tr.Send(2, before[0], &zab.Message{Kind: zab.MsgPing, Seq: 1}) // to nowhere
+						a.tr.Send(2, before[0], &zab.Message{Kind: zab.MsgPing, Seq: 1}) // must be dropped
 						time.Sleep(outage)
 						if a.gen(2) != 0 || !linked(a, c) || !linked(b, c) || c.links() != 2 {
 							t.Errorf("during the outage: 1 has %v, 2 has %v, 3 had %d links", a.ids(), b.ids(), c.links())
@@ -63,7 +63,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestBlackHoleDelaysNobody starts among four peers that swallow all packets: the
+// TestBlackHoleDelaysNobody starts a server among four peers that swallow all packets: the
 // fifth is linked at once (ZOOKEEPER-900).
 func TestBlackHoleDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestBlackHoleDelaysNobody(t *testing.T) {
 	})
 }
 
-// TestSeveralAddresses has a peer of which one address swallows packets, one
-// refuses, and one is right.
+// TestSeveralAddresses has a peer with three addresses: one swallows packets, one refuses,
+// and one is right.
 func TestSeveralAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
@@ -120,7 +120,7 @@ func TestDifferentPatience(t *testing.T) {
 	})
 }
 
-// TestOutOfDescriptors fails to accept for a while.
+// TestOutOfDescriptors makes accepting fail for a while.
 func TestOutOfDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := newMemNet()
@@ -189,8 +189,8 @@ func TestFrameTooLong(t *testing.T) {
 	})
 }
 
-// TestBindFailsAtFirst sees that a port that is taken, or a name that does not
-// resolve yet, is waited for (ZOOKEEPER-3320).
+// TestBindFailsAtFirst checks that the listener waits for a port that is taken, and for a
+// name that does not resolve yet (ZOOKEEPER-3320).
 func TestBindFailsAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := newMemNet()
@@ -245,8 +245,8 @@ func TestSetPeers(t *testing.T) {
 	})
 }
 
-// TestRestart replaces a server whose machine lost its power: nothing tells that
-// the old connection is dead. The new process must not wait until it is noticed.
+// TestRestart replaces a server whose machine lost its power, so that nothing reveals that
+// the old connection is dead. The new process must not have to wait for that.
 func TestRestart(t *testing.T) {
 	for _, id := range []zab.SID{1, 2} {
 		t.Run(hostOf(id), func(t *testing.T) {

@@ -6,27 +6,27 @@ import (
 	"io"
 )
 
-// Kinds of frames. The numbers are the protocol's.
+// Kinds of frames. The numbers are part of the protocol.
 const (
 	kindKeepAlive uint8 = 1
-	kindProbe     uint8 = 2 // wants an echo
+	kindProbe     uint8 = 2 // requests an echo
 	kindEcho      uint8 = 3
 	kindMessage   uint8 = 4 // a zab.Message without entries
 	kindEntries   uint8 = 5 // a zab.Message whose entries alias the body
 	kindApp       uint8 = 6
-	kindCredit    uint8 = 7  // how many bulk bytes were read since the connection began, in 8 bytes
+	kindCredit    uint8 = 7  // number of bulk bytes read since the connection began, in 8 bytes
 	kindLong      uint8 = 8  // begins a frame that is cut into pieces: its length in 4 bytes, its kind
-	kindPiece     uint8 = 9  // the next bytes of it
+	kindPiece     uint8 = 9  // the next bytes of a long frame
 	kindHeader    uint8 = 16 // of a stream
 	kindData      uint8 = 17
 	kindEnd       uint8 = 18
 	kindAbort     uint8 = 19 // with the reason
-	kindResult    uint8 = 20 // with the error's text, none if it is nil
+	kindResult    uint8 = 20 // with the text of the error, empty for nil
 
-	// bulk is added to the kind of a frame of the bulk lane. The receiver credits
-	// these, and the data of streams.
+	// bulk is a flag in the kind of a frame of the bulk lane. The receiver credits these frames,
+	// and the data of streams.
 	bulk uint8 = 0x80
-	// asks is added to that if the receiver should do so at once.
+	// asks is set in addition if the receiver should credit at once.
 	asks uint8 = 0x40
 )
 
@@ -34,10 +34,10 @@ const (
 	frameHead  = 5 // length and kind
 	frameTail  = 4 // checksum
 	readBuffer = 64 << 10
-	// pieceSize is the longest body of a frame in the bulk lane. Longer messages
-	// are cut, and control frames go between the pieces.
+	// pieceSize is the maximum size of a body in the bulk lane. Longer messages are cut, and
+	// control frames go between the pieces.
 	pieceSize = 16 << 10
-	// firstPiece is how much is allocated for a frame because its length says so.
+	// firstPiece is the maximum first allocation for a frame, whatever its length field says.
 	// More follows as bytes arrive. Batches of the core are about 1 MiB.
 	firstPiece = 2 << 20
 )
@@ -51,8 +51,7 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// beginFrame appends the head of a frame. The body is to be appended, and
-// endFrame called.
+// beginFrame appends the head of a frame. The caller appends the body and calls endFrame.
 func beginFrame(b []byte, kind uint8) []byte { return append(b, 0, 0, 0, 0, kind) }
 
 // endFrame completes the frame that begins at start.
@@ -74,11 +73,11 @@ func appendFrame(b []byte, kind uint8, body []byte, sum bool) []byte {
 	return endFrame(append(beginFrame(b, kind), body...), start, sum)
 }
 
-// frameReader cuts what it reads into frames.
+// frameReader splits its input into frames.
 type frameReader struct {
 	r    io.Reader
 	sum  bool // frames have a checksum
-	max  int  // of a frame's length
+	max  int  // maximum length of a frame
 	buf  []byte
 	have []byte // part of buf: read, not yet returned
 	head [frameHead]byte
@@ -97,12 +96,12 @@ func keeps(kind uint8) bool {
 // size returns how many bytes the frame has that was returned last.
 func (f *frameReader) size() int { return 4 + int(binary.BigEndian.Uint32(f.head[:])) }
 
-// drained reports whether all that was read has been returned: the next frame
-// takes another read.
+// drained reports whether everything read has been returned: the next frame needs another
+// read.
 func (f *frameReader) drained() bool { return len(f.have) == 0 }
 
-// next returns the next frame. The body of a kind that is kept is newly
-// allocated; that of others is valid until the next call.
+// next returns the next frame. The body of a kind that the receiver keeps is newly
+// allocated; other bodies are valid until the next call.
 func (f *frameReader) next() (kind uint8, body []byte, err error) {
 	if err := f.fill(frameHead); err != nil {
 		return 0, nil, err
@@ -145,8 +144,8 @@ func (f *frameReader) check(body []byte) error {
 	return nil
 }
 
-// fill reads until have holds n bytes, n being at most the buffer's size. An
-// error without any byte of them is returned as it is.
+// fill reads until have holds n bytes, n being at most the buffer's size. It returns an
+// error unchanged if no byte of them was read.
 func (f *frameReader) fill(n int) error {
 	if len(f.have) >= n {
 		return nil
@@ -165,7 +164,7 @@ func (f *frameReader) fill(n int) error {
 	return nil
 }
 
-// read returns the next n bytes in memory of their own.
+// read returns the next n bytes in newly allocated memory.
 func (f *frameReader) read(n int) ([]byte, error) {
 	b := make([]byte, min(n, firstPiece))
 	for got := 0; ; b = append(b, make([]byte, min(n-got, got))...) {
@@ -192,7 +191,7 @@ func (f *frameReader) readFull(b []byte) error {
 	return nil
 }
 
-// midFrame makes the end of the connection within a frame an unexpected one.
+// midFrame converts the end of the connection within a frame to io.ErrUnexpectedEOF.
 func midFrame(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

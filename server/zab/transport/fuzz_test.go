@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// slowFrames is the dumb twin of frameReader: it has everything in memory.
+// slowFrames is the dumb twin of frameReader: it keeps everything in memory.
 func slowFrames(b []byte, sum bool, maxFrame int) (kinds []uint8, bodies [][]byte, failed bool) {
 	for len(b) >= frameHead {
 		n := int(binary.BigEndian.Uint32(b)) + 4
@@ -104,7 +104,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzStranger sees that who is being read byte by byte is judged the same.
+// FuzzStranger checks that a hello read byte by byte gets the same verdict.
 func FuzzStranger(f *testing.F) {
 	f.Add([]byte(magic))
 	f.Add([]byte("ruok"))
@@ -117,7 +117,7 @@ func FuzzStranger(f *testing.F) {
 	})
 }
 
-// TestLyingLength sees how much memory a length alone can make a reader allocate.
+// TestLyingLength checks how much memory a length alone can make a reader allocate.
 func TestLyingLength(t *testing.T) {
 	head := []byte{0x03, 0xff, 0xff, 0xff, kindEntries} // 64 MiB
 	var before, after runtime.MemStats

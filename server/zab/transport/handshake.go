@@ -12,20 +12,19 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// handshake is the state of one on one connection. Its deadline is the
-// connection's.
+// handshake is the state of a handshake on a connection. Its deadline is the connection's.
 type handshake struct {
 	t             *Transport
 	nc            net.Conn
-	raw           net.Conn // of an acceptor: nc without TLS
+	raw           net.Conn // on the acceptor: nc without TLS
 	purpose       purpose
 	ours, theirs  helloRecord
-	intro         zab.Introduction // of the other side
+	intro         zab.Introduction // of the peer
 	dialer        bool
 	dialed, accep []byte // the hellos as sent
 }
 
-// dialHandshake makes a connection that was dialed usable, or returns why not.
+// dialHandshake does the dialer's handshake on nc.
 func (t *Transport) dialHandshake(nc net.Conn, to zab.SID, why purpose) (Hello, error) {
 	hs := &handshake{t: t, nc: nc, purpose: why, dialer: true}
 	var err error
@@ -50,8 +49,8 @@ func (t *Transport) dialHandshake(nc net.Conn, to zab.SID, why purpose) (Hello, 
 	return hs.hello(), nil
 }
 
-// acceptHello does what comes before the acceptor's own verdict, which is the
-// caller's to tell.
+// acceptHello does the part of the handshake before the acceptor's verdict. The caller
+// sends the verdict.
 func (t *Transport) acceptHello(nc net.Conn) (*handshake, error) {
 	hs := &handshake{t: t, nc: nc}
 	var err error
@@ -71,7 +70,7 @@ func (t *Transport) acceptHello(nc net.Conn) (*handshake, error) {
 	return hs, nil
 }
 
-// tellOurs tells the other side of a refusal that is not its own.
+// tellOurs tells the peer of a refusal that is not its own.
 func (hs *handshake) tellOurs(err error) error {
 	if no, ok := err.(*refusal); ok && !no.theirs {
 		return hs.tell(err)
@@ -99,7 +98,7 @@ func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 	return b[len(magic)+4:], err
 }
 
-// hello returns what the other side said of itself.
+// hello returns the hello of the peer.
 func (hs *handshake) hello() Hello {
 	h := &hs.theirs
 	return Hello{
@@ -108,8 +107,8 @@ func (hs *handshake) hello() Hello {
 	}
 }
 
-// tell sends the verdict: err is why it is a refusal, or nil. It returns err, or
-// why it could not be sent.
+// tell sends the verdict: a refusal for err, or acceptance if err is nil. It returns err,
+// or the error of sending.
 func (hs *handshake) tell(err error) error {
 	var v verdictRecord
 	if err != nil {
@@ -127,7 +126,7 @@ func (hs *handshake) tell(err error) error {
 	return err
 }
 
-// hear reads the other side's verdict and checks its proof.
+// hear reads the peer's verdict and checks its proof.
 func (hs *handshake) hear() error {
 	var v verdictRecord
 	if _, err := readRecord(hs.nc, &v); err != nil {
@@ -142,7 +141,7 @@ func (hs *handshake) hear() error {
 	return nil
 }
 
-// knownCause bounds what a peer can make this server count by.
+// knownCause bounds the set of causes that a peer can add to the counters.
 func knownCause(c string) string {
 	switch c {
 	case "version", "cluster", "id", "target", "secret", "certificate", "direction", "duplicate", "busy", "removed":
@@ -151,9 +150,9 @@ func knownCause(c string) string {
 	return "other"
 }
 
-// proof is what shows knowledge of the secret, of the dialer or the acceptor.
-// Each hello has new random bytes, so it is good for this connection alone; over
-// TLS 1.3 it is bound to that connection too.
+// proof returns the proof of knowledge of the secret, for the dialer or the acceptor. Each
+// hello has new random bytes, so the proof is valid for this connection only. Over TLS 1.3
+// it is also bound to that connection.
 func (hs *handshake) proof(dialer bool) []byte {
 	mac := hmac.New(sha256.New, hs.t.o.Secret)
 	role := "zkd-peer acceptor"
@@ -167,7 +166,7 @@ func (hs *handshake) proof(dialer bool) []byte {
 	return mac.Sum(nil)
 }
 
-// binding returns bytes that only the two ends of a TLS 1.3 connection have.
+// binding returns bytes that only the two ends of a TLS 1.3 connection know.
 func binding(nc net.Conn) []byte {
 	c, ok := nc.(*tls.Conn)
 	if !ok {
@@ -179,12 +178,12 @@ func binding(nc net.Conn) []byte {
 	}
 	key, err := state.ExportKeyingMaterial("EXPORTER-zkd-peer", nil, 32)
 	if err != nil {
-		return nil // both sides fail alike
+		return nil // both sides fail in the same way
 	}
 	return key
 }
 
-// checkBoth is what either side asks of the other. Hellos of other versions need
+// checkBoth checks the requirements that both sides share. A hello of another version need
 // not make sense.
 func (hs *handshake) checkBoth() error {
 	h, us := &hs.theirs, &hs.ours
@@ -213,8 +212,8 @@ func (hs *handshake) checkBoth() error {
 	return nil
 }
 
-// tooOld refuses a link because one server has in its history what another one
-// can't read.
+// tooOld refuses a link because one server's history has a format that the other can't
+// read.
 func tooOld(has, reads *helloRecord) error {
 	return refuse("version", fmt.Sprintf("the history of server %d has transactions of format %d, and server %d reads up to format %d: the version of server %d is too old",
 		has.From, has.Needs, reads.From, max(reads.Reads, 1), reads.From))

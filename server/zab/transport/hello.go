@@ -16,7 +16,7 @@ import (
 
 const (
 	magic = "zkd-peer"
-	// The protocol's versions that this server speaks.
+	// The versions of the protocol that this server speaks.
 	minVersion = 3
 	maxVersion = 3
 
@@ -24,18 +24,18 @@ const (
 	nonceSize = 32
 )
 
-// purpose is what a connection is for.
+// purpose is the purpose of a connection.
 type purpose uint8
 
 const (
 	forLink   purpose = 1
 	forStream purpose = 2
-	// forCall is to be dialed by the peer, whose id is larger.
+	// forCall asks the peer, whose id is larger, to dial.
 	forCall purpose = 3
 )
 
-// helloRecord is a hello as it is sent. Fields are added, never changed: who
-// does not know one skips it.
+// helloRecord is a hello as it is sent. Fields are added, never changed: a receiver skips
+// fields that it does not know.
 type helloRecord struct {
 	Min         uint32  `codec:"min"`
 	Max         uint32  `codec:"max"`
@@ -46,18 +46,18 @@ type helloRecord struct {
 	Incarnation []byte  `codec:"incarnation"`
 	Boot        uint64  `codec:"boot"`
 	Nonce       []byte  `codec:"nonce"`
-	Secret      bool    `codec:"secret"` // wants a proof that the other side knows it
+	Secret      bool    `codec:"secret"` // requires a proof that the peer knows it
 	Reads       uint32  `codec:"reads"`  // Options.Reads; absent means 1
 	Needs       uint32  `codec:"needs"`  // Options.Needs; absent means 1
 
-	Members []byte   `codec:"members"` // zab.Members.Append of the configuration file's
+	Members []byte   `codec:"members"` // zab.Members.Append of the list in the configuration file
 	List    uint64   `codec:"list"`    // version of the list of members in the history
 	Starts  []byte   `codec:"starts"`  // zab.AppendStarts
 	Vouched bool     `codec:"vouched"`
 	Listen  []string `codec:"listen"`
 }
 
-// introduction returns what the hello says of its sender.
+// introduction returns the sender's introduction.
 func (h *helloRecord) introduction() (zab.Introduction, error) {
 	in := zab.Introduction{Cluster: zab.ID(h.Cluster), Incarnation: zab.ID(h.Incarnation), Boot: h.Boot,
 		Vouched: h.Vouched, List: jute.Zxid(h.List)}
@@ -68,7 +68,7 @@ func (h *helloRecord) introduction() (zab.Introduction, error) {
 	return in, err
 }
 
-// verdictRecord is what each side says to the other's hello.
+// verdictRecord is the answer of each side to the peer's hello.
 type verdictRecord struct {
 	Cause string `codec:"cause"` // of a refusal; empty accepts
 	Text  string `codec:"text"`
@@ -83,7 +83,7 @@ func newHandle() *codec.MsgpackHandle {
 	return h
 }
 
-// appendRecord appends a record behind its length.
+// appendRecord appends the length of a record and the record.
 func appendRecord(b []byte, v any) ([]byte, error) {
 	var rec []byte
 	if err := codec.NewEncoderBytes(&rec, newHandle()).Encode(v); err != nil {
@@ -124,7 +124,7 @@ func decodeRecord(rec []byte, v any) error {
 	return nil
 }
 
-// readHello reads the other side's hello and returns its bytes too.
+// readHello reads the peer's hello and also returns its bytes.
 func readHello(r io.Reader) (h helloRecord, rec []byte, err error) {
 	var head [len(magic)]byte
 	for n := 0; n < len(head); {
@@ -153,8 +153,8 @@ func midHello(err error, n int) error {
 	return err
 }
 
-// stranger says who speaks if these first bytes are not those of a hello. It
-// returns "" while they may be.
+// stranger returns a description of the sender if these first bytes are not those of a
+// hello. It returns "" as long as they may be.
 func stranger(b []byte) string {
 	if len(b) == 0 || bytes.HasPrefix([]byte(magic), b) {
 		return ""
@@ -184,7 +184,7 @@ func stranger(b []byte) string {
 		return "it sent a four-letter word, " + string(b[:4]) + ": that belongs to the client port"
 	}
 	if len(b) < len(magic) {
-		return "" // the rest may tell
+		return "" // the following bytes may tell
 	}
 	return "it does not speak zkd's protocol, but " + printable(string(b))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// TestRefusals has two servers that must not be linked. Both sides log why, once,
+// TestRefusals has two servers that must not be linked. Both sides log the reason once,
 // however often they try.
 func TestRefusals(t *testing.T) {
 	cluster := func(b byte) func(*Options) {
@@ -61,7 +61,7 @@ func TestRefusals(t *testing.T) {
 					if n.links() != 0 {
 						t.Errorf("server %d has a link", n.id)
 					}
-					if lines := n.logged(want); lines < 1 || lines > 2 { // as the one who dials and as the one who is called
+					if lines := n.logged(want); lines < 1 || lines > 2 { // once as the dialer and once as the acceptor
 						t.Errorf("server %d: %d lines with %q in %d:\n%v", n.id, lines, want, n.logs.Len(), n.logs.All())
 					}
 				}
@@ -70,8 +70,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLaterVersionsAreLinked: what a server only could write is no reason to refuse
-// it, and a hello without these numbers is one of format 1.
+// TestLaterVersionsAreLinked: a format that a server could only write is no reason to
+// refuse it, and a hello without these numbers is one of format 1.
 func TestLaterVersionsAreLinked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
@@ -99,7 +99,7 @@ func TestLaterVersionsAreLinked(t *testing.T) {
 	}
 }
 
-// TestSameSecret links with a secret, and without TLS.
+// TestSameSecret links servers with a secret, without TLS.
 func TestSameSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
@@ -109,8 +109,8 @@ func TestSameSecret(t *testing.T) {
 	})
 }
 
-// TestSameIDTwice starts a second process with the id of a live one. The first
-// keeps its links, and both processes and their peers say what is wrong.
+// TestSameIDTwice starts a second process with the id of a live one. The first keeps its
+// links, and both processes and their peers log what is wrong.
 func TestSameIDTwice(t *testing.T) {
 	for _, id := range []zab.SID{1, 2} {
 		t.Run(hostOf(id), func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestSameIDTwice(t *testing.T) {
 	}
 }
 
-// TestNewcomers: a server that is not among the peers is let in by Stranger alone,
-// whichever of the two has the larger id, and the one that is not is told so.
+// TestNewcomers: only Stranger admits a server that is not among the peers, whichever of
+// the two has the larger id. A refused server is told so.
 func TestNewcomers(t *testing.T) {
 	for _, id := range []zab.SID{1, 2} {
 		t.Run(hostOf(id), func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
-// TestRelink has a server introduce itself once more, as the same process.
+// TestRelink makes a server introduce itself again, as the same process.
 func TestRelink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
@@ -267,7 +267,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestReplay plays back what a dialer that knows the secret has sent.
+// TestReplay replays the bytes sent by a dialer that knows the secret.
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := newMemNet()
@@ -306,7 +306,7 @@ func (w *wiretap) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// TestStrangers connects what should not: each is told apart in the log, and the
+// TestStrangers makes connections that must be refused: the log distinguishes them, and the
 // links do not suffer (ZOOKEEPER-3769).
 func TestStrangers(t *testing.T) {
 	huge := binary.BigEndian.AppendUint32([]byte(magic), 1<<31)
@@ -335,7 +335,7 @@ func TestStrangers(t *testing.T) {
 					p := dialRaw(t, mem, 1)
 					p.nc.Write([]byte(tt.sends))
 					p.nc.(*memConn).out.mu.Lock()
-					p.nc.(*memConn).out.ended = true // no more comes
+					p.nc.(*memConn).out.ended = true // no more data follows
 					p.nc.(*memConn).out.change.Broadcast()
 					p.nc.(*memConn).out.mu.Unlock()
 					io.Copy(io.Discard, p.nc)
@@ -355,8 +355,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestSilentStranger sees that who says nothing is sent away, and that many of
-// them do not keep a peer out for longer than that.
+// TestSilentStranger checks that a silent connection is closed, and that many of them do
+// not keep a peer out for longer than that.
 func TestSilentStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := newMemNet()

@@ -19,9 +19,9 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// keys has what the TLS files say. They are looked at before each handshake, so
-// a renewed certificate needs no restart. Files that can't be used leave what was
-// read before in force.
+// keys holds the contents of the TLS files. The files are checked before each handshake, so
+// a renewed certificate needs no restart. If the new files can't be used, the previous
+// contents stay in force.
 type keys struct {
 	TLS
 	mode TLSMode
@@ -34,13 +34,13 @@ type keys struct {
 	}
 }
 
-// loaded is a certificate with its key and whom to believe.
+// loaded is a certificate with its key and the trusted authorities.
 type loaded struct {
 	cert  tls.Certificate
 	trust *x509.CertPool
 }
 
-// stamp tells whether a file has changed.
+// stamp is used to detect that a file has changed.
 type stamp struct {
 	mod  time.Time
 	size int64
@@ -96,7 +96,7 @@ func (k *keys) load() (l loaded, err error) {
 	return l, err
 }
 
-// current returns what the files say now.
+// current returns the current contents of the files.
 func (k *keys) current() loaded {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,8 +115,8 @@ func (k *keys) current() loaded {
 	return l
 }
 
-// config is what both roles share. The chain is verified by verify alone, which
-// accepts a certificate in either role: servers are both.
+// config returns the settings that both roles share. Only verify checks the chain: it
+// accepts a certificate in either role, since servers act in both.
 func (k *keys) config(host string) *tls.Config {
 	l := k.current()
 	return &tls.Config{
@@ -133,7 +133,7 @@ func (k *keys) config(host string) *tls.Config {
 
 func (k *keys) server() *tls.Config { return k.config("") }
 
-// client returns what to dial a host with.
+// client returns the configuration for dialing host.
 func (k *keys) client(host string) *tls.Config {
 	if !k.VerifyHost {
 		host = ""
@@ -141,7 +141,7 @@ func (k *keys) client(host string) *tls.Config {
 	return k.config(host)
 }
 
-// verify checks the other side's chain, and its host if one is given.
+// verify checks the peer's chain, and its host if one is given.
 func (l *loaded) verify(s tls.ConnectionState, host string) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("the other side has no certificate")
@@ -157,8 +157,8 @@ func (l *loaded) verify(s tls.ConnectionState, host string) error {
 	return err
 }
 
-// checkCertificate checks that the certificate of the other side may be a
-// server's. Who came without TLS was let in by the mode.
+// checkCertificate checks that the peer's certificate may be that of server id. Peers
+// without TLS have been admitted by the mode.
 func (t *Transport) checkCertificate(nc net.Conn, id zab.SID) error {
 	c, ok := nc.(*tls.Conn)
 	if !ok {
@@ -188,7 +188,7 @@ func isNamed(leaf *x509.Certificate, name string) bool {
 		slices.ContainsFunc(leaf.DNSNames, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// describe returns whom a certificate is for.
+// describe returns the subject of a certificate.
 func describe(leaf *x509.Certificate) string {
 	names := append([]string{leaf.Subject.String()}, leaf.DNSNames...)
 	for _, ip := range leaf.IPAddresses {

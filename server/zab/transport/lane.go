@@ -6,15 +6,15 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Lane is one of the two orders in which a link carries frames. Within a lane
-// they arrive in the order sent, without a hole. A control frame may overtake bulk
-// frames; no bulk frame overtakes a control frame.
+// Lane is one of the two orders in which a link carries frames. Within a lane they arrive
+// in the order sent, without gaps. A control frame may overtake bulk frames; no bulk frame
+// overtakes a control frame.
 type Lane uint8
 
 const (
-	// Control is for what must not wait: heartbeats, acknowledgements, elections.
+	// Control is for urgent messages: heartbeats, acknowledgements, elections.
 	Control Lane = iota
-	// Bulk is for entries, and for what has a place among them.
+	// Bulk is for entries, and for messages that are ordered among them.
 	Bulk
 )
 
@@ -37,24 +37,23 @@ func endRecord(b []byte, start int) {
 	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-recordHead))
 }
 
-// cutter makes frames of records. Its chunks are those that the writer has taken
-// from the queue of the bulk lane.
+// cutter makes frames from records. Its chunks are those that the writer has taken from the
+// queue of the bulk lane.
 type cutter struct {
 	sum   bool
 	list  []*chunk
-	spent int // chunks of list, from the first on, of which all has been cut
-	at    int // in the next chunk
+	spent int // number of leading chunks of list that have been cut completely
+	at    int // position in the next chunk
 	inner int // bytes left of the body that is being cut into pieces
 }
 
-// pending reports whether there is something to cut.
+// pending reports whether anything is left to cut.
 func (c *cutter) pending() bool { return c.spent < len(c.list) }
 
-// rest returns what is left of the chunk that is being cut.
+// rest returns the rest of the chunk that is being cut.
 func (c *cutter) rest() []byte { return c.list[c.spent].b[c.at:] }
 
-// head returns what the next frame is, with the number of bytes of its body.
-// There must be one.
+// head returns the kind of the next frame and the size of its body. There must be one.
 func (c *cutter) head() (kind uint8, size int) {
 	if c.inner > 0 {
 		return kindPiece, min(c.inner, pieceSize)
@@ -75,10 +74,10 @@ func (c *cutter) next() int {
 	return frameHead + n
 }
 
-// cut appends frames to b, which is empty, as many as fit into room bytes and b's
-// capacity. Those that do not end within the first quiet bytes ask for a credit. It
-// returns b, how many of its bytes are of frames that do not ask, and how many bytes
-// of records all frames have.
+// cut appends frames to b, which is empty, as many as fit into room bytes and b's capacity.
+// Frames that do not end within the first quiet bytes ask for a credit. It returns b, the
+// number of its bytes in frames that do not ask, and the number of bytes of records in all
+// frames.
 func (c *cutter) cut(b []byte, room, quiet int) (frames []byte, unasked, records int) {
 	for c.pending() {
 		end := len(b) + c.next()
@@ -112,15 +111,15 @@ func (c *cutter) cut(b []byte, room, quiet int) (frames []byte, unasked, records
 	return b, unasked, records
 }
 
-// joiner puts the pieces of long frames together.
+// joiner assembles long frames from their pieces.
 type joiner struct {
-	max  int // of a body
+	max  int // maximum size of a body
 	kind uint8
-	size int // of the whole body; 0 while there is none
+	size int // of the whole body; 0 if there is none
 	body []byte
 }
 
-// begin takes in the head of a long frame.
+// begin handles the head of a long frame.
 func (j *joiner) begin(head []byte) error {
 	if j.size > 0 || len(head) != recordHead {
 		return errFrameKind
@@ -133,8 +132,8 @@ func (j *joiner) begin(head []byte) error {
 	return nil
 }
 
-// add takes in a piece. With the last one it returns the kind and the body of the
-// frame, else a nil body. The body is the caller's.
+// add handles a piece. With the last one it returns the kind and the body of the frame,
+// else a nil body. The caller owns the body.
 func (j *joiner) add(piece []byte) (kind uint8, body []byte, err error) {
 	if j.size == 0 || len(piece) == 0 || len(piece) > j.size-len(j.body) {
 		return 0, nil, errFrameKind

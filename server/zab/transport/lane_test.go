@@ -14,27 +14,27 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// bloated is a network whose buffers take 16 MiB on each connection, as those of
-// sockets, relays and routers on the way can together.
+// bloated is a network whose buffers hold 16 MiB per connection, as those of sockets,
+// relays and routers together can.
 func bloated() *memNet {
 	net := newMemNet()
 	net.window = 16 << 20
 	return net
 }
 
-// entriesOf is an APPEND with one entry of n bytes.
+// entriesOf returns an APPEND with one entry of n bytes.
 func entriesOf(counter uint32, n int) *zab.Message {
 	return &zab.Message{Kind: zab.MsgAppend, Seq: uint64(counter), Entries: []zab.Entry{{Zxid: jute.MakeZxid(1, counter), Data: make([]byte, n)}}}
 }
 
-// TestControlOvertakesBulk sends a burst of entries over slow ways that buffer all
-// of it. Heartbeats that are sent meanwhile must take little longer than on an empty
-// way, and the entries come in order, at the rate of the way.
+// TestControlOvertakesBulk sends a burst of entries over slow paths that buffer all of it.
+// Heartbeats sent meanwhile must take little longer than on an idle path, and the entries
+// arrive in order, at the rate of the path.
 func TestControlOvertakesBulk(t *testing.T) {
 	for _, tt := range []struct {
 		rate  int // bytes per second
 		entry int
-		most  time.Duration // that a heartbeat may take
+		most  time.Duration // maximum time of a heartbeat
 	}{
 		{500_000, 100_000, 200 * time.Millisecond},
 		{500_000, 1_000_000, 200 * time.Millisecond},
@@ -76,7 +76,7 @@ func TestControlOvertakesBulk(t *testing.T) {
 // heartbeat is the Seq of the first heartbeat; those of entries are below.
 const heartbeat = 1 << 40
 
-// heartbeats sends one each 100 ms until done, and returns how long the slowest took.
+// heartbeats sends a heartbeat each 100 ms until done, and returns the maximum delay.
 func heartbeats(t *testing.T, a, b *node, done func() bool) (slowest time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -98,16 +98,16 @@ func heartbeats(t *testing.T, a, b *node, done func() bool) (slowest time.Durati
 	return slowest
 }
 
-// counted returns how many entries have come.
+// counted returns how many entries have arrived.
 func (n *node) counted() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.entries)
 }
 
-// TestLanesKeepTheirOrder sends messages of all lengths in both lanes, over a slow
-// way and a quick one. Each lane arrives in order and whole; no bulk message arrives
-// before a control message that was sent before it.
+// TestLanesKeepTheirOrder sends messages of all lengths in both lanes, over a slow path and
+// a fast one. Each lane arrives complete and in order; no bulk message arrives before a
+// control message sent earlier.
 func TestLanesKeepTheirOrder(t *testing.T) {
 	for _, rate := range []int{0, 300_000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,10 +140,10 @@ func TestLanesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// checkLanes compares what came with what was sent.
+// checkLanes compares the received messages with those sent.
 func checkLanes(t *testing.T, lanes []Lane, want, got [][]byte) {
 	t.Helper()
-	next := [2]int{-1, -1} // by lane: the last message that came
+	next := [2]int{-1, -1} // by lane: the last message received
 	for _, g := range got {
 		i := int(g[1]) | int(g[2])<<8
 		if Lane(g[0]) != lanes[i] || !bytes.Equal(g[1:], want[i]) {
@@ -160,8 +160,8 @@ func checkLanes(t *testing.T, lanes []Lane, want, got [][]byte) {
 	}
 }
 
-// TestRoomIsBounded fills a link as its user should, by Room and Drained: the queue
-// stays short, and the way busy.
+// TestRoomIsBounded fills a link as intended, by Room and Drained: the queue stays short,
+// and the path busy.
 func TestRoomIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := bloated()
@@ -203,9 +203,8 @@ func (n *node) drains() int {
 	return n.drained
 }
 
-// TestStreamsLeaveRoomForHeartbeats sends two streams and a burst of entries over one
-// slow way. All share what it passes; heartbeats take little longer than on an empty
-// way.
+// TestStreamsLeaveRoomForHeartbeats sends two streams and a burst of entries over one slow
+// path. They share its rate; heartbeats take little longer than on an idle path.
 func TestStreamsLeaveRoomForHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := bloated()
@@ -252,8 +251,8 @@ func TestStreamsLeaveRoomForHeartbeats(t *testing.T) {
 	})
 }
 
-// TestCreditsWaitForCompany: less than half of the window is credited with the next
-// control frame, or after creditDelay, and more at once.
+// TestCreditsWaitForCompany: less than half of the window is credited with the next control
+// frame, or after creditDelay; more is credited at once.
 func TestCreditsWaitForCompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
@@ -287,7 +286,7 @@ func TestCreditsWaitForCompany(t *testing.T) {
 	})
 }
 
-// TestBadBulk sends frames that a peer must not send. Each ends its link.
+// TestBadBulk sends invalid frames. Each ends its link.
 func TestBadBulk(t *testing.T) {
 	long := func(n uint32, kind uint8) []byte {
 		return []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n), kind}

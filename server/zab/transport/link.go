@@ -23,14 +23,14 @@ type link struct {
 	hello Hello
 	conn  *conn
 	sum   bool
-	gen   uint64 // set when it is admitted
+	gen   uint64 // set on admission
 
-	wake chan struct{} // of the writer
-	echo chan struct{} // an echo came
+	wake chan struct{} // wakes the writer
+	echo chan struct{} // signals an echo
 	dead chan struct{} // closed with mu.err set
 	done chan struct{} // closed when PeerDown has returned
 
-	// Of the reader.
+	// Used by the reader only.
 	begun  time.Time // zero once the first echo has come
 	joiner joiner
 
@@ -39,7 +39,7 @@ type link struct {
 		control outQueue // frames
 		bulk    outQueue // records; see cutter
 		pace    pacer
-		hungry  bool // Room was short: the handler wants to hear when there is more
+		hungry  bool // Room was short: call Handler.Drained when there is more
 		debt    debt
 		err     error // why the link is dead, or nil
 	}
@@ -55,7 +55,7 @@ func newLink(t *Transport, p *peer, h Hello, c *conn) *link {
 	return l
 }
 
-// run is the reader. It returns when the link is gone.
+// run is the reader. It returns when the link is down.
 func (l *link) run() {
 	var writer sync.WaitGroup
 	writer.Go(l.writeLoop)
@@ -68,18 +68,18 @@ func (l *link) run() {
 	err := l.cause()
 	l.p.unlinked(l, err)
 	l.t.o.Handler.PeerDown(l.p.id, l.gen, err)
-	l.t.links[l.p.id].CompareAndSwap(l, nil) // not before: the next link waits for what has the place
+	l.t.links[l.p.id].CompareAndSwap(l, nil) // not before: the next link waits for the holder of the place
 	close(l.done)
 }
 
-// abandon gives up a link that was admitted and never ran: nobody has heard of it.
+// abandon gives up a link that was admitted and never ran, so that no PeerUp was called.
 func (l *link) abandon(err error) {
 	l.cut(err)
 	l.t.links[l.p.id].CompareAndSwap(l, nil)
 	close(l.done)
 }
 
-// cut ends the link: the reader and the writer notice.
+// cut ends the link: the reader and the writer notice it.
 func (l *link) cut(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *link) cause() error {
 	return l.mu.err
 }
 
-// readLoop hands over frames until the connection fails.
+// readLoop delivers frames until the connection fails.
 func (l *link) readLoop() error {
 	frames := newFrameReader(l.conn, l.sum, l.t.o.MaxFrame, readBuffer)
 	var msg zab.Message
@@ -116,7 +116,7 @@ func (l *link) readLoop() error {
 		}
 		select {
 		case <-l.dead:
-			return ErrClosed // the cause is set already
+			return ErrClosed // the cause has been set
 		default:
 		}
 		l.p.framesIn.Add(1)
@@ -137,8 +137,7 @@ func (l *link) readLoop() error {
 	}
 }
 
-// join puts long frames of the bulk lane together. It reports whether it returns a
-// whole one.
+// join assembles long frames of the bulk lane. It reports whether it returns a whole frame.
 func (l *link) join(kind uint8, body []byte) (_ uint8, _ []byte, whole bool, err error) {
 	switch kind {
 	case kindLong:
@@ -163,7 +162,7 @@ func (l *link) receive(kind uint8, body []byte, msg *zab.Message) error {
 			return errFrameKind
 		}
 		l.t.o.Handler.Receive(l.p.id, l.gen, msg)
-		clear(msg.Entries) // they are the handler's; don't keep their memory
+		clear(msg.Entries) // the handler owns them; drop the references
 	case kindApp:
 		if len(body) == 0 {
 			return errFrameKind
@@ -186,8 +185,8 @@ func (l *link) receive(kind uint8, body []byte, msg *zab.Message) error {
 	return nil
 }
 
-// measure takes the time of the first echo for the delay of the empty way: nothing
-// else has been sent over it.
+// measure takes the time of the first echo as the delay of the idle path: nothing else has
+// been sent over it.
 func (l *link) measure() {
 	if !l.begun.IsZero() {
 		l.p.delay.CompareAndSwap(0, int64(max(time.Since(l.begun), 1)))
@@ -195,7 +194,7 @@ func (l *link) measure() {
 	}
 }
 
-// credit takes in how many bulk bytes the peer has read.
+// credit records how many bulk bytes the peer has read.
 func (l *link) credit(body []byte) error {
 	if len(body) != 8 {
 		return errFrameKind
@@ -223,11 +222,11 @@ func (l *link) credit(body []byte) error {
 	return nil
 }
 
-// leastBacklog is what the bulk lane takes at least.
+// leastBacklog is the minimum that the bulk lane accepts.
 const leastBacklog = 256 << 10
 
-// limitLocked is how many bulk bytes should be under way: what is written and
-// not read, and as much again, so that the writer does not wait for the handler.
+// limitLocked returns how many bulk bytes should be under way: the window, and as much
+// again in the queue, so that the writer does not wait for the handler.
 func (l *link) limitLocked() int { return max(2*l.mu.pace.window, leastBacklog) }
 
 func (l *link) roomLocked() int {
@@ -269,7 +268,7 @@ func (l *link) sendApp(lane Lane, kind uint8, body []byte) {
 	}
 }
 
-// control queues a frame of the transport's own.
+// control queues a frame of the transport itself.
 func (l *link) control(kind uint8, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -281,8 +280,8 @@ func (l *link) control(kind uint8, body []byte) {
 // signal queues a frame without a body.
 func (l *link) signal(kind uint8) { l.control(kind, nil) }
 
-// beginLocked returns the chunk for a frame of about n bytes, and its bytes with
-// the head of the frame behind them. It returns nil if the link is dead.
+// beginLocked returns the chunk for a frame of about n bytes, and its bytes with the head
+// of the frame appended. It returns nil if the link is dead.
 func (l *link) beginLocked(lane Lane, kind uint8, n int) (*chunk, []byte) {
 	switch {
 	case l.mu.err != nil:
@@ -295,7 +294,8 @@ func (l *link) beginLocked(lane Lane, kind uint8, n int) (*chunk, []byte) {
 	return c, beginRecord(c.b, kind)
 }
 
-// queueLocked completes what b has behind the chunk's bytes, and makes b these.
+// queueLocked completes the frame or record at the end of b, and makes b the bytes of the
+// chunk.
 func (l *link) queueLocked(lane Lane, c *chunk, b []byte) {
 	start := len(c.b)
 	if len(b)-start > l.t.o.MaxFrame {
@@ -320,9 +320,8 @@ func (l *link) queueLocked(lane Lane, c *chunk, b []byte) {
 	}
 }
 
-// mostControl is how many bytes may wait in the control lane before the link is
-// cut. Reports of touches are the longest frames there: some 20 bytes for each
-// session.
+// mostControl is how many bytes may wait in the control lane before the link is cut. The
+// longest frames there are reports of touches: some 20 bytes for each session.
 const mostControl = 32 << 20
 
 // rouse wakes the writer.
@@ -333,7 +332,7 @@ func (l *link) rouse() {
 	}
 }
 
-// load returns what waits in each lane, and what the bulk lane has under way.
+// load returns the queued bytes of each lane, and the bulk lane's unread bytes and window.
 func (l *link) load() (control, bulk, unread, window int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -367,7 +366,7 @@ func (l *link) writeLoop() {
 	}
 }
 
-// unwake takes the wake-up back of what the writer is about to write.
+// unwake cancels the wake-up for frames that the writer is about to write.
 func (l *link) unwake() {
 	select {
 	case <-l.wake:
@@ -375,22 +374,22 @@ func (l *link) unwake() {
 	}
 }
 
-// The writer writes so much at a time in the bulk lane, as far as the window allows.
-// Control frames go out between two writes.
+// Sizes of one write in the bulk lane, as far as the window allows. Control frames go out
+// between two writes.
 const (
 	writeBuffer = 256 << 10
 	shortBuffer = 64 << 10 // while the window is small
 )
 
-// writing is what the writer has taken from the queues.
+// writing holds what the writer has taken from the queues.
 type writing struct {
 	control []*chunk
 	cutter
 	buf []byte // frames of the bulk lane
 }
 
-// take collects what is to be written next: all control frames, and bulk frames
-// as far as the window allows. It reports whether there is anything.
+// take collects the next bytes to write: all control frames, and bulk frames as far as the
+// window allows. It reports whether there are any.
 func (l *link) take(w *writing) bool {
 	room, quiet := l.takeQueues(w)
 	w.buf = w.buf[:0]
@@ -405,13 +404,13 @@ func (l *link) take(w *writing) bool {
 	return len(w.control)+len(w.buf) > 0
 }
 
-// takeQueues takes the queues, and returns how many bulk bytes may be written, 0
-// if the next frame is longer, and how many of these need no credit at once.
+// takeQueues takes the queues. It returns how many bulk bytes may be written, 0 if the next
+// frame is longer, and how many of them need no credit at once.
 func (l *link) takeQueues(w *writing) (room, quiet int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.mu.control.chunks) > 0 || len(l.mu.bulk.chunks) > 0 {
-		l.payLocked() // with what is written anyway
+		l.payLocked() // goes out with this write anyway
 	}
 	l.mu.control.chunks, w.control = w.control[:0], l.mu.control.chunks
 	if !w.pending() {
@@ -427,8 +426,8 @@ func (l *link) takeQueues(w *writing) (room, quiet int) {
 	return l.mu.pace.room(w.next(), time.Now()), l.mu.pace.quiet()
 }
 
-// wrote notes that bulk frames are about to be written, of so many bytes of
-// records. Those after the first unasked bytes ask for a credit.
+// wrote records that bulk frames are about to be written, with the given number of bytes of
+// records. The frames after the first unasked bytes ask for a credit.
 func (l *link) wrote(frames, unasked, records int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -436,7 +435,7 @@ func (l *link) wrote(frames, unasked, records int) {
 	l.mu.pace.write(unasked, frames-unasked, time.Now())
 }
 
-// write writes what take has collected.
+// write writes the bytes that take has collected.
 func (l *link) write(w *writing) error {
 	n := 0
 	for i, c := range w.control {
@@ -456,7 +455,7 @@ func (l *link) write(w *writing) error {
 	return err
 }
 
-// written gives back the chunks of n bytes of control frames.
+// written releases the chunks of n bytes of control frames.
 func (l *link) written(w *writing, n int) {
 	if n == 0 {
 		return
@@ -470,14 +469,13 @@ func (l *link) written(w *writing, n int) {
 	}
 }
 
-// ofSameProcess reports whether a hello comes from the process that the link
-// leads to.
+// ofSameProcess reports whether a hello comes from the process at the other end of the
+// link.
 func (l *link) ofSameProcess(h Hello) bool {
 	return l.hello.Boot == h.Boot
 }
 
-// alive reports whether the other side shows life in time. The peer's slot
-// must be held.
+// alive reports whether the peer answers in time. The peer's slot must be held.
 func (l *link) alive() bool {
 	select {
 	case <-l.echo: // a late one
@@ -497,6 +495,6 @@ func (l *link) alive() bool {
 	}
 }
 
-// hasEntries reports whether a message's decoded form aliases what it was decoded
+// hasEntries reports whether the decoded message aliases the bytes that it was decoded
 // from.
 func hasEntries(m *zab.Message) bool { return len(m.Entries) > 0 }

@@ -18,7 +18,7 @@ import (
 // mostGreeting bounds the accepted connections whose handshake is not done.
 const mostGreeting = 256
 
-// listenLoop keeps an address listened at until Close.
+// listenLoop keeps listening at an address until Close.
 func (t *Transport) listenLoop(addr string) {
 	topic := "listen " + addr
 	pause := t.o.RedialMin
@@ -42,7 +42,7 @@ func (t *Transport) listenLoop(addr string) {
 	}
 }
 
-// listenOnce binds and accepts until that fails.
+// listenOnce binds, and accepts until that fails.
 func (t *Transport) listenOnce(addr, topic string) error {
 	listen := t.o.ListenFunc
 	if listen == nil {
@@ -85,8 +85,8 @@ func (t *Transport) listenOnce(addr, topic string) error {
 	}
 }
 
-// isShortage reports whether it is not the listener that failed, but this
-// process that has no room for a connection, or the other side that left.
+// isShortage reports whether an error of Accept leaves the listener intact: this process
+// has no room for a connection, or the peer has left.
 func isShortage(err error) bool {
 	for _, no := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
 		if errors.Is(err, no) {
@@ -96,7 +96,7 @@ func isShortage(err error) bool {
 	return false
 }
 
-// listening notes a listener, unless Close has been called.
+// listening records a listener, unless Close has been called.
 func (t *Transport) listening(l net.Listener) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +115,8 @@ func (t *Transport) deafen(l net.Listener) {
 	t.mu.listeners = slices.DeleteFunc(t.mu.listeners, func(m net.Listener) bool { return m == l })
 }
 
-// serve is the acceptor: it does the handshake, and then what the connection is
-// for.
+// serve is the acceptor: it does the handshake, and then serves the purpose of the
+// connection.
 func (t *Transport) serve(nc net.Conn) {
 	defer t.drop(nc)
 	p, hs, err := t.greet(nc)
@@ -144,7 +144,7 @@ func (t *Transport) serve(nc net.Conn) {
 	}
 }
 
-// greet does the acceptor's part of the handshake but for the verdict.
+// greet does the acceptor's part of the handshake except the verdict.
 func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
 	if err := nc.SetDeadline(time.Now().Add(t.o.HandshakeTimeout)); err != nil {
 		return nil, nil, err
@@ -167,7 +167,7 @@ func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
 	return p, hs, nil
 }
 
-// secureAccepted does the TLS handshake, if there is to be one.
+// secureAccepted does the TLS handshake, if configured.
 func (t *Transport) secureAccepted(nc net.Conn) (net.Conn, error) {
 	if t.keys == nil {
 		return nc, nil
@@ -190,7 +190,7 @@ func (t *Transport) secureAccepted(nc net.Conn) (net.Conn, error) {
 	return secured, nil
 }
 
-// serveAs tells the verdict, and does what the connection is for.
+// serveAs sends the verdict and serves the purpose of the connection.
 func (t *Transport) serveAs(p *peer, hs *handshake) error {
 	ctx := p.context()
 	if ctx == nil {
@@ -214,8 +214,8 @@ func (t *Transport) serveLink(ctx context.Context, p *peer, hs *handshake) error
 	if err := p.admit(ctx, l); err != nil {
 		return hs.tell(err)
 	}
-	// Its frames may come before the verdict has been written; they wait in the
-	// socket. What the handler sends waits for the writer.
+	// The peer's frames may arrive before the verdict has been written; they wait in the socket.
+	// The handler's frames wait for the writer.
 	err := hs.tell(nil)
 	if err == nil {
 		err = hs.nc.SetDeadline(time.Time{})
@@ -234,8 +234,8 @@ func (t *Transport) listenTCP(network, addr string) (net.Listener, error) {
 	return lc.Listen(t.ctx, network, addr)
 }
 
-// keepAlive makes the kernel notice a dead connection about when we do, also
-// while the process is stopped.
+// keepAlive makes the kernel detect a dead connection about as fast as the transport does,
+// also while the process is stopped.
 func (t *Transport) keepAlive() net.KeepAliveConfig {
 	every := max(t.o.IdleTimeout/4, time.Second)
 	return net.KeepAliveConfig{Enable: true, Idle: every, Interval: every, Count: 4}

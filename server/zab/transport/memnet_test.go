@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// memNet is a network in memory whose ways can fail. Everything in it blocks
-// durably, so that it works in a synctest bubble.
+// memNet is an in-memory network whose paths can fail. Everything in it blocks durably, so
+// it works in a synctest bubble.
 type memNet struct {
 	mu        sync.Mutex
 	listeners map[string]*memListener
 	conns     map[*memConn]struct{}
 	port      int
-	window    int // bytes that a connection takes before they are read
+	window    int // bytes that a connection accepts before they are read
 
-	// Taken last, also by who holds the lock of a half, which is taken after mu.
+	// Taken last, also by holders of the lock of a half, which is taken after mu.
 	ways sync.Mutex
-	deaf map[[2]string]bool // from, to: what is sent is held back
+	deaf map[[2]string]bool // from, to: sent bytes are held back
 	slow map[[2]string]*wire
 }
 
-// wire is a way with a limited rate. All connections share it, and what is
-// written first passes first.
+// wire is a path with a limited rate. All connections share it, and bytes pass in the order
+// in which they were written.
 type wire struct {
 	rate int       // bytes per second
-	free time.Time // when all that was written has passed
+	free time.Time // when all written bytes have passed
 }
 
-// pass returns when n more bytes will have passed.
+// pass returns the time when n more bytes will have passed.
 func (w *wire) pass(n int) time.Time {
 	if now := time.Now(); w.free.Before(now) {
 		w.free = now
@@ -58,7 +58,7 @@ func (n *memNet) hold(from, to string, on bool) {
 	n.kickLocked()
 }
 
-// blackHole makes two hosts hear nothing of each other.
+// blackHole stops all traffic between two hosts.
 func (n *memNet) blackHole(a, b string, on bool) {
 	n.hold(a, b, on)
 	n.hold(b, a, on)
@@ -82,7 +82,7 @@ func (n *memNet) reset(a, b string) {
 	}
 }
 
-// crash makes the connections of a host go nowhere, as when it loses its power.
+// crash makes the connections of a host go nowhere, like a loss of power.
 func (n *memNet) crash(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +95,7 @@ func (n *memNet) crash(host string) {
 	n.kickLocked()
 }
 
-// setSlow limits what gets through, in bytes per second.
+// setSlow limits the rate, in bytes per second.
 func (n *memNet) setSlow(from, to string, rate int) {
 	n.ways.Lock()
 	defer n.ways.Unlock()
@@ -108,7 +108,7 @@ func (n *memNet) isDeaf(from, to string) bool {
 	return n.deaf[[2]string{from, to}]
 }
 
-// arrival returns when bytes that are written now arrive.
+// arrival returns when bytes written now arrive.
 func (n *memNet) arrival(from, to string, bytes int) time.Time {
 	n.ways.Lock()
 	defer n.ways.Unlock()
@@ -118,7 +118,7 @@ func (n *memNet) arrival(from, to string, bytes int) time.Time {
 	return time.Time{}
 }
 
-// listen is a ListenFunc. The host of the address is that of the server.
+// listen is a ListenFunc. The host of the address is the server's.
 func (n *memNet) listen(_, addr string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -211,21 +211,21 @@ func (l *memListener) Addr() net.Addr { return memAddr(l.addr) }
 // half is one direction of a connection.
 type half struct {
 	n        *memNet
-	lost     atomic.Bool // one end's machine is gone
+	lost     atomic.Bool // the machine at one end is gone
 	from, to string
 
 	mu       sync.Mutex
 	change   sync.Cond
 	buf      []byte
-	head     int        // of buf: what is before it has been read
-	way      []underway // of the bytes in buf, on a slow way
+	head     int        // offset in buf: bytes before it have been read
+	way      []underway // of the bytes in buf, on a slow path
 	ended    bool       // no more will be written
 	err      error      // for both sides
 	deadline [2]time.Time
 	timer    [2]*time.Timer
 }
 
-// underway says when bytes arrive.
+// underway records when bytes arrive.
 type underway struct {
 	bytes int
 	at    time.Time
@@ -314,7 +314,7 @@ func (h *half) arrivedLocked() (n int) {
 // waitingLocked returns how many bytes have not been read.
 func (h *half) waitingLocked() int { return len(h.buf) - h.head }
 
-// leftLocked notes that n bytes have been read.
+// leftLocked records that n bytes have been read.
 func (h *half) leftLocked(n int) {
 	for n > 0 && len(h.way) > 0 {
 		k := min(n, h.way[0].bytes)
@@ -325,7 +325,7 @@ func (h *half) leftLocked(n int) {
 	}
 }
 
-// packet is how many bytes a slow way passes at a time.
+// packet is how many bytes a slow path passes at a time.
 const packet = 4 << 10
 
 func (h *half) write(p []byte) (n int, err error) {

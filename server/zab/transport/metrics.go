@@ -7,11 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are read from the transport when they are asked for. It is a
+// metrics collects the values of a transport when they are requested. It is a
 // prometheus.Collector.
 type metrics struct {
 	t     *Transport
-	stale atomic.Uint64 // messages for a link that is not up any more
+	stale atomic.Uint64 // messages for a link that is no longer up
 
 	mu struct {
 		sync.Mutex
@@ -49,7 +49,7 @@ func (m *metrics) unregister(reg prometheus.Registerer) {
 	}
 }
 
-// refuse counts a connection that did not come to be.
+// refuse counts a refused connection.
 func (m *metrics) refuse(cause string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

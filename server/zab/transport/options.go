@@ -16,72 +16,70 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Peer is another server of the ensemble and where it listens.
+// Peer is another server of the ensemble, with the addresses at which it listens.
 type Peer struct {
 	ID zab.SID
-	// Addrs are host:port. They are resolved whenever the peer is dialed, and all
-	// are tried.
+	// Addrs are host:port. They are resolved at each dial, and all are tried.
 	Addrs []string
 }
 
-// Hello is what a peer said of itself when it connected. If there is a secret or
-// TLS with IDName, ID is proven; the rest is its word.
+// Hello is what a peer said about itself when it connected. With a secret, or with TLS and
+// IDName, ID is proven; the rest is unverified.
 type Hello struct {
 	ID zab.SID
 	zab.Introduction
-	Listen  []string // where it listens, by its own configuration: host:port
-	Version uint32   // of the protocol, as negotiated
+	Listen  []string // where it listens, from its own configuration: host:port
+	Version uint32   // negotiated version of the protocol
 	TLS     bool
 	Addr    string // the remote address
 }
 
-// Handler hears what happens on the links. Calls for a link come from one
-// goroutine, in order; calls for different links may coincide. While one runs,
-// the link reads nothing.
+// Handler handles the events of the links. Calls for a link come from one goroutine, in
+// order; calls for different links may be concurrent. While a call runs, the link reads
+// nothing.
 type Handler interface {
-	// PeerUp tells of a link. Send with gen works from now on, even within the call.
+	// PeerUp reports a new link. Send with gen works from now on, even within the call.
 	PeerUp(peer zab.SID, gen uint64, h Hello)
-	// PeerDown tells that the link is gone; err is why, never nil.
+	// PeerDown reports that the link is gone; err is the reason, never nil.
 	PeerDown(peer zab.SID, gen uint64, err error)
-	// Receive hands over a message. m is reused after the return; the memory that
-	// its entries alias is the handler's.
+	// Receive delivers a message. m is reused after the return; the handler owns the memory that
+	// its entries alias.
 	Receive(peer zab.SID, gen uint64, m *zab.Message)
-	// ReceiveApp hands over what SendApp was given. body is the handler's.
+	// ReceiveApp delivers a frame of SendApp. The handler owns body.
 	ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte)
-	// Drained tells that a link for which Room returned little has room again.
+	// Drained reports that a link for which Room returned little has room again.
 	Drained(peer zab.SID, gen uint64)
-	// Stream reads a stream that the peer opened; it may take its time. r ends with
-	// io.EOF only if the sender closed the stream properly. The result is told to
-	// the sender: its Close returns an error with this one's text. Streams are not
-	// bound to a link and its gen.
+	// Stream reads a stream that the peer opened; it may take its time. r ends with io.EOF only
+	// if the sender closed the stream properly. The sender's Close returns an error with the text
+	// of this one's error. Streams are not bound to a link and its gen.
 	Stream(peer zab.SID, header []byte, r io.Reader) error
 }
 
-// Options are what New needs. Zero values stand for the defaults.
+// Options are the settings of a Transport. Zero values mean the defaults.
 type Options struct {
 	Self zab.SID
-	// Introduce returns what this server says of itself. It is asked at each hello.
-	// The boot must always be the same. nil says nothing.
+	// Introduce returns this server's introduction. It is called for each hello. The boot must
+	// always be the same. nil means an empty introduction.
 	Introduce func() zab.Introduction
-	// Advertise is where this server listens, by its own configuration: host:port.
+	// Advertise lists where this server listens, from its own configuration: host:port.
 	Advertise []string
 
-	// Reads is the highest version of format.History that this server reads, and
-	// Needs returns the one that a server must read to share this server's
-	// history. A link between servers of which one needs more than the other
-	// reads is refused. Zero values stand for what this version reads and writes.
+	// Reads is the highest version of format.History that this server reads, and Needs returns
+	// the version that a server must read to share this server's history. A link is refused if
+	// one server needs more than the other reads. Zero values mean what this version reads and
+	// writes.
 	Reads uint32
 	Needs func() uint32
 
 	Peers []Peer // other servers; an entry for Self is ignored
-	// Stranger decides about a server that connects and is not among the peers. It
-	// returns nil to make it one, until SetPeers, or why not. nil lets nobody in.
+	// Stranger decides about a server that connects and is not among the peers. It returns nil to
+	// make the server a peer until SetPeers, or the reason to refuse it. nil refuses all.
 	Stranger func(Hello) error
-	// Refused hears of a server with which there is no link, because one of the two
-	// does not list the other.
+	// Refused is called for a server to which there is no link because one of the two does not
+	// list the other.
 	Refused func(Hello)
-	// Listen are the addresses to listen at. A bind that fails is tried again until
-	// Close (ZOOKEEPER-3320), and logged.
+	// Listen are the addresses to listen at. A bind that fails is logged and tried again until
+	// Close (ZOOKEEPER-3320).
 	Listen     []string
 	ListenFunc func(network, addr string) (net.Listener, error)                  // nil: TCP
 	DialFunc   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: TCP
@@ -89,36 +87,33 @@ type Options struct {
 	TLS    *TLS   // nil: plain
 	Secret []byte // shared by all servers; empty: none
 
-	// IdleTimeout is how long a peer may be silent. Keep-alives are sent at a quarter
-	// of it and at least every second, so it need not be the same everywhere. 0 means
-	// 5 s.
+	// IdleTimeout is how long a peer may be silent. Keep-alives are sent at a quarter of it and
+	// at least every second, so servers may have different values. 0 means 5 s.
 	IdleTimeout time.Duration
-	// WriteTimeout is how long the network may take none of our bytes. 0 means 5 s.
+	// WriteTimeout is how long the network may accept no bytes. 0 means 5 s.
 	WriteTimeout time.Duration
-	// DialTimeout is for resolving a name and connecting. It does not delay what
-	// comes back: an attempt that hangs is joined by another every RedialMax. 0 means
-	// 6 s, as the first of several name servers may be down, which takes 5 s to notice.
+	// DialTimeout bounds resolving a name and connecting. It does not delay the reconnection to a
+	// peer that comes back: an attempt that hangs is joined by another every RedialMax. 0 means 6
+	// s, since the first of several name servers may be down, which takes 5 s to notice.
 	DialTimeout time.Duration
-	// HandshakeTimeout is for all that comes before a connection is of use. 0 means 3 s.
+	// HandshakeTimeout bounds the handshake. 0 means 3 s.
 	HandshakeTimeout time.Duration
-	// ProbeTimeout is how long the link of a peer has to show life when another
-	// process comes with the same id. 0 means 500 ms.
+	// ProbeTimeout is how long a peer's link has to answer when another process connects with the
+	// same id. 0 means 500 ms.
 	ProbeTimeout time.Duration
-	// RedialMin and RedialMax bound the pause between two attempts; it doubles, with
-	// jitter. 0 means 20 ms and 1 s.
+	// RedialMin and RedialMax bound the pause between two attempts; it doubles, with jitter. 0
+	// means 20 ms and 1 s.
 	RedialMin, RedialMax time.Duration
 
-	// MaxFrame bounds a frame, in bytes. A longer message cuts the link on which it
-	// is sent. 0 means 64 MiB.
+	// MaxFrame bounds a frame, in bytes. Sending a longer message cuts the link. 0 means 64 MiB.
 	MaxFrame int
-	// QueueBytes is how much may wait in the bulk lane of a link before it is cut:
-	// more than a message, and than all requests that a follower may have to pass
-	// on. 0 means 256 MiB.
+	// QueueBytes is how much may wait in the bulk lane of a link before the link is cut. It must
+	// hold more than one message, and all requests that a follower may have to pass on. 0 means
+	// 256 MiB.
 	QueueBytes int
-	// BulkDelay is for how long bulk bytes may be on their way to a peer beyond what
-	// an empty network takes, about: control frames wait so long for those that were
-	// written before them. It should be small beside the time in which heartbeats are
-	// missed. 0 means 100 ms.
+	// BulkDelay is about how long bulk bytes may be in flight beyond the delay of an idle
+	// network: control frames wait that long for bytes written before them. It should be small
+	// compared with the time after which heartbeats count as missed. 0 means 100 ms.
 	BulkDelay time.Duration
 
 	Handler    Handler
@@ -128,11 +123,11 @@ type Options struct {
 
 var errUnlisted = errors.New("it is not listed there")
 
-// keepAlive is how often to see whether a keep-alive is due: if nothing was sent
-// since the last time. So silence lasts for twice as long at most.
+// keepAlive returns the interval of the check that sends a keep-alive if nothing was sent
+// since the last check. So silence lasts at most twice as long.
 func (o *Options) keepAlive() time.Duration { return min(o.IdleTimeout/8, time.Second/2) }
 
-// complete fills in defaults and checks the rest.
+// complete fills in defaults and checks the other values.
 func (o *Options) complete() error {
 	if o.Self == 0 {
 		return errors.New("transport: the server's own id is missing")

@@ -11,7 +11,7 @@ const (
 	chunkPooled = 4 << 20 // larger ones are left to the garbage collector
 )
 
-// chunk holds frames, or records of the bulk lane, on their way out.
+// chunk holds outgoing frames, or records of the bulk lane.
 type chunk struct{ b []byte }
 
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }}
@@ -33,15 +33,15 @@ func (c *chunk) release() {
 	}
 }
 
-// outQueue is what waits to be written in one lane, in chunks, so that a long
-// queue is not copied as it grows.
+// outQueue is the queue of one lane, in chunks, so that a long queue is not copied as it
+// grows.
 type outQueue struct {
 	chunks []*chunk
-	bytes  int    // in chunks, and in those that the writer has taken and not dealt with
-	spare  *chunk // empty, or nil: what a link with little to say uses again and again
+	bytes  int    // in chunks, and in those that the writer has taken and not written yet
+	spare  *chunk // empty, or nil: reused by a link with little traffic
 }
 
-// begin returns the chunk to append a frame of about n bytes to.
+// begin returns the chunk to which a frame of about n bytes is to be appended.
 func (q *outQueue) begin(n int) *chunk {
 	if k := len(q.chunks); k > 0 {
 		if c := q.chunks[k-1]; cap(c.b)-len(c.b) >= n {
@@ -56,7 +56,7 @@ func (q *outQueue) begin(n int) *chunk {
 	return c
 }
 
-// recycle takes back a chunk whose bytes are not needed any more.
+// recycle takes back a chunk whose bytes are no longer needed.
 func (q *outQueue) recycle(c *chunk) {
 	if q.spare == nil && cap(c.b) <= 2*chunkSize {
 		c.b = c.b[:0]
@@ -66,7 +66,7 @@ func (q *outQueue) recycle(c *chunk) {
 	c.release()
 }
 
-// sizeOf estimates the size of a message's frame, never too low by much.
+// sizeOf estimates the size of a message's frame. It is never much too low.
 func sizeOf(m *zab.Message) int {
 	n := 256 + 12*len(m.Epochs)
 	for i := range m.Entries {

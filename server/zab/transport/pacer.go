@@ -11,71 +11,70 @@ const (
 	firstWindow = 64 << 10
 	mostWindow  = 8 << 20
 
-	// windowAge is how long a pause makes a sender forget what it has learned of
-	// the way: the way may be slower now. On a fast way it is learned again within a
-	// few round trips.
+	// windowAge is the pause after which a sender forgets what it has learned about the path: the
+	// path may be slower now. On a fast path it is learned again within a few round trips.
 	windowAge = 50 * time.Millisecond
-	// baseAge is how long the window may be at its least before the delay that
-	// remains is taken for that of the empty way, and mostBase is the most that
-	// is: others that share the way may be the reason.
+	// baseAge is how long the window may be at its minimum before the delay that remains is taken
+	// as that of the idle path. mostBase is the maximum of that delay, since other users of the
+	// path may cause it.
 	baseAge  = 10 * time.Second
 	mostBase = 500 * time.Millisecond
 )
 
-// pacer bounds the bulk bytes of one connection that have been written and that
-// the other end has not read yet. These fill the buffers of sockets, routers and
-// relays, and what is written after them waits for as long as they take.
+// pacer bounds the bulk bytes of one connection that have been written and that the peer
+// has not read yet. They fill the buffers of sockets, routers and relays, and delay
+// everything that is written after them.
 //
-// The receiver credits bulk bytes, and at once those for which the sender asks, which it
-// does when half of the window is on its way. The pacer measures the time from the write
-// of these to their credit and keeps what exceeds the delay of the empty way
-// below a target: once per round trip the window shrinks in proportion when the
-// excess was above the target all the time, and grows when it is below a quarter of
-// it and the window was what the sender had to wait for, the faster the further below.
-// So a fast way gets a window that never limits it, and a slow one the bytes that it
-// passes in a part of the target.
+// The receiver credits bulk bytes. It does so at once for those for which the sender asks,
+// which it does when half of the window is in flight. The pacer measures the time from the
+// write of these bytes to their credit, and keeps its excess over the delay of the idle
+// path below a target. Once per round trip the window shrinks in proportion if the excess
+// was above the target all the time. It grows if the excess is below a quarter of the
+// target and the sender had to wait for the window; the further below, the faster. So a
+// fast path gets a window that never limits it, and a slow path the bytes that it passes in
+// a part of the target.
 //
-// TCP's congestion control does not do that: it fills the buffers until one of
-// them overflows. Delay-based controls, such as LEDBAT (RFC 6817), do.
+// TCP's congestion control does not achieve this: it fills the buffers until one of them
+// overflows. Delay-based controls, such as LEDBAT (RFC 6817), do.
 //
-// Invariant: when a write begins, what is on its way is no more than the window
-// with it, or was less than a receiver leaves uncredited for good. So a sender never
+// Invariant: when a write begins, the bytes in flight either fit into the window together
+// with it, or were fewer than a receiver leaves uncredited indefinitely. So a sender never
 // waits for a credit that does not come.
 type pacer struct {
 	target time.Duration
-	base   *atomic.Int64 // least delay of the way, ns; shared by the connections to a peer
+	base   *atomic.Int64 // minimum delay of the path, ns; shared by the connections to a peer
 
 	window     int
 	sent, read uint64 // bulk bytes since the connection began
 	marks      []mark // of writes that are not fully credited, oldest first
 	wroteAt    time.Time
 
-	round     uint64        // the round trip ends when so many bytes have been read
+	round     uint64        // the round trip ends when this many bytes have been read
 	least     time.Duration // delay in this round trip
 	last      time.Duration // newest delay
 	limited   bool          // the sender has waited for the window in this round trip
-	lowSince  time.Time     // since when the window is at its least; zero if it is not
-	lowestNow time.Duration // least delay since then
+	lowSince  time.Time     // when the window reached its minimum; zero if it is larger
+	lowestNow time.Duration // minimum delay since then
 }
 
-// mark says when the bytes from start to end began to be written, which asked for a
-// credit.
+// mark records when the bytes from start to end, which asked for a credit, began to be
+// written.
 type mark struct {
 	start, end uint64
 	at         time.Time
 }
 
-// markEvery bounds the marks: writes that follow each other within it share one.
+// markEvery bounds the marks: writes within this time of each other share one.
 const markEvery = time.Millisecond
 
 func newPacer(target time.Duration, base *atomic.Int64) pacer {
 	return pacer{target: target, base: base, window: firstWindow, least: math.MaxInt64}
 }
 
-// unread returns how many bytes are on their way.
+// unread returns how many bytes are in flight.
 func (p *pacer) unread() int { return int(p.sent - p.read) }
 
-// age forgets after a pause what was learned of the way.
+// age forgets after a pause what was learned about the path.
 func (p *pacer) age(now time.Time) {
 	if p.unread() < creditStep && now.Sub(p.wroteAt) >= windowAge {
 		p.window = min(p.window, firstWindow)
@@ -83,8 +82,8 @@ func (p *pacer) age(now time.Time) {
 	}
 }
 
-// room returns how many bytes may be written now, if there are n to be written at
-// once; 0 if these must wait.
+// room returns how many bytes may be written now, if n are to be written at once; 0 if they
+// must wait.
 func (p *pacer) room(n int, now time.Time) int {
 	p.age(now)
 	room := p.window - p.unread()
@@ -98,11 +97,11 @@ func (p *pacer) room(n int, now time.Time) int {
 	return 0
 }
 
-// quiet returns how many bytes may be written now that need not ask for a credit.
+// quiet returns how many bytes may be written now without asking for a credit.
 func (p *pacer) quiet() int { return p.window/2 - p.unread() }
 
-// write notes that bytes are about to be written, first some that do not ask for a
-// credit, and then some that do.
+// write records that bytes are about to be written: first those that do not ask for a
+// credit, then those that do.
 func (p *pacer) write(unasked, asking int, now time.Time) {
 	p.wroteAt = now
 	start := p.sent + uint64(unasked)
@@ -114,8 +113,8 @@ func (p *pacer) write(unasked, asking int, now time.Time) {
 	}
 }
 
-// credit takes in that the other end has read so many bytes, in all. It returns
-// false if that can't be.
+// credit records that the peer has read read bytes in total. It returns false if that is
+// impossible.
 func (p *pacer) credit(read uint64, now time.Time) bool {
 	if read < p.read || read > p.sent {
 		return false
@@ -125,7 +124,7 @@ func (p *pacer) credit(read uint64, now time.Time) bool {
 	for k < len(p.marks) && p.marks[k].end < read {
 		k++
 	}
-	if k < len(p.marks) && p.marks[k].start < read { // it has the byte that the other end read last
+	if k < len(p.marks) && p.marks[k].start < read { // it has the byte that the peer read last
 		p.last = now.Sub(p.marks[k].at)
 		p.least = min(p.least, p.last)
 		if p.marks[k].end == read {
@@ -160,8 +159,8 @@ func (p *pacer) adapt(now time.Time) {
 	p.rebase(now)
 }
 
-// rebase finds out that the empty way has become longer, as when the network
-// takes another route: then the delay stays high however little is on its way.
+// rebase detects that the idle path has become longer, for example because the network
+// takes another route: then the delay stays high however little is in flight.
 func (p *pacer) rebase(now time.Time) {
 	switch {
 	case p.window > leastWindow:

@@ -14,29 +14,29 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// mostStreams bounds the streams that a peer may send at a time.
+// mostStreams bounds the concurrent streams from a peer.
 const mostStreams = 8
 
-// peer is the way to another server: who dials it, and what was counted. It
-// stays when the server leaves the configuration, and may come back.
+// peer is the path to another server: its dialer and its counters. It stays when the server
+// leaves the configuration, and the server may come back.
 type peer struct {
 	t  *Transport
 	id zab.SID
-	// slot is held while a link takes the peer's place in Transport.links. It is a
-	// channel because the holder waits for the network.
+	// slot is held while a link takes the peer's place in Transport.links. It is a channel
+	// because the holder waits for the network.
 	slot  chan struct{}
-	nudge chan struct{} // the dialer is to start anew: the peer has shown life
+	nudge chan struct{} // tells the dialer to restart: the peer has shown life
 
 	bytesIn, bytesOut, framesIn, framesOut atomic.Uint64
 	failures                               atomic.Uint64 // of dialing
 	streams                                atomic.Int64  // being received
-	bulkIn, bulkOut                        atomic.Uint64 // bytes that arrived, and that the peer has credited
-	delay                                  atomic.Int64  // of the empty way: see pacer
+	bulkIn, bulkOut                        atomic.Uint64 // bytes that arrived, and bytes that the peer has credited
+	delay                                  atomic.Int64  // of the idle path: see pacer
 
 	mu struct {
 		sync.Mutex
 		addrs  []string
-		ctx    context.Context // of its time in the configuration; nil while it is not
+		ctx    context.Context // of the time in the configuration; nil outside of it
 		cancel context.CancelFunc
 
 		up        *link
@@ -52,14 +52,14 @@ func newPeer(t *Transport, id zab.SID) *peer {
 	return &peer{t: t, id: id, slot: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
 }
 
-// addrs returns where the peer listens.
+// addrs returns the addresses at which the peer listens.
 func (p *peer) addrs() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.addrs
 }
 
-// context returns the context of the peer's time in the configuration, nil if it
+// context returns the context of the peer's time in the configuration, or nil if the peer
 // is not in it.
 func (p *peer) context() context.Context {
 	p.mu.Lock()
@@ -67,7 +67,7 @@ func (p *peer) context() context.Context {
 	return p.mu.ctx
 }
 
-// poke makes the dialer start anew.
+// poke makes the dialer restart.
 func (p *peer) poke() {
 	select {
 	case p.nudge <- struct{}{}:
@@ -75,13 +75,13 @@ func (p *peer) poke() {
 	}
 }
 
-// dialLoop is the dialer. It keeps the link to a peer with a smaller id up. To
-// one with a larger id it calls while there is no link.
+// dialLoop is the dialer. It keeps up the link to a peer with a smaller id. It calls a peer
+// with a larger id while there is no link.
 func (p *peer) dialLoop(ctx context.Context) {
 	pause := p.t.o.RedialMin
 	for {
 		start := time.Now()
-		// A link that broke at once is no reason to hurry.
+		// A link that broke at once does not reset the back-off.
 		if p.linkedFor(ctx) >= p.t.o.RedialMax {
 			pause = p.t.o.RedialMin
 		}
@@ -97,8 +97,8 @@ func (p *peer) dialLoop(ctx context.Context) {
 	}
 }
 
-// linkedFor tries to have a link, and returns after an attempt has failed or a
-// call is done, or else when the link is down: with how long it was up.
+// linkedFor tries to get a link. It returns when an attempt has failed, a call is done, or
+// the link is down, with the time that the link was up.
 func (p *peer) linkedFor(ctx context.Context) time.Duration {
 	l := p.t.links[p.id].Load()
 	if l == nil {
@@ -119,8 +119,8 @@ func (p *peer) linkedFor(ctx context.Context) time.Duration {
 	return time.Since(start)
 }
 
-// rest waits for about a pause, and reports whether it was cut short because the
-// peer has shown life.
+// rest waits for about a pause, and reports whether it was cut short because the peer has
+// shown life.
 func (p *peer) rest(ctx context.Context, pause time.Duration) (nudged bool) {
 	wait := time.NewTimer(pause/2 + rand.N(pause/2+1))
 	defer wait.Stop()
@@ -133,8 +133,8 @@ func (p *peer) rest(ctx context.Context, pause time.Duration) (nudged bool) {
 	return false
 }
 
-// attempt dials once, and is the reader of the link that results. It returns
-// for how long that was up, or why there is none.
+// attempt dials once, and is the reader of the resulting link. It returns how long the link
+// was up, or why there is none.
 func (p *peer) attempt(ctx context.Context) (time.Duration, error) {
 	why := forLink
 	if p.id > p.t.o.Self {
@@ -158,14 +158,14 @@ func (p *peer) attempt(ctx context.Context) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// timed is a connection with this transport's deadlines and this peer's counts.
+// timed returns a connection with this transport's deadlines and this peer's counters.
 func (p *peer) timed(nc, raw net.Conn) *conn {
 	return &conn{Conn: nc, raw: raw, idle: p.t.o.IdleTimeout, stall: p.t.o.WriteTimeout, in: &p.bytesIn, out: &p.bytesOut}
 }
 
-// admit gives a link the peer's place, which makes it the one that Send uses. A
-// link that is there already makes room if it is dead, or if it is of the same
-// process. Otherwise two processes have the same id, and the newcomer is refused.
+// admit gives a link the peer's place, which makes it the one that Send uses. An existing
+// link makes room if it is dead or leads to the same process. Otherwise two processes have
+// the same id, and the new link is refused.
 func (p *peer) admit(ctx context.Context, l *link) error {
 	if err := p.lockSlot(ctx); err != nil {
 		return err
@@ -184,15 +184,15 @@ func (p *peer) admit(ctx context.Context, l *link) error {
 	}
 	l.gen = p.t.gen.Add(1)
 	place.Store(l)
-	if err := ctx.Err(); err != nil { // who ended it may not have seen the link
+	if err := ctx.Err(); err != nil { // the code that ended it may not have seen the link
 		l.abandon(err)
 		return err
 	}
 	return nil
 }
 
-// called handles a call: the peer has no link. If we have one, it is dead without
-// our knowing it, or new, or another process uses the id.
+// called handles a call: the peer has no link. If this server has one, either it is dead
+// and that was not noticed yet, or it is new, or another process uses the id.
 func (p *peer) called(ctx context.Context, h Hello) error {
 	if err := p.lockSlot(ctx); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (p *peer) duplicate(addr string) error {
 		": two servers have the same myid")
 }
 
-// linked notes that a link is up.
+// linked records that a link is up.
 func (p *peer) linked(l *link) {
 	p.mu.Lock()
 	p.mu.up, p.mu.hello, p.mu.since = l, l.hello, time.Now()
@@ -237,7 +237,7 @@ func (p *peer) linked(l *link) {
 		zap.Bool("tls", l.hello.TLS))
 }
 
-// unlinked notes why a link is down.
+// unlinked records why a link is down.
 func (p *peer) unlinked(l *link, err error) {
 	p.mu.Lock()
 	p.mu.up, p.mu.since = nil, time.Now()
@@ -254,7 +254,7 @@ func (p *peer) noteLocked(err error) {
 	p.mu.lastErr, p.mu.lastErrAt = plain(err), time.Now()
 }
 
-// failed notes why the peer could not be reached.
+// failed records why the peer could not be reached.
 func (p *peer) failed(err error) {
 	p.failures.Add(1)
 	p.t.metrics.refuse(causeOf(err))
@@ -266,7 +266,7 @@ func (p *peer) failed(err error) {
 	}
 }
 
-// reached notes that the peer has been called and will dial.
+// reached records that the peer has been called and will dial.
 func (p *peer) reached() {
 	p.mu.Lock()
 	p.mu.lastErr = ""
@@ -278,7 +278,7 @@ func (p *peer) name() string { return strconv.Itoa(int(p.id)) }
 
 func (p *peer) topic() string { return "dial " + p.name() }
 
-// status returns what an operator wants to know.
+// status returns the peer's state for the operator.
 func (p *peer) status() PeerStatus {
 	p.mu.Lock()
 	s := PeerStatus{

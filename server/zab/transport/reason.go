@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// reason is an error with a cause to count by: one of a few words.
+// reason is an error with a cause, one of a few words, under which it is counted.
 type reason struct{ cause, text string }
 
 func (r *reason) Error() string { return r.text }
 
-// refusal is a reason not to have a connection that one side told the other.
+// refusal is a reason, told by one side to the other, not to have a connection.
 type refusal struct {
 	reason
-	theirs bool // the other side refused
+	theirs bool // the peer refused
 }
 
 func (r *refusal) Error() string {
@@ -59,8 +59,8 @@ func causeOf(err error) string {
 	return "other"
 }
 
-// plain is an error's text without the ports of this side, which differ from
-// attempt to attempt.
+// plain returns an error's text without the ports of this side, which differ from attempt
+// to attempt.
 func plain(err error) string {
 	text := err.Error()
 	var op *net.OpError
@@ -70,7 +70,7 @@ func plain(err error) string {
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-// printable makes what a stranger sent fit for a log line.
+// printable makes a stranger's text fit for a log line.
 func printable(s string) string {
 	const most = 200
 	if len(s) > most {
@@ -86,8 +86,8 @@ const (
 	mostTopics  = 256
 )
 
-// complaints decides what is worth a line in the log: a reason that is new for
-// its topic. Attempts come several times a second, for weeks.
+// complaints decides what is logged: only a reason that is new for its topic. Attempts come
+// several times a second, for weeks.
 type complaints struct {
 	mu struct {
 		sync.Mutex
@@ -119,8 +119,8 @@ func (c *complaints) worth(topic, text string) bool {
 	return true
 }
 
-// forgetLocked drops old topics and reports whether there is room now. Strangers make new
-// ones as they like.
+// forgetLocked drops old topics and reports whether there is room now. Strangers can make
+// any number of topics.
 func (c *complaints) forgetLocked(now time.Time) bool {
 	for topic, last := range c.mu.last {
 		if now.Sub(last.at) > time.Minute {
@@ -130,7 +130,7 @@ func (c *complaints) forgetLocked(now time.Time) bool {
 	return len(c.mu.last) < mostTopics
 }
 
-// settle forgets a topic: what comes next is news.
+// settle forgets a topic: its next complaint is new.
 func (c *complaints) settle(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

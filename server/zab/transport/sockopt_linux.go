@@ -9,9 +9,9 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of tcp(7), which package syscall lacks.
 const tcpUserTimeout = 18
 
-// setUserTimeout makes the kernel give up a TCP connection whose data are not
-// acknowledged for so long, whatever its retransmission timers say. It is a help
-// only: our own deadlines do not depend on it.
+// setUserTimeout makes the kernel give up a TCP connection whose data are not acknowledged
+// for d, whatever its retransmission timers say. It only helps: the transport's deadlines
+// do not depend on it.
 func setUserTimeout(nc net.Conn, d time.Duration) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// setUserTimeout does something on Linux alone.
+// setUserTimeout has an effect on Linux only.
 func setUserTimeout(net.Conn, time.Duration) {}

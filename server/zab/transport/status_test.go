@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// value returns that of a metric with a label's value.
+// value returns the value of a metric with a label value.
 func value(t *testing.T, reg prometheus.Gatherer, name, label string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -32,7 +32,7 @@ func value(t *testing.T, reg prometheus.Gatherer, name, label string) float64 {
 	return -1
 }
 
-// TestStatusAndMetrics has one peer up and one away, and what operators see.
+// TestStatusAndMetrics checks the status and the metrics with one peer up and one away.
 func TestStatusAndMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
@@ -43,7 +43,7 @@ func TestStatusAndMetrics(t *testing.T) {
 		start := time.Now()
 		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) })
 		a.send(3, 1)
-		a.send(3, 1) // the gen is right, all of this arrives
+		a.send(3, 1) // the gen is current, so all of this arrives
 		a.tr.Send(3, 12345, nil)
 		time.Sleep(time.Minute)
 		s := b.tr.Peers()
@@ -80,13 +80,12 @@ func TestStatusAndMetrics(t *testing.T) {
 	})
 }
 
-// A handler that takes its time over the end of a link is not told of the next one
-// meanwhile.
+// While a handler is slow to handle the end of a link, it gets no call for the next one.
 func TestPeerUpWaitsForPeerDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newMemNet()
 		a, b := newNode(t, net, 1, 1), newNode(t, net, 3, 3)
-		a.onDown = func() { time.Sleep(5 * time.Second) } // b, which dials, is back before
+		a.onDown = func() { time.Sleep(5 * time.Second) } // b, which dials, is back earlier
 		a.tr.SetPeers([]Peer{{ID: 3, Addrs: []string{addrOf(3)}}})
 		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) })
 		net.reset("s1", "s3")

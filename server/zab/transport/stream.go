@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	streamPiece  = 128 << 10 // of data in a frame, at most
+	streamPiece  = 128 << 10 // maximum data in a frame
 	shortPiece   = 16 << 10  // while the window is small
 	streamFrame  = streamPiece + frameHead + frameTail
 	mostReason   = 1 << 10 // bytes of an error's text
@@ -22,8 +22,8 @@ const (
 
 var errAborted = errors.New("stream aborted")
 
-// Stream is the sending end of a stream. One goroutine uses it, but Abort may be
-// called from any.
+// Stream is the sending end of a stream. One goroutine uses it; Abort may be called from
+// any.
 type Stream struct {
 	t    *Transport
 	p    *peer
@@ -31,18 +31,18 @@ type Stream struct {
 	sum  bool
 
 	result chan struct{} // closed when err is set
-	err    error         // the receiver's, io.EOF for none; or why the connection broke
+	err    error         // the receiver's error, io.EOF for none; or why the connection broke
 
-	unhook func() bool // of the context
-	once   sync.Once   // for ending
+	unhook func() bool // from the context
+	once   sync.Once   // for end
 	ended  chan struct{}
-	over   bool // the user's: Close has been called
+	over   bool // Close has been called
 
-	// writing is held while a frame is begun or written, also while that waits for
-	// the network. Only the user waits for it.
+	// writing is held while a frame is begun or written, including waits for the network. Only
+	// the user waits for it.
 	writing sync.Mutex
 	buf     []byte // the frame that is being filled
-	full    int    // its size when it is
+	full    int    // size of a full frame
 	idle    bool   // nothing was written since the last pulse
 
 	credited chan struct{} // the receiver has read more
@@ -52,9 +52,9 @@ type Stream struct {
 	}
 }
 
-// OpenStream opens a stream to a peer, whose Handler.Stream sees header first. It
-// needs no link, and is not ended by one that breaks. When ctx ends the stream is
-// aborted. Close or Abort must follow.
+// OpenStream opens a stream to a peer, whose Handler.Stream sees header first. The stream
+// needs no link, and a broken link does not end it. When ctx ends, the stream is aborted.
+// The caller must call Close or Abort.
 func (t *Transport) OpenStream(ctx context.Context, to zab.SID, header []byte) (*Stream, error) {
 	if len(header) > streamPiece {
 		return nil, fmt.Errorf("open stream to server %d: header of %d bytes", to, len(header))
@@ -85,8 +85,7 @@ func (t *Transport) OpenStream(ctx context.Context, to zab.SID, header []byte) (
 	return s, nil
 }
 
-// enter keeps Close from returning until goroutines.Done. It returns false after
-// Close.
+// enter delays the return of Close until goroutines.Done. It returns false after Close.
 func (t *Transport) enter() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +96,7 @@ func (t *Transport) enter() bool {
 	return true
 }
 
-// Write sends p, some of it perhaps only with the next Write or Close. It blocks
+// Write sends p, possibly buffering some of it until the next Write or Close. It blocks
 // while the receiver does not read.
 func (s *Stream) Write(p []byte) (n int, err error) {
 	s.writing.Lock()
@@ -119,15 +118,15 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// piece returns how much data the next frame should have: little beside what may
-// be on its way.
+// piece returns how much data the next frame should have: a small part of the allowed bytes
+// in flight.
 func (s *Stream) piece() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return min(max(s.mu.pace.window/4, shortPiece), streamPiece)
 }
 
-// flushLocked writes the frame that was begun, if there is one.
+// flushLocked writes the current frame, if there is one.
 func (s *Stream) flushLocked() error {
 	select {
 	case <-s.ended:
@@ -151,8 +150,8 @@ func (s *Stream) flushLocked() error {
 	return nil
 }
 
-// awaitRoom waits until n bytes more may be on their way to the receiver. It
-// returns false if the stream ends before.
+// awaitRoom waits until n more bytes may be in flight to the receiver. It returns false if
+// the stream ends before.
 func (s *Stream) awaitRoom(n int) bool {
 	for !s.takeRoom(n) {
 		select {
@@ -177,7 +176,7 @@ func (s *Stream) takeRoom(n int) bool {
 	return true
 }
 
-// credit takes in how many bytes the receiver has read.
+// credit records how many bytes the receiver has read.
 func (s *Stream) credit(body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,8 +192,8 @@ func (s *Stream) credit(body []byte) error {
 	return nil
 }
 
-// failure returns why the stream failed: what the receiver said, or that it was
-// aborted here, or what else is known of the connection, or err.
+// failure returns why the stream failed: the receiver's error, the local abort, what else
+// is known about the connection, or err.
 func (s *Stream) failure(err error) error {
 	select {
 	case <-s.result:
@@ -216,9 +215,8 @@ func (s *Stream) failure(err error) error {
 	}
 }
 
-// Close ends the stream, waits until the receiver's Handler.Stream has returned,
-// and returns nil only if that was its result. The wait is as long as the
-// receiver needs and shows life.
+// Close ends the stream, waits until the receiver's Handler.Stream has returned, and
+// returns nil only if that returned nil. It waits as long as the receiver shows life.
 func (s *Stream) Close() error {
 	if s.over {
 		return ErrClosed
@@ -228,7 +226,7 @@ func (s *Stream) Close() error {
 	if err := s.finish(); err != nil {
 		return err
 	}
-	<-s.result // always comes: at the latest when the receiver is silent, or the stream aborted
+	<-s.result // always closed: at the latest when the receiver is silent, or the stream aborted
 	if s.err == io.EOF {
 		return nil
 	}
@@ -245,8 +243,8 @@ func (s *Stream) finish() error {
 	return s.flushLocked()
 }
 
-// Abort ends the stream so that the receiver gets an error: reason, if the
-// network takes it at once. It does nothing after Close.
+// Abort ends the stream with an error for the receiver: reason, if the network accepts it
+// at once. It does nothing after Close.
 func (s *Stream) Abort(reason error) {
 	if s.writing.TryLock() {
 		defer s.writing.Unlock()
@@ -294,18 +292,17 @@ func (s *Stream) await() {
 		default:
 			s.err = &remoteError{string(body)}
 		}
-		s.conn.Close() // frees a Write
+		s.conn.Close() // unblocks a Write
 		return
 	}
 }
 
-// remoteError is what the receiver's Handler.Stream returned.
+// remoteError is the error that the receiver's Handler.Stream returned.
 type remoteError struct{ text string }
 
 func (e *remoteError) Error() string { return "receiver: " + printable(e.text) }
 
-// pulse shows the receiver that the sender is alive though it has nothing to send
-// for a while.
+// pulse shows the receiver that the sender is alive while it has nothing to send.
 func (s *Stream) pulse() {
 	tick := time.NewTicker(s.t.o.keepAlive())
 	defer tick.Stop()
@@ -331,7 +328,7 @@ func (s *Stream) pulse() {
 	}
 }
 
-// text is an error's, short enough for a frame and never empty.
+// text returns an error's text, short enough for a frame and never empty.
 func text(err error) []byte {
 	if err == nil || err.Error() == "" {
 		return []byte("no reason given")
@@ -340,7 +337,7 @@ func text(err error) []byte {
 	return b[:min(len(b), mostReason)]
 }
 
-// serveStream is the receiving end.
+// serveStream serves the receiving end of a stream.
 func (t *Transport) serveStream(ctx context.Context, p *peer, hs *handshake) error {
 	defer p.streams.Add(-1)
 	if p.streams.Add(1) > mostStreams {
@@ -390,19 +387,19 @@ func (t *Transport) runStream(p *peer, c *conn, header []byte, in *streamReader)
 	if err := t.o.Handler.Stream(p.id, header, in); err != nil {
 		return err
 	}
-	return in.complete() // whatever the handler made of an error
+	return in.complete() // even if the handler ignored an error
 }
 
-// answer tells the handler's result, and waits until the sender has it.
+// answer sends the handler's result, and waits until the sender has it.
 func (t *Transport) answer(c *conn, in *streamReader, result error) error {
 	var body []byte
 	if result != nil {
 		body = text(result)
 	}
 	if _, err := c.Write(appendFrame(nil, kindResult, body, in.frames.sum)); err != nil {
-		return nil // the sender is gone: it knows
+		return nil // the sender is gone, so it needs no result
 	}
-	// Closing while there is something to read could destroy what was written.
+	// Closing with unread input could destroy the bytes written.
 	for {
 		if _, _, err := in.frames.next(); err != nil {
 			return nil
@@ -410,7 +407,7 @@ func (t *Transport) answer(c *conn, in *streamReader, result error) error {
 	}
 }
 
-// streamReader is what Handler.Stream reads.
+// streamReader is the reader passed to Handler.Stream.
 type streamReader struct {
 	p      *peer
 	conn   *conn
@@ -418,7 +415,7 @@ type streamReader struct {
 	rest   []byte // of a data frame
 	err    error  // final
 
-	read, credited uint64 // bytes of data frames; of these, what the sender has been told
+	read, credited uint64 // bytes of data frames; the part of these that was credited
 	frame          []byte // of the last credit
 }
 
@@ -430,7 +427,7 @@ func (r *streamReader) header() ([]byte, error) {
 	return append([]byte(nil), body...), err
 }
 
-// Read returns io.EOF only behind the frame that ends the stream.
+// Read returns io.EOF only after the frame that ends the stream.
 func (r *streamReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 && r.err == nil {
 		r.next()
@@ -443,8 +440,7 @@ func (r *streamReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// complete returns nil if everything up to the end has been read, and waits for
-// that end.
+// complete returns nil if everything up to the end has been read. It waits for the end.
 func (r *streamReader) complete() error {
 	if n, err := r.Read(make([]byte, 1)); n > 0 {
 		return errors.New("the stream was not read to its end")
@@ -454,8 +450,8 @@ func (r *streamReader) complete() error {
 	return nil
 }
 
-// credit tells the sender from time to time how many bytes have been read. If that
-// fails the sender is gone, and what it sent last says why.
+// credit tells the sender from time to time how many bytes have been read. If that fails,
+// the sender is gone, and its last frame says why.
 func (r *streamReader) credit() {
 	r.read += uint64(r.frames.size())
 	r.p.bulkIn.Add(uint64(r.frames.size()))

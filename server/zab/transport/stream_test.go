@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// streamed runs a stream from server 1 to server 2. send gets the sending end.
+// streamed runs a stream from server 1 to server 2. send is called with the sending end.
 func streamed(t *testing.T, receive func(header []byte, r io.Reader) error, send func(t *testing.T, net *memNet, a, b *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func open(t *testing.T, a *node, header string) *Stream {
 	return s
 }
 
-// pattern is n bytes of which each piece differs.
+// pattern returns n bytes in which all pieces differ.
 func pattern(n int) []byte {
 	b := make([]byte, 0, n+sha256.Size)
 	for i := 0; len(b) < n; i++ {
@@ -79,7 +79,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamPauses has both ends take longer than IdleTimeout, each in turn.
+// TestStreamPauses makes both ends pause for longer than IdleTimeout, each in turn.
 func TestStreamPauses(t *testing.T) {
 	receive := func(_ []byte, r io.Reader) error {
 		time.Sleep(time.Minute)
@@ -110,7 +110,7 @@ func TestStreamFails(t *testing.T) {
 	var seen error // by the receiver
 	note := func(header []byte, r io.Reader) error {
 		seen = all(header, r)
-		return nil // it must not count as success all the same
+		return nil // it must not count as success
 	}
 	write := func(s *Stream) (err error) {
 		for range 50 {
@@ -176,8 +176,8 @@ func TestStreamFails(t *testing.T) {
 	}
 }
 
-// TestStreamBlackHole loses the way to the receiver while a Write waits. Both ends
-// notice, and the context's end frees another one at once.
+// TestStreamBlackHole cuts the path to the receiver while a Write waits. Both ends notice,
+// and the end of the context unblocks another Write at once.
 func TestStreamBlackHole(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -221,8 +221,8 @@ func TestStreamBlackHole(t *testing.T) {
 	}
 }
 
-// TestControlBesideStreams sends messages while two streams fill a slow network's
-// buffers: they have their own connection and do not wait.
+// TestControlBesideStreams sends messages while two streams fill a slow network's buffers:
+// the messages have their own connection and do not wait.
 func TestControlBesideStreams(t *testing.T) {
 	var (
 		mu   sync.Mutex
@@ -270,8 +270,8 @@ func TestControlBesideStreams(t *testing.T) {
 	})
 }
 
-// TestReceiverKnowsTheEnd sees that a receiver that knows where the data end need
-// not read what tells it.
+// TestReceiverKnowsTheEnd checks that a receiver that knows where the data end need not
+// read the end frame.
 func TestReceiverKnowsTheEnd(t *testing.T) {
 	receive := func(_ []byte, r io.Reader) error {
 		_, err := io.ReadFull(r, make([]byte, 100_000))
@@ -303,7 +303,7 @@ func TestStreamToNobody(t *testing.T) {
 	})
 }
 
-// TestCloseEndsStreams closes the transports of both ends in the middle.
+// TestCloseEndsStreams closes the transports of both ends during a stream.
 func TestCloseEndsStreams(t *testing.T) {
 	for _, closer := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// authority signs certificates. They are valid in the bubble's time, which begins
-// in 2000.
+// authority signs certificates that are valid in the bubble's time, which begins in 2000.
 type authority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -60,7 +59,7 @@ func (a *authority) sign(c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
 	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// issue writes a key store and a trust store for names, and returns how to use
+// issue writes a key store and a trust store for names, and returns the options to use
 // them.
 func (a *authority) issue(dir string, names ...string) *TLS {
 	a.t.Helper()
@@ -109,7 +108,7 @@ func TestTLS(t *testing.T) {
 	tests := []struct {
 		name     string
 		one, two func(*Options)
-		err      string // in a log; "" if they get linked
+		err      string // in a log; "" if they are linked
 		plain    bool
 	}{
 		{"mutual", with(one, nil), with(two, nil), "", false},
@@ -166,8 +165,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestReload renews a certificate and then the authority, with a broken file in
-// between.
+// TestReload renews a certificate and then the authority, with a broken file in between.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := newAuthority(t)
@@ -200,7 +198,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestWrongFiles gives what Apache would take, or what is nothing. The error says
+// TestWrongFiles uses files that Apache would accept, or that are invalid. The error says
 // what to do.
 func TestWrongFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -13,12 +13,11 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// ErrClosed is returned by what is called after Close, and is why the links went
-// down then.
+// ErrClosed is returned by calls after Close, and is the reason for links that Close ended.
 var ErrClosed = errors.New("transport closed")
 
-// Transport has the links of one server. Its methods may be called from any
-// goroutine; Close must not be called from the Handler.
+// Transport manages the links of one server. Its methods may be called from any goroutine;
+// Close must not be called from the Handler.
 type Transport struct {
 	o          Options
 	log        *zap.Logger
@@ -27,7 +26,7 @@ type Transport struct {
 	keys       *keys // nil without TLS
 
 	gen        atomic.Uint64
-	links      [256]atomic.Pointer[link] // by peer; the one that is up
+	links      [256]atomic.Pointer[link] // by peer; the link that is up
 	greeting   atomic.Int64              // accepted connections in their handshake
 	ctx        context.Context           // ends with Close
 	cancel     context.CancelFunc
@@ -36,14 +35,14 @@ type Transport struct {
 	mu struct {
 		sync.Mutex
 		started, closed bool
-		peers           map[zab.SID]*peer // those that are known, configured or not
+		peers           map[zab.SID]*peer // the known ones, configured or not
 		conns           map[net.Conn]struct{}
 		listeners       []net.Listener
 	}
 }
 
-// New checks the options and reads the TLS files. Nothing else happens before
-// Start.
+// New checks the options and reads the TLS files. It does nothing else; Start does the
+// rest.
 func New(o Options) (*Transport, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func New(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// Start begins to listen and to dial. It does not wait for either.
+// Start begins to listen and to dial, without waiting for either.
 func (t *Transport) Start() error {
 	t.mu.Lock()
 	if t.mu.closed || t.mu.started {
@@ -81,8 +80,8 @@ func (t *Transport) Start() error {
 	return t.SetPeers(t.o.Peers)
 }
 
-// Close ends all links and streams and returns when PeerDown has been called for
-// each of them and every goroutine is gone.
+// Close ends all links and streams. It returns when PeerDown has been called for each link
+// and every goroutine has ended.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.mu.closed = true
@@ -104,10 +103,10 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// Send queues a message for a peer, in the lane that its kind has, encoding it at
-// once: m is the caller's again when Send returns. It never blocks. If gen is not
-// that of the link to the peer, the message is dropped. If more than
-// Options.QueueBytes wait, the link is cut.
+// Send queues a message for a peer, in the lane of its kind. It encodes m at once: the
+// caller owns m again when Send returns. It never blocks. If gen is not that of the current
+// link to the peer, the message is dropped. If more than Options.QueueBytes wait, the link
+// is cut.
 func (t *Transport) Send(to zab.SID, gen uint64, m *zab.Message) {
 	if l := t.link(to, gen); l != nil {
 		l.send(m)
@@ -116,8 +115,8 @@ func (t *Transport) Send(to zab.SID, gen uint64, m *zab.Message) {
 	t.metrics.stale.Add(1)
 }
 
-// SendApp is Send for bytes that the core knows nothing of. kind is the caller's,
-// and body is copied.
+// SendApp is like Send for bytes that the core does not know. kind is the caller's, and
+// body is copied.
 func (t *Transport) SendApp(to zab.SID, gen uint64, lane Lane, kind uint8, body []byte) {
 	if l := t.link(to, gen); l != nil {
 		l.sendApp(lane, kind, body)
@@ -126,9 +125,9 @@ func (t *Transport) SendApp(to zab.SID, gen uint64, lane Lane, kind uint8, body 
 	t.metrics.stale.Add(1)
 }
 
-// Room returns how many bytes should be sent in the bulk lane of a link now. More
-// would only wait in its queue, and what is sent after them with them. If it is
-// little, Handler.Drained is called when there is more.
+// Room returns how many bytes should now be sent in the bulk lane of a link. More would
+// only wait in its queue and delay what is sent after it. If Room returns little,
+// Handler.Drained is called when there is more.
 func (t *Transport) Room(to zab.SID, gen uint64) int {
 	if l := t.link(to, gen); l != nil {
 		return l.room()
@@ -136,8 +135,8 @@ func (t *Transport) Room(to zab.SID, gen uint64) int {
 	return 0
 }
 
-// Progress returns how many bulk bytes have arrived from a peer, and how many it
-// has read, over all links and streams since Start.
+// Progress returns how many bulk bytes have arrived from a peer, and how many it has read,
+// over all links and streams since Start.
 func (t *Transport) Progress(peer zab.SID) (in, out uint64) {
 	if l := t.links[peer].Load(); l != nil {
 		return l.p.bulkIn.Load(), l.p.bulkOut.Load()
@@ -145,7 +144,7 @@ func (t *Transport) Progress(peer zab.SID) (in, out uint64) {
 	return 0, 0
 }
 
-// link returns the link to a peer with a gen, or nil.
+// link returns the link to a peer with the given gen, or nil.
 func (t *Transport) link(to zab.SID, gen uint64) *link {
 	if l := t.links[to].Load(); l != nil && l.gen == gen {
 		return l
@@ -153,9 +152,8 @@ func (t *Transport) link(to zab.SID, gen uint64) *link {
 	return nil
 }
 
-// SetPeers replaces the peers. Links to those that stay are not touched, links to
-// those that go are cut. New addresses count from the next dial on. Start must
-// have been called.
+// SetPeers replaces the peers. Links to peers that stay are not touched, links to removed
+// peers are cut. New addresses are used from the next dial on. Start must have been called.
 func (t *Transport) SetPeers(peers []Peer) error {
 	if err := checkPeers(peers); err != nil {
 		return err
@@ -180,8 +178,7 @@ func (t *Transport) SetPeers(peers []Peer) error {
 	return nil
 }
 
-// addPeer adds a peer that SetPeers did not name. Addresses that make no sense are
-// left out.
+// addPeer adds a peer that SetPeers did not name. Invalid addresses are left out.
 func (t *Transport) addPeer(p Peer) {
 	p.Addrs = slices.DeleteFunc(slices.Clone(p.Addrs), func(addr string) bool {
 		_, _, err := net.SplitHostPort(addr)
@@ -194,7 +191,7 @@ func (t *Transport) addPeer(p Peer) {
 	}
 }
 
-// Relink cuts all links. They are made again, with what Introduce says now.
+// Relink cuts all links. They are made again, with the current result of Introduce.
 func (t *Transport) Relink() {
 	for i := range t.links {
 		if l := t.links[i].Load(); l != nil {
@@ -220,7 +217,7 @@ func (t *Transport) configureLocked(want Peer) {
 	t.goroutines.Go(func() { p.dialLoop(ctx) })
 }
 
-// leave takes a peer out of the configuration.
+// leave removes a peer from the configuration.
 func (p *peer) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,7 +231,7 @@ func (p *peer) leave() {
 	}
 }
 
-// active returns a peer if it is in the configuration, or nil.
+// active returns the peer with the given id if it is in the configuration, or nil.
 func (t *Transport) active(id zab.SID) *peer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -267,7 +264,7 @@ func (t *Transport) Peers() []PeerStatus {
 	return list
 }
 
-// Addrs returns the addresses that are listened at now.
+// Addrs returns the addresses of the current listeners.
 func (t *Transport) Addrs() []net.Addr {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -278,8 +275,8 @@ func (t *Transport) Addrs() []net.Addr {
 	return list
 }
 
-// hold notes a connection that Close has to close. It returns false after Close,
-// and closes the connection.
+// hold records a connection that Close has to close. After Close it closes the connection
+// and returns false.
 func (t *Transport) hold(nc net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
