@@ -12,10 +12,10 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// The oracle of storms: while there is much to do, no part of what a server holds is over
-// its bound; and when that is done, all of it is gone.
+// The oracle of storms: under load, no part of what a server holds exceeds its bound;
+// afterwards, all parts are empty.
 
-// bounded checks the first half. A turn of the peer loop may go beyond a bound.
+// bounded checks the first half. A turn of the peer loop may exceed a bound.
 func (s *testServer) bounded(t testing.TB) {
 	t.Helper()
 	turn := int64(replica.EvaluateWork*256 + 2*s.cfg.MaxBuffer)
@@ -26,7 +26,7 @@ func (s *testServer) bounded(t testing.TB) {
 	}
 }
 
-// idle checks the second half. The core keeps entries for those that come late.
+// idle checks the second half. The core keeps entries for late learners.
 func (s *testServer) idle(t testing.TB) {
 	t.Helper()
 	for p, h := range s.holdings() {
@@ -86,9 +86,9 @@ func (c *client) replies(xids []int32) (list []reply) {
 	return list
 }
 
-// Once more was uncommitted than the core keeps in memory, the leader kept every
-// transaction that it proposed from then on: entries that come from the log were not
-// asked for among its proposals, and these were only dropped in order.
+// Once more was uncommitted than the core keeps in memory, the leader kept every later
+// transaction that it proposed: entries from the log were not looked up among its
+// proposals, and these were only dropped in order.
 func TestALeaderForgetsWhatIsCommitted(t *testing.T) {
 	inTunedBubble(t, 3, smallLimits, nil, func(t *testing.T, e *testEnsemble) {
 		s := e.servers[e.leader()]
@@ -117,8 +117,8 @@ func TestALeaderForgetsWhatIsCommitted(t *testing.T) {
 	})
 }
 
-// A barrier that stands among entries which the applier reads from the log was passed
-// after all of them: its answer came to the wrong request, and the connection was cut.
+// A barrier among entries that the applier reads from the log was applied after all of
+// them: its answer went to the wrong request, and the connection was cut.
 func TestBarriersKeepTheirPlaceInAReplay(t *testing.T) {
 	everythingFromTheLog := func(s *Server) { s.limits.backlog = 0 }
 	for name, test := range map[string]struct {

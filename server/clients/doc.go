@@ -14,7 +14,7 @@
 // # Callers
 //
 // The server makes Clients when it has recovered its state, and then calls Listen, and
-// when it stops Refuse, Drain and Close. Only the applier calls Answers, with State
+// when it stops Refuse and Close. Only the applier calls Answers, with State
 // locked for writing. The peer loop calls Kill, EndService, Touches and EndReadOnly. All
 // other methods may be called from any goroutine.
 //

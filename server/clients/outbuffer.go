@@ -27,7 +27,7 @@ type outBuffer struct {
 	full     [][]byte // chunks, the oldest first
 	fullSize int      // bytes in full
 	b        []byte   // the last chunk
-	counted  int      // bytes that are counted in Server.outBytes
+	counted  int      // bytes that are counted in Clients.outBytes
 	// sizes of the replies in the buffer; all 0 if there are none
 	last, least, most int
 }

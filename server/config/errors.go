@@ -28,8 +28,8 @@ func (o Origin) String() string {
 // Warning is a remark on a setting. It does not stop the server.
 type Warning struct {
 	Origin
-	Key  string // the problem and what to do
-	Text string // what is the matter and what to do
+	Key  string // the key as written, "" if the remark is about no single key
+	Text string // the problem and what to do
 }
 
 // String renders w on one line.

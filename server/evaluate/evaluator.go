@@ -199,7 +199,7 @@ func (e *Evaluator) op(op *jute.MultiOp, txn *datatree.Txn) error {
 	return e.create(op, txn)
 }
 
-// reconfig always fails: a server of its own has no ensemble to change.
+// reconfig always fails: there is no ensemble here that it could change.
 func (e *Evaluator) reconfig() error {
 	d := jute.NewAliasDecoder(e.req.Body)
 	var r jute.ReconfigRequest

@@ -429,7 +429,7 @@ func RecycleTxn(txn *datatree.Txn) {
 // the last of them.
 type arena struct {
 	buf  []byte
-	left int // requests still to come, for the choice of the size
+	left int // requests still to come, to estimate the size
 }
 
 const arenaChunk = 256 << 10
