@@ -32,8 +32,6 @@ func TestEnsembleServesWritesAndReads(t *testing.T) {
 	})
 }
 
-// resumeAt continues c's session at another server.
-// inBubble runs a test of an ensemble in fake time.
 func TestSessionOutlivesTheLeader(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		follower, leader := e.follower(), e.leader()
@@ -259,7 +257,6 @@ func TestLeaderWithoutClients(t *testing.T) {
 	})
 }
 
-// inBubble2 is inBubble for an ensemble in which some servers do not serve.
 func TestReadOnlyMode(t *testing.T) {
 	inBubble(t, 3, []string{"readonlymode.enabled=true"}, func(t *testing.T, e *testEnsemble) {
 		c := e.servers[1].connect(t)

@@ -380,6 +380,7 @@ func (e *testEnsemble) follower() int {
 	return 0
 }
 
+// resumeAt continues c's session at another server.
 func (c *client) resumeAt(t testing.TB, s *testServer) *client {
 	t.Helper()
 	n := s.dial(t, dialOptions{})
@@ -387,6 +388,7 @@ func (c *client) resumeAt(t testing.TB, s *testServer) *client {
 	return n
 }
 
+// inBubble runs a test of an ensemble in fake time.
 func inBubble(t *testing.T, n int, lines []string, test func(t *testing.T, e *testEnsemble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -434,6 +436,7 @@ func (e *testEnsemble) stallDisks() (release func()) {
 	}
 }
 
+// inBubble2 is inBubble for an ensemble in which some servers do not serve.
 func inBubble2(t *testing.T, n int, lines []string, test func(t *testing.T, e *testEnsemble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
