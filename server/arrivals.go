@@ -74,8 +74,8 @@ type arrivals struct {
 
 	mu struct {
 		sync.Mutex
-		from    zab.SID // the core waits for the snapshot of this server,
-		token   uint64  // with this token; 0 for none
+		from    zab.SID // the core waits for the snapshot of this server
+		token   uint64  // and with this token; 0 for none
 		changed chan struct{}
 		list    map[zab.SID]*arrival
 	}

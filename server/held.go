@@ -87,7 +87,7 @@ var partNames = [numParts]string{
 //     learner, and the requests of the other servers' clients.
 //   - waiting: limits.waiting. Beyond that requests are refused: their connections end.
 //   - proposals: limits.proposals. Those beyond it are decoded again.
-//   - overlay: entries, and those beyond limits.cache, which are in the log.
+//   - overlay: the entries, including those beyond limits.cache, which are in the log.
 //   - entries: twice limits.cache, and the entries of one turn. Those beyond it are read
 //     from the log. A server without an ensemble holds the records at the log writer.
 //   - log: limits.log, and the proposals of one turn. A leader delays its proposals.

@@ -13,9 +13,9 @@
 //
 // # Callers
 //
-// The server makes Clients when it has recovered its state, and then calls Listen, and
-// when it stops Refuse and Close. Only the applier calls Answers, with State
-// locked for writing. The peer loop calls Kill, EndService, Touches and EndReadOnly. All
+// The server makes Clients when it has recovered its state, and then calls Listen; when
+// it stops, it calls Refuse and Close. Only the applier calls Answers, with State locked
+// for writing. The peer loop calls Kill, EndService, Touches and EndReadOnly. All
 // other methods may be called from any goroutine.
 //
 // # Locks

@@ -86,8 +86,8 @@ func (r *Replica) takeFrames(out *Output) {
 	out.buf, r.buf = r.buf, out.buf[:0]
 }
 
-// Frame processes a frame from another server. It drops frames of an earlier link: the
-// sender has noticed the change as well, and has ended the waiting connections.
+// Frame processes a frame from another server. It drops frames of an earlier link or
+// role: the sender has noticed the change as well, and has ended the waiting connections.
 func (r *Replica) Frame(peer zab.SID, gen uint64, kind uint8, body []byte) error {
 	if r.links[peer] != gen {
 		return nil
