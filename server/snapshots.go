@@ -255,8 +255,8 @@ func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
 	return nil
 }
 
-// newest returns the newest reference, for a learner that needs the entries after atLeast. If
-// there is none so new, a snapshot is taken.
+// newest returns the newest reference, for a learner that needs the entries after
+// atLeast. If there is none so new, a snapshot is taken.
 func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapRef, error) {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
