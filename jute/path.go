@@ -84,7 +84,7 @@ func Parent(path string) string {
 	return parent
 }
 
-// Base returns the name of the node: see [SplitPath].
+// Base returns the name of the node, without its parent: see [SplitPath].
 func Base(path string) string {
 	_, name := SplitPath(path)
 	return name
