@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestApache takes what real servers answered apart into facts, and renders the
-// facts: that must give the same bytes.
+// TestApache parses the answers of real servers into facts, and renders the facts: that
+// must give the same bytes.
 func TestApache(t *testing.T) {
 	files, err := filepath.Glob("testdata/apache/*/*.txt")
 	if err != nil || len(files) < 50 {
@@ -40,7 +40,7 @@ func TestApache(t *testing.T) {
 	}
 }
 
-// takeApart sets the facts that an answer shows.
+// takeApart sets the facts in an answer.
 func takeApart(t *testing.T, f *fake, word, text string) {
 	t.Helper()
 	s := &scanner{t: t, text: text}
@@ -182,7 +182,7 @@ func scanSettings(s *scanner) Settings {
 	return v
 }
 
-// scanMetrics mixes up the metrics whose order is the renderer's business.
+// scanMetrics shuffles the metrics whose order the renderer determines.
 func scanMetrics(s *scanner, f *fake) {
 	f.version = s.match(`zk_version\t(.*)`)[0]
 	f.server.Mode = s.match(`zk_server_state\t(.*)`)[0]
@@ -224,14 +224,14 @@ func scanIDs(s *scanner) (ids []int64) {
 	return ids
 }
 
-// scanner takes a text apart line by line.
+// scanner splits a text into lines.
 type scanner struct {
 	t    *testing.T
 	text string
 }
 
-// try consumes the next line and returns the groups of the pattern, or returns
-// nil if the line is no match for it.
+// try consumes the next line and returns the groups of the pattern, or returns nil if the
+// line does not match.
 func (s *scanner) try(pattern string) []string {
 	line, rest, _ := strings.Cut(s.text, "\n")
 	m := regexp.MustCompile(`^(?:` + pattern + `)$`).FindStringSubmatch(line)

@@ -29,17 +29,17 @@ const (
 	Wchp Command = 'w'<<24 | 'c'<<16 | 'h'<<8 | 'p' // watches by path
 	Wchs Command = 'w'<<24 | 'c'<<16 | 'h'<<8 | 's' // number of watches
 
-	// TelnetClose is what telnet sends when its user interrupts it.
+	// TelnetClose is the sequence that telnet sends when its user interrupts it.
 	TelnetClose Command = 0xfff4fffd
 )
 
-// words lists the commands that a whitelist can have.
+// words lists the commands that a whitelist can contain.
 var words = [...]Command{
 	Conf, Cons, Crst, Dirs, Dump, Envi, Gtmk, Hash, Isro, Mntr, Ruok, Srst, Srvr, Stat, Stmk, Wchc, Wchp, Wchs,
 }
 
-// Lookup returns the command that the first four bytes of a connection are. It
-// is false if they are none, which makes them the length of a frame.
+// Lookup returns the command in the first four bytes of a connection. It returns false if
+// they are no command, but the length of a frame.
 func Lookup(first [4]byte) (Command, bool) {
 	c := Command(binary.BigEndian.Uint32(first[:]))
 	if c == TelnetClose {
@@ -70,13 +70,13 @@ func (c Command) String() string {
 	return string([]byte{byte(c >> 24), byte(c >> 16), byte(c >> 8), byte(c)})
 }
 
-// Whitelist is the set of the commands that are enabled. Srvr and TelnetClose
-// always are, even in a nil Whitelist.
+// Whitelist is the set of enabled commands. Srvr and TelnetClose are always enabled, even
+// in a nil Whitelist.
 type Whitelist map[Command]bool
 
-// ParseWhitelist reads the value of 4lw.commands.whitelist: commands separated
-// by commas, or "*" for all. It also returns the words that are no commands;
-// they have no effect. A server that may become read-only adds [Isro].
+// ParseWhitelist parses the value of 4lw.commands.whitelist: commands separated by
+// commas, or "*" for all. It also returns the words that are no commands; they have no
+// effect. A server that may become read-only adds [Isro].
 func ParseWhitelist(value string) (wl Whitelist, unknown []string) {
 	wl = Whitelist{}
 	for word := range strings.SplitSeq(value, ",") {

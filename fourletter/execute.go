@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// Execute writes the answer to a command to w. The argument has
-// [Command.ArgLen] bytes. The error is that of w, or about an argument that is
-// too short. The caller closes the connection in any case.
+// Execute writes the answer to a command to w. arg must have [Command.ArgLen] bytes. The
+// error is that of w, or says that arg is too short. The caller closes the connection in
+// any case.
 func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error {
 	if len(arg) < c.ArgLen() {
 		return fmt.Errorf("%v: argument has %d bytes of %d", c, len(arg), c.ArgLen())
@@ -21,7 +21,7 @@ func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error
 		p.printf("%v is not executed because it is not in the whitelist.\n", c)
 	case needsService(c) && !src.Serving():
 		p.printf("This ZooKeeper instance is not currently serving requests")
-		if c != Hash { // whose command in Apache's server forgot it
+		if c != Hash { // Apache's server has no line end there for hash
 			p.printf("\n")
 		}
 	default:
@@ -42,7 +42,7 @@ func needsService(c Command) bool {
 	return true
 }
 
-// printer writes answers. Write errors show when the buffer is flushed.
+// printer writes answers. Flushing the buffer returns write errors.
 type printer struct{ w *bufio.Writer }
 
 func (p printer) printf(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }

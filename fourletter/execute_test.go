@@ -34,7 +34,7 @@ type fake struct {
 	byPath            []PathSessions
 	mask              int64
 	resets            string
-	calls             int // of all methods but Serving
+	calls             int // of all methods except Serving
 }
 
 func (f *fake) Serving() bool                           { return f.serving }
@@ -75,7 +75,7 @@ func execute(t *testing.T, word string, src Source) string {
 	return b.String()
 }
 
-// example has what the captures lack: IPv6, waiting writes, big and negative
+// example has values that the captures lack: IPv6, waiting writes, big and negative
 // numbers, local sessions, digests.
 func example() *fake {
 	at := time.Date(2026, time.November, 2, 3, 4, 5, 6e6, time.UTC)
@@ -120,8 +120,8 @@ func example() *fake {
 	}
 }
 
-// TestGolden renders the example, and it as a learner (dump), as a read-only
-// server (stat, mntr) and as an observer (mntr).
+// TestGolden renders the example as it is, as a learner (dump), as a read-only server
+// (stat, mntr) and as an observer (mntr).
 func TestGolden(t *testing.T) {
 	learner := example()
 	learner.sessions.Learner = true
@@ -161,7 +161,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestEffects: the commands that change something change that and no more.
+// TestEffects checks that each command with an effect has only that effect.
 func TestEffects(t *testing.T) {
 	f := &fake{serving: true}
 	execute(t, "crst", f)
@@ -179,7 +179,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestWhitelist: what is not enabled is refused before the server is asked.
+// TestWhitelist checks that disabled words are refused before the Source is called.
 func TestWhitelist(t *testing.T) {
 	wl, unknown := ParseWhitelist(" ruok, stat ,,kill,mntrx,\u00e9\u00e9")
 	if !slices.Equal(unknown, []string{"kill", "mntrx", "éé"}) {
@@ -214,7 +214,7 @@ func TestWhitelist(t *testing.T) {
 	}
 }
 
-// TestNotServing: without a quorum the source is asked by five words only.
+// TestNotServing checks that without a quorum only five words call the Source.
 func TestNotServing(t *testing.T) {
 	for _, c := range words {
 		f := &fake{env: []KV{{"a", "b"}}, mask: 306}
@@ -266,7 +266,7 @@ func TestDouble(t *testing.T) {
 	}
 }
 
-// TestWriteError: a client that went away is an error that can be told.
+// TestWriteError checks that a client that disconnected is reported as an error.
 func TestWriteError(t *testing.T) {
 	r, w := io.Pipe()
 	r.Close()

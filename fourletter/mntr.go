@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Int makes a metric of a count.
+// Int returns the metric of a count.
 func Int(name string, v int64) Metric { return Metric{name, strconv.FormatInt(v, 10)} }
 
-// Float makes a metric of a mean or a fraction. It shows four decimals.
+// Float returns the metric of a mean or a fraction. It shows four decimals.
 func Float(name string, v float64) Metric { return Metric{name, double(v)} }
 
-// coreMetrics is the order in which Apache's mntr shows the metrics of its
-// server and of its leader. In Java it comes from hashing the names.
+// coreMetrics is the order in which Apache's mntr shows the metrics of its server and of
+// its leader. In Java it results from hashing the names.
 var coreMetrics = []string{
 	"ephemerals_count", "num_alive_connections", "avg_latency", "min_proposal_size",
 	"outstanding_requests", "znode_count", "global_sessions", "non_mtls_remote_conn_count",
@@ -25,8 +25,7 @@ var coreMetrics = []string{
 	"non_mtls_local_conn_count", "quorum_size",
 }
 
-// coreRank gives the place of a metric in coreMetrics, all others share the
-// last one.
+// coreRank returns the place of a metric in coreMetrics; all others share the last place.
 func coreRank(m Metric) int {
 	if i := slices.Index(coreMetrics, m.Name); i >= 0 {
 		return i

@@ -5,28 +5,27 @@ import (
 	"time"
 )
 
-// Source gives the facts that the commands show. A command asks only for what
-// it needs. Slices that a Source returns are its caller's.
+// Source provides the data that the commands show. A command calls only the methods that
+// it needs. Slices that a Source returns belong to the caller.
 type Source interface {
-	// Serving reports whether the server serves clients: it is alone, or
-	// belongs to a quorum, or is read-only.
+	// Serving reports whether the server serves clients: it is standalone, belongs to a
+	// quorum, or is read-only.
 	Serving() bool
-	// ReadOnly reports whether the server is cut off and serves read-only.
+	// ReadOnly reports whether the server has no quorum and serves read-only.
 	ReadOnly() bool
 	// Version returns release and build date, in a form that clients parse:
 	// "3.9.5-1a2b3c4, built on 2026-01-31 12:00 UTC".
 	Version() string
-	// Environment returns what envi shows, Version as "zookeeper.version"
-	// first.
+	// Environment returns the lines of envi, with Version as "zookeeper.version" first.
 	Environment() []KV
-	// Settings returns the configuration in force.
+	// Settings returns the effective configuration.
 	Settings() Settings
 
 	// Server returns the figures of srvr.
 	Server() Server
-	// Connections returns all connections, that of the command too.
+	// Connections returns all connections, including that of the command.
 	Connections() []Connection
-	// Metrics returns what mntr shows behind version and state, see Int, Float
+	// Metrics returns the metrics that mntr shows after version and state: see Int, Float
 	// and Metric.
 	Metrics() []Metric
 	// Digests returns the digests of the tree that are kept, oldest first.
@@ -36,35 +35,35 @@ type Source interface {
 
 	// Sessions returns the sessions and their deadlines.
 	Sessions() Sessions
-	// ConnectionDeadlines returns when connections that stay idle are closed,
-	// soonest first.
+	// ConnectionDeadlines returns the times when idle connections are closed, soonest
+	// first.
 	ConnectionDeadlines() []ConnectionBucket
 	// Ephemerals returns the ephemeral nodes of each session that has any.
 	Ephemerals() []SessionPaths
 
-	// WatchCount returns how many watches there are. This and the next two
-	// speak of data watches only, as in Apache's server.
+	// WatchCount returns the number of watches. This and the next two methods cover only
+	// data watches, as in Apache's server.
 	WatchCount() WatchCount
-	// WatchesBySession returns the watched paths of each connection that has
-	// a watch, by its session.
+	// WatchesBySession returns the watched paths of each connection that has a watch, by
+	// its session.
 	WatchesBySession() []SessionPaths
 	// WatchesByPath returns the sessions that watch each watched path.
 	WatchesByPath() []PathSessions
 
-	// TraceMask returns what SetTraceMask set, at first 306. It means nothing
-	// else.
+	// TraceMask returns the mask set by SetTraceMask, initially 306. It has no other
+	// effect.
 	TraceMask() int64
 	SetTraceMask(mask int64)
 	// ResetServerStats zeroes the latencies and packet counts of the server.
 	ResetServerStats()
-	// ResetConnectionStats zeroes those of each connection.
+	// ResetConnectionStats zeroes the statistics of each connection.
 	ResetConnectionStats()
 }
 
 // KV is a line of envi.
 type KV struct{ Key, Value string }
 
-// Settings is what conf shows. Ports are -1 where there is none.
+// Settings is the content of conf. Ports are -1 where there is none.
 type Settings struct {
 	ClientPort, SecureClientPort int
 	DataDir, DataLogDir          string
@@ -84,17 +83,17 @@ type Quorum struct {
 	ElectionAlg              int // 3
 	ElectionPort, QuorumPort int
 	Observer                 bool
-	// Membership is the text of znode /zookeeper/config, its version line
-	// included; "" while read-only.
+	// Membership is the text of znode /zookeeper/config, including its version line; ""
+	// while read-only.
 	Membership string
 }
 
-// Server is what srvr shows.
+// Server is the content of srvr.
 type Server struct {
 	Mode string // standalone, leader, follower, observer or read-only
-	// PeerState is what it does in the ensemble: "leading - broadcast", "following
-	// - broadcast" or "observing - broadcast", since that is when it serves; "" if
-	// standalone or read-only.
+	// PeerState is its activity in the ensemble: "leading - broadcast", "following -
+	// broadcast" or "observing - broadcast", since it serves only then; "" if standalone
+	// or read-only.
 	PeerState string
 	// ObserverMaster is the id of the server that an observer follows, shown by
 	// mntr; 0 for all others.
@@ -109,13 +108,12 @@ type Server struct {
 	Zxid           int64 // last one applied
 	Nodes          int64
 	ProposalSizes  *ProposalSizes // of a leader; nil for others
-	// Disk says what is wrong with the disk of the log, such as "full: ...". It is
-	// shown only if it is not empty, and in no place where Apache's server shows
-	// anything.
+	// Disk describes a problem with the disk of the log, such as "full: ...". It is shown
+	// only if it is not empty, and only where Apache's server shows nothing.
 	Disk string
 }
 
-// ProposalSizes has sizes in bytes, -1 before there is any proposal.
+// ProposalSizes has sizes in bytes, -1 before the first proposal.
 type ProposalSizes struct{ Last, Min, Max int64 }
 
 // Connection is a connection of a client. If Session is 0 only the fields up to
@@ -129,7 +127,7 @@ type Connection struct {
 	Sent     int64 // packets
 
 	Session       int64
-	LastOp        string // short code as EXIS, CREA or PING; NA for none
+	LastOp        string // short code such as EXIS, CREA or PING; NA for none
 	Established   time.Time
 	TimeoutMs     int64
 	LastCxid      int64 // xid of the last request; hidden if negative
@@ -144,17 +142,16 @@ type Connection struct {
 // Metric is a line of mntr. Name has no zk_ prefix.
 type Metric struct{ Name, Value string }
 
-// Digest is the digest of the tree as it was after a transaction.
+// Digest is the digest of the tree after a transaction.
 type Digest struct{ Zxid, Value int64 }
 
-// Sessions is the first part of dump. Who leads (or is alone) knows when
-// sessions expire, a learner just what their timeouts are.
+// Sessions is the first part of dump. A leader (or standalone server) knows when sessions
+// expire, a learner only their timeouts.
 type Sessions struct {
 	Learner  bool
-	Buckets  []SessionBucket  // global sessions; of no learner
-	Timeouts []SessionTimeout // global sessions; of a learner
-	// LocalEnabled tells whether there can be local sessions, then Local has
-	// them.
+	Buckets  []SessionBucket  // global sessions; empty for a learner
+	Timeouts []SessionTimeout // global sessions; only for a learner
+	// LocalEnabled reports whether there can be local sessions; Local then has them.
 	LocalEnabled bool
 	Local        []SessionBucket
 }
@@ -165,7 +162,7 @@ type SessionBucket struct {
 	Sessions []int64
 }
 
-// SessionTimeout is a session as a learner knows it.
+// SessionTimeout is a session and its timeout, which is all that a learner knows.
 type SessionTimeout struct{ Session, TimeoutMs int64 }
 
 // ConnectionBucket is a set of connections that are closed at the same time
@@ -175,7 +172,7 @@ type ConnectionBucket struct {
 	Connections []ConnectionID
 }
 
-// ConnectionID tells a connection; Session is 0 before it has one.
+// ConnectionID identifies a connection; Session is 0 before it has one.
 type ConnectionID struct {
 	Remote  netip.AddrPort
 	Session int64

@@ -1,6 +1,6 @@
 package fourletter
 
-// server answers srvr, and stat if it lists the clients too.
+// server answers srvr, and stat if clients is set.
 func (p printer) server(src Source, clients bool) {
 	p.printf("Zookeeper version: %s\n", src.Version())
 	if src.ReadOnly() {

@@ -10,7 +10,7 @@ func (i *ID) Append(b []byte) []byte {
 
 // Decode reads the record.
 func (i *ID) Decode(d *Decoder) {
-	// Nearly every ACL is for anyone: don't copy that name each time.
+	// Nearly every ACL is for anyone, so do not copy that name each time.
 	i.Scheme = d.stringOr(WorldAnyone.Scheme)
 	i.ID = d.stringOr(WorldAnyone.ID)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAppendAllocs: no record allocates when the slice has room.
+// TestAppendAllocs checks that no record allocates when the slice has room.
 func TestAppendAllocs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	buf := make([]byte, 0, 1<<16)
@@ -21,7 +21,7 @@ func TestAppendAllocs(t *testing.T) {
 	}
 }
 
-// TestReadPathAllocs: a read request is decoded and answered without garbage.
+// TestReadPathAllocs checks that a read request is decoded and answered without garbage.
 func TestReadPathAllocs(t *testing.T) {
 	header, request := RequestHeader{7, OpGetData}, PathWatchRequest{Path: "/services/orders/leader"}
 	frame := request.Append(header.Append(nil))

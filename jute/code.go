@@ -82,7 +82,7 @@ var codeText = map[Code]string{
 	ErrThrottledOp:              "operation throttled",
 }
 
-// Error describes the code; for an unknown one it gives the number.
+// Error describes the code; for an unknown one it returns the number.
 func (c Code) Error() string {
 	if s, ok := codeText[c]; ok {
 		return s
@@ -90,8 +90,8 @@ func (c Code) Error() string {
 	return fmt.Sprintf("zookeeper error %d", int32(c))
 }
 
-// CodeOf returns the code that a reply with this outcome carries: 0 for nil,
-// the Code that err wraps, or ErrSystemError for an error that has none.
+// CodeOf returns the code that a reply with this outcome carries: 0 for nil, the Code
+// that err wraps, or ErrSystemError if it wraps none.
 func CodeOf(err error) Code {
 	if err == nil {
 		return 0

@@ -7,15 +7,15 @@ import (
 	"unsafe"
 )
 
-// The errors of a [Decoder]. Each wraps ErrMarshalling, so [CodeOf] gives the
-// code that the reply to an undecodable request carries.
+// The errors of a [Decoder]. Each wraps ErrMarshalling, so [CodeOf] returns the code for
+// the reply to an undecodable request.
 var (
 	// ErrTruncated means that the input ends before the record does.
 	ErrTruncated = fmt.Errorf("input ends inside the record: %w", ErrMarshalling)
 	// ErrLength is wrapped by errors about a length or count that is negative
 	// or larger than the rest of the input.
 	ErrLength = fmt.Errorf("impossible length: %w", ErrMarshalling)
-	// ErrNull means that a string or vector is null that must not be.
+	// ErrNull means that a string or vector is null but must not be.
 	ErrNull = fmt.Errorf("null where a value is needed: %w", ErrMarshalling)
 )
 
@@ -33,7 +33,7 @@ func AppendInt32[T ~int32](b []byte, v T) []byte { return binary.BigEndian.Appen
 // AppendInt64 appends v as eight bytes.
 func AppendInt64[T ~int64](b []byte, v T) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
 
-// AppendBuffer appends a buffer: nil is null, which differs from empty.
+// AppendBuffer appends a buffer: nil is encoded as null, which differs from empty.
 func AppendBuffer(b, v []byte) []byte {
 	if v == nil {
 		return AppendInt32(b, int32(-1))
@@ -66,8 +66,8 @@ type Decoder struct {
 // NewDecoder returns a decoder of b whose buffers and strings are copies.
 func NewDecoder(b []byte) Decoder { return Decoder{buf: b} }
 
-// NewAliasDecoder returns a decoder of b whose buffers and strings share b's
-// memory: they are valid only while b is left unchanged.
+// NewAliasDecoder returns a decoder of b whose buffers and strings share b's memory: they
+// are valid only while b is unchanged.
 func NewAliasDecoder(b []byte) Decoder { return Decoder{buf: b, alias: true} }
 
 // Err returns the first error, or nil.
@@ -76,7 +76,7 @@ func (d *Decoder) Err() error { return d.err }
 // Rest returns the bytes not read yet, sharing the input's memory.
 func (d *Decoder) Rest() []byte { return d.buf }
 
-// Fail makes err the decoder's error unless it has one already.
+// Fail makes err the decoder's error unless it already has one.
 func (d *Decoder) Fail(err error) {
 	if d.err == nil {
 		d.err = err
@@ -95,7 +95,7 @@ func (d *Decoder) next(n int) []byte {
 	return b
 }
 
-// Bool reads one byte; any value but zero is true.
+// Bool reads one byte; any value except zero is true.
 func (d *Decoder) Bool() bool {
 	b := d.next(1)
 	return b != nil && b[0] != 0
@@ -137,7 +137,7 @@ func (d *Decoder) nextIsNull() bool {
 	return len(d.buf) >= 4 && binary.BigEndian.Uint32(d.buf) == math.MaxUint32
 }
 
-// Buffer reads a buffer; null gives nil, empty gives a slice that is not nil.
+// Buffer reads a buffer. It returns nil for null and a non-nil slice for empty.
 func (d *Decoder) Buffer() []byte {
 	n, null := d.length()
 	if null {
@@ -150,13 +150,13 @@ func (d *Decoder) Buffer() []byte {
 	return append(make([]byte, 0, n), b...)
 }
 
-// String reads a ustring; null gives "".
+// String reads a ustring. It returns "" for null.
 func (d *Decoder) String() string {
 	s, _ := d.NullString()
 	return s
 }
 
-// NullString reads a ustring and tells whether it was not null.
+// NullString reads a ustring. ok is false if it is null.
 func (d *Decoder) NullString() (s string, ok bool) {
 	n, null := d.length()
 	if null {
@@ -169,7 +169,7 @@ func (d *Decoder) NullString() (s string, ok bool) {
 	return string(b), true
 }
 
-// stringOr reads a ustring; for one that equals known it gives known itself.
+// stringOr reads a ustring; if it equals known, it returns known itself.
 func (d *Decoder) stringOr(known string) string {
 	n, _ := d.length()
 	b := d.next(n)
@@ -182,10 +182,9 @@ func (d *Decoder) stringOr(known string) string {
 	return string(b)
 }
 
-// Count reads the count of a vector whose elements have at least elemSize
-// bytes each, so that a count which can't be true fails before the caller
-// allocates for it. Null gives (0, false). A count below -1 means an empty vector,
-// as in Apache's jute.
+// Count reads the count of a vector whose elements have at least elemSize bytes each, so
+// that an impossible count fails before the caller allocates for it. Null returns (0,
+// false). A count below -1 means an empty vector, as in Apache's jute.
 func (d *Decoder) Count(elemSize int) (n int, ok bool) {
 	v := d.Int32()
 	switch {
@@ -198,7 +197,7 @@ func (d *Decoder) Count(elemSize int) (n int, ok bool) {
 	return int(max(v, 0)), true
 }
 
-// Strings reads a vector of ustrings; null and empty both give nil.
+// Strings reads a vector of ustrings. It returns nil for both null and empty.
 func (d *Decoder) Strings() []string {
 	n, _ := d.Count(4)
 	return d.strings(n, (*Decoder).String)
@@ -228,7 +227,7 @@ func (d *Decoder) notNull() string {
 	return s
 }
 
-// notNullStrings reads a vector that must not be null, nor have null in it.
+// notNullStrings reads a vector that must not be null or contain null.
 func (d *Decoder) notNullStrings() []string {
 	n, ok := d.Count(4)
 	if !ok {

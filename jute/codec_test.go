@@ -26,8 +26,8 @@ func TestNullAndEmpty(t *testing.T) {
 	}
 }
 
-// TestDecoderErrors: each input makes the decoder fail, with the given error,
-// which the reply to a request shows as ErrMarshalling.
+// TestDecoderErrors checks that each input makes the decoder fail with the given error,
+// which a reply shows as ErrMarshalling.
 func TestDecoderErrors(t *testing.T) {
 	cases := []struct {
 		name string
@@ -62,8 +62,8 @@ func TestDecoderErrors(t *testing.T) {
 	}
 }
 
-// TestNegativeCount: Apache's jute reads a vector with a count below -1 as empty,
-// which differs from null.
+// TestNegativeCount checks that a vector with a count below -1 is empty, as in Apache's
+// jute, which differs from null.
 func TestNegativeCount(t *testing.T) {
 	for _, in := range []string{"\xff\xff\xff\xfe\x07", "\x80\x00\x00\x00\x07"} {
 		d := NewDecoder([]byte(in))
@@ -73,7 +73,8 @@ func TestNegativeCount(t *testing.T) {
 	}
 }
 
-// TestDecoderFirstError: after an error the decoder reads zeros and keeps it.
+// TestDecoderFirstError checks that after an error the decoder reads zeros and keeps the
+// error.
 func TestDecoderFirstError(t *testing.T) {
 	d := NewDecoder([]byte("\xff\xff\xff\xfe\x00\x00\x00\x07"))
 	d.Buffer()
@@ -151,7 +152,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestStatLayout: Pzxid comes last, behind NumChildren.
+// TestStatLayout checks that Pzxid is last, after NumChildren.
 func TestStatLayout(t *testing.T) {
 	s := Stat{Czxid: 1, Mzxid: 2, Ctime: 3, Mtime: 4, Version: 5, Cversion: 6, Aversion: 7,
 		EphemeralOwner: 8, DataLength: 9, NumChildren: 10, Pzxid: 11}

@@ -5,14 +5,14 @@ const PasswordLen = 16
 
 // ConnectRequest is the first frame that a client sends. It has no header.
 type ConnectRequest struct {
-	ProtocolVersion int32     // clients send 0; means nothing
+	ProtocolVersion int32     // clients send 0; has no effect
 	LastZxidSeen    Zxid      // the highest zxid of a reply that the client has
-	TimeoutMs       int32     // session timeout asked for, any value
+	TimeoutMs       int32     // requested session timeout, any value
 	SessionID       SessionID // 0 for a new session
 	Password        []byte
-	ReadOnly        bool // the client takes a read-only server too
-	// HasReadOnly tells whether the frame has the ReadOnly byte: clients up to
-	// 3.3, go-zookeeper and ClickHouse leave it out.
+	ReadOnly        bool // the client accepts a read-only server
+	// HasReadOnly reports whether the frame has the ReadOnly byte: clients up to 3.3,
+	// go-zookeeper and ClickHouse leave it out.
 	HasReadOnly bool
 }
 
@@ -26,7 +26,7 @@ func (r *ConnectRequest) Append(b []byte) []byte {
 	return appendReadOnly(b, r.HasReadOnly, r.ReadOnly)
 }
 
-// Decode reads the record, which must be all that d has left.
+// Decode reads the record, which must be the rest of d.
 func (r *ConnectRequest) Decode(d *Decoder) {
 	r.ProtocolVersion = d.Int32()
 	r.LastZxidSeen = Zxid(d.Int64())
@@ -36,17 +36,17 @@ func (r *ConnectRequest) Decode(d *Decoder) {
 	r.HasReadOnly, r.ReadOnly = d.readOnly()
 }
 
-// ConnectResponse is the first frame that a server sends. It has no header.
-// One with TimeoutMs and SessionID 0 and a password of 16 zero bytes tells that
-// the session is gone for good.
+// ConnectResponse is the first frame that a server sends. It has no header. One with
+// TimeoutMs and SessionID 0 and a password of 16 zero bytes means that the session no
+// longer exists.
 type ConnectResponse struct {
 	ProtocolVersion int32 // 0
 	TimeoutMs       int32 // negotiated
 	SessionID       SessionID
 	Password        []byte // PasswordLen bytes
 	ReadOnly        bool   // this server is read-only
-	// HasReadOnly tells whether the frame has the ReadOnly byte. A server
-	// copies it from the request: some clients go by the frame's length.
+	// HasReadOnly reports whether the frame has the ReadOnly byte. A server copies it
+	// from the request, because some clients check the frame's length.
 	HasReadOnly bool
 }
 
@@ -59,7 +59,7 @@ func (r *ConnectResponse) Append(b []byte) []byte {
 	return appendReadOnly(b, r.HasReadOnly, r.ReadOnly)
 }
 
-// Decode reads the record, which must be all that d has left.
+// Decode reads the record, which must be the rest of d.
 func (r *ConnectResponse) Decode(d *Decoder) {
 	r.ProtocolVersion = d.Int32()
 	r.TimeoutMs = d.Int32()
@@ -75,7 +75,7 @@ func appendReadOnly(b []byte, has, v bool) []byte {
 	return AppendBool(b, v)
 }
 
-// readOnly reads the byte that may be missing at the end of a connect record.
+// readOnly reads the optional byte at the end of a connect record.
 func (d *Decoder) readOnly() (has, v bool) {
 	if len(d.buf) == 0 {
 		return false, false

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// maxAlloc bounds what decoding n bytes may allocate: the worst record is a
-// vector of ACL entries, 40 bytes of memory for 12 on the wire, or a multi, 96
-// for 14 and grown by doubling. The constant is for the runtime's own doings.
+// maxAlloc bounds the allocations for decoding n bytes: the worst record is a vector of
+// ACL entries, 40 bytes of memory for 12 on the wire, or a multi, 96 for 14 and grown by
+// doubling. The constant is for the runtime's own allocations.
 func maxAlloc(n int) uint64 { return 32*uint64(n) + 64<<10 }
 
-// fuzzRecords fuzzes the decoders of the given records. The first byte of the
-// input chooses one.
+// fuzzRecords fuzzes the decoders of the given records. The first byte of the input
+// selects one.
 func fuzzRecords(f *testing.F, makers ...func() record) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i, make := range makers {

@@ -1,6 +1,6 @@
 package jute
 
-// RequestHeader begins every request but the connect request.
+// RequestHeader begins every request except the connect request.
 type RequestHeader struct {
 	Xid  int32 // chosen by the client; the reply echoes it
 	Type OpCode
@@ -21,7 +21,7 @@ func (r *RequestHeader) Decode(d *Decoder) {
 // follows only if Err is 0.
 type ReplyHeader struct {
 	Xid  int32
-	Zxid Zxid // last zxid applied where the reply was made
+	Zxid Zxid // last zxid applied by the server that replies
 	Err  Code // 0 for success
 }
 

@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// MultiHeader stands before each operation of a multi and before each result,
-// and ends both lists.
+// MultiHeader precedes each operation of a multi and each result, and ends both lists.
 type MultiHeader struct {
 	Type OpCode // of the operation or result; OpError for a failed one
 	Done bool   // the end of the list
@@ -31,9 +30,9 @@ func (h *MultiHeader) Decode(d *Decoder) {
 	h.Err = Code(d.Int32())
 }
 
-// MultiOp is one operation of a multi: of create, create2, createContainer,
-// createTTL, delete, setData or check, or in a multiRead of getData or
-// getChildren. Type decides which fields count.
+// MultiOp is one operation: in a multi a create, create2, createContainer, createTTL,
+// delete, setData or check, in a multiRead a getData or getChildren. Type determines
+// which fields count.
 type MultiOp struct {
 	Type    OpCode
 	Path    string
@@ -43,16 +42,16 @@ type MultiOp struct {
 	TTL     int64      // createTTL, milliseconds
 	Version int32      // delete, setData, check
 	Watch   bool       // getData, getChildren; without effect in a multi
-	// NullPath says that the path is null on the wire; Path is "" then. Apache's
-	// server finds that out only when it uses the path.
+	// NullPath means that the path is null on the wire; Path is then "". Apache's server
+	// notices that only when it uses the path.
 	NullPath bool
 }
 
 // reads reports whether op is an operation of a multiRead, not of a multi.
 func reads(op OpCode) bool { return op == OpGetData || op == OpGetChildren }
 
-// Append appends the operation's own record, without a header. The type must
-// be one that a multi can have.
+// Append appends the operation's own record, without a header. The type must be allowed
+// in a multi.
 func (o *MultiOp) Append(b []byte) []byte {
 	start := len(b)
 	b = o.append(b)
@@ -89,11 +88,11 @@ func (o *MultiOp) create() *CreateRequest {
 	return &CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Mode: o.Mode}
 }
 
-// Decode reads the record of o.Type as a single request has it. A type that
-// can't be in a multi is an error.
+// Decode reads the record of o.Type as encoded in a single request. A type that can't be
+// in a multi is an error.
 func (o *MultiOp) Decode(d *Decoder) { o.decode(d, false) }
 
-// decode reads the record of o.Type. In a multi there are further errors.
+// decode reads the record of o.Type. In a multi there are more errors.
 func (o *MultiOp) decode(d *Decoder, inMulti bool) {
 	if !o.possible() {
 		d.failValue("operation of a multi", int32(o.Type))
@@ -128,9 +127,9 @@ func (o *MultiOp) decodeCreate(d *Decoder) (nullACL bool) {
 	return nullACL
 }
 
-// checkCreate makes errors of what a create without a time to live can't have in a
-// multi: an unknown mode, a null ACL, or a mode with a time to live. The order of
-// the checks is that of MultiOperationRecord.deserialize in ZooKeeper 3.9.
+// checkCreate fails for values that a create without a time to live can't have in a
+// multi: an unknown mode, a null ACL, or a mode with a time to live. The order of the
+// checks is that of MultiOperationRecord.deserialize in ZooKeeper 3.9.
 func (o *MultiOp) checkCreate(d *Decoder, nullACL bool) {
 	switch {
 	case !o.Mode.Valid():
@@ -165,11 +164,11 @@ func (r *MultiRequest) Append(b []byte) []byte {
 	return multiEnd.Append(b)
 }
 
-// Decode reads the record up to the first header that says done. It fails if an
-// operation can't be in a multi, if some operations write and others read, or if a
-// create other than createTTL has a mode that it can't have or, with ErrNull, a
-// null ACL. The caller compares the kind of the operations with its opcode, see
-// Reads. Decode reuses the memory of r.Ops.
+// Decode reads the record up to the first header with Done set. It fails if an operation
+// can't be in a multi, if some operations write and others read, or if a create other
+// than createTTL has an invalid mode or, with ErrNull, a null ACL. The caller compares
+// the kind of the operations with its opcode, see Reads. Decode reuses the memory of
+// r.Ops.
 func (r *MultiRequest) Decode(d *Decoder) {
 	r.Ops = r.Ops[:0]
 	for {
@@ -191,17 +190,16 @@ func (r *MultiRequest) Decode(d *Decoder) {
 	}
 }
 
-// Reads reports whether the operations are those of a multiRead. It is false
-// for none.
+// Reads reports whether the operations are those of a multiRead. It returns false if
+// there are none.
 func (r *MultiRequest) Reads() bool { return len(r.Ops) > 0 && reads(r.Ops[0].Type) }
 
-// MultiResult is the result of one operation of a multi. Type decides which
-// fields count: OpCreate (Path), OpCreate2 (Path, Stat), OpDelete and OpCheck
-// (none), OpSetData (Stat), OpGetData (Data, Stat), OpGetChildren (Children),
-// OpError (Err).
+// MultiResult is the result of one operation of a multi. Type determines which fields
+// count: OpCreate (Path), OpCreate2 (Path, Stat), OpDelete and OpCheck (none), OpSetData
+// (Stat), OpGetData (Data, Stat), OpGetChildren (Children), OpError (Err).
 //
-// createContainer and createTTL answer as OpCreate2. If a multi fails each of
-// its operations has a result of type OpError: 0 before the one that failed,
+// The results of createContainer and createTTL have type OpCreate2. If a multi fails,
+// each of its operations has a result of type OpError: 0 before the one that failed,
 // ErrRuntimeInconsistency after it.
 type MultiResult struct {
 	Type     OpCode
@@ -238,7 +236,7 @@ func (r *MultiResult) Append(b []byte) []byte {
 	panic(fmt.Sprintf("jute: %v is no result of a multi", r.Type))
 }
 
-// decode reads the result whose header had r.Type.
+// decode reads the result after a header with r.Type.
 func (r *MultiResult) decode(d *Decoder) {
 	switch r.Type {
 	case OpCreate:
@@ -261,8 +259,8 @@ func (r *MultiResult) decode(d *Decoder) {
 	}
 }
 
-// AppendMultiEnd appends what ends the results of a multi, for callers that
-// append them one by one.
+// AppendMultiEnd appends the end of a multi's results, for callers that append them one
+// by one.
 func AppendMultiEnd(b []byte) []byte { return multiEnd.Append(b) }
 
 // MultiResponse is the response of multi and multiRead.

@@ -69,9 +69,9 @@ func TestMultiRequestDecode(t *testing.T) {
 	}
 }
 
-// TestNullsInMulti: in a multi a null path is kept, for the server refuses the
-// multi or answers a multiRead up to there; and a null ACL is an error, except in
-// createTTL. So is a mode that a create can't have in a multi.
+// TestNullsInMulti checks that in a multi a null path is kept, since the server refuses
+// the multi or answers a multiRead up to there; and that a null ACL is an error, except
+// in createTTL, as is a mode that a create can't have in a multi.
 func TestNullsInMulti(t *testing.T) {
 	const (
 		header = " 00 ffffffff "
@@ -122,8 +122,8 @@ func TestNullsInMulti(t *testing.T) {
 	}
 }
 
-// TestFailedMulti: the bytes that Apache's server sends when the first of two
-// operations finds no node.
+// TestFailedMulti compares with the bytes that Apache's server sends when the first of
+// two operations finds no node.
 func TestFailedMulti(t *testing.T) {
 	r := MultiResponse{[]MultiResult{
 		{Type: OpError, Err: ErrNoNode},
@@ -135,7 +135,7 @@ func TestFailedMulti(t *testing.T) {
 	}
 }
 
-// TestMultiReuse: a record that is decoded into again keeps nothing.
+// TestMultiReuse checks that decoding into a used record keeps none of its old content.
 func TestMultiReuse(t *testing.T) {
 	first := MultiRequest{[]MultiOp{{Type: OpSetData, Path: "/a", Data: []byte("x"), Version: 4}}}
 	second := MultiRequest{[]MultiOp{{Type: OpDelete, Path: "/b"}}}

@@ -85,8 +85,8 @@ func (op OpCode) String() string {
 	return fmt.Sprintf("OpCode(%d)", int32(op))
 }
 
-// Write reports whether op is ordered by the leader and logged. sync is
-// ordered like a write but leaves no transaction, so it is not one.
+// Write reports whether op is ordered by the leader and logged. sync is ordered like a
+// write but has no transaction, so Write returns false for it.
 func (op OpCode) Write() bool {
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDeleteContainer,

@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// ValidatePath checks a path by the full rules: it begins with '/', does not
-// end in one unless it is "/" itself, and has no empty, "." or ".." component
-// and no character that ZooKeeper bans (controls, surrogates, private use,
-// U+FFF0 to U+FFFF and all beyond). The error wraps ErrBadArguments and says
-// what is wrong. It allocates nothing for a valid path.
+// ValidatePath checks a path by the full rules: it begins with '/', does not end with '/'
+// unless it is "/" itself, and has no empty, "." or ".." component and no character that
+// ZooKeeper bans (controls, surrogates, private use, U+FFF0 to U+FFFF and all beyond).
+// The error wraps ErrBadArguments and describes the violation. A valid path costs no
+// allocation.
 //
-// Text that is not UTF-8 is banned too: it reads as U+FFFD.
+// Text that is not UTF-8 is banned too, because it decodes to U+FFFD.
 func ValidatePath(path string) error {
 	switch {
 	case path == "":
@@ -56,15 +56,15 @@ func validateComponent(path, c string) error {
 	return nil
 }
 
-// banned reports whether a path can't contain r (Apache's PathUtils, which
-// counts UTF-16 units: what needs a surrogate is out).
+// banned reports whether a path can't contain r (Apache's PathUtils, which counts UTF-16
+// units, so it excludes characters that need a surrogate).
 func banned(r rune) bool {
 	return r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0xd800 && r < 0xf900 || r >= 0xfff0
 }
 
-// SplitPath splits a path at its last '/' into the parent's path and the name:
-// "/a/b" into "/a" and "b", "/a" into "/" and "a", "/" into "" and "". The path
-// need not be valid; one without '/' has parent "".
+// SplitPath splits a path at its last '/' into the parent's path and the name: "/a/b"
+// into "/a" and "b", "/a" into "/" and "a", "/" into "" and "". The path need not be
+// valid; without '/' the parent is "".
 func SplitPath(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
 	switch {

@@ -83,7 +83,7 @@ func TestValidatePathAllocs(t *testing.T) {
 	}
 }
 
-// validSlowly is ValidatePath's dumb twin: the rules one after the other.
+// validSlowly is a simple twin of ValidatePath: the rules one after the other.
 func validSlowly(path string) bool {
 	if path == "/" {
 		return true

@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/internal/seeds"
 )
 
-// record is what every record is; tests list them by name.
+// record is the interface of all records; tests list them by name.
 type record interface {
 	Append(b []byte) []byte
 	Decode(d *Decoder)
@@ -21,13 +21,13 @@ type setWatches2 struct{ SetWatchesRequest }
 func (r *setWatches2) Append(b []byte) []byte { return r.Append2(b) }
 func (r *setWatches2) Decode(d *Decoder)      { r.Decode2(d) }
 
-// empty is the body of operations that have none.
+// empty is the body of operations without one.
 type empty struct{}
 
 func (*empty) Append(b []byte) []byte { return b }
 func (*empty) Decode(*Decoder)        {}
 
-// makers makes an empty record of each kind.
+// makers has a constructor for each kind of record.
 var makers = []func() record{
 	func() record { return new(ConnectRequest) },
 	func() record { return new(ConnectResponse) },
@@ -69,7 +69,7 @@ var makers = []func() record{
 	func() record { return new(WhoAmIResponse) },
 }
 
-// bodies gives the records of each operation.
+// bodies has the records of each operation.
 var bodies = map[string]struct{ request, response func() record }{
 	"create":               {as[CreateRequest], as[PathResponse]},
 	"create2":              {as[CreateRequest], as[Create2Response]},
@@ -109,7 +109,7 @@ func as[T any, P interface {
 	return P(new(T))
 }
 
-// decode returns what b decodes to, and the bytes behind the record.
+// decode returns the decoded record, and the bytes after it.
 func decode(make func() record, b []byte) (record, []byte, error) {
 	d := NewDecoder(b)
 	r := make()
@@ -117,7 +117,7 @@ func decode(make func() record, b []byte) (record, []byte, error) {
 	return r, d.Rest(), d.Err()
 }
 
-// example fills a record with random values that it can hold.
+// example fills a record with random valid values.
 func example(r record, rng *rand.Rand) {
 	fill(reflect.ValueOf(r).Elem(), rng)
 	switch r := r.(type) {
@@ -164,7 +164,7 @@ func fill(v reflect.Value, rng *rand.Rand) {
 	}
 }
 
-// exampleOps keeps of random operations the fields that their types have.
+// exampleOps returns random operations with only the fields of their types.
 func exampleOps(rng *rand.Rand) []MultiOp {
 	types := []OpCode{OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck}
 	if rng.IntN(3) == 0 {
@@ -219,9 +219,9 @@ func exampleResults(rng *rand.Rand) []MultiResult {
 	return results
 }
 
-// TestRoundTrip: what encodes decodes to an equal value and leaves nothing, and
-// every shorter input is an error, or (a connect record without its last byte)
-// decodes to something that encodes to just these bytes.
+// TestRoundTrip checks that an encoded record decodes to an equal value and leaves no
+// bytes, and that every shorter input is an error, or (a connect record without its last
+// byte) decodes to a record that encodes to exactly these bytes.
 func TestRoundTrip(t *testing.T) {
 	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -248,7 +248,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// isConnect tells the records that take all the input.
+// isConnect reports whether r is a record that takes all the input.
 func isConnect(r record) bool {
 	switch r.(type) {
 	case *ConnectRequest, *ConnectResponse:

@@ -1,11 +1,11 @@
 package jute
 
-// A null path makes reads undecodable. setData and setACL take it for "", which is
-// no valid path. So each answers with the code that Apache's server gives. For
-// the other writes see MultiOp.
+// A null path makes reads undecodable. setData and setACL treat it as "", which is no
+// valid path. So each is answered with the code of Apache's server. For the other writes
+// see MultiOp.
 
-// CreateRequest is the body of create, create2 and createContainer. The opcode
-// decides about containers, not the mode.
+// CreateRequest is the body of create, create2 and createContainer. The opcode, not the
+// mode, makes a container.
 type CreateRequest struct {
 	Path string
 	Data []byte // nil is null
@@ -151,7 +151,7 @@ func (r *PathWatchRequest) Decode(d *Decoder) {
 	r.Watch = d.Bool()
 }
 
-// SyncRequest is the body of sync. The reply echoes the path, whatever it is.
+// SyncRequest is the body of sync. The reply echoes the path, which may be any string.
 type SyncRequest struct {
 	Path string
 }
@@ -173,8 +173,8 @@ func (r *GetEphemeralsRequest) Append(b []byte) []byte { return appendNullString
 // Decode reads the record.
 func (r *GetEphemeralsRequest) Decode(d *Decoder) { r.Prefix = d.String() }
 
-// ReconfigRequest is the body of reconfig. Each string is a comma separated
-// list; "" (null on the wire from most clients) is none.
+// ReconfigRequest is the body of reconfig. Each string is a comma-separated list; ""
+// (null on the wire from most clients) means none.
 type ReconfigRequest struct {
 	Joining    string // server specifications to add or replace
 	Leaving    string // ids of servers to remove
@@ -208,7 +208,7 @@ func appendNullString(b []byte, s string) []byte {
 
 // AuthRequest is the body of auth: Apache's AuthPacket.
 type AuthRequest struct {
-	Type   int32 // 0; means nothing
+	Type   int32 // 0; has no effect
 	Scheme string
 	Auth   []byte // meaning depends on the scheme, often user:password
 }
@@ -227,8 +227,8 @@ func (r *AuthRequest) Decode(d *Decoder) {
 	r.Auth = d.Buffer()
 }
 
-// SASLToken is the body of sasl, in both directions. A server that has no SASL
-// configured answers with a nil token.
+// SASLToken is the body of sasl, in both directions. A server without SASL answers with a
+// nil token.
 type SASLToken struct {
 	Token []byte // nil is null
 }

@@ -18,13 +18,13 @@ func (z Zxid) Epoch() uint32 { return uint32(uint64(z) >> 32) }
 // Counter returns the low half of z.
 func (z Zxid) Counter() uint32 { return uint32(z) }
 
-// String renders z as ZooKeeper does everywhere: 0x and lower-case hex.
+// String formats z like ZooKeeper: 0x and lower-case hex.
 func (z Zxid) String() string { return "0x" + strconv.FormatUint(uint64(z), 16) }
 
-// SessionID names a session. The top byte is the id of the server that made it.
+// SessionID identifies a session. The top byte is the id of the server that made it.
 type SessionID int64
 
-// String renders the id as ZooKeeper does: 0x and hex, without leading zeros.
+// String formats the id like ZooKeeper: 0x and hex, without leading zeros.
 func (s SessionID) String() string { return "0x" + strconv.FormatUint(uint64(s), 16) }
 
 // Perms is a set of permission bits of an ACL entry.
@@ -73,7 +73,7 @@ const (
 // Valid reports whether m is one of the seven modes.
 func (m CreateMode) Valid() bool { return m >= ModePersistent && m <= ModePersistentSequentialTTL }
 
-// Ephemeral reports whether the node goes with its session.
+// Ephemeral reports whether the node is deleted with its session.
 func (m CreateMode) Ephemeral() bool { return m == ModeEphemeral || m == ModeEphemeralSequential }
 
 // Sequential reports whether the server appends a sequence number to the name.
@@ -87,8 +87,8 @@ func (m CreateMode) TTL() bool { return m == ModePersistentTTL || m == ModePersi
 // MaxTTL is the largest time to live, in milliseconds: 40 bits.
 const MaxTTL int64 = 1<<40 - 1
 
-// Owner is the ephemeralOwner of a node as it is stored: it tells ephemerals,
-// containers and TTL nodes apart (wire.md section 9). Clients see OwnerSession.
+// Owner is the ephemeralOwner of a node as stored: it distinguishes ephemerals,
+// containers and TTL nodes (wire.md section 9). Clients see the result of Session.
 type Owner int64
 
 const (
@@ -119,8 +119,8 @@ func (o Owner) TTL() (ms int64, ok bool) {
 // Container reports whether o marks a container.
 func (o Owner) Container() bool { return o == OwnerContainer }
 
-// Session returns the session that owns an ephemeral, or 0 for any other node.
-// It is what a Stat shows.
+// Session returns the session that owns an ephemeral, or 0 for any other node. A Stat
+// shows this value.
 func (o Owner) Session() SessionID {
 	if _, ttl := o.TTL(); ttl || o.Container() {
 		return 0
@@ -131,8 +131,8 @@ func (o Owner) Session() SessionID {
 // Ephemeral reports whether o is a session.
 func (o Owner) Ephemeral() bool { return o.Session() != 0 }
 
-// Stat is what a client learns of a node besides its data. On the wire it has
-// 68 bytes, in the order of these fields.
+// Stat is the state of a node, without its data, as clients see it. On the wire it has 68
+// bytes, in the order of these fields.
 type Stat struct {
 	Czxid          Zxid      // zxid of the create
 	Mzxid          Zxid      // zxid of the last change of the data
@@ -147,7 +147,7 @@ type Stat struct {
 	Pzxid          Zxid      // zxid of the last create or delete of a child
 }
 
-// EventType tells what happened to the node of a watch.
+// EventType is the kind of change that fired a watch.
 type EventType int32
 
 // The event types that a server sends.

@@ -12,9 +12,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata/vectors.golden")
 
-// TestVectors decodes the frames that real clients and a real server exchanged
-// (testdata/vectors.txt), encodes what it got, and must get the same bytes.
-// What the records then hold must be as testdata/vectors.golden says.
+// TestVectors decodes frames that real clients and a real server exchanged
+// (testdata/vectors.txt), and encodes the records to the same bytes. The records must
+// match testdata/vectors.golden.
 func TestVectors(t *testing.T) {
 	text, err := os.ReadFile("testdata/vectors.txt")
 	if err != nil {

@@ -1,7 +1,6 @@
 package jute
 
-// WatcherEvent is the body of a notification: the reply header before it has
-// XidNotification.
+// WatcherEvent is the body of a notification. Its reply header has XidNotification.
 type WatcherEvent struct {
 	Type  EventType
 	State KeeperState // StateSyncConnected
@@ -23,8 +22,8 @@ func (r *WatcherEvent) Decode(d *Decoder) {
 }
 
 // SetWatchesRequest is the body of setWatches and, with the last two lists, of
-// setWatches2. A client sends it after it reconnects: the server fires at once
-// what changed since RelativeZxid, and sets the other watches again.
+// setWatches2. A client sends it after it reconnects: the server sends at once the events
+// for changes since RelativeZxid, and sets the other watches again.
 type SetWatchesRequest struct {
 	RelativeZxid        Zxid
 	Data, Exist, Child  []string
@@ -32,7 +31,7 @@ type SetWatchesRequest struct {
 	PersistentRecursive []string // setWatches2
 }
 
-// Append appends the record as setWatches has it.
+// Append appends the record of setWatches.
 func (r *SetWatchesRequest) Append(b []byte) []byte {
 	b = AppendInt64(b, r.RelativeZxid)
 	b = AppendStrings(b, r.Data)
@@ -40,14 +39,14 @@ func (r *SetWatchesRequest) Append(b []byte) []byte {
 	return AppendStrings(b, r.Child)
 }
 
-// Append2 appends the record as setWatches2 has it.
+// Append2 appends the record of setWatches2.
 func (r *SetWatchesRequest) Append2(b []byte) []byte {
 	b = r.Append(b)
 	b = AppendStrings(b, r.Persistent)
 	return AppendStrings(b, r.PersistentRecursive)
 }
 
-// Decode reads the record as setWatches has it. A null list is an error.
+// Decode reads the record of setWatches. A null list is an error.
 func (r *SetWatchesRequest) Decode(d *Decoder) {
 	r.RelativeZxid = Zxid(d.Int64())
 	r.Data = d.notNullStrings()
@@ -56,7 +55,7 @@ func (r *SetWatchesRequest) Decode(d *Decoder) {
 	r.Persistent, r.PersistentRecursive = nil, nil
 }
 
-// Decode2 reads the record as setWatches2 has it. A null list is an error.
+// Decode2 reads the record of setWatches2. A null list is an error.
 func (r *SetWatchesRequest) Decode2(d *Decoder) {
 	r.Decode(d)
 	r.Persistent = d.notNullStrings()
@@ -74,7 +73,7 @@ func (r *AddWatchRequest) Append(b []byte) []byte {
 	return AppendInt32(AppendString(b, r.Path), r.Mode)
 }
 
-// Decode reads the record. A mode that does not exist is an error.
+// Decode reads the record. An unknown mode is an error.
 func (r *AddWatchRequest) Decode(d *Decoder) {
 	r.Path = d.String()
 	r.Mode = AddWatchMode(d.Int32())
@@ -94,7 +93,7 @@ func (r *RemoveWatchesRequest) Append(b []byte) []byte {
 	return AppendInt32(AppendString(b, r.Path), r.Type)
 }
 
-// Decode reads the record. A watch type that does not exist is an error.
+// Decode reads the record. An unknown watch type is an error.
 func (r *RemoveWatchesRequest) Decode(d *Decoder) {
 	r.Path = d.String()
 	r.Type = WatchType(d.Int32())

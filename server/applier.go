@@ -16,30 +16,30 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// What is done under one hold of the tree's lock is bounded, so that those who read the
-// tree never wait long: the clients' requests, and the peer loop, which also sends the
-// heartbeats. A single transaction can be more than applyWork, as far as jute.maxbuffer
-// and evaluate.Options.MaxListed allow.
+// The work done under one hold of the tree's lock is bounded, so that readers of the tree
+// never wait long: the clients' requests, and the peer loop, which also sends the
+// heartbeats. A single transaction can exceed applyWork, up to what jute.maxbuffer and
+// evaluate.Options.MaxListed allow.
 const (
 	applyBatch = 64 // orders
 	// applyWork counts orders, znodes changed, events delivered and reads answered.
 	applyWork = 2048
-	// pruneStep is how many ephemerals of a session that ends are deleted before the
-	// work is looked at. A session with fewer ends at once.
+	// pruneStep is the number of ephemerals of a closing session that are deleted before
+	// the work is checked. A session with fewer is closed at once.
 	pruneStep = 64
-	// replayBytes is about how much of the log is read at a time.
+	// replayBytes is roughly how much of the log is read at a time.
 	replayBytes = 256 << 10
 )
 
-// applier is the only one that changes the tree. In the order of zxids it
-// applies what is committed, tells watchers, and answers the requests that
-// waited, with the reads behind them.
+// applier is the only goroutine that changes the tree. In zxid order it applies committed
+// entries, triggers watches, and answers the waiting requests and the reads queued after
+// them.
 type applier struct {
 	*life
 	*standing
 	*handover
 	id        zab.SID
-	secret    [32]byte // of session passwords, while the history has none
+	secret    [32]byte // of session passwords, until the history has one
 	state     *clients.State
 	answers   *clients.Answers
 	tracker   *session.Tracker
@@ -51,9 +51,9 @@ type applier struct {
 	out  datatree.Applied
 	at   time.Duration // of the batch
 	zxid jute.Zxid     // of the order being applied
-	work int           // under the present hold of the lock
-	// ensemble is what the entries applied so far say of the ensemble, as the
-	// tree is what they say of znodes.
+	work int           // under the current hold of the lock
+	// ensemble is the state of the ensemble after the entries applied so far, as the tree
+	// is the state of the znodes.
 	ensemble zab.State
 }
 
@@ -113,7 +113,7 @@ func (a *applier) run() {
 	}
 }
 
-// special carries out what is no entry.
+// special carries out an order that is not an entry.
 func (a *applier) special(o *replica.Order) error {
 	switch o.Kind {
 	case replica.OrderInstall:
@@ -128,15 +128,15 @@ func (a *applier) special(o *replica.Order) error {
 	return nil
 }
 
-// replayTo applies committed entries that are not in memory any more, up to a zxid.
+// replayTo applies committed entries that are no longer in memory, up to a zxid.
 func (a *applier) replayTo(upTo jute.Zxid) error {
 	for {
 		err := a.replay(upTo)
 		switch {
 		case a.skips():
-			return nil // whatever went wrong: they are not needed
+			return nil // errors do not matter: the entries are not needed
 		case errors.Is(err, wal.ErrRewritten):
-			continue // entries after upTo were dropped; they never were committed
+			continue // entries after upTo were dropped; they were never committed
 		case err != nil:
 			return fmt.Errorf("read what is committed, up to %v, from the log: %w", upTo, err)
 		}
@@ -180,11 +180,11 @@ func (a *applier) replay(upTo jute.Zxid) error {
 	}
 }
 
-// skips reports whether a snapshot on its way will replace the tree: until then there is
-// nothing to be done. No clients are served meanwhile.
+// skips reports whether a snapshot on its way will replace the tree. Until it arrives
+// there is nothing to do, and no clients are served.
 func (a *applier) skips() bool { return jute.Zxid(a.superseded.Load()) > a.state.Tree.LastZxid() }
 
-// installSnapshot replaces the tree by one that another server sent.
+// installSnapshot replaces the tree by the one that another server sent.
 func (a *applier) installSnapshot(rec *received) {
 	tree := rec.tree
 	a.state.Lock()
@@ -205,7 +205,7 @@ func (a *applier) installSnapshot(rec *received) {
 	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
 }
 
-// knowEnsemble makes known what the history says of the ensemble.
+// knowEnsemble publishes what the history says of the ensemble.
 func (a *applier) knowEnsemble() {
 	init := a.ensemble.Init
 	if !a.ensemble.Seeded() {
@@ -217,8 +217,8 @@ func (a *applier) knowEnsemble() {
 	a.keys.Store(session.NewKeys(init.Secret))
 }
 
-// applySome applies a few orders, and gives way when a hold of the lock has lasted long
-// enough. After an error nothing more may be applied.
+// applySome applies a few orders, and yields when the lock has been held long enough.
+// After an error nothing more may be applied.
 func (a *applier) applySome(orders []replica.Order) error {
 	if err := a.applyHeld(orders); err != nil {
 		return err
@@ -255,8 +255,8 @@ func (a *applier) hold() {
 	a.work = 0
 }
 
-// release unlocks the tree, and wakes the connections and the peer loop, as far as the
-// work since hold concerns them.
+// release unlocks the tree, and wakes the connections and the peer loop if the work since
+// hold concerns them.
 func (a *applier) release() {
 	a.state.Unlock()
 	a.metrics.ApplySeconds.Observe((a.life.now() - a.at).Seconds())
@@ -265,8 +265,9 @@ func (a *applier) release() {
 	a.progress()
 }
 
-// breathe lets others have the tree, if enough has been done since hold. The tree is at
-// a transaction, or its Changing tells where it is not; nobody else changes it.
+// breathe releases the tree to others for a moment if enough was done since hold. The
+// tree is then at a transaction boundary, or its Changing says which part is not. Nobody
+// else changes it.
 func (a *applier) breathe() {
 	if a.work >= applyWork {
 		a.release()
@@ -274,9 +275,9 @@ func (a *applier) breathe() {
 	}
 }
 
-// apply applies one order. An error means that a committed entry does not fit what
-// was applied before, or does not decode, although both were checked before it
-// was acknowledged: this server must not continue.
+// apply applies one order. An error means that a committed entry does not fit the entries
+// applied before, or does not decode, although both were checked before it was
+// acknowledged. This server must not continue then.
 func (a *applier) apply(o *replica.Order) error {
 	a.work++
 	if o.Kind == replica.OrderBarrier {
@@ -297,7 +298,7 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)
-	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may come back at once
+	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
 	a.settle()
 	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.life.ensemble() {
 		a.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
@@ -314,10 +315,10 @@ func (a *applier) apply(o *replica.Order) error {
 	return nil
 }
 
-// prune deletes most of the ephemerals of a session that txn closes, if they are many, in
-// slices of the tree's lock. Between two of them clients are served, but for requests
-// that would see a part of the transaction: see conn.lockTree. Events come with the
-// deletes that they tell of, so no client sees a change before its event.
+// prune deletes most of the ephemerals of the session that txn closes, if there are many,
+// in slices of the tree's lock. Between two slices clients are served, except for
+// requests that would see a part of the transaction: see conn.lockTree. Events are sent
+// with the deletes that they report, so no client sees a change before its event.
 func (a *applier) prune(txn *datatree.Txn) {
 	if len(txn.Ops) != 1 || txn.Ops[0].Kind != datatree.OpCloseSession || a.state.Tree.NumEphemerals(txn.Session) <= pruneStep {
 		return
@@ -334,7 +335,7 @@ func (a *applier) prune(txn *datatree.Txn) {
 	}
 }
 
-// settle lets the requests continue that wait for the end of a transaction in slices.
+// settle resumes the requests that wait for the end of a transaction applied in slices.
 func (a *applier) settle() {
 	if a.state.Settled != nil {
 		close(a.state.Settled)
@@ -342,7 +343,7 @@ func (a *applier) settle() {
 	}
 }
 
-// tellAll tells the events of what was applied to those who watch.
+// tellAll delivers the events of the applied transaction to their watchers.
 func (a *applier) tellAll() {
 	a.work += len(a.out.Events)
 	for i := range a.out.Events {
@@ -363,8 +364,8 @@ func (a *applier) txnOf(o *replica.Order) (*datatree.Txn, error) {
 	return o.Txn, transactionOf(&o.Entry, a.state.Tree, o.Txn)
 }
 
-// sessionEffect keeps the tracker and the connections in step with the session
-// table of the tree.
+// sessionEffect keeps the tracker and the connections in step with the tree's session
+// table.
 func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	switch op.Kind {
 	case datatree.OpDelete:

@@ -21,7 +21,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// received is a snapshot that has come from another server and is durable.
+// received is a snapshot that another server sent and that is durable.
 type received struct {
 	token uint64
 	ref   wal.SnapRef
@@ -58,14 +58,14 @@ func decodeSnapHeader(b []byte) (*received, error) {
 }
 
 // arrivals are the snapshots that other servers are sending to this one. A leader
-// announces its snapshot over the link and sends it on another connection, so
-// either may come first. A snapshot that the core does not wait for waits unread: its
-// sender is held up after some kilobytes.
+// announces its snapshot over the link and sends it on another connection, so either may
+// come first. A snapshot that the core does not wait for stays unread: its sender is held
+// up after some kilobytes.
 //
-// Bounds: of each server one arrival, the newest. Bytes are read of the one alone that
-// the core waits for, into a file without a name; it is loaded into memory when it is
-// complete and the core still waits for it, one at a time. Nothing of an arrival is
-// left when it has ended in another way than as this server's history.
+// Bounds: one arrival from each server, the newest. Bytes are read only of the arrival
+// that the core waits for, into a file without a name. It is loaded into memory when it
+// is complete and the core still waits for it, one at a time. An arrival that does not
+// become this server's history leaves nothing.
 type arrivals struct {
 	*life
 	events    *queue[peerEvent]
@@ -75,7 +75,7 @@ type arrivals struct {
 	mu struct {
 		sync.Mutex
 		from    zab.SID // the core waits for the snapshot of this server
-		token   uint64  // with this token; 0 for none
+		token   uint64  // and with this token; 0 for none
 		changed chan struct{}
 		list    map[zab.SID]*arrival
 	}
@@ -86,7 +86,7 @@ type arrival struct {
 	from  zab.SID
 	token uint64
 	size  int64
-	bytes atomic.Int64 // that have come
+	bytes atomic.Int64 // received so far
 	ctx   context.Context
 	end   context.CancelCauseFunc
 }
@@ -106,8 +106,8 @@ func newArrivals(s *Server) *arrivals {
 	return a
 }
 
-// want tells which snapshot the core waits for, 0 for none. One that is coming stays
-// while the core waits for none: it may be about to want it again.
+// want sets which snapshot the core waits for, 0 for none. While the core waits for none,
+// an arrival under way is kept: the core may want it again.
 func (a *arrivals) want(from zab.SID, token uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,7 +124,7 @@ func (a *arrivals) want(from zab.SID, token uint64) {
 	}
 }
 
-// drop ends the arrivals from a server, or from all if that is 0.
+// drop ends the arrivals from a server, or from all servers if from is 0.
 func (a *arrivals) drop(from zab.SID, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,7 +135,7 @@ func (a *arrivals) drop(from zab.SID, why error) {
 	}
 }
 
-// enter begins an arrival. It ends the one before from the same server.
+// enter begins an arrival. It ends the previous one from the same server.
 func (a *arrivals) enter(from zab.SID, rec *received) *arrival {
 	x := &arrival{from: from, token: rec.token, size: rec.ref.Size}
 	x.ctx, x.end = context.WithCancelCause(a.ctx)
@@ -178,7 +178,7 @@ func (a *arrivals) await(x *arrival) error {
 	}
 }
 
-// sizes returns how far each arrival has come.
+// sizes returns the progress of each arrival.
 func (a *arrivals) sizes() (list []monitor.Transfer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,7 +189,7 @@ func (a *arrivals) sizes() (list []monitor.Transfer) {
 	return list
 }
 
-// receive takes in the snapshot of a stream.
+// receive receives the snapshot of a stream.
 func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 	rec, err := decodeSnapHeader(header)
 	if err != nil {
@@ -234,9 +234,9 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 	return err
 }
 
-// offer loads a complete snapshot and gives it to the core, which makes it the
-// history. What can't be loaded must not become that. It returns errNotNow if the core
-// does not wait for it meanwhile.
+// offer loads a complete snapshot and gives it to the core, which makes it the history. A
+// snapshot that can't be loaded must not become the history. offer returns errNotNow if
+// the core does not wait for it at the moment.
 func (a *arrivals) offer(x *arrival, rec *received) (err error) {
 	if rec.tree, rec.state, err = loadSnapshot(x.ctx, a.snapshots.store, rec.ref); err != nil {
 		return err
@@ -264,8 +264,8 @@ func (l *loop) take(from zab.SID, rec *received) error {
 	return nil
 }
 
-// discard removes the file of a snapshot that did not become the history. When the
-// server stops it is not known whether it did.
+// discard removes the file of a snapshot that did not become the history. While the
+// server stops it is unknown whether it did, so the file is kept.
 func (a *arrivals) discard(name string) error {
 	if a.ctx.Err() != nil {
 		return nil
@@ -275,7 +275,7 @@ func (a *arrivals) discard(name string) error {
 
 func byPeer(x, y monitor.Transfer) int { return int(x.Peer) - int(y.Peer) }
 
-// tally counts what is read, and logs now and then how far it is.
+// tally counts the bytes read, and logs the progress from time to time.
 type tally struct {
 	ctx  context.Context
 	r    io.Reader

@@ -93,8 +93,8 @@ func TestTTLNodesGoWhenTheyAreDue(t *testing.T) {
 	})
 }
 
-// TestCleanupIsPacedAndSessionsStillExpire: the removal of many nodes is spread
-// over time, and meanwhile sessions expire as ever.
+// TestCleanupIsPacedAndSessionsStillExpire checks that the removal of many nodes is
+// spread over time, and that sessions expire meanwhile.
 func TestCleanupIsPacedAndSessionsStillExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, "znode.container.maxPerMinute=60", "znode.container.checkIntervalMs=10000")

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// clock tells the time since the server's start, and counts the time for which the
-// machine was suspended. Leases and sessions need that: to the clients and to the
-// other servers a suspended server is silent, while the monotonic clock of Linux
-// stands still, so that a lease would look valid after any time.
+// clock measures the time since the server's start, including the time for which the
+// machine was suspended. Leases and sessions need that: to clients and other servers a
+// suspended server is silent, but Linux's monotonic clock stands still meanwhile, so a
+// lease would look valid after any length of time.
 //
-// A suspension moves the wall clock ahead of the monotonic clock, by its length and at
-// the same moment (see timekeeping_resume in the kernel). So the wall clock shows at
-// each reading that something may have happened, at the cost of a memory access; only
-// then the system is asked whether it was a suspension or somebody has set the clock.
+// A suspension moves the wall clock ahead of the monotonic clock by its length, at the
+// same moment (see timekeeping_resume in the kernel). So each reading of the wall clock
+// shows whether something may have happened, at the cost of a memory access. Only then
+// the system is asked whether the cause was a suspension or a change of the clock.
 type clock struct {
 	// read returns the monotonic and the wall clock, the first since the start.
 	read func() (mono time.Duration, wall time.Time)
-	// asleep returns for how long the machine has been suspended since it was booted;
-	// always the same where the system does not tell.
+	// asleep returns how long the machine has been suspended since boot; it is constant
+	// where the system does not report that.
 	asleep func() time.Duration
 
 	start time.Time
-	lead  atomic.Int64 // of the wall clock, over the monotonic, when asleep was asked last
-	slept atomic.Int64 // of asleep, since the start
+	lead  atomic.Int64 // of the wall clock over the monotonic one, at the last call of asleep
+	slept atomic.Int64 // growth of asleep since the start
 
-	mu     sync.Mutex // of what follows, and of writing lead and slept
+	mu     sync.Mutex // guards before, and writes of lead and slept
 	before time.Duration
 }
 
-// clockTolerance is how far the clocks may move against each other unnoticed. They are
-// not read at the same instant, so small differences come and go.
+// clockTolerance is how far the two clocks may drift unnoticed. They are not read at the
+// same instant, so small differences come and go.
 const clockTolerance = 10 * time.Millisecond
 
 // begin starts the clock at zero.
@@ -51,7 +51,7 @@ func (c *clock) system() (time.Duration, time.Time) {
 	return now.Sub(c.start), now
 }
 
-// now returns the time since begin. It never goes back.
+// now returns the time since begin. It never goes backwards.
 func (c *clock) now() time.Duration {
 	mono, wall := c.read()
 	lead := wall.UnixNano() - c.start.UnixNano() - int64(mono)
@@ -61,12 +61,12 @@ func (c *clock) now() time.Duration {
 	return mono + time.Duration(c.slept.Load())
 }
 
-// look finds out for how long the machine was suspended.
+// look determines how long the machine was suspended.
 func (c *clock) look(lead int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slept := int64(c.asleep() - c.before); slept > c.slept.Load()+int64(clockTolerance) {
 		c.slept.Store(slept)
 	}
-	c.lead.Store(lead) // not before slept: who sees the one needs the other
+	c.lead.Store(lead) // after slept: a reader that sees lead needs slept
 }

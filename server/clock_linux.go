@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asleep returns for how long the machine has been suspended since it was booted: by
-// so much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC.
+// asleep returns how long the machine has been suspended since boot: CLOCK_BOOTTIME is
+// ahead of CLOCK_MONOTONIC by that much.
 func asleep() time.Duration {
 	best, took := time.Duration(0), time.Duration(-1)
 	for range 3 { // the thread may be interrupted between two readings
@@ -22,7 +22,7 @@ func asleep() time.Duration {
 func clockTime(id int32) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(id, &t); err != nil {
-		return 0 // neither clock is missing since Linux 2.6.39
+		return 0 // both clocks exist since Linux 2.6.39
 	}
 	return time.Duration(t.Nano())
 }

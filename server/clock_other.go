@@ -4,5 +4,5 @@ package server
 
 import "time"
 
-// asleep is not known here: the clock stands still while the machine is suspended.
+// asleep is unknown here: the clock stands still while the machine is suspended.
 func asleep() time.Duration { return 0 }

@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// fakeClocks are the clocks of a machine, in the hands of the test.
+// fakeClocks are the clocks of a machine, controlled by the test.
 type fakeClocks struct {
 	mono, asleep time.Duration
 	wall         time.Time
@@ -70,7 +70,7 @@ func TestClockCountsSuspensions(t *testing.T) {
 	}
 }
 
-// The system's own clocks: nobody suspends the machine of a test.
+// The system's own clocks: a test's machine is not suspended.
 func TestClockOfTheSystem(t *testing.T) {
 	var c clock
 	c.begin()
@@ -88,7 +88,7 @@ func TestClockOfTheSystem(t *testing.T) {
 }
 
 // A follower whose machine was suspended has a lease that looks valid on the monotonic
-// clock. It must not answer from a state that the others have left since.
+// clock. It must not answer from an outdated state.
 func TestAServerThatWakesUpDoesNotAnswerFromThePast(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader, at := e.leader(), e.follower()
@@ -117,8 +117,8 @@ func TestAServerThatWakesUpDoesNotAnswerFromThePast(t *testing.T) {
 	})
 }
 
-// A leader that was suspended finds out whether it still leads before it proposes
-// anything, and sessions get the time back.
+// A leader that was suspended checks whether it still leads before it proposes anything,
+// and extends the sessions by that time.
 func TestALeaderThatWakesUpAsksTheOthers(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader := e.leader()

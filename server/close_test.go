@@ -67,8 +67,8 @@ func TestCloseAnswersWhatWasAccepted(t *testing.T) {
 	})
 }
 
-// TestCloseDoesNotWaitFor: nothing that clients do or fail to do keeps a server
-// from stopping.
+// TestCloseDoesNotWaitFor checks that no client, whatever it does, keeps a server from
+// stopping.
 func TestCloseDoesNotWaitFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines []string
@@ -164,8 +164,8 @@ func TestStartAndCloseInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestDataDirectoryIsLocked: a second server on the same data refuses to start,
-// and leaves the first one alone.
+// TestDataDirectoryIsLocked checks that a second server on the same data refuses to
+// start, and does not affect the first one.
 func TestDataDirectoryIsLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := crashfs.New(1)
@@ -184,14 +184,14 @@ func TestDataDirectoryIsLocked(t *testing.T) {
 	})
 }
 
-// TestFailedDiskAcknowledgesNothing: from the failure on no write is answered,
-// Failed tells the owner, new clients are turned away, and what was acknowledged
-// before is there after a restart.
+// TestFailedDiskAcknowledgesNothing checks that after the failure no write is answered,
+// Failed reports it to the owner, new clients are rejected, and acknowledged writes are
+// there after a restart.
 func TestFailedDiskAcknowledgesNothing(t *testing.T) {
 	for _, test := range []struct {
 		kind  crashfs.OpKind
 		line  string
-		reads int // behind each write
+		reads int // after each write
 		left  int // operations that still succeed
 	}{
 		{crashfs.OpSync, "globalOutstandingLimit=5", 0, 40},
@@ -290,7 +290,7 @@ func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
 	})
 }
 
-// foreignListener says in its own words that it is closed.
+// foreignListener returns an error of another kind when it is closed.
 type foreignListener struct{ net.Listener }
 
 func (l foreignListener) Accept() (net.Conn, error) {
@@ -351,7 +351,8 @@ func TestServersShareARegistry(t *testing.T) {
 	count(2)
 }
 
-// TestFailedStartCanBeTriedWithAnotherServer: it holds on to nothing.
+// TestFailedStartCanBeTriedWithAnotherServer checks that a failed start holds no
+// resources.
 func TestFailedStartCanBeTriedWithAnotherServer(t *testing.T) {
 	fs := crashfs.New(1)
 	opts := Options{FS: fs, Config: parseConfig(t, "/data"), Registerer: prometheus.NewRegistry()}
@@ -379,12 +380,13 @@ func TestFailedStartCanBeTriedWithAnotherServer(t *testing.T) {
 	startWith(t, opts).connect(t).create("/a", "")
 }
 
-// lostDir is a file system whose directories are found to be gone.
+// lostDir is a file system whose directories have disappeared.
 type lostDir struct{ vfs.FS }
 
 func (lostDir) Space(string) (vfs.Space, error) { return vfs.Space{}, fs.ErrNotExist }
 
-// TestFailureIsToldOnce, from the very start on, and clients are turned away.
+// TestFailureIsToldOnce checks that, also during the start, a failure is reported once,
+// and that clients are rejected.
 func TestFailureIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startOn(t, lostDir{crashfs.New(1)}, "/data")
@@ -394,7 +396,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 		c := s.dial(t, dialOptions{})
 		c.sendFrame((&jute.ConnectRequest{TimeoutMs: 5000}).Append(nil))
 		c.eof("a failed server")
-		time.Sleep(time.Minute) // of the bubble: the disk is looked at again
+		time.Sleep(time.Minute) // of the bubble: the disk is checked again
 		if n := s.logged.FilterLevelExact(zap.ErrorLevel).Len(); n != 1 {
 			t.Errorf("%d errors were logged, want 1", n)
 		}

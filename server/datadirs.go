@@ -16,10 +16,10 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// dataDirs is what a start finds in dataDir and dataLogDir before it changes
-// anything there. The two are often different disks, and each of them can be
-// missing, empty, or another server's: then an empty server would be started by
-// mistake, or files would be written that hide others. check decides.
+// dataDirs is the contents of dataDir and dataLogDir at a start, before anything there is
+// changed. The two are often different disks, and each can be missing, empty, or another
+// server's. An empty server would then be started by mistake, or files would be written
+// that hide others. check decides.
 type dataDirs struct {
 	cfg       *config.Config
 	log       wal.Identity
@@ -27,19 +27,19 @@ type dataDirs struct {
 	owner     *owner // of dataDir; nil if the file is missing or damaged
 	ownerErr  error  // the file is damaged
 	snapshots int
-	remains   bool     // there is no log, but there are files where it was
+	remains   bool     // there is no log, but files in its place
 	strangers []string // files that are neither zkd's nor harmless
 	approved  bool     // the operator made the file initialize
 }
 
-// initializeFile is the name of the file in dataDir by which an operator says
-// that an empty directory is meant to be empty, as for Apache's server. A start
-// that heeds it removes it.
+// initializeFile is the file in dataDir by which an operator confirms that an empty
+// directory is meant to be empty, as for Apache's server. A start that heeds it removes
+// it.
 const initializeFile = "initialize"
 
-// CheckData returns why a server would not start with the directories that the
-// configuration names, as far as a look at them shows it, or nil. It changes
-// nothing, and may be used while a server runs.
+// CheckData returns the reason why a server would not start with the configured
+// directories, or nil, as far as an inspection shows it. It changes nothing, and may be
+// called while a server runs.
 func CheckData(cfg *config.Config) error {
 	d, err := examine(vfs.OS{}, cfg)
 	if err == nil {
@@ -48,8 +48,8 @@ func CheckData(cfg *config.Config) error {
 	return err
 }
 
-// examine looks at the directories. The error is about a file that can't be
-// read, or that a later version wrote.
+// examine inspects the directories. Its error is about a file that can't be read, or that
+// a later version wrote.
 func examine(fsys vfs.FS, cfg *config.Config) (*dataDirs, error) {
 	d := &dataDirs{cfg: cfg}
 	for _, look := range []func(vfs.FS) error{d.lookAtLog, d.lookAtOwner, d.lookAtSnapshots, d.lookForStrangers} {
@@ -99,7 +99,7 @@ func (d *dataDirs) lookAtSnapshots(fsys vfs.FS) error {
 	return err
 }
 
-// readDir lists a directory; one that does not exist is empty.
+// readDir lists a directory. A directory that does not exist is empty.
 func readDir(fsys vfs.FS, dir string) ([]fs.DirEntry, error) {
 	entries, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,15 +125,15 @@ func (d *dataDirs) lookForStrangers(fsys vfs.FS) error {
 	return nil
 }
 
-// Names that may stand in an empty data directory: zkd's own, and what belongs to
-// the service, the configuration and the file system.
+// Names that an empty data directory may contain: zkd's own, and those of the service,
+// the configuration and the file system.
 var (
 	harmlessNames = []string{"myid", initializeFile, ownerFile, ownerFile + ".tmp", "LOCK", "journal.LOCK", "journal", "snap", "tmp", "unreferenced", "lost+found"}
 	harmlessEnds  = []string{".pid", ".log", ".out", ".cfg", ".conf", ".properties", ".pem"}
 )
 
-// harmless reports whether a file in a data directory says nothing about whose
-// directory that is.
+// harmless reports whether a file in a data directory gives no hint of the directory's
+// owner.
 func (d *dataDirs) harmless(path string, e fs.DirEntry) bool {
 	name := e.Name()
 	if strings.HasPrefix(name, ".") || slices.Contains(harmlessNames, name) || strings.Contains(name, ".dynamic") {
@@ -148,7 +148,7 @@ func (d *dataDirs) harmless(path string, e fs.DirEntry) bool {
 	return within(d.cfg.DataDir) || within(d.cfg.DataLogDir)
 }
 
-// self is the id that the data of this server has: 0 for a single server.
+// self is the server id that this server's data carries: 0 for a single server.
 func (d *dataDirs) self() zab.SID {
 	if d.cfg.Replicated() {
 		return zab.SID(d.cfg.MyID)
@@ -156,7 +156,7 @@ func (d *dataDirs) self() zab.SID {
 	return 0
 }
 
-// incarnation names the data that is there, as far as it can be told.
+// incarnation returns the incarnation of the data that is there, if it is known.
 func (d *dataDirs) incarnation() (id zab.ID, known bool) {
 	switch {
 	case d.ident != nil:
@@ -167,8 +167,8 @@ func (d *dataDirs) incarnation() (id zab.ID, known bool) {
 	return id, false
 }
 
-// check decides whether a server may start with what is there. order is the value
-// of --set-data-aside; aside reports whether that is to be done.
+// check decides whether a server may start with these directories. order is the value of
+// --set-data-aside; aside reports whether the data is to be set aside.
 func (d *dataDirs) check(order string) (aside bool, err error) {
 	if err := d.foreign(); err != nil {
 		return false, err
@@ -190,16 +190,16 @@ func (d *dataDirs) check(order string) (aside bool, err error) {
 	return false, nil
 }
 
-// unowned reports whether the log has worked with another dataDir than this one.
-// A first start makes the log, and then the file that names its owner; the first
-// format had no such file.
+// unowned reports whether the log has worked with another dataDir than this one. A first
+// start makes the log, and then the file that names its owner. The first format had no
+// such file.
 func (d *dataDirs) unowned() bool {
 	fresh := d.log.Blank && d.snapshots == 0
 	return d.ident != nil && d.ident.format > 1 && !fresh && d.owner == nil && d.ownerErr == nil
 }
 
-// foreign returns an error if a directory is another server's, or if the two do
-// not belong together.
+// foreign returns an error if a directory belongs to another server, or if the two do not
+// belong together.
 func (d *dataDirs) foreign() error {
 	if err := d.otherServer(d.ident); err != nil {
 		return err
@@ -215,8 +215,8 @@ func (d *dataDirs) foreign() error {
 	return nil
 }
 
-// otherServer returns an error if a log with the identity id is another
-// server's. A server that was alone becomes a member with any id.
+// otherServer returns an error if a log with the identity id belongs to another server. A
+// single server may become a member with any id.
 func (d *dataDirs) otherServer(id *ident) error {
 	if self := d.self(); id != nil && self != 0 && id.server != 0 && id.server != self {
 		return fmt.Errorf("the log in %s belongs to %s, and this is server %d: is dataLogDir right, and myid?",
@@ -225,7 +225,7 @@ func (d *dataDirs) otherServer(id *ident) error {
 	return nil
 }
 
-// ordered reports whether the operator has ordered to set this data aside.
+// ordered reports whether the operator has ordered this data to be set aside.
 func (d *dataDirs) ordered(order string) (bool, error) {
 	if order == "" {
 		return false, nil
@@ -245,7 +245,7 @@ func (d *dataDirs) ordered(order string) (bool, error) {
 	return false, fmt.Errorf("--set-data-aside=%s: the data here is %s; name that, if it is what you mean", order, shortID(id))
 }
 
-// left says what is left of a server whose log is missing.
+// left describes the remains of a server whose log is missing.
 func (d *dataDirs) left() string {
 	switch {
 	case d.owner != nil:
@@ -258,7 +258,7 @@ func (d *dataDirs) left() string {
 	return "what is left of one"
 }
 
-// ways says what can be done when a part of the data is lost.
+// ways returns the operator's options when a part of the data is lost.
 func (d *dataDirs) ways() string {
 	const empty = "to begin without data, move the contents of both directories away (but for myid)"
 	if !d.cfg.Replicated() {
@@ -270,7 +270,7 @@ func (d *dataDirs) ways() string {
 	return empty + ": a member gets everything from the leader"
 }
 
-// strange is the refusal to begin an empty tree beside the files of others.
+// strange returns the error that refuses an empty tree beside foreign files.
 func (d *dataDirs) strange() error {
 	list := strings.Join(d.strangers[:min(len(d.strangers), 3)], ", ")
 	if len(d.strangers) > 3 {

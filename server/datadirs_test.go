@@ -13,8 +13,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// TestForeignFilesStopTheStart: beside files that are not zkd's, a server without
-// data does not begin with an empty tree unless it is told to.
+// TestForeignFilesStopTheStart checks that a server without data does not start with an
+// empty tree beside foreign files, unless the operator allows it.
 func TestForeignFilesStopTheStart(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -71,7 +71,7 @@ func TestForeignFilesStopTheStart(t *testing.T) {
 	}
 }
 
-// TestDataDirsCheck decides on what a start finds, without any files.
+// TestDataDirsCheck tests the decision about the directories, without any files.
 func TestDataDirsCheck(t *testing.T) {
 	id := func(server, incarnation, replaced byte) *ident {
 		return &ident{format: 2, server: sid(server), incarnation: [16]byte{incarnation}, replaced: [16]byte{replaced}}
@@ -130,8 +130,8 @@ func TestDataDirsCheck(t *testing.T) {
 	}
 }
 
-// TestCrashAtTheFirstStart cuts the power before each operation of a first start:
-// the next one always works.
+// TestCrashAtTheFirstStart cuts the power before each operation of a first start. The
+// next start always works.
 func TestCrashAtTheFirstStart(t *testing.T) {
 	fs := crashfs.New(1)
 	var images []*crashfs.FS

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	digestEvery = 128  // a digest is kept of every so many zxids
-	digestKept  = 1024 // the four-letter word hash shows so many
+	digestEvery = 128  // a digest is kept for every zxid that is a multiple of this
+	digestKept  = 1024 // the four-letter word hash shows this many
 )
 
-// digestLog keeps the tree's digest at the last zxids that are a multiple of
-// digestEvery, so that servers can be compared with each other. Entries of the
-// ensemble's own, such as the one that begins an epoch, have zxids, too. The
-// servers compare them, but operators see transactions only, as in ZooKeeper.
+// digestLog keeps the tree's digest at the last zxids that are multiples of digestEvery,
+// so that servers can be compared with each other. The ensemble's own entries, such as
+// the first one of an epoch, have zxids too. The servers compare those as well, but
+// operators see only transactions, as in ZooKeeper.
 type digestLog struct {
 	mu      sync.Mutex
 	entries []digestAt // a ring once it is full
@@ -26,14 +26,14 @@ type digestLog struct {
 type digestAt struct {
 	zxid   jute.Zxid
 	digest datatree.Digest
-	txn    bool // zxid is that of a transaction
+	txn    bool // zxid is a transaction's
 }
 
 func newDigestLog() *digestLog { return &digestLog{} }
 
-// applied notes the digest if zxid is one of those to be kept, and reports whether
-// it is. txn says whether a transaction has that zxid. Only the applier calls it,
-// with the tree locked.
+// applied records the digest if zxid is a multiple of digestEvery, and reports whether it
+// is. txn says whether zxid is a transaction's. Only the applier calls it, with the tree
+// locked.
 func (l *digestLog) applied(zxid jute.Zxid, tree *datatree.Tree, txn bool) bool {
 	if zxid%digestEvery != 0 {
 		return false

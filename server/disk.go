@@ -11,30 +11,29 @@ import (
 	"github.com/zkd-project/zkd/server/wal"
 )
 
-// A server turns writes off before the disk of its log is used up: then it can
-// still write what makes room again, and needs no repair (zab.md section D.9).
-// Reads and sessions continue, since it is the operator's turn and not the
-// clients'. Each server looks at its own disk. A leader decides about writes: with
-// a full disk it hands over to a server that has room, and refuses writes if there
-// is none, or if the disks of so many voters are full that the others are no
-// quorum.
+// A server turns writes off before the disk of its log is full: it can then still write
+// the deletes that free space, and needs no repair (zab.md section D.9). Reads and
+// sessions continue, since the operator has to act, not the clients. Each server checks
+// its own disk. A leader decides about writes: with a full disk it hands over to a server
+// that has room. It refuses writes if there is none, or if the disks of so many voters
+// are full that the others are no quorum.
 //
-// While writes are refused this much is let through:
+// While writes are refused, these requests are accepted:
 //
 //   - delete, if it succeeds: a failed one is answered without a transaction.
-//     Nothing is created meanwhile, so each node is deleted once at most, and all
+//     Nothing is created meanwhile, so each node is deleted at most once, and all
 //     deletes together take about as much of the log as a snapshot of the nodes.
-//     That, and two segments, is the room at which writes are turned off.
+//     Writes are turned off when the room left is that size plus two segments.
 //   - closeSession, for the same reason: each session is closed once.
-//   - new sessions, but as local ones, which take nothing of the log: see
-//     answerConnect. So no number of clients can use the reserve up. While the
-//     leader can hand over there are none: a local session ends when its client
-//     moves to another server.
+//   - new sessions, but as local ones, which write nothing to the log: see
+//     answerConnect. So no number of clients can use up the reserve. While the
+//     leader can hand over, no sessions are opened: a local session ends when its
+//     client moves to another server.
 //
-// When the disk has less than a segment left, as when something else fills it,
-// deletes are let through only as long as the files that the log has already can
-// take them, with a quarter of a segment, or 1 MiB, to spare. What remains is for the closes, and for
-// the records of elections, which have room of their own in each segment.
+// When the disk has less than a segment left, as when something else fills it, deletes
+// are accepted only while the existing files of the log can hold them with a quarter of a
+// segment, or 1 MiB, to spare. The rest is for closeSession, and for the records of
+// elections, which have reserved room in each segment.
 
 // disk is the disk of the log.
 type disk struct {
@@ -45,13 +44,13 @@ type disk struct {
 
 func (d *disk) at() wal.SpaceLevel { return wal.SpaceLevel(d.level.Load()) }
 
-// look finds out how much room there is, and reports whether that has become scarce.
-// snapshot is the size of the last snapshot.
+// look checks the room on the disk, and reports whether it has become scarce. snapshot is
+// the size of the last snapshot.
 func (d *disk) look(snapshot int64) (tight bool) {
 	space, level, err := d.logWriter.Space(snapshot)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Somebody removed it: what is written goes to files without a name, which
-		// the next start will not find.
+		// The directory was removed: records go to files without a name, which the next
+		// start will not find.
 		d.fail(fmt.Errorf("the directory of the log is gone: %w", err))
 		return false
 	}
@@ -74,7 +73,7 @@ func (d *disk) look(snapshot int64) (tight bool) {
 	return level != wal.SpaceOK
 }
 
-// Full implements replica.Disk: there is too little room for writes.
+// Full implements replica.Disk. It reports whether there is too little room for writes.
 func (d *disk) Full() bool { return d.at() >= wal.SpaceStop }
 
 // RoomForDeletes implements replica.Disk.
@@ -83,18 +82,16 @@ func (d *disk) RoomForDeletes() bool {
 	return d.at() < wal.SpaceOut || d.logWriter.Reserve() >= leastReserve
 }
 
-// watchDisk looks at the disk.
 func (s *Server) watchDisk() {
 	if s.disk.look(s.snapshots.size.Load()) {
 		s.snapshots.tighten()
 	}
 }
 
-// refusesWrites reports whether this server leads and refuses writes for want of
-// room.
+// refusesWrites reports whether this server leads and refuses writes for lack of room.
 func (s *Server) refusesWrites() bool { return s.leads() && (s.disk.Full() || s.quorumFull.Load()) }
 
-// diskRemark says in words what operators are shown of that, "" if all is well.
+// diskRemark returns the remark on the disk that operators are shown, "" if all is well.
 func (s *Server) diskRemark() string {
 	switch full := s.disk.Full(); {
 	case full && s.leads():

@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// leave makes a file system have so many bytes free.
+// leave sets the number of free bytes of a file system.
 func leave(t *testing.T, fs *crashfs.FS, free int64) {
 	t.Helper()
 	fs.SetCapacity(0)
@@ -25,15 +25,16 @@ func leave(t *testing.T, fs *crashfs.FS, free int64) {
 	fs.SetCapacity(max(s.Total-s.Free+free, 1))
 }
 
-// With segments of 128 KiB, as the servers of these tests have them.
+// For segments of 128 KiB, which the servers of these tests use.
 const (
 	roomForDeletes  = 200 << 10 // less than writes need
 	roomForNoDelete = 4 << 10   // less than a segment: the log gets no more
 	lotsOfRoom      = -1
 )
 
-// TestFullDisk: on a full disk an operator can open a session and delete; nothing
-// else is written, however often clients try, and every place says why.
+// TestFullDisk checks that on a full disk an operator can open a session and delete, that
+// nothing else is written however often clients try, and that every place shows the
+// reason.
 func TestFullDisk(t *testing.T) {
 	for _, lines := range [][]string{
 		nil,
@@ -60,7 +61,7 @@ func TestFullDisk(t *testing.T) {
 					t.Error("the wrong node is deleted")
 				}
 				logged := s.logWriter.Stats().Bytes
-				for range 1000 { // what is in a loop must not take room
+				for range 1000 { // requests in a loop must not take room
 					c := s.connect(t)
 					if r := c.call(jute.OpDelete, del("/none")); r.Err != jute.ErrNoNode {
 						t.Fatalf("delete of no node: %v", r.Err)
@@ -90,7 +91,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// full requires that writes are refused, but not reads.
+// full requires that writes are refused and reads are not.
 func (c *client) full() {
 	c.t.Helper()
 	for _, w := range []struct {
@@ -124,9 +125,9 @@ func (s *testServer) saysFull(t *testing.T, remark string, refuses bool) {
 	}
 }
 
-// TestNoRoomAtAll: when something else fills the disk to the last byte, deletes are
-// let through only while the log's files can take them. The server stays, sessions
-// can be closed, and all is well when there is room again.
+// TestNoRoomAtAll checks that when something else fills the disk completely, deletes are
+// accepted only while the log's files can hold them. The server keeps running, sessions
+// can be closed, and it recovers when there is room again.
 func TestNoRoomAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 6000
@@ -165,9 +166,9 @@ func TestNoRoomAtAll(t *testing.T) {
 	})
 }
 
-// TestFullDisksOfAnEnsemble: a leader with a full disk makes way; if there is no
-// server with room, or none of a quorum, writes are refused, and sessions can be
-// opened on all servers to delete.
+// TestFullDisksOfAnEnsemble checks that a leader with a full disk hands over; if no
+// server has room, or no quorum, writes are refused, and sessions can be opened on all
+// servers to delete.
 func TestFullDisksOfAnEnsemble(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		e.servers[e.leader()].connect(t).create("/n1", "x")
@@ -209,9 +210,9 @@ func TestFullDisksOfAnEnsemble(t *testing.T) {
 	})
 }
 
-// A leader whose disk has just become full hands over. A client that asks it for a session
-// before that is sent away. It was given a local session, which expired when the client
-// moved to another server a moment later.
+// A leader whose disk has just become full hands over, and rejects a client that asks it
+// for a session before that. Such a client used to get a local session, which expired
+// when the client moved to another server a moment later.
 func TestNoLocalSessionBeforeALeaderHandsOver(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader := e.servers[e.leader()]

@@ -16,7 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// spoil changes a server's tree behind everyone's back.
+// spoil changes a server's tree without a transaction.
 func (s *testServer) spoil() {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -40,7 +40,7 @@ func TestServerWithAnotherTreeStops(t *testing.T) {
 				c.create("/b", "1")
 				e.settled()
 				e.servers[wrong].spoil()
-				for range 300 { // until the server is found out and the connection ends
+				for range 300 { // until the error is detected and the connection ends
 					if _, err := c.nc.Write(frameOf(requestFrame(1, jute.OpSetData, set("/b", "2")))); err != nil {
 						break
 					}
@@ -57,7 +57,7 @@ func TestServerWithAnotherTreeStops(t *testing.T) {
 				e.stop(wrong)
 				e.leader()
 				e.settled()
-				// Its log is sound, so that it is right again when it starts anew.
+				// Its log is correct, so the server is correct again after a restart.
 				e.start(wrong)
 				e.settled()
 			})
@@ -65,8 +65,8 @@ func TestServerWithAnotherTreeStops(t *testing.T) {
 	}
 }
 
-// Two servers of three that disagree with each other alone prove nothing: both go
-// on, and somebody is told.
+// Two servers of three whose trees differ prove nothing: both continue, and the
+// difference is reported.
 func TestDifferingTreesWithoutAMajority(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader := e.leader()
@@ -91,8 +91,8 @@ func TestDifferingTreesWithoutAMajority(t *testing.T) {
 	})
 }
 
-// TestDigestsOfOtherFormulas: a version of zkd with another formula for the digest
-// has other digests of the same trees. They are not compared, and no server ends.
+// TestDigestsOfOtherFormulas checks that digests of a version with another formula are
+// not compared, although they differ for the same trees, and that no server ends.
 func TestDigestsOfOtherFormulas(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader := e.leader()
@@ -125,7 +125,7 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 				t.Errorf("server %d ended, or logged %v", id, f.logged.All())
 			}
 		}
-		// With the same formula they are.
+		// Digests of the same formula are compared.
 		id := e.follower()
 		f := e.servers[id]
 		st := f.role.Load()

@@ -1,8 +1,8 @@
-// Package server is a zkd server. It puts the parts together that have packages of their
-// own: it recovers the state, runs the peer loop, the applier and the snapshotter, and
-// serves clients.
+// Package server implements a zkd server. It assembles the parts, which have their own
+// packages: it recovers the state, runs the peer loop, the applier and the snapshotter,
+// and serves clients.
 //
-// # The way of a request
+// # The path of a request
 //
 //	clients ──── submissions ───▶ loop ─── records ──▶ log writer
 //	   ▲                           │ ▲                     │
@@ -12,21 +12,21 @@
 //
 // A connection of package clients serves reads from the tree, and hands writes to the
 // peer loop, which runs the server's replica: see package replica. The log writer makes
-// what the replica says durable. What is committed goes to the applier, which changes the
+// the replica's records durable. Committed entries go to the applier, which changes the
 // tree, sends watch events, and answers the requests of this server's clients.
 //
 // # Invariants
 //
-//   - Replies leave a connection in the order of its requests; auth is the
-//     exception, which the protocol asks for. A read that follows a pending write of
-//     its connection sees that write and none of the connection's later ones.
-//   - No client sees a change before it has the event of a watch that it held on
-//     it: events and replies enter one buffer, and the applier appends events
-//     while it holds the tree's write lock.
-//   - A reply to a write leaves only after the write is durable, committed and
-//     applied here.
-//   - A client that does not read its replies is not read either; one that lets
-//     its watch events pile up is cut off.
+//   - Replies leave a connection in the order of its requests, except for auth, as the
+//     protocol requires. A read that follows a pending write of its connection sees that
+//     write and none of the connection's later ones.
+//   - No client sees a change before it has received the event of a watch that it held on
+//     it: events and replies enter one buffer, and the applier appends events while it
+//     holds the tree's write lock.
+//   - A reply to a write leaves only after the write is durable, committed and applied
+//     here.
+//   - The server stops reading from a client that does not read its replies, and
+//     disconnects a client that lets its watch events pile up.
 //
 // # Goroutines
 //

@@ -12,10 +12,10 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// DumpLog writes a line for each segment and record of a log: what each
-// transaction did, without data. path is dataLogDir, the directory with the
-// segments in it, or one segment. DumpLog changes nothing, and works on a damaged
-// log and on that of a running server.
+// DumpLog writes a line for each segment and record of a log, with the effect of each
+// transaction but without data. path is dataLogDir, the directory of the segments, or one
+// segment. DumpLog changes nothing, and works on a damaged log and on that of a running
+// server.
 func DumpLog(w io.Writer, path string) error {
 	fsys := vfs.OS{}
 	info, err := fsys.Stat(path)
@@ -33,7 +33,7 @@ func DumpLog(w io.Writer, path string) error {
 	return wal.Dump(w, fsys, path, describe)
 }
 
-// describe renders the payload of a record. Secrets are left out.
+// describe renders the payload of a record, without secrets.
 func describe(r wal.Record) string {
 	text, err := "", error(nil)
 	switch r.Kind {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestDumpLog dumps the log of a member after all that happens to one: each record
-// and entry is described, whichever of the three names the log is given by.
+// TestDumpLog dumps the log of a member with every kind of record: each record and entry
+// is described, whichever of the three names of the log is given.
 func TestDumpLog(t *testing.T) {
 	w := newWorld(t, 3, true)
 	synctest.Test(t, func(t *testing.T) {

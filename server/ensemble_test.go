@@ -32,8 +32,6 @@ func TestEnsembleServesWritesAndReads(t *testing.T) {
 	})
 }
 
-// resumeAt goes on with c's session at another server.
-// inBubble runs a test of an ensemble in fake time.
 func TestSessionOutlivesTheLeader(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		follower, leader := e.follower(), e.leader()
@@ -238,7 +236,7 @@ func TestObserver(t *testing.T) {
 		if v, _ := c.get("/a"); v != "1" {
 			t.Errorf("read %q from the observer", v)
 		}
-		// It does not count: with two voters gone, nobody leads.
+		// It does not count: with two voters gone, no server leads.
 		leader := e.leader()
 		for id := 1; id <= 3; id++ {
 			if id != leader {
@@ -259,7 +257,6 @@ func TestLeaderWithoutClients(t *testing.T) {
 	})
 }
 
-// inBubble2 is inBubble for an ensemble of which not all serve.
 func TestReadOnlyMode(t *testing.T) {
 	inBubble(t, 3, []string{"readonlymode.enabled=true"}, func(t *testing.T, e *testEnsemble) {
 		c := e.servers[1].connect(t)
@@ -344,8 +341,8 @@ func TestLinearizableReads(t *testing.T) {
 	})
 }
 
-// lagging has a follower lag: what the leader sends it is held up. In between, another
-// value is written to /a, and the write is answered. r reads at the follower.
+// lagging makes a follower lag by holding up the leader's messages to it. Meanwhile
+// another value is written to /a, and the write is answered. r reads at the follower.
 func lagging(t *testing.T, e *testEnsemble) (r *client, release func()) {
 	t.Helper()
 	follower, leader := e.follower(), e.leader()
@@ -361,8 +358,8 @@ func lagging(t *testing.T, e *testEnsemble) (r *client, release func()) {
 	return r, release
 }
 
-// A follower answers reads from the state that it has. A sync before the read waits for
-// what the leader has.
+// A follower answers reads from its own state. A sync before the read waits for the
+// leader's state.
 func TestStaleRead(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		r, release := lagging(t, e)

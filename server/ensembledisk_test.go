@@ -40,7 +40,7 @@ func TestWipedServersDoNotDecide(t *testing.T) {
 		for id := 1; id <= 3; id++ {
 			e.stop(id)
 		}
-		// One comes back whole, one empty: two of three, but only one knows.
+		// One returns with its data, one empty: two of three, but only one knows.
 		e.disks[2] = crashfs.New(99)
 		e.start(1)
 		e.start(2)
@@ -117,11 +117,11 @@ func TestSnapshotToALateServer(t *testing.T) {
 		c := e.servers[e.leader()].connect(t)
 		c.ephemeral("/before")
 		e.stop(late)
-		value := strings.Repeat("x", 16_000) // more in all than is kept in memory
+		value := strings.Repeat("x", 16_000) // more in total than is kept in memory
 		for i := range 1000 {
 			c.create(fmt.Sprintf("/n%04d", i), value)
 			if i%50 == 0 {
-				time.Sleep(time.Second) // snapshots are written beside the work
+				time.Sleep(time.Second) // snapshots are written concurrently
 				c.ping()
 			}
 		}
@@ -148,10 +148,10 @@ func TestSnapshotToALateServer(t *testing.T) {
 	})
 }
 
-// TestLostSnapshotsAreRepaired: a member whose snapshots are gone does not start,
-// since they may come back. By the order that its message names it sets aside
-// what it has and gets everything from the leader; the same order does nothing at
-// a later start.
+// TestLostSnapshotsAreRepaired checks that a member whose snapshots are gone does not
+// start, since they may return. With the flag that its message names it sets its data
+// aside and gets everything from the leader; the same flag has no effect at a later
+// start.
 func TestLostSnapshotsAreRepaired(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestAloneAndBackToAnEnsemble(t *testing.T) {
 		if err := alone.Close(); err != nil {
 			t.Fatal(err)
 		}
-		// What is left of the old ensemble does not take it for one of its own.
+		// The rest of the old ensemble does not accept it as a member.
 		e.start(1)
 		e.start(2)
 		time.Sleep(time.Minute)
@@ -281,8 +281,8 @@ func TestEmptyServersWaitForData(t *testing.T) {
 	})
 }
 
-// TestLeaderStaysWithoutSyncs: with forceSync=no nothing ever waits for a sync,
-// so no disk may look stuck and no leader may hand over because of it.
+// TestLeaderStaysWithoutSyncs checks that with forceSync=no, where nothing waits for a
+// sync, no disk looks stuck and no leader hands over because of it.
 func TestLeaderStaysWithoutSyncs(t *testing.T) {
 	inBubble(t, 3, []string{"forceSync=no"}, func(t *testing.T, e *testEnsemble) {
 		first := e.leader()

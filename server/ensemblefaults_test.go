@@ -13,21 +13,21 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// counter is a client with a node of its own. It counts up there, and after each
-// trouble it looks what is left of what it did.
+// counter is a client with its own node. It counts up there, and after each fault it
+// checks which of its writes remain.
 type counter struct {
 	t       *testing.T
 	e       *testEnsemble
 	rng     *rand.Rand
 	path    string
 	c       *client
-	acked   int // the highest number of which it was told that it is written
-	tried   int // the highest number that it asked to be written
+	acked   int // the highest number that was acknowledged
+	tried   int // the highest number that it tried to write
 	lock    string
 	expired int
 }
 
-// attach gets the client a connection: to its session, or with a new one.
+// attach connects the client: to its session, or with a new one.
 func (n *counter) attach() bool {
 	s := n.e.up(n.rng)
 	if s == nil {
@@ -92,7 +92,7 @@ func (n *counter) call(op jute.OpCode, body record) (reply, bool) {
 	}
 }
 
-// check compares what is there with what must be.
+// check compares the actual value with the expected ones.
 func (n *counter) check() bool {
 	if _, ok := n.call(jute.OpSync, &jute.SyncRequest{Path: "/"}); !ok {
 		return false
@@ -156,7 +156,7 @@ func (e *testEnsemble) up(rng *rand.Rand) *testServer {
 	return list[rng.IntN(len(list))]
 }
 
-// trouble does something bad, and mends something.
+// trouble injects a fault and repairs another.
 func (e *testEnsemble) trouble(rng *rand.Rand) string {
 	n := len(e.servers) - 1
 	id, other := 1+rng.IntN(n), 1+rng.IntN(n)
@@ -196,7 +196,7 @@ func (e *testEnsemble) trouble(rng *rand.Rand) string {
 	}
 }
 
-// heal mends all links.
+// heal restores all links.
 func (n *peerNet) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -204,8 +204,8 @@ func (n *peerNet) heal() {
 	clear(n.lossy)
 }
 
-// Whatever happens to servers and links, what was acknowledged stays, sessions
-// never see time run backwards, and in the end all servers are the same.
+// Whatever faults hit servers and links, acknowledged writes stay, sessions never observe
+// an older state, and in the end all servers are equal.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	count := uint64(8)
 	if testing.Short() {

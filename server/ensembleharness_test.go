@@ -22,24 +22,24 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// peerNet is the network between the servers of an ensemble in memory. A link can
-// be cut, hold up what goes over it, or swallow that.
+// peerNet is the in-memory network between the servers of an ensemble. A link can be cut,
+// can delay its bytes, or can drop them.
 type peerNet struct {
 	mu        sync.Mutex
 	listeners map[string]*memListener // by address
 	conns     []*peerConn
 	cut       map[[2]int]bool // directed: from, to
 	lossy     map[[2]int]bool
-	held      map[[2]int]chan struct{} // closed when it goes on
+	held      map[[2]int]chan struct{} // closed when the link continues
 
 	// Taken last, also while a half's lock is held.
 	ways sync.Mutex
-	rate int // bytes per second, in each direction between two servers; 0 is no limit
+	rate int // bytes per second, in each direction between two servers; 0 means no limit
 	free map[[2]int]time.Time
 }
 
-// arrival returns when n bytes arrive that are written now. All connections from one
-// server to another share the rate, and what was written first passes first.
+// arrival returns when n bytes written now arrive. All connections from one server to
+// another share the rate, in the order of the writes.
 func (n *peerNet) arrival(from, to, bytes int) time.Time {
 	n.ways.Lock()
 	defer n.ways.Unlock()
@@ -55,7 +55,7 @@ func (n *peerNet) arrival(from, to, bytes int) time.Time {
 	return at
 }
 
-// setRate limits what passes between any two servers.
+// setRate limits the rate between any two servers.
 func (n *peerNet) setRate(bytesPerSecond int) {
 	n.ways.Lock()
 	defer n.ways.Unlock()
@@ -67,7 +67,7 @@ func newPeerNet() *peerNet {
 		free: map[[2]int]time.Time{}}
 }
 
-// peerConn is one end of a link; what is written on a lossy link vanishes.
+// peerConn is one end of a link; bytes written on a lossy link are dropped.
 type peerConn struct {
 	*memConn
 	net      *peerNet
@@ -135,14 +135,14 @@ func (n *peerNet) sever(a, b int, cut bool) {
 	})
 }
 
-// swallow makes what a sends to b vanish.
+// swallow drops the bytes that a sends to b.
 func (n *peerNet) swallow(a, b int, on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lossy[[2]int{a, b}] = on
 }
 
-// hold makes what a sends to b wait.
+// hold delays the bytes that a sends to b.
 func (n *peerNet) hold(a, b int) (release func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -269,7 +269,7 @@ func (e *testEnsemble) close() {
 	}
 }
 
-// stop ends a server in order.
+// stop stops a server gracefully.
 func (e *testEnsemble) stop(id int) {
 	s := e.servers[id]
 	e.set(id, nil)
@@ -278,8 +278,9 @@ func (e *testEnsemble) stop(id int) {
 	}
 }
 
-// kill ends a server as a power cut does: what was not synced is gone. Nothing is synced
-// any more before it is decided what is left, so that nobody is told of more than that.
+// kill ends a server like a power cut: everything that was not synced is lost. Syncs fail
+// from before the remaining data is chosen, so that no client gets an answer for more
+// than that.
 func (e *testEnsemble) kill(id int) {
 	s := e.servers[id]
 	e.set(id, nil)
@@ -295,7 +296,7 @@ func (e *testEnsemble) kill(id int) {
 	}
 }
 
-// leader waits until there is a leader in service and a quorum that follows it.
+// leader waits until a leader is in service and a quorum follows it.
 func (e *testEnsemble) leader() int {
 	e.t.Helper()
 	for range 6000 {
@@ -334,8 +335,8 @@ func (e *testEnsemble) roles() string {
 	return b.String()
 }
 
-// settled waits until all servers that are up serve, have applied the same, and
-// have equal trees.
+// settled waits until all running servers serve, have applied the same entries, and have
+// equal trees.
 func (e *testEnsemble) settled() {
 	e.t.Helper()
 	for range 6000 {
@@ -379,6 +380,7 @@ func (e *testEnsemble) follower() int {
 	return 0
 }
 
+// resumeAt continues c's session at another server.
 func (c *client) resumeAt(t testing.TB, s *testServer) *client {
 	t.Helper()
 	n := s.dial(t, dialOptions{})
@@ -386,6 +388,7 @@ func (c *client) resumeAt(t testing.TB, s *testServer) *client {
 	return n
 }
 
+// inBubble runs a test of an ensemble in fake time.
 func inBubble(t *testing.T, n int, lines []string, test func(t *testing.T, e *testEnsemble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -397,7 +400,7 @@ func inBubble(t *testing.T, n int, lines []string, test func(t *testing.T, e *te
 	})
 }
 
-// inTunedBubble is inBubble for servers that are changed before they start.
+// inTunedBubble is inBubble for servers that are modified before they start.
 func inTunedBubble(t *testing.T, n int, tune func(*Server), lines []string, test func(t *testing.T, e *testEnsemble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -433,6 +436,7 @@ func (e *testEnsemble) stallDisks() (release func()) {
 	}
 }
 
+// inBubble2 is inBubble for an ensemble in which some servers do not serve.
 func inBubble2(t *testing.T, n int, lines []string, test func(t *testing.T, e *testEnsemble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

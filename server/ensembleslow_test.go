@@ -18,9 +18,9 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// TestBurstsOverSlowLinks has a client write a burst over links that pass less than a
-// tenth of it in the time after which heartbeats are missed. The leader stays, all of it
-// is acknowledged, and the followers go on answering reads by themselves.
+// TestBurstsOverSlowLinks writes a burst over links that transfer less than a tenth of it
+// within the heartbeat timeout. The leader stays, all writes are acknowledged, and the
+// followers still answer reads by themselves.
 func TestBurstsOverSlowLinks(t *testing.T) {
 	for _, tt := range []struct{ rate, value, sets int }{
 		{1_000_000, 100_000, 60}, {500_000, 1_000_000, 5}, {4_000_000, 1_000_000, 15},
@@ -71,8 +71,8 @@ func TestBurstsOverSlowLinks(t *testing.T) {
 	}
 }
 
-// slowJoin has an ensemble with a tree of 4 MB take an empty server in, over links of
-// 1 MB per second, while clients write all the time.
+// slowJoin adds an empty server to an ensemble with a tree of 4 MB, over links of 1 MB
+// per second, while clients write continuously.
 func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, joiner int)) {
 	dir := t.TempDir() // snapshots need real files
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 		for i := range 500 {
 			c.set(fmt.Sprintf("/n%04d", i%200), value)
 			if i%20 == 0 {
-				time.Sleep(time.Second) // snapshots are written beside the work
+				time.Sleep(time.Second) // snapshots are written concurrently
 			}
 		}
 		if _, err := leader.logWriter.NewReader(0); !errors.Is(err, wal.ErrPurged) {
@@ -118,8 +118,8 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 	})
 }
 
-// TestJoinerIsServedToTheEnd: one snapshot is sent, and the log behind it is kept,
-// although many snapshots come after it of which only the newest is to be kept.
+// TestJoinerIsServedToTheEnd checks that one snapshot is sent, and the log after it is
+// kept, although many newer snapshots are taken of which only the newest is kept.
 func TestJoinerIsServedToTheEnd(t *testing.T) {
 	slowJoin(t, func(e *testEnsemble, leader *testServer, joiner int) {
 		if n := leader.metrics.SnapshotsSent.Load(); n != 1 || !leader.leads() {
@@ -131,7 +131,7 @@ func TestJoinerIsServedToTheEnd(t *testing.T) {
 	})
 }
 
-// TestPurgeFrom: what is purged while a server is being brought up to date.
+// TestPurgeFrom tests which references are purged while a server is being synchronized.
 func TestPurgeFrom(t *testing.T) {
 	s := startServer(t, "autopurge.snapRetainCount=3")
 	refs := make([]wal.SnapRef, 5)
@@ -144,12 +144,12 @@ func TestPurgeFrom(t *testing.T) {
 		from   int
 	}{
 		{1000, wal.SpaceOK, 2},
-		{30, wal.SpaceOK, 2}, // the log behind 30, and the snapshot there
+		{30, wal.SpaceOK, 2}, // the log after 30, and the snapshot there
 		{29, wal.SpaceOK, 1},
 		{20, wal.SpaceOK, 1},
 		{19, wal.SpaceOK, 0},
 		{5, wal.SpaceOK, 0},
-		{5, wal.SpaceWarn, 2}, // the disk comes first
+		{5, wal.SpaceWarn, 2}, // the disk takes precedence
 		{5, wal.SpaceStop, 2},
 		{1000, wal.SpaceStop, 2},
 	} {
@@ -168,8 +168,8 @@ func TestPurgeFrom(t *testing.T) {
 	s.disk.level.Store(int32(wal.SpaceOK))
 }
 
-// TestTightDiskPurges: when the disk gets full while something is kept for a server that
-// joins, it is purged at once.
+// TestTightDiskPurges checks that when the disk gets full, data kept for a joining server
+// is purged at once.
 func TestTightDiskPurges(t *testing.T) {
 	s := startServer(t)
 	s.snapshots.tighten()
@@ -183,8 +183,8 @@ func TestTightDiskPurges(t *testing.T) {
 	s.snapshots.mu.Unlock()
 }
 
-// streams opens streams of snapshots from one server to another that no core has asked
-// for, and returns when each is held up or over.
+// streams opens streams of snapshots from one server to another that no core has
+// requested, and returns when each is held up or over.
 func (e *testEnsemble) streams(from, to, count int) (ended <-chan error) {
 	e.t.Helper()
 	ch := make(chan error, count)
@@ -207,7 +207,7 @@ func (e *testEnsemble) streams(from, to, count int) (ended <-chan error) {
 	return ch
 }
 
-// snapFiles lists what there is in a server's directories of snapshots.
+// snapFiles lists the files in a server's directories of snapshots.
 func (e *testEnsemble) snapFiles(id int) (list []string) {
 	for _, dir := range []string{"snap", "tmp"} {
 		entries, err := os.ReadDir(fmt.Sprintf("%s/%d/%s", e.dir, id, dir))
@@ -221,9 +221,9 @@ func (e *testEnsemble) snapFiles(id int) (list []string) {
 	return list
 }
 
-// TestUnwantedSnapshotsAreNotRead: snapshots that no leader has announced are neither
-// read nor kept, however many come, and nothing of them is left when the link or the
-// role ends.
+// TestUnwantedSnapshotsAreNotRead checks that snapshots that no leader has announced are
+// neither read nor kept, however many arrive, and that they leave nothing when the link
+// or the role ends.
 func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -263,8 +263,8 @@ func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 	})
 }
 
-// TestDamagedSnapshotIsNotKept: a snapshot that the core waits for, and that turns out
-// not to be one, is removed.
+// TestDamagedSnapshotIsNotKept checks that a snapshot that the core waits for is removed
+// if it turns out to be invalid.
 func TestDamagedSnapshotIsNotKept(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 		before := e.snapFiles(to)
 		a := e.servers[to].loop.arrivals
 		ended := e.streams(leader, to, 1)
-		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
+		synctest.Wait() // the peer loop also updates the wanted snapshot after a turn
 		a.want(zab.SID(leader), 100)
 		if err := <-ended; err == nil || err == io.EOF {
 			t.Errorf("the sender hears: %v", err)
@@ -289,8 +289,8 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 	})
 }
 
-// TestSnapshotThatCameInVainIsRemoved: a sound snapshot of which the core does not want to
-// know any more when it is complete is removed when the link to its sender ends.
+// TestSnapshotThatCameInVainIsRemoved checks that a valid snapshot that the core no
+// longer wants when it is complete is removed when the link to its sender ends.
 func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 		}
 		before := e.snapFiles(to)
 		a := e.servers[to].loop.arrivals
-		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
+		synctest.Wait() // the peer loop also updates the wanted snapshot after a turn
 		a.want(leader.id, 100)
 		ended := make(chan error)
 		go func() {
@@ -331,8 +331,9 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 	})
 }
 
-// TestReaderOfTheLogForgets: a request for entries that are not in the log yet waits for
-// the log, without a timer, and no longer than the link to the learner or the role.
+// TestReaderOfTheLogForgets checks that a request for entries that are not in the log yet
+// waits for the log, without a timer, and no longer than the link to the learner or the
+// role lasts.
 func TestReaderOfTheLogForgets(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		id := e.leader()

@@ -21,9 +21,9 @@ func (b *believer) resumeWith(t *testing.T, at int, timeoutMs int32) {
 	}
 }
 
-// The timeout that a client is told when it resumes its session was known to the leader
-// alone. After a change of the leader, or a restart of all servers, the session expired
-// after the one with which it had begun.
+// Only the leader used to know the timeout that a client got when it resumed its session.
+// After a change of the leader, or a restart of all servers, the session expired after
+// its original timeout.
 func TestARenegotiatedTimeoutOutlivesTheLeader(t *testing.T) {
 	for name, lose := range map[string]func(e *testEnsemble){
 		"leader killed": func(e *testEnsemble) {
@@ -69,7 +69,7 @@ func TestARenegotiatedTimeoutOutlivesTheLeader(t *testing.T) {
 	}
 }
 
-// On every server the tree has the timeout that was answered last.
+// On every server the tree has the last timeout that was answered.
 func TestEveryServerKnowsTheTimeout(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		b := e.believer(t, 1, 4000)
@@ -86,14 +86,15 @@ func TestEveryServerKnowsTheTimeout(t *testing.T) {
 				t.Error("a resumption with the same timeout took a transaction")
 			}
 		}
-		// The last one is shorter than those before. What the old connections heard last may
-		// be reported later, and counts with what their clients were told then.
+		// The last timeout is shorter than those before. The last touches on the old
+		// connections may be reported later, and count with the timeouts that their
+		// clients had.
 		b.mustExpire(22 * time.Second)
 	})
 }
 
-// Two resumptions that are under way together: the one that is ordered last counts, and
-// the client of each was told what held when it was answered.
+// Two overlapping resumptions: the one that is ordered last counts, and each client got
+// the timeout in effect when it was answered.
 func TestResumptionsThatCross(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader, at := e.leader(), e.follower()
@@ -121,7 +122,7 @@ func TestResumptionsThatCross(t *testing.T) {
 	})
 }
 
-// A full disk must not keep clients out: they resume with the timeout that they had.
+// A full disk must not reject clients: they resume with their old timeout.
 func TestResumeOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -139,8 +140,8 @@ func TestResumeOnAFullDisk(t *testing.T) {
 	})
 }
 
-// A session must not expire between its resumption with a longer timeout and the moment
-// when that is applied at the leader.
+// A session must not expire between its resumption with a longer timeout and the time
+// when the leader applies that.
 func TestAResumptionCountsFromItsOrder(t *testing.T) {
 	inBubble(t, 3, []string{"minSessionTimeout=1000"}, func(t *testing.T, e *testEnsemble) {
 		leader, at := e.leader(), e.follower()

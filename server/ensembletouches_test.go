@@ -9,8 +9,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// believer is a client that counts until when its session lives: for its timeout
-// from when it sent the last request that was answered.
+// believer is a client that computes until when its session lives: for its timeout,
+// starting when it sent the last request that was answered.
 type believer struct {
 	*client
 	e     *testEnsemble
@@ -31,7 +31,7 @@ func (b *believer) believe(sent time.Time) {
 	b.until = sent.Add(time.Duration(b.timeout) * time.Millisecond)
 }
 
-// ask sends a ping and waits for its answer, but not for longer than patience.
+// ask sends a ping and waits for its answer, at most for patience.
 func (b *believer) ask(patience time.Duration) (answered bool) {
 	b.t.Helper()
 	sent := time.Now()
@@ -68,8 +68,8 @@ func (b *believer) lives() bool {
 	return true
 }
 
-// mustExpire waits until the session has expired, which must not be too early, and
-// not later than within what the client believed.
+// mustExpire waits until the session has expired, which must happen neither earlier than
+// the client believed, nor later than within after that.
 func (b *believer) mustExpire(within time.Duration) {
 	b.t.Helper()
 	for b.lives() {
@@ -83,8 +83,8 @@ func (b *believer) mustExpire(within time.Duration) {
 	}
 }
 
-// A server whose disk is stuck does not apply the end of a session. A client that
-// was silent for too long must not be told that it lives.
+// A server whose disk is stuck does not apply the end of a session. A client that was
+// silent for too long must not get an answer that its session lives.
 func TestASlowDiskDoesNotKeepADeadSessionAlive(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		at := e.follower()
@@ -108,8 +108,8 @@ func TestASlowDiskDoesNotKeepADeadSessionAlive(t *testing.T) {
 	})
 }
 
-// While a server's reports are under way, its sessions do not expire, and whatever
-// it has promised to their clients holds.
+// While a server's reports are delayed, its sessions do not expire, and its promises to
+// their clients hold.
 func TestReportsThatComeLate(t *testing.T) {
 	for offset := range 10 {
 		inBubble(t, 3, []string{"minSessionTimeout=900"}, func(t *testing.T, e *testEnsemble) {
@@ -121,7 +121,7 @@ func TestReportsThatComeLate(t *testing.T) {
 			}
 			release := e.net.hold(at, leader)
 			held := time.Now()
-			for time.Since(held) < 600*time.Millisecond { // what it has of its lease for certain
+			for time.Since(held) < 600*time.Millisecond { // the guaranteed rest of its lease
 				b.ask(time.Second)
 				if !b.lives() {
 					t.Fatalf("the session expired %v after the reports were held up", time.Since(held))
@@ -140,7 +140,7 @@ func TestReportsThatComeLate(t *testing.T) {
 	}
 }
 
-// A server of which the leader hears nothing any more stops to answer in time.
+// A server from which the leader receives nothing stops answering in time.
 func TestALinkThatWorksInOneDirection(t *testing.T) {
 	for offset := range 10 {
 		inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
@@ -160,7 +160,7 @@ func TestALinkThatWorksInOneDirection(t *testing.T) {
 	}
 }
 
-// The client of a server that is cut off moves on, and keeps its session.
+// The client of a server that is cut off moves to another one, and keeps its session.
 func TestMovingOnFromAServerThatIsCutOff(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		at, leader := e.follower(), e.leader()
@@ -177,8 +177,7 @@ func TestMovingOnFromAServerThatIsCutOff(t *testing.T) {
 	})
 }
 
-// What a server has heard on a connection counts, though that ends before it is
-// reported.
+// Touches on a connection count even if it ends before they are reported.
 func TestTouchesOfConnectionsThatEnd(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		b := e.believer(t, e.follower(), 2000)
@@ -191,7 +190,7 @@ func TestTouchesOfConnectionsThatEnd(t *testing.T) {
 	})
 }
 
-// Reports that were lost with their server are made up for.
+// Reports that were lost with their server are compensated.
 func TestTouchesOfAServerThatDies(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		at := e.follower()
@@ -207,14 +206,14 @@ func TestTouchesOfAServerThatDies(t *testing.T) {
 }
 
 // A leader that was replaced and has not noticed promises nothing: its clients are
-// answered for as long as its lease lasts, and the next leader waits for that.
+// answered while its lease lasts, and the next leader waits for the lease to end.
 func TestPromisesOfALeaderThatIsReplaced(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		leader := e.leader()
 		b := e.believer(t, leader, 2000)
 		for id := 1; id <= 3; id++ {
 			if id != leader {
-				e.net.swallow(id, leader, true) // it hears nothing
+				e.net.swallow(id, leader, true) // it receives nothing
 			}
 		}
 		for b.ask(time.Second) {
@@ -224,8 +223,8 @@ func TestPromisesOfALeaderThatIsReplaced(t *testing.T) {
 	})
 }
 
-// Even requests that need the leader's word are answered in their order, auth and
-// watches among them.
+// Requests that need the leader's confirmation are answered in their order too, including
+// auth and watches.
 func TestFencedRequestsAreAnsweredInOrder(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		c := e.servers[e.follower()].connectFor(t, 6000)

@@ -11,9 +11,9 @@ import (
 // configPath is the znode that shows the ensemble's configuration.
 const configPath = "/zookeeper/config"
 
-// transactionOf sets txn to what an entry does to the tree. Its slices share the
-// entry's memory. An entry that is not a client's transaction moves the tree's zxid,
-// and writes the list of members that clients can read if that has changed.
+// transactionOf sets txn to the effect of an entry on the tree. Its slices share the
+// entry's memory. An entry that is not a client's transaction advances the tree's zxid,
+// and writes the list of members that clients can read if it has changed.
 func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	if data := e.Txn(); data != nil {
 		if err := txn.Decode(data); err != nil {
@@ -33,8 +33,8 @@ func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	return nil
 }
 
-// configText returns the text of the list of members that an entry brings, or
-// nothing, and sets the time of txn.
+// configText returns the text of the list of members in an entry, or nil, and sets the
+// time of txn.
 func configText(e *zab.Entry, txn *datatree.Txn) ([]byte, error) {
 	switch e.Type {
 	case zab.EntryMarker:
@@ -55,7 +55,8 @@ func configText(e *zab.Entry, txn *datatree.Txn) ([]byte, error) {
 	return nil, nil
 }
 
-// understand returns why this version of zkd does not understand an entry, or nil.
+// understand returns the reason why this version of zkd does not understand an entry, or
+// nil.
 func understand(e *zab.Entry) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -66,7 +67,7 @@ func understand(e *zab.Entry) error {
 	return nil
 }
 
-// sameConfig reports whether what the znode has is text with a version behind it.
+// sameConfig reports whether the znode's data is text followed by a version.
 func sameConfig(data, text []byte) bool {
 	rest, ok := bytes.CutPrefix(data, text)
 	return ok && bytes.HasPrefix(rest, []byte("version="))

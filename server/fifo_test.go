@@ -12,10 +12,10 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// TestReadBehindAFinishingWriteIsAnswered: a read that arrives in the very
-// moment in which the write before it is answered must neither get lost nor come
-// too early. Its body is large, so that taking it in lasts; its last byte comes
-// at a random distance from the end of the write's fsync, so that the two meet.
+// TestReadBehindAFinishingWriteIsAnswered checks that a read that arrives at the moment
+// when the write before it is answered is neither lost nor answered too early. Its body
+// is large, so that reading it takes time; its last byte arrives at a random distance
+// from the end of the write's fsync, so that the two coincide.
 func TestReadBehindAFinishingWriteIsAnswered(t *testing.T) {
 	var disk sync.Mutex
 	fs := crashfs.New(1)
@@ -55,9 +55,9 @@ func TestReadBehindAFinishingWriteIsAnswered(t *testing.T) {
 	s.noErrors(t)
 }
 
-// TestRepliesBeforeTheEndAreDelivered: an unknown operation ends the connection,
-// but what was asked before it is answered, and its own reply comes last,
-// whatever stands behind it in the pipeline.
+// TestRepliesBeforeTheEndAreDelivered checks that an unknown operation ends the
+// connection, but the requests before it are answered, and its own reply comes last,
+// whatever follows it in the pipeline.
 func TestRepliesBeforeTheEndAreDelivered(t *testing.T) {
 	s := startServer(t)
 	for range 50 {

@@ -14,9 +14,9 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// TestFormat1DataIsRead: the data of a single server in the first formats of log,
-// identity and snapshot, without a file IDENTITY, serves it, and serves it as a
-// member.
+// TestFormat1DataIsRead checks that a server serves the data of a single server in the
+// first formats of log, identity and snapshot, without a file IDENTITY, both as a single
+// server and as a member.
 func TestFormat1DataIsRead(t *testing.T) {
 	holds := func(t *testing.T, s *testServer, server zab.SID) {
 		t.Helper()
@@ -34,7 +34,7 @@ func TestFormat1DataIsRead(t *testing.T) {
 		dir := t.TempDir()
 		unpack(t, "testdata/format1.tar.gz", dir)
 		synctest.Test(t, func(t *testing.T) {
-			for range 2 { // the second time it has the formats of today
+			for range 2 { // the second time it has the current formats
 				s := startOn(t, fastFS{}, dir)
 				holds(t, s, 0)
 				check(t, s.Close())

@@ -26,16 +26,16 @@ func (s *Server) whitelist() fourletter.Whitelist {
 	return wl
 }
 
-// facts is the fourletter.Source of a server, as seen from a connection.
+// facts is a server's fourletter.Source, as seen from one connection.
 type facts struct {
 	*srv
 	clients.Facts
 }
 
-// srv is Server by a name that leaves Source's method Server free.
+// srv is an alias of Server that leaves the name Server free for Source's method.
 type srv = Server
 
-// facts returns what is shown to a connection.
+// facts returns the Source for a connection.
 func (s *Server) facts(origin uint64) fourletter.Source { return facts{s, s.clients.Facts(origin)} }
 
 func (f facts) Serving() bool   { return f.serving.Load() || f.clients.ReadOnly() }
@@ -87,7 +87,7 @@ func (f facts) Settings() fourletter.Settings {
 	}
 }
 
-// clientPort returns the port that clientPort=0 has become.
+// clientPort returns the actual port, also for clientPort=0.
 func (f facts) clientPort() int {
 	if tcp, ok := f.Addr().(*net.TCPAddr); ok {
 		return tcp.Port
@@ -133,7 +133,7 @@ func (f facts) DirSizes() (data, log int64) {
 	return data, log
 }
 
-// dirSize adds up the files of a directory.
+// dirSize returns the sum of the sizes of a directory's files.
 func dirSize(fsys vfs.FS, dir string) (size int64) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -147,7 +147,7 @@ func dirSize(fsys vfs.FS, dir string) (size int64) {
 	return size
 }
 
-// wallTime turns a time of the session tracker into one of the clock on the wall.
+// wallTime converts a time of the session tracker into wall clock time.
 func (f facts) wallTime(ms int64) time.Time {
 	return f.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
 }
@@ -201,8 +201,8 @@ func (f facts) TraceMask() int64        { return f.trace.Load() }
 func (f facts) SetTraceMask(mask int64) { f.trace.Store(mask) }
 func (f facts) ResetServerStats()       { f.metrics.ResetLatencies() }
 
-// ConnectionDeadlines shows connections with the deadline of their session: zkd
-// closes a silent connection when its session expires.
+// ConnectionDeadlines lists connections with the deadlines of their sessions: zkd closes
+// a silent connection when its session expires.
 func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 	bySession := make(map[int64]fourletter.ConnectionID)
 	var without []fourletter.ConnectionID

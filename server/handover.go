@@ -7,15 +7,16 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// handover is where the peer loop and the applier meet: orders go one way, the progress
-// of applying them goes the other way.
+// handover connects the peer loop and the applier: orders go one way, the progress of
+// applying them goes the other way.
 type handover struct {
 	orders *queue[replica.Order]
-	// backlog is the bytes of committed entries that are in memory to be applied. The
-	// replica adds them, up to limits.backlog. What exceeds that stays in the log.
+	// backlog is the size in bytes of the committed entries in memory that are not
+	// applied. The replica adds to it, up to limits.backlog. Entries beyond that stay in
+	// the log.
 	backlog atomic.Int64
-	// superseded is the zxid of a snapshot that replaces the history. Up to there the log
-	// may have no entries any more: see applier.skips.
+	// superseded is the zxid of a snapshot that replaces the history. The log may no
+	// longer have the entries up to there: see applier.skips.
 	superseded atomic.Int64 // jute.Zxid
 
 	awaited atomic.Bool   // the peer loop waits until more is applied

@@ -23,7 +23,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// testServer is a whole server whose clients connect in memory.
+// testServer is a complete server whose clients connect in memory.
 type testServer struct {
 	*Server
 	t      testing.TB
@@ -94,8 +94,8 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 	return &testServer{Server: s, t: t, opts: opts, net: l, logged: logged, slept: slept}
 }
 
-// suspend makes the server's clocks show what they show when its machine wakes up after
-// a time: the monotonic one has stood still, the others have not.
+// suspend makes the server's clocks read as after a suspension of length d: the monotonic
+// one has stood still, the others have not.
 func (s *testServer) suspend(d time.Duration) { s.slept.Add(int64(d)) }
 
 // restart stops the server and starts another one on the same data.
@@ -115,7 +115,7 @@ func (s *testServer) noErrors(t testing.TB) {
 	}
 }
 
-// reply is one frame from the server behind the connect response.
+// reply is one frame from the server after the connect response.
 type reply struct {
 	jute.ReplyHeader
 	body []byte
@@ -179,7 +179,7 @@ func (f *frames) next() ([]byte, error) {
 	return f.buf, err
 }
 
-// client is a raw client: what it sends and gets is in the hands of the test.
+// client is a raw client: the test controls its frames.
 type client struct {
 	t       testing.TB
 	nc      *memConn
@@ -198,7 +198,7 @@ type dialOptions struct {
 	window int
 }
 
-// dial connects without saying anything.
+// dial connects without sending anything.
 func (s *testServer) dial(t testing.TB, o dialOptions) *client {
 	t.Helper()
 	if o.ip == "" {
@@ -313,7 +313,7 @@ func (c *client) next() (r reply, err error) {
 	return r, nil
 }
 
-// must reads one reply or event that has to come.
+// must reads one reply or event, which is required to arrive.
 func (c *client) must() reply {
 	c.t.Helper()
 	r, err := c.next()
@@ -323,7 +323,7 @@ func (c *client) must() reply {
 	return r
 }
 
-// await takes the reply to xid and puts events before it aside.
+// await reads the reply to xid and sets aside the events before it.
 func (c *client) await(xid int32) reply {
 	c.t.Helper()
 	for {
@@ -346,7 +346,7 @@ func (c *client) call(op jute.OpCode, body record) reply {
 	return c.await(c.send(op, body))
 }
 
-// ok is call for what must succeed.
+// ok is call for a request that must succeed.
 func (c *client) ok(op jute.OpCode, body record) reply {
 	c.t.Helper()
 	r := c.call(op, body)
@@ -368,8 +368,8 @@ func (c *client) eof(what string) {
 	}
 }
 
-// quiet requires that nothing has come. Its deadline is not now: a read with a deadline
-// that has passed returns nothing, whatever has come.
+// quiet requires that nothing has arrived. Its deadline is in the future: a read with a
+// deadline that has passed returns nothing, whatever has arrived.
 func (c *client) quiet(what string) {
 	c.t.Helper()
 	c.nc.SetReadDeadline(time.Now().Add(time.Microsecond))
@@ -414,7 +414,7 @@ func get(path string, watch bool) *jute.PathWatchRequest {
 
 func del(path string) *jute.DeleteRequest { return &jute.DeleteRequest{Path: path, Version: -1} }
 
-// get returns a node's data, or false if it is not there.
+// get returns a node's data, or false if it does not exist.
 func (c *client) get(path string) (string, bool) {
 	c.t.Helper()
 	r := c.call(jute.OpGetData, get(path, false))

@@ -7,28 +7,28 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// limits bound what a server holds in memory for work that is under way, in bytes. Tests
-// make them small before the start.
+// limits bound the memory that a server holds for work in progress, in bytes. Tests lower
+// them before the start.
 type limits struct {
-	// cache is how much of the newest entries is kept for learners; one that is further
-	// behind is served from the log. The core keeps up to twice as much of what is not
-	// committed.
+	// cache is the size of the newest entries kept for learners. A learner that lags
+	// further is served from the log. The core keeps up to twice as many uncommitted
+	// bytes.
 	cache int
-	// requests is for those of this server's clients that wait: see throttler.
+	// requests is for the waiting requests of this server's clients: see throttler.
 	requests int64
-	// replies is for what is to be written to clients, of connections with more than
-	// outFlush: see outBuffer.
+	// replies is for unwritten replies of connections with more than outFlush: see
+	// outBuffer.
 	replies int64
-	// waiting is for the requests that a leader has not evaluated. What is beyond it
-	// refuses.
+	// waiting is for the requests that a leader has not evaluated. Requests beyond it are
+	// refused.
 	waiting int64
-	// proposals is for the decoded transactions of a leader that are not committed. What
-	// is beyond is decoded again when it is applied.
+	// proposals is for the decoded transactions of a leader that are not committed. Those
+	// beyond it are decoded again when they are applied.
 	proposals int64
-	// backlog is for committed entries that the applier has not applied. What is beyond it
-	// reads from the log.
+	// backlog is for committed entries that are not applied. Entries beyond it are read
+	// from the log.
 	backlog int64
-	// log is for records at the log writer. With more, a leader proposes nothing. It is
+	// log is for records at the log writer. Above it a leader proposes nothing. It is
 	// less than the log writer's own limit, at which handing over records blocks.
 	log int64
 }
@@ -48,14 +48,14 @@ var defaultLimits = limits{
 	log:       32 << 20,
 }
 
-// part names something that a server holds while it is busy.
+// part identifies a kind of work in progress that a server holds in memory.
 type part int
 
 const (
 	heldRequests  part = iota // of this server's clients, from arrival to answer
 	heldReplies               // of this server's clients, and watch events, not written to their sockets
 	heldSubmitted             // requests handed to the peer loop and not taken
-	heldEvents                // what other servers and goroutines tell the peer loop, not taken
+	heldEvents                // events from other servers and goroutines to the peer loop, not taken
 	heldWaiting               // a leader's: requests not evaluated, and resumptions not decided
 	heldProposals             // a leader's: decoded transactions that are not committed
 	heldOverlay               // a leader's: changes that are evaluated and not applied
@@ -77,27 +77,27 @@ var partNames = [numParts]string{
 
 // What bounds each part, where the limit in bytes does not:
 //
-//   - requests: globalOutstandingLimit and limits.requests; but each connection may have
+//   - requests: globalOutstandingLimit and limits.requests, but each connection may have
 //     one. Beyond that connections are not read.
-//   - replies: limits.replies, for events and the replies to reads behind a write. Beyond
-//     that a connection with much to be written is cut off. The reader of a connection
-//     makes one reply more than it has written.
+//   - replies: limits.replies, for events and for replies to reads queued after a write.
+//     Beyond that a connection with many unwritten bytes is disconnected. The reader of a
+//     connection makes one reply more than it has written.
 //   - submitted: requests.
 //   - events: what other servers may send unasked, which is the leader's window for each
 //     learner, and the requests of the other servers' clients.
 //   - waiting: limits.waiting. Beyond that requests are refused: their connections end.
-//   - proposals: limits.proposals. What is beyond is decoded again.
-//   - overlay: entries and what of these is beyond limits.cache, which is in the log.
-//   - entries: twice limits.cache, and the entries of one turn. What is beyond is read
-//     from the log. A server without an ensemble has what is at the log writer.
-//   - log: limits.log, and what one turn proposes. A leader waits with its proposals.
+//   - proposals: limits.proposals. Those beyond it are decoded again.
+//   - overlay: the entries, including those beyond limits.cache, which are in the log.
+//   - entries: twice limits.cache, and the entries of one turn. Those beyond it are read
+//     from the log. A server without an ensemble holds the records at the log writer.
+//   - log: limits.log, and the proposals of one turn. A leader delays its proposals.
 //   - barriers, reads: requests without a transaction, at all servers if this one leads.
-//   - ready, backlog: limits.backlog. What is beyond stays in the log. A barrier that is
-//     not confirmed holds up ready.
-//   - ended: what can end within half a tickTime.
-//   - view: the znodes that there were when the snapshot began.
+//   - ready, backlog: limits.backlog. Entries beyond it stay in the log. An unconfirmed
+//     barrier holds up ready.
+//   - ended: the connections that can end within half a tickTime.
+//   - view: the znodes that existed when the snapshot began.
 
-// held is what the peer loop holds, as of its last turn.
+// held is the memory that the peer loop holds, as of its last turn.
 type held [numParts]struct{ items, bytes atomic.Int64 }
 
 func (h *held) show(p part, items int, bytes int64) {
@@ -107,7 +107,7 @@ func (h *held) show(p part, items int, bytes int64) {
 	}
 }
 
-// showHeld shows what the peer loop holds.
+// showHeld publishes what the peer loop holds.
 func (l *loop) showHeld() {
 	h := l.replica.Held()
 	l.shown.show(heldWaiting, h.Waiting, h.WaitingBytes)
@@ -122,7 +122,7 @@ func (l *loop) showHeld() {
 	l.metrics.PendingSyncs.Store(int64(h.Reads))
 }
 
-// holdings looks at everything that is held.
+// holdings returns the items and bytes of every part.
 func (s *Server) holdings() []monitor.Holding {
 	list := make([]monitor.Holding, numParts)
 	for p := range list {

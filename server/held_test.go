@@ -12,10 +12,10 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// The oracle of storms: while there is much to do, no part of what a server holds is over
-// its bound; and when that is done, all of it is gone.
+// The oracle of storms: under load, no part of what a server holds exceeds its bound;
+// afterwards, all parts are empty.
 
-// bounded checks the first half. A turn of the peer loop may go beyond a bound.
+// bounded checks the first half. A turn of the peer loop may exceed a bound.
 func (s *testServer) bounded(t testing.TB) {
 	t.Helper()
 	turn := int64(replica.EvaluateWork*256 + 2*s.cfg.MaxBuffer)
@@ -26,7 +26,7 @@ func (s *testServer) bounded(t testing.TB) {
 	}
 }
 
-// idle checks the second half. The core keeps entries for those that come late.
+// idle checks the second half. The core keeps entries for late learners.
 func (s *testServer) idle(t testing.TB) {
 	t.Helper()
 	for p, h := range s.holdings() {
@@ -86,9 +86,9 @@ func (c *client) replies(xids []int32) (list []reply) {
 	return list
 }
 
-// Once more was uncommitted than the core keeps in memory, the leader kept every
-// transaction that it proposed from then on: entries that come from the log were not
-// asked for among its proposals, and these were only dropped in order.
+// Once more was uncommitted than the core keeps in memory, the leader kept every later
+// transaction that it proposed: entries from the log were not looked up among its
+// proposals, and these were only dropped in order.
 func TestALeaderForgetsWhatIsCommitted(t *testing.T) {
 	inTunedBubble(t, 3, smallLimits, nil, func(t *testing.T, e *testEnsemble) {
 		s := e.servers[e.leader()]
@@ -117,8 +117,8 @@ func TestALeaderForgetsWhatIsCommitted(t *testing.T) {
 	})
 }
 
-// A barrier that stands among entries which the applier reads from the log was passed
-// after all of them: its answer came to the wrong request, and the connection was cut.
+// A barrier among entries that the applier reads from the log was applied after all of
+// them: its answer went to the wrong request, and the connection was cut.
 func TestBarriersKeepTheirPlaceInAReplay(t *testing.T) {
 	everythingFromTheLog := func(s *Server) { s.limits.backlog = 0 }
 	for name, test := range map[string]struct {
@@ -173,7 +173,8 @@ func TestBarriersKeepTheirPlaceInAReplay(t *testing.T) {
 }
 
 // Entries that are read from the log count for the next snapshot, relax the throttle and
-// wake the writers of connections, like all others. Here all entries are.
+// wake the writers of connections, like all others. Here all entries are read from the
+// log.
 func TestReplayedEntriesAreAppliedLikeOthers(t *testing.T) {
 	dir := t.TempDir() // snapshots need real files
 	synctest.Test(t, func(t *testing.T) {
@@ -216,8 +217,8 @@ func TestReplayedEntriesAreAppliedLikeOthers(t *testing.T) {
 	})
 }
 
-// A replay that comes too late, since a snapshot has replaced the history meanwhile, is
-// not needed any more: it must not end the server.
+// A replay that comes too late, because a snapshot has replaced the history, is no longer
+// needed: it must not end the server.
 func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 	s := startServer(t)
 	c := s.connect(t)
@@ -244,8 +245,8 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 	}
 }
 
-// Clients that take nothing of what they asked to be told are cut off when all of them
-// together hold up too much, though each alone may fall much further behind.
+// Clients that do not read their events are disconnected when all of them together hold
+// up too much, though each alone may hold up much more.
 func TestClientsThatTakeNothingAreCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data")})
@@ -296,9 +297,9 @@ func TestClientsThatTakeNothingAreCutOff(t *testing.T) {
 	})
 }
 
-// A leader that can't propose for a while takes requests in up to a bound. What is beyond
-// it refuses, at its own clients and at those of the others: their connections end. What
-// it has taken in is done and answered.
+// A leader that can't propose for a while accepts requests up to a bound. It refuses
+// requests beyond it, from its own clients and from those of the others: their
+// connections end. It does and answers the accepted ones.
 func TestALeaderRefusesWhatIsTooMuch(t *testing.T) {
 	tune := func(s *Server) {
 		smallLimits(s)
@@ -357,8 +358,8 @@ func TestALeaderRefusesWhatIsTooMuch(t *testing.T) {
 	})
 }
 
-// A reader that is paused, since too much waits, ends with its connection. It used to wait
-// for the next batch to be applied, which need not come while there is no leader.
+// A paused reader ends with its connection. It used to wait for the next batch to be
+// applied, which may not come while there is no leader.
 func TestAPausedReaderEndsWithItsConnection(t *testing.T) {
 	inBubble(t, 3, []string{"globalOutstandingLimit=1"}, func(t *testing.T, e *testEnsemble) {
 		leader := e.leader()

@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// keepHouse does what is due each tick: it lets sessions expire, and looks at the
-// disk and the quotas.
+// keepHouse does the periodic work of each tick: it expires sessions, and checks the disk
+// and the quotas.
 func (s *Server) keepHouse() {
 	tick := time.NewTicker(s.cfg.TickTime / 2)
 	defer tick.Stop()
@@ -37,8 +37,8 @@ func (s *Server) keepHouse() {
 	}
 }
 
-// cleanUp removes containers and TTL nodes that are due. It takes its time, so
-// that it has a goroutine of its own.
+// cleanUp removes containers and TTL nodes that are due. It has a separate goroutine
+// because it takes long.
 func (s *Server) cleanUp() {
 	check := time.NewTicker(s.cfg.ContainerCheckInterval)
 	defer check.Stop()
@@ -54,9 +54,9 @@ func (s *Server) cleanUp() {
 	}
 }
 
-// forgivePause gives sessions back the time in which this process could not
-// hear from anybody, because it was stopped or starved: they expire late, never
-// early (zab.md section E, rule 4).
+// forgivePause extends sessions by the time in which this process could not hear from
+// anybody because it was stopped or starved: they expire late, never early (zab.md
+// section E, rule 4).
 func (s *Server) forgivePause(sinceLast time.Duration) {
 	if gap := sinceLast - s.cfg.TickTime/2; gap > s.cfg.TickTime/2 {
 		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", gap))
@@ -65,13 +65,12 @@ func (s *Server) forgivePause(sinceLast time.Duration) {
 	}
 }
 
-// expireSlice is how many containers and TTL nodes are looked at under one hold of the
+// expireSlice is the number of containers and TTL nodes examined under one hold of the
 // tree's lock.
 const expireSlice = 1024
 
-// removeExpired proposes to remove empty containers and TTL nodes that are due,
-// no faster than znode.container.maxPerMinute. It reports whether the server
-// continues.
+// removeExpired proposes to remove empty containers and TTL nodes that are due, no faster
+// than znode.container.maxPerMinute. It reports whether the server is still running.
 func (s *Server) removeExpired() bool {
 	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.cfg.ContainerMaxPerMinute, 1)), time.Microsecond))
 	defer pace.Stop()
@@ -99,8 +98,8 @@ func (s *Server) removeExpired() bool {
 	return true
 }
 
-// dueForRemoval appends the candidates among the next of those that may expire. The
-// leader's evaluator looks again, so one that is used meanwhile stays.
+// dueForRemoval appends the candidates among the next nodes that may expire. The leader's
+// evaluator checks them again, so a node that is used meanwhile stays.
 func (s *Server) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
 	s.state.RLock()
 	defer s.state.RUnlock()

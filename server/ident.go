@@ -11,24 +11,24 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// ident names this server's data and protects its sessions. It is made with the
-// log and stands in the header of each segment.
+// ident identifies this server's data and protects its sessions. It is made with the log
+// and is stored in the header of each segment.
 //
 //	byte 0       format (format.Identity)
 //	bytes 1-16   cluster id: names the history
 //	bytes 17-32  incarnation: names this copy of it
 //	bytes 33-64  secret of the session passwords
-//	byte 65      1 if the log took the place of a damaged one, or of one that may be lost: the
+//	byte 65      1 if the log replaced a damaged one, or one that may be lost: the
 //	             server does not count before it is admitted to an ensemble
-//	byte 66      id of the server that the log belongs to; 0 while it never was a member
-//	bytes 67-82  incarnation of the log whose place this one took; zero for none
+//	byte 66      id of the server that the log belongs to; 0 before it is a member
+//	bytes 67-82  incarnation of the log that this one replaced; zero for none
 //	bytes 83-90  bound of the ids that have been given out, big-endian: see session.IDs
 //
-// Format 1 ends after byte 65, and is read. Each start writes the identity again, with a
-// higher bound.
+// Format 1 ends after byte 65, and is still read. Each start writes the identity again,
+// with a higher bound.
 //
-// Cluster id and secret are those of a server without an ensemble, or what it
-// offers to an ensemble that begins with it: an ensemble has its own.
+// Cluster id and secret are those of a server without an ensemble, or what it offers to
+// an ensemble that begins with it: an ensemble has its own.
 type ident struct {
 	format      uint8
 	cluster     zab.ID
@@ -104,7 +104,7 @@ func decodeIdent(b []byte) (id ident, err error) {
 	return id, nil
 }
 
-// belongsTo names the server that data belongs to, for messages.
+// belongsTo returns the name of the server that data belongs to, for messages.
 func belongsTo(server zab.SID, incarnation zab.ID) string {
 	if server == 0 {
 		return fmt.Sprintf("a single server (%s)", shortID(incarnation))
@@ -112,5 +112,5 @@ func belongsTo(server zab.SID, incarnation zab.ID) string {
 	return fmt.Sprintf("server %d (%s)", server, shortID(incarnation))
 }
 
-// shortID is an incarnation as messages show it, and as --set-data-aside takes it.
+// shortID returns an incarnation in the form used by messages and by --set-data-aside.
 func shortID(id zab.ID) string { return fmt.Sprintf("%x", id[:4]) }

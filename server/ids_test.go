@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestIDsAreReservedInTime: when half of the ids that are reserved have been given out,
-// more are.
+// TestIDsAreReservedInTime checks that more ids are reserved when half of the reserved
+// ids have been used.
 func TestIDsAreReservedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -29,7 +29,7 @@ func TestIDsAreReservedInTime(t *testing.T) {
 	})
 }
 
-// TestIDsAreUniqueOverRestarts: neither sessions nor connections get a number again,
+// TestIDsAreUniqueOverRestarts checks that no session or connection gets a number again,
 // even if the clock stands still over a restart.
 func TestIDsAreUniqueOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

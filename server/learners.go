@@ -17,11 +17,11 @@ import (
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
-// learners is what a leader does for servers that lag, beside the peer loop: it
-// reads the log for them, and sends them snapshots.
+// learners does the work of a leader for lagging servers outside the peer loop: it reads
+// the log for them, and sends them snapshots.
 //
-// Bounds: of each learner one request for entries, one place in the log, and one
-// snapshot. All of it ends with the link to the learner, and with the role.
+// Bounds: for each learner one request for entries, one place in the log, and one
+// snapshot. All of them end with the link to the learner, and with the role.
 type learners struct {
 	*life
 	events    *queue[peerEvent]
@@ -52,7 +52,7 @@ func newLearners(s *Server) *learners {
 	return l
 }
 
-// serveLearners starts what the core wants done for learners.
+// serveLearners starts the work that the core requests for learners.
 func (l *loop) serveLearners() {
 	l.learners.reads.put(l.out.ReadLog...)
 	for _, send := range l.out.SendSnap {
@@ -66,7 +66,7 @@ func (l *loop) serveLearners() {
 	}
 }
 
-// stopSending stops the snapshot that is under way to a peer.
+// stopSending stops sending a snapshot to a peer.
 func (l *learners) stopSending(peer zab.SID) {
 	if cancel := l.sends[peer]; cancel != nil {
 		cancel()
@@ -74,8 +74,8 @@ func (l *learners) stopSending(peer zab.SID) {
 	}
 }
 
-// forget ends all that is done for a peer, or for all if that is 0: the link to it is
-// gone, or this server does not lead any more.
+// forget ends all work for a peer, or for all if peer is 0: the link to it is gone, or
+// this server no longer leads.
 func (l *learners) forget(peer zab.SID) {
 	for id := range l.sends {
 		if peer == 0 || id == peer {
@@ -85,8 +85,7 @@ func (l *learners) forget(peer zab.SID) {
 	l.reads.put(zab.LogRead{Peer: peer, Gen: forgetReads})
 }
 
-// forgetReads in place of the number of a link has the reader of the log forget a
-// peer.
+// forgetReads, in place of a link's number, makes the log reader forget a peer.
 const forgetReads = ^uint64(0)
 
 // logReader reads the log for learners.
@@ -96,15 +95,15 @@ type logReader struct {
 	waiting map[zab.SID]zab.LogRead // for entries that are not in the log yet
 }
 
-// logPlace is a cursor in the log and the zxid that it stands behind.
+// logPlace is a cursor in the log and the zxid after which it stands.
 type logPlace struct {
 	*wal.Reader
 	after jute.Zxid
 }
 
-// run reads the log for learners until the server stops. It keeps its place for
-// each of them. A request for entries that are still on their way to the log's writer
-// waits until more is in the log.
+// run reads the log for learners until the server stops. It keeps a place for each of
+// them. A request for entries that are still on their way to the log's writer waits until
+// the log has grown.
 func (l *learners) run() {
 	r := &logReader{learners: l, places: make(map[zab.SID]*logPlace), waiting: make(map[zab.SID]zab.LogRead)}
 	defer r.forget(0)
@@ -132,7 +131,7 @@ func (l *learners) run() {
 	}
 }
 
-// forget gives up the place and the request of a peer, or of all.
+// forget gives up the place and the request of a peer, or of all if peer is 0.
 func (r *logReader) forget(peer zab.SID) {
 	for id, place := range r.places {
 		if peer == 0 || id == peer {
@@ -145,7 +144,7 @@ func (r *logReader) forget(peer zab.SID) {
 	}
 }
 
-// read answers a request. It takes the place of one that waits for the same peer.
+// read answers a request. It replaces a request that waits for the same peer.
 func (r *logReader) read(req zab.LogRead) {
 	delete(r.waiting, req.Peer)
 	place, err := r.place(req)
@@ -170,7 +169,7 @@ func (r *logReader) read(req zab.LogRead) {
 	r.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
 }
 
-// place returns where a request begins.
+// place returns the place in the log where a request begins.
 func (r *logReader) place(req zab.LogRead) (*logPlace, error) {
 	if p := r.places[req.Peer]; p != nil {
 		if p.after == req.After {
@@ -188,8 +187,8 @@ func (r *logReader) place(req zab.LogRead) (*logPlace, error) {
 	return p, nil
 }
 
-// failed answers a request for entries that the log does not have any more. Anything
-// else is answered likewise: the learner gets a snapshot then.
+// failed answers a request for entries that the log no longer has. Other errors are
+// answered in the same way: the learner then gets a snapshot.
 func (r *logReader) failed(req zab.LogRead, err error) {
 	if !errors.Is(err, wal.ErrPurged) {
 		r.log.Warn("reading the log for another server failed", zap.Uint8("peer", uint8(req.Peer)), zap.Stringer("after", req.After), zap.Error(err))
@@ -256,7 +255,7 @@ func (l *learners) endSending(peer zab.SID, x *sending) {
 	}
 }
 
-// sizes returns how far each snapshot has got.
+// sizes returns the progress of each snapshot.
 func (l *learners) sizes() (list []monitor.Transfer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// life is what every part of a server needs: its configuration, its clock, its log and
-// counters, and its beginning and end. It knows no part.
+// life is what every part of a server needs: its configuration, clock, logger and
+// counters, and its start and end. It knows no part.
 type life struct {
 	cfg     *config.Config
 	log     *zap.Logger
@@ -27,7 +27,7 @@ type life struct {
 	stopping <-chan struct{} // the end of ctx
 	loops    sync.WaitGroup  // the goroutines that live as long as the server
 
-	serving  atomic.Bool // a leader is known, or this is the one
+	serving  atomic.Bool // a leader is known, or this server is the leader
 	ending   atomic.Bool // closing, or failed: no new sessions
 	failed   chan error  // has the error that stops the process
 	failOnce sync.Once
@@ -40,17 +40,17 @@ func newLife(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *lif
 	return l
 }
 
-// now is the server's clock, of leases, sessions and the core. It does not go back, and
-// does not stand still while the machine is suspended.
+// now is the server's clock, for leases, sessions and the core. It does not go backwards,
+// and does not stand still while the machine is suspended.
 func (l *life) now() time.Duration { return l.clock.now() }
 
-// millis is a time of the server's clock as the core and the session tracker want it.
+// millis converts a time of the server's clock for the core and the session tracker.
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 // ensemble reports whether there are other servers.
 func (l *life) ensemble() bool { return l.cfg.Replicated() }
 
-// fail ends the server, because it can't keep its promises any more. The first error
+// fail ends the server because it can no longer keep its promises. Only the first error
 // counts.
 func (l *life) fail(err error) {
 	l.failOnce.Do(func() {
@@ -62,22 +62,22 @@ func (l *life) fail(err error) {
 	})
 }
 
-// standing is what the peer loop, and the applier for the last two, make known of this
-// server's part in the ensemble.
+// standing is this server's part in the ensemble, as published by the peer loop and, for
+// the last two fields, by the applier.
 type standing struct {
 	role         atomic.Pointer[zab.Status]
 	intro        atomic.Pointer[zab.Introduction] // what hellos say
 	lists        atomic.Pointer[memberLists]
-	peers        atomic.Pointer[[]zab.PeerStatus] // of a leader, now and then
+	peers        atomic.Pointer[[]zab.PeerStatus] // of a leader, updated from time to time
 	shown        held
 	answersUntil atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
 	quorumFull   atomic.Bool  // of a leader: the disks of so many voters are full that the others are no quorum
 	servingFrom  atomic.Int64 // time.Duration
 	idleSince    atomic.Int64 // when service last ended; time.Duration
 
-	cluster atomic.Pointer[zab.ID]       // nil while the history does not tell
+	cluster atomic.Pointer[zab.ID]       // nil while the history does not say
 	keys    atomic.Pointer[session.Keys] // of session passwords
 }
 
-// leads reports whether this server is the leader, in service.
+// leads reports whether this server is a leader in service.
 func (st *standing) leads() bool { return st.role.Load().Role == zab.Leading }

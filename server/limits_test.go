@@ -11,11 +11,10 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// TestLargestRequests sends what the largest jute.maxbuffer allows, in each form
-// that a write can have, to one server and to a follower of three: each is
-// done, or refused by an answer to its client. No server may end, no link between
-// servers may break, and what was acknowledged must be there after a restart, from
-// the log or from a snapshot.
+// TestLargestRequests sends the largest requests that jute.maxbuffer allows, in each form
+// of a write, to one server and to a follower of three: each is done, or refused by an
+// answer to its client. No server may end, no link between servers may break, and
+// acknowledged writes must be there after a restart, from the log or from a snapshot.
 func TestLargestRequests(t *testing.T) {
 	size := config.MaxRequest
 	if testing.Short() {
@@ -53,7 +52,7 @@ func TestLargestRequests(t *testing.T) {
 	})
 }
 
-// largest is data for which a setData request for path has so many bytes.
+// largest returns data for which a setData request for path has size bytes.
 func largest(path string, size int) string {
 	empty := requestFrame(1, jute.OpSetData, set(path, ""))
 	return strings.Repeat("x", size-len(empty))

@@ -13,9 +13,9 @@ import (
 
 var upgradable = []string{"localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"}
 
-// fillDisk makes a server take its disk for full, until its housekeeper looks again. In a
-// bubble time stands still then; and it is not that of a tick, at which a leader with a
-// full disk hands over.
+// fillDisk makes a server consider its disk full until its housekeeper checks again. In a
+// bubble time stands still then, and it is not the time of a tick, at which a leader with
+// a full disk hands over.
 func (s *testServer) fillDisk(full bool) {
 	if full {
 		time.Sleep(time.Until(time.Now().Truncate(coreTick).Add(coreTick + 3*time.Millisecond)))
@@ -48,9 +48,9 @@ type expected struct {
 	xid  int32
 }
 
-// While the disk is full the session of an ephemeral can't be made. That refusal took the
-// place of another answer: replies were shifted by one, and afterwards the connection
-// could write nothing, since its session was neither local nor global.
+// While the disk is full the session of an ephemeral can't be upgraded. The refusal used
+// to replace another answer: replies were shifted by one, and afterwards the connection
+// could not write, since its session was neither local nor global.
 func TestARefusedUpgradeLeavesTheSessionLocal(t *testing.T) {
 	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
 		for _, at := range []int{e.leader(), e.follower()} {
@@ -95,9 +95,9 @@ func TestARefusedUpgradeLeavesTheSessionLocal(t *testing.T) {
 	})
 }
 
-// The leader refuses an upgrade if the session is a global one already: by the upgrade
-// that an earlier connection asked for. That connection owns it until the client resumes
-// the session, so what the later one asks for is not done.
+// The leader refuses an upgrade if the session is already global, by an upgrade from an
+// earlier connection. That connection owns it until the client resumes the session, so
+// the request of the later one is not done.
 func TestAnUpgradeThatComesTwice(t *testing.T) {
 	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
 		at := e.follower()
@@ -124,7 +124,7 @@ func TestAnUpgradeThatComesTwice(t *testing.T) {
 }
 
 // A local session that is resumed with another timeout while its upgrade is under way
-// ends its connection: the client was told one that the others do not know.
+// ends its connection: the client got a timeout that the other servers do not know.
 func TestAnUpgradeKeepsTheTimeoutThatWasAnswered(t *testing.T) {
 	inBubble(t, 3, upgradable, func(t *testing.T, e *testEnsemble) {
 		at := e.follower()
@@ -144,7 +144,7 @@ func TestAnUpgradeKeepsTheTimeoutThatWasAnswered(t *testing.T) {
 }
 
 // When the leader is lost while an upgrade is under way, the connection ends, and the
-// session is what the outcome of the upgrade makes of it: known everywhere, or here.
+// outcome of the upgrade determines whether the session is known everywhere or only here.
 func TestAnUpgradeUnderAChangeOfRole(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		t.Run(fmt.Sprintf("done=%v", done), func(t *testing.T) {
@@ -153,9 +153,9 @@ func TestAnUpgradeUnderAChangeOfRole(t *testing.T) {
 				s := e.servers[at]
 				c := s.connect(t)
 				c.create("/a", "")
-				from, to := at, leader // the leader does not hear of it
+				from, to := at, leader // the leader does not receive the request
 				if done {
-					from, to = leader, at // what the leader says of it is lost
+					from, to = leader, at // the leader's answer is lost
 				}
 				release := e.net.hold(from, to)
 				c.send(jute.OpCreate, create("/e", "", jute.ModeEphemeral))
@@ -184,8 +184,8 @@ func TestAnUpgradeUnderAChangeOfRole(t *testing.T) {
 	}
 }
 
-// Some numbers mean something to servers alone. From a client they are numbers like any
-// others, also when its requests have to go to the leader.
+// Some numbers have a meaning only among servers. From a client they are ordinary
+// numbers, also when its requests have to go to the leader.
 func TestNumbersOfTheServersOwnFromAClient(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		for _, at := range []int{e.leader(), e.follower()} {

@@ -9,13 +9,13 @@ import (
 	"github.com/zkd-project/zkd/server/wal"
 )
 
-// logWriter is the log's writer with what the peer loop needs to follow it.
+// logWriter is the log's writer with the state that the peer loop needs to follow it.
 type logWriter struct {
 	*wal.Writer
 	log      *wal.Log
 	durable  atomic.Uint64 // number of the last durable record
 	progress chan struct{} // has a token when durable has grown
-	logged   chan struct{} // likewise, for who reads the log for learners
+	logged   chan struct{} // likewise, for the reader of the log for learners
 }
 
 func newLogWriter(s *Server, log *wal.Log) *logWriter {
@@ -43,7 +43,7 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 	return w
 }
 
-// Space tells how much room the log's disk has and what that means.
+// Space returns the room on the log's disk and its level.
 func (w *logWriter) Space(snapshotBytes int64) (vfs.Space, wal.SpaceLevel, error) {
 	return w.log.Space(snapshotBytes)
 }

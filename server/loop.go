@@ -17,11 +17,11 @@ import (
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
-// loop is the peer loop. It owns the replica: it hands over what clients, other servers,
-// the log and the clock bring, and carries out what the replica asks for.
+// loop is the peer loop. It owns the replica: it passes on the input from clients, other
+// servers, the log and the clock, and carries out the replica's output.
 //
-// A turn of the loop is short, whatever there is to do: heartbeats are sent between two
-// turns.
+// A turn of the loop is short however much there is to do, because heartbeats are sent
+// between two turns.
 type loop struct {
 	*life
 	*standing
@@ -45,17 +45,17 @@ type loop struct {
 	learners   *learners
 	arrivals   *arrivals
 	passed     map[zab.SID]passed // of each peer
-	identity   ident              // as the log has it: Server.ident is that of the start
+	identity   ident              // as the log has it; Server.ident is that of the start
 	reserving  uint64             // number of the log's record with identity.ids until it is durable, then 0
 	reportedAt int64              // time of the last report of touches to the leader, ms
 	touches    []replica.Touch    // being reported
 	left       []chan<- struct{}  // to be closed when this server does not lead
-	dropPeers  time.Duration      // when to drop the peers that nothing lists any more; 0 for never
-	counted    replica.Stats      // what the metrics have
+	dropPeers  time.Duration      // when to drop the peers that are no longer listed; 0 for never
+	counted    replica.Stats      // as already added to the metrics
 }
 
-// loggedBatch is a batch at the log writer: the number that the log gave the batch's last
-// record, and the core's number of the batch.
+// loggedBatch is a batch at the log writer: the log's number of the batch's last record,
+// and the core's number of the batch.
 type loggedBatch struct {
 	wal uint64
 	seq zab.Seq
@@ -107,7 +107,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 	return l
 }
 
-// ordered is what a replica sees of what the applier has done.
+// ordered is a replica's view of the applier's work.
 type ordered struct {
 	state   *clients.State
 	digests *digestLog
@@ -123,8 +123,8 @@ func (o ordered) Applied() jute.Zxid { return o.state.Applied() }
 
 func (o ordered) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.at(zxid) }
 
-// coreTick is how often the core hears what time it is. Heartbeats and elections
-// are some multiples of it.
+// coreTick is the interval at which the core learns the time. Heartbeats and elections
+// are multiples of it.
 const coreTick = 20 * time.Millisecond
 
 func (l *loop) run() {
@@ -179,8 +179,8 @@ func (l *loop) tick() {
 	}
 }
 
-// reportTouches tells the leader which sessions were heard of since the last report. See
-// server/replica for what that is for.
+// reportTouches tells the leader which sessions were heard of since the last report.
+// Package replica explains the purpose.
 func (l *loop) reportTouches(now int64) {
 	l.reportedAt = now
 	follows := l.replica.Follows()
@@ -190,11 +190,11 @@ func (l *loop) reportTouches(now int64) {
 	}
 }
 
-// passed are the bytes of the bulk lane that have come from a peer, and that it has
-// read, as last seen.
+// passed counts the bytes of the bulk lane received from a peer and read by it, as last
+// seen.
 type passed struct{ in, out uint64 }
 
-// noteProgress tells the core which peers something got through to or from.
+// noteProgress tells the core which links made progress.
 func (l *loop) noteProgress() {
 	leads := l.replica.Leads()
 	for peer, gen := range l.replica.Links() {
@@ -210,8 +210,8 @@ func (l *loop) noteProgress() {
 	}
 }
 
-// tellRoom tells a leader's core what the links take, so that no more waits there than
-// keeps them busy.
+// tellRoom tells a leader's core how much room the links have, so that no more waits
+// there than keeps them busy.
 func (l *loop) tellRoom() {
 	if !l.replica.Leads() {
 		return
@@ -243,13 +243,13 @@ func (l *loop) reserveIDs() {
 		return
 	}
 	l.identity.ids = l.ids.Ahead()
-	if n, err := l.logWriter.Submit(l.identity.record()); err == nil { // or the log has failed, and the server ends
+	if n, err := l.logWriter.Submit(l.identity.record()); err == nil { // on an error the log has failed, and the server ends
 		l.reserving = n
 	}
 }
 
-// turn carries out what the inputs of a turn lead to, and has a leader propose what
-// waits, as much as a turn allows.
+// turn carries out the result of a turn's inputs, and makes a leader propose the waiting
+// requests, as many as a turn allows.
 func (l *loop) turn() {
 	l.replica.Turn()
 	l.carryOut()
@@ -271,7 +271,7 @@ func (l *loop) turn() {
 	l.showHeld()
 }
 
-// carryOut carries out what the replica asks for, in its order.
+// carryOut carries out the replica's output, in its order.
 func (l *loop) carryOut() {
 	l.tellRoom()
 	out := &l.out
@@ -309,8 +309,8 @@ func (l *loop) carryOut() {
 	}
 }
 
-// endConnections ends the connections whose requests can't be answered, and tells of
-// the sessions that expire.
+// endConnections ends the connections whose requests can't be answered, and reports the
+// sessions that expire.
 func (l *loop) endConnections() {
 	for _, origin := range l.out.End {
 		l.clients.Kill(origin)
@@ -321,7 +321,7 @@ func (l *loop) endConnections() {
 	}
 }
 
-// count adds what the replica has counted to the metrics.
+// count adds the replica's counts to the metrics.
 func (l *loop) count() {
 	now := l.replica.Stats()
 	if now != l.counted {
@@ -331,14 +331,13 @@ func (l *loop) count() {
 	}
 }
 
-// HaltError is the end of a server that found its data, or the ensemble, in a
-// state that must not be.
+// HaltError means that the server stopped because it found its data, or the ensemble, in
+// an impossible state.
 type HaltError struct{ Reason string }
 
-// Error says what was found.
 func (e *HaltError) Error() string { return "replication: " + e.Reason }
 
-// explain logs what the core found worth it.
+// explain logs the core's events.
 func (l *loop) explain() {
 	for _, e := range l.out.Events {
 		var fields []zap.Field
@@ -358,15 +357,15 @@ func (l *loop) explain() {
 	}
 }
 
-// persist gives the core's records to the log writer. If the log has failed they
-// are never durable, so never committed, and the server is stopping already.
+// persist gives the core's records to the log writer. If the log has failed they never
+// become durable, so they are never committed, and the server is stopping already.
 func (l *loop) persist() {
 	l.records = l.records[:0]
 	for i := range l.out.Persist {
 		op := &l.out.Persist[i]
 		if op.Kind == zab.LogSnapshot {
 			l.snapshots.replacing()
-			l.supersede(op.Snap.Zxid) // before the log forgets what was before
+			l.supersede(op.Snap.Zxid) // before the log forgets what preceded it
 		}
 		l.records = append(l.records, l.walRecord(op))
 	}
@@ -380,7 +379,7 @@ func (l *loop) persist() {
 	}
 }
 
-// walRecord is a record of the core's as the log has it.
+// walRecord converts a record of the core into a record of the log.
 func (l *loop) walRecord(op *zab.LogOp) wal.Record {
 	switch op.Kind {
 	case zab.LogNotes:
@@ -405,7 +404,7 @@ func (l *loop) walRecord(op *zab.LogOp) wal.Record {
 	return wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
 }
 
-// changed makes a change of the status known, and lets clients in or ends their
+// changed publishes a change of the status, and lets clients in or ends their
 // connections: see replica.Output.
 func (l *loop) changed() {
 	was, now := l.out.Was, l.out.Status
@@ -458,7 +457,7 @@ func (l *loop) beginService() {
 	l.serving.Store(!l.ending.Load())
 }
 
-// endService ends the connections that have asked for anything.
+// endService ends the connections that have sent any request.
 func (l *loop) endService() {
 	l.serving.Store(false)
 	l.idleSince.Store(int64(l.now()))

@@ -15,10 +15,10 @@ import (
 )
 
 // memberLists are the lists of members that decide: see zab.Core.Lists. They are
-// not changed any more.
+// immutable.
 type memberLists struct{ settled, newest *zab.Members }
 
-// introduce makes known what hellos say, and which members decide.
+// introduce publishes the content of hellos, and the members that decide.
 func (l *loop) introduce() {
 	in := l.replica.Core.Introduction()
 	l.intro.Store(&in)
@@ -27,8 +27,8 @@ func (l *loop) introduce() {
 	l.lists.Store(&lists)
 }
 
-// listsChanged looks for the servers that have come into the lists of members.
-// Those that have gone are dropped later, so that they can hear of it.
+// listsChanged adds the servers that are new in the lists of members. Removed servers are
+// dropped later, so that they can learn of it.
 func (l *loop) listsChanged() {
 	if l.transport == nil {
 		return
@@ -43,8 +43,8 @@ func (l *loop) listsChanged() {
 	l.dropPeers = l.now() + l.cfg.ElectionTimeout
 }
 
-// dropUnlisted drops the servers that neither the lists of members nor the
-// configuration file have any more.
+// dropUnlisted drops the servers that are in neither the lists of members nor the
+// configuration file.
 func (l *loop) dropUnlisted() {
 	if l.dropPeers != 0 && l.now() >= l.dropPeers {
 		l.dropPeers = 0
@@ -58,8 +58,8 @@ func (l *loop) setPeers(peers []transport.Peer) {
 	}
 }
 
-// peersOf returns the servers of the configuration file and of lists of members.
-// Of one that is in both, the file has the addresses.
+// peersOf returns the servers of the configuration file and of the lists of members. For
+// a server in both, the addresses are those of the file.
 func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	var peers []transport.Peer
 	add := func(servers []config.Server) {
@@ -82,7 +82,7 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	return peers
 }
 
-// quorumAddrs returns where a server listens for other servers.
+// quorumAddrs returns the addresses on which a server listens for other servers.
 func quorumAddrs(s *config.Server) []string {
 	var addrs []string
 	for _, a := range s.Addrs {
@@ -91,9 +91,9 @@ func quorumAddrs(s *config.Server) []string {
 	return addrs
 }
 
-// stranger decides about a server that is neither in the configuration file nor in
-// the history: it may be a member since a change that this server has missed. That
-// takes a later list of the same ensemble.
+// stranger decides about a server that is in neither the configuration file nor the
+// history: a change that this server has missed may have made it a member. It must have a
+// later list of the same ensemble.
 func (s *Server) stranger(h transport.Hello) error {
 	in := s.intro.Load()
 	switch {
@@ -103,13 +103,13 @@ func (s *Server) stranger(h transport.Hello) error {
 	case in.List == 0:
 		return errors.New("its configuration file does not list it")
 	}
-	// Short enough for the other side to log it whole.
+	// The message is short enough for the other side to log it whole.
 	return fmt.Errorf("the members are %v since %v, and its file does not list it either; to add a server, put it into the files of the members",
 		s.lists.Load().settled, in.List)
 }
 
-// ourEnsemble reports whether a cluster is that of this server, or, while it has no
-// history, of a server in its configuration file.
+// ourEnsemble reports whether cluster is that of this server or, while it has no history,
+// of a server in its configuration file.
 func (s *Server) ourEnsemble(in *zab.Introduction, cluster zab.ID) bool {
 	if in.Cluster != (zab.ID{}) || cluster == (zab.ID{}) {
 		return in.Cluster == cluster && cluster != zab.ID{}
@@ -122,8 +122,8 @@ func (s *Server) ourEnsemble(in *zab.Introduction, cluster zab.ID) bool {
 	return false
 }
 
-// refused takes in what a server says with which there is no link, because one of
-// the two does not list the other.
+// refused receives the introduction of a server with which there is no link, because one
+// of the two does not list the other.
 func (s *Server) refused(h transport.Hello) {
 	s.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
 }

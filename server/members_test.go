@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/internal/crashfs"
 )
 
-// startFiles prepares size servers with empty disks, and starts those for which
-// there is a configuration file.
+// startFiles prepares size servers with empty disks, and starts those that have a
+// configuration file.
 func startFiles(t *testing.T, size int, files map[int]string) *testEnsemble {
 	t.Helper()
 	e := newEnsemble(t, size)
@@ -38,8 +38,8 @@ func (e *testEnsemble) restart(id int, file string) {
 	e.start(id)
 }
 
-// awaitMembers waits until all servers that are up, but for some, take the same
-// list for the committed one, and show it to clients.
+// awaitMembers waits until all running servers, except some, have the same committed
+// list, and show it to clients.
 func (e *testEnsemble) awaitMembers(want string, but ...int) {
 	e.t.Helper()
 	agree := func() bool {
@@ -99,10 +99,10 @@ func (s *testServer) messages() (lines []string) {
 	return lines
 }
 
-// An ensemble of three is to grow to five by rolling restarts, as users of static
-// files do it. In the middle of that two servers have the old list of three and
-// three have the new one of five, and the network falls into just these parts: each
-// part is a majority of the list in its files. Only one of them may lead.
+// An ensemble of three is to grow to five by rolling restarts, as users of static files
+// do it. In the middle of that two servers have the old list of three and three have the
+// new one of five, and the network splits into exactly these parts: each part is a
+// majority of the list in its files. Only one of them may lead.
 func TestTwoListsNeverMakeTwoLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startFiles(t, 5, map[int]string{1: "1 2 3", 2: "1 2 3", 3: "1 2 3"})
@@ -128,7 +128,7 @@ func TestTwoListsNeverMakeTwoLeaders(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		e.split([]int{1, 2}, []int{3, 4, 5}, true)
-		time.Sleep(2 * time.Second) // server 3 finds out that it has lost its quorum
+		time.Sleep(2 * time.Second) // server 3 notices that it has lost its quorum
 		for range 150 {
 			time.Sleep(100 * time.Millisecond)
 			for _, id := range e.leaders() {
@@ -147,7 +147,7 @@ func TestTwoListsNeverMakeTwoLeaders(t *testing.T) {
 			if s := e.servers[id]; !s.said("the configuration files differ") || !s.said("the members are 1, 2, 3 since 0x100000000, and its file does not list it either") {
 				t.Errorf("server %d says %v", id, s.messages())
 			}
-			e.stop(id) // nobody else lets it in yet
+			e.stop(id) // no other server accepts it yet
 		}
 		e.settled()
 		for id := 1; id <= 3; id++ {
@@ -172,8 +172,8 @@ func TestTwoListsNeverMakeTwoLeaders(t *testing.T) {
 	})
 }
 
-// Two lists that each have a majority of their servers found nothing: the servers
-// say so instead of founding two ensembles.
+// Two lists that each have a majority of their servers create no ensemble: the servers
+// report that instead of creating two.
 func TestDifferentFilesFoundNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startFiles(t, 5, map[int]string{1: "1 2 3", 2: "1 2 3", 3: "1 2 3 4 5", 4: "1 2 3 4 5", 5: "1 2 3 4 5"})
@@ -190,8 +190,7 @@ func TestDifferentFilesFoundNothing(t *testing.T) {
 	})
 }
 
-// writer writes at whichever server leads, until stop; every acknowledged value is
-// kept.
+// writer writes at the current leader until stop; it records every acknowledged value.
 type writer struct {
 	e     *testEnsemble
 	acked []string
@@ -260,7 +259,7 @@ func TestGrowByFiles(t *testing.T) {
 				t.Errorf("server %d: %+v", id, st)
 			}
 		}
-		// Now five can spare two: two of the old ones, for instance.
+		// Now the ensemble survives the loss of two: two of the old ones, for instance.
 		e.kill(1)
 		e.kill(2)
 		w.write(5)
@@ -270,9 +269,9 @@ func TestGrowByFiles(t *testing.T) {
 	})
 }
 
-// One server after the other gets the new file, in each order, and the network cuts
-// what has the new file off from what does not at each step. Nothing acknowledged is
-// lost, and in the end there are five.
+// One server after the other gets the new file, in each order, and at each step the
+// network separates the servers with the new file from the others. Nothing acknowledged
+// is lost, and in the end there are five.
 func TestGrowInAnyOrderUnderPartitions(t *testing.T) {
 	for _, order := range [][]int{{1, 2, 3, 4, 5}, {3, 4, 5, 1, 2}, {4, 1, 5, 3, 2}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
@@ -328,7 +327,8 @@ func TestShrinkByFiles(t *testing.T) {
 		e.stop(4)
 		e.awaitMembers("1, 2, 3")
 		w.write(3)
-		// A removed server that starts again disturbs nobody, and says why.
+		// A removed server that starts again does not disturb the others, and reports
+		// why.
 		epoch := e.lead(e.leader())
 		e.start(4)
 		time.Sleep(10 * time.Second)
@@ -344,7 +344,7 @@ func TestShrinkByFiles(t *testing.T) {
 	})
 }
 
-// TestReplaceByFiles puts a new server in the place of a dead one.
+// TestReplaceByFiles replaces a dead server by a new one.
 func TestReplaceByFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startFiles(t, 4, map[int]string{1: "1 2 3", 2: "1 2 3", 3: "1 2 3"})
@@ -364,8 +364,8 @@ func TestReplaceByFiles(t *testing.T) {
 	})
 }
 
-// A server that was away during the change, and has the old file, is brought up to
-// date by the new members, and changes nothing, not even as the leader.
+// A server that missed the change, and has the old file, is synchronized by the new
+// members, and changes nothing, not even as the leader.
 func TestOldFileChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startFiles(t, 5, map[int]string{1: "1 2 3", 2: "1 2 3", 3: "1 2 3"})
@@ -379,12 +379,12 @@ func TestOldFileChangesNothing(t *testing.T) {
 		e.awaitMembers("1, 2, 3, 4, 5")
 		time.Sleep(2 * time.Second)
 		e.stop(2)
-		e.stop(3) // whom server 1 knows
+		e.stop(3) // server 1 knows it
 		e.leader2(4, 5)
 		e.start(1)
 		e.awaitMembers("1, 2, 3, 4, 5")
 		w.write(3)
-		// Server 1 can lead, with 4 and 5, whatever its file says.
+		// Server 1 can lead, with 4 and 5, regardless of its file.
 		for range 20 {
 			l := e.leader()
 			if l == 1 {
@@ -405,7 +405,7 @@ func TestOldFileChangesNothing(t *testing.T) {
 	})
 }
 
-// leader2 waits until two servers that are no quorum serve nobody.
+// leader2 waits until two servers that are no quorum do not serve.
 func (e *testEnsemble) leader2(ids ...int) {
 	e.t.Helper()
 	for range 3000 {
@@ -440,8 +440,8 @@ func TestRolesByFiles(t *testing.T) {
 	})
 }
 
-// New servers that are a majority of the new list, and empty, found no ensemble of
-// their own: the old ones refuse them, and that says that there is one.
+// New, empty servers that are a majority of the new list do not create a new ensemble:
+// the old servers refuse them, which shows that one exists.
 func TestNewServersFoundNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startFiles(t, 7, map[int]string{1: "1 2 3", 2: "1 2 3", 3: "1 2 3"})
@@ -519,10 +519,10 @@ func TestOldCopyHasNoVote(t *testing.T) {
 	})
 }
 
-// A whole ensemble is restored from the copies of a majority, as docs/operations.md
-// says. They were made server by server, so the later one remembers more of the
-// other server than that has now: nobody leads until the operator says that what
-// came later is given up.
+// A whole ensemble is restored from the copies of a majority, as described in
+// docs/operations.md. They were made one after the other, so the later copy remembers a
+// later state of the other server than the restored one: no server leads until the
+// operator declares that later data is given up.
 func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		e.servers[e.leader()].connect(t).create("/kept", "1")
@@ -592,7 +592,7 @@ func TestUnsyncedLogIsNotDoubted(t *testing.T) {
 	})
 }
 
-// The text of the list in /zookeeper/config follows the history, and addresses the
+// The text of the list in /zookeeper/config follows the history; the addresses follow the
 // files.
 func TestAddressesByFiles(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// memListener is a listener whose connections are in memory. Everything in it
-// blocks durably, so it works in a synctest bubble.
+// memListener is a listener whose connections are in memory. All its operations block
+// durably, so it works in a synctest bubble.
 type memListener struct {
 	mu     sync.Mutex
 	change sync.Cond
@@ -87,12 +87,12 @@ type half struct {
 	mu       sync.Mutex
 	change   sync.Cond
 	buf      []byte
-	head     int // of buf: what is before it has been read
+	head     int // of buf: the bytes before it have been read
 	window   int
-	slow     func(n int) time.Time // when n bytes that are written now arrive; nil for at once
+	slow     func(n int) time.Time // returns when n bytes written now arrive; nil for at once
 	way      []underway            // of the bytes in buf, while slow
 	ended    bool                  // no more will be written
-	unread   bool                  // nobody reads any more
+	unread   bool                  // the reader has gone
 	deadline [2]time.Time
 	timer    [2]*time.Timer
 }
@@ -102,7 +102,7 @@ const (
 	writeSide
 )
 
-// underway says when bytes arrive.
+// underway records when bytes arrive.
 type underway struct {
 	bytes int
 	at    time.Time
@@ -120,7 +120,7 @@ func (h *half) arrivedLocked() (n int) {
 	return len(h.buf) - h.head
 }
 
-// passLocked notes when n bytes that are written now arrive.
+// passLocked records when n bytes written now arrive.
 func (h *half) passLocked(n int) {
 	var at time.Time
 	if h.slow != nil {
@@ -137,7 +137,7 @@ func (h *half) passLocked(n int) {
 	})
 }
 
-// leftLocked notes that n bytes have been read.
+// leftLocked records that n bytes have been read.
 func (h *half) leftLocked(n int) {
 	for n > 0 && len(h.way) > 0 {
 		k := min(n, h.way[0].bytes)
@@ -267,7 +267,7 @@ func (c *memConn) Close() error {
 	return c.CloseWrite()
 }
 
-// CloseWrite tells the other side that nothing more comes.
+// CloseWrite tells the other side that no more bytes follow.
 func (c *memConn) CloseWrite() error {
 	c.out.end(false)
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// script makes a random stream of requests and what each must be answered,
-// computed by the simplest possible model: the client is alone in its subtree.
+// script generates a random stream of requests and the expected answers, computed by the
+// simplest possible model: the client is alone in its subtree.
 type script struct {
 	rng    *rand.Rand
 	root   string
@@ -38,7 +38,7 @@ type expectation struct {
 	what string
 	xid  int32
 	err  jute.Code
-	body func(b []byte) string // what is wrong with the body, "" for nothing
+	body func(b []byte) string // returns the error in the body, "" for none
 }
 
 func newScript(rng *rand.Rand, root string) *script {
@@ -93,7 +93,7 @@ func (s *script) step() {
 	}
 }
 
-// bytesRecord is a request's body as it is.
+// bytesRecord is the encoded body of a request.
 type bytesRecord []byte
 
 func (r bytesRecord) Append(b []byte) []byte { return append(b, r...) }
@@ -204,7 +204,7 @@ func (s *script) ephemerals() {
 	}})
 }
 
-// whoAmI must know of the auth packets sent before it, and of no later ones.
+// whoAmI must show the auth packets sent before it, and no later ones.
 func (s *script) whoAmI() {
 	want := 1 + s.auths
 	s.add(jute.OpWhoAmI, nil, expectation{body: func(b []byte) string {
@@ -256,9 +256,9 @@ func (s *script) check(c *client) error {
 	return nil
 }
 
-// TestPipelinesAreAnsweredInOrder: random mixes of all kinds of requests, cut
-// anywhere, are answered in order, each read seeing exactly the writes before it,
-// under every kind of throttling and with clients that read slowly.
+// TestPipelinesAreAnsweredInOrder checks that random mixes of all kinds of requests, cut
+// anywhere, are answered in order, each read seeing exactly the writes before it, under
+// every kind of throttling and with clients that read slowly.
 func TestPipelinesAreAnsweredInOrder(t *testing.T) {
 	for _, test := range []struct {
 		line   string
@@ -291,7 +291,7 @@ func TestPipelinesAreAnsweredInOrder(t *testing.T) {
 					for rest := sc.stream; len(rest) > 0; {
 						k := min(len(rest), 1+rng.IntN(1+rng.IntN(2000)))
 						if _, err := c.nc.Write(rest[:k]); err != nil {
-							return // behind the unknown operation
+							return // after the unknown operation
 						}
 						rest = rest[k:]
 					}

@@ -19,7 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// laterEntries are entries of a later version, and what a server says of each.
+// laterEntries are entries of a later version, and a server's messages about them.
 var laterEntries = []struct {
 	name  string
 	entry zab.Entry
@@ -41,9 +41,9 @@ func laterOp() []byte {
 	return b
 }
 
-// TestLaterEntryStopsAFollower: a follower that does not understand an entry ends,
-// and names both versions. It used to acknowledge the entry, and to panic when that
-// was committed. Its disk stays as it was.
+// TestLaterEntryStopsAFollower checks that a follower that does not understand an entry
+// ends, and names both versions. It used to acknowledge the entry, and to panic when it
+// was committed. Its disk stays unchanged.
 func TestLaterEntryStopsAFollower(t *testing.T) {
 	for _, tt := range laterEntries {
 		inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
@@ -55,7 +55,7 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 			entry := tt.entry
 			entry.Zxid, entry.Prev = last+1, last
 			m := zab.Message{Kind: zab.MsgAppend, Epoch: status.Epoch, Prev: last, Commit: last + 1, Entries: []zab.Entry{entry}}
-			// As it comes over the link.
+			// The entry as it arrives over the link.
 			var came zab.Message
 			if err := came.Decode(m.Append(nil)); err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
@@ -77,8 +77,9 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 	}
 }
 
-// TestLaterEntryInTheLogStopsTheStart: before anything is changed or applied, both
-// for a single server and for a member, which would otherwise set its log aside.
+// TestLaterEntryInTheLogStopsTheStart checks that the start ends before anything is
+// changed or applied, for a single server and for a member, which would otherwise set its
+// log aside.
 func TestLaterEntryInTheLogStopsTheStart(t *testing.T) {
 	for _, tt := range laterEntries {
 		for _, lines := range [][]string{nil, {"initLimit=5", "syncLimit=2", "zkd.myid=1", "server.1=a:1:2", "server.2=b:1:2", "server.3=c:1:2"}} {
@@ -108,8 +109,8 @@ func TestLaterEntryInTheLogStopsTheStart(t *testing.T) {
 	}
 }
 
-// TestLaterSnapshotFromTheLeaderStopsAFollower: it can't be loaded, and asking for
-// it again does not help.
+// TestLaterSnapshotFromTheLeaderStopsAFollower checks that a follower ends if it can't
+// load such a snapshot: asking for it again would not help.
 func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 	w := newWorld(t, 3, true)
 	dir := t.TempDir()
@@ -133,7 +134,7 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 		check(t, err)
 		ref.CRC = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 		before := inventory(t, []string{s.cfg.DataDir})
-		synctest.Wait() // the peer loop, too, says what is wanted when it has done something
+		synctest.Wait() // the peer loop also updates the wanted snapshot after a turn
 		s.loop.arrivals.want(2, 1)
 		if err := (links{s.loop}).Stream(2, appendSnapHeader(nil, 1, &ref), bytes.NewReader(b)); fault.KindOf(err) != fault.Newer {
 			t.Errorf("the stream: %v", err)
@@ -150,7 +151,7 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 	})
 }
 
-// mustFail waits until the server ends by itself, and returns why.
+// mustFail waits until the server ends by itself, and returns the error.
 func (s *testServer) mustFail(t *testing.T) error {
 	t.Helper()
 	select {

@@ -16,12 +16,12 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// ownerFile is the file in dataDir that names the log which the directory belongs
-// to. dataDir and dataLogDir may be on different disks, of which one may be
-// missing, or be another server's, at a start: the file shows it.
+// ownerFile is the file in dataDir that names the log to which the directory belongs.
+// dataDir and dataLogDir may be on different disks, and at a start one of them may be
+// missing or be another server's: the file shows that.
 const ownerFile = "IDENTITY"
 
-// owner is what the file says. It is text, for people too:
+// owner is the content of the file, which is readable text:
 //
 //	zkd data directory, format 1
 //	server 2
@@ -41,7 +41,7 @@ func (o *owner) encode() []byte {
 	return fmt.Appendf(b, "crc %08x\n", crc32.ChecksumIEEE(b))
 }
 
-// decodeOwner is the inverse of encode. A file of a later version is a
+// decodeOwner is the inverse of encode. For a file of a later version it returns a
 // *format.VersionError.
 func decodeOwner(b []byte) (o owner, err error) {
 	at := bytes.LastIndex(b, []byte("crc "))
@@ -64,8 +64,7 @@ func decodeOwner(b []byte) (o owner, err error) {
 	return o, nil
 }
 
-// readOwner reads the file, and returns nil if there is none. The error is a
-// *fault.Error.
+// readOwner reads the file. It returns nil if there is none. The error is a *fault.Error.
 func readOwner(fsys vfs.FS, dataDir string) (*owner, error) {
 	name := filepath.Join(dataDir, ownerFile)
 	b, err := vfs.ReadFile(fsys, name)
@@ -81,7 +80,7 @@ func readOwner(fsys vfs.FS, dataDir string) (*owner, error) {
 	return &o, nil
 }
 
-// writeOwner makes the file say o, durably.
+// writeOwner writes o to the file durably.
 func writeOwner(fsys vfs.FS, dataDir string, o owner) error {
 	name := filepath.Join(dataDir, ownerFile)
 	tmp := name + ".tmp"

@@ -20,7 +20,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
-// peerEvent is something that the peer loop has to hear of, in its turn.
+// peerEvent is an input of the peer loop.
 type peerEvent struct {
 	kind     peerEventKind
 	peer     zab.SID
@@ -41,7 +41,7 @@ type peerEvent struct {
 	at       time.Duration
 }
 
-// size is about how much memory an event takes.
+// size returns approximately how much memory an event takes.
 func (ev *peerEvent) size() int64 {
 	n := int64(len(ev.body)) + 512
 	for i := range ev.msg.Entries {
@@ -61,20 +61,20 @@ const (
 	evMessage                       // msg
 	evApp                           // app, body
 	evDrained                       // a link has room again
-	evRead                          // entries behind zxid; !ok: purged
+	evRead                          // entries after zxid; !ok: purged
 	evBegun                         // snapshot at zxid is being sent, with token
-	evSent                          // it was delivered, or !ok
-	evReceived                      // received; taken hears whether it becomes the history
+	evSent                          // the snapshot was delivered, or !ok
+	evReceived                      // received; taken gets the result: whether it becomes the history
 	evTaken                         // snapshot at zxid, bytes
 	evPurged                        // log begins at zxid, bytes
-	evDigest                        // digest at zxid, to be told to the leader
+	evDigest                        // digest at zxid, to be sent to the leader
 	evExpire                        // close the sessions that are due at that time
-	evTransfer                      // hand over; done is closed when that is done
+	evTransfer                      // hand over; done is closed afterwards
 	evRefused                       // intro: of a server with which there is no link
 	evReserveIDs
 )
 
-// handle takes an event in.
+// handle processes an event.
 func (l *loop) handle(ev *peerEvent) {
 	core := l.replica.Core
 	switch ev.kind {
@@ -91,7 +91,7 @@ func (l *loop) handle(ev *peerEvent) {
 			l.log.Error("frame of another server is wrong; is it of another version?",
 				zap.Uint8("peer", uint8(ev.peer)), zap.Uint8("kind", ev.app), zap.Error(err))
 		}
-	case evDrained: // the turn looks
+	case evDrained: // handled by the turn
 	case evRead:
 		core.LogRead(ev.peer, ev.gen, ev.zxid, ev.entries, !ev.ok)
 	case evBegun:
@@ -122,8 +122,7 @@ func (l *loop) handle(ev *peerEvent) {
 	}
 }
 
-// links is the transport.Handler of a server: it queues what comes for the peer
-// loop.
+// links is a server's transport.Handler: it queues messages for the peer loop.
 type links struct{ *loop }
 
 func (l links) PeerUp(peer zab.SID, gen uint64, h transport.Hello) {
@@ -134,9 +133,9 @@ func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
 	l.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
 }
 
-// Receive takes in a message of a core. Entries that this version of zkd does not
-// understand end the server before its core hears of them: it can neither
-// acknowledge nor apply them, and its disk stays as a later version can use it.
+// Receive receives a message of a core. Entries that this version of zkd does not
+// understand end the server before its core sees them: it can neither acknowledge nor
+// apply them, and its disk stays as a later version can use it.
 func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 	if err := understandAll(m.Entries); err != nil {
 		l.failOn(peer, err)
@@ -146,7 +145,7 @@ func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 	m.Entries, m.Epochs = nil, nil // they are the core's
 }
 
-// understandAll returns why this version of zkd does not understand one of some
+// understandAll returns the reason why this version of zkd does not understand one of the
 // entries, or nil.
 func understandAll(entries []zab.Entry) error {
 	for i := range entries {
@@ -157,7 +156,7 @@ func understandAll(entries []zab.Entry) error {
 	return nil
 }
 
-// failOn ends this server because of what another one sent and it can't read.
+// failOn ends this server because it can't read a message from another one.
 func (l links) failOn(peer zab.SID, err error) {
 	if l.ctx.Err() == nil {
 		l.fail(fmt.Errorf("server %d sent what this server can't read: %w. Nothing of it was stored or acknowledged: "+
@@ -173,7 +172,7 @@ func (l links) Drained(peer zab.SID, gen uint64) {
 	l.events.put(peerEvent{kind: evDrained, peer: peer, gen: gen})
 }
 
-// Stream takes in a snapshot from the leader.
+// Stream receives a snapshot from the leader.
 func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 	err := l.arrivals.receive(peer, header, r)
 	if err != nil {
@@ -185,7 +184,7 @@ func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 	return err
 }
 
-// newTransport makes the links to the other servers of the ensemble.
+// newTransport creates the links to the other servers of the ensemble.
 func (s *Server) newTransport() (*transport.Transport, error) {
 	o := transport.Options{
 		Self:       s.id,
@@ -200,7 +199,8 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		MaxFrame:   maxPeerFrame,
 		QueueBytes: maxPeerQueue,
 		Handler:    links{s.loop},
-		// What is in front of a heartbeat must not take longer than the time between two.
+		// The frames queued before a heartbeat must not take longer than the heartbeat
+		// interval.
 		BulkDelay:  s.cfg.Heartbeat,
 		Logger:     s.log.Named("peers"),
 		Registerer: s.registry,
@@ -214,8 +214,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 	return transport.New(o)
 }
 
-// peerTLS is the part of the configuration that concerns TLS between servers; nil
-// for none.
+// peerTLS returns the TLS configuration between servers; nil for none.
 func peerTLS(c *config.QuorumTLS) *transport.TLS {
 	if !c.Dial && !c.Accept {
 		return nil
@@ -238,7 +237,7 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 	return t
 }
 
-// members is the list of the configuration file, as far as quorums depend on it.
+// members returns the list of the configuration file, as far as quorums depend on it.
 func members(c *config.Config) zab.Members {
 	m := zab.Members{Hierarchical: c.Members.Hierarchical, Text: []byte(c.Members.Text())}
 	for _, srv := range c.Members.Servers {

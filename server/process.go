@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// fileDescriptors returns how many file descriptors the process has open and
-// may have; -1 where the system does not tell.
+// fileDescriptors returns the number of open file descriptors of the process and its
+// limit; -1 where the system does not report them.
 func fileDescriptors() (open, limit int64) {
 	open, limit = -1, -1
 	if d, err := os.Open("/proc/self/fd"); err == nil {
@@ -23,8 +23,8 @@ func fileDescriptors() (open, limit int64) {
 	return open, limit
 }
 
-// kernelVersion returns the release of the operating system's kernel, or "" where
-// it does not tell.
+// kernelVersion returns the release of the operating system's kernel, or "" where the
+// system does not report it.
 func kernelVersion() string {
 	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

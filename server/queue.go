@@ -2,25 +2,24 @@ package server
 
 import "sync"
 
-// keptItems is for how many items an empty queue keeps memory: a burst must not cost
-// memory after its end.
+// keptItems is the number of items for which an empty queue keeps memory: a burst must
+// not cost memory after its end.
 const keptItems = 1024
 
-// queue hands items from any number of goroutines to one that always takes
-// everything there is: batches form by themselves when the taker is busy.
-// It has no bound: what goes in is bounded where it comes from. Each queue
-// says how.
+// queue passes items from any number of goroutines to one that always takes all of them:
+// batches form by themselves when that goroutine is busy. It has no bound: the producers
+// bound the items. Each queue says how.
 type queue[T any] struct {
 	mu    sync.Mutex
 	items []T
-	bytes int64 // of items and of those that are taken and not done
+	bytes int64 // of items, and of those that are taken and not done
 	taken int64 // bytes of the latter
 	size  func(*T) int64
 	ready chan struct{} // has a token when items may be there
 }
 
-// newQueue returns an empty queue of items whose size in bytes a function tells; nil
-// where nobody asks.
+// newQueue returns an empty queue. size returns an item's size in bytes; it is nil where
+// nobody needs it.
 func newQueue[T any](size func(*T) int64) *queue[T] {
 	return &queue[T]{size: size, ready: make(chan struct{}, 1)}
 }
@@ -43,7 +42,7 @@ func (q *queue[T]) put(items ...T) {
 	notify(q.ready)
 }
 
-// notify puts a token into a channel that has room for one.
+// notify sends a token on a channel that has room for one.
 func notify(ready chan struct{}) {
 	select {
 	case ready <- struct{}{}:
@@ -52,7 +51,7 @@ func notify(ready chan struct{}) {
 }
 
 // take returns all items, and gives the queue the memory of buf, which is empty, for the
-// next ones. The caller waits on ready first; a token may find the queue empty.
+// next ones. The caller waits on ready first; after a token the queue may still be empty.
 func (q *queue[T]) take(buf []T) []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,8 +60,8 @@ func (q *queue[T]) take(buf []T) []T {
 	return items
 }
 
-// done says that the items that were taken last are dealt with, and returns their memory
-// for take.
+// done reports that the items taken last are processed, and returns their memory for
+// take.
 func (q *queue[T]) done(items []T) []T {
 	q.mu.Lock()
 	q.bytes -= q.taken
@@ -75,14 +74,14 @@ func (q *queue[T]) done(items []T) []T {
 	return items[:0]
 }
 
-// len returns how many items wait.
+// len returns the number of waiting items.
 func (q *queue[T]) len() int {
 	n, _ := q.held()
 	return n
 }
 
-// held returns how many items wait, and the bytes of these and of those that are taken
-// and not done.
+// held returns the number of waiting items, and the bytes of these and of those that are
+// taken and not done.
 func (q *queue[T]) held() (items int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

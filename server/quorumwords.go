@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// modeOf is what clients and operators call a role in service, and what the
-// server does in it.
+// modeOf returns the names that clients and operators use for a role in service and for
+// its activity.
 func modeOf(st *zab.Status) (mode, doing string) {
 	switch {
 	case st.Role == zab.Leading:
@@ -21,7 +21,7 @@ func modeOf(st *zab.Status) (mode, doing string) {
 	}
 }
 
-// describeRole fills in what srvr shows of the ensemble.
+// describeRole fills in the part of srvr about the ensemble.
 func (f facts) describeRole(view *fourletter.Server) {
 	if !f.ensemble() {
 		return
@@ -41,7 +41,7 @@ func (f facts) describeRole(view *fourletter.Server) {
 	}
 }
 
-// quorumSettings is what conf shows of the ensemble.
+// quorumSettings returns the part of conf about the ensemble.
 func (f facts) quorumSettings() *fourletter.Quorum {
 	if !f.ensemble() {
 		return nil
@@ -64,8 +64,8 @@ func (f facts) quorumSettings() *fourletter.Quorum {
 	return q
 }
 
-// learnerSessions lists all sessions with their timeouts: what a server knows that
-// does not lead.
+// learnerSessions lists all sessions with their timeouts, which is all that a server
+// knows that does not lead.
 func (f facts) learnerSessions() []fourletter.SessionTimeout {
 	var list []fourletter.SessionTimeout
 	f.state.RLock()
@@ -77,7 +77,7 @@ func (f facts) learnerSessions() []fourletter.SessionTimeout {
 	return list
 }
 
-// explainRole is how the log describes a server's part in the ensemble.
+// explainRole returns the log's description of a server's part in the ensemble.
 func explainRole(st zab.Status) string {
 	switch st.Role {
 	case zab.Looking:

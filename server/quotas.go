@@ -8,12 +8,12 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// exceededQuotas are the paths whose quota was exceeded at the last look.
+// exceededQuotas are the paths whose quota was exceeded at the last check.
 type exceededQuotas map[string]bool
 
-// watchQuotas logs which quotas are exceeded that were not at the last look, and
-// which are no more. That is all that a soft limit does (semantics.md section
-// 12). The leader does it for all servers: who does not lead forgets.
+// watchQuotas logs the quotas that are exceeded since the last check, and those that no
+// longer are. A soft limit has no other effect (semantics.md section 12). The leader does
+// it for all servers; other servers forget.
 func (s *Server) watchQuotas(last exceededQuotas) exceededQuotas {
 	if !s.leads() {
 		return nil
@@ -37,7 +37,7 @@ func (s *Server) watchQuotas(last exceededQuotas) exceededQuotas {
 	return now
 }
 
-// quotaFields tells what is used, and the limits that there are.
+// quotaFields returns the usage and the limits that are set.
 func quotaFields(q *datatree.Quota) []zap.Field {
 	fields := []zap.Field{zap.String("path", q.Path), zap.Int64("nodes", q.Usage.Count), zap.Int64("bytes", q.Usage.Bytes)}
 	for _, limit := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/internal/crashfs"
 )
 
-// TestExceededQuotasAreLogged: a line when one begins to be exceeded, one when
-// it is not any more, and none while it is.
+// TestExceededQuotasAreLogged checks that one line is logged when a quota becomes
+// exceeded, one when it no longer is, and none in between.
 func TestExceededQuotasAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data")})

@@ -6,8 +6,8 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 )
 
-// read looks at everything that is shown of the server. It may be called once the state
-// has been recovered, from any goroutine.
+// read returns all values shown of the server. It may be called once the state has been
+// recovered, from any goroutine.
 func (s *Server) read() *monitor.Reading {
 	now := s.now()
 	r := &monitor.Reading{

@@ -23,16 +23,15 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// recovered is what a start found on the disk.
+// recovered is the state that a start found on the disk.
 type recovered struct {
 	core     zab.Recovered
-	ensemble zab.State // at what has been applied
+	ensemble zab.State // after the last applied entry
 }
 
-// recoverState locks the data directories, decides whether they are this server's
-// and complete, and builds the state: from the newest snapshot that can be used
-// and the log after it, as far as that is known to be committed, which for a
-// single server is all of it.
+// recoverState locks the data directories, decides whether they are this server's and
+// complete, and builds the state from the newest usable snapshot and the log after it, as
+// far as the log is known to be committed. For a single server that is all of it.
 func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	start := time.Now()
 	if err := s.lockDataDir(ctx); err != nil {
@@ -57,7 +56,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	st, err := s.loadState(ctx, store, rec)
 	var unusable *unusableSnapshots
 	if errors.As(err, &unusable) && unusable.damaged && s.ensemble() && ctx.Err() == nil {
-		// Its bytes are proven to be lost here, and the others have them.
+		// Its bytes are proven to be lost here, and the other servers have them.
 		if s.wal, rec, err = s.wal.SetAside(err); err == nil {
 			st, err = s.loadState(ctx, store, rec)
 		}
@@ -79,7 +78,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	}
 	s.moveUnreferenced(ctx, store, rec, id, st)
 	s.ident = id
-	s.useState(store, rec, st) // from here on only its writer writes to the log
+	s.useState(store, rec, st) // from here on only the log's writer writes to the log
 	s.explainStart(rec, st, time.Since(start))
 	return &recovered{core: core, ensemble: st.ensemble}, nil
 }
@@ -95,7 +94,7 @@ func (s *Server) useState(store *snapshot.Store, rec *wal.Recovered, st *loaded)
 	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used)
 }
 
-// explainStart logs what a start found.
+// explainStart logs the result of the recovery.
 func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration) {
 	s.metrics.Load.Observe(took, 1)
 	s.log.Info("state recovered", zap.Stringer("zxid", st.tree.LastZxid()), zap.Int("znodes", st.tree.Stats().Nodes),
@@ -106,9 +105,9 @@ func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration
 	}
 }
 
-// noteStart writes to the log that this process begins, so that other servers can
-// tell an old copy of the log: see zab.Notes. If the log is not synced, its end may
-// be lost by a crash, and it does not say anything of starts.
+// noteStart records the start of this process in the log, so that other servers can
+// recognize an old copy of the log: see zab.Notes. If the log is not synced, a crash may
+// lose its end, and it does not record starts.
 func (s *Server) noteStart(payload []byte) (zab.Notes, error) {
 	var notes zab.Notes
 	if payload != nil {
@@ -128,7 +127,7 @@ func (s *Server) noteStart(payload []byte) (zab.Notes, error) {
 	return notes, err
 }
 
-// coreRecovered is what the core needs to know of the log.
+// coreRecovered returns what the core needs to know of the log.
 func coreRecovered(rec *wal.Recovered, st *loaded) (zab.Recovered, error) {
 	core := zab.Recovered{
 		Base:     st.base,
@@ -152,7 +151,7 @@ func coreRecovered(rec *wal.Recovered, st *loaded) (zab.Recovered, error) {
 	return core, err
 }
 
-// A promise in the log: the epoch, and the server that got it.
+// A promise in the log: the epoch, and the server to which it was made.
 func encodePromise(p zab.Promise) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, p.Epoch), byte(p.To))
 }
@@ -164,8 +163,8 @@ func decodePromise(b []byte) (zab.Promise, error) {
 	return zab.Promise{Epoch: binary.BigEndian.Uint32(b), To: zab.SID(b[4])}, nil
 }
 
-// openLog opens the log, or makes one where the server may begin without. With
-// aside, the operator has ordered to set aside what is there.
+// openLog opens the log, or makes one where the server may begin without. aside means
+// that the operator has ordered the existing data to be set aside.
 func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataDirs, aside bool) (rec *wal.Recovered, err error) {
 	fresh := newIdent()
 	fresh.server = dirs.self()
@@ -209,10 +208,10 @@ func checkEntry(r *wal.Record) error {
 	return understand(&e)
 }
 
-// checkRecovered checks what the log amounts to, before anything is changed: that
-// it is this server's, and that no snapshot it refers to is of a later version.
-// Even where an older snapshot would do, that one shows that a later version has
-// worked with the directory, and going back is the operator's decision.
+// checkRecovered checks the log as a whole before anything is changed: it must be this
+// server's, and no snapshot that it refers to may be of a later version. Even where an
+// older snapshot would do, such a snapshot shows that a later version has worked with the
+// directory, and going back is the operator's decision.
 func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs *dataDirs, rec *wal.Recovered) error {
 	id, err := decodeIdent(rec.Ident)
 	if err != nil {
@@ -234,7 +233,7 @@ func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs
 	return nil
 }
 
-// advise adds to an error of opening the data what an operator can do about it.
+// advise adds the operator's options to an error of opening the data.
 func (d *dataDirs) advise(err error) error {
 	switch fault.KindOf(err) {
 	case fault.Newer:
@@ -278,15 +277,15 @@ func (s *Server) settleIdentity(dirs *dataDirs, rec *wal.Recovered) (ident, erro
 	if !dirs.approved {
 		return id, nil
 	}
-	// It has been heeded, and must not approve of another empty directory later.
+	// The file was heeded, and must not approve of another empty directory later.
 	return id, s.fs.Remove(filepath.Join(s.cfg.DataDir, initializeFile))
 }
 
 // logDir returns where the segments of the log are.
 func logDir(dataLogDir string) string { return filepath.Join(dataLogDir, "journal") }
 
-// lockDataDir makes the data directories if it may, and keeps other processes out
-// of them.
+// lockDataDir makes the data directories if it may, and keeps other processes out of
+// them.
 func (s *Server) lockDataDir(ctx context.Context) error {
 	if !s.cfg.DataDirAutoCreate {
 		for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
@@ -300,8 +299,8 @@ func (s *Server) lockDataDir(ctx context.Context) error {
 			return fmt.Errorf("make data directory: %w", err)
 		}
 	}
-	// Two names, so that one directory for both is not locked twice, however the
-	// configuration spells it.
+	// The two locks have different names, so that a single directory for both is not
+	// locked twice, however the configuration spells it.
 	for _, name := range []string{filepath.Join(s.cfg.DataDir, "LOCK"), logDir(s.cfg.DataLogDir) + ".LOCK"} {
 		lock, err := s.lockWithin(ctx, name, lockPatience)
 		if errors.Is(err, vfs.ErrLocked) {
@@ -315,8 +314,8 @@ func (s *Server) lockDataDir(ctx context.Context) error {
 	return nil
 }
 
-// lockPatience is how long a start waits for the data directory: a process that
-// was killed a moment ago may still be on its way out.
+// lockPatience is how long a start waits for the data directory: a process that was
+// killed a moment ago may not have exited yet.
 const lockPatience = 3 * time.Second
 
 func (s *Server) lockWithin(ctx context.Context, name string, patience time.Duration) (io.Closer, error) {
@@ -335,9 +334,9 @@ func (s *Server) lockWithin(ctx context.Context, name string, patience time.Dura
 	}
 }
 
-// beginEmpty checks that a server without data may start with an empty tree. A
-// member that lacks the file which db.autocreate=false asks for may as well: but
-// as one that has lost its data, so that it waits for the others'.
+// beginEmpty checks that a server without data may start with an empty tree. A member
+// without the file that db.autocreate=false requires may also start, but as one that has
+// lost its data, so that it waits for the data of the others.
 func (s *Server) beginEmpty(dirs *dataDirs) (unproven bool, err error) {
 	mark := filepath.Join(s.cfg.DataDir, initializeFile)
 	switch {
@@ -352,8 +351,8 @@ func (s *Server) beginEmpty(dirs *dataDirs) (unproven bool, err error) {
 	}
 }
 
-// upTo returns the references up to the one that was used. The later ones can't
-// be used, and must not count when old snapshots are removed.
+// upTo returns the references up to the one that was used. The later ones can't be used,
+// and must not count when old snapshots are removed.
 func upTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
 	n := len(refs)
 	for n > 0 && (used == nil || refs[n-1].Zxid > used.Zxid) {
@@ -362,10 +361,10 @@ func upTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
 	return refs[:n]
 }
 
-// moveUnreferenced moves the snapshots that the log does not refer to out of the
-// way: they may be all that is left of something. Only what this log itself took,
-// and its history covers, is removed: it was superseded, or a crash came before
-// the reference to it. The start does not fail if that fails.
+// moveUnreferenced moves the snapshots that the log does not refer to out of the way:
+// they may be the last copy of something. Only a snapshot that this log took, and whose
+// history it covers, is removed: it was superseded, or a crash came before the reference
+// to it. A failure does not fail the start.
 func (s *Server) moveUnreferenced(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, id ident, st *loaded) {
 	files, err := store.List()
 	if err != nil {
@@ -399,10 +398,10 @@ type loaded struct {
 	used     *wal.SnapRef // the snapshot; nil for none
 }
 
-// unusableSnapshots means that the state can't be built: snapshots that the log
-// refers to can't be used, and it does not reach back to an older one.
+// unusableSnapshots means that the state can't be built: snapshots that the log refers to
+// can't be used, and the log does not reach back to an older one.
 type unusableSnapshots struct {
-	damaged bool  // all of them, and they are proven to be
+	damaged bool  // all of them are proven to be damaged
 	cause   error // for each of them, and why the log does not suffice
 }
 
@@ -410,11 +409,10 @@ func (e *unusableSnapshots) Error() string { return e.cause.Error() }
 
 func (e *unusableSnapshots) Unwrap() error { return e.cause }
 
-// loadState loads the newest snapshot that the log refers to and that can be
-// used, and applies the log after it. An older snapshot serves if the log has
-// everything after that one: then nothing is lost, and the files that can't be
-// used are left alone. Otherwise the error is an *unusableSnapshots. A snapshot
-// of a later version is always an error.
+// loadState loads the newest usable snapshot that the log refers to, and applies the log
+// after it. An older snapshot serves if the log has everything after it: then nothing is
+// lost, and the unusable files are left alone. Otherwise the error is an
+// *unusableSnapshots. A snapshot of a later version is always an error.
 func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered) (*loaded, error) {
 	unusable := &unusableSnapshots{damaged: true}
 	st := &loaded{}
@@ -447,8 +445,8 @@ func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.
 	return nil, unusable
 }
 
-// loadReferenced loads a snapshot that the log refers to. One that was moved away
-// as unreferenced, by a log that has been replaced by this one, is taken back.
+// loadReferenced loads a snapshot that the log refers to. A snapshot that was moved away
+// as unreferenced, by a log that this one has replaced, is taken back.
 func (s *Server) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, zab.State, error) {
 	tree, state, err := loadSnapshot(ctx, store, ref)
 	if fault.KindOf(err) != fault.Missing {
@@ -462,8 +460,7 @@ func (s *Server) loadReferenced(ctx context.Context, store *snapshot.Store, ref 
 	return loadSnapshot(ctx, store, ref)
 }
 
-// replay applies what the log has after the tree's last zxid and what is
-// committed.
+// replay applies the committed entries of the log after the tree's last zxid.
 func (s *Server) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*loaded, error) {
 	st.ensemble = st.base.Clone()
 	upTo := rec.LastZxid
@@ -487,7 +484,7 @@ func (s *Server) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*l
 
 var errReplayed = errors.New("replayed as far as wanted")
 
-// replayLog calls fn with the entries of the log behind after, up to upTo.
+// replayLog calls fn with the entries of the log after zxid after, up to upTo.
 func replayLog(log interface {
 	Replay(jute.Zxid, func(wal.Record) error) error
 }, after, upTo jute.Zxid, fn func(*zab.Entry) error) error {
@@ -509,7 +506,7 @@ func replayLog(log interface {
 	return nil
 }
 
-// The sections of a snapshot. The tree's own meta row stands in snapshot.Meta.
+// The sections of a snapshot. The tree's meta row is stored in snapshot.Meta.
 const (
 	sectionACLs     = "acls"
 	sectionSessions = "sessions"
@@ -518,9 +515,8 @@ const (
 	extraEnsemble   = "ensemble"
 )
 
-// loadSnapshot builds a tree from a snapshot, and the ensemble's state. The tree
-// checks its counts and its digest. The error is a *fault.Error, or that ctx has
-// ended.
+// loadSnapshot builds a tree and the ensemble's state from a snapshot. The tree checks
+// its counts and its digest. The error is a *fault.Error, or the end of ctx.
 func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (tree *datatree.Tree, state zab.State, err error) {
 	tables := map[string]datatree.Table{
 		sectionACLs:     datatree.TableACLs,
@@ -538,7 +534,7 @@ func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (
 	if err != nil {
 		return nil, state, err
 	}
-	// The file is as it was written: whatever is wrong now is no damage of it.
+	// The file is as it was written: an error from here on does not mean damage.
 	err = loader.Add(datatree.Row{Table: datatree.TableMeta, Key: []byte(datatree.MetaKey), Value: meta.Extra[extraTree]})
 	if err == nil {
 		tree, err = loader.Finish()
@@ -552,12 +548,12 @@ func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (
 	return tree, state, nil
 }
 
-// storeRef is a reference as the store of snapshots has it.
+// storeRef converts a reference for the store of snapshots.
 func storeRef(ref wal.SnapRef) snapshot.Ref {
 	return snapshot.Ref{Name: ref.Name, Zxid: ref.Zxid, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
 }
 
-// digestBytes is a digest as snapshots and their references have it.
+// digestBytes encodes a digest for snapshots and their references.
 func digestBytes(d datatree.Digest) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.Hi), d.Lo)
 }

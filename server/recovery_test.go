@@ -25,8 +25,7 @@ func (s *testServer) digest() datatree.Digest {
 	return s.state.Tree.Digest()
 }
 
-// work has clients make random changes at once, sessions with ephemerals among
-// them.
+// work lets clients make random changes concurrently, including sessions with ephemerals.
 func (s *testServer) work(t *testing.T, seed uint64, clients, requests int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -68,9 +67,9 @@ func (s *testServer) work(t *testing.T, seed uint64, clients, requests int) {
 	wg.Wait()
 }
 
-// TestRestartsUnderSnapshots: with a snapshot each few transactions, taken while
-// clients work, each restart gives the tree that was there, and old snapshots and
-// log segments go.
+// TestRestartsUnderSnapshots checks that with a snapshot every few transactions, taken
+// while clients work, each restart recovers the same tree, and old snapshots and log
+// segments are removed.
 func TestRestartsUnderSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	seed := seeds.First(t)
@@ -102,7 +101,7 @@ func TestRestartsUnderSnapshots(t *testing.T) {
 		t.Errorf("left in tmp: %v", rest)
 	}
 
-	// Each older snapshot serves when the newer ones are damaged.
+	// Each older snapshot is used when the newer ones are damaged.
 	for i := len(snaps) - 1; i > 0; i-- {
 		damage(t, snaps[i])
 		s = startWith(t, s.opts)
@@ -138,7 +137,7 @@ func damage(t *testing.T, file string) {
 	}
 }
 
-// TestPurgeKeepsASoundSnapshot: damaged snapshots must not count when old ones
+// TestPurgeKeepsASoundSnapshot checks that damaged snapshots do not count when old ones
 // are removed.
 func TestPurgeKeepsASoundSnapshot(t *testing.T) {
 	dir := t.TempDir()
@@ -178,9 +177,9 @@ func TestPurgeKeepsASoundSnapshot(t *testing.T) {
 	}
 }
 
-// TestPowerCutsLoseNothingAcknowledged: at any moment the file system keeps only
-// what was synced and random parts of the rest, and the next server has at least
-// what clients were told.
+// TestPowerCutsLoseNothingAcknowledged checks that when the file system keeps only the
+// synced data and random parts of the rest, at any moment, the next server has at least
+// the acknowledged data.
 func TestPowerCutsLoseNothingAcknowledged(t *testing.T) {
 	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -240,7 +239,7 @@ func TestPowerCutsLoseNothingAcknowledged(t *testing.T) {
 	}
 }
 
-// TestSessionsAndContainersSurviveASnapshot: the state that is not nodes.
+// TestSessionsAndContainersSurviveASnapshot checks the state other than nodes.
 func TestSessionsAndContainersSurviveASnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s := startOn(t, vfs.OS{}, dir, "snapCount=50", "forceSync=no")
@@ -272,8 +271,8 @@ func TestSessionsAndContainersSurviveASnapshot(t *testing.T) {
 	}
 }
 
-// TestServerOutlivesAnEpoch: the 2^32nd write is one like any other, and so is
-// the start behind it.
+// TestServerOutlivesAnEpoch checks that the 2^32nd write is an ordinary one, and so is
+// the start after it.
 func TestServerOutlivesAnEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := crashfs.New(1)

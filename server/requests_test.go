@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// What requests that no client library makes are answered with. Each answer is that
-// of Apache ZooKeeper 3.9: test/compat compares them.
+// The answers to requests that no client library makes. Each is the answer of Apache
+// ZooKeeper 3.9: test/compat compares them.
 
 const nullString = "\xff\xff\xff\xff"
 
@@ -77,8 +77,8 @@ func TestSyncEchoesItsRecord(t *testing.T) {
 	})
 }
 
-// TestMultiReadStopsAtWhatIsNoRead: the results so far follow the error, and nothing
-// does if the request can't be decoded.
+// TestMultiReadStopsAtWhatIsNoRead checks that the results so far follow the error, and
+// that none do if the request can't be decoded.
 func TestMultiReadStopsAtWhatIsNoRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startServer(t).connect(t)
@@ -150,8 +150,8 @@ func sendUndecodableWrites(t *testing.T, c *client) {
 	}
 }
 
-// TestNullPathsOfWrites: the server finds them out where it uses the path, after
-// other checks.
+// TestNullPathsOfWrites checks that the server notices a null path when it uses the path,
+// after other checks.
 func TestNullPathsOfWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startServer(t).connect(t)

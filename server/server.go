@@ -31,42 +31,40 @@ import (
 // ErrClosed is returned by Start on a server that was started or closed before.
 var ErrClosed = errors.New("server closed")
 
-// standaloneID is the server id of a server without an ensemble, as it shows in
-// the top byte of session ids. Apache uses 1 there too.
+// standaloneID is the server id of a server without an ensemble, as shown in the top byte
+// of session ids. Apache uses 1 there too.
 const standaloneID = 1
 
-// Options is what a server is made of.
+// Options configures a server.
 type Options struct {
 	Config *config.Config
 	// Logger may be nil for none.
 	Logger *zap.Logger
-	// Registerer has the metrics from Start to Close; nil is for none. Servers
-	// that share one need labels to tell them apart: see
-	// prometheus.WrapRegistererWith.
+	// Registerer has the metrics from Start to Close; nil means none. Servers that share
+	// one need labels to tell them apart: see prometheus.WrapRegistererWith.
 	Registerer prometheus.Registerer
-	// FS holds the log and the snapshots; nil is the operating system's.
+	// FS holds the log and the snapshots; nil means the operating system's.
 	FS vfs.FS
-	// Version is what srvr and envi report after "Zookeeper version: ".
+	// Version is the text that srvr and envi show after "Zookeeper version: ".
 	Version string
-	// AcceptLossAfter gives up what a damaged log has behind this zxid. Nil
-	// refuses to start on a damaged log.
+	// AcceptLossAfter gives up the part of a damaged log after this zxid. Nil means that
+	// the server does not start on a damaged log.
 	AcceptLossAfter *jute.Zxid
-	// SetDataAside names data of a member, by the id that the error messages of a
-	// start give it, that is to be set aside: the server then gets everything from
-	// the leader, and has no vote before that. "" names none.
+	// SetDataAside names data of a member to be set aside, by the id that error messages
+	// show at a start. The server then gets everything from the leader, and has no vote
+	// before that. "" names none.
 	SetDataAside string
-	// AcceptOldData says that the operator vouches for the data directory of a
-	// member, although other servers have seen a later state of it.
+	// AcceptOldData means that the operator vouches for the data directory of a member,
+	// although other servers have seen a later state of it.
 	AcceptOldData bool
-	// Listen opens the client port; nil is TCP.
+	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
-	// ListenPeers and DialPeer are for the links between servers; nil is TCP.
+	// ListenPeers and DialPeer are for the links between servers; nil means TCP.
 	ListenPeers func(network, address string) (net.Listener, error)
 	DialPeer    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Server is a zkd server. Make it with New, run it with Start, end it with
-// Close.
+// Server is a zkd server. New makes it, Start runs it, Close ends it.
 type Server struct {
 	*life
 	*standing
@@ -86,15 +84,15 @@ type Server struct {
 	state   clients.State
 	digests *digestLog
 	disk    *disk
-	trace   atomic.Int64             // the trace mask, which means nothing
+	trace   atomic.Int64             // the trace mask, which has no effect
 	addr    atomic.Pointer[net.Addr] // of the client port, once it is open
 
-	// The parts talk to each other by these queues.
+	// The parts communicate through these queues.
 	submissions *queue[replica.Submission] // of clients, to the peer loop
 	events      *queue[peerEvent]          // of other servers and goroutines, to the peer loop
 	handover    *handover                  // of the peer loop, to the applier
 
-	wal       *wal.Log // until logWriter has it
+	wal       *wal.Log // until logWriter takes it over
 	logWriter *logWriter
 	snapshots *snapshotter
 	clients   *clients.Clients
@@ -156,9 +154,9 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Start recovers the state from the disk, opens the client port and serves. It
-// returns when clients can connect. Canceling ctx afterwards has no effect.
-// After an error the server is closed, and another one may be made.
+// Start recovers the state from the disk, opens the client port and serves. It returns
+// when clients can connect. Canceling ctx afterwards has no effect. After an error the
+// server is closed, and another one may be made.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +189,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// open shows the metrics and opens the client port.
+// open registers the metrics and opens the client port.
 func (s *Server) open() error {
 	if s.opts.Registerer != nil {
 		if err := s.opts.Registerer.Register(s.registry); err != nil {
@@ -207,16 +205,16 @@ func (s *Server) open() error {
 	return nil
 }
 
-// unregister takes the metrics back, so that the registry lets go of the server.
+// unregister removes the metrics, so that the registry releases the server.
 func (s *Server) unregister() {
 	if s.opts.Registerer != nil {
 		s.opts.Registerer.Unregister(s.registry)
 	}
 }
 
-// startLoops starts what lives as long as the server: the log writer, the peer
-// loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
-// ensemble, the links to the other servers and what serves learners.
+// startLoops starts the goroutines that live as long as the server: the log writer, the
+// peer loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
+// ensemble, also the links to the other servers and the service for learners.
 func (s *Server) startLoops(found *recovered) error {
 	s.state.SetApplied(found.core.Commit)
 	s.clients = s.newClients()
@@ -232,7 +230,7 @@ func (s *Server) startLoops(found *recovered) error {
 		s.loop.transport, s.loop.learners.transport = t, t
 	}
 	if s.ensemble() {
-		s.loop.tick() // the core knows the time before anything happens
+		s.loop.tick() // the core knows the time before any other input
 	} else {
 		s.loop.replica.KnowLeases()
 		s.answersUntil.Store(s.loop.replica.AnswersUntil())
@@ -268,7 +266,7 @@ func (s *Server) newClients() *clients.Clients {
 	})
 }
 
-// backend is the server as its clients need it.
+// backend is the part of the server that its clients need.
 type backend struct {
 	*life
 	*standing
@@ -299,15 +297,15 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 	return zab.New(o, found.core)
 }
 
-// Failed returns a channel that gets the error of a server that can't keep its
-// promises any more, such as a failed fsync. The process must then end: nothing
-// that was not durable has been acknowledged, and nothing more will be.
+// Failed returns a channel that gets the error of a server that can no longer keep its
+// promises, such as a failed fsync. The process must then end: no write that was not
+// durable has been acknowledged, and none will be.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Close stops the server: no new clients, no new requests; what was accepted is
-// finished and answered, as far as request_throttler.shutdownTimeout allows.
-// Sessions live on in the log. It returns when every goroutine has ended, and
-// may be called more than once and from any goroutine.
+// Close stops the server. It accepts no new clients and no new requests, and finishes and
+// answers the accepted ones as far as request_throttler.shutdownTimeout allows. Sessions
+// stay in the log. Close returns when every goroutine has ended. It may be called more
+// than once and from any goroutine.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,8 +323,8 @@ func (s *Server) Close() error {
 	return s.closeStorage()
 }
 
-// handOver makes another server the leader before this one goes, if it can: then
-// writes pause for a moment only.
+// handOver makes another server the leader before this one stops, if possible: then
+// writes pause only for a moment.
 func (s *Server) handOver() {
 	if s.role.Load().Role != zab.Leading || !s.ensemble() {
 		return
@@ -348,13 +346,13 @@ func (s *Server) stopLoops() {
 	s.loops.Wait()
 }
 
-// closeStorage closes the log and gives the data directory free.
+// closeStorage closes the log and unlocks the data directories.
 func (s *Server) closeStorage() error {
 	var err error
 	switch {
 	case s.logWriter != nil:
 		err = s.logWriter.Close()
-	case s.wal != nil: // recovery failed behind its opening
+	case s.wal != nil: // recovery failed after the log was opened
 		err = s.wal.Close()
 	}
 	for _, lock := range s.dirLocks {
@@ -372,8 +370,8 @@ func (s *Server) Addr() net.Addr {
 }
 
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
-// none is given out again after a restart, whatever the clock says then. When they run
-// short the peer loop reserves more.
+// none is used again after a restart, whatever the clock says then. The peer loop
+// reserves more when they run short.
 func (s *Server) reserveFirstIDs() error {
 	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.ids)
 	s.ident.ids = s.ids.Ahead()
@@ -384,6 +382,6 @@ func (s *Server) reserveFirstIDs() error {
 	return nil
 }
 
-// nextOrigin returns a number for a connection that no other has, on this or
+// nextOrigin returns a number for a connection that no other connection has, on this or
 // another server, now or after a restart.
 func (s *Server) nextOrigin() uint64 { return uint64(s.ids.Next(nil)) }

@@ -23,8 +23,8 @@ func (s *testServer) numSessions() int {
 	return s.state.Tree.NumSessions()
 }
 
-// TestConnectResponseEchoesReadOnlyByte: clients that don't send the byte parse
-// by the frame's length.
+// TestConnectResponseEchoesReadOnlyByte covers clients that do not send the byte: they
+// parse the response by the frame's length.
 func TestConnectResponseEchoesReadOnlyByte(t *testing.T) {
 	s := startServer(t)
 	for _, resume := range []jute.SessionID{0, 12345} { // 12345 is refused
@@ -78,8 +78,8 @@ func TestResumeKillsTheOldConnection(t *testing.T) {
 	})
 }
 
-// TestWrongPasswordHarmsNobody: who knows a session's id alone gets the answer
-// for an expired one, and its owner stays connected.
+// TestWrongPasswordHarmsNobody checks that a client that only knows a session's id gets
+// the answer for an expired one, and its owner stays connected.
 func TestWrongPasswordHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -98,8 +98,8 @@ func TestWrongPasswordHarmsNobody(t *testing.T) {
 	})
 }
 
-// TestClientAheadIsTurnedAwayWithoutAWord: it must look for a server that has
-// what it has seen.
+// TestClientAheadIsTurnedAwayWithoutAWord checks that such a client gets no answer, so
+// that it looks for a server with the state that it has seen.
 func TestClientAheadIsTurnedAwayWithoutAWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -125,9 +125,9 @@ func TestClientAheadIsTurnedAwayWithoutAWord(t *testing.T) {
 	})
 }
 
-// TestZxidOfAReplyIsGoodForAReconnect: a client that reconnects at once with the
-// zxid of a reply is not turned away as being ahead, even if the transactions
-// that were committed along with it take long to apply.
+// TestZxidOfAReplyIsGoodForAReconnect checks that a client that reconnects at once with
+// the zxid of a reply is not rejected as being ahead, even if the transactions that were
+// committed with it take long to apply.
 func TestZxidOfAReplyIsGoodForAReconnect(t *testing.T) {
 	var disk sync.Mutex
 	fs := crashfs.New(1)
@@ -152,7 +152,8 @@ func TestZxidOfAReplyIsGoodForAReconnect(t *testing.T) {
 	big.nc.out.drained()
 	disk.Unlock()
 	for xid := int32(1000); ; xid++ {
-		// An auth packet is answered at once, and brings out what waits.
+		// An auth packet is answered at once, and triggers the writing of waiting
+		// replies.
 		c.sendFrame(requestFrame(xid, jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: []byte("a:b")}))
 		r := c.must()
 		if r.Xid != first {
@@ -167,8 +168,8 @@ func TestZxidOfAReplyIsGoodForAReconnect(t *testing.T) {
 	}
 }
 
-// TestSessionExpiresBetweenTimeoutAndATickLater, not earlier and not later, and
-// its connection is closed without a word. All its ephemerals go with one zxid.
+// TestSessionExpiresBetweenTimeoutAndATickLater also checks that its connection is closed
+// without a message, and that all its ephemerals are deleted with one zxid.
 func TestSessionExpiresBetweenTimeoutAndATickLater(t *testing.T) {
 	for ms := range 8 {
 		synctest.Test(t, func(t *testing.T) {
@@ -206,8 +207,8 @@ func TestSessionExpiresBetweenTimeoutAndATickLater(t *testing.T) {
 	}
 }
 
-// TestAnyPacketKeepsASessionAlive: pings, reads, and writes alike; and a
-// connection that comes back, with the timeout that it then asks for.
+// TestAnyPacketKeepsASessionAlive covers pings, reads, writes, and a connection that is
+// resumed with a new timeout.
 func TestAnyPacketKeepsASessionAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -264,8 +265,8 @@ func TestSessionSurvivesARestartWithAFullTimeout(t *testing.T) {
 	})
 }
 
-// TestWritesOfTheOldConnectionNeverFollowTheNew: a client that has moved to
-// another connection must not be overtaken by what it had sent on the old one.
+// TestWritesOfTheOldConnectionNeverFollowTheNew checks that requests sent on an old
+// connection do not take effect after those of the new one.
 func TestWritesOfTheOldConnectionNeverFollowTheNew(t *testing.T) {
 	s := startServer(t)
 	watcher := s.connect(t)
@@ -277,7 +278,7 @@ func TestWritesOfTheOldConnectionNeverFollowTheNew(t *testing.T) {
 		wg.Go(func() {
 			for i := range 200 {
 				if _, err := c.nc.Write(frameOf(requestFrame(int32(i+2), jute.OpSetData, set(path, "old")))); err != nil {
-					return // the server has ended the connection
+					return // the server has closed the connection
 				}
 			}
 		})
@@ -294,8 +295,8 @@ func TestWritesOfTheOldConnectionNeverFollowTheNew(t *testing.T) {
 	s.noErrors(t)
 }
 
-// TestCloseSessionInThePipeline: what stands before it is done and answered, what
-// stands behind it is not done.
+// TestCloseSessionInThePipeline checks that the requests before it are done and answered,
+// and those after it are not done.
 func TestCloseSessionInThePipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -320,8 +321,8 @@ func TestCloseSessionInThePipeline(t *testing.T) {
 	})
 }
 
-// TestSessionsStorm: many sessions with ephemerals come and go at once, closed,
-// expired or cut off, and nothing of them is left.
+// TestSessionsStorm creates many sessions with ephemerals concurrently and closes,
+// expires or disconnects them. Nothing of them is left.
 func TestSessionsStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -402,7 +403,7 @@ func TestBadHandshakesAreClosedWithoutAWord(t *testing.T) {
 	})
 }
 
-// TestBadFramesEndOnlyTheirConnection after a session stands.
+// TestBadFramesEndOnlyTheirConnection sends them after a session is established.
 func TestBadFramesEndOnlyTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -427,8 +428,8 @@ func TestBadFramesEndOnlyTheirConnection(t *testing.T) {
 	})
 }
 
-// TestResumeOfAnExpiringSession whose close is not proposed yet: nobody is told
-// that the session lives on, nor that it is gone before it is.
+// TestResumeOfAnExpiringSession resumes a session whose close is not proposed yet: no
+// client is told that the session lives, nor that it is gone before it is.
 func TestResumeOfAnExpiringSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)

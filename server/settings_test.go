@@ -32,16 +32,16 @@ var (
 	pairSeed = flag.Uint64("settings.seed", 1, "which pairs")
 )
 
-// setting is one key with one value, and what there is to know to try it.
+// setting is one key with one value, and the requirements for a test of it.
 type setting struct {
 	key, value string
 
 	lines []string              // what the value needs to be allowed, or to have an effect
 	own   func(id int) []string // lines of one server
-	// contradicts says that the value and the defaults of other keys contradict each
-	// other, and that the configuration is refused because of it.
+	// contradicts means that the value and the defaults of other keys contradict each
+	// other, and that the configuration is therefore refused.
 	contradicts bool
-	// noClients says that this is what the value is for: on the leader, or anywhere.
+	// noClients means that the value rejects clients: on the leader, or anywhere.
 	noClientsOfLeader, noClients bool
 	// noEphemerals, likewise.
 	noEphemerals bool
@@ -60,8 +60,8 @@ func (s setting) String() string { return s.key + "=" + s.value }
 // settingsFiles are files that values of keys name.
 type settingsFiles struct{ secret, dynamic, store, trust, password string }
 
-// settings returns every honoured key with each kind of its values. A key without
-// values is an error: a new one says which it has, in the table of keys or here.
+// settings returns every honoured key with each kind of its values. A key without values
+// is an error: the table of keys, or the map below, must list them for a new key.
 func settings(t *testing.T, f *settingsFiles) []setting {
 	t.Helper()
 	values := map[string][]string{ // of keys whose values depend on the machine
@@ -78,8 +78,8 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"ssl.quorum.trustStore.location":     {f.trust},
 		"ssl.quorum.trustStore.passwordPath": {f.password},
 	}
-	// elsewhere are the keys that an ensemble in memory can't show, and the test
-	// that does.
+	// elsewhere has the keys that can't be tested with an ensemble in memory, and the
+	// test that covers each.
 	elsewhere := map[string]string{
 		"clientPortListenBacklog":       "TestEverySettingOfTheProcess in cmd/zkd",
 		"clientTcpKeepAlive":            "TestEverySettingOfTheProcess in cmd/zkd",
@@ -114,7 +114,7 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 	return list
 }
 
-// know fills in what is special about a setting.
+// know fills in the special properties of a setting.
 func (s *setting) know(f *settingsFiles) {
 	tls := []string{"sslQuorum=true", "ssl.quorum.keyStore.location=" + f.store, "ssl.quorum.trustStore.location=" + f.trust}
 	off := s.value == "false" || s.value == "no"
@@ -184,8 +184,8 @@ func (s *setting) know(f *settingsFiles) {
 	}
 }
 
-// TestEverySetting runs an ensemble of three with each kind of value of each
-// honoured key for ten seconds, in fake time. See works for what must hold.
+// TestEverySetting runs an ensemble of three with each kind of value of each honoured key
+// for ten seconds, in fake time. The checks are in works.
 func TestEverySetting(t *testing.T) {
 	f := makeSettingsFiles(t)
 	for _, s := range settings(t, f) {
@@ -193,8 +193,8 @@ func TestEverySetting(t *testing.T) {
 	}
 }
 
-// TestPairsOfSettings does so with two keys at a time: 30 of the tens of thousands
-// of pairs, always the same ones unless it is told otherwise.
+// TestPairsOfSettings does the same with two keys at a time: 30 of the tens of thousands
+// of pairs, always the same ones unless flags change that.
 func TestPairsOfSettings(t *testing.T) {
 	list := settings(t, makeSettingsFiles(t))
 	rng := rand.New(rand.NewPCG(*pairSeed, 0))
@@ -206,7 +206,7 @@ func TestPairsOfSettings(t *testing.T) {
 	}
 }
 
-// together is several settings as one.
+// together combines several settings.
 func together(list []setting) (all setting, lines []string) {
 	all.members = slices.Clone(defaultMembers)
 	for _, s := range list {
@@ -224,7 +224,7 @@ func together(list []setting) (all setting, lines []string) {
 			all.members = s.members
 		}
 	}
-	for _, s := range list { // they win over what others need
+	for _, s := range list { // they override the lines that other settings need
 		lines = append(lines, s.String())
 	}
 	return all, append(lines, all.members...)
@@ -241,7 +241,7 @@ func trySettings(t *testing.T, list ...setting) {
 		t.Fatalf("error %v, want one: %v\n%s", err, all.contradicts, text)
 	}
 	if err != nil {
-		return // two values may contradict each other, and the operator is told
+		return // two values may contradict each other, which the operator is told
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3)
@@ -265,16 +265,16 @@ func trySettings(t *testing.T, list ...setting) {
 		}
 		for id := 1; id <= 3; id++ {
 			e.start(id)
-			time.Sleep(700 * time.Millisecond) // nobody starts all in one moment
+			time.Sleep(700 * time.Millisecond) // operators do not start all servers at the same moment
 		}
 		e.works(all)
 	})
 }
 
-// works is the checker: it lets clients work for ten seconds, one at each server.
-// Writes are acknowledged, and found on all servers; reads are answered, watches
-// fire, sessions and their ephemerals are kept; the leader is the same for the
-// whole time; nothing ends, and no server logs an error.
+// works lets clients work for ten seconds, one at each server. It checks that writes are
+// acknowledged, and found on all servers; that reads are answered, watches fire, and
+// sessions and their ephemerals are kept; that the leader is the same for the whole time;
+// and that nothing ends and no server logs an error.
 func (e *testEnsemble) works(s setting) {
 	t := e.t
 	for begin := time.Now(); !e.inService(); time.Sleep(10 * time.Millisecond) {
@@ -347,10 +347,10 @@ func shortest(clients []*worker) time.Duration {
 	for _, w := range clients {
 		d = min(d, time.Duration(w.timeout)*time.Millisecond)
 	}
-	return max(d, 3*time.Millisecond) // a session lives for a tick at least
+	return max(d, 3*time.Millisecond) // a session lives at least for a tick
 }
 
-// worker is a client that does a little of everything.
+// worker is a client that does some of every operation.
 type worker struct {
 	*client
 	node, ephemeralNode, watched, last string
@@ -385,7 +385,7 @@ func (w *worker) watch(node string) {
 	w.ok(jute.OpGetData, get(w.watched, true))
 }
 
-// work writes, and reads what it wrote.
+// work writes, and reads its write.
 func (w *worker) work(step int) {
 	w.t.Helper()
 	w.last = fmt.Sprint("step ", step)

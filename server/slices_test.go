@@ -27,8 +27,8 @@ func (c *client) ephemerals(dir string, n int) {
 }
 
 // Neither the end of a session with very many ephemerals nor its evaluation may hold the
-// tree for long, or keep the peer loop from sending heartbeats. Nodes are counted, not
-// time.
+// tree for long, or keep the peer loop from sending heartbeats. The test counts nodes,
+// not time.
 func TestTheEndOfALargeSessionHoldsNothingForLong(t *testing.T) {
 	for _, closes := range []string{"by its client", "by its timeout"} {
 		t.Run(closes, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestTheEndOfALargeSessionHoldsNothingForLong(t *testing.T) {
 	}
 }
 
-// What comes after such a close waits until the tree has it, and is decided rightly.
+// Requests after such a close wait until it is applied, and are evaluated correctly.
 func TestRequestsBehindALargeClose(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		s := e.servers[e.leader()]
@@ -99,8 +99,8 @@ func TestRequestsBehindALargeClose(t *testing.T) {
 	})
 }
 
-// No client sees a part of a close: each reply shows the state of its zxid, on the servers
-// where the session was and elsewhere, while writes and reads go on.
+// No client sees a part of a close: each reply shows the state of its zxid, on the server
+// of the session and elsewhere, while writes and reads continue.
 func TestALargeCloseIsSeenAsAWhole(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		const nodes = 11_000
@@ -148,7 +148,7 @@ func TestALargeCloseIsSeenAsAWhole(t *testing.T) {
 	})
 }
 
-// Between two slices only those requests wait whose answer could show a part.
+// Between two slices only the requests wait whose answer could show a part.
 func TestRequestsBetweenTwoSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -219,7 +219,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 	})
 }
 
-// The search for what may be removed looks at a bounded number of nodes at a time.
+// The search for removable nodes looks at a bounded number of nodes at a time.
 func TestTheCleanerHoldsTheTreeForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -248,8 +248,8 @@ func TestTheCleanerHoldsTheTreeForAMoment(t *testing.T) {
 	})
 }
 
-// However much clients have sent, the leader evaluates a bounded part of it before it
-// looks after its heartbeats.
+// However many requests clients have sent, the leader evaluates a bounded part of them
+// before it handles its heartbeats.
 func TestATurnOfTheLeaderIsShort(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		s := e.servers[e.leader()]

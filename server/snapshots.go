@@ -24,21 +24,21 @@ import (
 )
 
 const (
-	// snapshotBytes of log are reason enough for a snapshot: it bounds what a
-	// start has to replay.
+	// snapshotBytes of log are enough for a snapshot. The limit bounds the replay of a
+	// start.
 	snapshotBytes = 256 << 20
-	// snapshotShare of the last snapshot's size must be in the log before the
-	// next one: else a large tree with small changes would be written over and
-	// over, each snapCount transactions.
+	// snapshotShare of the last snapshot's size must be in the log before the next one.
+	// Otherwise a large tree with small changes would be written every snapCount
+	// transactions.
 	snapshotShare = 4
-	// walkBudget is about how many bytes of a view are collected under one hold
-	// of the read lock.
+	// walkBudget is roughly the number of bytes of a view collected under one hold of the
+	// read lock.
 	walkBudget = 64 << 10
 )
 
-// snapshotter writes snapshots beside the running server and removes what they
-// make superfluous. The applier freezes the tree; the snapshotter's goroutine
-// walks the frozen view.
+// snapshotter writes snapshots while the server runs, and removes those that they
+// supersede. The applier freezes the tree; the snapshotter's goroutine walks the frozen
+// view.
 type snapshotter struct {
 	*life
 	ident     ident
@@ -55,20 +55,19 @@ type snapshotter struct {
 	bytes int64 // of their log records
 	next  int   // txns at which the next one is due
 
-	// mu is held while a reference is made durable, since one to a snapshot of
-	// the history must not come behind one that has replaced the history.
+	// mu is held while a reference is made durable: a reference to a snapshot of the
+	// history must not follow one that has replaced the history.
 	mu struct {
 		sync.Mutex
-		refs []wal.SnapRef // durable references to files that can be used, oldest first
-		// received are the files that came from another server, that the core has
-		// taken and that are not installed, by name. The log may refer to those that
-		// are newer than what is installed.
+		refs []wal.SnapRef // durable references to usable files, oldest first
+		// received are the files from another server that the core has taken and that are
+		// not installed, by name. The log may refer to those that are newer than the
+		// installed one.
 		received map[string]jute.Zxid
 	}
 	installs atomic.Int64 // how often the history was replaced; grows under mu
 
-	// needed is a jute.Zxid: learners that are being brought up to date need the log
-	// behind it.
+	// needed is a jute.Zxid: learners that are being synchronized need the log after it.
 	needed  atomic.Int64
 	holding atomic.Bool   // something is kept for them that would have been purged
 	tight   chan struct{} // has a token when the disk is getting full meanwhile
@@ -78,10 +77,10 @@ type snapshotter struct {
 	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
 }
 
-// frozen is a view of the tree with what belongs to it.
+// frozen is a view of the tree with its accompanying state.
 type frozen struct {
 	*datatree.View
-	ensemble []byte // its state at the same zxid
+	ensemble []byte // the ensemble's state at the same zxid
 	installs int64
 }
 
@@ -111,15 +110,15 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 	return sn
 }
 
-// schedule picks the number of transactions after which the next snapshot is
-// due: not the same for all servers, so that they do not write all at once.
+// schedule picks the number of transactions after which the next snapshot is due. It is
+// random, so that the servers do not all write at once.
 func (sn *snapshotter) schedule() {
 	half := max(sn.cfg.SnapCount/2, 1)
 	sn.next = half + 1 + rand.IntN(half)
 }
 
-// applied counts what the applier did and freezes the tree when a snapshot is
-// due and none is being written. The tree is locked for writing.
+// applied counts the applied orders, and freezes the tree when a snapshot is due and none
+// is being written. The tree is locked for writing.
 func (sn *snapshotter) applied(orders []replica.Order, ensemble *zab.State) {
 	for i := range orders {
 		if orders[i].Kind == replica.OrderEntry {
@@ -132,8 +131,8 @@ func (sn *snapshotter) applied(orders []replica.Order, ensemble *zab.State) {
 	}
 }
 
-// freeze has a snapshot written of the tree as it is now, unless one is being
-// written. The tree is locked for writing.
+// freeze starts a snapshot of the current tree, unless one is being written. The tree is
+// locked for writing.
 func (sn *snapshotter) freeze(ensemble *zab.State) {
 	select {
 	case <-sn.idle:
@@ -160,7 +159,7 @@ func (sn *snapshotter) sizeLimit() int64 {
 	return min(sn.cfg.SnapSizeLimit, snapshotBytes)
 }
 
-// run writes a snapshot of each view until the server stops, and purges.
+// run writes a snapshot of each view and purges, until the server stops.
 func (sn *snapshotter) run() {
 	var purge <-chan time.Time
 	if sn.cfg.PurgeInterval > 0 {
@@ -183,8 +182,8 @@ func (sn *snapshotter) run() {
 	}
 }
 
-// take writes one snapshot. A failure harms nothing: the log has it all, and the
-// next one is tried in time.
+// take writes one snapshot. A failure is harmless: the log has all of it, and the next
+// snapshot is tried in time.
 func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	start := sn.now()
 	defer func() {
@@ -211,8 +210,8 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	}
 }
 
-// write writes the view's rows into a file and makes the reference to it durable
-// in the log: only then it counts.
+// write writes the view's rows into a file and makes the reference to it durable in the
+// log. Only then the snapshot counts.
 func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, error) {
 	tree := view.Meta()
 	meta := snapshot.Meta{
@@ -256,8 +255,8 @@ func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
 	return nil
 }
 
-// newest returns the newest reference, for a learner that needs what is behind
-// atLeast. If there is none so new, one is taken.
+// newest returns the newest reference, for a learner that needs the entries after
+// atLeast. If there is none so new, a snapshot is taken.
 func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapRef, error) {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
@@ -268,7 +267,7 @@ func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapR
 		if n := len(refs); n > 0 && refs[n-1].Zxid >= atLeast {
 			return refs[n-1], nil
 		}
-		if turn%20 == 0 { // what is being written now may be too old
+		if turn%20 == 0 { // the one being written now may be too old
 			sn.orders.put(replica.Order{Kind: replica.OrderFreeze})
 		}
 		select {
@@ -279,14 +278,14 @@ func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapR
 	}
 }
 
-// replacing tells that a reference which replaces the history goes to the log.
+// replacing records that a reference which replaces the history goes to the log.
 func (sn *snapshotter) replacing() {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
 	sn.installs.Add(1)
 }
 
-// received notes that the core has taken a snapshot from another server: the log is
+// received records that the core has taken a snapshot from another server: the log is
 // about to refer to its file.
 func (sn *snapshotter) received(ref wal.SnapRef) {
 	sn.mu.Lock()
@@ -307,9 +306,9 @@ func (sn *snapshotter) discard(name string) error {
 	return sn.store.Remove(name)
 }
 
-// installed notes that the tree is now the one of a snapshot from another server.
-// The files of the history before it are removed, and those that were received
-// before and are older: the core refuses to install these.
+// installed records that the tree is now the one of a snapshot from another server. It
+// removes the files of the history before it, and older files that were received before:
+// the core refuses to install those.
 func (sn *snapshotter) installed(ref wal.SnapRef) {
 	sn.mu.Lock()
 	dropped := sn.mu.refs
@@ -329,8 +328,8 @@ func (sn *snapshotter) installed(ref wal.SnapRef) {
 	}
 }
 
-// remove removes the files of references that the log has dropped, but for the
-// one called keep, and returns their names.
+// remove removes the files of references that the log has dropped, except the one named
+// keep, and returns their names.
 func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []string, err error) {
 	for _, ref := range dropped {
 		if ref.Name == keep {
@@ -345,10 +344,10 @@ func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []str
 	return removed, err
 }
 
-// purgeFrom returns from which reference on the snapshots are to be kept: the newest
-// autopurge.snapRetainCount, and what learners need that are being brought up to date.
-// These may need it for long, and would have to begin again without it. When the disk is
-// getting full it is purged nevertheless.
+// purgeFrom returns the index of the first reference to keep: the newest
+// autopurge.snapRetainCount are kept, and those that learners need that are being
+// synchronized. Such a learner may need one for a long time, and would have to start over
+// without it. When the disk is getting full it is purged nevertheless.
 func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 	from := max(0, len(refs)-sn.cfg.SnapRetainCount)
 	needed, held := jute.Zxid(sn.needed.Load()), from
@@ -369,15 +368,15 @@ func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 	return held
 }
 
-// tighten has what is kept for learners purged: the disk is getting full.
+// tighten purges what is kept for learners, because the disk is getting full.
 func (sn *snapshotter) tighten() {
 	if sn.holding.Load() {
 		notify(sn.tight)
 	}
 }
 
-// purge removes the snapshots that are not to be kept, and the segments of the log
-// that only they needed.
+// purge removes the snapshots that are not to be kept, and the log segments that only
+// they needed.
 func (sn *snapshotter) purge() {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
@@ -403,21 +402,21 @@ func (sn *snapshotter) purge() {
 	}
 }
 
-// rowWalk draws a view's rows, table by table, a batch under each hold of the
-// tree's read lock. ACL lists turn up between the nodes and are few, so they are
-// set aside until the nodes are through.
+// rowWalk reads a view's rows, table by table, a batch under each hold of the tree's read
+// lock. ACL lists occur between the nodes and are few, so they are set aside until all
+// nodes are read.
 type rowWalk struct {
 	state *clients.State
 	view  *datatree.View
 	batch datatree.Batch
-	rows  []datatree.Row // of batch, not drawn yet
+	rows  []datatree.Row // of batch, not read yet
 	more  bool
 	begun bool
 	acls  []datatree.Row
 }
 
-// peek returns the next row without taking it, or false at the end. It stays
-// valid until the batch is through.
+// peek returns the next row without taking it, or false at the end. The row stays valid
+// until the batch is used up.
 func (w *rowWalk) peek() (datatree.Row, bool) {
 	for len(w.rows) == 0 {
 		if w.begun && !w.more {
@@ -437,7 +436,7 @@ func (w *rowWalk) peek() (datatree.Row, bool) {
 	return w.rows[0], true
 }
 
-// of yields the rows of one table up to the first of another one that follows.
+// of yields the rows of one table up to the first row of another.
 func (w *rowWalk) of(table datatree.Table) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		for {

@@ -13,7 +13,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// stormClient asks for whatever it likes, on one connection after the other.
+// stormClient sends arbitrary requests, on one connection after the other.
 type stormClient struct {
 	e   *testEnsemble
 	rng *rand.Rand
@@ -21,8 +21,8 @@ type stormClient struct {
 	c   *client
 }
 
-// connect opens a session, or resumes the one there was, with some timeout. It reports
-// whether that was done.
+// connect opens a session, or resumes the previous one, with some timeout. It reports
+// whether that succeeded.
 func (s *stormClient) connect(t *testing.T) bool {
 	srv := s.e.up(s.rng)
 	if srv == nil {
@@ -56,7 +56,7 @@ func (s *stormClient) connect(t *testing.T) bool {
 	return true
 }
 
-// request draws a request.
+// request returns a random request.
 func (s *stormClient) request() (jute.OpCode, record) {
 	node := fmt.Sprint(s.dir, "/", s.rng.IntN(4))
 	switch s.rng.IntN(12) {
@@ -83,7 +83,8 @@ func (s *stormClient) request() (jute.OpCode, record) {
 	}
 }
 
-// run asks until stop is closed, and then closes the session, or leaves it to expire.
+// run sends requests until stop is closed, and then closes the session, or lets it
+// expire.
 func (s *stormClient) run(t *testing.T, stop <-chan struct{}) {
 	over := func() bool {
 		select {
@@ -98,7 +99,7 @@ func (s *stormClient) run(t *testing.T, stop <-chan struct{}) {
 			time.Sleep(time.Duration(s.rng.IntN(200)) * time.Millisecond)
 			continue
 		}
-		if s.rng.IntN(4) == 0 { // it takes nothing for a while
+		if s.rng.IntN(4) == 0 { // it reads nothing for a while
 			s.flood(300)
 			time.Sleep(time.Duration(s.rng.IntN(1000)) * time.Millisecond)
 		}
@@ -117,7 +118,7 @@ func (s *stormClient) run(t *testing.T, stop <-chan struct{}) {
 	}
 }
 
-// flood sends up to n requests, as far as the server takes them, and returns how many.
+// flood sends up to n requests, as many as the server accepts, and returns their number.
 func (s *stormClient) flood(n int) (sent int) {
 	s.c.nc.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	defer s.c.nc.SetWriteDeadline(time.Time{})
@@ -131,7 +132,7 @@ func (s *stormClient) flood(n int) (sent int) {
 	return sent
 }
 
-// take reads n replies, and the events before them, and reports whether they came.
+// take reads n replies, and the events before them, and reports whether they arrived.
 func (s *stormClient) take(n int) bool {
 	s.c.nc.SetReadDeadline(time.Now().Add(3 * time.Second))
 	for n > 0 {
@@ -146,7 +147,7 @@ func (s *stormClient) take(n int) bool {
 	return true
 }
 
-// strike does something to the ensemble.
+// strike injects a fault into the ensemble.
 func (e *testEnsemble) strike(rng *rand.Rand) {
 	switch rng.IntN(5) {
 	case 0:
@@ -173,9 +174,9 @@ func (e *testEnsemble) strike(rng *rand.Rand) {
 	}
 }
 
-// Clients that flood the servers, take nothing, move and vanish, while disks and links
-// stall and servers die: during that nothing is over its bound, and afterwards nothing is
-// left. The limits are so small that they are hit.
+// Clients flood the servers, stop reading, move and vanish, while disks and links stall
+// and servers die: meanwhile no part exceeds its bound, and afterwards nothing is left.
+// The limits are so small that they are reached.
 func TestStormsLeaveNothingBehind(t *testing.T) {
 	n := *storms
 	if testing.Short() {
@@ -212,7 +213,7 @@ func storm(t *testing.T, seed uint64, strikes int) {
 		}
 		close(stop)
 		running.Wait()
-		time.Sleep(20 * time.Second) // what is left of the sessions expires
+		time.Sleep(20 * time.Second) // the remaining sessions expire
 		e.idle()
 		for id, s := range e.servers[1:] {
 			if n := s.connections(); n != 0 {

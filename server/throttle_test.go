@@ -105,8 +105,9 @@ func TestConnectionThrottleRefillsInTime(t *testing.T) {
 	})
 }
 
-// TestLargeRequestsAreBounded: one that exceeds the sum ends its connection; the
-// bytes are given back when the others are answered, and when they are cut off.
+// TestLargeRequestsAreBounded checks that a request that exceeds the sum ends its
+// connection, and that the bytes are released when the others are answered or
+// disconnected.
 func TestLargeRequestsAreBounded(t *testing.T) {
 	disk := newSlowDisk()
 	s := startOn(t, disk.fs, "/data", "largeRequestThreshold=1000", "largeRequestMaxBytes=5000")
@@ -144,7 +145,8 @@ func TestLargeRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRequestsThatWaitedTooLongAreNotDone, and are answered in their place.
+// TestRequestsThatWaitedTooLongAreNotDone also checks that they are answered in their
+// order.
 func TestRequestsThatWaitedTooLongAreNotDone(t *testing.T) {
 	const limit = 10 * time.Millisecond
 	s := startServer(t, "zookeeper.throttled_op_wait_time=10")
@@ -152,13 +154,13 @@ func TestRequestsThatWaitedTooLongAreNotDone(t *testing.T) {
 	s.state.Lock() // holds up the leader
 	first.send(jute.OpSetData, set("/", ""))
 	first.nc.out.drained()
-	for s.metrics.Taken.Count() < 3 { // it has taken the first, and what follows is behind
+	for s.metrics.Taken.Count() < 3 { // it has taken the first, and the others wait
 		runtime.Gosched()
 	}
 	create1 := c.send(jute.OpCreate, create("/a", "", 0))
 	read := c.send(jute.OpGetData, get("/", false))
 	create2 := c.send(jute.OpCreate, create("/b", "", 0))
-	// The time that counts is when the server has read them, however late that is.
+	// The time counts from when the server has read them, however late that is.
 	for s.metrics.PacketsReceived.Load() < 4 {
 		runtime.Gosched()
 	}
@@ -199,7 +201,7 @@ func TestEnforcedAuth(t *testing.T) {
 	})
 }
 
-// TestBadAuthEndsTheConnection behind its reply.
+// TestBadAuthEndsTheConnection checks that it ends after its reply.
 func TestBadAuthEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -219,9 +221,9 @@ func TestBadAuthEndsTheConnection(t *testing.T) {
 	})
 }
 
-// TestClientThatDoesNotReadIsNotRead: whatever wrote its socket last, a client
-// that takes no replies can't make the server hold more than a few of them; and
-// it gets all of them when it reads again.
+// TestClientThatDoesNotReadIsNotRead checks that, whichever goroutine wrote its socket
+// last, a client that does not read its replies can't make the server hold more than a
+// few of them, and that it gets all of them when it reads again.
 func TestClientThatDoesNotReadIsNotRead(t *testing.T) {
 	for name, begin := range map[string]jute.OpCode{"a read": jute.OpGetData, "a write": jute.OpSetData} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +236,7 @@ func TestClientThatDoesNotReadIsNotRead(t *testing.T) {
 				c.establish(&jute.ConnectRequest{TimeoutMs: 20_000})
 				if begin == jute.OpSetData {
 					c.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistent})
-					for range 3000 { // fills the socket by way of the writer
+					for range 3000 { // the writer fills the socket
 						other.set("/", "")
 					}
 				}

@@ -33,7 +33,7 @@ func (e *volumeEnsemble) snaps(t *testing.T, id int) []string {
 	return names
 }
 
-// holds requires that every server that runs has all that was acknowledged.
+// holds requires that every running server has all acknowledged data.
 func (e *volumeEnsemble) holds(t *testing.T, acked map[string]string) {
 	t.Helper()
 	e.settled()
@@ -50,8 +50,8 @@ func (e *volumeEnsemble) holds(t *testing.T, acked map[string]string) {
 	}
 }
 
-// TestMissingSnapshotsOnAllMembers: a start without the snapshots, and then one
-// with them, used to delete all data of an ensemble: the first set the logs aside,
+// TestMissingSnapshotsOnAllMembers checks a start without the snapshots followed by one
+// with them. They used to delete all data of an ensemble: the first set the logs aside,
 // the second removed the snapshots.
 func TestMissingSnapshotsOnAllMembers(t *testing.T) {
 	w := newWorld(t, 3, true)
@@ -100,8 +100,8 @@ var ruins = []ruin{
 	{"newer", fault.Newer, func(t *testing.T, file, _ string) { makeNewer(t, filepath.Dir(filepath.Dir(file))) }},
 }
 
-// TestUnusableSnapshot: if the newest snapshot can't be used, an older one serves,
-// and the file is left alone. One of a later version stops the start even so.
+// TestUnusableSnapshot checks that if the newest snapshot can't be used, an older one is
+// used, and the file is left alone. A file of a later version stops the start even then.
 func TestUnusableSnapshot(t *testing.T) {
 	w := newWorld(t, 1, true)
 	for _, r := range ruins {
@@ -138,8 +138,7 @@ func TestUnusableSnapshot(t *testing.T) {
 	}
 }
 
-// hideLog and showLog keep the log out of makeNewer's reach, which is here for the
-// snapshot alone.
+// hideLog and showLog hide the log from makeNewer, which must only change the snapshot.
 func hideLog(t *testing.T, e *volumeEnsemble, kind fault.Kind) {
 	if kind == fault.Newer {
 		check(t, os.Rename(filepath.Join(e.dataDir(1), "journal"), filepath.Join(e.dataDir(1), "hidden")))
@@ -160,8 +159,8 @@ func foreignSnapshot(t *testing.T, w *world) string {
 	return names[0]
 }
 
-// TestOlderSnapshotOfALaterVersion: a directory that a later version has worked with
-// is not used, even if the newest snapshot is one that this version reads.
+// TestOlderSnapshotOfALaterVersion checks that a directory that a later version has
+// worked with is not used, even if this version can read the newest snapshot.
 func TestOlderSnapshotOfALaterVersion(t *testing.T) {
 	w := newWorld(t, 1, true)
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +178,8 @@ func TestOlderSnapshotOfALaterVersion(t *testing.T) {
 	})
 }
 
-// TestPurgedSnapshotsAreForgotten: the log remembers that it has dropped references,
-// even if their records are still in it. Else the files would be missing at the next
+// TestPurgedSnapshotsAreForgotten checks that the log remembers dropped references even
+// if their records are still in it. Otherwise the files would be missing at the next
 // start.
 func TestPurgedSnapshotsAreForgotten(t *testing.T) {
 	dir := t.TempDir()
@@ -209,8 +208,8 @@ func TestPurgedSnapshotsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestNoUsableSnapshot: if no snapshot can be used and the log does not reach back,
-// a single server stops, and so does a member unless the bytes of all of them are
+// TestNoUsableSnapshot checks that if no snapshot can be used and the log does not reach
+// back, a single server stops, and so does a member unless the bytes of all of them are
 // proven to be damaged: then it gets everything from the others. No file is lost.
 func TestNoUsableSnapshot(t *testing.T) {
 	single, members := newWorld(t, 1, true), newWorld(t, 3, true)
@@ -254,8 +253,8 @@ func TestNoUsableSnapshot(t *testing.T) {
 	}
 }
 
-// TestMixedReasonsSetNothingAside: one snapshot is damaged, the others are only
-// missing. They may come back, so a member does not give up its log.
+// TestMixedReasonsSetNothingAside has one damaged snapshot, while the others are only
+// missing. They may return, so a member does not give up its log.
 func TestMixedReasonsSetNothingAside(t *testing.T) {
 	w := newWorld(t, 3, true)
 	synctest.Test(t, func(t *testing.T) {
@@ -278,9 +277,9 @@ func TestMixedReasonsSetNothingAside(t *testing.T) {
 	})
 }
 
-// TestUnreferencedSnapshots: of the snapshots that the log does not refer to, a
-// start removes those that this log took and its history covers. The others are
-// moved away, and taken back when a log refers to them.
+// TestUnreferencedSnapshots checks that of the snapshots that the log does not refer to,
+// a start removes those that this log took and its history covers. The others are moved
+// away, and taken back when a log refers to them.
 func TestUnreferencedSnapshots(t *testing.T) {
 	w := newWorld(t, 1, true)
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +305,7 @@ func TestUnreferencedSnapshots(t *testing.T) {
 		if len(aside) != 2 || aside[0].Name() != snapshot.FileName(2, 7) || aside[1].Name() != snapshot.FileName(3, 7) {
 			t.Errorf("moved away: %v", aside)
 		}
-		// A log that was replaced meanwhile comes back, and finds its snapshots.
+		// A log that was replaced meanwhile returns, and finds its snapshots.
 		for _, file := range snaps {
 			check(t, os.Rename(file, filepath.Join(e.dataDir(1), "unreferenced", filepath.Base(file))))
 		}
@@ -318,9 +317,9 @@ func TestUnreferencedSnapshots(t *testing.T) {
 	})
 }
 
-// TestOldLogLosesNoSnapshots: beside an old copy of the log, newer snapshots are not
-// covered by its history, although they are this log's. They are moved, and serve
-// when the right log is back.
+// TestOldLogLosesNoSnapshots checks that with an old copy of the log, newer snapshots are
+// not covered by its history, although they are this log's. They are moved, and used when
+// the right log is back.
 func TestOldLogLosesNoSnapshots(t *testing.T) {
 	w := newWorld(t, 1, true)
 	dir := t.TempDir()
@@ -372,7 +371,7 @@ func mustGlob(t *testing.T, pattern string) []string {
 	return names
 }
 
-// TestMissingSegmentStopsAMember: a segment that is gone is not damage.
+// TestMissingSegmentStopsAMember checks that a missing segment does not count as damage.
 func TestMissingSegmentStopsAMember(t *testing.T) {
 	w := newWorld(t, 3, true)
 	synctest.Test(t, func(t *testing.T) {
@@ -402,8 +401,8 @@ func TestMissingSegmentStopsAMember(t *testing.T) {
 	})
 }
 
-// TestSetDataAside: the operator's order takes a member's data out of the way, and
-// only the data that it names, once.
+// TestSetDataAside checks that the operator's flag moves a member's data away, and only
+// the data that it names, once.
 func TestSetDataAside(t *testing.T) {
 	w := newWorld(t, 3, true)
 	synctest.Test(t, func(t *testing.T) {
@@ -424,7 +423,7 @@ func TestSetDataAside(t *testing.T) {
 			t.Fatalf("an order that names other data: %v", err)
 		}
 		before := inventory(t, e.volumes(1))
-		for range 2 { // the flag may stay where it is, and does nothing the second time
+		for range 2 { // the flag may be kept, and has no effect the second time
 			check(t, ordered(1, name[1]))
 			e.holds(t, w.acked)
 			time.Sleep(3 * time.Second) // it is admitted
@@ -452,7 +451,7 @@ func TestSetDataAside(t *testing.T) {
 	})
 }
 
-// TestDamagedIdentityFile: the log knows what the file says.
+// TestDamagedIdentityFile relies on the log, which has the content of the file too.
 func TestDamagedIdentityFile(t *testing.T) {
 	w := newWorld(t, 1, true)
 	synctest.Test(t, func(t *testing.T) {
@@ -469,7 +468,7 @@ func TestDamagedIdentityFile(t *testing.T) {
 	})
 }
 
-// TestOwnerFile: the file's text is what it was, and what is wrong in it is told.
+// TestOwnerFile checks the file's text, and the messages about errors in it.
 func TestOwnerFile(t *testing.T) {
 	o := owner{server: 200, incarnation: [16]byte{1, 2, 15: 0xff}}
 	const text = "zkd data directory, format 1\nserver 200\nincarnation 010200000000000000000000000000ff\ncrc 4472dd5d\n"

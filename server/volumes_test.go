@@ -26,8 +26,8 @@ var (
 	orderSeed  = flag.Uint64("orderseed", 1, "seed by which TestVolumes picks orders")
 )
 
-// fastFS is the operating system's files without waiting for the disk: these
-// tests cut no power.
+// fastFS is the operating system's files without waiting for the disk: these tests make
+// no power cuts.
 type fastFS struct{ vfs.OS }
 
 type fastFile struct{ vfs.File }
@@ -52,22 +52,21 @@ func fast(f vfs.File, err error) (vfs.File, error) {
 	return fastFile{f}, nil
 }
 
-// How a volume comes at a start.
+// The states of a volume at a start.
 const (
 	present = "present" // as the last start left it
 	absent  = "absent"  // no directory
-	empty   = "empty"   // an empty directory, as a mount point without its disk is
+	empty   = "empty"   // an empty directory, such as a mount point without its disk
 	others  = "others"  // that of another server
 	newer   = "newer"   // it was used by a later version of zkd
 )
 
 var volumeStates = []string{present, absent, empty, others, newer}
 
-// volumeOrder is three starts of servers, some of whose volumes are not what they
-// should be.
+// volumeOrder is three starts of servers, some of whose volumes are in a wrong state.
 type volumeOrder struct {
 	servers int    // 1 is a single server
-	hurt    int    // so many of them have these states, the others none
+	hurt    int    // the number of servers with these states; the others have none
 	volumes string // log, data, both: two volumes; one: one for both directories
 	states  [3]string
 }
@@ -76,8 +75,8 @@ func (o volumeOrder) String() string {
 	return fmt.Sprintf("%d of %d, %s, %s", o.hurt, o.servers, o.volumes, strings.Join(o.states[:], " "))
 }
 
-// refused reports whether a server with these volumes in a state must not start.
-// With nothing at all it is a new server; that is so for db.autocreate=true.
+// refused reports whether a server with these volumes in a state must not start. Without
+// any data it is a new server, which may start with db.autocreate=true.
 func (o volumeOrder) refused(state string) bool {
 	whole := o.volumes == "both" || o.volumes == "one"
 	switch state {
@@ -85,14 +84,14 @@ func (o volumeOrder) refused(state string) bool {
 		return false
 	case absent, empty:
 		return !whole
-	case others: // nothing tells a single server that a whole set of data is not its own
+	case others: // a single server can't detect that a complete set of data is another server's
 		return !whole || o.servers > 1
 	}
 	return true
 }
 
-// volumeOrders returns all orders, or some in which each state comes for each set
-// of servers and volumes.
+// volumeOrders returns all orders, or some in which each state occurs for each set of
+// servers and volumes.
 func volumeOrders(all bool, seed uint64) (list []volumeOrder) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, servers := range []int{3, 1} {
@@ -122,17 +121,17 @@ func (o volumeOrder) some(rng *rand.Rand) []volumeOrder {
 	return []volumeOrder{a, b}
 }
 
-// world is data of servers as TestVolumes finds it: servers with snapshots, and
-// logs that do not reach back to their beginning.
+// world is the initial data of TestVolumes: servers with snapshots, and logs that do not
+// reach back to their beginning.
 type world struct {
 	dir   string            // has ID/data, and ID/log unless one volume has both
-	acked map[string]string // what was acknowledged
+	acked map[string]string // the acknowledged data
 }
 
-// TestVolumes starts servers three times, with volumes that are absent, empty,
-// another server's or a later version's, and then once more with everything put
-// back. What was ever acknowledged must be there then, and no start may have lost a
-// file: it may be moved within its volume, but only the log may replace it.
+// TestVolumes starts servers three times, with volumes that are absent, empty, another
+// server's or a later version's, and then once more with everything put back. All data
+// that was ever acknowledged must then be there, and no start may have lost a file: it
+// may be moved within its volume, but only the log may replace it.
 func TestVolumes(t *testing.T) {
 	worlds := make(map[string]*world)
 	for _, o := range volumeOrders(*everyOrder, *orderSeed) {
@@ -202,8 +201,8 @@ func (e *volumeEnsemble) boot(id, snapCount int) error {
 	return err
 }
 
-// fill has servers work until their logs are purged, and stops them. What they
-// store is made of a letter.
+// fill lets servers work until their logs are purged, and stops them. Their data consists
+// of a letter.
 func (w *world) fill(t *testing.T, e *volumeEnsemble, acked map[string]string, letter string) {
 	for id := 1; id <= e.n; id++ {
 		check(t, e.boot(id, 30))
@@ -246,7 +245,7 @@ func (e *volumeEnsemble) stopAll() {
 	}
 }
 
-// run plays an order.
+// run executes an order.
 func (o volumeOrder) run(t *testing.T, w *world, dir string) {
 	e := newVolumeEnsemble(t, filepath.Join(dir, "mounted"), o.servers, o.volumes == "one")
 	own := filepath.Join(dir, "own") // the volumes that are not mounted
@@ -315,14 +314,13 @@ func (o volumeOrder) mountAll(t *testing.T, e *volumeEnsemble, w *world, own str
 	}
 }
 
-// hits reports whether a volume of a server is one of those that the states are
-// about.
+// hits reports whether the states apply to this volume of a server.
 func (o volumeOrder) hits(e *volumeEnsemble, id int, volume string) bool {
 	is := map[string]bool{"log": volume == e.logDir(id), "data": volume == e.dataDir(id), "both": true, "one": true}
 	return id <= o.hurt && is[o.volumes]
 }
 
-// unmountAll puts the volumes back that are the server's, and throws the others away.
+// unmountAll puts the server's own volumes back, and deletes the others.
 func (o volumeOrder) unmountAll(t *testing.T, e *volumeEnsemble, own string, id int, state string) {
 	for _, v := range e.volumes(id) {
 		if !o.hits(e, id, v) || state == present {
@@ -351,8 +349,8 @@ func (e *volumeEnsemble) mountAs(t *testing.T, w *world, own string, id int, vol
 	}
 }
 
-// write has the servers acknowledge something more, if they serve what they
-// served at first: data that an empty ensemble acknowledges is another one's.
+// write makes the servers acknowledge more data if they serve the original data: data
+// that an empty ensemble acknowledges belongs to another ensemble.
 func (e *volumeEnsemble) write(t *testing.T, acked map[string]string, n int) {
 	for id, s := range e.servers {
 		if s == nil || !s.leads() || !e.followed(id) {
@@ -402,9 +400,9 @@ func inventory(t *testing.T, volumes []string) map[string]string {
 	return files
 }
 
-// lost reports whether a file is gone. A start that was refused changes nothing.
-// Another one may move files; and the log may have replaced its last segment, of
-// which nothing was proven to be durable.
+// lost reports whether a file is gone. A refused start changes nothing. Another one may
+// move files, and the log may have replaced its last segment if nothing in it was proven
+// to be durable.
 func lost(name string, before, after map[string]string, refused bool) bool {
 	if refused {
 		return after[name] != before[name]
@@ -425,7 +423,7 @@ func lost(name string, before, after map[string]string, refused bool) bool {
 	return false
 }
 
-// volumeOf returns the directory of a server's volume that a file is in.
+// volumeOf returns the directory of a server's volume that contains a file.
 func volumeOf(path string) string {
 	for _, dir := range []string{"/data/", "/log/"} {
 		if at := strings.Index(path, dir); at >= 0 {
@@ -435,8 +433,8 @@ func volumeOf(path string) string {
 	return path
 }
 
-// makeNewer makes the files of a volume look as if a later version had written the
-// newest ones: with its numbers, and the right checksums.
+// makeNewer makes the files of a volume look as if a later version had written the newest
+// ones, with its numbers and correct checksums.
 func makeNewer(t *testing.T, volume string) {
 	t.Helper()
 	table := crc32.MakeTable(crc32.Castagnoli)

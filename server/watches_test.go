@@ -31,9 +31,8 @@ func (c *client) auth(userPassword string) {
 	c.ok(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: []byte(userPassword)})
 }
 
-// mirror is a client that follows a few nodes purely by watches: it looks at a
-// node again when it is told of a change, and only then believes that there was
-// one.
+// mirror is a client that follows a few nodes only through watches: it reads a node again
+// when it gets an event for it, and only then assumes that it has changed.
 type mirror struct {
 	*client
 	rng   *rand.Rand
@@ -65,8 +64,8 @@ func (r *mirror) peek(path string) {
 	r.asked[r.send(jute.OpExists, get(path, false))] = question{path, 'p'}
 }
 
-// follow takes frames until the last path has been created and everything that
-// was asked is answered. Now and then it reconnects.
+// follow reads frames until the last path has been created and all requests are answered.
+// From time to time it reconnects.
 func (r *mirror) follow() error {
 	for !r.over || len(r.asked) > 0 {
 		if r.rng.IntN(300) == 0 {
@@ -118,8 +117,8 @@ func (r *mirror) take(f reply) error {
 	return nil
 }
 
-// reconnect resumes the session on another connection, and puts back the watches
-// that have not fired.
+// reconnect resumes the session on another connection, and restores the watches that have
+// not fired.
 func (r *mirror) reconnect() {
 	c := r.resume(r.t, 10_000)
 	r.nc.Close()
@@ -145,9 +144,9 @@ func (r *mirror) reconnect() {
 	}
 }
 
-// TestWatchersMissNoChange: clients that see nodes only through their watches,
-// reconnecting now and then, end with the nodes as they are, whatever the writers
-// do. They see no change before its event, and everything in the order of zxids.
+// TestWatchersMissNoChange checks that clients that see nodes only through their watches,
+// and reconnect from time to time, end with the actual nodes, whatever the writers do.
+// They see no change before its event, and everything in the order of zxids.
 func TestWatchersMissNoChange(t *testing.T) {
 	s := startServer(t)
 	seed := seeds.First(t)
@@ -199,15 +198,15 @@ func TestWatchersMissNoChange(t *testing.T) {
 	s.noErrors(t)
 }
 
-// TestOwnEventComesBeforeOwnReply, and in a multi the events come in the order of
-// its operations, a one-shot watch's once.
+// TestOwnEventComesBeforeOwnReply also checks that in a multi the events come in the
+// order of its operations, those of a one-shot watch once.
 func TestOwnEventComesBeforeOwnReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := s.connect(t)
 		c.create("/a", "")
 		c.ok(jute.OpGetData, get("/a", true))
-		c.call(jute.OpExists, get("/b", true)) // absent: sets one
+		c.call(jute.OpExists, get("/b", true)) // absent: sets a watch
 		c.ok(jute.OpGetChildren, get("/", true))
 		c.call(jute.OpGetData, get("/c", true)) // absent: sets no watch
 		r := c.ok(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
@@ -229,8 +228,8 @@ func TestOwnEventComesBeforeOwnReply(t *testing.T) {
 	})
 }
 
-// TestEventsAreFilteredByTheNodesACL: who may not read a node hears nothing of
-// it, and a one-shot watch is used up all the same.
+// TestEventsAreFilteredByTheNodesACL checks that a client that may not read a node gets
+// no event of it, and that a one-shot watch is consumed nevertheless.
 func TestEventsAreFilteredByTheNodesACL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -277,7 +276,7 @@ func eventsOf(c *client) (list []string) {
 	return list
 }
 
-// TestSetWatchesMatrix: each list against a node that is absent, unchanged, or
+// TestSetWatchesMatrix tests each list against a node that is absent, unchanged, or
 // changed since.
 func TestSetWatchesMatrix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -331,8 +330,8 @@ type setWatches2 struct{ *jute.SetWatchesRequest }
 
 func (r setWatches2) Append(b []byte) []byte { return r.Append2(b) }
 
-// TestRemovedWatchesAreSilent: removing takes away what the type names, of this
-// connection alone, and says NoWatcher if there is nothing.
+// TestRemovedWatchesAreSilent checks that a removal removes the watches that the type
+// names, of this connection only, and returns NoWatcher if there are none.
 func TestRemovedWatchesAreSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -369,8 +368,8 @@ func TestRemovedWatchesAreSilent(t *testing.T) {
 	})
 }
 
-// TestWatchesGoWithTheirConnection, so that a resumed session hears nothing until
-// it sets them again.
+// TestWatchesGoWithTheirConnection checks that a resumed session gets no events until it
+// sets its watches again.
 func TestWatchesGoWithTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -392,8 +391,8 @@ func TestWatchesGoWithTheirConnection(t *testing.T) {
 	})
 }
 
-// TestClientThatTakesNoEventsIsCutOff: what it did not take is bounded, and
-// nobody else waits for it.
+// TestClientThatTakesNoEventsIsCutOff checks that its unread events are bounded, and that
+// no other client waits for it.
 func TestClientThatTakesNoEventsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startOn(t, vfs.OS{}, t.TempDir(), "forceSync=no")

@@ -18,7 +18,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// ask sends bytes on a new connection and returns all that comes back.
+// ask sends bytes on a new connection and returns the whole answer.
 func (s *testServer) ask(t *testing.T, text string, halfClose bool) string {
 	t.Helper()
 	c := s.dial(t, dialOptions{})
@@ -88,7 +88,8 @@ func TestFourLetterWordsOverThePort(t *testing.T) {
 
 func (c *client) zxidText() string { return "0x" + strconv.FormatInt(int64(c.zxid), 16) }
 
-// TestFourLetterWordsThatAreOff are refused by name, and the server goes on.
+// TestFourLetterWordsThatAreOff checks that they are refused by name, and that the server
+// continues.
 func TestFourLetterWordsThatAreOff(t *testing.T) {
 	cfg := parseConfig(t, "/data")
 	cfg.FourLetterWhitelist = []string{"srvr"}
@@ -101,9 +102,9 @@ func TestFourLetterWordsThatAreOff(t *testing.T) {
 	}
 }
 
-// TestDumpFollowsSessions: while a client lives its expiry moves on; that of one that
-// has died stays, and the session until then; one that was closed is gone at once,
-// with its ephemerals (seeds.md C23, C25 to C27).
+// TestDumpFollowsSessions checks that the expiry of a living client moves, that of a dead
+// one stays, and so does the session until then, and that a closed session is gone at
+// once, with its ephemerals.
 func TestDumpFollowsSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -137,8 +138,8 @@ func TestDumpFollowsSessions(t *testing.T) {
 	})
 }
 
-// expiry returns when a dump says that a client's session expires, the zero Time if
-// it has none.
+// expiry returns when a client's session expires according to a dump, the zero Time if it
+// is not listed.
 func expiry(t *testing.T, dump string, c *client) time.Time {
 	t.Helper()
 	sessions, _, _ := strings.Cut(dump, "ephemeral nodes dump:")
@@ -185,7 +186,7 @@ func TestFourLetterWordsOverTCP(t *testing.T) {
 	}
 }
 
-// TestMetricsHaveZooKeepersNames, for the dashboards that exist.
+// TestMetricsHaveZooKeepersNames is for existing dashboards.
 func TestMetricsHaveZooKeepersNames(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	s := startWith(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data"), Registerer: reg})
@@ -219,7 +220,7 @@ func TestMetricsHaveZooKeepersNames(t *testing.T) {
 	}
 }
 
-// TestConfTellsThePortInUse where clientPort=0 leaves it to the system.
+// TestConfTellsThePortInUse covers clientPort=0, where the system chooses the port.
 func TestConfTellsThePortInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := parseConfig(t, "/data")
@@ -242,8 +243,8 @@ func (s *testServer) mntr(t *testing.T) map[string]string {
 	return values
 }
 
-// TestResponseSizesInMntr: the sizes are those of replies and notifications without
-// the length before them. The connect response does not count, and srst forgets them.
+// TestResponseSizesInMntr checks that the sizes are those of replies and notifications
+// without their length prefix. The connect response does not count, and srst resets them.
 func TestResponseSizesInMntr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -279,7 +280,7 @@ func TestResponseSizesInMntr(t *testing.T) {
 	})
 }
 
-// TestCommitsAndDeadWatchersAreCounted under ZooKeeper's names, in mntr as well as for
+// TestCommitsAndDeadWatchersAreCounted checks ZooKeeper's names, in mntr as well as for
 // Prometheus, which shows the same table.
 func TestCommitsAndDeadWatchersAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -311,8 +312,8 @@ func TestCommitsAndDeadWatchersAreCounted(t *testing.T) {
 	})
 }
 
-// TestHashListsTransactionsOnly: hash has no line for the zxid that begins an epoch,
-// which changes no tree. The servers compare their trees there all the same.
+// TestHashListsTransactionsOnly checks that hash has no line for the zxid that begins an
+// epoch, which changes no tree. The servers nevertheless compare their trees there.
 func TestHashListsTransactionsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startEnsemble(t, 3)

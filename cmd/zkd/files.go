@@ -10,8 +10,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// fileRemarks says what about the files that the configuration names deserves a
-// second look.
+// fileRemarks returns remarks on the files that the configuration names.
 func fileRemarks(cfg *config.Config) (remarks []string) {
 	secrets := []struct{ key, file string }{
 		{"zkd.quorumSecretFile", cfg.QuorumSecretFile},

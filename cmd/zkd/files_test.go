@@ -43,8 +43,8 @@ func TestFileRemarks(t *testing.T) {
 	}
 }
 
-// TestForeignFilesAreRemarked: config check says of directories what a start would
-// say.
+// TestForeignFilesAreRemarked checks that config check reports the same about directories
+// as a start.
 func TestForeignFilesAreRemarked(t *testing.T) {
 	dir := t.TempDir()
 	cfg := filepath.Join(dir, "zoo.cfg")

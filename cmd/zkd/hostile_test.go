@@ -10,8 +10,8 @@ import (
 	"github.com/zkd-project/zkd/internal/ptytest"
 )
 
-// onTerminal runs zkd on a terminal until text is on the screen, or until its end if
-// text is "". It returns what zkd has written.
+// onTerminal runs zkd on a terminal until text is on the screen, or until its end if text
+// is "". It returns the output of zkd.
 func onTerminal(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -25,7 +25,7 @@ func onTerminal(t *testing.T, text string, args ...string) string {
 	return term.Written()
 }
 
-// Other servers' answers, files and names of files do not drive the terminal.
+// Other servers' answers, files and file names do not control the terminal.
 func TestTextDoesNotDriveTheTerminal(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\u009b31m\u202e"
 	dir := filepath.Join(t.TempDir(), "data"+evil)

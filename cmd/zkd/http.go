@@ -17,8 +17,8 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// serveHTTP opens what the configuration and the flags ask for: the Prometheus
-// endpoint (metricsProvider.httpPort) and Go's profiles. stop closes them and
+// serveHTTP opens the endpoints that the configuration and the flags ask for: the
+// Prometheus endpoint (metricsProvider.httpPort) and Go's profiles. stop closes them and
 // returns when their goroutines have ended.
 func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, log *zap.Logger) (stop func(), err error) {
 	var e endpoints

@@ -6,7 +6,7 @@ import (
 	"github.com/zkd-project/zkd/server"
 )
 
-// newLog makes the commands that look at a log without a server.
+// newLog returns the commands that inspect a log without a server.
 func newLog() *cobra.Command {
 	cmd := &cobra.Command{Use: "log", Short: "Look at the write-ahead log of a server"}
 	cmd.AddCommand(&cobra.Command{

@@ -3,10 +3,10 @@
 //	zkd                     run with built-in defaults on port 2181
 //	zkd FILE                run with a zoo.cfg
 //	zkd --config FILE       the same
-//	zkd config check FILE   say what a file means, and what in it is wrong
+//	zkd config check FILE   show the meaning of a file, and its errors
 //	zkd status              ask the server of /etc/zkd/zoo.cfg for its state
-//	zkd status HOST:PORT... ask others
-//	zkd log dump PATH       print what is in a log
+//	zkd status HOST:PORT... ask other servers
+//	zkd log dump PATH       print the contents of a log
 //	zkd version
 package main
 
@@ -23,12 +23,12 @@ import (
 func main() {
 	tuneScheduler()
 	signals := []os.Signal{syscall.SIGTERM}
-	if !signal.Ignored(os.Interrupt) { // as in the background of a script, which has other plans
+	if !signal.Ignored(os.Interrupt) { // it is ignored in the background of a script
 		signals = append(signals, os.Interrupt)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop) // a second signal ends a stop that takes too long
-	// What zkd prints has text of other servers, of clients and of files.
+	context.AfterFunc(ctx, stop) // a second signal ends a slow stop
+	// zkd prints text from other servers, from clients and from files.
 	stdout, stderr := console.Writer(os.Stdout), console.Writer(os.Stderr)
 	err := run(ctx, os.Args[1:], stdout, stderr)
 	stop()

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// The garbage collector lets the heap grow by a share of what lives before it
-// collects again: by default as much again, which would double the memory of a
-// large tree and make it busy all the time over a small one. What a server needs
-// between two collections does not depend on its tree, so tuneMemory keeps that
-// about constant. It is cheap because the tree has hardly any pointers to follow.
+// The garbage collector lets the heap grow by a percentage of the live heap before it
+// collects again: by default 100, which would double the memory of a large tree and keep
+// the collector busy with a small one. The memory that a server needs between two
+// collections does not depend on its tree, so tuneMemory keeps it roughly constant. It is
+// cheap because the tree has hardly any pointers to follow.
 const (
 	gcHeadroom = 64 << 20 // bytes allocated between two collections
-	gcLeast    = 15       // percent of the live heap, whatever the headroom says
+	gcLeast    = 15       // percent of the live heap, regardless of the headroom
 	gcMost     = 800
 	gcLook     = 500 * time.Millisecond
 )
 
-// tuneMemory keeps the collector's percentage in step with the live heap until
-// ctx is done. GOGC or GOMEMLIMIT in the environment mean that the operator has
-// decided; then it does nothing.
+// tuneMemory adjusts the collector's percentage to the live heap until ctx is done. GOGC
+// or GOMEMLIMIT in the environment mean that the operator has chosen a value; it then
+// does nothing.
 func tuneMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return

@@ -19,13 +19,13 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// Exit codes, those of Apache's server where it has one.
+// Exit codes, the same as Apache's server where it has one.
 const (
-	exitFailure = 1 // the server could not start, or could not go on
+	exitFailure = 1 // the server could not start, or could not continue
 	exitUsage   = 2 // bad arguments or configuration
 )
 
-// usageError is an error that the user mends by other arguments or another file.
+// usageError is an error that the user fixes with other arguments or another file.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -37,7 +37,7 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// flags are the command line of the server.
+// flags is the command line of the server.
 type flags struct {
 	config     string
 	set        []string
@@ -96,7 +96,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// addSettings adds the flags that stand for keys of the configuration.
+// addSettings adds the flags that set keys of the configuration.
 func (f *flags) addSettings(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.set, "set", nil, "set a configuration key, as key=value; wins over the file")
@@ -155,7 +155,7 @@ func newConfig() *cobra.Command {
 	return cmd
 }
 
-// usageArgs makes what check refuses a usage error.
+// usageArgs turns the errors of check into usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -165,7 +165,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// load makes the configuration of the file, if there is one, and the flags.
+// load returns the configuration of the file, if there is one, and the flags.
 func (f *flags) load(cmd *cobra.Command, args []string) (*config.Config, []config.Warning, error) {
 	file := f.config
 	if len(args) == 1 {
@@ -184,7 +184,7 @@ func (f *flags) load(cmd *cobra.Command, args []string) (*config.Config, []confi
 	return config.Load(file, on...)
 }
 
-// settings are the flags as configuration keys.
+// settings converts the flags into configuration settings.
 func (f *flags) settings(cmd *cobra.Command) ([]config.Setting, error) {
 	var on []config.Setting
 	for _, kv := range f.set {
@@ -274,7 +274,7 @@ func parseZxid(s string) (*jute.Zxid, error) {
 	return &zxid, nil
 }
 
-// newLogger makes the log that the configuration asks for.
+// newLogger returns the logger that the configuration asks for.
 func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(cfg.LogLevel)
 	if err != nil {

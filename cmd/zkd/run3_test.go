@@ -15,12 +15,12 @@ import (
 	"github.com/zkd-project/zkd/internal/freeport"
 )
 
-// asProgram in the environment makes the test's binary be zkd itself, so that a
-// script can start it.
+// asProgram in the environment makes the test binary act as zkd, so that a script can
+// start it.
 const asProgram = "ZKD_TEST_IS_ZKD"
 
-// TestRun3Script runs what make run3 runs, on free ports: three processes find a
-// leader; a killed one is missed; Ctrl-C stops the others.
+// TestRun3Script runs the script of make run3 on free ports: three processes elect a
+// leader; a killed one is reported; Ctrl-C stops the others.
 func TestRun3Script(t *testing.T) {
 	t.Parallel() // it waits for processes, most of the time
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestRun3Script(t *testing.T) {
 	}
 }
 
-// TestRun3ScriptSaysWhy starts the script where another program has a port.
+// TestRun3ScriptSaysWhy starts the script while another program has a port.
 func TestRun3ScriptSaysWhy(t *testing.T) {
 	t.Parallel() // it waits for processes, most of the time
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -103,13 +103,13 @@ func startScript(t *testing.T, dir string, ports []string) (*exec.Cmd, *output) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the group: the servers too
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the process group, which includes the servers
 		cmd.Wait()
 	})
 	return cmd, out
 }
 
-// freePorts returns TCP ports that are the test's.
+// freePorts returns TCP ports reserved for the test.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
 	for _, port := range freeport.For(t, n) {

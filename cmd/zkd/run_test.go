@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// output collects what a running server logs, and tells when a pattern shows up.
+// output collects the log of a running server, and reports when a pattern occurs.
 type output struct {
 	mu    sync.Mutex
 	buf   bytes.Buffer
@@ -52,7 +52,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// await returns the first group of the pattern when it shows up.
+// await returns the first group of the pattern when it occurs.
 func (o *output) await(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -135,8 +135,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestServe runs the whole program: it serves clients, metrics and profiles,
-// stops when it is told to, and finds its data again.
+// TestServe runs the whole program: it serves clients, metrics and profiles, stops when
+// it is signaled, and recovers its data at the next start.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	systemd := filepath.Join(dir, "notify")
@@ -198,7 +198,7 @@ func TestServeSaysWhyItCannot(t *testing.T) {
 	}
 }
 
-// answer asks a server by a four-letter word, as somebody types it.
+// answer sends a four-letter word as typed by a user, and returns the answer.
 func answer(t *testing.T, addr, word string) string {
 	t.Helper()
 	text, err := ask.Within(time.Minute, addr, word+"\r\n")

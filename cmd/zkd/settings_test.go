@@ -15,16 +15,16 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// running is the program, serving within the test.
+// running is the program, running within the test.
 type running struct {
 	t    *testing.T
 	port string // for clients
 	log  *output
-	stop func() error // ends it and returns what it ends with
+	stop func() error // ends it and returns its error
 }
 
-// serving starts the program on a free port and with an empty directory, which
-// args may change, and returns when it is ready.
+// serving starts the program on a free port and with an empty directory, which args may
+// override, and returns when it is ready.
 func serving(t *testing.T, args ...string) *running {
 	t.Helper()
 	ready, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
@@ -65,7 +65,7 @@ func serving(t *testing.T, args ...string) *running {
 	return r
 }
 
-// answers requires that the server answers at its port on a host.
+// answers requires that the server answers on its port of a host.
 func (r *running) answers(host string) {
 	r.t.Helper()
 	if got := answer(r.t, net.JoinHostPort(host, r.port), "srvr"); !strings.Contains(got, "Mode: ") {
@@ -73,14 +73,13 @@ func (r *running) answers(host string) {
 	}
 }
 
-// says reports whether the log has a text.
+// says reports whether the log contains a text.
 func (r *running) says(text string) bool { return strings.Contains(r.log.String(), text) }
 
 const prometheusProvider = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
-// settingsOfTheProcess are the keys that tests of servers in memory can't show,
-// since they are about sockets and output, and how to see that a value has its
-// effect.
+// settingsOfTheProcess are the keys that tests of in-memory servers can't cover, since
+// they concern sockets and output, and a check that a value has its effect.
 var settingsOfTheProcess = map[string]func(t *testing.T, value string){
 	"clientPort": func(t *testing.T, value string) {
 		switch value {
@@ -94,7 +93,7 @@ var settingsOfTheProcess = map[string]func(t *testing.T, value string){
 		case "0":
 			r := serving(t, "--set", "clientPort=0", "--set", "clientPortAddress=127.0.0.1")
 			answer(t, r.log.await(t, `serving clients.*"address": "([^"]*)"`), "srvr")
-		default: // the least and the largest port may be somebody else's
+		default: // the least and the largest port may be in use
 			serving(t).answers("127.0.0.1")
 		}
 	},
@@ -152,8 +151,7 @@ var settingsOfTheProcess = map[string]func(t *testing.T, value string){
 	},
 }
 
-// TestEverySettingOfTheProcess runs the program with each kind of value of these
-// keys.
+// TestEverySettingOfTheProcess runs the program with each kind of value of these keys.
 func TestEverySettingOfTheProcess(t *testing.T) {
 	tried := 0
 	for _, k := range config.Keys() {
@@ -209,7 +207,7 @@ func TestEveryFlag(t *testing.T) {
 			r := serving(t, member...)
 			r.log.await(t, `(now leader)"?,? .*"leader": 7`)
 		},
-		"accept-data-loss-after": func(t *testing.T) { // a sound log has nothing to lose
+		"accept-data-loss-after": func(t *testing.T) { // an undamaged log has nothing to lose
 			serving(t, "--accept-data-loss-after", "0x1f").answers("127.0.0.1")
 		},
 		"accept-old-data": func(t *testing.T) { // of a member whose data is not old
@@ -239,8 +237,8 @@ func TestEveryFlag(t *testing.T) {
 	}
 }
 
-// TestCollectorIsLeftToTheOperator: with GOGC or GOMEMLIMIT in the environment the
-// percentage of the garbage collector stays what it is.
+// TestCollectorIsLeftToTheOperator checks that with GOGC or GOMEMLIMIT in the environment
+// the percentage of the garbage collector is not changed.
 func TestCollectorIsLeftToTheOperator(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Setenv(name, "50")

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// heedSignals keeps SIGHUP and SIGQUIT from ending the server, as Go would have
-// them do. SIGHUP is what supervisors and log rotation send; SIGQUIT asks for the
-// stacks of all goroutines, as it does of a JVM. stop puts the defaults back.
+// heedSignals keeps SIGHUP and SIGQUIT from ending the server, which is Go's default.
+// Supervisors and log rotation send SIGHUP; SIGQUIT requests the stacks of all
+// goroutines, as in a JVM. stop restores the defaults.
 func heedSignals(log *zap.Logger, stderr io.Writer) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGQUIT)
@@ -41,8 +41,8 @@ func heedSignals(log *zap.Logger, stderr io.Writer) (stop func()) {
 	}
 }
 
-// dumpStacks writes the stacks of all goroutines, equal ones once with their
-// number: that does not stop the server, however many connections there are.
+// dumpStacks writes the stacks of all goroutines, equal ones once with their number. That
+// does not stop the server, however many connections there are.
 func dumpStacks(log *zap.Logger, stderr io.Writer) {
 	var stacks bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestSignals: SIGHUP and SIGQUIT do not end a server, and SIGTERM does, in order.
+// TestSignals checks that SIGHUP and SIGQUIT do not end a server, and that SIGTERM stops
+// it gracefully.
 func TestSignals(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -40,7 +41,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// awaitOf is output.await for a process that may end instead.
+// awaitOf is like output.await for a process that may end instead.
 func awaitOf(t *testing.T, out *output, ended <-chan error, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)

@@ -20,14 +20,14 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// askTimeout bounds the time that one server has for its answer.
+// askTimeout bounds the time for the answer of one server.
 const askTimeout = 2 * time.Second
 
-// installedConfig is the configuration that conf/zkd.service runs a server with.
+// installedConfig is the configuration with which conf/zkd.service runs a server.
 const installedConfig = "/etc/zkd/zoo.cfg"
 
-// newStatus makes the command that asks servers how they are. It needs nothing
-// but the four-letter word srvr, which every server of the protocol answers.
+// newStatus returns the command that asks servers for their state. It needs only the
+// four-letter word srvr, which every ZooKeeper-compatible server answers.
 func newStatus() *cobra.Command {
 	var file string
 	var o statusOptions
@@ -63,14 +63,14 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// statusOptions say for how long to wait, and for what.
+// statusOptions set how long to wait, and for what.
 type statusOptions struct {
 	wait   time.Duration
 	strict bool
 }
 
-// localServer returns where the server of a configuration, on this machine,
-// listens to clients.
+// localServer returns the client address of the server with this configuration on this
+// machine.
 func localServer(file string) (string, error) {
 	cfg, _, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func localServer(file string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(cfg.ClientPort)), nil
 }
 
-// clientPorts takes lists apart and adds the usual port where there is none.
+// clientPorts splits lists of addresses and adds the default port where there is none.
 func clientPorts(args []string) (addrs []string, err error) {
 	for addr := range strings.SplitSeq(strings.Join(args, ","), ",") {
 		addr, _, _ = strings.Cut(strings.TrimSpace(addr), "/") // a client's root directory
@@ -111,8 +111,8 @@ func clientPorts(args []string) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// status shows a table of the servers, and what there is to say about it. It asks
-// until all is well, or ctx is done, or they have been asked for as long as o says.
+// status shows a table of the servers, and remarks on them. It asks until all is well,
+// ctx is done, or the time in o has passed.
 func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) error {
 	deadline := time.Now().Add(o.wait)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -142,14 +142,14 @@ func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) e
 // serverStatus is a row of the table.
 type serverStatus struct {
 	addr    string
-	problem string            // why there are no fields
+	problem string            // the reason why there are no fields
 	fields  map[string]string // of srvr, by their names
 
-	// Of a leader that says so: the voters, itself among them, and how many of
-	// them it counts.
+	// Of a leader that reports them: the number of voters, including itself, and how many
+	// of them it counts.
 	voters, counted int
-	// Of a server whose configuration file has another list of members than the
-	// ensemble: both.
+	// Of a server whose configuration file has another list of members than the ensemble:
+	// both lists.
 	members, file string
 }
 
@@ -173,8 +173,8 @@ func askServer(ctx context.Context, addr string) serverStatus {
 	return s
 }
 
-// askMembers asks a server for its list of members, and a leader how many voters
-// it counts. Where mntr is not enabled, both stay unknown.
+// askMembers asks a server for its list of members, and a leader how many voters it
+// counts. If mntr is not enabled, both stay unknown.
 func (s *serverStatus) askMembers(ctx context.Context, leads bool) {
 	answer, err := askWord(ctx, s.addr, "mntr")
 	if err != nil {
@@ -207,7 +207,7 @@ func askWord(ctx context.Context, addr, word string) (string, error) {
 	return answer, nil
 }
 
-// reason takes the addresses, which the table shows, off an error of a socket.
+// reason removes the addresses, which the table shows, from an error of a socket.
 func reason(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
@@ -215,7 +215,7 @@ func reason(err error) error {
 	return err
 }
 
-// judge returns an error unless all servers serve, and agree on a leader.
+// judge returns an error unless all servers serve and agree on a leader.
 func judge(rows []serverStatus) error {
 	serving, leaders := 0, 0
 	for _, r := range rows {
@@ -235,7 +235,7 @@ func judge(rows []serverStatus) error {
 	return nil
 }
 
-// remarks tells what is wrong although the servers that were asked serve.
+// remarks describes problems of servers that serve nevertheless.
 func remarks(rows []serverStatus) (notes []string) {
 	for _, r := range rows {
 		if r.counted < r.voters {
@@ -268,7 +268,7 @@ func showStatus(w io.Writer, rows []serverStatus, notes []string) error {
 		if r.voters > 0 {
 			voters = fmt.Sprintf("%d/%d", r.counted, r.voters)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.addr, f["Mode"], voters, f["Zxid"], max(clients-1, 0), // without this one
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.addr, f["Mode"], voters, f["Zxid"], max(clients-1, 0), // without this command's
 			f["Node count"], avgMax.ReplaceAllString(f["Latency min/avg/max"], "$1/$2"), version)
 	}
 	if err := t.Flush(); err != nil {

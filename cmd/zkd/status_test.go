@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// answering answers each srvr with one of the texts: the first ones once each,
-// the last one for ever. What is behind "mntr:" in a text answers mntr. It
-// returns its address.
+// answering answers each srvr with one of the texts: each of the first ones once, then
+// always the last one. The part of a text after "mntr:" answers mntr. It returns its
+// address.
 func answering(t *testing.T, texts ...string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -66,10 +66,10 @@ func TestStatus(t *testing.T) {
 	full := srvr("standalone") + "Disk: full: the server refuses writes\n"
 	for _, test := range []struct {
 		name    string
-		servers []string // what each answers
+		servers []string // the answer of each
 		want    []string // patterns of the lines of the table, and of those below it
 		err     string
-		strict  string // the error with --strict, if it is another one
+		strict  string // the error with --strict, if it differs
 	}{
 		{"an ensemble", []string{srvr("leader"), srvr("follower"), srvr("observer")},
 			[]string{`leader +0x100000016 +3 +11 +1.25/22 +3.8.0-abc$`, `follower +0x1`, `observer +0x1`}, "", ""},
@@ -114,7 +114,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusWaits lets a server serve at the third question.
+// TestStatusWaits has a server that serves from the third request on.
 func TestStatusWaits(t *testing.T) {
 	addr := answering(t, notServing, "", srvr("follower"))
 	var out bytes.Buffer
@@ -146,8 +146,8 @@ func TestClientPorts(t *testing.T) {
 	}
 }
 
-// TestStatusOfALocalServer: without a server to ask, it is the one of a
-// configuration.
+// TestStatusOfALocalServer checks that without arguments the server of a configuration is
+// asked.
 func TestStatusOfALocalServer(t *testing.T) {
 	addr := answering(t, srvr("follower"))
 	_, port, _ := net.SplitHostPort(addr)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// notifySystemd tells systemd how far the server is, if that is who started it:
-// socket is $NOTIFY_SOCKET, state is "READY=1" or the like (sd_notify(3)). To
-// fail is no reason to stop; systemd then says that it heard nothing.
+// notifySystemd reports the server's state to systemd, if systemd started it: socket is
+// $NOTIFY_SOCKET, state is "READY=1" or similar (sd_notify(3)). An error is no reason to
+// stop; systemd then logs that it received nothing.
 func notifySystemd(socket, state string) error {
 	if socket == "" {
 		return nil

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// timerSlack is how much later than asked the kernel may wake a thread that
-	// sleeps. It is meant for the runtime's watchdog. What the server itself waits for
-	// is not so exact: the shortest of its ticks is 20 ms.
+	// timerSlack is how much later than requested the kernel may wake a sleeping thread.
+	// It is meant for the runtime's watchdog. The server's own timers need less
+	// precision: the shortest of its ticks is 20 ms.
 	timerSlack = 500 * time.Microsecond
-	// usualSlack is what a process has unless somebody has decided on it, such as
+	// usualSlack is the slack of a process unless something has set another, such as
 	// TimerSlackNSec= of systemd.
 	usualSlack = 50 * time.Microsecond
-	// relaxed is in the environment of a process that relaxTimers has begun anew, so
-	// that it happens once, whatever a sandbox does with prctl.
+	// relaxed is in the environment of a process that relaxTimers has restarted, so that
+	// it happens once, whatever a sandbox does with prctl.
 	relaxed = "ZKD_TIMERS_RELAXED"
 )
 
-// relaxTimers gives the process its timer slack. A thread takes that of the thread
-// which starts it, and the watchdog is started before main: so the process begins
-// anew, with the same id, arguments and standard files, which takes milliseconds.
-// Where that is not possible the server needs more CPU, and that is all.
+// relaxTimers sets the process's timer slack. A thread inherits the slack of the thread
+// that starts it, and the watchdog is started before main, so the process executes itself
+// again, with the same id, arguments and standard files, which takes milliseconds. Where
+// that is not possible, the server only needs more CPU.
 func relaxTimers() {
 	if os.Getenv(relaxed) != "" {
-		_ = os.Unsetenv(relaxed) // fails only for names that are none
+		_ = os.Unsetenv(relaxed) // fails only for invalid names
 		return
 	}
 	path, err := os.Executable()

@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// asSleeper in the environment makes TestSchedulerIsTuned the process that it
+// asSleeper in the environment makes TestSchedulerIsTuned act as the process that it
 // starts.
 const asSleeper = "ZKD_TEST_IS_SLEEPER"
 
-// A process gets the slack under its own id, nothing in its environment tells of
-// it, and there is one place more for goroutines. What the operator has decided on
-// stays.
+// A process gets the slack under its own id, its environment does not show it, and there
+// is one more slot for goroutines. Settings of the operator are kept.
 func TestSchedulerIsTuned(t *testing.T) {
 	if os.Getenv(asSleeper) != "" {
 		places := runtime.GOMAXPROCS(0)
@@ -55,18 +54,18 @@ func TestSchedulerIsTuned(t *testing.T) {
 	}
 }
 
-// begunAnew reports whether relaxTimers has begun this process: the watchdog has the
-// slack only then, and whether it does, only root may ask.
+// begunAnew reports whether relaxTimers has restarted this process: the watchdog has the
+// slack only then, and only root may read that.
 func begunAnew(t *testing.T) bool {
-	env, err := os.ReadFile("/proc/self/environ") // as it was at the beginning
+	env, err := os.ReadFile("/proc/self/environ") // as it was at the start
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.Contains(string(env), relaxed+"=1")
 }
 
-// startWith starts a process that has a timer slack: that of the thread from which
-// it is started.
+// startWith starts a process with a timer slack: that of the thread from which it is
+// started.
 func startWith(cmd *exec.Cmd, d time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

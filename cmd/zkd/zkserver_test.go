@@ -11,8 +11,7 @@ import (
 
 const zkServerScript = "../../scripts/zkServer.sh"
 
-// scripts/zkServer.sh takes the verbs of Apache's script, says what it says, and has
-// its exit codes.
+// scripts/zkServer.sh has the verbs, output and exit codes of Apache's script.
 func TestZkServerScript(t *testing.T) {
 	t.Parallel() // it waits for processes, most of the time
 	self, err := os.Executable()
@@ -70,7 +69,7 @@ func TestZkServerScript(t *testing.T) {
 	}
 }
 
-// Without --config, zkServer.sh takes the file beside it, or that in ../conf.
+// Without --config, zkServer.sh uses the file beside it, or that in ../conf.
 func TestZkServerScriptFindsItsFile(t *testing.T) {
 	text, err := os.ReadFile(zkServerScript)
 	if err != nil {
@@ -84,7 +83,7 @@ func TestZkServerScriptFindsItsFile(t *testing.T) {
 	}
 	script := filepath.Join(dir, "bin", "zkServer.sh")
 	write(t, script, string(text))
-	for _, sub := range []string{"conf", "bin"} { // the second one has precedence
+	for _, sub := range []string{"conf", "bin"} { // the second one takes precedence
 		cfg := filepath.Join(dir, sub, "zoo.cfg")
 		write(t, cfg, "dataDir="+dir+"\n")
 		cmd := exec.Command("sh", script, "print-cmd")

@@ -7,20 +7,18 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// maxExpanded bounds what a list may become when its "auth" entries are
-// replaced: a frame full of them, from a connection with many identities, would
-// ask for their product.
+// maxExpanded bounds the size of a list after its "auth" entries are replaced: a frame
+// full of them, from a connection with many identities, would ask for their product.
 const maxExpanded = 1 << 16
 
-// FixACL checks an ACL that a client with these identities wants to write, and
-// returns what to store: exact duplicates are dropped (the first stays), then
-// each entry of scheme "auth" gives way to one entry for each of ids that tells
-// a user. It fails with jute.ErrInvalidACL if the list is empty, if an entry
-// names an unknown scheme or an id that its scheme refuses, or if there is
-// nobody that "auth" could mean.
+// FixACL checks an ACL that a client with these identities wants to write, and returns
+// the list to store: it drops exact duplicates (the first stays), then replaces each
+// entry of scheme "auth" by one entry for each of ids whose scheme is personal. It fails
+// with jute.ErrInvalidACL if the list is empty, if an entry names an unknown scheme or an
+// id that its scheme refuses, or if "auth" would stand for no identity.
 //
-// The list returned shares no memory with acl, whose strings may lie in a buffer
-// that is used again; it must not be written.
+// The returned list shares no memory with acl, whose strings may be in a reused buffer;
+// it must not be modified.
 func (s *Schemes) FixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, error) {
 	if len(acl) == 1 && acl[0] == s.open[0] {
 		return s.open, nil
@@ -47,8 +45,8 @@ func (s *Schemes) FixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, error) {
 	return fixed, nil
 }
 
-// appendPersonal appends an entry with these permissions for each of ids whose
-// scheme tells users apart.
+// appendPersonal appends an entry with these permissions for each of ids whose scheme is
+// personal.
 func (s *Schemes) appendPersonal(acl []jute.ACL, perms jute.Perms, ids []jute.ID) []jute.ACL {
 	for _, id := range ids {
 		if s.table[id.Scheme].personal {
@@ -58,15 +56,15 @@ func (s *Schemes) appendPersonal(acl []jute.ACL, perms jute.Perms, ids []jute.ID
 	return acl
 }
 
-// valid reports whether an ACL entry may name id. World and super have no row
-// in the table: the one knows only "anyone", the other is no business of ACLs.
+// valid reports whether an ACL entry may name id. World and super have no row in the
+// table: world has only "anyone", and super can't be named in an ACL.
 func (s *Schemes) valid(id jute.ID) bool {
 	sch, ok := s.table[id.Scheme]
 	return ok && sch.valid != nil && sch.valid(id.ID)
 }
 
-// distinct returns acl without repetitions, in order; acl itself if there are
-// none. Long lists need the map: a frame can hold 80,000 entries.
+// distinct returns acl without repetitions, in order; acl itself if there are none. Long
+// lists need the map: a frame can hold 80,000 entries.
 func distinct(acl []jute.ACL) []jute.ACL {
 	if len(acl) <= 16 {
 		for i := range acl {
@@ -91,9 +89,9 @@ func withoutRepeats(acl []jute.ACL) []jute.ACL {
 	return out
 }
 
-// Redact returns acl as getACL shows it to who may read the node but not
-// administer it: the hash of each digest id is replaced by "x". It returns acl
-// itself if there is nothing to hide.
+// Redact returns acl as getACL shows it to a client that may read the node but not
+// administer it: the hash of each digest id is replaced by "x". It returns acl itself if
+// there is nothing to hide.
 func Redact(acl []jute.ACL) []jute.ACL {
 	out := acl
 	for i, a := range acl {
@@ -109,8 +107,8 @@ func Redact(acl []jute.ACL) []jute.ACL {
 	return out
 }
 
-// User returns the name by which whoAmI shows an identity: for digest the user
-// without the hash, for others the id itself.
+// User returns the name of an identity in whoAmI: for digest the user without the hash,
+// for others the id itself.
 func User(id jute.ID) string {
 	if id.Scheme == schemeDigest {
 		user, _, _ := strings.Cut(id.ID, ":")

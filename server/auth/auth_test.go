@@ -30,7 +30,7 @@ func newSchemes(t testing.TB, change ...func(*auth.Config)) *auth.Schemes {
 	return s
 }
 
-// id reads "scheme:name".
+// id parses "scheme:name".
 func id(s string) jute.ID {
 	scheme, name, _ := strings.Cut(s, ":")
 	return jute.ID{Scheme: scheme, ID: name}
@@ -44,7 +44,7 @@ func ids(list ...string) []jute.ID {
 	return out
 }
 
-// acl reads a list of "perms scheme:name".
+// acl parses a list of "perms scheme:name".
 func acl(list ...string) []jute.ACL {
 	out := []jute.ACL{}
 	for _, s := range list {
@@ -105,8 +105,8 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestAuthenticateWithNull: null data proves no user, but the ip scheme does not
-// look at it.
+// TestAuthenticateWithNull checks that null data proves no user, but that the ip scheme
+// ignores the data.
 func TestAuthenticateWithNull(t *testing.T) {
 	have := ids("ip:1.1.1.1")
 	if got, err := newSchemes(t).Authenticate("digest", nil, have); !errors.Is(err, jute.ErrAuthFailed) {
@@ -117,7 +117,7 @@ func TestAuthenticateWithNull(t *testing.T) {
 	}
 }
 
-// The digests are what openssl dgst makes of bob:pw.
+// The digests are those that openssl dgst computes for bob:pw.
 func TestAuthenticateHashes(t *testing.T) {
 	for alg, want := range map[string]string{
 		"":         bobPW,
@@ -310,8 +310,8 @@ func TestFixACL(t *testing.T) {
 	}
 }
 
-// A frame can hold many entries: neither dropping repetitions nor expanding may
-// take time or memory out of proportion.
+// A frame can hold many entries: neither dropping repetitions nor expanding may take
+// disproportionate time or memory.
 func TestFixACLBoundsExpansion(t *testing.T) {
 	s := newSchemes(t)
 	var who []jute.ID
@@ -330,7 +330,7 @@ func TestFixACLBoundsExpansion(t *testing.T) {
 	}
 }
 
-// What is stored outlives the buffer from which the request was decoded.
+// The stored list outlives the buffer from which the request was decoded.
 func TestFixACLCopies(t *testing.T) {
 	buf := jute.AppendACLs(nil, acl("31 digest:"+bobPW, "31 world:anyone", "1 ip:1.2.3.4"))
 	d := jute.NewAliasDecoder(buf)
@@ -373,7 +373,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// Allowed against the rules as they are written down, one after the other.
+// TestAllowedTwin compares Allowed with the rules as they are specified, one after the
+// other.
 func TestAllowedTwin(t *testing.T) {
 	const seed = 7
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -15,8 +15,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// newHash returns the hash that Java's MessageDigest knows by this name. SHA1
-// is the default, for the ACLs that exist.
+// newHash returns the hash with this name in Java's MessageDigest. SHA1 is the default,
+// for compatibility with existing ACLs.
 func newHash(alg string) (func() hash.Hash, error) {
 	switch strings.ToUpper(alg) {
 	case "", "SHA1", "SHA-1", "SHA":
@@ -41,9 +41,9 @@ func newHash(alg string) (func() hash.Hash, error) {
 	return nil, fmt.Errorf("hash %q is not one of SHA1, MD5, SHA-224, SHA-256, SHA-384, SHA-512, SHA3-256, SHA3-384, SHA3-512", alg)
 }
 
-// digestScheme is the scheme of users with passwords. An identity is the user's
-// name and the hash of "user:password" in base64; the server knows no list of
-// users, so every auth packet proves something.
+// digestScheme is the scheme of users with passwords. An identity is the user's name and
+// the hash of "user:password" in base64. The server has no list of users, so every auth
+// packet proves an identity.
 func digestScheme(alg, superDigest string) (scheme, error) {
 	h, err := newHash(alg)
 	if err != nil {
@@ -63,17 +63,17 @@ func digestScheme(alg, superDigest string) (scheme, error) {
 	}, nil
 }
 
-// digestID turns "user:password" into "user:base64(hash)". The user ends at the
-// first colon; without one, all of it is the user. The hash covers everything.
+// digestID converts "user:password" into "user:base64(hash)". The user ends at the first
+// colon; without one, all of it is the user. The hash covers everything.
 func digestID(h hash.Hash, data []byte) string {
 	h.Write(data)
 	user, _, _ := strings.Cut(string(data), ":")
 	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// validDigest wants two parts with a colon between, the second not empty. More
-// colons are allowed at the end only: Java's String.split drops what is empty
-// there, and ACLs like "user:hash:" may have been stored.
+// validDigest requires two parts separated by a colon, the second not empty. More colons
+// are allowed only at the end: Java's String.split drops empty parts there, and ACLs like
+// "user:hash:" may have been stored.
 func validDigest(expr string) bool {
 	return strings.Count(strings.TrimRight(expr, ":"), ":") == 1
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// ipScheme is the scheme of remote addresses. A connection has its identity
-// from the start, so that its auth packets succeed and prove nothing new.
+// ipScheme is the scheme of remote addresses. A connection has its identity from the
+// start, so its auth packets succeed and prove nothing new.
 func ipScheme() scheme {
 	return scheme{
 		prove: func([]byte) []jute.ID { return nil },
@@ -17,8 +17,8 @@ func ipScheme() scheme {
 	}
 }
 
-// matchIP reports whether the address id is in the block expr, both of one
-// family. An IPv4 address that came over an IPv6 socket counts as IPv4.
+// matchIP reports whether the address id is in the block expr, both of one family. An
+// IPv4 address received over an IPv6 socket counts as IPv4.
 func matchIP(id, expr string) bool {
 	if id == expr {
 		return true
@@ -31,12 +31,12 @@ func matchIP(id, expr string) bool {
 	return err == nil && block.Contains(addr.Unmap().WithZone(""))
 }
 
-// parseBlock reads an address, or an address and a number of leading bits such
-// as "10.0.0.0/8" or "2001:db8::/32". Bits of the address beyond those don't
-// matter. Numbers with leading zeros or a sign are refused, though Apache takes
-// them: they are octal to some readers and decimal to others. IPv6 addresses
-// with an IPv4 address in them, such as "::ffff:10.0.0.1", are refused as in
-// Apache's server: a client with that address is known by the IPv4 address.
+// parseBlock parses an address, or an address and a number of leading bits such as
+// "10.0.0.0/8" or "2001:db8::/32". It ignores the bits of the address beyond those.
+// Numbers with leading zeros or a sign are refused, though Apache accepts them: they are
+// octal to some readers and decimal to others. IPv6 addresses with an IPv4 address in
+// them, such as "::ffff:10.0.0.1", are refused as in Apache's server: the identity of a
+// client with that address is the IPv4 address.
 func parseBlock(expr string) (netip.Prefix, bool) {
 	if strings.ContainsRune(expr, ':') && strings.ContainsRune(expr, '.') {
 		return netip.Prefix{}, false

@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Names of the schemes that have a meaning of their own.
+// Names of the schemes that are treated specially.
 const (
 	schemeWorld  = "world"
 	schemeAuth   = "auth"
@@ -23,31 +23,31 @@ const (
 	idOverhead = 32
 )
 
-// Config says which schemes there are and how they work.
+// Config selects and configures the schemes.
 type Config struct {
 	// DigestEnabled turns the digest scheme on
 	// (zookeeper.DigestAuthenticationProvider.enabled, there true by default).
 	DigestEnabled bool
-	// DigestAlg is the hash of the digest scheme by its Java name, such as
-	// "SHA-256"; "" is SHA1. All servers and stored ACLs must agree on it.
+	// DigestAlg is the hash of the digest scheme by its Java name, such as "SHA-256"; ""
+	// means SHA1. All servers and stored ACLs must agree on it.
 	DigestAlg string
-	// SuperDigest is the digest id "user:base64" that makes a connection super;
-	// "" is none.
+	// SuperDigest is the digest id "user:base64" that makes a connection super; "" means
+	// none.
 	SuperDigest string
 	// SkipACL allows everything to everybody.
 	SkipACL bool
 }
 
-// scheme is a row of the table: what an identity of the scheme is.
+// scheme is a row of the table. It defines the identities of a scheme.
 type scheme struct {
-	// prove returns the identities that the payload of an auth packet proves.
-	// Nil: the scheme has no auth packets.
+	// prove returns the identities that the payload of an auth packet proves. Nil means
+	// that the scheme has no auth packets.
 	prove func(data []byte) []jute.ID
-	// valid reports whether an ACL entry may say expr. Nil: none may.
+	// valid reports whether an ACL entry may have expr. Nil means that none may.
 	valid func(expr string) bool
-	// match reports whether the identity id is one that expr means.
+	// match reports whether expr covers the identity id.
 	match func(id, expr string) bool
-	// personal schemes tell users apart: they are what "auth" stands for.
+	// personal schemes distinguish users: "auth" stands for their identities.
 	personal bool
 }
 
@@ -58,8 +58,8 @@ type Schemes struct {
 	open    []jute.ACL // everything to everybody, the ACL of most nodes
 }
 
-// New returns the schemes that cfg asks for, or an error if it names an unknown
-// hash or has a super user without a scheme to prove it.
+// New returns the schemes that cfg configures, or an error if it names an unknown hash or
+// has a super user without a scheme to prove it.
 func New(cfg Config) (*Schemes, error) {
 	s := &Schemes{
 		table:   map[string]scheme{schemeIP: ipScheme()},
@@ -76,12 +76,11 @@ func New(cfg Config) (*Schemes, error) {
 	return s, nil
 }
 
-// Authenticate handles an auth packet of a connection that has the identities
-// ids. It returns ids and what the packet adds, never an identity twice; ids
-// itself is not changed. It fails with jute.ErrAuthFailed if there is no such
-// scheme, if the scheme takes no auth packets, if data is nil, which proves no
-// user, or if the connection would have more than 64 KiB of identities; the
-// connection must be closed then.
+// Authenticate handles an auth packet of a connection that has the identities ids. It
+// returns ids with those of the packet added, without duplicates; ids itself is not
+// changed. It fails with jute.ErrAuthFailed if there is no such scheme, if the scheme
+// takes no auth packets, if data is nil, which proves no user, or if the connection would
+// have more than 64 KiB of identities; the connection must be closed then.
 func (s *Schemes) Authenticate(name string, data []byte, ids []jute.ID) ([]jute.ID, error) {
 	sch, ok := s.table[name]
 	if !ok || sch.prove == nil || data == nil && sch.personal {
@@ -107,9 +106,9 @@ func sizeOf(ids []jute.ID) int {
 	return n
 }
 
-// Allowed reports whether a connection with these identities may do something
-// that needs any one of perms on a node with this ACL. An empty ACL allows
-// everything, and super is allowed everything.
+// Allowed reports whether a connection with these identities may do an operation that
+// needs any one of perms on a node with this ACL. An empty ACL allows everything, and
+// super is allowed everything.
 func (s *Schemes) Allowed(acl []jute.ACL, perms jute.Perms, ids []jute.ID) bool {
 	if s.skipACL || len(acl) == 0 {
 		return true
@@ -122,7 +121,7 @@ func (s *Schemes) Allowed(acl []jute.ACL, perms jute.Perms, ids []jute.ID) bool 
 	return isSuper(ids)
 }
 
-// matches reports whether an ACL entry for this identity means one of ids.
+// matches reports whether an ACL entry for this identity covers one of ids.
 func (s *Schemes) matches(entry *jute.ID, ids []jute.ID) bool {
 	if *entry == jute.WorldAnyone {
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/server/watch"
 )
 
-// Answers carries what the applier does to the connections that wait for it. All methods
-// are the applier's, which has State locked for writing, but for Wake.
+// Answers delivers the applier's results to the connections that wait for them. Only the
+// applier calls its methods, with State locked for writing except in Wake.
 type Answers struct {
 	clients *Clients
 	served  func() // see NewAnswers
@@ -20,10 +20,10 @@ type Answers struct {
 	now     time.Duration       // of the batch
 	dirty   []*conn             // to be woken after the batch
 	deliver func(watch.Watcher) // deliverTo, made once
-	ev      *datatree.Event     // being told
+	ev      *datatree.Event     // being delivered
 	zxid    jute.Zxid           // of the transaction that it belongs to
 	event   []byte              // its notification, encoded once; empty until a watcher is found
-	told    int                 // how many watchers have been sent it
+	told    int                 // how many watchers it was sent to
 }
 
 // NewAnswers returns the applier's side of the clients. served is called after each read
@@ -37,7 +37,8 @@ func (s *Clients) NewAnswers(served func()) *Answers {
 // Begin begins a batch.
 func (a *Answers) Begin(now time.Duration) { a.now = now }
 
-// Wake has what the batch produced written to the clients. State is not locked.
+// Wake wakes the writers of the connections that got output in the batch. State is not
+// locked.
 func (a *Answers) Wake() {
 	for i, c := range a.dirty {
 		c.dirty = false
@@ -48,16 +49,16 @@ func (a *Answers) Wake() {
 	a.clients.throttler.relax()
 }
 
-// Answer gives the result of a transaction to the connection that asked for it, if that
-// is still there.
+// Answer gives the result of a transaction to the connection that requested it, if that
+// connection still exists.
 func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
 	if c := a.clients.conns.get(txn.Origin); c != nil {
 		a.answer(c, o, txn, results)
 	}
 }
 
-// SessionClosed ends the connection of a session that was closed, unless that closed it:
-// then the answer is its end.
+// SessionClosed ends the connection of a closed session, unless that connection closed
+// the session: then it ends with its answer.
 func (a *Answers) SessionClosed(id jute.SessionID, origin uint64) {
 	if c := a.clients.conns.release(id); c != nil && c.id != origin {
 		c.kill()
@@ -76,8 +77,8 @@ func (a *Answers) Barrier(o *replica.Order) {
 	}
 }
 
-// Tell sends an event of a transaction to the watchers that wait for it and may read the
-// node. It returns how many there are.
+// Tell sends an event of a transaction to its watchers that may read the node. It returns
+// their number.
 func (a *Answers) Tell(ev *datatree.Event, zxid jute.Zxid) (told int) {
 	a.ev, a.zxid, a.event, a.told = ev, zxid, a.event[:0], 0
 	a.clients.state.Watches.Trigger(ev.Type, ev.Path, a.deliver)
@@ -107,10 +108,10 @@ func (a *Answers) deliverTo(w watch.Watcher) {
 	a.markDirty(c)
 }
 
-// markDirty has the connection's writer woken after the batch. The writer begins
-// with the first thing that it has to write: many connections never have any.
-// Under the tree lock the reader can't be through with forget, so the group that
-// both belong to is not waited for in vain.
+// markDirty schedules the connection's writer to be woken after the batch. The writer
+// starts with its first output: many connections never have any. While the tree lock is
+// held the reader can't have completed forget, so the group that both belong to is not
+// waited for too early.
 func (a *Answers) markDirty(c *conn) {
 	if c.dirty {
 		return
@@ -123,8 +124,8 @@ func (a *Answers) markDirty(c *conn) {
 	}
 }
 
-// answer gives the oldest pending request of c its reply, and then serves the
-// reads that waited for that. txn is nil for a barrier.
+// answer replies to the oldest pending request of c, and then serves the reads that
+// waited for that. txn is nil for a barrier.
 func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
 	c.mu.Lock()
 	if c.mu.gone || c.mu.ending || c.mu.pending.Len() == 0 {
@@ -150,8 +151,8 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 	reads := a.popLocked(c, &req)
 	c.mu.Unlock()
 	if req.outcome != nil {
-		// The reader continues, and writes the response. Not before the request is out
-		// of the queue: nobody would serve a read that was queued after it.
+		// The reader continues, and writes the response. The request must leave the queue
+		// first: otherwise nobody would serve a read that was queued after it.
 		close(req.outcome)
 		return
 	}
@@ -161,8 +162,8 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 	a.markDirty(c)
 }
 
-// answers reports whether o, which has no transaction, can be what req waits for:
-// a refusal goes with any request.
+// answers reports whether o, which has no transaction, can be the result of req: a
+// refusal can be the result of any request.
 func answers(req *request, o *replica.Order) bool {
 	return o.Code != 0 || req.op == jute.OpSync || !replica.Ordered(req.op)
 }
@@ -197,8 +198,8 @@ func (a *Answers) serveReads(c *conn) {
 	}
 }
 
-// popLocked takes the request that has been answered out of c's queue, and reports
-// whether a read is next.
+// popLocked removes the answered request from c's queue, and reports whether a read is
+// next.
 func (a *Answers) popLocked(c *conn, req *request) (read bool) {
 	pending := &c.mu.pending
 	if pending.Len() == 0 { // torn down meanwhile
@@ -225,7 +226,7 @@ func (a *Answers) observeLocked(c *conn, req *request) {
 	c.mu.stats.lastResponse = a.now
 }
 
-// replyLocked appends the reply to a write, and reports whether that was one.
+// replyLocked appends the reply to a write, and reports whether req was one.
 func (a *Answers) replyLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) bool {
 	zxid, code := a.clients.state.Tree.LastZxid(), o.Code
 	if txn != nil {
@@ -244,8 +245,8 @@ func (a *Answers) replyLocked(c *conn, req *request, o *replica.Order, txn *data
 	return true
 }
 
-// answerSpecial answers an ordered request that is more than a write, or that the
-// connection ends with.
+// answerSpecial answers an ordered request that is not a plain write, or that ends the
+// connection.
 func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *datatree.Txn) {
 	zxid, code, session := a.clients.state.Tree.LastZxid(), o.Code, o.Session
 	if txn != nil {
@@ -257,7 +258,7 @@ func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *da
 			a.clients.answerConnect(c, session, code, req.body[0] == 1)
 		}
 	case code == jute.ErrSessionMoved:
-		c.kill() // the client is elsewhere; it must not hear from here
+		c.kill() // the client is elsewhere, and must not get anything from here
 	case !replica.Ordered(req.op):
 		if !a.clients.answerRead(c, req) {
 			c.endAfterFlush()
@@ -296,7 +297,7 @@ func appendResult(b []byte, op jute.OpCode, res *datatree.Result) []byte {
 	return b // delete
 }
 
-// appendMulti appends a multi's results, one for each of its operations.
+// appendMulti appends a multi's results, one for each operation.
 func appendMulti(b []byte, txn *datatree.Txn, results []datatree.Result) []byte {
 	for i := range txn.Ops {
 		op, res := &txn.Ops[i], &results[i]

@@ -19,54 +19,55 @@ import (
 	"github.com/zkd-project/zkd/server/watch"
 )
 
-// State is what requests are answered from. Its lock orders reads, the registration of
-// watches and the applier's changes.
+// State is the data from which requests are answered. Its lock orders reads, the
+// registration of watches and the applier's changes.
 type State struct {
 	sync.RWMutex
 	Tree    *datatree.Tree
-	Watches *watch.Table // has a lock of its own, after that of State
-	// Settled is nil while the tree is at a transaction. While one is being applied in
-	// slices, it is closed at the end of that: see conn.lockTree.
+	Watches *watch.Table // has its own lock, taken after that of State
+	// Settled is nil while the tree is at a transaction boundary. While a transaction is
+	// applied in slices, Settled is closed at its end: see conn.lockTree.
 	Settled chan struct{}
 
 	applied atomic.Int64 // jute.Zxid
 }
 
-// Applied returns the zxid of the last entry that is applied. It needs no lock.
+// Applied returns the zxid of the last applied entry. It needs no lock.
 func (s *State) Applied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
 
-// SetApplied is called before anything shows what the entry did.
+// SetApplied is called before any effect of the entry becomes visible.
 func (s *State) SetApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 
-// Backend is the server as its clients need it. It may be called from any goroutine, and
-// does not block.
+// Backend is the server as seen by its clients' connections. It may be called from any
+// goroutine, and does not block.
 type Backend interface {
-	// Submit hands requests over to be ordered. Each is answered by Answers.
+	// Submit hands over requests to be ordered. Each is answered through Answers.
 	Submit(...replica.Submission)
 	// Now is the server's clock.
 	Now() time.Duration
-	// AnswersUntil returns until when this server may answer reads alone, in ms of Now.
+	// AnswersUntil returns the time, in ms of Now, until which this server may answer
+	// reads alone.
 	AnswersUntil() int64
 	// Serving reports whether a leader is known, or this server is the leader.
 	Serving() bool
 	// Ending reports whether the server is closing or has failed.
 	Ending() bool
-	// IdleSince returns when the server served last, if it does not.
+	// IdleSince returns when the server last stopped serving, if it does not serve.
 	IdleSince() time.Duration
-	// Facts returns what the four-letter words show to a connection.
+	// Facts returns the data that the four-letter words show to a connection.
 	Facts(origin uint64) fourletter.Source
 }
 
-// Limits bound what connections hold in memory, in bytes.
+// Limits bound the memory held by connections, in bytes.
 type Limits struct {
-	// Requests is for those that wait to be answered. With more, a connection that has
-	// one waiting is not read.
+	// Requests is for the requests that wait to be answered. Above it, a connection with
+	// a waiting request is not read.
 	Requests int64
-	// Replies is for what is to be written, of connections with more than outFlush.
+	// Replies is for unwritten replies of connections with more than outFlush.
 	Replies int64
 }
 
-// Options are what Clients are made of.
+// Options configure Clients.
 type Options struct {
 	Config   *config.Config
 	Logger   *zap.Logger
@@ -79,11 +80,11 @@ type Options struct {
 	Sessions *session.Tracker              // of the ensemble
 	Keys     *atomic.Pointer[session.Keys] // of session passwords
 	Words    fourletter.Whitelist          // the enabled four-letter words
-	// Listen opens the client port; nil is TCP.
+	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 }
 
-// Clients are the connections of a server, and what they share.
+// Clients are the connections of a server, and their shared state.
 type Clients struct {
 	cfg        *config.Config
 	log        *zap.Logger
@@ -104,7 +105,7 @@ type Clients struct {
 	newSessions tokenBucket
 	largeBytes  atomic.Int64
 	outBytes    atomic.Int64 // see Limits.Replies
-	readOnly    atomic.Bool  // serving read-only clients for want of a leader
+	readOnly    atomic.Bool  // serving read-only clients because there is no leader
 
 	listener  net.Listener  // nil with clientPort=-1
 	refusing  chan struct{} // closed by Refuse
@@ -112,7 +113,7 @@ type Clients struct {
 	running   sync.WaitGroup // readers and writers
 }
 
-// New returns Clients without any.
+// New returns Clients without connections.
 func New(o Options) *Clients {
 	throttle := &o.Config.ConnectionThrottle
 	return &Clients{
@@ -143,10 +144,10 @@ func New(o Options) *Clients {
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }
 
-// millis is a time of the server's clock as the session tracker wants it.
+// millis converts a time of the server's clock for the session tracker.
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
-// Refuse lets no more connections in.
+// Refuse stops accepting connections.
 func (s *Clients) Refuse() {
 	close(s.refusing)
 	if s.listener != nil {
@@ -155,9 +156,9 @@ func (s *Clients) Refuse() {
 	s.accepting.Wait()
 }
 
-// Close answers what has been asked for, ends the connections, and waits for that. What
-// still waits after timeout, such as a handshake whose outcome a failed log never tells,
-// is ended without an answer. Refuse comes before.
+// Close answers the pending requests, ends the connections, and waits for their end.
+// After timeout it ends the remaining ones without an answer, such as a handshake whose
+// outcome a failed log never reports. Refuse must be called before.
 func (s *Clients) Close(timeout time.Duration) {
 	for _, c := range s.conns.all() {
 		c.drain()
@@ -172,14 +173,14 @@ func (s *Clients) Close(timeout time.Duration) {
 	s.running.Wait()
 }
 
-// Kill ends a connection without a word to its client.
+// Kill ends a connection without a reply to its client.
 func (s *Clients) Kill(origin uint64) {
 	if c := s.conns.get(origin); c != nil {
 		c.kill()
 	}
 }
 
-// EndService ends the connections that have asked for anything.
+// EndService ends the connections that have sent any request.
 func (s *Clients) EndService() {
 	for _, c := range s.conns.all() {
 		if c.asked() {
@@ -188,13 +189,13 @@ func (s *Clients) EndService() {
 	}
 }
 
-// Tick lets local sessions expire, and read-only clients in if there is no leader.
+// Tick expires local sessions, and lets read-only clients in if there is no leader.
 func (s *Clients) Tick(now time.Duration) {
 	s.expireLocals(now)
 	s.considerReadOnly(now)
 }
 
-// Postpone gives local sessions the time back for which the process was paused.
+// Postpone extends local sessions by the time for which the process was paused.
 func (s *Clients) Postpone(gap time.Duration) { s.locals.Postpone(millis(gap)) }
 
 // nextSession returns a fresh session id.
@@ -211,13 +212,13 @@ func (s *Clients) nextSessionLocked() jute.SessionID {
 	})
 }
 
-// ReadOnly reports whether read-only clients are served for want of a leader.
+// ReadOnly reports whether read-only clients are served because there is no leader.
 func (s *Clients) ReadOnly() bool { return s.readOnly.Load() }
 
 // LocalBuckets returns the local sessions by their deadlines.
 func (s *Clients) LocalBuckets() []session.Bucket { return s.locals.Buckets() }
 
-// Show sets what a reading shows of the clients.
+// Show sets the fields of a reading that concern the clients.
 func (s *Clients) Show(r *monitor.Reading) {
 	r.LocalSessions = s.locals.Len()
 	r.Connections = s.conns.len()
@@ -226,8 +227,8 @@ func (s *Clients) Show(r *monitor.Reading) {
 	r.Stalls = s.throttler.stalls.Load()
 }
 
-// Held returns what the connections hold: requests that wait, connections with something
-// to be written, and how many have ended since the last call of Touches.
+// Held returns what the connections hold: waiting requests, connections with unwritten
+// replies, and how many connections have ended since the last call of Touches.
 func (s *Clients) Held() (requests, replies, ended monitor.Holding) {
 	requests = monitor.Holding{Items: s.throttler.waiting.Load(), Bytes: s.throttler.bytes.Load()}
 	replies = monitor.Holding{Bytes: s.outBytes.Load(), Limit: s.limits.Replies}

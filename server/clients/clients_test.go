@@ -21,7 +21,7 @@ import (
 	"github.com/zkd-project/zkd/server/watch"
 )
 
-// standin is a server that answers nothing.
+// standin is a backend that answers nothing.
 type standin struct{ submitted []replica.Submission }
 
 func (b *standin) Submit(subs ...replica.Submission) { b.submitted = append(b.submitted, subs...) }
@@ -68,8 +68,8 @@ func newTestConn(t *testing.T, s *Clients) *conn {
 	return newConn(s, nc)
 }
 
-// TestRefusedClientIsNotServed: the requests that a client sends right after a
-// connect request that is refused without a word are not looked at.
+// TestRefusedClientIsNotServed checks that requests sent right after a connect request
+// that is refused without a reply are ignored.
 func TestRefusedClientIsNotServed(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
@@ -125,8 +125,8 @@ func TestReadsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestAnswersComeInOrder: a read that comes between two writes is answered between them,
-// and nothing is left in the queue.
+// TestAnswersComeInOrder checks that a read between two writes is answered between them,
+// and that the queue is empty afterwards.
 func TestAnswersComeInOrder(t *testing.T) {
 	s, b := newTestClients(t)
 	c := newTestConn(t, s)
@@ -153,7 +153,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	}
 	s.state.Lock()
 	a.Begin(s.now())
-	c.hasWriter = true // the test looks at the buffer instead
+	c.hasWriter = true // the test reads the buffer instead
 	for _, sub := range b.submitted {
 		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.id, Ops: []datatree.Op{{Kind: datatree.OpSetData, Result: jute.OpSetData}}}
 		a.Answer(&replica.Order{}, txn, []datatree.Result{{}})

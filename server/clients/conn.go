@@ -20,11 +20,11 @@ import (
 
 // conn is one client connection.
 //
-// Two goroutines belong to it. The reader cuts requests from the socket, serves
-// reads, hands writes to the leader, and writes what its own work produced. The
-// writer, which is started when it is first needed, sleeps until the applier has
-// left something in the out buffer: answers to writes, watch events. Only one of
-// them writes the socket at a time.
+// A connection has two goroutines. The reader cuts requests from the socket, serves
+// reads, hands writes to the leader, and writes the output of its own work. The writer,
+// which is started when it is first needed, sleeps until the applier has put something
+// into the out buffer: answers to writes, or watch events. Only one of them writes the
+// socket at a time.
 type conn struct {
 	clients *Clients
 	nc      net.Conn
@@ -34,49 +34,49 @@ type conn struct {
 
 	// Owned by the reader.
 	timeoutMs int32                // negotiated; set before the session, by the applier
-	current   request              // being handled; here, since it would be an allocation elsewhere
+	current   request              // being handled; a field, since it would be allocated elsewhere
 	batch     []replica.Submission // writes of the frames being handled, not yet handed over
 	arena     []byte               // where request bodies of this batch are copied to
 	readsNow  int                  // reads answered since the last settle
 	started   time.Duration        // when the frames being handled were received
-	alone     bool                 // they may be answered without the leader
+	alone     bool                 // these frames may be answered without the leader
 
 	session     atomic.Int64              // jute.SessionID; 0 until established
 	auth        atomic.Pointer[[]jute.ID] // credentials; the slice is immutable
-	watcher     atomic.Uint64             // watch.Watcher plus one; 0 while it has none
+	watcher     atomic.Uint64             // watch.Watcher plus one; 0 while there is none
 	pendingLen  atomic.Int32              // len(mu.pending); only the reader raises it
 	established chan struct{}             // closed by the applier with the connect response
 	wake        chan struct{}             // to the writer
 	done        chan struct{}             // closed when the connection is being torn down
 	closeOnce   sync.Once
 
-	seen     jute.Zxid                       // the last that the client had seen when it came; set before it is answered
-	readOnly bool                            // the server had no leader when the client came; set before the session
-	fenced   bool                            // a request of the present batch went to the leader; owned by the reader
+	seen     jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
+	readOnly bool                            // the server had no leader when the client connected; set before the session
+	fenced   bool                            // a request of the current batch went to the leader; owned by the reader
 	tracked  atomic.Pointer[session.Session] // set before the session
-	local    atomic.Bool                     // the session is one of this server's own
-	touched  atomic.Int64                    // when the client was last heard of, ms; or arriving
-	reported int64                           // what the leader was told of that; owned by the peer loop
+	local    atomic.Bool                     // the session is local to this server
+	touched  atomic.Int64                    // when the client was last heard of, in ms; or arriving
+	reported int64                           // the part of touched that was reported to the leader; owned by the peer loop
 
-	dirty     bool // owned by the applier: it has to wake the writer
+	dirty     bool // owned by the applier: the writer must be woken
 	hasWriter bool // owned by the applier: the writer has been started
 
 	mu struct {
 		sync.Mutex
 		out      *outBuffer         // nil while empty
-		writing  bool               // somebody is writing the socket
+		writing  bool               // a goroutine is writing the socket
 		ending   bool               // close once out is written; nothing more is appended
 		lingers  bool               // with ending: the client may have sent more
 		draining bool               // the server stops: answer what is pending, then end
 		gone     bool               // torn down
 		mark     int                // where the frame being appended begins
-		pending  fifo.List[request] // requests behind and including an unanswered write
+		pending  fifo.List[request] // requests from the first unanswered write on
 		stats    connStats
 	}
-	drained sync.Cond // on mu: out has been written, pending got shorter, or the connection is gone
+	drained sync.Cond // on mu: out was written, pending got shorter, or the connection is gone
 }
 
-// connStats is what cons, stat and the latency lines show of a connection.
+// connStats are the values of a connection that cons, stat and the latency lines show.
 type connStats struct {
 	received, sent int64
 	lastOp         jute.OpCode
@@ -100,7 +100,7 @@ func (st *connStats) observe(latency time.Duration, n int64) {
 	st.count += n
 }
 
-// answered notes the reply to a request.
+// answered records the reply to a request.
 func (st *connStats) answered(req *request, zxid jute.Zxid) {
 	st.lastOp, st.lastZxid = req.op, zxid
 	if req.xid >= 0 {
@@ -133,14 +133,14 @@ func remoteIP(nc net.Conn) string {
 	return host
 }
 
-// isOver reports whether no more requests of the connection are to be handled.
+// isOver reports whether further requests of the connection are ignored.
 func (c *conn) isOver() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.gone || c.mu.ending || c.mu.draining
 }
 
-// asked reports whether the connection has, or wants, a session.
+// asked reports whether the connection has a session or has requested one.
 func (c *conn) asked() bool { return c.sessionID() != 0 || c.pendingLen.Load() > 0 }
 
 func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
@@ -154,17 +154,18 @@ func (c *conn) serve() {
 	}
 }
 
-// endOfConnection tells the usual ends from those worth a line in the log.
+// endOfConnection reports whether err is a usual end, which is not worth a line in the
+// log.
 func endOfConnection(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.Is(err, errHangUp) || isReset(err)
 }
 
-// errHangUp ends a connection that has been dealt with: its last bytes are out
-// or on their way.
+// errHangUp ends a connection that is complete: its last bytes are written or on their
+// way.
 var errHangUp = errors.New("connection is done")
 
-// run handles requests until the connection ends, and says why it did.
+// run handles requests until the connection ends, and returns the reason.
 func (c *conn) run() error {
 	if err := c.handshake(); err != nil {
 		return err
@@ -181,8 +182,8 @@ func (c *conn) run() error {
 	}
 }
 
-// handleBuffered handles all requests that have been read already, then hands
-// over and writes out what came of them.
+// handleBuffered handles all requests that have been read already, then hands over and
+// writes out the results.
 func (c *conn) handleBuffered() error {
 	c.fenced = false
 	handled := 0
@@ -206,14 +207,13 @@ func (c *conn) handleBuffered() error {
 	}
 }
 
-// settle ends a batch of requests: writes go to the leader in one piece, what
-// is in the out buffer goes to the socket, and the counters are brought up to
-// date with one look at the clock.
+// settle ends a batch of requests: it hands the writes to the leader in one piece, writes
+// the out buffer to the socket, and updates the counters with one reading of the clock.
 func (c *conn) settle(handled int) {
 	if handled == 0 {
 		return
 	}
-	c.current = request{} // lets go of the read buffer
+	c.current = request{} // releases the read buffer
 	c.submitBatch()
 	c.clients.metrics.PacketsReceived.Add(int64(handled))
 	reads := c.readsNow
@@ -238,11 +238,11 @@ func (c *conn) submitBatch() {
 	c.arena = nil
 }
 
-// keep returns a copy of body that lives as long as the request. Bodies of one
-// batch share an allocation.
+// keep returns a copy of body that lives as long as the request. Bodies of one batch
+// share an allocation.
 func (c *conn) keep(body []byte) []byte {
 	if cap(c.arena)-len(c.arena) < len(body) {
-		// What else has been read is likely to be kept too.
+		// The other bytes read are likely to be kept too.
 		c.arena = make([]byte, 0, max(len(body), min(c.frames.w-c.frames.r+len(body), busyReadBuffer)))
 	}
 	n := len(c.arena)
@@ -250,7 +250,7 @@ func (c *conn) keep(body []byte) []byte {
 	return c.arena[n:len(c.arena):len(c.arena)]
 }
 
-// kill ends the connection from any goroutine, without a word to the client.
+// kill ends the connection from any goroutine, without a reply to the client.
 func (c *conn) kill() {
 	c.closeOnce.Do(func() {
 		close(c.done)
@@ -264,7 +264,7 @@ func (c *conn) kill() {
 	c.clients.throttler.relax() // its reader may be paused
 }
 
-// drain makes the connection end once what it has asked for is answered.
+// drain ends the connection once its pending requests are answered.
 func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,8 +273,7 @@ func (c *conn) drain() {
 	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.RequestThrottle.ShutdownTimeout))
 }
 
-// readWithin sets the deadline of the handshake, unless the server is stopping
-// already.
+// readWithin sets the deadline of the handshake, unless the server is already stopping.
 func (c *conn) readWithin(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,8 +282,8 @@ func (c *conn) readWithin(d time.Duration) {
 	}
 }
 
-// readWithoutDeadline ends the deadline of the handshake, unless the server is
-// stopping already.
+// readWithoutDeadline removes the deadline of the handshake, unless the server is already
+// stopping.
 func (c *conn) readWithoutDeadline() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,19 +295,18 @@ func (c *conn) readWithoutDeadline() {
 // tearDown runs when the reader ends.
 func (c *conn) tearDown() {
 	lingers := c.finish()
-	c.clients.forget(c) // it counts no more
+	c.clients.forget(c) // the connection no longer counts
 	if lingers {
 		c.linger()
 	}
 	c.kill()
 }
 
-// lingerTimeout bounds how long a client may take to read its last bytes.
+// lingerTimeout bounds the time in which a client may read its last bytes.
 const lingerTimeout = time.Second
 
-// finish gives a client what it is still owed: the replies to its requests when
-// the server stops, or the last reply of a connection that is ending. It reports
-// whether to linger.
+// finish sends a client the remaining replies: those to its requests when the server
+// stops, or the last reply of a connection that is ending. It reports whether to linger.
 func (c *conn) finish() (lingers bool) {
 	c.mu.Lock()
 	if c.mu.draining {
@@ -332,9 +330,8 @@ func (c *conn) finish() (lingers bool) {
 	return c.mu.lingers || c.mu.draining
 }
 
-// linger closes the sending side and swallows what the client still sends: a
-// close with unread bytes would reset the connection, and the client would lose
-// the last reply.
+// linger closes the sending side and discards further input from the client: a close with
+// unread bytes would reset the connection, and the client would lose the last reply.
 func (c *conn) linger() {
 	tcp, ok := c.nc.(*net.TCPConn)
 	if !ok {
@@ -348,8 +345,8 @@ func (c *conn) linger() {
 // ip returns the client's address without the port.
 func (c *conn) ip() string { return (*c.auth.Load())[0].ID }
 
-// watcherID returns the connection's handle in the watch table, which it gets
-// with its first watch. The caller holds the tree lock.
+// watcherID returns the connection's handle in the watch table, which is allocated with
+// its first watch. The caller holds the tree lock.
 func (c *conn) watcherID() watch.Watcher {
 	if w := c.watcher.Load(); w != 0 {
 		return watch.Watcher(w - 1)

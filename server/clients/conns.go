@@ -7,10 +7,9 @@ import (
 	"github.com/zkd-project/zkd/server/watch"
 )
 
-// conns is the register of live connections: by origin, by session, by handle
-// in the watch table, and how many there are of each address. One mutex guards
-// it; it is the innermost lock but for a connection's own, which is never held
-// when this one is taken.
+// conns is the register of live connections, by origin, by session and by handle in the
+// watch table, with the number of connections of each address. One mutex guards it. It is
+// the innermost lock except a connection's, which is never held when this one is taken.
 type conns struct {
 	mu        sync.RWMutex
 	byOrigin  map[uint64]*conn
@@ -22,7 +21,7 @@ type conns struct {
 	ended     []lastTouch     // of connections that ended since the last report
 }
 
-// lastTouch is when the client of a connection that has ended was heard of last.
+// lastTouch is the last touch by the client of a connection that has ended.
 type lastTouch struct {
 	session   jute.SessionID
 	timeoutMs int32
@@ -38,7 +37,7 @@ func newConns(reports bool) *conns {
 	}
 }
 
-// add registers a new connection unless a limit is reached (0 means none).
+// add registers a new connection unless a limit is reached (0 means no limit).
 func (r *conns) add(c *conn, ip string, perIP, total int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +49,7 @@ func (r *conns) add(c *conn, ip string, perIP, total int) bool {
 	return true
 }
 
-// remove takes a connection out of the register.
+// remove removes a connection from the register.
 func (r *conns) remove(c *conn, ip string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +76,7 @@ func (r *conns) get(origin uint64) *conn {
 	return r.byOrigin[origin]
 }
 
-// claim makes c the connection of session s and returns the one before.
+// claim makes c the connection of session s and returns the previous one.
 func (r *conns) claim(s jute.SessionID, c *conn) (old *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,14 +85,14 @@ func (r *conns) claim(s jute.SessionID, c *conn) (old *conn) {
 	return old
 }
 
-// of returns the connection of session s, if it is here.
+// of returns the connection of session s, if it is on this server.
 func (r *conns) of(s jute.SessionID) *conn {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.bySession[s]
 }
 
-// release forgets session s and returns its connection, if it is here.
+// release forgets session s and returns its connection, if it is on this server.
 func (r *conns) release(s jute.SessionID) *conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +136,8 @@ func (r *conns) allLocked() []*conn {
 	return list
 }
 
-// heard returns the live connections, and the last touches of those that have ended
-// since the last call. Both come from one hold of the lock: a connection that ends at
+// heard returns the live connections, and the last touches of those that have ended since
+// the last call. Both are read under one hold of the lock, so a connection that ends at
 // the same moment is in one of the two.
 func (r *conns) heard() (live []*conn, ended []lastTouch) {
 	r.mu.Lock()

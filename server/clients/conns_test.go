@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// testConn returns a connection of a session that is in the register and nowhere else.
+// testConn returns a connection of a session that is only in the register.
 func testConn(r *conns, origin uint64) *conn {
 	c := &conn{id: origin}
 	c.session.Store(int64(origin))
@@ -18,7 +18,7 @@ func testConn(r *conns, origin uint64) *conn {
 	return c
 }
 
-// A report of touches says that its server knows of all of them up to a moment. So a
+// A report of touches means that its server knows all of them up to a moment. So a
 // connection that ends while the report is made must be in it, alive or ended.
 func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 	const rounds, each = 3_000, 100

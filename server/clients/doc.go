@@ -1,4 +1,4 @@
-// Package clients serves the clients of one server: it takes their connections and
+// Package clients serves the clients of one server: it accepts their connections and
 // requests, answers reads from the tree, hands writes over to be ordered, and sends the
 // answers and watch events.
 //
@@ -6,20 +6,21 @@
 //	            │                                 ├── out buffer ── client
 //	            └─ write ── Backend … Answers ────┘
 //
-// A connection has two goroutines: its reader, and a writer that begins with the first
+// A connection has two goroutines: its reader, and a writer that starts with the first
 // answer or event. Requests of a connection are answered in their order: a read that
-// comes after a write waits in the connection's queue until the write is answered, and is
+// follows a write waits in the connection's queue until the write is answered, and is
 // then served by the applier.
 //
-// # Who calls what
+// # Callers
 //
-// The server makes Clients when its state is there, calls Listen, and at its end Refuse,
-// Drain and Close. The applier is the only caller of Answers, with State locked for
-// writing. The peer loop calls Kill, EndService, Touches and EndReadOnly. Everything else
-// may be called from any goroutine.
+// The server makes Clients when it has recovered its state, and then calls Listen; when
+// it stops, it calls Refuse and Close. Only the applier calls Answers, with State locked
+// for writing. The peer loop calls Kill, EndService, Touches and EndReadOnly. All
+// other methods may be called from any goroutine.
 //
 // # Locks
 //
-// In this order: State, the watch table, the register of connections, a connection.
-// Nothing blocks while one of them is held. An answer takes the connection's lock once.
+// The order is: State, the watch table, the register of connections, a connection. No
+// goroutine blocks while it holds one of them. An answer takes the connection's lock
+// once.
 package clients

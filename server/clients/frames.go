@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	idleReadBuffer = 4 << 10  // what an idle connection holds
-	busyReadBuffer = 64 << 10 // where doubling stops, but for a larger frame
+	idleReadBuffer = 4 << 10  // size for an idle connection
+	busyReadBuffer = 64 << 10 // limit of doubling, except for a larger frame
 )
 
 // errFrameLength is a length prefix that no request can have.
@@ -18,16 +18,15 @@ func (e errFrameLength) Error() string {
 	return fmt.Sprintf("frame of %d bytes: not within 0 and jute.maxbuffer", int32(e))
 }
 
-// frameReader cuts a byte stream into frames: a four-byte big-endian length and
-// that many bytes. Reading ahead is what makes pipelined requests cheap: one
-// read brings many frames.
+// frameReader cuts a byte stream into frames: a four-byte big-endian length and that many
+// bytes. Reading ahead makes pipelined requests cheap: one read brings many frames.
 type frameReader struct {
 	src io.Reader
 	max int // longest frame; a longer or negative one is errFrameLength
 
 	buf   []byte
 	r, w  int // buf[r:w] is read but not taken
-	small int // consecutive reads that would have fitted an idle buffer
+	small int // consecutive reads that would have fitted into an idle buffer
 }
 
 func newFrameReader(src io.Reader, maxFrame int) *frameReader {
@@ -46,7 +45,7 @@ func (f *frameReader) next() (frame []byte, ok bool, err error) {
 	return frame, true, nil
 }
 
-// pending returns the length of the frame that comes next, once known.
+// pending returns the length of the next frame, once known.
 func (f *frameReader) pending() (n int, ok bool, err error) {
 	if f.w-f.r < 4 {
 		return 0, false, nil
@@ -76,7 +75,7 @@ func (f *frameReader) take(n int) (b []byte, ok bool) {
 	return b, true
 }
 
-// fill reads at least one more byte from the source and returns how many.
+// fill reads at least one more byte from the source and returns the number of bytes read.
 func (f *frameReader) fill() (int, error) {
 	f.makeRoom()
 	n, err := f.src.Read(f.buf[f.w:])
@@ -90,10 +89,10 @@ func (f *frameReader) fill() (int, error) {
 	return 0, err
 }
 
-// makeRoom moves what is left to the front of a buffer of the right size: a frame
-// or a stream that fills the buffer gets one twice as large, up to what it needs,
-// and a connection that has been slow for a while goes back to a small one. A
-// length prefix alone, which costs a client nothing, gets no memory.
+// makeRoom moves the remaining bytes to the front of a buffer of the right size. A frame
+// or a stream that fills the buffer gets one twice as large, up to the size needed, and a
+// connection that has been slow for a while gets a small one again. A length prefix
+// alone, which costs a client nothing, gets no memory.
 func (f *frameReader) makeRoom() {
 	need := 0
 	if n, ok, err := f.pending(); ok && err == nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// chunkReader gives what it has in pieces of random size.
+// chunkReader returns its data in pieces of random size.
 type chunkReader struct {
 	data []byte
 	rng  *rand.Rand
@@ -78,8 +78,8 @@ func TestFrameReaderRefusesImpossibleLengths(t *testing.T) {
 	}
 }
 
-// TestFrameReaderShrinks: a connection that was busy once and is idle now must
-// not keep its large buffer.
+// TestFrameReaderShrinks checks that a connection that was busy and is now idle does not
+// keep its large buffer.
 func TestFrameReaderShrinks(t *testing.T) {
 	big := binary.BigEndian.AppendUint32(nil, 500_000)
 	big = append(big, make([]byte, 500_000)...)

@@ -21,9 +21,9 @@ var (
 	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
 )
 
-// handshake takes a connection from its first bytes to an established session.
-// The first four bytes decide: a four-letter word, or the length of a connect
-// request. Nothing more is read until the session stands.
+// handshake takes a connection from its first bytes to an established session. The first
+// four bytes decide: they are a four-letter word, or the length of a connect request.
+// Nothing more is read until the session is established.
 func (c *conn) handshake() error {
 	c.readWithin(c.clients.cfg.SessionlessCnxnTimeout)
 	word, err := c.firstWord()
@@ -52,7 +52,7 @@ func (c *conn) handshake() error {
 	return c.connect(&r)
 }
 
-// sessionless names the end of a client that never said who it is.
+// sessionless returns the error for a client that never sent a connect request.
 func (c *conn) sessionless(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.clients.metrics.Sessionless.Add(1)
@@ -84,9 +84,8 @@ func (c *conn) firstFrame() ([]byte, error) {
 	}
 }
 
-// admitConnect checks a connect request before anything is done for it. A
-// refusal closes the connection without a word, so the client tries another
-// server (wire.md section 3).
+// admitConnect checks a connect request before any work is done for it. A refusal closes
+// the connection without a reply, so the client tries another server (wire.md section 3).
 func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	s.metrics.ConnectionRequests.Add(1)
 	switch {
@@ -100,9 +99,9 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 		s.metrics.ConnectionDrops.Add(1)
 		return errTooManyOpened
 	}
-	// A session is resumed behind everything that the leader had ordered, so a
-	// server that is only a little late need not turn the client away: see
-	// answerConnect. Where nothing is going to be applied, it has to be now.
+	// A session is resumed after everything that the leader has ordered, so a server that
+	// lags only a little need not refuse the client: see answerConnect. Where no more
+	// entries will be applied, the check is made now.
 	if last := s.state.Applied(); r.LastZxidSeen > last && (c.readOnly || r.SessionID == 0 || !s.cfg.Replicated()) {
 		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
 	}
@@ -110,7 +109,7 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	return nil
 }
 
-// connect makes or resumes the session and waits until that is decided.
+// connect creates or resumes the session and waits for the outcome.
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.clients
 	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
@@ -125,8 +124,8 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	if r.SessionID == 0 {
 		sub.Request.Session = s.nextSession()
 	} else {
-		// The password comes first: knowing an id must not be enough to cut its
-		// owner off, as it is in Apache's server.
+		// The password is checked first: knowing an id must not be enough to disconnect
+		// its owner, as it is in Apache's server.
 		if !s.keys.Load().Verify(r.SessionID, r.Password) {
 			s.metrics.BadPasswords.Add(1)
 			c.refuseSession(r.HasReadOnly)
@@ -139,7 +138,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		readOnly = 1
 	}
 	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: c.established})
-	c.touched.Store(millis(c.started)) // not before then the leader starts the session's time
+	c.touched.Store(millis(c.started)) // the leader starts the session's timeout no earlier than this
 	s.backend.Submit(sub)
 	if err := c.await(c.established); err != nil {
 		return err
@@ -158,8 +157,8 @@ func (c *conn) establishedOrRefused() error {
 	return nil
 }
 
-// refuseSession tells the client that its session is gone for good, and ends
-// the connection.
+// refuseSession tells the client that its session no longer exists, and ends the
+// connection.
 func (c *conn) refuseSession(hasReadOnly bool) {
 	c.sendConnectResponse(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: hasReadOnly, ReadOnly: c.readOnly})
 	c.endAfterFlush()
@@ -170,10 +169,10 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 	c.send(jute.EndFrame(r.Append(b), mark))
 }
 
-// answerConnect is the applier's part: the session has been created, or the
-// barrier of its resumption has been passed, or its new timeout is set. The session
-// exists, or it never will again. The client is told the timeout of the tree: that one
-// holds on all servers. The caller holds the tree lock for writing.
+// answerConnect is the applier's part, called when the session has been created, the
+// barrier of its resumption has passed, or its new timeout is set. The session exists
+// then, or it never will again. The client is told the timeout in the tree, which holds
+// on all servers. The caller holds the tree lock for writing.
 func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
 	tracked := s.tracker.Get(id)
 	timeoutMs, alive := s.state.Tree.Session(id)
@@ -192,7 +191,7 @@ func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasR
 		return
 	}
 	if tracked.Closing() {
-		c.kill() // neither open nor closed: the client asks again
+		c.kill() // neither open nor closed: the client tries again
 		return
 	}
 	if old := s.conns.claim(id, c); old != nil && old != c {

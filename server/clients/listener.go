@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Listen opens the client port, if there is to be one, and starts accepting. It returns
+// Listen opens the client port, if one is configured, and starts accepting. It returns
 // the port's address, or nil.
 func (s *Clients) Listen() (net.Addr, error) {
 	if s.cfg.ClientPort < 0 {
@@ -38,8 +38,8 @@ func (s *Clients) Listen() (net.Addr, error) {
 	return bound, nil
 }
 
-// listenTCP opens a port whose connections have keep-alives only if
-// clientTcpKeepAlive says so: Go's default costs each new one four system calls.
+// listenTCP opens a port whose connections have keep-alives only if clientTcpKeepAlive is
+// set: Go's default costs four system calls for each new connection.
 func (s *Clients) listenTCP(network, addr string) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: -1}
 	if s.cfg.ClientTCPKeepAlive {
@@ -48,8 +48,8 @@ func (s *Clients) listenTCP(network, addr string) (net.Listener, error) {
 	return lc.Listen(context.Background(), network, addr)
 }
 
-// setBacklog sets how many connections wait to be accepted at most. Negative is
-// the system's default, which the listener has already.
+// setBacklog sets the maximum number of connections that wait to be accepted. A negative
+// number means the system's default, which the listener already has.
 func setBacklog(l net.Listener, n int) error {
 	tcp, ok := l.(*net.TCPListener)
 	if !ok || n < 0 {
@@ -69,10 +69,10 @@ func (s *Clients) acceptLoop() {
 		nc, err := s.listener.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed), err != nil && s.backend.Ending():
-			return // whatever a listener of Options.Listen says when it is closed
+			return // whatever error a listener of Options.Listen returns when it is closed
 		case err != nil:
-			// Out of file descriptors, most likely: existing clients go on, and
-			// some may leave.
+			// Most likely the process is out of file descriptors: existing clients
+			// continue, and some may leave.
 			s.log.Warn("can't accept a connection", zap.Error(err))
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -85,8 +85,8 @@ func (s *Clients) acceptLoop() {
 	}
 }
 
-// admit starts a connection if the limits allow one more. Otherwise it closes it
-// without a word, which makes a client try another server.
+// admit starts a connection if the limits allow one more. Otherwise it closes it without
+// a reply, which makes a client try another server.
 func (s *Clients) admit(nc net.Conn) {
 	c := newConn(s, nc)
 	if !s.conns.add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
@@ -99,9 +99,9 @@ func (s *Clients) admit(nc net.Conn) {
 	s.running.Go(c.serve)
 }
 
-// forget removes a connection that has ended from everything that knows it.
-// Under the tree lock nothing can add a watch for it meanwhile: its reader has
-// ended, and the applier, which serves its queued reads, holds the lock to do so.
+// forget removes an ended connection from all registers. Under the tree lock no watch can
+// be added for it meanwhile: its reader has ended, and the applier, which serves its
+// queued reads, needs that lock to do so.
 func (s *Clients) forget(c *conn) {
 	s.state.RLock()
 	c.mu.Lock()

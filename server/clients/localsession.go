@@ -10,13 +10,12 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// A local session is known to its server alone (semantics.md section 14). It costs
-// the ensemble nothing, and owns no ephemerals. Clients get one where
-// localSessionsEnabled says so, where a server without a leader serves read-only
-// clients, and while the disk is full.
+// A local session is known only to its server (semantics.md section 14). It costs the
+// ensemble nothing, and owns no ephemerals. Clients get one where localSessionsEnabled is
+// set, where a server without a leader serves read-only clients, and while the disk is
+// full.
 
-// locally opens or resumes a session of this server's own, and reports whether
-// that was its business.
+// locally opens or resumes a local session, and reports whether the request was for one.
 func (c *conn) locally(r *jute.ConnectRequest) (done bool, err error) {
 	s := c.clients
 	id := r.SessionID
@@ -47,10 +46,10 @@ func (s *Clients) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {
 	return s.state.Tree.Session(id)
 }
 
-// openUnlogged opens a local session for a client that asked for an ordinary one,
-// while the disk has no room for the log of that. When there is room again it
-// becomes an ordinary one with its first ephemeral. The caller holds the tree lock;
-// the connection's reader flushes.
+// openUnlogged opens a local session for a client that asked for an ordinary one, while
+// the disk has no room to log that one. When there is room again, it becomes an ordinary
+// session with its first ephemeral. The caller holds the tree lock; the connection's
+// reader flushes.
 func (c *conn) openUnlogged(hasReadOnly bool) {
 	s := c.clients
 	id := s.nextSessionLocked()
@@ -58,13 +57,13 @@ func (c *conn) openUnlogged(hasReadOnly bool) {
 	c.beginLocal(id, hasReadOnly)
 }
 
-// openLocal makes c the connection of a local session, and tells its client.
+// openLocal makes c the connection of a local session, and replies to its client.
 func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
 	c.beginLocal(id, hasReadOnly)
 	c.flush()
 }
 
-// beginLocal is openLocal without writing to the socket.
+// beginLocal does the same as openLocal without writing to the socket.
 func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
 	s := c.clients
 	if !s.locals.Renew(id, c.timeoutMs, millis(c.started)) {
@@ -87,7 +86,7 @@ func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
 	})
 }
 
-// closeLocal ends a local session at its client's wish.
+// closeLocal closes a local session at its client's request.
 func (r *read) closeLocal() {
 	r.locals.Remove(r.c.sessionID())
 	r.conns.release(r.c.sessionID())
@@ -95,7 +94,7 @@ func (r *read) closeLocal() {
 	r.c.endSession()
 }
 
-// expireLocals ends the local sessions whose clients have not been heard of.
+// expireLocals closes the local sessions whose clients have not been heard of in time.
 func (s *Clients) expireLocals(now time.Duration) {
 	for _, id := range s.locals.Expire(millis(now), nil) {
 		s.metrics.SessionsExpired.Add(1)
@@ -107,11 +106,11 @@ func (s *Clients) expireLocals(now time.Duration) {
 	}
 }
 
-// upgrade has the leader make the connection's local session one of the whole ensemble,
-// if the request creates an ephemeral and the configuration allows it: if it has no
-// local sessions at all, this one is local only because the disk was full. It waits for
-// the outcome: then the session is a global one, or if that was refused it is what it
-// was, and the request is one of that session.
+// upgrade asks the leader to make the connection's local session a global one, if the
+// request creates an ephemeral and the configuration allows it. Where local sessions are
+// not configured, this one is local only because the disk was full. upgrade waits for the
+// outcome: the session is then global, or still local if that was refused, and the
+// request belongs to that session.
 func (c *conn) upgrade(req *request) error {
 	allowed := c.clients.cfg.LocalSessionsUpgrading || !c.clients.cfg.LocalSessions
 	if !c.local.Load() || !allowed || !createsEphemeral(req) {
@@ -130,10 +129,10 @@ func (c *conn) upgrade(req *request) error {
 	return c.await(outcome)
 }
 
-// SessionOpened is called when the creation of a session is applied. A connection that had it
-// as a local one has a global one from here on. If another connection than origin has
-// resumed it meanwhile, that one ends: the leader does not know it as the owner, and
-// perhaps not its timeout. Its client resumes the global session.
+// SessionOpened is called when the creation of a session is applied. A connection that
+// had it as a local session has a global one from then on. If another connection than
+// origin has resumed it meanwhile, that one ends: the leader does not know it as the
+// owner, and perhaps not its timeout. Its client resumes the global session.
 func (a *Answers) SessionOpened(id jute.SessionID, origin uint64) {
 	if !a.clients.locals.Remove(id) {
 		return
@@ -162,7 +161,7 @@ func createsEphemeral(req *request) bool {
 		for i := range m.Ops {
 			op := &m.Ops[i]
 			switch op.Type {
-			case jute.OpCreate, jute.OpCreate2, jute.OpCreateTTL: // with such a mode, createTTL is create
+			case jute.OpCreate, jute.OpCreate2, jute.OpCreateTTL: // with such a mode, createTTL acts as create
 				if op.Mode.Ephemeral() {
 					return true
 				}
@@ -172,9 +171,9 @@ func createsEphemeral(req *request) bool {
 	return false
 }
 
-// considerReadOnly lets read-only clients in when there has been no leader for a
-// while (readonlymode.enabled, semantics.md section 15). They see the last
-// committed state, and are sent away when there is a leader again.
+// considerReadOnly lets read-only clients in when there has been no leader for a while
+// (readonlymode.enabled, semantics.md section 15). They see the last committed state, and
+// are disconnected when there is a leader again.
 func (s *Clients) considerReadOnly(now time.Duration) {
 	if !s.cfg.ReadOnlyMode || !s.cfg.Replicated() || s.backend.Serving() || s.backend.Ending() || s.readOnly.Load() {
 		return
@@ -186,7 +185,7 @@ func (s *Clients) considerReadOnly(now time.Duration) {
 	s.readOnly.Store(true)
 }
 
-// EndReadOnly sends read-only clients away: there is a leader.
+// EndReadOnly disconnects read-only clients, because there is a leader.
 func (s *Clients) EndReadOnly() {
 	if !s.readOnly.Swap(false) {
 		return

@@ -10,30 +10,29 @@ import (
 )
 
 const (
-	outFlush  = 64 << 10          // the reader writes the socket before it answers more
+	outFlush  = 64 << 10          // the reader writes the socket before it answers more requests
 	outPooled = 1 << 20           // larger buffers are left to the garbage collector
-	outFull   = 3 * outPooled / 4 // behind that much begins another chunk
-	// outLimit is how far a client may fall behind with what the applier appends,
-	// before it is cut off: watch events, and replies to reads behind a write. It
-	// also limits one reply to a multiRead. What else a client asks for is limited
-	// by not reading its next request. limits.replies is for all clients together.
+	outFull   = 3 * outPooled / 4 // after that many bytes a new chunk begins
+	// outLimit is how many unread bytes from the applier a client may have before it is
+	// disconnected: watch events, and replies to reads after a write. It also limits one
+	// reply to a multiRead. Other requests are limited by not reading the client's next
+	// one. limits.replies is for all clients together.
 	outLimit = 64 << 20
 )
 
-// outBuffer holds encoded frames on their way to a client. Only connections
-// with something to write have one. A long one is in chunks: it is not copied as
-// it grows, and so takes no more memory than what it holds, whenever the garbage
-// collector comes.
+// outBuffer holds encoded frames on their way to a client. Only connections with
+// unwritten output have one. A long one consists of chunks: it is not copied as it grows,
+// and so takes no more memory than its contents, whenever the garbage collector runs.
 type outBuffer struct {
 	full     [][]byte // chunks, the oldest first
 	fullSize int      // bytes in full
 	b        []byte   // the last chunk
-	counted  int      // bytes that are in Server.outBytes
-	// sizes of the replies in it; all 0 if there are none
+	counted  int      // bytes that are counted in Clients.outBytes
+	// sizes of the replies in the buffer; all 0 if there are none
 	last, least, most int
 }
 
-// saw notes the size of a reply.
+// saw records the size of a reply.
 func (o *outBuffer) saw(size int) {
 	o.last, o.most = size, max(o.most, size)
 	if o.least == 0 || size < o.least {
@@ -41,7 +40,7 @@ func (o *outBuffer) saw(size int) {
 	}
 }
 
-// showSizes counts the replies, once for all: the counter is shared by all connections.
+// showSizes counts all replies in one step, because all connections share the counter.
 func (o *outBuffer) showSizes(sizes *monitor.Sizes) {
 	if o.most > 0 {
 		sizes.ObserveAll(int64(o.last), int64(o.least), int64(o.most))
@@ -62,7 +61,7 @@ func (o *outBuffer) chunk() []byte {
 
 var outBuffers = sync.Pool{New: func() any { return &outBuffer{b: make([]byte, 0, 4<<10)} }}
 
-// releaseOut gives up a buffer that was written, or will not be.
+// releaseOut releases a buffer that was written, or will not be.
 func (s *Clients) releaseOut(o *outBuffer) {
 	if o.counted > 0 {
 		s.outBytes.Add(-int64(o.counted))
@@ -73,7 +72,7 @@ func (s *Clients) releaseOut(o *outBuffer) {
 	}
 }
 
-// dropOutLocked gives up what was to be written.
+// dropOutLocked discards the unwritten output.
 func (c *conn) dropOutLocked() {
 	if c.mu.out != nil {
 		c.clients.releaseOut(c.mu.out)
@@ -120,7 +119,7 @@ func (c *conn) endLocked(b []byte) {
 	c.countOutLocked()
 }
 
-// countOutLocked brings outBytes up to date. A short buffer, as most are, does not count.
+// countOutLocked updates outBytes. A short buffer, as most are, does not count.
 func (c *conn) countOutLocked() {
 	if out := c.mu.out; out.len() > outFlush {
 		c.clients.outBytes.Add(int64(out.len() - out.counted))
@@ -128,14 +127,14 @@ func (c *conn) countOutLocked() {
 	}
 }
 
-// behindLocked reports whether the client has fallen too far behind with what it takes:
-// alone, or if its buffer counts while those that count are too much together.
+// behindLocked reports whether the client is too slow in taking its output: if its own
+// buffer is too long, or if it counts and the counted buffers are too long together.
 func (c *conn) behindLocked() bool {
 	out := c.mu.out
 	return out != nil && (out.len() > outLimit || out.counted > 0 && c.clients.outBytes.Load() > c.clients.limits.Replies)
 }
 
-// abandon gives up the frame that begin started and unlocks the connection.
+// abandon discards the frame that begin started and unlocks the connection.
 func (c *conn) abandon(b []byte) {
 	c.mu.out.b = b[:c.mu.mark]
 	c.mu.Unlock()
@@ -146,8 +145,8 @@ func (c *conn) reply(xid int32, zxid jute.Zxid, code jute.Code) {
 	c.end(c.begin(xid, zxid, code))
 }
 
-// send appends a complete frame, length prefix included. It returns false if
-// the client has fallen too far behind to be sent any more.
+// send appends a complete frame, including its length prefix. It returns false if the
+// client is too slow to be sent any more.
 func (c *conn) send(frame []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,12 +166,12 @@ func (c *conn) send(frame []byte) bool {
 	return true
 }
 
-// endAfterFlush makes what is in the out buffer the connection's last bytes, and
-// wakes the reader, which writes them and finishes.
+// endAfterFlush makes the bytes in the out buffer the connection's last ones, and wakes
+// the reader, which writes them and finishes.
 func (c *conn) endAfterFlush() { c.endWith(true) }
 
-// endSession is endAfterFlush for the reply to a closeSession, behind which a
-// client sends nothing.
+// endSession is endAfterFlush for the reply to a closeSession, after which a client sends
+// nothing.
 func (c *conn) endSession() { c.endWith(false) }
 
 func (c *conn) endWith(lingers bool) {
@@ -183,9 +182,9 @@ func (c *conn) endWith(lingers bool) {
 	c.nc.SetReadDeadline(time.Now())
 }
 
-// flush writes the out buffer to the socket. If another goroutine is writing,
-// that one goes on with what was added. It blocks while the client does not
-// take its bytes, which is what pauses a reader whose client is slow.
+// flush writes the out buffer to the socket. If another goroutine is writing, that
+// goroutine also writes the added bytes. flush blocks while the client does not read,
+// which pauses the reader of a slow client.
 func (c *conn) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +210,7 @@ func (c *conn) flush() {
 	c.drained.Broadcast()
 }
 
-// write writes the chunks to the socket, and lets go of each that it has written.
+// write writes the chunks to the socket, and releases each chunk once it is written.
 func (c *conn) write(out *outBuffer) error {
 	for i, b := range out.full {
 		if _, err := c.nc.Write(b); err != nil {
@@ -225,7 +224,7 @@ func (c *conn) write(out *outBuffer) error {
 	return err
 }
 
-// makeRoom waits until the out buffer is short again, writing it if nobody else
+// makeRoom waits until the out buffer is short again, and writes it if no other goroutine
 // does.
 func (c *conn) makeRoom() {
 	c.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLongOutBuffer wants what was appended, in its order, and no more memory for
-// it than a third above its length.
+// TestLongOutBuffer checks that a buffer has the appended bytes, in order, in at most a
+// third more memory than its length.
 func TestLongOutBuffer(t *testing.T) {
 	for _, size := range []int{100, 5_000, 100_000, 250_000, outFull, 1_000_000, 5_000_000} {
 		var o outBuffer

@@ -10,9 +10,9 @@ import (
 	"github.com/zkd-project/zkd/server/watch"
 )
 
-// read is one request that is answered from the tree as it stands. The tree
-// lock is held, for reading or writing, from the look-up to the moment at which
-// the reply and the watch are in place: so no change can fall between them.
+// read is one request that is answered from the current tree. The tree lock is held, for
+// reading or writing, from the look-up until the reply and the watch are in place, so no
+// change can come between them.
 type read struct {
 	*Clients
 	c    *conn
@@ -20,8 +20,8 @@ type read struct {
 	zxid jute.Zxid
 }
 
-// answerRead answers a request that needs no leader, and reports whether the
-// connection goes on. The caller holds the tree lock.
+// answerRead answers a request that needs no leader, and reports whether the connection
+// continues. The caller holds the tree lock.
 func (s *Clients) answerRead(c *conn, req *request) (keep bool) {
 	r := read{s, c, req, s.state.Tree.LastZxid()}
 	err, known := r.dispatch()
@@ -35,13 +35,13 @@ func (s *Clients) answerRead(c *conn, req *request) (keep bool) {
 	return true
 }
 
-// dispatch serves the request: it appends the reply, or returns the error that
-// is the reply. Ops that a client can't send are not known.
+// dispatch serves the request: it appends the reply, or returns the error to be sent as
+// the reply. Ops that a client can't send are unknown.
 func (r *read) dispatch() (err error, known bool) {
 	switch r.req.op {
 	case jute.OpPing:
 		r.reply(jute.XidPing, r.zxid, 0)
-	case jute.OpAuth: // it was done when it came
+	case jute.OpAuth: // it was processed on arrival
 		r.reply(r.req.xid, 0, 0)
 	case jute.OpGetData:
 		err = r.getData()
@@ -109,7 +109,7 @@ func (r *read) readable(path string) (datatree.Node, error) {
 	return node, r.allowed(node.ACL, jute.PermRead)
 }
 
-// path decodes the request that has a path and nothing else.
+// path decodes a request that consists of a path.
 func (r *read) path() (string, error) {
 	var p jute.PathRequest
 	d := r.body()
@@ -120,7 +120,7 @@ func (r *read) path() (string, error) {
 	return p.Path, nil
 }
 
-// pathWatch decodes the request that most reads have.
+// pathWatch decodes the record that most reads use.
 func (r *read) pathWatch() (p jute.PathWatchRequest, err error) {
 	d := r.body()
 	p.Decode(&d)
@@ -160,7 +160,7 @@ func (r *read) exists() error {
 	}
 	node, ok := r.state.Tree.Get(p.Path)
 	if ok {
-		// Needed since ZOOKEEPER-4799; before, existence was for everyone.
+		// Checked since ZOOKEEPER-4799; before that, everyone could test existence.
 		if err := r.allowed(node.ACL, jute.PermRead); err != nil {
 			return err
 		}
@@ -230,16 +230,16 @@ func (r *read) getAllChildrenNumber() error {
 		return err
 	}
 	n := r.state.Tree.CountDescendants(path)
-	if path == "" { // the root by another name, which is below it for Apache's server
+	if path == "" { // another name of the root, which Apache's server counts as a node below it
 		n++
 	}
 	r.end(jute.AppendInt32(r.begin(), int32(n)))
 	return nil
 }
 
-// getEphemerals lists the ephemerals of the calling session whose path begins with
-// the prefix. A prefix of "" or "/" means all, with any spaces around it; in
-// another prefix spaces count (FinalRequestProcessor.java).
+// getEphemerals lists the ephemerals of the calling session whose path begins with the
+// prefix. A prefix of "" or "/" means all, also with spaces around it; in another prefix
+// spaces count (FinalRequestProcessor.java).
 func (r *read) getEphemerals() error {
 	var p jute.GetEphemeralsRequest
 	d := r.body()
@@ -265,12 +265,12 @@ func (r *read) getEphemerals() error {
 	return nil
 }
 
-// multiRead answers each of its reads by itself. Watch flags in it mean nothing,
-// as in Apache's server. It fails as a whole if it can't be decoded; at an
-// operation that is no read or has a null path, and then the results so far
-// follow the error, as in Apache's server; and if the answer has more than
-// outLimit bytes: one request has room for so many reads that it could ask for
-// all the memory there is.
+// multiRead answers each of its reads separately. Watch flags in it have no effect, as in
+// Apache's server. It fails as a whole if it can't be decoded. It also fails at an
+// operation that is no read or has a null path, and then the results so far follow the
+// error, as in Apache's server. Finally it fails if the answer has more than outLimit
+// bytes: one request has room for so many reads that it could ask for all the memory
+// there is.
 func (r *read) multiRead() error {
 	var m jute.MultiRequest
 	d := r.body()

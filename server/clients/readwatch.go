@@ -45,9 +45,9 @@ func (r *read) checkOrRemoveWatches() error {
 	return nil
 }
 
-// setWatches puts a reconnected client's watches back. A change that it missed
-// becomes an event at once, before the reply; comparing and registering happen
-// under one tree lock, so no change is lost between them.
+// setWatches restores a reconnected client's watches. A change that it missed is sent as
+// an event at once, before the reply. Comparing and registering happen under one tree
+// lock, so no change is lost between them.
 func (r *read) setWatches() error {
 	var p jute.SetWatchesRequest
 	d := r.body()

@@ -19,24 +19,24 @@ type request struct {
 	body     []byte    // without the header
 	received time.Duration
 	large    int64 // bytes that count against largeRequestMaxBytes, or 0
-	// ordered requests are answered when the leader's order comes to them: the
-	// writes, sync and connect. The others are served where they are, but not
-	// before an ordered request ahead of them has been answered.
+	// ordered requests are answered in the leader's order: the writes, sync and connect.
+	// The others are served locally, but only after the ordered requests before them have
+	// been answered.
 	ordered bool
-	// outcome is set in a createSession of the connection's own, for which the reader
-	// waits. It is closed when that is settled. (A client can send an op of the same
-	// number.)
+	// outcome is set in a createSession made by the connection itself, for which the
+	// reader waits. It is closed when the outcome is known. (A client can send an op of
+	// the same number.)
 	outcome chan struct{}
 }
 
-// size is about how much memory a waiting request takes.
+// size returns approximately how much memory a waiting request takes.
 func (r *request) size() int64 { return int64(len(r.body)) + 256 }
 
-// errShortHeader is a frame that is too short for a request header.
+// errShortHeader means that a frame is too short for a request header.
 var errShortHeader = errors.New("frame is too short for a request header")
 
-// handle deals with one frame of an established connection. frame shares the
-// read buffer. An error ends the connection.
+// handle processes one frame of an established connection. frame shares the read buffer.
+// An error ends the connection.
 func (c *conn) handle(frame []byte) error {
 	var h jute.RequestHeader
 	d := jute.NewAliasDecoder(frame)
@@ -69,9 +69,9 @@ func (c *conn) handle(frame []byte) error {
 	return c.serveInOrder(req)
 }
 
-// mustFence reports whether a request that needs no leader is to be confirmed by it
-// all the same: reads where zkd.linearizableReads is set, and anything that this
-// server may not answer alone. One confirmation serves all that came with it.
+// mustFence reports whether the leader must confirm a request that does not need it
+// otherwise: reads where zkd.linearizableReads is set, and any request that this server
+// may not answer alone. One confirmation serves all requests that arrived with it.
 func (c *conn) mustFence(op jute.OpCode) bool {
 	if c.fenced || c.readOnly {
 		return false
@@ -89,7 +89,7 @@ func fenced(op jute.OpCode) bool {
 	return false
 }
 
-// serveInOrder answers a read now if nothing is ahead of it, else queues it.
+// serveInOrder answers a read now if no request is ahead of it, and queues it otherwise.
 func (c *conn) serveInOrder(req *request) error {
 	if c.pendingLen.Load() > 0 && c.pushBehind(req) {
 		return nil
@@ -109,8 +109,8 @@ func (c *conn) serveInOrder(req *request) error {
 
 // lockTree locks the tree for reading, for a request that is to be answered from it. If a
 // transaction is being applied in slices, and the answer could show a part of it, the
-// request waits for the end of that. So each answer shows a state between two
-// transactions, the one of the zxid that it names.
+// request waits for its end. So each answer shows a state between two transactions, that
+// of the zxid in its header.
 func (c *conn) lockTree(req *request) error {
 	s := c.clients
 	for {
@@ -129,7 +129,7 @@ func (c *conn) lockTree(req *request) error {
 }
 
 // changing reports whether the answer to a request could show a part of the transaction
-// that is being applied. The tree is locked.
+// being applied. The tree is locked.
 func (s *Clients) changing(req *request) bool {
 	switch req.op {
 	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession:
@@ -142,7 +142,7 @@ func (s *Clients) changing(req *request) bool {
 	return true
 }
 
-// await blocks the reader until something has happened, or the connection is over.
+// await blocks the reader until happened is closed or the connection is over.
 func (c *conn) await(happened <-chan struct{}) error {
 	select {
 	case <-happened:
@@ -192,8 +192,8 @@ func (c *conn) push(req request) {
 	c.pushLocked(req)
 }
 
-// pushBehind appends a read to the pending requests if there still are any: the
-// applier serves it when it has answered the one ahead. Without one nobody would.
+// pushBehind appends a read to the pending requests if there are any: the applier serves
+// it after it has answered the one ahead. If there are none, nobody would serve it.
 func (c *conn) pushBehind(req *request) bool {
 	queued := *req
 	queued.body = c.keep(req.body)
@@ -212,9 +212,9 @@ func (c *conn) pushLocked(req request) {
 	c.clients.throttler.enter(req.size())
 }
 
-// throttle pauses the reader while the client is slow to take what it asked
-// for, or while the server has too much at hand and this connection is part of
-// it (globalOutstandingLimit). TCP does the rest.
+// throttle pauses the reader while the client is slow to read its replies, or while too
+// many requests wait in the server and this connection has one of them
+// (globalOutstandingLimit). TCP then slows the client down.
 func (c *conn) throttle() error {
 	c.makeRoom()
 	if c.pendingLen.Load() == 0 || !c.clients.throttler.over() {
@@ -225,9 +225,9 @@ func (c *conn) throttle() error {
 	return c.clients.throttler.wait(c)
 }
 
-// authenticate handles an auth packet. It is answered at once, before requests
-// that still wait, and counts for the requests after it. One that can't be
-// decoded ends the connection without a reply, as in Apache's server.
+// authenticate handles an auth packet. It is answered at once, before requests that still
+// wait, and applies to the requests after it. A packet that can't be decoded ends the
+// connection without a reply, as in Apache's server.
 func (c *conn) authenticate(req *request) error {
 	var r jute.AuthRequest
 	d := jute.NewDecoder(req.body)
@@ -250,12 +250,12 @@ func (c *conn) authenticate(req *request) error {
 	return nil
 }
 
-// errNullToken is a SASL request with no token.
+// errNullToken means that a SASL request has no token.
 var errNullToken = errors.New("SASL request with a null token")
 
-// refuseSASL answers a SASL request at once and with an empty token: there is no
-// SASL here (wire.md section 17). One without a token ends the connection
-// without a reply, as in Apache's server.
+// refuseSASL answers a SASL request at once with an empty token, because SASL is not
+// supported (wire.md section 17). A request without a token ends the connection without a
+// reply, as in Apache's server.
 func (c *conn) refuseSASL(req *request) error {
 	var r jute.SASLToken
 	d := jute.NewAliasDecoder(req.body)

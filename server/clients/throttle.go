@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// throttler is the back-pressure of globalOutstandingLimit: while more requests
-// wait than the limit, a connection that has one waiting is not read. Each
-// connection can always have one, so none is starved (semantics.md section 16).
-// request_throttle_max_requests is a second limit that works the same way.
+// throttler implements the back-pressure of globalOutstandingLimit: while more requests
+// wait than the limit, a connection with a waiting request is not read. Each connection
+// can always have one, so none is starved (semantics.md section 16).
+// request_throttle_max_requests is a second limit with the same effect.
 type throttler struct {
 	limit    int64        // 0 means none
 	maxBytes int64        // Limits.Requests
@@ -24,7 +24,7 @@ type throttler struct {
 	cond *sync.Cond
 }
 
-// newThrottler takes the two limits of the configuration, of which 0 means none, and
+// newThrottler takes the two limits of the configuration, of which 0 means no limit, and
 // Limits.Requests.
 func newThrottler(outstanding, requests int, maxBytes int64) *throttler {
 	if requests > 0 && (outstanding == 0 || requests < outstanding) {
@@ -49,8 +49,8 @@ func (t *throttler) over() bool {
 	return t.limit > 0 && t.waiting.Load() > t.limit || t.bytes.Load() > t.maxBytes
 }
 
-// wait blocks c's reader until the server has less to do, nothing of c's waits,
-// or c is over, which is errHangUp.
+// wait blocks c's reader until the server has less work, no request of c waits, or c is
+// over, for which it returns errHangUp.
 func (t *throttler) wait(c *conn) error {
 	t.stalls.Add(1)
 	t.mu.Lock()
@@ -66,8 +66,8 @@ func (t *throttler) wait(c *conn) error {
 	return nil
 }
 
-// relax lets paused readers look again. The applier calls it after each batch, a
-// connection when it is torn down, and a server that stops.
+// relax makes paused readers check again. It is called by the applier after each batch,
+// by a connection when it is torn down, and by a server that stops.
 func (t *throttler) relax() {
 	if t.paused.Load() == 0 {
 		return
@@ -77,7 +77,7 @@ func (t *throttler) relax() {
 	t.cond.Broadcast()
 }
 
-// tokenBucket limits how fast new sessions may come (connection_throttle_*).
+// tokenBucket limits the rate of new sessions (connection_throttle_*).
 type tokenBucket struct {
 	mu     sync.Mutex
 	size   int // 0 means no limit
@@ -107,9 +107,9 @@ func (b *tokenBucket) take(now time.Duration) bool {
 
 var errTooMuchInFlight = errors.New("large requests in flight exceed largeRequestMaxBytes")
 
-// admitLarge bounds the memory that large requests hold until they are
-// answered (largeRequestThreshold, off by default). A request beyond the bound
-// closes its connection.
+// admitLarge bounds the memory that large requests hold until they are answered
+// (largeRequestThreshold, off by default). A request that exceeds the bound ends its
+// connection.
 func (s *Clients) admitLarge(c *conn, req *request) error {
 	size := int64(len(req.body) + 8)
 	if s.cfg.LargeRequestThreshold < 0 || size <= int64(s.cfg.LargeRequestThreshold) {

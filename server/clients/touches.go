@@ -2,12 +2,12 @@ package clients
 
 import "github.com/zkd-project/zkd/server/replica"
 
-// arriving stands for the time of a touch before the clock has been read. So a
-// report can't miss a request that came before it was made.
+// arriving stands for the time of a touch before the clock has been read, so that a
+// report can't miss a request that arrived before the report was made.
 const arriving = -1
 
-// arrive notes that the client was heard of, before the first request of a batch
-// is handled, and whether its requests may be answered without the leader.
+// arrive records that the client was heard of, before the first request of a batch is
+// handled, and whether its requests may be answered without the leader.
 func (c *conn) arrive() {
 	last := c.touched.Swap(arriving)
 	c.started = c.clients.now()
@@ -17,9 +17,9 @@ func (c *conn) arrive() {
 	c.alone = c.local.Load() || lives && now < c.clients.backend.AnswersUntil() && now-last < replica.LateAfter(c.timeoutMs)
 }
 
-// Touches appends to list the sessions that were heard of since the last call, also on
-// connections that have ended since. Without report it forgets those that have ended,
-// and returns none.
+// Touches appends to list the sessions that were heard of since the last call, including
+// those on connections that have ended since. If report is false it forgets those that
+// have ended, and returns list unchanged.
 func (s *Clients) Touches(list []replica.Touch, now int64, report bool) []replica.Touch {
 	live, ended := s.conns.heard()
 	if !report {

@@ -32,13 +32,13 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	return true, err
 }
 
-// Facts is the part of fourletter.Source that is about connections.
+// Facts is the part of fourletter.Source about connections.
 type Facts struct {
 	clients *Clients
 	asker   uint64
 }
 
-// Facts returns what is shown to the connection asker.
+// Facts returns the data shown to the connection asker.
 func (s *Clients) Facts(asker uint64) Facts { return Facts{s, asker} }
 
 // Connections implements fourletter.Source.
@@ -64,8 +64,8 @@ var opCodes = map[jute.OpCode]string{
 	jute.OpGetEphemerals: "GETE",
 }
 
-// facts describes the connection. The one that asks has no interest in input:
-// Apache shows its own that way.
+// facts describes the connection. The asking connection is shown with no interest in
+// input, as in Apache.
 func (c *conn) facts(asks bool) fourletter.Connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *conn) facts(asks bool) fourletter.Connection {
 		MinLatencyMs:  millis(st.minLatency),
 		MaxLatencyMs:  millis(st.maxLatency),
 	}
-	if f.Session != 0 { // the timeout was settled before the session was
+	if f.Session != 0 { // the timeout was set before the session
 		f.TimeoutMs = int64(c.timeoutMs)
 	}
 	if name, ok := opCodes[st.lastOp]; ok {
@@ -100,7 +100,7 @@ func (c *conn) facts(asks bool) fourletter.Connection {
 }
 
 func remoteAddrPort(c *conn) netip.AddrPort {
-	ap, _ := netip.ParseAddrPort(c.nc.RemoteAddr().String()) // zero for what is no TCP connection
+	ap, _ := netip.ParseAddrPort(c.nc.RemoteAddr().String()) // zero if it is not a TCP connection
 	return ap
 }
 

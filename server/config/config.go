@@ -2,98 +2,98 @@ package config
 
 import "time"
 
-// Config is what a server runs with. Load, Parse and Default make one; the
-// fields are then final. Times that the file gives in ticks, and values that
-// follow from others, are worked out. docs/configuration.md has the keys.
+// Config is the configuration of a server. Load, Parse and Default make one; its fields
+// must not be changed afterwards. Times that the file gives in ticks, and values that
+// follow from others, are computed. docs/configuration.md has the keys.
 type Config struct {
 	// DataDir is the directory of snapshots and of the myid file. Required.
 	DataDir string
 	// DataLogDir is the directory of the write-ahead log, DataDir if not set.
 	DataLogDir string
-	// DataDirAutoCreate makes missing data directories at start. Default true.
+	// DataDirAutoCreate creates missing data directories at start. Default true.
 	DataDirAutoCreate bool
 
-	// ClientPort is the TCP port of the listener for clients: -1 for none, and
-	// 0 for any free port. Default -1.
+	// ClientPort is the TCP port of the listener for clients; -1 means none, and 0 any
+	// free port. Default -1.
 	ClientPort int
-	// ClientPortAddress is the host name or address to listen on, without
-	// brackets; "" is all addresses, the default.
+	// ClientPortAddress is the host name or address to listen on, without brackets; "",
+	// the default, means all addresses.
 	ClientPortAddress string
-	// ClientPortListenBacklog is the backlog of listen(2); -1, the default, is
-	// the system's.
+	// ClientPortListenBacklog is the backlog of listen(2); -1, the default, means the
+	// system's.
 	ClientPortListenBacklog int
 	// ClientTCPKeepAlive sets SO_KEEPALIVE on client connections. Default false.
 	ClientTCPKeepAlive bool
 
 	// TickTime is the basic unit of time. Default 3 s.
 	TickTime time.Duration
-	// MinSessionTimeout and MaxSessionTimeout bound what a client can ask for.
-	// Defaults 2 and 20 ticks.
+	// MinSessionTimeout and MaxSessionTimeout bound the timeout that a client can
+	// request. Defaults 2 and 20 ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
 
-	// MaxClientCnxns limits the connections from one IP address; 0 is no limit.
+	// MaxClientCnxns limits the connections from one IP address; 0 means no limit.
 	// Default 60.
 	MaxClientCnxns int
-	// MaxCnxns limits all client connections; 0, the default, is no limit.
+	// MaxCnxns limits all client connections; 0, the default, means no limit.
 	MaxCnxns int
-	// SessionlessCnxnTimeout closes connections that have not begun a session in
-	// that time. Default 10 s.
+	// SessionlessCnxnTimeout is the time after which a connection without a session is
+	// closed. Default 10 s.
 	SessionlessCnxnTimeout time.Duration
-	// ConnectionThrottle limits how fast connections are accepted.
+	// ConnectionThrottle limits the rate at which connections are accepted.
 	ConnectionThrottle ConnectionThrottle
 
-	// GlobalOutstandingLimit is the number of requests in work beyond which the
-	// server reads no more from clients. Default 1000.
+	// GlobalOutstandingLimit is the number of pending requests above which the server
+	// stops reading from clients. Default 1000.
 	GlobalOutstandingLimit int
-	// RequestThrottle limits requests in work more finely.
+	// RequestThrottle sets further limits on pending requests.
 	RequestThrottle RequestThrottle
-	// ThrottledOpWaitTime: a request that waited longer in the queue is answered
-	// with ThrottledOp and not done. 0, the default, is off.
+	// ThrottledOpWaitTime is the time in the queue after which a request is answered with
+	// ThrottledOp and not done. 0, the default, turns it off.
 	ThrottledOpWaitTime time.Duration
 	// MaxBuffer is the size limit of a request, in bytes: at most MaxRequest.
 	// Default 1048575.
 	MaxBuffer int
-	// LargeRequestThreshold is the size in bytes from which a request counts as
-	// large; -1, the default, is off.
+	// LargeRequestThreshold is the size in bytes from which a request counts as large;
+	// -1, the default, turns it off.
 	LargeRequestThreshold int
-	// LargeRequestMaxBytes limits the bytes of all large requests in work.
-	// Default 100 MiB.
+	// LargeRequestMaxBytes limits the bytes of all pending large requests. Default 100
+	// MiB.
 	LargeRequestMaxBytes int
 
-	// WALSegmentSize is the size of a segment of the log in bytes. At least
-	// four times the largest record. Default 64 MiB.
+	// WALSegmentSize is the size of a segment of the log in bytes, at least four times
+	// the largest record. Default 64 MiB.
 	WALSegmentSize int64
-	// ForceSync makes a write durable before it is answered. Default true;
-	// false loses acknowledged writes when the machine goes down.
+	// ForceSync makes a write durable before it is answered. Default true; false loses
+	// acknowledged writes when the machine crashes.
 	ForceSync bool
-	// FsyncWarningThreshold is the time of an fsync above which a warning is
-	// logged. Default 1 s.
+	// FsyncWarningThreshold is the duration of an fsync above which a warning is logged.
+	// Default 1 s.
 	FsyncWarningThreshold time.Duration
-	// SnapCount is the number of transactions after which a snapshot is taken,
-	// at the latest. Default 100000, at least 2.
+	// SnapCount is the maximum number of transactions between two snapshots. Default
+	// 100000, at least 2.
 	SnapCount int
-	// SnapSizeLimit is the number of log bytes after which a snapshot is taken, if
-	// that is less than the 256 MiB at which one is taken in any case. Not
-	// positive is no such limit. Default 4 GiB.
+	// SnapSizeLimit is the number of log bytes after which a snapshot is taken, if it is
+	// less than 256 MiB, after which one is taken in any case. Zero or a negative number
+	// means no such limit. Default 4 GiB.
 	SnapSizeLimit int64
-	// SnapRetainCount is how many snapshots are kept. Default 3, at least 3.
+	// SnapRetainCount is the number of snapshots kept. Default 3, at least 3.
 	SnapRetainCount int
-	// PurgeInterval is the time between two removals of old snapshots and log
-	// segments; 0 turns removal off. Default 1 h (Apache: off).
+	// PurgeInterval is the interval between removals of old snapshots and log segments; 0
+	// turns removal off. Default 1 h (Apache: off).
 	PurgeInterval time.Duration
-	// DBAutoCreate lets a server without data begin with an empty tree. If
-	// false, the file "initialize" in DataDir is needed. Default true.
+	// DBAutoCreate lets a server without data start with an empty tree. If false, the
+	// file "initialize" in DataDir is required. Default true.
 	DBAutoCreate bool
 
 	// ExtendedTypes allows TTL nodes. Default true (Apache: false).
 	ExtendedTypes bool
-	// ContainerCheckInterval is the time between two searches for empty
-	// containers and expired TTL nodes. Default 1 min.
+	// ContainerCheckInterval is the interval between searches for empty containers and
+	// expired TTL nodes. Default 1 min.
 	ContainerCheckInterval time.Duration
-	// ContainerMaxPerMinute limits how many of them are deleted. Default 10000.
+	// ContainerMaxPerMinute limits the number of them deleted per minute. Default 10000.
 	ContainerMaxPerMinute int
-	// ContainerMaxNeverUsed is the age at which a container that never had a
-	// child is deleted too; 0, the default, is never.
+	// ContainerMaxNeverUsed is the age at which a container that never had a child is
+	// deleted too; 0, the default, means never.
 	ContainerMaxNeverUsed time.Duration
 
 	// SkipACL turns all ACL checks off. Default false.
@@ -102,63 +102,61 @@ type Config struct {
 	EnforceQuota bool
 	// DigestAuth allows the digest scheme. Default true.
 	DigestAuth bool
-	// SuperDigest is "super:" and the base64 hash of the super user's name and
-	// password; "" is no super user. It is a secret: do not log it.
+	// SuperDigest is "super:" and the base64 hash of the super user's name and password;
+	// "" means no super user. It is a secret: do not log it.
 	SuperDigest string
-	// DigestAlg is the hash of the digest scheme, by Java's name. Default SHA1.
+	// DigestAlg is the hash of the digest scheme, by its Java name. Default SHA1.
 	DigestAlg string
-	// EnforceAuth turns away clients that have not authenticated with one of
+	// EnforceAuth rejects clients that have not authenticated with one of
 	// EnforceAuthSchemes. Default false.
 	EnforceAuth bool
 	// EnforceAuthSchemes are the schemes that satisfy EnforceAuth. Not empty if
 	// EnforceAuth is set.
 	EnforceAuthSchemes []string
-	// IgnoreSecurityKeys makes a warning of each setting that asks for a protection
-	// which zkd does not have, instead of an error. Default false.
+	// IgnoreSecurityKeys turns the error for each setting that asks for a protection
+	// which zkd does not have into a warning. Default false.
 	IgnoreSecurityKeys bool
 
 	// FourLetterWhitelist are the enabled four-letter words, or "*" for all.
 	// srvr is always enabled. Default srvr, and isro if ReadOnlyMode is set.
 	FourLetterWhitelist []string
-	// Metrics opens the Prometheus endpoint. Default false.
+	// Metrics turns the Prometheus endpoint on. Default false.
 	Metrics bool
-	// MetricsHost is the host name or address that it listens on. Default
-	// 0.0.0.0.
+	// MetricsHost is the host name or address of the endpoint. Default 0.0.0.0.
 	MetricsHost string
-	// MetricsPort is its TCP port; 0 is any free port. Default 7000.
+	// MetricsPort is the endpoint's TCP port; 0 means any free port. Default 7000.
 	MetricsPort int
 	// MetricsRuntime adds the metrics of the Go runtime and of the process.
 	// Default true.
 	MetricsRuntime bool
 	// LogFormat is "console" or "json". Default console.
 	LogFormat string
-	// LogLevel is the least severe level that is logged: "debug", "info",
-	// "warn" or "error". Default info.
+	// LogLevel is the lowest level that is logged: "debug", "info", "warn" or "error".
+	// Default info.
 	LogLevel string
 
-	// Members are the servers of the ensemble; empty when there is none.
+	// Members are the servers of the ensemble; empty if there is none.
 	Members Members
-	// MyID is the id of this server: that of zkd.myid or else of the myid file in
-	// DataDir, -1 if there is none. In an ensemble it is one of Members.
+	// MyID is the id of this server: that of zkd.myid, or else of the myid file in
+	// DataDir, or -1 if there is none. In an ensemble it is one of Members.
 	MyID int64
-	// StandaloneEnabled runs a single server.N as if it were not there. Default
-	// true.
+	// StandaloneEnabled ignores the server.N line if there is only one. Default true.
 	StandaloneEnabled bool
 	// InitLimit bounds how long a new leader may take to bring a quorum up to its
 	// state.
 	InitLimit time.Duration
 	// SyncLimit bounds the default of ElectionTimeout.
 	SyncLimit time.Duration
-	// ElectionTimeout is the time without a word from the leader after which its
+	// ElectionTimeout is the time without a message from the leader after which its
 	// followers look for another one. Default 1 s, or SyncLimit if that is less.
 	ElectionTimeout time.Duration
-	// Heartbeat is the time between two pings of the leader, at most a third of
+	// Heartbeat is the interval between the leader's pings, at most a third of
 	// ElectionTimeout. Default 100 ms.
 	Heartbeat time.Duration
-	// Observer says that this server does not vote.
+	// Observer means that this server does not vote.
 	Observer bool
-	// QuorumListenOnAllIPs accepts links of other servers on all addresses, not
-	// only on that of the own server line. Default false.
+	// QuorumListenOnAllIPs accepts links of other servers on all addresses, not only on
+	// that of this server's own line. Default false.
 	QuorumListenOnAllIPs bool
 	// LeaderServes lets a leader accept clients. Default true.
 	LeaderServes bool
@@ -169,47 +167,46 @@ type Config struct {
 	ReadOnlyMode bool
 	// LinearizableReads confirms each read with a quorum. Default false.
 	LinearizableReads bool
-	// LocalSessions makes new sessions local to the server of their connection:
-	// no write, and no ephemerals. Default false.
+	// LocalSessions makes new sessions local to the server of their connection: they need
+	// no write, and can't own ephemerals. Default false.
 	LocalSessions bool
 	// LocalSessionsUpgrading makes a local session a global one when it creates an
 	// ephemeral. Default false.
 	LocalSessionsUpgrading bool
-	// QuorumSecretFile is the file of QuorumSecret, "" if there is none.
+	// QuorumSecretFile is the file with QuorumSecret, "" if there is none.
 	QuorumSecretFile string
-	// QuorumSecret is what the servers of the ensemble prove to each other to
-	// know, nil if there is none. Do not log it.
+	// QuorumSecret is the secret by which the servers of the ensemble authenticate to
+	// each other, nil if there is none. Do not log it.
 	QuorumSecret []byte
-	// QuorumTLS is about TLS on the links between servers.
+	// QuorumTLS configures TLS on the links between servers.
 	QuorumTLS QuorumTLS
-	// DynamicConfigFile is the file with the members, "" if they are in the main
-	// file.
+	// DynamicConfigFile is the file with the members, "" if they are in the main file.
 	DynamicConfigFile string
 
 	raw      rawKeys
-	settings map[string]property // by the key's name in the table, what was set
+	settings map[string]property // the properties that were set, by the key's name in the table
 	warnings []Warning
 }
 
-// MaxRequest is the largest MaxBuffer, in bytes. What comes after the client's
-// connection (the transaction, the log, the frames between servers) takes what a
-// request of that size can become, and not more: see server/limits.go.
+// MaxRequest is the largest MaxBuffer, in bytes. The layers after the client's connection
+// (the transaction, the log, the frames between servers) accept the size that such a
+// request can become, and not more: see server/limits.go.
 const MaxRequest = 64 << 20
 
-// ConnectionThrottle is a token bucket that new connections take from.
+// ConnectionThrottle is a token bucket for new connections.
 type ConnectionThrottle struct {
-	Tokens    int           // size of the bucket; 0, the default, is off
+	Tokens    int           // size of the bucket; 0, the default, turns it off
 	FillTime  time.Duration // time between two refills, default 1 ms
 	FillCount int           // tokens per refill, default 1
 }
 
-// RequestThrottle bounds the requests in work.
+// RequestThrottle bounds the pending requests.
 type RequestThrottle struct {
-	MaxRequests     int           // requests in work; 0, the default, is off
+	MaxRequests     int           // pending requests; 0, the default, means no limit
 	ShutdownTimeout time.Duration // how long a stop waits for the queue, default 10 s
 }
 
-// rawKeys holds values that only serve to work out other fields.
+// rawKeys holds values that are only used to compute other fields.
 type rawKeys struct {
 	preAllocSize              int64
 	initLimit, syncLimit      int
@@ -226,7 +223,7 @@ func (c *Config) Replicated() bool {
 	return n > 1 || n > 0 && !c.StandaloneEnabled
 }
 
-// Self returns the member that this server is, the zero Server if it is none.
+// Self returns this server's member, the zero Server if it is none.
 func (c *Config) Self() Server {
 	s, _ := c.Members.Server(c.MyID)
 	return s

@@ -45,8 +45,8 @@ func TestDerivedFields(t *testing.T) {
 	}
 }
 
-// TestLongTicks checks that times that are given in ticks stay times, and session
-// timeouts what the protocol can tell a client.
+// TestLongTicks checks that times given in ticks do not overflow, and that session
+// timeouts can be encoded in the protocol.
 func TestLongTicks(t *testing.T) {
 	c := mustParse(t, "dataDir=/d\nclientPort=2181\ntickTime=2147483647\ninitLimit=2147483647\nsyncLimit=2147483647\n"+
 		"server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nzkd.myid=1\n")
@@ -125,8 +125,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestUTF8 checks that a file with UTF-8 text gets a warning, since its
-// characters come out as others.
+// TestUTF8 checks that a file with UTF-8 text gets a warning, since its characters are
+// read as others.
 func TestUTF8(t *testing.T) {
 	c, warnings, err := Parse(strings.NewReader("clientPort=2181\ndataDir=/é\n"), "zoo.cfg")
 	if err != nil || c.DataDir != "/Ã©" || len(warnings) != 1 || warnings[0].Line != 2 {
@@ -134,8 +134,8 @@ func TestUTF8(t *testing.T) {
 	}
 }
 
-// TestExamples checks the files of conf/: they load without a remark, and are
-// what their comments say.
+// TestExamples checks that the files of conf/ load without a remark, and match their
+// comments.
 func TestExamples(t *testing.T) {
 	for _, test := range []struct {
 		file              string
@@ -161,8 +161,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOfOneEnsemble checks that the files of conf/run3 differ in what is
-// each server's own, and that they have their ids without help.
+// TestExamplesOfOneEnsemble checks that the files of conf/run3 differ only in each
+// server's own settings, and that they have their ids without help.
 func TestExamplesOfOneEnsemble(t *testing.T) {
 	var text string
 	dirs := make(map[string]bool)
@@ -201,8 +201,8 @@ func TestKeyTable(t *testing.T) {
 	}
 }
 
-// TestGetReturnsWhatSetReads sets each key to its default and to what get shows
-// of it: nothing may change.
+// TestGetReturnsWhatSetReads sets each key to its default and to the result of get:
+// nothing may change.
 func TestGetReturnsWhatSetReads(t *testing.T) {
 	for _, k := range Keys() {
 		if k.Default == "" || k.value.set == nil {
@@ -218,8 +218,8 @@ func TestGetReturnsWhatSetReads(t *testing.T) {
 	}
 }
 
-// documented are the keys of ZooKeeper's documentation and source, besides the
-// rows of the table that stand for several keys.
+// documented are the keys of ZooKeeper's documentation and source, except the rows of the
+// table that stand for several keys.
 const documented = `
 dataDir dataLogDir clientPort clientPortAddress secureClientPort secureClientPortAddress observerMasterPort
 clientPortListenBacklog tickTime minSessionTimeout maxSessionTimeout maxClientCnxns initLimit syncLimit
@@ -279,8 +279,8 @@ func TestEveryDocumentedKeyIsKnown(t *testing.T) {
 	}
 }
 
-// FuzzLoad checks, for any text: no panic, warnings and errors with lines that
-// exist, and that Describe of what was loaded loads again to the same.
+// FuzzLoad checks for any text that nothing panics, that warnings and errors have
+// existing lines, and that the output of Describe loads to the same configuration.
 func FuzzLoad(f *testing.F) {
 	f.Add("dataDir=/d\nclientPort=2181\n")
 	f.Add("dataDir=/d\nclientPort=2181\nserver.1=a:1:2;3\nserver.2=[::1]:1:2:observer;[::1]:3\ngroup.1=1:2\nweight.1=3")

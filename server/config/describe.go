@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Describe writes the effective configuration to w: every honoured key with its
-// value as the file would have it and where it comes from, then the members and
-// what they come to, then the warnings. Secrets are not shown.
+// Describe writes the effective configuration to w: every honoured key with its value in
+// the syntax of the file and its origin, then the members and a summary of them, then the
+// warnings. Secrets are not shown.
 func (c *Config) Describe(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, k := range keyTable(c) {
@@ -65,7 +65,8 @@ func (c *Config) describeEnsemble(out io.Writer) {
 	fmt.Fprintf(out, "between servers: %s\n", c.peerSecurity())
 }
 
-// peerSecurity says how servers know each other, and whether others can listen.
+// peerSecurity describes how servers authenticate each other, and whether others can
+// eavesdrop.
 func (c *Config) peerSecurity() string {
 	t := &c.QuorumTLS
 	secret := len(c.QuorumSecret) > 0

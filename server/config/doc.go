@@ -9,26 +9,25 @@
 //
 // # The keys
 //
-// One table (keys_*.go) knows every key: its value's range, unit and default,
-// and whether zkd honours it, accepts and ignores it, or keeps it for a feature
-// that is still to come. docs/configuration.md is made from that table. To add
-// a key, add a field to Config and a row to the table.
+// One table (keys_*.go) defines every key: its value's range, unit and default, and
+// whether zkd honours it, accepts and ignores it, or reserves it for a future feature.
+// docs/configuration.md is generated from that table. To add a key, add a field to Config
+// and a row to the table.
 //
-// Every key may be written with or without the prefix "zookeeper.", because
-// Apache's documentation uses both. A few keys also have the name that the
-// documentation gives them and that does not work in Apache's server.
+// Every key may be written with or without the prefix "zookeeper.", because Apache's
+// documentation uses both. A few keys also accept the name that the documentation gives
+// them and that does not work in Apache's server.
 //
-// # What is an error
+// # Errors
 //
-// A known key with a bad value, and settings that contradict each other, are
-// errors; all of them are reported at once, as Errors. An unknown key, a
-// duplicate and a key without effect are warnings: they never stop a server,
-// since Apache's server passes such keys on without a word.
+// A known key with a bad value, and settings that contradict each other, are errors; all
+// of them are reported together, as Errors. An unknown key, a duplicate and a key without
+// effect are warnings: they never stop a server, since Apache's server silently passes
+// such keys on.
 //
 // # Purity
 //
-// The package has no state. It reads the file it is given, the files that the
-// configuration names (dynamicConfigFile, zkd.quorumSecretFile, the PEM files of
-// ssl.quorum.*) and the myid file; it writes nothing. It may be used from any
-// goroutine.
+// The package has no state. It reads the given file, the files that the configuration
+// names (dynamicConfigFile, zkd.quorumSecretFile, the PEM files of ssl.quorum.*) and the
+// myid file; it writes nothing. It may be used from any goroutine.
 package config

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestDocs keeps docs/configuration.md in step with the table of keys. To write
-// it:
+// TestDocs checks that docs/configuration.md matches the table of keys. To write it:
 //
 //	go test ./server/config -run TestDocs -rewrite
 func TestDocs(t *testing.T) {
@@ -91,8 +90,7 @@ func writeGroups(w io.Writer, title, intro string, belongs func(Key) bool) {
 	}
 }
 
-// values returns the good values of k, without what the introduction says of
-// all keys.
+// values returns the valid values of k, without what the introduction says of all keys.
 func values(k Key) string {
 	v, _, _ := strings.Cut(k.Allowed(), " (")
 	return strings.TrimPrefix(strings.TrimPrefix(v, "a number from "), "one of ")
@@ -113,5 +111,5 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-// cell escapes what would end a cell of a table.
+// cell escapes the characters that would end a cell of a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// maxServerID is the largest id of a server of an ensemble: the id is the top
-	// byte of the ids of the sessions that begin there, so it must fit into one.
+	// maxServerID is the largest id of a server in an ensemble: the id is the top byte of
+	// the ids of the sessions created there, so it must fit into one byte.
 	maxServerID = 255
-	// maxTTLServerID is the largest id where TTL nodes are allowed: 255 as the top
-	// byte of an ephemeral's owner marks a TTL node.
+	// maxTTLServerID is the largest id where TTL nodes are allowed: 255 as the top byte
+	// of an ephemeral's owner marks a TTL node.
 	maxTTLServerID = 254
 )
 
-// memberID is what may be there only once: server.1 and server.01 are the same.
+// memberID identifies a line that may occur only once: server.1 and server.01 are the
+// same.
 type memberID struct {
 	kind string
 	id   int64
@@ -99,7 +100,7 @@ func (l *loader) validateMembers() {
 	l.validateIDs()
 	l.validateGroups()
 	if l.badMember {
-		return // what follows counts servers
+		return // the checks below count servers
 	}
 	c := l.c
 	participants := c.Members.Voters()
@@ -150,7 +151,7 @@ func (l *loader) validateLimits() {
 	}
 }
 
-// validateSelf sees that this server knows which one of the members it is.
+// validateSelf checks that this server's id is known and that it is a member.
 func (l *loader) validateSelf() {
 	c := l.c
 	if c.DataDir == "" || l.badID {
@@ -168,7 +169,7 @@ func (l *loader) validateSelf() {
 	}
 }
 
-// list names the servers for messages: "1 (zk1:2888), 2 (zk2:2888)".
+// list returns the servers for messages: "1 (zk1:2888), 2 (zk2:2888)".
 func (m *Members) list() string {
 	words := make([]string, len(m.Servers))
 	for i, s := range m.Servers {
@@ -177,8 +178,8 @@ func (m *Members) list() string {
 	return strings.Join(words, ", ")
 }
 
-// validateAddresses sees that no two servers have one address, and warns where
-// two servers would fail together.
+// validateAddresses checks that no two servers share an address, and warns where two
+// servers would fail together.
 func (l *loader) validateAddresses() {
 	byAddr := make(map[string]Server)
 	byHost := make(map[string]Server)
@@ -201,7 +202,7 @@ func (l *loader) validateAddresses() {
 	}
 }
 
-// isLoopback reports whether a host is for trying things out on one machine.
+// isLoopback reports whether a host is an address for tests on one machine.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
@@ -212,8 +213,8 @@ func (s Server) line() property {
 	return property{key: fmt.Sprintf("server.%d", s.ID), origin: s.origin}
 }
 
-// memberLine returns the first of the lines that servers, at least one, came
-// from.
+// memberLine returns the first line that defines one of servers, of which there is at
+// least one.
 func memberLine(servers []Server) property {
 	first := slices.MinFunc(servers, func(a, b Server) int { return cmp.Compare(a.origin.Line, b.origin.Line) })
 	return first.line()

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// CommandLine is the File of a setting that came from Override.
+// CommandLine is the File of a setting made with Override.
 const CommandLine = "command line"
 
-// Origin tells where a setting was made.
+// Origin is the place where a setting was made.
 type Origin struct {
 	File string // file name, CommandLine, or "" for a default
 	Line int    // 1 for the first line; 0 where there are no lines
@@ -25,11 +25,11 @@ func (o Origin) String() string {
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
-// Warning is a remark on a setting that does not stop the server.
+// Warning is a remark on a setting. It does not stop the server.
 type Warning struct {
 	Origin
 	Key  string // the key as written, "" if the remark is about no single key
-	Text string // what is the matter and what to do
+	Text string // the problem and what to do
 }
 
 // String renders w on one line.
@@ -37,7 +37,7 @@ func (w Warning) String() string {
 	return place(w.Origin, w.Key) + w.Text
 }
 
-// Error is a setting that stops the server.
+// Error is an error in a setting. It stops the server.
 type Error struct {
 	Origin
 	Key   string // the key as written, "" if the error is about no single key
@@ -53,10 +53,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s%q: %s", place(e.Origin, e.Key), e.Value, e.Text)
 }
 
-// Errors are all the errors of a configuration, in the order of its lines.
+// Errors are all errors of a configuration, in the order of its lines.
 type Errors []*Error
 
-// Error renders one error per line.
+// Error renders es with one error per line.
 func (es Errors) Error() string {
 	var b strings.Builder
 	for i, e := range es {

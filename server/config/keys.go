@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// Status tells what zkd does with a key.
+// Status is zkd's handling of a key.
 type Status int
 
 const (
-	// Honoured keys do what they do in Apache's server, or what Doc says.
+	// Honoured keys have the same effect as in Apache's server, or the one described in
+	// Doc.
 	Honoured Status = iota
 	// Ignored keys are accepted and have no effect; Doc gives the reason.
 	Ignored
@@ -24,30 +25,29 @@ func (s Status) String() string {
 
 // Key is a row of the table of keys.
 type Key struct {
-	// Name is the key as it is written in zoo.cfg. A name that ends in "*"
-	// stands for every key that begins with what is before the "*".
+	// Name is the key as it is written in zoo.cfg. A name that ends in "*" stands for
+	// every key with the part before the "*" as its prefix.
 	Name string
 	// Aliases are other names that are accepted. The prefix "zookeeper." is
 	// accepted before any name.
 	Aliases []string
-	// Default is the value of a key that is not given, "" if there is none.
+	// Default is the value of a key that is not set, "" if there is none.
 	Default string
-	// Status tells what zkd does with the key.
-	Status Status
-	// Protects says that somebody who sets the key relies on being protected by
-	// it. If zkd does not honour the key, a value that asks for something stops
-	// the start. So does a misspelling of the name.
+	Status  Status
+	// Protects means that an operator who sets the key relies on it for protection. If
+	// zkd does not honour the key, a value that asks for protection stops the start. So
+	// does a misspelling of the name.
 	Protects bool
-	// Doc is what the key means, or why it has no effect.
+	// Doc is the meaning of the key, or the reason why it has no effect.
 	Doc string
 
-	value    value    // of honoured keys, and of others whose value is looked at
+	value    value    // of honoured keys, and of others whose value is checked
 	secret   bool     // the value must not be shown
-	harmless []string // values that ask for nothing that zkd does not do, beside false and the like
+	harmless []string // values that ask for nothing beyond what zkd does, besides false and the like
 }
 
-// asks reports whether a value of a key that zkd does not honour asks for
-// something. A value that turns a feature off does not.
+// asks reports whether a value of a key that zkd does not honour asks for something. A
+// value that turns a feature off does not.
 func (k Key) asks(value string) bool {
 	switch strings.ToLower(value) {
 	case "", "false", "no", "none", "off", "0", "-1":
@@ -59,13 +59,13 @@ func (k Key) asks(value string) bool {
 // Unit returns the unit of the value, "" if it has none.
 func (k Key) Unit() string { return k.value.unit }
 
-// Allowed describes the good values, "" if the value is not looked at.
+// Allowed describes the valid values, "" if the value is not checked.
 func (k Key) Allowed() string { return k.value.allowed }
 
-// Samples returns a value of each kind that the key has: the least, the most and
-// the usual one of a number, and what turns it off; each word of an enumeration. It
-// is empty for a key whose values depend on the machine, such as files, and for
-// those of the members.
+// Samples returns a value of each kind that the key has: the least, the greatest and the
+// usual value of a number, and the value that turns it off; each word of an enumeration.
+// It is empty for a key whose values depend on the machine, such as files, and for the
+// keys of members.
 func (k Key) Samples() []string {
 	samples := slices.Clone(k.value.samples)
 	if k.Default != "" && !slices.Contains(samples, k.Default) {
@@ -103,8 +103,7 @@ func newDirectory(keys []Key) directory {
 	return d
 }
 
-// find returns the key that name means. Of several patterns that match, the
-// longest counts.
+// find returns the key with this name. If several patterns match, the longest one wins.
 func (d directory) find(name string) (key Key, known bool) {
 	short := strings.TrimPrefix(name, "zookeeper.")
 	if i, ok := d.byName[short]; ok {
@@ -119,8 +118,8 @@ func (d directory) find(name string) (key Key, known bool) {
 	return key, known
 }
 
-// nearest returns the known name that name is most likely a misspelling of, and
-// its row; "" if none is near.
+// nearest returns the known name that name most likely misspells, and its row; "" if none
+// is near.
 func (d directory) nearest(name string) (best string, key Key) {
 	short := strings.ToLower(strings.TrimPrefix(name, "zookeeper."))
 	if len(short) > 100 {

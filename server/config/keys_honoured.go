@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// The rows of the keys that zkd honours. The function of a group binds its rows
-// to the fields of c.
+// The rows of the honoured keys. Each group's function binds its rows to the fields of c.
 
 func fileKeys(c *Config) []Key {
 	return []Key{

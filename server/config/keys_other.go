@@ -2,7 +2,7 @@ package config
 
 import "slices"
 
-// group makes the rows of keys that have no effect for one reason.
+// group makes the rows of keys that have no effect for the same reason.
 func group(s Status, doc string, names ...string) []Key {
 	keys := make([]Key, len(names))
 	for i, name := range names {
@@ -11,8 +11,8 @@ func group(s Status, doc string, names ...string) []Key {
 	return keys
 }
 
-// protecting makes rows of keys that ask for a protection which zkd does not
-// have, for one reason.
+// protecting makes the rows of keys that ask for a protection which zkd does not have,
+// for the same reason.
 func protecting(doc string, names ...string) []Key {
 	keys := group(Later, doc, names...)
 	for i := range keys {
@@ -68,7 +68,7 @@ func laterKeys() []Key {
 	)
 }
 
-// ignoredKeys returns the rows of keys that zkd accepts and has no use for.
+// ignoredKeys returns the rows of keys that zkd accepts and does not need.
 func ignoredKeys() []Key {
 	return slices.Concat(
 		group(Ignored, "zkd has one election algorithm", "electionAlg"),

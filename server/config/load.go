@@ -11,25 +11,25 @@ import (
 	"unicode/utf8"
 )
 
-// maxFileSize bounds what is read of a configuration file, in bytes.
+// maxFileSize bounds the bytes read of a configuration file.
 const maxFileSize = 1 << 20
 
-// Setting is a key and a value on top of those of the file.
+// Setting is a key and a value that override those of the file.
 type Setting struct{ p property }
 
-// Override returns a setting that wins over the file's, as from --set or a
-// flag. Its key and value are checked like those of the file.
+// Override returns a setting that overrides the file's, as for --set or a flag. Its key
+// and value are checked like those of the file.
 func Override(key, value string) Setting {
 	return Setting{property{key: key, value: value, origin: Origin{File: CommandLine}}}
 }
 
-// Load reads the configuration file at path, puts the settings on top, fills in
-// the defaults and checks the whole. It also reads the file that
-// dynamicConfigFile names, if any, and the myid file in dataDir.
+// Load reads the configuration file at path, applies the settings, fills in the defaults
+// and checks the result. It also reads the file that dynamicConfigFile names, if any, and
+// the myid file in dataDir.
 //
-// The warnings are also those of Config.Warnings. The error is an Errors with
-// everything that is wrong, or says why path can't be read; the Config is then
-// nil, the warnings are there nevertheless.
+// The warnings are also those of Config.Warnings. The error is an Errors with everything
+// that is wrong, or the reason why path can't be read; the Config is then nil, but the
+// warnings are returned.
 func Load(path string, on ...Setting) (*Config, []Warning, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -38,8 +38,8 @@ func Load(path string, on ...Setting) (*Config, []Warning, error) {
 	return newLoader(readFile).load(text, path, on)
 }
 
-// Parse is Load for a configuration that comes from r. Errors and warnings call
-// it name.
+// Parse is like Load for a configuration read from r. Errors and warnings use name as the
+// file name.
 func Parse(r io.Reader, name string, on ...Setting) (*Config, []Warning, error) {
 	text, err := readLimited(r, name)
 	if err != nil {
@@ -48,10 +48,10 @@ func Parse(r io.Reader, name string, on ...Setting) (*Config, []Warning, error) 
 	return newLoader(readFile).load(text, name, on)
 }
 
-// Default returns the configuration of a server that was given no file:
-// clientPort 2181 and a dataDir under the user's state directory, which is
-// $XDG_STATE_HOME/zkd or else $HOME/.local/state/zkd. It looks up these
-// variables with getenv (os.Getenv). The settings go on top, as in Load.
+// Default returns the configuration of a server without a file: clientPort 2181 and a
+// dataDir under the user's state directory, which is $XDG_STATE_HOME/zkd or else
+// $HOME/.local/state/zkd. It reads these variables with getenv (os.Getenv). The settings
+// are applied as in Load.
 func Default(getenv func(string) string, on ...Setting) (*Config, []Warning, error) {
 	text := "clientPort=2181\ntickTime=2000\n"
 	if dir := stateDir(getenv); dir != "" {
@@ -60,8 +60,8 @@ func Default(getenv func(string) string, on ...Setting) (*Config, []Warning, err
 	return newLoader(readFile).load([]byte(text), "", on)
 }
 
-// stateDir returns zkd's directory under the user's state directory, "" if there
-// is none. The XDG specification has relative paths ignored.
+// stateDir returns zkd's directory under the user's state directory, "" if there is none.
+// The XDG specification requires relative paths to be ignored.
 func stateDir(getenv func(string) string) string {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "zkd")
@@ -89,25 +89,25 @@ func readLimited(r io.Reader, name string) ([]byte, error) {
 	return text, err
 }
 
-// loader turns properties into a Config and collects what is wrong with them.
+// loader turns properties into a Config and collects the errors.
 type loader struct {
 	read     func(path string) ([]byte, error)
 	c        *Config
 	dir      directory
 	name     string              // of the main file
-	set      map[string]property // by the name of the row: what was set last
+	set      map[string]property // the last property set, by the name of its row
 	warnings []Warning
 	errs     Errors
-	// unprotected are the settings that ask for a protection which zkd does not
-	// have. What becomes of them is known when all settings are.
+	// unprotected are the settings that ask for a protection which zkd does not have.
+	// They are judged when all settings are read.
 	unprotected []unprotected
 
 	badMember bool     // a server line could not be read
 	badID     bool     // the id of this server could not be read
-	idFrom    property // where MyID comes from; its value is not set
+	idFrom    property // where MyID was set; its value is empty
 }
 
-// unprotected is a setting that asks for a protection, and why there is none.
+// unprotected is a setting that asks for a protection, and the reason why there is none.
 type unprotected struct {
 	p      property
 	reason string
@@ -160,8 +160,8 @@ func (l *loader) fail(p property, format string, args ...any) {
 	l.errs = append(l.errs, &Error{Origin: p.origin, Key: p.key, Value: p.value, Text: fmt.Sprintf(format, args...)})
 }
 
-// row returns the name under which a property is kept: that of its row in the
-// table, or its own where the row stands for several keys or there is none.
+// row returns the name under which a property is stored: that of its row in the table, or
+// its own if the row stands for several keys or there is none.
 func (l *loader) row(p property) (Key, string, bool) {
 	k, known := l.dir.find(p.key)
 	if !known || strings.HasSuffix(k.Name, "*") {
@@ -222,7 +222,7 @@ func (l *loader) assign(props []property) (members []property) {
 	return members
 }
 
-// withoutEffect deals with a key that zkd knows and does not honour.
+// withoutEffect handles a key that zkd knows and does not honour.
 func (l *loader) withoutEffect(k Key, p property) {
 	switch asks := k.asks(p.value); {
 	case asks && k.Protects:
@@ -236,9 +236,9 @@ func (l *loader) withoutEffect(k Key, p property) {
 	}
 }
 
-// protect refuses the settings that ask for a protection which zkd does not
-// have: a server that ran without it would be open to what its operator believes
-// to have shut out. The operator can order it to run nevertheless.
+// protect rejects the settings that ask for a protection which zkd does not have: without
+// it the server would be open to access that its operator believes to be blocked. The
+// operator can order it to run nevertheless.
 func (l *loader) protect() {
 	for _, u := range l.unprotected {
 		if l.c.IgnoreSecurityKeys {
@@ -276,8 +276,8 @@ func (l *loader) unknown(p property) {
 	}
 }
 
-// dynamicFile reads the properties of the dynamicConfigFile, if there is one.
-// static are the member lines of the main file, which must then have none.
+// dynamicFile reads the properties of the dynamicConfigFile, if there is one. static are
+// the member lines of the main file, which must be empty then.
 func (l *loader) dynamicFile(static []property) []property {
 	p, ok := l.set["dynamicConfigFile"]
 	if !ok || l.c.DynamicConfigFile == "" {
@@ -302,8 +302,8 @@ func (l *loader) dynamicFile(static []property) []property {
 	})
 }
 
-// fileVersion returns the version that the name of a dynamic file ends in, such
-// as zoo.cfg.dynamic.100000000, or 0.
+// fileVersion returns the version at the end of a dynamic file's name, such as
+// zoo.cfg.dynamic.100000000, or 0.
 func fileVersion(name string) uint64 {
 	var v uint64
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
@@ -314,7 +314,7 @@ func fileVersion(name string) uint64 {
 	return v
 }
 
-// resolveMyID settles which server this is: by zkd.myid, by the file myid, or by
+// resolveMyID determines the id of this server from zkd.myid, from the file myid, or from
 // both if they agree.
 func (l *loader) resolveMyID() {
 	l.readMyID()

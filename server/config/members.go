@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Members are the servers of an ensemble, as the server, group and weight lines
-// give them.
+// Members are the servers of an ensemble, as defined by the server, group and weight
+// lines.
 type Members struct {
 	// Servers are in the order of their ids.
 	Servers []Server
-	// Groups are the groups of a hierarchical quorum, in the order of their
-	// ids; empty for majority quorums.
+	// Groups are the groups of a hierarchical quorum, in the order of their ids; empty
+	// for majority quorums.
 	Groups []Group
-	// Hierarchical says that there were group or weight lines.
+	// Hierarchical means that there were group or weight lines.
 	Hierarchical bool
 	// Version is the version of the configuration: the hexadecimal suffix of
 	// the name of the dynamicConfigFile, or 0.
@@ -28,13 +28,13 @@ type Members struct {
 type Server struct {
 	ID       int64
 	Observer bool
-	// Addrs are where other servers reach it. One, unless multiAddress.enabled.
+	// Addrs are its addresses for other servers: one, unless multiAddress.enabled.
 	Addrs []PeerAddr
-	// Client and SecureClient are where clients reach it; the zero Endpoint if
-	// the line does not say.
+	// Client and SecureClient are its endpoints for clients; the zero Endpoint if the
+	// line has none.
 	Client, SecureClient Endpoint
-	// Weight is its number of votes in its group; 1 unless a weight line says
-	// otherwise. With 0 it is never elected and not counted.
+	// Weight is its number of votes in its group; 1 unless a weight line sets another. A
+	// server with 0 is never elected and not counted.
 	Weight int64
 
 	origin Origin
@@ -46,8 +46,8 @@ type PeerAddr struct {
 	QuorumPort, ElectionPort int
 }
 
-// String renders what other servers dial: host:port, with the quorum port. zkd
-// has no use for the election port.
+// String returns the address that other servers dial: host:port, with the quorum port.
+// zkd does not use the election port.
 func (a PeerAddr) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)) }
 
 // Endpoint is a host and a TCP port.
@@ -67,8 +67,8 @@ type Group struct {
 	origin Origin
 }
 
-// String renders the value of the server line in its canonical form: the role
-// is always there, and so is the host of the client part.
+// String renders the value of the server line in its canonical form, which always has the
+// role and the host of the client part.
 func (s Server) String() string {
 	var b strings.Builder
 	for i, a := range s.Addrs {
@@ -103,7 +103,7 @@ func (m *Members) Server(id int64) (Server, bool) {
 	return m.Servers[i], true
 }
 
-// Voters counts the members that are no observers.
+// Voters returns the number of members that are not observers.
 func (m *Members) Voters() (n int) {
 	for _, s := range m.Servers {
 		if !s.Observer {
@@ -113,8 +113,8 @@ func (m *Members) Voters() (n int) {
 	return n
 }
 
-// memberKey splits a key such as server.3 into its kind and id. It reports
-// false for keys of other kinds.
+// memberKey splits a key such as server.3 into its kind and id. ok is false for keys of
+// other kinds.
 func memberKey(key string) (kind, id string, ok bool) {
 	kind, id, ok = strings.Cut(key, ".")
 	return kind, id, ok && (kind == "server" || kind == "group" || kind == "weight")
@@ -178,8 +178,8 @@ func isRole(s string) bool {
 	return strings.EqualFold(s, "participant") || strings.EqualFold(s, "observer")
 }
 
-// parseEndpoint reads <port> or <host>:<port>. Without a host it is all of IPv4,
-// as in Apache's server.
+// parseEndpoint parses <port> or <host>:<port>. Without a host it means all IPv4
+// addresses, as in Apache's server.
 func parseEndpoint(text string) (e Endpoint, ok bool) {
 	fields, ok := splitHostPorts(text)
 	if ok && len(fields) == 1 {
@@ -193,8 +193,8 @@ func parseEndpoint(text string) (e Endpoint, ok bool) {
 	return e, ok
 }
 
-// splitHostPorts cuts text at its colons, except for those of an IPv6 address
-// in brackets at its begin.
+// splitHostPorts cuts text at its colons, except for those of a bracketed IPv6 address at
+// its beginning.
 func splitHostPorts(text string) (fields []string, ok bool) {
 	text = strings.TrimSpace(text)
 	if rest, bracket := strings.CutPrefix(text, "["); bracket {
@@ -214,7 +214,7 @@ func splitHostPorts(text string) (fields []string, ok bool) {
 	return fields, true
 }
 
-// parseIDs reads the value of a group line: ids with colons between them.
+// parseIDs parses the value of a group line: ids separated by colons.
 func parseIDs(text string) (ids []int64, ok bool) {
 	for f := range strings.SplitSeq(text, ":") {
 		id, ok := parseNumber(strings.TrimSpace(f))

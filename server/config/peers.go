@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// leastSecret is the size in bytes of a secret that can't be guessed.
+// leastSecret is the size in bytes from which a secret can't be guessed.
 const leastSecret = 16
 
-// resolvePeers works out how this server deals with the others.
+// resolvePeers resolves the settings for the links to other servers.
 func (l *loader) resolvePeers() {
 	l.resolveTimes()
 	l.readSecret()
 	l.resolveTLS()
 }
 
-// resolveTimes sees that a follower hears several heartbeats before it doubts
-// its leader. syncLimit bounds the time by default, since it is what an operator
-// of Apache's server sets for that.
+// resolveTimes ensures that a follower can receive several heartbeats before it gives up
+// its leader. syncLimit bounds the time by default, since operators of Apache's server
+// set that key for it.
 func (l *loader) resolveTimes() {
 	c := l.c
 	if _, given := l.set["zkd.electionTimeout"]; !given && c.SyncLimit > 0 {

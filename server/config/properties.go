@@ -22,7 +22,7 @@ var errUnicodeEscape = errors.New(`bad escape: \u needs four hexadecimal digits 
 // readProperties splits text as java.util.Properties does:
 //
 //   - A line ends with LF, CR or CR LF. Blank lines, and lines that begin with
-//     # or ! behind white space, are skipped.
+//     # or ! after white space, are skipped.
 //   - An odd number of backslashes at the end of a line continues it with the
 //     next line, whose leading white space is dropped. A line with nothing but
 //     a backslash counts as blank.
@@ -32,8 +32,8 @@ var errUnicodeEscape = errors.New(`bad escape: \u needs four hexadecimal digits 
 //     other character is dropped.
 //   - Bytes are ISO-8859-1 characters.
 //
-// As ZooKeeper's server does, it then trims keys and values. A line with a bad
-// escape is reported and left out.
+// Like ZooKeeper's server, it then trims keys and values. A line with a bad escape is
+// reported and left out.
 func readProperties(text []byte, file string) (props []property, bad Errors) {
 	s := lineScanner{rest: text}
 	for {
@@ -58,7 +58,7 @@ func readProperties(text []byte, file string) (props []property, bad Errors) {
 // lineScanner cuts text into lines.
 type lineScanner struct {
 	rest []byte
-	line int // number of the natural line that was read last
+	line int // number of the last natural line read
 }
 
 // natural returns the next line without its end and without leading white space.
@@ -78,8 +78,8 @@ func (s *lineScanner) natural() []byte {
 	return bytes.TrimLeft(line, blank)
 }
 
-// logical returns the next line that carries a property, continuations joined,
-// and the number of its first natural line.
+// logical returns the next line with a property, with continuations joined, and the
+// number of its first natural line.
 func (s *lineScanner) logical() (line []byte, at int, ok bool) {
 	for len(s.rest) > 0 {
 		part := s.natural()
@@ -161,7 +161,7 @@ func unescape(raw []byte) (string, error) {
 	return string(utf16.Decode(units)), nil
 }
 
-// trimJava drops what Java's String.trim drops: characters up to U+0020.
+// trimJava trims the characters that Java's String.trim trims: those up to U+0020.
 func trimJava(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
 }

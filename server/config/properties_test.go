@@ -47,8 +47,8 @@ func TestReadProperties(t *testing.T) {
 	}
 }
 
-// TestPropertyLines checks that a property has the number of its first line,
-// and that a bad escape costs no other line.
+// TestPropertyLines checks that a property has the number of its first line, and that a
+// bad escape affects no other line.
 func TestPropertyLines(t *testing.T) {
 	props, bad := readProperties([]byte("# 1\n\na=\\\n  1\\\r\n  2\n\nb=\\u12\nc=\\u12g4\r\rd=3"), "zoo.cfg")
 	if len(props) != 2 || props[0].origin.Line != 3 || props[1].origin.String() != "zoo.cfg:10" {

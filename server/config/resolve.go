@@ -14,7 +14,7 @@ const (
 	minSnapRetain  = 3
 )
 
-// resolve works out the fields that depend on others.
+// resolve computes the fields that depend on others.
 func (l *loader) resolve() {
 	c := l.c
 	l.resolveMyID()
@@ -41,11 +41,10 @@ func (l *loader) resolve() {
 	}
 }
 
-// mostSessionTimeout is the longest that the protocol can tell a client.
+// mostSessionTimeout is the longest timeout that the protocol can encode.
 const mostSessionTimeout = maxInt * time.Millisecond
 
-// ticks returns n times tickTime, or the longest time that there is if that is
-// less.
+// ticks returns n times tickTime, or the longest duration if that is less.
 func (c *Config) ticks(n int) time.Duration {
 	if n > 0 && c.TickTime > math.MaxInt64/time.Duration(n) {
 		return math.MaxInt64
@@ -96,8 +95,8 @@ func (l *loader) resolveAuth() {
 	}
 }
 
-// resolveRole settles what this server is by its own server.N line: the line
-// wins over peerType, and its client part over a missing clientPort.
+// resolveRole determines this server's role from its own server.N line: the line takes
+// precedence over peerType, and its client part over a missing clientPort.
 func (l *loader) resolveRole() {
 	c := l.c
 	c.Observer = c.raw.peerType == "observer"
@@ -151,12 +150,12 @@ func (l *loader) validate() {
 	l.validateMembers()
 }
 
-// missing stands for a key that is not in the file.
+// missing returns the property of a key that is not in the file.
 func (l *loader) missing(key string) property {
 	return property{key: key, origin: Origin{File: l.name}}
 }
 
-// failed reports whether there is an error about the key already.
+// failed reports whether there already is an error about the key.
 func (l *loader) failed(key string) bool {
 	return slices.ContainsFunc(l.errs, func(e *Error) bool { return strings.TrimPrefix(e.Key, "zookeeper.") == key })
 }

@@ -14,7 +14,7 @@ import (
 //
 //	file NAME       the lines that follow are of that file
 //	set KEY=VALUE   a setting from the command line
-//	load            load zoo.cfg and begin anew; prints warnings (W), errors (E)
+//	load            load zoo.cfg and start over; prints warnings (W), errors (E)
 //	                and the settings that are not defaults
 func TestScenarios(t *testing.T) {
 	scenario.Run(t, "testdata/*.txt", func(*testing.T) scenario.Command {

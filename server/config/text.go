@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Text renders m as znode /zookeeper/config and the four-letter word conf show
-// it, but for the version: the server lines in the order of their ids, then, for
-// hierarchical quorums, the group and weight lines. Every line ends with "\n".
+// Text renders m as shown by znode /zookeeper/config and the four-letter word conf,
+// without the version: the server lines in the order of their ids, then, for hierarchical
+// quorums, the group and weight lines. Every line ends with "\n".
 func (m *Members) Text() string {
 	var b strings.Builder
 	for _, s := range m.Servers {
@@ -28,8 +28,8 @@ func (m *Members) Text() string {
 	return b.String()
 }
 
-// ParseMembers reads what Text wrote, with a version line or without. The error
-// is an Errors. It does not check that the members can work together.
+// ParseMembers parses the output of Text, with or without a version line. The error is an
+// Errors. It does not check that the members can work together.
 func ParseMembers(text string) (Members, error) {
 	l := newLoader(nil)
 	l.c.raw.multiAddress = true
@@ -65,8 +65,8 @@ func joinIDs(ids []int64) string {
 	return strings.Join(words, ":")
 }
 
-// Group returns the group of a server in a hierarchical configuration, false if
-// it is in none.
+// Group returns the group of a server in a hierarchical configuration. ok is false if it
+// is in none.
 func (m *Members) Group(server int64) (group int64, ok bool) {
 	for _, g := range m.Groups {
 		for _, id := range g.Members {

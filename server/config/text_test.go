@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMembersText compares with what Apache's server shows, and reads it back.
+// TestMembersText compares with the output of Apache's server, and parses it.
 func TestMembersText(t *testing.T) {
 	for _, test := range []struct{ name, file, want string }{
 		{"majority", "server.10=zk10:2888:3888:observer\nserver.2=[::1]:2888:3888;2181\nserver.1=zk1:2888:3888;[::1]:2181;2281\n",

@@ -9,33 +9,32 @@ import (
 	"strings"
 )
 
-// QuorumTLS is about TLS on the links between servers. The files are PEM. Load
-// reads them once, so that a file that can't be used is an error at the start.
+// QuorumTLS configures TLS on the links between servers. The files are PEM. Load reads
+// them once, so that an unusable file is an error at the start.
 type QuorumTLS struct {
 	// Dial uses TLS on the links that this server opens: sslQuorum.
 	Dial bool
-	// Accept takes links with TLS on the quorum port: sslQuorum or
-	// portUnification.
+	// Accept accepts links with TLS on the quorum port: sslQuorum or portUnification.
 	Accept bool
-	// AcceptPlain takes links without TLS: portUnification, or no TLS at all.
+	// AcceptPlain accepts links without TLS: portUnification, or no TLS at all.
 	AcceptPlain bool
-	// KeyStore is the file with this server's private key and its certificate,
-	// followed by those that lead to the authority.
+	// KeyStore is the file with this server's private key and its certificate, followed
+	// by the certificates of the chain to the authority.
 	KeyStore string
 	// KeyPassword decrypts the private key; "" if it is not encrypted. Do not log
 	// it.
 	KeyPassword string
 	// TrustStore is the file with the certificates of the authorities.
 	TrustStore string
-	// HostnameVerification wants the certificate of a server to name the host of
-	// its server line, whoever of the two dials. Default true.
+	// HostnameVerification requires the certificate of a server to name the host of its
+	// server line, whichever of the two dials. Default true.
 	HostnameVerification bool
 	// MinVersion and MaxVersion are constants of crypto/tls. Default TLS 1.2 and
 	// TLS 1.3.
 	MinVersion, MaxVersion uint16
 }
 
-// rawTLS holds what the keys of TLS say.
+// rawTLS holds the values of the TLS keys.
 type rawTLS struct {
 	quorum, unified                 bool
 	keyType, keyPassword, keyPwPath string
@@ -76,7 +75,7 @@ func quorumTLSKeys(c *Config) []Key {
 	}
 }
 
-// resolveTLS works out QuorumTLS and reads its files.
+// resolveTLS computes QuorumTLS and reads its files.
 func (l *loader) resolveTLS() {
 	t, raw := &l.c.QuorumTLS, &l.c.raw.tls
 	t.Dial = raw.quorum
@@ -136,7 +135,7 @@ func (l *loader) keyStore() {
 			l.fail(p, "the private key is encrypted: set ssl.quorum.keyStore.password or .passwordPath")
 		}
 		l.c.QuorumTLS.KeyPassword = password
-		return // it is decrypted, and compared with the certificate, at the start
+		return // the key is decrypted and compared with the certificate at the start
 	}
 	if _, err := tls.X509KeyPair(text, text); err != nil {
 		l.fail(p, "%s: a private key and the certificate that belongs to it must be there", strings.TrimPrefix(err.Error(), "tls: "))
@@ -146,8 +145,8 @@ func (l *loader) keyStore() {
 	}
 }
 
-// keyPassword returns the password of the private key. As in Apache's server, a
-// file wins over the text.
+// keyPassword returns the password of the private key. As in Apache's server, a file
+// takes precedence over the text.
 func (l *loader) keyPassword() string {
 	raw := &l.c.raw.tls
 	if raw.keyPwPath == "" {
@@ -176,8 +175,8 @@ func (l *loader) trustStore() {
 	}
 }
 
-// store reads a file of keys or certificates. convert is the command that makes
-// PEM of other formats.
+// store reads a file of keys or certificates. convert is the command that converts other
+// formats to PEM.
 func (l *loader) store(key, file, kind, convert string) (p property, text []byte, ok bool) {
 	p, given := l.set[key+".location"]
 	if !given || file == "" {
@@ -200,7 +199,7 @@ func (l *loader) store(key, file, kind, convert string) (p property, text []byte
 	return p, text, true
 }
 
-// encryptedKey reports whether there is a private key that needs a password.
+// encryptedKey reports whether text has a private key that needs a password.
 func encryptedKey(text []byte) bool {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
@@ -210,7 +209,7 @@ func encryptedKey(text []byte) bool {
 	return false
 }
 
-// either returns the property of the first of the keys that was set.
+// either returns the property of the first of the keys that is set.
 func (l *loader) either(keys ...string) property {
 	for _, key := range keys {
 		if p, given := l.set[key]; given {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// pair makes a private key and a certificate for it that signs itself.
+// pair returns a private key and a self-signed certificate for it.
 func pair(t *testing.T) (key, cert []byte) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

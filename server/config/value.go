@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// value ties a key to its field of one Config: how to read it, how to show it.
+// value binds a key to its field of one Config, and parses and formats it.
 type value struct {
 	unit    string                 // "ms", "KiB", ... or ""
-	allowed string                 // what a good value is, for errors and docs
-	set     func(text string) bool // stores text in the field, false if it is bad
-	get     func() string          // the field as the file would have it
-	samples []string               // a value of each kind, nil where they depend on the machine
+	allowed string                 // description of the valid values, for errors and docs
+	set     func(text string) bool // stores text in the field; false if it is invalid
+	get     func() string          // returns the field in the syntax of the file
+	samples []string               // a value of each kind; nil if they depend on the machine
 }
 
 const maxInt = math.MaxInt32 // Apache's limit for most numbers
 
-// parseNumber reads a decimal number, or a hexadecimal one that begins with 0x,
-// as Java's Integer.getInteger does, with which Apache reads many of the keys.
-// Leading zeros do not make it octal: nobody means that.
+// parseNumber parses a decimal number, or a hexadecimal one that begins with 0x, as
+// Java's Integer.getInteger does, with which Apache reads many of the keys. Leading zeros
+// do not make it octal, because nobody means that.
 func parseNumber(text string) (int64, bool) {
 	digits := strings.TrimLeft(text, "+-")
 	base := 10
@@ -39,7 +39,7 @@ func parseNumber(text string) (int64, bool) {
 func scaled[T ~int | ~int64](field *T, unitName string, unit T, lo, hi int64) value {
 	samples := []string{strconv.FormatInt(hi, 10)}
 	for n := int64(1); n >= lo && n >= -1; n-- {
-		samples = append(samples, strconv.FormatInt(n, 10)) // what turns something off, and the least that does not
+		samples = append(samples, strconv.FormatInt(n, 10)) // the value that turns the key off, and the least that does not
 	}
 	if lo > 1 {
 		samples = append(samples, strconv.FormatInt(lo, 10))
@@ -72,8 +72,8 @@ func bytesOf(field *int, lo, hi int64) value { return scaled(field, "bytes", 1, 
 // kib is a size from lo to hi KiB, stored in bytes.
 func kib(field *int64, lo, hi int64) value { return scaled(field, "KiB", 1024, lo, hi) }
 
-// span is a time from lo to hi units. As newer ZooKeeper versions do for
-// autopurge.purgeInterval, it also reads 500ms, 30s, 5m, 12h and 7d.
+// span is a time from lo to hi units. Like newer ZooKeeper versions for
+// autopurge.purgeInterval, it also accepts 500ms, 30s, 5m, 12h and 7d.
 func span(field *time.Duration, unitName string, unit time.Duration, lo, hi int64) value {
 	plain := scaled(field, unitName, unit, lo, hi)
 	plain.allowed += fmt.Sprintf(" (%s), or a time such as 30s", unitName)
@@ -103,7 +103,7 @@ func millis(field *time.Duration, lo, hi int64) value {
 	return span(field, "ms", time.Millisecond, lo, hi)
 }
 
-// suffixed reads a whole number with one of the units ms, s, m, h and d.
+// suffixed parses a whole number with one of the units ms, s, m, h and d.
 func suffixed(text string) (time.Duration, bool) {
 	digits := strings.TrimRight(text, "mshd")
 	units := map[string]time.Duration{
@@ -117,10 +117,10 @@ func suffixed(text string) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// truth is true or false, in any case.
+// truth is true or false, in upper or lower case.
 func truth(field *bool) value { return twoWords(field, "true", "false") }
 
-// yesNo is yes or no, in any case.
+// yesNo is yes or no, in upper or lower case.
 func yesNo(field *bool) value { return twoWords(field, "yes", "no") }
 
 func twoWords(field *bool, yes, no string) value {
@@ -140,7 +140,7 @@ func twoWords(field *bool, yes, no string) value {
 	}
 }
 
-// oneOf is one of words, in any case; it is stored as it is spelled here.
+// oneOf is one of words, in upper or lower case; it is stored as it is spelled here.
 func oneOf(field *string, words ...string) value {
 	return value{
 		allowed: "one of " + strings.Join(words, ", "),
@@ -157,7 +157,7 @@ func oneOf(field *string, words ...string) value {
 	}
 }
 
-// text is anything.
+// text is any text.
 func text(field *string, samples ...string) value {
 	return value{
 		allowed: "text",
@@ -192,7 +192,7 @@ func host(field *string) value {
 	}
 }
 
-// list is a list of words with commas between them.
+// list is a list of words separated by commas.
 func list(field *[]string, samples ...string) value {
 	return value{
 		allowed: "words with commas between them",
@@ -210,15 +210,15 @@ func list(field *[]string, samples ...string) value {
 	}
 }
 
-// cutBrackets takes the brackets off an IPv6 address.
+// cutBrackets removes the brackets of an IPv6 address.
 func cutBrackets(h string) (string, bool) {
 	inner, open := strings.CutPrefix(h, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
 	return inner, open == closed
 }
 
-// validHost reports whether h is an IP address or looks like a host name. Names
-// are not looked up: one that has no address yet may get it later.
+// validHost reports whether h is an IP address or looks like a host name. It does not
+// resolve names: one without an address may get it later.
 func validHost(h string) bool {
 	if _, err := netip.ParseAddr(h); err == nil {
 		return true
@@ -228,7 +228,7 @@ func validHost(h string) bool {
 	}) < 0
 }
 
-// port reads a TCP port from lo up.
+// port parses a TCP port of at least lo.
 func port(text string, lo int64) (int, bool) {
 	n, ok := parseNumber(text)
 	return int(n), ok && n >= lo && n <= 65535

@@ -7,14 +7,14 @@ import (
 // aclID addresses an interned ACL list.
 type aclID uint32
 
-// openACL is the list of a znode that everybody may do everything with. Most
-// znodes have it: id 0, which is not counted.
+// openACL is the list of a znode on which everybody has all permissions. Most znodes have
+// it: id 0, which is not counted.
 var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
 
 const openACLID aclID = 0
 
-// aclEntry is a list that at least one znode has. It never changes, so a view
-// may hold on to it after the last znode let it go.
+// aclEntry is a list that at least one znode has. It is immutable, so a view may keep it
+// after the last znode has released it.
 type aclEntry struct {
 	list []jute.ACL
 	key  string // encoding of list: equal lists have equal keys
@@ -45,8 +45,7 @@ func isOpenACL(list []jute.ACL) bool {
 	return len(list) == 1 && list[0] == openACL[0]
 }
 
-// intern returns the id of list and counts one more use of it. It keeps no part
-// of the argument.
+// intern returns the id of list and counts one more use of it. It keeps no part of list.
 func (t *aclTable) intern(list []jute.ACL) aclID {
 	if isOpenACL(list) {
 		return openACLID
@@ -73,7 +72,7 @@ func (t *aclTable) add(key string) aclID {
 	return id
 }
 
-// release counts one use less.
+// release counts one use less of id.
 func (t *aclTable) release(id aclID) {
 	if id == openACLID {
 		return
@@ -86,5 +85,5 @@ func (t *aclTable) release(id aclID) {
 	}
 }
 
-// list returns the list id, which nobody may write.
+// list returns the list id, which must not be modified.
 func (t *aclTable) list(id aclID) []jute.ACL { return t.entries[id].list }

@@ -6,24 +6,24 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Applied is what applying a transaction gives: to its reply, and to watches.
-// The caller passes it in again and again, and Apply reuses the slices.
+// Applied is the output of applying a transaction: results for its reply, and events for
+// watches. The caller passes the same value each time, and Apply reuses the slices.
 type Applied struct {
 	Results []Result // one for each Op
 	Events  []Event  // in the order in which watches fire
 }
 
-// reset empties a for the next transaction, and lets go of what it refers to.
+// reset empties a for the next transaction, and releases what it refers to.
 func (a *Applied) reset() {
 	clear(a.Results)
 	clear(a.Events)
 	a.Results, a.Events = a.Results[:0], a.Events[:0]
 }
 
-// Apply writes txn to the tree and puts its results and events into out, whose
-// old content it overwrites. It keeps no memory of txn; results and events share
-// the paths of txn, and ACL lists with the tree. If a part of txn has been done by
-// Prune, it does the rest.
+// Apply applies txn to the tree and puts its results and events into out, whose old
+// content it overwrites. It keeps no memory of txn; results and events share the paths of
+// txn, and ACL lists with the tree. If Prune has applied a part of txn, Apply applies the
+// rest.
 //
 // It never fails. An operation that can't be applied, because of a bug of the
 // leader, is skipped, counted in Stats.Skipped, and has a Code in its result.
@@ -39,9 +39,9 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 	t.lastZxid, t.pruning = txn.Zxid, 0
 }
 
-// List gives a transaction that closes a session without naming its ephemerals the list
-// of them, in the order in which Apply deletes them. Only the goroutine that changes the
-// tree may call it, and needs no lock to do so.
+// List sets the list of ephemerals of a transaction that closes a session without naming
+// them, in the order in which Apply deletes them. Only the goroutine that changes the
+// tree may call it; it needs no lock.
 func (t *Tree) List(txn *Txn) {
 	if op := closeOf(txn); op != nil && len(op.Paths) == 0 {
 		op.Paths = slices.Sorted(t.Ephemerals(txn.Session))
@@ -56,16 +56,16 @@ func closeOf(txn *Txn) *Op {
 	return &txn.Ops[0]
 }
 
-// Prune does a part of a transaction that closes a session and lists more than n
-// ephemerals which are not deleted yet: it deletes the first n of these, puts the
-// events into out, whose old content it overwrites, and returns true. Otherwise it
-// changes nothing and returns false: then it is time to Apply the transaction, which
-// nothing else may precede. So the write lock need not be held for as long as the end of
-// a session with a million ephemerals takes.
+// Prune applies a part of a transaction that closes a session and lists more than n
+// ephemerals that are not deleted yet: it deletes the first n of these, puts the events
+// into out, whose old content it overwrites, and returns true. Otherwise it changes
+// nothing and returns false: the caller must then Apply the transaction before any other.
+// So the write lock need not be held for the whole time that it takes to close a session
+// with a million ephemerals.
 //
-// Until that Apply the tree is between two states. LastZxid stays that of the state
-// before; Changing tells where the tree differs from that. The order of the deletes is
-// that of Apply, since the usage of quotas can depend on it.
+// Until that Apply the tree is between two states. LastZxid is still the zxid of the
+// previous state; Changing reports where the tree differs from it. The order of the
+// deletes is that of Apply, since the usage of quotas can depend on it.
 func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
 	op := closeOf(txn)
 	if op == nil || len(op.Paths)-t.pruned <= n {
@@ -81,15 +81,15 @@ func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
 	return true
 }
 
-// Changing reports whether Prune has deleted or changed the znode at path since the
-// last Apply. What Get, GetData, GetChildren and Children show of any other path is
-// still as it was at LastZxid, but for the usage in the stats znodes of quotas.
+// Changing reports whether Prune has deleted or changed the znode at path since the last
+// Apply. The results of Get, GetData, GetChildren and Children for any other path are
+// still those at LastZxid, except for the usage in the stats znodes of quotas.
 func (t *Tree) Changing(path string) bool {
 	if t.pruning == 0 {
 		return false
 	}
 	id := t.find(path)
-	if id == 0 { // it may have been deleted; then that has changed its parent
+	if id == 0 { // if it was deleted, its parent has changed
 		dir, _ := split(path)
 		id = t.find(dir)
 	}
@@ -122,8 +122,8 @@ func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
 	return Result{}
 }
 
-// checkCreate returns the parent of a node to be created, or a code if that
-// would break an invariant of the tree.
+// checkCreate returns the parent of a node to be created, or a code if creating it would
+// break an invariant of the tree.
 func (t *Tree) checkCreate(op *Op) (parent nodeID, name string, code jute.Code) {
 	dir, name := split(op.Path)
 	if name == "" || op.Path[0] != '/' {
@@ -232,7 +232,7 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	return result
 }
 
-// displayed is path as events name it.
+// displayed returns path as events name it.
 func displayed(path string) string {
 	if path == "" {
 		return "/"
@@ -256,10 +256,10 @@ func (t *Tree) setACL(op *Op) Result {
 	return Result{Stat: t.stat(id)}
 }
 
-// closeSession deletes the ephemerals that the leader found, or all if it lists none,
-// and then the session. Whatever the leader missed goes too, so that no ephemeral
-// outlives its session. Closing a session that is gone does nothing: the expirer and the
-// client may both have asked for it.
+// closeSession deletes the ephemerals that the leader found, or all if it lists none, and
+// then the session. Ephemerals that the leader missed are deleted too, so that none
+// outlives its session. Closing a session that does not exist does nothing: the expirer
+// and the client may both have requested it.
 func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	s := t.sessions.get(txn.Session)
 	if s == nil {
@@ -279,8 +279,8 @@ func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	t.dropSession(txn.Session)
 }
 
-// deleteListed deletes ephemerals of a session, but for those at the beginning of the
-// list that Prune has done.
+// deleteListed deletes the listed ephemerals of a session, except those at the beginning
+// of the list that Prune has deleted.
 func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, out *Applied) {
 	for ; t.pruned < len(paths); t.pruned++ {
 		path := paths[t.pruned]
@@ -293,7 +293,7 @@ func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, out *App
 	}
 }
 
-// addToIndexes enters id, which has this owner, where it belongs.
+// addToIndexes adds id, which has this owner, to the sets of its kind.
 func (t *Tree) addToIndexes(id nodeID, owner jute.Owner) {
 	if owner.Container() {
 		t.containers.add(id)
@@ -316,7 +316,7 @@ func (t *Tree) removeFromIndexes(id nodeID, owner jute.Owner) {
 	}
 }
 
-// place is a znode as the digest and the size count it.
+// place identifies a znode for the digest and the size.
 type place struct {
 	id      nodeID
 	hash    hash // of the path
@@ -325,9 +325,9 @@ type place struct {
 
 func placeOf(path string, id nodeID) place { return place{id, hashPath(path), len(path)} }
 
-// countNode adds the znode to the digest and its bytes to the size; uncountNode
-// takes them out before a change. countStat and uncountStat are for a change
-// that leaves the data alone.
+// countNode adds the znode to the digest and its bytes to the size; uncountNode removes
+// them before a change. countStat and uncountStat are for a change that does not affect
+// the data.
 func (t *Tree) countNode(at place) {
 	r := t.arena.rec(at.id)
 	t.digest.add(dataPart(at.hash, r, t.arena.blobOf(at.id, r)))

@@ -11,14 +11,14 @@ type nodeID uint32
 
 const rootID nodeID = 1
 
-// record is a znode but for its name and data. It has no pointers, and its 104
-// bytes are most of what a znode costs besides its blob.
+// record is a znode without its name and data. It has no pointers, and its 104 bytes are
+// most of a znode's memory besides its blob.
 type record struct {
 	czxid, mzxid, pzxid jute.Zxid
 	ctime, mtime        int64
 	owner               jute.Owner
 
-	version, cversion, aversion int32 // cversion counts creates of children alone
+	version, cversion, aversion int32 // cversion counts only creates of children
 	acl                         aclID
 
 	parent      nodeID
@@ -43,30 +43,30 @@ const (
 	chunkSize = 1 << chunkBits
 )
 
-// chunk holds records and the first bytes of their blobs. The pointers come
-// first: the garbage collector looks no further than the last pointer.
+// chunk holds records and the first bytes of their blobs. The pointers come first because
+// the garbage collector scans only up to the last pointer.
 type chunk struct {
 	blobs   [chunkSize]*byte
 	records [chunkSize]record
 }
 
-// chunkUse tells which records of a chunk are free.
+// chunkUse records which records of a chunk are free.
 type chunkUse struct {
 	live  int32  // records in use
 	fresh int32  // records [fresh, chunkSize) were never in use
-	free  nodeID // list, linked by next, of records that were
+	free  nodeID // list, linked by next, of freed records
 }
 
-// arena allocates records. Chunks with no record in use, but for one, are given
-// back to the garbage collector, so memory returns after a mass delete.
+// arena allocates records. Chunks with no record in use, except one, are returned to the
+// garbage collector, so a mass delete releases memory.
 type arena struct {
 	chunks []*chunk
 	use    []chunkUse
-	// partial has the number of each chunk with room, once. A chunk that was
-	// given back is nil, has room, and so is there too.
+	// partial has the number of each chunk with room, once. A chunk that was returned is
+	// nil, has room, and so is listed too.
 	partial []uint32
-	// empty is the number of a chunk that may be kept although it has no record
-	// in use, so that a create and a delete in turns do not allocate each time.
+	// empty is the number of a chunk that may be kept although it has no record in use,
+	// so that alternating creates and deletes do not allocate each time.
 	empty uint32
 }
 
@@ -101,7 +101,7 @@ func (a *arena) alloc() nodeID {
 	return id
 }
 
-// fill gives chunk number c its memory.
+// fill allocates chunk number c.
 func (a *arena) fill(c uint32) {
 	a.chunks[c] = new(chunk)
 	a.use[c] = chunkUse{}
@@ -126,8 +126,8 @@ func (a *arena) release(id nodeID) {
 	}
 }
 
-// drop gives chunk number c, which has no record in use, back to the garbage
-// collector, unless it is the only such chunk.
+// drop returns chunk number c, which has no record in use, to the garbage collector,
+// unless it is the only such chunk.
 func (a *arena) drop(c uint32) {
 	if e := a.empty; e == c || a.chunks[e] == nil || a.use[e].live > 0 {
 		a.empty = c
@@ -148,7 +148,7 @@ func (a *arena) name(id nodeID) string {
 	return a.blobOf(id, r)[:r.nameLen]
 }
 
-// data returns the data of id, which nobody may write.
+// data returns the data of id, which must not be modified.
 func (a *arena) data(id nodeID) []byte {
 	r := a.rec(id)
 	return dataOf(r, a.blobOf(id, r))

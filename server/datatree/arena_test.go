@@ -18,7 +18,7 @@ func TestRecordSize(t *testing.T) {
 	}
 }
 
-// TestMassDelete: a tree that shrinks gives memory and buckets back, and goes on
+// TestMassDelete checks that a tree that shrinks releases memory and buckets, and keeps
 // working.
 func TestMassDelete(t *testing.T) {
 	const n = 50_000
@@ -59,8 +59,8 @@ func TestMassDelete(t *testing.T) {
 	}
 }
 
-// TestChunkIsKept: a create and a delete in turns, where the create needs another
-// chunk, do not allocate it each time.
+// TestChunkIsKept checks that alternating creates and deletes, where the create needs
+// another chunk, do not allocate it each time.
 func TestChunkIsKept(t *testing.T) {
 	tree := New()
 	var out Applied
@@ -110,7 +110,7 @@ func TestIndexInvariant(t *testing.T) {
 	}
 }
 
-// TestDataOutlivesNode: what a read returned is not written to any more.
+// TestDataOutlivesNode checks that the result of a read is not modified later.
 func TestDataOutlivesNode(t *testing.T) {
 	tree := New()
 	var out Applied
@@ -130,7 +130,8 @@ func TestDataOutlivesNode(t *testing.T) {
 	}
 }
 
-// TestACLsStoredOnce: equal lists are one, and go with the last node.
+// TestACLsStoredOnce checks that equal lists are stored once, and removed with the last
+// node.
 func TestACLsStoredOnce(t *testing.T) {
 	tree := New()
 	var out Applied
@@ -155,7 +156,7 @@ func TestACLsStoredOnce(t *testing.T) {
 	}
 }
 
-// TestDeepPath: no recursion and no limit on depth.
+// TestDeepPath checks that depth is unlimited and needs no recursion.
 func TestDeepPath(t *testing.T) {
 	tree := New()
 	var out Applied

@@ -11,7 +11,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// million is what the sizes are stated for: znodes of 100 bytes at paths of 28.
+// million is the number of znodes in the benchmarks: 100 bytes of data each, at paths of
+// 28 bytes.
 const million = 1_000_000
 
 func millionPath(i int) string { return fmt.Sprintf("/bench/%021d", i) }
@@ -41,8 +42,8 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// cpu is the processor time that the process has used, in ns: on a machine that
-// does other things too it says more than the time of day.
+// cpu returns the processor time that the process has used, in ns: on a busy machine it
+// is more accurate than elapsed time.
 func cpu() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -141,7 +142,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// BenchmarkTxn encodes and decodes the commonest transaction.
+// BenchmarkTxn encodes and decodes the most common transaction.
 func BenchmarkTxn(b *testing.B) {
 	txn := Txn{Zxid: 0x100000001, Time: 1_700_000_000_000, Session: 0x100000000000001, Cxid: 7, Origin: 1 << 56, Ops: []Op{
 		{Kind: OpSetData, Result: jute.OpSetData, Path: millionPath(1), Data: make([]byte, 100), Version: 1},
@@ -186,7 +187,7 @@ func ephemeralsTree(n int) *Tree {
 }
 
 // BenchmarkClose closes a session with a million ephemerals, as a whole and in slices,
-// and shows for how long the tree is held at most.
+// and reports the longest time for which the tree is held.
 func BenchmarkClose(b *testing.B) {
 	for name, slice := range map[string]int{"whole": million, "slices": 1024} {
 		b.Run(name, func(b *testing.B) {
@@ -213,8 +214,8 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
-// BenchmarkExpirable looks for what may expire among a million znodes with a time to
-// live that is over, all at once and in slices.
+// BenchmarkExpirable searches a million znodes with an expired time to live, all at once
+// and in slices.
 func BenchmarkExpirable(b *testing.B) {
 	tree := New()
 	var out Applied

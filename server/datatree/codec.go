@@ -36,13 +36,13 @@ import (
 // permissions as a varint, scheme and id. There is one encoding for a
 // transaction, and decoding accepts no other.
 
-// MaxTxn bounds the encoding of a transaction, in bytes. The evaluator makes none
-// that could be longer, and the log and the frames between servers take one of
-// that length: see server/limits.go.
+// MaxTxn bounds the encoding of a transaction, in bytes. The evaluator makes none that
+// could be longer, and the log and the frames between servers accept that length: see
+// server/limits.go.
 const MaxTxn = 96 << 20
 
-// MaxSize returns a bound of the length of the encoding of txn, most often a
-// little more than it is.
+// MaxSize returns an upper bound of the length of txn's encoding, usually a little more
+// than the length.
 func (txn *Txn) MaxSize() int {
 	const (
 		fixed    = 64 // format to number of ops
@@ -64,13 +64,13 @@ func (txn *Txn) MaxSize() int {
 	return n
 }
 
-// ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row,
-// unless the error is a *format.VersionError: then a later version of zkd wrote
-// it, and it may well be sound.
+// ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row, unless
+// the error is a *format.VersionError: then a later version of zkd wrote it, and it may
+// be valid.
 var ErrTxn = errors.New("malformed record")
 
-// Append appends the encoding of txn to b and returns the longer slice. It does
-// not allocate but for b.
+// Append appends the encoding of txn to b and returns the longer slice. It allocates only
+// to grow b.
 func (txn *Txn) Append(b []byte) []byte {
 	b = append(b, txn.format())
 	b = binary.AppendVarint(b, int64(txn.Zxid))
@@ -161,18 +161,17 @@ func appendACL(b []byte, list []jute.ACL) []byte {
 	return b
 }
 
-// DecodeTxn reads what Append wrote. The strings and data of the transaction
-// share the memory of b, so b must not change while it is in use, nor while the
-// results and events of applying it are. Errors wrap ErrTxn or are a
-// *format.VersionError.
+// DecodeTxn decodes the output of Append. The strings and data of the transaction share
+// the memory of b, so b must not change while the transaction or the results and events
+// of applying it are in use. Errors wrap ErrTxn or are a *format.VersionError.
 func DecodeTxn(b []byte) (Txn, error) {
 	var txn Txn
 	err := txn.Decode(b)
 	return txn, err
 }
 
-// Decode is DecodeTxn into a transaction whose Ops it reuses: reading a log of
-// transactions of one op does not allocate.
+// Decode is like DecodeTxn but reuses txn.Ops: reading a log of transactions of one op
+// does not allocate.
 func (txn *Txn) Decode(b []byte) error {
 	r := newReader(b)
 	version := r.byte()
@@ -199,8 +198,8 @@ func (txn *Txn) Decode(b []byte) error {
 	return r.end(version, txn.format())
 }
 
-// CheckTxn returns the error of DecodeTxn, and keeps nothing of the transaction: it is
-// called for each entry that a server is sent.
+// CheckTxn returns the error of DecodeTxn, and keeps nothing of the transaction. It is
+// called for each entry that a server receives.
 func CheckTxn(b []byte) error {
 	r := newReader(b)
 	version := r.byte()
@@ -225,8 +224,8 @@ func CheckTxn(b []byte) error {
 	return r.end(version, least)
 }
 
-// end returns the error of a transaction that ends here, in a format that must be the
-// least one that has its kinds of ops.
+// end returns an error unless the transaction ends here and its format is the lowest one
+// with its kinds of ops.
 func (r *reader) end(version, least byte) error {
 	switch {
 	case r.left() > 0:
@@ -240,17 +239,17 @@ func (r *reader) end(version, least byte) error {
 	return nil
 }
 
-// reader decodes a string that its results share. After the first error it
-// returns zero values.
+// reader decodes a string, which its results share. After the first error it returns zero
+// values.
 type reader struct {
 	s   string
-	at  int // of s, what is next
+	at  int // offset in s of the next byte
 	err error
 }
 
 func newReader(b []byte) reader { return reader{s: unsafe.String(unsafe.SliceData(b), len(b))} }
 
-// left returns how many bytes have not been read.
+// left returns the number of unread bytes.
 func (r *reader) left() int { return len(r.s) - r.at }
 
 func (r *reader) fail(what string) {
@@ -297,7 +296,7 @@ func (r *reader) uint64() uint64 {
 
 func (r *reader) uvarint() uint64 {
 	s := r.s[r.at:]
-	if s != "" && s[0] < 0x80 { // the commonest
+	if s != "" && s[0] < 0x80 { // the most common case
 		r.at++
 		return uint64(s[0])
 	}
@@ -332,7 +331,7 @@ func (r *reader) int32() int32 {
 	return int32(v)
 }
 
-// count reads the number of elements that follow, of size bytes at least.
+// count reads the number of the elements that follow, each of at least size bytes.
 func (r *reader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(r.left()/size) {
@@ -378,7 +377,7 @@ func (r *reader) acl() []jute.ACL {
 	return list
 }
 
-// op reads an op into one that is zero.
+// op reads an op into a zero Op.
 func (r *reader) op(op *Op) {
 	op.Kind, op.Result = OpKind(r.byte()), jute.OpCode(r.int32())
 	switch op.Kind {

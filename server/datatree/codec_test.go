@@ -50,8 +50,8 @@ func TestTxnRoundTrip(t *testing.T) {
 	}
 }
 
-// TestMaxSize makes each op as long as its numbers and lengths can make it, many
-// times over: MaxSize must bound the sum.
+// TestMaxSize encodes many ops of each kind with the longest numbers and lengths: MaxSize
+// must bound the sum.
 func TestMaxSize(t *testing.T) {
 	long := strings.Repeat("x", 1<<14) // the length takes three bytes
 	acl := []jute.ACL{{Perms: math.MinInt32, ID: jute.ID{Scheme: long, ID: long}}, {Perms: math.MaxInt32}}
@@ -125,7 +125,8 @@ func TestDecodeTxnRefuses(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want a refusal", tt.name, txn, err)
 		}
 	}
-	// What a later version wrote is named by its version, and is not malformed.
+	// The error for a later version's record names the version, and does not say that it
+	// is malformed.
 	for _, tt := range []struct {
 		in   []byte
 		want string
@@ -139,13 +140,14 @@ func TestDecodeTxnRefuses(t *testing.T) {
 	}
 }
 
-// refused reports whether a decoder refused its input in one of its two ways.
+// refused reports whether a decoder rejected its input in one of its two ways.
 func refused(err error) bool {
 	_, newer := errors.AsType[*format.VersionError](err)
 	return newer || errors.Is(err, ErrTxn)
 }
 
-// FuzzDecodeTxn: what decodes encodes to the same bytes, and can be applied.
+// FuzzDecodeTxn checks that a decoded transaction encodes to the same bytes, and can be
+// applied.
 func FuzzDecodeTxn(f *testing.F) {
 	f.Add(eachKind.Append(nil))
 	f.Add((&Txn{}).Append(nil))

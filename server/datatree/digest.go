@@ -8,17 +8,17 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Digest is a 128-bit hash of the state: servers that applied the same
-// transactions have the same one, and others, but for chance, do not. It finds
+// Digest is a 128-bit hash of the state. Servers that applied the same transactions have
+// the same digest; others have a different one with high probability. It detects
 // mistakes, not malice.
 type Digest struct{ Hi, Lo uint64 }
 
 // String renders the digest as 32 hex digits.
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
 
-// The digest is a sum of parts, so a change costs the parts that it touches: a
-// znode has one for its data and one for its stat and ACL, and a session has
-// one. Each part begins with its tag and what it belongs to.
+// The digest is a sum of parts, so a change costs only the parts that it touches: a znode
+// has one for its data and one for its stat and ACL, and a session has one. Each part
+// begins with its tag and its subject.
 func (d *Digest) add(h hash) {
 	var carry uint64
 	d.Lo, carry = bits.Add64(d.Lo, h.b, 0)
@@ -40,10 +40,10 @@ const (
 	tagACL
 )
 
-// hash is the state of a hash function of two 64-bit lanes. Each lane takes in
-// 16 bytes by a multiplication to 128 bits whose halves are folded together,
-// as wyhash does. Its formula has a version, format.Digest. It is part of
-// snapshots too: a new formula also needs a new version of format.Tree.
+// hash is the state of a hash function of two 64-bit lanes. Each lane consumes 16 bytes
+// with a multiplication to 128 bits whose halves are folded together, as in wyhash. Its
+// formula has a version, format.Digest. It is part of snapshots too: a new formula also
+// needs a new version of format.Tree.
 type hash struct{ a, b uint64 }
 
 // Odd constants with balanced bits.
@@ -61,12 +61,12 @@ func fold(x, y uint64) uint64 {
 
 func newHash(tag uint64) hash { return hash{mix2 ^ tag, mix3 + tag} }
 
-// words takes in two words.
+// words hashes two words.
 func (h hash) words(x, y uint64) hash {
 	return hash{fold(x^mix0, y^h.a), fold(y^mix1, x^h.b)}
 }
 
-// string takes in s and its length.
+// string hashes s and its length.
 func (h hash) string(s string) hash {
 	h = h.words(uint64(len(s)), mix2)
 	for ; len(s) >= 16; s = s[16:] {
@@ -87,12 +87,12 @@ func le64(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// sum finishes a part: it makes each lane depend on both.
+// sum finishes a part: each lane then depends on both.
 func (h hash) sum() hash {
 	return hash{fold(h.a^mix2, h.b^mix3), fold(h.b^mix0, bits.RotateLeft64(h.a, 32)^mix1)}
 }
 
-// hashPath begins the parts of the znode at path.
+// hashPath starts the parts of the znode at path.
 func hashPath(path string) hash {
 	if path == "" {
 		path = "/"
@@ -108,7 +108,7 @@ func dataPart(path hash, r *record, blob string) hash {
 	return path.words(tagData, 0).string(blob[r.nameLen:]).sum()
 }
 
-// statPart is the part for the rest of a znode, but for what follows from other
+// statPart is the part for the rest of a znode, except values that follow from other
 // znodes.
 func statPart(path hash, r *record, acl hash) hash {
 	return path.words(tagStat, uint64(r.owner)).

@@ -1,37 +1,35 @@
-// Package datatree keeps the replicated state of a server in memory: the
-// znodes, the sessions with their ephemerals, and the quotas. It changes only by
-// [Tree.Apply], which writes what a transaction says and decides nothing.
+// Package datatree keeps the replicated state of a server in memory: the znodes, the
+// sessions with their ephemerals, and the quotas. It changes only by [Tree.Apply], which
+// stores the values of a transaction and decides nothing.
 //
 // # Layout
 //
-// A znode is a [record] without pointers, addressed by a 32-bit id and stored in
-// chunks of 1024; its name and data share one immutable allocation, the blob.
-// So the garbage collector sees, for each znode, one pointer and one object
-// that it need not look into. Siblings form a doubly linked list in the order of
-// their creation, and one hash table maps (parent, name) to the child. A create,
-// delete, read or write costs O(depth) whatever the fan-out, and nothing is ever
-// rehashed or copied as a whole: the table grows a bucket at a time.
+// A znode is a [record] without pointers, addressed by a 32-bit id and stored in chunks
+// of 1024; its name and data share one immutable allocation, the blob. So the garbage
+// collector sees, for each znode, one pointer and one object that it need not scan.
+// Siblings form a doubly linked list in the order of their creation, and one hash table
+// maps (parent, name) to the child. A create, delete, read or write costs O(depth)
+// whatever the fan-out, and nothing is ever rehashed or copied as a whole: the table
+// grows one bucket at a time.
 //
 // # Invariants
 //
-//   - Apply is total and deterministic: it never fails or panics, reads no
-//     clock, and what can't be applied (only a bug produces that) is skipped in
-//     the same way on each server, and counted in Stats.Skipped.
+//   - Apply is total and deterministic: it never fails or panics and reads no clock. An
+//     operation that can't be applied (only a bug produces one) is skipped in the same
+//     way on each server, and counted in Stats.Skipped.
 //   - An ephemeral has no children and its session exists.
 //   - record.descendants is the number of nodes below a node.
-//   - The digest is the sum over what is in the tree, so it depends on the state
-//     and not on its history. A tree loaded from a snapshot has the digest of the
-//     tree that was frozen.
-//   - Blobs are never written after they are made. What Data returns stays valid
-//     for ever, also after the node is gone.
-//   - While a [View] is open, the first change of a record saves its version of
-//     before; a walk over saved versions first sees the tree as it was frozen.
+//   - The digest is the sum over the contents of the tree, so it depends on the state and
+//     not on its history. A tree loaded from a snapshot has the digest of the tree that
+//     was frozen.
+//   - Blobs are never modified. The result of Data stays valid after the node is deleted.
+//   - While a [View] is open, the first change of a record saves its previous version; a
+//     walk that prefers saved versions sees the tree as it was frozen.
 //
 // # Goroutines
 //
-// Tree has no lock of its own; the server owns one RWMutex for it. Methods that
-// read may run concurrently under its read lock. Apply, Freeze and View.Close
-// need the write lock, View.Step the read lock. The package starts no goroutine
-// and reads no clock; the seed of the hash table is its only randomness, and no
-// result depends on it.
+// Tree has no lock; the server owns one RWMutex for it. Methods that read may run
+// concurrently under its read lock. Apply, Freeze and View.Close need the write lock,
+// View.Step the read lock. The package starts no goroutine and reads no clock; the seed
+// of the hash table is its only randomness, and no result depends on it.
 package datatree

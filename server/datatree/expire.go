@@ -1,24 +1,24 @@
 package datatree
 
-// ExpiryCursor is where Expirable continues. The zero value is the beginning.
+// ExpiryCursor is the place where Expirable continues. The zero value is the beginning.
 type ExpiryCursor struct {
 	begun bool
 	ttls  bool // the containers have been looked at
-	left  int  // place in the set that is being walked
+	left  int  // place in the set being walked
 }
 
-// Expirable looks at up to n of the znodes that may expire, and calls yield for each
+// Expirable examines up to n of the znodes that may expire, and calls yield for each
 // that the cleanup may delete now:
 //
-//   - containers without children that had one, or that are older than
-//     maxNeverUsedMs by their mtime (0: those stay for ever);
+//   - containers without children that once had one, or whose mtime is more than
+//     maxNeverUsedMs ago (0: containers that never had one are kept);
 //   - znodes with a time to live, without children, whose mtime is longer ago
-//     than that.
+//     than that time.
 //
-// It returns false when it has been through all of them. The tree may change between
-// two calls: what is there from the first to the last is looked at, other znodes may be,
-// and one may be yielded twice. nowMs is the leader's clock in ms since the Unix epoch.
-// The leader checks again when it evaluates the delete.
+// It returns false after the last of them. The tree may change between two calls: znodes
+// that exist from the first call to the last are examined, others may be, and one may be
+// yielded twice. nowMs is the leader's clock in ms since the Unix epoch. The leader
+// checks again when it evaluates the delete.
 func (t *Tree) Expirable(c *ExpiryCursor, n int, nowMs, maxNeverUsedMs int64, yield func(path string, n Node)) (more bool) {
 	if !c.begun {
 		*c = ExpiryCursor{begun: true, left: t.containers.len()}

@@ -22,7 +22,7 @@ func (s *idSet) add(id nodeID) {
 	s.list = append(s.list, id)
 }
 
-// remove takes out id, which is in the set. The last element takes its place.
+// remove removes id, which is in the set. The last element takes its place.
 func (s *idSet) remove(id nodeID) {
 	at, last := s.place[id], len(s.list)-1
 	s.list[at] = s.list[last]
@@ -30,15 +30,15 @@ func (s *idSet) remove(id nodeID) {
 	delete(s.place, id)
 	s.list = s.list[:last]
 	if last == 0 {
-		*s = idSet{} // gives the memory back
+		*s = idSet{} // releases the memory
 	}
 }
 
-// walk calls visit for up to n elements from the place before left on, downwards, and
-// returns the place to continue at, 0 at the end. A walk begins at len. What is in the
-// set from its beginning to its end is visited: an element only moves to a lower place
-// while it has not been visited. What comes or goes meanwhile may be visited or not, and
-// what moved a second time.
+// walk calls visit for up to n elements, downwards from the place before left, and
+// returns the place to continue at, 0 at the end. A walk begins at len. Elements that are
+// in the set for the whole walk are visited: until an element is visited it only moves to
+// lower places. Elements added or removed meanwhile may be visited or not, and elements
+// that moved may be visited twice.
 func (s *idSet) walk(left, n int, visit func(nodeID)) int {
 	for left = min(left, len(s.list)); left > 0 && n > 0; n-- {
 		left--

@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/internal/seeds"
 )
 
-// A walk over a set that changes visits all that was there from its beginning to its end.
+// A walk over a changing set visits all elements that are in the set for the whole walk.
 func TestWalkOverASetThatChanges(t *testing.T) {
 	first := seeds.First(t)
 	for i := range uint64(2000) {
@@ -15,7 +15,7 @@ func TestWalkOverASetThatChanges(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var s idSet
 		next := nodeID(1)
-		stays := map[nodeID]bool{} // that have been there since the beginning, and whether they were visited
+		stays := map[nodeID]bool{} // in the set since the beginning; the value is whether it was visited
 		for range rng.IntN(50) {
 			s.add(next)
 			stays[next] = false

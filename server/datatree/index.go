@@ -10,10 +10,9 @@ const (
 	bucketSize = 1 << bucketBits
 )
 
-// index finds a child by its parent and name. It is a hash table that grows by
-// linear hashing, to one bucket of 4 bytes for each node: an insert splits at
-// most one bucket, so none ever waits for a rehash. The records of a bucket are
-// linked by record.chain.
+// index finds a child by its parent and name. It is a hash table that grows by linear
+// hashing, to one bucket of 4 bytes for each node: an insert splits at most one bucket,
+// so none waits for a rehash. The records of a bucket are linked by record.chain.
 //
 // Invariant: size <= len(buckets)*bucketSize and mask+1 <= size <= 2*(mask+1),
 // where mask+1 is a power of two. A record is in bucket hash&(2*mask+1) if
@@ -35,14 +34,14 @@ func newIndex() index {
 	}
 }
 
-// hash is that of the child name of parent.
+// hash returns the hash of the child name of parent.
 func (x *index) hash(parent nodeID, name string) uint32 {
 	h := maphash.String(x.seed, name) ^ uint64(parent)*0x9e3779b97f4a7c15
 	h = (h ^ h>>32) * 0xd6e8feb86659fd93
 	return uint32(h >> 32)
 }
 
-// bucket returns the head of the list that hash belongs to.
+// bucket returns the head of the list for hash.
 func (x *index) bucket(hash uint32) *nodeID {
 	b := hash & (2*x.mask + 1)
 	if b >= x.size {
@@ -78,7 +77,7 @@ func (x *index) insert(a *arena, id nodeID) {
 	}
 }
 
-// remove takes id out.
+// remove removes id.
 func (x *index) remove(a *arena, id nodeID) {
 	r := a.rec(id)
 	link := x.bucket(r.hash)
@@ -92,7 +91,7 @@ func (x *index) remove(a *arena, id nodeID) {
 	}
 }
 
-// reserve gives an empty index buckets for n records.
+// reserve allocates buckets for n records in an empty index.
 func (x *index) reserve(n int) {
 	x.size = max(uint32(n), bucketSize)
 	x.mask = 1<<(bits.Len32(x.size)-1) - 1
@@ -101,8 +100,8 @@ func (x *index) reserve(n int) {
 	}
 }
 
-// grow adds a bucket and moves into it what belongs there from the one bucket
-// that has it so far.
+// grow adds a bucket and moves the records that belong to it from the one bucket that has
+// held them.
 func (x *index) grow(a *arena) {
 	if x.size == 2*(x.mask+1) {
 		x.mask = 2*x.mask + 1
@@ -124,7 +123,7 @@ func (x *index) grow(a *arena) {
 	}
 }
 
-// shrink undoes a grow: it merges the last bucket into the one it came from.
+// shrink undoes a grow: it merges the last bucket into the one that it was split from.
 func (x *index) shrink(a *arena) {
 	if x.size == x.mask+1 {
 		x.mask >>= 1

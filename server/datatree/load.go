@@ -9,13 +9,13 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Loader builds a tree from the rows of a snapshot. It takes sessions and ACL
-// lists in any order, but before the nodes that refer to them, and nodes in the
-// order of their keys. It belongs to one goroutine.
+// Loader builds a tree from the rows of a snapshot. It takes sessions and ACL lists in
+// any order, but before the nodes that refer to them, and nodes in the order of their
+// keys. It belongs to one goroutine.
 //
-// The order makes loading cheap: a node's parent is on the way to the node before
-// it, so no look-up is needed, and the index can be filled at the end, when its
-// size is known.
+// The order makes loading cheap: a node's parent is an ancestor of the previous node or
+// that node itself, so no look-up is needed, and the index can be filled at the end, when
+// its size is known.
 type Loader struct {
 	tree    *Tree
 	acls    []aclID // by number in the snapshot
@@ -25,21 +25,21 @@ type Loader struct {
 	above   []ancestor // of the last node, itself included
 }
 
-// ancestor is a node that the next one may be a child of.
+// ancestor is a node that may be the parent of the next one.
 type ancestor struct {
 	id     nodeID
-	keyLen int // of what its children's keys begin with, up to the NUL
+	keyLen int // of the prefix of its children's keys, up to the NUL
 }
 
-// NewLoader returns a loader that has no rows yet.
+// NewLoader returns a loader without rows.
 func NewLoader() *Loader {
 	t := newEmpty()
 	t.digest, t.dataSize = Digest{}, 0
 	return &Loader{tree: t, acls: []aclID{openACLID}}
 }
 
-// Add takes one row. It keeps neither key nor value. Errors wrap ErrTxn or are a
-// *format.VersionError; the loader is then useless.
+// Add adds one row. It keeps neither key nor value. Errors wrap ErrTxn or are a
+// *format.VersionError; the loader can't be used after an error.
 func (l *Loader) Add(row Row) error {
 	var err error
 	switch row.Table {
@@ -173,8 +173,8 @@ func (l *Loader) placeRoot(key, data []byte) (nodeID, error) {
 	return rootID, nil
 }
 
-// Finish returns the tree, or an error that wraps ErrTxn if it is not what the
-// meta row says: rows are missing, or their content has changed.
+// Finish returns the tree. If it does not match the meta row, because rows are missing or
+// their content has changed, the error wraps ErrTxn.
 func (l *Loader) Finish() (*Tree, error) {
 	t := l.tree
 	if l.meta == nil {
@@ -192,7 +192,7 @@ func (l *Loader) Finish() (*Tree, error) {
 	}
 	t.lastZxid = l.meta.Zxid
 	t.index.reserve(t.numNodes())
-	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // nothing was freed
+	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // no id was freed
 		t.index.insert(&t.arena, id)
 	}
 	l.tree = nil

@@ -2,7 +2,7 @@ package datatree
 
 import "github.com/zkd-project/zkd/jute"
 
-// Node is a copy of what a znode has besides its data.
+// Node is a copy of a znode without its data.
 type Node struct {
 	Czxid, Mzxid, Pzxid jute.Zxid
 	Ctime, Mtime        int64 // ms since the Unix epoch
@@ -17,8 +17,8 @@ type Node struct {
 	ACL         []jute.ACL // shared: read only
 }
 
-// Stat returns the node's state as clients see it. Its Cversion counts creates
-// and deletes of children: deletes are creates less the children there are.
+// Stat returns the node's state as clients see it. Its Cversion counts creates and
+// deletes of children: the deletes are the creates minus the current children.
 func (n *Node) Stat() jute.Stat {
 	return jute.Stat{
 		Czxid:          n.Czxid,
@@ -54,7 +54,7 @@ func (t *Tree) node(id nodeID) Node {
 	}
 }
 
-// stat is the Stat of id.
+// stat returns the Stat of id.
 func (t *Tree) stat(id nodeID) jute.Stat {
 	n := t.node(id)
 	return n.Stat()

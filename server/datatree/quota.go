@@ -9,27 +9,26 @@ import (
 	"strings"
 )
 
-// Limits are those of a quota; -1 is none.
+// Limits are the limits of a quota; -1 means none.
 type Limits struct {
 	Count, Bytes         int64 // soft: exceeding one is logged
 	CountHard, BytesHard int64 // hard: exceeding one may be refused
 }
 
-// Usage is what a subtree has: its znodes, the top one included, and the bytes
-// of their data.
+// Usage counts a subtree: its znodes, including the top one, and the bytes of their data.
 type Usage struct{ Count, Bytes int64 }
 
-// Quota is the one that applies to a path.
+// Quota is the quota that applies to a path.
 type Quota struct {
 	Path   string // top of the subtree that the quota is for
 	Limits Limits
 	Usage  Usage
 }
 
-// quota is kept for each path P that has a node zookeeper_limits or
-// zookeeper_stats in /zookeeper/quota + P. It is active while it has limits.
-// The usage is what the text of the stats node says, as in ZooKeeper, so it is
-// part of snapshots and of the digest like any data.
+// quota is kept for each path P that has a node zookeeper_limits or zookeeper_stats in
+// /zookeeper/quota + P. It is active while it has limits. The usage is stored as the text
+// of the stats node, as in ZooKeeper, so it is part of snapshots and of the digest like
+// any data.
 type quota struct {
 	path      string
 	statsPath string
@@ -47,9 +46,9 @@ var noLimits = Limits{-1, -1, -1, -1}
 
 var errQuotaText = errors.New("malformed quota")
 
-// parseLimits reads "count=5,bytes=100=;byteHardLimit=20;countHardLimit=4". An
-// absent key or value is -1. The second "=" after bytes is a trick by which
-// ZooKeeper lets older readers ignore the hard limits.
+// parseLimits parses "count=5,bytes=100=;byteHardLimit=20;countHardLimit=4". An absent
+// key or value is -1. The second "=" after bytes makes older ZooKeeper readers ignore the
+// hard limits.
 func parseLimits(text string) (Limits, error) {
 	l := noLimits
 	separator := func(r rune) bool { return r == ',' || r == ';' }
@@ -80,7 +79,8 @@ func parseLimits(text string) (Limits, error) {
 	return l, nil
 }
 
-// appendLimits writes what parseLimits reads; hard limits only if there are any.
+// appendLimits is the inverse of parseLimits. It writes hard limits only if there are
+// any.
 func appendLimits(b []byte, l Limits) []byte {
 	b = strconv.AppendInt(append(b, "count="...), l.Count, 10)
 	b = strconv.AppendInt(append(b, ",bytes="...), l.Bytes, 10)
@@ -97,8 +97,8 @@ func appendLimits(b []byte, l Limits) []byte {
 	return b
 }
 
-// quotaTarget tells whether path is a limits or stats node, and of which path.
-// There is no quota on the root.
+// quotaTarget reports whether path is a limits or stats node, and of which path. There is
+// no quota on the root.
 func quotaTarget(path string) (target, name string, ok bool) {
 	dir, name := split(path)
 	if !strings.HasPrefix(dir, quotaPath+"/") || name != limitsName && name != statsName {
@@ -107,8 +107,7 @@ func quotaTarget(path string) (target, name string, ok bool) {
 	return dir[len(quotaPath):], name, true
 }
 
-// quotaCreated takes notice of a new limits or stats node. A stats node gets the
-// usage of now.
+// quotaCreated registers a new limits or stats node. A stats node gets the current usage.
 func (t *Tree) quotaCreated(path string, id nodeID) {
 	target, name, ok := quotaTarget(path)
 	if !ok {
@@ -120,7 +119,7 @@ func (t *Tree) quotaCreated(path string, id nodeID) {
 	}
 }
 
-// noteQuota enters the limits or stats node id of target.
+// noteQuota registers the limits or stats node id of target.
 func (t *Tree) noteQuota(target, name string, id nodeID) *quota {
 	q := t.quotas[target]
 	if q == nil {
@@ -137,14 +136,14 @@ func (t *Tree) noteQuota(target, name string, id nodeID) *quota {
 	return q
 }
 
-// quotaChanged takes notice of new limits.
+// quotaChanged applies new limits.
 func (t *Tree) quotaChanged(path string) {
 	if target, name, ok := quotaTarget(path); ok && name == limitsName {
 		t.readLimits(t.quotas[target])
 	}
 }
 
-// readLimits parses the limits; garbage is no limit.
+// readLimits parses the limits; text that can't be parsed means no limit.
 func (t *Tree) readLimits(q *quota) {
 	q.limits, _ = parseLimits(string(t.arena.data(q.limitsID)))
 }
@@ -165,7 +164,7 @@ func (t *Tree) quotaDeleted(path string) {
 	}
 }
 
-// deepest returns the active quota of the deepest of path and its ancestors, or
+// deepest returns the active quota of path or of its nearest ancestor that has one, or
 // nil.
 func (t *Tree) deepest(path string) *quota {
 	if len(t.quotas) == 0 {
@@ -180,8 +179,8 @@ func (t *Tree) deepest(path string) *quota {
 	return nil
 }
 
-// charge adds to the usage of the quota that path is under. Its stats node
-// changes in place: no version, no zxid, no event.
+// charge adds to the usage of the quota that applies to path. Its stats node changes in
+// place: no version, no zxid, no event.
 func (t *Tree) charge(path string, count, bytes int64) {
 	q := t.deepest(path)
 	if q == nil || q.statsID == 0 || count == 0 && bytes == 0 {
@@ -195,8 +194,8 @@ func (t *Tree) charge(path string, count, bytes int64) {
 	t.writeUsage(q, stats, usage)
 }
 
-// writeUsage sets the text of the stats node. Hard limits that it has, which
-// mean nothing there, stay.
+// writeUsage sets the text of the stats node. It keeps hard limits in that text, which
+// have no effect there.
 func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	stats.Count, stats.Bytes = usage.Count, usage.Bytes
 	var text [96]byte
@@ -207,7 +206,7 @@ func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	t.countNode(at)
 }
 
-// usage counts the subtree at path; an absent one has nothing.
+// usage counts the subtree at path; the usage of an absent one is zero.
 func (t *Tree) usage(path string) Usage {
 	var u Usage
 	top := t.find(path)
@@ -221,9 +220,9 @@ func (t *Tree) usage(path string) Usage {
 	return u
 }
 
-// Quota returns the quota that applies to path: that of the deepest of path and
-// its ancestors that has a limits node. A quota without a stats node limits
-// nothing, for there is no usage to compare: ok is false.
+// Quota returns the quota that applies to path: that of path or of its nearest ancestor
+// with a limits node. A quota without a stats node limits nothing, because there is no
+// usage to compare: ok is false.
 func (t *Tree) Quota(path string) (q Quota, ok bool) {
 	e := t.deepest(path)
 	if e == nil || e.statsID == 0 {
@@ -232,7 +231,7 @@ func (t *Tree) Quota(path string) (q Quota, ok bool) {
 	return t.shown(e), true
 }
 
-// shown is an active quota with its usage.
+// shown returns an active quota with its usage.
 func (t *Tree) shown(q *quota) Quota {
 	stats, err := parseLimits(string(t.arena.data(q.statsID)))
 	if err != nil {
@@ -241,8 +240,8 @@ func (t *Tree) shown(q *quota) Quota {
 	return Quota{Path: q.path, Limits: q.limits, Usage: Usage{stats.Count, stats.Bytes}}
 }
 
-// Exceeded yields the quotas of which more is used than they allow, in no
-// particular order. Hard limits count whether or not they are enforced.
+// Exceeded yields the quotas whose usage exceeds a limit, in no particular order. Hard
+// limits count whether or not they are enforced.
 func (t *Tree) Exceeded() iter.Seq[Quota] {
 	return func(yield func(Quota) bool) {
 		for _, e := range t.quotas {
@@ -261,7 +260,7 @@ func (q *Quota) exceeded() bool {
 		q.Usage.Bytes > atMost(q.Limits.Bytes, q.Limits.BytesHard)
 }
 
-// atMost returns the limit that counts. A soft one does not beside a hard one.
+// atMost returns the limit in effect. A hard limit overrides a soft one.
 func atMost(soft, hard int64) int64 {
 	switch {
 	case hard >= 0:

@@ -19,8 +19,8 @@ type Table uint8
 //	sessions  8 bytes, id -> 4 bytes, timeout in ms
 //	nodes     path with NUL for each slash -> NodeRow
 //
-// With NUL, which no path has, the order of keys is that of the tree: each
-// subtree lies together, behind its top.
+// Because keys use NUL, which no path has, their order is that of the tree: each subtree
+// is contiguous and follows its top.
 const (
 	TableMeta Table = iota
 	TableACLs
@@ -47,7 +47,7 @@ func (t Table) String() string {
 // that has it is complete.
 const MetaKey = "complete"
 
-// Meta tells what a snapshot holds, so that a load can tell whether it got all.
+// Meta describes a snapshot's contents, so that a load can check that it is complete.
 type Meta struct {
 	Zxid     jute.Zxid // last transaction applied
 	Digest   Digest
@@ -85,8 +85,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 	}, nil
 }
 
-// NodeRow is a znode as a snapshot has it. Its name and its children are in the
-// keys.
+// NodeRow is a znode in a snapshot. The keys have its name and its children.
 type NodeRow struct {
 	Czxid, Mzxid, Pzxid         jute.Zxid
 	Ctime, Mtime                int64
@@ -96,8 +95,8 @@ type NodeRow struct {
 	Data                        []byte // nil is null
 }
 
-// The value of a node: a kind byte, the fields of NodeRow in their order,
-// big-endian, and the data to the end. Null data is another kind.
+// The value of a node is a kind byte, the fields of NodeRow in their order, big-endian,
+// and the data to the end. Null data has another kind.
 const (
 	nodeKind     = 1
 	nodeKindNull = 2
@@ -124,8 +123,8 @@ func AppendNode(b []byte, n *NodeRow) []byte {
 	return append(b, n.Data...)
 }
 
-// DecodeNode reads what AppendNode wrote. The data shares b's memory. Errors
-// wrap ErrTxn or are a *format.VersionError.
+// DecodeNode decodes the output of AppendNode. The data shares b's memory. Errors wrap
+// ErrTxn or are a *format.VersionError.
 func DecodeNode(b []byte) (NodeRow, error) {
 	if len(b) > 0 && b[0] > nodeKindNull {
 		return NodeRow{}, fmt.Errorf("decode node: %w",
@@ -154,7 +153,7 @@ func DecodeNode(b []byte) (NodeRow, error) {
 	return n, nil
 }
 
-// decodeACLRow checks an ACL list, which has the encoding that it has in the log.
+// decodeACLRow checks an ACL list, which is encoded as in the log.
 func decodeACLRow(b []byte) (string, error) {
 	key := string(b)
 	r := reader{s: key}
@@ -182,7 +181,7 @@ type rowEnds struct {
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() { b.buf, b.rows = b.buf[:0], b.rows[:0] }
 
-// Len returns the number of rows, and Size that of their bytes.
+// Len returns the number of rows.
 func (b *Batch) Len() int { return len(b.rows) }
 
 // Size returns the bytes of keys and values together.

@@ -26,11 +26,11 @@ var rewrite = flag.Bool("rewrite", false, "write the output of scenarios into te
 //	stat PATH, get PATH, ls PATH, quota PATH, exceeded, ephemerals N, session N
 //	expirable now=MS [never=MS], counts, reload
 //
-// A write is a transaction of its own; "+" before it adds it to the one before.
-// Zxids count from 1, and the time of zxid N is N*10. What the leader would
-// compute (versions, the count of creates, the list of a closing session)
-// the driver does, unless it is given. Words after "=" have no blanks. "all" closes a
-// session without a list; prune does a slice of a close, which the next close ends.
+// A write is a separate transaction; "+" before it adds it to the previous one. Zxids
+// count from 1, and the time of zxid N is N*10. The driver computes the values that the
+// leader would compute (versions, the count of creates, the list of a closing session),
+// unless they are given. Words after "=" have no blanks. "all" closes a session without a
+// list; prune applies a slice of a close, which the next close completes.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -54,7 +54,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// diffLines lists the lines of got that want does not have in that place.
+// diffLines lists the lines of got that differ from those of want in the same place.
 func diffLines(want, got string) string {
 	var b strings.Builder
 	w := strings.Split(want, "\n")
@@ -69,7 +69,7 @@ func diffLines(want, got string) string {
 	return b.String()
 }
 
-// runScenario returns text with the output that its commands have now.
+// runScenario returns text with the current output of its commands.
 func runScenario(t *testing.T, text string) string {
 	s := &scenario{t: t, tree: New()}
 	var b strings.Builder
@@ -94,7 +94,7 @@ type scenario struct {
 	t    *testing.T
 	tree *Tree
 	out  strings.Builder
-	// closing has been begun by prune.
+	// closing was started by prune.
 	closing *Txn
 }
 
@@ -152,8 +152,8 @@ func (s *scenario) events(out *Applied) {
 	}
 }
 
-// prune does a slice of the transaction that closes a session. The first one begins it,
-// and "close N" ends it.
+// prune applies a slice of the transaction that closes a session. The first call starts
+// it, and "close N" completes it.
 func (s *scenario) prune(session, n int64) {
 	var out Applied
 	if s.closing == nil {
@@ -338,7 +338,7 @@ func (s *scenario) stat(path string) {
 		int64(st.EphemeralOwner), st.DataLength, st.NumChildren, aclText(n.ACL))
 }
 
-// reload goes on with what a snapshot has.
+// reload replaces the tree by one loaded from its snapshot.
 func (s *scenario) reload() {
 	v := s.tree.Freeze()
 	defer v.Close()

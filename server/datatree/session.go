@@ -6,7 +6,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// session is one that exists. Its ephemerals are found by their ids.
+// session is an open session. Its ephemerals are stored by their ids.
 type session struct {
 	id         jute.SessionID
 	timeoutMs  int32
@@ -14,8 +14,8 @@ type session struct {
 	ephemerals idSet
 }
 
-// sessionTable keeps sessions in slots that do not move, so that a view can walk
-// along them while they change.
+// sessionTable keeps sessions in slots that do not move, so that a view can walk the
+// slots while sessions change.
 type sessionTable struct {
 	slots []session
 	free  []uint32
@@ -26,7 +26,7 @@ func newSessionTable() sessionTable {
 	return sessionTable{byID: make(map[jute.SessionID]uint32)}
 }
 
-// get returns the session id, or nil. The pointer is good until the next add.
+// get returns the session id, or nil. The pointer is valid until the next add.
 func (s *sessionTable) get(id jute.SessionID) *session {
 	if slot, ok := s.byID[id]; ok {
 		return &s.slots[slot]
@@ -107,7 +107,7 @@ func (t *Tree) NumEphemerals(s jute.SessionID) int {
 	return 0
 }
 
-// EphemeralOwners yields each session that has ephemerals, and how many, in no
+// EphemeralOwners yields each session that has ephemerals, and their number, in no
 // particular order.
 func (t *Tree) EphemeralOwners() iter.Seq2[jute.SessionID, int] {
 	return func(yield func(jute.SessionID, int) bool) {
@@ -120,7 +120,7 @@ func (t *Tree) EphemeralOwners() iter.Seq2[jute.SessionID, int] {
 	}
 }
 
-// createSession adds the session, unless there is one of that id.
+// createSession adds the session, unless one with that id exists.
 func (t *Tree) createSession(id jute.SessionID, timeoutMs int32) bool {
 	if t.sessions.get(id) != nil {
 		return false
@@ -133,7 +133,7 @@ func (t *Tree) createSession(id jute.SessionID, timeoutMs int32) bool {
 	return true
 }
 
-// setTimeout changes the timeout of a session, if there is one of that id.
+// setTimeout changes the timeout of a session, if one with that id exists.
 func (t *Tree) setTimeout(id jute.SessionID, timeoutMs int32) bool {
 	s := t.sessions.get(id)
 	if s == nil {
@@ -148,7 +148,7 @@ func (t *Tree) setTimeout(id jute.SessionID, timeoutMs int32) bool {
 	return true
 }
 
-// dropSession removes a session that has no ephemerals left.
+// dropSession removes a session without ephemerals.
 func (t *Tree) dropSession(id jute.SessionID) {
 	if t.view != nil {
 		t.view.saveSession(t.sessions.byID[id])

@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Tree is the replicated state. See the package's comment for who may call what
+// Tree is the replicated state. The package comment says which methods may be called
 // when.
 type Tree struct {
 	arena    arena
@@ -16,13 +16,13 @@ type Tree struct {
 	sessions sessionTable
 	quotas   map[string]*quota // by the path that the quota is for
 
-	// The znodes that the cleanup looks at.
+	// The znodes that the cleanup examines.
 	containers idSet
 	ttls       idSet
 
 	lastZxid   jute.Zxid
-	pruning    jute.Zxid // of the transaction that Prune has begun and Apply has not ended; 0 for none
-	pruned     int       // paths of its list that are done
+	pruning    jute.Zxid // zxid of a transaction between Prune and Apply; 0 for none
+	pruned     int       // number of its listed paths that are deleted
 	digest     Digest
 	ephemerals int
 	dataSize   int64 // bytes of paths and data
@@ -56,13 +56,14 @@ func New() *Tree {
 	t.plant(systemPath, openACL)
 	t.plant(quotaPath, openACL)
 	config := t.plant(configPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
-	// ZooKeeper's config node begins with -1, as if its ACL were yet to be set.
+	// ZooKeeper's config node starts with aversion -1, as if its ACL were still to be
+	// set.
 	t.arena.rec(config).aversion = -1
 	t.digest = t.computeDigest()
 	return t
 }
 
-// newEmpty returns a tree of nothing but a root.
+// newEmpty returns a tree with only a root.
 func newEmpty() *Tree {
 	t := &Tree{
 		index:    newIndex(),
@@ -76,8 +77,8 @@ func newEmpty() *Tree {
 	return t
 }
 
-// plant adds a system node. Its parent's count of creates stays 0: the first
-// sequential child of the root gets number 0.
+// plant adds a system node. It does not increment its parent's count of creates: the
+// first sequential child of the root gets number 0.
 func (t *Tree) plant(path string, acl []jute.ACL) nodeID {
 	dir, name := split(path)
 	id := t.link(t.find(dir), name, []byte{})
@@ -101,7 +102,7 @@ func parentOf(path string) string {
 	return dir
 }
 
-// find returns the node at path, or 0. "" is the root as well as "/".
+// find returns the node at path, or 0. Both "" and "/" are the root.
 func (t *Tree) find(path string) nodeID {
 	if path == "" || path == "/" {
 		return rootID
@@ -139,8 +140,8 @@ func (t *Tree) path(id nodeID) string {
 	return string(b)
 }
 
-// Get returns a copy of the znode at path without its data, and whether there
-// is one. It does not allocate.
+// Get returns a copy of the znode at path without its data, and whether it exists. It
+// does not allocate.
 func (t *Tree) Get(path string) (Node, bool) {
 	id := t.find(path)
 	if id == 0 {
@@ -149,9 +150,9 @@ func (t *Tree) Get(path string) (Node, bool) {
 	return t.node(id), true
 }
 
-// GetData returns the data and a copy of the rest of the znode at path, and
-// whether there is one. The data is shared and may be read, not written, for
-// ever; nil is null. It does not allocate.
+// GetData returns the data and a copy of the rest of the znode at path, and whether it
+// exists. The data is shared and must not be modified; it stays valid after the node is
+// deleted. Nil means null. GetData does not allocate.
 func (t *Tree) GetData(path string) ([]byte, Node, bool) {
 	id := t.find(path)
 	if id == 0 {
@@ -160,7 +161,7 @@ func (t *Tree) GetData(path string) ([]byte, Node, bool) {
 	return t.arena.data(id), t.node(id), true
 }
 
-// Data is GetData without the Node.
+// Data is like GetData without the Node.
 func (t *Tree) Data(path string) ([]byte, bool) {
 	id := t.find(path)
 	if id == 0 {
@@ -169,13 +170,13 @@ func (t *Tree) Data(path string) ([]byte, bool) {
 	return t.arena.data(id), true
 }
 
-// Children yields the names of the children of path, in no particular order;
-// nothing if there is no such znode. The names stay valid for ever.
+// Children yields the names of the children of path, in no particular order, and none if
+// there is no such znode. The names stay valid after the nodes are deleted.
 func (t *Tree) Children(path string) iter.Seq[string] {
 	return t.childrenOf(t.find(path))
 }
 
-// GetChildren returns what Children and Get do, with one look-up.
+// GetChildren returns the results of Children and Get with one look-up.
 func (t *Tree) GetChildren(path string) (iter.Seq[string], Node, bool) {
 	id := t.find(path)
 	if id == 0 {
@@ -213,7 +214,7 @@ func (t *Tree) LastZxid() jute.Zxid { return t.lastZxid }
 // Digest returns the hash of the state. It does not cover LastZxid.
 func (t *Tree) Digest() Digest { return t.digest }
 
-// Stats returns the counts, at no cost.
+// Stats returns the counts. It does not walk the tree.
 func (t *Tree) Stats() Stats {
 	return Stats{
 		Nodes:      t.numNodes() + 1,
@@ -226,17 +227,17 @@ func (t *Tree) Stats() Stats {
 	}
 }
 
-// numNodes is the number of znodes, the root counted once.
+// numNodes returns the number of znodes, counting the root once.
 func (t *Tree) numNodes() int { return int(t.arena.rec(rootID).descendants) + 1 }
 
-// link adds a node below parent: everything but its stat and ACL.
+// link adds a node below parent and sets everything but its stat and ACL.
 func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
 	id := t.attach(parent, name, data)
 	t.index.insert(&t.arena, id)
 	return id
 }
 
-// attach is link without the index.
+// attach is like link without the index.
 func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	id := t.arena.alloc()
 	t.arena.setBlob(id, name, data)
@@ -257,7 +258,7 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	return id
 }
 
-// unlink takes out id, which has no children, and frees it.
+// unlink removes id, which has no children, and frees it.
 func (t *Tree) unlink(id nodeID) {
 	r := t.change(id)
 	p := t.change(r.parent)
@@ -280,9 +281,8 @@ func (t *Tree) unlink(id nodeID) {
 	t.arena.release(id)
 }
 
-// change returns the record of id for writing. Every write to a field that a
-// view shows or walks along goes through it: all but prev, descendants, and
-// those of the index.
+// change returns the record of id for writing. Every write to a field that a view shows
+// or walks along must use it: all fields but prev, descendants, and those of the index.
 func (t *Tree) change(id nodeID) *record {
 	if t.view != nil {
 		t.view.save(id)
@@ -290,7 +290,7 @@ func (t *Tree) change(id nodeID) *record {
 	return t.arena.rec(id)
 }
 
-// computeDigest is the digest, made from scratch.
+// computeDigest computes the digest from scratch.
 func (t *Tree) computeDigest() Digest {
 	var d Digest
 	for id := rootID; id != 0; id = t.nextWithin(rootID, id) {

@@ -50,8 +50,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestPzxidMovesForward: should a delete ever come with a smaller zxid than the
-// last change of the children had, that one stays.
+// TestPzxidMovesForward checks that a delete with a smaller zxid than the last change of
+// the children does not change Pzxid.
 func TestPzxidMovesForward(t *testing.T) {
 	tree := New()
 	var out Applied
@@ -64,7 +64,7 @@ func TestPzxidMovesForward(t *testing.T) {
 	}
 }
 
-// TestDeterminism: a log applied twice, the second time from its bytes and in
+// TestDeterminism checks that a log applied twice, the second time from its bytes and in
 // part to a loaded tree, gives the same state, results and events.
 func TestDeterminism(t *testing.T) {
 	seed := seeds.First(t)
@@ -91,7 +91,8 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// TestDigestSeesEachField: no field of a znode or session is left out.
+// TestDigestSeesEachField checks that the digest covers every field of a znode and a
+// session.
 func TestDigestSeesEachField(t *testing.T) {
 	row := NodeRow{1, 2, 3, 4, 5, 0, 7, 8, 9, 0, []byte("data")}
 	changes := map[string]func(*NodeRow){
@@ -128,7 +129,7 @@ func TestDigestSeesEachField(t *testing.T) {
 	}
 }
 
-// TestIteratorsStop: who has seen enough may leave the loop.
+// TestIteratorsStop checks that a loop may be left early.
 func TestIteratorsStop(t *testing.T) {
 	tree := New()
 	apply := func(ops ...Op) {
@@ -186,7 +187,7 @@ func digestOf(t *testing.T, path string, n NodeRow, session Row) Digest {
 	return l.tree.Digest()
 }
 
-// TestHashSpreads: each bit of the input changes about half of the output.
+// TestHashSpreads checks that each bit of the input changes about half of the output.
 func TestHashSpreads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for _, n := range []int{1, 8, 15, 16, 17, 100} {
@@ -243,7 +244,7 @@ func TestParseLimits(t *testing.T) {
 	}
 }
 
-// FuzzParseLimits: what is written reads as what was read.
+// FuzzParseLimits checks that formatted limits parse to the same limits.
 func FuzzParseLimits(f *testing.F) {
 	f.Add("count=5,bytes=100=;byteHardLimit=20;countHardLimit=4")
 	f.Fuzz(func(t *testing.T, text string) {

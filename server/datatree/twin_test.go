@@ -13,8 +13,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// twin does what Tree does in the slowest way: a map of paths, looked through
-// from end to end for every question.
+// twin does the same as Tree in the slowest way: a map of paths, searched completely for
+// every question.
 type twin struct {
 	nodes    map[string]*twinNode
 	sessions map[jute.SessionID]int32
@@ -63,8 +63,8 @@ func (w *twin) children(path string) []string {
 	return names
 }
 
-// get is the node with what follows from other nodes filled in; it is zero if
-// there is none.
+// get returns the node with the values that follow from other nodes; it is zero if there
+// is none.
 func (w *twin) get(path string) Node {
 	n, ok := w.nodes[path]
 	if !ok {
@@ -238,8 +238,8 @@ func (w *twin) usage(top string) []byte {
 	return fmt.Appendf(nil, "count=%d,bytes=%d", count, size)
 }
 
-// charge keeps the text of the stats node as it is if a client wrote what does
-// not read as a usage: then it counts.
+// charge recounts if a client wrote a text that does not parse as a usage into the stats
+// node.
 func (w *twin) charge(path string, count, size int) {
 	for top := path; top != "/"; top = twinParent(top) {
 		if w.nodes["/zookeeper/quota"+top+"/zookeeper_limits"] == nil {
@@ -348,7 +348,7 @@ func equalEvents(a, b []Event) bool {
 	})
 }
 
-// generator makes transactions of which most apply.
+// generator generates transactions most of which apply.
 type generator struct {
 	rng  *rand.Rand
 	zxid jute.Zxid
@@ -459,9 +459,9 @@ func (g *generator) txn(tree *Tree) Txn {
 	return txn
 }
 
-// prune has a part of a transaction done in slices, now and then, and returns the
-// events. What is not said to be changing must be as it is in the twin, which knows
-// nothing of the transaction yet.
+// prune sometimes applies a part of a transaction in slices, and returns the events.
+// Everything that is not reported as changing must equal the twin, to which the
+// transaction is not applied yet.
 func (w *twin) prune(t *testing.T, tree *Tree, txn *Txn, g *generator) (events []Event) {
 	t.Helper()
 	if g.rng.IntN(4) == 0 {
@@ -565,8 +565,8 @@ func load(t *testing.T, rows []Row) *Tree {
 	return tree
 }
 
-// TestViewIsFrozen walks a view while the tree changes, and compares what it saw
-// with the twin as it was.
+// TestViewIsFrozen walks a view while the tree changes, and compares the result with the
+// earlier state of the twin.
 func TestViewIsFrozen(t *testing.T) {
 	first := seeds.First(t)
 	for i := range uint64(20) {
@@ -617,7 +617,7 @@ func nodeRows(rows []Row) []Row {
 	return nodes
 }
 
-// TestLoadedGoesOn: a tree that was loaded and one that was not stay the same.
+// TestLoadedGoesOn checks that a loaded tree and the original stay equal.
 func TestLoadedGoesOn(t *testing.T) {
 	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 2))

@@ -2,9 +2,9 @@ package datatree
 
 import "github.com/zkd-project/zkd/jute"
 
-// Txn is a transaction: what the leader decided that a request does, in
-// absolute values (docs/spec/zab.md A.15). Applying one decides nothing: it
-// looks at no ACL, version, quota or clock, and it never fails.
+// Txn is a transaction: the effect of a request as the leader decided it, in absolute
+// values (docs/spec/zab.md A.15). Applying it decides nothing: it checks no ACL, version,
+// quota or clock, and it never fails.
 type Txn struct {
 	Zxid    jute.Zxid
 	Time    int64          // leader's clock, ms since the Unix epoch
@@ -23,7 +23,7 @@ type Txn struct {
 	Ops   []Op
 }
 
-// OpKind tells what an Op writes, and so which of its fields count.
+// OpKind determines the effect of an Op, and so which of its fields count.
 type OpKind uint8
 
 // The kinds of Op. The numbers are part of the log format: append, never
@@ -34,14 +34,14 @@ const (
 	OpDelete               // Path
 	OpSetData              // Path, Data, Version
 	OpSetACL               // Path, ACL, Version
-	OpCheck                // nothing: a check of a multi that held
+	OpCheck                // nothing: a check of a multi that succeeded
 	OpError                // Code: an op of a rejected multi
 	OpCreateSession        // TimeoutMs; the session is the Txn's
-	// OpCloseSession has the session of the Txn. Paths are the ephemerals that go with
-	// it, for readers of the log, and as a check; none stands for all that it has.
+	// OpCloseSession closes the Txn's session. Paths are the ephemerals deleted with it,
+	// for readers of the log, and as a check; an empty list stands for all of them.
 	OpCloseSession
-	// OpSetTimeout has the session of the Txn, which exists: TimeoutMs is what its client
-	// has negotiated when it resumed the session.
+	// OpSetTimeout changes the Txn's session, which exists: TimeoutMs is the timeout that
+	// its client has negotiated when it resumed the session.
 	OpSetTimeout
 )
 
@@ -66,18 +66,18 @@ type Op struct {
 	Code      jute.Code
 }
 
-// Result is what an applied Op gives to its reply.
+// Result is the contribution of an applied Op to the reply.
 type Result struct {
 	Path string    // OpCreate
 	Stat jute.Stat // OpCreate, OpSetData, OpSetACL: the node right after the op
 	Code jute.Code // OpError
 }
 
-// Event is a change that watches may wait for.
+// Event is a change that watches may be waiting for.
 type Event struct {
 	Type jute.EventType
 	Path string
-	// ACL is that of the node concerned: of the node created, changed or (as it
-	// was) deleted, or of the parent for EventChildrenChanged.
+	// ACL is the list of the node concerned: of the node created, changed or (before the
+	// delete) deleted, or of the parent for EventChildrenChanged.
 	ACL []jute.ACL
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// View is the state at the moment of Freeze, to be written to a snapshot while
-// the tree goes on changing. It is made of the tree and of the saved versions of
-// what has changed since. One goroutine walks it:
+// View is the state at the moment of Freeze, to be written to a snapshot while the tree
+// changes. It consists of the tree and of the saved versions of the nodes that have
+// changed since. One goroutine walks it:
 //
 //	view := tree.Freeze() // write lock
 //	for more := true; more; {
@@ -54,14 +54,14 @@ const (
 	done
 )
 
-// level is a node on the way to where the walk is. Its children are collected
-// first, then sorted, then written one by one.
+// level is a node on the path to the current place of the walk. Its children are
+// collected first, then sorted, then written one by one.
 type level struct {
 	keyLen  int    // of the node's key, 0 for the root
-	collect nodeID // next child to collect, 0 when there are all
+	collect nodeID // next child to collect, 0 when all are collected
 	left    int    // number of children to collect
-	// parts are the children collected. Many small slices, so that none has to
-	// grow while the lock is held; Sort makes one of them.
+	// parts are the children collected. They are many small slices, so that none has
+	// to grow while the lock is held; Sort joins them.
 	parts    [][]child
 	children []child // sorted, to be written
 	sorted   bool
@@ -74,15 +74,15 @@ type child struct {
 }
 
 const (
-	// visitCost is what a step of the walk costs besides the bytes it writes.
+	// visitCost is the cost of a step of the walk besides the bytes it writes.
 	visitCost = 32
-	// partSize is the length of a part, and so the number of children up to
-	// which Step sorts them itself.
+	// partSize is the length of a part, and so the largest number of children that Step
+	// sorts itself.
 	partSize = 2048
 )
 
-// Freeze opens a view of the state as it is, at a cost that does not depend on
-// the size of the tree. There may be only one at a time.
+// Freeze opens a view of the current state, at a cost that does not depend on the size of
+// the tree. Only one view may be open.
 func (t *Tree) Freeze() *View {
 	if t.view != nil {
 		panic("datatree: freeze while a view is open")
@@ -103,7 +103,7 @@ func (t *Tree) Freeze() *View {
 	return t.view
 }
 
-// Close ends the view and drops what it saved. Closing twice does nothing.
+// Close ends the view and drops the saved versions. Closing twice does nothing.
 func (v *View) Close() {
 	if v.tree != nil && v.tree.view == v {
 		v.tree.view = nil
@@ -111,15 +111,15 @@ func (v *View) Close() {
 	*v = View{meta: v.meta, phase: done}
 }
 
-// Meta tells what was frozen.
+// Meta describes the frozen state.
 func (v *View) Meta() Meta { return v.meta }
 
-// Saved returns the number of nodes whose frozen version is kept apart, at some
-// 200 bytes each: the price of the view, which grows with what changes. The
-// data of such a node is shared as long as it is not overwritten.
+// Saved returns the number of nodes whose frozen version is kept apart, at about 200
+// bytes each: the cost of the view, which grows with the changes. The data of such a node
+// is shared as long as it is not overwritten.
 func (v *View) Saved() int { return len(v.saved) }
 
-// Saved is View.Saved of the view that is open, 0 if there is none.
+// Saved returns View.Saved of the open view, 0 if there is none.
 func (t *Tree) Saved() int {
 	if t.view == nil {
 		return 0
@@ -127,8 +127,8 @@ func (t *Tree) Saved() int {
 	return t.view.Saved()
 }
 
-// save keeps the version of id, unless it did before. Nodes that came after the
-// freeze are saved too, when they change: nothing that was frozen leads to them.
+// save keeps the version of id, unless it is already kept. Nodes created after the freeze
+// are saved too when they change: no frozen node refers to them.
 func (v *View) save(id nodeID) {
 	if _, ok := v.saved[id]; ok {
 		return
@@ -158,10 +158,10 @@ func (v *View) frozen(id nodeID) (r *record, blob string, acl *aclEntry) {
 	return r, t.arena.blobOf(id, r), t.acls.entries[r.acl]
 }
 
-// Step adds rows to the batch until it has done work for about budget bytes, and
-// reports whether there is more to come. The rows come in an order in which a
-// Loader takes them: sessions, nodes by key, each ACL list before the first node
-// that has it, and last the meta row. The same state gives the same rows.
+// Step adds rows to the batch until it has done work for about budget bytes, and reports
+// whether there are more. The rows come in an order that a Loader accepts: sessions,
+// nodes by key, each ACL list before the first node that has it, and last the meta row.
+// The same state gives the same rows.
 func (v *View) Step(b *Batch, budget int) (more bool) {
 	for budget > 0 && v.phase != done {
 		before := b.Size()
@@ -222,8 +222,8 @@ func (v *View) writeMeta(b *Batch) {
 	v.phase = done
 }
 
-// stepNodes goes on in the deepest level: it collects a child, sorts, writes a
-// child, or leaves the level.
+// stepNodes advances in the deepest level: it collects a child, sorts, writes a child, or
+// leaves the level.
 func (v *View) stepNodes(b *Batch) {
 	if len(v.levels) == 0 {
 		v.phase = writeMeta
@@ -271,8 +271,8 @@ func (v *View) offerSort() bool {
 	return true
 }
 
-// Sort sorts the children of a node if it is time to. It needs no lock; calling
-// it between Steps keeps a million siblings from being sorted under the lock.
+// Sort sorts the children of a node if they are collected. It needs no lock; calling it
+// between Steps keeps a million siblings from being sorted under the lock.
 func (v *View) Sort() {
 	if len(v.levels) == 0 {
 		return
@@ -289,8 +289,8 @@ func (v *View) Sort() {
 	slices.SortFunc(l.children, func(a, b child) int { return strings.Compare(a.name, b.name) })
 }
 
-// writeNode writes the node id, whose key is v.path, and goes down to its
-// children if it has any.
+// writeNode writes the node id, whose key is v.path, and descends to its children if it
+// has any.
 func (v *View) writeNode(b *Batch, id nodeID) {
 	r, blob, acl := v.frozen(id)
 	row := NodeRow{

@@ -43,8 +43,8 @@ func equalRows(a, b Row) bool {
 	return a.Table == b.Table && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value)
 }
 
-// TestViewRowsAreCanonical: neither the size of steps nor who sorts matters, nor
-// how the tree came to be what it is.
+// TestViewRowsAreCanonical checks that the rows depend neither on the size of steps, nor
+// on where sorting happens, nor on the tree's history.
 func TestViewRowsAreCanonical(t *testing.T) {
 	tree := wideTree(3*partSize + 7)
 	var out Applied
@@ -65,7 +65,7 @@ func TestViewRowsAreCanonical(t *testing.T) {
 	}
 }
 
-// TestStepIsBounded: a step looks at few nodes, whatever the fan-out.
+// TestStepIsBounded checks that a step visits few nodes, whatever the fan-out.
 func TestStepIsBounded(t *testing.T) {
 	tree := wideTree(20_000)
 	v := tree.Freeze()
@@ -86,8 +86,8 @@ func TestStepIsBounded(t *testing.T) {
 	}
 }
 
-// TestViewUnderLocks walks under the read lock while another goroutine applies,
-// as the server does. The race detector is the judge.
+// TestViewUnderLocks walks under the read lock while another goroutine applies, as the
+// server does. It is a test for the race detector.
 func TestViewUnderLocks(t *testing.T) {
 	tree := wideTree(3000)
 	var mu sync.RWMutex
@@ -190,7 +190,7 @@ func TestViewClosed(t *testing.T) {
 	tree.Freeze().Close()
 }
 
-// TestLoaderRefuses damages a snapshot in many ways; each has to be noticed.
+// TestLoaderRefuses damages a snapshot in many ways; the loader must detect each.
 func TestLoaderRefuses(t *testing.T) {
 	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -242,7 +242,7 @@ func TestLoaderRefuses(t *testing.T) {
 	try("no table", []Row{{Table: NumTables}})
 }
 
-// FuzzLoader adds rows of any content: an error or a tree, never a panic.
+// FuzzLoader adds arbitrary rows: the result is an error or a tree, never a panic.
 func FuzzLoader(f *testing.F) {
 	var seed []byte
 	for _, row := range rowsOf(New(), 1<<40, func(*View) {}) {

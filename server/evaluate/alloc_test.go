@@ -39,8 +39,8 @@ func createRequests(n int, mode jute.CreateMode) []evaluate.Request {
 	return reqs
 }
 
-// TestAllocs: a setData keeps a copy of its path; a create that, and the list
-// that the ACL was decoded into.
+// TestAllocs checks the allocations: a setData keeps a copy of its path; a create keeps
+// that and the decoded ACL list.
 func TestAllocs(t *testing.T) {
 	w := hotWorld(t)
 	var txn datatree.Txn
@@ -68,8 +68,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// benchmark evaluates reqs in turn with lag transactions pending. Nothing is
-// applied: the overlay hides that.
+// benchmark evaluates reqs in turn with lag transactions pending. Nothing is applied,
+// which the overlay hides.
 func benchmark(b *testing.B, reqs []evaluate.Request, lag jute.Zxid) {
 	w := hotWorld(b)
 	var txn datatree.Txn
@@ -111,8 +111,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	})
 }
 
-// BenchmarkCloseSession closes sessions with 10 ephemerals each, all of it
-// pending.
+// BenchmarkCloseSession closes sessions with 10 pending ephemerals each.
 func BenchmarkCloseSession(b *testing.B) {
 	w := hotWorld(b)
 	create := createRequests(10, jute.ModeEphemeralSequential)

@@ -10,9 +10,9 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// TestTransactionsStayWithinTheLog: what a small request stands for must fit
-// into a record of the log, which would fail otherwise and stop the server, and
-// again at each attempt.
+// TestTransactionsStayWithinTheLog checks that the transaction of a small request fits
+// into a record of the log, which would otherwise fail and stop the server, and again at
+// each retry.
 func TestTransactionsStayWithinTheLog(t *testing.T) {
 	tree := datatree.New()
 	schemes, err := auth.New(auth.Config{DigestEnabled: true})
@@ -61,8 +61,8 @@ func TestTransactionsStayWithinTheLog(t *testing.T) {
 	}
 }
 
-// TestTooLargeTransactions: a request whose transaction would be longer than any
-// may be is rejected, and leaves no trace for later requests.
+// TestTooLargeTransactions checks that a request whose transaction would be too long is
+// rejected, and does not affect later requests.
 func TestTooLargeTransactions(t *testing.T) {
 	schemes, err := auth.New(auth.Config{})
 	if err != nil {

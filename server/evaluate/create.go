@@ -39,7 +39,7 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 		return err
 	}
 	if !op.Mode.Sequential() {
-		path = strings.Clone(path) // it lies in the request's body
+		path = strings.Clone(path) // it is a part of the request's body
 	}
 	e.addNode(path, parent, record{owner: owner, acl: acl, dataLength: int32(len(op.Data)), mtime: e.now})
 	txn.Ops = append(txn.Ops, datatree.Op{
@@ -54,9 +54,8 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 	return nil
 }
 
-// ownerOf checks mode and time to live, and returns how the node's owner is
-// stored. The opcode, not the mode, makes a container: create with mode 4 makes
-// an ordinary node.
+// ownerOf checks mode and time to live, and returns the owner to be stored. The opcode,
+// not the mode, makes a container: create with mode 4 makes an ordinary node.
 func (e *Evaluator) ownerOf(op *jute.MultiOp) (jute.Owner, error) {
 	ttlOp := op.Type == jute.OpCreateTTL
 	switch {
@@ -65,8 +64,8 @@ func (e *Evaluator) ownerOf(op *jute.MultiOp) (jute.Owner, error) {
 	case op.Mode.TTL() && !e.opts.ExtendedTypes:
 		return 0, jute.ErrUnimplemented
 	case op.Mode.TTL() != ttlOp:
-		// With createTTL: Apache 3.8 accepts another mode if ttl is negative, and
-		// dies of it when it applies the transaction.
+		// With createTTL: Apache 3.8 accepts another mode if ttl is negative, and crashes
+		// when it applies the transaction.
 		return 0, jute.ErrBadArguments
 	case ttlOp && (op.TTL < 1 || op.TTL > jute.MaxTTL):
 		return 0, jute.ErrBadArguments
@@ -94,7 +93,7 @@ func (e *Evaluator) checkNew(path string, parent *record, size int64) error {
 	return e.checkQuota(path, 1, size)
 }
 
-// addNode records that r is created at path, a child of parent.
+// addNode records that r is created at path as a child of parent.
 func (e *Evaluator) addNode(path string, parent, r record) {
 	parent.cversion++
 	parent.numChildren++
@@ -105,8 +104,8 @@ func (e *Evaluator) addNode(path string, parent, r record) {
 	}
 }
 
-// createResult is the opcode under which a multi answers: only a plain create
-// answers without a Stat.
+// createResult returns the opcode of the result in a multi: only a plain create has a
+// result without a Stat.
 func createResult(op jute.OpCode) jute.OpCode {
 	if op == jute.OpCreate {
 		return jute.OpCreate

@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// special reports whether path is one of the nodes that are always there.
+// special reports whether path is one of the nodes that always exist.
 func special(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":
@@ -48,9 +48,9 @@ func (e *Evaluator) delete(op *jute.MultiOp, txn *datatree.Txn) error {
 	return nil
 }
 
-// remove evaluates deleteContainer, which the server asks for on its own: a
-// container or TTL node that was due is deleted if it still is. No session, no
-// ACL.
+// remove evaluates deleteContainer, a request of the server itself: it deletes a
+// container or TTL node that was due if it still is. There is no session, and no ACL
+// check.
 func (e *Evaluator) remove(txn *datatree.Txn) error {
 	if e.req.Session != 0 {
 		return jute.ErrUnimplemented // Apache lets clients delete any node by it

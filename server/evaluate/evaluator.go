@@ -9,51 +9,48 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// Options are settings that decide about requests. Only the leader's count.
+// Options are settings for the evaluation of requests. Only the leader's count.
 type Options struct {
 	// ExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled).
 	ExtendedTypes bool
-	// EnforceQuota rejects what exceeds a hard quota (zookeeper.enforceQuota).
+	// EnforceQuota rejects writes that exceed a hard quota (zookeeper.enforceQuota).
 	EnforceQuota bool
-	// ReconfigEnabled changes the code by which reconfig is rejected
-	// (reconfigEnabled): there is no ensemble here that it could change.
+	// ReconfigEnabled changes the code with which reconfig is rejected (reconfigEnabled):
+	// there is no ensemble here that it could change.
 	ReconfigEnabled bool
-	// MaxListed is how many ephemerals a closeSession decides upon one by one. One
-	// with more leaves them to the tree: see Evaluator.Ready. 0 means 10,000.
+	// MaxListed is the largest number of ephemerals for which a closeSession lists each
+	// one. A session with more leaves them to the tree: see Evaluator.Ready. 0 means
+	// 10,000.
 	MaxListed int
 }
 
-// Request is a write on its way to become a transaction.
+// Request is a write to be turned into a transaction.
 type Request struct {
 	Op      jute.OpCode
-	Session jute.SessionID // 0 for a request of the server's own
+	Session jute.SessionID // 0 for a request of the server itself
 	Cxid    int32          // the client's xid
 	Origin  uint64         // connection that waits for the outcome, 0 for none
-	// Auth is who asks: the identities of the connection when the request
-	// arrived.
+	// Auth is the connection's identities when the request arrived.
 	Auth []jute.ID
-	// Body is the request's record. The transaction's Data shares its memory, so
-	// that it must stay unchanged until the transaction is applied. Nothing else
-	// does: paths and ACLs are copied.
+	// Body is the request's record. The transaction's Data shares its memory, so it must
+	// stay unchanged until the transaction is applied. Paths and ACLs are copied.
 	Body []byte
-	// Refused is the code by which the server has refused the request already,
-	// such as jute.ErrSessionMoved; 0 for none. It is all that counts then.
+	// Refused is the code with which the server has already refused the request, such as
+	// jute.ErrSessionMoved; 0 for none. It then determines the outcome alone.
 	Refused jute.Code
-	// Local marks a session that only its server knows: it may write, but can't
-	// own ephemerals.
+	// Local marks a session that only its server knows: it may write, but can't own
+	// ephemerals.
 	Local bool
 	// TimeoutMs is the negotiated timeout of a createSession.
 	TimeoutMs int32
-	// Resumes is set in a createSession that changes the timeout of a session which is
-	// open.
+	// Resumes is set in a createSession that changes the timeout of an open session.
 	Resumes bool
 	// Removal is the node of a deleteContainer.
 	Removal Removal
 }
 
-// Removal names a container or TTL node that is due to be removed, and what it
-// looked like when the server found so. If either number has changed, it is not
-// due any more.
+// Removal names a container or TTL node that is due to be removed, and its state when the
+// server found it due. If either number has changed, the node is no longer due.
 type Removal struct {
 	Path     string
 	Cversion int32 // children ever created, as stored
@@ -67,11 +64,11 @@ type Evaluator struct {
 	opts    Options
 	over    overlay
 
-	// Of the request at hand.
+	// Of the current request.
 	req   *Request
 	zxid  jute.Zxid
 	now   int64
-	multi jute.MultiRequest // its memory is used again
+	multi jute.MultiRequest // its memory is reused
 	// aclBytes is the size of the ACL lists of the transaction so far.
 	aclBytes int
 
@@ -86,8 +83,8 @@ func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
 	return &Evaluator{tree: tree, schemes: schemes, opts: opts, over: newOverlay()}
 }
 
-// Applied tells that the tree has all transactions up to zxid. It takes time in
-// proportion to what those touched, up to a bound.
+// Applied reports that the tree has all transactions up to zxid. It takes time in
+// proportion to the records that they touched, up to a bound.
 func (e *Evaluator) Applied(zxid jute.Zxid) {
 	e.over.applied(zxid)
 	if e.unlisted <= zxid {
@@ -95,14 +92,13 @@ func (e *Evaluator) Applied(zxid jute.Zxid) {
 	}
 }
 
-// Ready reports whether Evaluate may be called. It may not be from the close of a
-// session with more than Options.MaxListed ephemerals until that is applied: the
-// overlay does not say which znodes will be gone. Listing a million of them would
-// take longer than the close itself, and what comes after the close has to wait for
-// it anyway.
+// Ready reports whether Evaluate may be called. It may not be called after the close of a
+// session with more than Options.MaxListed ephemerals until that close is applied: the
+// overlay does not show which znodes will be gone. Listing a million of them would take
+// longer than the close itself, and requests after the close have to wait for it anyway.
 func (e *Evaluator) Ready() bool { return e.unlisted == 0 }
 
-// Pending returns how many changes are accepted and not known to be applied.
+// Pending returns the number of changes that are accepted and not known to be applied.
 func (e *Evaluator) Pending() int { return len(e.over.touches) - e.over.head }
 
 // Timeout returns the timeout that session s will have, in ms, and whether it will be
@@ -117,15 +113,15 @@ func (e *Evaluator) Timeout(s jute.SessionID) (ms int32, ok bool) {
 // errUndecodable means that a request can't be decoded and takes no zxid.
 var errUndecodable = fmt.Errorf("no transaction: %w", jute.ErrMarshalling)
 
-// Evaluate decides what req does and stores that in txn, reusing the memory of
-// txn.Ops. Zxids must grow from call to call; nowMs is the leader's clock in ms
-// since the Unix epoch. The tree must be locked for reading, and the evaluator Ready.
+// Evaluate decides the effect of req and stores it in txn, reusing the memory of txn.Ops.
+// Zxids must increase from call to call; nowMs is the leader's clock in ms since the Unix
+// epoch. The tree must be locked for reading, and the evaluator Ready.
 //
-// The transaction takes effect for later calls at once: the caller must propose
-// it, or stop leading. It is never longer than datatree.MaxTxn: a request that
-// would make it so is rejected. Evaluate returns false if there is no transaction,
-// since req can't be decoded. Then the zxid is free, and the answer is
-// jute.ErrMarshalling. (Most multis that can't be decoded have a transaction.)
+// The transaction takes effect for later calls at once: the caller must propose it, or
+// stop leading. It is never longer than datatree.MaxTxn: a request that would make it
+// longer is rejected. Evaluate returns false if there is no transaction, since req can't
+// be decoded. Then the zxid is unused, and the answer is jute.ErrMarshalling. (Most
+// multis that can't be decoded have a transaction.)
 func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *datatree.Txn) bool {
 	if !e.Ready() {
 		panic(fmt.Sprintf("evaluate: request before %v is applied", e.unlisted))
@@ -178,7 +174,7 @@ func (e *Evaluator) evaluate(txn *datatree.Txn) error {
 	return jute.ErrUnimplemented
 }
 
-// single evaluates a request that could also stand in a multi.
+// single evaluates a request that could also be part of a multi.
 func (e *Evaluator) single(txn *datatree.Txn) error {
 	d := jute.NewAliasDecoder(e.req.Body)
 	op := jute.MultiOp{Type: e.req.Op}
@@ -189,8 +185,8 @@ func (e *Evaluator) single(txn *datatree.Txn) error {
 	return e.op(&op, txn)
 }
 
-// op evaluates one operation and appends its effect to txn. If it fails, it has
-// changed nothing.
+// op evaluates one operation and appends its effect to txn. If it fails, it changes
+// nothing.
 func (e *Evaluator) op(op *jute.MultiOp, txn *datatree.Txn) error {
 	switch op.Type {
 	case jute.OpDelete:
@@ -203,7 +199,7 @@ func (e *Evaluator) op(op *jute.MultiOp, txn *datatree.Txn) error {
 	return e.create(op, txn)
 }
 
-// reconfig always fails: a server of its own has no ensemble to change.
+// reconfig always fails: there is no ensemble here that it could change.
 func (e *Evaluator) reconfig() error {
 	d := jute.NewAliasDecoder(e.req.Body)
 	var r jute.ReconfigRequest

@@ -34,5 +34,5 @@ func (t Trace) Empty() bool {
 	return len(t.Nodes)+len(t.Sessions)+len(t.Ephemerals)+len(t.Touches) == 0
 }
 
-// Capacity returns how many touches there is memory for.
+// Capacity returns the capacity of the list of touches.
 func (e *Evaluator) Capacity() int { return cap(e.over.touches) }

@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// oneNode is a tree of nothing but a root, whose counters are where no test
-// gets them by requests.
+// oneNode is a tree with only a root, whose counters have values that no test could reach
+// by requests.
 type oneNode struct{ datatree.Node }
 
 func (n oneNode) Get(path string) (datatree.Node, bool)           { return n.Node, path == "/" }
@@ -76,8 +76,8 @@ func newEvaluator(t *testing.T, root datatree.Node) *evaluate.Evaluator {
 	return evaluate.New(oneNode{root}, schemes, defaults)
 }
 
-// A rejected request must not let the operations of the last one, whose memory
-// is used again, shine through.
+// A rejected request must not show operations of the previous one, whose memory is
+// reused.
 func TestTxnIsReused(t *testing.T) {
 	w := newWorld(t, defaults)
 	var txn datatree.Txn
@@ -102,8 +102,8 @@ func TestTxnIsReused(t *testing.T) {
 	}
 }
 
-// A burst, such as a rack's ephemerals that go at once, must not cost memory
-// for ever.
+// A burst, such as a rack's ephemerals that are deleted at once, must not cost memory
+// permanently.
 func TestMemoryAfterBurst(t *testing.T) {
 	w := newWorld(t, defaults)
 	w.do(evaluate.Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 4000})

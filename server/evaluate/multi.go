@@ -7,11 +7,10 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// evaluateMulti evaluates all operations of a multi, each after the effects of
-// those before it, or rejects them all. A multi that can't be decoded or has an
-// operation that is no write fails as a whole. It takes a zxid all the same,
-// except for a null ACL, as in Apache's server. Otherwise the outcome is one
-// result for each operation.
+// evaluateMulti evaluates all operations of a multi, each after the effects of the
+// previous ones, or rejects them all. A multi that can't be decoded or has an operation
+// that is no write fails as a whole. It takes a zxid nevertheless, except for a null ACL,
+// as in Apache's server. Otherwise the outcome is one result for each operation.
 func (e *Evaluator) evaluateMulti(txn *datatree.Txn) error {
 	d := jute.NewAliasDecoder(e.req.Body)
 	e.multi.Decode(&d)
@@ -33,9 +32,9 @@ func (e *Evaluator) evaluateMulti(txn *datatree.Txn) error {
 	return nil
 }
 
-// resolveOps gives each create the opcode that it has in a multi, where the mode
-// counts for more than the opcode (Op.create in ZooKeeper 3.9). It reports false if
-// a path is null, for then the multi fails as a whole.
+// resolveOps gives each create its opcode in a multi, where the mode takes precedence
+// over the opcode (Op.create in ZooKeeper 3.9). It returns false if a path is null: then
+// the multi fails as a whole.
 func (e *Evaluator) resolveOps() bool {
 	for i := range e.multi.Ops {
 		op := &e.multi.Ops[i]
@@ -56,13 +55,13 @@ func createInMulti(op jute.OpCode, mode jute.CreateMode) jute.OpCode {
 	case mode == jute.ModeContainer:
 		return jute.OpCreateContainer
 	case op == jute.OpCreateTTL && !mode.TTL():
-		return jute.OpCreate // the time to live means nothing; an unknown mode fails later
+		return jute.OpCreate // the time to live has no effect; an unknown mode fails later
 	}
 	return op
 }
 
-// forgetMulti lets go of the request's body but keeps the list's memory, unless
-// it is large.
+// forgetMulti releases the request's body but keeps the list's memory, unless it is
+// large.
 func (e *Evaluator) forgetMulti() {
 	const keep = 1024
 	if cap(e.multi.Ops) > keep {
@@ -72,8 +71,8 @@ func (e *Evaluator) forgetMulti() {
 	clear(e.multi.Ops)
 }
 
-// appendFailed appends the results of n operations of which the one with index
-// failed is to blame: those before it count as OK, those after it as not tried.
+// appendFailed appends the results of n operations, of which the one with index failed
+// caused the failure: those before it count as OK, those after it as not tried.
 func appendFailed(ops []datatree.Op, n, failed int, code jute.Code) []datatree.Op {
 	for i := range n {
 		op := datatree.Op{Kind: datatree.OpError, Result: jute.OpError}

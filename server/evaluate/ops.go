@@ -10,7 +10,7 @@ import (
 // anyVersion in a request matches every version.
 const anyVersion = -1
 
-// node returns what the node at path will be. It must not be asked with "".
+// node returns the future state of the node at path, which must not be "".
 func (e *Evaluator) node(path string) (record, bool) {
 	if r, ok := e.over.nodes[path]; ok {
 		return r, !r.gone
@@ -48,9 +48,9 @@ func (e *Evaluator) permitted(path string, perms jute.Perms) (record, error) {
 	return r, nil
 }
 
-// parentOf returns the path of the parent, by the rule that create and delete
-// share: the path need not be valid, but must have a '/' and no NUL. A null path
-// is a null pointer for Apache's server at this place.
+// parentOf returns the path of the parent, by the rule that create and delete share: the
+// path need not be valid, but must have a '/' and no NUL. At this place Apache's server
+// gets a null pointer for a null path.
 func parentOf(op *jute.MultiOp) (string, error) {
 	path := op.Path
 	i := strings.LastIndexByte(path, '/')
@@ -60,7 +60,7 @@ func parentOf(op *jute.MultiOp) (string, error) {
 	case i < 0 || strings.IndexByte(path, 0) >= 0:
 		return "", jute.ErrBadArguments
 	case i == 0:
-		return "/", nil // of "/" too: creating the root must find it there
+		return "/", nil // for "/" too: creating the root must find it there
 	}
 	return path[:i], nil
 }
@@ -73,7 +73,7 @@ func nodePath(path string) error {
 	return nil
 }
 
-// checkVersion compares the version that a request wants with the one there is.
+// checkVersion compares the version in a request with the node's.
 func checkVersion(want, have int32) error {
 	if want != anyVersion && want != have {
 		return jute.ErrBadVersion
@@ -152,7 +152,7 @@ func (e *Evaluator) setACL(txn *datatree.Txn) error {
 	return nil
 }
 
-// check changes nothing; it only stands in a multi.
+// check changes nothing; it occurs only in a multi.
 func (e *Evaluator) check(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := e.checkSession(); err != nil {
 		return err
@@ -171,9 +171,8 @@ func (e *Evaluator) check(op *jute.MultiOp, txn *datatree.Txn) error {
 	return nil
 }
 
-// checkQuota fails if the subtree's quota does not allow the growth. It looks
-// at the usage that is applied, not at pending writes: a burst can go beyond
-// the limit, in ZooKeeper too.
+// checkQuota fails if the subtree's quota does not allow the growth. It uses the applied
+// usage, without pending writes: a burst can exceed the limit, as in ZooKeeper.
 func (e *Evaluator) checkQuota(path string, nodes, bytes int64) error {
 	if !e.opts.EnforceQuota {
 		return nil
@@ -188,18 +187,19 @@ func (e *Evaluator) checkQuota(path string, nodes, bytes int64) error {
 	return nil
 }
 
-// exceeds reports whether usage goes beyond a hard limit; a negative one is
-// none. No growth always fits, shrinking must reach the limit.
+// exceeds reports whether the usage after the growth exceeds a hard limit; a negative
+// limit means none. Zero growth never exceeds it; shrinking does unless it reaches the
+// limit.
 func exceeds(usage, growth, limit int64) bool {
 	return growth != 0 && limit >= 0 && usage+growth > limit
 }
 
-// MaxACLBytes bounds what the ACL lists of one transaction take in the log. An
-// entry with scheme auth stands for all of the caller's identities, so that a
-// request of 1 MiB could ask for lists of gigabytes.
+// MaxACLBytes bounds the size of the ACL lists of one transaction in the log. An entry
+// with scheme auth stands for all of the caller's identities, so a request of 1 MiB could
+// ask for lists of gigabytes.
 const MaxACLBytes = 16 << 20
 
-// fixACL returns the list to be stored for the one that the request gives.
+// fixACL returns the list to be stored for the list in the request.
 func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
 	acl, err := e.schemes.FixACL(list, e.req.Auth)
 	if err != nil {

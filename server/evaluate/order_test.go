@@ -7,11 +7,11 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// orderWorld has what the requests of TestCheckOrder stumble over, as session 1
-// without any identity:
+// orderWorld has the obstacles for the requests of TestCheckOrder, as session 1 without
+// any identity:
 //
 //	/open        everything is allowed; child /open/x, version 1
-//	/shut        nothing is allowed; child /shut/x with a child of its own
+//	/shut        nothing is allowed; child /shut/x, which has a child
 //	/eph         ephemeral of session 1
 //	/full        at its quota: 1 node, 4 bytes
 //	/shutfull    likewise, and nothing is allowed
@@ -51,9 +51,9 @@ func orderWorld(t *testing.T) *world {
 	return w
 }
 
-// TestCheckOrder has for each check of each operation a request that fails it,
-// passes those before it and, as far as it can be, fails all behind it. So each
-// row gives another code if its check is moved.
+// TestCheckOrder has for each check of each operation a request that fails it, passes the
+// checks before it and, as far as possible, fails all checks after it. So each row gives
+// another code if its check is moved.
 func TestCheckOrder(t *testing.T) {
 	const wrong = 77 // version
 	bad := acl("31=nis:bob")

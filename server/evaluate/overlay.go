@@ -2,16 +2,16 @@ package evaluate
 
 import "github.com/zkd-project/zkd/jute"
 
-// maxIdleTouches is how long the list of touches may be to be kept for later
-// when nothing is pending.
+// maxIdleTouches is the largest capacity of the list of touches that is kept when nothing
+// is pending.
 const maxIdleTouches = 1 << 14
 
-// maxDropped is how many touches are dropped at a time. A record that stays longer
-// does no harm; a long hold of the tree's lock does.
+// maxDropped is the number of touches dropped at a time. A record that stays longer is
+// harmless, but a long hold of the tree's lock is not.
 const maxDropped = 1 << 16
 
-// record is what a node will be when all accepted transactions are applied: as
-// much of it as decides about requests.
+// record is the state of a node after all accepted transactions are applied, as far as it
+// matters for the evaluation of requests.
 type record struct {
 	zxid        jute.Zxid // newest accepted transaction that touched the node
 	mtime       int64     // ms
@@ -22,31 +22,31 @@ type record struct {
 	aversion    int32
 	numChildren int32
 	dataLength  int32
-	gone        bool // deleted: nothing but zxid counts
+	gone        bool // deleted: only zxid counts
 }
 
-// sessionRecord is what a session will be, likewise.
+// sessionRecord is the corresponding state of a session.
 type sessionRecord struct {
 	zxid      jute.Zxid
 	open      bool
-	timeoutMs int32 // of one that is open
+	timeoutMs int32 // if it is open
 }
 
-// overlay holds the records of what accepted transactions touched and the tree
-// is not known to have yet.
+// overlay holds the records of nodes and sessions that accepted transactions touched and
+// that the tree is not known to have yet.
 type overlay struct {
 	nodes    map[string]record
 	sessions map[jute.SessionID]sessionRecord
-	// ephemerals lists, oldest first, the paths at which pending transactions
-	// create ephemerals of a session; they may be gone again.
+	// ephemerals lists, oldest first, the paths at which pending transactions create
+	// ephemerals of a session; they may have been deleted since.
 	ephemerals map[jute.SessionID][]string
 
-	// touches says in order of zxids what to drop when it is applied. Those
-	// before head are dropped.
+	// touches lists, in the order of zxids, the changes to drop when they are applied.
+	// Those before head are dropped.
 	touches []touch
 	head    int
 
-	zxid jute.Zxid // of the transaction that is being evaluated
+	zxid jute.Zxid // of the transaction being evaluated
 	// undo lists what this transaction replaced in nodes.
 	undo []replaced
 }
@@ -60,8 +60,8 @@ type touch struct {
 	session jute.SessionID
 }
 
-// replaced is a record before a change of the transaction at hand; the zero
-// zxid means that there was none.
+// replaced is a record before a change by the current transaction; the zero zxid means
+// that there was none.
 type replaced struct {
 	path string
 	old  record
@@ -93,7 +93,7 @@ func (o *overlay) put(path string, r record) {
 	o.nodes[path] = r
 }
 
-// addEphemeral notes that the transaction creates an ephemeral of s at path.
+// addEphemeral records that the transaction creates an ephemeral of s at path.
 func (o *overlay) addEphemeral(s jute.SessionID, path string) {
 	o.ephemerals[s] = append(o.ephemerals[s], path)
 	o.touches = append(o.touches, touch{zxid: o.zxid, path: path, session: s})
@@ -106,7 +106,7 @@ func (o *overlay) putSession(s jute.SessionID, r sessionRecord) {
 	o.touches = append(o.touches, touch{zxid: o.zxid, session: s})
 }
 
-// rollback undoes all that the transaction did to nodes and ephemerals.
+// rollback undoes all changes of the transaction to nodes and ephemerals.
 func (o *overlay) rollback() {
 	for i := len(o.undo) - 1; i >= 0; i-- {
 		u := &o.undo[i]
@@ -127,8 +127,8 @@ func (o *overlay) rollback() {
 	o.begin(o.zxid)
 }
 
-// applied drops what transactions up to zxid did, unless a later one did it
-// again: all of it, or if that is much a part.
+// applied drops the changes of transactions up to zxid that no later one has repeated:
+// all of them, or a part if there are many.
 func (o *overlay) applied(zxid jute.Zxid) {
 	for n := 0; n < maxDropped && o.head < len(o.touches) && o.touches[o.head].zxid <= zxid; n++ {
 		o.drop(&o.touches[o.head])
@@ -137,7 +137,7 @@ func (o *overlay) applied(zxid jute.Zxid) {
 	}
 	switch {
 	case o.head == len(o.touches) && cap(o.touches) > maxIdleTouches:
-		*o = newOverlay() // give the memory of a burst back
+		*o = newOverlay() // release the memory of a burst
 	case o.head > len(o.touches)/2:
 		n := copy(o.touches, o.touches[o.head:])
 		clear(o.touches[n:])

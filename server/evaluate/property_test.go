@@ -12,14 +12,13 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// TestPipelined compares an evaluator whose tree lags behind, by amounts that
-// change all the time, and that hears of it even later, with one whose overlay is
-// always empty: each request must become the same transaction, and the trees
-// must end up the same.
+// TestPipelined compares an evaluator whose tree lags, by varying amounts, and which
+// learns of applied transactions even later, with one whose overlay is always empty: each
+// request must become the same transaction, and the trees must end up the same.
 //
-// On the way: what is rejected leaves no trace in the overlay; a transaction
-// can always be applied; a request's body may be overwritten once its
-// transaction is applied; nothing stays in the overlay in the end.
+// It also checks that rejected requests do not change the overlay, that a transaction can
+// always be applied, that a request's body may be overwritten once its transaction is
+// applied, and that the overlay is empty at the end.
 func TestPipelined(t *testing.T) {
 	const requests = 2000
 	accepted, total := 0, 0
@@ -90,11 +89,10 @@ func failedMulti(txn *datatree.Txn) bool {
 	return txn.Multi && len(txn.Ops) > 0 && txn.Ops[0].Kind == datatree.OpError
 }
 
-// TestFailedMulti puts a failing operation behind operations that would
-// succeed, whatever they are, on top of an overlay that has something of
-// everything.
+// TestFailedMulti puts a failing operation after arbitrary operations that would succeed,
+// on top of an overlay with every kind of record.
 func TestFailedMulti(t *testing.T) {
-	undone, total := 0, 0 // multis that failed behind their first operation, and all
+	undone, total := 0, 0 // multis that failed after their first operation, and all
 	first := seeds.First(t)
 	for seed := first; seed < first+8; seed++ {
 		g := newGenerator(seed)
@@ -130,8 +128,8 @@ func TestFailedMulti(t *testing.T) {
 	}
 }
 
-// FuzzEvaluate feeds any body to any operation. It must not panic, and whatever
-// comes out must be a transaction that can be applied.
+// FuzzEvaluate evaluates arbitrary bodies for any operation. It must not panic, and every
+// resulting transaction must be applicable.
 func FuzzEvaluate(f *testing.F) {
 	g := newGenerator(1)
 	tree := datatree.New()

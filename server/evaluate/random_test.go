@@ -8,8 +8,7 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// generator makes requests that meet each other: few paths, few sessions, few
-// versions.
+// generator generates requests that conflict: few paths, few sessions, few versions.
 type generator struct {
 	*rand.Rand
 }
@@ -55,7 +54,7 @@ func (g generator) identities() []jute.ID {
 
 func (g generator) session() jute.SessionID { return jute.SessionID(1 + g.IntN(4)) }
 
-// op makes an operation that can stand in a multi.
+// op generates an operation that can be part of a multi.
 func (g generator) op() jute.MultiOp {
 	op := jute.MultiOp{
 		Type: pick(g, jute.OpCreate, jute.OpCreate, jute.OpCreate2, jute.OpCreate2, jute.OpCreateContainer,
@@ -76,7 +75,7 @@ func (g generator) op() jute.MultiOp {
 	return op
 }
 
-// request makes any request; tree is where the server looks for what is due.
+// request generates any request; the server searches tree for nodes that are due.
 func (g generator) request(tree *datatree.Tree) evaluate.Request {
 	req := evaluate.Request{
 		Session: g.session(),

@@ -14,8 +14,8 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// TestScenarios evaluates requests as the files in testdata say. Nothing is
-// applied but by "apply", and the evaluator does not know of it but by "tell".
+// TestScenarios evaluates the requests of the files in testdata. Only "apply" applies
+// transactions, and the evaluator learns of that only by "tell".
 func TestScenarios(t *testing.T) {
 	scenario.Run(t, "testdata/*.txt", func(t *testing.T) scenario.Command {
 		d := &driver{t: t, world: newWorld(t, defaults)}
@@ -44,7 +44,7 @@ func (d *driver) command(words []string) (string, error) {
 			ReconfigEnabled: slices.Contains(args, "reconfig"),
 		})
 		return "", nil
-	// as 1 digest:ann:x: the session and identities of what follows.
+	// as 1 digest:ann:x: the session and identities of the following requests.
 	case "as":
 		return "", d.as(args)
 	// apply [n]: apply the n oldest pending transactions, or all.
@@ -59,10 +59,10 @@ func (d *driver) command(words []string) (string, error) {
 	case "tell":
 		d.ev.Applied(d.tree.LastZxid())
 		return "", nil
-	// ready: whether the evaluator takes requests now.
+	// ready: whether the evaluator accepts requests now.
 	case "ready":
 		return fmt.Sprint(d.ev.Ready()), nil
-	// timeout 1: of a session, as it will be.
+	// timeout 1: the future timeout of a session.
 	case "timeout":
 		n, err := strconv.Atoi(args[0])
 		ms, ok := d.ev.Timeout(jute.SessionID(n))
@@ -72,10 +72,10 @@ func (d *driver) command(words []string) (string, error) {
 		n, err := strconv.Atoi(args[0])
 		d.now += int64(n)
 		return "", err
-	// overlay: what is pending.
+	// overlay: the pending records.
 	case "overlay":
 		return d.overlay(), nil
-	// due /c: the server finds that /c is to be removed; the tree says how it is.
+	// due /c: the server finds that /c is to be removed; its state is that of the tree.
 	case "due":
 		n, ok := d.tree.Get(args[0])
 		if !ok {
@@ -203,9 +203,8 @@ var opTypes = map[string]jute.OpCode{
 	"get": jute.OpGetData,
 }
 
-// parseOp reads "create /a mode=1 acl=31=world:anyone data=x ttl=5", "set /a
-// data=x version=0" and so on. Without data it is null, without acl open,
-// without version any.
+// parseOp parses "create /a mode=1 acl=31=world:anyone data=x ttl=5", "set /a data=x
+// version=0" and so on. The defaults are null data, an open ACL and any version.
 func parseOp(words []string) (jute.MultiOp, error) {
 	op := jute.MultiOp{Type: opTypes[words[0]], ACL: openACL, Version: -1}
 	if op.Type == 0 || len(words) < 2 {

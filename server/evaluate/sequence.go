@@ -2,14 +2,14 @@ package evaluate
 
 import "strconv"
 
-// withSequence returns path with the number n behind it.
+// withSequence returns path followed by the number n.
 func withSequence(path string, n int32) string {
 	var buf [128]byte
 	return string(appendSequence(append(buf[:0], path...), n))
 }
 
-// appendSequence appends n with at least ten characters, padded with zeros
-// behind the sign, as Java's %010d does.
+// appendSequence appends n with at least ten characters, padded with zeros after the
+// sign, as Java's %010d does.
 func appendSequence(b []byte, n int32) []byte {
 	var buf [10]byte
 	v, width := int64(n), 10

@@ -13,8 +13,8 @@ func (e *Evaluator) open(s jute.SessionID) bool {
 	return ok
 }
 
-// checkSession checks that the request's session may write. The server itself
-// always may, and of local sessions only their server knows.
+// checkSession checks that the request's session may write. The server itself always may,
+// and local sessions are known only to their server.
 func (e *Evaluator) checkSession() error {
 	if e.req.Session == 0 || e.req.Local || e.open(e.req.Session) {
 		return nil
@@ -31,8 +31,8 @@ func (e *Evaluator) checkOwner(owner jute.Owner) error {
 }
 
 // createSession opens a session, or sets the timeout of one that its client resumes. It
-// fails with ErrBadArguments if the id of a new one is taken or can't be told from the
-// other kinds of owners: the server must pick another.
+// fails with ErrBadArguments if the id of a new one is taken or looks like another kind
+// of owner: the server must pick another id.
 func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	s := e.req.Session
 	op := datatree.Op{Kind: datatree.OpCreateSession, Result: jute.OpCreateSession, TimeoutMs: e.req.TimeoutMs}
@@ -49,8 +49,8 @@ func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	return nil
 }
 
-// closeSession closes the session and deletes its ephemerals. For a session that
-// is closed already, or never was, the transaction does nothing.
+// closeSession closes the session and deletes its ephemerals. For a session that is
+// already closed, or never existed, the transaction does nothing.
 func (e *Evaluator) closeSession(txn *datatree.Txn) {
 	s := e.req.Session
 	if !e.open(s) {
@@ -71,9 +71,9 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 	txn.Ops = append(txn.Ops, op)
 }
 
-// maxClosePaths bounds the paths that a closeSession lists. Without a list the
-// tree deletes all ephemerals of the session, which is the same: the list is for
-// those who read the log.
+// maxClosePaths bounds the paths that a closeSession lists. Without a list the tree
+// deletes all ephemerals of the session, which has the same effect: the list is for
+// readers of the log.
 const maxClosePaths = 16 << 20
 
 func size(paths []string) (n int) {
@@ -84,7 +84,7 @@ func size(paths []string) (n int) {
 }
 
 // ephemerals returns, sorted, the paths of the ephemerals that s will own, or false if
-// there are about most or more. Any that the tree does not show is in the overlay's
+// there are about most or more. Those that the tree does not show are in the overlay's
 // list, and either may show some that will be gone.
 func (e *Evaluator) ephemerals(s jute.SessionID, most int) (paths []string, all bool) {
 	for path := range e.tree.Ephemerals(s) {

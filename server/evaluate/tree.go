@@ -14,8 +14,8 @@ type Tree interface {
 	Get(path string) (datatree.Node, bool)
 	// Ephemerals yields the paths of the znodes that s owns, in any order.
 	Ephemerals(s jute.SessionID) iter.Seq[string]
-	// Session returns the timeout of s, and whether there is such a session.
+	// Session returns the timeout of s, and whether it exists.
 	Session(s jute.SessionID) (timeoutMs int32, ok bool)
-	// Quota returns the quota that counts for path, if there is one.
+	// Quota returns the quota that applies to path, if there is one.
 	Quota(path string) (datatree.Quota, bool)
 }

@@ -41,8 +41,8 @@ func (w *world) configure(t testing.TB, opts evaluate.Options) {
 	w.ev = evaluate.New(w.tree, schemes, opts)
 }
 
-// do evaluates a request; its transaction is pending then. If there is none the
-// zxid is 0.
+// do evaluates a request; its transaction is then pending. If there is none the zxid is
+// 0.
 func (w *world) do(req evaluate.Request) datatree.Txn {
 	var txn datatree.Txn
 	if !w.ev.Evaluate(&req, w.zxid+1, w.now, &txn) {
@@ -61,7 +61,7 @@ func (w *world) apply(n int) {
 	w.pending = w.pending[n:]
 }
 
-// settle applies everything and tells the evaluator.
+// settle applies everything and informs the evaluator.
 func (w *world) settle() {
 	w.apply(len(w.pending))
 	w.ev.Applied(w.zxid)
@@ -81,7 +81,7 @@ func multiBody(ops ...jute.MultiOp) []byte {
 	return r.Append(nil)
 }
 
-// request wraps an operation that can stand alone.
+// request wraps an operation that can be a single request.
 func request(s jute.SessionID, op jute.MultiOp) evaluate.Request {
 	return evaluate.Request{Op: op.Type, Session: s, Body: body(op)}
 }

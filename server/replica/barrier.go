@@ -5,8 +5,8 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// barrier is the place of a request that has no transaction among the entries. The
-// leader tells it to the server of its client, where it takes effect.
+// barrier is the place among the entries of a request that has no transaction. The leader
+// sends it to the server of its client, where it takes effect.
 type barrier struct {
 	after   jute.Zxid // the last entry that was proposed before it
 	origin  uint64
@@ -15,22 +15,22 @@ type barrier struct {
 	read    uint64 // the quorum read that it waits for; 0 for none
 }
 
-// quorumRead is a question of the leader to a quorum, whether it still leads, at the
-// server whose barrier waits for the answer. It is removed when it is confirmed. One
-// that failed stays until its barrier has passed.
+// quorumRead is the leader's question to a quorum whether it still leads, kept at the
+// server whose barrier waits for the answer. It is removed when it is confirmed. A failed
+// one stays until its barrier has passed.
 type quorumRead struct {
 	at     zab.SID
 	failed bool
 }
 
-// answers are the frames for one follower that are being made.
+// answers are the frames for one follower that are being built.
 type answers struct {
 	to                  zab.SID
 	barriers, confirmed frameBuffer
 }
 
-// frameBuffer is a frame that grows until it is taken. Its memory and that of the
-// frame taken last serve in turn.
+// frameBuffer is a frame that grows until it is taken. It alternates between its memory
+// and that of the frame taken last.
 type frameBuffer struct{ now, taken []byte }
 
 func (f *frameBuffer) flush(r *Replica, to zab.SID, kind uint8) {
@@ -44,7 +44,7 @@ func (f *frameBuffer) flush(r *Replica, to zab.SID, kind uint8) {
 	f.now, f.taken = f.taken[:0], f.now
 }
 
-// answersFor returns the frames being made for a follower.
+// answersFor returns the frames being built for a follower.
 func (r *Replica) answersFor(to zab.SID) *answers {
 	for i := range r.answers {
 		if r.answers[i].to == to {
@@ -78,8 +78,8 @@ func (r *Replica) place(b barrier) {
 	f.now = appendBarrier(f.now, &b)
 }
 
-// readQuorum asks a quorum whether this server still leads. It returns the number of
-// the question, for the barrier of a connection that waits for the answer.
+// readQuorum asks a quorum whether this server still leads. It returns the number of the
+// read, for the barrier of a connection that waits for the answer.
 func (r *Replica) readQuorum(origin uint64) uint64 {
 	r.lastRead++
 	r.reads[r.lastRead] = quorumRead{at: ServerOf(origin)}
@@ -96,8 +96,8 @@ func (r *Replica) leaseOrRead(origin uint64) uint64 {
 	return r.readQuorum(origin)
 }
 
-// confirmed takes in the outcome of a quorum read. The connections of barriers whose
-// read failed end in their turn: their clients ask elsewhere.
+// confirmed processes the outcome of a quorum read. The connections of barriers whose
+// read failed end in their turn: their clients try another server.
 func (r *Replica) confirmed(read zab.ReadResult) {
 	asked, ok := r.reads[read.ID]
 	switch {
@@ -116,10 +116,10 @@ func (r *Replica) confirmed(read zab.ReadResult) {
 	}
 }
 
-// feed gives the applier what is ready, each barrier after the entries that it follows:
-// a replay stops at the places of barriers. A barrier that is not confirmed holds up
-// what follows it, since the request after a sync must not be answered before it. That
-// costs nothing: what follows needs an answer of the same servers, and their disks.
+// feed gives the applier the ready orders, each barrier after the entries that it
+// follows: a replay stops at the places of barriers. An unconfirmed barrier holds up the
+// orders after it, since the request after a sync must not be answered before the sync.
+// That costs nothing: those orders need an answer of the same servers, and their disks.
 func (r *Replica) feed(out *Output) {
 	clear(out.Orders)
 	if cap(out.Orders) > keptOrders {
@@ -162,5 +162,5 @@ func (r *Replica) feed(out *Output) {
 	r.barriers.Pop(b)
 }
 
-// keptOrders is for how many orders an Output keeps memory.
+// keptOrders is the number of orders for which an Output keeps memory.
 const keptOrders = 1024

@@ -11,22 +11,22 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// The servers' trees must be the same at each zxid. Each server tells the leader
-// the digest of its tree now and then; if they differ, a majority is right, and
-// a server that is not part of it stops serving wrong data: it ends, loudly. No server
-// is presumed right, not even the leader (zab.md section D.6).
+// The servers' trees must be the same at each zxid. Each server reports the digest of its
+// tree to the leader from time to time. If digests differ, a majority is right, and a
+// server that is not part of it must not serve wrong data: it stops with an error. No
+// server is presumed right, not even the leader (zab.md section D.6).
 
-// digestReports are what the servers said of their trees at one zxid.
+// digestReports are the servers' digests of their trees at one zxid.
 type digestReports struct {
 	zxid    jute.Zxid
 	digests map[zab.SID]datatree.Digest
 	judged  int // how many reports there were when they were found to differ
 }
 
-// keptReports is for how many zxids reports are kept.
+// keptReports is the number of zxids for which reports are kept.
 const keptReports = 16
 
-// reportDigest takes in a report, at the leader.
+// reportDigest records a report, at the leader.
 func (r *Replica) reportDigest(from zab.SID, zxid jute.Zxid, digest datatree.Digest) {
 	list := r.leading.reports
 	for i := range list {
@@ -62,7 +62,7 @@ func (r *Replica) judge(rep *digestReports) {
 		switch {
 		case rep.digests[id] == right:
 		case id == r.o.ID:
-			r.Core.Transfer() // and if nobody can take over, an election follows
+			r.Core.Transfer() // if no server can take over, an election follows
 			r.diverged(rep.zxid)
 		default:
 			r.event(3, id, fmt.Sprintf("the tree of the server at %v differs from those of a majority: it has to stop", rep.zxid))
@@ -86,7 +86,7 @@ func (r *Replica) majorityDigest(rep *digestReports) (datatree.Digest, bool) {
 	return datatree.Digest{}, false
 }
 
-// Digest tells the leader what this server's tree is at a zxid.
+// Digest reports this server's digest at a zxid to the leader.
 func (r *Replica) Digest(zxid jute.Zxid, digest datatree.Digest) {
 	switch r.status.Role {
 	case zab.Following:
@@ -109,8 +109,8 @@ func (r *Replica) hearDigest(peer zab.SID, b []byte) error {
 	return err
 }
 
-// hearDiverged ends this server if its tree still is not what the leader says that
-// it was.
+// hearDiverged ends this server if its tree at the zxid differs from the leader's report
+// of the majority.
 func (r *Replica) hearDiverged(peer zab.SID, gen uint64, b []byte) error {
 	zxid, right, err := decodeDigest(b)
 	if mine, ok := r.o.State.DigestAt(zxid); err == nil && r.fromLeader(peer, gen) && ok && mine != right {

@@ -1,11 +1,11 @@
-// Package replica decides, above a zab.Core, what one server of an ensemble does with
-// the requests of its clients: in which order they take effect, what the applier
-// applies, and which requests may be answered.
+// Package replica decides, on top of a zab.Core, how one server of an ensemble handles
+// the requests of its clients: in which order they take effect, what the applier applies,
+// and which requests may be answered.
 //
 // A Replica is a pure state machine. It does no I/O, starts no goroutines and reads no
 // clock but Options.Now and Options.Wall. One goroutine, the server's peer loop or the
 // simulator, owns it: it calls the inputs, and then Take until there is nothing left to
-// do. The Core may be given its own inputs directly.
+// do. The Core's own inputs may be called directly.
 //
 //	Submit, Frame, Core.Recv, Persisted, Tick …
 //	    │
@@ -17,25 +17,25 @@
 //	                 End       connections that end
 //	                 Orders    what the applier applies and answers, in order
 //
-// A request becomes one of two things. A write becomes a transaction, which the leader
-// evaluates and proposes as an entry, and which is answered where its client is when it
-// is applied there. Every other request becomes a barrier: it is answered when all that
-// was proposed before it is applied, and, if the leader has no lease, when a quorum has
-// confirmed that it still leads.
+// A request becomes either a transaction or a barrier. The leader evaluates a write into
+// a transaction and proposes it as an entry; it is answered at its client's server when
+// it is applied there. Every other request becomes a barrier: it is answered when
+// everything proposed before it is applied and, if the leader has no lease, when a quorum
+// has confirmed that it still leads.
 //
 //	Request ──evaluate──▶ Txn ──propose──▶ Entry ──persist──▶ Record
 //
 // Invariants:
 //
-//   - Orders are in the order of zxids, and a barrier stands after the last entry that
-//     was proposed before it. An order that follows an unconfirmed barrier waits for it.
-//   - What a client has asked for in one role is never answered in another one: the
-//     connections end with the role (Output.ServiceEnded). A request of such a
-//     connection that comes later is refused.
-//   - A session expires only when no server can have answered its client so recently
-//     that the client counts on it: see liveness.go.
-//   - What is held in memory is bounded by Limits.
+//   - Orders are in the order of zxids, and a barrier follows the last entry that was
+//     proposed before it. An order after an unconfirmed barrier waits for it.
+//   - A request made while the server had one role is never answered in another role: the
+//     connections end with the role (Output.ServiceEnded). A later request of such a
+//     connection is refused.
+//   - A session expires only when no server can have answered its client so recently that
+//     the client counts on it: see liveness.go.
+//   - Limits bounds the memory held.
 //
-// The packages below it are zab (agreement), evaluate (what a request becomes), session
-// (who is alive) and datatree. The rules are those of docs/spec/zab.md, section E.
+// It builds on zab (agreement), evaluate (requests into transactions), session (liveness)
+// and datatree. The rules are those of docs/spec/zab.md, section E.
 package replica

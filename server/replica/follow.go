@@ -9,13 +9,13 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// ForwardBytes is about how long a frame of forwarded requests may become.
+// ForwardBytes is the approximate maximum length of a frame of forwarded requests.
 const ForwardBytes = 1 << 20
 
 // Ordered reports whether the leader orders a client's op.
 func Ordered(op jute.OpCode) bool {
 	switch op {
-	case jute.OpCreateSession, jute.OpDeleteContainer: // the server's own
+	case jute.OpCreateSession, jute.OpDeleteContainer: // made by the server itself
 		return false
 	case jute.OpSync:
 		return true
@@ -23,8 +23,8 @@ func Ordered(op jute.OpCode) bool {
 	return op.Write()
 }
 
-// forward passes requests on to the leader, in order. They are answered when what the
-// leader made of them is applied here.
+// forward passes requests to the leader, in order. They are answered when the leader's
+// results are applied here.
 func (r *Replica) forward(batch []Submission) {
 	begin := r.beginFrame()
 	head := len(r.buf)
@@ -86,8 +86,8 @@ func (r *Replica) takeFrames(out *Output) {
 	out.buf, r.buf = r.buf, out.buf[:0]
 }
 
-// Frame takes in a frame from another server. It drops what belongs to another time:
-// the sender has noticed the change as well, and has ended the connections that wait.
+// Frame processes a frame from another server. It drops frames of an earlier link or
+// role: the sender has noticed the change as well, and has ended the waiting connections.
 func (r *Replica) Frame(peer zab.SID, gen uint64, kind uint8, body []byte) error {
 	if r.links[peer] != gen {
 		return nil
@@ -135,7 +135,7 @@ func (r *Replica) hearSubmissions(peer zab.SID, epoch uint32, b []byte) error {
 	return nil
 }
 
-// forwardable reports whether a submission is of a kind that followers pass on.
+// forwardable reports whether followers forward submissions of this kind.
 func forwardable(sub *Submission) bool {
 	op := sub.Request.Op
 	switch sub.Kind {
@@ -148,8 +148,8 @@ func forwardable(sub *Submission) bool {
 	}
 }
 
-// fromLeader reports whether a frame comes from the leader that this server follows,
-// and over the link on which it does.
+// fromLeader reports whether a frame comes from the leader that this server follows, over
+// the link on which it follows it.
 func (r *Replica) fromLeader(peer zab.SID, gen uint64) bool {
 	return r.status.Role == zab.Following && peer == r.status.Leader && gen == r.status.LeaderGen
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// What the leader evaluates in one turn is bounded, and so is what it
-// evaluates under one hold of the tree's read lock: heartbeats, the applier and readers
-// wait no longer than that.
+// The work that the leader evaluates is bounded, both in one turn and under one hold of
+// the tree's read lock: heartbeats, the applier and readers wait no longer than that.
 const (
 	EvaluateBatch = 64   // requests under one hold
 	EvaluateTurn  = 1024 // requests in a turn
-	// EvaluateWork counts requests, the operations that they become and every 256 bytes of
-	// these, in a turn. The last request may go beyond, as far as jute.maxbuffer allows.
+	// EvaluateWork counts, in a turn, requests, the operations that they become and every
+	// 256 bytes of these. The last request may exceed it, up to what jute.maxbuffer
+	// allows.
 	EvaluateWork = 4096
 )
 
-// leading is what a replica has only while it leads.
+// leading is the state that a replica has only while it leads.
 type leading struct {
 	evaluator *evaluate.Evaluator
-	since     uint32 // epoch in which it began
+	since     uint32 // epoch in which the leadership began
 	proposals proposals
-	// waiting is not evaluated yet; what other servers sent before this one was ready
-	// to lead, too.
+	// waiting requests are not evaluated yet; they include those that other servers sent
+	// before this one was ready to lead.
 	waiting fifo.List[Submission]
 	bytes   int64 // of waiting
-	// refused are connections that end because a request of theirs was refused.
+	// refused are the connections that end because one of their requests was refused.
 	refused map[uint64]bool
 	reports []digestReports // oldest first
-	// unknown want to resume sessions that this server does not know. It may be
-	// about to: another server can have applied, and told its client, what is only
-	// proposed here.
+	// unknown are requests to resume sessions that this server does not know. It may soon
+	// know them: another server can have applied, and reported to its client, a session
+	// whose creation is only proposed here.
 	unknown fifo.List[unknownResume]
-	// requests and work are what was evaluated in this turn; more says that the turn
-	// ended before everything was.
+	// requests and work count what was evaluated in this turn. more means that the turn
+	// ended with work left.
 	requests, work int
 	more           bool
 }
@@ -51,9 +51,9 @@ type unknownResume struct {
 	sub   Submission
 }
 
-// proposals are the transactions proposed here and not committed, oldest first: the
-// applier need not decode what this leader has encoded. They are kept up to a number of
-// bytes; what is beyond is decoded again.
+// proposals are the transactions proposed here and not committed, oldest first, so that
+// the applier need not decode what this leader has encoded. They are kept up to a number
+// of bytes; others are decoded again.
 type proposals struct {
 	kept  fifo.List[proposal]
 	bytes int64 // of kept
@@ -75,7 +75,7 @@ func (p *proposals) keep(txn *datatree.Txn, size, limit int64) {
 	p.kept.Push(proposal{txn.Zxid, txn, size})
 }
 
-// pop removes the oldest one.
+// pop removes the oldest proposal.
 func (p *proposals) pop() *datatree.Txn {
 	txn := p.kept.Front().txn
 	p.bytes -= p.kept.Front().size
@@ -83,7 +83,7 @@ func (p *proposals) pop() *datatree.Txn {
 	return txn
 }
 
-// passed drops what was proposed up to zxid: it is committed, and comes from the log.
+// passed drops the proposals up to zxid: they are committed, and come from the log.
 func (l *leading) passed(zxid jute.Zxid) {
 	if mutated(proposalsKept) {
 		return
@@ -94,7 +94,7 @@ func (l *leading) passed(zxid jute.Zxid) {
 }
 
 // txnOf returns the transaction that was proposed here under zxid, or nil if it is not
-// kept. Zxids are asked for in rising order.
+// kept. Zxids must be passed in rising order.
 func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
 	if !mutated(proposalsKept) {
 		l.passed(zxid - 1)
@@ -105,12 +105,12 @@ func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
 	return l.proposals.pop()
 }
 
-// end forgets everything: this server leads no more.
+// end drops all of it: this server no longer leads.
 func (l *leading) end() { *l = leading{} }
 
-// lead begins to lead. The tree has everything up to the marker. Nobody knows which
-// clients were heard of last, so all sessions get their full timeout, from when the
-// leases of earlier leaders have ended.
+// lead starts leading. The tree has everything up to the marker. Nobody knows which
+// clients were heard of last, so all sessions get their full timeout, starting at the end
+// of the leases of earlier leaders.
 func (r *Replica) lead(now zab.Status) {
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
@@ -131,9 +131,9 @@ func (r *Replica) lead(now zab.Status) {
 	r.o.Tracker.Reset(leasesEnd)
 }
 
-// enqueue takes requests in. They are evaluated and proposed in their turn. If too much
-// waits, clients' requests are refused: their connections end, and nothing that they ask
-// for later is done.
+// enqueue adds requests to be evaluated and proposed in their turn. If too many wait,
+// clients' requests are refused: their connections end, and later requests of these
+// connections have no effect.
 func (r *Replica) enqueue(batch []Submission) {
 	for i := range batch {
 		sub, l := &batch[i], &r.leading
@@ -153,12 +153,12 @@ func (r *Replica) enqueue(batch []Submission) {
 	}
 }
 
-// Turn begins a turn: Propose may do as much again.
+// Turn begins a turn: it resets the limits of Propose.
 func (r *Replica) Turn() { r.leading.requests, r.leading.work, r.leading.more = 0, 0, false }
 
-// Propose evaluates and proposes requests that wait, as many as may be evaluated under
-// one hold of the tree's lock, and reports whether there is something to be taken: the
-// log can begin with it. A turn ends when it returns false.
+// Propose evaluates and proposes waiting requests, as many as may be evaluated under one
+// hold of the tree's lock. It reports whether there is output to take, so that the log
+// can start on it. A turn ends when it returns false.
 func (r *Replica) Propose() bool {
 	if r.decideUnknown() {
 		return true
@@ -180,13 +180,13 @@ func (r *Replica) Propose() bool {
 	return true
 }
 
-// Work returns how much work the turn has been, and whether it ended before everything
-// was done that could be.
+// Work returns the amount of work in the turn, and whether the turn ended with work left
+// that could have been done.
 func (r *Replica) Work() (work int, more bool) { return r.leading.work, r.leading.more }
 
-// canPropose reports whether something waits and may be proposed now: not while the epoch
-// is being renewed, while a close has to be applied first, or while the log has so much
-// to write that it could hold up the loop.
+// canPropose reports whether requests wait and may be proposed now. They may not while
+// the epoch is being renewed, while a close has to be applied first, or while the log has
+// so much to write that it could hold up the loop.
 func (r *Replica) canPropose() bool {
 	if r.leading.waiting.Len() == 0 || r.status.Role != zab.Leading || r.logging >= r.o.Limits.Log {
 		return false
@@ -198,8 +198,8 @@ func (r *Replica) canPropose() bool {
 	return ok && r.leading.evaluator.Ready()
 }
 
-// AwaitsApplied reports whether this replica waits until more is applied than it has
-// heard of, and whether there is.
+// AwaitsApplied reports whether this replica waits for more applied entries than it knows
+// of, and whether there are more.
 func (r *Replica) AwaitsApplied() (awaits, more bool) {
 	role, l := r.status.Role, &r.leading
 	awaits = role == zab.SyncingLeader || role == zab.SyncingFollower || l.unknown.Len() > 0 ||
@@ -207,8 +207,8 @@ func (r *Replica) AwaitsApplied() (awaits, more bool) {
 	return awaits, awaits && r.told < r.o.State.Applied()
 }
 
-// decideUnknown decides about the resumptions of sessions that were not known, if it is
-// known now whether there are such sessions. It reports whether it did.
+// decideUnknown decides the resumptions of unknown sessions, if it is now known whether
+// these sessions exist. It reports whether it decided any.
 func (r *Replica) decideUnknown() (decided bool) {
 	list := &r.leading.unknown
 	if list.Len() == 0 {
@@ -226,7 +226,7 @@ func (r *Replica) decideUnknown() (decided bool) {
 }
 
 // evaluate proposes the first requests of a batch, as many as may be evaluated under one
-// hold of the tree's lock, and returns how many and how much work that was.
+// hold of the tree's lock. It returns their number and the amount of work.
 func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
 	batch = batch[:min(len(batch), EvaluateBatch)]
 	now, wall := r.o.Now(), r.o.Wall()
@@ -246,7 +246,7 @@ func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
 }
 
 // one evaluates and proposes one submission, or refuses it. It reports whether it could,
-// and how much work its transaction was. The tree is locked for reading.
+// and the work of its transaction. The tree is locked for reading.
 func (r *Replica) one(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
 	req := &sub.Request
 	if req.Origin != 0 && req.Origin <= r.barred && ServerOf(req.Origin) == r.o.ID {
@@ -277,8 +277,8 @@ func (r *Replica) one(sub *Submission, now time.Duration, wall int64, payload *a
 	return r.proposeOne(req, wall, payload)
 }
 
-// proposeOne evaluates a request and proposes the transaction that it becomes. It reports
-// whether it could, and how much work that was. The tree is locked for reading.
+// proposeOne evaluates a request and proposes its transaction. It reports whether it
+// could, and the amount of work. The tree is locked for reading.
 func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) (work int, ok bool) {
 	zxid, ok := r.Core.NextZxid()
 	if !ok {
@@ -290,7 +290,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 		r.place(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.leaseOrRead(req.Origin)})
 		return 0, true
 	}
-	if txn.Err != 0 && r.refusesWrites() { // it must not cost room
+	if txn.Err != 0 && r.refusesWrites() { // a failed request must not use the disk's reserve
 		r.place(barrier{origin: req.Origin, code: txn.Err, read: r.leaseOrRead(req.Origin)})
 		return 0, true
 	}
@@ -314,8 +314,8 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 	return work, true
 }
 
-// refusal returns the code by which a write is turned away before it is evaluated,
-// without a trace in the log, or 0.
+// refusal returns the code with which a write is refused before it is evaluated, without
+// a record in the log, or 0.
 func (r *Replica) refusal(sub *Submission, now time.Duration) jute.Code {
 	if sub.Kind != Write {
 		return 0
@@ -328,14 +328,14 @@ func (r *Replica) refusal(sub *Submission, now time.Duration) jute.Code {
 	return r.refusedByDisk(&sub.Request)
 }
 
-// refusesWrites reports whether this server leads and refuses writes for want of room.
+// refusesWrites reports whether this server leads and refuses writes for lack of room.
 func (r *Replica) refusesWrites() bool {
 	return r.status.Role == zab.Leading && (r.fullDisk || r.o.Disk.Full())
 }
 
-// refusedByDisk is the answer to a request while there is no room for writes, or 0 to
-// evaluate it. A refused write was not done, which clients learn from the code that they
-// know for that.
+// refusedByDisk returns the code with which a request is refused while there is no room
+// for writes, or 0 to evaluate it. A refused write was not done; the code is one from
+// which clients conclude that.
 func (r *Replica) refusedByDisk(req *evaluate.Request) jute.Code {
 	if !r.refusesWrites() {
 		return 0
@@ -345,7 +345,7 @@ func (r *Replica) refusedByDisk(req *evaluate.Request) jute.Code {
 		return 0
 	case jute.OpCreateSession:
 		if r.o.Ensemble && !r.fullDisk && req.Cxid != UpgradeXid {
-			return jute.ErrSessionMoved // the client asks again, and soon there is a leader with room
+			return jute.ErrSessionMoved // the client tries again, and soon there is a leader with room
 		}
 	case jute.OpDelete, jute.OpDeleteContainer:
 		if r.o.Disk.RoomForDeletes() {
@@ -355,8 +355,8 @@ func (r *Replica) refusedByDisk(req *evaluate.Request) jute.Code {
 	return jute.ErrNotReadOnly
 }
 
-// checkOwner refuses what a client sent before it moved to another connection.
-// Whether the session is open is the evaluator's question.
+// checkOwner refuses a request that a client sent before it moved to another connection.
+// The evaluator checks whether the session is open.
 func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
 	if s == nil || req.Op == jute.OpCreateSession || mutated(ownerUnchecked) {
 		return
@@ -370,16 +370,16 @@ func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
 	}
 }
 
-// resume makes the new connection the session's owner: what the old one has still under
-// way is refused from here on, and the old one ends at its server. It reports whether it
-// could.
+// resume makes the new connection the session's owner: the pending requests of the old
+// one are refused from then on, and the old connection ends at its server. resume reports
+// whether it could.
 //
-// The client is answered with the timeout that the tree has then. If it has negotiated
-// another one, the answer waits for a transaction that sets it, so that it holds on every
-// leader and after every restart. While the disk is full there is no such transaction,
-// and the session continues with its old timeout. Otherwise the answer waits for a
-// barrier, when it is settled whether the session lives: a client hears that its session
-// has expired only once the close is committed.
+// The answer to the client names the timeout in the tree at that time. If the client has
+// negotiated another timeout, the answer waits for a transaction that sets it, so that it
+// holds on every leader and after every restart. While the disk is full there is no such
+// transaction, and the session continues with its old timeout. Otherwise the answer waits
+// for a barrier, after which it is settled whether the session is alive: a client learns
+// that its session has expired only once the close is committed.
 func (r *Replica) resume(req *evaluate.Request) bool {
 	tracker := r.o.Tracker
 	ms, open := r.leading.evaluator.Timeout(req.Session)
@@ -411,13 +411,13 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 	return true
 }
 
-// txns are the transactions between the evaluator and the applier of a leader.
+// txns recycles the transactions between a leader's evaluator and its applier.
 var txns = sync.Pool{New: func() any { return new(datatree.Txn) }}
 
 // NewTxn returns an empty transaction.
 func NewTxn() *datatree.Txn { return txns.Get().(*datatree.Txn) }
 
-// RecycleTxn gives the memory of a transaction that is applied, or passed, to a later
+// RecycleTxn reuses the memory of a transaction that is applied, or passed, for a later
 // one.
 func RecycleTxn(txn *datatree.Txn) {
 	clear(txn.Ops)
@@ -425,11 +425,11 @@ func RecycleTxn(txn *datatree.Txn) {
 	txns.Put(txn)
 }
 
-// arena is where the encoded transactions of one batch stand side by side. It
-// is left to the garbage collector with the last of them.
+// arena holds the encoded transactions of one batch side by side. It becomes garbage with
+// the last of them.
 type arena struct {
 	buf  []byte
-	left int // requests still to come, to guess the size
+	left int // requests still to come, to estimate the size
 }
 
 const arenaChunk = 256 << 10

@@ -9,25 +9,26 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Any server answers pings and reads by itself, and a client that got an answer relies
-// on it that its session lives for its timeout from when it asked. But the leader lets
-// sessions expire, and hears of touches later, or never. So:
+// Any server answers pings and reads by itself, and a client relies on an answer: its
+// session lives for its timeout from the time of the request. But the leader expires
+// sessions, and it learns of touches later, or never. Therefore:
 //
 //   - A server answers by itself only while it has a lease (AnswersUntil), and only a
-//     client that was not silent for long (LateAfter). Other requests are answered
-//     after a barrier of the leader, which touches the session or refuses. In a healthy
+//     client that was not silent for long (LateAfter). Other requests are answered after
+//     a barrier of the leader, which touches the session or refuses. In a healthy
 //     ensemble there are none.
-//   - A report of touches tells the newest heartbeat that its server had heard. The
-//     leader knows when it sent that: of touches before then it knows all.
-//   - The leader does not let a session of another server expire unless it knows all
-//     touches up to the moment from which a client would have been late (knownUpTo), or
-//     that server has had no lease for the session's whole timeout (mayLive).
-//   - The last reports of a server can be lost with the link to it. Then its sessions
-//     are touched as of the end of its lease, and those of all servers when a leader
-//     begins: the leases of earlier leaders have run out by then.
+//   - A report of touches names the newest heartbeat that its server had received. The
+//     leader knows when it sent that heartbeat, and it knows all touches before that
+//     time.
+//   - The leader does not expire a session of another server unless it knows all touches
+//     up to the moment from which a client would have been late (knownUpTo), or that
+//     server has had no lease for the session's whole timeout (mayLive).
+//   - The last reports of a server can be lost with the link to it. Its sessions are then
+//     touched as of the end of its lease, and those of all servers when a leader begins:
+//     the leases of earlier leaders have ended by then.
 
-// LateAfter is for how long a client may be silent, in ms, and be answered without the
-// leader. Client libraries ping after a third of the timeout.
+// LateAfter returns how long a client may be silent, in ms, and still be answered without
+// the leader. Client libraries ping after a third of the timeout.
 func LateAfter(timeoutMs int32) int64 {
 	if mutated(leaseForEver) {
 		return 1 << 62
@@ -35,22 +36,23 @@ func LateAfter(timeoutMs int32) int64 {
 	return int64(timeoutMs) / 3 * 2
 }
 
-// knownUpTo is up to when the leader has to know all touches, in ms after the last one
-// that it knows: longer than LateAfter, as clocks differ.
+// knownUpTo returns up to when the leader has to know all touches, in ms after the last
+// touch that it knows. It is longer than LateAfter because clocks differ.
 func knownUpTo(timeoutMs int32) int64 { return int64(timeoutMs) / 4 * 3 }
 
-// remoteTouches is what a leader knows of another server's clients, in ms of its own clock.
+// remoteTouches is a leader's knowledge of another server's clients, in ms of its own
+// clock.
 type remoteTouches struct {
-	upTo  int64 // touches before this were reported
-	until int64 // the server answers nobody by itself later than this
+	upTo  int64 // touches before this time were reported
+	until int64 // the server answers no client by itself after this time
 }
 
-// AnswersUntil is until when this server answers clients by itself, in ms of its clock,
-// as of the last Tick.
+// AnswersUntil returns until when this server answers clients by itself, in ms of its
+// clock, as of the last Tick.
 func (r *Replica) AnswersUntil() int64 { return r.leasedTo }
 
-// KnowLeases finds out until when this server answers by itself, and if it leads until
-// when the others do: before they hear of it.
+// KnowLeases updates until when this server answers by itself and, if it leads, until
+// when the others do, before they learn of it.
 func (r *Replica) KnowLeases() {
 	r.leasedTo = int64(r.Core.AnswersUntil())
 	if mutated(leaseForEver) {
@@ -67,7 +69,7 @@ func (r *Replica) Follows() bool {
 }
 
 // ReportTouches tells the leader which sessions were heard of since the last report. An
-// empty report tells that there were none.
+// empty report means that there were none.
 func (r *Replica) ReportTouches(touches []Touch) {
 	if !r.Follows() {
 		return
@@ -82,7 +84,7 @@ func (r *Replica) ReportTouches(touches []Touch) {
 
 func (r *Replica) hearTouches(peer zab.SID, b []byte) error {
 	if r.status.Role != zab.Leading {
-		return nil // all touches up to the moment from which it leads are made up for
+		return nil // all touches before it leads are compensated
 	}
 	beat, touches, err := decodeReport(nil, b)
 	if err != nil {
@@ -100,7 +102,7 @@ func (r *Replica) hearTouches(peer zab.SID, b []byte) error {
 }
 
 // touch touches the session of a client's request. lives is false if it is too late for
-// that. A session that is not known here is about to be, or its close stands before the
+// that. A session that is unknown here will become known, or its close precedes the
 // request.
 func (r *Replica) touch(req *evaluate.Request, now time.Duration) (s *session.Session, lives bool) {
 	if req.Origin == 0 {
@@ -110,8 +112,8 @@ func (r *Replica) touch(req *evaluate.Request, now time.Duration) (s *session.Se
 	return s, s == nil || s.Touch(now.Milliseconds(), s.TimeoutMs())
 }
 
-// mayLive reports whether the client of a session may have been answered by the owner's
-// server so late that the session must not expire yet.
+// mayLive reports whether the owner's server may have answered a session's client so late
+// that the session must not expire yet.
 func (r *Replica) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
 	at := ServerOf(owner)
 	if owner == 0 || at == r.o.ID || mutated(nothingHeld) {
@@ -121,16 +123,16 @@ func (r *Replica) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
 	return h.upTo < deadline-int64(timeoutMs)+knownUpTo(timeoutMs) && r.now() < h.until+int64(timeoutMs)
 }
 
-// lostLink makes up for the reports of a server that were lost with the link.
+// lostLink compensates for the reports of a server that were lost with the link.
 func (r *Replica) lostLink(to zab.SID) {
 	if r.status.Role == zab.Leading && !mutated(lostTouches) {
 		r.o.Tracker.TouchOwned(func(owner uint64) bool { return owner != 0 && ServerOf(owner) == to }, r.remote[to].until)
 	}
 }
 
-// Expire proposes the closes of the sessions that were due at a time, when no pause was
-// left to be forgiven. Requests that wait to be evaluated are signs of life of their
-// sessions, from when they came; the closes stand after them.
+// Expire proposes to close the sessions that were due at a time with no pause left to
+// forgive. A request that waits to be evaluated touches its session as of its arrival;
+// the closes follow the waiting requests.
 func (r *Replica) Expire(at time.Duration) {
 	if r.status.Role != zab.Leading {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// Mutant is a fault that can be put into a replica on purpose, in a build with the tag
-// zabmutants: each takes away one rule, and the simulator must notice. In other builds
+// Mutant is a fault that can be injected into a replica, in a build with the tag
+// zabmutants. Each one removes one rule, and the simulator must notice. In other builds
 // the compiler removes them.
 type Mutant uint8
 
@@ -70,11 +70,11 @@ func (m Mutant) String() string {
 	return fmt.Sprintf("mutant(%d)", uint8(m))
 }
 
-// TimeoutForgotten reports whether that fault is put in: the server then also answers
-// with the timeout that the client has asked for.
+// TimeoutForgotten reports whether that fault is injected: the server then also answers
+// with the timeout that the client has requested.
 func TimeoutForgotten() bool { return mutated(timeoutForgotten) }
 
-// Mutants returns all of them.
+// Mutants returns all mutants.
 func Mutants() []Mutant {
 	list := make([]Mutant, 0, len(mutantNames)-1)
 	for m := barrierEarly; int(m) < len(mutantNames); m++ {
@@ -83,7 +83,7 @@ func Mutants() []Mutant {
 	return list
 }
 
-// spoil is what faults of the evaluator do to a transaction.
+// spoil applies the evaluator's faults to a transaction.
 func spoil(req *evaluate.Request, txn *datatree.Txn) {
 	switch {
 	case mutated(doubleClose) && req.Op == jute.OpCloseSession && len(txn.Ops) == 0:

@@ -2,6 +2,6 @@
 
 package replica
 
-// mutated reports whether a fault has been put in on purpose. Never here: it takes a
-// build with the tag zabmutants.
+// mutated reports whether a fault is injected. That takes a build with the tag
+// zabmutants.
 func mutated(Mutant) bool { return false }

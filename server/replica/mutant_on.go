@@ -2,11 +2,11 @@
 
 package replica
 
-// active is the fault that was put in. It is meant for one process that tests one
-// fault at a time.
+// active is the injected fault. It is meant for one process that tests one fault at a
+// time.
 var active Mutant
 
-// SetMutant puts a fault in; 0 puts none in.
+// SetMutant injects a fault; 0 means none.
 func SetMutant(m Mutant) { active = m }
 
 func mutated(m Mutant) bool { return m == active }

@@ -13,30 +13,30 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Submission is what a connection, or the server itself, asks of the leader.
+// Submission is a request to the leader by a connection, or by the server itself.
 type Submission struct {
 	Kind     Kind
 	Received time.Duration
 	Request  evaluate.Request
 }
 
-// Size is about how much memory a submission takes.
+// Size returns approximately how much memory a submission takes.
 func (s *Submission) Size() int64 { return int64(len(s.Request.Body)) + 256 }
 
-// Kind is what becomes of a submission.
+// Kind determines how a submission is handled.
 type Kind uint8
 
 const (
 	Write   Kind = iota // a transaction
-	Barrier             // sync: answered when all before it is applied, if the leader still leads
+	Barrier             // sync: answered when all requests before it are applied, if the leader still leads
 	Resume              // a session continues on another connection
 )
 
-// UpgradeXid is the xid of a request of the server's own: to make a local session one
-// of the ensemble. Its client gets no reply.
+// UpgradeXid is the xid of a request made by the server itself, to make a local session a
+// global one. Its client gets no reply.
 const UpgradeXid = -100
 
-// Order is one element of what the applier works through.
+// Order is one instruction to the applier.
 type Order struct {
 	zab.Entry // of an OrderEntry; of an OrderReplay its Zxid is where to stop
 	Kind      OrderKind
@@ -56,10 +56,10 @@ const (
 	OrderBarrier                  // answer a request that has no transaction
 	OrderReplay                   // apply what the log has up to Zxid
 	OrderInstall                  // replace the tree by a snapshot that was received
-	OrderFreeze                   // have a snapshot written; the applier's own
+	OrderFreeze                   // write a snapshot; given by the applier itself
 )
 
-// State is what the applier has made of the committed entries.
+// State is the applier's result of the committed entries.
 type State interface {
 	// RLock locks the tree for reading, and returns it.
 	RLock() *datatree.Tree
@@ -70,7 +70,7 @@ type State interface {
 	DigestAt(jute.Zxid) (datatree.Digest, bool)
 }
 
-// Disk is what a leader asks of its disk before it accepts writes.
+// Disk is the leader's view of its disk, checked before it accepts writes.
 type Disk interface {
 	// Full reports whether there is too little room for writes.
 	Full() bool
@@ -78,28 +78,27 @@ type Disk interface {
 	RoomForDeletes() bool
 }
 
-// Limits bound what a replica holds in memory, in bytes.
+// Limits bound the memory that a replica holds, in bytes.
 type Limits struct {
-	// Waiting is for the requests that a leader has not evaluated. It refuses what
-	// exceeds that.
+	// Waiting is for the requests that a leader has not evaluated. It refuses requests
+	// beyond that.
 	Waiting int64
-	// Proposals is for the decoded transactions of a leader that are not committed. What
-	// exceeds that is decoded again when it is applied.
+	// Proposals is for the decoded transactions of a leader that are not committed. Those
+	// beyond it are decoded again when they are applied.
 	Proposals int64
-	// Backlog is for committed entries that are not applied. What exceeds that is read
+	// Backlog is for committed entries that are not applied. Entries beyond it are read
 	// from the log.
 	Backlog int64
-	// Log is for records that are not durable. With more, a leader proposes nothing.
+	// Log is for records that are not durable. Above it a leader proposes nothing.
 	Log int64
 }
 
-// Options are what a replica is made of.
+// Options configure a replica.
 type Options struct {
 	ID           zab.SID
 	Ensemble     bool // there are other servers
-	LeaderServes bool // clients, too
-	// MaxWait is for how long a client's request may wait to be evaluated; 0 is for no
-	// limit.
+	LeaderServes bool // clients too
+	// MaxWait is how long a client's request may wait to be evaluated; 0 means no limit.
 	MaxWait  time.Duration
 	Evaluate evaluate.Options
 	Schemes  *auth.Schemes
@@ -108,42 +107,43 @@ type Options struct {
 	State   State
 	Disk    Disk
 	Tracker *session.Tracker
-	// Backlog is the bytes of committed entries in memory that are not applied. The
-	// replica adds them, and the applier subtracts them.
+	// Backlog is the size in bytes of the committed entries in memory that are not
+	// applied. The replica adds to it, and the applier subtracts from it.
 	Backlog *atomic.Int64
 	// NewOrigin returns a number that is higher than that of every connection so far.
 	NewOrigin func() uint64
 	// Now is the server's clock; Wall is the time of day, in ms.
 	Now  func() time.Duration
 	Wall func() int64
-	// Proposed hears of each transaction that is proposed, in bytes. It may be nil.
+	// Proposed is called with the size of each proposed transaction. It may be nil.
 	Proposed func(bytes int)
 }
 
 // Stats count what a replica has done since its start.
 type Stats struct {
 	Throttled        int64 // requests refused because they waited for too long
-	DigestMismatches int64 // differences found between the trees of servers
+	DigestMismatches int64 // differences found between the servers' trees
 }
 
-// Replica is the part of a server that orders requests: see the package's comment.
+// Replica is the part of a server that orders requests: see the package comment.
 type Replica struct {
 	// Core is the replica's core. Messages, log reads, snapshots and the health of the
-	// disk are its inputs alone; what Replica has a method for goes through that.
+	// disk are inputs of Core alone. Inputs for which Replica has a method must use that
+	// method.
 	Core *zab.Core
 
 	o      Options
 	status zab.Status
-	links  map[zab.SID]uint64 // the present link of each peer
+	links  map[zab.SID]uint64 // the current link of each peer
 
 	leading  leading
 	remote   [256]remoteTouches // by server, of a leader
-	leasedTo int64              // until when this server answers by itself, ms
+	leasedTo int64              // until when this server answers by itself, in ms
 	peers    []zab.PeerStatus
 	fullDisk bool      // of a leader: too few disks have room for a quorum
 	barred   uint64    // connections up to this one have ended with a role
-	placed   uint64    // the connection of the last barrier, for a planted fault
-	told     jute.Zxid // how far the core knows that entries are applied
+	placed   uint64    // the connection of the last barrier, for an injected fault
+	told     jute.Zxid // the last applied entry that the core knows of
 
 	logged  fifo.List[batch] // not durable
 	logging int64            // bytes of logged
@@ -165,32 +165,32 @@ type Replica struct {
 	stats   Stats
 }
 
-// batch is a batch of records that the log has been given.
+// batch is a batch of records handed to the log.
 type batch struct {
 	seq   zab.Seq
 	bytes int64
 }
 
-// Frame is what one server tells another one besides the messages of their cores.
+// Frame is a message between servers other than those of their cores.
 type Frame struct {
 	To     zab.SID
-	Gen    uint64 // of the link; if there is another one by now, drop the frame
+	Gen    uint64 // of the link; drop the frame if there is a newer link
 	Kind   uint8
 	Urgent bool // it travels in the control lane
 	Body   []byte
 }
 
-// Output is what a Replica wants done, in this order. What it refers to stays valid
-// until the next Take with the same Output.
+// Output is the work that a Replica requests, in this order. The memory that it refers to
+// stays valid until the next Take with the same Output.
 type Output struct {
-	zab.Output // Committed, CommitTo, Reads and Install are dealt with
+	zab.Output // Committed, CommitTo, Reads and Install are already handled
 	Frames     []Frame
-	// Was and Status are the status before and now, if Changed.
+	// Was and Status are the previous and the current status, if Changed.
 	Was, Status zab.Status
-	// ServiceEnded says that the role ended in which clients were served: all
-	// connections end that have asked for anything.
+	// ServiceEnded means that the role ended in which clients were served: all
+	// connections end that have sent any request.
 	ServiceEnded bool
-	// ServiceBegan says that clients can be served.
+	// ServiceBegan means that clients can be served.
 	ServiceBegan bool
 	End          []uint64         // origins of connections that end
 	Expired      []jute.SessionID // sessions whose close is proposed
@@ -199,7 +199,7 @@ type Output struct {
 	buf []byte
 }
 
-// New makes a replica that continues from what was recovered: all entries up to
+// New returns a replica that continues from the recovered state: all entries up to
 // applied are in the tree.
 func New(core *zab.Core, applied jute.Zxid, o Options) *Replica {
 	return &Replica{
@@ -218,7 +218,6 @@ func ServerOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
 // Status returns the status as of the last Take.
 func (r *Replica) Status() zab.Status { return r.status }
 
-// Stats returns counts.
 func (r *Replica) Stats() Stats { return r.stats }
 
 func (r *Replica) now() int64 { return r.o.Now().Milliseconds() }
@@ -227,7 +226,7 @@ func (r *Replica) event(level uint8, peer zab.SID, text string) {
 	r.events = append(r.events, zab.Event{Level: level, Peer: peer, Text: text})
 }
 
-// Tick tells the time.
+// Tick informs the core of the time.
 func (r *Replica) Tick() {
 	r.Core.Tick(uint64(r.now()), r.o.Wall())
 	r.peers = r.peers[:0]
@@ -238,7 +237,7 @@ func (r *Replica) Tick() {
 	r.KnowLeases()
 }
 
-// watchQuorumDisks finds out whether the voters that have room are a quorum.
+// watchQuorumDisks checks whether the voters with room are a quorum.
 func (r *Replica) watchQuorumDisks() {
 	full := r.status.Role == zab.Leading && !r.Core.RoomInQuorum()
 	if r.fullDisk == full {
@@ -252,17 +251,16 @@ func (r *Replica) watchQuorumDisks() {
 	}
 }
 
-// QuorumFull reports whether this server leads, and too few disks have room for a
-// quorum.
+// QuorumFull reports whether this server leads, and too few disks have room for a quorum.
 func (r *Replica) QuorumFull() bool { return r.fullDisk }
 
-// PeerUp tells of a new link to a server.
+// PeerUp reports a new link to a server.
 func (r *Replica) PeerUp(peer zab.SID, gen uint64, in zab.Introduction) {
 	r.links[peer] = gen
 	r.Core.PeerUp(peer, gen, in)
 }
 
-// PeerDown tells of the end of a link.
+// PeerDown reports the end of a link.
 func (r *Replica) PeerDown(peer zab.SID, gen uint64) {
 	if r.links[peer] == gen {
 		delete(r.links, peer)
@@ -271,7 +269,7 @@ func (r *Replica) PeerDown(peer zab.SID, gen uint64) {
 	r.Core.PeerDown(peer, gen)
 }
 
-// Links returns the links that are up: the number of each peer's.
+// Links returns the number of the current link of each connected peer.
 func (r *Replica) Links() map[zab.SID]uint64 { return r.links }
 
 // Leads reports whether this server leads, or is about to.
@@ -280,7 +278,7 @@ func (r *Replica) Leads() bool {
 	return role == zab.Leading || role == zab.SyncingLeader
 }
 
-// Persisted tells that the batches up to seq are durable.
+// Persisted reports that the batches up to seq are durable.
 func (r *Replica) Persisted(seq zab.Seq) {
 	for r.logged.Len() > 0 && r.logged.Front().seq <= seq {
 		r.logging -= r.logged.Front().bytes
@@ -289,23 +287,23 @@ func (r *Replica) Persisted(seq zab.Seq) {
 	r.Core.PersistDone(seq)
 }
 
-// Submit deals with what clients of this server want, by its role. The requests' bodies
-// must not change.
+// Submit handles requests of this server's clients according to its role. The requests'
+// bodies must not change.
 func (r *Replica) Submit(batch []Submission) {
 	switch r.status.Role {
 	case zab.Leading:
 		r.enqueue(batch)
 	case zab.Following:
 		r.forward(batch)
-	default: // what they asked for has not been done
+	default: // these requests have not been done
 		for i := range batch {
 			r.end = append(r.end, batch[i].Request.Origin)
 		}
 	}
 }
 
-// Take moves what there is to do into out. Call it after inputs, and again after
-// Propose has done something.
+// Take moves the pending work into out. Call it after inputs, and again after Propose has
+// done something.
 func (r *Replica) Take(out *Output) {
 	r.told = r.o.State.Applied()
 	r.Core.Applied(r.told)
@@ -348,11 +346,11 @@ func (r *Replica) notePersist(out *Output) {
 	r.logging += bytes
 }
 
-// EntrySize is about how much memory an entry takes on its way.
+// EntrySize returns approximately how much memory an entry takes on its way.
 func EntrySize(e *zab.Entry) int64 { return int64(len(e.Data)) + 128 }
 
-// collect turns what has been committed into orders. The applier reads from the log
-// what is not in memory any more, and what would make its backlog too long.
+// collect turns committed entries into orders. The applier reads from the log the entries
+// that are no longer in memory, and those that would make its backlog too long.
 func (r *Replica) collect(out *Output) {
 	room, taken := r.o.Limits.Backlog-r.o.Backlog.Load(), int64(0)
 	for i := range out.Committed {
@@ -371,7 +369,7 @@ func (r *Replica) collect(out *Output) {
 	r.replayTo(out.CommitTo)
 }
 
-// replayTo has the applier read the log up to an entry, unless that was collected.
+// replayTo makes the applier read the log up to an entry, unless that was collected.
 func (r *Replica) replayTo(upTo jute.Zxid) {
 	if upTo <= r.collected {
 		return
@@ -385,10 +383,9 @@ func (r *Replica) replayTo(upTo jute.Zxid) {
 	r.ready.Push(Order{Kind: OrderReplay, Entry: zab.Entry{Zxid: upTo}})
 }
 
-// changed deals with a change of the core's status. When a role ends in which clients
-// were served, or the link to the leader is another one, the clients' connections end:
-// the requests that are under way may be lost, and no later request of the same client
-// may take effect then.
+// changed handles a change of the core's status. When a role ends in which clients were
+// served, or the link to the leader changes, the clients' connections end: the pending
+// requests may be lost, and no later request of the same client may take effect then.
 func (r *Replica) changed(out *Output) {
 	was, now := r.status, r.Core.Status()
 	r.status = now
@@ -410,13 +407,13 @@ func (r *Replica) changed(out *Output) {
 		out.ServiceBegan = true
 	}
 	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !mutated(keptOverRoles) {
-		r.leading.end() // what came too early, too
+		r.leading.end() // including what came too early
 	}
 }
 
 func serves(role zab.Role) bool { return role == zab.Leading || role == zab.Following }
 
-// endService forgets what clients have under way here. The sessions live on, and their
+// endService forgets the pending requests of clients. The sessions live on, and their
 // clients continue at the first server that follows a leader.
 func (r *Replica) endService() {
 	r.barred = r.o.NewOrigin()
@@ -426,17 +423,16 @@ func (r *Replica) endService() {
 	r.leading.end()
 	r.barriers.Clear()
 	clear(r.reads)
-	// The marks of a former leader: a close that it proposed may be lost.
+	// The marks of a former leader are reset: a close that it proposed may be lost.
 	r.o.Tracker.Reset(r.now())
 }
 
-// Holding is what a replica holds in memory.
+// Holding counts what a replica holds in memory.
 type Holding struct {
 	Waiting, Proposals, Overlay, Log, Barriers, Reads, Ready int
 	WaitingBytes, ProposalBytes, LogBytes                    int64
 }
 
-// Held returns what is held in memory.
 func (r *Replica) Held() Holding {
 	l := &r.leading
 	h := Holding{

@@ -13,14 +13,14 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// The frames that servers exchange beside the messages of their cores. Numbers
-// are little-endian or varints. Each begins with the epoch that the sender
-// follows or leads, in 4 bytes.
+// The frames that servers exchange beside the messages of their cores. Numbers are
+// little-endian or varints. Each frame begins with the epoch that the sender follows or
+// leads, in 4 bytes.
 const (
-	// frameSubmissions, to the leader: requests that it is to order.
+	// frameSubmissions, to the leader: requests to be ordered.
 	frameSubmissions = 1
 	// frameBarriers, from the leader: outcomes without a transaction. They are sent
-	// before any entry that is ordered behind them.
+	// before any entry that is ordered after them.
 	frameBarriers = 2
 	// frameTouches, to the leader: the newest heartbeat heard, in 8 bytes, and
 	// sessions whose clients were heard of.
@@ -29,16 +29,16 @@ const (
 	frameDigest = 4
 	// frameConfirmed, from the leader: the outcome of reads that barriers wait for.
 	frameConfirmed = 5
-	// frameDiverged, from the leader: the digest at a zxid of the majority, which
-	// the receiver's is not.
+	// frameDiverged, from the leader: the majority's digest at a zxid, from which the
+	// receiver's differs.
 	frameDiverged = 6
 )
 
-// urgent reports whether frames of a kind travel in the control lane. A report of
-// touches has no place among the others, and keeps sessions alive, so it does not wait
-// for them. All other kinds keep the order in which they were sent, also with the
-// entries of the core: a barrier stands before the entries that follow it, a
-// confirmation follows its barrier, and requests stay in the order of their clients.
+// urgent reports whether frames of a kind travel in the control lane. A report of touches
+// needs no order relative to other frames, and keeps sessions alive, so it does not wait
+// for them. All other kinds keep the order in which they were sent, also relative to the
+// core's entries: a barrier precedes the entries that follow it, a confirmation follows
+// its barrier, and requests stay in the order of their clients.
 func urgent(kind uint8) bool {
 	return kind == frameTouches || mutated(confirmedFirst) && kind == frameConfirmed
 }
@@ -47,27 +47,27 @@ func urgent(kind uint8) bool {
 type Touch struct {
 	Session   jute.SessionID
 	TimeoutMs int32
-	AgeMs     int64 // how long ago it was
+	AgeMs     int64 // time since the touch
 }
 
 func beginFrame(b []byte, epoch uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, epoch)
 }
 
-// SubmissionOverhead bounds what a forwarded request takes beside its body, with the
-// identities of its connection (auth has 64 KiB for them).
+// SubmissionOverhead bounds the size of a forwarded request beside its body, including
+// the identities of its connection (auth has 64 KiB for them).
 const SubmissionOverhead = 256 << 10
 
 // Flags of a submission in a frame.
 const (
-	submissionSameAuth = 1 << iota // as the one before
+	submissionSameAuth = 1 << iota // the same as the previous submission's
 	submissionRefused              // Refused follows
 	submissionLocal
 )
 
-// appendSubmission appends one submission; before is the one before it in the
-// frame, or nil. A learner submits what its clients ask for: what a leader asks of
-// itself (removals) never travels.
+// appendSubmission appends one submission; before is the previous one in the frame, or
+// nil. A learner submits its clients' requests: a leader's requests to itself (removals)
+// never travel.
 func appendSubmission(b []byte, sub, before *Submission) []byte {
 	req := &sub.Request
 	flags := byte(0)
@@ -99,7 +99,7 @@ func appendSubmission(b []byte, sub, before *Submission) []byte {
 	return wire.AppendBytes(b, req.Body)
 }
 
-// sameAuth reports whether two requests have one list of credentials.
+// sameAuth reports whether two requests share one list of credentials.
 func sameAuth(a, b []jute.ID) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -198,8 +198,8 @@ func decodeReport(dst []Touch, b []byte) (beat uint64, touches []Touch, err erro
 	return beat, dst, f.Err()
 }
 
-// errOtherFormula is returned for a digest that was made by another formula than
-// this server's: the two can't be compared.
+// errOtherFormula means that a digest was made by another formula than this server's: the
+// two can't be compared.
 var errOtherFormula = errors.New("digest of another formula")
 
 // appendDigest appends the formula's number in a byte (format.Digest), the zxid and

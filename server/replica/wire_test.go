@@ -33,8 +33,8 @@ func appendSubmissions(b []byte, subs []Submission) []byte {
 	return b
 }
 
-// What the servers tell each other comes out as it went in, whatever comes behind
-// what in a frame.
+// Records that servers exchange decode to the encoded values, in any order within a
+// frame.
 func TestPeerFramesKeepWhatTheyCarry(t *testing.T) {
 	subs := sampleSubmissions()
 	got, err := decodeSubmissions(nil, appendSubmissions(nil, subs), time.Second)
@@ -74,7 +74,7 @@ func TestPeerFramesKeepWhatTheyCarry(t *testing.T) {
 	}
 }
 
-// A frame that ends early is an error at every byte where no record ends.
+// A truncated frame is an error unless it ends at the end of a record.
 func TestPeerFramesThatEndEarly(t *testing.T) {
 	whole := appendSubmissions(nil, sampleSubmissions())
 	ends := map[int]bool{0: true}
@@ -100,8 +100,8 @@ func TestPeerFramesThatEndEarly(t *testing.T) {
 	}
 }
 
-// FuzzPeerFrames decodes anything as each of the frames: nothing panics, and what
-// is taken comes out again as it was encoded again.
+// FuzzPeerFrames decodes arbitrary bytes as each of the frames: nothing panics, and a
+// decoded frame survives encoding and decoding.
 func FuzzPeerFrames(f *testing.F) {
 	f.Add(appendSubmissions(nil, sampleSubmissions()))
 	f.Add(appendBarrier(nil, &barrier{after: 1, code: -101}))
@@ -148,7 +148,7 @@ func FuzzPeerFrames(f *testing.F) {
 	})
 }
 
-// sameSubmissions compares submissions; no credentials and none are the same.
+// sameSubmissions compares submissions; nil credentials equal an empty list.
 func sameSubmissions(a, b []Submission) bool {
 	if len(a) != len(b) {
 		return false
@@ -165,8 +165,8 @@ func sameSubmissions(a, b []Submission) bool {
 	return true
 }
 
-// TestSubmissionOverhead: what a forwarded request takes beside its body is within
-// what the size of a frame allows for it.
+// TestSubmissionOverhead checks that a forwarded request without its body fits into the
+// size that a frame allows for it.
 func TestSubmissionOverhead(t *testing.T) {
 	ids := slices.Repeat([]jute.ID{{Scheme: "digest", ID: "u:" + strings.Repeat("h", 28)}}, 64<<10/(6+30+32))
 	sub := Submission{Request: evaluate.Request{Op: -1 << 31, Cxid: -1 << 31, TimeoutMs: -1 << 31, Refused: -1 << 31, Auth: ids}}

@@ -18,8 +18,8 @@ func filled(n int) *session.Tracker {
 	return tracker
 }
 
-// BenchmarkTouch touches one session for each goroutine, in time that runs at
-// 100,000 packets each second.
+// BenchmarkTouch touches one session for each goroutine, with a clock that advances at
+// 100,000 packets per second.
 func BenchmarkTouch(b *testing.B) {
 	tracker := filled(10_000)
 	var next atomic.Int64
@@ -43,7 +43,8 @@ func BenchmarkTouch(b *testing.B) {
 	})
 }
 
-// BenchmarkExpire moves every session on once each tick, as when all are alive.
+// BenchmarkExpire moves every session to a later bucket once each tick, as when all are
+// alive.
 func BenchmarkExpire(b *testing.B) {
 	const n, timeout = 10_000, 2000
 	tracker := session.NewTracker(2000)

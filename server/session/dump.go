@@ -7,23 +7,21 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Bucket is the sessions that expire together. The four-letter word dump shows
-// them.
+// Bucket is a set of sessions that expire together. The four-letter word dump shows them.
 type Bucket struct {
-	At       int64 // when they expire if not heard of again; ms of the tracker's clock
+	At       int64 // when they expire if not touched again; ms of the tracker's clock
 	Sessions []jute.SessionID
 }
 
-// Len returns the number of sessions, those that are closing included.
+// Len returns the number of sessions, including those that are closing.
 func (t *Tracker) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.sessions)
 }
 
-// Buckets returns the sessions by deadline, the next to expire first, and by id
-// where they share one. Closing sessions are in none. A bucket holds a session
-// at least.
+// Buckets returns the sessions by deadline, the next to expire first, and by id within a
+// deadline. It leaves out closing sessions. A bucket has at least one session.
 func (t *Tracker) Buckets() []Bucket {
 	t.mu.RLock()
 	delay := t.delay.Load()
@@ -46,7 +44,7 @@ func (t *Tracker) Buckets() []Bucket {
 	return buckets
 }
 
-// due is when a session expires.
+// due is a session and the time when it expires.
 type due struct {
 	at int64
 	id jute.SessionID

@@ -7,17 +7,17 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// IDs makes ids that no other server makes: the top byte is the id of the server, the
-// next 40 bits are the milliseconds of its wall clock at the start, the low 16 bits
+// IDs generates ids that are unique among servers: the top byte is the id of the server,
+// the next 40 bits are the milliseconds of its wall clock at the start, the low 16 bits
 // count from 0 and carry into the milliseconds. (Apache reads a monotonic clock there,
-// and so repeats itself after a reboot.)
+// and so repeats ids after a reboot.)
 //
-// Nor does a server make an id twice, whatever its clock says when it starts again. It
-// gives out ids only below a bound that is durable, and begins at that bound when it
-// starts again, unless the clock is further.
+// A server does not generate an id twice either, whatever its clock shows at a restart.
+// It uses only ids below a durable bound, and after a restart begins at that bound,
+// unless the clock is ahead of it.
 //
-// All methods may be called from any goroutine. Ahead and Reserved must not be called
-// by two at the same time.
+// All methods may be called from any goroutine. Calls of Ahead and Reserved must not
+// overlap.
 type IDs struct {
 	server uint64        // top byte
 	next   atomic.Uint64 // its low 56 bits are those of the next id
@@ -26,9 +26,9 @@ type IDs struct {
 
 const (
 	idCounterBits = 56
-	// reserved is how many ids one bound is ahead of the ids in use: enough for 80 days
-	// at 10,000 per second. A start that finds the clock at the same place begins as
-	// much further, which is 17 minutes of the clock.
+	// reserved is how many ids a bound is ahead of the ids in use: enough for 80 days at
+	// 10,000 per second. A start that finds the clock unchanged begins that much further,
+	// which is 17 minutes of the clock.
 	reserved = 1 << 36
 )
 
@@ -47,7 +47,7 @@ func (g *IDs) Short() bool { return g.next.Load()+reserved/2 >= g.bound.Load() }
 // Ahead returns the bound to make durable next.
 func (g *IDs) Ahead() uint64 { return g.next.Load() + reserved }
 
-// Reserved tells that a bound is durable.
+// Reserved reports that a bound is durable.
 func (g *IDs) Reserved(bound uint64) { g.bound.Store(bound) }
 
 // Next returns a new id, which is neither 0 nor the smallest int64: the owner of

@@ -49,8 +49,8 @@ func newIDs(t *testing.T, server uint8, nowMs int64, bound uint64) *session.IDs 
 	return ids
 }
 
-// TestIDsOverRestarts starts again at the same time, and at earlier ones, after more
-// ids than the clock moved on. No id comes twice.
+// TestIDsOverRestarts restarts at the same time, and at earlier ones, after more ids than
+// the clock has advanced. No id occurs twice.
 func TestIDsOverRestarts(t *testing.T) {
 	seen := map[jute.SessionID]bool{}
 	var bound uint64
@@ -71,7 +71,7 @@ func TestIDsOverRestarts(t *testing.T) {
 	}
 }
 
-// TestIDsAreReservedBefore: no id is given out that is not reserved.
+// TestIDsAreReservedBefore checks that only reserved ids are generated.
 func TestIDsAreReservedBefore(t *testing.T) {
 	ids := session.NewIDs(1, 1, 0)
 	if !ids.Short() {
@@ -85,8 +85,8 @@ func TestIDsAreReservedBefore(t *testing.T) {
 	ids.Next(nil)
 }
 
-// TestIDsCarry counts over the low 16 bits, and over the end of the clock's
-// bits: the byte of the server stays, and the one forbidden id is left out.
+// TestIDsCarry counts across the low 16 bits, and across the end of the clock's bits: the
+// byte of the server stays, and the one forbidden id is skipped.
 func TestIDsCarry(t *testing.T) {
 	ids := newIDs(t, 0, 1<<40-1, 0)
 	seen := map[jute.SessionID]bool{}
@@ -99,7 +99,7 @@ func TestIDsCarry(t *testing.T) {
 	}
 }
 
-// TestIDsConcurrent takes ids from several goroutines: none comes twice.
+// TestIDsConcurrent takes ids from several goroutines: none occurs twice.
 func TestIDsConcurrent(t *testing.T) {
 	const goroutines, each = 4, 1000
 	ids := newIDs(t, 1, 1, 0)

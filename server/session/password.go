@@ -14,17 +14,16 @@ const PasswordLen = 16
 // Password proves to any server that a client owns a session.
 type Password [PasswordLen]byte
 
-// Keys makes and verifies the passwords of sessions: the first half of
-// HMAC-SHA-256 of the id under a random secret that all servers of the ensemble
-// share. (Apache's secret is a constant of its source, so that anybody can take
-// over a session whose id they know.)
+// Keys makes and verifies the passwords of sessions: the first half of HMAC-SHA-256 of
+// the id under a random secret that all servers of the ensemble share. (Apache's secret
+// is a constant in its source, so anybody can take over a session by its id.)
 //
 // It may be used from any goroutine.
 type Keys struct {
-	inner, outer [sha256.BlockSize]byte // the secret, padded as HMAC wants it
+	inner, outer [sha256.BlockSize]byte // the secret, padded for HMAC
 }
 
-// NewKeys returns the keys of a secret, which must be random.
+// NewKeys returns the keys for a secret, which must be random.
 func NewKeys(secret [32]byte) *Keys {
 	var k Keys
 	copy(k.inner[:], secret[:])
@@ -38,8 +37,8 @@ func NewKeys(secret [32]byte) *Keys {
 
 // Password returns the password of a session.
 //
-// It spells HMAC out (RFC 2104) instead of calling crypto/hmac, since that
-// allocates and every reconnect of a herd comes through here.
+// It implements HMAC (RFC 2104) itself instead of calling crypto/hmac, which allocates:
+// when many clients reconnect at once, each one needs a password.
 func (k *Keys) Password(id jute.SessionID) Password {
 	var first [sha256.BlockSize + 8]byte
 	copy(first[:], k.inner[:])
@@ -53,7 +52,7 @@ func (k *Keys) Password(id jute.SessionID) Password {
 	return Password(digest[:PasswordLen])
 }
 
-// Verify reports whether password is that of the session. Its time does not
+// Verify reports whether password is that of the session. Its running time does not
 // depend on where a wrong password differs, and it allocates nothing.
 func (k *Keys) Verify(id jute.SessionID, password []byte) bool {
 	want := k.Password(id)

@@ -7,14 +7,13 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Session is a session in a tracker's table. It stays usable after it was
-// removed: then it is closing for ever.
+// Session is a session in a tracker's table. It stays usable after it was removed: it is
+// then permanently closing.
 type Session struct {
 	tracker *Tracker
 	id      jute.SessionID
-	// deadline is in the tracker's own time (see Tracker.delay), and a multiple
-	// of the tick; or it is closing. Only holders of tracker.mu set or lift that
-	// mark.
+	// deadline is in the tracker's own time (see Tracker.delay), and a multiple of the
+	// tick; or it is closing. Only holders of tracker.mu set or clear that mark.
 	deadline atomic.Int64
 	owner    atomic.Uint64 // 0: none yet
 	timeout  atomic.Int32  // ms; written under tracker.mu
@@ -26,27 +25,27 @@ type Session struct {
 	bucket int64
 }
 
-// closing is the deadline of a session that is being closed. It is the largest
-// value, so that a touch sees in one comparison that it has nothing to do.
+// closing is the deadline of a session that is being closed. It is the largest value, so
+// that a touch needs only one comparison to see that it has no effect.
 const closing int64 = math.MaxInt64
 
 // ID returns the session's id.
 func (s *Session) ID() jute.SessionID { return s.id }
 
-// TimeoutMs returns the session's timeout as given to Add, Renew or SetTimeout, or the
-// one of a resumption that is under way if that is longer.
+// TimeoutMs returns the session's timeout as given to Add, Renew or SetTimeout, or that
+// of a resumption under way if it is longer.
 func (s *Session) TimeoutMs() int32 { return max(s.timeout.Load(), s.resuming.Load()) }
 
 // Closing reports whether the session is being closed, or gone.
 func (s *Session) Closing() bool { return s.deadline.Load() == closing }
 
-// Touch says that the session's client was heard of at time now, and must be
-// heard of again within timeoutMs. It returns false if the session is closing.
-// A touch that would not make the deadline later changes nothing, so old news
-// (a follower's report) does no harm.
+// Touch records that the session's client was heard of at time now, and must be heard of
+// again within timeoutMs. It returns false if the session is closing. A touch that would
+// not make the deadline later changes nothing, so an old touch (a follower's report) is
+// harmless.
 //
-// It takes no lock and allocates nothing. Mostly the deadline is in the same
-// bucket as before, and then it only reads.
+// It takes no lock and allocates nothing. Usually the deadline is in the same bucket as
+// before, and then it only reads.
 func (s *Session) Touch(now int64, timeoutMs int32) bool {
 	deadline := s.tracker.deadline(now, timeoutMs)
 	for {
@@ -60,11 +59,11 @@ func (s *Session) Touch(now int64, timeoutMs int32) bool {
 	}
 }
 
-// CheckOwner says whether a write that came from origin may be done. The first
-// origin that asks becomes the owner, unless SetOwner named one. It returns
-// jute.ErrSessionExpired if the session is closing, and jute.ErrSessionMoved if
-// another origin owns it: that write was under way when the client moved on, and
-// must not happen any more. origin is a connection, by a number other than 0.
+// CheckOwner checks whether a write from origin may be done. The first origin becomes the
+// owner, unless SetOwner named one. CheckOwner returns jute.ErrSessionExpired if the
+// session is closing, and jute.ErrSessionMoved if another origin owns it: that write was
+// under way when the client moved, and must not be done any more. origin is the number of
+// a connection, which is not 0.
 func (s *Session) CheckOwner(origin uint64) error {
 	if s.Closing() {
 		return jute.ErrSessionExpired
@@ -84,9 +83,8 @@ func (s *Session) Owner() uint64 { return s.owner.Load() }
 // markClosing makes the session closing and reports whether this call did.
 func (s *Session) markClosing() bool { return s.deadline.Swap(closing) != closing }
 
-// expire makes the session closing if its deadline is not after now, and hold
-// does not object. It returns the deadline that decided. The session must not be
-// closing.
+// expire makes the session closing if its deadline is not after now, and hold does not
+// object. It returns the deadline that it compared. The session must not be closing.
 func (s *Session) expire(now int64, hold Hold) (deadline int64, expired bool) {
 	for {
 		deadline = s.deadline.Load()

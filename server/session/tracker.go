@@ -14,18 +14,18 @@ import (
 // Times are int64 milliseconds of one monotonic clock.
 type Tracker struct {
 	tick int64
-	// delay is the sum of all postponements. Deadlines are kept in the
-	// tracker's own time, which is the caller's less delay: so Postpone moves
-	// all of them at once.
+	// delay is the sum of all postponements. Deadlines are kept in the tracker's own
+	// time, which is the caller's time minus delay, so that Postpone moves all of them at
+	// once.
 	delay atomic.Int64
 
-	mu       sync.RWMutex // guards all below, and what Session says it does
+	mu       sync.RWMutex // guards the fields below, and those that Session names
 	sessions map[jute.SessionID]*Session
 	buckets  map[int64][]*Session // by time, in the tracker's own
 }
 
-// NewTracker returns an empty tracker whose buckets are tickMs apart. tickMs is
-// positive: tickTime.
+// NewTracker returns an empty tracker whose buckets are tickMs apart. tickMs is tickTime
+// and must be positive.
 func NewTracker(tickMs int64) *Tracker {
 	return &Tracker{
 		tick:     tickMs,
@@ -34,9 +34,9 @@ func NewTracker(tickMs int64) *Tracker {
 	}
 }
 
-// deadline returns the time of the bucket, in the tracker's own time, of a
-// session that was touched at now. Where it reads an old delay while Postpone
-// runs, the deadline is later than it need be.
+// deadline returns the time of the bucket, in the tracker's own time, of a session that
+// was touched at now. If it reads an old delay while Postpone runs, the deadline is later
+// than necessary.
 func (t *Tracker) deadline(now int64, timeoutMs int32) int64 {
 	return t.roundUp(now - t.delay.Load() + int64(timeoutMs))
 }
@@ -51,8 +51,8 @@ func (t *Tracker) roundUp(ms int64) int64 {
 	return ms - rest + t.tick
 }
 
-// Add enters a session that was heard of at now. If there is one with this id
-// it returns that one, untouched, and false.
+// Add adds a session that was heard of at now. If one with this id exists, it returns
+// that one unchanged, and false.
 func (t *Tracker) Add(id jute.SessionID, timeoutMs int32, now int64) (*Session, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *Tracker) Add(id jute.SessionID, timeoutMs int32, now int64) (*Session, 
 	return s, true
 }
 
-// Get returns a session, or nil. A connection keeps it, to touch it without a
+// Get returns a session, or nil. A connection keeps the session, to touch it without a
 // lookup.
 func (t *Tracker) Get(id jute.SessionID) *Session {
 	t.mu.RLock()
@@ -74,15 +74,15 @@ func (t *Tracker) Get(id jute.SessionID) *Session {
 	return t.sessions[id]
 }
 
-// Touch is Session.Touch by id. It returns false for an unknown session too.
+// Touch calls Session.Touch by id. It returns false for an unknown session too.
 func (t *Tracker) Touch(id jute.SessionID, now int64, timeoutMs int32) bool {
 	s := t.Get(id)
 	return s != nil && s.Touch(now, timeoutMs)
 }
 
-// Renew gives a session another timeout and counts it from now, even if it then
-// expires earlier: the client has connected again and negotiated anew. It
-// returns false if the session is unknown or closing.
+// Renew sets another timeout for a session and counts it from now, even if the session
+// then expires earlier: the client has reconnected and negotiated again. It returns false
+// if the session is unknown or closing.
 func (t *Tracker) Renew(id jute.SessionID, timeoutMs int32, now int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,10 +96,10 @@ func (t *Tracker) Renew(id jute.SessionID, timeoutMs int32, now int64) bool {
 	return true
 }
 
-// Resume makes origin the owner of a session, which has been heard of at now and whose
-// client has asked for a timeout. It returns the owner before, and false if the session is
+// Resume makes origin the owner of a session that was heard of at now and whose client
+// has asked for a timeout. It returns the previous owner, and false if the session is
 // unknown or closing. Until SetTimeout or Reset the longer of the two timeouts counts: a
-// server where the new one is applied may promise that, when this one does not know yet.
+// server that has applied the new one may promise it before this server knows.
 func (t *Tracker) Resume(id jute.SessionID, timeoutMs int32, origin uint64, now int64) (before uint64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,10 +112,10 @@ func (t *Tracker) Resume(id jute.SessionID, timeoutMs int32, origin uint64, now 
 	return s.owner.Swap(origin), true
 }
 
-// SetTimeout gives a session the timeout that its client has negotiated on the connection
-// origin. If origin owns the session, it counts from now, or from when the session was
-// heard of last if that is later, even if the session then expires earlier than before. A
-// later owner has another resumption under way.
+// SetTimeout sets the timeout that a session's client has negotiated on the connection
+// origin. If origin owns the session, the timeout counts from now, or from the last touch
+// if that is later, even if the session then expires earlier than before. A later owner
+// has another resumption under way.
 func (t *Tracker) SetTimeout(id jute.SessionID, timeoutMs int32, origin uint64, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,8 +135,8 @@ func (t *Tracker) SetTimeout(id jute.SessionID, timeoutMs int32, origin uint64, 
 	}
 }
 
-// Remove forgets a session whose close is applied, and reports whether it was
-// there.
+// Remove removes a session whose close is applied, and reports whether it was in the
+// table.
 func (t *Tracker) Remove(id jute.SessionID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,8 +150,8 @@ func (t *Tracker) Remove(id jute.SessionID) bool {
 	return true
 }
 
-// MarkClosing makes a session closing, and reports whether this call did: only
-// then the caller proposes its close.
+// MarkClosing makes a session closing, and reports whether this call did: only then the
+// caller proposes its close.
 func (t *Tracker) MarkClosing(id jute.SessionID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,13 +163,13 @@ func (t *Tracker) MarkClosing(id jute.SessionID) bool {
 	return true
 }
 
-// IsClosing reports whether a session is there and closing.
+// IsClosing reports whether a session is in the table and closing.
 func (t *Tracker) IsClosing(id jute.SessionID) bool {
 	s := t.Get(id)
 	return s != nil && s.Closing()
 }
 
-// SetOwner makes origin the owner: the client has connected there. It returns
+// SetOwner makes origin the owner, because the client has connected there. It returns
 // jute.ErrSessionExpired if the session is unknown or closing.
 func (t *Tracker) SetOwner(id jute.SessionID, origin uint64) error {
 	s := t.Get(id)
@@ -180,7 +180,7 @@ func (t *Tracker) SetOwner(id jute.SessionID, origin uint64) error {
 	return nil
 }
 
-// CheckOwner is Session.CheckOwner by id. For an unknown session it returns
+// CheckOwner calls Session.CheckOwner by id. For an unknown session it returns
 // jute.ErrSessionExpired.
 func (t *Tracker) CheckOwner(id jute.SessionID, origin uint64) error {
 	s := t.Get(id)
@@ -190,13 +190,13 @@ func (t *Tracker) CheckOwner(id jute.SessionID, origin uint64) error {
 	return s.CheckOwner(origin)
 }
 
-// Hold says whether a session must not expire yet, though its deadline is over:
-// the owner may have heard of its client and not said so.
+// Hold reports whether a session must not expire yet although its deadline has passed:
+// the owner's server may have heard of its client and not reported it.
 type Hold func(owner uint64, deadline int64, timeoutMs int32) bool
 
-// Expire makes every session closing whose deadline is not after now, unless hold
-// wants it to stay; nil never does. It returns them by deadline, those with the
-// same one by id. The caller proposes their closes. It costs the sessions in the
+// Expire makes every session closing whose deadline is not after now, except those for
+// which hold returns true; a nil hold keeps none. It returns them by deadline, and by id
+// within a deadline. The caller proposes their closes. It costs the sessions in the
 // buckets that are due; the leader calls it once each tick.
 func (t *Tracker) Expire(now int64, hold Hold) []jute.SessionID {
 	t.mu.Lock()
@@ -210,8 +210,8 @@ func (t *Tracker) Expire(now int64, hold Hold) []jute.SessionID {
 		delete(t.buckets, at)
 		for _, s := range bucket {
 			s.slot = -1
-			// One that is not expired goes to a bucket after now, which the
-			// loop skips.
+			// A session that is not expired gets a bucket after now, which the loop
+			// skips.
 			if deadline, ok := s.expire(now, hold); ok {
 				expired = append(expired, due{deadline, s.id})
 			} else {
@@ -227,7 +227,7 @@ func (t *Tracker) Expire(now int64, hold Hold) []jute.SessionID {
 	return ids
 }
 
-// TouchOwned touches the sessions whose owner match picks.
+// TouchOwned touches the sessions whose owner satisfies match.
 func (t *Tracker) TouchOwned(match func(owner uint64) bool, now int64) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -238,14 +238,14 @@ func (t *Tracker) TouchOwned(match func(owner uint64) bool, now int64) {
 	}
 }
 
-// Postpone moves all deadlines gapMs later: for that long nobody could be
-// heard. gapMs is positive. It is exact, so that many short gaps do not keep a
-// dead session alive.
+// Postpone moves all deadlines gapMs later, because no client could be heard of for that
+// long. gapMs is positive. It is exact, so that many short gaps do not keep a dead
+// session alive.
 func (t *Tracker) Postpone(gapMs int64) { t.delay.Add(gapMs) }
 
-// Reset gives every session its full timeout from now, with no owner and not
-// closing: a new leader does not know who was heard of last, and a close that
-// the old one proposed may be lost.
+// Reset gives every session its full timeout from now, with no owner and not closing: a
+// new leader does not know which clients were heard of last, and a close that the old
+// leader proposed may be lost.
 func (t *Tracker) Reset(now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -269,8 +269,7 @@ func (t *Tracker) enterLocked(s *Session, at int64) {
 	t.buckets[at] = append(t.buckets[at], s)
 }
 
-// leaveLocked takes a session out of its bucket: the bucket's last one takes
-// its place.
+// leaveLocked removes a session from its bucket: the bucket's last one takes its place.
 func (t *Tracker) leaveLocked(s *Session) {
 	if s.slot < 0 {
 		return

@@ -12,9 +12,9 @@ import (
 	"github.com/zkd-project/zkd/server/session"
 )
 
-// TestConcurrent touches sessions from several goroutines while the clock runs
-// and others let them expire, and close one. No session may expire before its
-// timeout after a touch that succeeded, and each is closed by one caller.
+// TestConcurrent touches sessions from several goroutines while the clock runs and others
+// expire and close them. No session may expire before its timeout after a touch that
+// succeeded, and each is closed by one caller.
 func TestConcurrent(t *testing.T) {
 	const (
 		sessions, rounds = 4, 100_000
@@ -23,7 +23,7 @@ func TestConcurrent(t *testing.T) {
 	tracker := session.NewTracker(tick)
 	var clock atomic.Int64
 	var closed [sessions]atomic.Int32
-	var closedAt [sessions]atomic.Int64 // the time that Expire went by
+	var closedAt [sessions]atomic.Int64 // the time that Expire used
 	var touchers, wg sync.WaitGroup
 	stop := make(chan struct{})
 	until := func(f func()) {
@@ -47,7 +47,7 @@ func TestConcurrent(t *testing.T) {
 	})
 	until(func() {
 		if tracker.MarkClosing(0) {
-			closedAt[0].Store(math.MaxInt64) // with no regard to time
+			closedAt[0].Store(math.MaxInt64) // regardless of time
 			closed[0].Add(1)
 		}
 		tracker.Buckets()
@@ -79,9 +79,9 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLeaderLoop runs the tracker as a leader does, with a ticker, in fake
-// time: a session that was heard of until 10 s lives on for its timeout and at
-// most a tick.
+// TestLeaderLoop runs the tracker like a leader, with a ticker, in fake time: a session
+// that was heard of until 10 s lives for its timeout after that and at most a tick
+// longer.
 func TestLeaderLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick, timeout = 2 * time.Second, 4 * time.Second
@@ -112,7 +112,7 @@ func TestLeaderLoop(t *testing.T) {
 	})
 }
 
-// TestTouchAllocatesNothing also covers what a write asks of the tracker.
+// TestTouchAllocatesNothing also covers the tracker's part of a write.
 func TestTouchAllocatesNothing(t *testing.T) {
 	tracker := session.NewTracker(2000)
 	s, _ := tracker.Add(1, 4000, 0)
@@ -130,8 +130,7 @@ func TestTouchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestRemovedSessionIsClosing keeps a session beyond its removal, as a
-// connection may.
+// TestRemovedSessionIsClosing keeps a session after its removal, as a connection may.
 func TestRemovedSessionIsClosing(t *testing.T) {
 	tracker := session.NewTracker(2000)
 	old, _ := tracker.Add(1, 4000, 0)

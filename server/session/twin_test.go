@@ -12,8 +12,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// twin is the tracker as the specification words it: a list of deadlines. It
-// keeps them in the caller's time, and moves each one when they are postponed.
+// twin is the tracker as specified: a list of deadlines. It keeps them in the caller's
+// time, and moves each one when they are postponed.
 type twin struct {
 	tick, delay int64
 	sessions    map[jute.SessionID]*twinSession
@@ -143,8 +143,8 @@ func (tw *twin) own(id jute.SessionID, origin uint64, take bool) error {
 	return nil
 }
 
-// TestTwin does random calls to a tracker and to the twin, and compares all
-// that can be seen.
+// TestTwin makes random calls to a tracker and to the twin, and compares everything
+// observable.
 func TestTwin(t *testing.T) {
 	for world, tick := range []int64{1, 7, 2000} {
 		seed := seeds.First(t)
@@ -161,11 +161,11 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// stepTwin does one call and reports whether both gave the same result.
+// stepTwin makes one call and reports whether both gave the same result.
 func stepTwin(t *testing.T, rng *rand.Rand, tracker *Tracker, tw *twin, now int64) bool {
 	id, origin := jute.SessionID(rng.IntN(30)-15), uint64(1+rng.IntN(3))
 	timeout := int32(1 + rng.Int64N(10*tw.tick))
-	late := max(now-rng.Int64N(3*tw.tick), tw.delay) // news of a while ago
+	late := max(now-rng.Int64N(3*tw.tick), tw.delay) // an old touch
 	same := func(name string, got, want any) bool {
 		if got != want {
 			t.Errorf("%s(%v) at %d = %v, want %v", name, id, now, got, want)
@@ -236,8 +236,8 @@ func compare(t *testing.T, tracker *Tracker, tw *twin) bool {
 	return !t.Failed()
 }
 
-// checkBuckets checks that each session that is not closing is in one bucket,
-// where it says it is, and not in one after its deadline.
+// checkBuckets checks that each session that is not closing is in the bucket that it
+// names and in no other, and that the bucket is not after its deadline.
 func checkBuckets(tracker *Tracker) error {
 	placed := 0
 	for at, bucket := range tracker.buckets {

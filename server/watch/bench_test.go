@@ -9,8 +9,6 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// million is a table with a million data watches on distinct paths. Benchmarks
-// leave it as they find it.
 // million is a table of a million data watches on distinct paths. Benchmarks leave
 // it as they find it.
 var million = sync.OnceValue(func() *Table { return fill(0, 1_000_000) })

@@ -2,8 +2,8 @@ package watch
 
 import "github.com/zkd-project/zkd/jute"
 
-// List is one of the lists of paths of a setWatches or setWatches2 request, in
-// the order in which a server works through them.
+// List is one of the lists of paths of a setWatches or setWatches2 request, in the order
+// in which a server processes them.
 type List uint8
 
 // The lists. setWatches has the first three.
@@ -15,23 +15,21 @@ const (
 	RecursiveList
 )
 
-// Seen is what the server knows of a path while it works on its entry in a
-// list.
+// Seen is the state of a path while the server processes its entry in a list.
 type Seen struct {
 	Exists bool
 	Mzxid  jute.Zxid // of a node that exists
 	Pzxid  jute.Zxid // likewise
 }
 
-// CatchUp decides what a client that comes back is owed for a path in list l.
-// Its last view of the server was at relative. Either it missed something:
-// then ok is true, the event goes to it at once, with no check of ACLs, and no
-// watch is set. Or it did not: then a watch of the mode returned is set.
+// CatchUp decides what a reconnecting client gets for a path in list l. Its last view of
+// the server was at relative. If it missed something, ok is true: the event is sent to it
+// at once, with no check of ACLs, and no watch is set. Otherwise a watch of the returned
+// mode is set.
 //
-// The caller looks at the node, calls CatchUp and adds the watch under one hold
-// of the tree's read lock; else a change in between would be lost. What a
-// persistent watch missed is lost by design: the protocol has no catch-up for
-// it.
+// The caller reads the node, calls CatchUp and adds the watch under one hold of the
+// tree's read lock; otherwise a change in between would be lost. Events that a persistent
+// watch missed are lost by design: the protocol has no catch-up for them.
 func (l List) CatchUp(node Seen, relative jute.Zxid) (event jute.EventType, mode Mode, ok bool) {
 	switch l {
 	case DataList:

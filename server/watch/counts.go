@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Summary is what the four-letter word wchs shows: of the data table alone.
+// Summary is what the four-letter word wchs shows, which is about the data table only.
 type Summary struct {
 	Connections int // watchers with at least one watch
 	Paths       int // distinct paths
@@ -28,8 +28,8 @@ func (t *Table) Count() int {
 	return n + t.modes[Persistent].links.live
 }
 
-// Summary counts the watches of the data table. It looks at each
-// watch, as ByPath does, and so under load is no view of one instant.
+// Summary counts the watches of the data table. It looks at each watch, as ByPath does,
+// and so under load it does not show a single instant.
 func (t *Table) Summary() Summary {
 	var s Summary
 	t.mu.Lock()
@@ -46,8 +46,8 @@ func (t *Table) Summary() Summary {
 	return s
 }
 
-// AppendPaths appends the paths that w watches in the data table to dst, sorted
-// and each once. It is what wchc shows.
+// AppendPaths appends the paths that w watches in the data table to dst, sorted and
+// without duplicates, as wchc shows them.
 func (t *Table) AppendPaths(dst []string, w Watcher) []string {
 	start := len(dst)
 	t.mu.Lock()
@@ -64,11 +64,11 @@ func (t *Table) AppendPaths(dst []string, w Watcher) []string {
 	return dst[:start+len(slices.Compact(dst[start:]))]
 }
 
-// ByPath yields each path of the data table with its watchers, ascending and
-// each once, in no particular order of paths. It is what wchp shows. The slice
-// is valid until the loop's next turn. The table is locked for about a thousand
-// watches at a time and never in the loop's body, so a path whose watches come
-// or go meanwhile may be left out, or yielded twice.
+// ByPath yields each path of the data table with its watchers, ascending and without
+// duplicates, in no particular order of paths, as wchp shows them. The slice is valid
+// until the next iteration. The table is locked for about a thousand watches at a time
+// and never in the loop's body, so a path whose watches are added or removed meanwhile
+// may be left out, or yielded twice.
 func (t *Table) ByPath() iter.Seq2[string, []Watcher] {
 	return func(yield func(string, []Watcher) bool) {
 		for i, mode := range dataTable {
@@ -98,8 +98,8 @@ type pathPart struct {
 	ends     []int
 }
 
-// readPart reads the next paths of a mode into part, except those that a mode
-// of before has too, and reports whether there are more.
+// readPart reads the next paths of a mode into part, except those that a mode in before
+// has too, and reports whether there are more.
 func (t *Table) readPart(part *pathPart, mode Mode, before []Mode) (more bool) {
 	part.paths, part.watchers, part.ends = part.paths[:0], part.watchers[:0], part.ends[:0]
 	t.mu.Lock()

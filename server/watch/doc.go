@@ -1,11 +1,11 @@
-// Package watch keeps one server's table of watches and decides who hears of
-// an event. It does no I/O: Trigger names the watchers, and the caller appends
-// the event to their out buffers.
+// Package watch keeps one server's table of watches and determines the watchers of an
+// event. It does no I/O: Trigger names the watchers, and the caller appends the event to
+// their out buffers.
 //
-// A watch belongs to a connection, here a [Watcher], and goes when that closes.
-// It is of one of four modes (semantics.md section 9):
+// A watch belongs to a connection, here a [Watcher], and is removed when that closes. It
+// has one of four modes (semantics.md section 9):
 //
-//	mode                 set by                         hears                        stays
+//	mode                 set by                         fires on                     stays
 //	Data                 getData, exists                created, deleted, changed    no
 //	Child                getChildren, getChildren2      children changed, deleted    no
 //	Persistent           addWatch                       all four, of its path        yes
@@ -32,22 +32,20 @@
 //
 // # Layout
 //
-// Each mode is one [relation] between paths and watchers. A link is 16 bytes in
-// a slab; it sits in the doubly linked list of its path and in the watcher's
-// hash set. So firing, adding and removing a watch cost O(1) however many
-// others share its path or its watcher, and closing a connection costs its own
-// watches. (A set is copied when it doubles, so one connection with a million
-// watches makes others wait for some milliseconds a few times.) Nothing but the
-// paths is a heap object of its own. The memory of removed watches is kept for
-// later ones.
+// Each mode is one [relation] between paths and watchers. A link is 16 bytes in a slab;
+// it is in the doubly linked list of its path and in the watcher's hash set. So firing,
+// adding and removing a watch cost O(1) however many others share its path or its
+// watcher, and closing a connection costs its own watches. (A set is copied when it
+// doubles, so one connection with a million watches makes others wait for some
+// milliseconds a few times.) Only the paths are separate heap objects. The memory of
+// removed watches is kept for later ones.
 //
 // # Goroutines
 //
-// Table is safe for concurrent use; one mutex guards it. Its place in the lock
-// order is tree, watch table, connection's out buffer: watches are added under
-// the tree's read lock, triggered under its write lock, and Trigger calls
-// deliver with the table locked. Therefore deliver must not block and must not
-// call the table. In return Drop waits for a Trigger under way: after Drop has
-// returned, its handle is named by nobody and can be given to another
-// connection.
+// Table is safe for concurrent use; one mutex guards it. Its place in the lock order is
+// tree, watch table, connection's out buffer: watches are added under the tree's read
+// lock, triggered under its write lock, and Trigger calls deliver with the table locked.
+// Therefore deliver must not block and must not call the table. Drop waits for a running
+// Trigger: after Drop has returned, its handle is no longer named and can be given to
+// another connection.
 package watch

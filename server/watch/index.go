@@ -1,8 +1,8 @@
 package watch
 
-// index is a hash set of the ids of records that live elsewhere. It uses
-// linear probing; each slot has a tag, so that a probe seldom looks at a record
-// that is not the one wanted. The zero index is empty.
+// index is a hash set of the ids of records that are stored elsewhere. It uses linear
+// probing; each slot has a tag, so that a probe seldom looks at a wrong record. The zero
+// index is empty.
 //
 // A record's hash gives its home slot by the low bits and its tag by the
 // topmost seven.
@@ -31,8 +31,7 @@ func (x *index) find(hash uint32, match func(id uint32) bool) int {
 	return -1
 }
 
-// insert adds an id that is not in the set. hashOf gives the hash of one that
-// is.
+// insert adds an id that is not in the set. hashOf returns the hash of an id in the set.
 func (x *index) insert(hash, id uint32, hashOf func(id uint32) uint32) {
 	if x.n+1 > len(x.tags)/8*7 {
 		x.grow(hashOf)
@@ -61,16 +60,16 @@ func (x *index) grow(hashOf func(id uint32) uint32) {
 	}
 }
 
-// remove empties a slot that find returned. It moves back the ids behind it
-// that could not have their home slot, up to the next empty slot: there are no
-// tombstones, so a set that changes for ever does not decay.
+// remove empties a slot that find returned. It moves back the ids after it that could not
+// have their home slot, up to the next empty slot: there are no tombstones, so a set does
+// not decay however long it changes.
 func (x *index) remove(slot int, hashOf func(id uint32) uint32) {
 	mask := uint32(len(x.tags) - 1)
 	hole := uint32(slot)
 	for i := (hole + 1) & mask; x.tags[i] != 0; i = (i + 1) & mask {
 		home := hashOf(x.ids[i]) & mask
 		if (i-home)&mask < (i-hole)&mask {
-			continue // its home lies behind the hole
+			continue // its home is after the hole
 		}
 		x.tags[hole], x.ids[hole] = x.tags[i], x.ids[i]
 		hole = i

@@ -23,7 +23,7 @@ var shapes = []struct {
 	}},
 }
 
-// fill returns a table of n data watches, whose paths came in a frame buffer.
+// fill returns a table of n data watches, whose paths are in a frame buffer.
 func fill(shape, n int) *Table {
 	table, frame := New(), make([]byte, 0, 32)
 	shapes[shape].fill(n, func(w Watcher, path int) {
@@ -37,9 +37,9 @@ func appendPath(b []byte, i int) []byte { return fmt.Appendf(b, "/services/regis
 
 func pathOf(i int) string { return string(appendPath(nil, i)) }
 
-// TestMemory holds a watch to 100 bytes of heap, all included. There are a
-// quarter of a million: as for the million of BenchmarkMemory, the indexes have
-// just doubled, so that this is about the worst number.
+// TestMemory checks that a watch takes at most 100 bytes of heap, all included. There are
+// a quarter of a million: as for the million of BenchmarkMemory, the indexes have just
+// doubled, so that this is about the worst number.
 func TestMemory(t *testing.T) {
 	const n, limit = 250_000, 100
 	for i, shape := range shapes {
@@ -73,8 +73,8 @@ func bytesPerWatch(shape, n int) float64 {
 	return float64(used) / float64(n)
 }
 
-// heap returns the bytes of the spans in use after a collection: what the live
-// objects cost with all rounding.
+// heap returns the bytes of the spans in use after a collection: the cost of the live
+// objects with all rounding.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

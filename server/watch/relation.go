@@ -2,19 +2,19 @@ package watch
 
 import "strings"
 
-// relation says which watchers watch which paths in one mode. A watcher's side
-// of it is an index of links, which the caller keeps and passes in.
+// relation records which watchers watch which paths in one mode. A watcher's side of it
+// is an index of links, which the caller keeps and passes in.
 type relation struct {
-	byPath [segments]index // ids in paths; which one is up to segmentOf
+	byPath [segments]index // ids in paths; segmentOf selects the index
 	paths  slab[watchedPath, *watchedPath]
 	links  slab[link, *link]
 }
 
-// segments is the number of tables that the index of paths is split into, so
-// that no Add waits while a big one grows.
+// segments is the number of tables into which the index of paths is split, so that no Add
+// waits while a big one grows.
 const segments = 256
 
-// watchedPath is a path that somebody watches.
+// watchedPath is a path with at least one watcher.
 type watchedPath struct {
 	path  string // "" while the record is free
 	first uint32 // head of the list of links; 0 only within a call
@@ -53,7 +53,7 @@ func (r *relation) slotOf(path string, hash uint32) int {
 	})
 }
 
-// find returns the number of a path, or 0 if nobody watches it.
+// find returns the number of a path, or 0 if it has no watchers.
 func (r *relation) find(path string, hash uint32) uint32 {
 	if i := r.slotOf(path, hash); i >= 0 {
 		return r.byPath[segmentOf(hash)].ids[i]
@@ -74,7 +74,7 @@ func (r *relation) has(set *index, path string, hash uint32) bool {
 	return id != 0 && r.linkSlot(set, id) >= 0
 }
 
-// add links w, whose set is given, to path, unless it is linked.
+// add links w, whose set is given, to path, unless it is already linked.
 func (r *relation) add(w Watcher, set *index, path string, hash uint32) {
 	p := r.find(path, hash)
 	if p == 0 {
@@ -110,7 +110,7 @@ func (r *relation) remove(set *index, path string, hash uint32) bool {
 	return true
 }
 
-// unlink takes a link, which is in no set any more, from its path.
+// unlink removes a link, which is no longer in any set, from its path.
 func (r *relation) unlink(id uint32) {
 	l := *r.links.at(id)
 	if l.next != 0 {
@@ -127,7 +127,7 @@ func (r *relation) unlink(id uint32) {
 	}
 }
 
-// forget removes a path that nobody watches any more.
+// forget removes a path without watchers.
 func (r *relation) forget(p uint32) {
 	w := r.paths.at(p)
 	seg := &r.byPath[segmentOf(w.hash)]

@@ -25,7 +25,7 @@ var typeNames = map[string]jute.WatchType{
 //	add W data|child|persistent|recursive PATH
 //	remove W children|data|any|persistent|recursive PATH
 //	check W ...                      as remove
-//	create|delete|set PATH           what the server triggers for it; prints who hears what
+//	create|delete|set PATH           the server's triggers for it; prints the events of each watcher
 //	drop W
 //	wchs, wchc W, wchp, count
 func TestScenarios(t *testing.T) {
@@ -81,7 +81,7 @@ func command(table *Table, words []string) (string, error) {
 	return "", scenario.Unknown(words)
 }
 
-// change triggers what a transaction does on path.
+// change triggers the events of a change of path.
 func change(table *Table, verb, path string) string {
 	parent := cmp.Or(path[:strings.LastIndexByte(path, '/')], "/")
 	var out strings.Builder

@@ -1,23 +1,22 @@
 package watch
 
-// slab holds records by number, in chunks that never move, so that growing
-// copies nothing. Number 0 is never given out: it means none. P is *T.
+// slab holds records by number, in chunks that never move, so that growing copies
+// nothing. Number 0 is never allocated: it means none. P is *T.
 type slab[T any, P record[T]] struct {
 	chunks []*[chunkLen]T
-	free   uint32 // head of the list of numbers to use again
-	used   uint32 // numbers ever given out, and 0
+	free   uint32 // head of the list of free numbers
+	used   uint32 // numbers ever allocated, and 0
 	live   int    // records in use
 }
 
-// record is what a slab can hold: it has a place for a number that is not used
-// while the record is free.
+// record is an element of a slab: it has a field for a number that is unused while the
+// record is free.
 type record[T any] interface {
 	*T
 	nextFree() *uint32
 }
 
-// chunkLen makes chunks of a whole number of pages, which the heap stores with
-// nothing lost.
+// chunkLen makes chunks of a whole number of pages, which the heap stores without waste.
 const chunkLen = 4096
 
 // at returns the record with this number.
@@ -40,7 +39,7 @@ func (s *slab[T, P]) alloc() uint32 {
 	return id
 }
 
-// release makes the record zero, and its number free. It allocates nothing.
+// release zeroes the record and frees its number. It allocates nothing.
 func (s *slab[T, P]) release(id uint32) {
 	var zero T
 	*s.at(id) = zero

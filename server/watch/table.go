@@ -8,18 +8,18 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Watcher is a connection's handle. The server gives out small, dense numbers,
-// and may give one again after Drop: the table's size follows the largest.
+// Watcher is a connection's handle. The server uses small, dense numbers, and may reuse
+// one after Drop: the table's size depends on the largest.
 type Watcher uint32
 
 // Table holds the watches of a server's connections. Create it with New.
 type Table struct {
 	seed maphash.Seed
 
-	mu       sync.Mutex // guards all below; see the package comment for its order
+	mu       sync.Mutex // guards the fields below; the package comment has its order
 	modes    [modeCount]relation
 	watchers []*watcher // by handle; nil: no watches since Drop
-	round    uint64     // number of the Trigger under way or the last
+	round    uint64     // number of the current or last Trigger
 }
 
 // watcher is a connection's side of the relations.
@@ -31,10 +31,10 @@ type watcher struct {
 // New returns an empty table.
 func New() *Table { return &Table{seed: maphash.MakeSeed()} }
 
-// Add registers a watch of w on path. A second one of the same mode changes
-// nothing. The path is copied and need not be valid. No event is on "", so a
-// watch there never fires, as in Apache's server. No Add may come after the Drop of w
-// until the handle is in use again.
+// Add registers a watch of w on path. A second one of the same mode changes nothing. The
+// path is copied and need not be valid. No event is on "", so a watch there never fires,
+// as in Apache's server. After the Drop of w, Add must not be called for it until the
+// handle is in use again.
 func (t *Table) Add(w Watcher, path string, mode Mode) {
 	path = kept(path)
 	hash := t.hash(path, mode)
@@ -126,8 +126,8 @@ func given(path string) string {
 	return path
 }
 
-// hash returns the hash of a path in a mode. Recursive watches have their own
-// kind, which Trigger computes for all ancestors of a path in one pass.
+// hash returns the hash of a path in a mode. Recursive watches use another hash, which
+// Trigger computes for all ancestors of a path in one pass.
 func (t *Table) hash(path string, mode Mode) uint32 {
 	if mode != PersistentRecursive {
 		return uint32(maphash.String(t.seed, path))

@@ -38,8 +38,8 @@ func TestHandleIsReused(t *testing.T) {
 	}
 }
 
-// TestMemoryIsReused fills and empties a table several times with the same
-// watches: the second time it must not need more memory.
+// TestMemoryIsReused fills and empties a table several times with the same watches: after
+// the first time it must not need more memory.
 func TestMemoryIsReused(t *testing.T) {
 	table := New()
 	records := func() (n int) {
@@ -70,9 +70,8 @@ func TestMemoryIsReused(t *testing.T) {
 	checkInvariants(t, table)
 }
 
-// TestConcurrent adds, removes and drops from several goroutines while another
-// triggers and a fourth looks on. A dropped handle must not be named until it
-// is in use again.
+// TestConcurrent adds, removes and drops from several goroutines while another triggers
+// and a fourth reads. A dropped handle must not be named until it is in use again.
 func TestConcurrent(t *testing.T) {
 	const watchers, rounds = 4, 500
 	table := New()
@@ -127,8 +126,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestTriggerAllocatesNothing covers the paths of a write: nobody watches,
-// recursive watches exist elsewhere or above, and a herd is woken.
+// TestTriggerAllocatesNothing covers the paths of a write: no watchers, recursive watches
+// elsewhere or above, and a herd.
 func TestTriggerAllocatesNothing(t *testing.T) {
 	const herd = 10_000
 	table := New()

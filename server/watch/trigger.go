@@ -2,17 +2,16 @@ package watch
 
 import "github.com/zkd-project/zkd/jute"
 
-// Trigger calls deliver once for each watcher that hears of an event of type
-// typ on path, and removes the one-shot watches that match. A delete is two
-// events (EventDeleted of the node, then EventChildrenChanged of its parent),
-// and so is a create.
+// Trigger calls deliver once for each watcher of an event of type typ on path, and
+// removes the one-shot watches that match. A delete is two events (EventDeleted of the
+// node, then EventChildrenChanged of its parent), and so is a create.
 //
-// deliver runs with the table locked: it must neither block nor call the table.
-// Where it drops an event because the connection may not read the node, a
-// one-shot watch is consumed all the same (ZOOKEEPER-4799).
+// deliver runs with the table locked: it must neither block nor call the table. If it
+// drops an event because the connection may not read the node, a one-shot watch is
+// consumed nevertheless (ZOOKEEPER-4799).
 //
-// Only the goroutine that applies transactions calls Trigger, under the tree's
-// write lock, so events are in the order of transactions. It allocates nothing.
+// Only the goroutine that applies transactions calls Trigger, under the tree's write
+// lock, so events are in the order of transactions. It allocates nothing.
 func (t *Table) Trigger(typ jute.EventType, path string, deliver func(w Watcher)) {
 	path = kept(path)
 	t.mu.Lock()
@@ -56,8 +55,8 @@ func (t *Table) fireLocked(mode Mode, path string, hash uint32, deliver func(w W
 	}
 }
 
-// fireAncestorsLocked fires the recursive watches on path and on each ancestor,
-// the root included.
+// fireAncestorsLocked fires the recursive watches on path and on each ancestor, including
+// the root.
 func (t *Table) fireAncestorsLocked(path string, deliver func(w Watcher)) {
 	if t.modes[PersistentRecursive].links.live == 0 {
 		return

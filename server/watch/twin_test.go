@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// twin is the table as the specification words it: a set of watches.
+// twin is the table as specified: a set of watches.
 type twin map[watch]bool
 
 type watch struct {
@@ -99,8 +99,8 @@ func (tw twin) count() (n int) {
 	return n
 }
 
-// fired triggers an event and returns who heard of it, in order. A watcher that
-// was named twice is there twice.
+// fired triggers an event and returns its watchers, in order. A watcher that was named
+// twice is listed twice.
 func fired(t *Table, typ jute.EventType, path string) []Watcher {
 	var named []Watcher
 	t.Trigger(typ, path, func(w Watcher) { named = append(named, w) })
@@ -116,9 +116,9 @@ func byPath(t *Table) map[string][]Watcher {
 	return out
 }
 
-// TestTwin does random calls to the table and to the twin, and compares all
-// that can be seen. Small worlds make the modes meet on a path; large ones make
-// the indexes grow, and move ids back when one is removed.
+// TestTwin makes random calls to the table and to the twin, and compares everything
+// observable. Small worlds make the modes meet on a path; large ones make the indexes
+// grow, and move ids back when one is removed.
 func TestTwin(t *testing.T) {
 	worlds := []struct{ watchers, names, depth, steps int }{
 		{3, 2, 2, 5000},
@@ -214,9 +214,9 @@ func compare(t *testing.T, table *Table, tw twin, watchers int) {
 	}
 }
 
-// checkInvariants checks that the table's structures agree: each link is in the
-// list of its path and in the set of its watcher, each path in the index, and
-// nothing else is anywhere.
+// checkInvariants checks that the table's structures agree: each link is in the list of
+// its path and in the set of its watcher, each path is in the index, and there is nothing
+// else.
 func checkInvariants(t *testing.T, table *Table) {
 	t.Helper()
 	for m := range table.modes {
