@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 )
 
 // record is the interface of all records; tests list them by name.

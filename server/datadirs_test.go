@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"

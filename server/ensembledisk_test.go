@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/server/wal"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 

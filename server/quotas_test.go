@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 )
 
 // TestExceededQuotasAreLogged checks that one line is logged when a quota becomes

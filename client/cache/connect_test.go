@@ -5,7 +5,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/internal/testing/standin"
 )
 
 // connect gives an example a server of its own and a client.

@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 

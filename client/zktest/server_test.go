@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/internal/testing/standin"
 )
 
 // TestRestart shows that data, sessions and the address outlive the server, and

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/bench/fake"
-	"github.com/zkd-project/zkd/internal/ptytest"
+	"github.com/zkd-project/zkd/internal/testing/ptytest"
 )
 
 // asProgram makes the test's own program zkbench.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/ptytest"
+	"github.com/zkd-project/zkd/internal/testing/ptytest"
 )
 
 var picture = flag.String("picture", "", "write the session of the README to this file, as SVG")

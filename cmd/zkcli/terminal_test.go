@@ -13,7 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/ptytest"
+	"github.com/zkd-project/zkd/internal/testing/ptytest"
 )
 
 // mainVariable makes the test's own program zkcli.

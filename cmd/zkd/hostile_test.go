@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/ptytest"
+	"github.com/zkd-project/zkd/internal/testing/ptytest"
 )
 
 // onTerminal runs zkd on a terminal until text is on the screen, or until its end if text

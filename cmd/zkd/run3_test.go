@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 // asProgram in the environment makes the test binary act as zkd, so that a script can

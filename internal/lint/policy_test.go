@@ -29,7 +29,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/pemfile server/zab
-	server/sim:        jute internal/crashfs internal/vfs server/auth server/datatree server/evaluate server/replica server/session
+	server/sim:        jute internal/testing/crashfs internal/vfs server/auth server/datatree server/evaluate server/replica server/session
 	                   server/snapshot server/wal server/zab
 
 	# Lists and records in memory.
@@ -50,7 +50,7 @@ const ours = `
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
-	internal/seeds:    none
+	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
 	server/config:     none
@@ -78,9 +78,9 @@ const ours = `
 	client/settle:     jute client
 	client/tree:       jute client
 	client/typed:      client client/settle
-	client/internal/trial: client client/settle client/tree client/zktest internal/standin
+	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      client
-	client/zktest:     jute client internal/crashfs server server/config
+	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/command: client client/cache client/sasl client/tree cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/lock
@@ -93,7 +93,7 @@ const ours = `
 	recipes/internal/line: jute client client/settle recipes
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
-	recipes/internal/trial: client client/settle client/tree client/zktest internal/seeds recipes recipes/internal/line
+	recipes/internal/trial: client client/settle client/tree client/zktest internal/testing/seeds recipes recipes/internal/line
 	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery recipes/doublebarrier
 	                       recipes/election recipes/event recipes/group
 	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
@@ -136,16 +136,16 @@ const ours = `
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
 	cmd/zkbench:       internal/bench internal/buildinfo internal/console
-	test/bench:        internal/ask internal/bench internal/freeport
+	test/bench:        internal/ask internal/bench internal/testing/freeport
 	test/bench/clients: none
 
 	# For tests.
-	internal/crashfs:  internal/vfs
-	internal/scenario: none
+	internal/testing/crashfs:  internal/vfs
+	internal/testing/scenario: none
 	internal/bench/fake: jute
-	internal/ptytest:  none
-	internal/freeport: none
-	internal/standin:  none
+	internal/testing/ptytest:  none
+	internal/testing/freeport: none
+	internal/testing/standin:  none
 	internal/lint:     none
 	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/lock
 	                   recipes/queue recipes/rwlock recipes/semaphore
@@ -155,7 +155,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/scenario", "internal/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/freeport", "internal/seeds", "internal/ptytest", "internal/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
+var testHelpers = []string{"jute", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -165,7 +165,7 @@ const theirs = `
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/text:                  cmd/zkcli/shell
-	github.com/creack/pty:              internal/ptytest
+	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/clients server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
 	github.com/prometheus:              server server/monitor server/zab/transport server/wal server/snapshot cmd/zkd

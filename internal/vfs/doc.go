@@ -1,7 +1,7 @@
 // Package vfs is the small part of a file system that durable state needs. The
 // write-ahead log, the snapshots and the readers of configuration reach files
 // through [FS] only, so that tests can put a file system beneath them that
-// loses what was not synced and that fails on purpose (internal/crashfs).
+// loses what was not synced and that fails on purpose (internal/testing/crashfs).
 //
 // # What a caller may rely on
 //

@@ -7,7 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/internal/testing/standin"
 	"github.com/zkd-project/zkd/recipes/config"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/internal/testing/standin"
 	"github.com/zkd-project/zkd/recipes/naming"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/internal/testing/standin"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/queue"

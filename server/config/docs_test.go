@@ -18,7 +18,7 @@ func TestDocs(t *testing.T) {
 	const file = "../../docs/configuration.md"
 	var want bytes.Buffer
 	writeDocs(&want)
-	if flag.Lookup("rewrite").Value.String() == "true" { // the flag of internal/scenario
+	if flag.Lookup("rewrite").Value.String() == "true" { // the flag of internal/testing/scenario
 		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}

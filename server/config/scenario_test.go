@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/scenario"
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 )
 
 // TestScenarios runs testdata/*.txt. A line is a line of zoo.cfg, unless it

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 )
 
 // A walk over a changing set visits all elements that are in the set for the whole walk.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
 

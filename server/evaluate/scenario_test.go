@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/scenario"
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/session"
 )

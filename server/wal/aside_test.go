@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 )
 
 func asideOptions(fsys *crashfs.FS) Options {

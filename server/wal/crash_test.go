@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/crashfs"
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 )
 
 // TestCrash runs random histories. Before every operation on the disk it examines what a

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
 )
 

@@ -7,7 +7,7 @@
 // # Files
 //
 // The log is a directory of segments, each named for the number of its first record:
-// 00000000000000000001.wal. new.tmp, spare-N.tmp and aside.tmp are unfinished files; Open
+// 00000000000000000001.wal. new.tmp and spare-N.tmp are unfinished files; Open
 // removes them. Files whose names end in .damaged were set aside. Files with other names
 // are left alone.
 //

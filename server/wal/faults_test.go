@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/crashfs"
 	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 )
 
 // contents returns the contents of the files, by name.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/bench"
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 // startTimeout bounds the time until servers do what is waited for.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 )
 
 var (

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/ask"
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 // server is one member of an ensemble: a configuration, a data directory, and

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 // ensembleSize is the number of servers of each ensemble.

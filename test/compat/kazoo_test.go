@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 const kazooDeadline = 8 * time.Minute

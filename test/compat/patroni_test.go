@@ -20,7 +20,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/ask"
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 )
 
 var (

@@ -17,7 +17,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/internal/bench"
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 	"github.com/zkd-project/zkd/jute"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/standin"
+	"github.com/zkd-project/zkd/internal/testing/standin"
 )
 
 // What the examples run on: a server of their own, or the servers that

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/scenario"
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 )
 
 // TestScripts runs the conversations of testdata against a server of their own. A

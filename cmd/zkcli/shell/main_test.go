@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/term"
 
-	"github.com/zkd-project/zkd/internal/ptytest"
+	"github.com/zkd-project/zkd/internal/testing/ptytest"
 )
 
 // toyVariable makes the test's own program a toy shell, to be run on a terminal.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/ptytest"
+	"github.com/zkd-project/zkd/internal/testing/ptytest"
 )
 
 const (

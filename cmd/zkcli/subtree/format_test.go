@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	. "github.com/zkd-project/zkd/cmd/zkcli/subtree"
-	"github.com/zkd-project/zkd/internal/seeds"
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 )
 
 // readAll reads an export to its end.

@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 // server returns the address of a server to load, started if need be.

@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/freeport"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
 // Each port is somebody's for as long as it is reserved, whether or not he listens there,
