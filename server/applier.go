@@ -35,8 +35,8 @@ const (
 // entries, triggers watches, and answers the waiting requests and the reads queued after
 // them.
 type applier struct {
-	*life
-	*standing
+	*lifecycle
+	*published
 	*handover
 	id        zab.SID
 	secret    [32]byte // of session passwords, until the history has one
@@ -59,8 +59,8 @@ type applier struct {
 
 func newApplier(s *Server, ensemble zab.State) *applier {
 	a := &applier{
-		life:      s.life,
-		standing:  s.standing,
+		lifecycle: s.lifecycle,
+		published: s.published,
 		handover:  s.handover,
 		id:        s.id,
 		secret:    s.ident.secret,
@@ -74,9 +74,9 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 	}
 	a.answers = s.clients.NewAnswers(func() {
 		a.work++
-		a.breathe()
+		a.yield()
 	})
-	a.knowEnsemble()
+	a.publishEnsemble()
 	return a
 }
 
@@ -99,7 +99,7 @@ func (a *applier) run() {
 				err = a.applySome(rest[:n])
 			} else {
 				n = 1
-				err = a.special(&rest[0])
+				err = a.control(&rest[0])
 			}
 			if err != nil {
 				if a.ctx.Err() == nil {
@@ -113,8 +113,8 @@ func (a *applier) run() {
 	}
 }
 
-// special carries out an order that is not an entry.
-func (a *applier) special(o *replica.Order) error {
+// control carries out an order that is not an entry.
+func (a *applier) control(o *replica.Order) error {
 	switch o.Kind {
 	case replica.OrderInstall:
 		a.installSnapshot(o.Install.(*received))
@@ -133,7 +133,7 @@ func (a *applier) replayTo(upTo jute.Zxid) error {
 	for {
 		err := a.replay(upTo)
 		switch {
-		case a.skips():
+		case a.awaitsSnapshot():
 			return nil // errors do not matter: the entries are not needed
 		case errors.Is(err, wal.ErrRewritten):
 			continue // entries after upTo were dropped; they were never committed
@@ -170,7 +170,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 				return err
 			}
 			a.metrics.Replayed.Add(int64(len(orders)))
-			if a.state.Tree.LastZxid() >= upTo || len(orders) == 0 || a.skips() {
+			if a.state.Tree.LastZxid() >= upTo || len(orders) == 0 || a.awaitsSnapshot() {
 				return nil
 			}
 			if err := a.ctx.Err(); err != nil {
@@ -180,9 +180,11 @@ func (a *applier) replay(upTo jute.Zxid) error {
 	}
 }
 
-// skips reports whether a snapshot on its way will replace the tree. Until it arrives
+// awaitsSnapshot reports whether a snapshot on its way will replace the tree. Until it arrives
 // there is nothing to do, and no clients are served.
-func (a *applier) skips() bool { return jute.Zxid(a.superseded.Load()) > a.state.Tree.LastZxid() }
+func (a *applier) awaitsSnapshot() bool {
+	return jute.Zxid(a.superseded.Load()) > a.state.Tree.LastZxid()
+}
 
 // installSnapshot replaces the tree by the one that another server sent.
 func (a *applier) installSnapshot(rec *received) {
@@ -193,8 +195,8 @@ func (a *applier) installSnapshot(rec *received) {
 	}
 	a.state.Tree = tree
 	a.ensemble = rec.state
-	a.knowEnsemble()
-	now := millis(a.life.now())
+	a.publishEnsemble()
+	now := millis(a.now())
 	for id, timeoutMs := range tree.Sessions() {
 		a.tracker.Add(id, timeoutMs, now)
 	}
@@ -205,8 +207,8 @@ func (a *applier) installSnapshot(rec *received) {
 	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
 }
 
-// knowEnsemble publishes what the history says of the ensemble.
-func (a *applier) knowEnsemble() {
+// publishEnsemble publishes what the history says of the ensemble.
+func (a *applier) publishEnsemble() {
 	init := a.ensemble.Init
 	if !a.ensemble.Seeded() {
 		a.cluster.Store(nil)
@@ -232,46 +234,46 @@ func (a *applier) applySome(orders []replica.Order) error {
 }
 
 func (a *applier) applyHeld(orders []replica.Order) error {
-	a.hold()
-	defer a.release()
+	a.lock()
+	defer a.unlock()
 	for i := range orders {
-		if a.skips() {
+		if a.awaitsSnapshot() {
 			continue
 		}
 		if err := a.apply(&orders[i]); err != nil {
 			return err
 		}
-		a.breathe()
+		a.yield()
 	}
 	a.snapshots.applied(orders, &a.ensemble)
 	return nil
 }
 
-// hold locks the tree.
-func (a *applier) hold() {
-	a.at = a.life.now()
+// lock locks the tree.
+func (a *applier) lock() {
+	a.at = a.now()
 	a.state.Lock()
 	a.answers.Begin(a.at)
 	a.work = 0
 }
 
-// release unlocks the tree, and wakes the connections and the peer loop if the work since
-// hold concerns them.
-func (a *applier) release() {
+// unlock unlocks the tree, and wakes the connections and the peer loop if the work since
+// lock concerns them.
+func (a *applier) unlock() {
 	a.state.Unlock()
-	a.metrics.ApplySeconds.Observe((a.life.now() - a.at).Seconds())
+	a.metrics.ApplySeconds.Observe((a.now() - a.at).Seconds())
 	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
 	a.answers.Wake()
 	a.progress()
 }
 
-// breathe releases the tree to others for a moment if enough was done since hold. The
+// yield releases the tree to others for a moment if enough was done since lock. The
 // tree is then at a transaction boundary, or its Changing says which part is not. Nobody
 // else changes it.
-func (a *applier) breathe() {
+func (a *applier) yield() {
 	if a.work >= applyWork {
-		a.release()
-		a.hold()
+		a.unlock()
+		a.lock()
 	}
 }
 
@@ -294,16 +296,16 @@ func (a *applier) apply(o *replica.Order) error {
 	a.zxid = txn.Zxid
 	a.prune(txn)
 	if o.Type == zab.EntryMarker {
-		a.knowEnsemble()
+		a.publishEnsemble()
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
-	a.settle()
-	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.life.ensemble() {
+	a.endSlices()
+	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.lifecycle.ensemble() {
 		a.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
 	}
-	a.tellAll()
+	a.notifyWatchers()
 	for i := range txn.Ops {
 		a.sessionEffect(txn, &txn.Ops[i])
 	}
@@ -325,30 +327,30 @@ func (a *applier) prune(txn *datatree.Txn) {
 	}
 	a.state.Settled = make(chan struct{})
 	if len(txn.Ops[0].Paths) == 0 {
-		a.release()
+		a.unlock()
 		a.state.Tree.List(txn) // without the lock: nobody else changes the tree
-		a.hold()
+		a.lock()
 	}
 	for a.state.Tree.Prune(txn, &a.out, pruneStep) {
-		a.tellAll()
-		a.breathe()
+		a.notifyWatchers()
+		a.yield()
 	}
 }
 
-// settle resumes the requests that wait for the end of a transaction applied in slices.
-func (a *applier) settle() {
+// endSlices resumes the requests that wait for the end of a transaction applied in slices.
+func (a *applier) endSlices() {
 	if a.state.Settled != nil {
 		close(a.state.Settled)
 		a.state.Settled = nil
 	}
 }
 
-// tellAll delivers the events of the applied transaction to their watchers.
-func (a *applier) tellAll() {
+// notifyWatchers delivers the events of the applied transaction to their watchers.
+func (a *applier) notifyWatchers() {
 	a.work += len(a.out.Events)
 	for i := range a.out.Events {
 		ev := &a.out.Events[i]
-		if heard := a.answers.Tell(ev, a.zxid); heard > 0 {
+		if heard := a.answers.Notify(ev, a.zxid); heard > 0 {
 			a.metrics.Fired[ev.Type].Observe(time.Duration(heard), 1)
 			a.work += heard
 		}

@@ -67,7 +67,7 @@ func decodeSnapHeader(b []byte) (*received, error) {
 // is complete and the core still waits for it, one at a time. An arrival that does not
 // become this server's history leaves nothing.
 type arrivals struct {
-	*life
+	*lifecycle
 	events    *queue[peerEvent]
 	snapshots *snapshotter
 	turn      chan struct{} // has a token while a complete snapshot is loaded and offered to the core
@@ -100,7 +100,7 @@ var (
 )
 
 func newArrivals(s *Server) *arrivals {
-	a := &arrivals{life: s.life, events: s.events, snapshots: s.snapshots, turn: make(chan struct{}, 1)}
+	a := &arrivals{lifecycle: s.lifecycle, events: s.events, snapshots: s.snapshots, turn: make(chan struct{}, 1)}
 	a.mu.changed = make(chan struct{})
 	a.mu.list = make(map[zab.SID]*arrival)
 	return a

@@ -37,7 +37,7 @@ import (
 
 // disk is the disk of the log.
 type disk struct {
-	*life
+	*lifecycle
 	level     atomic.Int32 // wal.SpaceLevel
 	logWriter *logWriter   // set by the start
 }

@@ -16,7 +16,7 @@ type handover struct {
 	// the log.
 	backlog atomic.Int64
 	// superseded is the zxid of a snapshot that replaces the history. The log may no
-	// longer have the entries up to there: see applier.skips.
+	// longer have the entries up to there: see applier.awaitsSnapshot.
 	superseded atomic.Int64 // jute.Zxid
 
 	awaited atomic.Bool   // the peer loop waits until more is applied

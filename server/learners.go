@@ -23,7 +23,7 @@ import (
 // Bounds: for each learner one request for entries, one place in the log, and one
 // snapshot. All of them end with the link to the learner, and with the role.
 type learners struct {
-	*life
+	*lifecycle
 	events    *queue[peerEvent]
 	logWriter *logWriter
 	snapshots *snapshotter
@@ -46,7 +46,7 @@ type sending struct {
 }
 
 func newLearners(s *Server) *learners {
-	l := &learners{life: s.life, events: s.events, logWriter: s.logWriter, snapshots: s.snapshots,
+	l := &learners{lifecycle: s.lifecycle, events: s.events, logWriter: s.logWriter, snapshots: s.snapshots,
 		reads: newQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
 	l.mu.sending = make(map[zab.SID]*sending)
 	return l

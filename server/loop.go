@@ -23,8 +23,8 @@ import (
 // A turn of the loop is short however much there is to do, because heartbeats are sent
 // between two turns.
 type loop struct {
-	*life
-	*standing
+	*lifecycle
+	*published
 	*handover
 	id        zab.SID
 	ids       *session.IDs
@@ -63,8 +63,8 @@ type loggedBatch struct {
 
 func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 	l := &loop{
-		life:        s.life,
-		standing:    s.standing,
+		lifecycle:   s.lifecycle,
+		published:   s.published,
 		handover:    s.handover,
 		id:          s.id,
 		ids:         s.ids,
@@ -210,9 +210,9 @@ func (l *loop) noteProgress() {
 	}
 }
 
-// tellRoom tells a leader's core how much room the links have, so that no more waits
+// reportRoom tells a leader's core how much room the links have, so that no more waits
 // there than keeps them busy.
-func (l *loop) tellRoom() {
+func (l *loop) reportRoom() {
 	if !l.replica.Leads() {
 		return
 	}
@@ -273,7 +273,7 @@ func (l *loop) turn() {
 
 // carryOut carries out the replica's output, in its order.
 func (l *loop) carryOut() {
-	l.tellRoom()
+	l.reportRoom()
 	out := &l.out
 	l.replica.Take(out)
 	l.arrivals.want(l.replica.Core.WantsSnapshot())
@@ -291,7 +291,7 @@ func (l *loop) carryOut() {
 	for i := range out.Send {
 		l.transport.Send(out.Send[i].To, out.Send[i].Gen, &out.Send[i].Msg)
 	}
-	l.explain()
+	l.logEvents()
 	if out.Changed || out.Relink {
 		l.introduce()
 		l.changed()
@@ -337,8 +337,8 @@ type HaltError struct{ Reason string }
 
 func (e *HaltError) Error() string { return "replication: " + e.Reason }
 
-// explain logs the core's events.
-func (l *loop) explain() {
+// logEvents logs the core's events.
+func (l *loop) logEvents() {
 	for _, e := range l.out.Events {
 		var fields []zap.Field
 		if e.Peer != 0 {

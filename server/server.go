@@ -66,8 +66,8 @@ type Options struct {
 
 // Server is a zkd server. New makes it, Start runs it, Close ends it.
 type Server struct {
-	*life
-	*standing
+	*lifecycle
+	*published
 	opts     Options
 	registry *prometheus.Registry // of all metrics, the log's too
 	fs       vfs.FS
@@ -129,8 +129,8 @@ func New(opts Options) (*Server, error) {
 	}
 	registry := prometheus.NewRegistry()
 	s := &Server{
-		life:        newLife(cfg, opts.Logger, monitor.NewMetrics(registry)),
-		standing:    new(standing),
+		lifecycle:   newLife(cfg, opts.Logger, monitor.NewMetrics(registry)),
+		published:   new(published),
 		registry:    registry,
 		opts:        opts,
 		fs:          opts.FS,
@@ -142,7 +142,7 @@ func New(opts Options) (*Server, error) {
 		events:      newQueue((*peerEvent).size),
 		handover:    newHandover(),
 	}
-	s.disk = &disk{life: s.life}
+	s.disk = &disk{lifecycle: s.lifecycle}
 	if cfg.Replicated() {
 		s.id = zab.SID(cfg.MyID)
 	}
@@ -232,7 +232,7 @@ func (s *Server) startLoops(found *recovered) error {
 	if s.ensemble() {
 		s.loop.tick() // the core knows the time before any other input
 	} else {
-		s.loop.replica.KnowLeases()
+		s.loop.replica.UpdateLeases()
 		s.answersUntil.Store(s.loop.replica.AnswersUntil())
 	}
 	s.loop.carryOut() // so that a server without an ensemble serves at once
@@ -255,7 +255,7 @@ func (s *Server) newClients() *clients.Clients {
 		Logger:   s.log,
 		Metrics:  s.metrics,
 		Limits:   clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
-		Backend:  backend{s.life, s.standing, s.submissions, s.facts},
+		Backend:  backend{s.lifecycle, s.published, s.submissions, s.facts},
 		State:    &s.state,
 		Schemes:  s.schemes,
 		IDs:      s.ids,
@@ -268,8 +268,8 @@ func (s *Server) newClients() *clients.Clients {
 
 // backend is the part of the server that its clients need.
 type backend struct {
-	*life
-	*standing
+	*lifecycle
+	*published
 	submissions *queue[replica.Submission]
 	facts       func(origin uint64) fourletter.Source
 }

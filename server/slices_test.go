@@ -171,12 +171,12 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		a := s.applier
 		txn := datatree.Txn{Zxid: last + 1, Session: owner.session, Ops: []datatree.Op{{Kind: datatree.OpCloseSession}}}
 		a.state.Tree.List(&txn)
-		a.hold()
+		a.lock()
 		a.state.Settled = make(chan struct{})
 		if !a.state.Tree.Prune(&txn, &a.out, 3) { // those below /a
 			t.Fatal("nothing to prune")
 		}
-		a.release()
+		a.unlock()
 		c.ping()
 		for _, path := range []string{"/b", "/b/0", "/b/stays", "/b/none", "/a/stays", "/"} {
 			if r := c.call(jute.OpExists, get(path, false)); r.Zxid != last || (r.Err == jute.ErrNoNode) != (path == "/b/none") {
@@ -206,11 +206,11 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		for w, what := range waiting {
 			w.quiet(what + " between two slices")
 		}
-		a.hold()
+		a.lock()
 		a.state.Tree.Apply(&txn, &a.out)
 		a.state.SetApplied(txn.Zxid)
-		a.settle()
-		a.release()
+		a.endSlices()
+		a.unlock()
 		for w, what := range waiting {
 			if r := w.must(); r.Zxid != txn.Zxid && r.Zxid != 0 {
 				t.Errorf("%s after the last slice: %v", what, r)

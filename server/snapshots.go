@@ -40,7 +40,7 @@ const (
 // supersede. The applier freezes the tree; the snapshotter's goroutine walks the frozen
 // view.
 type snapshotter struct {
-	*life
+	*lifecycle
 	ident     ident
 	state     *clients.State
 	disk      *disk
@@ -86,7 +86,7 @@ type frozen struct {
 
 func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
 	sn := &snapshotter{
-		life:      s.life,
+		lifecycle: s.lifecycle,
 		ident:     s.ident,
 		state:     &s.state,
 		disk:      s.disk,

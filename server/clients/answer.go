@@ -17,13 +17,13 @@ type Answers struct {
 	clients *Clients
 	served  func() // see NewAnswers
 
-	now     time.Duration       // of the batch
-	dirty   []*conn             // to be woken after the batch
-	deliver func(watch.Watcher) // deliverTo, made once
-	ev      *datatree.Event     // being delivered
-	zxid    jute.Zxid           // of the transaction that it belongs to
-	event   []byte              // its notification, encoded once; empty until a watcher is found
-	told    int                 // how many watchers it was sent to
+	now      time.Duration       // of the batch
+	dirty    []*conn             // to be woken after the batch
+	deliver  func(watch.Watcher) // deliverTo, made once
+	ev       *datatree.Event     // being delivered
+	zxid     jute.Zxid           // of the transaction that it belongs to
+	event    []byte              // its notification, encoded once; empty until a watcher is found
+	notified int                 // how many watchers it was sent to
 }
 
 // NewAnswers returns the applier's side of the clients. served is called after each read
@@ -77,12 +77,12 @@ func (a *Answers) Barrier(o *replica.Order) {
 	}
 }
 
-// Tell sends an event of a transaction to its watchers that may read the node. It returns
+// Notify sends an event of a transaction to its watchers that may read the node. It returns
 // their number.
-func (a *Answers) Tell(ev *datatree.Event, zxid jute.Zxid) (told int) {
-	a.ev, a.zxid, a.event, a.told = ev, zxid, a.event[:0], 0
+func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (told int) {
+	a.ev, a.zxid, a.event, a.notified = ev, zxid, a.event[:0], 0
 	a.clients.state.Watches.Trigger(ev.Type, ev.Path, a.deliver)
-	return a.told
+	return a.notified
 }
 
 // deliverTo sends the event to one watcher. The watch table is locked.
@@ -102,7 +102,7 @@ func (a *Answers) deliverTo(w watch.Watcher) {
 		c.kill()
 		return
 	}
-	a.told++
+	a.notified++
 	a.clients.metrics.ResponseSizes.Observe(len(a.event) - 4) // without the frame's length
 	a.clients.metrics.WatchBytes.Add(int64(len(a.event)))
 	a.markDirty(c)

@@ -183,7 +183,7 @@ func (s *Clients) Kill(origin uint64) {
 // EndService ends the connections that have sent any request.
 func (s *Clients) EndService() {
 	for _, c := range s.conns.all() {
-		if c.asked() {
+		if c.wantsSession() {
 			c.kill()
 		}
 	}

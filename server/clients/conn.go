@@ -140,8 +140,8 @@ func (c *conn) isOver() bool {
 	return c.mu.gone || c.mu.ending || c.mu.draining
 }
 
-// asked reports whether the connection has a session or has requested one.
-func (c *conn) asked() bool { return c.sessionID() != 0 || c.pendingLen.Load() > 0 }
+// wantsSession reports whether the connection has a session or has requested one.
+func (c *conn) wantsSession() bool { return c.sessionID() != 0 || c.pendingLen.Load() > 0 }
 
 func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
 

@@ -113,7 +113,7 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.clients
 	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
-	if done, err := c.locally(r); done || err != nil {
+	if done, err := c.connectLocal(r); done || err != nil {
 		return err
 	}
 	sub := replica.Submission{

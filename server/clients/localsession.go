@@ -15,8 +15,8 @@ import (
 // set, where a server without a leader serves read-only clients, and while the disk is
 // full.
 
-// locally opens or resumes a local session, and reports whether the request was for one.
-func (c *conn) locally(r *jute.ConnectRequest) (done bool, err error) {
+// connectLocal opens or resumes a local session, and reports whether the request was for one.
+func (c *conn) connectLocal(r *jute.ConnectRequest) (done bool, err error) {
 	s := c.clients
 	id := r.SessionID
 	switch {

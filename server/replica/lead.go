@@ -235,7 +235,7 @@ func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
 	defer r.o.State.RUnlock()
 	r.leading.evaluator.Applied(tree.LastZxid())
 	for n < len(batch) && work < maxWork && r.leading.evaluator.Ready() {
-		w, ok := r.one(&batch[n], now, wall, payload)
+		w, ok := r.order(&batch[n], now, wall, payload)
 		if !ok {
 			break
 		}
@@ -245,9 +245,9 @@ func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
 	return n, work
 }
 
-// one evaluates and proposes one submission, or refuses it. It reports whether it could,
+// order evaluates and proposes order submission, or refuses it. It reports whether it could,
 // and the work of its transaction. The tree is locked for reading.
-func (r *Replica) one(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
+func (r *Replica) order(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
 	req := &sub.Request
 	if req.Origin != 0 && req.Origin <= r.barred && ServerOf(req.Origin) == r.o.ID {
 		r.end = append(r.end, req.Origin)

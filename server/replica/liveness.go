@@ -22,7 +22,7 @@ import (
 //     time.
 //   - The leader does not expire a session of another server unless it knows all touches
 //     up to the moment from which a client would have been late (knownUpTo), or that
-//     server has had no lease for the session's whole timeout (mayLive).
+//     server has had no lease for the session's whole timeout (mayBeAlive).
 //   - The last reports of a server can be lost with the link to it. Its sessions are then
 //     touched as of the end of its lease, and those of all servers when a leader begins:
 //     the leases of earlier leaders have ended by then.
@@ -51,9 +51,9 @@ type remoteTouches struct {
 // clock, as of the last Tick.
 func (r *Replica) AnswersUntil() int64 { return r.leasedTo }
 
-// KnowLeases updates until when this server answers by itself and, if it leads, until
+// UpdateLeases updates until when this server answers by itself and, if it leads, until
 // when the others do, before they learn of it.
-func (r *Replica) KnowLeases() {
+func (r *Replica) UpdateLeases() {
 	r.leasedTo = int64(r.Core.AnswersUntil())
 	if mutated(leaseForEver) {
 		r.leasedTo = 1 << 62
@@ -112,9 +112,9 @@ func (r *Replica) touch(req *evaluate.Request, now time.Duration) (s *session.Se
 	return s, s == nil || s.Touch(now.Milliseconds(), s.TimeoutMs())
 }
 
-// mayLive reports whether the owner's server may have answered a session's client so late
+// mayBeAlive reports whether the owner's server may have answered a session's client so late
 // that the session must not expire yet.
-func (r *Replica) mayLive(owner uint64, deadline int64, timeoutMs int32) bool {
+func (r *Replica) mayBeAlive(owner uint64, deadline int64, timeoutMs int32) bool {
 	at := ServerOf(owner)
 	if owner == 0 || at == r.o.ID || mutated(nothingHeld) {
 		return false
@@ -147,7 +147,7 @@ func (r *Replica) Expire(at time.Duration) {
 		}
 	}
 	var closes []Submission
-	for _, id := range r.o.Tracker.Expire(at.Milliseconds(), r.mayLive) {
+	for _, id := range r.o.Tracker.Expire(at.Milliseconds(), r.mayBeAlive) {
 		r.expired = append(r.expired, id)
 		closes = append(closes, Submission{Received: at, Request: evaluate.Request{Op: jute.OpCloseSession, Session: id}})
 	}

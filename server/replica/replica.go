@@ -234,7 +234,7 @@ func (r *Replica) Tick() {
 		r.peers = r.Core.Peers(r.peers)
 	}
 	r.watchQuorumDisks()
-	r.KnowLeases()
+	r.UpdateLeases()
 }
 
 // watchQuorumDisks checks whether the voters with room are a quorum.

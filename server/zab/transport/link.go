@@ -214,7 +214,7 @@ func (l *link) credit(body []byte) error {
 	l.mu.Unlock()
 	l.p.bulkOut.Add(read - before)
 	if waits {
-		l.rouse()
+		l.wakeWriter()
 	}
 	if fed {
 		l.t.o.Handler.Drained(l.p.id, l.gen)
@@ -316,7 +316,7 @@ func (l *link) queueLocked(lane Lane, c *chunk, b []byte) {
 		return
 	}
 	if start == 0 { // otherwise the writer is awake, and has not taken the chunk yet
-		l.rouse()
+		l.wakeWriter()
 	}
 }
 
@@ -324,8 +324,8 @@ func (l *link) queueLocked(lane Lane, c *chunk, b []byte) {
 // longest frames there are reports of touches: some 20 bytes for each session.
 const mostControl = 32 << 20
 
-// rouse wakes the writer.
-func (l *link) rouse() {
+// wakeWriter wakes the writer.
+func (l *link) wakeWriter() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -351,7 +351,7 @@ func (l *link) writeLoop() {
 		case <-tick.C:
 			if quiet {
 				l.signal(kindKeepAlive)
-				l.unwake()
+				l.clearWake()
 			}
 			quiet = true
 		case <-l.dead:
@@ -366,8 +366,8 @@ func (l *link) writeLoop() {
 	}
 }
 
-// unwake cancels the wake-up for frames that the writer is about to write.
-func (l *link) unwake() {
+// clearWake cancels the wake-up for frames that the writer is about to write.
+func (l *link) clearWake() {
 	select {
 	case <-l.wake:
 	default:

@@ -14,9 +14,9 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// life is what every part of a server needs: its configuration, clock, logger and
+// lifecycle is what every part of a server needs: its configuration, clock, logger and
 // counters, and its start and end. It knows no part.
-type life struct {
+type lifecycle struct {
 	cfg     *config.Config
 	log     *zap.Logger
 	metrics *monitor.Metrics
@@ -33,8 +33,8 @@ type life struct {
 	failOnce sync.Once
 }
 
-func newLife(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *life {
-	l := &life{cfg: cfg, log: log, metrics: metrics, failed: make(chan error, 1)}
+func newLife(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *lifecycle {
+	l := &lifecycle{cfg: cfg, log: log, metrics: metrics, failed: make(chan error, 1)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.stopping = l.ctx.Done()
 	return l
@@ -42,17 +42,17 @@ func newLife(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *lif
 
 // now is the server's clock, for leases, sessions and the core. It does not go backwards,
 // and does not stand still while the machine is suspended.
-func (l *life) now() time.Duration { return l.clock.now() }
+func (l *lifecycle) now() time.Duration { return l.clock.now() }
 
 // millis converts a time of the server's clock for the core and the session tracker.
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 // ensemble reports whether there are other servers.
-func (l *life) ensemble() bool { return l.cfg.Replicated() }
+func (l *lifecycle) ensemble() bool { return l.cfg.Replicated() }
 
 // fail ends the server because it can no longer keep its promises. Only the first error
 // counts.
-func (l *life) fail(err error) {
+func (l *lifecycle) fail(err error) {
 	l.failOnce.Do(func() {
 		l.metrics.Unrecoverable.Add(1)
 		l.ending.Store(true)
@@ -62,9 +62,9 @@ func (l *life) fail(err error) {
 	})
 }
 
-// standing is this server's part in the ensemble, as published by the peer loop and, for
+// published is this server's part in the ensemble, as published by the peer loop and, for
 // the last two fields, by the applier.
-type standing struct {
+type published struct {
 	role         atomic.Pointer[zab.Status]
 	intro        atomic.Pointer[zab.Introduction] // what hellos say
 	lists        atomic.Pointer[memberLists]
@@ -80,4 +80,4 @@ type standing struct {
 }
 
 // leads reports whether this server is a leader in service.
-func (st *standing) leads() bool { return st.role.Load().Role == zab.Leading }
+func (st *published) leads() bool { return st.role.Load().Role == zab.Leading }
