@@ -27,7 +27,7 @@ func (s *Server) read() *monitor.Reading {
 		LearnerReads:     s.loop.learners.waiting.Load(),
 		Sending:          s.loop.learners.sizes(),
 		Arriving:         s.loop.arrivals.sizes(),
-		Held:             s.holdings(),
+		Held:             s.holdings,
 	}
 	s.clients.Show(r)
 	s.state.RLock()

@@ -79,7 +79,7 @@ func (a *Answers) Barrier(o *replica.Order) {
 
 // Notify sends an event of a transaction to its watchers that may read the node. It returns
 // their number.
-func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (told int) {
+func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (notified int) {
 	a.ev, a.zxid, a.event, a.notified = ev, zxid, a.event[:0], 0
 	a.clients.state.Watches.Trigger(ev.Type, ev.Path, a.deliver)
 	return a.notified

@@ -101,9 +101,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(x.Size), peer)
 		}
 	}
-	for i := range r.Held {
+	held := r.Held()
+	for i := range held {
 		for _, m := range heldNumbers {
-			h := &r.Held[i]
+			h := &held[i]
 			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(m.value(h)), h.Part)
 		}
 	}

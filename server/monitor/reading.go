@@ -44,7 +44,9 @@ type Reading struct {
 	Sending      []Transfer       // snapshots for learners
 	Arriving     []Transfer       // snapshots from other servers
 
-	Held []Holding
+	// Held returns what is held by part. It looks at each connection, so only what shows it
+	// calls it.
+	Held func() []Holding
 }
 
 // Transfer is a snapshot on its way.

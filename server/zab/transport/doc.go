@@ -81,7 +81,7 @@
 //   - A message sent with a gen uses that link or is dropped.
 //   - Send never blocks. A link that can't keep up is cut.
 //   - Bytes from the network can at worst close their own connection (ZOOKEEPER-3769), and
-//     a length field causes no allocation beyond the bytes that arrive.
+//     a length field causes at most 2 MiB to be allocated beyond the bytes that arrive.
 //   - Every wait ends: silence, a full socket and a slow handshake each have a deadline
 //     (ZOOKEEPER-3240).
 //
