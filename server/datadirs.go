@@ -21,15 +21,15 @@ import (
 // server's. An empty server would then be started by mistake, or files would be written
 // that hide others. check decides.
 type dataDirs struct {
-	cfg       *config.Config
-	log       wal.Identity
-	ident     *ident // the log's; nil if there is no log, or its headers are damaged
-	owner     *owner // of dataDir; nil if the file is missing or damaged
-	ownerErr  error  // the file is damaged
-	snapshots int
-	remains   bool     // there is no log, but files in its place
-	strangers []string // files that are neither zkd's nor harmless
-	approved  bool     // the operator made the file initialize
+	cfg          *config.Config
+	log          wal.Identity
+	ident        *ident // the log's; nil if there is no log, or its headers are damaged
+	owner        *owner // of dataDir; nil if the file is missing or damaged
+	ownerErr     error  // the file is damaged
+	snapshots    int
+	remains      bool     // there is no log, but files in its place
+	foreignFiles []string // files that are neither zkd's nor harmless
+	approved     bool     // the operator made the file initialize
 }
 
 // initializeFile is the file in dataDir by which an operator confirms that an empty
@@ -52,7 +52,7 @@ func CheckData(cfg *config.Config) error {
 // a later version wrote.
 func examine(fsys vfs.FS, cfg *config.Config) (*dataDirs, error) {
 	d := &dataDirs{cfg: cfg}
-	for _, look := range []func(vfs.FS) error{d.lookAtLog, d.lookAtOwner, d.lookAtSnapshots, d.lookForStrangers} {
+	for _, look := range []func(vfs.FS) error{d.lookAtLog, d.lookAtOwner, d.lookAtSnapshots, d.lookForForeignFiles} {
 		if err := look(fsys); err != nil {
 			return nil, fmt.Errorf("data directory %s, log in %s: %w", cfg.DataDir, cfg.DataLogDir, err)
 		}
@@ -110,15 +110,15 @@ func readDir(fsys vfs.FS, dir string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-func (d *dataDirs) lookForStrangers(fsys vfs.FS) error {
+func (d *dataDirs) lookForForeignFiles(fsys vfs.FS) error {
 	for _, dir := range []string{d.cfg.DataDir, d.cfg.DataLogDir} {
 		entries, err := readDir(fsys, dir)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if path := filepath.Join(dir, e.Name()); !d.harmless(path, e) && !slices.Contains(d.strangers, path) {
-				d.strangers = append(d.strangers, path)
+			if path := filepath.Join(dir, e.Name()); !d.harmless(path, e) && !slices.Contains(d.foreignFiles, path) {
+				d.foreignFiles = append(d.foreignFiles, path)
 			}
 		}
 	}
@@ -173,19 +173,19 @@ func (d *dataDirs) check(order string) (aside bool, err error) {
 	if err := d.foreign(); err != nil {
 		return false, err
 	}
-	if aside, err = d.ordered(order); aside || err != nil {
+	if aside, err = d.setAsideOrdered(order); aside || err != nil {
 		return aside, err
 	}
 	switch {
 	case !d.log.Exists && (d.owner != nil || d.ownerErr != nil || d.snapshots > 0 || d.remains):
 		return false, fmt.Errorf("there is no log in %s, but there is %s: is dataLogDir right, and is its disk mounted? "+
-			"If the log is lost, %s", d.cfg.DataLogDir, d.left(), d.ways())
-	case !d.log.Exists && len(d.strangers) > 0 && !d.approved:
-		return false, d.strange()
+			"If the log is lost, %s", d.cfg.DataLogDir, d.describeRemains(), d.recoveryAdvice())
+	case !d.log.Exists && len(d.foreignFiles) > 0 && !d.approved:
+		return false, d.foreignFilesError()
 	case d.unowned() && !d.approved:
 		return false, fmt.Errorf("the log in %s belongs with a data directory that is not %s, which has no file %s: "+
 			"is dataDir right, and is its disk mounted? If that directory is lost and this one is to replace it, make the file %s, and what the log has is used; or %s",
-			d.cfg.DataLogDir, d.cfg.DataDir, ownerFile, filepath.Join(d.cfg.DataDir, initializeFile), d.ways())
+			d.cfg.DataLogDir, d.cfg.DataDir, ownerFile, filepath.Join(d.cfg.DataDir, initializeFile), d.recoveryAdvice())
 	}
 	return false, nil
 }
@@ -225,8 +225,8 @@ func (d *dataDirs) otherServer(id *ident) error {
 	return nil
 }
 
-// ordered reports whether the operator has ordered this data to be set aside.
-func (d *dataDirs) ordered(order string) (bool, error) {
+// setAsideOrdered reports whether the operator has ordered this data to be set aside.
+func (d *dataDirs) setAsideOrdered(order string) (bool, error) {
 	if order == "" {
 		return false, nil
 	}
@@ -245,8 +245,8 @@ func (d *dataDirs) ordered(order string) (bool, error) {
 	return false, fmt.Errorf("--set-data-aside=%s: the data here is %s; name that, if it is what you mean", order, shortID(id))
 }
 
-// left describes the remains of a server whose log is missing.
-func (d *dataDirs) left() string {
+// describeRemains describes the remains of a server whose log is missing.
+func (d *dataDirs) describeRemains() string {
 	switch {
 	case d.owner != nil:
 		return fmt.Sprintf("the data of %s in %s", belongsTo(d.owner.server, d.owner.incarnation), d.cfg.DataDir)
@@ -258,8 +258,8 @@ func (d *dataDirs) left() string {
 	return "what is left of one"
 }
 
-// ways returns the operator's options when a part of the data is lost.
-func (d *dataDirs) ways() string {
+// recoveryAdvice returns the operator's options when a part of the data is lost.
+func (d *dataDirs) recoveryAdvice() string {
 	const empty = "to begin without data, move the contents of both directories away (but for myid)"
 	if !d.cfg.Replicated() {
 		return "restore both directories from a backup; " + empty
@@ -270,14 +270,14 @@ func (d *dataDirs) ways() string {
 	return empty + ": a member gets everything from the leader"
 }
 
-// strange returns the error that refuses an empty tree beside foreign files.
-func (d *dataDirs) strange() error {
-	list := strings.Join(d.strangers[:min(len(d.strangers), 3)], ", ")
-	if len(d.strangers) > 3 {
-		list += fmt.Sprintf(" and %d more", len(d.strangers)-3)
+// foreignFilesError returns the error that refuses an empty tree beside foreign files.
+func (d *dataDirs) foreignFilesError() error {
+	list := strings.Join(d.foreignFiles[:min(len(d.foreignFiles), 3)], ", ")
+	if len(d.foreignFiles) > 3 {
+		list += fmt.Sprintf(" and %d more", len(d.foreignFiles)-3)
 	}
 	advice := "is the directory right, and is its disk mounted?"
-	if slices.ContainsFunc(d.strangers, func(path string) bool { return filepath.Base(path) == "version-2" }) {
+	if slices.ContainsFunc(d.foreignFiles, func(path string) bool { return filepath.Base(path) == "version-2" }) {
 		advice = "version-2 is the data of Apache ZooKeeper, which zkd can't read yet; docs/operations.md says how data moves today. Give zkd another directory"
 	}
 	return fmt.Errorf("there is no data of zkd, but there are other files: %s: %s. To begin with an empty tree beside them, make the file %s",

@@ -192,8 +192,8 @@ func TestLostSnapshotsAreRepaired(t *testing.T) {
 			}
 			e.settled()
 			time.Sleep(3 * time.Second) // admitted again
-			if s.role.Load().Weightless != "" {
-				t.Errorf("it does not count: %s", s.role.Load().Weightless)
+			if s.role.Load().NotCounted != "" {
+				t.Errorf("it does not count: %s", s.role.Load().NotCounted)
 			}
 			e.stop(hurt)
 		}
@@ -272,9 +272,9 @@ func TestEmptyServersWaitForData(t *testing.T) {
 		e.leader()
 		e.start(3)
 		e.settled()
-		if w := e.servers[3].role.Load().Weightless; w != "" {
+		if w := e.servers[3].role.Load().NotCounted; w != "" {
 			time.Sleep(5 * time.Second)
-			if w = e.servers[3].role.Load().Weightless; w != "" {
+			if w = e.servers[3].role.Load().NotCounted; w != "" {
 				t.Errorf("the third server does not count: %s", w)
 			}
 		}

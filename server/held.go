@@ -110,15 +110,15 @@ func (h *held) show(p part, items int, bytes int64) {
 // showHeld publishes what the peer loop holds.
 func (l *loop) showHeld() {
 	h := l.replica.Held()
-	l.shown.show(heldWaiting, h.Waiting, h.WaitingBytes)
-	l.shown.show(heldProposals, h.Proposals, h.ProposalBytes)
-	l.shown.show(heldOverlay, h.Overlay, 0)
+	l.heldMetrics.show(heldWaiting, h.Waiting, h.WaitingBytes)
+	l.heldMetrics.show(heldProposals, h.Proposals, h.ProposalBytes)
+	l.heldMetrics.show(heldOverlay, h.Overlay, 0)
 	entries, bytes := l.replica.Core.Held()
-	l.shown.show(heldEntries, entries, int64(bytes))
-	l.shown.show(heldLog, h.Log, h.LogBytes)
-	l.shown.show(heldBarriers, h.Barriers, 0)
-	l.shown.show(heldReads, h.Reads, 0)
-	l.shown.show(heldReady, h.Ready, 0)
+	l.heldMetrics.show(heldEntries, entries, int64(bytes))
+	l.heldMetrics.show(heldLog, h.Log, h.LogBytes)
+	l.heldMetrics.show(heldBarriers, h.Barriers, 0)
+	l.heldMetrics.show(heldReads, h.Reads, 0)
+	l.heldMetrics.show(heldReady, h.Ready, 0)
 	l.metrics.PendingSyncs.Store(int64(h.Reads))
 }
 
@@ -126,7 +126,7 @@ func (l *loop) showHeld() {
 func (s *Server) holdings() []monitor.Holding {
 	list := make([]monitor.Holding, numParts)
 	for p := range list {
-		list[p] = monitor.Holding{Items: s.shown[p].items.Load(), Bytes: s.shown[p].bytes.Load()}
+		list[p] = monitor.Holding{Items: s.heldMetrics[p].items.Load(), Bytes: s.heldMetrics[p].bytes.Load()}
 	}
 	set := func(p part, items int, bytes int64) {
 		list[p].Items, list[p].Bytes = int64(items), bytes

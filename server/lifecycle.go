@@ -69,7 +69,7 @@ type published struct {
 	intro        atomic.Pointer[zab.Introduction] // what hellos say
 	lists        atomic.Pointer[memberLists]
 	peers        atomic.Pointer[[]zab.PeerStatus] // of a leader, updated from time to time
-	shown        held
+	heldMetrics  held
 	answersUntil atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
 	quorumFull   atomic.Bool  // of a leader: the disks of so many voters are full that the others are no quorum
 	servingFrom  atomic.Int64 // time.Duration

@@ -255,7 +255,7 @@ func TestGrowByFiles(t *testing.T) {
 				t.Errorf("server %d shows clients %q", id, text)
 			}
 			st := e.servers[id].role.Load()
-			if st.FileDiffers || st.OtherFiles != 0 || st.Weightless != "" || st.Observer {
+			if st.FileDiffers || st.OtherFiles != 0 || st.NotCounted != "" || st.Observer {
 				t.Errorf("server %d: %+v", id, st)
 			}
 		}
@@ -496,7 +496,7 @@ func TestOldCopyHasNoVote(t *testing.T) {
 				t.Fatalf("%v lead without 20 acknowledged writes: %s", l, e.roles())
 			}
 		}
-		if st := e.servers[b].role.Load(); st.Weightless == "" || !e.servers[b].said("the data of this server is an old copy") {
+		if st := e.servers[b].role.Load(); st.NotCounted == "" || !e.servers[b].said("the data of this server is an old copy") {
 			t.Errorf("the old copy counts: %+v, says %v", st, e.servers[b].messages())
 		}
 		if !e.servers[c].said("the other server runs on an old copy of its data") {
@@ -508,7 +508,7 @@ func TestOldCopyHasNoVote(t *testing.T) {
 		e.leader()
 		w.check()
 		time.Sleep(3 * time.Second)
-		if w := e.servers[b].role.Load().Weightless; w != "" {
+		if w := e.servers[b].role.Load().NotCounted; w != "" {
 			t.Errorf("the copy is not admitted again: %s", w)
 		}
 		e.stop(b) // and it stays so
@@ -564,7 +564,7 @@ func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 			e.stop(id)
 			e.start(id)
 			e.settled()
-			if w := e.servers[id].role.Load().Weightless; w != "" {
+			if w := e.servers[id].role.Load().NotCounted; w != "" {
 				t.Errorf("server %d: %s", id, w)
 			}
 		}

@@ -71,7 +71,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	core, err := coreRecovered(rec, st)
 	core.Incarnation, core.Damaged = id.incarnation, id.unproven
 	if err == nil && s.ensemble() {
-		core.Notes, err = s.noteStart(rec.Notes)
+		core.Notes, err = s.recordStart(rec.Notes)
 	}
 	if err != nil {
 		return nil, err
@@ -105,10 +105,10 @@ func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration
 	}
 }
 
-// noteStart records the start of this process in the log, so that other servers can
+// recordStart records the start of this process in the log, so that other servers can
 // recognize an old copy of the log: see zab.Notes. If the log is not synced, a crash may
 // lose its end, and it does not record starts.
-func (s *Server) noteStart(payload []byte) (zab.Notes, error) {
+func (s *Server) recordStart(payload []byte) (zab.Notes, error) {
 	var notes zab.Notes
 	if payload != nil {
 		if err := notes.Decode(payload); err != nil {
@@ -239,7 +239,7 @@ func (d *dataDirs) advise(err error) error {
 	case fault.Newer:
 		return fmt.Errorf("%w. Start the version of zkd that wrote it, or a later one", err)
 	case fault.Missing, fault.Unreadable, fault.Foreign, fault.Inconsistent:
-		return fmt.Errorf("%w. Nothing was set aside: put back what is missing. If it is lost, %s", err, d.ways())
+		return fmt.Errorf("%w. Nothing was set aside: put back what is missing. If it is lost, %s", err, d.recoveryAdvice())
 	}
 	return err
 }

@@ -224,8 +224,8 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 	}
 	rows := &rowWalk{state: sn.state, view: view.View}
 	ref, err := sn.store.Write(ctx, meta,
-		snapshot.Section{Name: sectionSessions, Items: rows.of(datatree.TableSessions)},
-		snapshot.Section{Name: sectionNodes, Items: rows.of(datatree.TableNodes)},
+		snapshot.Section{Name: sectionSessions, Items: rows.rowsOf(datatree.TableSessions)},
+		snapshot.Section{Name: sectionNodes, Items: rows.rowsOf(datatree.TableNodes)},
 		snapshot.Section{Name: sectionACLs, Items: rows.lists(), Early: true},
 	)
 	if err != nil {
@@ -436,8 +436,8 @@ func (w *rowWalk) peek() (datatree.Row, bool) {
 	return w.rows[0], true
 }
 
-// of yields the rows of one table up to the first row of another.
-func (w *rowWalk) of(table datatree.Table) iter.Seq2[[]byte, []byte] {
+// rowsOf yields the rows of one table up to the first row of another.
+func (w *rowWalk) rowsOf(table datatree.Table) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		for {
 			row, ok := w.peek()

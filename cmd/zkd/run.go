@@ -213,7 +213,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		return usageError{err}
 	}
 	defer log.Sync()
-	defer heedSignals(log, stderr)()
+	defer handleSignals(log, stderr)()
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}

@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// heedSignals keeps SIGHUP and SIGQUIT from ending the server, which is Go's default.
+// handleSignals keeps SIGHUP and SIGQUIT from ending the server, which is Go's default.
 // Supervisors and log rotation send SIGHUP; SIGQUIT requests the stacks of all
 // goroutines, as in a JVM. stop restores the defaults.
-func heedSignals(log *zap.Logger, stderr io.Writer) (stop func()) {
+func handleSignals(log *zap.Logger, stderr io.Writer) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGQUIT)
 	done := make(chan struct{})

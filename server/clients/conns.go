@@ -85,8 +85,8 @@ func (r *conns) claim(s jute.SessionID, c *conn) (old *conn) {
 	return old
 }
 
-// of returns the connection of session s, if it is on this server.
-func (r *conns) of(s jute.SessionID) *conn {
+// ofSession returns the connection of session s, if it is on this server.
+func (r *conns) ofSession(s jute.SessionID) *conn {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.bySession[s]

@@ -137,7 +137,7 @@ func (a *Answers) SessionOpened(id jute.SessionID, origin uint64) {
 	if !a.clients.locals.Remove(id) {
 		return
 	}
-	if c := a.clients.conns.of(id); c != nil {
+	if c := a.clients.conns.ofSession(id); c != nil {
 		if c.id != origin {
 			c.kill()
 		}

@@ -47,7 +47,7 @@ func (f Facts) Connections() []fourletter.Connection {
 	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
 	out := make([]fourletter.Connection, len(list))
 	for i, c := range list {
-		out[i] = c.facts(c.id == f.asker)
+		out[i] = c.describe(c.id == f.asker)
 	}
 	return out
 }
@@ -64,9 +64,9 @@ var opCodes = map[jute.OpCode]string{
 	jute.OpGetEphemerals: "GETE",
 }
 
-// facts describes the connection. The asking connection is shown with no interest in
+// describe describes the connection. The asking connection is shown with no interest in
 // input, as in Apache.
-func (c *conn) facts(asks bool) fourletter.Connection {
+func (c *conn) describe(asks bool) fourletter.Connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := &c.mu.stats

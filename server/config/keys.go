@@ -46,9 +46,9 @@ type Key struct {
 	harmless []string // values that ask for nothing beyond what zkd does, besides false and the like
 }
 
-// asks reports whether a value of a key that zkd does not honour asks for something. A
+// requestsFeature reports whether a value of a key that zkd does not honour asks for something. A
 // value that turns a feature off does not.
-func (k Key) asks(value string) bool {
+func (k Key) requestsFeature(value string) bool {
 	switch strings.ToLower(value) {
 	case "", "false", "no", "none", "off", "0", "-1":
 		return false

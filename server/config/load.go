@@ -224,14 +224,14 @@ func (l *loader) assign(props []property) (members []property) {
 
 // withoutEffect handles a key that zkd knows and does not honour.
 func (l *loader) withoutEffect(k Key, p property) {
-	switch asks := k.asks(p.value); {
-	case asks && k.Protects:
+	switch requested := k.requestsFeature(p.value); {
+	case requested && k.Protects:
 		reason := k.Doc
 		if near, _ := l.dir.nearest(p.key); strings.HasSuffix(k.Name, "*") && near != "" {
 			reason += "; did you mean " + near + "?"
 		}
 		l.unprotected = append(l.unprotected, unprotected{p, reason})
-	case asks || !k.Protects && k.Status == Ignored:
+	case requested || !k.Protects && k.Status == Ignored:
 		l.warn(p, "has no effect: %s", k.Doc)
 	}
 }
@@ -269,7 +269,7 @@ func (l *loader) unknown(p property) {
 	switch {
 	case near == "":
 		l.warn(p, "is not a key that zkd knows")
-	case k.Protects && k.asks(p.value):
+	case k.Protects && k.requestsFeature(p.value):
 		l.unprotected = append(l.unprotected, unprotected{p, "there is no such key; did you mean " + near + "?"})
 	default:
 		l.warn(p, "is not a key that zkd knows; did you mean %s?", near)

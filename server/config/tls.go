@@ -141,7 +141,7 @@ func (l *loader) keyStore() {
 		l.fail(p, "%s: a private key and the certificate that belongs to it must be there", strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	if password != "" {
-		l.warn(l.either("ssl.quorum.keyStore.password", "ssl.quorum.keyStore.passwordPath"), "is not needed: the private key is not encrypted")
+		l.warn(l.firstSet("ssl.quorum.keyStore.password", "ssl.quorum.keyStore.passwordPath"), "is not needed: the private key is not encrypted")
 	}
 }
 
@@ -171,7 +171,7 @@ func (l *loader) trustStore() {
 		l.fail(p, "there is no certificate in it")
 	}
 	if raw.caPassword != "" || raw.caPwPath != "" {
-		l.warn(l.either("ssl.quorum.trustStore.password", "ssl.quorum.trustStore.passwordPath"), "is not needed: PEM certificates have no password")
+		l.warn(l.firstSet("ssl.quorum.trustStore.password", "ssl.quorum.trustStore.passwordPath"), "is not needed: PEM certificates have no password")
 	}
 }
 
@@ -209,8 +209,8 @@ func encryptedKey(text []byte) bool {
 	return false
 }
 
-// either returns the property of the first of the keys that is set.
-func (l *loader) either(keys ...string) property {
+// firstSet returns the property of the first of the keys that is set.
+func (l *loader) firstSet(keys ...string) property {
 	for _, key := range keys {
 		if p, given := l.set[key]; given {
 			return p

@@ -149,7 +149,7 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 		return Result{Path: op.Path, Code: code}
 	}
 	dir := parentOf(op.Path)
-	above := placeOf(dir, parent)
+	above := digestKeyOf(dir, parent)
 	t.uncountStat(above)
 	id := t.link(parent, name, op.Data)
 	r := t.arena.rec(id)
@@ -158,7 +158,7 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 	r.owner = op.Owner
 	r.acl = t.acls.intern(op.ACL)
 	t.addToIndexes(id, r.owner)
-	t.countNode(placeOf(op.Path, id))
+	t.countNode(digestKeyOf(op.Path, id))
 
 	p := t.arena.rec(parent) // saved by link
 	if op.Cversion-p.cversion > 0 {
@@ -195,8 +195,8 @@ func (t *Tree) deleteNode(zxid jute.Zxid, id nodeID, path string, out *Applied) 
 	r := t.arena.rec(id)
 	parent, acl, bytes := r.parent, t.acls.list(r.acl), int64(r.bytes())
 	dir := parentOf(path)
-	above := placeOf(dir, parent)
-	t.uncountNode(placeOf(path, id))
+	above := digestKeyOf(dir, parent)
+	t.uncountNode(digestKeyOf(path, id))
 	t.uncountStat(above)
 	t.removeFromIndexes(id, r.owner)
 	p := t.change(parent)
@@ -217,7 +217,7 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	if id == 0 {
 		return Result{Code: jute.ErrNoNode}
 	}
-	at := placeOf(op.Path, id)
+	at := digestKeyOf(op.Path, id)
 	t.uncountNode(at)
 	r := t.change(id)
 	grown := int64(len(op.Data) - r.bytes())
@@ -245,7 +245,7 @@ func (t *Tree) setACL(op *Op) Result {
 	if id == 0 {
 		return Result{Code: jute.ErrNoNode}
 	}
-	at := placeOf(op.Path, id)
+	at := digestKeyOf(op.Path, id)
 	t.uncountStat(at)
 	r := t.change(id)
 	old := r.acl
@@ -316,34 +316,34 @@ func (t *Tree) removeFromIndexes(id nodeID, owner jute.Owner) {
 	}
 }
 
-// place identifies a znode for the digest and the size.
-type place struct {
+// digestKey identifies a znode for the digest and the size.
+type digestKey struct {
 	id      nodeID
 	hash    hash // of the path
 	pathLen int
 }
 
-func placeOf(path string, id nodeID) place { return place{id, hashPath(path), len(path)} }
+func digestKeyOf(path string, id nodeID) digestKey { return digestKey{id, hashPath(path), len(path)} }
 
 // countNode adds the znode to the digest and its bytes to the size; uncountNode removes
 // them before a change. countStat and uncountStat are for a change that does not affect
 // the data.
-func (t *Tree) countNode(at place) {
+func (t *Tree) countNode(at digestKey) {
 	r := t.arena.rec(at.id)
 	t.digest.add(dataPart(at.hash, r, t.arena.blobOf(at.id, r)))
 	t.digest.add(t.statPart(at.hash, r))
 	t.dataSize += int64(at.pathLen + r.bytes())
 }
 
-func (t *Tree) uncountNode(at place) {
+func (t *Tree) uncountNode(at digestKey) {
 	r := t.arena.rec(at.id)
 	t.digest.sub(dataPart(at.hash, r, t.arena.blobOf(at.id, r)))
 	t.digest.sub(t.statPart(at.hash, r))
 	t.dataSize -= int64(at.pathLen + r.bytes())
 }
 
-func (t *Tree) countStat(at place)   { t.digest.add(t.statPart(at.hash, t.arena.rec(at.id))) }
-func (t *Tree) uncountStat(at place) { t.digest.sub(t.statPart(at.hash, t.arena.rec(at.id))) }
+func (t *Tree) countStat(at digestKey)   { t.digest.add(t.statPart(at.hash, t.arena.rec(at.id))) }
+func (t *Tree) uncountStat(at digestKey) { t.digest.sub(t.statPart(at.hash, t.arena.rec(at.id))) }
 
 func (t *Tree) statPart(path hash, r *record) hash {
 	return statPart(path, r, t.acls.entries[r.acl].hash)

@@ -4,30 +4,30 @@ package datatree
 // continue while the set changes: see walk.
 type idSet struct {
 	list  []nodeID
-	place map[nodeID]uint32 // in list
+	index map[nodeID]uint32 // in list
 }
 
 func (s *idSet) len() int { return len(s.list) }
 
 func (s *idSet) has(id nodeID) bool {
-	_, ok := s.place[id]
+	_, ok := s.index[id]
 	return ok
 }
 
 func (s *idSet) add(id nodeID) {
-	if s.place == nil {
-		s.place = make(map[nodeID]uint32)
+	if s.index == nil {
+		s.index = make(map[nodeID]uint32)
 	}
-	s.place[id] = uint32(len(s.list))
+	s.index[id] = uint32(len(s.list))
 	s.list = append(s.list, id)
 }
 
 // remove removes id, which is in the set. The last element takes its place.
 func (s *idSet) remove(id nodeID) {
-	at, last := s.place[id], len(s.list)-1
+	at, last := s.index[id], len(s.list)-1
 	s.list[at] = s.list[last]
-	s.place[s.list[at]] = at
-	delete(s.place, id)
+	s.index[s.list[at]] = at
+	delete(s.index, id)
 	s.list = s.list[:last]
 	if last == 0 {
 		*s = idSet{} // releases the memory

@@ -107,7 +107,7 @@ func (l *Loader) addNode(key, value []byte) error {
 	if s != 0 && l.tree.sessions.get(s) == nil {
 		return fmt.Errorf("owner %s is no session: %w", s, ErrTxn)
 	}
-	id, err := l.place(key, row.Data)
+	id, err := l.link(key, row.Data)
 	if err != nil {
 		return err
 	}
@@ -127,15 +127,15 @@ func (l *Loader) addNode(key, value []byte) error {
 		}
 	}
 	path := unsafe.String(unsafe.SliceData(l.path), len(l.path)) // until the next row
-	t.countNode(placeOf(path, id))
+	t.countNode(digestKeyOf(path, id))
 	if target, name, ok := quotaTarget(path); ok {
 		t.noteQuota(target, name, id)
 	}
 	return nil
 }
 
-// place links a node with the key and data into the tree.
-func (l *Loader) place(key, data []byte) (nodeID, error) {
+// link links a node with the key and data into the tree.
+func (l *Loader) link(key, data []byte) (nodeID, error) {
 	cut := bytes.LastIndexByte(key, 0)
 	if cut < 0 || bytes.IndexByte(key, '/') >= 0 {
 		return 0, fmt.Errorf("not a path: %w", ErrTxn)

@@ -199,7 +199,7 @@ func (t *Tree) charge(path string, count, bytes int64) {
 func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	stats.Count, stats.Bytes = usage.Count, usage.Bytes
 	var text [96]byte
-	at := placeOf(q.statsPath, q.statsID)
+	at := digestKeyOf(q.statsPath, q.statsID)
 	t.uncountNode(at)
 	t.change(q.statsID)
 	t.arena.setBlob(q.statsID, statsName, appendLimits(text[:0], stats))
@@ -228,11 +228,11 @@ func (t *Tree) Quota(path string) (q Quota, ok bool) {
 	if e == nil || e.statsID == 0 {
 		return Quota{}, false
 	}
-	return t.shown(e), true
+	return t.withUsage(e), true
 }
 
-// shown returns an active quota with its usage.
-func (t *Tree) shown(q *quota) Quota {
+// withUsage returns an active quota with its usage.
+func (t *Tree) withUsage(q *quota) Quota {
 	stats, err := parseLimits(string(t.arena.data(q.statsID)))
 	if err != nil {
 		stats = noLimits
@@ -248,7 +248,7 @@ func (t *Tree) Exceeded() iter.Seq[Quota] {
 			if e.limitsID == 0 || e.statsID == 0 || e.limits == noLimits {
 				continue
 			}
-			if q := t.shown(e); q.exceeded() && !yield(q) {
+			if q := t.withUsage(e); q.exceeded() && !yield(q) {
 				return
 			}
 		}
@@ -256,12 +256,12 @@ func (t *Tree) Exceeded() iter.Seq[Quota] {
 }
 
 func (q *Quota) exceeded() bool {
-	return q.Usage.Count > atMost(q.Limits.Count, q.Limits.CountHard) ||
-		q.Usage.Bytes > atMost(q.Limits.Bytes, q.Limits.BytesHard)
+	return q.Usage.Count > effectiveLimit(q.Limits.Count, q.Limits.CountHard) ||
+		q.Usage.Bytes > effectiveLimit(q.Limits.Bytes, q.Limits.BytesHard)
 }
 
-// atMost returns the limit in effect. A hard limit overrides a soft one.
-func atMost(soft, hard int64) int64 {
+// effectiveLimit returns the limit in effect. A hard limit overrides a soft one.
+func effectiveLimit(soft, hard int64) int64 {
 	switch {
 	case hard >= 0:
 		return hard

@@ -28,7 +28,7 @@ const (
 type leading struct {
 	evaluator *evaluate.Evaluator
 	since     uint32 // epoch in which the leadership began
-	proposals proposals
+	proposals txnCache
 	// waiting requests are not evaluated yet; they include those that other servers sent
 	// before this one was ready to lead.
 	waiting fifo.List[Submission]
@@ -51,32 +51,32 @@ type unknownResume struct {
 	sub   Submission
 }
 
-// proposals are the transactions proposed here and not committed, oldest first, so that
+// txnCache are the transactions proposed here and not committed, oldest first, so that
 // the applier need not decode what this leader has encoded. They are kept up to a number
 // of bytes; others are decoded again.
-type proposals struct {
-	kept  fifo.List[proposal]
+type txnCache struct {
+	kept  fifo.List[cachedTxn]
 	bytes int64 // of kept
 }
 
-type proposal struct {
+type cachedTxn struct {
 	zxid jute.Zxid
 	txn  *datatree.Txn
 	size int64
 }
 
 // keep keeps a transaction of size bytes, if that does not exceed the limit.
-func (p *proposals) keep(txn *datatree.Txn, size, limit int64) {
+func (p *txnCache) keep(txn *datatree.Txn, size, limit int64) {
 	if p.bytes+size > limit {
 		RecycleTxn(txn)
 		return
 	}
 	p.bytes += size
-	p.kept.Push(proposal{txn.Zxid, txn, size})
+	p.kept.Push(cachedTxn{txn.Zxid, txn, size})
 }
 
 // pop removes the oldest proposal.
-func (p *proposals) pop() *datatree.Txn {
+func (p *txnCache) pop() *datatree.Txn {
 	txn := p.kept.Front().txn
 	p.bytes -= p.kept.Front().size
 	p.kept.Pop(1)
@@ -204,7 +204,7 @@ func (r *Replica) AwaitsApplied() (awaits, more bool) {
 	role, l := r.status.Role, &r.leading
 	awaits = role == zab.SyncingLeader || role == zab.SyncingFollower || l.unknown.Len() > 0 ||
 		l.evaluator != nil && !l.evaluator.Ready()
-	return awaits, awaits && r.told < r.o.State.Applied()
+	return awaits, awaits && r.reportedApplied < r.o.State.Applied()
 }
 
 // decideUnknown decides the resumptions of unknown sessions, if it is now known whether

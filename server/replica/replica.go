@@ -136,14 +136,14 @@ type Replica struct {
 	status zab.Status
 	links  map[zab.SID]uint64 // the current link of each peer
 
-	leading  leading
-	remote   [256]remoteTouches // by server, of a leader
-	leasedTo int64              // until when this server answers by itself, in ms
-	peers    []zab.PeerStatus
-	fullDisk bool      // of a leader: too few disks have room for a quorum
-	barred   uint64    // connections up to this one have ended with a role
-	placed   uint64    // the connection of the last barrier, for an injected fault
-	told     jute.Zxid // the last applied entry that the core knows of
+	leading         leading
+	remote          [256]remoteTouches // by server, of a leader
+	leasedTo        int64              // until when this server answers by itself, in ms
+	peers           []zab.PeerStatus
+	fullDisk        bool      // of a leader: too few disks have room for a quorum
+	barred          uint64    // connections up to this one have ended with a role
+	placed          uint64    // the connection of the last barrier, for an injected fault
+	reportedApplied jute.Zxid // the last applied entry that the core knows of
 
 	logged  fifo.List[batch] // not durable
 	logging int64            // bytes of logged
@@ -305,8 +305,8 @@ func (r *Replica) Submit(batch []Submission) {
 // Take moves the pending work into out. Call it after inputs, and again after Propose has
 // done something.
 func (r *Replica) Take(out *Output) {
-	r.told = r.o.State.Applied()
-	r.Core.Applied(r.told)
+	r.reportedApplied = r.o.State.Applied()
+	r.Core.Applied(r.reportedApplied)
 	r.Core.Take(&out.Output)
 	r.notePersist(out)
 	for _, read := range out.Reads {

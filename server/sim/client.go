@@ -117,8 +117,8 @@ type client struct {
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
 
-// think runs a client's turn.
-func (s *Sim) think(c *client) {
+// clientTurn runs a client's turn.
+func (s *Sim) clientTurn(c *client) {
 	us := s.cfg.ThinkUs
 	if s.phase != phaseChaos {
 		us = max(us, s.cfg.SessionMs*50) // even the smallest windows must let learners catch up
@@ -378,7 +378,7 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		s.stats.Fences++
 	}
 	s.submit(n, kind, evaluate.Request{Op: op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body})
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 func (n *node) conn(origin uint64) *conn {
@@ -408,7 +408,7 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 		kind = replica.Resume
 	}
 	s.submit(n, kind, evaluate.Request{Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout})
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // afterApply updates the tracker from the tree, and answers the request of a transaction.

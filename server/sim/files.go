@@ -140,7 +140,7 @@ func (s *Sim) tellRefused(n, by *node) {
 		return
 	}
 	n.core.Heard(by.id, by.core.Introduction())
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // clusters returns the clusters that a node may belong to: the ensemble of its history, or

@@ -18,7 +18,7 @@ func (s *Sim) changeMembers() {
 	m.List = slices.Clone(m.List)
 	s.toggle(&m)
 	m.Commanded = s.percent(30)
-	if len(ids(&m)) < 2 || !isQuorum(&m, func(v zab.SID) bool { return s.counts(s.node(v)) && s.knows(s.node(v)) }) {
+	if len(ids(&m)) < 2 || !isQuorum(&m, func(v zab.SID) bool { return s.counts(s.node(v)) && s.wouldKnowCounted(s.node(v)) }) {
 		return
 	}
 	z, err := n.core.ProposeMembers(m)
@@ -26,7 +26,7 @@ func (s *Sim) changeMembers() {
 		s.ordered[z] = true
 	}
 	s.trace(n, "proposes members %v as %v: %v", ids(&m), z, err)
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // inForce returns the lists that would decide for a node after a crash: the list that it

@@ -67,7 +67,7 @@ func (s *Sim) strike(f Fault) {
 	case FaultTransfer:
 		if l := s.leader(); l != nil && !l.paused {
 			l.core.Transfer()
-			s.heed(l)
+			s.takeOutputs(l)
 		}
 	case FaultWipe, FaultDamage, FaultRollback, FaultOldCopy:
 		s.planDisaster(n, f)
@@ -229,7 +229,7 @@ func (s *Sim) expendable(n *node) bool {
 	}
 	rest := func(v zab.SID) bool {
 		o := s.node(v)
-		return o != n && s.counts(o) && s.knows(o)
+		return o != n && s.counts(o) && s.wouldKnowCounted(o)
 	}
 	return s.ghost.last > 0 && s.decides(s.nodes, rest)
 }

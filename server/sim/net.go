@@ -28,17 +28,17 @@ type packet struct {
 // link is a connection between two nodes, ends[0] < ends[1]. Each end numbers its links and
 // learns of the end of the link separately.
 type link struct {
-	s      *Sim
-	ends   [2]int8
-	gen    [2]uint64
-	up     [2]bool      // the end knows of the link
-	dead   bool         // nothing gets through any more
-	lossy  [2]bool      // by sender: something was lost, so everything that follows is lost
-	unsure [2]bool      // by sender: single messages were lost, or reordered
-	next   [2][2]uint64 // by sender and lane: the next message arrives no earlier
-	slow   uint64       // additional delay, µs
-	opened [2]uint64
-	intro  [2]zab.Introduction // the introduction of each end
+	s            *Sim
+	ends         [2]int8
+	gen          [2]uint64
+	up           [2]bool      // the end knows of the link
+	dead         bool         // nothing gets through any more
+	lossy        [2]bool      // by sender: something was lost, so everything that follows is lost
+	messagesLost [2]bool      // by sender: single messages were lost, or reordered
+	next         [2][2]uint64 // by sender and lane: the next message arrives no earlier
+	slow         uint64       // additional delay, µs
+	opened       [2]uint64
+	intro        [2]zab.Introduction // the introduction of each end
 }
 
 // The lanes of a link: messages in one keep their order, and control messages overtake
@@ -141,7 +141,7 @@ func (s *Sim) linkUp(n *node, l *link, side int) {
 	s.trace(n, "link %d to %d is up", l.gen[side], peer.id)
 	n.rep.PeerUp(peer.id, l.gen[side], l.intro[1-side])
 	s.noteShown(n, peer, &l.intro[1-side])
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // linkDown tells a node that a link is gone.
@@ -153,7 +153,7 @@ func (s *Sim) linkDown(n *node, l *link, side int) {
 	peer := s.nodes[l.ends[1-side]]
 	s.trace(n, "link %d to %d is down", l.gen[side], peer.id)
 	n.rep.PeerDown(peer.id, l.gen[side])
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // breakLink ends a link: messages in transit are lost. Each end learns of it after the
@@ -224,11 +224,11 @@ func (s *Sim) send(n *node, o *zab.Outgoing) {
 	}
 	side := l.side(n)
 	if s.filter != nil && !s.filter(n, s.nodes[o.To-1], &o.Msg) {
-		l.unsure[side] = true
+		l.messagesLost[side] = true
 		return
 	}
 	if s.chaotic() {
-		l.unsure[side] = true
+		l.messagesLost[side] = true
 		if s.percent(s.cfg.DropPct) {
 			s.stats.Dropped++
 			return
@@ -305,7 +305,7 @@ func (s *Sim) passes(from, to *node, bytes, lane int) uint64 {
 	if s.cfg.Rate == 0 {
 		return s.now
 	}
-	way := s.way(from, to)
+	way := s.pathFreeAt(from, to)
 	free := max(*way, s.now)
 	if lane == laneControl {
 		return s.now + s.between(0, min(free-s.now, s.heartbeat()*1000))
@@ -315,12 +315,12 @@ func (s *Sim) passes(from, to *node, bytes, lane int) uint64 {
 	return free
 }
 
-// way returns the time at which the path from one node to another is free.
-func (s *Sim) way(from, to *node) *uint64 {
+// pathFreeAt returns the time at which the path from one node to another is free.
+func (s *Sim) pathFreeAt(from, to *node) *uint64 {
 	if s.cfg.SharedRate {
-		return &s.ways[from.idx][from.idx]
+		return &s.freeAt[from.idx][from.idx]
 	}
-	return &s.ways[from.idx][to.idx]
+	return &s.freeAt[from.idx][to.idx]
 }
 
 // tellRoom tells a leader how many bytes its links accept.
@@ -334,7 +334,7 @@ func (s *Sim) tellRoom(n *node) {
 		if o == n || l == nil {
 			continue
 		}
-		waits := (max(*s.way(n, o), s.now) - s.now) * s.cfg.Rate / 1000
+		waits := (max(*s.pathFreeAt(n, o), s.now) - s.now) * s.cfg.Rate / 1000
 		room := limit - min(waits, limit)
 		n.core.LinkRoom(o.id, l.gen[l.side(n)], int(room))
 		if room < limit/2 && !n.hungry {
@@ -393,7 +393,7 @@ func (s *Sim) deliver(n *node, p *packet) {
 	s.noteRumour(n, from, m, p.sent)
 	n.core.Recv(from, l.gen[side], m)
 	s.freePacket(p)
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // checkSend checks that the assertions of a message would survive a crash of the sender

@@ -141,9 +141,9 @@ func (s *Sim) tick(n *node) {
 	s.after(evTick, n, n.localUs(s.cfg.TickMs))
 }
 
-// heed makes the node take outputs: at once, or a little later, like a loop that first
+// takeOutputs makes the node take outputs: at once, or a little later, like a loop that first
 // handles several inputs.
-func (s *Sim) heed(n *node) {
+func (s *Sim) takeOutputs(n *node) {
 	if n.lazy {
 		return
 	}
@@ -181,9 +181,9 @@ func (s *Sim) drain(n *node) {
 	}
 }
 
-// point is a place between two outputs at which a process may crash. It reports whether the
+// survives is a place between two outputs at which a process may crash. It reports whether the
 // process continues.
-func (s *Sim) point(n *node) bool {
+func (s *Sim) survives(n *node) bool {
 	if n.inside == 0 {
 		return true
 	}
@@ -206,13 +206,13 @@ func (s *Sim) carryOut(n *node) bool {
 	s.noteRole(n)
 	s.observe(n)
 	for i := range out.Frames {
-		if !s.point(n) {
+		if !s.survives(n) {
 			return false
 		}
 		s.sendFrame(n, &out.Frames[i])
 	}
 	for i := range out.Send {
-		if !s.point(n) {
+		if !s.survives(n) {
 			return false
 		}
 		s.send(n, &out.Send[i])
@@ -221,7 +221,7 @@ func (s *Sim) carryOut(n *node) bool {
 		s.changed(n)
 	}
 	s.carryOrders(n)
-	if !s.point(n) {
+	if !s.survives(n) {
 		return false
 	}
 	s.applySoon(n)
@@ -258,7 +258,7 @@ func (s *Sim) relink(n *node) {
 func (s *Sim) carryToDisk(n *node) bool {
 	out := &n.out
 	for i := range out.Persist {
-		if !s.point(n) || !s.persist(n, &out.Persist[i]) {
+		if !s.survives(n) || !s.persist(n, &out.Persist[i]) {
 			return false
 		}
 	}
@@ -375,7 +375,7 @@ func (s *Sim) synced(n *node) {
 		n.own = n.own[1:]
 	}
 	s.startSync(n)
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // makeDurable moves the mark of durable records, and tells the ghost.
@@ -407,15 +407,15 @@ func (s *Sim) changed(n *node) {
 	s.serviceChanged(n)
 }
 
-// picture describes the state of the node.
-func (n *node) picture() string {
+// describe describes the state of the node.
+func (n *node) describe() string {
 	last, _ := n.disk.written.last()
 	text := fmt.Sprintf("server %d: alive=%v paused=%v counts=%v promise=%v log=(%v, %v]", n.id, n.alive, n.paused,
 		n.s.counts(n), n.disk.written.promise, n.disk.written.start, last)
 	if n.alive {
 		st := n.core.Status()
-		text += fmt.Sprintf(" %s epoch=%d leader=%d commit=%v applied=%v weightless=%q reason=%q", roleName(st.Role), st.Epoch, st.Leader,
-			n.core.Committed(), n.applied, st.Weightless, st.Reason)
+		text += fmt.Sprintf(" %s epoch=%d leader=%d commit=%v applied=%v notCounted=%q reason=%q", roleName(st.Role), st.Epoch, st.Leader,
+			n.core.Committed(), n.applied, st.NotCounted, st.Reason)
 		text += fmt.Sprintf(" holds %+v, backlog %d", n.rep.Held(), n.backlog.Load())
 		if st != n.status {
 			text += fmt.Sprintf(", was told %+v", n.status)

@@ -45,12 +45,12 @@ func TestReg_OldCopyOfADirectory(t *testing.T) {
 				t.Fatalf("server %d leads without what servers 1 and 2 have confirmed", l.id)
 			}
 		}
-		if w := b.status.Weightless; w == "" || b.old {
+		if w := b.status.NotCounted; w == "" || b.old {
 			t.Errorf("server 2 was not told that it runs on an old copy: %q, %v", w, b.old)
 		}
 		s.up(a)
 		s.everywhere()
-		s.wait("b is admitted again", func() bool { return s.counts(b) && s.knows(b) })
+		s.wait("b is admitted again", func() bool { return s.counts(b) && s.wouldKnowCounted(b) })
 		s.down(a)
 		s.committed(s.write(s.lead()))
 	})
@@ -77,7 +77,7 @@ func grownOldCopy(s *script) {
 	}
 	s.join()
 	s.wait("it is told", func() bool { return !n.old })
-	s.wait("it is admitted again", func() bool { return s.counts(n) && s.knows(n) })
+	s.wait("it is admitted again", func() bool { return s.counts(n) && s.wouldKnowCounted(n) })
 	s.committed(s.write(leader))
 }
 
@@ -99,6 +99,6 @@ func TestReg_CopyOfARunningServer(t *testing.T) {
 		s.up(n)
 		s.wait("it is told", func() bool { return !n.old })
 		s.drop(nil)
-		s.wait("it is admitted again", func() bool { return s.counts(n) && s.knows(n) })
+		s.wait("it is admitted again", func() bool { return s.counts(n) && s.wouldKnowCounted(n) })
 	})
 }

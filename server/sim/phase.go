@@ -100,7 +100,7 @@ func (s *Sim) chooseCore() []*node {
 	nodes := s.listed()
 	for _, i := range s.rng.Perm(len(nodes)) {
 		n := nodes[i]
-		if s.ghost.last > 0 && !s.able(n.id) {
+		if s.ghost.last > 0 && !s.canCount(n.id) {
 			continue
 		}
 		list = append(list, n)
@@ -114,20 +114,20 @@ func (s *Sim) chooseCore() []*node {
 	return nil
 }
 
-// able reports whether a server counts and knows it, or would after a restart.
-func (s *Sim) able(id zab.SID) bool {
+// canCount reports whether a server counts and knows it, or would after a restart.
+func (s *Sim) canCount(id zab.SID) bool {
 	n := s.node(id)
-	return s.counts(n) && (n.weighty() || s.knows(n))
+	return s.counts(n) && (n.selfCounted() || s.wouldKnowCounted(n))
 }
 
-// weighty reports whether the node counts as a voter, by its own knowledge. A node without
+// selfCounted reports whether the node counts as a voter, by its own knowledge. A node without
 // data does so until it hears of nodes that have data.
-func (n *node) weighty() bool {
+func (n *node) selfCounted() bool {
 	if last, _ := n.disk.written.last(); !n.alive || last == 0 {
 		return false
 	}
 	st := n.core.Status()
-	return !st.Observer && st.Weightless == ""
+	return !st.Observer && st.NotCounted == ""
 }
 
 // quorumOf reports whether the nodes of a list can decide alone, also with messages in
@@ -178,17 +178,17 @@ func (s *Sim) until(text string, done func() bool, args ...any) {
 			return
 		}
 		if s.now > end {
-			s.fail("Liveness", text+": "+s.picture(), args...)
+			s.fail("Liveness", text+": "+s.describeNodes(), args...)
 		}
 		s.step()
 	}
 }
 
-// picture tells what each server is doing.
-func (s *Sim) picture() string {
+// describeNodes tells what each server is doing.
+func (s *Sim) describeNodes() string {
 	text := ""
 	for _, n := range s.nodes {
-		text += "\n\t" + n.picture()
+		text += "\n\t" + n.describe()
 	}
 	return text + fmt.Sprintf("\n\tmembers %+v, changes %d, settled %v, all count %v", s.membersNow().List, len(s.ghost.changes), s.settled(s.listed()), s.allCount())
 }
@@ -197,7 +197,7 @@ func (s *Sim) picture() string {
 // change of the members under way may need a server that has just lost its data, which its
 // leader could not know: then no quorum can decide.
 func (s *Sim) converge() {
-	if s.ghost.last > 0 && !s.decides(s.nodes, s.able) {
+	if s.ghost.last > 0 && !s.decides(s.nodes, s.canCount) {
 		s.stats.Stuck++
 		return
 	}

@@ -81,10 +81,10 @@ func (s *Sim) counts(n *node) bool {
 	return s.ghost.state.Admits(n.id, n.disk.durable.incarnation)
 }
 
-// knows reports whether a server would know after a crash that it counts: its admission and
+// wouldKnowCounted reports whether a server would know after a crash that it counts: its admission and
 // the admission's commit are on its disk. Otherwise it has to wait for a leader that others
 // elect.
-func (s *Sim) knows(n *node) bool {
+func (s *Sim) wouldKnowCounted(n *node) bool {
 	if n.old {
 		return false
 	}

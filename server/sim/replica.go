@@ -15,16 +15,16 @@ import (
 // A node runs the same replica as servers, with the simulator's disk, network and applier
 // around it.
 
-// door is a replica's view of its node.
-type door struct{ *node }
+// nodeView is a replica's view of its node.
+type nodeView struct{ *node }
 
-func (d door) RLock() *datatree.Tree { return d.tree }
-func (d door) RUnlock()              {}
-func (d door) Applied() jute.Zxid    { return d.applied }
-func (d door) Full() bool            { return d.full }
-func (d door) RoomForDeletes() bool  { return true }
+func (d nodeView) RLock() *datatree.Tree { return d.tree }
+func (d nodeView) RUnlock()              {}
+func (d nodeView) Applied() jute.Zxid    { return d.applied }
+func (d nodeView) Full() bool            { return d.full }
+func (d nodeView) RoomForDeletes() bool  { return true }
 
-func (d door) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) {
+func (d nodeView) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) {
 	digest, ok := d.digests[zxid]
 	return digest, ok
 }
@@ -39,8 +39,8 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 		Evaluate:     evaluate.Options{MaxListed: s.cfg.MaxListed},
 		Schemes:      s.schemes,
 		Limits:       s.limits(n),
-		State:        door{n},
-		Disk:         door{n},
+		State:        nodeView{n},
+		Disk:         nodeView{n},
 		Tracker:      n.tracker,
 		Backlog:      n.backlog,
 		NewOrigin:    n.newOrigin,
@@ -124,7 +124,7 @@ func (s *Sim) hearFrame(n *node, p *packet) {
 			s.noteTouch(n, t.session, t.timeout, t.at)
 		}
 	}
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // carryOrders queues the orders to be applied: I10, I12.

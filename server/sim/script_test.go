@@ -52,7 +52,7 @@ func (s *script) begin() {
 	s.lead()
 	s.wait("all count", func() bool {
 		for _, n := range s.nodes {
-			if s.members.Voter(n.id) && !(s.counts(n) && s.knows(n)) {
+			if s.members.Voter(n.id) && !(s.counts(n) && s.wouldKnowCounted(n)) {
 				return false
 			}
 		}
@@ -71,7 +71,7 @@ func (s *script) run(ms uint64) {
 func (s *script) wait(what string, done func() bool) {
 	for end := s.now + 200*s.cfg.ElectionMs*1000; !done(); s.step() {
 		if s.now > end {
-			s.fail("script", "not so: %s: %s", what, s.picture())
+			s.fail("script", "not so: %s: %s", what, s.describeNodes())
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Sim struct {
 	blocks  [16][16]int
 	dialing [16][16]bool
 	held    [16][]event    // events that wait for a paused node
-	ways    [16][16]uint64 // from, to: when everything sent has passed, µs
+	freeAt  [16][16]uint64 // from, to: when everything sent has passed, µs
 	core    []int8         // nodes that must make progress, in phaseLive
 	ghost   ghost
 	stats   Stats
@@ -121,7 +121,7 @@ func newSim(cfg Config) *Sim {
 	for i := range cfg.Clients {
 		c := &client{id: i, node: -1}
 		s.clients = append(s.clients, c)
-		s.think(c)
+		s.clientTurn(c)
 	}
 	for f := range Fault(numFaults) {
 		s.scheduleFault(f)
@@ -174,11 +174,11 @@ func (s *Sim) step() {
 			return
 		}
 	}
-	s.happen(n, &e)
+	s.dispatch(n, &e)
 	s.hash = mix(s.hash, uint64(s.ghost.last))
 }
 
-func (s *Sim) happen(n *node, e *event) {
+func (s *Sim) dispatch(n *node, e *event) {
 	p := e.pkt
 	switch e.kind {
 	case evTick:
@@ -192,17 +192,17 @@ func (s *Sim) happen(n *node, e *event) {
 		s.drain(n)
 	case evApply:
 		s.applyAll(n)
-		s.heed(n)
+		s.takeOutputs(n)
 	case evLogRead:
 		s.logRead(n, &p.read)
 	case evSnapStep:
 		s.snapWritten(n)
 		if n.alive {
-			s.heed(n)
+			s.takeOutputs(n)
 		}
 	case evDrained:
 		n.hungry = false
-		s.heed(n)
+		s.takeOutputs(n)
 	case evXfer:
 		s.xferStep(n, p.xfer)
 	case evSnapGot:
@@ -224,7 +224,7 @@ func (s *Sim) happen(n *node, e *event) {
 	case evUndo:
 		p.undo()
 	case evClient:
-		s.think(s.clients[e.arg])
+		s.clientTurn(s.clients[e.arg])
 	case evToClient:
 		s.received(s.clients[e.arg], &p.rep)
 	case evToServer:

@@ -170,7 +170,7 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 		s.checkHeld(n, req)
 	}
 	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // checkHeld checks that a learner that makes progress needs no entry that the log no longer
@@ -195,7 +195,7 @@ func (s *Sim) checkLost(n *node, e *zab.Event) {
 	if l == nil {
 		return
 	}
-	if side := 1 - l.side(n); !l.lossy[side] && !l.unsure[side] {
+	if side := 1 - l.side(n); !l.lossy[side] && !l.messagesLost[side] {
 		s.fail("L2", "server %d: %s; but the link from server %d has lost nothing", n.id, e.Text, e.Peer)
 	}
 }
@@ -284,7 +284,7 @@ func (s *Sim) xferEnd(n *node, x *xfer, ok bool) {
 		zxid = x.snap.zxid
 	}
 	n.core.SnapshotSent(x.req.Peer, x.req.Gen, x.req.Token, zxid, ok)
-	s.heed(n)
+	s.takeOutputs(n)
 }
 
 // snapGot reports a received snapshot that is now durable in its file.
@@ -299,7 +299,7 @@ func (s *Sim) snapGot(n *node, x *xfer) {
 		return
 	}
 	ok := n.core.SnapshotReceived(x.from.id, x.req.Token, info)
-	s.heed(n)
+	s.takeOutputs(n)
 	if x.from.alive && x.link.works(n) {
 		s.xferEnd(x.from, x, ok)
 	}

@@ -197,12 +197,12 @@ func checkCovered(t *testing.T, fsys *crashfs.FS, c *CorruptError, want []string
 func checkAcceptLoss(t *testing.T, fsys *crashfs.FS, c *CorruptError, want []string) {
 	t.Helper()
 	o := testOptions(fsys)
-	wrong := c.Good + 1
+	wrong := c.LastGood + 1
 	o.AcceptLossAfter = &wrong
 	if _, _, err := Open(o); !errors.As(err, new(*CorruptError)) {
 		t.Fatalf("wrong zxid: %v, want corruption", err)
 	}
-	o.AcceptLossAfter = &c.Good
+	o.AcceptLossAfter = &c.LastGood
 	if !c.Readable {
 		if _, _, err := Open(o); !errors.As(err, new(*CorruptError)) {
 			t.Fatalf("nothing readable: %v, want corruption", err)
@@ -210,16 +210,16 @@ func checkAcceptLoss(t *testing.T, fsys *crashfs.FS, c *CorruptError, want []str
 		return
 	}
 	l, rec := mustOpen(t, o)
-	if rec.Lost == nil || rec.LastZxid != c.Good {
+	if rec.Lost == nil || rec.LastZxid != c.LastGood {
 		t.Fatalf("recovered %+v", rec)
 	}
-	if got := replay(t, l, 0); !slices.Equal(got, want[:c.Good]) {
-		t.Fatalf("%d entries, want %d", len(got), c.Good)
+	if got := replay(t, l, 0); !slices.Equal(got, want[:c.LastGood]) {
+		t.Fatalf("%d entries, want %d", len(got), c.LastGood)
 	}
-	e := entry(int(c.Good)+1, "new")
+	e := entry(int(c.LastGood)+1, "new")
 	mustAppend(t, l, e)
 	l, rec = mustOpen(t, testOptions(fsys.Crash(nil)))
-	if got := replay(t, l, c.Good); rec.Torn != nil || len(got) != 1 || got[0] != e.Zxid.String()+" new" {
+	if got := replay(t, l, c.LastGood); rec.Torn != nil || len(got) != 1 || got[0] != e.Zxid.String()+" new" {
 		t.Fatalf("after that: %+v, %q", rec, got)
 	}
 }

@@ -124,7 +124,7 @@
 //
 // # Goroutines
 //
-// Only the owner of a [Log] appends to it. Replay, NewReader, BytesBehind, Purge,
+// Only the owner of a [Log] appends to it. Replay, NewReader, BytesAfter, Purge,
 // PrepareSpare, Space and Stats may be called from any goroutine. A Reader belongs to one
 // goroutine at a time. In a server the owner is a [Writer]: one goroutine that writes and
 // syncs, one that prepares segments.

@@ -137,7 +137,7 @@ func (d *dump) end(w *window, h *header, seq uint64, off int64, cause error) err
 	case !errors.Is(cause, errInvalid):
 		return cause
 	}
-	if err := e.lookBehind(w, h.crc, cause); err != nil {
+	if err := e.findDurableAfter(w, h.crc, cause); err != nil {
 		return err
 	}
 	var err error

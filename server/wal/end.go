@@ -15,9 +15,9 @@ type end struct {
 	durable uint64 // the highest record proven durable, at most seq
 	dirty   bool   // not all bytes after the end are zero
 	// bad is set if the record at offset had been durable: the log is corrupt.
-	bad          error
-	provenBehind uint64
-	zxidBehind   jute.Zxid
+	bad           error
+	provenDurable uint64
+	zxidAfter     jute.Zxid
 }
 
 // findEnd walks the records of the last segment up to the first place without one. The
@@ -41,7 +41,7 @@ func findEnd(w *window, h *header, crc uint32) (end, error) {
 			return e, err
 		}
 		if err != nil {
-			return e, e.lookBehind(w, h.crc, err)
+			return e, e.findDurableAfter(w, h.crc, err)
 		}
 		e.offset += int64(f.size)
 		e.seq, crc = f.seq, f.crc
@@ -49,9 +49,9 @@ func findEnd(w *window, h *header, crc uint32) (end, error) {
 	}
 }
 
-// lookBehind searches the rest of the segment for records that prove that the record
+// findDurableAfter searches the rest of the segment for records that prove that the record
 // missing at e.offset had been durable.
-func (e *end) lookBehind(w *window, salt uint32, cause error) error {
+func (e *end) findDurableAfter(w *window, salt uint32, cause error) error {
 	for off := e.offset; off < w.limit; {
 		b, err := w.at(off, 4096)
 		if err != nil {
@@ -71,7 +71,7 @@ func (e *end) lookBehind(w *window, salt uint32, cause error) error {
 			off += size
 		}
 	}
-	if e.provenBehind > e.seq && e.bad == nil {
+	if e.provenDurable > e.seq && e.bad == nil {
 		e.bad = cause
 	}
 	return nil
@@ -99,9 +99,9 @@ func (e *end) inspect(w *window, off int64, salt uint32) (int64, error) {
 	} else if err != nil {
 		return 0, err
 	}
-	e.provenBehind = max(e.provenBehind, f.durable)
+	e.provenDurable = max(e.provenDurable, f.durable)
 	if f.Kind == Append {
-		e.zxidBehind = max(e.zxidBehind, f.Zxid)
+		e.zxidAfter = max(e.zxidAfter, f.Zxid)
 	}
 	return int64(f.size), nil
 }

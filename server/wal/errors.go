@@ -54,9 +54,9 @@ type CorruptError struct {
 	// in a readable record after the damage (0 if there was none). More may have been there.
 	LastSeq  uint64
 	LastZxid jute.Zxid
-	// Good is the zxid of the last entry before the damage. Opening with AcceptLossAfter set to
+	// LastGood is the zxid of the last entry before the damage. Opening with AcceptLossAfter set to
 	// it gives up everything after it.
-	Good jute.Zxid
+	LastGood jute.Zxid
 	// Readable is false if nothing before the damage can be read; then AcceptLossAfter does not
 	// help.
 	Readable bool
@@ -79,8 +79,8 @@ func (e *CorruptError) Error() string {
 	} else {
 		fmt.Fprintf(&b, "log corrupt: %s at offset %d is %v: %v", e.Segment, e.Offset, e.Kind, e.Cause)
 	}
-	fmt.Fprintf(&b, "; records %d to at least %d are affected, zxids after %s", e.Seq, max(e.LastSeq, e.Seq), e.Good)
-	if e.LastZxid > e.Good {
+	fmt.Fprintf(&b, "; records %d to at least %d are affected, zxids after %s", e.Seq, max(e.LastSeq, e.Seq), e.LastGood)
+	if e.LastZxid > e.LastGood {
 		fmt.Fprintf(&b, " up to at least %s", e.LastZxid)
 	}
 	if e.Renamed != nil {
@@ -93,7 +93,7 @@ func (e *CorruptError) Error() string {
 			e.Covered.Name, e.Covered.Zxid, strings.Join(e.Aside, ", "))
 	}
 	if e.Readable {
-		fmt.Fprintf(&b, " To give up everything after zxid %s, start with --accept-data-loss-after=%s.", e.Good, e.Good)
+		fmt.Fprintf(&b, " To give up everything after zxid %s, start with --accept-data-loss-after=%s.", e.LastGood, e.LastGood)
 	} else {
 		b.WriteString(" No record before that is readable: restore this directory from a backup.")
 	}

@@ -127,7 +127,7 @@ func (l *Log) explain(err error, firsts []uint64, i int) error {
 		Cause: d.cause,
 	}
 	if len(l.mu.segs) > 0 && d.seq >= l.mu.segs[0].first {
-		e.Good, e.Readable = l.st.last, true
+		e.LastGood, e.Readable = l.st.last, true
 	}
 	rest := firsts[i+1:]
 	if len(rest) == 0 {
@@ -273,7 +273,7 @@ func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 			return tailInfo{}, err
 		}
 		return tailInfo{}, &damage{kind: fault.Damaged, path: path, offset: end.offset, seq: end.seq + 1,
-			proven: end.provenBehind, zxid: end.zxidBehind, cause: end.bad}
+			proven: end.provenDurable, zxid: end.zxidAfter, cause: end.bad}
 	}
 	if err := l.loadUpTo(w, end.durable); err != nil {
 		return tailInfo{}, err

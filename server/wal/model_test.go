@@ -198,7 +198,7 @@ func compare(l *Log, after jute.Zxid, want []Record) error {
 	for _, r := range want {
 		bytes += int64(frameSize(len(r.Payload)))
 	}
-	if n, ok := l.BytesBehind(after); err == nil && (!ok || n < bytes) {
+	if n, ok := l.BytesAfter(after); err == nil && (!ok || n < bytes) {
 		err = fmt.Errorf("%d bytes estimated, %v, but there are %d", n, ok, bytes)
 	}
 	return err

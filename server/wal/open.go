@@ -148,7 +148,7 @@ func (l *Log) describe(rec *Recovered) {
 	l.mu.refs = l.usableRefs()
 	l.summarize(rec)
 	l.control = nil
-	rec.LogBytes, _ = l.BytesBehind(rec.FirstZxid)
+	rec.LogBytes, _ = l.BytesAfter(rec.FirstZxid)
 	if t := rec.Torn; t != nil {
 		l.o.Logger.Warn("cut the incomplete end of the log, which had never been acknowledged",
 			zap.String("segment", t.Segment), zap.Int64("offset", t.Offset), zap.Stringer("zxid", t.After))
@@ -240,7 +240,7 @@ func (l *Log) copyTail(old *segment, tail tailInfo) error {
 // place: the later files are set aside, newest first, and the segment that restart writes
 // disowns the rest.
 func (l *Log) acceptLoss(c *CorruptError, firsts []uint64) (tailInfo, error) {
-	if want := *l.o.AcceptLossAfter; want != c.Good || !c.Readable {
+	if want := *l.o.AcceptLossAfter; want != c.LastGood || !c.Readable {
 		return tailInfo{}, fmt.Errorf("accept data loss after %s: not where the damage is: %w", want, c)
 	}
 	for i := len(firsts) - 1; i >= 0 && firsts[i] >= c.Seq; i-- {

@@ -98,10 +98,10 @@ func (h *history) find(after jute.Zxid) (int, place, error) {
 	return 0, place{}, fmt.Errorf("entries behind %s (the log begins behind %s): %w", after, h.floor.last, ErrPurged)
 }
 
-// BytesBehind estimates, without reading, how many bytes of records the log has after the
+// BytesAfter estimates, without reading, how many bytes of records the log has after the
 // zxid after, at most about 256 KiB too many. It returns false if the log does not reach
 // back so far. It may be called from any goroutine.
-func (l *Log) BytesBehind(after jute.Zxid) (int64, bool) {
+func (l *Log) BytesAfter(after jute.Zxid) (int64, bool) {
 	h := l.history()
 	start, from, err := h.find(after)
 	if err != nil {

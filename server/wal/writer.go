@@ -320,8 +320,8 @@ func (w *Writer) Replay(after jute.Zxid, fn func(Record) error) error {
 // NewReader is Log.NewReader.
 func (w *Writer) NewReader(after jute.Zxid) (*Reader, error) { return w.log.NewReader(after) }
 
-// BytesBehind is Log.BytesBehind.
-func (w *Writer) BytesBehind(after jute.Zxid) (int64, bool) { return w.log.BytesBehind(after) }
+// BytesAfter is Log.BytesBehind.
+func (w *Writer) BytesAfter(after jute.Zxid) (int64, bool) { return w.log.BytesAfter(after) }
 
 // Reserve is Log.Reserve.
 func (w *Writer) Reserve() int64 { return w.log.Reserve() }

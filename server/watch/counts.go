@@ -55,7 +55,7 @@ func (t *Table) AppendPaths(dst []string, w Watcher) []string {
 		for _, m := range dataTable {
 			r := &t.modes[m]
 			state.sets[m].each(func(id uint32) {
-				dst = append(dst, given(r.paths.at(r.links.at(id).path).path))
+				dst = append(dst, pathOfKey(r.paths.at(r.links.at(id).path).path))
 			})
 		}
 	}
@@ -119,7 +119,7 @@ func (t *Table) readPart(part *pathPart, mode Mode, before []Mode) (more bool) {
 		for _, m := range dataTable {
 			part.watchers = t.appendWatchersLocked(part.watchers, m, path)
 		}
-		part.paths = append(part.paths, given(path))
+		part.paths = append(part.paths, pathOfKey(path))
 		part.ends = append(part.ends, len(part.watchers))
 	}
 	return part.next < paths.used

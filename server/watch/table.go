@@ -36,7 +36,7 @@ func New() *Table { return &Table{seed: maphash.MakeSeed()} }
 // as in Apache's server. After the Drop of w, Add must not be called for it until the
 // handle is in use again.
 func (t *Table) Add(w Watcher, path string, mode Mode) {
-	path = kept(path)
+	path = tableKey(path)
 	hash := t.hash(path, mode)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *Table) Add(w Watcher, path string, mode Mode) {
 // for WatchAny, else of the one mode, and none for an unknown type. It returns
 // false if there was none (the reply is then ErrNoWatcher).
 func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
-	path = kept(path)
+	path = tableKey(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.watcherLocked(w)
@@ -71,7 +71,7 @@ func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
 
 // Check reports whether Remove would find a watch.
 func (t *Table) Check(w Watcher, path string, typ jute.WatchType) bool {
-	path = kept(path)
+	path = tableKey(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.watcherLocked(w)
@@ -110,16 +110,16 @@ func (t *Table) watcherLocked(w Watcher) *watcher {
 // emptyPath stands for "", which marks free records. No znode's path has a NUL.
 const emptyPath = "\x00"
 
-// kept returns the name under which a path is kept.
-func kept(path string) string {
+// tableKey returns the key of a path in the table.
+func tableKey(path string) string {
 	if path == "" {
 		return emptyPath
 	}
 	return path
 }
 
-// given is the inverse of kept.
-func given(path string) string {
+// pathOfKey is the inverse of tableKey.
+func pathOfKey(path string) string {
 	if path == emptyPath {
 		return ""
 	}

@@ -13,7 +13,7 @@ import "github.com/zkd-project/zkd/jute"
 // Only the goroutine that applies transactions calls Trigger, under the tree's write
 // lock, so events are in the order of transactions. It allocates nothing.
 func (t *Table) Trigger(typ jute.EventType, path string, deliver func(w Watcher)) {
-	path = kept(path)
+	path = tableKey(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.round++

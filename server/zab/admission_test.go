@@ -46,7 +46,7 @@ func TestAdmissionIsDurable(t *testing.T) {
 // it counts if it stopped now.
 func (s *server) checkCountsAfterRestart(z jute.Zxid) {
 	s.t.Helper()
-	if why := s.restarted().Status().Weightless; why != "" {
+	if why := s.restarted().Status().NotCounted; why != "" {
 		s.t.Errorf("%v is committed, counting on server %d, which after a restart would be %s", z, s.id, why)
 	}
 }
@@ -65,7 +65,7 @@ func TestAdmissionKnownToOther(t *testing.T) {
 	two.wipe()
 	two.start()
 	n.run(50)
-	n.until(3000, "it counts again", func() bool { p := l.core.peer(2); return p.sure && l.core.reliesOn(p) })
+	n.until(3000, "it counts again", func() bool { p := l.core.peer(2); return p.reportsCounted && l.core.reliesOn(p) })
 	two.frozen = true
 	l.propose("not on the newcomer")
 	n.until(100, "the other has it", func() bool { return one.core.acked == l.core.LastZxid() })

@@ -40,8 +40,8 @@ func (q *cache) append(e Entry) {
 	q.bytes += entryBytes(&e)
 }
 
-// behind returns the index of the first entry with a zxid above z.
-func (q *cache) behind(z jute.Zxid) int {
+// firstAbove returns the index of the first entry with a zxid above z.
+func (q *cache) firstAbove(z jute.Zxid) int {
 	low, high := 0, q.n
 	for low < high {
 		if mid := (low + high) / 2; q.at(mid).Zxid > z {
@@ -55,13 +55,13 @@ func (q *cache) behind(z jute.Zxid) int {
 
 // after returns the index of the entry that follows z, and whether the cache holds it.
 func (q *cache) after(z jute.Zxid) (int, bool) {
-	i := q.behind(z)
+	i := q.firstAbove(z)
 	return i, i < q.n && q.at(i).Prev == z
 }
 
 // find returns the entry with the zxid z, or nil.
 func (q *cache) find(z jute.Zxid) *Entry {
-	if i := q.behind(z) - 1; i >= 0 && q.at(i).Zxid == z {
+	if i := q.firstAbove(z) - 1; i >= 0 && q.at(i).Zxid == z {
 		return q.at(i)
 	}
 	return nil
@@ -95,7 +95,7 @@ func (q *cache) drop() {
 
 // truncate removes the entries after z.
 func (q *cache) truncate(z jute.Zxid) {
-	keep := q.behind(z)
+	keep := q.firstAbove(z)
 	for i := keep; i < q.n; i++ {
 		q.bytes -= entryBytes(q.at(i))
 	}

@@ -24,7 +24,7 @@ func (c *Core) matched(id SID) jute.Zxid {
 // would know that after a restart. Otherwise it could hold entries that were committed with
 // its help, but neither vote nor be voted for.
 func (c *Core) reliesOn(p *peer) bool {
-	return c.counts(p) && (p.sure || mutated(damagedCounted))
+	return c.counts(p) && (p.reportsCounted || mutated(damagedCounted))
 }
 
 // advanceCommit commits the entries that are durable on a quorum of each configuration in

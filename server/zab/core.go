@@ -51,10 +51,10 @@ type Core struct {
 	relinkSeq    Seq
 	reportedList jute.Zxid // version of the list that reportList reported last
 
-	weighty bool // this server counts
-	// weightAt is the zxid whose commit hint must be durable for this server to know after a
+	selfCounted bool // this server counts
+	// selfCountedAt is the zxid whose commit hint must be durable for this server to know after a
 	// restart that it counts; 0 if it is durable.
-	weightAt jute.Zxid
+	selfCountedAt jute.Zxid
 
 	peers []*peer // sorted by id
 	byID  [256]*peer
@@ -133,13 +133,13 @@ func New(opt Options, r Recovered) *Core {
 	if opt.AcceptOldData && !c.standalone && err == nil {
 		c.acceptOldData()
 	}
-	c.weighty = c.selfCounts()
+	c.selfCounted = c.selfCounts()
 	switch {
 	case err != nil:
 		c.halt("recovered history: " + err.Error())
 	case c.standalone:
 		if c.tip.Seeded() {
-			c.goAlone()
+			c.becomeStandalone()
 		}
 		c.setStatus(Status{Role: Leading, Epoch: c.appended.Epoch(), Leader: opt.ID})
 	default:
@@ -148,10 +148,10 @@ func New(opt Options, r Recovered) *Core {
 	return c
 }
 
-// goAlone turns a member's history into a separate one that belongs to this server alone.
+// becomeStandalone turns a member's history into a separate one that belongs to this server alone.
 // The ensemble may continue without it and reuse the same zxids for other entries, so this
 // history must never again pass for the ensemble's.
-func (c *Core) goAlone() {
+func (c *Core) becomeStandalone() {
 	c.event(2, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server goes on with a history of its own, and can't return to that ensemble with it", c.tip.Init.Cluster))
 	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, Alone: true}
 	c.append(Entry{Zxid: jute.MakeZxid(c.appended.Epoch()+1, 0), Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
@@ -191,7 +191,7 @@ func (c *Core) recover(r *Recovered) error {
 	if !h.tip.Seeded() {
 		commit = r.LastZxid
 	}
-	h.derive()
+	h.derivePending()
 	h.commit(min(commit, r.LastZxid))
 	return nil
 }
@@ -212,7 +212,7 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 		return
 	}
 	if gap > c.opt.ElectionTimeout/2 {
-		c.paused(gap)
+		c.onPause(gap)
 	}
 	c.tickHint()
 	c.tickNotes()
@@ -229,9 +229,9 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 	c.tickReads()
 }
 
-// paused handles a stop of the process for gap ms. No peer counts as silent for that time.
+// onPause handles a stop of the process for gap ms. No peer counts as silent for that time.
 // A leader may have been replaced meanwhile, so a quorum has to confirm it.
-func (c *Core) paused(gap uint64) {
+func (c *Core) onPause(gap uint64) {
 	c.event(2, 0, fmt.Sprintf("stopped for %d ms", gap))
 	switch c.status.Role {
 	case SyncingLeader, Leading:
@@ -239,7 +239,7 @@ func (c *Core) paused(gap uint64) {
 		for _, p := range c.peers {
 			p.echoedAt = max(p.echoedAt, grace)
 		}
-		c.confirm()
+		c.requireConfirmation()
 	case SyncingFollower, Following:
 		grace := c.now - min(c.now, c.opt.ElectionTimeout) + 3*c.opt.Heartbeat
 		c.heardAt = max(c.heardAt, grace)
@@ -265,13 +265,13 @@ func (c *Core) PeerUp(id SID, gen uint64, in Introduction) {
 		c.PeerDown(id, p.gen)
 	}
 	c.introduce(p, gen, &in)
-	if p.doubted {
+	if p.oldCopy {
 		return
 	}
 	p.room = math.MaxInt
 	switch c.status.Role {
 	case Looking:
-		c.meet(p)
+		c.prevoteNewPeer(p)
 	case Candidate:
 		c.sendNewEpoch(p)
 	case SyncingLeader, Leading:
@@ -300,7 +300,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 			c.startRound()
 		}
 	case Candidate:
-		c.checkHopes()
+		c.checkCandidacy()
 	case SyncingFollower, Following:
 		if c.status.Leader == id {
 			c.look("lost the link to the leader", 0)
@@ -325,14 +325,14 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	}
 	// A learner may first receive the history of an older ensemble of which its leader was a
 	// member, so the cluster id of a peer in ours is not checked.
-	if own := c.settled.Init.Cluster; !p.ours && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
+	if own := c.settled.Init.Cluster; !p.syncedHere && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
 		p.refused = true
 		c.event(3, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
 		c.stopLearner(p)
 		return
 	}
-	if p.doubted {
-		c.tellDoubt(p)
+	if p.oldCopy {
+		c.sendDoubt(p)
 		return
 	}
 	switch m.Kind {
@@ -454,8 +454,8 @@ func (c *Core) PersistDone(seq Seq) {
 	if c.relinkSeq != 0 && c.relinkSeq <= seq {
 		c.relinkSeq, c.relink = 0, true
 	}
-	if c.weightAt != 0 && c.hinted >= c.weightAt && c.hintSeq <= seq {
-		c.weightAt = 0
+	if c.selfCountedAt != 0 && c.hinted >= c.selfCountedAt && c.hintSeq <= seq {
+		c.selfCountedAt = 0
 		c.acked = 0 // acknowledge again, because it counts now
 	}
 	switch c.status.Role {
@@ -576,7 +576,7 @@ func (c *Core) Take(out *Output) {
 // takeCommitted outputs the entries that have become applicable since the last call.
 func (c *Core) takeCommitted(out *Output) {
 	out.CommitTo = max(c.handed, min(c.committed, c.durable))
-	for i := c.entries.behind(c.handed); i < c.entries.n; i++ {
+	for i := c.entries.firstAbove(c.handed); i < c.entries.n; i++ {
 		e := c.entries.at(i)
 		if e.Zxid > out.CommitTo {
 			break
@@ -591,26 +591,26 @@ func (c *Core) takeCommitted(out *Output) {
 	c.shrink(keep)
 }
 
-// noteWeight updates whether this server counts. If an entry that was committed made it
+// updateSelfCounted updates whether this server counts. If an entry that was committed made it
 // count, a hint has to make that durable.
-func (c *Core) noteWeight() {
+func (c *Core) updateSelfCounted() {
 	counts := c.selfCounts()
-	if counts && !c.weighty && c.settled.Seeded() {
-		c.weightAt = c.committed
+	if counts && !c.selfCounted && c.settled.Seeded() {
+		c.selfCountedAt = c.committed
 		c.hintTo = c.committed
 	}
-	c.weighty = counts
+	c.selfCounted = counts
 }
 
 // setStatus changes the status.
 func (c *Core) setStatus(s Status) {
-	c.noteWeight()
+	c.updateSelfCounted()
 	s.Observer = !c.standalone && !c.voter(c.opt.ID)
 	c.listStatus(&s)
 	c.reportList()
-	s.Weightless = ""
+	s.NotCounted = ""
 	if !s.Observer {
-		s.Weightless = c.weightless()
+		s.NotCounted = c.notCountedReason()
 	}
 	if s != c.status {
 		c.status = s
@@ -628,7 +628,7 @@ func (c *Core) event(level uint8, peer SID, text string) {
 // halt stops taking part: the histories of servers contradict each other, and only an
 // operator can decide which data to keep.
 func (c *Core) halt(reason string) {
-	c.leave()
+	c.leaveRole()
 	c.event(3, 0, "halted: "+reason)
 	c.setStatus(Status{Role: Halted, Epoch: c.appended.Epoch(), Reason: reason})
 }

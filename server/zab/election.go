@@ -11,11 +11,11 @@ import (
 // durable, and asks the others for theirs. With durable promises from a quorum it leads the
 // epoch: two quorums share a server, and that server promised the epoch only once.
 type election struct {
-	round     uint64
-	nextRound uint64 // when the next round begins
-	fairAt    uint64 // when the counting of rounds began
-	waitUntil uint64 // in a fair round, the end of the wait for answers of all linked servers
-	outdone   bool   // a better server has answered in this round, or a leader is alive
+	round      uint64
+	nextRound  uint64 // when the next round begins
+	fairAt     uint64 // when the counting of rounds began
+	waitUntil  uint64 // in a fair round, the end of the wait for answers of all linked servers
+	betterSeen bool   // a better server has answered in this round, or a leader is alive
 
 	// joining is the leader to which MsgFollow was sent last.
 	joining    SID
@@ -47,7 +47,7 @@ const fairRounds = 2
 // look gives up the current role and looks for a leader, or becomes one. The first round
 // begins after delay ms.
 func (c *Core) look(reason string, delay uint64) {
-	c.leave()
+	c.leaveRole()
 	c.setStatus(Status{Role: Looking, Epoch: c.tip.Zxid.Epoch(), Reason: reason})
 	c.round, c.fairAt, c.joining = 0, c.now, 0
 	for _, p := range c.peers {
@@ -59,9 +59,9 @@ func (c *Core) look(reason string, delay uint64) {
 	}
 }
 
-// leave ends the current role. It does not touch the log: the next leader decides about
+// leaveRole ends the current role. It does not touch the log: the next leader decides about
 // entries that are not committed.
-func (c *Core) leave() {
+func (c *Core) leaveRole() {
 	switch c.status.Role {
 	case SyncingLeader, Leading:
 		c.leaveLeading()
@@ -75,7 +75,7 @@ func (c *Core) leave() {
 
 // electable reports whether this server may become leader.
 func (c *Core) electable() bool {
-	return c.voter(c.opt.ID) && c.selfCounts() && !c.contested()
+	return c.voter(c.opt.ID) && c.selfCounts() && !c.otherListMayDecide()
 }
 
 // startRound sends a pre-vote request to every peer.
@@ -84,7 +84,7 @@ func (c *Core) startRound() {
 	wait := c.opt.Heartbeat * min(1+c.round/8, 10)
 	c.nextRound = c.now + wait + c.jitter(wait/2)
 	c.waitUntil = c.now + c.opt.Heartbeat/5
-	c.outdone = false
+	c.betterSeen = false
 	for _, p := range c.peers {
 		p.granted, p.answered = false, false
 		c.sendPrevote(p)
@@ -92,10 +92,10 @@ func (c *Core) startRound() {
 	c.countPrevotes()
 }
 
-// meet sends a pre-vote request to a newly linked server. If the fair rounds began long
+// prevoteNewPeer sends a pre-vote request to a newly linked server. If the fair rounds began long
 // enough ago, it restarts them. Otherwise this server, which had no peer to ask, and the
 // new one would become candidates at the same time.
-func (c *Core) meet(p *peer) {
+func (c *Core) prevoteNewPeer(p *peer) {
 	if c.now < c.fairAt+c.opt.ElectionTimeout || !c.voter(p.id) {
 		c.sendPrevote(p)
 		return
@@ -143,9 +143,9 @@ func (c *Core) liveLeader() SID {
 	return 0
 }
 
-// better reports whether this server is a better leader than server id with the last zxid
+// ranksAbove reports whether this server is a better leader than server id with the last zxid
 // z, in the given round.
-func (c *Core) better(id SID, z jute.Zxid, round uint64) bool {
+func (c *Core) ranksAbove(id SID, z jute.Zxid, round uint64) bool {
 	return c.appended > z || c.appended == z && round <= fairRounds && c.opt.ID > id && c.electable()
 }
 
@@ -164,7 +164,7 @@ func (c *Core) mayVote(p *peer, flags uint16) bool {
 }
 
 func (c *Core) onPrevote(p *peer, m *Message) {
-	c.note(p, m)
+	c.noteState(p, m)
 	if c.promise.To == p.id {
 		c.promisedUntil = 0 // the peer gave up
 	}
@@ -180,24 +180,24 @@ func (c *Core) onPrevote(p *peer, m *Message) {
 	}
 	c.post(p, resp)
 	if leader == 0 && resp.Flags&FlagGranted == 0 && c.status.Role == Looking && c.electable() && !p.granted &&
-		(c.better(p.id, m.Zxid, m.Seq) || m.Flags&FlagAsking != 0) {
+		(c.ranksAbove(p.id, m.Zxid, m.Seq) || m.Flags&FlagAsking != 0) {
 		c.sendPrevote(p) // the peer is looking now; it may have had a leader when it was asked
 	}
 }
 
 func (c *Core) grants(p *peer, m *Message) bool {
 	busy := c.status.Role == Candidate || c.now < c.promisedUntil && c.promise.To != p.id
-	return m.Flags&FlagAsking == 0 && !busy && c.mayVote(p, m.Flags) && !c.better(p.id, m.Zxid, m.Seq)
+	return m.Flags&FlagAsking == 0 && !busy && c.mayVote(p, m.Flags) && !c.ranksAbove(p.id, m.Zxid, m.Seq)
 }
 
 func (c *Core) onPrevoteResp(p *peer, m *Message) {
-	c.note(p, m)
+	c.noteState(p, m)
 	if c.status.Role != Looking {
 		return
 	}
 	if m.Leader != 0 && m.Leader != c.opt.ID {
 		if l := c.linked(m.Leader); l != nil {
-			c.outdone = true
+			c.betterSeen = true
 			c.join(l)
 		}
 		return
@@ -208,7 +208,7 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 	p.answered = true
 	p.granted = m.Flags&FlagGranted != 0
 	if !p.granted && m.Flags&FlagCounts != 0 && c.voter(p.id) && (m.Zxid > c.appended || m.Zxid == c.appended && p.id > c.opt.ID) {
-		c.outdone = true
+		c.betterSeen = true
 	}
 	c.countPrevotes()
 }
@@ -217,7 +217,7 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 // two concurrent candidates could split the promises. A linked server that hangs delays a
 // round only briefly.
 func (c *Core) yields() bool {
-	if c.round > fairRounds || c.outdone {
+	if c.round > fairRounds || c.betterSeen {
 		return c.round <= fairRounds
 	}
 	for _, p := range c.peers {
@@ -229,7 +229,7 @@ func (c *Core) yields() bool {
 }
 
 func (c *Core) countPrevotes() {
-	if c.status.Role != Looking || !c.electable() || c.yields() || c.early() {
+	if c.status.Role != Looking || !c.electable() || c.yields() || c.awaitsUnheardVoter() {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {
@@ -266,7 +266,7 @@ func (c *Core) campaign(transfer uint32) {
 		c.event(3, 0, fmt.Sprintf("no epochs are left: the highest is %d", e-1))
 		return
 	}
-	c.leave()
+	c.leaveRole()
 	c.transfer = transfer
 	c.setStatus(Status{Role: Candidate, Epoch: e, Reason: "a quorum would accept it"})
 	c.askPromises(e)
@@ -346,9 +346,9 @@ func (c *Core) tickCandidate() {
 	}
 }
 
-// founding reports whether to wait a moment for more promises although there is already a
+// awaitsFounders reports whether to wait a moment for more promises although there is already a
 // quorum: a server that takes part in founding an ensemble need not be admitted later.
-func (c *Core) founding() bool {
+func (c *Core) awaitsFounders() bool {
 	if c.tip.Seeded() || c.now >= c.foundBy {
 		return false
 	}
@@ -458,7 +458,7 @@ func (c *Core) sendFollow(p *peer) {
 }
 
 func (c *Core) onAckEpoch(p *peer, m *Message) {
-	c.note(p, m)
+	c.noteState(p, m)
 	switch {
 	case c.asking() && m.Epoch == c.promise.Epoch:
 		if c.persisted >= c.promiseSeq || mutated(newEpochBeforeFsync) {
@@ -469,7 +469,7 @@ func (c *Core) onAckEpoch(p *peer, m *Message) {
 			c.countPromises()
 		}
 	case c.leads() && m.Epoch == c.epoch:
-		c.attend(p, m)
+		c.answerSummary(p, m)
 	}
 }
 
@@ -479,15 +479,15 @@ func (c *Core) onNackEpoch(p *peer, m *Message) {
 	case c.asking() && m.Epoch == c.promise.Epoch:
 		p.nacked = true
 		c.countPromises()
-		c.checkHopes()
+		c.checkCandidacy()
 	case c.leads() && m.Promise > c.promise.Epoch:
-		c.hearOf(p, m.Promise)
-		c.strayed(p)
+		c.onHigherEpoch(p, m.Promise)
+		c.onHigherPromise(p)
 	}
 }
 
-// checkHopes ends a candidacy at once when a quorum can no longer promise the epoch.
-func (c *Core) checkHopes() {
+// checkCandidacy ends a candidacy at once when a quorum can no longer promise the epoch.
+func (c *Core) checkCandidacy() {
 	if c.status.Role == Candidate && !c.quorum(func(id SID) bool {
 		p := c.linked(id)
 		return id == c.opt.ID || p != nil && !p.nacked && !p.refused
@@ -509,7 +509,7 @@ func (c *Core) countPromises() {
 		p := c.linked(id)
 		return p != nil && p.promised && c.counts(p)
 	})
-	if ok && c.founding() {
+	if ok && c.awaitsFounders() {
 		return
 	}
 	if ok || c.renewing && mutated(renewalWithoutQuorum) {

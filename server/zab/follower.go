@@ -10,9 +10,9 @@ import (
 //
 // Invariant: while streaming is set, the whole history is known to equal the leader's.
 type following struct {
-	streaming bool
-	heardAt   uint64 // when the leader was last heard
-	patience  uint64 // how long the leader may be silent
+	streaming     bool
+	heardAt       uint64 // when the leader was last heard
+	leaderTimeout uint64 // how long the leader may be silent
 
 	beat uint64 // the leader's newest heartbeat
 
@@ -40,14 +40,14 @@ func (c *Core) follow(p *peer, epoch uint32) {
 		s.Epoch = epoch
 		c.setStatus(s)
 	} else {
-		c.leave()
+		c.leaveRole()
 		c.following = following{
 			arriving: c.arriving, heardAt: c.now, echoedAt: c.now,
-			patience: c.opt.ElectionTimeout + c.jitter(c.opt.ElectionTimeout/2),
+			leaderTimeout: c.opt.ElectionTimeout + c.jitter(c.opt.ElectionTimeout/2),
 		}
 		c.setStatus(Status{Role: SyncingFollower, Epoch: epoch, Leader: p.id, LeaderGen: p.gen, Reason: "the leader synchronizes it"})
 	}
-	p.ours = true
+	p.syncedHere = true
 	c.epoch, c.marker = epoch, jute.MakeZxid(epoch, 0)
 	c.heardAt, c.echoedAt = c.now, c.now
 	c.nonce, c.joining, c.promisedUntil = 0, 0, 0
@@ -130,7 +130,7 @@ func (c *Core) onAppend(p *peer, m *Message) {
 			continue // sent twice
 		}
 		if err := c.acceptable(&e); err != nil {
-			c.lost(p, err.Error())
+			c.entriesLost(p, err.Error())
 			return
 		}
 		c.append(e)
@@ -161,14 +161,14 @@ func (c *Core) acceptable(e *Entry) error {
 	return c.tip.follows(e)
 }
 
-// lost handles the loss of entries that the leader sent.
-func (c *Core) lost(p *peer, why string) {
+// entriesLost handles the loss of entries that the leader sent.
+func (c *Core) entriesLost(p *peer, why string) {
 	c.events = append(c.events, Event{Level: 2, Peer: p.id, Text: "entries were lost on the way: " + why, Lost: true})
-	c.gap(p, why)
+	c.requestSync(p, why)
 }
 
-// gap asks the leader to synchronize this server again.
-func (c *Core) gap(p *peer, why string) {
+// requestSync asks the leader to synchronize this server again.
+func (c *Core) requestSync(p *peer, why string) {
 	c.event(0, p.id, "has to be synchronized again: "+why)
 	c.streaming, c.snapToken = false, 0
 	c.sendFollow(p)
@@ -192,7 +192,7 @@ func (c *Core) onCommit(p *peer, m *Message) {
 // sent must be ordered after the entries.
 func (c *Core) checkGap(p *peer, sent jute.Zxid) {
 	if c.streaming && sent > c.appended {
-		c.lost(p, fmt.Sprintf("%v was sent, and %v is the last here", sent, c.appended))
+		c.entriesLost(p, fmt.Sprintf("%v was sent, and %v is the last here", sent, c.appended))
 	}
 }
 
@@ -247,16 +247,16 @@ func (c *Core) sendAck() {
 		return
 	}
 	c.acked = z
-	c.post(p, Message{Kind: MsgAck, Epoch: c.epoch, Zxid: z, Flags: c.unsureFlag()})
+	c.post(p, Message{Kind: MsgAck, Epoch: c.epoch, Zxid: z, Flags: c.uncountedFlag()})
 	c.checkFollowing()
 }
 
-// unsureFlag returns FlagUnsure if the leader must not count on this server.
-func (c *Core) unsureFlag() uint16 {
-	if c.weighty && c.weightAt == 0 {
+// uncountedFlag returns FlagUncounted if the leader must not count on this server.
+func (c *Core) uncountedFlag() uint16 {
+	if c.selfCounted && c.selfCountedAt == 0 {
 		return 0
 	}
-	return FlagUnsure
+	return FlagUncounted
 }
 
 func (c *Core) onPing(p *peer, m *Message) {
@@ -279,7 +279,7 @@ func (c *Core) onPing(p *peer, m *Message) {
 		c.echoedSeq, c.echoedAt = min(m.Echo, c.pongSeq), c.now
 	}
 	c.beat = max(c.beat, m.Seq)
-	c.leased(m)
+	c.extendLease(m)
 	c.pong(p, m)
 	if c.streaming && m.Epoch == c.epoch {
 		// Entries sent before the ping may still be on their way. Of the entries that have
@@ -299,7 +299,7 @@ func (c *Core) pong(p *peer, m *Message) {
 	c.pongSeq = c.stamp(c.pongSeq)
 	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.pongSeq, Echo: m.Seq, Ms: uint32(min(c.diskMs, 1<<32-1))}
 	if c.streaming && m.Epoch == c.epoch {
-		pong.Zxid, pong.Flags = c.acked, c.unsureFlag() // an earlier acknowledgement may have been lost
+		pong.Zxid, pong.Flags = c.acked, c.uncountedFlag() // an earlier acknowledgement may have been lost
 	}
 	if c.full {
 		pong.Flags |= FlagFull
@@ -316,7 +316,7 @@ func (c *Core) onRejoin(p *peer, m *Message) {
 		c.look("the leader gave up", 0)
 	case c.isLeader(p) && m.Epoch == c.epoch:
 		c.nonce = 0
-		c.gap(p, "the leader wants it")
+		c.requestSync(p, "the leader wants it")
 	case c.status.Role == Looking && c.joining == p.id && c.joiningGen == p.gen && m.Leader != 0:
 		c.nonce = 0
 		c.sendFollow(p)
@@ -327,14 +327,14 @@ func (c *Core) onRejoin(p *peer, m *Message) {
 func (c *Core) tickLearner() {
 	p := c.linked(c.status.Leader)
 	switch {
-	case p == nil || c.now >= c.heardAt+c.patience:
+	case p == nil || c.now >= c.heardAt+c.leaderTimeout:
 		c.look("no word from the leader", 0)
-	case c.now >= c.echoedAt+c.patience+c.opt.Heartbeat:
+	case c.now >= c.echoedAt+c.leaderTimeout+c.opt.Heartbeat:
 		c.look("the leader does not hear this server", 0)
 	case c.streaming:
 	case c.snapToken != 0:
 		if c.now >= c.snapFrom+10*c.opt.InitLimit {
-			c.gap(p, "no snapshot came")
+			c.requestSync(p, "no snapshot came")
 		}
 	case c.now >= c.joinedAt+5*c.opt.Heartbeat:
 		c.sendFollow(p)
@@ -362,7 +362,7 @@ func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) bool {
 	if snap.Zxid < max(c.committed, c.common) || snap.Zxid != snap.State.Zxid {
 		// The entries that the snapshot would drop may be committed, counting on this server,
 		// even if they are not known to be.
-		c.gap(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.committed, c.common)))
+		c.requestSync(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.committed, c.common)))
 		return false
 	}
 	c.event(1, from, fmt.Sprintf("installs the snapshot at %v", snap.Zxid))

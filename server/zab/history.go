@@ -48,7 +48,7 @@ func (h *history) push(e Entry) error {
 			return err
 		}
 		h.control = append(h.control, e)
-		h.derive()
+		h.derivePending()
 	}
 	h.entries.append(e)
 	h.appended = e.Zxid
@@ -76,7 +76,7 @@ func (h *history) truncate(z jute.Zxid) {
 	h.appended = z
 	h.durable = min(h.durable, z)
 	h.version++
-	h.derive()
+	h.derivePending()
 }
 
 // replace makes a snapshot the whole history.
@@ -92,7 +92,7 @@ func (h *history) replace(s *SnapInfo) {
 	h.logBytes = 0
 	h.snapZxid, h.snapBytes = s.Zxid, s.Bytes
 	h.version++
-	h.derive()
+	h.derivePending()
 }
 
 // commit moves the committed point to z, and reports whether it passed control entries.
@@ -108,13 +108,13 @@ func (h *history) commit(z jute.Zxid) (control bool) {
 	}
 	h.settled.skipTo(z)
 	if control {
-		h.derive()
+		h.derivePending()
 	}
 	return control
 }
 
-// derive sets the fields derived from control. All entries have been decoded before.
-func (h *history) derive() {
+// derivePending sets the fields derived from control. All entries have been decoded before.
+func (h *history) derivePending() {
 	h.pending, h.founded = nil, nil
 	for i := range h.control {
 		e := &h.control[i]

@@ -56,22 +56,22 @@ func (in *Introduction) start() uint64 {
 // introduce handles the introduction of a server on a new link.
 func (c *Core) introduce(p *peer, gen uint64, in *Introduction) {
 	if p.incarnation != in.Incarnation {
-		p.seeded, p.damaged, p.sure = false, false, false
+		p.seeded, p.damaged, p.reportsCounted = false, false, false
 		p.match, p.acked = 0, 0
 	}
 	if in.Vouched {
 		p.acked = 0
 	}
-	p.up, p.gen, p.incarnation, p.boot, p.refused, p.ours = true, gen, in.Incarnation, in.Boot, false, false
+	p.up, p.gen, p.incarnation, p.boot, p.refused, p.syncedHere = true, gen, in.Incarnation, in.Boot, false, false
 	c.compareFiles(p, in)
-	c.sight(p, in)
+	c.checkSighting(p, in)
 	c.refresh()
 }
 
 // compareFiles reports a server whose configuration file has another list of members than
 // this server's file: once for each list, not for each link.
 func (c *Core) compareFiles(p *peer, in *Introduction) {
-	p.heard, p.file, p.sameFile = true, in.Members, c.opt.Members.Same(&in.Members)
+	p.introduced, p.file, p.sameFile = true, in.Members, c.opt.Members.Same(&in.Members)
 	text := ""
 	if !p.sameFile {
 		text = in.Members.String()

@@ -158,8 +158,8 @@ type Status struct {
 	Epoch     uint32 // led or followed, else that of the last marker
 	Leader    SID    // 0 if none is known
 	LeaderGen uint64 // of the link to the leader, if that is another server
-	// Weightless says why the server does not count, or is empty.
-	Weightless string
+	// NotCounted says why the server does not count, or is empty.
+	NotCounted string
 	// Reason says why the role was taken, for the log.
 	Reason string
 
@@ -180,7 +180,7 @@ type PeerStatus struct {
 	Synced   bool      // serves clients
 	Counted  bool      // its acknowledgements count
 	Match    jute.Zxid // durable there, as far as known
-	Behind   int       // bytes sent and not acknowledged
+	Inflight int       // bytes sent and not acknowledged
 	HeardMs  uint64    // ms since it was last heard
 	// AnswersUntil is an upper bound of Core.AnswersUntil on the learner, on this server's clock.
 	AnswersUntil uint64

@@ -16,10 +16,10 @@ type leadership struct {
 	initDeadline uint64
 	pingSeq      uint64 // of the newest heartbeat: a stamp
 	nextPing     uint64
-	shakyAt      uint64 // when the linked servers stopped being a quorum; 0 if they are one
+	quorumLostAt uint64 // when the linked servers stopped being a quorum; 0 if they are one
 
 	// unconfirmed is the heartbeat that a quorum has to answer before anything more is committed
-	// or proposed; 0 for none. See confirm.
+	// or proposed; 0 for none. See requireConfirmation.
 	unconfirmed uint64
 	others      rivals
 
@@ -30,12 +30,12 @@ type leadership struct {
 
 	handingOver  bool
 	successor    SID // the server told to take over
-	toldAt       uint64
+	timeoutNowAt uint64
 	handDeadline uint64
 
-	admitting   Admission // to be attached to the next proposal; server 0 for none
-	admittingAt uint64
-	wanted      Members // of a change refused because too few of its servers count
+	admitting      Admission // to be attached to the next proposal; server 0 for none
+	admittingAt    uint64
+	refusedMembers Members // of a change refused because too few of its servers count
 }
 
 // leads reports whether this server is the leader of its epoch, active or not.
@@ -75,7 +75,7 @@ func (c *Core) establish() {
 		switch {
 		case p.promised:
 			c.synchronize(p)
-		case c.sending(p, p.served.last, p.served.epochs):
+		case c.sendingSnapshot(p, p.served.last, p.served.epochs):
 			c.inviteLearner(p)
 		case p.state != learnerNone:
 			c.stopLearner(p)
@@ -89,9 +89,9 @@ func (c *Core) establish() {
 // beginLeading initializes a new leader.
 func (c *Core) beginLeading() {
 	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
-	c.shakyAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
+	c.quorumLostAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
 	c.handingOver, c.successor = false, 0
-	c.admitting, c.wanted, c.others = Admission{}, Members{}, rivals{}
+	c.admitting, c.refusedMembers, c.others = Admission{}, Members{}, rivals{}
 	for _, p := range c.peers {
 		p.learner = learner{echoedAt: c.now, heardAt: c.now}
 	}
@@ -155,10 +155,10 @@ func (c *Core) tickLeader() {
 	if c.now >= c.nextPing {
 		c.nextPing = c.now + c.opt.Heartbeat
 		c.ping(c.leaseFor)
-		c.markStreams()
-		c.claim()
+		c.sendCommits()
+		c.sendLead()
 	}
-	if !c.echoedWithin(c.opt.QuorumTimeout) {
+	if !c.quorumEchoedWithin(c.opt.QuorumTimeout) {
 		c.look("no word from a quorum", 1+c.jitter(c.opt.Heartbeat))
 		return
 	}
@@ -198,19 +198,19 @@ func (c *Core) ping(lease func(*peer) uint32) {
 	}
 }
 
-// markStreams tells learners up to which entry they have been sent, if they have not
+// sendCommits tells learners up to which entry they have been sent, if they have not
 // acknowledged it, so that a learner that lacks entries notices.
-func (c *Core) markStreams() {
+func (c *Core) sendCommits() {
 	for _, p := range c.peers {
 		if p.state == learnerStream && p.match < p.next {
-			c.mark(p)
+			c.sendCommit(p)
 		}
 	}
 }
 
-// mark sends a learner the committed zxid and the last entry sent. The message is ordered
+// sendCommit sends a learner the committed zxid and the last entry sent. The message is ordered
 // among the entries.
-func (c *Core) mark(p *peer) {
+func (c *Core) sendCommit(p *peer) {
 	p.sentCommit = c.committed
 	c.post(p, Message{Kind: MsgCommit, Epoch: c.epoch, Commit: c.committed, Zxid: p.next})
 }
@@ -228,8 +228,8 @@ func (c *Core) onPong(p *peer, m *Message) {
 	if m.Zxid != 0 {
 		c.acknowledged(p, m)
 	}
-	if c.unconfirmed != 0 && c.echoed(c.unconfirmed) {
-		c.confirmed()
+	if c.unconfirmed != 0 && c.quorumEchoed(c.unconfirmed) {
+		c.onConfirmed()
 		if !c.leads() {
 			return
 		}
@@ -237,9 +237,9 @@ func (c *Core) onPong(p *peer, m *Message) {
 	c.finishReadRound()
 }
 
-// echoed reports whether a quorum has answered the heartbeat seq or a later one: this
+// quorumEchoed reports whether a quorum has answered the heartbeat seq or a later one: this
 // server was still the leader after it sent that heartbeat.
-func (c *Core) echoed(seq uint64) bool {
+func (c *Core) quorumEchoed(seq uint64) bool {
 	return c.quorum(func(id SID) bool {
 		if id == c.opt.ID {
 			return true
@@ -249,7 +249,7 @@ func (c *Core) echoed(seq uint64) bool {
 	})
 }
 
-func (c *Core) echoedWithin(ms uint64) bool {
+func (c *Core) quorumEchoedWithin(ms uint64) bool {
 	return c.quorum(func(id SID) bool {
 		if id == c.opt.ID {
 			return true
@@ -271,20 +271,20 @@ func (c *Core) checkLinks() {
 	})
 	switch {
 	case ok:
-		c.shakyAt = 0
-	case c.shakyAt == 0:
-		c.shakyAt = max(c.now, 1)
-	case c.now >= c.shakyAt+c.opt.Heartbeat:
+		c.quorumLostAt = 0
+	case c.quorumLostAt == 0:
+		c.quorumLostAt = max(c.now, 1)
+	case c.now >= c.quorumLostAt+c.opt.Heartbeat:
 		c.look("lost the links to a quorum", 1+c.jitter(c.opt.Heartbeat/4))
 	}
 }
 
-// confirm makes a quorum confirm this leader before it commits or proposes anything more.
-func (c *Core) confirm() {
+// requireConfirmation makes a quorum confirm this leader before it commits or proposes anything more.
+func (c *Core) requireConfirmation() {
 	c.ping(noLease)
 	c.unconfirmed = c.pingSeq
-	if c.echoed(c.unconfirmed) { // no other server is needed
-		c.confirmed()
+	if c.quorumEchoed(c.unconfirmed) { // no other server is needed
+		c.onConfirmed()
 	}
 }
 
@@ -321,7 +321,7 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 		return 0, ErrBadMembers
 	}
 	if !m.Quorum(c.ready) {
-		c.wanted = m
+		c.refusedMembers = m
 		return 0, ErrNoQuorum
 	}
 	c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryMembers, Data: data})

@@ -64,11 +64,11 @@ func (c *Core) BeatTime(beat uint64) uint64 { return c.origin + min(stampTime(be
 // renewLease finds the newest heartbeat that a quorum has answered.
 func (c *Core) renewLease() {
 	var newest uint64
-	if c.echoed(math.MaxUint64) {
+	if c.quorumEchoed(math.MaxUint64) {
 		newest = c.stamp(0) // alone
 	}
 	for _, p := range c.peers {
-		if p.echo > newest && c.echoed(p.echo) {
+		if p.echo > newest && c.quorumEchoed(p.echo) {
 			newest = p.echo
 		}
 	}
@@ -90,8 +90,8 @@ func (c *Core) leaseFor(p *peer) uint32 {
 // noLease is for heartbeats outside of Tick.
 func noLease(*peer) uint32 { return 0 }
 
-// leased extends this learner's lease by what the leader sent.
-func (c *Core) leased(m *Message) {
+// extendLease extends this learner's lease by what the leader sent.
+func (c *Core) extendLease(m *Message) {
 	if m.Ms != 0 {
 		c.lease = max(c.lease, stampTime(min(m.Echo, c.pongSeq))+uint64(m.Ms))
 	}

@@ -29,7 +29,7 @@ func TestTwoSnapshots(t *testing.T) {
 	for i := range jute.Zxid(2) {
 		state := one.state.Clone()
 		state.skipTo(l.core.LastZxid() + 10*(i+1))
-		one.core.gap(one.core.peer(l.id), "test")
+		one.core.requestSync(one.core.peer(l.id), "test")
 		m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: uint64(7 + i), Boot: one.core.opt.Boot, Nonce: one.core.nonce}
 		one.core.Recv(l.id, one.links[l.id], &m)
 		one.core.SnapshotReceived(l.id, uint64(7+i), SnapInfo{Zxid: state.Zxid, State: state})

@@ -70,20 +70,20 @@ func (c *Core) voter(id SID) bool {
 	return false
 }
 
-// contested reports whether, while no history has a list, the servers with another list in
+// otherListMayDecide reports whether, while no history has a list, the servers with another list in
 // their files may form a quorum of that list. A server counts as one of them unless it is
 // known to have this list or a third one.
-func (c *Core) contested() bool {
+func (c *Core) otherListMayDecide() bool {
 	if c.anchored() || mutated(filesNotCompared) {
 		return false
 	}
 	for _, p := range c.peers {
-		if !p.heard || p.refused || p.sameFile {
+		if !p.introduced || p.refused || p.sameFile {
 			continue
 		}
 		if p.file.Quorum(func(id SID) bool {
 			q := c.peer(id)
-			return id != c.opt.ID && (q == nil || !q.heard || q.file.Same(&p.file)) && c.mayCount(id)
+			return id != c.opt.ID && (q == nil || !q.introduced || q.file.Same(&p.file)) && c.mayCount(id)
 		}) {
 			return true
 		}
@@ -91,15 +91,15 @@ func (c *Core) contested() bool {
 	return false
 }
 
-// early reports whether to wait for a voter of the file that has not been heard of since
+// awaitsUnheardVoter reports whether to wait for a voter of the file that has not been heard of since
 // the start: its list may differ, or it may have data.
-func (c *Core) early() bool {
+func (c *Core) awaitsUnheardVoter() bool {
 	if c.anchored() || c.now >= c.opt.ElectionTimeout {
 		return false
 	}
 	return slices.ContainsFunc(c.opt.Members.List, func(m Member) bool {
 		p := c.peer(m.ID)
-		return m.ID != c.opt.ID && c.opt.Members.Voter(m.ID) && (p == nil || !p.heard)
+		return m.ID != c.opt.ID && c.opt.Members.Voter(m.ID) && (p == nil || !p.introduced)
 	})
 }
 
@@ -175,14 +175,14 @@ func (c *Core) tickMembers() {
 	}
 	has := func(id SID) bool {
 		p := c.linked(id)
-		return id == c.opt.ID || p != nil && !p.refused && !p.doubted && p.sameFile
+		return id == c.opt.ID || p != nil && !p.refused && !p.oldCopy && p.sameFile
 	}
 	if !(c.members().Quorum(has) && file.Quorum(has)) && !mutated(oneFileMoves) {
 		return
 	}
-	if !c.wanted.Same(file) {
+	if !c.refusedMembers.Same(file) {
 		c.event(1, 0, fmt.Sprintf("the configuration files of a majority have the members %v instead of %v: the ensemble is going to change to them", file, c.members()))
-		c.wanted = *file
+		c.refusedMembers = *file
 	}
 	for _, p := range c.peers {
 		if file.Voter(p.id) && has(p.id) && !c.ready(p.id) {

@@ -41,7 +41,7 @@ const (
 	// MsgAppend carries Entries after Prev, and Commit.
 	MsgAppend
 	// MsgAck says that the sender's durable history equals the leader's up to Zxid. With
-	// FlagUnsure the sender must not be counted yet.
+	// FlagUncounted the sender must not be counted yet.
 	MsgAck
 	// MsgCommit carries the leader's Commit, and in Zxid the last entry sent before it.
 	MsgCommit
@@ -49,7 +49,7 @@ const (
 	// from this learner, and Ms, if not 0, how long the leader's lease lasted from then on.
 	MsgPing
 	// MsgPong answers MsgPing: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is the
-	// sender's durable zxid, FlagUnsure as in MsgAck, Ms the age of its oldest unfinished fsync,
+	// sender's durable zxid, FlagUncounted as in MsgAck, Ms the age of its oldest unfinished fsync,
 	// FlagFull says that its disk is full. Nonce is the number of a record up to which its log is
 	// durable; 0 if it does not say.
 	MsgPong
@@ -106,8 +106,8 @@ const (
 	FlagListed                         // the sender's first marker lists the receiver's incarnation
 	FlagSnapshot
 	FlagCRC
-	FlagUnsure // the sender does not count, or would not know after a restart that it does
-	FlagFull   // the sender's disk is full
+	FlagUncounted // the sender does not count, or would not know after a restart that it does
+	FlagFull      // the sender's disk is full
 	// FlagAnchored means that the sender's history has a list of members, so its configuration
 	// file does not decide.
 	FlagAnchored
@@ -115,7 +115,7 @@ const (
 	knownFlags = FlagAnchored<<1 - 1
 )
 
-var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "unsure", "full", "anchored"}
+var flagNames = [...]string{"granted", "seeded", "damaged", "counts", "asking", "established", "transfer", "listed", "snapshot", "crc", "uncounted", "full", "anchored"}
 
 // Message is a message from one core to another. Its kind determines which fields are used;
 // the others are zero.

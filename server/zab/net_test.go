@@ -663,7 +663,7 @@ func (n *network) dump() string {
 		}
 		st := s.core.Status()
 		b = fmt.Appendf(b, "%d %v epoch %d leader %d last %v durable %v committed %v applied %v promise %d to %d %s (%s)\n", s.id, roleNames[st.Role], st.Epoch, st.Leader,
-			s.core.appended, s.core.durable, s.core.committed, s.core.applied, s.core.promise.Epoch, s.core.promise.To, st.Weightless, st.Reason)
+			s.core.appended, s.core.durable, s.core.committed, s.core.applied, s.core.promise.Epoch, s.core.promise.To, st.NotCounted, st.Reason)
 	}
 	return string(b)
 }

@@ -14,16 +14,16 @@ type peer struct {
 	gen uint64
 
 	// From its Introduction, and derived from it.
-	incarnation ID
-	boot, start uint64
-	heard       bool    // it has introduced itself at least once
-	file        Members // the list in its configuration file
-	sameFile    bool    // file is the same list as in this server's file
-	reported    string  // the last list that was reported to differ
-	doubted     bool    // its data is an old copy: ignored on this link
-	doubtAt     uint64  // the position that its log had before
-	refused     bool    // it belongs to another ensemble: ignored on this link
-	ours        bool    // it was synchronized by this server, or the reverse, on this link
+	incarnation   ID
+	boot, start   uint64
+	introduced    bool    // it has introduced itself at least once
+	file          Members // the list in its configuration file
+	sameFile      bool    // file is the same list as in this server's file
+	reported      string  // the last list that was reported to differ
+	oldCopy       bool    // its data is an old copy: ignored on this link
+	knownPosition uint64  // the position that its log had before
+	refused       bool    // it belongs to another ensemble: ignored on this link
+	syncedHere    bool    // it was synchronized by this server, or the reverse, on this link
 
 	// From its last message.
 	promise uint32
@@ -92,7 +92,7 @@ func (c *Core) counts(p *peer) bool {
 	if mutated(damagedCounted) || mutated(wipedVotes) || mutated(observerCounted) && !c.voter(p.id) {
 		return true
 	}
-	if p.doubted || !c.agreed(p) {
+	if p.oldCopy || !c.agreed(p) {
 		return false
 	}
 	if c.tip.Seeded() {
@@ -102,10 +102,10 @@ func (c *Core) counts(p *peer) bool {
 }
 
 // selfCounts is counts for this server.
-func (c *Core) selfCounts() bool { return c.weightless() == "" }
+func (c *Core) selfCounts() bool { return c.notCountedReason() == "" }
 
-// weightless returns why this server does not count, or "".
-func (c *Core) weightless() string {
+// notCountedReason returns why this server does not count, or "".
+func (c *Core) notCountedReason() string {
 	switch {
 	case c.standalone:
 		return ""
@@ -137,8 +137,8 @@ func (c *Core) knowsSeeded() bool {
 	return false
 }
 
-// note records the sender's state that the messages of the phases before the stream carry.
-func (c *Core) note(p *peer, m *Message) {
+// noteState records the sender's state that the messages of the phases before the stream carry.
+func (c *Core) noteState(p *peer, m *Message) {
 	p.promise = max(p.promise, m.Promise)
 	p.damaged = m.Flags&FlagDamaged != 0
 	if seeded := m.Flags&FlagSeeded != 0; p.seeded != seeded {
@@ -181,7 +181,7 @@ func (c *Core) selfFlags() (f uint16) {
 
 // post sends a message to a linked peer.
 func (c *Core) post(p *peer, m Message) {
-	if !p.up || p.refused || p.doubted && m.Kind != MsgDoubt {
+	if !p.up || p.refused || p.oldCopy && m.Kind != MsgDoubt {
 		return
 	}
 	switch m.Kind {

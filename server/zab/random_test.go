@@ -114,7 +114,7 @@ func chaos(t testing.TB, seed uint64, steps int) {
 	n.until(20_000, "all have applied all", func() bool { return n.settledDown() && n.converged() })
 	n.run(2500)
 	for _, s := range n.servers {
-		if w := s.core.Status().Weightless; w != "" {
+		if w := s.core.Status().NotCounted; w != "" {
 			t.Errorf("server %d still does not count: %s", s.id, w)
 		}
 	}

@@ -88,7 +88,7 @@ func (c *Core) startReadRound() {
 
 // finishReadRound answers when a quorum has confirmed the heartbeat.
 func (c *Core) finishReadRound() {
-	if c.readRound == 0 || !c.echoed(c.readRound) {
+	if c.readRound == 0 || !c.quorumEchoed(c.readRound) {
 		return
 	}
 	c.readRound = 0

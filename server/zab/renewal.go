@@ -10,10 +10,10 @@ const (
 	lastCounter    = 0xFFFFFFFE
 )
 
-// strayed handles a server that has promised an epoch higher than this leader's. The server
+// onHigherPromise handles a server that has promised an epoch higher than this leader's. The server
 // that it was promised to either failed to lead it or will depose this leader. In the first
 // case the stray can follow again only when the leader's epoch is higher still.
-func (c *Core) strayed(p *peer) {
+func (c *Core) onHigherPromise(p *peer) {
 	c.stopLearner(p)
 	if c.renewTo < p.promise {
 		c.renewTo = p.promise
@@ -34,7 +34,7 @@ func (c *Core) tickRenewal() {
 		}
 		return
 	}
-	if c.handingOver || c.committed < c.marker || c.shakyAt != 0 || c.unconfirmed != 0 {
+	if c.handingOver || c.committed < c.marker || c.quorumLostAt != 0 || c.unconfirmed != 0 {
 		return
 	}
 	full := c.appended.Counter() >= renewalCounter && !mutated(counterWraps)

@@ -21,25 +21,25 @@ type rivals struct {
 	heard uint32 // the highest epoch above its own
 	// rival is the leader with the highest epoch among the servers that said that they lead; list
 	// is the version of its list of members.
-	rival  SID
-	epoch  uint32
-	list   jute.Zxid
-	judged bool // a quorum has confirmed this leader since
-	told   SID  // the server that was reported as a second leader
+	rival    SID
+	epoch    uint32
+	list     jute.Zxid
+	judged   bool // a quorum has confirmed this leader since
+	reported SID  // the server that was reported as a second leader
 }
 
-// hearOf handles the news of an epoch above the leader's own.
-func (c *Core) hearOf(p *peer, epoch uint32) {
+// onHigherEpoch handles the news of an epoch above the leader's own.
+func (c *Core) onHigherEpoch(p *peer, epoch uint32) {
 	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) || mutated(higherEpochIgnored) {
 		return
 	}
 	c.others.heard = epoch
 	c.event(2, p.id, fmt.Sprintf("heard of epoch %d while leading epoch %d: confirms nothing until a majority says that this server still leads", epoch, c.epoch))
-	c.confirm()
+	c.requireConfirmation()
 }
 
-// claim tells the servers that do not follow this leader that it leads.
-func (c *Core) claim() {
+// sendLead tells the servers that do not follow this leader that it leads.
+func (c *Core) sendLead() {
 	for _, p := range c.peers {
 		if !p.up || p.state != learnerNone || p.invited {
 			continue
@@ -58,9 +58,9 @@ func (c *Core) onLead(p *peer, m *Message) {
 	case c.leads() && m.Epoch > c.promise.Epoch:
 		if m.Epoch > c.others.epoch {
 			c.others = rivals{rival: p.id, epoch: m.Epoch, list: m.Zxid}
-			c.hearOf(p, m.Epoch)
+			c.onHigherEpoch(p, m.Epoch)
 		}
-	case c.leads() && m.Promise >= c.epoch && c.others.told != p.id:
+	case c.leads() && m.Promise >= c.epoch && c.others.reported != p.id:
 		c.twoLeaders(p, m.Epoch, m.Zxid)
 	case m.Epoch < c.promise.Epoch && !c.isLeader(p):
 		c.refuseOld(p, m.Epoch)
@@ -69,8 +69,8 @@ func (c *Core) onLead(p *peer, m *Message) {
 	}
 }
 
-// confirmed handles the confirmation of this leader by a quorum.
-func (c *Core) confirmed() {
+// onConfirmed handles the confirmation of this leader by a quorum.
+func (c *Core) onConfirmed() {
 	c.unconfirmed = 0
 	if o := &c.others; o.epoch > c.epoch && !o.judged {
 		o.judged = true
@@ -84,7 +84,7 @@ func (c *Core) confirmed() {
 
 // twoLeaders handles two leaders of the same ensemble that quorums have both confirmed.
 func (c *Core) twoLeaders(p *peer, epoch uint32, list jute.Zxid) {
-	c.others.told = p.id
+	c.others.reported = p.id
 	own := c.listVersion()
 	text := fmt.Sprintf("servers %d and %d both lead this ensemble, and a majority has confirmed each: server %d leads epoch %d, with the members of %v and %v in its file; "+
 		"server %d leads epoch %d, with the members %v of %v and %v in its file. Each may have confirmed writes that the other does not have. "+

@@ -229,8 +229,8 @@ func (s *stage) statuses(args []string) string {
 			b.WriteString(" observer")
 		}
 		fmt.Fprintf(&b, " last %v committed %v", one.core.LastZxid(), one.core.Committed())
-		if st.Weightless != "" {
-			fmt.Fprintf(&b, " (%s)", st.Weightless)
+		if st.NotCounted != "" {
+			fmt.Fprintf(&b, " (%s)", st.NotCounted)
 		}
 		if st.Role == Halted {
 			fmt.Fprintf(&b, ": %s", st.Reason)

@@ -175,10 +175,10 @@ func (c *Core) addSighting(now Sighting) {
 	}
 }
 
-// sight compares the log that a server shows with what is known about it, and doubts the
+// checkSighting compares the log that a server shows with what is known about it, and doubts the
 // server if it can't be the same log.
-func (c *Core) sight(p *peer, in *Introduction) {
-	p.doubted, p.doubtAt, p.start = false, 0, in.start()
+func (c *Core) checkSighting(p *peer, in *Introduction) {
+	p.oldCopy, p.knownPosition, p.start = false, 0, in.start()
 	if p.start == 0 {
 		return
 	}
@@ -192,29 +192,29 @@ func (c *Core) sight(p *peer, in *Introduction) {
 		c.event(2, p.id, fmt.Sprintf("the log of the server was at record %d, and this is an older state of it; its operator vouches for it", old.Position))
 	case mutated(oldCopyTrusted) || p.start > old.Position && mutated(grownCopyTrusted):
 	default:
-		p.doubtAt = old.Position
-		c.doubt(p, fmt.Sprintf("its log had come to record %d, and what it shows is an older state, or continues one", old.Position))
+		p.knownPosition = old.Position
+		c.ignoreOldCopy(p, fmt.Sprintf("its log had come to record %d, and what it shows is an older state, or continues one", old.Position))
 		return
 	}
 	c.addSighting(Sighting{p.id, in.Incarnation, in.Boot, p.start})
 	c.writeNotes()
 }
 
-// doubt ignores a server that runs on an old copy of its data from now on, and tells it so.
-func (c *Core) doubt(p *peer, why string) {
+// ignoreOldCopy ignores a server that runs on an old copy of its data from now on, and tells it so.
+func (c *Core) ignoreOldCopy(p *peer, why string) {
 	c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
 	if mutated(doubtedHeard) {
 		return
 	}
 	c.stopLearner(p)
-	p.doubted = true
-	p.granted, p.promised, p.sure, p.match = false, false, false, 0
-	c.tellDoubt(p)
+	p.oldCopy = true
+	p.granted, p.promised, p.reportsCounted, p.match = false, false, false, 0
+	c.sendDoubt(p)
 }
 
-func (c *Core) tellDoubt(p *peer) {
+func (c *Core) sendDoubt(p *peer) {
 	if !mutated(doubtNotTold) {
-		c.post(p, Message{Kind: MsgDoubt, Boot: p.boot, Seq: p.doubtAt, Zxid: p.acked})
+		c.post(p, Message{Kind: MsgDoubt, Boot: p.boot, Seq: p.knownPosition, Zxid: p.acked})
 	}
 }
 

@@ -46,7 +46,7 @@ func TestSnapshotBehindCommonPoint(t *testing.T) {
 	n.until(20, "it has the entry", func() bool { return one.last() > old.Zxid })
 	l.frozen = true
 	last := one.last()
-	one.core.gap(one.core.peer(l.id), "test")
+	one.core.requestSync(one.core.peer(l.id), "test")
 	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: last, Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
 	one.core.SnapshotReceived(l.id, 7, *old)
@@ -106,7 +106,7 @@ func TestUnwantedSnapshots(t *testing.T) {
 		}
 	}
 	unwanted(l.id, 7)
-	one.core.gap(one.core.peer(l.id), "test")
+	one.core.requestSync(one.core.peer(l.id), "test")
 	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
 	if from, token := one.core.WantsSnapshot(); from != l.id || token != 7 {
@@ -131,7 +131,7 @@ func TestNoServiceOverASnapshot(t *testing.T) {
 	n := newNetwork(t, 1, 3, 0)
 	n.serve()
 	one, l := n.server(1), n.leader()
-	one.core.gap(one.core.peer(l.id), "test")
+	one.core.requestSync(one.core.peer(l.id), "test")
 	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
 	if role := one.core.Status().Role; role != SyncingFollower {

@@ -173,7 +173,7 @@ func TestCache(t *testing.T) {
 				twin = twin[1:]
 			case n < 98 && len(twin) > 0:
 				z := twin[r.IntN(len(twin))].Zxid
-				held, _ := q.run(q.behind(z-1), last, 1<<20)
+				held, _ := q.run(q.firstAbove(z-1), last, 1<<20)
 				copied := slices.Clone(held)
 				q.truncate(z)
 				twin = twin[:slices.IndexFunc(twin, func(e Entry) bool { return e.Zxid == z })+1]

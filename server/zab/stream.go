@@ -53,10 +53,10 @@ type learner struct {
 	leasedSeq    uint64 // the newest pong when it was last sent a lease
 	answersUntil uint64 // upper bound of the leases that this leader gave it
 
-	told  bool      // told to take over, in this hand-over
-	sure  bool      // by its last acknowledgement, it counts
-	acked jute.Zxid // the highest zxid that it has acknowledged in this leadership
-	by    uint64    // the boot of the process that acknowledged it
+	timeoutNowSent bool      // told to take over, in this hand-over
+	reportsCounted bool      // by its last acknowledgement, it counts
+	acked          jute.Zxid // the highest zxid that it has acknowledged in this leadership
+	by             uint64    // the boot of the process that acknowledged it
 }
 
 // sent is a message of entries that is not acknowledged.
@@ -75,7 +75,7 @@ func (c *Core) stopLearner(p *peer) {
 
 // onFollow accepts a server that wants to follow.
 func (c *Core) onFollow(p *peer, m *Message) {
-	c.note(p, m)
+	c.noteState(p, m)
 	if !c.leads() {
 		return
 	}
@@ -84,28 +84,28 @@ func (c *Core) onFollow(p *peer, m *Message) {
 	case c.renewing:
 	case p.summary.later(m): // the work under way for the later summary is not cancelled
 	case m.Promise > c.promise.Epoch:
-		c.strayed(p)
+		c.onHigherPromise(p)
 	case m.Promise == c.epoch && m.Leader == c.opt.ID:
-		c.attend(p, m)
+		c.answerSummary(p, m)
 	default:
-		if !c.sending(p, m.Zxid, m.Epochs) {
+		if !c.sendingSnapshot(p, m.Zxid, m.Epochs) {
 			c.stopLearner(p)
 		}
 		c.inviteLearner(p)
 	}
 }
 
-// sending reports whether a snapshot chosen for the given history is queued or being sent
+// sendingSnapshot reports whether a snapshot chosen for the given history is queued or being sent
 // to a learner.
-func (c *Core) sending(p *peer, last jute.Zxid, epochs []EpochEnd) bool {
+func (c *Core) sendingSnapshot(p *peer, last jute.Zxid, epochs []EpochEnd) bool {
 	return (p.state == learnerQueued || p.state == learnerSnapshot && !p.delivered) &&
 		p.served.last == last && slices.Equal(p.served.epochs, epochs) && !mutated(followRestarts)
 }
 
-// attend answers a learner's summary of its history. If the learner asks again for what is
+// answerSummary answers a learner's summary of its history. If the learner asks again for what is
 // already under way, it only gets MsgSync again, which may have been lost or delayed. The
 // work itself continues: restarting it each time would never finish on a slow link.
-func (c *Core) attend(p *peer, m *Message) {
+func (c *Core) answerSummary(p *peer, m *Message) {
 	s := &p.summary
 	switch {
 	case s.later(m): // the sender would not obey the answer
@@ -120,7 +120,7 @@ func (c *Core) attend(p *peer, m *Message) {
 // synchronize brings a learner that has sent a summary up to date. A snapshot on its way
 // for the same history remains valid.
 func (c *Core) synchronize(p *peer) {
-	if c.sending(p, p.summary.last, p.summary.epochs) {
+	if c.sendingSnapshot(p, p.summary.last, p.summary.epochs) {
 		c.sendSync(p)
 		return
 	}
@@ -138,14 +138,14 @@ func (c *Core) inviteLearner(p *peer) {
 // step, so that no proposal can fall in between (ZOOKEEPER-962, 3104, 4394).
 func (c *Core) startSync(p *peer) {
 	s := &p.summary
-	p.ours, p.served = true, *s
+	p.syncedHere, p.served = true, *s
 	c.stopLearner(p)
 	p.match, p.snapAt, p.delivered = 0, 0, false
 	p.echoedAt, p.heardAt, p.pongSeq, p.leasedSeq = c.now, c.now, 0, 0
 	p.progressAt = c.now
 	at := commonPoint(c.tip.Epochs, s.epochs)
 	if at < p.acked && p.by != p.boot && p.start != 0 && !mutated(oldCopyTrusted) {
-		c.doubt(p, fmt.Sprintf("it had acknowledged everything up to %v, and has this history up to %v only", p.acked, at))
+		c.ignoreOldCopy(p, fmt.Sprintf("it had acknowledged everything up to %v, and has this history up to %v only", p.acked, at))
 		return
 	}
 	if at < s.commit {
@@ -223,9 +223,9 @@ func (c *Core) startSnapshots() {
 	}
 }
 
-// sends returns the learner to which the snapshot with the given token is being sent, or
+// snapshotLearner returns the learner to which the snapshot with the given token is being sent, or
 // nil.
-func (c *Core) sends(peer SID, gen, token uint64) *peer {
+func (c *Core) snapshotLearner(peer SID, gen, token uint64) *peer {
 	p := c.linked(peer)
 	if p == nil || p.gen != gen || p.token != token || p.state != learnerSnapshot || !c.leads() {
 		return nil
@@ -236,7 +236,7 @@ func (c *Core) sends(peer SID, gen, token uint64) *peer {
 // SnapshotBegun reports which snapshot is being sent for Output.SendSnap. From then on the
 // log after it is needed.
 func (c *Core) SnapshotBegun(peer SID, gen, token uint64, zxid jute.Zxid) {
-	if p := c.sends(peer, gen, token); p != nil {
+	if p := c.snapshotLearner(peer, gen, token); p != nil {
 		p.snapAt, p.progressAt = zxid, c.now
 	}
 }
@@ -244,7 +244,7 @@ func (c *Core) SnapshotBegun(peer SID, gen, token uint64, zxid jute.Zxid) {
 // SnapshotSent reports the outcome of Output.SendSnap: whether the snapshot at zxid was
 // delivered.
 func (c *Core) SnapshotSent(peer SID, gen, token uint64, zxid jute.Zxid, ok bool) {
-	p := c.sends(peer, gen, token)
+	p := c.snapshotLearner(peer, gen, token)
 	if p == nil {
 		return
 	}
@@ -254,7 +254,7 @@ func (c *Core) SnapshotSent(peer SID, gen, token uint64, zxid jute.Zxid, ok bool
 		return
 	}
 	c.event(2, peer, "a snapshot was not delivered")
-	c.restart(p)
+	c.restartSync(p)
 }
 
 // snapshotAcknowledged streams the entries after a snapshot once the learner has made the
@@ -266,8 +266,8 @@ func (c *Core) snapshotAcknowledged(p *peer) {
 	}
 }
 
-// restart makes a learner start its synchronization again.
-func (c *Core) restart(p *peer) {
+// restartSync makes a learner start its synchronization again.
+func (c *Core) restartSync(p *peer) {
 	c.stopLearner(p)
 	p.invited = true
 	c.post(p, Message{Kind: MsgRejoin, Epoch: c.epoch, Leader: c.opt.ID})
@@ -305,7 +305,7 @@ func (c *Core) feed(p *peer) {
 		c.sendEntries(p, entries, bytes)
 	}
 	if p.sentCommit < c.committed {
-		c.mark(p)
+		c.sendCommit(p)
 	}
 }
 
@@ -383,7 +383,7 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 		return // meanwhile it has shown that it has more
 	}
 	if purged {
-		c.restart(p)
+		c.restartSync(p)
 		return
 	}
 	end := c.appended
@@ -398,7 +398,7 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 	}
 	if n == 0 {
 		c.event(2, peer, fmt.Sprintf("the log has nothing to send behind %v", after))
-		c.restart(p)
+		c.restartSync(p)
 		return
 	}
 	c.sendEntries(p, entries[:n:n], bytes)
@@ -412,15 +412,15 @@ func (c *Core) onAck(p *peer, m *Message) {
 
 // acknowledged handles a learner's report that everything up to m.Zxid is durable.
 func (c *Core) acknowledged(p *peer, m *Message) {
-	z, sure := m.Zxid, m.Flags&FlagUnsure == 0
+	z, counts := m.Zxid, m.Flags&FlagUncounted == 0
 	if p.state == learnerNone || p.state == learnerQueued || !c.tip.contains(z) {
 		return
 	}
 	p.heardAt = c.now
-	if z <= p.match && sure == p.sure {
+	if z <= p.match && counts == p.reportsCounted {
 		return
 	}
-	p.match, p.sure = max(p.match, z), sure
+	p.match, p.reportsCounted = max(p.match, z), counts
 	if p.match > p.acked {
 		p.acked, p.by = p.match, p.boot
 	}
@@ -452,7 +452,7 @@ func (c *Core) Peers(dst []PeerStatus) []PeerStatus {
 			continue
 		}
 		dst = append(dst, PeerStatus{
-			ID: p.id, Observer: !c.voter(p.id), Synced: p.synced, Match: p.match, Behind: p.inflightBytes,
+			ID: p.id, Observer: !c.voter(p.id), Synced: p.synced, Match: p.match, Inflight: p.inflightBytes,
 			Counted: c.voter(p.id) && c.reliesOn(p), HeardMs: c.now - p.heardAt, AnswersUntil: c.origin + p.answersUntil,
 		})
 	}

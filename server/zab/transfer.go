@@ -15,7 +15,7 @@ func (c *Core) handOver(why string) {
 	c.handingOver, c.successor = true, 0
 	c.handDeadline = c.now + c.opt.ElectionTimeout
 	for _, p := range c.peers {
-		p.told = false
+		p.timeoutNowSent = false
 	}
 	c.tryHandOver()
 }
@@ -26,7 +26,7 @@ func (c *Core) bestSuccessor() (best *peer) {
 	for _, p := range c.peers {
 		well := p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall && !p.full &&
 			c.now < p.echoedAt+3*c.opt.Heartbeat && c.members().Voter(p.id) && c.reliesOn(p)
-		if well && (best == nil || p.match > best.match || p.match == best.match && best.told && !p.told) {
+		if well && (best == nil || p.match > best.match || p.match == best.match && best.timeoutNowSent && !p.timeoutNowSent) {
 			best = p
 		}
 	}
@@ -34,14 +34,14 @@ func (c *Core) bestSuccessor() (best *peer) {
 }
 
 func (c *Core) tryHandOver() {
-	if c.successor != 0 && c.now < c.toldAt+3*c.opt.Heartbeat {
+	if c.successor != 0 && c.now < c.timeoutNowAt+3*c.opt.Heartbeat {
 		return // the successor is taking over
 	}
 	p := c.bestSuccessor()
 	if p == nil || p.match < c.appended && !mutated(transferWithoutAck) {
 		return
 	}
-	c.successor, c.toldAt, p.told = p.id, c.now, true
+	c.successor, c.timeoutNowAt, p.timeoutNowSent = p.id, c.now, true
 	c.post(p, Message{Kind: MsgTimeoutNow, Epoch: c.epoch, Zxid: p.match, Commit: c.committed})
 }
 

@@ -46,7 +46,7 @@ func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *
 	if t.keys != nil && t.keys.mode != AcceptTLS {
 		client := tls.Client(nc, t.keys.client(host))
 		if err := client.HandshakeContext(ctx); err != nil {
-			return nil, Hello{}, &reason{"certificate", "TLS: " + plain(err)}
+			return nil, Hello{}, &reason{"certificate", "TLS: " + logText(err)}
 		}
 		secured = client
 	}

@@ -35,12 +35,12 @@ func (t *Transport) dialHandshake(nc net.Conn, to zab.SID, why purpose) (Hello, 
 		return Hello{}, err
 	}
 	if err := hs.checkAnswer(to); err != nil {
-		return Hello{}, hs.tell(err)
+		return Hello{}, hs.sendVerdict(err)
 	}
-	if err := hs.tell(nil); err != nil {
+	if err := hs.sendVerdict(nil); err != nil {
 		return Hello{}, err
 	}
-	if err := hs.hear(); err != nil {
+	if err := hs.readVerdict(); err != nil {
 		if causeOf(err) == "id" {
 			t.o.Refused(hs.hello())
 		}
@@ -61,19 +61,19 @@ func (t *Transport) acceptHello(nc net.Conn) (*handshake, error) {
 	if hs.accep, err = hs.sendHello(zab.SID(hs.theirs.From)); err != nil {
 		return hs, err
 	}
-	if err := hs.hear(); err != nil {
-		return hs, hs.tellOurs(err)
+	if err := hs.readVerdict(); err != nil {
+		return hs, hs.sendOwnRefusal(err)
 	}
 	if err := hs.checkCaller(); err != nil {
-		return hs, hs.tell(err)
+		return hs, hs.sendVerdict(err)
 	}
 	return hs, nil
 }
 
-// tellOurs tells the peer of a refusal that is not its own.
-func (hs *handshake) tellOurs(err error) error {
+// sendOwnRefusal tells the peer of a refusal that is not its own.
+func (hs *handshake) sendOwnRefusal(err error) error {
 	if no, ok := err.(*refusal); ok && !no.theirs {
-		return hs.tell(err)
+		return hs.sendVerdict(err)
 	}
 	return err
 }
@@ -107,9 +107,9 @@ func (hs *handshake) hello() Hello {
 	}
 }
 
-// tell sends the verdict: a refusal for err, or acceptance if err is nil. It returns err,
+// sendVerdict sends the verdict: a refusal for err, or acceptance if err is nil. It returns err,
 // or the error of sending.
-func (hs *handshake) tell(err error) error {
+func (hs *handshake) sendVerdict(err error) error {
 	var v verdictRecord
 	if err != nil {
 		v.Cause, v.Text = causeOf(err), err.Error()
@@ -126,8 +126,8 @@ func (hs *handshake) tell(err error) error {
 	return err
 }
 
-// hear reads the peer's verdict and checks its proof.
-func (hs *handshake) hear() error {
+// readVerdict reads the peer's verdict and checks its proof.
+func (hs *handshake) readVerdict() error {
 	var v verdictRecord
 	if _, err := readRecord(hs.nc, &v); err != nil {
 		return err

@@ -50,15 +50,15 @@ type cutter struct {
 // pending reports whether anything is left to cut.
 func (c *cutter) pending() bool { return c.spent < len(c.list) }
 
-// rest returns the rest of the chunk that is being cut.
-func (c *cutter) rest() []byte { return c.list[c.spent].b[c.at:] }
+// remaining returns the rest of the chunk that is being cut.
+func (c *cutter) remaining() []byte { return c.list[c.spent].b[c.at:] }
 
 // head returns the kind of the next frame and the size of its body. There must be one.
 func (c *cutter) head() (kind uint8, size int) {
 	if c.inner > 0 {
 		return kindPiece, min(c.inner, pieceSize)
 	}
-	b := c.rest()
+	b := c.remaining()
 	if n := int(binary.BigEndian.Uint32(b)); n <= pieceSize {
 		return b[4], n
 	}
@@ -85,7 +85,7 @@ func (c *cutter) cut(b []byte, room, quiet int) (frames []byte, unasked, records
 			break
 		}
 		kind, n := c.head()
-		body := c.rest()
+		body := c.remaining()
 		switch {
 		case kind == kindLong:
 			c.inner = int(binary.BigEndian.Uint32(body))

@@ -28,7 +28,7 @@ func (t *Transport) listenLoop(addr string) {
 		if t.ctx.Err() != nil {
 			return
 		}
-		if t.complaints.worth(topic, err.Error()) {
+		if t.complaints.shouldLog(topic, err.Error()) {
 			t.log.Error("can't listen for peers; trying on", zap.String("address", addr), zap.Error(err))
 		}
 		if time.Since(start) > t.o.RedialMax {
@@ -52,17 +52,17 @@ func (t *Transport) listenOnce(addr, topic string) error {
 	if err != nil {
 		return err
 	}
-	if !t.listening(l) {
+	if !t.addListener(l) {
 		return ErrClosed
 	}
-	defer t.deafen(l)
-	t.complaints.settle(topic)
+	defer t.removeListener(l)
+	t.complaints.forget(topic)
 	t.log.Info("listening for peers", zap.Stringer("address", l.Addr()))
 	for {
 		nc, err := l.Accept()
 		switch {
 		case isShortage(err):
-			if t.complaints.worth(topic, err.Error()) {
+			if t.complaints.shouldLog(topic, err.Error()) {
 				t.log.Error("can't accept a connection of a peer", zap.Error(err))
 			}
 			select {
@@ -96,8 +96,8 @@ func isShortage(err error) bool {
 	return false
 }
 
-// listening records a listener, unless Close has been called.
-func (t *Transport) listening(l net.Listener) bool {
+// addListener records a listener, unless Close has been called.
+func (t *Transport) addListener(l net.Listener) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.closed {
@@ -108,7 +108,7 @@ func (t *Transport) listening(l net.Listener) bool {
 	return true
 }
 
-func (t *Transport) deafen(l net.Listener) {
+func (t *Transport) removeListener(l net.Listener) {
 	l.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,8 +139,8 @@ func (t *Transport) serve(nc net.Conn) {
 	if errors.Is(err, io.EOF) && id == 0 {
 		return // a probe of the port, by a load balancer or a person
 	}
-	if t.complaints.worth("accept "+host+string(rune(id)), plain(err)) {
-		t.log.Warn("refused a connection to the quorum port", zap.String("remote", host), zap.Uint8("sid", id), zap.String("err", plain(err)))
+	if t.complaints.shouldLog("accept "+host+string(rune(id)), logText(err)) {
+		t.log.Warn("refused a connection to the quorum port", zap.String("remote", host), zap.Uint8("sid", id), zap.String("err", logText(err)))
 	}
 }
 
@@ -163,7 +163,7 @@ func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
 	if p == nil {
 		return nil, hs, errRemoved
 	}
-	p.poke()
+	p.redialNow()
 	return p, hs, nil
 }
 
@@ -185,7 +185,7 @@ func (t *Transport) secureAccepted(nc net.Conn) (net.Conn, error) {
 	}
 	secured := tls.Server(peeked, t.keys.server())
 	if err := secured.HandshakeContext(t.ctx); err != nil {
-		return nil, &reason{"certificate", "TLS: " + plain(err)}
+		return nil, &reason{"certificate", "TLS: " + logText(err)}
 	}
 	return secured, nil
 }
@@ -194,7 +194,7 @@ func (t *Transport) secureAccepted(nc net.Conn) (net.Conn, error) {
 func (t *Transport) serveAs(p *peer, hs *handshake) error {
 	ctx := p.context()
 	if ctx == nil {
-		return hs.tell(errRemoved)
+		return hs.sendVerdict(errRemoved)
 	}
 	switch hs.purpose {
 	case forLink:
@@ -202,7 +202,7 @@ func (t *Transport) serveAs(p *peer, hs *handshake) error {
 	case forStream:
 		return t.serveStream(ctx, p, hs)
 	default:
-		return hs.tell(p.called(ctx, hs.hello()))
+		return hs.sendVerdict(p.onCall(ctx, hs.hello()))
 	}
 }
 
@@ -212,11 +212,11 @@ func (t *Transport) serveLink(ctx context.Context, p *peer, hs *handshake) error
 		return err
 	}
 	if err := p.admit(ctx, l); err != nil {
-		return hs.tell(err)
+		return hs.sendVerdict(err)
 	}
 	// The peer's frames may arrive before the verdict has been written; they wait in the socket.
 	// The handler's frames wait for the writer.
-	err := hs.tell(nil)
+	err := hs.sendVerdict(nil)
 	if err == nil {
 		err = hs.nc.SetDeadline(time.Time{})
 	}

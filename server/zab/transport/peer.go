@@ -67,8 +67,8 @@ func (p *peer) context() context.Context {
 	return p.mu.ctx
 }
 
-// poke makes the dialer restart.
-func (p *peer) poke() {
+// redialNow makes the dialer restart.
+func (p *peer) redialNow() {
 	select {
 	case p.nudge <- struct{}{}:
 	default:
@@ -85,7 +85,7 @@ func (p *peer) dialLoop(ctx context.Context) {
 		if p.linkedFor(ctx) >= p.t.o.RedialMax {
 			pause = p.t.o.RedialMin
 		}
-		nudged := p.rest(ctx, max(p.t.o.RedialMin, pause-time.Since(start)))
+		nudged := p.awaitRedial(ctx, max(p.t.o.RedialMin, pause-time.Since(start)))
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -119,9 +119,9 @@ func (p *peer) linkedFor(ctx context.Context) time.Duration {
 	return time.Since(start)
 }
 
-// rest waits for about a pause, and reports whether it was cut short because the peer has
+// awaitRedial waits for about a pause, and reports whether it was cut short because the peer has
 // shown life.
-func (p *peer) rest(ctx context.Context, pause time.Duration) (nudged bool) {
+func (p *peer) awaitRedial(ctx context.Context, pause time.Duration) (nudged bool) {
 	wait := time.NewTimer(pause/2 + rand.N(pause/2+1))
 	defer wait.Stop()
 	select {
@@ -191,9 +191,9 @@ func (p *peer) admit(ctx context.Context, l *link) error {
 	return nil
 }
 
-// called handles a call: the peer has no link. If this server has one, either it is dead
+// onCall handles a call: the peer has no link. If this server has one, either it is dead
 // and that was not noticed yet, or it is new, or another process uses the id.
-func (p *peer) called(ctx context.Context, h Hello) error {
+func (p *peer) onCall(ctx context.Context, h Hello) error {
 	if err := p.lockSlot(ctx); err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (p *peer) linked(l *link) {
 	p.mu.links++
 	p.mu.lastErr = ""
 	p.mu.Unlock()
-	p.t.complaints.settle(p.topic())
+	p.t.complaints.forget(p.topic())
 	p.t.log.Info("linked to a peer", zap.Uint8("sid", uint8(p.id)), zap.String("remote", l.hello.Addr), zap.Uint64("gen", l.gen),
 		zap.Bool("tls", l.hello.TLS))
 }
@@ -246,12 +246,12 @@ func (p *peer) unlinked(l *link, err error) {
 	p.t.metrics.cut(causeOf(err))
 	if p.t.ctx.Err() == nil {
 		p.t.log.Info("the link to a peer is down", zap.Uint8("sid", uint8(p.id)), zap.String("remote", l.hello.Addr),
-			zap.Uint64("gen", l.gen), zap.String("err", plain(err)))
+			zap.Uint64("gen", l.gen), zap.String("err", logText(err)))
 	}
 }
 
 func (p *peer) noteLocked(err error) {
-	p.mu.lastErr, p.mu.lastErrAt = plain(err), time.Now()
+	p.mu.lastErr, p.mu.lastErrAt = logText(err), time.Now()
 }
 
 // failed records why the peer could not be reached.
@@ -261,8 +261,8 @@ func (p *peer) failed(err error) {
 	p.mu.Lock()
 	p.noteLocked(err)
 	p.mu.Unlock()
-	if p.t.complaints.worth(p.topic(), plain(err)) {
-		p.t.log.Warn("can't reach a peer; trying on", zap.Uint8("sid", uint8(p.id)), zap.Strings("addresses", p.addrs()), zap.String("err", plain(err)))
+	if p.t.complaints.shouldLog(p.topic(), logText(err)) {
+		p.t.log.Warn("can't reach a peer; trying on", zap.Uint8("sid", uint8(p.id)), zap.Strings("addresses", p.addrs()), zap.String("err", logText(err)))
 	}
 }
 
@@ -271,7 +271,7 @@ func (p *peer) reached() {
 	p.mu.Lock()
 	p.mu.lastErr = ""
 	p.mu.Unlock()
-	p.t.complaints.settle(p.topic())
+	p.t.complaints.forget(p.topic())
 }
 
 func (p *peer) name() string { return strconv.Itoa(int(p.id)) }

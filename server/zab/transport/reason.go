@@ -59,9 +59,9 @@ func causeOf(err error) string {
 	return "other"
 }
 
-// plain returns an error's text without the ports of this side, which differ from attempt
+// logText returns an error's text without the ports of this side, which differ from attempt
 // to attempt.
-func plain(err error) string {
+func logText(err error) string {
 	text := err.Error()
 	var op *net.OpError
 	if errors.As(err, &op) && op.Source != nil {
@@ -100,8 +100,8 @@ type complaint struct {
 	at   time.Time
 }
 
-// worth reports whether to log text about a topic.
-func (c *complaints) worth(topic, text string) bool {
+// shouldLog reports whether to log text about a topic.
+func (c *complaints) shouldLog(topic, text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -130,8 +130,8 @@ func (c *complaints) forgetLocked(now time.Time) bool {
 	return len(c.mu.last) < mostTopics
 }
 
-// settle forgets a topic: its next complaint is new.
-func (c *complaints) settle(topic string) {
+// forget forgets a topic: its next complaint is new.
+func (c *complaints) forget(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.last, topic)

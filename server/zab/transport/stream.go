@@ -341,12 +341,12 @@ func text(err error) []byte {
 func (t *Transport) serveStream(ctx context.Context, p *peer, hs *handshake) error {
 	defer p.streams.Add(-1)
 	if p.streams.Add(1) > mostStreams {
-		return hs.tell(refuse("busy", "too many streams at a time"))
+		return hs.sendVerdict(refuse("busy", "too many streams at a time"))
 	}
 	if l := t.links[p.id].Load(); l != nil && l.hello.Boot != hs.theirs.Boot {
-		return hs.tell(p.duplicate(l.hello.Addr))
+		return hs.sendVerdict(p.duplicate(l.hello.Addr))
 	}
-	if err := hs.tell(nil); err != nil {
+	if err := hs.sendVerdict(nil); err != nil {
 		return err
 	}
 	if err := hs.nc.SetDeadline(time.Time{}); err != nil {
