@@ -106,9 +106,9 @@ func newArrivals(s *Server) *arrivals {
 	return a
 }
 
-// want sets which snapshot the core waits for, 0 for none. While the core waits for none,
+// setWanted sets which snapshot the core waits for, 0 for none. While the core waits for none,
 // an arrival under way is kept: the core may want it again.
-func (a *arrivals) want(from zab.SID, token uint64) {
+func (a *arrivals) setWanted(from zab.SID, token uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.mu.from == from && a.mu.token == token {
@@ -135,8 +135,8 @@ func (a *arrivals) drop(from zab.SID, why error) {
 	}
 }
 
-// enter begins an arrival. It ends the previous one from the same server.
-func (a *arrivals) enter(from zab.SID, rec *received) *arrival {
+// begin begins an arrival. It ends the previous one from the same server.
+func (a *arrivals) begin(from zab.SID, rec *received) *arrival {
 	x := &arrival{from: from, token: rec.token, size: rec.ref.Size}
 	x.ctx, x.end = context.WithCancelCause(a.ctx)
 	a.mu.Lock()
@@ -148,7 +148,7 @@ func (a *arrivals) enter(from zab.SID, rec *received) *arrival {
 	return x
 }
 
-func (a *arrivals) leave(x *arrival) {
+func (a *arrivals) end(x *arrival) {
 	x.end(nil)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,8 +157,8 @@ func (a *arrivals) leave(x *arrival) {
 	}
 }
 
-// await waits until the core waits for an arrival.
-func (a *arrivals) await(x *arrival) error {
+// waitUntilWanted waits until the core waits for an arrival.
+func (a *arrivals) waitUntilWanted(x *arrival) error {
 	late := time.NewTimer(10 * a.cfg.InitLimit)
 	defer late.Stop()
 	for {
@@ -195,9 +195,9 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	x := a.enter(from, rec)
-	defer a.leave(x)
-	if err := a.await(x); err != nil {
+	x := a.begin(from, rec)
+	defer a.end(x)
+	if err := a.waitUntilWanted(x); err != nil {
 		return err
 	}
 	in, err := a.snapshots.store.Receive(storeRef(rec.ref))
@@ -206,10 +206,10 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 	}
 	log := a.log.With(zap.Uint8("peer", uint8(from)), zap.Stringer("zxid", rec.ref.Zxid))
 	log.Info("receiving snapshot", zap.Int64("bytes", rec.ref.Size))
-	if _, err := io.Copy(in, &tally{ctx: x.ctx, r: r, done: &x.bytes, size: x.size, log: log, text: "receiving snapshot"}); err != nil {
+	if _, err := io.Copy(in, &countingReader{ctx: x.ctx, r: r, done: &x.bytes, size: x.size, log: log, text: "receiving snapshot"}); err != nil {
 		return errors.Join(err, in.Abort())
 	}
-	if err := a.await(x); err != nil {
+	if err := a.waitUntilWanted(x); err != nil {
 		return errors.Join(err, in.Abort())
 	}
 	select {
@@ -223,8 +223,8 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 		return err
 	}
 	rec.ref.Name = ref.Name // not the sender's
-	for err = a.offer(x, rec); errors.Is(err, errNotNow); err = a.offer(x, rec) {
-		if err = a.await(x); err != nil {
+	for err = a.loadAndInstall(x, rec); errors.Is(err, errNotNow); err = a.loadAndInstall(x, rec) {
+		if err = a.waitUntilWanted(x); err != nil {
 			break
 		}
 	}
@@ -234,10 +234,10 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 	return err
 }
 
-// offer loads a complete snapshot and gives it to the core, which makes it the history. A
+// loadAndInstall loads a complete snapshot and gives it to the core, which makes it the history. A
 // snapshot that can't be loaded must not become the history. offer returns errNotNow if
 // the core does not wait for it at the moment.
-func (a *arrivals) offer(x *arrival, rec *received) (err error) {
+func (a *arrivals) loadAndInstall(x *arrival, rec *received) (err error) {
 	if rec.tree, rec.state, err = loadSnapshot(x.ctx, a.snapshots.store, rec.ref); err != nil {
 		return err
 	}
@@ -275,8 +275,8 @@ func (a *arrivals) discard(name string) error {
 
 func byPeer(x, y monitor.Transfer) int { return int(x.Peer) - int(y.Peer) }
 
-// tally counts the bytes read, and logs the progress from time to time.
-type tally struct {
+// countingReader counts the bytes read, and logs the progress from time to time.
+type countingReader struct {
 	ctx  context.Context
 	r    io.Reader
 	done *atomic.Int64
@@ -289,7 +289,7 @@ type tally struct {
 // tallyEvery is the time between two lines in the log.
 const tallyEvery = 10 * time.Second
 
-func (t *tally) Read(p []byte) (int, error) {
+func (t *countingReader) Read(p []byte) (int, error) {
 	if t.ctx.Err() != nil {
 		return 0, context.Cause(t.ctx)
 	}

@@ -18,13 +18,13 @@ import (
 type clock struct {
 	// read returns the monotonic and the wall clock, the first since the start.
 	read func() (mono time.Duration, wall time.Time)
-	// asleep returns how long the machine has been suspended since boot; it is constant
+	// suspendedTotal returns how long the machine has been suspended since boot; it is constant
 	// where the system does not report that.
-	asleep func() time.Duration
+	suspendedTotal func() time.Duration
 
 	start time.Time
-	lead  atomic.Int64 // of the wall clock over the monotonic one, at the last call of asleep
-	slept atomic.Int64 // growth of asleep since the start
+	lead  atomic.Int64 // of the wall clock over the monotonic one, at the last call of suspendedTotal
+	slept atomic.Int64 // growth of suspendedTotal since the start
 
 	mu     sync.Mutex // guards before, and writes of lead and slept
 	before time.Duration
@@ -40,10 +40,10 @@ func (c *clock) begin() {
 	if c.read == nil {
 		c.read = c.system
 	}
-	if c.asleep == nil {
-		c.asleep = asleep
+	if c.suspendedTotal == nil {
+		c.suspendedTotal = suspendedTotal
 	}
-	c.before = c.asleep()
+	c.before = c.suspendedTotal()
 }
 
 func (c *clock) system() (time.Duration, time.Time) {
@@ -56,16 +56,16 @@ func (c *clock) now() time.Duration {
 	mono, wall := c.read()
 	lead := wall.UnixNano() - c.start.UnixNano() - int64(mono)
 	if moved := lead - c.lead.Load(); moved > int64(clockTolerance) || moved < -int64(clockTolerance) {
-		c.look(lead)
+		c.measureSuspension(lead)
 	}
 	return mono + time.Duration(c.slept.Load())
 }
 
-// look determines how long the machine was suspended.
-func (c *clock) look(lead int64) {
+// measureSuspension determines how long the machine was suspended.
+func (c *clock) measureSuspension(lead int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slept := int64(c.asleep() - c.before); slept > c.slept.Load()+int64(clockTolerance) {
+	if slept := int64(c.suspendedTotal() - c.before); slept > c.slept.Load()+int64(clockTolerance) {
 		c.slept.Store(slept)
 	}
 	c.lead.Store(lead) // after slept: a reader that sees lead needs slept

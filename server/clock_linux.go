@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asleep returns how long the machine has been suspended since boot: CLOCK_BOOTTIME is
+// suspendedTotal returns how long the machine has been suspended since boot: CLOCK_BOOTTIME is
 // ahead of CLOCK_MONOTONIC by that much.
-func asleep() time.Duration {
+func suspendedTotal() time.Duration {
 	best, took := time.Duration(0), time.Duration(-1)
 	for range 3 { // the thread may be interrupted between two readings
 		before, boot, after := clockTime(unix.CLOCK_MONOTONIC), clockTime(unix.CLOCK_BOOTTIME), clockTime(unix.CLOCK_MONOTONIC)

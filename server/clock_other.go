@@ -4,5 +4,5 @@ package server
 
 import "time"
 
-// asleep is unknown here: the clock stands still while the machine is suspended.
-func asleep() time.Duration { return 0 }
+// suspendedTotal is unknown here: the clock stands still while the machine is suspended.
+func suspendedTotal() time.Duration { return 0 }

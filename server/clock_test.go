@@ -29,8 +29,8 @@ func (f *fakeClocks) suspend(d time.Duration) {
 func TestClockCountsSuspensions(t *testing.T) {
 	f := &fakeClocks{wall: time.Now(), asleep: time.Hour}
 	c := clock{
-		read:   func() (time.Duration, time.Time) { return f.mono, f.wall },
-		asleep: func() time.Duration { f.asked++; return f.asleep },
+		read:           func() (time.Duration, time.Time) { return f.mono, f.wall },
+		suspendedTotal: func() time.Duration { f.asked++; return f.asleep },
 	}
 	c.begin()
 	c.start = f.wall

@@ -170,7 +170,7 @@ func (d *dataDirs) incarnation() (id zab.ID, known bool) {
 // check decides whether a server may start with these directories. order is the value of
 // --set-data-aside; aside reports whether the data is to be set aside.
 func (d *dataDirs) check(order string) (aside bool, err error) {
-	if err := d.foreign(); err != nil {
+	if err := d.ownershipError(); err != nil {
 		return false, err
 	}
 	if aside, err = d.setAsideOrdered(order); aside || err != nil {
@@ -182,7 +182,7 @@ func (d *dataDirs) check(order string) (aside bool, err error) {
 			"If the log is lost, %s", d.cfg.DataLogDir, d.describeRemains(), d.recoveryAdvice())
 	case !d.log.Exists && len(d.foreignFiles) > 0 && !d.approved:
 		return false, d.foreignFilesError()
-	case d.unowned() && !d.approved:
+	case d.otherDataDir() && !d.approved:
 		return false, fmt.Errorf("the log in %s belongs with a data directory that is not %s, which has no file %s: "+
 			"is dataDir right, and is its disk mounted? If that directory is lost and this one is to replace it, make the file %s, and what the log has is used; or %s",
 			d.cfg.DataLogDir, d.cfg.DataDir, ownerFile, filepath.Join(d.cfg.DataDir, initializeFile), d.recoveryAdvice())
@@ -190,17 +190,17 @@ func (d *dataDirs) check(order string) (aside bool, err error) {
 	return false, nil
 }
 
-// unowned reports whether the log has worked with another dataDir than this one. A first
+// otherDataDir reports whether the log has worked with another dataDir than this one. A first
 // start makes the log, and then the file that names its owner. The first format had no
 // such file.
-func (d *dataDirs) unowned() bool {
+func (d *dataDirs) otherDataDir() bool {
 	fresh := d.log.Blank && d.snapshots == 0
 	return d.ident != nil && d.ident.format > 1 && !fresh && d.owner == nil && d.ownerErr == nil
 }
 
-// foreign returns an error if a directory belongs to another server, or if the two do not
+// ownershipError returns an error if a directory belongs to another server, or if the two do not
 // belong together.
-func (d *dataDirs) foreign() error {
+func (d *dataDirs) ownershipError() error {
 	if err := d.otherServer(d.ident); err != nil {
 		return err
 	}

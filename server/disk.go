@@ -44,9 +44,9 @@ type disk struct {
 
 func (d *disk) at() wal.SpaceLevel { return wal.SpaceLevel(d.level.Load()) }
 
-// look checks the room on the disk, and reports whether it has become scarce. snapshot is
+// update checks the room on the disk, and reports whether it has become scarce. snapshot is
 // the size of the last snapshot.
-func (d *disk) look(snapshot int64) (tight bool) {
+func (d *disk) update(snapshot int64) (tight bool) {
 	space, level, err := d.logWriter.Space(snapshot)
 	if errors.Is(err, fs.ErrNotExist) {
 		// The directory was removed: records go to files without a name, which the next
@@ -83,8 +83,8 @@ func (d *disk) RoomForDeletes() bool {
 }
 
 func (s *Server) watchDisk() {
-	if s.disk.look(s.snapshots.size.Load()) {
-		s.snapshots.tighten()
+	if s.disk.update(s.snapshots.size.Load()) {
+		s.snapshots.purgeForSpace()
 	}
 }
 

@@ -172,14 +172,14 @@ func TestPurgeFrom(t *testing.T) {
 // is purged at once.
 func TestTightDiskPurges(t *testing.T) {
 	s := startServer(t)
-	s.snapshots.tighten()
+	s.snapshots.purgeForSpace()
 	if len(s.snapshots.tight) > 0 {
 		t.Error("wants a purge although nothing is kept")
 	}
 	s.snapshots.holding.Store(true)
 	s.snapshots.mu.Lock() // so that the purge waits
-	s.snapshots.tighten()
-	s.snapshots.tighten()
+	s.snapshots.purgeForSpace()
+	s.snapshots.purgeForSpace()
 	s.snapshots.mu.Unlock()
 }
 
@@ -279,7 +279,7 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 		a := e.servers[to].loop.arrivals
 		ended := e.streams(leader, to, 1)
 		synctest.Wait() // the peer loop also updates the wanted snapshot after a turn
-		a.want(zab.SID(leader), 100)
+		a.setWanted(zab.SID(leader), 100)
 		if err := <-ended; err == nil || err == io.EOF {
 			t.Errorf("the sender hears: %v", err)
 		}
@@ -312,7 +312,7 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 		before := e.snapFiles(to)
 		a := e.servers[to].loop.arrivals
 		synctest.Wait() // the peer loop also updates the wanted snapshot after a turn
-		a.want(leader.id, 100)
+		a.setWanted(leader.id, 100)
 		ended := make(chan error)
 		go func() {
 			ended <- links{e.servers[to].loop}.Stream(leader.id, appendSnapHeader(nil, 100, &ref), bytes.NewReader(b))

@@ -55,9 +55,9 @@ func configText(e *zab.Entry, txn *datatree.Txn) ([]byte, error) {
 	return nil, nil
 }
 
-// understand returns the reason why this version of zkd does not understand an entry, or
+// checkReadable returns the reason why this version of zkd does not understand an entry, or
 // nil.
-func understand(e *zab.Entry) error {
+func checkReadable(e *zab.Entry) error {
 	if err := e.Check(); err != nil {
 		return err
 	}

@@ -28,19 +28,16 @@ func (s *Server) whitelist() fourletter.Whitelist {
 
 // facts is a server's fourletter.Source, as seen from one connection.
 type facts struct {
-	*srv
+	s *Server
 	clients.Facts
 }
-
-// srv is an alias of Server that leaves the name Server free for Source's method.
-type srv = Server
 
 // facts returns the Source for a connection.
 func (s *Server) facts(origin uint64) fourletter.Source { return facts{s, s.clients.Facts(origin)} }
 
-func (f facts) Serving() bool   { return f.serving.Load() || f.clients.ReadOnly() }
-func (f facts) ReadOnly() bool  { return f.clients.ReadOnly() && !f.serving.Load() }
-func (f facts) Version() string { return f.opts.Version }
+func (f facts) Serving() bool   { return f.s.serving.Load() || f.s.clients.ReadOnly() }
+func (f facts) ReadOnly() bool  { return f.s.clients.ReadOnly() && !f.s.serving.Load() }
+func (f facts) Version() string { return f.s.opts.Version }
 
 func (f facts) Environment() []fourletter.KV {
 	host, _ := os.Hostname()
@@ -53,7 +50,7 @@ func (f facts) Environment() []fourletter.KV {
 	runtime.ReadMemStats(&m)
 	mb := func(n uint64) string { return strconv.FormatUint(n>>20, 10) + "MB" }
 	return []fourletter.KV{
-		{Key: "zookeeper.version", Value: f.opts.Version},
+		{Key: "zookeeper.version", Value: f.s.opts.Version},
 		{Key: "host.name", Value: host},
 		{Key: "go.version", Value: runtime.Version()},
 		{Key: "os.name", Value: runtime.GOOS},
@@ -71,63 +68,63 @@ func (f facts) Environment() []fourletter.KV {
 func (f facts) Settings() fourletter.Settings {
 	data, log := f.DirSizes()
 	return fourletter.Settings{
-		ServerID:            max(f.cfg.MyID, 0),
+		ServerID:            max(f.s.cfg.MyID, 0),
 		Quorum:              f.quorumSettings(),
 		ClientPort:          f.clientPort(),
 		SecureClientPort:    -1,
-		DataDir:             f.cfg.DataDir,
-		DataLogDir:          f.cfg.DataLogDir,
+		DataDir:             f.s.cfg.DataDir,
+		DataLogDir:          f.s.cfg.DataLogDir,
 		DataDirBytes:        data,
 		DataLogBytes:        log,
-		TickTimeMs:          int(f.cfg.TickTime.Milliseconds()),
-		MaxClientCnxns:      f.cfg.MaxClientCnxns,
-		MinSessionTimeoutMs: int(f.cfg.MinSessionTimeout.Milliseconds()),
-		MaxSessionTimeoutMs: int(f.cfg.MaxSessionTimeout.Milliseconds()),
-		ListenBacklog:       f.cfg.ClientPortListenBacklog,
+		TickTimeMs:          int(f.s.cfg.TickTime.Milliseconds()),
+		MaxClientCnxns:      f.s.cfg.MaxClientCnxns,
+		MinSessionTimeoutMs: int(f.s.cfg.MinSessionTimeout.Milliseconds()),
+		MaxSessionTimeoutMs: int(f.s.cfg.MaxSessionTimeout.Milliseconds()),
+		ListenBacklog:       f.s.cfg.ClientPortListenBacklog,
 	}
 }
 
 // clientPort returns the actual port, also for clientPort=0.
 func (f facts) clientPort() int {
-	if tcp, ok := f.Addr().(*net.TCPAddr); ok {
+	if tcp, ok := f.s.Addr().(*net.TCPAddr); ok {
 		return tcp.Port
 	}
-	return f.cfg.ClientPort
+	return f.s.cfg.ClientPort
 }
 
 func (f facts) Server() fourletter.Server {
-	r := f.read()
+	r := f.s.read()
 	view := fourletter.Server{
 		Mode:         "standalone",
 		MinLatencyMs: r.MinLatency(),
 		AvgLatencyMs: r.AvgLatency(),
 		MaxLatencyMs: r.MaxLatency(),
-		Received:     f.metrics.PacketsReceived.Load(),
-		Sent:         f.metrics.PacketsSent.Load(),
+		Received:     f.s.metrics.PacketsReceived.Load(),
+		Sent:         f.s.metrics.PacketsSent.Load(),
 		Connections:  r.Connections,
 		Outstanding:  r.WaitingRequests,
-		Zxid:         int64(f.state.Applied()),
+		Zxid:         int64(f.s.state.Applied()),
 		Nodes:        int64(r.Tree.Nodes),
-		Disk:         f.diskRemark(),
+		Disk:         f.s.diskRemark(),
 	}
 	f.describeRole(&view)
 	return view
 }
 
-func (f facts) Metrics() []fourletter.Metric { return f.read().Words() }
+func (f facts) Metrics() []fourletter.Metric { return f.s.read().Words() }
 
 func (f facts) Digests() []fourletter.Digest {
 	var list []fourletter.Digest
-	for _, e := range f.digests.transactions() {
+	for _, e := range f.s.digests.transactions() {
 		list = append(list, fourletter.Digest{Zxid: int64(e.zxid), Value: int64(e.digest.Lo)})
 	}
 	return list
 }
 
 func (f facts) DirSizes() (data, log int64) {
-	data = dirSize(f.fs, filepath.Join(f.cfg.DataDir, "snap"))
-	log = dirSize(f.fs, logDir(f.cfg.DataLogDir))
-	if f.cfg.DataDir == f.cfg.DataLogDir { // Apache counts the same directory twice
+	data = dirSize(f.s.fs, filepath.Join(f.s.cfg.DataDir, "snap"))
+	log = dirSize(f.s.fs, logDir(f.s.cfg.DataLogDir))
+	if f.s.cfg.DataDir == f.s.cfg.DataLogDir { // Apache counts the same directory twice
 		return data + log, data + log
 	}
 	return data, log
@@ -149,19 +146,19 @@ func dirSize(fsys vfs.FS, dir string) (size int64) {
 
 // wallTime converts a time of the session tracker into wall clock time.
 func (f facts) wallTime(ms int64) time.Time {
-	return f.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
+	return f.s.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
 }
 
 func (f facts) Sessions() fourletter.Sessions {
 	var s fourletter.Sessions
-	if s.LocalEnabled = f.cfg.LocalSessions; s.LocalEnabled {
-		s.Local = f.sessionBuckets(f.clients.LocalBuckets())
+	if s.LocalEnabled = f.s.cfg.LocalSessions; s.LocalEnabled {
+		s.Local = f.sessionBuckets(f.s.clients.LocalBuckets())
 	}
-	if s.Learner = f.ensemble() && !f.leads(); s.Learner {
+	if s.Learner = f.s.ensemble() && !f.s.leads(); s.Learner {
 		s.Timeouts = f.learnerSessions()
 		return s
 	}
-	s.Buckets = f.sessionBuckets(f.tracker.Buckets())
+	s.Buckets = f.sessionBuckets(f.s.tracker.Buckets())
 	return s
 }
 
@@ -178,11 +175,11 @@ func (f facts) sessionBuckets(buckets []session.Bucket) (list []fourletter.Sessi
 
 func (f facts) Ephemerals() []fourletter.SessionPaths {
 	var list []fourletter.SessionPaths
-	f.state.RLock()
-	defer f.state.RUnlock()
-	for id := range f.state.Tree.EphemeralOwners() {
+	f.s.state.RLock()
+	defer f.s.state.RUnlock()
+	for id := range f.s.state.Tree.EphemeralOwners() {
 		s := fourletter.SessionPaths{Session: int64(id)}
-		for path := range f.state.Tree.Ephemerals(id) {
+		for path := range f.s.state.Tree.Ephemerals(id) {
 			s.Paths = append(s.Paths, path)
 		}
 		slices.Sort(s.Paths)
@@ -193,13 +190,13 @@ func (f facts) Ephemerals() []fourletter.SessionPaths {
 }
 
 func (f facts) WatchCount() fourletter.WatchCount {
-	s := f.state.Watches.Summary()
+	s := f.s.state.Watches.Summary()
 	return fourletter.WatchCount{Connections: s.Connections, Paths: s.Paths, Watches: s.Watches}
 }
 
-func (f facts) TraceMask() int64        { return f.trace.Load() }
-func (f facts) SetTraceMask(mask int64) { f.trace.Store(mask) }
-func (f facts) ResetServerStats()       { f.metrics.ResetLatencies() }
+func (f facts) TraceMask() int64        { return f.s.trace.Load() }
+func (f facts) SetTraceMask(mask int64) { f.s.trace.Store(mask) }
+func (f facts) ResetServerStats()       { f.s.metrics.ResetLatencies() }
 
 // ConnectionDeadlines lists connections with the deadlines of their sessions: zkd closes
 // a silent connection when its session expires.
@@ -215,10 +212,10 @@ func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 	}
 	var list []fourletter.ConnectionBucket
 	if len(without) > 0 {
-		at := f.now() + f.cfg.SessionlessCnxnTimeout
+		at := f.s.now() + f.s.cfg.SessionlessCnxnTimeout
 		list = append(list, fourletter.ConnectionBucket{Expires: f.wallTime(millis(at)), Connections: without})
 	}
-	for _, b := range f.tracker.Buckets() {
+	for _, b := range f.s.tracker.Buckets() {
 		out := fourletter.ConnectionBucket{Expires: f.wallTime(b.At)}
 		for _, id := range b.Sessions {
 			if c, ok := bySession[int64(id)]; ok {

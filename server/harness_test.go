@@ -86,7 +86,7 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 		t.Fatalf("new: %v", err)
 	}
 	slept := new(atomic.Int64)
-	s.clock.asleep = func() time.Duration { return time.Duration(slept.Load()) }
+	s.clock.suspendedTotal = func() time.Duration { return time.Duration(slept.Load()) }
 	s.clock.read = func() (time.Duration, time.Time) {
 		mono, wall := s.clock.system()
 		return mono, wall.Add(time.Duration(slept.Load()))

@@ -11,9 +11,9 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// keepHouse does the periodic work of each tick: it expires sessions, and checks the disk
+// runHousekeeper does the periodic work of each tick: it expires sessions, and checks the disk
 // and the quotas.
-func (s *Server) keepHouse() {
+func (s *Server) runHousekeeper() {
 	tick := time.NewTicker(s.cfg.TickTime / 2)
 	defer tick.Stop()
 	last := s.now()
@@ -22,7 +22,7 @@ func (s *Server) keepHouse() {
 		select {
 		case <-tick.C:
 			now := s.now()
-			s.forgivePause(now - last)
+			s.postponeExpiry(now - last)
 			last = now
 			s.watchDisk()
 			if s.ids.Short() {
@@ -54,10 +54,10 @@ func (s *Server) cleanUp() {
 	}
 }
 
-// forgivePause extends sessions by the time in which this process could not hear from
+// postponeExpiry extends sessions by the time in which this process could not hear from
 // anybody because it was stopped or starved: they expire late, never early (zab.md
 // section E, rule 4).
-func (s *Server) forgivePause(sinceLast time.Duration) {
+func (s *Server) postponeExpiry(sinceLast time.Duration) {
 	if gap := sinceLast - s.cfg.TickTime/2; gap > s.cfg.TickTime/2 {
 		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", gap))
 		s.tracker.Postpone(millis(gap))

@@ -228,7 +228,7 @@ func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Z
 	defer l.endSending(req.Peer, x)
 	log := l.log.With(zap.Uint8("peer", uint8(req.Peer)), zap.Stringer("zxid", ref.Zxid))
 	log.Info("sending snapshot", zap.Int64("bytes", ref.Size))
-	if _, err := io.Copy(stream, &tally{ctx: ctx, r: file, done: &x.bytes, size: x.size, log: log, text: "sending snapshot"}); err != nil {
+	if _, err := io.Copy(stream, &countingReader{ctx: ctx, r: file, done: &x.bytes, size: x.size, log: log, text: "sending snapshot"}); err != nil {
 		stream.Abort(err)
 		return 0, err
 	}

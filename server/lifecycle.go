@@ -33,7 +33,7 @@ type lifecycle struct {
 	failOnce sync.Once
 }
 
-func newLife(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *lifecycle {
+func newLifecycle(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *lifecycle {
 	l := &lifecycle{cfg: cfg, log: log, metrics: metrics, failed: make(chan error, 1)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.stopping = l.ctx.Done()

@@ -44,14 +44,14 @@ type loop struct {
 
 	learners   *learners
 	arrivals   *arrivals
-	passed     map[zab.SID]passed // of each peer
-	identity   ident              // as the log has it; Server.ident is that of the start
-	reserving  uint64             // number of the log's record with identity.ids until it is durable, then 0
-	reportedAt int64              // time of the last report of touches to the leader, ms
-	touches    []replica.Touch    // being reported
-	left       []chan<- struct{}  // to be closed when this server does not lead
-	dropPeers  time.Duration      // when to drop the peers that are no longer listed; 0 for never
-	counted    replica.Stats      // as already added to the metrics
+	passed     map[zab.SID]bulkBytes // of each peer
+	identity   ident                 // as the log has it; Server.ident is that of the start
+	reserving  uint64                // number of the log's record with identity.ids until it is durable, then 0
+	reportedAt int64                 // time of the last report of touches to the leader, ms
+	touches    []replica.Touch       // being reported
+	left       []chan<- struct{}     // to be closed when this server does not lead
+	dropPeers  time.Duration         // when to drop the peers that are no longer listed; 0 for never
+	counted    replica.Stats         // as already added to the metrics
 }
 
 // loggedBatch is a batch at the log writer: the log's number of the batch's last record,
@@ -78,7 +78,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		learners:    newLearners(s),
 		arrivals:    newArrivals(s),
 		identity:    s.ident,
-		passed:      make(map[zab.SID]passed),
+		passed:      make(map[zab.SID]bulkBytes),
 	}
 	l.replica = replica.New(core, found.core.Commit, replica.Options{
 		ID:           s.id,
@@ -92,7 +92,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		},
 		Schemes:   s.schemes,
 		Limits:    s.limits.replica(),
-		State:     ordered{&s.state, s.digests},
+		State:     applierState{&s.state, s.digests},
 		Disk:      s.disk,
 		Tracker:   s.tracker,
 		Backlog:   &s.handover.backlog,
@@ -107,21 +107,21 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 	return l
 }
 
-// ordered is a replica's view of the applier's work.
-type ordered struct {
+// applierState is a replica's view of the applier's work.
+type applierState struct {
 	state   *clients.State
 	digests *digestLog
 }
 
-func (o ordered) RLock() *datatree.Tree {
+func (o applierState) RLock() *datatree.Tree {
 	o.state.RLock()
 	return o.state.Tree
 }
 
-func (o ordered) RUnlock()           { o.state.RUnlock() }
-func (o ordered) Applied() jute.Zxid { return o.state.Applied() }
+func (o applierState) RUnlock()           { o.state.RUnlock() }
+func (o applierState) Applied() jute.Zxid { return o.state.Applied() }
 
-func (o ordered) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.at(zxid) }
+func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.at(zxid) }
 
 // coreTick is the interval at which the core learns the time. Heartbeats and elections
 // are multiples of it.
@@ -190,9 +190,9 @@ func (l *loop) reportTouches(now int64) {
 	}
 }
 
-// passed counts the bytes of the bulk lane received from a peer and read by it, as last
+// bulkBytes counts the bytes of the bulk lane received from a peer and read by it, as last
 // seen.
-type passed struct{ in, out uint64 }
+type bulkBytes struct{ in, out uint64 }
 
 // noteProgress tells the core which links made progress.
 func (l *loop) noteProgress() {
@@ -200,7 +200,7 @@ func (l *loop) noteProgress() {
 	for peer, gen := range l.replica.Links() {
 		in, out := l.transport.Progress(peer)
 		was := l.passed[peer]
-		l.passed[peer] = passed{in, out}
+		l.passed[peer] = bulkBytes{in, out}
 		if leads {
 			in, was.in = out, was.out
 		}
@@ -276,7 +276,7 @@ func (l *loop) carryOut() {
 	l.reportRoom()
 	out := &l.out
 	l.replica.Take(out)
-	l.arrivals.want(l.replica.Core.WantsSnapshot())
+	l.arrivals.setWanted(l.replica.Core.WantsSnapshot())
 	if len(out.Persist) > 0 {
 		l.persist()
 	}

@@ -91,13 +91,13 @@ func quorumAddrs(s *config.Server) []string {
 	return addrs
 }
 
-// stranger decides about a server that is in neither the configuration file nor the
+// checkUnlisted decides about a server that is in neither the configuration file nor the
 // history: a change that this server has missed may have made it a member. It must have a
 // later list of the same ensemble.
-func (s *Server) stranger(h transport.Hello) error {
+func (s *Server) checkUnlisted(h transport.Hello) error {
 	in := s.intro.Load()
 	switch {
-	case h.List > in.List && s.ourEnsemble(in, h.Cluster):
+	case h.List > in.List && s.sameEnsemble(in, h.Cluster):
 		s.log.Info("links with a server that is a member by a later list", zap.Uint8("sid", uint8(h.ID)), zap.Stringer("version", h.List))
 		return nil
 	case in.List == 0:
@@ -108,9 +108,9 @@ func (s *Server) stranger(h transport.Hello) error {
 		s.lists.Load().settled, in.List)
 }
 
-// ourEnsemble reports whether cluster is that of this server or, while it has no history,
+// sameEnsemble reports whether cluster is that of this server or, while it has no history,
 // of a server in its configuration file.
-func (s *Server) ourEnsemble(in *zab.Introduction, cluster zab.ID) bool {
+func (s *Server) sameEnsemble(in *zab.Introduction, cluster zab.ID) bool {
 	if in.Cluster != (zab.ID{}) || cluster == (zab.ID{}) {
 		return in.Cluster == cluster && cluster != zab.ID{}
 	}

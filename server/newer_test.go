@@ -135,7 +135,7 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 		ref.CRC = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 		before := inventory(t, []string{s.cfg.DataDir})
 		synctest.Wait() // the peer loop also updates the wanted snapshot after a turn
-		s.loop.arrivals.want(2, 1)
+		s.loop.arrivals.setWanted(2, 1)
 		if err := (links{s.loop}).Stream(2, appendSnapHeader(nil, 1, &ref), bytes.NewReader(b)); fault.KindOf(err) != fault.Newer {
 			t.Errorf("the stream: %v", err)
 		}

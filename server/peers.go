@@ -137,7 +137,7 @@ func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
 // understand end the server before its core sees them: it can neither acknowledge nor
 // apply them, and its disk stays as a later version can use it.
 func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
-	if err := understandAll(m.Entries); err != nil {
+	if err := checkAllReadable(m.Entries); err != nil {
 		l.failOn(peer, err)
 		return
 	}
@@ -145,11 +145,11 @@ func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 	m.Entries, m.Epochs = nil, nil // they are the core's
 }
 
-// understandAll returns the reason why this version of zkd does not understand one of the
+// checkAllReadable returns the reason why this version of zkd does not understand one of the
 // entries, or nil.
-func understandAll(entries []zab.Entry) error {
+func checkAllReadable(entries []zab.Entry) error {
 	for i := range entries {
-		if err := understand(&entries[i]); err != nil {
+		if err := checkReadable(&entries[i]); err != nil {
 			return fmt.Errorf("entry %v: %w", entries[i].Zxid, err)
 		}
 	}
@@ -190,7 +190,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Self:       s.id,
 		Introduce:  func() zab.Introduction { return *s.intro.Load() },
 		Peers:      s.loop.peersOf(s.lists.Load()),
-		Stranger:   s.stranger,
+		Stranger:   s.checkUnlisted,
 		Refused:    s.refused,
 		ListenFunc: s.opts.ListenPeers,
 		DialFunc:   s.opts.DialPeer,

@@ -62,7 +62,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 		}
 	}
 	if err != nil {
-		return nil, dirs.advise(err)
+		return nil, dirs.addAdvice(err)
 	}
 	id, err := s.settleIdentity(dirs, rec)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	s.moveUnreferenced(ctx, store, rec, id, st)
 	s.ident = id
 	s.useState(store, rec, st) // from here on only the log's writer writes to the log
-	s.explainStart(rec, st, time.Since(start))
+	s.logRecovery(rec, st, time.Since(start))
 	return &recovered{core: core, ensemble: st.ensemble}, nil
 }
 
@@ -91,11 +91,11 @@ func (s *Server) useState(store *snapshot.Store, rec *wal.Recovered, st *loaded)
 	}
 	s.logWriter = newLogWriter(s, s.wal)
 	s.disk.logWriter = s.logWriter
-	s.snapshots = newSnapshotter(s, store, upTo(rec.Snaps, st.used), st.used)
+	s.snapshots = newSnapshotter(s, store, refsUpTo(rec.Snaps, st.used), st.used)
 }
 
-// explainStart logs the result of the recovery.
-func (s *Server) explainStart(rec *wal.Recovered, st *loaded, took time.Duration) {
+// logRecovery logs the result of the recovery.
+func (s *Server) logRecovery(rec *wal.Recovered, st *loaded, took time.Duration) {
 	s.metrics.Load.Observe(took, 1)
 	s.log.Info("state recovered", zap.Stringer("zxid", st.tree.LastZxid()), zap.Int("znodes", st.tree.Stats().Nodes),
 		zap.Int("sessions", st.tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
@@ -190,14 +190,14 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataD
 		fresh = repaired
 		o.Order = fmt.Errorf("--set-data-aside=%s", s.opts.SetDataAside)
 	case !dirs.log.Exists:
-		if fresh.unproven, err = s.beginEmpty(dirs); err != nil {
+		if fresh.unproven, err = s.checkEmptyStart(dirs); err != nil {
 			return nil, err
 		}
 	}
 	o.Ident = fresh.encode()
 	s.wal, rec, err = wal.Open(o)
 	if err != nil {
-		return nil, dirs.advise(err)
+		return nil, dirs.addAdvice(err)
 	}
 	return rec, nil
 }
@@ -205,7 +205,7 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataD
 // checkEntry reports whether this version understands an entry of the log.
 func checkEntry(r *wal.Record) error {
 	e := entryOf(r)
-	return understand(&e)
+	return checkReadable(&e)
 }
 
 // checkRecovered checks the log as a whole before anything is changed: it must be this
@@ -233,8 +233,8 @@ func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs
 	return nil
 }
 
-// advise adds the operator's options to an error of opening the data.
-func (d *dataDirs) advise(err error) error {
+// addAdvice adds the operator's options to an error of opening the data.
+func (d *dataDirs) addAdvice(err error) error {
 	switch fault.KindOf(err) {
 	case fault.Newer:
 		return fmt.Errorf("%w. Start the version of zkd that wrote it, or a later one", err)
@@ -334,10 +334,10 @@ func (s *Server) lockWithin(ctx context.Context, name string, patience time.Dura
 	}
 }
 
-// beginEmpty checks that a server without data may start with an empty tree. A member
+// checkEmptyStart checks that a server without data may start with an empty tree. A member
 // without the file that db.autocreate=false requires may also start, but as one that has
 // lost its data, so that it waits for the data of the others.
-func (s *Server) beginEmpty(dirs *dataDirs) (unproven bool, err error) {
+func (s *Server) checkEmptyStart(dirs *dataDirs) (unproven bool, err error) {
 	mark := filepath.Join(s.cfg.DataDir, initializeFile)
 	switch {
 	case s.cfg.DBAutoCreate || dirs.approved:
@@ -351,9 +351,9 @@ func (s *Server) beginEmpty(dirs *dataDirs) (unproven bool, err error) {
 	}
 }
 
-// upTo returns the references up to the one that was used. The later ones can't be used,
+// refsUpTo returns the references up to the one that was used. The later ones can't be used,
 // and must not count when old snapshots are removed.
-func upTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
+func refsUpTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
 	n := len(refs)
 	for n > 0 && (used == nil || refs[n-1].Zxid > used.Zxid) {
 		n--

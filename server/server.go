@@ -129,7 +129,7 @@ func New(opts Options) (*Server, error) {
 	}
 	registry := prometheus.NewRegistry()
 	s := &Server{
-		lifecycle:   newLife(cfg, opts.Logger, monitor.NewMetrics(registry)),
+		lifecycle:   newLifecycle(cfg, opts.Logger, monitor.NewMetrics(registry)),
 		published:   new(published),
 		registry:    registry,
 		opts:        opts,
@@ -240,7 +240,7 @@ func (s *Server) startLoops(found *recovered) error {
 	s.loops.Go(s.loop.run)
 	s.loops.Go(s.applier.run)
 	s.loops.Go(s.snapshots.run)
-	s.loops.Go(s.keepHouse)
+	s.loops.Go(s.runHousekeeper)
 	s.loops.Go(s.cleanUp)
 	if s.transport == nil {
 		return nil

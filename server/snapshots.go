@@ -368,8 +368,8 @@ func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 	return held
 }
 
-// tighten purges what is kept for learners, because the disk is getting full.
-func (sn *snapshotter) tighten() {
+// purgeForSpace purges what is kept for learners, because the disk is getting full.
+func (sn *snapshotter) purgeForSpace() {
 	if sn.holding.Load() {
 		notify(sn.tight)
 	}

@@ -42,7 +42,7 @@ func (a *Answers) Begin(now time.Duration) { a.now = now }
 func (a *Answers) Wake() {
 	for i, c := range a.dirty {
 		c.dirty = false
-		c.kick()
+		c.wakeWriter()
 		a.dirty[i] = nil
 	}
 	a.dirty = a.dirty[:0]
@@ -178,7 +178,7 @@ func (a *Answers) serveReads(c *conn) {
 			return
 		}
 		req := *c.mu.pending.Front()
-		behind := c.behindLocked()
+		behind := c.overLimitLocked()
 		c.mu.Unlock()
 		if behind {
 			a.clients.log.Warn("closing connection: the replies to reads behind one write are too much",

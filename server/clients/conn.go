@@ -50,13 +50,13 @@ type conn struct {
 	done        chan struct{}             // closed when the connection is being torn down
 	closeOnce   sync.Once
 
-	seen     jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
-	readOnly bool                            // the server had no leader when the client connected; set before the session
-	fenced   bool                            // a request of the current batch went to the leader; owned by the reader
-	tracked  atomic.Pointer[session.Session] // set before the session
-	local    atomic.Bool                     // the session is local to this server
-	touched  atomic.Int64                    // when the client was last heard of, in ms; or arriving
-	reported int64                           // the part of touched that was reported to the leader; owned by the peer loop
+	seen        jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
+	readOnly    bool                            // the server had no leader when the client connected; set before the session
+	askedLeader bool                            // a request of the current batch went to the leader; owned by the reader
+	tracked     atomic.Pointer[session.Session] // set before the session
+	local       atomic.Bool                     // the session is local to this server
+	touched     atomic.Int64                    // when the client was last heard of, in ms; or arriving
+	reported    int64                           // the part of touched that was reported to the leader; owned by the peer loop
 
 	dirty     bool // owned by the applier: the writer must be woken
 	hasWriter bool // owned by the applier: the writer has been started
@@ -185,10 +185,10 @@ func (c *conn) run() error {
 // handleBuffered handles all requests that have been read already, then hands over and
 // writes out the results.
 func (c *conn) handleBuffered() error {
-	c.fenced = false
+	c.askedLeader = false
 	handled := 0
 	defer func() {
-		c.settle(handled)
+		c.finishBatch(handled)
 	}()
 	for {
 		frame, ok, err := c.frames.next()
@@ -196,7 +196,7 @@ func (c *conn) handleBuffered() error {
 			return err
 		}
 		if handled++; handled == 1 {
-			c.arrive()
+			c.recordTouch()
 		}
 		if err := c.handle(frame); err != nil {
 			return err
@@ -207,9 +207,9 @@ func (c *conn) handleBuffered() error {
 	}
 }
 
-// settle ends a batch of requests: it hands the writes to the leader in one piece, writes
+// finishBatch ends a batch of requests: it hands the writes to the leader in one piece, writes
 // the out buffer to the socket, and updates the counters with one reading of the clock.
-func (c *conn) settle(handled int) {
+func (c *conn) finishBatch(handled int) {
 	if handled == 0 {
 		return
 	}
@@ -238,9 +238,9 @@ func (c *conn) submitBatch() {
 	c.arena = nil
 }
 
-// keep returns a copy of body that lives as long as the request. Bodies of one batch
+// copyBody returns a copy of body that lives as long as the request. Bodies of one batch
 // share an allocation.
-func (c *conn) keep(body []byte) []byte {
+func (c *conn) copyBody(body []byte) []byte {
 	if cap(c.arena)-len(c.arena) < len(body) {
 		// The other bytes read are likely to be kept too.
 		c.arena = make([]byte, 0, max(len(body), min(c.frames.w-c.frames.r+len(body), busyReadBuffer)))

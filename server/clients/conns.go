@@ -136,10 +136,10 @@ func (r *conns) allLocked() []*conn {
 	return list
 }
 
-// heard returns the live connections, and the last touches of those that have ended since
+// liveAndEnded returns the live connections, and the last touches of those that have ended since
 // the last call. Both are read under one hold of the lock, so a connection that ends at
 // the same moment is in one of the two.
-func (r *conns) heard() (live []*conn, ended []lastTouch) {
+func (r *conns) liveAndEnded() (live []*conn, ended []lastTouch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ended, r.ended = r.ended, nil

@@ -39,7 +39,7 @@ func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 		reported := 0 // as ended
 		for last := false; !last; {
 			last = done.Load()
-			live, ended := r.heard()
+			live, ended := r.liveAndEnded()
 			if reported += len(ended); len(live)+reported != each {
 				t.Fatalf("round %d: %d connections are live and %d were reported as ended, want %d in all", round, len(live), reported, each)
 			}

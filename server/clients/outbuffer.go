@@ -32,8 +32,8 @@ type outBuffer struct {
 	last, least, most int
 }
 
-// saw records the size of a reply.
-func (o *outBuffer) saw(size int) {
+// observeSize records the size of a reply.
+func (o *outBuffer) observeSize(size int) {
 	o.last, o.most = size, max(o.most, size)
 	if o.least == 0 || size < o.least {
 		o.least = size
@@ -113,7 +113,7 @@ func (c *conn) endLocked(b []byte) {
 	} else {
 		c.mu.stats.sent++
 		c.clients.metrics.PacketsSent.Add(1)
-		c.mu.out.saw(size)
+		c.mu.out.observeSize(size)
 	}
 	c.mu.out.b = b
 	c.countOutLocked()
@@ -127,15 +127,15 @@ func (c *conn) countOutLocked() {
 	}
 }
 
-// behindLocked reports whether the client is too slow in taking its output: if its own
+// overLimitLocked reports whether the client is too slow in taking its output: if its own
 // buffer is too long, or if it counts and the counted buffers are too long together.
-func (c *conn) behindLocked() bool {
+func (c *conn) overLimitLocked() bool {
 	out := c.mu.out
 	return out != nil && (out.len() > outLimit || out.counted > 0 && c.clients.outBytes.Load() > c.clients.limits.Replies)
 }
 
-// abandon discards the frame that begin started and unlocks the connection.
-func (c *conn) abandon(b []byte) {
+// discard discards the frame that begin started and unlocks the connection.
+func (c *conn) discard(b []byte) {
 	c.mu.out.b = b[:c.mu.mark]
 	c.mu.Unlock()
 }
@@ -153,7 +153,7 @@ func (c *conn) send(frame []byte) bool {
 	if c.mu.ending || c.mu.gone {
 		return true
 	}
-	if c.behindLocked() {
+	if c.overLimitLocked() {
 		return false
 	}
 	if c.mu.out == nil {
@@ -252,8 +252,8 @@ func (c *conn) writeLoop() {
 	}
 }
 
-// kick wakes the writer.
-func (c *conn) kick() {
+// wakeWriter wakes the writer.
+func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:

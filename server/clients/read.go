@@ -288,7 +288,7 @@ func (r *read) multiRead() error {
 	for i := range m.Ops[:understood] {
 		b = r.appendReadResult(b, &m.Ops[i])
 		if len(b)-start > outLimit {
-			r.c.abandon(b)
+			r.c.discard(b)
 			return jute.ErrBadArguments
 		}
 	}

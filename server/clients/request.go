@@ -63,24 +63,24 @@ func (c *conn) handle(frame []byte) error {
 	case c.readOnly && replica.Ordered(req.op):
 		c.reply(req.xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
 		return nil
-	case replica.Ordered(req.op), c.mustFence(req.op):
+	case replica.Ordered(req.op), c.needsBarrier(req.op):
 		return c.submit(req)
 	}
 	return c.serveInOrder(req)
 }
 
-// mustFence reports whether the leader must confirm a request that does not need it
+// needsBarrier reports whether the leader must confirm a request that does not need it
 // otherwise: reads where zkd.linearizableReads is set, and any request that this server
 // may not answer alone. One confirmation serves all requests that arrived with it.
-func (c *conn) mustFence(op jute.OpCode) bool {
-	if c.fenced || c.readOnly {
+func (c *conn) needsBarrier(op jute.OpCode) bool {
+	if c.askedLeader || c.readOnly {
 		return false
 	}
-	return !c.alone || c.clients.cfg.LinearizableReads && fenced(op)
+	return !c.alone || c.clients.cfg.LinearizableReads && readsTree(op)
 }
 
-// fenced reports whether op reads the tree.
-func fenced(op jute.OpCode) bool {
+// readsTree reports whether op reads the tree.
+func readsTree(op jute.OpCode) bool {
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,
 		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead:
@@ -91,7 +91,7 @@ func fenced(op jute.OpCode) bool {
 
 // serveInOrder answers a read now if no request is ahead of it, and queues it otherwise.
 func (c *conn) serveInOrder(req *request) error {
-	if c.pendingLen.Load() > 0 && c.pushBehind(req) {
+	if c.pendingLen.Load() > 0 && c.queueRead(req) {
 		return nil
 	}
 	if err := c.lockTree(req); err != nil {
@@ -116,7 +116,7 @@ func (c *conn) lockTree(req *request) error {
 	for {
 		s.state.RLock()
 		settled := s.state.Settled
-		if settled == nil || !s.changing(req) {
+		if settled == nil || !s.beingChanged(req) {
 			return nil
 		}
 		s.state.RUnlock()
@@ -128,9 +128,9 @@ func (c *conn) lockTree(req *request) error {
 	}
 }
 
-// changing reports whether the answer to a request could show a part of the transaction
+// beingChanged reports whether the answer to a request could show a part of the transaction
 // being applied. The tree is locked.
-func (s *Clients) changing(req *request) bool {
+func (s *Clients) beingChanged(req *request) bool {
 	switch req.op {
 	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession:
 		return false
@@ -160,9 +160,9 @@ func (c *conn) submit(req *request) error {
 	if err := c.upgrade(req); err != nil {
 		return err
 	}
-	c.fenced = true
+	c.askedLeader = true
 	req.ordered = true
-	req.body = c.keep(req.body)
+	req.body = c.copyBody(req.body)
 	c.push(*req)
 	kind := replica.Write
 	op := req.op
@@ -192,11 +192,11 @@ func (c *conn) push(req request) {
 	c.pushLocked(req)
 }
 
-// pushBehind appends a read to the pending requests if there are any: the applier serves
+// queueRead appends a read to the pending requests if there are any: the applier serves
 // it after it has answered the one ahead. If there are none, nobody would serve it.
-func (c *conn) pushBehind(req *request) bool {
+func (c *conn) queueRead(req *request) bool {
 	queued := *req
-	queued.body = c.keep(req.body)
+	queued.body = c.copyBody(req.body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.pending.Len() == 0 {
@@ -243,7 +243,7 @@ func (c *conn) authenticate(req *request) error {
 		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
 	}
 	c.auth.Store(&ids)
-	if c.mustFence(req.op) {
+	if c.needsBarrier(req.op) {
 		return c.submit(req)
 	}
 	c.reply(req.xid, 0, 0)

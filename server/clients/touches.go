@@ -6,9 +6,9 @@ import "github.com/zkd-project/zkd/server/replica"
 // report can't miss a request that arrived before the report was made.
 const arriving = -1
 
-// arrive records that the client was heard of, before the first request of a batch is
+// recordTouch records that the client was heard of, before the first request of a batch is
 // handled, and whether its requests may be answered without the leader.
-func (c *conn) arrive() {
+func (c *conn) recordTouch() {
 	last := c.touched.Swap(arriving)
 	c.started = c.clients.now()
 	now := millis(c.started)
@@ -21,7 +21,7 @@ func (c *conn) arrive() {
 // those on connections that have ended since. If report is false it forgets those that
 // have ended, and returns list unchanged.
 func (s *Clients) Touches(list []replica.Touch, now int64, report bool) []replica.Touch {
-	live, ended := s.conns.heard()
+	live, ended := s.conns.liveAndEnded()
 	if !report {
 		return list
 	}

@@ -59,7 +59,7 @@ func (l *loader) members(props []property) {
 	}
 	slices.SortFunc(m.Servers, func(a, b Server) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(m.Groups, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
-	l.weigh(weights)
+	l.setWeights(weights)
 }
 
 func (l *loader) member(id int64, p property) {
@@ -77,7 +77,7 @@ func (l *loader) member(id int64, p property) {
 	l.c.Members.Servers = append(l.c.Members.Servers, s)
 }
 
-func (l *loader) weigh(weights map[int64]property) {
+func (l *loader) setWeights(weights map[int64]property) {
 	servers := l.c.Members.Servers
 	for i := range servers {
 		p, given := weights[servers[i].ID]

@@ -129,7 +129,7 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	members = append(members, l.dynamicFile(members)...)
 	l.members(members)
 	l.resolve()
-	l.protect()
+	l.rejectUnprotected()
 	l.validate()
 
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return a.Line - b.Line })
@@ -236,10 +236,10 @@ func (l *loader) withoutEffect(k Key, p property) {
 	}
 }
 
-// protect rejects the settings that ask for a protection which zkd does not have: without
+// rejectUnprotected rejects the settings that ask for a protection which zkd does not have: without
 // it the server would be open to access that its operator believes to be blocked. The
 // operator can order it to run nevertheless.
-func (l *loader) protect() {
+func (l *loader) rejectUnprotected() {
 	for _, u := range l.unprotected {
 		if l.c.IgnoreSecurityKeys {
 			l.warn(u.p, "asks for protection that zkd does not have (%s): the server runs without it, as zkd.ignoreSecurityKeys=true orders", u.reason)

@@ -226,14 +226,14 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	t.countNode(at)
 	result := Result{Stat: t.stat(id)}
 	out.Events = append(out.Events,
-		Event{Type: jute.EventDataChanged, Path: displayed(op.Path), ACL: t.acls.list(r.acl)})
+		Event{Type: jute.EventDataChanged, Path: eventPath(op.Path), ACL: t.acls.list(r.acl)})
 	t.quotaChanged(op.Path)
 	t.charge(op.Path, 0, grown)
 	return result
 }
 
-// displayed returns path as events name it.
-func displayed(path string) string {
+// eventPath returns path as events name it.
+func eventPath(path string) string {
 	if path == "" {
 		return "/"
 	}

@@ -53,9 +53,9 @@ const (
 // New returns the tree of a new ensemble: the root and the system nodes.
 func New() *Tree {
 	t := newEmpty()
-	t.plant(systemPath, openACL)
-	t.plant(quotaPath, openACL)
-	config := t.plant(configPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
+	t.addSystemNode(systemPath, openACL)
+	t.addSystemNode(quotaPath, openACL)
+	config := t.addSystemNode(configPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
 	// ZooKeeper's config node starts with aversion -1, as if its ACL were still to be
 	// set.
 	t.arena.rec(config).aversion = -1
@@ -77,9 +77,9 @@ func newEmpty() *Tree {
 	return t
 }
 
-// plant adds a system node. It does not increment its parent's count of creates: the
+// addSystemNode adds a system node. It does not increment its parent's count of creates: the
 // first sequential child of the root gets number 0.
-func (t *Tree) plant(path string, acl []jute.ACL) nodeID {
+func (t *Tree) addSystemNode(path string, acl []jute.ACL) nodeID {
 	dir, name := split(path)
 	id := t.link(t.find(dir), name, []byte{})
 	t.arena.rec(id).acl = t.acls.intern(acl)

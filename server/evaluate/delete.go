@@ -7,8 +7,8 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// special reports whether path is one of the nodes that always exist.
-func special(path string) bool {
+// isSystemNode reports whether path is one of the nodes that always exist.
+func isSystemNode(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":
 		return true
@@ -24,7 +24,7 @@ func (e *Evaluator) delete(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err != nil {
 		return err
 	}
-	if special(op.Path) {
+	if isSystemNode(op.Path) {
 		return jute.ErrBadArguments
 	}
 	parent, ok := e.node(parentPath)
@@ -56,7 +56,7 @@ func (e *Evaluator) remove(txn *datatree.Txn) error {
 		return jute.ErrUnimplemented // Apache lets clients delete any node by it
 	}
 	due := &e.req.Removal
-	if special(due.Path) || nodePath(due.Path) != nil {
+	if isSystemNode(due.Path) || nodePath(due.Path) != nil {
 		return jute.ErrBadArguments
 	}
 	r, ok := e.node(due.Path)

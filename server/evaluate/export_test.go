@@ -12,7 +12,7 @@ type Trace struct {
 	Nodes      map[string]record
 	Sessions   map[jute.SessionID]sessionRecord
 	Ephemerals map[jute.SessionID][]string
-	Touches    []touch
+	Touches    []overlayChange
 }
 
 // Trace copies the overlay.
@@ -21,7 +21,7 @@ func (e *Evaluator) Trace() Trace {
 		Nodes:      maps.Clone(e.over.nodes),
 		Sessions:   maps.Clone(e.over.sessions),
 		Ephemerals: make(map[jute.SessionID][]string),
-		Touches:    append([]touch{}, e.over.touches[e.over.head:]...),
+		Touches:    append([]overlayChange{}, e.over.touches[e.over.head:]...),
 	}
 	for s, paths := range e.over.ephemerals {
 		tr.Ephemerals[s] = slices.Clone(paths)

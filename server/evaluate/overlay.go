@@ -43,26 +43,26 @@ type overlay struct {
 
 	// touches lists, in the order of zxids, the changes to drop when they are applied.
 	// Those before head are dropped.
-	touches []touch
+	touches []overlayChange
 	head    int
 
 	zxid jute.Zxid // of the transaction being evaluated
 	// undo lists what this transaction replaced in nodes.
-	undo []replaced
+	undo []undoRecord
 }
 
-// touch is a change of the overlay by transaction zxid: of the record of path,
+// overlayChange is a change of the overlay by transaction zxid: of the record of path,
 // of session's record if path is empty, or, if both are set, of the session's
 // list of ephemerals.
-type touch struct {
+type overlayChange struct {
 	zxid    jute.Zxid
 	path    string
 	session jute.SessionID
 }
 
-// replaced is a record before a change by the current transaction; the zero zxid means
+// undoRecord is a record before a change by the current transaction; the zero zxid means
 // that there was none.
-type replaced struct {
+type undoRecord struct {
 	path string
 	old  record
 }
@@ -86,9 +86,9 @@ func (o *overlay) begin(zxid jute.Zxid) {
 func (o *overlay) put(path string, r record) {
 	old := o.nodes[path]
 	if old.zxid != o.zxid {
-		o.touches = append(o.touches, touch{zxid: o.zxid, path: path})
+		o.touches = append(o.touches, overlayChange{zxid: o.zxid, path: path})
 	}
-	o.undo = append(o.undo, replaced{path, old})
+	o.undo = append(o.undo, undoRecord{path, old})
 	r.zxid = o.zxid
 	o.nodes[path] = r
 }
@@ -96,14 +96,14 @@ func (o *overlay) put(path string, r record) {
 // addEphemeral records that the transaction creates an ephemeral of s at path.
 func (o *overlay) addEphemeral(s jute.SessionID, path string) {
 	o.ephemerals[s] = append(o.ephemerals[s], path)
-	o.touches = append(o.touches, touch{zxid: o.zxid, path: path, session: s})
+	o.touches = append(o.touches, overlayChange{zxid: o.zxid, path: path, session: s})
 }
 
 // putSession makes r the record of s.
 func (o *overlay) putSession(s jute.SessionID, r sessionRecord) {
 	r.zxid = o.zxid
 	o.sessions[s] = r
-	o.touches = append(o.touches, touch{zxid: o.zxid, session: s})
+	o.touches = append(o.touches, overlayChange{zxid: o.zxid, session: s})
 }
 
 // rollback undoes all changes of the transaction to nodes and ephemerals.
@@ -132,7 +132,7 @@ func (o *overlay) rollback() {
 func (o *overlay) applied(zxid jute.Zxid) {
 	for n := 0; n < maxDropped && o.head < len(o.touches) && o.touches[o.head].zxid <= zxid; n++ {
 		o.drop(&o.touches[o.head])
-		o.touches[o.head] = touch{}
+		o.touches[o.head] = overlayChange{}
 		o.head++
 	}
 	switch {
@@ -146,7 +146,7 @@ func (o *overlay) applied(zxid jute.Zxid) {
 	}
 }
 
-func (o *overlay) drop(t *touch) {
+func (o *overlay) drop(t *overlayChange) {
 	switch {
 	case t.path == "":
 		if o.sessions[t.session].zxid == t.zxid {

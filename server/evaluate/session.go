@@ -7,8 +7,8 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// open reports whether session s exists and is not being closed.
-func (e *Evaluator) open(s jute.SessionID) bool {
+// sessionOpen reports whether session s exists and is not being closed.
+func (e *Evaluator) sessionOpen(s jute.SessionID) bool {
 	_, ok := e.Timeout(s)
 	return ok
 }
@@ -16,7 +16,7 @@ func (e *Evaluator) open(s jute.SessionID) bool {
 // checkSession checks that the request's session may write. The server itself always may,
 // and local sessions are known only to their server.
 func (e *Evaluator) checkSession() error {
-	if e.req.Session == 0 || e.req.Local || e.open(e.req.Session) {
+	if e.req.Session == 0 || e.req.Local || e.sessionOpen(e.req.Session) {
 		return nil
 	}
 	return jute.ErrSessionExpired
@@ -36,7 +36,7 @@ func (e *Evaluator) checkOwner(owner jute.Owner) error {
 func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	s := e.req.Session
 	op := datatree.Op{Kind: datatree.OpCreateSession, Result: jute.OpCreateSession, TimeoutMs: e.req.TimeoutMs}
-	switch open := e.open(s); {
+	switch open := e.sessionOpen(s); {
 	case e.req.Resumes && !open:
 		return jute.ErrSessionExpired
 	case e.req.Resumes:
@@ -53,7 +53,7 @@ func (e *Evaluator) createSession(txn *datatree.Txn) error {
 // already closed, or never existed, the transaction does nothing.
 func (e *Evaluator) closeSession(txn *datatree.Txn) {
 	s := e.req.Session
-	if !e.open(s) {
+	if !e.sessionOpen(s) {
 		return
 	}
 	op := datatree.Op{Kind: datatree.OpCloseSession, Result: jute.OpCloseSession}
@@ -61,7 +61,7 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 		for _, path := range paths {
 			e.dropNode(path)
 		}
-		if size(paths) <= maxClosePaths {
+		if pathBytes(paths) <= maxClosePaths {
 			op.Paths = paths
 		}
 	} else {
@@ -76,7 +76,7 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 // readers of the log.
 const maxClosePaths = 16 << 20
 
-func size(paths []string) (n int) {
+func pathBytes(paths []string) (n int) {
 	for _, path := range paths {
 		n += len(path)
 	}

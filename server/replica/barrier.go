@@ -55,9 +55,9 @@ func (r *Replica) answersFor(to zab.SID) *answers {
 	return &r.answers[len(r.answers)-1]
 }
 
-// place puts a barrier after everything proposed so far, here or at the server of its
+// placeBarrier puts a barrier after everything proposed so far, here or at the server of its
 // client.
-func (r *Replica) place(b barrier) {
+func (r *Replica) placeBarrier(b barrier) {
 	b.after = r.Core.LastZxid()
 	if mutated(barrierEarly) || mutated(expiredEarly) && b.code == jute.ErrSessionExpired {
 		b.after = 0

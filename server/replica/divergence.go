@@ -32,7 +32,7 @@ func (r *Replica) reportDigest(from zab.SID, zxid jute.Zxid, digest datatree.Dig
 	for i := range list {
 		if list[i].zxid == zxid {
 			list[i].digests[from] = digest
-			r.judge(&list[i])
+			r.compareDigests(&list[i])
 			return
 		}
 	}
@@ -42,8 +42,8 @@ func (r *Replica) reportDigest(from zab.SID, zxid jute.Zxid, digest datatree.Dig
 	r.leading.reports = append(list, digestReports{zxid: zxid, digests: map[zab.SID]datatree.Digest{from: digest}})
 }
 
-// judge compares the reports of one zxid.
-func (r *Replica) judge(rep *digestReports) {
+// compareDigests compares the reports of one zxid.
+func (r *Replica) compareDigests(rep *digestReports) {
 	differ := false
 	for _, d := range rep.digests {
 		differ = differ || d != rep.digests[r.o.ID]

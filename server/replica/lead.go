@@ -83,8 +83,8 @@ func (p *txnCache) pop() *datatree.Txn {
 	return txn
 }
 
-// passed drops the proposals up to zxid: they are committed, and come from the log.
-func (l *leading) passed(zxid jute.Zxid) {
+// dropCommitted drops the proposals up to zxid: they are committed, and come from the log.
+func (l *leading) dropCommitted(zxid jute.Zxid) {
 	if mutated(proposalsKept) {
 		return
 	}
@@ -97,7 +97,7 @@ func (l *leading) passed(zxid jute.Zxid) {
 // kept. Zxids must be passed in rising order.
 func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
 	if !mutated(proposalsKept) {
-		l.passed(zxid - 1)
+		l.dropCommitted(zxid - 1)
 	}
 	if l.proposals.kept.Len() == 0 || l.proposals.kept.Front().zxid != zxid {
 		return nil
@@ -105,8 +105,8 @@ func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
 	return l.proposals.pop()
 }
 
-// end drops all of it: this server no longer leads.
-func (l *leading) end() { *l = leading{} }
+// reset drops all of it: this server no longer leads.
+func (l *leading) reset() { *l = leading{} }
 
 // lead starts leading. The tree has everything up to the marker. Nobody knows which
 // clients were heard of last, so all sessions get their full timeout, starting at the end
@@ -148,7 +148,7 @@ func (r *Replica) enqueue(batch []Submission) {
 				l.refused = make(map[uint64]bool)
 			}
 			l.refused[origin] = true
-			r.place(barrier{origin: origin, code: jute.ErrSessionMoved})
+			r.placeBarrier(barrier{origin: origin, code: jute.ErrSessionMoved})
 		}
 	}
 }
@@ -235,7 +235,7 @@ func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
 	defer r.o.State.RUnlock()
 	r.leading.evaluator.Applied(tree.LastZxid())
 	for n < len(batch) && work < maxWork && r.leading.evaluator.Ready() {
-		w, ok := r.order(&batch[n], now, wall, payload)
+		w, ok := r.proposeOrRefuse(&batch[n], now, wall, payload)
 		if !ok {
 			break
 		}
@@ -245,9 +245,9 @@ func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
 	return n, work
 }
 
-// order evaluates and proposes order submission, or refuses it. It reports whether it could,
+// proposeOrRefuse evaluates and proposes order submission, or refuses it. It reports whether it could,
 // and the work of its transaction. The tree is locked for reading.
-func (r *Replica) order(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
+func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
 	req := &sub.Request
 	if req.Origin != 0 && req.Origin <= r.barred && ServerOf(req.Origin) == r.o.ID {
 		r.end = append(r.end, req.Origin)
@@ -255,7 +255,7 @@ func (r *Replica) order(sub *Submission, now time.Duration, wall int64, payload 
 	}
 	s, lives := r.touch(req, now)
 	if code := r.refusal(sub, now); code != 0 {
-		r.place(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
+		r.placeBarrier(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
 		return 0, true
 	}
 	switch sub.Kind {
@@ -264,7 +264,7 @@ func (r *Replica) order(sub *Submission, now time.Duration, wall int64, payload 
 		if !lives {
 			b.code = jute.ErrSessionMoved
 		}
-		r.place(b)
+		r.placeBarrier(b)
 		return 0, true
 	case Resume:
 		if last := r.Core.LastZxid(); r.o.Tracker.Get(req.Session) == nil && r.o.State.Applied() < last {
@@ -287,15 +287,15 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 	txn := NewTxn()
 	if !r.leading.evaluator.Evaluate(req, zxid, wall, txn) {
 		RecycleTxn(txn)
-		r.place(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.leaseOrRead(req.Origin)})
+		r.placeBarrier(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.leaseOrRead(req.Origin)})
 		return 0, true
 	}
 	if txn.Err != 0 && r.refusesWrites() { // a failed request must not use the disk's reserve
-		r.place(barrier{origin: req.Origin, code: txn.Err, read: r.leaseOrRead(req.Origin)})
+		r.placeBarrier(barrier{origin: req.Origin, code: txn.Err, read: r.leaseOrRead(req.Origin)})
 		return 0, true
 	}
 	if mutated(doubleClose) || mutated(noSessionCheck) {
-		spoil(req, txn)
+		injectFault(req, txn)
 	}
 	data := payload.encode(txn)
 	work = len(txn.Ops) + len(data)/256
@@ -307,7 +307,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 		r.o.Proposed(len(data))
 	}
 	if mutated(replyBeforeCommit) && ServerOf(req.Origin) == r.o.ID && req.Op != jute.OpCreateSession {
-		r.place(barrier{origin: req.Origin})
+		r.placeBarrier(barrier{origin: req.Origin})
 		r.barriers.All()[r.barriers.Len()-1].after = 0
 	}
 	r.leading.proposals.keep(txn, int64(len(data)), r.o.Limits.Proposals)
@@ -395,11 +395,11 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 	}
 	if open {
 		if old, ok := tracker.Resume(req.Session, ms, req.Origin, r.now()); ok && old != 0 && old != req.Origin && ServerOf(old) != ServerOf(req.Origin) {
-			r.place(barrier{origin: old, code: jute.ErrSessionMoved})
+			r.placeBarrier(barrier{origin: old, code: jute.ErrSessionMoved})
 		}
 	}
 	if mutated(expiredEarly) && tracker.IsClosing(req.Session) {
-		r.place(barrier{origin: req.Origin, session: req.Session, code: jute.ErrSessionExpired})
+		r.placeBarrier(barrier{origin: req.Origin, session: req.Session, code: jute.ErrSessionExpired})
 		return true
 	}
 	if renegotiated {
@@ -407,7 +407,7 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 		r.proposeOne(req, r.o.Wall(), newArena(1))
 		return true
 	}
-	r.place(barrier{origin: req.Origin, session: req.Session, read: r.leaseOrRead(req.Origin)})
+	r.placeBarrier(barrier{origin: req.Origin, session: req.Session, read: r.leaseOrRead(req.Origin)})
 	return true
 }
 

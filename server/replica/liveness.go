@@ -21,7 +21,7 @@ import (
 //     leader knows when it sent that heartbeat, and it knows all touches before that
 //     time.
 //   - The leader does not expire a session of another server unless it knows all touches
-//     up to the moment from which a client would have been late (knownUpTo), or that
+//     up to the moment from which a client would have been late (touchesDueAfter), or that
 //     server has had no lease for the session's whole timeout (mayBeAlive).
 //   - The last reports of a server can be lost with the link to it. Its sessions are then
 //     touched as of the end of its lease, and those of all servers when a leader begins:
@@ -36,9 +36,9 @@ func LateAfter(timeoutMs int32) int64 {
 	return int64(timeoutMs) / 3 * 2
 }
 
-// knownUpTo returns up to when the leader has to know all touches, in ms after the last
+// touchesDueAfter returns up to when the leader has to know all touches, in ms after the last
 // touch that it knows. It is longer than LateAfter because clocks differ.
-func knownUpTo(timeoutMs int32) int64 { return int64(timeoutMs) / 4 * 3 }
+func touchesDueAfter(timeoutMs int32) int64 { return int64(timeoutMs) / 4 * 3 }
 
 // remoteTouches is a leader's knowledge of another server's clients, in ms of its own
 // clock.
@@ -120,7 +120,7 @@ func (r *Replica) mayBeAlive(owner uint64, deadline int64, timeoutMs int32) bool
 		return false
 	}
 	h := &r.remote[at]
-	return h.upTo < deadline-int64(timeoutMs)+knownUpTo(timeoutMs) && r.now() < h.until+int64(timeoutMs)
+	return h.upTo < deadline-int64(timeoutMs)+touchesDueAfter(timeoutMs) && r.now() < h.until+int64(timeoutMs)
 }
 
 // lostLink compensates for the reports of a server that were lost with the link.

@@ -83,8 +83,8 @@ func Mutants() []Mutant {
 	return list
 }
 
-// spoil applies the evaluator's faults to a transaction.
-func spoil(req *evaluate.Request, txn *datatree.Txn) {
+// injectFault applies the evaluator's faults to a transaction.
+func injectFault(req *evaluate.Request, txn *datatree.Txn) {
 	switch {
 	case mutated(doubleClose) && req.Op == jute.OpCloseSession && len(txn.Ops) == 0:
 		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCloseSession, Result: jute.OpCloseSession})

@@ -320,7 +320,7 @@ func (r *Replica) Take(out *Output) {
 	r.collect(out)
 	out.ServiceEnded, out.ServiceBegan = false, false
 	if out.Changed || out.Relink {
-		r.changed(out)
+		r.roleChanged(out)
 	}
 	r.feed(out)
 	out.End = append(out.End[:0], r.end...)
@@ -374,7 +374,7 @@ func (r *Replica) replayTo(upTo jute.Zxid) {
 	if upTo <= r.collected {
 		return
 	}
-	r.leading.passed(upTo)
+	r.leading.dropCommitted(upTo)
 	r.collected = upTo
 	if n := r.ready.Len(); n > 0 && r.ready.All()[n-1].Kind == OrderReplay {
 		r.ready.All()[n-1].Zxid = upTo
@@ -383,10 +383,10 @@ func (r *Replica) replayTo(upTo jute.Zxid) {
 	r.ready.Push(Order{Kind: OrderReplay, Entry: zab.Entry{Zxid: upTo}})
 }
 
-// changed handles a change of the core's status. When a role ends in which clients were
+// roleChanged handles a change of the core's status. When a role ends in which clients were
 // served, or the link to the leader changes, the clients' connections end: the pending
 // requests may be lost, and no later request of the same client may take effect then.
-func (r *Replica) changed(out *Output) {
+func (r *Replica) roleChanged(out *Output) {
 	was, now := r.status, r.Core.Status()
 	r.status = now
 	out.Was, out.Status = was, now
@@ -407,7 +407,7 @@ func (r *Replica) changed(out *Output) {
 		out.ServiceBegan = true
 	}
 	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !mutated(keptOverRoles) {
-		r.leading.end() // including what came too early
+		r.leading.reset() // including what came too early
 	}
 }
 
@@ -420,7 +420,7 @@ func (r *Replica) endService() {
 	if mutated(keptOverRoles) {
 		return
 	}
-	r.leading.end()
+	r.leading.reset()
 	r.barriers.Clear()
 	clear(r.reads)
 	// The marks of a former leader are reset: a close that it proposed may be lost.

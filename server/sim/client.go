@@ -34,7 +34,7 @@ type request struct {
 	seen    jute.Zxid // highest zxid that the client has seen
 	floor   jute.Zxid // ghost: highest zxid that any client had seen
 	sent    uint64    // ghost: time of sending, µs
-	fenced  bool      // at its node: it needs the leader's confirmation, though a node could answer it
+	barrier bool      // at its node: it needs the leader's confirmation, though a node could answer it
 	timeout int32     // asked for with reqCreateSession and reqResume, ms
 	op      jute.OpCode
 	body    []byte
@@ -138,7 +138,7 @@ func (s *Sim) clientTurn(c *client) {
 	case len(c.inFlight) > 0 && s.now-c.asked > patience:
 		s.lostConn(c)
 	case len(c.inFlight) < s.cfg.Pipeline:
-		s.ask(c)
+		s.sendRequest(c)
 	}
 }
 
@@ -167,8 +167,8 @@ func (s *Sim) drawTimeout() int32 {
 	return int32(s.cfg.SessionMs)
 }
 
-// ask sends a request.
-func (s *Sim) ask(c *client) {
+// sendRequest sends a request.
+func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
 	s.choose(c, &req)
@@ -364,17 +364,17 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		return
 	}
 	alone := s.arrive(n, c)
-	req.fenced = !req.ordered() && (!alone || c.hasFence())
+	req.barrier = !req.ordered() && (!alone || c.hasBarrier())
 	c.pending = append(c.pending, pending{req: *req})
 	if !req.ordered() {
 		s.answer(n, c)
 		return
 	}
 	kind, op := replica.Write, req.op
-	if req.fenced || req.kind == reqSync {
+	if req.barrier || req.kind == reqSync {
 		kind, op = replica.Barrier, jute.OpSync
 	}
-	if req.fenced {
+	if req.barrier {
 		s.stats.Fences++
 	}
 	s.submit(n, kind, evaluate.Request{Op: op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body})
@@ -438,8 +438,8 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 	if c == nil {
 		return
 	}
-	p := c.waits()
-	if p == nil || p.req.fenced || p.req.kind == reqSync || p.req.cxid != txn.Cxid {
+	p := c.oldestOrdered()
+	if p == nil || p.req.barrier || p.req.kind == reqSync || p.req.cxid != txn.Cxid {
 		s.fail("R1", "server %d applies %v for request %d of a connection that waits for %+v", n.id, txn.Zxid, txn.Cxid, p)
 	}
 	s.noteTimeout(n, c, p)
@@ -447,9 +447,9 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 	s.answer(n, c)
 }
 
-// waits returns the oldest request of a connection that the leader has to order and that
+// oldestOrdered returns the oldest request of a connection that the leader has to order and that
 // has no outcome yet, or nil.
-func (c *conn) waits() *pending {
+func (c *conn) oldestOrdered() *pending {
 	for i := range c.pending {
 		if p := &c.pending[i]; !p.ready && p.req.ordered() {
 			return p
@@ -459,7 +459,7 @@ func (c *conn) waits() *pending {
 }
 
 // ordered reports whether the leader orders such requests.
-func (r *request) ordered() bool { return r.fenced || r.kind != reqRead && r.kind != reqPing }
+func (r *request) ordered() bool { return r.barrier || r.kind != reqRead && r.kind != reqPing }
 
 // passBarrier answers a request that has no transaction.
 func (s *Sim) passBarrier(n *node, o *replica.Order) {
@@ -467,14 +467,14 @@ func (s *Sim) passBarrier(n *node, o *replica.Order) {
 	if c == nil {
 		return
 	}
-	p := c.waits()
+	p := c.oldestOrdered()
 	switch {
 	case o.Code == jute.ErrSessionMoved:
 		s.endConn(n, c)
 		return
 	case p == nil:
 		s.fail("R1", "server %d passes a barrier of a connection that waits for nothing", n.id)
-	case o.Code == 0 && !p.req.fenced && p.req.kind != reqSync && p.req.kind != reqResume:
+	case o.Code == 0 && !p.req.barrier && p.req.kind != reqSync && p.req.kind != reqResume:
 		s.fail("R1", "server %d passes a barrier without an outcome for a %v", n.id, p.req.op)
 	case o.Code != 0 && p.req.kind == reqCreateSession: // a server opens a local session here
 		s.endConn(n, c)

@@ -19,9 +19,9 @@ type snapshot struct {
 	bytes  int64
 }
 
-// ent is an entry with the hash of the history up to it: two histories with the same chain
+// chainedEntry is an entry with the hash of the history up to it: two histories with the same chain
 // at some zxid are equal up to there.
-type ent struct {
+type chainedEntry struct {
 	zab.Entry
 	chain uint64
 }
@@ -40,10 +40,10 @@ const (
 	recIncarnation
 )
 
-// rec is a record of the log.
-type rec struct {
+// logRecord is a record of the log.
+type logRecord struct {
 	kind    recKind
-	ent     ent
+	ent     chainedEntry
 	promise zab.Promise
 	upto    jute.Zxid
 	snap    *snapshot
@@ -67,7 +67,7 @@ type history struct {
 	// ones.
 	start      jute.Zxid
 	startChain uint64
-	ents       []ent
+	ents       []chainedEntry
 }
 
 func (h *history) base() *snapshot {
@@ -127,7 +127,7 @@ func (h *history) has(z jute.Zxid) bool {
 	return i > 0 && h.ents[i-1].Zxid == z
 }
 
-func (h *history) apply(r *rec) {
+func (h *history) apply(r *logRecord) {
 	h.records++
 	switch r.kind {
 	case recAppend:
@@ -164,7 +164,7 @@ func (h *history) purge(keep int) bool {
 		return false
 	}
 	i := h.search(oldest.zxid)
-	h.ents = append([]ent(nil), h.ents[i:]...)
+	h.ents = append([]chainedEntry(nil), h.ents[i:]...)
 	h.start, h.startChain = oldest.zxid, oldest.chain
 	return true
 }
@@ -179,7 +179,7 @@ func (h *history) bytes() (n int64) {
 func (h *history) clone() history {
 	c := *h
 	c.snaps = append([]*snapshot(nil), h.snaps...)
-	c.ents = append([]ent(nil), h.ents...)
+	c.ents = append([]chainedEntry(nil), h.ents...)
 	return c
 }
 
@@ -188,7 +188,7 @@ func (h *history) clone() history {
 type disk struct {
 	written   history
 	durable   history
-	pending   []rec
+	pending   []logRecord
 	count     uint64 // records written, except lost ones
 	syncing   bool
 	syncTo    uint64 // the fsync under way covers this many records
@@ -199,7 +199,7 @@ type disk struct {
 // durableCount returns the number of durable records.
 func (d *disk) durableCount() uint64 { return d.count - uint64(len(d.pending)) }
 
-func (d *disk) write(r rec) {
+func (d *disk) write(r logRecord) {
 	d.written.apply(&r)
 	d.pending = append(d.pending, r)
 	d.count++

@@ -17,9 +17,9 @@ type fileSpan struct {
 	until uint64
 }
 
-// oddFile gives one server a list in which it and another server decide. Alone it is no
+// giveDifferingFile gives one server a list in which it and another server decide. Alone it is no
 // quorum of that list. The others are a quorum of theirs, so that they can begin.
-func (s *Sim) oddFile() {
+func (s *Sim) giveDifferingFile() {
 	odd, other := s.nodes[s.rng.IntN(s.cfg.Voters)], s.nodes[s.rng.IntN(s.cfg.Voters)]
 	if odd == other || !isQuorum(&s.members, func(id zab.SID) bool { return id != odd.id }) {
 		return
@@ -60,7 +60,7 @@ func (s *Sim) changeFile(n *node) {
 func (s *Sim) planList() zab.Members {
 	m := zab.Members{List: slices.Clone(s.membersNow().List)}
 	for range 1 + s.rng.IntN(3) {
-		s.toggle(&m)
+		s.changeOneMember(&m)
 	}
 	if s.percent(15) {
 		m.Hierarchical = true
@@ -74,8 +74,8 @@ func (s *Sim) planList() zab.Members {
 	return m
 }
 
-// toggle makes a server a voter, an observer, or no member.
-func (s *Sim) toggle(m *zab.Members) {
+// changeOneMember makes a server a voter, an observer, or no member.
+func (s *Sim) changeOneMember(m *zab.Members) {
 	id := zab.SID(s.rng.IntN(len(s.nodes)) + 1)
 	one := m.Find(id)
 	switch {
@@ -237,19 +237,19 @@ func (s *Sim) checkRemembered(n *node) {
 	})
 }
 
-// rumour is a leader's news of a higher epoch, with its time.
-type rumour struct {
+// epochNews is a leader's news of a higher epoch, with its time.
+type epochNews struct {
 	epoch, at uint64
 	pongs     [16]uint64 // by server: when the newest answer to a heartbeat was sent
 }
 
-// noteRumour records the news that a message is about to bring to a leader.
-func (s *Sim) noteRumour(n *node, from zab.SID, m *zab.Message, sent uint64) {
-	known := max(uint64(n.leads), uint64(n.disk.written.promise.Epoch), n.rumour.epoch)
+// noteEpochNews records the news that a message is about to bring to a leader.
+func (s *Sim) noteEpochNews(n *node, from zab.SID, m *zab.Message, sent uint64) {
+	known := max(uint64(n.leads), uint64(n.disk.written.promise.Epoch), n.news.epoch)
 	switch m.Kind {
 	case zab.MsgPong:
 		if m.Epoch == n.leads {
-			n.rumour.pongs[from-1] = max(n.rumour.pongs[from-1], sent)
+			n.news.pongs[from-1] = max(n.news.pongs[from-1], sent)
 		}
 	case zab.MsgPing, zab.MsgAppend, zab.MsgCommit, zab.MsgLead:
 		s.heardOf(n, uint64(m.Epoch), known)
@@ -264,22 +264,22 @@ func (s *Sim) heardOf(n *node, epoch, known uint64) {
 	if epoch <= known {
 		return
 	}
-	n.rumour.epoch = epoch
+	n.news.epoch = epoch
 	if n.leads != 0 && !n.lazy {
-		n.rumour.at = s.now
+		n.news.at = s.now
 	}
 }
 
 // checkConfirmed checks that a leader that has heard of a higher epoch commits nothing
 // before a quorum has answered it again: I20.
 func (s *Sim) checkConfirmed(n *node, z jute.Zxid) {
-	if n.rumour.at == 0 || n.rumour.epoch <= uint64(max(n.leads, n.led)) {
+	if n.news.at == 0 || n.news.epoch <= uint64(max(n.leads, n.led)) {
 		return
 	}
 	for _, m := range s.configsAt(z) {
-		if !isQuorum(m, func(v zab.SID) bool { return v == n.id || s.node(v) != nil && n.rumour.pongs[v-1] > n.rumour.at }) {
-			s.fail("I20", "server %d commits %v in epoch %d, and has heard of epoch %d since a quorum last answered it", n.id, z, n.leads, n.rumour.epoch)
+		if !isQuorum(m, func(v zab.SID) bool { return v == n.id || s.node(v) != nil && n.news.pongs[v-1] > n.news.at }) {
+			s.fail("I20", "server %d commits %v in epoch %d, and has heard of epoch %d since a quorum last answered it", n.id, z, n.leads, n.news.epoch)
 		}
 	}
-	n.rumour.at = 0
+	n.news.at = 0
 }

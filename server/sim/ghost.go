@@ -26,8 +26,8 @@ func (s *Sim) fail(invariant, format string, args ...any) {
 	panic(&Failure{Invariant: invariant, Text: fmt.Sprintf(format, args...), Step: s.steps, At: s.now})
 }
 
-// birth is what is known about an entry from its creation.
-type birth struct {
+// entryOrigin is what is known about an entry from its creation.
+type entryOrigin struct {
 	chain uint64
 	by    zab.SID
 }
@@ -45,7 +45,7 @@ type commit struct {
 
 // ghost holds what no server can know.
 type ghost struct {
-	born        map[jute.Zxid]birth
+	born        map[jute.Zxid]entryOrigin
 	established map[uint32]zab.SID            // leader by epoch
 	promised    map[uint32]map[zab.SID]uint64 // epoch, leader: bits of the servers whose promise was durable
 
@@ -71,7 +71,7 @@ type ghost struct {
 
 func newGhost() ghost {
 	return ghost{
-		born:        make(map[jute.Zxid]birth),
+		born:        make(map[jute.Zxid]entryOrigin),
 		established: make(map[uint32]zab.SID),
 		promised:    make(map[uint32]map[zab.SID]uint64),
 		tree:        datatree.New(),
@@ -137,7 +137,7 @@ func mix(h, w uint64) uint64 {
 
 // checkAppend checks an entry that a node writes to its log, and returns it with
 // its chain: I3, I4, I5.
-func (s *Sim) checkAppend(n *node, e *zab.Entry) ent {
+func (s *Sim) checkAppend(n *node, e *zab.Entry) chainedEntry {
 	last, chain := n.disk.written.last()
 	if e.Prev != last {
 		s.fail("I3", "server %d appends %v behind %v, but its log ends at %v", n.id, e.Zxid, e.Prev, last)
@@ -145,12 +145,12 @@ func (s *Sim) checkAppend(n *node, e *zab.Entry) ent {
 	if e.Zxid <= last || !s.follows(e) {
 		s.fail("I3", "server %d appends %v of type %d behind %v", n.id, e.Zxid, e.Type, last)
 	}
-	r := ent{Entry: *e, chain: mix(chain, hashEntry(e))}
+	r := chainedEntry{Entry: *e, chain: mix(chain, hashEntry(e))}
 	b, ok := s.ghost.born[e.Zxid]
 	switch {
 	case !ok:
 		s.establish(n, e.Zxid.Epoch())
-		s.ghost.born[e.Zxid] = birth{chain: r.chain, by: n.id}
+		s.ghost.born[e.Zxid] = entryOrigin{chain: r.chain, by: n.id}
 	case b.chain != r.chain:
 		s.fail("I5", "server %d appends another %v than server %d made", n.id, e.Zxid, b.by)
 	}
@@ -307,7 +307,7 @@ func (g *ghost) lastChain() uint64 {
 }
 
 // commit appends an entry to the committed sequence and applies it to the reference.
-func (s *Sim) commit(n *node, e *ent) {
+func (s *Sim) commit(n *node, e *chainedEntry) {
 	g := &s.ghost
 	if e.Zxid.Counter() == 0 {
 		s.stats.Epochs++
@@ -333,7 +333,7 @@ func (s *Sim) commit(n *node, e *ent) {
 }
 
 // commitControl updates the admissions and the members.
-func (s *Sim) commitControl(e *ent) {
+func (s *Sim) commitControl(e *chainedEntry) {
 	g := &s.ghost
 	for _, a := range g.state.Admitted {
 		if g.admits[a.Server] != a.Incarnation {

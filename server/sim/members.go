@@ -16,7 +16,7 @@ func (s *Sim) changeMembers() {
 	}
 	m := *s.membersNow()
 	m.List = slices.Clone(m.List)
-	s.toggle(&m)
+	s.changeOneMember(&m)
 	m.Commanded = s.percent(30)
 	if len(ids(&m)) < 2 || !isQuorum(&m, func(v zab.SID) bool { return s.counts(s.node(v)) && s.wouldKnowCounted(s.node(v)) }) {
 		return
@@ -59,7 +59,7 @@ func (s *Sim) inForce(n *node) (list []*zab.Members) {
 }
 
 // listOf returns the list of members in an entry, or nil.
-func (s *Sim) listOf(e *ent) *zab.Members {
+func (s *Sim) listOf(e *chainedEntry) *zab.Members {
 	var err error
 	m := new(zab.Members)
 	switch e.Type {

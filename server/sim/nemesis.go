@@ -13,8 +13,8 @@ func (s *Sim) scheduleFault(f Fault) {
 	}
 }
 
-// strike causes a fault.
-func (s *Sim) strike(f Fault) {
+// inject causes a fault.
+func (s *Sim) inject(f Fault) {
 	if s.phase != phaseChaos {
 		return
 	}
@@ -70,7 +70,7 @@ func (s *Sim) strike(f Fault) {
 			s.takeOutputs(l)
 		}
 	case FaultWipe, FaultDamage, FaultRollback, FaultOldCopy:
-		s.planDisaster(n, f)
+		s.planDiskFault(n, f)
 	case FaultMembers:
 		s.changeMembers()
 	case FaultFiles:
@@ -192,17 +192,17 @@ func (s *Sim) partition() {
 	s.afterUndo(s.between(s.cfg.ElectionMs*300, s.cfg.ElectionMs*6000), func() { apply(-1) })
 }
 
-// planDisaster destroys a server's data if the others can do without it: the servers that
+// planDiskFault destroys a server's data if the others can do without it: the servers that
 // count and keep their disks must still be a quorum. An old copy is put back under its own
 // incarnation only if all others would recognize it.
-func (s *Sim) planDisaster(n *node, f Fault) {
+func (s *Sim) planDiskFault(n *node, f Fault) {
 	old := f == FaultRollback || f == FaultOldCopy
 	if old && n.copy == nil || s.percent(30) {
 		h := n.disk.durable.clone()
 		n.copy = &h
 		return
 	}
-	if !s.expendable(n) || f == FaultOldCopy && !s.knownToBeOld(n) || f == FaultWipe && s.couldFound(n) {
+	if !s.mayLoseDisk(n) || f == FaultOldCopy && !s.knownToBeOld(n) || f == FaultWipe && s.couldFound(n) {
 		return
 	}
 	s.trace(n, "fault: %v", f)
@@ -217,13 +217,13 @@ func (s *Sim) planDisaster(n *node, f Fault) {
 	case FaultOldCopy:
 		n.next.oldCopy = true
 	}
-	s.disaster(n)
+	s.injectDiskFault(n)
 	s.restartLater(n)
 }
 
-// expendable reports whether a server's disk may be lost now. While a server runs on an old
+// mayLoseDisk reports whether a server's disk may be lost now. While a server runs on an old
 // copy, the others are needed, because they recognize it.
-func (s *Sim) expendable(n *node) bool {
+func (s *Sim) mayLoseDisk(n *node) bool {
 	if slices.ContainsFunc(s.nodes, func(o *node) bool { return o.old }) {
 		return false
 	}
@@ -257,8 +257,8 @@ func (s *Sim) knownToBeOld(n *node) bool {
 	return true
 }
 
-// disaster changes the disk of a server that is down, as planned.
-func (s *Sim) disaster(n *node) {
+// injectDiskFault changes the disk of a server that is down, as planned.
+func (s *Sim) injectDiskFault(n *node) {
 	d := &n.disk
 	plan := n.next
 	n.next.wipe, n.next.damage, n.next.rollback, n.next.oldCopy = false, false, false, false

@@ -17,7 +17,7 @@ type packet struct {
 	touches  []ghostTouch // in that frame
 	bulk     bool         // sent in the bulk lane
 	read     zab.LogRead
-	xfer     *xfer
+	xfer     *transfer
 	client   int
 	req      request
 	rep      reply
@@ -192,9 +192,9 @@ func (s *Sim) dropLinks(n *node) {
 	}
 }
 
-// spoilLink records that something was lost on a link. A transport would eventually notice,
+// noteLoss records that something was lost on a link. A transport would eventually notice,
 // and break the link.
-func (s *Sim) spoilLink(l *link, side int) {
+func (s *Sim) noteLoss(l *link, side int) {
 	if l.lossy[side] {
 		return
 	}
@@ -266,7 +266,7 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	if l.dead || l.lossy[side] || s.blocked(n.idx, p.to) {
 		s.stats.Dropped++
 		if !l.dead && (p.frame != 0 || !s.chaotic()) {
-			s.spoilLink(l, side)
+			s.noteLoss(l, side)
 		}
 		s.freePacket(p)
 		return
@@ -279,7 +279,7 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 		delay *= 10
 	}
 	lane := s.lane(p)
-	at := s.passes(n, s.nodes[p.to], p.size(), lane) + delay
+	at := s.deliveryTime(n, s.nodes[p.to], p.size(), lane) + delay
 	if astray {
 		at += s.between(0, s.cfg.NetUs*20)
 	} else {
@@ -298,10 +298,10 @@ func (p *packet) size() int {
 	return n
 }
 
-// passes returns when bytes sent now have passed the path to another node, which the bulk
+// deliveryTime returns when bytes sent now have passed the path to another node, which the bulk
 // lane and snapshots share. A control message waits only for the bytes in the network's
 // buffers, which the transport keeps short.
-func (s *Sim) passes(from, to *node, bytes, lane int) uint64 {
+func (s *Sim) deliveryTime(from, to *node, bytes, lane int) uint64 {
 	if s.cfg.Rate == 0 {
 		return s.now
 	}
@@ -366,7 +366,7 @@ func (s *Sim) deliver(n *node, p *packet) {
 	if l.dead || !l.up[side] || s.blocked(p.from, p.to) || !n.alive {
 		s.stats.Dropped++
 		if !l.dead && l.up[side] && (p.frame != 0 || !s.chaotic()) {
-			s.spoilLink(l, 1-side)
+			s.noteLoss(l, 1-side)
 		}
 		s.freePacket(p)
 		return
@@ -390,7 +390,7 @@ func (s *Sim) deliver(n *node, p *packet) {
 	if s.tracing {
 		s.trace(n, "from %d: %v", from, m)
 	}
-	s.noteRumour(n, from, m, p.sent)
+	s.noteEpochNews(n, from, m, p.sent)
 	n.core.Recv(from, l.gen[side], m)
 	s.freePacket(p)
 	s.takeOutputs(n)

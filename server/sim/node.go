@@ -42,7 +42,7 @@ type process struct {
 	list    zab.Members // list in the configuration file, as the process has read it
 	core    *zab.Core
 	shown   []sighting      // ghost: what it has to remember about others
-	rumour  rumour          // ghost
+	news    epochNews       // ghost
 	read    [16]zab.LogRead // ghost: by learner, the last read for it
 	rep     *replica.Replica
 	out     replica.Output
@@ -58,9 +58,9 @@ type process struct {
 	hungry   bool     // evDrained is under way
 	gotTo    [16]bool // since the last tick: bulk bytes reached the node
 	cameFrom [16]bool
-	inLog    [16]bool          // ghost: the log had what a learner needed when it was last synchronized
-	moved    [16]uint64        // ghost: when a learner was last synchronized, or made progress, µs
-	sends    map[zab.SID]*xfer // snapshots in transit to others
+	inLog    [16]bool              // ghost: the log had what a learner needed when it was last synchronized
+	moved    [16]uint64            // ghost: when a learner was last synchronized, or made progress, µs
+	sends    map[zab.SID]*transfer // snapshots in transit to others
 
 	lastTick   uint64 // local ms
 	reportedAt uint64
@@ -277,7 +277,7 @@ func (s *Sim) noteRole(n *node) {
 	case zab.Leading, zab.SyncingLeader:
 		n.leads = st.Epoch
 		if n.leads != n.led {
-			n.rumour.at = 0 // news from before a leadership does not count in it
+			n.news.at = 0 // news from before a leadership does not count in it
 		}
 		s.establish(n, st.Epoch)
 	case zab.Halted:
@@ -287,41 +287,41 @@ func (s *Sim) noteRole(n *node) {
 
 // persist writes a record, and reports whether the process is still alive.
 func (s *Sim) persist(n *node, op *zab.LogOp) bool {
-	var r rec
+	var r logRecord
 	switch op.Kind {
 	case zab.LogAppend:
 		if op.Entry.Type == zab.EntryMembers {
 			s.checkMembers(n, &op.Entry)
 		}
-		r = rec{kind: recAppend, ent: s.checkAppend(n, &op.Entry)}
+		r = logRecord{kind: recAppend, ent: s.checkAppend(n, &op.Entry)}
 	case zab.LogPromise:
 		if op.Promise.Epoch < n.disk.written.promise.Epoch {
 			s.fail("I2", "server %d promises %v after %v", n.id, op.Promise, n.disk.written.promise)
 		}
-		r = rec{kind: recPromise, promise: op.Promise}
+		r = logRecord{kind: recPromise, promise: op.Promise}
 	case zab.LogTruncate:
 		s.checkTruncate(n, op.Upto)
-		r = rec{kind: recTruncate, upto: op.Upto}
+		r = logRecord{kind: recTruncate, upto: op.Upto}
 	case zab.LogCommitHint:
 		if op.Upto > s.ghost.last && op.Upto > n.core.Committed() {
 			s.fail("I12", "server %d hints that %v is committed; only %v is", n.id, op.Upto, s.ghost.last)
 		}
-		r = rec{kind: recHint, upto: op.Upto}
+		r = logRecord{kind: recHint, upto: op.Upto}
 	case zab.LogSnapshot:
 		snap := op.Snap.Ref.(*snapshot)
 		s.checkInstall(n, snap)
 		n.superseded = snap.zxid
-		r = rec{kind: recInstall, snap: snap}
+		r = logRecord{kind: recInstall, snap: snap}
 	case zab.LogNotes:
-		r = rec{kind: recNotes, notes: op.Notes}
+		r = logRecord{kind: recNotes, notes: op.Notes}
 	case zab.LogIncarnation:
-		r = rec{kind: recIncarnation, incarnation: op.Incarnation, damaged: op.Damaged}
+		r = logRecord{kind: recIncarnation, incarnation: op.Incarnation, damaged: op.Damaged}
 	}
 	return s.write(n, r)
 }
 
 // write appends a record to the log.
-func (s *Sim) write(n *node, r rec) bool {
+func (s *Sim) write(n *node, r logRecord) bool {
 	if s.tracing {
 		s.trace(n, "write %s", r.describe())
 	}

@@ -16,12 +16,12 @@ const (
 	phaseWhole       // everything works
 )
 
-// live heals a quorum, keeps all others broken and breaks them further, and requires
+// runLive heals a quorum, keeps all others broken and breaks them further, and requires
 // progress.
-func (s *Sim) live() {
+func (s *Sim) runLive() {
 	core := s.chooseCore()
 	if core == nil {
-		return // no quorum could make progress: see expendable
+		return // no quorum could make progress: see mayLoseDisk
 	}
 	s.phase = phaseLive
 	s.core = s.core[:0]
@@ -35,7 +35,7 @@ func (s *Sim) live() {
 	for i, c := range s.clients {
 		answered[i] = c.writes
 	}
-	s.until("the quorum %v makes no progress", func() bool {
+	s.runUntil("the quorum %v makes no progress", func() bool {
 		for i, c := range s.clients {
 			if c.writes < answered[i]+2 {
 				return false
@@ -43,11 +43,11 @@ func (s *Sim) live() {
 		}
 		return s.settled(core)
 	}, ids(&zab.Members{List: members(core)}))
-	s.idle(2 * s.cfg.ElectionMs) // a hand-over under way may end
-	s.until("the quorum %v is without a leader", func() bool { return s.settled(core) }, ids(&zab.Members{List: members(core)}))
+	s.runFor(2 * s.cfg.ElectionMs) // a hand-over under way may end
+	s.runUntil("the quorum %v is without a leader", func() bool { return s.settled(core) }, ids(&zab.Members{List: members(core)}))
 	leader := s.settledLeader(core)
 	epoch := leader.status.Epoch
-	s.idle(5 * s.cfg.ElectionMs)
+	s.runFor(5 * s.cfg.ElectionMs)
 	if leader.status.Role != zab.Leading || leader.core.Status().Role != zab.Leading {
 		s.fail("Liveness", "server %d led epoch %d in a healthy quorum, and was deposed", leader.id, epoch)
 	}
@@ -76,8 +76,8 @@ func (s *Sim) breakOthers(core []*node) {
 	}
 }
 
-// idle lets time pass.
-func (s *Sim) idle(ms uint64) {
+// runFor lets time pass.
+func (s *Sim) runFor(ms uint64) {
 	for end := s.now + ms*1000; s.now < end; {
 		s.step()
 	}
@@ -167,8 +167,8 @@ func (s *Sim) settledLeader(list []*node) *node {
 
 func (s *Sim) settled(list []*node) bool { return s.settledLeader(list) != nil }
 
-// until runs until done returns true, which must happen within a while.
-func (s *Sim) until(text string, done func() bool, args ...any) {
+// runUntil runs until done returns true, which must happen within a while.
+func (s *Sim) runUntil(text string, done func() bool, args ...any) {
 	end := s.now + (60*s.cfg.ElectionMs+3*s.cfg.InitMs+2*s.cfg.RenewMs)*1000 + 500*(s.cfg.FsyncUs+s.cfg.NetUs) + 40*s.cfg.SnapMs*1000
 	if s.cfg.Rate > 0 {
 		end += 40 * uint64(s.cfg.SnapBytes+int64(s.cfg.BigBytes)) * 1000 / s.cfg.Rate
@@ -204,11 +204,11 @@ func (s *Sim) converge() {
 	s.phase = phaseWhole
 	s.trace(nil, "phase: all heal")
 	s.heal(s.nodes)
-	s.until("not all servers follow", func() bool { return s.settled(s.listed()) && s.allCount() })
+	s.runUntil("not all servers follow", func() bool { return s.settled(s.listed()) && s.allCount() })
 	for _, c := range s.clients {
 		c.stopped = true
 	}
-	s.until("not all servers apply everything", func() bool {
+	s.runUntil("not all servers apply everything", func() bool {
 		for _, n := range s.listed() {
 			if n.applied != s.ghost.last {
 				return false
@@ -219,7 +219,7 @@ func (s *Sim) converge() {
 	for _, n := range s.listed() {
 		s.checkApplied(n)
 	}
-	s.until("a server still holds requests", func() bool {
+	s.runUntil("a server still holds requests", func() bool {
 		for _, n := range s.listed() {
 			if !s.nothingHeld(n) {
 				return false

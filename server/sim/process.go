@@ -12,7 +12,7 @@ func (s *Sim) start(n *node) {
 	n.life++
 	n.process = process{
 		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
-		sends: make(map[zab.SID]*xfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
+		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {
@@ -91,7 +91,7 @@ func (s *Sim) markStart(n *node) zab.Notes {
 	d := &n.disk
 	notes := d.written.notes
 	notes.AddStart(zab.Start{Boot: n.boot, Position: d.written.records + 1})
-	if s.cfg.Mutant == MutantNoStartRecord || !s.write(n, rec{kind: recNotes, notes: notes}) || s.cfg.Mutant == MutantNoResync {
+	if s.cfg.Mutant == MutantNoStartRecord || !s.write(n, logRecord{kind: recNotes, notes: notes}) || s.cfg.Mutant == MutantNoResync {
 		return notes
 	}
 	if d.real != nil && !d.real.sync() {
@@ -174,13 +174,13 @@ func (s *Sim) crash(n *node, power bool) {
 		s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
 	}
 	n.process = process{}
-	s.lose(n, power)
+	s.loseUnsynced(n, power)
 	s.dropLinks(n)
 }
 
-// lose ends the writing of a log. With power, a random part of the records that are not
+// loseUnsynced ends the writing of a log. With power, a random part of the records that are not
 // durable is lost. What a real log loses shows when it is opened.
-func (s *Sim) lose(n *node, power bool) {
+func (s *Sim) loseUnsynced(n *node, power bool) {
 	d := &n.disk
 	d.syncing = false
 	switch {
@@ -197,7 +197,7 @@ func (s *Sim) restart(n *node) {
 	if n.alive {
 		return
 	}
-	s.disaster(n)
+	s.injectDiskFault(n)
 	s.start(n)
 }
 

@@ -31,21 +31,21 @@ func (s *Sim) newReal(n *node) {
 		s.fail("D3", "server %d: new log: %v", n.id, err)
 	}
 	h := &n.disk.durable
-	var recs []rec
+	var recs []logRecord
 	snaps := h.snaps
 	if h.start > 0 {
-		recs = append(recs, rec{kind: recInstall, snap: snaps[0]})
+		recs = append(recs, logRecord{kind: recInstall, snap: snaps[0]})
 		snaps = snaps[1:]
 	}
 	for _, e := range h.ents {
-		recs = append(recs, rec{kind: recAppend, ent: e})
+		recs = append(recs, logRecord{kind: recAppend, ent: e})
 		for _, o := range snaps {
 			if o.zxid == e.Zxid {
-				recs = append(recs, rec{kind: recSnap, snap: o})
+				recs = append(recs, logRecord{kind: recSnap, snap: o})
 			}
 		}
 	}
-	recs = append(recs, rec{kind: recPromise, promise: h.promise})
+	recs = append(recs, logRecord{kind: recPromise, promise: h.promise})
 	for i := range recs {
 		if !w.write(&recs[i]) {
 			s.fail("D3", "server %d: write the new log", n.id)
@@ -68,7 +68,7 @@ func (w *walDisk) options() wal.Options {
 	return wal.Options{FS: w.fs, Dir: "/log", SegmentSize: segmentSize}
 }
 
-func (w *walDisk) write(r *rec) bool {
+func (w *walDisk) write(r *logRecord) bool {
 	var out wal.Record
 	switch r.kind {
 	case recAppend:

@@ -108,7 +108,7 @@ func newSim(cfg Config) *Sim {
 		}
 	}
 	if cfg.OddFile {
-		s.oddFile()
+		s.giveDifferingFile()
 	}
 	if cfg.WAL {
 		for _, n := range s.nodes {
@@ -150,7 +150,7 @@ func (s *Sim) run() (r Result) {
 		s.step()
 	}
 	if !s.cfg.ChaosOnly {
-		s.live()
+		s.runLive()
 		s.converge()
 	}
 	return r
@@ -220,7 +220,7 @@ func (s *Sim) dispatch(n *node, e *event) {
 			s.resumeNode(n)
 		}
 	case evFault:
-		s.strike(Fault(e.arg))
+		s.inject(Fault(e.arg))
 	case evUndo:
 		p.undo()
 	case evClient:
@@ -297,7 +297,7 @@ func describeTxn(txn *datatree.Txn) string {
 	return fmt.Sprintf("%v session %v cxid %d err %d ops %+v", txn.Zxid, txn.Session, txn.Cxid, txn.Err, txn.Ops)
 }
 
-func (r *rec) describe() string {
+func (r *logRecord) describe() string {
 	switch r.kind {
 	case recAppend:
 		return fmt.Sprintf("append %v", r.ent.Zxid)

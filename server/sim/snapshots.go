@@ -31,7 +31,7 @@ func (s *Sim) snapWritten(n *node) {
 		return
 	}
 	s.checkSnapshot(n, snap)
-	if !s.write(n, rec{kind: recSnap, snap: snap}) {
+	if !s.write(n, logRecord{kind: recSnap, snap: snap}) {
 		return
 	}
 	n.own = append(n.own, ownSnap{snap, n.disk.count})
@@ -53,13 +53,13 @@ func (s *Sim) makeSnapshot(n *node) *snapshot {
 		n.view.Sort()
 	}
 	if s.cfg.Mutant == MutantDirtySnapshot {
-		return s.dirty(n, snap)
+		return s.withLaterEntries(n, snap)
 	}
 	return snap
 }
 
-// dirty adds the later entries of the log to a snapshot, committed or not.
-func (s *Sim) dirty(n *node, snap *snapshot) *snapshot {
+// withLaterEntries adds the later entries of the log to a snapshot, committed or not.
+func (s *Sim) withLaterEntries(n *node, snap *snapshot) *snapshot {
 	tree, state, chain := s.load(snap), snap.state.Clone(), snap.chain
 	h := &n.disk.written
 	for i := h.search(snap.zxid); i < len(h.ents); i++ {
@@ -200,9 +200,9 @@ func (s *Sim) checkLost(n *node, e *zab.Event) {
 	}
 }
 
-// xfer is a snapshot in transit to a learner. The receiver reads nothing before its core
+// transfer is a snapshot in transit to a learner. The receiver reads nothing before its core
 // waits for the snapshot.
-type xfer struct {
+type transfer struct {
 	req   zab.SnapSend
 	snap  *snapshot
 	from  *node
@@ -222,7 +222,7 @@ func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
 	if req.Stop {
 		return
 	}
-	x := &xfer{req: req, from: n, to: s.node(req.Peer)}
+	x := &transfer{req: req, from: n, to: s.node(req.Peer)}
 	x.life = x.to.life
 	if l := s.linkTo(n, req.Peer); l != nil && l.gen[l.side(n)] == req.Gen {
 		x.link = l
@@ -242,7 +242,7 @@ func (s *Sim) sendSnap(n *node, req zab.SnapSend) {
 }
 
 // xferStep sends a part of a snapshot, unless the transfer was cancelled.
-func (s *Sim) xferStep(n *node, x *xfer) {
+func (s *Sim) xferStep(n *node, x *transfer) {
 	from, token := zab.SID(0), uint64(0)
 	switch {
 	case n.sends[x.req.Peer] != x:
@@ -270,11 +270,11 @@ func (s *Sim) xferStep(n *node, x *xfer) {
 	piece := min(x.left, (x.snap.bytes+s.cfg.SnapBytes)/xferSteps+1)
 	x.left -= piece
 	n.gotTo[x.to.idx], x.to.cameFrom[n.idx] = true, true
-	s.afterPacket(evXfer, n, s.passes(n, x.to, int(piece), laneBulk)-s.now, &packet{xfer: x})
+	s.afterPacket(evXfer, n, s.deliveryTime(n, x.to, int(piece), laneBulk)-s.now, &packet{xfer: x})
 }
 
 // xferEnd tells the sender the outcome.
-func (s *Sim) xferEnd(n *node, x *xfer, ok bool) {
+func (s *Sim) xferEnd(n *node, x *transfer, ok bool) {
 	if n.sends[x.req.Peer] != x {
 		return
 	}
@@ -288,7 +288,7 @@ func (s *Sim) xferEnd(n *node, x *xfer, ok bool) {
 }
 
 // snapGot reports a received snapshot that is now durable in its file.
-func (s *Sim) snapGot(n *node, x *xfer) {
+func (s *Sim) snapGot(n *node, x *transfer) {
 	snap := x.snap
 	info := zab.SnapInfo{Zxid: snap.zxid, State: snap.state.Clone(), Bytes: snap.bytes, Ref: snap}
 	if s.cfg.Mutant == MutantEarlyInstall && snap.zxid > n.applied {

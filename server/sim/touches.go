@@ -26,11 +26,11 @@ func (s *Sim) arrive(n *node, c *conn) (alone bool) {
 	return lives && now < n.rep.AnswersUntil() && now-last < replica.LateAfter(c.timeout)
 }
 
-// hasFence reports whether a request waits for the leader's confirmation although a node
+// hasBarrier reports whether a request waits for the leader's confirmation although a node
 // could answer it alone.
-func (c *conn) hasFence() bool {
+func (c *conn) hasBarrier() bool {
 	for i := range c.pending {
-		if c.pending[i].req.fenced {
+		if c.pending[i].req.barrier {
 			return true
 		}
 	}

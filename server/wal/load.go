@@ -84,7 +84,7 @@ func (l *Log) mark() mark {
 		floor: l.mu.floor, control: l.control.mark(), sinceSnapRef: l.mu.stats.SinceSnapRef}
 }
 
-func (l *Log) goBack(m mark) {
+func (l *Log) restore(m mark) {
 	l.seq, l.crc, l.st, *l.seg = m.seq, m.crc, m.st, m.seg
 	l.mu.refs, l.mu.dead, l.mu.floor, l.mu.stats.SinceSnapRef = m.refs, m.dead, m.floor, m.sinceSnapRef
 	l.control.entries = m.control
@@ -171,7 +171,7 @@ func (l *Log) loadClosed(w *window, path string, first, last uint64) error {
 		return fault.New(fault.Unreadable, path, err)
 	}
 	defer f.Close()
-	h, err := l.enter(f, path, first, last)
+	h, err := l.openSegment(f, path, first, last)
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ func (l *Log) loadClosed(w *window, path string, first, last uint64) error {
 	return l.loadUpTo(w, last)
 }
 
-// enter reads the header of the next segment and makes it the last in memory.
-func (l *Log) enter(f vfs.File, path string, first, proven uint64) (header, error) {
+// openSegment reads the header of the next segment and makes it the last in memory.
+func (l *Log) openSegment(f vfs.File, path string, first, proven uint64) (header, error) {
 	h, err := readHeader(f, first)
 	if err != nil {
 		l.seq = max(l.seq, first)
@@ -259,7 +259,7 @@ func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 		return tailInfo{}, fault.New(fault.Unreadable, path, err)
 	}
 	defer f.Close()
-	h, err := l.enter(f, path, first, first-1)
+	h, err := l.openSegment(f, path, first, first-1)
 	if err != nil {
 		return tailInfo{}, err
 	}
@@ -293,6 +293,6 @@ func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 	if end.dirty {
 		tail.torn = &TornTail{Segment: path, Offset: end.offset, Seq: end.seq + 1, After: l.st.last}
 	}
-	l.goBack(proven)
+	l.restore(proven)
 	return tail, nil
 }

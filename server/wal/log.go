@@ -132,7 +132,7 @@ func (l *Log) add(r Record) error {
 	if r.Kind == Truncate || r.Kind == Snapshot {
 		return l.addJump(r)
 	}
-	l.noteBefore()
+	l.indexNext()
 	if err := l.apply(&r, l.seq); err != nil {
 		return err
 	}
@@ -194,8 +194,8 @@ func (l *Log) encode(r *Record) {
 	l.seq++
 }
 
-// noteBefore collects an index entry for the next record when one is due.
-func (l *Log) noteBefore() {
+// indexNext collects an index entry for the next record when one is due.
+func (l *Log) indexNext() {
 	seg := l.seg
 	at := seg.end + int64(len(l.buf))
 	before := seg.index[len(seg.index)-1].offset

@@ -41,7 +41,7 @@ func (l *Log) NewReader(after jute.Zxid) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{log: l, jumps: h.jumps, cursor: cursor{at: from.last, dead: h.dead}, seq: from.seq}
-	if err := r.enter(h.live[i], h.segs[i].path, from.offset); err != nil {
+	if err := r.openSegment(h.live[i], h.segs[i].path, from.offset); err != nil {
 		return nil, err
 	}
 	if err := r.seek(after); err != nil {
@@ -183,7 +183,7 @@ func (r *Reader) locate() (int64, error) {
 		case following == nil:
 			return 0, fmt.Errorf("record %d: %w", r.seq, ErrPurged)
 		}
-		if err := r.enter(following, following.path, headerSize); err != nil {
+		if err := r.openSegment(following, following.path, headerSize); err != nil {
 			return 0, err
 		}
 	}
@@ -203,8 +203,8 @@ func (l *Log) followingLocked(seg *segment) *segment {
 	return segs[i]
 }
 
-// enter switches to a segment.
-func (r *Reader) enter(seg *segment, path string, off int64) error {
+// openSegment switches to a segment.
+func (r *Reader) openSegment(seg *segment, path string, off int64) error {
 	f, err := r.log.o.FS.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("segment %s: %w", path, ErrPurged)

@@ -51,9 +51,9 @@ func (s *spare) bytes() int64 {
 	return s.size
 }
 
-// wanted reports whether to make a spare, and returns its name. If so, it claims the
+// claim reports whether to make a spare, and returns its name. If so, it claims the
 // making.
-func (s *spare) wanted() (name string, ok bool) {
+func (s *spare) claim() (name string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.f != nil || s.making || s.closed {
@@ -64,8 +64,8 @@ func (s *spare) wanted() (name string, ok bool) {
 	return sparePrefix + strconv.Itoa(s.count) + tmpSuffix, true
 }
 
-// made completes what wanted claimed. f is nil on failure.
-func (s *spare) made(f vfs.File, path string, size int64) {
+// finish completes what claim began. f is nil on failure.
+func (s *spare) finish(f vfs.File, path string, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.making = false
@@ -108,7 +108,7 @@ const growth = 4
 // writing a segment, and may run concurrently with everything else. An error, such as a
 // full disk, is harmless: the log continues without a spare, and the call may be repeated.
 func (l *Log) PrepareSpare() error {
-	name, ok := l.spare.wanted()
+	name, ok := l.spare.claim()
 	if !ok {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (l *Log) PrepareSpare() error {
 	l.mu.Unlock()
 	path := filepath.Join(l.o.Dir, name)
 	f, err := l.zeroFile(path, size, l.spare.stopped)
-	l.spare.made(f, path, size)
+	l.spare.finish(f, path, size)
 	if err != nil {
 		return fmt.Errorf("prepare segment: %w", err)
 	}

@@ -91,7 +91,7 @@ func NewWriter(l *Log, o WriterOptions) *Writer {
 	w.mu.next, w.mu.durable = l.NextSeq(), l.NextSeq()-1
 	w.spare <- struct{}{}
 	w.wg.Go(w.write)
-	w.wg.Go(w.prepare)
+	w.wg.Go(w.prepareSpare)
 	return w
 }
 
@@ -188,7 +188,7 @@ func (w *Writer) write() {
 			continue
 		case w.stopping():
 			if hintDue {
-				w.hint()
+				w.appendHint()
 			}
 			return
 		}
@@ -197,7 +197,7 @@ func (w *Writer) write() {
 		case <-idle.C:
 			if hintDue {
 				hintDue = false
-				if !w.hint() {
+				if !w.appendHint() {
 					return
 				}
 			}
@@ -271,9 +271,9 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// hint appends a commit hint, unless something was submitted meanwhile: that is an equal
+// appendHint appends a commit hint, unless something was submitted meanwhile: that is an equal
 // proof, and another hint will follow it.
-func (w *Writer) hint() bool {
+func (w *Writer) appendHint() bool {
 	w.mu.Lock()
 	if len(w.mu.queue) > 0 {
 		w.mu.Unlock()
@@ -291,8 +291,8 @@ func (w *Writer) hint() bool {
 	return w.commit([]Record{{Kind: CommitHint, Zxid: zxid}})
 }
 
-// prepare keeps a spare segment ready.
-func (w *Writer) prepare() {
+// prepareSpare keeps a spare segment ready.
+func (w *Writer) prepareSpare() {
 	retry := time.NewTimer(0)
 	retry.Stop()
 	for {
