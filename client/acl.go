@@ -46,7 +46,7 @@ func ParseACL(s string) ([]ACL, error) {
 	return acl, nil
 }
 
-// splitACL splits at commas, but for those of a distinguished name.
+// splitACL splits at commas, except those within a distinguished name.
 func splitACL(s string) []string {
 	var entries []string
 	for part := range strings.SplitSeq(s, ",") {
@@ -59,9 +59,9 @@ func splitACL(s string) []string {
 	return entries
 }
 
-// insideName tells that the comma between before and after belongs to a
-// distinguished name: before lacks its permissions yet, and the comma is escaped
-// or an attribute such as O=Example follows.
+// insideName reports whether the comma between before and after belongs to a distinguished
+// name: before has no permissions yet, and the comma is escaped or an attribute such as
+// O=Example follows.
 func insideName(before, after string) bool {
 	if strings.Count(before, ":") != 1 {
 		return false
@@ -83,8 +83,8 @@ func parseACLEntry(s string) (ACL, error) {
 	return ACL{Perms: perms, ID: ID{Scheme: scheme, ID: rest[:last]}}, nil
 }
 
-// ParsePerms reads permissions as letters of "cdrwa", in any order. No letter is
-// no permission.
+// ParsePerms reads permissions as letters of "cdrwa", in any order. The empty string means no
+// permissions.
 func ParsePerms(s string) (Perms, error) {
 	var perms Perms
 letters:

@@ -8,16 +8,16 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// authEntry is an identity that each connection gets.
+// authEntry is an identity that the client adds on each connection.
 type authEntry struct {
 	Auth
 	sent    bool    // on the current connection, and not answered yet
 	known   bool    // the current connection has it
-	waiting []*call // AddAuths that wait for an answer
+	waiting []*call // AddAuth calls that wait for an answer
 }
 
-// authenticate issues an AddAuth. Its request is not one of those in the order of
-// xids, and is sent again on each connection.
+// authenticate issues an AddAuth. Its request is outside the order of xids, and is sent again
+// on each connection.
 func (s *session) authenticate(k *call, auth Auth) {
 	s.mu.Lock()
 	if err := s.refusalLocked(k); err != nil {
@@ -47,7 +47,7 @@ func (s *session) authenticate(k *call, auth Auth) {
 	l.wakeWriter()
 }
 
-// appendAuthLocked appends the request that authenticates the connection as a.
+// appendAuthLocked appends the request that adds identity a to the connection.
 func (l *link) appendAuthLocked(b []byte, a *authEntry) []byte {
 	b, mark := jute.BeginFrame(b)
 	h := jute.RequestHeader{Xid: jute.XidAuth, Type: jute.OpAuth}
@@ -72,7 +72,7 @@ func (l *link) authReplied(code jute.Code) error {
 	a.waiting = nil
 	err := fmt.Errorf("%w: scheme %s", ErrAuthFailed, a.Scheme)
 	if code != 0 {
-		s.failedLocked(l.server, err) // before anybody hears that it has failed
+		s.failedLocked(l.server, err) // recorded before any caller learns of the failure
 	}
 	s.mu.Unlock()
 	if code != 0 {

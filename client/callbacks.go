@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// callbacks runs functions of the user, one after the other, in a goroutine that
-// is there while there are any. It names those that block.
+// callbacks runs the user's functions, one after the other, in a goroutine that exists while
+// there are any. It logs functions that block.
 type callbacks struct {
 	log  Logger
 	slow time.Duration
@@ -17,14 +17,13 @@ type callbacks struct {
 	queue   []callback
 	running bool
 	current callback
-	behind  int         // how many of those that run has taken wait for current
+	behind  int         // functions taken by run that wait for current
 	since   time.Time   // when current began
-	told    bool        // that current is slow
+	told    bool        // the log has reported that current is slow
 	watch   *time.Timer // calls look while running
 }
 
-// callback is one function to run: result's, or fn. op and path say in the log
-// whose it is.
+// callback is one function to run: that of result, or fn. op and path identify it in the log.
 type callback struct {
 	result result
 	fn     func()
@@ -97,7 +96,7 @@ func (q *callbacks) look() {
 	cb, waiting := q.current, q.behind+len(q.queue)
 	q.watch.Reset(q.slow)
 	q.mu.Unlock()
-	if !again { // without the lock, which the session waits for with its own
+	if !again { // without the lock: the session waits for it while it holds its own
 		q.log.Log(context.Background(), slog.LevelWarn, "callback blocks: all others wait for it",
 			"op", cb.op, "path", cb.path, "for", took, "waiting", waiting)
 	}

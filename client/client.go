@@ -9,20 +9,20 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Client is a session with an ensemble, or a view of one: see Namespace and
-// WithRetry. Make it with New or Connect.
+// Client is a session with an ensemble, or a view of one: see Namespace and WithRetry. New
+// and Connect make one.
 type Client struct {
 	s     *session
-	root  string // what this view's paths are below; "" or a path that doesn't end in /
+	root  string // the path that this view's paths are relative to; "" or a path without a final /
 	retry *RetryPolicy
-	bound SessionID // the session that this view's operations are for; 0 is any
-	inbox *Inbox    // of this view's watches; nil if each has its own channel
+	bound SessionID // the session that this view's operations require; 0 means any
+	inbox *Inbox    // of this view's watches; nil if each watch has its own channel
 }
 
-// New makes a client of the servers, which begins to connect to them and returns
-// at once. servers is "host:port,host:port/path": the port may be left out
-// (2181), IPv6 addresses are in brackets, and paths of the client are below the
-// path, if there is one. New fails only if servers or the options are wrong.
+// New makes a client of the servers. It returns at once, and the client connects in the
+// background. servers is "host:port,host:port/path": the port may be omitted (2181), IPv6
+// addresses are in brackets, and the client's paths are relative to the path, if there is
+// one. New fails only if servers or the options are invalid.
 func New(servers string, o Options) (*Client, error) {
 	list, root, err := ParseServers(servers)
 	if err != nil {
@@ -37,16 +37,16 @@ func New(servers string, o Options) (*Client, error) {
 	return &Client{s: s, root: root}, nil
 }
 
-// Connect is New that waits until there is a session. If ctx ends first, or the
-// servers refuse the credentials, the error is a *ConnectError that says which
-// servers were tried and how each failed.
+// Connect is New that waits until there is a session. If ctx ends first, or the servers
+// refuse the credentials, the error is a *ConnectError that says which servers were tried and
+// how each failed.
 func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
 	c, err := New(servers, o)
 	if err != nil {
 		return nil, err
 	}
 	err = c.WaitConnected(ctx)
-	for i := 0; i < len(o.Auth) && err == nil; i++ { // they are on their way: wait for the answers
+	for i := 0; i < len(o.Auth) && err == nil; i++ { // the requests are sent already: wait for the answers
 		if err = c.AddAuth(ctx, o.Auth[i].Scheme, o.Auth[i].Data); err != nil {
 			err = c.s.connectError(err)
 		}
@@ -58,39 +58,39 @@ func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the session: its ephemeral nodes are gone when it returns nil. It
-// waits for the server to say so as long as ctx lets it, and no longer than the
-// session's timeout. Operations under way fail with ErrClosed, watches are
-// closed. Close returns nil if the session is over already.
+// Close ends the session and so deletes its ephemeral nodes. It waits for the server's
+// confirmation until ctx ends, but no longer than the session's timeout. Operations under way
+// fail with ErrClosed, and watches are closed. Close returns nil if the session has ended
+// already.
 //
-// A callback may call Close, so Close does not wait for callbacks. Where what they
-// use must outlive them, wait until they are told of StateClosed, by OnState or
-// Options.Watcher: of what was issued before, nothing calls back after that.
+// A callback may call Close, so Close does not wait for callbacks. The last callback is the
+// one that reports StateClosed, to OnState or Options.Watcher: wait for it before you release
+// what callbacks use.
 func (c *Client) Close(ctx context.Context) error { return c.s.close(ctx) }
 
-// WaitConnected waits until operations are served. The error, a *ConnectError,
-// says why they aren't: ctx ended, or the session is over.
+// WaitConnected waits until operations are served. Otherwise the error is a *ConnectError,
+// because ctx or the session has ended.
 func (c *Client) WaitConnected(ctx context.Context) error { return c.s.waitConnected(ctx) }
 
-// Options returns the options of the session, with the defaults filled in, as they
-// hold for this view: Retry is the view's policy if it has one, and RenewSession is
-// false for a view of InSession.
+// Options returns the options of the session with the defaults filled in, as they apply to
+// this view: Retry is the view's policy if it has one, and RenewSession is false for a view
+// of InSession.
 func (c *Client) Options() Options {
 	o := c.s.opts
 	o.Retry, o.RenewSession = c.policy(), o.RenewSession && c.bound == 0
 	return o
 }
 
-// Background calls fn in a goroutine of the session, for work that a caller has left
-// unfinished. fn's context ends with the session, and Close waits for fn. Background
-// reports false, and does not call fn, if the session is closed already.
+// Background calls fn in a goroutine of the session, for work that a caller leaves
+// unfinished. fn's context ends with the session, and Close waits for fn. If the session is
+// closed already, Background does not call fn and returns false.
 func (c *Client) Background(fn func(ctx context.Context)) bool { return c.s.inBackground(fn) }
 
 // State returns the session's state.
 func (c *Client) State() State { return State(c.s.stateNow.Load()) }
 
-// Session returns the session's id, and the password with which it can be taken
-// over; zero before the first connection.
+// Session returns the session's id, and the password that another client needs to take it
+// over. Both are zero before the first connection.
 func (c *Client) Session() (id SessionID, password []byte) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -99,25 +99,23 @@ func (c *Client) Session() (id SessionID, password []byte) {
 
 // Status is what a client knows of its session and its connection at one time.
 type Status struct {
-	// Timeout is the session's timeout as the servers decided it, or the one that is
-	// asked for before the first connection.
+	// Timeout is the session's timeout as the servers set it, or, before the first
+	// connection, as the client requests it.
 	Timeout time.Duration
-	// Deadline is when the session's timeout has passed since the client sent the last
-	// request or ping that a server with a quorum answered. It moves with each such
-	// answer. After it the session may be gone, and what its ephemeral nodes stood for
-	// may belong to another client. It is zero while there is no session, and after the
-	// session is known to have ended.
+	// Deadline is when the session may expire: its timeout after the client sent the last
+	// request or ping that a server with a quorum answered. It moves with each such answer.
+	// After it another client may hold what the session's ephemeral nodes stood for. It is
+	// zero while there is no session, and after the session is known to have ended.
 	Deadline time.Time
 	// Server is the address of the server that the client is connected to, or "".
 	Server string
-	// Since is when the current connection was made, or zero if there is none. If two
-	// calls return the same time, no connection was lost in between, whether or not the
-	// changes of state have been received.
+	// Since is when the current connection was made, or zero if there is none. If two calls
+	// return the same time, no connection was lost in between, even if not all changes of
+	// state have been received.
 	Since time.Time
-	// LastZxid is the highest zxid of a reply: what the client has seen of the ensemble's
-	// history.
+	// LastZxid is the highest zxid of a reply.
 	LastZxid Zxid
-	// Err lists the last failure to connect of each server. It is nil while the client is
+	// Err lists the last connection failure of each server. It is nil while the client is
 	// connected.
 	Err error
 }
@@ -140,18 +138,18 @@ func (c *Client) Status() Status {
 	return st
 }
 
-// OnState calls fn for each change of the session's state, in the callbacks'
-// goroutine, until stop is called.
+// OnState calls fn for each change of the session's state, in the callbacks' goroutine, until
+// stop is called.
 func (c *Client) OnState(fn func(StateChange)) (stop func()) { return c.s.onState(fn) }
 
-// States returns a channel with each change of the session's state from now on:
-// none is dropped if the reader is slow. It is closed when ctx ends, and after
+// States returns a channel with each further change of the session's state. No change is
+// dropped, even if the reader is slow. The channel is closed when ctx ends, and after
 // StateClosed.
 func (c *Client) States(ctx context.Context) <-chan StateChange { return c.s.states(ctx) }
 
-// Namespace returns a view of c whose paths are below path: what c calls /app/x
-// is /x to c.Namespace("/app"). The node need not exist. It panics if path is not
-// a valid path, as that is a mistake in the program.
+// Namespace returns a view of c whose paths are relative to path: c.Namespace("/app") calls
+// /x what c calls /app/x. The node need not exist. Namespace panics if path is invalid,
+// because that is a mistake in the program.
 func (c *Client) Namespace(path string) *Client {
 	full, err := c.full(path, false)
 	if err != nil {
@@ -162,30 +160,30 @@ func (c *Client) Namespace(path string) *Client {
 	return &view
 }
 
-// Unrooted returns a view of c whose paths are those of the servers, whatever the
-// connect string and Namespace say.
+// Unrooted returns a view of c with the servers' own paths, regardless of the connect string
+// and Namespace.
 func (c *Client) Unrooted() *Client {
 	view := *c
 	view.root = ""
 	return &view
 }
 
-// InSession returns a view of c whose operations are done in the session with that
-// id or not at all: ErrSessionExpired if there is another one. It is for clients
-// with Options.RenewSession, and for changes that rest on something which ends with
-// the session, such as that an ephemeral node is one's own. The id 0 is any session.
+// InSession returns a view of c whose operations fail with ErrSessionExpired if the client
+// has another session than id. It is for clients with Options.RenewSession, and for changes
+// that depend on the session, for example because they require that the client still owns an
+// ephemeral node. The id 0 means any session.
 func (c *Client) InSession(id SessionID) *Client {
 	view := *c
 	view.bound = id
 	return &view
 }
 
-// Root returns what the view's paths are below: "" or the path of the connect
-// string and of Namespace.
+// Root returns the path that the view's paths are relative to: that of the connect string and
+// of Namespace, or "".
 func (c *Client) Root() string { return c.root }
 
-// full checks a path and returns it as the servers know it. What a sequential
-// create is given may end in / because digits follow.
+// full checks a path and returns the servers' name of it. The path of a sequential create may
+// end in /, because digits follow.
 func (c *Client) full(path string, sequential bool) (string, error) {
 	check := path
 	if sequential && strings.HasSuffix(path, "/") {
@@ -203,7 +201,7 @@ func (c *Client) full(path string, sequential bool) (string, error) {
 	return c.root + path, nil
 }
 
-// strip returns a path of the servers as this view names it.
+// strip converts a path of the servers to a path of this view.
 func (c *Client) strip(path string) string {
 	if c.root == "" {
 		return path

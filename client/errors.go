@@ -40,9 +40,9 @@ const (
 	ErrThrottled               = jute.ErrThrottledOp
 )
 
-// ErrDiskFull means that the server refuses writes because its disk is full: the
-// operation was not done, and can succeed once there is room again. It is
-// ErrNotReadOnly, by which servers of zkd say so, from one that is not read-only.
+// ErrDiskFull means that the server refuses writes because its disk is full: the operation
+// was not done, and can succeed once there is room again. It is a use of ErrNotReadOnly,
+// which zkd returns in this case although it is not read-only.
 var ErrDiskFull error = diskFullError{}
 
 type diskFullError struct{}
@@ -50,14 +50,14 @@ type diskFullError struct{}
 func (diskFullError) Error() string { return "the server refuses writes: its disk is full" }
 func (diskFullError) Unwrap() error { return ErrNotReadOnly }
 
-// Error is how an operation failed.
+// Error describes the failure of an operation.
 type Error struct {
 	Op   OpCode
-	Path string // as the caller named it; empty for operations without a path
+	Path string // as the caller passed it; empty for operations without a path
 	// Err is one of the sentinels above, or the error of the context.
 	Err error
-	// Cause explains Err, if more is known: how the connection was
-	// lost, what is wrong with an argument, which servers could not be reached.
+	// Cause explains Err, if more is known: how the connection was lost, what is wrong with
+	// an argument, or which servers could not be reached.
 	Cause error
 	// Ambiguous means that the operation may have been done, or may still be done.
 	Ambiguous bool
@@ -73,7 +73,7 @@ func (e *Error) Error() string {
 	b.WriteString(": " + e.Err.Error())
 	if e.Cause != nil {
 		cause := strings.TrimPrefix(e.Cause.Error(), e.Err.Error()+": ")
-		cause = strings.TrimSuffix(cause, ": "+e.Err.Error()) // what the cause wraps is said once
+		cause = strings.TrimSuffix(cause, ": "+e.Err.Error()) // do not repeat the sentinel that the cause wraps
 		b.WriteString(": " + cause)
 	}
 	if e.Ambiguous {
@@ -90,16 +90,16 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Err, e.Cause}
 }
 
-// IsAmbiguous reports whether the operation that failed with err may have been
-// done nevertheless. That is so for a change that was sent and of which no reply
-// came that makes sense: the connection broke, or the context ended first. For all
-// other errors the operation has not been done and won't be.
+// IsAmbiguous reports whether the operation that failed with err may have been done
+// nevertheless. That is so for a change that was sent and got no valid reply, because the
+// connection broke or the context ended first. After any other error the operation has not
+// been done and will not be.
 func IsAmbiguous(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Ambiguous
 }
 
-// MultiError is the Cause of a failed Multi: which of its operations failed.
+// MultiError is the Cause of a failed Multi: it names the operation that failed.
 type MultiError struct {
 	Index int // of the operation, from 0
 	Op    OpCode
@@ -115,7 +115,7 @@ func (e *MultiError) Error() string {
 // Unwrap returns the sentinel.
 func (e *MultiError) Unwrap() error { return e.Err }
 
-// ServerError is why one server could not be used.
+// ServerError is the reason why one server could not be used.
 type ServerError struct {
 	Server string // host:port as configured
 	Err    error
@@ -127,10 +127,10 @@ func (e *ServerError) Error() string { return e.Server + ": " + e.Err.Error() }
 // Unwrap returns the reason.
 func (e *ServerError) Unwrap() error { return e.Err }
 
-// ConnectError is why there is no connection: the last failure of each server.
+// ConnectError means that there is no connection. It has the last failure of each server.
 type ConnectError struct {
 	Servers []*ServerError
-	Err     error // the context's error, or what ended the session
+	Err     error // the context's error, or the reason why the session ended
 }
 
 // Error lists the servers.
@@ -148,7 +148,7 @@ func (e *ConnectError) Error() string {
 	return b.String()
 }
 
-// Unwrap makes errors.Is find why it was given up and why each server failed.
+// Unwrap returns Err and the failure of each server.
 func (e *ConnectError) Unwrap() []error {
 	errs := []error{e.Err}
 	for _, s := range e.Servers {

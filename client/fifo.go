@@ -1,8 +1,8 @@
 package client
 
-// fifo is a queue of calls: a ring that grows.
+// fifo is a queue of calls: a ring buffer that grows.
 type fifo struct {
-	ring []*call // of a length that is a power of two
+	ring []*call // the length is a power of two
 	head int
 	n    int
 }
@@ -34,8 +34,8 @@ func (q *fifo) pop() *call {
 	return k
 }
 
-// drop takes out one call. It looks at all before it, and moves them up: calls that
-// are given up are mostly the oldest. It reports whether the call was there.
+// drop removes one call and reports whether it was there. It searches from the oldest call
+// and moves the calls before it up: cancelled calls are mostly old ones.
 func (q *fifo) drop(k *call) bool {
 	for i := range q.n {
 		if q.at(i) != k {

@@ -11,7 +11,7 @@ import (
 // frames reads frames from a connection.
 type frames struct {
 	r      io.Reader
-	buf    []byte // [start:end] is not used yet
+	buf    []byte // [start:end] is unread
 	start  int
 	end    int
 	most   int
@@ -22,8 +22,8 @@ func newFrames(r io.Reader, most int) *frames {
 	return &frames{r: r, buf: make([]byte, 64<<10), most: most, onRead: func() {}}
 }
 
-// next returns the payload of the next frame; it is good until the next call. At
-// the end of the input it returns io.EOF.
+// next returns the payload of the next frame, valid until the next call. At the end of the
+// input it returns io.EOF.
 func (f *frames) next() ([]byte, error) {
 	if err := f.fill(4); err != nil {
 		return nil, err
@@ -46,8 +46,7 @@ func (f *frames) next() ([]byte, error) {
 	return payload, nil
 }
 
-// isText reports whether the bytes are letters of a protocol made of them, such as
-// HTTP's, rather than a length.
+// isText reports whether the bytes are letters of a text protocol such as HTTP, not a length.
 func isText(b []byte) bool {
 	return !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c > '~' })
 }
@@ -61,11 +60,11 @@ func (f *frames) fill(n int) error {
 		f.end = copy(f.buf, f.buf[f.start:f.end])
 		f.start = 0
 	}
-	if len(f.buf) > 1<<20 && n < 64<<10 && f.end < 64<<10 { // a large reply is no reason to keep its memory
+	if len(f.buf) > 1<<20 && n < 64<<10 && f.end < 64<<10 { // do not keep the memory of one large reply
 		f.buf = slices.Clone(f.buf[:64<<10])
 	}
 	for f.end-f.start < n {
-		if f.end == len(f.buf) { // twice as much as has come, whatever the length says
+		if f.end == len(f.buf) { // at most twice what has arrived, whatever the length says
 			grown := make([]byte, min(n, 2*len(f.buf)))
 			copy(grown, f.buf[:f.end])
 			f.buf = grown

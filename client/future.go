@@ -8,33 +8,33 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// call is an operation under way, as the session sees it.
+// call is an operation under way, as seen by the session.
 type call struct {
 	op    jute.OpCode
 	seq   uint64 // its place in the order of all calls of the session
-	path  string // as the caller named it
+	path  string // as the caller passed it
 	frame []byte // the request, while it waits for a connection
-	// ctx is that of a caller who waits: nothing is issued once it has ended. Nil
-	// for asynchronous calls.
+	// ctx is the context of a caller that waits: nothing is issued after it has ended. It is
+	// nil for asynchronous calls.
 	ctx     context.Context
-	watch   *Watch    // that the reply sets, or nil
-	removed bool      // of removeWatches: there were watches to close
-	bound   SessionID // see Client.InSession; 0 is any
+	watch   *Watch    // set by the reply, or nil
+	removed bool      // of removeWatches: it closed watches
+	bound   SessionID // see Client.InSession; 0 means any
 	issued  time.Time
-	multi   []jute.MultiOp // of a multi: its operations, by the names of the servers
+	multi   []jute.MultiOp // of a multi: its operations, with the servers' paths
 	// result is the Future that the call belongs to.
 	result result
 }
 
-// result is the side of a Future that takes the reply.
+// result is the part of a Future that takes the reply.
 type result interface {
-	// reply takes a successful reply's body, or the error code of the reply.
+	// reply takes the body of a successful reply, or the reply's error code.
 	reply(d *jute.Decoder, code jute.Code) error
-	// finish makes the result known. It is called once, after reply if there was
-	// one; err is what reply returned or what went wrong without a reply. It
-	// reports whether nobody waits for the result any more.
+	// finish publishes the result. It is called once, after reply if there was one; err is
+	// what reply returned, or the reason why there was no reply. It reports whether the
+	// caller has stopped waiting.
 	finish(err error) (abandoned bool)
-	// callback runs the callback; it is called if finish was and there is one.
+	// callback runs the callback, if there is one, after finish.
 	callback()
 	hasCallback() bool
 }
@@ -48,16 +48,16 @@ type Future[T any] struct {
 
 	mu   sync.Mutex
 	done bool
-	gone bool          // abandoned
+	gone bool          // the caller has stopped waiting
 	wake chan struct{} // capacity 1: one token when done; nil if asynchronous
-	open chan struct{} // what Done returned
+	open chan struct{} // returned by Done
 	val  T
 	err  error
 }
 
-// Wait waits for the result and returns it. If ctx ends first, Wait returns ctx's error,
-// which IsAmbiguous for a change because the operation is not cancelled, and can be
-// called again.
+// Wait waits for the result and returns it. If ctx ends first, Wait returns ctx's error, and
+// may be called again. For a change that error IsAmbiguous, since the operation is not
+// cancelled.
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	f.mu.Lock()
 	if f.done {
@@ -78,10 +78,10 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	}
 }
 
-// Cancel gives the operation up, because of cause. If the request has not been sent, it
-// is not sent any more, and there will be no result. Otherwise the result is still to
-// come, and if the operation is a change, the returned error IsAmbiguous. Result returns
-// it if it is there already.
+// Cancel abandons the operation because of cause. If the request has not been sent, it will
+// not be sent, and there will be no result. Otherwise the result may still arrive, and if the
+// operation is a change, the returned error IsAmbiguous. If the result is there already,
+// Result returns it.
 func (f *Future[T]) Cancel(cause error) error { return f.c.s.leave(&f.call, cause, true) }
 
 // Done returns a channel that is closed once the result is there.
@@ -107,8 +107,8 @@ func (f *Future[T]) Result() (val T, ok bool, err error) {
 	return f.val, true, f.err
 }
 
-// await is Wait for a future that nobody else has: it may be used again
-// afterwards, unless it was abandoned.
+// await is Wait for a future without other users: the future may be used again afterwards,
+// unless it was abandoned.
 func (f *Future[T]) await(ctx context.Context) (val T, again bool, err error) {
 	select {
 	case <-f.wake:
@@ -148,7 +148,7 @@ func (f *Future[T]) finish(err error) (abandoned bool) {
 	wake, abandoned := f.wake, f.gone
 	f.mu.Unlock()
 	if wake != nil {
-		wake <- struct{}{} // from here on f may be in use for the next operation
+		wake <- struct{}{} // from here on f may be used by the next operation
 	}
 	return abandoned
 }
@@ -161,7 +161,7 @@ func (f *Future[T]) callback() {
 	}
 }
 
-// reset makes f ready for an operation whose caller waits for it.
+// reset prepares f for an operation whose caller waits for it.
 func (f *Future[T]) reset(ctx context.Context, c *Client, row *op[T]) {
 	wake := f.wake
 	if wake == nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// DefaultPort is the port of servers that are listed without one.
+// DefaultPort is the port of servers that are listed without a port.
 const DefaultPort = 2181
 
-// ParseServers splits a connect string, "host:port,host:port/path", into the
-// servers, each as host:port, and the path that it ends in ("" if there is none,
-// or if it is "/"). An IPv6 address with a port is written [::1]:2181.
+// ParseServers splits a connect string, "host:port,host:port/path", into the servers, each as
+// host:port, and the path at its end, which is "" if there is none or if it is "/". An IPv6
+// address with a port is written [::1]:2181.
 //
-// A name of SRV records, such as _zookeeper._tcp.example.com, stands for the
-// servers that the records list. It is returned as it is, without a port, and
-// looked up when the client connects, and again before each further round over
-// the servers: those that come and go are found. See Options.ResolveSRV.
+// The name of SRV records, such as _zookeeper._tcp.example.com, stands for the servers that
+// the records list. It is returned unchanged, without a port. The client looks it up when it
+// connects, and again before each further round over the servers, and so finds servers that
+// were added. See Options.ResolveSRV.
 func ParseServers(s string) (servers []string, root string, err error) {
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {
@@ -61,7 +61,7 @@ func parseServer(s string) (string, error) {
 		return s, nil
 	}
 	switch bracketed := strings.HasPrefix(s, "["); {
-	case net.ParseIP(s) != nil: // of IPv6 perhaps, whose colons don't begin a port
+	case net.ParseIP(s) != nil: // perhaps IPv6: its colons do not begin a port
 		s = net.JoinHostPort(s, strconv.Itoa(DefaultPort))
 	case bracketed && strings.HasSuffix(s, "]"), !strings.Contains(s, ":"):
 		s += ":" + strconv.Itoa(DefaultPort)
@@ -92,24 +92,24 @@ func parseServer(s string) (string, error) {
 
 func notInHost(r rune) bool { return r == '[' || r == ']' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
-// isSRV tells the name of SRV records, _service._protocol.domain, from a host.
+// isSRV reports whether a name is that of SRV records, _service._protocol.domain.
 func isSRV(s string) bool {
 	return strings.HasPrefix(s, "_") && strings.Contains(s, "._") && !strings.Contains(s, ":")
 }
 
-// hosts says which server to try next, and how long to pause before each round
-// over all servers. The session's main goroutine alone uses it, but for list,
-// which does not change while there is a connection.
+// hosts selects the next server to try, and the pause before each round over all servers.
+// Only the session's main goroutine uses it, except for list, which does not change while
+// there is a connection.
 type hosts struct {
 	listed []string // as configured: servers, and names of SRV records
-	srv    bool     // there are names of SRV records in listed
-	fixed  bool     // the order stays
+	srv    bool     // listed contains names of SRV records
+	fixed  bool     // keep the order
 	list   []string // the servers; nil until the SRV records have been looked up
 	next   int
-	// tried counts the servers that have been tried since the last connection that
-	// held, or since the round began.
+	// tried is the number of servers tried since the last connection that lasted, or since
+	// the round began.
 	tried int
-	pause time.Duration // the last one, without jitter
+	pause time.Duration // the last pause, without jitter
 	rand  *rand.Rand
 }
 
@@ -127,7 +127,7 @@ func newHosts(listed []string, fixed bool, r *rand.Rand) *hosts {
 	return h
 }
 
-// set makes these the servers.
+// set replaces the servers.
 func (h *hosts) set(list []string) {
 	h.list, h.next = append([]string{}, list...), 0
 	if !h.fixed {
@@ -135,12 +135,12 @@ func (h *hosts) set(list []string) {
 	}
 }
 
-// exhausted tells that each server has been tried: a round has to begin.
+// exhausted reports whether every server has been tried, so that a round has to begin.
 func (h *hosts) exhausted() bool { return h.tried >= len(h.list) }
 
-// backOff returns how long to wait before the next round: longer from round to
-// round, by chance up to half as long again as without, so that clients don't
-// come all at once. Before the first look at SRV records it is nothing.
+// backOff returns the pause before the next round. It grows from round to round, and gets up
+// to half as much at random, so that the clients do not all come at once. Before the first
+// lookup of SRV records it is zero.
 func (h *hosts) backOff() time.Duration {
 	if h.list == nil {
 		return 0
@@ -149,8 +149,8 @@ func (h *hosts) backOff() time.Duration {
 	return h.pause/2 + time.Duration(h.rand.Int64N(int64(h.pause)))
 }
 
-// round begins a round over all servers, those of SRV records among them as
-// lookup has them now. If it finds none, then those known before are tried again.
+// round begins a round over all servers, with the current servers of SRV records from lookup.
+// If lookup finds none, the previous servers are tried again.
 func (h *hosts) round(lookup func(name string) []string) {
 	h.tried = 0
 	if !h.srv {
@@ -181,8 +181,8 @@ func (h *hosts) pick() string {
 	return server
 }
 
-// held tells that the last pick took the session and kept its connection for a
-// while. One that hangs up at once must not be tried again without a pause.
+// held records that the last server picked took the session and kept the connection for a
+// while. A server that closes the connection at once must not be tried again without a pause.
 func (h *hosts) held() { h.tried, h.pause = 0, 0 }
 
 // prefer makes the server the next pick.

@@ -15,8 +15,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// link is one connection of a session, with a goroutine that reads and one that
-// writes. It fails once, with the first error of either.
+// link is one connection of a session, with a reader and a writer goroutine. It fails once,
+// with the first error of either.
 type link struct {
 	s      *session
 	nc     net.Conn
@@ -30,24 +30,24 @@ type link struct {
 	err    error
 	work   sync.WaitGroup
 
-	read    atomic.Int64 // when something came, nanoseconds since began
-	written atomic.Int64 // when something was sent, likewise
+	read    atomic.Int64 // when the last bytes arrived, nanoseconds since began
+	written atomic.Int64 // when the last bytes were sent, likewise
 
-	answered bool // there was a reply to a call; the reader's, until it has ended
+	answered bool // there was a reply to a call; owned by the reader until it has ended
 
 	// Guarded by session.mu.
 	authsSent   []*authEntry // without a reply
 	watchesSent int          // setWatches without a reply
-	rearming    int          // those of them that set again what the connection before had
-	probe       uint64       // the call whose reply tells how long a round trip takes; 0 for none
+	rearming    int          // of those, the ones that set watches of the previous connection again
+	probe       uint64       // the call whose reply measures a round trip; 0 for none
 	probeAt     time.Time    // when it was written
-	pings       []time.Time  // when those without a reply were queued
+	pings       []time.Time  // when the unanswered pings were queued
 }
 
 func (l *link) lastRead() time.Time  { return l.began.Add(time.Duration(l.read.Load())) }
 func (l *link) lastWrite() time.Time { return l.began.Add(time.Duration(l.written.Load())) }
 
-// fail makes the connection fail, unless it has.
+// fail makes the connection fail, unless it has failed already.
 func (l *link) fail(err error) {
 	l.once.Do(func() {
 		l.err = err
@@ -72,8 +72,7 @@ func (l *link) wakeWriter() {
 
 // --- Handshake
 
-// handshake makes a connection one of the session's. The caller closes nc if it
-// fails.
+// handshake makes nc the session's connection. If it fails, the caller closes nc.
 func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ *link, err error) {
 	stop := context.AfterFunc(ctx, cut(nc))
 	defer stop()
@@ -88,7 +87,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	in := newFrames(nc, s.opts.MaxReply)
 	resp, err := l.greet(in)
 	if err != nil {
-		return nil, explainTLS(err) // a server refuses the client's certificate only now
+		return nil, explainTLS(err) // with TLS 1.3 a server refuses the client's certificate only now
 	}
 	if s.opts.SASL != nil {
 		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: in.next}, host, s.opts.SASL, s.opts.SASLOptional); err != nil {
@@ -125,7 +124,7 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 		LastZxidSeen: s.lastZxid, TimeoutMs: int32(s.opts.Timeout.Milliseconds()),
 		SessionID: s.id, Password: s.password, ReadOnly: s.opts.AllowReadOnly, HasReadOnly: true,
 	}
-	if s.id == 0 || !s.writable { // a session that only a read-only server knows goes nowhere
+	if s.id == 0 || !s.writable { // a session known only to a read-only server can't be moved
 		req.SessionID, req.Password = 0, make([]byte, jute.PasswordLen)
 	}
 	s.mu.Unlock()
@@ -183,7 +182,7 @@ func (l *link) appendSetWatchesLocked(b []byte, r *jute.SetWatchesRequest) []byt
 
 // --- Writing
 
-// ping asks for a sign of life.
+// ping asks the server for an answer.
 func (l *link) ping(now time.Time) {
 	s := l.s
 	s.mu.Lock()
@@ -196,7 +195,7 @@ func (l *link) ping(now time.Time) {
 	l.wakeWriter()
 }
 
-// writeLoop writes what has gathered, as long as there is any, and then sleeps.
+// writeLoop writes what is in the session's out buffer, and sleeps while there is nothing.
 func (l *link) writeLoop() {
 	s := l.s
 	var spare []byte
@@ -233,10 +232,10 @@ func (l *link) writeLoop() {
 
 // --- Reading
 
-// readLoop hands out what the server sends, until that ends.
+// readLoop handles what the server sends, until the connection ends.
 func (l *link) readLoop(in *frames) error {
 	in.onRead = func() { l.read.Store(int64(time.Since(l.began))) }
-	d := new(jute.Decoder) // one for all: it would be allocated for each reply
+	d := new(jute.Decoder) // one for all replies, to save allocations
 	for {
 		frame, err := in.next()
 		if err != nil {
@@ -298,8 +297,8 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 	return s.answer(k, h, d)
 }
 
-// answer decodes the body of a reply and makes the result known. An error means
-// that the body makes no sense.
+// answer decodes the body of a reply and makes the result known. An error means that the body
+// is invalid.
 func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	err := k.result.reply(d, h.Err)
 	var broken error
@@ -325,20 +324,20 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 	return broken
 }
 
-// readOnly reports whether the server is read-only for want of a quorum.
+// readOnly reports whether the server is read-only because it has no quorum.
 func (s *session) readOnly() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state == StateReadOnly
 }
 
-// settle arms the watch that a reply has set, or forgets it. An error means that the
-// watches must be set again, on another connection.
+// settle arms the watch that a reply has set, or removes it. An error means that the watches
+// must be set again, on another connection.
 func (s *session) settle(w *Watch, h *jute.ReplyHeader, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.Err == 0 && err != nil {
-		s.watches.remove(w) // nobody gets to know it
+		s.watches.remove(w) // nobody gets a reference to it
 		return nil
 	}
 	s.watches.settle(w, h.Err)
@@ -351,10 +350,10 @@ func (s *session) settle(w *Watch, h *jute.ReplyHeader, err error) error {
 	return nil
 }
 
-// setLocked has the server set a one-shot watch that the read which it is of did
-// not set: see watches.uncover. zxid is of the read's reply; if something has
-// changed since, the event comes at once. It fails if there is a wide watch by now,
-// whose place this one would take (see watches).
+// setLocked makes the server set a one-shot watch that its read did not set: see
+// watches.uncover. zxid is that of the read's reply, so if something has changed since, the
+// event comes at once. setLocked fails if there is now a wide watch, which this one would
+// replace at the server (see watches).
 func (l *link) setLocked(w *Watch, zxid Zxid) error {
 	t := &l.s.watches
 	if t.hasWide(w.full) {
@@ -370,7 +369,7 @@ func (l *link) setLocked(w *Watch, zxid Zxid) error {
 	return nil
 }
 
-// heardLocked tells that a server has answered what was sent then.
+// heardLocked records that a server has answered a request sent at that time.
 func (s *session) heardLocked(sent time.Time) {
 	if sent.After(s.heard) {
 		s.heard = sent
@@ -414,7 +413,7 @@ func (l *link) ponged() {
 	s.mu.Lock()
 	if len(l.pings) == 0 {
 		s.mu.Unlock()
-		return // to what was not asked
+		return // an answer to nothing that was asked
 	}
 	at := l.pings[0]
 	l.pings = l.pings[1:]
@@ -425,9 +424,8 @@ func (l *link) ponged() {
 	}
 }
 
-// watchesReplied is told that a part of the watches is set again. The events of
-// what one-shot watches have missed came before. A server that does not set them
-// is none to stay with.
+// watchesReplied handles the answer to a setWatches. Events that one-shot watches missed have
+// come before it. The connection fails if the server does not set watches.
 func (l *link) watchesReplied(code jute.Code) error {
 	s := l.s
 	s.mu.Lock()

@@ -5,11 +5,11 @@ import "github.com/zkd-project/zkd/jute"
 // Op is one operation of a Multi or a MultiRead.
 type Op struct{ op jute.MultiOp }
 
-// OpResult is the result of one operation of a multi. Which fields count depends
-// on the operation; none but Err if that is not nil.
+// OpResult is the result of one operation of a multi. Which fields are set depends on the
+// operation; if Err is not nil, only Err is.
 type OpResult struct {
-	Path     string // of a create: with the sequence number
-	Stat     Stat   // of a set and a get; of a create only if the server says it
+	Path     string // of a create: the path with the sequence number
+	Stat     Stat   // of a set and a get; of a create only if the server returns it
 	Data     []byte
 	Children []string
 	// Err is the operation's error. In a Multi that failed it is nil before the
@@ -34,8 +34,8 @@ func SetOp(path string, data []byte, version int32) Op {
 	return Op{jute.MultiOp{Type: jute.OpSetData, Path: path, Data: data, Version: version}}
 }
 
-// CheckOp fails the whole multi unless the node exists and has the version, or
-// any if that is AnyVersion.
+// CheckOp fails the whole multi unless the node exists and has the version. AnyVersion means
+// any version.
 func CheckOp(path string, version int32) Op {
 	return Op{jute.MultiOp{Type: jute.OpCheck, Path: path, Version: version}}
 }
@@ -89,8 +89,8 @@ func decodeMultiRead(f *Future[[]OpResult], d *jute.Decoder) {
 	}
 }
 
-// decodeMulti reads the results, and fails with the first error that is not the
-// consequence of another.
+// decodeMulti reads the results, and returns the first error that is not a consequence of
+// another one.
 func decodeMulti(f *Future[[]OpResult], d *jute.Decoder) {
 	decodeMultiRead(f, d)
 	ops := f.multi

@@ -15,132 +15,128 @@ import (
 	"github.com/zkd-project/zkd/client/sasl"
 )
 
-// DefaultTimeout is the session timeout that is asked for unless Options.Timeout
-// says otherwise.
+// DefaultTimeout is the session timeout that the client requests if Options.Timeout is 0.
 const DefaultTimeout = 10 * time.Second
 
-// DefaultMaxRequest is the largest request, in bytes, that servers take unless
-// they are configured otherwise: jute.maxbuffer.
+// DefaultMaxRequest is the largest request, in bytes, that servers accept by default:
+// jute.maxbuffer.
 const DefaultMaxRequest = 0xfffff
 
-// Options configure a client. The zero value is good for most.
+// Options configure a client. The zero value suits most programs.
 type Options struct {
-	// Timeout is how long the servers keep the session, with its ephemeral nodes,
-	// without a request or ping of the client. 0 means DefaultTimeout. The servers may
-	// decide on another value, often between 2 and 20 ticks of 2 s: see
-	// Client.Status.
+	// Timeout is how long the servers keep the session and its ephemeral nodes without a
+	// request or ping of the client. 0 means DefaultTimeout. The servers may set another
+	// value, often between 2 and 20 ticks of 2 s: see Client.Status.
 	Timeout time.Duration
 
 	// RenewSession begins a new session when one expires, instead of failing all later
-	// operations. The new session has none of the old one's ephemeral nodes and
-	// watches: watches of the old session are closed.
+	// operations. Ephemeral nodes and watches belong to a session: the new one begins without
+	// them, and the old watches are closed.
 	RenewSession bool
 
-	// KeepSession keeps trying to reach a server with the same session, however long
-	// it takes, and takes the session as expired only when a server says so. The
-	// default is to take the session as expired when no server has been reached for
-	// its timeout, so that no program believes that it holds a lock which another one
-	// has by now. Set it to survive outages of all servers: servers that were all down
-	// keep the sessions.
+	// KeepSession keeps trying to reach a server with the same session, however long it
+	// takes, and treats the session as expired only when a server says so. By default the
+	// session counts as expired when no server has been reached for its timeout, so that a
+	// program does not believe that it still holds a lock after another client has got it.
+	// Set it to survive outages of all servers: servers that were all down keep the sessions.
 	KeepSession bool
 
-	// Session resumes an existing session, such as that of an earlier process, instead
-	// of beginning one: it is what Client.Session returned there. If the servers do not
-	// know it any more, it counts as expired. If two clients use one session, each
-	// takes the connection from the other.
+	// Session resumes an existing session, such as that of an earlier process, instead of
+	// beginning one. It is what Client.Session returned there. If the servers no longer know
+	// it, it counts as expired. If two clients use one session, each takes the connection
+	// from the other.
 	Session SessionKey
 
-	// AllowReadOnly takes a server that has no quorum and serves reads only, if
-	// no other is there. The client keeps looking for a better one.
+	// AllowReadOnly accepts a server without a quorum, which serves only reads, if no other
+	// server is available. The client keeps looking for a server with a quorum.
 	AllowReadOnly bool
 
-	// Retry says how operations are repeated by views of Steady, and by packages
-	// settle, tree and typed. Its budget bounds the retries of the whole session. Nil
-	// means DefaultRetry().
+	// Retry determines how the views of Steady, and packages settle, tree and typed, repeat
+	// operations. Its budget bounds the retries of the whole session. Nil means
+	// DefaultRetry().
 	Retry *RetryPolicy
 
-	// Auth are identities that the client has on each connection, such as
-	// {"digest", []byte("user:password")}.
+	// Auth are identities that the client adds on each connection, such as {"digest",
+	// []byte("user:password")}.
 	Auth []Auth
 
-	// SASL returns the client's side of a SASL exchange with the server of that
-	// name: see sasl.DigestMD5. It is called once for each connection. Nil means no
-	// SASL.
+	// SASL returns the client's side of a SASL exchange with the server of that name: see
+	// sasl.DigestMD5. It is called once for each connection. Nil means no SASL.
 	SASL func(server string) (sasl.Mechanism, error)
 
-	// SASLOptional uses a server that has no SASL without authentication, instead of
-	// trying the next one. A server that refuses the credentials ends
-	// the session with ErrAuthFailed either way.
+	// SASLOptional uses a server without SASL unauthenticated, instead of trying the next
+	// one. A server that refuses the credentials ends the session with ErrAuthFailed either
+	// way.
 	SASLOptional bool
 
-	// TLS makes the connections secure. ServerName is filled in from the
-	// server's host name if it is empty. Nil is for plain TCP.
+	// TLS secures the connections. An empty ServerName stands for the server's host name. Nil
+	// means plain TCP.
 	TLS *tls.Config
 
-	// TLSFor is called instead of using TLS, for each connection, with the server's
-	// host name: see TLSFiles, for certificates that are renewed.
+	// TLSFor replaces TLS: it is called for each connection, with the server's host name. See
+	// TLSFiles for certificates that are renewed.
 	TLSFor func(server string) (*tls.Config, error)
 
-	// Dial opens connections; nil is net.Dialer's DialContext. The address has
-	// an IP address instead of a name unless Resolve is nil and Dial is not.
+	// Dial opens connections; nil means net.Dialer's DialContext. It gets an IP address, not
+	// a host name, unless Resolve is nil and Dial is not.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Resolve looks up the addresses of a host before each attempt; nil means
 	// net.DefaultResolver's LookupHost.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 
-	// ResolveSRV looks up the servers, as host:port, of a name of SRV records in
-	// the list of servers (see ParseServers); nil is net.DefaultResolver's
-	// LookupSRV. Their priorities and weights count only with Fixed.
+	// ResolveSRV looks up the servers, as host:port, of a name of SRV records in the list of
+	// servers (see ParseServers); nil means net.DefaultResolver's LookupSRV. The records'
+	// priorities and weights have an effect only with Fixed.
 	ResolveSRV func(ctx context.Context, name string) ([]string, error)
 
-	// Fixed keeps the servers in the order in which they are listed, instead of
-	// shuffling them so that clients spread over the servers.
+	// Fixed keeps the servers in the listed order. By default they are shuffled, so that
+	// clients spread over the servers.
 	Fixed bool
 
-	// MaxRequest is the largest request, in bytes, that is sent. Larger ones fail
-	// with ErrBadArguments; a server would cut the connection. Raise it together
-	// with the servers' jute.maxbuffer. 0 is DefaultMaxRequest.
+	// MaxRequest is the largest request, in bytes, that the client sends. Larger ones fail
+	// with ErrBadArguments; a server would close the connection. If you raise it, raise the
+	// servers' jute.maxbuffer too. 0 means DefaultMaxRequest.
 	MaxRequest int
 
-	// MaxReply is the largest reply, in bytes, that is taken. The connection is
-	// cut at a larger one. 0 is 256 MiB.
+	// MaxReply is the largest reply, in bytes, that the client accepts. A larger one ends the
+	// connection. 0 means 256 MiB.
 	MaxReply int
 
 	// Watcher is called with each event of each watch and each change of the session's
 	// state, in order, in the callbacks' goroutine. May be nil.
 	Watcher func(Event)
 
-	// SlowCallback is after how long a callback that does not return is named in
-	// the log: it keeps all others waiting. 0 is 1 s.
+	// SlowCallback is the time after which the log names a callback that has not returned and
+	// so delays all others. 0 means 1 s.
 	SlowCallback time.Duration
 
-	// Logger logs connections made and lost, outages in which no server is reached,
-	// sessions that end, and callbacks that block, but no data. It may be a
-	// *slog.Logger. Nil means slog.Default(); see NoLog.
+	// Logger logs connections made and lost, outages in which no server is reached, sessions
+	// that end, and callbacks that block, but no data. A *slog.Logger is one. Nil means
+	// slog.Default(); see NoLog.
 	Logger Logger
 
 	// Trace has hooks for metrics and tracing.
 	Trace Trace
 
-	// Rand decides on the order of servers and on the jitter of pauses. Nil is
-	// for randomness; tests may want a seed. The client's goroutines alone use it.
+	// Rand determines the order of servers and the jitter of pauses. Nil means a random seed;
+	// tests may pass a fixed one. Only the client's goroutines use it.
 	Rand *rand.Rand
 }
 
-// SessionKey lets another client take a session over. It is a secret.
+// SessionKey is what another client needs to take a session over. It is a secret.
 type SessionKey struct {
 	ID       SessionID
 	Password []byte
 }
 
-// Auth is an identity to authenticate as.
+// Auth is an identity to authenticate with.
 type Auth struct {
 	Scheme string
 	Data   []byte
 }
 
-// Logger is the part of *slog.Logger that is used.
+// Logger is the part of *slog.Logger that the client uses.
 type Logger interface {
 	Log(ctx context.Context, level slog.Level, msg string, args ...any)
 }
@@ -148,16 +144,16 @@ type Logger interface {
 // NoLog is a Logger that drops everything.
 var NoLog Logger = slog.New(slog.DiscardHandler)
 
-// Trace has functions that the client calls as things happen. Each may be nil,
-// must not block, and may be called from several goroutines at once.
+// Trace has functions that the client calls to report events. Each may be nil, must not
+// block, and may be called from several goroutines at once.
 type Trace struct {
-	// Attempt: a server was tried. err is nil if it took the session.
+	// Attempt: a server was tried. err is nil if it accepted the session.
 	Attempt func(server string, took time.Duration, err error)
-	// Request: an operation got its reply or failed. took is from its issue.
+	// Request: an operation got its reply or failed. took is the time since its issue.
 	Request func(op OpCode, path string, took time.Duration, zxid Zxid, err error)
-	// RoundTrip: a request or ping was answered; sampled, one at a time.
+	// RoundTrip: a request or ping was answered. One is sampled at a time.
 	RoundTrip func(took time.Duration)
-	// Event: a notification of a watch came in.
+	// Event: an event of a watch arrived.
 	Event func(Event)
 }
 
@@ -180,7 +176,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// withDefaults returns the options with every zero replaced by what it means.
+// withDefaults returns the options with each zero replaced by its default.
 func (o Options) withDefaults() Options {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// seekQuorum looks for a server with a quorum while the link is to one without.
+// seekQuorum looks for a server with a quorum while the client is connected to one without.
 func (l *link) seekQuorum() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -33,7 +33,7 @@ func (l *link) seekQuorum() {
 	}
 }
 
-// hasQuorum asks a server with the four-letter word isro.
+// hasQuorum asks a server by the four-letter word isro.
 func (s *session) hasQuorum(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

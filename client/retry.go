@@ -11,14 +11,14 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// RetryPolicy says how often, and after which pauses, a failed operation is repeated.
-// A session has one, Options.Retry, which is used by every view without a policy of
-// its own, and by packages settle, tree and typed. A policy may be shared by many
-// views and goroutines, and must not be changed while it is in use.
+// RetryPolicy determines how often, and after which pauses, a failed operation is repeated. A
+// session has one, Options.Retry, which is used by every view without a policy of its own,
+// and by packages settle, tree and typed. Many views and goroutines may share a policy, which
+// must not be changed while it is in use.
 //
-// An attempt that begins while the session has no connection waits for one. So
-// attempts count how often a connection broke during the operation, not how long an
-// outage took: the context and the session's timeout bound that.
+// An attempt that begins while the session has no connection waits for one. So attempts count
+// how often a connection broke during the operation, not how long an outage took: the context
+// and the session's timeout bound that.
 type RetryPolicy struct {
 	// Attempts is the number of attempts in all, including the first. 0 means as many
 	// as the context allows.
@@ -50,9 +50,8 @@ type RetryBudget struct {
 	left       atomic.Int64 // 0 <= left <= most
 }
 
-// NewRetryBudget makes a full budget of that many tokens. ratio is how many of
-// them a success brings back: 0.1 lets one operation in ten be tried again while
-// an outage lasts.
+// NewRetryBudget makes a full budget of that many tokens. ratio is the part of a token that a
+// success returns: with 0.1, one operation in ten can be repeated while an outage lasts.
 func NewRetryBudget(tokens int, ratio float64) *RetryBudget {
 	b := &RetryBudget{most: int64(tokens) * 1000, gain: int64(ratio * 1000)}
 	b.left.Store(b.most)
@@ -80,26 +79,25 @@ func (b *RetryBudget) failed() bool {
 	}
 }
 
-// WithRetry returns a view of c whose operations are repeated as p says when the
-// connection breaks or the server is throttled, if that is safe. A read is always safe
-// to repeat. A change is repeated only if it is known that it was not done, so a
-// change's error that IsAmbiguous always reaches the caller. Nothing is repeated after
-// the context or the session has ended, and asynchronous operations never are. If p is
-// nil, the view repeats nothing.
+// WithRetry returns a view of c whose operations are repeated by policy p when the connection
+// breaks or the server is throttled, if that is safe. A read is always safe to repeat. A
+// change is repeated only if it is known that it was not done, so a change's error that
+// IsAmbiguous always reaches the caller. Nothing is repeated after the context or the session
+// has ended, and asynchronous operations never are. If p is nil, the view repeats nothing.
 //
-// An ambiguous change is left to the caller because repeating it blindly can do harm.
-// A second create may make a second sequential node, or fail with ErrNodeExists
-// because of the caller's own node. A second delete may fail with ErrNoNode, or delete
-// a node that another client has created since. A second unconditional set may
-// overwrite a newer value. A caller that repeats must look first: package settle does.
+// An ambiguous change is left to the caller because repeating it blindly can do harm. A
+// second create may make a second sequential node, or fail with ErrNodeExists because of the
+// caller's own node. A second delete may fail with ErrNoNode, or delete a node that another
+// client has created since. A second unconditional set may overwrite a newer value. A caller
+// that repeats must look first: package settle does.
 func (c *Client) WithRetry(p *RetryPolicy) *Client {
 	view := *c
 	view.retry = p
 	return &view
 }
 
-// Steady returns c if it has a policy from WithRetry, and otherwise a view of c whose
-// operations are repeated by the session's policy, Options.Retry.
+// Steady returns c if WithRetry gave it a policy, and otherwise a view of c with the
+// session's policy, Options.Retry.
 func (c *Client) Steady() *Client { return c.WithRetry(c.policy()) }
 
 // policy returns the policy of the view, or the session's if the view has none.
@@ -110,10 +108,10 @@ func (c *Client) policy() *RetryPolicy {
 	return c.s.opts.Retry
 }
 
-// Again is for loops that Do does not fit. It makes the pause between an attempt,
-// counted from 1, that has failed with err, and the next one, and returns nil. If there
-// should be no other attempt, it returns the error of the whole: err if the policy
-// allows no more, and if ctx has ended an error that wraps both.
+// Again is for loops that Do does not fit. It pauses between an attempt, counted from 1, that
+// has failed with err, and the next one, and returns nil. If there should be no other
+// attempt, it returns the error of the whole: err if the policy allows no more, and an error
+// that wraps both if ctx has ended.
 func (p *RetryPolicy) Again(ctx context.Context, attempt int, err error) error {
 	if !p.spend(attempt) {
 		return err
@@ -124,10 +122,11 @@ func (p *RetryPolicy) Again(ctx context.Context, attempt int, err error) error {
 	return nil
 }
 
-// interrupted is the error of what had failed with err and was to be tried again when its
-// context ended: the context's, as if it had ended while there was no connection.
+// interrupted returns the error of an operation that failed with err and was to be repeated
+// when its context ended: the context's, as if the context had ended while there was no
+// connection.
 func interrupted(err, cause error) error {
-	e, ok := err.(*Error) //nolint:errorlint // of others all that they wrap is to stay
+	e, ok := err.(*Error) //nolint:errorlint // keep everything that other errors wrap
 	if !ok {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
@@ -139,8 +138,8 @@ func interrupted(err, cause error) error {
 	return &ended
 }
 
-// Succeeded records an operation that was done, which gives back a part of the budget.
-// Do calls it; a loop that uses Again must, too.
+// Succeeded records a successful operation, which returns a part of a token to the budget. Do
+// calls it; a loop that uses Again must call it, too.
 func (p *RetryPolicy) Succeeded() {
 	if p.Budget != nil {
 		p.Budget.succeeded()
@@ -153,8 +152,7 @@ func (p *RetryPolicy) spend(attempt int) bool {
 	return affordable && (p.Attempts <= 0 || attempt < p.Attempts)
 }
 
-// pause waits before the attempt that follows that one. It returns why not, if ctx
-// ended.
+// pause waits before the next attempt. If ctx ends first, it returns ctx's error.
 func (p *RetryPolicy) pause(ctx context.Context, attempt int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -162,7 +160,7 @@ func (p *RetryPolicy) pause(ctx context.Context, attempt int) error {
 	return sleep(ctx, p.delay(attempt))
 }
 
-// delay is how long to wait between an attempt, counted from 1, and the next.
+// delay returns the pause between an attempt, counted from 1, and the next.
 func (p *RetryPolicy) delay(attempt int) time.Duration {
 	d := p.Backoff
 	for i := 1; i < attempt && d < p.MaxBackoff; i++ {
@@ -188,7 +186,7 @@ func IsRetryable(err error) bool { return IsTransient(err) && !IsAmbiguous(err) 
 // is throttled. An operation that fails with such an error may have been done.
 func IsTransient(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Op == jute.OpRemoveWatches { // the client forgets its watches before it sends this
+	if !ok || e.Op == jute.OpRemoveWatches { // the client removes its watches before it sends this request
 		return false
 	}
 	switch e.Err {
@@ -199,10 +197,10 @@ func IsTransient(err error) bool {
 }
 
 // Do calls fn until it returns nil, or an error for which worth is false, or the policy
-// allows no further attempt. It then returns fn's last error, and the context's with it
-// if that has ended. fn may do several operations, and must be able to start again
-// after each of them. worth is IsRetryable, or IsTransient if doing the whole twice does
-// no harm; see WithRetry for what only seems harmless.
+// allows no further attempt. It then returns fn's last error, and also the context's if that
+// has ended. fn may do several operations, and must be able to start again after each of
+// them. worth is IsRetryable, or IsTransient if repeating the whole of fn does no harm;
+// WithRetry has examples of changes that only seem harmless to repeat.
 func (p *RetryPolicy) Do(ctx context.Context, worth func(error) bool, fn func(ctx context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		err := fn(ctx)

@@ -21,7 +21,7 @@ func encodePath(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 
 func encodeNothing(_ *Client, _ *call, a *args, b []byte) ([]byte, error) { return b, nil }
 
-// openACL is OpenACL without an allocation; nobody changes it.
+// openACL is OpenACL without an allocation. It must not be changed.
 var openACL = OpenACL()
 
 // acl returns the ACL to create the node with.
@@ -139,11 +139,11 @@ func encodeSetACL(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-// encodeAddWatch sets a persistent watch, unless one of the mode is set already.
+// encodeAddWatch sets a persistent watch, unless there is one of that mode already.
 func encodeAddWatch(c *Client, k *call, a *args, b []byte) ([]byte, error) {
 	mode := a.mode
 	if !c.s.watches.arm(k, c.newWatch(k.path, a.kind), a.full) {
-		mode = WatchRecursive // a narrower one would replace the one that is there
+		mode = WatchRecursive // a persistent watch would replace the recursive one
 	}
 	r := jute.AddWatchRequest{Path: a.full, Mode: mode}
 	return r.Append(b), nil
@@ -156,8 +156,8 @@ func encodeCheckWatches(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-// encodeRemoveWatches closes all watches of the type at a path. The server keeps
-// those that other watches there need.
+// encodeRemoveWatches closes all watches of the type at a path. The server keeps those that
+// other watches at the path need.
 func encodeRemoveWatches(c *Client, k *call, a *args, b []byte) ([]byte, error) {
 	t, full, typ := &c.s.watches, a.full, a.typ
 	taken := t.take(full, typ)
@@ -178,13 +178,13 @@ func encodeRemoveWatches(c *Client, k *call, a *args, b []byte) ([]byte, error) 
 	return r.Append(b), nil
 }
 
-// hadWatches: watches that were closed here may have fired meanwhile, and so be gone
-// at the server.
+// hadWatches handles an error of the server as success if watches were closed here: they may
+// have fired meanwhile, so that the server no longer has them.
 func hadWatches(f *Future[None], code jute.Code) bool { return f.removed && code == ErrNoWatcher }
 
-// encodeForget removes a watch at the server that is no longer in the table, unless
-// another watch needs it. That is decided when the request gets its place: a watch set
-// before is in the table, and one set later follows the request.
+// encodeForget removes a watch at the server that is no longer in the table, unless another
+// watch needs it. That is decided when the request gets its place in the order: a watch set
+// earlier is in the table, and one set later follows the request.
 func encodeForget(c *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	w := a.target
 	typ, ok := c.s.watches.unneeded(w.full, w.kind)
@@ -198,12 +198,13 @@ func encodeForget(c *Client, _ *call, a *args, b []byte) ([]byte, error) {
 func encodeEphemerals(c *Client, k *call, _ *args, b []byte) ([]byte, error) {
 	r := jute.GetEphemeralsRequest{Prefix: c.root + k.path}
 	if k.path == "/" && c.root != "" {
-		r.Prefix = c.root // the view's root may be an ephemeral itself
+		r.Prefix = c.root // the view's root may itself be an ephemeral node
 	}
 	return r.Append(b), nil
 }
 
-// decodeEphemerals leaves out what begins like the view's root but is not below it.
+// decodeEphemerals omits paths that begin with the text of the view's root but are not below
+// it.
 func decodeEphemerals(f *Future[[]string], d *jute.Decoder) {
 	for _, p := range d.Strings() {
 		if rest, ok := strings.CutPrefix(p, f.c.root); ok && (rest == "" || rest[0] == '/') {
@@ -220,12 +221,12 @@ func decodeIdentities(f *Future[[]Identity], d *jute.Decoder) {
 	f.val = r.Clients
 }
 
-// configPath is where the servers keep their configuration; no namespace hides it.
+// configPath is the path of the ensemble's configuration, regardless of namespaces.
 const configPath = "/zookeeper/config"
 
-// encodeReconfig encodes by hand because Apache's servers tell an incremental change
-// from a whole list by which strings are null, and jute.ReconfigRequest does not tell
-// null from empty.
+// encodeReconfig encodes by hand: Apache's servers distinguish an incremental change from a
+// whole list by which strings are null, and jute.ReconfigRequest does not distinguish null
+// from empty.
 func encodeReconfig(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	for _, s := range []string{a.members.Joining, a.members.Leaving, a.members.All} {
 		if s == "" {

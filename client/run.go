@@ -11,16 +11,16 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// errExpiredByServer is what ends a session that the servers say is over.
+// errExpiredByServer ends a session that has expired at the servers.
 var errExpiredByServer = errors.New("the servers don't know the session any more")
 
-// betterServer is why a connection to a server without a quorum is given up: the
-// server that has one.
+// betterServer ends a connection to a server without a quorum because the named server has
+// one.
 type betterServer string
 
 func (b betterServer) Error() string { return "server " + string(b) + " has a quorum" }
 
-// run keeps the session connected until it is over.
+// run keeps the session connected until it ends.
 func (s *session) run() {
 	defer close(s.finished)
 	for {
@@ -28,7 +28,7 @@ func (s *session) run() {
 		if err == nil {
 			err = s.serve(l)
 			if closing := s.lost(l, err); closing {
-				<-s.ctx.Done() // the session is closed: no server is to be asked for it
+				<-s.ctx.Done() // the session is closed: no server is to be asked about it
 			}
 			if l.answered || time.Since(l.began) >= lastPause {
 				s.hosts.held()
@@ -56,14 +56,14 @@ func (s *session) run() {
 	}
 }
 
-// linger waits for Close after the session is over, to give StateClosed its turn.
+// linger waits for Close after the session has ended, so that StateClosed is reported.
 func (s *session) linger() {
 	<-s.ctx.Done()
 	s.over(StateClosed, ErrClosed, errAbort)
 }
 
-// over ends the session: everything under way fails with err. The callbacks are told
-// of the state when that has called back, so that StateClosed comes last.
+// over ends the session: all operations under way fail with err. The new state is reported
+// after their callbacks, so that StateClosed comes last.
 func (s *session) over(state State, err, cause error) {
 	s.mu.Lock()
 	calls, sent := s.takeCallsLocked(true)
@@ -81,7 +81,7 @@ func (s *session) over(state State, err, cause error) {
 	}
 }
 
-// renew forgets the session, so that the next connection begins one.
+// renew forgets the session, so that the next connection begins a new one.
 func (s *session) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *session) renew() {
 	s.setStateLocked(StateConnecting, "", nil)
 }
 
-// lost closes a connection that is no good any more and fails what it took along.
-// It reports whether Close is under way.
+// lost closes a connection that has failed, and fails the calls that were sent on it. It
+// reports whether Close is under way.
 func (s *session) lost(l *link, err error) (closing bool) {
 	l.close(err)
 	s.mu.Lock()
@@ -99,7 +99,7 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	closing = s.closing
 	calls, sent := s.takeCallsLocked(closing)
 	s.failedLocked(l.server, err)
-	if s.ctx.Err() == nil && !closing { // the server hangs up on a session that is closed
+	if s.ctx.Err() == nil && !closing { // the server closes the connection of a closed session
 		s.setStateLocked(StateSuspended, l.server, err)
 	}
 	s.mu.Unlock()
@@ -112,13 +112,13 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	}
 	sentinel := ErrConnectionLoss
 	if errors.Is(err, ErrAuthFailed) {
-		sentinel = ErrAuthFailed // to try again is of no use
+		sentinel = ErrAuthFailed // repeating does not help
 	}
 	s.failTaken(calls, sent, sentinel, &ServerError{Server: l.server, Err: err})
 	return false
 }
 
-// reach tries servers until one takes the session. The error ends the session.
+// reach tries servers until one accepts the session. An error ends the session.
 func (s *session) reach() (*link, error) {
 	ctx := s.ctx
 	s.mu.Lock()
@@ -159,14 +159,14 @@ func (s *session) reach() (*link, error) {
 	}
 }
 
-// outage is a time in which no server is reached.
+// outage is a period in which no server is reached.
 type outage struct {
 	began time.Time
-	told  time.Time // when the log was last told of it
+	told  time.Time // when the outage was last logged
 }
 
-// isNews reports whether the log should be told: after a second, and again each
-// time that the outage is twice as long, or a minute after the last time.
+// isNews reports whether to log the outage: after a second, and again each time that it has
+// become twice as long, but at least once a minute.
 func (o *outage) isNews(now time.Time) bool {
 	next := o.began.Add(time.Second)
 	if !o.told.IsZero() {
@@ -179,8 +179,8 @@ func (o *outage) isNews(now time.Time) bool {
 	return true
 }
 
-// tellOutage logs how each server fails, so that a program which waits for one is
-// not silent about it.
+// tellOutage logs how each server fails, so that the operator of a waiting program sees why
+// it waits.
 func (s *session) tellOutage(o outage) {
 	s.mu.Lock()
 	err := s.connectErrorLocked(ErrConnectionLoss)
@@ -188,8 +188,8 @@ func (s *session) tellOutage(o outage) {
 	s.log(slog.LevelWarn, "no server is reached; trying on", "for", o.told.Sub(o.began).Round(time.Millisecond), "err", err)
 }
 
-// nextServer returns the server to try next. Between rounds over all servers it
-// pauses, and looks SRV records up.
+// nextServer returns the next server to try. Between rounds over all servers it pauses, and
+// looks up SRV records.
 func (s *session) nextServer(ctx context.Context) (string, error) {
 	for s.hosts.exhausted() {
 		if err := sleep(ctx, s.hosts.backOff()); err != nil {
@@ -200,8 +200,8 @@ func (s *session) nextServer(ctx context.Context) (string, error) {
 	return s.hosts.pick(), context.Cause(ctx)
 }
 
-// lookupSRV returns the servers of a name of SRV records. That there are none
-// counts as a failure of the name.
+// lookupSRV returns the servers of a name of SRV records. An empty list counts as a failure
+// of the name.
 func (s *session) lookupSRV(ctx context.Context, name string) []string {
 	s.mu.Lock()
 	within := s.timeout / 3
@@ -250,8 +250,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// attempt tries one server: all of its addresses, within a share of the session's
-// timeout.
+// attempt tries all addresses of one server, within a part of the session's timeout.
 func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	s.mu.Lock()
 	share := max(s.timeout*2/3/time.Duration(len(s.hosts.list)), 100*time.Millisecond)
@@ -292,7 +291,7 @@ func (s *session) attemptAddress(ctx context.Context, within time.Duration, serv
 	return l, nil
 }
 
-// explain says of an error that the end of ctx may have led to why ctx ended.
+// explain adds the reason why ctx ended to an error that this may have caused.
 func explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w (%w)", cause, err)
@@ -324,8 +323,8 @@ func (s *session) resolve(ctx context.Context, server string) ([]string, error) 
 	return addrs, nil
 }
 
-// serve looks after a connection until it fails: it pings when nothing else was
-// sent, and gives up a server from which nothing comes.
+// serve maintains a connection until it fails: it pings when nothing else was sent, and ends
+// the connection if the server sends nothing.
 func (s *session) serve(l *link) error {
 	s.mu.Lock()
 	timeout := s.timeout
@@ -355,8 +354,8 @@ func (s *session) serve(l *link) error {
 	}
 }
 
-// releaseLocked lets calls that have been waiting be written: in their order, the
-// first of them and as many more as have most bytes.
+// releaseLocked moves waiting calls to the out buffer in their order: at least one, and more
+// up to the given number of bytes.
 func (s *session) releaseLocked(most int) {
 	s.reissueLocked()
 	released := 0
@@ -374,10 +373,9 @@ func (s *session) releaseLocked(most int) {
 	s.room.Broadcast()
 }
 
-// reissueLocked decides again, for the watches of the calls that are waiting, how
-// the server is to be told of them: what was to cover them may have been closed.
-// The last byte of the request says it, being the flag of a read, or the lowest
-// byte of the mode.
+// reissueLocked decides again, for the watches of waiting calls, what to request from the
+// server, because the watch that covered them may have been closed. The last byte of the
+// request says it: it is the flag of a read, or the lowest byte of the mode.
 func (s *session) reissueLocked() {
 	var calls []*call
 	for i := range s.calls.n {
@@ -390,16 +388,16 @@ func (s *session) reissueLocked() {
 		tell := s.watches.issue(k.watch)
 		var last bool
 		if k.watch.kind.oneShot() {
-			last = tell // the flag
+			last = tell // the read's flag
 		} else {
-			last = k.watch.kind == watchRecursive || !tell // the mode: that of what covers it
+			last = k.watch.kind == watchRecursive || !tell // the mode: that of the watch that covers it
 		}
 		k.frame = jute.AppendBool(k.frame[:len(k.frame)-1], last)
 	}
 }
 
-// connected makes l the connection: identities and watches go first, then the
-// first calls that were waiting, and when there is an answer the others.
+// connected makes l the session's connection. It sends the identities and watches first, then
+// the first of the waiting calls, and the others after the first answer.
 func (s *session) connected(l *link, r *jute.ConnectResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"net"
 )
 
-// secure puts TLS on a connection, if the options ask for it.
+// secure adds TLS to a connection, if the options require it.
 func (s *session) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
 	cfg, err := s.tlsConfig(host)
 	if cfg == nil || err != nil {
@@ -38,7 +38,7 @@ func (s *session) tlsConfig(host string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// explainTLS adds to an error of TLS what to do about it.
+// explainTLS adds advice to an error of TLS.
 func explainTLS(err error) error {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("%w: the server does not speak TLS on this port: is it the secureClientPort?", err)

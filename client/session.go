@@ -13,21 +13,20 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// session is what all views of a client share. Its main goroutine (run) keeps it
-// connected; the goroutines of the link that it is connected by write what calls
-// append to out, and hand replies to the calls in the order of the requests.
+// session is shared by all views of a client. Its main goroutine (run) keeps it connected.
+// The goroutines of the current link write what calls append to out, and pass replies to the
+// calls in the order of the requests.
 //
-// Lock order: mu, then a Future's, a stream's or the callbacks' own.
+// Lock order: mu, then the lock of a Future, a stream or the callbacks.
 type session struct {
 	opts  Options
-	root  string // of the connect string: what Options.Watcher and Trace don't see of paths
-	hosts *hosts // of run
+	root  string // of the connect string; stripped from the paths that Options.Watcher and Trace get
+	hosts *hosts // owned by run
 
-	ctx      context.Context // ends when the session is to end at once
+	ctx      context.Context // ends when the session must end at once
 	cancel   context.CancelCauseFunc
 	finished chan struct{} // closed when run has returned
-	// background are goroutines that see to what calls have left unfinished: see
-	// inBackground.
+	// background are the goroutines for work that calls leave unfinished: see inBackground.
 	background sync.WaitGroup
 	ops        *table
 	queue      callbacks
@@ -35,31 +34,30 @@ type session struct {
 
 	mu       sync.Mutex
 	state    State
-	changed  chan struct{} // closed and replaced at each change of state
+	changed  chan struct{} // closed and replaced on each change of state
 	closing  bool
 	id       jute.SessionID
 	password []byte
-	timeout  time.Duration // as negotiated, or as asked for
-	writable bool          // the session has been seen by a server with a quorum
+	timeout  time.Duration // as negotiated; before that, as requested
+	writable bool          // a server with a quorum knows the session
 	lastZxid Zxid
-	heard    time.Time // when the last request was sent that has been answered
-	kept     time.Time // the same of requests to servers with a quorum, which keep the session
+	heard    time.Time // when the newest request that has been answered was sent
+	kept     time.Time // the same, of requests to servers with a quorum, which extend the session
 	failures []*ServerError
 
 	conn *link // nil while there is none
-	// calls are those without a reply, in the order of the requests.
+	// calls are the calls without a reply, in the order of their requests.
 	calls  fifo
 	seq    uint64 // of the last call
-	queued uint64 // of the last call that has come into out
-	sent   uint64 // of the last call handed to the socket, or being handed to it
-	// out has the requests that are to be written. Those of calls that wait for a
-	// connection, or for its first answer, are in their frames, which have waiting
-	// bytes. room is signalled when either gets less.
+	queued uint64 // of the last call whose request is in out
+	sent   uint64 // of the last call passed to the socket
+	// out holds the requests to be written. The requests of calls that wait for a connection,
+	// or for its first answer, are in the calls' frames, which have waiting bytes. room is
+	// signalled when either shrinks.
 	out     []byte
 	waiting int
 	room    *sync.Cond
-	// enc and mark are the request that is being encoded between begin and end,
-	// while mu is held.
+	// enc and mark are the request being encoded between begin and end, while mu is held.
 	enc  []byte
 	mark int
 
@@ -68,12 +66,11 @@ type session struct {
 	listeners []*listener
 }
 
-// maxOut is how many bytes may wait to be written before calls have to wait.
+// maxOut is the number of bytes that may wait to be written before calls block.
 const maxOut = 16 << 20
 
-// firstBatch is how many bytes of what was waiting are written before the first
-// answer on a new connection: of what is written it is unknown whether it was done if
-// the connection breaks.
+// firstBatch is the number of waiting bytes that are written before the first answer on a new
+// connection. If the connection breaks, the outcome of all written requests is unknown.
 const firstBatch = 64 << 10
 
 func newSession(list []string, o Options) *session {
@@ -102,8 +99,8 @@ func (s *session) log(level slog.Level, msg string, args ...any) {
 
 // --- Calls
 
-// begin gives the call its place and opens its request. It holds mu if it returns
-// true, until end.
+// begin gives the call its place in the order and opens its request. If it returns true, it
+// holds mu until end.
 func (s *session) begin(k *call) bool {
 	s.mu.Lock()
 	if s.fullLocked() {
@@ -121,13 +118,13 @@ func (s *session) begin(k *call) bool {
 	return true
 }
 
-// fullLocked reports whether as much waits to be written as may.
+// fullLocked reports whether the limit of bytes to be written is reached.
 func (s *session) fullLocked() bool {
 	return len(s.out)+s.waiting > maxOut && s.overLocked() == nil
 }
 
-// waitForRoomLocked waits until there is room, the session is over, or the caller
-// of k stops waiting.
+// waitForRoomLocked waits until there is room, the session has ended, or the caller of k has
+// stopped waiting.
 func (s *session) waitForRoomLocked(k *call) {
 	if k.ctx != nil {
 		defer context.AfterFunc(k.ctx, func() {
@@ -144,7 +141,7 @@ func (s *session) waitForRoomLocked(k *call) {
 // left reports whether the caller has stopped waiting before the call was issued.
 func (k *call) left() bool { return k.ctx != nil && k.ctx.Err() != nil }
 
-// refusalLocked returns why the call can't be issued, or nil.
+// refusalLocked returns the reason why the call can't be issued, or nil.
 func (s *session) refusalLocked(k *call) error {
 	if k.left() {
 		return context.Cause(k.ctx)
@@ -158,7 +155,7 @@ func (s *session) refusalLocked(k *call) error {
 	return nil
 }
 
-// overLocked returns why no operation can be issued any more, or nil.
+// overLocked returns the reason why no operation can be issued any more, or nil.
 func (s *session) overLocked() error {
 	switch {
 	case s.closing || s.state == StateClosed:
@@ -183,13 +180,13 @@ func (s *session) openLocked(k *call) {
 	s.enc = h.Append(b)
 }
 
-// holdsLocked reports whether calls have to wait: for a connection, or for earlier calls.
+// holdsLocked reports whether calls must wait for a connection or for earlier calls.
 func (s *session) holdsLocked() bool { return s.conn == nil || s.waiting > 0 }
 
-// xidOf returns the xid of a call: 1 to 2^31-1, and again.
+// xidOf returns the xid of a call: 1 to 2^31-1, then 1 again.
 func xidOf(seq uint64) int32 { return int32((seq-1)%(1<<31-1)) + 1 }
 
-// end closes the request: b is enc with the body. It releases mu.
+// end completes the request: b is enc with the body. It releases mu.
 func (s *session) end(k *call, b []byte) {
 	b = jute.EndFrame(b, s.mark)
 	s.enc = nil
@@ -216,15 +213,15 @@ func (s *session) end(k *call, b []byte) {
 	l.wakeWriter()
 }
 
-// undo takes a call back between begin and end. It releases mu.
+// undo removes a call between begin and end. It releases mu.
 func (s *session) undo() {
 	s.enc = nil
 	s.seq--
 	s.mu.Unlock()
 }
 
-// leave is called when the caller of k stops waiting because of err. With drop,
-// a call that waits for a connection is given up.
+// leave is called when the caller of k stops waiting because of err. With drop, a call that
+// waits for a connection is removed.
 func (s *session) leave(k *call, err error, drop bool) error {
 	s.mu.Lock()
 	e := &Error{Op: k.op, Path: k.path, Err: err}
@@ -249,15 +246,14 @@ func (s *session) leave(k *call, err error, drop bool) error {
 	return e
 }
 
-// trace tells the user's hook how a call went.
+// trace reports the outcome of a call to the user's hook.
 func (s *session) trace(k *call, zxid Zxid, err error) {
 	if t := s.opts.Trace.Request; t != nil && !k.issued.IsZero() {
 		t(k.op, k.path, time.Since(k.issued), zxid, err)
 	}
 }
 
-// isChange reports whether an operation changes anything, so that it matters
-// whether it was done.
+// isChange reports whether an operation changes anything, so that an unknown outcome matters.
 func isChange(op jute.OpCode) bool { return op.Write() || op == jute.OpCloseSession }
 
 // fail ends a call without a reply.
@@ -273,7 +269,7 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 		s.mu.Lock()
 		s.watches.remove(w)
 		s.mu.Unlock()
-		if err == nil { // the server has it, and nobody would ever hear of it
+		if err == nil { // the server may have done it, and no caller would learn of it
 			s.inBackground(func(ctx context.Context) { w.forget(ctx) })
 		}
 	}
@@ -282,8 +278,8 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 	}
 }
 
-// takeCallsLocked takes all calls out, for failTaken. Those that wait stay, and so
-// do AddAuths, to be sent on the next connection, unless the session is over.
+// takeCallsLocked removes all calls, for failTaken. Unless the session has ended, calls that
+// wait stay, and so do AddAuths, which are sent on the next connection.
 func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
 	for _, k := range s.calls.takeAll() {
 		if k.frame != nil && !over {
@@ -308,12 +304,12 @@ func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
 	return calls, s.sent
 }
 
-// failTaken fails calls because the connection or the session is gone.
+// failTaken fails calls because the connection or the session has ended.
 func (s *session) failTaken(calls []*call, sent uint64, err, cause error) {
 	for _, k := range calls {
 		err := err
 		if k.op == jute.OpCloseSession {
-			err = ErrConnectionLoss // it is no news that the client is closed
+			err = ErrConnectionLoss // for these calls it only means that the connection ended
 		}
 		s.fail(k, err, cause, k.frame == nil && k.seq <= sent)
 	}
@@ -321,10 +317,10 @@ func (s *session) failTaken(calls []*call, sent uint64, err, cause error) {
 
 // --- Close
 
-// errAbort ends run without a word to the servers.
+// errAbort ends run without a closeSession request.
 var errAbort = errors.New("client is closed")
 
-// abort ends the session here; at the servers it expires.
+// abort ends the session in the client; at the servers it expires.
 func (s *session) abort() {
 	s.mu.Lock()
 	s.closing = true
@@ -340,8 +336,8 @@ func (s *session) wait() {
 	s.background.Wait()
 }
 
-// inBackground runs fn in a goroutine that ends before Close does: fn's context
-// ends with the session. It reports false if that is over already.
+// inBackground runs fn in a goroutine that ends before Close does: fn's context ends with the
+// session. It returns false if the session has ended already.
 func (s *session) inBackground(fn func(ctx context.Context)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,7 +376,7 @@ func (s *session) close(ctx context.Context) error {
 	return err
 }
 
-// closed waits until another Close is done, or ctx ends.
+// closed waits until another Close is complete, or ctx ends.
 func (s *session) closed(ctx context.Context) error {
 	select {
 	case <-s.finished:

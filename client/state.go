@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// setStateLocked changes the state and tells everybody.
+// setStateLocked changes the state and notifies all listeners.
 func (s *session) setStateLocked(to State, server string, err error) {
 	for _, cb := range s.changeStateLocked(to, server, err) {
 		s.queue.push(cb)
 	}
 }
 
-// changeStateLocked changes the state and tells everybody but the callbacks that it
-// returns.
+// changeStateLocked changes the state and notifies all listeners except the callbacks, which
+// it returns.
 func (s *session) changeStateLocked(to State, server string, err error) (rest []callback) {
 	from := s.state
 	if from == to {
@@ -42,15 +42,15 @@ func (s *session) changeStateLocked(to State, server string, err error) (rest []
 	return rest
 }
 
-// stateIs must be called without mu.
+// stateIs must be called without holding mu.
 func (s *session) stateIs(f func(State) bool) bool { return f(State(s.stateNow.Load())) }
 
-// listener is told of changes of state: by a callback, or over a stream.
+// listener receives the changes of state, by a callback or over a stream.
 type listener struct {
 	fn     func(StateChange)
 	stream *stream[StateChange]
 	stop   atomic.Bool
-	// release lets go of the context that would stop it; guarded by session.mu.
+	// release frees the function registered with its context; guarded by session.mu.
 	release func() bool
 }
 
@@ -128,7 +128,7 @@ func (s *session) waitConnected(ctx context.Context) error {
 	}
 }
 
-// connectError is why an operation that belongs to connecting has failed with err.
+// connectError returns the error of an operation of connecting that has failed with err.
 func (s *session) connectError(err error) *ConnectError {
 	if e, ok := errors.AsType[*Error](err); ok {
 		err = e.Err
@@ -142,7 +142,7 @@ func (s *session) connectErrorLocked(err error) *ConnectError {
 	return &ConnectError{Servers: slices.Clone(s.failures), Err: err}
 }
 
-// failedLocked remembers the last failure of a server.
+// failedLocked records the last failure of a server.
 func (s *session) failedLocked(server string, err error) {
 	e := &ServerError{Server: server, Err: err}
 	for i, f := range s.failures {
@@ -154,7 +154,7 @@ func (s *session) failedLocked(server string, err error) {
 	s.failures = append(s.failures, e)
 }
 
-// worksLocked forgets the failure of a server.
+// worksLocked removes the failure of a server.
 func (s *session) worksLocked(server string) {
 	s.failures = slices.DeleteFunc(s.failures, func(f *ServerError) bool { return f.Server == server })
 }

@@ -2,12 +2,11 @@ package client
 
 import "sync"
 
-// stream is a channel that takes all that is pushed, whether it is read or not.
-// What does not fit waits in a list, which a goroutine feeds into the channel as
-// long as there is any.
+// stream is a channel that accepts everything pushed, whether it is read or not. What does
+// not fit waits in a list. A goroutine feeds it into the channel while the list is not empty.
 type stream[T any] struct {
 	ch   chan T
-	quit chan struct{} // closed to let the goroutine go
+	quit chan struct{} // closed to end the goroutine
 
 	mu      sync.Mutex
 	more    []T
@@ -19,7 +18,7 @@ func newStream[T any](capacity int) *stream[T] {
 	return &stream[T]{ch: make(chan T, capacity), quit: make(chan struct{})}
 }
 
-// push adds v; without effect after end.
+// push adds v. It has no effect after end.
 func (s *stream[T]) push(v T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +37,9 @@ func (s *stream[T]) push(v T) {
 	s.more = append(s.more, v)
 }
 
-// end closes the channel after what has been pushed, or with drop at once but
-// for what is in the channel. A second call may only add drop.
+// end closes the channel after everything pushed. With drop, it closes the channel at once,
+// and only what is in the channel can still be received. A second call has an effect only if
+// it adds drop.
 func (s *stream[T]) end(drop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *stream[T]) end(drop bool) {
 	}
 }
 
-// pending reports whether something has been pushed that has not been received.
+// pending reports whether there are pushed values that have not been received.
 func (s *stream[T]) pending() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

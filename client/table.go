@@ -7,35 +7,36 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// op is an operation of the protocol with result T. The methods of Client and of Async
-// are the two ways to do it.
+// op is an operation of the protocol with result T. The methods of Client and of Async are
+// its two forms.
 type op[T any] struct {
 	code jute.OpCode
-	// check validates the arguments before the request gets its place in the order of
-	// requests. It may choose another code.
+	// check validates the arguments before the request gets its place in the order. It may
+	// choose another code.
 	check func(c *Client, k *call, a *args) error
-	// encode appends the request's body to b, while session.mu is held. An error is the
-	// result of an operation that needs no request: errDone for success.
+	// encode appends the request's body to b, while session.mu is held. It returns an error
+	// if the operation needs no request: errDone for success.
 	encode func(c *Client, k *call, a *args, b []byte) ([]byte, error)
-	// decode reads the body of a successful reply into f.val. Nil: there is none.
+	// decode reads the body of a successful reply into f.val. Nil means that the body is
+	// empty.
 	decode func(f *Future[T], d *jute.Decoder)
-	// refused reports whether an error of the server is a success. May be nil.
+	// refused reports whether an error of the server counts as success. It may be nil.
 	refused func(f *Future[T], code jute.Code) bool
-	// pool has futures of operations whose callers wait.
+	// pool holds the futures of operations whose callers wait.
 	pool sync.Pool
 }
 
 // args are the arguments of an operation. Each operation uses some of them.
 type args struct {
-	path    string // as the caller names it
-	full    string // as the servers name it: see checkPath
+	path    string // as the caller passed it
+	full    string // the servers' name of it: see checkPath
 	data    []byte
 	version int64
 	acl     []ACL
 	create  CreateOptions
 	mode    WatchMode
 	typ     WatchType
-	watched bool      // a read sets a watch
+	watched bool      // the read sets a watch
 	kind    watchKind // of that watch, and of AddWatch's
 	target  *Watch    // of forget
 	auth    Auth
@@ -43,13 +44,13 @@ type args struct {
 	ops     []Op
 }
 
-// errDone is what encode returns for an operation that is done without a request.
+// errDone is returned by encode if the operation needs no request.
 type errDone struct{}
 
 func (errDone) Error() string { return "done" }
 
-// do does an operation and waits for its result. It repeats it as the view's policy
-// says.
+// do performs an operation and waits for its result. It repeats the operation by the view's
+// policy.
 func do[T any](ctx context.Context, c *Client, o *op[T], a args) (T, error) {
 	for attempt := 1; ; attempt++ {
 		f, _ := o.pool.Get().(*Future[T])
@@ -87,11 +88,11 @@ func start[T any](c *Client, o *op[T], a args, then []func(T, error)) *Future[T]
 	return f
 }
 
-// issue appends the request to the session's out buffer. The result comes to f, also
-// if an argument is invalid.
+// issue appends the request to the session's out buffer. f gets the result, also if an
+// argument is invalid.
 func (f *Future[T]) issue(given *args) {
 	o, c, k := f.row, f.c, &f.call
-	a, _ := c.s.ops.args.Get().(*args) // given itself would be allocated for each call
+	a, _ := c.s.ops.args.Get().(*args) // given would escape and be allocated for each call
 	if a == nil {
 		a = new(args)
 	}
@@ -104,7 +105,7 @@ func (f *Future[T]) issue(given *args) {
 	switch {
 	case err != nil:
 		c.s.fail(k, ErrBadArguments, err, false)
-	case o.code == jute.OpAuth: // it is no request among the others
+	case o.code == jute.OpAuth: // its request is outside the order of xids
 		c.s.authenticate(k, a.auth)
 	case c.s.begin(k):
 		b, err := o.encode(c, k, a, c.s.enc)
@@ -123,9 +124,9 @@ func (f *Future[T]) issue(given *args) {
 	c.s.ops.args.Put(a)
 }
 
-// table has the operations. Each session has its own, because of the pools.
+// table has the operations. Each session has its own table because of the pools.
 type table struct {
-	args sync.Pool // of *args, between their check and the end of the encoding
+	args sync.Pool // of *args, used from the check to the end of the encoding
 
 	create           op[Created]
 	delete, sync     op[None]

@@ -15,34 +15,33 @@ import (
 	"github.com/zkd-project/zkd/internal/pemfile"
 )
 
-// TLSFiles are the PEM files that connections are made secure with. They are
-// looked at before each connection and read again when they have changed, so
-// that certificates can be renewed without a restart. Files that can't be used
-// then leave what was read before in force, and the log tells of it.
+// TLSFiles names the PEM files for secure connections. The client checks them before each
+// connection and reads them again when they have changed, so certificates can be renewed
+// without a restart. If a changed file is unusable, the previous contents stay in force, and
+// the log says so.
 type TLSFiles struct {
-	// CA has the certificates of the authorities that are believed about servers.
-	// Empty means those of the system.
+	// CA has the certificates of the authorities that sign the servers' certificates. Empty
+	// means those of the system.
 	CA string
 
-	// Cert has the client's certificate, followed by those that lead to the
-	// authority, and Key its private key. Servers know the client by them: the
-	// identity has the scheme "x509" and the certificate's subject as its id. Without
-	// Key, the key is in Cert as well. Empty means that the client shows no
-	// certificate, which Apache's servers want by default (ssl.clientAuth).
+	// Cert has the client's certificate, followed by the intermediate certificates, and Key
+	// its private key. To servers, the client's identity has the scheme "x509" and the
+	// certificate's subject as its id. If Key is empty, the key is in Cert as well. If Cert
+	// is empty, the client presents no certificate; Apache's servers require one by default
+	// (ssl.clientAuth).
 	Cert, Key string
 
-	// Password decrypts the key if it is encrypted, as PKCS #8 with PBES2: what
-	// openssl and Java write. A renewed key must have the same password, or none.
+	// Password decrypts the key if it is encrypted by PKCS #8 with PBES2, as openssl and Java
+	// write it. A renewed key must have the same password, or none.
 	Password string
 
-	// Logger is told of files that are read again, or can't be. Nil is
-	// slog.Default().
+	// Logger logs when files are read again, or can't be. Nil means slog.Default().
 	Logger Logger
 }
 
-// Load reads the files, and returns what Options.TLSFor takes. The certificate of
-// a server must be good for the host, a name or an IP address, under which the
-// server is listed. The errors name the file and what to do.
+// Load reads the files, and returns a function for Options.TLSFor. The certificate of a
+// server must be valid for the host, a name or an IP address, under which the server is
+// listed. Errors name the file and the remedy.
 func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
 	if f.Key != "" && f.Cert == "" {
 		return nil, fmt.Errorf("TLSFiles.Key is %s: set Cert, too, to the file of its certificate", f.Key)
@@ -62,7 +61,7 @@ func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
 	return k.config, nil
 }
 
-// tlsKeys has what the files say.
+// tlsKeys is the source of the current certificates.
 type tlsKeys struct {
 	TLSFiles
 
@@ -73,13 +72,13 @@ type tlsKeys struct {
 	}
 }
 
-// tlsMaterial is what was read. Nobody changes it.
+// tlsMaterial is what was read from the files. It is not changed afterwards.
 type tlsMaterial struct {
 	certs []tls.Certificate // the client's, or none
 	roots *x509.CertPool    // nil for the system's
 }
 
-// fileStamp tells whether a file has changed.
+// fileStamp identifies a version of a file.
 type fileStamp struct {
 	mod  time.Time
 	size int64
@@ -102,7 +101,7 @@ func (k *tlsKeys) config(server string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: server, RootCAs: m.roots, Certificates: m.certs}, nil
 }
 
-// material returns what the files say now, or said when they were last good.
+// material returns the current contents of the files, or the last valid ones.
 func (k *tlsKeys) material() tlsMaterial {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// The protocol's own types, so that users need not import jute, but for the names
-// of operations in a Trace.
+// The protocol's own types, so that users need not import jute, except for the names of
+// operations in a Trace.
 type (
-	// Stat is what the servers keep of a node besides its data.
+	// Stat has the metadata of a node.
 	Stat = jute.Stat
 	// ACL grants permissions to an identity.
 	ACL = jute.ACL
@@ -21,20 +21,19 @@ type (
 	Zxid = jute.Zxid
 	// SessionID names a session.
 	SessionID = jute.SessionID
-	// CreateMode says what kind of node a create makes.
+	// CreateMode is the kind of node to create.
 	CreateMode = jute.CreateMode
 	// WatchMode is the mode of AddWatch.
 	WatchMode = jute.AddWatchMode
-	// Identity is one of the identities that WhoAmI shows.
+	// Identity is one of the identities that WhoAmI returns.
 	Identity = jute.ClientInfo
 	// OpCode names an operation in errors, logs and traces.
 	OpCode = jute.OpCode
 )
 
-// The modes of a create. Sequential ones get ten digits appended to the name;
-// ephemeral nodes go with the session; a container goes some time after its last
-// child; TTL nodes go if they are not changed and have no children for as long
-// as their time to live says (CreateOptions.TTL).
+// The modes of a create. A sequential mode appends ten digits to the name. An ephemeral node
+// is deleted with its session, a container some time after its last child, and a TTL node if
+// it has not changed and has had no children for its time to live (CreateOptions.TTL).
 const (
 	Persistent              = jute.ModePersistent
 	Ephemeral               = jute.ModeEphemeral
@@ -45,9 +44,9 @@ const (
 	PersistentSequentialTTL = jute.ModePersistentSequentialTTL
 )
 
-// The modes of AddWatch. A persistent watch is told what happens to its node and
-// to the list of its children. A recursive one is told of creations, deletions
-// and data changes of its node and of all below it.
+// The modes of AddWatch. A persistent watch reports changes of its node and of the list of
+// its children. A recursive watch reports creations, deletions and data changes of its node
+// and of all nodes below it.
 const (
 	WatchPersistent = jute.AddPersistent
 	WatchRecursive  = jute.AddPersistentRecursive
@@ -63,26 +62,26 @@ const (
 	PermAll    = jute.PermAll
 )
 
-// AnyVersion as the version of a change takes the node as it is.
+// AnyVersion as the version of a change means any version.
 const AnyVersion int32 = -1
 
-// OpenACL lets everybody do everything: Apache's OPEN_ACL_UNSAFE. It is what a
-// nil ACL means to Create.
+// OpenACL lets everybody do everything: Apache's OPEN_ACL_UNSAFE. Create uses it if the ACL
+// is nil.
 func OpenACL() []ACL { return []ACL{{Perms: PermAll, ID: jute.WorldAnyone}} }
 
 // ReadACL lets everybody read: Apache's READ_ACL_UNSAFE.
 func ReadACL() []ACL { return []ACL{{Perms: PermRead, ID: jute.WorldAnyone}} }
 
-// CreatorACL gives the identities that the client has authenticated with all
-// permissions, and others none: Apache's CREATOR_ALL_ACL.
+// CreatorACL gives all permissions to the identities that the client has authenticated with,
+// and none to others: Apache's CREATOR_ALL_ACL.
 func CreatorACL() []ACL { return []ACL{{Perms: PermAll, ID: ID{Scheme: "auth"}}} }
 
-// EventType tells what happened.
+// EventType is the type of an event.
 type EventType int
 
-// The types of events. EventRearmed is not one of the protocol: a persistent watch gets
-// it when the client has set the watch again after the connection was lost. Changes in
-// between were not seen, so read again.
+// The types of events. EventRearmed is not part of the protocol: a persistent watch gets it
+// when the client has set the watch again after the connection was lost. The client does not
+// know of changes in between, so read again.
 const (
 	EventSession         EventType = -1 // the session changed its state
 	EventCreated                   = EventType(jute.EventCreated)
@@ -114,12 +113,12 @@ func (t EventType) String() string {
 // Event is one event of a watch.
 type Event struct {
 	Type EventType
-	// State is that of the session at the time.
+	// State is the state of the session at the time.
 	State State
-	// Path is the node's, as the client that set the watch names it.
+	// Path is the node's path in the view that set the watch.
 	Path string
-	// Zxid is that of the change, or -1 where the server doesn't say: Apache
-	// before 3.9, and changes that happened while the client was cut off.
+	// Zxid is the zxid of the change, or -1 if the server does not send it: Apache before
+	// 3.9, and changes that happened while the client was disconnected.
 	Zxid Zxid
 }
 
@@ -137,28 +136,28 @@ func (e Event) String() string {
 	return s
 }
 
-// State is that of a session.
+// State is the state of a session.
 type State int32
 
 // The states. A session begins in StateConnecting. StateExpired,
 // StateAuthFailed and StateClosed are final, except that StateExpired is
 // followed by StateConnecting if Options.RenewSession is set.
 const (
-	// StateConnecting: there is no session yet; servers are being tried.
+	// StateConnecting means that there is no session yet; the client tries servers.
 	StateConnecting State = iota
-	// StateConnected: operations are served.
+	// StateConnected means that operations are served.
 	StateConnected
-	// StateReadOnly: as connected, but to a server without a quorum. Writes fail
-	// with ErrNotReadOnly. See Options.AllowReadOnly.
+	// StateReadOnly means that the client is connected to a server without a quorum. Writes
+	// fail with ErrNotReadOnly. See Options.AllowReadOnly.
 	StateReadOnly
-	// StateSuspended: the connection is lost. The session lives for now, and
-	// servers are being tried.
+	// StateSuspended means that the connection is lost. The session still lives, and the
+	// client tries servers.
 	StateSuspended
-	// StateExpired: the session is gone, and with it its ephemeral nodes.
+	// StateExpired means that the session has ended, and its ephemeral nodes are deleted.
 	StateExpired
-	// StateAuthFailed: a server refused the credentials.
+	// StateAuthFailed means that a server refused the credentials.
 	StateAuthFailed
-	// StateClosed: Close was called.
+	// StateClosed means that Close was called.
 	StateClosed
 )
 
@@ -175,10 +174,10 @@ func (s State) String() string {
 // Connected reports whether operations are served.
 func (s State) Connected() bool { return s == StateConnected || s == StateReadOnly }
 
-// Final reports whether the session is over.
+// Final reports whether the session has ended.
 func (s State) Final() bool { return s >= StateExpired }
 
-// keeper is the name of ZooKeeper's KeeperState.
+// keeper returns the name of ZooKeeper's KeeperState.
 func (s State) keeper() string {
 	switch s {
 	case StateConnected:
@@ -202,6 +201,6 @@ type StateChange struct {
 	Session SessionID
 	// Server is the address of the server that the client is or was connected to.
 	Server string
-	// Err is why, for the states that a failure leads to.
+	// Err is the reason, if a failure led to the state.
 	Err error
 }

@@ -14,13 +14,13 @@ type WatchType jute.WatchType
 // The types of watches. Apache before 3.9 knows the first three.
 const (
 	ChildWatches      = WatchType(jute.WatchChildren)
-	DataWatches       = WatchType(jute.WatchData) // those of GetW and ExistsW
+	DataWatches       = WatchType(jute.WatchData) // of GetW and ExistsW
 	AnyWatches        = WatchType(jute.WatchAny)
 	PersistentWatches = WatchType(jute.WatchPersistent)
 	RecursiveWatches  = WatchType(jute.WatchPersistentRecursive)
 )
 
-// watchKind is what a watch was set by.
+// watchKind is the kind of request that set a watch.
 type watchKind uint8
 
 const (
@@ -41,30 +41,30 @@ func watchKindOf(mode WatchMode) watchKind {
 	return watchPersistent
 }
 
-// Watch reports what happens at a path. A one-shot watch (of GetW, ExistsW, ChildrenW)
-// gets one event, after which its channel is closed. A persistent watch (of AddWatch)
-// gets events until it is closed.
+// Watch reports what happens at a path. A one-shot watch (of GetW, ExistsW, ChildrenW) gets
+// one event, after which its channel is closed. A persistent watch (of AddWatch) gets events
+// until it is closed.
 //
-// A watch outlives its connection: the client sets it again at the next server. A
-// one-shot watch does not miss its event meanwhile. A persistent watch gets an
-// EventRearmed, after which its owner should read again. When the session ends, the
-// channel is closed without an event, and Err says why.
+// A watch outlives its connection: the client sets it again at the next server. A one-shot
+// watch does not miss its event meanwhile. A persistent watch gets an EventRearmed, after
+// which its owner should read again. When the session ends, the channel is closed without an
+// event, and Err returns the reason.
 type Watch struct {
 	c      *Client
-	path   string // as the caller named it
-	full   string // as the servers name it
+	path   string // as the caller passed it
+	full   string // the servers' name of it
 	kind   watchKind
 	events *stream[Event] // nil with an inbox
 	over   atomic.Bool    // see Fired
 	// Guarded by session.mu.
-	armed   bool // the server has it, or has it covered
+	armed   bool // the server has it, or a wider watch that covers it
 	issued  bool // the request that sets it has its place on the connection
-	covered bool // and does not set it, or not as it is, as there is a wider one
-	lacking bool // and did not set it, though nothing covers it: see watches.uncover
+	covered bool // the request does not set it, or sets a wider one
+	lacking bool // the request did not set it, and nothing covers it: see watches.uncover
 	err     atomic.Pointer[error]
 }
 
-// persistentBuffer is how many events of a persistent watch its channel holds.
+// persistentBuffer is the capacity of the channel of a persistent watch.
 const persistentBuffer = 16
 
 func (c *Client) newWatch(path string, kind watchKind) *Watch {
@@ -82,9 +82,9 @@ func (c *Client) newWatch(path string, kind watchKind) *Watch {
 // Path returns the path that the watch was set on.
 func (w *Watch) Path() string { return w.path }
 
-// Events returns the channel of events. It is closed after the one event of a one-shot
-// watch, and when the watch or the session ends. No event is dropped before that, even
-// if the channel is not read. Events is nil if there is an Inbox.
+// Events returns the channel of events. It is closed after the one event of a one-shot watch,
+// and when the watch or the session ends. No event is dropped before that, even if the
+// channel is not read. With an Inbox, Events returns nil.
 func (w *Watch) Events() <-chan Event {
 	if w.events == nil {
 		return nil
@@ -92,8 +92,8 @@ func (w *Watch) Events() <-chan Event {
 	return w.events.ch
 }
 
-// Next waits for the next event. After the last it returns Err, or if that is nil
-// ErrWatchFired.
+// Next waits for the next event. After the last one it returns Err, or ErrWatchFired if Err
+// is nil.
 func (w *Watch) Next(ctx context.Context) (Event, error) {
 	select {
 	case ev, ok := <-w.Events():
@@ -109,15 +109,15 @@ func (w *Watch) Next(ctx context.Context) (Event, error) {
 	return Event{}, ErrWatchFired
 }
 
-// ErrWatchFired is what Next returns of a one-shot watch whose event it has
-// returned already. ErrWatchClosed is why a watch ended that was closed.
+// Next returns ErrWatchFired for a one-shot watch whose event it has returned already.
+// ErrWatchClosed means that the watch was closed.
 var (
 	ErrWatchFired  = errors.New("watch has fired")
 	ErrWatchClosed = errors.New("watch is closed")
 )
 
-// Err returns why the channel was closed without an event: ErrWatchClosed,
-// ErrSessionExpired, ErrClosed, ErrAuthFailed. It is nil before, and if the watch
+// Err returns the reason why the channel was closed without an event: ErrWatchClosed,
+// ErrSessionExpired, ErrClosed or ErrAuthFailed. It returns nil before that, and if the watch
 // has fired.
 func (w *Watch) Err() error {
 	if err := w.err.Load(); err != nil {
@@ -126,11 +126,10 @@ func (w *Watch) Err() error {
 	return nil
 }
 
-// Pending reports whether there are events that have come in and that Events has
-// not handed out yet. Having read something from the servers, and Pending being
-// false, its owner knows that it has received all events up to that read; that
-// the channel happens to be empty does not say so, as what has overflowed it comes
-// after a moment only.
+// Pending reports whether events have arrived that were not received from Events yet. If
+// Pending returns false after a read from the servers, its owner has received all events up
+// to that read. An empty channel alone does not prove that, because events that did not fit
+// into it arrive a moment later.
 func (w *Watch) Pending() bool {
 	if w.events == nil {
 		return w.c.inbox.Pending()
@@ -138,14 +137,14 @@ func (w *Watch) Pending() bool {
 	return w.events.pending()
 }
 
-// Fired reports whether a one-shot watch has had its event, received or not, or
-// has ended. Of a persistent watch it reports whether it has ended.
+// Fired reports whether a one-shot watch has had its event, received or not, or has ended.
+// For a persistent watch it reports whether the watch has ended.
 func (w *Watch) Fired() bool { return w.over.Load() }
 
-// Close ends the watch: its channel is closed, and events that are not in it yet
-// are dropped. The server is told if nobody else needs the watch. It is idempotent.
-// An error is that of telling the server, which then may go on sending events that
-// nobody hears.
+// Close ends the watch: its channel is closed, and events that are not in it yet are dropped.
+// If no other watch needs it, the watch is also removed at the server; the returned error is
+// that of this request, and events may then still be sent, which the client ignores. Close is
+// idempotent.
 func (w *Watch) Close(ctx context.Context) error {
 	s := w.c.s
 	s.mu.Lock()
@@ -157,26 +156,26 @@ func (w *Watch) Close(ctx context.Context) error {
 	}
 	w.end(ErrWatchClosed)
 	if !s.stateIs(State.Connected) {
-		return nil // the next server won't be asked for it
+		return nil // it will not be set at the next server
 	}
 	return w.forget(ctx)
 }
 
-// forget tells the server that nobody needs a watch any more, if that is so.
+// forget removes a watch at the server if no other watch needs it.
 func (w *Watch) forget(ctx context.Context) error {
 	root := &Client{s: w.c.s}
 	_, err := do(ctx, root, &root.s.ops.forget, args{path: w.full, target: w})
 	if errors.Is(err, ErrNoWatcher) || errors.Is(err, ErrConnectionLoss) {
-		return nil // it is gone at the server, one way or the other
+		return nil // the server no longer has it
 	}
 	return err
 }
 
-// fire hands the watch an event of its path or, if it is recursive, of one below.
+// fire passes the watch an event of its path or, if it is recursive, of a path below.
 func (w *Watch) fire(ev Event) {
 	ev.Path = w.c.strip(ev.Path)
 	if w.kind.oneShot() {
-		w.over.Store(true) // before anybody has the event
+		w.over.Store(true) // set before the event can be received
 	}
 	if w.events == nil {
 		w.c.inbox.notices.push(Notice{w, ev})
@@ -188,7 +187,7 @@ func (w *Watch) fire(ev Event) {
 	}
 }
 
-// end closes the watch because of err. What is not in the channel yet is dropped, so
+// end closes the watch because of err. Events that are not in the channel yet are dropped, so
 // that no goroutine waits for a reader.
 func (w *Watch) end(err error) {
 	w.err.CompareAndSwap(nil, &err)

@@ -7,24 +7,25 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// watches are the watches of a session by path. Several watches of one kind at
-// one path are one at the server, which sends one notification for each change
-// whatever the number of kinds that it fires. Guarded by session.mu.
+// watches are the watches of a session by path. Several watches of one kind at one path are
+// one watch at the server, which sends one notification for each change however many kinds it
+// fires. Guarded by session.mu.
 //
-// Apache up to 3.8 keeps one mode for each path of a connection: the last one set
-// wins (semantics.md section 9). So a watch is not set at the server where that
-// has a wider one on the very path, a recursive one being wider than a persistent
-// one and that than a one-shot: the wider covers it, and stays at the server until
-// neither is needed. A recursive watch is not told that the list of children has
-// changed. So it covers no watch on children, whose table at the server is another
-// one; for a persistent one fire makes that up from what it is told of the
-// children, which is all but those that must not be read.
+// Apache up to 3.8 keeps one mode for each path of a connection: the last one set wins
+// (semantics.md section 9). So the client does not set a watch on a path where the server has
+// a wider one: the wider watch covers it, and stays at the server until neither is needed. A
+// recursive watch is wider than a persistent one, and that is wider than a one-shot watch.
+//
+// A recursive watch does not report changes of the list of children. So it covers no one-shot
+// watch on children, which the server keeps in another table. For a persistent watch, fire
+// derives these events from those of the children, except for children that the client must
+// not read.
 type watches struct {
 	byPath [watchKinds]map[string][]*Watch
 	// recursive are the paths on which the current server has a recursive watch.
 	recursive map[string]bool
-	// since, if it is not 0, is as of when there are watches that the current server
-	// has been asked to set by themselves, and has not said that it did: see uncover.
+	// since is the zxid from which on there may be watches that the current server has been
+	// asked to set by themselves, and has not confirmed; 0 if there are none. See uncover.
 	since Zxid
 }
 
@@ -36,9 +37,9 @@ func newWatches() watches {
 	return t
 }
 
-// arm enters a watch that call k is about to set, and reports whether the server
-// must be told. The watch counts for nothing until settle says that it is set,
-// but that it is in the table keeps the server's from being removed meanwhile.
+// arm adds a watch that call k is about to set, and reports whether the server must be asked
+// to set it. The watch gets no events until settle records that it is set, but while it is in
+// the table, the server's watch is not removed.
 func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 	w.full = full
 	k.watch = w
@@ -48,8 +49,8 @@ func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 	return tell
 }
 
-// issue is called as the request that sets a watch takes its place on a
-// connection; it reports whether no wider one is there or before it.
+// issue is called when the request that sets a watch takes its place on a connection. It
+// reports whether there is no wider watch on the path, set or requested before.
 func (t *watches) issue(w *Watch) (tell bool) {
 	w.covered, w.issued, w.lacking = t.wider(w.kind, w.full), true, false
 	return !w.covered
@@ -69,8 +70,8 @@ func (t *watches) wider(kind watchKind, full string) bool {
 	}
 }
 
-// uncover is told that a wide watch of the path was refused. The one-shot watches
-// under way that it was to cover are lacking now, unless another one covers them.
+// uncover handles the refusal of a wide watch. One-shot watches under way that it was to
+// cover are now lacking, unless another watch covers them.
 func (t *watches) uncover(full string) {
 	for kind := range watchPersistent {
 		for _, w := range t.byPath[kind][full] {
@@ -81,13 +82,13 @@ func (t *watches) uncover(full string) {
 	}
 }
 
-// hasWide reports whether the server has, or is asked for, a wide watch on the path.
+// hasWide reports whether the server has a wide watch on the path, or has been asked for one.
 func (t *watches) hasWide(full string) bool {
 	return t.recursive[full] || len(t.byPath[watchPersistent][full])+len(t.byPath[watchRecursive][full]) > 0
 }
 
-// shared reports whether the server must keep its watches of the type, as what is
-// left at the path lives on them, or by the rule of one mode for each path.
+// shared reports whether the server must keep its watches of the type, because other watches
+// on the path need them or because of the rule of one mode for each path.
 func (t *watches) shared(full string, wt WatchType) bool {
 	left := func(k watchKind) bool { return len(t.byPath[k][full]) > 0 }
 	wide := left(watchPersistent) || left(watchRecursive)
@@ -99,9 +100,9 @@ func (t *watches) armed(kind watchKind, full string) bool {
 	return slices.ContainsFunc(t.byPath[kind][full], func(w *Watch) bool { return w.armed })
 }
 
-// settle is told the outcome of the call that was to set the watch: nil or, as an
-// exists of a node that is not there sets one too, ErrNoNode. If that finds the
-// node its watch is like that of a get.
+// settle records the outcome of the call that was to set the watch. The watch is set if err
+// is nil, or ErrNoNode of an exists. If an exists finds the node, its watch is like that of a
+// get.
 func (t *watches) settle(w *Watch, code jute.Code) {
 	known := t.remove(w)
 	if !known || code != 0 && !(w.kind == watchExist && code == ErrNoNode) {
@@ -110,14 +111,14 @@ func (t *watches) settle(w *Watch, code jute.Code) {
 	switch {
 	case w.kind == watchExist && code == 0:
 		w.kind = watchData
-	case w.kind == watchRecursive, w.kind == watchPersistent && w.covered: // which was asked for as recursive
+	case w.kind == watchRecursive, w.kind == watchPersistent && w.covered: // requested as a recursive watch
 		t.recursive[w.full] = true
 	}
 	w.armed = true
 	t.byPath[w.kind][w.full] = append(t.byPath[w.kind][w.full], w)
 }
 
-// remove takes a watch out; it reports whether it was there.
+// remove removes a watch and reports whether it was there.
 func (t *watches) remove(w *Watch) bool {
 	m := t.byPath[w.kind]
 	i := slices.Index(m[w.full], w)
@@ -130,14 +131,14 @@ func (t *watches) remove(w *Watch) bool {
 	return true
 }
 
-// unneeded tells what the server can forget about a path now that a watch of the
-// kind is gone.
+// unneeded returns what the server can remove at a path after a watch of the kind was
+// removed.
 func (t *watches) unneeded(full string, kind watchKind) (wt WatchType, ok bool) {
 	has := func(k watchKind) bool { return len(t.byPath[k][full]) > 0 }
 	data, child := has(watchData) || has(watchExist), has(watchChildren)
 	switch {
 	case has(watchPersistent) || has(watchRecursive):
-		return 0, false // one mode for each path: leave it alone
+		return 0, false // one mode for each path: leave the server's watch
 	case !data && !child:
 		delete(t.recursive, full)
 		return AnyWatches, true
@@ -149,7 +150,7 @@ func (t *watches) unneeded(full string, kind watchKind) (wt WatchType, ok bool) 
 	return 0, false
 }
 
-// fire hands an event to all that wait for it.
+// fire passes an event to all watches that it fires.
 func (t *watches) fire(ev Event) {
 	switch ev.Type {
 	case EventCreated, EventDataChanged:
@@ -163,7 +164,7 @@ func (t *watches) fire(ev Event) {
 		t.fireAt(watchChildren, ev.Path, ev)
 	}
 	if ev.Type == EventChildrenChanged && t.recursive[ev.Path] {
-		return // fireParent has told the persistent ones, or will
+		return // fireParent has notified the persistent ones, or will
 	}
 	t.fireAt(watchPersistent, ev.Path, ev)
 	if ev.Type == EventChildrenChanged || len(t.recursive) == 0 {
@@ -178,10 +179,9 @@ func (t *watches) fire(ev Event) {
 	t.fireParent(ev)
 }
 
-// fireParent tells those who watch the children of a node with a recursive watch
-// that one has come or gone: the persistent watches that the recursive one covers,
-// and the one-shot ones, which fall silent in Apache 3.8.0 when a recursive watch
-// is set behind them.
+// fireParent notifies the watches on the children of a node with a recursive watch that a
+// child was created or deleted: the persistent watches that the recursive one covers, and the
+// one-shot watches, which Apache 3.8.0 no longer fires after a recursive watch was set.
 func (t *watches) fireParent(ev Event) {
 	parent := jute.Parent(ev.Path)
 	if ev.Type == EventDataChanged || ev.Path == "/" || !t.recursive[parent] {
@@ -192,7 +192,7 @@ func (t *watches) fireParent(ev Event) {
 	t.fireAt(watchPersistent, parent, ev)
 }
 
-// fireAt fires the watches that are armed, and takes one-shot ones out.
+// fireAt fires the armed watches, and removes one-shot ones.
 func (t *watches) fireAt(kind watchKind, path string, ev Event) {
 	m := t.byPath[kind]
 	list, ok := m[path]
@@ -214,7 +214,7 @@ func (t *watches) fireAt(kind watchKind, path string, ev Event) {
 	}
 }
 
-// take removes the watches that RemoveWatches of the type is about.
+// take removes the watches that a RemoveWatches closes.
 func (t *watches) take(full string, wt WatchType) []*Watch {
 	kinds := map[WatchType][]watchKind{
 		ChildWatches: {watchChildren}, DataWatches: {watchData, watchExist},
@@ -243,7 +243,7 @@ func (t *watches) endAll(err error) {
 	t.since = 0
 }
 
-// rearmed tells the persistent watches that they are set again.
+// rearmed notifies the persistent watches that they are set again.
 func (t *watches) rearmed(ev Event) {
 	for _, k := range []watchKind{watchPersistent, watchRecursive} {
 		for path, list := range t.byPath[k] {
@@ -257,13 +257,13 @@ func (t *watches) rearmed(ev Event) {
 	}
 }
 
-// setWatchesChunk is about how many bytes of paths go into one setWatches, as with
-// the Java client: the whole must be smaller than the servers' jute.maxbuffer.
+// setWatchesChunk is the approximate number of bytes of paths in one setWatches request, as
+// in the Java client: the request must be smaller than the servers' jute.maxbuffer.
 const setWatchesChunk = 128 << 10
 
-// requests returns the requests that set all armed watches again at a server, and
-// for each its operation: setWatches2 if it has persistent ones. Wider watches
-// come last, which is what counts where a path has one mode.
+// requests returns the requests that set all armed watches again at a server, each with its
+// operation: setWatches2 if it contains persistent watches. Wider watches come last, because
+// the last one counts where a path has one mode.
 func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 	clear(t.recursive)
 	if t.since != 0 {
