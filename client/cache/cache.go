@@ -19,52 +19,51 @@ const (
 	ChildrenOnly = 1  // the node and its children
 )
 
-// DefaultWindow is how many reads are under way at once unless Options.Window
-// says otherwise.
+// DefaultWindow is the number of concurrent reads if Options.Window is 0.
 const DefaultWindow = 512
 
-// Options are what a cache can be told. The zero value caches all of a subtree.
+// Options configure a cache. The zero value caches a whole subtree.
 type Options struct {
 	// Depth is how many levels below the node are cached: Whole (0), NodeOnly,
 	// ChildrenOnly (1), or any number.
 	Depth int
 
-	// NoData keeps Stats only. Node.Data is nil then.
+	// NoData caches only Stats. Node.Data is then nil.
 	NoData bool
 
-	// Filter, if not nil, says of each path whether it is cached. What is below
-	// a path that isn't is not cached either. It is not asked about the node that
-	// the cache is of. It must not block, and always give the same answer.
+	// Filter, if not nil, reports whether a path is cached. Nodes below a path that is not
+	// cached are not cached either. Filter is not called for the cache's root. It must not
+	// block, and must always return the same result.
 	Filter func(path string) bool
 
-	// MaxBytes is how much memory the nodes may take, as Cache.Bytes counts it.
-	// The cache closes with ErrTooLarge when it would be more. 0 is no limit.
+	// MaxBytes is the most memory that the nodes may take, as Cache.Bytes counts it. The
+	// cache closes with ErrTooLarge when it would exceed that. 0 means no limit.
 	MaxBytes int64
 
-	// Window is how many reads are under way at once, at most. 0 is DefaultWindow.
-	// Other operations of the client queue behind them.
+	// Window is the largest number of concurrent reads. 0 means DefaultWindow. Other
+	// operations of the client queue after them.
 	Window int
 
-	// OneShot uses one-shot watches, as is done with servers that have no
-	// persistent ones, on any server.
+	// OneShot uses one-shot watches on any server. Otherwise only servers without persistent
+	// watches get them.
 	OneShot bool
 }
 
-// Node is a node of the cache.
+// Node is a node in the cache.
 type Node struct {
 	Path string
-	Data []byte // shared with the cache: not to be changed. Nil if it is null
+	Data []byte // shared with the cache: must not be changed. Nil if it is null
 	Stat client.Stat
 }
 
-// ErrClosed is why a cache ended that was closed, and ErrTooLarge that of one
-// that had more than Options.MaxBytes to keep.
+// ErrClosed means that the cache was closed, and ErrTooLarge that its nodes exceeded
+// Options.MaxBytes.
 var (
 	ErrClosed   = errors.New("cache is closed")
 	ErrTooLarge = errors.New("subtree is larger than Options.MaxBytes")
 )
 
-// Cache holds a subtree in memory. All methods may be called from any goroutine.
+// Cache holds a subtree in memory. Its methods may be called from any goroutine.
 type Cache struct {
 	client *client.Client
 	opts   Options
@@ -75,19 +74,19 @@ type Cache struct {
 	finished chan struct{}        // closed when the loop has ended; err is set then
 	wg       sync.WaitGroup       // the loop, and the goroutines of listeners
 
-	mu      sync.RWMutex // guards what follows; the loop alone changes it
+	mu      sync.RWMutex // guards what follows, which only the loop changes
 	tree    tree
 	isReady bool
-	stale   time.Time // since when the connection is lost; zero if it isn't
+	stale   time.Time // when the connection was lost; zero if there is one
 	version client.Zxid
 	err     error
 	closed  bool // Close was called
 	subs    map[*subscription]struct{}
 }
 
-// Open begins to cache the node at path and what is below it, and returns at
-// once: WaitReady waits for it. The node need not exist. ctx is for Open alone.
-// An error means that an argument is wrong.
+// Open begins to cache the node at path and the nodes below it, and returns at once;
+// WaitReady waits for the contents. The node need not exist. ctx applies to Open only. An
+// error means that an argument is invalid.
 func Open(ctx context.Context, c *client.Client, path string, o Options) (*Cache, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -113,10 +112,9 @@ func Open(ctx context.Context, c *client.Client, path string, o Options) (*Cache
 	return k, nil
 }
 
-// Close ends the cache. What it holds can still be read, and is not kept up to
-// date any more. Close waits until the servers are told to forget the watches, or
-// have not answered for a second; a one-shot watch that a read was just setting
-// stays until it fires, which nobody hears. Close is idempotent.
+// Close ends the cache. Its contents can still be read, but are no longer updated. Close
+// waits until the servers have removed the watches, for at most a second. A one-shot watch
+// that a read was just setting stays until it fires, without effect. Close is idempotent.
 func (k *Cache) Close() {
 	k.cancel()
 	k.mu.Lock()
@@ -128,8 +126,8 @@ func (k *Cache) Close() {
 	k.wg.Wait()
 }
 
-// Err returns why the cache has ended: ErrClosed, ErrTooLarge, or what ended the
-// session. It is nil as long as the cache goes on.
+// Err returns the reason why the cache has ended: ErrClosed, ErrTooLarge, or the error that
+// ended the session. It returns nil while the cache works.
 func (k *Cache) Err() error {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -139,12 +137,12 @@ func (k *Cache) Err() error {
 // Path returns the path that the cache was opened with.
 func (k *Cache) Path() string { return k.tree.path }
 
-// Ready returns a channel that is closed once all has been read that there was.
-// It stays open if the cache ends before.
+// Ready returns a channel that is closed when everything has been read once. It stays open if
+// the cache ends before.
 func (k *Cache) Ready() <-chan struct{} { return k.ready }
 
-// WaitReady waits until all has been read that there was. The error is ctx's, or
-// Err if the cache ends before.
+// WaitReady waits until everything has been read once. It returns ctx's error, or Err if the
+// cache ends before.
 func (k *Cache) WaitReady(ctx context.Context) error {
 	select {
 	case <-k.ready:
@@ -156,24 +154,24 @@ func (k *Cache) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Stale reports whether the cache can't be kept up to date at the moment, and
-// since when: the connection is lost, or is back and not all has been read yet
-// that may have changed meanwhile.
+// Stale reports whether the cache can't be kept up to date at the moment, and since when: the
+// connection is lost, or has returned and not all nodes that may have changed meanwhile have
+// been read.
 func (k *Cache) Stale() (since time.Time, stale bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.stale, !k.stale.IsZero()
 }
 
-// Version returns a zxid up to which the cache is known to have all changes. It
-// moves when the cache has caught up with what the client has seen.
+// Version returns a zxid up to which the cache has all changes. It moves when the cache has
+// caught up with what the client has seen.
 func (k *Cache) Version() client.Zxid {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.version
 }
 
-// Get returns a node, and whether the cache has it.
+// Get returns a node, and whether it is in the cache.
 func (k *Cache) Get(path string) (Node, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -199,9 +197,9 @@ func (k *Cache) Children(path string) []string {
 	return names
 }
 
-// Nodes returns the nodes at path and below, parents first, children sorted by
-// name, as they are at one moment. It copies them (not their data) before the
-// first is handed out: the loop may take its time, and may call the cache.
+// Nodes returns the nodes at path and below, parents first, children sorted by name, as of
+// one moment. It copies the nodes, but not their data, before it yields the first, so the
+// loop may take its time and may call the cache.
 func (k *Cache) Nodes(path string) iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		k.mu.RLock()
@@ -222,7 +220,7 @@ func (k *Cache) Len() int {
 	return k.tree.len
 }
 
-// Bytes returns about how much memory the nodes take: names, data, and 168 bytes
+// Bytes returns approximately how much memory the nodes take: names, data, and 168 bytes
 // each.
 func (k *Cache) Bytes() int64 {
 	k.mu.RLock()
@@ -230,10 +228,9 @@ func (k *Cache) Bytes() int64 {
 	return k.tree.bytes
 }
 
-// Sync waits until the cache has all that was committed before the call. It
-// costs a round trip to the leader, and no more if nothing has changed. While
-// the connection is lost it waits for another one, as long as ctx lets it. The
-// error is ctx's, Err, or that of Client.Sync.
+// Sync waits until the cache has everything that was committed before the call. If nothing
+// has changed, it costs one round trip to the leader. While the connection is lost, it waits
+// for another one until ctx ends. It returns ctx's error, Err, or the error of Client.Sync.
 func (k *Cache) Sync(ctx context.Context) error {
 	err := k.client.Sync(ctx, k.tree.path)
 	for err != nil && passing(err) {

@@ -1,5 +1,5 @@
-// Package cache keeps a subtree in memory, and up to date: reading it costs no
-// round trip.
+// Package cache keeps a subtree in memory and up to date, so that reading it needs no round
+// trip.
 //
 //	k, err := cache.Open(ctx, c, "/services", cache.Options{})
 //	if err != nil {
@@ -16,13 +16,16 @@
 //   - A node in the cache is one that the server had: its data belong to its
 //     Stat. Nodes of different paths may be from different moments.
 //   - It never goes back: neither to an older state of a node, nor from a node to
-//     the one that was deleted before it, on whatever server the session goes on.
-//   - While the connection is there, a change is in the cache a round trip after
-//     the server has told of it. Nothing is missed by a lost connection, a new
+//     the one that was deleted before it, whichever server the session
+//     moves to.
+//   - While the connection lasts, a change is in the cache one round trip after
+//     the server has sent its event. Nothing is missed by a lost connection, a new
 //     server, or a session that expires and is replaced (Options.RenewSession of
-//     the client): all is looked at again, and listeners get the differences.
-//   - What the events tell, put together, is what the cache has.
-//   - When Sync returns, all that was committed before it was called is in.
+//     the client): the cache reads everything again, and listeners get the
+//     differences.
+//   - The events together give the contents of the cache.
+//   - When Sync returns, the cache has everything that was committed before the
+//     call.
 //
 // # What may be stale
 //
@@ -30,12 +33,12 @@
 // says so, until all is read that may have changed. A connection that has just
 // died silently is not noticed at once, but after two thirds of the session's
 // timeout. Two caches with different servers may differ by as much as the servers
-// lag. Sync before a read is the cure for all of that.
+// lag. Sync before a read avoids all of that.
 //
-// The servers tell nobody of a change of an ACL, so Stat.Aversion may be old until
-// something else happens to the node; and a node that becomes readable is seen
-// when it is next changed. They keep nodes of their own below /zookeeper, some of
-// which change without a word: a cache of / leaves them out.
+// The servers send no event for a change of an ACL, so Stat.Aversion may be old
+// until the node changes otherwise, and a node that becomes readable is seen at
+// its next change. Some of the servers' own nodes, below /zookeeper, change
+// without an event: a cache of / omits them.
 //
 // After a new session the cache waits for a server that knows all that the cache
 // has seen. If the ensemble has lost data (it was restored from a backup) it
@@ -43,15 +46,15 @@
 //
 // # How it works
 //
-// One goroutine owns the cache. A persistent recursive watch tells it which paths
-// have changed; it reads those, pipelined, one read of a path at a time. Only what
-// is read changes the cache, in the order in which the server answered: that is
-// why it can't go back, whatever the order of events. A node that is new is
-// listed if it has children; later ones are told by the watch.
+// One goroutine owns the cache. A persistent recursive watch reports the paths
+// that have changed. The goroutine reads these paths, pipelined, one read of a
+// path at a time. Only reads change the cache, in the order in which the server
+// answered them, so it can't go back, whatever the order of events. The children
+// of a new node are listed once; the watch reports later ones.
 //
 // Servers before ZooKeeper 3.6 have no persistent watches. The cache then sets
 // two one-shot watches on each node. The promises are the same, the cost is not: two
 // reads for each node, and some hundred bytes for each watch. Also, servers that
-// know of CVE-2024-23944 use up a one-shot watch without a word when the client may
+// know of CVE-2024-23944 discard a one-shot watch without an event when the client may
 // no longer read the node; they all have persistent watches.
 package cache

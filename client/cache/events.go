@@ -8,29 +8,29 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// EventType tells what a cache has to say.
+// EventType is the type of an event of a cache.
 type EventType int
 
 // The types of events.
 const (
-	// Added: Node is new in the cache.
+	// Added means that Node is new in the cache.
 	Added EventType = iota + 1
-	// Changed: Old has become Node: its data, or only its Stat, as that of a
-	// parent when a child comes or goes.
+	// Changed means that Old was replaced by Node: its data, or only its Stat, as for a
+	// parent when a child is created or deleted.
 	Changed
-	// Removed: Node is gone, as it was last seen. What was below it went before.
-	// A node that was deleted and created again is Removed, then Added.
+	// Removed means that Node was deleted; it is the last known state. The nodes below it
+	// were removed before. A node that was deleted and created again is Removed, then Added.
 	Removed
-	// Ready: all has been read that there was. It comes once.
+	// Ready means that everything has been read once. It comes once.
 	Ready
-	// Stale: the connection is lost, see Cache.Stale.
+	// Stale means that the connection is lost: see Cache.Stale.
 	Stale
-	// Fresh: after Stale, all that changed meanwhile is in the cache.
+	// Fresh follows Stale when all that changed meanwhile is in the cache.
 	Fresh
-	// Unreadable: the client may not read the node at Node.Path. Neither it nor
-	// what is below it is cached. It comes once until the node can be read.
+	// Unreadable means that the client may not read the node at Node.Path. Neither it nor the
+	// nodes below it are cached. It comes once until the node can be read.
 	Unreadable
-	// Closed: the cache has ended, Err says why. It is the last event.
+	// Closed means that the cache has ended; Err has the reason. It is the last event.
 	Closed
 )
 
@@ -44,7 +44,7 @@ func (t EventType) String() string {
 	return typeNames[t]
 }
 
-// Event is one step of a cache.
+// Event is one change of a cache.
 type Event struct {
 	Type EventType
 	Node Node
@@ -52,12 +52,12 @@ type Event struct {
 	Err  error // of Closed, Unreadable, and Stale
 }
 
-// DataChanged reports whether a Changed is one of the data, not of the Stat only.
+// DataChanged reports whether a Changed event is about the data, not only about the Stat.
 func (e Event) DataChanged() bool {
 	return e.Type == Changed && e.Old.Stat.Mzxid != e.Node.Stat.Mzxid
 }
 
-// String describes the event in a few words.
+// String returns a short description of the event.
 func (e Event) String() string {
 	s := e.Type.String()
 	if e.Node.Path != "" {
@@ -69,12 +69,12 @@ func (e Event) String() string {
 	return s
 }
 
-// subscription hands all events to one listener, in order. Those that it has not
-// taken yet wait in a list.
+// subscription passes all events to one listener, in order. Events that the listener has not
+// taken yet wait in a queue.
 type subscription struct {
 	mu    sync.Mutex
 	queue []Event
-	ended bool          // nothing follows what is in the queue
+	ended bool          // nothing follows the queue
 	wake  chan struct{} // capacity 1: look at the queue
 	gone  chan struct{} // closed by drop
 	once  sync.Once
@@ -105,11 +105,10 @@ func (s *subscription) poke() {
 	}
 }
 
-// drop gives up what has not been taken.
+// drop discards the events that have not been taken.
 func (s *subscription) drop() { s.once.Do(func() { close(s.gone) }) }
 
-// take returns what is in the queue, and waits if that is nothing. It returns
-// nil at the end.
+// take returns the queued events, and waits if there are none. It returns nil at the end.
 func (s *subscription) take() []Event {
 	for {
 		s.mu.Lock()
@@ -127,7 +126,7 @@ func (s *subscription) take() []Event {
 	}
 }
 
-// each calls fn for each event until it returns false, or the end.
+// each calls fn for each event until fn returns false or the events end.
 func (s *subscription) each(fn func(Event) bool) {
 	for evs := s.take(); evs != nil; evs = s.take() {
 		for i := range evs {
@@ -139,12 +138,11 @@ func (s *subscription) each(fn func(Event) bool) {
 	}
 }
 
-// Events returns a channel of all events from now on. It begins with an Added for
-// each node that is in the cache already, parents first, and a Ready if it is
-// ready: from the events alone one can have all that the cache has. No event is
-// dropped, and none merged with another: those that are not received take
-// memory. The channel is closed behind Closed, when ctx ends, and by Close, which
-// drops what has not been received.
+// Events returns a channel of all further events. It begins with an Added for each node that
+// is in the cache already, parents first, and a Ready if the cache is ready, so the events
+// alone are enough to rebuild its contents. No event is dropped, and none is merged with
+// another: events that are not received take memory. The channel is closed after Closed, when
+// ctx ends, and by Close, which drops what has not been received.
 func (k *Cache) Events(ctx context.Context) <-chan Event {
 	ch := make(chan Event, 16)
 	s := k.subscribe()
@@ -164,9 +162,9 @@ func (k *Cache) Events(ctx context.Context) <-chan Event {
 	return ch
 }
 
-// OnEvent calls fn for each event, as Events tells of them, one after the other
-// in a goroutine of its own, until stop is called. fn may take its time and call
-// what it likes but Close. stop does not wait for fn.
+// OnEvent calls fn for each event, as Events sends them, one after the other in a separate
+// goroutine, until stop is called. fn may block, and may call any method except Close. stop
+// does not wait for fn.
 func (k *Cache) OnEvent(fn func(Event)) (stop func()) {
 	s := k.subscribe()
 	k.listen(s, func() {
@@ -183,7 +181,7 @@ func (k *Cache) OnEvent(fn func(Event)) (stop func()) {
 	return s.drop
 }
 
-// subscribe makes a subscription that has been told what there is.
+// subscribe makes a subscription that begins with the current contents.
 func (k *Cache) subscribe() *subscription {
 	s := newSubscription()
 	k.mu.Lock()
@@ -226,7 +224,7 @@ func (k *Cache) listen(s *subscription, run func()) {
 	k.mu.Unlock()
 }
 
-// tellLocked hands an event to all subscribers.
+// tellLocked passes an event to all subscribers.
 func (k *Cache) tellLocked(ev Event) {
 	for s := range k.subs {
 		s.push(ev)
@@ -245,7 +243,7 @@ func (k *Cache) tellRemovedLocked(n *node, path string) {
 	}
 }
 
-// setLocked changes a node and tells of it, if there is anything to tell.
+// setLocked changes a node and sends an event if there is a difference.
 func (k *Cache) setLocked(n *node, path string, data []byte, stat client.Stat) {
 	if n.stat == stat {
 		return

@@ -9,41 +9,41 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// retryAfter is how long a read waits that a server could not do for reasons of
-// its own; lagPause how long a new session waits for a server to catch up.
+// retryAfter is the pause before a read is repeated that failed at the server; lagPause is
+// how long a new session waits for a server that is behind.
 const (
 	retryAfter = 200 * time.Millisecond
 	lagPause   = 50 * time.Millisecond
 )
 
-// loop is the goroutine that keeps a cache up to date. All that is not in Cache
-// is its own.
+// loop is the goroutine that keeps a cache up to date. It owns all fields that are not in
+// Cache.
 type loop struct {
 	*Cache
 	ctx    context.Context
 	states <-chan client.StateChange
 
 	inbox *client.Inbox  // of all watches
-	set   *client.Client // the view that sets them
+	set   *client.Client // the view that sets them, through inbox
 	watch *client.Watch  // the persistent watch; nil with one-shot watches
 	shots shots          // the one-shot watches
 
 	armed bool // the session has the watches
-	down  bool // the connection was lost, and its successor not dealt with
+	down  bool // the connection was lost, and the next one not handled yet
 	gen   uint32
-	// conn is when the connection was made on which everything was last read, or
-	// is being read. With another one events may have been missed, even if its
-	// change of state has not come yet.
+	// conn is when the connection was made on which everything was last read, or is being
+	// read. On another connection events may have been missed, even if its change of state
+	// has not arrived yet.
 	conn  time.Time
-	held  []func()    // syncs that wait for everything to be read on another one
-	seen  client.Zxid // what the client had seen when the cache last looked
+	held  []func()    // syncs that wait until everything is read on another connection
+	seen  client.Zxid // zxid that the client had seen when the cache last looked
 	work  work
-	again []*task // reads to be tried again, after a pause
+	again []*task // reads to be repeated, after a pause
 	pause *time.Timer
-	// denied has the unreadable nodes that were told of, with the generation in
-	// which they were last found so.
+	// denied has the unreadable nodes that were reported, with the generation in which they
+	// were last found unreadable.
 	denied map[string]uint32
-	hidden string // the path of the servers' own nodes, as the client names it
+	hidden string // the path of the servers' own nodes in the client's view
 	fatal  error  // ends the loop
 }
 
@@ -59,11 +59,10 @@ func newLoop(k *Cache, ctx context.Context) *loop {
 	return l
 }
 
-// systemPath is where the servers keep nodes of their own. Some of them change
-// without an event.
+// systemPath is the path of the servers' own nodes. Some of them change without an event.
 const systemPath = "/zookeeper"
 
-// run lives until the cache is closed or the session is over.
+// run keeps the cache up to date until it is closed or the session has ended.
 func (l *loop) run() {
 	defer l.pause.Stop()
 	err := l.arm()
@@ -89,7 +88,7 @@ func (l *loop) run() {
 	l.disarm()
 }
 
-// follow is the loop proper.
+// follow is the main loop.
 func (l *loop) follow() error {
 	for {
 		l.issue()
@@ -113,7 +112,7 @@ func (l *loop) follow() error {
 			if !ok {
 				return ErrClosed
 			}
-			l.land() // what failed when the state changed
+			l.land() // reads that failed when the state changed
 			if err := l.state(s); err != nil {
 				return err
 			}
@@ -128,7 +127,7 @@ func (l *loop) follow() error {
 
 // --- Connection
 
-// state is told of each change of the session's state.
+// state handles a change of the session's state.
 func (l *loop) state(s client.StateChange) error {
 	switch s.To {
 	case client.StateSuspended:
@@ -155,7 +154,7 @@ func (l *loop) state(s client.StateChange) error {
 	return nil
 }
 
-// over returns why the session is over for good, or nil if it isn't.
+// over returns the reason why the session has ended, or nil.
 func (l *loop) over() error {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -166,9 +165,8 @@ func (l *loop) over() error {
 	return nil
 }
 
-// arm gives the session its watch, in front of a first read of everything. A
-// session that is new may be with a server that is behind what the cache has seen:
-// it waits for that one to catch up.
+// arm sets the session's watch, and then begins to read everything. A new session may be on a
+// server that is behind the cache: arm waits until the server has caught up.
 func (l *loop) arm() error {
 	for {
 		if err := l.client.WaitConnected(l.ctx); err != nil {
@@ -214,12 +212,12 @@ func (l *loop) addWatch() error {
 	return err
 }
 
-// disarm makes the server forget the watches.
+// disarm makes the server remove the watches.
 func (l *loop) disarm() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if l.watch != nil {
-		_ = l.watch.Close(ctx) // the server may go on sending events, which nobody hears
+		_ = l.watch.Close(ctx) // the server may send further events, which the client ignores
 	}
 	l.shots.close(ctx)
 	l.inbox.Close()
@@ -236,7 +234,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// setStale says that the cache can't be kept up to date.
+// setStale records that the cache can't be kept up to date.
 func (l *loop) setStale(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +247,7 @@ func (l *loop) setStale(err error) {
 	}
 }
 
-// rescan reads everything, again or for the first time.
+// rescan reads everything, for the first time or again.
 func (l *loop) rescan() {
 	l.gen++
 	l.conn = l.client.Status().Since
@@ -260,8 +258,8 @@ func (l *loop) rescan() {
 	l.work.barrier(append([]func(){func() { l.fresh(gen, zxid) }}, waiting...)...)
 }
 
-// fresh is called when everything is read; a generation that another one has
-// followed does not count.
+// fresh is called when everything of a generation is read. It has no effect if a later
+// generation has begun.
 func (l *loop) fresh(gen uint32, zxid client.Zxid) {
 	if gen != l.gen || l.down {
 		return
@@ -286,7 +284,7 @@ func (l *loop) fresh(gen uint32, zxid client.Zxid) {
 
 // --- Events
 
-// hear is told of an event, and takes what has come since.
+// hear handles an event, and all that have arrived since.
 func (l *loop) hear(n client.Notice) {
 	for range 256 {
 		if n.Watch == l.watch {
@@ -302,8 +300,8 @@ func (l *loop) hear(n client.Notice) {
 	}
 }
 
-// heard asks for the reads that an event makes necessary. What is in the cache
-// does not change by an event, but by what is read.
+// heard requests the reads that an event makes necessary. Events do not change the cache;
+// only reads do.
 func (l *loop) heard(path string, t client.EventType) {
 	seg := l.work.now()
 	switch t {
@@ -320,8 +318,8 @@ func (l *loop) heard(path string, t client.EventType) {
 	}
 }
 
-// heardShot asks for the read that the event of a one-shot watch makes necessary,
-// and that sets another one.
+// heardShot requests the read that the event of a one-shot watch makes necessary. The read
+// sets the next watch.
 func (l *loop) heardShot(sh shot) {
 	what := wantNode
 	if sh.children {
@@ -330,14 +328,14 @@ func (l *loop) heardShot(sh shot) {
 	l.mark(sh.path, what, l.work.now())
 }
 
-// mark is work.mark for a path that may be none of the cache's.
+// mark is work.mark for a path that may be outside the cache.
 func (l *loop) mark(path string, what want, seg *segment) {
 	if l.work.tasks[path] != nil || l.within(path) {
 		l.work.mark(path, what, seg)
 	}
 }
 
-// within reports whether a path is to be in the cache.
+// within reports whether a path belongs in the cache.
 func (l *loop) within(path string) bool {
 	depth := l.tree.depth(path)
 	if depth < 0 || depth > l.levels() {
@@ -352,12 +350,12 @@ func (l *loop) within(path string) bool {
 	return true
 }
 
-// takes reports whether a path is to be in the cache if its parent is.
+// takes reports whether a path belongs in the cache if its parent does.
 func (l *loop) takes(path string) bool {
 	return path != l.hidden && (l.opts.Filter == nil || l.opts.Filter(path))
 }
 
-// levels returns how many levels below the root's are cached.
+// levels returns the number of levels below the root that are cached.
 func (l *loop) levels() int {
 	switch l.opts.Depth {
 	case Whole:
@@ -368,16 +366,16 @@ func (l *loop) levels() int {
 	return l.opts.Depth
 }
 
-// missedNone reports whether the connection is still that on which everything was
-// read: what the watch has told by now is then all that there was to tell.
+// missedNone reports whether the connection is still the one on which everything was read. If
+// so, the watch has reported every change.
 func (l *loop) missedNone() bool {
 	conn := l.client.Status().Since
 	return !conn.IsZero() && conn.Equal(l.conn)
 }
 
-// sync calls then when the cache has all that the server had when it answered a
-// sync just now. If that was on another connection it is when all has been read on
-// that one, or a later one: its change of state is about to come.
+// sync calls then when the cache has everything that the server had when it answered a sync
+// just now. If that was on another connection, this is when everything has been read on it or
+// on a later one; the change of state is about to arrive.
 func (l *loop) sync(then func()) {
 	zxid := l.client.Status().LastZxid
 	if !l.missedNone() {
@@ -391,20 +389,20 @@ func (l *loop) sync(then func()) {
 	})
 }
 
-// catchUp takes all events that have come in.
+// catchUp handles all events that have arrived.
 func (l *loop) catchUp() {
 	for l.inbox.Pending() {
 		select {
 		case n := <-l.inbox.Events():
 			l.hear(n)
 		default:
-			runtime.Gosched() // the event is on its way into the channel
+			runtime.Gosched() // an event is on its way into the channel
 		}
 	}
 }
 
-// settle notes how far the cache is known to be complete: if there is nothing to
-// read and no event pending, up to what the client had seen before it was looked.
+// settle records how far the cache is complete: if there is nothing to read and no event
+// pending, up to the zxid that the client had seen before the check.
 func (l *loop) settle() {
 	zxid := l.client.Status().LastZxid
 	l.seen = max(l.seen, zxid)
@@ -414,9 +412,9 @@ func (l *loop) settle() {
 	}
 }
 
-// known notes that the cache has all changes up to zxid.
+// known records that the cache has all changes up to zxid.
 func (l *loop) known(zxid client.Zxid) {
-	if zxid > l.version { // which the loop alone changes
+	if zxid > l.version { // only the loop changes it
 		l.mu.Lock()
 		l.version = zxid
 		l.mu.Unlock()

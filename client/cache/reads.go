@@ -7,8 +7,8 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// issue sends reads until the window is full. They are answered in that order,
-// each from a state of the server that is not older than that of the one before.
+// issue sends reads until the window is full. They are answered in that order, each from a
+// state of the server that is not older than that of the previous one.
 func (l *loop) issue() {
 	for len(l.work.flights) < l.opts.Window {
 		t := l.work.next()
@@ -22,8 +22,7 @@ func (l *loop) issue() {
 	}
 }
 
-// start issues one read. With one-shot watches it sets the watch that the node
-// lacks.
+// start issues one read. With one-shot watches it sets the watch that the node lacks.
 func (l *loop) start(f *flight) {
 	a, path := l.set.Async(), f.t.path
 	lacks := l.shots.use && !l.shots.has(path, f.what == wantList)
@@ -37,7 +36,7 @@ func (l *loop) start(f *flight) {
 	case f.what == wantNode && (l.shots.use || !l.opts.NoData):
 		f.node = a.Get(path)
 	case f.what == wantStat && lacks && path == l.tree.path && l.tree.root == nil:
-		f.stat = a.ExistsW(path) // a get of a node that isn't there sets no watch
+		f.stat = a.ExistsW(path) // a get of a missing node sets no watch
 	default:
 		f.stat = a.Exists(path)
 	}
@@ -54,12 +53,12 @@ func (f *flight) done() <-chan struct{} {
 	return f.list.Done()
 }
 
-// reply is what came of a read.
+// reply is the result of a read.
 type reply struct {
 	data  []byte
 	stat  client.Stat
 	names []string
-	watch *client.Watch // that it set, or nil
+	watch *client.Watch // the watch that it set, or nil
 	err   error         // ErrNoNode also of an exists
 }
 
@@ -76,7 +75,7 @@ func (f *flight) result() (r reply, ok bool) {
 		r.stat, r.watch = v.Stat, v.Watch
 		if r.err == nil && !v.Exists {
 			r.err = client.ErrNoNode
-			return r, ok // an exists sets its watch all the same
+			return r, ok // an exists sets its watch even then
 		}
 	default:
 		var v client.Listing
@@ -89,7 +88,7 @@ func (f *flight) result() (r reply, ok bool) {
 	return r, ok
 }
 
-// land takes the replies that are there, in the order of the requests.
+// land takes the replies that have arrived, in the order of the requests.
 func (l *loop) land() {
 	for len(l.work.flights) > 0 {
 		f := l.work.flights[0]
@@ -110,7 +109,7 @@ func (l *loop) landed(f *flight, r reply) {
 	}
 	switch {
 	case f.gen != l.gen:
-		// All is being read anew, and this may be from before.
+		// Everything is being read again, and this reply may be older.
 	case errors.Is(r.err, client.ErrNoNode):
 		l.gone(f)
 	case errors.Is(r.err, client.ErrNoAuth):
@@ -120,7 +119,7 @@ func (l *loop) landed(f *flight, r reply) {
 	case r.err == nil:
 		l.put(f, r)
 	case passing(r.err), errors.Is(r.err, client.ErrClosed), errors.Is(r.err, client.ErrAuthFailed):
-		f.t.add(f.what, f.seg) // the change of state that is to come decides
+		f.t.add(f.what, f.seg) // the coming change of state decides
 	default:
 		if len(l.again) == 0 {
 			l.pause.Reset(retryAfter)
@@ -131,7 +130,7 @@ func (l *loop) landed(f *flight, r reply) {
 	l.work.landed(f)
 }
 
-// put takes a node into the cache.
+// put sets a node of the cache.
 func (l *loop) put(f *flight, r reply) {
 	path := f.t.path
 	n := l.tree.find(path)
@@ -143,7 +142,7 @@ func (l *loop) put(f *flight, r reply) {
 	l.mu.Lock()
 	switch {
 	case n != nil && older(r.stat, n.stat):
-		// No server says so: see arm. The cache never goes back.
+		// Servers do not answer so: see arm. The cache never goes back.
 		l.mu.Unlock()
 		return
 	case n != nil && f.what == wantStat:
@@ -166,13 +165,12 @@ func (l *loop) put(f *flight, r reply) {
 	}
 }
 
-// sameNode reports whether a Stat shows that a node's data, and who may read it,
-// are what they were.
+// sameNode reports whether two Stats are of the same node with the same data and ACL.
 func sameNode(n *node, s client.Stat) bool {
 	return n != nil && n.stat.Czxid == s.Czxid && n.stat.Mzxid == s.Mzxid && n.stat.Aversion == s.Aversion
 }
 
-// older reports whether a node of Stat a is from before one of Stat b.
+// older reports whether Stat a is older than Stat b.
 func older(a, b client.Stat) bool {
 	return a.Czxid < b.Czxid || a.Czxid == b.Czxid && (a.Mzxid < b.Mzxid || a.Pzxid < b.Pzxid)
 }
@@ -184,8 +182,8 @@ func (l *loop) keep(data []byte) []byte {
 	return data
 }
 
-// addLocked enters a new node. It returns nil if the parent isn't there: when
-// that is read its children will be, if it can be read.
+// addLocked adds a new node. It returns nil if the parent is not in the cache: if the parent
+// can be read, its children will be read with it.
 func (l *loop) addLocked(path string, data []byte, stat client.Stat) *node {
 	var parent *node
 	name := ""
@@ -205,9 +203,8 @@ func (l *loop) removeLocked(n *node, path string) {
 	l.tree.remove(n, path, l.tellRemovedLocked)
 }
 
-// descend asks for the children of a node, if they aren't known to be complete.
-// With a persistent watch that they once were is enough: all that comes later is
-// told.
+// descend reads the list of a node's children, unless the cache has it. With a persistent
+// watch one reading is enough, because the watch reports all later children.
 func (l *loop) descend(n *node, path string, seg *segment) {
 	if n.gen == l.gen && (!l.shots.use || l.shots.has(path, true)) {
 		return
@@ -239,8 +236,8 @@ func (l *loop) prune(n *node, path string, names []string) {
 	}
 }
 
-// putList goes by a list of children: those not in it are removed, those new in
-// it read. When all is read anew the others are looked at, too.
+// putList applies a list of children: it removes the children that are not in it, and reads
+// the new ones. When everything is read again, it reads the others, too.
 func (l *loop) putList(f *flight, r reply) {
 	path := f.t.path
 	n := l.tree.find(path)
@@ -251,7 +248,7 @@ func (l *loop) putList(f *flight, r reply) {
 		l.work.mark(path, wantNode, f.seg)
 	}
 	if n.stat.Czxid != r.stat.Czxid {
-		return // another node of that name, whose children will be read with it
+		return // another node of the same name, whose children will be read with it
 	}
 	if sameNode(n, r.stat) {
 		l.mu.Lock()
@@ -279,8 +276,8 @@ func (l *loop) putList(f *flight, r reply) {
 	l.work.push(path, names, wantNode, f.seg)
 }
 
-// gone removes a node that isn't there, with all below it: those are gone, or if
-// they are new they will be read.
+// gone removes a node that does not exist, and all nodes below it. If some of those are new,
+// they will be read.
 func (l *loop) gone(f *flight) {
 	path := f.t.path
 	delete(l.denied, path)
@@ -294,8 +291,8 @@ func (l *loop) gone(f *flight) {
 	}
 }
 
-// deny leaves out a node that the client may not read. One whose Stat is all that
-// is kept is left without children.
+// deny removes a node that the client may not read. If only its Stat is cached, it keeps the
+// node without children.
 func (l *loop) deny(f *flight, err error) {
 	path := f.t.path
 	n := l.tree.find(path)

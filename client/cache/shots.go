@@ -7,29 +7,29 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// shots are the one-shot watches of a cache that has no persistent one: of each
-// node one on its data and one on its children.
+// shots are the one-shot watches of a cache without a persistent watch: one on the data and
+// one on the children of each node.
 type shots struct {
-	use bool                   // there are such
-	set map[shot]*client.Watch // those whose events have not been heard
+	use bool                   // the cache uses one-shot watches
+	set map[shot]*client.Watch // watches whose events have not been handled
 }
 
-// shot is what a one-shot watch is of.
+// shot identifies what a one-shot watch is on.
 type shot struct {
 	path     string
 	children bool
 }
 
-// reset forgets all watches, which the client has closed with the session.
+// reset forgets all watches: the client has closed them with the session.
 func (s *shots) reset() { clear(s.set) }
 
 func (s *shots) has(path string, children bool) bool {
 	return s.set[shot{path, children}] != nil
 }
 
-// add takes on a watch that a read has set. Until it fires no other is needed. Its
-// event may come before the read's result, and be none of these watches' then: so add
-// reports false if it has fired.
+// add records a watch that a read has set. No other is needed until it fires. Its event may
+// arrive before the read's result, and is then not found here: so add returns false if the
+// watch has fired.
 func (s *shots) add(sh shot, w *client.Watch) bool {
 	if w.Fired() {
 		return false
@@ -38,8 +38,8 @@ func (s *shots) add(sh shot, w *client.Watch) bool {
 	return true
 }
 
-// fired takes out a watch that has had its event, and returns what it was of. It
-// reports false of one that is none of these any more.
+// fired removes a watch that has fired, and returns what it was on. It returns false if the
+// watch is not recorded.
 func (s *shots) fired(w *client.Watch) (sh shot, ok bool) {
 	for _, children := range []bool{false, true} {
 		sh = shot{w.Path(), children}
@@ -51,17 +51,17 @@ func (s *shots) fired(w *client.Watch) (sh shot, ok bool) {
 	return sh, false
 }
 
-// closers is how many watches are closed at a time.
+// closers is the number of watches that are closed concurrently.
 const closers = 64
 
-// close makes the server forget all watches, as far as ctx lets it.
+// close makes the server remove all watches, until ctx ends.
 func (s *shots) close(ctx context.Context) {
 	all := make(chan *client.Watch)
 	var work sync.WaitGroup
 	for range min(closers, len(s.set)) {
 		work.Go(func() {
 			for w := range all {
-				_ = w.Close(ctx) // the server may keep it until it fires, which nobody hears
+				_ = w.Close(ctx) // the server may keep it until it fires, without effect
 			}
 		})
 	}

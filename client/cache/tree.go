@@ -7,9 +7,9 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// tree is the subtree as it is held: nodes that know their parent and, in the
-// order of their names, their children. A path is not kept but put together, so
-// that a node costs its struct, its name, its data and a pointer.
+// tree is the subtree in memory: nodes with a pointer to their parent and their children
+// sorted by name. Paths are not stored but assembled, so that a node costs its struct, its
+// name, its data and a pointer.
 type tree struct {
 	path  string // of root
 	root  *node  // nil if it does not exist
@@ -24,22 +24,22 @@ type node struct {
 	kids   []*node // sorted by name
 	data   []byte
 	stat   client.Stat
-	// gen is the loop's generation in which the children became fully known.
+	// gen is the loop's generation in which the list of children became complete.
 	gen uint32
 }
 
-// nodeBytes is what a node takes besides name and data: its struct and the
-// pointer to it.
+// nodeBytes is the size of a node besides name and data: its struct and the pointer to it.
 const nodeBytes = 168
 
 func (n *node) size() int64 { return int64(nodeBytes + len(n.name) + len(n.data)) }
 
 func (n *node) at(path string) Node { return Node{Path: path, Data: n.data, Stat: n.stat} }
 
-// kid returns where the child of a name is or belongs, and whether it is there.
+// kid returns the index of the child of that name, or where it belongs, and whether it
+// exists.
 func (n *node) kid(name string) (int, bool) {
 	if len(n.kids) == 0 || n.kids[len(n.kids)-1].name < name {
-		return len(n.kids), false // what comes in order goes to the end
+		return len(n.kids), false // children that come in order are appended
 	}
 	return slices.BinarySearchFunc(n.kids, name, func(k *node, name string) int { return strings.Compare(k.name, name) })
 }
@@ -58,8 +58,8 @@ func split(path string) (parent, name string) {
 	return path[:max(i, 1)], path[i+1:]
 }
 
-// below returns what of the path is below the root's, without a / in front, and
-// whether it is the root's or below it.
+// below returns the part of the path below the root's, without a leading /, and whether the
+// path is the root's or below it.
 func (t *tree) below(path string) (rest string, ok bool) {
 	if t.path == "/" {
 		return strings.CutPrefix(path, "/")
@@ -71,7 +71,7 @@ func (t *tree) below(path string) (rest string, ok bool) {
 	return strings.CutPrefix(rest, "/")
 }
 
-// depth returns how many levels below the root's a path is, or -1.
+// depth returns the number of levels below the root's path, or -1.
 func (t *tree) depth(path string) int {
 	rest, ok := t.below(path)
 	switch {
@@ -102,13 +102,13 @@ func (t *tree) find(path string) *node {
 	return n
 }
 
-// add enters a node that is not there. Its parent must be, unless it is the root.
+// add adds a node that does not exist. Its parent must exist, unless it is the root.
 func (t *tree) add(parent *node, name string, data []byte, stat client.Stat) *node {
 	n := &node{parent: parent, data: data, stat: stat}
 	if parent == nil {
 		t.root = n
 	} else {
-		n.name = strings.Clone(name) // not to keep all of the path
+		n.name = strings.Clone(name) // so that the whole path is not kept in memory
 		i, _ := parent.kid(name)
 		parent.kids = slices.Insert(parent.kids, i, n)
 	}
@@ -123,8 +123,8 @@ func (t *tree) set(n *node, data []byte, stat client.Stat) {
 	n.data, n.stat = data, stat
 }
 
-// remove takes out a node with all below it. each is called for each of them,
-// children first.
+// remove removes a node and all nodes below it. It calls each for all of them, children
+// first.
 func (t *tree) remove(n *node, path string, each func(n *node, path string)) {
 	t.forget(n, path, each)
 	if n.parent == nil {

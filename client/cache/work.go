@@ -6,28 +6,28 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// want is a set of things to read of a node.
+// want is a set of things to read about a node.
 type want uint8
 
 const (
 	wantNode want = 1 << iota // data and Stat
 	wantList                  // names of the children, and Stat
-	wantStat                  // Stat, and the data if that shows it to have changed
+	wantStat                  // Stat, and also the data if the Stat shows that it changed
 )
 
-// task is what is to be read of one path. It is queued, or one read of it is
-// under way and others may be wanted after that.
+// task is what is to be read of one path. It is queued, or a read of it is under way after
+// which others may be necessary.
 type task struct {
 	path   string
-	want   want     // to be read, after what is under way
-	seg    *segment // that counts want; nil if there is nothing
+	want   want     // to be read, besides what is under way
+	seg    *segment // the segment that counts want; nil if want is empty
 	flying bool
 }
 
-// segment counts reads that were wanted in a stretch of time. When they are done,
-// and those of all segments before, what waits for them is called.
+// segment counts reads that were requested in a period. When they are done, and those of all
+// earlier segments, the functions that wait for the segment are called.
 type segment struct {
-	n    uint64 // its place in the order of segments
+	n    uint64 // its position among the segments
 	left int
 	then []func()
 }
@@ -40,20 +40,19 @@ type scan struct {
 	seg    *segment // counts the scan as one
 }
 
-// flight is a read that is under way. One of its futures is set.
+// flight is a read under way. One of its futures is set.
 type flight struct {
 	t    *task
 	what want
 	seg  *segment // that counts it
-	gen  uint32   // in which it was issued
+	gen  uint32   // generation in which it was issued
 	node *client.Future[client.Node]
 	stat *client.Future[client.Presence]
 	list *client.Future[client.Listing]
 }
 
-// work is what is to be read: paths that something was heard of, in the order in
-// which it was, and lists of children, the last one first, so that they don't
-// pile up.
+// work is what is to be read: paths with events, in the order of the events, and lists of
+// children, the last one first, so that the lists do not accumulate.
 type work struct {
 	tasks   map[string]*task
 	queue   []*task
@@ -66,13 +65,13 @@ func newWork() work {
 	return work{tasks: map[string]*task{}, segs: []*segment{{}}}
 }
 
-// now returns the segment that counts what comes up now.
+// now returns the segment that counts new requests.
 func (w *work) now() *segment { return w.segs[len(w.segs)-1] }
 
 // idle reports whether there is nothing to read.
 func (w *work) idle() bool { return len(w.tasks) == 0 && len(w.scans) == 0 }
 
-// mark asks for reads of a path, which is queued unless it is already.
+// mark requests reads of a path, and queues it unless it is queued already.
 func (w *work) mark(path string, what want, seg *segment) {
 	t := w.tasks[path]
 	if t == nil {
@@ -85,7 +84,7 @@ func (w *work) mark(path string, what want, seg *segment) {
 	t.add(what, seg)
 }
 
-// add asks for more. It is counted by the earliest segment that asked.
+// add adds to a task. The earliest segment that requested it counts it.
 func (t *task) add(what want, seg *segment) {
 	switch {
 	case t.want == 0:
@@ -99,7 +98,7 @@ func (t *task) add(what want, seg *segment) {
 	t.want |= what
 }
 
-// push asks for reads of children.
+// push requests reads of children.
 func (w *work) push(parent string, names []string, what want, seg *segment) {
 	if len(names) == 0 {
 		return
@@ -108,7 +107,7 @@ func (w *work) push(parent string, names []string, what want, seg *segment) {
 	seg.left++
 }
 
-// next returns what is to be read next, taken out of the queue, or nil.
+// next removes and returns what is to be read next, or nil.
 func (w *work) next() *task {
 	for len(w.queue) == 0 && len(w.scans) > 0 {
 		s := w.scans[len(w.scans)-1]
@@ -127,7 +126,7 @@ func (w *work) next() *task {
 	return t
 }
 
-// take is what the next read of the task is to be.
+// take returns what the next read of the task should get.
 func (t *task) take() (what want, seg *segment) {
 	seg = t.seg
 	switch {
@@ -141,7 +140,7 @@ func (t *task) take() (what want, seg *segment) {
 	}
 	t.want &^= what
 	if t.want != 0 {
-		seg.left++ // the rest counts, too
+		seg.left++ // the rest counts as another read
 	} else {
 		t.seg = nil
 	}
@@ -149,7 +148,7 @@ func (t *task) take() (what want, seg *segment) {
 	return what, seg
 }
 
-// landed is told that a read is done, and queues what is wanted besides.
+// landed handles the end of a read, and queues what else is wanted.
 func (w *work) landed(f *flight) {
 	f.seg.left--
 	f.t.flying = false
@@ -160,13 +159,13 @@ func (w *work) landed(f *flight) {
 	delete(w.tasks, f.t.path)
 }
 
-// barrier calls then when all that is wanted by now is read.
+// barrier calls then when everything requested so far is read.
 func (w *work) barrier(then ...func()) {
 	w.now().then = append(w.now().then, then...)
 	w.segs = append(w.segs, &segment{n: w.now().n + 1})
 }
 
-// release calls what has waited long enough.
+// release calls the functions whose segments are done.
 func (w *work) release() {
 	for len(w.segs) > 1 && w.segs[0].left == 0 {
 		s := w.segs[0]
@@ -177,8 +176,8 @@ func (w *work) release() {
 	}
 }
 
-// postpone is landed for a read that did not succeed and is to be done again. The
-// task is for the caller to keep, and to queue with resume.
+// postpone is landed for a read that failed and must be repeated. The caller keeps the task,
+// and queues it by resume.
 func (w *work) postpone(f *flight) *task {
 	f.t.add(f.what, f.seg)
 	f.seg.left--
@@ -188,8 +187,8 @@ func (w *work) postpone(f *flight) *task {
 
 func (w *work) resume(tasks []*task) { w.queue = append(w.queue, tasks...) }
 
-// restart forgets all that is to be read, for all is to be read anew. What is
-// under way lands in a segment that nobody waits for. It returns what was waiting.
+// restart forgets everything requested, because everything will be read again. Reads under
+// way count in a segment that nothing waits for. It returns the functions that were waiting.
 func (w *work) restart() (waiting []func()) {
 	for _, s := range w.segs {
 		waiting = append(waiting, s.then...)

@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// Client returns a client of the proxy's servers that is connected. It is closed
-// at the end of t, and logs to t. The functions may change its options.
+// Client returns a connected client of the proxy's servers. It is closed at the end of t, and
+// logs to t. The functions may change its options.
 func (p *Proxy) Client(t testing.TB, opts ...func(*client.Options)) *client.Client {
 	t.Helper()
 	log := &testLog{t: t}
@@ -24,7 +24,7 @@ func (p *Proxy) Client(t testing.TB, opts ...func(*client.Options)) *client.Clie
 		t.Fatalf("zktest: client: %v", err)
 	}
 	t.Cleanup(func() {
-		// At servers that don't answer the session is left to expire.
+		// If the servers do not answer, the session is left to expire.
 		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 		defer cancel()
 		c.Close(ctx)
@@ -33,5 +33,5 @@ func (p *Proxy) Client(t testing.TB, opts ...func(*client.Options)) *client.Clie
 	return c
 }
 
-// goodbye is how long a client waits at the end for servers that don't answer.
+// goodbye is how long a client waits at the end of a test for servers that do not answer.
 const goodbye = 2 * time.Second

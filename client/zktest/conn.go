@@ -9,12 +9,12 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// conn is a client's connection and the one to the server that belongs to it. A
-// goroutine passes on what the client says, another what the server says.
+// conn is a client's connection together with the proxy's connection to the server. One
+// goroutine forwards what the client sends, another what the server sends.
 type conn struct {
 	door   *door
 	client net.Conn
-	gone   chan struct{} // closed with both connections
+	gone   chan struct{} // closed when both connections break
 
 	// Guarded by hub.mu.
 	server  net.Conn // nil before it is dialled
@@ -22,14 +22,14 @@ type conn struct {
 	greeted bool     // the connect request has been seen
 	began   bool     // so has the response
 	session jute.SessionID
-	pending []asked // passed on, and not answered; the oldest first
-	cut     *Cut    // has found its request on this connection; or nil
+	pending []asked // forwarded and not answered; the oldest first
+	cut     *Cut    // the cut whose request came on this connection; or nil
 }
 
 // asked is a request without a reply.
 type asked struct {
 	xid    int32
-	silent bool // the reply is not to be passed on
+	silent bool // the reply must not be forwarded
 }
 
 // serve runs the connection to its end.
@@ -48,8 +48,8 @@ func (c *conn) serve() {
 	<-up
 }
 
-// dial connects to the server. It returns false, with the client's connection
-// reset, if that can't be.
+// dial connects to the server. If it can't, it resets the client's connection and returns
+// false.
 func (c *conn) dial() bool {
 	h := c.door.hub
 	h.mu.Lock()
@@ -70,7 +70,7 @@ func (c *conn) dial() bool {
 	return !c.broken
 }
 
-// forget breaks the connection, if it isn't, and takes it off the list.
+// forget breaks the connection, if it is not broken yet, and removes it from the list.
 func (c *conn) forget() {
 	h := c.door.hub
 	h.mu.Lock()
@@ -93,9 +93,9 @@ func (c *conn) breakLocked() {
 	}
 }
 
-// hangUp ends the connection to the server, tells the client that nothing more
-// comes, and lets it read what has been sent: a close with bytes of the client
-// unread would make the system throw that away.
+// hangUp ends the connection to the server, tells the client that nothing more comes, and
+// lets the client read what has been sent: a close with unread bytes of the client would make
+// the system discard that.
 func (c *conn) hangUp() {
 	c.server.Close()
 	if tcp, ok := c.client.(*net.TCPConn); ok {
@@ -115,10 +115,10 @@ func (c *conn) hangUp() {
 	h.mu.Unlock()
 }
 
-// lingering is how long a client may take to see that its connection has ended.
+// lingering is how long a client may take to notice that its connection has ended.
 const lingering = time.Second
 
-// requestLocked judges a frame of the client's.
+// requestLocked decides about a frame of the client.
 func (c *conn) requestLocked(frame []byte) verdict {
 	r := request{op: jute.OpCreateSession, paths: []string{""}}
 	if c.greeted {
@@ -128,7 +128,7 @@ func (c *conn) requestLocked(frame []byte) verdict {
 	c.cut = c.door.cutForLocked(r)
 	if c.cut != nil && !c.cut.after {
 		if len(c.pending) == 0 {
-			c.server.Close() // which ends the other pump
+			c.server.Close() // ends the other pump
 		}
 		return drop
 	}
@@ -141,7 +141,7 @@ func (c *conn) requestLocked(frame []byte) verdict {
 	return pass
 }
 
-// replyLocked judges a frame of the server's.
+// replyLocked decides about a frame of the server.
 func (c *conn) replyLocked(frame []byte) verdict {
 	h, ok := c.headerLocked(frame)
 	if !ok {
@@ -168,8 +168,8 @@ func (c *conn) replyLocked(frame []byte) verdict {
 	return pass
 }
 
-// headerLocked returns the header of a frame of the server's. The first frame is
-// the answer to the connect request, which has none.
+// headerLocked returns the header of a frame of the server. The first frame is the answer to
+// the connect request, which has none.
 func (c *conn) headerLocked(frame []byte) (jute.ReplyHeader, bool) {
 	if c.began {
 		return parseReply(frame)
@@ -182,8 +182,8 @@ func (c *conn) headerLocked(frame []byte) (jute.ReplyHeader, bool) {
 	return jute.ReplyHeader{}, true
 }
 
-// gate waits while the door is stalled and, before the connect request has gone
-// through, while a session is expired. It returns false if the connection breaks.
+// gate waits while the door is stalled and, before the connect request has passed, while a
+// session is being expired. It returns false if the connection breaks.
 func (c *conn) gate() bool {
 	for {
 		c.door.hub.mu.Lock()
@@ -205,17 +205,17 @@ func (c *conn) gate() bool {
 	}
 }
 
-// verdict is what becomes of a frame, and of those behind it.
+// verdict determines what happens to a frame, and to those after it.
 type verdict int
 
 const (
 	pass verdict = iota
-	last         // pass, and then no more
-	drop         // and then no more
+	last         // pass it, and nothing after it
+	drop         // drop it and everything after it
 )
 
-// pump passes on frames until either end closes or judge, which is called with
-// the hub's lock held, says so.
+// pump forwards frames until either end closes or until judge, which is called with the hub's
+// lock held, ends it.
 func (c *conn) pump(from, to net.Conn, judge func(frame []byte) verdict) {
 	var in splitter
 	buf := make([]byte, 32<<10)
@@ -236,14 +236,14 @@ func (c *conn) pump(from, to net.Conn, judge func(frame []byte) verdict) {
 		}
 		if err != nil {
 			if tcp, ok := to.(*net.TCPConn); ok && err == io.EOF {
-				tcp.CloseWrite() // the other direction may have more to say
+				tcp.CloseWrite() // the other direction may still have data
 			}
 			return
 		}
 	}
 }
 
-// take returns the bytes that can be passed on, and whether more may follow.
+// take returns the bytes that can be forwarded, and whether more may follow.
 func (c *conn) take(in *splitter, judge func(frame []byte) verdict) (out []byte, more bool) {
 	h := c.door.hub
 	h.mu.Lock()

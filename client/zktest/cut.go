@@ -4,8 +4,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Cut is a break of a connection that waits for its request. It breaks one
-// connection, once.
+// Cut is a planned break of a connection at a request. It breaks one connection, once.
 type Cut struct {
 	hub   *hub
 	match Match
@@ -13,16 +12,16 @@ type Cut struct {
 	done  chan struct{}
 
 	// Guarded by hub.mu.
-	armed bool // no request found yet
+	armed bool // its request has not come yet
 	code  jute.Code
 }
 
 // Done returns a channel that is closed once the connection has been broken.
 func (c *Cut) Done() <-chan struct{} { return c.done }
 
-// Err returns, after Done, the error of the reply that a CutAfter has swallowed:
-// nil if the operation went well, and ErrConnectionLoss if the server gave no
-// reply. Of a CutBefore it is always ErrConnectionLoss.
+// Err returns, after Done, the error of the reply that a CutAfter has dropped: nil if the
+// operation succeeded, and ErrConnectionLoss if the server sent no reply. For a CutBefore it
+// is always ErrConnectionLoss.
 func (c *Cut) Err() error {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
@@ -32,14 +31,14 @@ func (c *Cut) Err() error {
 	return c.code
 }
 
-// Cancel takes the cut back, unless it has found its request.
+// Cancel cancels the cut, unless its request has come.
 func (c *Cut) Cancel() {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
 	c.armed = false
 }
 
-// hitLocked reports whether the cut is for r. It then looks for no other.
+// hitLocked reports whether the cut is for r. It is then for no other request.
 func (c *Cut) hitLocked(r request) bool {
 	if !c.armed {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// door is the proxy's address for one server.
+// door is the proxy's address of one server.
 type door struct {
 	hub *hub
 	l   net.Listener
@@ -36,7 +36,7 @@ func (d *door) accept() {
 	}
 }
 
-// admit makes a connection known, or returns nil if it is to be reset.
+// admit registers a connection, or returns nil if it must be reset.
 func (d *door) admit(nc net.Conn) *conn {
 	d.hub.mu.Lock()
 	defer d.hub.mu.Unlock()
@@ -48,7 +48,7 @@ func (d *door) admit(nc net.Conn) *conn {
 	return c
 }
 
-// reset closes a connection as a host does on whose port nobody listens.
+// reset closes a connection like a host without a listener on the port.
 func reset(nc net.Conn) {
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
@@ -56,8 +56,7 @@ func reset(nc net.Conn) {
 	nc.Close()
 }
 
-// point makes the door lead to another server; "" to none, which breaks the
-// connections.
+// point makes the door lead to another server. "" means none, and breaks the connections.
 func (d *door) point(target string) {
 	d.hub.mu.Lock()
 	d.target = target
@@ -67,8 +66,8 @@ func (d *door) point(target string) {
 	}
 }
 
-// cutAll breaks the connections that which, if not nil, picks. which is called
-// with the hub's lock held.
+// cutAll breaks the connections that which selects, or all if it is nil. which is called with
+// the hub's lock held.
 func (d *door) cutAll(which func(*conn) bool) {
 	d.hub.mu.Lock()
 	defer d.hub.mu.Unlock()
@@ -79,7 +78,7 @@ func (d *door) cutAll(which func(*conn) bool) {
 	}
 }
 
-// cutForLocked returns the cut that r is for, or nil.
+// cutForLocked returns the cut for r, or nil.
 func (d *door) cutForLocked(r request) *Cut {
 	d.cuts = slices.DeleteFunc(d.cuts, func(c *Cut) bool { return !c.armed })
 	if r.op == jute.OpPing {

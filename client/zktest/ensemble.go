@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Ensemble is servers that replicate, with a Proxy before them. Servers go by
-// their ids, from 1; the proxy to server i is At(i-1).
+// Ensemble is a group of servers that replicate, with a Proxy in front of them. Servers are
+// named by their ids, from 1; the proxy to server i is At(i-1).
 type Ensemble struct {
 	*Proxy
 	t     testing.TB
@@ -22,8 +22,8 @@ type Ensemble struct {
 	nodes []*node
 }
 
-// ensembleSettings make a lost link known soon, and a busy machine no reason to
-// elect a leader.
+// ensembleSettings make servers notice a lost link soon, and not elect a leader because the
+// machine is busy.
 var ensembleSettings = []string{"initLimit=600", "syncLimit=600", "zkd.heartbeat=20", "zkd.electionTimeout=2000"}
 
 // StartEnsemble starts n voting servers, which end with the test, and waits until
@@ -40,7 +40,7 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 		node.opts.ListenPeers, node.opts.DialPeer = e.links.listen(i+1), e.links.dial(i+1)
 		e.nodes = append(e.nodes, node)
 	}
-	t.Cleanup(e.heal) // a server that is cut off hands over to nobody
+	t.Cleanup(e.heal) // an isolated server can't hand over
 	e.each(func(n *node) { n.start() })
 	if t.Failed() {
 		t.FailNow()
@@ -53,7 +53,7 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 	return e
 }
 
-// each does something to all servers at once.
+// each calls a function for all servers concurrently.
 func (e *Ensemble) each(do func(*node)) {
 	var work sync.WaitGroup
 	for _, n := range e.nodes {
@@ -62,7 +62,7 @@ func (e *Ensemble) each(do func(*node)) {
 	work.Wait()
 }
 
-// Leader returns the id of the leader, or 0 if there is none just now.
+// Leader returns the id of the leader, or 0 if there is none.
 func (e *Ensemble) Leader() int {
 	for i, mode := range e.modes() {
 		if mode == "leader" {
@@ -87,9 +87,8 @@ func (e *Ensemble) Followers() []int {
 // returns its id. The error is that of ctx.
 func (e *Ensemble) WaitLeader(ctx context.Context) (int, error) { return e.wait(ctx, len(e.nodes)/2+1) }
 
-// wait waits for a leader with so many servers, itself included, and until each of
-// them knows that it counts: in an ensemble that is new it could not elect another
-// leader before.
+// wait waits until there is a leader with that many servers, itself included, and until each
+// of them knows that it counts: before that, a new ensemble could not elect another leader.
 func (e *Ensemble) wait(ctx context.Context, servers int) (leader int, err error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -129,8 +128,8 @@ func (e *Ensemble) WaitAll(ctx context.Context) error {
 	return err
 }
 
-// KillLeader kills the leader and returns its id. It waits for one if there is
-// none. The others elect a new one.
+// KillLeader kills the leader and returns its id. It waits for one if there is none. The
+// other servers elect a new one.
 func (e *Ensemble) KillLeader() int {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -144,21 +143,20 @@ func (e *Ensemble) KillLeader() int {
 	return id
 }
 
-// Kill ends a server as kill -9 does: its connections to clients and to other
-// servers break at once, and Restart finds what it had written by then. It does
-// nothing if the server is down.
+// Kill ends a server like kill -9: its connections to clients and to other servers break at
+// once, and Restart finds what it had written by then. It does nothing if the server is down.
 func (e *Ensemble) Kill(id int) {
 	e.t.Helper()
 	e.links.sever(id)
 	e.nodes[id-1].kill()
 }
 
-// Stop stops a server in order, as an operator does: a leader hands over first.
-// It does nothing if the server is down.
+// Stop stops a server in order, like an operator: a leader hands over first. It does nothing
+// if the server is down.
 func (e *Ensemble) Stop(id int) { e.t.Helper(); e.nodes[id-1].stop() }
 
-// Restart starts a server again on its data, at the same address. It stops it
-// first if it is up.
+// Restart starts a server again on its data, at the same address. If it is up, Restart stops
+// it first.
 func (e *Ensemble) Restart(id int) {
 	e.t.Helper()
 	e.nodes[id-1].stop()
@@ -166,8 +164,8 @@ func (e *Ensemble) Restart(id int) {
 	e.nodes[id-1].start()
 }
 
-// modes returns what each server says that it is: "leader", "follower", or
-// something else if it doesn't serve.
+// modes returns the mode that each server reports: "leader", "follower", or something else if
+// it does not serve.
 func (e *Ensemble) modes() []string {
 	modes := make([]string, len(e.nodes))
 	for i := range modes {
@@ -176,7 +174,7 @@ func (e *Ensemble) modes() []string {
 	return modes
 }
 
-// target is the address of a server itself, empty if it is down.
+// target is the address of the server itself, empty if it is down.
 func (e *Ensemble) target(i int) string {
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
@@ -203,16 +201,16 @@ func mode(server string) string {
 	return mode
 }
 
-// counted returns how many followers the leader counts on: as many as there can be if
-// the test's configuration does not let it be asked.
+// counted returns how many followers the leader counts. If the test's configuration forbids
+// the question, it returns the largest possible number.
 func (e *Ensemble) counted(leader int) int {
-	text, _ := word(e.target(leader-1), "mntr") // without an answer there is none
+	text, _ := word(e.target(leader-1), "mntr") // no answer counts as none
 	if strings.Contains(text, "whitelist") {
 		return len(e.nodes)
 	}
 	_, rest, _ := strings.Cut(text, "\nzk_synced_followers\t")
 	number, _, _ := strings.Cut(rest, "\n")
-	n, _ := strconv.Atoi(number) // without a number, too
+	n, _ := strconv.Atoi(number) // so does an answer without a number
 	return n
 }
 

@@ -6,22 +6,22 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// maxFrame is the largest length that counts as one. What begins with more is
-// another protocol: a four-letter word, or TLS.
+// maxFrame is the largest valid length of a frame. Anything larger begins another protocol: a
+// four-letter word, or TLS.
 const maxFrame = 256 << 20
 
-// splitter cuts one direction of a connection into frames. Bytes that are no
-// frames make it opaque: it then hands out what there is as it comes.
+// splitter cuts one direction of a connection into frames. Bytes that are not frames make it
+// opaque: it then returns what has arrived.
 type splitter struct {
-	buf    []byte // what has not been handed out
+	buf    []byte // not returned yet
 	opaque bool
 }
 
-// feed adds what was read. It is copied.
+// feed adds a copy of what was read.
 func (s *splitter) feed(b []byte) { s.buf = append(s.buf, b...) }
 
-// next returns the next frame, its length included, or nil if it is not complete
-// yet. The frame is good until the next feed.
+// next returns the next frame with its length, or nil if it is not complete yet. The frame is
+// valid until the next feed.
 func (s *splitter) next() []byte {
 	if !s.opaque && len(s.buf) >= 4 && binary.BigEndian.Uint32(s.buf) > maxFrame {
 		s.opaque = true
@@ -45,16 +45,16 @@ func (s *splitter) next() []byte {
 	return frame
 }
 
-// request is what a client asks for.
+// request is a client's request.
 type request struct {
 	xid   int32
 	op    jute.OpCode
-	paths []string // one, but for multis; "" for operations without
+	paths []string // one, or several of a multi; "" for operations without a path
 	watch bool     // it is a read that sets a watch
 }
 
-// parseRequest reads a frame from a client, its length included. What it can't
-// read it leaves at zero.
+// parseRequest reads a frame of a client with its length. Fields that it can't read stay
+// zero.
 func parseRequest(frame []byte) (r request) {
 	d := jute.NewDecoder(frame[4:])
 	var h jute.RequestHeader
@@ -88,14 +88,14 @@ func parseRequest(frame []byte) (r request) {
 	return r
 }
 
-// parseReply reads the header of a frame from a server, its length included.
+// parseReply reads the header of a frame of a server with its length.
 func parseReply(frame []byte) (h jute.ReplyHeader, ok bool) {
 	d := jute.NewDecoder(frame[4:])
 	h.Decode(&d)
 	return h, d.Err() == nil
 }
 
-// parseEvent reads a notification of a watch, its length included.
+// parseEvent reads an event of a watch with its length.
 func parseEvent(frame []byte) (e jute.WatcherEvent, ok bool) {
 	d := jute.NewDecoder(frame[4:])
 	var h jute.ReplyHeader

@@ -7,17 +7,16 @@ import (
 	"syscall"
 )
 
-// links is the network between the servers of an ensemble: TCP on loopback, on
-// ports that nobody has to know. A server can be taken off it, and what is sent to
-// a server can be held back.
+// links is the network between the servers of an ensemble: TCP on loopback, on random ports.
+// A server can be disconnected, and messages to a server can be held back.
 type links struct {
 	mu    sync.Mutex
-	ports map[string]string     // the address behind a configured one
-	down  map[int]bool          // servers that are off the network
-	held  map[int]chan struct{} // servers that hear nothing; closed when they do again
-	mute  map[int]bool          // of these, those whom nobody hears either
-	words map[int]int           // how often servers have heard something
-	conns map[*linkConn]bool    // those that have been dialled or accepted
+	ports map[string]string     // the actual address of a configured one
+	down  map[int]bool          // servers that are disconnected
+	held  map[int]chan struct{} // servers that receive nothing; closed when they receive again
+	mute  map[int]bool          // of the disconnected servers, those that are not to notice it
+	words map[int]int           // how often a server has received something from another one
+	conns map[*linkConn]bool    // those that were dialled or accepted
 }
 
 func newLinks() *links {
@@ -56,7 +55,7 @@ func (n *links) dial(id int) func(ctx context.Context, network, address string) 
 	}
 }
 
-// add makes a connection known as one of id's.
+// add registers a connection of server id.
 func (n *links) add(nc net.Conn, id int) (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -69,7 +68,7 @@ func (n *links) add(nc net.Conn, id int) (net.Conn, error) {
 	return c, nil
 }
 
-// sever takes a server off the network at once.
+// sever disconnects a server at once.
 func (n *links) sever(id int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +76,7 @@ func (n *links) sever(id int) {
 	n.breakLocked(func(c *linkConn) bool { return c.id == id })
 }
 
-// hold keeps from a server what others send it.
+// hold holds back what other servers send to a server.
 func (n *links) hold(id int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,8 +89,7 @@ func (n *links) holdLocked(id int) {
 	}
 }
 
-// strand takes a server off the network without its notice: its own ends of the
-// connections stay, with nothing behind them.
+// strand disconnects a server without its notice: its ends of the connections stay open.
 func (n *links) strand(id int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,14 +117,14 @@ func (n *links) restore(id int) {
 	delete(n.mute, id)
 }
 
-// heard returns how often a server has heard something of another one.
+// heard returns how often a server has received something from another one.
 func (n *links) heard(id int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.words[id]
 }
 
-// breakLocked closes the connections' ends that which picks.
+// breakLocked closes the ends of connections that which selects.
 func (n *links) breakLocked(which func(*linkConn) bool) {
 	for c := range n.conns {
 		if which(c) {
@@ -135,8 +133,7 @@ func (n *links) breakLocked(which func(*linkConn) bool) {
 	}
 }
 
-// linkListener takes connections for a server, and drops them while it is off the
-// network.
+// linkListener accepts connections for a server, and drops them while it is disconnected.
 type linkListener struct {
 	net.Listener
 	n  *links
@@ -160,11 +157,11 @@ func (l *linkListener) Accept() (net.Conn, error) {
 type linkConn struct {
 	net.Conn
 	n    *links
-	id   int           // of the server whose it is
+	id   int           // the server at this end
 	gone chan struct{} // closed with it
 }
 
-// Read reads, and then waits while what was read is to be held back.
+// Read reads, and then waits while the data must be held back.
 func (c *linkConn) Read(p []byte) (int, error) {
 	k, err := c.Conn.Read(p)
 	for {
@@ -185,7 +182,7 @@ func (c *linkConn) Read(p []byte) (int, error) {
 	}
 }
 
-// Write writes, or loses what nobody is to hear.
+// Write writes, or drops the data if the receiver is disconnected.
 func (c *linkConn) Write(p []byte) (int, error) {
 	c.n.mu.Lock()
 	mute := c.n.mute[c.id]

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// testLog writes to a test as long as that runs. It is a client.Logger, and what a
-// server's log goes to.
+// testLog writes to a test while that runs. It is a client.Logger, and the writer of a
+// server's log.
 type testLog struct {
 	mu sync.Mutex
 	t  testing.TB // nil when it has ended
@@ -43,15 +43,14 @@ func (l *testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end drops what comes later.
+// end drops later lines.
 func (l *testLog) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.t = nil
 }
 
-// serverLog returns the log of a server that goes by a name, without what is not
-// worth a warning.
+// serverLog returns the log of a named server, with warnings and errors only.
 func serverLog(t testing.TB, name string) *zap.Logger {
 	l := &testLog{t: t}
 	t.Cleanup(l.end)

@@ -8,17 +8,16 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Match tells whether a request is meant. It is asked about each request that a
-// client sends, pings excepted, with "" as the path of operations without one. A
-// multi is asked about once for each of its operations: op is OpMulti, path is
-// the operation's. The connect request counts as OpCreateSession. The paths are
-// those of the servers, with the client's chroot.
+// Match reports whether a request is the wanted one. It is called for each request that a
+// client sends, except pings, with "" as the path of operations without one. For a multi it
+// is called once for each operation, with OpMulti and that operation's path. The connect
+// request counts as OpCreateSession. Paths are the servers', with the client's chroot.
 //
 // A Match is called with a lock held: it must not block.
 type Match func(op client.OpCode, path string) bool
 
-// Any matches what the user of a client asks for: not what clients do of
-// themselves, which is to connect, to authenticate and to set watches again.
+// Any matches the requests of a client's user. It does not match those that clients make
+// themselves: to connect, to authenticate, and to set watches again.
 func Any() Match {
 	return func(op client.OpCode, _ string) bool {
 		switch op {
@@ -44,14 +43,14 @@ func At(path string) Match {
 	return func(_ client.OpCode, p string) bool { return p == path }
 }
 
-// Writes matches what changes the tree.
+// Writes matches requests that change the tree.
 func Writes() Match {
 	return func(op client.OpCode, _ string) bool {
 		return op.Write() && op != jute.OpCreateSession && op != jute.OpCloseSession
 	}
 }
 
-// Nth matches the nth, from 1, of what m matches.
+// Nth matches the nth request, counted from 1, that m matches.
 func Nth(n int, m Match) Match {
 	var mu sync.Mutex
 	return func(op client.OpCode, path string) bool {

@@ -2,19 +2,18 @@ package zktest
 
 import "time"
 
-// Patient lets servers that hear nothing of each other go on for 20 s, as Lag
-// and Strand want it, and not for 2 s.
+// Patient lets servers that hear nothing of each other continue for 20 s instead of 2 s, for
+// Lag and Strand.
 func Patient() Option { return Config("zkd.electionTimeout=20000") }
 
-// Isolate takes a server off the network of the servers until Rejoin; its clients
-// stay connected to it until it notices, which is soon. A leader is none any more
-// then.
+// Isolate disconnects a server from the other servers until Rejoin. Its clients stay
+// connected until it notices, which is soon. A leader then stops leading.
 func (e *Ensemble) Isolate(id int) { e.links.sever(id) }
 
-// Strand is Isolate for a server that doesn't notice: it goes on, with its clients,
-// as a leader too, and answers reads out of what it has. Its writes are not done.
-// The others, which notice, go on without it. It ends with Rejoin, and by itself
-// when the server has heard nothing for too long: see Patient.
+// Strand is Isolate for a server that does not notice: it continues to serve its clients,
+// even as a leader, and answers reads from its own state. Its writes are not done. The other
+// servers notice, and continue without it. It ends with Rejoin, or when the server has heard
+// nothing for too long: see Patient.
 func (e *Ensemble) Strand(id int) {
 	e.t.Helper()
 	e.settle(id)
@@ -24,22 +23,22 @@ func (e *Ensemble) Strand(id int) {
 // Rejoin ends Isolate and Strand.
 func (e *Ensemble) Rejoin(id int) { e.links.restore(id) }
 
-// Lag holds back what the other servers send to one, until CatchUp. What clients
-// change from now on they don't see at that server, which goes on answering reads
-// out of what it has. Its own clients' changes are done, and the answers to these
-// wait, as do Sync and new sessions there. It ends by itself when the server has
-// heard nothing for too long: see Patient. A leader that lags commits nothing.
+// Lag holds back what the other servers send to one server, until CatchUp. The server
+// continues to answer reads from its own state, so its clients do not see later changes.
+// Changes of its own clients are done, but their replies wait, as do Sync and new sessions on
+// it. It ends when the server has heard nothing for too long: see Patient. A leader that lags
+// commits nothing.
 func (e *Ensemble) Lag(id int) {
 	e.t.Helper()
 	e.settle(id)
 	e.links.hold(id)
 }
 
-// CatchUp ends Lag. The server learns what it has missed, in order.
+// CatchUp ends Lag. The server receives what it missed, in order.
 func (e *Ensemble) CatchUp(id int) { e.links.restore(id) }
 
-// settle waits until a server has heard of its leader for a while: one that has just
-// found it, or lost it, may answer nothing without it.
+// settle waits until a server has heard from its leader several times. A server that has just
+// found or lost its leader may not answer.
 func (e *Ensemble) settle(id int) {
 	e.t.Helper()
 	const words = 8
@@ -55,7 +54,7 @@ func (e *Ensemble) settle(id int) {
 	}
 }
 
-// heal puts all servers back on the network.
+// heal reconnects all servers.
 func (e *Ensemble) heal() {
 	for i := range e.nodes {
 		e.links.restore(i + 1)

@@ -12,33 +12,33 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Proxy stands between clients and one or several servers, each of which has an
-// address of the proxy's. Its methods act on the connections to all of its
-// servers; At narrows them to one.
+// Proxy stands between clients and one or several servers, each of which has an address at
+// the proxy. Its methods act on the connections to all of its servers; At narrows them to
+// one.
 type Proxy struct {
 	hub   *hub
 	doors []*door
 }
 
-// hub is what the doors of a proxy share.
+// hub is the shared state of a proxy's doors.
 type hub struct {
 	t    testing.TB
 	ctx  context.Context // ends with the test
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	// mu guards all that says so, here, in doors, conns and cuts.
+	// mu guards the fields that say so, here and in doors, conns and cuts.
 	mu       sync.Mutex
 	closed   bool
-	news     chan struct{} // closed and replaced when a count has changed
+	news     chan struct{} // closed and replaced when a count changes
 	sessions map[jute.SessionID]*session
 	records  []*Recording
-	expiring int           // calls of ExpireSession that are under way
-	expired  chan struct{} // closed with the last of these; nil if there is none
+	expiring int           // calls of ExpireSession under way
+	expired  chan struct{} // closed when the last of these ends; nil if there are none
 }
 
-// NewProxy starts a proxy before the servers, which are host:port each and need
-// not be up. It ends with the test.
+// NewProxy starts a proxy for the servers, host:port each, which need not be up. It ends with
+// the test.
 func NewProxy(t testing.TB, servers ...string) *Proxy {
 	t.Helper()
 	if len(servers) == 0 {
@@ -74,7 +74,7 @@ func (p *Proxy) close() {
 	h.work.Wait()
 }
 
-// At returns the proxy to the i-th of its servers only, from 0.
+// At returns the proxy of its i-th server only, from 0.
 func (p *Proxy) At(i int) *Proxy { return &Proxy{hub: p.hub, doors: p.doors[i : i+1]} }
 
 // Len returns the number of servers.
@@ -83,8 +83,8 @@ func (p *Proxy) Len() int { return len(p.doors) }
 // Addr returns the address, host:port, at which clients reach the first server.
 func (p *Proxy) Addr() string { return p.doors[0].l.Addr().String() }
 
-// ConnectString returns the addresses at which clients reach the servers, with
-// commas between.
+// ConnectString returns the addresses at which clients reach the servers, separated by
+// commas.
 func (p *Proxy) ConnectString() string {
 	var addrs []string
 	for _, d := range p.doors {
@@ -107,14 +107,14 @@ func (p *Proxy) CutSession(id client.SessionID) {
 	}
 }
 
-// Refuse resets new connections at once, until Accept. Those that are there stay.
+// Refuse resets new connections at once, until Accept. Existing connections stay.
 func (p *Proxy) Refuse() { p.set(func(d *door) { d.refusing = true }) }
 
 // Accept ends Refuse.
 func (p *Proxy) Accept() { p.set(func(d *door) { d.refusing = false }) }
 
-// Stall makes the connections black holes, until Resume: nothing goes through,
-// and nothing breaks. New connections are taken, and get no answer.
+// Stall makes the connections black holes, until Resume: nothing passes, and nothing breaks.
+// New connections are accepted, and get no answer.
 func (p *Proxy) Stall() {
 	p.set(func(d *door) {
 		if d.stalled == nil {
@@ -123,7 +123,7 @@ func (p *Proxy) Stall() {
 	})
 }
 
-// Resume ends Stall. What was held back goes through, late.
+// Resume ends Stall. What was held back is delivered.
 func (p *Proxy) Resume() {
 	p.set(func(d *door) {
 		if d.stalled != nil {
@@ -141,13 +141,12 @@ func (p *Proxy) set(change func(*door)) {
 	}
 }
 
-// CutBefore breaks the connection on which the next request comes that m matches,
-// and does not pass the request on: the operation has not happened.
+// CutBefore breaks the connection of the next request that m matches, and drops the request:
+// the operation has not been done.
 func (p *Proxy) CutBefore(m Match) *Cut { return p.arm(m, false) }
 
-// CutAfter passes the next request on that m matches, and breaks the connection
-// instead of passing the reply on: the operation has happened, or has failed as
-// Cut.Err says.
+// CutAfter forwards the next request that m matches, and breaks the connection instead of
+// forwarding the reply: the operation has been done, or has failed as Cut.Err says.
 func (p *Proxy) CutAfter(m Match) *Cut { return p.arm(m, true) }
 
 func (p *Proxy) arm(m Match, after bool) *Cut {
@@ -156,11 +155,11 @@ func (p *Proxy) arm(m Match, after bool) *Cut {
 	return c
 }
 
-// Counts has how many requests were passed on, by opcode. The connect request
-// counts as OpCreateSession.
+// Counts is the number of requests forwarded, by opcode. The connect request counts as
+// OpCreateSession.
 type Counts map[client.OpCode]int
 
-// Of returns how many of the operations there were together.
+// Of returns the number of requests of these operations together.
 func (c Counts) Of(ops ...client.OpCode) int {
 	n := 0
 	for _, op := range ops {
@@ -169,7 +168,7 @@ func (c Counts) Of(ops ...client.OpCode) int {
 	return n
 }
 
-// Since returns how many requests came after an earlier snapshot.
+// Since returns the number of requests after an earlier snapshot.
 func (c Counts) Since(before Counts) Counts {
 	diff := Counts{}
 	for op, n := range c {
@@ -180,7 +179,7 @@ func (c Counts) Since(before Counts) Counts {
 	return diff
 }
 
-// Total returns how many requests there were, pings excepted.
+// Total returns the number of requests, except pings.
 func (c Counts) Total() int {
 	n := 0
 	for op, k := range c {
@@ -191,7 +190,7 @@ func (c Counts) Total() int {
 	return n
 }
 
-// Requests returns how many requests have been passed on so far.
+// Requests returns the number of requests forwarded so far.
 func (p *Proxy) Requests() Counts {
 	sum := Counts{}
 	p.set(func(d *door) {
@@ -202,28 +201,28 @@ func (p *Proxy) Requests() Counts {
 	return sum
 }
 
-// Notifications returns how many watch events have been passed on so far.
+// Notifications returns the number of watch events forwarded so far.
 func (p *Proxy) Notifications() int {
 	n := 0
 	p.set(func(d *door) { n += d.notifications })
 	return n
 }
 
-// Connections returns how many connections there are.
+// Connections returns the number of connections.
 func (p *Proxy) Connections() int {
 	n := 0
 	p.set(func(d *door) { n += len(d.conns) })
 	return n
 }
 
-// AwaitRequests waits until at least n requests of the operation have been passed
-// on. The error is that of ctx.
+// AwaitRequests waits until at least n requests of the operation have been forwarded. The
+// error is that of ctx.
 func (p *Proxy) AwaitRequests(ctx context.Context, op client.OpCode, n int) error {
 	return p.await(ctx, fmt.Sprintf("%d requests %v", n, op), func() bool { return p.Requests()[op] >= n })
 }
 
-// AwaitNotifications waits until at least n watch events have been passed on. The
-// error is that of ctx.
+// AwaitNotifications waits until at least n watch events have been forwarded. The error is
+// that of ctx.
 func (p *Proxy) AwaitNotifications(ctx context.Context, n int) error {
 	return p.await(ctx, fmt.Sprintf("%d watch events", n), func() bool { return p.Notifications() >= n })
 }
@@ -244,7 +243,7 @@ func (p *Proxy) await(ctx context.Context, what string, there func() bool) error
 	}
 }
 
-// tellLocked wakes those who wait for counts.
+// tellLocked wakes the goroutines that wait for counts.
 func (h *hub) tellLocked() {
 	close(h.news)
 	h.news = make(chan struct{})

@@ -9,13 +9,13 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Traced is a request that a client has made, or an event of a watch that it got.
+// Traced is a request that a client has made, or an event that it got.
 type Traced struct {
-	// Op is the request's operation, and 0 if it is an event. A multi has one entry
-	// for each of its operations, all with OpMulti.
+	// Op is the request's operation, or 0 for an event. A multi has one entry for each of its
+	// operations, all with OpMulti.
 	Op    client.OpCode
 	Event client.EventType // of an event
-	Path  string           // as the servers know it: with the client's chroot
+	Path  string           // the servers' path, with the client's chroot
 	Watch bool             // the request is a read that sets a watch
 }
 
@@ -30,14 +30,14 @@ func (r Traced) String() string {
 	return fmt.Sprintf("%v %s", r.Op, r.Path)
 }
 
-// Recording has what was passed on since Record, in order.
+// Recording has what was forwarded since Record, in order.
 type Recording struct {
 	hub *hub
 	all []Traced // guarded by hub.mu
 }
 
-// Record begins to write down which requests and watch events are passed on: those
-// that Any matches, through all servers of the proxy. It goes on until the test ends.
+// Record begins to record the requests and watch events that are forwarded, through all
+// servers of the proxy: those that Any matches. It records until the test ends.
 func (p *Proxy) Record() *Recording {
 	r := &Recording{hub: p.hub}
 	p.hub.mu.Lock()
@@ -46,14 +46,14 @@ func (p *Proxy) Record() *Recording {
 	return r
 }
 
-// All returns what has been written down so far.
+// All returns what has been recorded so far.
 func (r *Recording) All() []Traced {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
 	return slices.Clone(r.all)
 }
 
-// Take returns what has been written down and forgets it.
+// Take returns what has been recorded and removes it.
 func (r *Recording) Take() []Traced {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
@@ -62,14 +62,14 @@ func (r *Recording) Take() []Traced {
 	return all
 }
 
-// Await waits until something is written down that fits, which may be so already.
-// The error is that of ctx.
+// Await waits until there is an entry that matches, if there is none already. The error is
+// that of ctx.
 func (r *Recording) Await(ctx context.Context, what string, fits func(Traced) bool) error {
 	p := Proxy{hub: r.hub}
 	return p.await(ctx, what, func() bool { return slices.ContainsFunc(r.All(), fits) })
 }
 
-// noteLocked writes a request down.
+// noteLocked records a request.
 func (h *hub) noteLocked(r request) {
 	for _, path := range r.paths {
 		if r.op == jute.OpPing || !Any()(r.op, path) {
@@ -81,7 +81,7 @@ func (h *hub) noteLocked(r request) {
 	}
 }
 
-// heardLocked writes a notification down.
+// heardLocked records an event.
 func (h *hub) heardLocked(frame []byte) {
 	e, ok := parseEvent(frame)
 	if !ok || len(h.records) == 0 {

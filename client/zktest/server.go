@@ -12,35 +12,35 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// Option changes what Start and StartEnsemble start.
+// Option configures the servers of Start and StartEnsemble.
 type Option func(*setup)
 
 type setup struct{ lines []string }
 
-// Config adds lines to the servers' configuration, which are like those of
-// zoo.cfg and win over what zktest has set.
+// Config adds lines to the servers' configuration, in the format of zoo.cfg. They override
+// zktest's own settings.
 func Config(lines ...string) Option {
 	return func(s *setup) { s.lines = append(s.lines, lines...) }
 }
 
-// settings are those of all servers: times are short, and no limit is in the way.
+// settings are the settings of all servers: short times, and no limits that tests could meet.
 var settings = []string{
 	"tickTime=100",
 	"minSessionTimeout=100",
 	"maxSessionTimeout=3600000",
 	"maxClientCnxns=0",
-	"preAllocSize=4096", // KiB: the least
+	"preAllocSize=4096", // KiB: the minimum
 	"4lw.commands.whitelist=*",
 	"znode.container.checkIntervalMs=50",
 	"request_throttler.shutdownTimeout=1000",
-	"snapCount=2147483647", // the log, in memory too, is enough; see dataDir
+	"snapCount=2147483647", // the log, in memory too, is sufficient; see dataDir
 }
 
-// dataDir is where servers have their files. It exists in their memory only: bbolt, which
-// writes snapshots, knows no other file system than the machine's.
+// dataDir is the directory of the servers' files. It exists only in their memory: bbolt,
+// which writes snapshots, can only use the machine's file system.
 const dataDir = "/nonexistent/zktest"
 
-// Server is a server of its own, with a Proxy before it.
+// Server is a single server, with a Proxy in front of it.
 type Server struct {
 	*Proxy
 	node *node
@@ -58,25 +58,25 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// Stop stops the server in order, as an operator does. Sessions and data stay for
-// Restart. It does nothing if the server is down.
+// Stop stops the server in order, like an operator. Restart finds its sessions and data. It
+// does nothing if the server is down.
 func (s *Server) Stop() { s.t().Helper(); s.node.stop() }
 
-// Kill ends the server as kill -9 does: its connections break at once, and
-// Restart finds what it had written by then.
+// Kill ends the server like kill -9: its connections break at once, and Restart finds what it
+// had written by then.
 func (s *Server) Kill() { s.t().Helper(); s.node.kill() }
 
-// Restart starts the server again on the same data; clients find it at the same
-// address. It stops it first if it is up.
+// Restart starts the server again on the same data, at the same address. If it is up, Restart
+// stops it first.
 func (s *Server) Restart() { s.t().Helper(); s.node.stop(); s.node.start() }
 
 func (s *Server) t() testing.TB { return s.hub.t }
 
-// node is one server process, so to speak, with a disk in memory.
+// node stands for one server process, with a disk in memory.
 type node struct {
 	t    testing.TB
 	door *door
-	opts server.Options // but for FS
+	opts server.Options // except FS
 
 	mu   sync.Mutex
 	disk *crashfs.FS
@@ -102,8 +102,8 @@ func newNode(t testing.TB, name string, d *door, opts []Option, lines ...string)
 	return n
 }
 
-// listenLocal opens any free port of the loopback interface: it is the proxy's
-// that clients know.
+// listenLocal opens a free port of the loopback interface. Clients only know the proxy's
+// address.
 func listenLocal(network, _ string) (net.Listener, error) { return net.Listen(network, "127.0.0.1:0") }
 
 func (n *node) start() {
@@ -124,7 +124,7 @@ func (n *node) start() {
 	n.door.point(srv.Addr().String())
 }
 
-// stop ends the server; its last replies get through.
+// stop ends the server; its last replies are delivered.
 func (n *node) stop() {
 	n.t.Helper()
 	n.mu.Lock()
@@ -146,8 +146,8 @@ func (n *node) stop() {
 	}
 }
 
-// kill ends the server: nothing gets through any more, and what it still writes
-// goes to a disk that nobody will see.
+// kill ends the server: nothing is delivered any more, and what it still writes goes to a
+// disk that is not used again.
 func (n *node) kill() {
 	n.t.Helper()
 	n.door.point("")

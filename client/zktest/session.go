@@ -14,25 +14,24 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// session is what is needed to take one over.
+// session is what is needed to take a session over.
 type session struct {
 	password []byte
-	last     *door // at which it was seen last
+	last     *door // where it was last seen
 }
 
-// patience is how long what should take milliseconds may take.
+// patience is the limit for what should take milliseconds.
 const patience = 30 * time.Second
 
-// ExpireSession makes the servers end a session that has come through the proxy,
-// and then breaks its connections. The client finds out as it does when it was
-// not heard of for too long: its connection breaks, and the next server that it
-// tries does not know the session. When ExpireSession returns, the ephemeral
-// nodes are gone. Until then new connections through the proxy wait, so that a
-// client that was connected is not back, for a moment, in the session that ends.
+// ExpireSession makes the servers end a session that has come through the proxy, and then
+// breaks its connections. To the client this looks like an expiry: its connection breaks, and
+// the next server that it tries does not know the session. When ExpireSession returns, the
+// ephemeral nodes are gone. Until then new connections through the proxy wait, so that the
+// client does not return to the session that is ending.
 //
-// It takes the session over on a connection of its own, with the password that
-// the server gave the client, and closes it there. So it works with any server;
-// but not over TLS, where the proxy doesn't see the password.
+// ExpireSession takes the session over on a separate connection, with the password that the
+// server gave the client, and closes it there. So it works with any server, but not over TLS,
+// where the proxy does not see the password.
 func (p *Proxy) ExpireSession(id client.SessionID) {
 	p.hub.t.Helper()
 	p.hub.holdConnects()
@@ -42,7 +41,7 @@ func (p *Proxy) ExpireSession(id client.SessionID) {
 	}
 }
 
-// holdConnects keeps connect requests from going through until releaseConnects.
+// holdConnects holds connect requests back until releaseConnects.
 func (h *hub) holdConnects() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +81,7 @@ func (p *Proxy) expire(id jute.SessionID) error {
 			p.CutSession(id)
 			return nil
 		}
-		select { // perhaps they are between leaders
+		select { // perhaps there is no leader at the moment
 		case <-time.After(betweenTries):
 		case <-ctx.Done():
 			return err
@@ -93,7 +92,7 @@ func (p *Proxy) expire(id jute.SessionID) error {
 // betweenTries is the pause when no server can end a session.
 const betweenTries = 20 * time.Millisecond
 
-// endAtAny closes a session at the first server where that is possible.
+// endAtAny closes a session at the first server that can do it.
 func endAtAny(ctx context.Context, servers []string, id jute.SessionID, password []byte) error {
 	err := errors.New("no server is up")
 	for _, server := range servers {
@@ -107,9 +106,9 @@ func endAtAny(ctx context.Context, servers []string, id jute.SessionID, password
 	return err
 }
 
-// end closes a session at a server, and makes sure that it is closed: its client
-// may take it back at any moment, if it has another way to the servers. A server that
-// hangs up every time does not serve.
+// end closes a session at a server, and makes sure that it is closed: its client may take it
+// back at any moment, if it has another way to the servers. A server that closes the
+// connection every time does not serve.
 func end(ctx context.Context, server string, id jute.SessionID, password []byte) error {
 	const most = 100
 	for hangups := 0; ; {
@@ -124,9 +123,9 @@ func end(ctx context.Context, server string, id jute.SessionID, password []byte)
 	}
 }
 
-// closeSession takes a session over and closes it. It returns true if the server
-// does not know the session any more. The error is io.EOF or a reset connection if
-// the server hangs up on it.
+// closeSession takes a session over and closes it. It returns true if the server no longer
+// knows the session. The error is io.EOF or a reset connection if the server closes the
+// connection.
 func closeSession(ctx context.Context, server string, id jute.SessionID, password []byte) (over bool, err error) {
 	var dialer net.Dialer
 	nc, err := dialer.DialContext(ctx, "tcp", server)
@@ -154,7 +153,7 @@ func closeSession(ctx context.Context, server string, id jute.SessionID, passwor
 	for {
 		frame, err := readFrame(nc)
 		if err != nil {
-			return false, nil // taken back by its client: try again
+			return false, nil // the client took it back: try again
 		}
 		if h, ok := parseReply(frame); ok && h.Xid == 1 {
 			return false, nil
@@ -162,7 +161,7 @@ func closeSession(ctx context.Context, server string, id jute.SessionID, passwor
 	}
 }
 
-// readFrame reads a frame, its length included.
+// readFrame reads a frame with its length.
 func readFrame(r io.Reader) ([]byte, error) {
 	frame := make([]byte, 4)
 	if _, err := io.ReadFull(r, frame); err != nil {

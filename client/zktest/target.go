@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// ServersVariable is the environment variable that gives Target other servers
-// than ours: "host:port,host:port,...".
+// ServersVariable is the environment variable that makes Target use other servers:
+// "host:port,host:port,...".
 const ServersVariable = "ZKD_TEST_SERVERS"
 
-// Target returns n servers for a test that is to run against any ZooKeeper: zkd's
-// of its own, as Start and StartEnsemble start them, or if ZKD_TEST_SERVERS is set
-// the first n that it names, which all tests then share. The options are for the
-// former only. The test is skipped if the variable names less than n servers.
+// Target returns n servers for a test that is to run against any ZooKeeper: new servers of
+// zkd, as Start and StartEnsemble make them, or the first n servers that ZKD_TEST_SERVERS
+// names, which all tests then share. The options apply to new servers only. The test is
+// skipped if the variable names fewer than n servers.
 func Target(t testing.TB, n int, opts ...Option) *Proxy {
 	t.Helper()
 	list := os.Getenv(ServersVariable)
@@ -30,5 +30,5 @@ func Target(t testing.TB, n int, opts ...Option) *Proxy {
 	return NewProxy(t, servers[:n]...)
 }
 
-// External reports whether Target returns servers that were there before.
+// External reports whether Target returns existing servers.
 func External() bool { return os.Getenv(ServersVariable) != "" }

@@ -17,31 +17,30 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
-// attemptLimit ends what hangs; nothing is decided by it otherwise.
+// attemptLimit ends a test that hangs. No outcome depends on it.
 const attemptLimit = 30 * time.Second
 
-// Quick is a retry policy for tests: patient, but without long pauses.
+// Quick is a retry policy for tests: many attempts, short pauses.
 func Quick() *client.RetryPolicy {
 	return &client.RetryPolicy{Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}
 }
 
-// Breakage is one way to break a connection under an operation.
+// Breakage is one way to break a connection during an operation.
 type Breakage struct {
 	T    *testing.T
 	Name string
 	P    *zktest.Proxy
-	// C is the client whose connection breaks, look another one; both have their
-	// paths below the same directory, which is empty.
+	// C is the client whose connection breaks, and look another one. The paths of both are
+	// below the same directory, which is empty at first.
 	C, Look *client.Client
 	Cut     *zktest.Cut
 }
 
-// EveryBreak calls work with a client whose connection breaks at its first
-// request, then at its second, and so on until it makes no more: once before the
-// request reaches the server and once before the reply reaches the client. Then it
-// does the same with a connection that has broken at the first request before, so
-// that what the client does to recover is broken, too. prepare makes what work
-// needs. t runs beside other tests.
+// EveryBreak calls work with a client whose connection breaks at its first request, then at
+// its second, and so on until work makes no more requests: once before the request reaches
+// the server and once before the reply reaches the client. Then it does the same with a
+// connection that has broken at the first request before, so that the client's recovery is
+// broken, too. prepare makes the nodes that work needs. t runs in parallel with other tests.
 func EveryBreak(t *testing.T, prepare func(b *Breakage), work func(ctx context.Context, b *Breakage)) {
 	t.Helper()
 	t.Parallel()
@@ -49,7 +48,7 @@ func EveryBreak(t *testing.T, prepare func(b *Breakage), work func(ctx context.C
 	look := srv.Client(t)
 	for _, first := range []string{"", "before-1-", "after-1-"} {
 		for _, where := range []string{"before", "after"} {
-			for n, last := 1, false; !last; n++ { // a cut counts what comes after those before it
+			for n, last := 1, false; !last; n++ { // a cut counts the requests after the previous ones
 				name := fmt.Sprintf("%s%s-%d", first, where, n)
 				t.Run(name, func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), attemptLimit)
@@ -97,8 +96,8 @@ func NewBreakage(ctx context.Context, t *testing.T, srv *World, look *client.Cli
 	return b
 }
 
-// EveryExpiry is EveryBreak where the session ends before the client can connect
-// again; it outlives a break at the first request. t runs beside other tests.
+// EveryExpiry is EveryBreak where the session ends before the client can connect again. The
+// session survives a break at the first request. t runs in parallel with other tests.
 func EveryExpiry(t *testing.T, renew bool, work func(ctx context.Context, b *Breakage)) {
 	t.Helper()
 	t.Parallel()
@@ -193,7 +192,7 @@ func (b *Breakage) Data(ctx context.Context, path string) (string, client.Stat) 
 	return string(node.Data), node.Stat
 }
 
-// AwaitGone waits until a directory has no nodes.
+// AwaitGone waits until a directory is empty.
 func (b *Breakage) AwaitGone(ctx context.Context, path string) {
 	b.T.Helper()
 	for {
@@ -209,7 +208,7 @@ func (b *Breakage) AwaitGone(ctx context.Context, path string) {
 	}
 }
 
-// Must ends the test if there is an error.
+// Must fails the test if err is not nil.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -217,7 +216,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// MustBe ends the test unless err is want.
+// MustBe fails the test unless err is want.
 func MustBe(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

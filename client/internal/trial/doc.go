@@ -1,4 +1,4 @@
-// Package trial has what the tests of the client and of the packages above it share:
-// servers with a place of their own, and work whose connection breaks, or whose session
+// Package trial has what the tests of the client and of the packages above it share: servers
+// with a separate directory for each test, and work whose connection breaks, or whose session
 // ends, at each of its requests.
 package trial

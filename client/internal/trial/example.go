@@ -11,10 +11,9 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/standin"
 )
 
-// What the examples run on: a server of their own, or the servers that
-// ZKD_TEST_SERVERS names.
+// The servers of the examples: a new server, or the servers that ZKD_TEST_SERVERS names.
 
-// ExampleTest is an example's stand-in for a *testing.T.
+// ExampleTest is an example's substitute for a *testing.T.
 type ExampleTest struct {
 	*standin.T
 	Root string
@@ -23,8 +22,8 @@ type ExampleTest struct {
 // NewExample returns one.
 func NewExample() *ExampleTest { return &ExampleTest{T: standin.Example()} }
 
-// Servers returns the address of a server, and makes the node t.Root on it, below
-// which the example works.
+// Servers returns the address of a server, and makes the node t.Root on it, which contains
+// the example's nodes.
 func (t *ExampleTest) Servers() string {
 	servers, _, _ := strings.Cut(os.Getenv("ZKD_TEST_SERVERS"), ",")
 	if servers == "" {

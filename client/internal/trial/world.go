@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
-// superDigest is the configuration's line for the super user super:secret.
+// superDigest is the configuration line for the super user super:secret.
 const superDigest = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="
 
 // World is a set of servers to test against, and a node for the test's own nodes.
@@ -23,7 +23,7 @@ type World struct {
 
 var worlds atomic.Int64
 
-// NewWorld starts or finds n servers.
+// NewWorld starts n servers, or uses those of ZKD_TEST_SERVERS.
 func NewWorld(t *testing.T, n int) *World {
 	t.Helper()
 	w := &World{Proxy: zktest.Target(t, n, zktest.Config(superDigest)),
@@ -44,24 +44,24 @@ func NewWorld(t *testing.T, n int) *World {
 	return w
 }
 
-// Super is an option of clients: they are the super user.
+// Super is an option that authenticates a client as the super user.
 func Super(o *client.Options) {
 	o.Auth = append(o.Auth, client.Auth{Scheme: "digest", Data: []byte("super:secret")})
 }
 
-// Client returns a client whose root is the world's place.
+// Client returns a client whose root is the world's node.
 func (w *World) Client(t *testing.T, opts ...func(*client.Options)) *client.Client {
 	t.Helper()
 	return w.Proxy.Client(t, opts...).Namespace(w.Root)
 }
 
-// Only returns a client that knows the i-th server only.
+// Only returns a client that knows only the i-th server.
 func (w *World) Only(t *testing.T, i int, opts ...func(*client.Options)) *client.Client {
 	t.Helper()
 	return w.Proxy.At(i).Client(t, opts...).Namespace(w.Root)
 }
 
-// Deadline ends a test that waits for what does not come.
+// Deadline returns a context that ends a test that hangs.
 func Deadline(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
