@@ -14,8 +14,8 @@ import (
 	"github.com/zkd-project/zkd/internal/buildinfo"
 )
 
-// run is the whole program. The error is what went wrong with the run, wrong
-// replies included.
+// run is the whole program. Its error says what went wrong with the run; wrong replies count,
+// too.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	rev, at := buildinfo.Revision()
 	version := fmt.Sprintf("zkbench %s (%s), %s\n", rev, at.UTC().Format(time.DateOnly), runtime.Version())
@@ -195,7 +195,7 @@ func compare(c *cobra.Command, args []string, cfg bench.Config, o options) error
 	return write(c.OutOrStdout(), cmp, o.output)
 }
 
-// table is an outcome that can be shown to people.
+// table is a result that can be printed for people.
 type table interface{ WriteTable(io.Writer) error }
 
 func write(w io.Writer, t table, output string) error {

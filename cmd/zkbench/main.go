@@ -16,7 +16,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// After the first signal the default action is back: a second one kills.
+	// Restore the default action after the first signal, so that a second one ends the
+	// process.
 	context.AfterFunc(ctx, stop)
 	stdout, stderr := console.Writer(os.Stdout), console.Writer(os.Stderr)
 	if err := run(ctx, os.Args[1:], stdout, stderr); err != nil {

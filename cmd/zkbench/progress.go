@@ -11,15 +11,15 @@ import (
 	"github.com/zkd-project/zkd/internal/console"
 )
 
-// redraw is how often the line of the progress is drawn again.
+// redraw is the interval at which the progress line is drawn.
 const redraw = 200 * time.Millisecond
 
-// progress shows on stderr what a run does, if that is a terminal: one line, which is
-// drawn again and again, and erased at the end. Its goroutine runs from startProgress
-// to stop. Without a terminal there is no goroutine, and phases are not shown.
+// progress shows on stderr what a run does, if stderr is a terminal: one line, which is
+// redrawn, and erased at the end. Its goroutine runs from startProgress to stop. Without a
+// terminal there is no goroutine, and phases are not shown.
 type progress struct {
 	stderr   io.Writer
-	terminal io.Writer // nil: stderr is none
+	terminal io.Writer // nil if stderr is no terminal
 	phases   chan bench.Phase
 	lines    chan string
 	over     chan struct{}
@@ -28,7 +28,7 @@ type progress struct {
 	// Of the goroutine:
 	phase bench.Phase
 	began time.Time
-	width int // of what is on the line
+	width int // of the text on the line
 }
 
 // startProgress begins to show the progress of the run that calls its begin.
@@ -56,7 +56,7 @@ func (p *progress) say(line string) {
 		p.lines <- line
 		return
 	}
-	_, _ = io.WriteString(p.stderr, line) // nobody to tell
+	_, _ = io.WriteString(p.stderr, line) // an error can't be reported anywhere
 }
 
 // stop erases the line.
@@ -92,14 +92,13 @@ func (p *progress) erase() {
 	_, _ = io.WriteString(p.terminal, "\r")
 }
 
-// draw writes over what is on the line. An error is not reported: the run does not
-// need the terminal.
+// draw overwrites the line. It ignores errors: the run does not need the terminal.
 func (p *progress) draw(line string) {
 	_, _ = fmt.Fprintf(p.terminal, "\r%-*s", p.width, line)
 	p.width = len(line)
 }
 
-// line is what is shown of a phase after a time, and with so many replies.
+// line returns the text for a phase after some time and number of replies.
 func line(phase bench.Phase, passed time.Duration, done int64) string {
 	s := phase.Name
 	switch {

@@ -116,8 +116,8 @@ func (c *Call) parseACL(s string) ([]client.ACL, error) {
 	return acl, nil
 }
 
-// aclError says what is missing if the servers refuse the scheme auth, which stands
-// for whoever is authenticated.
+// aclError explains a refusal of the scheme auth, which stands for the identities of the
+// client.
 func aclError(err error, acl []client.ACL) error {
 	isAuth := func(a client.ACL) bool { return a.ID.Scheme == "auth" }
 	if !errors.Is(err, client.ErrInvalidACL) || !slices.ContainsFunc(acl, isAuth) {

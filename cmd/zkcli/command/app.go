@@ -19,17 +19,17 @@ import (
 	"github.com/zkd-project/zkd/internal/console"
 )
 
-// Streams are what a process has of its surroundings.
+// Streams are the standard streams of a process.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
 }
 
-// ErrQuit is what Execute returns when the session is to end.
+// ErrQuit means that the session ends.
 var ErrQuit = errors.New("quit")
 
-// App runs command lines. One goroutine uses it.
+// App runs command lines. It must be used by one goroutine.
 type App struct {
 	in     io.Reader
 	out    *lockedWriter
@@ -38,10 +38,10 @@ type App struct {
 
 	commands []Command
 	opts     Options
-	session  bool // lines follow each other: interactive or a script
+	session  bool // commands share a session: interactive or a script
 	conn     connection
 	history  history
-	shell    *shell.Shell // of whoever types, or nil
+	shell    *shell.Shell // the interactive shell, or nil
 	watching watching
 }
 
@@ -55,13 +55,12 @@ func New(s Streams) *App {
 	return a
 }
 
-// Main is the whole program. It returns the exit code. SIGTERM ends it in order;
-// Ctrl-C ends a command or a script, and only the running command of a session that
-// somebody types.
+// Main is the whole program. It returns the exit code. SIGTERM ends it in order. Ctrl-C ends
+// a command or a script, but in an interactive session only the running command.
 func Main(ctx context.Context, args []string, s Streams) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends an end that takes too long
+	context.AfterFunc(ctx, stop) // a second signal ends the process if the end takes too long
 	a := New(s)
 	defer a.Close()
 	return a.Run(ctx, args)
@@ -70,8 +69,8 @@ func Main(ctx context.Context, args []string, s Streams) int {
 // Close ends the session, and with it its ephemeral nodes and watches.
 func (a *App) Close() { a.conn.close() }
 
-// Run runs the command of args or, if they have only flags, those that come in.
-// It returns the exit code.
+// Run runs the command in args. If args has only flags, it runs the commands in the input. It
+// returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	root := a.root(&a.opts)
 	root.RunE = func(*cobra.Command, []string) error { return a.lines(ctx) }
@@ -82,8 +81,8 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	return ExitCode(a.report(err, a.opts.Format))
 }
 
-// Execute runs one line of a session, given as its words, and writes its error.
-// The error is returned, too; it is ErrQuit if no line is to follow.
+// Execute runs one line of a session, given as its words, and writes its error. It also
+// returns the error; ErrQuit ends the session.
 func (a *App) Execute(ctx context.Context, words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -111,14 +110,14 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, opts *Options, a
 	return err
 }
 
-// again runs a line from within another, which has its options and its barrier.
+// again runs a line from within another one, with the same options and barrier.
 func (a *App) again(ctx context.Context, words []string) error {
 	opts := a.opts
 	return a.execute(ctx, a.root(&opts), &opts, words)
 }
 
-// root makes the tree of cobra commands whose flags set opts. It is made anew for
-// each line, as flags keep their values.
+// root makes the tree of cobra commands whose flags set opts. It is made again for each line,
+// because flags keep their values.
 func (a *App) root(opts *Options) *cobra.Command {
 	root := &cobra.Command{
 		Use: "zkcli", Short: "A shell for ZooKeeper servers", Args: cobra.ArbitraryArgs,
@@ -190,9 +189,9 @@ func (a *App) Client(ctx context.Context) (*client.Client, error) {
 	return a.conn.get(ctx, &a.opts, a.event)
 }
 
-// lockedWriter writes whole pieces: results and watch events don't mix. Everything
-// that zkcli prints goes through one. What it writes to a terminal it escapes, as it may
-// come from a znode.
+// lockedWriter writes whole pieces, so that results and watch events do not mix. All output
+// of zkcli passes through one. Output to a terminal is escaped, because it may contain data
+// of znodes.
 type lockedWriter struct {
 	mu     *sync.Mutex
 	w      io.Writer
@@ -218,18 +217,18 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 // rawWriter writes without escaping.
 type rawWriter lockedWriter
 
-// raw returns a writer for the control sequences of zkcli itself. Text from elsewhere
-// must not be written to it, unless it has been escaped.
+// raw returns a writer for zkcli's control sequences. Other text must be escaped before it is
+// written to it.
 func (w *lockedWriter) raw() *rawWriter { return (*rawWriter)(w) }
 
-// Write writes p as it is.
+// Write writes p unchanged.
 func (w *rawWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.w.Write(p)
 }
 
-// redirect sends what follows to another writer, and returns the one before.
+// redirect sends further output to another writer, and returns the previous one.
 func (w *lockedWriter) redirect(to io.Writer) io.Writer {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -56,7 +56,7 @@ func (c *Call) bench(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	c.attach(cmd)
-	const clean = 10 * time.Second // zkbench deletes its nodes at its end
+	const clean = 10 * time.Second // time for zkbench to delete its nodes
 	if err = runProgram(cmd, clean); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -13,16 +13,16 @@ import (
 // Command is one command of zkcli.
 type Command struct {
 	Name     string // as Apache spells it; other cases are accepted
-	Synopsis string // what follows the name: "[-s] [-w] path"
+	Synopsis string // the text after the name: "[-s] [-w] path"
 	Short    string // one line, without a full stop
 	Long     string // sentences; may be empty
 	Examples []Example
-	// Args are the kinds of the arguments. The first Required ones must be there;
-	// the last may be repeated if Repeat is set.
+	// Args are the kinds of the arguments. The first Required ones are required; the last may
+	// be repeated if Repeat is set.
 	Args     []Arg
 	Required int
 	Repeat   bool
-	// Session is set if the command makes sense only among others.
+	// Session is set if the command makes sense only in a session.
 	Session bool
 	// Setup defines the command's flags and returns what it does.
 	Setup func(flags *cobra.Command) Run
@@ -41,7 +41,7 @@ type Arg struct {
 	Words []string // the values, of kind Word
 }
 
-// Kind is what an argument or the value of a flag can be completed with.
+// Kind determines how an argument or the value of a flag is completed.
 type Kind int
 
 // The kinds.
@@ -54,7 +54,7 @@ const (
 	Name             // of a command
 )
 
-// Run does what a command is for.
+// Run performs a command.
 type Run func(ctx context.Context, c *Call) error
 
 // Call is one run of a command.
@@ -73,18 +73,18 @@ func (c *Call) Arg(i int) string {
 	return ""
 }
 
-// Client returns the client once it is connected. The error is one line that
-// lists the servers and what is wrong with each.
+// Client returns the connected client. Its error is one line that lists the servers and the
+// problem of each.
 func (c *Call) Client(ctx context.Context) (*client.Client, error) { return c.App.Client(ctx) }
 
-// Usage returns an error that says what is wrong with the command's line.
+// Usage returns an error that explains a mistake in the command line.
 func (c *Call) Usage(format string, args ...any) error {
 	return &UsageError{Command: c.Command.Name, Usage: c.Command.usage(), Text: fmt.Sprintf(format, args...)}
 }
 
 func (c *Command) usage() string { return strings.TrimSpace(c.Name + " " + c.Synopsis) }
 
-// check says whether there are too few or too many arguments.
+// check reports too few or too many arguments.
 func (c *Call) check() error {
 	have, args := len(c.Args), c.Command.Args
 	switch {
@@ -96,7 +96,7 @@ func (c *Call) check() error {
 	return nil
 }
 
-// pathOnly are the arguments of the many commands that take a znode's path.
+// pathOnly are the arguments of the commands that take only a path.
 func pathOnly() []Arg { return []Arg{{Name: "path", Kind: Path}} }
 
 // boolFlag defines a flag without a value.

@@ -15,7 +15,7 @@ import (
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 )
 
-// The annotation of a flag that says what its value can be completed with.
+// kindAnnotation is the annotation of a flag with the kind of its value.
 const kindAnnotation = "zkcli-kind"
 
 var kindNames = []string{Text: "text", Path: "path", Host: "host", File: "file", Word: "word", Name: "name"}
@@ -28,9 +28,8 @@ func annotate(flags *cobra.Command, long string, kind Kind, words []string) {
 	}
 }
 
-// Complete returns what the word, the last of a line, can become; words are those
-// before it. It asks the server for the names of znodes; the error is that of the
-// server.
+// Complete returns the completions of word, the last one of a line; words are those before
+// it. It asks the server for the names of znodes, and returns the server's error.
 func (a *App) Complete(ctx context.Context, words []string, word string) ([]shell.Candidate, error) {
 	opts := a.opts
 	root := a.root(&opts)
@@ -39,7 +38,7 @@ func (a *App) Complete(ctx context.Context, words []string, word string) ([]shel
 	}
 	n := normaliser{cmd: root}
 	if n.all(words) != nil {
-		return nil, nil // the line is wrong already
+		return nil, nil // the line is invalid already
 	}
 	isFlag := strings.HasPrefix(word, "-")
 	switch {
@@ -55,8 +54,8 @@ func (a *App) Complete(ctx context.Context, words []string, word string) ([]shel
 	return a.completeArg(ctx, arg, word)
 }
 
-// flagValue returns what is to come if the last of the words is a flag that takes
-// a value.
+// flagValue returns the kind of the value if the last of the words is a flag that takes a
+// value.
 func (a *App) flagValue(root *cobra.Command, words []string) (Arg, bool) {
 	if len(words) == 0 || !isFlag(words[len(words)-1]) {
 		return Arg{}, false
@@ -69,7 +68,7 @@ func (a *App) flagValue(root *cobra.Command, words []string) (Arg, bool) {
 	return n.valueOf(words[last])
 }
 
-// offered are the names of the commands that make sense here.
+// offered returns the names of the commands that make sense at this point.
 func (a *App) offered() []shell.Candidate {
 	var names []shell.Candidate
 	for _, c := range a.commands {
@@ -80,7 +79,7 @@ func (a *App) offered() []shell.Candidate {
 	return names
 }
 
-// argAt returns what the argument at i of a command is.
+// argAt returns the kind of a command's argument at i.
 func (a *App) argAt(name string, i int) (Arg, bool) {
 	spec := a.find(name)
 	if spec == nil || len(spec.Args) == 0 {
@@ -95,7 +94,7 @@ func (a *App) argAt(name string, i int) (Arg, bool) {
 	return spec.Args[i], true
 }
 
-// valueOf returns what the value of a flag is, if the value is still to come.
+// valueOf returns the kind of a flag's value, if the value is missing yet.
 func (n *normaliser) valueOf(flag string) (Arg, bool) {
 	name := strings.TrimLeft(flag, "-")
 	long, takes, ok := n.long(name)
@@ -120,8 +119,7 @@ func (n *normaliser) valueOf(flag string) (Arg, bool) {
 	return arg, true
 }
 
-// flagCandidates returns the flags as one types them, with their help. They are
-// taken from the text of the usage.
+// flagCandidates returns the flags with their help, from the text of the usage.
 func flagCandidates(cmd *cobra.Command) []shell.Candidate {
 	var flags []shell.Candidate
 	usage := cmd.LocalFlags().FlagUsages() + cmd.InheritedFlags().FlagUsages()
@@ -190,8 +188,8 @@ func (a *App) completePath(ctx context.Context, word string) ([]shell.Candidate,
 	return found, nil
 }
 
-// completed continues a path that is complete: with a slash if the node has
-// children, and else with the end of the word.
+// completed continues a complete path with a slash if the node has children, and otherwise
+// with the end of the word.
 func completed(ctx context.Context, zk *client.Client, c shell.Candidate) ([]shell.Candidate, error) {
 	found, err := zk.Exists(ctx, c.Text)
 	if err != nil {
@@ -219,7 +217,7 @@ func completeFile(prefix, word string) []shell.Candidate {
 	return found
 }
 
-// globQuote makes a word stand for itself in a pattern.
+// globQuote escapes a word for use in a pattern.
 func globQuote(word string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(word)
 }
@@ -232,23 +230,22 @@ func candidates(words []string) []shell.Candidate {
 	return list
 }
 
-// beginning keeps what begins with the prefix.
+// beginning returns the candidates that begin with the prefix.
 func beginning(prefix string, list []shell.Candidate) []shell.Candidate {
 	return slices.DeleteFunc(list, func(c shell.Candidate) bool { return !strings.HasPrefix(c.Text, prefix) })
 }
 
-// matching keeps what begins with the prefix in any case.
+// matching returns the candidates that begin with the prefix in any case.
 func matching(prefix string, list []shell.Candidate) []shell.Candidate {
 	return slices.DeleteFunc(list, func(c shell.Candidate) bool {
 		return len(c.Text) < len(prefix) || !strings.EqualFold(c.Text[:len(prefix)], prefix)
 	})
 }
 
-// completeWait is how long a shell's completion waits for the servers: somebody
-// waits with a finger on the key.
+// completeWait is how long completion waits for the servers.
 const completeWait = 2 * time.Second
 
-// shellCompletion is what bash, zsh and fish are told through cobra.
+// shellCompletion is the completion function for bash, zsh and fish.
 func (a *App) shellCompletion(spec *Command) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		arg, ok := a.argAt(spec.Name, len(args))

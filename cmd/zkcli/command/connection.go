@@ -14,16 +14,16 @@ import (
 // connection is the session that the commands use.
 type connection struct {
 	mu     sync.Mutex     // guards c and server, which only one goroutine writes: the prompt shows them
-	c      *client.Client // nil before the first command that needs it, and once closed
-	server string         // where c connects to
-	closed bool           // by a command: nothing connects again by itself
-	// auth are the identities that addauth added: connect takes them along.
+	c      *client.Client // nil before the first command that needs it, and after close
+	server string         // the servers of c
+	closed bool           // by a command: later commands do not connect
+	// auth are the identities of addauth, which connect adds again.
 	auth []client.Auth
 }
 
 var errNotConnected = errors.New("Not connected")
 
-// get returns the client once it is connected.
+// get returns the connected client.
 func (n *connection) get(ctx context.Context, o *Options, watcher func(client.Event)) (*client.Client, error) {
 	if n.closed {
 		return nil, fmt.Errorf("%w (connect host:port opens a session)", errNotConnected)
@@ -42,7 +42,7 @@ func (n *connection) get(ctx context.Context, o *Options, watcher func(client.Ev
 	return n.c, nil
 }
 
-// errWait is why a wait for a connection ends.
+// errWait is the cause when waiting for a connection ends.
 var errWait = errors.New("no server took the session")
 
 // open makes the client, which begins to connect.
@@ -72,17 +72,17 @@ func (n *connection) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	// A server that doesn't answer will find out by itself that we are gone.
+	// A server that does not answer will expire the session.
 	_ = n.c.Close(ctx)
 	n.mu.Lock()
 	n.c = nil
 	n.mu.Unlock()
 }
 
-// closeWait is how long a server has to say that the session is closed.
+// closeWait is the limit for the server's confirmation of a close.
 const closeWait = 3 * time.Second
 
-// notConnected says in one line which servers were tried and what is wrong with each.
+// notConnected lists in one line the servers that were tried and the problem of each.
 func notConnected(ctx context.Context, o *Options, err error) error {
 	e, ok := errors.AsType[*client.ConnectError](err)
 	if !ok || ctx.Err() != nil {

@@ -42,7 +42,7 @@ func createCommand() Command {
 	}
 }
 
-// newNode is what the flags of create say.
+// newNode has the values of create's flags.
 type newNode struct {
 	sequential, ephemeral, container, hasTTL bool
 	ttl                                      int64

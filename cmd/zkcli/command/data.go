@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// readData returns what an argument says: the text itself, or with @FILE the
-// content of the file, with - that of stdin. @@ stands for a @ at the beginning.
-// With isBase64 what it says is encoded.
+// readData returns the data that an argument specifies: the text itself, with @FILE the
+// content of the file, with - that of stdin. @@ stands for a @ at the beginning. With
+// isBase64 the data is decoded.
 func (c *Call) readData(ctx context.Context, arg string, isBase64 bool) ([]byte, error) {
 	data, err := c.rawData(ctx, arg)
 	if err != nil || !isBase64 {
@@ -62,7 +62,7 @@ func dataText(data []byte) string {
 // nodeData is a node's data in JSON: text if it is UTF-8, or else base64.
 type nodeData struct {
 	Path     string  `json:"path"`
-	Data     *string `json:"data"` // null if the node's is
+	Data     *string `json:"data"` // null if the data is null
 	Encoding string  `json:"encoding,omitempty"`
 	Stat     *Stat   `json:"stat"`
 }

@@ -39,7 +39,7 @@ func diffCommand() Command {
 				err := c.diff(ctx, *o, *quiet)
 				if _, differ := errors.AsType[*ExitError](err); !differ && ExitCode(err) == exitError && ctx.Err() == nil {
 					f := describe(err)
-					return c.end(exitUsage, f.Code, f.Error) // 1 is for a difference
+					return c.end(exitUsage, f.Code, f.Error) // 1 means that there is a difference
 				}
 				return err
 			}
@@ -103,7 +103,7 @@ func (c *Call) diff(ctx context.Context, o subtree.DiffOptions, quiet bool) erro
 	return nil
 }
 
-// side opens what an argument names. done closes it.
+// side opens the subtree that an argument names. done closes it.
 func (c *Call) side(ctx context.Context, arg string) (nodes iter.Seq2[subtree.Node, error], done func(), err error) {
 	o := subtree.ReadOptions{Data: true, ACL: true, SkipSystem: true}
 	if name, ok := strings.CutPrefix(arg, "@"); ok {
@@ -127,8 +127,8 @@ func (c *Call) side(ctx context.Context, arg string) (nodes iter.Seq2[subtree.No
 	return subtree.Live(ctx, zk, "/"+root, o), func() { zk.Close(context.WithoutCancel(ctx)) }, nil
 }
 
-// connectTo opens a session with other servers, which the caller closes. Paths are
-// those of the servers: what follows them is no chroot here.
+// connectTo opens a session with other servers, which the caller closes. Paths are those of
+// the servers, without a chroot.
 func (c *Call) connectTo(ctx context.Context, target string) (*client.Client, error) {
 	other := c.Options
 	other.Server, _, _ = strings.Cut(target, "/")
@@ -146,7 +146,7 @@ func (c *Call) connectTo(ctx context.Context, target string) (*client.Client, er
 	return zk, nil
 }
 
-// openExport reads an export twice: first to see that it is whole.
+// openExport reads an export twice: the first time to check that it is complete.
 func (c *Call) openExport(ctx context.Context, name string) (nodes iter.Seq2[subtree.Node, error], done func(), err error) {
 	f, done, err := c.openFile(ctx, name)
 	if err != nil {
@@ -213,13 +213,13 @@ func differenceRow(d subtree.Difference) []string {
 	return []string{d.Path, what, side(d.A), side(d.B)}
 }
 
-// onlySide names the top of what is missing on one side once, not all below it.
+// onlySide reports the top of a missing subtree once, not the nodes below it.
 type onlySide struct {
 	top string
 	a   bool
 }
 
-// line returns how a difference reads, and whether it is to be shown.
+// line returns the text of a difference, and whether to show it.
 func (s *onlySide) line(names []string, d subtree.Difference) (string, bool) {
 	if d.A != nil && d.B != nil {
 		return d.Path + ": " + strings.Join(differences(d), "; "), true

@@ -38,7 +38,7 @@ func duCommand() Command {
 	}
 }
 
-// subtotal is what a subtree has, itself included.
+// subtotal is the total of a subtree, including its root.
 type subtotal struct {
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
@@ -83,8 +83,8 @@ func (c *Call) du(ctx context.Context, depth int, human bool) error {
 // adder sums up a stream of nodes in tree order.
 type adder struct {
 	root  string
-	depth int        // how deep what is listed may be; negative: any
-	open  []subtotal // the node at hand and those above it
+	depth int        // greatest depth to list; negative: any
+	open  []subtotal // the current node and those above it
 	done  []subtotal
 }
 

@@ -16,7 +16,7 @@ const (
 	FormatText  Format = iota // as zkCli.sh
 	FormatJSON                // a document on a line for each result
 	FormatTable               // aligned columns with a heading
-	FormatRaw                 // what is asked for and nothing else: bytes, or a name on each line
+	FormatRaw                 // only what was requested: bytes, or one name per line
 )
 
 var formatNames = []string{"text", "json", "table", "raw"}
@@ -38,7 +38,7 @@ func (f *Format) Set(s string) error {
 	return fmt.Errorf("it should be one of %s", strings.Join(formatNames, ", "))
 }
 
-// Output is a result in all its forms. A form that is missing is like Text.
+// Output is a result in all its forms. A missing form defaults to Text.
 type Output struct {
 	Text string // lines, for stdout
 	Note string // one line, for stderr: what zkCli.sh says there
@@ -50,7 +50,7 @@ type Output struct {
 	Continued bool
 }
 
-// Emit writes a result in the form that was asked for.
+// Emit writes a result in the selected form.
 func (c *Call) Emit(o Output) error {
 	c.App.barrier()
 	switch format := c.Options.Format; {
@@ -103,7 +103,8 @@ func table(rows [][]string, continued bool) []byte {
 	return b.Bytes()
 }
 
-// lines joins a line each. It is not nil without any: that is a result, too.
+// lines joins the lines. It returns a non-nil result even for none, because that is a result,
+// too.
 func lines(list []string) []byte {
 	b := []byte{}
 	for _, s := range list {

@@ -31,11 +31,11 @@ const (
 	exitInterrupt  = 130 // Ctrl-C
 )
 
-// UsageError is a command line that can't be meant.
+// UsageError means that a command line is invalid.
 type UsageError struct {
 	Command string
-	Text    string // what is wrong
-	Usage   string // how it should look; may be empty
+	Text    string // the mistake
+	Usage   string // the correct form; may be empty
 }
 
 // Error describes the mistake in one line.
@@ -50,7 +50,7 @@ func (e *UsageError) Error() string {
 	return s
 }
 
-// UnknownCommandError is a command that there isn't.
+// UnknownCommandError means that there is no such command.
 type UnknownCommandError struct{ Name, Nearest string }
 
 // Error begins as zkCli.sh's message does.
@@ -62,13 +62,13 @@ func (e *UnknownCommandError) Error() string {
 	return s + ". See: help"
 }
 
-// ExitError ends a command with an exit code of its own, and says nothing more.
+// ExitError ends a command with a specific exit code and without a message.
 type ExitError struct{ Code int }
 
 // Error names the code.
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
-// interruptedError is what became of a command that was interrupted.
+// interruptedError is the error of an interrupted command.
 type interruptedError struct {
 	err   error
 	cause error // that ended its context
@@ -77,8 +77,8 @@ type interruptedError struct {
 // Error says so.
 func (e *interruptedError) Error() string { return e.say(e.err.Error()) }
 
-// say says that the command was interrupted, and what it said itself. It need not
-// repeat by what.
+// say returns a message that the command was interrupted, with the command's own message
+// unless that only repeats it.
 func (e *interruptedError) say(text string) string {
 	if text = strings.TrimSuffix(strings.TrimSuffix(text, e.cause.Error()), ": "); text == "" {
 		return "Interrupted"
@@ -89,7 +89,7 @@ func (e *interruptedError) say(text string) string {
 // Unwrap returns what the command said.
 func (e *interruptedError) Unwrap() error { return e.err }
 
-// flagError makes a mistake that the parser of flags has found one of usage.
+// flagError converts an error of the flags' parser to a usage error.
 func flagError(cmd *cobra.Command, err error) error {
 	if _, ok := errors.AsType[*UsageError](err); ok {
 		return err
@@ -108,10 +108,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	return e
 }
 
-// wordedError is an error that a command says in words of its own.
+// wordedError is an error with a message of the command.
 type wordedError struct {
 	text string
-	err  error // by which it is classified
+	err  error // determines its class
 }
 
 // Error returns the words.
@@ -120,11 +120,11 @@ func (e *wordedError) Error() string { return e.text }
 // Unwrap returns what they are about.
 func (e *wordedError) Unwrap() error { return e.err }
 
-// class is what is made of a client's error: Apache's words for it, and the exit code.
+// class is the message and the exit code for an error of the client.
 type class struct {
 	code error
 	name string // in JSON
-	text string // as zkCli.sh says it; one that ends in a blank goes before the path
+	text string // the text of zkCli.sh; one that ends in a blank precedes the path
 	exit int
 }
 
@@ -159,7 +159,7 @@ var classes = [...]class{
 	{client.ErrRuntimeInconsistency, "RuntimeInconsistency", "RuntimeInconsistency", exitError},
 }
 
-// failure is an error as it is reported.
+// failure is an error in its reported form.
 type failure struct {
 	Error     string `json:"error"`
 	Code      string `json:"code"`
@@ -198,7 +198,7 @@ func describe(err error) failure {
 	return f
 }
 
-// unreadable tells a file that can't be opened or read, such as a directory.
+// unreadable reports whether a file can't be opened or read, such as a directory.
 func unreadable(err error) bool {
 	e, ok := errors.AsType[*fs.PathError](err)
 	return ok && (e.Op == "open" || e.Op == "read")
@@ -233,7 +233,7 @@ func (f *failure) ofClient(err error, e *client.Error) {
 	before, _, ok := strings.Cut(err.Error(), e.Error())
 	switch {
 	case !ok:
-		f.Error = err.Error() // it has words of its own
+		f.Error = err.Error() // its message is final
 	case before != "":
 		f.Error = before + f.Error
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// watching knows the watches that commands have set, and prints their events.
+// watching keeps the watches that commands have set, and prints their events.
 type watching struct {
 	mu    sync.Mutex
 	print bool // printwatches
 	set   []watch
-	used  bool // there has been a watch in this session: an event may be on its way
+	used  bool // a watch was set in this session, so an event may come
 }
 
 // watch is one that is set.
@@ -23,7 +23,7 @@ type watch struct {
 	kind client.WatchType
 }
 
-// add takes in a watch. It is nil if it could not be set.
+// add records a watch. It is nil if it could not be set.
 func (t *watching) add(w *client.Watch, kind client.WatchType) {
 	if w == nil {
 		return
@@ -32,7 +32,7 @@ func (t *watching) add(w *client.Watch, kind client.WatchType) {
 	t.set, t.used = append(t.set, watch{w, kind}), true
 	t.mu.Unlock()
 	if kind == client.PersistentWatches || kind == client.RecursiveWatches {
-		go drop(w) // its events are printed when they reach the client; until its end
+		go drop(w) // prints the watch's events until it ends
 	}
 }
 
@@ -41,8 +41,8 @@ func drop(w *client.Watch) {
 	}
 }
 
-// take removes the watches of a path that a removal of type t is about. It returns
-// the names of the events that zkCli.sh prints for them.
+// take removes the watches of a path that a removal of type t closes. It returns the names of
+// the events that zkCli.sh prints for them.
 func (t *watching) take(path string, wt client.WatchType) (removed []string) {
 	names := map[client.WatchType]string{
 		client.ChildWatches: "ChildWatchRemoved", client.DataWatches: "DataWatchRemoved",
@@ -61,7 +61,7 @@ func (t *watching) take(path string, wt client.WatchType) (removed []string) {
 	return slices.Compact(removed)
 }
 
-// fired forgets the one-shot watches that an event has used up.
+// fired removes the one-shot watches that an event has fired.
 func (t *watching) fired(ev client.Event) {
 	t.set = slices.DeleteFunc(t.set, func(w watch) bool {
 		if w.Path() != ev.Path {
@@ -104,14 +104,14 @@ func (t *watching) shown() bool {
 	return t.print
 }
 
-// forget is for when the session is over.
+// forget removes all watches when the session has ended.
 func (t *watching) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.set, t.used = nil, false
 }
 
-// event is told of each event, in the client's callback goroutine.
+// event handles each event, in the client's callback goroutine.
 func (a *App) event(ev client.Event) {
 	if ev.Type == client.EventSession {
 		a.stateChanged(ev.State)
@@ -127,7 +127,7 @@ func (a *App) event(ev client.Event) {
 	}
 }
 
-// stateChanged tells whoever types of a session that has ended by itself.
+// stateChanged tells the user of an interactive session that it has ended.
 func (a *App) stateChanged(s client.State) {
 	if a.shell == nil {
 		return
@@ -144,14 +144,14 @@ func (a *App) stateChanged(s client.State) {
 // printEvent prints an event as zkCli.sh does, or as watch does in JSON.
 func (a *App) printEvent(text string, doc change) {
 	if a.opts.Format == FormatJSON {
-		_ = a.emitJSON(doc) // an error is one of the next write, too
+		_ = a.emitJSON(doc) // an error recurs at the next write
 		return
 	}
 	fmt.Fprintf(a.out, "\nWATCHER::\n\n%s\n", text)
 }
 
-// quiet keeps events from being printed as zkCli.sh does, until the function that
-// it returns is called: those that came until then, too.
+// quiet stops events from being printed like zkCli.sh does, including earlier ones, until the
+// function that it returns is called.
 func (a *App) quiet() (restore func()) {
 	was := a.watching.shown()
 	a.watching.show(false)
@@ -161,16 +161,16 @@ func (a *App) quiet() (restore func()) {
 	}
 }
 
-// barrier waits until the events are printed that came before the last reply, so
-// that they stand before the result that the reply is made into.
+// barrier waits until the events before the last reply are printed, so that they precede its
+// result.
 func (a *App) barrier() {
 	if a.watching.expects() {
 		a.flush()
 	}
 }
 
-// flush waits until the events that came are dealt with. An operation on a path that
-// can't be goes no further than the queue of callbacks.
+// flush waits until earlier events are handled. An operation on an invalid path only passes
+// through the queue of callbacks.
 func (a *App) flush() {
 	if a.conn.c == nil {
 		return

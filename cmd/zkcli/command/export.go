@@ -109,7 +109,7 @@ func (c *Call) emitExport(doc exportDoc, ephemerals int) error {
 	return nil
 }
 
-// changedSince lists what has changed since the file was written.
+// changedSince lists the changes since the file was written.
 func (c *Call) changedSince(ctx context.Context, zk *client.Client, file string) ([]string, error) {
 	in, err := os.Open(file)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// openFile opens a file that is read more than once: of stdin, which is "-", and of
-// a pipe it is a copy. remove closes it.
+// openFile opens a file that is read more than once. For stdin, "-", and for a pipe it opens
+// a copy. remove closes it.
 func (c *Call) openFile(ctx context.Context, name string) (f *os.File, remove func(), err error) {
 	switch {
 	case name == "-" && c.App.session:
@@ -50,7 +50,7 @@ func copyOf(ctx context.Context, in io.Reader, name string) (f *os.File, remove 
 	return f, remove, nil
 }
 
-// readOnce tells stdin or stdout, pipes and devices from files.
+// readOnce reports whether a file is stdin, stdout, a pipe or a device.
 func readOnce(name string) bool {
 	if name == "-" {
 		return true
@@ -59,9 +59,9 @@ func readOnce(name string) bool {
 	return err == nil && !info.Mode().IsRegular()
 }
 
-// writeFile has write fill a file, which takes its place only when it is whole and
-// on the disk. Behind a symbolic link that is the place it leads to. What is not a
-// file, such as a pipe or a device, is written to and stays. "-" is stdout.
+// writeFile calls write to fill a new file, which replaces the old one when it is complete
+// and on disk. It follows a symbolic link. A pipe or a device is written to directly. "-"
+// means stdout.
 func writeFile(ctx context.Context, name string, stdout io.Writer, write func(io.Writer) error) error {
 	if name == "-" {
 		return write(stdout)
@@ -89,7 +89,7 @@ func writeFile(ctx context.Context, name string, stdout io.Writer, write func(io
 	return nil
 }
 
-// writeTo has write write to what is there and can't be replaced.
+// writeTo calls write for an existing file that can't be replaced.
 func writeTo(ctx context.Context, name string, write func(io.Writer) error) error {
 	f, err := unlessDone(ctx, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY, 0) })
 	if err != nil {

@@ -89,12 +89,12 @@ func (c *Call) find(ctx context.Context, q *query, o subtree.ReadOptions, least 
 	return bad.err()
 }
 
-// query is what find looks for: any of several rows of tests, of which all must be
-// passed. Flags build it in the order of the command line.
+// query selects nodes: one of several lists of tests must pass completely. Flags build it in
+// the order of the command line.
 type query struct {
 	now   time.Time
 	rows  [][]test
-	not   bool // the next test is to be turned around
+	not   bool // invert the next test
 	data  bool // a test looks at the data
 	newer []*newerThan
 }
@@ -115,7 +115,7 @@ func (q *query) add(t test) {
 	q.rows[last] = append(q.rows[last], t)
 }
 
-// check says whether the last flag lacks its test.
+// check reports that the last flag lacks its test.
 func (q *query) check() error {
 	if q.not {
 		return fmt.Errorf("-not needs a test behind it")
@@ -236,8 +236,8 @@ func (q *query) children(s string) error {
 	return err
 }
 
-// age is a test of one of a node's times. Without a sign the age is between the
-// span and, as with find(1), one more of its unit.
+// age tests one of a node's times. Without a sign, the age must be between the span and the
+// span plus one unit, as with find(1).
 func (q *query) age(of func(client.Stat) int64) func(string) error {
 	return func(s string) error {
 		sign, rest := compared(s)

@@ -41,10 +41,10 @@ func watchCommand() Command {
 
 // change is an event in JSON.
 type change struct {
-	Time     string  `json:"time"` // when it came in
+	Time     string  `json:"time"` // when it arrived
 	Type     string  `json:"type"`
 	Path     string  `json:"path"`
-	Zxid     string  `json:"zxid,omitempty"` // where the server says it
+	Zxid     string  `json:"zxid,omitempty"` // if the server sends it
 	Missed   bool    `json:"missed,omitempty"`
 	Data     *string `json:"data,omitempty"`
 	Encoding string  `json:"encoding,omitempty"`
@@ -104,7 +104,7 @@ func (f *follower) run(ctx context.Context, path string, recursive bool) (err er
 	return nil
 }
 
-// closeWatch tells the server, also if the command was interrupted.
+// closeWatch removes the watch at the server, even if the command was interrupted.
 func closeWatch(ctx context.Context, w *client.Watch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 	defer cancel()

@@ -35,7 +35,7 @@ func (a *App) helpFlag(cmd *cobra.Command, _ []string) {
 	switch spec := a.find(cmd.Name()); {
 	case spec != nil && cmd.HasParent():
 		text = a.helpOf(spec)
-	case cmd.HasParent(): // completion, which is cobra's own
+	case cmd.HasParent(): // completion is a command of cobra
 		text = cmd.Long + "\n\n" + cmd.UsageString()
 	}
 	fmt.Fprint(a.out, text)

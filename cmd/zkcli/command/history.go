@@ -73,7 +73,7 @@ func redoCommand() Command {
 				if err != nil {
 					return err
 				}
-				h.lines[len(h.lines)-1] = line // it stands for the redo, as with zkCli.sh
+				h.lines[len(h.lines)-1] = line // the repeated line replaces redo, as in zkCli.sh
 				return c.App.again(ctx, words)
 			}
 		},

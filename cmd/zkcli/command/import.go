@@ -104,7 +104,7 @@ type importDoc struct {
 	subtree.Report
 }
 
-// imported reports what was done and, if that is not all, what is left.
+// imported reports what was done and, if incomplete, what is left.
 func (c *Call) imported(root string, r subtree.Report, dryRun bool, err error) error {
 	doc := importDoc{Path: root, DryRun: dryRun, Report: r}
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // The environment variable that names the file of the history.
 const envHistory = "ZKCLI_HISTORY"
 
-// interact runs what somebody types. All output goes through the shell, which
-// keeps it apart from the line that is being typed.
+// interact runs the lines that a user types. All output passes through the shell, which keeps
+// it apart from the line being typed.
 func (a *App) interact(ctx context.Context) error {
 	a.shell = shell.New(shell.Config{
 		In: a.in, Out: a.out.writer(), Getenv: a.getenv,
@@ -68,8 +68,7 @@ const (
 	yellow = "\x1b[33m"
 )
 
-// historyFile is where the lines are kept for the next time: nowhere if the
-// variable is set to nothing but a dash.
+// historyFile returns the file for the history. It returns none if the variable is "-".
 func historyFile(getenv func(string) string) string {
 	switch name, home := getenv(envHistory), getenv("HOME"); {
 	case name == "-":
@@ -82,7 +81,7 @@ func historyFile(getenv func(string) string) string {
 	return ""
 }
 
-// secret tells lines with a password.
+// secret reports whether a line contains a password.
 func secret(line string) bool {
 	line = strings.ToLower(line)
 	return strings.Contains(line, "addauth") || strings.Contains(line, "-auth")

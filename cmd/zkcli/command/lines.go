@@ -13,8 +13,8 @@ import (
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
 )
 
-// lines runs the commands that come in, one on each line: what somebody types or,
-// if nobody does, a script.
+// lines runs the commands in the input, one per line: interactively at a terminal, and
+// otherwise as a script.
 func (a *App) lines(ctx context.Context) error {
 	a.session = true
 	if f, ok := a.in.(*os.File); ok {
@@ -27,16 +27,15 @@ func (a *App) lines(ctx context.Context) error {
 	return a.script(ctx)
 }
 
-// script runs the lines of a file or a pipe. As with zkCli.sh a command that
-// fails does not end it, unless --stop-on-error is given, and the exit code is that
-// of the last one that ran.
+// script runs the lines of a file or a pipe. As with zkCli.sh, a command that fails does not
+// end it, unless --stop-on-error is given, and the exit code is that of the last command.
 func (a *App) script(ctx context.Context) error {
 	in := bufio.NewReader(&interruptible{ctx, a.in})
 	var last error
 	for ctx.Err() == nil {
 		line, err := in.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return unread(ctx, err) // and what there is of a line is not run
+			return unread(ctx, err) // an incomplete line is not run
 		}
 		if strings.TrimSpace(line) != "" {
 			last = a.Line(ctx, line)
@@ -48,7 +47,7 @@ func (a *App) script(ctx context.Context) error {
 	return unread(ctx, context.Cause(ctx))
 }
 
-// unread is the error of a script that could not be read to its end.
+// unread is the error of a script that could not be read completely.
 func unread(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &interruptedError{err, context.Cause(ctx)}
@@ -70,7 +69,7 @@ func (a *App) Line(ctx context.Context, line string) error {
 	return a.Execute(ctx, words)
 }
 
-// reported is an error that has been written already: only its exit code counts.
+// reported is an error that was already written: only its exit code matters.
 func reported(err error) error {
 	if code := ExitCode(err); code != 0 {
 		return &ExitError{Code: code}

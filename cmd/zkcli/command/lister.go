@@ -11,9 +11,9 @@ import (
 // listWindow is how many listings lister has under way at a time.
 const listWindow = 200
 
-// listAll prints the paths of a subtree in zkCli.sh's order: the children of a
-// node together, and then what is below each. Nodes that go meanwhile are left
-// out; nodes that come may be.
+// listAll prints the paths of a subtree in zkCli.sh's order: the children of a node together,
+// and then the nodes below each. Nodes deleted meanwhile are omitted; nodes created meanwhile
+// may be printed.
 func (c *Call) listAll(ctx context.Context, watch bool) error {
 	zk, err := c.Client(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ type lister struct {
 	printed bool
 }
 
-// below prints, for each of the paths in turn, all that is below it. The listings
-// are asked for ahead, so that a round trip is not waited for at each node.
+// below prints, for each of the paths, all paths below it. It requests listings ahead, so
+// that it does not wait a round trip for each node.
 func (l *lister) below(ctx context.Context, paths []string) error {
 	for window := range slices.Chunk(paths, listWindow) {
 		listings := make([]*client.Future[client.Listing], len(window))

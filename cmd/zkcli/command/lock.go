@@ -11,28 +11,27 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// tenure is what one has while the program runs: a lock, or leadership.
+// tenure is what the program runs under: a lock or a leadership.
 type tenure interface {
 	Context() context.Context // ends when it is lost
-	Path() string             // of the node that stands for it
+	Path() string             // of its node
 	Token() client.Zxid
 }
 
-// contest is how one comes to a tenure.
+// contest is how a tenure is acquired.
 type contest struct {
 	zk   *client.Client
 	path string
-	// reserve is how long before the servers may give the tenure to somebody else it
-	// counts as lost.
+	// reserve is how long before its possible expiry a tenure counts as lost.
 	reserve time.Duration
-	// waiting is told of the node that it is waited for.
+	// waiting is called with the node that is waited for.
 	waiting func(node string)
 }
 
-// release gives a tenure up.
+// release releases a tenure.
 type release func(ctx context.Context) error
 
-// take comes to a tenure.
+// take acquires a tenure.
 type take func(ctx context.Context, c *contest) (tenure, release, error)
 
 // takeLock waits for a lock.
@@ -72,7 +71,7 @@ func lead(ctx context.Context, c *contest, id string) (tenure, release, error) {
 	return nil, nil, errors.Join(context.Cause(ctx), latch.Close(ctx))
 }
 
-// behind tells of the candidate that is before ours.
+// behind reports the candidate before this one.
 func (c *contest) behind(ctx context.Context, e *election.Election) error {
 	candidates, err := e.Candidates(ctx)
 	session, _ := c.zk.Session()

@@ -21,8 +21,8 @@ type place struct {
 	name string
 }
 
-// places returns the queue below dir, in its order. Nodes whose names don't end in a
-// number are none of it; those that go meanwhile are left out.
+// places returns the queue below dir, in its order. Nodes without a number at the end are
+// ignored, and nodes deleted meanwhile omitted.
 func places(ctx context.Context, zk *client.Client, dir string) ([]place, error) {
 	contenders, err := lock.Contenders(ctx, zk, dir)
 	list := make([]place, len(contenders))
@@ -69,7 +69,7 @@ func placeState(position int) string {
 	return "waits"
 }
 
-// owner says whose the place is.
+// owner describes the owner of a place.
 func (p *place) owner(now time.Time) string {
 	whose := "of no session: it is not ephemeral"
 	if p.Session != 0 {
@@ -119,13 +119,13 @@ func (c *Call) lockList(ctx context.Context) error {
 	return c.Emit(out)
 }
 
-// broken is what lockBreak has done, in JSON.
+// broken is the result of lockBreak in JSON.
 type broken struct {
 	Path  string   `json:"path"`
 	Place placeDoc `json:"broken"`
 }
 
-// lockBreak deletes the node of the holder, or that of somebody who waits.
+// lockBreak deletes the node of the holder, or of a waiting contender.
 func (c *Call) lockBreak(ctx context.Context, sure bool) error {
 	zk, err := c.Client(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Call) lockBreak(ctx context.Context, sure bool) error {
 	})
 }
 
-// choose returns the index of the holder, or of the place of a name.
+// choose returns the index of the holder, or of the named place.
 func choose(queue []place, dir, name string) (int, error) {
 	if len(queue) == 0 {
 		return 0, fmt.Errorf("nobody holds %s, and nobody waits for it", dir)
@@ -170,8 +170,8 @@ func choose(queue []place, dir, name string) (int, error) {
 	return i, nil
 }
 
-// remove deletes the node, but not another one that has been created in its place:
-// numbers begin again when the path itself is deleted.
+// remove deletes the node, but not another one created in its place: numbers begin again when
+// the parent is deleted.
 func (p *place) remove(ctx context.Context, zk *client.Client) error {
 	_, err := lock.Break(ctx, zk, p.Contender)
 	switch {

@@ -14,18 +14,17 @@ import (
 	"github.com/zkd-project/zkd/internal/console"
 )
 
-// meter shows the progress of a long change on stderr, if that is a terminal: a
-// line that is written over. It is for one goroutine.
+// meter shows the progress of a long change on stderr, if that is a terminal, on one line
+// that is redrawn. It must be used by one goroutine.
 type meter struct {
-	w       io.Writer // nil if nothing is to be shown
+	w       io.Writer // nil if nothing is shown
 	columns int       // of the terminal
 	doing   string
 	drawn   time.Time
-	width   int // of what is on the line
+	width   int // of the text on the line
 }
 
-// meter returns one for this call. Its clear must be called before anything else
-// is written.
+// meter returns a meter for this call. Call its clear before other output.
 func (c *Call) meter() *meter {
 	columns := shell.Width(c.App.err.writer(), c.App.getenv)
 	if c.Options.Format == FormatJSON || columns == 0 {
@@ -34,7 +33,7 @@ func (c *Call) meter() *meter {
 	return &meter{w: c.App.err.raw(), columns: columns}
 }
 
-// meterPace is how long a line stands before it is drawn anew.
+// meterPace is the least time between two drawings.
 const meterPace = 100 * time.Millisecond
 
 // show draws a bar.
@@ -43,7 +42,7 @@ func (m *meter) show(p subtree.Progress) {
 		return
 	}
 	m.doing, m.drawn = p.Doing, time.Now()
-	line := shell.Cut(bar(p), m.columns-1) // a line that wraps can't be written over
+	line := shell.Cut(bar(p), m.columns-1) // a wrapped line can't be overwritten
 	fmt.Fprintf(m.w, "\r%-*s", m.width, line)
 	m.width = utf8.RuneCountInString(line)
 }
@@ -67,7 +66,7 @@ func bar(p subtree.Progress) string {
 		strings.Repeat("#", full), strings.Repeat(".", width-full), p.Done, p.Total, done*100/p.Total)
 }
 
-// terminal reports whether what is written goes to one.
+// terminal reports whether a writer is a terminal.
 func (w *lockedWriter) terminal() bool {
 	to := w.writer()
 	if s, ok := to.(*shell.Shell); ok {
@@ -76,13 +75,13 @@ func (w *lockedWriter) terminal() bool {
 	return console.Is(to)
 }
 
-// attended reports whether somebody sits at the terminal who can be asked.
+// attended reports whether a user at the terminal can be asked.
 func (c *Call) attended() bool {
 	return !c.App.session && console.Is(c.App.in) && c.App.err.terminal()
 }
 
-// confirm asks whoever sits at the terminal. If nobody does, it returns nil, or a
-// usage error if the question must be answered.
+// confirm asks the user at the terminal. Without one, it returns nil, or a usage error if the
+// question must be answered.
 func (c *Call) confirm(question string, must bool) error {
 	if !c.attended() {
 		if must {
@@ -103,8 +102,8 @@ func (c *Call) confirm(question string, must bool) error {
 	return &ExitError{Code: exitError}
 }
 
-// file returns the file that is written to, for a program to write to by itself,
-// or else the writer.
+// file returns the file behind a writer, which a program can write to directly, or else the
+// writer.
 func (w *lockedWriter) file() io.Writer {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -67,7 +67,7 @@ func kindText(n subtree.Node) string {
 	return strings.Join(words, " ")
 }
 
-// shortData is data on one line: text in quotes, or how it begins in hex.
+// shortData is data on one line: text in quotes, or its beginning in hex.
 func shortData(data []byte) string {
 	const most = 60
 	if data == nil {
@@ -87,8 +87,8 @@ func dots(more bool) string {
 	return ""
 }
 
-// printer writes the many parts of a long result in the form that was asked for,
-// some at a time. A table is written at the end, so that its columns align.
+// printer writes the parts of a long result in the selected form, some at a time. A table is
+// written at the end, so that its columns align.
 type printer struct {
 	c    *Call
 	buf  bytes.Buffer
@@ -128,7 +128,7 @@ func (p *printer) print(x printed) error {
 	return p.flush()
 }
 
-// flush writes what there is, but for a table.
+// flush writes the parts so far, except for a table.
 func (p *printer) flush() error {
 	if p.buf.Len() == 0 {
 		return nil
@@ -146,11 +146,11 @@ func (p *printer) end() error {
 	return p.flush()
 }
 
-// trouble collects the errors of single nodes, which don't end a command.
+// trouble collects the errors of single nodes, which do not end a command.
 type trouble struct{ last error }
 
-// with reports the error of a node and goes on. It returns err if that concerns
-// more than one node.
+// with reports the error of a node and continues. It returns err if that concerns more than
+// one node.
 func (t *trouble) with(c *Call, path string, err error) error {
 	if path == "" || path == "/" {
 		return err
@@ -159,7 +159,7 @@ func (t *trouble) with(c *Call, path string, err error) error {
 	return nil
 }
 
-// err makes the exit code that of the last error, which has been written.
+// err returns the exit code of the last error, which has been written already.
 func (t *trouble) err() error {
 	if t.last == nil {
 		return nil

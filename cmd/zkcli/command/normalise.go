@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// normalise rewrites a command line of zkCli.sh for cobra, in the one form that cannot be
-// misread: the program's flags, the command's name, its flags, "--", its arguments.
+// normalise rewrites a command line of zkCli.sh for cobra, in an unambiguous form: the
+// program's flags, the command's name, its flags, "--", its arguments.
 //
 // zkCli.sh parses its lines with Apache Commons CLI, and scripts rely on what that accepts
 // and pflag does not: long names after one dash, as in -server or -add, beside joined
 // letters, as in -sR; arguments that begin with a dash and a digit, as in "set /a -5"; and
-// names of commands in any case. Which words are values of flags, and so neither the
-// command nor an argument, depends on the flags, so this cannot be done word by word.
+// names of commands in any case. Which words are values of flags, and so neither the command
+// nor an argument, depends on the flags, so this can't be done word by word.
 //
-// Flags may stand before, among and after the arguments; all that follows "--" is an
-// argument. With an error, normalise returns the flags before the mistake.
+// Flags may be before, among and after the arguments. Everything after "--" is an argument.
+// With an error, normalise returns the flags before the mistake.
 func normalise(root *cobra.Command, args []string) ([]string, error) {
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		return append(args[:1:1], spellFlags(root, args[1:])...), nil
@@ -108,7 +108,7 @@ func subcommand(cmd *cobra.Command, name string) (*cobra.Command, error) {
 	return nil, &UnknownCommandError{Name: name, Nearest: nearest(name, names)}
 }
 
-// flag adds a flag, and returns how many of the arguments that follow are its value.
+// flag adds a flag, and returns how many of the following arguments are its value.
 func (n *normaliser) flag(arg string, rest []string) (used int, err error) {
 	n.cmd.InitDefaultHelpFlag()
 	name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -150,7 +150,7 @@ func (n *normaliser) add(arg, long string, takes bool, value string, has bool, r
 	return used, nil
 }
 
-// long looks up a flag by its name, and says whether it takes a value.
+// long looks up a flag by its name, and reports whether it takes a value.
 func (n *normaliser) long(name string) (long string, takes, ok bool) {
 	f := n.cmd.Flag(name)
 	if f == nil {

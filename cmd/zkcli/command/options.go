@@ -25,7 +25,7 @@ const (
 	defaultWait    = 10 * time.Second // for a connection
 )
 
-// Options are what the flags before the command's name say.
+// Options are the values of the flags before the command's name.
 type Options struct {
 	Server   string
 	Timeout  time.Duration // of the session
@@ -54,7 +54,7 @@ func defaults(getenv func(string) string) Options {
 	return o
 }
 
-// flags defines the flags. Those of the connection are only for the start.
+// flags defines the flags. Those for the connection are only valid at the start.
 func (o *Options) flags(root *cobra.Command, session bool) {
 	p := root.PersistentFlags()
 	p.VarP(&o.Format, "output", "o", "form of the output: text, json, table or raw")
@@ -75,12 +75,12 @@ func (o *Options) flags(root *cobra.Command, session bool) {
 	o.security.flags(root)
 }
 
-// formatOf takes the format from flags that are not parsed, as there is a mistake
-// behind them: it is to be reported in that format.
+// formatOf returns the format from flags that are not parsed because of a later mistake,
+// which must be reported in that format.
 func (o *Options) formatOf(flags []string) {
 	for _, f := range flags {
 		if name, ok := strings.CutPrefix(f, "--output="); ok {
-			_ = o.Format.Set(name) // a second mistake
+			_ = o.Format.Set(name) // only the first mistake is reported
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (o *Options) limit(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeoutCause(ctx, o.Deadline, deadlineError(o.Deadline))
 }
 
-// deadlineError is why a command ends that has taken longer than --deadline.
+// deadlineError means that a command has taken longer than --deadline.
 type deadlineError time.Duration
 
 // Error names the flag.
@@ -128,8 +128,8 @@ func (o *Options) client(watcher func(client.Event)) (client.Options, error) {
 	return c, o.security.apply(&c)
 }
 
-// millis is the value of a flag that is a time: a number of milliseconds, as with
-// zkCli.sh, or a number with a unit.
+// millis is a flag with a time: a number of milliseconds, as in zkCli.sh, or a number with a
+// unit.
 type millis time.Duration
 
 // String returns the time as Set takes it.

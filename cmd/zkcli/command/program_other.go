@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// runProgram runs a program, which is killed when the command's context ends:
-// there are no signals here to ask it first.
+// runProgram runs a program, and kills it when the command's context ends: this system has no
+// signals to ask it first.
 func runProgram(cmd *exec.Cmd, grace time.Duration) error {
 	cmd.WaitDelay = grace
 	return cmd.Run()

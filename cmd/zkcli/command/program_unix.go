@@ -12,10 +12,10 @@ import (
 	"github.com/zkd-project/zkd/internal/console"
 )
 
-// runProgram runs a program. When the command's context ends it gets SIGTERM and,
-// if it is there after the grace, SIGKILL. So does all that it has started, which
-// must not outlive the lock: it has a process group of its own. Not so at a
-// terminal, where it shares ours to be able to read, and gets the Ctrl-C by itself.
+// runProgram runs a program. When the command's context ends, the program gets SIGTERM and,
+// if it still runs after the grace period, SIGKILL. So do all processes that it has started,
+// because they must not outlive the lock: it has its own process group. At a terminal it
+// shares zkcli's group, so that it can read, and gets the Ctrl-C directly.
 func runProgram(cmd *exec.Cmd, grace time.Duration) error {
 	group := !console.Is(cmd.Stdin)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: group}
@@ -27,7 +27,7 @@ func runProgram(cmd *exec.Cmd, grace time.Duration) error {
 	}
 	var kill *time.Timer
 	cmd.Cancel = func() error {
-		kill = time.AfterFunc(grace, func() { _ = signal(syscall.SIGKILL) }) // it may be gone
+		kill = time.AfterFunc(grace, func() { _ = signal(syscall.SIGKILL) }) // it may have ended
 		return signal(syscall.SIGTERM)
 	}
 	cmd.WaitDelay = grace + time.Second
@@ -37,13 +37,12 @@ func runProgram(cmd *exec.Cmd, grace time.Duration) error {
 	}
 	kill.Stop()
 	if e := signal(syscall.SIGKILL); e != nil && !errors.Is(e, syscall.ESRCH) && !errors.Is(e, os.ErrProcessDone) {
-		return errors.Join(err, e) // what is left of the group
+		return errors.Join(err, e) // the rest of the group
 	}
 	return err
 }
 
-// exitCodeOf is the exit code as shells have it: 128 and the signal, of a program
-// that was killed.
+// exitCodeOf returns the exit code as shells do: 128 plus the signal for a killed program.
 func exitCodeOf(p *os.ProcessState) int {
 	if status, ok := p.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -20,7 +20,7 @@ const (
 	statsName  = "zookeeper_stats"
 )
 
-// limits are those of a quota or, without the hard ones, the usage. -1 is none.
+// limits are those of a quota or, without the hard ones, its usage. -1 means none.
 type limits struct {
 	Count     int64 `json:"count"`
 	Bytes     int64 `json:"bytes"`
@@ -28,8 +28,8 @@ type limits struct {
 	BytesHard int64 `json:"bytesHard"`
 }
 
-// parseLimits reads "count=5,bytes=100=;byteHardLimit=20;countHardLimit=4"; what is
-// missing or no number is -1.
+// parseLimits reads "count=5,bytes=100=;byteHardLimit=20;countHardLimit=4". A missing or
+// invalid number is -1.
 func parseLimits(text string) limits {
 	l := limits{-1, -1, -1, -1}
 	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' }) {
@@ -43,7 +43,7 @@ func parseLimits(text string) limits {
 	return l
 }
 
-// text is how zkCli.sh 3.8 writes limits.
+// text formats limits like zkCli.sh 3.8.
 func (l limits) text() string {
 	return fmt.Sprintf("count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", l.Count, l.Bytes, l.BytesHard, l.CountHard)
 }
@@ -151,7 +151,7 @@ func listQuotaCommand() Command {
 	}
 }
 
-// quota is that of a path.
+// quota is the quota of a path.
 type quota struct {
 	c    *Call
 	path string
@@ -160,7 +160,7 @@ type quota struct {
 
 func (q *quota) node(name string) string { return quotaRoot + q.path + "/" + name }
 
-// open connects, and checks the path.
+// open connects and checks the path.
 func (q *quota) open(ctx context.Context) error {
 	if !strings.HasPrefix(q.path, "/") || q.path == "/" {
 		return q.c.Usage("%q has no quota: it should be a path below /", q.path)
@@ -197,7 +197,7 @@ func (q *quota) set(ctx context.Context, change func(*limits)) error {
 	return q.made(ctx, l)
 }
 
-// made warns of a limit that is exceeded already.
+// made warns if a limit is exceeded already.
 func (q *quota) made(ctx context.Context, l limits) error {
 	stats, err := q.zk.Get(ctx, q.node(statsName))
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
@@ -246,8 +246,8 @@ func (q *quota) ensure(ctx context.Context, path string) error {
 	return nil
 }
 
-// checkNesting refuses a quota above or below another: which one counts would
-// surprise.
+// checkNesting refuses a quota above or below another one, because it is not obvious which
+// one applies.
 func (q *quota) checkNesting(ctx context.Context) error {
 	for parent := q.path; ; {
 		parent = parent[:strings.LastIndexByte(parent, '/')]
@@ -276,7 +276,7 @@ func (q *quota) checkNesting(ctx context.Context) error {
 	return nil
 }
 
-// lift takes limits away, and leaves the quota.
+// lift removes limits and leaves the quota.
 func (q *quota) lift(ctx context.Context, change func(*limits)) error {
 	if err := q.open(ctx); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (q *quota) none() error {
 	return q.c.Emit(Output{Text: "Quota does not exist for " + q.path, Data: quotaDoc{Path: q.path}})
 }
 
-// remove deletes the quota's nodes, and those above that were there for it alone.
+// remove deletes the quota's nodes, and their parents that are not needed otherwise.
 func (q *quota) remove(ctx context.Context) error {
 	if err := q.open(ctx); err != nil {
 		return err
@@ -329,14 +329,14 @@ func (q *quota) remove(ctx context.Context) error {
 	return q.c.Emit(Output{Data: quotaDoc{Path: q.path}})
 }
 
-// quotaDoc is a quota in JSON. A quota that there isn't has no limits.
+// quotaDoc is a quota in JSON. A quota that does not exist has no limits.
 type quotaDoc struct {
 	Path   string      `json:"path"`
 	Limits *limits     `json:"limits"`
 	Usage  *quotaUsage `json:"usage,omitempty"`
 }
 
-// quotaUsage is what a subtree has.
+// quotaUsage is the usage of a subtree.
 type quotaUsage struct {
 	Count int64 `json:"count"`
 	Bytes int64 `json:"bytes"`
@@ -366,7 +366,7 @@ func (q *quota) list(ctx context.Context) error {
 	return q.c.Emit(Output{Text: text, Data: doc, Table: l.table(used)})
 }
 
-// missing is the error of a node that there isn't.
+// missing is the error for a node that does not exist.
 func (q *quota) missing(format string) error {
 	return &wordedError{text: fmt.Sprintf(format, q.path), err: &client.Error{Path: q.path, Err: client.ErrNoNode}}
 }

@@ -182,7 +182,7 @@ func (c *Call) children(ctx context.Context, zk *client.Client, path string, wat
 	return list.Names, list.Stat, err
 }
 
-// bracketed is a list as Java prints it.
+// bracketed formats a list like Java.
 func bracketed(list []string) string { return "[" + strings.Join(list, ", ") + "]" }
 
 // join returns the path of a child.

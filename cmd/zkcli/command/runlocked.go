@@ -15,7 +15,7 @@ import (
 	"github.com/zkd-project/zkd/recipes"
 )
 
-// What the program that runs under a lock finds in its environment.
+// The environment variables for the program that runs under a lock.
 const (
 	envLockPath = "ZKCLI_LOCK_PATH"
 	envToken    = "ZKCLI_FENCING_TOKEN"
@@ -64,7 +64,7 @@ func lockCommand() Command {
 	}
 }
 
-// checkLock says what is wrong with the flags and arguments of lock.
+// checkLock checks the flags and arguments of lock.
 func (c *Call) checkLock(list, breaks, yes bool) error {
 	most := 0 // any number
 	switch {
@@ -101,7 +101,7 @@ func electCommand() Command {
 			id := stringFlag(flags, "id", "", "", "the data of our node; the host's name and the process id if empty", Text)
 			return func(ctx context.Context, c *Call) error {
 				if *id == "" {
-					host, _ := os.Hostname() // it is only to be read by people
+					host, _ := os.Hostname() // for people to read
 					*id = fmt.Sprintf("%s:%d", host, os.Getpid())
 				}
 				return r.run(ctx, c, func(ctx context.Context, x *contest) (tenure, release, error) { return lead(ctx, x, *id) })
@@ -110,7 +110,7 @@ func electCommand() Command {
 	}
 }
 
-// locked runs a program while it is our turn.
+// locked runs a program while it holds the lock or leads.
 type locked struct {
 	what  string // the turn, in messages
 	wait  waitFlag
@@ -124,7 +124,7 @@ func lockFlags(flags *cobra.Command, what string) *locked {
 	return r
 }
 
-// waitFlag is a time that may be 0; negative is for ever.
+// waitFlag is a time that may be 0; a negative one means no limit.
 type waitFlag time.Duration
 
 // String returns the time as Set takes it.
@@ -169,7 +169,7 @@ func (r *locked) run(ctx context.Context, c *Call, take take) (err error) {
 	return r.under(ctx, c, held, program, grace)
 }
 
-// under runs the program while the tenure lasts.
+// under runs the program during the tenure.
 func (r *locked) under(ctx context.Context, c *Call, held tenure, program string, grace time.Duration) error {
 	working, stop := context.WithCancel(held.Context())
 	defer stop()
@@ -189,8 +189,8 @@ func (r *locked) under(ctx context.Context, c *Call, held tenure, program string
 	return programError(err)
 }
 
-// leave gives a tenure up, also if ctx has ended. If no server can be reached the
-// session's end will see to it.
+// leave releases a tenure, even if ctx has ended. If no server can be reached, the end of the
+// session releases it.
 func leave(ctx context.Context, giveUp release) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 	defer cancel()
@@ -201,15 +201,15 @@ func leave(ctx context.Context, giveUp release) error {
 	return err
 }
 
-// margins returns how long the program may have to end, and how long before the
-// session may end it must be gone. A third of the session's timeout is all that a
-// suspension is sure to leave: what was asked for may be more.
+// margins returns how long the program may take to end, and how long before the possible end
+// of the session it must have ended. A suspension is only certain to leave a third of the
+// session's timeout; the requested time may be longer.
 func margins(timeout, asked time.Duration) (grace, reserve time.Duration) {
 	reserve = min(time.Second, timeout/12)
 	return min(asked, timeout/3-reserve), reserve
 }
 
-// end writes what ended the command, and returns the exit code.
+// end writes the reason why the command ended, and returns the exit code.
 func (c *Call) end(code int, name, text string) error {
 	if c.Options.Format != FormatJSON {
 		c.App.say("%s", text)
@@ -244,21 +244,22 @@ func (r *locked) await(ctx context.Context, c *Call, take take, x *contest) (ten
 	return held, giveUp, err
 }
 
-// takenError says that our turn did not come in time.
+// takenError means that the wait for the tenure took too long.
 type takenError struct {
 	what string
 	wait time.Duration
 }
 
-// Error says how long it was waited for.
+// Error has the time of the wait.
 func (e *takenError) Error() string {
 	return fmt.Sprintf("the %s is held by somebody else, and was not to be had within %v", e.what, e.wait)
 }
 
-// Unwrap makes it a deadline that passed.
+// Unwrap returns a deadline error.
 func (e *takenError) Unwrap() error { return context.DeadlineExceeded }
 
-// attach gives the program our streams; in a session stdin is whoever types.
+// attach connects the program to zkcli's streams; in an interactive session stdin is the
+// terminal.
 func (c *Call) attach(cmd *exec.Cmd) {
 	cmd.Stdout, cmd.Stderr = c.App.out.file(), c.App.err.file()
 	if !c.App.session {
@@ -266,7 +267,7 @@ func (c *Call) attach(cmd *exec.Cmd) {
 	}
 }
 
-// programError makes a program's exit code ours.
+// programError turns a program's exit code into zkcli's.
 func programError(err error) error {
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		return &ExitError{Code: exitCodeOf(e.ProcessState)}

@@ -13,15 +13,15 @@ import (
 	"github.com/zkd-project/zkd/client/sasl"
 )
 
-// The environment variables for passwords, which flags would show to everybody
-// who lists processes.
+// The environment variables for passwords. As flags they would be visible in lists of
+// processes.
 const (
 	envSASLUser     = "ZKCLI_SASL_USER"
 	envSASLPassword = "ZKCLI_SASL_PASSWORD"
 	envKeyPassword  = "ZKCLI_TLS_KEY_PASSWORD"
 )
 
-// security is how the connection is made secure.
+// security has the settings for a secure connection.
 type security struct {
 	tls           bool
 	ca, cert, key string
@@ -90,7 +90,7 @@ func (s *security) password() (string, error) {
 	return "", &UsageError{Text: fmt.Sprintf("--sasl-user %s has no password: set %s, or name a file by --sasl-password-file", s.saslUser, envSASLPassword)}
 }
 
-// readProperties takes what it knows from a file of Java properties.
+// readProperties reads the known settings of a file of Java properties.
 func (s *security) readProperties() error {
 	f, err := os.Open(s.clientConfig)
 	if err != nil {

@@ -169,7 +169,7 @@ func connectCommand() Command {
 	}
 }
 
-// disconnect ends the session and forgets what went with it.
+// disconnect ends the session and forgets what belonged to it.
 func (a *App) disconnect() {
 	a.conn.close()
 	a.watching.forget()

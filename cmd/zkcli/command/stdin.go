@@ -13,14 +13,14 @@ type interruptible struct {
 
 // Read reads what there is. It returns the cause of the context's end.
 func (i *interruptible) Read(p []byte) (int, error) {
-	own := make([]byte, len(p)) // p is the caller's again after the end
+	own := make([]byte, len(p)) // after the end p belongs to the caller again
 	n, err := unlessDone(i.ctx, func() (int, error) { return i.r.Read(own) })
 	return copy(p, own[:n]), err
 }
 
-// unlessDone does what a signal can't end: to read stdin, or to open a pipe. If ctx
-// ends it returns the cause, and the goroutine that does it stays behind until the
-// other side does something, or the program ends.
+// unlessDone calls a function that a signal can't interrupt: reading stdin, or opening a
+// pipe. If ctx ends first, it returns the cause, and the function's goroutine continues until
+// the other side acts or the program ends.
 func unlessDone[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type result struct {
 		value T

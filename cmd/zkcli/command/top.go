@@ -46,7 +46,7 @@ func topCommand() Command {
 	}
 }
 
-// top shows frames.
+// top shows the frames.
 type top struct {
 	c        *Call
 	root     string
@@ -150,7 +150,7 @@ func (t *top) collect(ctx context.Context, w *client.Watch, tick <-chan time.Tim
 	}
 }
 
-// prefix cuts a path after so many names.
+// prefix cuts a path after that many names.
 func prefix(path string, depth int) string {
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {
@@ -183,7 +183,7 @@ func (t *top) show(views []servers.View) error {
 	return t.c.App.write([]byte(text))
 }
 
-// cutLines makes lines no wider than the terminal: one that wraps would tear the
+// cutLines shortens lines to the width of the terminal: a line that wraps would disturb the
 // columns.
 func cutLines(text string, width int) string {
 	var b strings.Builder
@@ -217,8 +217,8 @@ func (t *top) frame(views []servers.View, seconds float64) topFrame {
 	return f
 }
 
-// busy returns what the connections of a server have done since an earlier look. A new
-// connection counts from its beginning.
+// busy returns what the connections of a server did since an earlier look. A new connection
+// counts from its beginning.
 func busy(now, before servers.View, seconds float64) []topConn {
 	was := make(map[string]servers.Conn, len(before.Conns))
 	for _, c := range before.Conns {
@@ -227,7 +227,7 @@ func busy(now, before servers.View, seconds float64) []topConn {
 	var list []topConn
 	for _, c := range now.Conns {
 		if c.Session == "" {
-			continue // the one that asked
+			continue // the connection of this request
 		}
 		b := was[c.Client+c.Session]
 		list = append(list, topConn{

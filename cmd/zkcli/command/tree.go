@@ -31,7 +31,7 @@ func deleteAllCommand() Command {
 	}
 }
 
-// deleteAll deletes a subtree. sure says that there is nothing to ask.
+// deleteAll deletes a subtree. With sure it does not ask.
 func (c *Call) deleteAll(ctx context.Context, o tree.DeleteOptions, sure bool) error {
 	zk, err := c.Client(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Call) deleteAll(ctx context.Context, o tree.DeleteOptions, sure bool) e
 		switch some, err := c.confirmDeletion(ctx, zk, m, o); {
 		case err != nil:
 			return err
-		case !some: // and what comes meanwhile is not meant
+		case !some: // nodes created meanwhile are not meant
 			return c.Emit(Output{Data: treeChange{Path: c.Arg(0)}})
 		}
 	}
@@ -69,8 +69,8 @@ func (c *Call) deleteAll(ctx context.Context, o tree.DeleteOptions, sure bool) e
 	return c.changed(doc, "deleted", err)
 }
 
-// confirmDeletion asks, if many nodes are to be deleted and somebody is there, or
-// all of them. It returns false if there is nothing to delete.
+// confirmDeletion asks the user at the terminal, if many nodes or all are to be deleted. It
+// returns false if there is nothing to delete.
 func (c *Call) confirmDeletion(ctx context.Context, zk *client.Client, m *meter, o tree.DeleteOptions) (some bool, err error) {
 	const many = 10_000
 	all := c.Arg(0) == "/"
@@ -103,18 +103,17 @@ func (c *Call) setAllACLs(ctx context.Context, acl []client.ACL, dryRun bool) er
 	return c.changed(doc, "changed", err)
 }
 
-// treeChange is what became of the change of a subtree, in JSON.
+// treeChange is the result of a change of a subtree in JSON.
 type treeChange struct {
 	Path    string `json:"path"`
 	Done    int    `json:"done"`
 	Left    int    `json:"left"`
 	Total   int    `json:"total"`
 	DryRun  bool   `json:"dryRun,omitempty"`
-	Unknown int    `json:"unknown,omitempty"` // nodes of which it is not known
+	Unknown int    `json:"unknown,omitempty"` // nodes whose outcome is unknown
 }
 
-// changed reports a change of a subtree. One that stopped halfway says how far it
-// came.
+// changed reports a change of a subtree. For an interrupted one it reports how far it got.
 func (c *Call) changed(doc treeChange, verb string, err error) error {
 	switch {
 	case errors.Is(err, client.ErrNoNode) && doc.Total == 0:

@@ -80,13 +80,13 @@ func (c *Call) pathOr(other string) string {
 	return c.Args[0]
 }
 
-// drawing draws a tree line by line, as its nodes come in.
+// drawing draws a tree line by line, in the order of its nodes.
 type drawing struct {
 	root string
 	data bool
 	now  time.Time
-	// left is, for each level, how many children of the node at hand are to come:
-	// that tells the last one of them.
+	// left is, for each level, the number of children still to come, which tells the last
+	// child.
 	left []int32
 
 	nodes, ephemerals int
@@ -107,13 +107,12 @@ func (d *drawing) line(n subtree.Node) string {
 	return d.place(depth, n.Stat.NumChildren) + name + "  " + d.details(n)
 }
 
-// unreadable is the line of a node of which nothing is known.
+// unreadable is the line of a node that can't be read.
 func (d *drawing) unreadable(p string) string {
 	return d.place(subtree.Depth(p), 0) + path.Base(p) + "  [can't be read]"
 }
 
-// place returns the branches that lead to the next node, which has so many
-// children.
+// place returns the branches before the next node, which has that many children.
 func (d *drawing) place(depth int, children int32) string {
 	d.left = append(d.left[:min(depth, len(d.left))], children)
 	if depth > 0 {
@@ -145,7 +144,7 @@ func (d *drawing) details(n subtree.Node) string {
 	if n.Stat.NumChildren > 0 {
 		words = append(words, countText(int(n.Stat.NumChildren), "child"))
 	}
-	if n.Stat.Ctime > 0 { // the root has none
+	if n.Stat.Ctime > 0 { // the root has no ctime
 		words = append(words, d.ago(n.Stat.Ctime)+" old")
 	}
 	if n.Stat.Version > 0 {

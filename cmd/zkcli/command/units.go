@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// bytesText is a size for people: 12 B, 3.4 KiB.
+// bytesText formats a size: 12 B, 3.4 KiB.
 func bytesText(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -19,7 +19,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", x, "KMGT"[unit])
 }
 
-// ageText is a time span in its largest unit: 5s, 3m, 4h, 12d.
+// ageText formats a time span in its largest unit: 5s, 3m, 4h, 12d.
 func ageText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -62,8 +62,7 @@ func parseBytes(s string) (int64, error) {
 	return n * factor, nil
 }
 
-// parseAge reads a time span: days, as find(1) has them, or with a unit: 90s, 10m,
-// 2h, 7d.
+// parseAge reads a time span: days, as in find(1), or with a unit: 90s, 10m, 2h, 7d.
 func parseAge(s string) (time.Duration, error) {
 	const day = 24 * time.Hour
 	if n, err := strconv.ParseFloat(strings.TrimSuffix(s, "d"), 64); err == nil && n >= 0 && n < 1e5 {

@@ -44,7 +44,7 @@ func setCommand() Command {
 	}
 }
 
-// emitStat is the result of a change: text only if it was asked for.
+// emitStat is the result of a change; it has a text only if requested.
 func (c *Call) emitStat(st client.Stat, show bool) error {
 	o := Output{Data: nodeStat{Path: c.Arg(0), Stat: NewStat(st)}}
 	if show {

@@ -147,7 +147,7 @@ func measureLag(views []View) {
 	for i := range views {
 		v := &views[i]
 		if v.Zxid != "" && v.zxid.Epoch() == head.Epoch() {
-			// The servers answer at different moments: one may be ahead of the leader by now.
+			// The servers answer at different moments, so one may be ahead of the leader.
 			lag := max(0, int64(head-v.zxid))
 			v.Lag = &lag
 		}

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/text/width"
 )
 
-// maxLine is how many runes a line may have: enough for the largest data that a
-// server takes by default, were it typed.
+// maxLine is the largest number of runes of a line: enough to type the largest data that a
+// server accepts by default.
 const maxLine = 1 << 20
 
 // buffer is a line that is being typed.
 type buffer struct {
 	text   []rune
 	pos    int    // of the cursor: 0 to len(text)
-	killed []rune // what Ctrl-Y brings back
+	killed []rune // what Ctrl-Y inserts
 }
 
 func (b *buffer) set(text string) {
@@ -35,13 +35,13 @@ func (b *buffer) insert(runes ...rune) {
 	b.pos += len(runes)
 }
 
-// remove takes out the runes from i to j.
+// remove removes the runes from i to j.
 func (b *buffer) remove(i, j int) {
 	b.text = append(b.text[:i:i], b.text[j:]...)
 	b.pos = i
 }
 
-// kill takes out runes and keeps them for Ctrl-Y.
+// kill removes runes and keeps them for Ctrl-Y.
 func (b *buffer) kill(i, j int) {
 	if i < j {
 		b.killed = append([]rune(nil), b.text[i:j]...)
@@ -49,7 +49,7 @@ func (b *buffer) kill(i, j int) {
 	}
 }
 
-// edit does what a key is for. It returns false for a key that edits nothing.
+// edit performs the action of a key. It returns false for a key that edits nothing.
 func (b *buffer) edit(key rune) bool {
 	switch key {
 	case keyLeft:
@@ -76,7 +76,7 @@ func (b *buffer) edit(key rune) bool {
 	return true
 }
 
-// editKills does what a key is for that has to do with Ctrl-Y.
+// editKills performs the action of a key that is related to Ctrl-Y.
 func (b *buffer) editKills(key rune) bool {
 	switch key {
 	case keyKillWordLeft:
@@ -95,9 +95,8 @@ func (b *buffer) editKills(key rune) bool {
 	return true
 }
 
-// wordLeft and wordRight return where the cursor comes to by a word: over blanks
-// and slashes to the other end of what is between them. So a path loses an element
-// at a time.
+// wordLeft and wordRight return the position of the cursor after a move by a word: over
+// blanks and slashes, then over the text between them. So one step in a path is one element.
 func (b *buffer) wordLeft() int {
 	i := b.pos
 	for i > 0 && between(b.text[i-1]) {
@@ -132,8 +131,8 @@ func (b *buffer) transpose() {
 	b.pos = i + 1
 }
 
-// columns returns the line as x/term wants it, one rune for each column, and the
-// cursor in bytes.
+// columns returns the line in the form for x/term, one rune for each column, and the cursor
+// in bytes.
 func (b *buffer) columns() (line string, pos int) {
 	var s strings.Builder
 	for i, r := range b.text {

@@ -8,17 +8,17 @@ import (
 	"github.com/zkd-project/zkd/internal/console"
 )
 
-// Candidate is what a word can become.
+// Candidate is a possible completion of a word.
 type Candidate struct {
 	Text  string // the whole word, without quotes
-	Label string // in lists, in place of Text
+	Label string // shown in lists instead of Text
 	Help  string // one line; may be empty
-	// Open is set if more can follow in the same word, such as the children of a
-	// znode: the word is not ended.
+	// Open is set if more can follow in the same word, such as the children of a znode:
+	// completion does not end the word.
 	Open bool
 }
 
-// label returns what a list shows of a candidate.
+// label returns the text of a candidate in a list.
 func (c Candidate) label() string {
 	if c.Label != "" {
 		return c.Label
@@ -26,7 +26,7 @@ func (c Candidate) label() string {
 	return c.Text
 }
 
-// visible reports whether a line of a terminal shows s as it is.
+// visible reports whether a terminal shows s unchanged on one line.
 func visible(s string) bool {
 	return !strings.ContainsAny(s, "\n\t") && string(console.Escape([]byte(s))) == s
 }
@@ -54,8 +54,7 @@ func placeOf(line string) place {
 	return p
 }
 
-// write returns the word as it is to stand in the line. It returns false if no
-// quotes allow it.
+// write returns the word in the form for the line. It returns false if no quotes allow it.
 func (p place) write(text string, open bool) (string, bool) {
 	q, ok := quoteFor(text, p.quote)
 	switch {
@@ -72,8 +71,8 @@ func (p place) write(text string, open bool) (string, bool) {
 	}
 }
 
-// complete puts what is sure into the line: the one candidate, or as much as all
-// have in common. It returns false if that is nothing more than there is.
+// complete inserts what is certain into the line: the only candidate, or the common beginning
+// of all. It returns false if that adds nothing.
 func (b *buffer) complete(p place, all []Candidate) bool {
 	if len(all) == 0 {
 		return false
@@ -91,14 +90,14 @@ func (b *buffer) complete(p place, all []Candidate) bool {
 	}
 	rest := b.text[b.pos:]
 	if !open && len(rest) > 0 && rest[0] == ' ' {
-		written = strings.TrimSuffix(written, " ") // there is one
+		written = strings.TrimSuffix(written, " ") // there is a blank already
 	}
 	before := []rune(string(b.text[:b.pos])[:p.start] + written)
 	b.text, b.pos = append(before, rest...), len(before)
 	return true
 }
 
-// common returns what the texts of all begin with.
+// common returns the common beginning of all texts.
 func common(all []Candidate) string {
 	prefix := all[0].Text
 	for _, c := range all[1:] {
@@ -116,8 +115,8 @@ const (
 	gap   = 2 // columns between those of a list
 )
 
-// list writes candidates: in columns, or one on a line if they have help. No more
-// than fit on most of the screen: the rest is counted.
+// list writes candidates in columns, or one per line if they have help. It shows as many as
+// fit on most of the screen, and counts the rest.
 func list(all []Candidate, width, height int, colors bool) string {
 	rows := max(height-3, 4)
 	for _, c := range all {
@@ -192,10 +191,10 @@ func displayWidth(s string) int {
 	return n
 }
 
-// pad makes s as wide as width, if it is not wider.
+// pad pads s to the width.
 func pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-displayWidth(s))) }
 
-// Cut makes s no wider than width.
+// Cut shortens s to the width.
 func Cut(s string, width int) string {
 	if displayWidth(s) <= width {
 		return s

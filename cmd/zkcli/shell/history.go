@@ -11,22 +11,22 @@ import (
 	"sync"
 )
 
-// History has the lines that were typed, and keeps them in a file: a line each,
-// oldest first, readable for its owner alone. It may be used by several goroutines,
-// and its file by several processes: each appends to what is there.
+// History has the lines that were typed, and keeps them in a file: one per line, oldest
+// first, readable only for its owner. Several goroutines may use it, and several processes
+// its file: each appends.
 type History struct {
 	path string
 	size int
 
 	mu    sync.Mutex
 	lines []string // oldest first, at most size
-	err   error    // that has not been reported
+	err   error    // not reported yet
 	said  bool     // one was reported
 }
 
-// OpenHistory reads the last lines of the file, which need not exist; its directory
-// is made for the first line. Without a path lines are kept in memory only. Err says
-// what went wrong.
+// OpenHistory reads the last lines of the file, which need not exist; its directory is made
+// for the first line. Without a path the lines are kept only in memory. Err returns a
+// failure.
 func OpenHistory(path string, size int) *History {
 	h := &History{path: path, size: size}
 	if path == "" {
@@ -100,9 +100,9 @@ func (h *History) save(line string) error {
 	return replace(h.path, strings.Join(lastLines(data, h.size), "\n")+"\n")
 }
 
-// openLocked opens the file to append, and locks it until it is closed. Another
-// shell may replace the file before we have the lock: then the lock is on a file
-// that nobody will read, and the new one is opened.
+// openLocked opens the file to append, and locks it until it is closed. If another shell
+// replaces the file before the lock is acquired, the lock is on a file that is not read any
+// more, and openLocked opens the new one.
 func openLocked(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func openLocked(path string) (*os.File, error) {
 	}
 }
 
-// replace puts a new file in the place of an old one, whole.
+// replace replaces a file as a whole.
 func replace(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".zkcli-history-")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// The keys that are no text stand in the input as runes that nobody assigns, of
-// the last private use plane, so that x/term hands each of them to us.
+// Keys other than text are represented by unassigned runes of the last private use plane, so
+// that x/term passes them on unchanged.
 const (
 	keyFirst rune = 0x10F000 + iota
 	keyLeft
@@ -33,12 +33,12 @@ const (
 	keyDone // Ctrl-D: the end, or a deletion
 	keyLast
 
-	// filler is the second column of a rune that is two columns wide: x/term takes
-	// each rune for one column. It is never written to the terminal.
+	// filler is the second column of a rune that is two columns wide: x/term counts each rune
+	// as one column. It is never written to the terminal.
 	filler rune = 0x10FFFD
 )
 
-// Characters that x/term takes care of.
+// Characters that x/term handles.
 const (
 	enter       = '\r'
 	clearScreen = 0x0c
@@ -51,7 +51,7 @@ var controls = map[byte]rune{
 	0x12: keySearch, 0x14: keyTranspose, 0x15: keyKillLeft, 0x17: keyKillWordLeft, 0x19: keyYank, 0x7f: keyBackspace,
 }
 
-// escapes are the keys of what follows an ESC.
+// escapes are the keys by the sequence that follows an ESC.
 var escapes = map[string]rune{
 	"[A": keyUp, "[B": keyDown, "[C": keyRight, "[D": keyLeft, "[H": keyHome, "[F": keyEnd,
 	"OA": keyUp, "OB": keyDown, "OC": keyRight, "OD": keyLeft, "OH": keyHome, "OF": keyEnd,
@@ -64,14 +64,14 @@ const (
 	esc        = 0x1b
 	pasteStart = "[200~"
 	pasteEnd   = "\x1b[201~"
-	// longestEscape is where we stop looking for the end of a sequence.
+	// longestEscape is the limit for the length of a sequence.
 	longestEscape = 16
 )
 
-// decoder makes keys of what a terminal sends.
+// decoder converts the terminal's input to keys.
 type decoder struct {
 	pasting bool
-	partial []byte // the begin of a key, of which the rest has not come
+	partial []byte // the beginning of an incomplete key
 }
 
 // decode returns the keys of the bytes, as text for x/term.
@@ -90,8 +90,7 @@ func (d *decoder) decode(in []byte) []byte {
 	return out
 }
 
-// one appends the first key of in, and returns how many bytes that took: 0 if some
-// are missing.
+// one appends the first key of in, and returns how many bytes it took: 0 if some are missing.
 func (d *decoder) one(out, in []byte) ([]byte, int) {
 	c := in[0]
 	switch {
@@ -101,7 +100,7 @@ func (d *decoder) one(out, in []byte) ([]byte, int) {
 		return d.escape(out, in)
 	case c == enter || c == '\n':
 		return append(utf8.AppendRune(out, keyAccept), enter), 1
-	case c == 0x03: // the line is given up: it ends, too
+	case c == 0x03: // an abandoned line ends, too
 		return append(utf8.AppendRune(out, keyInterrupt), enter), 1
 	case c == clearScreen:
 		return append(out, c), 1
@@ -114,8 +113,8 @@ func (d *decoder) one(out, in []byte) ([]byte, int) {
 	return text(out, in)
 }
 
-// text appends the rune at the begin of in. What is no rune is left out, and so are
-// those that stand for keys.
+// text appends the rune at the beginning of in. It drops invalid runes, and those that stand
+// for keys.
 func text(out, in []byte) ([]byte, int) {
 	if !utf8.FullRune(in) {
 		return out, 0
@@ -127,8 +126,8 @@ func text(out, in []byte) ([]byte, int) {
 	return append(out, in[:n]...), n
 }
 
-// pasted appends a character of what is pasted, which is text, whatever it is: a
-// tabulator completes nothing. The end of a line runs it, as if it were typed.
+// pasted appends a pasted character as text: a tabulator does not complete. The end of a line
+// runs it, as if it were typed.
 func (d *decoder) pasted(out, in []byte) ([]byte, int) {
 	c := in[0]
 	switch {
@@ -149,7 +148,7 @@ func (d *decoder) pasted(out, in []byte) ([]byte, int) {
 	return text(out, in)
 }
 
-// escape appends the key of an escape sequence. One that is unknown is left out.
+// escape appends the key of an escape sequence. Unknown ones are dropped.
 func (d *decoder) escape(out, in []byte) ([]byte, int) {
 	seq, ok := sequence(in[1:])
 	switch {
@@ -163,8 +162,8 @@ func (d *decoder) escape(out, in []byte) ([]byte, int) {
 	return out, 1 + len(seq)
 }
 
-// sequence returns what belongs to the ESC before it: for [ and O all until a byte
-// that ends a sequence, else one byte. A second ESC begins a sequence of its own.
+// sequence returns the bytes of a sequence after its ESC: for [ and O all bytes up to one
+// that ends a sequence, else one byte. A second ESC begins another sequence.
 func sequence(in []byte) ([]byte, bool) {
 	switch {
 	case len(in) == 0:

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// plain reads lines as they come, for input that is no terminal or one that can't
-// move its cursor. As zkCli.sh it shows a prompt only to people.
+// plain reads lines without editing, from input that is no terminal or one that can't move
+// its cursor. Like zkCli.sh it shows a prompt only on a terminal.
 type plain struct {
 	in      *bufio.Reader
 	prompt  func() string // nil for none
@@ -20,14 +20,13 @@ type plain struct {
 	out io.Writer
 }
 
-// ReadLine returns the next line. Where the input has no end of line at its end,
-// that is a line too.
+// ReadLine returns the next line. A last line without an end counts, too.
 func (p *plain) ReadLine(ctx context.Context) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	if p.prompt != nil {
-		_, _ = io.WriteString(p, p.prompt()) // nobody to tell
+		_, _ = io.WriteString(p, p.prompt()) // an error can't be reported anywhere
 	}
 	line, err := p.in.ReadString('\n')
 	p.entered()
@@ -44,7 +43,7 @@ func (p *plain) Write(b []byte) (int, error) {
 	return p.out.Write(b)
 }
 
-// Refresh does nothing: what is written stays.
+// Refresh does nothing: what is written can't be changed.
 func (p *plain) Refresh() {}
 
 // Close does nothing.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// recall walks through the history, with the arrows or by a search. It belongs to
-// one line that is being typed.
+// recall walks through the history, with the arrows or by a search, during the input of one
+// line.
 type recall struct {
 	lines []string // oldest first
 	at    int      // the line that is shown; len(lines) is the one being typed
@@ -45,8 +45,8 @@ func (r *recall) prompt() string {
 	return fmt.Sprintf("(%ssearch)`%s': ", state, string(r.query))
 }
 
-// searchKey handles a key while searching. It returns false if the key ends the
-// search and then does what it does without one.
+// searchKey handles a key while searching. It returns false if the key ends the search and
+// then has its usual effect.
 func (r *recall) searchKey(b *buffer, key rune) bool {
 	switch {
 	case key == keySearch:
@@ -76,8 +76,8 @@ func (r *recall) begin(b *buffer) {
 	r.searching, r.query, r.failed = true, nil, false
 }
 
-// find shows the next line at or before from that has the query, with the cursor
-// at the query.
+// find shows the next line at or before from that contains the query, with the cursor at the
+// query.
 func (r *recall) find(b *buffer, from int) {
 	query := string(r.query)
 	r.failed = false

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// lockFile does nothing: there are no such locks here. A line that two shells write
-// at the same time as one of them shortens the file may be lost.
+// lockFile does nothing: this system has no such locks. A line may be lost if one shell
+// writes it while another one shortens the file.
 func lockFile(*os.File) error { return nil }
 
-// waiter can't wait here: a read goes on until there is input.
+// waiter can't wait here: a read continues until there is input.
 type waiter struct{}
 
 func newWaiter(*os.File) (*waiter, error) { return &waiter{}, nil }

@@ -17,8 +17,8 @@ import (
 	"github.com/zkd-project/zkd/internal/console"
 )
 
-// newEditor returns the editor for what cfg reads and writes, and whether that is a
-// terminal. entered is called when a line is there, before Ctrl-C is a signal again.
+// newEditor returns the editor for cfg's streams, and whether they are terminals. entered is
+// called when a line is complete, before Ctrl-C is a signal again.
 func newEditor(cfg *Config, h *History, entered func()) (e editor, people bool) {
 	in, inOK := cfg.In.(*os.File)
 	out, outOK := cfg.Out.(*os.File)
@@ -36,15 +36,15 @@ func newEditor(cfg *Config, h *History, entered func()) (e editor, people bool) 
 	return p, people
 }
 
-// Colors says whether what goes to w is for somebody who sees colours: w is a
-// terminal, NO_COLOR (no-color.org) is not set, and TERM is not "dumb".
+// Colors reports whether output to w may have colours: w is a terminal, NO_COLOR
+// (no-color.org) is not set, and TERM is not "dumb".
 func Colors(w io.Writer, getenv func(string) string) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
-// Width returns how many columns the terminal has that shows what goes to w, which
-// may be a Shell: 0 if there is none, or one that can't move its cursor.
+// Width returns the number of columns of the terminal that shows output to w, which may be a
+// Shell. It returns 0 if there is none, or one that can't move its cursor.
 func Width(w io.Writer, getenv func(string) string) int {
 	if s, ok := w.(*Shell); ok {
 		w = s.cfg.Out
@@ -58,20 +58,20 @@ func Width(w io.Writer, getenv func(string) string) int {
 	case err != nil:
 		return 0
 	case width == 0:
-		return 80 // it doesn't say
+		return 80 // the terminal does not report it
 	}
 	return width
 }
 
-// What is sent to the terminal.
+// The sequences sent to the terminal.
 const (
 	eraseBelow = "\x1b[J"
 	pasteOn    = "\x1b[?2004h"
 	pasteOff   = "\x1b[?2004l"
 )
 
-// terminal is the editor on a terminal. ReadLine and the keys are of one goroutine;
-// the fields under mu are of all.
+// terminal is the editor on a terminal. ReadLine and the keys belong to one goroutine; the
+// fields under mu are shared.
 type terminal struct {
 	cfg      *Config
 	in, out  *os.File
@@ -81,14 +81,14 @@ type terminal struct {
 	entered  func()
 	line     buffer
 	recall   recall
-	given    bool // the line was given up
+	given    bool // the line was abandoned
 	resizing sync.WaitGroup
 	stop     chan struct{}
 
 	mu        sync.Mutex
 	reading   bool
 	searching bool
-	midLine   bool // the cursor is not where a line begins
+	midLine   bool // the cursor is not at the beginning of a line
 	prompt    string
 }
 
@@ -117,7 +117,7 @@ func (t *terminal) Close() {
 	t.keys.waiter.close()
 }
 
-// watchSize tells the screen when the terminal's size changes.
+// watchSize updates the screen when the terminal's size changes.
 func (t *terminal) watchSize(changed chan os.Signal) {
 	defer signal.Stop(changed)
 	for {
@@ -132,7 +132,7 @@ func (t *terminal) watchSize(changed chan os.Signal) {
 
 func (t *terminal) setSize() {
 	if width, height, err := term.GetSize(int(t.out.Fd())); err == nil && width > 0 {
-		_ = t.screen.SetSize(width, height) // an error is one of the next write, too
+		_ = t.screen.SetSize(width, height) // an error recurs at the next write
 	}
 }
 
@@ -146,7 +146,7 @@ func (t *terminal) ReadLine(ctx context.Context) (string, error) {
 	t.begin(ctx)
 	line, err := t.screen.ReadLine()
 	t.entered()
-	_ = term.Restore(int(t.in.Fd()), old) // nothing to be done about an error
+	_ = term.Restore(int(t.in.Fd()), old) // an error can't be handled
 	t.end(err)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -175,7 +175,7 @@ func (t *terminal) begin(ctx context.Context) {
 	t.screen.SetPrompt(t.prompt)
 }
 
-// end leaves the line. If it has no end, as no Enter was typed, it gets one.
+// end leaves the line, and ends it if Enter was not typed.
 func (t *terminal) end(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,8 +201,8 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return len(p), t.aboveLocked(p)
 }
 
-// aboveLocked shows whole lines above the one being read. x/term erases that one
-// from its first row to the cursor; what is below we do.
+// aboveLocked shows whole lines above the one being read. x/term erases that line from its
+// first row to the cursor; aboveLocked erases the rest.
 func (t *terminal) aboveLocked(p []byte) error {
 	above := append([]byte(eraseBelow), p...)
 	if n := len(p); n > 0 && p[n-1] != '\n' {
@@ -212,8 +212,8 @@ func (t *terminal) aboveLocked(p []byte) error {
 	return err
 }
 
-// Refresh draws the line with the prompt of now. The prompt is asked for under the
-// lock, so that none that is older is drawn after it.
+// Refresh redraws the line with the current prompt. The prompt is requested under the lock,
+// so that an older one is not drawn later.
 func (t *terminal) Refresh() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,11 +235,11 @@ func (t *terminal) showPromptLocked(prompt string) {
 	_ = t.aboveLocked(nil)
 }
 
-// key is called for each key, before x/term does anything; if it returns true then
-// the line is now what it returns. x/term's own lock is not held.
+// key is called for each key, before x/term handles it; if it returns true, it also returns
+// the new line. x/term's own lock is not held.
 func (t *terminal) key(line string, pos int, key rune) (newLine string, newPos int, ok bool) {
 	if key >= ' ' && key < keyFirst && !wide(key) && pos == len(line) && len(line) < 1000 && !t.recall.searching {
-		return "", 0, false // text at the end: the cheap way
+		return "", 0, false // text at the end: the fast case
 	}
 	t.line.fromColumns(line, pos)
 	if !t.recall.searching || !t.recall.searchKey(&t.line, key) {
@@ -250,7 +250,7 @@ func (t *terminal) key(line string, pos int, key rune) (newLine string, newPos i
 	return newLine, newPos, true
 }
 
-// do does what a key is for, but for searching.
+// do performs the action of a key, except while searching.
 func (t *terminal) do(key rune) {
 	switch key {
 	case keyUp, keyDown:
@@ -296,9 +296,9 @@ func (t *terminal) showSearch() {
 	}
 }
 
-// complete completes the word before the cursor. If several candidates are left, a list
-// of them is shown above the line. A candidate that the terminal would not show as it is
-// is left out: it must not get into the line.
+// complete completes the word before the cursor. If several candidates remain, it shows a
+// list of them above the line. It omits candidates that the terminal would not show
+// unchanged, because they must not get into the line.
 func (t *terminal) complete() {
 	if t.cfg.Complete == nil {
 		return
@@ -326,13 +326,13 @@ func (t *terminal) complete() {
 	}
 }
 
-// keyReader reads keys as x/term is to see them.
+// keyReader reads keys in the form for x/term.
 type keyReader struct {
 	in     *os.File
 	waiter *waiter
-	ctx    context.Context // of the line that is being read: an io.Reader is given none
+	ctx    context.Context // of the line being read: an io.Reader gets none
 	decoder
-	ready []byte // keys that x/term has not taken
+	ready []byte // keys that x/term has not read
 	done  bool   // Ctrl-D
 }
 
@@ -368,7 +368,7 @@ func (w columnWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// noHistory keeps x/term from having one of its own.
+// noHistory disables x/term's own history.
 type noHistory struct{}
 
 // Add does nothing.
@@ -377,5 +377,5 @@ func (noHistory) Add(string) {}
 // Len returns 0.
 func (noHistory) Len() int { return 0 }
 
-// At is never called, as there is nothing.
+// At is never called, because Len is 0.
 func (noHistory) At(int) string { return "" }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ErrUnclosed is that a quote has no end.
+// ErrUnclosed means that a quote has no end.
 var ErrUnclosed = errors.New("unclosed quote")
 
 // blanks separate words.
@@ -20,10 +20,9 @@ type word struct {
 	open  bool   // the line ends before the quote or the blank that ends it
 }
 
-// Split splits a line into words as zkCli.sh does: at blanks, except that what
-// begins with ' or " ends with the next of the same kind. Quotes inside a word are
-// of the word. There is no escape character. The error, ErrUnclosed, quotes the
-// place.
+// Split splits a line into words as zkCli.sh does: at blanks, except that what begins with '
+// or " ends with the next of the same kind. Quotes inside a word are part of it. There is no
+// escape character. The error, ErrUnclosed, quotes the place.
 func Split(line string) ([]string, error) {
 	var words []string
 	for _, w := range scan(line) {
@@ -49,7 +48,7 @@ func scan(line string) []word {
 	}
 }
 
-// scanWord returns the word that begins at start, and where the rest of the line does.
+// scanWord returns the word that begins at start, and where the rest of the line begins.
 func scanWord(line string, start int) (w word, end int) {
 	w = word{start: start}
 	rest, stop := line[start:], blanks
@@ -69,8 +68,8 @@ func scanWord(line string, start int) (w word, end int) {
 	return w, end
 }
 
-// Quote writes a word so that Split reads it, with quotes if it must have them.
-// It returns false if there is no way: a word with a blank and both kinds of quote.
+// Quote writes a word so that Split reads it, with quotes if necessary. It returns false for
+// a word with a blank and both kinds of quote.
 func Quote(text string) (string, bool) {
 	q, ok := quoteFor(text, 0)
 	if !ok || q == 0 {
@@ -79,12 +78,12 @@ func Quote(text string) (string, bool) {
 	return string(q) + text + string(q), true
 }
 
-// quoteFor returns the quote that a word needs, 0 for none. One that is there
-// already stays if it can.
+// quoteFor returns the quote that a word needs, 0 for none. It keeps an existing quote if
+// possible.
 func quoteFor(text string, have byte) (quote byte, ok bool) {
 	switch {
 	case strings.ContainsAny(text, "\n\r"):
-		return 0, false // not on one line
+		return 0, false // impossible on one line
 	case have != 0 && !strings.Contains(text, string(have)):
 		return have, true
 	case text != "" && !strings.ContainsAny(text, blanks) && text[0] != '"' && text[0] != '\'':

@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// batches groups what is streamed so that no group has more than count elements,
-// or more than maxBytes unless it is a single element.
+// batches groups a stream so that no group has more than count elements, or more than
+// maxBytes unless it is a single element.
 func batches[T any](all iter.Seq2[T, error], count, maxBytes int, size func(*T) int) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var batch []T
@@ -45,8 +45,7 @@ func stream[T any](all []T) iter.Seq2[T, error] {
 	}
 }
 
-// grace returns a context for a change that should come to its end although ctx
-// may end.
+// grace returns a context that outlives ctx, for a change that should be completed.
 func grace(ctx context.Context, c *client.Client) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

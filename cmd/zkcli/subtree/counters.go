@@ -7,14 +7,14 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// A node counts the children that were ever created below it, and sequential ones
-// get their numbers from that. A subtree that is created anew counts from the
-// children that are left, so a new sequential node could get the number of an old
-// one, or sort before it. The only way to raise a counter is to create children:
-// raiseCounters creates and deletes one until the counter is the file's.
+// A node counts the children that were ever created below it, and sequential nodes get their
+// numbers from that. A subtree that is created again counts from the children that are left,
+// so a new sequential node could get the number of an old one, or sort before it. Only
+// creating children raises a counter: raiseCounters creates and deletes a child until the
+// counter is that of the file.
 
-// creations returns a node's counter. The cversion that servers show is made of
-// it: twice the creations less the children that are there.
+// creations returns a node's counter, derived from the cversion that servers show: twice the
+// creations less the current children.
 func creations(s client.Stat) int32 {
 	return int32((int64(s.Cversion) + int64(s.NumChildren)) / 2)
 }
@@ -42,8 +42,8 @@ func (im *importer) raiseCounters(ctx context.Context, batch []Node) error {
 	return nil
 }
 
-// raiseCounter raises one counter, in as many rounds as it takes: each looks where
-// the counter is, so a lost connection does no harm.
+// raiseCounter raises one counter in rounds. Each round reads the counter first, so a lost
+// connection does no harm.
 func (im *importer) raiseCounter(ctx context.Context, path string, want int32) (raised bool, err error) {
 	top := path
 	if top == "/" {

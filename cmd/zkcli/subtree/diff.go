@@ -10,9 +10,8 @@ type Difference struct {
 	// A and B are the node here and there, nil where it is missing. They are valid
 	// until the next Difference.
 	A, B *Node
-	// What differs, if neither is missing. Children and Replaced are of
-	// ChangedSince alone: a child was created or deleted; the node was deleted and
-	// created again.
+	// These describe the difference if neither is missing. Only ChangedSince sets Children
+	// and Replaced: a child was created or deleted; the node was deleted and created again.
 	Data, ACL, Kind    bool
 	Children, Replaced bool
 }
@@ -20,13 +19,12 @@ type Difference struct {
 // DiffOptions say what Diff compares.
 type DiffOptions struct {
 	IgnoreData, IgnoreACL, IgnoreKind bool
-	// IgnoreEphemerals takes ephemeral nodes as missing on both sides.
+	// IgnoreEphemerals treats ephemeral nodes as missing on both sides.
 	IgnoreEphemerals bool
 }
 
-// Diff compares two subtrees, whose streams must be in tree order: the data, the
-// ACLs and the kinds of nodes. Versions, times and owners may differ.
-// An error of a stream ends it.
+// Diff compares the data, the ACLs and the kinds of nodes of two subtrees, whose streams must
+// be in tree order. Versions, times and owners may differ. An error of a stream ends it.
 func Diff(a, b iter.Seq2[Node, error], o DiffOptions) iter.Seq2[Difference, error] {
 	if o.IgnoreEphemerals {
 		a, b = withoutEphemerals(a), withoutEphemerals(b)
@@ -52,8 +50,8 @@ func withoutEphemerals(nodes iter.Seq2[Node, error]) iter.Seq2[Node, error] {
 	}
 }
 
-// merge yields the nodes that only one of two streams has, and those that both
-// have and that differ says are not the same.
+// merge yields the nodes that only one of two streams has, and the pairs that differ reports
+// as different.
 func merge(a, b iter.Seq2[Node, error], differ func(*Difference) bool) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		nextA, stopA := iter.Pull2(a)

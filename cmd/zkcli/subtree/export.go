@@ -10,10 +10,10 @@ import (
 
 // ExportOptions are for Export.
 type ExportOptions struct {
-	// Source is what the header says of the servers.
+	// Source is the description of the servers in the header.
 	Source string
 	Now    time.Time
-	// Progress is called with how many nodes are written, and about how many there
+	// Progress is called with the number of nodes written, and approximately how many there
 	// are (0: not known). It may be nil.
 	Progress func(done, about int)
 }
@@ -25,15 +25,14 @@ type Exported struct {
 	Bytes int64
 	// Ephemerals is how many of the nodes were ephemeral.
 	Ephemerals int
-	// Masked are nodes whose ACL has a digest that the server hid, as the client
-	// may not change the ACL. Import refuses them. There are no more than ten.
+	// Masked are nodes whose ACL has a digest that the server hid, because the client may not
+	// change the ACL. Import refuses them. There are no more than ten.
 	Masked []string
 }
 
-// Export writes the subtree at root to w. It does not show one point in time:
-// each node is as it was at some time after the Zxid of the header. ChangedSince
-// tells whether anything changed meanwhile. If Export fails, what it has written
-// has no trailer.
+// Export writes the subtree at root to w. It is not a snapshot: each node is as it was at
+// some time after the Zxid of the header. ChangedSince reports what changed meanwhile. If
+// Export fails, its output has no trailer.
 func Export(ctx context.Context, c *client.Client, root string, w io.Writer, o ExportOptions) (Exported, error) {
 	var done Exported
 	if err := c.Sync(ctx, root); err != nil {
@@ -59,7 +58,7 @@ func Export(ctx context.Context, c *client.Client, root string, w io.Writer, o E
 	return done, out.Close()
 }
 
-// about returns how many nodes there are, or 0 of servers that can't tell.
+// about returns the number of nodes, or 0 if the servers can't count them.
 func about(ctx context.Context, c *client.Client, root string) int {
 	below, err := c.CountDescendants(ctx, root)
 	if err != nil {
@@ -80,9 +79,9 @@ func (x *Exported) count(n Node) {
 	}
 }
 
-// ChangedSince compares the subtree at root with an export of it by the zxids and
-// versions alone. If it yields no difference the export is what the subtree was at
-// one point in time: when the export had ended.
+// ChangedSince compares the subtree at root with an export of it by the zxids and versions
+// only. If it yields no difference, the export is the state of the subtree at one point in
+// time: the end of the export.
 func ChangedSince(ctx context.Context, c *client.Client, root string, r *Reader) func(yield func(Difference, error) bool) {
 	live := Live(ctx, c, root, ReadOptions{SkipSystem: true})
 	return merge(r.Nodes(), live, func(d *Difference) bool {

@@ -17,14 +17,14 @@ const (
 	formatVersion = 1
 )
 
-// Header is what an export says of itself.
+// Header is the header of an export.
 type Header struct {
 	// Source is the connect string of the servers.
 	Source string
 	// Path is the root of the subtree there.
 	Path string
-	// Zxid is what the client had seen of the ensemble's history before it read
-	// the first node: each node is as it was then, or later.
+	// Zxid is the zxid that the client had seen before it read the first node: each node is
+	// as it was then, or later.
 	Zxid client.Zxid
 	Time time.Time
 	// About is how many nodes there were at the beginning; 0 if not known.

@@ -11,24 +11,23 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 )
 
-// ImportOptions are for Import. The zero value creates what is missing and
-// refuses to begin if a node exists that differs from the file's.
+// ImportOptions are for Import. The zero value creates missing nodes, and refuses to begin if
+// an existing node differs from the file.
 type ImportOptions struct {
-	// Overwrite makes nodes that exist like those of the file.
+	// Overwrite makes existing nodes equal to those of the file.
 	Overwrite bool
-	// Skip leaves nodes that exist as they are.
+	// Skip leaves existing nodes unchanged.
 	Skip bool
-	// Prune deletes nodes that the file doesn't have. It comes last.
+	// Prune deletes nodes that are not in the file, at the end.
 	Prune bool
-	// NoACL gives nodes that are created the open ACL and leaves others' alone.
+	// NoACL gives created nodes the open ACL and leaves the ACLs of others.
 	NoACL bool
-	// Ephemerals creates those of the file as persistent nodes. Otherwise they are
-	// left out.
+	// Ephemerals creates those of the file as persistent nodes. By default they are omitted.
 	Ephemerals bool
 	// Counters raises the counters from which sequential nodes get their numbers
 	// to those of the file, so that no number comes twice. See counters.go.
 	Counters bool
-	// DryRun only finds out what would be done.
+	// DryRun only determines what would be done.
 	DryRun bool
 	// Batch is how many changes a multi has at most; 0 is 500.
 	Batch int
@@ -44,16 +43,14 @@ type Progress struct {
 	Done, Total int
 }
 
-// Import makes the subtree at root like an export. open is called twice or more,
-// for a reader at the beginning of the file each time: before anything is written
-// the whole file is checked and compared with what is there, so a damaged file and
-// one that conflicts are refused with nothing changed. A file that is imported
-// again goes on where an interrupted import ended, as nodes that are alike are left
-// alone.
+// Import makes the subtree at root equal to an export. It calls open at least twice, for a
+// reader at the beginning of the file each time: before it writes anything, it checks the
+// whole file and compares it with the existing nodes, so a damaged or conflicting file
+// changes nothing. A repeated import continues where an interrupted one ended, because equal
+// nodes are left alone.
 //
-// Whatever the error, the report says what was done. If ctx ends, Import waits for
-// the change that is under way, no longer than the session's timeout. The parents
-// of root are created if they are missing.
+// Whatever the error, the report says what was done. If ctx ends, Import waits for the change
+// under way, no longer than the session's timeout. Missing parents of root are created.
 func Import(ctx context.Context, c *client.Client, root string, open func() (io.Reader, error), o ImportOptions) (Report, error) {
 	im := newImporter(c, root, o)
 	if err := im.verify(open); err != nil {
@@ -78,8 +75,8 @@ func Import(ctx context.Context, c *client.Client, root string, open func() (io.
 	return im.report, im.prune(ctx)
 }
 
-// ConflictError says that nodes exist which differ from the file's. Nothing was
-// written if it comes from Import's first look; the report knows.
+// ConflictError means that existing nodes differ from the file. If it comes from Import's
+// first pass, nothing was written; the report says so.
 type ConflictError struct {
 	Paths []string // whole ones; the first ten
 	Count int
@@ -120,7 +117,7 @@ func newImporter(c *client.Client, root string, o ImportOptions) *importer {
 	return &importer{c: c, root: root, o: o}
 }
 
-// verify reads the whole file and looks for what can't be imported.
+// verify reads the whole file and looks for nodes that can't be imported.
 func (im *importer) verify(open func() (io.Reader, error)) error {
 	r, err := reopen(open)
 	if err != nil {
@@ -154,7 +151,7 @@ func reopen(open func() (io.Reader, error)) (*Reader, error) {
 
 func (im *importer) leftOut(n *Node) bool { return n.Kind() == Ephemeral && !im.o.Ephemerals }
 
-// run hands the nodes of the file to do, a batch at a time.
+// run passes the nodes of the file to do, a batch at a time.
 func (im *importer) run(ctx context.Context, open func() (io.Reader, error), do func(context.Context, []Node) error) error {
 	r, err := reopen(open)
 	if err != nil {
@@ -224,5 +221,5 @@ func (im *importer) finishPlan(ctx context.Context, open func() (io.Reader, erro
 	return nil
 }
 
-// begin tells the report that all is to be done yet.
+// begin records in the report that nothing has been done yet.
 func (im *importer) begin() { im.report.Left = im.total + len(im.doomed) }

@@ -8,19 +8,19 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// action is what a node of the file asks for.
+// action is what must be done for a node of the file.
 type action int
 
 const (
 	leaveSame action = iota
 	leaveEphemeral
-	leaveOther // exists and differs, and Skip says to leave it
-	refuse     // exists and differs, and nothing says what to do
+	leaveOther // exists and differs, and is left because of Skip
+	refuse     // exists and differs, and no option says what to do
 	create
 	change
 )
 
-// live is what there is at a node's place: nil if there is nothing.
+// live is the existing node, nil if there is none.
 type live struct {
 	data []byte
 	acl  []client.ACL
@@ -34,7 +34,7 @@ func (im *importer) decide(n *Node, there *live) action {
 		return leaveEphemeral
 	case there == nil:
 		return create
-	case KindOf(there.stat) == Ephemeral: // it will go, and nothing can make it stay
+	case KindOf(there.stat) == Ephemeral: // it will disappear, and can't be made permanent
 		if im.o.Skip {
 			return leaveOther
 		}
@@ -49,7 +49,7 @@ func (im *importer) decide(n *Node, there *live) action {
 	return refuse
 }
 
-// count adds to the counts, and a refused node to the conflicts.
+// count adds to the counts, and adds a refused node to the conflicts.
 func (a action) count(to *Counts, conflicts *ConflictError, path string) {
 	const maxConflicts = 10
 	switch a {
@@ -71,7 +71,7 @@ func (a action) count(to *Counts, conflicts *ConflictError, path string) {
 	}
 }
 
-// look reads what there is at the places of a batch.
+// look reads the existing nodes of a batch.
 func (im *importer) look(ctx context.Context, batch []Node) ([]*live, error) {
 	for {
 		found, err := im.lookOnce(ctx, batch)
@@ -118,12 +118,11 @@ func (im *importer) lookOnce(ctx context.Context, batch []Node) ([]*live, error)
 	return found, nil
 }
 
-// maxRounds is how often a batch is tried because somebody else changes the same
-// nodes.
+// maxRounds is how often a batch is tried while other clients change the same nodes.
 const maxRounds = 5
 
-// write makes the nodes of a batch what they are in the file. What a lost
-// connection leaves open is looked up by the next round.
+// write makes the nodes of a batch equal to those in the file. If a lost connection leaves an
+// outcome unknown, the next round looks.
 func (im *importer) write(ctx context.Context, batch []Node) error {
 	if err := context.Cause(ctx); err != nil {
 		im.report.Next = batch[0].Path
@@ -164,8 +163,8 @@ func (im *importer) settle(a action, n *Node) {
 	im.report.Left--
 }
 
-// stopped notes how far a batch came that err ended. wanted is what was to be done
-// with each node, nil if nothing has been tried.
+// stopped records how far a batch got that err ended. wanted is what was to be done with each
+// node, nil if nothing has been tried.
 func (im *importer) stopped(ctx context.Context, batch []Node, wanted []action, err error) error {
 	im.report.Next = batch[0].Path
 	if wanted == nil {
@@ -191,8 +190,8 @@ func (im *importer) stopped(ctx context.Context, batch []Node, wanted []action, 
 	return err
 }
 
-// disturbed reports whether an operation failed because somebody else changed the
-// nodes after they were looked at.
+// disturbed reports whether an operation failed because another client changed the nodes
+// after they were read.
 func disturbed(err error) bool {
 	return errors.Is(err, client.ErrNodeExists) || errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode)
 }

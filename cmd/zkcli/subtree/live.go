@@ -9,26 +9,24 @@ import (
 	"github.com/zkd-project/zkd/client/tree"
 )
 
-// ReadOptions say what Live reads.
+// ReadOptions determine what Live reads.
 type ReadOptions struct {
 	Data, ACL bool
 	// Depth is how far below the root to go, if Limit is set.
 	Depth int
 	Limit bool
-	// Window is for how many nodes requests are under way at most; 0 is 64.
+	// Window is the number of nodes whose requests are under way at most; 0 means 64.
 	Window int
-	// SkipSystem leaves out /zookeeper, which is the servers' own, unless root is
-	// in it.
+	// SkipSystem omits /zookeeper, which belongs to the servers, unless root is in it.
 	SkipSystem bool
 }
 
-// Live returns the nodes of the subtree at root, in tree order, as they are when
-// each is read: not all at one point in time. A node that is gone by then is left
-// out; a lost connection is waited for.
+// Live returns the nodes of the subtree at root, in tree order, each as it is when it is
+// read: not a snapshot. Deleted nodes are omitted, and lost connections are waited for.
 //
-// An error of one node, such as ErrNoAuth, comes with a Node of which only the
-// path counts, and the next node follows; any other error has no path and ends the
-// stream, as does ErrNoNode, which says that root does not exist.
+// An error of one node, such as ErrNoAuth, comes with a Node that only has its path, and the
+// next node follows. Any other error has no path and ends the stream, such as ErrNoNode,
+// which means that root does not exist.
 func Live(ctx context.Context, c *client.Client, root string, o ReadOptions) iter.Seq2[Node, error] {
 	if o.Window <= 0 {
 		o.Window = 64
@@ -74,8 +72,7 @@ func relative(path, root string) string {
 	return path[len(root):]
 }
 
-// withACLs adds the ACLs to a stream of nodes. It asks for those of the nodes to
-// come, too.
+// withACLs adds the ACLs to a stream of nodes. It requests those of later nodes ahead.
 func withACLs(ctx context.Context, c *client.Client, root string, window int, nodes iter.Seq2[Node, error]) iter.Seq2[Node, error] {
 	type asked struct {
 		Node
@@ -93,7 +90,7 @@ func withACLs(ctx context.Context, c *client.Client, root string, window int, no
 					a.ACL, a.err = await(ctx, c, Join(root, a.Path), a.acl)
 				}
 				if errors.Is(a.err, client.ErrNoNode) && a.acl != nil {
-					continue // it went after it was read
+					continue // it was deleted after it was read
 				}
 				if !yield(a.Node, a.err) {
 					return false
@@ -115,7 +112,7 @@ func withACLs(ctx context.Context, c *client.Client, root string, window int, no
 	}
 }
 
-// await waits for an ACL, and asks again when the connection was lost.
+// await waits for an ACL, and repeats the request when the connection was lost.
 func await(ctx context.Context, c *client.Client, path string, f *client.Future[client.Access]) ([]client.ACL, error) {
 	access, err := f.Wait(ctx)
 	for errors.Is(err, client.ErrConnectionLoss) && ctx.Err() == nil {

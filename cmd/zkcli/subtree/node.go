@@ -22,7 +22,7 @@ type Node struct {
 	Stat client.Stat
 }
 
-// Kind is what kind of node a node is.
+// Kind is the kind of the node.
 func (n *Node) Kind() Kind { return KindOf(n.Stat) }
 
 // Kind is how a node was created, as far as its Stat tells.
@@ -37,8 +37,8 @@ const (
 	TTL        Kind = "ttl"
 )
 
-// The marks that ZooKeeper keeps in place of an owner: see Apache's
-// EphemeralType. A time to live is in the low 40 bits, in milliseconds.
+// The marks that ZooKeeper stores instead of an owner: see Apache's EphemeralType. A time to
+// live is in the low 40 bits, in milliseconds.
 const (
 	containerOwner = client.SessionID(-1 << 63)
 	ttlMark        = 0xff << 56
@@ -63,8 +63,8 @@ func timeToLive(s client.Stat) time.Duration {
 	return time.Duration(s.EphemeralOwner&ttlMask) * time.Millisecond
 }
 
-// Sequential reports whether the name looks as if a server had appended a
-// sequence number: ten digits behind something else. Nothing else tells.
+// Sequential reports whether the name looks as if a server had appended a sequence number:
+// ten digits at the end. There is no other sign.
 func Sequential(path string) bool {
 	const digits = 10
 	name := path[strings.LastIndexByte(path, '/')+1:]
@@ -115,8 +115,8 @@ func Below(path, top string) bool {
 	return len(path) > len(top) && path[len(top)] == '/' && strings.HasPrefix(path, top)
 }
 
-// Compare is the tree order: negative if a comes before b. It is the order of
-// bytes, but that '/' comes before all others.
+// Compare is the tree order: negative if a comes before b. It is the order of bytes, except
+// that '/' comes before all others.
 func Compare(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		switch x, y := a[i], b[i]; {
@@ -134,7 +134,7 @@ func Compare(a, b string) int {
 
 func sameData(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// sameACL takes the entries' order as of no importance, as the servers do.
+// sameACL compares ACLs regardless of the order of their entries, like the servers.
 func sameACL(a, b []client.ACL) bool {
 	return slices.Equal(sortedACL(a), sortedACL(b))
 }
@@ -180,7 +180,7 @@ func parsePerms(s string) (client.Perms, error) {
 }
 
 // masked reports whether a server has hidden a password hash in the ACL: it shows
-// digest:user:x to those who may read a node but not change its ACL.
+// digest:user:x to clients that may read a node but not change its ACL.
 func masked(list []client.ACL) bool {
 	return slices.ContainsFunc(list, func(a client.ACL) bool {
 		return a.ID.Scheme == "digest" && strings.HasSuffix(a.ID.ID, ":x")

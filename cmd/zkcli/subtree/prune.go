@@ -8,10 +8,10 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// prune deletes the nodes that the file doesn't have, the lowest first, in batches
-// of which each is done whole or not at all. Those that are gone already count as
-// deleted. It is not tree.Delete because of a node that somebody has put there
-// since the plan was made: that one stays, and the import fails.
+// prune deletes the nodes that are not in the file, the lowest first, in batches that are
+// done completely or not at all. Nodes that are gone already count as deleted. It does not
+// use tree.Delete because of nodes that other clients create after the plan was made: those
+// stay, and the import fails.
 func (im *importer) prune(ctx context.Context) error {
 	paths := make([]string, len(im.doomed))
 	for i, rel := range im.doomed {
@@ -36,8 +36,7 @@ func (im *importer) prune(ctx context.Context) error {
 	return nil
 }
 
-// pruneStopped notes the batch that was not deleted or, if that is unknown, perhaps
-// was.
+// pruneStopped records the batch that was not deleted or whose outcome is unknown.
 func (im *importer) pruneStopped(batch []string, unknown bool) {
 	im.report.Next = relative(batch[0], im.root)
 	if !unknown {
@@ -48,8 +47,8 @@ func (im *importer) pruneStopped(batch []string, unknown bool) {
 	}
 }
 
-// deleteBatch deletes some nodes, all or none. unknown tells that it could not be
-// found out which.
+// deleteBatch deletes some nodes, all or none. unknown reports that the outcome could not be
+// determined.
 func deleteBatch(ctx context.Context, c *client.Client, batch []string) (unknown bool, err error) {
 	work, stop := grace(ctx, c)
 	defer stop()
@@ -74,7 +73,7 @@ func deleteBatch(ctx context.Context, c *client.Client, batch []string) (unknown
 	return false, nil
 }
 
-// existing returns those of the paths that exist.
+// existing returns the paths that exist.
 func existing(ctx context.Context, c *client.Client, paths []string) ([]string, error) {
 	for {
 		found, err := existingOnce(ctx, c, paths)

@@ -16,11 +16,11 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// maxLine is the longest line, in bytes, that a Reader takes: far more than the
-// data of any node that servers hold.
+// maxLine is the longest line, in bytes, that a Reader accepts: far more than the largest
+// data of a node.
 const maxLine = 1 << 30
 
-// CorruptError tells where an export is damaged.
+// CorruptError means that an export is damaged, and where.
 type CorruptError struct {
 	Line int // from 1
 	Err  error
@@ -45,8 +45,7 @@ type Reader struct {
 	ended  bool
 }
 
-// NewReader reads the header of an export. The error is a *CorruptError if what
-// r has is none.
+// NewReader reads the header of an export. The error is a *CorruptError if it is invalid.
 func NewReader(r io.Reader) (*Reader, error) {
 	x := &Reader{in: bufio.NewReaderSize(r, 1<<16), sum: sha256.New()}
 	raw, err := x.readLine()
@@ -71,8 +70,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Header returns the header.
 func (r *Reader) Header() Header { return r.header }
 
-// Next returns the next node, or io.EOF if there is no more and the file is
-// whole. Any other error says that it is not.
+// Next returns the next node, or io.EOF at the end of a complete file. Any other error means
+// that the file is not complete.
 func (r *Reader) Next() (Node, error) {
 	if r.ended {
 		return Node{}, io.EOF
@@ -137,7 +136,7 @@ func (r *Reader) end(raw []byte) error {
 	return io.EOF
 }
 
-// checkPlace tells whether a node may follow those that were read.
+// checkPlace checks that a node may follow those before it.
 func (r *Reader) checkPlace(path string) error {
 	if r.nodes == 0 {
 		if path != "/" {
@@ -157,8 +156,8 @@ func (r *Reader) checkPlace(path string) error {
 	return nil
 }
 
-// checkPath refuses what is no path at all. The client refuses what servers don't
-// take before Import writes anything.
+// checkPath refuses an invalid path. Paths that the servers do not accept are refused by the
+// client before Import writes anything.
 func checkPath(path string) error {
 	if path != "/" && (!strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//")) {
 		return fmt.Errorf("%q is no path: it should look like /a/b", path)

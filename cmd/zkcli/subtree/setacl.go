@@ -11,19 +11,19 @@ import (
 type SetACLOptions struct {
 	// DryRun only counts.
 	DryRun bool
-	// Progress is called now and then. It may be nil.
+	// Progress is called from time to time. It may be nil.
 	Progress func(Progress)
 }
 
-// SetACL gives a node and all below it an ACL, in tree order. Nodes that have it
-// already are left alone; nodes that go meanwhile don't count. Whatever the error,
-// the report says what was done. If ctx ends, SetACL waits for the changes that are
-// under way, no longer than the session's timeout.
+// SetACL sets the ACL of a node and all nodes below it, in tree order. Nodes that have it
+// already are left alone, and nodes deleted meanwhile do not count. Whatever the error, the
+// report says what was done. If ctx ends, SetACL waits for the changes under way, no longer
+// than the session's timeout.
 func SetACL(ctx context.Context, c *client.Client, path string, acl []client.ACL, o SetACLOptions) (Report, error) {
 	var r Report
 	todo, err := differing(ctx, c, path, acl, &r)
 	if err != nil {
-		return Report{}, err // nothing is changed, and how much there is isn't known
+		return Report{}, err // nothing is changed, and the total is not known
 	}
 	if o.DryRun {
 		return r, nil
@@ -61,8 +61,8 @@ func differing(ctx context.Context, c *client.Client, root string, acl []client.
 	return paths, nil
 }
 
-// setBatch sets the ACL of some nodes at once. Setting it twice does no harm, so
-// what a lost connection leaves open is done again.
+// setBatch sets the ACL of some nodes at once. Repeating it does no harm, so it is repeated
+// after a lost connection.
 func setBatch(ctx context.Context, c *client.Client, batch []string, acl []client.ACL, r *Report) error {
 	if err := context.Cause(ctx); err != nil {
 		r.Next = batch[0]

@@ -58,7 +58,7 @@ func (w *Writer) Write(n Node) error {
 	return w.line(l)
 }
 
-// Close ends the export with its trailer. Without one it counts as damaged.
+// Close ends the export with its trailer. An export without one counts as damaged.
 func (w *Writer) Close() error {
 	if _, err := w.out.Write(trailer(w.nodes, w.sum)); err != nil {
 		return err
