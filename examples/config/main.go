@@ -1,5 +1,5 @@
-// Command config is the configuration example of the ZooKeeper slides: workers watch a
-// node, an administrator sets it, the workers are told and read it again. README.md says
+// Command config is the configuration example of the ZooKeeper slides: workers watch a node,
+// an administrator sets it, and the workers get an event and read it again. README.md says
 // how to run it.
 package main
 
@@ -29,8 +29,8 @@ func main() {
 
 // settings is the configuration.
 type settings struct {
-	Rate    int    // of what the workers do, per second
-	Message string // what they say
+	Rate    int    // of the workers, per second
+	Message string // printed by the workers
 }
 
 func (s settings) check() error {
@@ -40,15 +40,15 @@ func (s settings) check() error {
 	return nil
 }
 
-// options are the same for all who use the configuration: what the administrator can set
-// is what the workers understand.
+// options are the same for all programs: the workers understand what the administrator can
+// set.
 func options() config.Options[settings] {
 	return config.Options[settings]{Validate: settings.check, Default: &settings{Rate: 1, Message: "hello"}}
 }
 
 var errUsage = errors.New("usage: config [-servers list] [-path path] worker name | set rate message")
 
-// run is the program. It ends with ctx, or when it is done.
+// run is the program. It ends with ctx, or when its work is done.
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("config", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return errUsage
 }
 
-// worker works until ctx ends, by the newest good settings.
+// worker works until ctx ends, with the newest valid settings.
 func worker(ctx context.Context, c *client.Client, path, name string, stdout io.Writer) error {
 	cfg, err := config.Open(ctx, c, path, options())
 	if err != nil {
@@ -93,7 +93,7 @@ func worker(ctx context.Context, c *client.Client, path, name string, stdout io.
 	return last
 }
 
-// set is what the administrator does.
+// set is the administrator's part.
 func set(ctx context.Context, c *client.Client, path, rate, message string, stdout io.Writer) error {
 	n, err := strconv.Atoi(rate)
 	if err != nil {

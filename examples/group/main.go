@@ -1,5 +1,5 @@
-// Command group is the group membership example of the ZooKeeper slides: each program
-// that runs is a member, and prints who comes and goes. README.md says how to run it.
+// Command group is the group membership example of the ZooKeeper slides: each running program
+// is a member, and prints which members join and leave. README.md says how to run it.
 package main
 
 import (
@@ -42,14 +42,14 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if flags.NArg() < 1 || flags.NArg() > 2 {
 		return errUsage
 	}
-	// A session that expires is followed by a new one, in which the member is back.
+	// A new session follows an expired one, and the member joins again in it.
 	c, err := client.Connect(ctx, *servers, client.Options{RenewSession: true, Timeout: *timeout, Logger: client.NoLog})
 	if err != nil {
 		return err
 	}
 	defer c.Close(context.WithoutCancel(ctx))
-	// Patient: if this program was killed and is started anew, its old session lives on
-	// for a while.
+	// Patient: if this program was killed and started again, its old session lives on for a
+	// while.
 	g, err := group.New(c, *path, group.Options{Patient: true})
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return member(ctx, g, flags.Arg(0), flags.Arg(1), stdout)
 }
 
-// member joins, prints what happens until ctx ends, and leaves.
+// member joins, prints the changes until ctx ends, and leaves.
 func member(ctx context.Context, g *group.Group, name, about string, stdout io.Writer) error {
 	me, err := g.Join(ctx, name, []byte(about))
 	if err != nil {
@@ -84,15 +84,15 @@ func member(ctx context.Context, g *group.Group, name, about string, stdout io.W
 	return nil
 }
 
-// leave leaves the group, though ctx has ended. If no server answers the member goes with
-// its session.
+// leave leaves the group after ctx has ended. If no server answers, the member disappears
+// with its session.
 func leave(ctx context.Context, me *group.Membership) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	me.Leave(ctx)
 }
 
-// show prints what is different in a view.
+// show prints the differences of a view.
 func show(w io.Writer, view group.View) {
 	if len(view.Left)+len(view.Joined)+len(view.Changed) == 0 {
 		return
@@ -113,7 +113,7 @@ func show(w io.Writer, view group.View) {
 	fmt.Fprintf(w, "%d members: %s\n", len(names), strings.Join(names, ", "))
 }
 
-// describe returns a member's name, and what it says of itself.
+// describe returns a member's name and data.
 func describe(m group.Member) string {
 	if len(m.Data) == 0 {
 		return m.ID

@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// book is what is in the account's node: how many deposits each teller has made.
+// book is the data of the account's node: the number of deposits of each teller.
 type book map[string]int
 
 func (b book) balance() (sum int) {
@@ -25,10 +25,10 @@ func (b book) balance() (sum int) {
 type account struct {
 	c      *client.Client
 	teller string
-	path   string // of the node with the book
+	path   string // of the node that holds the book
 	lock   *lock.Mutex
 	out    *lines
-	done   int // deposits that the teller has made
+	done   int // deposits of this teller
 }
 
 func newAccount(c *client.Client, path, teller string, out *lines) (*account, error) {
@@ -39,8 +39,8 @@ func newAccount(c *client.Client, path, teller string, out *lines) (*account, er
 	return &account{c: c, teller: teller, path: path + "/book", lock: m, out: out, done: -1}, nil
 }
 
-// deposit puts one more into the account. If the lock is lost on the way, or the outcome
-// is not known, it begins anew: the book says whether the deposit is in it already.
+// deposit makes one more deposit. If the lock is lost meanwhile, or the outcome is not known,
+// it starts again: the book shows whether the deposit was made.
 func (a *account) deposit(ctx context.Context) error {
 	for {
 		balance, err := lock.With(ctx, a.lock, a.enter)
@@ -56,13 +56,13 @@ func (a *account) deposit(ctx context.Context) error {
 	}
 }
 
-// passing tells what is mended by trying again.
+// passing reports whether a repetition may succeed.
 func passing(err error) bool {
 	return errors.Is(err, recipes.ErrLost) || errors.Is(err, client.ErrConnectionLoss) || errors.Is(err, client.ErrSessionExpired)
 }
 
-// enter enters a deposit in the book, and returns the balance. It runs while the lock is
-// held; should it be slower than that, the guard refuses its entry.
+// enter adds a deposit to the book, and returns the balance. It runs while the lock is held;
+// if it takes longer, the guard refuses the change.
 func (a *account) enter(ctx context.Context) (balance int, err error) {
 	held, _ := lock.FromContext(ctx)
 	a.out.print("teller %s has the lock, with token %v", a.teller, held.Token())
@@ -80,7 +80,7 @@ func (a *account) enter(ctx context.Context) (balance int, err error) {
 	return b.balance(), err
 }
 
-// read returns the book, which is made if there is none.
+// read returns the book, and creates it if necessary.
 func (a *account) read(ctx context.Context) (book, error) {
 	if err := settle.Ensure(ctx, a.c, a.path, client.CreateOptions{}); err != nil {
 		return nil, err

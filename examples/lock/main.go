@@ -1,5 +1,5 @@
 // Command lock is the distributed lock of the blog post, with its executor: tellers in
-// different sessions keep one account, one at a time. README.md says how to run it.
+// different sessions update one account, one at a time. README.md says how to run it.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 
 var errUsage = errors.New("usage: lock [-servers list] [-path path] [-tellers n] [-deposits n]")
 
-// run has all tellers make their deposits, and tells what is in the account then.
+// run lets all tellers make their deposits, and prints the account.
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("lock", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -52,9 +52,9 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// teller makes n deposits in a session of its own.
+// teller makes n deposits in a separate session.
 func teller(ctx context.Context, servers, path, name string, n int, out *lines) error {
-	// A session that expires is followed by a new one: the teller tries again in it.
+	// A new session follows an expired one: the teller tries again in it.
 	c, err := client.Connect(ctx, servers, client.Options{RenewSession: true, Logger: client.NoLog})
 	if err != nil {
 		return err

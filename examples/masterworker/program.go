@@ -46,7 +46,7 @@ func Main(ctx context.Context, args []string, out Streams, s System) int {
 	return 0
 }
 
-// command is what the arguments say.
+// command is the parsed arguments.
 type command struct {
 	role, servers, name string
 	rest                []string

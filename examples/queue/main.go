@@ -1,5 +1,5 @@
-// Command queue shows package queue at work: the queue of the blog post, three items in
-// and three out, and workers that lease their items. README.md says how to run it.
+// Command queue shows package queue: the queue of the blog post, three items in and three
+// out, and workers that lease their items. README.md says how to run it.
 package main
 
 import (
@@ -30,7 +30,7 @@ const usage = `usage: queue [-servers host:port,...] command
   work [-n max]   lease items and work on them, until interrupted or max are done
 `
 
-// run is the program. A worker that is interrupted has not failed.
+// run is the program. An interrupted worker has not failed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("queue", flag.ContinueOnError)
 	flags.SetOutput(stderr)

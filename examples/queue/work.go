@@ -10,10 +10,10 @@ import (
 	"github.com/zkd-project/zkd/recipes/queue"
 )
 
-// workPath is where work is offered.
+// workPath is the path of the queue.
 const workPath = "/examples/work"
 
-// attempts is how often an item is tried before it is put aside.
+// attempts is how often an item is tried before it is set aside.
 const attempts = 5
 
 func offer(ctx context.Context, c *client.Client, items []string) (err error) {
@@ -29,17 +29,17 @@ func offer(ctx context.Context, c *client.Client, items []string) (err error) {
 	return q.OfferAll(ctx, work, queue.DefaultPriority)
 }
 
-// worker leases items, one at a time, and does something about each.
+// worker leases items, one at a time, and processes them.
 type worker struct {
 	out  io.Writer
-	most int // how many to do; 0 is no end
-	// do does the work. ctx ends if the item is not ours any more; then somebody
-	// else may be at it. What do changes should be fenced by the lease's token, or
-	// do no harm if it is done twice.
+	most int // number of items; 0 means no limit
+	// do processes an item. ctx ends if the lease is lost; then another worker may process
+	// the item. Changes should be fenced by the lease's token, or do no harm if they are done
+	// twice.
 	do func(ctx context.Context, l *queue.Lease) error
 }
 
-// show is work that is soon done.
+// show is a short piece of work.
 func show(out io.Writer) func(context.Context, *queue.Lease) error {
 	return func(_ context.Context, l *queue.Lease) error {
 		_, err := fmt.Fprintf(out, "working on %s, attempt %d\n", l.Data(), l.Attempt())
@@ -47,8 +47,8 @@ func show(out io.Writer) func(context.Context, *queue.Lease) error {
 	}
 }
 
-// work goes on until ctx ends, or enough is done. An item that was lost with the
-// session is somebody else's; one that the worker fails on goes back.
+// work runs until ctx ends, or enough items are done. An item that was lost with the session
+// belongs to another worker; one that the worker fails to process returns to the queue.
 func (w *worker) work(ctx context.Context, c *client.Client) (err error) {
 	q, err := queue.NewLeased(c, workPath, queue.Options{MaxAttempts: attempts})
 	if err != nil {

@@ -13,17 +13,16 @@ import (
 const (
 	// attemptEvery is the time between the attempts of AwaitRead.
 	attemptEvery = 20 * time.Millisecond
-	// attemptTimeout bounds each of them.
+	// attemptTimeout is the limit for each of them.
 	attemptTimeout = 5 * time.Second
 )
 
-// AwaitRead tries to read path from the servers of t, by turns, until that
-// works, and returns ctx's error with the last reason if it does not. The answer
-// that the node does not exist ends it at once.
+// AwaitRead tries to read path from the servers of t, one after the other, until that works.
+// It returns ctx's error with the last reason if it does not. A node that does not exist ends
+// it at once.
 //
-// It starts a new attempt, with a session of its own, without waiting for the
-// ones before: a server that is starting may accept a connection and then leave
-// it alone for seconds.
+// It starts each attempt, in a separate session, without waiting for the previous ones: a
+// starting server may accept a connection and then ignore it for seconds.
 func AwaitRead(ctx context.Context, t Target, path string) error {
 	return await(ctx, "read "+path, func(ctx context.Context, i int) error {
 		return once(ctx, t.addr(i), jute.OpGetData, append(jute.AppendString(nil, path), 0))
@@ -73,7 +72,7 @@ func await(ctx context.Context, what string, attempt func(ctx context.Context, i
 	}
 }
 
-// once sends one request in a session of its own.
+// once sends one request in a separate session.
 func once(ctx context.Context, addr string, op jute.OpCode, body []byte) error {
 	c, err := openConn(ctx, addr, connOptions{
 		timeout: attemptTimeout, window: 1, readBuffer: 4096, clock: newClock(),

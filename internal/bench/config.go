@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Workload names what a run asks of its target.
+// Workload is the kind of load of a run.
 type Workload string
 
 // The workloads.
@@ -28,8 +28,7 @@ const (
 	Outages   Workload = "outages"   // set nodes while servers come and go
 )
 
-// Config says what one run does. Every field has its meaning for all workloads
-// unless it names some.
+// Config configures a run. Every field applies to all workloads unless it names some.
 type Config struct {
 	Workload       Workload
 	Connections    int           // sessions; for Watch the watchers, for Sessions how many are opened at a time
@@ -77,11 +76,10 @@ func Defaults(w Workload) Config {
 	return c
 }
 
-// maxRequest is what servers accept unless configured otherwise
-// (jute.maxbuffer).
+// maxRequest is the largest request that servers accept by default (jute.maxbuffer).
 const maxRequest = 1048575
 
-// validate returns what can't be run.
+// validate returns the reason why a configuration can't be run.
 func (c *Config) validate() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {

@@ -36,15 +36,15 @@ func newClock() clock { return clock(time.Now()) }
 
 func (c clock) now() int64 { return int64(time.Since(time.Time(c))) }
 
-// conn is a session with its goroutines. It runs one job at a time, and pings
-// the server when there is nothing else to send.
+// conn is a session with its goroutines. It runs one job at a time, and pings the server when
+// there is nothing else to send.
 //
-// Who holds the turn may send. The sender takes it to start a job, to pace
-// one, to ping, and to write what the socket did not take at once. While a job
-// runs as fast as its window allows, the reader takes the turn when replies
-// have freed slots, and sends the next requests itself: to wake the sender for
-// that would cost more than the requests. It never blocks for it, neither on
-// the turn nor on the socket, or two full sockets could wait for each other.
+// Only the holder of the turn may send. The sender takes the turn to start a job, to pace
+// one, to ping, and to write what the socket did not take at once. While a job runs as fast
+// as its window allows, the reader takes the turn when replies have freed slots, and sends
+// the next requests itself: waking the sender for that would cost more than the requests. The
+// reader never blocks for it, neither on the turn nor on the socket, because two full sockets
+// could wait for each other.
 type conn struct {
 	session
 	began  int64 // clock time when connecting began
@@ -65,14 +65,13 @@ type conn struct {
 		raw   *rawWriter
 	}
 
-	// ring holds the requests without replies, [tail, head). Who has the turn
-	// advances head, the reader advances tail.
-	// Invariant: head - tail <= len(ring).
+	// ring holds the requests without replies, [tail, head). The holder of the turn advances
+	// head, the reader advances tail. Invariant: head - tail <= len(ring).
 	ring []pending
 	head atomic.Uint64
 	tail atomic.Uint64
 	job  atomic.Pointer[job] // set before its first request is in the ring
-	bell chan struct{}       // rung by the reader when the sender has to look
+	bell chan struct{}       // rung by the reader when the sender must act
 
 	wg      sync.WaitGroup
 	closing atomic.Bool
@@ -81,14 +80,14 @@ type conn struct {
 	err     error
 }
 
-// connOptions says how a connection works.
+// connOptions configures a connection.
 type connOptions struct {
 	timeout    time.Duration // of the session, wished
 	window     int           // largest window of its jobs, at least 1
 	readBuffer int           // bytes; grows when a frame needs more
 	clock      clock
 	notify     func(now int64, event []byte) error // must not block; nil: there are no watches
-	replies    *atomic.Int64                       // counts the replies of all connections; nil: nobody asks
+	replies    *atomic.Int64                       // counts the replies of all connections; may be nil
 }
 
 // start runs the goroutines of a session.
@@ -119,8 +118,8 @@ func (c *conn) stop(err error) {
 	})
 }
 
-// do runs a job to its end: the replies of all its requests have come. It
-// returns why the connection ended if that is sooner.
+// do runs a job until the replies of all its requests have come. If the connection ends
+// before, it returns the reason.
 func (c *conn) do(j *job) error {
 	j.done = make(chan struct{})
 	select {

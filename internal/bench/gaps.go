@@ -12,14 +12,14 @@ import (
 // Gap is a time without a successful write: between the arrival of a reply to
 // one, on any connection, and the arrival of the next.
 type Gap struct {
-	At   float64 `json:"at_seconds"` // its begin, since the load began
+	At   float64 `json:"at_seconds"` // its beginning, since the load began
 	Long float64 `json:"seconds"`
 }
 
 // keptGaps is how many of the longest gaps are kept.
 const keptGaps = 10
 
-// Outage is what a load of writes met while servers came and went.
+// Outage is the effect on a load of writes while servers stopped and started.
 type Outage struct {
 	Gaps       []Gap `json:"gaps"`                // the longest ones, longest first
 	Reconnects int64 `json:"reconnects"`          // connections after the first of each session
@@ -37,8 +37,7 @@ func (o *Outage) Longest() Gap {
 	return o.Gaps[0]
 }
 
-// tracker collects what all writers of a load meet. It is safe for concurrent
-// use.
+// tracker collects the results of all writers of a load. It is safe for concurrent use.
 type tracker struct {
 	mu      sync.Mutex
 	outage  Outage
@@ -56,7 +55,7 @@ func newTracker(now int64) *tracker {
 	return &tracker{began: now, mark: now, last: now, longest: now, latency: newLatency()}
 }
 
-// wrote notes a successful write, sent and answered at these times.
+// wrote records a successful write, sent and answered at these times.
 func (t *tracker) wrote(sent, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +69,7 @@ func (t *tracker) wrote(sent, now int64) {
 	t.last = now
 }
 
-// gap notes the time since the last successful write.
+// gap records the time since the last successful write.
 func (t *tracker) gap(now int64) {
 	g := Gap{At: seconds(t.last - t.began), Long: seconds(now - t.last)}
 	gs := t.outage.Gaps
@@ -87,15 +86,15 @@ func (t *tracker) gap(now int64) {
 
 func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }
 
-// forget begins anew with the gaps. The one that is open counts in full.
+// forget resets the gaps. An open gap counts in full.
 func (t *tracker) forget(now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mark, t.longest, t.outage.Gaps = now, now, nil
 }
 
-// steady tells whether nothing worse came for a time than what was there, and
-// writes succeed now: the longest gap is over.
+// steady reports whether the longest gap is over: writes succeed, and no longer gap has come
+// for the given time.
 func (t *tracker) steady(now int64, settle, pause time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +108,7 @@ func (t *tracker) count(n *int64) {
 	*n++
 }
 
-// fault notes a wrong reply.
+// fault records a wrong reply.
 func (t *tracker) fault(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +117,7 @@ func (t *tracker) fault(err error) {
 	}
 }
 
-// snapshot returns a copy of what was met.
+// snapshot returns a copy of the results.
 func (t *tracker) snapshot() Outage {
 	t.mu.Lock()
 	defer t.mu.Unlock()

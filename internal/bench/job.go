@@ -27,14 +27,14 @@ type job struct {
 	done    chan struct{} // closed when all replies are in
 }
 
-// outcome is what came of a job.
+// outcome is the result of a job.
 type outcome struct {
 	replies int64
 	wrong   int64
 	err     error // the first wrong reply
 }
 
-// over tells whether nothing more is to be sent.
+// over reports whether nothing more must be sent.
 func (j *job) over(sent, now int64) bool {
 	select {
 	case <-j.stop:
@@ -44,7 +44,7 @@ func (j *job) over(sent, now int64) bool {
 	return j.count > 0 && sent >= j.count || j.deadline > 0 && now >= j.deadline
 }
 
-// reply judges the reply to p. frame is its payload, with at least a header.
+// reply checks the reply to p. frame is its payload, with at least a header.
 func (j *job) reply(p *pending, frame []byte, now int64) {
 	code := jute.Code(binary.BigEndian.Uint32(frame[12:]))
 	body := frame[replyHeader:]

@@ -14,7 +14,7 @@ import (
 // on all architectures of Linux that Go has.
 const clockTicks = 100
 
-// usage is what processes have used.
+// usage is the resources used by processes.
 type usage struct {
 	cpu time.Duration // user and system time since their start
 	rss int64         // resident bytes

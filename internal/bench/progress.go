@@ -2,8 +2,7 @@ package bench
 
 import "time"
 
-// Phase is what a run does for a while. All runs begin with preparing, and end with
-// removing what they wrote.
+// Phase is a part of a run. All runs begin with preparing, and end with removing their nodes.
 type Phase struct {
 	Name  string
 	Lasts time.Duration // how long it takes; 0 if that depends on the server

@@ -40,8 +40,7 @@ func (c *conn) read(buf []byte) error {
 	}
 }
 
-// readError says what the end of the stream means; unhandled bytes of a frame
-// were received.
+// readError explains the end of the stream; unhandled bytes of a frame were received.
 func (c *conn) readError(err error, unhandled int) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -76,8 +75,8 @@ func makeRoom(buf []byte, r, w int) ([]byte, int, int) {
 	return buf, r, w
 }
 
-// handleAll handles the complete frames in b[r:] and returns where the first
-// incomplete one starts. Then it lets the sender know.
+// handleAll handles the complete frames in b[r:] and returns where the first incomplete one
+// starts. Then it notifies the sender.
 func (c *conn) handleAll(b []byte, r int) (int, error) {
 	now := c.clock.now()
 	tail := c.tail.Load()
@@ -122,7 +121,7 @@ func (c *conn) handleAll(b []byte, r int) (int, error) {
 	return r, nil
 }
 
-// outOfBand handles the frames that answer no request of the ring.
+// outOfBand handles the frames that do not answer a request of the ring.
 func (c *conn) outOfBand(xid int32, frame []byte, now int64) error {
 	if xid == jute.XidPing {
 		return nil

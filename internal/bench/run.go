@@ -17,7 +17,7 @@ import (
 // Its Result is valid and counts them.
 var ErrWrong = errors.New("wrong replies")
 
-// run is a run in progress. Only the goroutine of Run changes it.
+// run is a run under way. Only the goroutine of Run changes it.
 type run struct {
 	ctx    context.Context
 	cfg    Config
@@ -32,7 +32,7 @@ type run struct {
 	replies atomic.Int64 // of all connections, for Config.OnPhase
 }
 
-// workloads says how each workload runs, after the root node was made.
+// workloads is how each workload runs, after the root node was made.
 var workloads = map[Workload]func(*run) error{
 	Create:    (*run).create,
 	Set:       (*run).keyed,
@@ -49,10 +49,9 @@ var workloads = map[Workload]func(*run) error{
 	Outages:   (*run).outage,
 }
 
-// Run puts the load of cfg on target, measures it, and removes what it wrote.
-// When ctx ends, the measurement ends early and is reported as it is; if it had
-// not begun, the error says so. A run with wrong replies returns its Result and
-// an error that wraps ErrWrong.
+// Run puts the load of cfg on target, measures it, and removes its nodes. When ctx ends, the
+// measurement ends early and is reported as it is; if it had not begun, the error says so. A
+// run with wrong replies returns its Result and an error that wraps ErrWrong.
 func Run(ctx context.Context, target Target, cfg Config) (Result, error) {
 	if err := cfg.validate(); err != nil {
 		return Result{}, err
@@ -87,7 +86,7 @@ func newRun(ctx context.Context, target Target, cfg Config) *run {
 func (r *run) run() (err error) {
 	r.begin(preparing, 0, 0)
 	if r.cfg.Workload == Outages {
-		return r.outage() // its own connections come and go
+		return r.outage() // its connections come and go
 	}
 	if r.admin, err = r.open(0, r.options(64)); err != nil {
 		return err
@@ -196,7 +195,7 @@ func (r *run) wrong(n int64, err error) {
 	}
 }
 
-// prepare runs jobs that are no part of the measurement and must succeed.
+// prepare runs jobs that are not part of the measurement and must succeed.
 func (r *run) prepare(newJob func(i int) *job) error {
 	jobs, err := r.each(newJob)
 	for _, j := range jobs {
@@ -245,8 +244,8 @@ func (r *run) stream(sources []source) error {
 	return errors.Join(err, m.finish(&r.result, sum))
 }
 
-// job returns a job that goes on until its count or deadline is set, at this
-// connection's part of the rate.
+// job returns a job that runs until its count or deadline is reached, at this connection's
+// part of the rate.
 func (r *run) job(s source, i int) *job {
 	j := &job{src: s, window: r.cfg.Window, stop: r.ctx.Done()}
 	if r.cfg.Rate > 0 {

@@ -28,8 +28,7 @@ func (c *conn) sender() {
 	}
 }
 
-// send sees to it that the requests of a job are written until its end, then
-// waits for the replies.
+// send writes the requests of a job until its end, then waits for the replies.
 func (c *conn) send(j *job) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
@@ -62,8 +61,8 @@ func (c *conn) send(j *job) error {
 	return c.drain()
 }
 
-// allowed returns how many requests may be sent now, or when it is 0 although
-// the window has room, how long to wait for the next to be due.
+// allowed returns how many requests may be sent now. If that is 0 although the window has
+// room, it also returns how long to wait for the next one to be due.
 func (c *conn) allowed(j *job, now int64) (n int64, wait time.Duration) {
 	n = int64(j.window) - c.outstanding()
 	if j.count > 0 {
@@ -78,8 +77,8 @@ func (c *conn) allowed(j *job, now int64) (n int64, wait time.Duration) {
 	return n, 0
 }
 
-// refill sends more of the current job if the reader can do that without
-// blocking, and tells whether the sender has nothing to look after.
+// refill sends more of the current job if the reader can do that without blocking, and
+// reports whether the sender has nothing to do.
 func (c *conn) refill(now int64) bool {
 	if c.turn.raw == nil || !c.turn.TryLock() {
 		return false
@@ -189,7 +188,7 @@ func (c *conn) ping() error {
 	return err
 }
 
-// wake makes the sender look, now or as soon as it waits.
+// wake makes the sender act, now or as soon as it waits.
 func (c *conn) wake() {
 	select {
 	case c.bell <- struct{}{}:

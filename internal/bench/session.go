@@ -23,12 +23,12 @@ type session struct {
 	nc      net.Conn
 	id      jute.SessionID
 	timeout time.Duration // as negotiated
-	passwd  []byte        // what resumes it on another connection
+	passwd  []byte        // resumes it on another connection
 }
 
-// hello says what to ask for when connecting.
+// hello is what the connect request asks for.
 type hello struct {
-	timeout  time.Duration // of the session, wished
+	timeout  time.Duration // of the session, as requested
 	patience time.Duration // until the connect response; 0: as long as timeout
 	resume   *session      // nil: a new session
 	zxid     int64         // last one seen
@@ -56,8 +56,7 @@ func open(ctx context.Context, addr string, h hello) (session, error) {
 	return s, nil
 }
 
-// handshake establishes a session on nc, which stays the caller's to close if
-// that fails.
+// handshake establishes a session on nc. If it fails, the caller closes nc.
 func handshake(nc net.Conn, h hello) (session, error) {
 	if err := nc.SetDeadline(time.Now().Add(h.patience)); err != nil {
 		return session{}, err

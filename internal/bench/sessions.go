@@ -11,8 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// visitor opens a session and closes it, again and again. One goroutine owns
-// it.
+// visitor repeatedly opens a session and closes it. One goroutine owns it.
 type visitor struct {
 	addr       string
 	timeout    time.Duration
@@ -24,8 +23,8 @@ type visitor struct {
 	span       *span
 }
 
-// visit is one operation: connect, create the ephemerals, close the session,
-// and see the server close the connection.
+// visit is one operation: connect, create the ephemerals, close the session, and wait until
+// the server closes the connection.
 func (v *visitor) visit(r *run) error {
 	began := v.clock.now()
 	s, err := open(r.ctx, v.addr, hello{timeout: v.timeout})
@@ -167,8 +166,8 @@ func (r *run) sleepUntil(at int64) {
 	}
 }
 
-// idle opens sessions and holds them with nothing but pings. Its operations
-// are the opened sessions.
+// idle opens sessions and keeps them alive by pings only. Its operations are the opened
+// sessions.
 func (r *run) idle() error {
 	m, err := startMeter(r.clock, r.target.Pids)
 	if err != nil {

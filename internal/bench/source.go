@@ -12,15 +12,15 @@ import (
 // namer appends the path of node i to b.
 type namer func(b []byte, i int64) []byte
 
-// source makes the requests of a job and judges their replies. Whoever has the
-// connection's turn calls next, the reader calls check, at the same time: what
-// both need is kept twice, or in the pending entry.
+// source makes the requests of a job and checks their replies. The holder of the connection's
+// turn calls next, the reader calls check, at the same time: what both need is kept twice, or
+// in the pending entry.
 type source interface {
-	// next appends the body of the next request to b and notes its opcode, and
-	// what check will need, in p.
+	// next appends the body of the next request to b, and records its opcode, and what check
+	// will need, in p.
 	next(b []byte, p *pending) []byte
-	// check returns what is wrong with the reply to p, or nil. It must not keep
-	// body, which is empty if code is not 0.
+	// check returns the fault of the reply to p, or nil. It must not keep body, which is
+	// empty if code is not 0.
 	check(p *pending, code jute.Code, body []byte) error
 }
 
@@ -32,7 +32,7 @@ type pending struct {
 	sent int64 // when its latency starts: clock time in ns
 }
 
-// describe adds the operation and its node to what is wrong with a reply.
+// describe adds the operation and its node to a fault.
 func describe(op jute.OpCode, name namer, i int64, err error) error {
 	return fmt.Errorf("%s %s: %w", op, name(nil, i), err)
 }
@@ -93,7 +93,7 @@ func (s *creates) check(p *pending, code jute.Code, body []byte) error {
 	return nil
 }
 
-// churn creates an ephemeral node and deletes it again, by turns.
+// churn alternately creates an ephemeral node and deletes it.
 type churn struct {
 	creates
 	deleting bool // sender
@@ -121,9 +121,9 @@ func (s *churn) check(p *pending, code jute.Code, body []byte) error {
 	return nil
 }
 
-// keyed reads and writes a set of keys that belongs to one connection. next
-// and check both count the versions: replies come in the order of requests, so
-// the count of check is what a reply must show.
+// keyed reads and writes a set of keys that belongs to one connection. next and check both
+// count the versions: replies come in the order of requests, so a reply must show the count
+// of check.
 type keyed struct {
 	name   namer
 	values *values
@@ -279,8 +279,8 @@ func (s *children) next(b []byte, p *pending) []byte {
 	return append(jute.AppendString(b, s.path), 0)
 }
 
-// check takes any order. The sum of the numbers shows a child that is missing,
-// doubled or foreign.
+// check accepts any order. The sum of the numbers shows a child that is missing, doubled or
+// foreign.
 func (s *children) check(p *pending, code jute.Code, body []byte) error {
 	if code != 0 {
 		return fmt.Errorf("%s %s: %w", p.op, s.path, code)

@@ -9,9 +9,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// A value tells which write made it: eight bytes of key, eight of version,
-// then bytes that no compression makes smaller. Values shorter than these
-// sixteen bytes are cut off.
+// A value identifies the write that made it: eight bytes of key, eight of version, then
+// incompressible bytes. Values shorter than these sixteen bytes are cut off.
 const valueHeader = 16
 
 // values makes the values of one size and recognizes them.

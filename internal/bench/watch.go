@@ -10,12 +10,12 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// fanout is one round after the other: every watcher reads the node and leaves
-// a watch on it, the node is set, and every watcher gets the event.
+// fanout repeats rounds: every watcher reads the node and sets a watch on it, the node is
+// set, and every watcher gets the event.
 type fanout struct {
 	r      *run
 	name   namer // the node is number 0
-	round  int32 // version of the node; Run's goroutine alone changes it
+	round  int32 // version of the node; only Run's goroutine changes it
 	set    atomic.Int64
 	left   atomic.Int64 // watchers not notified yet
 	all    chan int64   // clock time at which the last one was
@@ -24,7 +24,7 @@ type fanout struct {
 		sync.Mutex
 		*span
 	}
-	extra atomic.Int64 // events that nobody waited for
+	extra atomic.Int64 // unexpected events
 	arms  []armed
 }
 

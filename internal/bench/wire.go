@@ -13,8 +13,8 @@ const (
 	replyHeader   = 16 // xid, zxid, error code
 	statSize      = 68
 
-	// maxReply bounds the length of a reply that the client believes. It is far
-	// above jute.maxbuffer, since replies to getChildren have no limit.
+	// maxReply is the largest length of a reply that the client accepts. It is far above
+	// jute.maxbuffer, since replies to getChildren have no limit.
 	maxReply = 256 << 20
 )
 

@@ -19,7 +19,7 @@ func (r *run) dirs() namer {
 	}
 }
 
-// dir is the node below the root for what connection i writes.
+// dir is the node below the root for the nodes of connection i.
 func (r *run) dir(i int) string { return string(r.dirs()(nil, int64(i))) }
 
 // connectAll opens the connections of the run, and makes a node for each.

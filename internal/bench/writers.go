@@ -14,23 +14,22 @@ import (
 )
 
 const (
-	// reconnectDelay is the pause after a lost connection and after a failed
-	// attempt: the same for all servers, and so short that a gap is the
-	// servers' and not the clients'.
+	// reconnectDelay is the pause after a lost connection and after a failed attempt. It is
+	// the same for all servers, and so short that the servers cause the gaps, not the
+	// clients.
 	reconnectDelay = 10 * time.Millisecond
 	// writerPatience is how long a writer waits for a reply and for the answer
 	// to a connect request, before it tries the next server.
 	writerPatience = time.Second
 )
 
-// Writers is a load of sets that outlives the loss of servers. Each connection
-// has a session, a node of its own and at most one set on its way, and the sets
-// are due at a fixed rate, whatever the servers do. A connection that ends, or
-// leaves a request without reply for a second, is replaced after 10 ms by one
-// to the next server, which resumes the session.
+// Writers is a load of sets that survives the loss of servers. Each connection has a session,
+// a node and at most one set under way, and the sets are due at a fixed rate, whatever the
+// servers do. A connection that ends, or leaves a request without reply for a second, is
+// replaced after 10 ms by one to the next server, which resumes the session.
 //
-// Every reply must show a later version than the one before: a lower one means
-// that an acknowledged write was lost.
+// Every reply must show a later version than the one before: a lower one means that an
+// acknowledged write was lost.
 type Writers struct {
 	run     *run
 	tracker *tracker
@@ -41,9 +40,9 @@ type Writers struct {
 	err     error // of Stop
 }
 
-// StartWriters starts the load of cfg on target: Connections, ValueSize, Rate
-// (0 for as many as possible), Count and SessionTimeout count. It goes on until
-// Stop is called; ctx bounds it, too.
+// StartWriters starts the load of cfg on target. It uses Connections, ValueSize, Rate (0 for
+// as many as possible), Count and SessionTimeout. The load runs until Stop is called or ctx
+// ends.
 func StartWriters(ctx context.Context, target Target, cfg Config) (*Writers, error) {
 	cfg.Workload = Outages
 	if err := cfg.validate(); err != nil {
@@ -91,12 +90,11 @@ func (w *Writers) asAdmin(f func() error) (err error) {
 	return errors.Join(f(), r.admin.close())
 }
 
-// Mark forgets the gaps that are over. A gap that is open stays, and counts from
-// its begin.
+// Mark resets the gaps. An open gap stays, and counts from its beginning.
 func (w *Writers) Mark() { w.tracker.forget(w.run.clock.now()) }
 
-// AwaitSteady returns the longest gap since Mark, once writes succeed and no
-// longer gap has come for the time settle. The error is ctx's.
+// AwaitSteady returns the longest gap since Mark, once writes succeed and no longer gap has
+// come for the time settle. The error is ctx's.
 func (w *Writers) AwaitSteady(ctx context.Context, settle time.Duration) (Gap, error) {
 	pause := 100 * time.Millisecond
 	if rate := w.run.cfg.Rate; rate > 0 {
@@ -117,9 +115,8 @@ func (w *Writers) AwaitSteady(ctx context.Context, settle time.Duration) (Gap, e
 	}
 }
 
-// Stop ends the load, checks that no acknowledged write is missing, removes the
-// nodes, and returns what was met since Mark. A wrong reply is an error that
-// wraps ErrWrong.
+// Stop ends the load, checks that no acknowledged write is missing, removes the nodes, and
+// returns the results since Mark. A wrong reply is an error that wraps ErrWrong.
 func (w *Writers) Stop() (Outage, error) {
 	w.once.Do(func() {
 		w.stop()
@@ -132,7 +129,7 @@ func (w *Writers) Stop() (Outage, error) {
 	return w.tracker.snapshot(), w.err
 }
 
-// checkLast compares each node with what its writer knows of it.
+// checkLast compares each node with its writer's state.
 func (w *Writers) checkLast() error {
 	r := w.run
 	if _, err := r.admin.call(jute.OpSync, jute.AppendString(nil, r.root)); err != nil {
@@ -150,7 +147,7 @@ func (w *Writers) checkLast() error {
 	return nil
 }
 
-// writer sets one node again and again. One goroutine owns it.
+// writer sets one node repeatedly. One goroutine owns it.
 type writer struct {
 	run     *run
 	tracker *tracker
@@ -199,8 +196,8 @@ func (w *writer) interval() int64 {
 	return int64(float64(c.Connections) / c.Rate * 1e9)
 }
 
-// advance sets when the next set is due. What could not be sent in time is left
-// out: it would come as a burst.
+// advance determines when the next set is due. Sets that could not be sent in time are
+// omitted, because they would come as a burst.
 func (w *writer) advance() {
 	every, now := w.interval(), w.run.clock.now()
 	w.due += every
@@ -222,7 +219,7 @@ func (w *writer) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect tries the next server and tells whether there is a session.
+// connect tries the next server and reports whether there is a session.
 func (w *writer) connect(ctx context.Context) bool {
 	h := hello{timeout: w.run.cfg.SessionTimeout, patience: writerPatience, resume: w.session, zxid: w.zxid}
 	s, err := open(ctx, w.run.target.addr(w.server), h)
@@ -251,8 +248,7 @@ func (w *writer) drop() {
 	}
 }
 
-// set sends one set and handles its reply. An error means that the connection
-// is of no use any more.
+// set sends one set and handles its reply. After an error the connection is useless.
 func (w *writer) set() error {
 	w.xid++
 	w.sent++
@@ -303,8 +299,7 @@ func (w *writer) exchange() (jute.Code, []byte, error) {
 	return jute.Code(binary.BigEndian.Uint32(frame[12:])), frame[replyHeader:], nil
 }
 
-// judge checks that a Stat shows the given version at least, and none that was
-// not sent.
+// judge checks that a Stat shows at least the given version, and none that was not sent.
 func (w *writer) judge(body []byte, least int32) error {
 	if len(body) != statSize {
 		return fmt.Errorf("set %s: stat has %d bytes, want %d", w.run.dir(w.number), len(body), statSize)

@@ -1,4 +1,4 @@
-// Package buildinfo tells what a program was built from.
+// Package buildinfo reports the source that a program was built from.
 package buildinfo
 
 import (
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Revision returns the commit that the program was built from, or else the
-// version of the module, and the time of the commit: "devel" and 1970, as far as
-// the build has not recorded them.
+// Revision returns the commit that the program was built from, or the version of the module,
+// and the time of the commit. If the build has not recorded them, it returns "devel" and
+// 1970.
 func Revision() (rev string, at time.Time) {
 	rev, at = "devel", time.Unix(0, 0)
 	info, ok := debug.ReadBuildInfo()

@@ -1,6 +1,6 @@
-// Package console keeps what a program prints from driving the terminal. Text from
-// elsewhere, such as the data of a znode, may have control sequences: these move the
-// cursor, change the title of the window, or reverse what a line says.
+// Package console prevents a program's output from controlling the terminal. Text from
+// elsewhere, such as the data of a znode, may contain control sequences: these move the
+// cursor, change the title of the window, or reverse a line.
 package console
 
 import (
@@ -25,9 +25,9 @@ func Is(stream any) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// Writer returns a writer that escapes what is written to w, if w is a terminal. It
-// returns w itself if not: a file or a pipe gets the bytes as they are. Each write has
-// to be whole text; a character that is split between two is escaped.
+// Writer returns a writer that escapes what is written to w, if w is a terminal. Otherwise it
+// returns w itself, so a file or a pipe gets the bytes unchanged. Each write must be whole
+// text; a character that is split between two writes is escaped.
 func Writer(w io.Writer) io.Writer {
 	if !Is(w) {
 		return w
@@ -45,12 +45,12 @@ func (w escaping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Escape returns p with all escaped, as in a Go string, that a terminal may not show
-// as it is: control characters, characters that change the direction of the text, and
-// bytes that are not UTF-8. Tabs and ends of lines stay. It returns p itself if there is
-// nothing to escape.
+// Escape returns p with everything escaped, as in a Go string, that a terminal may not show
+// unchanged: control characters, characters that change the direction of the text, and bytes
+// that are not UTF-8. Tabs and ends of lines stay. It returns p itself if there is nothing to
+// escape.
 func Escape(p []byte) []byte {
-	var b []byte // what is escaped so far of p[:done]
+	var b []byte // the escaped form of p[:done]
 	done := 0
 	for i := 0; i < len(p); {
 		r, n := utf8.DecodeRune(p[i:])
@@ -67,8 +67,7 @@ func Escape(p []byte) []byte {
 	return append(b, p[done:]...)
 }
 
-// shown reports whether the character r, which has n bytes and with which p begins,
-// stays as it is.
+// shown reports whether the first character r of p, which has n bytes, stays unchanged.
 func shown(p []byte, r rune, n int) bool {
 	switch r {
 	case '\n', '\t':
@@ -91,8 +90,8 @@ func escape(b, char []byte, r rune) []byte {
 	return fmt.Appendf(b, `\U%08x`, r)
 }
 
-// Raw returns the terminal that a Writer writes to, for the control sequences of the
-// program itself. It returns nil if w is no such writer.
+// Raw returns the terminal of a Writer, for the program's own control sequences. It returns
+// nil if w is no such writer.
 func Raw(w io.Writer) io.Writer {
 	if e, ok := w.(escaping); ok {
 		return e.to

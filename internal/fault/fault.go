@@ -1,8 +1,7 @@
-// Package fault classifies the reasons why a file can't be used. What may be
-// done about a file depends on its class alone: only what is [Damaged] may be
-// set aside without an order of the operator, because only its bytes are proven
-// to be lost. Everything else may come back: a volume that is not mounted, a
-// disk that does not answer, a later version of the program.
+// Package fault classifies the reasons why a file can't be used. What may be done about a
+// file depends only on its class: only what is [Damaged] may be set aside without an order of
+// the operator, because only its bytes are proven to be lost. Everything else may come back:
+// a volume that is not mounted, a disk that does not answer, a later version of the program.
 package fault
 
 import (
@@ -27,8 +26,8 @@ const (
 	Unreadable
 	// Newer means that a later version of zkd wrote the file.
 	Newer
-	// Foreign means that the file is sound and not the one that is expected: it
-	// belongs to another server, or to another time.
+	// Foreign means that the file is sound, but not the expected one: it belongs to another
+	// server, or is of another time.
 	Foreign
 	// Inconsistent means that the checksums are right and the content is
 	// impossible: a defect of the program, or of the memory, that wrote it.
@@ -46,15 +45,15 @@ func (k Kind) String() string {
 	return kinds[k]
 }
 
-// Error says that a file can't be used, and why.
+// Error means that a file can't be used.
 type Error struct {
 	Kind  Kind
 	File  string // its path
 	Cause error
 }
 
-// New returns an Error. If the cause is a fault itself, that decides the kind;
-// one of the same file is returned as it is.
+// New returns an Error. If the cause is a fault already, its kind is kept; one of the same
+// file is returned unchanged.
 func New(kind Kind, file string, cause error) *Error {
 	if inner, ok := cause.(*Error); ok && inner.File == file {
 		return inner
@@ -65,7 +64,7 @@ func New(kind Kind, file string, cause error) *Error {
 	return &Error{Kind: kind, File: file, Cause: cause}
 }
 
-// IO returns the Error for what the operating system says of a file.
+// IO returns the Error for an error of the operating system.
 func IO(file string, err error) *Error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return New(Missing, file, err)

@@ -1,10 +1,10 @@
-// Package fifo has a list from which the oldest element goes first.
+// Package fifo has a list from which the oldest element is removed first.
 package fifo
 
-// kept is how many elements' memory an empty list keeps.
+// kept is the number of elements whose memory an empty list keeps.
 const kept = 1024
 
-// List is a list whose elements lie side by side. The zero List is empty.
+// List is a list whose elements are contiguous in memory. The zero List is empty.
 type List[T any] struct {
 	items []T
 	head  int

@@ -18,7 +18,7 @@ package format
 
 import "fmt"
 
-// Format is something that has a version number.
+// Format is a thing with a version number.
 type Format uint8
 
 // The formats.
@@ -26,7 +26,7 @@ const (
 	Segment   Format = iota // a segment of the log: its header, and the kinds of its records
 	Identity                // the identity in the log
 	Directory               // the file IDENTITY in dataDir
-	Snapshot                // the file of a snapshot: its buckets and what they say of it
+	Snapshot                // the file of a snapshot: its buckets and their metadata
 	Tree                    // the rows of the tree in a snapshot
 	History                 // entries and transactions, in the log and between servers
 	Digest                  // the formula of the tree's digest
@@ -66,8 +66,8 @@ func (f Format) Check(found uint32) error {
 	return nil
 }
 
-// VersionError says that something is in a format, or of a kind, that this
-// version of zkd does not read.
+// VersionError means that a format, or a kind within it, is not one that this version of zkd
+// reads.
 type VersionError struct {
 	What        string // what has the number, such as "log segment format"
 	Found       uint32

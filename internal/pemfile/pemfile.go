@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// ErrNoPassword is that a private key is encrypted and there is no password for it.
+// ErrNoPassword means that a private key is encrypted and there is no password for it.
 var ErrNoPassword = errors.New("it is encrypted, and there is no password")
 
-// KeyPair reads a chain of certificates, the owner's own first, and its private key,
-// which may be in the same file. The password is for a key that is encrypted, and is
-// not looked at if it isn't.
+// KeyPair reads a chain of certificates, the owner's own first, and its private key, which
+// may be in the same file. The password is only used for an encrypted key.
 func KeyPair(certFile, keyFile, password string) (tls.Certificate, error) {
 	certs, err := read(certFile)
 	if err != nil {
@@ -51,7 +50,7 @@ func Pool(name string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// read reads a file and sees that it is PEM.
+// read reads a file and checks that it is PEM.
 func read(name string) ([]byte, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {

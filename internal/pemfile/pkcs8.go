@@ -14,8 +14,8 @@ import (
 	"hash"
 )
 
-// Encrypted keys, RFC 5958 section 3 and RFC 8018 (PBES2 with PBKDF2): what
-// openssl and Java write. The standard library can't read them.
+// Encrypted keys, RFC 5958 section 3 and RFC 8018 (PBES2 with PBKDF2), as openssl and Java
+// write them. The standard library can't read them.
 
 type encryptedKey struct {
 	Algorithm pkix.AlgorithmIdentifier
@@ -108,7 +108,7 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	return decryptCBC(key, iv, outer.Data)
 }
 
-// decryptCBC decrypts and takes the padding off.
+// decryptCBC decrypts and removes the padding.
 func decryptCBC(key, iv, data []byte) ([]byte, error) {
 	errWrong := errors.New("the password is wrong")
 	block, err := aes.NewCipher(key)

@@ -81,7 +81,7 @@ func (OS) SyncDir(name string) error {
 	return errors.Join(err, d.Close())
 }
 
-// Lock implements FS. The file holds the process id of the owner, for people.
+// Lock implements FS. The file holds the process id of the owner, for people to read.
 func (OS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 // this one, holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// FS is a file system. Names are paths as package os takes them.
+// FS is a file system. Names are paths as in package os.
 type FS interface {
 	// Open opens a file for reading.
 	Open(name string) (File, error)
-	// Create makes a new, empty file for reading and writing with mode 0600, or
-	// empties the one that is there.
+	// Create makes a new, empty file for reading and writing with mode 0600, or empties the
+	// existing one.
 	Create(name string) (File, error)
 	// OpenFile is the general call; flag and perm are those of os.OpenFile.
 	// os.O_APPEND is not supported: writes name their offset.
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	// Stat describes the named file or directory.
 	Stat(name string) (fs.FileInfo, error)
-	// Rename moves a file to a new name, in one step, replacing what had it.
+	// Rename moves a file to a new name atomically, and replaces the file of that name.
 	Rename(oldName, newName string) error
 	// Remove removes a file or an empty directory.
 	Remove(name string) error
@@ -33,11 +33,11 @@ type FS interface {
 	MkdirAll(name string) error
 	// SyncDir makes the names in a directory durable.
 	SyncDir(name string) error
-	// Lock takes the exclusive lock that the named file stands for; the file is
-	// made if need be and stays. The lock goes with Close or with the process.
-	// It returns an error that matches ErrLocked, at once, when it is taken.
+	// Lock acquires the exclusive lock that the named file stands for; the file is created if
+	// necessary and stays. The lock ends with Close or with the process. If the lock is held
+	// already, Lock returns an error that matches ErrLocked at once.
 	Lock(name string) (io.Closer, error)
-	// Space tells how much room the file system that holds name has.
+	// Space returns the room on the file system that holds name.
 	Space(name string) (Space, error)
 }
 
@@ -51,7 +51,7 @@ type File interface {
 	Stat() (fs.FileInfo, error)
 	// Truncate sets the size; new bytes are zero.
 	Truncate(size int64) error
-	// Sync makes the bytes and all that describes them durable.
+	// Sync makes the bytes and all metadata durable.
 	Sync() error
 	// SyncData is Sync without the times and the mode: the bytes and the size.
 	// On a file whose blocks are written already it costs no metadata write.

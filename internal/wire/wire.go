@@ -1,5 +1,5 @@
-// Package wire takes apart and makes the small binary records that servers exchange:
-// little-endian numbers, varints, and bytes with their length before them.
+// Package wire decodes and encodes the small binary records that servers exchange:
+// little-endian numbers, varints, and bytes preceded by their length.
 package wire
 
 import (
@@ -10,7 +10,7 @@ import (
 // ErrMalformed is the error of a record that ends too early or has a wrong length.
 var ErrMalformed = errors.New("malformed record")
 
-// Reader takes a record apart. After an error everything that it returns is zero.
+// Reader decodes a record. After an error all its results are zero.
 type Reader struct {
 	b      []byte
 	failed bool
@@ -30,7 +30,7 @@ func (r *Reader) Err() error {
 	return nil
 }
 
-// More reports whether something is left.
+// More reports whether anything is left.
 func (r *Reader) More() bool { return len(r.b) > 0 }
 
 // Rest returns what is left. It shares the record's memory.
@@ -89,8 +89,8 @@ func (r *Reader) Varint() int64 {
 	return v
 }
 
-// Count returns the number of elements that follow, of which each takes at least size
-// bytes: so a short record can't announce many.
+// Count returns the number of following elements, each of which takes at least size bytes, so
+// that a short record can't announce many.
 func (r *Reader) Count(size int) int {
 	n, used := binary.Uvarint(r.b)
 	if used <= 0 || n > uint64(len(r.b)-used)/uint64(size) {
@@ -101,13 +101,13 @@ func (r *Reader) Count(size int) int {
 	return int(n)
 }
 
-// Bytes returns bytes with their length before them. They share the record's memory.
+// Bytes returns bytes preceded by their length. They share the record's memory.
 func (r *Reader) Bytes() []byte { return r.take(r.Count(1)) }
 
 // String returns a copy of what Bytes returns.
 func (r *Reader) String() string { return string(r.Bytes()) }
 
-// AppendBytes appends v with its length before it.
+// AppendBytes appends the length of v and v.
 func AppendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }

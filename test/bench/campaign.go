@@ -19,7 +19,7 @@ type campaign struct {
 	rows []bench.Figure
 }
 
-// race is a workload that both systems run by turns.
+// race is a workload that both systems run alternately.
 type race struct {
 	name    string
 	cfg     bench.Config
@@ -27,7 +27,7 @@ type race struct {
 	on      where    // nil: all servers
 }
 
-// where chooses the servers that a load connects to.
+// where selects the servers that a load connects to.
 type where func(leader *server, followers []*server) []*server
 
 func onLeader(leader *server, _ []*server) []*server      { return []*server{leader} }
@@ -66,8 +66,7 @@ func (s *settings) races() []race {
 	return append(races, race{name: "new sessions", cfg: cfg(bench.Sessions, 2*all, 1), figures: []string{figureRate, figureCPU, figureOwn}})
 }
 
-// run measures what the settings select. The rows that are complete stay if it
-// fails.
+// run measures what the settings select. If it fails, the complete rows stay.
 func (c *campaign) run() error {
 	steps := []func() error{c.raceAll, c.idleSessions, c.fullTree}
 	if c.servers > 1 {
@@ -124,7 +123,7 @@ func (c *campaign) raceAll() error {
 	})
 }
 
-// at returns what a load connects to; nil is all servers.
+// at returns the servers that a load connects to; nil means all.
 func (c *campaign) at(e *ensemble, on where) (bench.Target, error) {
 	if on == nil {
 		return e.target(), nil
@@ -136,7 +135,7 @@ func (c *campaign) at(e *ensemble, on where) (bench.Target, error) {
 	return e.targetOf(on(leader, followers)...), nil
 }
 
-// race runs one workload by turns.
+// race runs one workload alternately.
 func (c *campaign) race(a, b *ensemble, r race) error {
 	ta, err := c.at(a, r.on)
 	if err != nil {
@@ -162,7 +161,7 @@ func (c *campaign) race(a, b *ensemble, r race) error {
 	return nil
 }
 
-// warm gives a server's compiler time to do its work.
+// warm gives a server's just-in-time compiler time to work.
 func (c *campaign) warm(t bench.Target) error {
 	cfg := bench.Defaults(bench.Mixed)
 	cfg.Reads, cfg.Duration, cfg.Warmup = 0.5, c.warmup, 0
@@ -170,8 +169,8 @@ func (c *campaign) warm(t bench.Target) error {
 	return err
 }
 
-// freshRounds measures fresh servers by turns. measure returns one value for each
-// of the rows.
+// freshRounds measures fresh servers alternately. measure returns one value for each of the
+// rows.
 func (c *campaign) freshRounds(rows []bench.Figure, measure func(*ensemble) ([]float64, error)) error {
 	return c.turns(c.rounds, rows, func(side int) ([]float64, error) {
 		var vs []float64
@@ -183,11 +182,11 @@ func (c *campaign) freshRounds(rows []bench.Figure, measure func(*ensemble) ([]f
 	})
 }
 
-// program is what side 0, A, or side 1, B, runs.
+// program is the program of side 0, A, or side 1, B.
 func (c *campaign) program(side int) string { return []string{c.a, c.b}[side] }
 
-// turns measures both sides by turns, n times each, and adds the rows. measure
-// returns one value for each of them.
+// turns measures both sides alternately, n times each, and adds the rows. measure returns one
+// value for each of them.
 func (c *campaign) turns(n int, rows []bench.Figure, measure func(side int) ([]float64, error)) error {
 	values := [2][][]float64{make([][]float64, len(rows)), make([][]float64, len(rows))}
 	for i := range 2 * n {

@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/internal/bench"
 )
 
-// shares are the shares of reads that a curve has points for.
+// shares are the shares of reads for which a curve has points.
 var shares = []float64{0, 0.5, 0.9, 1}
 
 // largestA is the largest ensemble of the first program that is on the curve: it
@@ -26,7 +26,7 @@ const (
 	curveWindow      = 32
 )
 
-// line is an ensemble on the curve, and what was measured of it.
+// line is an ensemble on the curve, with its measurements.
 type line struct {
 	side       int // 0 is the first program, 1 the second
 	program    string
@@ -87,7 +87,7 @@ func (c *campaign) drawCurve(w io.Writer) error {
 			return err
 		}
 		if l.program != apache {
-			continue // no compiler to wait for
+			continue // has no just-in-time compiler
 		}
 		if err := c.warm(l.ensemble.target()); err != nil {
 			return fmt.Errorf("%s: %w", l, err)
@@ -141,7 +141,7 @@ func (c *campaign) curvePoint(l *line, share int) error {
 		return err
 	}
 	if l.unsynced {
-		syscall.Sync() // or the next one's disk is busy with what this one left in memory
+		syscall.Sync() // or the next one's disk would be busy with this one's data
 	}
 	fmt.Fprintf(c.log, "%s, %s: %.0f/s, %s\n", l, percent(shares[share]), r.Rate, r.Latency)
 	l.rates[share] = append(l.rates[share], r.Rate)
@@ -149,7 +149,7 @@ func (c *campaign) curvePoint(l *line, share int) error {
 	return nil
 }
 
-// curveLoad is what an ensemble of n servers gets.
+// curveLoad is the load for an ensemble of n servers.
 func (s *settings) curveLoad(n int, reads float64) bench.Config {
 	cfg := bench.Defaults(bench.Mixed)
 	cfg.Reads = reads

@@ -10,15 +10,14 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
-// startTimeout bounds the time until servers do what is waited for.
+// startTimeout is the limit for servers to reach the expected state.
 const startTimeout = 2 * time.Minute
 
-// ensemble is a number of servers of one program that belong together, or one
-// that stands alone.
+// ensemble is a number of servers of one program that form an ensemble, or a single one.
 type ensemble struct {
 	program string
 	servers []*server
-	release func() // gives the ports back
+	release func() // frees the ports
 }
 
 // newEnsemble prepares n servers with empty data directories below dir, on free
@@ -47,7 +46,7 @@ func newEnsemble(program, dir string, n int, lines ...string) (*ensemble, error)
 	return e, nil
 }
 
-// startEnsemble returns new servers that answer reads and know who leads.
+// startEnsemble returns new servers that answer reads and know their leader.
 func startEnsemble(ctx context.Context, program, dir string, n int, lines ...string) (*ensemble, error) {
 	e, err := newEnsemble(program, dir, n, lines...)
 	if err != nil {
@@ -63,7 +62,7 @@ func startEnsemble(ctx context.Context, program, dir string, n int, lines ...str
 	return e, nil
 }
 
-// start runs all processes, and does not wait for what they do.
+// start runs all processes, without waiting for anything.
 func (e *ensemble) start() error {
 	for _, s := range e.servers {
 		if err := s.start(); err != nil {
@@ -73,8 +72,8 @@ func (e *ensemble) start() error {
 	return nil
 }
 
-// await returns when f has, which gets a context that ends in time. A process
-// that ends meanwhile is an error, with its output.
+// await returns when f has returned, whose context ends in time. If a process ends meanwhile,
+// await returns an error with its output.
 func (e *ensemble) await(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -138,7 +137,7 @@ func (e *ensemble) modes(ctx context.Context) []string {
 	return modes
 }
 
-// healthy tells whether all servers have their places.
+// healthy reports whether all servers have their roles.
 func healthy(modes []string) bool {
 	count := map[string]int{}
 	for _, m := range modes {
@@ -167,8 +166,7 @@ func (e *ensemble) roles(ctx context.Context) (leader *server, followers []*serv
 // target is all servers.
 func (e *ensemble) target() bench.Target { return e.targetOf(e.servers...) }
 
-// targetOf is some servers to connect to, with the CPU time and the memory of
-// all.
+// targetOf is a target with some of the servers, and the CPU time and the memory of all.
 func (e *ensemble) targetOf(servers ...*server) bench.Target {
 	var t bench.Target
 	for _, s := range servers {

@@ -13,7 +13,7 @@ import (
 	"github.com/zkd-project/zkd/internal/bench"
 )
 
-// fault is something that happens to the leader.
+// fault is a fault of the leader.
 type fault struct {
 	name   string
 	count  int
@@ -41,11 +41,10 @@ func (s *settings) leaderFaults() []fault {
 	}
 }
 
-// settle is how long writes must have been back until an outage counts as over.
+// settle is how long writes must succeed again until an outage counts as over.
 const settle = time.Second
 
-// outages measures how long there are no successful writes when something
-// happens to the leader under load.
+// outages measures how long no writes succeed after a fault of the leader under load.
 func (c *campaign) outages() error {
 	faults := slices.DeleteFunc(c.leaderFaults(), func(f fault) bool { return !c.selected(f.name) })
 	if len(faults) == 0 {
@@ -90,8 +89,8 @@ func percentile(vs []float64, p float64) float64 {
 	return sorted[int(math.Ceil(p/100*float64(len(vs))))-1]
 }
 
-// strike lets one fault happen under load and returns the time without a write,
-// in ms. It returns when all servers have their places again.
+// strike injects one fault under load and returns the time without a write, in ms. It returns
+// when all servers have their roles again.
 func (c *campaign) strike(e *ensemble, f fault) (float64, error) {
 	leader, _, err := e.roles(c.ctx)
 	if err != nil {
@@ -112,8 +111,7 @@ func (c *campaign) strike(e *ensemble, f fault) (float64, error) {
 	return gap.Long * 1e3, e.awaitHealthy(c.ctx)
 }
 
-// outage waits for the load to run evenly, strikes, waits for the load to run
-// again, and heals.
+// outage waits for an even load, injects a fault, waits for an even load again, and heals.
 func (c *campaign) outage(w *bench.Writers, leader *server, f fault) (bench.Gap, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, startTimeout)
 	defer cancel()
@@ -126,20 +124,20 @@ func (c *campaign) outage(w *bench.Writers, leader *server, f fault) (bench.Gap,
 	return gap, errors.Join(err, f.heal(leader))
 }
 
-// disturbance is something that happens to a follower.
+// disturbance is a disturbance of a follower.
 type disturbance struct {
 	name string
-	// begin makes the follower ready, strike, which may be nil, is called in the
-	// middle of the load, and heal puts things right afterwards.
+	// begin prepares the follower, strike, which may be nil, is called in the middle of the
+	// load, and heal restores the follower.
 	begin, heal func(follower *server) error
 	strike      func(follower *server)
 }
 
-// unitTimes is the unit of a ratio of a system to itself. That of both systems'
-// ratios says nothing.
+// unitTimes is the unit of a ratio of a system to itself. A ratio of both systems' ratios
+// would mean nothing.
 const unitTimes = "times"
 
-// slowBy is what each fdatasync takes longer on a slow disk.
+// slowBy is the additional time of each fdatasync on a slow disk.
 const slowBy = 50 * time.Millisecond
 
 func disturbances() []disturbance {
@@ -157,9 +155,8 @@ func disturbances() []disturbance {
 // second: about a tenth of what it can.
 const disturbedRate = 2000
 
-// disturbances measures what writes through the other servers suffer from a
-// follower that is lost or slow. Each disturbed run has an undisturbed one right
-// before it, on the same two servers.
+// disturbances measures how a follower that is lost or slow affects writes through the other
+// servers. Each disturbed run directly follows an undisturbed one on the same two servers.
 func (c *campaign) disturbances() error {
 	const what = "sets at 2000/s"
 	ds := slices.DeleteFunc(disturbances(), func(d disturbance) bool { return !c.selected(what + ", " + d.name) })
@@ -217,8 +214,8 @@ func (c *campaign) disturb(e *ensemble, d disturbance) ([]float64, error) {
 	return []float64{before, after, after / before}, e.awaitHealthy(c.ctx)
 }
 
-// p99 runs an even load on the leader and a follower, and strikes the other
-// follower after a quarter of it.
+// p99 runs an even load on the leader and a follower, and disturbs the other follower after a
+// quarter of it.
 func (c *campaign) p99(e *ensemble, struck *server, strike func(*server)) (float64, error) {
 	leader, followers, err := e.roles(c.ctx)
 	if err != nil {

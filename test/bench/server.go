@@ -38,7 +38,7 @@ admin.enableServer=false
 4lw.commands.whitelist=*
 `
 
-// server is a process with a data directory of its own.
+// server is a process with a separate data directory.
 type server struct {
 	argv []string
 	dir  string // configuration, data and output
@@ -104,8 +104,8 @@ func (s *server) startAs(argv []string, extra ...*os.File) error {
 	return nil
 }
 
-// signal sends a signal to the process. The only error is that the process has
-// ended, which whoever waits for it learns better.
+// signal sends a signal to the process. The only possible error is that the process has
+// ended, which await reports.
 func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
 // kill ends the process at once, as kill -9 does.
@@ -137,8 +137,8 @@ func (s *server) tail() string {
 // wordTimeout bounds the answer to a four-letter word.
 const wordTimeout = time.Second
 
-// mode asks the server what it is: standalone, leader, follower; or "", when it
-// does not serve.
+// mode asks the server for its mode: standalone, leader, follower; or "", if it does not
+// serve.
 func (s *server) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, wordTimeout)
 	defer cancel()

@@ -95,7 +95,7 @@ type answer struct {
 	flags uint32
 }
 
-// delaySyncs lets each sync go on after a delay, until the process has ended.
+// delaySyncs delays each sync, until the process has ended.
 func delaySyncs(file *os.File, delay time.Duration) {
 	defer file.Close()
 	fd := file.Fd()
@@ -119,8 +119,7 @@ func delaySyncs(file *os.File, delay time.Duration) {
 	}
 }
 
-// letGo lets a sync begin. It does nothing if its thread was killed, or all of
-// them.
+// letGo lets a sync begin. It does nothing if its thread, or the process, was killed.
 func letGo(file *os.File, id uint64) {
 	c, err := file.SyscallConn()
 	if err != nil {

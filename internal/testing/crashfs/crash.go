@@ -9,10 +9,9 @@ import (
 	"slices"
 )
 
-// Crash returns the file system as it is after a power cut now. Which of the
-// changes that were not synced survive is up to rng; a nil rng means that none
-// do. The original goes on unharmed. The copy has no hook, no capacity and no
-// locks, and everything in it is durable.
+// Crash returns the file system as it is after a power cut now. rng decides which unsynced
+// changes survive; with a nil rng none do. The original is not affected. The copy has no
+// hook, no capacity and no locks, and everything in it is durable.
 func (f *FS) Crash(rng *rand.Rand) *FS {
 	if rng == nil {
 		return f.image(never)
@@ -20,8 +19,8 @@ func (f *FS) Crash(rng *rand.Rand) *FS {
 	return f.image(coin(rng))
 }
 
-// Kill returns the file system as another process finds it after this one died:
-// everything written is seen, and what was not synced is still not durable.
+// Kill returns the file system as another process finds it after this one died: everything
+// written is visible, and what was not synced is still not durable.
 func (f *FS) Kill() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +78,7 @@ func (f *FS) image(choose chooser) *FS {
 	return c
 }
 
-// Corrupt changes bytes of a file, durably, behind everyone's back.
+// Corrupt changes bytes of a file, durably, without the file system's notice.
 func (f *FS) Corrupt(name string, change func([]byte) []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,7 +100,7 @@ func (f *FS) Corrupt(name string, change func([]byte) []byte) error {
 	return nil
 }
 
-// Files returns the names of all files that are seen, sorted.
+// Files returns the names of all visible files, sorted.
 func (f *FS) Files() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

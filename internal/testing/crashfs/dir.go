@@ -12,8 +12,8 @@ type dir struct {
 	pending []change
 }
 
-// change is one change of a directory: from loses its name, and to becomes
-// node's. Either may be empty.
+// change is one change of a directory: the name from is removed, and to becomes node's name.
+// Either may be empty.
 type change struct {
 	from, to string
 	node     *inode
@@ -37,7 +37,7 @@ func (c change) apply(names map[string]*inode) {
 	}
 }
 
-// settle applies some of the pending changes to the names that the disk has.
+// settle applies some of the pending changes to the names on the disk.
 func (d *dir) settle(names map[string]*inode, choose chooser) {
 	for _, c := range d.pending {
 		if choose() {
@@ -46,7 +46,7 @@ func (d *dir) settle(names map[string]*inode, choose chooser) {
 	}
 }
 
-// sync makes durable what the chooser picks; the rest never will be.
+// sync makes durable what the chooser selects; the rest is lost for good.
 func (d *dir) sync(choose chooser) {
 	d.settle(d.durable, choose)
 	clear(d.pending)

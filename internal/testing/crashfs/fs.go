@@ -55,7 +55,7 @@ type Op struct {
 	Name string
 }
 
-// Hook sees an operation before it is done; an error makes it fail.
+// Hook is called with an operation before it is done; an error makes it fail.
 type Hook func(Op) error
 
 // FS is a file system in memory.
@@ -90,7 +90,7 @@ func (f *FS) SetHook(h Hook) {
 	f.mu.hook = h
 }
 
-// SetCapacity limits the blocks of all files to so many bytes; 0 is no limit.
+// SetCapacity limits the blocks of all files to that many bytes; 0 means no limit.
 func (f *FS) SetCapacity(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,8 +200,8 @@ func (f *FS) Rename(oldName, newName string) error {
 	return nil
 }
 
-// move renames between directories. The crash model has it as two changes: the
-// file may be found under both names, or under none.
+// move renames between directories. In the crash model it is two changes: the file may be
+// found under both names, or under none.
 func (f *FS) move(oldName, newName string) error {
 	if err := f.begin(OpRename, newName); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (f *FS) MkdirAll(name string) error {
 func (f *FS) SyncDir(name string) error {
 	err := f.begin(OpSyncDir, name)
 	if err != nil {
-		f.mu.Lock() // a failed sync does something, too
+		f.mu.Lock() // a failed sync has effects, too
 	}
 	defer f.mu.Unlock()
 	d := f.mu.dirs[filepath.Clean(name)]

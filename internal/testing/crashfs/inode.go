@@ -11,19 +11,18 @@ const (
 	blockSize  = 4096
 )
 
-// sector is what a sector of a file holds at some time. It never changes, so
-// files, what is durable of them, and copies of both share it. A nil sector
-// holds zeros.
+// sector is the content of a sector of a file at some time. It never changes, so files, their
+// durable state, and copies of both share it. A nil sector holds zeros.
 type sector [sectorSize]byte
 
-var zeroSector sector // nobody writes it
+var zeroSector sector // never written to
 
-// inode is a file: what is seen, what is durable, and the changes in between.
+// inode is a file: its visible and its durable content, and the changes in between.
 type inode struct {
 	live    image
 	durable image
 	pending []dirty
-	blocks  bitset // that take up room
+	blocks  bitset // that are allocated
 }
 
 // dirty is a change of an inode since its last sync: new sectors, after which
@@ -41,7 +40,7 @@ func (n *inode) truncate(size int64, heap *heap) {
 	n.blocks.clearFrom(int((size + blockSize - 1) / blockSize))
 }
 
-// write changes what is seen, and notes a change for each sector.
+// write changes the visible content, and records a change for each sector.
 func (n *inode) write(p []byte, off int64, heap *heap) {
 	for len(p) > 0 {
 		i, from := int(off/sectorSize), int(off%sectorSize)
@@ -63,8 +62,8 @@ func (n *inode) write(p []byte, off int64, heap *heap) {
 	}
 }
 
-// note makes a change of one sector. Zeros that follow zeros where there was
-// nothing else are one change: a file made of zeros must be cheap.
+// note records a change of one sector. Zeros that follow zeros in an empty place are one
+// change, so that a file of zeros is cheap.
 func (n *inode) note(d dirty) {
 	if last := len(n.pending) - 1; last >= 0 && d.data == nil && n.live.at(d.first) == nil {
 		if p := &n.pending[last]; p.count > 0 && p.data == nil && p.first+p.count == d.first {
@@ -95,7 +94,7 @@ func (d *dirty) apply(c *image, heap *heap) {
 	}
 }
 
-// newBlocks counts the blocks that writing the range would add.
+// newBlocks returns the number of blocks that writing the range would add.
 func (n *inode) newBlocks(off, size int64) (count int64) {
 	for b := off / blockSize; b*blockSize < off+size; b++ {
 		if !n.blocks.has(int(b)) {
@@ -111,7 +110,7 @@ func (n *inode) addBlocks(off, size int64) {
 	}
 }
 
-// chooser decides whether a change that was not synced survives.
+// chooser decides whether an unsynced change survives.
 type chooser func() bool
 
 func always() bool { return true }
@@ -119,7 +118,7 @@ func never() bool  { return false }
 
 func coin(rng *rand.Rand) chooser { return func() bool { return rng.IntN(2) == 0 } }
 
-// settle applies some of the pending changes to what the disk has.
+// settle applies some of the pending changes to the content on the disk.
 func (n *inode) settle(disk *image, choose chooser, heap *heap) {
 	for i := range n.pending {
 		if choose() {
@@ -128,7 +127,7 @@ func (n *inode) settle(disk *image, choose chooser, heap *heap) {
 	}
 }
 
-// sync makes durable what the chooser picks; the rest never will be.
+// sync makes durable what the chooser selects; the rest is lost for good.
 func (n *inode) sync(choose chooser, heap *heap) {
 	n.settle(&n.durable, choose, heap)
 	heap.giveBack(n.pending)
@@ -139,7 +138,7 @@ func (n *inode) sync(choose chooser, heap *heap) {
 type image struct {
 	size    int64
 	sectors []*sector // as many as size needs
-	shared  bool      // sectors is another image's, too: not to be written
+	shared  bool      // another image shares the sectors: do not write
 }
 
 func (c *image) at(i int) *sector {
@@ -208,7 +207,7 @@ func (c *image) own() {
 	}
 }
 
-// heap hands out what inodes are made of, many at a time.
+// heap allocates the parts of inodes, many at a time.
 type heap struct {
 	sectors []sector
 	pending []dirty // an empty list to begin with
@@ -230,7 +229,7 @@ func (h *heap) giveBack(list []dirty) {
 	}
 }
 
-// lend lends the inode the list to begin with.
+// lend gives the inode an empty list.
 func (h *heap) lend(n *inode) {
 	if n.pending == nil {
 		n.pending, h.pending = h.pending, nil
@@ -249,7 +248,7 @@ func (b *bitset) set(i int) {
 	(*b)[i/64] |= 1 << (i % 64)
 }
 
-// clearFrom takes out i and what is higher.
+// clearFrom removes i and all higher numbers.
 func (b *bitset) clearFrom(i int) {
 	if i/64 < len(*b) {
 		(*b)[i/64] &= 1<<(i%64) - 1

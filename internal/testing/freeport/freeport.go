@@ -1,10 +1,10 @@
-// Package freeport finds TCP ports for servers that tests start as processes of their
-// own, stop, and start again on the same port.
+// Package freeport finds TCP ports for servers that tests run as separate processes, stop,
+// and start again on the same port.
 //
-// A port that the system picks (":0") would not do: it comes from those that the system
-// gives to connections, too, of which tests make thousands, and while the server is down
-// its port is anybody's. These are below that range (Linux: 32768 to 60999), and no two
-// test processes of one machine are given the same one.
+// Ports that the system selects (":0") do not suffice: the system uses the same range for
+// connections, of which tests make thousands, and can assign the port again while the server
+// is down. The ports of this package are below that range (Linux: 32768 to 60999), and no two
+// test processes of one machine get the same one.
 package freeport
 
 import (
@@ -19,9 +19,8 @@ const (
 	attempts        = 1_000
 )
 
-// Reserve returns n ports of the loopback interface on which nobody listens. Nobody else
-// is given them before release is called, or the process ends. Safe for use from any
-// goroutine.
+// Reserve returns n unused ports of the loopback interface. No other caller gets them before
+// release is called or the process ends. It is safe for concurrent use.
 func Reserve(n int) (ports []int, release func(), err error) {
 	var held []net.PacketConn
 	release = func() {
@@ -44,8 +43,9 @@ func Reserve(n int) (ports []int, release func(), err error) {
 	return nil, nil, fmt.Errorf("only %d of %d free ports found between %d and %d", len(ports), n, lowest, highest)
 }
 
-// hold takes a port unless somebody uses it. What holds it is its namesake of UDP: that
-// can be had once, goes with the process, and is in no TCP server's way.
+// hold takes a port unless it is in use. It holds it by the UDP port of the same number,
+// which only one process can have, which is freed when the process ends, and which does not
+// disturb a TCP server.
 func hold(port int) net.PacketConn {
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	held, err := net.ListenPacket("udp", addr)
@@ -61,8 +61,8 @@ func hold(port int) net.PacketConn {
 	return held
 }
 
-// For reserves n ports until a test ends. It is called before the cleanup that ends the
-// server is registered, so that the server goes first.
+// For reserves n ports until a test ends. Call it before you register the cleanup that stops
+// the server, so that the server stops first.
 func For(t testing.TB, n int) []int {
 	t.Helper()
 	ports, release, err := Reserve(n)

@@ -9,32 +9,32 @@ import (
 	"unicode/utf8"
 )
 
-// Style is how a cell looks.
+// Style is the style of a cell.
 type Style struct {
 	Bold, Dim bool
 	Color     int // 1 to 8 are red, green, ... as in SGR 31 to 37 and 90; 0 is the default
 }
 
-// Cell is one place of the screen. A rune that is two columns wide has its second
-// one in a cell with the rune 0.
+// Cell is one position of the screen. A rune that is two columns wide is followed by a cell
+// with the rune 0.
 type Cell struct {
 	Rune  rune
 	Style Style
 }
 
-// Screen is what a terminal shows. The lines that scrolled out are kept.
+// Screen is the contents of a terminal, including the lines that scrolled out.
 type Screen struct {
 	width, height int
-	lines         [][]Cell // all, those that scrolled out first
+	lines         [][]Cell // all, beginning with those that scrolled out
 	row, col      int      // of the cursor, in the visible lines
-	wrap          bool     // the next rune begins a new line, as the last column is full
+	wrap          bool     // the last column is full: the next rune begins a new line
 	style         Style
 	pasting       bool   // bracketed paste is on
 	rest          []byte // of a sequence that is not complete
 	wide          func(rune) bool
 }
 
-// NewScreen returns an empty screen. wide says which runes take two columns.
+// NewScreen returns an empty screen. wide reports which runes take two columns.
 func NewScreen(width, height int, wide func(rune) bool) *Screen {
 	s := &Screen{width: width, height: height, wide: wide}
 	for range height {
@@ -74,7 +74,7 @@ func (s *Screen) Resize(width, height int) {
 
 func (s *Screen) top() int { return len(s.lines) - s.height }
 
-// Write does what a terminal does with p.
+// Write handles p like a terminal.
 func (s *Screen) Write(p []byte) (int, error) {
 	in := append(s.rest, p...)
 	for len(in) > 0 {
@@ -88,8 +88,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// step does the first thing of in, and returns how long that is: 0 if it is not
-// complete.
+// step handles the beginning of in, and returns its length: 0 if it is incomplete.
 func (s *Screen) step(in []byte) int {
 	switch c := in[0]; {
 	case c == 0x1b:
@@ -144,7 +143,7 @@ func (s *Screen) lineFeed() {
 	}
 }
 
-// escape does a control sequence.
+// escape handles a control sequence.
 func (s *Screen) escape(in []byte) int {
 	if len(in) < 2 {
 		return 0
@@ -161,7 +160,7 @@ func (s *Screen) escape(in []byte) int {
 }
 
 func (s *Screen) control(args string, final byte) {
-	n, _ := strconv.Atoi(args) // a missing one is 1, or 0 for J and K
+	n, _ := strconv.Atoi(args) // the default is 1, or 0 for J and K
 	steps := max(n, 1)
 	switch final {
 	case 'A':
@@ -192,7 +191,7 @@ func (s *Screen) control(args string, final byte) {
 	s.wrap = false
 }
 
-// erase erases what is below the cursor, or all.
+// erase erases everything below the cursor, or everything.
 func (s *Screen) erase(n int) {
 	first, col := s.row, s.col
 	if n == 2 {
@@ -230,8 +229,8 @@ func (s *Screen) sgr(args string) {
 	}
 }
 
-// Lines returns all lines as text, those that scrolled out too, without blanks at
-// the end of each and without empty ones at the end.
+// Lines returns all lines as text, including those that scrolled out, without blanks at their
+// ends and without empty lines at the end.
 func (s *Screen) Lines() []string {
 	var lines []string
 	for _, cells := range s.lines {
@@ -259,12 +258,12 @@ func (s *Screen) String() string { return strings.Join(s.Lines(), "\n") }
 // Line returns the line with the cursor, and the column of the cursor.
 func (s *Screen) Line() (string, int) { return text(s.lines[s.top()+s.row]), s.col }
 
-// Pasting says whether the program has asked for bracketed paste, as line editors do
-// while they read a line.
+// Pasting reports whether the program has requested bracketed paste, as line editors do while
+// they read a line.
 func (s *Screen) Pasting() bool { return s.pasting }
 
 // Row returns the line with the cursor, counted from the first that scrolled out.
 func (s *Screen) Row() int { return s.top() + s.row }
 
-// Cells returns all lines, cell by cell. They are the screen's own.
+// Cells returns all lines, cell by cell. The caller must not change them.
 func (s *Screen) Cells() [][]Cell { return s.lines }

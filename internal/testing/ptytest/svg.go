@@ -39,7 +39,7 @@ func (s *Screen) SVG(title string) string {
 	return b.String()
 }
 
-// drawLine draws pieces of the same style. Each says its width, as fonts differ.
+// drawLine draws pieces of the same style, each with its width, because fonts differ.
 func (s *Screen) drawLine(b *strings.Builder, cells []Cell, y int) {
 	for i := 0; i < len(cells); {
 		j := i

@@ -12,8 +12,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// patience is how long a test waits for the screen to show what it should. It ends
-// tests that fail, and no others.
+// patience is how long a test waits for the expected screen. It only ends tests that fail.
 const patience = 20 * time.Second
 
 // Terminal runs a program on a Screen.
@@ -25,11 +24,11 @@ type Terminal struct {
 
 	mu      sync.Mutex
 	screen  *Screen
-	all     []byte        // what the program has written
+	all     []byte        // the program's output
 	changed chan struct{} // closed and replaced when the screen changes
 }
 
-// Start runs a command on a terminal of a size. The test's end ends it.
+// Start runs a command on a terminal of the given size. It ends with the test.
 func Start(t testing.TB, cmd *exec.Cmd, width, height int, wide func(rune) bool) *Terminal {
 	t.Helper()
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: uint16(width), Rows: uint16(height)})
@@ -56,8 +55,7 @@ func (t *Terminal) read() {
 	}
 }
 
-// show puts what the program has written on the screen. The test fails if the screen
-// does not know a sequence.
+// show puts the program's output on the screen. The test fails on an unknown sequence.
 func (t *Terminal) show(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +77,7 @@ func (t *Terminal) end() {
 	<-t.done
 }
 
-// Type sends what somebody types. Enter is \r.
+// Type types text. Enter is \r.
 func (t *Terminal) Type(keys string) {
 	t.t.Helper()
 	if _, err := t.pty.WriteString(keys); err != nil {
@@ -95,7 +93,7 @@ func (t *Terminal) Signal(s syscall.Signal) {
 	}
 }
 
-// Resize changes the size, of which the program is told.
+// Resize changes the size and notifies the program.
 func (t *Terminal) Resize(width, height int) {
 	t.t.Helper()
 	t.mu.Lock()
@@ -106,8 +104,8 @@ func (t *Terminal) Resize(width, height int) {
 	}
 }
 
-// Wait waits until the screen is as ok wants it. It fails the test with the screen
-// if that does not happen.
+// Wait waits until ok returns true for the screen. If that does not happen, the test fails
+// and prints the screen.
 func (t *Terminal) Wait(what string, ok func(s *Screen) bool) {
 	t.t.Helper()
 	deadline := time.After(patience)
@@ -126,8 +124,8 @@ func (t *Terminal) Wait(what string, ok func(s *Screen) bool) {
 	}
 }
 
-// WaitLine waits until the line with the cursor is this, with the cursor behind it.
-// Blanks at the end of a line can't be seen, but the cursor can.
+// WaitLine waits until the line with the cursor is this, with the cursor after it. Blanks at
+// the end of a line are not visible, but the cursor is.
 func (t *Terminal) WaitLine(want string) {
 	t.t.Helper()
 	t.Wait("the line "+want, func(s *Screen) bool {
@@ -161,7 +159,7 @@ func (t *Terminal) View(fn func(s *Screen)) {
 	fn(t.screen)
 }
 
-// Written returns all that the program has written so far, as the terminal got it.
+// Written returns all output of the program so far, as the terminal got it.
 func (t *Terminal) Written() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,6 +174,6 @@ func (t *Terminal) WaitExit() int {
 	case <-time.After(patience):
 		t.t.Fatal("the program does not end")
 	}
-	_ = t.cmd.Wait() // the code says it
+	_ = t.cmd.Wait() // the exit code has the result
 	return t.cmd.ProcessState.ExitCode()
 }

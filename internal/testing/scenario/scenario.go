@@ -95,5 +95,5 @@ func run(t *testing.T, file, text string, command Command) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// Unknown is the error for a command that the driver does not have.
+// Unknown is the error for an unknown command.
 func Unknown(words []string) error { return fmt.Errorf("unknown command %q", words) }

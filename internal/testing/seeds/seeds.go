@@ -1,7 +1,7 @@
-// Package seeds gives tests the seeds of their random choices. They are the same in
-// each run: a test that has passed passes again, unless the code has changed. With
-// the variable ZKD_SEED set to "fresh" each run has others, and with a number, such as
-// a failed test has logged, that one is the first.
+// Package seeds gives tests the seeds of their random choices. They are the same in each run:
+// a test that has passed passes again, unless the code has changed. If the variable ZKD_SEED
+// is "fresh", each run has other seeds. If it is a number, such as one that a failed test has
+// logged, that is the first seed.
 package seeds
 
 import (
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// First returns a test's seed and logs it. A test with several uses those that follow
-// it as well.
+// First returns a test's seed and logs it. A test that needs several uses the following
+// numbers, too.
 func First(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)

@@ -1,5 +1,5 @@
-// Package standin stands in for a *testing.T: in an example, which has none, and in
-// a test of what fails a test.
+// Package standin replaces a *testing.T where there is none: in an example, and in a test of
+// a function that fails tests.
 package standin
 
 import (
@@ -13,22 +13,21 @@ import (
 	"testing"
 )
 
-// T is a test that has no name and ends with End. It may be used from several
-// goroutines.
+// T is a test without a name that ends with End. Several goroutines may use it.
 type T struct {
-	testing.TB           // nil: what is not below is not used
-	out        io.Writer // where failures are printed; nil for nowhere
+	testing.TB           // nil: other methods are not used
+	out        io.Writer // for failures; nil for none
 
 	mu       sync.Mutex
 	failures []string
 	cleanups []func()
 }
 
-// New returns a test inside a test: Failures says how it failed.
+// New returns a test inside a test: Failures returns how it failed.
 func New() *T { return &T{} }
 
-// Example returns a test inside an example. It prints how it fails, so that the
-// example has not the output that it should.
+// Example returns a test inside an example. It prints its failures, so that the example's
+// output is wrong.
 func Example() *T { return &T{out: os.Stdout} }
 
 // Helper does nothing.
@@ -43,14 +42,14 @@ func (t *T) Logf(string, ...any) {}
 // Context returns a context without an end.
 func (t *T) Context() context.Context { return context.Background() }
 
-// Errorf notes a failure.
+// Errorf records a failure.
 func (t *T) Errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	failure := fmt.Sprintf(format, args...)
 	t.failures = append(t.failures, failure)
 	if t.out != nil {
-		_, _ = fmt.Fprintln(t.out, failure) // nobody to tell
+		_, _ = fmt.Fprintln(t.out, failure) // an error can't be reported anywhere
 	}
 }
 
@@ -74,7 +73,7 @@ func (t *T) Cleanup(fn func()) {
 	t.cleanups = append(t.cleanups, fn)
 }
 
-// End does what the end of a test does.
+// End ends the test and runs its cleanups.
 func (t *T) End() {
 	t.mu.Lock()
 	cleanups := t.cleanups
