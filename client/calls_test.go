@@ -384,7 +384,7 @@ func TestFutureFromManyGoroutines(t *testing.T) {
 }
 
 // A server that does not read stops the flood of requests, and none of the callers
-// waits for ever.
+// waits forever.
 func TestBackPressure(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{Timeout: 9 * time.Second})
@@ -392,7 +392,7 @@ func TestBackPressure(t *testing.T) {
 		waitState(t, c, StateConnected)
 		data := bytes.Repeat([]byte("x"), 1<<20-1000)
 		// 17 of them fill what may wait, which happens up to three times: what the
-		// writer takes in one go, what waits behind that, and what then waits for a
+		// writer takes in one go, what waits after that, and what then waits for a
 		// connection.
 		const many = 60
 		flood := make(chan *Future[Stat], 1000)

@@ -166,7 +166,7 @@ func TestCloseFromCallback(t *testing.T) {
 	})
 }
 
-// The callbacks' last word is StateClosed: who has heard it may take away what they use.
+// StateClosed is the last callback: after it a program may release what callbacks use.
 func TestClosedComesLast(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		var heard []string
@@ -233,7 +233,7 @@ func TestStatesInOrder(t *testing.T) {
 	})
 }
 
-// States ends with its context, and a reader that has gone holds nobody up.
+// States ends with its context, and a reader that stopped reading delays nothing.
 func TestStatesEndWithContext(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{KeepSession: true})

@@ -65,7 +65,7 @@ func TestInboxClose(t *testing.T) {
 			conn.notify(EventDataChanged, "/p", 2)
 		}
 		synctest.Wait()
-		inbox.Close() // the bubble's end sees that no goroutine is left
+		inbox.Close() // the bubble's end checks that no goroutine is left
 		conn.notify(EventDataChanged, "/p", 3)
 		done := goErr(func() error { return w.Close(bg) })
 		conn.reply(conn.expect(jute.OpRemoveWatches), 4, nil)

@@ -55,7 +55,7 @@ func TestServersInOrder(t *testing.T) {
 		for _, d := range n.dials() {
 			got = append(got, d.address)
 		}
-		// After c the list begins anew: c is not tried twice in a row.
+		// After c the list starts again: c is not tried twice in a row.
 		if want := []string{"a:2181", "b:2181", "c:2181", "a:2181", "b:2181", "c:2181"}; !reflect.DeepEqual(got, want) {
 			t.Errorf("tried %v, want %v", got, want)
 		}
@@ -537,7 +537,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // What the client has seen of history is the highest zxid of a reply, whatever
-// comes behind it: notifications, pings, and replies that know less.
+// comes after it: notifications, pings, and replies that know less.
 func TestLastZxid(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{})

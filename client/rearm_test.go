@@ -197,7 +197,7 @@ func TestCloseOfWatchWhileSuspended(t *testing.T) {
 }
 
 // What covers a watch as it is issued without a connection may be gone when there
-// is one, or come behind it.
+// is one, or come after it.
 func TestWatchIssuedWhileSuspended(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -101,7 +101,7 @@ func TestOneShotUnderRefusedPersistentAndALostConnection(t *testing.T) {
 }
 
 // Where another wide watch has come behind the refused one, a one-shot watch can't be
-// set without taking its place at servers before 3.9: all are set anew.
+// set without taking its place at servers before 3.9: all are set again.
 func TestOneShotBetweenTwoPersistent(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{})

@@ -12,7 +12,7 @@ import (
 )
 
 // RetryPolicy determines how often, and after which pauses, a failed operation is repeated. A
-// session has one, Options.Retry, which is used by every view without a policy of its own,
+// session has one, Options.Retry, which is used by every view without its own policy,
 // and by packages settle, tree and typed. Many views and goroutines may share a policy, which
 // must not be changed while it is in use.
 //

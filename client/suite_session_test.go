@@ -96,7 +96,7 @@ func TestSuiteExpiry(t *testing.T) {
 	})
 }
 
-// TestSuiteRenewSession goes on with a new session after one has expired.
+// TestSuiteRenewSession continues with a new session after one has expired.
 func TestSuiteRenewSession(t *testing.T) {
 	w := newWorld(t, 1)
 	ctx := deadline(t)

@@ -93,7 +93,7 @@ func (k watchKind) expected(ch change) []string {
 	return events
 }
 
-// settable tells whether the watch can be set before the change.
+// settable reports whether the watch can be set before the change.
 func (k watchKind) settable(ch change) bool {
 	return !ch.fresh || k.name != "data" && k.name != "child"
 }

@@ -84,7 +84,7 @@ func (a *authority) issue(name string, c *x509.Certificate) (certFile, keyFile s
 	return a.write(name+".crt", pemBlock("CERTIFICATE", der)), a.write(name+".key", pemBlock("PRIVATE KEY", b))
 }
 
-// write makes a file, and sees that its time differs from the one before.
+// write makes a file, and checks that its time differs from the one before.
 func (a *authority) write(name string, b []byte) string {
 	a.t.Helper()
 	file := filepath.Join(a.dir, name)

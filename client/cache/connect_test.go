@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/standin"
 )
 
-// connect gives an example a server of its own and a client.
+// connect gives an example a separate server and a client.
 func connect() (c *client.Client, done func()) {
 	t := standin.Example()
 	c, err := client.Connect(context.Background(), zktest.Start(t).ConnectString(), client.Options{Logger: client.NoLog})

@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 )
 
-// Who is there, and when does that change?
+// Which services exist, and when does that change?
 func Example() {
 	c, done := connect()
 	defer done()

@@ -76,8 +76,8 @@ func TestProtectedNameIsCurators(t *testing.T) {
 	}
 }
 
-// A caller that goes away while nobody knows whether there is a node must not leave
-// it behind: nobody would release it.
+// A caller that stops waiting while it is unknown whether there is a node must not leave
+// the node: no one would delete it.
 func TestCreateProtectedThatIsGivenUpLeavesNothing(t *testing.T) {
 	srv := newWorld(t, 1)
 	look := srv.Client(t)

@@ -53,8 +53,8 @@ func TestDeleteIdempotentFailsLikeDelete(t *testing.T) {
 	}
 }
 
-// While the connection is broken the node is deleted, by us or by somebody else, and
-// created anew: the new one is not ours to delete.
+// While the connection is broken the node is deleted, by us or by another client, and
+// created again: the new one is not ours to delete.
 func TestDeleteIdempotentSparesTheNodeThatCameLater(t *testing.T) {
 	for _, where := range []string{"before", "after"} {
 		t.Run(where, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestDeleteGuaranteedGoesOnInTheBackground(t *testing.T) {
 	})
 }
 
-// A node whose path is its own for ever needn't be looked at before it is deleted.
+// A node whose path is its own forever needn't be looked at before it is deleted.
 func TestDeleteOfAUniqueNodeTakesOneRequest(t *testing.T) {
 	srv := newWorld(t, 1)
 	c := srv.Client(t)
@@ -143,7 +143,7 @@ func TestDeleteUniqueOutlastsALostReply(t *testing.T) {
 	<-cut.Done()
 }
 
-// What can't succeed is not tried for ever, and Close does not wait for it.
+// What can't succeed is not tried forever, and Close does not wait for it.
 func TestDeleteGuaranteedEnds(t *testing.T) {
 	ctx := t.Context()
 	srv := newWorld(t, 1)

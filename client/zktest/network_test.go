@@ -123,7 +123,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// TestLagEnds shows that a server doesn't go on for ever with a leader that it does not
+// TestLagEnds shows that a server doesn't go on forever with a leader that it does not
 // hear.
 func TestLagEnds(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3, zktest.Config("zkd.electionTimeout=200"))

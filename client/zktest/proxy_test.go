@@ -44,7 +44,7 @@ func await(t testing.TB, what string, done <-chan struct{}) {
 
 // TestCuts breaks the connection before and after one of several requests that
 // are under way together: those before it are done and answered, it is done or
-// not, and those behind it are not.
+// not, and those after it are not.
 func TestCuts(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {

@@ -157,7 +157,7 @@ func TestNodesDoNotDriveTheTerminal(t *testing.T) {
 	}
 }
 
-// The lines that somebody types, events, and completion are tame, too.
+// The lines that a user types, events, and completion are tame, too.
 func TestNodesDoNotDriveASession(t *testing.T) {
 	server := hostile(t)
 	c := server.Client(t)

@@ -48,7 +48,7 @@ func connect(t *testing.T, server string, width, height int, env ...string) *ses
 	return s
 }
 
-// line waits for a prompt with a state, and what is typed behind it.
+// line waits for a prompt with a state, and what is typed after it.
 func (s *session) line(state, typed string) {
 	s.t.Helper()
 	s.WaitLine(fmt.Sprintf("[zk: %s(%s) %d] %s", s.server, state, s.n, typed))
@@ -109,7 +109,7 @@ func TestTerminalCompletesPaths(t *testing.T) {
 	s.shows(`^--ephemeral +the node goes with the session\n`)
 }
 
-// An event that comes while somebody types stands above the line.
+// An event that comes while a user types stands above the line.
 func TestTerminalShowsEventsWhileTyping(t *testing.T) {
 	server := zktest.Start(t)
 	c := server.Client(t)

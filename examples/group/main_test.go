@@ -103,7 +103,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	ann.await("+ cat", "2 members: ann, cat")
 	cat.await("2 members: ann, cat")
 
-	// Cat's connection breaks: nobody takes notice. Then she dies, and is started anew.
+	// Cat's connection breaks: nobody takes notice. Then she dies, and is started again.
 	cat.proxy.CutConnections()
 	dan := start(t, servers.Proxy, "dan")
 	ann.await("+ dan", "3 members: ann, cat, dan")
@@ -116,7 +116,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	ann.await("- cat", "+ cat (is back)", "3 members: ann, cat, dan")
 }
 
-// A member that is started anew while the session of the one before lives on waits for
+// A member that is started again while the session of the one before lives on waits for
 // its name.
 func TestStartedAnew(t *testing.T) {
 	servers := zktest.Start(t)

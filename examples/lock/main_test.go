@@ -87,7 +87,7 @@ func TestDeposits(t *testing.T) {
 	}
 }
 
-// A second run goes on with the book of the first.
+// A second run continues with the book of the first.
 func TestSecondRun(t *testing.T) {
 	s := zktest.Start(t)
 	for want := range 2 {

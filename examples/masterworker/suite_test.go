@@ -10,7 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
-// tests are the scenes of TestSystem, each in a world of its own.
+// tests are the scenes of TestSystem, each in a separate world.
 var tests = []struct {
 	name string
 	run  func(w *world)
@@ -38,12 +38,12 @@ var tests = []struct {
 	{"BadID", badID},
 }
 
-// storms are how many there are, each with a seed of its own.
+// storms are how many there are, each with a separate seed.
 const storms = 3
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSystem runs on a server of its own, or on those that zktest.ServersVariable names.
+// TestSystem runs on a separate server, or on those that zktest.ServersVariable names.
 func TestSystem(t *testing.T) {
 	servers := zktest.Target(t, 1)
 	t.Run("all", func(t *testing.T) { // returns when the parallel tests have ended

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// program runs the program with a root of its own.
+// program runs the program with a separate root.
 func program(t *testing.T, servers *zktest.Proxy) func(args ...string) (string, error) {
 	t.Helper()
 	root := fmt.Sprintf("/test-%d", time.Now().UnixNano())

@@ -71,7 +71,7 @@ func (w *worker) work(ctx context.Context, c *client.Client) (err error) {
 	return nil
 }
 
-// one works on an item, and tells whether it is done.
+// one works on an item, and reports whether it is done.
 func (w *worker) one(ctx context.Context, l *queue.Lease) bool {
 	ending := l.Ack
 	failure := w.do(l.Context(), l)

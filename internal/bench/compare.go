@@ -84,7 +84,7 @@ func Compare(ctx context.Context, a, b Target, cfg Config, pairs int, seen func(
 	return c, nil
 }
 
-// quantity reads one figure of a result; ok tells whether the run has it.
+// quantity reads one figure of a result; ok reports whether the run has it.
 type quantity struct {
 	name, unit string
 	of         func(r *Result) (v float64, ok bool)
@@ -161,7 +161,7 @@ func figures(a, b []Result) []Figure {
 	return fs
 }
 
-// Figure returns the figure of that name; ok tells whether the runs have it.
+// Figure returns the figure of that name; ok reports whether the runs have it.
 func (c *Comparison) Figure(name string) (f Figure, ok bool) {
 	i := slices.IndexFunc(c.Figures, func(f Figure) bool { return f.Name == name })
 	if i < 0 {

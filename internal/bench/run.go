@@ -68,7 +68,7 @@ func Run(ctx context.Context, target Target, cfg Config) (Result, error) {
 	return r.result, err
 }
 
-// newRun prepares a run with a root node of its own.
+// newRun prepares a run with a separate root node.
 func newRun(ctx context.Context, target Target, cfg Config) *run {
 	var id [4]byte
 	rand.Read(id[:])

@@ -20,7 +20,7 @@ func writersConfig(sets int64) Config {
 	return c
 }
 
-// Connections that end in the middle of a set are replaced, the session goes on,
+// Connections that end in the middle of a set are replaced, the session continues,
 // and what was under way counts as unknown.
 func TestWritersReconnect(t *testing.T) {
 	s := fake.Start(t)

@@ -82,7 +82,7 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
-// TestNamesExist sees that the files, directories and tests that a document
+// TestNamesExist checks that the files, directories and tests that a document
 // names exist.
 func TestNamesExist(t *testing.T) {
 	functions := make(map[string]bool)

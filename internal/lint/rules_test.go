@@ -177,7 +177,7 @@ func checkPure(std map[string][]string, f *file) (messages []string) {
 	return messages
 }
 
-// TestPackageComments sees that each package says what it is for: in doc.go, or
+// TestPackageComments checks that each package says what it is for: in doc.go, or
 // in its only file, or in the file of a command that has main.
 func TestPackageComments(t *testing.T) {
 	docs := make(map[string]string)      // file with the comment, by directory

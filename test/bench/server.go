@@ -24,7 +24,7 @@ var apacheCommand = []string{
 }
 
 // config is the zoo.cfg of all servers. forceSync and snapCount have their
-// defaults, yes and 100,000, unless a line of its own says otherwise.
+// defaults, yes and 100,000, unless a separate line says otherwise.
 const config = `tickTime=2000
 initLimit=10
 syncLimit=5

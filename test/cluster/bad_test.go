@@ -48,7 +48,7 @@ func TestBadWorlds(t *testing.T) {
 	}
 }
 
-// goesOn sees that the ensemble works.
+// goesOn checks that the ensemble works.
 func (c *campaign) goesOn() {
 	c.Helper()
 	c.rounds++

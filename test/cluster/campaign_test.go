@@ -257,7 +257,7 @@ func (c *campaign) tell(checker string, f findings) {
 	}
 }
 
-// checkKept sees that what the round before has left is still there, then removes
+// checkKept checks that what the round before has left is still there, then removes
 // it.
 func (c *campaign) checkKept(prefix string, w *world) {
 	c.Helper()

@@ -151,7 +151,7 @@ func (d *disk) fast(pid int) error {
 // diskMiB is the size of a server's disk.
 const diskMiB = 96
 
-// TestDisks gives each server a disk of its own, and hangs, fills and slows down
+// TestDisks gives each server a separate disk, and hangs, fills and slows down
 // one of them at a time.
 func TestDisks(t *testing.T) {
 	if testing.Short() {

@@ -17,7 +17,7 @@
 //     has acknowledged, and its ephemerals as long as the session.
 //
 // Porcupine gives a second opinion on the first two (porcupine_test.go), and
-// planted_test.go sees that each checker finds what it is there to find.
+// planted_test.go checks that each checker finds what it is there to find.
 //
 // # Parts
 //

@@ -459,7 +459,7 @@ func (l *ledger) sequencePath(p string) string {
 	return p
 }
 
-// checkRefusal sees that a write was refused for a reason.
+// checkRefusal checks that a write was refused for a reason.
 func (l *ledger) checkRefusal(o *op) {
 	if o.code == jute.OpMulti {
 		if o.err != jute.ErrBadVersion {
@@ -489,7 +489,7 @@ func (l *ledger) checkRefusal(o *op) {
 	}
 }
 
-// checkLock sees that who writes what the lock protects has the lock.
+// checkLock checks that only the holder of the lock writes what it protects.
 func (l *ledger) checkLock() {
 	lock := l.h.prefix + "/lock"
 	for _, o := range l.h.ops {
@@ -506,7 +506,7 @@ func (l *ledger) checkLock() {
 	}
 }
 
-// checkSequence sees that the numbers of sequential nodes grow with their zxids.
+// checkSequence checks that the numbers of sequential nodes grow with their zxids.
 func (l *ledger) checkSequence() {
 	type numbered struct {
 		zxid   jute.Zxid

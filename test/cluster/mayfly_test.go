@@ -126,7 +126,7 @@ func (m *mayfly) send(c *conn, o *op) bool {
 	return true
 }
 
-// checkMayflies sees that nobody has missed an ephemeral before the session's
+// checkMayflies checks that nobody has missed an ephemeral before the session's
 // time was over, as far as its client can tell.
 func checkMayflies(h *history, flies []*mayfly, slack time.Duration) (f findings) {
 	for _, o := range h.ops {

@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// checkOrder sees that the order of zxids is that of real time, of sessions and
+// checkOrder checks that the order of zxids is that of real time, of sessions and
 // of connections. The ledger must have been made before: it finds the zxids of
 // ops without an answer.
 func checkOrder(h *history) findings {
@@ -22,7 +22,7 @@ func checkOrder(h *history) findings {
 	return f
 }
 
-// checkUnique sees that no two writes have one zxid.
+// checkUnique checks that no two writes have one zxid.
 func checkUnique(h *history, f *findings) {
 	owner := make(map[jute.Zxid]*op)
 	for _, o := range h.ops {
@@ -43,7 +43,7 @@ type moment struct {
 	op  *op
 }
 
-// checkRealTime sees that an op has a larger zxid than every write that was
+// checkRealTime checks that an op has a larger zxid than every write that was
 // answered before it was sent. Of reads that holds for those behind a sync, from
 // when that was sent: for those the zxid may be equal.
 func checkRealTime(h *history, f *findings) {
@@ -87,7 +87,7 @@ func checkRealTime(h *history, f *findings) {
 	}
 }
 
-// checkSessions sees that the writes of a session happen in the order in which
+// checkSessions checks that the writes of a session happen in the order in which
 // they were sent, whichever connections they took.
 func checkSessions(h *history, f *findings) {
 	last := make(map[jute.SessionID]*op)
@@ -107,7 +107,7 @@ func checkSessions(h *history, f *findings) {
 	}
 }
 
-// checkMonotonic sees that the zxids of replies do not go back, from what the
+// checkMonotonic checks that the zxids of replies do not go back, from what the
 // client had seen when it connected.
 func checkMonotonic(log *connLog, f *findings) {
 	last := log.seen
@@ -125,7 +125,7 @@ func checkMonotonic(log *connLog, f *findings) {
 	}
 }
 
-// checkExpiry sees that no session has ended before its time. slack is how much
+// checkExpiry checks that no session has ended before its time. slack is how much
 // earlier a session may end that only read and pinged.
 func checkExpiry(h *history, slack time.Duration) findings {
 	var f findings

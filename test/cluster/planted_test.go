@@ -134,7 +134,7 @@ func plain() *tale {
 	return s
 }
 
-// TestPlanted sees that the checkers find nothing in what is right, and what was
+// TestPlanted checks that the checkers find nothing in what is right, and what was
 // planted in what is not.
 func TestPlanted(t *testing.T) {
 	tests := []struct {

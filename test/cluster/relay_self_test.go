@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestRelay sees that a network does what it is told: in one direction, and then
+// TestRelay checks that a network does what it is told: in one direction, and then
 // no more.
 func TestRelay(t *testing.T) {
 	a, b := newServer(t, 1, t.TempDir(), t.TempDir()), newServer(t, 2, t.TempDir(), t.TempDir())

@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// checkWatches goes through all connections and sees that an event comes before
+// checkWatches goes through all connections and checks that an event comes before
 // anything that shows the change, that none is left out, and that none comes
 // for nothing.
 func checkWatches(l *ledger) findings {
@@ -143,7 +143,7 @@ func (log *connLog) registering(fr frame) bool {
 	return false
 }
 
-// checkRegistered sees that what was missed between two connections has been told
+// checkRegistered checks that what was missed between two connections has been told
 // before the reply to setWatches, which is the i-th frame. Watches of which
 // nothing was told are set now.
 func checkRegistered(l *ledger, log *connLog, i int, set map[watch]struct{}, f *findings) {

@@ -141,7 +141,7 @@ func (w *world) below(prefix string) map[string]node {
 	return part
 }
 
-// checkPresence sees that the world has everything that the ledger knows to be
+// checkPresence checks that the world has everything that the ledger knows to be
 // there at the end, and nothing else.
 func checkPresence(l *ledger, w *world) (f findings) {
 	for p, facts := range l.facts {

@@ -49,7 +49,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// installNode copies the programs to a directory of their own and has npm put the clients
+// installNode copies the programs to a separate directory and has npm put the clients
 // beside them.
 func installNode(t *testing.T) string {
 	t.Helper()
@@ -65,7 +65,7 @@ func installNode(t *testing.T) string {
 	return dir
 }
 
-// TestGoApps runs the tests of apps/, a module of its own, on one server and through a
+// TestGoApps runs the tests of apps/, a separate module, on one server and through a
 // follower.
 func TestGoApps(t *testing.T) {
 	for _, k := range kinds(t) {

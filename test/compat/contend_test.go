@@ -49,7 +49,7 @@ var scenes = []scene{
 	{"kazoo-lock", kazoo, locking(lock.Kazoo), nil},
 	{"apache-lock", java, locking(lock.WriteLock), nil},
 	{"curator-write", java, writing, nil},
-	// kazoo's readers don't take part: kazoo 2.8's wait for the writers behind them, too,
+	// kazoo's readers don't take part: kazoo 2.8's wait for the writers after them, too,
 	// which wait for them.
 	{"kazoo-write", kazoo, writing, nil},
 	{"curator-read-write", java, readingAndWriting, nil},
@@ -366,7 +366,7 @@ func releasing(s *stage) error {
 // meeting enters and leaves with all others: none is in before all have said that they
 // come, and none is out before all have said that they go.
 // Nobody leaves before all have been let in: kazoo's looks who is there only some time after
-// it has joined, and waits for ever if some have left again by then.
+// it has joined, and waits forever if some have left again by then.
 func meeting(s *stage) error {
 	return times(func(i int) error {
 		b, err := doublebarrier.New(s.c, s.at(fmt.Sprintf("it-%d", i)), s.all(), doublebarrier.Options{})

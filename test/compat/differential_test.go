@@ -78,7 +78,7 @@ func beside(t *testing.T) {
 	}
 }
 
-// maxHangs is how often a conversation that differs begins anew because Apache did not
+// maxHangs is how often a conversation that differs starts again because Apache did not
 // answer: on a busy machine its followers at times keep a request until the next write.
 const maxHangs = 8
 

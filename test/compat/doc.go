@@ -27,7 +27,7 @@
 // PostgreSQL cluster whose leader is elected in an ensemble, TestTooz and TestTaskflow are
 // the test-suites of OpenStack's libraries, and, with the build tag "apps" as well, TestNode
 // and TestGoApps use the clients of Node.js and the stores of Vitess and Valkeyrie (apps/,
-// a module of its own). With -full, as in `make apps`, Apache's servers get the same.
+// a separate module). With -full, as in `make apps`, Apache's servers get the same.
 //
 // Recipes of ours, of Curator, Apache and kazoo contend at the same paths (TestContend), and
 // ours run all their tests with Apache as well: TestRecipes, TestEnsembleRecipes.

@@ -103,7 +103,7 @@ func (e *ensemble) hosts() string {
 }
 
 // roles returns the leader and the followers, the one with the smaller id first;
-// ok tells whether there are one and two.
+// ok reports whether there are one and two.
 func (e *ensemble) roles() (roles [3]*server, ok bool) {
 	followers := roles[1:1]
 	for _, s := range e.servers {
@@ -184,7 +184,7 @@ func (w *world) beginEnsemble() {
 }
 
 // healEnsemble makes the ensemble healthy, and the roles and probes new if it
-// was not. It tells whether that went well.
+// was not. It reports whether that went well.
 func (w *world) healEnsemble() bool {
 	w.closeProbes()
 	err := w.ens.heal()

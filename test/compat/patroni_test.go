@@ -261,7 +261,7 @@ func (p *patroniCluster) member(name string) *patroniMember {
 	return p.members[i]
 }
 
-// someone tells whether a statement prints this on a member.
+// someone reports whether a statement prints this on a member.
 func (p *patroniCluster) someone(statement, want string) (err error) {
 	for _, m := range p.members {
 		if err = m.expect(statement, want); err == nil {

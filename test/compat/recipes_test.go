@@ -5,7 +5,7 @@ package compat
 import "testing"
 
 // TestRecipes runs all tests of the recipes with a server of Apache's: the connection
-// breaks at each of their requests, before and behind it, and the session ends at each.
+// breaks at each of their requests, before and after it, and the session ends at each.
 // With zkd they do so on their own. Most of the time is waiting.
 func TestRecipes(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func (w *world) hushed(f func()) {
 	w.quiet = false
 }
 
-// present tells whether the node exists, without a trace in the transcript.
+// present reports whether the node exists, without a trace in the transcript.
 func (c *conn) present(path string) bool {
 	c.w.quiet = true
 	defer func() { c.w.quiet = false }()

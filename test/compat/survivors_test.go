@@ -171,7 +171,7 @@ func (p *survivors) fail(format string, args ...any) {
 	p.t.Errorf(format, args...)
 }
 
-// expected tells whether an operation is to be tried again because of err: the
+// expected reports whether an operation is to be tried again because of err: the
 // connection broke. All else is a failure, but for the end of the program. Only a
 // change may be ambiguous, and the text must say what failed.
 func (p *survivors) expected(err error, what string, change bool) (again, ambiguous bool) {

@@ -298,7 +298,7 @@ func (s *server) mode() string {
 	return ask.Mode(text)
 }
 
-// alive tells whether the process runs and answers.
+// alive reports whether the process runs and answers.
 func (s *server) alive() bool {
 	select {
 	case <-s.exited:
@@ -308,7 +308,7 @@ func (s *server) alive() bool {
 	return s.mode() != ""
 }
 
-// dying tells whether the process ends by itself, now or within a moment.
+// dying reports whether the process ends by itself, now or within a moment.
 func (s *server) dying() bool {
 	select {
 	case <-s.exited:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The comparison has a codec of its own: bytes that zkd's codec could not
+// The comparison has a separate codec: bytes that zkd's codec could not
 // produce must go out too, and an error in that codec must not hide itself.
 
 // Opcodes as they are on the wire.

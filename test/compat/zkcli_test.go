@@ -86,7 +86,7 @@ func compareCli(t *testing.T, entry string, servers []*server) {
 }
 
 // cliSession returns results, watch events and errors of a scripted session,
-// each in its order. Events are printed by a thread of their own, so their place
+// each in its order. Events are printed by a separate thread, so their place
 // among the results means nothing.
 func cliSession(t *testing.T, s *server, script []byte) []string {
 	out, errOut, _ := runCli(t, s, script)

@@ -273,7 +273,7 @@ func snapshotFiles(t *testing.T, s *server) []string {
 }
 
 // TestDamagedSnapshots damages snapshots in several ways. As long as an older one
-// and the log behind it make up for it, nothing is lost; else the server says so,
+// and the log after it make up for it, nothing is lost; else the server says so,
 // and starts when one is put back.
 func TestDamagedSnapshots(t *testing.T) {
 	damage := map[string]func(t *testing.T, file string, size int64){

@@ -19,7 +19,7 @@ const (
 	closeChance = 400    // one request in so many ends the session
 )
 
-// worker is a client that writes at random below a node of its own and knows at
+// worker is a client that writes at random below a separate node and knows at
 // each moment what the server owes it.
 type worker struct {
 	id      int

@@ -15,7 +15,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/scenario"
 )
 
-// TestScripts runs the conversations of testdata against a server of their own. A
+// TestScripts runs the conversations of testdata against a separate server. A
 // line is
 //
 //	LINE              a line of a session, which is one for the file

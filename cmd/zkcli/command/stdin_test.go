@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
-// What waits for stdin has to end when it is told to, though the input goes on.
+// What waits for stdin has to end when it is told to, though the input continues.
 func TestWaitForStdinEndsBySignal(t *testing.T) {
 	s := zktest.Start(t)
 	create(t, s.Client(t), "/a", "")

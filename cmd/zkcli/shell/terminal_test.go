@@ -109,7 +109,7 @@ func TestCompleteHangs(t *testing.T) {
 	term.WaitEnd("ran get hanging", "[up 1]")
 }
 
-// What happens while somebody types stands above the line, which stays as it was,
+// What happens while a user types stands above the line, which stays as it was,
 // wherever the cursor is; and the prompt shows the state at once.
 func TestOutputWhileTyping(t *testing.T) {
 	t.Run("one row", func(t *testing.T) {

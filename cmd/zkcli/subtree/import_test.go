@@ -91,7 +91,7 @@ func brief(t *testing.T, c *client.Client, a, b string) string {
 	return strings.Join(list, "|")
 }
 
-// Whatever request is lost, or its reply, the import goes on, does all, and knows
+// Whatever request is lost, or its reply, the import continues, does all, and knows
 // what it did.
 func TestImportSurvivesLostConnections(t *testing.T) {
 	s := zktest.Start(t)

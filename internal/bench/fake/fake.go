@@ -154,7 +154,7 @@ func (c *conn) flush(s *Server) error {
 	return c.out.Flush()
 }
 
-// answer writes the reply to a request and tells whether to go on.
+// answer writes the reply to a request and reports whether to go on.
 func (s *Server) answer(c *conn, frame []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -98,7 +98,7 @@ func TestTwin(t *testing.T) {
 					t.Fatalf("seed %d: sector %d was never so", seed, i)
 				}
 				if i == 3 {
-					break // each look is a crash of its own; a few will do
+					break // each look is a separate crash; a few will do
 				}
 			}
 			if t.Failed() {

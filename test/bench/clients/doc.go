@@ -1,6 +1,6 @@
 // Package clients has benchmarks of Go clients of ZooKeeper side by side: the
 // bundled one and github.com/go-zookeeper/zk, each on one connection to the same
-// server, which is a process of its own so that its garbage does not count.
+// server, which is a separate process so that its garbage does not count.
 //
 //	make bench PKG=./test/bench/clients BENCH=.
 //

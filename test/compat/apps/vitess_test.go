@@ -13,7 +13,7 @@ import (
 )
 
 // TestVitess runs Vitess's suite for topology servers: keyspaces, shards, tablets, locks,
-// elections, files and watches, each part below a root of its own. The servers are given
+// elections, files and watches, each part below a separate root. The servers are given
 // twice, as those that take writes and as observers to read from.
 func TestVitess(t *testing.T) {
 	hosts := servers(t)
