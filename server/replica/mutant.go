@@ -36,6 +36,7 @@ const (
 	backlogUnbounded
 	forwardDrops
 	ownLeaseWaited
+	anyVersion
 )
 
 var mutantNames = [...]string{
@@ -61,6 +62,7 @@ var mutantNames = [...]string{
 	backlogUnbounded:     "backlog-unbounded",
 	forwardDrops:         "forward-drops",
 	ownLeaseWaited:       "own-lease-waited",
+	anyVersion:           "any-version",
 }
 
 func (m Mutant) String() string {
