@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
@@ -36,24 +37,26 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 }
 
 // membership makes this server follow the members that a command has made: its ports move
-// to the addresses in its line.
+// to the addresses in its line, and its configuration file gets the members.
 type membership struct {
 	*lifecycle
 	*published
 	id        zab.SID
+	fs        vfs.FS
 	clients   *clients.Clients
 	transport *transport.Transport
 
-	version jute.Zxid // followed last
-	line    config.Server
-	failed  string // the last error that was logged
+	version jute.Zxid       // followed last
+	client  config.Endpoint // of the client port
+	failed  string          // the last error that was logged
 }
 
 // membersRetry is the time between two attempts to follow the members.
 const membersRetry = 5 * time.Second
 
 func newMembership(s *Server) *membership {
-	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, clients: s.clients, transport: s.transport, line: s.cfg.Self()}
+	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport,
+		client: config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort}}
 }
 
 func (m *membership) run() {
@@ -82,7 +85,8 @@ func (m *membership) run() {
 	}
 }
 
-// follow moves the ports. A server that is no longer a member stays where it is.
+// follow moves the ports and saves the members. A server that is no longer a member stays
+// where it is, and keeps its file: with a file that does not list it, it could not start.
 func (m *membership) follow(list *zab.Members) error {
 	if !list.Commanded || list.Version == m.version && m.failed == "" {
 		return nil
@@ -96,9 +100,10 @@ func (m *membership) follow(list *zab.Members) error {
 		m.version = list.Version
 		return nil
 	}
-	err = errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line))
+	parsed.Version = uint64(list.Version)
+	err = errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line), m.save(parsed))
 	if err == nil {
-		m.version, m.line = list.Version, line
+		m.version = list.Version
 	}
 	return err
 }
@@ -109,11 +114,30 @@ func (m *membership) moveQuorumPort(line *config.Server) error {
 }
 
 func (m *membership) moveClientPort(line *config.Server) error {
-	if line.Client.Port == 0 || line.Client == m.line.Client {
+	if to := line.Client; to.Port != 0 && (to.Port != m.client.Port || !sameHost(to.Host, m.client.Host)) {
+		m.log.Info("the client port moves", zap.Stringer("from", m.client), zap.Stringer("to", to))
+		if err := m.clients.Listen(to.Host, to.Port); err != nil {
+			return err
+		}
+		m.client = to
+	}
+	return nil
+}
+
+// sameHost reports whether two hosts are the same address to listen at.
+func sameHost(a, b string) bool {
+	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+	return a == b || all(a) && all(b)
+}
+
+// save writes the members to the configuration file. The history decides, whatever the file
+// says: the file shows them to operators and tools, and helps a server that starts after a
+// long time to find the others.
+func (m *membership) save(members config.Members) error {
+	if m.cfg.File == "" || !m.cfg.ReconfigEnabled {
 		return nil
 	}
-	m.log.Info("the client port moves", zap.Stringer("from", m.line.Client), zap.Stringer("to", line.Client))
-	return m.clients.Listen(line.Client.Host, line.Client.Port)
+	return config.SaveMembers(m.fs, m.cfg.File, members, int64(m.id))
 }
 
 // peerAddrs returns the addresses at which the server of a line listens for others, and

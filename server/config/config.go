@@ -163,8 +163,8 @@ type Config struct {
 	QuorumListenOnAllIPs bool
 	// LeaderServes lets a leader accept clients. Default true.
 	LeaderServes bool
-	// ReconfigEnabled makes the reconfig operation, which zkd does not have yet,
-	// fail with Unimplemented instead of ReconfigDisabled. Default false.
+	// ReconfigEnabled allows clients to change the members, and other servers that are no
+	// members to learn. Default false.
 	ReconfigEnabled bool
 	// ReadOnlyMode serves read-only clients without a quorum. Default false.
 	ReadOnlyMode bool

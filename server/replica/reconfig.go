@@ -40,13 +40,10 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 // Apache's server.
 func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 	now, newest := r.Core.Lists()
-	if now != newest || now.Version > r.o.State.Applied() {
+	if now != newest {
 		return 0, zab.ErrMembersPending
 	}
-	have := change.Version
-	if have == 0 {
-		have = now.Version
-	}
+	have := max(change.Version, now.Version) // the tree may not have the newest members yet
 	if change.ConfigID != -1 && jute.Zxid(change.ConfigID) != have && !mutated(anyVersion) {
 		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
 	}
