@@ -6,6 +6,9 @@ import "time"
 // must not be changed afterwards. Times that the file gives in ticks, and values that
 // follow from others, are computed. docs/configuration.md has the keys.
 type Config struct {
+	// File is the path given to Load, "" if the configuration is from no file.
+	File string
+
 	// DataDir is the directory of snapshots and of the myid file. Required.
 	DataDir string
 	// DataLogDir is the directory of the write-ahead log, DataDir if not set.

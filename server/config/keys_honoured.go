@@ -170,7 +170,7 @@ func ensembleKeys(c *Config) []Key {
 		{Name: "quorumListenOnAllIPs", Default: "false", value: truth(&c.QuorumListenOnAllIPs),
 			Doc: "Listen for other servers on all addresses, not only on that of the own server.N line."},
 		{Name: "dynamicConfigFile", value: path(&c.DynamicConfigFile),
-			Doc: "File that has the server, group and weight lines, and nothing else."},
+			Doc: "File that has the server, group and weight lines, and nothing else. What follows the last dot of its name is the version of the members, in hexadecimal."},
 		{Name: "reconfigEnabled", Default: "false", Status: Later, value: truth(&c.ReconfigEnabled),
 			Doc: "zkd can't change the members of a running ensemble yet: reconfig fails, with Unimplemented if this is true and with ReconfigDisabled if not"},
 		{Name: "readonlymode.enabled", Default: "false", value: truth(&c.ReadOnlyMode),
