@@ -118,8 +118,8 @@ func (l *loader) joining(text string) {
 	}
 	l.members(props)
 	for _, s := range l.c.Members.Servers {
-		if s.Client.Port == 0 && s.SecureClient.Port == 0 {
-			l.fail(s.line(), "a joining server needs a port for clients: write it after a semicolon, as in %s;2181", s)
+		if s.Client.Port == 0 {
+			l.fail(s.line(), "a joining server needs a port for clients: write it after a semicolon, as in ;2181 or ;zk%d:2181", s.ID)
 		}
 	}
 }

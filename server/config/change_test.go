@@ -35,8 +35,8 @@ func TestChange(t *testing.T) {
 		want   string // the members
 	}{
 		{"nothing", three, Change{}, strict, three},
-		{"join", three, Change{Joining: " server.4 = d:2888:3888;2181 ,, server.5=e:2888:3888:observer;;2281,"}, strict,
-			three + "server.4=d:2888:3888;2181\nserver.5=e:2888:3888:observer;;2281"},
+		{"join", three, Change{Joining: " server.4 = d:2888:3888;2181 ,, server.5=e:2888:3888:observer;2181;2281,"}, strict,
+			three + "server.4=d:2888:3888;2181\nserver.5=e:2888:3888:observer;2181;2281"},
 		{"leave", three, Change{Leaving: "3"}, strict, "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181"},
 		{"leave nobody", three, Change{Leaving: "9, -1,300,"}, strict, three},
 		{"leave to one", three, Change{Leaving: "2,3"}, ChangeOptions{}, "server.1=a:2888:3888;2181"},
@@ -87,8 +87,8 @@ func TestChangeRefused(t *testing.T) {
 			`joining: group.1: "1:2:3": is not a server line: write server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]`},
 		{"no election port", three, Change{Joining: "server.4=d:2888;2181"},
 			`joining: server.4: "d:2888;2181": write <host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>], IPv6 addresses in brackets`},
-		{"no client port", three, Change{Joining: "server.4=d:2888:3888"},
-			`joining: server.4: a joining server needs a port for clients: write it after a semicolon, as in d:2888:3888:participant;2181`},
+		{"no client port", three, Change{Joining: "server.4=d:2888:3888;;2281"},
+			`joining: server.4: a joining server needs a port for clients: write it after a semicolon, as in ;2181 or ;zk4:2181`},
 		{"twice", three, Change{Joining: "server.4=d:2888:3888;2181,server.4=e:2888:3888;2181"},
 			`joining: server.4: "e:2888:3888;2181": is the same as server.4 (joining)`},
 		{"id", three, Change{Joining: "server.x=d:2888:3888;2181"},
