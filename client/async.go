@@ -118,16 +118,6 @@ func (a Async) WhoAmI(then ...func([]Identity, error)) *Future[[]Identity] {
 	return start(a.c, &a.c.s.ops.whoAmI, args{}, then)
 }
 
-// GetConfig is Client.GetConfig.
-func (a Async) GetConfig(then ...func(Node, error)) *Future[Node] {
-	return start(a.c, &a.c.s.ops.getConfig, args{path: configPath, full: configPath}, then)
-}
-
-// GetConfigW is Client.GetConfigW.
-func (a Async) GetConfigW(then ...func(Node, error)) *Future[Node] {
-	return start(a.c, &a.c.s.ops.getConfig, args{path: configPath, full: configPath, watched: true, kind: watchData}, then)
-}
-
 // Reconfig is Client.Reconfig.
 func (a Async) Reconfig(m Members, version int64, then ...func(Node, error)) *Future[Node] {
 	return start(a.c, &a.c.s.ops.reconfig, args{members: m, version: version}, then)

@@ -314,7 +314,7 @@ func TestWatchOnlyWithSuccess(t *testing.T) {
 			"exists":   func() (*Watch, error) { found, err := c.ExistsW(bg, "/x"); return found.Watch, err },
 			"children": func() (*Watch, error) { list, err := c.ChildrenW(bg, "/x"); return list.Watch, err },
 			"addWatch": func() (*Watch, error) { return c.AddWatch(bg, "/x", WatchRecursive) },
-			"config":   func() (*Watch, error) { node, err := c.GetConfigW(bg); return node.Watch, err },
+			"config":   func() (*Watch, error) { node, err := c.GetW(bg, ConfigPath); return node.Watch, err },
 		}
 		for what, call := range calls {
 			for _, code := range []jute.Code{ErrNoNode, ErrNoAuth} {

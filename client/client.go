@@ -64,7 +64,7 @@ func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
 // already.
 //
 // A callback may call Close, so Close does not wait for callbacks. The last callback is the
-// one that reports StateClosed, to OnState or Options.Watcher: wait for it before you release
+// one that reports StateClosed, to Options.Watcher: wait for it before you release
 // what callbacks use.
 func (c *Client) Close(ctx context.Context) error { return c.s.close(ctx) }
 
@@ -137,10 +137,6 @@ func (c *Client) Status() Status {
 	}
 	return st
 }
-
-// OnState calls fn for each change of the session's state, in the callbacks' goroutine, until
-// stop is called.
-func (c *Client) OnState(fn func(StateChange)) (stop func()) { return c.s.onState(fn) }
 
 // States returns a channel with each further change of the session's state. No change is
 // dropped, even if the reader is slow. The channel is closed when ctx ends, and after

@@ -117,9 +117,8 @@ func TestCloseInEachState(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *fakeNet) {
 				n.setDown(errRefused, "a:2181")
-				c := n.newClient("a", Options{})
 				var states []State
-				c.OnState(func(s StateChange) { states = append(states, s.To) })
+				c := n.newClient("a", Options{Watcher: func(e Event) { states = append(states, e.State) }})
 				tt.reach(t, n, c)
 				ctx, cancel := context.WithTimeout(bg, time.Second)
 				defer cancel()
@@ -173,7 +172,6 @@ func TestClosedComesLast(t *testing.T) {
 		var heard []string
 		c := n.newClient("a", Options{Watcher: func(e Event) { heard = append(heard, "Watcher "+e.State.String()) }})
 		n.setDown(errRefused, "a:2181")
-		c.OnState(func(s StateChange) { heard = append(heard, "OnState "+s.To.String()) })
 		for _, path := range []string{"/a", "/b"} { // these wait for a connection
 			c.Async().Get(path, func(_ Node, err error) { heard = append(heard, fmt.Sprintf("%s %t", path, errors.Is(err, ErrClosed))) })
 		}
@@ -181,7 +179,7 @@ func TestClosedComesLast(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		want := []string{"/a true", "/b true", "OnState closed", "Watcher closed"}
+		want := []string{"/a true", "/b true", "Watcher closed"}
 		if !slices.Equal(heard, want) {
 			t.Errorf("heard %q\nwant  %q", heard, want)
 		}
@@ -203,17 +201,9 @@ func TestConnectThatFailsLeavesNothing(t *testing.T) {
 // All ways to follow the state tell the same, in order.
 func TestStatesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
-		var heard, watched []State
+		var watched []State
 		o := Options{RenewSession: true, Watcher: func(e Event) { watched = append(watched, e.State) }}
 		c := n.newClient("a", o)
-		c.OnState(func(s StateChange) {
-			if len(heard) > 0 && s.From != heard[len(heard)-1] {
-				t.Errorf("%v follows %v", s, heard)
-			}
-			heard = append(heard, s.To)
-		})
-		stop := c.OnState(func(StateChange) { t.Error("a callback that was stopped is called") })
-		stop()
 		ch := c.States(bg)
 		var want []State
 		for range 5 { // more than the channel holds
@@ -228,11 +218,14 @@ func TestStatesInOrder(t *testing.T) {
 		want = append(want, StateClosed)
 		var got []State
 		for s := range ch {
+			if len(got) > 0 && s.From != got[len(got)-1] {
+				t.Errorf("%v follows %v", s, got)
+			}
 			got = append(got, s.To)
 		}
 		synctest.Wait()
-		if !slices.Equal(got, want) || !slices.Equal(heard, want) || !slices.Equal(watched, want) {
-			t.Errorf("States %v\nOnState %v\nWatcher %v\nwant %v", got, heard, watched, want)
+		if !slices.Equal(got, want) || !slices.Equal(watched, want) {
+			t.Errorf("States %v\nWatcher %v\nwant %v", got, watched, want)
 		}
 		if _, ok := <-c.States(bg); ok {
 			t.Error("a change after the end")

@@ -21,7 +21,7 @@
 //     expired (see Options.KeepSession). All operations then fail with
 //     ErrSessionExpired, unless Options.RenewSession asks for a new session.
 //
-// State, WaitConnected, States and OnState show the session's state. Do not make a new
+// State, WaitConnected and States show the session's state. Do not make a new
 // Client because of a lost connection: the client is reconnecting already.
 //
 // # Order

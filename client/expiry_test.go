@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -172,8 +173,9 @@ func TestRenewSession(t *testing.T) {
 			}
 		}}
 		c := n.newClient("a", o)
-		stop := c.OnState(func(s StateChange) { states = append(states, s.To) })
+		ctx, stop := context.WithCancel(bg)
 		defer stop()
+		changes := c.States(ctx)
 		conn := n.connect()
 		got := goDo(func() (*Watch, error) { node, err := c.GetW(bg, "/x"); return node.Watch, err })
 		conn.answerGet(conn.expect(jute.OpGetData), 77, "")
@@ -196,8 +198,11 @@ func TestRenewSession(t *testing.T) {
 		}
 		synctest.Wait()
 		want := []State{StateConnected, StateSuspended, StateExpired, StateConnecting, StateConnected}
+		for range want {
+			states = append(states, within(t, "States", changes).To)
+		}
 		if !reflect.DeepEqual(states, want) || !reflect.DeepEqual(events, want) {
-			t.Errorf("OnState %v, Watcher %v, want %v", states, events, want)
+			t.Errorf("States %v, Watcher %v, want %v", states, events, want)
 		}
 		if id, _ := c.Session(); id != 99 || c.Status().Timeout != 5*time.Second {
 			t.Errorf("session %v, timeout %v", id, c.Status().Timeout)

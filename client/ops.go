@@ -125,17 +125,6 @@ func (c *Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 	return do(ctx, c, &c.s.ops.whoAmI, args{})
 }
 
-// GetConfig returns the ensemble's configuration: lines "server.1=…" and
-// "version=…" in hex. It is the node /zookeeper/config, whatever the namespace.
-func (c *Client) GetConfig(ctx context.Context) (Node, error) {
-	return do(ctx, c, &c.s.ops.getConfig, args{path: configPath, full: configPath})
-}
-
-// GetConfigW is GetConfig that sets a one-shot watch.
-func (c *Client) GetConfigW(ctx context.Context) (Node, error) {
-	return do(ctx, c, &c.s.ops.getConfig, args{path: configPath, full: configPath, watched: true, kind: watchData})
-}
-
 // Reconfig changes the members of the ensemble and returns the new configuration. version is
 // that of the configuration to change (the "version=" line of the node ConfigPath), or -1 for
 // any.

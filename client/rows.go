@@ -221,9 +221,6 @@ func decodeIdentities(f *Future[[]Identity], d *jute.Decoder) {
 	f.val = r.Clients
 }
 
-// configPath is the path of the ensemble's configuration, regardless of namespaces.
-const configPath = "/zookeeper/config"
-
 // encodeReconfig encodes by hand: Apache's servers distinguish an incremental change from a
 // whole list by which strings are null, and jute.ReconfigRequest does not distinguish null
 // from empty.

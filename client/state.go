@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 )
 
 // setStateLocked changes the state and notifies all listeners.
@@ -14,8 +13,8 @@ func (s *session) setStateLocked(to State, server string, err error) {
 	}
 }
 
-// changeStateLocked changes the state and notifies all listeners except the callbacks, which
-// it returns.
+// changeStateLocked changes the state, and returns the callback to run for it, if there is
+// one.
 func (s *session) changeStateLocked(to State, server string, err error) (rest []callback) {
 	from := s.state
 	if from == to {
@@ -27,13 +26,10 @@ func (s *session) changeStateLocked(to State, server string, err error) (rest []
 	s.changed = make(chan struct{})
 	change := StateChange{From: from, To: to, Session: s.id, Server: server, Err: err}
 	for _, l := range s.listeners {
-		if l.stream != nil {
-			l.stream.push(change)
-		} else {
-			rest = append(rest, callback{fn: func() { l.tell(change) }, op: "OnState"})
-		}
+		l.push(change)
 		if to == StateClosed {
-			l.end()
+			l.release()
+			l.end(false)
 		}
 	}
 	if w := s.opts.Watcher; w != nil {
@@ -45,63 +41,29 @@ func (s *session) changeStateLocked(to State, server string, err error) (rest []
 // stateIs must be called without holding mu.
 func (s *session) stateIs(f func(State) bool) bool { return f(State(s.stateNow.Load())) }
 
-// listener receives the changes of state, by a callback or over a stream.
+// listener is a stream of the changes of state.
 type listener struct {
-	fn     func(StateChange)
-	stream *stream[StateChange]
-	stop   atomic.Bool
+	*stream[StateChange]
 	// release frees the function registered with its context; guarded by session.mu.
 	release func() bool
 }
 
-// tell runs the callback.
-func (l *listener) tell(c StateChange) {
-	if !l.stop.Load() {
-		l.fn(c)
-	}
-}
-
-func (l *listener) end() {
-	if l.release != nil {
-		l.release()
-	}
-	if l.stream != nil {
-		l.stream.end(false)
-	}
-}
-
-func (s *session) listen(l *listener) (stop func()) {
+func (s *session) states(ctx context.Context) <-chan StateChange {
+	l := &listener{stream: newStream[StateChange](8)}
 	s.mu.Lock()
-	s.listeners = append(s.listeners, l)
+	defer s.mu.Unlock()
 	if s.state == StateClosed {
-		l.end()
+		l.end(false)
+		return l.ch
 	}
-	s.mu.Unlock()
-	return func() {
-		l.stop.Store(true)
+	s.listeners = append(s.listeners, l)
+	l.release = context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.listeners = slices.DeleteFunc(s.listeners, func(x *listener) bool { return x == l })
-		if l.stream != nil {
-			l.stream.end(true)
-		}
-	}
-}
-
-func (s *session) onState(fn func(StateChange)) (stop func()) {
-	return s.listen(&listener{fn: fn})
-}
-
-func (s *session) states(ctx context.Context) <-chan StateChange {
-	l := &listener{stream: newStream[StateChange](8)}
-	stop := s.listen(l)
-	release := context.AfterFunc(ctx, stop)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.release = release; s.state == StateClosed {
-		release()
-	}
-	return l.stream.ch
+		l.end(true)
+	})
+	return l.ch
 }
 
 func (s *session) waitConnected(ctx context.Context) error {

@@ -114,11 +114,11 @@ func TestSuiteServersOfConfig(t *testing.T) {
 	ctx := deadline(t)
 	for _, async := range []bool{false, true} {
 		c := apiOf(t, w, async)
-		config, err := c.GetConfig(ctx)
+		config, err := c.unrooted().Get(ctx, client.ConfigPath)
 		if err != nil || strings.Count(string(config.Data), "server.") != 3 || !strings.Contains(string(config.Data), "version=") {
 			t.Errorf("getConfig = %q, %v", config.Data, err)
 		}
-		config, err = c.GetConfigW(ctx)
+		config, err = c.unrooted().GetW(ctx, client.ConfigPath)
 		if err != nil || !strings.Contains(string(config.Data), "server.1=") || config.Watch == nil {
 			t.Errorf("getConfigW = %q, %v", config.Data, err)
 		}

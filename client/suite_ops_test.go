@@ -353,7 +353,7 @@ func TestSuiteChroot(t *testing.T) {
 			}
 			_, err = c.Get(ctx, "/none")
 			failsWith(t, err, client.ErrNoNode, "getData /none:")
-			if _, err := c.GetConfig(ctx); err != nil {
+			if _, err := c.Unrooted().Get(ctx, client.ConfigPath); err != nil {
 				t.Errorf("getConfig = %v", err)
 			}
 			ok(t, c.Delete(ctx, made.Path, client.AnyVersion))

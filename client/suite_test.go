@@ -78,6 +78,12 @@ func apiOf(t *testing.T, w *world, async bool, opts ...func(*client.Options)) ap
 	return api{Client: c, a: c.Async(), async: async}
 }
 
+// unrooted is Client.Unrooted in the same form.
+func (c api) unrooted() api {
+	u := c.Client.Unrooted()
+	return api{Client: u, a: u.Async(), async: c.async}
+}
+
 func (c api) Create(ctx context.Context, path string, data []byte, o client.CreateOptions) (client.Created, error) {
 	if !c.async {
 		return c.Client.Create(ctx, path, data, o)
@@ -220,13 +226,6 @@ func (c api) WhoAmI(ctx context.Context) ([]client.Identity, error) {
 		return c.Client.WhoAmI(ctx)
 	}
 	return c.a.WhoAmI().Wait(ctx)
-}
-
-func (c api) GetConfig(ctx context.Context) (client.Node, error) {
-	if !c.async {
-		return c.Client.GetConfig(ctx)
-	}
-	return c.a.GetConfig().Wait(ctx)
 }
 
 func (c api) Reconfig(ctx context.Context, m client.Members, version int64) (client.Node, error) {

@@ -131,7 +131,7 @@ type table struct {
 	create           op[Created]
 	delete, sync     op[None]
 	exists           op[Presence]
-	get, getConfig   op[Node]
+	get              op[Node]
 	children         op[Listing]
 	set, setACL      op[Stat]
 	getACL           op[Access]
@@ -170,7 +170,6 @@ func newTable() *table {
 		ephemerals:       op[[]string]{code: jute.OpGetEphemerals, encode: encodeEphemerals, decode: decodeEphemerals},
 		countDescendants: op[int]{code: jute.OpGetAllChildrenNumber, check: checkPath, encode: encodePath, decode: decodeCount},
 		whoAmI:           op[[]Identity]{code: jute.OpWhoAmI, encode: encodeNothing, decode: decodeIdentities},
-		getConfig:        op[Node]{code: jute.OpGetData, encode: encodeRead, decode: decodeNode},
 		reconfig:         op[Node]{code: jute.OpReconfig, encode: encodeReconfig, decode: decodeNode},
 		addAuth:          op[None]{code: jute.OpAuth, check: checkAuth},
 	}

@@ -65,6 +65,10 @@ const (
 // AnyVersion as the version of a change means any version.
 const AnyVersion int32 = -1
 
+// ConfigPath is the node that holds the ensemble's configuration: lines "server.1=…" and
+// "version=…", the latter in hex. Read it as c.Unrooted().Get(ctx, ConfigPath).
+const ConfigPath = "/zookeeper/config"
+
 // OpenACL lets everybody do everything: Apache's OPEN_ACL_UNSAFE. Create uses it if the ACL
 // is nil.
 func OpenACL() []ACL { return []ACL{{Perms: PermAll, ID: jute.WorldAnyone}} }

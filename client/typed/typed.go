@@ -68,9 +68,6 @@ func New[T any](c *client.Client, path string, codec Codec[T]) *Node[T] {
 	return &Node[T]{c: c, path: path, codec: codec}
 }
 
-// Path returns the node's path.
-func (t *Node[T]) Path() string { return t.path }
-
 // Get returns the node's value; the Stat's Version is for Set. ErrData if
 // the data is not a T.
 func (t *Node[T]) Get(ctx context.Context) (T, client.Stat, error) {

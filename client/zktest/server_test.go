@@ -118,7 +118,7 @@ func TestEnsemble(t *testing.T) {
 // they know.
 func TestConnectString(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)
-	config, err := e.Client(t).GetConfig(deadline(t))
+	config, err := e.Client(t).Unrooted().Get(deadline(t), client.ConfigPath)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,10 +150,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAreInTheTable sees that each file of the server, the client and the
-// recipes that starts a goroutine stands in the table of ARCHITECTURE.md.
+// TestGoroutinesAreInTheTable checks that each file of the server, the client and the recipes
+// that starts a goroutine is in the table of docs/internals.md, and no other file.
 func TestGoroutinesAreInTheTable(t *testing.T) {
-	text, err := os.ReadFile(path.Join(root, "ARCHITECTURE.md"))
+	text, err := os.ReadFile(path.Join(root, "docs/internals.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +169,13 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	}
 	for _, p := range slices.Sorted(maps.Keys(starts)) {
 		if !strings.Contains(section, "`"+p+"`") {
-			t.Errorf("%s starts a goroutine that is not in the table of ARCHITECTURE.md: "+
+			t.Errorf("%s starts a goroutine that is not in the table of docs/internals.md: "+
 				"add its owner, when it stops, its queue, and what happens when that is full", p)
 		}
 	}
 	for _, m := range quoted.FindAllStringSubmatch(section, -1) {
 		if strings.HasSuffix(m[1], ".go") && !starts[m[1]] {
-			t.Errorf("the table of goroutines in ARCHITECTURE.md has %s, which starts none", m[1])
+			t.Errorf("the table of goroutines in docs/internals.md has %s, which starts none", m[1])
 		}
 	}
 }

@@ -52,13 +52,9 @@ var (
 func (c Change) Apply(now Members, o ChangeOptions) (Members, error) {
 	l := newLoader(nil)
 	l.c.StandaloneEnabled, l.c.ExtendedTypes, l.c.raw.multiAddress = o.StandaloneEnabled, o.ExtendedTypes, o.MultiAddress
-	var err error
 	if c.Whole != "" {
 		l.memberText(strings.ReplaceAll(c.Whole, ",", "\n"), "members")
-	} else {
-		err = l.incremental(c, now)
-	}
-	if err != nil {
+	} else if err := l.incremental(c, now); err != nil {
 		return Members{}, err
 	}
 	if len(l.errs) == 0 {

@@ -77,7 +77,7 @@ func TestClientReconfig(t *testing.T) {
 	if _, err := c.Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, 0x77777777); !errors.Is(err, client.ErrBadVersion) {
 		t.Errorf("reconfig of another version: %v", err)
 	}
-	node, err := c.GetConfigW(ctx)
+	node, err := c.Unrooted().GetW(ctx, client.ConfigPath)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,11 +127,14 @@ func (p *survivors) connect(e *ensemble, i int) *client.Client {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	c.OnState(func(s client.StateChange) {
-		if s.To == client.StateExpired {
-			p.fail("session %v expired: %v", s.Session, s.Err)
+	changes := c.States(p.ctx)
+	go func() {
+		for s := range changes {
+			if s.To == client.StateExpired {
+				p.fail("session %v expired: %v", s.Session, s.Err)
+			}
 		}
-	})
+	}()
 	return c
 }
 

@@ -48,10 +48,10 @@ func (c *Call) config(ctx context.Context, watch bool) ([]byte, client.Stat, err
 		return nil, client.Stat{}, err
 	}
 	if !watch {
-		node, err := zk.GetConfig(ctx)
+		node, err := zk.Unrooted().Get(ctx, client.ConfigPath)
 		return node.Data, node.Stat, err
 	}
-	node, err := zk.GetConfigW(ctx)
+	node, err := zk.Unrooted().GetW(ctx, client.ConfigPath)
 	c.App.watching.add(node.Watch, client.DataWatches)
 	return node.Data, node.Stat, err
 }

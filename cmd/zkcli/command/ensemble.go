@@ -53,7 +53,7 @@ func (c *Call) servers(ctx context.Context, all bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := zk.GetConfig(ctx)
+	config, err := zk.Unrooted().Get(ctx, client.ConfigPath)
 	if err != nil {
 		return nil, err
 	}

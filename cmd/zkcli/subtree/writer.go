@@ -66,9 +66,6 @@ func (w *Writer) Close() error {
 	return w.out.Flush()
 }
 
-// Nodes returns how many nodes have been written.
-func (w *Writer) Nodes() int { return w.nodes }
-
 func (w *Writer) line(v any) error {
 	w.buf.Reset()
 	enc := json.NewEncoder(&w.buf)
