@@ -37,6 +37,8 @@ const (
 	forwardDrops
 	ownLeaseWaited
 	anyVersion
+	changeByAnybody
+	changeAnsweredEarly
 )
 
 var mutantNames = [...]string{
@@ -63,6 +65,8 @@ var mutantNames = [...]string{
 	forwardDrops:         "forward-drops",
 	ownLeaseWaited:       "own-lease-waited",
 	anyVersion:           "any-version",
+	changeByAnybody:      "change-by-anybody",
+	changeAnsweredEarly:  "change-answered-early",
 }
 
 func (m Mutant) String() string {

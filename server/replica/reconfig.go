@@ -22,6 +22,9 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	if err != nil {
 		return false, true // Evaluate comes to the same error
 	}
+	if mutated(changeAnsweredEarly) {
+		r.placeBarrier(barrier{origin: req.Origin})
+	}
 	zxid, err := r.changeMembers(&change)
 	switch {
 	case err == nil:
@@ -52,7 +55,7 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, err
 	}
 	list.Commanded = true
-	if change.Allowed {
+	if change.Allowed || mutated(changeByAnybody) {
 		return r.Core.ProposeMembers(list)
 	}
 	if err := r.Core.CheckMembers(&list); err != nil {
