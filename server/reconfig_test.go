@@ -1,14 +1,17 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -201,4 +204,190 @@ func TestReconfigGrowsAndShrinks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A leader is killed at each moment of a change, with the power of its machine. The
+// ensemble then has the old or the new members, and serves.
+func TestReconfigLeaderKilled(t *testing.T) {
+	for _, after := range []time.Duration{0, 1, 2, 5, 10, 20, 50, 100, 200, 500} {
+		t.Run(fmt.Sprint(after, "ms"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := startDynamic(t, 3, 5)
+				e.net.setRate(1 << 20)
+				e.join(4, "1 2 3")
+				e.join(5, "1 2 3")
+				leader := e.leader()
+				c := e.servers[leader].connect(t)
+				c.send(jute.OpReconfig, &jute.ReconfigRequest{ConfigID: -1, Leaving: fmt.Sprint(leader%3 + 1),
+					Joining: spec(4, "participant") + "," + spec(5, "participant")})
+				time.Sleep(after * time.Millisecond)
+				e.kill(leader)
+				e.servers[e.leader()].connect(t).create("/a", "1")
+				e.start(leader)
+				e.servers[e.leader()].connect(t).create("/b", "1")
+				e.settled()
+				list := e.servers[leader].lists.Load()
+				if n := list.settled.NumVoters(); n != 3 && n != 4 || list.settled.Version != list.newest.Version {
+					t.Errorf("the members are %v, and %v are under way", list.settled, list.newest)
+				}
+			})
+		})
+	}
+}
+
+// Clients that change the members at the same time, on the version that they have read: one
+// of them succeeds.
+func TestReconfigTwoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 5)
+		e.join(4, "1 2 3")
+		e.join(5, "1 2 3")
+		version := int64(e.servers[1].lists.Load().settled.Version)
+		var clients []*client
+		for id := 4; id <= 5; id++ {
+			c := e.servers[id].connect(t)
+			r := adding(id)
+			r.ConfigID = version
+			c.send(jute.OpReconfig, r)
+			clients = append(clients, c)
+		}
+		one, other := clients[0].must().Err, clients[1].must().Err
+		if one != 0 {
+			one, other = other, one
+		}
+		if one != 0 || other != jute.ErrReconfigInProgress && other != jute.ErrBadVersion {
+			t.Errorf("got %v and %v", one, other)
+		}
+	})
+}
+
+// A removed server keeps its clients. Started again, it serves as a learner without a vote,
+// says why, and disturbs nobody; reconfig can add it again.
+func TestReconfigRemovedServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 3)
+		id := e.follower()
+		c := e.servers[id].connect(t)
+		e.change(allBut(3, id), removing(id))
+		epoch := e.servers[e.leader()].role.Load().Epoch
+		c.create("/a", "1")
+		for range 3 {
+			e.kill(id)
+			e.start(id)
+			e.await("the removed server serves", e.servers[id].serving.Load)
+			e.servers[id].connect(t).create("/b", "")
+			e.servers[id].connect(t).ok(jute.OpDelete, &jute.DeleteRequest{Path: "/b", Version: -1})
+		}
+		if !e.servers[id].said("this server is not a member") {
+			t.Errorf("it said %q", e.servers[id].messages())
+		}
+		if st := e.servers[e.leader()].role.Load(); st.Epoch != epoch {
+			t.Errorf("epoch %d, before it was %d", st.Epoch, epoch)
+		}
+		time.Sleep(2 * time.Second)
+		e.change("1, 2, 3", adding(id))
+	})
+}
+
+// allBut returns "1, 3" for 3 servers but 2.
+func allBut(n, but int) string {
+	list := slices.DeleteFunc(sequence(n), func(id int) bool { return id == but })
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
+}
+
+// A server that was away during changes starts with its old file, which lists none of the
+// present members but itself, and finds them: they know it.
+func TestReconfigOldFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 5)
+		e.join(4, "1 2 3")
+		e.join(5, "1 2 3")
+		e.stop(1)
+		e.change("1, 4, 5", &jute.ReconfigRequest{ConfigID: -1, Leaving: "2,3",
+			Joining: spec(4, "participant") + "," + spec(5, "participant")})
+		e.stop(2)
+		e.stop(3)
+		c := e.servers[e.leader()].connect(t)
+		c.create("/a", "1")
+		e.start(1) // its file has 1, 2 and 3
+		e.awaitMembers("1, 4, 5")
+		e.settled()
+		e.kill(e.leader()) // server 1 is needed now
+		e.servers[e.leader()].connect(t).create("/b", "1")
+	})
+}
+
+// A server with the data of another ensemble is not let in, and can't be added.
+func TestReconfigForeignData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foreign := startDynamic(t, 1, 1)
+		foreign.servers[1].connect(t).create("/theirs", "1")
+		foreign.stop(1)
+		e := startDynamic(t, 3, 4)
+		e.disks[4] = foreign.disks[1]
+		e.files[4] = "1 2 3 4"
+		if s, err := e.tryStart(4); err == nil { // with another id the data may not even start
+			time.Sleep(5 * time.Second)
+			if s.serving.Load() {
+				t.Error("it serves")
+			}
+		}
+		if r := e.servers[1].connect(t).call(jute.OpReconfig, adding(4)); r.Err != jute.ErrNewConfigNoQuorum {
+			t.Errorf("added: %v", r.Err)
+		}
+	})
+}
+
+// The members are saved beside the configuration file. While the disk has no room for that,
+// the server serves, and tries again.
+func TestReconfigSavesTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 4)
+		e.join(4, "1 2 3")
+		id := e.follower()
+		e.stop(id)
+		const file = "/conf/zoo.cfg"
+		disk := e.disks[id]
+		text := "# the file of an operator\ndataDir=/data\n" + strings.Join(e.serverLines(id), "\n") + "\nclientPort=2181\n"
+		if err := errors.Join(disk.MkdirAll("/conf"), writeFile(disk, file, text)); err != nil {
+			t.Fatal(err)
+		}
+		full := true
+		disk.SetHook(func(op crashfs.Op) error {
+			if full && op.Kind == crashfs.OpWrite && strings.HasPrefix(op.Name, "/conf/") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		if _, err := e.tryStart(id, func(o *Options) { o.Config.File = file }); err != nil {
+			t.Fatal(err)
+		}
+		e.settled()
+		e.change("1, 2, 3, 4", adding(4))
+		time.Sleep(2 * membersRetry)
+		if now, _ := vfs.ReadFile(disk, file); string(now) != text {
+			t.Errorf("the file is %q", now)
+		}
+		e.servers[id].connect(t).create("/a", "1")
+		full = false
+		time.Sleep(2 * membersRetry)
+		version := uint64(e.servers[id].lists.Load().settled.Version)
+		name := fmt.Sprintf("%s.dynamic.%x", file, version)
+		now, err := vfs.ReadFile(disk, file)
+		if want := "# the file of an operator\ndataDir=/data\ndynamicConfigFile=" + name + "\nclientPort=2181\n"; string(now) != want {
+			t.Errorf("the file is %q, %v, want %q", now, err, want)
+		}
+		if list, err := vfs.ReadFile(disk, name); !member(string(list), 4) {
+			t.Errorf("%s is %q, %v", name, list, err)
+		}
+	})
+}
+
+func writeFile(fs vfs.FS, name, text string) error {
+	f, err := fs.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(text), 0)
+	return errors.Join(err, f.Sync(), f.Close())
 }
