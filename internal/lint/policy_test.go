@@ -53,7 +53,7 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
-	server/config:     none
+	server/config:     internal/vfs
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
