@@ -3,7 +3,7 @@
 //
 //   - lock, rwlock, semaphore: who may do something now.
 //   - election: who is to do something until further notice.
-//   - barrier, doublebarrier, rendezvous, event: waiting for each other.
+//   - barrier: waiting for each other.
 //   - queue: handing work over.
 //   - group, status, discovery, partitioner, keepalive: who is there, and how it fares.
 //   - naming, config, value, counter, idempotent, cacheview: what everybody knows.

@@ -94,23 +94,20 @@ const ours = `
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/settle client/tree client/zktest internal/testing/seeds recipes recipes/internal/line
-	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery recipes/doublebarrier
-	                       recipes/election recipes/event recipes/group
-	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
+	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery
+	                       recipes/election recipes/group
+	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rwlock
 	                       recipes/semaphore recipes/twopc recipes/value
 	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config recipes/counter
-	                       recipes/discovery recipes/doublebarrier recipes/election recipes/event recipes/group
+	                       recipes/discovery recipes/election recipes/group
 	                       recipes/idempotent recipes/internal/trial recipes/keepalive recipes/lock recipes/naming
-	                       recipes/partitioner recipes/queue recipes/rendezvous recipes/rwlock recipes/semaphore
+	                       recipes/partitioner recipes/queue recipes/rwlock recipes/semaphore
 	                       recipes/status recipes/twopc recipes/value
 	recipes/lock:          jute client client/settle client/tree recipes recipes/internal/line
 	recipes/rwlock:        client client/settle recipes recipes/internal/line
 	recipes/semaphore:     client client/settle recipes recipes/internal/line
 	recipes/election:      client client/settle recipes recipes/internal/line
 	recipes/barrier:       client client/settle recipes recipes/internal/line
-	recipes/doublebarrier: client client/settle recipes recipes/internal/line
-	recipes/rendezvous:    client recipes recipes/internal/line
-	recipes/event:         client client/settle recipes recipes/internal/line
 	recipes/queue:         client client/settle client/tree recipes recipes/internal/line recipes/internal/receipt
 	recipes/keepalive:     client client/settle recipes recipes/internal/line
 	recipes/group:         client client/cache recipes recipes/internal/line recipes/keepalive
@@ -147,7 +144,7 @@ const ours = `
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
-	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/lock
+	test/compat:       recipes/barrier recipes/counter recipes/election recipes/group recipes/lock
 	                   recipes/queue recipes/rwlock recipes/semaphore
 	test/compat/apps:  none
 	test/crash:        jute internal/bench

@@ -15,7 +15,6 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/counter"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/lock"
@@ -369,7 +368,7 @@ func releasing(s *stage) error {
 // it has joined, and waits for ever if some have left again by then.
 func meeting(s *stage) error {
 	return times(func(i int) error {
-		b, err := doublebarrier.New(s.c, s.at(fmt.Sprintf("it-%d", i)), s.all(), doublebarrier.Options{})
+		b, err := barrier.NewDouble(s.c, s.at(fmt.Sprintf("it-%d", i)), s.all(), barrier.Options{})
 		if err != nil {
 			return err
 		}
@@ -392,7 +391,7 @@ func meeting(s *stage) error {
 		if err := s.mark(fmt.Sprintf("leaving-%d/go", i)); err != nil {
 			return err
 		}
-		if err := in.Leave(s.ctx); err != nil {
+		if err := in.Release(s.ctx); err != nil {
 			return err
 		}
 		return s.marked(fmt.Sprintf("leaving-%d", i))

@@ -19,9 +19,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/config"
 	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/discovery"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
 	"github.com/zkd-project/zkd/recipes/election"
-	"github.com/zkd-project/zkd/recipes/event"
 	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -30,7 +28,6 @@ import (
 	"github.com/zkd-project/zkd/recipes/naming"
 	"github.com/zkd-project/zkd/recipes/partitioner"
 	"github.com/zkd-project/zkd/recipes/queue"
-	"github.com/zkd-project/zkd/recipes/rendezvous"
 	"github.com/zkd-project/zkd/recipes/rwlock"
 	"github.com/zkd-project/zkd/recipes/semaphore"
 	"github.com/zkd-project/zkd/recipes/status"
@@ -117,17 +114,17 @@ var waits = []struct {
 	{"barrier", node, func(w *trial.World, c *client.Client) error {
 		return must(barrier.New(c, "/r", barrier.Options{})).Wait(w.Ctx)
 	}},
-	{"doublebarrier", nil, func(w *trial.World, c *client.Client) error {
-		return only(must(doublebarrier.New(c, "/r", 2, doublebarrier.Options{})).Enter(w.Ctx))
+	{"barrier.Double", nil, func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewDouble(c, "/r", 2, barrier.Options{})).Enter(w.Ctx))
 	}},
-	{"rendezvous", nil, func(w *trial.World, c *client.Client) error {
-		return only(must(rendezvous.New(c, "/r", 2, rendezvous.Options{})).Meet(w.Ctx, nil))
+	{"barrier.Rendezvous", nil, func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewRendezvous(c, "/r", 2, barrier.Options{})).Meet(w.Ctx, nil))
 	}},
-	{"event, manual", nil, func(w *trial.World, c *client.Client) error {
-		return must(event.New(c, "/r", event.Options{})).Wait(w.Ctx)
+	{"barrier.Event, manual", nil, func(w *trial.World, c *client.Client) error {
+		return must(barrier.NewEvent(c, "/r", barrier.ManualReset, barrier.Options{})).Wait(w.Ctx)
 	}},
-	{"event, automatic", nil, func(w *trial.World, c *client.Client) error {
-		return must(event.New(c, "/r", event.Options{AutoReset: true})).Wait(w.Ctx)
+	{"barrier.Event, automatic", nil, func(w *trial.World, c *client.Client) error {
+		return must(barrier.NewEvent(c, "/r", barrier.AutoReset, barrier.Options{})).Wait(w.Ctx)
 	}},
 	{"queue", nil, func(w *trial.World, c *client.Client) error {
 		return only(must(queue.New(c, "/r", queue.Options{})).Take(w.Ctx))
@@ -328,8 +325,8 @@ var holds = []struct {
 			return m.Run(w.Ctx, func(ctx context.Context, _ *election.Mastership) error { got(ctx); return nil })
 		})
 	}},
-	{"doublebarrier", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(doublebarrier.New(c, "/r", 1, doublebarrier.Options{})).Enter(w.Ctx))
+	{"barrier.Double", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(barrier.NewDouble(c, "/r", 1, barrier.Options{})).Enter(w.Ctx))
 	}},
 	{"queue.Leased", func(w *trial.World, c *client.Client) (held, error) {
 		q := must(queue.NewLeased(c, "/r", queue.Options{}))
@@ -424,14 +421,14 @@ var strangers = []struct {
 	{"barrier", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
 		return must(barrier.New(c, "/r", barrier.Options{})).Remove(w.Ctx)
 	}},
-	{"doublebarrier", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
-		return only(must(doublebarrier.New(c, "/r", 1, doublebarrier.Options{})).Enter(w.Ctx))
+	{"barrier.Double", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewDouble(c, "/r", 1, barrier.Options{})).Enter(w.Ctx))
 	}},
-	{"rendezvous", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
-		return only(must(rendezvous.New(c, "/r", 2, rendezvous.Options{})).Meet(w.Ctx, nil))
+	{"barrier.Rendezvous", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewRendezvous(c, "/r", 2, barrier.Options{})).Meet(w.Ctx, nil))
 	}},
-	{"event", "/r", "intruder", func(w *trial.World, c *client.Client) error {
-		return must(event.New(c, "/r", event.Options{})).Wait(w.Ctx)
+	{"barrier.Event", "/r", "intruder", func(w *trial.World, c *client.Client) error {
+		return must(barrier.NewEvent(c, "/r", barrier.ManualReset, barrier.Options{})).Wait(w.Ctx)
 	}},
 	{"queue", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
 		return only(must(queue.New(c, "/r", queue.Options{})).Take(w.Ctx))

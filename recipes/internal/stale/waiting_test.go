@@ -9,9 +9,6 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/barrier"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
-	"github.com/zkd-project/zkd/recipes/event"
-	"github.com/zkd-project/zkd/recipes/rendezvous"
 	"github.com/zkd-project/zkd/recipes/twopc"
 )
 
@@ -53,7 +50,9 @@ func TestBarrier(t *testing.T) {
 // server believes that there is one.
 func TestManualEvent(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*event.Event, error) { return event.New(c, "/e", event.Options{}) })
+	here, there := both(w, func(c *client.Client) (*barrier.Event, error) {
+		return barrier.NewEvent(c, "/e", barrier.ManualReset, barrier.Options{})
+	})
 	w.must(there.Set(w.ctx))
 	w.lag()
 	w.must(there.Reset(w.ctx))
@@ -92,8 +91,8 @@ func TestManualEvent(t *testing.T) {
 // wakes each who waits once.
 func TestAutoResetEvent(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*event.Event, error) {
-		return event.New(c, "/e", event.Options{AutoReset: true})
+	here, there := both(w, func(c *client.Client) (*barrier.Event, error) {
+		return barrier.NewEvent(c, "/e", barrier.AutoReset, barrier.Options{})
 	})
 	w.must(there.Set(w.ctx))
 	w.must(there.Wait(w.ctx))
@@ -123,8 +122,8 @@ func TestAutoResetEvent(t *testing.T) {
 // Signals that are remembered are one, also if the server believes that somebody waits.
 func TestAutoResetEventWithoutWaiters(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*event.Event, error) {
-		return event.New(c, "/e", event.Options{AutoReset: true})
+	here, there := both(w, func(c *client.Client) (*barrier.Event, error) {
+		return barrier.NewEvent(c, "/e", barrier.AutoReset, barrier.Options{})
 	})
 	w.must(there.Set(w.ctx))
 	ghost := "/e/_c_00000000-0000-4000-8000-000000000000-waiter-"
@@ -161,11 +160,11 @@ func (w *world) awaitChildren(c *client.Client, path string, n int) {
 // Who has met and gone is not met again.
 func TestRendezvous(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*rendezvous.Rendezvous, error) {
-		return rendezvous.New(c, "/r", 2, rendezvous.Options{})
+	here, there := both(w, func(c *client.Client) (*barrier.Rendezvous, error) {
+		return barrier.NewRendezvous(c, "/r", 2, barrier.Options{})
 	})
-	meet := func(r *rendezvous.Rendezvous, value string) <-chan answer[rendezvous.Meeting] {
-		return begin(w, func(ctx context.Context) (rendezvous.Meeting, error) { return r.Meet(ctx, []byte(value)) })
+	meet := func(r *barrier.Rendezvous, value string) <-chan answer[barrier.Meeting] {
+		return begin(w, func(ctx context.Context) (barrier.Meeting, error) { return r.Meet(ctx, []byte(value)) })
 	}
 	a := meet(there, "a")
 	w.awaitChildren(w.there, "/r", 1)
@@ -189,8 +188,8 @@ func TestRendezvous(t *testing.T) {
 // Nobody is inside before all are, and who leaves waits for those who are.
 func TestDoubleBarrier(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*doublebarrier.Barrier, error) {
-		return doublebarrier.New(c, "/d", 2, doublebarrier.Options{})
+	here, there := both(w, func(c *client.Client) (*barrier.Double, error) {
+		return barrier.NewDouble(c, "/d", 2, barrier.Options{})
 	})
 	for range 2 { // the second time there are traces of the first
 		a := begin(w, there.Enter)
@@ -201,9 +200,9 @@ func TestDoubleBarrier(t *testing.T) {
 		in := <-a
 		w.must(in.err)
 		w.lag()
-		left := begin(w, nothing(in.value.Leave))
+		left := begin(w, nothing(in.value.Release))
 		w.waits("leave", w.there, ready(left))
-		w.must(behindErr(w, b.Leave))
+		w.must(behindErr(w, b.Release))
 		w.must((<-left).err)
 	}
 }

@@ -1,4 +1,4 @@
-package rendezvous
+package barrier
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 // party is a Meet under way.
 type party struct {
 	*Rendezvous
-	c   *client.Client // for the session of the own node
-	own string         // the path of the own node
+	c   *client.Client // bound to the session of the own node
+	own string         // path of the own node
 }
 
-// meet brings together whoever is there, until it has met itself, or they are too few:
-// then it waits for those who come later to do that.
+// meet matches the parties that are there until this one has met. If they are fewer than
+// n, it waits for a later one to match them.
 //
-// So somebody is always at it when n are there: the last one of those who wait has seen,
-// when it began to, less than n with all that wait now among them.
+// When n parties are there, one of them matches them: the last of those that wait saw
+// fewer than n after it had joined.
 func (p *party) meet(ctx context.Context) (Meeting, error) {
 	for {
 		enough, err := p.match(ctx)
@@ -35,10 +35,10 @@ func (p *party) meet(ctx context.Context) (Meeting, error) {
 		}
 		node, err := p.c.Get(ctx, p.own)
 		if err != nil {
-			return Meeting{}, p.gone(err)
+			return Meeting{}, p.lost(err)
 		}
 		if node.Stat.Version > 0 {
-			return meeting(node.Data, node.Stat)
+			return decodeMeeting(node)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (p *party) meet(ctx context.Context) (Meeting, error) {
 func (p *party) wait(ctx context.Context) error {
 	node, err := p.c.GetW(ctx, p.own)
 	if err != nil {
-		return p.gone(err)
+		return p.lost(err)
 	}
 	if node.Stat.Version > 0 {
 		line.DropWatch(ctx, node.Watch)
@@ -57,22 +57,16 @@ func (p *party) wait(ctx context.Context) error {
 	return err
 }
 
-// invited is somebody who waits.
-type invited struct {
-	path  string
-	value []byte
-}
-
-// match has the first n meet that have not yet. It reports whether there were n; if one
-// of them was gone when it came to that, or had met, they have not.
+// match introduces the first n parties that have not met. It reports whether there were n.
 func (p *party) match(ctx context.Context) (enough bool, err error) {
 	entries, err := p.line.List(ctx)
 	if err != nil {
 		return false, err
 	}
-	var group []invited
+	var paths []string
+	var values [][]byte
 	for _, e := range entries {
-		path := line.Join(p.line.Path, e.Name)
+		path := line.Join(p.path, e.Name)
 		node, err := p.c.Get(ctx, path)
 		switch {
 		case errors.Is(err, client.ErrNoNode):
@@ -81,39 +75,36 @@ func (p *party) match(ctx context.Context) (enough bool, err error) {
 			return false, err
 		case node.Stat.Version > 0:
 			if path == p.own {
-				return false, nil // we have met
+				return false, nil // this party has met
 			}
 			continue
 		}
-		if group = append(group, invited{path, node.Data}); len(group) == p.n {
-			return true, p.introduce(ctx, group)
+		paths, values = append(paths, path), append(values, node.Data)
+		if len(paths) == p.n {
+			return true, p.introduce(ctx, paths, values)
 		}
 	}
 	return false, nil
 }
 
-// introduce tells each of the group of all, in one change: version 1 of a party's node
-// is the meeting that it is in.
-func (p *party) introduce(ctx context.Context, group []invited) error {
-	rec := record{}
-	for _, g := range group {
-		rec.Values = append(rec.Values, g.value)
-	}
+// introduce tells each party of the meeting, in one change: version 1 of its node is the
+// meeting. If one of them is gone or has met, nothing is changed.
+func (p *party) introduce(ctx context.Context, paths []string, values [][]byte) error {
 	var ops []client.Op
-	for i, g := range group {
-		rec.Own = i
-		ops = append(ops, client.SetOp(g.path, rec.encode(), 0))
+	for i, path := range paths {
+		data, _ := json.Marshal(record{values, i}) // these types have no error
+		ops = append(ops, client.SetOp(path, data, 0))
 	}
 	_, err := p.c.Multi(ctx, ops...)
 	if errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion) || client.IsAmbiguous(err) && ctx.Err() == nil {
-		return nil // a look will show
+		return nil // the next look tells
 	}
 	return err
 }
 
-// giveUp takes the own node out, unless somebody has met it.
+// giveUp deletes the own node, unless it has met.
 func (p *party) giveUp(ctx context.Context, why error) (Meeting, error) {
-	const patience = 2 * time.Second // the others should not wait for one who is not there
+	const patience = 2 * time.Second // the others should not meet a party that has left
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
@@ -124,20 +115,20 @@ func (p *party) giveUp(ctx context.Context, why error) (Meeting, error) {
 		case errors.Is(err, client.ErrBadVersion):
 			node, getErr := p.c.Get(ctx, p.own)
 			if getErr == nil {
-				return meeting(node.Data, node.Stat)
+				return decodeMeeting(node)
 			}
 			err = getErr
 		case errors.Is(err, client.ErrNoNode) && attempt > 1:
-			return Meeting{}, line.Settled(why, nil) // the attempt before, of which no reply came, has done it
+			return Meeting{}, line.Settled(why, nil) // the attempt before, whose reply was lost, has done it
 		}
 		if !client.IsAmbiguous(err) || ctx.Err() != nil {
-			return Meeting{}, p.doubt(why, err)
+			return Meeting{}, p.inDoubt(why, err)
 		}
 	}
 }
 
-// doubt is the error of one who does not know whether the others have met it.
-func (p *party) doubt(why, err error) error {
+// inDoubt returns the error of a party that does not know whether it has met.
+func (p *party) inDoubt(why, err error) error {
 	is := &client.Error{Path: p.own, Err: why, Cause: err, Ambiguous: true}
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		is.Op = e.Op
@@ -145,30 +136,24 @@ func (p *party) doubt(why, err error) error {
 	return is
 }
 
-// gone is the error of one whose node is not there.
-func (p *party) gone(err error) error {
+// lost wraps recipes.ErrLost if err says that the own node is gone.
+func (p *party) lost(err error) error {
 	if errors.Is(err, client.ErrNoNode) {
 		return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, p.own)
 	}
 	return err
 }
 
-// record is what is written into a party's node when it has met.
+// record is the data of a party's node once it has met.
 type record struct {
 	Values [][]byte `json:"values"`
 	Own    int      `json:"own"`
 }
 
-func (r record) encode() []byte {
-	data, _ := json.Marshal(r) // it has nothing that can't be encoded
-	return data
-}
-
-// meeting reads it.
-func meeting(data []byte, stat client.Stat) (Meeting, error) {
+func decodeMeeting(node client.Node) (Meeting, error) {
 	var r record
-	if err := json.Unmarshal(data, &r); err != nil || r.Own < 0 || r.Own >= len(r.Values) {
+	if err := json.Unmarshal(node.Data, &r); err != nil || r.Own < 0 || r.Own >= len(r.Values) {
 		return Meeting{}, fmt.Errorf("%w: somebody else has written into a party's node", recipes.ErrLayout)
 	}
-	return Meeting{ID: stat.Mzxid, Values: r.Values, Own: r.Own}, nil
+	return Meeting{ID: node.Stat.Mzxid, Values: r.Values, Own: r.Own}, nil
 }

@@ -1,4 +1,4 @@
-package event
+package barrier
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// take waits for an auto-reset event: in line, and then for a signal.
+// take waits for an AutoReset event: until it is first in line, and then for a signal.
 func (e *Event) take(ctx context.Context) error {
 	if _, _, err := e.ensure(ctx); err != nil {
 		return err
@@ -26,19 +26,19 @@ func (e *Event) take(ctx context.Context) error {
 		err = t.signal(ctx)
 	}
 	if err != nil {
-		_ = place.Leave(ctx) // it goes with the session at the latest
+		_ = place.Leave(ctx) // the session deletes it at the latest
 	}
 	return err
 }
 
-// taking is the first one's wait for a signal.
+// taking is the wait for a signal by the first in line, which alone watches the event.
 type taking struct {
 	*Event
-	c     *client.Client // for the session of the place
+	c     *client.Client // bound to the session of the place
 	place *line.Place
 }
 
-// signal waits until there is one. Only the first in line watches the event.
+// signal waits until there is a signal, and takes it.
 func (t *taking) signal(ctx context.Context) error {
 	for {
 		node, err := t.c.GetW(ctx, t.path)
@@ -46,35 +46,30 @@ func (t *taking) signal(ctx context.Context) error {
 			return err
 		}
 		s, err := t.decode(node.Data)
+		var taken bool
 		switch {
-		case err != nil:
-			line.DropWatch(ctx, node.Watch)
-			return err
-		case s.Signals == 0:
+		case err == nil && s.Signals == 0:
 			_, err = line.Next(ctx, node.Watch)
-		default:
-			var taken bool
+		case err == nil:
 			taken, err = t.consume(ctx, s, node.Stat)
+			fallthrough
+		default:
 			line.DropWatch(ctx, node.Watch)
-			if taken {
-				return nil
-			}
 		}
-		if err != nil {
+		if taken || err != nil {
 			return err
 		}
 	}
 }
 
-// consume takes a signal and leaves the line, in one change: so a signal is taken once,
-// and one whose taker dies before that is there for the next. False without an error is
-// that the event has changed.
+// consume takes a signal and leaves the line in one change. So a signal is taken once, and
+// if its taker dies before that it is there for the next. It returns false if the event
+// has changed.
 func (t *taking) consume(ctx context.Context, s state, old client.Stat) (bool, error) {
 	change := line.Base(t.place.Path())
 	s.Signals--
-	s.note(change)
 	_, err := t.c.Multi(ctx,
-		client.SetOp(t.path, s.encode(), old.Version),
+		client.SetOp(t.path, s.encode(change), old.Version),
 		client.DeleteOp(t.place.Path(), client.AnyVersion))
 	switch {
 	case err == nil:
@@ -86,8 +81,8 @@ func (t *taking) consume(ctx context.Context, s state, old client.Stat) (bool, e
 	case !client.IsAmbiguous(err):
 		return false, err
 	}
-	const patience = 2 * time.Second // what was taken is not to be lost as ctx has ended
+	const patience = 2 * time.Second // a signal that was taken must not be lost because ctx has ended
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	return t.done(ctx, change, old, err)
+	return t.wasDone(ctx, change, old, err)
 }

@@ -1,4 +1,4 @@
-package doublebarrier_test
+package barrier_test
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
+	"github.com/zkd-project/zkd/recipes/barrier"
 )
 
 // Three workers begin together and end together.
-func Example() {
+func ExampleDouble() {
 	t := standin.Example()
 	defer t.End()
 	servers := zktest.Start(t).ConnectString()
@@ -27,7 +27,7 @@ func Example() {
 				return
 			}
 			defer c.Close(ctx)
-			b, err := doublebarrier.New(c, "/job/42", 3, doublebarrier.Options{})
+			b, err := barrier.NewDouble(c, "/job/42", 3, barrier.Options{})
 			if err != nil {
 				fmt.Println(err)
 				return
@@ -38,7 +38,7 @@ func Example() {
 				return
 			}
 			fmt.Println("working") // until in.Context() ends, at the latest
-			if err := in.Leave(ctx); err != nil {
+			if err := in.Release(ctx); err != nil {
 				fmt.Println(err)
 			}
 		})

@@ -1,4 +1,4 @@
-package doublebarrier_test
+package barrier_test
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
+	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// barrier returns the barrier of n at /b.
-func barrier(t testing.TB, c *client.Client, n int) *doublebarrier.Barrier {
+// double returns the barrier of n at /b.
+func double(t testing.TB, c *client.Client, n int) *barrier.Double {
 	t.Helper()
-	b, err := doublebarrier.New(c, "/b", n, doublebarrier.Options{})
+	b, err := barrier.NewDouble(c, "/b", n, barrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +27,11 @@ func barrier(t testing.TB, c *client.Client, n int) *doublebarrier.Barrier {
 
 // entered is what an Enter that runs beside the test comes to.
 type entered struct {
-	in  *doublebarrier.Inside
+	in  *barrier.Inside
 	err error
 }
 
-func enter(ctx context.Context, b *doublebarrier.Barrier) <-chan entered {
+func enter(ctx context.Context, b *barrier.Double) <-chan entered {
 	done := make(chan entered, 1)
 	go func() {
 		in, err := b.Enter(ctx)
@@ -40,23 +40,23 @@ func enter(ctx context.Context, b *doublebarrier.Barrier) <-chan entered {
 	return done
 }
 
-func leave(ctx context.Context, in *doublebarrier.Inside) <-chan error {
+func leave(ctx context.Context, in *barrier.Inside) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- in.Leave(ctx) }()
+	go func() { done <- in.Release(ctx) }()
 	return done
 }
 
 // enterAll has clients enter one after the other, and returns them when all are in.
-func enterAll(w *trial.World, n int, clients ...*client.Client) []*doublebarrier.Inside {
+func enterAll(w *trial.World, n int, clients ...*client.Client) []*barrier.Inside {
 	w.Helper()
 	var waiting []<-chan entered
 	for i, c := range clients {
-		waiting = append(waiting, enter(w.Ctx, barrier(w, c, n)))
+		waiting = append(waiting, enter(w.Ctx, double(w, c, n)))
 		if i < n-1 {
 			w.AwaitChildren("/b", i+1)
 		}
 	}
-	var all []*doublebarrier.Inside
+	var all []*barrier.Inside
 	for _, done := range waiting {
 		e := <-done
 		w.Must(e.err)
@@ -66,12 +66,12 @@ func enterAll(w *trial.World, n int, clients ...*client.Client) []*doublebarrier
 }
 
 // leaveAll has all leave at once.
-func leaveAll(w *trial.World, all ...*doublebarrier.Inside) {
+func leaveAll(w *trial.World, all ...*barrier.Inside) {
 	w.Helper()
 	var wg sync.WaitGroup
 	for _, in := range all {
 		wg.Go(func() {
-			if err := in.Leave(w.Ctx); err != nil {
+			if err := in.Release(w.Ctx); err != nil {
 				w.Errorf("leave = %v", err)
 			}
 		})
@@ -86,15 +86,8 @@ func mustBeEmpty(w *trial.World) {
 	}
 }
 
-func mustBe(w *trial.World, err, want error) {
-	w.Helper()
-	if !errors.Is(err, want) {
-		w.Errorf("error is %v, want %v", err, want)
-	}
-}
-
 // All begin and end together, and again and again with the same barrier (seeds.md A9).
-func TestEnterAndLeave(t *testing.T) {
+func TestDoubleEnterAndLeave(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	clients := []*client.Client{w.C, w.Other(), w.Other()}
@@ -106,12 +99,12 @@ func TestEnterAndLeave(t *testing.T) {
 
 // One who is fast and enters the next round is not waited for by who leaves the one
 // before: that would never end, as each would wait for the other.
-func TestNextRoundBeginsWhileTheLastEnds(t *testing.T) {
+func TestDoubleNextRoundBeginsWhileTheLastEnds(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	var wg sync.WaitGroup
 	for _, c := range []*client.Client{w.C, w.Other(), w.Other()} {
-		b := barrier(w, c, 3)
+		b := double(w, c, 3)
 		wg.Go(func() {
 			for range 20 {
 				in, err := b.Enter(w.Ctx)
@@ -119,7 +112,7 @@ func TestNextRoundBeginsWhileTheLastEnds(t *testing.T) {
 					w.Errorf("enter = %v", err)
 					return
 				}
-				if err := in.Leave(w.Ctx); err != nil {
+				if err := in.Release(w.Ctx); err != nil {
 					w.Errorf("leave = %v", err)
 				}
 			}
@@ -129,7 +122,7 @@ func TestNextRoundBeginsWhileTheLastEnds(t *testing.T) {
 	mustBeEmpty(w)
 }
 
-func TestOneIsEnoughForOne(t *testing.T) {
+func TestDoubleOneIsEnoughForOne(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	leaveAll(w, enterAll(w, 1, w.C)...)
@@ -137,14 +130,14 @@ func TestOneIsEnoughForOne(t *testing.T) {
 }
 
 // Who comes while the barrier is open passes, and is waited for by who leaves then.
-func TestMoreThanN(t *testing.T) {
+func TestDoubleMoreThanN(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	all := enterAll(w, 2, w.C, w.Other())
-	late, err := barrier(w, w.Other(), 2).Enter(w.Ctx)
+	late, err := double(w, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	done := []<-chan error{leave(w.Ctx, all[0]), leave(w.Ctx, all[1])}
-	w.Must(late.Leave(w.Ctx))
+	w.Must(late.Release(w.Ctx))
 	w.Must(<-done[0])
 	w.Must(<-done[1])
 	mustBeEmpty(w)
@@ -152,7 +145,7 @@ func TestMoreThanN(t *testing.T) {
 
 // One that has failed inside does not keep the others from leaving, and knows it
 // (seeds.md A11).
-func TestFailedParticipantDoesNotBlockLeave(t *testing.T) {
+func TestDoubleFailedParticipantDoesNotBlockLeave(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	all := enterAll(w, 3, w.C, w.Other(), w.Other())
@@ -163,33 +156,33 @@ func TestFailedParticipantDoesNotBlockLeave(t *testing.T) {
 	w.Must(<-done[1])
 	<-all[0].Context().Done()
 	mustBe(w, context.Cause(all[0].Context()), recipes.ErrLost)
-	mustBe(w, all[0].Leave(w.Ctx), recipes.ErrLost)
+	mustBe(w, all[0].Release(w.Ctx), recipes.ErrLost)
 }
 
 // Who is thrown out by somebody that deletes the node learns of it, too.
-func TestDeletedParticipantIsLost(t *testing.T) {
+func TestDoubleDeletedParticipantIsLost(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	in := enterAll(w, 1, w.C)[0]
 	w.Must(w.Look.Delete(w.Ctx, "/b/"+w.Children("/b")[0], client.AnyVersion))
 	<-in.Context().Done()
 	mustBe(w, context.Cause(in.Context()), recipes.ErrLost)
-	mustBe(w, in.Leave(w.Ctx), recipes.ErrLost)
+	mustBe(w, in.Release(w.Ctx), recipes.ErrLost)
 }
 
 // A "ready" that a crash of all has left behind lets nobody in, and is in nobody's way
 // (seeds.md A11).
-func TestStaleReady(t *testing.T) {
+func TestDoubleStaleReady(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/b/ready", client.CreateOptions{}))
-	first := enter(w.Ctx, barrier(w, w.C, 2))
+	first := enter(w.Ctx, double(w, w.C, 2))
 	w.AwaitChildren("/b", 2)
 	w.Must(w.Look.Sync(w.Ctx, "/"))
 	if got := len(first); got != 0 {
 		t.Error("one has entered a barrier of two")
 	}
-	second, err := barrier(w, w.Other(), 2).Enter(w.Ctx)
+	second, err := double(w, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	e := <-first
 	w.Must(e.err)
@@ -198,12 +191,12 @@ func TestStaleReady(t *testing.T) {
 }
 
 // Who gives up before the barrier opens leaves nothing, and does not count.
-func TestGivesUp(t *testing.T) {
+func TestDoubleGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	why := errors.New("no more time")
 	ctx, cancel := context.WithCancelCause(w.Ctx)
-	done := enter(ctx, barrier(w, w.C, 2))
+	done := enter(ctx, double(w, w.C, 2))
 	w.AwaitChildren("/b", 1)
 	cancel(why)
 	e := <-done
@@ -215,20 +208,20 @@ func TestGivesUp(t *testing.T) {
 	leaveAll(w, enterAll(w, 2, w.C, w.Other())...)
 }
 
-func TestLeaveGivesUp(t *testing.T) {
+func TestDoubleLeaveGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	all := enterAll(w, 2, w.C, w.Other())
 	ctx, cancel := context.WithCancel(w.Ctx)
 	cancel()
-	mustBe(w, all[0].Leave(ctx), context.Canceled)
-	w.Must(all[1].Leave(w.Ctx))
+	mustBe(w, all[0].Release(ctx), context.Canceled)
+	w.Must(all[1].Release(w.Ctx))
 	mustBeEmpty(w)
-	mustBe(w, all[0].Leave(w.Ctx), recipes.ErrNotHeld)
+	mustBe(w, all[0].Release(w.Ctx), recipes.ErrNotHeld)
 	mustBe(w, context.Cause(all[1].Context()), context.Canceled)
 }
 
-func TestBadUse(t *testing.T) {
+func TestDoubleBadUse(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	for _, bad := range []struct {
@@ -242,21 +235,21 @@ func TestBadUse(t *testing.T) {
 		{"/b", 0, "n is 0"},
 		{"/b", -1, "n is -1"},
 	} {
-		_, err := doublebarrier.New(w.C, bad.path, bad.n, doublebarrier.Options{})
+		_, err := barrier.NewDouble(w.C, bad.path, bad.n, barrier.Options{})
 		if err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("New(%q, %d) = %v, want an error with %q", bad.path, bad.n, err, bad.says)
 		}
 	}
-	if _, err := doublebarrier.New(nil, "/b", 1, doublebarrier.Options{}); err == nil {
+	if _, err := barrier.NewDouble(nil, "/b", 1, barrier.Options{}); err == nil {
 		t.Error("New without a client has no error")
 	}
 }
 
-func TestForeignChild(t *testing.T) {
+func TestDoubleForeignChild(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/b/lock-0000000001", client.CreateOptions{}))
-	_, err := barrier(w, w.C, 1).Enter(w.Ctx)
+	_, err := double(w, w.C, 1).Enter(w.Ctx)
 	mustBe(w, err, recipes.ErrLayout)
 	if !strings.Contains(err.Error(), "lock-0000000001") {
 		t.Errorf("error is %v, want the child's name in it", err)
@@ -266,26 +259,26 @@ func TestForeignChild(t *testing.T) {
 	}
 }
 
-func TestForbidden(t *testing.T) {
+func TestDoubleForbidden(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	_, err := w.Look.Create(w.Ctx, "/b", nil, client.CreateOptions{ACL: client.ReadACL()})
 	w.Must(err)
-	_, err = barrier(w, w.C, 1).Enter(w.Ctx)
+	_, err = double(w, w.C, 1).Enter(w.Ctx)
 	mustBe(w, err, client.ErrNoAuth)
 	mustBeEmpty(w)
 }
 
 // Nodes have the ACL and the name that they were to have, and missing parents are made.
-func TestOptions(t *testing.T) {
+func TestDoubleOptions(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("me:secret")))
-	b, err := doublebarrier.New(w.C, "/far/away", 1, doublebarrier.Options{Name: "host-7", ACL: client.CreatorACL()})
+	b, err := barrier.NewDouble(w.C, "/far/away", 1, barrier.Options{Name: "host-7", ACL: client.CreatorACL()})
 	w.Must(err)
 	in, err := b.Enter(w.Ctx)
 	w.Must(err)
-	defer in.Leave(w.Ctx)
+	defer in.Release(w.Ctx)
 	list, err := w.C.Children(w.Ctx, "/far/away")
 	w.Must(err)
 	for _, name := range list.Names {

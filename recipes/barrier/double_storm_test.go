@@ -1,11 +1,11 @@
-package doublebarrier_test
+package barrier_test
 
 import (
 	"context"
 	"sync"
 	"testing"
 
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
+	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -64,7 +64,7 @@ func (h *history) enough(s *stay, n int) bool {
 // All clients take part in a barrier that needs all of them, again and again, while
 // their connections break, their sessions end and leaders are killed. Nobody gets in
 // before all are there, and in the end nobody is stuck.
-func TestStorm(t *testing.T) {
+func TestDoubleStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{}, func(s *trial.Storm) {
 		h := &history{}
 		calm, cancel := context.WithCancel(s.Ctx)
@@ -100,9 +100,9 @@ func TestStorm(t *testing.T) {
 		for i := range s.Clients() { // what the storm has left behind is in nobody's way
 			work.Go(func() {
 				for {
-					in, err := barrier(s, s.Client(i), s.Clients()).Enter(s.Ctx)
+					in, err := double(s, s.Client(i), s.Clients()).Enter(s.Ctx)
 					if err == nil {
-						err = in.Leave(s.Ctx)
+						err = in.Release(s.Ctx)
 					}
 					if err == nil || !trial.Passing(err) {
 						if err != nil {
@@ -119,7 +119,7 @@ func TestStorm(t *testing.T) {
 
 // takePart is one round of a client.
 func takePart(ctx context.Context, s *trial.Storm, h *history, i int) {
-	b, err := doublebarrier.New(s.Client(i), "/b", s.Clients(), doublebarrier.Options{})
+	b, err := barrier.NewDouble(s.Client(i), "/b", s.Clients(), barrier.Options{})
 	if err != nil {
 		s.Error(err)
 		return
@@ -133,7 +133,7 @@ func takePart(ctx context.Context, s *trial.Storm, h *history, i int) {
 		return
 	}
 	h.mark(&stay.in)
-	err = in.Leave(ctx)
+	err = in.Release(ctx)
 	if err == nil {
 		h.mark(&stay.until)
 	} else if ctx.Err() == nil && !trial.Passing(err) {

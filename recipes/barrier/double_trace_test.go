@@ -1,4 +1,4 @@
-package doublebarrier_test
+package barrier_test
 
 import (
 	"bytes"
@@ -12,21 +12,21 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
+	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
 // The watch on "ready" is set before the own node is there (seeds.md A10), and the
 // opening is one wake-up.
-func TestTraceEnter(t *testing.T) {
+func TestDoubleTraceEnter(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/b", client.CreateOptions{}))
 	rec := w.Record()
-	done := enter(w.Ctx, barrier(t, w.C, 2))
+	done := enter(w.Ctx, double(t, w.C, 2))
 	w.Must(rec.Await(w.Ctx, "list", func(r zktest.Traced) bool { return r.Op == jute.OpGetChildren || r.Op == jute.OpGetChildren2 }))
 	w.Must(w.C.Sync(w.Ctx, "/b")) // behind the list: the other one is not in it
-	other, err := barrier(t, w.Other(), 2).Enter(w.Ctx)
+	other, err := double(t, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	e := <-done
 	w.Must(e.err)
@@ -46,13 +46,13 @@ func TestTraceEnter(t *testing.T) {
 }
 
 // The last one finds that they are enough, and opens the barrier with one change.
-func TestTraceOpen(t *testing.T) {
+func TestDoubleTraceOpen(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	done := enter(w.Ctx, barrier(t, w.Other(), 2))
+	done := enter(w.Ctx, double(t, w.Other(), 2))
 	w.AwaitChildren("/b", 1)
 	rec := w.Record()
-	in, err := barrier(t, w.C, 2).Enter(w.Ctx)
+	in, err := double(t, w.C, 2).Enter(w.Ctx)
 	w.Must(err)
 	w.Must(rec.Await(w.Ctx, "watch over the own node", func(r zktest.Traced) bool { return r.Op == jute.OpGetData }))
 	want := []string{
@@ -75,13 +75,13 @@ func TestTraceOpen(t *testing.T) {
 
 // Who leaves looks for the others as the leader knows them: one that has come in may be
 // unknown to the own server, and would not be waited for.
-func TestTraceLeaveAlone(t *testing.T) {
+func TestDoubleTraceLeaveAlone(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	in, err := barrier(t, w.C, 1).Enter(w.Ctx)
+	in, err := double(t, w.C, 1).Enter(w.Ctx)
 	w.Must(err)
 	rec := w.Record()
-	w.Must(in.Leave(w.Ctx))
+	w.Must(in.Release(w.Ctx))
 	var got []string
 	for _, line := range w.Trace(rec) { // without those of the watch over the own node
 		if !strings.HasPrefix(line, "event ") && !strings.HasPrefix(line, "getData ") {
@@ -97,17 +97,17 @@ func TestTraceLeaveAlone(t *testing.T) {
 // Each deletion wakes one participant, the lowest, and the last one all others
 // (seeds.md A11). All requests and events of all participants are in one record. Who
 // deletes his node is told of that, too, which doesn't count.
-func TestTraceLeave(t *testing.T) {
+func TestDoubleTraceLeave(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	const n = 5
-	in := map[string]*doublebarrier.Inside{}
+	in := map[string]*barrier.Inside{}
 	var waiting []<-chan entered
 	var names []string
 	rec := w.Record()
 	for i := range n {
 		c := w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir())
-		waiting = append(waiting, enter(w.Ctx, barrier(t, c, n)))
+		waiting = append(waiting, enter(w.Ctx, double(t, c, n)))
 		for _, name := range w.AwaitChildren("/b", i+1+i/(n-1))[:i+1] { // with the last comes "ready"
 			if !slices.Contains(names, name) {
 				names = append(names, name)
@@ -177,7 +177,7 @@ func (g *gate) Write(p []byte) (int, error) {
 
 // A round that begins and ends while one is on the way in is not one's own, though one
 // was woken by it: the watch was there already (seeds.md A10).
-func TestOpenedBeforeTheOwnNode(t *testing.T) {
+func TestDoubleOpenedBeforeTheOwnNode(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	held, until := make(chan struct{}), make(chan struct{})
@@ -190,7 +190,7 @@ func TestOpenedBeforeTheOwnNode(t *testing.T) {
 			return &gate{Conn: conn, fits: isCreate, held: held, until: until}, err
 		}
 	})
-	done := enter(w.Ctx, barrier(t, slow, 2))
+	done := enter(w.Ctx, double(t, slow, 2))
 	<-held
 	leaveAll(w, enterAll(w, 2, w.C, w.Other())...)
 	close(until)
@@ -202,7 +202,7 @@ func TestOpenedBeforeTheOwnNode(t *testing.T) {
 	if len(done) > 0 {
 		t.Error("one has entered a barrier of two")
 	}
-	late, err := barrier(t, w.Other(), 2).Enter(w.Ctx)
+	late, err := double(t, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	e := <-done
 	w.Must(e.err)
@@ -211,21 +211,21 @@ func TestOpenedBeforeTheOwnNode(t *testing.T) {
 
 // The last one arrives, and leaves again, while the first one's connection is down. It
 // learns of it when it is back.
-func TestOpenedWhileCutOff(t *testing.T) {
+func TestDoubleOpenedWhileCutOff(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/b", client.CreateOptions{}))
 	cut := w.Proxy.CutAfter(zktest.Op(jute.OpCreate2))
 	w.Proxy.Refuse()
-	done := enter(w.Ctx, barrier(t, w.C, 2))
+	done := enter(w.Ctx, double(t, w.C, 2))
 	<-cut.Done()
-	other, err := barrier(t, w.Other(), 2).Enter(w.Ctx)
+	other, err := double(t, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	left := leave(w.Ctx, other)
 	w.Proxy.Accept()
 	e := <-done
 	w.Must(e.err)
-	w.Must(e.in.Leave(w.Ctx))
+	w.Must(e.in.Release(w.Ctx))
 	w.Must(<-left)
 	mustBeEmpty(w)
 }

@@ -1,4 +1,4 @@
-package rendezvous_test
+package barrier_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // C is the second of two: it makes them meet. Both know of it, or nobody does; that the
 // other knows and C does not is only if C's session has ended, and then C says so.
-func TestEveryFaultAsSecond(t *testing.T) {
+func TestRendezvousEveryFaultAsSecond(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		other := meet(w.Ctx, place(w, w.Other(), 2), "other")
 		w.AwaitChildren("/pairs", 1)
@@ -26,7 +26,7 @@ func TestEveryFaultAsSecond(t *testing.T) {
 }
 
 // C is the first of two, and waits.
-func TestEveryFaultAsFirst(t *testing.T) {
+func TestRendezvousEveryFaultAsFirst(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		rec := w.Record()
 		ctx, cancel := context.WithCancel(w.Ctx)
@@ -71,7 +71,7 @@ func check(w *trial.World, own, other <-chan met) {
 // In a storm all that know of a meeting know the same, its values are those of different
 // parties, and no value is in two. A party is missing among those who know only if its
 // call has failed with an ambiguous error.
-func TestStorm(t *testing.T) {
+func TestRendezvousStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{}, func(s *trial.Storm) {
 		var mu sync.Mutex
 		meetings := map[client.Zxid]string{}

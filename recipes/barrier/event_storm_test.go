@@ -1,4 +1,4 @@
-package event_test
+package barrier_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // One signal goes from one client to the next, which has it until it sets the event
 // again: two never have it, and it is never lost, except by calls that say that they
 // don't know their outcome. They end the run.
-func TestStorm(t *testing.T) {
+func TestEventStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{}, func(s *trial.Storm) {
 		look := auto(s, s.Look)
 		if err := look.Set(s.Ctx); err != nil {

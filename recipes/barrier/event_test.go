@@ -1,4 +1,4 @@
-package event_test
+package barrier_test
 
 import (
 	"context"
@@ -14,27 +14,29 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
-	"github.com/zkd-project/zkd/recipes/event"
+	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-func newEvent(t testing.TB, c *client.Client, o event.Options) *event.Event {
+func newEvent(t testing.TB, c *client.Client, kind barrier.Kind, o barrier.Options) *barrier.Event {
 	t.Helper()
-	e, err := event.New(c, "/dir/e", o)
+	e, err := barrier.NewEvent(c, "/dir/e", kind, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-func manual(t testing.TB, c *client.Client) *event.Event { return newEvent(t, c, event.Options{}) }
-
-func auto(t testing.TB, c *client.Client) *event.Event {
-	return newEvent(t, c, event.Options{AutoReset: true})
+func manual(t testing.TB, c *client.Client) *barrier.Event {
+	return newEvent(t, c, barrier.ManualReset, barrier.Options{})
 }
 
-func wait(ctx context.Context, e *event.Event) <-chan error {
+func auto(t testing.TB, c *client.Client) *barrier.Event {
+	return newEvent(t, c, barrier.AutoReset, barrier.Options{})
+}
+
+func eventWait(ctx context.Context, e *barrier.Event) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- e.Wait(ctx) }()
 	return done
@@ -44,20 +46,13 @@ func wait(ctx context.Context, e *event.Event) <-chan error {
 func queue(w *trial.World, n int) []<-chan error {
 	var all []<-chan error
 	for i := range n {
-		all = append(all, wait(w.Ctx, auto(w, w.Other())))
+		all = append(all, eventWait(w.Ctx, auto(w, w.Other())))
 		w.AwaitChildren("/dir/e", i+1)
 	}
 	return all
 }
 
-func mustBe(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error is %v, want %v", err, want)
-	}
-}
-
-func mustBeSet(w *trial.World, e *event.Event, want bool) {
+func mustBeSet(w *trial.World, e *barrier.Event, want bool) {
 	w.Helper()
 	got, err := e.IsSet(w.Ctx)
 	if got != want || err != nil {
@@ -66,7 +61,7 @@ func mustBeSet(w *trial.World, e *event.Event, want bool) {
 }
 
 // A set event lets all pass until it is reset.
-func TestManual(t *testing.T) {
+func TestEventManual(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	e, other := manual(t, w.C), manual(t, w.Other())
@@ -85,12 +80,12 @@ func TestManual(t *testing.T) {
 
 // All that wait are released by a Set, though it is reset at once, and by a Pulse. One
 // event each.
-func TestManualReleasesAll(t *testing.T) {
+func TestEventManualReleasesAll(t *testing.T) {
 	t.Parallel()
-	for name, release := range map[string]func(*trial.World, *event.Event){
-		"set":       func(w *trial.World, e *event.Event) { w.Must(e.Set(w.Ctx)) },
-		"set+reset": func(w *trial.World, e *event.Event) { w.Must(e.Set(w.Ctx)); w.Must(e.Reset(w.Ctx)) },
-		"pulse":     func(w *trial.World, e *event.Event) { w.Must(e.Pulse(w.Ctx)) },
+	for name, release := range map[string]func(*trial.World, *barrier.Event){
+		"set":       func(w *trial.World, e *barrier.Event) { w.Must(e.Set(w.Ctx)) },
+		"set+reset": func(w *trial.World, e *barrier.Event) { w.Must(e.Set(w.Ctx)); w.Must(e.Reset(w.Ctx)) },
+		"pulse":     func(w *trial.World, e *barrier.Event) { w.Must(e.Pulse(w.Ctx)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +98,7 @@ func TestManualReleasesAll(t *testing.T) {
 			for range n {
 				c := w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir())
 				clients = append(clients, c)
-				waiting = append(waiting, wait(w.Ctx, manual(t, c)))
+				waiting = append(waiting, eventWait(w.Ctx, manual(t, c)))
 			}
 			w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool { return len(watches(rec)) >= n }))
 			for _, c := range clients { // what comes behind the reads is answered behind them
@@ -131,7 +126,7 @@ func events(rec *zktest.Recording) int {
 }
 
 // A Set releases one, the first; and as many Sets as many.
-func TestAutoIsFIFO(t *testing.T) {
+func TestEventAutoIsFIFO(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	all := queue(w, 3)
@@ -147,7 +142,7 @@ func TestAutoIsFIFO(t *testing.T) {
 }
 
 // A Set that finds nobody is remembered, once.
-func TestAutoRemembersOne(t *testing.T) {
+func TestEventAutoRemembersOne(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	e := auto(t, w.C)
@@ -170,12 +165,12 @@ func TestAutoRemembersOne(t *testing.T) {
 }
 
 // The first one dies in the moment of a Set: the signal is the next one's.
-func TestSignalOfTheDeadPassesOn(t *testing.T) {
+func TestEventSignalOfTheDeadPassesOn(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	dying := wait(w.Ctx, auto(t, w.C))
+	dying := eventWait(w.Ctx, auto(t, w.C))
 	w.AwaitChildren("/dir/e", 1)
-	next := wait(w.Ctx, auto(t, w.Other()))
+	next := eventWait(w.Ctx, auto(t, w.Other()))
 	w.AwaitChildren("/dir/e", 2)
 	w.Proxy.Stall()
 	w.Must(auto(t, w.Look).Set(w.Ctx))
@@ -192,12 +187,12 @@ func TestSignalOfTheDeadPassesOn(t *testing.T) {
 }
 
 // The signal of one who gives up is the next one's, or is remembered.
-func TestAutoGivesUp(t *testing.T) {
+func TestEventAutoGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	why := errors.New("no more time")
 	ctx, cancel := context.WithCancelCause(w.Ctx)
-	done := wait(ctx, auto(t, w.C))
+	done := eventWait(ctx, auto(t, w.C))
 	w.AwaitChildren("/dir/e", 1)
 	next := queueBehind(w)
 	cancel(why)
@@ -209,18 +204,18 @@ func TestAutoGivesUp(t *testing.T) {
 }
 
 func queueBehind(w *trial.World) <-chan error {
-	next := wait(w.Ctx, auto(w, w.Other()))
+	next := eventWait(w.Ctx, auto(w, w.Other()))
 	w.AwaitChildren("/dir/e", 2)
 	return next
 }
 
-func TestManualGivesUp(t *testing.T) {
+func TestEventManualGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	why := errors.New("no more time")
 	ctx, cancel := context.WithCancelCause(w.Ctx)
 	rec := w.Record()
-	done := wait(ctx, manual(t, w.C))
+	done := eventWait(ctx, manual(t, w.C))
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
 	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
 	w.Must(err)
@@ -230,12 +225,12 @@ func TestManualGivesUp(t *testing.T) {
 }
 
 // What the first in line does, and how many events it takes.
-func TestTraceAuto(t *testing.T) {
+func TestEventTraceAuto(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(auto(t, w.Look).Reset(w.Ctx))
 	rec := w.Record()
-	done := wait(w.Ctx, auto(t, w.C))
+	done := eventWait(w.Ctx, auto(t, w.C))
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
 	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
 	w.Must(err)
@@ -259,14 +254,14 @@ func TestTraceAuto(t *testing.T) {
 }
 
 // A Set wakes the first one, whose leaving wakes the second: no matter how many wait.
-func TestNoHerd(t *testing.T) {
+func TestEventNoHerd(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	const n = 8
 	rec := w.Record()
 	var all []<-chan error
 	for i := range n {
-		all = append(all, wait(w.Ctx, auto(t, w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir()))))
+		all = append(all, eventWait(w.Ctx, auto(t, w.Proxy.Client(t).WithRetry(trial.Quick()).Namespace(w.Dir()))))
 		w.AwaitChildren("/dir/e", i+1)
 		w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool { return len(watches(rec)) >= i+1 }))
 	}
@@ -282,16 +277,19 @@ func TestNoHerd(t *testing.T) {
 	}
 }
 
-func TestBadUse(t *testing.T) {
+func TestEventBadUse(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	for _, path := range []string{"e", "/", "/e/"} {
-		if _, err := event.New(w.C, path, event.Options{}); err == nil || !strings.Contains(err.Error(), "path") {
+		if _, err := barrier.NewEvent(w.C, path, barrier.ManualReset, barrier.Options{}); err == nil || !strings.Contains(err.Error(), "path") {
 			t.Errorf("New(%q) = %v, want an error that names the path", path, err)
 		}
 	}
-	if _, err := event.New(nil, "/e", event.Options{}); err == nil {
+	if _, err := barrier.NewEvent(nil, "/e", barrier.ManualReset, barrier.Options{}); err == nil {
 		t.Error("New without a client has no error")
+	}
+	if _, err := barrier.NewEvent(w.C, "/e", "", barrier.Options{}); err == nil || !strings.Contains(err.Error(), "kind") {
+		t.Errorf("New without a kind = %v, want an error that names the kind", err)
 	}
 	w.Must(manual(t, w.C).Set(w.Ctx))
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
@@ -306,7 +304,7 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-func TestForeignChild(t *testing.T) {
+func TestEventForeignChild(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(auto(t, w.C).Reset(w.Ctx))
@@ -318,25 +316,25 @@ func TestForeignChild(t *testing.T) {
 	w.AwaitChildren("/dir/e", 1)
 }
 
-func TestForbidden(t *testing.T) {
+func TestEventForbidden(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	own := w.Other(func(o *client.Options) { o.Auth = []client.Auth{{Scheme: "digest", Data: []byte("me:secret")}} })
-	w.Must(newEvent(t, own, event.Options{AutoReset: true, ACL: client.CreatorACL()}).Set(w.Ctx))
+	w.Must(newEvent(t, own, barrier.AutoReset, barrier.Options{ACL: client.CreatorACL()}).Set(w.Ctx))
 	mustBe(t, auto(t, w.C).Set(w.Ctx), client.ErrNoAuth)
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), client.ErrNoAuth)
 }
 
 // Those who wait are counted as the leader knows them before a signal is dropped: else one
 // that has come just now, of which the server of who signals has not heard, is not released.
-func TestWaitersAreCountedInSync(t *testing.T) {
+func TestEventWaitersAreCountedInSync(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		signal  func(*event.Event, context.Context) error
+		signal  func(*barrier.Event, context.Context) error
 		before  int // Sets that nobody has taken yet
 		waiters int // that come behind the event's state that is read
-	}{{"set", (*event.Event).Set, 1, 2}, {"pulse", (*event.Event).Pulse, 0, 1}} {
+	}{{"set", (*barrier.Event).Set, 1, 2}, {"pulse", (*barrier.Event).Pulse, 0, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			w := trial.New(t)
 			for range c.before {
@@ -367,7 +365,7 @@ func TestWaitersAreCountedInSync(t *testing.T) {
 }
 
 // An event that is deleted before one has joined the line is made again as what it is.
-func TestDeletedBeforeJoining(t *testing.T) {
+func TestEventDeletedBeforeJoining(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	var once sync.Once
@@ -389,7 +387,7 @@ func TestDeletedBeforeJoining(t *testing.T) {
 }
 
 // Whose parent is deleted again and again is told so, some time.
-func TestParentThatDoesNotStay(t *testing.T) {
+func TestEventParentThatDoesNotStay(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	c := w.Other(func(o *client.Options) {

@@ -1,4 +1,4 @@
-package doublebarrier_test
+package barrier_test
 
 import (
 	"context"
@@ -14,27 +14,27 @@ import (
 )
 
 // C is the second of two: it opens the barrier.
-func TestEveryFaultAsLast(t *testing.T) {
+func TestDoubleEveryFaultAsLast(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
-		partner := enter(w.Ctx, barrier(w, w.Other(), 2))
+		partner := enter(w.Ctx, double(w, w.Other(), 2))
 		w.AwaitChildren("/b", 1)
-		round(w, enter(w.Ctx, barrier(w, w.C, 2)), partner)
+		round(w, enter(w.Ctx, double(w, w.C, 2)), partner)
 	})
 }
 
 // C is the first of two, and waits; its session is renewed when it has ended.
-func TestEveryFaultAsFirst(t *testing.T) {
+func TestDoubleEveryFaultAsFirst(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		rec := w.Record()
 		ctx, cancel := context.WithCancel(w.Ctx)
 		own := make(chan entered, 1)
 		go func() {
 			defer cancel()
-			in, err := barrier(w, w.C, 2).Enter(w.Ctx)
+			in, err := double(w, w.C, 2).Enter(w.Ctx)
 			own <- entered{in, err}
 		}()
 		_ = rec.Await(ctx, "list", func(r zktest.Traced) bool { return r.Op == jute.OpGetChildren2 })
-		round(w, own, enter(w.Ctx, barrier(w, w.Other(), 2)))
+		round(w, own, enter(w.Ctx, double(w, w.Other(), 2)))
 	})
 }
 
@@ -69,13 +69,13 @@ func round(w *trial.World, own, partner <-chan entered) {
 			w.Errorf("%s: enter = %v", w.Fault, e.err)
 		}
 		mustBe(w, e.err, recipes.ErrLost)
-		e = <-enter(w.Ctx, barrier(w, w.Other(), 2))
+		e = <-enter(w.Ctx, double(w, w.Other(), 2))
 		w.Must(e.err)
 	}
 	p := <-partner
 	w.Must(p.err)
 	left := leave(w.Ctx, p.in)
-	if err := e.in.Leave(w.Ctx); err != nil {
+	if err := e.in.Release(w.Ctx); err != nil {
 		if !w.Expires {
 			w.Errorf("%s: leave = %v", w.Fault, err)
 		}
@@ -85,7 +85,7 @@ func round(w *trial.World, own, partner <-chan entered) {
 	if names := w.Children("/b"); len(names) > 0 && !(w.Expires && slices.Equal(names, []string{"ready"})) {
 		w.Errorf("%s: left on the tree: %q", w.Fault, names)
 	}
-	again, other := enter(w.Ctx, barrier(w, w.Look, 2)), enter(w.Ctx, barrier(w, w.Look, 2))
+	again, other := enter(w.Ctx, double(w, w.Look, 2)), enter(w.Ctx, double(w, w.Look, 2))
 	a, b := <-again, <-other
 	w.Must(a.err)
 	w.Must(b.err)
@@ -95,25 +95,25 @@ func round(w *trial.World, own, partner <-chan entered) {
 
 // Whose context ends at any point of an Enter leaves nothing but, for a while, a node
 // that is on its way out.
-func TestGivesUpAnywhere(t *testing.T) {
+func TestDoubleGivesUpAnywhere(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 4; n++ {
 		w := trial.New(t)
-		partner := enter(w.Ctx, barrier(w, w.Other(), 2))
+		partner := enter(w.Ctx, double(w, w.Other(), 2))
 		w.AwaitChildren("/b", 1)
 		ctx, cancel := context.WithCancel(w.Ctx)
 		cut := w.Proxy.CutAfter(zktest.Nth(n, zktest.Any()))
-		done := enter(ctx, barrier(w, w.C, 2))
+		done := enter(ctx, double(w, w.C, 2))
 		<-cut.Done()
 		cancel()
 		e := <-done
 		if e.err == nil {
 			w.Must((<-partner).err)
-			w.Must(e.in.Leave(w.Ctx))
+			w.Must(e.in.Release(w.Ctx))
 			continue
 		}
 		mustBe(w, e.err, context.Canceled)
-		substitute, err := barrier(w, w.Look, 2).Enter(w.Ctx)
+		substitute, err := double(w, w.Look, 2).Enter(w.Ctx)
 		w.Must(err)
 		p := <-partner
 		w.Must(p.err)

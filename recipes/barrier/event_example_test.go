@@ -1,4 +1,4 @@
-package event_test
+package barrier_test
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
-	"github.com/zkd-project/zkd/recipes/event"
+	"github.com/zkd-project/zkd/recipes/barrier"
 )
 
 // Each Set lets one worker go on.
-func Example() {
+func ExampleEvent() {
 	t := standin.Example()
 	defer t.End()
 	servers := zktest.Start(t).ConnectString()
@@ -23,7 +23,7 @@ func Example() {
 		return
 	}
 	defer c.Close(ctx)
-	work, err := event.New(c, "/events/work", event.Options{AutoReset: true})
+	work, err := barrier.NewEvent(c, "/events/work", barrier.AutoReset, barrier.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

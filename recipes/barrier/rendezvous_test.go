@@ -1,4 +1,4 @@
-package rendezvous_test
+package barrier_test
 
 import (
 	"bytes"
@@ -15,13 +15,13 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
-	"github.com/zkd-project/zkd/recipes/rendezvous"
 )
 
-func place(t testing.TB, c *client.Client, n int) *rendezvous.Rendezvous {
+func place(t testing.TB, c *client.Client, n int) *barrier.Rendezvous {
 	t.Helper()
-	r, err := rendezvous.New(c, "/pairs", n, rendezvous.Options{})
+	r, err := barrier.NewRendezvous(c, "/pairs", n, barrier.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,24 +29,17 @@ func place(t testing.TB, c *client.Client, n int) *rendezvous.Rendezvous {
 }
 
 type met struct {
-	rendezvous.Meeting
+	barrier.Meeting
 	err error
 }
 
-func meet(ctx context.Context, r *rendezvous.Rendezvous, value string) <-chan met {
+func meet(ctx context.Context, r *barrier.Rendezvous, value string) <-chan met {
 	done := make(chan met, 1)
 	go func() {
 		m, err := r.Meet(ctx, []byte(value))
 		done <- met{m, err}
 	}()
 	return done
-}
-
-func mustBe(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error is %v, want %v", err, want)
-	}
 }
 
 // mustMeet fails the test unless there was a meeting with those values.
@@ -59,7 +52,7 @@ func mustMeet(t testing.TB, m met, own int, values ...string) {
 }
 
 // Two meet, and then the next two; each has the other's value (seeds.md D31).
-func TestTwo(t *testing.T) {
+func TestRendezvousTwo(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	for range 2 {
@@ -77,7 +70,7 @@ func TestTwo(t *testing.T) {
 }
 
 // Many come at once: they meet in groups, each in one, and all of a group know the same.
-func TestMany(t *testing.T) {
+func TestRendezvousMany(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -115,7 +108,7 @@ func TestMany(t *testing.T) {
 }
 
 // One who has given up is not met, and leaves nothing.
-func TestGivesUp(t *testing.T) {
+func TestRendezvousGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	why := errors.New("no more time")
@@ -137,7 +130,7 @@ func TestGivesUp(t *testing.T) {
 }
 
 // One who gives up as its own change breaks, which was not made, knows that it has not met.
-func TestGivesUpWhileMeeting(t *testing.T) {
+func TestRendezvousGivesUpWhileMeeting(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	why := errors.New("no more time")
@@ -161,7 +154,7 @@ func TestGivesUpWhileMeeting(t *testing.T) {
 }
 
 // One who gives up when it has been met already, and doesn't know it, has met.
-func TestGivesUpTooLate(t *testing.T) {
+func TestRendezvousGivesUpTooLate(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	ctx, cancel := context.WithCancel(w.Ctx)
@@ -178,7 +171,7 @@ func TestGivesUpTooLate(t *testing.T) {
 }
 
 // One who has died is not met.
-func TestDeadIsNotMet(t *testing.T) {
+func TestRendezvousDeadIsNotMet(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	dead := meet(w.Ctx, place(t, w.C, 3), "dead")
@@ -200,7 +193,7 @@ func TestDeadIsNotMet(t *testing.T) {
 }
 
 // Each party watches its own node, and is woken once.
-func TestTrace(t *testing.T) {
+func TestRendezvousTrace(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/pairs", client.CreateOptions{}))
@@ -226,7 +219,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-func TestBadUse(t *testing.T) {
+func TestRendezvousBadUse(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	for _, bad := range []struct {
@@ -234,12 +227,12 @@ func TestBadUse(t *testing.T) {
 		n    int
 		says string
 	}{{"pairs", 2, "path"}, {"/", 2, "path"}, {"/pairs", 1, "n is 1"}, {"/pairs", -1, "n is -1"}} {
-		_, err := rendezvous.New(w.C, bad.path, bad.n, rendezvous.Options{})
+		_, err := barrier.NewRendezvous(w.C, bad.path, bad.n, barrier.Options{})
 		if err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("New(%q, %d) = %v, want an error with %q", bad.path, bad.n, err, bad.says)
 		}
 	}
-	if _, err := rendezvous.New(nil, "/pairs", 2, rendezvous.Options{}); err == nil {
+	if _, err := barrier.NewRendezvous(nil, "/pairs", 2, barrier.Options{}); err == nil {
 		t.Error("New without a client has no error")
 	}
 	of3 := meet(w.Ctx, place(t, w.C, 3), "a")
@@ -253,7 +246,7 @@ func TestBadUse(t *testing.T) {
 	w.AwaitChildren("/pairs", 0)
 }
 
-func TestForbidden(t *testing.T) {
+func TestRendezvousForbidden(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	_, err := w.Look.Create(w.Ctx, "/pairs", nil, client.CreateOptions{ACL: client.ReadACL()})

@@ -1,4 +1,4 @@
-package event_test
+package barrier_test
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func lost(w *trial.World, what string, err error) bool {
 
 // C sets an auto-reset event for which two wait: one of them is released, not none and
 // not both. If the outcome is unknown the error says so.
-func TestEveryFaultOfSet(t *testing.T) {
+func TestEventEveryFaultOfSet(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		all := queue(w, 2)
 		err := auto(w, w.C).Set(w.Ctx)
@@ -45,7 +45,7 @@ func TestEveryFaultOfSet(t *testing.T) {
 }
 
 // C takes a signal: it has it, or the next one has.
-func TestEveryFaultOfWait(t *testing.T) {
+func TestEventEveryFaultOfWait(t *testing.T) {
 	for _, renew := range []bool{false, true} {
 		t.Run(map[bool]string{false: "keep", true: "renew"}[renew], func(t *testing.T) {
 			trial.Every(t, renew, func(w *trial.World) {
@@ -70,7 +70,7 @@ func TestEveryFaultOfWait(t *testing.T) {
 }
 
 // C waits for a manual-reset event, which is pulsed, and does all else that there is.
-func TestEveryFaultOfManual(t *testing.T) {
+func TestEventEveryFaultOfManual(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		e, other := manual(w, w.C), manual(w, w.Look)
 		if lost(w, "set", e.Set(w.Ctx)) {
@@ -82,7 +82,7 @@ func TestEveryFaultOfManual(t *testing.T) {
 			w.Must(other.Reset(w.Ctx))
 		}
 		mustBeSet(w, other, false)
-		done := wait(w.Ctx, e)
+		done := eventWait(w.Ctx, e)
 		w.Must(other.Set(w.Ctx))
 		lost(w, "wait", <-done)
 	})

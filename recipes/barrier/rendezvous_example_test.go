@@ -1,4 +1,4 @@
-package rendezvous_test
+package barrier_test
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
-	"github.com/zkd-project/zkd/recipes/rendezvous"
+	"github.com/zkd-project/zkd/recipes/barrier"
 )
 
 // Two players find each other.
-func Example() {
+func ExampleRendezvous() {
 	t := standin.Example()
 	defer t.End()
 	servers := zktest.Start(t).ConnectString()
@@ -23,7 +23,7 @@ func Example() {
 		return
 	}
 	defer c.Close(ctx)
-	games, err := rendezvous.New(c, "/games", 2, rendezvous.Options{})
+	games, err := barrier.NewRendezvous(c, "/games", 2, barrier.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
