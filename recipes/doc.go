@@ -6,7 +6,7 @@
 //   - barrier: waiting for each other.
 //   - queue: handing work over.
 //   - group, status, discovery, partitioner, keepalive: who is there, and how it fares.
-//   - naming, config, value, counter, idempotent, cacheview: what everybody knows.
+//   - naming, config, value, idempotent, cacheview: what everybody knows.
 //   - twopc: all or nothing.
 //
 // A recipe is a convention among clients: the servers know nothing of it. It stands

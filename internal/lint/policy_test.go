@@ -94,11 +94,11 @@ const ours = `
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/settle client/tree client/zktest internal/testing/seeds recipes recipes/internal/line
-	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery
+	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/discovery
 	                       recipes/election recipes/group
 	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rwlock
 	                       recipes/semaphore recipes/twopc recipes/value
-	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config recipes/counter
+	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config
 	                       recipes/discovery recipes/election recipes/group
 	                       recipes/idempotent recipes/internal/trial recipes/keepalive recipes/lock recipes/naming
 	                       recipes/partitioner recipes/queue recipes/rwlock recipes/semaphore
@@ -116,8 +116,7 @@ const ours = `
 	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
 	recipes/naming:        client client/settle client/typed recipes recipes/internal/line
 	recipes/config:        client client/cache client/settle client/typed recipes recipes/internal/feed recipes/internal/line
-	recipes/value:         client client/settle client/typed recipes recipes/internal/line recipes/internal/receipt
-	recipes/counter:       client client/typed recipes recipes/internal/line recipes/lock recipes/value
+	recipes/value:         client client/settle client/typed recipes recipes/internal/line recipes/internal/receipt recipes/lock
 	recipes/idempotent:    client client/settle client/tree recipes recipes/internal/line
 	recipes/cacheview:     client client/cache client/typed recipes recipes/internal/line
 	recipes/twopc:         client client/settle recipes recipes/internal/line
@@ -144,8 +143,8 @@ const ours = `
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
-	test/compat:       recipes/barrier recipes/counter recipes/election recipes/group recipes/lock
-	                   recipes/queue recipes/rwlock recipes/semaphore
+	test/compat:       recipes/barrier recipes/election recipes/group recipes/lock
+	                   recipes/queue recipes/rwlock recipes/semaphore recipes/value
 	test/compat/apps:  none
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench

@@ -26,7 +26,7 @@ func New(c *client.Client, path string, o Options) (*Barrier, error) {
 // Set puts the barrier in place. It is not an error if it is already. If the reply is lost
 // and somebody removes the barrier before Set has looked for it, Set puts it in place again.
 func (b *Barrier) Set(ctx context.Context) error {
-	_, err := b.create(ctx, b.path, nil, settle.CreateOptions{})
+	_, err := settle.CreateInContainer(ctx, b.c, b.path, nil, settle.CreateOptions{ACL: b.o.ACL})
 	if errors.Is(err, client.ErrNodeExists) {
 		return nil
 	}

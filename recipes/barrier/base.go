@@ -2,11 +2,9 @@ package barrier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
@@ -44,19 +42,4 @@ func (b *base) wrap(ctx context.Context, verb string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s %s %s: %w", verb, b.what, b.path, line.Why(ctx, err))
-}
-
-// create creates a node, and containers above it where there is nothing.
-func (b *base) create(ctx context.Context, path string, data []byte, o settle.CreateOptions) (client.Created, error) {
-	o.ACL = b.o.ACL
-	const rounds = 10 // a container may be deleted before it is used
-	for round := 1; ; round++ {
-		made, err := settle.Create(ctx, b.c, path, data, o)
-		if !errors.Is(err, client.ErrNoNode) || round == rounds {
-			return made, err
-		}
-		if err := settle.Ensure(ctx, b.c, line.Parent(path), client.CreateOptions{Mode: client.Container, ACL: b.o.ACL}); err != nil {
-			return client.Created{}, err
-		}
-	}
 }

@@ -72,7 +72,7 @@ func (e *entry) look(ctx context.Context) error {
 // join creates the own node.
 func (e *entry) join(ctx context.Context) error {
 	path := line.Join(e.path, line.NewID())
-	made, err := e.create(ctx, path, []byte(e.o.Name), settle.CreateOptions{Mode: client.Ephemeral, By: settle.ByPath})
+	made, err := settle.CreateInContainer(ctx, e.Double.c, path, []byte(e.o.Name), settle.CreateOptions{Mode: client.Ephemeral, ACL: e.o.ACL, By: settle.ByPath})
 	if err == nil {
 		e.own, e.stat, e.c = path, made.Stat, e.c.InSession(made.Stat.EphemeralOwner)
 	}

@@ -68,7 +68,7 @@ func (e *Event) ensure(ctx context.Context) (state, client.Stat, error) {
 			return s, stat, err
 		}
 		data, _ := json.Marshal(state{Kind: e.kind}) // these types have no error
-		_, err = e.create(ctx, e.path, data, settle.CreateOptions{})
+		_, err = settle.CreateInContainer(ctx, e.c, e.path, data, settle.CreateOptions{ACL: e.o.ACL})
 		if errors.Is(err, client.ErrNodeExists) {
 			err = e.c.Steady().Sync(ctx, e.path) // the server that was read may not have it yet
 		}

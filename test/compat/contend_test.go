@@ -14,13 +14,13 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/barrier"
-	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/queue"
 	"github.com/zkd-project/zkd/recipes/rwlock"
 	"github.com/zkd-project/zkd/recipes/semaphore"
+	"github.com/zkd-project/zkd/recipes/value"
 )
 
 // contendRounds is how often each program does its part of a scene.
@@ -63,9 +63,9 @@ var scenes = []scene{
 	{"kazoo-queue", kazoo, queueing(queue.Kazoo), allTaken},
 	{"kazoo-locking-queue", kazoo, leasing, allTaken},
 	{"kazoo-party", kazoo, joining, nothing},
-	{"curator-counter", java, counting(counter.Long), counted(counter.Long)},
-	{"curator-count", java, counting(counter.Int), counted(counter.Int)},
-	{"kazoo-counter", kazoo, counting(counter.Decimal), counted(counter.Decimal)},
+	{"curator-counter", java, counting(value.Long), counted(value.Long)},
+	{"curator-count", java, counting(value.Int), counted(value.Int)},
+	{"kazoo-counter", kazoo, counting(value.Decimal), counted(value.Decimal)},
 }
 
 var (
@@ -481,9 +481,9 @@ func allTaken(s *stage) error {
 	return err
 }
 
-func counting(layout counter.Layout) func(s *stage) error {
+func counting(layout value.Layout) func(s *stage) error {
 	return func(s *stage) error {
-		n, err := counter.New(s.c, s.at("it"), counter.Options{Layout: layout})
+		n, err := value.NewCounter(s.c, s.at("it"), value.CounterOptions{Layout: layout})
 		if err != nil {
 			return err
 		}
@@ -494,9 +494,9 @@ func counting(layout counter.Layout) func(s *stage) error {
 	}
 }
 
-func counted(layout counter.Layout) func(s *stage) error {
+func counted(layout value.Layout) func(s *stage) error {
 	return func(s *stage) error {
-		n, err := counter.New(s.c, s.at("it"), counter.Options{Layout: layout})
+		n, err := value.NewCounter(s.c, s.at("it"), value.CounterOptions{Layout: layout})
 		if err != nil {
 			return err
 		}

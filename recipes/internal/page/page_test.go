@@ -17,7 +17,6 @@ import (
 	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/cacheview"
 	"github.com/zkd-project/zkd/recipes/config"
-	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/discovery"
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/group"
@@ -211,8 +210,8 @@ var waits = []struct {
 	{"value", nil, func(w *trial.World, c *client.Client) error {
 		return follow(must(value.New(c, "/r", value.Options[int]{})).Follow(w.Ctx))
 	}},
-	{"counter", nil, func(w *trial.World, c *client.Client) error {
-		return follow(must(counter.New(c, "/r", counter.Options{})).Follow(w.Ctx))
+	{"value.Counter", nil, func(w *trial.World, c *client.Client) error {
+		return follow(must(value.NewCounter(c, "/r", value.CounterOptions{})).Follow(w.Ctx))
 	}},
 	{"cacheview.Node", nil, func(w *trial.World, c *client.Client) error {
 		n, err := cacheview.OpenNode(w.Ctx, c, "/r", cacheview.Options[int]{})

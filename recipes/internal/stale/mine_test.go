@@ -7,7 +7,6 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes/config"
-	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/naming"
 	"github.com/zkd-project/zkd/recipes/value"
@@ -206,7 +205,9 @@ func TestValue(t *testing.T) {
 // no reason to say that there is no room.
 func TestCounter(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*counter.Counter, error) { return counter.New(c, "/n", counter.Options{}) })
+	here, there := both(w, func(c *client.Client) (*value.Counter, error) {
+		return value.NewCounter(c, "/n", value.CounterOptions{})
+	})
 	const most = 1<<63 - 1
 	_, err := there.Set(w.ctx, most)
 	w.must(err)

@@ -1,4 +1,4 @@
-package counter_test
+package value_test
 
 import (
 	"errors"
@@ -12,33 +12,33 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
-	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
+	"github.com/zkd-project/zkd/recipes/value"
 )
 
 // What other libraries write, as they did it: Curator 5.4's DistributedAtomicLong and
 // SharedCount, and kazoo 2.8's Counter without and with support_curator.
-func TestLayouts(t *testing.T) {
+func TestCounterLayouts(t *testing.T) {
 	w := trial.New(t)
 	for i, test := range []struct {
-		layout counter.Layout
+		layout value.Layout
 		data   string
 		want   int64
 	}{
-		{counter.Long, "", 0},
-		{counter.Long, "\x00\x00\x00\x00\x00\x00\x01\x02", 258},
-		{counter.Long, "\xff\xff\xff\xff\xff\xff\xff\xfe", -2},
-		{counter.Int, "", 7},
-		{counter.Int, "\x00\x00\x01\x02", 258},
-		{counter.Int, "\xff\xff\xff\xfe", -2},
-		{counter.Decimal, "", 7},
-		{counter.Decimal, "258", 258},
-		{counter.Decimal, "-2", -2},
+		{value.Long, "", 0},
+		{value.Long, "\x00\x00\x00\x00\x00\x00\x01\x02", 258},
+		{value.Long, "\xff\xff\xff\xff\xff\xff\xff\xfe", -2},
+		{value.Int, "", 7},
+		{value.Int, "\x00\x00\x01\x02", 258},
+		{value.Int, "\xff\xff\xff\xfe", -2},
+		{value.Decimal, "", 7},
+		{value.Decimal, "258", 258},
+		{value.Decimal, "-2", -2},
 	} {
 		path := fmt.Sprintf("/n%d", i)
 		_, err := w.Look.Create(w.Ctx, path, []byte(test.data), client.CreateOptions{})
 		w.Must(err)
-		n, err := counter.New(w.C, path, counter.Options{Layout: test.layout, Seed: 7})
+		n, err := value.NewCounter(w.C, path, value.CounterOptions{Layout: test.layout, Seed: 7})
 		w.Must(err)
 		if now, err := n.Get(w.Ctx); err != nil || now.Value != test.want {
 			t.Errorf("%v: %q is %d, %v, want %d", test.layout, test.data, now.Value, err, test.want)
@@ -54,13 +54,13 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-func TestNoNumber(t *testing.T) {
+func TestCounterNoNumber(t *testing.T) {
 	w := trial.New(t)
-	for layout, data := range map[counter.Layout]string{counter.Long: "1234567", counter.Int: "12345678", counter.Decimal: "1.5"} {
+	for layout, data := range map[value.Layout]string{value.Long: "1234567", value.Int: "12345678", value.Decimal: "1.5"} {
 		path := "/" + layout.String()
 		_, err := w.Look.Create(w.Ctx, path, []byte(data), client.CreateOptions{})
 		w.Must(err)
-		n, err := counter.New(w.C, path, counter.Options{Layout: layout})
+		n, err := value.NewCounter(w.C, path, value.CounterOptions{Layout: layout})
 		w.Must(err)
 		if _, err := n.Increment(w.Ctx); !errors.Is(err, typed.ErrData) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%v: increment of %q = %v, want ErrData with the path", layout, data, err)
@@ -71,24 +71,24 @@ func TestNoNumber(t *testing.T) {
 	}
 }
 
-func TestOverflow(t *testing.T) {
+func TestCounterOverflow(t *testing.T) {
 	w := trial.New(t)
 	for i, test := range []struct {
-		layout    counter.Layout
+		layout    value.Layout
 		at, delta int64
 		fits      bool
 	}{
-		{counter.Long, math.MaxInt64, 1, false},
-		{counter.Long, math.MinInt64, -1, false},
-		{counter.Long, math.MinInt64, math.MinInt64, false},
-		{counter.Long, math.MaxInt64, math.MinInt64, true},
-		{counter.Long, math.MaxInt64 - 1, 1, true},
-		{counter.Decimal, math.MaxInt64, 1, false},
-		{counter.Int, math.MaxInt32, 1, false},
-		{counter.Int, math.MinInt32, -1, false},
-		{counter.Int, math.MaxInt32, -1, true},
+		{value.Long, math.MaxInt64, 1, false},
+		{value.Long, math.MinInt64, -1, false},
+		{value.Long, math.MinInt64, math.MinInt64, false},
+		{value.Long, math.MaxInt64, math.MinInt64, true},
+		{value.Long, math.MaxInt64 - 1, 1, true},
+		{value.Decimal, math.MaxInt64, 1, false},
+		{value.Int, math.MaxInt32, 1, false},
+		{value.Int, math.MinInt32, -1, false},
+		{value.Int, math.MaxInt32, -1, true},
 	} {
-		n, err := counter.New(w.C, fmt.Sprintf("/n%d", i), counter.Options{Layout: test.layout})
+		n, err := value.NewCounter(w.C, fmt.Sprintf("/n%d", i), value.CounterOptions{Layout: test.layout})
 		w.Must(err)
 		_, err = n.Set(w.Ctx, test.at)
 		w.Must(err)
@@ -96,7 +96,7 @@ func TestOverflow(t *testing.T) {
 		if test.fits && (err != nil || did.Before != test.at || did.After != test.at+test.delta) {
 			t.Errorf("%v: %d%+d = %+v, %v", test.layout, test.at, test.delta, did, err)
 		}
-		if !test.fits && !errors.Is(err, counter.ErrOverflow) {
+		if !test.fits && !errors.Is(err, value.ErrOverflow) {
 			t.Errorf("%v: %d%+d = %+v, %v, want ErrOverflow", test.layout, test.at, test.delta, did, err)
 		}
 		if now, err := n.Get(w.Ctx); err != nil || !test.fits && now.Value != test.at {
@@ -106,9 +106,9 @@ func TestOverflow(t *testing.T) {
 }
 
 // D6: each change makes a new version, by which another change knows that it is late.
-func TestCompareAndSet(t *testing.T) {
+func TestCounterCompareAndSet(t *testing.T) {
 	w := trial.New(t)
-	n, err := counter.New(w.C, "/n", counter.Options{Seed: 5})
+	n, err := value.NewCounter(w.C, "/n", value.CounterOptions{Seed: 5})
 	w.Must(err)
 	for _, test := range []struct {
 		old, to int64
@@ -131,9 +131,9 @@ func TestCompareAndSet(t *testing.T) {
 
 // That the number is another one is said of what it was when it was asked, not of what a
 // server knew that lags behind.
-func TestTraceCompareAndSet(t *testing.T) {
+func TestCounterTraceCompareAndSet(t *testing.T) {
 	w := trial.New(t)
-	n, err := counter.New(w.C, "/n", counter.Options{})
+	n, err := value.NewCounter(w.C, "/n", value.CounterOptions{})
 	w.Must(err)
 	_, err = n.Set(w.Ctx, 5)
 	w.Must(err)
@@ -147,10 +147,10 @@ func TestTraceCompareAndSet(t *testing.T) {
 }
 
 // Who loses Options.Tries times asks for the lock, counts under it, and gives it back.
-func TestTracePromotion(t *testing.T) {
+func TestCounterTracePromotion(t *testing.T) {
 	w := trial.New(t)
-	n := open(t, w.C, counter.Options{Lock: "/app/lock", Tries: 3})
-	other := open(t, w.Other(), counter.Options{})
+	n := counterOpen(t, w.C, value.CounterOptions{Lock: "/app/lock", Tries: 3})
+	other := counterOpen(t, w.Other(), value.CounterOptions{})
 	_, err := other.Increment(w.Ctx)
 	w.Must(err)
 	rec := w.Record()
@@ -163,7 +163,7 @@ func TestTracePromotion(t *testing.T) {
 		}
 		return n + 10, nil
 	})
-	if want := (counter.Change{Before: 5, After: 15, Tries: 5, Locked: 2}); err != nil || did != want {
+	if want := (value.Change{Before: 5, After: 15, Tries: 5, Locked: 2}); err != nil || did != want {
 		t.Errorf("change = %+v, %v, want %+v", did, err, want)
 	}
 	try := []string{"getData /app/n", "setData /app/n"}
@@ -179,13 +179,13 @@ func TestTracePromotion(t *testing.T) {
 }
 
 // Without a lock it goes on trying, two requests each time.
-func TestTraceOptimistic(t *testing.T) {
+func TestCounterTraceOptimistic(t *testing.T) {
 	w := trial.New(t)
-	n, other := open(t, w.C, counter.Options{}), open(t, w.Other(), counter.Options{})
+	n, other := counterOpen(t, w.C, value.CounterOptions{}), counterOpen(t, w.Other(), value.CounterOptions{})
 	_, err := other.Increment(w.Ctx)
 	w.Must(err)
 	rec := w.Record()
-	rivals := 2 * counter.DefaultTries
+	rivals := 2 * value.DefaultTries
 	did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {
 		for range min(1, rivals) {
 			rivals--
@@ -194,7 +194,7 @@ func TestTraceOptimistic(t *testing.T) {
 		}
 		return n + 1, nil
 	})
-	tries := 2*counter.DefaultTries + 1
+	tries := 2*value.DefaultTries + 1
 	if err != nil || did.Tries != tries || did.Locked != 0 {
 		t.Errorf("change = %+v, %v, want %d tries", did, err, tries)
 	}
@@ -204,9 +204,9 @@ func TestTraceOptimistic(t *testing.T) {
 }
 
 // A shared count is followed.
-func TestFollow(t *testing.T) {
+func TestCounterFollow(t *testing.T) {
 	w := trial.New(t)
-	n, other := open(t, w.C, counter.Options{Layout: counter.Int, Seed: 3}), open(t, w.Other(), counter.Options{Layout: counter.Int, Seed: 3})
+	n, other := counterOpen(t, w.C, value.CounterOptions{Layout: value.Int, Seed: 3}), counterOpen(t, w.Other(), value.CounterOptions{Layout: value.Int, Seed: 3})
 	want := int64(3)
 	for now, err := range n.Follow(w.Ctx) {
 		if w.Must(err); now.Value != want {
@@ -220,22 +220,22 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func TestBadUse(t *testing.T) {
+func TestCounterBadUse(t *testing.T) {
 	w := trial.New(t)
-	for name, new := range map[string]func() (*counter.Counter, error){
-		"path":   func() (*counter.Counter, error) { return counter.New(w.C, "n", counter.Options{}) },
-		"Layout": func() (*counter.Counter, error) { return counter.New(w.C, "/n", counter.Options{Layout: 3}) },
-		"Tries":  func() (*counter.Counter, error) { return counter.New(w.C, "/n", counter.Options{Tries: -1}) },
-		"Lock":   func() (*counter.Counter, error) { return counter.New(w.C, "/n", counter.Options{Lock: "l"}) },
+	for name, new := range map[string]func() (*value.Counter, error){
+		"path":   func() (*value.Counter, error) { return value.NewCounter(w.C, "n", value.CounterOptions{}) },
+		"Layout": func() (*value.Counter, error) { return value.NewCounter(w.C, "/n", value.CounterOptions{Layout: 3}) },
+		"Tries":  func() (*value.Counter, error) { return value.NewCounter(w.C, "/n", value.CounterOptions{Tries: -1}) },
+		"Lock":   func() (*value.Counter, error) { return value.NewCounter(w.C, "/n", value.CounterOptions{Lock: "l"}) },
 	} {
 		if _, err := new(); !errors.Is(err, client.ErrBadArguments) || !strings.Contains(err.Error(), name) {
 			t.Errorf("bad %s: %v", name, err)
 		}
 	}
-	if _, err := counter.New(w.C, "/n", counter.Options{Layout: counter.Int, Seed: 1 << 40}); !errors.Is(err, counter.ErrOverflow) {
+	if _, err := value.NewCounter(w.C, "/n", value.CounterOptions{Layout: value.Int, Seed: 1 << 40}); !errors.Is(err, value.ErrOverflow) {
 		t.Errorf("a seed that does not fit: %v", err)
 	}
-	n := open(t, w.C, counter.Options{Exact: true})
+	n := counterOpen(t, w.C, value.CounterOptions{Exact: true})
 	_, err := n.Increment(w.Ctx)
 	w.Must(err)
 	w.Must(n.Close(w.Ctx))
@@ -246,11 +246,11 @@ func TestBadUse(t *testing.T) {
 }
 
 // Nodes of somebody else where the lock is are a clear error, and nothing is counted.
-func TestForeignLock(t *testing.T) {
+func TestCounterForeignLock(t *testing.T) {
 	w := trial.New(t)
 	_, err := settle.CreateAll(w.Ctx, w.Look, "/app/lock/somebody", nil, client.CreateOptions{})
 	w.Must(err)
-	n, other := open(t, w.C, counter.Options{Lock: "/app/lock", Tries: 1}), open(t, w.Other(), counter.Options{})
+	n, other := counterOpen(t, w.C, value.CounterOptions{Lock: "/app/lock", Tries: 1}), counterOpen(t, w.Other(), value.CounterOptions{})
 	did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {
 		_, err := other.Increment(w.Ctx)
 		w.Must(err)

@@ -1,4 +1,4 @@
-package counter_test
+package value_test
 
 import (
 	"math"
@@ -11,7 +11,7 @@ import (
 )
 
 // count is an operation on the counter: an Add of delta, or with read a read.
-type count struct {
+type counterCount struct {
 	delta int64
 	read  bool
 }
@@ -28,7 +28,7 @@ func counting(seed int64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return seed },
 		Step: func(state, in, out any) (bool, any) {
-			n, c := state.(int64), in.(count)
+			n, c := state.(int64), in.(counterCount)
 			switch out := out.(type) {
 			case failed:
 				return true, n
@@ -49,7 +49,7 @@ type history struct {
 }
 
 // note runs do and notes it. do returns the number, or failed, or unknown.
-func (h *history) note(who int, c count, do func() any) {
+func (h *history) note(who int, c counterCount, do func() any) {
 	call := h.clock.Add(1)
 	out := do()
 	end := h.clock.Add(1)
@@ -74,9 +74,9 @@ func (h *history) sums() (surely, maybe int64) {
 	for _, op := range h.ops {
 		switch op.Output.(type) {
 		case unknown:
-			maybe += op.Input.(count).delta
+			maybe += op.Input.(counterCount).delta
 		case int64:
-			surely += op.Input.(count).delta
+			surely += op.Input.(counterCount).delta
 		}
 	}
 	return surely, maybe

@@ -1,4 +1,4 @@
-package counter_test
+package value_test
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
+	"github.com/zkd-project/zkd/recipes/value"
 )
 
-func open(t *testing.T, c *client.Client, o counter.Options) *counter.Counter {
+func counterOpen(t *testing.T, c *client.Client, o value.CounterOptions) *value.Counter {
 	t.Helper()
-	n, err := counter.New(c, "/app/n", o)
+	n, err := value.NewCounter(c, "/app/n", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func final(t *testing.T, ctx context.Context, look *client.Client) int64 {
 	if err := look.Sync(ctx, "/"); err != nil {
 		t.Fatal(err)
 	}
-	now, err := open(t, look, counter.Options{}).Get(ctx)
+	now, err := counterOpen(t, look, value.CounterOptions{}).Get(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,26 +45,30 @@ func result(n int64, err error) any {
 }
 
 // Whatever request the connection breaks at, acknowledged counts are in the number, once.
-func TestEveryFaultExact(t *testing.T) { everyFault(t, counter.Options{Exact: true}, false) }
-
-func TestEveryFaultExactRenewed(t *testing.T) { everyFault(t, counter.Options{Exact: true}, true) }
-
-func TestEveryFaultPlain(t *testing.T) { everyFault(t, counter.Options{}, false) }
-
-// The same with a lock, which is asked for after each lost try.
-func TestEveryFaultLocked(t *testing.T) {
-	everyFault(t, counter.Options{Exact: true, Lock: "/app/lock", Tries: 1}, false)
+func TestCounterEveryFaultExact(t *testing.T) {
+	counterEveryFault(t, value.CounterOptions{Exact: true}, false)
 }
 
-func everyFault(t *testing.T, o counter.Options, renew bool) {
+func TestCounterEveryFaultExactRenewed(t *testing.T) {
+	counterEveryFault(t, value.CounterOptions{Exact: true}, true)
+}
+
+func TestCounterEveryFaultPlain(t *testing.T) { counterEveryFault(t, value.CounterOptions{}, false) }
+
+// The same with a lock, which is asked for after each lost try.
+func TestCounterEveryFaultLocked(t *testing.T) {
+	counterEveryFault(t, value.CounterOptions{Exact: true, Lock: "/app/lock", Tries: 1}, false)
+}
+
+func counterEveryFault(t *testing.T, o value.CounterOptions, renew bool) {
 	trial.Every(t, renew, func(w *trial.World) {
-		n, other, h := open(w.T, w.C, o), open(w.T, w.Look, counter.Options{}), new(history)
+		n, other, h := counterOpen(w.T, w.C, o), counterOpen(w.T, w.Look, value.CounterOptions{}), new(history)
 		for i := range 3 {
-			h.note(0, count{delta: 1}, func() any {
+			h.note(0, counterCount{delta: 1}, func() any {
 				rivals := 1 - i%2
 				did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {
 					for ; rivals > 0; rivals-- { // somebody else is faster
-						h.note(1, count{delta: 1}, func() any {
+						h.note(1, counterCount{delta: 1}, func() any {
 							did, err := other.Increment(w.Ctx)
 							return result(did.After, err)
 						})
@@ -94,16 +98,16 @@ func everyFault(t *testing.T, o counter.Options, renew bool) {
 	})
 }
 
-func TestStormExact(t *testing.T) { storm(t, counter.Options{Exact: true}) }
+func TestCounterStormExact(t *testing.T) { counterStorm(t, value.CounterOptions{Exact: true}) }
 
-func TestStormPlain(t *testing.T) { storm(t, counter.Options{}) }
+func TestCounterStormPlain(t *testing.T) { counterStorm(t, value.CounterOptions{}) }
 
-func TestStormLocked(t *testing.T) {
-	storm(t, counter.Options{Exact: true, Lock: "/app/lock", Tries: 1})
+func TestCounterStormLocked(t *testing.T) {
+	counterStorm(t, value.CounterOptions{Exact: true, Lock: "/app/lock", Tries: 1})
 }
 
 // Counts and reads of clients that everything befalls are explained by one number.
-func storm(t *testing.T, o counter.Options) {
+func counterStorm(t *testing.T, o value.CounterOptions) {
 	trial.Storms(t, trial.Weather{Seeds: 2, Faults: 20}, func(s *trial.Storm) {
 		h := new(history)
 		var work sync.WaitGroup
@@ -111,16 +115,16 @@ func storm(t *testing.T, o counter.Options) {
 			work.Go(func() {
 				for !s.Over() {
 					c := s.Client(i)
-					n := open(s.T, c, o)
+					n := counterOpen(s.T, c, o)
 					for !s.Over() && !c.State().Final() {
-						h.note(i, count{delta: int64(i + 1)}, func() any {
+						h.note(i, counterCount{delta: int64(i + 1)}, func() any {
 							did, err := n.Add(s.Ctx, int64(i+1))
 							if err != nil && !trial.Passing(err) && !client.IsAmbiguous(err) {
 								s.Errorf("add = %v", err)
 							}
 							return result(did.After, err)
 						})
-						h.note(i, count{read: true}, func() any {
+						h.note(i, counterCount{read: true}, func() any {
 							if c.Sync(s.Ctx, "/") != nil {
 								return failed{}
 							}
@@ -136,7 +140,7 @@ func storm(t *testing.T, o counter.Options) {
 			})
 		}
 		work.Wait()
-		h.note(9, count{read: true}, func() any { return final(s.T, s.Ctx, s.Look) })
+		h.note(9, counterCount{read: true}, func() any { return final(s.T, s.Ctx, s.Look) })
 		h.check(s.T, 0)
 		surely, maybe := h.sums()
 		got := final(s.T, s.Ctx, s.Look)
@@ -148,8 +152,8 @@ func storm(t *testing.T, o counter.Options) {
 }
 
 // Of a crowd each gets numbers of its own, and all that it asked for.
-func TestCrowd(t *testing.T) {
-	for _, o := range []counter.Options{{}, {Exact: true}, {Lock: "/app/lock", Tries: 2}} {
+func TestCounterCrowd(t *testing.T) {
+	for _, o := range []value.CounterOptions{{}, {Exact: true}, {Lock: "/app/lock", Tries: 2}} {
 		t.Run(fmt.Sprintf("exact=%t,lock=%q", o.Exact, o.Lock), func(t *testing.T) {
 			t.Parallel()
 			const clients, each = 6, 20
@@ -159,9 +163,9 @@ func TestCrowd(t *testing.T) {
 			for i := range clients {
 				c := w.Other()
 				work.Go(func() {
-					n := open(t, c, o)
+					n := counterOpen(t, c, o)
 					for range each {
-						h.note(i, count{delta: 1}, func() any {
+						h.note(i, counterCount{delta: 1}, func() any {
 							did, err := n.Increment(w.Ctx)
 							if err != nil || did.After != did.Before+1 || did.Tries < 1 {
 								t.Errorf("increment = %+v, %v", did, err)

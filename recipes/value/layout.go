@@ -1,4 +1,4 @@
-package counter
+package value
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Layout is how the node's data stand for the number: see the package's documentation.
+// Layout is how a Counter's data represent the number: see the package's documentation.
 type Layout int
 
 // The layouts.
@@ -26,11 +26,11 @@ func (l Layout) String() string {
 	return [...]string{"long", "int", "decimal"}[l]
 }
 
-// ErrOverflow is that a number is too large, or too small, for the counter's layout.
+// ErrOverflow means that a number is too large, or too small, for the Counter's layout.
 var ErrOverflow = errors.New("number does not fit the counter")
 
-// codec is that of a layout. A node without data, which kazoo makes, has the seed; but
-// with Long it is 0, as for Curator.
+// codec is the codec of a layout. A node without data, which kazoo makes, has the seed; with
+// Long it is 0, as for Curator.
 type codec struct {
 	layout Layout
 	seed   int64

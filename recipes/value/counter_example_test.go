@@ -1,4 +1,4 @@
-package counter_test
+package value_test
 
 import (
 	"context"
@@ -6,16 +6,16 @@ import (
 
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
-	"github.com/zkd-project/zkd/recipes/counter"
+	"github.com/zkd-project/zkd/recipes/value"
 )
 
-func Example() {
+func ExampleCounter() {
 	t := standin.Example() // in a test, this is its *testing.T
 	defer t.End()
 	c := zktest.Start(t).Client(t)
 	ctx := context.Background()
 
-	orders, err := counter.New(c, "/app/orders", counter.Options{Seed: 1000, Exact: true})
+	orders, err := value.NewCounter(c, "/app/orders", value.CounterOptions{Seed: 1000, Exact: true})
 	if err != nil {
 		fmt.Println(err)
 		return
