@@ -62,7 +62,7 @@ func ExampleLeased() {
 			return
 		}
 		if l.Attempt() == 1 {
-			fmt.Println(string(l.Data()), "failed:", l.Nack(ctx))
+			fmt.Println(string(l.Data()), "failed:", l.Release(ctx))
 			continue
 		}
 		fmt.Println(string(l.Data()), "done:", l.Ack(ctx))

@@ -266,7 +266,7 @@ func TestEveryFaultOfAFullQueue(t *testing.T) {
 // An item is leased to one, is done when it was acknowledged, and is there again when it
 // was given back or its consumer has died.
 func TestEveryFaultOfALease(t *testing.T) {
-	for _, way := range []string{"Ack", "Nack"} {
+	for _, way := range []string{"Ack", "Release"} {
 		each(t, way, func(w *trial.World) {
 			q, other := openLeased(w, w.C, "/in/q", queue.Options{}), openLeased(w, w.Look, "/in/q", queue.Options{})
 			w.Must(other.Offer(w.Ctx, []byte("a")))
@@ -277,8 +277,8 @@ func TestEveryFaultOfALease(t *testing.T) {
 					w.Errorf("%s: leased %q, attempt %d", w.Fault, l.Data(), l.Attempt())
 				}
 				end := l.Ack
-				if way == "Nack" {
-					end = l.Nack
+				if way == "Release" {
+					end = l.Release
 				}
 				if err = end(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 					allowed(w, way, err)

@@ -380,7 +380,7 @@ func TestStormOfLeases(t *testing.T) {
 				return []error{err1, err2}
 			}
 			if round%4 == 0 {
-				return []error{err1, l.Nack(s.Ctx)}
+				return []error{err1, l.Release(s.Ctx)}
 			}
 			return []error{err1, finish(l)}
 		})

@@ -10,27 +10,22 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// errDeposed is that the queue is another consumer's now.
+// errDeposed means that another consumer has the queue now.
 var errDeposed = errors.New("another consumer has the queue")
 
-// sole is the right to be the one consumer. Whoever is first in a line has it.
+// sole is the right to be the only consumer, which the first in a line has.
 type sole struct {
 	line *line.Line
 	turn permit
-	// What follows is for whoever has turn.
+	// The holder of turn owns these.
 	place *line.Place
 	hold  *line.Hold
 }
 
-func newSole(c *client.Client, path string, acl []client.ACL) *sole {
-	layout := &line.Layout{Labels: []string{"lock-"}}
-	return &sole{line: &line.Line{Client: c, Path: path, Layout: layout, ACL: acl}, turn: newPermit()}
-}
-
-// enter returns the place that makes this the only consumer, once it does; nil if there
-// may be others. It is not old, which has turned out to be lost. If wait is false it
-// fails with recipes.ErrNotHeld if there is another consumer.
-func (q *core) enter(ctx context.Context, wait bool, old *line.Place) (*line.Place, error) {
+// enter waits until this is the only consumer, and returns its place, or nil if there may
+// be others. The place is not old, which was found to be lost. If wait is false and there
+// is another consumer, the error wraps recipes.ErrNotHeld.
+func (q *consumer) enter(ctx context.Context, wait bool, old *line.Place) (*line.Place, error) {
 	s := q.sole
 	if s == nil {
 		return nil, nil
@@ -67,7 +62,7 @@ func (s *sole) first(ctx context.Context, place *line.Place, wait bool) error {
 	return err
 }
 
-// leave gives up the place, if there is one. The caller has turn.
+// leave gives up the place, if there is one. The caller has turn, or no call is under way.
 func (s *sole) leave(ctx context.Context) error {
 	if s.place == nil {
 		return nil
@@ -77,10 +72,7 @@ func (s *sole) leave(ctx context.Context) error {
 	return hold.Release(ctx)
 }
 
-// close is leave when no call is under way.
-func (s *sole) close(ctx context.Context) error { return s.leave(ctx) }
-
-// guard returns the operations that fail a multi unless the place is there.
+// guard returns operations that fail a multi unless the place exists.
 func guard(place *line.Place) []client.Op {
 	if place == nil {
 		return nil
