@@ -5,7 +5,7 @@
 //   - election: who is to do something until further notice.
 //   - barrier: waiting for each other.
 //   - queue: handing work over.
-//   - group, status, discovery, partitioner, keepalive: who is there, and how it fares.
+//   - presence: who is there, and how it fares.
 //   - naming, config, value, idempotent, cacheview: what everybody knows.
 //   - twopc: all or nothing.
 //

@@ -15,8 +15,8 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/election"
-	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/lock"
+	"github.com/zkd-project/zkd/recipes/presence"
 	"github.com/zkd-project/zkd/recipes/queue"
 	"github.com/zkd-project/zkd/recipes/rwlock"
 	"github.com/zkd-project/zkd/recipes/semaphore"
@@ -454,7 +454,7 @@ func leasing(s *stage) error {
 
 // joining stays until all have seen all.
 func joining(s *stage) error {
-	g, err := group.New(s.c, s.at("it"), group.Options{Layout: group.Party})
+	g, err := presence.NewGroup(s.c, s.at("it"), presence.Options{Layout: presence.Party})
 	if err != nil {
 		return err
 	}
@@ -470,7 +470,7 @@ func joining(s *stage) error {
 			break
 		}
 	}
-	return errors.Join(s.mark("seen/go"), s.await("seen", s.all()), m.Leave(s.ctx))
+	return errors.Join(s.mark("seen/go"), s.await("seen", s.all()), m.Release(s.ctx))
 }
 
 func allTaken(s *stage) error {
