@@ -13,7 +13,7 @@ import (
 // one is there.
 type stay struct {
 	client      int
-	from, until int // positions in the history; until is -1 for ever
+	from, until int // positions in the history; until is -1 if there is no end
 	in          int // when Enter returned; -1 if it failed
 }
 
@@ -72,7 +72,7 @@ func TestDoubleStorm(t *testing.T) {
 		go func() {
 			select {
 			case <-s.Calm:
-				cancel() // those who wait for others that have gone home
+				cancel() // those that wait for others that have ended
 			case <-calm.Done():
 			}
 		}()

@@ -97,8 +97,8 @@ func TestDoubleEnterAndLeave(t *testing.T) {
 	}
 }
 
-// One who is fast and enters the next round is not waited for by who leaves the one
-// before: that would never end, as each would wait for the other.
+// A participant that enters the next round early is not waited for by one that leaves the
+// last round: each would wait for the other.
 func TestDoubleNextRoundBeginsWhileTheLastEnds(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -129,7 +129,7 @@ func TestDoubleOneIsEnoughForOne(t *testing.T) {
 	mustBeEmpty(w)
 }
 
-// Who comes while the barrier is open passes, and is waited for by who leaves then.
+// A participant that comes while the barrier is open passes, and those that leave wait for it.
 func TestDoubleMoreThanN(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -159,7 +159,7 @@ func TestDoubleFailedParticipantDoesNotBlockLeave(t *testing.T) {
 	mustBe(w, all[0].Release(w.Ctx), recipes.ErrLost)
 }
 
-// Who is thrown out by somebody that deletes the node learns of it, too.
+// A participant whose node is deleted learns of it.
 func TestDoubleDeletedParticipantIsLost(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -190,7 +190,7 @@ func TestDoubleStaleReady(t *testing.T) {
 	mustBeEmpty(w)
 }
 
-// Who gives up before the barrier opens leaves nothing, and does not count.
+// A participant that gives up before the barrier opens leaves nothing, and does not count.
 func TestDoubleGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

@@ -73,8 +73,8 @@ func TestDoubleTraceOpen(t *testing.T) {
 	leaveAll(w, e.in, in)
 }
 
-// Who leaves looks for the others as the leader knows them: one that has come in may be
-// unknown to the own server, and would not be waited for.
+// Release asks the leader who is inside: a participant that has entered may be unknown to the
+// own server.
 func TestDoubleTraceLeaveAlone(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -95,8 +95,8 @@ func TestDoubleTraceLeaveAlone(t *testing.T) {
 }
 
 // Each deletion wakes one participant, the lowest, and the last one all others
-// (seeds.md A11). All requests and events of all participants are in one record. Who
-// deletes his node is told of that, too, which doesn't count.
+// (seeds.md A11). All requests and events of all participants are in one record. The
+// watch of a participant's own node fires, too, which does not count.
 func TestDoubleTraceLeave(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -175,8 +175,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// A round that begins and ends while one is on the way in is not one's own, though one
-// was woken by it: the watch was there already (seeds.md A10).
+// A participant that enters while a round begins and ends is not part of it, though its watch,
+// which was set before, has fired (seeds.md A10).
 func TestDoubleOpenedBeforeTheOwnNode(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -209,8 +209,8 @@ func TestDoubleOpenedBeforeTheOwnNode(t *testing.T) {
 	leaveAll(w, e.in, late)
 }
 
-// The last one arrives, and leaves again, while the first one's connection is down. It
-// learns of it when it is back.
+// The last participant enters and leaves while the connection of the first is down, which learns
+// of it when the connection is back.
 func TestDoubleOpenedWhileCutOff(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

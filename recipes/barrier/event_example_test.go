@@ -10,7 +10,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/barrier"
 )
 
-// Each Set lets one worker go on.
+// Each Set releases one worker.
 func ExampleEvent() {
 	t := standin.Example()
 	defer t.End()

@@ -164,7 +164,7 @@ func TestEventAutoRemembersOne(t *testing.T) {
 	w.Must(<-all[1])
 }
 
-// The first one dies in the moment of a Set: the signal is the next one's.
+// The first waiter dies at the moment of a Set: the next one gets the signal.
 func TestEventSignalOfTheDeadPassesOn(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -186,7 +186,7 @@ func TestEventSignalOfTheDeadPassesOn(t *testing.T) {
 	w.Must(<-next)
 }
 
-// The signal of one who gives up is the next one's, or is remembered.
+// The signal of a waiter that gives up goes to the next one, or is remembered.
 func TestEventAutoGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -270,8 +270,8 @@ func TestEventNoHerd(t *testing.T) {
 		w.Must(auto(t, w.Look).Set(w.Ctx))
 		w.Must(<-done)
 	}
-	// Of each Set: the first one is woken by it and hears of its own change; then
-	// the second hears that the first has left.
+	// Each Set wakes the first waiter, which is then told of its own change, and the
+	// second when the first has left.
 	if got, most := events(rec), 3*n; got > most {
 		t.Errorf("%d sets of %d waiters took %d events, want %d at most", n, n, got, most)
 	}
@@ -311,7 +311,7 @@ func TestEventForeignChild(t *testing.T) {
 	_, err := w.Look.Create(w.Ctx, "/dir/e/foreign", nil, client.CreateOptions{})
 	w.Must(err)
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), recipes.ErrLayout)
-	w.Must(auto(t, w.C).Set(w.Ctx)) // whoever waits
+	w.Must(auto(t, w.C).Set(w.Ctx)) // for any waiter
 	mustBe(t, auto(t, w.C).Set(w.Ctx), recipes.ErrLayout)
 	w.AwaitChildren("/dir/e", 1)
 }
@@ -325,8 +325,8 @@ func TestEventForbidden(t *testing.T) {
 	mustBe(t, auto(t, w.C).Wait(w.Ctx), client.ErrNoAuth)
 }
 
-// Those who wait are counted as the leader knows them before a signal is dropped: else one
-// that has come just now, of which the server of who signals has not heard, is not released.
+// Set counts the waiters that the leader knows of. Otherwise it would drop a signal for a waiter
+// that its own server does not know of yet.
 func TestEventWaitersAreCountedInSync(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -68,9 +68,9 @@ func check(w *trial.World, own, other <-chan met) {
 	w.AwaitChildren("/pairs", 0)
 }
 
-// In a storm all that know of a meeting know the same, its values are those of different
-// parties, and no value is in two. A party is missing among those who know only if its
-// call has failed with an ambiguous error.
+// In a storm all parties of a meeting are told the same, its values are of different parties,
+// and no value is in two meetings. A party is not told of its meeting only if its call has
+// failed with an ambiguous error.
 func TestRendezvousStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{}, func(s *trial.Storm) {
 		var mu sync.Mutex

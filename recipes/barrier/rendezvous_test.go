@@ -107,7 +107,7 @@ func TestRendezvousMany(t *testing.T) {
 	}
 }
 
-// One who has given up is not met, and leaves nothing.
+// A party that has given up is not met, and leaves nothing.
 func TestRendezvousGivesUp(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -129,7 +129,7 @@ func TestRendezvousGivesUp(t *testing.T) {
 	mustMeet(t, <-a, 0, "a", "b")
 }
 
-// One who gives up as its own change breaks, which was not made, knows that it has not met.
+// A party whose own change was not made, and that gives up then, knows that it has not met.
 func TestRendezvousGivesUpWhileMeeting(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -153,7 +153,7 @@ func TestRendezvousGivesUpWhileMeeting(t *testing.T) {
 	mustMeet(t, <-other, 0, "other", "next")
 }
 
-// One who gives up when it has been met already, and doesn't know it, has met.
+// A party that gives up after it was met, without knowing it, has met.
 func TestRendezvousGivesUpTooLate(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -170,7 +170,7 @@ func TestRendezvousGivesUpTooLate(t *testing.T) {
 	mustMeet(t, <-late, 0, "late", "other")
 }
 
-// One who has died is not met.
+// A party that has died is not met.
 func TestRendezvousDeadIsNotMet(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -236,7 +236,7 @@ func TestRendezvousBadUse(t *testing.T) {
 		t.Error("New without a client has no error")
 	}
 	of3 := meet(w.Ctx, place(t, w.C, 3), "a")
-	w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpGetData, 2)) // it has looked who is there, and waits
+	w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpGetData, 2)) // it has read the parties, and waits
 	m := <-meet(w.Ctx, place(t, w.Other(), 2), "b")
 	mustBe(t, m.err, recipes.ErrLayout) // parties of three are there
 	w.AwaitChildren("/pairs", 1)

@@ -94,7 +94,7 @@ func TestBoardWorkerFields(t *testing.T) {
 	if before.Session != own || before.ID != r.ID() || before.Since.IsZero() || before.Since.After(time.Now().Add(time.Hour)) {
 		t.Errorf("worker is %+v", before)
 	}
-	w.Must(r.Set(w.Ctx, "idle")) // set anew, to the same
+	w.Must(r.Set(w.Ctx, "idle")) // set again, to the same
 	all, err = newBoard(w, w.Look).Workers(w.Ctx)
 	if w.Must(err); all[0].Since.Before(before.Since) || all[0].Status != "idle" {
 		t.Errorf("worker is %+v, was %+v", all[0], before)

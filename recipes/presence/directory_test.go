@@ -179,7 +179,7 @@ func TestDirectoryProvider(t *testing.T) {
 	if _, stale := p.Stale(); stale {
 		t.Error("stale")
 	}
-	// What is registered anew has not failed.
+	// An instance that is registered again has not failed.
 	w.Must(one.Release(w.Ctx))
 	directoryAwait(w, p, "3 4")
 	directoryRegister(w, w.C, web("1"))

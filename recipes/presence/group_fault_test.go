@@ -29,7 +29,7 @@ func TestGroupEveryFaultOfMember(t *testing.T) {
 		}
 		w.Must(m.Release(w.Ctx))
 		if got := w.Children("/g"); len(got) != 0 {
-			w.Errorf("%s: after Leave there is %q", w.Fault, got)
+			w.Errorf("%s: after Release there is %q", w.Fault, got)
 		}
 	})
 }

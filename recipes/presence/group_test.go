@@ -152,7 +152,7 @@ func TestGroupMemberComesBack(t *testing.T) {
 	}
 }
 
-// A follower goes on when its own session has ended, and says when it can't know.
+// A follower continues after the end of its own session, and says when it is stale.
 func TestGroupFollowerIsCutOff(t *testing.T) {
 	w := trial.New(t)
 	c := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).Namespace(w.Dir())
@@ -213,9 +213,9 @@ func TestGroupTraceOfMember(t *testing.T) {
 	groupAwaitTrace(w, rec, "delete /g/a", "event NodeDeleted /g/a")
 }
 
-// What a follower pays for each change (seeds.md A3): one event, and two reads of a
-// few bytes for one who joins or leaves, one for one whose data have changed. However
-// many members there are, nobody reads the list again.
+// A change costs a follower one event (seeds.md A3), and two small reads if a member joins or
+// leaves, or one if its data has changed. However many members there are, nobody reads the
+// list again.
 func TestGroupTraceOfFollower(t *testing.T) {
 	w := trial.New(t)
 	theirs := newGroup(w, w.Look, presence.Options{})

@@ -138,7 +138,7 @@ func TestDirectoryDown(t *testing.T) {
 		{time.Second, true, true}, // twice
 		{time.Minute - 1, false, true},
 		{1, false, false},              // the pause is over
-		{0, true, false},               // and counting begins anew
+		{0, true, false},               // and counting begins again
 		{2 * time.Minute, true, false}, // too long ago to count
 		{time.Minute - 1, true, true},
 	} {

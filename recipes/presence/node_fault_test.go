@@ -87,9 +87,9 @@ func TestNodeEveryFaultWithoutRenewal(t *testing.T) {
 	}
 }
 
-// Clients that count in the data of their nodes, in storms. Whoever looks sees one node
-// of each at most, and counts that never go back; when it is calm all are there with
-// the last count, and none after Close.
+// Clients count in the data of their nodes, in storms. An observer sees at most one node of each,
+// and counts that never decrease; after the storm all are there with the last count, and
+// none after Close.
 func TestNodeStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Renew: true}, func(s *trial.Storm) {
 		settle.Ensure(s.Ctx, s.Look, "/d", client.CreateOptions{})

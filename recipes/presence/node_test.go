@@ -387,7 +387,7 @@ func TestNodeACLs(t *testing.T) {
 	mustBe(t, n.Close(w.Ctx), client.ErrNoAuth)
 }
 
-// Close whose context ends goes on in the background.
+// A Close whose context ends continues in the background.
 func TestNodeCloseInTheBackground(t *testing.T) {
 	w := trial.New(t)
 	n := start(w, w.C, "/d/a", "", presence.NodeOptions{})

@@ -219,9 +219,9 @@ func TestPartitionerMemberComesBack(t *testing.T) {
 	}
 }
 
-// What a change of the members costs one who stays: an event and two small reads for the
-// member that has come, and nothing for partitions that stay; for one that goes, the
-// delete of its node and the event of that; for one that comes, at most one wake-up.
+// A change of the members costs a member that stays an event and two small reads for the member
+// that has come, and nothing for partitions that stay; a partition that goes costs the delete
+// of its node and the event of that, and one that comes at most one wake-up.
 func TestPartitionerTrace(t *testing.T) {
 	w := trial.New(t)
 	a := run(w, w.Look, "a", idle)
@@ -325,8 +325,8 @@ func TestPartitionerACLs(t *testing.T) {
 	}
 }
 
-// A member that was started anew has the ID of the one before, whose session lives on:
-// it waits for its partitions until that has gone.
+// A member that was restarted has the ID of the one before, whose session is still alive: it
+// waits for its partitions until that session has ended.
 func TestPartitionerRestarted(t *testing.T) {
 	w := trial.New(t)
 	before := run(w, w.C, "a", idle)

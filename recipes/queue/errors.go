@@ -7,9 +7,6 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// ErrEmpty is returned by Element and Remove if the queue has no items.
-var ErrEmpty = errors.New("queue is empty")
-
 // ErrUnknown means that the session or the context ended while an item was being offered or
 // taken, and that it can't be found out whether that was done. If an item was being taken,
 // the error is also an *UnknownError, which has the item.

@@ -207,7 +207,7 @@ var kinds = map[string]func(w *trial.World, c *client.Client) offering{
 	},
 }
 
-// Who waits for an item gets it, though the connection breaks while he does.
+// A call that waits for an item gets it, though the connection breaks meanwhile.
 func TestEveryFaultOfWaiting(t *testing.T) {
 	for kind, k := range kinds {
 		if kind == "bounded" || kind == "delay" {
@@ -239,7 +239,7 @@ func TestEveryFaultOfWaiting(t *testing.T) {
 	}
 }
 
-// Who is let into a full queue is in, and no one else.
+// An offer that waited for a full queue is in the queue, and no other.
 func TestEveryFaultOfAFullQueue(t *testing.T) {
 	each(t, "bounded", func(w *trial.World) {
 		q, other := openBounded(w, w.C, "/in/q", 1, queue.Options{}), openBounded(w, w.Look, "/in/q", 1, queue.Options{})

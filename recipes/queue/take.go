@@ -44,19 +44,6 @@ func (q *consumer) TakeAll(ctx context.Context, limit int) ([][]byte, error) {
 	return q.take(ctx, limit, true)
 }
 
-// Remove is Poll that returns ErrEmpty if there is no item.
-func (q *consumer) Remove(ctx context.Context) ([]byte, error) { return orEmpty(q.Poll(ctx)) }
-
-// Element is Peek that returns ErrEmpty if there is no item.
-func (q *consumer) Element(ctx context.Context) ([]byte, error) { return orEmpty(q.Peek(ctx)) }
-
-func orEmpty(data []byte, ok bool, err error) ([]byte, error) {
-	if err == nil && !ok {
-		err = ErrEmpty
-	}
-	return data, err
-}
-
 // Peek returns the first item and leaves it in the queue; ok is false if there is none.
 func (q *consumer) Peek(ctx context.Context) (data []byte, ok bool, err error) {
 	ctx, end, err := q.life.begin(ctx)

@@ -151,7 +151,7 @@ func counterStorm(t *testing.T, o value.CounterOptions) {
 	})
 }
 
-// Of a crowd each gets numbers of its own, and all that it asked for.
+// Each of a crowd gets its own numbers, and as many as it asked for.
 func TestCounterCrowd(t *testing.T) {
 	for _, o := range []value.CounterOptions{{}, {Exact: true}, {Lock: "/app/lock", Tries: 2}} {
 		t.Run(fmt.Sprintf("exact=%t,lock=%q", o.Exact, o.Lock), func(t *testing.T) {

@@ -16,8 +16,8 @@ type counterCount struct {
 	read  bool
 }
 
-// unknown is the output of a count of which nobody knows whether it was done; it may
-// take effect at any time behind its call, or never.
+// unknown is the output of a count whose outcome is unknown: it may take effect at any time
+// after its call, or never.
 type unknown struct{}
 
 // failed is the output of a count that was surely not done.
@@ -41,7 +41,7 @@ func counting(seed int64) porcupine.Model {
 	}
 }
 
-// history notes who asked for what when, and what came of it.
+// history records calls and their results.
 type history struct {
 	clock atomic.Int64
 	mu    sync.Mutex

@@ -146,7 +146,8 @@ func TestCounterTraceCompareAndSet(t *testing.T) {
 	}
 }
 
-// Who loses Options.Tries times asks for the lock, counts under it, and gives it back.
+// A count that has failed CounterOptions.Tries times acquires the lock, counts under it, and
+// unlocks.
 func TestCounterTracePromotion(t *testing.T) {
 	w := trial.New(t)
 	n := counterOpen(t, w.C, value.CounterOptions{Lock: "/app/lock", Tries: 3})
@@ -178,7 +179,7 @@ func TestCounterTracePromotion(t *testing.T) {
 	w.AwaitChildren("/app/lock", 0)
 }
 
-// Without a lock it goes on trying, two requests each time.
+// Without a lock it tries again and again, with two requests each time.
 func TestCounterTraceOptimistic(t *testing.T) {
 	w := trial.New(t)
 	n, other := counterOpen(t, w.C, value.CounterOptions{}), counterOpen(t, w.Other(), value.CounterOptions{})
