@@ -20,7 +20,7 @@ import (
 func TestEverySyncCallHasItsAsyncTwin(t *testing.T) {
 	sync, async := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Async]()
 	// What is not one operation of the protocol.
-	others := strings.Fields(`Async Background Close InSession Namespace Options Root Session State
+	others := strings.Fields(`Async Background Close Ensemble InSession Namespace Options Root Session State
 		States Status Steady Unrooted WaitConnected WithInbox WithRetry`)
 
 	for i := range sync.NumMethod() {

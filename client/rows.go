@@ -235,6 +235,10 @@ func encodeReconfig(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return jute.AppendInt64(b, a.version), nil
 }
 
+func encodeNumber(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	return jute.AppendInt32(b, int32(a.version)), nil
+}
+
 func checkAuth(_ *Client, _ *call, a *args) error {
 	if a.auth.Scheme == "" {
 		return errors.New("no scheme, such as \"digest\"")

@@ -144,6 +144,8 @@ type table struct {
 	countDescendants op[int]
 	whoAmI           op[[]Identity]
 	reconfig         op[Node]
+	transferLeader   op[None]
+	drain            op[int]
 	addAuth          op[None]
 }
 
@@ -171,6 +173,8 @@ func newTable() *table {
 		countDescendants: op[int]{code: jute.OpGetAllChildrenNumber, check: checkPath, encode: encodePath, decode: decodeCount},
 		whoAmI:           op[[]Identity]{code: jute.OpWhoAmI, encode: encodeNothing, decode: decodeIdentities},
 		reconfig:         op[Node]{code: jute.OpReconfig, encode: encodeReconfig, decode: decodeNode},
+		transferLeader:   op[None]{code: jute.OpTransferLeader, encode: encodeNumber},
+		drain:            op[int]{code: jute.OpDrain, encode: encodeNumber, decode: decodeCount},
 		addAuth:          op[None]{code: jute.OpAuth, check: checkAuth},
 	}
 }

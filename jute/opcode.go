@@ -40,6 +40,10 @@ const (
 	OpSetWatches2          OpCode = 105
 	OpAddWatch             OpCode = 106
 	OpWhoAmI               OpCode = 107
+
+	// zkd's own. Other servers do not know them, and close the connection.
+	OpTransferLeader OpCode = 2001
+	OpDrain          OpCode = 2002
 )
 
 var opNames = map[OpCode]string{
@@ -76,6 +80,8 @@ var opNames = map[OpCode]string{
 	OpSetWatches2:          "setWatches2",
 	OpAddWatch:             "addWatch",
 	OpWhoAmI:               "whoAmI",
+	OpTransferLeader:       "transferLeader",
+	OpDrain:                "drain",
 }
 
 func (op OpCode) String() string {
@@ -90,7 +96,7 @@ func (op OpCode) String() string {
 func (op OpCode) Write() bool {
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDeleteContainer,
-		OpSetData, OpSetACL, OpMulti, OpReconfig, OpCreateSession, OpCloseSession:
+		OpSetData, OpSetACL, OpMulti, OpReconfig, OpCreateSession, OpCloseSession, OpTransferLeader:
 		return true
 	}
 	return false

@@ -206,6 +206,28 @@ func appendNullString(b []byte, s string) []byte {
 	return AppendString(b, s)
 }
 
+// TransferLeaderRequest is the body of transferLeader.
+type TransferLeaderRequest struct {
+	Server int32 // id of the new leader
+}
+
+// Append appends the record.
+func (r *TransferLeaderRequest) Append(b []byte) []byte { return AppendInt32(b, r.Server) }
+
+// Decode reads the record.
+func (r *TransferLeaderRequest) Decode(d *Decoder) { r.Server = d.Int32() }
+
+// DrainRequest is the body of drain.
+type DrainRequest struct {
+	Percent int32 // of the other connections of the server, 1 to 100, that it ends
+}
+
+// Append appends the record.
+func (r *DrainRequest) Append(b []byte) []byte { return AppendInt32(b, r.Percent) }
+
+// Decode reads the record.
+func (r *DrainRequest) Decode(d *Decoder) { r.Percent = d.Int32() }
+
 // AuthRequest is the body of auth: Apache's AuthPacket.
 type AuthRequest struct {
 	Type   int32 // 0; has no effect

@@ -391,3 +391,37 @@ func writeFile(fs vfs.FS, name, text string) error {
 	_, err = f.WriteAt([]byte(text), 0)
 	return errors.Join(err, f.Sync(), f.Close())
 }
+
+// The leader changes as an administrator asks, and a server ends a share of its connections.
+func TestTransferLeaderAndDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 3)
+		leader := e.leader()
+		to := leader%3 + 1
+		c := e.servers[leader].connect(t)
+		for _, bad := range []int32{0, 9} {
+			if r := c.call(jute.OpTransferLeader, &jute.TransferLeaderRequest{Server: bad}); r.Err != jute.ErrBadArguments {
+				t.Errorf("to server %d: %v", bad, r.Err)
+			}
+		}
+		c.ok(jute.OpTransferLeader, &jute.TransferLeaderRequest{Server: int32(leader)})
+		c.send(jute.OpTransferLeader, &jute.TransferLeaderRequest{Server: int32(to)})
+		e.await("the leader changes", func() bool { return e.servers[to].leads() })
+
+		s := e.servers[to]
+		e.await("it serves", s.serving.Load)
+		c = s.connect(t)
+		for range 10 {
+			s.connect(t)
+		}
+		if r := c.call(jute.OpDrain, &jute.DrainRequest{Percent: 101}); r.Err != jute.ErrBadArguments {
+			t.Errorf("101 %%: %v", r.Err)
+		}
+		r := c.ok(jute.OpDrain, &jute.DrainRequest{Percent: 45})
+		d := jute.NewDecoder(r.body)
+		if n := d.Int32(); n != 5 {
+			t.Errorf("%d connections end", n)
+		}
+		e.await("5 connections end", func() bool { return s.connections() == 6 })
+	})
+}

@@ -165,7 +165,11 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 // answers reports whether o, which has no transaction, can be the result of req: a
 // refusal can be the result of any request.
 func answers(req *request, o *replica.Order) bool {
-	return o.Code != 0 || req.op == jute.OpSync || req.op == jute.OpReconfig || !replica.Ordered(req.op)
+	switch req.op {
+	case jute.OpSync, jute.OpReconfig, jute.OpTransferLeader:
+		return true
+	}
+	return o.Code != 0 || !replica.Ordered(req.op)
 }
 
 // serveReads serves the reads at the head of c's queue, up to the next ordered
@@ -265,6 +269,8 @@ func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *da
 		}
 	case req.op == jute.OpSync:
 		a.answerSync(c, req, zxid)
+	case req.op == jute.OpTransferLeader:
+		c.reply(req.xid, zxid, 0)
 	case req.op == jute.OpReconfig:
 		data, node, _ := a.clients.state.Tree.GetData(configPath)
 		stat := node.Stat()

@@ -69,6 +69,8 @@ func (r *read) dispatch() (err error, known bool) {
 		r.whoAmI()
 	case jute.OpCloseSession: // of a local session
 		r.closeLocal()
+	case jute.OpDrain:
+		err = r.drain()
 	default:
 		return nil, false
 	}

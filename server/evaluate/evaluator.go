@@ -172,6 +172,11 @@ func (e *Evaluator) evaluate(txn *datatree.Txn) error {
 			return err
 		}
 		return jute.ErrUnimplemented // without an ensemble
+	case jute.OpTransferLeader:
+		if _, err := e.transferLeader(); err != nil {
+			return err
+		}
+		return jute.ErrUnimplemented
 	}
 	return jute.ErrUnimplemented
 }

@@ -34,6 +34,26 @@ func (e *Evaluator) Reconfig(req *Request) (Reconfig, error) {
 	return Reconfig{change, denied == nil, e.configVersion()}, nil
 }
 
+// TransferLeader decodes a request to change the leader, which may be made by those who may
+// change the members.
+func (e *Evaluator) TransferLeader(req *Request) (r jute.TransferLeaderRequest, err error) {
+	e.req = req
+	defer func() { e.req = nil }()
+	if r, err = e.transferLeader(); err == nil {
+		_, err = e.permitted(configPath, jute.PermWrite)
+	}
+	return r, err
+}
+
+func (e *Evaluator) transferLeader() (r jute.TransferLeaderRequest, err error) {
+	d := jute.NewAliasDecoder(e.req.Body)
+	r.Decode(&d)
+	if d.Err() != nil {
+		return r, errUndecodable
+	}
+	return r, e.checkSession()
+}
+
 func (e *Evaluator) reconfig() (r jute.ReconfigRequest, err error) {
 	d := jute.NewAliasDecoder(e.req.Body)
 	r.Decode(&d)

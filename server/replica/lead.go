@@ -274,8 +274,8 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 		return 1, r.resume(req)
 	}
 	r.checkOwner(req, s)
-	if req.Op == jute.OpReconfig && req.Refused == 0 && r.o.Reconfigure != nil {
-		if done, ok := r.reconfigure(req); done || !ok {
+	if control := r.controlOf(req); control != nil {
+		if done, ok := control(req); done || !ok {
 			return 1, ok
 		}
 	}

@@ -9,11 +9,22 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
+// controlOf returns what handles a request that concerns the ensemble itself, or nil. done is
+// false if the request is refused: then it is a transaction that fails with Request.Refused.
+// ok is false if nothing can be proposed now. The tree is locked for reading.
+func (r *Replica) controlOf(req *evaluate.Request) func(*evaluate.Request) (done, ok bool) {
+	switch {
+	case req.Refused != 0 || r.o.Reconfigure == nil:
+	case req.Op == jute.OpReconfig:
+		return r.reconfigure
+	case req.Op == jute.OpTransferLeader:
+		return r.transferLeader
+	}
+	return nil
+}
+
 // reconfigure proposes the change of the members that a request asks for. Its client is
-// answered by a barrier after the change: the change takes effect when it is applied. done
-// is false if the change is refused: then the request is a transaction that fails with
-// Request.Refused. ok is false if nothing can be proposed now. The tree is locked for
-// reading.
+// answered by a barrier after the change: the change takes effect when it is applied.
 func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	if _, ok := r.Core.NextZxid(); !ok {
 		return false, false
@@ -36,6 +47,24 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	}
 	req.Refused = refusalOf(err)
 	r.event(2, 0, fmt.Sprintf("a change of the members that session %v asked for is refused: %v", req.Session, err))
+	return false, true
+}
+
+// transferLeader makes another server the leader. The client is answered before that, and
+// loses its connection with all others.
+func (r *Replica) transferLeader(req *evaluate.Request) (done, ok bool) {
+	request, err := r.leading.evaluator.TransferLeader(req)
+	if to := zab.SID(request.Server); err == nil && to != r.o.ID {
+		err = r.Core.TransferTo(to)
+	}
+	switch {
+	case err == nil:
+		r.placeBarrier(barrier{origin: req.Origin})
+		return true, true
+	case errors.Is(err, zab.ErrNotLeading):
+		return false, false
+	}
+	req.Refused = refusalOf(err)
 	return false, true
 }
 
@@ -71,7 +100,7 @@ func refusalOf(err error) jute.Code {
 		return jute.ErrReconfigInProgress
 	case errors.Is(err, zab.ErrNoQuorum), errors.Is(err, zab.ErrLateVoters):
 		return jute.ErrNewConfigNoQuorum
-	case errors.Is(err, zab.ErrBadMembers):
+	case errors.Is(err, zab.ErrBadMembers), errors.Is(err, zab.ErrNotPrepared):
 		return jute.ErrBadArguments
 	}
 	return jute.CodeOf(err)

@@ -66,7 +66,11 @@ func (s *Sim) inject(f Fault) {
 		s.afterUndo(s.between(s.cfg.ElectionMs*500, s.cfg.ElectionMs*5000), func() { n.full = false })
 	case FaultTransfer:
 		if l := s.leader(); l != nil && !l.paused {
-			l.core.Transfer()
+			if s.percent(50) {
+				l.core.Transfer()
+			} else if to := s.anyNode(); l.core.TransferTo(to.id) == nil {
+				s.trace(l, "hands over to %d", to.id)
+			}
 			s.takeOutputs(l)
 		}
 	case FaultWipe, FaultDamage, FaultRollback, FaultOldCopy:

@@ -502,9 +502,9 @@ func (c *Core) DiskHealth(oldestMs uint64, full bool) {
 	switch {
 	case c.status.Role != Leading:
 	case oldestMs > c.opt.DiskStall:
-		c.handOver("the disk is stuck")
+		c.handOver("the disk is stuck", 0)
 	case full:
-		c.handOver("the disk is full") // if no server has room, this leader refuses writes
+		c.handOver("the disk is full", 0) // if no server has room, this leader refuses writes
 	}
 }
 

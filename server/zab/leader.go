@@ -29,6 +29,7 @@ type leadership struct {
 	renewed     bool // a renewal has been done
 
 	handingOver  bool
+	handTo       SID // the only possible successor; 0 means any
 	successor    SID // the server told to take over
 	timeoutNowAt uint64
 	handDeadline uint64
@@ -288,12 +289,13 @@ func (c *Core) requireConfirmation() {
 	}
 }
 
-// Reasons to refuse a change of the members.
+// Reasons to refuse a change of the members or of the leader.
 var (
 	ErrNotLeading     = errors.New("this server does not lead")
 	ErrMembersPending = errors.New("another change of the members is not committed yet")
 	ErrNoQuorum       = errors.New("no quorum of the new members is up to date")
 	ErrLateVoters     = errors.New("servers that would get a vote are not up to date")
+	ErrNotPrepared    = errors.New("the server is no voter, or not up to date")
 	ErrBadMembers     = errors.New("the members are not in order, or without a voter")
 )
 

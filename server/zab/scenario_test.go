@@ -26,7 +26,7 @@ import (
 //	members N LIST        change the members: "1 2 3 4o"
 //	read N                a read barrier; its answer comes with "reads"
 //	reads N
-//	transfer N            hand over
+//	transfer N [TO]       hand over, to a certain server
 //	purge N               the log up to what is applied
 //	promise N EPOCH TO    on the disk of a stopped server
 //	append N ZXID DATA    the same: an entry after its last
@@ -149,7 +149,13 @@ func (s *stage) each(name string, args []string) (string, error) {
 	case "reads":
 		return one.answers(), nil
 	case "transfer":
-		one.core.Transfer()
+		if len(args) > 1 {
+			if err := one.core.TransferTo(sid(args[1])); err != nil {
+				return err.Error(), nil
+			}
+		} else {
+			one.core.Transfer()
+		}
 		one.take()
 	case "purge":
 		one.logStart = one.state.Zxid

@@ -1,18 +1,34 @@
 package zab
 
+import "fmt"
+
 // Transfer makes a leader hand over to the best prepared learner, before it stops for
 // maintenance. It accepts no more proposals. Without such a learner nothing changes. The
 // transfer is done when the role changes.
-func (c *Core) Transfer() { c.handOver("asked to") }
+func (c *Core) Transfer() { c.handOver("asked to", 0) }
+
+// TransferTo is like Transfer to a certain server, and to no other one. It returns an error if
+// nothing changes.
+func (c *Core) TransferTo(id SID) error {
+	switch {
+	case !c.proposing():
+		return ErrNotLeading
+	case !c.prepared(c.linked(id)):
+		return ErrNotPrepared
+	}
+	c.handOver(fmt.Sprintf("asked to, to server %d", id), id)
+	return nil
+}
 
 // handOver begins to hand over: when the successor has everything, it is told to take over
-// at once, and the others promise it an epoch although they still hear this leader.
-func (c *Core) handOver(why string) {
-	if c.status.Role != Leading || c.handingOver || c.renewing || c.bestSuccessor() == nil {
+// at once, and the others promise it an epoch although they still hear this leader. to is
+// the only possible successor, or 0.
+func (c *Core) handOver(why string, to SID) {
+	if c.status.Role != Leading || c.handingOver || c.renewing || c.bestSuccessor(to) == nil {
 		return
 	}
 	c.event(1, 0, "hands over: "+why)
-	c.handingOver, c.successor = true, 0
+	c.handingOver, c.handTo, c.successor = true, to, 0
 	c.handDeadline = c.now + c.opt.ElectionTimeout
 	for _, p := range c.peers {
 		p.timeoutNowSent = false
@@ -20,13 +36,18 @@ func (c *Core) handOver(why string) {
 	c.tryHandOver()
 }
 
-// bestSuccessor returns the healthy voter that lags least; among equals it prefers one that
-// has not been told in vain.
-func (c *Core) bestSuccessor() (best *peer) {
+// prepared reports whether a peer can take over: it is a healthy voter with the history of this
+// leader.
+func (c *Core) prepared(p *peer) bool {
+	return p != nil && p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall && !p.full &&
+		c.now < p.echoedAt+3*c.opt.Heartbeat && c.members().Voter(p.id) && c.reliesOn(p)
+}
+
+// bestSuccessor returns the server to, unless that is 0, or the prepared one that lags least;
+// among equals it prefers one that has not been told in vain.
+func (c *Core) bestSuccessor(to SID) (best *peer) {
 	for _, p := range c.peers {
-		well := p.up && p.synced && p.state == learnerStream && p.diskMs < c.opt.DiskStall && !p.full &&
-			c.now < p.echoedAt+3*c.opt.Heartbeat && c.members().Voter(p.id) && c.reliesOn(p)
-		if well && (best == nil || p.match > best.match || p.match == best.match && best.timeoutNowSent && !p.timeoutNowSent) {
+		if (to == 0 || p.id == to) && c.prepared(p) && (best == nil || p.match > best.match || p.match == best.match && best.timeoutNowSent && !p.timeoutNowSent) {
 			best = p
 		}
 	}
@@ -37,7 +58,7 @@ func (c *Core) tryHandOver() {
 	if c.successor != 0 && c.now < c.timeoutNowAt+3*c.opt.Heartbeat {
 		return // the successor is taking over
 	}
-	p := c.bestSuccessor()
+	p := c.bestSuccessor(c.handTo)
 	if p == nil || p.match < c.appended && !mutated(transferWithoutAck) {
 		return
 	}
@@ -56,7 +77,7 @@ func (c *Core) successorLost() {
 // soon as that is committed, or when another server can take over.
 func (c *Core) handOverIfNoVoter() {
 	if !c.voter(c.opt.ID) {
-		c.handOver("this server is no voter any more")
+		c.handOver("this server is no voter any more", 0)
 	}
 }
 
