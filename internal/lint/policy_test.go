@@ -83,7 +83,7 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/command: client client/cache client/sasl client/tree cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
-	                   recipes recipes/election recipes/lock
+	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/servers: client internal/ask
 	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: client client/settle client/tree
@@ -95,17 +95,16 @@ const ours = `
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/settle client/tree client/zktest internal/testing/seeds recipes recipes/internal/line
 	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery recipes/doublebarrier
-	                       recipes/election recipes/event recipes/group
-	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
-	                       recipes/semaphore recipes/twopc recipes/value
+	                       recipes/election recipes/event recipes/group recipes/hold
+	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous
+	                       recipes/twopc recipes/value
 	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config recipes/counter
-	                       recipes/discovery recipes/doublebarrier recipes/election recipes/event recipes/group
+	                       recipes/discovery recipes/doublebarrier recipes/election recipes/event recipes/group recipes/hold
 	                       recipes/idempotent recipes/internal/trial recipes/keepalive recipes/lock recipes/naming
-	                       recipes/partitioner recipes/queue recipes/rendezvous recipes/rwlock recipes/semaphore
+	                       recipes/partitioner recipes/queue recipes/rendezvous
 	                       recipes/status recipes/twopc recipes/value
-	recipes/lock:          jute client client/settle client/tree recipes recipes/internal/line
-	recipes/rwlock:        client client/settle recipes recipes/internal/line
-	recipes/semaphore:     client client/settle recipes recipes/internal/line
+	recipes/hold:          jute client client/settle recipes recipes/internal/line
+	recipes/lock:          client client/settle recipes recipes/hold recipes/internal/line
 	recipes/election:      client client/settle recipes recipes/internal/line
 	recipes/barrier:       client client/settle recipes recipes/internal/line
 	recipes/doublebarrier: client client/settle recipes recipes/internal/line
@@ -116,11 +115,11 @@ const ours = `
 	recipes/group:         client client/cache recipes recipes/internal/line recipes/keepalive
 	recipes/status:        client recipes recipes/internal/line recipes/group recipes/keepalive
 	recipes/discovery:     client client/cache recipes recipes/internal/line recipes/keepalive
-	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
+	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/hold recipes/lock
 	recipes/naming:        client client/settle client/typed recipes recipes/internal/line
 	recipes/config:        client client/cache client/settle client/typed recipes recipes/internal/feed recipes/internal/line
 	recipes/value:         client client/settle client/typed recipes recipes/internal/line recipes/internal/receipt
-	recipes/counter:       client client/typed recipes recipes/internal/line recipes/lock recipes/value
+	recipes/counter:       client client/typed recipes recipes/hold recipes/internal/line recipes/lock recipes/value
 	recipes/idempotent:    client client/settle client/tree recipes recipes/internal/line
 	recipes/cacheview:     client client/cache client/typed recipes recipes/internal/line
 	recipes/twopc:         client client/settle recipes recipes/internal/line
@@ -129,7 +128,7 @@ const ours = `
 	examples/masterworker/layout: client
 	examples/masterworker: client examples/masterworker/layout
 	examples/queue:        client recipes/queue
-	examples/lock:         client client/settle client/typed recipes recipes/lock
+	examples/lock:         client client/settle client/typed recipes recipes/hold recipes/lock
 	examples/config:       client recipes/config
 	examples/group:        client recipes/group
 
@@ -147,8 +146,8 @@ const ours = `
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
-	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/lock
-	                   recipes/queue recipes/rwlock recipes/semaphore
+	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/hold recipes/lock
+	                   recipes/queue
 	test/compat/apps:  none
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/typed"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/value"
@@ -64,7 +65,7 @@ func New(c *client.Client, path string, o Options) (*Counter, error) {
 		n.tries = DefaultTries
 	}
 	if o.Lock != "" {
-		if n.mutex, err = lock.New(c, o.Lock, lock.Options{ACL: o.ACL}); err != nil {
+		if n.mutex, err = lock.NewMutex(c, o.Lock, lock.Options{Options: hold.Options{ACL: o.ACL}}); err != nil {
 			return nil, fmt.Errorf("counter: Options.Lock: %w", err)
 		}
 	}
@@ -153,7 +154,7 @@ func (n *Counter) change(ctx context.Context, fn func(int64) (int64, error)) (Ch
 		return did, line.Settled(err, nil) // a place in the line may be in doubt, but not the number
 	}
 	// That it can't be unlocked, or is lost, does no harm to what is done.
-	defer held.Unlock(ctx)
+	defer held.Release(ctx)
 	for {
 		did.Locked++
 		if again, err := n.try(ctx, fn, &did); !again {

@@ -5,18 +5,19 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
 // alone fails if somebody else can have the lock and h be used nevertheless.
-func alone(w *trial.World, h *lock.Held) {
+func alone(w *trial.World, h *hold.Held) {
 	w.Helper()
 	other, ok, err := mutex(w, w.Look, lock.Options{}).TryLock(w.Ctx)
 	w.Must(err)
 	if ok {
 		w.Superseded(h, other)
-		w.Must(other.Unlock(w.Ctx))
+		w.Must(other.Release(w.Ctx))
 	}
 }
 
@@ -29,7 +30,7 @@ func TestEveryFaultOfAFreeLock(t *testing.T) {
 					w.Explained("lock", err)
 				} else {
 					alone(w, h)
-					w.GiveUp("unlock", h.Unlock)
+					w.GiveUp("unlock", h.Release)
 				}
 				w.AwaitChildren("/l", 0)
 			})
@@ -48,7 +49,7 @@ func TestEveryFaultWithRenewal(t *testing.T) {
 				h, err = m.Lock(w.Ctx)
 			}
 			alone(w, h)
-			w.GiveUp("unlock", h.Unlock)
+			w.GiveUp("unlock", h.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -73,13 +74,13 @@ func TestEveryFaultOfAWait(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		first := held(w, w.Look, lock.Options{})
 		out := waiting(w, w.Ctx, mutex(w, w.C, lock.Options{}))
-		w.Must(first.Unlock(w.Ctx))
+		w.Must(first.Release(w.Ctx))
 		got := <-out
 		if got.err != nil {
 			w.Explained("lock", got.err)
 		} else {
 			alone(w, got.held)
-			w.GiveUp("unlock", got.held.Unlock)
+			w.GiveUp("unlock", got.held.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -114,7 +115,7 @@ func TestEveryFaultOfAWaitGivenUp(t *testing.T) {
 		}
 		w.AwaitChildren("/l", 1)
 		w.Must(first.Err())
-		w.Must(first.Unlock(w.Ctx))
+		w.Must(first.Release(w.Ctx))
 		w.AwaitChildren("/l", 0)
 	})
 }
@@ -131,7 +132,7 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 			w.Explained("try lock", err)
 		}
 		w.AwaitChildren("/l", 1)
-		w.Must(first.Unlock(w.Ctx))
+		w.Must(first.Release(w.Ctx))
 		h, ok, err := m.TryLock(w.Ctx)
 		switch {
 		case err != nil:
@@ -140,7 +141,7 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 			w.Errorf("%s: the lock is free, and was not had", w.Fault)
 		default:
 			alone(w, h)
-			w.GiveUp("unlock", h.Unlock)
+			w.GiveUp("unlock", h.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -158,7 +159,7 @@ func TestEveryFaultOfWith(t *testing.T) {
 				return 0, err
 			}
 			alone(w, h)
-			return 42, errors.Join(h.Err(), h.Unlock(ctx))
+			return 42, errors.Join(h.Err(), h.Release(ctx))
 		})
 		if err != nil {
 			w.Explained("with", err)
@@ -171,7 +172,7 @@ func TestEveryFaultOfWith(t *testing.T) {
 
 func TestEveryFaultOfAMulti(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
-		b, err := lock.New(w.C, "/b", lock.Options{})
+		b, err := lock.NewMutex(w.C, "/b", lock.Options{})
 		w.Must(err)
 		l := mutex(w, w.C, lock.Options{})
 		both, err := lock.NewMulti(lock.Of(l.Path(), l.Lock), lock.Of(b.Path(), b.Lock))
@@ -179,7 +180,7 @@ func TestEveryFaultOfAMulti(t *testing.T) {
 		h, err := both.Lock(w.Ctx)
 		if err != nil {
 			w.Explained("lock", err)
-		} else if err := h.Unlock(w.Ctx); err != nil {
+		} else if err := h.Release(w.Ctx); err != nil {
 			w.Explained("unlock", err)
 		}
 		w.AwaitChildren("/l", 0)

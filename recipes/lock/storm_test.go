@@ -117,7 +117,7 @@ func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 	// One that was lost was lost at any time since it was had, which may be before that
 	// was known here.
 	call := h.now()
-	if err := held.Unlock(s.Ctx); err != nil {
+	if err := held.Release(s.Ctx); err != nil {
 		call = asked
 		lost.Add(1)
 		if !trial.Passing(err) && !errors.Is(err, recipes.ErrLost) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/group"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -86,7 +87,7 @@ func New(c *client.Client, path string, partitions []string, o Options) (*Partit
 		if name == "" || strings.Contains(name, "/") || p.locks[name] != nil {
 			return nil, fmt.Errorf("partitioner %s: partition %q: they are names without /, and each is there once", path, name)
 		}
-		m, err := lock.New(c, line.Join(path, "locks/"+name), lock.Options{Layout: lock.Kazoo, ACL: o.ACL, Data: []byte(p.o.ID)})
+		m, err := lock.NewMutex(c, line.Join(path, "locks/"+name), lock.Options{Options: hold.Options{ACL: o.ACL, Data: []byte(p.o.ID)}, Layout: lock.Kazoo})
 		if err != nil {
 			return nil, fmt.Errorf("partitioner: %w", err)
 		}
@@ -101,7 +102,7 @@ func (p *Partitioner) ID() string { return p.o.ID }
 // Partition is a partition that the member owns.
 type Partition struct {
 	name string
-	held *lock.Held
+	held *hold.Held
 }
 
 // Name returns which partition it is.
@@ -112,7 +113,7 @@ func (p *Partition) Name() string { return p.name }
 func (p *Partition) Token() client.Zxid { return p.held.Token() }
 
 // Guard returns operations of a Multi, by the client that the Partitioner was made with,
-// that is done only if the partition is still owned: see lock.Held.
+// that is done only if the partition is still owned: see hold.Held.
 func (p *Partition) Guard(ops ...client.Op) []client.Op { return p.held.Guard(ops...) }
 
 // Err returns nil while the partition is owned. It looks at the clock, too.

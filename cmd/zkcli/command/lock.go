@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
@@ -36,7 +37,7 @@ type take func(ctx context.Context, c *contest) (tenure, release, error)
 
 // takeLock waits for a lock.
 func takeLock(ctx context.Context, c *contest) (tenure, release, error) {
-	m, err := lock.New(c.zk, c.path, lock.Options{Reserve: c.reserve, Waiting: c.waiting})
+	m, err := lock.NewMutex(c.zk, c.path, lock.Options{Options: hold.Options{Reserve: c.reserve}, Waiting: c.waiting})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -44,7 +45,7 @@ func takeLock(ctx context.Context, c *contest) (tenure, release, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return held, held.Unlock, nil
+	return held, held.Release, nil
 }
 
 // lead waits to be elected.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -198,3 +199,24 @@ func (h *Hold) watchNode() error {
 }
 
 func (h *Hold) deleted() error { return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, h.path) }
+
+// Holds are several nodes that are held together. The context of each was derived from that
+// of the one before it, so the last one's ends when any of them is lost.
+type Holds []*Hold
+
+func (hs Holds) last() *Hold { return hs[len(hs)-1] }
+
+// Context returns a context that ends when one of the nodes is lost, or all are deleted.
+func (hs Holds) Context() context.Context { return hs.last().Context() }
+
+// Err returns why one of the nodes is lost, or nil.
+func (hs Holds) Err() error { return hs.last().Err() }
+
+// End deletes the nodes, the last one first: see Hold.End.
+func (hs Holds) End(ctx context.Context) error {
+	var err error
+	for _, h := range slices.Backward(hs) {
+		err = errors.Join(err, h.End(ctx))
+	}
+	return err
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/event"
 	"github.com/zkd-project/zkd/recipes/group"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/keepalive"
@@ -31,8 +32,6 @@ import (
 	"github.com/zkd-project/zkd/recipes/partitioner"
 	"github.com/zkd-project/zkd/recipes/queue"
 	"github.com/zkd-project/zkd/recipes/rendezvous"
-	"github.com/zkd-project/zkd/recipes/rwlock"
-	"github.com/zkd-project/zkd/recipes/semaphore"
 	"github.com/zkd-project/zkd/recipes/status"
 	"github.com/zkd-project/zkd/recipes/twopc"
 	"github.com/zkd-project/zkd/recipes/value"
@@ -84,14 +83,14 @@ var waits = []struct {
 }{
 	{"lock", lockIt, lockIt},
 	{"lock.Multi", lockIt, func(w *trial.World, c *client.Client) error {
-		m := must(lock.New(c, "/r", lock.Options{}))
+		m := must(lock.NewMutex(c, "/r", lock.Options{}))
 		return only(must(lock.NewMulti(lock.Of("/r", m.Lock))).Lock(w.Ctx))
 	}},
-	{"rwlock", writeLock, func(w *trial.World, c *client.Client) error {
-		return only(must(rwlock.New(c, "/r", rwlock.Options{})).RLock(w.Ctx))
+	{"lock.RWMutex", writeLock, func(w *trial.World, c *client.Client) error {
+		return only(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).RLock(w.Ctx))
 	}},
-	{"rwlock.Priority", priorityLock, priorityLock},
-	{"semaphore", acquire, acquire},
+	{"lock.Priority", priorityLock, priorityLock},
+	{"lock.Semaphore", acquire, acquire},
 	{"election.Run", candidate, func(w *trial.World, c *client.Client) error {
 		e := must(election.New(c, "/r", election.Options{}))
 		return e.Run(w.Ctx, func(context.Context, *election.Leadership) error { return errors.New("it leads") })
@@ -239,19 +238,19 @@ var waits = []struct {
 }
 
 func lockIt(w *trial.World, c *client.Client) error {
-	return only(must(lock.New(c, "/r", lock.Options{})).Lock(w.Ctx))
+	return only(must(lock.NewMutex(c, "/r", lock.Options{})).Lock(w.Ctx))
 }
 
 func writeLock(w *trial.World, c *client.Client) error {
-	return only(must(rwlock.New(c, "/r", rwlock.Options{})).Lock(w.Ctx))
+	return only(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).Lock(w.Ctx))
 }
 
 func priorityLock(w *trial.World, c *client.Client) error {
-	return only(must(rwlock.NewPriority(c, "/r", rwlock.Options{})).Lock(w.Ctx, 1))
+	return only(must(lock.NewPriority(c, "/r", lock.RWOptions{})).Lock(w.Ctx, 1))
 }
 
 func acquire(w *trial.World, c *client.Client) error {
-	return only(must(semaphore.New(c, "/r", 1, semaphore.Options{})).Acquire(w.Ctx, 1))
+	return only(must(lock.NewSemaphore(c, "/r", 1, hold.Options{})).Acquire(w.Ctx, 1))
 }
 
 // candidate is before all others in the election.
@@ -301,20 +300,20 @@ var holds = []struct {
 	get  func(w *trial.World, c *client.Client) (held, error)
 }{
 	{"lock", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(lock.New(c, "/r", lock.Options{})).Lock(w.Ctx))
+		return contextOf(must(lock.NewMutex(c, "/r", lock.Options{})).Lock(w.Ctx))
 	}},
 	{"lock.Multi", func(w *trial.World, c *client.Client) (held, error) {
-		m := must(lock.New(c, "/r", lock.Options{}))
+		m := must(lock.NewMutex(c, "/r", lock.Options{}))
 		return contextOf(must(lock.NewMulti(lock.Of("/r", m.Lock))).Lock(w.Ctx))
 	}},
-	{"rwlock", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(rwlock.New(c, "/r", rwlock.Options{})).RLock(w.Ctx))
+	{"lock.RWMutex", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).RLock(w.Ctx))
 	}},
-	{"rwlock.Priority", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(rwlock.NewPriority(c, "/r", rwlock.Options{})).Lock(w.Ctx, 1))
+	{"lock.Priority", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(lock.NewPriority(c, "/r", lock.RWOptions{})).Lock(w.Ctx, 1))
 	}},
-	{"semaphore", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(semaphore.New(c, "/r", 1, semaphore.Options{})).Acquire(w.Ctx, 1))
+	{"lock.Semaphore", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(lock.NewSemaphore(c, "/r", 1, hold.Options{})).Acquire(w.Ctx, 1))
 	}},
 	{"election.Run", func(w *trial.World, c *client.Client) (held, error) {
 		e := must(election.New(c, "/r", election.Options{}))
@@ -411,11 +410,11 @@ var strangers = []struct {
 	call do
 }{
 	{"lock", "/r/intruder", "", lockIt},
-	{"rwlock", "/r/intruder", "", writeLock},
-	{"rwlock.Priority", "/r/intruder", "", priorityLock},
-	{"semaphore", "/r/leases/intruder", "", acquire},
-	{"semaphore.Options.Count", "/r-count", "intruder", func(w *trial.World, c *client.Client) error {
-		return only(must(semaphore.New(c, "/r", 0, semaphore.Options{Count: "/r-count"})).Acquire(w.Ctx, 1))
+	{"lock.RWMutex", "/r/intruder", "", writeLock},
+	{"lock.Priority", "/r/intruder", "", priorityLock},
+	{"lock.Semaphore", "/r/leases/intruder", "", acquire},
+	{"lock.NewCountedSemaphore", "/r-count", "intruder", func(w *trial.World, c *client.Client) error {
+		return only(must(lock.NewCountedSemaphore(c, "/r", "/r-count", hold.Options{})).Acquire(w.Ctx, 1))
 	}},
 	{"election", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
 		e := must(election.New(c, "/r", election.Options{}))
@@ -501,13 +500,13 @@ var gives = []struct {
 	get  func(w *trial.World, c *client.Client) (giveBack func(context.Context) error)
 }{
 	{"lock", func(w *trial.World, c *client.Client) func(context.Context) error {
-		return must(must(lock.New(c, "/r", lock.Options{})).Lock(w.Ctx)).Unlock
+		return must(must(lock.NewMutex(c, "/r", lock.Options{})).Lock(w.Ctx)).Release
 	}},
-	{"rwlock", func(w *trial.World, c *client.Client) func(context.Context) error {
-		return must(must(rwlock.New(c, "/r", rwlock.Options{})).Lock(w.Ctx)).Unlock
+	{"lock.RWMutex", func(w *trial.World, c *client.Client) func(context.Context) error {
+		return must(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).Lock(w.Ctx)).Release
 	}},
-	{"semaphore", func(w *trial.World, c *client.Client) func(context.Context) error {
-		return must(must(semaphore.New(c, "/r", 1, semaphore.Options{})).Acquire(w.Ctx, 1)).Return
+	{"lock.Semaphore", func(w *trial.World, c *client.Client) func(context.Context) error {
+		return must(must(lock.NewSemaphore(c, "/r", 1, hold.Options{})).Acquire(w.Ctx, 1)).Release
 	}},
 	{"election", func(w *trial.World, c *client.Client) func(context.Context) error {
 		l := must(election.NewLatch(c, "/r", election.Options{}))
