@@ -11,17 +11,17 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// MasterState says how far a Campaign is.
+// MasterState is the progress of a Campaign.
 type MasterState int
 
 const (
-	// Running: it is not known yet who is master.
+	// Running means that the master is not known yet.
 	Running MasterState = iota
-	// NotElected: somebody else is master.
+	// NotElected means that another one is master.
 	NotElected
-	// Elected: this one is master.
+	// Elected means that this one is master.
 	Elected
-	// Over: the campaign has ended.
+	// Over means that the campaign has ended.
 	Over
 )
 
@@ -30,19 +30,19 @@ func (s MasterState) String() string {
 	return [...]string{"running", "not elected", "elected", "over"}[s]
 }
 
-// Change is what a Campaign tells.
+// Change is what a Campaign reports.
 type Change struct {
 	State      MasterState
 	Mastership *Mastership // if Elected
 	Err        error       // why it is Over
 }
 
-// Campaign runs for master with asynchronous calls, as the ZooKeeper book has it: each
-// request has a callback, which decides by the result what is requested next. It runs again
-// whenever the master has gone, or its own mastership is lost or resigned.
+// Campaign runs for master with asynchronous calls, as in the ZooKeeper book: each request
+// has a callback, which decides by the result what to request next. It runs again whenever
+// the master's node is deleted, or its own mastership is lost or released.
 //
-// It is in one place at a time: a request is under way, or it waits for an event. So
-// nothing of it needs a lock.
+// It does one thing at a time: either a request is under way, or it waits for an event. So
+// nothing needs a lock.
 type Campaign struct {
 	m      *Master
 	notify func(Change)
@@ -53,10 +53,10 @@ type Campaign struct {
 	run *run // the attempt that is under way
 }
 
-// Campaign begins to run for master, and returns at once. notify is told of each change, in
-// order; it runs in the goroutine of the client's callbacks or in one of the campaign's,
-// and the campaign goes on when it has returned. The last change is to Over: by Close with
-// recipes.ErrClosed, or for what can't be mended by trying again, as with RunAgain.
+// Campaign begins to run for master, and returns at once. notify is called with each change,
+// in order, in the goroutine of the client's callbacks or in one of the campaign's, which
+// continues when it has returned. The last change is to Over: by Close with
+// recipes.ErrClosed, or if trying again cannot help, as with RunAgain.
 func (m *Master) Campaign(notify func(Change)) *Campaign {
 	g := &Campaign{m: m, notify: notify, done: make(chan struct{})}
 	g.ctx, g.stop = context.WithCancelCause(context.Background())
@@ -64,9 +64,9 @@ func (m *Master) Campaign(notify func(Change)) *Campaign {
 	return g
 }
 
-// Close ends the campaign, and the mastership if it has it. It waits until that is done, or
-// ctx ends; then it is seen to in the background. It must not be called by notify. It is
-// idempotent.
+// Close ends the campaign, and releases its mastership if it is master. It waits until that
+// is done or ctx ends; the rest then happens in the background. It must not be called by
+// notify. It is idempotent.
 func (g *Campaign) Close(ctx context.Context) error {
 	g.stop(recipes.ErrClosed)
 	select {
@@ -88,7 +88,7 @@ func (g *Campaign) begin() {
 	g.runForMaster()
 }
 
-// async returns the calls that don't wait, of the session of the attempt.
+// async returns the asynchronous calls of the attempt's session.
 func (g *Campaign) async() client.Async { return g.run.c.Async() }
 
 func (g *Campaign) runForMaster() {
@@ -113,7 +113,7 @@ func (g *Campaign) masterCreated(made client.Created, err error) {
 	}
 }
 
-// makeParent waits for its calls: it is seldom that it has to make any.
+// makeParent waits for its calls, as it is rarely needed.
 func (g *Campaign) makeParent() {
 	if err := settle.Ensure(g.ctx, g.run.c, line.Parent(g.m.path), client.CreateOptions{Mode: client.Container, ACL: g.m.o.ACL}); err != nil {
 		g.failed(err)
@@ -122,13 +122,13 @@ func (g *Campaign) makeParent() {
 	g.runForMaster()
 }
 
-// checkMaster finds out what has become of a create that no reply came of.
+// checkMaster determines the outcome of a create that was not answered.
 func (g *Campaign) checkMaster() {
 	if g.closed() {
 		return
 	}
-	// The server may be behind the one that the create was sent to; and not any more when
-	// a sync has been answered, by whichever server the client is connected to then.
+	// The server may lag behind the one that the create was sent to, but does not any more
+	// when it has answered a sync.
 	g.async().Sync(g.m.path, func(_ client.None, err error) {
 		if err != nil {
 			g.masterChecked(client.Node{}, err)
@@ -158,7 +158,7 @@ func (g *Campaign) masterChecked(node client.Node, err error) {
 	}
 }
 
-// masterExists watches somebody else's node.
+// masterExists watches another one's node.
 func (g *Campaign) masterExists() {
 	if g.closed() {
 		return
@@ -199,7 +199,7 @@ func (g *Campaign) await(w *client.Watch) {
 	}
 }
 
-// elected is master until that is lost, resigned, or the campaign closed.
+// elected is master until mastership is lost or released, or the campaign is closed.
 func (g *Campaign) elected(stat client.Stat) {
 	mastership := g.run.won(g.ctx, stat)
 	if g.ctx.Err() == nil {
@@ -207,7 +207,7 @@ func (g *Campaign) elected(stat client.Stat) {
 	}
 	go func() {
 		<-mastership.Context().Done()
-		_, err := mastership.clear(g.ctx)
+		_, err := mastership.tenure.end(g.ctx)
 		g.next(err)
 	}()
 }
@@ -220,8 +220,8 @@ func (g *Campaign) failed(err error) {
 	}()
 }
 
-// next begins anew if that mends err, and ends the campaign if not. Nil is one of those
-// that are mended.
+// next begins again if that helps against err, which may be nil, and otherwise ends the
+// campaign.
 func (g *Campaign) next(err error) {
 	if g.ctx.Err() == nil && again(g.ctx, g.m.c, err) {
 		g.begin()
@@ -230,7 +230,7 @@ func (g *Campaign) next(err error) {
 	g.end(err)
 }
 
-// closed reports whether the campaign is over by Close, and ends it then.
+// closed reports whether Close was called, and ends the campaign then.
 func (g *Campaign) closed() bool {
 	if g.ctx.Err() == nil {
 		return false

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -28,7 +29,7 @@ func TestEveryFaultLatch(t *testing.T) {
 			}
 			t.Run(layout.String()+map[bool]string{true: "/renewed"}[renew], func(t *testing.T) {
 				trial.Every(t, renew, func(w *trial.World) {
-					l, err := election.NewLatch(w.C, "/app/leader", election.Options{ID: "a", Layout: layout})
+					l, err := election.NewLatch(w.C, "/app/leader", election.Options{Options: hold.Options{Data: []byte("a")}, Layout: layout})
 					w.Must(err)
 					w.Must(l.Start())
 					last, rounds := client.Zxid(0), 0
@@ -70,11 +71,11 @@ func lead(w *trial.World, l *election.Latch, last client.Zxid) (client.Zxid, err
 	}
 	if leader, _, err := anyLayout(w).Leader(w.Ctx); !w.Expires {
 		w.Must(err)
-		if leader.Token == token && (!leader.Acknowledged || string(leader.Data) != "ready") {
+		if leader.Token == token && (!leader.Acknowledged || string(leader.Acknowledgement) != "ready") {
 			w.Errorf("%s: leader is %+v", w.Fault, leader)
 		}
 	}
-	return token, leadership.Resign(w.Ctx)
+	return token, leadership.Release(w.Ctx)
 }
 
 // anyLayout is the election as one sees it whom nothing befalls, whatever the layout.
@@ -96,9 +97,9 @@ func TestEveryFaultStanding(t *testing.T) {
 	for _, layout := range []election.Layout{election.CuratorLatch, election.ElectionSupport} {
 		t.Run(layout.String(), func(t *testing.T) {
 			trial.Every(t, false, func(w *trial.World) {
-				first := start(w, w.Look, "/e", election.Options{ID: "first", Layout: layout})
+				first := start(w, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}, Layout: layout})
 				await(w, first)
-				e, err := election.New(w.C, "/e", election.Options{ID: "middle", Layout: layout})
+				e, err := election.New(w.C, "/e", election.Options{Options: hold.Options{Data: []byte("middle")}, Layout: layout})
 				w.Must(err)
 				leads, stop := make(chan struct{}), make(chan struct{})
 				result := make(chan error, 1)
@@ -113,7 +114,7 @@ func TestEveryFaultStanding(t *testing.T) {
 					})
 				}()
 				names := awaitOther(w, "/e", 1, result)
-				last := start(w, w.Other(), "/e", election.Options{ID: "last", Layout: layout})
+				last := start(w, w.Other(), "/e", election.Options{Options: hold.Options{Data: []byte("last")}, Layout: layout})
 				reach(w, last, election.Standing)
 				w.Must(first.Close(w.Ctx))
 				turn, done := make(chan struct{}), make(chan struct{})
@@ -175,9 +176,9 @@ func TestEveryFaultGivingUp(t *testing.T) {
 	for _, layout := range []election.Layout{election.RecipePage, election.ElectionSupport} {
 		t.Run(layout.String(), func(t *testing.T) {
 			trial.Every(t, false, func(w *trial.World) {
-				first := start(w, w.Look, "/e", election.Options{ID: "first", Layout: layout})
+				first := start(w, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}, Layout: layout})
 				await(w, first)
-				e, err := election.New(w.C, "/e", election.Options{ID: "second", Layout: layout})
+				e, err := election.New(w.C, "/e", election.Options{Options: hold.Options{Data: []byte("second")}, Layout: layout})
 				w.Must(err)
 				ctx, giveUp := context.WithCancelCause(w.Ctx)
 				enough := errors.New("enough")
@@ -205,10 +206,10 @@ func TestEveryFaultWaitAcknowledged(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		e, err := election.New(w.C, "/e", election.Options{})
 		w.Must(err)
-		first := start(w, w.Look, "/e", election.Options{ID: "first"})
+		first := start(w, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}})
 		old := await(w, first)
 		w.Must(old.Acknowledge(w.Ctx, nil))
-		second := start(w, w.Other(), "/e", election.Options{ID: "second"})
+		second := start(w, w.Other(), "/e", election.Options{Options: hold.Options{Data: []byte("second")}})
 		reach(w, second, election.Standing)
 		if w.Fault == "unharmed" {
 			leader, err := e.WaitAcknowledged(w.Ctx)
@@ -228,15 +229,15 @@ func TestEveryFaultWaitAcknowledged(t *testing.T) {
 			told <- leader
 		}()
 		w.Must(leadership.Acknowledge(w.Ctx, []byte("go")))
-		if leader := <-told; leader.ID != "second" || leader.Token != leadership.Token() || string(leader.Data) != "go" {
+		if leader := <-told; string(leader.Data) != "second" || leader.Token != leadership.Token() || string(leader.Acknowledgement) != "go" {
 			w.Errorf("%s: leader is %+v", w.Fault, leader)
 		}
-		candidates, err := e.Candidates(w.Ctx)
+		candidates, err := e.Contenders(w.Ctx)
 		if over(w, err) {
-			candidates, err = e.Candidates(w.Ctx)
+			candidates, err = e.Contenders(w.Ctx)
 		}
 		w.Must(err)
-		if !slices.ContainsFunc(candidates, func(c election.Candidate) bool { return c.Token == leadership.Token() }) {
+		if !slices.ContainsFunc(candidates, func(c hold.Contender) bool { return c.Token == leadership.Token() }) {
 			w.Errorf("%s: candidates are %+v", w.Fault, candidates)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -108,15 +109,15 @@ func TestMiddleCandidateFails(t *testing.T) {
 	for _, how := range []string{"its session ends", "its node is deleted"} {
 		t.Run(how, func(t *testing.T) {
 			w := trial.New(t)
-			first := start(t, w.Look, "/e", election.Options{ID: "first"})
+			first := start(t, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}})
 			leader := await(w, first)
 			other := w.Other()
-			middle, err := election.NewLatch(other, "/e", election.Options{ID: "middle"})
+			middle, err := election.NewLatch(other, "/e", election.Options{Options: hold.Options{Data: []byte("middle")}})
 			w.Must(err)
 			w.Must(middle.Start())
 			reach(w, middle, election.Standing)
 			rec := w.Record()
-			last := start(t, w.C, "/e", election.Options{ID: "last"})
+			last := start(t, w.C, "/e", election.Options{Options: hold.Options{Data: []byte("last")}})
 			awaitWatches(w, rec, 1)
 			answered(w)
 			rec.Take()
@@ -127,7 +128,7 @@ func TestMiddleCandidateFails(t *testing.T) {
 			if how == "its session ends" {
 				w.Must(other.Close(w.Ctx))
 			} else {
-				candidates, err := first.Election().Candidates(w.Ctx)
+				candidates, err := first.Election().Contenders(w.Ctx)
 				w.Must(err)
 				w.Must(w.Look.Delete(w.Ctx, candidates[1].Path, client.AnyVersion))
 			}

@@ -9,33 +9,33 @@ import (
 	"github.com/zkd-project/zkd/recipes"
 )
 
-// State says how far a Latch is.
+// State is the progress of a Latch.
 type State int
 
 const (
-	// Joining: it is no candidate yet, or not any more and about to be one again.
+	// Joining means that it is not a candidate, and about to become one.
 	Joining State = iota
-	// Standing: it is a candidate, and somebody else leads.
+	// Standing means that it is a candidate, and another one leads.
 	Standing
-	// Leading: it leads.
+	// Leading means that it leads.
 	Leading
 )
 
 // String returns the name in lower case.
 func (s State) String() string { return [...]string{"joining", "standing", "leading"}[s] }
 
-// Status is what Follow tells.
+// Status is what Follow yields.
 type Status struct {
 	State      State
 	Leadership *Leadership // if Leading
 }
 
-// Latch is a candidate until it is closed: whenever it has lost or resigned leadership,
+// Latch is a candidate until it is closed: whenever it has lost or released leadership,
 // it joins again, as the last in the line. Its methods may be called from any goroutine.
 //
-// What can't be mended by joining again ends it: servers that refuse, nodes of somebody
-// else among the candidates, the end of a session without client.Options.RenewSession.
-// Await and Follow then return that error.
+// It ends if joining again cannot help: if the servers refuse, if there are nodes of
+// something else among the candidates, and when the session ends without
+// client.Options.RenewSession. Await and Follow then return that error.
 type Latch struct {
 	e    *Election
 	stop context.CancelCauseFunc
@@ -45,12 +45,12 @@ type Latch struct {
 	mu      sync.Mutex
 	started bool
 	status  Status
-	err     error         // why it is over
-	changed chan struct{} // closed when one of those before changes
+	err     error         // why it has ended
+	changed chan struct{} // closed when status or err changes
 }
 
-// NewLatch returns a candidate that has not joined yet: see Start. The error is that of a
-// bad argument, as of New.
+// NewLatch returns a candidate that has not joined yet: see Start. The error is that of
+// New.
 func NewLatch(c *client.Client, path string, o Options) (*Latch, error) {
 	e, err := New(c, path, o)
 	if err != nil {
@@ -69,8 +69,8 @@ func (e *Election) Latch() *Latch {
 // Election returns the election that it stands for.
 func (l *Latch) Election() *Election { return l.e }
 
-// Start joins the candidates, in a goroutine that goes on until Close. It does not wait.
-// It does nothing if it was called before; after Close it returns recipes.ErrClosed.
+// Start joins the candidates, in a goroutine that runs until Close. It does not wait. It
+// does nothing if it was called before; after Close it returns recipes.ErrClosed.
 func (l *Latch) Start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,12 +86,12 @@ func (l *Latch) Start() error {
 	return nil
 }
 
-// Close takes the candidate back and ends its leadership, if it has it. It waits until
-// that is done, or ctx ends; then it is seen to in the background, as it is if no server
+// Close withdraws the candidate and releases its leadership, if it leads. It waits until
+// that is done or ctx ends; the rest then happens in the background, as it does if no server
 // answers for two seconds. It is idempotent.
 func (l *Latch) Close(ctx context.Context) error {
 	l.mu.Lock()
-	l.stop(recipes.ErrClosed) // no Start comes behind it
+	l.stop(recipes.ErrClosed) // no Start can follow
 	started := l.started
 	l.mu.Unlock()
 	if !started {
@@ -112,7 +112,7 @@ func (l *Latch) Close(ctx context.Context) error {
 }
 
 // Await waits until the latch leads, and returns its leadership. It returns
-// recipes.ErrClosed after Close, and what has ended the latch if something has.
+// recipes.ErrClosed after Close, and otherwise why the latch has ended.
 func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
 	for {
 		status, changed, err := l.now()
@@ -130,9 +130,9 @@ func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
 	}
 }
 
-// Follow returns how far the latch is now, and each change of that, until the loop or ctx
-// ends; of changes that come faster than the loop takes them the last. The latch's end
-// comes as an error, as with Await, and is the last.
+// Follow yields the status now and after each change, until the loop or ctx ends. If the
+// status changes faster than the loop takes it, only the latest is yielded. The last is the
+// latch's end, as an error, as with Await.
 func (l *Latch) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for {
@@ -162,26 +162,26 @@ func (l *Latch) set(s Status) {
 	defer l.mu.Unlock()
 	if l.status != s {
 		l.status = s
-		l.tellLocked()
+		l.notifyLocked()
 	}
 }
 
-// end notes why the latch is over.
+// end records why the latch has ended.
 func (l *Latch) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
 		l.status, l.err = Status{}, err
-		l.tellLocked()
+		l.notifyLocked()
 	}
 }
 
-func (l *Latch) tellLocked() {
+func (l *Latch) notifyLocked() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// stand is a candidate until the latch is closed or it can't be one any more.
+// stand is a candidate until the latch is closed or cannot be one any more.
 func (l *Latch) stand() {
 	for {
 		err := l.standOnce()
@@ -195,14 +195,14 @@ func (l *Latch) stand() {
 	}
 }
 
-// standOnce is a candidate until it has lost or resigned leadership, or that fails.
+// standOnce is a candidate until it has lost or released leadership, or that fails.
 func (l *Latch) standOnce() error {
 	leadership, err := l.e.elect(l.ctx, func() { l.set(Status{State: Standing}) })
 	if err == nil {
 		l.set(Status{Leading, leadership})
 		<-leadership.Context().Done()
 		l.set(Status{})
-		_, err = leadership.clear(l.ctx)
+		_, err = leadership.tenure.end(l.ctx)
 	}
 	l.set(Status{})
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -22,7 +23,7 @@ type runner struct {
 
 func newMaster(t testing.TB, c *client.Client, path, id string) *election.Master {
 	t.Helper()
-	m, err := election.NewMaster(c, path, election.MasterOptions{ID: id})
+	m, err := election.NewMaster(c, path, hold.Options{Data: []byte(id)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestMaster(t *testing.T) {
 
 			w.Must(w.Look.Delete(w.Ctx, "/app/master", client.AnyVersion))
 			<-first.Context().Done()
-			if err := first.Resign(w.Ctx); !errors.Is(err, recipes.ErrLost) {
+			if err := first.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
 				t.Errorf("resign of who was deposed = %v", err)
 			}
 			var second election.Change
@@ -134,8 +135,8 @@ func TestMaster(t *testing.T) {
 				other = b
 			}
 			third := other.until(w, election.Elected).Mastership
-			w.Must(third.Resign(w.Ctx))
-			if err := third.Resign(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
+			w.Must(third.Release(w.Ctx))
+			if err := third.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 				t.Errorf("second resign = %v", err)
 			}
 			if err := third.Err(); !errors.Is(err, recipes.ErrNotHeld) {
@@ -171,7 +172,7 @@ func isMaster(w *trial.World, m *election.Master, id string, token client.Zxid) 
 	w.Helper()
 	now, ok, err := m.Current(w.Ctx)
 	w.Must(err)
-	if !ok || now.ID != id || now.Token != token || now.Session == 0 {
+	if !ok || string(now.Data) != id || now.Token != token || now.Session == 0 {
 		w.Errorf("master is %+v, %v, want %s with token %v", now, ok, id, token)
 	}
 }

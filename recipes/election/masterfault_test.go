@@ -47,7 +47,7 @@ func TestEveryFaultMaster(t *testing.T) {
 						if !w.Expires {
 							isMaster(w, a.master, "a", ms.Token())
 						}
-						if err := ms.Resign(w.Ctx); err != nil && !over(w, err) {
+						if err := ms.Release(w.Ctx); err != nil && !over(w, err) {
 							w.Errorf("%s: resign = %v", w.Fault, err)
 						}
 					}

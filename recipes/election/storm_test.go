@@ -81,7 +81,7 @@ func (h *history) term(s *trial.Storm, i int, l tenant, change func() error, ran
 		}
 	}
 	call := h.now()
-	err := l.Resign(s.Ctx)
+	err := l.Release(s.Ctx)
 	if err != nil {
 		call = ran
 		if !errors.Is(err, recipes.ErrLost) {
@@ -94,7 +94,7 @@ func (h *history) term(s *trial.Storm, i int, l tenant, change func() error, ran
 // tenant is a Leadership or a Mastership.
 type tenant interface {
 	Token() client.Zxid
-	Resign(ctx context.Context) error
+	Release(ctx context.Context) error
 }
 
 // Latches lead and resign while connections break, sessions end and leaders of the servers

@@ -35,10 +35,13 @@ type Tenure interface {
 
 // Description is what does not change while something is held.
 type Description struct {
-	What  string      // such as "lock /locks/backup", for errors
-	Path  string      // "" is Nodes[0]
-	Nodes []string    // that exist while it is held
-	Token client.Zxid // the zxid at which the last of them was created
+	What string // such as "lock /locks/backup", for errors
+	Path string // "" is Nodes[0]
+	// Nodes exist while it is held, and only then. If there are none, because another
+	// holder's node may have the same path, Guard proves nothing: FromContext does not
+	// return the Held, and the recipe must not expose its Guard.
+	Nodes []string
+	Token client.Zxid // the zxid at which the last node was created
 }
 
 // New returns what a recipe has acquired. begin starts the tenure; its context is ctx with
@@ -48,7 +51,10 @@ func New(ctx context.Context, of Description, begin func(ctx context.Context) Te
 	if of.Path == "" {
 		h.of.Path = of.Nodes[0]
 	}
-	h.tenure = begin(context.WithValue(ctx, innermost{}, h))
+	if len(of.Nodes) > 0 {
+		ctx = context.WithValue(ctx, innermost{}, h)
+	}
+	h.tenure = begin(ctx)
 	return h
 }
 

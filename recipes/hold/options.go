@@ -26,7 +26,7 @@ type Options struct {
 // Complete sets defaults. It is for recipes. The error is that of a bad value.
 func (o *Options) Complete() error {
 	if o.Reserve < 0 {
-		return fmt.Errorf("%w: Reserve is %v: it must not be negative", client.ErrBadArguments, o.Reserve)
+		return fmt.Errorf("%w: Options.Reserve is %v: it must not be negative", client.ErrBadArguments, o.Reserve)
 	}
 	if o.Data == nil {
 		host, _ := os.Hostname() // for people only

@@ -316,7 +316,7 @@ func (s *stage) readTwice() error {
 
 func leading(layout election.Layout) func(s *stage) error {
 	return func(s *stage) error {
-		e, err := election.New(s.c, s.at("it"), election.Options{Layout: layout, ID: "go"})
+		e, err := election.New(s.c, s.at("it"), election.Options{Options: hold.Options{Data: []byte("go")}, Layout: layout})
 		if err != nil {
 			return err
 		}

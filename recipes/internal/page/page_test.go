@@ -110,7 +110,7 @@ var waits = []struct {
 		return err
 	}},
 	{"election.Master", node, func(w *trial.World, c *client.Client) error {
-		m := must(election.NewMaster(c, "/r", election.MasterOptions{}))
+		m := must(election.NewMaster(c, "/r", hold.Options{}))
 		return m.Run(w.Ctx, func(context.Context, *election.Mastership) error { return errors.New("it is master") })
 	}},
 	{"barrier", node, func(w *trial.World, c *client.Client) error {
@@ -322,7 +322,7 @@ var holds = []struct {
 		})
 	}},
 	{"election.Master", func(w *trial.World, c *client.Client) (held, error) {
-		m := must(election.NewMaster(c, "/r", election.MasterOptions{}))
+		m := must(election.NewMaster(c, "/r", hold.Options{}))
 		return during(w, func(got func(context.Context)) error {
 			return m.Run(w.Ctx, func(ctx context.Context, _ *election.Mastership) error { got(ctx); return nil })
 		})
@@ -512,7 +512,7 @@ var gives = []struct {
 		l := must(election.NewLatch(c, "/r", election.Options{}))
 		w.Must(l.Start())
 		w.Cleanup(func() { w.Must(l.Close(context.Background())) })
-		return must(l.Await(w.Ctx)).Resign
+		return must(l.Await(w.Ctx)).Release
 	}},
 	{"queue.Leased", func(w *trial.World, c *client.Client) func(context.Context) error {
 		q := must(queue.NewLeased(c, "/r", queue.Options{}))
