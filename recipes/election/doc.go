@@ -72,6 +72,6 @@
 //
 // # Goroutines
 //
-// All types may be used from any goroutine. A Latch has one goroutine until Close, a
-// Campaign one while it waits for an event.
+// All types may be used from any goroutine. A Latch and a Campaign have one goroutine each
+// until Close.
 package election

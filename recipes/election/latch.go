@@ -114,20 +114,15 @@ func (l *Latch) Close(ctx context.Context) error {
 // Await waits until the latch leads, and returns its leadership. It returns
 // recipes.ErrClosed after Close, and otherwise why the latch has ended.
 func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
-	for {
-		status, changed, err := l.now()
+	for status, err := range l.Follow(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		if status.State == Leading && status.Leadership.Err() == nil {
 			return status.Leadership, nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, l.e.failed(ctx, "wait to lead", context.Cause(ctx))
-		}
 	}
+	panic("unreachable: the last status is an error")
 }
 
 // Follow yields the status now and after each change, until the loop or ctx ends. If the
@@ -143,7 +138,7 @@ func (l *Latch) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				yield(Status{}, l.e.failed(ctx, "follow", context.Cause(ctx)))
+				yield(Status{}, l.e.failed(ctx, "wait in", context.Cause(ctx)))
 				return
 			}
 		}
@@ -183,16 +178,11 @@ func (l *Latch) notifyLocked() {
 
 // stand is a candidate until the latch is closed or cannot be one any more.
 func (l *Latch) stand() {
-	for {
-		err := l.standOnce()
-		if l.ctx.Err() != nil {
-			err = l.e.failed(l.ctx, "stand for", recipes.ErrClosed)
-		} else if again(l.ctx, l.e.c, err) {
-			continue
-		}
-		l.end(err)
-		return
+	err := standAgain(l.ctx, l.e.c, l.standOnce)
+	if l.ctx.Err() != nil {
+		err = l.e.failed(l.ctx, "stand for", err)
 	}
+	l.end(err)
 }
 
 // standOnce is a candidate until it has lost or released leadership, or that fails.

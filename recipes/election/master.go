@@ -75,7 +75,7 @@ func (m *Master) RunAgain(ctx context.Context, fn func(ctx context.Context, ms *
 }
 
 func (m *Master) runOnce(ctx context.Context, fn func(ctx context.Context, ms *Mastership) error) (said, err error) {
-	mastership, err := m.elect(ctx)
+	mastership, err := m.elect(ctx, func(MasterState) {})
 	if err != nil {
 		return nil, m.failed(ctx, "become", err)
 	}
@@ -90,14 +90,15 @@ func (m *Master) failed(ctx context.Context, verb string, err error) error {
 	return fmt.Errorf("%s master %s: %w", verb, m.path, line.Why(ctx, err))
 }
 
-// elect waits until it is master. If it fails, its node is deleted, if need be in the
-// background.
-func (m *Master) elect(ctx context.Context) (*Mastership, error) {
+// elect waits until it is master, and reports its progress until then. If it fails, its node
+// is deleted, if need be in the background.
+func (m *Master) elect(ctx context.Context, progress func(MasterState)) (*Mastership, error) {
 	for {
 		if err := m.c.WaitConnected(ctx); err != nil {
 			return nil, err // there is no session to run in
 		}
 		r := m.newRun()
+		progress(Running)
 		stat, won, err := r.runForMaster(ctx)
 		switch {
 		case err != nil:
@@ -106,6 +107,7 @@ func (m *Master) elect(ctx context.Context) (*Mastership, error) {
 		case won:
 			return r.won(ctx, stat), nil
 		}
+		progress(NotElected)
 		if err := r.masterGone(ctx); err != nil {
 			return nil, err
 		}

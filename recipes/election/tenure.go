@@ -115,6 +115,20 @@ func serveAgain(ctx context.Context, c *client.Client, once func() (said, err er
 	}
 }
 
+// standAgain calls once, which stands for election and serves a tenure, until ctx ends or
+// repeating cannot help. It returns the cause in the first case.
+func standAgain(ctx context.Context, c *client.Client, once func() error) error {
+	for {
+		err := once()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !again(ctx, c, err) {
+			return err
+		}
+	}
+}
+
 // again reports whether a candidate that has ended with err may become one again. The error
 // is nil after a tenure that was not lost.
 func again(ctx context.Context, c *client.Client, err error) bool {

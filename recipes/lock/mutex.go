@@ -83,12 +83,9 @@ func (m *Mutex) Lock(ctx context.Context) (*hold.Held, error) {
 	if h != nil || err != nil {
 		return h, err
 	}
-	place, err := m.line.Join(ctx, int(m.o.Layout), m.o.Data)
+	place, err := enter(ctx, m.line, int(m.o.Layout), m.o.Data, m.next, true)
 	if err != nil {
 		return nil, m.failed(ctx, err)
-	}
-	if err := place.Await(ctx, m.next); err != nil {
-		return nil, m.failed(ctx, both(err, place.Leave(ctx)))
 	}
 	return m.acquired(ctx, place), nil
 }
@@ -101,33 +98,59 @@ func (m *Mutex) TryLock(ctx context.Context) (*hold.Held, bool, error) {
 	if h != nil || err != nil {
 		return h, h != nil, err
 	}
-	first := func(entries []line.Entry) bool { return len(entries) == 0 }
-	if free, err := free(ctx, m.line, first); !free || err != nil {
+	place, err := enter(ctx, m.line, int(m.o.Layout), m.o.Data, line.First, false)
+	if place == nil || err != nil {
 		return nil, false, m.failed(ctx, err)
-	}
-	place, err := m.line.Join(ctx, int(m.o.Layout), m.o.Data)
-	if err != nil {
-		return nil, false, m.failed(ctx, err)
-	}
-	turn, err := place.Try(ctx, line.First)
-	if !turn || err != nil {
-		return nil, false, m.failed(ctx, both(err, place.Leave(ctx)))
 	}
 	return m.acquired(ctx, place), true, nil
 }
 
-// free reports whether the contenders leave room for another one. The first list may be
-// old: that there is no room is believed only if a second list, after a sync, agrees.
-func free(ctx context.Context, l *line.Line, room func([]line.Entry) bool) (bool, error) {
-	entries, err := l.List(ctx)
-	if err != nil || room(entries) {
-		return err == nil, err
+// enter returns a new place in the line whose turn it is by the rule. If it would have to
+// wait and must not, it returns nil. It leaves no place behind if it does not return one.
+func enter(ctx context.Context, l *line.Line, kind int, data []byte, rule line.Rule, wait bool) (*line.Place, error) {
+	turn := true
+	if !wait {
+		if free, err := free(ctx, l, kind, rule); !free || err != nil {
+			return nil, err
+		}
 	}
-	if err := l.Client.Steady().Sync(ctx, l.Path); err != nil {
-		return false, err
+	place, err := l.Join(ctx, kind, data)
+	if err != nil {
+		return nil, err
 	}
-	entries, err = l.List(ctx)
-	return err == nil && room(entries), err
+	if wait {
+		err = place.Await(ctx, rule)
+	} else {
+		turn, err = place.Try(ctx, rule)
+	}
+	if !turn || err != nil {
+		return nil, both(err, place.Leave(ctx))
+	}
+	return place, nil
+}
+
+// free reports whether it would be the turn of a new contender. The first list may be old:
+// that it would not is believed only if a second list, after a sync, agrees.
+func free(ctx context.Context, l *line.Line, kind int, rule line.Rule) (bool, error) {
+	for second := range 2 {
+		if second == 1 {
+			if err := l.Client.Steady().Sync(ctx, l.Path); err != nil {
+				return false, err
+			}
+		}
+		entries, err := l.List(ctx)
+		if err != nil {
+			return false, err
+		}
+		newcomer := line.Entry{Kind: kind}
+		if len(entries) > 0 {
+			newcomer.Number = entries[len(entries)-1].Number + 1
+		}
+		if rule(append(entries, newcomer), len(entries)) < 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Contenders returns the contenders in order: the first one holds the lock. There are none

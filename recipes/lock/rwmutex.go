@@ -141,24 +141,9 @@ func (l *RWMutex) take(ctx context.Context, kind Kind, wait bool) (*hold.Held, b
 		h, err := outer.nested(ctx, kind)
 		return h, err == nil, l.failed(ctx, kind, err)
 	}
-	if !wait {
-		turn := func(entries []line.Entry) bool { return lastConflict(entries, len(entries), kind) < 0 }
-		if free, err := free(ctx, l.line, turn); !free || err != nil {
-			return nil, false, l.failed(ctx, kind, err)
-		}
-	}
-	place, err := l.line.Join(ctx, int(kind), l.o.Data)
-	if err != nil {
+	place, err := enter(ctx, l.line, int(kind), l.o.Data, rwNext, wait)
+	if place == nil || err != nil {
 		return nil, false, l.failed(ctx, kind, err)
-	}
-	turn := true
-	if wait {
-		err = place.Await(ctx, rwNext)
-	} else {
-		turn, err = place.Try(ctx, rwNext)
-	}
-	if !turn || err != nil {
-		return nil, false, l.failed(ctx, kind, errors.Join(err, place.Leave(ctx)))
 	}
 	r := &rwHolding{rw: &l.rw, kind: kind, share: rwLabels[Read], session: place.Session()}
 	h := r.begin(ctx, hold.Description{Nodes: []string{place.Path()}, Token: place.Token()}, func(ctx context.Context) line.Holds {
@@ -196,9 +181,10 @@ func (l *rw) describe(ctx context.Context, entries []line.Entry, set func(i int,
 	return list, nil
 }
 
-// rwNext is the rule of the line (seeds.md A25).
+// rwNext is the rule of the line: a writer waits for any contender before it, a reader for
+// a writer (seeds.md A25).
 func rwNext(entries []line.Entry, own int) int {
-	for i := lastConflict(entries, own, Kind(entries[own].Kind)); i >= 0; i-- {
+	for i := own - 1; i >= 0; i-- {
 		// A read lock that was acquired beside another lock has the same number.
 		if entries[i].Before(entries[own]) && conflict(entries[i].Kind, entries[own].Kind) {
 			return i
@@ -207,17 +193,7 @@ func rwNext(entries []line.Entry, own int) int {
 	return -1
 }
 
-// lastConflict returns the last entry before i that a contender of the kind waits for: a
-// writer for any, a reader for a writer.
-func lastConflict(entries []line.Entry, i int, kind Kind) int {
-	for i--; i >= 0; i-- {
-		if conflict(entries[i].Kind, int(kind)) {
-			return i
-		}
-	}
-	return -1
-}
-
+// conflict reports whether two kinds exclude each other: they do unless both are Read.
 func conflict(a, b int) bool { return Kind(a) == Write || Kind(b) == Write }
 
 // failed adds the lock's path to an error, and why the context ended; nil remains nil.
