@@ -105,7 +105,7 @@ const ours = `
 	                       recipes/status recipes/twopc recipes/value
 	recipes/hold:          jute client client/settle recipes recipes/internal/line
 	recipes/lock:          client client/settle recipes recipes/hold recipes/internal/line
-	recipes/election:      client client/settle recipes recipes/hold recipes/internal/line
+	recipes/election:      client client/settle recipes recipes/hold recipes/internal/feed recipes/internal/line
 	recipes/barrier:       client client/settle recipes recipes/internal/line
 	recipes/doublebarrier: client client/settle recipes recipes/internal/line
 	recipes/rendezvous:    client recipes recipes/internal/line

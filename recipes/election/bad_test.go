@@ -55,7 +55,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// What one does not have can't be resigned, and what is closed not used.
+// Leadership that has ended cannot be released, and a closed latch cannot be used.
 func TestBadUse(t *testing.T) {
 	w := trial.New(t)
 	l := start(t, w.C, "/e", election.Options{})
@@ -102,7 +102,7 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-// Nodes of somebody else are in the way, whichever they are: the latch names one and ends.
+// A node of another kind ends the latch, with an error that names it.
 func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
 	for layout := election.CuratorLatch; layout <= election.ElectionSupport; layout++ {
@@ -134,7 +134,7 @@ func TestForeignChildren(t *testing.T) {
 	}
 }
 
-// Who may not create or read is told so, with the operation and the path.
+// The error of a client that may not create or read has the operation and the path.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	w.Must(w.Look.AddAuth(w.Ctx, "digest", []byte("owner:secret")))

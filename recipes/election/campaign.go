@@ -7,29 +7,10 @@ import (
 	"github.com/zkd-project/zkd/recipes"
 )
 
-// MasterState is the progress of a Campaign.
-type MasterState int
-
-const (
-	// Running means that the master is not known yet.
-	Running MasterState = iota
-	// NotElected means that another one is master.
-	NotElected
-	// Elected means that this one is master.
-	Elected
-	// Over means that the campaign has ended.
-	Over
-)
-
-// String returns the name in lower case.
-func (s MasterState) String() string {
-	return [...]string{"running", "not elected", "elected", "over"}[s]
-}
-
 // Change is what a Campaign reports.
 type Change struct {
-	State      MasterState
-	Mastership *Mastership // if Elected
+	State      State
+	Mastership *Mastership // if Leading
 	Err        error       // why it is Over
 }
 
@@ -75,12 +56,12 @@ func (g *Campaign) Close(ctx context.Context) error {
 
 // standOnce runs until mastership is lost or released, or running fails.
 func (g *Campaign) standOnce() error {
-	mastership, err := g.m.elect(g.ctx, func(s MasterState) { g.notify(Change{State: s}) })
+	mastership, err := g.m.elect(g.ctx, func(s State) { g.notify(Change{State: s}) })
 	if err != nil {
 		return err
 	}
 	if g.ctx.Err() == nil {
-		g.notify(Change{State: Elected, Mastership: mastership})
+		g.notify(Change{State: Leading, Mastership: mastership})
 	}
 	<-mastership.Context().Done()
 	_, err = mastership.tenure.end(g.ctx)

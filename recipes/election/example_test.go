@@ -41,7 +41,7 @@ func Example() {
 	// <nil>
 }
 
-// The mastership of the book: whoever makes the node is master.
+// The mastership of the book: the candidate that creates the node is master.
 func ExampleMaster_Run() {
 	t := standin.Example()
 	defer t.End()

@@ -19,8 +19,8 @@ func over(w *trial.World, err error) bool {
 	return w.Expires && (errors.Is(err, client.ErrSessionExpired) || errors.Is(err, recipes.ErrLost))
 }
 
-// A latch leads, acknowledges, resigns and leads again. Only the end of its session takes
-// leadership from it, and it goes on if there is another one. Nothing is left.
+// A latch leads, acknowledges, releases and leads again. It loses leadership only with its
+// session, and continues if there is another one. No node is left.
 func TestEveryFaultLatch(t *testing.T) {
 	for _, layout := range []election.Layout{election.CuratorLatch, election.ElectionSupport} {
 		for _, renew := range []bool{false, true} {
@@ -78,7 +78,7 @@ func lead(w *trial.World, l *election.Latch, last client.Zxid) (client.Zxid, err
 	return token, leadership.Release(w.Ctx)
 }
 
-// anyLayout is the election as one sees it whom nothing befalls, whatever the layout.
+// anyLayout returns the election, of whatever layout, as an undisturbed client sees it.
 func anyLayout(w *trial.World) *election.Election {
 	w.Helper()
 	layout := election.CuratorLatch
@@ -90,9 +90,9 @@ func anyLayout(w *trial.World) *election.Election {
 	return e
 }
 
-// A candidate waits behind a leader and before another one, which nothing befalls. It leads
-// when its turn comes, or its session has ended and the one behind it leads. If it gives up
-// waiting it leaves no node.
+// A candidate waits between a leader and another candidate, which are undisturbed. It leads
+// when its turn comes, unless its session has ended: then the one after it leads. If it gives
+// up waiting it leaves no node.
 func TestEveryFaultStanding(t *testing.T) {
 	for _, layout := range []election.Layout{election.CuratorLatch, election.ElectionSupport} {
 		t.Run(layout.String(), func(t *testing.T) {
@@ -171,7 +171,7 @@ func awaitOther(w *trial.World, path string, n int, result chan error) []string 
 	}
 }
 
-// Who gives up while it joins or waits leaves no node, whatever breaks then.
+// A candidate that gives up while it joins or waits leaves no node, whatever breaks then.
 func TestEveryFaultGivingUp(t *testing.T) {
 	for _, layout := range []election.Layout{election.RecipePage, election.ElectionSupport} {
 		t.Run(layout.String(), func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestEveryFaultGivingUp(t *testing.T) {
 	}
 }
 
-// A waiter for the leader's acknowledgement is told of the one that counts: that of the
-// first leader is there, of another session, but its node is not.
+// A client that waits for the leader's acknowledgement gets the one that counts: that of the
+// first leader still exists, in another session, but its node does not.
 func TestEveryFaultWaitAcknowledged(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		e, err := election.New(w.C, "/e", election.Options{})

@@ -14,8 +14,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// What a candidate asks for: to join the first time, to wait for its predecessor, to lead, to
-// acknowledge, to resign and be the last again.
+// The requests of a candidate: joining for the first time, waiting for its predecessor,
+// leading, acknowledging, releasing and joining again as the last.
 func TestTraceOfALatch(t *testing.T) {
 	w := trial.New(t)
 	before := start(t, w.Look, "/e", election.Options{})
@@ -103,8 +103,8 @@ func watched(w *trial.World, path string, n int) {
 	}
 }
 
-// A40: when a candidate in the middle fails, the one behind it does not lead, but watches
-// the one before. It fails by the end of its session, or as somebody deletes its node.
+// A40: when a candidate in the middle fails, the one after it does not lead, but watches the
+// one before. It fails because its session ends, or because its node is deleted.
 func TestMiddleCandidateFails(t *testing.T) {
 	for _, how := range []string{"its session ends", "its node is deleted"} {
 		t.Run(how, func(t *testing.T) {

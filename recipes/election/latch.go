@@ -7,22 +7,25 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/feed"
 )
 
-// State is the progress of a Latch.
+// State is the progress of a Latch or a Campaign.
 type State int
 
 const (
-	// Joining means that it is not a candidate, and about to become one.
+	// Joining means that it is about to become a candidate.
 	Joining State = iota
 	// Standing means that it is a candidate, and another one leads.
 	Standing
-	// Leading means that it leads.
+	// Leading means that it leads, or is master.
 	Leading
+	// Over means that it has ended, of a Campaign. A Latch returns an error then.
+	Over
 )
 
 // String returns the name in lower case.
-func (s State) String() string { return [...]string{"joining", "standing", "leading"}[s] }
+func (s State) String() string { return [...]string{"joining", "standing", "leading", "over"}[s] }
 
 // Status is what Follow yields.
 type Status struct {
@@ -42,11 +45,9 @@ type Latch struct {
 	ctx  context.Context // ends with Close
 	run  sync.WaitGroup
 
-	mu      sync.Mutex
+	mu      sync.Mutex // of Start and Close
 	started bool
-	status  Status
-	err     error         // why it has ended
-	changed chan struct{} // closed when status or err changes
+	status  feed.Feed[Status] // ends with the latch
 }
 
 // NewLatch returns a candidate that has not joined yet: see Start. The error is that of
@@ -61,7 +62,8 @@ func NewLatch(c *client.Client, path string, o Options) (*Latch, error) {
 
 // Latch returns a candidate that has not joined yet: see Latch.Start.
 func (e *Election) Latch() *Latch {
-	l := &Latch{e: e, changed: make(chan struct{})}
+	l := &Latch{e: e}
+	l.status.Put(Status{})
 	l.ctx, l.stop = context.WithCancelCause(context.Background())
 	return l
 }
@@ -74,9 +76,9 @@ func (l *Latch) Election() *Election { return l.e }
 func (l *Latch) Start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.err != nil:
-		return l.err
+	switch now := l.status.Now(); {
+	case now.Over:
+		return now.Err
 	case l.ctx.Err() != nil:
 		return l.e.failed(l.ctx, "stand for", recipes.ErrClosed)
 	case !l.started:
@@ -95,7 +97,7 @@ func (l *Latch) Close(ctx context.Context) error {
 	started := l.started
 	l.mu.Unlock()
 	if !started {
-		l.end(l.e.failed(l.ctx, "stand for", recipes.ErrClosed))
+		l.status.End(l.e.failed(l.ctx, "stand for", recipes.ErrClosed))
 		return nil
 	}
 	done := make(chan struct{})
@@ -130,50 +132,25 @@ func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
 // latch's end, as an error, as with Await.
 func (l *Latch) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		for {
-			status, changed, err := l.now()
-			if !yield(status, err) || err != nil {
-				return
+		for status, err := range l.status.Follow(ctx) {
+			if err != nil && !l.status.Now().Over {
+				err = l.e.failed(ctx, "wait in", err)
 			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				yield(Status{}, l.e.failed(ctx, "wait in", context.Cause(ctx)))
+			if err != nil {
+				status = Status{}
+			}
+			if !yield(status, err) {
 				return
 			}
 		}
 	}
 }
 
-// now returns the status, and a channel that is closed when it changes.
-func (l *Latch) now() (Status, <-chan struct{}, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.status, l.changed, l.err
-}
-
+// set publishes a status, if it has changed. Only stand calls it.
 func (l *Latch) set(s Status) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.status != s {
-		l.status = s
-		l.notifyLocked()
+	if l.status.Now().Value != s {
+		l.status.Put(s)
 	}
-}
-
-// end records why the latch has ended.
-func (l *Latch) end(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.status, l.err = Status{}, err
-		l.notifyLocked()
-	}
-}
-
-func (l *Latch) notifyLocked() {
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // stand is a candidate until the latch is closed or cannot be one any more.
@@ -182,7 +159,7 @@ func (l *Latch) stand() {
 	if l.ctx.Err() != nil {
 		err = l.e.failed(l.ctx, "stand for", err)
 	}
-	l.end(err)
+	l.status.End(err)
 }
 
 // standOnce is a candidate until it has lost or released leadership, or that fails.

@@ -50,7 +50,7 @@ func reach(w *trial.World, l *election.Latch, state election.State) {
 	}
 }
 
-// ids returns who stands for election, in order.
+// ids returns the data of the candidates, in order.
 func ids(w *trial.World, e *election.Election) []string {
 	w.Helper()
 	candidates, err := e.Contenders(w.Ctx)

@@ -75,7 +75,7 @@ func (m *Master) RunAgain(ctx context.Context, fn func(ctx context.Context, ms *
 }
 
 func (m *Master) runOnce(ctx context.Context, fn func(ctx context.Context, ms *Mastership) error) (said, err error) {
-	mastership, err := m.elect(ctx, func(MasterState) {})
+	mastership, err := m.elect(ctx, func(State) {})
 	if err != nil {
 		return nil, m.failed(ctx, "become", err)
 	}
@@ -92,13 +92,13 @@ func (m *Master) failed(ctx context.Context, verb string, err error) error {
 
 // elect waits until it is master, and reports its progress until then. If it fails, its node
 // is deleted, if need be in the background.
-func (m *Master) elect(ctx context.Context, progress func(MasterState)) (*Mastership, error) {
+func (m *Master) elect(ctx context.Context, progress func(State)) (*Mastership, error) {
 	for {
 		if err := m.c.WaitConnected(ctx); err != nil {
 			return nil, err // there is no session to run in
 		}
 		r := m.newRun()
-		progress(Running)
+		progress(Joining)
 		stat, won, err := r.runForMaster(ctx)
 		switch {
 		case err != nil:
@@ -107,7 +107,7 @@ func (m *Master) elect(ctx context.Context, progress func(MasterState)) (*Master
 		case won:
 			return r.won(ctx, stat), nil
 		}
-		progress(NotElected)
+		progress(Standing)
 		if err := r.masterGone(ctx); err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// RunAgain goes on when its function returns nil, and when leadership is lost, and never
+// RunAgain continues when its function returns nil, and when leadership is lost, and never
 // calls it twice at a time.
 func TestRunAgain(t *testing.T) {
 	w := trial.New(t)

@@ -109,7 +109,7 @@ func TestAcknowledgement(t *testing.T) {
 			t.Errorf("leader is %+v, %v", leader, err)
 		}
 	}
-	// The same name, another node: as if the path had been made anew.
+	// The same name, another node: as if the path had been deleted and created again.
 	ack, err := w.Look.Get(w.Ctx, "/e-acknowledged/n_0000000000")
 	w.Must(err)
 	w.Must(first.Release(w.Ctx))
@@ -141,7 +141,7 @@ func TestAcknowledgement(t *testing.T) {
 	}
 }
 
-// A place that is beside the line, of whoever leads, is guarded no more once that is lost.
+// A guard refuses once leadership is lost, also for changes outside the election's path.
 func TestGuard(t *testing.T) {
 	w := trial.New(t)
 	l := start(t, w.C, "/e", election.Options{})
@@ -155,8 +155,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// An acknowledgement that is under way when the leader resigns is not left behind: the first
-// one takes longest, as there is no node yet to put it below.
+// An acknowledgement that is under way when the leader releases is deleted: the first one
+// takes longest, as its parent does not exist yet.
 func TestAcknowledgeWhileResigning(t *testing.T) {
 	w := trial.New(t)
 	for i := range 10 {
@@ -177,8 +177,8 @@ func TestAcknowledgeWhileResigning(t *testing.T) {
 	}
 }
 
-// Where names tell nothing, and the path has been made anew, the acknowledgement of the next
-// leader may have the name of the last one's. It is left alone.
+// With an anonymous layout, and a path that was deleted and created again, the acknowledgement
+// of the next leader may have the name of the last one's. It is not deleted.
 func TestAcknowledgementOfALaterLeader(t *testing.T) {
 	w := trial.New(t)
 	o := election.Options{Options: hold.Options{Data: []byte("a")}, Layout: election.ElectionSupport}
@@ -188,7 +188,7 @@ func TestAcknowledgementOfALaterLeader(t *testing.T) {
 	path := "/e-acknowledged/n_0000000000"
 	err = e.Run(w.Ctx, func(ctx context.Context, l *election.Leadership) error {
 		w.Must(l.Acknowledge(ctx, nil))
-		_, err := w.Look.Set(w.Ctx, path, ack, client.AnyVersion) // as if it were made anew
+		_, err := w.Look.Set(w.Ctx, path, ack, client.AnyVersion) // as if it had been created again
 		w.Must(err)
 		if err := l.Acknowledge(ctx, nil); !errors.Is(err, recipes.ErrLost) {
 			t.Errorf("acknowledge in place of a later leader = %v", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // Held is something that the caller holds until Release, or until it is lost. See the
@@ -124,7 +125,7 @@ func (h *Held) Release(ctx context.Context) error {
 		return h.notHeld()
 	}
 	lost := h.tenure.Err()
-	err := h.tenure.End(ctx)
+	err := line.Lost(h.tenure.End(ctx))
 	if errors.Is(lost, recipes.ErrLost) && !errors.Is(err, recipes.ErrLost) {
 		err = errors.Join(lost, err)
 	}

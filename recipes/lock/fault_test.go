@@ -10,7 +10,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// alone fails if somebody else can have the lock and h be used nevertheless.
+// alone fails if another client can acquire the lock while h can still be used.
 func alone(w *trial.World, h *hold.Held) {
 	w.Helper()
 	other, ok, err := mutex(w, w.Look, lock.Options{}).TryLock(w.Ctx)
@@ -38,7 +38,7 @@ func TestEveryFaultOfAFreeLock(t *testing.T) {
 	}
 }
 
-// The session is renewed: the lock of the one before is lost, and can be had again.
+// The session is renewed: the lock of the one before is lost, and can be acquired again.
 func TestEveryFaultWithRenewal(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		m := mutex(w, w.C, lock.Options{})
@@ -55,7 +55,7 @@ func TestEveryFaultWithRenewal(t *testing.T) {
 	})
 }
 
-// waiting is locking that returns when C watches somebody else's place, or has done.
+// waiting is locking that returns when C watches another place, or has finished.
 func waiting(w *trial.World, ctx context.Context, m *lock.Mutex) <-chan outcome {
 	rec := w.Record()
 	until, over := context.WithCancel(w.Ctx)
@@ -147,7 +147,7 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 	})
 }
 
-// The executor unlocks whatever happens, and says when the lock was lost: E10, E11.
+// With releases whatever happens, and reports when the lock was lost: E10, E11.
 func TestEveryFaultOfWith(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		m := mutex(w, w.C, lock.Options{Reentrant: true})

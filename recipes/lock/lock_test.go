@@ -128,7 +128,7 @@ func TestLockThatIsLost(t *testing.T) {
 	}
 }
 
-// With the servers gone the lock is lost before they may give it to somebody else.
+// Without a connection the lock is lost before the servers may give it to another client.
 func TestReserve(t *testing.T) {
 	w := trial.New(t)
 	h := held(w, w.C, lock.Options{Options: hold.Options{Reserve: w.C.Status().Timeout - time.Millisecond}})
@@ -145,7 +145,7 @@ func TestReserve(t *testing.T) {
 	w.AwaitChildren("/l", 0) // it is deleted all the same
 }
 
-// Who waits is told at once that its place was broken, and goes on waiting if it wasn't.
+// A waiter notices at once that its place was broken. The others continue to wait.
 func TestBreakOfOneWhoWaits(t *testing.T) {
 	w := trial.New(t)
 	first := held(w, w.Look, lock.Options{Options: hold.Options{Data: []byte("first")}})
@@ -170,8 +170,8 @@ func TestBreakOfOneWhoWaits(t *testing.T) {
 	w.Must(got.held.Release(w.Ctx))
 }
 
-// The lock is broken while the connection of who holds it is down, who unlocks then. That
-// it was held to the end is not said: nobody knows.
+// The lock is broken while the holder has no connection, and then the holder releases. Release
+// does not claim that it was held until the end: nobody knows.
 func TestUnlockWithoutAConnection(t *testing.T) {
 	w := trial.New(t)
 	h := held(w, w.C, lock.Options{})
@@ -246,7 +246,7 @@ func TestNotReentrant(t *testing.T) {
 	w.Must(h.Release(w.Ctx))
 }
 
-// listener writes down what it is told.
+// listener records the calls.
 type listener struct{ told chan string }
 
 func (l listener) Acquired(h *hold.Held) { l.told <- "acquired " + h.Path() }
@@ -255,7 +255,7 @@ func (l listener) Lost(h *hold.Held, cause error) {
 	l.told <- fmt.Sprintf("lost %s %v", h.Path(), errors.Is(cause, recipes.ErrLost))
 }
 
-// As with Apache's LockListener, and it is told of a loss, too: A24, E7.
+// As with Apache's LockListener, and it is notified of a loss, too: A24, E7.
 func TestListener(t *testing.T) {
 	w := trial.New(t)
 	l := listener{make(chan string, 10)}
@@ -292,7 +292,7 @@ func TestWaiting(t *testing.T) {
 	if path == first.Path() || !slices.Contains(names, strings.TrimPrefix(path, "/l/")) {
 		t.Errorf("it waits behind %s", path)
 	}
-	giveUp() // the one before is gone: another one is
+	giveUp() // then another one is before it
 	mustBe(t, (<-second).err, context.Canceled)
 	if path := <-behind; path != first.Path() {
 		t.Errorf("then it waits behind %s, want %s", path, first.Path())
@@ -303,7 +303,7 @@ func TestWaiting(t *testing.T) {
 	w.Must(got.held.Release(w.Ctx))
 }
 
-// Nodes of somebody else stop everybody, and nobody leaves anything.
+// A node of another kind makes every call fail, and no node is left.
 func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
 	for _, name := range []string{"readme", "_c_5f1d3c7a-5a7e-4d0c-9a5e-1f5c8f0a7b11-latch-0000000001", "a__rlock__0000000001", "lock-1", "x-y-0000000001"} {

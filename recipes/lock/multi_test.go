@@ -31,7 +31,7 @@ func TestWith(t *testing.T) {
 	w.AwaitChildren("/l", 0)
 }
 
-// The function's context ends when the lock is lost, and both errors are told.
+// The function's context ends when the lock is lost, and With returns both errors.
 func TestWithALockThatIsLost(t *testing.T) {
 	w := trial.New(t)
 	m := mutex(t, w.C, lock.Options{})
@@ -75,7 +75,7 @@ func TestFromContext(t *testing.T) {
 	w.Must(err)
 }
 
-// It unlocks when the function panics, and lets the panic go on.
+// It releases when the function panics, and does not recover.
 func TestWithAPanic(t *testing.T) {
 	w := trial.New(t)
 	defer func() {
@@ -138,7 +138,7 @@ func TestNewMulti(t *testing.T) {
 	}
 }
 
-// The order is that of the paths, and the reverse to unlock.
+// The locks are acquired in the order of the paths, and released in the reverse order.
 func TestMulti(t *testing.T) {
 	w := trial.New(t)
 	m := multi(t, w.C, "/c", "/a", "/b")
@@ -165,7 +165,7 @@ func TestMulti(t *testing.T) {
 	<-h.Context().Done()
 }
 
-// All or none: what was had is given up when another can't be had, or is lost.
+// All or none: the acquired locks are released when another one cannot be acquired, or one is lost.
 func TestMultiThatFails(t *testing.T) {
 	w := trial.New(t)
 	m := multi(t, w.C, "/a", "/l")

@@ -29,8 +29,8 @@ func every(t *testing.T, fn func(w *trial.World, newLock func(c *client.Client, 
 	}
 }
 
-// exclusive fails if somebody else can have the lock, who is excluded by h, and h be used
-// nevertheless.
+// exclusive fails if another client that h excludes can acquire the lock while h can still be
+// used.
 func exclusive(w *trial.World, l locker, h *hold.Held) {
 	w.Helper()
 	other, ok, err := l.try(w.Ctx, lock.Write, 9)
@@ -87,8 +87,8 @@ func TestEveryFaultOfATry(t *testing.T) {
 	})
 }
 
-// waiting begins to ask for the lock, and returns when it watches somebody else's place,
-// or is over.
+// waiting begins to wait for the lock, and returns when it watches another place, or has
+// finished.
 func rwWaiting(w *trial.World, ctx context.Context, l locker, kind lock.Kind) *wanted {
 	rec := w.Record()
 	a := &wanted{World: w, done: make(chan struct{})}
@@ -145,8 +145,8 @@ func TestRWEveryFaultOfAWaitGivenUp(t *testing.T) {
 	})
 }
 
-// The read lock that a writer gets is held as long as it says so, also if the write lock
-// is unlocked before.
+// The read lock of a writer is held as long as it says so, even if the write lock is released
+// before.
 func TestEveryFaultOfADowngrade(t *testing.T) {
 	every(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		l := newLock(w.C, lock.RWOptions{})
@@ -167,7 +167,7 @@ func TestEveryFaultOfADowngrade(t *testing.T) {
 	})
 }
 
-// The faults befall who revokes.
+// The faults hit the client that revokes.
 func TestEveryFaultOfARevoke(t *testing.T) {
 	for name, onRevoke := range map[string]func(*hold.Held, lock.Kind) bool{
 		"with consent": func(*hold.Held, lock.Kind) bool { return true },
@@ -204,7 +204,7 @@ func TestEveryFaultOfARevoke(t *testing.T) {
 	}
 }
 
-// The faults befall who is asked: it answers, or its lock is lost.
+// The faults hit the client that is asked: it answers, or its lock is lost.
 func TestEveryFaultOfAnAnswer(t *testing.T) {
 	every(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		refusals := 0
@@ -239,7 +239,7 @@ func TestEveryFaultOfAnAnswer(t *testing.T) {
 	})
 }
 
-// The faults befall who forces: the node is gone, and it is known how.
+// The faults hit the client that forces: the node is deleted, and the outcome is right.
 func TestEveryFaultOfAForce(t *testing.T) {
 	every(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		h, err := newLock(w.Look, lock.RWOptions{}).take(w.Ctx, lock.Write, 0)

@@ -133,7 +133,7 @@ func contender(w *trial.World, l locker, path string) hold.Contender {
 	return all[i]
 }
 
-// unlock gives a lock back without an error.
+// unlock releases locks without an error.
 func unlock(w *trial.World, held ...*hold.Held) {
 	w.Helper()
 	for _, h := range held {

@@ -10,7 +10,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// Readers share, a writer is alone, and who comes later waits for who came before.
+// Readers share, a writer is alone, and contenders wait for those that came before.
 func TestReadersAndWriters(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		l := newLock(w.C, lock.RWOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// Who writes gets the read lock at once, and keeps it when it gives up the write lock. No
+// A writer gets the read lock at once, and keeps it when it releases the write lock. No
 // writer comes in between; readers do then.
 func TestDowngrade(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
@@ -45,7 +45,7 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// Who reads may read once more though a writer waits; who reads or writes can't ask for
+// A reader may read once more though a writer waits. Neither a reader nor a writer can ask for
 // the write lock: it would wait for itself.
 func TestNested(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {

@@ -15,9 +15,9 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// A grant whose reply was lost is looked for where it can be seen. The server of the next
-// connection may be behind: who waits then for one that has come meanwhile, which waits for
-// the grant, waits for ever.
+// A grant whose reply was lost is looked for after a sync. The server of the next connection
+// may lag: a contender that waited for one that came meanwhile, and waits for the grant,
+// would wait forever.
 func TestGrantThatIsInDoubtIsLookedForInSync(t *testing.T) {
 	for _, kind := range []lock.Kind{lock.Read, lock.Write} {
 		w := trial.New(t)

@@ -52,7 +52,7 @@ func rwMustBe(w *trial.World, what string, got, want lock.Outcome, err error) {
 	}
 }
 
-// The holder is asked, finishes what it is at, and unlocks: A28, A29.
+// The holder is asked, finishes its work, and releases: A28, A29.
 func TestRevokeWithConsent(t *testing.T) {
 	for _, request := range []lock.Request{lock.AskRelease, lock.CuratorRevoke} {
 		both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
@@ -99,7 +99,7 @@ func TestRevokeRefused(t *testing.T) {
 	})
 }
 
-// Of several who ask at the same time each gets its answer.
+// Of several clients that ask at the same time each gets its answer.
 func TestRevokeBySeveral(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		h, err := newLock(w.C, lock.RWOptions{OnRevoke: func(*hold.Held, lock.Kind) bool { return false }}).take(w.Ctx, lock.Read, 0)
@@ -120,7 +120,7 @@ func TestRevokeBySeveral(t *testing.T) {
 	})
 }
 
-// After the grace time the node is deleted, that one and no other; the holder is told:
+// After the grace period the node is deleted, that one and no other, and the holder notices:
 // A30.
 func TestRevokeByForce(t *testing.T) {
 	refuse := func(*hold.Held, lock.Kind) bool { return false }
@@ -156,7 +156,7 @@ func TestRevokeByForce(t *testing.T) {
 	}
 }
 
-// Who waits in the line is asked when it has the lock.
+// A contender that waits in the line answers when it holds the lock.
 func TestRevokeOfAWaiter(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		h, err := newLock(w.C, lock.RWOptions{}).take(w.Ctx, lock.Write, 0)
@@ -218,8 +218,8 @@ func TestBreak(t *testing.T) {
 	})
 }
 
-// Who is next asks those of lower priority that hold the lock, and they give it up. Those
-// of a higher one are not asked: A31.
+// The next contender asks the holders with lower priorities, and they release. Those with
+// higher ones are not asked: A31.
 func TestPriorityAsks(t *testing.T) {
 	w := trial.New(t)
 	asked := make(chan int, 10)

@@ -9,8 +9,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// world is all that decides who holds a Priority, on the servers and in the contenders'
-// heads. It is small enough to go through all that can happen to it.
+// world is all state that decides who holds a Priority, on the servers and in the
+// contenders. It is small enough to explore completely.
 type world struct {
 	version int32
 	who     [3]actor
@@ -85,7 +85,7 @@ func (w world) steps(i int, r rule) []world {
 		step(func(_ *world, a *actor) { *a = actor{kind: a.kind, number: a.number, gone: true} })
 		return next
 	}
-	// It may go at any time: its session ends; it unlocks, which deletes the grant and
+	// It may leave at any time: its session ends; it releases, which deletes the grant and
 	// then the place; it gives up or is forced to, which deletes the place first.
 	step(func(_ *world, a *actor) { *a = actor{kind: a.kind, number: a.number, gone: true} })
 	step(func(_ *world, a *actor) { a.holds, a.looked, a.place, a.leaving = false, false, false, true })
@@ -160,8 +160,8 @@ func explore(begin world, r rule) (worlds int, wrong *world) {
 	return len(seen), nil
 }
 
-// beginnings are all choices of kinds and priorities. As to who is who makes no
-// difference, each is there once.
+// beginnings are all choices of kinds and priorities, each once: the order of the contenders
+// makes no difference.
 func beginnings() (all []world) {
 	var kinds []actor
 	for p := range int32(3) {
@@ -177,9 +177,9 @@ func beginnings() (all []world) {
 	return all
 }
 
-// Whatever three contenders of whatever kinds and priorities do, in whatever order they
-// come, look, ask for the grant and go: nobody holds the lock beside a writer, and
-// somebody can always go on (A31).
+// For three contenders of all kinds and priorities, in every order of joining, listing,
+// requesting the grant and leaving: nobody holds the lock together with a writer, and one of
+// them can always make progress (A31).
 func TestEveryInterleavingOfThree(t *testing.T) {
 	worlds := 0
 	for _, begin := range beginnings() {
@@ -217,7 +217,7 @@ func TestEveryPartOfTheRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// The order of turns: grants first, then the higher priority, then who came first.
+// The order of turns: grants first, then the higher priority, then the order of arrival.
 func TestBlocker(t *testing.T) {
 	names := []string{
 		"_c_00000000-0000-4000-8000-000000000001-p0-write-0000000001",
@@ -274,8 +274,8 @@ func TestNamesThatAreNoPlaces(t *testing.T) {
 	}
 }
 
-// The servers' numbers go on below zero, where they have ten characters or eleven, the
-// sign among them.
+// The servers' numbers continue below zero, where they have ten characters or eleven,
+// including the sign.
 func TestSeatsBeyondTheLastNumber(t *testing.T) {
 	layout := seating(-7)
 	for _, n := range []int32{0, math.MaxInt32, math.MinInt32, -1000000000, -999999999, -1} {

@@ -25,7 +25,7 @@ type rwStep struct {
 	token client.Zxid
 }
 
-// holders is who holds the lock, and the highest tokens that there were so far.
+// holders is the set of holders, and the highest tokens so far.
 type holders struct {
 	readers uint32 // a bit for each client
 	writer  int    // 0 is none, else the client and 1
@@ -41,7 +41,7 @@ func (h holders) holds(s rwStep) bool {
 }
 
 // exclusion is what the lock promises: a writer is alone, in the order of the tokens;
-// only who holds the lock can make a guarded write.
+// only a holder can make a guarded write.
 var exclusion = porcupine.Model{
 	Init: func() any { return holders{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -109,7 +109,7 @@ func TestRWStorm(t *testing.T) {
 	}
 }
 
-// Besides they ask each other to unlock, which some of them do, and take the lock away
+// Besides they ask each other to release, which some of them do, and take the lock away
 // from each other.
 func TestStormOfRevocations(t *testing.T) {
 	for name, make := range lockers {
@@ -170,7 +170,7 @@ func (h *rwHistory) takeAway(l locker, rng *rand.Rand) {
 	}
 }
 
-// round takes the lock once, writes under it, and unlocks.
+// round acquires the lock once, writes under it, and releases.
 func (h *rwHistory) round(l locker, c *client.Client, i int, rng *rand.Rand) {
 	s := rwStep{"lock", i, lock.Kind(rng.IntN(2)), 0}
 	call := h.now()
@@ -214,8 +214,8 @@ func (h *rwHistory) write(c *client.Client, held *hold.Held, s rwStep) {
 	}
 }
 
-// unlock unlocks. A lock that was lost may have been lost before the call had returned. So
-// may one that others revoke, if the connection breaks: see Held.Release.
+// unlock releases. A lock that was lost may have been lost before the call returned. So may
+// one that others revoke, if the connection breaks: see Held.Release.
 func (h *rwHistory) unlock(held *hold.Held, s rwStep, asked int64) {
 	s.what = "unlock"
 	call := h.now()

@@ -126,7 +126,7 @@ func (c *crowd) woken(own int) int {
 	return events - own
 }
 
-// own is how many nodes a holder watches of itself, all of which go when it unlocks.
+// own is the number of own nodes that a holder watches, all of which Release deletes.
 var own = map[string]int{"plain": 1, "priority": 2}
 
 func crowds(t *testing.T, fn func(c *crowd, own int)) {
@@ -152,9 +152,9 @@ func (c *crowd) take(kind lock.Kind, own int) *hold.Held {
 	return h
 }
 
-// All readers behind a writer are released by its end, with one wake-up each: that is no
-// herd, as each of them has its turn (A26). The writer behind them, and the readers
-// behind that, are not woken (A25).
+// The end of a writer wakes all readers after it, once each: that is no herd, as it is the turn
+// of each of them (A26). The writer after them, and the readers after that one, are not
+// woken (A25).
 func TestTraceReadersAreReleasedTogether(t *testing.T) {
 	const n = 10
 	crowds(t, func(c *crowd, own int) {
@@ -188,9 +188,9 @@ func TestTraceReadersAreReleasedTogether(t *testing.T) {
 	})
 }
 
-// A writer behind readers watches the last of them. It is woken once if that is the
-// last to go, and once for each if they go in the opposite order, as it then watches
-// each in turn (A25). Nobody else is.
+// A writer after readers watches the last of them. It is woken once if that is the last to
+// release, and once for each if they release in the opposite order, as it then watches each
+// in turn (A25). Nobody else is woken.
 func TestTraceWriterBehindReaders(t *testing.T) {
 	const n = 5
 	for _, newestFirst := range []bool{false, true} {
@@ -251,8 +251,8 @@ func TestRWTraceOfAHerd(t *testing.T) {
 	})
 }
 
-// Contenders of higher priority that come later go first. Each costs the writer that it
-// comes in front of one wake-up, when what that one watches has gone (A31).
+// Contenders of higher priority that come later go first. Each costs the writer after it one
+// wake-up, when the node that this one watches is deleted (A31).
 func TestTraceOfLateArrivals(t *testing.T) {
 	const n = 6
 	w := trial.New(t)

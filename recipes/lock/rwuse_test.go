@@ -41,7 +41,7 @@ func TestNewTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A child that is somebody else's makes all fail, and nothing is left.
+// A node of another kind makes every call fail, and no node is left.
 func TestRWForeignChildren(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		_, err := settle.CreateAll(w.Ctx, w.Look, "/lock/_c_x-lock-0000000001", nil, client.CreateOptions{})
@@ -59,7 +59,7 @@ func TestRWForeignChildren(t *testing.T) {
 	})
 }
 
-// Each kind of lock takes the other's nodes for somebody else's.
+// Each kind of lock refuses the nodes of the other.
 func TestOneKindAtOnePath(t *testing.T) {
 	w := trial.New(t)
 	one, err := lock.NewRWMutex(w.C, "/lock", lock.RWOptions{})
@@ -97,8 +97,8 @@ func TestMissingParent(t *testing.T) {
 	}
 }
 
-// The ACL is that of the lock's nodes. Who is not allowed to take part is told, and leaves
-// nothing.
+// The ACL is that of the lock's nodes. A client that is not allowed to take part gets an error,
+// and leaves no node.
 func TestRWACL(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		ours := client.DigestACL(client.PermAll, "ann", "secret")
@@ -139,7 +139,8 @@ func TestRevokeOfAnothersNode(t *testing.T) {
 	})
 }
 
-// Who gives up leaves nothing, and its error is why; nor does whoever asks in vain.
+// A contender that gives up leaves no node, and its error is the cause; nor does a client that
+// asks in vain.
 func TestContextEnds(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		h, err := newLock(w.Look, lock.RWOptions{}).take(w.Ctx, lock.Write, 0)

@@ -45,7 +45,7 @@ func acquire(w *trial.World, ctx context.Context, s *lock.Semaphore, n int) *wai
 	return a
 }
 
-// get returns the lease once it is had.
+// get returns the lease once it is held.
 func (a *waiter) get() *hold.Held {
 	a.Helper()
 	<-a.done
@@ -69,7 +69,7 @@ func empty(w *trial.World) {
 	w.AwaitChildren("/sem/locks", 0)
 }
 
-// There are as many leases as was said; who wants more waits, in the order of coming.
+// There are as many leases as the programs say; the others wait, in the order of arrival.
 func TestLeases(t *testing.T) {
 	w := trial.New(t)
 	s := newSemaphore(w, w.C, 3, hold.Options{})

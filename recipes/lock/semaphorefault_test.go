@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// bounded fails if n more leases can be had and l be used nevertheless.
+// bounded fails if n more leases can be acquired while l can still be used.
 func bounded(w *trial.World, l *hold.Held, total, n int) {
 	w.Helper()
 	other, ok, err := newSemaphore(w, w.Look, total, hold.Options{}).TryAcquire(w.Ctx, n)
@@ -122,7 +122,7 @@ func TestSemaphoreEveryFaultOfAWaitGivenUp(t *testing.T) {
 	})
 }
 
-// The session is renewed: the leases of the one before are lost, and can be had again.
+// The session is renewed: the leases of the one before are lost, and can be acquired again.
 func TestSemaphoreEveryFaultWithRenewal(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		s := newSemaphore(w, w.C, 1, hold.Options{})

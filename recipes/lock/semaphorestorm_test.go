@@ -26,7 +26,7 @@ type semaphoreStep struct {
 	n    int
 }
 
-// bound is what the semaphore promises. Its state is who has how many leases.
+// bound is what the semaphore promises. Its state is the number of leases of each client.
 var bound = porcupine.Model{
 	Init: func() any { return [5]int{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -138,8 +138,8 @@ func (h *semaphoreHistory) use(c *client.Client, lease *hold.Held, done semaphor
 	} else if !trial.Passing(err) && !errors.Is(err, client.ErrNoNode) {
 		h.Errorf("guarded write = %v", err)
 	}
-	// Leases that were lost were lost at any time since they were had, which may be before
-	// that was known here.
+	// Leases that were lost may have been lost at any time since they were acquired, even
+	// before that was known here.
 	done.what = "return"
 	call = h.now()
 	if err := lease.Release(h.Ctx); err != nil {

@@ -81,7 +81,7 @@ func TestSemaphoreTraceOfAHerd(t *testing.T) {
 		rec.Take()
 		w.Must(held[0].Release(w.Ctx))
 		held = append(held[1:], next.get())
-		set := 2 // over its lease; who is next, over the leases
+		set := 2 // on its lease; the next one, on the leases
 		if i == n-1 {
 			set = 1
 		}

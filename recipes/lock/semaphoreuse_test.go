@@ -37,7 +37,7 @@ func TestSemaphoreNewTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Who can never have as many leases is told, and leaves nothing.
+// Asking for more leases than there are is an error, and leaves no node.
 func TestNumbersThatDoNotFit(t *testing.T) {
 	w := trial.New(t)
 	s := newSemaphore(w, w.C, 2, hold.Options{})
@@ -51,7 +51,7 @@ func TestNumbersThatDoNotFit(t *testing.T) {
 	empty(w)
 }
 
-// Programs that say different numbers don't get along, whoever came first.
+// Programs that say different numbers get an error, whichever came first.
 func TestProgramsThatDisagree(t *testing.T) {
 	w := trial.New(t)
 	lease, err := newSemaphore(w, w.C, 3, hold.Options{}).Acquire(w.Ctx, 1)
@@ -79,8 +79,8 @@ func TestProgramsThatDisagree(t *testing.T) {
 	empty(w)
 }
 
-// The number of leases is that of the shared node, and its changes count at once: more wake
-// who waits, fewer let nobody in until enough are returned.
+// The number of leases is that of the shared node, and its changes count at once: a higher one
+// wakes a waiter, and after a lower one nobody gets a lease until enough are released.
 func TestSharedCount(t *testing.T) {
 	w := trial.New(t)
 	s := counted(w, w.C)
@@ -118,7 +118,7 @@ func TestSharedCount(t *testing.T) {
 	empty(w)
 }
 
-// A child that is somebody else's makes all fail, and nothing is left.
+// A node of another kind makes every call fail, and no node is left.
 func TestSemaphoreForeignChildren(t *testing.T) {
 	for _, path := range []string{"/sem/leases/x", "/sem/locks/x"} {
 		w := trial.New(t)
@@ -137,7 +137,7 @@ func TestSemaphoreForeignChildren(t *testing.T) {
 	}
 }
 
-// Who is not allowed to take part is told, and leaves nothing (E13).
+// A client that is not allowed to take part gets an error, and leaves no node (E13).
 func TestSemaphoreACL(t *testing.T) {
 	w := trial.New(t)
 	ours := client.DigestACL(client.PermAll, "ann", "secret")
@@ -161,7 +161,7 @@ func TestSemaphoreACL(t *testing.T) {
 	empty(w)
 }
 
-// Who waits in the line is told at once that its place was broken.
+// A contender that waits in the line notices at once that its place was broken.
 func TestBreakOfOneInTheLine(t *testing.T) {
 	w := trial.New(t)
 	first, err := newSemaphore(w, w.Look, 1, hold.Options{}).Acquire(w.Ctx, 1)
@@ -185,7 +185,7 @@ func TestBreakOfOneInTheLine(t *testing.T) {
 	empty(w)
 }
 
-// Who is there is seen in order: holders, who is next, who is in the line.
+// Contenders are listed in order: holders, the next one, the others in the line.
 func TestContendersAndBreak(t *testing.T) {
 	w := trial.New(t)
 	s := func(data string) *lock.Semaphore {

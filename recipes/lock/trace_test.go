@@ -37,7 +37,7 @@ func TestTraceOfAFreeLock(t *testing.T) {
 	}
 }
 
-// A hand-over takes three round trips, and nobody else hears of it: A19, A22, E6. The first
+// A hand-over takes three round trips, and wakes nobody else: A19, A22, E6. The first
 // is the delete, as above.
 func TestTraceOfAHandOver(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Curator, lock.Kazoo, lock.WriteLock} {
@@ -65,7 +65,7 @@ func TestTraceOfAHandOver(t *testing.T) {
 }
 
 // However many wait, each hand-over wakes one of them and makes the same requests: A22, E3.
-// Of the two events one goes to the owner of the node, who has watched it while it held.
+// Of the two events one goes to the owner of the node, which watched it while it held.
 func TestTraceOfAHerd(t *testing.T) {
 	const n = 20
 	w := trial.New(t)

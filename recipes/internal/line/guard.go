@@ -2,10 +2,9 @@ package line
 
 import "github.com/zkd-project/zkd/client"
 
-// Guard returns the operations with a check before them that the place exists. A
-// multi of them is done as one if it does when the servers come to it, and else not at
-// all and with client.ErrNoNode of the place's path. Names of places are unique, so
-// that is all there is to check.
+// Guard returns the operations preceded by a check that the place exists. A multi of them
+// takes effect only if it does; otherwise it fails with client.ErrNoNode of the place's path.
+// Names of places are unique, so nothing else needs to be checked.
 func (p *Place) Guard(ops ...client.Op) []client.Op {
 	return append([]client.Op{client.CheckOp(p.path, client.AnyVersion)}, ops...)
 }

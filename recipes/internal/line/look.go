@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// Look is List that returns the Stat of the path, too, which is of the same moment.
+// Look is List that also returns the Stat of the path at the same moment.
 func (l *Line) Look(ctx context.Context) ([]Entry, client.Stat, error) {
 	list, err := l.Client.Steady().Children(ctx, l.Path)
 	if errors.Is(err, client.ErrNoNode) {
@@ -20,8 +20,8 @@ func (l *Line) Look(ctx context.Context) ([]Entry, client.Stat, error) {
 	return entries, list.Stat, err
 }
 
-// Next waits for the watch's event. If ctx ends before, or the session, it closes the
-// watch: nothing is left at the server.
+// Next waits for the watch's event. If ctx or the session ends before, it closes the watch, so
+// that nothing remains at the server.
 func Next(ctx context.Context, w *client.Watch) (client.Event, error) {
 	e, err := w.Next(ctx)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// Nudge has whoever waits for a node look again, as the data are what it watches: it
-// writes them as they are. What can't be written is left alone.
+// Nudge wakes the contenders that watch a node, by writing its data unchanged. It ignores
+// errors.
 func Nudge(ctx context.Context, c *client.Client, path string) {
 	node, err := c.Get(ctx, path)
 	if err == nil {

@@ -1,7 +1,7 @@
 package line
 
-// Compare returns a negative number if a was there before b, a positive one if b was, and
-// else 0: for slices.SortFunc.
+// Compare orders entries for slices.SortFunc: it is negative if a was created before b, and
+// positive if b was created before a.
 func Compare(a, b Entry) int {
 	switch {
 	case a.Before(b):
