@@ -43,7 +43,7 @@ type Latch struct {
 	e    *Election
 	stop context.CancelCauseFunc
 	ctx  context.Context // ends with Close
-	run  sync.WaitGroup
+	done chan struct{}   // closed when it has ended after Start
 
 	mu      sync.Mutex // of Start and Close
 	started bool
@@ -62,7 +62,7 @@ func NewLatch(c *client.Client, path string, o Options) (*Latch, error) {
 
 // Latch returns a candidate that has not joined yet: see Latch.Start.
 func (e *Election) Latch() *Latch {
-	l := &Latch{e: e}
+	l := &Latch{e: e, done: make(chan struct{})}
 	l.status.Put(Status{})
 	l.ctx, l.stop = context.WithCancelCause(context.Background())
 	return l
@@ -83,7 +83,7 @@ func (l *Latch) Start() error {
 		return l.e.failed(l.ctx, "stand for", recipes.ErrClosed)
 	case !l.started:
 		l.started = true
-		l.run.Go(l.stand)
+		go l.stand()
 	}
 	return nil
 }
@@ -100,13 +100,8 @@ func (l *Latch) Close(ctx context.Context) error {
 		l.status.End(l.e.failed(l.ctx, "stand for", recipes.ErrClosed))
 		return nil
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.run.Wait()
-	}()
 	select {
-	case <-done:
+	case <-l.done:
 		return nil
 	case <-ctx.Done():
 		return l.e.failed(ctx, "leave", context.Cause(ctx))
@@ -155,6 +150,7 @@ func (l *Latch) set(s Status) {
 
 // stand is a candidate until the latch is closed or cannot be one any more.
 func (l *Latch) stand() {
+	defer close(l.done)
 	err := standAgain(l.ctx, l.e.c, l.standOnce)
 	if l.ctx.Err() != nil {
 		err = l.e.failed(l.ctx, "stand for", err)

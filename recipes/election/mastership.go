@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
@@ -50,9 +49,6 @@ func (r *run) won(ctx context.Context, stat client.Stat) *Mastership {
 	return ms
 }
 
-// patience is how long to wait for servers after the caller's context has ended.
-const patience = 2 * time.Second
-
 // withdraw deletes the run's node if it exists, if need be in the background. The error
 // wraps recipes.ErrLost if the node was known to exist and does not exist any more, and is
 // ambiguous if that is not known yet.
@@ -60,15 +56,9 @@ func (r *run) withdraw(ctx context.Context) error {
 	if r.czxid == 0 && !r.unknown {
 		return nil
 	}
-	if ctx.Err() == nil || r.c.State().Connected() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-	}
-	err := r.delete(ctx)
-	if errors.Is(err, client.ErrConnectionLoss) || ctx.Err() != nil && err != nil {
+	err := line.EndBy(ctx, r.c, r.m.path, r.delete)
+	if client.IsAmbiguous(err) {
 		go r.forget()
-		return line.InBackground(r.m.path, err)
 	}
 	return err
 }

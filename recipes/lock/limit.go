@@ -37,9 +37,8 @@ func (s *Semaphore) limitW(ctx context.Context) (int, *client.Watch, error) {
 	limit, err := s.decode(node.Data)
 	if err != nil {
 		line.DropWatch(ctx, node.Watch)
-		return 0, nil, err
 	}
-	return limit, node.Watch, nil
+	return limit, node.Watch, err
 }
 
 func (s *Semaphore) decode(data []byte) (int, error) {

@@ -97,7 +97,7 @@ func (p *Place) mine(ctx context.Context) (bool, error) {
 }
 
 // deleteMine deletes an anonymous place, and no other, if need be in the background.
-func (p *Place) deleteMine(ctx context.Context, path string) error {
+func (p *Place) deleteMine(ctx context.Context) error {
 	remove := func(ctx context.Context) error {
 		mine, err := p.mine(ctx)
 		switch {
@@ -106,7 +106,7 @@ func (p *Place) deleteMine(ctx context.Context, path string) error {
 		case !mine:
 			return fmt.Errorf("%w: the path was deleted and created again", client.ErrNoNode)
 		}
-		return settle.Delete(ctx, p.line.Client, path, client.AnyVersion, settle.DeleteOptions{Insist: true})
+		return settle.Delete(ctx, p.line.Client, p.path, client.AnyVersion, settle.DeleteOptions{Insist: true})
 	}
 	err := remove(ctx)
 	if err != nil && (ctx.Err() != nil || errors.Is(err, client.ErrConnectionLoss)) {

@@ -30,6 +30,33 @@ func (l *Line) List(ctx context.Context) ([]Entry, error) {
 	return entries, err
 }
 
+// Look is List that also returns the Stat of the path at the same moment.
+func (l *Line) Look(ctx context.Context) ([]Entry, client.Stat, error) {
+	list, err := l.Client.Steady().Children(ctx, l.Path)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, client.Stat{}, nil
+	}
+	if err != nil {
+		return nil, client.Stat{}, err
+	}
+	entries, err := l.parse(list.Names)
+	return entries, list.Stat, err
+}
+
+// LookW is Look that sets a watch on the list.
+func (l *Line) LookW(ctx context.Context) ([]Entry, *client.Watch, error) {
+	list, err := l.Client.Steady().ChildrenW(ctx, l.Path)
+	if err != nil {
+		return nil, nil, Lost(err)
+	}
+	entries, err := l.parse(list.Names)
+	if err != nil {
+		DropWatch(ctx, list.Watch)
+		return nil, nil, err
+	}
+	return entries, list.Watch, nil
+}
+
 // parse returns the places in order.
 func (l *Line) parse(names []string) ([]Entry, error) {
 	entries := make([]Entry, 0, len(names))

@@ -26,6 +26,16 @@ func (p *Place) Path() string { return p.path }
 // earlier places. It serves as a fencing token.
 func (p *Place) Token() client.Zxid { return p.stat.Czxid }
 
+// Session returns the session that the place belongs to.
+func (p *Place) Session() client.SessionID { return p.stat.EphemeralOwner }
+
+// Guard returns the operations preceded by a check that the place exists. A multi of them
+// takes effect only if it does; otherwise it fails with client.ErrNoNode of the place's path.
+// Names of places are unique, so nothing else needs to be checked.
+func (p *Place) Guard(ops ...client.Op) []client.Op {
+	return append([]client.Op{client.CheckOp(p.path, client.AnyVersion)}, ops...)
+}
+
 // Rule returns the index of the entry that entries[own] has to wait for, or -1 if it is its
 // turn.
 type Rule func(entries []Entry, own int) int
@@ -104,7 +114,7 @@ func (p *Place) Leave(ctx context.Context) error {
 // end deletes the node.
 func (p *Place) end(ctx context.Context) error {
 	if p.line.Layout.Anonymous {
-		return endBy(ctx, p.line.Client, p.path, p.deleteMine)
+		return EndBy(ctx, p.line.Client, p.path, p.deleteMine)
 	}
 	return end(ctx, p.line.Client, p.path, settle.DeleteOptions{Insist: true, Unique: true})
 }
@@ -116,19 +126,20 @@ const leaving = 2 * time.Second
 // the node did not exist any more, and is ambiguous if the deletion continues in the
 // background, as it is not known whether it will find the node.
 func end(ctx context.Context, c *client.Client, path string, o settle.DeleteOptions) error {
-	return endBy(ctx, c, path, func(ctx context.Context, path string) error {
+	return EndBy(ctx, c, path, func(ctx context.Context) error {
 		return settle.Delete(ctx, c, path, client.AnyVersion, o)
 	})
 }
 
-// endBy is end with a function that deletes the node.
-func endBy(ctx context.Context, c *client.Client, path string, guaranteed func(context.Context, string) error) error {
+// EndBy is end with a function that deletes the node, and continues in the background if it
+// returns client.ErrConnectionLoss or the error of its context.
+func EndBy(ctx context.Context, c *client.Client, path string, remove func(context.Context) error) error {
 	if ctx.Err() == nil || c.State().Connected() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaving)
 		defer cancel()
 	}
-	err := guaranteed(ctx, path)
+	err := remove(ctx)
 	switch {
 	case isAny(err, client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed):
 		return fmt.Errorf("%w: %s was gone before: %w", recipes.ErrLost, path, err)

@@ -31,3 +31,23 @@ func Why(ctx context.Context, err error) error {
 func RemoveUnique(ctx context.Context, c *client.Client, path string) error {
 	return unlessGone(end(ctx, c, path, settle.DeleteOptions{Insist: true, Unique: true}))
 }
+
+// Nudge wakes the contenders that watch a node, by writing its data unchanged. It ignores
+// errors.
+func Nudge(ctx context.Context, c *client.Client, path string) {
+	node, err := c.Get(ctx, path)
+	if err == nil {
+		_, _ = c.Set(ctx, path, node.Data, node.Stat.Version)
+	}
+}
+
+// Next waits for the watch's event. If ctx or the session ends before, it closes the watch, so
+// that nothing remains at the server.
+func Next(ctx context.Context, w *client.Watch) (client.Event, error) {
+	e, err := w.Next(ctx)
+	if err != nil {
+		DropWatch(ctx, w)
+		return e, Lost(err)
+	}
+	return e, nil
+}
