@@ -108,7 +108,7 @@ func TestMaster(t *testing.T) {
 			w.Must(w.Look.Delete(w.Ctx, "/app/master", client.AnyVersion))
 			<-first.Context().Done()
 			if err := first.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-				t.Errorf("resign of who was deposed = %v", err)
+				t.Errorf("release of who was deposed = %v", err)
 			}
 			var second election.Change
 			var next *runner

@@ -48,7 +48,7 @@ func TestEveryFaultMaster(t *testing.T) {
 							isMaster(w, a.master, "a", ms.Token())
 						}
 						if err := ms.Release(w.Ctx); err != nil && !over(w, err) {
-							w.Errorf("%s: resign = %v", w.Fault, err)
+							w.Errorf("%s: release = %v", w.Fault, err)
 						}
 					}
 					w.Must(a.close(w.Ctx))

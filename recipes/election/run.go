@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Run stands for election, calls fn when it is won, and resigns when fn has returned. The
+// Run stands for election, calls fn when it is won, and releases when fn has returned. The
 // context of fn is that of the leadership, which also ends with ctx. Run waits for fn in
 // any case.
 //

@@ -78,7 +78,7 @@ func TestLatchJoinsAgain(t *testing.T) {
 				t.Errorf("leader is %+v, %v, %v", leader, ok, err)
 			}
 			if err := first.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-				t.Errorf("resign of who was deposed = %v", err)
+				t.Errorf("release of who was deposed = %v", err)
 			}
 			if err := second.Err(); err != nil {
 				t.Errorf("it has taken the second leadership: %v", err)
@@ -157,7 +157,7 @@ func TestGuard(t *testing.T) {
 
 // An acknowledgement that is under way when the leader releases is deleted: the first one
 // takes longest, as its parent does not exist yet.
-func TestAcknowledgeWhileResigning(t *testing.T) {
+func TestAcknowledgeWhileReleasing(t *testing.T) {
 	w := trial.New(t)
 	for i := range 10 {
 		path := fmt.Sprintf("/e%d", i)

@@ -142,20 +142,30 @@ func Break(ctx context.Context, c *client.Client, who Contender) (Contender, err
 // Remove is Break that does not wake the contender, for recipes whose contenders watch
 // something else.
 func Remove(ctx context.Context, c *client.Client, who Contender) (Contender, error) {
-	c = c.Steady()
-	node, err := c.Get(ctx, who.Path)
-	if err == nil && node.Stat.Czxid != who.Token {
-		err = fmt.Errorf("another one is there by now: %w", client.ErrBadVersion)
-	}
-	if err == nil {
-		// The servers cannot compare a czxid: read immediately before the delete, and
-		// delete the version that was read.
-		err = settle.Delete(ctx, c, who.Path, node.Stat.Version, settle.DeleteOptions{})
-	}
+	node, err := remove(ctx, c.Steady(), who)
 	if err != nil {
 		return Contender{}, fmt.Errorf("break %s: %w", who.Path, line.Why(ctx, err))
 	}
 	return who.With(node), nil
+}
+
+// remove deletes a contender's node, which it returns, and no other.
+func remove(ctx context.Context, c *client.Client, who Contender) (client.Node, error) {
+	for {
+		node, err := c.Get(ctx, who.Path)
+		if err == nil && node.Stat.Czxid != who.Token {
+			err = fmt.Errorf("another one is there by now: %w", client.ErrBadVersion)
+		}
+		if err != nil {
+			return client.Node{}, err
+		}
+		// The servers cannot compare a czxid: read immediately before the delete, and
+		// delete the version that was read. Another Break may have written the data.
+		err = settle.Delete(ctx, c, who.Path, node.Stat.Version, settle.DeleteOptions{})
+		if !errors.Is(err, client.ErrBadVersion) {
+			return node, err
+		}
+	}
 }
 
 // placeBefore returns the path of the contender before that one, or "" if it is the first.

@@ -89,25 +89,10 @@
 //	/locks/catalog/_c_9b0277e1-…-p0-write-0000000005
 //	/locks/catalog/_c_c1f3a8d0-…-p7-write-0000000006         goes before the one above
 //
-// The numbers alone cannot say who holds it, as a later place may go before an earlier
-// one. So a contender whose turn it is requests its grant in a multi that takes effect only
-// if the lock's node still has the version that it had when the children were listed:
-//
-//   - A reader's multi checks the version and creates the grant. It then holds the lock.
-//   - A writer's multi changes the version and creates the grant. From then on nobody else
-//     gets one: those that listed before fail at the version, those that list later see
-//     the grant. The writer holds the lock once it sees no other grant. Readers may have
-//     got theirs between its list and its multi; they are few, and it waits for them.
-//
-// So readers do not hinder each other, and a contender that comes too late for a grant sees
-// it and waits, even if it has a higher priority. The version cannot begin again meanwhile,
-// as the node has children.
-//
-// Each contender watches the last one that goes before it and excludes it, a holder's first.
-// It does not learn of one that comes later and goes before it. When the node that it
-// watches disappears it lists, finds the late one, and watches that. So each late writer
-// costs one wake-up of the writer after it, or of the readers up to the next writer; a late
-// reader costs one of the writer after it.
+// A contender requests the grant in one step with a check that nothing has changed since it
+// found that it is its turn. Each contender watches the last one that goes before it and
+// excludes it, a holder's first. A late writer costs one wake-up of the writer after it, or
+// of the readers up to the next writer; a late reader costs one of the writer after it.
 //
 // There is no ageing: a contender of low priority waits as long as others with a higher one
 // come. Readers of high priority keep writers out in the same way.

@@ -30,7 +30,7 @@ func TestEveryFaultOfAFreeLock(t *testing.T) {
 					w.Explained("lock", err)
 				} else {
 					alone(w, h)
-					w.GiveUp("unlock", h.Release)
+					w.GiveUp("release", h.Release)
 				}
 				w.AwaitChildren("/l", 0)
 			})
@@ -49,7 +49,7 @@ func TestEveryFaultWithRenewal(t *testing.T) {
 				h, err = m.Lock(w.Ctx)
 			}
 			alone(w, h)
-			w.GiveUp("unlock", h.Release)
+			w.GiveUp("release", h.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -80,7 +80,7 @@ func TestEveryFaultOfAWait(t *testing.T) {
 			w.Explained("lock", got.err)
 		} else {
 			alone(w, got.held)
-			w.GiveUp("unlock", got.held.Release)
+			w.GiveUp("release", got.held.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -141,7 +141,7 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 			w.Errorf("%s: the lock is free, and was not had", w.Fault)
 		default:
 			alone(w, h)
-			w.GiveUp("unlock", h.Release)
+			w.GiveUp("release", h.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -181,7 +181,7 @@ func TestEveryFaultOfAMulti(t *testing.T) {
 		if err != nil {
 			w.Explained("lock", err)
 		} else if err := h.Release(w.Ctx); err != nil {
-			w.Explained("unlock", err)
+			w.Explained("release", err)
 		}
 		w.AwaitChildren("/l", 0)
 		w.AwaitChildren("/b", 0)

@@ -172,7 +172,7 @@ func TestBreakOfOneWhoWaits(t *testing.T) {
 
 // The lock is broken while the holder has no connection, and then the holder releases. Release
 // does not claim that it was held until the end: nobody knows.
-func TestUnlockWithoutAConnection(t *testing.T) {
+func TestReleaseWithoutAConnection(t *testing.T) {
 	w := trial.New(t)
 	h := held(w, w.C, lock.Options{})
 	all, err := mutex(t, w.Look, lock.Options{}).Contenders(w.Ctx)
@@ -193,7 +193,7 @@ func TestUnlockWithoutAConnection(t *testing.T) {
 	end()
 	err = h.Release(ended) // which does not wait
 	if !client.IsAmbiguous(err) || errors.Is(err, recipes.ErrLost) {
-		t.Errorf("unlock = %v, want that it is not known whether it was held", err)
+		t.Errorf("release = %v, want that it is not known whether it was held", err)
 	}
 	w.Proxy.Accept()
 	w.Must(other.Err())

@@ -97,6 +97,23 @@ func (p *Priority) Contenders(ctx context.Context) ([]hold.Contender, error) {
 }
 
 // claim is the way of a contender from its place to its grant.
+//
+// The numbers alone cannot say who holds it, as a later place may go before an earlier
+// one. So a contender whose turn it is requests its grant in a multi that takes effect only
+// if the lock's node still has the version that it had when the children were listed:
+//
+//   - A reader's multi checks the version and creates the grant. It then holds the lock.
+//   - A writer's multi changes the version and creates the grant. From then on nobody else
+//     gets one: those that listed before fail at the version, those that list later see
+//     the grant. The writer holds the lock once it sees no other grant. Readers may have
+//     got theirs between its list and its multi; they are few, and it waits for them.
+//
+// So readers do not hinder each other, and a contender that comes too late for a grant sees
+// it and waits, even if it has a higher priority. The version cannot begin again meanwhile,
+// as the node has children.
+//
+// A contender does not learn of one that comes later and goes before it. When the node that
+// it watches disappears it lists, finds the late one, and watches that.
 type claim struct {
 	p     *Priority
 	c     *client.Client // for the place's session

@@ -52,7 +52,7 @@ func TestRWEveryFaultOfAFreeLock(t *testing.T) {
 					return
 				}
 				exclusive(w, newLock(w.Look, lock.RWOptions{}), h)
-				w.GiveUp("unlock", h.Release)
+				w.GiveUp("release", h.Release)
 			})
 		})
 	}
@@ -69,7 +69,7 @@ func TestEveryFaultOfATry(t *testing.T) {
 			w.Explained("try lock", err)
 		case ok:
 			w.Errorf("%s: a lock that is taken was had", w.Fault)
-			w.GiveUp("unlock", h.Release)
+			w.GiveUp("release", h.Release)
 		}
 		w.Must(other.Err())
 		unlock(w, other)
@@ -82,7 +82,7 @@ func TestEveryFaultOfATry(t *testing.T) {
 			w.Errorf("%s: a lock that is free was not had", w.Fault)
 		default:
 			exclusive(w, newLock(w.Look, lock.RWOptions{}), h)
-			w.GiveUp("unlock", h.Release)
+			w.GiveUp("release", h.Release)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestRWEveryFaultOfAWait(t *testing.T) {
 					w.Errorf("%s: token %v after %v", w.Fault, a.held.Token(), first.Token())
 				}
 				exclusive(w, newLock(w.Look, lock.RWOptions{}), a.held)
-				w.GiveUp("unlock", a.held.Release)
+				w.GiveUp("release", a.held.Release)
 			})
 		})
 	}
@@ -158,12 +158,12 @@ func TestEveryFaultOfADowngrade(t *testing.T) {
 		read, err := l.take(h.Context(), lock.Read, 0)
 		if err != nil {
 			w.Explained("read lock", err)
-			w.GiveUp("unlock", h.Release)
+			w.GiveUp("release", h.Release)
 			return
 		}
-		w.GiveUp("unlock", h.Release)
+		w.GiveUp("release", h.Release)
 		exclusive(w, newLock(w.Look, lock.RWOptions{}), read)
-		w.GiveUp("unlock", read.Release)
+		w.GiveUp("release", read.Release)
 	})
 }
 
@@ -197,7 +197,7 @@ func TestEveryFaultOfARevoke(t *testing.T) {
 					w.Explained("revoke", err)
 				}
 				if err := h.Release(w.Ctx); err != nil && !errors.Is(err, recipes.ErrNotHeld) {
-					w.Errorf("%s: unlock = %v", w.Fault, err)
+					w.Errorf("%s: release = %v", w.Fault, err)
 				}
 			})
 		})
@@ -234,7 +234,7 @@ func TestEveryFaultOfAnAnswer(t *testing.T) {
 			w.Errorf("%s: the holder that has consented holds on", w.Fault)
 		}
 		if err := h.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
-			w.Explained("unlock", err)
+			w.Explained("release", err)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func TestEveryFaultOfAForce(t *testing.T) {
 		case err == nil && out == lock.Forced:
 			<-h.Context().Done()
 			if err := h.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-				w.Errorf("%s: unlock of what was taken away = %v", w.Fault, err)
+				w.Errorf("%s: release of what was taken away = %v", w.Fault, err)
 			}
 		case err == nil:
 			w.Errorf("%s: the outcome is %v", w.Fault, out)

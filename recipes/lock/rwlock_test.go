@@ -38,7 +38,7 @@ func TestReadersAndWriters(t *testing.T) {
 	})
 }
 
-func TestUnlockTwice(t *testing.T) {
+func TestReleaseTwice(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		l := newLock(w.C, lock.RWOptions{})
 		h, err := l.take(w.Ctx, lock.Write, 0)
@@ -46,10 +46,10 @@ func TestUnlockTwice(t *testing.T) {
 		w.Must(h.Err())
 		unlock(w, h)
 		if err := h.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
-			t.Errorf("second unlock = %v", err)
+			t.Errorf("second release = %v", err)
 		}
 		if err := h.Err(); !errors.Is(err, recipes.ErrNotHeld) {
-			t.Errorf("Err = %v after unlock", err)
+			t.Errorf("Err = %v after release", err)
 		}
 	})
 }

@@ -94,7 +94,7 @@ func TestNestedInALostLock(t *testing.T) {
 			t.Errorf("read lock beside one that is lost = %v", err)
 		}
 		if err := h.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-			t.Errorf("unlock of a lost lock = %v", err)
+			t.Errorf("release of a lost lock = %v", err)
 		}
 		w.AwaitChildren("/lock", 0)
 	})

@@ -72,7 +72,7 @@ func TestRevokeWithConsent(t *testing.T) {
 				t.Error("the holder could not work before it consented")
 			}
 			if err := h.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
-				t.Errorf("unlock of what was given up = %v", err)
+				t.Errorf("release of what was given up = %v", err)
 			}
 			w.AwaitChildren("/lock", 0)
 		})
@@ -141,7 +141,7 @@ func TestRevokeByForce(t *testing.T) {
 				t.Errorf("the holder's context ended with %v", err)
 			}
 			if err := h.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-				t.Errorf("unlock of what was lost = %v", err)
+				t.Errorf("release of what was lost = %v", err)
 			}
 			w.Must(other.Err())
 			out, err = revoker.Revoke(w.Ctx, victim, 1)
@@ -212,7 +212,7 @@ func TestBreak(t *testing.T) {
 			t.Errorf("lock of whose place was broken = %v", next.err)
 		}
 		if err := h.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-			t.Errorf("unlock of a broken lock = %v", err)
+			t.Errorf("release of a broken lock = %v", err)
 		}
 		w.AwaitChildren("/lock", 0)
 	})

@@ -226,7 +226,7 @@ func (h *rwHistory) unlock(held *hold.Held, s rwStep, asked int64) {
 	if err != nil {
 		h.lost.Add(1)
 		if !h.passing(err) {
-			h.Errorf("unlock = %v", err)
+			h.Errorf("release = %v", err)
 		}
 	}
 	h.add(s, call, h.now())

@@ -189,7 +189,7 @@ func TestContextOfTheWait(t *testing.T) {
 		}
 		unlock(w, h)
 		if h.Context().Err() == nil {
-			t.Error("the lock's context goes on after unlock")
+			t.Error("the lock's context goes on after release")
 		}
 	})
 }

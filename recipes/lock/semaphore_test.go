@@ -104,7 +104,7 @@ func TestLeases(t *testing.T) {
 	w.Must(a.Release(w.Ctx))
 	w.Must(b.Release(w.Ctx))
 	if err := b.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
-		t.Errorf("second return = %v", err)
+		t.Errorf("second release = %v", err)
 	}
 	empty(w)
 }

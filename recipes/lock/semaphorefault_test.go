@@ -30,7 +30,7 @@ func TestEveryFaultOfFreeLeases(t *testing.T) {
 			w.Explained("acquire", err)
 		} else {
 			bounded(w, l, 2, 1)
-			w.GiveUp("return", l.Release)
+			w.GiveUp("release", l.Release)
 		}
 		empty(w)
 	})
@@ -43,7 +43,7 @@ func TestSemaphoreEveryFaultOfATry(t *testing.T) {
 		s := newSemaphore(w, w.C, 2, hold.Options{})
 		if l, ok, err := s.TryAcquire(w.Ctx, 2); ok {
 			w.Errorf("%s: more leases were had than are free", w.Fault)
-			w.GiveUp("return", l.Release)
+			w.GiveUp("release", l.Release)
 		} else if err != nil {
 			w.Explained("try of two", err)
 		}
@@ -56,7 +56,7 @@ func TestSemaphoreEveryFaultOfATry(t *testing.T) {
 			w.Errorf("%s: a lease is free, but was not had", w.Fault)
 		default:
 			bounded(w, l, 2, 1)
-			w.GiveUp("return", l.Release)
+			w.GiveUp("release", l.Release)
 		}
 		w.Must(first.Release(w.Ctx))
 		empty(w)
@@ -96,7 +96,7 @@ func TestSemaphoreEveryFaultOfAWait(t *testing.T) {
 		} else {
 			w.Must(w.Look.Delete(w.Ctx, "/count", client.AnyVersion))
 			bounded(w, a.lease, 1, 1)
-			w.GiveUp("return", a.lease.Release)
+			w.GiveUp("release", a.lease.Release)
 		}
 		empty(w)
 	})
@@ -133,7 +133,7 @@ func TestSemaphoreEveryFaultWithRenewal(t *testing.T) {
 				l, err = s.Acquire(w.Ctx, 1)
 			}
 			bounded(w, l, 1, 1)
-			w.GiveUp("return", l.Release)
+			w.GiveUp("release", l.Release)
 		}
 		empty(w)
 	})

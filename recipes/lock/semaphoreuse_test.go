@@ -220,7 +220,7 @@ func TestContendersAndBreak(t *testing.T) {
 	}
 	<-holder.Context().Done()
 	if err := holder.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-		t.Errorf("return of a broken lease = %v", err)
+		t.Errorf("release of a broken lease = %v", err)
 	}
 	if _, err := look.Break(w.Ctx, all[0]); !errors.Is(err, client.ErrNoNode) {
 		t.Errorf("second break = %v", err)
@@ -255,7 +255,7 @@ func TestSemaphoreContextOfTheWait(t *testing.T) {
 		t.Errorf("Err of which one is gone = %v", err)
 	}
 	if err := lease.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-		t.Errorf("return of which one is gone = %v", err)
+		t.Errorf("release of which one is gone = %v", err)
 	}
 	empty(w)
 }

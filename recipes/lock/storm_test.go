@@ -121,7 +121,7 @@ func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 		call = asked
 		lost.Add(1)
 		if !trial.Passing(err) && !errors.Is(err, recipes.ErrLost) {
-			s.Errorf("unlock = %v", err)
+			s.Errorf("release = %v", err)
 		}
 	}
 	h.add(i, step{"unlock", held.Token()}, call, h.now())
