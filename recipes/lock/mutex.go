@@ -110,7 +110,15 @@ func (m *Mutex) TryLock(ctx context.Context) (*hold.Held, bool, error) {
 func enter(ctx context.Context, l *line.Line, kind int, data []byte, rule line.Rule, wait bool) (*line.Place, error) {
 	turn := true
 	if !wait {
-		if free, err := free(ctx, l, kind, rule); !free || err != nil {
+		free, err := confirmed(ctx, l.Client, l.Path, func() (bool, error) {
+			entries, err := l.List(ctx)
+			newcomer := line.Entry{Kind: kind}
+			if n := len(entries); n > 0 {
+				newcomer.Number = entries[n-1].Number + 1
+			}
+			return err == nil && rule(append(entries, newcomer), len(entries)) < 0, err
+		})
+		if !free || err != nil {
 			return nil, err
 		}
 	}
@@ -129,28 +137,17 @@ func enter(ctx context.Context, l *line.Line, kind int, data []byte, rule line.R
 	return place, nil
 }
 
-// free reports whether it would be the turn of a new contender. The first list may be old:
-// that it would not is believed only if a second list, after a sync, agrees.
-func free(ctx context.Context, l *line.Line, kind int, rule line.Rule) (bool, error) {
-	for second := range 2 {
-		if second == 1 {
-			if err := l.Client.Steady().Sync(ctx, l.Path); err != nil {
-				return false, err
-			}
-		}
-		entries, err := l.List(ctx)
-		if err != nil {
-			return false, err
-		}
-		newcomer := line.Entry{Kind: kind}
-		if len(entries) > 0 {
-			newcomer.Number = entries[len(entries)-1].Number + 1
-		}
-		if rule(append(entries, newcomer), len(entries)) < 0 {
-			return true, nil
-		}
+// confirmed reports whether there is room according to look, which reads a list. A list may
+// be old: that there is no room is believed only if a second one, after a sync, agrees.
+func confirmed(ctx context.Context, c *client.Client, path string, look func() (bool, error)) (bool, error) {
+	room, err := look()
+	if room || err != nil {
+		return room, err
 	}
-	return false, nil
+	if err := c.Steady().Sync(ctx, path); err != nil {
+		return false, err
+	}
+	return look()
 }
 
 // Contenders returns the contenders in order: the first one holds the lock. There are none

@@ -117,23 +117,16 @@ func (s *Semaphore) check(ctx context.Context, n int) error {
 	return s.agree(ctx)
 }
 
-// free reports whether n leases are free. What the first list shows may be old: that there
-// are too few is believed only if a second list, after a sync, agrees.
+// free reports whether n leases are free.
 func (s *Semaphore) free(ctx context.Context, n int) (bool, error) {
-	for range 2 {
+	return confirmed(ctx, s.c, s.path, func() (bool, error) {
 		limit, err := s.limit(ctx)
 		if err != nil {
 			return false, err
 		}
 		entries, err := s.leases.List(ctx)
-		if err != nil || len(entries)+n <= limit {
-			return err == nil, err
-		}
-		if err := s.c.Sync(ctx, s.path); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
+		return err == nil && len(entries)+n <= limit, err
+	})
 }
 
 // Contenders returns the leases that are held, in the order in which they were taken, then
