@@ -56,6 +56,8 @@ func TestProgramsThatDisagree(t *testing.T) {
 	w := trial.New(t)
 	lease, err := newSemaphore(w, w.C, 3, hold.Options{}).Acquire(w.Ctx, 1)
 	w.Must(err)
+	_, err = w.Look.Create(w.Ctx, "/sem/kept", nil, client.CreateOptions{}) // or the container may be deleted when it is empty
+	w.Must(err)
 	other := newSemaphore(w, w.Look, 2, hold.Options{})
 	_, err1 := other.Acquire(w.Ctx, 1)
 	_, _, err2 := other.TryAcquire(w.Ctx, 1)
@@ -266,8 +268,8 @@ func TestNamespaceThatDoesNotExist(t *testing.T) {
 	s := newSemaphore(w, w.C.Namespace("/app"), 1, hold.Options{})
 	l, err := s.Acquire(w.Ctx, 1)
 	w.Must(err)
-	w.Must(l.Release(w.Ctx))
 	if node, err := w.Look.Get(w.Ctx, "/app/sem"); err != nil || string(node.Data) != "1" {
 		t.Errorf("the semaphore's node has %q, %v", node.Data, err)
 	}
+	w.Must(l.Release(w.Ctx))
 }
