@@ -131,6 +131,9 @@ func (s *Sim) accepts(n, o *node) bool {
 		return true
 	}
 	mine, theirs := n.core.Introduction(), o.core.Introduction()
+	if s.cfg.AdmitLearners && mine.List != 0 && theirs.List <= mine.List && (theirs.Cluster == zab.ID{} || theirs.Cluster == mine.Cluster) {
+		return true
+	}
 	return theirs.List > mine.List && slices.Contains(s.clusters(n), theirs.Cluster)
 }
 

@@ -67,6 +67,8 @@ func find(t *testing.T, m mutation) bool {
 		switch m.name {
 		case "waiting-ignored":
 			shortSessions(&cfg)
+		case "change-forgotten":
+			cfg.Voters = 5
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
 		}
@@ -239,11 +241,22 @@ var focuses = map[string]func(*Config){
 	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
+	"late-voter-joins":     changes,
+	"second-change":        changes,
+	"any-version":          changes,
+	"change-by-anybody":    changes,
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
 	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
+}
+
+// changes has clients that change the members often.
+func changes(c *Config) {
+	c.Clients, c.AdmitLearners = 5, true
+	often(c, FaultMembers, FaultBreak)
+	c.Faults[FaultMembers] /= 2
 }
 
 // slowWays has large values that take longer than heartbeats may be missing, and snapshots
@@ -290,6 +303,7 @@ var directed = map[string]func(*script){
 	"grown-old-copy-trusted":        grownOldCopy,
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
+	"change-forgotten":              takenOverChange,
 	"waiting-ignored":               sessionDue,
 	"own-lease-waited":              longLeases,
 	"unbounded-lease":               longLeases,

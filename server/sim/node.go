@@ -38,6 +38,7 @@ type node struct {
 type process struct {
 	alive   bool
 	paused  bool
+	began   uint64 // ghost: µs
 	boot    uint64
 	list    zab.Members // list in the configuration file, as the process has read it
 	core    *zab.Core

@@ -16,7 +16,7 @@ type Stats struct {
 	Snapshots, Purges, LogReads, SnapSends       int
 	Wipes, Damages, Rollbacks, OldCopies, Admits int
 	TornRecords                                  int
-	MemberChanges, Moves, Stuck                  int
+	MemberChanges, Reconfigs, Moves, Stuck       int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired, Renegotiated           int
