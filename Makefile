@@ -50,7 +50,7 @@ RACE_ONE = ./server
 RACE_SKIP = ^Test(EverySetting|Volumes|LargestRequests|ATurnOfTheLeaderIsShort)$$
 # They break the connection at each of their requests: of these one in four is enough here,
 # and of the recipes those in which most happens at once.
-RACE_SHORT = ./recipes/election ./recipes/lock ./recipes/queue ./recipes/rwlock ./recipes/semaphore
+RACE_SHORT = ./recipes/election ./recipes/lock ./recipes/queue
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $(if $(findstring command,$(origin PKG)),$(PKG),$(RACE))
 	$(if $(findstring command,$(origin PKG)),,CGO_ENABLED=1 $(GO) test -race -short -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE))

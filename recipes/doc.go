@@ -1,7 +1,8 @@
 // Package recipes has what the packages below it share: the errors that any of
 // them may return. Each recipe is a package of its own:
 //
-//   - lock, rwlock, semaphore: who may do something now.
+//   - hold: what it means to hold something.
+//   - lock: who may do something now.
 //   - election: who is to do something until further notice.
 //   - barrier: waiting for each other.
 //   - queue: handing work over.

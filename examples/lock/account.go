@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
@@ -32,7 +33,7 @@ type account struct {
 }
 
 func newAccount(c *client.Client, path, teller string, out *lines) (*account, error) {
-	m, err := lock.New(c, path+"/lock", lock.Options{Data: []byte("teller " + teller)})
+	m, err := lock.NewMutex(c, path+"/lock", lock.Options{Options: hold.Options{Data: []byte("teller " + teller)}})
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func passing(err error) bool {
 // enter adds a deposit to the book, and returns the balance. It runs while the lock is held;
 // if it takes longer, the guard refuses the change.
 func (a *account) enter(ctx context.Context) (balance int, err error) {
-	held, _ := lock.FromContext(ctx)
+	held, _ := hold.FromContext(ctx)
 	a.out.print("teller %s has the lock, with token %v", a.teller, held.Token())
 	b, err := a.read(ctx)
 	if err != nil {
@@ -94,7 +95,7 @@ func (a *account) read(ctx context.Context) (book, error) {
 }
 
 // write replaces the book, unless the lock has been lost.
-func (a *account) write(ctx context.Context, held *lock.Held, b book) error {
+func (a *account) write(ctx context.Context, held *hold.Held, b book) error {
 	data, err := typed.JSON[book]{}.Encode(b)
 	if err != nil {
 		return err

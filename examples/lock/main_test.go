@@ -13,7 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/recipes/lock"
+	"github.com/zkd-project/zkd/recipes/hold"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,7 +56,7 @@ func TestDeposits(t *testing.T) {
 			if err := look.Steady().Sync(ctx, "/bank"); err != nil {
 				t.Error(err)
 			}
-			who, err := lock.Contenders(ctx, look.Steady(), "/bank/lock")
+			who, err := hold.Contenders(ctx, look.Steady(), "/bank/lock")
 			if err != nil || len(who) == 0 {
 				t.Errorf("contenders: %v, %v", who, err)
 				return
@@ -82,7 +82,7 @@ func TestDeposits(t *testing.T) {
 	if err != nil || len(b) != tellers || b.balance() != tellers*deposits {
 		t.Errorf("the book is %v, %v\n%s", b, err, out.text.String())
 	}
-	if who, err := lock.Contenders(ctx, look.Steady(), "/bank/lock"); err != nil || len(who) != 0 {
+	if who, err := hold.Contenders(ctx, look.Steady(), "/bank/lock"); err != nil || len(who) != 0 {
 		t.Errorf("still there: %v, %v", who, err)
 	}
 }

@@ -83,7 +83,7 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/command: client client/cache client/sasl client/tree cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
-	                   recipes recipes/election recipes/lock
+	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/servers: client internal/ask
 	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: client client/settle client/tree
@@ -95,24 +95,23 @@ const ours = `
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/settle client/tree client/zktest internal/testing/seeds recipes recipes/internal/line
 	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config
-	                       recipes/election
-	                       recipes/idempotent recipes/lock recipes/naming recipes/presence recipes/queue recipes/rwlock
-	                       recipes/semaphore recipes/twopc recipes/value
-	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config
-	                       recipes/election
-	                       recipes/idempotent recipes/internal/trial recipes/lock recipes/naming
-	                       recipes/presence recipes/queue recipes/rwlock recipes/semaphore
+	                       recipes/election recipes/hold
+	                       recipes/idempotent recipes/lock recipes/naming recipes/presence recipes/queue
 	                       recipes/twopc recipes/value
-	recipes/lock:          jute client client/settle client/tree recipes recipes/internal/line
-	recipes/rwlock:        client client/settle recipes recipes/internal/line
-	recipes/semaphore:     client client/settle recipes recipes/internal/line
-	recipes/election:      client client/settle recipes recipes/internal/line
+	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config
+	                       recipes/election recipes/hold
+	                       recipes/idempotent recipes/internal/trial recipes/lock recipes/naming
+	                       recipes/presence recipes/queue
+	                       recipes/twopc recipes/value
+	recipes/hold:          jute client client/settle recipes recipes/internal/line
+	recipes/lock:          client client/settle recipes recipes/hold recipes/internal/line
+	recipes/election:      client client/settle recipes recipes/hold recipes/internal/feed recipes/internal/line
 	recipes/barrier:       client client/settle recipes recipes/internal/line
 	recipes/queue:         client client/settle client/tree recipes recipes/internal/line recipes/internal/receipt
-	recipes/presence:      client client/cache client/settle recipes recipes/internal/line recipes/lock
+	recipes/presence:      client client/cache client/settle recipes recipes/hold recipes/internal/line recipes/lock
 	recipes/naming:        client client/settle client/typed recipes recipes/internal/line
 	recipes/config:        client client/cache client/settle client/typed recipes recipes/internal/feed recipes/internal/line
-	recipes/value:         client client/settle client/typed recipes recipes/internal/line recipes/internal/receipt recipes/lock
+	recipes/value:         client client/settle client/typed recipes recipes/hold recipes/internal/line recipes/internal/receipt recipes/lock
 	recipes/idempotent:    client client/settle client/tree recipes recipes/internal/line
 	recipes/cacheview:     client client/cache client/typed recipes recipes/internal/line
 	recipes/twopc:         client client/settle recipes recipes/internal/line
@@ -121,7 +120,7 @@ const ours = `
 	examples/masterworker/layout: client
 	examples/masterworker: client examples/masterworker/layout
 	examples/queue:        client recipes/queue
-	examples/lock:         client client/settle client/typed recipes recipes/lock
+	examples/lock:         client client/settle client/typed recipes recipes/hold recipes/lock
 	examples/config:       client recipes/config
 	examples/group:        client recipes/presence
 
@@ -139,8 +138,8 @@ const ours = `
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
-	test/compat:       recipes/barrier recipes/election recipes/lock recipes/presence
-	                   recipes/queue recipes/rwlock recipes/semaphore recipes/value
+	test/compat:       recipes/barrier recipes/election recipes/hold recipes/lock recipes/presence
+	                   recipes/queue recipes/value
 	test/compat/apps:  none
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench

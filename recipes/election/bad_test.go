@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -25,7 +26,7 @@ func TestBadOptions(t *testing.T) {
 		{"relative path", "leader", election.Options{}, "leader"},
 		{"no path", "", election.Options{}, "path"},
 		{"unknown layout", "/e", election.Options{Layout: 9}, "Options.Layout"},
-		{"negative reserve", "/e", election.Options{Reserve: -time.Second}, "Options.Reserve"},
+		{"negative reserve", "/e", election.Options{Options: hold.Options{Reserve: -time.Second}}, "Options.Reserve"},
 		{"acknowledgements among candidates", "/e", election.Options{Acknowledgements: "/e/acks"}, "Options.Acknowledgements"},
 		{"acknowledgements at the path", "/e", election.Options{Acknowledgements: "/e"}, "Options.Acknowledgements"},
 		{"acknowledgements nowhere", "/e", election.Options{Acknowledgements: "acks"}, "Options.Acknowledgements"},
@@ -36,11 +37,11 @@ func TestBadOptions(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, path string
-		o          election.MasterOptions
+		o          hold.Options
 	}{
-		{"root", "/", election.MasterOptions{}},
-		{"relative path", "master", election.MasterOptions{}},
-		{"negative reserve", "/master", election.MasterOptions{Reserve: -1}},
+		{"root", "/", hold.Options{}},
+		{"relative path", "master", hold.Options{}},
+		{"negative reserve", "/master", hold.Options{Reserve: -1}},
 	} {
 		if _, err := election.NewMaster(w.C, c.path, c.o); err == nil {
 			t.Errorf("%s: no error", c.name)
@@ -49,19 +50,19 @@ func TestBadOptions(t *testing.T) {
 	if _, err := election.New(nil, "/e", election.Options{}); !errors.Is(err, client.ErrBadArguments) {
 		t.Errorf("no client: %v", err)
 	}
-	if _, err := election.NewMaster(nil, "/e", election.MasterOptions{}); !errors.Is(err, client.ErrBadArguments) {
+	if _, err := election.NewMaster(nil, "/e", hold.Options{}); !errors.Is(err, client.ErrBadArguments) {
 		t.Errorf("no client: %v", err)
 	}
 }
 
-// What one does not have can't be resigned, and what is closed not used.
+// Leadership that has ended cannot be released, and a closed latch cannot be used.
 func TestBadUse(t *testing.T) {
 	w := trial.New(t)
 	l := start(t, w.C, "/e", election.Options{})
 	leadership := await(w, l)
 	w.Must(l.Start()) // it has been started
-	w.Must(leadership.Resign(w.Ctx))
-	if err := leadership.Resign(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
+	w.Must(leadership.Release(w.Ctx))
+	if err := leadership.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 		t.Errorf("second resign = %v", err)
 	}
 	for _, err := range []error{leadership.Err(), leadership.Acknowledge(w.Ctx, nil)} {
@@ -72,7 +73,7 @@ func TestBadUse(t *testing.T) {
 	again := await(w, l)
 	w.Must(l.Close(w.Ctx))
 	w.Must(l.Close(w.Ctx))
-	if err := again.Resign(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
+	if err := again.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 		t.Errorf("resign after close = %v", err)
 	}
 	if cause := context.Cause(again.Context()); !errors.Is(cause, recipes.ErrClosed) {
@@ -101,7 +102,7 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-// Nodes of somebody else are in the way, whichever they are: the latch names one and ends.
+// A node of another kind ends the latch, with an error that names it.
 func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
 	for layout := election.CuratorLatch; layout <= election.ElectionSupport; layout++ {
@@ -112,12 +113,12 @@ func TestForeignChildren(t *testing.T) {
 		}
 		_, err := settle.CreateAll(w.Ctx, w.Look, foreign, nil, client.CreateOptions{})
 		w.Must(err)
-		l := start(t, w.C, path, election.Options{ID: "a", Layout: layout})
+		l := start(t, w.C, path, election.Options{Options: hold.Options{Data: []byte("a")}, Layout: layout})
 		_, err = l.Await(w.Ctx)
 		if !errors.Is(err, recipes.ErrLayout) || !strings.Contains(err.Error(), foreign[len(path)+1:]) {
 			t.Errorf("%v: await beside %s = %v", layout, foreign, err)
 		}
-		if _, err := l.Election().Candidates(w.Ctx); !errors.Is(err, recipes.ErrLayout) {
+		if _, err := l.Election().Contenders(w.Ctx); !errors.Is(err, recipes.ErrLayout) {
 			t.Errorf("%v: candidates = %v", layout, err)
 		}
 		if names := w.AwaitChildren(path, 1); len(names) != 1 {
@@ -133,7 +134,7 @@ func TestForeignChildren(t *testing.T) {
 	}
 }
 
-// Who may not create or read is told so, with the operation and the path.
+// The error of a client that may not create or read has the operation and the path.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	w.Must(w.Look.AddAuth(w.Ctx, "digest", []byte("owner:secret")))
@@ -157,7 +158,7 @@ func TestForbidden(t *testing.T) {
 	if names := w.Children("/closed"); len(names) > 0 {
 		t.Errorf("there are %q left", names)
 	}
-	l := start(t, w.Look, "/e", election.Options{ACL: []client.ACL{client.DigestACL(client.PermAll, "owner", "secret")}})
+	l := start(t, w.Look, "/e", election.Options{Options: hold.Options{ACL: []client.ACL{client.DigestACL(client.PermAll, "owner", "secret")}}})
 	await(w, l)
 	if _, err := w.C.Create(w.Ctx, "/e/_c_", nil, client.CreateOptions{}); !errors.Is(err, client.ErrNoAuth) {
 		t.Errorf("the path is open: %v", err)

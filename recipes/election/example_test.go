@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 )
 
 // One candidate leads, says that it is ready, and others hear of it.
@@ -18,7 +19,7 @@ func Example() {
 	c, _ := client.Connect(ctx, zktest.Start(t).ConnectString(), client.Options{Logger: client.NoLog})
 	defer c.Close(ctx)
 
-	l, err := election.NewLatch(c, "/app/leader", election.Options{ID: "host-1"})
+	l, err := election.NewLatch(c, "/app/leader", election.Options{Options: hold.Options{Data: []byte("host-1")}})
 	if err != nil {
 		fmt.Println(err) // the path, or an option
 		return
@@ -33,14 +34,14 @@ func Example() {
 	leadership.Acknowledge(ctx, []byte("10.0.0.1:8080"))
 
 	leader, err := l.Election().WaitAcknowledged(ctx)
-	fmt.Printf("%s at %s, %v\n", leader.ID, leader.Data, err)
-	fmt.Println(leadership.Resign(ctx))
+	fmt.Printf("%s at %s, %v\n", leader.Data, leader.Acknowledgement, err)
+	fmt.Println(leadership.Release(ctx))
 	// Output:
 	// host-1 at 10.0.0.1:8080, <nil>
 	// <nil>
 }
 
-// The mastership of the book: whoever makes the node is master.
+// The mastership of the book: the candidate that creates the node is master.
 func ExampleMaster_Run() {
 	t := standin.Example()
 	defer t.End()
@@ -48,14 +49,14 @@ func ExampleMaster_Run() {
 	c, _ := client.Connect(ctx, zktest.Start(t).ConnectString(), client.Options{Logger: client.NoLog})
 	defer c.Close(ctx)
 
-	m, err := election.NewMaster(c, "/master", election.MasterOptions{ID: "host-1"})
+	m, err := election.NewMaster(c, "/master", hold.Options{Data: []byte("host-1")})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	err = m.Run(ctx, func(ctx context.Context, ms *election.Mastership) error {
 		master, _, err := m.Current(ctx)
-		fmt.Println(master.ID, "is master:", master.Token == ms.Token())
+		fmt.Println(string(master.Data), "is master:", master.Token == ms.Token())
 		return err
 	})
 	fmt.Println(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -18,8 +19,8 @@ func over(w *trial.World, err error) bool {
 	return w.Expires && (errors.Is(err, client.ErrSessionExpired) || errors.Is(err, recipes.ErrLost))
 }
 
-// A latch leads, acknowledges, resigns and leads again. Only the end of its session takes
-// leadership from it, and it goes on if there is another one. Nothing is left.
+// A latch leads, acknowledges, releases and leads again. It loses leadership only with its
+// session, and continues if there is another one. No node is left.
 func TestEveryFaultLatch(t *testing.T) {
 	for _, layout := range []election.Layout{election.CuratorLatch, election.ElectionSupport} {
 		for _, renew := range []bool{false, true} {
@@ -28,7 +29,7 @@ func TestEveryFaultLatch(t *testing.T) {
 			}
 			t.Run(layout.String()+map[bool]string{true: "/renewed"}[renew], func(t *testing.T) {
 				trial.Every(t, renew, func(w *trial.World) {
-					l, err := election.NewLatch(w.C, "/app/leader", election.Options{ID: "a", Layout: layout})
+					l, err := election.NewLatch(w.C, "/app/leader", election.Options{Options: hold.Options{Data: []byte("a")}, Layout: layout})
 					w.Must(err)
 					w.Must(l.Start())
 					last, rounds := client.Zxid(0), 0
@@ -70,14 +71,14 @@ func lead(w *trial.World, l *election.Latch, last client.Zxid) (client.Zxid, err
 	}
 	if leader, _, err := anyLayout(w).Leader(w.Ctx); !w.Expires {
 		w.Must(err)
-		if leader.Token == token && (!leader.Acknowledged || string(leader.Data) != "ready") {
+		if leader.Token == token && (!leader.Acknowledged || string(leader.Acknowledgement) != "ready") {
 			w.Errorf("%s: leader is %+v", w.Fault, leader)
 		}
 	}
-	return token, leadership.Resign(w.Ctx)
+	return token, leadership.Release(w.Ctx)
 }
 
-// anyLayout is the election as one sees it whom nothing befalls, whatever the layout.
+// anyLayout returns the election, of whatever layout, as an undisturbed client sees it.
 func anyLayout(w *trial.World) *election.Election {
 	w.Helper()
 	layout := election.CuratorLatch
@@ -89,16 +90,16 @@ func anyLayout(w *trial.World) *election.Election {
 	return e
 }
 
-// A candidate waits behind a leader and before another one, which nothing befalls. It leads
-// when its turn comes, or its session has ended and the one behind it leads. If it gives up
-// waiting it leaves no node.
+// A candidate waits between a leader and another candidate, which are undisturbed. It leads
+// when its turn comes, unless its session has ended: then the one after it leads. If it gives
+// up waiting it leaves no node.
 func TestEveryFaultStanding(t *testing.T) {
 	for _, layout := range []election.Layout{election.CuratorLatch, election.ElectionSupport} {
 		t.Run(layout.String(), func(t *testing.T) {
 			trial.Every(t, false, func(w *trial.World) {
-				first := start(w, w.Look, "/e", election.Options{ID: "first", Layout: layout})
+				first := start(w, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}, Layout: layout})
 				await(w, first)
-				e, err := election.New(w.C, "/e", election.Options{ID: "middle", Layout: layout})
+				e, err := election.New(w.C, "/e", election.Options{Options: hold.Options{Data: []byte("middle")}, Layout: layout})
 				w.Must(err)
 				leads, stop := make(chan struct{}), make(chan struct{})
 				result := make(chan error, 1)
@@ -113,7 +114,7 @@ func TestEveryFaultStanding(t *testing.T) {
 					})
 				}()
 				names := awaitOther(w, "/e", 1, result)
-				last := start(w, w.Other(), "/e", election.Options{ID: "last", Layout: layout})
+				last := start(w, w.Other(), "/e", election.Options{Options: hold.Options{Data: []byte("last")}, Layout: layout})
 				reach(w, last, election.Standing)
 				w.Must(first.Close(w.Ctx))
 				turn, done := make(chan struct{}), make(chan struct{})
@@ -170,14 +171,14 @@ func awaitOther(w *trial.World, path string, n int, result chan error) []string 
 	}
 }
 
-// Who gives up while it joins or waits leaves no node, whatever breaks then.
+// A candidate that gives up while it joins or waits leaves no node, whatever breaks then.
 func TestEveryFaultGivingUp(t *testing.T) {
 	for _, layout := range []election.Layout{election.RecipePage, election.ElectionSupport} {
 		t.Run(layout.String(), func(t *testing.T) {
 			trial.Every(t, false, func(w *trial.World) {
-				first := start(w, w.Look, "/e", election.Options{ID: "first", Layout: layout})
+				first := start(w, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}, Layout: layout})
 				await(w, first)
-				e, err := election.New(w.C, "/e", election.Options{ID: "second", Layout: layout})
+				e, err := election.New(w.C, "/e", election.Options{Options: hold.Options{Data: []byte("second")}, Layout: layout})
 				w.Must(err)
 				ctx, giveUp := context.WithCancelCause(w.Ctx)
 				enough := errors.New("enough")
@@ -199,16 +200,16 @@ func TestEveryFaultGivingUp(t *testing.T) {
 	}
 }
 
-// A waiter for the leader's acknowledgement is told of the one that counts: that of the
-// first leader is there, of another session, but its node is not.
+// A client that waits for the leader's acknowledgement gets the one that counts: that of the
+// first leader still exists, in another session, but its node does not.
 func TestEveryFaultWaitAcknowledged(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		e, err := election.New(w.C, "/e", election.Options{})
 		w.Must(err)
-		first := start(w, w.Look, "/e", election.Options{ID: "first"})
+		first := start(w, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}})
 		old := await(w, first)
 		w.Must(old.Acknowledge(w.Ctx, nil))
-		second := start(w, w.Other(), "/e", election.Options{ID: "second"})
+		second := start(w, w.Other(), "/e", election.Options{Options: hold.Options{Data: []byte("second")}})
 		reach(w, second, election.Standing)
 		if w.Fault == "unharmed" {
 			leader, err := e.WaitAcknowledged(w.Ctx)
@@ -228,15 +229,15 @@ func TestEveryFaultWaitAcknowledged(t *testing.T) {
 			told <- leader
 		}()
 		w.Must(leadership.Acknowledge(w.Ctx, []byte("go")))
-		if leader := <-told; leader.ID != "second" || leader.Token != leadership.Token() || string(leader.Data) != "go" {
+		if leader := <-told; string(leader.Data) != "second" || leader.Token != leadership.Token() || string(leader.Acknowledgement) != "go" {
 			w.Errorf("%s: leader is %+v", w.Fault, leader)
 		}
-		candidates, err := e.Candidates(w.Ctx)
+		candidates, err := e.Contenders(w.Ctx)
 		if over(w, err) {
-			candidates, err = e.Candidates(w.Ctx)
+			candidates, err = e.Contenders(w.Ctx)
 		}
 		w.Must(err)
-		if !slices.ContainsFunc(candidates, func(c election.Candidate) bool { return c.Token == leadership.Token() }) {
+		if !slices.ContainsFunc(candidates, func(c hold.Contender) bool { return c.Token == leadership.Token() }) {
 			w.Errorf("%s: candidates are %+v", w.Fault, candidates)
 		}
 	})

@@ -10,11 +10,12 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// What a candidate asks for: to join the first time, to wait for its predecessor, to lead, to
-// acknowledge, to resign and be the last again.
+// The requests of a candidate: joining for the first time, waiting for its predecessor,
+// leading, acknowledging, releasing and joining again as the last.
 func TestTraceOfALatch(t *testing.T) {
 	w := trial.New(t)
 	before := start(t, w.Look, "/e", election.Options{})
@@ -102,21 +103,21 @@ func watched(w *trial.World, path string, n int) {
 	}
 }
 
-// A40: when a candidate in the middle fails, the one behind it does not lead, but watches
-// the one before. It fails by the end of its session, or as somebody deletes its node.
+// A40: when a candidate in the middle fails, the one after it does not lead, but watches the
+// one before. It fails because its session ends, or because its node is deleted.
 func TestMiddleCandidateFails(t *testing.T) {
 	for _, how := range []string{"its session ends", "its node is deleted"} {
 		t.Run(how, func(t *testing.T) {
 			w := trial.New(t)
-			first := start(t, w.Look, "/e", election.Options{ID: "first"})
+			first := start(t, w.Look, "/e", election.Options{Options: hold.Options{Data: []byte("first")}})
 			leader := await(w, first)
 			other := w.Other()
-			middle, err := election.NewLatch(other, "/e", election.Options{ID: "middle"})
+			middle, err := election.NewLatch(other, "/e", election.Options{Options: hold.Options{Data: []byte("middle")}})
 			w.Must(err)
 			w.Must(middle.Start())
 			reach(w, middle, election.Standing)
 			rec := w.Record()
-			last := start(t, w.C, "/e", election.Options{ID: "last"})
+			last := start(t, w.C, "/e", election.Options{Options: hold.Options{Data: []byte("last")}})
 			awaitWatches(w, rec, 1)
 			answered(w)
 			rec.Take()
@@ -127,7 +128,7 @@ func TestMiddleCandidateFails(t *testing.T) {
 			if how == "its session ends" {
 				w.Must(other.Close(w.Ctx))
 			} else {
-				candidates, err := first.Election().Candidates(w.Ctx)
+				candidates, err := first.Election().Contenders(w.Ctx)
 				w.Must(err)
 				w.Must(w.Look.Delete(w.Ctx, candidates[1].Path, client.AnyVersion))
 			}

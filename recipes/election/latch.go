@@ -7,50 +7,51 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/feed"
 )
 
-// State says how far a Latch is.
+// State is the progress of a Latch or a Campaign.
 type State int
 
 const (
-	// Joining: it is no candidate yet, or not any more and about to be one again.
+	// Joining means that it is about to become a candidate.
 	Joining State = iota
-	// Standing: it is a candidate, and somebody else leads.
+	// Standing means that it is a candidate, and another one leads.
 	Standing
-	// Leading: it leads.
+	// Leading means that it leads, or is master.
 	Leading
+	// Over means that it has ended, of a Campaign. A Latch returns an error then.
+	Over
 )
 
 // String returns the name in lower case.
-func (s State) String() string { return [...]string{"joining", "standing", "leading"}[s] }
+func (s State) String() string { return [...]string{"joining", "standing", "leading", "over"}[s] }
 
-// Status is what Follow tells.
+// Status is what Follow yields.
 type Status struct {
 	State      State
 	Leadership *Leadership // if Leading
 }
 
-// Latch is a candidate until it is closed: whenever it has lost or resigned leadership,
+// Latch is a candidate until it is closed: whenever it has lost or released leadership,
 // it joins again, as the last in the line. Its methods may be called from any goroutine.
 //
-// What can't be mended by joining again ends it: servers that refuse, nodes of somebody
-// else among the candidates, the end of a session without client.Options.RenewSession.
-// Await and Follow then return that error.
+// It ends if joining again cannot help: if the servers refuse, if there are nodes of
+// something else among the candidates, and when the session ends without
+// client.Options.RenewSession. Await and Follow then return that error.
 type Latch struct {
 	e    *Election
 	stop context.CancelCauseFunc
 	ctx  context.Context // ends with Close
-	run  sync.WaitGroup
+	done chan struct{}   // closed when it has ended after Start
 
-	mu      sync.Mutex
+	mu      sync.Mutex // of Start and Close
 	started bool
-	status  Status
-	err     error         // why it is over
-	changed chan struct{} // closed when one of those before changes
+	status  feed.Feed[Status] // ends with the latch
 }
 
-// NewLatch returns a candidate that has not joined yet: see Start. The error is that of a
-// bad argument, as of New.
+// NewLatch returns a candidate that has not joined yet: see Start. The error is that of
+// New.
 func NewLatch(c *client.Client, path string, o Options) (*Latch, error) {
 	e, err := New(c, path, o)
 	if err != nil {
@@ -61,7 +62,8 @@ func NewLatch(c *client.Client, path string, o Options) (*Latch, error) {
 
 // Latch returns a candidate that has not joined yet: see Latch.Start.
 func (e *Election) Latch() *Latch {
-	l := &Latch{e: e, changed: make(chan struct{})}
+	l := &Latch{e: e, done: make(chan struct{})}
+	l.status.Put(Status{})
 	l.ctx, l.stop = context.WithCancelCause(context.Background())
 	return l
 }
@@ -69,42 +71,37 @@ func (e *Election) Latch() *Latch {
 // Election returns the election that it stands for.
 func (l *Latch) Election() *Election { return l.e }
 
-// Start joins the candidates, in a goroutine that goes on until Close. It does not wait.
-// It does nothing if it was called before; after Close it returns recipes.ErrClosed.
+// Start joins the candidates, in a goroutine that runs until Close. It does not wait. It
+// does nothing if it was called before; after Close it returns recipes.ErrClosed.
 func (l *Latch) Start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.err != nil:
-		return l.err
+	switch now := l.status.Now(); {
+	case now.Over:
+		return now.Err
 	case l.ctx.Err() != nil:
 		return l.e.failed(l.ctx, "stand for", recipes.ErrClosed)
 	case !l.started:
 		l.started = true
-		l.run.Go(l.stand)
+		go l.stand()
 	}
 	return nil
 }
 
-// Close takes the candidate back and ends its leadership, if it has it. It waits until
-// that is done, or ctx ends; then it is seen to in the background, as it is if no server
+// Close withdraws the candidate and releases its leadership, if it leads. It waits until
+// that is done or ctx ends; the rest then happens in the background, as it does if no server
 // answers for two seconds. It is idempotent.
 func (l *Latch) Close(ctx context.Context) error {
 	l.mu.Lock()
-	l.stop(recipes.ErrClosed) // no Start comes behind it
+	l.stop(recipes.ErrClosed) // no Start can follow
 	started := l.started
 	l.mu.Unlock()
 	if !started {
-		l.end(l.e.failed(l.ctx, "stand for", recipes.ErrClosed))
+		l.status.End(l.e.failed(l.ctx, "stand for", recipes.ErrClosed))
 		return nil
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.run.Wait()
-	}()
 	select {
-	case <-done:
+	case <-l.done:
 		return nil
 	case <-ctx.Done():
 		return l.e.failed(ctx, "leave", context.Cause(ctx))
@@ -112,97 +109,63 @@ func (l *Latch) Close(ctx context.Context) error {
 }
 
 // Await waits until the latch leads, and returns its leadership. It returns
-// recipes.ErrClosed after Close, and what has ended the latch if something has.
+// recipes.ErrClosed after Close, and otherwise why the latch has ended.
 func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
-	for {
-		status, changed, err := l.now()
+	for status, err := range l.Follow(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		if status.State == Leading && status.Leadership.Err() == nil {
 			return status.Leadership, nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, l.e.failed(ctx, "wait to lead", context.Cause(ctx))
-		}
 	}
+	panic("unreachable: the last status is an error")
 }
 
-// Follow returns how far the latch is now, and each change of that, until the loop or ctx
-// ends; of changes that come faster than the loop takes them the last. The latch's end
-// comes as an error, as with Await, and is the last.
+// Follow yields the status now and after each change, until the loop or ctx ends. If the
+// status changes faster than the loop takes it, only the latest is yielded. The last is the
+// latch's end, as an error, as with Await.
 func (l *Latch) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		for {
-			status, changed, err := l.now()
-			if !yield(status, err) || err != nil {
-				return
+		for status, err := range l.status.Follow(ctx) {
+			if err != nil && !l.status.Now().Over {
+				err = l.e.failed(ctx, "wait in", err)
 			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				yield(Status{}, l.e.failed(ctx, "follow", context.Cause(ctx)))
+			if err != nil {
+				status = Status{}
+			}
+			if !yield(status, err) {
 				return
 			}
 		}
 	}
 }
 
-// now returns the status, and a channel that is closed when it changes.
-func (l *Latch) now() (Status, <-chan struct{}, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.status, l.changed, l.err
-}
-
+// set publishes a status, if it has changed. Only stand calls it.
 func (l *Latch) set(s Status) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.status != s {
-		l.status = s
-		l.tellLocked()
+	if l.status.Now().Value != s {
+		l.status.Put(s)
 	}
 }
 
-// end notes why the latch is over.
-func (l *Latch) end(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.status, l.err = Status{}, err
-		l.tellLocked()
-	}
-}
-
-func (l *Latch) tellLocked() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-// stand is a candidate until the latch is closed or it can't be one any more.
+// stand is a candidate until the latch is closed or cannot be one any more.
 func (l *Latch) stand() {
-	for {
-		err := l.standOnce()
-		if l.ctx.Err() != nil {
-			err = l.e.failed(l.ctx, "stand for", recipes.ErrClosed)
-		} else if again(l.ctx, l.e.c, err) {
-			continue
-		}
-		l.end(err)
-		return
+	defer close(l.done)
+	err := standAgain(l.ctx, l.e.c, l.standOnce)
+	if l.ctx.Err() != nil {
+		err = l.e.failed(l.ctx, "stand for", err)
 	}
+	l.status.End(err)
 }
 
-// standOnce is a candidate until it has lost or resigned leadership, or that fails.
+// standOnce is a candidate until it has lost or released leadership, or that fails.
 func (l *Latch) standOnce() error {
 	leadership, err := l.e.elect(l.ctx, func() { l.set(Status{State: Standing}) })
 	if err == nil {
 		l.set(Status{Leading, leadership})
 		<-leadership.Context().Done()
 		l.set(Status{})
-		_, err = leadership.clear(l.ctx)
+		_, err = leadership.tenure.end(l.ctx)
 	}
 	l.set(Status{})
 	return err

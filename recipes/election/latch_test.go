@@ -9,6 +9,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -49,14 +50,14 @@ func reach(w *trial.World, l *election.Latch, state election.State) {
 	}
 }
 
-// ids returns who stands for election, in order.
+// ids returns the data of the candidates, in order.
 func ids(w *trial.World, e *election.Election) []string {
 	w.Helper()
-	candidates, err := e.Candidates(w.Ctx)
+	candidates, err := e.Contenders(w.Ctx)
 	w.Must(err)
 	var ids []string
 	for _, c := range candidates {
-		ids = append(ids, c.ID)
+		ids = append(ids, string(c.Data))
 	}
 	return ids
 }
@@ -66,16 +67,16 @@ func TestLatch(t *testing.T) {
 	for layout := election.CuratorLatch; layout <= election.ElectionSupport; layout++ {
 		t.Run(layout.String(), func(t *testing.T) {
 			w := trial.New(t)
-			a := start(t, w.C, "/app/leader", election.Options{ID: "a", Layout: layout})
+			a := start(t, w.C, "/app/leader", election.Options{Options: hold.Options{Data: []byte("a")}, Layout: layout})
 			first := await(w, a)
-			b := start(t, w.C, "/app/leader", election.Options{ID: "b", Layout: layout})
+			b := start(t, w.C, "/app/leader", election.Options{Options: hold.Options{Data: []byte("b")}, Layout: layout})
 			reach(w, b, election.Standing)
-			c := start(t, w.Look, "/app/leader", election.Options{ID: "c", Layout: layout})
+			c := start(t, w.Look, "/app/leader", election.Options{Options: hold.Options{Data: []byte("c")}, Layout: layout})
 			reach(w, c, election.Standing)
 			if got := ids(w, a.Election()); !slices.Equal(got, []string{"a", "b", "c"}) {
 				t.Errorf("candidates are %q", got)
 			}
-			w.Must(first.Resign(w.Ctx))
+			w.Must(first.Release(w.Ctx))
 			if err := context.Cause(first.Context()); err == nil || errors.Is(err, recipes.ErrLost) {
 				t.Errorf("who has resigned has a context that ends with %v", err)
 			}

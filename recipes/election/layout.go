@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Layout is what the nodes of candidates are called. All candidates of an election
-// must have the same; the package's documentation says whose programs use which.
+// Layout is how the nodes of candidates are named. All candidates of an election must have
+// the same; the package's documentation says which programs use which.
 type Layout int
 
 const (
@@ -24,12 +24,12 @@ const (
 	// RecipePage is that of ZooKeeper's page of recipes: a GUID and "-n_".
 	RecipePage
 	// ElectionSupport is that of Apache's LeaderElectionSupport: "n_" alone. As such a
-	// name tells nothing of its maker, candidates of one client must have different IDs.
+	// name does not identify its creator, candidates of one client must have different Data.
 	ElectionSupport
-	layouts // how many there are
+	layouts // the number of layouts
 )
 
-// labels are by Layout what a name has before its number; see stem for the rest.
+// labels precede the number, by Layout; see places for the rest.
 var labels = [layouts]string{"latch-", "lock-", "__lock__", "n_", "n_"}
 
 func (l Layout) valid() bool { return l >= 0 && l < layouts }
@@ -42,7 +42,7 @@ func (l Layout) String() string {
 	return [layouts]string{"CuratorLatch", "CuratorSelector", "Kazoo", "RecipePage", "ElectionSupport"}[l]
 }
 
-// places is the layout of a line.
+// places returns the layout of a line.
 func (l Layout) places() *line.Layout {
 	places := &line.Layout{Labels: []string{labels[l]}}
 	switch l {

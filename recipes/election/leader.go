@@ -10,44 +10,37 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // Leader is the candidate that leads.
 type Leader struct {
-	Candidate
-	// Acknowledged is whether it has said so itself: see Leadership.Acknowledge. A leader
-	// that has not may not even know yet that it leads.
+	hold.Contender
+	// Acknowledged reports whether it has announced that it leads: see
+	// Leadership.Acknowledge. A leader that has not may not even know yet that it leads.
 	Acknowledged bool
-	// Data is what it acknowledged with.
-	Data []byte
+	// Acknowledgement is the data that it acknowledged with.
+	Acknowledgement []byte
 }
 
-// Leader returns who leads, and false if there are no candidates. Leadership may have
-// passed on by the time that it returns.
+// Leader returns the leader, and false if there are no candidates. There may be another one
+// by the time that it returns.
 func (e *Election) Leader(ctx context.Context) (Leader, bool, error) {
 	for {
 		entries, err := e.line.List(ctx)
 		if err != nil || len(entries) == 0 {
-			return Leader{}, false, e.unless(ctx, "find the leader of", err)
+			return Leader{}, false, e.failed(ctx, "find the leader of", err)
 		}
 		leader, ok, err := e.look(ctx, entries[0].Name)
 		if ok || err != nil {
-			return leader, ok, e.unless(ctx, "find the leader of", err)
+			return leader, ok, e.failed(ctx, "find the leader of", err)
 		}
 	}
 }
 
-// unless is failed, but for nil.
-func (e *Election) unless(ctx context.Context, verb string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return e.failed(ctx, verb, err)
-}
-
-// look returns the candidate of that name, and false if there is none, together with
-// its acknowledgement.
+// look returns the candidate with that name as the leader, with its acknowledgement, and
+// false if it does not exist.
 func (e *Election) look(ctx context.Context, name string) (Leader, bool, error) {
 	c := e.c.Steady()
 	node, err := c.Get(ctx, line.Join(e.Path(), name))
@@ -57,8 +50,8 @@ func (e *Election) look(ctx context.Context, name string) (Leader, bool, error) 
 	if err != nil {
 		return Leader{}, false, err
 	}
-	leader := Leader{Candidate: e.candidate(name, node.Data, node.Stat)}
-	path := line.Join(e.acks, name)
+	leader := Leader{Contender: hold.Contender{Path: line.Join(e.Path(), name), Holds: true}.With(node)}
+	path := line.Join(e.o.Acknowledgements, name)
 	ack, err := c.Get(ctx, path)
 	if errors.Is(err, client.ErrNoNode) {
 		return leader, true, nil
@@ -70,14 +63,14 @@ func (e *Election) look(ctx context.Context, name string) (Leader, bool, error) 
 	if !ok {
 		return Leader{}, false, fmt.Errorf("%w: %s is no acknowledgement; delete it", recipes.ErrLayout, path)
 	}
-	if token == leader.Token { // and not that of another node, of the same name
-		leader.Acknowledged, leader.Data = true, said
+	if token == leader.Token { // otherwise it is that of another node with the same name
+		leader.Acknowledged, leader.Acknowledgement = true, said
 	}
 	return leader, true, nil
 }
 
 // WaitAcknowledged waits until there is a leader that has acknowledged that it leads, and
-// returns it. It goes on through the end of the session if the client begins a new one.
+// returns it. When the session ends it continues if the client begins a new one.
 func (e *Election) WaitAcknowledged(ctx context.Context) (Leader, error) {
 	for {
 		leader, ok, err := e.waitOnce(ctx)
@@ -90,15 +83,15 @@ func (e *Election) WaitAcknowledged(ctx context.Context) (Leader, error) {
 	}
 }
 
-// waitOnce returns the leader if it has acknowledged, and else waits until there are other
-// acknowledgements.
+// waitOnce returns the leader if it has acknowledged, and otherwise waits until the
+// acknowledgements change.
 func (e *Election) waitOnce(ctx context.Context) (Leader, bool, error) {
 	c := e.c.Steady()
-	list, err := c.Children(ctx, e.acks)
+	list, err := c.Children(ctx, e.o.Acknowledgements)
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
 		return Leader{}, false, err
 	}
-	// Not having to wait needs no watch.
+	// If there is no need to wait, there is none for a watch.
 	if leader, ok, err := e.acknowledged(ctx, list.Names); ok || err != nil {
 		return leader, ok, err
 	}
@@ -116,26 +109,26 @@ func (e *Election) waitOnce(ctx context.Context) (Leader, bool, error) {
 	return Leader{}, false, err
 }
 
-// watchAcks sets a watch over the list of acknowledgements, and returns the Stat of the
-// node that they are below, which is zero if there is none.
+// watchAcks sets a watch on the list of acknowledgements, and returns the Stat of their
+// parent, which is zero if it does not exist.
 func (e *Election) watchAcks(ctx context.Context) (client.Stat, *client.Watch, error) {
 	c := e.c.Steady()
 	for {
-		list, err := c.ChildrenW(ctx, e.acks)
+		list, err := c.ChildrenW(ctx, e.o.Acknowledgements)
 		if !errors.Is(err, client.ErrNoNode) {
 			return list.Stat, list.Watch, err
 		}
-		found, err := c.ExistsW(ctx, e.acks)
+		found, err := c.ExistsW(ctx, e.o.Acknowledgements)
 		if err != nil || !found.Exists {
 			return client.Stat{}, found.Watch, err
 		}
-		line.DropWatch(ctx, found.Watch) // it has been made in between
+		line.DropWatch(ctx, found.Watch) // it was created in between
 	}
 }
 
-// acknowledged returns the leader if one of the acknowledgements is its own. Only
-// leaders make them, and who leads does so as long as its node is there: so it need not
-// be looked whether it is the first.
+// acknowledged returns the leader if one of the acknowledgements is its own. Only leaders
+// create them, and a leader leads as long as its node exists. So there is no need to check
+// that it is the first in the line.
 func (e *Election) acknowledged(ctx context.Context, names []string) (Leader, bool, error) {
 	for _, name := range names {
 		leader, ok, err := e.look(ctx, name)
@@ -147,14 +140,14 @@ func (e *Election) acknowledged(ctx context.Context, names []string) (Leader, bo
 }
 
 func (e *Election) ackPath(place *line.Place) string {
-	return line.Join(e.acks, line.Base(place.Path()))
+	return line.Join(e.o.Acknowledgements, line.Base(place.Path()))
 }
 
-// acknowledge makes the leader's acknowledgement, or replaces its data.
+// acknowledge creates the leader's acknowledgement, or replaces its data.
 func (e *Election) acknowledge(ctx context.Context, place *line.Place, data []byte) error {
 	c := e.c.Steady().InSession(place.Session())
 	path, ack := e.ackPath(place), formatAck(place.Token(), data)
-	const rounds = 10 // a container may be deleted between being made and being used
+	const rounds = 10 // a container may be deleted between its creation and its use
 	for round := 1; ; round++ {
 		_, err := settle.Create(ctx, c, path, ack, settle.CreateOptions{Mode: client.Ephemeral, ACL: e.line.ACL})
 		switch {
@@ -163,7 +156,7 @@ func (e *Election) acknowledge(ctx context.Context, place *line.Place, data []by
 		case !errors.Is(err, client.ErrNoNode) || round == rounds:
 			return err
 		}
-		if err := settle.Ensure(ctx, c, e.acks, client.CreateOptions{Mode: client.Container, ACL: e.line.ACL}); err != nil {
+		if err := settle.Ensure(ctx, c, e.o.Acknowledgements, client.CreateOptions{Mode: client.Container, ACL: e.line.ACL}); err != nil {
 			return err
 		}
 	}
@@ -187,14 +180,14 @@ func (e *Election) replaceAck(ctx context.Context, c *client.Client, place *line
 }
 
 // isLater reports whether an acknowledgement is that of a leader after the one with the
-// token. It may have the same name only if that tells nothing: see ElectionSupport.
+// token. It can have the same name only with the layout ElectionSupport.
 func isLater(ack []byte, token client.Zxid) bool {
 	other, _, ok := parseAck(ack)
 	return ok && other > token
 }
 
 // formatAck returns the data of an acknowledgement: the leader's token, as 0x and 16
-// digits, a newline, and what the leader says.
+// digits, a newline, and the leader's data.
 func formatAck(token client.Zxid, data []byte) []byte {
 	return append(fmt.Appendf(nil, "0x%016x\n", uint64(token)), data...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -22,7 +23,7 @@ type runner struct {
 
 func newMaster(t testing.TB, c *client.Client, path, id string) *election.Master {
 	t.Helper()
-	m, err := election.NewMaster(c, path, election.MasterOptions{ID: id})
+	m, err := election.NewMaster(c, path, hold.Options{Data: []byte(id)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func asynchronous(t testing.TB, c *client.Client, path, id string) *runner {
 	return r.cleanup(t)
 }
 
-// synchronous runs with RunAgain, whose function returns when mastership is lost or resigned.
+// synchronous runs with RunAgain, whose function returns when mastership is lost or released.
 func synchronous(t testing.TB, c *client.Client, path, id string) *runner {
 	t.Helper()
 	r := &runner{master: newMaster(t, c, path, id), changes: make(chan election.Change, 1000)}
@@ -46,7 +47,7 @@ func synchronous(t testing.TB, c *client.Client, path, id string) *runner {
 	var running sync.WaitGroup
 	running.Go(func() {
 		err := r.master.RunAgain(ctx, func(ctx context.Context, ms *election.Mastership) error {
-			r.changes <- election.Change{State: election.Elected, Mastership: ms}
+			r.changes <- election.Change{State: election.Leading, Mastership: ms}
 			<-ctx.Done()
 			return nil
 		})
@@ -70,7 +71,7 @@ func (r *runner) cleanup(t testing.TB) *runner {
 }
 
 // until waits for a change to that state and returns it.
-func (r *runner) until(w *trial.World, state election.MasterState) election.Change {
+func (r *runner) until(w *trial.World, state election.State) election.Change {
 	w.Helper()
 	for {
 		select {
@@ -93,32 +94,32 @@ var ways = []struct {
 	start func(t testing.TB, c *client.Client, path, id string) *runner
 }{{"synchronous", synchronous}, {"asynchronous", asynchronous}}
 
-// Mastership passes on when the master resigns, when it leaves, and when somebody deletes
-// its node: C28, C39.
+// Mastership passes to another one when the master releases it, when it stops running, and
+// when its node is deleted: C28, C39.
 func TestMaster(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			w := trial.New(t)
 			a := way.start(t, w.C, "/app/master", "a")
-			first := a.until(w, election.Elected).Mastership
+			first := a.until(w, election.Leading).Mastership
 			b := way.start(t, w.Look, "/app/master", "b")
 			isMaster(w, b.master, "a", first.Token())
 
 			w.Must(w.Look.Delete(w.Ctx, "/app/master", client.AnyVersion))
 			<-first.Context().Done()
-			if err := first.Resign(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-				t.Errorf("resign of who was deposed = %v", err)
+			if err := first.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
+				t.Errorf("release of who was deposed = %v", err)
 			}
 			var second election.Change
 			var next *runner
 			for next == nil { // the former master may be quicker
 				select {
 				case second = <-a.changes:
-					if second.State == election.Elected {
+					if second.State == election.Leading {
 						next = a
 					}
 				case second = <-b.changes:
-					if second.State == election.Elected {
+					if second.State == election.Leading {
 						next = b
 					}
 				case <-w.Ctx.Done():
@@ -133,15 +134,15 @@ func TestMaster(t *testing.T) {
 			if next == a {
 				other = b
 			}
-			third := other.until(w, election.Elected).Mastership
-			w.Must(third.Resign(w.Ctx))
-			if err := third.Resign(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
+			third := other.until(w, election.Leading).Mastership
+			w.Must(third.Release(w.Ctx))
+			if err := third.Release(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 				t.Errorf("second resign = %v", err)
 			}
 			if err := third.Err(); !errors.Is(err, recipes.ErrNotHeld) {
 				t.Errorf("error of who has resigned = %v", err)
 			}
-			other.until(w, election.Elected)
+			other.until(w, election.Leading)
 			w.Must(other.close(w.Ctx))
 			if err := other.over(w); !errors.Is(err, recipes.ErrClosed) {
 				t.Errorf("it ends with %v", err)
@@ -171,7 +172,7 @@ func isMaster(w *trial.World, m *election.Master, id string, token client.Zxid) 
 	w.Helper()
 	now, ok, err := m.Current(w.Ctx)
 	w.Must(err)
-	if !ok || now.ID != id || now.Token != token || now.Session == 0 {
+	if !ok || string(now.Data) != id || now.Token != token || now.Session == 0 {
 		w.Errorf("master is %+v, %v, want %s with token %v", now, ok, id, token)
 	}
 }
@@ -187,7 +188,7 @@ func TestMasterOfTheBook(t *testing.T) {
 			isMaster(w, a.master, "2a4f", made.Stat.Czxid)
 			w.Must(w.Proxy.AwaitNotifications(w.Ctx, 0))
 			w.Must(w.Look.Delete(w.Ctx, "/master", client.AnyVersion))
-			ms := a.until(w, election.Elected).Mastership
+			ms := a.until(w, election.Leading).Mastership
 			isMaster(w, a.master, "a", ms.Token())
 			node, err := w.Look.Get(w.Ctx, "/master")
 			w.Must(err)
@@ -210,12 +211,12 @@ func TestTraceMaster(t *testing.T) {
 			awaitWatches(w, rec, 1)
 			answered(w)
 			w.Must(w.Look.Delete(w.Ctx, "/master", client.AnyVersion))
-			a.until(w, election.Elected)
+			a.until(w, election.Leading)
 			awaitWatches(w, rec, 2)
 			w.Must(a.close(w.Ctx))
 			awaitDeletions(w, rec, 2, "/master")
 			mustTrace(w, rec,
-				"create2 /master", "getData /master watch", // somebody else is
+				"create2 /master", "getData /master watch", // another one is
 				"event NodeDeleted /master",
 				"create2 /master", "getData /master watch", // now this one is
 				"getData /master", "delete /master", "event NodeDeleted /master")

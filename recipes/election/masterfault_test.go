@@ -14,10 +14,10 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// C31, C39: one runs for master while somebody else is, becomes it when that one goes, resigns
-// and becomes it again. A create that was done though no reply said so makes it master, and
-// one that was not done is done again: there is a master as long as somebody runs. It is
-// over only if its session is, and there is no other. Nothing is left.
+// C31, C39: a candidate runs while another one is master, becomes master when that one is
+// deleted, releases, and becomes master again. A create that succeeded without a reply makes
+// it master, and one that failed is repeated: there is a master as long as somebody runs. It
+// ends only if its session does, and there is no new one. No node is left.
 func TestEveryFaultMaster(t *testing.T) {
 	for _, way := range ways {
 		for _, renew := range []bool{false, true} {
@@ -47,8 +47,8 @@ func TestEveryFaultMaster(t *testing.T) {
 						if !w.Expires {
 							isMaster(w, a.master, "a", ms.Token())
 						}
-						if err := ms.Resign(w.Ctx); err != nil && !over(w, err) {
-							w.Errorf("%s: resign = %v", w.Fault, err)
+						if err := ms.Release(w.Ctx); err != nil && !over(w, err) {
+							w.Errorf("%s: release = %v", w.Fault, err)
 						}
 					}
 					w.Must(a.close(w.Ctx))
@@ -71,7 +71,7 @@ func (r *runner) elected(w *trial.World) *election.Mastership {
 				}
 				return nil
 			}
-			if change.State == election.Elected {
+			if change.State == election.Leading {
 				return change.Mastership
 			}
 		case <-w.Ctx.Done():
@@ -80,8 +80,8 @@ func (r *runner) elected(w *trial.World) *election.Mastership {
 	}
 }
 
-// Who gives up while it runs for master leaves no node, whatever breaks then; and leaves
-// somebody else's alone.
+// A candidate that gives up while it runs for master leaves no node, whatever breaks then,
+// and does not delete another one's.
 func TestEveryFaultMasterGivesUp(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestEveryFaultMasterGivesUp(t *testing.T) {
 				}
 				_, err := w.Look.Create(w.Ctx, "/master", []byte("other"), client.CreateOptions{Mode: client.Ephemeral})
 				w.Must(err)
-				_ = w.C.Close(w.Ctx) // and what goes on in the background
+				_ = w.C.Close(w.Ctx) // and what continues in the background
 				if names := w.Children("/"); len(names) != 1 {
 					w.Errorf("%s: somebody else's node is gone", w.Fault)
 				}

@@ -4,126 +4,72 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Mastership is what the master has, until Resign or until it is lost.
+// Mastership is what the master holds: a hold.Held without a Guard. As the nodes of all
+// masters have the same path, the existence of the node proves nothing; fence with Token.
 type Mastership struct {
-	run  *run
-	hold *line.Hold
-	quit context.CancelFunc // ends the hold's context, and leaves its watch
-
-	mu       sync.Mutex
-	resigned bool
-	cleared  bool // the node has been seen to
+	held   *hold.Held
+	tenure *tenure
 }
 
-// Context returns a context that ends when mastership is lost, with a cause that wraps
-// recipes.ErrLost, or resigned.
-func (ms *Mastership) Context() context.Context { return ms.hold.Context() }
+// Context is Held.Context.
+func (ms *Mastership) Context() context.Context { return ms.held.Context() }
 
-// Err returns nil while one is master. It looks at the clock, too, which Context does not if
-// the process was stopped for a while: so ask before what must not be done twice. It
-// returns recipes.ErrNotHeld after Resign.
-func (ms *Mastership) Err() error {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	err := ms.hold.Err()
-	if ms.cleared && !errors.Is(err, recipes.ErrLost) {
-		return ms.notHeld()
-	}
-	return err
+// Err is Held.Err.
+func (ms *Mastership) Err() error { return ms.held.Err() }
+
+// Token is Held.Token.
+func (ms *Mastership) Token() client.Zxid { return ms.held.Token() }
+
+// Release is Held.Release.
+func (ms *Mastership) Release(ctx context.Context) error { return ms.held.Release(ctx) }
+
+// won returns the mastership of a run whose node has that Stat.
+func (r *run) won(ctx context.Context, stat client.Stat) *Mastership {
+	r.czxid = stat.Czxid
+	ms := &Mastership{}
+	of := hold.Description{What: "mastership " + r.m.path, Path: r.m.path, Token: r.czxid}
+	ms.held = hold.New(ctx, of, func(ctx context.Context) hold.Tenure {
+		ctx, quit := context.WithCancel(ctx)
+		o := line.HoldOptions{Reserve: r.m.o.Reserve, Session: r.session, Czxid: r.czxid}
+		h := line.NewHold(ctx, r.m.c, r.m.path, o)
+		ms.tenure = &tenure{hold: h, clear: func(ctx context.Context) error {
+			quit() // ends the context of h, but not its watch, which the deletion uses up
+			defer h.Stop()
+			return r.withdraw(ctx)
+		}}
+		return ms.tenure
+	})
+	return ms
 }
 
-func (ms *Mastership) notHeld() error {
-	return fmt.Errorf("%w: mastership %s was resigned", recipes.ErrNotHeld, ms.run.m.path)
-}
-
-// Token returns a number that is larger than those of all masters before: the zxid at which
-// the master's node was created. It is what one fences with: as all masters' nodes have one
-// path there is no Guard here, unlike with a Leadership.
-func (ms *Mastership) Token() client.Zxid { return ms.run.czxid }
-
-// Resign gives mastership up. It does so also if ctx has ended, waiting two seconds at
-// most; if no server answers by then it is seen to in the background. So its errors don't
-// mean that one is still master, but for one of the servers', such as client.ErrNoAuth.
-//
-// It returns recipes.ErrNotHeld if it was called before, and recipes.ErrLost if mastership
-// was lost before: then what was done under it may have been done beside somebody else. It
-// returns an ambiguous error as Leadership.Resign does.
-func (ms *Mastership) Resign(ctx context.Context) error {
-	ms.mu.Lock()
-	before := ms.resigned
-	ms.resigned = true
-	ms.mu.Unlock()
-	if before {
-		return ms.notHeld()
-	}
-	was := ms.lost()
-	first, err := ms.clear(ctx)
-	switch {
-	case was != nil:
-		err = was
-	case !first:
-		return ms.notHeld() // it has ended with Run or the Campaign
-	}
-	if err != nil {
-		return ms.run.m.failed(ctx, "resign as", err)
-	}
-	return nil
-}
-
-func (ms *Mastership) lost() error { return lost(ms.hold) }
-
-func (ms *Mastership) clear(ctx context.Context) (first bool, err error) {
-	ms.mu.Lock()
-	before := ms.cleared
-	ms.cleared = true
-	ms.mu.Unlock()
-	if before {
-		return false, nil
-	}
-	ms.quit()
-	err = ms.run.withdraw(ctx)
-	ms.hold.Stop()
-	return true, err
-}
-
-// patience is how long to wait for servers when the caller's context has ended.
-const patience = 2 * time.Second
-
-// withdraw deletes the run's node if there is one, sooner or later. The error wraps
-// recipes.ErrLost if it was known to be there and is gone, and is ambiguous if that is not
-// known yet.
+// withdraw deletes the run's node if it exists, if need be in the background. The error
+// wraps recipes.ErrLost if the node was known to exist and does not exist any more, and is
+// ambiguous if that is not known yet.
 func (r *run) withdraw(ctx context.Context) error {
 	if r.czxid == 0 && !r.unknown {
 		return nil
 	}
-	if ctx.Err() == nil || r.c.State().Connected() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-	}
-	err := r.delete(ctx)
-	if errors.Is(err, client.ErrConnectionLoss) || ctx.Err() != nil && err != nil {
+	err := line.EndBy(ctx, r.c, r.m.path, r.delete)
+	if client.IsAmbiguous(err) {
 		go r.forget()
-		return line.InBackground(r.m.path, err)
 	}
 	return err
 }
 
-// forget deletes the node if there is one. It ends with the session at the latest.
+// forget deletes the node if it exists. It returns when the session ends at the latest.
 func (r *run) forget() {
 	for errors.Is(r.delete(context.Background()), client.ErrConnectionLoss) {
 	}
 }
 
-// delete deletes the run's own node. It does not touch another one.
+// delete deletes the run's own node, and no other.
 func (r *run) delete(ctx context.Context) error {
 	known := r.czxid != 0
 	for {
@@ -139,8 +85,8 @@ func (r *run) delete(ctx context.Context) error {
 		default:
 			return nil
 		}
-		// Its version is that of the node that follows it, too, maybe. But that one would
-		// have to be made between these two requests, though the session goes on.
+		// The next master's node may have the same version. But it would have to be created
+		// between these two requests, while the session continues.
 		err = r.c.Delete(ctx, r.m.path, stat.Version)
 		r.unknown = r.unknown || client.IsAmbiguous(err)
 		if !client.IsAmbiguous(err) && !errors.Is(err, client.ErrBadVersion) && !errors.Is(err, client.ErrNoNode) {

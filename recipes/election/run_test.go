@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 	}{
 		{"it returns", func(context.Context, *election.Leadership) error { return nil }, nil, nil},
 		{"it fails", func(context.Context, *election.Leadership) error { return enough }, []error{enough}, recipes.ErrLost},
-		{"it resigns", func(ctx context.Context, l *election.Leadership) error { return l.Resign(ctx) }, nil, nil},
+		{"it resigns", func(ctx context.Context, l *election.Leadership) error { return l.Release(ctx) }, nil, nil},
 		{"it is deposed", func(ctx context.Context, l *election.Leadership) error {
 			w.Must(w.Look.Delete(w.Ctx, l.Path(), client.AnyVersion)) // ctx may end before the reply
 			<-ctx.Done()
@@ -63,7 +63,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// RunAgain goes on when its function returns nil, and when leadership is lost, and never
+// RunAgain continues when its function returns nil, and when leadership is lost, and never
 // calls it twice at a time.
 func TestRunAgain(t *testing.T) {
 	w := trial.New(t)

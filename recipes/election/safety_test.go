@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
@@ -52,7 +53,7 @@ func TestLatchJoinsAgain(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			w := trial.New(t)
 			c := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).Namespace(w.Dir())
-			l := start(t, c, "/e", election.Options{ID: "a"})
+			l := start(t, c, "/e", election.Options{Options: hold.Options{Data: []byte("a")}})
 			first := await(w, l)
 			w.Must(first.Acknowledge(w.Ctx, nil))
 			if how == "its session ends" {
@@ -76,8 +77,8 @@ func TestLatchJoinsAgain(t *testing.T) {
 			if leader, ok, err := l.Election().Leader(w.Ctx); err != nil || !ok || leader.Acknowledged || leader.Token != second.Token() {
 				t.Errorf("leader is %+v, %v, %v", leader, ok, err)
 			}
-			if err := first.Resign(w.Ctx); !errors.Is(err, recipes.ErrLost) {
-				t.Errorf("resign of who was deposed = %v", err)
+			if err := first.Release(w.Ctx); !errors.Is(err, recipes.ErrLost) {
+				t.Errorf("release of who was deposed = %v", err)
 			}
 			if err := second.Err(); err != nil {
 				t.Errorf("it has taken the second leadership: %v", err)
@@ -95,27 +96,27 @@ func TestAcknowledgement(t *testing.T) {
 	if _, ok, err := e.Leader(w.Ctx); ok || err != nil {
 		t.Errorf("leader of nobody = %v, %v", ok, err)
 	}
-	l := start(t, w.C, "/e", election.Options{ID: "a", Layout: election.ElectionSupport})
+	l := start(t, w.C, "/e", election.Options{Options: hold.Options{Data: []byte("a")}, Layout: election.ElectionSupport})
 	first := await(w, l)
 	leader, ok, err := e.Leader(w.Ctx)
-	if err != nil || !ok || leader.ID != "a" || leader.Acknowledged {
+	if err != nil || !ok || string(leader.Data) != "a" || leader.Acknowledged {
 		t.Errorf("leader is %+v, %v, %v", leader, ok, err)
 	}
 	for _, say := range []string{"loading", "ready"} {
 		w.Must(first.Acknowledge(w.Ctx, []byte(say)))
 		leader, err := e.WaitAcknowledged(w.Ctx)
-		if err != nil || string(leader.Data) != say || leader.Token != first.Token() || leader.Path != first.Path() {
+		if err != nil || string(leader.Acknowledgement) != say || leader.Token != first.Token() || leader.Path != first.Path() {
 			t.Errorf("leader is %+v, %v", leader, err)
 		}
 	}
-	// The same name, another node: as if the path had been made anew.
+	// The same name, another node: as if the path had been deleted and created again.
 	ack, err := w.Look.Get(w.Ctx, "/e-acknowledged/n_0000000000")
 	w.Must(err)
-	w.Must(first.Resign(w.Ctx))
+	w.Must(first.Release(w.Ctx))
 	w.Must(l.Close(w.Ctx))
 	_, err = tree.Delete(w.Ctx, w.Look, "/e", tree.DeleteOptions{})
 	w.Must(err)
-	l = start(t, w.C, "/e", election.Options{ID: "b", Layout: election.ElectionSupport})
+	l = start(t, w.C, "/e", election.Options{Options: hold.Options{Data: []byte("b")}, Layout: election.ElectionSupport})
 	second := await(w, l)
 	if second.Path() != first.Path() {
 		t.Fatalf("paths %s, %s", first.Path(), second.Path())
@@ -123,24 +124,24 @@ func TestAcknowledgement(t *testing.T) {
 	_, err = settle.CreateAll(w.Ctx, w.Look, "/e-acknowledged/n_0000000000", ack.Data, client.CreateOptions{Mode: client.Ephemeral})
 	w.Must(err)
 	leader, ok, err = e.Leader(w.Ctx)
-	if err != nil || !ok || leader.ID != "b" || leader.Acknowledged {
+	if err != nil || !ok || string(leader.Data) != "b" || leader.Acknowledged {
 		t.Errorf("leader is %+v, %v, %v", leader, ok, err)
 	}
 	w.Must(w.Look.Delete(w.Ctx, "/e-acknowledged/n_0000000000", client.AnyVersion))
 	w.Must(second.Acknowledge(w.Ctx, nil))
-	if leader, err := e.WaitAcknowledged(w.Ctx); err != nil || leader.ID != "b" {
+	if leader, err := e.WaitAcknowledged(w.Ctx); err != nil || string(leader.Data) != "b" {
 		t.Errorf("leader is %+v, %v", leader, err)
 	}
 	ended, cancel := context.WithCancelCause(w.Ctx)
 	enough := errors.New("enough")
 	cancel(enough)
-	w.Must(second.Resign(w.Ctx))
+	w.Must(second.Release(w.Ctx))
 	if _, err := e.WaitAcknowledged(ended); !errors.Is(err, enough) {
 		t.Errorf("wait with a context that has ended = %v", err)
 	}
 }
 
-// A place that is beside the line, of whoever leads, is guarded no more once that is lost.
+// A guard refuses once leadership is lost, also for changes outside the election's path.
 func TestGuard(t *testing.T) {
 	w := trial.New(t)
 	l := start(t, w.C, "/e", election.Options{})
@@ -154,9 +155,9 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// An acknowledgement that is under way when the leader resigns is not left behind: the first
-// one takes longest, as there is no node yet to put it below.
-func TestAcknowledgeWhileResigning(t *testing.T) {
+// An acknowledgement that is under way when the leader releases is deleted: the first one
+// takes longest, as its parent does not exist yet.
+func TestAcknowledgeWhileReleasing(t *testing.T) {
 	w := trial.New(t)
 	for i := range 10 {
 		path := fmt.Sprintf("/e%d", i)
@@ -165,7 +166,7 @@ func TestAcknowledgeWhileResigning(t *testing.T) {
 		acknowledged := make(chan error, 1)
 		go func() { acknowledged <- leadership.Acknowledge(w.Ctx, nil) }()
 		w.Must(w.Proxy.AwaitRequests(w.Ctx, jute.OpCreate, i+1))
-		w.Must(leadership.Resign(w.Ctx))
+		w.Must(leadership.Release(w.Ctx))
 		if err := <-acknowledged; err != nil && !errors.Is(err, recipes.ErrNotHeld) {
 			t.Errorf("acknowledge = %v", err)
 		}
@@ -176,18 +177,18 @@ func TestAcknowledgeWhileResigning(t *testing.T) {
 	}
 }
 
-// Where names tell nothing, and the path has been made anew, the acknowledgement of the next
-// leader may have the name of the last one's. It is left alone.
+// With an anonymous layout, and a path that was deleted and created again, the acknowledgement
+// of the next leader may have the name of the last one's. It is not deleted.
 func TestAcknowledgementOfALaterLeader(t *testing.T) {
 	w := trial.New(t)
-	o := election.Options{ID: "a", Layout: election.ElectionSupport}
+	o := election.Options{Options: hold.Options{Data: []byte("a")}, Layout: election.ElectionSupport}
 	e, err := election.New(w.C, "/e", o)
 	w.Must(err)
 	ack := fmt.Appendf(nil, "0x%016x\nother", uint64(1)<<62)
 	path := "/e-acknowledged/n_0000000000"
 	err = e.Run(w.Ctx, func(ctx context.Context, l *election.Leadership) error {
 		w.Must(l.Acknowledge(ctx, nil))
-		_, err := w.Look.Set(w.Ctx, path, ack, client.AnyVersion) // as if it were made anew
+		_, err := w.Look.Set(w.Ctx, path, ack, client.AnyVersion) // as if it had been created again
 		w.Must(err)
 		if err := l.Acknowledge(ctx, nil); !errors.Is(err, recipes.ErrLost) {
 			t.Errorf("acknowledge in place of a later leader = %v", err)

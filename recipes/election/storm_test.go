@@ -22,11 +22,11 @@ type step struct {
 	token client.Zxid
 }
 
-// office is what is known of it: who leads, or 0, and the last one that did.
+// office is the state of the model: the token of the leader, or 0, and that of the last one.
 type office struct{ leader, last client.Zxid }
 
-// oneLeader is what an election promises: one leads at a time, tokens grow, and only who
-// leads can make a guarded change.
+// oneLeader is what an election promises: one leads at a time, tokens grow, and only the
+// leader can make a guarded change.
 var oneLeader = porcupine.Model{
 	Init: func() any { return office{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -66,9 +66,9 @@ func (h *history) check(s *trial.Storm) {
 	}
 }
 
-// term is what a leader does while it leads: a few changes. It has led until it resigned,
-// or was deposed. A candidate that is deposed runs again at once, whatever is still done
-// here: so it may have been elected, and have been deposed, at any time since it ran first.
+// term is what a leader does while it leads: a few changes. It has led until it released, or
+// was deposed. A candidate that is deposed runs again at once, during this function: so it
+// may have been elected, and deposed, at any time since it first ran.
 func (h *history) term(s *trial.Storm, i int, l tenant, change func() error, ran int64) {
 	h.add(i, step{"lead", l.Token()}, ran, h.now())
 	for range 3 {
@@ -81,11 +81,11 @@ func (h *history) term(s *trial.Storm, i int, l tenant, change func() error, ran
 		}
 	}
 	call := h.now()
-	err := l.Resign(s.Ctx)
+	err := l.Release(s.Ctx)
 	if err != nil {
 		call = ran
 		if !errors.Is(err, recipes.ErrLost) {
-			s.Errorf("resign = %v", err)
+			s.Errorf("release = %v", err)
 		}
 	}
 	h.add(i, step{"end", l.Token()}, call, h.now())
@@ -94,10 +94,10 @@ func (h *history) term(s *trial.Storm, i int, l tenant, change func() error, ran
 // tenant is a Leadership or a Mastership.
 type tenant interface {
 	Token() client.Zxid
-	Resign(ctx context.Context) error
+	Release(ctx context.Context) error
 }
 
-// Latches lead and resign while connections break, sessions end and leaders of the servers
+// Latches lead and release while connections break, sessions end and leaders of the servers
 // are killed. There is one leader at a time, and when it is calm again there is one.
 func TestStormLatch(t *testing.T) {
 	trial.Storms(t, trial.Weather{Faults: 40, Renew: true}, func(s *trial.Storm) {
@@ -117,7 +117,7 @@ func TestStormLatch(t *testing.T) {
 			work.Go(func() {
 				for !s.Over() {
 					leadership, err := l.Await(storm)
-					if storm.Err() != nil { // who leads then goes on to
+					if storm.Err() != nil { // the leader then continues to lead
 						return
 					}
 					if err != nil {
@@ -170,7 +170,7 @@ func TestStormMaster(t *testing.T) {
 						if change.State == election.Over && !errors.Is(change.Err, recipes.ErrClosed) {
 							s.Errorf("it is over: %v", change.Err)
 						}
-						if change.State != election.Elected {
+						if change.State != election.Leading {
 							continue
 						}
 						terms.Add(1)
@@ -187,7 +187,7 @@ func TestStormMaster(t *testing.T) {
 					s.Error(err)
 				}
 				for len(r.changes) > 0 { // a term that began after the storm
-					if change := <-r.changes; change.State == election.Elected {
+					if change := <-r.changes; change.State == election.Leading {
 						h.add(i, step{"lead", change.Mastership.Token()}, ran, h.now())
 						h.add(i, step{"end", change.Mastership.Token()}, ran, h.now())
 					}
@@ -205,7 +205,7 @@ func TestStormMaster(t *testing.T) {
 }
 
 // stillMaster succeeds if the servers have the master's node at some time while it runs.
-// A server that lags may have it after it has gone, and so has to catch up before.
+// A server that lags may still have it after its deletion, and so must catch up before.
 func stillMaster(s *trial.Storm, c *client.Client, m *election.Master, ms *election.Mastership) error {
 	if err := c.Sync(s.Ctx, m.Path()); err != nil {
 		return err

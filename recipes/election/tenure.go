@@ -4,35 +4,103 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// tenure is what was won, by whatever rule.
-type tenure interface {
-	Context() context.Context
-	// lost returns why it is lost, and nil if it is not, also if it has ended otherwise.
-	lost() error
-	// clear deletes what stands for it on the servers, the first time that it is called.
-	// The error wraps recipes.ErrLost if that was gone before.
-	clear(ctx context.Context) (first bool, err error)
+// tenure is leadership or mastership. It is the hold.Tenure of a Held, and can also be ended
+// by the recipe.
+type tenure struct {
+	hold *line.Hold
+	// clear deletes the nodes. It is called once.
+	clear func(ctx context.Context) error
+
+	mu           sync.Mutex
+	ended        bool
+	acknowledged bool // a leader's acknowledgement may exist
 }
 
-// serve calls fn while t lasts, and ends it. It returns what fn says, and what went wrong
-// beside that.
-func serve[T tenure](ctx context.Context, t T, fn func(context.Context, T) error) (said, err error) {
-	defer t.clear(ctx) // if fn panics
-	said = fn(t.Context(), t)
+// Context implements hold.Tenure.
+func (t *tenure) Context() context.Context { return t.hold.Context() }
+
+// Err implements hold.Tenure.
+func (t *tenure) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.hold.Err()
+	if t.ended && !errors.Is(err, recipes.ErrLost) {
+		return errEnded
+	}
+	return err
+}
+
+// errEnded is the error of a tenure that was ended.
+var errEnded = fmt.Errorf("%w: it was released before", recipes.ErrNotHeld)
+
+// lost returns why the tenure was lost, or nil if it was not, even if it has ended otherwise.
+func (t *tenure) lost() error {
+	if err := t.hold.Err(); errors.Is(err, recipes.ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// End implements hold.Tenure: it is how the user ends the tenure.
+func (t *tenure) End(ctx context.Context) error {
+	first, err := t.end(ctx)
+	if !first {
+		return t.Err()
+	}
+	return err
+}
+
+// end ends the tenure, and reports whether it was the first to do so. The error wraps
+// recipes.ErrLost if the node did not exist any more.
+func (t *tenure) end(ctx context.Context) (first bool, err error) {
+	t.mu.Lock()
+	before := t.ended
+	t.ended = true
+	t.mu.Unlock()
+	if before {
+		return false, nil
+	}
+	return true, t.clear(ctx)
+}
+
+// acknowledge records that an acknowledgement may exist from now on.
+func (t *tenure) acknowledge() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return errEnded
+	}
+	t.acknowledged = true
+	return nil
+}
+
+func (t *tenure) hasAcknowledged() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.acknowledged
+}
+
+// serve calls fn during the tenure, and ends it. It returns the error of fn, and what else
+// went wrong.
+func (t *tenure) serve(ctx context.Context, fn func(ctx context.Context) error) (said, err error) {
+	defer t.end(ctx) // if fn panics
+	said = fn(t.Context())
 	lost := t.lost()
-	if _, err = t.clear(ctx); lost != nil {
+	if _, err = t.end(ctx); lost != nil {
 		err = lost
 	}
 	return said, err
 }
 
-// serveAgain calls once, which serves once, until ctx ends, or fn returned an error though
-// nothing was lost, or what went wrong is not mended by once more.
+// serveAgain calls once, which serves one tenure, until ctx ends, or fn returned an error
+// although nothing was lost, or until repeating cannot help.
 func serveAgain(ctx context.Context, c *client.Client, once func() (said, err error)) error {
 	for {
 		said, err := once()
@@ -47,8 +115,22 @@ func serveAgain(ctx context.Context, c *client.Client, once func() (said, err er
 	}
 }
 
-// again reports, of an error with which a candidate has ended, whether it may become one
-// again. Nil is one of those that have led.
+// standAgain calls once, which stands for election and serves a tenure, until ctx ends or
+// repeating cannot help. It returns the cause in the first case.
+func standAgain(ctx context.Context, c *client.Client, once func() error) error {
+	for {
+		err := once()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !again(ctx, c, err) {
+			return err
+		}
+	}
+}
+
+// again reports whether a candidate that has ended with err may become one again. The error
+// is nil after a tenure that was not lost.
 func again(ctx context.Context, c *client.Client, err error) bool {
 	switch {
 	case errors.Is(err, client.ErrSessionExpired):
@@ -59,8 +141,8 @@ func again(ctx context.Context, c *client.Client, err error) bool {
 	return err == nil || client.IsRetryable(err) || errors.Is(err, client.ErrConnectionLoss) || errors.Is(err, recipes.ErrLost)
 }
 
-// renewed reports, of an error with which something went wrong, whether a new session
-// makes up for it. It waits for that.
+// renewed reports whether err is the end of a session that has been replaced by a new one,
+// for which it waits.
 func renewed(ctx context.Context, c *client.Client, err error) bool {
 	return errors.Is(err, client.ErrSessionExpired) && c.WaitConnected(ctx) == nil
 }

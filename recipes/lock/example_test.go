@@ -7,6 +7,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
@@ -18,7 +19,7 @@ func Example() {
 	c, _ := client.Connect(ctx, zktest.Start(t).ConnectString(), client.Options{Logger: client.NoLog})
 	defer c.Close(ctx)
 
-	m, err := lock.New(c, "/locks/sum", lock.Options{Data: []byte("example")})
+	m, err := lock.NewMutex(c, "/locks/sum", lock.Options{Options: hold.Options{Data: []byte("example")}})
 	if err != nil {
 		fmt.Println(err) // the path, or an option
 		return

@@ -5,18 +5,19 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// alone fails if somebody else can have the lock and h be used nevertheless.
-func alone(w *trial.World, h *lock.Held) {
+// alone fails if another client can acquire the lock while h can still be used.
+func alone(w *trial.World, h *hold.Held) {
 	w.Helper()
 	other, ok, err := mutex(w, w.Look, lock.Options{}).TryLock(w.Ctx)
 	w.Must(err)
 	if ok {
 		w.Superseded(h, other)
-		w.Must(other.Unlock(w.Ctx))
+		w.Must(other.Release(w.Ctx))
 	}
 }
 
@@ -29,7 +30,7 @@ func TestEveryFaultOfAFreeLock(t *testing.T) {
 					w.Explained("lock", err)
 				} else {
 					alone(w, h)
-					w.GiveUp("unlock", h.Unlock)
+					w.GiveUp("release", h.Release)
 				}
 				w.AwaitChildren("/l", 0)
 			})
@@ -37,7 +38,7 @@ func TestEveryFaultOfAFreeLock(t *testing.T) {
 	}
 }
 
-// The session is renewed: the lock of the one before is lost, and can be had again.
+// The session is renewed: the lock of the one before is lost, and can be acquired again.
 func TestEveryFaultWithRenewal(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		m := mutex(w, w.C, lock.Options{})
@@ -48,13 +49,13 @@ func TestEveryFaultWithRenewal(t *testing.T) {
 				h, err = m.Lock(w.Ctx)
 			}
 			alone(w, h)
-			w.GiveUp("unlock", h.Unlock)
+			w.GiveUp("release", h.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
 }
 
-// waiting is locking that returns when C watches somebody else's place, or has done.
+// waiting is locking that returns when C watches another place, or has finished.
 func waiting(w *trial.World, ctx context.Context, m *lock.Mutex) <-chan outcome {
 	rec := w.Record()
 	until, over := context.WithCancel(w.Ctx)
@@ -73,13 +74,13 @@ func TestEveryFaultOfAWait(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		first := held(w, w.Look, lock.Options{})
 		out := waiting(w, w.Ctx, mutex(w, w.C, lock.Options{}))
-		w.Must(first.Unlock(w.Ctx))
+		w.Must(first.Release(w.Ctx))
 		got := <-out
 		if got.err != nil {
 			w.Explained("lock", got.err)
 		} else {
 			alone(w, got.held)
-			w.GiveUp("unlock", got.held.Unlock)
+			w.GiveUp("release", got.held.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
@@ -114,7 +115,7 @@ func TestEveryFaultOfAWaitGivenUp(t *testing.T) {
 		}
 		w.AwaitChildren("/l", 1)
 		w.Must(first.Err())
-		w.Must(first.Unlock(w.Ctx))
+		w.Must(first.Release(w.Ctx))
 		w.AwaitChildren("/l", 0)
 	})
 }
@@ -131,7 +132,7 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 			w.Explained("try lock", err)
 		}
 		w.AwaitChildren("/l", 1)
-		w.Must(first.Unlock(w.Ctx))
+		w.Must(first.Release(w.Ctx))
 		h, ok, err := m.TryLock(w.Ctx)
 		switch {
 		case err != nil:
@@ -140,13 +141,13 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 			w.Errorf("%s: the lock is free, and was not had", w.Fault)
 		default:
 			alone(w, h)
-			w.GiveUp("unlock", h.Unlock)
+			w.GiveUp("release", h.Release)
 		}
 		w.AwaitChildren("/l", 0)
 	})
 }
 
-// The executor unlocks whatever happens, and says when the lock was lost: E10, E11.
+// With releases whatever happens, and reports when the lock was lost: E10, E11.
 func TestEveryFaultOfWith(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		m := mutex(w, w.C, lock.Options{Reentrant: true})
@@ -158,7 +159,7 @@ func TestEveryFaultOfWith(t *testing.T) {
 				return 0, err
 			}
 			alone(w, h)
-			return 42, errors.Join(h.Err(), h.Unlock(ctx))
+			return 42, errors.Join(h.Err(), h.Release(ctx))
 		})
 		if err != nil {
 			w.Explained("with", err)
@@ -171,7 +172,7 @@ func TestEveryFaultOfWith(t *testing.T) {
 
 func TestEveryFaultOfAMulti(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
-		b, err := lock.New(w.C, "/b", lock.Options{})
+		b, err := lock.NewMutex(w.C, "/b", lock.Options{})
 		w.Must(err)
 		l := mutex(w, w.C, lock.Options{})
 		both, err := lock.NewMulti(lock.Of(l.Path(), l.Lock), lock.Of(b.Path(), b.Lock))
@@ -179,8 +180,8 @@ func TestEveryFaultOfAMulti(t *testing.T) {
 		h, err := both.Lock(w.Ctx)
 		if err != nil {
 			w.Explained("lock", err)
-		} else if err := h.Unlock(w.Ctx); err != nil {
-			w.Explained("unlock", err)
+		} else if err := h.Release(w.Ctx); err != nil {
+			w.Explained("release", err)
 		}
 		w.AwaitChildren("/l", 0)
 		w.AwaitChildren("/b", 0)

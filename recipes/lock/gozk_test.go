@@ -39,7 +39,7 @@ func TestGoZookeeper(t *testing.T) {
 			if len(locked) != 0 || len(ours) != 0 {
 				t.Errorf("somebody has the lock that is held; places are %q", names)
 			}
-			w.Must(first.Unlock(w.Ctx))
+			w.Must(first.Release(w.Ctx))
 			w.Must(<-locked)
 			got, err := mutex(t, w.C, lock.Options{Layout: layout}).Contenders(w.Ctx)
 			w.Must(err)
@@ -49,7 +49,7 @@ func TestGoZookeeper(t *testing.T) {
 			w.Must(theirs.Unlock())
 			last := <-ours
 			w.Must(last.err)
-			w.Must(last.held.Unlock(w.Ctx))
+			w.Must(last.held.Release(w.Ctx))
 			w.AwaitChildren("/l", 0)
 		})
 	}

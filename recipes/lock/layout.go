@@ -9,8 +9,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Layout is what the nodes of contenders are called. The package's documentation says
-// which programs take part in the same lock.
+// Layout is how a Mutex names the nodes of contenders. The package's documentation says
+// which programs share the same lock.
 type Layout int
 
 const (
@@ -19,20 +19,18 @@ const (
 	// Kazoo is that of kazoo's Lock: a GUID without hyphens and "__lock__".
 	Kazoo
 	// WriteLock is that of Apache's WriteLock: "x-", the session's id in decimal and
-	// "-". This package puts a GUID behind it, so that one session can have several
+	// "-". This package appends a GUID, so that one session can have several
 	// places; Apache's has one.
 	WriteLock
 )
 
-// labels are by Layout what a name has before its number; see stem for the last.
-var labels = []string{"lock-", "__lock__", ""}
+// mutexLabels precede the number, by Layout; see mutexStem for the last.
+var mutexLabels = []string{"lock-", "__lock__", ""}
 
-// places recognises all layouts; the kind of a place is its Layout.
-func places() *line.Layout {
-	return &line.Layout{Labels: labels, Stem: stem, Kind: layoutOf}
-}
+// mutexLayout recognises all layouts; the kind of a place is its Layout.
+var mutexLayout = &line.Layout{Labels: mutexLabels, Stem: mutexStem, Kind: mutexKind}
 
-func (l Layout) valid() bool { return l >= 0 && int(l) < len(labels) }
+func (l Layout) valid() bool { return l >= 0 && int(l) < len(mutexLabels) }
 
 // String returns the name.
 func (l Layout) String() string {
@@ -42,13 +40,13 @@ func (l Layout) String() string {
 	return [...]string{"Curator", "Kazoo", "WriteLock"}[l]
 }
 
-// stem returns the name of a new place without its number.
-func stem(label, id string, session client.SessionID) string {
+// mutexStem returns the name of a new place without its number.
+func mutexStem(label, id string, session client.SessionID) string {
 	short := strings.ReplaceAll(id, "-", "")
 	switch label {
-	case labels[Curator]:
+	case mutexLabels[Curator]:
 		return "_c_" + id + "-" + label
-	case labels[Kazoo]:
+	case mutexLabels[Kazoo]:
 		return short + label
 	}
 	return fmt.Sprintf("x-%d-%s-", int64(session), short)
@@ -56,14 +54,30 @@ func stem(label, id string, session client.SessionID) string {
 
 var writeLock = regexp.MustCompile(`^x-(-?[0-9]+)-([0-9a-f]{32}-)?$`)
 
-// layoutOf tells whose the place is whose name has that stem. It takes what the libraries
-// themselves take: Curator's sees any name with its label, and kazoo's does.
-func layoutOf(stem string) (kind int, ok bool) {
+// mutexKind returns the layout of a place with that stem. It accepts what the libraries
+// themselves accept: Curator and kazoo recognise any name that has their label.
+func mutexKind(stem string) (kind int, ok bool) {
 	switch {
-	case strings.HasSuffix(stem, labels[Kazoo]):
+	case strings.HasSuffix(stem, mutexLabels[Kazoo]):
 		return int(Kazoo), true
-	case strings.HasSuffix(stem, labels[Curator]):
+	case strings.HasSuffix(stem, mutexLabels[Curator]):
 		return int(Curator), true
 	}
 	return int(WriteLock), writeLock.MatchString(stem)
 }
+
+// Labels of an RWMutex, by Kind: Curator's, and kazoo's, which are recognised too.
+var (
+	rwLabels      = []string{Read: "__READ__", Write: "__WRIT__"}
+	kazooRWLabels = []string{Read: "__rlock__", Write: "__lock__"}
+)
+
+// rwLayout is the layout of an RWMutex: the kind of a place is its Kind.
+var rwLayout = &line.Layout{Labels: rwLabels, Kind: func(stem string) (int, bool) {
+	for kind := range rwLabels {
+		if strings.HasSuffix(stem, rwLabels[kind]) || strings.HasSuffix(stem, kazooRWLabels[kind]) {
+			return kind, true
+		}
+	}
+	return 0, false
+}}

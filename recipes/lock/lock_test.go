@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -27,11 +28,11 @@ func TestNew(t *testing.T) {
 		{"", lock.Options{}, "path is empty"},
 		{"/", lock.Options{}, "below"},
 		{"/a//b", lock.Options{}, "/a//b"},
-		{"/a", lock.Options{Layout: 3}, "Layout(3): it should be Curator, Kazoo or WriteLock"},
+		{"/a", lock.Options{Layout: 3}, "Layout(3): it must be Curator, Kazoo or WriteLock"},
 		{"/a", lock.Options{Layout: -1}, "Layout(-1)"},
-		{"/a", lock.Options{Reserve: -time.Second}, "Reserve is -1s"},
+		{"/a", lock.Options{Options: hold.Options{Reserve: -time.Second}}, "Reserve is -1s"},
 	} {
-		if _, err := lock.New(nil, x.path, x.o); err == nil || !strings.Contains(err.Error(), x.says) {
+		if _, err := lock.NewMutex(nil, x.path, x.o); err == nil || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("New(%q, %+v) = %v, want it to say %q", x.path, x.o, err, x.says)
 		}
 	}
@@ -49,7 +50,7 @@ func TestLayoutsContend(t *testing.T) {
 	token := h.Token()
 	for i, out := range outs {
 		w.Must(h.Err())
-		w.Must(h.Unlock(w.Ctx))
+		w.Must(h.Release(w.Ctx))
 		got := <-out
 		w.Must(got.err)
 		if h = got.held; h.Token() <= token {
@@ -60,7 +61,7 @@ func TestLayoutsContend(t *testing.T) {
 			t.Errorf("layout %v has %s", lock.Layout(i%3), h.Path())
 		}
 	}
-	w.Must(h.Unlock(w.Ctx))
+	w.Must(h.Release(w.Ctx))
 	w.AwaitChildren("/l", 0)
 }
 
@@ -78,7 +79,7 @@ func TestTryLock(t *testing.T) {
 		t.Errorf("a lock that is held: %v, %v, %v", h, ok, err)
 	}
 	mustTrace(w, rec, "getChildren2 /l", "sync /l", "getChildren2 /l")
-	w.Must(h.Unlock(w.Ctx))
+	w.Must(h.Release(w.Ctx))
 }
 
 // The end of the context that it was waited with does not end what is held; the values
@@ -95,7 +96,7 @@ func TestContext(t *testing.T) {
 	if got := h.Context().Value(key{}); got != "value" {
 		t.Errorf("the context's value is %v", got)
 	}
-	w.Must(h.Unlock(ctx)) // though it has ended
+	w.Must(h.Release(ctx)) // though it has ended
 	mustBe(t, context.Cause(h.Context()), context.Canceled)
 	mustBe(t, h.Err(), recipes.ErrNotHeld)
 	if got := w.Children("/l"); len(got) != 0 {
@@ -104,9 +105,9 @@ func TestContext(t *testing.T) {
 }
 
 func TestLockThatIsLost(t *testing.T) {
-	for name, lose := range map[string]func(w *trial.World, h *lock.Held){
-		"deleted": func(w *trial.World, h *lock.Held) { w.Must(w.Look.Delete(w.Ctx, h.Path(), client.AnyVersion)) },
-		"expired": func(w *trial.World, h *lock.Held) {
+	for name, lose := range map[string]func(w *trial.World, h *hold.Held){
+		"deleted": func(w *trial.World, h *hold.Held) { w.Must(w.Look.Delete(w.Ctx, h.Path(), client.AnyVersion)) },
+		"expired": func(w *trial.World, h *hold.Held) {
 			id, _ := w.C.Session()
 			w.Proxy.ExpireSession(id)
 		},
@@ -121,16 +122,16 @@ func TestLockThatIsLost(t *testing.T) {
 			if trial.Write(w.Ctx, w.C, h) == nil {
 				t.Error("a guarded write went through")
 			}
-			mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
-			mustBe(t, h.Unlock(w.Ctx), recipes.ErrNotHeld)
+			mustBe(t, h.Release(w.Ctx), recipes.ErrLost)
+			mustBe(t, h.Release(w.Ctx), recipes.ErrNotHeld)
 		})
 	}
 }
 
-// With the servers gone the lock is lost before they may give it to somebody else.
+// Without a connection the lock is lost before the servers may give it to another client.
 func TestReserve(t *testing.T) {
 	w := trial.New(t)
-	h := held(w, w.C, lock.Options{Reserve: w.C.Status().Timeout - time.Millisecond})
+	h := held(w, w.C, lock.Options{Options: hold.Options{Reserve: w.C.Status().Timeout - time.Millisecond}})
 	before := w.C.Status().Deadline
 	w.Proxy.Refuse()
 	w.Proxy.CutConnections()
@@ -140,38 +141,38 @@ func TestReserve(t *testing.T) {
 		t.Errorf("it was told %v after the session's deadline", -left)
 	}
 	w.Proxy.Accept()
-	mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
+	mustBe(t, h.Release(w.Ctx), recipes.ErrLost)
 	w.AwaitChildren("/l", 0) // it is deleted all the same
 }
 
-// Who waits is told at once that its place was broken, and goes on waiting if it wasn't.
+// A waiter notices at once that its place was broken. The others continue to wait.
 func TestBreakOfOneWhoWaits(t *testing.T) {
 	w := trial.New(t)
-	first := held(w, w.Look, lock.Options{Data: []byte("first")})
+	first := held(w, w.Look, lock.Options{Options: hold.Options{Data: []byte("first")}})
 	rec := w.Record()
 	out := locking(w.Ctx, mutex(t, w.C, lock.Options{}))
 	awaitWatches(w, rec, 1)
 	third := locking(w.Ctx, mutex(t, w.C, lock.Options{}))
 	awaitWatches(w, rec, 2)
 	w.Must(w.C.Sync(w.Ctx, "/")) // the watches are set, too
-	all, err := lock.Contenders(w.Ctx, w.Look, "/l")
+	all, err := hold.Contenders(w.Ctx, w.Look, "/l")
 	w.Must(err)
-	_, err = lock.Break(w.Ctx, w.Look, all[1])
+	_, err = hold.Break(w.Ctx, w.Look, all[1])
 	w.Must(err)
 	mustBe(t, (<-out).err, recipes.ErrLost)
 	w.Must(first.Err())
 	if node, err := w.Look.Get(w.Ctx, first.Path()); string(node.Data) != "first" || err != nil {
 		t.Errorf("the data of the one before are %q, %v", node.Data, err)
 	}
-	w.Must(first.Unlock(w.Ctx))
+	w.Must(first.Release(w.Ctx))
 	got := <-third
 	w.Must(got.err)
-	w.Must(got.held.Unlock(w.Ctx))
+	w.Must(got.held.Release(w.Ctx))
 }
 
-// The lock is broken while the connection of who holds it is down, who unlocks then. That
-// it was held to the end is not said: nobody knows.
-func TestUnlockWithoutAConnection(t *testing.T) {
+// The lock is broken while the holder has no connection, and then the holder releases. Release
+// does not claim that it was held until the end: nobody knows.
+func TestReleaseWithoutAConnection(t *testing.T) {
 	w := trial.New(t)
 	h := held(w, w.C, lock.Options{})
 	all, err := mutex(t, w.Look, lock.Options{}).Contenders(w.Ctx)
@@ -184,19 +185,19 @@ func TestUnlockWithoutAConnection(t *testing.T) {
 			break
 		}
 	}
-	_, err = lock.Break(w.Ctx, w.Look, all[0])
+	_, err = hold.Break(w.Ctx, w.Look, all[0])
 	w.Must(err)
 	other := held(w, w.Look, lock.Options{})
 	w.Must(h.Err()) // nothing says that it is lost
 	ended, end := context.WithCancel(w.Ctx)
 	end()
-	err = h.Unlock(ended) // which does not wait
+	err = h.Release(ended) // which does not wait
 	if !client.IsAmbiguous(err) || errors.Is(err, recipes.ErrLost) {
-		t.Errorf("unlock = %v, want that it is not known whether it was held", err)
+		t.Errorf("release = %v, want that it is not known whether it was held", err)
 	}
 	w.Proxy.Accept()
 	w.Must(other.Err())
-	w.Must(other.Unlock(w.Ctx))
+	w.Must(other.Release(w.Ctx))
 }
 
 func TestReentrant(t *testing.T) {
@@ -213,15 +214,15 @@ func TestReentrant(t *testing.T) {
 	if inner.Path() != outer.Path() || again.Token() != outer.Token() {
 		t.Error("it is another one")
 	}
-	w.Must(outer.Unlock(w.Ctx))
-	mustBe(t, outer.Unlock(w.Ctx), recipes.ErrNotHeld)
+	w.Must(outer.Release(w.Ctx))
+	mustBe(t, outer.Release(w.Ctx), recipes.ErrNotHeld)
 	mustBe(t, outer.Err(), recipes.ErrNotHeld)
 	w.Must(inner.Err())
-	w.Must(inner.Unlock(w.Ctx))
+	w.Must(inner.Release(w.Ctx))
 	if got := w.Children("/l"); len(got) != 1 {
 		t.Errorf("after two of three there are %q", got)
 	}
-	w.Must(again.Unlock(w.Ctx))
+	w.Must(again.Release(w.Ctx))
 	if got := w.Children("/l"); len(got) != 0 {
 		t.Errorf("after all there are %q", got)
 	}
@@ -230,7 +231,7 @@ func TestReentrant(t *testing.T) {
 	}
 	fresh, err := m.Lock(context.WithoutCancel(again.Context()))
 	w.Must(err)
-	w.Must(fresh.Unlock(w.Ctx))
+	w.Must(fresh.Release(w.Ctx))
 }
 
 // A lock that is not reentrant does not wait for itself.
@@ -242,19 +243,19 @@ func TestNotReentrant(t *testing.T) {
 	if _, err := m.Lock(h.Context()); err == nil || !strings.Contains(err.Error(), "Options.Reentrant") {
 		t.Errorf("lock of one's own: %v", err)
 	}
-	w.Must(h.Unlock(w.Ctx))
+	w.Must(h.Release(w.Ctx))
 }
 
-// listener writes down what it is told.
+// listener records the calls.
 type listener struct{ told chan string }
 
-func (l listener) Acquired(h *lock.Held) { l.told <- "acquired " + h.Path() }
-func (l listener) Released(h *lock.Held) { l.told <- "released " + h.Path() }
-func (l listener) Lost(h *lock.Held, cause error) {
+func (l listener) Acquired(h *hold.Held) { l.told <- "acquired " + h.Path() }
+func (l listener) Released(h *hold.Held) { l.told <- "released " + h.Path() }
+func (l listener) Lost(h *hold.Held, cause error) {
 	l.told <- fmt.Sprintf("lost %s %v", h.Path(), errors.Is(cause, recipes.ErrLost))
 }
 
-// As with Apache's LockListener, and it is told of a loss, too: A24, E7.
+// As with Apache's LockListener, and it is notified of a loss, too: A24, E7.
 func TestListener(t *testing.T) {
 	w := trial.New(t)
 	l := listener{make(chan string, 10)}
@@ -262,7 +263,7 @@ func TestListener(t *testing.T) {
 	h, err := m.Lock(w.Ctx)
 	w.Must(err)
 	first := h.Path()
-	w.Must(h.Unlock(w.Ctx))
+	w.Must(h.Release(w.Ctx))
 	h, err = m.Lock(w.Ctx)
 	w.Must(err)
 	w.Must(w.Look.Delete(w.Ctx, h.Path(), client.AnyVersion))
@@ -273,7 +274,7 @@ func TestListener(t *testing.T) {
 			t.Errorf("told %q, want %q", got, want)
 		}
 	}
-	mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
+	mustBe(t, h.Release(w.Ctx), recipes.ErrLost)
 	if len(l.told) > 0 {
 		t.Errorf("told %q behind the loss", <-l.told)
 	}
@@ -291,18 +292,18 @@ func TestWaiting(t *testing.T) {
 	if path == first.Path() || !slices.Contains(names, strings.TrimPrefix(path, "/l/")) {
 		t.Errorf("it waits behind %s", path)
 	}
-	giveUp() // the one before is gone: another one is
+	giveUp() // then another one is before it
 	mustBe(t, (<-second).err, context.Canceled)
 	if path := <-behind; path != first.Path() {
 		t.Errorf("then it waits behind %s, want %s", path, first.Path())
 	}
-	w.Must(first.Unlock(w.Ctx))
+	w.Must(first.Release(w.Ctx))
 	got := <-out
 	w.Must(got.err)
-	w.Must(got.held.Unlock(w.Ctx))
+	w.Must(got.held.Release(w.Ctx))
 }
 
-// Nodes of somebody else stop everybody, and nobody leaves anything.
+// A node of another kind makes every call fail, and no node is left.
 func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
 	for _, name := range []string{"readme", "_c_5f1d3c7a-5a7e-4d0c-9a5e-1f5c8f0a7b11-latch-0000000001", "a__rlock__0000000001", "lock-1", "x-y-0000000001"} {
@@ -329,7 +330,7 @@ func TestACL(t *testing.T) {
 	w := trial.New(t)
 	acl := []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}
 	w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("user:secret")))
-	h := held(w, w.C, lock.Options{ACL: acl})
+	h := held(w, w.C, lock.Options{Options: hold.Options{ACL: acl}})
 	for _, path := range []string{"/l", h.Path()} {
 		access, err := w.C.GetACL(w.Ctx, path)
 		w.Must(err)
@@ -345,7 +346,7 @@ func TestACL(t *testing.T) {
 	_, err = stranger.Contenders(w.Ctx)
 	mustBe(t, err, client.ErrNoAuth)
 	w.Must(h.Err())
-	w.Must(h.Unlock(w.Ctx))
+	w.Must(h.Release(w.Ctx))
 	list, err := w.C.Children(w.Ctx, "/l")
 	w.Must(err)
 	if len(list.Names) > 0 {
@@ -358,10 +359,10 @@ func TestACLThatForbidsToRead(t *testing.T) {
 	w := trial.New(t)
 	_, err := w.Look.Create(w.Ctx, "/l", nil, client.CreateOptions{})
 	w.Must(err)
-	h := held(w, w.C, lock.Options{ACL: []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}})
+	h := held(w, w.C, lock.Options{Options: hold.Options{ACL: []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}}})
 	<-h.Context().Done()
 	mustBe(t, context.Cause(h.Context()), recipes.ErrLost, client.ErrNoAuth)
-	mustBe(t, h.Unlock(w.Ctx), recipes.ErrLost)
+	mustBe(t, h.Release(w.Ctx), recipes.ErrLost)
 	w.AwaitChildren("/l", 0)
 }
 
@@ -373,7 +374,7 @@ func TestContenders(t *testing.T) {
 	}
 	first, err := m.Lock(w.Ctx)
 	w.Must(err)
-	out := locking(w.Ctx, mutex(t, w.Look, lock.Options{Layout: lock.Kazoo, Data: []byte("second")}))
+	out := locking(w.Ctx, mutex(t, w.Look, lock.Options{Options: hold.Options{Data: []byte("second")}, Layout: lock.Kazoo}))
 	w.AwaitChildren("/l", 2)
 	list, err := m.Contenders(w.Ctx)
 	w.Must(err)
@@ -395,7 +396,7 @@ func TestContenders(t *testing.T) {
 		t.Errorf("break: %+v, %v", broken, err)
 	}
 	<-first.Context().Done()
-	mustBe(t, first.Unlock(w.Ctx), recipes.ErrLost)
+	mustBe(t, first.Release(w.Ctx), recipes.ErrLost)
 	second := <-out
 	w.Must(second.err)
 	_, err = m.Break(w.Ctx, one)
@@ -404,54 +405,5 @@ func TestContenders(t *testing.T) {
 	another.Token--
 	_, err = m.Break(w.Ctx, another)
 	mustBe(t, err, client.ErrBadVersion)
-	w.Must(second.held.Unlock(w.Ctx))
-}
-
-// For tools: any place of any library, and nothing else.
-func TestContendersOfAnything(t *testing.T) {
-	w := trial.New(t)
-	_, err := lock.Contenders(w.Ctx, w.C, "/l")
-	mustBe(t, err, client.ErrNoNode)
-	for _, name := range []string{"readme", "n_0000000003", "_c_1-latch-0000000001", "-__READ__-2147483648", "_c_2-lock-0000000002"} {
-		_, err := settle.CreateAll(w.Ctx, w.Look, "/l/"+name, nil, client.CreateOptions{})
-		w.Must(err)
-	}
-	list, err := lock.Contenders(w.Ctx, w.C, "/l")
-	w.Must(err)
-	var names []string
-	for _, who := range list {
-		names = append(names, strings.TrimPrefix(who.Path, "/l/"))
-		if who.Session != 0 {
-			t.Errorf("%s has session %v", who.Path, who.Session)
-		}
-	}
-	if want := []string{"_c_1-latch-0000000001", "_c_2-lock-0000000002", "n_0000000003", "-__READ__-2147483648"}; !slices.Equal(names, want) {
-		t.Errorf("order is %q, want %q", names, want)
-	}
-}
-
-// The numbers that come after 2^31-1 have a sign, which is told from the hyphen of a label.
-func TestContendersWhereNumbersWrapAround(t *testing.T) {
-	w := trial.New(t)
-	w.Must(settle.Ensure(w.Ctx, w.C, "/locks", client.CreateOptions{}))
-	for _, label := range []string{"_c_5f1d3c7a-lock-", "5f1d__lock__", "n_"} {
-		w.Must(settle.Ensure(w.Ctx, w.C, "/locks/"+label, client.CreateOptions{}))
-		var want []string
-		for _, number := range []string{"2147483646", "-2147483647", "-1000000001"} {
-			want = append(want, "/locks/"+label+"/"+label+number)
-		}
-		for _, path := range []string{want[2], want[0], want[1]} {
-			_, err := w.C.Create(w.Ctx, path, nil, client.CreateOptions{})
-			w.Must(err)
-		}
-		list, err := lock.Contenders(w.Ctx, w.C, "/locks/"+label)
-		w.Must(err)
-		var got []string
-		for _, who := range list {
-			got = append(got, who.Path)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("contenders are\n%q\nwant\n%q", got, want)
-		}
-	}
+	w.Must(second.held.Release(w.Ctx))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // mutex returns the lock /l.
 func mutex(t testing.TB, c *client.Client, o lock.Options) *lock.Mutex {
 	t.Helper()
-	m, err := lock.New(c, "/l", o)
+	m, err := lock.NewMutex(c, "/l", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func mutex(t testing.TB, c *client.Client, o lock.Options) *lock.Mutex {
 }
 
 // held returns the lock /l, which is free.
-func held(w *trial.World, c *client.Client, o lock.Options) *lock.Held {
+func held(w *trial.World, c *client.Client, o lock.Options) *hold.Held {
 	w.Helper()
 	h, err := mutex(w, c, o).Lock(w.Ctx)
 	w.Must(err)
@@ -36,7 +37,7 @@ func held(w *trial.World, c *client.Client, o lock.Options) *lock.Held {
 
 // outcome is that of a Lock in another goroutine.
 type outcome struct {
-	held *lock.Held
+	held *hold.Held
 	err  error
 }
 

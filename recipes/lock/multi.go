@@ -6,31 +6,33 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
-	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/hold"
 )
 
 // Member is one of the locks of a Multi: see Of.
 type Member struct {
 	path string
-	lock func(ctx context.Context) (Holding, error)
+	lock func(ctx context.Context) (*hold.Held, error)
 }
 
-// Of makes a member of a Multi of a lock's path and the function that waits for it:
+// Of returns a lock's path and the function that waits for it as a member of a Multi:
 //
 //	lock.NewMulti(lock.Of(m.Path(), m.Lock), lock.Of(rw.Path(), rw.RLock))
-func Of[H Holding](path string, lock func(ctx context.Context) (H, error)) Member {
-	return Member{path, func(ctx context.Context) (Holding, error) { return lock(ctx) }}
+func Of(path string, lock func(ctx context.Context) (*hold.Held, error)) Member {
+	return Member{path, lock}
 }
 
-// Multi is several locks as one: all of them are held, or none.
+// Lock calls the function.
+func (m Member) Lock(ctx context.Context) (*hold.Held, error) { return m.lock(ctx) }
+
+// Multi combines several locks: either all of them are held, or none.
 type Multi struct{ members []Member }
 
 // NewMulti returns a lock of all members. Their paths must be different.
 //
-// They are locked in the order of their paths, one after the other. So programs that
-// call the locks by the same paths never wait for each other in a circle.
+// They are acquired in the order of their paths, one after the other. So programs that
+// use the same paths for the locks never wait for each other in a circle.
 func NewMulti(members ...Member) (*Multi, error) {
 	if len(members) == 0 {
 		return nil, errors.New("lock: a Multi needs at least one member")
@@ -45,82 +47,73 @@ func NewMulti(members ...Member) (*Multi, error) {
 	return &Multi{members}, nil
 }
 
-// Lock waits until all members are the caller's. If one can't be had, or one that was
-// had is lost meanwhile, those that it has are unlocked and the error is that one's.
-func (m *Multi) Lock(ctx context.Context) (*MultiHeld, error) {
-	h := &MultiHeld{}
-	h.ctx, h.lose = context.WithCancelCause(context.WithoutCancel(ctx))
-	waiting, stop := merge(ctx, h.ctx)
+// Lock waits until the caller holds all members. If one cannot be acquired, or one that was
+// acquired is lost meanwhile, it releases those that it has and returns that one's error.
+//
+// The Nodes of the Held are those of all members, and its Token is that of the last one,
+// which can be compared only with those of a Multi of the same members.
+func (m *Multi) Lock(ctx context.Context) (*hold.Held, error) {
+	t := &multiTenure{}
+	t.ctx, t.lose = context.WithCancelCause(context.WithoutCancel(ctx))
+	waiting, stop := merge(ctx, t.ctx)
 	defer stop()
 	for _, member := range m.members {
-		held, err := member.lock(waiting)
+		held, err := member.Lock(waiting)
 		if err != nil {
-			return nil, both(err, h.unlock(ctx))
+			return nil, both(err, t.End(ctx))
 		}
-		h.take(held)
+		t.add(held)
 	}
-	if err := h.Err(); err != nil {
-		return nil, both(err, h.unlock(ctx))
+	if err := t.Err(); err != nil {
+		return nil, both(err, t.End(ctx))
 	}
-	return h, nil
+	return t.held(), nil
 }
 
-// MultiHeld is several locks that one has, until Unlock or until one of them is lost.
-type MultiHeld struct {
-	ctx      context.Context
-	lose     context.CancelCauseFunc
-	helds    []Holding
-	mu       sync.Mutex
-	unlocked bool
+// multiTenure is the members that are held.
+type multiTenure struct {
+	ctx   context.Context
+	lose  context.CancelCauseFunc
+	helds []*hold.Held
 }
 
-// take adds a lock whose loss is that of all.
-func (h *MultiHeld) take(held Holding) {
-	h.helds = append(h.helds, held)
-	context.AfterFunc(held.Context(), func() { h.lose(context.Cause(held.Context())) })
-}
-
-// Context returns a context that ends when one of the locks is lost, with its cause, or
-// when they are unlocked. It has the values of the context that Lock was given.
-func (h *MultiHeld) Context() context.Context { return h.ctx }
-
-// Err returns nil while all of the locks are held, and recipes.ErrNotHeld after Unlock.
-func (h *MultiHeld) Err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.unlocked {
-		return errNotHeld
+// held returns the members as one.
+func (t *multiTenure) held() *hold.Held {
+	of := hold.Description{What: "several locks", Token: t.helds[len(t.helds)-1].Token()}
+	for _, held := range t.helds {
+		of.Nodes = append(of.Nodes, held.Nodes()...)
 	}
-	for _, held := range h.helds {
+	return hold.New(t.ctx, of, func(ctx context.Context) hold.Tenure {
+		t.ctx = ctx
+		return t
+	})
+}
+
+// add adds a lock whose loss is the loss of all.
+func (t *multiTenure) add(held *hold.Held) {
+	t.helds = append(t.helds, held)
+	context.AfterFunc(held.Context(), func() { t.lose(context.Cause(held.Context())) })
+}
+
+// Context returns a context that ends when one of the locks does.
+func (t *multiTenure) Context() context.Context { return t.ctx }
+
+// Err returns why one of the locks has ended, or nil.
+func (t *multiTenure) Err() error {
+	for _, held := range t.helds {
 		if err := held.Err(); err != nil {
 			return err
 		}
 	}
-	return context.Cause(h.ctx)
+	return context.Cause(t.ctx)
 }
 
-// errNotHeld is of a Multi that was unlocked.
-var errNotHeld = fmt.Errorf("unlock several: %w: they have been unlocked before", recipes.ErrNotHeld)
-
-// Unlock gives up all of the locks, the last one first, also if ctx has ended or one can't
-// be unlocked. It returns recipes.ErrNotHeld if it was called before, and else what the
-// locks' own say.
-func (h *MultiHeld) Unlock(ctx context.Context) error {
-	h.mu.Lock()
-	before := h.unlocked
-	h.unlocked = true
-	h.mu.Unlock()
-	if before {
-		return errNotHeld
-	}
-	return h.unlock(ctx)
-}
-
-func (h *MultiHeld) unlock(ctx context.Context) error {
+// End releases the locks, the last one first, even if one cannot be released.
+func (t *multiTenure) End(ctx context.Context) error {
 	var errs []error
-	for _, held := range slices.Backward(h.helds) {
-		errs = append(errs, held.Unlock(ctx))
+	for _, held := range slices.Backward(t.helds) {
+		errs = append(errs, held.Release(ctx))
 	}
-	h.lose(context.Canceled)
+	t.lose(context.Canceled)
 	return errors.Join(errs...)
 }

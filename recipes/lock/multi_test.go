@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -30,7 +31,7 @@ func TestWith(t *testing.T) {
 	w.AwaitChildren("/l", 0)
 }
 
-// The function's context ends when the lock is lost, and both errors are told.
+// The function's context ends when the lock is lost, and With returns both errors.
 func TestWithALockThatIsLost(t *testing.T) {
 	w := trial.New(t)
 	m := mutex(t, w.C, lock.Options{})
@@ -52,19 +53,19 @@ func TestWithALockThatIsLost(t *testing.T) {
 // The function knows what it holds.
 func TestFromContext(t *testing.T) {
 	w := trial.New(t)
-	if _, ok := lock.FromContext(w.Ctx); ok {
+	if _, ok := hold.FromContext(w.Ctx); ok {
 		t.Error("something is held without a lock")
 	}
 	m := mutex(t, w.C, lock.Options{})
 	_, err := lock.With(w.Ctx, m, func(ctx context.Context) (int, error) {
-		h, ok := lock.FromContext(ctx)
+		h, ok := hold.FromContext(ctx)
 		if !ok || h.Err() != nil || trial.Write(w.Ctx, w.C, h) != nil {
 			t.Errorf("inside: %v, %v", h, ok)
 		}
-		other, err := lock.New(w.C, "/other", lock.Options{})
+		other, err := lock.NewMutex(w.C, "/other", lock.Options{})
 		w.Must(err)
 		return lock.With(ctx, other, func(ctx context.Context) (int, error) {
-			inner, _ := lock.FromContext(ctx)
+			inner, _ := hold.FromContext(ctx)
 			if !strings.HasPrefix(inner.Path(), "/other/") || inner.Token() <= h.Token() {
 				t.Errorf("further inside: %s", inner.Path())
 			}
@@ -74,7 +75,7 @@ func TestFromContext(t *testing.T) {
 	w.Must(err)
 }
 
-// It unlocks when the function panics, and lets the panic go on.
+// It releases when the function panics, and does not recover.
 func TestWithAPanic(t *testing.T) {
 	w := trial.New(t)
 	defer func() {
@@ -114,7 +115,7 @@ func multi(t testing.TB, c *client.Client, paths ...string) *lock.Multi {
 	t.Helper()
 	var members []lock.Member
 	for _, path := range paths {
-		m, err := lock.New(c, path, lock.Options{})
+		m, err := lock.NewMutex(c, path, lock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +138,7 @@ func TestNewMulti(t *testing.T) {
 	}
 }
 
-// The order is that of the paths, and the reverse to unlock.
+// The locks are acquired in the order of the paths, and released in the reverse order.
 func TestMulti(t *testing.T) {
 	w := trial.New(t)
 	m := multi(t, w.C, "/c", "/a", "/b")
@@ -146,7 +147,7 @@ func TestMulti(t *testing.T) {
 	w.Must(err)
 	w.Must(h.Err())
 	awaitWatches(w, rec, 3)
-	w.Must(h.Unlock(w.Ctx))
+	w.Must(h.Release(w.Ctx))
 	var order []string
 	for _, line := range w.Trace(rec) {
 		op, path, _ := strings.Cut(line, " ")
@@ -159,12 +160,12 @@ func TestMulti(t *testing.T) {
 	if want := []string{"lock /a", "lock /b", "lock /c", "unlock /c", "unlock /b", "unlock /a"}; !slices.Equal(order, want) {
 		t.Errorf("order is %q, want %q", order, want)
 	}
-	mustBe(t, h.Unlock(w.Ctx), recipes.ErrNotHeld)
+	mustBe(t, h.Release(w.Ctx), recipes.ErrNotHeld)
 	mustBe(t, h.Err(), recipes.ErrNotHeld)
 	<-h.Context().Done()
 }
 
-// All or none: what was had is given up when another can't be had, or is lost.
+// All or none: the acquired locks are released when another one cannot be acquired, or one is lost.
 func TestMultiThatFails(t *testing.T) {
 	w := trial.New(t)
 	m := multi(t, w.C, "/a", "/l")
@@ -191,7 +192,7 @@ func TestMultiThatFails(t *testing.T) {
 	mustBe(t, <-out, recipes.ErrLost)
 	w.AwaitChildren("/a", 0)
 	w.AwaitChildren("/l", 1)
-	w.Must(first.Unlock(w.Ctx))
+	w.Must(first.Release(w.Ctx))
 }
 
 func TestMultiThatIsLost(t *testing.T) {

@@ -25,8 +25,8 @@ type step struct {
 // locked is the token of the holder, and 0 if there is none.
 type locked client.Zxid
 
-// mutualExclusion is what a lock promises: it is had by one at a time, in the order of
-// the tokens, and only who has it can make a guarded write.
+// mutualExclusion is what a lock promises: one holds it at a time, in the order of the
+// tokens, and only the holder can make a guarded write.
 var mutualExclusion = porcupine.Model{
 	Init: func() any { return locked(0) },
 	Step: func(state, input, _ any) (bool, any) {
@@ -56,7 +56,7 @@ func (h *history) add(client int, s step, call, ret int64) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: s, Call: call, Return: ret})
 }
 
-// Clients lock, write and unlock while connections break, sessions end and leaders are
+// Clients lock, write and release while connections break, sessions end and leaders are
 // killed: A17, E1.
 func TestStorm(t *testing.T) {
 	for _, renew := range []bool{false, true} {
@@ -92,7 +92,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// round takes the lock once, writes under it, and unlocks.
+// round acquires the lock once, writes under it, and releases.
 func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 	c := s.Client(i)
 	asked := h.now()
@@ -114,14 +114,14 @@ func round(s *trial.Storm, h *history, i int, rounds, lost *atomic.Int64) {
 			s.Errorf("guarded write = %v", err)
 		}
 	}
-	// One that was lost was lost at any time since it was had, which may be before that
-	// was known here.
+	// A lock that was lost may have been lost at any time since it was acquired, even before
+	// that was known here.
 	call := h.now()
-	if err := held.Unlock(s.Ctx); err != nil {
+	if err := held.Release(s.Ctx); err != nil {
 		call = asked
 		lost.Add(1)
 		if !trial.Passing(err) && !errors.Is(err, recipes.ErrLost) {
-			s.Errorf("unlock = %v", err)
+			s.Errorf("release = %v", err)
 		}
 	}
 	h.add(i, step{"unlock", held.Token()}, call, h.now())

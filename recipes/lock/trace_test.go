@@ -32,12 +32,12 @@ func TestTraceOfAFreeLock(t *testing.T) {
 				t.Errorf("lock: %q, want %q", trace, want)
 			}
 		}
-		w.Must(h.Unlock(w.Ctx))
+		w.Must(h.Release(w.Ctx))
 		mustTrace(w, rec, "delete /l/_c_GUID-lock-#", "event NodeDeleted /l/_c_GUID-lock-#")
 	}
 }
 
-// A hand-over takes three round trips, and nobody else hears of it: A19, A22, E6. The first
+// A hand-over takes three round trips, and wakes nobody else: A19, A22, E6. The first
 // is the delete, as above.
 func TestTraceOfAHandOver(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Curator, lock.Kazoo, lock.WriteLock} {
@@ -49,14 +49,14 @@ func TestTraceOfAHandOver(t *testing.T) {
 			awaitWatches(w, rec, 1)
 			w.Must(w.C.Sync(w.Ctx, "/")) // the watch is set, too
 			rec.Take()
-			w.Must(h.Unlock(w.Ctx))
+			w.Must(h.Release(w.Ctx))
 			got := <-out
 			w.Must(got.err)
 			awaitWatches(w, rec, 1)
 			if got, want := ops(rec.Take()), []string{"event NodeDeleted", "getChildren2", "getData"}; !slices.Equal(got, want) {
 				t.Errorf("hand-over: %q, want %q", got, want)
 			}
-			w.Must(got.held.Unlock(w.Ctx))
+			w.Must(got.held.Release(w.Ctx))
 			if got, want := ops(rec.Take()), []string{"delete", "event NodeDeleted"}; !slices.Equal(got, want) {
 				t.Errorf("unlock: %q, want %q", got, want)
 			}
@@ -65,7 +65,7 @@ func TestTraceOfAHandOver(t *testing.T) {
 }
 
 // However many wait, each hand-over wakes one of them and makes the same requests: A22, E3.
-// Of the two events one goes to the owner of the node, who has watched it while it held.
+// Of the two events one goes to the owner of the node, which watched it while it held.
 func TestTraceOfAHerd(t *testing.T) {
 	const n = 20
 	w := trial.New(t)
@@ -85,7 +85,7 @@ func TestTraceOfAHerd(t *testing.T) {
 	want := []string{"delete", "event NodeDeleted", "event NodeDeleted", "getChildren2", "getData"}
 	for range n {
 		rec.Take()
-		w.Must(h.Unlock(w.Ctx))
+		w.Must(h.Release(w.Ctx))
 		next := <-outcomes
 		w.Must(next.err)
 		awaitWatches(w, rec, 1)
@@ -96,7 +96,7 @@ func TestTraceOfAHerd(t *testing.T) {
 		}
 		h = next.held
 	}
-	w.Must(h.Unlock(w.Ctx))
+	w.Must(h.Release(w.Ctx))
 }
 
 // awaitWatches waits until n watches have been set.

@@ -46,7 +46,7 @@ func (d *Directory) Register(ctx context.Context, i Instance) (*Registration, er
 	if err != nil {
 		return nil, fmt.Errorf("register: %w", err)
 	}
-	node, err := hold(ctx, d.c, line.Join(d.service(i.Name), i.ID), data, d.o)
+	node, err := startNode(ctx, d.c, line.Join(d.service(i.Name), i.ID), data, d.o)
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", i.Name, err)
 	}

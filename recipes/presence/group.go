@@ -57,7 +57,7 @@ func (g *Group) Join(ctx context.Context, id string, data []byte) (*Membership, 
 		return nil, fmt.Errorf("join %s as %s: members have no data in the layout %v", g.path, id, g.o.Layout)
 	}
 	name, own := g.o.Layout.node(id, data)
-	node, err := hold(ctx, g.c, line.Join(g.path, name), own, g.o)
+	node, err := startNode(ctx, g.c, line.Join(g.path, name), own, g.o)
 	if err != nil {
 		return nil, fmt.Errorf("join %s as %s: %w", g.path, id, err)
 	}

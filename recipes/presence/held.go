@@ -34,9 +34,9 @@ type held struct {
 	released atomic.Bool
 }
 
-// hold starts a Node and waits until it is there. If ctx ends before, the node is deleted,
+// startNode starts a Node and waits until it is there. If ctx ends before, the node is deleted,
 // at once or in the background.
-func hold(ctx context.Context, c *client.Client, path string, data []byte, o Options) (*Node, error) {
+func startNode(ctx context.Context, c *client.Client, path string, data []byte, o Options) (*Node, error) {
 	node, err := NewNode(c, path, NodeOptions{ACL: o.ACL, Patient: o.Patient})
 	if err != nil {
 		return nil, err

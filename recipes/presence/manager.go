@@ -124,7 +124,7 @@ func (m *manager) own(ctx context.Context, name string) error {
 	<-working.Done()
 	release()
 	stop(nil)
-	err = held.Unlock(ctx)
+	err = held.Release(ctx)
 	p.update(func() {
 		i := slices.Index(p.owned, name)
 		p.owned = slices.Delete(p.owned, i, i+1)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -78,7 +79,7 @@ func NewPartitioner(c *client.Client, path string, partitions []string, o Partit
 		if name == "" || strings.Contains(name, "/") || p.locks[name] != nil {
 			return nil, fmt.Errorf("partitioner %s: partition %q: they are names without /, and each is there once", path, name)
 		}
-		p.locks[name], err = lock.New(c, line.Join(path, "locks/"+name), lock.Options{Layout: lock.Kazoo, ACL: o.ACL, Data: []byte(o.ID)})
+		p.locks[name], err = lock.NewMutex(c, line.Join(path, "locks/"+name), lock.Options{Options: hold.Options{ACL: o.ACL, Data: []byte(o.ID)}, Layout: lock.Kazoo})
 		if err != nil {
 			return nil, fmt.Errorf("partitioner: %w", err)
 		}
@@ -92,7 +93,7 @@ func (p *Partitioner) ID() string { return p.o.ID }
 // Partition is a partition that the member owns.
 type Partition struct {
 	name string
-	held *lock.Held
+	held *hold.Held
 }
 
 // Name returns which partition it is.
@@ -103,7 +104,7 @@ func (p *Partition) Name() string { return p.name }
 func (p *Partition) Token() client.Zxid { return p.held.Token() }
 
 // Guard returns operations of a Multi, by the client that the Partitioner was made with, that
-// is done only if the partition is still owned: see lock.Held.
+// is done only if the partition is still owned: see hold.Held.
 func (p *Partition) Guard(ops ...client.Op) []client.Op { return p.held.Guard(ops...) }
 
 // Err returns nil while the partition is owned. It looks at the clock, too.

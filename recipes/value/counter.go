@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
@@ -59,7 +60,7 @@ func NewCounter(c *client.Client, path string, o CounterOptions) (*Counter, erro
 	}
 	n := &Counter{Value: v, tries: o.Tries}
 	if o.Lock != "" {
-		if n.mutex, err = lock.New(c, o.Lock, lock.Options{ACL: o.ACL}); err != nil {
+		if n.mutex, err = lock.NewMutex(c, o.Lock, lock.Options{Options: hold.Options{ACL: o.ACL}}); err != nil {
 			return nil, fmt.Errorf("counter: Options.Lock: %w", err)
 		}
 	}
@@ -121,7 +122,7 @@ func (n *Counter) change(ctx context.Context, fn func(int64) (int64, error)) (Ch
 	if err != nil {
 		return did, line.Settled(err, nil) // a place in the line may be in doubt, but not the number
 	}
-	defer held.Unlock(ctx) // an error does no harm to what was done
+	defer held.Release(ctx) // an error does no harm to what was done
 	for {
 		did.Locked++
 		if again, err := n.try(ctx, fn, &did); !again {

@@ -15,11 +15,10 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/presence"
 	"github.com/zkd-project/zkd/recipes/queue"
-	"github.com/zkd-project/zkd/recipes/rwlock"
-	"github.com/zkd-project/zkd/recipes/semaphore"
 	"github.com/zkd-project/zkd/recipes/value"
 )
 
@@ -258,17 +257,17 @@ func times(fn func(i int) error) error {
 }
 
 // holding does fn while it has what l gives.
-func holding[H lock.Holding](s *stage, l func(context.Context) (H, error), fn func() error) error {
+func holding(s *stage, l func(context.Context) (*hold.Held, error), fn func() error) error {
 	held, err := l(s.ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(), held.Unlock(s.ctx))
+	return errors.Join(fn(), held.Release(s.ctx))
 }
 
 func locking(layout lock.Layout) func(s *stage) error {
 	return func(s *stage) error {
-		m, err := lock.New(s.c, s.at("it"), lock.Options{Layout: layout})
+		m, err := lock.NewMutex(s.c, s.at("it"), lock.Options{Layout: layout})
 		if err != nil {
 			return err
 		}
@@ -277,7 +276,7 @@ func locking(layout lock.Layout) func(s *stage) error {
 }
 
 func writing(s *stage) error {
-	rw, err := rwlock.New(s.c, s.at("it"), rwlock.Options{})
+	rw, err := lock.NewRWMutex(s.c, s.at("it"), lock.RWOptions{})
 	if err != nil {
 		return err
 	}
@@ -285,7 +284,7 @@ func writing(s *stage) error {
 }
 
 func readingAndWriting(s *stage) error {
-	rw, err := rwlock.New(s.c, s.at("it"), rwlock.Options{})
+	rw, err := lock.NewRWMutex(s.c, s.at("it"), lock.RWOptions{})
 	if err != nil {
 		return err
 	}
@@ -316,7 +315,7 @@ func (s *stage) readTwice() error {
 
 func leading(layout election.Layout) func(s *stage) error {
 	return func(s *stage) error {
-		e, err := election.New(s.c, s.at("it"), election.Options{Layout: layout, ID: "go"})
+		e, err := election.New(s.c, s.at("it"), election.Options{Options: hold.Options{Data: []byte("go")}, Layout: layout})
 		if err != nil {
 			return err
 		}
@@ -328,7 +327,7 @@ func leading(layout election.Layout) func(s *stage) error {
 
 // sharing has at most two inside.
 func sharing(s *stage) error {
-	sem, err := semaphore.New(s.c, s.at("it"), 2, semaphore.Options{})
+	sem, err := lock.NewSemaphore(s.c, s.at("it"), 2, hold.Options{})
 	if err != nil {
 		return err
 	}
@@ -337,7 +336,7 @@ func sharing(s *stage) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(s.oneOfTwo(), lease.Return(s.ctx))
+		return errors.Join(s.oneOfTwo(), lease.Release(s.ctx))
 	})
 }
 

@@ -248,11 +248,11 @@ func startPair(t *testing.T, reference kind, cfg config) pair {
 
 // hold runs a scenario on both servers at once and returns the transcripts.
 func (p pair) hold(run func(*world)) (reference, subject []string) {
-	return hold(newWorld(p.reference), newWorld(p.subject), run)
+	return runOnBoth(newWorld(p.reference), newWorld(p.subject), run)
 }
 
-// hold runs a scenario in both worlds at once and returns the transcripts.
-func hold(reference, subject *world, run func(*world)) (a, b []string) {
+// runOnBoth runs a scenario in both worlds at once and returns the transcripts.
+func runOnBoth(reference, subject *world, run func(*world)) (a, b []string) {
 	var wg sync.WaitGroup
 	for _, w := range []*world{reference, subject} {
 		wg.Go(func() {

@@ -26,7 +26,7 @@ func testEnsembleDifferential(t *testing.T, release kind) {
 	beside(t)
 	reference, subject := startEnsembles(t, release, config{})
 	compare(t, release, ensembleScenarios(), ensembleRetries, func(_ *testing.T, s scenario) (a, b []string) {
-		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
+		return runOnBoth(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
 	})
 }
 
@@ -42,7 +42,7 @@ func testEnsembleReadOnly(t *testing.T, release kind) {
 		lines: []string{"localSessionsEnabled=true"},
 	})
 	compare(t, release, readOnlyScenarios(), ensembleRetries, func(_ *testing.T, s scenario) (a, b []string) {
-		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
+		return runOnBoth(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
 	})
 }
 
@@ -60,7 +60,7 @@ func testEnsembleFollower(t *testing.T, release kind) {
 	list := slices.Concat(nodeScenarios(), aclScenarios(), multiScenarios(), watchScenarios(), sessionScenarios())
 	list = slices.DeleteFunc(list, func(s scenario) bool { return s.own != nil })
 	compare(t, release, list, ensembleRetries, func(_ *testing.T, s scenario) (a, b []string) {
-		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), func(w *world) {
+		return runOnBoth(newEnsembleWorld(reference), newEnsembleWorld(subject), func(w *world) {
 			w.on(follower)
 			w.local = true
 			s.run(w)
@@ -81,6 +81,6 @@ func testEnsembleRandom(t *testing.T, release kind) {
 	compareRandom(t, release, quickEnsembleSeeds, func(run func(*world)) (a, b []string) {
 		apaches := newEnsembleWorld(reference)
 		apaches.patience = hangsAfter
-		return hold(apaches, newEnsembleWorld(subject), run)
+		return runOnBoth(apaches, newEnsembleWorld(subject), run)
 	})
 }

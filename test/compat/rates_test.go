@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/queue"
 )
@@ -162,7 +163,7 @@ func naiveHerd(b *testing.B, r *rate) {
 
 func ourHerd(b *testing.B, r *rate) {
 	c := r.p.Client(b)
-	m, err := lock.New(c, r.path, lock.Options{})
+	m, err := lock.NewMutex(c, r.path, lock.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func ourHerd(b *testing.B, r *rate) {
 			if err := first(); err != nil {
 				return err
 			}
-			return held.Unlock(b.Context())
+			return held.Release(b.Context())
 		})
 	})
 }
@@ -195,14 +196,14 @@ func ourHandover(b *testing.B, r *rate) {
 	clients := []*client.Client{r.p.Client(b), r.p.Client(b)}
 	r.measured(b, "handover", func() error {
 		return together(len(clients), func(i int) error {
-			m, err := lock.New(clients[i], r.path, lock.Options{})
+			m, err := lock.NewMutex(clients[i], r.path, lock.Options{})
 			for range r.n {
 				if err != nil {
 					return err
 				}
-				var held *lock.Held
+				var held *hold.Held
 				if held, err = m.Lock(b.Context()); err == nil {
-					err = held.Unlock(b.Context())
+					err = held.Release(b.Context())
 				}
 			}
 			return err

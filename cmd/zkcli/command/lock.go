@@ -8,35 +8,28 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
 )
 
-// tenure is what the program runs under: a lock or a leadership.
-type tenure interface {
-	Context() context.Context // ends when it is lost
-	Path() string             // of its node
-	Token() client.Zxid
-}
-
-// contest is how a tenure is acquired.
+// contest is what is needed to acquire a lock or leadership.
 type contest struct {
-	zk   *client.Client
-	path string
-	// reserve is how long before its possible expiry a tenure counts as lost.
-	reserve time.Duration
-	// waiting is called with the node that is waited for.
+	zk      *client.Client
+	path    string
+	reserve time.Duration // as in hold.Options
+	// waiting is called with the node that it waits for.
 	waiting func(node string)
 }
 
-// release releases a tenure.
+// release gives up what is held.
 type release func(ctx context.Context) error
 
-// take acquires a tenure.
-type take func(ctx context.Context, c *contest) (tenure, release, error)
+// take acquires a lock or leadership.
+type take func(ctx context.Context, c *contest) (*hold.Held, release, error)
 
 // takeLock waits for a lock.
-func takeLock(ctx context.Context, c *contest) (tenure, release, error) {
-	m, err := lock.New(c.zk, c.path, lock.Options{Reserve: c.reserve, Waiting: c.waiting})
+func takeLock(ctx context.Context, c *contest) (*hold.Held, release, error) {
+	m, err := lock.NewMutex(c.zk, c.path, lock.Options{Options: hold.Options{Reserve: c.reserve}, Waiting: c.waiting})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -44,12 +37,12 @@ func takeLock(ctx context.Context, c *contest) (tenure, release, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return held, held.Unlock, nil
+	return held, held.Release, nil
 }
 
 // lead waits to be elected.
-func lead(ctx context.Context, c *contest, id string) (tenure, release, error) {
-	e, err := election.New(c.zk, c.path, election.Options{ID: id, Reserve: c.reserve})
+func lead(ctx context.Context, c *contest, id string) (*hold.Held, release, error) {
+	e, err := election.New(c.zk, c.path, election.Options{Options: hold.Options{Data: []byte(id), Reserve: c.reserve}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,17 +58,17 @@ func lead(ctx context.Context, c *contest, id string) (tenure, release, error) {
 		case err != nil:
 			return nil, nil, errors.Join(err, latch.Close(ctx))
 		case status.State == election.Leading:
-			return status.Leadership, latch.Close, nil
+			return status.Leadership.Held, latch.Close, nil
 		}
 	}
 	return nil, nil, errors.Join(context.Cause(ctx), latch.Close(ctx))
 }
 
-// behind reports the candidate before this one.
+// behind reports the candidate before ours.
 func (c *contest) behind(ctx context.Context, e *election.Election) error {
-	candidates, err := e.Candidates(ctx)
+	candidates, err := e.Contenders(ctx)
 	session, _ := c.zk.Session()
-	ours := slices.IndexFunc(candidates, func(x election.Candidate) bool { return x.Session == session })
+	ours := slices.IndexFunc(candidates, func(x hold.Contender) bool { return x.Session == session })
 	if ours > 0 {
 		c.waiting(candidates[ours-1].Path)
 	}

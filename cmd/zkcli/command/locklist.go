@@ -12,19 +12,19 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
-	"github.com/zkd-project/zkd/recipes/lock"
+	"github.com/zkd-project/zkd/recipes/hold"
 )
 
 // place is a node in the queue of a lock or an election: the first one holds.
 type place struct {
-	lock.Contender
+	hold.Contender
 	name string
 }
 
 // places returns the queue below dir, in its order. Nodes without a number at the end are
 // ignored, and nodes deleted meanwhile omitted.
 func places(ctx context.Context, zk *client.Client, dir string) ([]place, error) {
-	contenders, err := lock.Contenders(ctx, zk, dir)
+	contenders, err := hold.Contenders(ctx, zk, dir)
 	list := make([]place, len(contenders))
 	for i, who := range contenders {
 		list[i] = place{who, path.Base(who.Path)}
@@ -173,7 +173,7 @@ func choose(queue []place, dir, name string) (int, error) {
 // remove deletes the node, but not another one created in its place: numbers begin again when
 // the parent is deleted.
 func (p *place) remove(ctx context.Context, zk *client.Client) error {
-	_, err := lock.Break(ctx, zk, p.Contender)
+	_, err := hold.Break(ctx, zk, p.Contender)
 	switch {
 	case errors.Is(err, client.ErrNoNode):
 		return &wordedError{p.Path + " has gone by itself meanwhile: nothing was deleted", notThere(p.Path)}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/hold"
 )
 
 // The environment variables for the program that runs under a lock.
@@ -104,7 +105,7 @@ func electCommand() Command {
 					host, _ := os.Hostname() // for people to read
 					*id = fmt.Sprintf("%s:%d", host, os.Getpid())
 				}
-				return r.run(ctx, c, func(ctx context.Context, x *contest) (tenure, release, error) { return lead(ctx, x, *id) })
+				return r.run(ctx, c, func(ctx context.Context, x *contest) (*hold.Held, release, error) { return lead(ctx, x, *id) })
 			}
 		},
 	}
@@ -169,8 +170,8 @@ func (r *locked) run(ctx context.Context, c *Call, take take) (err error) {
 	return r.under(ctx, c, held, program, grace)
 }
 
-// under runs the program during the tenure.
-func (r *locked) under(ctx context.Context, c *Call, held tenure, program string, grace time.Duration) error {
+// under runs the program while held is held.
+func (r *locked) under(ctx context.Context, c *Call, held *hold.Held, program string, grace time.Duration) error {
 	working, stop := context.WithCancel(held.Context())
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
@@ -189,8 +190,8 @@ func (r *locked) under(ctx context.Context, c *Call, held tenure, program string
 	return programError(err)
 }
 
-// leave releases a tenure, even if ctx has ended. If no server can be reached, the end of the
-// session releases it.
+// leave gives up what is held, even if ctx has ended. If no server can be reached, the
+// end of the session releases it.
 func leave(ctx context.Context, giveUp release) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 	defer cancel()
@@ -220,8 +221,8 @@ func (c *Call) end(code int, name, text string) error {
 	return errors.Join(&ExitError{Code: code}, err)
 }
 
-// await waits for the tenure.
-func (r *locked) await(ctx context.Context, c *Call, take take, x *contest) (tenure, release, error) {
+// await acquires the lock or leadership.
+func (r *locked) await(ctx context.Context, c *Call, take take, x *contest) (*hold.Held, release, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.wait > 0 {

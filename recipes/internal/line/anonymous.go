@@ -10,21 +10,21 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 )
 
-// anonymous is the making of a place whose name does not tell who has made it.
+// anonymous creates a place whose name does not identify its creator.
 type anonymous struct {
 	line *Line
 	c    *client.Client // for one session
 	data []byte
-	// session and after tell the place from others: it belongs to session and was
+	// session and after distinguish the place from others: it belongs to session and was
 	// created later than after.
 	session client.SessionID
 	after   client.Zxid
 }
 
-// joinAnonymous makes the place, once.
+// joinAnonymous creates the place, once.
 func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (client.Created, error) {
 	if err := l.Client.WaitConnected(ctx); err != nil {
-		return client.Created{}, err // else there is no session to tell the place by
+		return client.Created{}, err // otherwise there is no session to recognise the place by
 	}
 	a := &anonymous{line: l, data: data, after: l.Client.Status().LastZxid}
 	a.session, _ = l.Client.Session()
@@ -45,8 +45,8 @@ func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (cli
 	}
 }
 
-// find returns the place, or one without a path if there is none and won't be one of the creates sent so
-// far: the servers refuse what a session sent on its connections before this one.
+// find returns the place. If it does not exist the result has no path, and the creates sent so
+// far will not make it: the servers refuse what a session sent on earlier connections.
 func (a *anonymous) find(ctx context.Context) (client.Created, error) {
 	if err := a.c.Sync(ctx, a.line.Path); err != nil {
 		return client.Created{}, err
@@ -72,7 +72,7 @@ func (a *anonymous) find(ctx context.Context) (client.Created, error) {
 	return client.Created{}, nil
 }
 
-// forget deletes the place if there is one. It ends with the session at the latest.
+// forget deletes the place if it exists. It returns when the session ends at the latest.
 func (a *anonymous) forget() {
 	ctx := context.Background()
 	for {
@@ -86,8 +86,8 @@ func (a *anonymous) forget() {
 	}
 }
 
-// mine reports whether the node of the place's name is the place itself. It may be another
-// one only if the name tells nothing, and the path has been made anew.
+// mine reports whether the node at the place's path is the place itself. It can be another
+// one only if the layout is anonymous, and the line's path was deleted and created again.
 func (p *Place) mine(ctx context.Context) (bool, error) {
 	if !p.line.Layout.Anonymous {
 		return true, nil
@@ -96,17 +96,17 @@ func (p *Place) mine(ctx context.Context) (bool, error) {
 	return found.Exists && found.Stat.Czxid == p.stat.Czxid, Lost(err)
 }
 
-// deleteMine deletes an anonymous place, sooner or later. It does not touch another one.
-func (p *Place) deleteMine(ctx context.Context, path string) error {
+// deleteMine deletes an anonymous place, and no other, if need be in the background.
+func (p *Place) deleteMine(ctx context.Context) error {
 	remove := func(ctx context.Context) error {
 		mine, err := p.mine(ctx)
 		switch {
 		case err != nil:
 			return err
 		case !mine:
-			return fmt.Errorf("%w: the path has been made anew", client.ErrNoNode)
+			return fmt.Errorf("%w: the path was deleted and created again", client.ErrNoNode)
 		}
-		return settle.Delete(ctx, p.line.Client, path, client.AnyVersion, settle.DeleteOptions{Insist: true})
+		return settle.Delete(ctx, p.line.Client, p.path, client.AnyVersion, settle.DeleteOptions{Insist: true})
 	}
 	err := remove(ctx)
 	if err != nil && (ctx.Err() != nil || errors.Is(err, client.ErrConnectionLoss)) {

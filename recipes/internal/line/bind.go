@@ -6,9 +6,9 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// Bind returns the view of c for the session at hand, and waits for one if there is
-// none. What a session has left under way, nobody knows the outcome of in the next: so
-// a change and what tells of it have to be of one.
+// Bind returns the view of c for the current session, and waits for one if there is none. The
+// outcome of a session's unanswered requests is not known in the next one, so a change and
+// the node that records it must belong to one session.
 func Bind(ctx context.Context, c *client.Client) (*client.Client, client.SessionID, error) {
 	id, _ := c.Session()
 	if id == 0 {

@@ -8,18 +8,18 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// InBackground returns the error of a deletion that was not done because of err, and goes
-// on in the background: whether it will find the node is not known.
+// InBackground returns the error of a deletion that has failed with err and continues in the
+// background. It is ambiguous, as it is not known whether the deletion will find the node.
 func InBackground(path string, err error) error {
-	cause := fmt.Errorf("it goes on in the background: %w", err)
+	cause := fmt.Errorf("it continues in the background: %w", err)
 	return &client.Error{Op: jute.OpDelete, Path: path, Err: client.ErrConnectionLoss, Cause: cause, Ambiguous: true}
 }
 
 // InDoubt returns err, which is ambiguous, with the reason why it stays so.
 func InDoubt(err, why error) error { return explain(err, why, true) }
 
-// Settled returns err, which may have been ambiguous, with the reason by which it is
-// known that the change was not done. Without a reason it keeps its own.
+// Settled returns err, which may be ambiguous, as one that is not, with the reason why it is
+// known that the change was not done. If why is nil, err keeps its own reason.
 func Settled(err, why error) error { return explain(err, why, false) }
 
 func explain(err, why error, ambiguous bool) error {

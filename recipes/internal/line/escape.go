@@ -29,8 +29,7 @@ func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~", c) >= 0
 }
 
-// Unescape returns the text that a node's name stands for. The error is for names
-// that Escape does not make.
+// Unescape returns the text for which Escape returns name, and an error if there is none.
 func Unescape(name string) (string, error) {
 	text, err := url.PathUnescape(name)
 	if err == nil && (text == "" || Escape(text) != name) {

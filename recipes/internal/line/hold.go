@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,46 +13,46 @@ import (
 	"github.com/zkd-project/zkd/recipes"
 )
 
-// Hold watches over a node that stands for something one has: it tells when that is
-// lost.
+// Hold watches an ephemeral node by which the client holds something, and reports when the
+// node may have been deleted: it is lost then.
 type Hold struct {
 	c       *client.Client
 	path    string
-	session client.SessionID // that the node belongs to
+	session client.SessionID // which the node belongs to
 	czxid   client.Zxid      // at which it was created; 0 is any
 	reserve time.Duration
 	changed func(data []byte)
 	end     func(ctx context.Context) error // deletes the node
 	ctx     context.Context
 	lose    context.CancelCauseFunc
-	// watching ends the watch over the node. It outlives ctx until the node is
-	// deleted, which uses the watch up: else the server had to be told to drop it.
+	// watching ends the watch on the node. It outlives ctx until the node is deleted, which
+	// fires the watch: otherwise the server would have to be asked to remove it.
 	watching context.Context
 	unwatch  context.CancelFunc
 	watch    sync.WaitGroup // the goroutine that watches the node
 	done     chan struct{}
 }
 
-// HoldOptions are what a Hold can be told.
+// HoldOptions are the options of a Hold.
 type HoldOptions struct {
-	// Reserve is how long before the session may have ended the hold counts as lost,
-	// if the connection is down then.
+	// Reserve is how long before the session may end the hold counts as lost, while there is
+	// no connection.
 	Reserve time.Duration
-	// Session is the one that the node belongs to. 0 is the client's at the time
-	// of the call; where Options.RenewSession may have put another one in its place
-	// since the node was seen to be there, the hold were one of nothing for a moment.
+	// Session is the one that the node belongs to. 0 is the client's current one. With
+	// client.Options.RenewSession that may be a later one than the node's; the Hold would
+	// then not be lost until it reads the node.
 	Session client.SessionID
-	// Czxid is that of the node. If another one is found in its place the hold is lost. 0
-	// is for a node that will be the only one ever at its path.
+	// Czxid is that of the node. If the node at the path has another one, the hold is lost. 0
+	// is for a node whose path is never used again.
 	Czxid client.Zxid
-	// Changed, if not nil, is called with the node's data whenever they have
-	// changed, and may be called once without that. It runs in the hold's
-	// goroutine: it must not block, nor call Stop.
+	// Changed, if not nil, is called with the node's data whenever they have changed, and may
+	// also be called once before that. It runs in a goroutine of the Hold: it must neither
+	// block nor call Stop.
 	Changed func(data []byte)
 }
 
-// Hold begins to watch over the place. It does not wait. ctx's end is that of the
-// Hold, too; it has to be stopped nevertheless.
+// Hold begins to watch the place. It does not wait. The Hold also ends with ctx, but must be
+// stopped nevertheless.
 func (p *Place) Hold(ctx context.Context, o HoldOptions) *Hold {
 	o.Session, o.Czxid = p.stat.EphemeralOwner, p.stat.Czxid
 	h := NewHold(ctx, p.line.Client, p.path, o)
@@ -59,7 +60,7 @@ func (p *Place) Hold(ctx context.Context, o HoldOptions) *Hold {
 	return h
 }
 
-// NewHold is Place.Hold of any ephemeral node of the client's session.
+// NewHold is Place.Hold for any ephemeral node of the client's session.
 func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) *Hold {
 	if o.Session == 0 {
 		o.Session, _ = c.Session()
@@ -68,7 +69,7 @@ func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) 
 	h.end = func(ctx context.Context) error { return end(ctx, h.c, path, settle.DeleteOptions{Insist: true}) }
 	h.ctx, h.lose = context.WithCancelCause(ctx)
 	h.watching, h.unwatch = context.WithCancel(context.WithoutCancel(ctx))
-	states := c.States(h.ctx) // from now on: the state is looked at behind it
+	states := c.States(h.ctx) // subscribes before run reads the state
 	go func() {
 		defer close(h.done)
 		h.lose(h.run(states))
@@ -81,14 +82,14 @@ func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) 
 // wraps recipes.ErrLost in the first case.
 func (h *Hold) Context() context.Context { return h.ctx }
 
-// Err returns why the hold is lost, or nil while it is held: it also looks at the
-// clock, as the goroutine that ends the context may be late. What it has said to be lost
-// stays so, and the context has ended.
+// Err returns why the hold is lost or stopped, or nil. It also looks at the clock, as the
+// goroutine that ends the context may be late. Once it has returned an error the context has
+// ended.
 func (h *Hold) Err() error {
 	if err := context.Cause(h.ctx); err != nil {
 		return err
 	}
-	deadline := h.deadline(h.c.State()) // which is another session's if that comes before the next line
+	deadline := h.deadline(h.c.State()) // if that is a new session's, expired reports it
 	switch {
 	case h.expired():
 		h.lose(h.expiry())
@@ -98,7 +99,7 @@ func (h *Hold) Err() error {
 	return context.Cause(h.ctx)
 }
 
-// expired reports whether the session is over that the node belongs to.
+// expired reports whether the node's session has ended.
 func (h *Hold) expired() bool {
 	now, _ := h.c.Session()
 	return now != h.session || h.c.State().Final()
@@ -108,19 +109,19 @@ func (h *Hold) expiry() error {
 	return fmt.Errorf("%w: %s: %w", recipes.ErrLost, h.path, client.ErrSessionExpired)
 }
 
-// Stop ends the watch over the node. The context ends; the node is left alone.
+// Stop ends the context and the watch, and leaves the node.
 func (h *Hold) Stop() {
 	h.lose(context.Canceled)
 	h.unwatch()
 	<-h.done
 }
 
-// Release ends the hold and deletes the node: see Place.Leave.
+// Release ends the hold and deletes the node, as Place.Leave does.
 func (h *Hold) Release(ctx context.Context) error { return unlessGone(h.End(ctx)) }
 
-// End is Release that tells whether the node was there to the end: if it was gone
-// already, or its session was, the error wraps recipes.ErrLost; if no server has said, it
-// is ambiguous.
+// End is Release that reports whether the node existed until the end: if it or its session
+// did not exist any more, the error wraps recipes.ErrLost; if no server has answered, it is
+// ambiguous.
 func (h *Hold) End(ctx context.Context) error {
 	h.lose(context.Canceled)
 	err := h.end(ctx)
@@ -128,8 +129,8 @@ func (h *Hold) End(ctx context.Context) error {
 	return err
 }
 
-// deadline returns until when the node is held, with the session in that state. The
-// reserve is for when the connection is down: else the next ping moves the deadline.
+// deadline returns until when the node is held if the session is in that state. The reserve
+// counts while there is no connection: otherwise the next ping moves the deadline.
 func (h *Hold) deadline(state client.State) time.Time {
 	if state == client.StateConnected {
 		return h.c.Status().Deadline
@@ -141,7 +142,7 @@ func (h *Hold) late() error {
 	return fmt.Errorf("%w: %s: the connection is down, and the session may have ended", recipes.ErrLost, h.path)
 }
 
-// run returns why the hold is lost, once it is.
+// run waits until the hold is lost, and returns why.
 func (h *Hold) run(states <-chan client.StateChange) error {
 	gone := make(chan error, 1)
 	h.watch.Go(func() { gone <- h.watchNode() })
@@ -169,7 +170,7 @@ func (h *Hold) run(states <-chan client.StateChange) error {
 	}
 }
 
-// watchNode tells of changes of the node's data, and returns why the hold is lost.
+// watchNode reports changes of the node's data, and returns why the hold is lost.
 func (h *Hold) watchNode() error {
 	for {
 		node, err := h.c.GetW(h.watching, h.path)
@@ -198,3 +199,24 @@ func (h *Hold) watchNode() error {
 }
 
 func (h *Hold) deleted() error { return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, h.path) }
+
+// Holds are several nodes that are held together. The context of each was derived from that
+// of the one before it, so the last one's ends when any of them is lost.
+type Holds []*Hold
+
+func (hs Holds) last() *Hold { return hs[len(hs)-1] }
+
+// Context returns a context that ends when one of the nodes is lost, or all are deleted.
+func (hs Holds) Context() context.Context { return hs.last().Context() }
+
+// Err returns why one of the nodes is lost, or nil.
+func (hs Holds) Err() error { return hs.last().Err() }
+
+// End deletes the nodes, the last one first: see Hold.End.
+func (hs Holds) End(ctx context.Context) error {
+	var err error
+	for _, h := range slices.Backward(hs) {
+		err = errors.Join(err, h.End(ctx))
+	}
+	return err
+}

@@ -17,20 +17,47 @@ type Line struct {
 	Path   string
 	Layout *Layout
 	ACL    []client.ACL // of new nodes; nil is client.OpenACL
-	// Ignore, if not nil, tells of children that are no places but may be there.
+	// Ignore, if not nil, reports which children may exist although they are no places.
 	Ignore func(name string) bool
-	// Make, if not nil, makes the path if there is none, which else is a container.
+	// Make, if not nil, creates the path. The default is a container.
 	Make func(ctx context.Context) error
 }
 
-// List returns the places, the first one first. There are none if the path does
-// not exist. The error wraps recipes.ErrLayout if a child is not one.
+// List returns the places in order. There are none if the path does not exist. The error
+// wraps recipes.ErrLayout if a child is not a place.
 func (l *Line) List(ctx context.Context) ([]Entry, error) {
 	entries, _, err := l.Look(ctx)
 	return entries, err
 }
 
-// parse sorts places and finds what is none.
+// Look is List that also returns the Stat of the path at the same moment.
+func (l *Line) Look(ctx context.Context) ([]Entry, client.Stat, error) {
+	list, err := l.Client.Steady().Children(ctx, l.Path)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, client.Stat{}, nil
+	}
+	if err != nil {
+		return nil, client.Stat{}, err
+	}
+	entries, err := l.parse(list.Names)
+	return entries, list.Stat, err
+}
+
+// LookW is Look that sets a watch on the list.
+func (l *Line) LookW(ctx context.Context) ([]Entry, *client.Watch, error) {
+	list, err := l.Client.Steady().ChildrenW(ctx, l.Path)
+	if err != nil {
+		return nil, nil, Lost(err)
+	}
+	entries, err := l.parse(list.Names)
+	if err != nil {
+		DropWatch(ctx, list.Watch)
+		return nil, nil, err
+	}
+	return entries, list.Watch, nil
+}
+
+// parse returns the places in order.
 func (l *Line) parse(names []string) ([]Entry, error) {
 	entries := make([]Entry, 0, len(names))
 	for _, name := range names {
@@ -46,12 +73,12 @@ func (l *Line) parse(names []string) ([]Entry, error) {
 	return entries, nil
 }
 
-// Join puts a place of that kind at the end of the line, and creates the path if need
-// be. If it fails there is no place, or there is none soon.
+// Join creates a place of that kind at the end of the line, and the path if it does not exist.
+// If it fails there is no place, or it is deleted in the background.
 func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) {
 	session, _ := l.Client.Session()
 	path := Join(l.Path, l.Layout.stem(kind, session))
-	const rounds = 10 // a container may be deleted between being made and being used
+	const rounds = 10 // a container may be deleted between its creation and its use
 	for round := 1; ; round++ {
 		made, err := l.make(ctx, path, data)
 		if err == nil {
@@ -83,7 +110,7 @@ func (l *Line) make(ctx context.Context, path string, data []byte) (client.Creat
 	return settle.Create(ctx, l.Client, path, data, settle.CreateOptions{Mode: client.EphemeralSequential, ACL: l.ACL, By: settle.ByPath})
 }
 
-// Lost returns err. If the session has ended, the error wraps recipes.ErrLost as well.
+// Lost returns err, wrapped in recipes.ErrLost if the session has ended.
 func Lost(err error) error {
 	if errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, recipes.ErrLost) {
 		return fmt.Errorf("%w: %w", recipes.ErrLost, err)

@@ -85,7 +85,7 @@ func TestJoinMakesThePath(t *testing.T) {
 	w.Must(p.Leave(w.Ctx)) // it is gone already
 }
 
-// A place that can't be made is told of, and there is none.
+// If a place cannot be created, Join returns an error and there is no place.
 func TestJoinThatIsForbidden(t *testing.T) {
 	w := trial.New(t)
 	_, err := w.Look.Create(w.Ctx, "/line", nil, client.CreateOptions{ACL: client.ReadACL()})
@@ -134,7 +134,7 @@ func TestAwaitLooksAgain(t *testing.T) {
 	noWatch(w, first.Path())
 }
 
-// Who is woken looks whether it is its turn: the one before may have given up.
+// A waiter that is woken checks whether it is its turn: the one before may have given up.
 func TestAwaitOfOneWhoGivesUp(t *testing.T) {
 	w := trial.New(t)
 	first := join(w, newLine(w.Look))
@@ -162,7 +162,7 @@ func TestAwaitOfOneWhoGivesUp(t *testing.T) {
 	w.Must(<-done)
 }
 
-// A change of the data of the place before is no reason to go on.
+// A change of the data of the place before does not end the wait.
 func TestAwaitOfDataThatChange(t *testing.T) {
 	w := trial.New(t)
 	first := join(w, newLine(w.Look))
@@ -181,7 +181,7 @@ func TestAwaitOfDataThatChange(t *testing.T) {
 	w.Must(<-done)
 }
 
-// Who gives up waiting leaves no watch.
+// A waiter that gives up leaves no watch.
 func TestAwaitThatEnds(t *testing.T) {
 	w := trial.New(t)
 	first := join(w, newLine(w.Look))

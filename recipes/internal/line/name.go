@@ -10,22 +10,22 @@ import (
 	"github.com/zkd-project/zkd/client/settle"
 )
 
-// Layout says what the nodes of places are called: a stem that is unique, and the
-// number. Different recipes and libraries have different ones.
+// Layout defines the names of places: a unique stem, followed by the number. Recipes and
+// libraries have different ones.
 type Layout struct {
-	// Stem returns the name of a new place without the number. No other place may
-	// ever have a name that begins so: id is a GUID to that end. If Stem is nil it
-	// is "_c_", id, "-" and the first label of the kind, which is Curator's.
+	// Stem returns the name of a new place without the number. No other place may ever have a
+	// name that begins with it: for that purpose id is a GUID. If Stem is nil the stem is
+	// "_c_", id, "-" and the label of the kind, as in Curator.
 	Stem func(label, id string, session client.SessionID) string
-	// Anonymous says that the name of a place is the label and the number alone. Who has
-	// made it is told by its owner and data: places that one client makes at the same
-	// time must have different ones.
+	// Anonymous means that the name of a place is only the label and the number. Its session
+	// and data identify its creator: places that one client creates at the same time must
+	// have different data.
 	Anonymous bool
-	// Labels tell places from other nodes, and kinds of places, such as readers and
-	// writers, from each other: the stem ends with one of them. The kind of a
-	// place is the label's index.
+	// Labels distinguish places from other nodes, and kinds of places, such as readers and
+	// writers, from each other: the stem ends with one of them. The kind of a place is the
+	// label's index.
 	Labels []string
-	// Kind overrides Labels in telling the kind of the place with that stem.
+	// Kind, if not nil, returns the kind of the place with that stem, instead of Labels.
 	Kind func(stem string) (kind int, ok bool)
 }
 
@@ -36,13 +36,13 @@ type Entry struct {
 	Number int32
 }
 
-// Before reports whether e was there before o.
+// Before reports whether e was created before o.
 func (e Entry) Before(o Entry) bool { return e.Number-o.Number < 0 }
 
-// Parse returns the place that a node's name stands for, and false if it is none.
+// Parse returns the place that a node's name denotes, and false if it is none.
 //
-// Beyond 2^31-1 the servers count on with -2^31, so a hyphen before the digits may be a
-// sign, or the end of the stem: that has to be one.
+// After 2^31-1 the servers continue with -2^31, so a hyphen before the digits may be a sign
+// or the end of the stem. Only one of the two stems has a kind.
 func (l *Layout) Parse(name string) (Entry, bool) {
 	for _, width := range [...]int{10, 11} {
 		if len(name) < width {
@@ -75,8 +75,8 @@ func (l *Layout) stem(kind int, session client.SessionID) string {
 	return "_c_" + NewID() + "-" + l.Labels[kind]
 }
 
-// Number returns the number at the end of a sequential node's name whose stem is
-// known. It is good for names of which stem is all that stands before the number.
+// Number returns the number of a sequential node's name that consists of stem and the
+// number.
 func Number(name, stem string) (int32, bool) {
 	rest, ok := strings.CutPrefix(name, stem)
 	n, err := strconv.ParseInt(rest, 10, 32)
@@ -87,5 +87,17 @@ func Number(name, stem string) (int32, bool) {
 // among them, and eleven if it is below -999999999.
 func digits(n int32) string { return fmt.Sprintf("%010d", n) }
 
-// NewID returns what makes a name unique.
+// NewID returns a GUID that makes a name unique.
 func NewID() string { return settle.NewGUID() }
+
+// Compare orders entries for slices.SortFunc: it is negative if a was created before b, and
+// positive if b was created before a.
+func Compare(a, b Entry) int {
+	switch {
+	case a.Before(b):
+		return -1
+	case b.Before(a):
+		return 1
+	}
+	return 0
+}

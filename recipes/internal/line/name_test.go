@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The order goes on where the numbers wrap around, and after them.
+// The order continues where the numbers wrap around, and after that.
 func TestBefore(t *testing.T) {
 	names := []string{
 		"read-2147483646", "write-2147483647", "read--2147483648", "read--2147483647",

@@ -7,9 +7,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// CheckPath returns what is wrong with a path as that of a recipe's own node: it is
-// not a valid one, or is "/", which has no parent and can't be deleted. The error
-// wraps client.ErrBadArguments.
+// CheckPath returns an error if path cannot be the path of a recipe's node: if it is invalid,
+// or is "/", which has no parent and cannot be deleted. The error wraps
+// client.ErrBadArguments.
 func CheckPath(path string) error {
 	if path == "/" {
 		return fmt.Errorf("%w: the path is /, but it has to be below that", client.ErrBadArguments)

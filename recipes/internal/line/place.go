@@ -12,33 +12,43 @@ import (
 	"github.com/zkd-project/zkd/recipes"
 )
 
-// Place is one's own place in a line.
+// Place is the client's own place in a line.
 type Place struct {
-	line *Line // in the place's session: what is of another one is not about it
+	line *Line // with a client in the place's session
 	path string
-	stat client.Stat // when it was made
+	stat client.Stat // when it was created
 }
 
 // Path returns the path of the node.
 func (p *Place) Path() string { return p.path }
 
-// Token returns a number that is larger than those of all places that were ever made
-// before, at any path: the zxid of its creation. It is what one fences with.
+// Token returns the zxid at which the place was created, which is larger than those of all
+// earlier places. It serves as a fencing token.
 func (p *Place) Token() client.Zxid { return p.stat.Czxid }
 
-// Rule says for whom a place has to wait: it returns the index of one of the entries,
-// or -1 if it is the turn of the own one, entries[own].
+// Session returns the session that the place belongs to.
+func (p *Place) Session() client.SessionID { return p.stat.EphemeralOwner }
+
+// Guard returns the operations preceded by a check that the place exists. A multi of them
+// takes effect only if it does; otherwise it fails with client.ErrNoNode of the place's path.
+// Names of places are unique, so nothing else needs to be checked.
+func (p *Place) Guard(ops ...client.Op) []client.Op {
+	return append([]client.Op{client.CheckOp(p.path, client.AnyVersion)}, ops...)
+}
+
+// Rule returns the index of the entry that entries[own] has to wait for, or -1 if it is its
+// turn.
 type Rule func(entries []Entry, own int) int
 
-// First is the rule that the first in the line has its turn.
+// First is the rule that each place waits for the one before it.
 func First(_ []Entry, own int) int { return own - 1 }
 
-// Await waits until it is the place's turn. The error wraps recipes.ErrLost if the
-// place is gone. It is left to the caller to leave if Await fails.
+// Await waits until it is the place's turn. The error wraps recipes.ErrLost if the place does
+// not exist any more. If Await fails the caller must call Leave.
 //
-// It reads the list without a watch, and watches the one place that the rule names
-// by reading its data: an exists of a node that has gone meanwhile would leave a
-// watch behind.
+// It reads the list without a watch, and watches only the place that the rule returns. It
+// does so by reading the data, as an exists would leave a watch if that place was deleted
+// meanwhile.
 func (p *Place) Await(ctx context.Context, rule Rule) error {
 	c := p.line.Client.Steady()
 	for {
@@ -60,7 +70,7 @@ func (p *Place) Await(ctx context.Context, rule Rule) error {
 	}
 }
 
-// Try reports whether it is the place's turn, without waiting for it.
+// Try reports whether it is the place's turn. It does not wait.
 func (p *Place) Try(ctx context.Context, rule Rule) (bool, error) {
 	blocker, err := p.blocker(ctx, rule)
 	return blocker == "" && err == nil, err
@@ -86,7 +96,7 @@ func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
 	return "", err
 }
 
-// gone says why the place is not there.
+// gone returns the error of a place that does not exist any more.
 func (p *Place) gone() error {
 	if now, _ := p.line.Client.Session(); now != p.stat.EphemeralOwner {
 		return fmt.Errorf("%w: %s: %w", recipes.ErrLost, p.path, client.ErrSessionExpired)
@@ -94,9 +104,9 @@ func (p *Place) gone() error {
 	return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, p.path)
 }
 
-// Leave gives the place up. It goes on if ctx has ended, for two seconds at most; if
-// that is not enough, or there is no connection, it is seen to in the background.
-// There is no error if the place is gone, however that came.
+// Leave deletes the place, even if ctx has ended. It waits at most two seconds for the servers;
+// if that is not enough, or there is no connection, the deletion continues in the
+// background. It is not an error if the place does not exist any more.
 func (p *Place) Leave(ctx context.Context) error {
 	return unlessGone(p.end(ctx))
 }
@@ -104,31 +114,32 @@ func (p *Place) Leave(ctx context.Context) error {
 // end deletes the node.
 func (p *Place) end(ctx context.Context) error {
 	if p.line.Layout.Anonymous {
-		return endBy(ctx, p.line.Client, p.path, p.deleteMine)
+		return EndBy(ctx, p.line.Client, p.path, p.deleteMine)
 	}
 	return end(ctx, p.line.Client, p.path, settle.DeleteOptions{Insist: true, Unique: true})
 }
 
-// leaving is how long to wait for servers when ctx has ended.
+// leaving is how long to wait for the servers after ctx has ended.
 const leaving = 2 * time.Second
 
-// end has a node of one's own deleted, sooner or later. The error wraps
-// recipes.ErrLost if the node was gone before, and is ambiguous if the deletion goes on in
-// the background: whether it will find the node is not known.
+// end deletes an own node, if need be in the background. The error wraps recipes.ErrLost if
+// the node did not exist any more, and is ambiguous if the deletion continues in the
+// background, as it is not known whether it will find the node.
 func end(ctx context.Context, c *client.Client, path string, o settle.DeleteOptions) error {
-	return endBy(ctx, c, path, func(ctx context.Context, path string) error {
+	return EndBy(ctx, c, path, func(ctx context.Context) error {
 		return settle.Delete(ctx, c, path, client.AnyVersion, o)
 	})
 }
 
-// endBy is end by that function.
-func endBy(ctx context.Context, c *client.Client, path string, guaranteed func(context.Context, string) error) error {
+// EndBy is end with a function that deletes the node, and continues in the background if it
+// returns client.ErrConnectionLoss or the error of its context.
+func EndBy(ctx context.Context, c *client.Client, path string, remove func(context.Context) error) error {
 	if ctx.Err() == nil || c.State().Connected() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaving)
 		defer cancel()
 	}
-	err := guaranteed(ctx, path)
+	err := remove(ctx)
 	switch {
 	case isAny(err, client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed):
 		return fmt.Errorf("%w: %s was gone before: %w", recipes.ErrLost, path, err)
@@ -144,7 +155,7 @@ func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// unlessGone returns err, but nil if what was given up had gone before, or will.
+// unlessGone returns err, or nil if the node was deleted before or will be.
 func unlessGone(err error) error {
 	if errors.Is(err, recipes.ErrLost) || client.IsAmbiguous(err) {
 		return nil

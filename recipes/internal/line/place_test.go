@@ -53,7 +53,7 @@ func TestGuard(t *testing.T) {
 	_, err = w.C.Multi(w.Ctx, place.Guard(client.CreateOp("/b", nil, client.CreateOptions{}))...)
 	failed, ok := errors.AsType[*client.MultiError](err)
 	if !ok || failed.Path != place.Path() || !errors.Is(err, client.ErrNoNode) {
-		t.Errorf("guarded create of who has lost his place = %v", err)
+		t.Errorf("guarded create after the place was lost = %v", err)
 	}
 	if got := w.Children("/"); len(got) != 2 {
 		t.Errorf("there are %q, want a and line", got)
@@ -76,8 +76,8 @@ func TestHoldOfAnotherNode(t *testing.T) {
 	}
 }
 
-// Who waits waits in the session of his place: in the next one he would wait for others
-// that he can't follow any more.
+// A place is waited for in its session only: in the next one it does not exist, and others
+// would be waited for in vain.
 func TestAwaitInAnEndedSession(t *testing.T) {
 	w := trial.New(t)
 	first := join(w, newLine(w.Look))
@@ -97,8 +97,8 @@ func TestAwaitInAnEndedSession(t *testing.T) {
 	w.Must(first.Leave(w.Ctx))
 }
 
-// Where names tell nothing, and the path has been made anew, there may be another place of
-// the same name. It is left alone, and not taken for one's own.
+// With an anonymous layout, and a path that was deleted and created again, there may be
+// another place with the same name. It is not deleted, and not taken for the own one.
 func TestAnonymousPlaceOfAnother(t *testing.T) {
 	w := trial.New(t)
 	numbered := func(c *client.Client) *line.Line {

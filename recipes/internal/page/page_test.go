@@ -18,14 +18,13 @@ import (
 	"github.com/zkd-project/zkd/recipes/cacheview"
 	"github.com/zkd-project/zkd/recipes/config"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/naming"
 	"github.com/zkd-project/zkd/recipes/presence"
 	"github.com/zkd-project/zkd/recipes/queue"
-	"github.com/zkd-project/zkd/recipes/rwlock"
-	"github.com/zkd-project/zkd/recipes/semaphore"
 	"github.com/zkd-project/zkd/recipes/twopc"
 	"github.com/zkd-project/zkd/recipes/value"
 )
@@ -74,14 +73,14 @@ var waits = []struct {
 }{
 	{"lock", lockIt, lockIt},
 	{"lock.Multi", lockIt, func(w *trial.World, c *client.Client) error {
-		m := must(lock.New(c, "/r", lock.Options{}))
+		m := must(lock.NewMutex(c, "/r", lock.Options{}))
 		return only(must(lock.NewMulti(lock.Of("/r", m.Lock))).Lock(w.Ctx))
 	}},
-	{"rwlock", writeLock, func(w *trial.World, c *client.Client) error {
-		return only(must(rwlock.New(c, "/r", rwlock.Options{})).RLock(w.Ctx))
+	{"lock.RWMutex", writeLock, func(w *trial.World, c *client.Client) error {
+		return only(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).RLock(w.Ctx))
 	}},
-	{"rwlock.Priority", priorityLock, priorityLock},
-	{"semaphore", acquire, acquire},
+	{"lock.Priority", priorityLock, priorityLock},
+	{"lock.Semaphore", acquire, acquire},
 	{"election.Run", candidate, func(w *trial.World, c *client.Client) error {
 		e := must(election.New(c, "/r", election.Options{}))
 		return e.Run(w.Ctx, func(context.Context, *election.Leadership) error { return errors.New("it leads") })
@@ -101,7 +100,7 @@ var waits = []struct {
 		return err
 	}},
 	{"election.Master", node, func(w *trial.World, c *client.Client) error {
-		m := must(election.NewMaster(c, "/r", election.MasterOptions{}))
+		m := must(election.NewMaster(c, "/r", hold.Options{}))
 		return m.Run(w.Ctx, func(context.Context, *election.Mastership) error { return errors.New("it is master") })
 	}},
 	{"barrier", node, func(w *trial.World, c *client.Client) error {
@@ -229,19 +228,19 @@ var waits = []struct {
 }
 
 func lockIt(w *trial.World, c *client.Client) error {
-	return only(must(lock.New(c, "/r", lock.Options{})).Lock(w.Ctx))
+	return only(must(lock.NewMutex(c, "/r", lock.Options{})).Lock(w.Ctx))
 }
 
 func writeLock(w *trial.World, c *client.Client) error {
-	return only(must(rwlock.New(c, "/r", rwlock.Options{})).Lock(w.Ctx))
+	return only(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).Lock(w.Ctx))
 }
 
 func priorityLock(w *trial.World, c *client.Client) error {
-	return only(must(rwlock.NewPriority(c, "/r", rwlock.Options{})).Lock(w.Ctx, 1))
+	return only(must(lock.NewPriority(c, "/r", lock.RWOptions{})).Lock(w.Ctx, 1))
 }
 
 func acquire(w *trial.World, c *client.Client) error {
-	return only(must(semaphore.New(c, "/r", 1, semaphore.Options{})).Acquire(w.Ctx, 1))
+	return only(must(lock.NewSemaphore(c, "/r", 1, hold.Options{})).Acquire(w.Ctx, 1))
 }
 
 // candidate is the first candidate of an election.
@@ -291,20 +290,20 @@ var holds = []struct {
 	get  func(w *trial.World, c *client.Client) (held, error)
 }{
 	{"lock", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(lock.New(c, "/r", lock.Options{})).Lock(w.Ctx))
+		return contextOf(must(lock.NewMutex(c, "/r", lock.Options{})).Lock(w.Ctx))
 	}},
 	{"lock.Multi", func(w *trial.World, c *client.Client) (held, error) {
-		m := must(lock.New(c, "/r", lock.Options{}))
+		m := must(lock.NewMutex(c, "/r", lock.Options{}))
 		return contextOf(must(lock.NewMulti(lock.Of("/r", m.Lock))).Lock(w.Ctx))
 	}},
-	{"rwlock", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(rwlock.New(c, "/r", rwlock.Options{})).RLock(w.Ctx))
+	{"lock.RWMutex", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).RLock(w.Ctx))
 	}},
-	{"rwlock.Priority", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(rwlock.NewPriority(c, "/r", rwlock.Options{})).Lock(w.Ctx, 1))
+	{"lock.Priority", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(lock.NewPriority(c, "/r", lock.RWOptions{})).Lock(w.Ctx, 1))
 	}},
-	{"semaphore", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(semaphore.New(c, "/r", 1, semaphore.Options{})).Acquire(w.Ctx, 1))
+	{"lock.Semaphore", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(lock.NewSemaphore(c, "/r", 1, hold.Options{})).Acquire(w.Ctx, 1))
 	}},
 	{"election.Run", func(w *trial.World, c *client.Client) (held, error) {
 		e := must(election.New(c, "/r", election.Options{}))
@@ -313,7 +312,7 @@ var holds = []struct {
 		})
 	}},
 	{"election.Master", func(w *trial.World, c *client.Client) (held, error) {
-		m := must(election.NewMaster(c, "/r", election.MasterOptions{}))
+		m := must(election.NewMaster(c, "/r", hold.Options{}))
 		return during(w, func(got func(context.Context)) error {
 			return m.Run(w.Ctx, func(ctx context.Context, _ *election.Mastership) error { got(ctx); return nil })
 		})
@@ -401,11 +400,11 @@ var strangers = []struct {
 	call do
 }{
 	{"lock", "/r/intruder", "", lockIt},
-	{"rwlock", "/r/intruder", "", writeLock},
-	{"rwlock.Priority", "/r/intruder", "", priorityLock},
-	{"semaphore", "/r/leases/intruder", "", acquire},
-	{"semaphore.Options.Count", "/r-count", "intruder", func(w *trial.World, c *client.Client) error {
-		return only(must(semaphore.New(c, "/r", 0, semaphore.Options{Count: "/r-count"})).Acquire(w.Ctx, 1))
+	{"lock.RWMutex", "/r/intruder", "", writeLock},
+	{"lock.Priority", "/r/intruder", "", priorityLock},
+	{"lock.Semaphore", "/r/leases/intruder", "", acquire},
+	{"lock.NewCountedSemaphore", "/r-count", "intruder", func(w *trial.World, c *client.Client) error {
+		return only(must(lock.NewCountedSemaphore(c, "/r", "/r-count", hold.Options{})).Acquire(w.Ctx, 1))
 	}},
 	{"election", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
 		e := must(election.New(c, "/r", election.Options{}))
@@ -491,19 +490,19 @@ var gives = []struct {
 	get  func(w *trial.World, c *client.Client) (giveBack func(context.Context) error)
 }{
 	{"lock", func(w *trial.World, c *client.Client) func(context.Context) error {
-		return must(must(lock.New(c, "/r", lock.Options{})).Lock(w.Ctx)).Unlock
+		return must(must(lock.NewMutex(c, "/r", lock.Options{})).Lock(w.Ctx)).Release
 	}},
-	{"rwlock", func(w *trial.World, c *client.Client) func(context.Context) error {
-		return must(must(rwlock.New(c, "/r", rwlock.Options{})).Lock(w.Ctx)).Unlock
+	{"lock.RWMutex", func(w *trial.World, c *client.Client) func(context.Context) error {
+		return must(must(lock.NewRWMutex(c, "/r", lock.RWOptions{})).Lock(w.Ctx)).Release
 	}},
-	{"semaphore", func(w *trial.World, c *client.Client) func(context.Context) error {
-		return must(must(semaphore.New(c, "/r", 1, semaphore.Options{})).Acquire(w.Ctx, 1)).Return
+	{"lock.Semaphore", func(w *trial.World, c *client.Client) func(context.Context) error {
+		return must(must(lock.NewSemaphore(c, "/r", 1, hold.Options{})).Acquire(w.Ctx, 1)).Release
 	}},
 	{"election", func(w *trial.World, c *client.Client) func(context.Context) error {
 		l := must(election.NewLatch(c, "/r", election.Options{}))
 		w.Must(l.Start())
 		w.Cleanup(func() { w.Must(l.Close(context.Background())) })
-		return must(l.Await(w.Ctx)).Resign
+		return must(l.Await(w.Ctx)).Release
 	}},
 	{"queue.Leased", func(w *trial.World, c *client.Client) func(context.Context) error {
 		q := must(queue.NewLeased(c, "/r", queue.Options{}))

@@ -9,11 +9,10 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/cacheview"
 	"github.com/zkd-project/zkd/recipes/election"
+	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/presence"
 	"github.com/zkd-project/zkd/recipes/queue"
-	"github.com/zkd-project/zkd/recipes/rwlock"
-	"github.com/zkd-project/zkd/recipes/semaphore"
 )
 
 // tried returns the result of a Try without what it got.
@@ -24,11 +23,11 @@ func tried[H any](try func(ctx context.Context) (H, bool, error)) func(ctx conte
 // What is held is not given to another, though the server does not know of the holder.
 func TestHeldElsewhere(t *testing.T) {
 	w := newWorld(t)
-	m, m2 := both(w, func(c *client.Client) (*lock.Mutex, error) { return lock.New(c, "/lock", lock.Options{}) })
-	s, s2 := both(w, func(c *client.Client) (*semaphore.Semaphore, error) {
-		return semaphore.New(c, "/s", 1, semaphore.Options{})
+	m, m2 := both(w, func(c *client.Client) (*lock.Mutex, error) { return lock.NewMutex(c, "/lock", lock.Options{}) })
+	s, s2 := both(w, func(c *client.Client) (*lock.Semaphore, error) {
+		return lock.NewSemaphore(c, "/s", 1, hold.Options{})
 	})
-	l, l2 := both(w, func(c *client.Client) (*rwlock.RWLock, error) { return rwlock.New(c, "/rw", rwlock.Options{}) })
+	l, l2 := both(w, func(c *client.Client) (*lock.RWMutex, error) { return lock.NewRWMutex(c, "/rw", lock.RWOptions{}) })
 	w.lag()
 	held, err := m2.Lock(w.ctx)
 	w.must(err)
@@ -39,21 +38,21 @@ func TestHeldElsewhere(t *testing.T) {
 	for name, try := range map[string]func(context.Context) (bool, error){
 		"lock":      tried(m.TryLock),
 		"read lock": tried(l.TryRLock),
-		"semaphore": tried(func(ctx context.Context) (*semaphore.Lease, bool, error) { return s.TryAcquire(ctx, 1) }),
+		"semaphore": tried(func(ctx context.Context) (*hold.Held, bool, error) { return s.TryAcquire(ctx, 1) }),
 	} {
 		if ok, err := behind(w, try); err != nil || ok {
 			t.Errorf("%s: got it: %t, %v", name, ok, err)
 		}
 		w.lag()
 	}
-	w.must(held.Unlock(w.ctx)) // which the server does not know, either
-	w.must(lease.Return(w.ctx))
-	w.must(write.Unlock(w.ctx))
+	w.must(held.Release(w.ctx)) // which the server does not know, either
+	w.must(lease.Release(w.ctx))
+	w.must(write.Release(w.ctx))
 	again, err := behind(w, m.Lock)
 	if w.must(err); again.Token() <= held.Token() {
 		t.Errorf("token %v behind %v", again.Token(), held.Token())
 	}
-	w.must(again.Unlock(w.ctx))
+	w.must(again.Release(w.ctx))
 }
 
 // Two candidates never lead, and a candidate that waits leads when the leader goes.
