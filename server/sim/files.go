@@ -58,7 +58,8 @@ func (s *Sim) changeFile(n *node) {
 
 // planList draws a list that differs from the one that decides by a few servers.
 func (s *Sim) planList() zab.Members {
-	m := zab.Members{List: slices.Clone(s.membersNow().List)}
+	now := s.membersNow()
+	m := zab.Members{List: slices.Clone(now.List)}
 	for range 1 + s.rng.IntN(3) {
 		s.changeOneMember(&m)
 	}
@@ -69,7 +70,7 @@ func (s *Sim) planList() zab.Members {
 		}
 	}
 	if len(ids(&m)) < 2 {
-		return *s.membersNow()
+		return zab.Members{List: now.List, Hierarchical: now.Hierarchical}
 	}
 	return m
 }
