@@ -25,11 +25,12 @@ const ours = `
 	server/auth:       jute
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format
+	server/datadirs:   internal/fault internal/format server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/pemfile server/zab
-	server/sim:        jute internal/testing/crashfs internal/vfs server/auth server/datatree server/evaluate server/replica server/session
+	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/datadirs server/datatree server/evaluate server/replica server/session
 	                   server/snapshot server/wal server/zab
 
 	# Lists and records in memory.
@@ -66,7 +67,7 @@ const ours = `
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute internal/ask internal/buildinfo internal/console server server/config
 
@@ -183,7 +184,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "internal/format", "server/auth", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
+	"jute", "internal/format", "server/auth", "server/datadirs", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -101,12 +101,15 @@ const (
 	FaultFiles                  // a server is restarted with another list in its configuration file
 	FaultOldCopy                // the disk is replaced by an old copy, under its old incarnation
 	FaultBadSync                // an fsync fails
+	FaultVolumes                // volumes are missing at the next starts
+	FaultBadSnaps               // the snapshots are damaged
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
 	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
+	"volumes", "badsnaps",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -255,7 +258,7 @@ func (c *Config) drawFaults(r *rand.Rand) {
 		}
 		mean := c.ElectionMs * strength * (1 + r.Uint64N(4))
 		switch f {
-		case FaultPowerAll, FaultWipe, FaultDamage, FaultRollback, FaultOldCopy, FaultMembers:
+		case FaultPowerAll, FaultWipe, FaultDamage, FaultRollback, FaultOldCopy, FaultMembers, FaultVolumes, FaultBadSnaps:
 			mean *= 2
 		}
 		c.Faults[f] = mean

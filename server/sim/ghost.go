@@ -417,7 +417,11 @@ func (s *Sim) checkTxn(txn *datatree.Txn) {
 func (s *Sim) checkDurable(z jute.Zxid, why string, args ...any) {
 	lacks := func(v zab.SID) bool {
 		n := s.node(v)
-		return n != nil && s.counts(n) && !n.disk.durable.has(z)
+		if n == nil {
+			return false
+		}
+		log := s.votingLog(n)
+		return log != nil && !log.has(z)
 	}
 	for _, m := range s.configsAt(z) {
 		if isQuorum(m, lacks) {

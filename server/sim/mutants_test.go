@@ -4,6 +4,7 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -136,6 +137,9 @@ func TestFindersHaveMutants(t *testing.T) {
 	for _, m := range zab.Mutants() {
 		known[m.String()] = true
 	}
+	for _, m := range datadirs.Mutants() {
+		known[m.String()] = true
+	}
 	for _, m := range replica.Mutants() {
 		known[m.String()] = true
 	}
@@ -236,6 +240,10 @@ var focuses = map[string]func(*Config){
 	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
 	"files-not-compared":   func(c *Config) { c.Voters, c.OddFile, c.Groups = 5, true, 0 },
 	"file-decides":         func(c *Config) { often(c, FaultFiles, FaultPartition) },
+	"loss-counts":          volumesLost,
+	"half-counts":          volumesLost,
+	"missing-is-lost":      volumesLost,
+	"others-removed":       volumesLost,
 	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
@@ -244,6 +252,14 @@ var focuses = map[string]func(*Config){
 	"one-lane":             slowWays,
 	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
+}
+
+// volumesLost has servers that often miss volumes, and purge their logs.
+func volumesLost(c *Config) {
+	c.SnapshotEach, c.SnapRetain = 5, 1
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultVolumes, FaultPower)
+	c.Faults[FaultVolumes] *= 4
 }
 
 // slowWays has large values that take longer than heartbeats may be missing, and snapshots
@@ -291,6 +307,7 @@ var directed = map[string]func(*script){
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"waiting-ignored":               sessionDue,
+	"loss-forgotten":                majorityWithoutLogs,
 	"own-lease-waited":              longLeases,
 	"unbounded-lease":               longLeases,
 }

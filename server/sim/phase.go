@@ -19,6 +19,7 @@ const (
 // runLive heals a quorum, keeps all others broken and breaks them further, and requires
 // progress.
 func (s *Sim) runLive() {
+	s.mountAll()
 	core := s.chooseCore()
 	if core == nil {
 		return // no quorum could make progress: see mayLoseDisk

@@ -10,6 +10,9 @@ import (
 // start recovers the node's state and starts its core.
 func (s *Sim) start(n *node) {
 	n.life++
+	if !s.open(n) {
+		return
+	}
 	n.process = process{
 		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
@@ -20,6 +23,7 @@ func (s *Sim) start(n *node) {
 	}
 	n.s.stats.Starts++
 	r := s.recover(n)
+	s.tidy(n)
 	if r.Notes = s.markStart(n); !n.alive {
 		return
 	}
@@ -61,9 +65,8 @@ func (s *Sim) options(n *node) zab.Options {
 	}
 }
 
-// recover reads the disk: it builds the tree from the newest snapshot and the committed
-// entries after it.
-func (s *Sim) recover(n *node) zab.Recovered {
+// openLog finds the end of the log, and makes everything in it durable.
+func (s *Sim) openLog(n *node) {
 	d := &n.disk
 	if d.real != nil {
 		s.recoverReal(n)
@@ -73,6 +76,12 @@ func (s *Sim) recover(n *node) zab.Recovered {
 			s.makeDurable(n, d.durableCount()+1)
 		}
 	}
+}
+
+// recover reads the disk: it builds the tree from the newest snapshot and the committed
+// entries after it.
+func (s *Sim) recover(n *node) zab.Recovered {
+	d := &n.disk
 	r := s.recovered(n)
 	if h := &d.written; h.promise.Epoch < s.ghost.tops[n.id] {
 		s.fail("I2", "server %d recovers promise %d after %d", n.id, h.promise.Epoch, s.ghost.tops[n.id])
@@ -198,6 +207,9 @@ func (s *Sim) restart(n *node) {
 		return
 	}
 	s.injectDiskFault(n)
+	if s.cfg.Faults[FaultVolumes] > 0 && n.away != nil && n.away.fresh && s.percent(30) {
+		s.mount(n)
+	}
 	s.start(n)
 }
 

@@ -16,6 +16,7 @@ type Stats struct {
 	Snapshots, Purges, LogReads, SnapSends       int
 	Wipes, Damages, Rollbacks, OldCopies, Admits int
 	TornRecords                                  int
+	RefusedStarts, NewLogs, BadSnaps             int
 	MemberChanges, Moves, Stuck                  int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
