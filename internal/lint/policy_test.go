@@ -203,7 +203,7 @@ const pureStd = `
 	encoding/binary: *
 	encoding/hex: *
 	errors: *
-	fmt: Errorf Sprintf Sprint Sprintln Appendf Append Stringer
+	fmt: Errorf Sprintf Sprint Sprintln Sscanf Appendf Append Stringer
 	hash: *
 	hash/crc32: *
 	hash/fnv: *
