@@ -31,7 +31,7 @@ const ours = `
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/pemfile server/zab
 	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/datadirs server/datatree server/evaluate server/replica server/session
-	                   server/snapshot server/wal server/zab
+	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
 	internal/fifo:     none

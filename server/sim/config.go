@@ -48,6 +48,7 @@ type Config struct {
 	ThinkUs      uint64 // of a client between two requests
 	Pipeline     int    // outstanding requests of a client
 	ClosePct     int    // requests that end a session
+	WatchPct     int    // reads that name a node, and set a watch
 	DozePct      int    // turns after which a client is silent for about a session's timeout
 	SessionMs    uint64 // shortest timeout of sessions
 	Timeouts     int    // a client asks for up to this many times SessionMs; 0 counts as 1
@@ -127,7 +128,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% watch=%d%% doze=%d%% session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.WatchPct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -174,6 +175,7 @@ func Draw(seed uint64, steps int) Config {
 		c.Rate *= uint64(c.servers() - 1)
 	}
 	c.Settings = r.IntN(4) == 0
+	c.WatchPct = pick(r, 0, 20, 60)
 	return c
 }
 

@@ -54,6 +54,7 @@ type ghost struct {
 	tree    *datatree.Tree            // the reference, after the last commit
 	state   zab.State                 // likewise
 	changes []memberChange            // among commits
+	events  map[string][]change       // by path, in their order
 	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
 	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client
 	left    map[uint64]bool           // connections that sessions have left
@@ -78,6 +79,7 @@ func newGhost() ghost {
 		sessions:    make(map[jute.SessionID]bool),
 		kept:        make(map[jute.SessionID]uint64),
 		expired:     make(map[jute.SessionID]uint64),
+		events:      make(map[string][]change),
 		asked:       make(map[uint64][]int32),
 		owner:       make(map[jute.SessionID]uint64),
 		left:        make(map[uint64]bool),
@@ -313,7 +315,8 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 		s.stats.Epochs++
 	}
 	c := commit{zxid: e.Zxid, chain: e.chain}
-	s.applyEntry(&e.Entry, g.tree, &g.state, &g.txn, &g.applied)
+	s.decode(&e.Entry, &g.txn)
+	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
 	if e.Control() {
 		s.commitControl(e)
 	}

@@ -66,6 +66,9 @@ func find(t *testing.T, m mutation) bool {
 		play := func(cfg Config) *Failure { return broken(cfg, script) }
 		cfg := scriptConfig()
 		switch m.name {
+		case "conns-kept":
+			cfg = snapshotting()
+			cfg.Clients = 0
 		case "waiting-ignored":
 			shortSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
@@ -204,6 +207,10 @@ var focuses = map[string]func(*Config){
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultPause, FaultSlow)
 	},
+	"relative-ignored": func(c *Config) {
+		watchers(c)
+		often(c, FaultKill, FaultBreak)
+	},
 	"lost-touches": func(c *Config) {
 		dozers(c)
 		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
@@ -262,6 +269,13 @@ func volumesLost(c *Config) {
 	c.Faults[FaultVolumes] *= 4
 }
 
+// watchers has clients that watch many nodes, and sessions that outlive the faults.
+func watchers(c *Config) {
+	c.Clients, c.WatchPct, c.Pipeline, c.DozePct, c.SessionMs, c.Steps = 5, 100, 1, 0, c.ElectionMs*40, 6000
+	c.ThinkUs = c.ElectionMs * 50
+	c.Faults = [numFaults]uint64{}
+}
+
 // slowWays has large values that take longer than heartbeats may be missing, and snapshots
 // that take several elections.
 func slowWays(c *Config) {
@@ -308,6 +322,7 @@ var directed = map[string]func(*script){
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"waiting-ignored":               sessionDue,
 	"loss-forgotten":                majorityWithoutLogs,
+	"conns-kept":                    watchOverASnapshot,
 	"own-lease-waited":              longLeases,
 	"unbounded-lease":               longLeases,
 }

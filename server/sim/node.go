@@ -9,6 +9,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -95,6 +96,7 @@ type process struct {
 	telling   []ghostTouch         // in the report under construction
 	inbox     []replica.Submission // requests of clients, not yet handed to the replica
 	tracker   *session.Tracker
+	watches   *watch.Table
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
 	pausedFor int64 // ghost: total µs that this process was paused

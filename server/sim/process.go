@@ -4,6 +4,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -16,6 +17,7 @@ func (s *Sim) start(n *node) {
 	n.process = process{
 		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
+		watches: watch.New(),
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {
@@ -144,7 +146,7 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 // applyEntry applies the next entry of a history.
 func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
 	s.decode(e, txn)
-	s.applyTxn(e, tree, state, txn, out)
+	s.applyTxn(e, tree, state, txn, out, func([]datatree.Event) {})
 }
 
 // decode decodes the transaction of an entry.
@@ -157,17 +159,19 @@ func (s *Sim) decode(e *zab.Entry, txn *datatree.Txn) {
 	}
 }
 
-// applyTxn applies an entry whose transaction is txn.
-func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
+// applyTxn applies an entry whose transaction is txn, and calls notify with its events.
+func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied, notify func([]datatree.Event)) {
 	if err := state.Apply(e); err != nil {
 		s.fail("I10", "%v", err)
 	}
 	if len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession && s.percent(50) { // in slices, like servers do
 		tree.List(txn)
 		for tree.Prune(txn, out, 1+s.rng.IntN(2)) {
+			notify(out.Events)
 		}
 	}
 	tree.Apply(txn, out)
+	notify(out.Events)
 }
 
 // crash ends the process; with power, also the machine.

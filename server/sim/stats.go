@@ -22,6 +22,7 @@ type Stats struct {
 	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired, Renegotiated           int
 	Replays, Refused                             int
+	WatchesSet, Events                           int
 	Faults                                       [numFaults]int
 }
 
