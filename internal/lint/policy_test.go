@@ -30,7 +30,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/pemfile server/zab
-	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/datadirs server/datatree server/evaluate server/replica server/session
+	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
@@ -63,7 +63,8 @@ const ours = `
 	server/monitor:    jute fourletter server/datatree server/zab
 
 	# The clients' connections. What they ask of the server is clients.Backend.
-	server/clients:    jute fourletter internal/fifo server/auth server/config server/datatree server/evaluate server/monitor
+	server/clients/register: jute server/watch
+	server/clients:    jute fourletter internal/fifo server/auth server/clients/register server/config server/datatree server/evaluate server/monitor
 	                   server/replica server/session server/watch
 
 	# Assembly.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
@@ -411,12 +412,15 @@ func (s *Sim) serve(n *node, client int, req *request) {
 }
 
 func (n *node) conn(origin uint64) *conn {
-	for _, c := range n.conns {
-		if c.origin == origin {
-			return c
-		}
-	}
-	return nil
+	return n.register.Get(origin)
+}
+
+// What the register asks of a connection.
+func (c *conn) Origin() uint64                     { return c.origin }
+func (c *conn) SessionID() jute.SessionID          { return c.session }
+func (c *conn) WatchHandle() (watch.Watcher, bool) { return c.watcher, true }
+func (c *conn) LastTouch() (register.LastTouch, bool) {
+	return register.LastTouch{Session: c.session, TimeoutMs: c.timeout, At: c.touchedMs}, true
 }
 
 // openConn begins a connection, with a new or an existing session.
@@ -430,7 +434,8 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	if req.kind == reqCreateSession {
 		c.session = jute.SessionID(c.origin)
 	}
-	c.watcher = watch.Watcher(n.lastConn)
+	n.register.Add(c, "", 0, 0)
+	c.watcher = n.register.AddWatcher(c)
 	n.conns = append(n.conns, c)
 	c.pending = append(c.pending, pending{req: *req})
 	kind := replica.Write
@@ -585,6 +590,7 @@ func (s *Sim) endConn(n *node, c *conn) {
 // forget removes a connection that has ended.
 func (n *node) forget(c *conn) {
 	n.conns = slices.DeleteFunc(n.conns, func(o *conn) bool { return o == c })
-	n.ended = append(n.ended, c)
+	n.gone = append(n.gone, ghostTouch{c.session, c.timeout, c.touchedAt})
 	n.watches.Drop(c.watcher)
+	n.register.Remove(c, "")
 }

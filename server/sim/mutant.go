@@ -22,12 +22,13 @@ const (
 	MutantRelativeIgnored        // setWatches does not look for what the client has missed
 	MutantFiresTwice             // each event is sent twice
 	MutantConnsKept              // connections survive a change of role, and a snapshot that replaces the tree
+	MutantReportTwice            // a report looks at live and at ended connections at different times
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-unordered", "no-postpone", "same-incarnation", "damage-unseen",
-	"one-lane", "purge-joiners", "no-start-record", "event-late", "relative-ignored", "fires-twice", "conns-kept",
+	"one-lane", "purge-joiners", "no-start-record", "event-late", "relative-ignored", "fires-twice", "conns-kept", "report-twice",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

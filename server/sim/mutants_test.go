@@ -211,6 +211,12 @@ var focuses = map[string]func(*Config){
 		watchers(c)
 		often(c, FaultKill, FaultBreak)
 	},
+	"report-twice": func(c *Config) {
+		dozers(c)
+		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultBreak)
+	},
 	"lost-touches": func(c *Config) {
 		dozers(c)
 		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -91,7 +92,8 @@ type process struct {
 
 	serving   bool
 	conns     []*conn
-	ended     []*conn // since the last report of touches
+	register  *register.Register[*conn]
+	gone      []ghostTouch // ghost: of connections that have ended
 	lastConn  uint32
 	telling   []ghostTouch         // in the report under construction
 	inbox     []replica.Submission // requests of clients, not yet handed to the replica

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -17,7 +18,7 @@ func (s *Sim) start(n *node) {
 	n.process = process{
 		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
-		watches: watch.New(),
+		watches: watch.New(), register: register.New[*conn](true),
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {

@@ -100,14 +100,11 @@ func (s *Sim) notify(n *node, zxid jute.Zxid, events []datatree.Event) {
 	for i := range events {
 		ev := &events[i]
 		n.watches.Trigger(ev.Type, ev.Path, func(w watch.Watcher) {
-			k := slices.IndexFunc(n.conns, func(c *conn) bool { return c.watcher == w })
-			if k < 0 {
-				return
-			}
+			c := n.register.Watcher(w)
 			s.stats.Events++
-			s.toClient(n, n.conns[k].client, &reply{attempt: n.conns[k].attempt, event: ev.Type, path: ev.Path, zxid: zxid})
+			s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid})
 			if s.cfg.Mutant == MutantFiresTwice {
-				s.toClient(n, n.conns[k].client, &reply{attempt: n.conns[k].attempt, event: ev.Type, path: ev.Path, zxid: zxid})
+				s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid})
 			}
 		})
 	}
