@@ -3,10 +3,10 @@
 //
 //   - lock, rwlock, semaphore: who may do something now.
 //   - election: who is to do something until further notice.
-//   - barrier, doublebarrier, rendezvous, event: waiting for each other.
+//   - barrier: waiting for each other.
 //   - queue: handing work over.
-//   - group, status, discovery, partitioner, keepalive: who is there, and how it fares.
-//   - naming, config, value, counter, idempotent, cacheview: what everybody knows.
+//   - presence: who is there, and how it fares.
+//   - naming, config, value, idempotent, cacheview: what everybody knows.
 //   - twopc: all or nothing.
 //
 // A recipe is a convention among clients: the servers know nothing of it. It stands

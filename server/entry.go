@@ -13,7 +13,7 @@ const configPath = "/zookeeper/config"
 
 // transactionOf sets txn to the effect of an entry on the tree. Its slices share the
 // entry's memory. An entry that is not a client's transaction advances the tree's zxid,
-// and writes the list of members that clients can read if it has changed.
+// and writes the list of members that clients can read if it has changed or was commanded.
 func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	if data := e.Txn(); data != nil {
 		if err := txn.Decode(data); err != nil {
@@ -22,37 +22,37 @@ func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 		return nil
 	}
 	*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
-	text, err := configText(e, txn)
+	text, commanded, err := configText(e, txn)
 	if err != nil {
 		return err
 	}
-	if data, _ := tree.Data(configPath); len(text) > 0 && !sameConfig(data, text) {
+	if data, _ := tree.Data(configPath); len(text) > 0 && (commanded || !sameConfig(data, text)) {
 		data := fmt.Appendf(nil, "%sversion=%x", text, uint64(e.Zxid))
 		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetData, Path: configPath, Data: data, Version: -1})
 	}
 	return nil
 }
 
-// configText returns the text of the list of members in an entry, or nil, and sets the
-// time of txn.
-func configText(e *zab.Entry, txn *datatree.Txn) ([]byte, error) {
+// configText returns the text of the list of members in an entry, or nil, and whether a
+// command made the list. It sets the time of txn.
+func configText(e *zab.Entry, txn *datatree.Txn) (text []byte, commanded bool, err error) {
 	switch e.Type {
 	case zab.EntryMarker:
 		var m zab.Marker
 		if err := m.Decode(e.Data); err != nil {
-			return nil, fmt.Errorf("marker %v: %w", e.Zxid, err)
+			return nil, false, fmt.Errorf("marker %v: %w", e.Zxid, err)
 		}
 		txn.Time = m.TimeMs
-		return m.App, nil
+		return m.App, false, nil
 	case zab.EntryMembers:
 		var m zab.Members
 		if err := m.Decode(e.Data); err != nil {
-			return nil, fmt.Errorf("members %v: %w", e.Zxid, err)
+			return nil, false, fmt.Errorf("members %v: %w", e.Zxid, err)
 		}
 		txn.Time = m.TimeMs
-		return m.Text, nil
+		return m.Text, m.Commanded, nil
 	}
-	return nil, nil
+	return nil, false, nil
 }
 
 // checkReadable returns the reason why this version of zkd does not understand an entry, or

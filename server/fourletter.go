@@ -86,7 +86,7 @@ func (f facts) Settings() fourletter.Settings {
 
 // clientPort returns the actual port, also for clientPort=0.
 func (f facts) clientPort() int {
-	if tcp, ok := f.s.Addr().(*net.TCPAddr); ok {
+	if tcp, ok := f.s.clients.Addr().(*net.TCPAddr); ok {
 		return tcp.Port
 	}
 	return f.s.cfg.ClientPort

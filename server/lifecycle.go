@@ -65,15 +65,16 @@ func (l *lifecycle) fail(err error) {
 // published is this server's part in the ensemble, as published by the peer loop and, for
 // the last two fields, by the applier.
 type published struct {
-	role         atomic.Pointer[zab.Status]
-	intro        atomic.Pointer[zab.Introduction] // what hellos say
-	lists        atomic.Pointer[memberLists]
-	peers        atomic.Pointer[[]zab.PeerStatus] // of a leader, updated from time to time
-	heldMetrics  held
-	answersUntil atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
-	quorumFull   atomic.Bool  // of a leader: the disks of so many voters are full that the others are no quorum
-	servingFrom  atomic.Int64 // time.Duration
-	idleSince    atomic.Int64 // when service last ended; time.Duration
+	role           atomic.Pointer[zab.Status]
+	intro          atomic.Pointer[zab.Introduction] // what hellos say
+	lists          atomic.Pointer[memberLists]
+	membersChanged chan struct{}                    // has a token when lists has changed
+	peers          atomic.Pointer[[]zab.PeerStatus] // of a leader, updated from time to time
+	heldMetrics    held
+	answersUntil   atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
+	quorumFull     atomic.Bool  // of a leader: the disks of so many voters are full that the others are no quorum
+	servingFrom    atomic.Int64 // time.Duration
+	idleSince      atomic.Int64 // when service last ended; time.Duration
 
 	cluster atomic.Pointer[zab.ID]       // nil while the history does not say
 	keys    atomic.Pointer[session.Keys] // of session passwords

@@ -81,7 +81,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		identity:    s.ident,
 		passed:      make(map[zab.SID]bulkBytes),
 	}
-	l.replica = replica.New(core, found.core.Commit, replica.Options{
+	o := replica.Options{
 		ID:           s.id,
 		Ensemble:     s.ensemble(),
 		LeaderServes: s.cfg.LeaderServes,
@@ -104,7 +104,11 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 			s.metrics.Proposals.Add(1)
 			s.metrics.ProposalSizes.Observe(bytes)
 		},
-	})
+	}
+	if s.ensemble() {
+		o.Reconfigure = s.reconfigure
+	}
+	l.replica = replica.New(core, found.core.Commit, o)
 	return l
 }
 

@@ -41,15 +41,26 @@ func (l *loop) listsChanged() {
 	}
 	l.setPeers(peers)
 	l.dropPeers = l.now() + l.cfg.ElectionTimeout
+	notify(l.membersChanged)
 }
 
 // dropUnlisted drops the servers that are in neither the lists of members nor the
-// configuration file.
+// configuration file. With reconfigEnabled, linked ones stay as learners: they are about to
+// be added, or have been removed and have clients.
 func (l *loop) dropUnlisted() {
-	if l.dropPeers != 0 && l.now() >= l.dropPeers {
-		l.dropPeers = 0
-		l.setPeers(l.peersOf(l.lists.Load()))
+	if l.dropPeers == 0 || l.now() < l.dropPeers {
+		return
 	}
+	l.dropPeers = 0
+	peers := l.peersOf(l.lists.Load())
+	for _, p := range l.transport.Peers() {
+		listed := slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID })
+		if !listed && p.Up && l.cfg.ReconfigEnabled {
+			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs})
+			l.dropPeers = l.now() + l.cfg.ElectionTimeout // until its link is down
+		}
+	}
+	l.setPeers(peers)
 }
 
 func (l *loop) setPeers(peers []transport.Peer) {
@@ -58,11 +69,16 @@ func (l *loop) setPeers(peers []transport.Peer) {
 	}
 }
 
-// peersOf returns the servers of the configuration file and of the lists of members. For
-// a server in both, the addresses are those of the file.
+// peersOf returns the servers of the configuration file and of the lists of members. The
+// addresses of a server in several are those of the first: of the file, or, once a command
+// has made the members, of the newest list.
 func (l *loop) peersOf(lists *memberLists) []transport.Peer {
+	sources := [][]config.Server{l.cfg.Members.Servers, l.serversOf(lists.newest), l.serversOf(lists.settled)}
+	if lists.newest.Commanded {
+		sources = append(sources[1:], sources[0])
+	}
 	var peers []transport.Peer
-	add := func(servers []config.Server) {
+	for _, servers := range sources {
 		for i := range servers {
 			id := zab.SID(servers[i].ID)
 			if id != l.id && !slices.ContainsFunc(peers, func(p transport.Peer) bool { return p.ID == id }) {
@@ -70,16 +86,16 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 			}
 		}
 	}
-	add(l.cfg.Members.Servers)
-	for _, list := range []*zab.Members{lists.newest, lists.settled} {
-		m, err := config.ParseMembers(string(list.Text))
-		if err != nil {
-			l.log.Error("the addresses of the ensemble's members make no sense", zap.Stringer("version", list.Version), zap.Error(err))
-			continue
-		}
-		add(m.Servers)
-	}
 	return peers
+}
+
+// serversOf returns the servers in a list, with their addresses.
+func (l *loop) serversOf(list *zab.Members) []config.Server {
+	m, err := config.ParseMembers(string(list.Text))
+	if err != nil {
+		l.log.Error("the addresses of the ensemble's members make no sense", zap.Stringer("version", list.Version), zap.Error(err))
+	}
+	return m.Servers
 }
 
 // quorumAddrs returns the addresses on which a server listens for other servers.
@@ -102,6 +118,9 @@ func (s *Server) checkUnlisted(h transport.Hello) error {
 		return nil
 	case in.List == 0:
 		return errors.New("its configuration file does not list it")
+	case s.cfg.ReconfigEnabled && h.List <= in.List && (h.Cluster == zab.ID{} || h.Cluster == in.Cluster):
+		s.log.Info("links with a server that is no member: it learns, and reconfig can add it", zap.Uint8("sid", uint8(h.ID)))
+		return nil
 	}
 	// The message is short enough for the other side to log it whole.
 	return fmt.Errorf("the members are %v since %v, and its file does not list it either; to add a server, put it into the files of the members",

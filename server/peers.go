@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -206,11 +204,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Registerer: s.registry,
 	}
 	self := s.cfg.Self()
-	o.Advertise = quorumAddrs(&self)
-	o.Listen = o.Advertise
-	if s.cfg.QuorumListenOnAllIPs {
-		o.Listen = []string{net.JoinHostPort("", strconv.Itoa(self.Addrs[0].QuorumPort))}
-	}
+	o.Listen, o.Advertise = peerAddrs(s.cfg, &self)
 	return transport.New(o)
 }
 
@@ -237,11 +231,11 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 	return t
 }
 
-// members returns the list of the configuration file, as far as quorums depend on it.
-func members(c *config.Config) zab.Members {
-	m := zab.Members{Hierarchical: c.Members.Hierarchical, Text: []byte(c.Members.Text())}
-	for _, srv := range c.Members.Servers {
-		group, _ := c.Members.Group(srv.ID)
+// members returns a list of servers as far as quorums depend on it, with its text.
+func members(c *config.Members) zab.Members {
+	m := zab.Members{Hierarchical: c.Hierarchical, Text: []byte(c.Text())}
+	for _, srv := range c.Servers {
+		group, _ := c.Group(srv.ID)
 		m.List = append(m.List, zab.Member{
 			ID:       zab.SID(srv.ID),
 			Observer: srv.Observer,

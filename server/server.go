@@ -85,8 +85,7 @@ type Server struct {
 	state   clients.State
 	digests *digestLog
 	disk    *disk
-	trace   atomic.Int64             // the trace mask, which has no effect
-	addr    atomic.Pointer[net.Addr] // of the client port, once it is open
+	trace   atomic.Int64 // the trace mask, which has no effect
 
 	// The parts communicate through these queues.
 	submissions *queue[replica.Submission] // of clients, to the peer loop
@@ -131,7 +130,7 @@ func New(opts Options) (*Server, error) {
 	registry := prometheus.NewRegistry()
 	s := &Server{
 		lifecycle:   newLifecycle(cfg, opts.Logger, monitor.NewMetrics(registry)),
-		published:   new(published),
+		published:   &published{membersChanged: make(chan struct{}, 1)},
 		registry:    registry,
 		opts:        opts,
 		fs:          opts.FS,
@@ -197,12 +196,10 @@ func (s *Server) open() error {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	addr, err := s.clients.Listen()
-	if err != nil {
+	if err := s.clients.Listen(s.cfg.ClientPortAddress, s.cfg.ClientPort); err != nil {
 		s.unregister()
 		return err
 	}
-	s.addr.Store(&addr)
 	return nil
 }
 
@@ -247,6 +244,7 @@ func (s *Server) startLoops(found *recovered) error {
 		return nil
 	}
 	s.loops.Go(s.loop.learners.run)
+	s.loops.Go(newMembership(s).run)
 	return s.transport.Start()
 }
 
@@ -286,7 +284,8 @@ func (b backend) Facts(origin uint64) fourletter.Source { return b.facts(origin)
 func (s *Server) newCore(found *recovered) *zab.Core {
 	o := zab.Options{ID: s.id, Boot: s.boot, Seed: random64()}
 	if s.ensemble() {
-		o.Members = members(s.cfg)
+		o.Members = members(&s.cfg.Members)
+		o.AdmitLearners = s.cfg.ReconfigEnabled
 		o.AcceptOldData = s.opts.AcceptOldData
 		o.Init = zab.ClusterInit{Cluster: s.ident.Cluster, Secret: s.ident.Secret}
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
@@ -362,12 +361,15 @@ func (s *Server) closeStorage() error {
 	return err
 }
 
-// Addr returns the address of the client port, or nil before Start.
+// Addr returns the address of the client port, or nil before Start and without one. It
+// waits for a Start or Close under way.
 func (s *Server) Addr() net.Addr {
-	if addr := s.addr.Load(); addr != nil {
-		return *addr
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients == nil {
+		return nil
 	}
-	return nil
+	return s.clients.Addr()
 }
 
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that

@@ -136,3 +136,18 @@ func CreateAll(ctx context.Context, c *client.Client, path string, data []byte, 
 		}
 	}
 }
+
+// CreateInContainer is Create that also creates missing nodes above the node, as
+// containers with the same ACL: see Ensure. It tries without that first.
+func CreateInContainer(ctx context.Context, c *client.Client, path string, data []byte, o CreateOptions) (client.Created, error) {
+	for round := 1; ; round++ {
+		made, err := Create(ctx, c, path, data, o)
+		if !errors.Is(err, client.ErrNoNode) || round == ensureRounds { // a container may be deleted before it is used
+			return made, err
+		}
+		parent := path[:max(strings.LastIndexByte(path, '/'), 1)]
+		if err := Ensure(ctx, c, parent, client.CreateOptions{Mode: client.Container, ACL: o.ACL}); err != nil {
+			return client.Created{}, err
+		}
+	}
+}

@@ -65,6 +65,28 @@ func TestCreateAllWhateverBreaks(t *testing.T) {
 	})
 }
 
+// Nodes above are containers, and the node itself is created as by Create.
+func TestCreateInContainer(t *testing.T) {
+	srv := newWorld(t, 1)
+	c := srv.Client(t)
+	before := srv.Requests()
+	_, err := settle.CreateInContainer(t.Context(), c, "/a/b/c", []byte("x"), settle.CreateOptions{})
+	must(t, err)
+	if n := srv.Requests().Since(before).Of(jute.OpCreateContainer); n < 2 {
+		t.Errorf("it sent %d creates of containers, want 2 at least", n)
+	}
+	node, err := c.Get(t.Context(), "/a/b/c")
+	if string(node.Data) != "x" || err != nil {
+		t.Errorf("the node has %q, %v", node.Data, err)
+	}
+	before = srv.Requests()
+	_, err = settle.CreateInContainer(t.Context(), c, "/a/b/c", []byte("y"), settle.CreateOptions{})
+	mustBe(t, err, client.ErrNodeExists)
+	if n := srv.Requests().Since(before).Of(jute.OpCreateContainer); n != 0 {
+		t.Errorf("it sent %d creates of containers though the parent exists", n)
+	}
+}
+
 func TestEnsurePathMakesTheRootOfANamespace(t *testing.T) {
 	c := newWorld(t, 1).Client(t)
 	view := c.Namespace("/apps/one")

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/recipes/group"
+	"github.com/zkd-project/zkd/recipes/presence"
 )
 
 func main() {
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	defer c.Close(context.WithoutCancel(ctx))
 	// Patient: if this program was killed and started again, its old session lives on for a
 	// while.
-	g, err := group.New(c, *path, group.Options{Patient: true})
+	g, err := presence.NewGroup(c, *path, presence.Options{Patient: true})
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // member joins, prints the changes until ctx ends, and leaves.
-func member(ctx context.Context, g *group.Group, name, about string, stdout io.Writer) error {
+func member(ctx context.Context, g *presence.Group, name, about string, stdout io.Writer) error {
 	me, err := g.Join(ctx, name, []byte(about))
 	if err != nil {
 		return err
@@ -86,14 +86,14 @@ func member(ctx context.Context, g *group.Group, name, about string, stdout io.W
 
 // leave leaves the group after ctx has ended. If no server answers, the member disappears
 // with its session.
-func leave(ctx context.Context, me *group.Membership) {
+func leave(ctx context.Context, me *presence.Membership) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	me.Leave(ctx)
+	me.Release(ctx)
 }
 
 // show prints the differences of a view.
-func show(w io.Writer, view group.View) {
+func show(w io.Writer, view presence.View) {
 	if len(view.Left)+len(view.Joined)+len(view.Changed) == 0 {
 		return
 	}
@@ -114,7 +114,7 @@ func show(w io.Writer, view group.View) {
 }
 
 // describe returns a member's name and data.
-func describe(m group.Member) string {
+func describe(m presence.Member) string {
 	if len(m.Data) == 0 {
 		return m.ID
 	}

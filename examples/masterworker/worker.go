@@ -159,7 +159,7 @@ func (w *worker) finish(ctx context.Context, task string, result layout.Result) 
 // report writes the worker's status. It can be repeated without a look, because only
 // this goroutine writes the status, and it writes no newer one before this one is
 // written. With several writers, a late attempt of one could replace what another has
-// written since; recipes/status solves that.
+// written since; recipes/presence solves that.
 func (w *worker) report(ctx context.Context, status string) error {
 	if status == w.status {
 		return nil

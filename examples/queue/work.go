@@ -76,7 +76,7 @@ func (w *worker) one(ctx context.Context, l *queue.Lease) bool {
 	ending := l.Ack
 	failure := w.do(l.Context(), l)
 	if failure != nil {
-		ending = l.Nack
+		ending = l.Release
 	}
 	if err := errors.Join(failure, ending(context.WithoutCancel(ctx))); err != nil {
 		fmt.Fprintf(w.out, "%s is not done: %v\n", l.Data(), err)

@@ -54,7 +54,7 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
-	server/config:     none
+	server/config:     internal/vfs
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
@@ -96,33 +96,25 @@ const ours = `
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/settle client/tree client/zktest internal/testing/seeds recipes recipes/internal/line
-	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config recipes/counter recipes/discovery recipes/doublebarrier
-	                       recipes/election recipes/event recipes/group
-	                       recipes/idempotent recipes/lock recipes/naming recipes/queue recipes/rendezvous recipes/rwlock
+	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config
+	                       recipes/election
+	                       recipes/idempotent recipes/lock recipes/naming recipes/presence recipes/queue recipes/rwlock
 	                       recipes/semaphore recipes/twopc recipes/value
-	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config recipes/counter
-	                       recipes/discovery recipes/doublebarrier recipes/election recipes/event recipes/group
-	                       recipes/idempotent recipes/internal/trial recipes/keepalive recipes/lock recipes/naming
-	                       recipes/partitioner recipes/queue recipes/rendezvous recipes/rwlock recipes/semaphore
-	                       recipes/status recipes/twopc recipes/value
+	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config
+	                       recipes/election
+	                       recipes/idempotent recipes/internal/trial recipes/lock recipes/naming
+	                       recipes/presence recipes/queue recipes/rwlock recipes/semaphore
+	                       recipes/twopc recipes/value
 	recipes/lock:          jute client client/settle client/tree recipes recipes/internal/line
 	recipes/rwlock:        client client/settle recipes recipes/internal/line
 	recipes/semaphore:     client client/settle recipes recipes/internal/line
 	recipes/election:      client client/settle recipes recipes/internal/line
 	recipes/barrier:       client client/settle recipes recipes/internal/line
-	recipes/doublebarrier: client client/settle recipes recipes/internal/line
-	recipes/rendezvous:    client recipes recipes/internal/line
-	recipes/event:         client client/settle recipes recipes/internal/line
 	recipes/queue:         client client/settle client/tree recipes recipes/internal/line recipes/internal/receipt
-	recipes/keepalive:     client client/settle recipes recipes/internal/line
-	recipes/group:         client client/cache recipes recipes/internal/line recipes/keepalive
-	recipes/status:        client recipes recipes/internal/line recipes/group recipes/keepalive
-	recipes/discovery:     client client/cache recipes recipes/internal/line recipes/keepalive
-	recipes/partitioner:   client recipes recipes/internal/line recipes/group recipes/lock
+	recipes/presence:      client client/cache client/settle recipes recipes/internal/line recipes/lock
 	recipes/naming:        client client/settle client/typed recipes recipes/internal/line
 	recipes/config:        client client/cache client/settle client/typed recipes recipes/internal/feed recipes/internal/line
-	recipes/value:         client client/settle client/typed recipes recipes/internal/line recipes/internal/receipt
-	recipes/counter:       client client/typed recipes recipes/internal/line recipes/lock recipes/value
+	recipes/value:         client client/settle client/typed recipes recipes/internal/line recipes/internal/receipt recipes/lock
 	recipes/idempotent:    client client/settle client/tree recipes recipes/internal/line
 	recipes/cacheview:     client client/cache client/typed recipes recipes/internal/line
 	recipes/twopc:         client client/settle recipes recipes/internal/line
@@ -133,7 +125,7 @@ const ours = `
 	examples/queue:        client recipes/queue
 	examples/lock:         client client/settle client/typed recipes recipes/lock
 	examples/config:       client recipes/config
-	examples/group:        client recipes/group
+	examples/group:        client recipes/presence
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
@@ -149,8 +141,8 @@ const ours = `
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
-	test/compat:       recipes/barrier recipes/counter recipes/doublebarrier recipes/election recipes/group recipes/lock
-	                   recipes/queue recipes/rwlock recipes/semaphore
+	test/compat:       recipes/barrier recipes/election recipes/lock recipes/presence
+	                   recipes/queue recipes/rwlock recipes/semaphore recipes/value
 	test/compat/apps:  none
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench

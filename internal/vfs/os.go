@@ -71,6 +71,15 @@ func (o OS) MkdirAll(name string) error {
 	return o.SyncDir(parent)
 }
 
+// RealPath implements FS.
+func (OS) RealPath(name string) (string, error) {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(name)
+}
+
 // SyncDir implements FS.
 func (OS) SyncDir(name string) error {
 	d, err := os.Open(name)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -81,5 +82,45 @@ func TestOSSpace(t *testing.T) {
 	}
 	if s.Total <= 0 || s.Free < 0 || s.Free > s.Total {
 		t.Fatalf("space = %+v", s)
+	}
+}
+
+// TestOSReplace checks that a file is replaced with the mode and the owner of another,
+// and that a failure leaves nothing.
+func TestOSReplace(t *testing.T) {
+	dir := t.TempDir()
+	name, like := filepath.Join(dir, "f"), filepath.Join(dir, "like")
+	for _, file := range []string{name, like} {
+		if err := os.WriteFile(file, []byte("old and longer"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(like, 0o646); err != nil { // which no umask makes
+		t.Fatal(err)
+	}
+	root := os.Getuid() == 0
+	if root {
+		if err := os.Chown(like, 12345, 23456); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Replace(OS{}, name, []byte("new"), like); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode() != 0o646 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); root && (st.Uid != 12345 || st.Gid != 23456) {
+		t.Errorf("owner %d, group %d", st.Uid, st.Gid)
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != "new" {
+		t.Errorf("read back %q, %v", got, err)
+	}
+	if err := Replace(OS{}, name, []byte("newer"), filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("like a file that is not there: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v", entries, err)
 	}
 }

@@ -4,6 +4,7 @@ package vfs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -25,6 +26,25 @@ func statSpace(name string) (Space, error) {
 	}
 	block := int64(st.Bsize)
 	return Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block}, nil
+}
+
+// CopyMode implements FS. Only root may change the user of a file, and others may
+// only give it a group of their own. What is not allowed stays as it is.
+func (OS) CopyMode(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		err = os.Chown(to, int(st.Uid), int(st.Gid))
+		if errors.Is(err, fs.ErrPermission) {
+			err = os.Chown(to, -1, int(st.Gid))
+		}
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return os.Chmod(to, info.Mode().Perm())
 }
 
 // retryEINTR calls f until a signal does not interrupt it. An interrupted call

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path/filepath"
 )
 
 // ErrLocked is returned by [FS.Lock] while another process, or another owner in
@@ -37,6 +38,12 @@ type FS interface {
 	// necessary and stays. The lock ends with Close or with the process. If the lock is held
 	// already, Lock returns an error that matches ErrLocked at once.
 	Lock(name string) (io.Closer, error)
+	// RealPath returns the absolute name of the file that name leads to through
+	// symbolic links.
+	RealPath(name string) (string, error)
+	// CopyMode gives a file the mode of another one, and the owner and the group
+	// as far as the process is allowed to.
+	CopyMode(from, to string) error
 	// Space returns the room on the file system that holds name.
 	Space(name string) (Space, error)
 }
@@ -80,4 +87,30 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 	return data, nil
+}
+
+// Replace writes a file durably and in one step: after a crash there is the old
+// file, or none if there was none, or the new one. The new file has the mode and
+// the owner of the file named like. After an error the old file is there, except
+// that the new one may be there if the directory could not be synced.
+func Replace(fsys FS, name string, data []byte, like string) error {
+	tmp := name + ".tmp"
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = fsys.CopyMode(like, tmp)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = fsys.Rename(tmp, name)
+	}
+	if err != nil {
+		return errors.Join(err, fsys.Remove(tmp))
+	}
+	return fsys.SyncDir(filepath.Dir(name))
 }

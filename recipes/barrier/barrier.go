@@ -12,50 +12,32 @@ import (
 )
 
 // Barrier is in place while its node exists. It may be used from any goroutine.
-type Barrier struct {
-	c    *client.Client
-	path string
-	acl  []client.ACL
-}
+type Barrier struct{ base }
 
-// Options are what a Barrier can be told. The zero value is good for most.
-type Options struct {
-	// ACL is that of new nodes; nil is client.OpenACL.
-	ACL []client.ACL
-}
-
-// New returns the barrier at path. Nothing is asked of the servers yet.
+// New returns the barrier at path. It sends no request.
 func New(c *client.Client, path string, o Options) (*Barrier, error) {
-	if c == nil {
-		return nil, fmt.Errorf("barrier: %w: client is nil", client.ErrBadArguments)
+	b, err := newBase(c, "barrier", path, o)
+	if err != nil {
+		return nil, err
 	}
-	if err := line.CheckPath(path); err != nil {
-		return nil, fmt.Errorf("barrier: path: %w", err)
-	}
-	return &Barrier{c: c, path: path, acl: o.ACL}, nil
+	return &Barrier{b}, nil
 }
 
-// Set puts the barrier in place. There is no error if it is already.
+// Set puts the barrier in place. It is not an error if it is already. If the reply is lost
+// and somebody removes the barrier before Set has looked for it, Set puts it in place again.
 func (b *Barrier) Set(ctx context.Context) error {
-	const rounds = 10 // a container may be deleted between being made and being used
-	for round := 1; ; round++ {
-		_, err := settle.Create(ctx, b.c, b.path, nil, settle.CreateOptions{ACL: b.acl})
-		switch {
-		case errors.Is(err, client.ErrNodeExists):
-			return nil
-		case !errors.Is(err, client.ErrNoNode) || round == rounds:
-			return b.wrap(ctx, "set", err)
-		}
-		if err := settle.Ensure(ctx, b.c, line.Parent(b.path), client.CreateOptions{Mode: client.Container, ACL: b.acl}); err != nil {
-			return b.wrap(ctx, "set", err)
-		}
+	_, err := settle.CreateInContainer(ctx, b.c, b.path, nil, settle.CreateOptions{ACL: b.o.ACL})
+	if errors.Is(err, client.ErrNodeExists) {
+		return nil
 	}
+	return b.wrap(ctx, "set", err)
 }
 
-// Remove removes the barrier: who waits goes on. There is no error if there is none.
-// If its node has children the error wraps recipes.ErrLayout, and it stays.
+// Remove removes the barrier that is in place when it is called, which releases all that
+// wait, and never one that is set later. It is not an error if there is none. If the node
+// has children, it stays and the error wraps recipes.ErrLayout.
 func (b *Barrier) Remove(ctx context.Context) error {
-	if err := b.c.Steady().Sync(ctx, b.path); err != nil { // else the server may not know of it yet
+	if err := b.c.Steady().Sync(ctx, b.path); err != nil { // the server may not know of it yet
 		return b.wrap(ctx, "remove", err)
 	}
 	err := settle.Delete(ctx, b.c, b.path, client.AnyVersion, settle.DeleteOptions{})
@@ -68,7 +50,8 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	return b.wrap(ctx, "remove", err)
 }
 
-// intruder is the error of a barrier whose node has children. It names one, if it may.
+// intruder returns the error for a barrier whose node has children. It names one of them
+// if it may read them.
 func (b *Barrier) intruder(ctx context.Context) error {
 	child := "children"
 	if list, err := b.c.Steady().Children(ctx, b.path); err == nil && len(list.Names) > 0 {
@@ -92,11 +75,11 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	return b.wrap(ctx, "wait for", b.wait(ctx))
 }
 
-// wait reads the node instead of asking whether it exists: that would leave a watch
-// behind on a node that is gone.
+// wait reads the node, because a watch that an exists request sets would stay on a node
+// that is gone.
 func (b *Barrier) wait(ctx context.Context) error {
 	c := b.c.Steady()
-	if err := c.Sync(ctx, b.path); err != nil { // else the server may not know of it yet
+	if err := c.Sync(ctx, b.path); err != nil { // the server may not know of it yet
 		return err
 	}
 	for {
@@ -111,11 +94,4 @@ func (b *Barrier) wait(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-func (b *Barrier) wrap(ctx context.Context, what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s barrier %s: %w", what, b.path, line.Why(ctx, err))
 }

@@ -37,7 +37,7 @@ func awaitWatch(w *trial.World, rec *zktest.Recording, n int, clients ...*client
 	w.Must(rec.Await(w.Ctx, "watch", func(zktest.Traced) bool {
 		return n <= len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch }))
 	}))
-	for _, c := range append(clients, w.C) { // what comes behind it is answered behind it
+	for _, c := range append(clients, w.C) { // later requests are answered later
 		_, err := c.Exists(w.Ctx, "/")
 		w.Must(err)
 	}
@@ -78,7 +78,7 @@ func TestSetWaitRemove(t *testing.T) {
 	}
 }
 
-// One read with a watch, and one wake-up, after which who waits looks again.
+// A Wait costs one read with a watch and one wake-up, after which it looks again.
 func TestTraceWait(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -135,7 +135,7 @@ func TestAllAreReleased(t *testing.T) {
 	}
 }
 
-// A barrier that is set again before who waits has looked keeps it.
+// A barrier that is set again before the waiter has looked keeps the waiter.
 func TestSetAgain(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -157,7 +157,7 @@ func TestSetAgain(t *testing.T) {
 	w.Must(<-done)
 }
 
-// The barrier goes while the connection of who waits is down.
+// The barrier is removed while the connection of the waiter is down.
 func TestRemovedWhileCutOff(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

@@ -40,7 +40,7 @@
 //     same value at the same moment may both be told that they have: put something in the
 //     value that tells them apart if that matters.
 //   - The session ends: ephemeral bindings are gone. Who wants them back binds again;
-//     package keepalive does that by itself. Follow goes on with Options.RenewSession of
+//     a presence.Node does that by itself. Follow goes on with Options.RenewSession of
 //     the client, and ends with the error without.
 //   - The process is stopped for long: its ephemeral bindings go as with the session.
 //

@@ -13,9 +13,9 @@ import (
 	"github.com/zkd-project/zkd/recipes/queue"
 )
 
-// BenchmarkQueue hands items of 100 bytes over, from producers to consumers of which
-// each has a session of its own: one operation is one item. ZKD_TEST_SERVERS names the
-// servers; else it is one in this process.
+// BenchmarkQueue hands items of 100 bytes over, from producers to consumers, each with
+// its own session: one operation is one item. ZKD_TEST_SERVERS names the servers; without it
+// there is one in this process.
 func BenchmarkQueue(b *testing.B) {
 	for _, n := range []int{1, 4} {
 		for _, batch := range []int{1, 100} {

@@ -11,30 +11,28 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Bounded is a queue that never has more than a number of items, first in, first out.
-// Who offers one while it is full waits, and is served in the order in which he came.
+// Bounded is a queue that never has more than a number of items, first in, first out. An
+// offer to a full queue waits; offers are served in the order in which they came. It may be
+// used from any goroutine.
 //
-// The bound is exact: an item takes one of as many slots as there may be, which are
-// nodes with fixed names, by the same multi that creates it, and gives it back by the
-// one that deletes it. A counter would do, too, but each change would have to go by
-// the one before it.
-//
-// All its methods may be called from any goroutine. It runs none of its own.
+// The bound is exact: the multi that creates an item also creates a slot, one of as many
+// nodes with fixed names as there may be items, and the multi that deletes the item deletes
+// the slot. (With a counter, each change would depend on the one before it.)
 type Bounded struct {
-	core
+	consumer
 	capacity int
 	waiting  waiting
 	entry    permit // to wait for a slot
 
 	mu   sync.Mutex
-	free []int // some slots that were free when the list was read
+	free []int // slots that were free when the list was read
 }
 
 // maxCapacity is what the names of slots have room for.
 const maxCapacity = 1_000_000
 
-// NewBounded returns the queue at path that has at most capacity items, 1 to 1,000,000.
-// All who use it should say the same. It does not talk to the servers.
+// NewBounded returns the queue at path that has at most capacity items, 1 to 1,000,000. All
+// that use it must give the same capacity. It sends no request.
 func NewBounded(c *client.Client, path string, capacity int, o Options) (*Bounded, error) {
 	if capacity < 1 || capacity > maxCapacity {
 		return nil, fmt.Errorf("queue: the capacity is %d: it should be 1 to %d", capacity, maxCapacity)
@@ -46,8 +44,8 @@ func NewBounded(c *client.Client, path string, capacity int, o Options) (*Bounde
 	if err := q.init(c, path, o, slotNaming); err != nil {
 		return nil, err
 	}
+	q.source = &listed{core: &q.core, waiting: newPermit()}
 	q.setDirs(path+"/items", path+"/slots")
-	q.slotOf = func(e *entry) string { return q.slot(int(e.slot)) }
 	q.waiting = newWaiting(q.c, path+"/waiting", o.ACL)
 	return q, nil
 }
@@ -55,11 +53,11 @@ func NewBounded(c *client.Client, path string, capacity int, o Options) (*Bounde
 // Capacity returns how many items there may be.
 func (q *Bounded) Capacity() int { return q.capacity }
 
-func (q *Bounded) slot(k int) string { return fmt.Sprintf("%s/%06d", q.also, k) }
+// slot returns the path of a slot.
+func (q *core) slot(k int64) string { return fmt.Sprintf("%s/%06d", q.also, k) }
 
-// Offer appends an item. It waits while the queue is full. See Queue.Offer for what
-// happens when the connection breaks. If the session ends, the error wraps
-// recipes.ErrLost.
+// Offer appends an item, and waits while the queue is full. Otherwise it is as Queue.Offer.
+// If the session ends, the error wraps recipes.ErrLost.
 func (q *Bounded) Offer(ctx context.Context, data []byte) (err error) {
 	defer func() { err = line.Lost(err) }()
 	ctx, end, err := q.life.begin(ctx)
@@ -108,17 +106,17 @@ func (q *Bounded) try(ctx context.Context, data []byte) (bool, error) {
 		}
 		err := q.change(ctx, []client.Op{
 			client.CreateOp(q.slot(k), nil, client.CreateOptions{Mode: mode, ACL: q.o.ACL}),
-			client.CreateOp(line.Join(q.dir, q.naming.stem(int64(k))), data, client.CreateOptions{Mode: q.o.mode(), ACL: q.o.ACL}),
+			client.CreateOp(line.Join(q.dir, q.naming.stem(k)), data, client.CreateOptions{Mode: q.o.mode(), ACL: q.o.ACL}),
 		})
 		if !errors.Is(err, client.ErrNodeExists) || client.IsAmbiguous(err) {
 			return err == nil, err
 		}
-		listed = false // somebody was quicker; there may be others
+		listed = false // another offer was quicker; there may be other slots
 	}
 }
 
 // guess returns a slot that may be free.
-func (q *Bounded) guess() (int, bool) {
+func (q *Bounded) guess() (int64, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.free) == 0 {
@@ -126,11 +124,11 @@ func (q *Bounded) guess() (int, bool) {
 	}
 	k := q.free[len(q.free)-1]
 	q.free = q.free[:len(q.free)-1]
-	return k, true
+	return int64(k), true
 }
 
-// look reads which slots are free, and remembers some of them: from a random one on, so
-// that not all want the same.
+// look reads which slots are free, and remembers some of them: those after a random one, so
+// that not all clients try the same.
 func (q *Bounded) look(ctx context.Context) error {
 	list, err := q.c.Children(ctx, q.also)
 	if err != nil && !errors.Is(err, client.ErrNoNode) {
@@ -142,11 +140,9 @@ func (q *Bounded) look(ctx context.Context) error {
 	}
 	var free []int
 	start := rand.IntN(q.capacity)
-	for i := range q.capacity {
-		if k := (start + i) % q.capacity; !used[q.slot(k)] {
-			if free = append(free, k); len(free) == window {
-				break
-			}
+	for i := 0; i < q.capacity && len(free) < window; i++ {
+		if k := (start + i) % q.capacity; !used[q.slot(int64(k))] {
+			free = append(free, k)
 		}
 	}
 	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })

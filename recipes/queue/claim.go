@@ -8,35 +8,34 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// claim is an attempt to lease an item. It is one multi: it sets the item's data to
-// what they are, so that their version counts the claims, and tells those that come
-// later from ours; and it creates the ephemeral node that says whose the item is, with
-// an ID in it by which we know our own.
+// claim is an attempt to lease an item, in one multi. It sets the item's data to what it is,
+// so that the version counts the claims and tells later ones from this, and creates the
+// ephemeral node of the claim, with an ID in it.
 type claim struct {
-	c       *client.Client // for one session
+	c       *client.Client // bound to a session
 	entry   string
 	taken   string
-	version int32 // of the item, before
+	version int32 // of the item, before the claim
 	data    []byte
 	id      string
 }
 
-// claim leases an item, or returns nil if somebody else was quicker.
+// claim leases an item, or returns nil if another consumer was quicker.
 func (q *Leased) claim(ctx context.Context, e *entry) (*Lease, error) {
-	node, err := e.read(ctx, q.core.c, q.core.dir)
+	node, err := e.read(ctx, q.c, q.dir)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	session, _ := q.core.c.Session()
+	session, _ := q.c.Session()
 	cl := &claim{
-		c:     q.core.c.InSession(session),
-		entry: line.Join(q.core.dir, e.name), taken: line.Join(q.taken, e.name),
+		c:     q.c.InSession(session),
+		entry: line.Join(q.dir, e.name), taken: line.Join(q.taken, e.name),
 		version: node.Stat.Version, data: node.Data, id: line.NewID(),
 	}
-	if most := q.core.o.MaxAttempts; most > 0 && int(cl.version) >= most {
+	if most := q.o.MaxAttempts; most > 0 && int(cl.version) >= most {
 		return nil, q.bury(ctx, cl)
 	}
 	if ctx.Err() != nil {
@@ -44,13 +43,13 @@ func (q *Leased) claim(ctx context.Context, e *entry) (*Lease, error) {
 	}
 	longer, cancel := grace(ctx, cl.c)
 	defer cancel()
-	token, err := cl.make(longer, q.core.o.ACL)
+	token, err := cl.make(longer, q.o.ACL)
 	switch {
 	case client.IsAmbiguous(err):
-		q.undo.Go(func() { cl.withdraw(q.core.life.ctx) })
+		q.undo.Go(func() { cl.withdraw(q.life.ctx) })
 		return nil, err
 	case errors.Is(err, errNoDirectory):
-		if err := q.core.ensure(ctx); err != nil {
+		if err := q.ensure(ctx); err != nil {
 			return nil, err
 		}
 		return q.claim(ctx, e)
@@ -60,10 +59,10 @@ func (q *Leased) claim(ctx context.Context, e *entry) (*Lease, error) {
 	return q.lease(ctx, cl, token), nil
 }
 
-// errNoDirectory is that there is nowhere to create the node of a claim.
+// errNoDirectory means that the parent of the claim's node does not exist.
 var errNoDirectory = errors.New("there is no directory for claims")
 
-// make returns the zxid of the claim, or 0 if somebody else has the item.
+// make returns the zxid of the claim, or 0 if another consumer has the item.
 func (cl *claim) make(ctx context.Context, acl []client.ACL) (client.Zxid, error) {
 	unsure := false
 	for {
@@ -84,7 +83,7 @@ func (cl *claim) make(ctx context.Context, acl []client.ACL) (client.Zxid, error
 				return 0, err
 			}
 		case at >= 0 && unsure:
-			return cl.look(ctx) // it may be ourselves that were quicker
+			return cl.look(ctx) // an earlier attempt of this claim may have been quicker
 		case at == 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion)), errors.Is(err, client.ErrNodeExists):
 			return 0, nil
 		case at == 1 && errors.Is(err, client.ErrNoNode):
@@ -104,7 +103,7 @@ func (cl *claim) look(ctx context.Context) (client.Zxid, error) {
 	return node.Stat.Mzxid, err
 }
 
-// withdraw ends a claim that may have been made, or may be made yet.
+// withdraw deletes the claim, which may have been made or may be made later.
 func (cl *claim) withdraw(ctx context.Context) {
 	ctx, cancel := grace(ctx, cl.c)
 	defer cancel()
@@ -120,12 +119,12 @@ func (cl *claim) withdraw(ctx context.Context) {
 			_, err = cl.c.Multi(ctx, client.CheckOp(cl.entry, cl.version+1), client.DeleteOp(cl.taken, claimed))
 		}
 		if err == nil || !client.IsRetryable(err) && !client.IsAmbiguous(err) {
-			return // the claim is withdrawn, or its session has ended and that with it
+			return // the claim is withdrawn, or has ended with its session
 		}
 	}
 }
 
-// lease makes a lease of a claim.
+// lease returns the lease of a claim that was made.
 func (q *Leased) lease(ctx context.Context, cl *claim, token client.Zxid) *Lease {
 	l := &Lease{
 		q: q, entry: cl.entry, taken: cl.taken, version: cl.version + 1,
@@ -141,18 +140,18 @@ func (q *Leased) lease(ctx context.Context, cl *claim, token client.Zxid) *Lease
 	return l
 }
 
-// bury moves an item on which too many have failed to where nobody takes it.
+// bury moves an item that was handed out too often to the dead ones.
 func (q *Leased) bury(ctx context.Context, cl *claim) error {
 	stem := line.Base(cl.entry)[:len("entry-100-")]
 	for round := 1; ; round++ {
-		err := q.core.once(ctx,
+		err := q.once(ctx,
 			client.DeleteOp(cl.entry, cl.version),
-			client.CreateOp(line.Join(q.dead, stem), cl.data, client.CreateOptions{Mode: client.PersistentSequential, ACL: q.core.o.ACL}))
+			client.CreateOp(line.Join(q.dead, stem), cl.data, client.CreateOptions{Mode: client.PersistentSequential, ACL: q.o.ACL}))
 		switch at := failed(err); {
 		case at == 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion)):
-			return nil // somebody else has it
+			return nil // another consumer has it
 		case at == 1 && errors.Is(err, client.ErrNoNode) && round < rounds:
-			if err := ensure(ctx, q.core.c, q.dead, q.core.o.ACL); err != nil {
+			if err := q.ensureNode(ctx, q.dead); err != nil {
 				return err
 			}
 		default:

@@ -9,21 +9,22 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Draft is an item that is being offered to a TwoPhase queue. It is what its producer
-// has to remember, all three fields, to repeat the offer in another session or, written
-// down, in another process. One goroutine at a time may use it.
+// Draft is an item that is being offered to a TwoPhase queue. A producer that remembers all
+// three fields can repeat the offer in another session or process. One goroutine at a time
+// may use it.
 type Draft struct {
-	// ID tells the item from all others, ever, at this queue. Any text is one, but "".
+	// ID differs from those of all other items that ever were in the queue. It is any text
+	// but "".
 	ID string
 	// Data is what is offered.
 	Data []byte
-	// Item is the name of the item's node, and empty until there is one.
+	// Item is the name of the item's node, or empty while there is none.
 	Item string
 
-	fresh bool // there is no node with the ID for sure
+	fresh bool // there is certainly no node with the ID
 }
 
-// NewDraft returns a draft with an ID of its own. Nothing is known of it at the servers.
+// NewDraft returns a draft with a new ID. It sends no request.
 func NewDraft(data []byte) *Draft {
 	return &Draft{ID: line.NewID(), Data: data, fresh: true}
 }
@@ -42,13 +43,13 @@ func (d *Draft) check(path string) error {
 	return nil
 }
 
-// Prepare is the first half of Offer: afterwards there is a node for the item, named in
-// d.Item, but nobody can take it. Whoever wants to go on with an offer after a crash
-// writes the draft down between Prepare and Offer.
+// Prepare is the first half of Offer: it creates the item's node, named in d.Item, but
+// nobody can take it. A producer that wants to continue after a crash writes the draft down
+// between Prepare and Offer.
 //
-// After an error d.Item is empty, and Prepare may be repeated. If the connection breaks
-// it looks for a node with the ID before it makes one. What is overlooked then, or never
-// asked for again, is a draft that nobody can take, and Sweep removes it.
+// After an error d.Item is empty, and Prepare may be repeated. It looks for a node with the
+// ID before it creates another. A draft that it overlooks, or that is never asked for again,
+// can't be taken, and Sweep removes it.
 func (q *TwoPhase) Prepare(ctx context.Context, d *Draft) error {
 	if err := d.check(q.path); err != nil {
 		return err
@@ -61,16 +62,13 @@ func (q *TwoPhase) Prepare(ctx context.Context, d *Draft) error {
 	return q.prepare(ctx, d)
 }
 
-// Offer appends the item. It takes two requests: the first makes the node, as Prepare
-// does, and the second sets its flag, from which on it can be taken. If that finds no
-// node the item has been taken already, and all is well.
+// Offer appends the item, in two requests: the first creates the node, as Prepare does, and
+// the second sets its flag, after which it can be taken. If the node is gone by then, the
+// item was taken, and Offer has succeeded.
 //
-// After an error it may be repeated with the same draft: any time, as often as one likes,
-// by this TwoPhase or another one at the path, in another session. The item is in the
-// queue once. As long as d.Item is empty it is not there, and need not be offered again.
-//
-// Another process may repeat it, too, if the draft was written down between Prepare and
-// Offer. Without d.Item it can't: what is not there may have been taken already.
+// After an error it may be repeated with the same draft, at any time and as often as needed,
+// by any TwoPhase at the path, in any session. The item is in the queue once. Another process
+// needs d.Item for that: without it, an item that is not there may have been taken already.
 func (q *TwoPhase) Offer(ctx context.Context, d *Draft) error {
 	if err := d.check(q.path); err != nil {
 		return err
@@ -116,8 +114,8 @@ func (q *TwoPhase) prepare(ctx context.Context, d *Draft) error {
 	return nil
 }
 
-// lookUp returns the name of the first item with that stem, or "". It finds all that
-// were made before.
+// lookUp returns the name of the first item with that stem, or "". It finds all items that
+// were created before.
 func (q *TwoPhase) lookUp(ctx context.Context, stem string) (string, error) {
 	if err := q.c.Sync(ctx, q.dir); err != nil {
 		return "", err
@@ -134,8 +132,8 @@ func (q *TwoPhase) lookUp(ctx context.Context, stem string) (string, error) {
 	return "", nil
 }
 
-// publish sets the flag of an item that was prepared. The version lets that be done
-// once, so it is repeated blindly; to look at what is there would tell nothing.
+// publish sets the flag of an item that was prepared. It may be repeated without a look,
+// since the version allows it once.
 func (q *TwoPhase) publish(ctx context.Context, d *Draft) error {
 	for round := 1; ; round++ {
 		_, err := q.c.Set(ctx, line.Join(q.dir, d.Item), flag(isConsumable, d.Data), 0)
@@ -150,8 +148,7 @@ func (q *TwoPhase) publish(ctx context.Context, d *Draft) error {
 		default:
 			return err
 		}
-		// A read waits for the connection, and for as long as the policy says.
-		if _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
+		if !q.reconnected(ctx) {
 			return err
 		}
 	}

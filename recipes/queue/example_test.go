@@ -62,7 +62,7 @@ func ExampleLeased() {
 			return
 		}
 		if l.Attempt() == 1 {
-			fmt.Println(string(l.Data()), "failed:", l.Nack(ctx))
+			fmt.Println(string(l.Data()), "failed:", l.Release(ctx))
 			continue
 		}
 		fmt.Println(string(l.Data()), "done:", l.Ack(ctx))
@@ -106,7 +106,7 @@ func ExampleTwoPhase() {
 	// <nil>
 }
 
-// exampleClient returns a client of a server of its own, or of the one that
+// exampleClient returns a client of a new server, or of the one that
 // ZKD_TEST_SERVERS names.
 func exampleClient(t *standin.T) (context.Context, *client.Client) {
 	servers, _, _ := strings.Cut(os.Getenv(zktest.ServersVariable), ",")

@@ -207,7 +207,7 @@ var kinds = map[string]func(w *trial.World, c *client.Client) offering{
 	},
 }
 
-// Who waits for an item gets it, though the connection breaks while he does.
+// A call that waits for an item gets it, though the connection breaks meanwhile.
 func TestEveryFaultOfWaiting(t *testing.T) {
 	for kind, k := range kinds {
 		if kind == "bounded" || kind == "delay" {
@@ -239,7 +239,7 @@ func TestEveryFaultOfWaiting(t *testing.T) {
 	}
 }
 
-// Who is let into a full queue is in, and no one else.
+// An offer that waited for a full queue is in the queue, and no other.
 func TestEveryFaultOfAFullQueue(t *testing.T) {
 	each(t, "bounded", func(w *trial.World) {
 		q, other := openBounded(w, w.C, "/in/q", 1, queue.Options{}), openBounded(w, w.Look, "/in/q", 1, queue.Options{})
@@ -266,7 +266,7 @@ func TestEveryFaultOfAFullQueue(t *testing.T) {
 // An item is leased to one, is done when it was acknowledged, and is there again when it
 // was given back or its consumer has died.
 func TestEveryFaultOfALease(t *testing.T) {
-	for _, way := range []string{"Ack", "Nack"} {
+	for _, way := range []string{"Ack", "Release"} {
 		each(t, way, func(w *trial.World) {
 			q, other := openLeased(w, w.C, "/in/q", queue.Options{}), openLeased(w, w.Look, "/in/q", queue.Options{})
 			w.Must(other.Offer(w.Ctx, []byte("a")))
@@ -277,8 +277,8 @@ func TestEveryFaultOfALease(t *testing.T) {
 					w.Errorf("%s: leased %q, attempt %d", w.Fault, l.Data(), l.Attempt())
 				}
 				end := l.Ack
-				if way == "Nack" {
-					end = l.Nack
+				if way == "Release" {
+					end = l.Release
 				}
 				if err = end(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 					allowed(w, way, err)

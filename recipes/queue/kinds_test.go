@@ -215,7 +215,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// The bound is exact whatever happens at the same time, and who waits is served when an
+// The bound is exact whatever happens at the same time, and waiting offers are served when an
 // item is taken.
 func TestBoundedIsExact(t *testing.T) {
 	const capacity, producers, each = 3, 4, 8

@@ -11,57 +11,55 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Lease is an item that one has for now. All its methods may be called from any
+// Lease is the right to work on an item of a Leased queue. It may be used from any
 // goroutine.
 type Lease struct {
 	q       *Leased
 	entry   string // the item's path
-	taken   string // that of the node which says that it is ours
-	version int32  // of the item, by our claim
+	taken   string // path of the claim's node
+	version int32  // of the item, which the claim has set
 	data    []byte
 	token   client.Zxid
-	c       *client.Client // for the session of the claim
+	c       *client.Client // bound to the session of the claim
 	hold    *line.Hold
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 
 	turn   permit
-	over   bool // guarded by turn, as is unsure
-	unsure bool // whether an Ack or a Nack may have been done
+	over   bool // guarded by turn, as unsure is
+	unsure bool // whether an Ack or a Release may have been done
 	once   sync.Once
 }
 
 // Data returns the item's data.
 func (l *Lease) Data() []byte { return l.data }
 
-// Attempt tells how often the item has been handed out, this time included. What kazoo
-// hands out is not counted.
+// Attempt returns how often the item has been handed out, this time included, but not by
+// kazoo.
 func (l *Lease) Attempt() int { return int(l.version) }
 
 // Context returns a context that ends when the lease does. Its cause wraps
 // recipes.ErrLost if it is lost: then another consumer may have the item.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Token returns a number that is larger than those of all leases before, of this item
-// and of all others, at any queue. What the work changes should refuse lower ones.
+// Token returns a number that is larger than those of all earlier leases, of any item of any
+// queue. What the work changes should refuse lower ones.
 func (l *Lease) Token() client.Zxid { return l.token }
 
-// Ack takes the item out of the queue: its work is done. The lease's context ends
-// before that. The error wraps
-// recipes.ErrNotHeld if the lease had ended, and nothing was done then; ErrUnknown if
-// that can't be known. After other errors it may be called again.
+// Ack takes the item out of the queue: the work is done. The lease's context ends before
+// that. If the lease had ended, nothing is done and the error wraps recipes.ErrNotHeld; if
+// that can't be known, ErrUnknown. After other errors it may be called again.
 func (l *Lease) Ack(ctx context.Context) error {
 	return l.end(ctx, client.DeleteOp(l.entry, l.version))
 }
 
-// Nack gives the item back: it is available again, at its old position. See Ack for the
-// errors.
-func (l *Lease) Nack(ctx context.Context) error {
+// Release gives the item back: it is available again, at its old position. Its errors are
+// those of Ack.
+func (l *Lease) Release(ctx context.Context) error {
 	return l.end(ctx, client.CheckOp(l.entry, l.version))
 }
 
-// end does op, which fails unless the item was not claimed again since, and deletes the
-// node of the claim. kazoo's claims have version 0, ours 1.
+// end does op, which fails if the item was claimed again, and deletes the claim's node.
 func (l *Lease) end(ctx context.Context, op client.Op) error {
 	if err := l.turn.get(ctx); err != nil {
 		return err
@@ -80,7 +78,7 @@ func (l *Lease) end(ctx context.Context, op client.Op) error {
 		_, err := l.c.Multi(ctx, op, client.DeleteOp(l.taken, claimed))
 		gone := failed(err) >= 0 && (errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion))
 		switch {
-		case err == nil, gone && l.unsure: // in this session nobody else can have done it
+		case err == nil, gone && l.unsure: // only this session can have done it
 			<-l.hold.Context().Done()
 			l.finish()
 			return nil
@@ -95,7 +93,7 @@ func (l *Lease) end(ctx context.Context, op client.Op) error {
 	}
 }
 
-// failed returns what an Ack or a Nack returns that failed.
+// failed returns the error of an Ack or a Release.
 func (l *Lease) failed(err error) error {
 	lost := errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrSessionExpired)
 	if lost {

@@ -32,7 +32,7 @@ func TestLease(t *testing.T) {
 		t.Errorf("Poll = %v, %v, %v of a queue whose items are all leased", l, ok, err)
 	}
 	w.Must(first.Ack(w.Ctx))
-	for name, end := range map[string]func(context.Context) error{"Ack": first.Ack, "Nack": first.Nack} {
+	for name, end := range map[string]func(context.Context) error{"Ack": first.Ack, "Release": first.Release} {
 		if err := end(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {
 			t.Errorf("%s after Ack = %v, want ErrNotHeld", name, err)
 		}
@@ -49,10 +49,10 @@ func TestLease(t *testing.T) {
 		again <- l
 	}()
 	w.AwaitChildren("/q/waiting", 1)
-	w.Must(second.Nack(w.Ctx))
+	w.Must(second.Release(w.Ctx))
 	l := <-again
 	if string(l.Data()) != "a" || l.Attempt() != 2 {
-		t.Errorf("after Nack there is %q, attempt %d, want a, 2", l.Data(), l.Attempt())
+		t.Errorf("after Release there is %q, attempt %d, want a, 2", l.Data(), l.Attempt())
 	}
 	w.Must(l.Ack(w.Ctx))
 	if n, err := q.Len(w.Ctx); n != 0 || err != nil {
@@ -99,7 +99,7 @@ func TestLeaseOfPoison(t *testing.T) {
 		if string(l.Data()) != "poison" {
 			t.Fatalf("leased %q, want poison", l.Data())
 		}
-		w.Must(l.Nack(w.Ctx))
+		w.Must(l.Release(w.Ctx))
 		w.Must(q.Close(w.Ctx)) // which forgets the list
 		q = openLeased(w, w.C, "/q", queue.Options{MaxAttempts: 2})
 	}

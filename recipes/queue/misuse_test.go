@@ -141,7 +141,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// One consumer has an exclusive queue until it closes it; then it is the next one's.
+// One consumer has an exclusive queue until it closes it, and then the next.
 func TestExclusive(t *testing.T) {
 	w := trial.New(t)
 	o := queue.Options{Exclusive: true}
@@ -187,7 +187,7 @@ func TestExclusiveDeposed(t *testing.T) {
 	}
 }
 
-// Ephemeral items go with whoever offered them; others stay (seeds.md A13).
+// Ephemeral items are deleted with the session that offered them; others stay (seeds.md A13).
 func TestEphemeralItems(t *testing.T) {
 	w := trial.New(t)
 	producer := w.Other()

@@ -8,34 +8,30 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Offer appends an item. If the connection breaks it goes on as Options.Offers says;
-// an error that client.IsAmbiguous, ErrUnknown among them, is that there may be an item
-// nevertheless.
+// Offer appends an item. Options.Offers says what it does if the connection breaks. If an
+// error IsAmbiguous, as ErrUnknown is, the item may be in the queue.
 func (q *Queue) Offer(ctx context.Context, data []byte) error {
 	return q.offer(ctx, DefaultPriority, data)
 }
 
-// OfferAll appends items. As many as fit in one request go together: all of them get
-// into the queue or none, with nothing in between. The error is an *OfferError if some
-// may have got there.
+// OfferAll appends items. As many as fit into one request are appended together, or not at
+// all, with nothing in between. The error is an *OfferError if some may be in the queue.
 func (q *Queue) OfferAll(ctx context.Context, items [][]byte) error {
 	return q.offer(ctx, DefaultPriority, items...)
 }
 
-// OfferError is that of several items some were offered, and then one was not.
+// OfferError means that some of several items were offered, but not all.
 type OfferError struct {
-	Offered int // how many are in the queue for sure: the first ones
+	Offered int // how many are certainly in the queue: the first ones
 	Err     error
 }
 
-// Error says what happened to the others.
 func (e *OfferError) Error() string { return "offer items: " + e.Err.Error() }
 
-// Unwrap returns why no more were offered.
 func (e *OfferError) Unwrap() error { return e.Err }
 
-// How much goes into one request: far below the servers' limit, which is 1 MiB, and
-// little enough for others to get their turn.
+// The limits of one request are far below the servers', which is 1 MiB, so that others get
+// their turn.
 const (
 	batchItems = 256
 	batchBytes = 256 << 10
@@ -51,6 +47,15 @@ func batch(items [][]byte) int {
 		}
 	}
 	return len(items)
+}
+
+// offerRanked is offer with a rank that the caller has chosen; what is the error's text if
+// there is no such rank.
+func (q *core) offerRanked(ctx context.Context, rank int64, what string, items [][]byte) error {
+	if rank < 0 || rank > q.naming.most {
+		return badArgument(q.dir, what)
+	}
+	return q.offer(ctx, rank, items...)
 }
 
 func (q *core) offer(ctx context.Context, rank int64, items ...[]byte) error {
@@ -77,8 +82,12 @@ func (q *core) offer(ctx context.Context, rank int64, items ...[]byte) error {
 	return nil
 }
 
-// change does the operations as one, which create things below q.dir, as
-// Options.Offers says. It makes q.dir if need be.
+// rounds is how often a request is repeated because the connection broke, or because a
+// node above was deleted.
+const rounds = 10
+
+// change does operations that create nodes below q.dir, as Options.Offers says. It creates
+// q.dir if there is none.
 func (q *core) change(ctx context.Context, ops []client.Op) error {
 	for round := 1; ; round++ {
 		err := q.attempt(ctx, ops)
@@ -102,12 +111,32 @@ func (q *core) attempt(ctx context.Context, ops []client.Op) error {
 	}
 	for {
 		_, err := q.c.Multi(ctx, ops...)
-		if !client.IsAmbiguous(err) || q.o.Offers == AtMostOnce {
-			return err
-		}
-		// A read waits for the connection, and for as long as the policy says.
-		if _, lookErr := q.c.Exists(ctx, q.dir); lookErr != nil {
+		if !client.IsAmbiguous(err) || q.o.Offers == AtMostOnce || !q.reconnected(ctx) {
 			return err
 		}
 	}
+}
+
+// reconnected waits until the connection is back, as the client's policy says.
+func (q *core) reconnected(ctx context.Context) bool {
+	_, err := q.c.Exists(ctx, q.dir)
+	return err == nil
+}
+
+// once does the operations as one change, with a receipt. The error is ErrUnknown if it is
+// not known whether that was done.
+func (q *core) once(ctx context.Context, ops ...client.Op) error {
+	_, err := q.receipts.Do(ctx, ops...)
+	if client.IsAmbiguous(err) {
+		return unknown(q.path, err)
+	}
+	return err
+}
+
+// failed returns the index of the operation of a multi that failed, or -1.
+func failed(err error) int {
+	if m, ok := errors.AsType[*client.MultiError](err); ok {
+		return m.Index
+	}
+	return -1
 }

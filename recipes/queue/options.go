@@ -7,23 +7,23 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// Guarantee says what may happen to an item if the connection breaks, or the session
-// ends, while it is on its way.
+// Guarantee says what may happen to an item if the connection breaks, or the session ends,
+// while it is being offered or taken.
 type Guarantee int
 
 const (
-	// ExactlyOnce: neither is an item doubled nor lost. If that can't be told
-	// because the session has ended the error says so: ErrUnknown.
+	// ExactlyOnce means that no item is doubled or lost. If that can't be known because the
+	// session has ended, the error is ErrUnknown.
 	ExactlyOnce Guarantee = iota
-	// AtLeastOnce: an offer is repeated blindly, so there may be duplicates; an item
-	// that this consumer may have taken is returned, though another one may have it.
+	// AtLeastOnce means that an offer is repeated without a look, so that there may be
+	// duplicates, and that an item is returned if this consumer or another one has taken it.
 	AtLeastOnce
-	// AtMostOnce: an offer is never repeated if it may have been done: its error
-	// IsAmbiguous then; an item that another consumer may have is not returned.
+	// AtMostOnce means that an offer is not repeated if it may have been done (its error
+	// IsAmbiguous), and that an item is not returned if another consumer may have it.
 	AtMostOnce
 )
 
-// Layout is what the nodes of items are called.
+// Layout is how the nodes of items are called.
 type Layout int
 
 const (
@@ -37,43 +37,42 @@ const (
 	Book
 )
 
-// DefaultPriority is that of items which are offered without one, as with kazoo.
+// DefaultPriority is the priority of items that are offered without one, as with kazoo.
 const DefaultPriority = 100
 
-// Options are what a queue can be told. The zero value is good for most.
+// Options configure a queue. The zero value is good for most.
 type Options struct {
-	// Layout is what items are called; 0 is Apache, and Kazoo for a Priority queue.
-	// Delay, Bounded and Leased have one each that is not up to choice.
+	// Layout is how items are called; 0 means Apache, and Kazoo for a Priority queue. It
+	// must be 0 for the other kinds of queue, which have their own.
 	Layout Layout
 
-	// Ephemeral has items that go with the session of whoever offered them.
-	// Otherwise they stay until they are taken.
+	// Ephemeral items are deleted when the session that offered them ends. Others stay
+	// until they are taken.
 	Ephemeral bool
 
-	// Offers and Takes say what may happen when connections break.
+	// Offers and Takes say what may happen when the connection breaks.
 	Offers, Takes Guarantee
 
-	// Exclusive has one consumer at a time: the first to take has the queue for
-	// itself until it is closed, or its session ends; then it is the next one's
-	// turn. Only consumers that have set it keep to that.
+	// Exclusive allows one consumer at a time: the first one until it is closed or its
+	// session ends, and then the next. Only consumers that have set it observe it.
 	Exclusive bool
 
-	// Unordered takes any of the first items of the list instead of the first, so
-	// that consumers get in each other's way less. Priorities don't count then.
+	// Unordered takes any of the first items of the list, so that consumers collide less.
+	// Priorities do not count then.
 	Unordered bool
 
-	// MaxAttempts is how often an item of a Leased queue is handed out before it
-	// counts as one that nobody can work on: see Leased. 0 is any number.
+	// MaxAttempts is how often an item of a Leased queue is handed out before it is moved
+	// to the dead ones. 0 means any number.
 	MaxAttempts int
 
-	// Clock is what a Delay queue goes by; nil is this machine's.
+	// Clock is the clock of a Delay queue; nil means that of the machine.
 	Clock Clock
 
-	// ACL is that of new nodes; nil is client.OpenACL.
+	// ACL is the access list of new nodes; nil means client.OpenACL.
 	ACL []client.ACL
 }
 
-// Clock tells the time. time.Now and time.After are one.
+// Clock tells the time, as time.Now and time.After do.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
@@ -99,7 +98,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// mode is how items are created.
+// mode returns the mode of new items.
 func (o *Options) mode() client.CreateMode {
 	if o.Ephemeral {
 		return client.EphemeralSequential

@@ -4,20 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/receipt"
 )
 
-// Queue is a queue, first in, first out. All its methods may be called from any
-// goroutine. It runs none of its own.
-type Queue struct{ core }
+// Queue is a queue, first in, first out. It may be used from any goroutine.
+type Queue struct{ consumer }
 
-// New returns the queue at path. It does not talk to the servers. The client stays
-// the caller's.
+// New returns the queue at path. It sends no request. The caller closes the client.
 func New(c *client.Client, path string, o Options) (*Queue, error) {
 	if o.Layout == 0 {
 		o.Layout = Apache
@@ -26,27 +23,22 @@ func New(c *client.Client, path string, o Options) (*Queue, error) {
 	if err := q.init(c, path, o, o.Layout.naming()); err != nil {
 		return nil, err
 	}
+	q.source = &listed{core: &q.core, waiting: newPermit()}
 	return q, nil
 }
 
-// core is what all kinds of queue have in common: the items below one path, and the
-// calls that are under way.
+// core is the part that all kinds of queue share: the items below one path, the offers,
+// and the calls that are under way.
 type core struct {
-	c      *client.Client
-	path   string // of the queue
-	dir    string // of the items: path itself but for Bounded and Leased
-	also   string // a directory that goes with it; may be ""
-	o      Options
-	naming naming
-	// find returns up to n items to take, which are not in the stock then; only if
-	// wait is false there may be none.
-	find     func(ctx context.Context, n int, wait bool) ([]*entry, error)
-	slotOf   func(*entry) string // the node that goes with an item; may be nil
+	c        *client.Client
+	path     string // of the queue
+	dir      string // of the items: path, except for Bounded and Leased
+	also     string // a second directory, or ""
+	o        Options
+	naming   naming
 	receipts *receipt.Book
 	stock    stock
-	sole     *sole  // nil unless Options.Exclusive
-	listing  permit // to read the list, and fill the stock
-	sentry   permit // to wait for items
+	listing  permit // to read the list and to fill the stock
 	life     lifetime
 }
 
@@ -61,13 +53,16 @@ func (q *core) init(c *client.Client, path string, o Options, n naming) error {
 		o.Clock = wallClock{}
 	}
 	q.c, q.path, q.o, q.naming = c.Steady(), path, o, n
-	q.receipts = newReceipts(q.c, path+"-receipts", o.ACL)
-	q.listing, q.sentry = newPermit(), newPermit()
+	receipts := path + "-receipts"
+	q.receipts = receipt.New(q.c, receipt.Options{
+		Path: func() string { return line.Join(receipts, line.NewID()) },
+		Missing: func(ctx context.Context) error {
+			return settle.Ensure(ctx, q.c, receipts, client.CreateOptions{Mode: client.Container, ACL: o.ACL})
+		},
+		ACL: o.ACL,
+	})
+	q.listing = newPermit()
 	q.life.init()
-	q.find = q.findListed
-	if o.Exclusive {
-		q.sole = newSole(q.c, path+"-consumer", o.ACL)
-	}
 	q.setDirs(path, "")
 	return nil
 }
@@ -77,18 +72,42 @@ func (q *core) setDirs(dir, also string) {
 	q.stock.c, q.stock.dir = q.c, dir
 }
 
-// ensure makes the directories.
+// ensure creates the directories.
 func (q *core) ensure(ctx context.Context) error {
-	if err := ensure(ctx, q.c, q.dir, q.o.ACL); err != nil || q.also == "" {
-		return err
+	err := q.ensureNode(ctx, q.dir)
+	if err == nil && q.also != "" {
+		err = q.ensureNode(ctx, q.also)
 	}
-	return ensure(ctx, q.c, q.also, q.o.ACL)
+	return err
+}
+
+// ensureNode creates a node below containers. The node itself is persistent: with a
+// container the numbers of its children could begin again while somebody has a list.
+func (q *core) ensureNode(ctx context.Context, path string) error {
+	_, err := settle.CreateInContainer(ctx, q.c, path, nil, settle.CreateOptions{ACL: q.o.ACL})
+	if errors.Is(err, client.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// list returns the items, the first one first.
+func (q *core) list(ctx context.Context) ([]*entry, error) {
+	list, err := q.c.Children(ctx, q.dir)
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.naming.parseAll(q.dir, list.Names)
 }
 
 // Path returns the path of the queue.
 func (q *core) Path() string { return q.path }
 
-// Len returns how many items there are. A queue that nobody has used has none.
+// Len returns the number of items, including those that are leased and drafts. A queue
+// that nobody has used has none.
 func (q *core) Len(ctx context.Context) (int, error) {
 	ctx, end, err := q.life.begin(ctx)
 	if err != nil {
@@ -99,78 +118,40 @@ func (q *core) Len(ctx context.Context) (int, error) {
 	return int(found.Stat.NumChildren), err
 }
 
-// Close ends the calls that are under way, waits for them and gives up what the
-// consumer has on the servers besides items. Items stay, except ephemeral ones: these
-// go with the session. Afterwards all calls return recipes.ErrClosed.
-// It is idempotent.
-func (q *core) Close(ctx context.Context) error {
+// consumer is a queue whose items are gone when they are taken.
+type consumer struct {
+	core
+	source source
+	sole   *sole // nil unless Options.Exclusive
+}
+
+// source finds the items that a consumer takes next.
+type source interface {
+	// find returns up to n items and takes them out of the stock. Only if wait is false
+	// there may be none.
+	find(ctx context.Context, n int, wait bool) ([]*entry, error)
+	// close ends what the source has at the servers. No call is under way.
+	close(ctx context.Context)
+}
+
+func (q *consumer) init(c *client.Client, path string, o Options, n naming) error {
+	err := q.core.init(c, path, o, n)
+	if err == nil && o.Exclusive {
+		layout := &line.Layout{Labels: []string{"lock-"}}
+		q.sole = &sole{line: &line.Line{Client: q.c, Path: path + "-consumer", Layout: layout, ACL: o.ACL}, turn: newPermit()}
+	}
+	return err
+}
+
+// Close ends the calls that are under way, waits for them, and deletes the nodes of this
+// consumer that are no items. Items stay, but ephemeral ones only until the session ends.
+// Later calls return recipes.ErrClosed. It is idempotent.
+func (q *consumer) Close(ctx context.Context) error {
 	q.life.close()
-	var errs []error
+	q.source.close(ctx)
+	var err error
 	if q.sole != nil {
-		errs = append(errs, q.sole.close(ctx))
+		err = q.sole.leave(ctx)
 	}
-	errs = append(errs, q.receipts.Close(ctx))
-	return errors.Join(errs...)
-}
-
-// permit is had by one at a time.
-type permit chan struct{}
-
-func newPermit() permit {
-	p := make(permit, 1)
-	p <- struct{}{}
-	return p
-}
-
-func (p permit) get(ctx context.Context) error {
-	select {
-	case <-p:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (p permit) put() { p <- struct{}{} }
-
-// lifetime keeps count of calls, and ends them.
-type lifetime struct {
-	ctx    context.Context // ends when it is closed
-	cancel context.CancelFunc
-
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup
-}
-
-func (l *lifetime) init() { l.ctx, l.cancel = context.WithCancel(context.Background()) }
-
-// begin returns the context of a call: it ends with ctx, and when it is closed. end
-// has to be called.
-func (l *lifetime) begin(ctx context.Context) (call context.Context, end func(), err error) {
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, nil, recipes.ErrClosed
-	}
-	l.calls.Add(1)
-	call, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(recipes.ErrClosed) })
-	return call, func() {
-		stop()
-		cancel(nil)
-		l.calls.Done()
-	}, nil
-}
-
-// close returns when no call is under way.
-func (l *lifetime) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.cancel()
-	l.calls.Wait()
+	return errors.Join(err, q.receipts.Close(ctx))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// entry is an item as seen in the list.
+// entry is an item in the list.
 type entry struct {
 	name   string
 	rank   int64 // a priority, or the time from which on it may be taken
@@ -22,73 +22,68 @@ type entry struct {
 	node  *client.Future[client.Node]
 }
 
-// ask begins to read the item, if that was not done yet.
+// ask begins to read the item, once.
 func (e *entry) ask(c *client.Client, dir string) {
 	e.asked.Do(func() { e.node = c.Async().Get(line.Join(dir, e.name)) })
 }
 
-// read returns the item as it was when it was read, which may be a while ago.
+// read returns the item as it was when it was read, which may have been long ago.
 func (e *entry) read(ctx context.Context, c *client.Client, dir string) (client.Node, error) {
 	e.ask(c, dir)
 	node, err := e.node.Wait(ctx)
 	if err == nil || errors.Is(err, client.ErrNoNode) || ctx.Err() != nil {
 		return node, err
 	}
-	node2, err := c.Get(ctx, line.Join(dir, e.name)) // the connection broke
-	return client.Node{Data: node2.Data, Stat: node2.Stat}, err
+	node, err = c.Get(ctx, line.Join(dir, e.name)) // the connection broke
+	return client.Node{Data: node.Data, Stat: node.Stat}, err
 }
 
-// Reading ahead begins with one item and goes on to this many, if items are taken one
-// after the other. window is also what Options.Unordered takes from.
+// window is how many items are read ahead at most, and how many of the first ones
+// Options.Unordered takes from.
 const window = 32
 
 // stock is what is left of a list of items. It may be used from any goroutine.
 type stock struct {
 	c   *client.Client
 	dir string
-	// more, if not nil, tells whoever waits that there is something again.
+	// more, if not nil, gets a token when there may be items again.
 	more chan struct{}
 
 	mu      sync.Mutex
 	entries []*entry // sorted
-	ahead   int      // how many to read ahead
+	ahead   int      // how many to read ahead; it grows while items are taken
 }
 
-// fill replaces what is there.
+// fill replaces the items.
 func (s *stock) fill(entries []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries, s.ahead = entries, 0
 }
 
-// pop takes out the first n items that are ready, any of the first if any is true.
-// ready may be nil.
-func (s *stock) pop(n int, some bool, ready func(*entry) bool) []*entry {
-	taken, next := s.popped(n, some, ready)
-	for _, e := range taken {
-		e.ask(s.c, s.dir)
-	}
-	for _, e := range next {
+// pop takes out the first n items whose rank is not higher than most, or n of the first
+// items at random if unordered is true, and begins to read them and the next ones.
+func (s *stock) pop(n int, most int64, unordered bool) []*entry {
+	taken, next := s.popped(n, most, unordered)
+	for _, e := range slices.Concat(taken, next) {
 		e.ask(s.c, s.dir)
 	}
 	return taken
 }
 
 // popped is pop without the reading. next has the items to be read ahead.
-func (s *stock) popped(n int, some bool, ready func(*entry) bool) (taken, next []*entry) {
+func (s *stock) popped(n int, most int64, unordered bool) (taken, next []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !some {
-		n = min(n, len(s.entries))
-		for len(taken) < n && (ready == nil || ready(s.entries[len(taken)])) {
-			taken = append(taken, s.entries[len(taken)])
+	for len(taken) < n && len(s.entries) > 0 && s.entries[0].rank <= most {
+		if unordered { // any of the first takes the place of the first
+			i := rand.IntN(min(len(s.entries), window))
+			e := s.entries[i]
+			copy(s.entries[1:i+1], s.entries[:i])
+			s.entries[0] = e
 		}
-		s.entries = s.entries[len(taken):]
-	}
-	for some && len(taken) < n && len(s.entries) > 0 {
-		i := rand.IntN(min(len(s.entries), window))
-		taken = append(taken, s.entries[i])
-		s.entries = slices.Delete(s.entries, i, i+1)
+		taken = append(taken, s.entries[0])
+		s.entries = s.entries[1:]
 	}
 	next = slices.Clone(s.entries[:min(s.ahead, len(s.entries))])
 	s.ahead = min(2*s.ahead+1, window)
@@ -111,7 +106,7 @@ func (s *stock) put(entries ...*entry) {
 	}
 }
 
-// drop takes an item out that is gone.
+// drop removes an item that is gone.
 func (s *stock) drop(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -323,8 +323,7 @@ func TestStormOfABoundedQueue(t *testing.T) {
 	})
 }
 
-// fenced is what leased work changes: it refuses whoever has been overtaken, as its
-// users should.
+// fenced is what leased work changes: it refuses lower tokens than it has seen.
 type fenced struct {
 	mu    sync.Mutex
 	token map[string]client.Zxid
@@ -348,8 +347,8 @@ func (f *fenced) done(word string) {
 	f.acked[word]++
 }
 
-// Leased items in storms: each is acknowledged once, by the one who had it last, and
-// none is left behind or lost.
+// Leased items in storms: each is acknowledged once, by its last consumer, and none is
+// left or lost.
 func TestStormOfLeases(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2, Faults: 40}, func(s *trial.Storm) {
 		f := &fenced{token: make(map[string]client.Zxid), acked: make(map[string]int)}
@@ -380,7 +379,7 @@ func TestStormOfLeases(t *testing.T) {
 				return []error{err1, err2}
 			}
 			if round%4 == 0 {
-				return []error{err1, l.Nack(s.Ctx)}
+				return []error{err1, l.Release(s.Ctx)}
 			}
 			return []error{err1, finish(l)}
 		})

@@ -42,7 +42,7 @@ func TestSweep(t *testing.T) {
 	if n, err := q.Sweep(w.Ctx, time.Hour); n != 0 || err != nil {
 		t.Errorf("Sweep of a young draft = %d, %v", n, err)
 	}
-	for n := 0; n == 0; { // until the leader's clock goes on
+	for n := 0; n == 0; { // until the leader's clock advances
 		var err error
 		n, err = q.Sweep(w.Ctx, time.Millisecond)
 		w.Must(err)
@@ -67,7 +67,7 @@ func TestSweepOfADraftThatIsOffered(t *testing.T) {
 		}
 	})
 	q := openTwoPhase(w, c, "/q", queue.Options{})
-	for old := false; !old; { // until the leader's clock goes on
+	for old := false; !old; { // until the leader's clock advances
 		if _, err := w.Look.Set(w.Ctx, "/q", nil, client.AnyVersion); err != nil {
 			t.Fatal(err)
 		}

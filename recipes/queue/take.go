@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/internal/line"
@@ -10,9 +11,9 @@ import (
 
 // Poll takes the first item; ok is false if there is none. It does not wait for one.
 //
-// What it returns was taken out of the queue, and what it took out it returns, as far
-// as Options.Takes says. ErrUnknown is that this can't be known: see UnknownError.
-func (q *core) Poll(ctx context.Context) (data []byte, ok bool, err error) {
+// Options.Takes says how certain it is that this consumer, and no other, has taken what
+// Poll returns. If that can't be known, the error is ErrUnknown: see UnknownError.
+func (q *consumer) Poll(ctx context.Context) (data []byte, ok bool, err error) {
 	items, err := q.take(ctx, 1, false)
 	if len(items) == 0 {
 		return nil, false, err
@@ -22,7 +23,7 @@ func (q *core) Poll(ctx context.Context) (data []byte, ok bool, err error) {
 
 // Take is Poll that waits for an item. If the session ends, the error wraps
 // recipes.ErrLost.
-func (q *core) Take(ctx context.Context) ([]byte, error) {
+func (q *consumer) Take(ctx context.Context) ([]byte, error) {
 	items, err := q.take(ctx, 1, true)
 	if err != nil {
 		return nil, err
@@ -30,26 +31,21 @@ func (q *core) Take(ctx context.Context) ([]byte, error) {
 	return items[0], nil
 }
 
-// PollAll is Poll of up to limit items at a time, in order, and fewer if others take
-// them at the same time. There is no item only if the queue was empty, or with an
-// error. One request takes up to 256.
-func (q *core) PollAll(ctx context.Context, limit int) ([][]byte, error) {
+// PollAll is Poll of up to limit items, in order, or fewer if others take them at the same
+// time. It returns none only if the queue was empty, or with an error. One request takes up
+// to 256.
+func (q *consumer) PollAll(ctx context.Context, limit int) ([][]byte, error) {
 	return q.take(ctx, limit, false)
 }
 
-// TakeAll is PollAll that waits for the first item. If the session ends, the error
-// wraps recipes.ErrLost.
-func (q *core) TakeAll(ctx context.Context, limit int) ([][]byte, error) {
+// TakeAll is PollAll that waits for the first item. If the session ends, the error wraps
+// recipes.ErrLost.
+func (q *consumer) TakeAll(ctx context.Context, limit int) ([][]byte, error) {
 	return q.take(ctx, limit, true)
 }
 
-// Remove is Poll that returns ErrEmpty if there is no item.
-func (q *core) Remove(ctx context.Context) ([]byte, error) {
-	return orEmpty(q.Poll(ctx))
-}
-
-// Peek returns the first item and leaves it there; ok is false if there is none.
-func (q *core) Peek(ctx context.Context) (data []byte, ok bool, err error) {
+// Peek returns the first item and leaves it in the queue; ok is false if there is none.
+func (q *consumer) Peek(ctx context.Context) (data []byte, ok bool, err error) {
 	ctx, end, err := q.life.begin(ctx)
 	if err != nil {
 		return nil, false, err
@@ -57,23 +53,23 @@ func (q *core) Peek(ctx context.Context) (data []byte, ok bool, err error) {
 	defer end()
 	for {
 		entries, err := q.list(ctx)
-		if err != nil || len(entries) == 0 {
+		if err != nil {
 			return nil, false, err
 		}
 		drafts := 0
 		for _, e := range entries {
-			node, err := q.c.Get(ctx, line.Join(q.dir, e.name))
+			path := line.Join(q.dir, e.name)
+			node, err := q.c.Get(ctx, path)
 			if errors.Is(err, client.ErrNoNode) {
 				continue
 			}
 			if err == nil {
-				node.Data, err = q.naming.decode(line.Join(q.dir, e.name), node.Data)
+				node.Data, err = q.naming.decode(path, node.Data)
 			}
-			if errors.Is(err, errDraft) {
-				drafts++
-				continue
+			if !errors.Is(err, errDraft) {
+				return node.Data, err == nil, err
 			}
-			return node.Data, err == nil, err
+			drafts++
 		}
 		if drafts == len(entries) {
 			return nil, false, nil
@@ -81,20 +77,8 @@ func (q *core) Peek(ctx context.Context) (data []byte, ok bool, err error) {
 	}
 }
 
-// Element is Peek that returns ErrEmpty if there is no item.
-func (q *core) Element(ctx context.Context) ([]byte, error) {
-	return orEmpty(q.Peek(ctx))
-}
-
-func orEmpty(data []byte, ok bool, err error) ([]byte, error) {
-	if err == nil && !ok {
-		err = ErrEmpty
-	}
-	return data, err
-}
-
 // take takes up to limit items, and waits for the first one if wait is true.
-func (q *core) take(ctx context.Context, limit int, wait bool) (items [][]byte, err error) {
+func (q *consumer) take(ctx context.Context, limit int, wait bool) (items [][]byte, err error) {
 	defer func() { err = line.Lost(err) }()
 	if limit < 1 {
 		return nil, badArgument(q.path, "the limit should be at least 1")
@@ -109,7 +93,7 @@ func (q *core) take(ctx context.Context, limit int, wait bool) (items [][]byte, 
 		return nil, err
 	}
 	for {
-		entries, err := q.find(ctx, min(limit, batchItems), wait)
+		entries, err := q.source.find(ctx, min(limit, batchItems), wait)
 		if err != nil || len(entries) == 0 {
 			return nil, err
 		}
@@ -125,85 +109,77 @@ func (q *core) take(ctx context.Context, limit int, wait bool) (items [][]byte, 
 	}
 }
 
-// findListed returns up to n items; only if wait is false there may be none.
-func (q *core) findListed(ctx context.Context, n int, wait bool) ([]*entry, error) {
-	if wait {
-		return q.await(ctx, n)
-	}
-	return q.pop(ctx, n)
+// listed is the source of a queue whose new items come last: it reads the list when it has
+// used up the one before.
+type listed struct {
+	*core
+	waiting permit // to wait for items
 }
 
-// pop returns up to n items of the stock, of a new list if that is used up, and none
-// only if a list of now has none.
-func (q *core) pop(ctx context.Context, n int) ([]*entry, error) {
-	if e := q.stock.pop(n, q.o.Unordered, nil); len(e) > 0 {
+// find has only one of the calls that wait watch the list. When that has its items, the
+// next one finds the others in the stock.
+func (l *listed) find(ctx context.Context, n int, wait bool) ([]*entry, error) {
+	if !wait {
+		return l.pop(ctx, n)
+	}
+	if e := l.popStock(n); len(e) > 0 {
 		return e, nil
 	}
-	if err := q.listing.get(ctx); err != nil {
+	if err := l.waiting.get(ctx); err != nil {
 		return nil, err
 	}
-	defer q.listing.put()
-	if e := q.stock.pop(n, q.o.Unordered, nil); len(e) > 0 {
-		return e, nil // somebody else has read the list meanwhile
-	}
-	entries, err := q.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	q.stock.fill(entries)
-	return q.stock.pop(n, q.o.Unordered, nil), nil
-}
-
-// list reads the list of items.
-func (q *core) list(ctx context.Context) ([]*entry, error) {
-	list, err := q.c.Children(ctx, q.dir)
-	if errors.Is(err, client.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return q.naming.parseAll(q.dir, list.Names)
-}
-
-// await is pop that waits. Of the calls that wait only one watches the list; it goes
-// when it has its items, and the next one finds the others in the stock.
-func (q *core) await(ctx context.Context, n int) ([]*entry, error) {
-	if e := q.stock.pop(n, q.o.Unordered, nil); len(e) > 0 {
-		return e, nil
-	}
-	if err := q.sentry.get(ctx); err != nil {
-		return nil, err
-	}
-	defer q.sentry.put()
+	defer l.waiting.put()
 	for {
-		entries, err := q.pop(ctx, n)
+		entries, err := l.pop(ctx, n)
 		if err != nil || len(entries) > 0 {
 			return entries, err
 		}
-		if err := q.watchEmpty(ctx); err != nil {
+		if err := l.watchEmpty(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// watchEmpty returns when the list may not be empty any more. It reads the list again
-// with the watch, so that nothing is missed that came since it was read without.
-func (q *core) watchEmpty(ctx context.Context) error {
-	list, err := q.c.ChildrenW(ctx, q.dir)
+func (l *listed) popStock(n int) []*entry { return l.stock.pop(n, math.MaxInt64, l.o.Unordered) }
+
+// pop returns up to n items of the stock, or of a new list. There are none only if that
+// list is empty.
+func (l *listed) pop(ctx context.Context, n int) ([]*entry, error) {
+	if e := l.popStock(n); len(e) > 0 {
+		return e, nil
+	}
+	if err := l.listing.get(ctx); err != nil {
+		return nil, err
+	}
+	defer l.listing.put()
+	if e := l.popStock(n); len(e) > 0 {
+		return e, nil // another call has read the list meanwhile
+	}
+	entries, err := l.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.stock.fill(entries)
+	return l.popStock(n), nil
+}
+
+// watchEmpty returns when the list may not be empty any more. It reads the list with the
+// watch, so that it misses nothing that came since it was read without.
+func (l *listed) watchEmpty(ctx context.Context) error {
+	list, err := l.c.ChildrenW(ctx, l.dir)
 	if errors.Is(err, client.ErrNoNode) {
-		return q.ensure(ctx)
+		return l.ensure(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if len(list.Names) > 0 {
-		dropWatch(ctx, list.Watch)
-		return nil
+	if len(list.Names) == 0 {
+		_, err = list.Watch.Next(ctx)
 	}
-	if _, err := list.Watch.Next(ctx); err != nil {
-		dropWatch(ctx, list.Watch)
-		return err
+	if len(list.Names) > 0 || err != nil {
+		line.DropWatch(ctx, list.Watch)
 	}
-	return nil
+	return err
 }
+
+func (l *listed) close(context.Context) {}

@@ -147,8 +147,8 @@ func TestNoItemIsMissed(t *testing.T) {
 	}
 }
 
-// Of many who wait for leases one is woken for each item, and acknowledgements don't
-// wake the others: wake-ups grow with the items, not with those who wait (A3).
+// Each item wakes one of many calls that wait for leases, and acknowledgements wake none: the
+// number of wake-ups depends on the items, not on the waiters (A3).
 func TestTraceLeasesHaveNoHerd(t *testing.T) {
 	const workers, items = 8, 8
 	w := trial.New(t)
@@ -175,8 +175,8 @@ func TestTraceLeasesHaveNoHerd(t *testing.T) {
 		w.Must((<-leases).Ack(w.Ctx))
 	}
 	work.Wait()
-	// For each item: the new entry and what comes of it (the claim, and at the next
-	// one's the acknowledgement), the end of the place in line, and of the claim.
+	// Each item has events of the new entry and what follows (the claim, and for the next
+	// item the acknowledgement), of the place in line, and of the claim.
 	if n := events.Load(); n > 7*items {
 		t.Errorf("%d items led to %d wake-ups of %d workers", items, n, workers)
 	}

@@ -11,38 +11,35 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// TwoPhase is a queue to which an offer can be repeated until it has succeeded, also
-// when its session has ended, or its process: the item is in the queue once. It is for
-// producers that remember what they offer, and for whom an ErrUnknown is not enough.
+// TwoPhase is a queue to which an offer can be repeated until it has succeeded, even after
+// the end of its session or its process: the item is in the queue once. It is for producers
+// that remember what they offer, and for which an ErrUnknown is not enough.
 //
-// An item is there as a draft first, which nobody can take, and then becomes consumable
-// in one change. Items are taken in the order in which their drafts were made; drafts
-// hold nobody up. Consumers need servers that know recursive watches: Apache ZooKeeper
-// 3.6 or later. Len counts drafts, too.
-//
-// All its methods may be called from any goroutine. It runs none of its own.
-type TwoPhase struct{ live }
+// An item is a draft first, which nobody can take, and then becomes consumable in one
+// change. Items are taken in the order in which their drafts were made; drafts delay no
+// other item. Consumers need servers that know recursive watches: Apache ZooKeeper 3.6 or
+// later. It may be used from any goroutine.
+type TwoPhase struct{ consumer }
 
-// NewTwoPhase returns the queue at path. It does not talk to the servers.
+// NewTwoPhase returns the queue at path. It sends no request.
 func NewTwoPhase(c *client.Client, path string, o Options) (*TwoPhase, error) {
 	if o.Layout != 0 || o.Unordered || o.Ephemeral || o.Offers != ExactlyOnce {
 		return nil, fmt.Errorf("queue: a two-phase queue has its own layout, order and way to offer: Options.Layout and Options.Offers should be 0, and Unordered and Ephemeral false")
 	}
 	q := &TwoPhase{}
-	if err := q.init(c, path, o, flagNaming); err != nil {
+	if err := q.initLive(c, path, o, flagNaming); err != nil {
 		return nil, err
 	}
 	return q, nil
 }
 
-// Sweep removes drafts that were made that long ago, by the leader's clock, and
-// returns how many: their producers have died, or have made others instead. It never
-// removes an item that has become consumable, whatever happens at the same time.
+// Sweep removes drafts that are older than age by the leader's clock, and returns how many.
+// Their producers have died, or have made other drafts. It never removes an item that has
+// become consumable.
 //
-// A producer that comes back to a draft which was removed finds no node, as if the item
-// had been taken, and its item is lost. So age has to be more than the time after which
-// anybody gives up repeating an offer: a day, say. What can't be removed is left for the
-// next time, and the error says why.
+// A producer that returns to a draft that was removed finds no node, as if the item had been
+// taken, and its item is lost. So age must be longer than any producer repeats an offer: a
+// day, say. The error says why drafts were left, if some were.
 func (q *TwoPhase) Sweep(ctx context.Context, age time.Duration) (removed int, err error) {
 	if age <= 0 {
 		return 0, badArgument(q.path, fmt.Sprintf("the age is %v: it should be positive", age))
@@ -52,7 +49,7 @@ func (q *TwoPhase) Sweep(ctx context.Context, age time.Duration) (removed int, e
 		return 0, err
 	}
 	defer end()
-	// The change tells what time it is for the leader.
+	// The Stat has the time of the leader.
 	now, err := q.c.Set(ctx, q.dir, nil, client.AnyVersion)
 	if errors.Is(err, client.ErrNoNode) {
 		return 0, nil
@@ -74,13 +71,13 @@ func (q *TwoPhase) Sweep(ctx context.Context, age time.Duration) (removed int, e
 			removed++
 		case errors.Is(failure, client.ErrNoNode), errors.Is(failure, client.ErrBadVersion): // consumable or taken
 		case err == nil:
-			err = failure // the first says it all
+			err = failure
 		}
 	}
 	return removed, err
 }
 
-// drafts returns the paths of those that were made before a time, in milliseconds.
+// drafts returns the paths of drafts that were made before a time in milliseconds.
 func (q *TwoPhase) drafts(ctx context.Context, before int64) (paths []string, err error) {
 	for e, err := range tree.Walk(ctx, q.c, q.dir, tree.WalkOptions{Depth: 1}) {
 		if err != nil {

@@ -8,20 +8,18 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// waiting is where those stand in line that wait for something which only one of
-// them can have: the first alone watches for it, so that only one is woken.
-type waiting struct {
-	line line.Line
-}
+// waiting is the line of those that wait for something which only one of them can have.
+// Only the first watches for it, so that only one is woken.
+type waiting struct{ line line.Line }
 
 func newWaiting(c *client.Client, path string, acl []client.ACL) waiting {
 	layout := &line.Layout{Labels: []string{"waiting-"}}
 	return waiting{line.Line{Client: c, Path: path, Layout: layout, ACL: acl}}
 }
 
-// until calls try until it is done, at first at once and then whenever it is the own
-// turn and something that watch sets a watch on has changed. watch may return none, to
-// have try called again.
+// until calls try until it is done: at once, and then, when it is first in line, whenever
+// something has changed that watch has set a watch on. If watch returns no watches, try is
+// called again.
 func (w *waiting) until(ctx context.Context, try func(context.Context) (done bool, err error), watch func(context.Context) ([]*client.Watch, error)) (err error) {
 	if done, err := try(ctx); done || err != nil {
 		return err
@@ -31,7 +29,7 @@ func (w *waiting) until(ctx context.Context, try func(context.Context) (done boo
 		return err
 	}
 	defer func() {
-		if leaveErr := place.Leave(ctx); err != nil { // else there is something to return
+		if leaveErr := place.Leave(ctx); err != nil { // else the caller has a result
 			err = errors.Join(err, leaveErr)
 		}
 	}()
@@ -49,7 +47,7 @@ func (w *waiting) until(ctx context.Context, try func(context.Context) (done boo
 		}
 		for _, w := range watches {
 			if !w.Fired() {
-				dropWatch(ctx, w)
+				line.DropWatch(ctx, w)
 			}
 		}
 		if done || err != nil {
@@ -58,22 +56,21 @@ func (w *waiting) until(ctx context.Context, try func(context.Context) (done boo
 	}
 }
 
-// anyOf waits until one of the watches is told something. There are one or two.
+// anyOf waits for an event of one of the watches. There are two at most.
 func anyOf(ctx context.Context, watches []*client.Watch) error {
-	var second <-chan client.Event
-	switch len(watches) {
-	case 0:
-		return nil
-	case 2:
-		second = watches[1].Events()
+	var events [2]<-chan client.Event
+	for i, w := range watches {
+		events[i] = w.Events()
 	}
-	w := watches[0]
+	if len(watches) == 0 {
+		return nil
+	}
 	select {
-	case _, ok := <-w.Events():
+	case _, ok := <-events[0]:
 		if !ok {
-			return w.Err()
+			return watches[0].Err()
 		}
-	case _, ok := <-second:
+	case _, ok := <-events[1]:
 		if !ok {
 			return watches[1].Err()
 		}

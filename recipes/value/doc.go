@@ -1,5 +1,5 @@
-// Package value is a value that several programs share: they read it, follow it, and
-// change it without losing each other's changes.
+// Package value has a value, or a number, that several programs share: they read it,
+// follow it, and change it without losing each other's changes.
 //
 //	limits, err := value.New(c, "/app/limits", value.Options[Limits]{Seed: Limits{Rate: 100}})
 //	...
@@ -9,46 +9,59 @@
 //	})
 //	for now, err := range limits.Follow(ctx) { ... }
 //
-// It stands on typed.Node, and has what that leaves to its user: the node is made
-// when it is first changed, and a change whose reply is lost is found out about.
+// A Counter gives each program its own numbers:
+//
+//	orders, err := value.NewCounter(c, "/app/orders", value.CounterOptions{Exact: true})
+//	...
+//	defer orders.Close(context.Background())
+//	n, err := orders.Increment(ctx) // nobody else gets n.After
 //
 // # Layout on the tree
 //
 //	/app/limits                the value, as the codec writes it
 //	/app/limits/_c_GUID-mark   ephemeral, empty; with Options.Exact only
 //
-// The node is persistent and what is missing above it containers. While there is no
-// node the value is the seed. Curator's SharedValue and DistributedAtomicValue have the
-// same layout with raw bytes: take a codec of those.
+// The node is persistent, and nodes above it are containers. While there is no node the
+// value is the seed. With a codec of raw bytes it is the layout of Curator's SharedValue
+// and DistributedAtomicValue. The data of a Counter is that of
+//
+//	Long     8 bytes, big endian: Curator's DistributedAtomicLong
+//	Int      4 bytes, big endian: Curator's SharedCount and DistributedAtomicInteger,
+//	         kazoo's Counter with support_curator
+//	Decimal  text such as -12: kazoo's Counter with whole numbers
+//
+// These programs can count at the same node. Curator and kazoo repeat an increment whose
+// reply was lost. CounterOptions.Lock is a lock of recipes/lock with Curator's layout: the
+// path of PromotedToLock.
 //
 // # What it guarantees
 //
-// Updates are serial: each is made of the value that it replaces, as the node's version
-// says. A change is done once or not at all, and one that failed was not done, unless
-// client.IsAmbiguous(err) says that it may have been. That is when:
+// Changes are serial: each replaces the version of the node that it was computed from. A
+// change is done once, and one that failed was not done, unless client.IsAmbiguous(err)
+// reports that it may have been:
 //
-//   - The connection breaks before or after a request: it is found out whether the
-//     change was made, and if not it is made. Without Exact that can't be found
-//     out if another has since made the node's data the same, or has changed it
-//     further: then the error is client.ErrBadVersion and ambiguous. With Exact it always
-//     can: the change comes with one of a node of its own, a mark, as one multi, and
-//     the mark's version tells.
-//   - The session ends at that moment, and its mark goes with it: the error is
-//     client.ErrSessionExpired and ambiguous. Who can't live with that gives his
-//     request a name: package idempotent.
-//   - ctx ends, or the connection breaks again and again.
-//   - A leader that is lost is a broken connection and no more. A process that is
-//     stopped for long finds, when it goes on, that its version is old.
+//   - The connection breaks: the call finds out whether the change was made, and makes it
+//     if not. Without Exact this is impossible if others have set the same data, or have
+//     changed the node further: then the error is client.ErrBadVersion and ambiguous. With
+//     Exact it is always possible: each change is a multi that also sets an ephemeral node
+//     of the session, the mark, whose version tells.
+//   - The session ends during a change, and its mark with it: the error is
+//     client.ErrSessionExpired and ambiguous. Package idempotent avoids that by naming
+//     requests.
+//   - The context ends during a change, or the connection breaks again and again: the
+//     error is ambiguous.
+//   - The process is stopped: its version is old when it continues, and the change is
+//     refused. This holds under the lock of a Counter, too; the lock only keeps contenders
+//     from spoiling each other's attempts.
 //
 // # What the caller must do
 //
-// Update's function may be called several times: it must do nothing but compute. A node
-// that is deleted and made anew while a change is under way may have the same version
-// by chance: don't delete it while it is in use. A Value that is Exact has to be closed,
-// or its marks stay until the session ends: as many as there ever were changes under way
-// at once.
+// Close what is Exact: otherwise its marks stay until the session ends, as many as there
+// were changes at the same time. Do not delete the node while it is in use: a new one may
+// have the same version by chance. Do not repeat an ambiguous count if gaps do no harm but
+// duplicates do.
 //
 // # Goroutines
 //
-// A Value has none, and may be used from any.
+// There are none, but for the one that watches a Counter's lock while it is held.
 package value

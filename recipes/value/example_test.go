@@ -23,7 +23,7 @@ func Example() {
 		return
 	}
 	_, err = shared.Update(ctx, func(l limits) (limits, error) {
-		l.Rate *= 2 // of the newest value, whoever has set that
+		l.Rate *= 2 // of the newest value
 		return l, nil
 	})
 	if err != nil {

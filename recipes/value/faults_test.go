@@ -138,8 +138,8 @@ func everyFault(t *testing.T, renew, exact bool) {
 	})
 }
 
-// After a lost reply the value alone can't tell one's own change from another's that is
-// the same: without marks that is ambiguous, with a mark it is known.
+// After a lost reply the value alone can't tell a change from the same change by another client:
+// without marks the error is ambiguous, with a mark the outcome is known.
 func TestSameChangeByAnother(t *testing.T) {
 	for _, exact := range []bool{true, false} {
 		t.Run(fmt.Sprintf("exact=%t", exact), func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Each change wakes whoever follows once; nothing is asked for in between.
+// Each change wakes a follower once, which sends no requests in between.
 func TestTraceFollow(t *testing.T) {
 	w := trial.New(t)
 	admin, err := value.New(w.Other(), "/n", value.Options[int]{Seed: 7})
@@ -83,7 +83,7 @@ func TestTraceFollow(t *testing.T) {
 	}
 }
 
-// While there is no node the value is the seed, also for whoever follows.
+// While there is no node the value is the seed, also for followers.
 func TestSeed(t *testing.T) {
 	w := trial.New(t)
 	v, err := value.New(w.C, "/a/b/n", value.Options[int]{Seed: 7})

@@ -9,29 +9,47 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// rounds is how often a change is begun anew because the connection broke under it. In
-// between the connection is back, for which the view's policy waits.
+// rounds is how often a change is tried again because the connection broke. Between two
+// attempts the connection is back, for which the view's policy waits.
 const rounds = 20
 
-// write is a change of one version of the node, without a mark.
-type write struct {
-	c    *client.Client // of one session: see line.Bind
-	path string
-	data []byte
-	old  client.Stat
+// writeMarked sets the data of version old together with a mark.
+func (v *Value[T]) writeMarked(ctx context.Context, data []byte, old client.Stat) (client.Stat, error) {
+	done, err := v.marks.Do(ctx, client.SetOp(v.path, data, old.Version))
+	if err != nil {
+		return client.Stat{}, err
+	}
+	if done.Results != nil {
+		return done.Results[0].Stat, nil
+	}
+	// The reply was lost. The mark was changed at the same moment.
+	now := old
+	now.Version++
+	now.Mzxid, now.Mtime, now.DataLength = done.Receipt.Mzxid, done.Receipt.Mtime, int32(len(data))
+	return now, nil
 }
 
-// settle sets the data. If the reply is lost it looks whether that was done, and goes
-// on if not.
-func (w *write) settle(ctx context.Context) (client.Stat, error) {
+// write sets the data of version old. If the reply is lost it finds out whether that was
+// done, and repeats it if not.
+func (v *Value[T]) write(ctx context.Context, data []byte, old client.Stat) (client.Stat, error) {
+	c, _, err := line.Bind(ctx, v.c)
+	if err != nil {
+		return client.Stat{}, err
+	}
 	for round := 1; ; round++ {
-		stat, err := w.c.Set(ctx, w.path, w.data, w.old.Version)
-		if err == nil || !client.IsAmbiguous(err) {
+		stat, err := c.Set(ctx, v.path, data, old.Version)
+		if !client.IsAmbiguous(err) {
 			return stat, err
 		}
-		again, why := w.look(ctx, err)
-		if !again {
-			return client.Stat{}, why
+		if lookErr := c.Sync(ctx, v.path); lookErr != nil {
+			return client.Stat{}, line.InDoubt(err, lookErr)
+		}
+		node, lookErr := c.Get(ctx, v.path)
+		if lookErr != nil {
+			return client.Stat{}, line.InDoubt(err, lookErr)
+		}
+		if !sameVersion(node, old) {
+			return client.Stat{}, verdict(node, data, old, err)
 		}
 		if round == rounds {
 			return client.Stat{}, line.Settled(err, nil)
@@ -39,29 +57,25 @@ func (w *write) settle(ctx context.Context) (client.Stat, error) {
 	}
 }
 
-// look finds out what has become of a set that failed with err, and returns whether to
-// set again, as it surely was not done. If not, why is the error.
-func (w *write) look(ctx context.Context, err error) (again bool, why error) {
-	if lookErr := w.c.Sync(ctx, w.path); lookErr != nil {
-		return false, line.InDoubt(err, lookErr)
-	}
-	node, lookErr := w.c.Get(ctx, w.path)
-	switch {
-	case lookErr != nil:
-		return false, line.InDoubt(err, lookErr)
-	case node.Stat.Czxid != w.old.Czxid && w.old.Czxid != 0:
-		return false, line.InDoubt(err, badVersion("the node has been made anew"))
-	case node.Stat.Version == w.old.Version:
-		return true, nil
-	case node.Stat.Version == w.old.Version+1 && !bytes.Equal(node.Data, w.data):
-		return false, line.Settled(err, badVersion("somebody else has set it"))
-	case node.Stat.Version == w.old.Version+1:
-		return false, line.InDoubt(err, badVersion("the node has the value, but somebody else may have set it"))
-	}
-	return false, line.InDoubt(err, badVersion("the node has been changed further since"))
+func sameVersion(node client.Node, old client.Stat) bool {
+	return node.Stat.Version == old.Version && (node.Stat.Czxid == old.Czxid || old.Czxid == 0)
 }
 
-// badVersion is client.ErrBadVersion with a cause.
+// verdict returns the error of a set that failed with err, an ambiguous one, if the node
+// has another version than old now.
+func verdict(node client.Node, data []byte, old client.Stat, err error) error {
+	switch {
+	case node.Stat.Czxid != old.Czxid && old.Czxid != 0:
+		return line.InDoubt(err, badVersion("the node was deleted and created again"))
+	case node.Stat.Version != old.Version+1:
+		return line.InDoubt(err, badVersion("the node has been changed further since"))
+	case bytes.Equal(node.Data, data):
+		return line.InDoubt(err, badVersion("the node has the value, but somebody else may have set it"))
+	}
+	return line.Settled(err, badVersion("somebody else has set it"))
+}
+
+// badVersion returns client.ErrBadVersion with a cause.
 func badVersion(cause string) error {
 	return &client.Error{Err: client.ErrBadVersion, Cause: errors.New(cause)}
 }

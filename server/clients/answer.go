@@ -165,7 +165,7 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 // answers reports whether o, which has no transaction, can be the result of req: a
 // refusal can be the result of any request.
 func answers(req *request, o *replica.Order) bool {
-	return o.Code != 0 || req.op == jute.OpSync || !replica.Ordered(req.op)
+	return o.Code != 0 || req.op == jute.OpSync || req.op == jute.OpReconfig || !replica.Ordered(req.op)
 }
 
 // serveReads serves the reads at the head of c's queue, up to the next ordered
@@ -265,11 +265,18 @@ func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *da
 		}
 	case req.op == jute.OpSync:
 		a.answerSync(c, req, zxid)
+	case req.op == jute.OpReconfig:
+		data, node, _ := a.clients.state.Tree.GetData(configPath)
+		stat := node.Stat()
+		c.end(stat.Append(jute.AppendBuffer(c.begin(req.xid, zxid, 0), data)))
 	default: // closeSession
 		c.reply(req.xid, zxid, 0)
 		c.endSession()
 	}
 }
+
+// configPath is the znode that shows the members of the ensemble.
+const configPath = "/zookeeper/config"
 
 // answerSync echoes the request's record, so that a null path stays null.
 func (a *Answers) answerSync(c *conn, req *request, zxid jute.Zxid) {

@@ -108,7 +108,11 @@ type Clients struct {
 	outBytes    atomic.Int64 // see Limits.Replies
 	readOnly    atomic.Bool  // serving read-only clients because there is no leader
 
-	listener  net.Listener  // nil with clientPort=-1
+	port struct {
+		sync.Mutex
+		listener net.Listener // nil with clientPort=-1
+		closed   bool
+	}
 	refusing  chan struct{} // closed by Refuse
 	accepting sync.WaitGroup
 	running   sync.WaitGroup // readers and writers
@@ -151,9 +155,12 @@ func millis(d time.Duration) int64 { return d.Milliseconds() }
 // Refuse stops accepting connections.
 func (s *Clients) Refuse() {
 	close(s.refusing)
-	if s.listener != nil {
-		s.listener.Close()
+	s.port.Lock()
+	s.port.closed = true
+	if s.port.listener != nil {
+		s.port.listener.Close()
 	}
+	s.port.Unlock()
 	s.accepting.Wait()
 }
 

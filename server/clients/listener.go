@@ -12,14 +12,56 @@ import (
 	"go.uber.org/zap"
 )
 
-// Listen opens the client port, if one is configured, and starts accepting. It returns
-// the port's address, or nil.
-func (s *Clients) Listen() (net.Addr, error) {
-	if s.cfg.ClientPort < 0 {
-		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.state.Applied()))
-		return nil, nil
+// Listen opens the client port and starts accepting; port -1 means none. If a port is open
+// at another address, Listen closes it: its connections continue. After an error the old
+// port is open, if that is possible.
+func (s *Clients) Listen(host string, port int) error {
+	s.port.Lock()
+	defer s.port.Unlock()
+	if s.port.closed {
+		return net.ErrClosed
 	}
-	addr := net.JoinHostPort(s.cfg.ClientPortAddress, strconv.Itoa(s.cfg.ClientPort))
+	if port < 0 {
+		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.state.Applied()))
+		return nil
+	}
+	old := s.port.listener
+	if old != nil && portOf(old) == port {
+		old.Close() // both can't be open
+	}
+	l, err := s.open(net.JoinHostPort(host, strconv.Itoa(port)))
+	switch {
+	case err == nil && old != nil:
+		old.Close()
+	case err != nil && old != nil && portOf(old) == port:
+		l, _ = s.open(old.Addr().String())
+	}
+	if l != nil {
+		s.port.listener = l
+		s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.Stringer("zxid", s.state.Applied()))
+		s.accepting.Go(func() { s.acceptLoop(l) })
+	}
+	return err
+}
+
+// Addr returns the address of the client port, or nil.
+func (s *Clients) Addr() net.Addr {
+	s.port.Lock()
+	defer s.port.Unlock()
+	if s.port.listener == nil {
+		return nil
+	}
+	return s.port.listener.Addr()
+}
+
+func portOf(l net.Listener) int {
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok {
+		return tcp.Port
+	}
+	return -1
+}
+
+func (s *Clients) open(addr string) (net.Listener, error) {
 	listen := s.listenFunc
 	if listen == nil {
 		listen = s.listenTCP
@@ -28,14 +70,10 @@ func (s *Clients) Listen() (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for clients on %s: %w", addr, err)
 	}
-	s.listener = l
 	if err := setBacklog(l, s.cfg.ClientPortListenBacklog); err != nil {
 		return nil, fmt.Errorf("set clientPortListenBacklog: %w", errors.Join(err, l.Close()))
 	}
-	bound := l.Addr()
-	s.log.Info("serving clients", zap.Stringer("address", bound), zap.Stringer("zxid", s.state.Applied()))
-	s.accepting.Go(s.acceptLoop)
-	return bound, nil
+	return l, nil
 }
 
 // listenTCP opens a port whose connections have keep-alives only if clientTcpKeepAlive is
@@ -64,9 +102,9 @@ func setBacklog(l net.Listener, n int) error {
 	return errors.Join(err, errListen)
 }
 
-func (s *Clients) acceptLoop() {
+func (s *Clients) acceptLoop(l net.Listener) {
 	for {
-		nc, err := s.listener.Accept()
+		nc, err := l.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed), err != nil && s.backend.Ending():
 			return // whatever error a listener of Options.Listen returns when it is closed

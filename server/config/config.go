@@ -6,6 +6,9 @@ import "time"
 // must not be changed afterwards. Times that the file gives in ticks, and values that
 // follow from others, are computed. docs/configuration.md has the keys.
 type Config struct {
+	// File is the path given to Load, "" if the configuration is from no file.
+	File string
+
 	// DataDir is the directory of snapshots and of the myid file. Required.
 	DataDir string
 	// DataLogDir is the directory of the write-ahead log, DataDir if not set.
@@ -160,8 +163,8 @@ type Config struct {
 	QuorumListenOnAllIPs bool
 	// LeaderServes lets a leader accept clients. Default true.
 	LeaderServes bool
-	// ReconfigEnabled makes the reconfig operation, which zkd does not have yet,
-	// fail with Unimplemented instead of ReconfigDisabled. Default false.
+	// ReconfigEnabled allows clients to change the members, and other servers that are no
+	// members to learn. Default false.
 	ReconfigEnabled bool
 	// ReadOnlyMode serves read-only clients without a quorum. Default false.
 	ReadOnlyMode bool

@@ -18,6 +18,11 @@
 // documentation uses both. A few keys also accept the name that the documentation gives
 // them and that does not work in Apache's server.
 //
+// # Changes of the members
+//
+// Change.Apply computes the members that follow from a reconfig request. SaveMembers writes
+// them to the file that zoo.cfg names in dynamicConfigFile, after which Load returns them.
+//
 // # Errors
 //
 // A known key with a bad value, and settings that contradict each other, are errors; all
@@ -29,5 +34,6 @@
 //
 // The package has no state. It reads the given file, the files that the configuration
 // names (dynamicConfigFile, zkd.quorumSecretFile, the PEM files of ssl.quorum.*) and the
-// myid file; it writes nothing. It may be used from any goroutine.
+// myid file. Only SaveMembers writes: a file of members, and its name into zoo.cfg. It must
+// not run twice at a time for one file; everything else may be used from any goroutine.
 package config

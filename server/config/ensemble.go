@@ -120,7 +120,7 @@ func (l *loader) validateMembers() {
 	l.validateLimits()
 	l.validateSelf()
 	l.validateAddresses()
-	if n := participants; n%2 == 0 && !c.Members.Hierarchical {
+	if n := participants; n%2 == 0 && !c.Members.Hierarchical && !c.ReconfigEnabled {
 		l.warn(memberLine(c.Members.Servers), "%d participants can spare %s, no more than %d can: an odd number is better",
 			n, numberOrNone((n-1)/2), n-1)
 	}

@@ -35,7 +35,11 @@ func Load(path string, on ...Setting) (*Config, []Warning, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
-	return newLoader(readFile).load(text, path, on)
+	c, warnings, err := newLoader(readFile).load(text, path, on)
+	if err == nil {
+		c.File = path
+	}
+	return c, warnings, err
 }
 
 // Parse is like Load for a configuration read from r. Errors and warnings use name as the
@@ -276,6 +280,9 @@ func (l *loader) unknown(p property) {
 	}
 }
 
+// dynamicAdvice says what to do about a dynamicConfigFile that can't be used.
+const dynamicAdvice = "restore it, copy that of another server, or name the one with the highest hexadecimal version that is whole"
+
 // dynamicFile reads the properties of the dynamicConfigFile, if there is one. static are
 // the member lines of the main file, which must be empty then.
 func (l *loader) dynamicFile(static []property) []property {
@@ -288,11 +295,14 @@ func (l *loader) dynamicFile(static []property) []property {
 	}
 	text, err := l.read(l.c.DynamicConfigFile)
 	if err != nil {
-		l.fail(p, "can't be read: %v", err)
+		l.fail(p, "can't be read: %v; it has the members of the ensemble: %s", err, dynamicAdvice)
 		return nil
 	}
 	l.c.Members.Version = fileVersion(l.c.DynamicConfigFile)
 	members := l.lastOfEach(l.properties(text, l.c.DynamicConfigFile))
+	if !slices.ContainsFunc(members, func(m property) bool { return strings.HasPrefix(m.key, "server.") }) {
+		l.fail(p, "has no server line: it is empty or damaged; %s", dynamicAdvice)
+	}
 	return slices.DeleteFunc(members, func(m property) bool {
 		if _, _, ok := memberKey(m.key); ok {
 			return false

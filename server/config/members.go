@@ -122,13 +122,16 @@ func memberKey(key string) (kind, id string, ok bool) {
 
 func (m *Members) keyDocs() []Key {
 	return []Key{
-		{Name: "server.*", Doc: "`server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]`: a member of the ensemble. IPv6 addresses are in brackets."},
+		{Name: "server.*", Doc: "`server.<id>=" + serverForm + "`: a member of the ensemble. IPv6 addresses are in brackets."},
 		{Name: "group.*", Doc: "`group.<g>=<id>[:<id>...]`: a group of a hierarchical quorum."},
 		{Name: "weight.*", Doc: "`weight.<id>=<n>`: votes of a server in its group. Default 1."},
 	}
 }
 
-const serverSyntax = "write <host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>], IPv6 addresses in brackets"
+const (
+	serverForm   = "<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]"
+	serverSyntax = "write " + serverForm + ", IPv6 addresses in brackets"
+)
 
 // parseServer reads the value of a server line.
 func parseServer(text string) (s Server, problem string) {

@@ -3,9 +3,11 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // property is one key=value of a file.
@@ -41,24 +43,30 @@ func readProperties(text []byte, file string) (props []property, bad Errors) {
 		if !ok {
 			return props, bad
 		}
-		p := property{origin: Origin{File: file, Line: at}}
-		rawKey, rawValue := splitProperty(line)
-		var err1, err2 error
-		p.key, err1 = unescape(rawKey)
-		p.value, err2 = unescape(rawValue)
-		if err := errors.Join(err1, err2); err != nil {
-			bad = append(bad, &Error{Origin: p.origin, Text: errUnicodeEscape.Error()})
+		origin := Origin{File: file, Line: at}
+		key, value, err := parseProperty(line)
+		if err != nil {
+			bad = append(bad, &Error{Origin: origin, Text: err.Error()})
 			continue
 		}
-		p.key, p.value = trimJava(p.key), trimJava(p.value)
-		props = append(props, p)
+		props = append(props, property{key, value, origin})
 	}
+}
+
+// parseProperty returns the key and the value of a logical line.
+func parseProperty(line []byte) (key, value string, err error) {
+	rawKey, rawValue := splitProperty(line)
+	if key, err = unescape(rawKey); err == nil {
+		value, err = unescape(rawValue)
+	}
+	return trimJava(key), trimJava(value), err
 }
 
 // lineScanner cuts text into lines.
 type lineScanner struct {
 	rest []byte
 	line int // number of the last natural line read
+	left int // length of the text from the beginning of the last logical line
 }
 
 // natural returns the next line without its end and without leading white space.
@@ -82,6 +90,7 @@ func (s *lineScanner) natural() []byte {
 // number of its first natural line.
 func (s *lineScanner) logical() (line []byte, at int, ok bool) {
 	for len(s.rest) > 0 {
+		s.left = len(s.rest)
 		part := s.natural()
 		at = s.line
 		if len(part) == 0 || part[0] == '#' || part[0] == '!' || string(part) == `\` {
@@ -164,4 +173,23 @@ func unescape(raw []byte) (string, error) {
 // trimJava trims the characters that Java's String.trim trims: those up to U+0020.
 func trimJava(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
+}
+
+// escapeValue is the opposite of unescape, for values. It fails if text is no UTF-8.
+func escapeValue(text string) (string, error) {
+	if !utf8.ValidString(text) {
+		return "", fmt.Errorf("%q has bytes that are no characters", text)
+	}
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(text)) {
+		switch {
+		case unit == '\\':
+			b.WriteString(`\\`)
+		case unit < ' ' || unit > '~':
+			fmt.Fprintf(&b, `\u%04X`, unit)
+		default:
+			b.WriteByte(byte(unit))
+		}
+	}
+	return b.String(), nil
 }

@@ -143,7 +143,7 @@ func (l *loader) validate() {
 		switch p, given := l.set["clientPortAddress"]; {
 		case given:
 			l.fail(p, "needs clientPort")
-		case !c.Replicated():
+		case !c.Replicated() && !l.failed("dynamicConfigFile"): // whose line of this server may have it
 			l.fail(l.missing("clientPort"), "is missing: set it to the port for clients, usually 2181")
 		}
 	}

@@ -36,6 +36,7 @@ func (d *driver) command(words []string) (string, error) {
 	switch line := strings.Join(words, " "); words[0] {
 	case "file":
 		d.file = words[1]
+		d.files[d.file] += ""
 	case "set":
 		key, value, _ := strings.Cut(words[1], "=")
 		d.set = append(d.set, Override(key, value))

@@ -33,9 +33,17 @@ func (m *Members) Text() string {
 func ParseMembers(text string) (Members, error) {
 	l := newLoader(nil)
 	l.c.raw.multiAddress = true
-	l.c.ExtendedTypes = true
+	l.memberText(text, "members")
+	if len(l.errs) > 0 {
+		return Members{}, l.errs
+	}
+	return l.c.Members, nil
+}
+
+// memberText reads the lines of members, and a version line, which are all that text has.
+func (l *loader) memberText(text, name string) {
 	var props []property
-	for _, p := range l.properties([]byte(text), "members") {
+	for _, p := range l.properties([]byte(text), name) {
 		if p.key == "version" {
 			v, err := strconv.ParseUint(p.value, 16, 64)
 			if err != nil {
@@ -51,10 +59,6 @@ func ParseMembers(text string) (Members, error) {
 		props = append(props, p)
 	}
 	l.members(props)
-	if len(l.errs) > 0 {
-		return Members{}, l.errs
-	}
-	return l.c.Members, nil
 }
 
 func joinIDs(ids []int64) string {

@@ -220,8 +220,11 @@ func cutBrackets(h string) (string, bool) {
 // validHost reports whether h is an IP address or looks like a host name. It does not
 // resolve names: one without an address may get it later.
 func validHost(h string) bool {
-	if _, err := netip.ParseAddr(h); err == nil {
-		return true
+	if addr, err := netip.ParseAddr(h); err == nil {
+		if addr.Zone() == "" {
+			return true
+		}
+		h = addr.Zone()
 	}
 	return h != "" && strings.IndexFunc(h, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`:;|/\[]"'=,`, r)

@@ -15,8 +15,7 @@ type Options struct {
 	ExtendedTypes bool
 	// EnforceQuota rejects writes that exceed a hard quota (zookeeper.enforceQuota).
 	EnforceQuota bool
-	// ReconfigEnabled changes the code with which reconfig is rejected (reconfigEnabled):
-	// there is no ensemble here that it could change.
+	// ReconfigEnabled allows reconfig (reconfigEnabled).
 	ReconfigEnabled bool
 	// MaxListed is the largest number of ephemerals for which a closeSession lists each
 	// one. A session with more leaves them to the tree: see Evaluator.Ready. 0 means
@@ -169,7 +168,10 @@ func (e *Evaluator) evaluate(txn *datatree.Txn) error {
 	case jute.OpDeleteContainer:
 		return e.remove(txn)
 	case jute.OpReconfig:
-		return e.reconfig()
+		if _, err := e.reconfig(); err != nil {
+			return err
+		}
+		return jute.ErrUnimplemented // without an ensemble
 	}
 	return jute.ErrUnimplemented
 }
@@ -197,21 +199,4 @@ func (e *Evaluator) op(op *jute.MultiOp, txn *datatree.Txn) error {
 		return e.check(op, txn)
 	}
 	return e.create(op, txn)
-}
-
-// reconfig always fails: there is no ensemble here that it could change.
-func (e *Evaluator) reconfig() error {
-	d := jute.NewAliasDecoder(e.req.Body)
-	var r jute.ReconfigRequest
-	r.Decode(&d)
-	if d.Err() != nil {
-		return errUndecodable
-	}
-	if !e.opts.ReconfigEnabled {
-		return jute.ErrReconfigDisabled
-	}
-	if err := e.checkSession(); err != nil {
-		return err
-	}
-	return jute.ErrUnimplemented
 }

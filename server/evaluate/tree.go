@@ -12,6 +12,8 @@ import (
 type Tree interface {
 	// Get returns the znode at path, which need not be valid.
 	Get(path string) (datatree.Node, bool)
+	// Data returns the data of the znode at path, and whether there is one.
+	Data(path string) ([]byte, bool)
 	// Ephemerals yields the paths of the znodes that s owns, in any order.
 	Ephemerals(s jute.SessionID) iter.Seq[string]
 	// Session returns the timeout of s, and whether it exists.

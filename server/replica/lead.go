@@ -274,6 +274,11 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 		return 1, r.resume(req)
 	}
 	r.checkOwner(req, s)
+	if req.Op == jute.OpReconfig && req.Refused == 0 && r.o.Reconfigure != nil {
+		if done, ok := r.reconfigure(req); done || !ok {
+			return 1, ok
+		}
+	}
 	return r.proposeOne(req, wall, payload)
 }
 

@@ -36,6 +36,9 @@ const (
 	backlogUnbounded
 	forwardDrops
 	ownLeaseWaited
+	anyVersion
+	changeByAnybody
+	changeAnsweredEarly
 )
 
 var mutantNames = [...]string{
@@ -61,6 +64,9 @@ var mutantNames = [...]string{
 	backlogUnbounded:     "backlog-unbounded",
 	forwardDrops:         "forward-drops",
 	ownLeaseWaited:       "own-lease-waited",
+	anyVersion:           "any-version",
+	changeByAnybody:      "change-by-anybody",
+	changeAnsweredEarly:  "change-answered-early",
 }
 
 func (m Mutant) String() string {

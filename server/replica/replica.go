@@ -104,6 +104,11 @@ type Options struct {
 	Schemes  *auth.Schemes
 	Limits   Limits
 
+	// Reconfigure returns the members that a request to change them asks for, given the
+	// present ones. Its error is a jute.Code, or wraps one. Nil means that there is no
+	// ensemble to change.
+	Reconfigure func(now *zab.Members, change jute.ReconfigRequest) (zab.Members, error)
+
 	State   State
 	Disk    Disk
 	Tracker *session.Tracker

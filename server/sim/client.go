@@ -25,6 +25,7 @@ const (
 	reqPing
 	reqClose
 	reqSetWatches
+	reqReconfig
 )
 
 // request is a request of a client.
@@ -44,9 +45,10 @@ type request struct {
 	path    string // of a read
 	watch   bool   // the read sets a watch
 	restore *jute.SetWatchesRequest
+	auth    []jute.ID
 }
 
-var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches"}
+var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig"}
 
 func (r *request) String() string {
 	switch r.kind {
@@ -123,6 +125,7 @@ type client struct {
 	asked     uint64 // when it began to connect, or sent the oldest request
 	cxid      int32
 	inFlight  []request // sent and not answered
+	change    *change   // of the members, that it is about to ask for
 	stopped   bool
 	watches   []clientWatch
 	restoring bool      // the watches are not restored yet on this connection
@@ -186,7 +189,9 @@ func (s *Sim) drawTimeout() int32 {
 func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
-	s.choose(c, &req)
+	if !s.chooseChange(c, &req) {
+		s.choose(c, &req)
+	}
 	if len(c.inFlight) == 0 {
 		c.asked = s.now
 	}
@@ -301,7 +306,9 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	switch {
 	case r.refused:
 		s.stats.Refused++
-	case req.kind == reqWrite || req.kind == reqClose:
+	case req.kind == reqReconfig && r.err == 0:
+		s.checkChanged(c, req, r)
+	case req.kind == reqWrite || req.kind == reqClose || req.kind == reqReconfig:
 		c.writes++
 		i, ok := s.ghost.index(r.zxid)
 		if !ok {
@@ -407,7 +414,7 @@ func (s *Sim) serve(n *node, client int, req *request) {
 	if req.barrier {
 		s.stats.Fences++
 	}
-	s.submit(n, kind, evaluate.Request{Op: op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body})
+	s.submit(n, kind, evaluate.Request{Op: op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body, Auth: req.auth})
 	s.takeOutputs(n)
 }
 
@@ -511,7 +518,7 @@ func (s *Sim) passBarrier(n *node, o *replica.Order) {
 		return
 	case p == nil:
 		s.fail("R1", "server %d passes a barrier of a connection that waits for nothing", n.id)
-	case o.Code == 0 && !p.req.barrier && p.req.kind != reqSync && p.req.kind != reqResume:
+	case o.Code == 0 && !p.req.barrier && p.req.kind != reqSync && p.req.kind != reqResume && p.req.kind != reqReconfig:
 		s.fail("R1", "server %d passes a barrier without an outcome for a %v", n.id, p.req.op)
 	case o.Code != 0 && p.req.kind == reqCreateSession: // a server opens a local session here
 		s.endConn(n, c)

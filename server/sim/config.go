@@ -71,6 +71,10 @@ type Config struct {
 	// Settings gives each server its own times and limits.
 	Settings bool
 
+	// AdmitLearners has learners without a vote admitted as well, and linked though they are in
+	// no list.
+	AdmitLearners bool
+
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
 	// Mutant plants a fault in the nodes.
@@ -146,6 +150,9 @@ func (c *Config) String() string {
 	if c.Settings {
 		b.WriteString(" settings")
 	}
+	if c.AdmitLearners {
+		b.WriteString(" admitlearners")
+	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
@@ -176,6 +183,7 @@ func Draw(seed uint64, steps int) Config {
 	}
 	c.Settings = r.IntN(4) == 0
 	c.WatchPct = pick(r, 0, 20, 60)
+	c.AdmitLearners = r.IntN(2) == 0
 	return c
 }
 

@@ -69,7 +69,8 @@ func (s *Sim) planList() zab.Members {
 		}
 	}
 	if len(ids(&m)) < 2 {
-		return *s.membersNow()
+		m = *s.membersNow()
+		m.Text = nil // no file has the mark of a client's change
 	}
 	return m
 }
@@ -131,6 +132,9 @@ func (s *Sim) accepts(n, o *node) bool {
 		return true
 	}
 	mine, theirs := n.core.Introduction(), o.core.Introduction()
+	if s.cfg.AdmitLearners && mine.List != 0 && theirs.List <= mine.List && (theirs.Cluster == zab.ID{} || theirs.Cluster == mine.Cluster) {
+		return true
+	}
 	return theirs.List > mine.List && slices.Contains(s.clusters(n), theirs.Cluster)
 }
 

@@ -54,7 +54,8 @@ type ghost struct {
 	tree    *datatree.Tree            // the reference, after the last commit
 	state   zab.State                 // likewise
 	changes []memberChange            // among commits
-	events  map[string][]change       // by path, in their order
+	events  map[string][]treeEvent    // by path, in their order
+	wanted  map[string]*change        // of the members, by changeBy
 	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
 	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client
 	left    map[uint64]bool           // connections that sessions have left
@@ -79,8 +80,9 @@ func newGhost() ghost {
 		sessions:    make(map[jute.SessionID]bool),
 		kept:        make(map[jute.SessionID]uint64),
 		expired:     make(map[jute.SessionID]uint64),
-		events:      make(map[string][]change),
+		events:      make(map[string][]treeEvent),
 		asked:       make(map[uint64][]int32),
+		wanted:      make(map[string]*change),
 		owner:       make(map[jute.SessionID]uint64),
 		left:        make(map[uint64]bool),
 	}
@@ -348,6 +350,7 @@ func (s *Sim) commitControl(e *chainedEntry) {
 	case e.Type == zab.EntryMembers:
 		g.changes = append(g.changes, memberChange{e.Zxid, g.state.Members})
 		s.stats.MemberChanges++
+		s.commitChange(g.state.Members)
 		if !s.ordered[e.Zxid] {
 			s.stats.Moves++
 		}

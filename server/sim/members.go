@@ -14,10 +14,14 @@ func (s *Sim) changeMembers() {
 	if n == nil || n.paused || !n.leading() {
 		return
 	}
+	if s.percent(60) {
+		s.wantChange()
+		return
+	}
 	m := *s.membersNow()
 	m.List = slices.Clone(m.List)
 	s.changeOneMember(&m)
-	m.Commanded = s.percent(30)
+	m.Commanded, m.Text = s.percent(30), nil
 	if len(ids(&m)) < 2 || !isQuorum(&m, func(v zab.SID) bool { return s.counts(s.node(v)) && s.wouldKnowCounted(s.node(v)) }) {
 		return
 	}
@@ -108,6 +112,7 @@ func (s *Sim) checkMembers(n *node, e *zab.Entry) {
 	h, z := &n.disk.written, e.Zxid
 	if _, born := s.ghost.born[z]; !born {
 		s.checkMove(n, e)
+		s.checkChange(n, e)
 	}
 	for i := len(h.ents) - 1; i >= 0 && h.ents[i].Zxid > max(s.ghost.last, n.core.Committed()); i-- {
 		if h.ents[i].Type == zab.EntryMembers && s.ghost.established[z.Epoch()] == n.id {

@@ -71,6 +71,8 @@ func find(t *testing.T, m mutation) bool {
 			cfg.Clients = 0
 		case "waiting-ignored":
 			shortSessions(&cfg)
+		case "change-forgotten":
+			cfg.Voters = 5
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
 		}
@@ -260,6 +262,10 @@ var focuses = map[string]func(*Config){
 	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
+	"late-voter-joins":     changes,
+	"second-change":        changes,
+	"any-version":          changes,
+	"change-by-anybody":    changes,
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
@@ -280,6 +286,13 @@ func watchers(c *Config) {
 	c.Clients, c.WatchPct, c.Pipeline, c.DozePct, c.SessionMs, c.Steps = 5, 100, 1, 0, c.ElectionMs*40, 6000
 	c.ThinkUs = c.ElectionMs * 50
 	c.Faults = [numFaults]uint64{}
+}
+
+// changes has clients that change the members often.
+func changes(c *Config) {
+	c.Clients, c.AdmitLearners = 5, true
+	often(c, FaultMembers, FaultBreak)
+	c.Faults[FaultMembers] /= 2
 }
 
 // slowWays has large values that take longer than heartbeats may be missing, and snapshots
@@ -326,6 +339,7 @@ var directed = map[string]func(*script){
 	"grown-old-copy-trusted":        grownOldCopy,
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
+	"change-forgotten":              takenOverChange,
 	"waiting-ignored":               sessionDue,
 	"loss-forgotten":                majorityWithoutLogs,
 	"conns-kept":                    watchOverASnapshot,

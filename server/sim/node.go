@@ -47,6 +47,7 @@ type plans struct{ wipe, damage, rollback, oldCopy, badSnaps bool }
 type process struct {
 	alive   bool
 	paused  bool
+	began   uint64 // ghost: µs
 	boot    uint64
 	list    zab.Members // list in the configuration file, as the process has read it
 	core    *zab.Core

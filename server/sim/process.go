@@ -16,7 +16,7 @@ func (s *Sim) start(n *node) {
 		return
 	}
 	n.process = process{
-		alive: true, boot: s.rng.Uint64() | 1, list: n.file,
+		alive: true, began: s.now, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
 		watches: watch.New(), register: register.New[*conn](true),
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
@@ -65,6 +65,7 @@ func (s *Sim) options(n *node) zab.Options {
 		WindowBytes:     c.WindowBytes,
 		BatchBytes:      c.BatchBytes,
 		InitialCounter:  c.InitialCounter,
+		AdmitLearners:   c.AdmitLearners,
 	}
 }
 

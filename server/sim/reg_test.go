@@ -735,6 +735,51 @@ func fewerVoters(s *script) jute.Zxid {
 	return z
 }
 
+// A leader that finds a change of the members in its history, not committed, commits nothing
+// without a quorum of the new members either.
+func TestReg_NewLeaderTakesOverAChange(t *testing.T) {
+	play(t, quiet(5), func(s *script) {
+		takenOverChange(s)
+		s.drop(nil)
+		s.everywhere()
+		if len(ids(s.membersNow())) != 3 {
+			t.Errorf("the members are %v", s.membersNow())
+		}
+	})
+}
+
+// takenOverChange ends a leader while a change to three of five members is under way, of
+// whom two get no entries. Its successor has the old members' quorum only.
+func takenOverChange(s *script) {
+	leader := s.lead()
+	s.everywhere()
+	others := s.others(leader)
+	m := *s.membersNow()
+	m.List = append([]zab.Member(nil), m.List...)
+	for i := range m.List {
+		m.List[i].Observer = m.List[i].ID == leader.id || m.List[i].ID == others[3].id
+	}
+	m.Commanded = true
+	s.drop(func(_, to *node, m *zab.Message) bool {
+		return m.Kind == zab.MsgAppend && (to == others[0] || to == others[1])
+	})
+	z, err := leader.core.ProposeMembers(m)
+	if err != nil {
+		s.fail("script", "members: %v", err)
+	}
+	s.ordered[z] = true
+	s.drain(leader)
+	s.wait("others have the change", func() bool {
+		return others[2].disk.durable.has(z) && others[3].disk.durable.has(z)
+	})
+	s.down(leader)
+	s.wait("a successor", func() bool {
+		return others[2].status.Role == zab.SyncingLeader || others[3].status.Role == zab.SyncingLeader
+	})
+	s.up(leader)
+	s.run(s.cfg.ElectionMs)
+}
+
 // A leader that has no room for a request refuses it, and the connection ends when
 // everything before it is applied. Later requests of the connection must not be executed: a
 // client's writes take effect in their order and without a gap.

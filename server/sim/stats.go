@@ -17,7 +17,7 @@ type Stats struct {
 	Wipes, Damages, Rollbacks, OldCopies, Admits int
 	TornRecords                                  int
 	RefusedStarts, NewLogs, BadSnaps             int
-	MemberChanges, Moves, Stuck                  int
+	MemberChanges, Reconfigs, Moves, Stuck       int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired, Renegotiated           int

@@ -13,8 +13,8 @@ import (
 // has the watch table of servers. The ghost knows every change, so that it knows which events
 // a client must have had.
 
-// change is an event of a committed transaction.
-type change struct {
+// treeEvent is an event of a committed transaction.
+type treeEvent struct {
 	zxid jute.Zxid
 	typ  jute.EventType
 }
@@ -114,12 +114,12 @@ func (s *Sim) notify(n *node, zxid jute.Zxid, events []datatree.Event) {
 func (g *ghost) noteChanges(zxid jute.Zxid, events []datatree.Event) {
 	for i := range events {
 		path := events[i].Path
-		g.events[path] = append(g.events[path], change{zxid, events[i].Type})
+		g.events[path] = append(g.events[path], treeEvent{zxid, events[i].Type})
 	}
 }
 
 // missed returns an event after since, up to z, that fires a watch.
-func (g *ghost) missed(w *clientWatch, z jute.Zxid) (change, bool) {
+func (g *ghost) missed(w *clientWatch, z jute.Zxid) (treeEvent, bool) {
 	for _, ch := range slices.Backward(g.events[w.path]) {
 		if ch.zxid <= w.since {
 			break
@@ -128,7 +128,7 @@ func (g *ghost) missed(w *clientWatch, z jute.Zxid) (change, bool) {
 			return ch, true
 		}
 	}
-	return change{}, false
+	return treeEvent{}, false
 }
 
 // exists reports whether the node at path exists in the state at z.
@@ -150,7 +150,7 @@ func (s *Sim) gotEvent(c *client, r *reply) {
 			return false
 		}
 		fired++
-		real := slices.Contains(s.ghost.events[w.path], change{r.zxid, r.event}) && r.zxid > w.since
+		real := slices.Contains(s.ghost.events[w.path], treeEvent{r.zxid, r.event}) && r.zxid > w.since
 		if c.restoring {
 			_, real = s.ghost.missed(&w, math.MaxInt64)
 		}

@@ -36,7 +36,7 @@ func (c *Core) nextAdmission() {
 		return
 	}
 	for _, p := range c.peers {
-		if a := (Admission{p.id, p.incarnation}); p.up && p.synced && (c.voter(p.id) || c.refusedMembers.Voter(p.id)) && !c.tip.Admits(a.Server, a.Incarnation) {
+		if a := (Admission{p.id, p.incarnation}); p.up && p.synced && (c.voter(p.id) || c.refusedMembers.Voter(p.id) || c.opt.AdmitLearners) && !c.tip.Admits(a.Server, a.Incarnation) {
 			c.admitting, c.admittingAt = a, c.now
 			return
 		}

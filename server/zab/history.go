@@ -121,6 +121,9 @@ func (h *history) derivePending() {
 		switch e.Type {
 		case EntryMembers:
 			p := pendingMembers{prev: e.Prev}
+			if mutated(changeForgotten) && e.Zxid.Epoch() < h.tip.Zxid.Epoch() {
+				continue
+			}
 			if p.Decode(e.Data) == nil {
 				p.Version = e.Zxid
 				h.pending = append(h.pending, p)

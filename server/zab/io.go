@@ -18,6 +18,9 @@ type Options struct {
 	Members Members
 	// Init is given to an ensemble that begins with this server as its leader.
 	Init ClusterInit
+	// AdmitLearners makes a leader admit each learner that is up to date, also without a vote, so
+	// that a command can give it one at once.
+	AdmitLearners bool
 	// AcceptOldData means that the operator vouches for this server's data, although other
 	// servers may have seen a later state of it.
 	AcceptOldData bool

@@ -99,7 +99,7 @@ func (c *Core) beginLeading() {
 
 func (c *Core) appendMarker() {
 	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, TimeMs: c.wall, Members: c.proposedList()}
-	if m.Members != nil || c.anchored() && c.tip.Members.Same(&c.opt.Members) {
+	if m.Members != nil || c.anchored() && !c.tip.Members.Commanded && c.tip.Members.Same(&c.opt.Members) {
 		m.App = c.opt.Members.Text
 	}
 	if !c.tip.Seeded() {
@@ -293,40 +293,61 @@ var (
 	ErrNotLeading     = errors.New("this server does not lead")
 	ErrMembersPending = errors.New("another change of the members is not committed yet")
 	ErrNoQuorum       = errors.New("no quorum of the new members is up to date")
+	ErrLateVoters     = errors.New("servers that would get a vote are not up to date")
 	ErrBadMembers     = errors.New("the members are not in order, or without a voter")
 )
 
 // ProposeMembers appends an entry that changes the members, and returns its zxid. From that
 // entry on entries need a quorum of the old and of the new members; once it is committed,
-// only the new ones count. Only one change may be under way. After ErrNoQuorum try again:
-// meanwhile servers that would become voters are admitted if they follow; otherwise a
-// single voter could never get others.
+// only the new ones count. Only one change may be under way. Each server that a command
+// makes a voter must be up to date, so that it can't cost the ensemble its quorum. After
+// ErrNoQuorum or ErrLateVoters try again: meanwhile servers that would become voters are
+// admitted if they follow; otherwise a single voter could never get others.
 func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	z, ok := c.NextZxid()
 	if !ok || c.committed < c.marker || c.standalone {
 		return 0, ErrNotLeading
 	}
-	if len(c.pending) > 0 {
+	if len(c.pending) > 0 && !mutated(secondChange) {
 		return 0, ErrMembersPending
 	}
 	m.Version, m.TimeMs = z, c.wall
-	data := m.Append(nil)
-	voters := 0
-	for i := range m.List {
-		if m.Voter(m.List[i].ID) {
-			voters++
+	if err := c.CheckMembers(&m); err != nil {
+		if err != ErrBadMembers {
+			c.refusedMembers = m
 		}
+		return 0, err
 	}
-	if voters == 0 || new(Members).Decode(data) != nil {
-		return 0, ErrBadMembers
-	}
-	if !m.Quorum(c.ready) {
-		c.refusedMembers = m
-		return 0, ErrNoQuorum
-	}
-	c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryMembers, Data: data})
+	c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryMembers, Data: m.Append(nil)})
 	c.refresh()
 	return z, nil
+}
+
+// CheckMembers returns the reason why ProposeMembers would refuse these members, or nil.
+func (c *Core) CheckMembers(m *Members) error {
+	if m.NumVoters() == 0 || new(Members).Decode(m.Append(nil)) != nil {
+		return ErrBadMembers
+	}
+	if late := c.lateVoters(m); len(late) > 0 {
+		return fmt.Errorf("%w: %v", ErrLateVoters, late)
+	}
+	if !m.Quorum(c.ready) {
+		return ErrNoQuorum
+	}
+	return nil
+}
+
+// lateVoters returns the servers that a command's list makes voters and that are not ready.
+func (c *Core) lateVoters(list *Members) (late []SID) {
+	if !list.Commanded || mutated(lateVoterJoins) {
+		return nil
+	}
+	for i := range list.List {
+		if id := list.List[i].ID; list.Voter(id) && !c.members().Voter(id) && !c.ready(id) {
+			late = append(late, id)
+		}
+	}
+	return late
 }
 
 // ready reports whether a server counts, answers, and is nearly up to date.

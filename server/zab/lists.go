@@ -133,7 +133,7 @@ func (c *Core) listStatus(s *Status) {
 	if c.settled.Members != nil {
 		s.Settled = settled.Version
 	}
-	s.FileDiffers = !newest.Same(&c.opt.Members)
+	s.FileDiffers = !newest.Commanded && !newest.Same(&c.opt.Members)
 	s.OtherFiles = 0
 	for _, p := range c.peers {
 		if p.up && !p.sameFile {
@@ -148,19 +148,27 @@ func (c *Core) reportList() {
 	if c.standalone || list == nil || list.Version == c.reportedList {
 		return
 	}
+	first := c.reportedList == 0
 	c.reportedList = list.Version
-	listed := list.Find(c.opt.ID) != nil
-	switch {
-	case !listed:
-		c.event(3, 0, fmt.Sprintf("this server is not a member: the members are %v since %v. It has no vote. If it was removed, stop it; "+
-			"if it is to be added, put it into the configuration files of the others too, and restart them one by one", list, list.Version))
-	case !list.Same(&c.opt.Members):
-		how := "Files change the members when those of a majority, and the leader's, have the same new list"
-		if list.Commanded {
-			how = "A command has made them, so files do not change them"
+	if list.Find(c.opt.ID) == nil {
+		advice := "put it into the configuration files of the others too, and restart them one by one"
+		if c.opt.AdmitLearners {
+			advice = "use reconfig"
 		}
-		c.event(2, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. %s",
-			list, list.Version, &c.opt.Members, how))
+		c.event(2, 0, fmt.Sprintf("this server is not a member: the members are %v since %v. It has the data and serves clients, but has no vote. "+
+			"If it was removed, stop it; to add it, %s", list, list.Version, advice))
+		return
+	}
+	same := list.Same(&c.opt.Members)
+	switch {
+	case list.Commanded && first && !same:
+		c.event(2, 0, fmt.Sprintf("the members are %v since %v, by a command, and the configuration file of this server has %v: the former count",
+			list, list.Version, &c.opt.Members))
+	case list.Commanded && !first:
+		c.event(1, 0, fmt.Sprintf("the members are %v since %v, by a command", list, list.Version))
+	case !same:
+		c.event(2, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. "+
+			"Files change the members when those of a majority, and the leader's, have the same new list", list, list.Version, &c.opt.Members))
 	}
 }
 

@@ -43,6 +43,9 @@ const (
 	positionBeforeFsync
 	higherEpochIgnored
 	unboundedLease
+	lateVoterJoins
+	secondChange
+	changeForgotten
 )
 
 var mutantNames = [...]string{
@@ -81,6 +84,9 @@ var mutantNames = [...]string{
 	positionBeforeFsync:     "position-before-fsync",
 	higherEpochIgnored:      "higher-epoch-ignored",
 	unboundedLease:          "unbounded-lease",
+	lateVoterJoins:          "late-voter-joins",
+	secondChange:            "second-change",
+	changeForgotten:         "change-forgotten",
 }
 
 func (m Mutant) String() string {

@@ -14,14 +14,13 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
 	"github.com/zkd-project/zkd/recipes/barrier"
-	"github.com/zkd-project/zkd/recipes/counter"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
 	"github.com/zkd-project/zkd/recipes/election"
-	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/lock"
+	"github.com/zkd-project/zkd/recipes/presence"
 	"github.com/zkd-project/zkd/recipes/queue"
 	"github.com/zkd-project/zkd/recipes/rwlock"
 	"github.com/zkd-project/zkd/recipes/semaphore"
+	"github.com/zkd-project/zkd/recipes/value"
 )
 
 // contendRounds is how often each program does its part of a scene.
@@ -64,9 +63,9 @@ var scenes = []scene{
 	{"kazoo-queue", kazoo, queueing(queue.Kazoo), allTaken},
 	{"kazoo-locking-queue", kazoo, leasing, allTaken},
 	{"kazoo-party", kazoo, joining, nothing},
-	{"curator-counter", java, counting(counter.Long), counted(counter.Long)},
-	{"curator-count", java, counting(counter.Int), counted(counter.Int)},
-	{"kazoo-counter", kazoo, counting(counter.Decimal), counted(counter.Decimal)},
+	{"curator-counter", java, counting(value.Long), counted(value.Long)},
+	{"curator-count", java, counting(value.Int), counted(value.Int)},
+	{"kazoo-counter", kazoo, counting(value.Decimal), counted(value.Decimal)},
 }
 
 var (
@@ -369,7 +368,7 @@ func releasing(s *stage) error {
 // it has joined, and waits forever if some have left again by then.
 func meeting(s *stage) error {
 	return times(func(i int) error {
-		b, err := doublebarrier.New(s.c, s.at(fmt.Sprintf("it-%d", i)), s.all(), doublebarrier.Options{})
+		b, err := barrier.NewDouble(s.c, s.at(fmt.Sprintf("it-%d", i)), s.all(), barrier.Options{})
 		if err != nil {
 			return err
 		}
@@ -392,7 +391,7 @@ func meeting(s *stage) error {
 		if err := s.mark(fmt.Sprintf("leaving-%d/go", i)); err != nil {
 			return err
 		}
-		if err := in.Leave(s.ctx); err != nil {
+		if err := in.Release(s.ctx); err != nil {
 			return err
 		}
 		return s.marked(fmt.Sprintf("leaving-%d", i))
@@ -455,7 +454,7 @@ func leasing(s *stage) error {
 
 // joining stays until all have seen all.
 func joining(s *stage) error {
-	g, err := group.New(s.c, s.at("it"), group.Options{Layout: group.Party})
+	g, err := presence.NewGroup(s.c, s.at("it"), presence.Options{Layout: presence.Party})
 	if err != nil {
 		return err
 	}
@@ -471,7 +470,7 @@ func joining(s *stage) error {
 			break
 		}
 	}
-	return errors.Join(s.mark("seen/go"), s.await("seen", s.all()), m.Leave(s.ctx))
+	return errors.Join(s.mark("seen/go"), s.await("seen", s.all()), m.Release(s.ctx))
 }
 
 func allTaken(s *stage) error {
@@ -482,9 +481,9 @@ func allTaken(s *stage) error {
 	return err
 }
 
-func counting(layout counter.Layout) func(s *stage) error {
+func counting(layout value.Layout) func(s *stage) error {
 	return func(s *stage) error {
-		n, err := counter.New(s.c, s.at("it"), counter.Options{Layout: layout})
+		n, err := value.NewCounter(s.c, s.at("it"), value.CounterOptions{Layout: layout})
 		if err != nil {
 			return err
 		}
@@ -495,9 +494,9 @@ func counting(layout counter.Layout) func(s *stage) error {
 	}
 }
 
-func counted(layout counter.Layout) func(s *stage) error {
+func counted(layout value.Layout) func(s *stage) error {
 	return func(s *stage) error {
-		n, err := counter.New(s.c, s.at("it"), counter.Options{Layout: layout})
+		n, err := value.NewCounter(s.c, s.at("it"), value.CounterOptions{Layout: layout})
 		if err != nil {
 			return err
 		}

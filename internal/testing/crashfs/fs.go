@@ -35,6 +35,7 @@ const (
 	OpRemove   OpKind = "remove"
 	OpMkdir    OpKind = "mkdir"
 	OpReadDir  OpKind = "readdir"
+	OpChmod    OpKind = "chmod"
 	OpSyncDir  OpKind = "syncdir"
 	OpStat     OpKind = "stat"
 	OpLock     OpKind = "lock"
@@ -274,6 +275,26 @@ func (f *FS) MkdirAll(name string) error {
 	for name = filepath.Clean(name); f.mu.dirs[name] == nil; name = filepath.Dir(name) {
 		f.mu.dirs[name] = newDir()
 	}
+	return nil
+}
+
+// RealPath implements vfs.FS. There are no links, and the working directory is /.
+func (f *FS) RealPath(name string) (string, error) {
+	if _, err := f.Stat(name); err != nil {
+		return "", err
+	}
+	return filepath.Join("/", name), nil
+}
+
+// CopyMode implements vfs.FS. All files have one mode.
+func (f *FS) CopyMode(from, to string) error {
+	if _, err := f.Stat(from); err != nil {
+		return err
+	}
+	if err := f.begin(OpChmod, to); err != nil {
+		return err
+	}
+	f.mu.Unlock()
 	return nil
 }
 

@@ -1,7 +1,6 @@
-// Package feed is a value that one goroutine keeps and others look at, or follow: they
-// get the newest, and are told when there is a newer one.
+// Package feed has a value that one goroutine updates and others read or follow.
 //
 // # Goroutines
 //
-// All methods may be called from any goroutine. A Feed has none of its own.
+// There are none. All methods may be called from any goroutine.
 package feed

@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// News is what a Feed has at a time.
+// News is the state of a Feed.
 type News[T any] struct {
 	Value T
 	Valid bool  // whether there is a value
-	Err   error // why Value is not the newest; nil if it is
-	Over  bool  // nothing comes any more: Err says why
+	Err   error // why Value is not the newest, or nil if it is
+	Over  bool  // nothing more comes, because of Err
 }
 
-// Feed is a value that changes. The zero Feed has none.
+// Feed is a value that changes. The zero Feed has no value.
 type Feed[T any] struct {
 	mu      sync.Mutex
 	now     News[T]
 	count   int           // of changes
-	changed chan struct{} // closed at the next change; nil if nobody waits
+	changed chan struct{} // closed at the next change; nil if nobody waits for it
 }
 
-// Now returns what there is.
+// Now returns the state.
 func (f *Feed[T]) Now() News[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,10 +32,10 @@ func (f *Feed[T]) Now() News[T] {
 // Put replaces the value.
 func (f *Feed[T]) Put(v T) { f.change(func(n *News[T]) { n.Value, n.Valid, n.Err = v, true, nil }) }
 
-// Report says why the value is not the newest. It stays.
+// Report records why the value is not the newest. The value stays.
 func (f *Feed[T]) Report(err error) { f.change(func(n *News[T]) { n.Err = err }) }
 
-// End says why nothing comes any more.
+// End records why nothing more comes. Later changes are ignored.
 func (f *Feed[T]) End(err error) { f.change(func(n *News[T]) { n.Err, n.Over = err, true }) }
 
 func (f *Feed[T]) change(fn func(n *News[T])) {
@@ -52,7 +52,7 @@ func (f *Feed[T]) change(fn func(n *News[T])) {
 	}
 }
 
-// look returns what there is, how many changes there were, and what tells of the next.
+// look returns the state, the number of changes, and a channel that the next one closes.
 func (f *Feed[T]) look() (News[T], int, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,8 +62,7 @@ func (f *Feed[T]) look() (News[T], int, <-chan struct{}) {
 	return f.now, f.count, f.changed
 }
 
-// Wait waits until there is a value, and returns nil then. If ctx ends before, or the
-// feed, it returns why.
+// Wait waits until there is a value. If ctx or the feed ends before, it returns why.
 func (f *Feed[T]) Wait(ctx context.Context) error {
 	for {
 		now, _, changed := f.look()
@@ -81,9 +80,9 @@ func (f *Feed[T]) Wait(ctx context.Context) error {
 	}
 }
 
-// Follow returns the value, and then each newer one, skipping those that are not the
-// newest any more. What Report says comes with the value that stays, and is followed by
-// more. The last is the error of End, or the cause of ctx's end.
+// Follow returns the value, and again after each change, but skips values that have been
+// replaced already. An error of Report comes with the value that stays, and more follows.
+// The error of End, or the cause of ctx, is the last.
 func (f *Feed[T]) Follow(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for seen := 0; ; {

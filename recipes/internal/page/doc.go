@@ -1,3 +1,3 @@
-// Package page has tests only: they hold all recipes to what docs/recipes.md says of
-// them. Each test is a table with a line for each recipe.
+// Package page has only tests: they check for all recipes what docs/recipes.md promises of
+// them. Each test is a table with a row for each recipe.
 package page

@@ -17,35 +17,25 @@ import (
 	"github.com/zkd-project/zkd/recipes/barrier"
 	"github.com/zkd-project/zkd/recipes/cacheview"
 	"github.com/zkd-project/zkd/recipes/config"
-	"github.com/zkd-project/zkd/recipes/counter"
-	"github.com/zkd-project/zkd/recipes/discovery"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
 	"github.com/zkd-project/zkd/recipes/election"
-	"github.com/zkd-project/zkd/recipes/event"
-	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
-	"github.com/zkd-project/zkd/recipes/keepalive"
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/naming"
-	"github.com/zkd-project/zkd/recipes/partitioner"
+	"github.com/zkd-project/zkd/recipes/presence"
 	"github.com/zkd-project/zkd/recipes/queue"
-	"github.com/zkd-project/zkd/recipes/rendezvous"
 	"github.com/zkd-project/zkd/recipes/rwlock"
 	"github.com/zkd-project/zkd/recipes/semaphore"
-	"github.com/zkd-project/zkd/recipes/status"
 	"github.com/zkd-project/zkd/recipes/twopc"
 	"github.com/zkd-project/zkd/recipes/value"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The tests of this file hold docs/recipes.md to what it says of all recipes.
-
-// do is what a test does with a recipe at /r.
+// do is a use of a recipe at /r.
 type do func(w *trial.World, c *client.Client) error
 
-// must returns what a constructor or a call made that can't fail here.
+// must returns the result of a call that can't fail here.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -64,7 +54,7 @@ func follow[T any](seq iter.Seq2[T, error]) (last error) {
 	return last
 }
 
-// ends waits until what a recipe keeps alive has ended, and returns why.
+// ends waits until something that a recipe keeps alive has ended, and returns why.
 func ends(w *trial.World, v interface {
 	Done() <-chan struct{}
 	Err() error
@@ -76,8 +66,8 @@ func ends(w *trial.World, v interface {
 	return v.Err()
 }
 
-// waits are calls that wait, after before was called with another client. Without
-// client.Options.RenewSession each must fail with recipes.ErrLost when the session ends.
+// waits are calls that wait after another client has called before. Without
+// client.Options.RenewSession they must fail with recipes.ErrLost when the session ends.
 var waits = []struct {
 	name         string
 	before, wait do
@@ -117,17 +107,17 @@ var waits = []struct {
 	{"barrier", node, func(w *trial.World, c *client.Client) error {
 		return must(barrier.New(c, "/r", barrier.Options{})).Wait(w.Ctx)
 	}},
-	{"doublebarrier", nil, func(w *trial.World, c *client.Client) error {
-		return only(must(doublebarrier.New(c, "/r", 2, doublebarrier.Options{})).Enter(w.Ctx))
+	{"barrier.Double", nil, func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewDouble(c, "/r", 2, barrier.Options{})).Enter(w.Ctx))
 	}},
-	{"rendezvous", nil, func(w *trial.World, c *client.Client) error {
-		return only(must(rendezvous.New(c, "/r", 2, rendezvous.Options{})).Meet(w.Ctx, nil))
+	{"barrier.Rendezvous", nil, func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewRendezvous(c, "/r", 2, barrier.Options{})).Meet(w.Ctx, nil))
 	}},
-	{"event, manual", nil, func(w *trial.World, c *client.Client) error {
-		return must(event.New(c, "/r", event.Options{})).Wait(w.Ctx)
+	{"barrier.Event, manual", nil, func(w *trial.World, c *client.Client) error {
+		return must(barrier.NewEvent(c, "/r", barrier.ManualReset, barrier.Options{})).Wait(w.Ctx)
 	}},
-	{"event, automatic", nil, func(w *trial.World, c *client.Client) error {
-		return must(event.New(c, "/r", event.Options{AutoReset: true})).Wait(w.Ctx)
+	{"barrier.Event, automatic", nil, func(w *trial.World, c *client.Client) error {
+		return must(barrier.NewEvent(c, "/r", barrier.AutoReset, barrier.Options{})).Wait(w.Ctx)
 	}},
 	{"queue", nil, func(w *trial.World, c *client.Client) error {
 		return only(must(queue.New(c, "/r", queue.Options{})).Take(w.Ctx))
@@ -159,35 +149,35 @@ var waits = []struct {
 	{"queue.Leased", nil, func(w *trial.World, c *client.Client) error {
 		return only(must(queue.NewLeased(c, "/r", queue.Options{})).Take(w.Ctx))
 	}},
-	{"group.Membership", nil, func(w *trial.World, c *client.Client) error {
-		return ends(w, must(must(group.New(c, "/r", group.Options{})).Join(w.Ctx, "a", nil)))
+	{"presence.Membership", nil, func(w *trial.World, c *client.Client) error {
+		return ends(w, must(must(presence.NewGroup(c, "/r", presence.Options{})).Join(w.Ctx, "a", nil)))
 	}},
-	{"group.Follow", nil, func(w *trial.World, c *client.Client) error {
-		return follow(must(group.New(c, "/r", group.Options{})).Follow(w.Ctx))
+	{"presence.Group.Follow", nil, func(w *trial.World, c *client.Client) error {
+		return follow(must(presence.NewGroup(c, "/r", presence.Options{})).Follow(w.Ctx))
 	}},
-	{"status.Reporter", nil, func(w *trial.World, c *client.Client) error {
-		return ends(w, must(must(status.New(c, "/r", status.Options{})).Register(w.Ctx, "a", "idle")))
+	{"presence.Reporter", nil, func(w *trial.World, c *client.Client) error {
+		return ends(w, must(must(presence.NewBoard(c, "/r", presence.Options{})).Register(w.Ctx, "a", "idle")))
 	}},
-	{"status.Follow", nil, func(w *trial.World, c *client.Client) error {
-		return follow(must(status.New(c, "/r", status.Options{})).Follow(w.Ctx))
+	{"presence.Board.Follow", nil, func(w *trial.World, c *client.Client) error {
+		return follow(must(presence.NewBoard(c, "/r", presence.Options{})).Follow(w.Ctx))
 	}},
-	{"discovery.Registration", nil, func(w *trial.World, c *client.Client) error {
-		d := must(discovery.New(c, "/r", discovery.Options{}))
-		return ends(w, must(d.Register(w.Ctx, discovery.Instance{Name: "web", Address: "a"})))
+	{"presence.Registration", nil, func(w *trial.World, c *client.Client) error {
+		d := must(presence.NewDirectory(c, "/r", presence.Options{}))
+		return ends(w, must(d.Register(w.Ctx, presence.Instance{Name: "web", Address: "a"})))
 	}},
-	{"discovery.Provider", nil, func(w *trial.World, c *client.Client) error {
-		p, err := must(discovery.New(c, "/r", discovery.Options{})).Open(w.Ctx, "web", discovery.ProviderOptions{})
+	{"presence.Provider", nil, func(w *trial.World, c *client.Client) error {
+		p, err := must(presence.NewDirectory(c, "/r", presence.Options{})).Open(w.Ctx, "web", presence.ProviderOptions{})
 		if err != nil {
 			return err
 		}
 		return errors.Join(follow(p.Follow(w.Ctx)), p.Close(w.Ctx))
 	}},
-	{"partitioner", nil, func(w *trial.World, c *client.Client) error {
-		p := must(partitioner.New(c, "/r", []string{"a"}, partitioner.Options{}))
-		return p.Run(w.Ctx, func(ctx context.Context, _ *partitioner.Partition) { <-ctx.Done() })
+	{"presence.Partitioner", nil, func(w *trial.World, c *client.Client) error {
+		p := must(presence.NewPartitioner(c, "/r", []string{"a"}, presence.PartitionerOptions{}))
+		return p.Run(w.Ctx, func(ctx context.Context, _ *presence.Partition) { <-ctx.Done() })
 	}},
-	{"keepalive", nil, func(w *trial.World, c *client.Client) error {
-		n := must(keepalive.New(c, "/r", keepalive.Options{}))
+	{"presence.Node", nil, func(w *trial.World, c *client.Client) error {
+		n := must(presence.NewNode(c, "/r", presence.NodeOptions{}))
 		w.Must(n.Start(nil))
 		return ends(w, n)
 	}},
@@ -214,8 +204,8 @@ var waits = []struct {
 	{"value", nil, func(w *trial.World, c *client.Client) error {
 		return follow(must(value.New(c, "/r", value.Options[int]{})).Follow(w.Ctx))
 	}},
-	{"counter", nil, func(w *trial.World, c *client.Client) error {
-		return follow(must(counter.New(c, "/r", counter.Options{})).Follow(w.Ctx))
+	{"value.Counter", nil, func(w *trial.World, c *client.Client) error {
+		return follow(must(value.NewCounter(c, "/r", value.CounterOptions{})).Follow(w.Ctx))
 	}},
 	{"cacheview.Node", nil, func(w *trial.World, c *client.Client) error {
 		n, err := cacheview.OpenNode(w.Ctx, c, "/r", cacheview.Options[int]{})
@@ -254,7 +244,7 @@ func acquire(w *trial.World, c *client.Client) error {
 	return only(must(semaphore.New(c, "/r", 1, semaphore.Options{})).Acquire(w.Ctx, 1))
 }
 
-// candidate is before all others in the election.
+// candidate is the first candidate of an election.
 func candidate(w *trial.World, c *client.Client) error {
 	w.Must(settle.Ensure(w.Ctx, c, "/r", client.CreateOptions{Mode: client.Container}))
 	_, err := settle.Create(w.Ctx, c, "/r/latch-", nil, settle.CreateOptions{Mode: client.EphemeralSequential, By: settle.ByPath})
@@ -294,8 +284,8 @@ func TestWaitsEndWithTheSession(t *testing.T) {
 	}
 }
 
-// holds return the context of what was got. It must end with recipes.ErrLost when the
-// session ends.
+// holds return the context of what is held. It must end with recipes.ErrLost when the session
+// ends.
 var holds = []struct {
 	name string
 	get  func(w *trial.World, c *client.Client) (held, error)
@@ -328,23 +318,23 @@ var holds = []struct {
 			return m.Run(w.Ctx, func(ctx context.Context, _ *election.Mastership) error { got(ctx); return nil })
 		})
 	}},
-	{"doublebarrier", func(w *trial.World, c *client.Client) (held, error) {
-		return contextOf(must(doublebarrier.New(c, "/r", 1, doublebarrier.Options{})).Enter(w.Ctx))
+	{"barrier.Double", func(w *trial.World, c *client.Client) (held, error) {
+		return contextOf(must(barrier.NewDouble(c, "/r", 1, barrier.Options{})).Enter(w.Ctx))
 	}},
 	{"queue.Leased", func(w *trial.World, c *client.Client) (held, error) {
 		q := must(queue.NewLeased(c, "/r", queue.Options{}))
 		w.Must(q.Offer(w.Ctx, nil))
 		return contextOf(q.Take(w.Ctx))
 	}},
-	{"partitioner", func(w *trial.World, c *client.Client) (held, error) {
-		p := must(partitioner.New(c, "/r", []string{"a"}, partitioner.Options{}))
+	{"presence.Partitioner", func(w *trial.World, c *client.Client) (held, error) {
+		p := must(presence.NewPartitioner(c, "/r", []string{"a"}, presence.PartitionerOptions{}))
 		return during(w, func(got func(context.Context)) error {
-			return p.Run(w.Ctx, func(ctx context.Context, _ *partitioner.Partition) { got(ctx) })
+			return p.Run(w.Ctx, func(ctx context.Context, _ *presence.Partition) { got(ctx) })
 		})
 	}},
 }
 
-// held is what was got. If a call has it until it returns, over gets the call's error.
+// held is something held. If it is held during a call, over gets the error of the call.
 type held struct {
 	context.Context
 	over <-chan error
@@ -357,8 +347,8 @@ func contextOf[T interface{ Context() context.Context }](v T, err error) (held, 
 	return held{Context: v.Context()}, nil
 }
 
-// during calls run, which calls got when it has what it waited for. got returns when
-// its context has ended.
+// during calls run, which calls got when it holds what it waited for. got returns when its
+// context has ended.
 func during(w *trial.World, run func(got func(context.Context)) error) (held, error) {
 	ctxs, over := make(chan context.Context, 1), make(chan error, 1)
 	go func() {
@@ -403,7 +393,7 @@ func TestWhatIsHeldIsLostWithTheSession(t *testing.T) {
 }
 
 // strangers are calls that find a node which is not the recipe's. They must fail with
-// recipes.ErrLayout, and name the node.
+// recipes.ErrLayout and name the node.
 var strangers = []struct {
 	name string
 	node string // is made before, with the nodes above it
@@ -424,14 +414,14 @@ var strangers = []struct {
 	{"barrier", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
 		return must(barrier.New(c, "/r", barrier.Options{})).Remove(w.Ctx)
 	}},
-	{"doublebarrier", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
-		return only(must(doublebarrier.New(c, "/r", 1, doublebarrier.Options{})).Enter(w.Ctx))
+	{"barrier.Double", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewDouble(c, "/r", 1, barrier.Options{})).Enter(w.Ctx))
 	}},
-	{"rendezvous", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
-		return only(must(rendezvous.New(c, "/r", 2, rendezvous.Options{})).Meet(w.Ctx, nil))
+	{"barrier.Rendezvous", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
+		return only(must(barrier.NewRendezvous(c, "/r", 2, barrier.Options{})).Meet(w.Ctx, nil))
 	}},
-	{"event", "/r", "intruder", func(w *trial.World, c *client.Client) error {
-		return must(event.New(c, "/r", event.Options{})).Wait(w.Ctx)
+	{"barrier.Event", "/r", "intruder", func(w *trial.World, c *client.Client) error {
+		return must(barrier.NewEvent(c, "/r", barrier.ManualReset, barrier.Options{})).Wait(w.Ctx)
 	}},
 	{"queue", "/r/intruder", "", func(w *trial.World, c *client.Client) error {
 		return only(must(queue.New(c, "/r", queue.Options{})).Take(w.Ctx))
@@ -454,17 +444,17 @@ var strangers = []struct {
 	{"queue.Leased", "/r/entries/intruder", "", func(w *trial.World, c *client.Client) error {
 		return only(must(queue.NewLeased(c, "/r", queue.Options{})).Take(w.Ctx))
 	}},
-	{"group", "/r/%ZZ-intruder", "", func(w *trial.World, c *client.Client) error {
-		return only(must(group.New(c, "/r", group.Options{})).Members(w.Ctx))
+	{"presence.Group", "/r/%ZZ-intruder", "", func(w *trial.World, c *client.Client) error {
+		return only(must(presence.NewGroup(c, "/r", presence.Options{})).Members(w.Ctx))
 	}},
-	{"status", "/r/%ZZ-intruder", "", func(w *trial.World, c *client.Client) error {
-		return only(must(status.New(c, "/r", status.Options{})).Workers(w.Ctx))
+	{"presence.Board", "/r/%ZZ-intruder", "", func(w *trial.World, c *client.Client) error {
+		return only(must(presence.NewBoard(c, "/r", presence.Options{})).Workers(w.Ctx))
 	}},
-	{"discovery", "/r/web/intruder", "", func(w *trial.World, c *client.Client) error {
-		return only(must(discovery.New(c, "/r", discovery.Options{})).Find(w.Ctx, "web"))
+	{"presence.Directory", "/r/web/intruder", "", func(w *trial.World, c *client.Client) error {
+		return only(must(presence.NewDirectory(c, "/r", presence.Options{})).Find(w.Ctx, "web"))
 	}},
-	{"keepalive", "/r", "", func(w *trial.World, c *client.Client) error {
-		n := must(keepalive.New(c, "/r", keepalive.Options{}))
+	{"presence.Node", "/r", "", func(w *trial.World, c *client.Client) error {
+		n := must(presence.NewNode(c, "/r", presence.NodeOptions{}))
 		w.Must(n.Start(nil))
 		return n.WaitThere(w.Ctx)
 	}},
@@ -494,7 +484,7 @@ func TestStrangersNodesAreNamed(t *testing.T) {
 	}
 }
 
-// gives are what was got, to give back twice. The second time must fail with
+// gives return the method that gives something back. Its second call must fail with
 // recipes.ErrNotHeld.
 var gives = []struct {
 	name string

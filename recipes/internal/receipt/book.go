@@ -11,25 +11,25 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Options are what a Book has to be told.
+// Options configure a Book.
 type Options struct {
-	// Path returns the path of a new receipt. No node may ever have had it.
+	// Path returns the path of a new receipt, which no other node may ever have.
 	Path func() string
-	// Missing makes what is missing above receipts. Nil is that this isn't up to the
-	// Book: then it is an error, client.ErrNoNode.
+	// Missing creates the nodes above receipts. If it is nil and they are missing, the error
+	// is client.ErrNoNode.
 	Missing func(ctx context.Context) error
-	// ACL is that of receipts; nil is client.OpenACL.
+	// ACL is the access list of receipts; nil means client.OpenACL.
 	ACL []client.ACL
 }
 
-// Book has the receipts of one user. They are made when they are first needed, as many
-// as there are changes at the same time, and used again and again.
+// Book has the receipts of one user. It creates as many as there are changes at the same time,
+// and uses them again.
 type Book struct {
 	c *client.Client
 	o Options
 
 	mu     sync.Mutex
-	free   []*receipt // that exist, and no change uses
+	free   []*receipt // those that exist and are not in use
 	closed bool
 }
 
@@ -37,20 +37,19 @@ type Book struct {
 type receipt struct {
 	path    string
 	session client.SessionID
-	changes int32 // how many were made with it: its next version
+	changes int32 // made with it; 0 if it does not exist
 }
 
-// New returns a Book. It does not talk to the servers.
+// New returns a Book. It sends no request.
 func New(c *client.Client, o Options) *Book { return &Book{c: c.Steady(), o: o} }
 
-// rounds is how often a change is begun anew because the connection or the session
-// broke under it. In between the connection is back, for which the view's policy waits.
+// rounds is how often a change is tried because the connection or the session broke. Between
+// two attempts the connection is back, for which the view's policy waits.
 const rounds = 20
 
-// Do does the operations as one change, once or not at all. If the connection breaks it
-// finds out which, and goes on if need be; also in a new session if the old one has
-// ended and it surely was not done. A client.MultiError says which of the
-// operations failed, if it was one of them.
+// Do makes the change, once or not at all. If the connection breaks, it finds out whether the
+// change was made, and repeats it if not, in the next session if the session has ended. A
+// client.MultiError says which of the operations failed, if one did.
 func (b *Book) Do(ctx context.Context, ops ...client.Op) (Done, error) {
 	for round := 1; ; round++ {
 		done, err := b.do(ctx, ops)
@@ -77,7 +76,7 @@ func (b *Book) do(ctx context.Context, ops []client.Op) (Done, error) {
 	return done, err
 }
 
-// take returns a receipt of that session which no change uses.
+// take returns a receipt of that session that is not in use.
 func (b *Book) take(session client.SessionID) (*receipt, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +97,7 @@ func (b *Book) fresh(session client.SessionID) *receipt {
 	return &receipt{path: b.o.Path(), session: session}
 }
 
-// give takes a receipt back. One that is of no more use is deleted.
+// give takes a receipt back. It deletes one that is of no more use.
 func (b *Book) give(ctx context.Context, r *receipt, doubtful bool) {
 	if r.changes == 0 && !doubtful {
 		return // there is no such node
@@ -110,24 +109,24 @@ func (b *Book) give(ctx context.Context, r *receipt, doubtful bool) {
 	}
 	b.mu.Unlock()
 	if !keep {
-		_ = b.remove(ctx, r) // it goes on in the background, or with the session
+		_ = b.remove(ctx, r) // continues in the background; the session deletes it at the latest
 	}
 }
 
-// remove has a receipt deleted, sooner or later.
+// remove deletes a receipt, at once or in the background.
 func (b *Book) remove(ctx context.Context, r *receipt) error {
 	return line.RemoveUnique(ctx, b.c.InSession(r.session), r.path)
 }
 
-// Closed reports whether the Book is.
+// Closed reports whether the Book is closed.
 func (b *Book) Closed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closed
 }
 
-// Close deletes the receipts that no change uses; changes under way go on, and delete
-// theirs when they end. Do returns recipes.ErrClosed then. It is idempotent.
+// Close deletes the receipts that are not in use; changes under way delete theirs when they
+// end. Later changes return recipes.ErrClosed. It is idempotent.
 func (b *Book) Close(ctx context.Context) error {
 	b.mu.Lock()
 	free := b.free

@@ -46,7 +46,7 @@ func count(names []string, word string) int {
 
 func TestEveryFault(t *testing.T) { everyFault(t, false) }
 
-// With a session that is renewed a change goes on that surely was not done.
+// With a session that is renewed, a change that was certainly not made is repeated.
 func TestEveryFaultRenewed(t *testing.T) { everyFault(t, true) }
 
 func everyFault(t *testing.T, renew bool) {

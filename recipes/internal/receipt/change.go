@@ -8,26 +8,26 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Done is what is known of a change that was done.
+// Done is what is known of a change that was made.
 type Done struct {
 	// Results are those of the operations. They are nil if the reply was lost.
 	Results []client.OpResult
-	// Receipt is the receipt's Stat: its Mzxid and Mtime are those of the change, and
-	// zero in the reply of a server that doesn't tell.
+	// Receipt is the receipt's Stat: its Mzxid and Mtime are those of the change, or zero if
+	// the server does not return them.
 	Receipt client.Stat
 }
 
 // change is a Do under way.
 type change struct {
 	b   *Book
-	c   *client.Client // for the receipt's session
+	c   *client.Client // bound to the receipt's session
 	r   *receipt
 	ops []client.Op
-	// doubt is the error of an attempt that may have been done, or nil.
+	// doubt is the error of an attempt that may have been made, or nil.
 	doubt error
 }
 
-// op is the receipt's part in a change: the first one makes the node.
+// op returns the operation on the receipt: the first change creates it.
 func (ch *change) op() client.Op {
 	if ch.r.changes == 0 {
 		return client.CreateOp(ch.r.path, nil, client.CreateOptions{Mode: client.Ephemeral, ACL: ch.b.o.ACL})
@@ -68,8 +68,8 @@ func (ch *change) settle(ctx context.Context) (Done, error) {
 	}
 }
 
-// used reports whether the receipt's operation failed, with err, since the receipt is
-// not as it was left: by an attempt that was done, or by somebody else.
+// used reports whether the operation on the receipt failed with err because the receipt was
+// changed, by an attempt that was made or by another client.
 func (ch *change) used(err error) bool {
 	if ch.r.changes == 0 {
 		return errors.Is(err, client.ErrNodeExists)
@@ -77,19 +77,19 @@ func (ch *change) used(err error) bool {
 	return errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode)
 }
 
-// mend does something about that the receipt's operation failed with err.
+// mend creates what is missing above the receipt, if its operation failed with err for that.
 func (ch *change) mend(ctx context.Context, err error) error {
 	if ch.b.o.Missing == nil || !errors.Is(err, client.ErrNoNode) {
 		return ch.inDoubt(err)
 	}
 	if err := ch.b.o.Missing(ctx); err != nil {
-		return ch.inDoubt(line.Settled(err, nil)) // what that left undone changes nothing
+		return ch.inDoubt(line.Settled(err, nil)) // if in doubt, the change itself is not
 	}
 	return nil
 }
 
-// look reads the receipt: ok is that the change was done. If not it may still be on its
-// way, or known to other servers only: then it is found when it is tried again.
+// look reads the receipt, and returns ok if the change was made. If not, it may be under way,
+// or unknown to this server: the next attempt finds out.
 func (ch *change) look(ctx context.Context) (done Done, ok bool, err error) {
 	found, err := ch.c.Exists(ctx, ch.r.path)
 	switch {
@@ -104,11 +104,11 @@ func (ch *change) look(ctx context.Context) (done Done, ok bool, err error) {
 	return Done{}, false, nil
 }
 
-// errDeleted is why the outcome of a change can't be known.
+// errDeleted is the reason why the outcome of a change is unknown.
 var errDeleted = errors.New("somebody has deleted the receipt")
 
-// inDoubt returns err, with which a change ends. It is ambiguous if an attempt may have
-// been done.
+// inDoubt returns the error with which a change ends: err, which is ambiguous if an attempt
+// may have been made.
 func (ch *change) inDoubt(err error) error {
 	if ch.doubt == nil {
 		return ofCaller(err)
@@ -116,7 +116,7 @@ func (ch *change) inDoubt(err error) error {
 	return line.InDoubt(ch.doubt, ofCaller(err))
 }
 
-// failed returns which operation of a multi failed, or -1 if it was none.
+// failed returns the index of the operation of a multi that failed, or -1.
 func failed(err error) int {
 	if m, ok := errors.AsType[*client.MultiError](err); ok {
 		return m.Index
@@ -124,8 +124,8 @@ func failed(err error) int {
 	return -1
 }
 
-// ofCaller returns the error of a multi as the caller knows it, who doesn't count the
-// receipt. If that is what failed there is no client.MultiError in it.
+// ofCaller returns the error of a multi without the receipt: indices are those of the
+// caller's operations. If the receipt failed, there is no client.MultiError in it.
 func ofCaller(err error) error {
 	whole, ok := errors.AsType[*client.Error](err)
 	op, ok2 := errors.AsType[*client.MultiError](err)

@@ -1,25 +1,24 @@
-// Package receipt lets changes be done exactly once, as long as the session lives. A
-// change is one multi with the create or the versioned set of a receipt, an ephemeral
-// node of one's own. If the reply is lost the receipt tells whether it was done,
-// whatever others have done meanwhile to what was changed. To look at that instead
-// would be wrong: an item that is not there may have been taken already, and a value
-// that is there may be somebody else's.
+// Package receipt makes changes exactly once while the session lives. A change is one multi
+// that also creates, or sets by version, a receipt: an ephemeral node of the session. If the
+// reply is lost, the receipt tells whether the change was made, whatever other clients have
+// done since. The changed nodes can't tell: an item that is missing may have been taken
+// already, and a value that is there may be another client's.
 //
 // # Invariants
 //
-//   - A receipt belongs to one session and to one change at a time. Its version counts
-//     the changes that were made with it: the next one makes it that of their number.
-//   - A change is repeated with the same receipt, and so done once at most, also if
-//     what was sent first is done behind what was sent later.
-//   - The receipt is the first operation: if another one fails, no attempt was done.
-//   - An error that client.IsAmbiguous is that the change may have been done; all others
-//     that it was not.
-//   - What is no longer of use is deleted, at the latest by Close or with the session.
+//   - A receipt belongs to one session, and to one change at a time. Its version is the
+//     number of changes made with it after the first, which creates it.
+//   - A change is repeated with the same receipt, so it is made at most once, even if an
+//     earlier attempt arrives after a later one.
+//   - The receipt is the first operation: if another one fails, no attempt was made.
+//   - If an error IsAmbiguous, the change may have been made; otherwise it was not.
+//   - Receipts are deleted when they are of no more use: by Close or with the session at the
+//     latest.
 //
-// Nobody else may touch receipts. If somebody does, a change whose reply was lost may be
-// in doubt though the session lives; one that was just deleted is replaced.
+// If somebody deletes a receipt that is in use, a change whose reply was lost may be in doubt
+// though the session lives. A receipt that is not in use is replaced.
 //
 // # Goroutines
 //
-// A Book has none, and may be used from any.
+// There are none. A Book may be used from any goroutine.
 package receipt

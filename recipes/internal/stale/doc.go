@@ -1,5 +1,4 @@
-// Package stale has tests only: what recipes promise holds also for a program whose
-// server lags behind, and so answers reads out of the past. In each, somebody at the
-// leader has done something of which the program's server does not know when the
-// program begins.
+// Package stale has only tests: recipes must keep their promises to a program whose server
+// lags behind, and so answers reads from the past. In each test another client has made a
+// change at the leader that the program's server does not know when the program begins.
 package stale

@@ -8,21 +8,20 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/cacheview"
-	"github.com/zkd-project/zkd/recipes/discovery"
 	"github.com/zkd-project/zkd/recipes/election"
-	"github.com/zkd-project/zkd/recipes/group"
 	"github.com/zkd-project/zkd/recipes/lock"
+	"github.com/zkd-project/zkd/recipes/presence"
 	"github.com/zkd-project/zkd/recipes/queue"
 	"github.com/zkd-project/zkd/recipes/rwlock"
 	"github.com/zkd-project/zkd/recipes/semaphore"
 )
 
-// tried is what a try of something returns, without what it has got.
+// tried returns the result of a Try without what it got.
 func tried[H any](try func(ctx context.Context) (H, bool, error)) func(ctx context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { _, ok, err := try(ctx); return ok, err }
 }
 
-// What is held is not got again, though the server has not heard of the holder.
+// What is held is not given to another, though the server does not know of the holder.
 func TestHeldElsewhere(t *testing.T) {
 	w := newWorld(t)
 	m, m2 := both(w, func(c *client.Client) (*lock.Mutex, error) { return lock.New(c, "/lock", lock.Options{}) })
@@ -57,7 +56,7 @@ func TestHeldElsewhere(t *testing.T) {
 	w.must(again.Unlock(w.ctx))
 }
 
-// Two never lead, and who stands by leads when the leader goes.
+// Two candidates never lead, and a candidate that waits leads when the leader goes.
 func TestElection(t *testing.T) {
 	w := newWorld(t)
 	here, there := both(w, func(c *client.Client) (*election.Election, error) { return election.New(c, "/e", election.Options{}) })
@@ -88,7 +87,7 @@ func TestElection(t *testing.T) {
 	w.must((<-second).err)
 }
 
-// Each item is taken once, also if the server shows it still, in each kind of queue.
+// Each item is taken once, even if the server still shows it, in each kind of queue.
 func TestQueue(t *testing.T) {
 	w := newWorld(t)
 	here, there := both(w, func(c *client.Client) (*queue.Queue, error) { return queue.New(c, "/q", queue.Options{}) })
@@ -129,46 +128,46 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A name that is taken is taken, though the server doesn't know by whom, and one that
-// is free again is free.
+// An ID that is taken can't be joined with, though the server does not know of it, and one
+// that was released can.
 func TestGroup(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*group.Group, error) { return group.New(c, "/g", group.Options{}) })
+	here, there := both(w, func(c *client.Client) (*presence.Group, error) { return presence.NewGroup(c, "/g", presence.Options{}) })
 	w.lag()
 	first, err := there.Join(w.ctx, "a", nil)
 	w.must(err)
-	_, err = behind(w, func(ctx context.Context) (*group.Membership, error) { return here.Join(ctx, "a", nil) })
+	_, err = behind(w, func(ctx context.Context) (*presence.Membership, error) { return here.Join(ctx, "a", nil) })
 	w.is(err, client.ErrNodeExists)
 	w.lag()
-	w.must(first.Leave(w.ctx))
-	second, err := behind(w, func(ctx context.Context) (*group.Membership, error) { return here.Join(ctx, "a", nil) })
+	w.must(first.Release(w.ctx))
+	second, err := behind(w, func(ctx context.Context) (*presence.Membership, error) { return here.Join(ctx, "a", nil) })
 	w.must(err)
 	w.must(w.there.Sync(w.ctx, "/g"))
 	members, err := there.Members(w.ctx)
 	if err != nil || len(members) != 1 {
 		t.Errorf("members are %v, %v", members, err)
 	}
-	w.must(second.Leave(w.ctx))
+	w.must(second.Release(w.ctx))
 }
 
-// Whoever follows misses nothing of what a server hears late.
+// Followers miss nothing that a server hears late.
 func TestFollowers(t *testing.T) {
 	w := newWorld(t)
-	there, err := discovery.New(w.there, "/d", discovery.Options{})
+	there, err := presence.NewDirectory(w.there, "/d", presence.Options{})
 	w.must(err)
-	here, err := discovery.New(w.here, "/d", discovery.Options{})
+	here, err := presence.NewDirectory(w.here, "/d", presence.Options{})
 	w.must(err)
-	gone, err := there.Register(w.ctx, discovery.Instance{Name: "web", ID: "gone"})
+	gone, err := there.Register(w.ctx, presence.Instance{Name: "web", ID: "gone"})
 	w.must(err)
-	p, err := here.Open(w.ctx, "web", discovery.ProviderOptions{})
+	p, err := here.Open(w.ctx, "web", presence.ProviderOptions{})
 	w.must(err)
 	defer p.Close(w.ctx)
-	nodes, err := cacheview.OpenChildren(w.ctx, w.here, "/d/web", cacheview.Options[discovery.Instance]{})
+	nodes, err := cacheview.OpenChildren(w.ctx, w.here, "/d/web", cacheview.Options[presence.Instance]{})
 	w.must(err)
 	defer nodes.Close(w.ctx)
 	w.lag()
-	w.must(gone.Unregister(w.ctx))
-	come, err := there.Register(w.ctx, discovery.Instance{Name: "web", ID: "come"})
+	w.must(gone.Release(w.ctx))
+	come, err := there.Register(w.ctx, presence.Instance{Name: "web", ID: "come"})
 	w.must(err)
 	if one, err := p.Pick(w.ctx); err != nil || one.ID != "gone" {
 		t.Errorf("picked %q, %v, while nothing was heard", one.ID, err)
@@ -182,5 +181,5 @@ func TestFollowers(t *testing.T) {
 			break
 		}
 	}
-	w.must(come.Unregister(w.ctx))
+	w.must(come.Release(w.ctx))
 }

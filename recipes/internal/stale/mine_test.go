@@ -7,13 +7,12 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/recipes/config"
-	"github.com/zkd-project/zkd/recipes/counter"
 	"github.com/zkd-project/zkd/recipes/idempotent"
 	"github.com/zkd-project/zkd/recipes/naming"
 	"github.com/zkd-project/zkd/recipes/value"
 )
 
-// both makes a recipe's value of each client.
+// both creates a recipe for each of the two clients.
 func both[R any](w *world, open func(c *client.Client) (R, error)) (here, there R) {
 	w.Helper()
 	here, err := open(w.here)
@@ -23,12 +22,12 @@ func both[R any](w *world, open func(c *client.Client) (R, error)) (here, there 
 	return here, there
 }
 
-// put returns a change of a directory.
+// put returns an operation on a directory.
 func put(key, text string) func(map[string]string) error {
 	return func(keys map[string]string) error { keys[key] = text; return nil }
 }
 
-// A change that would change nothing of what the server knows is a change nevertheless.
+// A change is made even if the state that the server knows would make it needless.
 func TestConfigUpdateToWhatItWas(t *testing.T) {
 	w := newWorld(t)
 	update := func(c *client.Client, text string) (config.Snapshot, error) {
@@ -51,7 +50,7 @@ func TestConfigUpdateToWhatItWas(t *testing.T) {
 	}
 }
 
-// Keys that somebody has made are there, and are not made again.
+// Keys that another client has created exist, and are not created again.
 func TestConfigUpdateOfNewDirectory(t *testing.T) {
 	w := newWorld(t)
 	w.lag()
@@ -65,7 +64,7 @@ func TestConfigUpdateOfNewDirectory(t *testing.T) {
 	}
 }
 
-// A default is not taken for what holds where there is a value.
+// The default is not used where there is a value.
 func TestConfigDefault(t *testing.T) {
 	w := newWorld(t)
 	w.lag()
@@ -95,8 +94,8 @@ func TestConfigDefault(t *testing.T) {
 	}
 }
 
-// Set makes the node or replaces it, whatever the server knows of it, and Sync has what
-// was set before.
+// Set creates or replaces the node, whatever the server knows of it, and Sync sees what was
+// set before.
 func TestConfigSet(t *testing.T) {
 	w := newWorld(t)
 	set := func(c *client.Client, v int, version int32) (int32, error) {
@@ -202,11 +201,13 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// A number that a server has yet to hear of is neither missed nor given out twice, and
-// no reason to say that there is no room.
+// A number that the server does not know of yet is neither lost nor given out twice, and
+// causes no overflow.
 func TestCounter(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*counter.Counter, error) { return counter.New(c, "/n", counter.Options{}) })
+	here, there := both(w, func(c *client.Client) (*value.Counter, error) {
+		return value.NewCounter(c, "/n", value.CounterOptions{})
+	})
 	const most = 1<<63 - 1
 	_, err := there.Set(w.ctx, most)
 	w.must(err)
@@ -233,7 +234,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// A request that was done elsewhere is not done again, and one that was forgotten is.
+// A request that another client has done is not done again, but one that was pruned is.
 func TestIdempotent(t *testing.T) {
 	w := newWorld(t)
 	here, there := both(w, func(c *client.Client) (*idempotent.Requests, error) {

@@ -9,14 +9,11 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/barrier"
-	"github.com/zkd-project/zkd/recipes/doublebarrier"
-	"github.com/zkd-project/zkd/recipes/event"
-	"github.com/zkd-project/zkd/recipes/rendezvous"
 	"github.com/zkd-project/zkd/recipes/twopc"
 )
 
-// settled reports whether a call that can't have an answer yet has none: in the time that
-// its client takes for a round trip behind it.
+// settled reports whether a call that can't have an answer yet has none, after a round trip of
+// its client.
 func (w *world) waits(what string, c *client.Client, done func() bool) {
 	w.Helper()
 	w.must(c.Sync(w.ctx, "/"))
@@ -28,7 +25,7 @@ func (w *world) waits(what string, c *client.Client, done func() bool) {
 // ready reports whether there is an answer.
 func ready[T any](done <-chan answer[T]) func() bool { return func() bool { return len(done) > 0 } }
 
-// nothing makes a call without a value one with.
+// nothing turns a call without a value into one with a value.
 func nothing(call func(ctx context.Context) error) func(ctx context.Context) (struct{}, error) {
 	return func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) }
 }
@@ -49,11 +46,13 @@ func TestBarrier(t *testing.T) {
 	w.must((<-done).err)
 }
 
-// A reset that the server has not heard of holds, and a set is no less one because the
-// server believes that there is one.
+// A Reset that the server does not know of counts, and a Set works though the server shows
+// the event set.
 func TestManualEvent(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*event.Event, error) { return event.New(c, "/e", event.Options{}) })
+	here, there := both(w, func(c *client.Client) (*barrier.Event, error) {
+		return barrier.NewEvent(c, "/e", barrier.ManualReset, barrier.Options{})
+	})
 	w.must(there.Set(w.ctx))
 	w.lag()
 	w.must(there.Reset(w.ctx))
@@ -88,12 +87,12 @@ func TestManualEvent(t *testing.T) {
 	}
 }
 
-// Of those who wait and have gone, or have come, Set knows: it remembers one signal, and
-// wakes each who waits once.
+// Set knows which waiters have come and gone: it remembers one signal, and wakes each waiter
+// once.
 func TestAutoResetEvent(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*event.Event, error) {
-		return event.New(c, "/e", event.Options{AutoReset: true})
+	here, there := both(w, func(c *client.Client) (*barrier.Event, error) {
+		return barrier.NewEvent(c, "/e", barrier.AutoReset, barrier.Options{})
 	})
 	w.must(there.Set(w.ctx))
 	w.must(there.Wait(w.ctx))
@@ -120,11 +119,11 @@ func TestAutoResetEvent(t *testing.T) {
 	w.must(there.Wait(w.ctx))
 }
 
-// Signals that are remembered are one, also if the server believes that somebody waits.
+// One signal is remembered, even if the server shows a waiter.
 func TestAutoResetEventWithoutWaiters(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*event.Event, error) {
-		return event.New(c, "/e", event.Options{AutoReset: true})
+	here, there := both(w, func(c *client.Client) (*barrier.Event, error) {
+		return barrier.NewEvent(c, "/e", barrier.AutoReset, barrier.Options{})
 	})
 	w.must(there.Set(w.ctx))
 	ghost := "/e/_c_00000000-0000-4000-8000-000000000000-waiter-"
@@ -139,7 +138,7 @@ func TestAutoResetEventWithoutWaiters(t *testing.T) {
 	}
 }
 
-// awaitChildren waits until a node has so many, as a client's server knows it.
+// awaitChildren waits until a client's server shows that many children.
 func (w *world) awaitChildren(c *client.Client, path string, n int) {
 	w.Helper()
 	for {
@@ -158,14 +157,14 @@ func (w *world) awaitChildren(c *client.Client, path string, n int) {
 	}
 }
 
-// Who has met and gone is not met again.
+// A party that has met and left is not met again.
 func TestRendezvous(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*rendezvous.Rendezvous, error) {
-		return rendezvous.New(c, "/r", 2, rendezvous.Options{})
+	here, there := both(w, func(c *client.Client) (*barrier.Rendezvous, error) {
+		return barrier.NewRendezvous(c, "/r", 2, barrier.Options{})
 	})
-	meet := func(r *rendezvous.Rendezvous, value string) <-chan answer[rendezvous.Meeting] {
-		return begin(w, func(ctx context.Context) (rendezvous.Meeting, error) { return r.Meet(ctx, []byte(value)) })
+	meet := func(r *barrier.Rendezvous, value string) <-chan answer[barrier.Meeting] {
+		return begin(w, func(ctx context.Context) (barrier.Meeting, error) { return r.Meet(ctx, []byte(value)) })
 	}
 	a := meet(there, "a")
 	w.awaitChildren(w.there, "/r", 1)
@@ -186,11 +185,11 @@ func TestRendezvous(t *testing.T) {
 	}
 }
 
-// Nobody is inside before all are, and who leaves waits for those who are.
+// Nobody enters before n are there, and Release waits for those that are inside.
 func TestDoubleBarrier(t *testing.T) {
 	w := newWorld(t)
-	here, there := both(w, func(c *client.Client) (*doublebarrier.Barrier, error) {
-		return doublebarrier.New(c, "/d", 2, doublebarrier.Options{})
+	here, there := both(w, func(c *client.Client) (*barrier.Double, error) {
+		return barrier.NewDouble(c, "/d", 2, barrier.Options{})
 	})
 	for range 2 { // the second time there are traces of the first
 		a := begin(w, there.Enter)
@@ -201,14 +200,14 @@ func TestDoubleBarrier(t *testing.T) {
 		in := <-a
 		w.must(in.err)
 		w.lag()
-		left := begin(w, nothing(in.value.Leave))
+		left := begin(w, nothing(in.value.Release))
 		w.waits("leave", w.there, ready(left))
-		w.must(behindErr(w, b.Leave))
+		w.must(behindErr(w, b.Release))
 		w.must((<-left).err)
 	}
 }
 
-// A transaction is found as soon as it has begun, and what was decided is the decision.
+// A transaction is found once it has begun, and a decision stays.
 func TestTwoPC(t *testing.T) {
 	w := newWorld(t)
 	here, there := both(w, func(c *client.Client) (*twopc.Transaction, error) { return twopc.New(c, "/tx", twopc.Options{}) })
@@ -239,8 +238,8 @@ func TestTwoPC(t *testing.T) {
 	}
 }
 
-// A vote to commit that came after the coordinator's last look does not make it abort,
-// nor one that is missing commit.
+// A vote that came after the coordinator's last look does not make it abort, and a missing
+// vote does not make it commit.
 func TestTwoPCDecide(t *testing.T) {
 	w := newWorld(t)
 	here, there := both(w, func(c *client.Client) (*twopc.Transaction, error) { return twopc.New(c, "/tx", twopc.Options{}) })

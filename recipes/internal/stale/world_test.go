@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is an ensemble with a server that can lag.
+// world is an ensemble with a server that can lag behind.
 type world struct {
 	*testing.T
 	ctx   context.Context // ends what hangs
-	there *client.Client  // of the leader, which always knows all
+	there *client.Client  // of the leader
 	here  *client.Client  // of the server that lags
 	slow  *zktest.Proxy   // of here
 	e     *zktest.Ensemble
@@ -54,14 +54,14 @@ func (w *world) is(err, target error) {
 	}
 }
 
-// lag lets the slow server know all there is up to now, and nothing from then on.
+// lag lets the slow server catch up, and then keeps all later changes from it.
 func (w *world) lag() {
 	w.Helper()
 	w.must(w.here.Sync(w.ctx, "/"))
 	w.e.Lag(w.id)
 }
 
-// answer is what a call has returned.
+// answer is the result of a call.
 type answer[T any] struct {
 	value T
 	err   error
@@ -77,8 +77,8 @@ func begin[T any](w *world, call func(ctx context.Context) (T, error)) <-chan an
 	return done
 }
 
-// behind makes a call while the slow server lags, and lets that catch up when the call
-// has returned, or has asked for what the leader alone can answer.
+// behind makes a call while the slow server lags, and lets the server catch up when the call
+// has returned, or has sent a request that only the leader can answer.
 func behind[T any](w *world, call func(ctx context.Context) (T, error)) (T, error) {
 	w.Helper()
 	asks := w.slow.Record()
@@ -101,12 +101,12 @@ func behind[T any](w *world, call func(ctx context.Context) (T, error)) (T, erro
 	}
 }
 
-// behindErr is behind for what returns an error only.
+// behindErr is behind for calls that return only an error.
 func behindErr(w *world, call func(ctx context.Context) error) error {
 	w.Helper()
 	_, err := behind(w, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
 	return err
 }
 
-// forLeader picks requests that a follower can't answer alone.
+// forLeader reports whether only the leader can answer a request.
 func forLeader(r zktest.Traced) bool { return r.Op == jute.OpSync || r.Op.Write() }

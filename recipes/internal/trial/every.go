@@ -11,15 +11,14 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
-// Every runs fn with a client that nothing befalls, then for each request that this
-// made with one whose connection breaks before that request reaches the server, and
-// with one whose connection breaks before the reply comes back. Then the same with
-// the client's session ended in addition; renew has it begin a new one then
-// (client.Options.RenewSession). The runs are parallel subtests, and t itself is
-// run beside other tests. With -short each request has one of the four kinds.
+// Every runs fn once without a fault. Then, for each request that the client made, it runs fn
+// with a client whose connection breaks before that request reaches the server, and with one
+// whose connection breaks before the reply; and again with the session ended, too. If renew
+// is true, the client begins a new one then (client.Options.RenewSession). The runs are
+// parallel subtests, and t runs in parallel with other tests. With -short each request has
+// one of the four kinds of fault.
 //
-// What fn starts it must end. It has to fail if the recipe's promise is broken, and
-// to look for what must not be left on the tree.
+// fn must end what it starts, and fail if the recipe breaks a promise or leaves nodes behind.
 func Every(t *testing.T, renew bool, fn func(w *World)) {
 	t.Helper()
 	t.Parallel()
@@ -71,7 +70,7 @@ func renewing(renew bool) func(*client.Options) {
 	return func(o *client.Options) { o.RenewSession = renew }
 }
 
-// harm makes C, and arms the fault: at C's nth request.
+// harm connects C, and prepares the fault at its nth request.
 func (w *World) harm(after bool, n int, renew bool) {
 	w.Helper()
 	hit, expired, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -111,8 +110,8 @@ func (w *World) harm(after bool, n int, renew bool) {
 	})
 }
 
-// dialAfter connects, but from hit to done waits: the session, which is about to be
-// ended, must not be taken back.
+// dialAfter connects, but waits from hit to done, so that the client does not resume the
+// session that is about to be ended.
 func dialAfter(hit, done <-chan struct{}) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		select {

@@ -8,20 +8,20 @@ import (
 	"github.com/zkd-project/zkd/recipes"
 )
 
-// Held is what one has of a lock or the like.
+// Held is a lock or the like that is held.
 type Held interface {
 	Token() client.Zxid
 	Guard(ops ...client.Op) []client.Op
 }
 
-// Write makes a change that is done only if held is held.
+// Write makes a change under the guard of held.
 func Write(ctx context.Context, c *client.Client, held Held) error {
 	_, err := c.Multi(ctx, held.Guard(client.CreateOp("/w-", nil, client.CreateOptions{Mode: client.PersistentSequential}))...)
 	return err
 }
 
-// Explained fails unless err is what the run's fault explains: a broken connection is
-// hidden, and the end of the session is told.
+// Explained fails the test unless the run's fault explains err: recipes hide broken
+// connections, and report the end of the session.
 func (w *World) Explained(what string, err error) {
 	w.Helper()
 	if !w.Expires || !errors.Is(err, recipes.ErrLost) {
@@ -29,8 +29,8 @@ func (w *World) Explained(what string, err error) {
 	}
 }
 
-// Superseded is told that somebody has got what held, which is C's, excludes. It fails
-// unless that is by the end of C's session, and held is of no use any more.
+// Superseded is called when another client holds later, which excludes held of C. It fails the
+// test unless C's session has ended, and held is of no more use.
 func (w *World) Superseded(held, later Held) {
 	w.Helper()
 	if !w.Expires {
@@ -44,8 +44,8 @@ func (w *World) Superseded(held, later Held) {
 	}
 }
 
-// GiveUp calls a function that gives back what C has, which fails only if it was lost, and
-// calls it again, which does in any case.
+// GiveUp calls a function that gives back something of C's, which must fail only if that was
+// lost, and calls it again, which must fail.
 func (w *World) GiveUp(what string, giveUp func(ctx context.Context) error) {
 	w.Helper()
 	if err := giveUp(w.Ctx); err != nil {

@@ -21,25 +21,24 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Weather says what a storm is like.
+// Weather configures storms.
 type Weather struct {
 	Seeds   int // how many storms; 0 is 4, and with -short 1
 	Servers int // 0 is 3
 	Clients int // 0 is 4
 	Faults  int // 0 is 12
-	// Renew has the clients begin a new session when one ends.
+	// Renew makes the clients begin a new session when one ends.
 	Renew bool
 }
 
-// Storm is several clients that faults befall, chosen at random from the seed.
+// Storm is a run of several clients with faults that the seed chooses.
 type Storm struct {
 	*testing.T
 	Ctx  context.Context // ends what hangs
 	Seed uint64
-	// Look is a client that no fault is aimed at.
+	// Look is a client without faults, except those of the servers.
 	Look *client.Client
-	// Calm is closed when no more faults come. The clients should be kept at work
-	// until then.
+	// Calm is closed when no more faults come. The clients should work until then.
 	Calm <-chan struct{}
 
 	servers  *zktest.Proxy
@@ -58,11 +57,11 @@ type lane struct {
 
 var seedFlag = flag.Uint64("storm", 0, "the seed of the only storm to run; 0 runs a few")
 
-// Storms runs fn in storms, one after the other: each has its own seed, a subtest's
-// name; one that fails says how to repeat it. Faults are broken connections, before or
-// after a request or while the client waits, ended sessions, and if the servers are ours
-// killed leaders, which are started again.
-// The seed decides on the faults; not on how the machine interleaves the clients.
+// Storms runs fn in storms, one after the other. Each is a subtest with its own seed as the
+// name; one that fails says how to repeat it. Faults are broken connections (before or after a
+// request, or while the client waits), ended sessions and, if the test has started the
+// servers, killed leaders, which are started again. The seed does not decide how the clients
+// interleave.
 func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
 	t.Helper()
 	if o.Seeds == 0 {
@@ -99,7 +98,7 @@ func Storms(t *testing.T, o Weather, fn func(s *Storm)) {
 	}
 }
 
-// command returns how to run a test of this program alone.
+// command returns the command that runs one test of this program.
 func command(test string) string {
 	pkg := "."
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -143,8 +142,7 @@ func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 	return s
 }
 
-// Client returns the i-th client: a new one if the session of the one before has
-// ended, and is not renewed.
+// Client returns the i-th client, or a new one if its session has ended and is not renewed.
 func (s *Storm) Client(i int) *client.Client {
 	s.Helper()
 	l := s.lanes[i]
@@ -169,7 +167,7 @@ func (s *Storm) Over() bool {
 	}
 }
 
-// begin lets faults happen until there were n. They end with the test.
+// begin causes n faults in the background, until the test ends.
 func (s *Storm) begin(n int) {
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	calm := make(chan struct{})
@@ -189,7 +187,7 @@ func (s *Storm) begin(n int) {
 	})
 }
 
-// fault lets one happen.
+// fault causes one fault.
 func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
 	l, nth, kind := s.lanes[rng.IntN(len(s.lanes))], 1+rng.IntN(6), rng.IntN(10)
 	if kind == 9 && s.ensemble != nil {
@@ -224,11 +222,11 @@ func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// quiet is for how long a fault waits for requests if there are hardly any.
+// quiet is how long a fault waits for requests if there are hardly any.
 const quiet = 100 * time.Millisecond
 
-// others returns a channel that is closed when the clients but l's have made some requests,
-// so that each should have had its turn. done has to be called.
+// others returns a channel that is closed when the other clients have made several requests
+// each, on average. The caller must call done.
 func (s *Storm) others(l *lane) (busy <-chan struct{}, done func()) {
 	some := zktest.Nth(6*len(s.lanes), zktest.Any())
 	reached := make(chan struct{})
@@ -251,8 +249,8 @@ func (s *Storm) others(l *lane) (busy <-chan struct{}, done func()) {
 	}
 }
 
-// Passing reports whether err is one that a storm explains: its work is to be begun
-// anew, with Client if the session has ended.
+// Passing reports whether a storm explains err: the work should be started again, with Client
+// if the session has ended.
 func Passing(err error) bool {
 	for _, e := range []error{client.ErrSessionExpired, client.ErrConnectionLoss, client.ErrClosed} {
 		if errors.Is(err, e) {

@@ -78,7 +78,7 @@ func TestTraceIsReadable(t *testing.T) {
 	}
 }
 
-// A storm ends sessions and breaks connections, and lets what is at work go on.
+// A storm ends sessions and breaks connections, and the clients continue.
 func TestStorms(t *testing.T) {
 	var sessions, losses atomic.Int64
 	group(t, func(t *testing.T) {

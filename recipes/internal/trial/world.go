@@ -16,20 +16,20 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// patience ends what hangs; nothing is decided by it otherwise.
+// patience ends tests that hang.
 const patience = 60 * time.Second
 
-// World is what a run has to itself.
+// World is the environment of a run.
 type World struct {
 	*testing.T
 	Ctx context.Context // ends what hangs
-	// C is the client that faults befall. Its retries are quick.
+	// C is the client that has the faults. Its retries are quick.
 	C *client.Client
-	// Proxy is before C alone.
+	// Proxy is between C and the servers.
 	Proxy *zktest.Proxy
-	// Look is another client, which nothing befalls.
+	// Look is another client, without faults.
 	Look *client.Client
-	// Fault says what is done to C: "unharmed", "cut-before-3", "cut-after-3",
+	// Fault is the name of the fault of C: "unharmed", "cut-before-3", "cut-after-3",
 	// "expired-before-3", "expired-after-3".
 	Fault string
 	// Expires is whether C's session ends.
@@ -40,8 +40,7 @@ type World struct {
 	cut     *zktest.Cut
 }
 
-// New returns a world of servers that work, for tests without faults. There is one
-// server, or as many as given.
+// New returns a World without a fault, with one server or as many as given.
 func New(t *testing.T, servers ...int) *World {
 	t.Helper()
 	n := 1
@@ -54,7 +53,7 @@ func New(t *testing.T, servers ...int) *World {
 	return w
 }
 
-// newWorld returns a world without C.
+// newWorld returns a World without C.
 func newWorld(t *testing.T, servers *zktest.Proxy, look *client.Client) *World {
 	t.Helper()
 	w := &World{T: t, servers: servers, dir: "/trial-" + line.NewID(), Fault: "unharmed"}
@@ -72,16 +71,16 @@ func newWorld(t *testing.T, servers *zktest.Proxy, look *client.Client) *World {
 	return w
 }
 
-// connect makes C.
+// connect creates C.
 func (w *World) connect(opts ...func(*client.Options)) {
 	w.Helper()
 	w.C = w.Proxy.Client(w.T, opts...).WithRetry(Quick()).Namespace(w.dir)
 }
 
-// addresses returns those of the servers behind a proxy.
+// addresses returns the addresses of a proxy.
 func addresses(p *zktest.Proxy) []string { return strings.Split(p.ConnectString(), ",") }
 
-// remove deletes the directory on servers that others use, too.
+// remove deletes the directory on servers that the test has not started.
 func (w *World) remove(look *client.Client) {
 	if !zktest.External() {
 		return
@@ -93,12 +92,12 @@ func (w *World) remove(look *client.Client) {
 	}
 }
 
-// Quick is a retry policy that is patient, but makes no long pauses.
+// Quick is a retry policy without a limit and without long pauses.
 func Quick() *client.RetryPolicy {
 	return &client.RetryPolicy{Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}
 }
 
-// Other returns one more client, which nothing befalls.
+// Other returns one more client without faults.
 func (w *World) Other(opts ...func(*client.Options)) *client.Client {
 	return w.servers.Client(w.T, opts...).WithRetry(Quick()).Namespace(w.dir)
 }
@@ -106,7 +105,7 @@ func (w *World) Other(opts ...func(*client.Options)) *client.Client {
 // Dir returns the path that the servers know the clients' "/" as.
 func (w *World) Dir() string { return w.dir }
 
-// Record begins to write down what C asks for and is told.
+// Record begins to record the requests and events of C.
 func (w *World) Record() *zktest.Recording { return w.Proxy.Record() }
 
 // Trace returns what was recorded, with paths as the clients see them, and GUIDs and
@@ -172,7 +171,7 @@ func (w *World) AwaitAnother(path string, those []string) {
 	})
 }
 
-// awaitAmong waits until the names of the nodes below path are as wanted, and returns them,
+// awaitAmong waits until ok accepts the names of the nodes below path, and returns them,
 // sorted.
 func (w *World) awaitAmong(path, wanted string, ok func(names []string) bool) []string {
 	w.Helper()
@@ -184,7 +183,7 @@ func (w *World) awaitAmong(path, wanted string, ok func(names []string) bool) []
 		if found.Exists {
 			list, err := w.Look.ChildrenW(w.Ctx, path)
 			if err != nil {
-				continue // it has gone between
+				continue // it has gone meanwhile
 			}
 			w.Must(found.Watch.Close(w.Ctx))
 			names, wake = list.Names, list.Watch

@@ -87,7 +87,7 @@ func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 		Nonce: make([]byte, nonceSize), Secret: len(o.Secret) > 0,
 		Reads: o.Reads, Needs: o.Needs(),
 		Members: in.Members.Append(nil), List: uint64(in.List), Starts: zab.AppendStarts(nil, in.Starts),
-		Vouched: in.Vouched, Listen: o.Advertise,
+		Vouched: in.Vouched, Listen: hs.t.advertised(),
 	}
 	rand.Read(hs.ours.Nonce)
 	b, err := appendRecord([]byte(magic), &hs.ours)

@@ -18,14 +18,14 @@ import (
 // mostGreeting bounds the accepted connections whose handshake is not done.
 const mostGreeting = 256
 
-// listenLoop keeps listening at an address until Close.
-func (t *Transport) listenLoop(addr string) {
+// listenLoop keeps listening at an address until ctx ends.
+func (t *Transport) listenLoop(ctx context.Context, addr string) {
 	topic := "listen " + addr
 	pause := t.o.RedialMin
-	for t.ctx.Err() == nil {
+	for ctx.Err() == nil {
 		start := time.Now()
-		err := t.listenOnce(addr, topic)
-		if t.ctx.Err() != nil {
+		err := t.listenOnce(ctx, addr, topic)
+		if ctx.Err() != nil {
 			return
 		}
 		if t.complaints.shouldLog(topic, err.Error()) {
@@ -36,14 +36,14 @@ func (t *Transport) listenLoop(addr string) {
 		}
 		select {
 		case <-time.After(pause):
-		case <-t.ctx.Done():
+		case <-ctx.Done():
 		}
 		pause = min(2*pause, t.o.RedialMax)
 	}
 }
 
 // listenOnce binds, and accepts until that fails.
-func (t *Transport) listenOnce(addr, topic string) error {
+func (t *Transport) listenOnce(ctx context.Context, addr, topic string) error {
 	listen := t.o.ListenFunc
 	if listen == nil {
 		listen = t.listenTCP
@@ -56,6 +56,7 @@ func (t *Transport) listenOnce(addr, topic string) error {
 		return ErrClosed
 	}
 	defer t.removeListener(l)
+	defer context.AfterFunc(ctx, func() { l.Close() })()
 	t.complaints.forget(topic)
 	t.log.Info("listening for peers", zap.Stringer("address", l.Addr()))
 	for {
@@ -67,7 +68,7 @@ func (t *Transport) listenOnce(addr, topic string) error {
 			}
 			select {
 			case <-time.After(t.o.RedialMax / 10):
-			case <-t.ctx.Done():
+			case <-ctx.Done():
 			}
 			continue
 		case err != nil:

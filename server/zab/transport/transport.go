@@ -38,6 +38,8 @@ type Transport struct {
 		peers           map[zab.SID]*peer // the known ones, configured or not
 		conns           map[net.Conn]struct{}
 		listeners       []net.Listener
+		listening       map[string]context.CancelFunc // by address
+		advertised      []string
 	}
 }
 
@@ -59,6 +61,7 @@ func New(o Options) (*Transport, error) {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.mu.peers = make(map[zab.SID]*peer)
 	t.mu.conns = make(map[net.Conn]struct{})
+	t.mu.listening = make(map[string]context.CancelFunc)
 	return t, nil
 }
 
@@ -74,10 +77,43 @@ func (t *Transport) Start() error {
 	if err := t.metrics.register(t.o.Registerer); err != nil {
 		return err
 	}
-	for _, addr := range t.o.Listen {
-		t.goroutines.Go(func() { t.listenLoop(addr) })
+	if err := t.Listen(t.o.Listen, t.o.Advertise); err != nil {
+		return err
 	}
 	return t.SetPeers(t.o.Peers)
+}
+
+// Listen replaces the addresses at which this server listens, and those that it advertises:
+// see Options. Links stay, also those that came in at an address that is given up. Start
+// must have been called.
+func (t *Transport) Listen(addrs, advertise []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed || !t.mu.started {
+		return ErrClosed
+	}
+	t.mu.advertised = slices.Clone(advertise)
+	for addr, stop := range t.mu.listening {
+		if !slices.Contains(addrs, addr) {
+			stop()
+			delete(t.mu.listening, addr)
+		}
+	}
+	for _, addr := range addrs {
+		if t.mu.listening[addr] == nil {
+			ctx, stop := context.WithCancel(t.ctx)
+			t.mu.listening[addr] = stop
+			t.goroutines.Go(func() { t.listenLoop(ctx, addr) })
+		}
+	}
+	return nil
+}
+
+// advertised returns where this server says that it listens.
+func (t *Transport) advertised() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.advertised
 }
 
 // Close ends all links and streams. It returns when PeerDown has been called for each link

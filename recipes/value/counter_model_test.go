@@ -1,0 +1,83 @@
+package value_test
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// count is an operation on the counter: an Add of delta, or with read a read.
+type counterCount struct {
+	delta int64
+	read  bool
+}
+
+// unknown is the output of a count whose outcome is unknown: it may take effect at any time
+// after its call, or never.
+type unknown struct{}
+
+// failed is the output of a count that was surely not done.
+type failed struct{}
+
+// counting is the model: a number.
+func counting(seed int64) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return seed },
+		Step: func(state, in, out any) (bool, any) {
+			n, c := state.(int64), in.(counterCount)
+			switch out := out.(type) {
+			case failed:
+				return true, n
+			case unknown:
+				return true, n + c.delta // never is at the end, where nobody looks
+			default:
+				return out.(int64) == n+c.delta, n + c.delta
+			}
+		},
+	}
+}
+
+// history records calls and their results.
+type history struct {
+	clock atomic.Int64
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+}
+
+// note runs do and notes it. do returns the number, or failed, or unknown.
+func (h *history) note(who int, c counterCount, do func() any) {
+	call := h.clock.Add(1)
+	out := do()
+	end := h.clock.Add(1)
+	if _, ok := out.(unknown); ok {
+		end = math.MaxInt64 // it may happen yet
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: who, Input: c, Call: call, Output: out, Return: end})
+}
+
+// check has Porcupine look for an order of all that explains what everybody was told.
+func (h *history) check(t *testing.T, seed int64) {
+	t.Helper()
+	if got := porcupine.CheckOperationsTimeout(counting(seed), h.ops, 20*time.Second); got != porcupine.Ok {
+		t.Errorf("there is no order that explains the %d operations: %v", len(h.ops), got)
+	}
+}
+
+// sums returns what was surely counted and how much is in doubt.
+func (h *history) sums() (surely, maybe int64) {
+	for _, op := range h.ops {
+		switch op.Output.(type) {
+		case unknown:
+			maybe += op.Input.(counterCount).delta
+		case int64:
+			surely += op.Input.(counterCount).delta
+		}
+	}
+	return surely, maybe
+}

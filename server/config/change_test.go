@@ -1,0 +1,184 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	three = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nserver.3=c:2888:3888;2181\n"
+	// grouped has two groups, and an observer.
+	grouped = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nserver.3=c:2888:3888:observer;2181\n" +
+		"group.1=1\ngroup.2=2\nweight.1=2\nweight.2=1\n"
+)
+
+func membersOf(t *testing.T, text string) Members {
+	t.Helper()
+	m, err := ParseMembers(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestChange(t *testing.T) {
+	strict := ChangeOptions{StandaloneEnabled: true, ExtendedTypes: true}
+	for _, test := range []struct {
+		name   string
+		now    string
+		change Change
+		o      ChangeOptions
+		want   string // the members
+	}{
+		{"nothing", three, Change{}, strict, three},
+		{"join", three, Change{Joining: " server.4 = d:2888:3888;2181 ,, server.5=e:2888:3888:observer;2181;2281,"}, strict,
+			three + "server.4=d:2888:3888;2181\nserver.5=e:2888:3888:observer;2181;2281"},
+		{"leave", three, Change{Leaving: "3"}, strict, "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181"},
+		{"leave nobody", three, Change{Leaving: "9, -1,300,"}, strict, three},
+		{"leave to one", three, Change{Leaving: "2,3"}, ChangeOptions{}, "server.1=a:2888:3888;2181"},
+		{"leave, then join", three, Change{Leaving: "3,4", Joining: "server.4=c:2888:3888;2181"}, strict,
+			"server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nserver.4=c:2888:3888;2181"},
+		{"leave and join again", three, Change{Leaving: "3", Joining: "server.3=d:2888:3888;2181"}, strict,
+			"server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nserver.3=d:2888:3888;2181"},
+		{"role", three, Change{Joining: "server.3=c:2888:3888:observer;2181"}, strict, strings.Replace(three, "c:2888:3888", "c:2888:3888:observer", 1)},
+		{"address", three, Change{Joining: "server.3=[::3]:2888:3888;[::3]:2182"}, strict,
+			"server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nserver.3=[::3]:2888:3888;[::3]:2182"},
+		{"exchanged addresses", three, Change{Joining: "server.2=c:2888:3888;2181,server.3=b:2888:3888;2181"}, strict,
+			"server.1=a:2888:3888;2181\nserver.2=c:2888:3888;2181\nserver.3=b:2888:3888;2181"},
+		{"one host, other ports", three, Change{Joining: "server.4=a:2889:3889;2182"}, strict, three + "server.4=a:2889:3889;2182"},
+		{"each its own loopback", three, Change{Joining: "server.4=d:2888:3888;127.0.0.1:2181,server.5=e:2888:3888;127.0.0.1:2181"}, strict,
+			three + "server.4=d:2888:3888;127.0.0.1:2181\nserver.5=e:2888:3888;127.0.0.1:2181"},
+		{"old conflict", three + "server.4=a:2889:3889;2181\n", Change{Leaving: "2"}, strict,
+			"server.1=a:2888:3888;2181\nserver.3=c:2888:3888;2181\nserver.4=a:2889:3889;2181"},
+		{"several addresses", three, Change{Joining: "server.4=d:2888:3888|e:2888:3888;2181"}, ChangeOptions{MultiAddress: true},
+			three + "server.4=d:2888:3888|e:2888:3888;2181"},
+		{"255", three, Change{Joining: "server.255=d:2888:3888;2181"}, ChangeOptions{}, three + "server.255=d:2888:3888;2181"},
+		{"whole", three, Change{Whole: "version=1000\nserver.7=a:2888:3888;2181,server.8=b:2888:3888", Joining: "?", Leaving: "?"}, strict,
+			"server.7=a:2888:3888;2181\nserver.8=b:2888:3888"},
+		{"to groups", three, Change{Whole: grouped}, strict, grouped},
+		{"weight of an observer", three, Change{Whole: grouped + "weight.3=7"}, strict, grouped},
+		{"other weights", grouped, Change{Whole: strings.Replace(grouped, "weight.1=2", "weight.1=0", 1)}, strict,
+			strings.Replace(grouped, "weight.1=2", "weight.1=0", 1)},
+		{"to majorities", grouped, Change{Whole: three}, strict, three},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.change.Apply(membersOf(t, test.now), test.o)
+			if want := membersOf(t, test.want); err != nil || got.Text() != want.Text() || got.Version != 0 {
+				t.Errorf("got %v, version %x\n%swant\n%s", err, got.Version, got.Text(), want.Text())
+			}
+		})
+	}
+}
+
+func TestChangeRefused(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		now    string
+		change Change
+		want   string
+	}{
+		{"no server line", three, Change{Joining: "4=d:2888:3888;2181"},
+			`joining: 4: "d:2888:3888;2181": is not a server line: write server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]`},
+		{"a group joins", three, Change{Joining: "group.1=1:2:3"},
+			`joining: group.1: "1:2:3": is not a server line: write server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]`},
+		{"no election port", three, Change{Joining: "server.4=d:2888;2181"},
+			`joining: server.4: "d:2888;2181": write <host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>], IPv6 addresses in brackets`},
+		{"no client port", three, Change{Joining: "server.4=d:2888:3888;;2281"},
+			`joining: server.4: a joining server needs a port for clients: write it after a semicolon, as in ;2181 or ;zk4:2181`},
+		{"twice", three, Change{Joining: "server.4=d:2888:3888;2181,server.4=e:2888:3888;2181"},
+			`joining: server.4: "e:2888:3888;2181": is the same as server.4 (joining)`},
+		{"id", three, Change{Joining: "server.x=d:2888:3888;2181"},
+			`joining: server.x: "d:2888:3888;2181": what follows "server." in the key must be a number from 0`},
+		{"id 0", three, Change{Joining: "server.0=d:2888:3888;2181"},
+			`joining: server.0: an id is a number from 1 to 255: it is the top byte of the ids of the server's sessions`},
+		{"id 255", three, Change{Joining: "server.255=d:2888:3888;2181"},
+			`joining: server.255: TTL nodes do not allow an id above 254: set extendedTypesEnabled=false or take another id`},
+		{"id 256", three, Change{Whole: three + "server.256=d:2888:3888;2181"},
+			`members:4: server.256: an id is a number from 1 to 255: it is the top byte of the ids of the server's sessions`},
+		{"several addresses", three, Change{Joining: "server.4=d:2888:3888|e:2888:3888;2181"},
+			`joining: server.4: "d:2888:3888|e:2888:3888;2181": several addresses need multiAddress.enabled=true`},
+		{"quorum port in use", three, Change{Joining: "server.4=A:2888:3889;2182"},
+			`joining: server.4: its quorum port, a:2888, is the quorum port of server.1: every server needs its own ports on a host`},
+		{"election port in use", three, Change{Joining: "server.4=a:2889:2888;2182"},
+			`joining: server.4: its election port, a:2888, is the quorum port of server.1: every server needs its own ports on a host`},
+		{"client port in use", three, Change{Joining: "server.4=a:2889:3889;127.0.0.1:2181"},
+			`joining: server.4: its client port, a:2181, is the client port of server.1: every server needs its own ports on a host`},
+		{"one port for two things", three, Change{Joining: "server.4=d:2888:3888;2181;2181"},
+			`joining: server.4: its secure client port, d:2181, is the client port of server.4: every server needs its own ports on a host`},
+		{"one IPv6 address, two spellings", three, Change{Joining: "server.4=[::4]:2888:3888;2181,server.5=[0:0::4]:2888:3889;2182"},
+			`joining: server.5: its quorum port, [::4]:2888, is the quorum port of server.4: every server needs its own ports on a host`},
+		{"whole, in use", three, Change{Whole: three + "server.4=c:2889:3888;2182"},
+			`members:4: server.4: its election port, c:3888, is the election port of server.3: every server needs its own ports on a host`},
+		{"one participant", three, Change{Leaving: "3", Joining: "server.2=b:2888:3888:observer;2181"},
+			`the change would leave 1 participant, and standaloneEnabled=true needs 2: keep another one, or set standaloneEnabled=false on every server`},
+		{"everybody leaves", three, Change{Leaving: "1,2,3"},
+			`the change would leave 0 participants, and standaloneEnabled=true needs 2: keep another one, or set standaloneEnabled=false on every server`},
+		{"incremental with groups", grouped, Change{Leaving: "3"}, ErrHierarchical.Error()},
+		{"leaving", three, Change{Leaving: "3,server.2"},
+			`leaving: "server.2" is no id: write the numbers of the leaving servers with commas between them, such as 3,4`},
+		{"whole, other keys", three, Change{Whole: three + "tickTime=2000"},
+			`members:4: tickTime: "2000": is not a server, group or weight line`},
+		{"in no group", three, Change{Whole: three + "group.1=1:2"},
+			`members:3: server.3: is in no group: with group or weight lines, every participant must be in one`},
+		{"in two groups", three, Change{Whole: grouped + "group.3=2"},
+			`members:8: group.3: server 2 is in group.2 and in group.3`},
+		{"weight", three, Change{Whole: three + "group.1=1:2:3\nweight.1=-1"},
+			`members:5: weight.1: "-1": must be a number from 0 to 2147483647`},
+		{"no votes", three, Change{Whole: three + "group.1=1:2:3\nweight.1=0\nweight.2=0\nweight.3=0"},
+			`no group has a participant with a weight above 0, so there could be no quorum: give at least one a weight line above 0`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, err := test.change.Apply(membersOf(t, test.now), ChangeOptions{StandaloneEnabled: true, ExtendedTypes: true})
+			if err == nil || err.Error() != test.want || !reflect.DeepEqual(m, Members{}) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			if got, want := errors.Is(err, ErrLeavingID), test.name == "leaving"; got != want {
+				t.Errorf("%v is ErrLeavingID: %v", err, got)
+			}
+		})
+	}
+	if _, err := (Change{Leaving: "1,2,3"}).Apply(membersOf(t, three), ChangeOptions{}); err == nil ||
+		err.Error() != "the change would leave no participant: keep at least one server that is not an observer" {
+		t.Error(err)
+	}
+}
+
+// FuzzChange checks that what a change makes is read back as the same by the parser of
+// members and by the loader of zoo.cfg.
+func FuzzChange(f *testing.F) {
+	f.Add("server.4=d:2888:3888;2181", "1,2", "", false)
+	f.Add("server.4=[::1%eth0]:2888:3888|e:1:2:observer;;[::1]:2181", "", "", true)
+	f.Add("", "", grouped, true)
+	f.Add("", "", "server.1=a:1:2,server.2=b\\u003a1:2;3,version=7,#", false)
+	now, err := ParseMembers(three)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, joining, leaving, whole string, relaxed bool) {
+		o := ChangeOptions{StandaloneEnabled: !relaxed, ExtendedTypes: !relaxed, MultiAddress: relaxed}
+		m, err := Change{joining, leaving, whole}.Apply(now, o)
+		if err != nil {
+			return
+		}
+		again, err := ParseMembers(m.Text())
+		if err != nil || !reflect.DeepEqual(m, again) {
+			t.Fatalf("%v\n%+v\n%+v", err, m, again)
+		}
+		zoo := "dataDir=/d\ninitLimit=9\nsyncLimit=9\nstandaloneEnabled=" + strconv.FormatBool(!relaxed) +
+			"\nextendedTypesEnabled=" + strconv.FormatBool(!relaxed) + "\nmultiAddress.enabled=" + strconv.FormatBool(relaxed) + "\ndynamicConfigFile=/m.10\n"
+		files := func(name string) ([]byte, error) {
+			if name == "/m.10" {
+				return []byte(m.Text()), nil
+			}
+			return nil, fs.ErrNotExist
+		}
+		c, _, err := newLoader(files).load([]byte(zoo), "zoo.cfg", []Setting{Override("zkd.myid", strconv.FormatInt(m.Servers[0].ID, 10))})
+		if err != nil || c.Members.Text() != m.Text() || c.Members.Version != 0x10 {
+			t.Fatalf("%v\n%s", err, m.Text())
+		}
+	})
+}

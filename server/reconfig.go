@@ -1,0 +1,151 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
+)
+
+// reconfigure is replica.Options.Reconfigure.
+func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab.Members, error) {
+	present := s.cfg.Members // has the addresses if the history has none
+	if len(now.Text) > 0 {
+		var err error
+		if present, err = config.ParseMembers(string(now.Text)); err != nil {
+			return zab.Members{}, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
+		}
+	}
+	next, err := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}.Apply(present, s.cfg.ChangeOptions())
+	switch {
+	case errors.Is(err, config.ErrLeavingID):
+		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
+	case err != nil:
+		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
+	}
+	return members(&next), nil
+}
+
+// membership makes this server follow the members that a command has made: its ports move
+// to the addresses in its line, and its configuration file gets the members.
+type membership struct {
+	*lifecycle
+	*published
+	id        zab.SID
+	fs        vfs.FS
+	clients   *clients.Clients
+	transport *transport.Transport
+
+	version jute.Zxid       // followed last
+	client  config.Endpoint // of the client port
+	failed  string          // the last error that was logged
+}
+
+// membersRetry is the time between two attempts to follow the members.
+const membersRetry = 5 * time.Second
+
+func newMembership(s *Server) *membership {
+	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport,
+		client: config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort}}
+}
+
+func (m *membership) run() {
+	notify(m.membersChanged) // the configuration file may be older than the history
+	retry := time.NewTicker(membersRetry)
+	defer retry.Stop()
+	for {
+		select {
+		case <-m.membersChanged:
+		case <-retry.C:
+			if m.failed == "" {
+				continue
+			}
+		case <-m.stopping:
+			return
+		}
+		err := m.follow(m.lists.Load().settled)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != m.failed && text != "" {
+			m.log.Error("can't follow the change of the members yet; trying again", zap.String("err", text))
+		}
+		m.failed = text
+	}
+}
+
+// follow moves the ports and saves the members. A server that is no longer a member stays
+// where it is, and keeps its file: with a file that does not list it, it could not start.
+func (m *membership) follow(list *zab.Members) error {
+	if !list.Commanded || list.Version == m.version && m.failed == "" {
+		return nil
+	}
+	parsed, err := config.ParseMembers(string(list.Text))
+	if err != nil {
+		return err
+	}
+	line, listed := parsed.Server(int64(m.id))
+	if !listed {
+		m.version = list.Version
+		return nil
+	}
+	parsed.Version = uint64(list.Version)
+	err = errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line), m.save(parsed))
+	if err == nil {
+		m.version = list.Version
+	}
+	return err
+}
+
+func (m *membership) moveQuorumPort(line *config.Server) error {
+	listen, advertise := peerAddrs(m.cfg, line)
+	return m.transport.Listen(listen, advertise)
+}
+
+func (m *membership) moveClientPort(line *config.Server) error {
+	if to := line.Client; to.Port != 0 && (to.Port != m.client.Port || !sameHost(to.Host, m.client.Host)) {
+		m.log.Info("the client port moves", zap.Stringer("from", m.client), zap.Stringer("to", to))
+		if err := m.clients.Listen(to.Host, to.Port); err != nil {
+			return err
+		}
+		m.client = to
+	}
+	return nil
+}
+
+// sameHost reports whether two hosts are the same address to listen at.
+func sameHost(a, b string) bool {
+	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+	return a == b || all(a) && all(b)
+}
+
+// save writes the members to the configuration file. The history decides, whatever the file
+// says: the file shows them to operators and tools, and helps a server that starts after a
+// long time to find the others.
+func (m *membership) save(members config.Members) error {
+	if m.cfg.File == "" || !m.cfg.ReconfigEnabled {
+		return nil
+	}
+	return config.SaveMembers(m.fs, m.cfg.File, members, int64(m.id))
+}
+
+// peerAddrs returns the addresses at which the server of a line listens for others, and
+// those that it tells them.
+func peerAddrs(cfg *config.Config, line *config.Server) (listen, advertise []string) {
+	advertise = quorumAddrs(line)
+	if cfg.QuorumListenOnAllIPs {
+		return []string{net.JoinHostPort("", strconv.Itoa(line.Addrs[0].QuorumPort))}, advertise
+	}
+	return advertise, advertise
+}

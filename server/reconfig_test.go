@@ -1,0 +1,393 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// dynamic are the lines of servers whose members can be changed, by any client.
+var dynamic = []string{"reconfigEnabled=true", "standaloneEnabled=false", "skipACL=yes"}
+
+// startDynamic starts the first servers of an ensemble that can have up to size servers.
+func startDynamic(t *testing.T, first, size int, lines ...string) *testEnsemble {
+	t.Helper()
+	e := newEnsemble(t, size, append(lines, dynamic...)...)
+	for id := 1; id <= size; id++ {
+		e.disks[id] = crashfs.New(uint64(id))
+	}
+	for id := 1; id <= first; id++ {
+		e.files[id] = idList(first)
+		e.start(id)
+	}
+	e.leader()
+	time.Sleep(2 * time.Second) // all are admitted
+	e.settled()
+	return e
+}
+
+// idList returns "1 2 3" for 3.
+func idList(n int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sequence(n)), ",", ""), "[]")
+}
+
+func sequence(n int) (list []int) {
+	for i := range n {
+		list = append(list, i+1)
+	}
+	return list
+}
+
+// join starts a server whose file has the first members and itself, and waits until it serves
+// as a learner.
+func (e *testEnsemble) join(id int, members string) *testServer {
+	e.t.Helper()
+	e.files[id] = fmt.Sprint(members, " ", id)
+	s := e.start(id)
+	e.await(fmt.Sprintf("server %d learns", id), s.serving.Load)
+	time.Sleep(2 * time.Second) // it is admitted
+	return s
+}
+
+// await waits for a condition.
+func (e *testEnsemble) await(what string, ok func() bool) {
+	e.t.Helper()
+	for range 6000 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	e.t.Fatalf("not within a minute: %s; %s", what, e.roles())
+}
+
+// spec is the line with which a server joins. role is "participant" or "observer".
+func spec(id int, role string) string {
+	return fmt.Sprintf("server.%[1]d=10.0.0.%[1]d:2888:3888:%s;2181", id, role)
+}
+
+func adding(ids ...int) *jute.ReconfigRequest {
+	var specs []string
+	for _, id := range ids {
+		specs = append(specs, spec(id, "participant"))
+	}
+	return &jute.ReconfigRequest{Joining: strings.Join(specs, ","), ConfigID: -1}
+}
+
+func removing(ids ...int) *jute.ReconfigRequest {
+	return &jute.ReconfigRequest{Leaving: strings.Join(strings.Fields(strings.Trim(fmt.Sprint(ids), "[]")), ","), ConfigID: -1}
+}
+
+// member reports whether a server is in the text of /zookeeper/config.
+func member(text string, id int) bool { return strings.Contains(text, fmt.Sprintf("server.%d=", id)) }
+
+// A request to change the members is refused for the reason that Apache's server would
+// give, in its order of checks.
+func TestReconfigRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 4)
+		for i, tc := range []struct {
+			request jute.ReconfigRequest
+			code    jute.Code
+		}{
+			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: 77}, jute.ErrBadVersion},
+			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: -1}, jute.ErrBadArguments},
+			{jute.ReconfigRequest{Leaving: "x", ConfigID: -1}, jute.ErrMarshalling},
+			{jute.ReconfigRequest{Joining: "server.4=10.0.0.4:2888:3888", ConfigID: -1}, jute.ErrBadArguments},                  // no port for clients
+			{jute.ReconfigRequest{Joining: "server.4=10.0.0.3:2888:3888:participant;2181", ConfigID: -1}, jute.ErrBadArguments}, // the address of server 3
+			{*removing(1, 2, 3), jute.ErrBadArguments},
+			{*adding(4), jute.ErrNewConfigNoQuorum}, // it does not run
+			{jute.ReconfigRequest{NewMembers: spec(4, "participant"), ConfigID: -1}, jute.ErrNewConfigNoQuorum},
+			{*removing(7), 0}, // unknown ids do not matter
+			{jute.ReconfigRequest{Joining: spec(4, "observer"), ConfigID: -1}, 0},
+		} {
+			c := e.servers[1+i%3].connect(t)
+			if r := c.call(jute.OpReconfig, &tc.request); r.Err != tc.code {
+				t.Errorf("%+v: %v, want %v", tc.request, r.Err, tc.code)
+			}
+			c.create(fmt.Sprint("/", i), "") // the connection continues
+		}
+		e.settled()
+	})
+}
+
+// The change is answered with the new configuration as clients see it.
+func TestReconfigShowsTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 4)
+		e.join(4, "1 2 3")
+		c, watcher := e.servers[e.follower()].connect(t), e.servers[4].connect(t)
+		watcher.ok(jute.OpGetData, get(configPath, true))
+		r := c.ok(jute.OpReconfig, adding(4))
+		var got jute.GetDataResponse
+		d := jute.NewDecoder(r.body)
+		got.Decode(&d)
+		want := spec(4, "participant")
+		if text := string(got.Data); !strings.Contains(text, strings.Replace(want, ";2181", ";0.0.0.0:2181", 1)) ||
+			!strings.HasSuffix(text, fmt.Sprintf("version=%x", int64(got.Stat.Mzxid))) || got.Stat.Version != -1 {
+			t.Errorf("got %q, %+v", got.Data, got.Stat)
+		}
+		if ev := watcher.must().event(); ev.Type != jute.EventDataChanged || ev.Path != configPath {
+			t.Errorf("got event %+v", ev)
+		}
+		e.awaitMembers("1, 2, 3, 4")
+		again := *removing(4)
+		again.ConfigID = int64(got.Stat.Mzxid)
+		c.ok(jute.OpReconfig, &again)
+		if r := c.call(jute.OpReconfig, &again); r.Err != jute.ErrBadVersion {
+			t.Errorf("the same version again: %v", r.Err)
+		}
+	})
+}
+
+// change changes the members by a client of the leader, and waits until all running servers
+// but those that are removed have the new ones. The leader may have to be asked again: it
+// loses its clients if it is removed.
+func (e *testEnsemble) change(want string, r *jute.ReconfigRequest) {
+	e.t.Helper()
+	for range 60 {
+		c := e.servers[e.leader()].connect(e.t)
+		c.send(jute.OpReconfig, r)
+		if reply, err := c.next(); err != nil || reply.Err == 0 {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	e.awaitMembers(want)
+}
+
+// An ensemble grows from one server to five and shrinks to one, without a stop. In the end
+// the last server has everything that was written.
+func TestReconfigGrowsAndShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 1, 5)
+		writes := 0
+		write := func() {
+			e.servers[e.leader()].connect(t).create(fmt.Sprint("/w", writes), "")
+			writes++
+		}
+		for id := 2; id <= 5; id++ {
+			write()
+			e.join(id, "1")
+		}
+		e.change("1, 2, 3", adding(2, 3))
+		write()
+		e.change("1, 2, 3, 4, 5", adding(4, 5))
+		write()
+		left := sequence(5)
+		for _, size := range []int{3, 1} {
+			// The leader leaves, and others.
+			gone := []int{e.leader()}
+			left = slices.DeleteFunc(left, func(id int) bool { return id == gone[0] })
+			for len(left) > size {
+				gone, left = append(gone, left[0]), left[1:]
+			}
+			e.change(strings.Trim(strings.ReplaceAll(fmt.Sprint(left), " ", ", "), "[]"), removing(gone...))
+			write()
+			for _, id := range gone {
+				e.stop(id)
+			}
+		}
+		c := e.servers[left[0]].connect(t)
+		for i := range writes {
+			if !c.exists(fmt.Sprint("/w", i)) {
+				t.Errorf("/w%d is lost", i)
+			}
+		}
+	})
+}
+
+// A leader is killed at each moment of a change, with the power of its machine. The
+// ensemble then has the old or the new members, and serves.
+func TestReconfigLeaderKilled(t *testing.T) {
+	for _, after := range []time.Duration{0, 1, 2, 5, 10, 20, 50, 100, 200, 500} {
+		t.Run(fmt.Sprint(after, "ms"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := startDynamic(t, 3, 5)
+				e.net.setRate(1 << 20)
+				e.join(4, "1 2 3")
+				e.join(5, "1 2 3")
+				leader := e.leader()
+				c := e.servers[leader].connect(t)
+				c.send(jute.OpReconfig, &jute.ReconfigRequest{ConfigID: -1, Leaving: fmt.Sprint(leader%3 + 1),
+					Joining: spec(4, "participant") + "," + spec(5, "participant")})
+				time.Sleep(after * time.Millisecond)
+				e.kill(leader)
+				e.servers[e.leader()].connect(t).create("/a", "1")
+				e.start(leader)
+				e.servers[e.leader()].connect(t).create("/b", "1")
+				e.settled()
+				list := e.servers[leader].lists.Load()
+				if n := list.settled.NumVoters(); n != 3 && n != 4 || list.settled.Version != list.newest.Version {
+					t.Errorf("the members are %v, and %v are under way", list.settled, list.newest)
+				}
+			})
+		})
+	}
+}
+
+// Clients that change the members at the same time, on the version that they have read: one
+// of them succeeds.
+func TestReconfigTwoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 5)
+		e.join(4, "1 2 3")
+		e.join(5, "1 2 3")
+		version := int64(e.servers[1].lists.Load().settled.Version)
+		var clients []*client
+		for id := 4; id <= 5; id++ {
+			c := e.servers[id].connect(t)
+			r := adding(id)
+			r.ConfigID = version
+			c.send(jute.OpReconfig, r)
+			clients = append(clients, c)
+		}
+		one, other := clients[0].must().Err, clients[1].must().Err
+		if one != 0 {
+			one, other = other, one
+		}
+		if one != 0 || other != jute.ErrReconfigInProgress && other != jute.ErrBadVersion {
+			t.Errorf("got %v and %v", one, other)
+		}
+	})
+}
+
+// A removed server keeps its clients. Started again, it serves as a learner without a vote,
+// says why, and disturbs nobody; reconfig can add it again.
+func TestReconfigRemovedServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 3)
+		id := e.follower()
+		c := e.servers[id].connect(t)
+		e.change(allBut(3, id), removing(id))
+		epoch := e.servers[e.leader()].role.Load().Epoch
+		c.create("/a", "1")
+		for range 3 {
+			e.kill(id)
+			e.start(id)
+			e.await("the removed server serves", e.servers[id].serving.Load)
+			e.servers[id].connect(t).create("/b", "")
+			e.servers[id].connect(t).ok(jute.OpDelete, &jute.DeleteRequest{Path: "/b", Version: -1})
+		}
+		if !e.servers[id].said("this server is not a member") {
+			t.Errorf("it said %q", e.servers[id].messages())
+		}
+		if st := e.servers[e.leader()].role.Load(); st.Epoch != epoch {
+			t.Errorf("epoch %d, before it was %d", st.Epoch, epoch)
+		}
+		time.Sleep(2 * time.Second)
+		e.change("1, 2, 3", adding(id))
+	})
+}
+
+// allBut returns "1, 3" for 3 servers but 2.
+func allBut(n, but int) string {
+	list := slices.DeleteFunc(sequence(n), func(id int) bool { return id == but })
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
+}
+
+// A server that was away during changes starts with its old file, which lists none of the
+// present members but itself, and finds them: they know it.
+func TestReconfigOldFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 5)
+		e.join(4, "1 2 3")
+		e.join(5, "1 2 3")
+		e.stop(1)
+		e.change("1, 4, 5", &jute.ReconfigRequest{ConfigID: -1, Leaving: "2,3",
+			Joining: spec(4, "participant") + "," + spec(5, "participant")})
+		e.stop(2)
+		e.stop(3)
+		c := e.servers[e.leader()].connect(t)
+		c.create("/a", "1")
+		e.start(1) // its file has 1, 2 and 3
+		e.awaitMembers("1, 4, 5")
+		e.settled()
+		e.kill(e.leader()) // server 1 is needed now
+		e.servers[e.leader()].connect(t).create("/b", "1")
+	})
+}
+
+// A server with the data of another ensemble is not let in, and can't be added.
+func TestReconfigForeignData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foreign := startDynamic(t, 1, 1)
+		foreign.servers[1].connect(t).create("/theirs", "1")
+		foreign.stop(1)
+		e := startDynamic(t, 3, 4)
+		e.disks[4] = foreign.disks[1]
+		e.files[4] = "1 2 3 4"
+		if s, err := e.tryStart(4); err == nil { // with another id the data may not even start
+			time.Sleep(5 * time.Second)
+			if s.serving.Load() {
+				t.Error("it serves")
+			}
+		}
+		if r := e.servers[1].connect(t).call(jute.OpReconfig, adding(4)); r.Err != jute.ErrNewConfigNoQuorum {
+			t.Errorf("added: %v", r.Err)
+		}
+	})
+}
+
+// The members are saved beside the configuration file. While the disk has no room for that,
+// the server serves, and tries again.
+func TestReconfigSavesTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 4)
+		e.join(4, "1 2 3")
+		id := e.follower()
+		e.stop(id)
+		const file = "/conf/zoo.cfg"
+		disk := e.disks[id]
+		text := "# the file of an operator\ndataDir=/data\n" + strings.Join(e.serverLines(id), "\n") + "\nclientPort=2181\n"
+		if err := errors.Join(disk.MkdirAll("/conf"), writeFile(disk, file, text)); err != nil {
+			t.Fatal(err)
+		}
+		full := true
+		disk.SetHook(func(op crashfs.Op) error {
+			if full && op.Kind == crashfs.OpWrite && strings.HasPrefix(op.Name, "/conf/") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		if _, err := e.tryStart(id, func(o *Options) { o.Config.File = file }); err != nil {
+			t.Fatal(err)
+		}
+		e.settled()
+		e.change("1, 2, 3, 4", adding(4))
+		time.Sleep(2 * membersRetry)
+		if now, _ := vfs.ReadFile(disk, file); string(now) != text {
+			t.Errorf("the file is %q", now)
+		}
+		e.servers[id].connect(t).create("/a", "1")
+		full = false
+		time.Sleep(2 * membersRetry)
+		version := uint64(e.servers[id].lists.Load().settled.Version)
+		name := fmt.Sprintf("%s.dynamic.%x", file, version)
+		now, err := vfs.ReadFile(disk, file)
+		if want := "# the file of an operator\ndataDir=/data\ndynamicConfigFile=" + name + "\nclientPort=2181\n"; string(now) != want {
+			t.Errorf("the file is %q, %v, want %q", now, err, want)
+		}
+		if list, err := vfs.ReadFile(disk, name); !member(string(list), 4) {
+			t.Errorf("%s is %q, %v", name, list, err)
+		}
+	})
+}
+
+func writeFile(fs vfs.FS, name, text string) error {
+	f, err := fs.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(text), 0)
+	return errors.Join(err, f.Sync(), f.Close())
+}

@@ -1,0 +1,78 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// reconfigure proposes the change of the members that a request asks for. Its client is
+// answered by a barrier after the change: the change takes effect when it is applied. done
+// is false if the change is refused: then the request is a transaction that fails with
+// Request.Refused. ok is false if nothing can be proposed now. The tree is locked for
+// reading.
+func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
+	if _, ok := r.Core.NextZxid(); !ok {
+		return false, false
+	}
+	change, err := r.leading.evaluator.Reconfig(req)
+	if err != nil {
+		return false, true // Evaluate comes to the same error
+	}
+	if mutated(changeAnsweredEarly) {
+		r.placeBarrier(barrier{origin: req.Origin})
+	}
+	zxid, err := r.changeMembers(&change)
+	switch {
+	case err == nil:
+		r.event(1, 0, fmt.Sprintf("session %v changes the members at %v", req.Session, zxid))
+		r.placeBarrier(barrier{origin: req.Origin})
+		return true, true
+	case errors.Is(err, zab.ErrNotLeading):
+		return false, false
+	}
+	req.Refused = refusalOf(err)
+	r.event(2, 0, fmt.Sprintf("a change of the members that session %v asked for is refused: %v", req.Session, err))
+	return false, true
+}
+
+// changeMembers proposes a change of the members. It makes its checks in the order of
+// Apache's server.
+func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
+	now, newest := r.Core.Lists()
+	if now != newest {
+		return 0, zab.ErrMembersPending
+	}
+	have := max(change.Version, now.Version) // the tree may not have the newest members yet
+	if change.ConfigID != -1 && jute.Zxid(change.ConfigID) != have && !mutated(anyVersion) {
+		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
+	}
+	list, err := r.o.Reconfigure(now, change.ReconfigRequest)
+	if err != nil {
+		return 0, err
+	}
+	list.Commanded = true
+	if change.Allowed || mutated(changeByAnybody) {
+		return r.Core.ProposeMembers(list)
+	}
+	if err := r.Core.CheckMembers(&list); err != nil {
+		return 0, err
+	}
+	return 0, jute.ErrNoAuth
+}
+
+// refusalOf returns the code with which a client learns that a change is refused.
+func refusalOf(err error) jute.Code {
+	switch {
+	case errors.Is(err, zab.ErrMembersPending):
+		return jute.ErrReconfigInProgress
+	case errors.Is(err, zab.ErrNoQuorum), errors.Is(err, zab.ErrLateVoters):
+		return jute.ErrNewConfigNoQuorum
+	case errors.Is(err, zab.ErrBadMembers):
+		return jute.ErrBadArguments
+	}
+	return jute.CodeOf(err)
+}

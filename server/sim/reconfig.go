@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// change is a change of the members that a client asks for.
+type change struct {
+	origin  uint64
+	cxid    int32
+	list    zab.Members
+	version jute.Zxid // that the present members must have; 0 means any
+	allowed bool      // the client may change the members
+}
+
+// changeBy identifies a change, as the text of the list.
+func changeBy(origin uint64, cxid int32) string {
+	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, origin), uint32(cxid)))
+}
+
+// wantChange makes a client ask for other members with its next request.
+func (s *Sim) wantChange() {
+	c := s.clients[s.rng.IntN(len(s.clients))]
+	list := *s.membersNow()
+	list.List = slices.Clone(list.List)
+	for range 1 + s.rng.IntN(3) {
+		s.changeOneMember(&list)
+	}
+	if len(ids(&list)) < 2 {
+		return
+	}
+	c.change = &change{list: list, allowed: s.percent(85)}
+	switch s.rng.IntN(4) {
+	case 0:
+		c.change.version = s.membersNow().Version
+	case 1:
+		c.change.version = s.membersNow().Version - jute.Zxid(s.rng.IntN(2))
+	}
+}
+
+// chooseChange makes a client's request a change of the members, if it wants one.
+func (s *Sim) chooseChange(c *client, req *request) bool {
+	if c.change == nil || slices.ContainsFunc(c.inFlight, func(r request) bool { return r.kind == reqSync }) {
+		return false
+	}
+	want := c.change
+	c.change = nil
+	want.origin, want.cxid = c.origin, req.cxid
+	text := changeBy(want.origin, want.cxid)
+	s.ghost.wanted[text] = want
+	body := jute.ReconfigRequest{NewMembers: text + string(want.list.Append(nil)), ConfigID: -1}
+	if want.version != 0 {
+		body.ConfigID = int64(want.version)
+	}
+	req.kind, req.op, req.body = reqReconfig, jute.OpReconfig, body.Append(nil)
+	if want.allowed {
+		req.auth = []jute.ID{{Scheme: "super"}}
+	}
+	return true
+}
+
+// reconfigure is replica.Options.Reconfigure. After the chaos it refuses everything, so that
+// the quorum that must make progress stays one.
+func (s *Sim) reconfigure(_ *zab.Members, r jute.ReconfigRequest) (list zab.Members, err error) {
+	const n = 8 + 4
+	if s.phase != phaseChaos {
+		return list, jute.ErrBadArguments
+	}
+	if err := list.Decode([]byte(r.NewMembers[n:])); err != nil {
+		return list, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
+	}
+	list.Text = []byte(r.NewMembers[:n])
+	return list, nil
+}
+
+// checkChange checks a change of the members that a leader proposes for a client: the client
+// asked for it and may do so, no other change has come first, and the servers that get a
+// vote have the leader's history: I24.
+func (s *Sim) checkChange(n *node, e *zab.Entry) {
+	var m zab.Members
+	if err := m.Decode(e.Data); err != nil || len(m.Text) == 0 {
+		return
+	}
+	want, now := s.ghost.wanted[string(m.Text)], s.membersNow()
+	switch {
+	case want == nil || !sameList(&want.list, &m):
+		s.fail("I24", "server %d changes the members to %v by %v, which no client has asked for", n.id, &m, e.Zxid)
+	case !want.allowed:
+		s.fail("I24", "server %d changes the members by %v for a client that may not do that", n.id, e.Zxid)
+	case want.version != 0 && want.version != now.Version:
+		s.fail("I24", "server %d changes the members by %v for a client that means those of %v; they are those of %v", n.id, e.Zxid, want.version, now.Version)
+	}
+	marker := jute.MakeZxid(n.status.Epoch, 0)
+	for _, id := range ids(&m) {
+		o := s.node(id)
+		if slices.Contains(ids(now), id) || id == n.id || o.alive && s.now < o.began+s.cfg.ElectionMs*3000 {
+			continue
+		}
+		if last, _ := o.disk.durable.last(); last < marker || !s.counts(o) {
+			s.fail("I24", "server %d gives a vote to server %d by %v, which has the history up to %v and counts %t", n.id, id, e.Zxid, last, s.counts(o))
+		}
+	}
+}
+
+// commitChange takes a client's change off the list of its requests under way.
+func (s *Sim) commitChange(m *zab.Members) {
+	want := s.ghost.wanted[string(m.Text)]
+	if want == nil {
+		return
+	}
+	s.stats.Reconfigs++
+	asked := s.ghost.asked[want.origin]
+	if len(asked) == 0 || asked[0] != want.cxid {
+		if s.cfg.Faults[FaultFull] == 0 {
+			s.fail("R2", "connection %#x asked for %v, and %v is request %d", want.origin, asked, m.Version, want.cxid)
+		}
+		return
+	}
+	s.ghost.asked[want.origin] = asked[1:]
+}
+
+// checkChanged checks the answer to a client whose change of the members was made: I9.
+func (s *Sim) checkChanged(c *client, req *request, r *reply) {
+	for i := range s.ghost.changes {
+		if k := &s.ghost.changes[i]; k.zxid == r.zxid && string(k.members.Text) == changeBy(req.origin, req.cxid) {
+			return
+		}
+	}
+	s.fail("I9", "client %d is told that its change of the members was made at %v, where there is none of its", c.id, r.zxid)
+}
