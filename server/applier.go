@@ -63,7 +63,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		published: s.published,
 		handover:  s.handover,
 		id:        s.id,
-		secret:    s.ident.secret,
+		secret:    s.ident.Secret,
 		state:     &s.state,
 		tracker:   s.tracker,
 		digests:   s.digests,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -69,12 +70,12 @@ func describePromise(b []byte) (string, error) {
 }
 
 func describeIdent(b []byte) (string, error) {
-	id, err := decodeIdent(b)
-	text := fmt.Sprintf("incarnation %x of %s, cluster %x", id.incarnation, belongsTo(id.server, id.incarnation), id.cluster)
-	if id.replaced != (zab.ID{}) {
-		text += fmt.Sprintf(", in the place of %x", id.replaced)
+	id, err := datadirs.DecodeIdentity(b)
+	text := fmt.Sprintf("incarnation %x of %s, cluster %x", id.Incarnation, datadirs.BelongsTo(id.Server, id.Incarnation), id.Cluster)
+	if id.Replaced != (zab.ID{}) {
+		text += fmt.Sprintf(", in the place of %x", id.Replaced)
 	}
-	if id.unproven {
+	if id.Unproven {
 		text += ", made without its data"
 	}
 	return text, err
@@ -89,7 +90,7 @@ func describeNotes(b []byte) (string, error) {
 		fmt.Fprintf(&text, ", the last one at record %d", n.Starts[len(n.Starts)-1].Position)
 	}
 	for _, s := range n.Sightings {
-		fmt.Fprintf(&text, "; server %d (%s) was seen at record %d of its log", s.Server, shortID(s.Incarnation), s.Position)
+		fmt.Fprintf(&text, "; server %d (%s) was seen at record %d of its log", s.Server, datadirs.ShortID(s.Incarnation), s.Position)
 	}
 	return text.String(), err
 }
@@ -140,7 +141,7 @@ func describeMarker(data []byte) (string, error) {
 	if m.Init != nil {
 		text += fmt.Sprintf(", begin of ensemble %x with", m.Init.Cluster)
 		for _, a := range m.Admitted {
-			text += fmt.Sprintf(" server %d (%s)", a.Server, shortID(a.Incarnation))
+			text += fmt.Sprintf(" server %d (%s)", a.Server, datadirs.ShortID(a.Incarnation))
 		}
 	}
 	if m.Alone {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -26,7 +27,7 @@ func TestFormat1DataIsRead(t *testing.T) {
 			t.Errorf("/a is %q, /b is %q", a, b)
 		}
 		o, err := readOwner(fastFS{}, s.cfg.DataDir)
-		if err != nil || o == nil || *o != (owner{server, s.ident.incarnation}) {
+		if err != nil || o == nil || *o != (datadirs.Owner{Server: server, Incarnation: s.ident.Incarnation}) {
 			t.Errorf("the directory's owner is %+v, %v; want server %d", o, err, server)
 		}
 	}

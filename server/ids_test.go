@@ -11,7 +11,7 @@ import (
 func TestIDsAreReservedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
-		before := s.ident.ids
+		before := s.ident.IDs
 		s.ids.Reserved(s.ids.Ahead() - 1<<36 + 1000)
 		if !s.ids.Short() {
 			t.Fatal("with 1000 left it is not short of ids")
@@ -23,8 +23,8 @@ func TestIDsAreReservedInTime(t *testing.T) {
 		}
 		s.nextOrigin()
 		s = s.restart(t)
-		if s.ident.ids <= before {
-			t.Errorf("the bound of the ids is %#x after a restart, and was %#x before", s.ident.ids, before)
+		if s.ident.IDs <= before {
+			t.Errorf("the bound of the ids is %#x after a restart, and was %#x before", s.ident.IDs, before)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
@@ -45,8 +46,8 @@ type loop struct {
 	learners   *learners
 	arrivals   *arrivals
 	passed     map[zab.SID]bulkBytes // of each peer
-	identity   ident                 // as the log has it; Server.ident is that of the start
-	reserving  uint64                // number of the log's record with identity.ids until it is durable, then 0
+	identity   datadirs.Identity     // as the log has it; Server.ident is that of the start
+	reserving  uint64                // number of the log's record with identity.IDs until it is durable, then 0
 	reportedAt int64                 // time of the last report of touches to the leader, ms
 	touches    []replica.Touch       // being reported
 	left       []chan<- struct{}     // to be closed when this server does not lead
@@ -236,7 +237,7 @@ func (l *loop) persisted(upTo uint64) {
 		l.replica.Persisted(done)
 	}
 	if l.reserving != 0 && l.reserving <= upTo {
-		l.ids.Reserved(l.identity.ids)
+		l.ids.Reserved(l.identity.IDs)
 		l.reserving = 0
 	}
 }
@@ -246,8 +247,8 @@ func (l *loop) reserveIDs() {
 	if l.reserving != 0 {
 		return
 	}
-	l.identity.ids = l.ids.Ahead()
-	if n, err := l.logWriter.Submit(l.identity.record()); err == nil { // on an error the log has failed, and the server ends
+	l.identity.IDs = l.ids.Ahead()
+	if n, err := l.logWriter.Submit(identRecord(&l.identity)); err == nil { // on an error the log has failed, and the server ends
 		l.reserving = n
 	}
 }
@@ -390,11 +391,11 @@ func (l *loop) walRecord(op *zab.LogOp) wal.Record {
 		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
 	case zab.LogIncarnation:
 		id := &l.identity
-		if op.Incarnation != id.incarnation {
-			id.replaced = id.incarnation // of dataDir, until the next start
+		if op.Incarnation != id.Incarnation {
+			id.Replaced = id.Incarnation // of dataDir, until the next start
 		}
-		id.incarnation, id.unproven = op.Incarnation, op.Damaged
-		return id.record()
+		id.Incarnation, id.Unproven = op.Incarnation, op.Damaged
+		return identRecord(id)
 	case zab.LogPromise:
 		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
 	case zab.LogTruncate:

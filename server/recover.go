@@ -1,8 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
@@ -41,7 +42,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	aside, err := dirs.check(s.opts.SetDataAside)
+	begin, err := dirs.Decide(s.opts.SetDataAside)
 	if err != nil {
 		return nil, err
 	}
@@ -49,27 +50,27 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := s.openLog(ctx, store, dirs, aside)
+	rec, err := s.openLog(ctx, store, dirs, begin)
 	if err != nil {
 		return nil, err
 	}
 	st, err := s.loadState(ctx, store, rec)
 	var unusable *unusableSnapshots
-	if errors.As(err, &unusable) && unusable.damaged && s.ensemble() && ctx.Err() == nil {
+	if errors.As(err, &unusable) && dirs.MayReplace(unusable.reasons) && ctx.Err() == nil {
 		// Its bytes are proven to be lost here, and the other servers have them.
 		if s.wal, rec, err = s.wal.SetAside(err); err == nil {
 			st, err = s.loadState(ctx, store, rec)
 		}
 	}
 	if err != nil {
-		return nil, dirs.addAdvice(err)
+		return nil, dirs.AddAdvice(err)
 	}
 	id, err := s.settleIdentity(dirs, rec)
 	if err != nil {
 		return nil, err
 	}
 	core, err := coreRecovered(rec, st)
-	core.Incarnation, core.Damaged = id.incarnation, id.unproven
+	core.Incarnation, core.Damaged = id.Incarnation, id.Unproven
 	if err == nil && s.ensemble() {
 		core.Notes, err = s.recordStart(rec.Notes)
 	}
@@ -163,14 +164,10 @@ func decodePromise(b []byte) (zab.Promise, error) {
 	return zab.Promise{Epoch: binary.BigEndian.Uint32(b), To: zab.SID(b[4])}, nil
 }
 
-// openLog opens the log, or makes one where the server may begin without. aside means
-// that the operator has ordered the existing data to be set aside.
-func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataDirs, aside bool) (rec *wal.Recovered, err error) {
-	fresh := newIdent()
-	fresh.server = dirs.self()
-	repaired := newIdent()
-	repaired.server, repaired.unproven = fresh.server, true
-	repaired.replaced, _ = dirs.incarnation()
+// openLog opens the log, or makes one as begin says.
+func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *datadirs.Found, begin datadirs.Start) (rec *wal.Recovered, err error) {
+	drawn := newIdent()
+	fresh, repaired := dirs.NewLog(begin, drawn), dirs.Replacement(drawn)
 	o := wal.Options{
 		FS:              s.fs,
 		Dir:             logDir(s.cfg.DataLogDir),
@@ -179,25 +176,23 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *dataD
 		FsyncWarn:       s.cfg.FsyncWarningThreshold,
 		AcceptLossAfter: s.opts.AcceptLossAfter,
 		SetAside:        s.ensemble(),
-		SetAsideIdent:   repaired.encode(),
+		Ident:           fresh.Encode(),
+		SetAsideIdent:   repaired.Encode(),
 		CheckEntry:      checkEntry,
 		Check:           func(rec *wal.Recovered) error { return s.checkRecovered(ctx, store, dirs, rec) },
 		Logger:          s.log.Named("wal"),
 		Registerer:      s.registry,
 	}
 	switch {
-	case aside:
-		fresh = repaired
+	case begin.Aside:
 		o.Order = fmt.Errorf("--set-data-aside=%s", s.opts.SetDataAside)
-	case !dirs.log.Exists:
-		if fresh.unproven, err = s.checkEmptyStart(dirs); err != nil {
-			return nil, err
-		}
+	case begin.Unproven:
+		s.log.Warn("there is no data, db.autocreate is false, and nobody made the file initialize: this server waits for the others' data and does not count before",
+			zap.String("file", filepath.Join(s.cfg.DataDir, datadirs.InitializeFile)))
 	}
-	o.Ident = fresh.encode()
 	s.wal, rec, err = wal.Open(o)
 	if err != nil {
-		return nil, dirs.addAdvice(err)
+		return nil, dirs.AddAdvice(err)
 	}
 	return rec, nil
 }
@@ -212,12 +207,12 @@ func checkEntry(r *wal.Record) error {
 // server's, and no snapshot that it refers to may be of a later version. Even where an
 // older snapshot would do, such a snapshot shows that a later version has worked with the
 // directory, and going back is the operator's decision.
-func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs *dataDirs, rec *wal.Recovered) error {
-	id, err := decodeIdent(rec.Ident)
+func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs *datadirs.Found, rec *wal.Recovered) error {
+	id, err := datadirs.DecodeIdentity(rec.Ident)
 	if err != nil {
 		return err
 	}
-	if err := dirs.otherServer(&id); err != nil {
+	if err := dirs.OtherServer(&id); err != nil {
 		return err
 	}
 	if rec.Promise != nil {
@@ -233,52 +228,50 @@ func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs
 	return nil
 }
 
-// addAdvice adds the operator's options to an error of opening the data.
-func (d *dataDirs) addAdvice(err error) error {
-	switch fault.KindOf(err) {
-	case fault.Newer:
-		return fmt.Errorf("%w. Start the version of zkd that wrote it, or a later one", err)
-	case fault.Missing, fault.Unreadable, fault.Foreign, fault.Inconsistent:
-		return fmt.Errorf("%w. Nothing was set aside: put back what is missing. If it is lost, %s", err, d.recoveryAdvice())
-	}
-	return err
-}
-
 // settleIdentity brings the identity in the log and the file IDENTITY in dataDir
 // up to date. A log of an earlier format, and that of a server which becomes a
 // member, get a new identity record with the same incarnation.
-func (s *Server) settleIdentity(dirs *dataDirs, rec *wal.Recovered) (ident, error) {
-	id, err := decodeIdent(rec.Ident)
+func (s *Server) settleIdentity(dirs *datadirs.Found, rec *wal.Recovered) (datadirs.Identity, error) {
+	id, err := datadirs.DecodeIdentity(rec.Ident)
 	if err != nil {
 		return id, err
 	}
 	was := id
-	id.format = uint8(format.Identity.Writes())
-	if id.server == 0 {
-		id.server = dirs.self()
-	}
-	want := owner{server: id.server, incarnation: id.incarnation}
-	if dirs.owner == nil || *dirs.owner != want {
-		if dirs.ownerErr != nil {
-			s.log.Error("the file that names the owner of dataDir is damaged; it is written again from the log", zap.Error(dirs.ownerErr))
+	id, want := dirs.Settle(id)
+	if dirs.Owner == nil || *dirs.Owner != want {
+		if dirs.OwnerError != nil {
+			s.log.Error("the file that names the owner of dataDir is damaged; it is written again from the log", zap.Error(dirs.OwnerError))
 		}
 		if err := writeOwner(s.fs, s.cfg.DataDir, want); err != nil {
 			return id, err
 		}
 	}
 	if id != was {
-		if err := s.wal.Append([]wal.Record{id.record()}); err != nil {
+		if err := s.wal.Append([]wal.Record{identRecord(&id)}); err != nil {
 			return id, err
 		}
 		if _, err := s.wal.Sync(); err != nil {
 			return id, err
 		}
 	}
-	if !dirs.approved {
+	if !dirs.Approved {
 		return id, nil
 	}
 	// The file was heeded, and must not approve of another empty directory later.
-	return id, s.fs.Remove(filepath.Join(s.cfg.DataDir, initializeFile))
+	return id, s.fs.Remove(filepath.Join(s.cfg.DataDir, datadirs.InitializeFile))
+}
+
+// newIdent draws the identity of a new log.
+func newIdent() (id datadirs.Identity) {
+	id.Format = uint8(format.Identity.Writes())
+	rand.Read(id.Cluster[:]) // never fails
+	rand.Read(id.Incarnation[:])
+	rand.Read(id.Secret[:])
+	return id
+}
+
+func identRecord(id *datadirs.Identity) wal.Record {
+	return wal.Record{Kind: wal.Ident, Payload: id.Encode()}
 }
 
 // logDir returns where the segments of the log are.
@@ -334,23 +327,6 @@ func (s *Server) lockWithin(ctx context.Context, name string, patience time.Dura
 	}
 }
 
-// checkEmptyStart checks that a server without data may start with an empty tree. A member
-// without the file that db.autocreate=false requires may also start, but as one that has
-// lost its data, so that it waits for the data of the others.
-func (s *Server) checkEmptyStart(dirs *dataDirs) (unproven bool, err error) {
-	mark := filepath.Join(s.cfg.DataDir, initializeFile)
-	switch {
-	case s.cfg.DBAutoCreate || dirs.approved:
-		return false, nil
-	case s.ensemble():
-		s.log.Warn("there is no data, db.autocreate is false, and nobody made the file initialize: this server waits for the others' data and does not count before",
-			zap.String("file", mark))
-		return true, nil
-	default:
-		return false, fmt.Errorf("there is no data and db.autocreate is false: to begin with an empty tree, make the file %s", mark)
-	}
-}
-
 // refsUpTo returns the references up to the one that was used. The later ones can't be used,
 // and must not count when old snapshots are removed.
 func refsUpTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
@@ -365,7 +341,7 @@ func refsUpTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
 // they may be the last copy of something. Only a snapshot that this log took, and whose
 // history it covers, is removed: it was superseded, or a crash came before the reference
 // to it. A failure does not fail the start.
-func (s *Server) moveUnreferenced(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, id ident, st *loaded) {
+func (s *Server) moveUnreferenced(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, id datadirs.Identity, st *loaded) {
 	files, err := store.List()
 	if err != nil {
 		s.log.Warn("can't look for snapshots that the log does not refer to", zap.Error(err))
@@ -375,7 +351,7 @@ func (s *Server) moveUnreferenced(ctx context.Context, store *snapshot.Store, re
 			continue
 		}
 		meta, err := store.Describe(ctx, f.Name)
-		if err == nil && bytes.Equal(meta.Incarnation, id.incarnation[:]) && st.ensemble.Contains(meta.Zxid) {
+		if err == nil && datadirs.Superseded(&id, meta.Incarnation, st.ensemble.Contains(meta.Zxid)) {
 			err = store.Remove(f.Name)
 		} else {
 			var path string
@@ -401,8 +377,8 @@ type loaded struct {
 // unusableSnapshots means that the state can't be built: snapshots that the log refers to
 // can't be used, and the log does not reach back to an older one.
 type unusableSnapshots struct {
-	damaged bool  // all of them are proven to be damaged
-	cause   error // for each of them, and why the log does not suffice
+	reasons []fault.Kind // for each of them
+	cause   error        // for each of them, and why the log does not suffice
 }
 
 func (e *unusableSnapshots) Error() string { return e.cause.Error() }
@@ -414,7 +390,7 @@ func (e *unusableSnapshots) Unwrap() error { return e.cause }
 // lost, and the unusable files are left alone. Otherwise the error is an
 // *unusableSnapshots. A snapshot of a later version is always an error.
 func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered) (*loaded, error) {
-	unusable := &unusableSnapshots{damaged: true}
+	unusable := &unusableSnapshots{}
 	st := &loaded{}
 	for _, ref := range slices.Backward(rec.Snaps) {
 		tree, state, err := s.loadReferenced(ctx, store, ref)
@@ -427,7 +403,7 @@ func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.
 			return nil, err
 		}
 		s.log.Error("snapshot can't be used; trying an older one", zap.String("snapshot", ref.Name), zap.Stringer("reason", kind), zap.Error(err))
-		unusable.damaged = unusable.damaged && kind == fault.Damaged
+		unusable.reasons = append(unusable.reasons, kind)
 		unusable.cause = errors.Join(unusable.cause, err)
 	}
 	if st.used == nil {

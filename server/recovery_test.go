@@ -278,8 +278,8 @@ func TestServerOutlivesAnEpoch(t *testing.T) {
 		fs := crashfs.New(1)
 		s := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
 		ident := newIdent()
-		ident.format = 1 // which had no file IDENTITY in dataDir
-		log, _, err := wal.Open(wal.Options{FS: fs, Dir: logDir("/data"), SegmentSize: s.cfg.WALSegmentSize, Ident: ident.encode()})
+		ident.Format = 1 // which had no file IDENTITY in dataDir
+		log, _, err := wal.Open(wal.Options{FS: fs, Dir: logDir("/data"), SegmentSize: s.cfg.WALSegmentSize, Ident: ident.Encode()})
 		if err != nil {
 			t.Fatal(err)
 		}

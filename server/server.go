@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -73,9 +74,9 @@ type Server struct {
 	fs       vfs.FS
 
 	id       zab.SID
-	boot     uint64      // of this start
-	ident    ident       // of the data directory, at the start
-	dirLocks []io.Closer // of dataDir and dataLogDir
+	boot     uint64            // of this start
+	ident    datadirs.Identity // of the data directory, at the start
+	dirLocks []io.Closer       // of dataDir and dataLogDir
 	limits   limits
 	schemes  *auth.Schemes
 	ids      *session.IDs // of sessions and of origins
@@ -286,7 +287,7 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 		o.Members = members(&s.cfg.Members)
 		o.AdmitLearners = s.cfg.ReconfigEnabled
 		o.AcceptOldData = s.opts.AcceptOldData
-		o.Init = zab.ClusterInit{Cluster: s.ident.cluster, Secret: s.ident.secret}
+		o.Init = zab.ClusterInit{Cluster: s.ident.Cluster, Secret: s.ident.Secret}
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
@@ -375,12 +376,12 @@ func (s *Server) Addr() net.Addr {
 // none is used again after a restart, whatever the clock says then. The peer loop
 // reserves more when they run short.
 func (s *Server) reserveFirstIDs() error {
-	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.ids)
-	s.ident.ids = s.ids.Ahead()
-	if err := s.logWriter.SubmitWait(s.ident.record()); err != nil {
+	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.IDs)
+	s.ident.IDs = s.ids.Ahead()
+	if err := s.logWriter.SubmitWait(identRecord(&s.ident)); err != nil {
 		return fmt.Errorf("reserve ids of sessions: %w", err)
 	}
-	s.ids.Reserved(s.ident.ids)
+	s.ids.Reserved(s.ident.IDs)
 	return nil
 }
 

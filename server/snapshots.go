@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
@@ -41,7 +42,7 @@ const (
 // view.
 type snapshotter struct {
 	*lifecycle
-	ident     ident
+	ident     datadirs.Identity
 	state     *clients.State
 	disk      *disk
 	logWriter *logWriter
@@ -219,7 +220,7 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 		Epoch:  tree.Zxid.Epoch(),
 		Time:   time.Now().UnixMilli(),
 		Digest: digestBytes(tree.Digest),
-		Server: uint8(sn.ident.server), Incarnation: sn.ident.incarnation[:],
+		Server: uint8(sn.ident.Server), Incarnation: sn.ident.Incarnation[:],
 		Extra: map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
 	}
 	rows := &rowWalk{state: sn.state, view: view.View}

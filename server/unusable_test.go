@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/snapshot"
 )
 
@@ -243,7 +244,7 @@ func TestNoUsableSnapshot(t *testing.T) {
 					e.stopAll()
 					after := inventory(t, e.volumes(1))
 					for name := range before {
-						if filepath.Base(name) != ownerFile && lost(name, before, after, false) {
+						if filepath.Base(name) != datadirs.OwnerFile && lost(name, before, after, false) {
 							t.Errorf("lost %s", name)
 						}
 					}
@@ -431,7 +432,7 @@ func TestSetDataAside(t *testing.T) {
 		}
 		after := inventory(t, e.volumes(1))
 		for file := range before {
-			if lost(file, before, after, false) && filepath.Base(file) != ownerFile {
+			if lost(file, before, after, false) && filepath.Base(file) != datadirs.OwnerFile {
 				t.Errorf("lost %s", file)
 			}
 		}
@@ -456,7 +457,7 @@ func TestDamagedIdentityFile(t *testing.T) {
 	w := newWorld(t, 1, true)
 	synctest.Test(t, func(t *testing.T) {
 		e := w.copied(t, 1)
-		name := filepath.Join(e.dataDir(1), ownerFile)
+		name := filepath.Join(e.dataDir(1), datadirs.OwnerFile)
 		right, err := os.ReadFile(name)
 		check(t, err)
 		damage(t, name)
@@ -466,28 +467,4 @@ func TestDamagedIdentityFile(t *testing.T) {
 			t.Errorf("the file is %q, %v; want %q", b, err, right)
 		}
 	})
-}
-
-// TestOwnerFile checks the file's text, and the messages about errors in it.
-func TestOwnerFile(t *testing.T) {
-	o := owner{server: 200, incarnation: [16]byte{1, 2, 15: 0xff}}
-	const text = "zkd data directory, format 1\nserver 200\nincarnation 010200000000000000000000000000ff\ncrc 4472dd5d\n"
-	if got := string(o.encode()); got != text {
-		t.Errorf("got %q, want %q", got, text)
-	}
-	if got, err := decodeOwner([]byte(text)); got != o || err != nil {
-		t.Errorf("decoded %+v, %v", got, err)
-	}
-	for i := range text {
-		b := []byte(text)
-		b[i] ^= 1
-		if _, err := decodeOwner(b); err == nil {
-			t.Errorf("byte %d changed, and no error", i)
-		}
-	}
-	for _, text := range []string{"", "crc 00000000\n", "x\ncrc 4fa5f0ea\n"} {
-		if _, err := decodeOwner([]byte(text)); err == nil {
-			t.Errorf("%q: no error", text)
-		}
-	}
 }

@@ -25,12 +25,13 @@ const ours = `
 	server/auth:       jute
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format
+	server/datadirs:   internal/fault internal/format server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/pemfile server/zab
-	server/sim:        jute internal/testing/crashfs internal/vfs server/auth server/datatree server/evaluate server/replica server/session
-	                   server/snapshot server/wal server/zab
+	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
+	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
 	internal/fifo:     none
@@ -62,11 +63,12 @@ const ours = `
 	server/monitor:    jute fourletter server/datatree server/zab
 
 	# The clients' connections. What they ask of the server is clients.Backend.
-	server/clients:    jute fourletter internal/fifo server/auth server/config server/datatree server/evaluate server/monitor
+	server/clients/register: jute server/watch
+	server/clients:    jute fourletter internal/fifo server/auth server/clients/register server/config server/datatree server/evaluate server/monitor
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           jute internal/ask internal/buildinfo internal/console server server/config
 
@@ -174,7 +176,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "internal/format", "server/auth", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
+	"jute", "internal/format", "server/auth", "server/datadirs", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow
@@ -193,7 +195,7 @@ const pureStd = `
 	encoding/binary: *
 	encoding/hex: *
 	errors: *
-	fmt: Errorf Sprintf Sprint Sprintln Appendf Append Stringer
+	fmt: Errorf Sprintf Sprint Sprintln Sscanf Appendf Append Stringer
 	hash: *
 	hash/crc32: *
 	hash/fnv: *

@@ -52,7 +52,7 @@ func (a *Answers) Wake() {
 // Answer gives the result of a transaction to the connection that requested it, if that
 // connection still exists.
 func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
-	if c := a.clients.conns.get(txn.Origin); c != nil {
+	if c := a.clients.conns.Get(txn.Origin); c != nil {
 		a.answer(c, o, txn, results)
 	}
 }
@@ -60,14 +60,14 @@ func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree
 // SessionClosed ends the connection of a closed session, unless that connection closed
 // the session: then it ends with its answer.
 func (a *Answers) SessionClosed(id jute.SessionID, origin uint64) {
-	if c := a.clients.conns.release(id); c != nil && c.id != origin {
+	if c := a.clients.conns.Release(id); c != nil && c.id != origin {
 		c.kill()
 	}
 }
 
 // Barrier answers a request that has no transaction.
 func (a *Answers) Barrier(o *replica.Order) {
-	c := a.clients.conns.get(o.Origin)
+	c := a.clients.conns.Get(o.Origin)
 	switch {
 	case c == nil:
 	case o.Code == jute.ErrSessionMoved:
@@ -87,7 +87,7 @@ func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (notified int) {
 
 // deliverTo sends the event to one watcher. The watch table is locked.
 func (a *Answers) deliverTo(w watch.Watcher) {
-	c := a.clients.conns.watcher(w)
+	c := a.clients.conns.Watcher(w)
 	if c == nil || !a.clients.schemes.Allowed(a.ev.ACL, jute.PermRead, *c.auth.Load()) {
 		return
 	}

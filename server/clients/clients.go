@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -100,7 +101,7 @@ type Clients struct {
 	listenFunc func(network, address string) (net.Listener, error)
 
 	locals      *session.Tracker // of local sessions
-	conns       *conns
+	conns       *register.Register[*conn]
 	throttler   *throttler
 	newSessions tokenBucket
 	largeBytes  atomic.Int64
@@ -134,7 +135,7 @@ func New(o Options) *Clients {
 		words:      o.Words,
 		listenFunc: o.Listen,
 		locals:     session.NewTracker(o.Config.TickTime.Milliseconds()),
-		conns:      newConns(o.Config.Replicated()),
+		conns:      register.New[*conn](o.Config.Replicated()),
 		throttler:  newThrottler(o.Config.GlobalOutstandingLimit, o.Config.RequestThrottle.MaxRequests, o.Limits.Requests),
 		newSessions: tokenBucket{
 			size:   throttle.Tokens,
@@ -167,12 +168,12 @@ func (s *Clients) Refuse() {
 // After timeout it ends the remaining ones without an answer, such as a handshake whose
 // outcome a failed log never reports. Refuse must be called before.
 func (s *Clients) Close(timeout time.Duration) {
-	for _, c := range s.conns.all() {
+	for _, c := range s.conns.All() {
 		c.drain()
 	}
 	s.throttler.relax()
 	late := time.AfterFunc(timeout, func() {
-		for _, c := range s.conns.all() {
+		for _, c := range s.conns.All() {
 			c.kill()
 		}
 	})
@@ -182,14 +183,14 @@ func (s *Clients) Close(timeout time.Duration) {
 
 // Kill ends a connection without a reply to its client.
 func (s *Clients) Kill(origin uint64) {
-	if c := s.conns.get(origin); c != nil {
+	if c := s.conns.Get(origin); c != nil {
 		c.kill()
 	}
 }
 
 // EndService ends the connections that have sent any request.
 func (s *Clients) EndService() {
-	for _, c := range s.conns.all() {
+	for _, c := range s.conns.All() {
 		if c.wantsSession() {
 			c.kill()
 		}
@@ -228,7 +229,7 @@ func (s *Clients) LocalBuckets() []session.Bucket { return s.locals.Buckets() }
 // Show sets the fields of a reading that concern the clients.
 func (s *Clients) Show(r *monitor.Reading) {
 	r.LocalSessions = s.locals.Len()
-	r.Connections = s.conns.len()
+	r.Connections = s.conns.Len()
 	r.WaitingRequests, r.WaitingBytes = s.throttler.waiting.Load(), s.throttler.bytes.Load()
 	r.LargeBytes = s.largeBytes.Load()
 	r.Stalls = s.throttler.stalls.Load()
@@ -239,13 +240,13 @@ func (s *Clients) Show(r *monitor.Reading) {
 func (s *Clients) Held() (requests, replies, ended monitor.Holding) {
 	requests = monitor.Holding{Items: s.throttler.waiting.Load(), Bytes: s.throttler.bytes.Load()}
 	replies = monitor.Holding{Bytes: s.outBytes.Load(), Limit: s.limits.Replies}
-	for _, c := range s.conns.all() {
+	for _, c := range s.conns.All() {
 		c.mu.Lock()
 		if c.mu.out != nil {
 			replies.Items++
 		}
 		c.mu.Unlock()
 	}
-	ended.Items = int64(s.conns.numEnded())
+	ended.Items = int64(s.conns.NumEnded())
 	return requests, replies, ended
 }

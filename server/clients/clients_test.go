@@ -131,7 +131,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	s, b := newTestClients(t)
 	c := newTestConn(t, s)
 	c.tracked.Store(&session.Session{})
-	s.conns.add(c, c.ip(), 0, 0)
+	s.conns.Add(c, c.ip(), 0, 0)
 	a := s.NewAnswers(func() {})
 	write := func(xid int32) {
 		h := jute.RequestHeader{Xid: xid, Type: jute.OpSetData}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -141,16 +142,16 @@ func (c *conn) isOver() bool {
 }
 
 // wantsSession reports whether the connection has a session or has requested one.
-func (c *conn) wantsSession() bool { return c.sessionID() != 0 || c.pendingLen.Load() > 0 }
+func (c *conn) wantsSession() bool { return c.SessionID() != 0 || c.pendingLen.Load() > 0 }
 
-func (c *conn) sessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
+func (c *conn) SessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
 
 // serve runs the connection until it ends. It is the reader.
 func (c *conn) serve() {
 	defer c.tearDown()
 	if err := c.run(); !endOfConnection(err) {
 		c.clients.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()),
-			zap.Stringer("session", c.sessionID()), zap.Error(err))
+			zap.Stringer("session", c.SessionID()), zap.Error(err))
 	}
 }
 
@@ -351,7 +352,23 @@ func (c *conn) watcherID() watch.Watcher {
 	if w := c.watcher.Load(); w != 0 {
 		return watch.Watcher(w - 1)
 	}
-	w := c.clients.conns.addWatcher(c)
+	w := c.clients.conns.AddWatcher(c)
 	c.watcher.Store(uint64(w) + 1)
 	return w
+}
+
+// Origin returns the number of the connection.
+func (c *conn) Origin() uint64 { return c.id }
+
+// LastTouch returns what is reported when the connection has ended. A local session's leader
+// is not told of it.
+func (c *conn) LastTouch() (register.LastTouch, bool) {
+	s := c.SessionID()
+	return register.LastTouch{Session: s, TimeoutMs: c.timeoutMs, At: c.touched.Load()}, s != 0 && !c.local.Load()
+}
+
+// WatchHandle returns the handle in the watch table.
+func (c *conn) WatchHandle() (watch.Watcher, bool) {
+	w := c.watcher.Load()
+	return watch.Watcher(w - 1), w != 0
 }

@@ -22,7 +22,7 @@ func (r *read) drain() error {
 	if err := r.allowed(config.ACL, jute.PermWrite); err != nil {
 		return err
 	}
-	ended := r.conns.drain(int(req.Percent), r.c)
+	ended := r.Clients.drain(int(req.Percent), r.c)
 	r.log.Info("ends connections, as a client has asked", zap.Int("connections", ended), zap.Stringer("remote", r.c.nc.RemoteAddr()))
 	r.end(jute.AppendInt32(r.begin(), int32(ended)))
 	return nil
@@ -30,8 +30,8 @@ func (r *read) drain() error {
 
 // drain ends percent of the connections, and at least one of several, but not one of them. It
 // returns how many.
-func (r *conns) drain(percent int, but *conn) (ended int) {
-	list := r.all()
+func (s *Clients) drain(percent int, but *conn) (ended int) {
+	list := s.conns.All()
 	most := ((len(list)-1)*percent + 99) / 100
 	for _, c := range list {
 		if c != but && ended < most {

@@ -194,7 +194,7 @@ func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasR
 		c.kill() // neither open nor closed: the client tries again
 		return
 	}
-	if old := s.conns.claim(id, c); old != nil && old != c {
+	if old := s.conns.Claim(id, c); old != nil && old != c {
 		old.kill()
 	}
 	c.timeoutMs = timeoutMs

@@ -127,7 +127,7 @@ func (s *Clients) acceptLoop(l net.Listener) {
 // a reply, which makes a client try another server.
 func (s *Clients) admit(nc net.Conn) {
 	c := newConn(s, nc)
-	if !s.conns.add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
+	if !s.conns.Add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
 		s.metrics.ConnectionRejected.Add(1)
 		s.log.Warn("too many connections: closing a new one; see maxClientCnxns and maxCnxns",
 			zap.Stringer("remote", nc.RemoteAddr()))
@@ -156,7 +156,7 @@ func (s *Clients) forget(c *conn) {
 		s.state.Watches.Drop(c.watcherID())
 		s.metrics.DeadWatchers.Add(1)
 	}
-	s.conns.remove(c, c.ip())
+	s.conns.Remove(c, c.ip())
 	s.state.RUnlock()
 	s.throttler.relax()
 }

@@ -70,7 +70,7 @@ func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
 		c.kill() // it has just expired
 		return
 	}
-	if old := s.conns.claim(id, c); old != nil && old != c {
+	if old := s.conns.Claim(id, c); old != nil && old != c {
 		old.kill()
 	}
 	c.local.Store(true)
@@ -88,8 +88,8 @@ func (c *conn) beginLocal(id jute.SessionID, hasReadOnly bool) {
 
 // closeLocal closes a local session at its client's request.
 func (r *read) closeLocal() {
-	r.locals.Remove(r.c.sessionID())
-	r.conns.release(r.c.sessionID())
+	r.locals.Remove(r.c.SessionID())
+	r.conns.Release(r.c.SessionID())
 	r.reply(r.req.xid, r.zxid, 0)
 	r.c.endSession()
 }
@@ -100,7 +100,7 @@ func (s *Clients) expireLocals(now time.Duration) {
 		s.metrics.SessionsExpired.Add(1)
 		s.log.Info("local session expired", zap.Stringer("session", id))
 		s.locals.Remove(id)
-		if c := s.conns.release(id); c != nil {
+		if c := s.conns.Release(id); c != nil {
 			c.kill()
 		}
 	}
@@ -121,7 +121,7 @@ func (c *conn) upgrade(req *request) error {
 	c.batch = append(c.batch, replica.Submission{
 		Kind:     replica.Write,
 		Received: req.received,
-		Request: evaluate.Request{Op: jute.OpCreateSession, Session: c.sessionID(), Origin: c.id, Cxid: replica.UpgradeXid,
+		Request: evaluate.Request{Op: jute.OpCreateSession, Session: c.SessionID(), Origin: c.id, Cxid: replica.UpgradeXid,
 			TimeoutMs: c.timeoutMs},
 	})
 	c.submitBatch()
@@ -137,7 +137,7 @@ func (a *Answers) SessionOpened(id jute.SessionID, origin uint64) {
 	if !a.clients.locals.Remove(id) {
 		return
 	}
-	if c := a.clients.conns.ofSession(id); c != nil {
+	if c := a.clients.conns.OfSession(id); c != nil {
 		if c.id != origin {
 			c.kill()
 		}
@@ -190,9 +190,9 @@ func (s *Clients) EndReadOnly() {
 	if !s.readOnly.Swap(false) {
 		return
 	}
-	for _, c := range s.conns.all() {
+	for _, c := range s.conns.All() {
 		if c.local.Load() {
-			s.locals.Remove(c.sessionID())
+			s.locals.Remove(c.SessionID())
 			c.kill()
 		}
 	}

@@ -254,7 +254,7 @@ func (r *read) getEphemerals() error {
 		prefix = ""
 	}
 	var paths []string
-	for path := range r.state.Tree.Ephemerals(r.c.sessionID()) {
+	for path := range r.state.Tree.Ephemerals(r.c.SessionID()) {
 		if strings.HasPrefix(path, prefix) {
 			paths = append(paths, path)
 		}

@@ -59,25 +59,14 @@ func (r *read) setWatches() error {
 	if d.Err() != nil {
 		return jute.ErrMarshalling
 	}
-	r.catchUp(watch.DataList, p.Data, p.RelativeZxid)
-	r.catchUp(watch.ExistList, p.Exist, p.RelativeZxid)
-	r.catchUp(watch.ChildList, p.Child, p.RelativeZxid)
-	r.catchUp(watch.PersistentList, p.Persistent, p.RelativeZxid)
-	r.catchUp(watch.RecursiveList, p.PersistentRecursive, p.RelativeZxid)
+	r.state.Watches.Restore(r.c.watcherID(), &p, func(path string) watch.Seen {
+		node, ok := r.state.Tree.Get(path)
+		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}
+	}, func(event jute.EventType, path string) {
+		r.c.end(appendEvent(r.c.begin(jute.XidNotification, -1, 0), event, path))
+	})
 	r.reply(r.req.xid, r.zxid, 0)
 	return nil
-}
-
-func (r *read) catchUp(list watch.List, paths []string, since jute.Zxid) {
-	for _, path := range paths {
-		node, ok := r.state.Tree.Get(path)
-		event, mode, missed := list.CatchUp(watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}, since)
-		if !missed {
-			r.watch(path, mode)
-			continue
-		}
-		r.c.end(appendEvent(r.c.begin(jute.XidNotification, -1, 0), event, path))
-	}
 }
 
 // appendEvent appends the body of a notification.

@@ -175,7 +175,7 @@ func (c *conn) submit(req *request) error {
 		Request: evaluate.Request{
 			Op:      op,
 			Local:   c.local.Load(),
-			Session: c.sessionID(),
+			Session: c.SessionID(),
 			Cxid:    req.xid,
 			Origin:  c.id,
 			Auth:    req.auth,

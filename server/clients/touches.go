@@ -21,12 +21,12 @@ func (c *conn) recordTouch() {
 // those on connections that have ended since. If report is false it forgets those that
 // have ended, and returns list unchanged.
 func (s *Clients) Touches(list []replica.Touch, now int64, report bool) []replica.Touch {
-	live, ended := s.conns.liveAndEnded()
+	live, ended := s.conns.LiveAndEnded()
 	if !report {
 		return list
 	}
 	for _, c := range live {
-		at, id := c.touched.Load(), c.sessionID()
+		at, id := c.touched.Load(), c.SessionID()
 		if at == c.reported || id == 0 || c.local.Load() {
 			continue
 		}
@@ -37,7 +37,7 @@ func (s *Clients) Touches(list []replica.Touch, now int64, report bool) []replic
 		list = append(list, replica.Touch{Session: id, TimeoutMs: c.timeoutMs, AgeMs: now - at})
 	}
 	for _, t := range ended {
-		list = append(list, replica.Touch{Session: t.session, TimeoutMs: t.timeoutMs, AgeMs: now - t.at})
+		list = append(list, replica.Touch{Session: t.Session, TimeoutMs: t.TimeoutMs, AgeMs: now - t.At})
 	}
 	return list
 }

@@ -43,7 +43,7 @@ func (s *Clients) Facts(asker uint64) Facts { return Facts{s, asker} }
 
 // Connections implements fourletter.Source.
 func (f Facts) Connections() []fourletter.Connection {
-	list := f.clients.conns.all()
+	list := f.clients.conns.All()
 	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
 	out := make([]fourletter.Connection, len(list))
 	for i, c := range list {
@@ -107,7 +107,7 @@ func remoteAddrPort(c *conn) netip.AddrPort {
 // ConnectionIDs returns the connections, in no particular order.
 func (f Facts) ConnectionIDs() []fourletter.ConnectionID {
 	var list []fourletter.ConnectionID
-	for _, c := range f.clients.conns.all() {
+	for _, c := range f.clients.conns.All() {
 		list = append(list, fourletter.ConnectionID{Remote: remoteAddrPort(c), Session: c.session.Load()})
 	}
 	return list
@@ -116,7 +116,7 @@ func (f Facts) ConnectionIDs() []fourletter.ConnectionID {
 // WatchesBySession implements fourletter.Source.
 func (f Facts) WatchesBySession() []fourletter.SessionPaths {
 	var list []fourletter.SessionPaths
-	for _, c := range f.clients.conns.all() {
+	for _, c := range f.clients.conns.All() {
 		w := c.watcher.Load()
 		if w == 0 {
 			continue
@@ -135,7 +135,7 @@ func (f Facts) WatchesByPath() []fourletter.PathSessions {
 	for path, watchers := range f.clients.state.Watches.ByPath() {
 		p := fourletter.PathSessions{Path: path}
 		for _, w := range watchers {
-			if c := f.clients.conns.watcher(w); c != nil {
+			if c := f.clients.conns.Watcher(w); c != nil {
 				p.Sessions = append(p.Sessions, c.session.Load())
 			}
 		}
@@ -147,7 +147,7 @@ func (f Facts) WatchesByPath() []fourletter.PathSessions {
 
 // ResetConnectionStats implements fourletter.Source.
 func (f Facts) ResetConnectionStats() {
-	for _, c := range f.clients.conns.all() {
+	for _, c := range f.clients.conns.All() {
 		c.mu.Lock()
 		c.mu.stats = connStats{lastCxid: -1}
 		c.mu.Unlock()

@@ -6,9 +6,11 @@ import (
 	"strconv"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/watch"
 )
 
 // reqKind is the kind of a client's request.
@@ -22,6 +24,7 @@ const (
 	reqRead
 	reqPing
 	reqClose
+	reqSetWatches
 	reqReconfig
 )
 
@@ -39,10 +42,13 @@ type request struct {
 	timeout int32     // asked for with reqCreateSession and reqResume, ms
 	op      jute.OpCode
 	body    []byte
+	path    string // of a read
+	watch   bool   // the read sets a watch
+	restore *jute.SetWatchesRequest
 	auth    []jute.ID
 }
 
-var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "reconfig"}
+var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig"}
 
 func (r *request) String() string {
 	switch r.kind {
@@ -58,6 +64,8 @@ func (r *reply) String() string {
 	switch {
 	case r.closed:
 		return "the connection ends"
+	case r.event != 0:
+		return fmt.Sprintf("event %v of %s, zxid %v", r.event, r.path, r.zxid)
 	case r.kind == reqCreateSession || r.kind == reqResume:
 		return fmt.Sprintf("%s %v, timeout %d, error %d", reqNames[r.kind], r.session, r.timeout, r.err)
 	}
@@ -76,6 +84,9 @@ type reply struct {
 	err     jute.Code
 	closed  bool // the connection has ended
 	refused bool // there is no transaction
+	path    string
+	exists  bool           // of a read: the node exists
+	event   jute.EventType // a watch event, which is no reply; at zxid 0 it is one that the client had missed
 }
 
 // conn is a client's connection at a node.
@@ -90,6 +101,7 @@ type conn struct {
 	touchedAt uint64 // ghost: time of the touch, µs
 	reported  int64  // the touch reported to the leader
 	last      jute.Zxid
+	watcher   watch.Watcher
 }
 
 type pending struct {
@@ -103,19 +115,22 @@ type pending struct {
 // client is a model of a ZooKeeper client: one session at a time, kept across connections
 // to any server.
 type client struct {
-	id       int
-	session  jute.SessionID
-	timeout  int32 // of the session, as told to the client, ms
-	seen     jute.Zxid
-	node     int8 // the node it is connected to, or -1
-	origin   uint64
-	attempt  uint32
-	asked    uint64 // when it began to connect, or sent the oldest request
-	cxid     int32
-	inFlight []request // sent and not answered
-	change   *change   // of the members, that it is about to ask for
-	stopped  bool
-	writes   uint64 // answered
+	id        int
+	session   jute.SessionID
+	timeout   int32 // of the session, as told to the client, ms
+	seen      jute.Zxid
+	node      int8 // the node it is connected to, or -1
+	origin    uint64
+	attempt   uint32
+	asked     uint64 // when it began to connect, or sent the oldest request
+	cxid      int32
+	inFlight  []request // sent and not answered
+	change    *change   // of the members, that it is about to ask for
+	stopped   bool
+	watches   []clientWatch
+	restoring bool      // the watches are not restored yet on this connection
+	told      jute.Zxid // by the last answer: all events up to there have come
+	writes    uint64    // answered
 }
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
@@ -197,6 +212,9 @@ func (s *Sim) choose(c *client, req *request) {
 		req.kind = reqPing
 	case d < 25:
 		req.kind = reqRead
+		if s.percent(s.cfg.WatchPct) {
+			s.chooseWatch(c, req)
+		}
 	case d < 35:
 		req.kind = reqSync
 	case d < 35+s.cfg.ClosePct:
@@ -246,8 +264,11 @@ func (s *Sim) received(c *client, r *reply) {
 		s.lostConn(c)
 		return
 	}
-	switch r.kind {
-	case reqCreateSession, reqResume:
+	switch {
+	case r.event != 0:
+		s.gotEvent(c, r)
+		return
+	case r.kind == reqCreateSession || r.kind == reqResume:
 		s.connected(c, r)
 		return
 	}
@@ -258,6 +279,10 @@ func (s *Sim) received(c *client, r *reply) {
 	c.inFlight = append(c.inFlight[:0], c.inFlight[1:]...)
 	c.asked = s.now
 	s.checkReply(c, &req, r)
+	s.checkWatches(c, r.zxid)
+	c.restoring = false
+	c.told = max(c.told, r.zxid)
+	s.noteWatch(c, &req, r)
 	c.seen = max(c.seen, r.zxid)
 	s.ghost.acked = max(s.ghost.acked, r.zxid)
 	switch {
@@ -268,7 +293,7 @@ func (s *Sim) received(c *client, r *reply) {
 			s.fail("S4", "client %d is told that its session %v has ended; it has not", c.id, c.session)
 		}
 		s.lostConn(c)
-		c.session, c.seen = 0, 0
+		c.forgetSession()
 	}
 }
 
@@ -314,7 +339,7 @@ func (s *Sim) connected(c *client, r *reply) {
 				s.fail("S4", "client %d is told that its session %v has expired; it lives", c.id, c.session)
 			}
 			s.stats.ToldExpired++
-			c.session, c.seen = 0, 0
+			c.forgetSession()
 		}
 		c.attempt++
 		c.asked = 0
@@ -325,6 +350,11 @@ func (s *Sim) connected(c *client, r *reply) {
 	s.checkSeen(c, r.zxid)
 	c.seen = max(c.seen, r.zxid)
 	c.inFlight = c.inFlight[:0]
+	s.restoreWatches(c)
+}
+
+func (c *client) forgetSession() {
+	c.session, c.seen, c.told, c.watches = 0, 0, 0, nil
 }
 
 func (s *Sim) checkSeen(c *client, z jute.Zxid) {
@@ -338,7 +368,7 @@ func (s *Sim) lostConn(c *client) {
 	if c.node >= 0 {
 		s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
 	}
-	c.node, c.origin = -1, 0
+	c.node, c.origin, c.restoring = -1, 0, false
 	c.inFlight = c.inFlight[:0]
 	c.attempt++
 	c.asked = 0
@@ -389,12 +419,15 @@ func (s *Sim) serve(n *node, client int, req *request) {
 }
 
 func (n *node) conn(origin uint64) *conn {
-	for _, c := range n.conns {
-		if c.origin == origin {
-			return c
-		}
-	}
-	return nil
+	return n.register.Get(origin)
+}
+
+// What the register asks of a connection.
+func (c *conn) Origin() uint64                     { return c.origin }
+func (c *conn) SessionID() jute.SessionID          { return c.session }
+func (c *conn) WatchHandle() (watch.Watcher, bool) { return c.watcher, true }
+func (c *conn) LastTouch() (register.LastTouch, bool) {
+	return register.LastTouch{Session: c.session, TimeoutMs: c.timeout, At: c.touchedMs}, true
 }
 
 // openConn begins a connection, with a new or an existing session.
@@ -408,6 +441,8 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	if req.kind == reqCreateSession {
 		c.session = jute.SessionID(c.origin)
 	}
+	n.register.Add(c, "", 0, 0)
+	c.watcher = n.register.AddWatcher(c)
 	n.conns = append(n.conns, c)
 	c.pending = append(c.pending, pending{req: *req})
 	kind := replica.Write
@@ -466,7 +501,9 @@ func (c *conn) oldestOrdered() *pending {
 }
 
 // ordered reports whether the leader orders such requests.
-func (r *request) ordered() bool { return r.barrier || r.kind != reqRead && r.kind != reqPing }
+func (r *request) ordered() bool {
+	return r.barrier || r.kind != reqRead && r.kind != reqPing && r.kind != reqSetWatches
+}
 
 // passBarrier answers a request that has no transaction.
 func (s *Sim) passBarrier(n *node, o *replica.Order) {
@@ -522,6 +559,10 @@ func (s *Sim) answer(n *node, c *conn) {
 			p.req, c.pending[1].req = c.pending[1].req, p.req
 		}
 		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, timeout: c.timeout, zxid: p.zxid, err: p.err, refused: p.refused}
+		if r.kind == reqRead && p.req.path != "" || r.kind == reqSetWatches {
+			r.zxid = n.applied
+			s.serveWatches(n, c, &p.req, &r)
+		}
 		sent := p.req.sent
 		c.pending = append(c.pending[:0], c.pending[1:]...)
 		c.last = max(c.last, r.zxid)
@@ -556,5 +597,7 @@ func (s *Sim) endConn(n *node, c *conn) {
 // forget removes a connection that has ended.
 func (n *node) forget(c *conn) {
 	n.conns = slices.DeleteFunc(n.conns, func(o *conn) bool { return o == c })
-	n.ended = append(n.ended, c)
+	n.gone = append(n.gone, ghostTouch{c.session, c.timeout, c.touchedAt})
+	n.watches.Drop(c.watcher)
+	n.register.Remove(c, "")
 }

@@ -48,6 +48,7 @@ type Config struct {
 	ThinkUs      uint64 // of a client between two requests
 	Pipeline     int    // outstanding requests of a client
 	ClosePct     int    // requests that end a session
+	WatchPct     int    // reads that name a node, and set a watch
 	DozePct      int    // turns after which a client is silent for about a session's timeout
 	SessionMs    uint64 // shortest timeout of sessions
 	Timeouts     int    // a client asks for up to this many times SessionMs; 0 counts as 1
@@ -105,12 +106,15 @@ const (
 	FaultFiles                  // a server is restarted with another list in its configuration file
 	FaultOldCopy                // the disk is replaced by an old copy, under its old incarnation
 	FaultBadSync                // an fsync fails
+	FaultVolumes                // volumes are missing at the next starts
+	FaultBadSnaps               // the snapshots are damaged
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
 	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
+	"volumes", "badsnaps",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -128,7 +132,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% doze=%d%% session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% watch=%d%% doze=%d%% session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.WatchPct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -178,6 +182,7 @@ func Draw(seed uint64, steps int) Config {
 		c.Rate *= uint64(c.servers() - 1)
 	}
 	c.Settings = r.IntN(4) == 0
+	c.WatchPct = pick(r, 0, 20, 60)
 	c.AdmitLearners = r.IntN(2) == 0
 	return c
 }
@@ -263,7 +268,7 @@ func (c *Config) drawFaults(r *rand.Rand) {
 		}
 		mean := c.ElectionMs * strength * (1 + r.Uint64N(4))
 		switch f {
-		case FaultPowerAll, FaultWipe, FaultDamage, FaultRollback, FaultOldCopy, FaultMembers:
+		case FaultPowerAll, FaultWipe, FaultDamage, FaultRollback, FaultOldCopy, FaultMembers, FaultVolumes, FaultBadSnaps:
 			mean *= 2
 		}
 		c.Faults[f] = mean

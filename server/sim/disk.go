@@ -17,6 +17,7 @@ type snapshot struct {
 	digest datatree.Digest
 	rows   []datatree.Row
 	bytes  int64
+	by     zab.ID // incarnation of the server that took it
 }
 
 // chainedEntry is an entry with the hash of the history up to it: two histories with the same chain
@@ -55,10 +56,12 @@ type logRecord struct {
 
 // history is the result of the records.
 type history struct {
+	exists      bool   // false: there is no log
 	records     uint64 // total records of the log
 	notes       zab.Notes
 	incarnation zab.ID
-	damaged     bool // a loss of acknowledged records was found
+	replaced    zab.ID // incarnation of the log that this one replaced
+	damaged     bool   // a loss of acknowledged records was found
 
 	promise zab.Promise
 	hint    jute.Zxid
@@ -147,6 +150,9 @@ func (h *history) apply(r *logRecord) {
 	case recNotes:
 		h.notes = r.notes
 	case recIncarnation:
+		if r.incarnation != h.incarnation {
+			h.replaced = h.incarnation // of dataDir, until the next start
+		}
 		h.incarnation, h.damaged = r.incarnation, r.damaged
 	}
 }
@@ -183,17 +189,23 @@ func (h *history) clone() history {
 	return c
 }
 
-// disk is a server's disk: the model of its log, and its snapshot files. The records not in
-// durable are pending: a power cut keeps any prefix of them.
+// disk is a server's disks: the model of its log, and its dataDir.
 type disk struct {
-	written   history
-	durable   history
-	pending   []logRecord
-	count     uint64 // records written, except lost ones
+	logVolume
+	data      dataDir
 	syncing   bool
 	syncTo    uint64 // the fsync under way covers this many records
 	syncSince uint64
-	real      *walDisk // nil without a real log
+}
+
+// logVolume is the model of a log. The records not in durable are pending: a power cut keeps
+// any prefix of them.
+type logVolume struct {
+	written history
+	durable history
+	pending []logRecord
+	count   uint64   // records written, except lost ones
+	real    *walDisk // nil without a real log
 }
 
 // durableCount returns the number of durable records.

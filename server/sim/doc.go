@@ -50,6 +50,17 @@
 // most runs use it. The other runs also write the records to a real log on a simulated file
 // system. The state that its recovery finds must be possible in the model, and is used.
 //
+// Volumes may be missing at a start, and come back or not: server/datadirs decides whether the
+// server starts, and operators act on refusals.
+//
+//   - V1: a server that has all its directories starts.
+//   - V2, V3: no log is given up, and no snapshot removed, that may be the last of its kind.
+//
+// Clients set one-shot watches, and restore them on another connection.
+//
+//   - W1: a client that sees a state has had the events of its watches up to there.
+//   - W2, W3: an event comes once for each watch, and only for a change that happened.
+//
 // # Mutants
 //
 // Mutants measure what the simulator finds. Each mutant is a fault of the core, of the

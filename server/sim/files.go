@@ -101,7 +101,7 @@ func (s *Sim) couldFound(wiped *node) bool {
 				return false
 			}
 			last, _ := o.disk.durable.last()
-			return o == wiped || last == 0
+			return o == wiped || last == 0 && !o.disk.durable.damaged
 		}
 		if isQuorum(&n.file, empty) {
 			return true

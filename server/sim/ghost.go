@@ -54,6 +54,7 @@ type ghost struct {
 	tree    *datatree.Tree            // the reference, after the last commit
 	state   zab.State                 // likewise
 	changes []memberChange            // among commits
+	events  map[string][]treeEvent    // by path, in their order
 	wanted  map[string]*change        // of the members, by changeBy
 	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
 	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client
@@ -79,6 +80,7 @@ func newGhost() ghost {
 		sessions:    make(map[jute.SessionID]bool),
 		kept:        make(map[jute.SessionID]uint64),
 		expired:     make(map[jute.SessionID]uint64),
+		events:      make(map[string][]treeEvent),
 		asked:       make(map[uint64][]int32),
 		wanted:      make(map[string]*change),
 		owner:       make(map[jute.SessionID]uint64),
@@ -315,7 +317,8 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 		s.stats.Epochs++
 	}
 	c := commit{zxid: e.Zxid, chain: e.chain}
-	s.applyEntry(&e.Entry, g.tree, &g.state, &g.txn, &g.applied)
+	s.decode(&e.Entry, &g.txn)
+	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
 	if e.Control() {
 		s.commitControl(e)
 	}
@@ -420,7 +423,11 @@ func (s *Sim) checkTxn(txn *datatree.Txn) {
 func (s *Sim) checkDurable(z jute.Zxid, why string, args ...any) {
 	lacks := func(v zab.SID) bool {
 		n := s.node(v)
-		return n != nil && s.counts(n) && !n.disk.durable.has(z)
+		if n == nil {
+			return false
+		}
+		log := s.votingLog(n)
+		return log != nil && !log.has(z)
 	}
 	for _, m := range s.configsAt(z) {
 		if isQuorum(m, lacks) {

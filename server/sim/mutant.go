@@ -18,12 +18,17 @@ const (
 	MutantOneLane                // heartbeats wait for everything sent before them
 	MutantPurgeJoiners           // the log is purged although learners still need it
 	MutantNoStartRecord          // a start does not write a record to the log
+	MutantEventLate              // an event leaves after the answers that show the change
+	MutantRelativeIgnored        // setWatches does not look for what the client has missed
+	MutantFiresTwice             // each event is sent twice
+	MutantConnsKept              // connections survive a change of role, and a snapshot that replaces the tree
+	MutantReportTwice            // a report looks at live and at ended connections at different times
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-unordered", "no-postpone", "same-incarnation", "damage-unseen",
-	"one-lane", "purge-joiners", "no-start-record",
+	"one-lane", "purge-joiners", "no-start-record", "event-late", "relative-ignored", "fires-twice", "conns-kept", "report-twice",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -65,6 +66,9 @@ func find(t *testing.T, m mutation) bool {
 		play := func(cfg Config) *Failure { return broken(cfg, script) }
 		cfg := scriptConfig()
 		switch m.name {
+		case "conns-kept":
+			cfg = snapshotting()
+			cfg.Clients = 0
 		case "waiting-ignored":
 			shortSessions(&cfg)
 		case "change-forgotten":
@@ -138,6 +142,9 @@ func TestFindersHaveMutants(t *testing.T) {
 	for _, m := range zab.Mutants() {
 		known[m.String()] = true
 	}
+	for _, m := range datadirs.Mutants() {
+		known[m.String()] = true
+	}
 	for _, m := range replica.Mutants() {
 		known[m.String()] = true
 	}
@@ -202,6 +209,16 @@ var focuses = map[string]func(*Config){
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultPause, FaultSlow)
 	},
+	"relative-ignored": func(c *Config) {
+		watchers(c)
+		often(c, FaultKill, FaultBreak)
+	},
+	"report-twice": func(c *Config) {
+		dozers(c)
+		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
+		c.Faults = [numFaults]uint64{}
+		often(c, FaultBreak)
+	},
 	"lost-touches": func(c *Config) {
 		dozers(c)
 		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
@@ -238,6 +255,10 @@ var focuses = map[string]func(*Config){
 	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
 	"files-not-compared":   func(c *Config) { c.Voters, c.OddFile, c.Groups = 5, true, 0 },
 	"file-decides":         func(c *Config) { often(c, FaultFiles, FaultPartition) },
+	"loss-counts":          volumesLost,
+	"half-counts":          volumesLost,
+	"missing-is-lost":      volumesLost,
+	"others-removed":       volumesLost,
 	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
@@ -250,6 +271,21 @@ var focuses = map[string]func(*Config){
 	"one-lane":             slowWays,
 	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
+}
+
+// volumesLost has servers that often miss volumes, and purge their logs.
+func volumesLost(c *Config) {
+	c.SnapshotEach, c.SnapRetain = 5, 1
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultVolumes, FaultPower)
+	c.Faults[FaultVolumes] *= 4
+}
+
+// watchers has clients that watch many nodes, and sessions that outlive the faults.
+func watchers(c *Config) {
+	c.Clients, c.WatchPct, c.Pipeline, c.DozePct, c.SessionMs, c.Steps = 5, 100, 1, 0, c.ElectionMs*40, 6000
+	c.ThinkUs = c.ElectionMs * 50
+	c.Faults = [numFaults]uint64{}
 }
 
 // changes has clients that change the members often.
@@ -305,6 +341,8 @@ var directed = map[string]func(*script){
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,
 	"waiting-ignored":               sessionDue,
+	"loss-forgotten":                majorityWithoutLogs,
+	"conns-kept":                    watchOverASnapshot,
 	"own-lease-waited":              longLeases,
 	"unbounded-lease":               longLeases,
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -73,8 +74,10 @@ func (s *Sim) inject(f Fault) {
 			}
 			s.takeOutputs(l)
 		}
-	case FaultWipe, FaultDamage, FaultRollback, FaultOldCopy:
+	case FaultWipe, FaultDamage, FaultRollback, FaultOldCopy, FaultBadSnaps:
 		s.planDiskFault(n, f)
+	case FaultVolumes:
+		s.loseVolumes(n)
 	case FaultMembers:
 		s.changeMembers()
 	case FaultFiles:
@@ -200,7 +203,13 @@ func (s *Sim) partition() {
 // count and keep their disks must still be a quorum. An old copy is put back under its own
 // incarnation only if all others would recognize it.
 func (s *Sim) planDiskFault(n *node, f Fault) {
+	if n.away != nil || n.torn || n.badSnaps {
+		return
+	}
 	old := f == FaultRollback || f == FaultOldCopy
+	if !n.disk.durable.exists {
+		return
+	}
 	if old && n.copy == nil || s.percent(30) {
 		h := n.disk.durable.clone()
 		n.copy = &h
@@ -220,6 +229,8 @@ func (s *Sim) planDiskFault(n *node, f Fault) {
 		n.next.rollback = true
 	case FaultOldCopy:
 		n.next.oldCopy = true
+	case FaultBadSnaps:
+		n.next.badSnaps = true
 	}
 	s.injectDiskFault(n)
 	s.restartLater(n)
@@ -265,36 +276,52 @@ func (s *Sim) knownToBeOld(n *node) bool {
 func (s *Sim) injectDiskFault(n *node) {
 	d := &n.disk
 	plan := n.next
-	n.next.wipe, n.next.damage, n.next.rollback, n.next.oldCopy = false, false, false, false
+	n.next = plans{}
 	switch {
 	case plan.wipe:
 		s.stats.Wipes++
-		d.durable = history{incarnation: d.durable.incarnation}
+		before := d.durable.incarnation
+		d.logVolume, d.data = logVolume{}, dataDir{}
+		s.ghost.tops[n.id] = 0
+		if s.cfg.Mutant != MutantSameIncarnation {
+			return
+		}
+		d.durable.exists, d.durable.incarnation = true, before
+	case plan.badSnaps:
+		s.stats.BadSnaps++
+		n.badSnaps = true
+		return
 	case plan.rollback:
 		s.stats.Rollbacks++
 		if n.copy != nil {
 			d.durable = n.copy.clone()
+			d.data.keep(d.durable.snaps...)
 		}
 	case plan.oldCopy:
 		s.stats.OldCopies++
 		d.durable = n.copy.clone()
+		d.data.keep(d.durable.snaps...)
 		n.old = true
 	case plan.damage:
 		s.stats.Damages++
 		s.damage(n)
+		n.torn = d.durable.damaged
 	default:
 		return
 	}
-	if !plan.oldCopy && s.cfg.Mutant != MutantSameIncarnation && !(plan.damage && s.cfg.Mutant == MutantDamageUnseen) {
+	if plan.rollback && s.cfg.Mutant != MutantSameIncarnation {
 		d.durable.incarnation = s.newID()
+	}
+	if !n.torn {
+		d.data.owner = &datadirs.Owner{Server: n.id, Incarnation: d.durable.incarnation}
 	}
 	d.cut()
 	d.pending = nil
-	if s.ghost.last > 0 {
+	if s.ghost.last > 0 && !n.torn {
 		s.checkDurable(s.ghost.last, "server %d lost what it had", n.id)
 	}
 	s.ghost.tops[n.id] = d.durable.promise.Epoch
-	if d.real != nil {
+	if s.cfg.WAL {
 		s.newReal(n)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -20,19 +22,26 @@ type node struct {
 	disk       disk
 	life       uint32 // number of processes started
 	copy       *history
-	next       struct{ wipe, damage, rollback, oldCopy bool } // at the next start
-	old        bool                                           // ghost: the disk is an old copy, and does not say so
-	oldBoot    uint64                                         // ghost: the process that ran on an old copy
-	file       zab.Members                                    // list in the configuration file
-	hadFile    fileSpan                                       // ghost: the list of the previous process
-	skew       int64                                          // ppm by which its clock runs too fast
-	settings   *settings                                      // where they differ from Sim.cfg, or nil
-	full       bool                                           // disk full, as reported to the core
+	next       plans       // for the next start
+	torn       bool        // the next start finds the log damaged
+	badSnaps   bool        // the next start finds the snapshots damaged
+	away       *away       // the volumes that it lacks, or nil
+	order      string      // --set-data-aside
+	old        bool        // ghost: the disk is an old copy, and does not say so
+	oldBoot    uint64      // ghost: the process that ran on an old copy
+	file       zab.Members // list in the configuration file
+	hadFile    fileSpan    // ghost: the list of the previous process
+	skew       int64       // ppm by which its clock runs too fast
+	settings   *settings   // where they differ from Sim.cfg, or nil
+	full       bool        // disk full, as reported to the core
 	stallUntil uint64
 	gen        uint64 // of the newest link
 
 	process
 }
+
+// plans are changes of a disk before the next start.
+type plans struct{ wipe, damage, rollback, oldCopy, badSnaps bool }
 
 // process is the state that a crash destroys.
 type process struct {
@@ -84,11 +93,13 @@ type process struct {
 
 	serving   bool
 	conns     []*conn
-	ended     []*conn // since the last report of touches
+	register  *register.Register[*conn]
+	gone      []ghostTouch // ghost: of connections that have ended
 	lastConn  uint32
 	telling   []ghostTouch         // in the report under construction
 	inbox     []replica.Submission // requests of clients, not yet handed to the replica
 	tracker   *session.Tracker
+	watches   *watch.Table
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
 	pausedFor int64 // ghost: total µs that this process was paused

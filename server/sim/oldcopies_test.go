@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zkd-project/zkd/server/zab"
@@ -9,6 +10,7 @@ import (
 // putBack replaces the disk of a stopped server by an older state.
 func (s *script) putBack(n *node, old *history) {
 	n.disk.durable = old.clone()
+	n.disk.data.keep(old.snaps...)
 	n.disk.cut()
 	n.disk.pending = nil
 	n.old = true
@@ -29,6 +31,11 @@ func TestReg_OldCopyOfADirectory(t *testing.T) {
 		s.everywhere()
 		s.committed(s.write(a))
 		s.everywhere()
+		s.wait("c has noted that b has started again", func() bool {
+			return slices.ContainsFunc(c.disk.durable.notes.Sightings, func(g zab.Sighting) bool {
+				return g.Server == b.id && g.Position > copied.records
+			})
+		})
 		s.down(c)
 		for range 20 {
 			s.committed(s.write(a))

@@ -19,6 +19,7 @@ const (
 // runLive heals a quorum, keeps all others broken and breaks them further, and requires
 // progress.
 func (s *Sim) runLive() {
+	s.mountAll()
 	core := s.chooseCore()
 	if core == nil {
 		return // no quorum could make progress: see mayLoseDisk
@@ -117,7 +118,27 @@ func (s *Sim) chooseCore() []*node {
 // canCount reports whether a server counts and knows it, or would after a restart.
 func (s *Sim) canCount(id zab.SID) bool {
 	n := s.node(id)
-	return s.counts(n) && (n.selfCounted() || s.wouldKnowCounted(n))
+	return s.counts(n) && (n.selfCounted() || s.wouldKnowCounted(n)) && s.staysAdmitted(n)
+}
+
+// staysAdmitted reports whether no entry that is not committed yet admits another incarnation
+// of a server.
+func (s *Sim) staysAdmitted(n *node) bool {
+	for _, o := range s.nodes {
+		h, state := &o.disk.written, s.ghost.state.Clone()
+		if chain, ok := h.chainAt(state.Zxid); !ok || chain != s.ghost.lastChain() {
+			continue
+		}
+		for i := h.search(state.Zxid); i < len(h.ents); i++ {
+			if err := state.Apply(&h.ents[i].Entry); err != nil {
+				s.fail("I3", "server %d: %v", o.id, err)
+			}
+		}
+		if state.Seeded() && !state.Admits(n.id, n.disk.durable.incarnation) {
+			return false
+		}
+	}
+	return true
 }
 
 // selfCounted reports whether the node counts as a voter, by its own knowledge. A node without

@@ -2,17 +2,23 @@ package sim
 
 import (
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // start recovers the node's state and starts its core.
 func (s *Sim) start(n *node) {
 	n.life++
+	if !s.open(n) {
+		return
+	}
 	n.process = process{
 		alive: true, began: s.now, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
+		watches: watch.New(), register: register.New[*conn](true),
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {
@@ -20,6 +26,7 @@ func (s *Sim) start(n *node) {
 	}
 	n.s.stats.Starts++
 	r := s.recover(n)
+	s.tidy(n)
 	if r.Notes = s.markStart(n); !n.alive {
 		return
 	}
@@ -62,9 +69,8 @@ func (s *Sim) options(n *node) zab.Options {
 	}
 }
 
-// recover reads the disk: it builds the tree from the newest snapshot and the committed
-// entries after it.
-func (s *Sim) recover(n *node) zab.Recovered {
+// openLog finds the end of the log, and makes everything in it durable.
+func (s *Sim) openLog(n *node) {
 	d := &n.disk
 	if d.real != nil {
 		s.recoverReal(n)
@@ -74,6 +80,12 @@ func (s *Sim) recover(n *node) zab.Recovered {
 			s.makeDurable(n, d.durableCount()+1)
 		}
 	}
+}
+
+// recover reads the disk: it builds the tree from the newest snapshot and the committed
+// entries after it.
+func (s *Sim) recover(n *node) zab.Recovered {
+	d := &n.disk
 	r := s.recovered(n)
 	if h := &d.written; h.promise.Epoch < s.ghost.tops[n.id] {
 		s.fail("I2", "server %d recovers promise %d after %d", n.id, h.promise.Epoch, s.ghost.tops[n.id])
@@ -136,7 +148,7 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 // applyEntry applies the next entry of a history.
 func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
 	s.decode(e, txn)
-	s.applyTxn(e, tree, state, txn, out)
+	s.applyTxn(e, tree, state, txn, out, func([]datatree.Event) {})
 }
 
 // decode decodes the transaction of an entry.
@@ -149,17 +161,19 @@ func (s *Sim) decode(e *zab.Entry, txn *datatree.Txn) {
 	}
 }
 
-// applyTxn applies an entry whose transaction is txn.
-func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
+// applyTxn applies an entry whose transaction is txn, and calls notify with its events.
+func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied, notify func([]datatree.Event)) {
 	if err := state.Apply(e); err != nil {
 		s.fail("I10", "%v", err)
 	}
 	if len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession && s.percent(50) { // in slices, like servers do
 		tree.List(txn)
 		for tree.Prune(txn, out, 1+s.rng.IntN(2)) {
+			notify(out.Events)
 		}
 	}
 	tree.Apply(txn, out)
+	notify(out.Events)
 }
 
 // crash ends the process; with power, also the machine.
@@ -199,6 +213,9 @@ func (s *Sim) restart(n *node) {
 		return
 	}
 	s.injectDiskFault(n)
+	if s.cfg.Faults[FaultVolumes] > 0 && n.away != nil && n.away.fresh && s.percent(30) {
+		s.mount(n)
+	}
 	s.start(n)
 }
 

@@ -70,9 +70,10 @@ func (s *Sim) node(id zab.SID) *node {
 }
 
 // counts reports whether a server has weight: its disk has the incarnation that was
-// admitted, by the committed entries. Before any server is admitted, all count.
+// admitted, by the committed entries, and no loss is about to be found. Before any server is
+// admitted, all count.
 func (s *Sim) counts(n *node) bool {
-	if n.old {
+	if n.old || n.torn || n.badSnaps {
 		return false
 	}
 	if !s.ghost.state.Seeded() {

@@ -162,7 +162,7 @@ func (s *Sim) carryOrders(n *node) {
 
 // serviceChanged handles a change of the role in which clients are served.
 func (s *Sim) serviceChanged(n *node) {
-	if n.out.ServiceEnded {
+	if n.out.ServiceEnded && s.cfg.Mutant != MutantConnsKept {
 		n.serving = false
 		for len(n.conns) > 0 {
 			s.endConn(n, n.conns[0])
@@ -254,7 +254,11 @@ func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 	} else {
 		defer replica.RecycleTxn(txn)
 	}
-	s.applyTxn(e, n.tree, &n.state, txn, &s.result)
+	s.applyTxn(e, n.tree, &n.state, txn, &s.result, func(events []datatree.Event) {
+		if s.cfg.Mutant != MutantEventLate {
+			s.notify(n, e.Zxid, events)
+		}
+	})
 	n.applied = e.Zxid
 	n.chain = mix(n.chain, hashEntry(e))
 	n.sinceSnap++
@@ -265,6 +269,9 @@ func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 	}
 	if e.Txn() != nil {
 		s.afterApply(n, txn)
+	}
+	if s.cfg.Mutant == MutantEventLate {
+		s.notify(n, e.Zxid, s.result.Events)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -92,7 +93,9 @@ func newSim(cfg Config) *Sim {
 			n.skew = int64(s.between(0, uint64(cfg.SkewPct)*20_000)) - int64(cfg.SkewPct)*10_000
 		}
 		n.disk.durable.incarnation = s.newID()
-		n.disk.written.incarnation = n.disk.durable.incarnation
+		n.disk.durable.exists = true
+		n.disk.written = n.disk.durable.clone()
+		n.disk.data.owner = &datadirs.Owner{Server: n.id, Incarnation: n.disk.durable.incarnation}
 		s.nodes = append(s.nodes, n)
 	}
 	if cfg.Groups > 0 {

@@ -31,6 +31,7 @@ func (s *Sim) snapWritten(n *node) {
 		return
 	}
 	s.checkSnapshot(n, snap)
+	n.disk.data.keep(snap)
 	if !s.write(n, logRecord{kind: recSnap, snap: snap}) {
 		return
 	}
@@ -41,7 +42,7 @@ func (s *Sim) snapWritten(n *node) {
 
 func (s *Sim) makeSnapshot(n *node) *snapshot {
 	meta := n.view.Meta()
-	snap := &snapshot{zxid: n.viewState.Zxid, chain: n.viewChain, state: n.viewState, digest: meta.Digest, bytes: 1000}
+	snap := &snapshot{zxid: n.viewState.Zxid, chain: n.viewChain, state: n.viewState, digest: meta.Digest, bytes: 1000, by: n.disk.written.incarnation}
 	var batch datatree.Batch
 	for more := true; more; {
 		batch.Reset()
@@ -139,6 +140,7 @@ func (s *Sim) purge(n *node) {
 	}
 	purged := d.durable.purge(keep)
 	d.written.purge(keep)
+	d.data.removeBefore(d.written.snaps[0].zxid)
 	if d.real != nil {
 		d.real.purge(d.durable.snaps[0].zxid)
 	}
@@ -298,6 +300,7 @@ func (s *Sim) snapGot(n *node, x *transfer) {
 		s.afterPacket(evXfer, x.from, 1, &packet{xfer: x}) // it waits until it is wanted again
 		return
 	}
+	n.disk.data.keep(snap)
 	ok := n.core.SnapshotReceived(x.from.id, x.req.Token, info)
 	s.takeOutputs(n)
 	if x.from.alive && x.link.works(n) {

@@ -16,11 +16,13 @@ type Stats struct {
 	Snapshots, Purges, LogReads, SnapSends       int
 	Wipes, Damages, Rollbacks, OldCopies, Admits int
 	TornRecords                                  int
+	RefusedStarts, NewLogs, BadSnaps             int
 	MemberChanges, Reconfigs, Moves, Stuck       int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired, Renegotiated           int
 	Replays, Refused                             int
+	WatchesSet, Events                           int
 	Faults                                       [numFaults]int
 }
 

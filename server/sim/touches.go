@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
@@ -39,22 +40,30 @@ func (c *conn) hasBarrier() bool {
 
 // reportTouches tells the leader which sessions were heard of.
 func (s *Sim) reportTouches(n *node) {
-	ended := n.ended
-	n.ended = nil
+	live, ended := n.register.LiveAndEnded()
+	if s.cfg.Mutant == MutantReportTwice && len(n.conns) > 0 && s.percent(30) {
+		s.endConn(n, n.conns[s.rng.IntN(len(n.conns))])
+		live, _ = n.register.LiveAndEnded()
+	}
+	gone := n.gone
+	n.gone = nil
 	if !n.rep.Follows() {
 		return
 	}
+	slices.SortFunc(live, func(a, b *conn) int { return cmp.Compare(a.origin, b.origin) })
 	var touches []replica.Touch
 	n.telling = nil
 	now := int64(n.localMs())
-	for _, list := range [][]*conn{n.conns, ended} {
-		for _, c := range list {
-			if c.touchedMs != c.reported {
-				c.reported = c.touchedMs
-				touches = append(touches, replica.Touch{Session: c.session, TimeoutMs: c.timeout, AgeMs: now - c.touchedMs})
-				n.telling = append(n.telling, ghostTouch{c.session, c.timeout, c.touchedAt})
-			}
+	for _, c := range live {
+		if c.touchedMs != c.reported {
+			c.reported = c.touchedMs
+			touches = append(touches, replica.Touch{Session: c.session, TimeoutMs: c.timeout, AgeMs: now - c.touchedMs})
+			n.telling = append(n.telling, ghostTouch{c.session, c.timeout, c.touchedAt})
 		}
+	}
+	for i, t := range ended {
+		touches = append(touches, replica.Touch{Session: t.Session, TimeoutMs: t.TimeoutMs, AgeMs: now - t.At})
+		n.telling = append(n.telling, gone[i])
 	}
 	n.rep.ReportTouches(touches)
 }

@@ -5,6 +5,7 @@ package sim
 import (
 	"testing"
 
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -16,6 +17,18 @@ func TestMutantsOfReplicas(t *testing.T) {
 			replica.SetMutant(0)
 			if on {
 				replica.SetMutant(m)
+			}
+		}})
+	}
+}
+
+// TestMutantsOfDirectories plants each fault of the decision how a server may start.
+func TestMutantsOfDirectories(t *testing.T) {
+	for _, m := range datadirs.Mutants() {
+		testMutant(t, mutation{name: m.String(), inCore: func(on bool) {
+			datadirs.SetMutant(0)
+			if on {
+				datadirs.SetMutant(m)
 			}
 		}})
 	}

@@ -22,6 +22,21 @@ type Seen struct {
 	Pzxid  jute.Zxid // likewise
 }
 
+// Restore restores the watches of a client that has reconnected as w. look returns the state
+// of a path. missed is called for each event that the client has missed; it is sent at once,
+// before the reply. The caller holds the tree's read lock.
+func (t *Table) Restore(w Watcher, p *jute.SetWatchesRequest, look func(path string) Seen, missed func(typ jute.EventType, path string)) {
+	for list, paths := range [...][]string{p.Data, p.Exist, p.Child, p.Persistent, p.PersistentRecursive} {
+		for _, path := range paths {
+			if event, mode, ok := List(list).CatchUp(look(path), p.RelativeZxid); ok {
+				missed(event, path)
+			} else {
+				t.Add(w, path, mode)
+			}
+		}
+	}
+}
+
 // CatchUp decides what a reconnecting client gets for a path in list l. Its last view of
 // the server was at relative. If it missed something, ok is true: the event is sent to it
 // at once, with no check of ACLs, and no watch is set. Otherwise a watch of the returned

@@ -31,7 +31,8 @@ type network struct {
 	fsync     int
 	tune      func(*Options)
 	trace     func(from, to SID, m *Message)
-	note      func(line string) // called for each snapshot sent
+	show      func(format string, args ...any) // what else servers do; nil if nobody looks
+	note      func(line string)                // called for each snapshot sent
 
 	forged    bool                 // histories were changed by hand: no longer compared
 	committed []Entry              // by any server, ever
@@ -60,6 +61,7 @@ type server struct {
 
 	disk        []LogOp // durable
 	writing     []write
+	shown       Role // the last one shown
 	incarnation ID
 	damaged     bool
 	file        Members // of the configuration file, read at the start
@@ -340,6 +342,9 @@ func (s *server) take() {
 		w := write{at: s.now + uint64(s.fsync), seq: out.PersistSeq, ops: slices.Clone(out.Persist)}
 		for i := range w.ops {
 			s.fold(&w.ops[i])
+			if s.show != nil {
+				s.show("%d writes %s", s.id, describeOp(&w.ops[i]))
+			}
 		}
 		s.writing = append(s.writing, w)
 	}
@@ -362,6 +367,7 @@ func (s *server) take() {
 		s.apply(z)
 	}
 	s.checkLeader()
+	s.showStep(out)
 	if out.Relink {
 		s.incarnation = s.core.incarnation
 		for _, o := range s.servers {
@@ -459,6 +465,40 @@ func (n *network) speedUp(from, to SID) {
 			n.waiting = append(n.waiting, f)
 		}
 	}
+}
+
+// showStep shows what a server does besides sending and writing.
+func (s *server) showStep(out *Output) {
+	if s.show == nil {
+		return
+	}
+	if st := s.core.Status(); st.Role != s.shown {
+		s.show("%d is %s, epoch %d", s.id, roleNames[st.Role], st.Epoch)
+		s.shown = st.Role
+	}
+	for i := range out.Committed {
+		if e := &out.Committed[i]; e.Txn() != nil {
+			s.show("%d applies %v %s", s.id, e.Zxid, e.Txn())
+		}
+	}
+}
+
+func describeOp(op *LogOp) string {
+	switch op.Kind {
+	case LogAppend:
+		return fmt.Sprintf("entry %v", op.Entry.Zxid)
+	case LogPromise:
+		return fmt.Sprintf("promise of epoch %d to %d", op.Promise.Epoch, op.Promise.To)
+	case LogTruncate:
+		return fmt.Sprintf("truncate to %v", op.Upto)
+	case LogCommitHint:
+		return fmt.Sprintf("committed to %v", op.Upto)
+	case LogSnapshot:
+		return fmt.Sprintf("snapshot %v", op.Snap.Zxid)
+	case LogNotes:
+		return "notes"
+	}
+	return "incarnation"
 }
 
 func (n *network) launch(f flight) {

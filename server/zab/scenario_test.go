@@ -38,11 +38,12 @@ import (
 //	vouch N               its operator accepts old data, from its next start on
 //	trace [KIND...] | messages   collect messages between servers, and print them: those of
 //	                      some kinds, or all but heartbeats; and snapshots
+//	show                  print all messages, writes and roles from now on, with each command
 //	inject FROM TO KIND [field=value ...]   print also what TO sends at once
 //	events N              warnings and errors, since the last time
 func TestScenarios(t *testing.T) {
 	scenario.Run(t, "testdata/*.txt", func(t *testing.T) scenario.Command {
-		return (&stage{t: t}).command
+		return (&stage{t: t}).showing
 	})
 }
 
@@ -51,6 +52,17 @@ type stage struct {
 	t       *testing.T
 	small   bool
 	tracing []string
+	shown   []string // since the last command, after "show"
+}
+
+// showing executes a command. After "show" its output begins with what the servers did.
+func (s *stage) showing(words []string) (string, error) {
+	out, err := s.command(words)
+	if len(s.shown) > 0 {
+		out = strings.Join(s.shown, "\n") + "\n" + out
+		s.shown = nil
+	}
+	return out, err
 }
 
 func (s *stage) command(words []string) (string, error) {
@@ -84,6 +96,9 @@ func (s *stage) command(words []string) (string, error) {
 				s.tracing = append(s.tracing, fmt.Sprintf("%d>%d %v", from, to, m))
 			}
 		}
+	case "show":
+		s.show = func(format string, args ...any) { s.shown = append(s.shown, fmt.Sprintf(format, args...)) }
+		s.trace = func(from, to SID, m *Message) { s.show("%d>%d %v", from, to, m) }
 	case "messages":
 		s.trace, s.note = nil, nil
 		return strings.Join(s.tracing, "\n"), nil

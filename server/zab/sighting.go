@@ -51,6 +51,8 @@ const (
 	// the log. If there are too many servers, voters replace others.
 	MaxStarts    = 48
 	MaxSightings = 44
+	// maxIncarnations bounds the incarnations of one server in the notes.
+	maxIncarnations = 4
 	// notesEvery is the interval at which growing positions are written to the log, in ms.
 	notesEvery = 10_000
 )
@@ -164,6 +166,10 @@ func (c *Core) addSighting(now Sighting) {
 		t.Sightings[i] = now
 		return
 	}
+	if c.dropShortest(now.Server) {
+		c.addSighting(now)
+		return
+	}
 	if len(t.Sightings) < MaxSightings {
 		t.Sightings = slices.Insert(t.Sightings, i, now)
 		return
@@ -173,6 +179,27 @@ func (c *Core) addSighting(now Sighting) {
 		t.Sightings = slices.Delete(t.Sightings, spare, spare+1)
 		c.addSighting(now)
 	}
+}
+
+// dropShortest makes room for another incarnation of a server, if there are already
+// maxIncarnations: of those that are not admitted, it drops the one with the shortest log. It
+// reports whether it dropped one.
+func (c *Core) dropShortest(server SID) bool {
+	t, count, shortest := &c.seen, 0, -1
+	for i, s := range t.Sightings {
+		if s.Server != server {
+			continue
+		}
+		count++
+		if !c.tip.Admits(server, s.Incarnation) && (shortest < 0 || s.Position < t.Sightings[shortest].Position) {
+			shortest = i
+		}
+	}
+	if count < maxIncarnations || shortest < 0 {
+		return false
+	}
+	t.Sightings = slices.Delete(t.Sightings, shortest, shortest+1)
+	return true
 }
 
 // checkSighting compares the log that a server shows with what is known about it, and doubts the
@@ -281,12 +308,13 @@ func (c *Core) writeNotes() {
 	}
 }
 
-// outdated reports whether a row is obsolete: the server has another incarnation, and the
-// row's incarnation is not admitted. The row of an admitted incarnation stays until another
-// one is admitted, since a copy with it may be put back.
+// outdated reports whether a row is obsolete: the server has another incarnation, and that
+// one is admitted. Until then the row stays, since a copy of the log may be put back. That
+// the history of this server does not admit the row's incarnation proves nothing: it may
+// lack the end of the history.
 func (c *Core) outdated(s Sighting) bool {
 	p := c.peer(s.Server)
-	return p != nil && p.incarnation != s.Incarnation && !c.tip.Admits(s.Server, s.Incarnation) && !c.admits(Admission{s.Server, s.Incarnation})
+	return p != nil && p.incarnation != s.Incarnation && c.tip.Admits(s.Server, p.incarnation)
 }
 
 // position returns the number of durable records of this server's log, or 0 if the log is

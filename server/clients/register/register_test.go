@@ -1,4 +1,4 @@
-package clients
+package register
 
 import (
 	"runtime"
@@ -7,39 +7,42 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/watch"
 )
 
-// testConn returns a connection of a session that is only in the register.
-func testConn(r *conns, origin uint64) *conn {
-	c := &conn{id: origin}
-	c.session.Store(int64(origin))
-	r.add(c, "10.0.0.2", 0, 0)
-	r.claim(jute.SessionID(origin), c)
-	return c
-}
+// testConn is a connection of a session that is only in the register.
+type testConn uint64
+
+func (c testConn) Origin() uint64                     { return uint64(c) }
+func (c testConn) SessionID() jute.SessionID          { return jute.SessionID(c) }
+func (c testConn) LastTouch() (LastTouch, bool)       { return LastTouch{Session: c.SessionID()}, true }
+func (c testConn) WatchHandle() (watch.Watcher, bool) { return 0, false }
 
 // A report of touches means that its server knows all of them up to a moment. So a
 // connection that ends while the report is made must be in it, alive or ended.
 func TestReportMissesNoConnectionThatEnds(t *testing.T) {
 	const rounds, each = 3_000, 100
 	for round := range rounds {
-		r := newConns(true)
-		var open []*conn
+		r := New[testConn](true)
+		var open []testConn
 		for i := range each {
-			open = append(open, testConn(r, uint64(i+1)))
+			c := testConn(i + 1)
+			r.Add(c, "10.0.0.2", 0, 0)
+			r.Claim(c.SessionID(), c)
+			open = append(open, c)
 		}
 		var removing sync.WaitGroup
 		var done atomic.Bool
 		removing.Go(func() {
 			for _, c := range open {
-				r.remove(c, "10.0.0.2")
+				r.Remove(c, "10.0.0.2")
 			}
 			done.Store(true)
 		})
 		reported := 0 // as ended
 		for last := false; !last; {
 			last = done.Load()
-			live, ended := r.liveAndEnded()
+			live, ended := r.LiveAndEnded()
 			if reported += len(ended); len(live)+reported != each {
 				t.Fatalf("round %d: %d connections are live and %d were reported as ended, want %d in all", round, len(live), reported, each)
 			}

@@ -1,0 +1,177 @@
+// Package register keeps the connections of a server's clients, by number, by session and by
+// handle in the watch table. Servers and the simulator use it. It is safe for concurrent use.
+package register
+
+import (
+	"sync"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// Conn is a connection. The register calls its methods with its lock held.
+type Conn interface {
+	comparable
+	Origin() uint64                     // its number, unique over servers
+	SessionID() jute.SessionID          // 0: none yet
+	LastTouch() (LastTouch, bool)       // false: nobody has to hear of it
+	WatchHandle() (watch.Watcher, bool) // false: it has none
+}
+
+// LastTouch is the last touch by the client of a connection that has ended.
+type LastTouch struct {
+	Session   jute.SessionID
+	TimeoutMs int32
+	At        int64 // ms
+}
+
+// Register holds the live connections, with the number of connections of each address. One
+// mutex guards it. It is the innermost lock except a connection's, which is never held when
+// this one is taken.
+type Register[C Conn] struct {
+	mu        sync.RWMutex
+	byOrigin  map[uint64]C
+	bySession map[jute.SessionID]C
+	byIP      map[string]int
+	byWatcher []C             // indexed by watch.Watcher
+	free      []watch.Watcher // handles to use again
+	reports   bool            // touches are reported to a leader
+	ended     []LastTouch     // of connections that ended since the last report
+}
+
+// New returns an empty register. reports means that LiveAndEnded will be called from time to
+// time.
+func New[C Conn](reports bool) *Register[C] {
+	return &Register[C]{
+		reports:   reports,
+		byOrigin:  make(map[uint64]C),
+		bySession: make(map[jute.SessionID]C),
+		byIP:      make(map[string]int),
+	}
+}
+
+// Add registers a new connection unless a limit is reached (0 means no limit).
+func (r *Register[C]) Add(c C, ip string, perIP, total int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if perIP > 0 && r.byIP[ip] >= perIP || total > 0 && len(r.byOrigin) >= total {
+		return false
+	}
+	r.byIP[ip]++
+	r.byOrigin[c.Origin()] = c
+	return true
+}
+
+// Remove removes a connection from the register.
+func (r *Register[C]) Remove(c C, ip string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byOrigin, c.Origin())
+	if r.byIP[ip]--; r.byIP[ip] == 0 {
+		delete(r.byIP, ip)
+	}
+	s := c.SessionID()
+	if r.bySession[s] == c {
+		delete(r.bySession, s)
+	}
+	if t, ok := c.LastTouch(); ok && r.reports {
+		r.ended = append(r.ended, t)
+	}
+	if w, ok := c.WatchHandle(); ok {
+		var none C
+		r.byWatcher[w] = none
+		r.free = append(r.free, w)
+	}
+}
+
+// Get returns the connection with a number, or the zero C.
+func (r *Register[C]) Get(origin uint64) C {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byOrigin[origin]
+}
+
+// Claim makes c the connection of session s and returns the previous one.
+func (r *Register[C]) Claim(s jute.SessionID, c C) (old C) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old = r.bySession[s]
+	r.bySession[s] = c
+	return old
+}
+
+// OfSession returns the connection of session s, if it is on this server.
+func (r *Register[C]) OfSession(s jute.SessionID) C {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.bySession[s]
+}
+
+// Release forgets session s and returns its connection, if it is on this server.
+func (r *Register[C]) Release(s jute.SessionID) C {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.bySession[s]
+	delete(r.bySession, s)
+	return c
+}
+
+// AddWatcher gives c a handle for the watch table.
+func (r *Register[C]) AddWatcher(c C) watch.Watcher {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.free); n > 0 {
+		w := r.free[n-1]
+		r.free = r.free[:n-1]
+		r.byWatcher[w] = c
+		return w
+	}
+	r.byWatcher = append(r.byWatcher, c)
+	return watch.Watcher(len(r.byWatcher) - 1)
+}
+
+// Watcher returns the connection with a handle, or the zero C.
+func (r *Register[C]) Watcher(w watch.Watcher) C {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byWatcher[w]
+}
+
+// All returns the live connections in no particular order.
+func (r *Register[C]) All() []C {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.allLocked()
+}
+
+func (r *Register[C]) allLocked() []C {
+	list := make([]C, 0, len(r.byOrigin))
+	for _, c := range r.byOrigin {
+		list = append(list, c)
+	}
+	return list
+}
+
+// LiveAndEnded returns the live connections, and the last touches of those that have ended since
+// the last call. Both are read under one hold of the lock, so a connection that ends at
+// the same moment is in one of the two.
+func (r *Register[C]) LiveAndEnded() (live []C, ended []LastTouch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ended, r.ended = r.ended, nil
+	return r.allLocked(), ended
+}
+
+// NumEnded returns how many connections have ended since the last call of heard.
+func (r *Register[C]) NumEnded() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.ended)
+}
+
+// Len returns the number of live connections.
+func (r *Register[C]) Len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.byOrigin)
+}

@@ -1,0 +1,26 @@
+// Package datadirs decides whether a server may start with what it finds in dataDir and
+// dataLogDir, and what it starts as. It does no I/O: the server fills a [Found], and acts on
+// the decision; the simulator does the same with its own disks.
+//
+// The log is in dataLogDir, the snapshots are in dataDir. [Identity] is in the log, and
+// [Owner] is the file IDENTITY in dataDir. Both name an incarnation: this copy of the data.
+// An ensemble admits an incarnation, and only an admitted one counts.
+//
+//	log       IDENTITY    the server
+//	there     its own     starts
+//	there     another's   is refused: the directories do not belong together
+//	there     missing     is refused, unless the operator makes the file initialize
+//	missing   there       is refused
+//	missing   missing     starts without data, under a new incarnation
+//
+// An operator who knows that data is lost orders it to be set aside. The server then starts
+// without data, and its new log says that there was some: it does not count before a leader
+// has given it everything, however often it starts before that.
+//
+// # Invariants
+//
+//   - Nothing is given up without an order or a proof that it is damaged: what is missing may
+//     come back.
+//   - A log that takes the place of another one has another incarnation, and says so.
+//   - A refused start changes nothing.
+package datadirs
