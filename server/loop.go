@@ -188,10 +188,14 @@ func (l *loop) tick() {
 // Package replica explains the purpose.
 func (l *loop) reportTouches(now int64) {
 	l.reportedAt = now
-	follows := l.replica.Follows()
-	l.touches = l.clients.Touches(l.touches[:0], now, follows)
-	if follows {
+	switch {
+	case l.replica.Follows():
+		l.touches = l.clients.Touches(l.touches[:0], now)
 		l.replica.ReportTouches(l.touches)
+	case l.replica.Leads():
+		l.clients.ForgetTouches()
+	default:
+		l.clients.KeepTouches(now)
 	}
 }
 

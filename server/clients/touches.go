@@ -1,6 +1,9 @@
 package clients
 
-import "github.com/zkd-project/zkd/server/replica"
+import (
+	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/replica"
+)
 
 // arriving stands for the time of a touch before the clock has been read, so that a
 // report can't miss a request that arrived before the report was made.
@@ -18,13 +21,9 @@ func (c *conn) recordTouch() {
 }
 
 // Touches appends to list the sessions that were heard of since the last call, including
-// those on connections that have ended since. If report is false it forgets those that
-// have ended, and returns list unchanged.
-func (s *Clients) Touches(list []replica.Touch, now int64, report bool) []replica.Touch {
+// those on connections that have ended since.
+func (s *Clients) Touches(list []replica.Touch, now int64) []replica.Touch {
 	live, ended := s.conns.LiveAndEnded()
-	if !report {
-		return list
-	}
 	for _, c := range live {
 		at, id := c.touched.Load(), c.SessionID()
 		if at == c.reported || id == 0 || c.local.Load() {
@@ -40,4 +39,16 @@ func (s *Clients) Touches(list []replica.Touch, now int64, report bool) []replic
 		list = append(list, replica.Touch{Session: t.Session, TimeoutMs: t.TimeoutMs, AgeMs: now - t.At})
 	}
 	return list
+}
+
+// KeepTouches replaces a call of Touches while this server follows nobody. The touches of
+// connections that ended with the role are kept for the next report: the leader may still
+// be the same, over the same link, and counts on hearing of all of them.
+func (s *Clients) KeepTouches(now int64) {
+	s.conns.DropEnded(func(t register.LastTouch) bool { return t.Useless(now) })
+}
+
+// ForgetTouches replaces a call of Touches while this server leads.
+func (s *Clients) ForgetTouches() {
+	s.conns.DropEnded(func(register.LastTouch) bool { return true })
 }

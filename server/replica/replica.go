@@ -259,8 +259,12 @@ func (r *Replica) watchQuorumDisks() {
 // QuorumFull reports whether this server leads, and too few disks have room for a quorum.
 func (r *Replica) QuorumFull() bool { return r.fullDisk }
 
-// PeerUp reports a new link to a server.
+// PeerUp reports a new link to a server. It replaces the previous one, if the end of that was
+// not reported.
 func (r *Replica) PeerUp(peer zab.SID, gen uint64, in zab.Introduction) {
+	if r.links[peer] != 0 {
+		r.lostLink(peer)
+	}
 	r.links[peer] = gen
 	r.Core.PeerUp(peer, gen, in)
 }

@@ -73,6 +73,8 @@ func find(t *testing.T, m mutation) bool {
 			shortSessions(&cfg)
 		case "change-forgotten":
 			cfg.Voters = 5
+		case "touches-forgotten":
+			longSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
 		}
@@ -340,6 +342,7 @@ var directed = map[string]func(*script){
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,
+	"touches-forgotten":             touchBeforePartition,
 	"waiting-ignored":               sessionDue,
 	"loss-forgotten":                majorityWithoutLogs,
 	"conns-kept":                    watchOverASnapshot,

@@ -780,6 +780,41 @@ func takenOverChange(s *script) {
 	s.run(s.cfg.ElectionMs)
 }
 
+// A server answers a client by itself, and then loses its leader for a while, but not the
+// link to it. The client's connection ends. The leader goes on leading, and must learn of
+// the touch with the next report.
+func TestReg_TouchBeforeTheRoleEnds(t *testing.T) {
+	cfg := quiet(3)
+	longSessions(&cfg)
+	play(t, cfg, touchBeforePartition)
+}
+
+func longSessions(cfg *Config) {
+	cfg.ElectionMs, cfg.SessionMs = 400, 3200
+}
+
+func touchBeforePartition(s *script) {
+	leader := s.lead()
+	s.everywhere()
+	n := s.others(leader)[0]
+	c := &client{node: -1, attempt: 1}
+	s.clients = append(s.clients, c)
+	s.serve(n, c.id, &request{kind: reqCreateSession, attempt: c.attempt, timeout: int32(s.cfg.SessionMs), sent: s.now})
+	s.wait("a session", func() bool { return c.node >= 0 })
+	s.run(s.cfg.SessionMs / 4) // it is reported
+	s.drop(func(from, to *node, _ *zab.Message) bool { return from == n || to == n })
+	c.cxid++
+	ping := request{kind: reqPing, origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, sent: s.now}
+	c.inFlight = append(c.inFlight, ping)
+	s.serve(n, c.id, &ping)
+	s.wait("the answer", func() bool { return len(c.inFlight) == 0 })
+	s.wait("the role ends", func() bool { return !n.rep.Follows() })
+	s.run(s.cfg.SessionMs / 2)
+	s.drop(nil)
+	s.wait("it follows again", func() bool { return n.status.Role == zab.Following })
+	s.wait("the session expires", func() bool { _, ok := leader.tree.Session(c.session); return !ok })
+}
+
 // A leader that has no room for a request refuses it, and the connection ends when
 // everything before it is applied. Later requests of the connection must not be executed: a
 // client's writes take effect in their order and without a gap.

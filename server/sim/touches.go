@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -40,6 +41,21 @@ func (c *conn) hasBarrier() bool {
 
 // reportTouches tells the leader which sessions were heard of.
 func (s *Sim) reportTouches(n *node) {
+	now := int64(n.localMs())
+	if !n.rep.Follows() {
+		i, leads := -1, n.rep.Leads()
+		kept := n.gone[:0]
+		n.register.DropEnded(func(t register.LastTouch) bool {
+			i++
+			if leads || t.Useless(now) || s.cfg.Mutant == MutantTouchesForgotten {
+				return true
+			}
+			kept = append(kept, n.gone[i])
+			return false
+		})
+		n.gone = kept
+		return
+	}
 	live, ended := n.register.LiveAndEnded()
 	if s.cfg.Mutant == MutantReportTwice && len(n.conns) > 0 && s.percent(30) {
 		s.endConn(n, n.conns[s.rng.IntN(len(n.conns))])
@@ -47,13 +63,9 @@ func (s *Sim) reportTouches(n *node) {
 	}
 	gone := n.gone
 	n.gone = nil
-	if !n.rep.Follows() {
-		return
-	}
 	slices.SortFunc(live, func(a, b *conn) int { return cmp.Compare(a.origin, b.origin) })
 	var touches []replica.Touch
 	n.telling = nil
-	now := int64(n.localMs())
 	for _, c := range live {
 		if c.touchedMs != c.reported {
 			c.reported = c.touchedMs

@@ -3,6 +3,7 @@
 package register
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/zkd-project/zkd/jute"
@@ -24,6 +25,10 @@ type LastTouch struct {
 	TimeoutMs int32
 	At        int64 // ms
 }
+
+// Useless reports whether it helps no longer to report the touch: it is older than the
+// session's timeout.
+func (t LastTouch) Useless(now int64) bool { return now-t.At > int64(t.TimeoutMs) }
 
 // Register holds the live connections, with the number of connections of each address. One
 // mutex guards it. It is the innermost lock except a connection's, which is never held when
@@ -162,7 +167,14 @@ func (r *Register[C]) LiveAndEnded() (live []C, ended []LastTouch) {
 	return r.allLocked(), ended
 }
 
-// NumEnded returns how many connections have ended since the last call of heard.
+// DropEnded forgets the last touches that are no longer of use, of connections that have ended.
+func (r *Register[C]) DropEnded(useless func(LastTouch) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = slices.DeleteFunc(r.ended, useless)
+}
+
+// NumEnded returns how many connections have ended since the last call of LiveAndEnded.
 func (r *Register[C]) NumEnded() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
