@@ -138,11 +138,12 @@ type memberDoc struct {
 	Did     []string         `json:"did"`
 	Before  member.Tolerance `json:"before"`
 	After   member.Tolerance `json:"after"`
-	*ensembleConfig
+	Version string           `json:"version"`
+	Servers []configServer   `json:"servers"`
 }
 
 func (c *Call) memberResult(res *member.Result) error {
-	doc := memberDoc{Changed: res.Changed, Did: res.Does, Before: res.Before, After: res.After, ensembleConfig: &ensembleConfig{Version: fmt.Sprintf("%x", res.List.Version)}}
+	doc := memberDoc{Changed: res.Changed, Did: res.Does, Before: res.Before, After: res.After, Version: fmt.Sprintf("%x", res.List.Version)}
 	for _, s := range res.List.Servers {
 		doc.Servers = append(doc.Servers, configServer{ID: fmt.Sprint(s.ID), Peers: s.Quorum, Role: s.Role(), Client: s.Address()})
 	}
