@@ -194,7 +194,7 @@ func (c *Call) memberList(ctx context.Context, e member.Ensemble) error {
 	}
 	notes = append(notes, doc.Tolerance.String())
 	if doc.NonVoting > 0 {
-		notes = append(notes, fmt.Sprintf("learners without a vote: %d (member add makes them members)", doc.NonVoting))
+		notes = append(notes, fmt.Sprintf("learners without a vote: %d (not added yet, or removed and still running)", doc.NonVoting))
 	}
 	return c.Emit(Output{Text: string(table(rows, false)) + strings.Join(notes, "\n"), Table: rows, Data: doc, Raw: lines(ids)})
 }
