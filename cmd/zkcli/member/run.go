@@ -65,8 +65,9 @@ type run struct {
 	announced *Announcement // the last one; nil before the first
 	deadline  context.Context
 	cancel    context.CancelFunc
-	asked     bool   // a request was sent whose outcome is not known
-	waitsFor  string // what was reported last
+	asked     bool // a request was sent whose outcome is not known
+	waitsFor  string
+	reported  time.Time // when waitsFor was reported
 }
 
 // Run makes a change. The error is ErrTimeout with what was missing, that of Announce, or one
@@ -305,12 +306,28 @@ func (x *run) expired(outer context.Context) (Result, error) {
 // lastLook is how long expired waits for the members.
 const lastLook = 5 * time.Second
 
-// waitFor reports what is waited for, if it is something else than before.
+// waitFor reports what is waited for, if it is something else than before. If only a number
+// has changed, it reports that once in a while.
 func (x *run) waitFor(what string) {
-	if what != x.waitsFor {
-		x.waitsFor = what
+	same := withoutDigits(what) == withoutDigits(x.waitsFor)
+	changed := what != x.waitsFor
+	x.waitsFor = what
+	if changed && (!same || time.Since(x.reported) >= progressPace) {
+		x.reported = time.Now()
 		x.Progress(what)
 	}
+}
+
+// progressPace is the time between two reports of the same kind.
+const progressPace = 5 * time.Second
+
+func withoutDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // sleep waits for a pause. It returns an error if there is no more time.

@@ -101,7 +101,7 @@ func TestRun(t *testing.T) {
 		{
 			name: "add", change: must(Add([]string{four}, "")),
 			fake: fake{text: voters(3), answers: []answer{{nil, later(voters(4), 5)}},
-				states: map[string][]string{"zk1": leader, "zk4": {"dead", "dead", "starting", "follower 3", "follower 5", "follower 9"}}},
+				states: map[string][]string{"zk1": leader, "zk4": slices.Concat([]string{"dead", "dead", "starting"}, slices.Repeat([]string{"follower 3"}, 10), []string{"follower 5", "follower 6", "follower 9"})}},
 			want: "3 of 3 voters up: one failure is tolerated -> 4 of 4 voters up: one failure is tolerated\n" +
 				"waits: server 4, at zk4:2181, is not reachable: connection refused\n" +
 				"waits: server 4, at zk4:2181, does not serve yet: it looks for the leader, or receives a snapshot\n" +
