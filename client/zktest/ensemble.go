@@ -19,7 +19,8 @@ type Ensemble struct {
 	*Proxy
 	t     testing.TB
 	links *links
-	nodes []*node
+	first int     // number of the first members
+	nodes []*node // the first members, then the spares
 }
 
 // ensembleSettings make servers notice a lost link soon, and not elect a leader because the
@@ -30,18 +31,27 @@ var ensembleSettings = []string{"initLimit=600", "syncLimit=600", "zkd.heartbeat
 // all of them serve.
 func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 	t.Helper()
-	e := &Ensemble{Proxy: NewProxy(t, make([]string, n)...), t: t, links: newLinks()}
-	lines := slices.Clone(ensembleSettings)
-	for i := range n {
-		lines = append(lines, fmt.Sprintf("server.%d=10.0.0.%d:2888:3888;%s", i+1, i+1, e.At(i).Addr()))
+	var set setup
+	for _, opt := range opts {
+		opt(&set)
 	}
-	for i := range n {
-		node := newNode(t, fmt.Sprintf("server %d", i+1), e.doors[i], opts, append(lines, fmt.Sprintf("zkd.myid=%d", i+1))...)
+	all := n + set.spares
+	e := &Ensemble{Proxy: NewProxy(t, make([]string, all)...), t: t, links: newLinks(), first: n}
+	lines := slices.Clone(ensembleSettings)
+	for id := range n {
+		lines = append(lines, e.Line(id+1))
+	}
+	for i := range all {
+		own := slices.Concat(lines, []string{fmt.Sprintf("zkd.myid=%d", i+1)})
+		if i >= n {
+			own = append(own, e.Line(i+1))
+		}
+		node := newNode(t, fmt.Sprintf("server %d", i+1), e.doors[i], opts, own...)
 		node.opts.ListenPeers, node.opts.DialPeer = e.links.listen(i+1), e.links.dial(i+1)
 		e.nodes = append(e.nodes, node)
 	}
 	t.Cleanup(e.heal) // an isolated server can't hand over
-	e.each(func(n *node) { n.start() })
+	e.startFirst()
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -53,11 +63,16 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 	return e
 }
 
-// each calls a function for all servers concurrently.
-func (e *Ensemble) each(do func(*node)) {
+// Line is the line of a server in the configuration, such as "server.4=...".
+func (e *Ensemble) Line(id int) string {
+	return fmt.Sprintf("server.%d=10.0.0.%d:2888:3888;%s", id, id, e.At(id-1).Addr())
+}
+
+// startFirst starts the first members concurrently.
+func (e *Ensemble) startFirst() {
 	var work sync.WaitGroup
-	for _, n := range e.nodes {
-		work.Go(func() { do(n) })
+	for _, n := range e.nodes[:e.first] {
+		work.Go(n.start)
 	}
 	work.Wait()
 }
@@ -85,7 +100,7 @@ func (e *Ensemble) Followers() []int {
 
 // WaitLeader waits until there is a leader and a quorum that follows it, and
 // returns its id. The error is that of ctx.
-func (e *Ensemble) WaitLeader(ctx context.Context) (int, error) { return e.wait(ctx, len(e.nodes)/2+1) }
+func (e *Ensemble) WaitLeader(ctx context.Context) (int, error) { return e.wait(ctx, e.first/2+1) }
 
 // wait waits until there is a leader with that many servers, itself included, and until each
 // of them knows that it counts: before that, a new ensemble could not elect another leader.

@@ -15,13 +15,21 @@ import (
 // Option configures the servers of Start and StartEnsemble.
 type Option func(*setup)
 
-type setup struct{ lines []string }
+type setup struct {
+	lines  []string
+	spares int
+}
 
 // Config adds lines to the servers' configuration, in the format of zoo.cfg. They override
 // zktest's own settings.
 func Config(lines ...string) Option {
 	return func(s *setup) { s.lines = append(s.lines, lines...) }
 }
+
+// Spares adds n servers to an ensemble that are not members, and are down until Restart. The
+// configuration of each has the lines of the first members and its own. To let them join, set
+// reconfigEnabled=true with Config.
+func Spares(n int) Option { return func(s *setup) { s.spares = n } }
 
 // settings are the settings of all servers: short times, and no limits that tests could meet.
 var settings = []string{

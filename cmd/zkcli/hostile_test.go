@@ -120,6 +120,8 @@ var hostileLines = []struct {
 	{[]string{"diff", "-o", "table", "/plain", "/other"}, evilNamed},
 	{[]string{"top", "-n", "1", "-i", "1ms", "/"}, ""},
 	{[]string{"ensemble"}, ""},
+	{[]string{"member", "list"}, "this is a single server"},
+	{[]string{"member", "add", evil}, "is not a server"},
 	{[]string{"bench", evil}, ""},
 	{[]string{"lock", "--list", "/lock"}, ""},
 	{[]string{"lock", "--break", "--yes", "/none" + reversal}, `/none\u202e`},

@@ -45,8 +45,7 @@ func TestEnsembleClient(t *testing.T) {
 	}
 }
 
-// TestClientReconfig changes the members of an ensemble of Apache's. (zkd answers
-// Unimplemented: docs/compat.md.)
+// TestClientReconfig changes the members of an ensemble of Apache's.
 func TestClientReconfig(t *testing.T) {
 	cfg := ourClient
 	cfg.lines = append([]string{"reconfigEnabled=true"}, cfg.lines...)

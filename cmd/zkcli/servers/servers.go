@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -28,7 +29,7 @@ func word(ctx context.Context, server, word string) (string, error) {
 	case strings.Contains(answer, "not currently serving requests"):
 		return "", errNotServing
 	case answer == "" && word != "cons":
-		return "", fmt.Errorf("%s: no answer (is this a TLS port?)", word)
+		return "", fmt.Errorf("%s: %w", word, errNoAnswer)
 	default:
 		return answer, nil
 	}
@@ -42,7 +43,10 @@ func (e *notListedError) Error() string {
 	return fmt.Sprintf("%s is not in the server's 4lw.commands.whitelist", e.word)
 }
 
-var errNotServing = fmt.Errorf("not serving: no quorum")
+var (
+	errNotServing = errors.New("not serving: no quorum")
+	errNoAnswer   = errors.New("no answer (is this a TLS port?)")
+)
 
 // View is what a server reports about itself.
 type View struct {
@@ -66,10 +70,18 @@ type View struct {
 	Sent        int64   `json:"sent"`
 	Problem     string  `json:"problem,omitempty"`
 
+	// Silent means that the server takes connections, and does not answer srvr.
+	Silent bool `json:"-"`
+	// NonVoting is how many followers without a vote a leader has; nil if mntr does not say.
+	NonVoting *int64 `json:"-"`
 	// Conns are the connections, of LookClosely.
 	Conns []Conn `json:"-"`
+}
 
-	zxid client.Zxid
+// LastZxid returns Zxid as a number, or 0.
+func (v *View) LastZxid() (z client.Zxid) {
+	fmt.Sscanf(v.Zxid, "0x%x", &z)
+	return z
 }
 
 // Look asks a server by srvr and mntr.
@@ -79,6 +91,8 @@ func Look(ctx context.Context, server string) View {
 	if err != nil {
 		v.Problem = err.Error()
 		v.Reachable = err == errNotServing
+		_, notListed := err.(*notListedError)
+		v.Silent = notListed || errors.Is(err, errNoAnswer)
 		return v
 	}
 	v.Reachable = true
@@ -103,7 +117,6 @@ func (v *View) readSrvr(text string) {
 	fmt.Sscan(fields["Connections"], &v.Connections)
 	fmt.Sscan(fields["Outstanding"], &v.Outstanding)
 	fmt.Sscan(fields["Node count"], &v.Nodes)
-	fmt.Sscanf(v.Zxid, "0x%x", &v.zxid)
 }
 
 func (v *View) readMntr(text string) {
@@ -116,6 +129,7 @@ func (v *View) readMntr(text string) {
 		return &n
 	}
 	v.Watches, v.Sessions = number("zk_watch_count"), number("zk_global_sessions")
+	v.NonVoting = number("zk_synced_non_voting_followers")
 }
 
 // LookAll asks all servers at once, each by a function such as Look, and waits for them
@@ -139,43 +153,52 @@ func measureLag(views []View) {
 	var head client.Zxid
 	for _, v := range views {
 		if v.Mode == "leader" {
-			head = v.zxid
+			head = v.LastZxid()
 			break
 		}
-		head = max(head, v.zxid)
+		head = max(head, v.LastZxid())
 	}
 	for i := range views {
 		v := &views[i]
-		if v.Zxid != "" && v.zxid.Epoch() == head.Epoch() {
+		if v.Zxid != "" && v.LastZxid().Epoch() == head.Epoch() {
 			// The servers answer at different moments, so one may be ahead of the leader.
-			lag := max(0, int64(head-v.zxid))
+			lag := max(0, int64(head-v.LastZxid()))
 			v.Lag = &lag
 		}
 	}
 }
 
 // Addresses returns where clients reach the servers of an ensemble's configuration. A
-// line is server.1=host:2888:3888[|…]:participant;[address:]port. The host of a
-// server that listens at all its addresses is that of its peer address.
+// line is server.1=host:2888:3888[|…]:participant;[address:]port.
 func Addresses(config string) []string {
 	var list []string
 	for line := range strings.Lines(config) {
-		_, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		peer, at, found := strings.Cut(value, ";")
-		if !ok || !found || !strings.HasPrefix(line, "server.") {
-			continue
+		_, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if at := Address(value); at != "" && strings.HasPrefix(line, "server.") {
+			list = append(list, at)
 		}
-		host, port, err := net.SplitHostPort(at)
-		if err != nil {
-			host, port = "", at
-		}
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-			host = peerHost(peer)
-		}
-		list = append(list, net.JoinHostPort(host, port))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// Address returns where clients reach a server without TLS, by the value of its line, or ""
+// if the line does not say it. The host of a server that listens at all its addresses is that
+// of its peer address.
+func Address(value string) string {
+	peer, at, _ := strings.Cut(value, ";")
+	at, _, _ = strings.Cut(at, ";") // what follows is the port for TLS
+	if at == "" {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		host, port = "", at
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = peerHost(peer)
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // peerHost returns the host of host:port:port or [v6]:port:port.

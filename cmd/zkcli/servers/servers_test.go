@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"io"
 	"net"
 	"slices"
 	"testing"
@@ -25,10 +26,53 @@ func TestLookGivesUp(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	const config = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=zk2:2888:3888|zk2b:2888:3888:observer;2182\n" +
-		"server.3=[::1]:2888:3888;[::]:2183\nserver.4=zk4:2888:3888:participant;10.0.0.4:2184\nserver.5=zk5:2888:3888\nversion=100000000"
+		"server.3=[::1]:2888:3888;[::]:2183\nserver.4=zk4:2888:3888:participant;10.0.0.4:2184;2284\nserver.5=zk5:2888:3888\nserver.6=zk6:2888:3888;;2286\nversion=100000000"
 	want := []string{"10.0.0.4:2184", "[::1]:2183", "zk1:2181", "zk2:2182"}
 	if got := Addresses(config); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// answering returns the address of a server that answers each word with a text.
+func answering(t *testing.T, text string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.ReadFull(conn, make([]byte, 4))
+			io.WriteString(conn, text)
+			conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A server that does not tell its state differs from one that has none, and from one that is
+// not there.
+func TestLookTellsSilentServers(t *testing.T) {
+	for text, want := range map[string]View{
+		"srvr is not executed because it is not in the whitelist.\n": {Silent: true},
+		"": {Silent: true},
+		"This ZooKeeper instance is not currently serving requests\n":   {Reachable: true},
+		"Zxid: 0x1f\nMode: leader\nzk_synced_non_voting_followers\t2\n": {Reachable: true, Mode: "leader"},
+	} {
+		v := Look(t.Context(), answering(t, text))
+		if v.Silent != want.Silent || v.Reachable != want.Reachable || v.Mode != want.Mode {
+			t.Errorf("%q: %+v", text, v)
+		}
+		if v.Mode != "" && (v.LastZxid() != 0x1f || v.NonVoting == nil || *v.NonVoting != 2) {
+			t.Errorf("%q: %+v", text, v)
+		}
 	}
 }
 
