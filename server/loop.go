@@ -107,6 +107,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 	}
 	if s.ensemble() {
 		o.Reconfigure = s.reconfigure
+		o.Join = s.opts.Join
 	}
 	l.replica = replica.New(core, found.core.Commit, o)
 	return l

@@ -123,7 +123,7 @@ func (s *Server) checkUnlisted(h transport.Hello) error {
 		return nil
 	}
 	// The message is short enough for the other side to log it whole.
-	return fmt.Errorf("the members are %v since %v, and its file does not list it either; to add a server, put it into the files of the members",
+	return fmt.Errorf("the members are %v since %v, and its file does not list it either; set reconfigEnabled=true here, or put it into the files",
 		s.lists.Load().settled, in.List)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,6 +47,7 @@ type membership struct {
 	clients   *clients.Clients
 	transport *transport.Transport
 
+	joins   bool            // Options.Join, until it is a member
 	version jute.Zxid       // followed last
 	client  config.Endpoint // of the client port
 	failed  string          // the last error that was logged
@@ -55,7 +57,7 @@ type membership struct {
 const membersRetry = 5 * time.Second
 
 func newMembership(s *Server) *membership {
-	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport,
+	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
 		client: config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort}}
 }
 
@@ -100,6 +102,12 @@ func (m *membership) follow(list *zab.Members) error {
 		m.version = list.Version
 		return nil
 	}
+	if self := m.cfg.Self(); m.joins && !slices.Equal(line.Addrs, self.Addrs) {
+		m.fail(&HaltError{Reason: fmt.Sprintf("another server joined as server %d, at %v, before this one did at %v: "+
+			"empty the data directory and start again, so that this server takes another id", m.id, line.Addrs[0], self.Addrs[0])})
+		return nil
+	}
+	m.joins = false
 	parsed.Version = uint64(list.Version)
 	err = errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line), m.save(parsed))
 	if err == nil {

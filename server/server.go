@@ -58,6 +58,9 @@ type Options struct {
 	// AcceptOldData means that the operator vouches for the data directory of a member,
 	// although other servers have seen a later state of it.
 	AcceptOldData bool
+	// Join is the line, without "server.<id>=", with which a server that is no member asks the
+	// leader to add it as an observer. "" means that it does not ask.
+	Join string
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 	// ListenPeers and DialPeer are for the links between servers; nil means TCP.

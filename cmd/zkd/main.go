@@ -3,6 +3,7 @@
 //	zkd                     run with built-in defaults on port 2181
 //	zkd FILE                run with a zoo.cfg
 //	zkd --config FILE       the same
+//	zkd --join HOST:PORT    join a running ensemble
 //	zkd config check FILE   show the meaning of a file, and its errors
 //	zkd status              ask the server of /etc/zkd/zoo.cfg for its state
 //	zkd status HOST:PORT... ask other servers

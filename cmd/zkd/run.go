@@ -48,6 +48,8 @@ type flags struct {
 	setAside   string
 	acceptOld  bool
 	pprof      string
+	join       string
+	advertise  string
 }
 
 // run is the whole program: it parses args and serves until ctx is done.
@@ -67,12 +69,18 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		Long: "zkd serves the client protocol of Apache ZooKeeper. FILE is a zoo.cfg; without one,\n" +
 			"zkd listens on port 2181 and keeps its data under the user's state directory.",
 		Example: "  zkd conf/zoo_sample.cfg\n  zkd --port 2182 --data-dir /tmp/zkd\n" +
-			"  zkd --config zoo.cfg --set tickTime=500\n  zkd --myid 2 zoo.cfg",
+			"  zkd --config zoo.cfg --set tickTime=500\n  zkd --myid 2 zoo.cfg\n" +
+			"  zkd --join zk1:2181,zk2:2181 --advertise zk4 --data-dir /var/lib/zkd --set zkd.quorumSecretFile=/etc/zkd/secret",
 		Version:       versionLine(),
 		Args:          usageArgs(cobra.MaximumNArgs(1)),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.join != "" || f.advertise != "" {
+				if err := f.prepareJoin(cmd, args); err != nil {
+					return err
+				}
+			}
 			cfg, warnings, err := f.load(cmd, args)
 			if err != nil {
 				return usageError{err}
@@ -91,6 +99,10 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		"of a member: set aside the data with this id, which the error message names, and get everything from the leader")
 	fl.BoolVar(&f.acceptOld, "accept-old-data", false,
 		"let a member vote with a data directory that was restored from a copy, although it may have forgotten what it confirmed")
+	fl.StringVar(&f.join, "join", "",
+		"join the running ensemble of these servers, host:port[,host:port] of client ports, as an observer; zoo.cfg is written into the data directory")
+	fl.StringVar(&f.advertise, "advertise", "",
+		"with --join: the address of this server, HOST[:QUORUMPORT:ELECTIONPORT][;CLIENTPORT]; default ports 2888, 3888 and 2181")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
 	root.AddCommand(newVersion(), newConfig(), newLog(), newStatus())
 	return root
@@ -194,7 +206,7 @@ func (f *flags) settings(cmd *cobra.Command) ([]config.Setting, error) {
 		}
 		on = append(on, config.Override(key, value))
 	}
-	if cmd.Flags().Changed("port") {
+	if cmd.Flags().Changed("port") && f.join == "" {
 		on = append(on, config.Override("clientPort", strconv.Itoa(f.port)))
 	}
 	if f.dataDir != "" {
@@ -234,6 +246,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		AcceptLossAfter: accept,
 		SetDataAside:    f.setAside,
 		AcceptOldData:   f.acceptOld,
+		Join:            f.joinLine(cfg),
 	})
 	if err != nil {
 		return usageError{err}

@@ -222,6 +222,8 @@ func TestEveryFlag(t *testing.T) {
 				t.Errorf("it ended with %v", err)
 			}
 		},
+		"join":      TestJoin,
+		"advertise": TestJoinSaysWhyItCannot,
 		"pprof": func(t *testing.T) {
 			r := serving(t, "--pprof", "127.0.0.1:0")
 			fetch(t, "http://"+r.log.await(t, `serving profiles.*"address": "([^"]*)"`)+"/debug/pprof/")

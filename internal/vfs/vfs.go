@@ -91,7 +91,7 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 
 // Replace writes a file durably and in one step: after a crash there is the old
 // file, or none if there was none, or the new one. The new file has the mode and
-// the owner of the file named like. After an error the old file is there, except
+// the owner of the file named like, or of a new file if like is "". After an error the old file is there, except
 // that the new one may be there if the directory could not be synced.
 func Replace(fsys FS, name string, data []byte, like string) error {
 	tmp := name + ".tmp"
@@ -100,7 +100,7 @@ func Replace(fsys FS, name string, data []byte, like string) error {
 		return err
 	}
 	_, err = f.WriteAt(data, 0)
-	if err == nil {
+	if err == nil && like != "" {
 		err = fsys.CopyMode(like, tmp)
 	}
 	if err == nil {

@@ -40,6 +40,8 @@ func DescribeFrame(kind uint8, body []byte) string {
 	case frameDigest, frameDiverged:
 		zxid, _, _ := decodeDigest(rest)
 		b = fmt.Appendf(b, "%s epoch=%d zxid=%v", map[uint8]string{frameDigest: "DIGEST", frameDiverged: "DIVERGED"}[kind], epoch, zxid)
+	case frameJoin:
+		b = fmt.Appendf(b, "JOIN epoch=%d %s", epoch, rest)
 	default:
 		b = fmt.Appendf(b, "frame of kind %d", kind)
 	}

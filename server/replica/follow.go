@@ -110,6 +110,9 @@ func (r *Replica) Frame(peer zab.SID, gen uint64, kind uint8, body []byte) error
 		return r.hearDigest(peer, b)
 	case frameDiverged:
 		return r.hearDiverged(peer, gen, b)
+	case frameJoin:
+		r.hearJoin(peer, string(b))
+		return nil
 	}
 	return fmt.Errorf("frame of kind %d", kind)
 }

@@ -39,6 +39,8 @@ const (
 	anyVersion
 	changeByAnybody
 	changeAnsweredEarly
+	joinsWithVote
+	joinsAnother
 )
 
 var mutantNames = [...]string{
@@ -67,6 +69,8 @@ var mutantNames = [...]string{
 	anyVersion:           "any-version",
 	changeByAnybody:      "change-by-anybody",
 	changeAnsweredEarly:  "change-answered-early",
+	joinsWithVote:        "joins-with-vote",
+	joinsAnother:         "joins-another",
 }
 
 func (m Mutant) String() string {

@@ -109,6 +109,10 @@ type Options struct {
 	// ensemble to change.
 	Reconfigure func(now *zab.Members, change jute.ReconfigRequest) (zab.Members, error)
 
+	// Join is the line, without "server.<id>=", with which this server asks the leader to be
+	// added as an observer while it follows and is no member. "" means that it does not ask.
+	Join string
+
 	State   State
 	Disk    Disk
 	Tracker *session.Tracker
@@ -149,6 +153,8 @@ type Replica struct {
 	barred          uint64    // connections up to this one have ended with a role
 	placed          uint64    // the connection of the last barrier, for an injected fault
 	reportedApplied jute.Zxid // the last applied entry that the core knows of
+	joined          bool      // since the start, a list in the history had this server
+	joinAt          int64     // when to ask to be added again
 
 	logged  fifo.List[batch] // not durable
 	logging int64            // bytes of logged
@@ -239,6 +245,7 @@ func (r *Replica) Tick() {
 		r.peers = r.Core.Peers(r.peers)
 	}
 	r.watchQuorumDisks()
+	r.askToJoin()
 	r.UpdateLeases()
 }
 
@@ -330,6 +337,7 @@ func (r *Replica) Take(out *Output) {
 	out.ServiceEnded, out.ServiceBegan = false, false
 	if out.Changed || out.Relink {
 		r.roleChanged(out)
+		r.noteMember()
 	}
 	r.feed(out)
 	out.End = append(out.End[:0], r.end...)

@@ -32,6 +32,9 @@ const (
 	// frameDiverged, from the leader: the majority's digest at a zxid, from which the
 	// receiver's differs.
 	frameDiverged = 6
+	// frameJoin, to the leader: the line, without "server.<id>=", with which the sender asks
+	// to be added to the members as an observer.
+	frameJoin = 7
 )
 
 // urgent reports whether frames of a kind travel in the control lane. A report of touches

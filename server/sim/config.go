@@ -74,6 +74,8 @@ type Config struct {
 	// AdmitLearners has learners without a vote admitted as well, and linked though they are in
 	// no list.
 	AdmitLearners bool
+	// Joiners are further servers, which only their own files list.
+	Joiners int
 
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
@@ -120,7 +122,7 @@ var faultNames = [numFaults]string{
 func (f Fault) String() string { return faultNames[f] }
 
 // servers returns the number of servers.
-func (c *Config) servers() int { return c.Voters + c.Observers }
+func (c *Config) servers() int { return c.Voters + c.Observers + c.Joiners }
 
 // String renders the configuration in one line.
 func (c *Config) String() string {
@@ -151,7 +153,7 @@ func (c *Config) String() string {
 		b.WriteString(" settings")
 	}
 	if c.AdmitLearners {
-		b.WriteString(" admitlearners")
+		fmt.Fprintf(&b, " admitlearners joiners=%d", c.Joiners)
 	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
@@ -183,7 +185,9 @@ func Draw(seed uint64, steps int) Config {
 	}
 	c.Settings = r.IntN(4) == 0
 	c.WatchPct = pick(r, 0, 20, 60)
-	c.AdmitLearners = r.IntN(2) == 0
+	if c.AdmitLearners = r.IntN(2) == 0; c.AdmitLearners {
+		c.Joiners = pick(r, 0, 0, 1, 2)
+	}
 	return c
 }
 

@@ -268,6 +268,8 @@ var focuses = map[string]func(*Config){
 	"second-change":        changes,
 	"any-version":          changes,
 	"change-by-anybody":    changes,
+	"joins-with-vote":      joiners,
+	"joins-another":        joiners,
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
@@ -295,6 +297,12 @@ func changes(c *Config) {
 	c.Clients, c.AdmitLearners = 5, true
 	often(c, FaultMembers, FaultBreak)
 	c.Faults[FaultMembers] /= 2
+}
+
+// joiners has servers that no other server's file lists.
+func joiners(c *Config) {
+	changes(c)
+	c.Joiners = 2
 }
 
 // slowWays has large values that take longer than heartbeats may be missing, and snapshots

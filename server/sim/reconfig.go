@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
@@ -66,10 +67,13 @@ func (s *Sim) chooseChange(c *client, req *request) bool {
 
 // reconfigure is replica.Options.Reconfigure. After the chaos it refuses everything, so that
 // the quorum that must make progress stays one.
-func (s *Sim) reconfigure(_ *zab.Members, r jute.ReconfigRequest) (list zab.Members, err error) {
+func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Members, err error) {
 	const n = 8 + 4
-	if s.phase != phaseChaos {
+	switch {
+	case s.phase != phaseChaos:
 		return list, jute.ErrBadArguments
+	case r.Joining != "":
+		return withJoined(now, r.Joining)
 	}
 	if err := list.Decode([]byte(r.NewMembers[n:])); err != nil {
 		return list, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
@@ -84,6 +88,10 @@ func (s *Sim) reconfigure(_ *zab.Members, r jute.ReconfigRequest) (list zab.Memb
 func (s *Sim) checkChange(n *node, e *zab.Entry) {
 	var m zab.Members
 	if err := m.Decode(e.Data); err != nil || len(m.Text) == 0 {
+		return
+	}
+	if strings.HasPrefix(string(m.Text), "server.") {
+		s.checkJoined(n, e.Zxid, &m)
 		return
 	}
 	want, now := s.ghost.wanted[string(m.Text)], s.membersNow()
@@ -111,6 +119,9 @@ func (s *Sim) checkChange(n *node, e *zab.Entry) {
 func (s *Sim) commitChange(m *zab.Members) {
 	want := s.ghost.wanted[string(m.Text)]
 	if want == nil {
+		if strings.HasPrefix(string(m.Text), "server.") {
+			s.stats.Joins++
+		}
 		return
 	}
 	s.stats.Reconfigs++
@@ -132,4 +143,52 @@ func (s *Sim) checkChanged(c *client, req *request, r *reply) {
 		}
 	}
 	s.fail("I9", "client %d is told that its change of the members was made at %v, where there is none of its", c.id, r.zxid)
+}
+
+// joinLine returns the line with which a node asks to join: its id, and its role. Some ask
+// for a vote, and must be refused.
+func (s *Sim) joinLine(n *node) string {
+	switch {
+	case !s.cfg.AdmitLearners:
+		return ""
+	case (s.cfg.Seed+uint64(n.id))%4 == 0:
+		return fmt.Sprintf("%d participant", n.id)
+	}
+	return fmt.Sprintf("%d observer", n.id)
+}
+
+// parseJoin parses "server.<id>=" with the line of a node behind it.
+func parseJoin(text string) (id, asks zab.SID, role string, err error) {
+	_, err = fmt.Sscanf(text, "server.%d=%d %s", &id, &asks, &role)
+	return id, asks, role, err
+}
+
+// withJoined returns the members with a joining server, or with the other role of it.
+func withJoined(now *zab.Members, text string) (zab.Members, error) {
+	id, _, role, err := parseJoin(text)
+	if err != nil {
+		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
+	}
+	list := *now
+	list.Text = []byte(text)
+	list.List = slices.DeleteFunc(slices.Clone(now.List), func(m zab.Member) bool { return m.ID == id })
+	list.List = append(list.List, zab.Member{ID: id, Observer: role == "observer", Weight: 1})
+	slices.SortFunc(list.List, func(a, b zab.Member) int { return int(a.ID) - int(b.ID) })
+	return list, nil
+}
+
+// checkJoined checks a change of the members that a server asked for: it adds that server,
+// as an observer, and changes nothing else: I24.
+func (s *Sim) checkJoined(n *node, z jute.Zxid, m *zab.Members) {
+	id, asks, _, err := parseJoin(string(m.Text))
+	if err != nil {
+		s.fail("I24", "server %d changes the members by %v as %q: %v", n.id, z, m.Text, err)
+	}
+	now := s.membersNow()
+	want := *now
+	want.List = append(slices.Clone(now.List), zab.Member{ID: asks, Observer: true, Weight: 1})
+	slices.SortFunc(want.List, func(a, b zab.Member) int { return int(a.ID) - int(b.ID) })
+	if id != asks || now.Find(asks) != nil || !sameList(&want, m) {
+		s.fail("I24", "server %d asks to join the members %v, and server %d changes them to %v by %v", asks, now, n.id, m, z)
+	}
 }

@@ -17,7 +17,7 @@ func Shrink(r Result) Result {
 		try(func(c *Config) { c.Faults[f] = 0 })
 	}
 	for _, change := range []func(*Config){
-		func(c *Config) { c.Observers = 0 },
+		func(c *Config) { c.Observers, c.Joiners = 0, 0 },
 		func(c *Config) { c.Voters = 3 },
 		func(c *Config) { c.Clients = 1 },
 		func(c *Config) { c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0 },

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
@@ -87,7 +88,9 @@ func newSim(cfg Config) *Sim {
 	}
 	s.schemes = schemes
 	for i := range cfg.servers() {
-		s.members.List = append(s.members.List, zab.Member{ID: zab.SID(i + 1), Observer: i >= cfg.Voters, Weight: 1})
+		if i < cfg.Voters+cfg.Observers {
+			s.members.List = append(s.members.List, zab.Member{ID: zab.SID(i + 1), Observer: i >= cfg.Voters, Weight: 1})
+		}
 		n := &node{id: zab.SID(i + 1), idx: int8(i), s: s}
 		if cfg.SkewPct > 0 {
 			n.skew = int64(s.between(0, uint64(cfg.SkewPct)*20_000)) - int64(cfg.SkewPct)*10_000
@@ -106,6 +109,9 @@ func newSim(cfg Config) *Sim {
 	}
 	for _, n := range s.nodes {
 		n.file = s.members
+		if n.file.Find(n.id) == nil {
+			n.file.List = append(slices.Clone(n.file.List), zab.Member{ID: n.id, Observer: true, Weight: 1})
+		}
 		if cfg.Settings {
 			n.settings = s.drawSettings()
 		}

@@ -17,7 +17,8 @@ type Stats struct {
 	Wipes, Damages, Rollbacks, OldCopies, Admits int
 	TornRecords                                  int
 	RefusedStarts, NewLogs, BadSnaps             int
-	MemberChanges, Reconfigs, Moves, Stuck       int
+	MemberChanges, Reconfigs, Joins              int
+	Moves, Stuck                                 int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int
 	Expired, ToldExpired, Renegotiated           int

@@ -84,7 +84,7 @@ func (c *Core) compareFiles(p *peer, in *Introduction) {
 		c.event(1, p.id, fmt.Sprintf("the configuration files of both servers have the same members now: %v", &c.opt.Members))
 		return
 	}
-	if c.anchored() && (c.tip.Members.Commanded || c.opt.AdmitLearners) {
+	if c.anchored() && c.tip.Members.Commanded || c.opt.AdmitLearners && (c.anchored() || in.List != 0) {
 		return // files do not decide here
 	}
 	counts := "no history says yet which list is right, so neither server votes for the other; make the server lines the same and restart"
