@@ -16,7 +16,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// The watch on "ready" is set before the own node is there (seeds.md A10), and the
+// The watch on "ready" is set before the own node is there, and the
 // opening is one wake-up.
 func TestDoubleTraceEnter(t *testing.T) {
 	t.Parallel()
@@ -94,8 +94,8 @@ func TestDoubleTraceLeaveAlone(t *testing.T) {
 	}
 }
 
-// Each deletion wakes one participant, the lowest, and the last one all others
-// (seeds.md A11). All requests and events of all participants are in one record. The
+// Each deletion wakes one participant, the lowest, and the last one all others.
+// All requests and events of all participants are in one record. The
 // watch of a participant's own node fires, too, which does not count.
 func TestDoubleTraceLeave(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func (g *gate) Write(p []byte) (int, error) {
 }
 
 // A participant that enters while a round begins and ends is not part of it, though its watch,
-// which was set before, has fired (seeds.md A10).
+// which was set before, has fired.
 func TestDoubleOpenedBeforeTheOwnNode(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

@@ -51,7 +51,7 @@ func mustMeet(t testing.TB, m met, own int, values ...string) {
 	}
 }
 
-// Two meet, and then the next two; each has the other's value (seeds.md D31).
+// Two meet, and then the next two; each has the other's value.
 func TestRendezvousTwo(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +169,34 @@ func TestTrace(t *testing.T) {
 	want := "sync /app, addWatch /app, getData /app, getChildren2 /app, getData /app/a, event NodeDataChanged /app/a, getData /app/a"
 	if got != want {
 		t.Errorf("it asks for %s, want %s", got, want)
+	}
+}
+
+// While the connection is lost the last values stay, and Stale reports that they may be old.
+func TestStale(t *testing.T) {
+	w := trial.New(t)
+	put(w, "/n", "1")
+	node, err := cacheview.OpenNode(w.Ctx, w.C, "/n", cacheview.Options[int]{})
+	w.Must(err)
+	defer node.Close(w.Ctx)
+	if _, stale := node.Stale(); stale {
+		t.Error("it is stale, but the connection is there")
+	}
+	w.Disconnect()
+	put(w, "/n", "2")
+	for _, stale := node.Stale(); !stale; _, stale = node.Stale() {
+		runtime.Gosched()
+	}
+	if v, err := node.Current(); err != nil || v.Value != 1 {
+		t.Errorf("without a connection the value is %d, %v, want 1", v.Value, err)
+	}
+	w.Proxy.Accept()
+	w.Must(node.Sync(w.Ctx))
+	if _, stale := node.Stale(); stale {
+		t.Error("it is stale after a sync")
+	}
+	if v, err := node.Current(); err != nil || v.Value != 2 {
+		t.Errorf("after a sync the value is %d, %v, want 2", v.Value, err)
 	}
 }
 

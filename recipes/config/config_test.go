@@ -3,9 +3,11 @@ package config_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
@@ -55,7 +57,7 @@ func write(w *trial.World, path, data string) {
 	w.Must(err)
 }
 
-// B22: workers watch, the administrator sets, they are told and read again: once for
+// Workers watch, the administrator sets, they are told and read again: once for
 // each set, and nobody asks for anything in between.
 func TestTraceFollow(t *testing.T) {
 	w := trial.New(t)
@@ -79,7 +81,7 @@ func TestTraceFollow(t *testing.T) {
 	}
 }
 
-// A6: what is not good is reported, and the last good value stays.
+// What is not good is reported, and the last good value stays.
 func TestInvalidKeepsTheLastGood(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)
@@ -174,39 +176,44 @@ func TestOpenWaits(t *testing.T) {
 	w.Must(<-opened)
 }
 
-// While the connection is lost the value stays, and one can see that it may be old.
+// awaitStale waits until a Config or Tree is stale, or is not.
+func awaitStale(reader interface{ Stale() (time.Time, bool) }, want bool) {
+	for _, stale := reader.Stale(); stale != want; _, stale = reader.Stale() {
+		runtime.Gosched()
+	}
+}
+
+// While the connection is lost the value stays, and Stale reports that it may be old.
 func TestStale(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)
-	cfg := open(t, w.Ctx, w.C, options)
+	update(w, w.Look, keys{"rate": "1"})
+	cfg, tree := open(t, w.Ctx, w.C, options), openTree(t, w.Ctx, w.C, config.TreeOptions{})
 	if _, stale := cfg.Stale(); stale {
 		t.Error("it is stale, but the connection is there")
 	}
-	states := w.C.States(w.Ctx)
-	w.Proxy.Refuse()
-	w.Proxy.CutConnections()
-	for change := range states {
-		if change.To == client.StateSuspended {
-			break
-		}
-	}
+	awaitStale(tree, false)
+	w.Disconnect()
 	set(w, 2)
-	for {
-		if _, stale := cfg.Stale(); stale {
-			break // it is as soon as the cache has heard, too
-		}
-	}
-	if got := cfg.Get().Rate; got != 1 {
-		t.Errorf("rate is %d, want 1, as nothing was heard since", got)
+	update(w, w.Look, keys{"rate": "2"})
+	awaitStale(cfg, true)
+	awaitStale(tree, true)
+	if got, inTree := cfg.Get().Rate, tree.Get().Keys["rate"]; got != 1 || inTree != "1" {
+		t.Errorf("without a connection the rate is %d, in the tree %s, want 1", got, inTree)
 	}
 	w.Proxy.Accept()
 	w.Must(cfg.Sync(w.Ctx))
 	if _, stale := cfg.Stale(); stale || cfg.Get().Rate != 2 {
 		t.Errorf("after a sync stale is %t, and the rate %d, want 2", stale, cfg.Get().Rate)
 	}
+	w.Must(tree.Sync(w.Ctx))
+	if got := tree.Get().Keys["rate"]; got != "2" {
+		t.Errorf("after a sync the rate in the tree is %s, want 2", got)
+	}
+	awaitStale(tree, false)
 }
 
-// D6: a set of an old version is refused.
+// A set of an old version is refused.
 func TestSetVersions(t *testing.T) {
 	w := trial.New(t)
 	for i, test := range []struct {

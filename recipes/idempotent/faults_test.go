@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// D30: a lost connection is not seen, and what was asked for is done once. When the
+// A lost connection is not seen, and what was asked for is done once. When the
 // session ends the caller asks again, with another client.
 func TestEveryFault(t *testing.T) { everyFault(t, false) }
 
@@ -68,7 +68,7 @@ func TestEveryFaultPrune(t *testing.T) {
 	})
 }
 
-// D33: a queue that hides lost connections: each item is put in once, though whoever puts it
+// A queue that hides lost connections: each item is put in once, though whoever puts it
 // in loses connections and sessions, asks again, and has rivals that do the same.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {

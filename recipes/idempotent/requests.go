@@ -43,7 +43,6 @@ func New(c *client.Client, path string, o Options) (*Requests, error) {
 	return &Requests{c: c.Steady(), path: path, o: o}, nil
 }
 
-
 // prefix is the prefix of markers' names.
 const prefix = "done-"
 

@@ -24,7 +24,7 @@ func open(t *testing.T, c *client.Client) *naming.Names {
 	return n
 }
 
-// A5: a name is registered, resolved, changed and removed, each with one request once its
+// A name is registered, resolved, changed and removed, each with one request once its
 // context is there.
 func TestTrace(t *testing.T) {
 	w := trial.New(t)

@@ -39,8 +39,8 @@
 // # What it guarantees
 //
 // A Node exists at most once, and not after Close. Its data is the newest that was set: an
-// older one is never written over it, not even when the reply to a set was lost (seeds.md
-// C44). Its goroutine looks what there is whenever it does not know. The same is true of
+// older one is never written over it, not even when the reply to a set was lost.
+// Its goroutine looks what there is whenever it does not know. The same is true of
 // what is made of Nodes: members, workers and instances.
 //
 //   - The connection breaks, or the leader is lost: hidden. Followers and Providers keep

@@ -73,7 +73,7 @@ func TestPriorities(t *testing.T) {
 }
 
 // What comes while a consumer works, and is more urgent, is next: the consumer does not
-// go by the list that it has (seeds.md A16).
+// go by the list that it has.
 func TestPriorityComesWhileAConsumerWorks(t *testing.T) {
 	w := trial.New(t)
 	q, other := openPriority(w, w.C, "/q", queue.Options{}), openPriority(w, w.Other(), "/q", queue.Options{})

@@ -213,7 +213,7 @@ func TestFlagOfADraftThatWasReadAhead(t *testing.T) {
 }
 
 // An item that is gone when its flag is set again was taken: it is not looked for, and
-// not offered again (seeds.md D23, D24).
+// not offered again.
 func TestGoneIsTaken(t *testing.T) {
 	w := trial.New(t)
 	q, other := openTwoPhase(w, w.C, "/q", queue.Options{}), openTwoPhase(w, w.Look, "/q", queue.Options{})
@@ -245,7 +245,7 @@ func TestGoneIsTaken(t *testing.T) {
 }
 
 // An offer that is repeated blindly, in the same session, the next one or another
-// process, is one item, though a consumer takes it at once (seeds.md C48, D24).
+// process, is one item, though a consumer takes it at once.
 func TestEveryFaultOfTwoPhase(t *testing.T) {
 	for _, renew := range []bool{false, true} {
 		t.Run(fmt.Sprintf("renew=%t", renew), func(t *testing.T) {

@@ -129,7 +129,7 @@ func awaitWatches(w *trial.World, rec *zktest.Recording, name string, n int, cli
 }
 
 // With a coordinator the messages grow as the number of sites, without one as its
-// square (seeds.md A36): a vote is one request, and each who decides has an event of it,
+// square: a vote is one request, and each who decides has an event of it,
 // reads it, and reads the next one and watches it. Here the coordinator decides, too.
 func TestMessages(t *testing.T) {
 	t.Parallel()

@@ -76,8 +76,8 @@ func kinds(t *testing.T, fn func(w *trial.World, ephemeral bool)) {
 	}
 }
 
-// The coordinator alone watches, and all hear of it (seeds.md A36). The transaction is
-// in its node (A35).
+// The coordinator alone watches, and all hear of it. The transaction is
+// in its node.
 func TestCoordinator(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(w *trial.World, ephemeral bool) {
@@ -111,7 +111,7 @@ func TestCoordinator(t *testing.T) {
 	})
 }
 
-// All sites watch all (seeds.md A33); the transaction comes to them another way (A35).
+// All sites watch all; the transaction comes to them another way.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(w *trial.World, ephemeral bool) {
@@ -133,8 +133,7 @@ func TestPeers(t *testing.T) {
 	})
 }
 
-// One vote to abort is enough, though others are missing, and no commit comes after it
-// (seeds.md A34).
+// One vote to abort is enough, though others are missing, and no commit comes after it.
 func TestEarlyAbort(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(w *trial.World, ephemeral bool) {
@@ -162,7 +161,7 @@ func TestEarlyAbort(t *testing.T) {
 }
 
 // A site that fails before the decision aborts the transaction, whatever it has voted,
-// and whether or not somebody was watching (seeds.md A37).
+// and whether or not somebody was watching.
 func TestFailedSite(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

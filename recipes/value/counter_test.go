@@ -105,7 +105,7 @@ func TestCounterOverflow(t *testing.T) {
 	}
 }
 
-// D6: each change makes a new version, by which another change knows that it is late.
+// Each change makes a new version, by which another change knows that it is late.
 func TestCounterCompareAndSet(t *testing.T) {
 	w := trial.New(t)
 	n, err := value.NewCounter(w.C, "/n", value.CounterOptions{Seed: 5})
