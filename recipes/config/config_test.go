@@ -57,8 +57,8 @@ func write(w *trial.World, path, data string) {
 	w.Must(err)
 }
 
-// Workers watch, the administrator sets, they are told and read again: once for
-// each set, and nobody asks for anything in between.
+// An administrator sets the node. A follower is woken and reads once for each set, and sends
+// no request in between.
 func TestTraceFollow(t *testing.T) {
 	w := trial.New(t)
 	set(w, 0)
@@ -81,7 +81,7 @@ func TestTraceFollow(t *testing.T) {
 	}
 }
 
-// What is not good is reported, and the last good value stays.
+// A value that is not good is reported, and the last good value stays.
 func TestInvalidKeepsTheLastGood(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)
@@ -120,7 +120,7 @@ func TestInvalidKeepsTheLastGood(t *testing.T) {
 	}
 }
 
-// The default holds while there is no node, before the first and after the last.
+// The default applies while there is no node: before it is created and after it is deleted.
 func TestDefault(t *testing.T) {
 	w := trial.New(t)
 	cfg := open(t, w.Ctx, w.C, withDefault(7))
@@ -143,7 +143,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// Without a default Open waits for the first good value, and says what it waits for.
+// Without a default Open waits for the first good value. Its error names the problem.
 func TestOpenWaits(t *testing.T) {
 	w := trial.New(t)
 	ctx, cancel := context.WithCancelCause(w.Ctx)
@@ -278,7 +278,7 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-// A node that may not be read is a problem with its path, not a hang.
+// If the ACL forbids reading the node, Open returns an error with its path and does not wait.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	secret := []client.ACL{client.DigestACL(client.PermAll, "admin", "secret")}
@@ -303,7 +303,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// When the session ends for good, the value stays and Follow says why it ends.
+// When the session ends for good, the value stays and Follow returns why it ends.
 func TestSessionEnds(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)
