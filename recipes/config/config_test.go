@@ -278,7 +278,8 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-// If the ACL forbids reading the node, Open returns an error with its path and does not wait.
+// If the ACL forbids reading the node, Follow returns an error with its path, and the default
+// applies.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	secret := []client.ACL{client.DigestACL(client.PermAll, "admin", "secret")}

@@ -50,7 +50,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Rebind and Unbind find a binding that the client's server does not know yet.
+// Rebind and Unbind return ErrUnbound only if the leader knows of no binding: a server that
+// lags behind does not decide.
 func TestTraceUnbound(t *testing.T) {
 	w := trial.New(t)
 	names := open(t, w.C)

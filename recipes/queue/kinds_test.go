@@ -87,7 +87,7 @@ func TestPriorityComesWhileAConsumerWorks(t *testing.T) {
 	take("a")
 	rec := w.Record()
 	w.Must(other.Offer(w.Ctx, []byte("urgent"), 1))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // the reply comes behind the event
+	w.Must(w.C.Sync(w.Ctx, "/q")) // the reply comes after the event
 	take("urgent")
 	take("b")
 	if n := count(rec.All(), isList); n != 0 {

@@ -134,7 +134,7 @@ func TestLeasedClose(t *testing.T) {
 }
 
 // A claim that somebody has deleted is lost: the next consumer's is not touched by an
-// acknowledgement that comes late, be it ours or kazoo's.
+// acknowledgement that comes late, ours or kazoo's.
 func TestLeaseThatWasTakenAway(t *testing.T) {
 	for _, by := range []string{"zkd", "kazoo"} {
 		w := trial.New(t)

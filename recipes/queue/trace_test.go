@@ -95,7 +95,7 @@ func TestTraceTake(t *testing.T) {
 		taken <- err
 	}()
 	w.Must(rec.Await(w.Ctx, "the watch", func(r zktest.Traced) bool { return r.Watch }))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply is behind that of the watch
+	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply comes after the one that set the watch
 	w.Must(other.Offer(w.Ctx, nil))
 	w.Must(<-taken)
 	expect(w, rec, "take", "getChildren /q", "getChildren /q watch", "sync /q", "event NodeChildrenChanged /q",
@@ -118,7 +118,7 @@ func TestTraceGivenUp(t *testing.T) {
 		taken <- err
 	}()
 	w.Must(rec.Await(w.Ctx, "the watch", func(r zktest.Traced) bool { return r.Watch }))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply is behind that of the watch
+	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply comes after the one that set the watch
 	cancel(enough)
 	if err := <-taken; !errors.Is(err, enough) {
 		t.Errorf("Take = %v, want %v", err, enough)

@@ -137,7 +137,7 @@ func TestTraceTakeOfADraft(t *testing.T) {
 		taken <- err
 	}()
 	w.Must(rec.Await(w.Ctx, "a read of the second draft", func(r zktest.Traced) bool { return strings.HasSuffix(r.Path, d.Item) }))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply is behind that of the read
+	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply comes after that of the read
 	w.Must(other.Prepare(w.Ctx, queue.NewDraft(nil)))
 	w.Must(other.Offer(w.Ctx, d))
 	w.Must(<-taken)

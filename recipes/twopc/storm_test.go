@@ -37,7 +37,7 @@ type stormy struct {
 	path string
 
 	mu    sync.Mutex
-	votes map[string]twopc.Outcome // without an error, or perhaps cast
+	votes map[string]twopc.Outcome // of the sites that have called Vote
 	seen  []twopc.Decision
 }
 
