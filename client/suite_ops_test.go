@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
 )
 
 // TestSuiteNodes goes through the life of a node.
@@ -139,7 +140,7 @@ func TestSuiteNodesThatGo(t *testing.T) {
 				t.Errorf("%s: event %v, %v", path, ev, err)
 			}
 		}
-	})
+	}, zktest.CleanUp())
 }
 
 func TestSuiteACL(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
 )
 
 // The suite_*_test.go files hold what the client promises against real servers:
@@ -61,12 +62,12 @@ type api struct {
 	async bool
 }
 
-// inBothForms runs a test with operations that wait and with ones that don't, in a
-// world each.
-func inBothForms(t *testing.T, test func(t *testing.T, w *world, c api)) {
+// inBothForms runs a test with operations that wait and with ones that don't, each in a world
+// whose servers have the options.
+func inBothForms(t *testing.T, test func(t *testing.T, w *world, c api), opts ...zktest.Option) {
 	for _, async := range []bool{false, true} {
 		t.Run(map[bool]string{false: "sync", true: "async"}[async], func(t *testing.T) {
-			w := newWorld(t, 1)
+			w := newWorld(t, 1, opts...)
 			test(t, w, apiOf(t, w, async))
 		})
 	}

@@ -21,7 +21,8 @@
 //
 // Start starts a single server, StartEnsemble several that replicate. They are
 // complete zkd servers with TCP ports of 127.0.0.1 and disks in memory. They can
-// be stopped, killed and started again at the address that clients know.
+// be stopped, killed and started again at the address that clients know. They
+// delete empty containers and expired TTL nodes only with the option CleanUp.
 //
 // A server of an ensemble can be disconnected from the others (Isolate), also
 // without its notice (Strand), or receive nothing (Lag). It then answers reads

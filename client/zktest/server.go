@@ -31,6 +31,10 @@ func Config(lines ...string) Option {
 // reconfigEnabled=true with Config.
 func Spares(n int) Option { return func(s *setup) { s.spares = n } }
 
+// CleanUp makes the servers look for empty containers and expired TTL nodes every 50 ms. Without
+// it they never delete them, so that no node vanishes in the middle of a test that runs slowly.
+func CleanUp() Option { return Config("znode.container.checkIntervalMs=50") }
+
 // settings are the settings of all servers: short times, and no limits that tests could meet.
 var settings = []string{
 	"tickTime=100",
@@ -39,7 +43,7 @@ var settings = []string{
 	"maxClientCnxns=0",
 	"preAllocSize=4096", // KiB: the minimum
 	"4lw.commands.whitelist=*",
-	"znode.container.checkIntervalMs=50",
+	"znode.container.checkIntervalMs=2147483647", // 24 days: see CleanUp
 	"request_throttler.shutdownTimeout=1000",
 	"snapCount=2147483647", // the log, in memory too, is sufficient; see dataDir
 }

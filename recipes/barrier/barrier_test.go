@@ -56,7 +56,7 @@ func mustBe(t testing.TB, err, want error) {
 	}
 }
 
-// The barrier is in place while its node exists (seeds.md A8).
+// The barrier is in place while its node exists.
 func TestSetWaitRemove(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

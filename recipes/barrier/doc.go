@@ -20,7 +20,7 @@
 //	/event                              Event: persistent; JSON: kind and state
 //	/event/_c_<GUID>-waiter-<sequence>  ephemeral: waits for an auto-reset event
 //
-// Nodes above these are made as containers. Barrier is Curator's DistributedBarrier and
+// Nodes above these are created as containers. Barrier is Curator's DistributedBarrier and
 // kazoo's Barrier, Double is Curator's DistributedDoubleBarrier and kazoo's
 // DoubleBarrier; programs that use these can share a path with this package. They
 // weaken what a Double promises: both take a "ready" that a crash left behind for an

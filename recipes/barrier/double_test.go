@@ -86,7 +86,7 @@ func mustBeEmpty(w *trial.World) {
 	}
 }
 
-// All begin and end together, and again and again with the same barrier (seeds.md A9).
+// All begin and end together, and again and again with the same barrier.
 func TestDoubleEnterAndLeave(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -143,8 +143,7 @@ func TestDoubleMoreThanN(t *testing.T) {
 	mustBeEmpty(w)
 }
 
-// One that has failed inside does not keep the others from leaving, and knows it
-// (seeds.md A11).
+// One that has failed inside does not keep the others from leaving, and knows it.
 func TestDoubleFailedParticipantDoesNotBlockLeave(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -170,8 +169,7 @@ func TestDoubleDeletedParticipantIsLost(t *testing.T) {
 	mustBe(w, in.Release(w.Ctx), recipes.ErrLost)
 }
 
-// A "ready" that a crash of all has left behind lets nobody in, and is in nobody's way
-// (seeds.md A11).
+// A "ready" that a crash of all has left behind lets nobody in, and is in nobody's way.
 func TestDoubleStaleReady(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

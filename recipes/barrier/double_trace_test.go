@@ -16,7 +16,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// The watch on "ready" is set before the own node is there (seeds.md A10), and the
+// The watch on "ready" is set before the own node is there, and the
 // opening is one wake-up.
 func TestDoubleTraceEnter(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestDoubleTraceEnter(t *testing.T) {
 	rec := w.Record()
 	done := enter(w.Ctx, double(t, w.C, 2))
 	w.Must(rec.Await(w.Ctx, "list", func(r zktest.Traced) bool { return r.Op == jute.OpGetChildren || r.Op == jute.OpGetChildren2 }))
-	w.Must(w.C.Sync(w.Ctx, "/b")) // behind the list: the other one is not in it
+	w.Must(w.C.Sync(w.Ctx, "/b")) // after the list, which does not contain the other one
 	other, err := double(t, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
 	e := <-done
@@ -94,9 +94,9 @@ func TestDoubleTraceLeaveAlone(t *testing.T) {
 	}
 }
 
-// Each deletion wakes one participant, the lowest, and the last one all others
-// (seeds.md A11). All requests and events of all participants are in one record. The
-// watch of a participant's own node fires, too, which does not count.
+// Each deletion wakes one participant, the lowest, and the last one all others. The record
+// has the requests and events of all participants. The watch of a participant's own node fires,
+// too, which does not count.
 func TestDoubleTraceLeave(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -176,7 +176,7 @@ func (g *gate) Write(p []byte) (int, error) {
 }
 
 // A participant that enters while a round begins and ends is not part of it, though its watch,
-// which was set before, has fired (seeds.md A10).
+// which was set before, has fired.
 func TestDoubleOpenedBeforeTheOwnNode(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

@@ -26,7 +26,7 @@ type entry struct {
 }
 
 // enter looks at "ready" before it joins. So its watch is set when its node appears, and
-// the participant that counts n wakes it (seeds.md A10).
+// the participant that counts n wakes it.
 func (e *entry) enter(ctx context.Context) error {
 	if err := e.look(ctx); err != nil {
 		return err

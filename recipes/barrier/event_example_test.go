@@ -36,9 +36,9 @@ func ExampleEvent() {
 		if err := work.Set(ctx); err != nil {
 			fmt.Println(err)
 		}
-		fmt.Println("a worker goes on:", <-done)
+		fmt.Println("a worker continues:", <-done)
 	}
 	// Output:
-	// a worker goes on: <nil>
-	// a worker goes on: <nil>
+	// a worker continues: <nil>
+	// a worker continues: <nil>
 }

@@ -59,7 +59,7 @@ func TestEventStorm(t *testing.T) {
 		case <-s.Calm:
 		case <-ctx.Done():
 		}
-		cancel() // those that wait for others that have gone home
+		cancel() // those that wait for others that have ended
 		work.Wait()
 		s.Logf("handed on %d times, doubtful in the end: %v", handed.Load(), doubtful.Load())
 		if doubtful.Load() {

@@ -42,7 +42,7 @@ func eventWait(ctx context.Context, e *barrier.Event) <-chan error {
 	return done
 }
 
-// queue has n clients wait for an auto-reset event, one behind the other.
+// queue makes n clients wait for an auto-reset event, one after the other.
 func queue(w *trial.World, n int) []<-chan error {
 	var all []<-chan error
 	for i := range n {
@@ -101,7 +101,7 @@ func TestEventManualReleasesAll(t *testing.T) {
 				waiting = append(waiting, eventWait(w.Ctx, manual(t, c)))
 			}
 			w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool { return len(watches(rec)) >= n }))
-			for _, c := range clients { // what comes behind the reads is answered behind them
+			for _, c := range clients { // this is answered after the reads
 				_, err := c.Exists(w.Ctx, "/")
 				w.Must(err)
 			}
@@ -217,7 +217,7 @@ func TestEventManualGivesUp(t *testing.T) {
 	rec := w.Record()
 	done := eventWait(ctx, manual(t, w.C))
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes after the one that set the watch
 	w.Must(err)
 	cancel(why)
 	mustBe(t, <-done, why)
@@ -232,7 +232,7 @@ func TestEventTraceAuto(t *testing.T) {
 	rec := w.Record()
 	done := eventWait(w.Ctx, auto(t, w.C))
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes after the one that set the watch
 	w.Must(err)
 	w.Must(auto(t, w.Look).Set(w.Ctx))
 	w.Must(<-done)
@@ -333,7 +333,7 @@ func TestEventWaitersAreCountedInSync(t *testing.T) {
 		name    string
 		signal  func(*barrier.Event, context.Context) error
 		before  int // Sets that nobody has taken yet
-		waiters int // that come behind the event's state that is read
+		waiters int // that come after the read of the event's state
 	}{{"set", (*barrier.Event).Set, 1, 2}, {"pulse", (*barrier.Event).Pulse, 0, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			w := trial.New(t)

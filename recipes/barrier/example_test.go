@@ -34,9 +34,9 @@ func Example() {
 	go func() { worked <- maintenance.Wait(ctx) }()
 
 	fmt.Println("removed:", maintenance.Remove(ctx))
-	fmt.Println("the worker goes on:", <-worked)
+	fmt.Println("the worker continues:", <-worked)
 	// Output:
 	// set: <nil>
 	// removed: <nil>
-	// the worker goes on: <nil>
+	// the worker continues: <nil>
 }

@@ -63,9 +63,10 @@ type departure struct {
 	gone  bool        // the own node is deleted
 }
 
-// leave follows seeds.md A11: the lowest participant keeps its node and waits for the
-// highest to leave; the others delete theirs and wait for the lowest. So each deletion
-// wakes one participant, and the last one wakes all.
+// leave follows the description in ZooKeeper's "Recipes and Solutions": the lowest
+// participant keeps its node and waits for the highest to leave; the others delete their
+// nodes and wait for the lowest. So each deletion wakes one participant, and the last one
+// wakes all.
 func (d *departure) leave(ctx context.Context) error {
 	names, err := d.begin(ctx)
 	if err != nil {

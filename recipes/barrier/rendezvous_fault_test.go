@@ -110,7 +110,7 @@ func TestRendezvousStorm(t *testing.T) {
 		case <-s.Calm:
 		case <-ctx.Done():
 		}
-		cancel() // those that wait for others that have gone home
+		cancel() // those that wait for others that have ended
 		work.Wait()
 		slices.Sort(all)
 		if n := len(all); len(slices.Compact(slices.Clone(all))) != n {

@@ -51,7 +51,7 @@ func mustMeet(t testing.TB, m met, own int, values ...string) {
 	}
 }
 
-// Two meet, and then the next two; each has the other's value (seeds.md D31).
+// Two meet, and then the next two; each has the other's value.
 func TestRendezvousTwo(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -200,7 +200,7 @@ func TestRendezvousTrace(t *testing.T) {
 	rec := w.Record()
 	done := meet(w.Ctx, place(t, w.C, 2), "a")
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes after the one that set the watch
 	w.Must(err)
 	mustMeet(t, <-meet(w.Ctx, place(t, w.Look, 2), "b"), 1, "a", "b")
 	mustMeet(t, <-done, 0, "a", "b")

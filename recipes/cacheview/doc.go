@@ -1,37 +1,37 @@
-// Package cacheview shows what a client/cache holds as typed values: one node, the
-// children of a node, or all that is below it.
+// Package cacheview shows the nodes of a client/cache as typed values: one node, the
+// children of a node, or a whole tree.
 //
 //	workers, err := cacheview.OpenChildren(ctx, c, "/app/workers", cacheview.Options[Worker]{})
 //	if err != nil {
 //		return err
 //	}
 //	defer workers.Close(ctx)
-//	all, err := workers.Current() // map[string]Worker, without asking the servers
+//	all, err := workers.Current() // map[string]Worker, without a request
 //	for change, err := range workers.Follow(ctx) { ... }
 //
-// Node is what NodeCache is in Curator and DataWatch in kazoo, Nodes what
-// PathChildrenCache and TreeCache are, and ChildrenWatch. What they don't show,
-// such as all Stats, is in client/cache itself. Configuration, with defaults and checks,
-// is in recipes/config.
+// Node corresponds to NodeCache in Curator and DataWatch in kazoo; Nodes to
+// PathChildrenCache and TreeCache, and to ChildrenWatch. Use client/cache itself for what
+// the views do not show, such as all Stats, and recipes/config for configuration with
+// defaults and validation.
 //
 // # Layout on the tree
 //
-// Any. Nothing is written. The data of nodes are what the codec reads; a node without
-// data, as parents often are, is left out if the codec can't read that.
+// Any. Nothing is written. The codec reads the nodes' data. A node without data, as parents
+// often are, is left out if the codec cannot read that.
 //
 // # What it guarantees
 //
-// That of client/cache: nothing is missed and nothing goes back, through lost
-// connections, killed leaders, and with Options.RenewSession of the client through the
-// end of the session. While the connection is lost, or the process is stopped, what is
-// shown gets old; Stale and Sync are for that. If the session ends for good Follow ends
-// with the error.
+// The guarantees are those of client/cache: no change is missed and no value goes back in
+// time when the connection breaks, when a leader fails and, if the client has
+// Options.RenewSession, when the session ends. While the connection is lost or the process
+// is stopped, the values become old: see Stale and Sync. If the session ends for good,
+// Follow ends with the error.
 //
 // # What the caller must do
 //
-// Close it. Values are made anew by each call: keep them if that is dear. Changes that
-// come fast may be seen as one; what the view has seen is not skipped, so Follow takes
-// memory for what its loop has not come to yet.
+// Close the view. Each call decodes the values again: keep them if decoding is expensive.
+// Several quick changes may appear as one. Follow skips no change that the view has seen,
+// so it needs memory for the changes that its loop has not received yet.
 //
 // # Goroutines
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// Whatever breaks, what is followed adds up to what there is.
+// With each fault, the changes that Follow returns add up to the state on the servers.
 func TestEveryFault(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		put(w, "/app/a", "1")
@@ -49,8 +49,8 @@ func TestEveryFault(t *testing.T) {
 	})
 }
 
-// Everything befalls those who follow. Each sees every node's values in their order, and
-// what it has seen adds up to what there is.
+// Clients follow while connections break, sessions end and leaders are killed. Each sees the
+// values of each node in order.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		const names = 3
@@ -81,7 +81,7 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// follow follows until the storm is over, or the session.
+// follow follows until the storm is over or the session has ended.
 func follow(s *trial.Storm, c *client.Client) {
 	nodes, err := cacheview.OpenChildren(s.Ctx, c, "/app", cacheview.Options[int]{})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Node is a view of one node.
 type Node[T any] struct{ view[T] }
 
-// OpenNode begins to follow the node at path, and waits until it is known. It need not
-// exist. The Node must be closed.
+// OpenNode begins to follow the node at path, and waits until its state is known. The node
+// need not exist. The Node must be closed.
 func OpenNode[T any](ctx context.Context, c *client.Client, path string, o Options[T]) (*Node[T], error) {
 	v, err := open(ctx, c, path, cache.NodeOnly, o)
 	if err != nil {
@@ -23,9 +23,9 @@ func OpenNode[T any](ctx context.Context, c *client.Client, path string, o Optio
 	return &Node[T]{v}, nil
 }
 
-// Current returns the node's value; Exists is false if there is no node, or one without
-// data that the codec can't read, or one that the client may not read, which only Follow
-// tells apart. The error wraps typed.ErrData if the data is not a T.
+// Current returns the node's value. Exists is false if there is no node, if it has no data
+// and the codec cannot read that, or if the client is not allowed to read it; only Follow
+// distinguishes the last case. The error wraps typed.ErrData if the data is not a T.
 func (n *Node[T]) Current() (typed.Value[T], error) {
 	node, exists := n.cache.Get(n.Path())
 	if !exists {
@@ -34,10 +34,11 @@ func (n *Node[T]) Current() (typed.Value[T], error) {
 	return n.value(node)
 }
 
-// Follow returns what Current does, and then again after each change of the data, and
-// when the node comes or goes. Data that is not a T comes with a typed.ErrData, and a
-// node that may not be read with a client.ErrNoAuth; more follows. The last is an error:
-// the cause of ctx's end, recipes.ErrClosed, or what ended the session.
+// Follow returns the result of Current, and returns it again after each change of the data,
+// and when the node is created or deleted. The error wraps typed.ErrData if the data is not
+// a T, and client.ErrNoAuth if the client is not allowed to read the node; more follows. The
+// last item is another error: the cause of ctx's end, recipes.ErrClosed, or what ended the
+// session.
 func (n *Node[T]) Follow(ctx context.Context) iter.Seq2[typed.Value[T], error] {
 	return func(yield func(typed.Value[T], error) bool) {
 		began := false

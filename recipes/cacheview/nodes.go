@@ -14,8 +14,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Nodes is a view of the nodes below one. They go by their names: the path without that
-// of the node they are below, such as "a", or in a tree "a/b".
+// Nodes is a view of the nodes below a root node. Their names are paths relative to the
+// root, such as "a", or in a tree "a/b".
 type Nodes[T any] struct{ view[T] }
 
 // OpenChildren begins to follow the children of the node at path, and waits until they are
@@ -24,7 +24,7 @@ func OpenChildren[T any](ctx context.Context, c *client.Client, path string, o O
 	return openNodes(ctx, c, path, cache.ChildrenOnly, o)
 }
 
-// OpenTree is OpenChildren of all that is below the node, however deep.
+// OpenTree is OpenChildren for all nodes below path, at any depth.
 func OpenTree[T any](ctx context.Context, c *client.Client, path string, o Options[T]) (*Nodes[T], error) {
 	return openNodes(ctx, c, path, cache.Whole, o)
 }
@@ -37,13 +37,13 @@ func openNodes[T any](ctx context.Context, c *client.Client, path string, depth 
 	return &Nodes[T]{v}, nil
 }
 
-// name returns a node's name, which is "" for the one that the others are below.
+// name returns a node's name, which is "" for the root.
 func (n *Nodes[T]) name(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, n.Path()), "/")
 }
 
-// Current returns all values by their names. Those whose data is not a T are left out, and
-// the error, which wraps typed.ErrData, names them.
+// Current returns all values by name. Nodes whose data is not a T are left out; the error,
+// which wraps typed.ErrData, names them.
 func (n *Nodes[T]) Current() (map[string]T, error) {
 	all := make(map[string]T)
 	var bad []error
@@ -63,7 +63,7 @@ func (n *Nodes[T]) Current() (map[string]T, error) {
 	return all, errors.Join(bad...)
 }
 
-// Names returns the names of the nodes, sorted, those without a value among them.
+// Names returns the names of all nodes, sorted, including those without a value.
 func (n *Nodes[T]) Names() []string {
 	var names []string
 	for node := range n.cache.Nodes(n.Path()) {
@@ -84,22 +84,23 @@ func (n *Nodes[T]) Get(name string) (typed.Value[T], error) {
 	return n.value(node)
 }
 
-// Change is what has happened to a node: Now without Exists is that it has gone.
+// Change is the change of a node. If Now.Exists is false, the node was deleted.
 type Change[T any] struct {
 	Name string
 	Now  typed.Value[T]
 }
 
-// Follow returns the nodes that there are, and then each change: a node that comes or
-// goes, or whose data change. A node whose data is not a T comes with a typed.ErrData,
-// and one that may not be read with a client.ErrNoAuth; more follows. The last is an
-// error: the cause of ctx's end, recipes.ErrClosed, or what ended the session.
+// Follow returns the existing nodes, and then each change: a node that is created or
+// deleted, or whose data changes. The error wraps typed.ErrData if the data is not a T, and
+// client.ErrNoAuth if the client is not allowed to read the node; more follows. The last
+// item is another error: the cause of ctx's end, recipes.ErrClosed, or what ended the
+// session.
 func (n *Nodes[T]) Follow(ctx context.Context) iter.Seq2[Change[T], error] {
 	return func(yield func(Change[T], error) bool) {
 		end := n.each(ctx, func(e cache.Event) bool {
 			c := Change[T]{Name: n.name(e.Node.Path)}
 			switch {
-			case c.Name == "": // the node that the others are below, or none
+			case c.Name == "": // the event is about the root, or about no node
 				return true
 			case e.Type == cache.Added, e.DataChanged():
 				var err error

@@ -13,22 +13,22 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Options are what a view can be told. The zero value is good for most.
+// Options configure a view. The zero value is good for most.
 type Options[T any] struct {
-	// Codec makes values of data. It must not keep the data, nor change them. Nil is
+	// Codec converts data to values. It must neither keep nor change the data. Nil means
 	// typed.JSON.
 	Codec typed.Codec[T]
-	// MaxBytes is how much memory the nodes may take: see cache.Options.
+	// MaxBytes limits the memory of the nodes: see cache.Options.
 	MaxBytes int64
 }
 
-// view is what Node and Nodes have in common.
+// view is the common part of Node and Nodes.
 type view[T any] struct {
 	cache *cache.Cache
 	codec typed.Codec[T]
 }
 
-// open makes a view, and waits until all has been read that there is.
+// open opens a view, and waits until all existing nodes have been read.
 func open[T any](ctx context.Context, c *client.Client, path string, depth int, o Options[T]) (view[T], error) {
 	if o.Codec == nil {
 		o.Codec = typed.JSON[T]{}
@@ -52,20 +52,20 @@ func open[T any](ctx context.Context, c *client.Client, path string, depth int, 
 // Path returns the path that the view was opened with.
 func (v *view[T]) Path() string { return v.cache.Path() }
 
-// Stale reports whether changes can't be heard of at the moment, as the connection is
-// lost, and since when.
+// Stale reports whether changes are missed because the connection is lost, and since when.
 func (v *view[T]) Stale() (since time.Time, stale bool) { return v.cache.Stale() }
 
-// Sync waits until the view has what was committed before Sync was called.
+// Sync waits until the view has the changes that were committed before Sync was called.
 func (v *view[T]) Sync(ctx context.Context) error { return closed(v.cache.Sync(ctx)) }
 
-// Close ends the view. What it has can still be read. It is idempotent; the error is nil.
+// Close ends the view. The last values can still be read. Close is idempotent; its error is
+// nil.
 func (v *view[T]) Close(context.Context) error {
 	v.cache.Close()
 	return nil
 }
 
-// value returns what a node stands for. Without Exists it is to be left out.
+// value returns a node's value. If Exists is false, the node is to be left out.
 func (v *view[T]) value(n cache.Node) (typed.Value[T], error) {
 	t, err := v.codec.Decode(n.Data)
 	if err != nil && len(n.Data) == 0 {
@@ -77,8 +77,8 @@ func (v *view[T]) value(n cache.Node) (typed.Value[T], error) {
 	return typed.Value[T]{Value: t, Stat: n.Stat, Exists: true}, err
 }
 
-// each calls fn for each event until it returns false. At the end it returns why: the
-// cause of ctx's end, recipes.ErrClosed, or what has ended the cache; nil if it was fn.
+// each calls fn for each event. It returns nil when fn returns false, and otherwise the
+// cause of ctx's end, recipes.ErrClosed, or what ended the cache.
 func (v *view[T]) each(ctx context.Context, fn func(cache.Event) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func drop(w *trial.World, path string) {
 	w.Must(w.Look.Delete(w.Ctx, path, client.AnyVersion))
 }
 
-// A node is followed as kazoo's DataWatch does: what it is, each change, and its going.
+// Follow of a Node returns its value, each change, and its deletion, like kazoo's DataWatch.
 func TestNode(t *testing.T) {
 	w := trial.New(t)
 	node, err := cacheview.OpenNode(w.Ctx, w.C, "/n", cacheview.Options[int]{})
@@ -71,7 +72,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// Nodes are followed one by one, as they are at first and then as they change.
+// Follow of Nodes returns the existing nodes, and then each change.
 func TestNodes(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -91,7 +92,7 @@ func TestNodes(t *testing.T) {
 			nodes, err := test.open(w.Ctx, w.C, "/app", cacheview.Options[string]{Codec: typed.String{}})
 			w.Must(err)
 			defer nodes.Close(w.Ctx)
-			// What is done once it is seen that. Changes that come faster may be seen as one.
+			// What the test does when it has seen a change. Quicker changes may be seen as one.
 			then := map[string]func(){
 				"b=2": func() { put(w, "/app/a/x", "4"); w.Must(nodes.Sync(w.Ctx)); put(w, "/app/a", "3") },
 				"a=3": func() { drop(w, "/app/a/x"); w.Must(nodes.Sync(w.Ctx)); drop(w, "/app/b") },
@@ -129,7 +130,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// What is no T is named, and does not hide the others; parents without data are no matter.
+// A node whose data is not a T is named in the error, and the others are returned. Parents
+// without data are no error.
 func TestNoValue(t *testing.T) {
 	w := trial.New(t)
 	put(w, "/app/a", "1")
@@ -171,6 +173,34 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// While the connection is lost the last values stay, and Stale reports that they may be old.
+func TestStale(t *testing.T) {
+	w := trial.New(t)
+	put(w, "/n", "1")
+	node, err := cacheview.OpenNode(w.Ctx, w.C, "/n", cacheview.Options[int]{})
+	w.Must(err)
+	defer node.Close(w.Ctx)
+	if _, stale := node.Stale(); stale {
+		t.Error("it is stale, but the connection is there")
+	}
+	w.Disconnect()
+	put(w, "/n", "2")
+	for _, stale := node.Stale(); !stale; _, stale = node.Stale() {
+		runtime.Gosched()
+	}
+	if v, err := node.Current(); err != nil || v.Value != 1 {
+		t.Errorf("without a connection the value is %d, %v, want 1", v.Value, err)
+	}
+	w.Proxy.Accept()
+	w.Must(node.Sync(w.Ctx))
+	if _, stale := node.Stale(); stale {
+		t.Error("it is stale after a sync")
+	}
+	if v, err := node.Current(); err != nil || v.Value != 2 {
+		t.Errorf("after a sync the value is %d, %v, want 2", v.Value, err)
+	}
+}
+
 func TestBadUse(t *testing.T) {
 	w := trial.New(t)
 	if _, err := cacheview.OpenNode(w.Ctx, w.C, "n", cacheview.Options[int]{}); !errors.Is(err, client.ErrBadArguments) {
@@ -207,7 +237,7 @@ func last[T any](seq func(func(T, error) bool)) (err error) {
 	return err
 }
 
-// What may not be read is said, with its path, and the rest is there.
+// If the ACL forbids reading a node, the error has its path, and the other nodes are returned.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	put(w, "/app/a", "1")

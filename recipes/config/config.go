@@ -16,23 +16,23 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// ErrInvalid is that Validate has refused a value.
+// ErrInvalid means that Validate refused a value.
 var ErrInvalid = errors.New("invalid configuration")
 
-// Options are what a Config can be told. The zero value is good for most.
+// Options configure a Config. The zero value is good for most.
 type Options[T any] struct {
-	// Codec makes data of values and back. Nil is typed.JSON.
+	// Codec converts between values and data. Nil means typed.JSON.
 	Codec typed.Codec[T]
-	// Validate returns what is wrong with a value. Nil lets all pass.
+	// Validate returns what is wrong with a value. Nil accepts every value.
 	Validate func(T) error
-	// Default is the value while there is no node. It is not written. If it is nil the
-	// last value stays when the node is deleted, and Open waits for the first one.
+	// Default is the value while there is no node. It is not written. If it is nil, Open
+	// waits for the first value, and the last value stays when the node is deleted.
 	Default *T
-	// ACL is that of new nodes; nil is client.OpenACL.
+	// ACL is the access list of new nodes; nil means client.OpenACL.
 	ACL []client.ACL
 }
 
-// decode returns the value that data stand for, if it is a good one.
+// decode returns the value of data, or an error if it is not good.
 func (o *Options[T]) decode(path string, data []byte) (T, error) {
 	v, err := o.Codec.Decode(data)
 	if err != nil {
@@ -67,14 +67,14 @@ type Config[T any] struct {
 	feed  feed.Feed[typed.Value[T]]
 	run   sync.WaitGroup
 
-	mu     sync.Mutex // taken to bring the feed up to the cache
+	mu     sync.Mutex // held while the feed is updated from the cache
 	seen   *cache.Node
-	denied error // why the node can't be read; nil if it is not known to be so
+	denied error // why the node can't be read, as far as is known
 }
 
-// Open begins to follow the node at path, and waits until there is a good value, or
-// Options.Default is known to hold. The node need not exist. If ctx ends before, the
-// error says what was wrong. The Config must be closed.
+// Open begins to follow the node at path. It waits until there is a good value, or until it
+// is known that there is no node and Options.Default applies. If ctx ends before, the error
+// contains the last problem. The Config must be closed.
 func Open[T any](ctx context.Context, c *client.Client, path string, o Options[T]) (*Config[T], error) {
 	if err := line.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -90,7 +90,7 @@ func Open[T any](ctx context.Context, c *client.Client, path string, o Options[T
 		return nil, err
 	}
 	g := &Config[T]{c: c.Steady(), path: path, o: o, cache: k}
-	events := k.Events(context.Background()) // closed behind the last one, or by the cache's Close
+	events := k.Events(context.Background()) // closed after the last one, or by the cache's Close
 	g.run.Go(func() { g.follow(events) })
 	if err := g.feed.Wait(ctx); err != nil {
 		problem := g.feed.Now().Err
@@ -103,7 +103,7 @@ func Open[T any](ctx context.Context, c *client.Client, path string, o Options[T
 	return g, nil
 }
 
-// follow brings the feed up to the cache whenever that changes.
+// follow updates the feed whenever the cache changes.
 func (g *Config[T]) follow(events <-chan cache.Event) {
 	for e := range events {
 		switch e.Type {
@@ -117,14 +117,14 @@ func (g *Config[T]) follow(events <-chan cache.Event) {
 	}
 }
 
-// catchUp puts what the cache has into the feed, unless it is there.
+// catchUp puts the cache's node into the feed, unless it is there already.
 func (g *Config[T]) catchUp() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	node, exists := g.cache.Get(g.path)
 	switch was := g.seen; {
 	case !exists && !ready(g.cache):
-		return // it may exist: it is not known yet
+		return // whether it exists is not known yet
 	case was != nil && was.Stat.Czxid == node.Stat.Czxid && was.Stat.Mzxid == node.Stat.Mzxid:
 		return
 	}
@@ -142,7 +142,7 @@ func (g *Config[T]) catchUp() {
 	g.feed.Put(typed.Value[T]{Value: v, Stat: node.Stat, Exists: true})
 }
 
-// deny notes that the node can't be read.
+// deny records that the node can't be read.
 func (g *Config[T]) deny(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,8 +150,8 @@ func (g *Config[T]) deny(why error) {
 	g.missingLocked()
 }
 
-// missingLocked is called while there is nothing to read. If that is because it is
-// forbidden there may well be a value: what was there stays.
+// missingLocked is called when there is nothing to read. If reading is forbidden, there may
+// be a value, so the last one stays.
 func (g *Config[T]) missingLocked() {
 	problem := g.denied
 	if g.o.Default != nil && (problem == nil || !g.feed.Now().Valid) {
@@ -173,27 +173,24 @@ func ready(k *cache.Cache) bool {
 	}
 }
 
-// Path returns the node's path.
-func (g *Config[T]) Path() string { return g.path }
-
-// Get returns the newest good value, without asking the servers. It is shared: it must
-// not be changed.
+// Get returns the newest good value. It sends no request. The value is shared, so the
+// caller must not change it.
 func (g *Config[T]) Get() T { return g.feed.Now().Value.Value }
 
-// Current returns Get's value with the Stat of the node that had it. Exists is false if
-// it is the default.
+// Current returns Get's value with the Stat of its node. Exists is false if the value is
+// the default.
 func (g *Config[T]) Current() typed.Value[T] { return g.feed.Now().Value }
 
-// Problem returns why Get's value is not the newest that there is: a typed.ErrData, an
-// ErrInvalid, a client.ErrNoNode or ErrNoAuth, or why the Config has ended. It is nil
-// if it is the newest, as far as is known: see Stale.
+// Problem returns why Get's value is not the newest one: an error that wraps typed.ErrData,
+// ErrInvalid, client.ErrNoNode or client.ErrNoAuth, or the reason why the Config has ended.
+// It is nil if the value is the newest one, as far as is known: see Stale.
 func (g *Config[T]) Problem() error { return g.feed.Now().Err }
 
-// Stale reports whether changes can't be heard of at the moment, as the connection is
-// lost, and since when.
+// Stale reports whether changes are missed because the connection is lost, and since when.
 func (g *Config[T]) Stale() (since time.Time, stale bool) { return g.cache.Stale() }
 
-// Sync waits until Get has what was set before Sync was called, if that is good.
+// Sync waits until Get returns what was set before Sync was called, or a newer value. A
+// value that is not good does not count.
 func (g *Config[T]) Sync(ctx context.Context) error {
 	if err := g.cache.Sync(ctx); err != nil {
 		return g.closed(err)
@@ -209,16 +206,15 @@ func (g *Config[T]) closed(err error) error {
 	return err
 }
 
-// Follow returns the value, and then each new one, skipping those that are not the newest
-// any more. What is not good comes as an error, with the last good value, and is followed
-// by more. The last is an error: ctx's cause, recipes.ErrClosed, or what ended the
-// session.
+// Follow returns the value, and then the newest value after each change. A value that is
+// not good is returned as an error with the last good value, and more follows. The last
+// item is an error: the cause of ctx's end, recipes.ErrClosed, or what ended the session.
 func (g *Config[T]) Follow(ctx context.Context) iter.Seq2[typed.Value[T], error] {
 	return g.feed.Follow(ctx)
 }
 
-// Set is the function Set with the Config's node and options. It does not wait until Get
-// has the value: see Sync.
+// Set calls the function Set with the Config's node and options. It does not wait until Get
+// returns the value: see Sync.
 func (g *Config[T]) Set(ctx context.Context, v T, version int32) (int32, error) {
 	if g.feed.Now().Over {
 		return 0, g.Problem()
@@ -226,7 +222,7 @@ func (g *Config[T]) Set(ctx context.Context, v T, version int32) (int32, error) 
 	return Set(ctx, g.c, g.path, g.o, v, version)
 }
 
-// Close ends it. What it has can still be read. It is idempotent.
+// Close ends the Config. Get continues to return the last value. Close is idempotent.
 func (g *Config[T]) Close(context.Context) error {
 	g.feed.End(recipes.ErrClosed)
 	g.cache.Close()

@@ -3,9 +3,11 @@ package config_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
@@ -55,8 +57,8 @@ func write(w *trial.World, path, data string) {
 	w.Must(err)
 }
 
-// B22: workers watch, the administrator sets, they are told and read again: once for
-// each set, and nobody asks for anything in between.
+// An administrator sets the node. A follower is woken and reads once for each set, and sends
+// no request in between.
 func TestTraceFollow(t *testing.T) {
 	w := trial.New(t)
 	set(w, 0)
@@ -79,7 +81,7 @@ func TestTraceFollow(t *testing.T) {
 	}
 }
 
-// A6: what is not good is reported, and the last good value stays.
+// A value that is not good is reported, and the last good value stays.
 func TestInvalidKeepsTheLastGood(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)
@@ -118,7 +120,7 @@ func TestInvalidKeepsTheLastGood(t *testing.T) {
 	}
 }
 
-// The default holds while there is no node, before the first and after the last.
+// The default applies while there is no node: before it is created and after it is deleted.
 func TestDefault(t *testing.T) {
 	w := trial.New(t)
 	cfg := open(t, w.Ctx, w.C, withDefault(7))
@@ -141,7 +143,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// Without a default Open waits for the first good value, and says what it waits for.
+// Without a default Open waits for the first good value. Its error names the problem.
 func TestOpenWaits(t *testing.T) {
 	w := trial.New(t)
 	ctx, cancel := context.WithCancelCause(w.Ctx)
@@ -174,39 +176,44 @@ func TestOpenWaits(t *testing.T) {
 	w.Must(<-opened)
 }
 
-// While the connection is lost the value stays, and one can see that it may be old.
+// awaitStale waits until a Config or Tree is stale, or is not.
+func awaitStale(reader interface{ Stale() (time.Time, bool) }, want bool) {
+	for _, stale := reader.Stale(); stale != want; _, stale = reader.Stale() {
+		runtime.Gosched()
+	}
+}
+
+// While the connection is lost the value stays, and Stale reports that it may be old.
 func TestStale(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)
-	cfg := open(t, w.Ctx, w.C, options)
+	update(w, w.Look, keys{"rate": "1"})
+	cfg, tree := open(t, w.Ctx, w.C, options), openTree(t, w.Ctx, w.C, config.TreeOptions{})
 	if _, stale := cfg.Stale(); stale {
 		t.Error("it is stale, but the connection is there")
 	}
-	states := w.C.States(w.Ctx)
-	w.Proxy.Refuse()
-	w.Proxy.CutConnections()
-	for change := range states {
-		if change.To == client.StateSuspended {
-			break
-		}
-	}
+	awaitStale(tree, false)
+	w.Disconnect()
 	set(w, 2)
-	for {
-		if _, stale := cfg.Stale(); stale {
-			break // it is as soon as the cache has heard, too
-		}
-	}
-	if got := cfg.Get().Rate; got != 1 {
-		t.Errorf("rate is %d, want 1, as nothing was heard since", got)
+	update(w, w.Look, keys{"rate": "2"})
+	awaitStale(cfg, true)
+	awaitStale(tree, true)
+	if got, inTree := cfg.Get().Rate, tree.Get().Keys["rate"]; got != 1 || inTree != "1" {
+		t.Errorf("without a connection the rate is %d, in the tree %s, want 1", got, inTree)
 	}
 	w.Proxy.Accept()
 	w.Must(cfg.Sync(w.Ctx))
 	if _, stale := cfg.Stale(); stale || cfg.Get().Rate != 2 {
 		t.Errorf("after a sync stale is %t, and the rate %d, want 2", stale, cfg.Get().Rate)
 	}
+	w.Must(tree.Sync(w.Ctx))
+	if got := tree.Get().Keys["rate"]; got != "2" {
+		t.Errorf("after a sync the rate in the tree is %s, want 2", got)
+	}
+	awaitStale(tree, false)
 }
 
-// D6: a set of an old version is refused.
+// A set of an old version is refused.
 func TestSetVersions(t *testing.T) {
 	w := trial.New(t)
 	for i, test := range []struct {
@@ -271,7 +278,8 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-// A node that may not be read is a problem with its path, not a hang.
+// If the ACL forbids reading the node, Follow returns an error with its path, and the default
+// applies.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	secret := []client.ACL{client.DigestACL(client.PermAll, "admin", "secret")}
@@ -296,7 +304,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// When the session ends for good, the value stays and Follow says why it ends.
+// When the session ends for good, the value stays and Follow returns why it ends.
 func TestSessionEnds(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)

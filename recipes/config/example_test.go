@@ -35,7 +35,7 @@ func Example() {
 	defer cfg.Close(ctx)
 	for now, err := range cfg.Follow(ctx) {
 		if err != nil {
-			fmt.Println(err) // what is set is wrong, and Get as it was
+			fmt.Println(err) // the new value is invalid; Get returns the last good one
 			break
 		}
 		fmt.Println("rate", now.Value.Rate)
@@ -53,7 +53,7 @@ func Example() {
 	// rate 20
 }
 
-// Several keys change as one.
+// Several keys change together.
 func ExampleTree() {
 	t := standin.Example()
 	defer t.End()

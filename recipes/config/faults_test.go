@@ -13,8 +13,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// Whatever breaks, sets that were acknowledged are there, and what is read never goes
-// back.
+// With each fault, acknowledged sets are in the value, and readers never see an older value
+// after a newer one.
 func TestEveryFaultConfig(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		cfg, err := config.Open(w.Ctx, w.C, "/app/config", withDefault(0))
@@ -30,7 +30,7 @@ func TestEveryFaultConfig(t *testing.T) {
 			if err != nil && !w.Expires {
 				w.Errorf("set %d = %v", rate, err)
 			}
-			for trial.Passing(err) { // the session has ended: begin anew
+			for trial.Passing(err) { // the session has ended: try again
 				_, err = cfg.Set(w.Ctx, limits{rate}, client.AnyVersion)
 			}
 			w.Must(err)
@@ -51,7 +51,7 @@ func TestEveryFaultConfig(t *testing.T) {
 	})
 }
 
-// A change of several keys is made once or not at all, and seen whole.
+// A change of several keys is made once or not at all, and readers see all of it.
 func TestEveryFaultTree(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		maybe := 0
@@ -92,14 +92,14 @@ func TestEveryFaultTree(t *testing.T) {
 	})
 }
 
-// both counts in two keys, which are the same at any time.
+// both counts in two keys, which are equal at any time.
 func both(keys map[string]string) error {
 	n, _ := strconv.Atoi(keys["a"])
 	keys["a"], keys["b"] = fmt.Sprint(n+1), fmt.Sprint(n+1)
 	return nil
 }
 
-// counted returns how often both was done.
+// counted returns how often both was called successfully.
 func counted(t *testing.T, s config.Snapshot) int {
 	t.Helper()
 	if s.Keys["a"] != s.Keys["b"] {
@@ -109,8 +109,8 @@ func counted(t *testing.T, s config.Snapshot) int {
 	return n
 }
 
-// All count in two keys, and all follow: nobody sees half of a change, nor goes back, and
-// what was acknowledged is counted once.
+// All clients count in two keys and follow them. No one sees half of a change, or an older
+// value after a newer one, and each acknowledged count is counted once.
 func TestStormTree(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		var mu sync.Mutex
@@ -151,7 +151,7 @@ func TestStormTree(t *testing.T) {
 	})
 }
 
-// followTree follows until the storm is over, or the session.
+// followTree follows until the storm is over or the session has ended.
 func followTree(s *trial.Storm, c *client.Client) {
 	tree, err := config.OpenTree(s.Ctx, c, "/app/keys", config.TreeOptions{Default: keys{}})
 	if err != nil {
@@ -178,8 +178,8 @@ func followTree(s *trial.Storm, c *client.Client) {
 	}
 }
 
-// An administrator sets, all follow: each sees values in their order, and in the end the
-// last.
+// An administrator sets and all clients follow: each sees the values in order, and the last
+// one in the end.
 func TestStormConfig(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		last := make(chan int)

@@ -11,15 +11,16 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Set replaces the configuration at path, and returns the new version, if the node's
-// version is version, as Config.Current has it, or whatever it is if that is
-// client.AnyVersion; then the node is also made if there is none. ErrInvalid if
-// Options.Validate refuses the value, and client.ErrBadVersion if somebody was faster;
-// nothing is set then, unless client.IsAmbiguous(err). A node that is deleted and made
-// again begins with version 0 anew.
+// Set replaces the configuration at path and returns the node's new version. The node must
+// have the given version, for example that of Config.Current. With client.AnyVersion it may
+// have any, and is created if it does not exist. Versions start at 0 again when a node is
+// deleted and created again.
 //
-// It takes a set of the same value at the same moment for its own: who set it then
-// makes no difference.
+// The error wraps ErrInvalid if Options.Validate refuses the value, and
+// client.ErrBadVersion if the node has another version. Unless the error is ambiguous
+// (client.IsAmbiguous), nothing was set.
+//
+// If another client sets the same value at the same moment, both may succeed.
 func Set[T any](ctx context.Context, c *client.Client, path string, o Options[T], v T, version int32) (int32, error) {
 	o.complete()
 	if err := line.CheckPath(path); err != nil {
@@ -44,7 +45,8 @@ func Set[T any](ctx context.Context, c *client.Client, path string, o Options[T]
 	}
 }
 
-// replace sets the node's data, or creates it; others may be faster.
+// replace sets the node's data, or creates the node. It fails if another client changes,
+// creates or deletes the node meanwhile.
 func replace(ctx context.Context, c *client.Client, path string, data []byte, acl []client.ACL) (version int32, err error) {
 	found, err := c.Exists(ctx, path)
 	if err != nil {
@@ -58,7 +60,7 @@ func replace(ctx context.Context, c *client.Client, path string, data []byte, ac
 		if err := settle.Ensure(ctx, c, line.Parent(path), client.CreateOptions{Mode: client.Container, ACL: acl}); err != nil {
 			return 0, line.Settled(err, nil)
 		}
-		return 0, err // to begin anew
+		return 0, err // the caller tries again
 	}
 	if err != nil {
 		return 0, err

@@ -16,35 +16,35 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// ErrNotReady is that there are keys of which nobody has said that they are whole: a
-// change is under way, or whoever made it has died. Once the keys are as they should be,
-// create the node "ready" below the Tree's.
+// ErrNotReady means that there are keys, but no node "ready": another program is changing
+// the keys, or has died during a change. Once the keys are as they should be, create the
+// node "ready" beside them.
 var ErrNotReady = errors.New("configuration is being changed")
 
-// readyName is the node that says that what is there is whole.
+// readyName is the name of the node that exists while the keys are complete.
 const readyName = "ready"
 
-// TreeOptions are what a Tree can be told. The zero value is good for most.
+// TreeOptions configure a Tree. The zero value is good for most.
 type TreeOptions struct {
-	// Validate returns what is wrong with the keys and their values. Nil lets all
-	// pass. It must not change them.
+	// Validate returns what is wrong with the keys and their values. Nil accepts all. It
+	// must not change them.
 	Validate func(map[string]string) error
-	// Default is what holds while there is no directory. It is not written. If it is
-	// nil the last that was there stays, and OpenTree waits for the first.
+	// Default is the keys while there is no directory. It is not written. If it is nil,
+	// OpenTree waits for the first keys, and the last keys stay when they are deleted.
 	Default map[string]string
-	// ACL is that of new nodes; nil is client.OpenACL.
+	// ACL is the access list of new nodes; nil means client.OpenACL.
 	ACL []client.ACL
 }
 
-// Snapshot is the keys at one moment.
+// Snapshot is the keys and their values at one moment.
 type Snapshot struct {
 	Keys map[string]string
-	// Version is that of the node "ready", and Zxid of the change that made it so. Both
+	// Version is the version of the node "ready", and Zxid the change that set it. Both
 	// are -1 for the default.
 	Version  int32
 	Zxid     client.Zxid
 	czxid    client.Zxid      // of the node "ready"
-	versions map[string]int32 // of the keys' nodes; never changed
+	versions map[string]int32 // of the keys' nodes; the map is never changed
 }
 
 func (s Snapshot) clone() Snapshot {
@@ -64,12 +64,12 @@ type Tree struct {
 	// ctx ends with the Tree.
 	ctx   context.Context
 	close context.CancelFunc
-	turn  chan struct{} // holds one token: who has it brings the feed up to the servers
+	turn  chan struct{} // holds one token, which catchUp takes: a mutex that a context can interrupt
 }
 
-// OpenTree begins to follow the directory at path, and waits until there are good keys,
-// or Options.Default is known to hold. If ctx ends before, the error says what was wrong.
-// The Tree must be closed.
+// OpenTree begins to follow the directory at path. It waits until there are good keys, or
+// until it is known that there is no directory and TreeOptions.Default applies. If ctx ends
+// before, the error contains the last problem. The Tree must be closed.
 func OpenTree(ctx context.Context, c *client.Client, path string, o TreeOptions) (*Tree, error) {
 	if err := line.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -86,7 +86,7 @@ func OpenTree(ctx context.Context, c *client.Client, path string, o TreeOptions)
 	t := &Tree{c: c.Steady(), path: path, o: o, cache: k, turn: make(chan struct{}, 1)}
 	t.turn <- struct{}{}
 	t.ctx, t.close = context.WithCancel(context.Background())
-	events := k.Events(context.Background()) // closed behind the last one, or by the cache's Close
+	events := k.Events(context.Background()) // closed after the last one, or by the cache's Close
 	t.run.Go(func() { t.follow(events) })
 	if err := t.feed.Wait(ctx); err != nil {
 		problem := t.feed.Now().Err
@@ -109,13 +109,13 @@ func (o *TreeOptions) check(path string, keys map[string]string) error {
 	return nil
 }
 
-// follow reads the keys whenever the node "ready" says that they have changed.
+// follow reads the keys whenever the node "ready" changes.
 func (t *Tree) follow(events <-chan cache.Event) {
 	for e := range events {
 		switch e.Type {
 		case cache.Ready, cache.Changed, cache.Added, cache.Removed, cache.Fresh:
 			if !t.current() {
-				_ = t.catchUp(t.ctx) // it has reported why not
+				_ = t.catchUp(t.ctx) // which reports errors to the feed
 			}
 		case cache.Unreadable:
 			t.feed.Report(fmt.Errorf("read %s: %w", e.Node.Path, e.Err))
@@ -125,14 +125,14 @@ func (t *Tree) follow(events <-chan cache.Event) {
 	}
 }
 
-// current reports whether the feed has what the node "ready" stands for.
+// current reports whether the feed has the keys of the newest change of "ready".
 func (t *Tree) current() bool {
 	now := t.feed.Now()
 	node, exists := t.cache.Get(t.path + "/" + readyName)
 	return exists && now.Valid && now.Err == nil && now.Value.Zxid == node.Stat.Mzxid
 }
 
-// catchUp puts into the feed what is on the servers.
+// catchUp reads the keys from the servers and puts them into the feed.
 func (t *Tree) catchUp(ctx context.Context) error {
 	select {
 	case <-t.turn:
@@ -161,10 +161,10 @@ func (t *Tree) catchUp(ctx context.Context) error {
 	return err
 }
 
-// read reads the keys, which must not be older than from that zxid on, and good.
-func (t *Tree) read(ctx context.Context, from client.Zxid) (Snapshot, error) {
+// read reads and checks the keys. They are not older than those of the zxid atLeast.
+func (t *Tree) read(ctx context.Context, atLeast client.Zxid) (Snapshot, error) {
 	now, err := read(ctx, t.c, t.path)
-	if err == nil && now.Zxid < from { // a new session has come to a server that lags behind
+	if err == nil && now.Zxid < atLeast { // a new session is on a server that lags behind
 		if err = t.c.Sync(ctx, t.path); err == nil {
 			now, err = read(ctx, t.c, t.path)
 		}
@@ -175,24 +175,20 @@ func (t *Tree) read(ctx context.Context, from client.Zxid) (Snapshot, error) {
 	return now, t.o.check(t.path, now.Keys)
 }
 
-// Path returns the directory's path.
-func (t *Tree) Path() string { return t.path }
-
-// Get returns the newest good keys, as they were at one moment, without asking the
-// servers. The map is the caller's.
+// Get returns the newest good keys, as they were at one moment. It sends no request. The
+// caller may change the map.
 func (t *Tree) Get() Snapshot { return t.feed.Now().Value.clone() }
 
-// Problem returns why Get's keys are not the newest that there are: ErrNotReady, an
-// ErrInvalid, a client.ErrNoNode or ErrNoAuth, or why the Tree has ended. It is nil if
-// they are, as far as is known: see Stale.
+// Problem returns why Get's keys are not the newest ones: an error that wraps ErrNotReady,
+// ErrInvalid, client.ErrNoNode or client.ErrNoAuth, or the reason why the Tree has ended.
+// It is nil if they are the newest, as far as is known: see Stale.
 func (t *Tree) Problem() error { return t.feed.Now().Err }
 
-// Stale reports whether changes can't be heard of at the moment, as the connection is
-// lost, and since when.
+// Stale reports whether changes are missed because the connection is lost, and since when.
 func (t *Tree) Stale() (since time.Time, stale bool) { return t.cache.Stale() }
 
-// Sync waits until Get has what was whole before Sync was called. If that is not
-// good it returns why.
+// Sync waits until Get returns the changes that were complete before Sync was called. If
+// the keys are not good, it returns the reason.
 func (t *Tree) Sync(ctx context.Context) error {
 	if t.ctx.Err() != nil {
 		return recipes.ErrClosed
@@ -203,10 +199,9 @@ func (t *Tree) Sync(ctx context.Context) error {
 	return t.catchUp(ctx)
 }
 
-// Follow returns the keys, and then those after each change, skipping what is not the
-// newest any more. What is not good comes as an error, with the last good keys, and is
-// followed by more. The last is an error: ctx's cause, recipes.ErrClosed, or what ended
-// the session.
+// Follow returns the keys, and then the newest keys after each change. Keys that are not
+// good are returned as an error with the last good keys, and more follows. The last item is
+// an error: the cause of ctx's end, recipes.ErrClosed, or what ended the session.
 func (t *Tree) Follow(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for now, err := range t.feed.Follow(ctx) {
@@ -217,8 +212,8 @@ func (t *Tree) Follow(ctx context.Context) iter.Seq2[Snapshot, error] {
 	}
 }
 
-// Update is the function UpdateTree with the Tree's directory and options. It does not
-// wait until Get has the change: see Sync.
+// Update calls UpdateTree with the Tree's directory and options. It does not wait until Get
+// returns the change: see Sync.
 func (t *Tree) Update(ctx context.Context, fn func(keys map[string]string) error) (Snapshot, error) {
 	if t.ctx.Err() != nil {
 		return Snapshot{}, recipes.ErrClosed
@@ -226,7 +221,7 @@ func (t *Tree) Update(ctx context.Context, fn func(keys map[string]string) error
 	return UpdateTree(ctx, t.c, t.path, t.o, fn)
 }
 
-// Close ends it. What it has can still be read. It is idempotent.
+// Close ends the Tree. Get continues to return the last keys. Close is idempotent.
 func (t *Tree) Close(context.Context) error {
 	t.feed.End(recipes.ErrClosed)
 	t.close()

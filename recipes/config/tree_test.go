@@ -40,7 +40,7 @@ func update(w *trial.World, c *client.Client, to map[string]string) config.Snaps
 
 type keys = map[string]string
 
-// Keys come, change and go in one change, which wakes a reader once.
+// One change creates, sets and deletes keys, and wakes a reader once.
 func TestTraceTree(t *testing.T) {
 	w := trial.New(t)
 	update(w, w.Look, keys{"a": "1", "b": "2"})
@@ -105,8 +105,8 @@ func TestTraceUpdateTree(t *testing.T) {
 	}
 }
 
-// The pattern of the ZooKeeper paper: whoever changes the keys one by one deletes "ready"
-// before. Readers keep what they have until it is back.
+// The pattern of the ZooKeeper paper: a program that changes the keys one by one deletes
+// "ready" first. Readers keep what they have until it is back.
 func TestReadersWaitForReady(t *testing.T) {
 	w := trial.New(t)
 	update(w, w.Look, keys{"a": "1", "b": "1"})
@@ -145,7 +145,7 @@ func TestReadersWaitForReady(t *testing.T) {
 	}
 }
 
-// An update is made of all keys as they are, also of those that it only looks at.
+// An update starts from the newest keys, also those that it reads and does not change.
 func TestTreeUpdatesAreSerial(t *testing.T) {
 	w := trial.New(t)
 	update(w, w.Look, keys{"a": "1", "b": "1"})
@@ -162,8 +162,8 @@ func TestTreeUpdatesAreSerial(t *testing.T) {
 	}
 }
 
-// Whoever deletes "ready" and creates it again behind its change begins its versions
-// anew: an update that was made of what there was before does not pass for that.
+// A program that deletes "ready" and creates it again after its change makes the versions of
+// "ready" start at 0 again. An update that started from the keys before that change fails.
 func TestTreeUpdateBesideAnotherProgram(t *testing.T) {
 	w := trial.New(t)
 	update(w, w.Look, keys{"a": "1", "b": "1"})
@@ -184,7 +184,7 @@ func TestTreeUpdateBesideAnotherProgram(t *testing.T) {
 	}
 }
 
-// The default is what holds: a Sync has nothing to complain of, and nothing to tell.
+// While the default applies, Sync returns no error, and followers receive nothing.
 func TestTreeSyncOfDefault(t *testing.T) {
 	w := trial.New(t)
 	tree := openTree(t, w.Ctx, w.C, config.TreeOptions{Default: keys{"a": "0"}})
@@ -219,7 +219,7 @@ func TestTreeValidates(t *testing.T) {
 	_, err = tree.Update(w.Ctx, func(k keys) error { k["a"] = "1"; return nil })
 	w.Must(err)
 	w.Must(tree.Sync(w.Ctx))
-	update(w, w.Look, keys{"b": "1"}) // whose author knows of no rules
+	update(w, w.Look, keys{"b": "1"}) // by a program without Validate
 	if err := tree.Sync(w.Ctx); !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("sync = %v", err)
 	}
@@ -259,7 +259,7 @@ func TestTreeBadUse(t *testing.T) {
 	}
 }
 
-// A key that may not be changed refuses the whole change.
+// If the ACL forbids changing one key, nothing is changed.
 func TestTreeForbidden(t *testing.T) {
 	w := trial.New(t)
 	update(w, w.Look, keys{"a": "1"})

@@ -13,12 +13,13 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// rounds is how often something is begun anew that others have come between: that so
-// many have done so by chance doesn't happen.
+// rounds is how often a step is repeated because other clients changed the keys meanwhile.
+// So many conflicts in sequence are not chance.
 const rounds = 100
 
-// read reads a directory's keys at one moment, good or not. The error is client.ErrNoNode
-// if there is no directory, or an empty one, and ErrNotReady if there is no node "ready".
+// read reads a directory's keys at one moment, without checking them. The error wraps
+// client.ErrNoNode if there is no directory or an empty one, and ErrNotReady if there are
+// keys without a node "ready".
 func read(ctx context.Context, c *client.Client, dir string) (Snapshot, error) {
 	for range rounds {
 		list, err := c.Children(ctx, dir)
@@ -42,13 +43,13 @@ func read(ctx context.Context, c *client.Client, dir string) (Snapshot, error) {
 	return Snapshot{}, fmt.Errorf("read %s: %w: its keys come and go", dir, ErrNotReady)
 }
 
-// snapshot makes one of what was read. It has to be read again if there were other keys
-// at that moment than those that were asked for.
+// snapshot returns the Snapshot of what was read. It reports again if other keys existed at
+// that moment than those that were read.
 func snapshot(dir string, names []string, results []client.OpResult) (s Snapshot, again bool, err error) {
 	ready, list, keys := results[0], results[1], results[2:]
 	switch {
 	case errors.Is(ready.Err, client.ErrNoNode) && list.Err == nil && len(list.Children) == 0:
-		return s, false, fmt.Errorf("read %s: %w", dir, client.ErrNoNode) // nobody has begun
+		return s, false, fmt.Errorf("read %s: %w", dir, client.ErrNoNode) // there has been no change yet
 	case errors.Is(ready.Err, client.ErrNoNode):
 		return s, false, fmt.Errorf("read %s: %w: there is no node %q", dir, ErrNotReady, readyName)
 	case ready.Err != nil:
@@ -71,17 +72,17 @@ func snapshot(dir string, names []string, results []client.OpResult) (s Snapshot
 	return s, false, nil
 }
 
-// UpdateTree changes the keys below path: fn is given those that there are and adds,
-// changes and deletes entries. All its changes are made as one, or none, and readers of
-// the directory see all or none. When somebody else changes it meanwhile fn is called
-// again, with the newer keys; so it must do nothing but compute. An error of fn ends it,
-// as does ErrInvalid, which is that Options.Validate refuses what fn makes of them: if
-// that is so for what the leader knows.
+// UpdateTree changes the keys below path: fn gets the existing keys and adds, changes and
+// deletes entries. Either all its changes are made or none, and readers of the directory
+// see all or none. If another client changes the keys meanwhile, fn is called again with the
+// newer ones, so it must only compute. If fn returns an error, or TreeOptions.Validate
+// refuses the result, UpdateTree first makes sure that fn was given the leader's newest
+// keys, and then returns that error.
 //
-// It returns the new keys. The directory is made if there is none. A key is the name of a
-// node: not empty, without "/", and not "ready". The error is ErrNotReady if there are
-// keys, but not all of them: nothing is changed then. See client.IsAmbiguous for errors
-// that leave open whether the change was made.
+// It returns the new keys. It creates the directory if there is none. A key is the name of
+// a node: not empty, without "/", and not "ready". The error wraps ErrNotReady if there are
+// keys without a node "ready"; then nothing is changed. See client.IsAmbiguous for errors
+// after which it is not known whether the change was made.
 func UpdateTree(ctx context.Context, c *client.Client, path string, o TreeOptions, fn func(keys map[string]string) error) (Snapshot, error) {
 	if err := line.CheckPath(path); err != nil {
 		return Snapshot{}, fmt.Errorf("config: %w", err)
@@ -111,8 +112,8 @@ func UpdateTree(ctx context.Context, c *client.Client, path string, o TreeOption
 	}
 }
 
-// next returns what fn makes of the keys, if that is good. What fn keeps of it is not
-// what is written.
+// next calls fn with the keys and returns the result, or an error if it is not good. The
+// result is a copy, which fn cannot change later.
 func (o *TreeOptions) next(path string, was map[string]string, fn func(keys map[string]string) error) (map[string]string, error) {
 	keys := maps.Clone(was)
 	err := fn(keys)
@@ -125,8 +126,8 @@ func (o *TreeOptions) next(path string, was map[string]string, fn func(keys map[
 	return maps.Clone(keys), err
 }
 
-// base returns what a change is to be made of. Without a directory, which it makes, that
-// is nothing.
+// base returns the keys that a change starts from. If there is no directory, it creates it
+// and returns no keys.
 func base(ctx context.Context, c *client.Client, dir string, acl []client.ACL) (Snapshot, error) {
 	none := Snapshot{Keys: map[string]string{}, Version: -1}
 	was, err := read(ctx, c, dir)
@@ -148,8 +149,8 @@ func checkKeys(dir string, keys map[string]string) error {
 	return nil
 }
 
-// update is a change of a directory under way. What it puts into the node "ready" tells
-// it from all others.
+// update is a change of a directory under way. Each attempt writes a unique tag to the node
+// "ready", by which look recognizes it.
 type update struct {
 	c    *client.Client
 	dir  string
@@ -158,8 +159,8 @@ type update struct {
 	keys map[string]string
 }
 
-// settle makes the change. If the reply is lost it looks whether that was done, and goes
-// on if not.
+// settle makes the change. If the reply is lost, it finds out whether the change was made,
+// and makes it if not.
 func (u *update) settle(ctx context.Context) (Snapshot, error) {
 	tag := []byte(line.NewID())
 	ops := u.ops(tag)
@@ -167,7 +168,7 @@ func (u *update) settle(ctx context.Context) (Snapshot, error) {
 		return u.was, u.unchanged(ctx, ops)
 	}
 	session, _ := u.c.Session()
-	c := u.c.InSession(session) // what a session has left under way, nobody knows in the next
+	c := u.c.InSession(session) // in the next session, nobody can know what became of a request of this one
 	for round := 1; ; round++ {
 		results, err := c.Multi(ctx, ops...)
 		if err == nil {
@@ -186,8 +187,8 @@ func (u *update) settle(ctx context.Context) (Snapshot, error) {
 	}
 }
 
-// unchanged sees that the keys, which are to be what they were, are that still: also for
-// the leader, which may know more than the server that they were read from.
+// unchanged is settle for a change that changes nothing: it checks that the keys are still
+// the same for the leader, which may know more than the server that they were read from.
 func (u *update) unchanged(ctx context.Context, ops []client.Op) error {
 	ops[0] = client.CheckOp(u.dir+"/"+readyName, u.was.Version)
 	for round := 1; ; round++ {
@@ -198,14 +199,15 @@ func (u *update) unchanged(ctx context.Context, ops []client.Op) error {
 	}
 }
 
-// made is what there is once the change is made.
+// made returns the keys after the change, from the Stat of "ready".
 func (u *update) made(ready client.Stat) Snapshot {
 	return Snapshot{Keys: u.keys, Version: ready.Version, Zxid: ready.Mzxid}
 }
 
-// ops is the change: of the node "ready" first, which fails if others were faster. Its
-// version 0 does not tell that it has been deleted and created again behind another
-// program's change, so all keys are looked at then.
+// ops returns the operations of the change. The first one changes "ready" and fails if
+// another client was faster. Version 0 of "ready" is not sufficient: another program may
+// have deleted it, changed keys, and created it again. In that case the versions of all keys
+// are checked too.
 func (u *update) ops(tag []byte) []client.Op {
 	ready := u.dir + "/" + readyName
 	ops := []client.Op{client.SetOp(ready, tag, u.was.Version)}
@@ -232,8 +234,8 @@ func (u *update) ops(tag []byte) []client.Op {
 	return ops
 }
 
-// look finds out what has become of a change that failed with err: it was made if the
-// error is nil, or is to be made again, as it surely was not, or the error says more.
+// look finds out whether a change that failed with the ambiguous error err was made. It
+// returns the Stat of "ready" if it was, again if it was not, and otherwise why.
 func (u *update) look(ctx context.Context, c *client.Client, tag []byte, err error) (stat client.Stat, again bool, why error) {
 	if lookErr := c.Sync(ctx, u.dir); lookErr != nil {
 		return stat, false, line.InDoubt(err, lookErr)
@@ -251,7 +253,7 @@ func (u *update) look(ctx context.Context, c *client.Client, tag []byte, err err
 	}
 	faster := &client.Error{Err: client.ErrBadVersion, Cause: errors.New("somebody else has changed the directory")}
 	if !first && stat.Czxid == u.was.czxid && stat.Version == u.was.Version+1 {
-		return stat, false, line.Settled(err, faster) // who made this version has come before us
+		return stat, false, line.Settled(err, faster) // another client made the version that this change would have made
 	}
 	return stat, false, line.InDoubt(err, faster)
 }

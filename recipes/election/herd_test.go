@@ -49,7 +49,7 @@ func TestTraceOfALatch(t *testing.T) {
 		"delete /e-acknowledged/_c_GUID-latch-#")
 }
 
-// A39: each candidate watches the one before it, and the end of a leader wakes one of them:
+// Each candidate watches the one before it, and the end of a leader wakes one of them:
 // for n candidates there are n events, and a list is read n times.
 func TestHerd(t *testing.T) {
 	for _, n := range []int{5, 50} {
@@ -103,7 +103,7 @@ func watched(w *trial.World, path string, n int) {
 	}
 }
 
-// A40: when a candidate in the middle fails, the one after it does not lead, but watches the
+// When a candidate in the middle fails, the one after it does not lead, but watches the
 // one before. It fails because its session ends, or because its node is deleted.
 func TestMiddleCandidateFails(t *testing.T) {
 	for _, how := range []string{"its session ends", "its node is deleted"} {

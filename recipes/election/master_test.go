@@ -95,7 +95,7 @@ var ways = []struct {
 }{{"synchronous", synchronous}, {"asynchronous", asynchronous}}
 
 // Mastership passes to another one when the master releases it, when it stops running, and
-// when its node is deleted: C28, C39.
+// when its node is deleted.
 func TestMaster(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// C31, C39: a candidate runs while another one is master, becomes master when that one is
+// A candidate runs while another one is master, becomes master when that one is
 // deleted, releases, and becomes master again. A create that succeeded without a reply makes
 // it master, and one that failed is repeated: there is a master as long as somebody runs. It
 // ends only if its session does, and there is no new one. No node is left.

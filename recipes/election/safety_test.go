@@ -87,7 +87,7 @@ func TestLatchJoinsAgain(t *testing.T) {
 	}
 }
 
-// A41: that somebody leads, and that it has said so, are two things; the acknowledgement of a
+// That somebody leads, and that it has said so, are two things; the acknowledgement of a
 // leader does not count for the next one, though it is there still.
 func TestAcknowledgement(t *testing.T) {
 	w := trial.New(t)

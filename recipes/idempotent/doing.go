@@ -9,19 +9,19 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// rounds is how often a request is asked for again because the connection broke, or
-// somebody came between. While there is no connection the client waits for it.
+// rounds is how often a request is sent when the connection breaks, or when the container
+// of the markers is missing. Before each attempt the client waits for a connection.
 const rounds = 20
 
-// doing is a request under way. However often it is sent, the marker, which is
-// the first of its operations, lets it be done once.
+// doing is a Do under way. Its first operation creates the marker, so the request is done
+// at most once, however often it is sent.
 type doing struct {
 	r      *Requests
 	marker string
-	tag    string // tells the marker of this call from those of others
+	tag    string // the data of this call's marker
 	ops    []client.Op
-	// doubt is the error of a try that may have been done, or nil. It is over when a
-	// later one finds that there is no marker.
+	// doubt is the error of an attempt that may have been done, or nil. It is nil again
+	// when a later attempt finds that there is no marker.
 	doubt error
 }
 
@@ -42,25 +42,25 @@ func (d *doing) settle(ctx context.Context) (Outcome, error) {
 			if err != nil && !d.again(ctx, err) {
 				return Outcome{}, err
 			}
-		case failed > 0: // the marker could have been made: nothing is in doubt
-			return Outcome{}, without(err)
+		case failed > 0: // there is no marker, so no attempt was done
+			return Outcome{}, withoutMarker(err)
 		case failed == 0 || round == rounds || !d.again(ctx, err):
 			return Outcome{}, d.error(err)
 		}
 	}
 }
 
-// again reports whether to go on after err: the connection is lost, or there is a new
-// session.
+// again reports whether to try again after err: the connection broke, or the session has
+// ended, and there is a connection again.
 func (d *doing) again(ctx context.Context, err error) bool {
 	if client.IsAmbiguous(err) {
 		d.doubt = err
 	}
-	worth := client.IsAmbiguous(err) || errors.Is(err, client.ErrSessionExpired)
-	return worth && ctx.Err() == nil && d.r.c.WaitConnected(ctx) == nil
+	passing := client.IsAmbiguous(err) || errors.Is(err, client.ErrSessionExpired)
+	return passing && ctx.Err() == nil && d.r.c.WaitConnected(ctx) == nil
 }
 
-// error returns err, which is ambiguous if any try is in doubt.
+// error returns err, made ambiguous if an attempt is in doubt.
 func (d *doing) error(err error) error {
 	if d.doubt != nil && !client.IsAmbiguous(err) {
 		return line.InDoubt(d.doubt, err)
@@ -68,19 +68,20 @@ func (d *doing) error(err error) error {
 	return err
 }
 
-// found tells whose the marker is that there is.
+// found returns the outcome when there is a marker: of this call, or of an earlier one.
 func (d *doing) found(ctx context.Context) (Outcome, error) {
 	node, err := d.r.c.Get(ctx, d.marker)
 	switch {
 	case err == nil:
 		return outcome(string(node.Data) != d.tag, node.Stat), nil
-	case d.doubt == nil: // then it can't be ours: that it was there is enough
+	case d.doubt == nil: // no attempt of this call can have made the marker
 		return outcome(true, node.Stat), nil
 	}
 	return Outcome{}, d.error(err)
 }
 
-// failedOp returns which operation of a multi has failed, or -1 if it was the whole.
+// failedOp returns the index of the operation that failed in a multi, or -1 if the error is
+// not about one operation.
 func failedOp(err error) int {
 	if failed, ok := errors.AsType[*client.MultiError](err); ok {
 		return failed.Index
@@ -88,9 +89,9 @@ func failedOp(err error) int {
 	return -1
 }
 
-// without returns err with the operation's index as the caller counts, who knows of no
-// marker.
-func without(err error) error {
+// withoutMarker returns err with the operation's index in the caller's operations, which do
+// not include the marker.
+func withoutMarker(err error) error {
 	whole, ok := errors.AsType[*client.Error](err)
 	failed, ok2 := errors.AsType[*client.MultiError](err)
 	if !ok || !ok2 {

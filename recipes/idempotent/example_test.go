@@ -24,7 +24,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for range 2 { // the second is that of a program that has died and begins anew
+	for range 2 { // the second time as a program that has died and started again
 		done, err := requests.Do(ctx, "anna to ben, 2024-05-01",
 			client.SetOp("/anna", []byte("7"), 0),
 			client.SetOp("/ben", []byte("3"), 0))

@@ -11,11 +11,11 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 )
 
-// D30: a lost connection is not seen, and what was asked for is done once. When the
-// session ends the caller asks again, with another client.
+// A broken connection is hidden, and the request is done once. When the session ends, the
+// caller repeats the request with another client.
 func TestEveryFault(t *testing.T) { everyFault(t, false) }
 
-// With a session that is replaced the caller sees nothing of that either.
+// With RenewSession the end of a session is hidden too.
 func TestEveryFaultRenewed(t *testing.T) { everyFault(t, true) }
 
 func everyFault(t *testing.T, renew bool) {
@@ -49,7 +49,7 @@ func everyFault(t *testing.T, renew bool) {
 	})
 }
 
-// Pruning is begun anew by the next one.
+// A Prune that was interrupted is completed by the next one.
 func TestEveryFaultPrune(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		next := open(w.T, w.Look)
@@ -68,15 +68,15 @@ func TestEveryFaultPrune(t *testing.T) {
 	})
 }
 
-// D33: a queue that hides lost connections: each item is put in once, though whoever puts it
-// in loses connections and sessions, asks again, and has rivals that do the same.
+// A queue: each item is put in once, though producers lose connections and sessions, repeat
+// their requests, and compete with others that make the same requests.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		if err := settle.Ensure(s.Ctx, s.Look, "/items", client.CreateOptions{}); err != nil {
 			s.Fatal(err)
 		}
 		var mu sync.Mutex
-		firsts := make(map[string]int) // how often one was told to be the first
+		firsts := make(map[string]int) // how often a call reported that it was the first
 		last := 0
 		var work sync.WaitGroup
 		for i := range s.Clients() {
@@ -109,8 +109,8 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// horizon returns the last request that is to be made: as far as anybody has come before
-// the storm was over.
+// horizon returns the last request to make: the last one that any client had begun when the
+// storm was over.
 func horizon(mu *sync.Mutex, last *int, n int, s *trial.Storm) int {
 	mu.Lock()
 	defer mu.Unlock()
@@ -120,7 +120,7 @@ func horizon(mu *sync.Mutex, last *int, n int, s *trial.Storm) int {
 	return *last
 }
 
-// persist asks until the request is done, and reports whether it was by the last call.
+// persist repeats the request until it is done, and reports whether the last call did it.
 func persist(s *trial.Storm, i int, id string) (first bool) {
 	for s.Ctx.Err() == nil {
 		r, err := idempotent.New(s.Client(i), "/app/requests", idempotent.Options{})

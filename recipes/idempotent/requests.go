@@ -14,24 +14,25 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Options are what Requests can be told. The zero value is good for most.
+// Options configure Requests. The zero value is good for most.
 type Options struct {
-	// TTL is after how long a marker goes by itself: milliseconds. The servers must
-	// have such nodes switched on: Do fails with client.ErrUnimplemented if not, as
-	// Apache's by default. 0 is for markers that stay until Prune or Forget.
+	// TTL is the time after which the servers delete a marker; they count whole
+	// milliseconds. TTL nodes must be enabled on the servers: otherwise, as on Apache's
+	// by default, Do fails with client.ErrUnimplemented. With 0 markers stay until Prune
+	// or Forget.
 	TTL time.Duration
-	// ACL is that of new nodes; nil is client.OpenACL.
+	// ACL is the access list of new nodes; nil means client.OpenACL.
 	ACL []client.ACL
 }
 
-// Requests are changes that are made once. All methods may be called from any goroutine.
+// Requests makes each requested change once. All methods may be called from any goroutine.
 type Requests struct {
 	c    *client.Client
 	path string
 	o    Options
 }
 
-// New returns the requests with markers below path. It does not talk to the servers.
+// New returns the requests whose markers are below path. It sends no request.
 func New(c *client.Client, path string, o Options) (*Requests, error) {
 	if err := line.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("idempotent: %w", err)
@@ -42,10 +43,7 @@ func New(c *client.Client, path string, o Options) (*Requests, error) {
 	return &Requests{c: c.Steady(), path: path, o: o}, nil
 }
 
-// Path returns the path that the markers are below.
-func (r *Requests) Path() string { return r.path }
-
-// prefix begins the names of markers.
+// prefix is the prefix of markers' names.
 const prefix = "done-"
 
 func (r *Requests) marker(id string) (string, error) {
@@ -55,15 +53,15 @@ func (r *Requests) marker(id string) (string, error) {
 	return r.path + "/" + prefix + line.Escape(id), nil
 }
 
-// Outcome is what has become of a request that is done.
+// Outcome describes a request that is done.
 type Outcome struct {
-	// Before is whether it was done before this call.
+	// Before reports whether it was done before this call.
 	Before bool
-	// Results are those of the operations. They are nil if Before, and if the reply
-	// was lost.
+	// Results are the results of the operations. They are nil if Before is true, and if
+	// the reply was lost.
 	Results []client.OpResult
-	// Zxid and At are when it was done, At by the leader's clock. They are zero if the
-	// marker has gone since, and in the reply of servers that don't tell.
+	// Zxid and At tell when it was done, At by the leader's clock. They are zero if the
+	// marker has been deleted since, or if the server's reply does not contain them.
 	Zxid client.Zxid
 	At   time.Time
 }
@@ -76,10 +74,11 @@ func outcome(before bool, marker client.Stat) Outcome {
 	return o
 }
 
-// Do does the operations as one, unless that has been done under that id. Paths are
-// those of the client that New was given; any text is an id, but "". An operation's
-// error is that of Client.Multi. If an error is ambiguous it may have been done; for all
-// others it has not. Either way it may be asked for again.
+// Do does the operations in one transaction, unless a request with that id has been done.
+// Paths are relative to the namespace of the client that New was given. The id is any text
+// except "". If an operation fails, the error is as from Client.Multi. An ambiguous error
+// means that the request may have been done, any other error that it was not. In both cases
+// Do may be called again.
 func (r *Requests) Do(ctx context.Context, id string, ops ...client.Op) (Outcome, error) {
 	marker, err := r.marker(id)
 	if err != nil {
@@ -97,8 +96,8 @@ func (r *Requests) create(marker, tag string) client.Op {
 	return client.CreateOp(marker, []byte(tag), client.CreateOptions{ACL: r.o.ACL})
 }
 
-// Done reports whether a request has been done, as the server knows it, which may lag
-// behind: a client.Client.Sync before makes it now.
+// Done reports whether a request has been done. The client's server may lag behind the
+// others: call client.Client.Sync before it for the newest state.
 func (r *Requests) Done(ctx context.Context, id string) (Outcome, bool, error) {
 	marker, err := r.marker(id)
 	if err != nil {
@@ -108,8 +107,8 @@ func (r *Requests) Done(ctx context.Context, id string) (Outcome, bool, error) {
 	return outcome(found.Exists, found.Stat), found.Exists, err
 }
 
-// Forget removes a request's marker: nobody will ask for it again. There is no error if
-// there is none.
+// Forget deletes a request's marker: a later Do with the same id makes the change again. It
+// is no error if there is no marker.
 func (r *Requests) Forget(ctx context.Context, id string) error {
 	marker, err := r.marker(id)
 	if err != nil {
@@ -122,12 +121,12 @@ func (r *Requests) Forget(ctx context.Context, id string) error {
 	return err
 }
 
-// Prune removes the markers of requests that were done that long ago, by the leader's
-// clock, and returns how many. It reads each marker's Stat. What can't be removed is
-// left for the next time, and the error says why. recipes.ErrLayout if there is a child
-// that is no marker: nothing is removed then.
+// Prune deletes the markers of requests that were done at least age ago, by the leader's
+// clock, and returns their number. It reads each marker's Stat. If markers cannot be
+// deleted, the error is that of the first; the next Prune tries again. The error wraps
+// recipes.ErrLayout if a child is not a marker; then nothing is deleted.
 func (r *Requests) Prune(ctx context.Context, age time.Duration) (removed int, err error) {
-	// The change tells what time it is for the leader.
+	// The Mtime of this change is the leader's current time.
 	now, err := r.c.Set(ctx, r.path, nil, client.AnyVersion)
 	if errors.Is(err, client.ErrNoNode) {
 		return 0, nil
@@ -143,23 +142,23 @@ func (r *Requests) Prune(ctx context.Context, age time.Duration) (removed int, e
 	for _, marker := range old {
 		deletes = append(deletes, r.c.Async().Delete(marker, client.AnyVersion))
 	}
-	var errs error
+	var first error
 	for _, f := range deletes {
 		switch _, err := f.Wait(ctx); {
 		case err == nil:
 			removed++
-		case !errors.Is(err, client.ErrNoNode) && errs == nil: // the first says it all
-			errs = err
+		case !errors.Is(err, client.ErrNoNode) && first == nil:
+			first = err
 		}
 	}
-	return removed, errs
+	return removed, first
 }
 
-// before returns the markers made before that time, in milliseconds.
+// before returns the markers that are not newer than time, in milliseconds since 1970.
 func (r *Requests) before(ctx context.Context, time int64) (markers []string, err error) {
 	for e, err := range tree.Walk(ctx, r.c, r.path, tree.WalkOptions{Depth: 1}) {
 		if errors.Is(err, client.ErrNoNode) {
-			return nil, nil // it was empty, and has just gone
+			return nil, nil // the servers have just deleted the empty container
 		}
 		if err != nil {
 			return nil, err

@@ -25,19 +25,19 @@ func open(t *testing.T, c *client.Client) *idempotent.Requests {
 	return r
 }
 
-// enqueue is a change that would be seen if it were made twice.
+// enqueue is a change of which two would be visible.
 func enqueue() client.Op {
 	return client.CreateOp("/items/item-", nil, client.CreateOptions{Mode: client.PersistentSequential})
 }
 
-// items makes the parent of what enqueue makes.
+// items creates the parent of the nodes that enqueue creates.
 func items(w *trial.World) {
 	w.Helper()
 	_, err := w.Look.Create(w.Ctx, "/items", nil, client.CreateOptions{})
 	w.Must(err)
 }
 
-// What is asked for: one multi, and for a repeat a look at the marker.
+// A request costs one multi, and a repetition also a read of the marker.
 func TestTrace(t *testing.T) {
 	w := trial.New(t)
 	items(w)
@@ -61,7 +61,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// A repeat does nothing, also from another client, and is told when it was done.
+// A repetition, also by another client, does nothing and returns when the request was done.
 func TestRepeat(t *testing.T) {
 	w := trial.New(t)
 	items(w)
@@ -86,8 +86,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// What fails leaves no marker, and can be asked for again. The error counts operations
-// as its caller does.
+// A request that fails leaves no marker, and can be repeated. The index in the error counts
+// the caller's operations.
 func TestFailedOperation(t *testing.T) {
 	w := trial.New(t)
 	r := open(t, w.C)
@@ -111,7 +111,7 @@ func TestFailedOperation(t *testing.T) {
 	}
 }
 
-// Without operations it is a claim: one of all who ask is the first.
+// A request without operations is a claim: one of all callers is the first.
 func TestClaim(t *testing.T) {
 	w := trial.New(t)
 	const askers = 8
@@ -137,8 +137,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// Markers go when they are old, by the leader's clock, or when they are forgotten; then
-// the request is a new one.
+// Prune deletes markers that are old by the leader's clock, and Forget deletes one; then the
+// request is a new one.
 func TestPruneAndForget(t *testing.T) {
 	w := trial.New(t)
 	items(w)
@@ -165,7 +165,7 @@ func TestPruneAndForget(t *testing.T) {
 	}
 }
 
-// A marker with a time to live needs servers that have such nodes.
+// A marker with a TTL needs servers with TTL nodes enabled.
 func TestTTL(t *testing.T) {
 	w := trial.New(t)
 	r, err := idempotent.New(w.C, "/app/requests", idempotent.Options{TTL: time.Hour})
@@ -205,7 +205,7 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-// Children of somebody else are not removed, nor anything else then.
+// If a child is not a marker, Prune deletes nothing.
 func TestForeignChildren(t *testing.T) {
 	w := trial.New(t)
 	r := open(t, w.C)
@@ -224,8 +224,8 @@ func TestForeignChildren(t *testing.T) {
 	}
 }
 
-// The marker is forbidden by the time that its request is asked for again: the first try
-// may have been done all the same.
+// The ACL forbids creating the marker when the request is repeated: the first attempt may
+// have been done.
 func TestForbiddenInDoubt(t *testing.T) {
 	for when, cut := range map[string]func(*zktest.Proxy, zktest.Match) *zktest.Cut{
 		"before": (*zktest.Proxy).CutBefore, "after": (*zktest.Proxy).CutAfter,
@@ -253,8 +253,8 @@ func TestForbiddenInDoubt(t *testing.T) {
 	}
 }
 
-// An operation fails that comes behind the marker: so there was none, and nothing is in
-// doubt any more.
+// An operation after the marker fails: so there was no marker, and no earlier attempt was
+// done.
 func TestFailedOperationAfterDoubt(t *testing.T) {
 	w := trial.New(t)
 	items(w)

@@ -39,11 +39,12 @@
 // named for it, exclude each other; so do WriteLock and this package with the layout
 // Curator, and kazoo with the pattern "lock-". Two of the other libraries at one path never
 // do. Any other child makes every call fail with recipes.ErrLayout: it might be a
-// contender that this package does not understand. The same is true of all locks here.
+// contender that this package does not understand. The same is true of all locks in this
+// package.
 //
 // After number 2147483647 the servers continue with -2147483648. This package knows; the
-// others then let the newest place go first. Where a path may see so many locks, delete it
-// while nobody uses it: its numbers begin again.
+// others then let the newest place go first. If a path may reach that number, delete it
+// while it is not in use: its numbers begin again.
 //
 // # RWMutex
 //
@@ -63,13 +64,13 @@
 //
 // This is the layout of Curator's InterProcessReadWriteLock: Java programs take part. So do
 // kazoo's ReadLock and WriteLock (GUID__rlock__0000000004, GUID__lock__0000000005), which
-// this package knows, if they are told of ours:
+// this package knows, if they are configured to wait for those above:
 //
 //	zk.WriteLock(path, extra_lock_patterns=["__READ__", "__WRIT__"])
 //	zk.ReadLock(path, extra_lock_patterns=["__WRIT__"])
 //
 // Curator does not know kazoo's, so these two must not meet at one path. Readers of kazoo
-// 2.8 also wait for writers after them, which wait for them; that is so without us as well.
+// 2.8 also wait for writers after them, which wait for them, with or without this package.
 //
 // A holder may ask for the lock again with the context of its Held: a writer may read so,
 // and keep the read lock when it releases the write lock. What would wait for itself fails
@@ -123,18 +124,18 @@
 //
 // Several leases are held all at once or not at all. TryAcquire does not stand in the line;
 // leases that others wait for count as taken. Java programs take several leases one after
-// the other, and so may deadlock with each other and with us. kazoo's Semaphore has another
+// the other, and so may deadlock with each other and with this package. kazoo's Semaphore has another
 // layout and must not be used at the same path.
 //
-// Programs that say different numbers of leases could each believe to be right. So the first
+// Programs with different numbers of leases would exclude each other wrongly. So the first
 // one writes its number into the semaphore's node, as text, and the others fail with
 // ErrLimit. Java programs neither write nor read it. It disappears with the node, when
 // nobody has used the semaphore for a while. To change the number at once, set the data of
-// the node when all that say the old one have stopped, or use NewCountedSemaphore: a higher
+// the node when all programs with the old one have stopped, or use NewCountedSemaphore: a higher
 // number then wakes the contender that waits for room, and after a lower one nobody gets a
 // lease until enough are released.
 //
 // # Goroutines
 //
-// All types may be used from any goroutine. OnRevoke has one of its own while it runs.
+// All types may be used from any goroutine. OnRevoke runs in a separate goroutine.
 package lock

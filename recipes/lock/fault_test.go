@@ -69,7 +69,7 @@ func waiting(w *trial.World, ctx context.Context, m *lock.Mutex) <-chan outcome 
 	return out
 }
 
-// One waits while another holds the lock: A18, A20.
+// One waits while another holds the lock.
 func TestEveryFaultOfAWait(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		first := held(w, w.Look, lock.Options{})
@@ -102,7 +102,7 @@ func TestLockWithAContextThatHasEnded(t *testing.T) {
 	w.AwaitChildren("/l", 0)
 }
 
-// One gives up waiting: it leaves nothing, and the holder is not disturbed: A21.
+// One gives up waiting: it leaves nothing, and the holder is not disturbed.
 func TestEveryFaultOfAWaitGivenUp(t *testing.T) {
 	gaveUp := errors.New("gave up")
 	trial.Every(t, false, func(w *trial.World) {
@@ -147,7 +147,7 @@ func TestEveryFaultOfTryLock(t *testing.T) {
 	})
 }
 
-// With releases whatever happens, and reports when the lock was lost: E10, E11.
+// With releases whatever happens, and reports when the lock was lost.
 func TestEveryFaultOfWith(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		m := mutex(w, w.C, lock.Options{Reentrant: true})

@@ -177,14 +177,7 @@ func TestReleaseWithoutAConnection(t *testing.T) {
 	h := held(w, w.C, lock.Options{})
 	all, err := mutex(t, w.Look, lock.Options{}).Contenders(w.Ctx)
 	w.Must(err)
-	w.Proxy.Refuse()
-	states := w.C.States(w.Ctx)
-	w.Proxy.CutConnections()
-	for change := range states {
-		if change.To == client.StateSuspended {
-			break
-		}
-	}
+	w.Disconnect()
 	_, err = hold.Break(w.Ctx, w.Look, all[0])
 	w.Must(err)
 	other := held(w, w.Look, lock.Options{})
@@ -255,7 +248,7 @@ func (l listener) Lost(h *hold.Held, cause error) {
 	l.told <- fmt.Sprintf("lost %s %v", h.Path(), errors.Is(cause, recipes.ErrLost))
 }
 
-// As with Apache's LockListener, and it is notified of a loss, too: A24, E7.
+// As with Apache's LockListener, and it is notified of a loss, too.
 func TestListener(t *testing.T) {
 	w := trial.New(t)
 	l := listener{make(chan string, 10)}
@@ -325,7 +318,7 @@ func TestForeignChildren(t *testing.T) {
 	}
 }
 
-// The options' ACL is that of all nodes, and one that forbids is an error: E13.
+// The options' ACL is that of all nodes, and one that forbids is an error.
 func TestACL(t *testing.T) {
 	w := trial.New(t)
 	acl := []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}

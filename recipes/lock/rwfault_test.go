@@ -41,7 +41,7 @@ func exclusive(w *trial.World, l locker, h *hold.Held) {
 	}
 }
 
-// A27: the creates are protected.
+// The creates are protected.
 func TestRWEveryFaultOfAFreeLock(t *testing.T) {
 	for _, kind := range []lock.Kind{lock.Read, lock.Write} {
 		t.Run(kind.String(), func(t *testing.T) {

@@ -182,7 +182,7 @@ func (l *rw) describe(ctx context.Context, entries []line.Entry, set func(i int,
 }
 
 // rwNext is the rule of the line: a writer waits for any contender before it, a reader for
-// a writer (seeds.md A25).
+// a writer.
 func rwNext(entries []line.Entry, own int) int {
 	for i := own - 1; i >= 0; i-- {
 		// A read lock that was acquired beside another lock has the same number.

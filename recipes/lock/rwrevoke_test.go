@@ -52,7 +52,7 @@ func rwMustBe(w *trial.World, what string, got, want lock.Outcome, err error) {
 	}
 }
 
-// The holder is asked, finishes its work, and releases: A28, A29.
+// The holder is asked, finishes its work, and releases.
 func TestRevokeWithConsent(t *testing.T) {
 	for _, request := range []lock.Request{lock.AskRelease, lock.CuratorRevoke} {
 		both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
@@ -79,7 +79,7 @@ func TestRevokeWithConsent(t *testing.T) {
 	}
 }
 
-// The holder refuses, as often as it is asked: A29. Its data are there again.
+// The holder refuses, as often as it is asked. Its data are there again.
 func TestRevokeRefused(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		h, err := newLock(w.C, lock.RWOptions{Options: hold.Options{Data: []byte("me")}, OnRevoke: func(*hold.Held, lock.Kind) bool { return false }}).take(w.Ctx, lock.Read, 0)
@@ -120,8 +120,7 @@ func TestRevokeBySeveral(t *testing.T) {
 	})
 }
 
-// After the grace period the node is deleted, that one and no other, and the holder notices:
-// A30.
+// After the grace period the holder's node is deleted, and no other one, and the holder notices.
 func TestRevokeByForce(t *testing.T) {
 	refuse := func(*hold.Held, lock.Kind) bool { return false }
 	for grace, onRevoke := range map[time.Duration]func(*hold.Held, lock.Kind) bool{1: nil, 20 * time.Millisecond: nil, 30 * time.Millisecond: refuse} {
@@ -219,7 +218,7 @@ func TestBreak(t *testing.T) {
 }
 
 // The next contender asks the holders with lower priorities, and they release. Those with
-// higher ones are not asked: A31.
+// higher ones are not asked.
 func TestPriorityAsks(t *testing.T) {
 	w := trial.New(t)
 	asked := make(chan int, 10)

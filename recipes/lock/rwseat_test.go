@@ -179,7 +179,7 @@ func beginnings() (all []world) {
 
 // For three contenders of all kinds and priorities, in every order of joining, listing,
 // requesting the grant and leaving: nobody holds the lock together with a writer, and one of
-// them can always make progress (A31).
+// them can always make progress.
 func TestEveryInterleavingOfThree(t *testing.T) {
 	worlds := 0
 	for _, begin := range beginnings() {

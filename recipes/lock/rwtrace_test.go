@@ -153,8 +153,8 @@ func (c *crowd) take(kind lock.Kind, own int) *hold.Held {
 }
 
 // The end of a writer wakes all readers after it, once each: that is no herd, as it is the turn
-// of each of them (A26). The writer after them, and the readers after that one, are not
-// woken (A25).
+// of each of them. The writer after them, and the readers after that one, are not
+// woken.
 func TestTraceReadersAreReleasedTogether(t *testing.T) {
 	const n = 10
 	crowds(t, func(c *crowd, own int) {
@@ -190,7 +190,7 @@ func TestTraceReadersAreReleasedTogether(t *testing.T) {
 
 // A writer after readers watches the last of them. It is woken once if that is the last to
 // release, and once for each if they release in the opposite order, as it then watches each
-// in turn (A25). Nobody else is woken.
+// in turn. Nobody else is woken.
 func TestTraceWriterBehindReaders(t *testing.T) {
 	const n = 5
 	for _, newestFirst := range []bool{false, true} {
@@ -229,7 +229,7 @@ func TestTraceWriterBehindReaders(t *testing.T) {
 	}
 }
 
-// However many writers wait, each hand-over wakes one of them (A3, A22).
+// However many writers wait, each hand-over wakes one of them.
 func TestRWTraceOfAHerd(t *testing.T) {
 	const n = 10
 	crowds(t, func(c *crowd, own int) {
@@ -252,7 +252,7 @@ func TestRWTraceOfAHerd(t *testing.T) {
 }
 
 // Contenders of higher priority that come later go first. Each costs the writer after it one
-// wake-up, when the node that this one watches is deleted (A31).
+// wake-up, when the node that this one watches is deleted.
 func TestTraceOfLateArrivals(t *testing.T) {
 	const n = 6
 	w := trial.New(t)

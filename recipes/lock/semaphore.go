@@ -61,9 +61,6 @@ func (s *Semaphore) line(name, label string) *line.Line {
 	return &line.Line{Client: s.c, Path: line.Join(s.path, name), Layout: layout, ACL: s.o.ACL}
 }
 
-// Path returns the semaphore's path.
-func (s *Semaphore) Path() string { return s.path }
-
 // Acquire waits until n leases are free at once, and takes them: Held.Nodes has n paths, and
 // the loss of one is the loss of all. Callers that wait are served in the order in which
 // they came. The errors are those of Mutex.Lock, and ErrLimit if there are never n leases,

@@ -56,7 +56,7 @@ func TestTraceOfAFreeLease(t *testing.T) {
 }
 
 // However many wait, a lease that is returned wakes the one that watches the leases, and
-// that one's leaving of the line the next one: A3.
+// that one's leaving of the line the next one.
 func TestSemaphoreTraceOfAHerd(t *testing.T) {
 	const n = 8
 	w := trial.New(t)

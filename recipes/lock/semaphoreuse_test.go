@@ -139,7 +139,7 @@ func TestSemaphoreForeignChildren(t *testing.T) {
 	}
 }
 
-// A client that is not allowed to take part gets an error, and leaves no node (E13).
+// A client that is not allowed to take part gets an error, and leaves no node.
 func TestSemaphoreACL(t *testing.T) {
 	w := trial.New(t)
 	ours := client.DigestACL(client.PermAll, "ann", "secret")

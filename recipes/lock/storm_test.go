@@ -57,7 +57,7 @@ func (h *history) add(client int, s step, call, ret int64) {
 }
 
 // Clients lock, write and release while connections break, sessions end and leaders are
-// killed: A17, E1.
+// killed.
 func TestStorm(t *testing.T) {
 	for _, renew := range []bool{false, true} {
 		name := "sessions that end"

@@ -17,7 +17,7 @@ func mustTrace(w *trial.World, rec *zktest.Recording, want ...string) {
 	}
 }
 
-// What a lock costs that is free: A19, E2.
+// What a lock costs that is free.
 func TestTraceOfAFreeLock(t *testing.T) {
 	w := trial.New(t)
 	m := mutex(t, w.C, lock.Options{})
@@ -37,7 +37,7 @@ func TestTraceOfAFreeLock(t *testing.T) {
 	}
 }
 
-// A hand-over takes three round trips, and wakes nobody else: A19, A22, E6. The first
+// A hand-over takes three round trips, and wakes nobody else. The first
 // is the delete, as above.
 func TestTraceOfAHandOver(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Curator, lock.Kazoo, lock.WriteLock} {
@@ -64,7 +64,7 @@ func TestTraceOfAHandOver(t *testing.T) {
 	}
 }
 
-// However many wait, each hand-over wakes one of them and makes the same requests: A22, E3.
+// However many wait, each hand-over wakes one of them and makes the same requests.
 // Of the two events one goes to the owner of the node, which watched it while it held.
 func TestTraceOfAHerd(t *testing.T) {
 	const n = 20

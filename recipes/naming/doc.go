@@ -12,8 +12,9 @@
 //
 // # Names
 //
-// A name is one or several parts with "/" between them; a part is any text but "". What
-// stands before the last "/" is a context. A name can be bound and be a context as well.
+// A name consists of one or more parts, separated by "/". A part is any text except "".
+// The parts before the last "/" are a context. A name can be bound and be a context at
+// the same time.
 //
 // # Layout on the tree
 //
@@ -22,36 +23,36 @@
 //	/names/printers:           a context, a container, of printers/laser
 //	/names/printers:/laser
 //
-// Parts are percent-encoded as in URLs, all but letters and digits of ASCII and "-",
-// "_", ".", "~" ("." and ".." as a whole, too), and contexts end in ":". So names without
-// a "/" and of plain letters are nodes of the same name, which any program can read and
-// write; Curator and kazoo have no such recipe.
+// Parts are percent-encoded as in URLs: all characters except ASCII letters, digits, "-",
+// "_", "." and "~", and also the parts "." and "..". The nodes of contexts end in ":". A
+// name of plain letters without "/" is therefore a node of the same name, which any program
+// can read and write. Curator and kazoo have no such recipe.
 //
 // # What it guarantees
 //
-// Of all that bind one name, one succeeds until it is unbound. Rebind with a version
-// replaces what its caller has seen, and nothing else, unless the name was unbound and bound
-// anew meanwhile: versions begin anew then. Where that matters, rebind a name to an empty
-// value instead of unbinding it.
+// Of several programs that bind one name, one succeeds, until the name is unbound. Rebind
+// with a version replaces only the binding that its caller has seen, unless the name was
+// unbound and bound again meanwhile: versions then start at 0 again. Where that matters,
+// rebind a name to an empty value instead of unbinding it.
 //
-//   - The connection breaks before or after a request, or the servers lose their leader:
-//     it is found out whether the change was made, and if not it is made. If it can't be
-//     found out the error is client.IsAmbiguous. Two that bind a name persistently to the
-//     same value at the same moment may both be told that they have: put something in the
-//     value that tells them apart if that matters.
-//   - The session ends: ephemeral bindings are gone. Who wants them back binds again;
-//     a presence.Node does that by itself. Follow goes on with Options.RenewSession of
-//     the client, and ends with the error without.
-//   - The process is stopped for long: its ephemeral bindings go as with the session.
+//   - The connection breaks, or the leader is lost: the call finds out whether the change
+//     was made, and makes it if not. If that cannot be found out, the error is ambiguous:
+//     see client.IsAmbiguous. Two programs that bind a name persistently to the same value
+//     at the same moment may both succeed: where that matters, put something into the
+//     value that tells them apart.
+//   - The session ends: its ephemeral bindings are gone. Bind them again, or use a
+//     presence.Node, which does that. Follow continues if the client has
+//     Options.RenewSession, and otherwise ends with the error.
+//   - The process is stopped for a long time: its session ends, as above.
 //
-// Resolve asks a server, which may lag behind; a client.Client.Sync before makes it
-// that of now.
+// Resolve asks the client's server, which may lag behind the others: call
+// client.Client.Sync before it to get the newest binding.
 //
 // # What the caller must do
 //
-// Not keep what Resolve returns for long: follow the name instead.
+// Do not keep what Resolve returns for long: follow the name instead.
 //
 // # Goroutines
 //
-// Names have none, and may be used from any.
+// There are none. Names may be used from any goroutine.
 package naming

@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/naming"
 )
 
-// Whatever breaks, a name is bound as the callers were told.
+// With each fault, a name is bound as the calls reported.
 func TestEveryFault(t *testing.T) {
 	trial.Every(t, true, func(w *trial.World) {
 		names, look := open(w.T, w.C), open(w.T, w.Look)
@@ -31,7 +31,7 @@ func TestEveryFault(t *testing.T) {
 			switch {
 			case err == nil && got != is, err != nil && !client.IsAmbiguous(err) && got != was, got != was && got != is:
 				w.Errorf("after %s = %v the name is %q, before it was %q", what, err, got, was)
-			case err != nil: // as it would have been
+			case err != nil: // the error that an unharmed call would have returned
 				bindAs(w, look, name, is)
 			}
 		}
@@ -44,7 +44,7 @@ func TestEveryFault(t *testing.T) {
 	})
 }
 
-// bindAs makes a name be bound to a value, or with "-" not at all.
+// bindAs binds a name to a value, or unbinds it if the value is "-".
 func bindAs(w *trial.World, look *naming.Names, name, value string) {
 	w.Helper()
 	if err := look.Unbind(w.Ctx, name, client.AnyVersion); err != nil && !errors.Is(err, naming.ErrUnbound) {
@@ -53,7 +53,7 @@ func bindAs(w *trial.World, look *naming.Names, name, value string) {
 	if value == "-" {
 		return
 	}
-	// The version is that which the name would have.
+	// The version is the one that the name would have.
 	w.Must(look.Bind(w.Ctx, name, []byte("0")))
 	for _, v := range []string{"2", "3"} {
 		if value == "1" {
@@ -69,8 +69,8 @@ func bindAs(w *trial.World, look *naming.Names, name, value string) {
 	w.Must(look.Bind(w.Ctx, name, []byte(value)))
 }
 
-// Clients bind names and lose their sessions. Each name is bound by one of them at a
-// time, as they were told, and those of ended sessions are free again.
+// Clients bind names and lose their sessions. At any time each name is bound by one of them,
+// as the calls reported. When a session has ended, its names are free again.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		const names = 3
@@ -90,7 +90,7 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// bindOnce binds a name, sees that it is its own, and frees it.
+// bindOnce binds a name, checks that the binding is its own, and unbinds it.
 func bindOnce(s *trial.Storm, i int, name, value string) (bound bool) {
 	c := s.Client(i)
 	names, id := open(s.T, c), session(c)
@@ -102,7 +102,7 @@ func bindOnce(s *trial.Storm, i int, name, value string) (bound bool) {
 		s.Errorf("bind = %v", err)
 		return false
 	}
-	// As long as the session lives nobody else can bind the name, or change this one.
+	// As long as the session lives, no other client can bind the name or change the binding.
 	b, err := names.Resolve(s.Ctx, name)
 	if err == nil && (string(b.Value) != value || b.Owner != id) {
 		s.Errorf("%s was bound to %s by session %v, but is %+v", name, value, id, b)

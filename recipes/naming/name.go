@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// contextMark ends the nodes of contexts. Escaped text has none.
+// contextMark is the suffix of contexts' nodes. Escaped text does not contain it.
 const contextMark = ":"
 
 // dir returns the path of a context; "" is the root of all names.
@@ -32,7 +32,7 @@ func (n *Names) node(name string) (string, error) {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		context, last = name[:i], name[i+1:]
 		if context == "" {
-			last = "" // "/x" has an empty part, too
+			last = "" // "/x" has an empty part too
 		}
 	}
 	dir, err := n.dir(context)

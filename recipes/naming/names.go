@@ -16,15 +16,15 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// ErrUnbound is that a name is not bound.
+// ErrUnbound means that a name is not bound.
 var ErrUnbound = errors.New("name is not bound")
 
-// ErrBound is that a name is bound already.
+// ErrBound means that a name is already bound.
 var ErrBound = errors.New("name is bound already")
 
-// Options are what Names can be told.
+// Options configure Names.
 type Options struct {
-	// ACL is that of new nodes; nil is client.OpenACL.
+	// ACL is the access list of new nodes; nil means client.OpenACL.
 	ACL []client.ACL
 }
 
@@ -35,7 +35,7 @@ type Names struct {
 	o    Options
 }
 
-// New returns the names below path. It does not talk to the servers.
+// New returns the names below path. It sends no request.
 func New(c *client.Client, path string, o Options) (*Names, error) {
 	if err := line.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("naming: %w", err)
@@ -47,20 +47,19 @@ func New(c *client.Client, path string, o Options) (*Names, error) {
 type Binding struct {
 	Name  string
 	Value []byte
-	// Version is for Rebind and Unbind. It begins with 0 anew when a name that was
-	// unbound is bound again.
+	// Version is for Rebind and Unbind. It starts at 0 each time the name is bound.
 	Version int32
-	// Owner is the session that the binding ends with, or 0 if it is persistent.
+	// Owner is the session at whose end the binding ends, or 0 if it is persistent.
 	Owner client.SessionID
 }
 
-// Bind binds a name to a value, until it is unbound. The error wraps ErrBound if it is
-// bound already. A nil value is an empty one.
+// Bind binds a name to a value, until it is unbound. The error wraps ErrBound if the name
+// is already bound. A nil value is an empty one.
 func (n *Names) Bind(ctx context.Context, name string, value []byte) error {
 	return n.bind(ctx, name, value, client.Persistent)
 }
 
-// BindEphemeral is Bind until the client's session ends.
+// BindEphemeral is Bind for a binding that ends with the client's session.
 func (n *Names) BindEphemeral(ctx context.Context, name string, value []byte) error {
 	return n.bind(ctx, name, value, client.Ephemeral)
 }
@@ -73,7 +72,7 @@ func (n *Names) bind(ctx context.Context, name string, value []byte, mode client
 	if value == nil {
 		value = []byte{}
 	}
-	const rounds = 10 // a container may be deleted between being made and being used
+	const rounds = 10 // the servers may delete a new container before it is used
 	for round := 1; ; round++ {
 		_, err := settle.Create(ctx, n.c, path, value, settle.CreateOptions{Mode: mode, ACL: n.o.ACL})
 		if errors.Is(err, client.ErrNodeExists) && !client.IsAmbiguous(err) {
@@ -88,12 +87,12 @@ func (n *Names) bind(ctx context.Context, name string, value []byte, mode client
 	}
 }
 
-// Rebind replaces the value of a name that is bound, if its version is version, or
-// whatever it is if that is client.AnyVersion. It returns the new version. The error
-// wraps ErrUnbound if the name is not bound, and client.ErrBadVersion if somebody was
-// faster.
+// Rebind replaces the value of a bound name and returns the new version. The binding must
+// have the given version, unless that is client.AnyVersion. The error wraps ErrUnbound if
+// the name is not bound, and client.ErrBadVersion if it has another version.
 //
-// It takes a rebind to the same value at the same moment for its own.
+// If another client rebinds the name to the same value at the same moment, both may
+// succeed.
 func (n *Names) Rebind(ctx context.Context, name string, value []byte, version int32) (int32, error) {
 	path, err := n.node(name)
 	if err != nil {
@@ -105,23 +104,23 @@ func (n *Names) Rebind(ctx context.Context, name string, value []byte, version i
 	for {
 		at := version
 		if version == client.AnyVersion {
-			found, err := n.c.Exists(ctx, path) // if a server that lags behind has none, the set will tell
+			found, err := n.c.Exists(ctx, path) // if it is missing only on this server, Set still finds it
 			if err != nil {
 				return 0, wrap("rebind", name, err)
 			}
 			at = found.Stat.Version
 		}
 		stat, err := settle.Set(ctx, n.c, path, value, at)
-		faster := errors.Is(err, client.ErrBadVersion) && !client.IsAmbiguous(err)
-		if !faster || version != client.AnyVersion {
+		conflict := errors.Is(err, client.ErrBadVersion) && !client.IsAmbiguous(err)
+		if !conflict || version != client.AnyVersion {
 			return stat.Version, wrap("rebind", name, err)
 		}
 	}
 }
 
-// Unbind ends a binding, if its version is version, or whatever it is if that is
-// client.AnyVersion. The error wraps ErrUnbound if the name is not bound. Contexts that
-// nothing is bound in any more are deleted by the servers, some time later.
+// Unbind ends a binding. The binding must have the given version, unless that is
+// client.AnyVersion. The error wraps ErrUnbound if the name is not bound. The servers
+// delete a context some time after its last name was unbound.
 func (n *Names) Unbind(ctx context.Context, name string, version int32) error {
 	path, err := n.node(name)
 	if err != nil {
@@ -147,7 +146,7 @@ func binding(name string, data []byte, stat client.Stat) Binding {
 	return Binding{Name: name, Value: data, Version: stat.Version, Owner: stat.EphemeralOwner}
 }
 
-// wrap says what was done to which name, and that a name without a node is not bound.
+// wrap adds the verb and the name to an error, and ErrUnbound if there is no node.
 func wrap(verb, name string, err error) error {
 	switch {
 	case err == nil:
@@ -158,10 +157,10 @@ func wrap(verb, name string, err error) error {
 	return fmt.Errorf("%s %q: %w", verb, name, err)
 }
 
-// Follow returns what a name is bound to now, and then after each change, skipping what is
-// not the newest any more. While it is not bound that comes as an error that wraps
-// ErrUnbound, and is followed by more; any other error is the last: the cause of ctx's
-// end, what ended the session, or a server's.
+// Follow returns the binding of a name, and then the newest binding after each change. An
+// error that wraps ErrUnbound means that the name is not bound at the moment; more follows.
+// Any other error is the last: the cause of ctx's end, what ended the session, or a
+// server's error.
 func (n *Names) Follow(ctx context.Context, name string) iter.Seq2[Binding, error] {
 	return func(yield func(Binding, error) bool) {
 		path, err := n.node(name)
@@ -184,7 +183,7 @@ func (n *Names) Follow(ctx context.Context, name string) iter.Seq2[Binding, erro
 	}
 }
 
-// raw is the codec of data as they are.
+// raw is the codec of a value that is the data itself.
 type raw struct{}
 
 func (raw) Encode(v []byte) ([]byte, error)    { return v, nil }
@@ -192,13 +191,13 @@ func (raw) Decode(data []byte) ([]byte, error) { return data, nil }
 
 // Entry is a name in a list.
 type Entry struct {
-	Name    string // whole, with the context's
-	Context bool   // whether it is a context; a bound name has an Entry without
+	Name    string // the whole name, with its context
+	Context bool   // whether the entry is a context; a name that is bound too has two entries
 }
 
-// List returns the names in a context, sorted: those that are bound, and those of
-// contexts. "" is the context of names without "/". A context that does not exist has
-// none. The error wraps recipes.ErrLayout if there is a node that is neither.
+// List returns the names and the contexts in a context, sorted. "" is the context of names
+// without "/". A context that does not exist is empty. The error wraps recipes.ErrLayout if
+// there is a node that is neither a binding nor a context.
 func (n *Names) List(ctx context.Context, context string) ([]Entry, error) {
 	dir, err := n.dir(context)
 	if err != nil {

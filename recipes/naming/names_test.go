@@ -24,8 +24,8 @@ func open(t *testing.T, c *client.Client) *naming.Names {
 	return n
 }
 
-// A5: a name is registered, resolved, changed and removed, each with one request once its
-// context is there.
+// A name is bound, resolved, rebound and unbound with one request each once its context
+// exists.
 func TestTrace(t *testing.T) {
 	w := trial.New(t)
 	names := open(t, w.C)
@@ -50,7 +50,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// That a name is not bound is not said by a server that lags behind.
+// Rebind and Unbind return ErrUnbound only if the leader knows of no binding: a server that
+// lags behind does not decide.
 func TestTraceUnbound(t *testing.T) {
 	w := trial.New(t)
 	names := open(t, w.C)
@@ -70,7 +71,7 @@ func TestTraceUnbound(t *testing.T) {
 	}
 }
 
-// Whoever follows a name is woken once for each change, of its being there, too.
+// A follower is woken once for each change, also when the name is bound or unbound.
 func TestTraceFollow(t *testing.T) {
 	w := trial.New(t)
 	names, admin := open(t, w.C), open(t, w.Look)
@@ -112,7 +113,7 @@ func TestTraceFollow(t *testing.T) {
 	}
 }
 
-// Names may be of any characters, and be bound and contexts as well.
+// A name may have any characters, and may be bound and be a context at the same time.
 func TestAnyName(t *testing.T) {
 	w := trial.New(t)
 	names := open(t, w.C)
@@ -137,7 +138,7 @@ func TestAnyName(t *testing.T) {
 	}
 }
 
-// listAll returns all names that are bound in a context and those below.
+// listAll returns all bound names in a context and in the contexts below it.
 func listAll(ctx context.Context, names *naming.Names, context string) (all []string, err error) {
 	entries, err := names.List(ctx, context)
 	for _, e := range entries {
@@ -174,7 +175,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// One of two that bind a name succeeds; the other is told that it is bound.
+// One of two programs that bind a name succeeds; the other gets ErrBound.
 func TestBound(t *testing.T) {
 	w := trial.New(t)
 	names := open(t, w.C)
@@ -216,7 +217,7 @@ func TestBound(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An ephemeral binding goes with the session of whoever made it.
+// An ephemeral binding ends with its session.
 func TestEphemeral(t *testing.T) {
 	w := trial.New(t)
 	w.Must(open(t, w.C).BindEphemeral(w.Ctx, "a/b", []byte("1")))

@@ -105,7 +105,7 @@ func (c *counter) step(ctx context.Context, wait bool) error {
 	return c.r.Post(strconv.Itoa(c.n))
 }
 
-// Workers of several goroutines each, in storms (seeds.md C45): monitors see the
+// Workers of several goroutines each, in storms: monitors see the
 // statuses of each worker in order, and the last one in the end.
 func TestBoardStorm(t *testing.T) {
 	const end = 1 << 40

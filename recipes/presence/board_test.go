@@ -56,7 +56,7 @@ func await(w *trial.World, b *presence.Board, want string) presence.BoardView {
 	panic("unreachable")
 }
 
-// What a monitor sees of a worker's life (seeds.md B2, C43).
+// What a monitor sees of a worker's life.
 func TestBoardMonitor(t *testing.T) {
 	w := trial.New(t)
 	var r *presence.Reporter
@@ -101,7 +101,7 @@ func TestBoardWorkerFields(t *testing.T) {
 	}
 }
 
-// The hazard of the book, in six steps (seeds.md C44):
+// The hazard of the book, in six steps:
 //  1. The worker begins a task and sets its status to "working".
 //  2. The request meets trouble with the network.
 //  3. The worker completes the task, and the outcome of the request is not known yet.
@@ -167,7 +167,7 @@ func TestBoardBackToTheStatusBefore(t *testing.T) {
 }
 
 // The create of the worker's node was done, and its reply lost: the node that exists is
-// its own (seeds.md C42).
+// its own.
 func TestBoardRegistrationWhoseReplyIsLost(t *testing.T) {
 	w := trial.New(t)
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/workers", client.CreateOptions{}))

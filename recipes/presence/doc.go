@@ -1,5 +1,5 @@
-// Package presence has the recipes about who is there: programs show themselves on the
-// tree for as long as they live, and others see them.
+// Package presence has recipes with which programs announce that they are alive, and other
+// programs see them.
 //
 //   - Node: an ephemeral node that comes back after the end of a session or a deletion.
 //   - Group: members join, release their Membership, and see each other.
@@ -39,12 +39,11 @@
 // # What it guarantees
 //
 // A Node exists at most once, and not after Close. Its data is the newest that was set: an
-// older one is never written over it, not even when the reply to a set was lost (seeds.md
-// C44). Its goroutine looks what there is whenever it does not know. The same is true of
-// what is made of Nodes: members, workers and instances.
+// older one never replaces it, even if the reply to a set was lost: the Node first reads
+// which data is there. The same is true of members, workers and instances, which are Nodes.
 //
 //   - The connection breaks, or the leader is lost: hidden. Followers and Providers keep
-//     what they know, and say that it is stale.
+//     what they know, and report that it is stale.
 //   - The session ends: with client.Options.RenewSession the Node comes back in the next
 //     session, with its newest data; others see it go and come. A node of the session
 //     before is waited for, not deleted. Otherwise it ends with recipes.ErrLost.
@@ -56,8 +55,8 @@
 //   - Other nodes among the children: recipes.ErrLayout. A Group with layout Party, and a
 //     Provider, skip them.
 //
-// Followers miss nobody that stays. Changes that come faster than the loop takes them are
-// put together.
+// Followers do not miss a member that stays. Changes that come faster than the loop takes
+// them are combined.
 //
 // # How partitions change hands
 //

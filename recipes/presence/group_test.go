@@ -80,8 +80,7 @@ func (v *views) want(diff, members string) {
 	}
 }
 
-// One joins, others see it; one leaves, one dies, and others see that, too (seeds.md
-// A7, B23).
+// One joins, others see it; one leaves, one dies, and others see that, too.
 func TestGroupMembersComeAndGo(t *testing.T) {
 	for _, layout := range []presence.Layout{presence.Named, presence.Party, presence.ShallowParty} {
 		t.Run(layout.String(), func(t *testing.T) {
@@ -213,7 +212,7 @@ func TestGroupTraceOfMember(t *testing.T) {
 	groupAwaitTrace(w, rec, "delete /g/a", "event NodeDeleted /g/a")
 }
 
-// A change costs a follower one event (seeds.md A3), and two small reads if a member joins or
+// A change costs a follower one event, and two small reads if a member joins or
 // leaves, or one if its data has changed. However many members there are, nobody reads the
 // list again.
 func TestGroupTraceOfFollower(t *testing.T) {

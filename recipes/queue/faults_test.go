@@ -50,7 +50,7 @@ func each(t *testing.T, name string, fn func(w *trial.World)) {
 }
 
 // What an offer says that it did it has done, also if a consumer takes the item at
-// once, so that it can't be found afterwards (seeds.md D21-D24).
+// once, so that it can't be found afterwards.
 func TestEveryFaultOfAnOffer(t *testing.T) {
 	for _, g := range []queue.Guarantee{queue.ExactlyOnce, queue.AtLeastOnce, queue.AtMostOnce} {
 		each(t, []string{"exactly", "atleast", "atmost"}[g], func(w *trial.World) {

@@ -73,7 +73,7 @@ func TestPriorities(t *testing.T) {
 }
 
 // What comes while a consumer works, and is more urgent, is next: the consumer does not
-// go by the list that it has (seeds.md A16).
+// go by the list that it has.
 func TestPriorityComesWhileAConsumerWorks(t *testing.T) {
 	w := trial.New(t)
 	q, other := openPriority(w, w.C, "/q", queue.Options{}), openPriority(w, w.Other(), "/q", queue.Options{})
@@ -87,7 +87,7 @@ func TestPriorityComesWhileAConsumerWorks(t *testing.T) {
 	take("a")
 	rec := w.Record()
 	w.Must(other.Offer(w.Ctx, []byte("urgent"), 1))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // the reply comes behind the event
+	w.Must(w.C.Sync(w.Ctx, "/q")) // the reply comes after the event
 	take("urgent")
 	take("b")
 	if n := count(rec.All(), isList); n != 0 {

@@ -64,7 +64,7 @@ func TestLease(t *testing.T) {
 }
 
 // An item whose consumer dies is available again, and the consumer, should it only have
-// been thought dead, can't acknowledge it any more (seeds.md D34, D35).
+// been thought dead, can't acknowledge it any more.
 func TestLeaseOfADeadConsumer(t *testing.T) {
 	w := trial.New(t)
 	q, other := openLeased(w, w.C, "/q", queue.Options{}), openLeased(w, w.Other(), "/q", queue.Options{})
@@ -134,7 +134,7 @@ func TestLeasedClose(t *testing.T) {
 }
 
 // A claim that somebody has deleted is lost: the next consumer's is not touched by an
-// acknowledgement that comes late, be it ours or kazoo's.
+// acknowledgement that comes late, ours or kazoo's.
 func TestLeaseThatWasTakenAway(t *testing.T) {
 	for _, by := range []string{"zkd", "kazoo"} {
 		w := trial.New(t)

@@ -187,7 +187,7 @@ func TestExclusiveDeposed(t *testing.T) {
 	}
 }
 
-// Ephemeral items are deleted with the session that offered them; others stay (seeds.md A13).
+// Ephemeral items are deleted with the session that offered them; others stay.
 func TestEphemeralItems(t *testing.T) {
 	w := trial.New(t)
 	producer := w.Other()

@@ -29,7 +29,7 @@ func expect(w *trial.World, rec *zktest.Recording, what string, want ...string) 
 }
 
 // An offer is one request, whatever the guarantee, once there is a receipt; no lock, and
-// no look at what has become of it (seeds.md D15, D23).
+// no look at what has become of it.
 func TestTraceOffer(t *testing.T) {
 	w := trial.New(t)
 	q := open(w, w.C, "/q", queue.Options{})
@@ -56,7 +56,7 @@ func TestTraceFirstOffer(t *testing.T) {
 	}
 }
 
-// The list is read once, and again when it is used up; no watch is set (A14, D16).
+// The list is read once, and again when it is used up; no watch is set.
 func TestTracePoll(t *testing.T) {
 	w := trial.New(t)
 	q, other := open(w, w.C, "/q", queue.Options{}), open(w, w.Look, "/q", queue.Options{})
@@ -80,7 +80,7 @@ func TestTracePoll(t *testing.T) {
 	}
 }
 
-// At an empty queue the consumer sets one watch and is woken once (A14, D18).
+// At an empty queue the consumer sets one watch and is woken once.
 func TestTraceTake(t *testing.T) {
 	w := trial.New(t)
 	q, other := open(w, w.C, "/q", queue.Options{}), open(w, w.Look, "/q", queue.Options{})
@@ -95,7 +95,7 @@ func TestTraceTake(t *testing.T) {
 		taken <- err
 	}()
 	w.Must(rec.Await(w.Ctx, "the watch", func(r zktest.Traced) bool { return r.Watch }))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply is behind that of the watch
+	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply comes after the one that set the watch
 	w.Must(other.Offer(w.Ctx, nil))
 	w.Must(<-taken)
 	expect(w, rec, "take", "getChildren /q", "getChildren /q watch", "sync /q", "event NodeChildrenChanged /q",
@@ -118,7 +118,7 @@ func TestTraceGivenUp(t *testing.T) {
 		taken <- err
 	}()
 	w.Must(rec.Await(w.Ctx, "the watch", func(r zktest.Traced) bool { return r.Watch }))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply is behind that of the watch
+	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply comes after the one that set the watch
 	cancel(enough)
 	if err := <-taken; !errors.Is(err, enough) {
 		t.Errorf("Take = %v, want %v", err, enough)
@@ -129,7 +129,7 @@ func TestTraceGivenUp(t *testing.T) {
 }
 
 // An item that comes between the look at an empty queue and the watch is not missed: an
-// offer and a take race again and again (seeds.md D19).
+// offer and a take race again and again.
 func TestNoItemIsMissed(t *testing.T) {
 	for kind, k := range kinds {
 		w := trial.New(t)
@@ -148,7 +148,7 @@ func TestNoItemIsMissed(t *testing.T) {
 }
 
 // Each item wakes one of many calls that wait for leases, and acknowledgements wake none: the
-// number of wake-ups depends on the items, not on the waiters (A3).
+// number of wake-ups depends on the items, not on the waiters.
 func TestTraceLeasesHaveNoHerd(t *testing.T) {
 	const workers, items = 8, 8
 	w := trial.New(t)

@@ -137,7 +137,7 @@ func TestTraceTakeOfADraft(t *testing.T) {
 		taken <- err
 	}()
 	w.Must(rec.Await(w.Ctx, "a read of the second draft", func(r zktest.Traced) bool { return strings.HasSuffix(r.Path, d.Item) }))
-	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply is behind that of the read
+	w.Must(w.C.Sync(w.Ctx, "/q")) // its reply comes after that of the read
 	w.Must(other.Prepare(w.Ctx, queue.NewDraft(nil)))
 	w.Must(other.Offer(w.Ctx, d))
 	w.Must(<-taken)
@@ -213,7 +213,7 @@ func TestFlagOfADraftThatWasReadAhead(t *testing.T) {
 }
 
 // An item that is gone when its flag is set again was taken: it is not looked for, and
-// not offered again (seeds.md D23, D24).
+// not offered again.
 func TestGoneIsTaken(t *testing.T) {
 	w := trial.New(t)
 	q, other := openTwoPhase(w, w.C, "/q", queue.Options{}), openTwoPhase(w, w.Look, "/q", queue.Options{})
@@ -245,7 +245,7 @@ func TestGoneIsTaken(t *testing.T) {
 }
 
 // An offer that is repeated blindly, in the same session, the next one or another
-// process, is one item, though a consumer takes it at once (seeds.md C48, D24).
+// process, is one item, though a consumer takes it at once.
 func TestEveryFaultOfTwoPhase(t *testing.T) {
 	for _, renew := range []bool{false, true} {
 		t.Run(fmt.Sprintf("renew=%t", renew), func(t *testing.T) {

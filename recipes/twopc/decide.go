@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Await waits until there is a decision, and does nothing for it. client.ErrNoNode if
-// there is no transaction, or no more.
+// Await waits until another program has decided. The error wraps client.ErrNoNode if the
+// transaction has not begun or has ended.
 func (t *Transaction) Await(ctx context.Context) (Decision, error) {
 	for {
 		rec, w, err := t.readW(ctx)
@@ -27,14 +27,14 @@ func (t *Transaction) Await(ctx context.Context) (Decision, error) {
 	}
 }
 
-// Decide watches the votes, decides when they are all there, and returns the decision:
-// its own or somebody else's. Commit takes all votes, and that all sites which are
-// ephemeral are there when it is recorded; one vote to abort, or one ephemeral site
-// that has failed, is enough to abort.
+// Decide watches the votes, decides when it can, and returns the decision: its own or that
+// of another program. It commits if all sites have voted to commit and all ephemeral sites
+// are alive when the decision is recorded. It aborts if one site has voted to abort, or one
+// ephemeral site has failed.
 //
-// Where the coordinator calls it, and sites call Await, that takes a number of
-// messages in proportion to that of sites (seeds.md A36). Where all sites call it (A33)
-// it takes the square of that, but none of them is needed by the others.
+// If the coordinator calls Decide and the sites call Await, the number of messages is in
+// proportion to the number of sites. If all sites call Decide, it is in proportion to the
+// square of that, but no site depends on another one.
 func (t *Transaction) Decide(ctx context.Context) (Decision, error) {
 	d := &deciding{Transaction: t, c: t.c.Steady()}
 	defer func() { d.drop(ctx) }()
@@ -46,7 +46,7 @@ func (t *Transaction) Decide(ctx context.Context) (Decision, error) {
 	}
 }
 
-// deciding is a Decide under way. Each watch is nil if it has to be set.
+// deciding is a Decide under way. A watch is nil if it has to be set.
 type deciding struct {
 	*Transaction
 	c   *client.Client
@@ -57,11 +57,11 @@ type deciding struct {
 	vote     *client.Watch // of the first site that has not voted
 
 	present map[string]bool // ephemeral sites that have joined
-	failed  bool            // one of them is gone
+	failed  bool            // an ephemeral site that has joined is gone
 	commits []client.Op     // checks that the first sites have voted to commit, in the order of rec.Sites
 }
 
-// step looks at what has changed, and decides or waits for the next change.
+// step reads what has changed, and then decides or waits for the next change.
 func (d *deciding) step(ctx context.Context) (rec record, err error) {
 	if d.decision == nil {
 		d.rec, d.decision, err = d.readW(ctx)
@@ -85,16 +85,16 @@ func (d *deciding) step(ctx context.Context) (rec record, err error) {
 	default:
 		rec, err = d.settle(ctx, d.rec, verdict)
 	}
-	if err == nil && !rec.decided() { // a site has gone in between
+	if err == nil && !rec.decided() { // a site's node was deleted meanwhile
 		d.drop(ctx)
 		*d = deciding{Transaction: d.Transaction, c: d.c}
 	}
 	return rec, err
 }
 
-// look finds out which ephemeral sites are there, and whether one has failed: each that
-// came or went has counted in the cversion, so one that is gone shows, though nobody
-// may have seen it.
+// look finds out which ephemeral sites have joined, and whether one has failed. The node's
+// cversion counts each creation and deletion of a child, so it shows a failure even if no
+// program has seen the site's node.
 func (d *deciding) look(ctx context.Context) error {
 	list, err := d.c.ChildrenW(ctx, d.path)
 	if err != nil {
@@ -115,7 +115,8 @@ func (d *deciding) look(ctx context.Context) error {
 	return nil
 }
 
-// count returns what the votes come to, without an Outcome if some are missing.
+// count returns the decision that follows from the votes, without an Outcome if votes are
+// missing.
 func (d *deciding) count(ctx context.Context) (Decision, error) {
 	if d.failed {
 		return Decision{Abort, "a site has failed"}, nil
@@ -128,17 +129,17 @@ func (d *deciding) count(ctx context.Context) (Decision, error) {
 		vote, stat, err := d.voteOf(ctx, site)
 		switch {
 		case errors.Is(err, client.ErrNoNode) && d.rec.Ephemeral:
-			return Decision{}, nil // the watch on the list will tell
+			return Decision{}, nil // the watch on the list fires
 		case errors.Is(err, client.ErrNoNode):
 			return d.missing(ctx, site, err)
 		case err != nil:
 			return Decision{}, err
-		case vote == Abort: // by another program, as Vote decides at once
-			return Decision{Abort, fmt.Sprintf("site %q has voted so", site)}, nil
+		case vote == Abort: // by a program without this package: Vote would have decided
+			return Decision{Abort, fmt.Sprintf("site %q has voted to abort", site)}, nil
 		case vote == Commit:
 			d.commits = append(d.commits, client.CheckOp(d.site(site), stat.Version))
 		case vote != "":
-			return Decision{}, fmt.Errorf("%w: the node of site %q has %q, which is no vote", recipes.ErrLayout, site, vote)
+			return Decision{}, fmt.Errorf("%w: the node of site %q contains %q, which is not a vote", recipes.ErrLayout, site, vote)
 		}
 	}
 	if d.vote != nil {
@@ -147,8 +148,8 @@ func (d *deciding) count(ctx context.Context) (Decision, error) {
 	return Decision{Outcome: Commit}, nil
 }
 
-// missing says what it means that a site's node is not there that Begin has made: the
-// transaction has ended, or somebody has deleted it.
+// missing returns the decision, or an error, when a node that Begin created does not exist:
+// the transaction has been decided and ended, or somebody has deleted the node.
 func (d *deciding) missing(ctx context.Context, site string, err error) (Decision, error) {
 	if rec, _, err := d.read(ctx); err != nil || rec.decided() {
 		return rec.Decision, err
@@ -156,7 +157,7 @@ func (d *deciding) missing(ctx context.Context, site string, err error) (Decisio
 	return Decision{}, fmt.Errorf("%w: the node of site %q was deleted: %w", recipes.ErrLayout, site, err)
 }
 
-// voteOf returns a site's vote. If it has none yet it leaves a watch in d.vote.
+// voteOf returns a site's vote. If there is none yet, it sets the watch d.vote.
 func (d *deciding) voteOf(ctx context.Context, site string) (Outcome, client.Stat, error) {
 	node, err := d.c.Get(ctx, d.site(site))
 	if err != nil || len(node.Data) > 0 {
@@ -174,7 +175,7 @@ func (d *deciding) voteOf(ctx context.Context, site string) (Outcome, client.Sta
 	return "", node.Stat, nil
 }
 
-// wait waits until one of the watches fires, and takes that out.
+// wait waits until one of the watches fires, and sets it to nil.
 func (d *deciding) wait(ctx context.Context) error {
 	var fired **client.Watch
 	select {
@@ -187,7 +188,7 @@ func (d *deciding) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := (*fired).Err() // that of the session's end
+	err := (*fired).Err() // not nil if the session has ended
 	*fired = nil
 	return err
 }

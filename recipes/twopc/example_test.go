@@ -31,7 +31,7 @@ func Example() {
 	plan := twopc.Plan{Sites: []string{"bank", "shop"}, Data: []byte("5 from bank to shop")}
 	fmt.Println("begin:", tx.Begin(ctx, plan))
 
-	for _, name := range plan.Sites { // each in a process of its own
+	for _, name := range plan.Sites { // usually each in another process
 		site, err := tx.Join(ctx, name)
 		if err != nil {
 			fmt.Println(err)

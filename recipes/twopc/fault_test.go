@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/twopc"
 )
 
-// gone reports whether an error is that C's session has ended, and fails the test for
-// any other.
+// gone reports whether err means that C's session has ended, and fails the test if it means
+// anything else.
 func gone(w *trial.World, what string, err error) bool {
 	w.Helper()
 	if err != nil && !(w.Expires && (errors.Is(err, client.ErrSessionExpired) || errors.Is(err, recipes.ErrLost))) {
@@ -21,8 +21,7 @@ func gone(w *trial.World, what string, err error) bool {
 	return err != nil
 }
 
-// C is the coordinator, and does everything that one does. If it is lost another one
-// goes on where it was.
+// C is the coordinator. If its session ends, another one continues.
 func TestEveryFaultOfCoordinator(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		tx, other := transaction(w, w.C), transaction(w, w.Look)
@@ -51,8 +50,8 @@ func TestEveryFaultOfCoordinator(t *testing.T) {
 	})
 }
 
-// C is a site. Whatever befalls it, all come to the same; and if it has voted to commit
-// and lives that is to commit.
+// C is a site. With each fault, all learn the same decision. If C has voted to commit and
+// lives, the decision is to commit.
 func TestEveryFaultOfSite(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -90,7 +89,7 @@ func TestEveryFaultOfSite(t *testing.T) {
 	}
 }
 
-// site does what a site does.
+// site joins, votes and awaits the decision.
 func site(ctx context.Context, c *client.Client, vote twopc.Outcome) (twopc.Decision, error) {
 	tx, err := twopc.New(c, path, twopc.Options{})
 	if err != nil {
@@ -106,13 +105,12 @@ func site(ctx context.Context, c *client.Client, vote twopc.Outcome) (twopc.Deci
 	return tx.Decide(ctx)
 }
 
-// again does it once more with another session. If the site is ephemeral it may have
-// failed without having joined at all.
+// again repeats it with another session. An ephemeral site may have failed before it joined.
 func again(w *trial.World, vote twopc.Outcome) (twopc.Decision, error) {
 	return site(w.Ctx, w.Other(), vote)
 }
 
-// Anybody may abort, whatever befalls it.
+// Abort works with each fault.
 func TestEveryFaultOfAbort(t *testing.T) {
 	trial.Every(t, false, func(w *trial.World) {
 		other := transaction(w, w.Look)

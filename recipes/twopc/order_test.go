@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/recipes/twopc"
 )
 
-// history is one order of things: site a has voted to commit; behind the reply to Decide's
-// request of number vote site b votes, and behind that of number later something else
+// history is one order of events: site a has voted to commit. After the reply to Decide's
+// request number vote, site b votes. After the reply to request number later, something else
 // happens, unless there is a decision by then.
 type history struct {
 	ephemeral   bool
@@ -21,8 +21,8 @@ type history struct {
 	what        string // "nothing", "abort" by somebody, or "expire": site a fails
 }
 
-// Whatever comes between two requests of Decide, it returns what is recorded; that is to
-// commit only if all have voted so, and none of them had failed or was aborted before.
+// Whatever happens between two requests of Decide, it returns the recorded decision. That is
+// to commit only if all sites have voted to commit, none had failed, and nobody had aborted.
 func TestEveryOrder(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -33,7 +33,7 @@ func TestEveryOrder(t *testing.T) {
 	for _, ephemeral := range []bool{false, true} {
 		first := waits
 		if ephemeral {
-			first = 4 // then it waits for b to be there
+			first = 4 // Decide then waits for b to join
 		}
 		for vote := 1; vote <= first; vote++ {
 			for _, b := range []twopc.Outcome{twopc.Commit, twopc.Abort} {

@@ -17,7 +17,7 @@ const (
 	sitePrefix   = "site-"
 )
 
-// Outcome is a site's vote, and what the votes come to.
+// Outcome is a site's vote, and the result of a transaction.
 type Outcome string
 
 // The outcomes.
@@ -26,17 +26,17 @@ const (
 	Abort  Outcome = "abort"
 )
 
-// Decision is what has become of a transaction. It never changes.
+// Decision is the result of a transaction. Once recorded, it never changes.
 type Decision struct {
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Reason says why it was aborted, for people.
+	// Reason tells people why the transaction was aborted.
 	Reason string `json:"reason,omitempty"`
 }
 
-// record is the data of the decision's node. Invariant: it is written twice at most,
-// first by Begin, without an outcome, and then at version 0 with one.
+// record is the data of the node "decision". Invariant: it is written at most twice, first
+// by Begin, without an outcome, and then with one as version 1.
 type record struct {
-	ID        string   `json:"id"` // tells this transaction from others at the path
+	ID        string   `json:"id"` // a GUID, different for each Begin at the path
 	Sites     []string `json:"sites"`
 	Ephemeral bool     `json:"ephemeral,omitempty"`
 	Decision
@@ -45,7 +45,7 @@ type record struct {
 func (r record) decided() bool { return r.Outcome != "" }
 
 func (r record) encode() []byte {
-	data, _ := json.Marshal(r) // strings and a bool can't fail
+	data, _ := json.Marshal(r) // which cannot fail for strings and a bool
 	return data
 }
 
@@ -56,8 +56,8 @@ func (t *Transaction) decode(data []byte) (r record, err error) {
 	return r, nil
 }
 
-// get is Get. If there is no node it waits until the server knows what the leader does:
-// one may have heard of the transaction before the server has.
+// get is Client.Get. If there is no node, it tries again after a Sync: the caller may have
+// heard of the transaction before its server has.
 func (t *Transaction) get(ctx context.Context, path string) ([]byte, client.Stat, error) {
 	c := t.c.Steady()
 	node, err := c.Get(ctx, path)
@@ -81,7 +81,7 @@ func (t *Transaction) read(ctx context.Context) (record, client.Stat, error) {
 	return rec, stat, err
 }
 
-// readW is read that sets a watch, unless there is a decision or an error.
+// readW is read and sets a watch, unless there is a decision or an error.
 func (t *Transaction) readW(ctx context.Context) (record, *client.Watch, error) {
 	rec, _, err := t.read(ctx)
 	if err != nil || rec.decided() {
@@ -95,11 +95,11 @@ func (t *Transaction) readW(ctx context.Context) (record, *client.Watch, error) 
 	return rec, node.Watch, err
 }
 
-// settle records a decision if there is none, and returns what is recorded then. It is
-// still undecided if one of the guards did not hold: then the caller looks again.
+// settle records a decision unless there is one, and returns the record. The record is
+// still undecided if one of the guards failed; then the caller counts the votes again.
 //
-// This is what makes the transaction atomic: of all that want to decide, whatever they
-// have seen of the votes, one is the first to write version 1, and all go by that.
+// This makes the transaction atomic: of several programs that try to decide, whatever votes
+// they have seen, only one can write version 1, and all adopt that decision.
 func (t *Transaction) settle(ctx context.Context, rec record, d Decision, guards ...client.Op) (record, error) {
 	rec.Decision = d
 	_, err := t.c.Steady().Multi(ctx, append(guards, client.SetOp(t.node(decisionNode), rec.encode(), 0))...)

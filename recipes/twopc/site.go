@@ -12,18 +12,18 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// Site is one of those who vote. It may be used from any goroutine.
+// Site is a participant that votes. It may be used from any goroutine.
 type Site struct {
 	t    *Transaction
-	c    *client.Client // for ephemeral sites, of the node's session only
+	c    *client.Client // for an ephemeral site: in the session of its node only
 	name string
 	rec  record
 	data []byte
 }
 
-// Join returns the site of that name in the transaction. An ephemeral site joins once,
-// and counts as failed when the session ends: client.ErrNodeExists if it has joined.
-// client.ErrNoNode if there is no transaction, or no more.
+// Join returns the site with that name. An ephemeral site joins once, and counts as failed
+// when the session ends. The error wraps client.ErrNodeExists if an ephemeral site has
+// already joined, and client.ErrNoNode if the transaction has not begun or has ended.
 func (t *Transaction) Join(ctx context.Context, name string) (*Site, error) {
 	s, err := t.join(ctx, name)
 	if err != nil {
@@ -54,25 +54,25 @@ func (t *Transaction) join(ctx context.Context, name string) (*Site, error) {
 	return s, err
 }
 
-// Data returns the transaction itself: Plan.Data. The caller must not change it.
+// Data returns Plan.Data. The caller must not change it.
 func (s *Site) Data() []byte { return s.data }
 
-// Vote votes. It is final: after Commit the site has to wait for the decision, and to
-// be able to do the transaction until then, also if it fails meanwhile. Abort decides
-// the transaction at once (seeds.md A34).
+// Vote casts the site's vote, which is final. After Commit the site must wait for the
+// decision, and must remain able to make the change, even if it fails meanwhile. Abort
+// decides the transaction at once.
 //
-// To vote the same again is no error, so it can be repeated, by another process, too.
-// ErrVoted if the site has voted otherwise. The error wraps recipes.ErrLost if the
-// site is ephemeral and its node is gone.
+// It is no error to cast the same vote again, so Vote can be repeated, also by another
+// process. The error wraps ErrVoted if the site has cast the other vote, and
+// recipes.ErrLost if the site is ephemeral and its node is gone.
 func (s *Site) Vote(ctx context.Context, v Outcome) error {
 	var err error
 	switch {
 	case v != Commit && v != Abort:
 		err = fmt.Errorf("%w: %q is no vote", client.ErrBadArguments, v)
 	case s.rec.Outcome == Commit && v == Abort:
-		err = fmt.Errorf("%w: the transaction is committed", ErrVoted) // which took a vote to commit
+		err = fmt.Errorf("%w: the transaction is committed", ErrVoted) // so this site has voted to commit
 	case s.rec.decided():
-		// It can't matter any more.
+		// The vote has no effect.
 	case v == Commit:
 		err = s.commit(ctx)
 	default:
@@ -86,10 +86,10 @@ func (s *Site) commit(ctx context.Context) error {
 	return s.voted(ctx, Commit, err)
 }
 
-// abort votes and decides in one change.
+// abort votes and decides in one multi.
 func (s *Site) abort(ctx context.Context) error {
 	rec := s.rec
-	rec.Decision = Decision{Abort, fmt.Sprintf("site %q has voted so", s.name)}
+	rec.Decision = Decision{Abort, fmt.Sprintf("site %q has voted to abort", s.name)}
 	for {
 		_, err := s.c.Steady().Multi(ctx,
 			client.SetOp(s.t.site(s.name), []byte(Abort), 0),
@@ -97,14 +97,14 @@ func (s *Site) abort(ctx context.Context) error {
 		failed, _ := errors.AsType[*client.MultiError](err)
 		switch {
 		case failed != nil && failed.Index == 1 && errors.Is(err, client.ErrBadVersion):
-			return nil // it was aborted before: without this vote it can't be committed
+			return nil // it was aborted already: it cannot be committed without this vote
 		case !client.IsAmbiguous(err) || ctx.Err() != nil:
 			return s.voted(ctx, Abort, err)
 		}
 	}
 }
 
-// voted looks whether a vote that failed was there already.
+// voted returns the result of a vote that ended with err: nil if the site has that vote.
 func (s *Site) voted(ctx context.Context, v Outcome, err error) error {
 	switch {
 	case s.rec.Ephemeral && errors.Is(err, client.ErrNoNode):

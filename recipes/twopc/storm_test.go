@@ -12,9 +12,9 @@ import (
 )
 
 // Transaction after transaction of both kinds and in both modes, while connections
-// break, sessions end and leaders are killed; some sites vote to abort, and somebody
-// aborts from outside now and then. All that learn a decision learn the same; it is to
-// commit only if all have voted so; and everybody learns it.
+// break, sessions end and leaders are killed. Some sites vote to abort, and sometimes another
+// client calls Abort. All learn the decision and learn the same one, which is to commit only
+// if all sites have voted to commit.
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 3}, func(s *trial.Storm) {
 		rng := rand.New(rand.NewPCG(s.Seed, 1))
@@ -37,7 +37,7 @@ type stormy struct {
 	path string
 
 	mu    sync.Mutex
-	votes map[string]twopc.Outcome // that went well
+	votes map[string]twopc.Outcome // of the sites that have called Vote
 	seen  []twopc.Decision
 }
 
@@ -62,7 +62,7 @@ func (st *stormy) run(rng *rand.Rand) twopc.Outcome {
 	if rng.IntN(8) == 0 {
 		work.Go(func() { st.note(st.transaction(st.Client(0)).Abort(st.Ctx, "from outside")) })
 	}
-	st.note(look.Decide(st.Ctx)) // it has no faults, so everybody is done some time
+	st.note(look.Decide(st.Ctx)) // this client has no faults, so all others finish
 	work.Wait()
 	d, err := look.Decide(st.Ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (st *stormy) transaction(c *client.Client) *twopc.Transaction {
 	return tx
 }
 
-// note keeps a decision that somebody has seen. It reports whether one has.
+// note records the decision that a call returned, and reports whether there was one.
 func (st *stormy) note(d twopc.Decision, err error) bool {
 	if err != nil {
 		if !trial.Passing(err) {
@@ -106,7 +106,7 @@ func (st *stormy) note(d twopc.Decision, err error) bool {
 	return true
 }
 
-// site does a site's work until it knows the decision, with several sessions if need be.
+// site does a site's work until it knows the decision, with several sessions if necessary.
 func (st *stormy) site(i int, name string, vote twopc.Outcome, peers bool) {
 	for st.Ctx.Err() == nil {
 		tx := st.transaction(st.Client(i))

@@ -13,8 +13,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/twopc"
 )
 
-// What one site costs where there is a coordinator: it does not depend on how many
-// sites there are.
+// With a coordinator, the cost of one site does not depend on the number of sites.
 func TestTraceSite(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -23,7 +22,7 @@ func TestTraceSite(t *testing.T) {
 	w.Must(join(w, w.C, "a").Vote(w.Ctx, twopc.Commit))
 	awaited := background(w.Ctx, transaction(t, w.C).Await)
 	w.Must(rec.Await(w.Ctx, "watch", func(r zktest.Traced) bool { return r.Watch }))
-	_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind that of the watch's
+	_, err := w.C.Exists(w.Ctx, "/") // its reply comes after the one that set the watch
 	w.Must(err)
 	mustDecide(t, background(w.Ctx, transaction(t, w.Look).Decide), twopc.Commit)
 	mustDecide(t, awaited, twopc.Commit)
@@ -43,7 +42,7 @@ func TestTraceSite(t *testing.T) {
 	}
 }
 
-// What the coordinator does when all have voted, and that it leaves no watch.
+// The coordinator's requests when all sites have voted. It leaves no watch.
 func TestTraceDecide(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -69,8 +68,8 @@ func TestTraceDecide(t *testing.T) {
 	mustBe(t, w.C.CheckWatches(w.Ctx, path+"/site-a", client.AnyWatches), client.ErrNoWatcher)
 }
 
-// messages returns how many requests and events the votes of n sites take but for the last
-// one, which decides: where all that wait for a vote do when it comes.
+// messages returns the number of requests and events of the votes of n sites, except the
+// last vote, which decides. All that wait for a vote react when it comes.
 func messages(t *testing.T, n int, peers bool) int {
 	w := trial.New(t)
 	var names []string
@@ -122,15 +121,15 @@ func awaitWatches(w *trial.World, rec *zktest.Recording, name string, n int, cli
 	w.Must(rec.Await(w.Ctx, "watches of "+name, func(zktest.Traced) bool {
 		return n == len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch || !strings.HasSuffix(r.Path, name) }))
 	}))
-	for _, c := range clients { // the reply comes behind that of the watch
+	for _, c := range clients { // the reply comes after the one that set the watch
 		_, err := c.Exists(w.Ctx, "/")
 		w.Must(err)
 	}
 }
 
-// With a coordinator the messages grow as the number of sites, without one as its
-// square (seeds.md A36): a vote is one request, and each who decides has an event of it,
-// reads it, and reads the next one and watches it. Here the coordinator decides, too.
+// With a coordinator the number of messages is in proportion to the number of sites, without
+// one to its square: a vote is one request, and each Decide receives its event, reads it, and
+// reads and watches the next one. Here the coordinator decides, too.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{4, 16} {

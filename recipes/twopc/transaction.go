@@ -13,13 +13,13 @@ import (
 	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
-// ErrVoted is that a site has voted otherwise before: a vote is final.
+// ErrVoted means that the site has already cast the other vote: a vote is final.
 var ErrVoted = errors.New("the site has voted otherwise")
 
-// ErrUndecided is that something can't be done before there is a decision.
+// ErrUndecided means that a transaction cannot be ended because there is no decision.
 var ErrUndecided = errors.New("the transaction is not decided")
 
-// Transaction is what several sites do all or not at all. It may be used from any
+// Transaction is a change that all of several sites make, or none. It may be used from any
 // goroutine.
 type Transaction struct {
 	c    *client.Client
@@ -27,27 +27,26 @@ type Transaction struct {
 	acl  []client.ACL
 }
 
-// Options are what a Transaction can be told. The zero value is good for most.
+// Options configure a Transaction. The zero value is good for most.
 type Options struct {
-	// ACL is that of new nodes; nil is client.OpenACL. All that take part must be
-	// allowed to read, to write and, where sites are ephemeral, to create.
+	// ACL is the access list of new nodes; nil means client.OpenACL. All participants must
+	// be allowed to read, to write and, if sites are ephemeral, to create.
 	ACL []client.ACL
 }
 
-// Plan says what a transaction is to be.
+// Plan describes a transaction.
 type Plan struct {
-	// Sites are the names of those who vote.
+	// Sites are the names of the sites, which vote.
 	Sites []string
-	// Data is the transaction itself. Leave it nil where the sites get it in another
-	// way (seeds.md A35).
+	// Data describes the change to the sites. Leave it nil if they learn it in another way.
 	Data []byte
-	// Ephemeral has each site make its own node, which goes with its session: a site
-	// that fails before the decision is a vote to abort (seeds.md A37). Otherwise
-	// Begin makes the nodes, and a site may come back with another session.
+	// Ephemeral makes each site create its own node, which is deleted with its session: a
+	// site that fails before the decision counts as a vote to abort. Otherwise Begin
+	// creates the nodes, and a site may come back in another session.
 	Ephemeral bool
 }
 
-// New returns the transaction at path. Nothing is asked of the servers yet.
+// New returns the transaction at path. It sends no request.
 func New(c *client.Client, path string, o Options) (*Transaction, error) {
 	if c == nil {
 		return nil, fmt.Errorf("transaction: %w: client is nil", client.ErrBadArguments)
@@ -58,8 +57,8 @@ func New(c *client.Client, path string, o Options) (*Transaction, error) {
 	return &Transaction{c: c, path: path, acl: o.ACL}, nil
 }
 
-// Begin makes the transaction's nodes, all in one change. client.ErrNodeExists if
-// there is another transaction at the path.
+// Begin creates the transaction's nodes in one multi. The error wraps client.ErrNodeExists
+// if there is another transaction at the path.
 func (t *Transaction) Begin(ctx context.Context, p Plan) error {
 	if err := p.check(); err != nil {
 		return t.wrap(ctx, "begin", err)
@@ -77,10 +76,10 @@ func (t *Transaction) Begin(ctx context.Context, p Plan) error {
 	return t.wrap(ctx, "begin", t.create(ctx, rec.ID, ops))
 }
 
-// create does the operations, once.
+// create does the operations once.
 func (t *Transaction) create(ctx context.Context, id string, ops []client.Op) error {
-	const rounds = 10 // a container may be deleted between being made and being used
-	var doubt error   // of an attempt of which no reply came
+	const rounds = 10 // the servers may delete a new container before it is used
+	var doubt error   // of an attempt whose reply was lost
 	for round := 1; ; {
 		_, err := t.c.Steady().Multi(ctx, ops...)
 		switch {
@@ -90,7 +89,7 @@ func (t *Transaction) create(ctx context.Context, id string, ops []client.Op) er
 			rec, _, readErr := t.read(ctx)
 			switch {
 			case readErr == nil && rec.ID == id:
-				return nil // an attempt of which no reply came
+				return nil // by an attempt whose reply was lost
 			case doubt != nil && readErr != nil && !errors.Is(readErr, client.ErrNoNode) && !errors.Is(readErr, recipes.ErrLayout):
 				return line.InDoubt(doubt, readErr)
 			}
@@ -110,7 +109,7 @@ func (t *Transaction) create(ctx context.Context, id string, ops []client.Op) er
 
 func (p Plan) check() error {
 	if len(p.Sites) == 0 {
-		return fmt.Errorf("%w: Sites is empty, but somebody has to vote", client.ErrBadArguments)
+		return fmt.Errorf("%w: Sites is empty: at least one site must vote", client.ErrBadArguments)
 	}
 	for i, site := range p.Sites {
 		if site == "" || strings.ContainsAny(site, "/\x00") {
@@ -123,9 +122,9 @@ func (p Plan) check() error {
 	return nil
 }
 
-// Abort has the transaction aborted unless it is decided already, and returns the
-// decision that it has. Anybody may do that, as when a site or the coordinator is not
-// heard of any more. The reason is for people.
+// Abort aborts the transaction unless it is already decided, and returns its decision. Any
+// program may call it, for example when a site or the coordinator has failed. The reason is
+// for people.
 func (t *Transaction) Abort(ctx context.Context, reason string) (Decision, error) {
 	for {
 		rec, _, err := t.read(ctx)
@@ -138,16 +137,16 @@ func (t *Transaction) Abort(ctx context.Context, reason string) (Decision, error
 	}
 }
 
-// End deletes the transaction's nodes. To be called when all sites have done what was
-// decided: who comes later finds nothing, and must not guess. ErrUndecided if there is
-// no decision; there is no error if there is no transaction.
+// End deletes the transaction's nodes. Call it when all sites have carried out the decision:
+// a later caller cannot learn it. The error wraps ErrUndecided if there is no decision. It
+// is no error if there is no transaction.
 func (t *Transaction) End(ctx context.Context) error {
 	return t.wrap(ctx, "end", t.end(ctx))
 }
 
 func (t *Transaction) end(ctx context.Context) error {
 	c := t.c.Steady()
-	if err := c.Sync(ctx, t.path); err != nil { // else it may look undecided still
+	if err := c.Sync(ctx, t.path); err != nil { // this server may not know the decision yet
 		return err
 	}
 	for {
@@ -183,7 +182,7 @@ func (t *Transaction) end(ctx context.Context) error {
 	}
 }
 
-// checkNames finds children that are not the transaction's.
+// checkNames returns an error if a child is not one of the transaction's nodes.
 func (t *Transaction) checkNames(rec record, names []string) error {
 	for _, name := range names {
 		site, ok := strings.CutPrefix(name, sitePrefix)

@@ -32,7 +32,7 @@ type result struct {
 	err error
 }
 
-// background calls Decide or Await beside the test.
+// background calls Decide or Await in another goroutine.
 func background(ctx context.Context, fn func(context.Context) (twopc.Decision, error)) <-chan result {
 	done := make(chan result, 1)
 	go func() {
@@ -76,8 +76,8 @@ func kinds(t *testing.T, fn func(w *trial.World, ephemeral bool)) {
 	}
 }
 
-// The coordinator alone watches, and all hear of it (seeds.md A36). The transaction is
-// in its node (A35).
+// The coordinator decides, and all sites learn the decision. The transaction's data is in its
+// node.
 func TestCoordinator(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(w *trial.World, ephemeral bool) {
@@ -111,7 +111,7 @@ func TestCoordinator(t *testing.T) {
 	})
 }
 
-// All sites watch all (seeds.md A33); the transaction comes to them another way (A35).
+// All sites call Decide; they learn the change in another way.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(w *trial.World, ephemeral bool) {
@@ -133,8 +133,7 @@ func TestPeers(t *testing.T) {
 	})
 }
 
-// One vote to abort is enough, though others are missing, and no commit comes after it
-// (seeds.md A34).
+// One vote to abort is sufficient, though others are missing, and no commit follows.
 func TestEarlyAbort(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(w *trial.World, ephemeral bool) {
@@ -152,7 +151,7 @@ func TestEarlyAbort(t *testing.T) {
 		}
 		mustDecide(w, decided, twopc.Abort)
 		c := join(w, w.Other(), "c")
-		w.Must(c.Vote(w.Ctx, twopc.Commit)) // it comes too late to matter
+		w.Must(c.Vote(w.Ctx, twopc.Commit)) // too late to have an effect
 		w.Must(c.Vote(w.Ctx, twopc.Commit))
 		d, err := transaction(w, w.C).Decide(w.Ctx)
 		if d.Outcome != twopc.Abort || err != nil {
@@ -161,8 +160,8 @@ func TestEarlyAbort(t *testing.T) {
 	})
 }
 
-// A site that fails before the decision aborts the transaction, whatever it has voted,
-// and whether or not somebody was watching (seeds.md A37).
+// If an ephemeral site fails before the decision, the transaction is aborted, whatever the
+// site has voted, and whether or not another program was watching.
 func TestFailedSite(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -195,7 +194,7 @@ func TestFailedSite(t *testing.T) {
 	}
 }
 
-// What is decided stays, though the votes of ephemeral sites are gone.
+// A decision stays when the votes of ephemeral sites are gone.
 func TestDecisionOutlastsSites(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -209,7 +208,7 @@ func TestDecisionOutlastsSites(t *testing.T) {
 	mustDecide(t, background(w.Ctx, tx.Await), twopc.Commit)
 }
 
-// The coordinator dies: who waits is blocked until somebody takes its place, or aborts.
+// The coordinator dies: sites in Await are blocked until another program decides or aborts.
 func TestCoordinatorDies(t *testing.T) {
 	t.Parallel()
 	for name, recover := range map[string]func(*twopc.Transaction, context.Context) (twopc.Decision, error){
@@ -252,7 +251,7 @@ func TestGivesUp(t *testing.T) {
 			w.Must(rec.Await(w.Ctx, "watches", func(zktest.Traced) bool {
 				return 2+i == len(slices.DeleteFunc(rec.All(), func(r zktest.Traced) bool { return !r.Watch }))
 			}))
-			_, err := w.C.Exists(w.Ctx, "/") // its reply comes behind those of the watches'
+			_, err := w.C.Exists(w.Ctx, "/") // its reply comes after those that set the watches
 			w.Must(err)
 			cancel(why)
 			mustBe(w, (<-done).err, why)
@@ -305,7 +304,7 @@ func TestBadUse(t *testing.T) {
 	w.Must(w.Look.Delete(w.Ctx, path+"/lock", 0))
 }
 
-// What somebody else has made of the nodes is an error, and nothing is decided by it.
+// If another program has damaged the nodes, that is an error and leads to no decision.
 func TestDisturbedLayout(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -337,7 +336,7 @@ func TestForbidden(t *testing.T) {
 	mustBe(t, err, client.ErrNoAuth)
 }
 
-// Who comes with a vote to abort when it is committed is not told that all is well.
+// A vote to abort fails if the transaction is committed.
 func TestVoteAfterDecision(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
@@ -350,8 +349,8 @@ func TestVoteAfterDecision(t *testing.T) {
 	mustBe(t, again.Vote(w.Ctx, twopc.Abort), twopc.ErrVoted)
 }
 
-// A Begin whose reply was lost, and which may not look what came of it, is in doubt. It is
-// not somebody else's transaction.
+// If the reply to Begin was lost and the ACL forbids reading the nodes, the error is ambiguous:
+// it does not mean that another program has begun a transaction.
 func TestBeginInDoubt(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)

@@ -20,7 +20,7 @@ func counterOpen(t *testing.T, c *client.Client, o value.CounterOptions) *value.
 	return n
 }
 
-// final returns the number as nobody changes it any more.
+// final returns the number when there are no more changes.
 func final(t *testing.T, ctx context.Context, look *client.Client) int64 {
 	t.Helper()
 	if err := look.Sync(ctx, "/"); err != nil {
@@ -33,7 +33,7 @@ func final(t *testing.T, ctx context.Context, look *client.Client) int64 {
 	return now.Value
 }
 
-// result is what a count's caller knows.
+// result is what the caller of a count knows.
 func result(n int64, err error) any {
 	switch {
 	case err == nil:
@@ -44,7 +44,7 @@ func result(n int64, err error) any {
 	return failed{}
 }
 
-// Whatever request the connection breaks at, acknowledged counts are in the number, once.
+// With each fault, the number contains each acknowledged count once.
 func TestCounterEveryFaultExact(t *testing.T) {
 	counterEveryFault(t, value.CounterOptions{Exact: true}, false)
 }
@@ -55,7 +55,7 @@ func TestCounterEveryFaultExactRenewed(t *testing.T) {
 
 func TestCounterEveryFaultPlain(t *testing.T) { counterEveryFault(t, value.CounterOptions{}, false) }
 
-// The same with a lock, which is asked for after each lost try.
+// The same with a lock, which is acquired after each conflict.
 func TestCounterEveryFaultLocked(t *testing.T) {
 	counterEveryFault(t, value.CounterOptions{Exact: true, Lock: "/app/lock", Tries: 1}, false)
 }
@@ -67,7 +67,7 @@ func counterEveryFault(t *testing.T, o value.CounterOptions, renew bool) {
 			h.note(0, counterCount{delta: 1}, func() any {
 				rivals := 1 - i%2
 				did, err := n.ChangeBy(w.Ctx, func(n int64) (int64, error) {
-					for ; rivals > 0; rivals-- { // somebody else is faster
+					for ; rivals > 0; rivals-- { // another client is faster
 						h.note(1, counterCount{delta: 1}, func() any {
 							did, err := other.Increment(w.Ctx)
 							return result(did.After, err)
@@ -106,7 +106,7 @@ func TestCounterStormLocked(t *testing.T) {
 	counterStorm(t, value.CounterOptions{Exact: true, Lock: "/app/lock", Tries: 1})
 }
 
-// Counts and reads of clients that everything befalls are explained by one number.
+// One number explains all counts and reads of clients in a storm.
 func counterStorm(t *testing.T, o value.CounterOptions) {
 	trial.Storms(t, trial.Weather{Seeds: 2, Faults: 20}, func(s *trial.Storm) {
 		h := new(history)
@@ -130,7 +130,7 @@ func counterStorm(t *testing.T, o value.CounterOptions) {
 							}
 							now, err := n.Get(s.Ctx)
 							if err != nil {
-								return failed{} // a read has no effect, whatever came of it
+								return failed{} // a read has no effect
 							}
 							return now.Value
 						})
@@ -151,7 +151,7 @@ func counterStorm(t *testing.T, o value.CounterOptions) {
 	})
 }
 
-// Each of a crowd gets its own numbers, and as many as it asked for.
+// Each of many clients gets its own numbers, and as many as it requested.
 func TestCounterCrowd(t *testing.T) {
 	for _, o := range []value.CounterOptions{{}, {Exact: true}, {Lock: "/app/lock", Tries: 2}} {
 		t.Run(fmt.Sprintf("exact=%t,lock=%q", o.Exact, o.Lock), func(t *testing.T) {

@@ -33,7 +33,7 @@ func counting(seed int64) porcupine.Model {
 			case failed:
 				return true, n
 			case unknown:
-				return true, n + c.delta // never is at the end, where nobody looks
+				return true, n + c.delta // "never" is an effect at the end, after all reads
 			default:
 				return out.(int64) == n+c.delta, n + c.delta
 			}
@@ -48,20 +48,20 @@ type history struct {
 	ops   []porcupine.Operation
 }
 
-// note runs do and notes it. do returns the number, or failed, or unknown.
+// note runs do and records the call. do returns the number, failed, or unknown.
 func (h *history) note(who int, c counterCount, do func() any) {
 	call := h.clock.Add(1)
 	out := do()
 	end := h.clock.Add(1)
 	if _, ok := out.(unknown); ok {
-		end = math.MaxInt64 // it may happen yet
+		end = math.MaxInt64 // it may still take effect
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, porcupine.Operation{ClientId: who, Input: c, Call: call, Output: out, Return: end})
 }
 
-// check has Porcupine look for an order of all that explains what everybody was told.
+// check lets Porcupine search for an order of all calls that explains their results.
 func (h *history) check(t *testing.T, seed int64) {
 	t.Helper()
 	if got := porcupine.CheckOperationsTimeout(counting(seed), h.ops, 20*time.Second); got != porcupine.Ok {
@@ -69,7 +69,7 @@ func (h *history) check(t *testing.T, seed int64) {
 	}
 }
 
-// sums returns what was surely counted and how much is in doubt.
+// sums returns the total of the counts that were surely done, and of those in doubt.
 func (h *history) sums() (surely, maybe int64) {
 	for _, op := range h.ops {
 		switch op.Output.(type) {

@@ -16,7 +16,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/value"
 )
 
-// What other libraries write, as they did it: Curator 5.4's DistributedAtomicLong and
+// What other libraries write: data recorded from Curator 5.4's DistributedAtomicLong and
 // SharedCount, and kazoo 2.8's Counter without and with support_curator.
 func TestCounterLayouts(t *testing.T) {
 	w := trial.New(t)
@@ -105,7 +105,7 @@ func TestCounterOverflow(t *testing.T) {
 	}
 }
 
-// D6: each change makes a new version, by which another change knows that it is late.
+// Each change makes a new version, by which another change knows that it is late.
 func TestCounterCompareAndSet(t *testing.T) {
 	w := trial.New(t)
 	n, err := value.NewCounter(w.C, "/n", value.CounterOptions{Seed: 5})
@@ -129,8 +129,7 @@ func TestCounterCompareAndSet(t *testing.T) {
 	}
 }
 
-// That the number is another one is said of what it was when it was asked, not of what a
-// server knew that lags behind.
+// A conflict is reported for the leader's number, not for that of a server that lags behind.
 func TestCounterTraceCompareAndSet(t *testing.T) {
 	w := trial.New(t)
 	n, err := value.NewCounter(w.C, "/n", value.CounterOptions{})

@@ -1,5 +1,5 @@
-// Package value has a value, or a number, that several programs share: they read it,
-// follow it, and change it without losing each other's changes.
+// Package value is a value, or a number, that several programs share: they read it, follow
+// it, and change it without losing each other's changes.
 //
 //	limits, err := value.New(c, "/app/limits", value.Options[Limits]{Seed: Limits{Rate: 100}})
 //	...
@@ -63,5 +63,5 @@
 //
 // # Goroutines
 //
-// There are none, but for the one that watches a Counter's lock while it is held.
+// There are none, except one that watches a Counter's lock while it is held.
 package value

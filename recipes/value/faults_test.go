@@ -13,15 +13,15 @@ import (
 	"github.com/zkd-project/zkd/recipes/value"
 )
 
-// words is the value of these tests: each change appends a word that there is no other
-// of, so that the value tells which were made, and in which order.
+// words is the value of these tests. Each change appends a unique word, so the value tells
+// which changes were made, and in which order.
 type words []string
 
 func appending(word string) func(words) (words, error) {
 	return func(w words) (words, error) { return append(slices.Clone(w), word), nil }
 }
 
-// ledger is what the callers were told.
+// ledger records the results of the calls.
 type ledger struct {
 	mu     sync.Mutex
 	states []words // that Update returned
@@ -30,7 +30,7 @@ type ledger struct {
 	never  words
 }
 
-// append makes a change and notes what was said of it.
+// append makes a change and records its result.
 func (l *ledger) append(ctx context.Context, v *value.Value[words], word string) error {
 	now, err := v.Update(ctx, appending(word))
 	l.mu.Lock()
@@ -46,8 +46,8 @@ func (l *ledger) append(ctx context.Context, v *value.Value[words], word string)
 	return err
 }
 
-// check holds what was said against the value in the end. All changes have to form one
-// history, of which each caller was shown a beginning that ends in his own change.
+// check compares the results with the final value. All changes must form one history. Each
+// successful call must have returned the beginning of it that ends with its own change.
 func (l *ledger) check(t *testing.T, end words) {
 	t.Helper()
 	for _, word := range l.done {
@@ -90,7 +90,7 @@ func open(t *testing.T, c *client.Client, exact bool) *value.Value[words] {
 	return v
 }
 
-// ending returns the value as nobody changes it any more.
+// ending returns the value when there are no more changes.
 func ending(t *testing.T, ctx context.Context, look *client.Client) words {
 	t.Helper()
 	if err := look.Sync(ctx, "/"); err != nil {
@@ -103,14 +103,14 @@ func ending(t *testing.T, ctx context.Context, look *client.Client) words {
 	return now.Value
 }
 
-// Whatever request the connection breaks at, changes are made once, and while the
-// session lives nothing remains in doubt where nobody else changes the value.
+// With each fault, changes are made once. While the session lives and no other client
+// changes the value, no error is ambiguous.
 func TestEveryFaultExact(t *testing.T) { everyFault(t, false, true) }
 
-// The same with a session that is replaced by a new one.
+// The same with RenewSession.
 func TestEveryFaultExactRenewed(t *testing.T) { everyFault(t, true, true) }
 
-// Without marks what the value tells has to do.
+// The same without marks: the calls have only the value itself.
 func TestEveryFaultPlain(t *testing.T) { everyFault(t, false, false) }
 
 func everyFault(t *testing.T, renew, exact bool) {

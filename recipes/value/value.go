@@ -57,9 +57,6 @@ func New[T any](c *client.Client, path string, o Options[T]) (*Value[T], error) 
 	return v, nil
 }
 
-// Path returns the node's path.
-func (v *Value[T]) Path() string { return v.path }
-
 // Get returns the value as the client's server knows it, which may lag behind the others:
 // call client.Client.Sync before it to get the newest. If there is no node the value is
 // the seed, and Exists is false. The error wraps typed.ErrData if the data is not a T.

@@ -17,7 +17,7 @@ import (
 	"github.com/zkd-project/zkd/recipes/value"
 )
 
-// What is asked of the servers.
+// The requests of each call.
 func TestTrace(t *testing.T) {
 	create := []string{"getData /app/n", "create /app/n", "exists /app", "exists ", "createContainer /app", "create /app/n", "getData /app/n"}
 	for _, test := range []struct {
@@ -114,7 +114,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TrySet goes by what its caller has seen.
+// TrySet replaces only the version that its caller has seen.
 func TestTrySet(t *testing.T) {
 	for _, exact := range []bool{true, false} {
 		t.Run(fmt.Sprintf("exact=%t", exact), func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestBadUse(t *testing.T) {
 	}
 }
 
-// An ACL that forbids comes through with the path, and leaves nothing.
+// If the ACL forbids a change, the error has the path, and nothing is left.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	_, err := w.Look.Create(w.Ctx, "/n", []byte("1"), client.CreateOptions{ACL: client.ReadACL()})

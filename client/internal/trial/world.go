@@ -23,10 +23,10 @@ type World struct {
 
 var worlds atomic.Int64
 
-// NewWorld starts n servers, or uses those of ZKD_TEST_SERVERS.
-func NewWorld(t *testing.T, n int) *World {
+// NewWorld starts n servers, with the options, or uses those of ZKD_TEST_SERVERS.
+func NewWorld(t *testing.T, n int, opts ...zktest.Option) *World {
 	t.Helper()
-	w := &World{Proxy: zktest.Target(t, n, zktest.Config(superDigest)),
+	w := &World{Proxy: zktest.Target(t, n, append(opts, zktest.Config(superDigest))...),
 		Root: fmt.Sprintf("/suite-%d-%d", time.Now().UnixNano(), worlds.Add(1))}
 	admin := w.Proxy.Client(t, Super)
 	if _, err := admin.Create(Deadline(t), w.Root, nil, client.CreateOptions{}); err != nil {

@@ -148,14 +148,7 @@ func TestStopLeavesNoWatch(t *testing.T) {
 func TestReleaseWithoutAConnection(t *testing.T) {
 	w := trial.New(t)
 	_, h, _ := watched(w, line.HoldOptions{})
-	w.Proxy.Refuse()
-	states := w.C.States(w.Ctx)
-	w.Proxy.CutConnections()
-	for change := range states {
-		if change.To == client.StateSuspended {
-			break
-		}
-	}
+	w.Disconnect()
 	ended, end := context.WithCancel(w.Ctx)
 	end()
 	w.Must(h.Release(ended))

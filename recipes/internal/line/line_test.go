@@ -113,7 +113,7 @@ func noWatch(w *trial.World, path string) {
 	}
 }
 
-// The one before goes between the list and the watch: then there is no wait: A20.
+// The one before goes between the list and the watch: then there is no wait.
 func TestAwaitLooksAgain(t *testing.T) {
 	w := trial.New(t)
 	first := join(w, newLine(w.Look))

@@ -166,7 +166,7 @@ func TestDoneIsDoneThoughItsTraceIsGone(t *testing.T) {
 	w.Must(b.Close(w.Ctx))
 }
 
-// A change may be done behind the look that has not found it: it is not done again. Here
+// A change may be done after the read that has not found it: it is not done again. Here
 // another client does it, as a server would to which it was sent first.
 func TestDoneBehindTheLook(t *testing.T) {
 	for _, first := range []bool{true, false} {

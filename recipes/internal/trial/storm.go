@@ -117,9 +117,9 @@ func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 	case zktest.External(): // however many there are
 		s.servers = zktest.Target(t, 1+strings.Count(os.Getenv(zktest.ServersVariable), ","))
 	case o.Servers == 1:
-		s.servers = zktest.Start(t).Proxy
+		s.servers = zktest.Start(t, zktest.CleanUp()).Proxy
 	default:
-		s.ensemble = zktest.StartEnsemble(t, o.Servers)
+		s.ensemble = zktest.StartEnsemble(t, o.Servers, zktest.CleanUp())
 		s.servers = s.ensemble.Proxy
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -105,6 +105,20 @@ func (w *World) Other(opts ...func(*client.Options)) *client.Client {
 // Dir returns the path that the servers know the clients' "/" as.
 func (w *World) Dir() string { return w.dir }
 
+// Disconnect breaks C's connection, refuses new ones, and returns when C has noticed.
+// Proxy.Accept ends it.
+func (w *World) Disconnect() {
+	w.Helper()
+	states := w.C.States(w.Ctx)
+	w.Proxy.Refuse()
+	w.Proxy.CutConnections()
+	for change := range states {
+		if change.To == client.StateSuspended {
+			return
+		}
+	}
+}
+
 // Record begins to record the requests and events of C.
 func (w *World) Record() *zktest.Recording { return w.Proxy.Record() }
 
