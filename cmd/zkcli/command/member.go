@@ -35,11 +35,12 @@ type memberOptions struct {
 	timeout   time.Duration
 	within    time.Duration
 	group     string
+	share     int
 }
 
 func memberCommand() Command {
 	return Command{
-		Name: "member", Synopsis: "list | add SERVER ... | remove ID ... | promote ID ... | demote ID ... | replace ID SERVER",
+		Name: "member", Synopsis: "list | add SERVER ... | remove ID ... | promote ID ... | demote ID ... | replace ID SERVER | transfer-leader ID | drain ID",
 		Short: "Show and change the members of the ensemble",
 		Long: "list shows each member: role, addresses, state, how far it is behind the leader; and\n" +
 			"how many failures the ensemble tolerates.\n" +
@@ -51,6 +52,9 @@ func memberCommand() Command {
 			"Each says what it will do and which failures the ensemble tolerates afterwards. If\n" +
 			"these are fewer, or a server is removed, it asks; if nobody can be asked it wants\n" +
 			"--yes. A command that was interrupted can be repeated: what is done is left alone.\n" +
+			"transfer-leader makes a voter the leader. drain makes a server end --share percent of its\n" +
+			"connections, so that their clients go to other servers: before it is stopped, or after\n" +
+			"others have come back.\n" +
 			"The servers need reconfigEnabled=true, and changes the super user (--auth).",
 		Examples: []Example{
 			{"member list", "the members and their state"},
@@ -59,9 +63,12 @@ func memberCommand() Command {
 			{`member replace 3 "6=zk6:2888:3888;2181"`, "server 6 for server 3, which may be dead"},
 			{"member remove --yes 4 5", "from a script"},
 			{"member demote 2", "a voter becomes an observer"},
+			{"member transfer-leader 2", "server 2 is to lead"},
+			{"member drain --share 50 1", "half of the clients of server 1 go to others"},
 		},
 		Args: []Arg{
-			{Name: "list, add, remove, promote, demote or replace", Kind: Word, Words: []string{"list", "add", "remove", "promote", "demote", "replace"}},
+			{Name: "list, add, remove, promote, demote, replace, transfer-leader or drain", Kind: Word,
+				Words: []string{"list", "add", "remove", "promote", "demote", "replace", "transfer-leader", "drain"}},
 			{Name: "server", Kind: Text},
 		},
 		Required: 1, Repeat: true,
@@ -73,6 +80,7 @@ func memberCommand() Command {
 			f.Var((*millis)(&o.timeout), "timeout", "give a change up after this time")
 			f.Var((*millis)(&o.within), "within", "wait so long for the state of a server")
 			f.StringVar(&o.group, "group", "", "the group of added voters, if the ensemble has groups")
+			f.IntVar(&o.share, "share", 100, "of the connections that drain ends, in percent")
 			return func(ctx context.Context, c *Call) error {
 				if o.json {
 					c.Options.Format = FormatJSON
@@ -91,6 +99,17 @@ func (c *Call) member(ctx context.Context, o *memberOptions) error {
 			return c.Usage("list takes no arguments")
 		}
 		return c.memberList(ctx, e)
+	}
+	switch action {
+	case "transfer-leader", "drain":
+		id, err := c.serverID(args)
+		switch {
+		case err != nil:
+			return err
+		case action == "drain":
+			return c.drain(ctx, e, id, o.share)
+		}
+		return c.transferLeader(ctx, e, id, o.timeout)
 	}
 	a, ok := memberActions[action]
 	if !ok {

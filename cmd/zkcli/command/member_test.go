@@ -1,12 +1,14 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -118,5 +120,42 @@ func TestMemberRefused(t *testing.T) {
 		if code != x.code || !strings.Contains(errOut, x.says) || out != "" {
 			t.Errorf("%q: exit %d, %s%s", x.args, code, out, errOut)
 		}
+	}
+}
+
+// An administrator chooses the leader, and moves clients away from a server.
+func TestMemberLeaderAndDrain(t *testing.T) {
+	e := zktest.StartEnsemble(t, 3, zktest.Patient(), zktest.Config("reconfigEnabled=true", "skipACL=yes"))
+	to := e.Followers()[0]
+	env := map[string]string{envServer: e.ConnectString()}
+	for _, x := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"transfer-leader", fmt.Sprint(to)}, 0, fmt.Sprintf("Server %d leads\n", to)},
+		{[]string{"transfer-leader", fmt.Sprint(to)}, 0, fmt.Sprintf("Server %d leads\n", to)},
+		{[]string{"transfer-leader", "9"}, exitUsage, "server 9 can't take over: it is no voter"},
+		{[]string{"transfer-leader"}, exitUsage, "wrong number of arguments"},
+		{[]string{"drain", "--share", "101", fmt.Sprint(to)}, exitUsage, "Arguments are not valid"},
+		{[]string{"drain", "9"}, exitError, "do not say where clients reach server 9"},
+	} {
+		_, errOut, code := run(t, t.Context(), env, append([]string{"member"}, x.args...)...)
+		if code != x.code || !strings.Contains(errOut, x.says) {
+			t.Errorf("%q: exit %d, %s", x.args, code, errOut)
+		}
+	}
+	c, err := client.Connect(t.Context(), e.At(to-1).ConnectString(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.WithoutCancel(t.Context()))
+	states := c.States(t.Context())
+	_, errOut, code := run(t, t.Context(), env, "member", "drain", fmt.Sprint(to))
+	if code != 0 || !strings.Contains(errOut, fmt.Sprintf("Server %d ends ", to)) {
+		t.Errorf("drain: exit %d, %s", code, errOut)
+	}
+	if change := <-states; change.To.Connected() {
+		t.Errorf("the client's connection does not end: %v", change.To)
 	}
 }
