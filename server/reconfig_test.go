@@ -102,6 +102,8 @@ func TestReconfigRefusals(t *testing.T) {
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: 77}, jute.ErrBadVersion},
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: -1}, jute.ErrBadArguments},
 			{jute.ReconfigRequest{Leaving: "x", ConfigID: -1}, jute.ErrMarshalling},
+			{jute.ReconfigRequest{Joining: "server.x=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrMarshalling},
+			{jute.ReconfigRequest{Joining: "server.256=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrBadArguments},
 			{jute.ReconfigRequest{Joining: "server.4=10.0.0.4:2888:3888", ConfigID: -1}, jute.ErrBadArguments},                  // no port for clients
 			{jute.ReconfigRequest{Joining: "server.4=10.0.0.3:2888:3888:participant;2181", ConfigID: -1}, jute.ErrBadArguments}, // the address of server 3
 			{*removing(1, 2, 3), jute.ErrBadArguments},
