@@ -272,6 +272,9 @@ func (c *campaign) without(gone ...*server) []*server {
 	return slices.DeleteFunc(slices.Clone(c.e.servers), func(s *server) bool { return slices.Contains(gone, s) })
 }
 
+// learners returns the members that do not lead.
+func (c *campaign) learners() []*server { return c.without(c.e.awaitLeader()) }
+
 // joiner returns a random server that is no member, and starts it.
 func (c *campaign) joiner(observer bool) *server {
 	s := c.pick(c.absent())
@@ -392,7 +395,7 @@ const bulk = 100 // nodes of 100 kB
 func joinerKilled(c *campaign) {
 	if len(c.absent()) == 0 {
 		c.count("remove")
-		c.newMembers(c.without(c.pick(c.e.followers())), func() {})
+		c.newMembers(c.without(c.pick(c.learners())), func() {})
 	}
 	data := strings.Repeat("x", 100_000)
 	for i := range bulk {
@@ -421,7 +424,7 @@ func rollingChanges(c *campaign) {
 			next = append(slices.Clone(next), c.joiner(true))
 		} else {
 			c.count("remove")
-			next = c.without(c.pick(slices.DeleteFunc(c.without(s), func(s *server) bool { return s == c.e.leader() })))
+			next = c.without(c.pick(c.learners()))
 		}
 		c.newMembers(next, func() { c.bounce(s, true) })
 		c.e.awaitAll()

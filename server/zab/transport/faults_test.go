@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -89,6 +90,30 @@ func TestSeveralAddresses(t *testing.T) {
 		a.tr.SetPeers([]Peer{{ID: 2, Addrs: []string{addrOf(2)}}})
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
 	})
+}
+
+// TestGuestMoved: a server that was removed comes back at another address, which only it
+// knows. Whichever of the two dials, they link; a member's address counts whatever it says.
+func TestGuestMoved(t *testing.T) {
+	for _, test := range []struct {
+		id    zab.SID // of the server that comes back
+		guest bool
+		links bool
+	}{{1, true, true}, {1, false, false}, {2, true, true}, {2, false, true}} {
+		t.Run(fmt.Sprintf("%d, guest %v", test.id, test.guest), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newMemNet()
+				member := newNode(t, net, 3-test.id, 0, func(o *Options) {
+					o.Peers = []Peer{{ID: test.id, Addrs: []string{"refuses:1"}, Guest: test.guest}}
+				})
+				back := newNode(t, net, test.id, 2, func(o *Options) { o.Advertise = []string{"nonsense", addrOf(test.id)} })
+				time.Sleep(10 * time.Second)
+				if got := linked(member, back); got != test.links {
+					t.Errorf("linked: %v, want %v", got, test.links)
+				}
+			})
+		})
+	}
 }
 
 func TestSlowIsNotDead(t *testing.T) {

@@ -21,6 +21,9 @@ type Peer struct {
 	ID zab.SID
 	// Addrs are host:port. They are resolved at each dial, and all are tried.
 	Addrs []string
+	// Guest means that the server may have moved since Addrs were known: when it calls, the
+	// addresses in its hello replace them.
+	Guest bool
 }
 
 // Hello is what a peer said about itself when it connected. With a secret, or with TLS and

@@ -36,6 +36,7 @@ type peer struct {
 	mu struct {
 		sync.Mutex
 		addrs  []string
+		guest  bool            // see Peer
 		ctx    context.Context // of the time in the configuration; nil outside of it
 		cancel context.CancelFunc
 
@@ -65,6 +66,17 @@ func (p *peer) context() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.ctx
+}
+
+// called notes the addresses at which a guest that calls says that it listens, and makes the
+// dialer restart.
+func (p *peer) called(listen []string) {
+	p.mu.Lock()
+	if listen = validAddrs(listen); p.mu.guest && len(listen) > 0 {
+		p.mu.addrs = listen
+	}
+	p.mu.Unlock()
+	p.redialNow()
 }
 
 // redialNow makes the dialer restart.
