@@ -111,6 +111,16 @@ func TestGuestMoved(t *testing.T) {
 				if got := linked(member, back); got != test.links {
 					t.Errorf("linked: %v, want %v", got, test.links)
 				}
+				if err := member.tr.SetPeers([]Peer{{ID: test.id, Addrs: []string{"refuses:1"}, Guest: test.guest}}); err != nil {
+					t.Fatal(err)
+				}
+				want := "refuses:1"
+				if test.guest {
+					want = addrOf(test.id)
+				}
+				if got := member.tr.Peers()[0].Addrs; len(got) != 1 || got[0] != want {
+					t.Errorf("addresses %q, want %q", got, want)
+				}
 			})
 		})
 	}

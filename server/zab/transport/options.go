@@ -21,8 +21,8 @@ type Peer struct {
 	ID zab.SID
 	// Addrs are host:port. They are resolved at each dial, and all are tried.
 	Addrs []string
-	// Guest means that the server may have moved since Addrs were known: when it calls, the
-	// addresses in its hello replace them.
+	// Guest means that the server may have moved since Addrs were known. They are not used if
+	// it is a peer already, and when it connects, the addresses in its hello replace them.
 	Guest bool
 }
 

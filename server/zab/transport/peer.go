@@ -68,9 +68,9 @@ func (p *peer) context() context.Context {
 	return p.mu.ctx
 }
 
-// called notes the addresses at which a guest that calls says that it listens, and makes the
-// dialer restart.
-func (p *peer) called(listen []string) {
+// connected notes the addresses at which a guest says that it listens, and makes the dialer
+// restart.
+func (p *peer) connected(listen []string) {
 	p.mu.Lock()
 	if listen = validAddrs(listen); p.mu.guest && len(listen) > 0 {
 		p.mu.addrs = listen

@@ -250,7 +250,10 @@ func (t *Transport) configureLocked(want Peer) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.addrs, p.mu.guest = slices.Clone(want.Addrs), want.Guest; p.mu.ctx != nil {
+	if !want.Guest || p.mu.ctx == nil {
+		p.mu.addrs = slices.Clone(want.Addrs)
+	}
+	if p.mu.guest = want.Guest; p.mu.ctx != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
