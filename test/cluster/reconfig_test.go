@@ -454,3 +454,62 @@ func (s *server) saved() list {
 	}
 	return parseList(string(text))
 }
+
+// TestReconfigGaps measures the longest time without a write while an ensemble grows from one
+// server to five and shrinks to one, and while its leader is removed, -gaps times. With
+// -target apache and ZOOKEEPER39 it measures Apache's server.
+func TestReconfigGaps(t *testing.T) {
+	if *gaps == 0 {
+		t.Log("-gaps says how often")
+		return
+	}
+	c := newCampaign(t, shape{voters: 1, spare: 4, dynamic: true, lines: commanded})
+	for range *gaps {
+		for _, f := range stepsOfMembers {
+			c.round(f)
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	c.summary()
+}
+
+// stepsOfMembers begin with one server and end with one.
+var stepsOfMembers = []fault{
+	{"1 to 3", func(c *campaign) { c.grow(3) }},
+	{"the leader is removed, 3 to 2", func(c *campaign) { c.shrink(c.e.awaitLeader()) }},
+	{"2 to 3", func(c *campaign) { c.grow(3) }},
+	{"3 to 5", func(c *campaign) { c.grow(5) }},
+	{"5 to 3", func(c *campaign) { c.shrink(c.learners()[:2]...) }},
+	{"3 to 1", func(c *campaign) { c.shrink(c.learners()...) }},
+}
+
+// grow starts servers, waits until they have the data, and adds them all at once.
+func (c *campaign) grow(size int) {
+	members := c.e.servers
+	next := append(slices.Clone(members), c.absent()[:size-len(members)]...)
+	for _, s := range next[len(members):] {
+		s.observer = false
+		c.ready(s, true)
+	}
+	c.e.servers = next
+	c.e.awaitAll()
+	c.e.servers = members
+	c.mark()
+	c.newMembers(next, func() {})
+}
+
+// shrink removes servers and stops them.
+func (c *campaign) shrink(gone ...*server) {
+	c.mark()
+	next := c.without(gone...)
+	ch := c.newChange(next)
+	if err := ch.run(); err != nil {
+		c.Fatal(err)
+	}
+	c.e.servers = next
+	for _, s := range gone {
+		s.kill()
+	}
+}

@@ -93,7 +93,11 @@ func (s *server) logFile() string { return filepath.Join(s.dir, "log") }
 func (s *server) command() []string {
 	cfg := filepath.Join(s.dir, "zoo.cfg")
 	if apache() {
-		return []string{"java", "-Xmx256m", "-Dzookeeper.root.logger=INFO,CONSOLE", "-cp", "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar",
+		classPath := "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar"
+		if dir := os.Getenv("ZOOKEEPER39"); dir != "" {
+			classPath = filepath.Join(dir, "lib", "*")
+		}
+		return []string{"java", "-Xmx256m", "-Dzookeeper.root.logger=INFO,CONSOLE", "-cp", classPath,
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", cfg}
 	}
 	return []string{program, cfg}
