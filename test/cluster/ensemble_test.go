@@ -37,7 +37,7 @@ type ensemble struct {
 	all     []*server // and those that are to be added, or were removed
 	net     *network
 	lines   []string
-	dynamic bool // all servers have the same list, so there are no relays between them
+	dynamic bool // all servers have the same list of members, so there are no relays between them
 }
 
 // shape says what an ensemble is made of.
