@@ -250,10 +250,7 @@ func (t *Transport) configureLocked(want Peer) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !want.Guest || p.mu.ctx == nil {
-		p.mu.addrs = slices.Clone(want.Addrs)
-	}
-	if p.mu.guest = want.Guest; p.mu.ctx != nil {
+	if p.mu.addrs, p.mu.moves = slices.Clone(want.Addrs), want.Moves; p.mu.ctx != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
@@ -269,7 +266,7 @@ func (p *peer) leave() {
 		return
 	}
 	p.mu.cancel()
-	p.mu.ctx, p.mu.cancel, p.mu.addrs = nil, nil, nil
+	p.mu.ctx, p.mu.cancel, p.mu.addrs, p.mu.moved = nil, nil, nil, nil
 	if l := p.t.links[p.id].Load(); l != nil {
 		l.cut(errRemoved)
 	}
