@@ -83,7 +83,7 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 		for i := range servers {
 			id := zab.SID(servers[i].ID)
 			if id != l.id && !slices.ContainsFunc(peers, func(p transport.Peer) bool { return p.ID == id }) {
-				peers = append(peers, transport.Peer{ID: id, Addrs: quorumAddrs(&servers[i]), Moves: lists.newest.Commanded})
+				peers = append(peers, transport.Peer{ID: id, Addrs: quorumAddrs(&servers[i]), Moves: l.cfg.ReconfigEnabled || lists.newest.Commanded})
 			}
 		}
 	}

@@ -319,6 +319,21 @@ func TestReconfigOldFile(t *testing.T) {
 	})
 }
 
+// All others move to other ports while a server with a larger id, which would dial them, is
+// away. That server comes back with the old addresses, and serves.
+func TestReconfigMovedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 3)
+		e.stop(3)
+		for id := 1; id <= 2; id++ {
+			e.change("1, 2, 3", &jute.ReconfigRequest{ConfigID: -1,
+				Joining: fmt.Sprintf("server.%[1]d=10.0.0.%[1]d:2889:3889:participant;2181", id)})
+		}
+		e.start(3)
+		e.await("server 3 serves", e.servers[3].serving.Load)
+	})
+}
+
 // A server with the data of another ensemble is not let in, and can't be added.
 func TestReconfigForeignData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
