@@ -43,7 +43,7 @@ func reconfig(joining, leaving, members string, version int64) request {
 func TestEnsembleReconfig39(t *testing.T) {
 	reference, subject := startEnsembles(t, apache39, reconfigurable)
 	compare(t, apache39, reconfigScenarios(), ensembleRetries, func(_ *testing.T, s scenario) (a, b []string) {
-		return hold(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
+		return runOnBoth(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
 	})
 }
 
