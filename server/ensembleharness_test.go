@@ -90,12 +90,13 @@ func (c *peerConn) Write(p []byte) (int, error) {
 func peerAddr(id int) string { return fmt.Sprintf("10.0.0.%d:2888", id) }
 
 func (n *peerNet) listen(id int) func(network, addr string) (net.Listener, error) {
-	return func(string, string) (net.Listener, error) {
+	return func(_, addr string) (net.Listener, error) {
+		_, port, err := net.SplitHostPort(addr)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		l := newMemListener()
-		n.listeners[peerAddr(id)] = l
-		return l, nil
+		n.listeners[fmt.Sprintf("10.0.0.%d:%s", id, port)] = l
+		return l, err
 	}
 }
 

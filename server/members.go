@@ -36,7 +36,7 @@ func (l *loop) listsChanged() {
 	peers := l.peersOf(l.lists.Load())
 	for _, p := range l.transport.Peers() {
 		if !slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID }) {
-			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs})
+			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs, Moves: true})
 		}
 	}
 	l.setPeers(peers)
@@ -56,7 +56,7 @@ func (l *loop) dropUnlisted() {
 	for _, p := range l.transport.Peers() {
 		listed := slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID })
 		if !listed && p.Up && l.cfg.ReconfigEnabled {
-			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs})
+			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs, Moves: true})
 			l.dropPeers = l.now() + l.cfg.ElectionTimeout // until its link is down
 		}
 	}
@@ -71,7 +71,8 @@ func (l *loop) setPeers(peers []transport.Peer) {
 
 // peersOf returns the servers of the configuration file and of the lists of members. The
 // addresses of a server in several are those of the first: of the file, or, once a command
-// has made the members, of the newest list.
+// has made the members, of the newest list. Then a server may be elsewhere, by a command that
+// this server or that one has missed.
 func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	sources := [][]config.Server{l.cfg.Members.Servers, l.serversOf(lists.newest), l.serversOf(lists.settled)}
 	if lists.newest.Commanded {
@@ -82,7 +83,7 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 		for i := range servers {
 			id := zab.SID(servers[i].ID)
 			if id != l.id && !slices.ContainsFunc(peers, func(p transport.Peer) bool { return p.ID == id }) {
-				peers = append(peers, transport.Peer{ID: id, Addrs: quorumAddrs(&servers[i])})
+				peers = append(peers, transport.Peer{ID: id, Addrs: quorumAddrs(&servers[i]), Moves: l.cfg.ReconfigEnabled || lists.newest.Commanded})
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
@@ -29,8 +30,10 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 	}
 	next, err := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}.Apply(present, s.cfg.ChangeOptions())
 	switch {
-	case errors.Is(err, config.ErrLeavingID):
+	case errors.Is(err, config.ErrNoNumber):
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
+	case errors.Is(err, config.ErrIDRange):
+		return zab.Members{}, fmt.Errorf("%w: %w: %w", err, replica.ErrOwnLimit, jute.ErrBadArguments)
 	case err != nil:
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
 	}

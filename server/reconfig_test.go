@@ -102,6 +102,8 @@ func TestReconfigRefusals(t *testing.T) {
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: 77}, jute.ErrBadVersion},
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: -1}, jute.ErrBadArguments},
 			{jute.ReconfigRequest{Leaving: "x", ConfigID: -1}, jute.ErrMarshalling},
+			{jute.ReconfigRequest{Joining: "server.x=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrMarshalling},
+			{jute.ReconfigRequest{Joining: "server.256=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrBadArguments},
 			{jute.ReconfigRequest{Joining: "server.4=10.0.0.4:2888:3888", ConfigID: -1}, jute.ErrBadArguments},                  // no port for clients
 			{jute.ReconfigRequest{Joining: "server.4=10.0.0.3:2888:3888:participant;2181", ConfigID: -1}, jute.ErrBadArguments}, // the address of server 3
 			{*removing(1, 2, 3), jute.ErrBadArguments},
@@ -314,6 +316,21 @@ func TestReconfigOldFile(t *testing.T) {
 		e.settled()
 		e.kill(e.leader()) // server 1 is needed now
 		e.servers[e.leader()].connect(t).create("/b", "1")
+	})
+}
+
+// All others move to other ports while a server with a larger id, which would dial them, is
+// away. That server comes back with the old addresses, and serves.
+func TestReconfigMovedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 3)
+		e.stop(3)
+		for id := 1; id <= 2; id++ {
+			e.change("1, 2, 3", &jute.ReconfigRequest{ConfigID: -1,
+				Joining: fmt.Sprintf("server.%[1]d=10.0.0.%[1]d:2889:3889:participant;2181", id)})
+		}
+		e.start(3)
+		e.await("server 3 serves", e.servers[3].serving.Load)
 	})
 }
 

@@ -36,9 +36,12 @@ func (c *Config) ChangeOptions() ChangeOptions {
 }
 
 var (
-	// ErrLeavingID means that Change.Leaving has something that is no number. ZooKeeper
+	// ErrNoNumber means that the id of a leaving or a joining server is no number. ZooKeeper
 	// answers this one with MarshallingError, and every other error with BadArguments.
-	ErrLeavingID = errors.New("is no id: write the numbers of the leaving servers with commas between them, such as 3,4")
+	ErrNoNumber = errors.New("is no id of a server: write a number, such as 3")
+	// ErrIDRange means that the change is right but for the id of a server, which ZooKeeper
+	// would take.
+	ErrIDRange = errors.New("no id of a server here")
 	// ErrHierarchical means that the members have groups, which an incremental change
 	// does not say how to change.
 	ErrHierarchical = errors.New("the ensemble has groups and weights: write the whole list of members, with its group and weight lines, in place of joining and leaving servers")
@@ -46,7 +49,8 @@ var (
 
 // Apply returns the members after the change. They have version 0, since the version is
 // the zxid of the change, which the caller knows. [ParseMembers] makes equal members of
-// their text. The error is an Errors, ErrHierarchical, or wraps ErrLeavingID.
+// their text. The error is an Errors, ErrHierarchical, or wraps ErrNoNumber, or ErrIDRange and
+// an Errors.
 //
 // Apply checks the result by itself. Whether its servers are up is for the caller to check.
 func (c Change) Apply(now Members, o ChangeOptions) (Members, error) {
@@ -62,6 +66,9 @@ func (c Change) Apply(now Members, o ChangeOptions) (Members, error) {
 	}
 	if len(l.errs) > 0 {
 		return Members{}, l.errs
+	}
+	if l.validateIDs(); len(l.errs) > 0 {
+		return Members{}, fmt.Errorf("%w: %w", ErrIDRange, l.errs)
 	}
 	return ParseMembers(l.c.Members.Text())
 }
@@ -79,11 +86,13 @@ func (l *loader) incremental(c Change, now Members) error {
 		}
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return fmt.Errorf("leaving: %q %w", text, ErrLeavingID)
+			return fmt.Errorf("leaving: %q %w", text, ErrNoNumber)
 		}
 		gone[id] = true
 	}
-	l.joining(c.Joining)
+	if err := l.joining(c.Joining); err != nil {
+		return err
+	}
 	m := &l.c.Members
 	for _, s := range m.Servers {
 		gone[s.ID] = true
@@ -98,7 +107,7 @@ func (l *loader) incremental(c Change, now Members) error {
 }
 
 // joining makes the joining servers the members of the loader.
-func (l *loader) joining(text string) {
+func (l *loader) joining(text string) error {
 	var props []property
 	for line := range strings.SplitSeq(text, ",") {
 		if line = trimJava(line); line == "" {
@@ -106,9 +115,13 @@ func (l *loader) joining(text string) {
 		}
 		key, value, _ := strings.Cut(line, "=")
 		p := property{key: trimJava(key), value: trimJava(value), origin: Origin{File: "joining"}}
-		if kind, _, _ := memberKey(p.key); kind != "server" {
+		kind, id, _ := memberKey(p.key)
+		if kind != "server" {
 			l.fail(p, "is not a server line: write server.<id>=%s", serverForm)
 			continue
+		}
+		if _, err := strconv.ParseInt(id, 10, 64); err != nil && p.value != "" && len(l.errs) == 0 {
+			return fmt.Errorf("joining: %q %w", id, ErrNoNumber)
 		}
 		props = append(props, p)
 	}
@@ -118,6 +131,7 @@ func (l *loader) joining(text string) {
 			l.fail(s.line(), "a joining server needs a port for clients: write it after a semicolon, as in ;2181 or ;zk%d:2181", s.ID)
 		}
 	}
+	return nil
 }
 
 // validateChange checks the members of the loader, which are to come after now.
@@ -130,7 +144,6 @@ func (l *loader) validateChange(now Members) {
 	case voters < 1:
 		l.fail(property{}, "the change would leave no participant: keep at least one server that is not an observer")
 	}
-	l.validateIDs()
 	l.validateGroups()
 	if !m.quorumPossible() {
 		l.fail(property{}, "no group has a participant with a weight above 0, so there could be no quorum: give at least one a weight line above 0")

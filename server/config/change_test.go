@@ -91,14 +91,16 @@ func TestChangeRefused(t *testing.T) {
 			`joining: server.4: a joining server needs a port for clients: write it after a semicolon, as in ;2181 or ;zk4:2181`},
 		{"twice", three, Change{Joining: "server.4=d:2888:3888;2181,server.4=e:2888:3888;2181"},
 			`joining: server.4: "e:2888:3888;2181": is the same as server.4 (joining)`},
-		{"id", three, Change{Joining: "server.x=d:2888:3888;2181"},
-			`joining: server.x: "d:2888:3888;2181": what follows "server." in the key must be a number from 0`},
+		{"id that is no number", three, Change{Joining: "server.x=d:2888:3888;2181"},
+			`joining: "x" is no id of a server: write a number, such as 3`},
+		{"negative id", three, Change{Joining: "server.-1=d:2888:3888;2181"},
+			`joining: server.-1: "d:2888:3888;2181": what follows "server." in the key must be a number from 0`},
 		{"id 0", three, Change{Joining: "server.0=d:2888:3888;2181"},
-			`joining: server.0: an id is a number from 1 to 255: it is the top byte of the ids of the server's sessions`},
+			`no id of a server here: joining: server.0: an id is a number from 1 to 255: it is the top byte of the ids of the server's sessions`},
 		{"id 255", three, Change{Joining: "server.255=d:2888:3888;2181"},
-			`joining: server.255: TTL nodes do not allow an id above 254: set extendedTypesEnabled=false or take another id`},
+			`no id of a server here: joining: server.255: TTL nodes do not allow an id above 254: set extendedTypesEnabled=false or take another id`},
 		{"id 256", three, Change{Whole: three + "server.256=d:2888:3888;2181"},
-			`members:4: server.256: an id is a number from 1 to 255: it is the top byte of the ids of the server's sessions`},
+			`no id of a server here: members:4: server.256: an id is a number from 1 to 255: it is the top byte of the ids of the server's sessions`},
 		{"several addresses", three, Change{Joining: "server.4=d:2888:3888|e:2888:3888;2181"},
 			`joining: server.4: "d:2888:3888|e:2888:3888;2181": several addresses need multiAddress.enabled=true`},
 		{"quorum port in use", three, Change{Joining: "server.4=A:2888:3889;2182"},
@@ -118,8 +120,8 @@ func TestChangeRefused(t *testing.T) {
 		{"everybody leaves", three, Change{Leaving: "1,2,3"},
 			`the change would leave 0 participants, and standaloneEnabled=true needs 2: keep another one, or set standaloneEnabled=false on every server`},
 		{"incremental with groups", grouped, Change{Leaving: "3"}, ErrHierarchical.Error()},
-		{"leaving", three, Change{Leaving: "3,server.2"},
-			`leaving: "server.2" is no id: write the numbers of the leaving servers with commas between them, such as 3,4`},
+		{"leaving id that is no number", three, Change{Leaving: "3,server.2"},
+			`leaving: "server.2" is no id of a server: write a number, such as 3`},
 		{"whole, other keys", three, Change{Whole: three + "tickTime=2000"},
 			`members:4: tickTime: "2000": is not a server, group or weight line`},
 		{"in no group", three, Change{Whole: three + "group.1=1:2"},
@@ -136,8 +138,11 @@ func TestChangeRefused(t *testing.T) {
 			if err == nil || err.Error() != test.want || !reflect.DeepEqual(m, Members{}) {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
-			if got, want := errors.Is(err, ErrLeavingID), test.name == "leaving"; got != want {
-				t.Errorf("%v is ErrLeavingID: %v", err, got)
+			if got, want := errors.Is(err, ErrNoNumber), strings.HasSuffix(test.name, "no number"); got != want {
+				t.Errorf("%v is ErrNoNumber: %v", err, got)
+			}
+			if got, want := errors.Is(err, ErrIDRange), strings.HasPrefix(test.name, "id ") && !errors.Is(err, ErrNoNumber); got != want {
+				t.Errorf("%v is ErrIDRange: %v", err, got)
 			}
 		})
 	}

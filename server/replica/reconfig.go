@@ -68,6 +68,10 @@ func (r *Replica) transferLeader(req *evaluate.Request) (done, ok bool) {
 	return false, true
 }
 
+// ErrOwnLimit means that Apache's server would take the change of the members. A client that
+// may not change them is refused for that reason, as there.
+var ErrOwnLimit = errors.New("the change is beyond a limit of this server")
+
 // changeMembers proposes a change of the members. It makes its checks in the order of
 // Apache's server.
 func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
@@ -80,7 +84,10 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
 	}
 	list, err := r.o.Reconfigure(now, change.ReconfigRequest)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrOwnLimit) && !change.Allowed:
+		return 0, fmt.Errorf("%v: %w", err, jute.ErrNoAuth)
+	case err != nil:
 		return 0, err
 	}
 	list.Commanded = true

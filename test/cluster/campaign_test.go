@@ -28,7 +28,8 @@ type campaign struct {
 		prefix string
 		nodes  map[string]node
 	}
-	sum totals
+	sum     totals
+	changes changes
 }
 
 // totals are figures of all rounds.

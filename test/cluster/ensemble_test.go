@@ -37,12 +37,14 @@ type ensemble struct {
 	all     []*server // and those that are to be added, or were removed
 	net     *network
 	lines   []string
+	dynamic bool // all servers have the same list of members, so there are no relays between them
 }
 
 // shape says what an ensemble is made of.
 type shape struct {
 	voters, observers int
 	spare             int      // servers that are not members yet
+	dynamic           bool     // the members are changed by reconfig: see reconfig_test.go
 	lines             []string // added to each zoo.cfg
 	only              []string // there instead of constantly
 	// disk makes the data directory of a server; nil is a plain one.
@@ -52,7 +54,7 @@ type shape struct {
 // newEnsemble prepares servers that are not started.
 func newEnsemble(t testing.TB, of shape) *ensemble {
 	t.Helper()
-	e := &ensemble{t: t, dir: tempDir(t), lines: append(slices.Clone(constantly), of.lines...)}
+	e := &ensemble{t: t, dir: tempDir(t), lines: append(slices.Clone(constantly), of.lines...), dynamic: of.dynamic}
 	if of.only != nil {
 		e.lines = of.only
 	}
@@ -96,6 +98,12 @@ func (e *ensemble) members(s *server) []string { return e.lists(s, e.servers) }
 // lists returns server lines of s: it reaches the others by relays.
 func (e *ensemble) lists(s *server, members []*server) []string {
 	var lines []string
+	if e.dynamic {
+		for _, to := range members {
+			lines = append(lines, to.line())
+		}
+		return lines
+	}
 	for _, to := range members {
 		quorum, election := to.quorum, to.election
 		if to != s {
@@ -211,8 +219,16 @@ func (e *ensemble) voters() []*server {
 	return slices.DeleteFunc(slices.Clone(e.servers), func(s *server) bool { return s.observer })
 }
 
+// addrs returns where clients look for servers. Any server may become a member of a
+// dynamic ensemble, on either of its ports.
 func (e *ensemble) addrs() []string {
 	var list []string
+	if e.dynamic {
+		for _, s := range e.all {
+			list = append(list, s.addr, s.other.addr)
+		}
+		return list
+	}
 	for _, s := range e.servers {
 		list = append(list, s.addr)
 	}

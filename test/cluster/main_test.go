@@ -21,6 +21,7 @@ var (
 	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
 	buildFlags = flag.String("build", "", "flags of the go build of the program, such as -race")
 	only       = flag.String("fault", "", "take the faults that this regular expression matches; empty for the short list")
+	gaps       = flag.Int("gaps", 0, "rounds of TestReconfigGaps")
 	keep       = flag.Bool("keep", false, "keep the directories of the servers")
 )
 

@@ -21,13 +21,12 @@ import (
 // server is one member of an ensemble: a configuration, a data directory, and
 // processes that come and go.
 type server struct {
-	t        testing.TB
-	id       int
-	dir      string // of zoo.cfg and the log file
-	data     string
-	addr     string // for clients
-	quorum   int    // port for other servers
-	election int    // likewise
+	t    testing.TB
+	id   int
+	dir  string // of zoo.cfg and the log file
+	data string
+	ports
+	other    ports // that it moves to
 	observer bool
 
 	wrapper []string // put before the command
@@ -35,6 +34,17 @@ type server struct {
 	exited  chan struct{} // closed when the process is gone
 	paused  bool
 	begun   int64 // length of the log when the process started
+}
+
+// ports are where a server listens.
+type ports struct {
+	addr     string // for clients
+	quorum   int    // port for other servers
+	election int    // likewise
+}
+
+func newPorts(list []int) ports {
+	return ports{"127.0.0.1:" + strconv.Itoa(list[0]), list[1], list[2]}
 }
 
 // newServer prepares a server without a configuration. data is its data
@@ -46,8 +56,8 @@ func newServer(t testing.TB, id int, dir, data string) *server {
 			t.Fatal(err)
 		}
 	}
-	ports := freeport.For(t, 3)
-	return &server{t: t, id: id, dir: dir, data: data, addr: "127.0.0.1:" + strconv.Itoa(ports[0]), quorum: ports[1], election: ports[2]}
+	free := freeport.For(t, 6)
+	return &server{t: t, id: id, dir: dir, data: data, ports: newPorts(free[:3]), other: newPorts(free[3:])}
 }
 
 // configure writes zoo.cfg and myid.
@@ -83,7 +93,11 @@ func (s *server) logFile() string { return filepath.Join(s.dir, "log") }
 func (s *server) command() []string {
 	cfg := filepath.Join(s.dir, "zoo.cfg")
 	if apache() {
-		return []string{"java", "-Xmx256m", "-Dzookeeper.root.logger=INFO,CONSOLE", "-cp", "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar",
+		classPath := "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar"
+		if dir := os.Getenv("ZOOKEEPER39"); dir != "" {
+			classPath = filepath.Join(dir, "lib", "*")
+		}
+		return []string{"java", "-Xmx256m", "-Dzookeeper.root.logger=INFO,CONSOLE", "-cp", classPath,
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", cfg}
 	}
 	return []string{program, cfg}

@@ -4,17 +4,11 @@ package compat
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/zkd-project/zkd/client"
 )
 
 // ourClient is the configuration that the suite of our client wants of servers:
@@ -42,59 +36,6 @@ func TestEnsembleClient(t *testing.T) {
 		t.Run(string(k), func(t *testing.T) {
 			testOurClient(t, startEnsemble(t, k, ourClient).hosts(), "Suite|AcrossServers")
 		})
-	}
-}
-
-// TestClientReconfig changes the members of an ensemble of Apache's.
-func TestClientReconfig(t *testing.T) {
-	cfg := ourClient
-	cfg.lines = append([]string{"reconfigEnabled=true"}, cfg.lines...)
-	e := startEnsemble(t, apache, cfg)
-	roles, ok := e.roles()
-	if !ok {
-		t.Fatal("the ensemble is not healthy")
-	}
-	leaves := 1
-	for e.servers[leaves-1] != roles[follower] {
-		leaves++
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	connect := func(o client.Options) *client.Client {
-		o.Logger = client.NoLog
-		c, err := client.Connect(ctx, roles[leader].addr, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // it tried
-		return c
-	}
-	if _, err := connect(client.Options{}).Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1); !errors.Is(err, client.ErrNoAuth) {
-		t.Errorf("reconfig by anybody: %v", err)
-	}
-	c := connect(client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte("super:secret")}}})
-	if _, err := c.Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, 0x77777777); !errors.Is(err, client.ErrBadVersion) {
-		t.Errorf("reconfig of another version: %v", err)
-	}
-	node, err := c.Unrooted().GetW(ctx, client.ConfigPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := c.Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1)
-	gone := fmt.Sprintf("server.%d=", leaves)
-	if err != nil || !strings.Contains(string(node.Data), gone) || strings.Contains(string(after.Data), gone) {
-		t.Errorf("reconfig: %q, before %q, %v", after.Data, node.Data, err)
-	}
-	if ev, err := node.Watch.Next(ctx); err != nil || ev.Type != client.EventDataChanged || ev.Path != "/zookeeper/config" {
-		t.Errorf("event %v, %v", ev, err)
-	}
-	for line := range strings.Lines(string(node.Data)) {
-		if strings.HasPrefix(line, gone) {
-			after, err = c.Reconfig(ctx, client.Members{Joining: strings.TrimSpace(line) + ";" + roles[follower].addr}, -1)
-		}
-	}
-	if err != nil || !strings.Contains(string(after.Data), gone) {
-		t.Errorf("reconfig back: %q, %v", after.Data, err)
 	}
 }
 

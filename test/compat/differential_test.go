@@ -152,7 +152,7 @@ func scenariosLike(reference kind) []scenario {
 // scenarioNames are those of all scenarios that are held with a reference.
 func scenarioNames(reference kind) []string {
 	names := []string{zkCliSession, zkCliEnsembleSession}
-	for _, s := range slices.Concat(scenariosLike(reference), ensembleScenarios(), readOnlyScenarios()) {
+	for _, s := range slices.Concat(scenariosLike(reference), ensembleScenarios(), readOnlyScenarios(), reconfigScenarios()) {
 		names = append(names, s.name)
 	}
 	return names

@@ -34,9 +34,12 @@
 //
 // Our own client is held against both kinds of servers: TestClient and
 // TestEnsembleClient run the tests of client/ whose names have Suite in them with
-// ZKD_TEST_SERVERS set; TestClientReconfig does with Apache what zkd does not have
-// yet; and TestSurvivors is a program that writes, watches and keeps ephemeral
+// ZKD_TEST_SERVERS set; and TestSurvivors is a program that writes, watches and keeps ephemeral
 // nodes while the leader is killed, and misses nothing.
+//
+// TestClientReconfig, TestKazooReconfig, TestCReconfig and TestZkCliReconfig change the
+// members of ensembles of both kinds, and TestEnsembleReconfig39 compares how changes are
+// refused.
 //
 // TestEnsemble* do this with three servers: the client programs with a follower,
 // with the leader, or with all in the connect string; kazoo's suite; one session

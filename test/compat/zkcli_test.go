@@ -200,15 +200,15 @@ func normaliseCli(lines []string, addr string) []string {
 		}
 		lines[i] = line
 	}
-	sortIdentities(lines)
+	sortRuns(lines, cliIdentity.MatchString) // whoami prints a set
 	return lines
 }
 
-// sortIdentities sorts each group of lines that whoami printed: they are a set.
-func sortIdentities(lines []string) {
+// sortRuns sorts each run of lines of one kind.
+func sortRuns(lines []string, kind func(line string) bool) {
 	for i := 0; i < len(lines); i++ {
 		start := i
-		for i < len(lines) && cliIdentity.MatchString(lines[i]) {
+		for i < len(lines) && kind(lines[i]) {
 			i++
 		}
 		slices.Sort(lines[start:i])

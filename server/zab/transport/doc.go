@@ -11,7 +11,8 @@
 // dialer, so a peer that can't be reached or whose name does not resolve delays no other
 // (ZOOKEEPER-900, 3756). Names are resolved at each attempt (ZOOKEEPER-1506, 2982, 4708). A
 // server with the smaller id calls: it connects and says hello, which makes the larger one
-// dial without waiting for the end of its back-off.
+// dial without waiting for the end of its back-off. If it has moved, it is dialed at the
+// addresses in its hello: see Peer.
 //
 // # A connection
 //

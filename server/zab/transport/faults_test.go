@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -89,6 +90,40 @@ func TestSeveralAddresses(t *testing.T) {
 		a.tr.SetPeers([]Peer{{ID: 2, Addrs: []string{addrOf(2)}}})
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
 	})
+}
+
+// TestMoved: a server is at another address than the other one knows. Whichever of the two
+// dials, they link, but only if servers move.
+func TestMoved(t *testing.T) {
+	for _, test := range []struct {
+		id    zab.SID // of the server that has moved
+		moves bool
+		links bool
+	}{{1, true, true}, {1, false, false}, {2, true, true}, {2, false, true}} {
+		t.Run(fmt.Sprintf("%d, %v", test.id, test.moves), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newMemNet()
+				one := newNode(t, net, 3-test.id, 0, func(o *Options) {
+					o.Peers = []Peer{{ID: test.id, Addrs: []string{"refuses:1"}, Moves: test.moves}}
+				})
+				moved := newNode(t, net, test.id, 2, func(o *Options) { o.Advertise = []string{"nonsense", addrOf(test.id)} })
+				time.Sleep(10 * time.Second)
+				if got := linked(one, moved); got != test.links {
+					t.Errorf("linked: %v, want %v", got, test.links)
+				}
+				if err := one.tr.SetPeers([]Peer{{ID: test.id, Addrs: []string{"refuses:1"}, Moves: test.moves}}); err != nil {
+					t.Fatal(err)
+				}
+				want := "refuses:1"
+				if test.moves {
+					want = addrOf(test.id)
+				}
+				if got := one.tr.Peers()[0].Addrs; len(got) != 1 || got[0] != want {
+					t.Errorf("addresses %q, want %q", got, want)
+				}
+			})
+		})
+	}
 }
 
 func TestSlowIsNotDead(t *testing.T) {

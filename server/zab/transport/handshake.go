@@ -259,7 +259,7 @@ func (hs *handshake) checkCaller() error {
 		return err
 	}
 	if stranger {
-		hs.t.addPeer(Peer{ID: zab.SID(h.From), Addrs: h.Listen})
+		hs.t.addPeer(Peer{ID: zab.SID(h.From), Addrs: h.Listen, Moves: true})
 	}
 	larger := h.From > self
 	switch h.Purpose {

@@ -175,7 +175,7 @@ func (t *Transport) checkCertificate(nc net.Conn, id zab.SID) error {
 	if !t.keys.VerifyHost || p == nil {
 		return nil
 	}
-	for _, addr := range p.addrs() {
+	for _, addr := range p.configured() {
 		if host, _, err := net.SplitHostPort(addr); err == nil && leaf.VerifyHostname(host) == nil {
 			return nil
 		}

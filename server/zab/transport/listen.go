@@ -164,7 +164,7 @@ func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
 	if p == nil {
 		return nil, hs, errRemoved
 	}
-	p.redialNow()
+	p.connected(hs.theirs.Listen)
 	return p, hs, nil
 }
 

@@ -21,6 +21,9 @@ type Peer struct {
 	ID zab.SID
 	// Addrs are host:port. They are resolved at each dial, and all are tried.
 	Addrs []string
+	// Moves means that the server may listen elsewhere by now: when it calls, it is dialed at
+	// the addresses in its hello, until that fails. Its certificate must be for Addrs.
+	Moves bool
 }
 
 // Hello is what a peer said about itself when it connected. With a secret, or with TLS and

@@ -36,6 +36,8 @@ type peer struct {
 	mu struct {
 		sync.Mutex
 		addrs  []string
+		moves  bool            // see Peer
+		moved  []string        // where it said that it listens, instead of addrs; may be empty
 		ctx    context.Context // of the time in the configuration; nil outside of it
 		cancel context.CancelFunc
 
@@ -52,10 +54,24 @@ func newPeer(t *Transport, id zab.SID) *peer {
 	return &peer{t: t, id: id, slot: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
 }
 
+// configured returns the addresses that SetPeers has given.
+func (p *peer) configured() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.addrs
+}
+
 // addrs returns the addresses at which the peer listens.
 func (p *peer) addrs() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.addrsLocked()
+}
+
+func (p *peer) addrsLocked() []string {
+	if len(p.mu.moved) > 0 {
+		return p.mu.moved
+	}
 	return p.mu.addrs
 }
 
@@ -65,6 +81,17 @@ func (p *peer) context() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.ctx
+}
+
+// connected notes the addresses at which the peer says that it listens, and makes the dialer
+// restart.
+func (p *peer) connected(listen []string) {
+	p.mu.Lock()
+	if p.mu.moves {
+		p.mu.moved = validAddrs(listen)
+	}
+	p.mu.Unlock()
+	p.redialNow()
 }
 
 // redialNow makes the dialer restart.
@@ -260,9 +287,11 @@ func (p *peer) failed(err error) {
 	p.t.metrics.refuse(causeOf(err))
 	p.mu.Lock()
 	p.noteLocked(err)
+	addrs := p.addrsLocked()
+	p.mu.moved = nil
 	p.mu.Unlock()
 	if p.t.complaints.shouldLog(p.topic(), logText(err)) {
-		p.t.log.Warn("can't reach a peer; trying on", zap.Uint8("sid", uint8(p.id)), zap.Strings("addresses", p.addrs()), zap.String("err", logText(err)))
+		p.t.log.Warn("can't reach a peer; trying on", zap.Uint8("sid", uint8(p.id)), zap.Strings("addresses", addrs), zap.String("err", logText(err)))
 	}
 }
 
@@ -282,7 +311,7 @@ func (p *peer) topic() string { return "dial " + p.name() }
 func (p *peer) status() PeerStatus {
 	p.mu.Lock()
 	s := PeerStatus{
-		ID: p.id, Addrs: p.mu.addrs, Up: p.mu.up != nil, Since: p.mu.since, Hello: p.mu.hello,
+		ID: p.id, Addrs: p.addrsLocked(), Up: p.mu.up != nil, Since: p.mu.since, Hello: p.mu.hello,
 		Links: p.mu.links, LastError: p.mu.lastErr, LastErrorAt: p.mu.lastErrAt,
 	}
 	up := p.mu.up

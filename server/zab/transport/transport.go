@@ -216,15 +216,20 @@ func (t *Transport) SetPeers(peers []Peer) error {
 
 // addPeer adds a peer that SetPeers did not name. Invalid addresses are left out.
 func (t *Transport) addPeer(p Peer) {
-	p.Addrs = slices.DeleteFunc(slices.Clone(p.Addrs), func(addr string) bool {
-		_, _, err := net.SplitHostPort(addr)
-		return err != nil
-	})
+	p.Addrs = validAddrs(p.Addrs)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.mu.closed {
 		t.configureLocked(p)
 	}
+}
+
+// validAddrs returns those of the addresses that have a host and a port.
+func validAddrs(addrs []string) []string {
+	return slices.DeleteFunc(slices.Clone(addrs), func(addr string) bool {
+		_, _, err := net.SplitHostPort(addr)
+		return err != nil
+	})
 }
 
 // Relink cuts all links. They are made again, with the current result of Introduce.
@@ -245,7 +250,7 @@ func (t *Transport) configureLocked(want Peer) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.addrs = slices.Clone(want.Addrs); p.mu.ctx != nil {
+	if p.mu.addrs, p.mu.moves = slices.Clone(want.Addrs), want.Moves; p.mu.ctx != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
@@ -261,7 +266,7 @@ func (p *peer) leave() {
 		return
 	}
 	p.mu.cancel()
-	p.mu.ctx, p.mu.cancel, p.mu.addrs = nil, nil, nil
+	p.mu.ctx, p.mu.cancel, p.mu.addrs, p.mu.moved = nil, nil, nil, nil
 	if l := p.t.links[p.id].Load(); l != nil {
 		l.cut(errRemoved)
 	}

@@ -409,6 +409,60 @@ static void read_only(void)
     zookeeper_close(zh);
 }
 
+enum { CONFIG_SIZE = 4096 };
+
+/* has_server checks whether the members in data have a server. */
+static void has_server(const char *what, const char *data, const char *id, int want)
+{
+    char key[64];
+    snprintf(key, sizeof key, "server.%s=", id);
+    check((strstr(data, key) != NULL) == want, "%s: server.%s, want %d, in:\n%s", what, id, want, data);
+}
+
+/* get_config reads the members into data, which has CONFIG_SIZE bytes. */
+static void get_config(zhandle_t *zh, int watch, char *data, struct Stat *stat)
+{
+    int size = CONFIG_SIZE - 1;
+    expect("zoo_getconfig", ZOK, zoo_getconfig(zh, watch, data, &size, stat));
+    data[size > 0 ? size : 0] = 0;
+}
+
+static int change(zhandle_t *zh, const char *joining, const char *leaving, int64_t version, char *data)
+{
+    struct Stat stat;
+    int size = CONFIG_SIZE - 1;
+    int rc = zoo_reconfig(zh, joining, leaving, NULL, version, data, &size, &stat);
+    data[rc == ZOK && size > 0 ? size : 0] = 0;
+    return rc;
+}
+
+static void authorize(zhandle_t *zh)
+{
+    zoo_add_auth(zh, "digest", "super:secret", strlen("super:secret"), auth_done, NULL);
+    await_completions(1);
+}
+
+/* reconfig takes the server with an id out of the ensemble and back; joining is its line. */
+static void reconfig(zhandle_t *zh, zhandle_t *other, const char *id, const char *joining)
+{
+    char data[CONFIG_SIZE];
+    struct Stat stat;
+    get_config(other, 1, data, &stat);
+    has_server("before", data, id, 1);
+    expect("without authority", ZNOAUTH, change(zh, NULL, id, -1, data));
+    authorize(zh);
+    expect("another version", ZBADVERSION, change(zh, NULL, id, 0x7700000000, data));
+    expect("no server line", ZBADARGUMENTS, change(zh, "some thing", NULL, -1, data));
+    expect("voters that do not run", ZNEWCONFIGNOQUORUM, change(zh, "server.9=127.0.0.1:1:2;3,server.8=127.0.0.1:4:5;6,server.7=127.0.0.1:7:8;9", NULL, -1, data));
+    expect("remove", ZOK, change(zh, NULL, id, -1, data));
+    has_server("removed", data, id, 0);
+    expect_event(ZOO_CHANGED_EVENT, ZOO_CONFIG_NODE);
+    get_config(zh, 0, data, &stat);
+    has_server("removed", data, id, 0);
+    expect("add", ZOK, change(zh, joining, NULL, stat.mzxid, data));
+    has_server("added", data, id, 1);
+}
+
 static int failures_before;
 
 static void begin(const char *name)
@@ -438,6 +492,10 @@ int main(int argc, char **argv)
         return hold_session();
     }
     zhandle_t *zh = open_handle(server, NULL, 0), *other = open_handle(server, NULL, 0);
+    if (argc == 5 && !strcmp(argv[2], "reconfig")) {
+        RUN("reconfig", reconfig(zh, other, argv[3], argv[4]));
+        return failures != 0;
+    }
     RUN("nodes", nodes(zh));
     RUN("async", async(zh));
     RUN("multi", multi(zh));
