@@ -23,6 +23,10 @@
 // everything proposed before it is applied and, if the leader has no lease, when a quorum
 // has confirmed that it still leads.
 //
+// A change of the members is neither: the leader proposes a list of members, and a barrier
+// after it answers the client (reconfig.go). A server that is no member asks the leader to
+// add it (join.go).
+//
 //	Request ──evaluate──▶ Txn ──propose──▶ Entry ──persist──▶ Record
 //
 // Invariants:
