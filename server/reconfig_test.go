@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -369,9 +370,10 @@ func TestReconfigSavesTheMembers(t *testing.T) {
 		if err := errors.Join(disk.MkdirAll("/conf"), writeFile(disk, file, text)); err != nil {
 			t.Fatal(err)
 		}
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		disk.SetHook(func(op crashfs.Op) error {
-			if full && op.Kind == crashfs.OpWrite && strings.HasPrefix(op.Name, "/conf/") {
+			if full.Load() && op.Kind == crashfs.OpWrite && strings.HasPrefix(op.Name, "/conf/") {
 				return syscall.ENOSPC
 			}
 			return nil
@@ -386,7 +388,7 @@ func TestReconfigSavesTheMembers(t *testing.T) {
 			t.Errorf("the file is %q", now)
 		}
 		e.servers[id].connect(t).create("/a", "1")
-		full = false
+		full.Store(false)
 		time.Sleep(2 * membersRetry)
 		version := uint64(e.servers[id].lists.Load().settled.Version)
 		name := fmt.Sprintf("%s.dynamic.%x", file, version)
