@@ -73,7 +73,7 @@ func find(t *testing.T, m mutation) bool {
 			shortSessions(&cfg)
 		case "change-forgotten":
 			cfg.Voters = 5
-		case "touches-forgotten":
+		case "touches-forgotten", "lost-touches":
 			longSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
@@ -221,13 +221,6 @@ var focuses = map[string]func(*Config){
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultBreak)
 	},
-	"lost-touches": func(c *Config) {
-		dozers(c)
-		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
-		c.Faults = [numFaults]uint64{}
-		often(c, FaultBreak)
-		c.Faults[FaultBreak] /= 4
-	},
 	"touches-dropped": dozers,
 	"double-close":    func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
 	"damage-unseen":   func(c *Config) { often(c, FaultDamage, FaultKill) },
@@ -351,6 +344,7 @@ var directed = map[string]func(*script){
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,
 	"touches-forgotten":             touchBeforePartition,
+	"lost-touches":                  touchBeforeCrash,
 	"waiting-ignored":               sessionDue,
 	"loss-forgotten":                majorityWithoutLogs,
 	"conns-kept":                    watchOverASnapshot,

@@ -795,22 +795,50 @@ func longSessions(cfg *Config) {
 
 func touchBeforePartition(s *script) {
 	leader := s.lead()
-	s.everywhere()
 	n := s.others(leader)[0]
+	c := s.touched(n)
+	s.drop(func(from, to *node, _ *zab.Message) bool { return from == n || to == n })
+	s.wait("the role ends", func() bool { return !n.rep.Follows() })
+	s.run(s.cfg.SessionMs / 2)
+	s.drop(nil)
+	s.expires(leader, n, c)
+}
+
+// A server ends before it has reported a touch, and is back soon. It reports again, and the
+// leader can't know what it has forgotten.
+func TestReg_TouchBeforeACrash(t *testing.T) {
+	cfg := quiet(3)
+	longSessions(&cfg)
+	play(t, cfg, touchBeforeCrash)
+}
+
+func touchBeforeCrash(s *script) {
+	leader := s.lead()
+	n := s.others(leader)[0]
+	c := s.touched(n)
+	s.down(n)
+	s.up(n)
+	s.expires(leader, n, c)
+}
+
+// touched returns a client whose session a server has touched without having told the leader.
+func (s *script) touched(n *node) *client {
+	s.everywhere()
 	c := &client{node: -1, attempt: 1}
 	s.clients = append(s.clients, c)
 	s.serve(n, c.id, &request{kind: reqCreateSession, attempt: c.attempt, timeout: int32(s.cfg.SessionMs), sent: s.now})
 	s.wait("a session", func() bool { return c.node >= 0 })
-	s.run(s.cfg.SessionMs / 4) // it is reported
-	s.drop(func(from, to *node, _ *zab.Message) bool { return from == n || to == n })
+	s.run(s.cfg.SessionMs / 2) // it is reported
 	c.cxid++
 	ping := request{kind: reqPing, origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, sent: s.now}
 	c.inFlight = append(c.inFlight, ping)
 	s.serve(n, c.id, &ping)
 	s.wait("the answer", func() bool { return len(c.inFlight) == 0 })
-	s.wait("the role ends", func() bool { return !n.rep.Follows() })
-	s.run(s.cfg.SessionMs / 2)
-	s.drop(nil)
+	return c
+}
+
+// expires waits until a server follows the leader again, and a client's session has expired.
+func (s *script) expires(leader, n *node, c *client) {
 	s.wait("it follows again", func() bool { return n.status.Role == zab.Following })
 	s.wait("the session expires", func() bool { _, ok := leader.tree.Session(c.session); return !ok })
 }
