@@ -58,6 +58,7 @@ func (c Change) Apply(now Members, o ChangeOptions) (Members, error) {
 	l.c.StandaloneEnabled, l.c.ExtendedTypes, l.c.raw.multiAddress = o.StandaloneEnabled, o.ExtendedTypes, o.MultiAddress
 	if c.Whole != "" {
 		l.memberText(strings.ReplaceAll(c.Whole, ",", "\n"), "members")
+		l.keepClientPorts(now)
 	} else if err := l.incremental(c, now); err != nil {
 		return Members{}, err
 	}
@@ -71,6 +72,19 @@ func (c Change) Apply(now Members, o ChangeOptions) (Members, error) {
 		return Members{}, fmt.Errorf("%w: %w", ErrIDRange, l.errs)
 	}
 	return ParseMembers(l.c.Members.Text())
+}
+
+// keepClientPorts gives the members that a whole list has without a port for clients the ports
+// that they have now: their zoo.cfg may name none (see SaveMembers), and without one they
+// would not start again.
+func (l *loader) keepClientPorts(now Members) {
+	servers := l.c.Members.Servers
+	for i := range servers {
+		if s := &servers[i]; s.Client.Port == 0 && s.SecureClient.Port == 0 {
+			old, _ := now.Server(s.ID)
+			s.Client, s.SecureClient = old.Client, old.SecureClient
+		}
+	}
 }
 
 // incremental makes the members of the loader those of now without the leaving and with

@@ -57,6 +57,8 @@ func TestChange(t *testing.T) {
 		{"several addresses", three, Change{Joining: "server.4=d:2888:3888|e:2888:3888;2181"}, ChangeOptions{MultiAddress: true},
 			three + "server.4=d:2888:3888|e:2888:3888;2181"},
 		{"255", three, Change{Joining: "server.255=d:2888:3888;2181"}, ChangeOptions{}, three + "server.255=d:2888:3888;2181"},
+		{"whole, without ports for clients", three, Change{Whole: "server.1=a:2888:3888,server.2=e:2888:3888:observer,server.4=d:2888:3888"}, ChangeOptions{},
+			"server.1=a:2888:3888;2181\nserver.2=e:2888:3888:observer;2181\nserver.4=d:2888:3888"},
 		{"whole", three, Change{Whole: "version=1000\nserver.7=a:2888:3888;2181,server.8=b:2888:3888", Joining: "?", Leaving: "?"}, strict,
 			"server.7=a:2888:3888;2181\nserver.8=b:2888:3888"},
 		{"to groups", three, Change{Whole: grouped}, strict, grouped},
