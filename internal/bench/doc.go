@@ -32,7 +32,7 @@
 // # Goroutines
 //
 // A connection has two. The reader owns the read buffer, the check of replies
-// and the outcome of a job. Sending is done by whoever holds the connection's
+// and the outcome of a job. Sending is done by the goroutine that holds the connection's
 // turn: the sender, which starts jobs, paces and pings, or the reader when
 // replies have made room. Between them is a ring of outstanding requests. Run
 // returns when all of its goroutines are gone.

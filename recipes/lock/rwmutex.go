@@ -116,7 +116,7 @@ func (l *RWMutex) Lock(ctx context.Context) (*hold.Held, error) {
 
 // RLock waits until the caller holds the read lock: until all writers that asked before
 // have released. It returns at once if ctx descends from the Context of a Held: a writer
-// may read, and a reader may read once more, whoever waits. Each Held must be released. To
+// may read, and a reader may read once more, whatever waits. Each Held must be released. To
 // downgrade, take the read lock with the context of the write lock, and then release the
 // write lock.
 func (l *RWMutex) RLock(ctx context.Context) (*hold.Held, error) {

@@ -77,7 +77,7 @@ func (c *Config) peerSecurity() string {
 	if secret {
 		how = append(how, "a shared secret")
 	}
-	known := "not authenticated: whoever reaches the port may pose as a server (zkd.quorumSecretFile, sslQuorum)"
+	known := "not authenticated: any program that reaches the port may pose as a server (zkd.quorumSecretFile, sslQuorum)"
 	if len(how) > 0 {
 		known = "authenticated by " + strings.Join(how, " and ")
 	}

@@ -80,7 +80,7 @@ func ignoredKeys() []Key {
 			"multiAddress.reachabilityCheckEnabled", "multiAddress.reachabilityCheckTimeoutMs"),
 		group(Ignored, "an observer always keeps a log, so that it need not start from nothing",
 			"syncEnabled", "observer.syncEnabled"),
-		group(Ignored, "zkd keeps the newest 32 MiB of transactions at hand for followers, however many they are", "commitLogCount"),
+		group(Ignored, "zkd keeps the newest 32 MiB of transactions in memory for followers, however many they are", "commitLogCount"),
 		group(Ignored, "sending a snapshot or the log to one server holds up no other",
 			"leader.maxConcurrentSnapSyncs", "leader.maxConcurrentDiffSyncs"),
 		group(Ignored, "zkd's servers do not use SASL among themselves (zkd.quorumSecretFile, sslQuorum)",

@@ -781,7 +781,7 @@ func takenOverChange(s *script) {
 }
 
 // A server answers a client by itself, and then loses its leader for a while, but not the
-// link to it. The client's connection ends. The leader goes on leading, and must learn of
+// link to it. The client's connection ends. The leader continues to lead, and must learn of
 // the touch with the next report.
 func TestReg_TouchBeforeTheRoleEnds(t *testing.T) {
 	cfg := quiet(3)

@@ -232,7 +232,7 @@ func (s *Sim) operate(n *node) {
 }
 
 // orderAside orders the data of a server to be set aside, and gives up a missing log. In few
-// runs operators do so although the others need it: they must then wait for it for ever.
+// runs operators do so although the others need it: they must then wait for it forever.
 func (s *Sim) orderAside(n *node) {
 	id, known := n.found().Incarnation()
 	if !known || !s.mayLoseDisk(n) && !s.percent(2) {
