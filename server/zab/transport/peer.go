@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -129,12 +130,13 @@ func (p *peer) dialLoop(ctx context.Context) {
 func (p *peer) linkedFor(ctx context.Context) time.Duration {
 	l := p.t.links[p.id].Load()
 	if l == nil {
-		if len(p.addrs()) == 0 {
+		addrs := p.addrs()
+		if len(addrs) == 0 {
 			return 0
 		}
 		up, err := p.attempt(ctx)
 		if err != nil && ctx.Err() == nil {
-			p.failed(err)
+			p.failed(addrs, err)
 		}
 		return up
 	}
@@ -281,14 +283,16 @@ func (p *peer) noteLocked(err error) {
 	p.mu.lastErr, p.mu.lastErrAt = logText(err), time.Now()
 }
 
-// failed records why the peer could not be reached.
-func (p *peer) failed(err error) {
+// failed records why the peer could not be reached at addrs. If they are those that it has
+// given, the configured ones are tried again. It may have given others meanwhile.
+func (p *peer) failed(addrs []string, err error) {
 	p.failures.Add(1)
 	p.t.metrics.refuse(causeOf(err))
 	p.mu.Lock()
 	p.noteLocked(err)
-	addrs := p.addrsLocked()
-	p.mu.moved = nil
+	if slices.Equal(p.mu.moved, addrs) {
+		p.mu.moved = nil
+	}
 	p.mu.Unlock()
 	if p.t.complaints.shouldLog(p.topic(), logText(err)) {
 		p.t.log.Warn("can't reach a peer; trying on", zap.Uint8("sid", uint8(p.id)), zap.Strings("addresses", addrs), zap.String("err", logText(err)))
