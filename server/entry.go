@@ -8,9 +8,6 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// configPath is the znode that shows the ensemble's configuration.
-const configPath = "/zookeeper/config"
-
 // transactionOf sets txn to the effect of an entry on the tree. Its slices share the
 // entry's memory. An entry that is not a client's transaction advances the tree's zxid,
 // and writes the list of members that clients can read if it has changed or was commanded.
@@ -26,9 +23,9 @@ func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	if err != nil {
 		return err
 	}
-	if data, _ := tree.Data(configPath); len(text) > 0 && (commanded || !sameConfig(data, text)) {
+	if data, _ := tree.Data(datatree.ConfigPath); len(text) > 0 && (commanded || !sameConfig(data, text)) {
 		data := fmt.Appendf(nil, "%sversion=%x", text, uint64(e.Zxid))
-		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetData, Path: configPath, Data: data, Version: -1})
+		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetData, Path: datatree.ConfigPath, Data: data, Version: -1})
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // startFiles prepares size servers with empty disks, and starts those that have a
@@ -224,7 +225,7 @@ func (w *writer) check() {
 // configNode returns what clients see of the members.
 func (s *testServer) configNode(t *testing.T) string {
 	t.Helper()
-	text, _ := s.connect(t).get(configPath)
+	text, _ := s.connect(t).get(datatree.ConfigPath)
 	return text
 }
 

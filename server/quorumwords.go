@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -57,7 +58,7 @@ func (f facts) quorumSettings() *fourletter.Quorum {
 	}
 	if !f.ReadOnly() {
 		f.s.state.RLock()
-		text, _ := f.s.state.Tree.Data(configPath)
+		text, _ := f.s.state.Tree.Data(datatree.ConfigPath)
 		q.Membership = string(text)
 		f.s.state.RUnlock()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // dynamic are the lines of servers whose members can be changed, by any client.
@@ -129,7 +130,7 @@ func TestReconfigShowsTheMembers(t *testing.T) {
 		e := startDynamic(t, 3, 4)
 		e.join(4, "1 2 3")
 		c, watcher := e.servers[e.follower()].connect(t), e.servers[4].connect(t)
-		watcher.ok(jute.OpGetData, get(configPath, true))
+		watcher.ok(jute.OpGetData, get(datatree.ConfigPath, true))
 		r := c.ok(jute.OpReconfig, adding(4))
 		var got jute.GetDataResponse
 		d := jute.NewDecoder(r.body)
@@ -139,7 +140,7 @@ func TestReconfigShowsTheMembers(t *testing.T) {
 			!strings.HasSuffix(text, fmt.Sprintf("version=%x", int64(got.Stat.Mzxid))) || got.Stat.Version != -1 {
 			t.Errorf("got %q, %+v", got.Data, got.Stat)
 		}
-		if ev := watcher.must().event(); ev.Type != jute.EventDataChanged || ev.Path != configPath {
+		if ev := watcher.must().event(); ev.Type != jute.EventDataChanged || ev.Path != datatree.ConfigPath {
 			t.Errorf("got event %+v", ev)
 		}
 		e.awaitMembers("1, 2, 3, 4")

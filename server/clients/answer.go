@@ -272,7 +272,7 @@ func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *da
 	case req.op == jute.OpTransferLeader:
 		c.reply(req.xid, zxid, 0)
 	case req.op == jute.OpReconfig:
-		data, node, _ := a.clients.state.Tree.GetData(configPath)
+		data, node, _ := a.clients.state.Tree.GetData(datatree.ConfigPath)
 		stat := node.Stat()
 		c.end(stat.Append(jute.AppendBuffer(c.begin(req.xid, zxid, 0), data)))
 	default: // closeSession
@@ -280,9 +280,6 @@ func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *da
 		c.endSession()
 	}
 }
-
-// configPath is the znode that shows the members of the ensemble.
-const configPath = "/zookeeper/config"
 
 // answerSync echoes the request's record, so that a null path stays null.
 func (a *Answers) answerSync(c *conn, req *request, zxid jute.Zxid) {

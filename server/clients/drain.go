@@ -4,6 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // drain ends a share of the other connections, so that their clients go to other servers. It
@@ -18,7 +19,7 @@ func (r *read) drain() error {
 	case req.Percent < 1 || req.Percent > 100:
 		return jute.ErrBadArguments
 	}
-	config, _ := r.state.Tree.Get(configPath)
+	config, _ := r.state.Tree.Get(datatree.ConfigPath)
 	if err := r.allowed(config.ACL, jute.PermWrite); err != nil {
 		return err
 	}

@@ -47,7 +47,9 @@ type Stats struct {
 const (
 	systemPath = "/zookeeper"
 	quotaPath  = "/zookeeper/quota"
-	configPath = "/zookeeper/config"
+	// ConfigPath is the znode that shows the members of the ensemble. Its ACL decides who may
+	// change them.
+	ConfigPath = "/zookeeper/config"
 )
 
 // New returns the tree of a new ensemble: the root and the system nodes.
@@ -55,7 +57,7 @@ func New() *Tree {
 	t := newEmpty()
 	t.addSystemNode(systemPath, openACL)
 	t.addSystemNode(quotaPath, openACL)
-	config := t.addSystemNode(configPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
+	config := t.addSystemNode(ConfigPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
 	// ZooKeeper's config node starts with aversion -1, as if its ACL were still to be
 	// set.
 	t.arena.rec(config).aversion = -1

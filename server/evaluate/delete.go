@@ -10,7 +10,7 @@ import (
 // isSystemNode reports whether path is one of the nodes that always exist.
 func isSystemNode(path string) bool {
 	switch path {
-	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":
+	case "/", "/zookeeper", "/zookeeper/quota", datatree.ConfigPath:
 		return true
 	}
 	return false

@@ -5,10 +5,8 @@ import (
 	"strconv"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 )
-
-// configPath is the node that shows the members. Its ACL decides who may change them.
-const configPath = "/zookeeper/config"
 
 // Reconfig is a request to change the members, and what the tree says about it.
 type Reconfig struct {
@@ -30,7 +28,7 @@ func (e *Evaluator) Reconfig(req *Request) (Reconfig, error) {
 	if err != nil {
 		return Reconfig{}, err
 	}
-	_, denied := e.permitted(configPath, jute.PermWrite)
+	_, denied := e.permitted(datatree.ConfigPath, jute.PermWrite)
 	return Reconfig{change, denied == nil, e.configVersion()}, nil
 }
 
@@ -40,7 +38,7 @@ func (e *Evaluator) TransferLeader(req *Request) (r jute.TransferLeaderRequest, 
 	e.req = req
 	defer func() { e.req = nil }()
 	if r, err = e.transferLeader(); err == nil {
-		_, err = e.permitted(configPath, jute.PermWrite)
+		_, err = e.permitted(datatree.ConfigPath, jute.PermWrite)
 	}
 	return r, err
 }
@@ -69,7 +67,7 @@ func (e *Evaluator) reconfig() (r jute.ReconfigRequest, err error) {
 // configVersion returns the version in the last line of the text of the members. An
 // administrator may have written another text.
 func (e *Evaluator) configVersion() jute.Zxid {
-	text, _ := e.tree.Data(configPath)
+	text, _ := e.tree.Data(datatree.ConfigPath)
 	_, version, _ := bytes.Cut(text[bytes.LastIndexByte(text, '\n')+1:], []byte("version="))
 	v, _ := strconv.ParseUint(string(version), 16, 64)
 	return jute.Zxid(v)
