@@ -19,11 +19,11 @@ import (
 // digestID is the identity of user:password in the digest scheme.
 func (s *testServer) digestID(t *testing.T, userPassword string) jute.ID {
 	t.Helper()
-	ids, err := s.schemes.Authenticate("digest", []byte(userPassword), nil)
+	creds, err := s.schemes.Authenticate("digest", []byte(userPassword), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ids[len(ids)-1]
+	return creds.IDs()[0]
 }
 
 func (c *client) auth(userPassword string) {

@@ -192,6 +192,7 @@ const pureStd = `
 	crypto/sha3: *
 	crypto/sha512: *
 	crypto/subtle: *
+	crypto/x509: Certificate
 	encoding/base64: *
 	encoding/binary: *
 	encoding/hex: *

@@ -49,7 +49,7 @@ func (s *Schemes) FixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, error) {
 // personal.
 func (s *Schemes) appendPersonal(acl []jute.ACL, perms jute.Perms, ids []jute.ID) []jute.ACL {
 	for _, id := range ids {
-		if s.table[id.Scheme].personal {
+		if p := s.table[id.Scheme]; p != nil && p.Personal() {
 			acl = append(acl, jute.ACL{Perms: perms, ID: id})
 		}
 	}
@@ -59,8 +59,8 @@ func (s *Schemes) appendPersonal(acl []jute.ACL, perms jute.Perms, ids []jute.ID
 // valid reports whether an ACL entry may name id. World and super have no row in the
 // table: world has only "anyone", and super can't be named in an ACL.
 func (s *Schemes) valid(id jute.ID) bool {
-	sch, ok := s.table[id.Scheme]
-	return ok && sch.valid != nil && sch.valid(id.ID)
+	p, ok := s.table[id.Scheme]
+	return ok && p.Valid(id.ID)
 }
 
 // distinct returns acl without repetitions, in order; acl itself if there are none. Long

@@ -94,11 +94,11 @@ func TestAuthenticate(t *testing.T) {
 			if have == nil {
 				have = ids("ip:1.1.1.1")
 			}
-			got, err := newSchemes(t).Authenticate(tc.scheme, []byte(tc.data), have)
+			got, err := newSchemes(t).Authenticate(tc.scheme, []byte(tc.data), auth.NewCredentials(have...))
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, want %v", err, tc.err)
 			}
-			if err == nil && !slices.Equal(got, tc.want) {
+			if err == nil && !slices.Equal(got.IDs(), tc.want) {
 				t.Errorf("got  %v\nwant %v", got, tc.want)
 			}
 		})
@@ -108,11 +108,11 @@ func TestAuthenticate(t *testing.T) {
 // TestAuthenticateWithNull checks that null data proves no user, but that the ip scheme
 // ignores the data.
 func TestAuthenticateWithNull(t *testing.T) {
-	have := ids("ip:1.1.1.1")
+	have := auth.NewCredentials(ids("ip:1.1.1.1")...)
 	if got, err := newSchemes(t).Authenticate("digest", nil, have); !errors.Is(err, jute.ErrAuthFailed) {
 		t.Errorf("digest: got %v, %v, want ErrAuthFailed", got, err)
 	}
-	if got, err := newSchemes(t).Authenticate("ip", nil, have); err != nil || !slices.Equal(got, have) {
+	if got, err := newSchemes(t).Authenticate("ip", nil, have); err != nil || !slices.Equal(got.IDs(), have.IDs()) {
 		t.Errorf("ip: got %v, %v, want %v", got, err, have)
 	}
 }
@@ -130,7 +130,7 @@ func TestAuthenticateHashes(t *testing.T) {
 	} {
 		s := newSchemes(t, func(c *auth.Config) { c.DigestAlg = alg })
 		got, err := s.Authenticate("digest", []byte("bob:pw"), nil)
-		if err != nil || len(got) != 1 || got[0].ID != want {
+		if err != nil || len(got.IDs()) != 1 || got.IDs()[0].ID != want {
 			t.Errorf("hash %q: got %v, %v, want %s", alg, got, err, want)
 		}
 	}
@@ -139,31 +139,61 @@ func TestAuthenticateHashes(t *testing.T) {
 // A request keeps the identities that its connection had when it arrived.
 func TestAuthenticateLeavesPublishedSliceAlone(t *testing.T) {
 	s := newSchemes(t)
-	have := make([]jute.ID, 1, 8)
-	have[0] = id("ip:1.1.1.1")
+	list := make([]jute.ID, 1, 8)
+	list[0] = id("ip:1.1.1.1")
+	have := auth.NewCredentials(list...)
 	first, _ := s.Authenticate("digest", []byte("a:1"), have)
 	second, _ := s.Authenticate("digest", []byte("b:2"), have)
-	if first[1].ID[0] != 'a' || second[1].ID[0] != 'b' || have[:2][1] != (jute.ID{}) {
-		t.Errorf("slices share memory: %v, %v, %v", have[:2], first, second)
+	if first.IDs()[1].ID[0] != 'a' || second.IDs()[1].ID[0] != 'b' || list[:2][1] != (jute.ID{}) {
+		t.Errorf("slices share memory: %v, %v, %v", list[:2], first, second)
 	}
 }
 
 func TestAuthenticateBoundsIdentities(t *testing.T) {
 	s := newSchemes(t)
-	var have []jute.ID
+	var have *auth.Credentials
 	var err error
 	for i := 0; err == nil; i++ {
 		if i > 10_000 {
-			t.Fatalf("a connection got %d identities", len(have))
+			t.Fatalf("a connection got %d identities", len(have.IDs()))
 		}
 		have, err = s.Authenticate("digest", fmt.Appendf(nil, "user%d:pw", i), have)
 	}
-	if !errors.Is(err, jute.ErrAuthFailed) || len(have) < 100 {
-		t.Errorf("after %d identities: %v", len(have), err)
+	if !errors.Is(err, jute.ErrAuthFailed) || len(have.IDs()) < 100 {
+		t.Errorf("after %d identities: %v", len(have.IDs()), err)
 	}
 	if _, err := s.Authenticate("digest", []byte("user0:pw"), have); err != nil {
 		t.Errorf("an identity that the full connection has: %v", err)
 	}
+}
+
+func TestCredentialsEnd(t *testing.T) {
+	have := auth.NewCredentials(id("ip:1.1.1.1"))
+	with := func(until int64, list ...string) {
+		t.Helper()
+		var err error
+		if have, err = have.With(auth.Proof{IDs: ids(list...), Until: until}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(now, until int64, want ...string) {
+		t.Helper()
+		left := have.At(now)
+		if !slices.Equal(left.IDs(), ids(want...)) || left.Until() != until {
+			t.Errorf("at %d: %v until %d, want %v until %d", now, left.IDs(), left.Until(), want, until)
+		}
+	}
+	check(1000, 0, "ip:1.1.1.1")
+	with(10, "jwt:ann")
+	with(5, "jwt:bob")
+	with(0, "digest:x:y")
+	check(4, 5, "ip:1.1.1.1", "jwt:ann", "jwt:bob", "digest:x:y")
+	check(5, 10, "ip:1.1.1.1", "jwt:ann", "digest:x:y")
+	check(10, 0, "ip:1.1.1.1", "digest:x:y")
+	with(20, "jwt:ann") // renewed
+	check(10, 20, "ip:1.1.1.1", "jwt:ann", "digest:x:y")
+	with(8, "jwt:ann") // the later proof counts
+	check(9, 0, "ip:1.1.1.1", "digest:x:y")
 }
 
 func TestAllowed(t *testing.T) {
@@ -314,10 +344,11 @@ func TestFixACL(t *testing.T) {
 // disproportionate time or memory.
 func TestFixACLBoundsExpansion(t *testing.T) {
 	s := newSchemes(t)
-	var who []jute.ID
+	var creds *auth.Credentials
 	for i := range 500 {
-		who, _ = s.Authenticate("digest", fmt.Appendf(nil, "u%d:", i), who)
+		creds, _ = s.Authenticate("digest", fmt.Appendf(nil, "u%d:", i), creds)
 	}
+	who := creds.IDs()
 	var list []jute.ACL
 	for i := range 80_000 {
 		list = append(list, jute.ACL{Perms: jute.Perms(i), ID: jute.ID{Scheme: "auth"}})

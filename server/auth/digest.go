@@ -41,26 +41,37 @@ func newHash(alg string) (func() hash.Hash, error) {
 	return nil, fmt.Errorf("hash %q is not one of SHA1, MD5, SHA-224, SHA-256, SHA-384, SHA-512, SHA3-256, SHA3-384, SHA3-512", alg)
 }
 
-// digestScheme is the scheme of users with passwords. An identity is the user's name and
+// digestProvider is the scheme of users with passwords. An identity is the user's name and
 // the hash of "user:password" in base64. The server has no list of users, so every auth
 // packet proves an identity.
-func digestScheme(alg, superDigest string) (scheme, error) {
+type digestProvider struct {
+	newHash func() hash.Hash
+	super   string // the identity of the super user; "" if there is none
+}
+
+func newDigestProvider(alg, super string) (digestProvider, error) {
 	h, err := newHash(alg)
-	if err != nil {
-		return scheme{}, err
+	return digestProvider{h, super}, err
+}
+
+func (digestProvider) Scheme() string { return schemeDigest }
+func (digestProvider) Personal() bool { return true }
+
+func (p digestProvider) ProvePacket(data []byte) (Proof, error) {
+	if data == nil {
+		return Proof{}, jute.ErrAuthFailed
 	}
-	return scheme{
-		prove: func(data []byte) []jute.ID {
-			id := digestID(h(), data)
-			if superDigest != "" && subtle.ConstantTimeCompare([]byte(id), []byte(superDigest)) == 1 {
-				return []jute.ID{{Scheme: schemeSuper}, {Scheme: schemeDigest, ID: id}}
-			}
-			return []jute.ID{{Scheme: schemeDigest, ID: id}}
-		},
-		valid:    validDigest,
-		match:    func(id, expr string) bool { return id == expr },
-		personal: true,
-	}, nil
+	id := digestID(p.newHash(), data)
+	ids := []jute.ID{{Scheme: schemeDigest, ID: id}}
+	if p.super != "" && subtle.ConstantTimeCompare([]byte(id), []byte(p.super)) == 1 {
+		ids = []jute.ID{{Scheme: schemeSuper}, ids[0]}
+	}
+	return Proof{IDs: ids}, nil
+}
+
+// Match compares in constant time: expr may be the hash of another user's password.
+func (digestProvider) Match(id, expr string) bool {
+	return subtle.ConstantTimeCompare([]byte(id), []byte(expr)) == 1
 }
 
 // digestID converts "user:password" into "user:base64(hash)". The user ends at the first
@@ -71,9 +82,9 @@ func digestID(h hash.Hash, data []byte) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// validDigest requires two parts separated by a colon, the second not empty. More colons
-// are allowed only at the end: Java's String.split drops empty parts there, and ACLs like
+// Valid requires two parts separated by a colon, the second not empty. More colons are
+// allowed only at the end: Java's String.split drops empty parts there, and ACLs like
 // "user:hash:" may have been stored.
-func validDigest(expr string) bool {
+func (digestProvider) Valid(expr string) bool {
 	return strings.Count(strings.TrimRight(expr, ":"), ":") == 1
 }

@@ -3,23 +3,25 @@ package auth
 import (
 	"net/netip"
 	"strings"
-
-	"github.com/zkd-project/zkd/jute"
 )
 
-// ipScheme is the scheme of remote addresses. A connection has its identity from the
+// ipProvider is the scheme of remote addresses. A connection has its identity from the
 // start, so its auth packets succeed and prove nothing new.
-func ipScheme() scheme {
-	return scheme{
-		prove: func([]byte) []jute.ID { return nil },
-		valid: func(expr string) bool { _, ok := parseBlock(expr); return ok },
-		match: matchIP,
-	}
+type ipProvider struct{}
+
+func (ipProvider) Scheme() string { return schemeIP }
+func (ipProvider) Personal() bool { return false }
+
+func (ipProvider) ProvePacket([]byte) (Proof, error) { return Proof{}, nil }
+
+func (ipProvider) Valid(expr string) bool {
+	_, ok := parseBlock(expr)
+	return ok
 }
 
-// matchIP reports whether the address id is in the block expr, both of one family. An
+// Match reports whether the address id is in the block expr, both of one family. An
 // IPv4 address received over an IPv6 socket counts as IPv4.
-func matchIP(id, expr string) bool {
+func (ipProvider) Match(id, expr string) bool {
 	if id == expr {
 		return true
 	}

@@ -1,8 +1,8 @@
 package auth
 
 import (
+	"crypto/x509"
 	"fmt"
-	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -14,13 +14,6 @@ const (
 	schemeSuper  = "super"
 	schemeDigest = "digest"
 	schemeIP     = "ip"
-)
-
-// maxIDBytes bounds the identities of one connection, whose client could add
-// new ones without end: names and idOverhead for each.
-const (
-	maxIDBytes = 64 << 10
-	idOverhead = 32
 )
 
 // Config selects and configures the schemes.
@@ -36,24 +29,13 @@ type Config struct {
 	SuperDigest string
 	// SkipACL allows everything to everybody.
 	SkipACL bool
-}
-
-// scheme is a row of the table. It defines the identities of a scheme.
-type scheme struct {
-	// prove returns the identities that the payload of an auth packet proves. Nil means
-	// that the scheme has no auth packets.
-	prove func(data []byte) []jute.ID
-	// valid reports whether an ACL entry may have expr. Nil means that none may.
-	valid func(expr string) bool
-	// match reports whether expr covers the identity id.
-	match func(id, expr string) bool
-	// personal schemes distinguish users: "auth" stands for their identities.
-	personal bool
+	// Providers are further schemes. One with the name of a built-in scheme takes its place.
+	Providers []Provider
 }
 
 // Schemes is the set of configured schemes.
 type Schemes struct {
-	table   map[string]scheme
+	table   map[string]Provider
 	skipACL bool
 	open    []jute.ACL // everything to everybody, the ACL of most nodes
 }
@@ -62,49 +44,56 @@ type Schemes struct {
 // has a super user without a scheme to prove it.
 func New(cfg Config) (*Schemes, error) {
 	s := &Schemes{
-		table:   map[string]scheme{schemeIP: ipScheme()},
+		table:   map[string]Provider{schemeIP: ipProvider{}},
 		skipACL: cfg.SkipACL,
 		open:    []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}},
 	}
 	if cfg.DigestEnabled {
-		d, err := digestScheme(cfg.DigestAlg, cfg.SuperDigest)
+		d, err := newDigestProvider(cfg.DigestAlg, cfg.SuperDigest)
 		if err != nil {
 			return nil, fmt.Errorf("set up digest scheme: %w", err)
 		}
 		s.table[schemeDigest] = d
 	}
+	for _, p := range cfg.Providers {
+		s.table[p.Scheme()] = p
+	}
 	return s, nil
 }
 
-// Authenticate handles an auth packet of a connection that has the identities ids. It
-// returns ids with those of the packet added, without duplicates; ids itself is not
-// changed. It fails with jute.ErrAuthFailed if there is no such scheme, if the scheme
-// takes no auth packets, if data is nil, which proves no user, or if the connection would
-// have more than 64 KiB of identities; the connection must be closed then.
-func (s *Schemes) Authenticate(name string, data []byte, ids []jute.ID) ([]jute.ID, error) {
-	sch, ok := s.table[name]
-	if !ok || sch.prove == nil || data == nil && sch.personal {
-		return ids, jute.ErrAuthFailed
+// Authenticate handles an auth packet of a connection with these credentials, and returns
+// them with those that the packet proves. It fails with jute.ErrAuthFailed if there is no
+// such scheme, if the scheme takes no auth packets, if the packet proves nothing, or if the
+// connection would have too many identities; the connection must be closed then.
+func (s *Schemes) Authenticate(scheme string, data []byte, have *Credentials) (*Credentials, error) {
+	p, ok := s.table[scheme].(PacketProver)
+	if !ok {
+		return have, jute.ErrAuthFailed
 	}
-	added := slices.Clip(ids) // appending to it copies
-	for _, id := range sch.prove(data) {
-		if !slices.Contains(added, id) {
-			added = append(added, id)
-		}
+	proof, err := p.ProvePacket(data)
+	if err != nil {
+		return have, err
 	}
-	if len(added) > len(ids) && sizeOf(added) > maxIDBytes {
-		return ids, jute.ErrAuthFailed
-	}
-	return added, nil
+	return have.With(proof)
 }
 
-func sizeOf(ids []jute.ID) int {
-	n := 0
-	for i := range ids {
-		n += len(ids[i].Scheme) + len(ids[i].ID) + idOverhead
+// AuthenticateCertificate returns the credentials of a connection with those that the
+// scheme finds in the client's certificate, which TLS has verified. It fails with
+// jute.ErrAuthFailed if the scheme is not configured or takes no certificates.
+func (s *Schemes) AuthenticateCertificate(scheme string, chain []*x509.Certificate, have *Credentials) (*Credentials, error) {
+	p, ok := s.table[scheme].(CertificateProver)
+	if !ok {
+		return have, jute.ErrAuthFailed
 	}
-	return n
+	proof, err := p.ProveCertificate(chain)
+	if err != nil {
+		return have, err
+	}
+	return have.With(proof)
 }
+
+// Has reports whether a scheme is configured.
+func (s *Schemes) Has(scheme string) bool { return s.table[scheme] != nil }
 
 // Allowed reports whether a connection with these identities may do an operation that
 // needs any one of perms on a node with this ACL. An empty ACL allows everything, and
@@ -126,12 +115,12 @@ func (s *Schemes) matches(entry *jute.ID, ids []jute.ID) bool {
 	if *entry == jute.WorldAnyone {
 		return true
 	}
-	sch, ok := s.table[entry.Scheme]
+	p, ok := s.table[entry.Scheme]
 	if !ok {
 		return false
 	}
 	for i := range ids {
-		if ids[i].Scheme == entry.Scheme && sch.match(ids[i].ID, entry.ID) {
+		if ids[i].Scheme == entry.Scheme && p.Match(ids[i].ID, entry.ID) {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -34,21 +35,22 @@ type conn struct {
 	frames  *frameReader
 
 	// Owned by the reader.
-	timeoutMs int32                // negotiated; set before the session, by the applier
-	current   request              // being handled; a field, since it would be allocated elsewhere
-	batch     []replica.Submission // writes of the frames being handled, not yet handed over
-	arena     []byte               // where request bodies of this batch are copied to
-	readsNow  int                  // reads answered since the last settle
-	started   time.Duration        // when the frames being handled were received
-	alone     bool                 // these frames may be answered without the leader
+	credentialsEnd time.Duration        // when some of the credentials end; 0 is never
+	timeoutMs      int32                // negotiated; set before the session, by the applier
+	current        request              // being handled; a field, since it would be allocated elsewhere
+	batch          []replica.Submission // writes of the frames being handled, not yet handed over
+	arena          []byte               // where request bodies of this batch are copied to
+	readsNow       int                  // reads answered since the last settle
+	started        time.Duration        // when the frames being handled were received
+	alone          bool                 // these frames may be answered without the leader
 
-	session     atomic.Int64              // jute.SessionID; 0 until established
-	auth        atomic.Pointer[[]jute.ID] // credentials; the slice is immutable
-	watcher     atomic.Uint64             // watch.Watcher plus one; 0 while there is none
-	pendingLen  atomic.Int32              // len(mu.pending); only the reader raises it
-	established chan struct{}             // closed by the applier with the connect response
-	wake        chan struct{}             // to the writer
-	done        chan struct{}             // closed when the connection is being torn down
+	session     atomic.Int64                     // jute.SessionID; 0 until established
+	credentials atomic.Pointer[auth.Credentials] // only the reader stores
+	watcher     atomic.Uint64                    // watch.Watcher plus one; 0 while there is none
+	pendingLen  atomic.Int32                     // len(mu.pending); only the reader raises it
+	established chan struct{}                    // closed by the applier with the connect response
+	wake        chan struct{}                    // to the writer
+	done        chan struct{}                    // closed when the connection is being torn down
 	closeOnce   sync.Once
 
 	seen        jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
@@ -122,7 +124,7 @@ func newConn(s *Clients, nc net.Conn) *conn {
 	}
 	c.drained.L = &c.mu
 	c.mu.stats.lastCxid = -1
-	c.auth.Store(&[]jute.ID{{Scheme: "ip", ID: remoteIP(nc)}})
+	c.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: remoteIP(nc)}))
 	return c
 }
 
@@ -344,7 +346,7 @@ func (c *conn) linger() {
 }
 
 // ip returns the client's address without the port.
-func (c *conn) ip() string { return (*c.auth.Load())[0].ID }
+func (c *conn) ip() string { return c.credentials.Load().IDs()[0].ID }
 
 // watcherID returns the connection's handle in the watch table, which is allocated with
 // its first watch. The caller holds the tree lock.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 )
@@ -44,8 +45,11 @@ func (c *conn) handle(frame []byte) error {
 	if d.Err() != nil {
 		return errShortHeader
 	}
+	if c.credentialsEnd != 0 && c.started >= c.credentialsEnd {
+		c.setCredentials(c.credentials.Load().At(time.Now().UnixMilli()))
+	}
 	req := &c.current
-	*req = request{op: h.Type, xid: h.Xid, auth: *c.auth.Load(), body: d.Rest(), received: c.started}
+	*req = request{op: h.Type, xid: h.Xid, auth: c.credentials.Load().IDs(), body: d.Rest(), received: c.started}
 	switch req.op {
 	case jute.OpAuth:
 		return c.authenticate(req)
@@ -235,19 +239,29 @@ func (c *conn) authenticate(req *request) error {
 	if d.Err() != nil {
 		return fmt.Errorf("auth packet: %w", d.Err())
 	}
-	ids, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, req.auth)
+	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
 	if err != nil {
 		c.clients.metrics.AuthFailed.Add(1)
 		c.reply(req.xid, 0, jute.CodeOf(err))
 		c.endAfterFlush()
 		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
 	}
-	c.auth.Store(&ids)
+	c.setCredentials(creds)
 	if c.needsBarrier(req.op) {
 		return c.submit(req)
 	}
 	c.reply(req.xid, 0, 0)
 	return nil
+}
+
+// setCredentials replaces the credentials, for the requests that follow. Only the reader
+// calls it.
+func (c *conn) setCredentials(creds *auth.Credentials) {
+	c.credentials.Store(creds)
+	c.credentialsEnd = 0
+	if until := creds.Until(); until != 0 {
+		c.credentialsEnd = max(1, c.clients.now()+time.Until(time.UnixMilli(until)))
+	}
 }
 
 // errNullToken means that a SASL request has no token.

@@ -1,0 +1,104 @@
+package auth
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// maxIDBytes bounds the identities of one connection, whose client could add
+// new ones without end: names and idOverhead for each.
+const (
+	maxIDBytes = 64 << 10
+	idOverhead = 32
+)
+
+// Credentials are the identities of a connection. They are immutable; nil has none.
+type Credentials struct {
+	ids  []jute.ID
+	ends []int64 // of ids, as Proof.Until; nil if all end with the connection
+}
+
+// NewCredentials returns credentials that end with the connection. It keeps ids.
+func NewCredentials(ids ...jute.ID) *Credentials { return &Credentials{ids: ids} }
+
+// IDs returns the identities, which must not be modified.
+func (c *Credentials) IDs() []jute.ID {
+	if c == nil {
+		return nil
+	}
+	return c.ids
+}
+
+// With returns the credentials and those of a proof, without duplicates: an identity that
+// is proved again ends as the later proof says. It fails with jute.ErrAuthFailed if the
+// connection would have more than 64 KiB of identities.
+func (c *Credentials) With(p Proof) (*Credentials, error) {
+	sum := c.clone()
+	for _, id := range p.IDs {
+		i := slices.Index(sum.ids, id)
+		if i < 0 {
+			i = len(sum.ids)
+			sum.ids = append(sum.ids, id)
+			if sum.ends != nil {
+				sum.ends = append(sum.ends, 0)
+			}
+		}
+		if sum.ends == nil && p.Until != 0 {
+			sum.ends = make([]int64, len(sum.ids))
+		}
+		if sum.ends != nil {
+			sum.ends[i] = p.Until
+		}
+	}
+	if len(sum.ids) > len(c.IDs()) && sizeOf(sum.ids) > maxIDBytes {
+		return c, jute.ErrAuthFailed
+	}
+	return sum, nil
+}
+
+func (c *Credentials) clone() *Credentials {
+	if c == nil {
+		return &Credentials{}
+	}
+	return &Credentials{ids: slices.Clone(c.ids), ends: slices.Clone(c.ends)}
+}
+
+// Until returns when the first of the identities ends, in Unix ms, or 0 if all end with
+// the connection.
+func (c *Credentials) Until() (first int64) {
+	if c == nil {
+		return first
+	}
+	for _, end := range c.ends {
+		if end != 0 && (first == 0 || end < first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// At returns the credentials without those that have ended at now, in
+// Unix ms.
+func (c *Credentials) At(now int64) *Credentials {
+	left := &Credentials{}
+	for i, id := range c.IDs() {
+		var end int64
+		if c.ends != nil {
+			end = c.ends[i]
+		}
+		if end == 0 || now < end {
+			left.ids = append(left.ids, id)
+			left.ends = append(left.ends, end)
+		}
+	}
+	return left
+}
+
+func sizeOf(ids []jute.ID) int {
+	n := 0
+	for i := range ids {
+		n += len(ids[i].Scheme) + len(ids[i].ID) + idOverhead
+	}
+	return n
+}
