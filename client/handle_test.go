@@ -175,7 +175,7 @@ func TestLogOfAConnection(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	out := new(lockedBuilder)
-	log := slog.New(slog.NewTextHandler(out, nil))
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := s.Client(t, func(o *client.Options) { o.Logger = log })
 	states := c.States(t.Context())
 	id, _ := c.Session()
@@ -190,7 +190,7 @@ func TestLogOfAConnection(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	established := `msg="session established" server=` + s.Addr() + " address=" + s.Addr() + " session=" + id.String() + " timeout=" + c.Status().Timeout.String()
-	wants := []string{established, `level=WARN msg="connection lost" server=` + s.Addr() + " session=" + id.String(), established}
+	wants := []string{"level=DEBUG " + established, `level=WARN msg="connection lost" server=` + s.Addr() + " session=" + id.String(), "level=INFO " + established}
 	if len(lines) != len(wants) {
 		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(wants), out.String())
 	}

@@ -99,8 +99,11 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	}
 	l.read.Store(int64(time.Since(l.began)))
 	l.written.Store(int64(time.Since(l.began)))
-	s.connected(l, resp)
-	s.log(slog.LevelInfo, "session established", "server", server, "address", nc.RemoteAddr().String(),
+	level := slog.LevelDebug
+	if again := s.connected(l, resp); again {
+		level = slog.LevelInfo // the log has told that the connection was lost
+	}
+	s.log(level, "session established", "server", server, "address", nc.RemoteAddr().String(),
 		"session", resp.SessionID, "timeout", time.Duration(resp.TimeoutMs)*time.Millisecond, "readOnly", resp.ReadOnly)
 	l.work.Go(func() { l.fail(l.readLoop(in)) })
 	l.work.Go(l.writeLoop)

@@ -111,8 +111,9 @@ type Options struct {
 	// so delays all others. 0 means 1 s.
 	SlowCallback time.Duration
 
-	// Logger logs connections made and lost, outages in which no server is reached, sessions
-	// that end, and callbacks that block, but no data. A *slog.Logger is one. Nil means
+	// Logger logs connections lost and made again, outages in which no server is reached,
+	// sessions that end, and callbacks that block, but no data. While all is well it logs at
+	// the level Debug alone. A *slog.Logger is one. Nil means
 	// slog.Default(); see NoLog.
 	Logger Logger
 

@@ -398,9 +398,10 @@ func (s *session) reissueLocked() {
 
 // connected makes l the session's connection. It sends the identities and watches first, then
 // the first of the waiting calls, and the others after the first answer.
-func (s *session) connected(l *link, r *jute.ConnectResponse) {
+func (s *session) connected(l *link, r *jute.ConnectResponse) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	again = s.id != 0
 	s.id, s.password = r.SessionID, r.Password
 	s.timeout = time.Duration(r.TimeoutMs) * time.Millisecond
 	s.writable = s.writable || !r.ReadOnly
@@ -421,4 +422,5 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) {
 		state = StateReadOnly
 	}
 	s.setStateLocked(state, l.server, nil)
+	return again
 }

@@ -59,8 +59,8 @@ type Mechanism interface {
 
 // The errors for a server that answers with a null token instead of a challenge.
 var (
-	errNoSASL = errors.New("the server has no SASL: give it a Server section in its JAAS configuration, " +
-		"or set Options.SASLOptional")
+	errNoSASL = errors.New("the server has no SASL: give it users (with Apache's server, a Server section in its JAAS " +
+		"configuration), or connect without")
 	errIgnored = errors.New("the server refused the SASL credentials, and serves the client as one without any " +
 		"(zookeeper.allowSaslFailedClients): check the user's name and password")
 )

@@ -202,3 +202,26 @@ func TestTerminalWhileACommandRuns(t *testing.T) {
 		}
 	})
 }
+
+// The key q ends top, and what follows it is the next line.
+func TestTerminalQEndsTop(t *testing.T) {
+	server := zktest.Start(t)
+	s := connect(t, server.Addr(), 60, 24, "NO_COLOR=1")
+	s.Type("top -i 10ms\r")
+	s.shows(`^SERVER +MODE +REQUESTS/S`)
+	s.Type("q")
+	s.n++
+	s.line("CONNECTED", "")
+	s.run("create /after")
+	s.shows(`Created /after`)
+}
+
+// A shell that gets no connection says why, and tries on.
+func TestTerminalSaysWhyThereIsNoConnection(t *testing.T) {
+	const addr = "127.0.0.1:1"
+	cmd := exec.Command(os.Args[0], "-server", addr)
+	cmd.Env = append(os.Environ(), mainVariable+"=1", "TERM=xterm", "NO_COLOR=1", "HOME="+t.TempDir())
+	s := &session{Terminal: ptytest.Start(t, cmd, 120, 24, func(rune) bool { return false }), t: t, server: addr}
+	s.shows(`Can't connect.*: .*\(still trying\)`)
+	s.line("CONNECTING", "")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -82,6 +83,9 @@ func newRoot(stderr io.Writer) *cobra.Command {
 				}
 			}
 			cfg, warnings, err := f.load(cmd, args)
+			if errors.Is(err, fs.ErrNotExist) && len(args) == 1 && !strings.ContainsAny(args[0], "./") {
+				err = fmt.Errorf("%q is neither a command nor a file%s", args[0], didYouMean(cmd, args[0]))
+			}
 			if err != nil {
 				return usageError{err}
 			}
@@ -106,6 +110,15 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
 	root.AddCommand(newVersion(), newConfig(), newLog(), newStatus())
 	return root
+}
+
+// didYouMean returns a question with the commands that a word is near to, or "".
+func didYouMean(root *cobra.Command, word string) string {
+	root.SuggestionsMinimumDistance = 2
+	if near := root.SuggestionsFor(word); len(near) > 0 {
+		return ": did you mean zkd " + strings.Join(near, ", or zkd ") + "?"
+	}
+	return ""
 }
 
 // addSettings adds the flags that set keys of the configuration.

@@ -135,6 +135,14 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// A misspelled command is not taken for a file.
+func TestMisspelledCommand(t *testing.T) {
+	err := run(t.Context(), []string{"statsu"}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "did you mean zkd status?") {
+		t.Errorf("zkd statsu: %v", err)
+	}
+}
+
 // TestServe runs the whole program: it serves clients, metrics and profiles, stops when
 // it is signaled, and recovers its data at the next start.
 func TestServe(t *testing.T) {

@@ -84,7 +84,7 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache client/sasl client/tree cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	cmd/zkcli/command: client client/cache client/sasl client/settle client/tree cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client internal/ask

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -34,12 +35,49 @@ func (n *connection) get(ctx context.Context, o *Options, watcher func(client.Ev
 	if n.c.State().Connected() {
 		return n.c, nil
 	}
-	wait, cancel := context.WithTimeoutCause(ctx, o.wait(), errWait)
-	defer cancel()
-	if err := n.c.WaitConnected(wait); err != nil {
-		return nil, notConnected(ctx, o, err)
+	if err := n.wait(ctx, o); err != nil {
+		return nil, err
 	}
 	return n.c, nil
+}
+
+// wait waits for the connection. If all servers refuse it, because none listens at its
+// address, the default time to wait is short: the address is probably wrong.
+func (n *connection) wait(ctx context.Context, o *Options) error {
+	times := []time.Duration{o.wait()}
+	if o.Wait == 0 && !o.waitForConnection && o.wait() > refusedWait {
+		times = []time.Duration{refusedWait, o.wait() - refusedWait}
+	}
+	for i, d := range times {
+		wait, cancel := context.WithTimeoutCause(ctx, d, errWait)
+		err := n.c.WaitConnected(wait)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if i == len(times)-1 || ctx.Err() != nil || !errors.Is(err, errWait) || allRefuse(o, err) {
+			return notConnected(ctx, o, err)
+		}
+	}
+	return nil
+}
+
+// refusedWait is the time to wait for servers of which all refuse connections.
+const refusedWait = time.Second
+
+// allRefuse reports whether each of the servers refused a connection.
+func allRefuse(o *Options, err error) bool {
+	e, ok := errors.AsType[*client.ConnectError](err)
+	hosts, _, _ := strings.Cut(o.Server, "/")
+	if !ok || len(e.Servers) < strings.Count(hosts, ",")+1 {
+		return false
+	}
+	for _, s := range e.Servers {
+		if !errors.Is(s, syscall.ECONNREFUSED) {
+			return false
+		}
+	}
+	return true
 }
 
 // errWait is the cause when waiting for a connection ends.
@@ -98,7 +136,11 @@ func notConnected(ctx context.Context, o *Options, err error) error {
 	if len(why) == 0 {
 		why = []string{o.Server + ": no answer"}
 	}
-	return &wordedError{text: fmt.Sprintf("Can't connect within %v: %s", o.wait(), strings.Join(why, "; ")), err: e}
+	within := fmt.Sprintf(" within %v", o.wait())
+	if allRefuse(o, e) {
+		within = ""
+	}
+	return &wordedError{text: fmt.Sprintf("Can't connect%s: %s", within, strings.Join(why, "; ")), err: e}
 }
 
 func parseAuth(s string) (client.Auth, error) {

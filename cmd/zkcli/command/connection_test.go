@@ -39,6 +39,15 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
+// Servers that refuse connections are not waited for as long as silent ones.
+func TestAllRefuse(t *testing.T) {
+	const addr = "127.0.0.1:1"
+	_, errOut, code := run(t, t.Context(), nil, "-server", addr+"/chroot", "ls", "/")
+	if code != exitConnection || !strings.HasPrefix(errOut, "Can't connect: "+addr+": ") {
+		t.Errorf("exit %d, stderr:\n%s", code, errOut)
+	}
+}
+
 // TestDeadline stalls the server in the middle of a command.
 func TestDeadline(t *testing.T) {
 	s := zktest.Start(t)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/settle"
 )
 
 // maxTTL is the longest time to live, in milliseconds.
@@ -14,7 +15,7 @@ const maxTTL = 1<<40 - 1
 
 func createCommand() Command {
 	return Command{
-		Name: "create", Synopsis: "[-s] [-e] [-c] [-t ttl] [-b] path [data] [acl]", Short: "Create a node",
+		Name: "create", Synopsis: "[-s] [-e] [-c] [-t ttl] [-p] [-b] path [data] [acl]", Short: "Create a node",
 		Long: "Without data the node's data is null. Data @FILE is the content of a file, - is\n" +
 			"stdin; for data that begins with @ write @@. The ACL is scheme:id:perms,...; the\n" +
 			"default is world:anyone:cdrwa. An ephemeral node goes with the session: that of a\n" +
@@ -22,6 +23,7 @@ func createCommand() Command {
 		Examples: []Example{
 			{"create /app", "a node without data"},
 			{"create /app/config @config.json", "a node with a file's content"},
+			{"create -p /app/eu/db x", "with the nodes above it that are missing"},
 			{"create -s /app/job- x", "/app/job-0000000000, with the next number"},
 			{"create -t 60000 /app/cache x", "a node that goes when unchanged for a minute"},
 			{"create /app/secret x auth::cdrwa", "a node for oneself alone: see addauth, and --auth"},
@@ -33,6 +35,7 @@ func createCommand() Command {
 			flags.Flags().BoolVarP(&n.ephemeral, "ephemeral", "e", false, "the node goes with the session")
 			flags.Flags().BoolVarP(&n.container, "container", "c", false, "the node goes after its last child")
 			flags.Flags().Int64VarP(&n.ttl, "ttl", "t", 0, "the node goes if it is not changed for so many `ms`")
+			flags.Flags().BoolVarP(&n.parents, "parents", "p", false, "create the missing nodes above it too, without data and with the same ACL")
 			b64 := boolFlag(flags, "base64", "b", "the data is given in base64")
 			return func(ctx context.Context, c *Call) error {
 				n.hasTTL = flags.Flags().Changed("ttl")
@@ -44,8 +47,8 @@ func createCommand() Command {
 
 // newNode has the values of create's flags.
 type newNode struct {
-	sequential, ephemeral, container, hasTTL bool
-	ttl                                      int64
+	sequential, ephemeral, container, hasTTL, parents bool
+	ttl                                               int64
 }
 
 func (n *newNode) check(c *Call) error {
@@ -105,7 +108,13 @@ func (c *Call) create(ctx context.Context, n *newNode, b64 bool) error {
 	if n.hasTTL {
 		o.TTL = time.Duration(n.ttl) * time.Millisecond
 	}
-	made, err := zk.Create(ctx, c.Arg(0), data, o)
+	create := zk.Create
+	if n.parents {
+		create = func(ctx context.Context, path string, data []byte, o client.CreateOptions) (client.Created, error) {
+			return settle.CreateAll(ctx, zk, path, data, o)
+		}
+	}
+	made, err := create(ctx, c.Arg(0), data, o)
 	if err != nil {
 		return aclError(err, acl)
 	}

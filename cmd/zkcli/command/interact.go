@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
@@ -31,8 +33,26 @@ func (a *App) interact(ctx context.Context) error {
 	if err := a.conn.open(&a.opts, a.event); err != nil {
 		return err
 	}
+	told, stop := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() { a.tellWhyNot(told, a.conn.c) })
+	defer telling.Wait()
+	defer stop()
 	return a.shell.Run(ctx)
 }
+
+// tellWhyNot prints, above the prompt, why there is no connection after a while. The client
+// continues to try.
+func (a *App) tellWhyNot(ctx context.Context, c *client.Client) {
+	wait, cancel := context.WithTimeoutCause(ctx, tellAfter, errWait)
+	defer cancel()
+	if err := c.WaitConnected(wait); errors.Is(err, errWait) {
+		a.say("%v (still trying)", notConnected(ctx, &Options{Server: a.opts.Server, Wait: tellAfter}, err))
+	}
+}
+
+// tellAfter is the time after which the shell says why it has no connection.
+const tellAfter = 2 * time.Second
 
 // prompt is zkCli.sh's: the servers, the state, and the number of the line.
 func (a *App) prompt() string {

@@ -27,7 +27,7 @@ func topCommand() Command {
 			"Servers are asked by the four-letter words srvr, mntr and cons, as far as their\n" +
 			"4lw.commands.whitelist allows them; changes come from a recursive watch.",
 		Examples: []Example{
-			{"top", "every 2 s, until Ctrl-C"},
+			{"top", "every 2 s, until q or Ctrl-C"},
 			{"top -d 3 /app", "where below /app the changes are"},
 			{"top -n 1 -i 10s -o json", "one measurement of 10 s for a program"},
 		},
@@ -110,10 +110,15 @@ func (t *top) run(ctx context.Context) (err error) {
 		return err
 	}
 	t.reset(servers.LookAll(ctx, addrs, t.interval, servers.LookClosely))
+	shown, stop := shell.EndedByKey(ctx, t.c.App.in, "qQ")
+	defer stop()
 	ticker := time.NewTicker(t.interval)
 	defer ticker.Stop()
 	for n := 0; t.frames <= 0 || n < t.frames; n++ {
-		if err := t.collect(ctx, w, ticker.C); err != nil {
+		if err := t.collect(shown, w, ticker.C); err != nil {
+			if shown.Err() != nil && ctx.Err() == nil {
+				return nil // the key
+			}
 			return err
 		}
 		if err := t.show(servers.LookAll(ctx, addrs, t.interval, servers.LookClosely)); err != nil {
