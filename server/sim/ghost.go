@@ -228,6 +228,38 @@ func (s *Sim) promiseDurable(n *node, p zab.Promise) {
 	m[p.To] |= 1 << n.id
 }
 
+// debt is the promise of an epoch to another server, until the node has a leader. Meanwhile
+// that server has the time of an election to become it.
+type debt struct {
+	promise zab.Promise
+	gen     uint64 // of the link to that server
+	at      uint64 // µs
+}
+
+// checkStanding checks that a node does not stand for election while another server, to
+// which it has promised an epoch, may still lead it: I25.
+func (s *Sim) checkStanding(n *node, p zab.Promise) {
+	owes := n.owes
+	n.owes = debt{}
+	if p.To != n.id {
+		if l := s.linkTo(n, p.To); l != nil {
+			n.owes = debt{p, l.gen[l.side(n)], s.now}
+		}
+		return
+	}
+	c := s.cfg
+	if n.settings != nil {
+		n.settings.apply(&c)
+	}
+	if owes.at == 0 || s.now > owes.at+c.ElectionMs*800 || n.leads != 0 {
+		return
+	}
+	o, l := s.node(owes.promise.To), s.linkTo(n, owes.promise.To)
+	if o.alive && o.core.Status().Epoch == owes.promise.Epoch && l != nil && l.gen[l.side(n)] == owes.gen {
+		s.fail("I25", "server %d stands for epoch %d, and has promised %v only %d ms before", n.id, p.Epoch, owes.promise, (s.now-owes.at)/1000)
+	}
+}
+
 // checkTruncate checks that no committed entry is dropped: I14.
 func (s *Sim) checkTruncate(n *node, upto jute.Zxid) {
 	s.stats.Truncations++

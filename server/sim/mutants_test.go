@@ -73,7 +73,7 @@ func find(t *testing.T, m mutation) bool {
 			shortSessions(&cfg)
 		case "change-forgotten":
 			cfg.Voters = 5
-		case "touches-forgotten", "lost-touches":
+		case "touches-forgotten", "lost-touches", "timeout-forgotten":
 			longSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
@@ -196,15 +196,6 @@ var focuses = map[string]func(*Config){
 	"no-hold": func(c *Config) {
 		dozers(c)
 		c.ThinkUs = c.ElectionMs * 200
-	},
-	"timeout-forgotten": func(c *Config) {
-		c.ElectionMs, c.Steps = 1000, 6000 // so that leaders last longer than leases
-		c.Clients, c.DozePct, c.SkewPct, c.SessionMs, c.Timeouts = 5, 20, 0, 2000, 3
-		c.Faults = [numFaults]uint64{}
-		often(c, FaultKill, FaultTransfer, FaultBreak)
-		c.Faults[FaultKill] *= 10
-		c.Faults[FaultTransfer] *= 20
-		c.Faults[FaultBreak] *= 5
 	},
 	"owner-unchecked": func(c *Config) {
 		c.Pipeline, c.Clients, c.SessionMs, c.FsyncUs, c.NetUs = 16, 5, c.ElectionMs, 15000, 10000
@@ -343,6 +334,8 @@ var directed = map[string]func(*script){
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,
+	"timeout-forgotten":             longerTimeout,
+	"promised-stands":               func(s *script) { promisedSuccessor(s) },
 	"touches-forgotten":             touchBeforePartition,
 	"lost-touches":                  touchBeforeCrash,
 	"waiting-ignored":               sessionDue,

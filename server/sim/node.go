@@ -53,6 +53,7 @@ type process struct {
 	core    *zab.Core
 	shown   []sighting      // ghost: what it has to remember about others
 	news    epochNews       // ghost
+	owes    debt            // ghost
 	read    [16]zab.LogRead // ghost: by learner, the last read for it
 	rep     *replica.Replica
 	out     replica.Output
@@ -310,6 +311,7 @@ func (s *Sim) persist(n *node, op *zab.LogOp) bool {
 		if op.Promise.Epoch < n.disk.written.promise.Epoch {
 			s.fail("I2", "server %d promises %v after %v", n.id, op.Promise, n.disk.written.promise)
 		}
+		s.checkStanding(n, op.Promise)
 		r = logRecord{kind: recPromise, promise: op.Promise}
 	case zab.LogTruncate:
 		s.checkTruncate(n, op.Upto)
@@ -409,6 +411,9 @@ func (s *Sim) changed(n *node) {
 	old := n.out.Was
 	n.status = n.out.Status
 	now := &n.status
+	if now.Leader != 0 {
+		n.owes = debt{}
+	}
 	s.trace(n, "%s of epoch %d, leader %d (%s)", roleName(now.Role), now.Epoch, now.Leader, now.Reason)
 	if old.List != now.List || old.Settled != now.Settled {
 		s.listsChanged(n)

@@ -92,24 +92,12 @@ func (s *script) lead() *node {
 
 // leadBy makes a certain server the leader of all.
 func (s *script) leadBy(n *node) *node {
-	for range 50 {
-		l := s.lead()
-		if l == n {
-			return n
-		}
-		for _, o := range s.nodes {
-			if o != l && o != n && len(s.nodes) == 3 {
-				s.cut(o) // so that n is elected
-			}
-		}
-		s.run(s.cfg.ElectionMs / 2)
-		l.core.Transfer()
-		s.drain(l)
-		s.run(s.cfg.ElectionMs)
-		s.join()
+	if leader := s.lead(); leader != n {
+		s.wait("it can take over", func() bool { return leader.core.TransferTo(n.id) == nil })
+		s.drain(leader)
+		s.wait("it leads", func() bool { return s.settledLeader(s.listed()) == n })
 	}
-	s.fail("script", "server %d does not become leader", n.id)
-	return nil
+	return n
 }
 
 // write proposes a transaction at a leader and returns its zxid.

@@ -290,7 +290,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 	c.stopLearner(p)
 	p.up, p.granted, p.promised = false, false, false
 	c.refresh()
-	pending := c.promise.To == id && c.now < c.promisedUntil
+	pending := c.promise.To == id && c.awaitsPromised()
 	if pending {
 		c.promisedUntil = 0
 	}

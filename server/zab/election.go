@@ -27,8 +27,9 @@ type election struct {
 	resendAt uint64
 	transfer uint32 // the epoch whose leader chose this server as its successor
 
-	// promisedUntil is the end of the time that the server that was promised an epoch has to
-	// become its leader. Until then no other server gets a pre-vote.
+	// promisedUntil is the end of the time that another server has to become the leader of the
+	// epoch that it was promised. Until then no third server gets a pre-vote, and this one does
+	// not stand itself.
 	promisedUntil uint64
 	ackEpochDue   bool // to be sent when the promise is durable
 	// nonce is the nonce of the newest summary, 0 for none. The two fields after it are the
@@ -165,7 +166,7 @@ func (c *Core) mayVote(p *peer, flags uint16) bool {
 
 func (c *Core) onPrevote(p *peer, m *Message) {
 	c.noteState(p, m)
-	if c.promise.To == p.id {
+	if c.promise.To == p.id && c.promise.Epoch <= m.Promise {
 		c.promisedUntil = 0 // the peer gave up
 	}
 	resp := Message{Kind: MsgPrevoteResp, Seq: m.Seq, Zxid: c.appended, Commit: c.committed, Promise: c.promise.Epoch, Flags: c.selfFlags()}
@@ -186,7 +187,7 @@ func (c *Core) onPrevote(p *peer, m *Message) {
 }
 
 func (c *Core) grants(p *peer, m *Message) bool {
-	busy := c.status.Role == Candidate || c.now < c.promisedUntil && c.promise.To != p.id
+	busy := c.status.Role == Candidate || c.awaitsPromised() && c.promise.To != p.id
 	return m.Flags&FlagAsking == 0 && !busy && c.mayVote(p, m.Flags) && !c.ranksAbove(p.id, m.Zxid, m.Seq)
 }
 
@@ -228,8 +229,12 @@ func (c *Core) yields() bool {
 	return false
 }
 
+// awaitsPromised reports whether another server still has time to become the leader of the
+// epoch that this one has promised it.
+func (c *Core) awaitsPromised() bool { return c.now < c.promisedUntil }
+
 func (c *Core) countPrevotes() {
-	if c.status.Role != Looking || !c.electable() || c.yields() || c.awaitsUnheardVoter() {
+	if c.status.Role != Looking || !c.electable() || c.yields() || c.awaitsUnheardVoter() || c.awaitsPromised() && !mutated(promisedStands) {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {
@@ -281,6 +286,7 @@ func (c *Core) askPromises(e uint32) {
 	}
 	c.deadline = c.now + c.opt.ElectionTimeout
 	c.foundBy = c.now + c.opt.Heartbeat
+	c.promisedUntil = 0
 	c.setPromise(Promise{e, c.opt.ID})
 	if mutated(newEpochBeforeFsync) {
 		c.sendNewEpochs()
@@ -373,6 +379,7 @@ func (c *Core) onNewEpoch(p *peer, m *Message) {
 		}
 		return
 	}
+	c.setPromise(wanted)
 	switch {
 	case c.isLeader(p) && leadsSince(m, c.status.Epoch):
 		c.streaming = false // until the peer synchronizes this server in its new epoch
@@ -383,7 +390,6 @@ func (c *Core) onNewEpoch(p *peer, m *Message) {
 	c.nonce = 0
 	c.nextRound = max(c.nextRound, c.now+c.opt.Heartbeat)
 	c.promisedUntil = c.now + c.opt.ElectionTimeout
-	c.setPromise(wanted)
 	c.ackEpochDue = true
 	c.sendAckEpoch()
 }

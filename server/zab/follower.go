@@ -312,6 +312,8 @@ func (c *Core) pong(p *peer, m *Message) {
 // one has given up. It may arrive before the MsgSync that it cancels.
 func (c *Core) onRejoin(p *peer, m *Message) {
 	switch {
+	case c.isLeader(p) && m.Epoch == c.epoch && m.Leader == 0 && m.Promise > m.Epoch:
+		c.look("the leader has handed over", c.opt.ElectionTimeout) // the successor asks for a promise
 	case c.isLeader(p) && m.Epoch == c.epoch && m.Leader == 0:
 		c.look("the leader gave up", 0)
 	case c.isLeader(p) && m.Epoch == c.epoch:

@@ -131,10 +131,14 @@ func (c *Core) founders() (list []Admission) {
 
 // leaveLeading ends the leadership.
 func (c *Core) leaveLeading() {
+	end := Message{Kind: MsgRejoin, Epoch: c.epoch}
+	if c.promise.To != c.opt.ID {
+		end.Promise = c.promise.Epoch
+	}
 	for _, p := range c.peers {
 		if p.state != learnerNone {
 			c.stopLearner(p)
-			c.post(p, Message{Kind: MsgRejoin, Epoch: c.epoch})
+			c.post(p, end)
 		}
 		p.learner = learner{}
 	}

@@ -61,7 +61,8 @@ const (
 	// the leader of Epoch.
 	MsgTimeoutNow
 	// MsgRejoin tells a learner that its stream can't continue. It has to send MsgFollow again;
-	// or if Leader is 0, the sender does not lead any more.
+	// or if Leader is 0, the sender does not lead any more. Promise is then the epoch that it has
+	// promised to its successor, or 0.
 	MsgRejoin
 	// MsgLead tells a server that does not follow the sender that the sender leads Epoch. Zxid is
 	// the version of its committed list of members. Promise is not 0 if a quorum has confirmed

@@ -46,6 +46,7 @@ const (
 	lateVoterJoins
 	secondChange
 	changeForgotten
+	promisedStands
 )
 
 var mutantNames = [...]string{
@@ -87,6 +88,7 @@ var mutantNames = [...]string{
 	lateVoterJoins:          "late-voter-joins",
 	secondChange:            "second-change",
 	changeForgotten:         "change-forgotten",
+	promisedStands:          "promised-stands",
 }
 
 func (m Mutant) String() string {

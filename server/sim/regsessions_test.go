@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Former faults of sessions: see reg_test.go.
+
+// A client comes back just in time, but the leader can't propose anything. The session must
+// not be expired meanwhile; otherwise its close would follow the answer that it lives (seed
+// 700011629).
+func TestReg_SessionIsDueWhileItsClientWaits(t *testing.T) {
+	cfg := quiet(3)
+	shortSessions(&cfg)
+	play(t, cfg, sessionDue)
+}
+
+// TestReg_LeasesOfALeaderWithOtherSettings: a leader whose elections take long gives long
+// leases. A later leader with other settings expires no session whose client the earlier
+// leader may still have answered.
+func TestReg_LeasesOfALeaderWithOtherSettings(t *testing.T) {
+	cfg := quiet(3)
+	slowElections(&cfg)
+	play(t, cfg, longLeases)
+}
+
+func slowElections(cfg *Config) {
+	cfg.Clients, cfg.SessionMs, cfg.ElectionMs, cfg.HeartbeatMs = 0, 1_000, 5_000, 50
+}
+
+func longLeases(s *script) {
+	leader := s.lead()
+	for _, o := range s.others(leader) {
+		o.settings = &settings{electionMs: s.cfg.ElectionMs / 10}
+		s.down(o)
+		s.up(o)
+		s.wait("the server is back", func() bool { return o.status.Role == zab.Following && o.status.Leader == leader.id })
+	}
+	id := jute.SessionID(7)
+	s.submit(leader, replica.Write, evaluate.Request{
+		Op: jute.OpCreateSession, Session: id, Origin: leader.newOrigin(), TimeoutMs: int32(s.cfg.SessionMs)})
+	s.takeOutputs(leader)
+	s.wait("the session", func() bool { _, ok := leader.tree.Session(id); return ok })
+	s.everywhere()
+	s.run(s.cfg.SessionMs / 4)
+	for _, o := range s.others(leader) { // no server notices
+		s.blocks[leader.idx][o.idx], s.blocks[o.idx][leader.idx] = 1, 1
+	}
+	answers := func() bool {
+		return leader.status.Role == zab.Leading && int64(leader.localMs()) < leader.rep.AnswersUntil()
+	}
+	asked := s.now
+	s.wait("the leader answers no more", func() bool {
+		if !answers() {
+			return true
+		}
+		asked = s.now
+		leader.tracker.Get(id).Touch(int64(leader.localMs()), int32(s.cfg.SessionMs)) // the client pings
+		return false
+	})
+	for s.now < asked+(s.cfg.SessionMs-1)*1000 {
+		s.step()
+		for _, o := range s.others(leader) {
+			if _, ok := o.tree.Session(id); !ok {
+				s.fail("S6", "server %d has closed session %v %d ms after its client was answered", o.id, id, (s.now-asked)/1000)
+			}
+		}
+	}
+	s.wait("the session expires", func() bool {
+		_, ok := s.others(leader)[0].tree.Session(id)
+		return !ok
+	})
+}
+
+// shortSessions has sessions that are shorter than elections, and an epoch that has to be
+// renewed soon.
+func shortSessions(cfg *Config) {
+	cfg.InitialCounter = 0xfffffffe - 4
+	cfg.SessionMs, cfg.ElectionMs = 1_000, 2_000
+}
+
+func sessionDue(s *script) {
+	leader := s.lead()
+	id, origin := jute.SessionID(7), leader.newOrigin()
+	ask := func(kind replica.Kind) {
+		s.submit(leader, kind, evaluate.Request{
+			Op: jute.OpCreateSession, Session: id, Origin: origin, TimeoutMs: int32(s.cfg.SessionMs)})
+		s.takeOutputs(leader)
+	}
+	ask(replica.Write)
+	s.wait("the session", func() bool { _, ok := leader.tree.Session(id); return ok })
+	s.drop(func(_, _ *node, m *zab.Message) bool { return m.Kind == zab.MsgNewEpoch || m.Kind == zab.MsgAckEpoch })
+	for {
+		if _, ok := leader.core.NextZxid(); !ok {
+			break
+		}
+		s.write(leader)
+	}
+	s.run(s.cfg.SessionMs / 2)
+	if leader.rep.Held().Waiting != 0 {
+		s.fail("script", "something else waits")
+	}
+	s.write(leader)
+	ask(replica.Resume)
+	s.run(s.cfg.SessionMs * 3 / 4) // after its end, if it had not been resumed
+	s.drop(nil)
+	s.wait("the next epoch", func() bool { return leader.rep.Held().Waiting == 0 })
+	if leader.status.Role != zab.Leading || s.stats.Leads != 1 {
+		s.fail("script", "another leader")
+	}
+	s.run(s.cfg.SessionMs / 2)
+	if _, ok := leader.tree.Session(id); !ok {
+		s.fail("S6", "session %v has expired behind its resumption", id)
+	}
+}
+
+// A server answers a client by itself, and then loses its leader for a while, but not the
+// link to it. The client's connection ends. The leader continues to lead, and must learn of
+// the touch with the next report.
+func TestReg_TouchBeforeTheRoleEnds(t *testing.T) {
+	cfg := quiet(3)
+	longSessions(&cfg)
+	play(t, cfg, touchBeforePartition)
+}
+
+func longSessions(cfg *Config) {
+	cfg.ElectionMs, cfg.SessionMs = 400, 3200
+}
+
+func touchBeforePartition(s *script) {
+	leader := s.lead()
+	n := s.others(leader)[0]
+	c := s.touched(n)
+	s.drop(func(from, to *node, _ *zab.Message) bool { return from == n || to == n })
+	s.wait("the role ends", func() bool { return !n.rep.Follows() })
+	s.run(s.cfg.SessionMs / 2)
+	s.drop(nil)
+	s.expires(leader, n, c)
+}
+
+// A server ends before it has reported a touch, and is back soon. It reports again, and the
+// leader can't know what it has forgotten.
+func TestReg_TouchBeforeACrash(t *testing.T) {
+	cfg := quiet(3)
+	longSessions(&cfg)
+	play(t, cfg, touchBeforeCrash)
+}
+
+func touchBeforeCrash(s *script) {
+	leader := s.lead()
+	n := s.others(leader)[0]
+	c := s.touched(n)
+	s.down(n)
+	s.up(n)
+	s.expires(leader, n, c)
+}
+
+// touched returns a client whose session a server has touched without having told the leader.
+func (s *script) touched(n *node) *client {
+	s.everywhere()
+	c := &client{node: -1, attempt: 1}
+	s.clients = append(s.clients, c)
+	s.serve(n, c.id, &request{kind: reqCreateSession, attempt: c.attempt, timeout: int32(s.cfg.SessionMs), sent: s.now})
+	s.wait("a session", func() bool { return c.node >= 0 })
+	s.run(s.cfg.SessionMs / 2) // it is reported
+	c.cxid++
+	ping := request{kind: reqPing, origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, sent: s.now}
+	c.inFlight = append(c.inFlight, ping)
+	s.serve(n, c.id, &ping)
+	s.wait("the answer", func() bool { return len(c.inFlight) == 0 })
+	return c
+}
+
+// expires waits until a server follows the leader again, and a client's session has expired.
+func (s *script) expires(leader, n *node, c *client) {
+	s.wait("it follows again", func() bool { return n.status.Role == zab.Following })
+	s.wait("the session expires", func() bool { _, ok := leader.tree.Session(c.session); return !ok })
+}
+
+// A client resumes its session with a longer timeout at the leader, which answers it and then
+// ends. The next leader does not expire the session by the old timeout.
+func TestReg_TimeoutOutlivesTheLeader(t *testing.T) {
+	cfg := quiet(3)
+	longSessions(&cfg)
+	play(t, cfg, longerTimeout)
+}
+
+func longerTimeout(s *script) {
+	leader := s.lead()
+	c := s.touched(leader)
+	s.lostConn(c)
+	s.serve(leader, c.id, &request{kind: reqResume, attempt: c.attempt, session: c.session, timeout: 3 * c.timeout, sent: s.now})
+	s.wait("it is resumed", func() bool { return c.node >= 0 })
+	s.down(leader)
+	s.wait("the session expires", func() bool { return !s.ghost.sessions[c.session] })
+}
