@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -34,7 +35,9 @@ func main() {
 	err := run(ctx, os.Args[1:], stdout, stderr)
 	stop()
 	if err != nil {
-		fmt.Fprintln(stderr, "zkd:", err)
+		if _, logged := errors.AsType[loggedError](err); !logged {
+			fmt.Fprintln(stderr, "zkd:", err)
+		}
 		os.Exit(exitCode(err))
 	}
 }

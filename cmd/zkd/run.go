@@ -6,15 +6,20 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/zkd-project/zkd/internal/buildinfo"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
@@ -30,6 +35,11 @@ const (
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// loggedError is an error that the log has already.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
 
 func exitCode(err error) int {
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -161,7 +171,7 @@ func newConfig() *cobra.Command {
 				return usageError{err}
 			}
 			err = cfg.Describe(cmd.OutOrStdout())
-			remarks := fileRemarks(cfg)
+			remarks := configRemarks(cfg)
 			for _, r := range remarks {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
 			}
@@ -232,17 +242,28 @@ func (f *flags) settings(cmd *cobra.Command) ([]config.Setting, error) {
 }
 
 // serve runs a server until ctx is done or the server fails.
-func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f *flags, stderr io.Writer) error {
+//
+// An error is returned as a loggedError if the log is read by programs.
+func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f *flags, stderr io.Writer) (err error) {
 	log, err := newLogger(cfg, stderr)
 	if err != nil {
 		return usageError{err}
 	}
 	defer log.Sync()
+	if cfg.LogFormat == "json" {
+		defer func() {
+			if err != nil {
+				log.Error("zkd failed", zap.Error(err))
+				err = loggedError{err}
+			}
+		}()
+	}
+	logStart(log, cfg)
 	defer handleSignals(log, stderr)()
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}
-	for _, r := range fileRemarks(cfg) {
+	for _, r := range configRemarks(cfg) {
 		log.Warn(r)
 	}
 	accept, err := parseZxid(f.acceptLoss)
@@ -286,6 +307,19 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	case err := <-s.Failed():
 		return err // at once: nothing that was promised may be touched again
 	}
+}
+
+// logStart writes the first line of a log.
+func logStart(log *zap.Logger, cfg *config.Config) {
+	rev, at := buildinfo.Revision()
+	fields := []zap.Field{
+		zap.String("revision", rev), zap.String("built", at.UTC().Format(time.DateOnly)), zap.String("speaks", "ZooKeeper "+compatVersion),
+		zap.String("go", runtime.Version()), zap.String("config", cfg.File), zap.Int("pid", os.Getpid()), zap.Int("gomaxprocs", runtime.GOMAXPROCS(0)),
+	}
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		fields = append(fields, zap.Int64("memory_limit", limit))
+	}
+	log.Info("zkd starts", fields...)
 }
 
 func parseZxid(s string) (*jute.Zxid, error) {

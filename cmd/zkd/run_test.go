@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -140,6 +142,30 @@ func TestMisspelledCommand(t *testing.T) {
 	err := run(t.Context(), []string{"statsu"}, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "did you mean zkd status?") {
 		t.Errorf("zkd statsu: %v", err)
+	}
+}
+
+// A log for programs has JSON alone, also when the server fails.
+func TestFailureIsLoggedAsJSON(t *testing.T) {
+	var stderr bytes.Buffer
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	err = run(t.Context(), []string{"--data-dir", t.TempDir(), "--set", "zkd.logFormat=json", "--set", "clientPortAddress=127.0.0.1", "--port", port}, io.Discard, &stderr)
+	if _, logged := errors.AsType[loggedError](err); !logged || exitCode(err) != exitFailure {
+		t.Errorf("error %v, exit code %d", err, exitCode(err))
+	}
+	last := ""
+	for line := range strings.Lines(stderr.String()) {
+		if last = line; !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	if !strings.Contains(last, `"level":"error"`) || !strings.Contains(last, "address already in use") {
+		t.Errorf("the last line is %s", last)
 	}
 }
 

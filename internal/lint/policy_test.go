@@ -70,7 +70,7 @@ const ours = `
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client jute internal/ask internal/buildinfo internal/console server server/config
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.

@@ -6,12 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/server/config"
 )
 
-// fileRemarks returns remarks on the files that the configuration names.
-func fileRemarks(cfg *config.Config) (remarks []string) {
+// configRemarks returns remarks on values that the configuration has, but that only other
+// packages and the disk can judge.
+func configRemarks(cfg *config.Config) (remarks []string) {
 	secrets := []struct{ key, file string }{
 		{"zkd.quorumSecretFile", cfg.QuorumSecretFile},
 		{"ssl.quorum.keyStore.location", cfg.QuorumTLS.KeyStore},
@@ -21,6 +24,9 @@ func fileRemarks(cfg *config.Config) (remarks []string) {
 			remarks = append(remarks, fmt.Sprintf("%s: %s is a secret that other users can get at (mode %04o): chmod 600 %s",
 				s.key, s.file, info.Mode().Perm(), s.file))
 		}
+	}
+	if _, unknown := fourletter.ParseWhitelist(strings.Join(cfg.FourLetterWhitelist, ",")); len(unknown) > 0 {
+		remarks = append(remarks, fmt.Sprintf("4lw.commands.whitelist: zkd has no command %s", strings.Join(unknown, ", ")))
 	}
 	if !cfg.DBAutoCreate && missing(cfg.DataLogDir, "journal") && missing(cfg.DataDir, "initialize") {
 		remarks = append(remarks, fmt.Sprintf("db.autocreate: %s has neither data nor the file initialize, so the server will not start: "+

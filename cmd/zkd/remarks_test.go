@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 )
 
-func TestFileRemarks(t *testing.T) {
+func TestConfigRemarks(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	write(t, secret, "0123456789abcdef")
@@ -22,7 +22,7 @@ func TestFileRemarks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Join(fileRemarks(cfg), "\n")
+		return strings.Join(configRemarks(cfg), "\n")
 	}
 	shared, cautious := config.Override("zkd.quorumSecretFile", secret), config.Override("db.autocreate", "false")
 	if got := remarks(shared); got != "" {
@@ -40,6 +40,9 @@ func TestFileRemarks(t *testing.T) {
 	write(t, filepath.Join(dir, "initialize"), "")
 	if got := remarks(cautious); got != "" {
 		t.Errorf("with the marker: %q", got)
+	}
+	if got := remarks(config.Override("4lw.commands.whitelist", "ruok,wach")); !strings.Contains(got, "no command wach") {
+		t.Errorf("an unknown four-letter word: %q", got)
 	}
 }
 
