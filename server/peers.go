@@ -70,6 +70,7 @@ const (
 	evTransfer                      // hand over; done is closed afterwards
 	evRefused                       // intro: of a server with which there is no link
 	evReserveIDs
+	evPing // done is closed: the loop turns
 )
 
 // handle processes an event.
@@ -115,6 +116,8 @@ func (l *loop) handle(ev *peerEvent) {
 		}
 	case evReserveIDs:
 		l.reserveIDs()
+	case evPing:
+		close(ev.done)
 	case evRefused:
 		core.Heard(ev.peer, ev.intro)
 	}

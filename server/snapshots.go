@@ -256,6 +256,17 @@ func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
 	return nil
 }
 
+// last returns the newest reference, if there is one.
+func (sn *snapshotter) last() (ref wal.SnapRef, ok bool) {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	n := len(sn.mu.refs)
+	if n == 0 {
+		return ref, false
+	}
+	return sn.mu.refs[n-1], true
+}
+
 // newest returns the newest reference, for a learner that needs the entries after
 // atLeast. If there is none so new, a snapshot is taken.
 func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapRef, error) {

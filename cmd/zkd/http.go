@@ -18,9 +18,9 @@ import (
 )
 
 // serveHTTP opens the endpoints that the configuration and the flags ask for: the
-// Prometheus endpoint (metricsProvider.httpPort) and Go's profiles. stop closes them and
+// Prometheus endpoint (metricsProvider.httpPort), the AdminServer's pages and Go's profiles. stop closes them and
 // returns when their goroutines have ended.
-func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, log *zap.Logger) (stop func(), err error) {
+func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, admin http.Handler, log *zap.Logger) (stop func(), err error) {
 	var e endpoints
 	if cfg.Metrics {
 		if cfg.MetricsRuntime {
@@ -31,6 +31,13 @@ func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, l
 		addr := net.JoinHostPort(cfg.MetricsHost, strconv.Itoa(cfg.MetricsPort))
 		if err := e.open("metrics", addr, mux, log); err != nil {
 			return nil, fmt.Errorf("%w (metricsProvider.httpPort)", err)
+		}
+	}
+	if cfg.Admin.Enabled {
+		addr := net.JoinHostPort(cfg.Admin.Host, strconv.Itoa(cfg.Admin.Port))
+		if err := e.open("admin pages", addr, admin, log); err != nil {
+			e.close()
+			return nil, fmt.Errorf("%w (admin.serverPort)", err)
 		}
 	}
 	if pprofAddr != "" {
@@ -57,7 +64,7 @@ func (e *endpoints) open(what, addr string, h http.Handler, log *zap.Logger) err
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	e.servers = append(e.servers, s)
 	e.wg.Go(func() { s.Serve(l) }) // returns when it is closed
 	log.Info("serving "+what, zap.Stringer("address", l.Addr()))

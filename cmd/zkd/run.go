@@ -288,7 +288,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	stopHTTP, err := serveHTTP(cfg, f.pprof, reg, log)
+	stopHTTP, err := serveHTTP(cfg, f.pprof, reg, s.AdminPages(cfg.Admin.URL, cfg.FileText()), log)
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}

@@ -106,6 +106,33 @@ var settingsOfTheProcess = map[string]func(t *testing.T, value string){
 	"clientTcpKeepAlive": func(t *testing.T, value string) {
 		serving(t, "--set", "clientTcpKeepAlive="+value).answers("127.0.0.1")
 	},
+	"admin.enableServer": func(t *testing.T, value string) {
+		r := serving(t, "--set", "admin.enableServer="+value, "--set", "admin.serverPort=0")
+		if r.says("serving admin pages") != (value == "true") {
+			t.Errorf("log:\n%s", r.log)
+		}
+	},
+	"admin.serverAddress": func(t *testing.T, value string) {
+		r := serving(t, "--set", "admin.serverPort=0", "--set", "admin.serverAddress="+value)
+		_, port, _ := net.SplitHostPort(r.log.await(t, `serving admin pages.*"address": "([^"]*)"`))
+		fetch(t, "http://"+net.JoinHostPort(value, port)+"/readyz")
+	},
+	"admin.serverPort": func(t *testing.T, value string) {
+		if value != "0" {
+			value = freePorts(t, 1)[0]
+		}
+		r := serving(t, "--set", "admin.serverPort="+value)
+		_, port, _ := net.SplitHostPort(r.log.await(t, `serving admin pages.*"address": "([^"]*)"`))
+		if value != "0" && port != value {
+			t.Errorf("the admin pages are at port %s, want %s", port, value)
+		}
+	},
+	"admin.commandURL": func(t *testing.T, value string) {
+		r := serving(t, "--set", "admin.serverPort=0", "--set", "admin.commandURL="+value)
+		if page := fetch(t, "http://"+r.log.await(t, `serving admin pages.*"address": "([^"]*)"`)+value+"/ruok"); !strings.Contains(page, `"command" : "ruok"`) {
+			t.Errorf("ruok: %s", page)
+		}
+	},
 	"metricsProvider.className": func(t *testing.T, value string) {
 		r := serving(t, "--set", "metricsProvider.className="+value, "--set", "metricsProvider.httpPort=0")
 		if r.says("serving metrics") != strings.Contains(value, "Prometheus") {

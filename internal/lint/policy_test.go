@@ -40,6 +40,9 @@ const ours = `
 	# What a program was built from.
 	internal/buildinfo: none
 
+	# The four-letter words' data as JSON, over HTTP.
+	server/admin:      fourletter
+
 	# Four-letter words, as their clients send them.
 	internal/ask:      none
 
@@ -68,7 +71,7 @@ const ours = `
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
+	server:            jute fourletter server/admin internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 

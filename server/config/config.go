@@ -127,6 +127,13 @@ type Config struct {
 	Metrics bool
 	// MetricsHost is the host name or address of the endpoint. Default 0.0.0.0.
 	MetricsHost string
+	// Admin configures the AdminServer.
+	Admin struct {
+		Enabled bool
+		Host    string
+		Port    int    // 0 means any free port
+		URL     string // path of the commands
+	}
 	// MetricsPort is the endpoint's TCP port; 0 means any free port. Default 7000.
 	MetricsPort int
 	// MetricsRuntime adds the metrics of the Go runtime and of the process.
@@ -189,6 +196,7 @@ type Config struct {
 	raw      rawKeys
 	settings map[string]property // the properties that were set, by the key's name in the table
 	warnings []Warning
+	text     []byte // of the file
 }
 
 // MaxRequest is the largest MaxBuffer, in bytes. The layers after the client's connection

@@ -36,6 +36,25 @@ func (c *Config) Describe(w io.Writer) error {
 	return out.Flush()
 }
 
+// FileText returns the text of the configuration file as it was read, without secrets.
+func (c *Config) FileText() string {
+	dir := newDirectory(keyTable(new(Config)))
+	var b strings.Builder
+	done := 0
+	for _, l := range settingLines(c.text) {
+		k, known := dir.find(l.key)
+		if _, _, member := memberKey(l.key); member || known && !k.secret && !strings.Contains(strings.ToLower(l.key), "password") {
+			continue
+		}
+		b.Write(c.text[done:l.start])
+		b.WriteString(l.key + "=(not shown)")
+		b.Write(lineEnd(c.text[l.start:l.end]))
+		done = l.end
+	}
+	b.Write(c.text[done:])
+	return b.String()
+}
+
 func (c *Config) unitOf(k Key, shown string) string {
 	if k.Unit() == "" || shown == "" || shown == "-1" {
 		return ""

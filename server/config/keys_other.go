@@ -53,10 +53,10 @@ func laterKeys() []Key {
 			"X509AuthenticationProvider.superUser"),
 		group(Later, "zkd has no SASL yet", "superUser", "superUser.*", "allowSaslFailedClients", "letAnySaslUserDoX"),
 		group(Later, "zkd has no scheme that asks for the ensemble's name yet", "ensembleAuthName"),
-		group(Later, "zkd has no AdminServer yet",
-			"admin.enableServer", "admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout",
-			"admin.httpVersion", "admin.portUnification", "admin.forceHttps", "admin.needClientAuth",
-			"admin.snapshot.enabled", "admin.restore.enabled", "admin.rateLimiterIntervalInMS", "admin.*"),
+		group(Later, "zkd's AdminServer takes and restores no snapshots yet",
+			"admin.snapshot.enabled", "admin.restore.enabled", "admin.rateLimiterIntervalInMS"),
+		group(Later, "zkd's AdminServer has no such setting", "admin.*"),
+		protecting("zkd's AdminServer has no TLS yet", "admin.forceHttps", "admin.needClientAuth", "admin.portUnification"),
 		group(Later, "zkd has no audit log yet", "audit.impl.class"),
 		group(Later, "zkd's observers follow the leader itself", "observerMasterPort"),
 		group(Later, "zkd does not weigh new connections yet; connection_throttle_tokens counts each as one",
@@ -72,6 +72,7 @@ func laterKeys() []Key {
 func ignoredKeys() []Key {
 	return slices.Concat(
 		group(Ignored, "zkd has one election algorithm", "electionAlg"),
+		group(Ignored, "the AdminServer speaks HTTP/1.1 and closes idle connections after a minute", "admin.httpVersion", "admin.idleTimeout"),
 		group(Ignored, "elections and links between servers have times of their own (zkd.electionTimeout, zkd.heartbeat)",
 			"fastleader.minNotificationInterval", "fastleader.maxNotificationInterval", "cnxTimeout",
 			"quorumCnxnTimeoutMs", "electionPortBindRetry", "leader.maxTimeToWaitForEpoch",

@@ -141,7 +141,7 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	if len(l.errs) > 0 {
 		return nil, l.warnings, l.errs
 	}
-	l.c.settings, l.c.warnings = l.set, l.warnings
+	l.c.settings, l.c.warnings, l.c.text = l.set, l.warnings, text
 	return l.c, l.warnings, nil
 }
 

@@ -34,6 +34,7 @@ func (l *loader) resolve() {
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
 	l.resolveSegmentSize()
 	l.resolveAuth()
+	l.resolveAdmin()
 	l.resolveRole()
 	l.resolvePeers()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
@@ -73,6 +74,16 @@ func (l *loader) resolveSegmentSize() {
 		l.warn(p, "is raised to %d KiB, which the log needs for jute.maxbuffer", (least+1023)/1024)
 	}
 	c.WALSegmentSize = (least + 1023) / 1024 * 1024
+}
+
+func (l *loader) resolveAdmin() {
+	if _, given := l.set["admin.enableServer"]; !given {
+		_, l.c.Admin.Enabled = l.set["admin.serverPort"]
+	}
+	url := l.c.Admin.URL
+	if !strings.HasPrefix(url, "/") || len(url) < 2 || strings.ContainsAny(url, " {}?#") || slices.Contains([]string{"/livez", "/readyz", "/healthz"}, url) {
+		l.fail(l.set["admin.commandURL"], "must be a path such as /commands")
+	}
 }
 
 func (l *loader) resolveAuth() {

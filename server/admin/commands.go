@@ -1,0 +1,341 @@
+package admin
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/zkd-project/zkd/fourletter"
+)
+
+// Server is what the commands show of a server besides its four-letter words.
+type Server interface {
+	fourletter.Source
+	// Peer returns the server's part in its ensemble; false if it is standalone.
+	Peer() (Peer, bool)
+	// LastSnapshot returns the newest snapshot; zeros if there is none.
+	LastSnapshot() (zxid int64, at time.Time)
+	// Health returns the checks of livez and readyz.
+	Health() []Check
+}
+
+// Peer is a server's part in its ensemble. Addresses are host:port.
+type Peer struct {
+	ID     int64
+	Leads  bool
+	Leader int64 // 0 if none is known
+	Voter  bool
+	// Activity is election, discovery, synchronization or broadcast.
+	Activity string
+	Members  []Member
+	// Observers are those that follow this leader, by id.
+	Observers []int64
+}
+
+// Member is a row of the list of members.
+type Member struct {
+	ID               int64
+	Quorum, Election []string
+	Client           string
+	Observer         bool
+}
+
+// command is a row of the table of commands.
+type command struct {
+	name    string
+	aliases []string
+	// changes means that the command changes something.
+	changes bool
+	// anytime means that the command is answered also while the server does not serve.
+	anytime bool
+	run     func(q query) object
+}
+
+// query is a request for a command.
+type query struct {
+	Server
+	config string            // the text of the configuration file
+	args   map[string]string // of the URL
+}
+
+// commands returns the table, by name.
+func commands() []command {
+	return []command{
+		{name: "configuration", aliases: []string{"conf", "config"}, run: query.configuration},
+		{name: "connection_stat_reset", aliases: []string{"crst"}, changes: true, run: func(q query) object { q.ResetConnectionStats(); return nil }},
+		{name: "connections", aliases: []string{"cons"}, run: func(q query) object { return q.connections(true) }},
+		{name: "dirs", run: query.dirs},
+		{name: "dump", run: query.dump},
+		{name: "environment", aliases: []string{"env", "envi"}, anytime: true, run: query.environment},
+		{name: "get_trace_mask", aliases: []string{"gtmk"}, anytime: true, run: func(q query) object { return object{{"tracemask", q.TraceMask()}} }},
+		{name: "hash", run: query.hash},
+		{name: "initial_configuration", aliases: []string{"icfg"}, run: func(q query) object { return object{{"initial_configuration", q.config}} }},
+		{name: "is_read_only", aliases: []string{"isro"}, run: func(q query) object { return object{{"read_only", q.ReadOnly()}} }},
+		{name: "last_snapshot", aliases: []string{"lsnp"}, run: query.lastSnapshot},
+		{name: "leader", aliases: []string{"lead"}, run: query.leader},
+		{name: "monitor", aliases: []string{"mntr"}, anytime: true, run: query.monitor},
+		{name: "observers", aliases: []string{"obsr"}, run: query.observers},
+		{name: "ruok", run: func(query) object { return nil }},
+		{name: "server_stats", aliases: []string{"srvr"}, run: query.serverStats},
+		{name: "set_trace_mask", aliases: []string{"stmk"}, changes: true, anytime: true, run: query.setTraceMask},
+		{name: "stat_reset", aliases: []string{"srst"}, changes: true, run: func(q query) object { q.ResetServerStats(); return nil }},
+		{name: "stats", aliases: []string{"stat"}, run: func(q query) object { return append(q.serverStats(), q.connections(false)...) }},
+		{name: "voting_view", run: query.votingView},
+		{name: "watch_summary", aliases: []string{"wchs"}, run: query.watchSummary},
+		{name: "watches", aliases: []string{"wchc"}, run: query.watches},
+		{name: "watches_by_path", aliases: []string{"wchp"}, run: query.watchesByPath},
+		{name: "zabstate", anytime: true, run: query.zabState},
+	}
+}
+
+func (q query) configuration() object {
+	s := q.Settings()
+	o := object{
+		{"client_port", s.ClientPort}, {"data_dir", s.DataDir}, {"data_log_dir", s.DataLogDir}, {"tick_time", s.TickTimeMs},
+		{"max_client_cnxns", s.MaxClientCnxns}, {"min_session_timeout", s.MinSessionTimeoutMs}, {"max_session_timeout", s.MaxSessionTimeoutMs},
+		{"server_id", s.ServerID}, {"client_port_listen_backlog", s.ListenBacklog},
+	}
+	if p := s.Quorum; p != nil {
+		peerType := 0
+		if p.Observer {
+			peerType = 1
+		}
+		o = append(o, object{
+			{"init_limit", p.InitLimit}, {"sync_limit", p.SyncLimit}, {"election_alg", p.ElectionAlg},
+			{"election_port", p.ElectionPort}, {"quorum_port", p.QuorumPort}, {"peer_type", peerType},
+		}...)
+	}
+	return o
+}
+
+// connections lists the connections, in full or only their traffic.
+func (q query) connections(full bool) object {
+	return object{{"connections", listOf(q.Server.Connections(), func(c fourletter.Connection) any {
+		interest := 0
+		if c.Reading {
+			interest |= 1
+		}
+		if c.Writing {
+			interest |= 4
+		}
+		o := object{
+			{"remote_socket_address", c.Remote.String()}, {"interest_ops", interest}, {"outstanding_requests", c.Queued},
+			{"packets_received", c.Received}, {"packets_sent", c.Sent},
+		}
+		if !full || c.Session == 0 {
+			return o
+		}
+		o = append(o, object{{"session_id", c.Session}, {"last_operation", c.LastOp}, {"established", c.Established.UnixMilli()}, {"session_timeout", c.TimeoutMs}}...)
+		if c.LastCxid >= 0 {
+			o = append(o, field{"last_cxid", c.LastCxid})
+		}
+		return append(o, object{
+			{"last_zxid", c.LastZxid}, {"last_response_time", c.LastReplyMs}, {"last_latency", c.LastLatencyMs},
+			{"min_latency", c.MinLatencyMs}, {"avg_latency", c.AvgLatencyMs}, {"max_latency", c.MaxLatencyMs},
+		}...)
+	})}, {"secure_connections", list{}}}
+}
+
+func (q query) dirs() object {
+	data, log := q.DirSizes()
+	return object{{"datadir_size", data}, {"logdir_size", log}}
+}
+
+func (q query) dump() object {
+	expiries, owners := object{}, object{}
+	for _, b := range q.Sessions().Buckets {
+		expiries = append(expiries, field{strconv.FormatInt(b.Expires.UnixMilli(), 10), listOf(b.Sessions, asIs)})
+	}
+	for _, e := range q.Ephemerals() {
+		owners = append(owners, field{strconv.FormatInt(e.Session, 10), listOf(e.Paths, asIs)})
+	}
+	return object{{"expiry_time_to_session_ids", expiries}, {"session_id_to_ephemeral_paths", owners}}
+}
+
+func asIs[T any](v T) any { return v }
+
+func (q query) environment() (o object) {
+	for _, e := range q.Environment() {
+		o = append(o, field{e.Key, e.Value})
+	}
+	return o
+}
+
+func (q query) hash() object {
+	return object{{"digests", listOf(q.Digests(), func(d fourletter.Digest) any {
+		return object{{"zxid", d.Zxid}, {"digest", d.Value}, {"digest_version", 2}}
+	})}}
+}
+
+func (q query) lastSnapshot() object {
+	zxid, at := q.LastSnapshot()
+	return object{{"zxid", strconv.FormatInt(zxid, 16)}, {"timestamp", max(at.Unix(), 0)}}
+}
+
+func (q query) leader() object {
+	p, ok := q.Peer()
+	if !ok {
+		return object{{"error", "server is not initialized"}}
+	}
+	o := object{{"is_leader", p.Leads}}
+	if p.Leader != 0 {
+		o = append(o, object{{"leader_id", p.Leader}, {"leader_ip", hostOf(p.member(p.Leader).Quorum)}}...)
+	}
+	return o
+}
+
+// monitor shows the keys of mntr.
+func (q query) monitor() object {
+	o := object{{"version", q.Version()}}
+	if q.Serving() {
+		s := q.Server.Server()
+		o = append(o, field{"server_state", s.Mode})
+		if s.PeerState != "" {
+			o = append(o, field{"peer_state", s.PeerState})
+		}
+		if s.ObserverMaster != 0 {
+			o = append(o, field{"observer_master_id", s.ObserverMaster})
+		}
+	}
+	for _, m := range q.Metrics() {
+		o = append(o, field{m.Name, number(m.Value)})
+	}
+	return o
+}
+
+// number returns text as a number of JSON, if it is one.
+func number(text string) any {
+	if json.Valid([]byte(text)) {
+		if _, err := strconv.ParseFloat(text, 64); err == nil {
+			return json.Number(text)
+		}
+	}
+	return text
+}
+
+func (q query) observers() object {
+	p, _ := q.Peer()
+	return object{{"synced_observers", len(p.Observers)}, {"observers", listOf(p.Observers, func(id int64) any {
+		return object{{"id", id}, {"remote_socket_address", hostOf(p.member(id).Quorum)}}
+	})}}
+}
+
+func (q query) serverStats() object {
+	s, data, log := q.Server.Server(), int64(0), int64(0)
+	data, log = q.DirSizes()
+	metrics := make(map[string]any)
+	for _, m := range q.Metrics() {
+		metrics[m.Name] = number(m.Value)
+	}
+	sizes := func(what string) object {
+		var o object
+		for _, which := range []string{"last", "min", "max"} {
+			o = append(o, field{which + "_buffer_size", cmp.Or(metrics[which+"_"+what+"_size"], any(-1))})
+		}
+		return o
+	}
+	o := object{{"version", q.Version()}, {"read_only", q.ReadOnly()}, {"server_stats", object{
+		{"packets_sent", s.Sent}, {"packets_received", s.Received}, {"fsync_threshold_exceed_count", cmp.Or(metrics["fsync_threshold_exceed_count"], any(0))},
+		{"client_response_stats", sizes("client_response")},
+		{"data_dir_size", data}, {"log_dir_size", log}, {"provider_null", false}, {"server_state", s.Mode},
+		{"last_processed_zxid", s.Zxid}, {"outstanding_requests", s.Outstanding},
+		{"avg_latency", s.AvgLatencyMs}, {"max_latency", s.MaxLatencyMs}, {"min_latency", s.MinLatencyMs},
+		{"num_alive_client_connections", s.Connections}, {"uptime", metrics["uptime"]},
+		{"auth_failed_count", cmp.Or(metrics["auth_failed_count"], any(0))}, {"non_mtlsremote_conn_count", cmp.Or(metrics["non_mtls_remote_conn_count"], any(0))},
+		{"non_mtlslocal_conn_count", cmp.Or(metrics["non_mtls_local_conn_count"], any(0))},
+	}}, {"client_response", sizes("client_response")}}
+	if p := s.ProposalSizes; p != nil {
+		o = append(o, field{"proposal_stats", object{{"last_buffer_size", p.Last}, {"min_buffer_size", p.Min}, {"max_buffer_size", p.Max}}})
+	}
+	return append(o, field{"node_count", s.Nodes})
+}
+
+func (q query) setTraceMask() object {
+	mask, err := strconv.ParseInt(q.args["traceMask"], 10, 64)
+	if err != nil {
+		return object{{"error", "setTraceMask requires long traceMask argument"}}
+	}
+	q.SetTraceMask(mask)
+	return object{{"tracemask", mask}}
+}
+
+func (q query) votingView() object {
+	p, _ := q.Peer()
+	view := object{}
+	for _, m := range p.Members {
+		if m.Observer {
+			continue
+		}
+		view = append(view, field{strconv.FormatInt(m.ID, 10), object{
+			{"server_addresses", listOf(m.Quorum, asIs)}, {"election_addresses", listOf(m.Election, asIs)},
+			{"client_address", m.Client}, {"learner_type", "participant"},
+		}})
+	}
+	return object{{"current_config", view}}
+}
+
+func (q query) watchSummary() object {
+	n := q.WatchCount()
+	return object{{"num_connections", n.Connections}, {"num_paths", n.Paths}, {"num_total_watches", n.Watches}}
+}
+
+func (q query) watches() object {
+	o := object{}
+	for _, w := range q.WatchesBySession() {
+		o = append(o, field{strconv.FormatInt(w.Session, 10), listOf(w.Paths, asIs)})
+	}
+	return object{{"session_id_to_watched_paths", o}}
+}
+
+func (q query) watchesByPath() object {
+	o := object{}
+	for _, w := range q.WatchesByPath() {
+		o = append(o, field{w.Path, listOf(w.Sessions, asIs)})
+	}
+	return object{{"path_to_session_ids", o}}
+}
+
+func (q query) zabState() object {
+	p, ok := q.Peer()
+	if !ok {
+		return object{{"voting", false}, {"zabstate", ""}}
+	}
+	self := p.member(p.ID)
+	zxid := uint64(q.Server.Server().Zxid)
+	return object{
+		{"myid", p.ID}, {"is_leader", p.Leads},
+		{"quorum_address", addresses(self.Quorum)}, {"election_address", addresses(self.Election)}, {"client_address", self.Client},
+		{"voting", p.Voter}, {"last_zxid", "0x" + strconv.FormatUint(zxid, 16)},
+		{"zab_epoch", zxid >> 32}, {"zab_counter", zxid & 0xffffffff}, {"zabstate", p.Activity},
+	}
+}
+
+// member returns the member with an id, or one without addresses.
+func (p *Peer) member(id int64) Member {
+	for _, m := range p.Members {
+		if m.ID == id {
+			return m
+		}
+	}
+	return Member{}
+}
+
+// addresses is the part of Apache's object that scripts can use.
+func addresses(list []string) object {
+	one := ""
+	if len(list) > 0 {
+		one = list[0]
+	}
+	hosts, ports := make(map[string]bool), make(map[int]bool)
+	for _, a := range list {
+		host, port := split(a)
+		hosts[host], ports[port] = true, true
+	}
+	return object{
+		{"empty", len(list) == 0}, {"all_addresses", listOf(list, asIs)}, {"one", one},
+		{"all_ports", listOf(slices.Sorted(maps.Keys(ports)), asIs)}, {"all_host_strings", listOf(slices.Sorted(maps.Keys(hosts)), asIs)},
+	}
+}

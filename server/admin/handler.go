@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options configure a Handler.
+type Options struct {
+	// Server returns the server, for one request.
+	Server func() Server
+	// URL is the path of the commands. Default "/commands".
+	URL string
+	// Configuration is the text of the configuration file, without secrets.
+	Configuration string
+	// Authorize reports whether the sender of a request may change something: the
+	// identities that prove has are those of addAuth with this scheme and data, sent from
+	// this address. denied means that the identity is known, and is not enough.
+	Authorize func(scheme, data string, from netip.Addr) (known, allowed bool)
+}
+
+// Handler returns the pages.
+func Handler(o Options) http.Handler {
+	if o.URL == "" {
+		o.URL = "/commands"
+	}
+	h := &handler{Options: o, table: commands(), byName: make(map[string]command)}
+	for _, c := range h.table {
+		for _, name := range append([]string{c.name}, c.aliases...) {
+			h.byName[name] = c
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+o.URL, h.index)
+	mux.HandleFunc("GET "+o.URL+"/{$}", h.index)
+	mux.HandleFunc("GET "+o.URL+"/{name}", h.command)
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Ready) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live|Ready) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodTrace {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+type handler struct {
+	Options
+	table  []command
+	byName map[string]command
+}
+
+// index lists the commands, for people.
+func (h *handler) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	for _, c := range h.table {
+		fmt.Fprintf(w, "<a href=\"%s/%s\">%s</a>\n<br/>\n", h.URL, c.name, c.name)
+	}
+	for _, page := range []string{"/livez", "/readyz", "/healthz?verbose"} {
+		fmt.Fprintf(w, "<a href=\"%s\">%s</a>\n<br/>\n", page, page)
+	}
+}
+
+// notServing is the error of a command that needs a server in service, Apache's words.
+const notServing = "This ZooKeeper instance is not currently serving requests"
+
+func (h *handler) command(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	c, known := h.byName[name]
+	status, problem := http.StatusOK, ""
+	var answer object
+	q := query{Server: h.Server(), config: h.Configuration, args: map[string]string{"traceMask": r.URL.Query().Get("traceMask")}}
+	switch {
+	case !known:
+		problem = "Unknown command: " + name
+	case !c.anytime && !q.Serving():
+		problem = notServing
+	default:
+		if c.changes {
+			status, problem = h.authorize(r)
+		}
+		if problem == "" {
+			answer = c.run(q)
+		}
+	}
+	if known {
+		name = c.name
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(appendJSON(nil, finish(answer, name, problem), 0), '\n'))
+}
+
+// finish adds the fields that each answer has.
+func finish(answer object, name, problem string) object {
+	if slices.ContainsFunc(answer, func(f field) bool { return f.name == "error" }) {
+		return append(answer, field{"command", name})
+	}
+	var err any
+	if problem != "" {
+		err = problem
+	}
+	return append(answer, field{"command", name}, field{"error", err})
+}
+
+// authorize checks the header by which a client authenticates: a scheme, a blank, and what
+// it would send with addAuth.
+func (h *handler) authorize(r *http.Request) (status int, problem string) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return http.StatusUnauthorized, "Auth info is missing for the command"
+	}
+	scheme, data, _ := strings.Cut(header, " ")
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	known, allowed := h.Authorize(scheme, data, from.Addr())
+	switch {
+	case !known:
+		return http.StatusUnauthorized, "Not authenticated"
+	case !allowed:
+		return http.StatusForbidden, "Not authorized"
+	}
+	return http.StatusOK, ""
+}
+
+func split(addr string) (host string, port int) {
+	host, p, _ := net.SplitHostPort(addr)
+	port, _ = strconv.Atoi(p)
+	return host, port
+}
+
+func hostOf(addrs []string) string {
+	if len(addrs) == 0 {
+		return ""
+	}
+	host, _ := split(addrs[0])
+	return host
+}

@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Concern says which pages a check belongs to.
+type Concern int
+
+// The concerns of a check.
+const (
+	Live  Concern = 1 << iota // the process makes progress; if not, it should be restarted
+	Ready                     // this server serves clients now
+)
+
+// Check is a part of a server's health.
+type Check struct {
+	Name    string
+	Concern Concern
+	// Problem is the reason why the check fails; "" if it passes.
+	Problem string
+	// Note is something that an operator should know although the check passes.
+	Note string
+}
+
+// health answers 200 if the checks of the concern pass, and else 503. The reasons of
+// failed checks are in the answer, those of passed ones only with ?verbose.
+func (h *handler) health(w http.ResponseWriter, r *http.Request, of Concern) {
+	failed := 0
+	text := ""
+	verbose := r.URL.Query().Has("verbose")
+	for _, c := range h.Server().Health() {
+		switch {
+		case c.Concern&of == 0:
+		case c.Problem != "":
+			failed++
+			text += fmt.Sprintf("[-] %s: %s\n", c.Name, c.Problem)
+		case verbose && c.Note != "":
+			text += fmt.Sprintf("[+] %s: ok, but %s\n", c.Name, c.Note)
+		case verbose:
+			text += fmt.Sprintf("[+] %s: ok\n", c.Name)
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if failed > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		text += "not ok\n"
+	} else {
+		text += "ok\n"
+	}
+	fmt.Fprint(w, text)
+}

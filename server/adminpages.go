@@ -1,0 +1,144 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// AdminPages returns the pages of the AdminServer. url is the path of the commands, and
+// text the configuration file that they show. It may be called before Start.
+func (s *Server) AdminPages(url, text string) http.Handler {
+	return admin.Handler(admin.Options{
+		Server:        func() admin.Server { return adminFacts{facts{s, s.clients.Facts(0)}} },
+		URL:           url,
+		Configuration: text,
+		Authorize:     s.authorizeRoot,
+	})
+}
+
+// authorizeRoot reports whether an identity proves itself, and has all permissions on the
+// root.
+func (s *Server) authorizeRoot(scheme, data string, from netip.Addr) (known, allowed bool) {
+	creds, err := s.schemes.Authenticate(scheme, []byte(data), auth.NewCredentials(jute.ID{Scheme: "ip", ID: from.String()}))
+	if err != nil {
+		return false, false
+	}
+	s.state.RLock()
+	defer s.state.RUnlock()
+	root, _ := s.state.Tree.Get("/")
+	for perm := jute.PermRead; perm <= jute.PermAdmin; perm <<= 1 {
+		if !s.schemes.Allowed(root.ACL, perm, creds.IDs()) {
+			return true, false
+		}
+	}
+	return true, true
+}
+
+// adminFacts is what the admin pages show.
+type adminFacts struct{ facts }
+
+// Peer implements admin.Server.
+func (f adminFacts) Peer() (p admin.Peer, ok bool) {
+	if !f.s.ensemble() {
+		return p, false
+	}
+	st := f.s.role.Load()
+	p = admin.Peer{ID: int64(f.s.id), Leads: st.Role == zab.Leading, Leader: int64(st.Leader), Voter: !st.Observer, Activity: activityOf(st)}
+	f.s.state.RLock()
+	text, _ := f.s.state.Tree.Data(datatree.ConfigPath)
+	members, err := config.ParseMembers(string(text))
+	f.s.state.RUnlock()
+	if err != nil || len(members.Servers) == 0 {
+		members = f.s.cfg.Members // nothing has been received yet
+	}
+	for _, m := range members.Servers {
+		row := admin.Member{ID: m.ID, Observer: m.Observer}
+		for _, a := range m.Addrs {
+			row.Quorum = append(row.Quorum, a.String())
+			row.Election = append(row.Election, net.JoinHostPort(a.Host, strconv.Itoa(a.ElectionPort)))
+		}
+		if m.Client.Port != 0 {
+			row.Client = m.Client.String()
+		}
+		p.Members = append(p.Members, row)
+	}
+	if peers := f.s.peers.Load(); p.Leads && peers != nil {
+		for _, o := range *peers {
+			if o.Observer && o.Synced {
+				p.Observers = append(p.Observers, int64(o.ID))
+			}
+		}
+	}
+	return p, true
+}
+
+// activityOf returns Apache's name for what a member does.
+func activityOf(st *zab.Status) string {
+	switch st.Role {
+	case zab.Looking:
+		return "election"
+	case zab.Candidate:
+		return "discovery"
+	case zab.SyncingLeader, zab.SyncingFollower:
+		return "synchronization"
+	case zab.Leading, zab.Following:
+		return "broadcast"
+	}
+	return ""
+}
+
+// LastSnapshot implements admin.Server.
+func (f adminFacts) LastSnapshot() (zxid int64, at time.Time) {
+	ref, ok := f.s.snapshots.last()
+	if !ok {
+		return 0, at
+	}
+	if info, err := f.s.fs.Stat(f.s.snapshots.store.Path(ref.Name)); err == nil {
+		at = info.ModTime()
+	}
+	return int64(ref.Zxid), at
+}
+
+// stuckAfter is the time after which a part of the server that does not answer counts as
+// stuck. It is longer than any pause that a slow disk or a busy machine explains.
+const stuckAfter = 10 * time.Second
+
+// Health implements admin.Server.
+func (f adminFacts) Health() []admin.Check {
+	s := f.s
+	loop := admin.Check{Name: "loop", Concern: admin.Live}
+	done := make(chan struct{})
+	s.events.put(peerEvent{kind: evPing, done: done})
+	select {
+	case <-done:
+	case <-s.stopping:
+		loop.Problem = "the server is stopping"
+	case <-time.After(stuckAfter):
+		loop.Problem = fmt.Sprintf("the loop that orders requests has not answered for %v", stuckAfter)
+	}
+	disk := admin.Check{Name: "disk", Concern: admin.Live, Note: f.s.diskRemark()}
+	if pending := s.logWriter.Stats().Pending; pending > stuckAfter {
+		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", pending.Round(time.Second), s.cfg.DataLogDir)
+	}
+	clients := admin.Check{Name: "clients", Concern: admin.Ready}
+	switch {
+	case s.ending.Load():
+		clients.Problem = "the server is stopping"
+	case f.ReadOnly():
+		clients.Problem = "no quorum is reached: only read-only clients are served"
+	case !f.Serving():
+		clients.Problem = "no leader is known: " + explainRole(*s.role.Load())
+	}
+	return []admin.Check{loop, disk, clients}
+}
