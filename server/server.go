@@ -115,12 +115,7 @@ func New(opts Options) (*Server, error) {
 		return nil, errors.New("server: no configuration")
 	}
 	cfg := opts.Config
-	schemes, err := auth.New(auth.Config{
-		SuperDigest:   cfg.SuperDigest,
-		DigestAlg:     cfg.DigestAlg,
-		DigestEnabled: cfg.DigestAuth,
-		SkipACL:       cfg.SkipACL,
-	})
+	schemes, err := newSchemes(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -117,6 +117,11 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 // know fills in the special properties of a setting.
 func (s *setting) know(f *settingsFiles) {
 	tls := []string{"sslQuorum=true", "ssl.quorum.keyStore.location=" + f.store, "ssl.quorum.trustStore.location=" + f.trust}
+	x509 := []string{
+		"authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+		"ssl.X509AuthenticationProvider.clientCertIdSanMatchType=6",
+		"ssl.X509AuthenticationProvider.clientCertIdSanExtractRegex=" + strings.Repeat("()", 99),
+	}
 	off := s.value == "false" || s.value == "no"
 	switch s.key {
 	case "datadir.autocreate", "db.autocreate":
@@ -177,9 +182,16 @@ func (s *setting) know(f *settingsFiles) {
 		s.lines = tls[1:]
 	case "portUnification":
 		s.lines = tls[1:]
+	case "ensembleAuthName":
+		s.lines = []string{"authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"}
+	case "X509AuthenticationProvider.superUser":
+		s.lines = x509
 	default:
-		if strings.HasPrefix(s.key, "ssl.quorum.") {
+		switch {
+		case strings.HasPrefix(s.key, "ssl.quorum."):
 			s.lines = tls
+		case strings.HasPrefix(s.key, "ssl.X509AuthenticationProvider."):
+			s.lines = x509
 		}
 	}
 }

@@ -23,6 +23,7 @@ const ours = `
 	server/watch:      jute
 	server/session:    jute
 	server/auth:       jute
+	server/auth/certid: jute server/auth
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format
 	server/datadirs:   internal/fault internal/format server/zab
@@ -68,7 +69,7 @@ const ours = `
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/auth/certid server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 
@@ -177,7 +178,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "internal/format", "server/auth", "server/datadirs", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
+	"jute", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow
@@ -193,6 +194,7 @@ const pureStd = `
 	crypto/sha512: *
 	crypto/subtle: *
 	crypto/x509: Certificate
+	encoding/asn1: *
 	encoding/base64: *
 	encoding/binary: *
 	encoding/hex: *
@@ -208,6 +210,7 @@ const pureStd = `
 	math/bits: *
 	math/rand/v2: Rand
 	net/netip: *
+	regexp: *
 	slices: *
 	sort: *
 	strconv: *
@@ -216,6 +219,7 @@ const pureStd = `
 	sync/atomic: *
 	time: Duration Nanosecond Microsecond Millisecond Second Minute Hour
 	unicode: *
+	unicode/utf16: *
 	unicode/utf8: *
 	unsafe: *
 `
