@@ -24,6 +24,7 @@ const ours = `
 	server/session:    jute
 	server/auth:       jute
 	server/auth/certid: jute server/auth
+	server/auth/jwt:   jute server/auth
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format
 	server/datadirs:   internal/fault internal/format server/zab
@@ -69,7 +70,7 @@ const ours = `
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/auth/certid server/config server/datadirs server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/auth/certid server/auth/jwt server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 
@@ -157,6 +158,7 @@ var testHelpers = []string{"jute", "internal/testing/scenario", "internal/testin
 const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
+	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/text:                  cmd/zkcli/shell

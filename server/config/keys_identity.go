@@ -2,10 +2,12 @@ package config
 
 import (
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Identities configures the schemes by which clients get identities, besides digest and
@@ -15,6 +17,8 @@ type Identities struct {
 	Schemes []string
 	// X509 configures the scheme x509.
 	X509 X509
+	// JWT configures the scheme jwt.
+	JWT JWT
 	// EnsembleNames are the names that the scheme ensemble accepts. Empty means any.
 	EnsembleNames []string
 }
@@ -32,10 +36,36 @@ type X509 struct {
 	SuperUser string
 }
 
+// JWT says which tokens prove identities.
+type JWT struct {
+	// Issuer is the issuer of the tokens; "" turns the scheme off.
+	Issuer string
+	// Audiences are the names of this service, one of which a token must have.
+	Audiences []string
+	// Keys is the issuer's JSON Web Key Set: a file, or an address that begins with
+	// "https://".
+	Keys string
+	// Algorithms are the accepted signature algorithms. Default RS256, PS256, ES256, EdDSA.
+	Algorithms []string
+	// IDClaim is the claim that has the identity. Default sub.
+	IDClaim string
+	// SuperUser is the identity that is allowed everything, "" if there is none.
+	SuperUser string
+	// ClockSkew is how far the clocks of issuer and server may differ. Default 1 min.
+	ClockSkew time.Duration
+	// Refresh is the age at which the keys are read again. Default 5 min.
+	Refresh time.Duration
+}
+
+// KeysURL reports whether Keys is an address.
+func (j *JWT) KeysURL() bool { return strings.HasPrefix(j.Keys, "https://") }
+
 // rawIdentities holds values that are only used to compute Identities.
 type rawIdentities struct {
 	sanType string
 }
+
+var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 const apacheAuth = "org.apache.zookeeper.server.auth."
 
@@ -49,7 +79,7 @@ var providerSchemes = map[string]string{
 }
 
 func identityKeys(c *Config) []Key {
-	x, raw := &c.Identities.X509, &c.raw.identities
+	x, j, raw := &c.Identities.X509, &c.Identities.JWT, &c.raw.identities
 	const san = "ssl.X509AuthenticationProvider."
 	names := func(key string) []string { return []string{"ssl.x509." + key, "ssl." + key} }
 	return []Key{
@@ -67,6 +97,22 @@ func identityKeys(c *Config) []Key {
 			Doc: "Number of the group of clientCertIdSanExtractRegex that is the identity; 0 is all that it matches."},
 		{Name: "X509AuthenticationProvider.superUser", value: text(&x.SuperUser, "CN=admin,O=Acme"),
 			Doc: "Identity of scheme x509 that may do everything, exactly as whoAmI shows it."},
+		{Name: "zkd.jwt.issuer", value: text(&j.Issuer, ""), Protects: true,
+			Doc: "Turns the scheme jwt on, by which clients prove identities with the tokens of an OpenID Connect provider. The value is the provider's name, as the tokens' claim `iss` has it."},
+		{Name: "zkd.jwt.audience", value: list(&j.Audiences, "zkd", "zkd,zookeeper"), Protects: true,
+			Doc: "Names of this service; a token must have one of them in its claim `aud`. Required with zkd.jwt.issuer."},
+		{Name: "zkd.jwt.keys", value: path(&j.Keys), Protects: true,
+			Doc: "The provider's JSON Web Key Set: a file, or an address with https, the provider's `jwks_uri`. Required with zkd.jwt.issuer."},
+		{Name: "zkd.jwt.algorithms", Default: "RS256,PS256,ES256,EdDSA", value: list(&j.Algorithms, "RS256", strings.Join(jwtAlgorithms, ",")), Protects: true,
+			Doc: "Signature algorithms that tokens may have, of " + strings.Join(jwtAlgorithms, ", ") + "."},
+		{Name: "zkd.jwt.idClaim", Default: "sub", value: text(&j.IDClaim, "email"), Protects: true,
+			Doc: "Claim of the token that is the client's identity. The provider must never give it to another user."},
+		{Name: "zkd.jwt.superUser", value: text(&j.SuperUser, "admin"),
+			Doc: "Identity of scheme jwt that may do everything."},
+		{Name: "zkd.jwt.clockSkew", Default: "60000", value: millis(&j.ClockSkew, 0, 600000),
+			Doc: "How far the clocks of the provider and of this server may differ: a token is accepted for so much longer."},
+		{Name: "zkd.jwt.refreshInterval", Default: "300000", value: millis(&j.Refresh, 10000, 86400000),
+			Doc: "Age at which the keys are read again. A key that the provider has withdrawn is accepted for that time, or for 24 hours if the key set can't be read."},
 		{Name: "ensembleAuthName", value: list(&c.Identities.EnsembleNames, "", "blue,green"), Protects: true,
 			Doc: "Names of this ensemble, for the scheme ensemble: a client that presents another one with addAuth is disconnected, and tries another server. It is no protection against clients that present none."},
 	}
@@ -104,6 +150,7 @@ func pattern(field **regexp.Regexp, samples ...string) value {
 func (l *loader) resolveIdentities() {
 	l.resolveProviders()
 	l.resolveX509()
+	l.resolveJWT()
 	if p, given := l.set["ensembleAuthName"]; given && p.value != "" && !l.c.HasScheme("ensemble") {
 		l.unprotected = append(l.unprotected, unprotected{p, "the scheme ensemble is off: it needs authProvider.1=" + apacheAuth + "EnsembleAuthenticationProvider"})
 	}
@@ -147,6 +194,50 @@ func (l *loader) resolveX509() {
 	}
 }
 
+func (l *loader) resolveJWT() {
+	j := &l.c.Identities.JWT
+	if j.Issuer == "" {
+		for _, key := range []string{"zkd.jwt.audience", "zkd.jwt.keys", "zkd.jwt.idClaim", "zkd.jwt.algorithms"} {
+			if p, given := l.set[key]; given {
+				l.warn(p, "has no effect without zkd.jwt.issuer")
+			}
+		}
+		return
+	}
+	if len(j.Audiences) == 0 {
+		l.fail(l.missing("zkd.jwt.audience"), "is missing: without it, a token for any other service would be accepted")
+	}
+	for _, a := range j.Algorithms {
+		if !slices.Contains(jwtAlgorithms, a) {
+			l.fail(l.set["zkd.jwt.algorithms"], "has %q, which is not one of %s", a, strings.Join(jwtAlgorithms, ", "))
+		}
+	}
+	if len(j.Algorithms) == 0 || j.IDClaim == "" {
+		l.fail(l.firstSet("zkd.jwt.algorithms", "zkd.jwt.idClaim"), "the value is missing")
+	}
+	l.checkJWTKeys()
+	if l.c.ClientPort >= 0 && !isLoopback(l.c.ClientPortAddress) {
+		l.warn(l.set["zkd.jwt.issuer"], "clients of clientPort send their tokens in plain text: everybody on the way can use them until they end")
+	}
+}
+
+func (l *loader) checkJWTKeys() {
+	j := &l.c.Identities.JWT
+	p, given := l.set["zkd.jwt.keys"]
+	switch u, err := url.Parse(j.Keys); {
+	case !given || j.Keys == "":
+		l.fail(l.missing("zkd.jwt.keys"), "is missing: set it to the provider's jwks_uri, which %s/.well-known/openid-configuration has, or to a file", strings.TrimSuffix(j.Issuer, "/"))
+	case strings.HasPrefix(j.Keys, "http:"):
+		l.fail(p, "must begin with https: everybody on the way could replace the keys otherwise")
+	case j.KeysURL() && (err != nil || u.Host == "" || u.User != nil):
+		l.fail(p, "is no address of the form https://host/path")
+	case !j.KeysURL():
+		if _, err := l.read(j.Keys); err != nil {
+			l.fail(p, "can't be read: %v", err)
+		}
+	}
+}
+
 func numberOfGroups(n int) string {
 	if n == 0 {
 		return "no group"
@@ -162,5 +253,5 @@ func (c *Config) HasScheme(scheme string) bool {
 	case "ip", "super":
 		return true
 	}
-	return slices.Contains(c.Identities.Schemes, scheme)
+	return scheme == "jwt" && c.Identities.JWT.Issuer != "" || slices.Contains(c.Identities.Schemes, scheme)
 }
