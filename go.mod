@@ -17,6 +17,8 @@ require (
 	golang.org/x/text v0.43.0
 )
 
+require github.com/go-jose/go-jose/v4 v4.1.8
+
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -16,7 +16,6 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
@@ -72,6 +71,7 @@ type Options struct {
 type Server struct {
 	*lifecycle
 	*published
+	identities
 	opts     Options
 	registry *prometheus.Registry // of all metrics, the log's too
 	fs       vfs.FS
@@ -81,7 +81,6 @@ type Server struct {
 	ident    datadirs.Identity // of the data directory, at the start
 	dirLocks []io.Closer       // of dataDir and dataLogDir
 	limits   limits
-	schemes  *auth.Schemes
 	ids      *session.IDs // of sessions and of origins
 	tracker  *session.Tracker
 
@@ -115,29 +114,24 @@ func New(opts Options) (*Server, error) {
 		return nil, errors.New("server: no configuration")
 	}
 	cfg := opts.Config
-	schemes, err := auth.New(auth.Config{
-		SuperDigest:   cfg.SuperDigest,
-		DigestAlg:     cfg.DigestAlg,
-		DigestEnabled: cfg.DigestAuth,
-		SkipACL:       cfg.SkipACL,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
-	}
 	if opts.FS == nil {
 		opts.FS = vfs.OS{}
 	}
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
 	}
+	ids, err := newIdentities(cfg, opts.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
 	registry := prometheus.NewRegistry()
 	s := &Server{
 		lifecycle:   newLifecycle(cfg, opts.Logger, monitor.NewMetrics(registry)),
 		published:   &published{membersChanged: make(chan struct{}, 1)},
+		identities:  ids,
 		registry:    registry,
 		opts:        opts,
 		fs:          opts.FS,
-		schemes:     schemes,
 		digests:     newDigestLog(),
 		id:          standaloneID,
 		limits:      defaultLimits,
@@ -165,6 +159,10 @@ func (s *Server) Start(ctx context.Context) error {
 	defer s.mu.Unlock()
 	if s.mu.closed || s.mu.started {
 		return ErrClosed
+	}
+	if err := s.identities.open(&s.cfg.Identities.JWT, s.log); err != nil {
+		s.mu.closed = true
+		return err
 	}
 	s.clock.begin()
 	s.boot = random64()
@@ -318,6 +316,7 @@ func (s *Server) Close() error {
 	}
 	s.mu.closed = true
 	s.ending.Store(true)
+	s.identities.close()
 	s.clients.Refuse()
 	s.handOver()
 	s.clients.Close(s.cfg.RequestThrottle.ShutdownTimeout)

@@ -58,7 +58,7 @@ type setting struct {
 func (s setting) String() string { return s.key + "=" + s.value }
 
 // settingsFiles are files that values of keys name.
-type settingsFiles struct{ secret, dynamic, store, trust, password string }
+type settingsFiles struct{ secret, dynamic, store, trust, password, keys string }
 
 // settings returns every honoured key with each kind of its values. A key without values
 // is an error: the table of keys, or the map below, must list them for a new key.
@@ -72,6 +72,7 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"server.*":                           {"10.0.0.3:2888:3888:observer"},
 		"dynamicConfigFile":                  {f.dynamic},
 		"zkd.quorumSecretFile":               {f.secret},
+		"zkd.jwt.keys":                       {f.keys},
 		"ssl.quorum.keyStore.location":       {f.store},
 		"ssl.quorum.keyStore.password":       {"not needed"},
 		"ssl.quorum.keyStore.passwordPath":   {f.password},
@@ -117,6 +118,11 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 // know fills in the special properties of a setting.
 func (s *setting) know(f *settingsFiles) {
 	tls := []string{"sslQuorum=true", "ssl.quorum.keyStore.location=" + f.store, "ssl.quorum.trustStore.location=" + f.trust}
+	x509 := []string{
+		"authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+		"ssl.X509AuthenticationProvider.clientCertIdSanMatchType=6",
+		"ssl.X509AuthenticationProvider.clientCertIdSanExtractRegex=" + strings.Repeat("()", 99),
+	}
 	off := s.value == "false" || s.value == "no"
 	switch s.key {
 	case "datadir.autocreate", "db.autocreate":
@@ -177,9 +183,18 @@ func (s *setting) know(f *settingsFiles) {
 		s.lines = tls[1:]
 	case "portUnification":
 		s.lines = tls[1:]
+	case "zkd.jwt.audience", "zkd.jwt.algorithms", "zkd.jwt.idClaim", "zkd.jwt.superUser", "zkd.jwt.clockSkew", "zkd.jwt.refreshInterval", "zkd.jwt.keys":
+		s.lines = []string{"zkd.jwt.issuer=https://id.example.org", "zkd.jwt.audience=zkd", "zkd.jwt.keys=" + f.keys}
+	case "ensembleAuthName":
+		s.lines = []string{"authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"}
+	case "X509AuthenticationProvider.superUser":
+		s.lines = x509
 	default:
-		if strings.HasPrefix(s.key, "ssl.quorum.") {
+		switch {
+		case strings.HasPrefix(s.key, "ssl.quorum."):
 			s.lines = tls
+		case strings.HasPrefix(s.key, "ssl.X509AuthenticationProvider."):
+			s.lines = x509
 		}
 	}
 }
@@ -441,6 +456,7 @@ func makeSettingsFiles(t *testing.T) *settingsFiles {
 	}
 	key, cert := memberCertificate(t)
 	return &settingsFiles{
+		keys:     write("keys.json", `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`),
 		secret:   write("secret", "0123456789abcdef"),
 		dynamic:  write("zoo.cfg.dynamic", strings.Join(defaultMembers, "\n")),
 		store:    write("store.pem", key+cert),

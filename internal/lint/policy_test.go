@@ -23,6 +23,8 @@ const ours = `
 	server/watch:      jute
 	server/session:    jute
 	server/auth:       jute
+	server/auth/certid: jute server/auth
+	server/auth/jwt:   jute server/auth
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format
 	server/datadirs:   internal/fault internal/format server/zab
@@ -71,7 +73,10 @@ const ours = `
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter server/admin internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire
+	                   server/admin
+	                   server/auth server/auth/certid server/auth/jwt
+	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 
@@ -159,6 +164,7 @@ var testHelpers = []string{"jute", "internal/testing/scenario", "internal/testin
 const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
+	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/text:                  cmd/zkcli/shell
@@ -180,7 +186,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "internal/format", "server/auth", "server/datadirs", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
+	"jute", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow
@@ -196,6 +202,7 @@ const pureStd = `
 	crypto/sha512: *
 	crypto/subtle: *
 	crypto/x509: Certificate
+	encoding/asn1: *
 	encoding/base64: *
 	encoding/binary: *
 	encoding/hex: *
@@ -211,6 +218,7 @@ const pureStd = `
 	math/bits: *
 	math/rand/v2: Rand
 	net/netip: *
+	regexp: *
 	slices: *
 	sort: *
 	strconv: *
@@ -219,6 +227,7 @@ const pureStd = `
 	sync/atomic: *
 	time: Duration Nanosecond Microsecond Millisecond Second Minute Hour
 	unicode: *
+	unicode/utf16: *
 	unicode/utf8: *
 	unsafe: *
 `

@@ -64,7 +64,7 @@ func (p digestProvider) ProvePacket(data []byte) (Proof, error) {
 	id := digestID(p.newHash(), data)
 	ids := []jute.ID{{Scheme: schemeDigest, ID: id}}
 	if p.super != "" && subtle.ConstantTimeCompare([]byte(id), []byte(p.super)) == 1 {
-		ids = []jute.ID{{Scheme: schemeSuper}, ids[0]}
+		ids = []jute.ID{Super(""), ids[0]}
 	}
 	return Proof{IDs: ids}, nil
 }

@@ -8,7 +8,9 @@
 // before it is stored ([Schemes.FixACL]).
 //
 // Each scheme is a [Provider]; a new one is a new type and an entry in Config.Providers.
-// Built in are digest (user and password) and ip (an address or a CIDR block). World
+// Built in are digest (user and password) and ip (an address or a CIDR block); [Ensemble] is
+// a guard without identities, package certid has x509 (certificates), and package jwt
+// has jwt (signed tokens). World
 // (everybody), auth (the writer of the ACL, only while it is being written) and super (may
 // do everything, and can't be named in an ACL) are no providers. A scheme without a
 // provider is not configured: no connection gets it, no ACL may name it, and an entry that

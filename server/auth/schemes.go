@@ -16,6 +16,9 @@ const (
 	schemeIP     = "ip"
 )
 
+// Super returns an identity that is allowed everything. The name is for whoAmI.
+func Super(name string) jute.ID { return jute.ID{Scheme: schemeSuper, ID: name} }
+
 // Config selects and configures the schemes.
 type Config struct {
 	// DigestEnabled turns the digest scheme on

@@ -88,7 +88,7 @@ func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (notified int) {
 // deliverTo sends the event to one watcher. The watch table is locked.
 func (a *Answers) deliverTo(w watch.Watcher) {
 	c := a.clients.conns.Watcher(w)
-	if c == nil || !a.clients.schemes.Allowed(a.ev.ACL, jute.PermRead, c.credentials.Load().IDs()) {
+	if c == nil || !a.clients.schemes.Allowed(a.ev.ACL, jute.PermRead, c.present().IDs()) {
 		return
 	}
 	if len(a.event) == 0 {

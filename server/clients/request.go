@@ -46,7 +46,7 @@ func (c *conn) handle(frame []byte) error {
 		return errShortHeader
 	}
 	if c.credentialsEnd != 0 && c.started >= c.credentialsEnd {
-		c.setCredentials(c.credentials.Load().At(time.Now().UnixMilli()))
+		c.setCredentials(c.present())
 	}
 	req := &c.current
 	*req = request{op: h.Type, xid: h.Xid, auth: c.credentials.Load().IDs(), body: d.Rest(), received: c.started}
@@ -240,6 +240,9 @@ func (c *conn) authenticate(req *request) error {
 		return fmt.Errorf("auth packet: %w", d.Err())
 	}
 	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
+	if errors.Is(err, auth.ErrOtherEnsemble) {
+		return err
+	}
 	if err != nil {
 		c.clients.metrics.AuthFailed.Add(1)
 		c.reply(req.xid, 0, jute.CodeOf(err))
@@ -252,6 +255,16 @@ func (c *conn) authenticate(req *request) error {
 	}
 	c.reply(req.xid, 0, 0)
 	return nil
+}
+
+// present returns the credentials without those that have ended. It may be called from any
+// goroutine.
+func (c *conn) present() *auth.Credentials {
+	creds := c.credentials.Load()
+	if creds.Until() == 0 {
+		return creds
+	}
+	return creds.At(time.Now().UnixMilli())
 }
 
 // setCredentials replaces the credentials, for the requests that follow. Only the reader

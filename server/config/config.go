@@ -116,6 +116,8 @@ type Config struct {
 	// EnforceAuthSchemes are the schemes that satisfy EnforceAuth. Not empty if
 	// EnforceAuth is set.
 	EnforceAuthSchemes []string
+	// Identities configures further schemes.
+	Identities Identities
 	// IgnoreSecurityKeys turns the error for each setting that asks for a protection
 	// which zkd does not have into a warning. Default false.
 	IgnoreSecurityKeys bool
@@ -225,6 +227,7 @@ type rawKeys struct {
 	metricsProvider, peerType string
 	multiAddress              bool
 	tls                       rawTLS
+	identities                rawIdentities
 }
 
 // Replicated reports whether the server is a member of an ensemble. A single

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,7 +16,11 @@ import (
 func (c *Config) Describe(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, k := range keyTable(c) {
-		if k.Status != Honoured || k.value.get == nil {
+		if k.Status != Honoured {
+			continue
+		}
+		if k.value.get == nil {
+			c.describePattern(out, k)
 			continue
 		}
 		shown := k.value.get()
@@ -53,6 +59,16 @@ func (c *Config) FileText() string {
 	}
 	b.Write(c.text[done:])
 	return b.String()
+}
+
+// describePattern writes the settings of a row that stands for several keys.
+func (c *Config) describePattern(out io.Writer, k Key) {
+	prefix, isPattern := strings.CutSuffix(k.Name, "*")
+	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
+		if p := c.settings[name]; isPattern && strings.HasPrefix(name, prefix) {
+			fmt.Fprintf(out, "%-60s %s\n", name+"="+p.value, p.origin)
+		}
+	}
 }
 
 func (c *Config) unitOf(k Key, shown string) string {

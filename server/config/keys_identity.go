@@ -1,0 +1,257 @@
+package config
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Identities configures the schemes by which clients get identities, besides digest and
+// ip.
+type Identities struct {
+	// Schemes are those that authProvider.* turns on, sorted: of x509 and ensemble.
+	Schemes []string
+	// X509 configures the scheme x509.
+	X509 X509
+	// JWT configures the scheme jwt.
+	JWT JWT
+	// EnsembleNames are the names that the scheme ensemble accepts. Empty means any.
+	EnsembleNames []string
+}
+
+// X509 says where a client's certificate has the client's identity.
+type X509 struct {
+	// IDType is "SDN" (the subject), "SAN" (an alternative name) or "SPIFFE". Default SDN.
+	IDType string
+	// SANType is the type of the alternative name, by its number in RFC 5280.
+	SANType int
+	// SANMatch selects the name, and group SANGroup of SANExtract is the identity.
+	SANMatch, SANExtract *regexp.Regexp
+	SANGroup             int
+	// SuperUser is the identity that is allowed everything, "" if there is none.
+	SuperUser string
+}
+
+// JWT says which tokens prove identities.
+type JWT struct {
+	// Issuer is the issuer of the tokens; "" turns the scheme off.
+	Issuer string
+	// Audiences are the names of this service, one of which a token must have.
+	Audiences []string
+	// Keys is the issuer's JSON Web Key Set: a file, or an address that begins with
+	// "https://".
+	Keys string
+	// Algorithms are the accepted signature algorithms. Default RS256, PS256, ES256, EdDSA.
+	Algorithms []string
+	// IDClaim is the claim that has the identity. Default sub.
+	IDClaim string
+	// SuperUser is the identity that is allowed everything, "" if there is none.
+	SuperUser string
+	// ClockSkew is how far the clocks of issuer and server may differ. Default 1 min.
+	ClockSkew time.Duration
+	// Refresh is the age at which the keys are read again. Default 5 min.
+	Refresh time.Duration
+}
+
+// KeysURL reports whether Keys is an address.
+func (j *JWT) KeysURL() bool { return strings.HasPrefix(j.Keys, "https://") }
+
+// rawIdentities holds values that are only used to compute Identities.
+type rawIdentities struct {
+	sanType string
+}
+
+var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+const apacheAuth = "org.apache.zookeeper.server.auth."
+
+// providerSchemes are the schemes of Apache's authentication providers, by the names of
+// their classes without the package.
+var providerSchemes = map[string]string{
+	"DigestAuthenticationProvider":   "digest",
+	"IPAuthenticationProvider":       "ip",
+	"X509AuthenticationProvider":     "x509",
+	"EnsembleAuthenticationProvider": "ensemble",
+}
+
+func identityKeys(c *Config) []Key {
+	x, j, raw := &c.Identities.X509, &c.Identities.JWT, &c.raw.identities
+	const san = "ssl.X509AuthenticationProvider."
+	names := func(key string) []string { return []string{"ssl.x509." + key, "ssl." + key} }
+	return []Key{
+		{Name: "authProvider.*", value: providerClass(), Protects: true,
+			Doc: "Turn a scheme on, by the class of Apache's server: `authProvider.1=" + apacheAuth + "X509AuthenticationProvider`, or the same with EnsembleAuthenticationProvider. Those of digest and ip are accepted and not needed. Any other class stops the start."},
+		{Name: san + "clientCertIdType", Aliases: names("clientCertIdType"), Default: "SDN", value: oneOf(&x.IDType, "SDN", "SAN", "SPIFFE"), Protects: true,
+			Doc: "Where a certificate has the identity of scheme x509: the subject's distinguished name (SDN), an alternative name (SAN) by the next four keys, or the SPIFFE ID. A certificate without it is refused."},
+		{Name: san + "clientCertIdSanMatchType", Aliases: names("clientCertIdSanMatchType"), value: oneOf(&raw.sanType, "1", "2", "4", "6"), Protects: true,
+			Doc: "Type of the alternative name: 1 mail address, 2 DNS name, 4 directory name, 6 URI. Required with SAN."},
+		{Name: san + "clientCertIdSanMatchRegex", Aliases: names("clientCertIdSanMatchRegex"), Default: ".*", value: pattern(&x.SANMatch, "^spiffe:"), Protects: true,
+			Doc: "What matches exactly one of the alternative names of that type, anywhere in it."},
+		{Name: san + "clientCertIdSanExtractRegex", Aliases: names("clientCertIdSanExtractRegex"), Default: ".*", value: pattern(&x.SANExtract, "^[^:]*:(.*)"), Protects: true,
+			Doc: "What matches the identity within that name."},
+		{Name: san + "clientCertIdSanExtractMatcherGroupIndex", Aliases: names("clientCertIdSanExtractMatcherGroupIndex"), Default: "0", value: number(&x.SANGroup, 0, 99), Protects: true,
+			Doc: "Number of the group of clientCertIdSanExtractRegex that is the identity; 0 is all that it matches."},
+		{Name: "X509AuthenticationProvider.superUser", value: text(&x.SuperUser, "CN=admin,O=Acme"),
+			Doc: "Identity of scheme x509 that may do everything, exactly as whoAmI shows it."},
+		{Name: "zkd.jwt.issuer", value: text(&j.Issuer, ""), Protects: true,
+			Doc: "Turns the scheme jwt on, by which clients prove identities with the tokens of an OpenID Connect provider. The value is the provider's name, as the tokens' claim `iss` has it."},
+		{Name: "zkd.jwt.audience", value: list(&j.Audiences, "zkd", "zkd,zookeeper"), Protects: true,
+			Doc: "Names of this service; a token must have one of them in its claim `aud`. Required with zkd.jwt.issuer."},
+		{Name: "zkd.jwt.keys", value: path(&j.Keys), Protects: true,
+			Doc: "The provider's JSON Web Key Set: a file, or an address with https, the provider's `jwks_uri`. Required with zkd.jwt.issuer."},
+		{Name: "zkd.jwt.algorithms", Default: "RS256,PS256,ES256,EdDSA", value: list(&j.Algorithms, "RS256", strings.Join(jwtAlgorithms, ",")), Protects: true,
+			Doc: "Signature algorithms that tokens may have, of " + strings.Join(jwtAlgorithms, ", ") + "."},
+		{Name: "zkd.jwt.idClaim", Default: "sub", value: text(&j.IDClaim, "email"), Protects: true,
+			Doc: "Claim of the token that is the client's identity. The provider must never give it to another user."},
+		{Name: "zkd.jwt.superUser", value: text(&j.SuperUser, "admin"),
+			Doc: "Identity of scheme jwt that may do everything."},
+		{Name: "zkd.jwt.clockSkew", Default: "60000", value: millis(&j.ClockSkew, 0, 600000),
+			Doc: "How far the clocks of the provider and of this server may differ: a token is accepted for so much longer."},
+		{Name: "zkd.jwt.refreshInterval", Default: "300000", value: millis(&j.Refresh, 10000, 86400000),
+			Doc: "Age at which the keys are read again. A key that the provider has withdrawn is accepted for that time, or for 24 hours if the key set can't be read."},
+		{Name: "ensembleAuthName", value: list(&c.Identities.EnsembleNames, "", "blue,green"), Protects: true,
+			Doc: "Names of this ensemble, for the scheme ensemble: a client that presents another one with addAuth is disconnected, and tries another server. It is no protection against clients that present none."},
+	}
+}
+
+// providerClass is the name of a class. resolveProviders reads it.
+func providerClass() value {
+	return value{
+		allowed: "a class of Apache's server",
+		samples: []string{apacheAuth + "X509AuthenticationProvider", apacheAuth + "EnsembleAuthenticationProvider"},
+		set:     func(string) bool { return true },
+	}
+}
+
+// pattern is a regular expression.
+func pattern(field **regexp.Regexp, samples ...string) value {
+	return value{
+		allowed: "a regular expression in the syntax of Go, which has no lookaround, backreferences, atomic groups and possessive quantifiers",
+		samples: samples,
+		set: func(text string) (ok bool) {
+			re, err := regexp.Compile(text)
+			*field = re
+			return err == nil
+		},
+		get: func() string {
+			if *field == nil {
+				return ""
+			}
+			return (*field).String()
+		},
+	}
+}
+
+// resolveIdentities computes Identities.
+func (l *loader) resolveIdentities() {
+	l.resolveProviders()
+	l.resolveX509()
+	l.resolveJWT()
+	if p, given := l.set["ensembleAuthName"]; given && p.value != "" && !l.c.HasScheme("ensemble") {
+		l.unprotected = append(l.unprotected, unprotected{p, "the scheme ensemble is off: it needs authProvider.1=" + apacheAuth + "EnsembleAuthenticationProvider"})
+	}
+}
+
+// resolveProviders reads the keys that begin with "authProvider.".
+func (l *loader) resolveProviders() {
+	schemes := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(l.set)) {
+		p := l.set[name]
+		if !strings.HasPrefix(name, "authProvider.") || !(Key{}).requestsFeature(p.value) {
+			continue
+		}
+		class, _ := strings.CutPrefix(p.value, apacheAuth)
+		switch scheme := providerSchemes[class]; scheme {
+		case "":
+			l.unprotected = append(l.unprotected, unprotected{p, "zkd loads no classes; of Apache's authentication providers it has " +
+				strings.Join(slices.Sorted(maps.Keys(providerSchemes)), ", ")})
+		case "digest", "ip": // are there anyway
+		default:
+			schemes[scheme] = true
+		}
+	}
+	l.c.Identities.Schemes = slices.Sorted(maps.Keys(schemes))
+}
+
+func (l *loader) resolveX509() {
+	x := &l.c.Identities.X509
+	x.SANType, _ = strconv.Atoi(l.c.raw.identities.sanType)
+	const san = "ssl.X509AuthenticationProvider."
+	if x.IDType == "SAN" && x.SANType == 0 && !l.failed(san+"clientCertIdSanMatchType") {
+		l.fail(l.missing(san+"clientCertIdSanMatchType"), "is missing: clientCertIdType=SAN needs the type of the alternative name, such as 6 for a URI")
+	}
+	if x.SANExtract != nil && x.SANGroup > x.SANExtract.NumSubexp() {
+		l.fail(l.set[san+"clientCertIdSanExtractMatcherGroupIndex"], "clientCertIdSanExtractRegex has %s", numberOfGroups(x.SANExtract.NumSubexp()))
+	}
+	for _, key := range []string{san + "clientCertIdType", "X509AuthenticationProvider.superUser"} {
+		if p, given := l.set[key]; given && !l.c.HasScheme("x509") {
+			l.warn(p, "has no effect without authProvider.1=%sX509AuthenticationProvider", apacheAuth)
+		}
+	}
+}
+
+func (l *loader) resolveJWT() {
+	j := &l.c.Identities.JWT
+	if j.Issuer == "" {
+		for _, key := range []string{"zkd.jwt.audience", "zkd.jwt.keys", "zkd.jwt.idClaim", "zkd.jwt.algorithms"} {
+			if p, given := l.set[key]; given {
+				l.warn(p, "has no effect without zkd.jwt.issuer")
+			}
+		}
+		return
+	}
+	if len(j.Audiences) == 0 {
+		l.fail(l.missing("zkd.jwt.audience"), "is missing: without it, a token for any other service would be accepted")
+	}
+	for _, a := range j.Algorithms {
+		if !slices.Contains(jwtAlgorithms, a) {
+			l.fail(l.set["zkd.jwt.algorithms"], "has %q, which is not one of %s", a, strings.Join(jwtAlgorithms, ", "))
+		}
+	}
+	if len(j.Algorithms) == 0 || j.IDClaim == "" {
+		l.fail(l.firstSet("zkd.jwt.algorithms", "zkd.jwt.idClaim"), "the value is missing")
+	}
+	l.checkJWTKeys()
+	if l.c.ClientPort >= 0 && !isLoopback(l.c.ClientPortAddress) {
+		l.warn(l.set["zkd.jwt.issuer"], "clients of clientPort send their tokens in plain text: everybody on the way can use them until they end")
+	}
+}
+
+func (l *loader) checkJWTKeys() {
+	j := &l.c.Identities.JWT
+	p, given := l.set["zkd.jwt.keys"]
+	switch u, err := url.Parse(j.Keys); {
+	case !given || j.Keys == "":
+		l.fail(l.missing("zkd.jwt.keys"), "is missing: set it to the provider's jwks_uri, which %s/.well-known/openid-configuration has, or to a file", strings.TrimSuffix(j.Issuer, "/"))
+	case strings.HasPrefix(j.Keys, "http:"):
+		l.fail(p, "must begin with https: everybody on the way could replace the keys otherwise")
+	case j.KeysURL() && (err != nil || u.Host == "" || u.User != nil):
+		l.fail(p, "is no address of the form https://host/path")
+	case !j.KeysURL():
+		if _, err := l.read(j.Keys); err != nil {
+			l.fail(p, "can't be read: %v", err)
+		}
+	}
+}
+
+func numberOfGroups(n int) string {
+	if n == 0 {
+		return "no group"
+	}
+	return plural(n, "group")
+}
+
+// HasScheme reports whether clients can have identities of a scheme.
+func (c *Config) HasScheme(scheme string) bool {
+	switch scheme {
+	case "digest":
+		return c.DigestAuth
+	case "ip", "super":
+		return true
+	}
+	return scheme == "jwt" && c.Identities.JWT.Issuer != "" || slices.Contains(c.Identities.Schemes, scheme)
+}

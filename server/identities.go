@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/auth/certid"
+	"github.com/zkd-project/zkd/server/auth/jwt"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// identities are the schemes that the configuration turns on.
+type identities struct {
+	schemes *auth.Schemes
+	tokens  *jwt.Provider // nil if the scheme jwt is off
+}
+
+func newIdentities(cfg *config.Config, log *zap.Logger) (ids identities, err error) {
+	var providers []auth.Provider
+	if cfg.HasScheme("x509") {
+		p, err := certid.New(certConfig(&cfg.Identities.X509))
+		if err != nil {
+			return ids, fmt.Errorf("set up scheme x509: %w", err)
+		}
+		providers = append(providers, p)
+	}
+	if cfg.HasScheme("ensemble") {
+		providers = append(providers, auth.NewEnsemble(cfg.Identities.EnsembleNames...))
+	}
+	if cfg.HasScheme("jwt") {
+		if ids.tokens, err = jwt.New(tokenConfig(&cfg.Identities.JWT, log)); err != nil {
+			return ids, fmt.Errorf("set up scheme jwt: %w", err)
+		}
+		providers = append(providers, ids.tokens)
+	}
+	ids.schemes, err = auth.New(auth.Config{
+		SuperDigest:   cfg.SuperDigest,
+		DigestAlg:     cfg.DigestAlg,
+		DigestEnabled: cfg.DigestAuth,
+		SkipACL:       cfg.SkipACL,
+		Providers:     providers,
+	})
+	return ids, err
+}
+
+func certConfig(x *config.X509) certid.Config {
+	sources := map[string]certid.Source{"SDN": certid.Subject, "SAN": certid.AltName, "SPIFFE": certid.SPIFFE}
+	return certid.Config{
+		From:      sources[x.IDType],
+		Rule:      certid.Rule{Type: x.SANType, Match: x.SANMatch, Extract: x.SANExtract, Group: x.SANGroup},
+		SuperUser: x.SuperUser,
+	}
+}
+
+func tokenConfig(j *config.JWT, log *zap.Logger) jwt.Config {
+	fetch := func(context.Context) ([]byte, error) { return readKeys(j.Keys) }
+	if j.KeysURL() {
+		fetch = func(ctx context.Context) ([]byte, error) { return fetchKeys(ctx, newKeyClient(), j.Keys) }
+	}
+	return jwt.Config{
+		Issuer:     j.Issuer,
+		Audiences:  j.Audiences,
+		Algorithms: j.Algorithms,
+		IDClaim:    j.IDClaim,
+		SuperUser:  j.SuperUser,
+		Skew:       j.ClockSkew,
+		Refresh:    j.Refresh,
+		Fetch:      fetch,
+		Failed: func(err error) {
+			log.Warn("can't read the keys of tokens; trying again (zkd.jwt.keys)", zap.String("keys", j.Keys), zap.Error(err))
+		},
+		Now: time.Now,
+	}
+}
+
+// open reads the keys of tokens. A file must be readable and have keys; an address may be
+// unreachable for now.
+func (ids *identities) open(cfg *config.JWT, log *zap.Logger) error {
+	if ids.tokens == nil {
+		return nil
+	}
+	err := ids.tokens.Load()
+	if err != nil && cfg.KeysURL() {
+		log.Warn("can't read the keys of tokens; trying again when a client sends a token (zkd.jwt.keys)",
+			zap.String("keys", cfg.Keys), zap.Error(err))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("zkd.jwt.keys=%s: %w", cfg.Keys, err)
+	}
+	return nil
+}
+
+// close ends what connections wait for.
+func (ids *identities) close() {
+	if ids.tokens != nil {
+		ids.tokens.Close()
+	}
+}
+
+// maxKeySet bounds a JSON Web Key Set, in bytes.
+const maxKeySet = 1 << 20
+
+func readKeys(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readKeySet(f)
+}
+
+// newKeyClient returns a client for one request. It keeps no connection, so that there is
+// none to close.
+func newKeyClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if r.URL.Scheme != "https" || len(via) > 3 {
+				return fmt.Errorf("redirected to %s: only three redirections, to https, are followed", r.URL.Redacted())
+			}
+			return nil
+		},
+	}
+}
+
+func fetchKeys(ctx context.Context, client *http.Client, address string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/jwk-set+json, application/json")
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", address, resp.Status)
+	}
+	return readKeySet(resp.Body)
+}
+
+func readKeySet(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxKeySet+1))
+	if err == nil && len(text) > maxKeySet {
+		err = fmt.Errorf("larger than %d bytes", maxKeySet)
+	}
+	return text, err
+}
