@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
@@ -120,6 +121,7 @@ func New(opts Options) (*Server, error) {
 		DigestAlg:     cfg.DigestAlg,
 		DigestEnabled: cfg.DigestAuth,
 		SkipACL:       cfg.SkipACL,
+		Providers:     providers(cfg),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -155,6 +157,14 @@ func New(opts Options) (*Server, error) {
 	s.trace.Store(defaultTraceMask)
 	registry.MustRegister(monitor.NewCollector(s.read))
 	return s, nil
+}
+
+// providers returns the schemes besides digest and ip.
+func providers(cfg *config.Config) (schemes []auth.Provider) {
+	if cfg.SASL.On {
+		schemes = append(schemes, sasl.Provider{EverybodyAs: cfg.SASL.EverybodyAs})
+	}
+	return schemes
 }
 
 // Start recovers the state from the disk, opens the client port and serves. It returns

@@ -33,6 +33,7 @@ func (l *loader) resolve() {
 	l.atLeast("snapCount", &c.SnapCount, minSnapCount)
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
 	l.resolveSegmentSize()
+	l.resolveSASL()
 	l.resolveAuth()
 	l.resolveRole()
 	l.resolvePeers()
@@ -88,7 +89,13 @@ func (l *loader) resolveAuth() {
 		l.warn(l.set["DigestAuthenticationProvider.enabled"], "is false, so no client can satisfy the scheme digest of enforce.auth.schemes")
 	}
 	for _, scheme := range c.EnforceAuthSchemes {
-		if !slices.Contains([]string{"digest", "ip", "super"}, scheme) {
+		switch scheme {
+		case "digest", "ip", "super":
+		case "sasl":
+			if !c.SASL.On {
+				l.unprotected = append(l.unprotected, unprotected{l.set["enforce.auth.schemes"], noSASL})
+			}
+		default:
 			l.unprotected = append(l.unprotected, unprotected{l.set["enforce.auth.schemes"],
 				"it has no scheme " + scheme + ", so no client can satisfy that"})
 		}
