@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/certid"
 	"github.com/zkd-project/zkd/server/auth/jwt"
+	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -39,6 +40,9 @@ func newIdentities(cfg *config.Config, log *zap.Logger) (ids identities, err err
 			return ids, fmt.Errorf("set up scheme jwt: %w", err)
 		}
 		providers = append(providers, ids.tokens)
+	}
+	if cfg.SASL.On {
+		providers = append(providers, sasl.Provider{EverybodyAs: cfg.SASL.EverybodyAs})
 	}
 	ids.schemes, err = auth.New(auth.Config{
 		SuperDigest:   cfg.SuperDigest,

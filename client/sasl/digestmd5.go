@@ -1,15 +1,14 @@
 package sasl
 
 import (
-	"crypto/md5"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/zkd-project/zkd/internal/digestmd5"
 )
 
 // digestURI names the service in DIGEST-MD5. ZooKeeper's servers all use the same
@@ -66,14 +65,14 @@ func (m *digestMD5) Step(challenge []byte) ([]byte, bool, error) {
 		answer, err := m.answer(c)
 		return answer, false, err
 	}
-	fields, err := parseDirectives(string(challenge))
+	fields, err := digestmd5.ParseDirectives(string(challenge))
 	if err != nil {
 		return nil, false, fmt.Errorf("server's proof: %w", err)
 	}
 	got := ""
 	for _, f := range fields {
-		if f.name == "rspauth" {
-			got = f.value
+		if f.Name == "rspauth" {
+			got = f.Value
 		}
 	}
 	if subtle.ConstantTimeCompare([]byte(got), []byte(m.rspauth)) != 1 {
@@ -84,80 +83,32 @@ func (m *digestMD5) Step(challenge []byte) ([]byte, bool, error) {
 
 // answer is the digest-response: RFC 2831 section 2.1.2.
 func (m *digestMD5) answer(c digestChallenge) ([]byte, error) {
+	t := digestmd5.Terms{User: m.user, Realm: c.realm, Nonce: c.nonce, Cnonce: m.cnonce, URI: m.uri}
 	user := m.user
 	if !c.utf8 {
-		latin, ok := latin1(m.user)
-		if !ok {
+		var ok bool
+		if user, ok = digestmd5.Latin1(m.user); !ok {
 			return nil, errors.New("the server takes no UTF-8, and the user name has letters beyond ISO 8859-1")
 		}
-		user = latin
+		if _, ok = digestmd5.Latin1(m.password); !ok {
+			return nil, errors.New("the server takes no UTF-8, and the password has letters beyond ISO 8859-1")
+		}
+		t.Realm = digestmd5.FromLatin1(c.realm)
 	}
-	a1, err := m.secret(c)
-	if err != nil {
-		return nil, err
-	}
-	m.rspauth = m.proof(a1, c.nonce, "")
+	secret := t.Secret(m.password)
+	m.rspauth = t.ServerProof(secret)
 
 	var b strings.Builder
 	if c.utf8 {
 		b.WriteString("charset=utf-8,")
 	}
-	fmt.Fprintf(&b, "username=%s,", quote(user))
+	fmt.Fprintf(&b, "username=%s,", digestmd5.Quote(user))
 	if c.hasRealm {
-		fmt.Fprintf(&b, "realm=%s,", quote(c.realm))
+		fmt.Fprintf(&b, "realm=%s,", digestmd5.Quote(c.realm))
 	}
 	fmt.Fprintf(&b, "nonce=%s,nc=00000001,cnonce=%s,digest-uri=%s,response=%s,qop=auth",
-		quote(c.nonce), quote(m.cnonce), quote(m.uri), m.proof(a1, c.nonce, "AUTHENTICATE"))
+		digestmd5.Quote(c.nonce), digestmd5.Quote(m.cnonce), digestmd5.Quote(m.uri), t.ClientProof(secret))
 	return []byte(b.String()), nil
-}
-
-// secret is HEX(H(A1)) of RFC 2831 section 2.1.2.1. Names and passwords that can
-// be written in ISO 8859-1 are hashed in it, even if UTF-8 was agreed on.
-func (m *digestMD5) secret(c digestChallenge) (string, error) {
-	hashed := func(s string) string {
-		if l, ok := latin1(s); ok {
-			return l
-		}
-		return s
-	}
-	password := hashed(m.password)
-	if _, ok := latin1(m.password); !ok && !c.utf8 {
-		return "", errors.New("the server takes no UTF-8, and the password has letters beyond ISO 8859-1")
-	}
-	realm := c.realm
-	if c.utf8 {
-		realm = hashed(realm)
-	}
-	inner := md5.Sum([]byte(hashed(m.user) + ":" + realm + ":" + password))
-	return hexMD5(string(inner[:]) + ":" + c.nonce + ":" + m.cnonce), nil
-}
-
-// proof is the response-value of the client, whose method is AUTHENTICATE, or of
-// the server, which has none.
-func (m *digestMD5) proof(a1, nonce, method string) string {
-	return hexMD5(a1 + ":" + nonce + ":00000001:" + m.cnonce + ":auth:" + hexMD5(method+":"+m.uri))
-}
-
-func hexMD5(s string) string {
-	sum := md5.Sum([]byte(s))
-	return hex.EncodeToString(sum[:])
-}
-
-// latin1 returns s in ISO 8859-1, if it can be written so.
-func latin1(s string) (string, bool) {
-	b := make([]byte, 0, len(s))
-	for _, r := range s {
-		if r > 0xff {
-			return "", false
-		}
-		b = append(b, byte(r))
-	}
-	return string(b), true
-}
-
-// quote returns s as a quoted-string.
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
 // digestChallenge is what matters of a digest-challenge.
@@ -177,41 +128,37 @@ func parseChallenge(b []byte) (c digestChallenge, err error) {
 	if len(b) > mostChallenge {
 		return c, fmt.Errorf("%d bytes, more than %d", len(b), mostChallenge)
 	}
-	fields, err := parseDirectives(string(b))
+	fields, err := digestmd5.ParseDirectives(string(b), singleDirectives...)
 	if err != nil {
 		return c, err
 	}
-	seen := make(map[string]bool)
-	qop := "auth"
+	qop, algorithm := "auth", false
 	for _, f := range fields {
-		if seen[f.name] && slices.Contains(singleDirectives, f.name) {
-			return c, fmt.Errorf("%s twice", f.name)
-		}
-		seen[f.name] = true
-		switch f.name {
+		switch f.Name {
 		case "realm":
 			if !c.hasRealm {
-				c.realm, c.hasRealm = f.value, true
+				c.realm, c.hasRealm = f.Value, true
 			}
 		case "nonce":
-			c.nonce = f.value
+			c.nonce = f.Value
 		case "qop":
-			qop = f.value
+			qop = f.Value
 		case "charset":
-			if !strings.EqualFold(f.value, "utf-8") {
-				return c, fmt.Errorf("charset %q, where only utf-8 is defined", f.value)
+			if !strings.EqualFold(f.Value, "utf-8") {
+				return c, fmt.Errorf("charset %q, where only utf-8 is defined", f.Value)
 			}
 			c.utf8 = true
 		case "algorithm":
-			if !strings.EqualFold(f.value, "md5-sess") {
-				return c, fmt.Errorf("algorithm %q, where only md5-sess is defined", f.value)
+			if !strings.EqualFold(f.Value, "md5-sess") {
+				return c, fmt.Errorf("algorithm %q, where only md5-sess is defined", f.Value)
 			}
+			algorithm = true
 		}
 	}
 	switch {
 	case c.nonce == "":
 		return c, errors.New("no nonce")
-	case !seen["algorithm"]:
+	case !algorithm:
 		return c, errors.New("no algorithm")
 	case !offersAuth(qop):
 		return c, fmt.Errorf("qop %q does not offer auth", qop)
@@ -226,61 +173,4 @@ func offersAuth(qop string) bool {
 		}
 	}
 	return false
-}
-
-// directive is one name=value of a challenge.
-type directive struct{ name, value string }
-
-// parseDirectives reads a list of directives with commas between them, white
-// space around them, and values that are tokens or quoted strings. Empty ones
-// count for nothing. Names come back in lower case.
-func parseDirectives(s string) ([]directive, error) {
-	const space = " \t\r\n"
-	var list []directive
-	for {
-		s = strings.TrimLeft(s, space+",")
-		if s == "" {
-			return list, nil
-		}
-		name, rest, ok := strings.Cut(s, "=")
-		name = strings.TrimRight(name, space)
-		if !ok || name == "" || strings.ContainsAny(name, space+`",`) {
-			return nil, fmt.Errorf("%.40q has no name=value", s)
-		}
-		value, rest, err := parseDirectiveValue(strings.TrimLeft(rest, space))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		list = append(list, directive{strings.ToLower(name), value})
-		if s = strings.TrimLeft(rest, space); s != "" && s[0] != ',' {
-			return nil, fmt.Errorf("%s: %.40q follows its value", name, s)
-		}
-	}
-}
-
-// parseDirectiveValue reads a token or a quoted string, and returns what follows.
-func parseDirectiveValue(s string) (value, rest string, err error) {
-	if !strings.HasPrefix(s, `"`) {
-		end := strings.IndexAny(s, ", \t\r\n\"")
-		if end < 0 {
-			end = len(s)
-		}
-		if end == 0 {
-			return "", "", errors.New("no value")
-		}
-		return s[:end], s[end:], nil
-	}
-	var b []byte
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return string(b), s[i+1:], nil
-		case '\\':
-			if i++; i == len(s) {
-				return "", "", errors.New("no closing quote")
-			}
-		}
-		b = append(b, s[i])
-	}
-	return "", "", errors.New("no closing quote")
 }

@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"crypto/md5"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestDigestMD5Charsets(t *testing.T) {
 			t.Errorf("%s with %s: %s, %v; want %s in it", c.user, c.challenge, answer, err, c.name)
 			continue
 		}
-		h := func(s string) string { return hexMD5(s) }
+		h := func(s string) string { return fmt.Sprintf("%x", md5.Sum([]byte(s))) }
 		raw := unhex(t, h(c.hashed))
 		want := "response=" + h(h(raw+":n:c")+":n:00000001:c:auth:"+h("AUTHENTICATE:"+digestURI))
 		if !strings.Contains(string(answer), want) {
@@ -148,17 +149,5 @@ func FuzzDigestMD5Challenge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		m := &digestMD5{user: "bob", password: "secret", uri: digestURI, cnonce: "c", step: 1}
 		m.Step([]byte(s)) //nolint:errcheck // it must not panic
-		list, err := parseDirectives(s)
-		if err != nil {
-			return
-		}
-		var b strings.Builder
-		for _, d := range list {
-			b.WriteString(d.name + "=" + quote(d.value) + ",")
-		}
-		again, err := parseDirectives(b.String())
-		if err != nil || fmt.Sprint(again) != fmt.Sprint(list) {
-			t.Errorf("%q is %q, written %q and read again %q, %v", s, list, b.String(), again, err)
-		}
 	})
 }

@@ -25,6 +25,7 @@ const ours = `
 	server/auth:       jute
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
+	server/auth/sasl:  jute internal/digestmd5 server/auth
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format
 	server/datadirs:   internal/fault internal/format server/zab
@@ -51,6 +52,10 @@ const ours = `
 	# The PEM files of TLS, the server's and the client's.
 	internal/pemfile:  none
 
+	# The messages of DIGEST-MD5, the server's and the client's; Java's login configurations.
+	internal/digestmd5: none
+	internal/jaas:     none
+
 	# What the programs print on a terminal.
 	internal/console:  none
 
@@ -59,7 +64,7 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
-	server/config:     internal/vfs
+	server/config:     internal/jaas internal/vfs server/auth/sasl
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
@@ -69,13 +74,13 @@ const ours = `
 
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
-	server/clients:    jute fourletter internal/fifo server/auth server/clients/register server/config server/datatree server/evaluate server/monitor
+	server/clients:    jute fourletter internal/fifo server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/monitor
 	                   server/replica server/session server/watch
 
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire
 	                   server/admin
-	                   server/auth server/auth/certid server/auth/jwt
+	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
@@ -83,7 +88,7 @@ const ours = `
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
 	client:            jute client/sasl internal/pemfile
-	client/sasl:       jute
+	client/sasl:       jute internal/digestmd5
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
 	client/tree:       jute client
@@ -157,7 +162,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
+var testHelpers = []string{"jute", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

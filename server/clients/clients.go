@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -94,6 +95,7 @@ type Clients struct {
 	backend    Backend
 	state      *State
 	schemes    *auth.Schemes
+	sasl       *sasl.Server // nil if there is none
 	ids        *session.IDs
 	tracker    *session.Tracker // of the ensemble's sessions
 	keys       *atomic.Pointer[session.Keys]
@@ -121,7 +123,7 @@ type Clients struct {
 // New returns Clients without connections.
 func New(o Options) *Clients {
 	throttle := &o.Config.ConnectionThrottle
-	return &Clients{
+	s := &Clients{
 		cfg:        o.Config,
 		log:        o.Logger,
 		metrics:    o.Metrics,
@@ -145,6 +147,10 @@ func New(o Options) *Clients {
 		},
 		refusing: make(chan struct{}),
 	}
+	if o.Config.SASL.On {
+		s.sasl = sasl.NewServer(o.Config.SASL.Config)
+	}
+	return s
 }
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -35,6 +36,7 @@ type conn struct {
 	frames  *frameReader
 
 	// Owned by the reader.
+	sasl           *sasl.Exchange       // nil if the client sent no SASL token
 	credentialsEnd time.Duration        // when some of the credentials end; 0 is never
 	timeoutMs      int32                // negotiated; set before the session, by the applier
 	current        request              // being handled; a field, since it would be allocated elsewhere

@@ -54,7 +54,7 @@ func (c *conn) handle(frame []byte) error {
 	case jute.OpAuth:
 		return c.authenticate(req)
 	case jute.OpSASL:
-		return c.refuseSASL(req)
+		return c.exchangeSASL(req)
 	}
 	if !c.clients.authEnforced(req) {
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
@@ -275,24 +275,4 @@ func (c *conn) setCredentials(creds *auth.Credentials) {
 	if until := creds.Until(); until != 0 {
 		c.credentialsEnd = max(1, c.clients.now()+time.Until(time.UnixMilli(until)))
 	}
-}
-
-// errNullToken means that a SASL request has no token.
-var errNullToken = errors.New("SASL request with a null token")
-
-// refuseSASL answers a SASL request at once with an empty token, because SASL is not
-// supported (wire.md section 17). A request without a token ends the connection without a
-// reply, as in Apache's server.
-func (c *conn) refuseSASL(req *request) error {
-	var r jute.SASLToken
-	d := jute.NewAliasDecoder(req.body)
-	r.Decode(&d)
-	switch {
-	case d.Err() != nil:
-		return fmt.Errorf("SASL request: %w", d.Err())
-	case r.Token == nil:
-		return errNullToken
-	}
-	c.end(jute.AppendBuffer(c.begin(req.xid, 0, 0), nil))
-	return nil
 }

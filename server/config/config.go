@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/server/auth/sasl"
+)
 
 // Config is the configuration of a server. Load, Parse and Default make one; its fields
 // must not be changed afterwards. Times that the file gives in ticks, and values that
@@ -118,6 +122,8 @@ type Config struct {
 	EnforceAuthSchemes []string
 	// Identities configures further schemes.
 	Identities Identities
+	// SASL configures logins by SASL.
+	SASL SASL
 	// IgnoreSecurityKeys turns the error for each setting that asks for a protection
 	// which zkd does not have into a warning. Default false.
 	IgnoreSecurityKeys bool
@@ -219,6 +225,19 @@ type RequestThrottle struct {
 	ShutdownTimeout time.Duration // how long a stop waits for the queue, default 10 s
 }
 
+// SASL configures logins by SASL.
+type SASL struct {
+	sasl.Config
+	// On accepts logins. If it is not set, a client that tries is told that there is no
+	// SASL.
+	On bool
+	// AllowFailed serves clients whose login failed. Default false.
+	AllowFailed bool
+	// EverybodyAs is an id: what ACLs allow it, they allow everybody who has logged in. ""
+	// means none.
+	EverybodyAs string
+}
+
 // rawKeys holds values that are only used to compute other fields.
 type rawKeys struct {
 	preAllocSize              int64
@@ -228,6 +247,7 @@ type rawKeys struct {
 	multiAddress              bool
 	tls                       rawTLS
 	identities                rawIdentities
+	sasl                      rawSASL
 }
 
 // Replicated reports whether the server is a member of an ensemble. A single

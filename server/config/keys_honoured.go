@@ -117,7 +117,7 @@ func securityKeys(c *Config) []Key {
 		{Name: "enforce.auth.enabled", Default: "false", value: truth(&c.EnforceAuth), Protects: true,
 			Doc: "Turn away clients that have not authenticated with one of enforce.auth.schemes."},
 		{Name: "enforce.auth.schemes", value: list(&c.EnforceAuthSchemes, "digest", "ip", "digest,super"), Protects: true,
-			Doc: "Schemes that satisfy enforce.auth.enabled: digest, ip, super, and x509 and jwt where they are on. One that is off stops the start."},
+			Doc: "Schemes that satisfy enforce.auth.enabled: digest, ip, super, and x509, sasl and jwt where they are on. One that is off stops the start."},
 		{Name: "zkd.ignoreSecurityKeys", Default: "false", value: truth(&c.IgnoreSecurityKeys),
 			Doc: "Start, with a warning each, in spite of keys that ask for a protection which zkd does not have; they are listed below."},
 	}

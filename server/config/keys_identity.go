@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/server/auth/sasl"
 )
 
 // Identities configures the schemes by which clients get identities, besides digest and
@@ -76,6 +78,7 @@ var providerSchemes = map[string]string{
 	"IPAuthenticationProvider":       "ip",
 	"X509AuthenticationProvider":     "x509",
 	"EnsembleAuthenticationProvider": "ensemble",
+	"SASLAuthenticationProvider":     "sasl",
 }
 
 func identityKeys(c *Config) []Key {
@@ -84,7 +87,7 @@ func identityKeys(c *Config) []Key {
 	names := func(key string) []string { return []string{"ssl.x509." + key, "ssl." + key} }
 	return []Key{
 		{Name: "authProvider.*", value: providerClass(), Protects: true,
-			Doc: "Turn a scheme on, by the class of Apache's server: `authProvider.1=" + apacheAuth + "X509AuthenticationProvider`, or the same with EnsembleAuthenticationProvider. Those of digest and ip are accepted and not needed. Any other class stops the start."},
+			Doc: "Turn a scheme on, by the class of Apache's server: `authProvider.1=" + apacheAuth + "X509AuthenticationProvider`, or the same with EnsembleAuthenticationProvider. That of sasl needs java.security.auth.login.config. Those of digest and ip are accepted and not needed. Any other class stops the start."},
 		{Name: san + "clientCertIdType", Aliases: names("clientCertIdType"), Default: "SDN", value: oneOf(&x.IDType, "SDN", "SAN", "SPIFFE"), Protects: true,
 			Doc: "Where a certificate has the identity of scheme x509: the subject's distinguished name (SDN), an alternative name (SAN) by the next four keys, or the SPIFFE ID. A certificate without it is refused."},
 		{Name: san + "clientCertIdSanMatchType", Aliases: names("clientCertIdSanMatchType"), value: oneOf(&raw.sanType, "1", "2", "4", "6"), Protects: true,
@@ -170,6 +173,10 @@ func (l *loader) resolveProviders() {
 			l.unprotected = append(l.unprotected, unprotected{p, "zkd loads no classes; of Apache's authentication providers it has " +
 				strings.Join(slices.Sorted(maps.Keys(providerSchemes)), ", ")})
 		case "digest", "ip": // are there anyway
+		case sasl.Scheme:
+			if !l.c.SASL.On {
+				l.unprotected = append(l.unprotected, unprotected{p, noSASL})
+			}
 		default:
 			schemes[scheme] = true
 		}
@@ -252,6 +259,8 @@ func (c *Config) HasScheme(scheme string) bool {
 		return c.DigestAuth
 	case "ip", "super":
 		return true
+	case sasl.Scheme:
+		return c.SASL.On
 	}
 	return scheme == "jwt" && c.Identities.JWT.Issuer != "" || slices.Contains(c.Identities.Schemes, scheme)
 }

@@ -32,9 +32,7 @@ func laterKeys() []Key {
 		protecting("zkd does not confine itself to the algorithms of FIPS 140", "fips-mode"),
 		protecting("zkd asks nobody whether a server's certificate has been revoked: replace the authority's certificate instead",
 			"ssl.quorum.crl", "ssl.quorum.ocsp"),
-		protecting("zkd has no SASL and no Kerberos yet",
-			"sasl.serverconfig", "java.security.auth.login.config", "requireClientAuthScheme", "sessionRequireClientSASLAuth",
-			"kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal", "kerberos.canonicalizeHostNames"),
+		protecting("zkd has no Kerberos yet", "kerberos.canonicalizeHostNames"),
 		protecting("zkd's servers do not use SASL among themselves: set zkd.quorumSecretFile (a shared secret) or sslQuorum (certificates) instead",
 			"quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"),
 		protecting("zkd has no audit log yet", "audit.enable"),
@@ -44,7 +42,6 @@ func laterKeys() []Key {
 			"ssl.*", "sasl.*", "kerberos.*", "auth*", "quorum.auth.*", "enforce.auth.*"),
 		group(Later, "zkd has no TLS for clients yet",
 			"client.certReload", "ssl.allowReverseDnsLookup", "ssl.handshakeDetectionTimeoutMillis"),
-		group(Later, "zkd has no SASL yet", "superUser", "superUser.*", "allowSaslFailedClients", "letAnySaslUserDoX"),
 		group(Later, "zkd's AdminServer takes and restores no snapshots yet",
 			"admin.snapshot.enabled", "admin.restore.enabled", "admin.rateLimiterIntervalInMS"),
 		group(Later, "zkd's AdminServer has no such setting", "admin.*"),
@@ -116,6 +113,7 @@ func ignoredKeys() []Key {
 			"jvm.pause.monitor", "jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms"),
 		group(Ignored, "there is no two-node oracle", "oraclePath"),
 		group(Ignored, "zkd's metrics need no such setting", "metricsProvider.*"),
+		group(Ignored, "a server that only accepts logins by Kerberos needs no ticket of its own to renew", "jaasLoginRenew"),
 		group(Ignored, "the version of a configuration is in the name of the dynamicConfigFile", "version"),
 	)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/server/auth/sasl"
 )
 
 const (
@@ -33,6 +35,7 @@ func (l *loader) resolve() {
 	l.atLeast("snapCount", &c.SnapCount, minSnapCount)
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
 	l.resolveSegmentSize()
+	l.resolveSASL()
 	l.resolveIdentities()
 	l.resolveAuth()
 	l.resolveAdmin()
@@ -101,8 +104,11 @@ func (l *loader) resolveAuth() {
 	}
 	for _, scheme := range c.EnforceAuthSchemes {
 		if scheme == "ensemble" || scheme != "digest" && !c.HasScheme(scheme) {
-			l.unprotected = append(l.unprotected, unprotected{l.set["enforce.auth.schemes"],
-				"it has no scheme " + scheme + ", so no client can satisfy that"})
+			reason := "it has no scheme " + scheme + ", so no client can satisfy that"
+			if scheme == sasl.Scheme {
+				reason = noSASL
+			}
+			l.unprotected = append(l.unprotected, unprotected{l.set["enforce.auth.schemes"], reason})
 		}
 	}
 }

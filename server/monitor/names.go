@@ -53,7 +53,7 @@ var numbers = []number{
 	{name: "min_client_response_size", help: "Bytes of the smallest reply or notification; -1 before the first.", value: integer(func(r *Reading) int64 { return r.ResponseSizes.Least.Load() })},
 	{name: "max_client_response_size", help: "Bytes of the largest reply or notification; -1 before the first.", value: integer(func(r *Reading) int64 { return r.ResponseSizes.Most.Load() })},
 	{name: "connection_drop_probability", help: "Probability that the connection throttle drops a connection while it has tokens; always 0.", float: true, value: func(*Reading) float64 { return 0 }},
-	{name: "auth_failed_count", help: "Auth packets refused.", value: integer(func(r *Reading) int64 { return r.AuthFailed.Load() })},
+	{name: "auth_failed_count", help: "Auth packets and logins by SASL refused.", value: integer(func(r *Reading) int64 { return r.AuthFailed.Load() })},
 
 	{name: "proposal_count", help: "Transactions proposed.", counter: true, value: integer(func(r *Reading) int64 { return r.Proposals.Load() })},
 	{name: "commit_count", help: "Transactions committed and applied.", counter: true, value: integer(func(r *Reading) int64 { return r.Commits.Load() })},

@@ -26,32 +26,6 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
-// saslServer starts an Apache server that knows bob, and renate, whose name and
-// password are not ASCII.
-func saslServer(t *testing.T, props map[string]string) *server {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "jaas.conf")
-	const jaas = `Server {
-  org.apache.zookeeper.server.auth.DigestLoginModule required
-  user_bob="secret"
-  "user_renée"="pässwort"
-  "user_Жук"="пароль"
-  "user_a\"b\\c"="q\"r\\s";
-};
-`
-	if err := os.WriteFile(file, []byte(jaas), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{
-		"java.security.auth.login.config": file,
-		"zookeeper.authProvider.sasl":     "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-	}
-	for k, v := range props {
-		all[k] = v
-	}
-	return start(t, apache, config{props: all})
-}
-
 // dialClient connects, within a time that none of these tests should need.
 func dialClient(t *testing.T, addr string, opts client.Options) (*client.Client, error) {
 	t.Helper()
@@ -80,12 +54,10 @@ func identities(t *testing.T, c *client.Client) []string {
 }
 
 func TestClientSASL(t *testing.T) {
-	for name, props := range map[string]map[string]string{
-		"plain":    nil,
-		"required": {"zookeeper.sessionRequireClientSASLAuth": "true"},
-		"enforced": {"zookeeper.enforce.auth.enabled": "true", "zookeeper.enforce.auth.schemes": "sasl"},
-	} {
-		t.Run(name, func(t *testing.T) { testSASL(t, saslServer(t, props)) })
+	for _, k := range []kind{apache, zkd} {
+		for _, name := range []string{"plain", "required", "enforced"} {
+			t.Run(string(k)+"/"+name, func(t *testing.T) { testSASL(t, saslServer(t, k, saslSettings[name])) })
+		}
 	}
 }
 
@@ -146,7 +118,12 @@ func TestClientSASLNone(t *testing.T) {
 
 // TestClientSASLIgnored is about a server that serves those who fail.
 func TestClientSASLIgnored(t *testing.T) {
-	srv := saslServer(t, map[string]string{"zookeeper.allowSaslFailedClients": "true"})
+	for _, k := range []kind{apache, zkd} {
+		t.Run(string(k), func(t *testing.T) { testSASLIgnored(t, saslServer(t, k, saslSettings["allowed"])) })
+	}
+}
+
+func testSASLIgnored(t *testing.T, srv *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := client.Connect(ctx, srv.addr, client.Options{SASL: sasl.DigestMD5("bob", "wrong"), Logger: client.NoLog})

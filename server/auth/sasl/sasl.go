@@ -1,0 +1,112 @@
+package sasl
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+)
+
+// maxToken bounds the tokens of all mechanisms, in bytes. The largest are Kerberos tickets
+// of Active Directory.
+const maxToken = 64 << 10
+
+// Config configures a Server.
+type Config struct {
+	// Users are those who log in with a password; nil means none.
+	Users *Users
+	// Names makes ids of principals.
+	Names Names
+	// SuperUsers are the ids that also get the identity super.
+	SuperUsers []string
+}
+
+// Server begins exchanges.
+type Server struct {
+	cfg   Config
+	nonce func() string
+}
+
+// NewServer returns a server that keeps cfg.
+func NewServer(cfg Config) *Server { return &Server{cfg: cfg, nonce: rand.Text} }
+
+// Begin begins the exchange of a connection.
+func (s *Server) Begin() *Exchange { return &Exchange{server: s} }
+
+// Exchange is the server's side of one exchange.
+type Exchange struct {
+	server    *Server
+	mechanism mechanism // nil before the first token
+	over      bool
+}
+
+// mechanism is an exchange by one mechanism. step takes a token of the client and returns
+// the reply, and, once the client has proved it, its principal, which is not empty. No
+// step follows an error or a principal.
+type mechanism interface {
+	step(token []byte) (reply []byte, principal string, err error)
+}
+
+var (
+	errOver     = errors.New("a SASL token after the end of the exchange")
+	errTooLong  = fmt.Errorf("a SASL token of more than %d bytes", maxToken)
+	errUnknown  = errors.New("the SASL token begins no mechanism that is configured")
+	errPassword = errors.New("wrong password")
+)
+
+// Step takes the next token of the client and returns the reply, which may be nil. When
+// the client has authenticated, proof has its identities; before, proof has none. After
+// that, or an error, every further token is an error. Errors are for the log, not for the
+// client.
+func (e *Exchange) Step(token []byte) (reply []byte, proof auth.Proof, err error) {
+	reply, principal, err := e.step(token)
+	if err != nil || principal != "" {
+		e.over, e.mechanism = true, nil
+	}
+	if err == nil && principal != "" {
+		proof, err = e.server.identify(principal)
+	}
+	if err != nil {
+		return nil, auth.Proof{}, err
+	}
+	return reply, proof, nil
+}
+
+func (e *Exchange) step(token []byte) (reply []byte, principal string, err error) {
+	switch {
+	case e.over:
+		return nil, "", errOver
+	case len(token) > maxToken:
+		return nil, "", errTooLong
+	case e.mechanism == nil:
+		if e.mechanism = e.choose(token); e.mechanism == nil {
+			return nil, "", errUnknown
+		}
+	}
+	return e.mechanism.step(token)
+}
+
+// choose returns the mechanism that the first token begins, or nil.
+func (e *Exchange) choose(first []byte) mechanism {
+	s := e.server
+	if len(first) == 0 && s.cfg.Users != nil {
+		return &digestMD5{users: s.cfg.Users, nonce: s.nonce()}
+	}
+	return nil
+}
+
+// identify returns the identities of a principal.
+func (s *Server) identify(principal string) (auth.Proof, error) {
+	id, err := s.cfg.Names.id(principal)
+	if err != nil {
+		return auth.Proof{}, err
+	}
+	proof := auth.Proof{IDs: []jute.ID{{Scheme: Scheme, ID: id}}}
+	if slices.Contains(s.cfg.SuperUsers, id) {
+		proof.IDs = append(proof.IDs, jute.ID{Scheme: "super"})
+	}
+	return proof, nil
+}

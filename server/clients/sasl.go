@@ -1,0 +1,70 @@
+package clients
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth/sasl"
+)
+
+// errNullToken means that a SASL request has no token.
+var errNullToken = errors.New("SASL request with a null token")
+
+// exchangeSASL handles a token of SASL (wire.md section 17). Like an auth packet, it is
+// answered at once, before requests that still wait, and the identities that it yields
+// apply to the requests after it. A request without a token ends the connection without a
+// reply, as in Apache's server.
+func (c *conn) exchangeSASL(req *request) error {
+	var r jute.SASLToken
+	d := jute.NewAliasDecoder(req.body)
+	r.Decode(&d)
+	switch {
+	case d.Err() != nil:
+		return fmt.Errorf("SASL request: %w", d.Err())
+	case r.Token == nil:
+		return errNullToken
+	case c.clients.sasl == nil:
+		c.replySASL(req, nil, 0)
+		return nil
+	}
+	if c.sasl == nil {
+		c.sasl = c.clients.sasl.Begin()
+	}
+	reply, proof, err := c.sasl.Step(r.Token)
+	if err != nil {
+		return c.failSASL(req, err)
+	}
+	if len(proof.IDs) > 0 {
+		creds, err := c.credentials.Load().With(proof)
+		if err != nil {
+			return c.failSASL(req, err)
+		}
+		c.setCredentials(creds)
+	}
+	c.replySASL(req, reply, 0)
+	return nil
+}
+
+// failSASL refuses a login, which ends the connection unless allowSaslFailedClients is set.
+func (c *conn) failSASL(req *request, err error) error {
+	s := c.clients
+	s.metrics.AuthFailed.Add(1)
+	required := s.cfg.EnforceAuth && slices.Contains(s.cfg.EnforceAuthSchemes, sasl.Scheme)
+	code := jute.ErrAuthFailed
+	switch {
+	case required:
+		code = jute.ErrSessionClosedRequireSASL
+	case s.cfg.SASL.AllowFailed:
+		c.replySASL(req, nil, 0)
+		return nil
+	}
+	c.replySASL(req, nil, code)
+	c.endAfterFlush()
+	return fmt.Errorf("SASL: %w", err)
+}
+
+func (c *conn) replySASL(req *request, token []byte, code jute.Code) {
+	c.end(jute.AppendBuffer(c.begin(req.xid, 0, code), token))
+}

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/zkd-project/zkd/internal/jaas"
+	"github.com/zkd-project/zkd/server/auth/sasl"
+)
+
+// Names of Java's classes that stand for what zkd has itself.
+const (
+	digestLoginModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
+)
+
+// rawSASL holds the values of the keys of SASL.
+type rawSASL struct {
+	loginConfig, section string
+	required             bool
+	requiredScheme       string
+	superPassword        string
+	superUsers           []string
+}
+
+func saslKeys(c *Config) []Key {
+	s, raw := &c.SASL, &c.raw.sasl
+	return []Key{
+		{Name: "java.security.auth.login.config", value: path(&raw.loginConfig), Protects: true,
+			Doc: "Java's login configuration (JAAS), by which clients log in with SASL; in Apache's server, an option of the JVM. zkd takes from the section sasl.serverconfig the users of DigestLoginModule. Another module stops the start."},
+		{Name: "sasl.serverconfig", Default: "Server", value: text(&raw.section), Protects: true,
+			Doc: "Section of java.security.auth.login.config."},
+		{Name: "sessionRequireClientSASLAuth", Default: "false", value: truth(&raw.required), Protects: true,
+			Doc: "Turn away clients that have not logged in with SASL: as enforce.auth.enabled with enforce.auth.schemes=sasl, which it overrides."},
+		{Name: "requireClientAuthScheme", Default: "none", value: oneOf(&raw.requiredScheme, "none", "sasl"), Protects: true,
+			Doc: "`sasl` is sessionRequireClientSASLAuth=true. Apache's server does not know the key, although many instructions have it, and turns nobody away for it."},
+		{Name: "allowSaslFailedClients", Default: "false", value: truth(&s.AllowFailed),
+			Doc: "Serve a client whose login by SASL failed, without the identity; not if SASL is required."},
+		{Name: "superUser", value: appended(&raw.superUsers),
+			Doc: "Id of the scheme sasl that may do everything."},
+		{Name: "superUser.*", value: appended(&raw.superUsers),
+			Doc: "Further ids as superUser, each with a name of its own in place of the `*`."},
+		{Name: "SASLAuthenticationProvider.superPassword", value: text(&raw.superPassword), secret: true,
+			Doc: "Password of the user super, in place of the one in java.security.auth.login.config. The user must be there. Every sasl entry of an ACL covers this user."},
+		{Name: "letAnySaslUserDoX", value: text(&s.EverybodyAs),
+			Doc: "An id: what an ACL allows to `sasl:` and this id, it allows to everybody who has logged in with SASL."},
+		{Name: "kerberos.removeHostFromPrincipal", Default: "false", value: truth(&s.Names.RemoveHost),
+			Doc: "Leave the host out of the ids of principals: `zk@EXAMPLE.COM` for zk/host1@EXAMPLE.COM."},
+		{Name: "kerberos.removeRealmFromPrincipal", Default: "false", value: truth(&s.Names.RemoveRealm),
+			Doc: "Leave the realm out of the ids of principals, if a rule of security.auth_to_local applies to them."},
+	}
+}
+
+// appended appends each text to a list.
+func appended(field *[]string) value {
+	return value{
+		allowed: "text",
+		set:     func(t string) bool { *field = append(*field, t); return t != "" },
+	}
+}
+
+// resolveSASL computes SASL and reads its files.
+func (l *loader) resolveSASL() {
+	c, raw := l.c, &l.c.raw.sasl
+	c.SASL.SuperUsers = raw.superUsers
+	if p, given := l.set["java.security.auth.login.config"]; given {
+		l.loginConfig(p)
+	}
+	l.requireSASL()
+	if c.SASL.On {
+		return
+	}
+	for _, k := range saslKeys(c) {
+		if p, given := l.set[k.Name]; given && !k.Protects {
+			l.warn(p, "has no effect: SASL is not configured (java.security.auth.login.config)")
+		}
+	}
+}
+
+// requireSASL carries out the keys that require SASL of each client.
+func (l *loader) requireSASL() {
+	c, raw := l.c, &l.c.raw.sasl
+	var keys []string
+	if raw.required {
+		keys = append(keys, "sessionRequireClientSASLAuth")
+	}
+	if raw.requiredScheme == "sasl" {
+		keys = append(keys, "requireClientAuthScheme")
+	}
+	for _, key := range keys {
+		if c.SASL.On {
+			c.EnforceAuth, c.EnforceAuthSchemes = true, []string{sasl.Scheme}
+		} else {
+			l.unprotected = append(l.unprotected, unprotected{l.set[key], noSASL})
+		}
+	}
+}
+
+// noSASL is the reason why a setting that needs SASL can't be honoured, and the remedy.
+const noSASL = "SASL is not configured: name the JAAS file in java.security.auth.login.config, here, as zkd has no JVM to be given it"
+
+// loginConfig reads the login configuration.
+func (l *loader) loginConfig(p property) {
+	c, raw := l.c, &l.c.raw.sasl
+	if raw.loginConfig == "" {
+		return
+	}
+	text, err := l.read(raw.loginConfig)
+	if err != nil {
+		l.fail(p, "can't be read: %v", err)
+		return
+	}
+	at := func(line int, key string) property {
+		return property{key: key, origin: Origin{File: raw.loginConfig, Line: line}}
+	}
+	sections, err := jaas.Parse(string(text))
+	if e, ok := errors.AsType[*jaas.Error](err); ok {
+		l.fail(at(e.Line, p.key), "%s", e.Text)
+		return
+	}
+	section, ok := jaas.Find(sections, raw.section)
+	if !ok {
+		l.fail(p, "has no section %q; sasl.serverconfig names the section of the server", raw.section)
+		return
+	}
+	users := make(map[string]string)
+	for _, m := range section.Modules {
+		if m.Class != digestLoginModule {
+			l.fail(at(m.Line, m.Class), "is not a login module that zkd knows: it has %s", digestLoginModule)
+			continue
+		}
+		for _, o := range m.Options {
+			if name, ok := strings.CutPrefix(o.Key, "user_"); ok {
+				users[name] = o.Value
+			}
+		}
+	}
+	if len(section.Modules) == 0 {
+		l.fail(at(section.Line, raw.section), "has no login module")
+	}
+	if _, ok := users["super"]; ok && raw.superPassword != "" {
+		users["super"] = raw.superPassword
+	}
+	c.SASL.On = true
+	c.SASL.Users = sasl.NewUsers(users)
+}
