@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -39,7 +40,7 @@ type applier struct {
 	*published
 	*handover
 	id        zab.SID
-	secret    [32]byte // of session passwords, until the history has one
+	secret    secret.Key // of session passwords, until the history has one
 	state     *clients.State
 	answers   *clients.Answers
 	tracker   *session.Tracker

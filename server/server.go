@@ -116,7 +116,7 @@ func New(opts Options) (*Server, error) {
 	}
 	cfg := opts.Config
 	schemes, err := auth.New(auth.Config{
-		SuperDigest:   cfg.SuperDigest,
+		SuperDigest:   cfg.SuperDigest.Reveal(),
 		DigestAlg:     cfg.DigestAlg,
 		DigestEnabled: cfg.DigestAuth,
 		SkipACL:       cfg.SkipACL,

@@ -14,6 +14,9 @@ import (
 const ours = `
 	jute:              none
 
+	# Values that are never shown.
+	internal/secret:   none
+
 	# The numbers of formats, and the classes of reasons why a file can't be used.
 	internal/format:   none
 	internal/fault:    internal/format
@@ -21,11 +24,11 @@ const ours = `
 	# The core. Pure: see below.
 	server/datatree:   jute internal/format
 	server/watch:      jute
-	server/session:    jute
+	server/session:    jute internal/secret
 	server/auth:       jute
 	server/evaluate:   jute server/auth server/datatree
-	server/zab:        jute internal/format
-	server/datadirs:   internal/fault internal/format server/zab
+	server/zab:        jute internal/format internal/secret
+	server/datadirs:   internal/fault internal/format internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
@@ -54,7 +57,7 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
-	server/config:     internal/vfs
+	server/config:     internal/secret internal/vfs
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
@@ -68,7 +71,7 @@ const ours = `
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 

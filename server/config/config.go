@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/internal/secret"
+)
 
 // Config is the configuration of a server. Load, Parse and Default make one; its fields
 // must not be changed afterwards. Times that the file gives in ticks, and values that
@@ -106,8 +110,8 @@ type Config struct {
 	// DigestAuth allows the digest scheme. Default true.
 	DigestAuth bool
 	// SuperDigest is "super:" and the base64 hash of the super user's name and password;
-	// "" means no super user. It is a secret: do not log it.
-	SuperDigest string
+	// empty means no super user.
+	SuperDigest secret.Text
 	// DigestAlg is the hash of the digest scheme, by its Java name. Default SHA1.
 	DigestAlg string
 	// EnforceAuth rejects clients that have not authenticated with one of
@@ -179,8 +183,8 @@ type Config struct {
 	// QuorumSecretFile is the file with QuorumSecret, "" if there is none.
 	QuorumSecretFile string
 	// QuorumSecret is the secret by which the servers of the ensemble authenticate to
-	// each other, nil if there is none. Do not log it.
-	QuorumSecret []byte
+	// each other, empty if there is none.
+	QuorumSecret secret.Text
 	// QuorumTLS configures TLS on the links between servers.
 	QuorumTLS QuorumTLS
 	// DynamicConfigFile is the file with the members, "" if they are in the main file.

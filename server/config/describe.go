@@ -10,7 +10,7 @@ import (
 
 // Describe writes the effective configuration to w: every honoured key with its value in
 // the syntax of the file and its origin, then the members and a summary of them, then the
-// warnings. Secrets are not shown.
+// warnings. Secrets are masked.
 func (c *Config) Describe(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, k := range keyTable(c) {
@@ -18,9 +18,6 @@ func (c *Config) Describe(w io.Writer) error {
 			continue
 		}
 		shown := k.value.get()
-		if k.secret && shown != "" {
-			shown = "(not shown)"
-		}
 		setting := strings.TrimSpace(k.Name + "=" + shown + " " + c.unitOf(k, shown))
 		fmt.Fprintf(out, "%-60s %s\n", setting, c.settings[k.Name].origin)
 	}
@@ -69,12 +66,11 @@ func (c *Config) describeEnsemble(out io.Writer) {
 // eavesdrop.
 func (c *Config) peerSecurity() string {
 	t := &c.QuorumTLS
-	secret := len(c.QuorumSecret) > 0
 	var how []string
 	if t.Accept && !t.AcceptPlain {
 		how = append(how, "certificates")
 	}
-	if secret {
+	if c.QuorumSecret.IsSet() {
 		how = append(how, "a shared secret")
 	}
 	known := "not authenticated: any program that reaches the port may pose as a server (zkd.quorumSecretFile, sslQuorum)"

@@ -42,7 +42,6 @@ type Key struct {
 	Doc string
 
 	value    value    // of honoured keys, and of others whose value is checked
-	secret   bool     // the value must not be shown
 	harmless []string // values that ask for nothing beyond what zkd does, besides false and the like
 }
 
