@@ -77,6 +77,7 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"ssl.quorum.keyStore.passwordPath":   {f.password},
 		"ssl.quorum.trustStore.location":     {f.trust},
 		"ssl.quorum.trustStore.passwordPath": {f.password},
+		"zkd.audit.file":                     {auditFile},
 	}
 	// elsewhere has the keys that can't be tested with an ensemble in memory, and the
 	// test that covers each.
@@ -178,8 +179,11 @@ func (s *setting) know(f *settingsFiles) {
 	case "portUnification":
 		s.lines = tls[1:]
 	default:
-		if strings.HasPrefix(s.key, "ssl.quorum.") {
+		switch {
+		case strings.HasPrefix(s.key, "ssl.quorum."):
 			s.lines = tls
+		case strings.Contains(s.key, "audit."):
+			s.lines = []string{"audit.enable=true", "zkd.audit.file=" + auditFile}
 		}
 	}
 }

@@ -65,13 +65,16 @@ const ours = `
 	# What a server counts of itself, by the names that operators know.
 	server/monitor:    jute fourletter server/datatree server/zab
 
+	# Who did what. It knows nothing of requests.
+	server/audit:      jute internal/vfs server/auth
+
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
-	server/clients:    jute fourletter internal/fifo server/auth server/clients/register server/config server/datatree server/evaluate server/monitor
+	server/clients:    jute fourletter internal/fifo server/audit server/auth server/clients/register server/config server/datatree server/evaluate server/monitor
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire server/auth server/config server/datadirs server/datatree server/evaluate
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire server/audit server/auth server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/config"
@@ -81,6 +82,7 @@ type Options struct {
 	Sessions *session.Tracker              // of the ensemble
 	Keys     *atomic.Pointer[session.Keys] // of session passwords
 	Words    fourletter.Whitelist          // the enabled four-letter words
+	Audit    *audit.Log                    // nil for none
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 }
@@ -100,6 +102,7 @@ type Clients struct {
 	words      fourletter.Whitelist
 	listenFunc func(network, address string) (net.Listener, error)
 
+	audit       *auditor         // nil for none
 	locals      *session.Tracker // of local sessions
 	conns       *register.Register[*conn]
 	throttler   *throttler
@@ -121,7 +124,7 @@ type Clients struct {
 // New returns Clients without connections.
 func New(o Options) *Clients {
 	throttle := &o.Config.ConnectionThrottle
-	return &Clients{
+	s := &Clients{
 		cfg:        o.Config,
 		log:        o.Logger,
 		metrics:    o.Metrics,
@@ -145,6 +148,10 @@ func New(o Options) *Clients {
 		},
 		refusing: make(chan struct{}),
 	}
+	if o.Audit != nil {
+		s.audit = newAuditor(o.Audit, o.Config.Audit.Reads, uint64(o.IDs.Next(nil)))
+	}
+	return s
 }
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }

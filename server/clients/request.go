@@ -57,6 +57,7 @@ func (c *conn) handle(frame []byte) error {
 		return c.refuseSASL(req)
 	}
 	if !c.clients.authEnforced(req) {
+		c.clients.audit.refused(c, req, jute.ErrSessionClosedRequireSASL)
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
 		c.endAfterFlush()
 		return errHangUp
@@ -65,6 +66,7 @@ func (c *conn) handle(frame []byte) error {
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
 	case c.readOnly && replica.Ordered(req.op):
+		c.clients.audit.refused(c, req, jute.ErrNotReadOnly)
 		c.reply(req.xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
 		return nil
 	case replica.Ordered(req.op), c.needsBarrier(req.op):
@@ -159,6 +161,7 @@ func (c *conn) await(happened <-chan struct{}) error {
 // submit queues an ordered request and adds it to the batch for the leader.
 func (c *conn) submit(req *request) error {
 	if err := c.clients.admitLarge(c, req); err != nil {
+		c.clients.audit.refused(c, req, jute.ErrThrottledOp)
 		return err
 	}
 	if err := c.upgrade(req); err != nil {
@@ -221,6 +224,7 @@ func (c *conn) pushLocked(req request) {
 // (globalOutstandingLimit). TCP then slows the client down.
 func (c *conn) throttle() error {
 	c.makeRoom()
+	c.clients.audit.makeRoom(c)
 	if c.pendingLen.Load() == 0 || !c.clients.throttler.over() {
 		return nil
 	}
@@ -242,11 +246,13 @@ func (c *conn) authenticate(req *request) error {
 	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
 	if err != nil {
 		c.clients.metrics.AuthFailed.Add(1)
+		c.clients.audit.authenticated(c, r.Scheme, err)
 		c.reply(req.xid, 0, jute.CodeOf(err))
 		c.endAfterFlush()
 		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
 	}
 	c.setCredentials(creds)
+	c.clients.audit.authenticated(c, r.Scheme, nil)
 	if c.needsBarrier(req.op) {
 		return c.submit(req)
 	}

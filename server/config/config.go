@@ -190,6 +190,9 @@ type Config struct {
 	// DynamicConfigFile is the file with the members, "" if they are in the main file.
 	DynamicConfigFile string
 
+	// Audit configures the audit log.
+	Audit Audit
+
 	raw      rawKeys
 	settings map[string]property // the properties that were set, by the key's name in the table
 	warnings []Warning

@@ -34,6 +34,7 @@ func (l *loader) resolve() {
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
 	l.resolveSegmentSize()
 	l.resolveAuth()
+	l.resolveAudit()
 	l.resolveRole()
 	l.resolvePeers()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
