@@ -2,6 +2,7 @@ package clients
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,6 +108,8 @@ type Clients struct {
 	conns       *register.Register[*conn]
 	throttler   *throttler
 	newSessions tokenBucket
+	authLimiter *authLimiter
+	superUser   string // "" for none
 	largeBytes  atomic.Int64
 	outBytes    atomic.Int64 // see Limits.Replies
 	readOnly    atomic.Bool  // serving read-only clients because there is no leader
@@ -146,8 +149,10 @@ func New(o Options) *Clients {
 			count:  throttle.FillCount,
 			tokens: throttle.Tokens,
 		},
-		refusing: make(chan struct{}),
+		authLimiter: newAuthLimiter(o.Config.AuthFailuresPerSecond),
+		refusing:    make(chan struct{}),
 	}
+	s.superUser, _, _ = strings.Cut(o.Config.SuperDigest.Reveal(), ":")
 	if o.Audit != nil {
 		s.audit = newAuditor(o.Audit, o.Config.Audit.Reads, uint64(o.IDs.Next(nil)))
 	}

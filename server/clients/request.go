@@ -243,21 +243,45 @@ func (c *conn) authenticate(req *request) error {
 	if d.Err() != nil {
 		return fmt.Errorf("auth packet: %w", d.Err())
 	}
+	mayFail := c.clients.mayFail(&r)
+	if mayFail {
+		if err := c.awaitAttempt(); err != nil {
+			return c.failAuth(req, r.Scheme, err)
+		}
+	}
 	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
+	failed := mayFail && hasFailed(&r, creds, err)
+	if mayFail && !failed {
+		c.attemptSucceeded()
+	}
 	if err != nil {
-		c.clients.metrics.AuthFailed.Add(1)
-		c.clients.audit.authenticated(c, r.Scheme, err)
-		c.reply(req.xid, 0, jute.CodeOf(err))
-		c.endAfterFlush()
-		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
+		return c.failAuth(req, r.Scheme, err)
 	}
 	c.setCredentials(creds)
-	c.clients.audit.authenticated(c, r.Scheme, nil)
+	if failed { // the client is another digest user than the super user, as on Apache's server
+		err = jute.ErrAuthFailed
+	}
+	c.clients.audit.authenticated(c, r.Scheme, err)
 	if c.needsBarrier(req.op) {
 		return c.submit(req)
 	}
 	c.reply(req.xid, 0, 0)
 	return nil
+}
+
+// failAuth answers an auth packet that proves nothing, and returns the error that ends the
+// connection.
+func (c *conn) failAuth(req *request, scheme string, err error) error {
+	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	code := jute.ErrAuthFailed
+	errors.As(err, &code)
+	c.clients.metrics.AuthFailed.Add(1)
+	c.clients.audit.authenticated(c, scheme, code)
+	c.reply(req.xid, 0, code)
+	c.endAfterFlush()
+	return fmt.Errorf("auth packet with scheme %q: %w", scheme, err)
 }
 
 // setCredentials replaces the credentials, for the requests that follow. Only the reader

@@ -114,6 +114,9 @@ type Config struct {
 	SuperDigest secret.Text
 	// DigestAlg is the hash of the digest scheme, by its Java name. Default SHA1.
 	DigestAlg string
+	// AuthFailuresPerSecond is how often clients of one address may fail to authenticate; 0
+	// means no limit. Default 2.
+	AuthFailuresPerSecond int
 	// EnforceAuth rejects clients that have not authenticated with one of
 	// EnforceAuthSchemes. Default false.
 	EnforceAuth bool

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Audit configures the audit log.
 type Audit struct {
@@ -38,6 +41,8 @@ func auditKeys(c *Config) []Key {
 			Doc: "Time after which a new file begins, such as 24 for one a day (UTC); 0 turns this off."},
 		{Name: "zkd.audit.maxFiles", Default: "10", value: count(&a.MaxFiles, "files", 0, maxInt),
 			Doc: "Older files that are kept; 0 keeps all."},
+		{Name: "zkd.authFailuresPerSecond", Default: "2", value: count(&c.AuthFailuresPerSecond, "attempts", 0, 1000), Protects: true,
+			Doc: "How often clients of one IP address may fail to authenticate, and try to guess the super user's password; ten seconds' worth at once. More attempts are delayed. 0 is no limit."},
 		{Name: "audit.impl.class", Status: Ignored,
 			Doc:      "zkd loads no classes: its audit log goes to zkd.audit.file, or to the server's log",
 			harmless: []string{"org.apache.zookeeper.audit.Slf4jAuditLogger"}},
@@ -50,7 +55,7 @@ func (l *loader) resolveAudit() {
 		return
 	}
 	for _, k := range auditKeys(l.c) {
-		if p, given := l.set[k.Name]; given && k.Status == Honoured && k.Name != "audit.enable" {
+		if p, given := l.set[k.Name]; given && k.Status == Honoured && strings.HasPrefix(k.Name, "zkd.audit.") {
 			l.warn(p, "has no effect without audit.enable=true")
 		}
 	}
