@@ -43,6 +43,9 @@ const ours = `
 	# What a program was built from.
 	internal/buildinfo: none
 
+	# The bill of materials of a release.
+	internal/sbom:     none
+
 	# Four-letter words, as their clients send them.
 	internal/ask:      none
 

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -35,6 +36,7 @@ type authLimiter struct {
 	interval time.Duration // between two attempts; 0 means no limit
 	mu       sync.Mutex
 	buckets  map[string]authBucket // by address
+	swept    time.Duration         // when full buckets were last removed
 }
 
 type authBucket struct {
@@ -100,10 +102,9 @@ func (l *authLimiter) keyLocked(addr string, now time.Duration) string {
 	if _, known := l.buckets[addr]; known || len(l.buckets) < authAddresses {
 		return addr
 	}
-	for key, b := range l.buckets {
-		if b.full <= now {
-			delete(l.buckets, key)
-		}
+	if now-l.swept >= time.Second {
+		l.swept = now
+		maps.DeleteFunc(l.buckets, func(_ string, b authBucket) bool { return b.full <= now })
 	}
 	if len(l.buckets) < authAddresses {
 		return addr
