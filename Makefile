@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster links soak compat apps bench benchcmp lint fmt tidy cover check clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster links soak compat apps bench benchcmp lint fmt tidy cover check vuln release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -143,6 +143,15 @@ check: ## what .ci/run begins with: format, vet, rules, go.mod, tests, race
 		test -z "$$unformatted" || { echo "not formatted; make fmt: $$unformatted" >&2; exit 1; }
 	$(GO) mod tidy -diff
 	$(MAKE) lint test race
+
+# The database of vulnerabilities is on the network: VULNDB=URL, or file:///DIR, names another copy.
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+vuln: ## known vulnerabilities in what the programs call; needs a network (VULNDB=file:///dir)
+	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./cmd/...
+
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+release: vuln ## archives with checksums and bills of materials, into build/release (PLATFORMS=linux/amd64)
+	scripts/release.sh $(PLATFORMS)
 
 clean: ## remove bin/ and build/, with the data of make run
 	rm -rf bin build

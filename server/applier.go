@@ -7,7 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
@@ -39,13 +41,14 @@ type applier struct {
 	*published
 	*handover
 	id        zab.SID
-	secret    [32]byte // of session passwords, until the history has one
+	secret    secret.Key // of session passwords, until the history has one
 	state     *clients.State
 	answers   *clients.Answers
 	tracker   *session.Tracker
 	digests   *digestLog
 	snapshots *snapshotter
 	logWriter *logWriter
+	audit     *audit.Log // nil for none
 	events    *queue[peerEvent]
 
 	out  datatree.Applied
@@ -69,6 +72,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		digests:   s.digests,
 		snapshots: s.snapshots,
 		logWriter: s.logWriter,
+		audit:     s.audit,
 		events:    s.events,
 		ensemble:  ensemble,
 	}
@@ -381,6 +385,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	case datatree.OpSetTimeout:
 		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.at))
 	case datatree.OpCloseSession:
+		a.auditEphemerals(txn.Session, op.Paths)
 		a.tracker.Remove(txn.Session)
 		a.answers.SessionClosed(txn.Session, txn.Origin)
 	}

@@ -45,7 +45,7 @@ func newIdentities(cfg *config.Config, log *zap.Logger) (ids identities, err err
 		providers = append(providers, sasl.Provider{EverybodyAs: cfg.SASL.EverybodyAs})
 	}
 	ids.schemes, err = auth.New(auth.Config{
-		SuperDigest:   cfg.SuperDigest,
+		SuperDigest:   cfg.SuperDigest.Reveal(),
 		DigestAlg:     cfg.DigestAlg,
 		DigestEnabled: cfg.DigestAuth,
 		SkipACL:       cfg.SkipACL,

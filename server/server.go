@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
@@ -96,6 +97,7 @@ type Server struct {
 
 	wal       *wal.Log // until logWriter takes it over
 	logWriter *logWriter
+	audit     *audit.Log // nil for none
 	snapshots *snapshotter
 	clients   *clients.Clients
 	applier   *applier
@@ -166,28 +168,39 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.clock.begin()
 	s.boot = random64()
+	err := s.openAudit()
+	if err == nil {
+		err = s.recoverAndServe(ctx)
+	}
+	started := err == nil
+	if err = errors.Join(err, s.auditStart(err)); err != nil {
+		if started {
+			s.clients.Refuse()
+			s.clients.Close(0)
+			s.unregister()
+		}
+		if s.mu.started {
+			s.stopLoops()
+		}
+		s.closeStorage()
+		s.mu.closed = true
+	}
+	return err
+}
+
+func (s *Server) recoverAndServe(ctx context.Context) error {
 	found, err := s.recoverState(ctx)
 	if err == nil {
 		err = s.reserveFirstIDs()
 	}
-	if err != nil {
-		s.closeStorage()
-		s.mu.closed = true
-		return err
+	if err == nil {
+		err = s.startLoops(found)
 	}
-	if err := s.startLoops(found); err != nil {
-		s.closeStorage()
-		s.mu.closed = true
+	if err != nil {
 		return err
 	}
 	s.mu.started = true
-	if err := s.open(); err != nil {
-		s.stopLoops()
-		s.closeStorage()
-		s.mu.closed = true
-		return err
-	}
-	return nil
+	return s.open()
 }
 
 // open registers the metrics and opens the client port.
@@ -262,6 +275,7 @@ func (s *Server) newClients() *clients.Clients {
 		Sessions: s.tracker,
 		Keys:     &s.keys,
 		Words:    s.whitelist(),
+		Audit:    s.audit,
 		Listen:   s.opts.Listen,
 	})
 }
@@ -317,6 +331,7 @@ func (s *Server) Close() error {
 	s.mu.closed = true
 	s.ending.Store(true)
 	s.identities.close()
+	s.auditStop()
 	s.clients.Refuse()
 	s.handOver()
 	s.clients.Close(s.cfg.RequestThrottle.ShutdownTimeout)
@@ -356,6 +371,9 @@ func (s *Server) closeStorage() error {
 		err = s.logWriter.Close()
 	case s.wal != nil: // recovery failed after the log was opened
 		err = s.wal.Close()
+	}
+	if s.audit != nil {
+		err = errors.Join(err, s.audit.Close())
 	}
 	for _, lock := range s.dirLocks {
 		err = errors.Join(err, lock.Close())

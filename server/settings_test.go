@@ -78,6 +78,7 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"ssl.quorum.keyStore.passwordPath":   {f.password},
 		"ssl.quorum.trustStore.location":     {f.trust},
 		"ssl.quorum.trustStore.passwordPath": {f.password},
+		"zkd.audit.file":                     {auditFile},
 	}
 	// elsewhere has the keys that can't be tested with an ensemble in memory, and the
 	// test that covers each.
@@ -195,6 +196,8 @@ func (s *setting) know(f *settingsFiles) {
 			s.lines = tls
 		case strings.HasPrefix(s.key, "ssl.X509AuthenticationProvider."):
 			s.lines = x509
+		case strings.Contains(s.key, "audit."):
+			s.lines = []string{"audit.enable=true", "zkd.audit.file=" + auditFile}
 		}
 	}
 }

@@ -14,6 +14,9 @@ import (
 const ours = `
 	jute:              none
 
+	# Values that are never shown.
+	internal/secret:   none
+
 	# The numbers of formats, and the classes of reasons why a file can't be used.
 	internal/format:   none
 	internal/fault:    internal/format
@@ -21,14 +24,14 @@ const ours = `
 	# The core. Pure: see below.
 	server/datatree:   jute internal/format
 	server/watch:      jute
-	server/session:    jute
+	server/session:    jute internal/secret
 	server/auth:       jute
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
 	server/auth/sasl:  jute internal/digestmd5 server/auth
 	server/evaluate:   jute server/auth server/datatree
-	server/zab:        jute internal/format
-	server/datadirs:   internal/fault internal/format server/zab
+	server/zab:        jute internal/format internal/secret
+	server/datadirs:   internal/fault internal/format internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
@@ -45,6 +48,8 @@ const ours = `
 
 	# The four-letter words' data as JSON, over HTTP.
 	server/admin:      fourletter
+	# The bill of materials of a release.
+	internal/sbom:     none
 
 	# Four-letter words, as their clients send them.
 	internal/ask:      none
@@ -64,7 +69,7 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
-	server/config:     internal/jaas internal/vfs server/auth/sasl
+	server/config:     internal/jaas internal/secret internal/vfs server/auth/sasl
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
@@ -72,14 +77,17 @@ const ours = `
 	# What a server counts of itself, by the names that operators know.
 	server/monitor:    jute fourletter server/datatree server/zab
 
+	# Who did what. It knows nothing of requests.
+	server/audit:      jute internal/vfs server/auth
+
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
-	server/clients:    jute fourletter internal/fifo server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/monitor
+	server/clients:    jute fourletter internal/fifo server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/monitor
 	                   server/replica server/session server/watch
 
 	# Assembly.
-	server:            jute fourletter internal/fault internal/fifo internal/format internal/vfs internal/wire
-	                   server/admin
+	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
+	                   server/admin server/audit
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport

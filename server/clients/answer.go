@@ -54,6 +54,8 @@ func (a *Answers) Wake() {
 func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
 	if c := a.clients.conns.Get(txn.Origin); c != nil {
 		a.answer(c, o, txn, results)
+	} else if a.clients.audit != nil {
+		a.clients.audit.unheard(txn, results)
 	}
 }
 
@@ -71,6 +73,11 @@ func (a *Answers) Barrier(o *replica.Order) {
 	switch {
 	case c == nil:
 	case o.Code == jute.ErrSessionMoved:
+		c.mu.Lock()
+		if c.mu.pending.Len() > 0 {
+			a.clients.audit.answeredLocked(c, c.mu.pending.Front(), o, nil, nil)
+		}
+		c.mu.Unlock()
 		c.kill() // its session is elsewhere now
 	default:
 		a.answer(c, o, nil, nil)
@@ -129,6 +136,7 @@ func (a *Answers) markDirty(c *conn) {
 func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
 	c.mu.Lock()
 	if c.mu.gone || c.mu.ending || c.mu.pending.Len() == 0 {
+		a.clients.audit.unansweredLocked(c, txn, results)
 		c.mu.Unlock()
 		return
 	}
@@ -140,6 +148,7 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 		c.kill()
 		return
 	}
+	a.clients.audit.answeredLocked(c, &req, o, txn, results)
 	if !a.replyLocked(c, &req, o, txn, results) {
 		c.mu.Unlock()
 		a.answerSpecial(c, &req, o, txn)
@@ -148,7 +157,7 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 	if req.xid != replica.UpgradeXid || req.outcome == nil {
 		a.observeLocked(c, &req)
 	}
-	reads := a.popLocked(c, &req)
+	reads := a.popLocked(c)
 	c.mu.Unlock()
 	if req.outcome != nil {
 		// The reader continues, and writes the response. The request must leave the queue
@@ -196,7 +205,7 @@ func (a *Answers) serveReads(c *conn) {
 		}
 		a.clients.metrics.Reads.Observe(a.now-req.received, 1)
 		c.mu.Lock()
-		more = a.popLocked(c, &req)
+		more = a.popLocked(c)
 		c.mu.Unlock()
 		a.served()
 	}
@@ -204,21 +213,28 @@ func (a *Answers) serveReads(c *conn) {
 
 // popLocked removes the answered request from c's queue, and reports whether a read is
 // next.
-func (a *Answers) popLocked(c *conn, req *request) (read bool) {
+func (a *Answers) popLocked(c *conn) (read bool) {
 	pending := &c.mu.pending
 	if pending.Len() == 0 { // torn down meanwhile
 		return false
 	}
-	pending.Pop(1)
-	if req.large > 0 {
-		a.clients.largeBytes.Add(-req.large)
+	a.clients.dropLocked(c)
+	return pending.Len() > 0 && !pending.Front().ordered
+}
+
+// dropLocked removes the oldest request from c's queue.
+func (s *Clients) dropLocked(c *conn) {
+	req := c.mu.pending.Front()
+	large, size := req.large, req.size()
+	c.mu.pending.Pop(1)
+	if large > 0 {
+		s.largeBytes.Add(-large)
 	}
 	c.pendingLen.Add(-1)
-	a.clients.throttler.leave(req.size())
+	s.throttler.leave(size)
 	if c.mu.draining {
 		c.drained.Broadcast()
 	}
-	return pending.Len() > 0 && !pending.Front().ordered
 }
 
 // observeLocked counts the answer to a request that was ordered by the leader.

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients/register"
@@ -82,6 +84,7 @@ type Options struct {
 	Sessions *session.Tracker              // of the ensemble
 	Keys     *atomic.Pointer[session.Keys] // of session passwords
 	Words    fourletter.Whitelist          // the enabled four-letter words
+	Audit    *audit.Log                    // nil for none
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 }
@@ -102,10 +105,13 @@ type Clients struct {
 	words      fourletter.Whitelist
 	listenFunc func(network, address string) (net.Listener, error)
 
+	audit       *auditor         // nil for none
 	locals      *session.Tracker // of local sessions
 	conns       *register.Register[*conn]
 	throttler   *throttler
 	newSessions tokenBucket
+	authLimiter *authLimiter
+	superUser   string // "" for none
 	largeBytes  atomic.Int64
 	outBytes    atomic.Int64 // see Limits.Replies
 	readOnly    atomic.Bool  // serving read-only clients because there is no leader
@@ -145,10 +151,15 @@ func New(o Options) *Clients {
 			count:  throttle.FillCount,
 			tokens: throttle.Tokens,
 		},
-		refusing: make(chan struct{}),
+		authLimiter: newAuthLimiter(o.Config.AuthFailuresPerSecond),
+		refusing:    make(chan struct{}),
 	}
 	if o.Config.SASL.On {
 		s.sasl = sasl.NewServer(o.Config.SASL.Config)
+	}
+	s.superUser, _, _ = strings.Cut(o.Config.SuperDigest.Reveal(), ":")
+	if o.Audit != nil {
+		s.audit = newAuditor(o.Audit, o.Config.Audit.Reads, uint64(o.IDs.Next(nil)))
 	}
 	return s
 }

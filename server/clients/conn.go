@@ -75,6 +75,7 @@ type conn struct {
 		draining bool               // the server stops: answer what is pending, then end
 		gone     bool               // torn down
 		mark     int                // where the frame being appended begins
+		audited  uint64             // the audit log's last entry about the connection; 0 for none
 		pending  fifo.List[request] // requests from the first unanswered write on
 		stats    connStats
 	}

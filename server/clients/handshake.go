@@ -128,6 +128,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		// its owner, as it is in Apache's server.
 		if !s.keys.Load().Verify(r.SessionID, r.Password) {
 			s.metrics.BadPasswords.Add(1)
+			s.audit.notResumed(c, r.SessionID)
 			c.refuseSession(r.HasReadOnly)
 			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
 		}

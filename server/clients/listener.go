@@ -143,6 +143,7 @@ func (s *Clients) admit(nc net.Conn) {
 func (s *Clients) forget(c *conn) {
 	s.state.RLock()
 	c.mu.Lock()
+	s.audit.keepLocked(c)
 	for i := range c.mu.pending.All() {
 		req := &c.mu.pending.All()[i]
 		s.largeBytes.Add(-req.large)

@@ -193,12 +193,15 @@ func (c *conn) flush() {
 	}
 	c.mu.writing = true
 	for c.mu.out != nil && !c.mu.gone {
-		out := c.mu.out
+		out, audited := c.mu.out, c.mu.audited
 		c.mu.out = nil
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
 		out.showSizes(&c.clients.metrics.ResponseSizes)
-		err := c.write(out)
+		err := c.clients.audit.wait(c, audited)
+		if err == nil {
+			err = c.write(out)
+		}
 		c.clients.releaseOut(out)
 		c.mu.Lock()
 		if err != nil {

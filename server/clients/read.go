@@ -29,6 +29,7 @@ func (s *Clients) answerRead(c *conn, req *request) (keep bool) {
 		c.reply(req.xid, -1, jute.ErrUnimplemented)
 		return false
 	}
+	s.audit.served(c, req, err)
 	if err != nil {
 		r.reply(req.xid, r.zxid, jute.CodeOf(err))
 	}
@@ -314,6 +315,7 @@ func (r *read) appendReadResult(b []byte, op *jute.MultiOp) []byte {
 			res.Children = append(res.Children, name)
 		}
 	}
+	r.audit.servedPartLocked(r.c, r.req, op, res.Err)
 	return res.Append(b)
 }
 

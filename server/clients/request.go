@@ -57,6 +57,7 @@ func (c *conn) handle(frame []byte) error {
 		return c.exchangeSASL(req)
 	}
 	if !c.clients.authEnforced(req) {
+		c.clients.audit.refused(c, req, jute.ErrSessionClosedRequireSASL)
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
 		c.endAfterFlush()
 		return errHangUp
@@ -65,6 +66,7 @@ func (c *conn) handle(frame []byte) error {
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
 	case c.readOnly && replica.Ordered(req.op):
+		c.clients.audit.refused(c, req, jute.ErrNotReadOnly)
 		c.reply(req.xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
 		return nil
 	case replica.Ordered(req.op), c.needsBarrier(req.op):
@@ -159,6 +161,7 @@ func (c *conn) await(happened <-chan struct{}) error {
 // submit queues an ordered request and adds it to the batch for the leader.
 func (c *conn) submit(req *request) error {
 	if err := c.clients.admitLarge(c, req); err != nil {
+		c.clients.audit.refused(c, req, jute.ErrThrottledOp)
 		return err
 	}
 	if err := c.upgrade(req); err != nil {
@@ -221,6 +224,7 @@ func (c *conn) pushLocked(req request) {
 // (globalOutstandingLimit). TCP then slows the client down.
 func (c *conn) throttle() error {
 	c.makeRoom()
+	c.clients.audit.makeRoom(c)
 	if c.pendingLen.Load() == 0 || !c.clients.throttler.over() {
 		return nil
 	}
@@ -239,17 +243,28 @@ func (c *conn) authenticate(req *request) error {
 	if d.Err() != nil {
 		return fmt.Errorf("auth packet: %w", d.Err())
 	}
+	mayFail := c.clients.mayFail(&r)
+	if mayFail {
+		if err := c.awaitAttempt(); err != nil {
+			return c.failAuth(req, r.Scheme, err)
+		}
+	}
 	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
 	if errors.Is(err, auth.ErrOtherEnsemble) {
 		return err
 	}
+	failed := mayFail && hasFailed(&r, creds, err)
+	if mayFail && !failed {
+		c.attemptSucceeded()
+	}
 	if err != nil {
-		c.clients.metrics.AuthFailed.Add(1)
-		c.reply(req.xid, 0, jute.CodeOf(err))
-		c.endAfterFlush()
-		return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
+		return c.failAuth(req, r.Scheme, err)
 	}
 	c.setCredentials(creds)
+	if failed { // the client is another digest user than the super user, as on Apache's server
+		err = jute.ErrAuthFailed
+	}
+	c.clients.audit.authenticated(c, r.Scheme, err)
 	if c.needsBarrier(req.op) {
 		return c.submit(req)
 	}
@@ -265,6 +280,21 @@ func (c *conn) present() *auth.Credentials {
 		return creds
 	}
 	return creds.At(time.Now().UnixMilli())
+}
+
+// failAuth answers an auth packet that proves nothing, and returns the error that ends the
+// connection.
+func (c *conn) failAuth(req *request, scheme string, err error) error {
+	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	code := jute.ErrAuthFailed
+	errors.As(err, &code)
+	c.clients.metrics.AuthFailed.Add(1)
+	c.clients.audit.authenticated(c, scheme, code)
+	c.reply(req.xid, 0, code)
+	c.endAfterFlush()
+	return fmt.Errorf("auth packet with scheme %q: %w", scheme, err)
 }
 
 // setCredentials replaces the credentials, for the requests that follow. Only the reader

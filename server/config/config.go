@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 )
 
@@ -110,10 +111,13 @@ type Config struct {
 	// DigestAuth allows the digest scheme. Default true.
 	DigestAuth bool
 	// SuperDigest is "super:" and the base64 hash of the super user's name and password;
-	// "" means no super user. It is a secret: do not log it.
-	SuperDigest string
+	// empty means no super user.
+	SuperDigest secret.Text
 	// DigestAlg is the hash of the digest scheme, by its Java name. Default SHA1.
 	DigestAlg string
+	// AuthFailuresPerSecond is how often clients of one address may fail to authenticate; 0
+	// means no limit. Default 2.
+	AuthFailuresPerSecond int
 	// EnforceAuth rejects clients that have not authenticated with one of
 	// EnforceAuthSchemes. Default false.
 	EnforceAuth bool
@@ -194,17 +198,20 @@ type Config struct {
 	// QuorumSecretFile is the file with QuorumSecret, "" if there is none.
 	QuorumSecretFile string
 	// QuorumSecret is the secret by which the servers of the ensemble authenticate to
-	// each other, nil if there is none. Do not log it.
-	QuorumSecret []byte
+	// each other, empty if there is none.
+	QuorumSecret secret.Text
 	// QuorumTLS configures TLS on the links between servers.
 	QuorumTLS QuorumTLS
 	// DynamicConfigFile is the file with the members, "" if they are in the main file.
 	DynamicConfigFile string
 
+	// Audit configures the audit log.
+	Audit Audit
+
 	raw      rawKeys
 	settings map[string]property // the properties that were set, by the key's name in the table
 	warnings []Warning
-	text     []byte // of the file
+	fileText string // with masked secrets
 }
 
 // MaxRequest is the largest MaxBuffer, in bytes. The layers after the client's connection

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zkd-project/zkd/internal/secret"
 )
 
 // Describe writes the effective configuration to w: every honoured key with its value in
 // the syntax of the file and its origin, then the members and a summary of them, then the
-// warnings. Secrets are not shown.
+// warnings. Secrets are masked.
 func (c *Config) Describe(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, k := range keyTable(c) {
@@ -24,9 +26,6 @@ func (c *Config) Describe(w io.Writer) error {
 			continue
 		}
 		shown := k.value.get()
-		if k.secret && shown != "" {
-			shown = "(not shown)"
-		}
 		setting := strings.TrimSpace(k.Name + "=" + shown + " " + c.unitOf(k, shown))
 		fmt.Fprintf(out, "%-60s %s\n", setting, c.settings[k.Name].origin)
 	}
@@ -42,22 +41,26 @@ func (c *Config) Describe(w io.Writer) error {
 	return out.Flush()
 }
 
-// FileText returns the text of the configuration file as it was read, without secrets.
-func (c *Config) FileText() string {
+// FileText returns the text of the configuration file as it was read. Secrets are masked.
+func (c *Config) FileText() string { return c.fileText }
+
+// maskSecrets masks the values of secrets in the text of a configuration file, and those
+// of unknown keys, which may be misspelled ones.
+func maskSecrets(text []byte) string {
 	dir := newDirectory(keyTable(new(Config)))
 	var b strings.Builder
 	done := 0
-	for _, l := range settingLines(c.text) {
+	for _, l := range settingLines(text) {
 		k, known := dir.find(l.key)
-		if _, _, member := memberKey(l.key); member || known && !k.secret && !strings.Contains(strings.ToLower(l.key), "password") {
+		if _, _, member := memberKey(l.key); member || known && !k.value.secret && !strings.Contains(strings.ToLower(l.key), "password") {
 			continue
 		}
-		b.Write(c.text[done:l.start])
-		b.WriteString(l.key + "=(not shown)")
-		b.Write(lineEnd(c.text[l.start:l.end]))
+		b.Write(text[done:l.start])
+		b.WriteString(l.key + "=" + secret.Mask)
+		b.Write(lineEnd(text[l.start:l.end]))
 		done = l.end
 	}
-	b.Write(c.text[done:])
+	b.Write(text[done:])
 	return b.String()
 }
 
@@ -104,12 +107,11 @@ func (c *Config) describeEnsemble(out io.Writer) {
 // eavesdrop.
 func (c *Config) peerSecurity() string {
 	t := &c.QuorumTLS
-	secret := len(c.QuorumSecret) > 0
 	var how []string
 	if t.Accept && !t.AcceptPlain {
 		how = append(how, "certificates")
 	}
-	if secret {
+	if c.QuorumSecret.IsSet() {
 		how = append(how, "a shared secret")
 	}
 	known := "not authenticated: any program that reaches the port may pose as a server (zkd.quorumSecretFile, sslQuorum)"

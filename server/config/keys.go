@@ -41,8 +41,8 @@ type Key struct {
 	// Doc is the meaning of the key, or the reason why it has no effect.
 	Doc string
 
-	value  value // of honoured keys, and of others whose value is checked
-	secret bool  // the value must not be shown
+	value    value    // of honoured keys, and of others whose value is checked
+	harmless []string // values that ask for nothing beyond what zkd does, besides false and the like
 }
 
 // requestsFeature reports whether a value of a key that zkd does not honour asks for something. A
@@ -52,7 +52,7 @@ func (k Key) requestsFeature(value string) bool {
 	case "", "false", "no", "none", "off", "0", "-1":
 		return false
 	}
-	return true
+	return !slices.Contains(k.harmless, value)
 }
 
 // Unit returns the unit of the value, "" if it has none.
@@ -80,7 +80,7 @@ func Keys() []Key { return keyTable(new(Config)) }
 func keyTable(c *Config) []Key {
 	return slices.Concat(
 		fileKeys(c), clientKeys(c), requestKeys(c), treeKeys(c), securityKeys(c), operatingKeys(c), ensembleKeys(c),
-		quorumTLSKeys(c), identityKeys(c), saslKeys(c),
+		quorumTLSKeys(c), identityKeys(c), saslKeys(c), auditKeys(c),
 		laterKeys(), ignoredKeys(),
 	)
 }

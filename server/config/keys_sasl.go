@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/jaas"
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 )
 
@@ -18,7 +19,7 @@ type rawSASL struct {
 	loginConfig, section string
 	required             bool
 	requiredScheme       string
-	superPassword        string
+	superPassword        secret.Text
 	superUsers           []string
 }
 
@@ -39,7 +40,7 @@ func saslKeys(c *Config) []Key {
 			Doc: "Id of the scheme sasl that may do everything."},
 		{Name: "superUser.*", value: appended(&raw.superUsers),
 			Doc: "Further ids as superUser, each with a name of its own in place of the `*`."},
-		{Name: "SASLAuthenticationProvider.superPassword", value: text(&raw.superPassword), secret: true,
+		{Name: "SASLAuthenticationProvider.superPassword", value: hidden(&raw.superPassword),
 			Doc: "Password of the user super, in place of the one in java.security.auth.login.config. The user must be there. Every sasl entry of an ACL covers this user."},
 		{Name: "letAnySaslUserDoX", value: text(&s.EverybodyAs),
 			Doc: "An id: what an ACL allows to `sasl:` and this id, it allows to everybody who has logged in with SASL."},
@@ -137,8 +138,8 @@ func (l *loader) loginConfig(p property) {
 	if len(section.Modules) == 0 {
 		l.fail(at(section.Line, raw.section), "has no login module")
 	}
-	if _, ok := users["super"]; ok && raw.superPassword != "" {
-		users["super"] = raw.superPassword
+	if _, ok := users["super"]; ok && raw.superPassword.IsSet() {
+		users["super"] = raw.superPassword.Reveal()
 	}
 	c.SASL.On = true
 	c.SASL.Users = sasl.NewUsers(users)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/zkd-project/zkd/internal/secret"
 )
 
 // maxFileSize bounds the bytes read of a configuration file.
@@ -141,7 +143,7 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	if len(l.errs) > 0 {
 		return nil, l.warnings, l.errs
 	}
-	l.c.settings, l.c.warnings, l.c.text = l.set, l.warnings, text
+	l.c.settings, l.c.warnings, l.c.fileText = l.set, l.warnings, maskSecrets(text)
 	return l.c, l.warnings, nil
 }
 
@@ -215,13 +217,16 @@ func (l *loader) assign(props []property) (members []property) {
 			l.unknown(p)
 			continue
 		}
-		l.set[name] = p
 		if k.value.set != nil {
 			l.assignOne(k, p)
 		}
 		if k.Status != Honoured {
 			l.withoutEffect(k, p)
 		}
+		if k.value.secret {
+			p.value = secret.Mask
+		}
+		l.set[name] = p
 	}
 	return members
 }
@@ -258,10 +263,10 @@ func (l *loader) assignOne(k Key, p property) {
 	if k.value.set(p.value) {
 		return
 	}
-	if k.secret {
+	if k.value.secret {
 		p.value = ""
 	}
-	if p.value == "" && !k.secret {
+	if p.value == "" && !k.value.secret {
 		l.fail(p, "the value is missing: it must be %s", k.value.allowed)
 		return
 	}

@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/secret"
 )
 
 // leastSecret is the size in bytes from which a secret can't be guessed.
@@ -43,9 +45,10 @@ func (l *loader) readSecret() {
 		l.fail(p, "can't be read: %v (make it with: head -c 32 /dev/urandom | base64 > FILE, and copy it to every server)", err)
 		return
 	}
-	c.QuorumSecret = bytes.TrimSpace(text)
-	if len(c.QuorumSecret) < leastSecret {
+	text = bytes.TrimSpace(text)
+	c.QuorumSecret = secret.NewText(string(text))
+	if len(text) < leastSecret {
 		l.fail(p, "has %d bytes, which is too little for a secret: at least %d (make one with: head -c 32 /dev/urandom | base64)",
-			len(c.QuorumSecret), leastSecret)
+			len(text), leastSecret)
 	}
 }

@@ -39,6 +39,7 @@ func (l *loader) resolve() {
 	l.resolveIdentities()
 	l.resolveAuth()
 	l.resolveAdmin()
+	l.resolveAudit()
 	l.resolveRole()
 	l.resolvePeers()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/zkd-project/zkd/internal/secret"
 )
 
 // QuorumTLS configures TLS on the links between servers. The files are PEM. Load reads
@@ -21,9 +23,8 @@ type QuorumTLS struct {
 	// KeyStore is the file with this server's private key and its certificate, followed
 	// by the certificates of the chain to the authority.
 	KeyStore string
-	// KeyPassword decrypts the private key; "" if it is not encrypted. Do not log
-	// it.
-	KeyPassword string
+	// KeyPassword decrypts the private key; empty if it is not encrypted.
+	KeyPassword secret.Text
 	// TrustStore is the file with the certificates of the authorities.
 	TrustStore string
 	// HostnameVerification requires the certificate of a server to name the host of its
@@ -36,11 +37,12 @@ type QuorumTLS struct {
 
 // rawTLS holds the values of the TLS keys.
 type rawTLS struct {
-	quorum, unified                 bool
-	keyType, keyPassword, keyPwPath string
-	caType, caPassword, caPwPath    string
-	protocol                        string
-	protocols                       []string
+	quorum, unified         bool
+	keyType, keyPwPath      string
+	caType, caPwPath        string
+	keyPassword, caPassword secret.Text
+	protocol                string
+	protocols               []string
 }
 
 func quorumTLSKeys(c *Config) []Key {
@@ -54,7 +56,7 @@ func quorumTLSKeys(c *Config) []Key {
 			Doc: "PEM file with this server's private key and its certificate, followed by those that lead to the authority. It is read again when it changes."},
 		{Name: "ssl.quorum.keyStore.type", value: text(&raw.keyType, "PEM", ""),
 			Doc: "PEM. Default: by the end of the file's name, `.pem`; a file with another name is taken as PEM too."},
-		{Name: "ssl.quorum.keyStore.password", value: text(&raw.keyPassword), secret: true,
+		{Name: "ssl.quorum.keyStore.password", value: hidden(&raw.keyPassword),
 			Doc: "Password of the private key, if that is encrypted (PKCS #8)."},
 		{Name: "ssl.quorum.keyStore.passwordPath", value: text(&raw.keyPwPath),
 			Doc: "File with that password."},
@@ -62,7 +64,7 @@ func quorumTLSKeys(c *Config) []Key {
 			Doc: "PEM file with the certificates of the authorities that signed the servers' certificates. It is read again when it changes."},
 		{Name: "ssl.quorum.trustStore.type", value: text(&raw.caType, "PEM", ""),
 			Doc: "PEM, as ssl.quorum.keyStore.type."},
-		{Name: "ssl.quorum.trustStore.password", value: text(&raw.caPassword, "x"), secret: true,
+		{Name: "ssl.quorum.trustStore.password", value: hidden(&raw.caPassword, "x"),
 			Doc: "Not needed: PEM certificates have no password."},
 		{Name: "ssl.quorum.trustStore.passwordPath", value: text(&raw.caPwPath),
 			Doc: "Not needed."},
@@ -131,7 +133,7 @@ func (l *loader) keyStore() {
 	encrypted := encryptedKey(text)
 	password := l.keyPassword()
 	if encrypted {
-		if password == "" {
+		if !password.IsSet() {
 			l.fail(p, "the private key is encrypted: set ssl.quorum.keyStore.password or .passwordPath")
 		}
 		l.c.QuorumTLS.KeyPassword = password
@@ -140,14 +142,14 @@ func (l *loader) keyStore() {
 	if _, err := tls.X509KeyPair(text, text); err != nil {
 		l.fail(p, "%s: a private key and the certificate that belongs to it must be there", strings.TrimPrefix(err.Error(), "tls: "))
 	}
-	if password != "" {
+	if password.IsSet() {
 		l.warn(l.firstSet("ssl.quorum.keyStore.password", "ssl.quorum.keyStore.passwordPath"), "is not needed: the private key is not encrypted")
 	}
 }
 
 // keyPassword returns the password of the private key. As in Apache's server, a file
 // takes precedence over the text.
-func (l *loader) keyPassword() string {
+func (l *loader) keyPassword() secret.Text {
 	raw := &l.c.raw.tls
 	if raw.keyPwPath == "" {
 		return raw.keyPassword
@@ -156,7 +158,7 @@ func (l *loader) keyPassword() string {
 	if err != nil {
 		l.fail(l.set["ssl.quorum.keyStore.passwordPath"], "can't be read: %v", err)
 	}
-	return strings.TrimSpace(string(text))
+	return secret.NewText(strings.TrimSpace(string(text)))
 }
 
 // trustStore checks the file with the authorities' certificates.
@@ -170,7 +172,7 @@ func (l *loader) trustStore() {
 	if !x509.NewCertPool().AppendCertsFromPEM(text) {
 		l.fail(p, "there is no certificate in it")
 	}
-	if raw.caPassword != "" || raw.caPwPath != "" {
+	if raw.caPassword.IsSet() || raw.caPwPath != "" {
 		l.warn(l.firstSet("ssl.quorum.trustStore.password", "ssl.quorum.trustStore.passwordPath"), "is not needed: PEM certificates have no password")
 	}
 }

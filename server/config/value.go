@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/secret"
 )
 
 // value binds a key to its field of one Config, and parses and formats it.
@@ -17,6 +19,7 @@ type value struct {
 	set     func(text string) bool // stores text in the field; false if it is invalid
 	get     func() string          // returns the field in the syntax of the file
 	samples []string               // a value of each kind; nil if they depend on the machine
+	secret  bool                   // get masks the value, and errors must not show it
 }
 
 const maxInt = math.MaxInt32 // Apache's limit for most numbers
@@ -164,6 +167,17 @@ func text(field *string, samples ...string) value {
 		samples: samples,
 		set:     func(t string) bool { *field = t; return true },
 		get:     func() string { return *field },
+	}
+}
+
+// hidden is a text that must not be shown.
+func hidden(field *secret.Text, samples ...string) value {
+	return value{
+		allowed: "text",
+		samples: samples,
+		secret:  true,
+		set:     func(t string) bool { *field = secret.NewText(t); return true },
+		get:     func() string { return field.String() },
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -31,7 +32,7 @@ type Identity struct {
 	Format      uint8
 	Cluster     zab.ID
 	Incarnation zab.ID
-	Secret      [32]byte
+	Secret      secret.Key
 	Unproven    bool
 	Server      zab.SID
 	Replaced    zab.ID

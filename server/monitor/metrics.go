@@ -17,6 +17,7 @@ type Metrics struct {
 	ConnectionRequests, ConnectionDrops               atomic.Int64
 	ConnectionRejected, Sessionless                   atomic.Int64
 	AuthFailed, BadPasswords                          atomic.Int64
+	AuthDelayed, AuthRefused                          atomic.Int64
 	ThrottledOps, LargeRejected                       atomic.Int64
 	BytesReceived, BytesSent, WatchBytes              atomic.Int64
 	Proposals, Commits, SnapshotErrors, Unrecoverable atomic.Int64

@@ -95,6 +95,8 @@ var ownNumbers = []number{
 	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", value: condition(func(r *Reading) bool { return r.DiskFull })},
 	{name: "zkd_writes_refused", help: "1 while this server, as a leader or alone, refuses writes for want of room on disks.", value: condition(func(r *Reading) bool { return r.RefusesWrites })},
 	{name: "zkd_bad_passwords_total", help: "Sessions that somebody tried to resume with a wrong password.", counter: true, value: integer(func(r *Reading) int64 { return r.BadPasswords.Load() })},
+	{name: "zkd_auth_delayed_total", help: "Attempts to authenticate that had to wait because of failed ones of their address.", counter: true, value: integer(func(r *Reading) int64 { return r.AuthDelayed.Load() })},
+	{name: "zkd_auth_refused_total", help: "Attempts to authenticate that were refused unseen because of failed ones of their address.", counter: true, value: integer(func(r *Reading) int64 { return r.AuthRefused.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *Reading) int { return r.Tree.Containers })},
 	{name: "zkd_joiners", help: "Servers that a leader is bringing up to date.", value: learnersThat(func(p *zab.PeerStatus) bool { return !p.Synced })},
 	{name: "zkd_learner_reads_waiting", help: "Learners for which a leader waits for its log.", value: integer(func(r *Reading) int64 { return r.LearnerReads })},

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/binary"
 
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -22,6 +23,12 @@ type Password [PasswordLen]byte
 type Keys struct {
 	inner, outer [sha256.BlockSize]byte // the secret, padded for HMAC
 }
+
+// String shows nothing of the secret.
+func (*Keys) String() string { return secret.Mask }
+
+// GoString shows nothing of the secret.
+func (*Keys) GoString() string { return secret.Mask }
 
 // NewKeys returns the keys for a secret, which must be random.
 func NewKeys(secret [32]byte) *Keys {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -12,8 +13,8 @@ type ID [16]byte
 
 // ClusterInit is what the first leader of an ensemble gives it.
 type ClusterInit struct {
-	Cluster ID       // names the history permanently
-	Secret  [32]byte // of the session passwords
+	Cluster ID         // names the history permanently
+	Secret  secret.Key // of the session passwords
 }
 
 // Admission says that a server counts, as long as it has the data that it had when this

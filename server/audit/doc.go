@@ -1,0 +1,26 @@
+// Package audit writes down who did what: a line for each operation that was carried out
+// or refused, in the format of Apache's audit log or as JSON.
+//
+//	clients ── Put ──▶ queue of formatted lines ──▶ writer ──▶ Sink: a File, or the server's log
+//	   └────── Wait ◀───────────── written up to here ──┘
+//
+// An [Entry] describes an operation; [AppendText] and [AppendJSON] make a line of it. They
+// are pure. What clients send stands in it escaped, so that nobody can forge a line or a
+// field, and without passwords: see AppendText.
+//
+// # Invariants
+//
+//   - Lines are written in the order of Put.
+//   - After Wait, the entry is with the operating system. The server answers an operation
+//     only then: so the log has each operation of which a client knows the outcome, even if
+//     the process is killed.
+//   - No line is dropped. If the Sink fails, the Log gives what it did not take, and all
+//     later lines, to Options.Lost, fails all calls of Wait, and calls Options.Failed.
+//
+// # Goroutines
+//
+// A Log has one goroutine, the writer, from Open to Close. Put does not block on the disk;
+// it takes the Log's own lock for as long as it formats a line. All methods may be called
+// from any goroutine. The queue is not bounded by itself: those who make entries call
+// WaitRoom between two operations.
+package audit

@@ -1,0 +1,229 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrFailed is returned by Wait when the log can't be written.
+var ErrFailed = errors.New("the audit log can't be written")
+
+// maxQueue is the number of bytes in the queue from which WaitRoom blocks.
+const maxQueue = 16 << 20
+
+// Sink takes the lines of a Log. Only the Log's writer calls it, and Close after that.
+type Sink interface {
+	// Write takes lines, each with a line break at its end, and returns how many bytes of
+	// them it took.
+	Write(lines []byte) (int, error)
+	Close() error
+}
+
+// Options configure a Log.
+type Options struct {
+	Sink Sink
+	// JSON makes lines by AppendJSON, not by AppendText.
+	JSON bool
+	// Bare leaves out the time of a line, because the Sink adds one.
+	Bare bool
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Failed is called once, with the error of the Sink.
+	Failed func(error)
+	// Lost is called with each line that the Sink did not take, without its line break.
+	Lost func(line []byte)
+}
+
+// Log is the audit log of a server.
+type Log struct {
+	o    Options
+	wake chan struct{} // has a token while there are lines to be written
+	done chan struct{} // closed at the end of the writer
+
+	written atomic.Uint64 // entries, lost ones too
+	queued  atomic.Int64  // bytes
+	failed  atomic.Bool
+	stalls  atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		lines   []byte // that the writer has not taken yet
+		put     uint64 // entries
+		changed chan struct{}
+		closed  bool
+	}
+}
+
+// Open starts a log.
+func Open(o Options) *Log {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Log{o: o, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l.mu.changed = make(chan struct{})
+	go l.run()
+	return l
+}
+
+// Put appends an entry, and returns its number, for Wait. It keeps nothing of e. After Close
+// it does nothing.
+func (l *Log) Put(e *Entry) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return 0
+	}
+	before := len(l.mu.lines)
+	l.mu.lines = l.appendLine(l.mu.lines, e)
+	l.queued.Add(int64(len(l.mu.lines) - before))
+	l.mu.put++
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return l.mu.put
+}
+
+func (l *Log) appendLine(b []byte, e *Entry) []byte {
+	var at time.Time
+	if !l.o.Bare {
+		at = l.o.Now()
+	}
+	if l.o.JSON {
+		return append(AppendJSON(b, e, at), '\n')
+	}
+	if !l.o.Bare {
+		b = at.AppendFormat(b, timeLayout)
+		level := "\tINFO\taudit\t"
+		if e.Result == Failure {
+			level = "\tERROR\taudit\t"
+		}
+		b = append(b, level...)
+	}
+	return append(AppendText(b, e), '\n')
+}
+
+// Wait blocks until the entry with this number, and all before it, are with the operating
+// system, or until stop is closed. It returns ErrFailed if the log can't be written.
+func (l *Log) Wait(number uint64, stop <-chan struct{}) error {
+	l.await(stop, func() bool { return l.written.Load() >= number })
+	if l.failed.Load() {
+		return ErrFailed
+	}
+	return nil
+}
+
+// WaitRoom blocks while the queue is long, until stop is closed.
+func (l *Log) WaitRoom(stop <-chan struct{}) {
+	if l.queued.Load() < maxQueue {
+		return
+	}
+	l.stalls.Add(1)
+	l.await(stop, func() bool { return l.queued.Load() < maxQueue })
+}
+
+func (l *Log) await(stop <-chan struct{}, happened func() bool) {
+	for !happened() {
+		l.mu.Lock()
+		changed := l.mu.changed
+		l.mu.Unlock()
+		if happened() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-stop:
+			return
+		case <-l.done:
+			return
+		}
+	}
+}
+
+// Stats are the counts of a Log.
+type Stats struct {
+	Entries uint64 // put
+	Written uint64 // of these, with the sink
+	Queued  int64  // bytes that wait to be written
+	Stalls  int64  // times that WaitRoom blocked
+	Failed  bool
+}
+
+// Stats returns the counts.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Stats{
+		Entries: l.mu.put, Written: l.written.Load(), Queued: l.queued.Load(), Stalls: l.stalls.Load(), Failed: l.failed.Load(),
+	}
+}
+
+// Close writes what is queued, and closes the Sink.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	closed := l.mu.closed
+	if !closed {
+		l.mu.closed = true
+		close(l.wake)
+	}
+	l.mu.Unlock()
+	<-l.done
+	if closed {
+		return nil
+	}
+	return l.o.Sink.Close()
+}
+
+// run is the writer.
+func (l *Log) run() {
+	defer close(l.done)
+	var spare []byte
+	for range l.wake {
+		spare = l.writeQueue(spare)
+	}
+	l.writeQueue(nil) // what was put before Close took the token away
+}
+
+// writeQueue writes the queued lines, and returns their buffer, for the next ones.
+func (l *Log) writeQueue(spare []byte) []byte {
+	l.mu.Lock()
+	lines, last := l.mu.lines, l.mu.put
+	l.mu.lines = spare[:0]
+	l.mu.Unlock()
+	if len(lines) > 0 {
+		l.write(lines)
+	}
+	l.written.Store(last)
+	l.queued.Add(-int64(len(lines)))
+	l.mu.Lock()
+	close(l.mu.changed)
+	l.mu.changed = make(chan struct{})
+	l.mu.Unlock()
+	if cap(lines) > maxQueue/16 {
+		return nil
+	}
+	return lines
+}
+
+// write gives lines to the sink. What that does not take is lost.
+func (l *Log) write(lines []byte) {
+	if !l.failed.Load() {
+		n, err := l.o.Sink.Write(lines)
+		if err == nil {
+			return
+		}
+		l.failed.Store(true)
+		if l.o.Failed != nil {
+			l.o.Failed(err)
+		}
+		lines = lines[bytes.LastIndexByte(lines[:n], '\n')+1:]
+	}
+	for line := range bytes.Lines(lines) {
+		if l.o.Lost != nil {
+			l.o.Lost(bytes.TrimSuffix(line, []byte{'\n'}))
+		}
+	}
+}

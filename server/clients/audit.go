@@ -1,0 +1,411 @@
+package clients
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
+)
+
+// auditor makes the entries of the audit log about clients. A nil auditor makes none.
+//
+// An entry about a write is made with the answer, or when the write is applied and its
+// connection has ended meanwhile. No answer to an operation that has an entry leaves before
+// the entry is written: see wait.
+type auditor struct {
+	log         *audit.Log
+	allReads    bool
+	someReads   bool          // refused ones, or all
+	firstOrigin uint64        // of this start of the server
+	scratch     []audit.Entry // owned by the applier
+
+	mu struct {
+		sync.Mutex
+		ended  map[uint64]*endedConn // by origin
+		order  []uint64              // of ended, the oldest first
+		writes int                   // in ended
+	}
+}
+
+// endedConn has what is known of the writes of an ended connection without an answer.
+type endedConn struct {
+	who    client
+	writes []endedWrite
+}
+
+type endedWrite struct {
+	xid     int32
+	op      jute.OpCode
+	ids     []jute.ID
+	entries []audit.Entry
+}
+
+// maxEndedWrites bounds auditor.mu.writes: writes that were lost with a leader are never
+// answered. An entry about an older one does not name the user.
+const maxEndedWrites = 1 << 16
+
+// client is the author of an operation.
+type client struct {
+	session jute.SessionID
+	ip      string
+}
+
+func (c *conn) client() client { return client{c.SessionID(), c.ip()} }
+
+func newAuditor(log *audit.Log, reads string, firstOrigin uint64) *auditor {
+	a := &auditor{log: log, allReads: reads == "all", someReads: reads != "none", firstOrigin: firstOrigin}
+	a.mu.ended = make(map[uint64]*endedConn)
+	return a
+}
+
+// wait blocks until the entry with this number is written. An error means that the answer
+// must not be sent. Only the goroutines of the connection call it.
+func (a *auditor) wait(c *conn, number uint64) error {
+	if number == 0 {
+		return nil
+	}
+	return a.log.Wait(number, c.done)
+}
+
+// makeRoom pauses the reader while too many entries wait to be written, if its client may
+// cause more of them.
+func (a *auditor) makeRoom(c *conn) {
+	if a != nil && (a.allReads || c.pendingLen.Load() > 0) {
+		c.submitBatch()
+		a.log.WaitRoom(c.done)
+	}
+}
+
+// answeredLocked makes the entries about a request that is being answered by the applier.
+func (a *auditor) answeredLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
+	if a == nil {
+		return
+	}
+	a.scratch = describe(a.scratch[:0], req.op, jute.NewAliasDecoder(req.body))
+	w := endedWrite{op: req.op, ids: req.auth, entries: a.scratch}
+	if number := a.put(c.client(), &w, o.Code, txn, results); number > 0 {
+		c.mu.audited = number
+	}
+	clear(a.scratch)
+}
+
+// unansweredLocked makes the entries about a write whose connection is ending, and so gets
+// no answer.
+func (a *auditor) unansweredLocked(c *conn, txn *datatree.Txn, results []datatree.Result) {
+	if a == nil || txn == nil {
+		return
+	}
+	for i, req := range c.mu.pending.All() {
+		if req.ordered && req.xid == txn.Cxid && req.outcome == nil {
+			w := endedWrite{op: req.op, ids: req.auth, entries: describe(nil, req.op, jute.NewAliasDecoder(req.body))}
+			a.put(c.client(), &w, 0, txn, results)
+			for range i + 1 {
+				c.clients.dropLocked(c)
+			}
+			return
+		}
+	}
+}
+
+// keepLocked keeps what unheard needs of a connection that is being forgotten.
+func (a *auditor) keepLocked(c *conn) {
+	if a == nil {
+		return
+	}
+	var writes []endedWrite
+	for _, req := range c.mu.pending.All() {
+		if !req.ordered || req.outcome != nil {
+			continue
+		}
+		if entries := describe(nil, req.op, jute.NewDecoder(req.body)); len(entries) > 0 {
+			writes = append(writes, endedWrite{xid: req.xid, op: req.op, ids: req.auth, entries: entries})
+		}
+	}
+	if len(writes) == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.ended[c.id] = &endedConn{who: c.client(), writes: writes}
+	a.mu.order = append(a.mu.order, c.id)
+	a.mu.writes += len(writes)
+	for a.mu.writes > maxEndedWrites {
+		a.dropLocked(a.mu.order[0])
+	}
+}
+
+func (a *auditor) dropLocked(origin uint64) {
+	if e := a.mu.ended[origin]; e != nil {
+		a.mu.writes -= len(e.writes)
+		delete(a.mu.ended, origin)
+	}
+	for len(a.mu.order) > 0 && a.mu.ended[a.mu.order[0]] == nil {
+		a.mu.order = a.mu.order[1:]
+	}
+}
+
+// unheard makes the entries about a transaction whose connection has ended. Those of a
+// connection of an earlier start of the server have none: they may have been made then.
+func (a *auditor) unheard(txn *datatree.Txn, results []datatree.Result) {
+	if txn.Origin < a.firstOrigin {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.mu.ended[txn.Origin]
+	if e == nil {
+		a.putAnonymous(txn, results)
+		return
+	}
+	for i := range e.writes {
+		if e.writes[i].xid == txn.Cxid {
+			a.put(e.who, &e.writes[i], 0, txn, results)
+			e.writes = e.writes[i+1:]
+			a.mu.writes -= i + 1
+			break
+		}
+	}
+	if len(e.writes) == 0 {
+		a.dropLocked(txn.Origin)
+	}
+}
+
+// putAnonymous makes the entries about what a transaction changed, of which nobody knows the
+// user any more.
+func (a *auditor) putAnonymous(txn *datatree.Txn, results []datatree.Result) {
+	for i := range txn.Ops {
+		op := &txn.Ops[i]
+		e := audit.Entry{Session: txn.Session, Zxid: txn.Zxid, Znode: op.Path}
+		switch op.Kind {
+		case datatree.OpCreate:
+			e.Operation, e.Znode = audit.Create, results[i].Path
+		case datatree.OpDelete:
+			e.Operation = audit.Delete
+		case datatree.OpSetData:
+			e.Operation = audit.SetData
+		case datatree.OpSetACL:
+			e.Operation, e.ACL = audit.SetACL, op.ACL
+		default:
+			continue
+		}
+		a.log.Put(&e)
+	}
+}
+
+// put completes the entries of a write with its outcome, and returns the number of the last
+// one, 0 if there is none.
+func (a *auditor) put(who client, w *endedWrite, code jute.Code, txn *datatree.Txn, results []datatree.Result) (number uint64) {
+	if len(w.entries) == 0 {
+		return 0
+	}
+	if txn != nil {
+		code = txn.Err
+	}
+	only := func(e audit.Entry) uint64 {
+		if txn != nil {
+			e.Zxid = txn.Zxid
+		}
+		if code != 0 {
+			e.Result, e.Code = audit.Failure, code
+		}
+		e.Session, e.IP, e.IDs = who.session, who.ip, w.ids
+		return a.log.Put(&e)
+	}
+	switch {
+	case w.op != jute.OpMulti:
+		e := w.entries[0]
+		switch {
+		case code != 0:
+		case e.Operation == audit.Create && len(results) > 0:
+			e.Znode = results[0].Path // with the sequence number
+		case e.Operation == audit.Reconfig:
+			e.Znode = datatree.ConfigPath
+		}
+		return only(e)
+	case txn == nil || code != 0 || len(w.entries) != len(txn.Ops):
+		return only(audit.Entry{Operation: audit.Multi})
+	}
+	for i := range txn.Ops {
+		if op := &txn.Ops[i]; op.Kind == datatree.OpError && op.Code != 0 {
+			code = op.Code
+			return only(audit.Entry{Operation: audit.Multi, Znode: w.entries[i].Znode})
+		}
+	}
+	for i, e := range w.entries {
+		switch {
+		case e.Operation == "": // a check
+			continue
+		case e.Operation == audit.Create:
+			e.Znode = results[i].Path
+		}
+		number = only(e)
+	}
+	return number
+}
+
+// describe appends what a write request says of itself: an entry, and for a multi one for
+// each of its operations, of which checks have an empty one. It appends nothing if req is
+// no write that has entries.
+func describe(entries []audit.Entry, op jute.OpCode, d jute.Decoder) []audit.Entry {
+	var e audit.Entry
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+		var r jute.CreateRequest
+		r.Decode(&d)
+		e = audit.Entry{Operation: audit.Create, Znode: r.Path, ZnodeType: audit.ModeName(r.Mode)}
+	case jute.OpCreateTTL:
+		var r jute.CreateTTLRequest
+		r.Decode(&d)
+		e = audit.Entry{Operation: audit.Create, Znode: r.Path, ZnodeType: audit.ModeName(r.Mode)}
+	case jute.OpDelete:
+		var r jute.DeleteRequest
+		r.Decode(&d)
+		e = audit.Entry{Operation: audit.Delete, Znode: r.Path}
+	case jute.OpSetData:
+		var r jute.SetDataRequest
+		r.Decode(&d)
+		e = audit.Entry{Operation: audit.SetData, Znode: r.Path}
+	case jute.OpSetACL:
+		var r jute.SetACLRequest
+		r.Decode(&d)
+		e = audit.Entry{Operation: audit.SetACL, Znode: r.Path, ACL: r.ACL}
+	case jute.OpReconfig:
+		e = audit.Entry{Operation: audit.Reconfig}
+	case jute.OpTransferLeader:
+		e = audit.Entry{Operation: audit.TransferLeader}
+	case jute.OpDrain:
+		e = audit.Entry{Operation: audit.Drain}
+	case jute.OpMulti:
+		return describeMulti(entries, d)
+	default:
+		return entries
+	}
+	if d.Err() != nil {
+		e = audit.Entry{Operation: e.Operation}
+	}
+	return append(entries, e)
+}
+
+func describeMulti(entries []audit.Entry, d jute.Decoder) []audit.Entry {
+	var m jute.MultiRequest
+	m.Decode(&d)
+	if d.Err() != nil {
+		return append(entries, audit.Entry{Operation: audit.Multi})
+	}
+	for i := range m.Ops {
+		op := &m.Ops[i]
+		e := audit.Entry{Znode: op.Path}
+		switch op.Type {
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+			e.Operation, e.ZnodeType = audit.Create, audit.ModeName(op.Mode)
+		case jute.OpDelete:
+			e.Operation = audit.Delete
+		case jute.OpSetData:
+			e.Operation = audit.SetData
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// refused makes an entry about a request that this server refuses by itself.
+func (a *auditor) refused(c *conn, req *request, code jute.Code) {
+	if a == nil {
+		return
+	}
+	entries := describe(nil, req.op, jute.NewAliasDecoder(req.body))
+	if len(entries) == 0 && a.someReads {
+		entries = describeRead(nil, req)
+	}
+	switch {
+	case len(entries) == 0:
+		return
+	case req.op == jute.OpMulti:
+		entries = []audit.Entry{{Operation: audit.Multi}}
+	}
+	a.putNow(c, req.auth, entries, code)
+}
+
+// served makes the entries about a request that is answered from the tree: about the reads
+// that the configuration names, and about a drain.
+func (a *auditor) served(c *conn, req *request, err error) {
+	switch {
+	case a == nil:
+	case req.op == jute.OpDrain:
+		a.putNow(c, req.auth, []audit.Entry{{Operation: audit.Drain}}, codeOf(err))
+	case a.allReads || a.someReads && errors.Is(err, jute.ErrNoAuth):
+		a.putNow(c, req.auth, describeRead(nil, req), codeOf(err))
+	}
+}
+
+// servedPartLocked is served for an operation of a multiRead.
+func (a *auditor) servedPartLocked(c *conn, req *request, op *jute.MultiOp, code jute.Code) {
+	if a != nil && (a.allReads || a.someReads && code == jute.ErrNoAuth) {
+		c.mu.audited = a.putAll(c, req.auth, []audit.Entry{{Operation: op.Type.String(), Znode: op.Path}}, code)
+	}
+}
+
+func codeOf(err error) jute.Code {
+	if err == nil {
+		return 0
+	}
+	return jute.CodeOf(err)
+}
+
+// putNow puts entries about one request.
+func (a *auditor) putNow(c *conn, ids []jute.ID, entries []audit.Entry, code jute.Code) {
+	number := a.putAll(c, ids, entries, code)
+	if number > 0 {
+		c.mu.Lock()
+		c.mu.audited = number
+		c.mu.Unlock()
+	}
+}
+
+func (a *auditor) putAll(c *conn, ids []jute.ID, entries []audit.Entry, code jute.Code) (number uint64) {
+	for i := range entries {
+		e := &entries[i]
+		e.Session, e.IP, e.IDs = c.SessionID(), c.ip(), ids
+		if code != 0 {
+			e.Result, e.Code = audit.Failure, code
+		}
+		number = a.log.Put(e)
+	}
+	return number
+}
+
+// describeRead appends what a read says of itself. It appends nothing if req is no read that
+// has entries, as a multiRead, whose operations have them.
+func describeRead(entries []audit.Entry, req *request) []audit.Entry {
+	e := audit.Entry{Operation: req.op.String()}
+	switch req.op {
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpAddWatch:
+	case jute.OpGetChildren2:
+		e.Operation = jute.OpGetChildren.String()
+	case jute.OpGetACL:
+		e.Operation = "getAcl"
+	default:
+		return entries
+	}
+	d := jute.NewAliasDecoder(req.body)
+	e.Znode = d.String()
+	return append(entries, e)
+}
+
+// authenticated makes an entry about a proof of identities that the connection has offered:
+// err says how it ended.
+func (a *auditor) authenticated(c *conn, scheme string, err error) {
+	if a != nil {
+		a.putNow(c, c.credentials.Load().IDs(), []audit.Entry{{Operation: audit.AddAuth, Scheme: scheme}}, codeOf(err))
+	}
+}
+
+// notResumed makes an entry about a wrong password of a session.
+func (a *auditor) notResumed(c *conn, id jute.SessionID) {
+	if a != nil {
+		a.log.Put(&audit.Entry{Session: id, IP: c.ip(), IDs: c.credentials.Load().IDs(), Operation: audit.ResumeSession, Result: audit.Failure})
+	}
+}
