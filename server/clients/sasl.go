@@ -3,6 +3,7 @@ package clients
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
@@ -32,16 +33,21 @@ func (c *conn) exchangeSASL(req *request) error {
 	if c.sasl == nil {
 		c.sasl = c.clients.sasl.Begin()
 	}
+	if err := c.awaitAttempt(); err != nil {
+		return c.failSASL(req, err)
+	}
 	reply, proof, err := c.sasl.Step(r.Token)
 	if err != nil {
 		return c.failSASL(req, err)
 	}
+	c.attemptSucceeded()
 	if len(proof.IDs) > 0 {
 		creds, err := c.credentials.Load().With(proof)
 		if err != nil {
 			return c.failSASL(req, err)
 		}
 		c.setCredentials(creds)
+		c.clients.audit.authenticated(c, sasl.Scheme, nil)
 	}
 	c.replySASL(req, reply, 0)
 	return nil
@@ -49,6 +55,9 @@ func (c *conn) exchangeSASL(req *request) error {
 
 // failSASL refuses a login, which ends the connection unless allowSaslFailedClients is set.
 func (c *conn) failSASL(req *request, err error) error {
+	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) {
+		return err
+	}
 	s := c.clients
 	s.metrics.AuthFailed.Add(1)
 	required := s.cfg.EnforceAuth && slices.Contains(s.cfg.EnforceAuthSchemes, sasl.Scheme)
@@ -57,9 +66,11 @@ func (c *conn) failSASL(req *request, err error) error {
 	case required:
 		code = jute.ErrSessionClosedRequireSASL
 	case s.cfg.SASL.AllowFailed:
+		s.audit.authenticated(c, sasl.Scheme, code)
 		c.replySASL(req, nil, 0)
 		return nil
 	}
+	s.audit.authenticated(c, sasl.Scheme, code)
 	c.replySASL(req, nil, code)
 	c.endAfterFlush()
 	return fmt.Errorf("SASL: %w", err)
