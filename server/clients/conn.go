@@ -33,6 +33,7 @@ type conn struct {
 	id      uint64 // origin of its requests, unique over servers and restarts
 	opened  time.Time
 	frames  *frameReader
+	limited *limited // nil without rules that limit clients
 
 	// Owned by the reader.
 	credentialsEnd time.Duration        // when some of the credentials end; 0 is never
@@ -198,6 +199,19 @@ func (c *conn) handleBuffered() error {
 		if !ok || err != nil {
 			return err
 		}
+		if c.limited != nil {
+			wait, err := c.limited.charge(c, frame)
+			if err != nil {
+				return err
+			}
+			if wait > 0 {
+				c.finishBatch(handled)
+				c.askedLeader, handled = false, 0
+				if err := c.pause(wait); err != nil {
+					return err
+				}
+			}
+		}
 		if handled++; handled == 1 {
 			c.recordTouch()
 		}
@@ -272,7 +286,7 @@ func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.draining = true
-	c.nc.SetReadDeadline(time.Now()) // wakes the reader
+	c.interruptLocked()
 	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.RequestThrottle.ShutdownTimeout))
 }
 

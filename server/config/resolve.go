@@ -36,6 +36,7 @@ func (l *loader) resolve() {
 	l.resolveIdentities()
 	l.resolveAuth()
 	l.resolveAdmin()
+	l.resolveLimits()
 	l.resolveRole()
 	l.resolvePeers()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
